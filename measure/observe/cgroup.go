@@ -11,22 +11,21 @@ import (
 	"ceiling/record"
 )
 
-// CPU bandwidth control of cgroups (internal/sys/cgroup.go has the files). A limit on
-// any group above stops the process as well, so every ancestor with a limit is watched
-// too.
+// CPU bandwidth control of cgroups (internal/sys/cgroup.go has the files). A limit on any ancestor
+// stops the process as well, so every ancestor with a limit is watched too.
 
 // throttleGroup is one watched group.
 type throttleGroup struct {
-	path      string // within the hierarchy
+	path      string // inside the hierarchy
 	fd        int    // cpu.stat
 	quotaUs   int64
 	periodUs  int64
 	prev, cur sys.CPUStat
-	prevNs    int64 // when prev was read: groups join during the run
+	prevNs    int64 // when prev was read: groups may join during the run
 	read      bool
 }
 
-// throttleSampler samples cpu.stat of the groups of the watched processes.
+// throttleSampler samples cpu.stat of the watched processes' groups.
 type throttleSampler struct {
 	r      *reader
 	mount  sys.CgroupMount
@@ -46,8 +45,8 @@ func newThrottleSampler(r *reader, proc string) (*throttleSampler, error) {
 	return &throttleSampler{r: r, mount: m}, nil
 }
 
-// watch adds a group, and those above it that have a limit. The error says
-// that the group's files cannot be read.
+// watch adds a group, and its ancestors that have a limit. It returns an error if the group's files
+// cannot be read.
 func (s *throttleSampler) watch(path string) error {
 	for i := range s.groups {
 		if s.groups[i].path == path {
@@ -73,7 +72,7 @@ func (s *throttleSampler) watch(path string) error {
 	return nil
 }
 
-// parentPath is the group above, "" above the root.
+// parentPath returns the parent group, "" above the root.
 func parentPath(path string) string {
 	if path == "/" {
 		return ""
@@ -85,10 +84,9 @@ func parentPath(path string) string {
 	return path[:i]
 }
 
-// add watches one group, if it has a limit or is wanted without one. A group
-// without the counters (the root of version 2, or one whose cpu controller is
-// off) cannot be limited: its rows say so with zeros, which is an answer and
-// not a failure.
+// add watches one group, if it has a limit or always is set. A group without the counters (the root
+// of version 2, or one whose cpu controller is off) cannot be limited: its rows have zeros, which
+// is an answer and not a failure.
 func (s *throttleSampler) add(path, dir string, always bool) error {
 	for i := range s.groups {
 		if s.groups[i].path == path {
@@ -117,7 +115,7 @@ func (s *throttleSampler) add(path, dir string, always bool) error {
 	return nil
 }
 
-// probe reads a group's cpu.stat once, to see what it is good for.
+// probe reads a group's cpu.stat once, to find which counters it has.
 func (s *throttleSampler) probe(g *throttleGroup) error {
 	text, err := s.r.whole(g.fd)
 	if err != nil {
@@ -126,7 +124,7 @@ func (s *throttleSampler) probe(g *throttleGroup) error {
 	return sys.ParseCPUStat(text, &g.cur)
 }
 
-// limit reads a group's quota; -1 is no limit of its own.
+// limit reads a group's quota; -1: it has no limit itself.
 func (s *throttleSampler) limit(dir string) (quotaUs, periodUs int64, err error) {
 	if s.mount.Version == 2 {
 		text, err := os.ReadFile(dir + "/cpu.max")
@@ -168,7 +166,7 @@ func (s *throttleSampler) sample(at tick, emit Emit) error {
 		g := &s.groups[i]
 		err := g.sample(s, at, emit)
 		if errors.Is(err, syscall.ENODEV) {
-			// The group was removed: its processes are gone, and so is it.
+			// The group was removed, so its processes are gone.
 			closeFile(&g.fd)
 			s.groups = append(s.groups[:i], s.groups[i+1:]...)
 			continue

@@ -8,20 +8,19 @@ import (
 	"ceiling/record"
 )
 
-// NetworkCounters is what the kernel counted of packets and interrupts between two looks.
+// NetworkCounters has what the kernel counted of packets and interrupts between two looks.
 type NetworkCounters struct {
 	// Softnet is /proc/net/softnet_stat and NetRx /proc/softirqs; both count all
 	// interfaces of all network namespaces.
 	Softnet []record.SoftnetCPU
 	NetRx   []record.SoftirqCPU
-	// IRQs is /proc/interrupts, of all that have a number.
+	// IRQs is /proc/interrupts, all lines with a number.
 	IRQs []record.IRQLine
 	// ListenOverflows and BusyPollRxPackets are of one network namespace.
 	ListenOverflows, BusyPollRxPackets int64
 }
 
-// NetworkLook is those counters since boot: for a look before and after, where there is
-// no run to observe.
+// NetworkLook has those counters since boot: for a look before and after, without a run to observe.
 type NetworkLook struct {
 	softnet []softnetLine
 	softirq softirqSample
@@ -60,14 +59,14 @@ func LookAtNetwork(proc string) (*NetworkLook, error) {
 		}
 	}
 	for i := range l.softnet {
-		if l.softnet[i].cpu < 0 && len(l.softnet) == len(l.irq.cpus) { // both are of the CPUs online
+		if l.softnet[i].cpu < 0 && len(l.softnet) == len(l.irq.cpus) { // both list the online CPUs
 			l.softnet[i].cpu = l.irq.cpus[i]
 		}
 	}
 	return l, nil
 }
 
-// Since is what was counted after an earlier look.
+// Since returns what was counted after an earlier look.
 func (l *NetworkLook) Since(before *NetworkLook) NetworkCounters {
 	row := record.IRQRow{}
 	irqDelta(&before.irq, &l.irq, &row)

@@ -12,19 +12,18 @@ import (
 	"ceiling/record"
 )
 
-// Which block devices hold the open files of the server, and of the servers that it asks.
-// A file has the number of its file system, which for most is that of the device below
-// it. Others (btrfs, overlay) name theirs in the list of mounts; those of a network, or
-// of a program, have none on this host.
+// Which block devices hold the open files of the server, and of the servers that it queries. A file
+// has the number of its file system, usually that of the device below it. Other file systems
+// (btrfs, overlay) name theirs in the list of mounts; network and FUSE ones have none on this host.
 
 const (
-	// diskFilesMost is how many open files one look asks about, some µs each.
+	// diskFilesMost is how many open files one look stats, some µs each.
 	diskFilesMost = 1024
-	// disksBelow bounds the devices that a volume or an array is followed to.
+	// disksBelow bounds the devices that a volume or array is resolved to.
 	disksBelow = 16
 )
 
-// diskFiles looks for them. Files come and go, so what was seen once stays.
+// diskFiles finds them. Files come and go, so a device once seen stays.
 type diskFiles struct {
 	t       *tools
 	subject *subject
@@ -43,7 +42,7 @@ func newDiskFiles(t *tools, s *subject, missing func(what, why string)) *diskFil
 	}
 }
 
-// usedBy is the processes that have files open on a device.
+// usedBy returns the processes that have files open on a device.
 func (d *diskFiles) usedBy(device string) []int { return d.users[device] }
 
 func (d *diskFiles) sample(tick, Emit) error {
@@ -63,12 +62,11 @@ func (d *diskFiles) sample(tick, Emit) error {
 	return nil
 }
 
-// look asks about the open files of a process, the lowest numbers first, and says about
-// how many.
+// look stats the open files of a process, the lowest numbers first, and returns about how many.
 func (d *diskFiles) look(p *process, most int) int {
 	dir, err := sys.OpenBelow(p.dir, d.t.path.of("fd").end())
 	if err != nil {
-		return 1 // gone, or another user's: that its open files are not seen is said of it
+		return 1 // gone, or another user's: reported as not readable elsewhere
 	}
 	defer closeFile(&dir)
 	if d.fds, err = d.t.list.numbers(dir, d.fds); err != nil {
@@ -94,7 +92,7 @@ func (d *diskFiles) look(p *process, most int) int {
 	return len(fds)
 }
 
-// find is the devices that hold the files of a file system.
+// find returns the devices that hold the files of a file system.
 func (d *diskFiles) find(p *process, at sys.FileDevice) []string {
 	if at.Major != 0 {
 		return d.below(d.named(at), nil)
@@ -112,7 +110,7 @@ func (d *diskFiles) find(p *process, at sys.FileDevice) []string {
 		on = m.Upper
 	}
 	if strings.HasPrefix(on, "/") {
-		// In the observer's own view of the files, which may not be the process's.
+		// In the observer's own mount namespace, which may not be the process's.
 		if its, err := sys.DeviceBelow(atCWD, append([]byte(on), 0)); err == nil && its.Major != 0 {
 			return d.below(d.named(its), nil)
 		}
@@ -121,8 +119,7 @@ func (d *diskFiles) find(p *process, at sys.FileDevice) []string {
 	return nil
 }
 
-// elsewhere says once that files are on no device that could be seen. File systems in
-// memory are on none.
+// elsewhere notes once that files are on no visible device. In-memory file systems have none.
 func (d *diskFiles) elsewhere(p *process, m sys.Mount) {
 	remote := m.Kind == "overlay" || strings.HasPrefix(m.Kind, "fuse") ||
 		slices.Contains([]string{"nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "virtiofs", "lustre", "glusterfs", "btrfs", "zfs"}, m.Kind)
@@ -133,8 +130,7 @@ func (d *diskFiles) elsewhere(p *process, m sys.Mount) {
 	}
 }
 
-// named is the name of a device, of a partition that of the whole one; "" where /sys has
-// none.
+// named returns the name of a device, for a partition that of the whole disk; "" if /sys has none.
 func (d *diskFiles) named(at sys.FileDevice) string {
 	link := fmt.Sprintf("%s/dev/block/%d:%d", d.t.sysfs, at.Major, at.Minor)
 	to, err := os.Readlink(link)
@@ -147,7 +143,7 @@ func (d *diskFiles) named(at sys.FileDevice) string {
 	return strings.ReplaceAll(filepath.Base(to), "!", "/")
 }
 
-// below adds a device, and those that it is made of, to a list.
+// below adds a device, and those that it consists of, to a list.
 func (d *diskFiles) below(name string, list []string) []string {
 	if name == "" || slices.Contains(list, name) || len(list) == disksBelow {
 		return list
@@ -155,7 +151,7 @@ func (d *diskFiles) below(name string, list []string) []string {
 	list = append(list, name)
 	entries, err := os.ReadDir(d.t.sysfs + "/block/" + strings.ReplaceAll(name, "/", "!") + "/slaves")
 	if err != nil {
-		return list // it is made of none
+		return list // it consists of none
 	}
 	for _, e := range entries {
 		of := e.Name()

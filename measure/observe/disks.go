@@ -11,11 +11,11 @@ import (
 	"ceiling/record"
 )
 
-// /proc/diskstats (block/genhd.c, diskstats_show; Documentation/admin-guide/iostats.rst): a
-// line for each block device and each partition: its two numbers, its name, and seventeen
-// figures, all but one counted since it was made. Times are in milliseconds, 32 bits wide.
+// /proc/diskstats (block/genhd.c, diskstats_show; Documentation/admin-guide/iostats.rst): one line
+// per block device and partition: its two numbers, its name, and seventeen figures, all but one
+// cumulative since its creation. Times are in milliseconds, 32 bits wide.
 
-// diskStat is one device's figures.
+// diskStat has one device's figures.
 type diskStat struct {
 	name                                              string
 	reads, readSectors, writes, writtenSectors, inNow uint64
@@ -24,17 +24,16 @@ type diskStat struct {
 }
 
 const (
-	// diskFigures since Linux 5.5, which added the flushes.
+	// diskFigures is their number since Linux 5.5, which added the flushes.
 	diskFigures = 17
-	// sectorBytes is the unit of its sectors, whatever those of the device are.
+	// sectorBytes is the unit of the sector counts, whatever the device's sector size.
 	sectorBytes = 512
 	msNs        = 1_000_000
 )
 
 var errDiskStats = errors.New("/proc/diskstats: a line is not two numbers, a name and seventeen figures")
 
-// parseDiskStats reads the text of /proc/diskstats into disks[:0]; those that whole refuses
-// are passed over.
+// parseDiskStats parses /proc/diskstats into disks[:0], and skips the names that whole rejects.
 func parseDiskStats(text []byte, names *interned, whole func(name string) bool, disks []diskStat) ([]diskStat, error) {
 	disks = disks[:0]
 	c := sys.Cursor{Text: text}
@@ -64,8 +63,8 @@ func parseDiskStats(text []byte, names *interned, whole func(name string) bool, 
 	}
 }
 
-// diskDelta is the difference of two readings of one device. Times may have wrapped; a count
-// that went backwards belongs to a device that was made anew.
+// diskDelta is the difference of two readings of one device. Times may have wrapped; a count that
+// went backwards belongs to a recreated device.
 func diskDelta(prev, cur *diskStat, row *record.DiskRow) {
 	ns := func(prev, cur uint32) int64 { return int64(cur-prev) * msNs }
 	row.Reads, row.ReadNs = int64(cur.reads-prev.reads), ns(prev.readMs, cur.readMs)
@@ -74,7 +73,7 @@ func diskDelta(prev, cur *diskStat, row *record.DiskRow) {
 	row.WrittenBytes = int64(cur.writtenSectors-prev.writtenSectors) * sectorBytes
 	row.Flushes, row.FlushNs = int64(cur.flushes-prev.flushes), ns(prev.flushMs, cur.flushMs)
 	row.BusyNs, row.InFlight = ns(prev.busyMs, cur.busyMs), int(min(cur.inNow, 1<<31-1))
-	// The kernel's sum has the flushes as well, for which writes wait that are in it.
+	// The kernel's sum includes the flushes, although it has the writes that wait for them.
 	row.QueueNs = int64(cur.queueMs-prev.queueMs-(cur.flushMs-prev.flushMs)) * msNs
 	row.Bad = ""
 	if min(row.Reads, row.ReadBytes, row.Writes, row.WrittenBytes, row.Flushes) < 0 {
@@ -86,8 +85,7 @@ func diskMoved(row *record.DiskRow) bool {
 	return row.Bad != "" || row.Reads|row.Writes|row.Flushes|row.BusyNs != 0 || row.InFlight != 0
 }
 
-// maxDisks bounds the rows of one sample; those with the server's files come first in
-// any case.
+// maxDisks bounds the rows of one sample; those with the server's files always come first.
 const maxDisks = 16
 
 // diskSampler samples /proc/diskstats.
@@ -96,13 +94,13 @@ type diskSampler struct {
 	fd        int
 	names     *interned
 	sysfs     string
-	known     map[string]bool // by name: whether it is a device of its own
+	known     map[string]bool // by name: whether it is a whole device
 	usedBy    func(device string) []int
 	prev, cur []diskStat
 	row       record.DiskRow
 }
 
-// newDiskSampler takes who has files open on a device.
+// newDiskSampler takes the function that finds who has files open on a device.
 func newDiskSampler(t *tools, usedBy func(device string) []int) (*diskSampler, error) {
 	fd, err := openFile(t.proc + "/diskstats")
 	if err != nil {
@@ -111,7 +109,8 @@ func newDiskSampler(t *tools, usedBy func(device string) []int) (*diskSampler, e
 	return &diskSampler{r: &t.r, fd: fd, names: t.names, sysfs: t.sysfs, known: make(map[string]bool), usedBy: usedBy}, nil
 }
 
-// whole tells a device from a partition, which has no directory of its own in /sys/block.
+// whole reports whether a device is not a partition, which has no directory of its own in
+// /sys/block.
 func (s *diskSampler) whole(name string) bool {
 	is, known := s.known[name]
 	if !known {
@@ -152,7 +151,7 @@ func (s *diskSampler) sample(at tick, emit Emit) error {
 	return nil
 }
 
-// emitDelta tells whether there was anything to say of a device.
+// emitDelta reports whether there was anything to emit for a device.
 func (s *diskSampler) emitDelta(at tick, i int, pids []int, emit Emit) bool {
 	cur := &s.cur[i]
 	guess := i

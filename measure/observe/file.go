@@ -10,8 +10,8 @@ import (
 	"ceiling/internal/sys"
 )
 
-// Limits of what is read from one kernel file. The largest in use is
-// /proc/interrupts: 2,000 lines of 1,024 CPUs are 22 MB.
+// Limits of what is read from one kernel file. The largest in use is /proc/interrupts: 2,000 lines
+// of 1,024 CPUs are 22 MB.
 const (
 	firstBufferBytes = 64 << 10
 	maxFileBytes     = 32 << 20
@@ -22,15 +22,14 @@ var errFileTooLong = errors.New("longer than 32 MiB")
 // atCWD is AT_FDCWD of openat(2): absolute paths and those of the working directory.
 const atCWD = -100
 
-// A reader holds the one buffer that all samplers read into. What it returns
-// is valid until the next read.
+// A reader holds the one buffer that all samplers read into. Its results are valid until the next
+// read.
 type reader struct {
 	buf []byte
 }
 
-// whole reads a file from its beginning to its end. Files of procfs are made
-// anew by a read at offset 0; those with many records arrive a page or so at a
-// time, and only a read of 0 bytes is their end.
+// whole reads a file from beginning to end. A read at offset 0 regenerates a procfs file; those
+// with many records arrive about a page at a time, and only a read of 0 bytes is their end.
 func (r *reader) whole(fd int) ([]byte, error) {
 	n := 0
 	for {
@@ -45,9 +44,8 @@ func (r *reader) whole(fd int) ([]byte, error) {
 	}
 }
 
-// single reads a file whose text the kernel makes in one piece (single_open in
-// fs/proc): a read that leaves room in the buffer has had all of it, which
-// saves the second call.
+// single reads a file whose text the kernel makes in one piece (single_open in fs/proc): a read
+// that leaves room in the buffer has had all of it, which saves the second call.
 func (r *reader) single(fd int) ([]byte, error) {
 	n := 0
 	for {
@@ -62,7 +60,7 @@ func (r *reader) single(fd int) ([]byte, error) {
 	}
 }
 
-// more reads once at offset n into the buffer behind what is there.
+// more reads once at offset n, appending to the buffer.
 func (r *reader) more(fd, n int) (int, error) {
 	if n == len(r.buf) {
 		if n >= maxFileBytes {
@@ -81,8 +79,7 @@ func (r *reader) more(fd, n int) (int, error) {
 	}
 }
 
-// below opens, reads and closes a file relative to a directory. The path ends
-// in a NUL.
+// below opens, reads and closes a file relative to a directory. The path must end in a NUL.
 func (r *reader) below(dir int, path []byte) ([]byte, error) {
 	fd, err := sys.OpenBelow(dir, path)
 	if err != nil {
@@ -93,7 +90,7 @@ func (r *reader) below(dir int, path []byte) ([]byte, error) {
 	return text, err
 }
 
-// openFile opens a file to be kept and read again.
+// openFile opens a file to read repeatedly.
 func openFile(path string) (int, error) {
 	fd, err := sys.OpenBelow(atCWD, append([]byte(path), 0))
 	if err != nil {
@@ -102,7 +99,7 @@ func openFile(path string) (int, error) {
 	return fd, nil
 }
 
-// closeFile closes a kept file; -1 is none.
+// closeFile closes an open file; -1: none.
 func closeFile(fd *int) {
 	if *fd >= 0 {
 		syscall.Close(*fd)
@@ -110,7 +107,7 @@ func closeFile(fd *int) {
 	}
 }
 
-// A path is a NUL-terminated path put together in one buffer.
+// A path is a NUL-terminated path built in one buffer.
 type path struct {
 	b []byte
 }
@@ -142,8 +139,8 @@ func hasPrefix(p []byte, prefix string) bool {
 	return len(p) >= len(prefix) && string(p[:len(prefix)]) == prefix
 }
 
-// A lister lists the numbers that are names in a directory of procfs (/proc,
-// /proc/PID/task, /proc/PID/fd) without allocating.
+// A lister lists the numeric names in a procfs directory (/proc, /proc/PID/task, /proc/PID/fd)
+// without allocating.
 type lister struct {
 	buf []byte
 }
@@ -153,8 +150,8 @@ const listBufferBytes = 32 << 10
 
 var errDirent = errors.New("getdents64: a record is longer than its buffer or shorter than its head")
 
-// numbers appends the names of the directory fd that are numbers to out[:0],
-// in the directory's order, which procfs keeps ascending.
+// numbers appends the numeric names in directory fd to out[:0], in the directory's order, which
+// procfs keeps ascending.
 func (l *lister) numbers(fd int, out []int) ([]int, error) {
 	out = out[:0]
 	if l.buf == nil {
@@ -187,8 +184,7 @@ const (
 	direntName   = 19
 )
 
-// parseDirents appends the names in one answer of getdents64(2) that are
-// numbers.
+// parseDirents appends the numeric names in one result of getdents64(2).
 func parseDirents(p []byte, out []int) ([]int, error) {
 	for len(p) > 0 {
 		if len(p) < direntName {

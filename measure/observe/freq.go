@@ -17,12 +17,12 @@ import (
 // A virtual machine usually has none of them. scaling_cur_freq may interrupt
 // the CPU it asks about, so this runs at a low rate.
 
-// cpuFreq is what was read of one CPU.
+// cpuFreq is one CPU's reading.
 type cpuFreq struct {
 	cpu      int
 	curKHz   int64
 	maxKHz   int64
-	throttle int64 // -1 not kept
+	throttle int64 // -1: not available
 }
 
 // freqSampler samples the clocks of all CPUs that have a cpufreq directory.
@@ -82,7 +82,7 @@ func (s *freqSampler) sample(at tick, emit Emit) error {
 	return nil
 }
 
-// read fills in one CPU; false, and a clock of 0, when it is offline.
+// read fills in one CPU; it returns false, with a clock of 0, if the CPU is offline.
 func (s *freqSampler) read(f *cpuFreq) bool {
 	f.curKHz, f.maxKHz, f.throttle = 0, 0, -1
 	cur, ok := s.number(f.cpu, "/cpufreq/scaling_cur_freq")
@@ -121,8 +121,8 @@ func (s *freqSampler) text(cpu int, file string) ([]byte, error) {
 	return s.r.below(atCWD, s.path.of(s.dir).text("/cpu").number(cpu).text(file).end())
 }
 
-// freqSummary fills row with the clocks of the CPUs that could be read, and
-// with their new thermal events if counted.
+// freqSummary fills row with the clocks of the CPUs that could be read, and if counted with their
+// new thermal events.
 func freqSummary(prev, cur []cpuFreq, counted bool, row *record.FreqRow) {
 	row.Throttles = -1
 	var sum int64

@@ -42,25 +42,23 @@ const (
 	tcpCloseWait   = 8
 	tcpListen      = 10
 
-	// connectionStates are those in which a connection of the run can hold
-	// bytes or wait to be let in. TIME_WAIT is left out: it may have tens of
-	// thousands and nothing waits there.
+	// connectionStates are those in which a connection of the run can hold bytes or wait to be
+	// accepted. It leaves out TIME_WAIT, which may have tens of thousands of sockets and no queue.
 	connectionStates = 1<<tcpEstablished | 1<<tcpSynSent | 1<<tcpSynRecv | 1<<tcpCloseWait
 	listenStates     = 1 << tcpListen
 )
 
-// A question is a request of one kind, for dumper.ask, which fills in its head.
+// A question is a request of one kind for dumper.ask, which fills in its head.
 type question struct {
 	kind    uint16
 	request []byte
 }
 
-// connectionQuestions ask for the sockets that have port at either end, of
-// both families: a dual-stack server's sockets are of IPv6, its clients' of
-// IPv4. A dump walks the whole hash table of connections, whatever it is asked
-// for: 0.15 to 5 ms for the 262,144 buckets of a host of 16 GB have been seen.
-// The older request asks for one family like the newer one does, but the
-// kernel takes it as either (inet_diag_dump_compat), which saves the second walk.
+// connectionQuestions ask for the sockets that have port at either end, of both families: a
+// dual-stack server's sockets are IPv6, its clients' IPv4. Every dump walks the whole hash table of
+// connections, whatever the filter: 0.15 to 5 ms were seen for the 262,144 buckets of a 16 GB host.
+// The older request asks for one family like the newer one, but the kernel answers it with both
+// (inet_diag_dump_compat), which saves the second walk.
 func connectionQuestions(port uint16) []question {
 	p := make([]byte, nlHeadBytes+oldReqBytes, inetDiagRequestMax)
 	b := p[nlHeadBytes:]
@@ -69,8 +67,8 @@ func connectionQuestions(port uint16) []question {
 	return []question{{tcpDiagGetSock, appendPortFilter(p, port)}}
 }
 
-// connectionQuestionsByFamily ask the same in two dumps, for a kernel that
-// refuses the older request.
+// connectionQuestionsByFamily ask the same in two dumps, for a kernel that refuses the older
+// request.
 func connectionQuestionsByFamily(port uint16) []question {
 	var q []question
 	for _, family := range []uint8{syscall.AF_INET, syscall.AF_INET6} {
@@ -81,8 +79,8 @@ func connectionQuestionsByFamily(port uint16) []question {
 	return q
 }
 
-// listenQuestions ask for the listening sockets on port, of both families, with
-// the older request as well.
+// listenQuestions ask for the listening sockets on port, of both families, also with the older
+// request.
 func listenQuestions(port uint16) []question {
 	p := make([]byte, nlHeadBytes+oldReqBytes)
 	b := p[nlHeadBytes:]
@@ -158,21 +156,21 @@ type inetSocket struct {
 	family         uint8
 	state          uint8
 	sport, dport   uint16
-	src, dst       netip.Addr // IPv4 also where the socket is IPv6 and the address mapped
-	cookie         uint64     // never used twice while the kernel runs
+	src, dst       netip.Addr // IPv4 also for an IPv6 socket with a mapped address
+	cookie         uint64     // unique while the kernel runs
 	rqueue, wqueue uint32
 	uid            uint32
 	inode          uint32 // 0: no process holds it (not accepted yet, or closed)
 	info           []byte // struct tcp_info, points into the buffer; nil if not asked for
-	body           []byte // the whole answer, likewise
+	body           []byte // the whole answer, points into the buffer too
 }
 
-// key is what to look the socket up by.
+// key returns the socket's look-up key.
 func (s *inetSocket) key() sockID { return idOf(s.body, s) }
 
 var errInetDiag = errors.New("inet_diag: an answer is shorter than 72 bytes or of neither family")
 
-// parseInetSocket reads the body of one answer.
+// parseInetSocket parses the body of one answer.
 func parseInetSocket(body []byte, s *inetSocket) error {
 	if len(body) < inetDiagMsgBytes {
 		return errInetDiag
@@ -208,9 +206,9 @@ func parseInetSocket(body []byte, s *inetSocket) error {
 	}
 }
 
-// unreadBytes is what the program has not read. The peer's FIN takes a number
-// in the sequence like a byte of data, so it is in rqueue until end of file
-// was read (net/ipv4/tcp_diag.c, tcp_diag_get_info).
+// unreadBytes returns what the program has not read. The peer's FIN takes a sequence number like a
+// byte of data, so it counts in rqueue until the program reads end of file (net/ipv4/tcp_diag.c,
+// tcp_diag_get_info).
 func (s *inetSocket) unreadBytes() uint32 {
 	if s.state == tcpCloseWait && s.rqueue > 0 {
 		return s.rqueue - 1

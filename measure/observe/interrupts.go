@@ -10,16 +10,16 @@ import (
 	"ceiling/record"
 )
 
-// /proc/interrupts (kernel/irq/proc.c, show_interrupts): a header that names
-// the CPUs online, then a line per interrupt: its number and a colon, a 32-bit
-// count for each CPU, the chip, the hardware number and the name of who asked
-// for it. The named lines at the end (NMI, LOC ...) belong to no device.
+// /proc/interrupts (kernel/irq/proc.c, show_interrupts): a header that names the online CPUs, then
+// one line per interrupt: its number and a colon, a 32-bit count per CPU, the chip, the hardware
+// number and the name of its requester. The named lines at the end (NMI, LOC ...) belong to no
+// device.
 
-// irqSample is one reading of the lines that are watched.
+// irqSample is one reading of the watched lines.
 type irqSample struct {
 	cpus   []int
 	lines  []irqLine
-	counts []uint32 // len(cpus) for each line
+	counts []uint32 // len(cpus) per line
 }
 
 type irqLine struct {
@@ -29,8 +29,8 @@ type irqLine struct {
 
 var errInterrupts = errors.New("/proc/interrupts: a numbered line has not one 32-bit count per CPU")
 
-// parseInterrupts reads the lines of the interrupts that wanted accepts, and
-// passes over the others. It reuses the slices in s.
+// parseInterrupts parses the lines of the interrupts that wanted accepts, and skips the others. It
+// reuses the slices in s.
 func parseInterrupts(text []byte, names *interned, wanted func(number int, name []byte) bool, s *irqSample) error {
 	c := sys.Cursor{Text: text}
 	header, _ := c.Line()
@@ -60,8 +60,8 @@ func parseInterrupts(text []byte, names *interned, wanted func(number int, name 
 	}
 }
 
-// irqFields takes a line apart into number, name and what stands between; ok
-// is false for lines without a number.
+// irqFields splits a line into number, name and the text between; ok is false for lines without a
+// number.
 func irqFields(line []byte) (number int, name, counts []byte, ok bool) {
 	c := sys.Cursor{Text: line}
 	c.Blanks()
@@ -81,9 +81,8 @@ func irqFields(line []byte) (number int, name, counts []byte, ok bool) {
 	return int(v), line[start:end], line[c.At+1 : end], true
 }
 
-// irqDelta fills lines[:0] with what was counted between two readings, for the
-// interrupts and CPUs of both. The counters are 32 bits wide and may have
-// wrapped.
+// irqDelta fills lines[:0] with the counts between two readings, for the interrupts and CPUs of
+// both. The counters are 32 bits wide and may have wrapped.
 func irqDelta(prev, cur *irqSample, row *record.IRQRow) {
 	row.Lines = row.Lines[:0]
 	for j, line := range cur.lines {
@@ -148,9 +147,9 @@ func newIRQSampler(r *reader, names *interned, proc, sysfs, iface string) (*irqS
 	return &irqSampler{r: r, fd: fd, names: names, wanted: wanted}, nil
 }
 
-// interruptsOf tells an interface's interrupts from others: those that sysfs
-// lists for its device, or for the device's parent (a virtio device hangs
-// below the PCI device that has the interrupts), or else those named after it.
+// interruptsOf returns a filter for an interface's interrupts: those that sysfs lists for its
+// device, or for the device's parent (a virtio device is below the PCI device that has the
+// interrupts), or else those named after it.
 func interruptsOf(sysfs, iface string) (func(number int, name []byte) bool, error) {
 	if iface == "lo" {
 		return nil, errors.New("lo has no interrupts")
@@ -163,7 +162,7 @@ func interruptsOf(sysfs, iface string) (func(number int, name []byte) bool, erro
 	for _, dir := range []string{device, filepath.Dir(device)} {
 		entries, err := os.ReadDir(dir + "/msi_irqs")
 		if err != nil {
-			continue // not every device has message-signalled interrupts: names are the next thing to try
+			continue // not every device has message-signalled interrupts: try names next
 		}
 		for _, e := range entries {
 			if v, n := sys.LeadingDecimal([]byte(e.Name())); n > 0 && n == len(e.Name()) {

@@ -13,29 +13,25 @@ import (
 	"ceiling/record"
 )
 
-// The socket queues are looked at in short moments: a random handful of the
-// connections, both ends of each, by exact look-ups. The moments are those of a
-// Poisson process, which sees time averages (Wolff 1982, PASTA) as long as they
-// do not depend on what is seen. An ordinary thread would depend on it: it runs
-// when the scheduler has nothing better to do, which is when the queues are
-// short, or for a while after it has held everybody up. So the looker has a
-// thread of its own that runs at once when its time comes (SCHED_FIFO, where
-// that is allowed), for some 50 µs.
+// The looker samples the socket queues at random moments: a random handful of the connections, both
+// ends of each, by exact look-ups. The moments form a Poisson process, which sees time averages
+// (Wolff 1982, PASTA) as long as they do not depend on what is seen. An ordinary thread's would: it
+// runs when the scheduler has nothing better to do, which is when the queues are short, or just
+// after it has delayed the others. So the looker has its own thread, which runs immediately when
+// due (SCHED_FIFO, if allowed), for some 50 µs.
 
 const (
-	// lookEvery is the shortest mean distance of two moments. One costs 50 to
-	// 60 µs under load, 15 of them the timer and the wake-up, so the share below
-	// usually makes it 100 a second.
+	// lookEvery is the shortest mean interval between two looks. One costs 50 to 60 µs under load,
+	// 15 of them the timer and the wake-up, so the share below usually makes it 100 looks a second.
 	lookEvery = 6 * time.Millisecond
-	// lookShare of one core is the most that the moments may use; they come
-	// less often where a look is dear.
+	// lookShare is the largest share of one core for the looks; they come less often if a look is
+	// expensive.
 	lookShare = 0.0055
-	// lookerPriority is the lowest of real time: it only has to be above the
-	// ordinary threads.
+	// lookerPriority is the lowest real-time priority: it only has to be above ordinary threads.
 	lookerPriority = 1
 )
 
-// endLooks sums what was seen of one end.
+// endLooks sums what was seen at one end.
 type endLooks struct {
 	looked, gone                         int
 	unread, unacked, unaccepted, closing int
@@ -43,7 +39,7 @@ type endLooks struct {
 	unreadMaxBytes, unackedMaxBytes      int64
 }
 
-// A look is what one moment showed.
+// A look is the result of one look.
 type look struct {
 	costNs             int64
 	client, server     endLooks
@@ -51,7 +47,7 @@ type look struct {
 	err                error
 }
 
-// add sums two of them.
+// add sums two looks.
 func (l *look) add(o *look) {
 	l.costNs += o.costNs
 	l.client.add(&o.client)
@@ -83,7 +79,7 @@ func addTransit(to, t *record.Transit) {
 	to.UnsentBytes += t.UnsentBytes
 }
 
-// see takes in one socket.
+// see adds one socket.
 func (e *endLooks) see(s *inetSocket) {
 	e.looked++
 	if s.state == tcpCloseWait {
@@ -104,7 +100,7 @@ func (e *endLooks) see(s *inetSocket) {
 	}
 }
 
-// queues is what the looks say of all sockets of an end.
+// queues extrapolates the looks to all sockets of an end.
 func (e *endLooks) queues(all *record.EndQueues) record.EndQueues {
 	q := record.EndQueues{
 		Sockets: all.Sockets, Connecting: all.Connecting,
@@ -120,10 +116,10 @@ func (e *endLooks) queues(all *record.EndQueues) record.EndQueues {
 	return q
 }
 
-// A looker looks at connections of a roster. It belongs to one goroutine, the
-// observer's or, once it has been started, its own.
+// A looker samples connections of a roster. It belongs to one goroutine: the observer's or, once
+// started, its own.
 type looker struct {
-	client, server *lookups // one and the same where both ends are in one namespace
+	client, server *lookups // the same if both ends are in one namespace
 	rng            *rand.Rand
 	chosen         []int
 	ends           []lookedEnd // the end of pair that each question of client, then of server, is about
@@ -131,24 +127,24 @@ type looker struct {
 	server0        []flow
 	roster         *roster
 
-	cpus    []int // to run on, nil: any
+	cpus    []int // to run on; nil: any
 	rosters chan *roster
 	looks   chan look
-	lost    atomic.Int64 // looks that nobody took in time
-	spentNs atomic.Int64 // CPU of its own thread that spent has not answered
+	lost    atomic.Int64 // looks that were not taken in time
+	spentNs atomic.Int64 // CPU of its own thread that spent has not yet returned
 	done    sync.WaitGroup
 	cancel  context.CancelFunc
-	plain   error // why it has no real-time priority; valid after started is closed
+	plain   error // why it has no real-time priority; valid once started is closed
 	started chan struct{}
 }
 
-// lookedEnd is what a question is about.
+// lookedEnd is the subject of a question.
 type lookedEnd struct {
 	pair int
 	end  end
 }
 
-// flow is how far one end of a connection has come, in bytes from its beginning.
+// flow is how many bytes one end of a connection has processed.
 type flow struct {
 	known                  bool
 	sent, received, unsent uint64
@@ -188,15 +184,15 @@ func (l *looker) close() {
 	l.client, l.server = nil, nil
 }
 
-// look looks at a handful of connections now.
+// look samples a handful of connections now.
 func (l *looker) look(n int) look {
 	l.choose(n)
 	return l.seeChosen()
 }
 
-// choose draws the connections of the next look and writes the questions, so
-// that nothing but the system call is left when its moment comes: whatever runs
-// before holds up the load, and what piles up meanwhile would be seen.
+// choose draws the connections of the next look and writes the questions, so that only the system
+// call is left when it is due: any work before would delay the load, and the look would see the
+// queue that this builds.
 func (l *looker) choose(n int) {
 	l.chosen = l.roster.draw(l.rng, n, l.chosen)
 	for _, door := range []*lookups{l.client, l.server} {
@@ -219,7 +215,7 @@ func (l *looker) choose(n int) {
 	}
 }
 
-// seeChosen asks what choose has prepared.
+// seeChosen asks the questions that choose has prepared.
 func (l *looker) seeChosen() (out look) {
 	out.err = l.ask(&out)
 	for i := range l.chosen {
@@ -229,7 +225,7 @@ func (l *looker) seeChosen() (out look) {
 	return out
 }
 
-// ask asks both doors and takes in the answers.
+// ask asks both look-up sockets and handles the answers.
 func (l *looker) ask(out *look) error {
 	doors := []*lookups{l.client, l.server}
 	if l.client == l.server {
@@ -255,8 +251,8 @@ func (l *looker) ask(out *look) error {
 	return nil
 }
 
-// asked answers what the questions of one door were about: all of them where
-// there is one door, else those of its end.
+// asked returns what the questions to one look-up socket were about: all of them if there is one,
+// else those of its end.
 func (l *looker) asked(door *lookups) func(i int) lookedEnd {
 	if l.client == l.server {
 		return func(i int) lookedEnd { return l.ends[i] }
@@ -273,7 +269,7 @@ func (l *looker) asked(door *lookups) func(i int) lookedEnd {
 	}
 }
 
-// see takes in one answer.
+// see handles one answer.
 func (l *looker) see(out *look, about lookedEnd, s *inetSocket) {
 	sums, flows := &out.client, l.client0
 	if about.end == endServer {
@@ -287,9 +283,8 @@ func (l *looker) see(out *look, about lookedEnd, s *inetSocket) {
 	flows[about.pair] = flowOf(s.info)
 }
 
-// transitOf adds what one end has written and the other's kernel does not have
-// yet. The two are read a microsecond apart: what the other has beyond is not
-// under way.
+// transitOf adds what one end has written and the other's kernel has not received yet. The two are
+// read a microsecond apart: a negative difference counts as nothing in transit.
 func transitOf(t *record.Transit, from, to *flow) {
 	if !from.known || !to.known {
 		return
@@ -304,22 +299,21 @@ func transitOf(t *record.Transit, from, to *flow) {
 	t.UnsentBytes += float64(from.unsent)
 }
 
-// start has it look by itself, at random moments, until stop. The observer's
-// goroutine takes what it saw by taken.
+// start makes it look by itself, at random moments, until stop. The observer's goroutine collects
+// the results with taken.
 func (l *looker) start(ctx context.Context) {
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.started = make(chan struct{})
 	l.done.Go(func() {
-		// Not given back: a thread with another policy or affinity ends with
-		// its goroutine.
+		// Not unlocked: a thread with another policy or affinity ends with its goroutine.
 		runtime.LockOSThread()
 		l.plain = l.prepare()
 		real := l.plain == nil
 		close(l.started)
 		l.run(ctx)
-		// The thread outlives the goroutine by a moment in which its process can
-		// not be moved to another cgroup if it is a real-time one
-		// (CONFIG_RT_GROUP_SCHED). It may always give that up.
+		// The thread outlives the goroutine by a moment in which its process cannot be moved to
+		// another cgroup if it is a real-time one (CONFIG_RT_GROUP_SCHED). It may always give up
+		// that priority.
 		if real {
 			_ = sys.BeOrdinary()
 		}
@@ -327,7 +321,7 @@ func (l *looker) start(ctx context.Context) {
 	<-l.started
 }
 
-// prepare gives the thread its place and its priority.
+// prepare sets the thread's affinity and priority.
 func (l *looker) prepare() error {
 	if len(l.cpus) > 0 {
 		if err := sys.Pin(0, l.cpus); err != nil {
@@ -368,7 +362,7 @@ func (l *looker) run(ctx context.Context) {
 		seen := l.seeChosen()
 		was := cpu
 		cpu = threadNs()
-		seen.costNs = cpu - was // of the pause before it as well
+		seen.costNs = cpu - was // including the pause before it
 		l.spentNs.Add(seen.costNs)
 		every += (max(float64(lookEvery), float64(seen.costNs)/lookShare) - every) / 16
 		select {
@@ -382,7 +376,7 @@ func (l *looker) run(ctx context.Context) {
 	}
 }
 
-// stop ends it; looking from the caller's goroutine is allowed again.
+// stop ends it; look may be called again from the caller's goroutine.
 func (l *looker) stop() {
 	if l.cancel == nil {
 		return
@@ -392,26 +386,26 @@ func (l *looker) stop() {
 	l.cancel = nil
 }
 
-// spent is the CPU time of its own thread since the last call, nanoseconds.
+// spent returns its own thread's CPU time since the last call, in nanoseconds.
 func (l *looker) spent() int64 { return l.spentNs.Swap(0) }
 
-// running tells whether it looks by itself.
+// running reports whether it looks by itself.
 func (l *looker) running() bool { return l.cancel != nil }
 
-// use has it choose from another roster.
+// use makes it choose from another roster.
 func (l *looker) use(r *roster) {
 	if !l.running() {
 		l.roster = r
 		return
 	}
 	select {
-	case <-l.rosters: // one that it has not taken
+	case <-l.rosters: // one not yet taken
 	default:
 	}
 	l.rosters <- r
 }
 
-// taken sums what was seen since the last call, and how many moments that was.
+// taken sums what was seen since the last call, and returns the number of looks.
 func (l *looker) taken() (sum look, moments int) {
 	for {
 		select {

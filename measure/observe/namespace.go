@@ -13,10 +13,9 @@ import (
 	"strings"
 )
 
-// FindNamespace looks for a process of this host in whose network namespace
-// somebody listens on the address, other than this process's own: a server in
-// a container or a test's namespace. 0 means that none was found, which it is
-// also where the processes of others may not be looked into.
+// FindNamespace looks for a process of this host in whose network namespace a server listens on the
+// address, other than this process's own: a server in a container or a test's namespace. 0: none
+// was found, or other processes may not be inspected.
 func FindNamespace(addr netip.AddrPort) (pid int) {
 	return findNamespace("/proc", addr)
 }
@@ -39,7 +38,7 @@ func findNamespace(proc string, addr netip.AddrPort) int {
 		dir := filepath.Join(proc, e.Name())
 		ns, err := os.Readlink(filepath.Join(dir, "ns", "net"))
 		if err != nil || seen[ns] {
-			continue // ended meanwhile, another's, or looked into already
+			continue // ended, another user's, or already inspected
 		}
 		seen[ns] = true
 		if hasAddress(dir, addr.Addr()) && listens(dir, addr) {
@@ -49,8 +48,8 @@ func findNamespace(proc string, addr netip.AddrPort) int {
 	return 0
 }
 
-// hasAddress tells whether an address is local to the namespace, from
-// /proc/PID/net/fib_trie (net/ipv4/fib_trie.c) or if_inet6.
+// hasAddress reports whether an address is local to the namespace, from /proc/PID/net/fib_trie
+// (net/ipv4/fib_trie.c) or if_inet6.
 func hasAddress(dir string, ip netip.Addr) bool {
 	ip = ip.Unmap()
 	if !ip.Is4() {
@@ -66,8 +65,7 @@ func hasAddress(dir string, ip netip.Addr) bool {
 	return localInTrie(f, ip)
 }
 
-// localInTrie looks for a leaf "|-- 10.0.0.2" that is followed by a line
-// "/32 host LOCAL".
+// localInTrie looks for a leaf "|-- 10.0.0.2" followed by a line "/32 host LOCAL".
 func localInTrie(r io.Reader, ip netip.Addr) bool {
 	leaf := false
 	for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -81,8 +79,8 @@ func localInTrie(r io.Reader, ip netip.Addr) bool {
 	return false
 }
 
-// listens tells whether somebody listens on the address, or on its port of all
-// addresses, from /proc/PID/net/tcp and tcp6 (state 0A is TCP_LISTEN).
+// listens reports whether a socket listens on the address, or on its port of all addresses, from
+// /proc/PID/net/tcp and tcp6 (state 0A is TCP_LISTEN).
 func listens(dir string, addr netip.AddrPort) bool {
 	port := fmt.Sprintf(":%04X", addr.Port())
 	for _, name := range []string{"tcp", "tcp6"} {
@@ -108,8 +106,8 @@ func listens(dir string, addr netip.AddrPort) bool {
 	return false
 }
 
-// kernelForms are the ways /proc/net/tcp and tcp6 write an address: 32-bit
-// words in the host's order, which is little-endian wherever this runs.
+// kernelForms returns the forms of an address in /proc/net/tcp and tcp6: 32-bit words in host
+// order, which is little-endian wherever this runs.
 func kernelForms(ip netip.Addr) []string {
 	words := func(b []byte) string {
 		var s strings.Builder

@@ -9,9 +9,9 @@ import (
 	"ceiling/record"
 )
 
-// The host's other processes that used CPU: who had it while the server or the
-// generator was runnable without one. All of /proc is read, 8 µs a process, so it
-// is read seldom; what a process used before the first reading is not counted.
+// The host's other processes that used CPU: which ones ran while the server or the generator was
+// runnable. It reads all of /proc, 8 µs per process, so it does that seldom; what a process used
+// before the first reading does not count.
 
 const (
 	// neighboursMost bounds a row, neighbourScanMost what one reading costs: 8 ms.
@@ -19,7 +19,7 @@ const (
 	neighbourScanMost = 1024
 )
 
-// neighbourUse is what is remembered of a process.
+// neighbourUse is the last reading of a process.
 type neighbourUse struct {
 	startTicks, ticks uint64
 }
@@ -59,10 +59,10 @@ func (s *neighbourSampler) sample(at tick, emit Emit) error {
 		}
 		now, before := neighbourUse{st.StartTicks, st.UserTicks + st.SystemTicks}, s.was[pid]
 		if s.now[pid] = now; before.startTicks != now.startTicks {
-			before.ticks = 0 // it began within the interval
+			before.ticks = 0 // it began in this interval
 		}
 		if now.ticks > before.ticks && !at.first() {
-			cpu := -1 // the line is about the first thread, and others may have run elsewhere
+			cpu := -1 // the line is about the first thread; others may have run elsewhere
 			if st.Threads == 1 {
 				cpu = sys.LastCPU(text)
 			}
@@ -85,8 +85,8 @@ func (s *neighbourSampler) sample(at tick, emit Emit) error {
 	return nil
 }
 
-// watched tells a process that has rows of its own: the server's and the
-// generator's. A database that the server asks is a neighbour as well.
+// watched reports whether a process has rows of its own: the server's and the generator's. A
+// database that the server queries is a neighbour too.
 func (s *neighbourSampler) watched(pid int) bool {
 	for _, p := range s.subject.processes {
 		if p.pid == pid && p.role != record.RolePeer && !p.gone {

@@ -8,24 +8,23 @@ import (
 	"ceiling/record"
 )
 
-// /proc/net/dev (net/core/net-procfs.c, dev_seq_show): two lines of heading,
-// then "name: " and sixteen counters since the interface came up, eight
-// received and eight sent.
+// /proc/net/dev (net/core/net-procfs.c, dev_seq_show): two heading lines, then "name: " and sixteen
+// counters since the interface came up, eight received and eight sent.
 
-// netDev is one interface's counters.
+// netDev has one interface's counters.
 type netDev struct {
 	name                                       string
 	rxBytes, rxPackets, rxErrs, rxDrop, rxFifo uint64
 	txBytes, txPackets, txErrs, txDrop         uint64
 }
 
-// netDevFields is how many counters a line has.
+// netDevFields is the number of counters on a line.
 const netDevFields = 16
 
 var errNetDev = errors.New("/proc/net/dev: a line is not a name and sixteen counters")
 
-// parseNetDev reads the text of /proc/net/dev into devs[:0]. Names are taken
-// from names, so that known ones cost no allocation.
+// parseNetDev parses /proc/net/dev into devs[:0]. It takes names from names, so that known ones
+// cost no allocation.
 func parseNetDev(text []byte, names *interned, devs []netDev) ([]netDev, error) {
 	devs = devs[:0]
 	c := sys.Cursor{Text: text}
@@ -66,8 +65,8 @@ func parseNetDev(text []byte, names *interned, devs []netDev) ([]netDev, error) 
 	}
 }
 
-// netDevDelta is the difference of two readings of one interface. A counter
-// that went backwards belongs to an interface that was made anew.
+// netDevDelta is the difference of two readings of one interface. A counter that went backwards
+// belongs to a recreated interface.
 func netDevDelta(prev, cur *netDev, row *record.NetDevRow) {
 	row.RxBytes, row.RxPackets = int64(cur.rxBytes-prev.rxBytes), int64(cur.rxPackets-prev.rxPackets)
 	row.RxErrs, row.RxDrop, row.RxFifo = int64(cur.rxErrs-prev.rxErrs), int64(cur.rxDrop-prev.rxDrop), int64(cur.rxFifo-prev.rxFifo)
@@ -84,8 +83,8 @@ func netDevMoved(row *record.NetDevRow) bool {
 		row.RxBytes|row.RxPackets|row.RxErrs|row.RxDrop|row.RxFifo|row.TxBytes|row.TxPackets|row.TxErrs|row.TxDrop != 0
 }
 
-// maxInterfaces bounds the rows of one sample: a host of containers has
-// hundreds of interfaces. The target's comes first in any case.
+// maxInterfaces bounds the rows of one sample: a host of containers has hundreds of interfaces. The
+// target's always comes first.
 const maxInterfaces = 16
 
 // netDevSampler samples /proc/net/dev of one namespace.
@@ -94,15 +93,15 @@ type netDevSampler struct {
 	fd        int
 	names     *interned
 	side      *side
-	speedMbit map[string]int64 // by interface, asked once
+	speedMbit map[string]int64 // by interface, read once
 	speed     func(iface string) int64
-	links     *links      // nil: what shapes the interfaces is not known
-	lost      func(error) // called when the links are
+	links     *links      // nil: what shapes the interfaces is unknown
+	lost      func(error) // called when the links are lost
 	prev, cur []netDev
 	row       record.NetDevRow
 }
 
-// newNetDevSampler takes over the links, which may be nil, also when it fails.
+// newNetDevSampler takes ownership of the links, which may be nil, even if it fails.
 func newNetDevSampler(r *reader, names *interned, of *side, speed func(string) int64, l *links) (*netDevSampler, error) {
 	fd, err := openFile(of.netDir + "/dev")
 	if err != nil {
@@ -134,7 +133,7 @@ func (s *netDevSampler) sample(at tick, emit Emit) error {
 	return nil
 }
 
-// readLinks reads the queueing disciplines; without them the rest goes on.
+// readLinks reads the queueing disciplines; sampling continues without them.
 func (s *netDevSampler) readLinks() {
 	if s.links == nil {
 		return
@@ -176,7 +175,7 @@ func (s *netDevSampler) emitDeltas(at tick, emit Emit, target bool) {
 	}
 }
 
-// netDevNamed finds an interface, first where it is expected.
+// netDevNamed finds an interface, trying the expected position first.
 func netDevNamed(devs []netDev, name string, guess int) *netDev {
 	if guess < len(devs) && devs[guess].name == name {
 		return &devs[guess]
@@ -206,9 +205,8 @@ func (s *netDevSampler) close() {
 	}
 }
 
-// linkSpeed reads the speed of an interface, in 10⁶ bit/s, from
-// /sys/class/net/IFACE/speed. -1, unknown: the file says so (no carrier, a
-// virtual interface) or answers EINVAL (lo).
+// linkSpeed reads the speed of an interface, in 10⁶ bit/s, from /sys/class/net/IFACE/speed. -1,
+// unknown: the file says so (no carrier, a virtual interface) or returns EINVAL (lo).
 func linkSpeed(r *reader, sysfs, iface string) int64 {
 	var p path
 	text, err := r.below(atCWD, p.of(sysfs).text("/class/net/").text(iface).text("/speed").end())

@@ -7,10 +7,9 @@ import (
 	"syscall"
 )
 
-// Netlink, as far as dumps need it (include/uapi/linux/netlink.h). A message
-// is a head of 16 bytes (length, type, flags, sequence number, port) and a
-// body, both padded to 4 bytes; so are the attributes within a body, whose
-// heads are a length and a type of 2 bytes each.
+// Netlink, as far as dumps need it (include/uapi/linux/netlink.h). A message is a head of 16 bytes
+// (length, type, flags, sequence number, port) and a body, both padded to 4 bytes; so are the
+// attributes within a body, whose heads are a length and a type of 2 bytes each.
 
 const (
 	netlinkSockDiag = 4 // NETLINK_SOCK_DIAG
@@ -19,7 +18,7 @@ const (
 	attrHeadBytes = 4
 
 	// netlinkBufferBytes is the most that the kernel puts into one answer of a
-	// dump (af_netlink.c, netlink_recvmsg: max_recvmsg_len), so nothing is cut.
+	// dump (af_netlink.c, netlink_recvmsg: max_recvmsg_len), so none is truncated.
 	netlinkBufferBytes = 32 << 10
 )
 
@@ -38,7 +37,7 @@ type nlMessage struct {
 	body        []byte
 }
 
-// nextMessage takes the first message off p.
+// nextMessage splits the first message off p.
 func nextMessage(p []byte) (m nlMessage, rest []byte, err error) {
 	if len(p) < nlHeadBytes {
 		return m, nil, errNetlinkShort
@@ -54,7 +53,7 @@ func nextMessage(p []byte) (m nlMessage, rest []byte, err error) {
 	return m, p[min(align4(int(size)), len(p)):], nil
 }
 
-// nextAttr takes the first attribute off p; ok is false when there is none.
+// nextAttr splits the first attribute off p; ok is false if there is none.
 func nextAttr(p []byte) (kind uint16, value, rest []byte, ok bool) {
 	if len(p) < attrHeadBytes {
 		return 0, nil, nil, false
@@ -68,8 +67,7 @@ func nextAttr(p []byte) (kind uint16, value, rest []byte, ok bool) {
 	return kind, p[attrHeadBytes:size], p[min(align4(size), len(p)):], true
 }
 
-// errorNumber reads the body of NLMSG_ERROR or NLMSG_DONE: a negative errno,
-// 0 for success.
+// errorNumber reads the body of NLMSG_ERROR or NLMSG_DONE: a negative errno, 0 for success.
 func errorNumber(body []byte) (syscall.Errno, error) {
 	if len(body) < 4 {
 		return 0, errNetlinkShort
@@ -77,18 +75,16 @@ func errorNumber(body []byte) (syscall.Errno, error) {
 	return syscall.Errno(-int32(binary.NativeEndian.Uint32(body))), nil
 }
 
-// A dumper asks the kernel for lists over one socket, and reads the answers
-// into one buffer.
+// A dumper requests dumps from the kernel over one socket, and reads the answers into one buffer.
 type dumper struct {
 	fd   int
 	seq  uint32
 	buf  []byte
-	left []byte // what has not been looked at of the last read
+	left []byte // the unread rest of the last answer
 }
 
-// newDumper opens a netlink socket of a protocol in the calling thread's
-// network namespace. It never blocks: the kernel makes each part of a dump
-// within the read that asks for it.
+// newDumper opens a netlink socket of a protocol in the calling thread's network namespace. It
+// never blocks: the kernel makes each part of a dump within the read that asks for it.
 func newDumper(protocol int) (*dumper, error) {
 	fd, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, protocol)
 	if err != nil {
@@ -97,7 +93,7 @@ func newDumper(protocol int) (*dumper, error) {
 	return &dumper{fd: fd, buf: make([]byte, netlinkBufferBytes)}, nil
 }
 
-// ask sends a request whose head is filled in here.
+// ask sends a request, and fills in its head.
 func (d *dumper) ask(request []byte, kind, flags uint16) error {
 	d.seq++
 	d.left = nil
@@ -113,8 +109,7 @@ func (d *dumper) ask(request []byte, kind, flags uint16) error {
 	return nil
 }
 
-// next returns the body of the next message of a dump, valid until the next
-// call, and false at its end.
+// next returns the body of a dump's next message, valid until the next call, and false at its end.
 func (d *dumper) next() (body []byte, more bool, err error) {
 	for {
 		if len(d.left) == 0 {

@@ -18,7 +18,7 @@ import (
 // Kernels add names in the middle, so columns are found by name; the line of
 // names of a running kernel does not change, so they are found once.
 
-// The counters that are kept, in the order of tcpCounterNames.
+// The counters read, in the order of tcpCounterNames.
 const (
 	cntListenOverflows = iota
 	cntListenDrops
@@ -45,7 +45,7 @@ const (
 	tcpCounters
 
 	firstSNMP = cntRetransSegs
-	firstUDP  = cntInDatagrams // Udp's, of IPv4 alone: IPv6 has a file of its own
+	firstUDP  = cntInDatagrams // Udp's, IPv4 only: IPv6 has a file of its own
 )
 
 func tcpCounterNames() []string {
@@ -61,10 +61,10 @@ func tcpCounterNames() []string {
 type counterTable struct {
 	prefix string   // "TcpExt: "
 	names  []string // wanted
-	values []int64  // as read last; -1 where this kernel has no such name
+	values []int64  // last reading; -1 if this kernel lacks the name
 
-	header []byte // the line of names that columns was made from
-	column []int  // column[i] is the index in names of the i-th value, -1 not wanted
+	header []byte // the line of names from which columns was built
+	column []int  // column[i] is the index in names of the i-th value, -1: not wanted
 }
 
 func newCounterTable(prefix string, names []string) *counterTable {
@@ -73,7 +73,7 @@ func newCounterTable(prefix string, names []string) *counterTable {
 
 var errCounterTable = errors.New("no line of names with a line of as many numbers behind it")
 
-// parse reads the wanted counters out of the text of the file.
+// parse extracts the wanted counters from the file's text.
 func (t *counterTable) parse(text []byte) error {
 	c := sys.Cursor{Text: text}
 	for {
@@ -96,7 +96,7 @@ func (t *counterTable) parse(text []byte) error {
 	}
 }
 
-// learn finds the wanted names in a line of names.
+// learn finds the wanted names in a header line.
 func (t *counterTable) learn(line []byte) {
 	t.header = append(t.header[:0], line...)
 	t.column = t.column[:0]

@@ -13,9 +13,8 @@ import (
 	"ceiling/record"
 )
 
-// nicSampler samples the counters of a driver (ethtool -S) that tell of packets lost or
-// held back. Drivers name and count them as they like: those are kept whose names have
-// a word for it.
+// nicSampler samples a driver's counters (ethtool -S) of packets lost or held back. Drivers name
+// and count them as they like, so it selects them by words in their names.
 type nicSampler struct {
 	e     *ethtool.Ethtool
 	side  *side
@@ -25,20 +24,20 @@ type nicSampler struct {
 	row   record.NICRow
 }
 
-// nicNamesMost bounds the counters of a row: a driver has some for each queue.
+// nicNamesMost bounds the counters of a row: a driver has some per queue.
 const nicNamesMost = 64
 
-// tellsOfLoss chooses counters by their names: ENA's bw_in_allowance_exceeded, mlx5's
-// rx_out_of_buffer, virtio_net's rx_queue_0_drops.
+// tellsOfLoss selects counters by name: ENA's bw_in_allowance_exceeded, mlx5's rx_out_of_buffer,
+// virtio_net's rx_queue_0_drops.
 func tellsOfLoss(name string) bool {
 	return slices.ContainsFunc([]string{"exceeded", "drop", "discard", "miss", "no_buf", "nobuf", "out_of_buf", "overrun", "overflow",
 		"queue_stop", "bad_csum"}, func(word string) bool { return strings.Contains(name, word) })
 }
 
-// errNoNICCounters tells that a driver has none: nothing is missing then.
+// errNoNICCounters says that a driver has none: then nothing is missing.
 var errNoNICCounters = errors.New("the driver counts no packets that are lost or held back")
 
-// newNICSampler opens ethtool's socket in the namespace of a side.
+// newNICSampler opens ethtool's socket in a side's namespace.
 func newNICSampler(of *side) (*nicSampler, error) {
 	s := &nicSampler{side: of}
 	err := of.in(func() (err error) {
@@ -58,7 +57,7 @@ func newNICSampler(of *side) (*nicSampler, error) {
 	return s, nil
 }
 
-// read asks for all counters and answers those that are kept.
+// read reads all counters and returns the selected ones.
 func (s *nicSampler) read() (map[string]uint64, error) {
 	all, err := s.e.StatsWithBuffer(s.side.iface, &s.text, &s.stats)
 	if errors.Is(err, syscall.EOPNOTSUPP) {
@@ -90,8 +89,8 @@ func (s *nicSampler) sample(at tick, emit Emit) error {
 	return nil
 }
 
-// nicDelta fills in what rose between two readings. A counter that went backwards belongs
-// to a driver that was reset.
+// nicDelta fills in what rose between two readings. A counter that went backwards belongs to a
+// reset driver.
 func nicDelta(prev, cur map[string]uint64, row *record.NICRow) {
 	row.Counters = row.Counters[:0]
 	for _, name := range slices.Sorted(maps.Keys(cur)) {

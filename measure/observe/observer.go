@@ -1,25 +1,22 @@
-// Package observe samples what a host did while a run was under way: its CPUs,
-// the server's processes, the queues of the run's own sockets, the network
-// devices and the kernel's counters of trouble.
+// Package observe samples what a host does during a run: its CPUs, the server's processes, the
+// queues of the run's own sockets, the network devices and the kernel's error counters.
 //
-// Every kernel source has a file of its own. Reading is apart from parsing, so
-// that the parsers are tested with text from real machines; they are written
-// by hand and do not allocate, because a sampler that disturbs the machine
-// measures itself: /proc/stat of 128 CPUs costs 25 µs this way and twenty
-// times that with fmt.Sscanf.
+// Every kernel source has its own file. Reading is separate from parsing, so that the parsers are
+// tested with text from real machines; they are written by hand and do not allocate, because a
+// sampler that disturbs the machine measures itself: /proc/stat of 128 CPUs costs 25 µs this way
+// and twenty times that with fmt.Sscanf.
 //
-// Everything works without root as far as the kernel allows. What it does not
-// allow, or does not have, is a record.NotMeasured with the reason; nothing is
-// guessed. A source that fails half-way is lost from then on, with the time,
-// and the run goes on; a process that cannot be read costs its own rows only.
+// Everything works without root as far as the kernel allows. What it does not allow, or does not
+// have, is a record.NotMeasured with the reason; nothing is guessed. A source that fails during the
+// run is lost from then on, with the time, and the run continues; a process that cannot be read
+// only loses its own rows.
 //
-// Generator and server on one host may be in two network namespaces. Each end
-// of the connections, and of the link between them, is read in its own.
+// Generator and server on one host may be in two network namespaces. Each end of the connections,
+// and of the link between them, is read in its own.
 //
-// Sources that are read together form a round. Each round has a share of one
-// core that it may use; what it uses beyond that it waits off, so the observer
-// stays below one per cent of a core however many CPUs, threads and sockets
-// there are. What it did cost is in the record.
+// Sources that are read together form a round. Each round may use a share of one core and waits
+// after exceeding it, so the observer stays below one per cent of a core however many CPUs, threads
+// and sockets there are. The record has its actual cost.
 package observe
 
 import (
@@ -38,58 +35,55 @@ import (
 	"ceiling/record"
 )
 
-// Config says what to observe. The zero value observes the host alone.
+// Config says what to observe. The zero value observes only the host.
 type Config struct {
 	// Host is this host's name in the rows.
 	Host string
-	// TargetAddr is the address that the load connects to, TargetUnix its path
-	// if it is a unix socket ("@name" for an abstract one). Neither: no
-	// sockets are observed, and the subject is only what SubjectPIDs names.
+	// TargetAddr is the address that the load connects to, TargetUnix its path if it is a unix
+	// socket ("@name" for an abstract one). With neither no sockets are observed, and the subject
+	// is only what SubjectPIDs names.
 	TargetAddr netip.AddrPort
 	TargetUnix string
-	// PeerAddr is the address of the other end where the target is on this
-	// host and the load comes from another: it tells which interface to mark.
+	// PeerAddr is the address of the other end if the target is on this host and the load comes
+	// from another: it selects the interface to mark.
 	PeerAddr netip.Addr
 	// GeneratorPID is the load generator's process, 0 if it is not on this host.
 	GeneratorPID int
-	// SubjectPIDs names processes of the server in addition to those that are
-	// found by what they listen on.
+	// SubjectPIDs names processes of the server in addition to those found by their listening
+	// sockets.
 	SubjectPIDs []int
-	// Pipelining is how many requests a connection of the generator may have in
-	// flight; 0 is 1.
+	// Pipelining is how many requests a connection of the generator may have in flight; 0: 1.
 	Pipelining int
-	// NetNSPID is a process in whose network namespace the target is, 0 for
-	// this process's own. Joining another one takes CAP_SYS_ADMIN. If the
-	// generator is on this host its ends are observed as well, in this
-	// process's namespace.
+	// NetNSPID is a process in whose network namespace the target is, 0: this process's own.
+	// Joining another one requires CAP_SYS_ADMIN. If the generator is on this host its ends are
+	// observed as well, in this process's namespace.
 	NetNSPID int
-	// Interval between samples of the cheap sources; 0 is 100 ms. It is also
-	// the shortest that any source but the socket queues is read at.
+	// Interval between samples of the cheap sources; 0: 100 ms. It is also the shortest for any
+	// source but the socket queues.
 	Interval time.Duration
-	// Window is where the measured window ends on the run's clock; 0 is not known
-	// beforehand. What counts from the beginning of time is read then, however
-	// seldom else: a row that begins in the window and ends behind it says of
-	// neither what happened.
+	// Window is the end of the measured window on the run's clock; 0: not known in advance.
+	// Cumulative counters are read then, however seldom they are otherwise: a row that begins in
+	// the window and ends after it describes neither.
 	Window time.Duration
-	// CPUs that the thread which looks at the sockets runs on; nil: any. Best are
-	// those that neither server nor generator uses.
+	// CPUs that the thread that samples the sockets runs on; nil: any. Best are CPUs that neither
+	// server nor generator uses.
 	CPUs []int
-	// KernelTypes keeps the kernel's types, which take 20 ms to read, for several
-	// observers; nil reads them for this one.
+	// KernelTypes caches the kernel's types, which take 20 ms to read, for several observers; nil:
+	// this one reads them itself.
 	KernelTypes *btf.Cache
 
-	proc, sysfs string // roots for tests; "" are /proc and /sys
+	proc, sysfs string // roots for tests; "": /proc and /sys
 }
 
 const (
 	defaultInterval = 100 * time.Millisecond
 
-	// shortestRowNs is the least width of a row that is not due: two ticks of the
-	// kernel's clock.
+	// shortestRowNs is the smallest width of a row that is not due: two ticks of the kernel's
+	// clock.
 	shortestRowNs = 20e6
 
-	// longestUnseen bounds how long a new process of the subject stays
-	// unnoticed after a look at all processes, which may cost 50 ms.
+	// longestUnseen bounds how long a new process of the subject can go unnoticed after a scan of
+	// all processes, which may cost 50 ms.
 	longestUnseen = 5 * time.Second
 
 	secondNs = int64(time.Second)
@@ -116,20 +110,20 @@ type Observer struct {
 	t       *tools
 	subject *subject
 
-	// server is where the target is; generator is where its clients are, if
-	// that is another network namespace of this host, else nil.
+	// server is where the target is; generator is where its clients are, if that is another network
+	// namespace of this host, else nil.
 	server    side
 	generator *side
 
 	timetable
 	missing []record.NotMeasured
 
-	looker   *looker // nil where no sockets can be looked up
+	looker   *looker // nil if no sockets can be looked up
 	stat     *statSampler
 	throttle *throttleSampler
 
-	closed     bool  // the window has been over at a sample
-	nowNs      int64 // of the sample under way; 0 before the first
+	closed     bool  // a sample has been taken after the end of the window
+	nowNs      int64 // of the current sample; 0 before the first
 	costNs     int64
 	reportAtNs int64
 	reported   int64 // when the last ObserverRow was written; valid once reporting
@@ -139,25 +133,25 @@ type Observer struct {
 	row        record.ObserverRow
 }
 
-// timetable has the rounds in the order in which they are read: who is there and what
-// they do comes before what they used.
+// timetable has the rounds in reading order: which processes exist and what they do precedes what
+// they used.
 type timetable struct {
-	queues   round // where the bytes wait
+	queues   round // socket queues
 	tcpInfo  round
 	times    round // bursts of kernel events
 	spread   round // connections per process
 	peers    round // connections to others
-	behind   round // CPU of the processes at their other ends, where they are here
+	behind   round // CPU of the processes at their other ends, if on this host
 	beyond   round // what else these do
 	others   round // the CPU of the host's other processes
-	files    round // on which disks they are
-	titles   round // what a database's processes say they do
-	slow     round // what changes less, or costs more
+	files    round // on which disks their files are
+	titles   round // what a database's processes report in their titles
+	slow     round // what changes less often, or costs more
 	counters round // everything else, over the same intervals
 }
 
-// New opens every source. What cannot be observed is in NotMeasured; the error
-// says that nothing can.
+// New opens every source. NotMeasured has what cannot be observed; the error means that nothing
+// can.
 func New(cfg Config) (*Observer, error) {
 	if cfg.Interval <= 0 {
 		cfg.Interval = defaultInterval
@@ -189,7 +183,7 @@ func New(cfg Config) (*Observer, error) {
 	return o, nil
 }
 
-// rounds lists them all in their order.
+// rounds lists all rounds in order.
 func (o *Observer) rounds() [12]*round {
 	return [...]*round{&o.times, &o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.beyond, &o.behind, &o.others, &o.files, &o.titles,
 		&o.slow, &o.counters}
@@ -199,16 +193,16 @@ func (o *Observer) rounds() [12]*round {
 func (o *Observer) planRounds() {
 	every := int64(o.cfg.Interval)
 	seldom := max(every, secondNs)
-	// A row sums up what the looks saw, and costs little; the lists, which may cost
-	// 50 ms, keep to a share of their own.
+	// A row sums up the looks and costs little; the lists, which may cost 50 ms, have a share of
+	// their own.
 	o.queues = round{everyNs: every, share: shareQueues, longestNs: max(every, secondNs/4)}
 	o.tcpInfo = round{everyNs: seldom, share: shareTCPInfo}
 	o.spread = round{everyNs: seldom, share: shareSpread}
-	// Its pauses are no longer than that: it holds down by itself what is dear.
+	// Its pauses are no longer than that: it limits its expensive parts itself.
 	o.peers = round{everyNs: seldom, share: sharePeers, longestNs: seldom, jitter: rand.New(rand.NewPCG(jitterSeed, 2))}
 	o.behind = round{everyNs: max(every, secondNs/2), share: shareBehind, longestNs: max(every, 2*secondNs)} // a short run has some
 	o.beyond = round{everyNs: seldom, share: shareBeyond, longestNs: max(every, int64(longestUnseen))}
-	// A run of a second has one at its end.
+	// A one-second run has one at its end.
 	o.others = round{everyNs: seldom, share: shareOthers, longestNs: max(every, 3*secondNs), counts: true}
 	o.files = round{everyNs: seldom, share: shareFiles, longestNs: max(every, int64(longestUnseen))}
 	o.titles = round{everyNs: max(every, secondNs/4), share: shareTitles, longestNs: max(every, secondNs/2),
@@ -220,8 +214,8 @@ func (o *Observer) planRounds() {
 	}
 }
 
-// add takes a source into a round, or notes why it cannot be. A probed one is
-// read once; its first reading in the run starts afresh.
+// add adds a source to a round, or notes why it cannot. A probed source is read once; its first
+// reading in the run starts afresh.
 func (o *Observer) add(r *round, name string, probed bool, s sampler, err error) {
 	if err == nil && probed {
 		err = s.sample(tick{host: o.cfg.Host}, func(record.ObservedRow) {})
@@ -254,12 +248,11 @@ func (o *Observer) addCPU() {
 	o.add(&o.slow, "freq", true, freq, err)
 }
 
-// Seeds of the jitter: the moments of a run can be worked out again from its
-// record anyway, and a fixed one keeps two runs alike.
+// Seeds of the jitter: the record allows the moments of a run to be recomputed anyway, and a fixed
+// seed keeps two runs alike.
 const jitterSeed = 0x6365696c696e67
 
-// addSockets adds the queues, and the listeners with what follows from them:
-// the subject itself.
+// addSockets adds the queues, and the listeners with what depends on them: the subject itself.
 func (o *Observer) addSockets() {
 	target := "nothing"
 	switch {
@@ -313,8 +306,8 @@ func (o *Observer) addUnix() {
 	}
 }
 
-// addListeners adds the listeners' queues and finds the subject by them.
-// connections is nil where they cannot be listed.
+// addListeners adds the listeners' queues and finds the subject through them. connections is nil if
+// they cannot be listed.
 func (o *Observer) addListeners(list func([]listener) ([]listener, error), c *connections, stop func()) {
 	s := &listenerSampler{list: list, subject: o.subject, stop: stop}
 	if c != nil {
@@ -324,8 +317,8 @@ func (o *Observer) addListeners(list func([]listener) ([]listener, error), c *co
 	o.add(&o.counters, "listener", true, s, nil)
 }
 
-// addProcesses adds the subject, found and named, and the generator. The order
-// is that of one sample: who is there, what they do, what they used.
+// addProcesses adds the subject, found and named, and the generator. The order is that of one
+// sample: which processes exist, what they do, what they used.
 func (o *Observer) addProcesses() {
 	t, s := o.t, o.subject
 	var err error
@@ -366,8 +359,8 @@ func (o *Observer) addProcesses() {
 	o.add(&o.behind, "peers' processes", false, &processSampler{t: t, subject: s, schedstat: schedstat, peers: true}, nil)
 }
 
-// addPeers adds what the subject is connected to. It comes after the subject
-// has been looked for, so that the first look through its files is before the run.
+// addPeers adds what the subject is connected to. It runs after the search for the subject, so that
+// the first scan of its files precedes the run.
 func (o *Observer) addPeers() {
 	var s *peerSampler
 	err := o.server.in(func() (err error) {
@@ -377,7 +370,7 @@ func (o *Observer) addPeers() {
 	o.add(&o.peers, "peers", true, s, err)
 }
 
-// addDisks adds the block devices, with who has files open on them.
+// addDisks adds the block devices, with the processes that have files open on them.
 func (o *Observer) addDisks() {
 	files := newDiskFiles(o.t, o.subject, func(what, why string) {
 		o.miss(record.NotMeasured{What: what, Why: why, TNs: o.nowNs, Part: true})
@@ -387,14 +380,14 @@ func (o *Observer) addDisks() {
 	o.add(&o.files, "disk files", false, files, nil)
 }
 
-// watch adds a process that was named.
+// watch adds a named process.
 func (o *Observer) watch(role string, pid int) {
 	if err := o.subject.watch(role, pid, "given"); err != nil {
 		o.miss(record.NotMeasured{What: "process " + strconv.Itoa(pid), Why: err.Error()})
 	}
 }
 
-// joined completes what is known of a process that has been found.
+// joined completes the facts about a process that was found.
 func (o *Observer) joined(p *process) {
 	name := fmt.Sprintf("process %d (%s)", p.pid, p.comm)
 	if p.role == record.RoleSubject {
@@ -428,10 +421,9 @@ func (o *Observer) joined(p *process) {
 	}
 }
 
-// Sample reads every source that is due at nowNs, on the run's clock, and
-// emits their rows. It may be called at any times that ascend: rows carry
-// their true widths. A source that fails is noted in NotMeasured and not read
-// again.
+// Sample reads every source that is due at nowNs, on the run's clock, and emits their rows. It may
+// be called at any ascending times: rows carry their true widths. A source that fails is noted in
+// NotMeasured and not read again.
 func (o *Observer) Sample(nowNs int64, emit Emit) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -465,7 +457,7 @@ func (o *Observer) Sample(nowNs int64, emit Emit) {
 	}
 }
 
-// ends tells once that the window is over.
+// ends reports once that the window is over.
 func (o *Observer) ends(nowNs int64) bool {
 	if o.closed || o.cfg.Window <= 0 || nowNs < int64(o.cfg.Window) {
 		return false
@@ -474,7 +466,7 @@ func (o *Observer) ends(nowNs int64) bool {
 	return true
 }
 
-// sampleOne reads one source, and loses it if that fails.
+// sampleOne reads one source, and drops it if that fails.
 func (o *Observer) sampleOne(s *source, atNs, plannedNs int64, emit Emit) {
 	o.nowNs = atNs
 	if err := s.sampler.sample(s.tick(o.cfg.Host, atNs, plannedNs), emit); err != nil {
@@ -484,7 +476,7 @@ func (o *Observer) sampleOne(s *source, atNs, plannedNs int64, emit Emit) {
 	}
 }
 
-// threadNs is the thread's CPU time. New has found the clock to work.
+// threadNs returns the thread's CPU time. New has checked that the clock works.
 func threadNs() int64 {
 	ns, err := sys.SamplingThreadNs()
 	if err != nil {
@@ -493,7 +485,7 @@ func threadNs() int64 {
 	return ns
 }
 
-// report emits what the observing cost, once a second.
+// report emits the cost of observing, once a second.
 func (o *Observer) report(nowNs int64, emit Emit) {
 	if !o.reporting {
 		o.reporting, o.reported, o.reportAtNs = true, nowNs, nowNs+secondNs
@@ -518,7 +510,7 @@ func (o *Observer) report(nowNs int64, emit Emit) {
 	o.reported, o.reportAtNs, o.reportCost, o.samples = nowNs, nowNs+secondNs, o.costNs, 0
 }
 
-// Next is when a source is due next, on the run's clock.
+// Next returns when a source is due next, on the run's clock.
 func (o *Observer) Next() int64 {
 	next := int64(1<<63 - 1)
 	for _, r := range o.rounds() {
@@ -532,9 +524,8 @@ func (o *Observer) Next() int64 {
 	return next
 }
 
-// Run samples whenever a source is due until ctx is done, and what counts once
-// more then if the window was not known to be over. clock is the run's, in
-// nanoseconds.
+// Run samples whenever a source is due until ctx is done, and the cumulative counters once more
+// then if the window's end was not known. clock is the run's, in nanoseconds.
 func (o *Observer) Run(ctx context.Context, clock func() int64, emit Emit) {
 	if o.looker != nil {
 		o.looker.start(ctx)
@@ -561,8 +552,8 @@ func (o *Observer) Run(ctx context.Context, clock func() int64, emit Emit) {
 	}
 }
 
-// Subject is the server's processes on this host, as far as they were found. Its
-// own looks find them: New, and Sample from time to time.
+// Subject returns the server's processes on this host found so far. The observer's own scans find
+// them: in New, and in Sample from time to time.
 func (o *Observer) Subject() (pids []int) {
 	for _, p := range o.subject.processes {
 		if p.role == record.RoleSubject && !p.gone {
@@ -572,14 +563,13 @@ func (o *Observer) Subject() (pids []int) {
 	return pids
 }
 
-// Cost is the CPU time, in nanoseconds, that the samples have used, what emit
-// did included.
+// Cost is the CPU time, in nanoseconds, that the samples have used, including emit.
 func (o *Observer) Cost() int64 { return o.costNs }
 
-// NotMeasured lists what the record cannot answer for, as far as is known now.
+// NotMeasured lists what is missing from the record, as far as known now.
 func (o *Observer) NotMeasured() []record.NotMeasured { return slices.Clone(o.missing) }
 
-// Close gives back all descriptors.
+// Close closes all descriptors.
 func (o *Observer) Close() {
 	for _, r := range o.rounds() {
 		for _, s := range r.sources {

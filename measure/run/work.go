@@ -11,139 +11,137 @@ import (
 	"ceiling/record"
 )
 
-// Work does the loading and the watching of runs: this machine (Local), or the
-// agents of a fleet. A run on this machine is one agent with the whole share, so
-// there is one path through Do.
+// Work generates and observes the load of runs: on this machine (Local), or with the agents of a
+// fleet. A run on this machine is one agent with the whole share, so there is one path through Do.
 type Work interface {
-	// Prepare looks whether the run can be done and sets it up as far as nothing
-	// of the record is needed. What is wrong with the request wraps ErrRefused. The
-	// spec is checked, and stays unchanged until the job is closed.
+	// Prepare checks that the run can be done, and sets up all that does not need the record. What
+	// is wrong with the request wraps ErrRefused. The spec is checked, and stays unchanged until
+	// the job is closed.
 	Prepare(ctx context.Context, s *spec.Spec) (Job, error)
 }
 
-// Job is a run that is set up. One of several agents also answers them:
-// Agents() []record.Agent, with what is known of each before it has done anything.
+// Job is a run that is set up. One of several agents also has the method Agents() []record.Agent,
+// with what is known of each before it has done anything.
 type Job interface {
-	// Environment of the host that the run is asked on.
+	// Environment of the host that started the run.
 	Environment() record.Environment
-	// Do does the run, once, and tells sink. Where the context ends it, what was
-	// measured until then is the answer, and its Result is Interrupted. An error is
-	// for what prevented any measuring on this side.
+	// Do does the run, once, and reports to sink. If the context ends, it returns what was measured
+	// until then, with Result.Interrupted. An error means that this side could not measure
+	// anything.
 	Do(ctx context.Context, sink Sink) (*Worked, error)
-	// Close gives back what the run has taken; it is called always and once, after
-	// Do where that is called. Its error is what could not be restored.
+	// Close undoes the run's changes; it is always called, once, and after Do if that is called.
+	// Its error is what could not be undone.
 	Close() error
 }
 
-// Sink is told what happens, while it happens. Calls of the load.Observer come
-// from one goroutine; the other methods are called from any, and may be at the
-// same time. All must return soon, and keep nothing of their arguments.
+// Sink receives the events of a run as they happen. Calls of load.Observer come from one goroutine;
+// the other methods may be called from any, concurrently. All must return quickly, and keep none of
+// their arguments.
 type Sink interface {
 	load.Observer
-	// Observed is told of a row of what a host did, which carries that host's name.
+	// Observed gets a row of what a host did, with that host's name.
 	Observed(record.ObservedRow)
-	// NotMeasured is told what could not be measured, once each.
+	// NotMeasured gets what could not be measured, once each.
 	NotMeasured(record.NotMeasured)
-	// AgentInterval is told, of several agents only, what one of them did in one
-	// interval. late as in Interval.
+	// AgentInterval gets, with several agents only, what one of them did in one interval. late as
+	// in Interval.
 	AgentInterval(agent string, t *load.Tally, late bool)
 }
 
-// Worked is what came of a run.
+// Worked is the result of a run.
 type Worked struct {
 	Result *load.Result
-	// Threads and Connections as set up, over all agents.
+	// Threads and Connections as set up, summed over the agents.
 	Threads, Connections int
-	// Target is the address that was loaded, as it was resolved.
+	// Target is the resolved address of the load.
 	Target string
 	Found
-	// Agents of several, and what they had in common; nil: this machine alone.
+	// Agents, if several, and what they had in common; nil: this machine alone.
 	Agents []record.Agent
 	Fleet  *record.Fleet
 }
 
-// Found is what is known of the server's side, and of the generator's own reserve,
-// once the load is over. It is plain data.
+// Found is what is known about the server, and about the generator's headroom, once the load is
+// over. It is plain data.
 type Found struct {
-	// Identities of the server's processes, on the hosts that were watched.
+	// Identities of the server's processes, on the observed hosts.
 	Identities []Identity `json:"identities,omitempty"`
 	// Profiles of the server, and the raw CPU profile among them (pprof, gzip).
 	Profiles   []record.Profile `json:"profiles,omitempty"`
 	CPUProfile []byte           `json:"cpu_profile,omitempty"`
-	// Stacks of the server's processes, and those of its CPU as text (folded).
+	// Stacks of the server's processes, and its CPU stacks as text (folded).
 	Stacks *record.Stacks `json:"stacks,omitempty"`
 	Folded []byte         `json:"folded,omitempty"`
-	// FoldedOff are those of what its threads waited for.
+	// FoldedOff has the folded off-CPU stacks of its threads.
 	FoldedOff []byte `json:"folded_off,omitempty"`
-	// Profiling is what was asked for by --profile, ProfileFiles the profiles
-	// themselves by the names of their files (pprof, gzip).
+	// Profiling is the result of --profile, ProfileFiles the profiles themselves by file name
+	// (pprof, gzip).
 	Profiling    *record.Profiling `json:"profiling,omitempty"`
 	ProfileFiles map[string][]byte `json:"profile_files,omitempty"`
-	// Headroom of the generator, as record.Generator has it; 0 where it is not
-	// known, for a reason that the sink was told.
+	// Headroom of the generator, as in record.Generator; 0 if unknown, with the reason reported to
+	// the sink.
 	Headroom float64 `json:"headroom,omitempty"`
-	// HeadroomBy says how it is known, as record.Generator has it.
+	// HeadroomBy says how it was derived, as in record.Generator.
 	HeadroomBy string `json:"headroom_by,omitempty"`
 }
 
-// Identity tells which program a process of the server runs.
+// Identity is the program that a process of the server runs.
 type Identity struct {
-	Host string `json:"host"` // of the rows it was found in
+	Host string `json:"host"` // of the rows that it was found in
 	PID  int    `json:"pid"`
 	// BinaryID and GOMAXPROCS as in record.SubjectProcess.
 	BinaryID   string `json:"binary_id,omitempty"`
 	GOMAXPROCS int    `json:"gomaxprocs,omitempty"`
 }
 
-// ShareOptions say which part of a run this host does.
+// ShareOptions select the part of a run that this host does.
 type ShareOptions struct {
-	// Share of the load; the zero value is all of it.
+	// Share of the load; zero value: all of it.
 	Share load.Share
-	// Load: it loads, and watches the generator's end. Observe: it looks for the
-	// server on this host, watches it, identifies and profiles it, and moves it to
-	// the CPUs of Spec.PinServer. One of the two has to be.
+	// Load: it generates load, and observes the generator's side. Observe: it looks for the server
+	// on this host, observes, identifies and profiles it, and moves it to the CPUs of
+	// Spec.PinServer. At least one of the two must be set.
 	Load, Observe bool
-	// Host names this host in the rows: the agent's name. "" is the host's own.
+	// Host is this host's name in the rows: the agent's name. "": the host's own.
 	Host string
 	// Version of this program, for the environment.
 	Version string
-	// Ready and Start as in load.Config. An agent that only observes is ready once
-	// its sources are open, and tells 0 of 0.
+	// Ready and Start as in load.Config. An agent that only observes is ready once its sources are
+	// open, and reports 0 of 0.
 	Ready func(established, asked int)
 	Start <-chan time.Time
-	// Permit, if set, is asked before anything is sent to an address, a name's
-	// every one before it is tried, or to a unix socket (its path; the address is
-	// then not valid): the target, and the pprof endpoint. What it refuses is not
-	// reached, and its error, which says why, refuses the run (of a pprof endpoint:
-	// is not measured).
+	// Permit, if set, is called before anything is sent to an address (each of a name's before it
+	// is tried) or to a unix socket (by its path; the address is then not valid): for the target,
+	// and for the pprof endpoint. An address that it refuses is not contacted, and its error
+	// refuses the run (for a pprof endpoint: the profile is not measured).
 	Permit func(to netip.AddrPort, unix string) error
-	// Peer is where the load comes from, for one that only observes: it tells which
-	// interface carries it. Not valid: that is not known.
+	// Peer is where the load comes from, for an agent that only observes: it selects the interface
+	// that carries it. Not valid: unknown.
 	Peer netip.Addr
-	// Over ends the watching of an agent that only observes, by being closed. It
-	// ends by itself once the run must be over: after warm-up, duration and drain.
+	// Over, when closed, ends the observation of an agent that only observes. It ends by itself
+	// once the run must be over: after warm-up, duration and drain.
 	Over <-chan struct{}
 
-	tables *stacks.Tables // of several runs; nil: made for this one
+	tables *stacks.Tables // shared by several runs; nil: created for this one
 }
 
-// ShareResult is what one host did of a run. It is plain data but for the Result,
-// which has a wire form of its own.
+// ShareResult is what one host did of a run. It is plain data except for the Result, which has its
+// own wire form.
 type ShareResult struct {
-	// Result is nil of a host that only observed.
+	// Result is nil for a host that only observed.
 	Result *load.Result `json:"-"`
 	// Threads and Connections of the share.
 	Threads     int `json:"threads"`
 	Connections int `json:"connections"`
-	// Target as it was resolved here.
+	// Target as resolved here.
 	Target      string             `json:"target"`
 	Environment record.Environment `json:"environment"`
 	Found
-	// RestoreErr says what could not be restored; "" all was.
+	// RestoreErr says what could not be undone; "": nothing.
 	RestoreErr string `json:"left_over,omitempty"`
 }
 
-// LoadRow is a tally as a row of the series.
+// LoadRow converts a tally to a row of the series.
 func LoadRow(host string, t *load.Tally, late bool) record.LoadRow {
 	return record.LoadRow{
 		Kind: record.KindLoad, Host: host,
@@ -162,11 +160,11 @@ func LoadRow(host string, t *load.Tally, late bool) record.LoadRow {
 type Local struct {
 	// Version of this program, for the environment.
 	Version string
-	// tables that its runs share; nil: each has its own.
+	// tables shared by its runs; nil: each has its own.
 	tables *stacks.Tables
 }
 
-// localJob is a share that is the whole.
+// localJob is the whole share.
 type localJob struct{ *part }
 
 // Prepare implements Work.

@@ -16,7 +16,7 @@ func (k Kind) short() string {
 	return [...]string{Arrived: "arrived", Taken: "taken", Sending: "sending", Closing: "closing"}[k]
 }
 
-// End is which side of a connection a socket is.
+// End is the side of a connection that a socket is on.
 type End uint8
 
 const (
@@ -24,26 +24,25 @@ const (
 	Server
 )
 
-// An Event is one thing that happened to one socket, with where its sequence
-// numbers stood then.
+// An Event is one event of one socket, with its sequence numbers at that time.
 type Event struct {
 	Ns      int64  // CLOCK_MONOTONIC
-	Socket  uint64 // identity, while it lives
+	Socket  uint64 // identity, as long as the socket lives
 	Port    uint16 // the client's
 	Address uint32 // the client's, or its last four bytes
 	End     End
 	Kind    Kind
-	// Written is the sequence number after the last byte that the program has
-	// written; Left is how many more a Sending event is about to write.
+	// Written is the sequence number after the last byte that the program has written; Left is how
+	// many more a Sending event is about to write.
 	Written, Left uint32
-	// Arrived and Taken are those after the last byte that has been received,
-	// and that the program has read.
+	// Arrived is the number after the last byte received, Taken the number after the last byte that
+	// the program has read.
 	Arrived, Taken uint32
 	Fresh          bool // nothing has been received on the socket yet
-	PeerClosed     bool // of Closing: the other end has closed first
+	PeerClosed     bool // Closing only: the other end closed first
 }
 
-// parse reads one record of the ring buffer.
+// parse decodes one record of the ring buffer.
 func parse(b []byte, e *Event) bool {
 	if len(b) != recordSize {
 		return false

@@ -7,47 +7,44 @@ import (
 	"ceiling/internal/hist"
 )
 
-// Place is where a request is.
+// Place is where a request currently is.
 type Place uint8
 
 const (
-	ToServer  Place = iota // written by the generator, not all of it in the server's socket
+	ToServer  Place = iota // written by the generator, not yet fully in the server's socket
 	AtServer               // unread in the server's socket
 	InServer               // read, and the answer not yet written
-	ToClient               // answer written, not all of it in the generator's socket
+	ToClient               // answer written, not yet fully in the generator's socket
 	AtClient               // answer unread in the generator's socket
 	Generator              // answer read, and the next request not yet written
 	Places
 )
 
 const (
-	unknown Place = Places + iota // nothing says where
-	between                       // what there was of an answer is read: more of it may come, or the next request
+	unknown Place = Places + iota // undetermined
+	between                       // the answer so far is read: more of it may come, or the next request
 )
 
-// Times is where the requests of the followed connections were, in one burst.
+// Times has how long the requests of the followed connections were in each place, in one burst.
 type Times struct {
 	Connections int   // whose requests are accounted for
-	Dropped     int   // contradicted by their own events: their account of this burst is left out
-	Unpaired    int   // of which only one end was seen: not of this run, or silent
-	Requests    int64 // begun; of connections with several in flight, the writes that send them
-	Whole       int64 // requests from beginning to end, ended in this burst: those that Hist counts
-	KnownNs     int64 // sum over the connections of the time that is accounted for
-	// Ns is, of connections with one request at a time, the sum of the time of
-	// all requests in each place. Requests that began before the burst or end
-	// after it are in it with the part that lies inside.
+	Dropped     int   // contradicted by their own events: left out of this burst
+	Unpaired    int   // only one end was seen: not of this run, or silent
+	Requests    int64 // begun; with several in flight per connection, the writes that send them
+	Whole       int64 // requests seen from beginning to end, ended in this burst: those in Hist
+	KnownNs     int64 // sum over the connections of the time accounted for
+	// Ns is, for connections with one request at a time, the total time of all requests in each
+	// place. Requests that began before the burst or end after it count with the part inside.
 	Ns [Places]int64
-	// ByteNs is, of connections with several requests in flight, the sum of
-	// bytes times nanoseconds: bytes of requests in ToServer and AtServer, of
-	// answers in ToClient, AtClient and Generator. What is in the server has no
-	// bytes; it is the rest of those in flight.
+	// ByteNs is, for connections with several requests in flight, the sum of bytes times
+	// nanoseconds: bytes of requests in ToServer and AtServer, of answers in ToClient, AtClient and
+	// Generator. What is in the server has no bytes; it is the rest of those in flight.
 	ByteNs [Places]float64
-	// Hist counts each whole request's time in each place. A request that takes
-	// longer than the burst is not in it.
+	// Hist counts each whole request's time in each place. It lacks requests longer than the burst.
 	Hist [Places]hist.Hist
 }
 
-// Reset empties it for another burst.
+// Reset clears it for another burst.
 func (t *Times) Reset() {
 	t.Connections, t.Dropped, t.Unpaired, t.Requests, t.Whole, t.KnownNs = 0, 0, 0, 0, 0, 0
 	t.Ns, t.ByteNs = [Places]int64{}, [Places]float64{}
@@ -56,36 +53,35 @@ func (t *Times) Reset() {
 	}
 }
 
-// A Follower follows connections by their events, burst by burst. It is a
-// function of what it is told: it reads no clock.
+// A Follower follows connections by their events, burst by burst. It is a pure function of its
+// input: it reads no clock.
 //
-// Between two bursts it sees nothing. A connection whose sequence numbers are at
-// its next event what they were at its last has not moved meanwhile, so its
-// request was in the same place, in all bursts between: that is booked then. Of
-// a connection that has moved, the first event of a burst says where its request
-// was before.
+// It sees nothing between two bursts. If a connection's sequence numbers at its next event equal
+// those at its last, it has not moved in between, so its request stayed in the same place: that
+// time is then booked. If it has moved, the first event of a burst shows where its request was
+// before.
 type Follower struct {
 	pipelined   bool
 	fromNs      int64 // of the burst
-	sinceNs     int64 // from here on no event has been missed
+	sinceNs     int64 // no event has been missed since
 	connections map[name]*connection
 	follows     func(port uint16) bool
 }
 
-// A name is what both ends call a connection to the target.
+// A name identifies a connection to the target at both ends.
 type name struct {
 	address uint32
 	port    uint16
 }
 
-// NewFollower follows connections with one request at a time, or pipelined ones
-// with several in flight.
+// NewFollower follows connections with one request at a time, or pipelined ones with several in
+// flight.
 func NewFollower(pipelined bool) *Follower {
 	return &Follower{pipelined: pipelined, connections: map[name]*connection{}}
 }
 
-// Begin begins a burst. gap says that events before it may have been missed,
-// follows which connections events are seen of.
+// Begin begins a burst. gap says that events before it may have been missed, follows which
+// connections' events are seen.
 func (f *Follower) Begin(fromNs int64, gap bool, follows func(port uint16) bool) {
 	f.fromNs, f.follows = fromNs, follows
 	if gap {
@@ -99,12 +95,12 @@ func (f *Follower) Begin(fromNs int64, gap bool, follows func(port uint16) bool)
 		case gap:
 			c.begin(fromNs)
 		}
-		c.stale = c.ended // the server's end of it may still say something
+		c.stale = c.ended // late events of the server's end may follow
 	}
 }
 
-// End ends the burst with its events, in any order, and gives its account. It
-// leaves out events after toNs, and returns how many it took.
+// End ends the burst with its events, in any order, and adds up its times. It leaves out events
+// after toNs, and returns how many it used.
 func (f *Follower) End(toNs int64, events []Event, t *Times) (taken int) {
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.Ns, b.Ns) })
 	for i := range events {
@@ -137,8 +133,8 @@ func (f *Follower) follow(e *Event, t *Times) {
 	case c.lost || c.ended && c.afterEnd(e):
 		return
 	case c.ended, c.ends[e.End].id != e.Socket && c.ends[e.End].id != 0:
-		// Another connection of the same name. Without a gap its predecessor's end
-		// would have been seen: then it is two at once, in two network namespaces.
+		// Another connection of the same name. Without a gap its predecessor's end would have been
+		// seen: so it is two at once, in two network namespaces.
 		again := &connection{lost: !c.ended && c.active}
 		again.begin(e.Ns)
 		if !c.ended && c.active {
@@ -162,10 +158,10 @@ func (f *Follower) follow(e *Event, t *Times) {
 	}
 }
 
-// socket is one end as its last event left it.
+// socket is the state of one end after its last event.
 type socket struct {
 	id      uint64
-	synced  bool // within this burst
+	synced  bool // in this burst
 	written uint32
 	arrived uint32
 	taken   uint32
@@ -178,26 +174,26 @@ func (s *socket) known() bool { return s.id != 0 }
 type connection struct {
 	ends    [2]socket
 	place   Place
-	sinceNs int64 // up to here its time is booked
-	active  bool  // has had events in this burst
-	// waits is time that no event has said the place of yet; tail the part of
-	// it that belongs to a burst with events.
+	sinceNs int64 // its time is booked up to here
+	active  bool  // had events in this burst
+	// waits is time whose place is not yet known; tail is the part of it that belongs to a burst
+	// with events.
 	waits, tail int64
-	fin         uint32 // 1 when the server has closed: what that counts in the client's numbers
+	fin         uint32 // 1 once the server has closed: what the FIN adds to the client's numbers
 	ended       bool
 	stale       bool // had ended before this burst
-	one         bool // both ends have been seen, and were of one connection
-	lost        bool // two of the same name: nothing can be said
+	one         bool // both ends were seen, and belong to one connection
+	lost        bool // two of the same name: ambiguous
 
-	// The account of this burst.
+	// The times of this burst.
 	requests, knownNs int64
 	ns                [Places]int64
 	byteNs            [Places]float64
 	whole             [][Places]int64
 
-	request    [Places]int64 // of the request under way
-	complete   bool          // its beginning was seen, and all since
-	answeredAt uint32        // the client's taken when it last wrote
+	request    [Places]int64 // of the current request
+	complete   bool          // seen from its beginning on
+	answeredAt uint32        // the client's Taken when it last wrote
 }
 
 // begin begins a burst, before which events may have been missed.
@@ -231,8 +227,8 @@ func (c *connection) end(toNs int64, pipelined bool) {
 	}
 }
 
-// book adds the connection's account to the sum, and begins another. One of
-// which only one end is known stays open: it may be another client's.
+// book adds the connection's times to the sum, and clears them. If only one end is known it stays
+// open: it may be another client's.
 func (c *connection) book(t *Times) {
 	if c.lost || c.knownNs == 0 && c.requests == 0 {
 		return
@@ -257,8 +253,7 @@ func (c *connection) book(t *Times) {
 	c.requests, c.knownNs, c.ns, c.byteNs, c.whole = 0, 0, [Places]int64{}, [Places]float64{}, c.whole[:0]
 }
 
-// follow takes in one event. It returns false where that contradicts those
-// before.
+// follow handles one event. It returns false if that contradicts the previous ones.
 func (c *connection) follow(e *Event, pipelined bool) bool {
 	s := &c.ends[e.End]
 	e = c.withoutFin(e)
@@ -298,8 +293,8 @@ func (c *connection) follow(e *Event, pipelined bool) bool {
 	return true
 }
 
-// forget leaves all that was known before this burst: the connection has moved
-// since. What it was last seen to have read was most likely a whole answer.
+// forget drops all that was known before this burst, because the connection has moved since. What
+// it had read by then was most likely a whole answer.
 func (c *connection) forget() {
 	if c.place == between {
 		c.place = Generator
@@ -311,9 +306,8 @@ func (c *connection) forget() {
 	}
 }
 
-// agrees tells whether an event follows from the one before: nothing has moved
-// but what the event is about. A write that takes over less than it was about
-// to stays behind what it promised.
+// agrees reports whether an event follows from the previous one: nothing has moved but what the
+// event is about. A write that takes over less than announced stays behind its announcement.
 func (s *socket) agrees(e *Event) bool {
 	if behind(s.written, e.Written) {
 		return false
@@ -329,10 +323,10 @@ func (s *socket) agrees(e *Event) bool {
 	return true // Closing
 }
 
-// behind tells whether sequence number a comes before b.
+// behind reports whether sequence number a comes before b.
 func behind(a, b uint32) bool { return int32(a-b) < 0 }
 
-// take moves an end to where an event says it is.
+// take updates an end with an event's sequence numbers.
 func (s *socket) take(e *Event) {
 	first := !s.synced
 	s.id, s.synced = e.Socket, true
@@ -345,8 +339,7 @@ func (s *socket) take(e *Event) {
 	s.arrived, s.taken, s.sending = e.Arrived, e.Taken, e.Kind == Sending
 }
 
-// withoutFin takes the end of the server's stream out of the client's numbers,
-// where it counts one.
+// withoutFin removes the server's FIN from the client's numbers, if they count one.
 func (c *connection) withoutFin(e *Event) *Event {
 	if e.End == Client && e.PeerClosed && c.fin == 0 {
 		c.fin = 1
@@ -362,20 +355,20 @@ func (c *connection) withoutFin(e *Event) *Event {
 	return &without
 }
 
-// paired tells whether the two ends are of one connection: what one has
-// received is what the other has written, up to what is on the way. Two
-// connections in two network namespaces may have the same ports.
+// paired reports whether the two ends belong to one connection: what one has received is what the
+// other has written, minus what is in transit. Two connections in two network namespaces may have
+// the same ports.
 func (c *connection) paired() bool {
 	client, server := &c.ends[Client], &c.ends[Server]
 	if !client.synced || !server.synced {
 		return true
 	}
-	const window = 1 << 30 // the largest of TCP (RFC 7323, 2.3)
+	const window = 1 << 30 // TCP's largest (RFC 7323, 2.3)
 	return client.written-server.arrived <= window && server.written-client.arrived <= window
 }
 
-// resolve decides where the request was before an event, where nothing has said
-// so yet, and books the bursts in which nothing happened.
+// resolve decides where the request was before an event, if that is still unknown, and books the
+// bursts in which nothing happened.
 func (c *connection) resolve(e *Event) {
 	switch c.place {
 	case unknown:
@@ -387,7 +380,7 @@ func (c *connection) resolve(e *Event) {
 		case e.End == Client:
 			c.place = Generator
 		default:
-			c.place = InServer // more of the answer comes
+			c.place = InServer // more of the answer follows
 		}
 	}
 	if c.place < Places {
@@ -396,7 +389,7 @@ func (c *connection) resolve(e *Event) {
 	c.waits, c.tail = 0, 0
 }
 
-// before is where a connection's request was before its first event.
+// before returns where a connection's request was before its first event.
 func before(e *Event) Place {
 	switch {
 	case e.Kind == Closing, e.End == Client && e.Kind == Sending && e.Fresh:
@@ -415,7 +408,7 @@ func before(e *Event) Place {
 	return InServer
 }
 
-// pass books the time up to a moment.
+// pass books the time up to toNs.
 func (c *connection) pass(toNs int64) {
 	ns := max(toNs-c.sinceNs, 0) // two CPUs' clocks may differ by nanoseconds
 	if c.place < Places {
@@ -424,15 +417,15 @@ func (c *connection) pass(toNs int64) {
 	c.sinceNs += ns
 }
 
-// spend books time in the present place.
+// spend books time in the current place.
 func (c *connection) spend(ns int64) {
 	c.ns[c.place] += ns
 	c.request[c.place] += ns
 	c.knownNs += ns
 }
 
-// passBytes books what lies where of a connection with several requests in
-// flight, once both of its ends are known.
+// passBytes books the bytes in each place for a connection with several requests in flight, once
+// both of its ends are known.
 func (c *connection) passBytes(toNs int64) {
 	ns := max(toNs-c.sinceNs, 0)
 	c.sinceNs += ns
@@ -450,8 +443,7 @@ func (c *connection) passBytes(toNs int64) {
 	}
 }
 
-// where is the place of the only request: the furthest that anything of it has
-// come to.
+// where returns the place of the only request: the furthest that any part of it has reached.
 func (c *connection) where() Place {
 	client, server := &c.ends[Client], &c.ends[Server]
 	both := client.synced && server.synced
@@ -470,7 +462,7 @@ func (c *connection) where() Place {
 	return InServer
 }
 
-// beginRequest ends the request before and begins the next.
+// beginRequest ends the previous request and begins the next.
 func (c *connection) beginRequest() {
 	c.endRequest()
 	c.requests++
@@ -484,8 +476,8 @@ func (c *connection) endRequest() {
 	c.complete = false
 }
 
-// close ends a connection when its client has closed it, or has read the last
-// answer of a server that has.
+// close ends a connection when its client has closed it, or has read the last answer of a server
+// that has.
 func (c *connection) close(e *Event) {
 	idle := c.place == between || c.place == Generator
 	if e.Kind == Closing && !e.PeerClosed || c.fin != 0 && (idle || c.place == InServer || c.place == unknown) {
@@ -496,8 +488,8 @@ func (c *connection) close(e *Event) {
 	}
 }
 
-// afterEnd tells whether an event belongs to a connection that has ended: the
-// server is told of the end of the stream, which counts one.
+// afterEnd reports whether an event belongs to a connection that has ended: the FIN reaches the
+// server, and counts as one byte.
 func (c *connection) afterEnd(e *Event) bool {
 	if s := &c.ends[e.End]; s.known() {
 		return s.id == e.Socket

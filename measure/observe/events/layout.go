@@ -7,9 +7,9 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// layout is where this kernel keeps what the programs read, in bytes from the
-// beginning of each struct. It comes from the kernel's own BTF: the fields of
-// struct tcp_sock move with every version and configuration.
+// layout has the offsets of the fields that the programs read, in bytes from the beginning of each
+// struct. They come from the kernel's own BTF: the fields of struct tcp_sock move with every
+// version and configuration.
 type layout struct {
 	localPort, remotePort int16 // struct sock: skc_num in the host's order, skc_dport in the network's
 	localV4, remoteV4     int16 // struct sock: skc_rcv_saddr, skc_daddr
@@ -17,13 +17,13 @@ type layout struct {
 	writeSeq              int16 // struct tcp_sock
 	rcvNxt, copiedSeq     int16 // struct tcp_sock
 	received              int16 // struct tcp_sock: bytes_received, 64 bits
-	left                  int16 // struct msghdr: msg_iter.count, what a send has still to take over
+	left                  int16 // struct msghdr: msg_iter.count, what a send still has to take over
 }
 
 const noField = int16(-1)
 
-// readLayout asks the kernel's BTF for the fields, and whether it has the
-// tracepoints at all: a missing one is named.
+// readLayout gets the fields from the kernel's BTF, and checks that it has the tracepoints: the
+// error names a missing one.
 func readLayout(kernel *btf.Spec) (layout, error) {
 	for _, point := range tracepoints() {
 		var t *btf.Typedef
@@ -63,8 +63,7 @@ func readLayout(kernel *btf.Spec) (layout, error) {
 	return l, nil
 }
 
-// fieldOffset is where a field lies, through the structs and unions that have
-// no name.
+// fieldOffset returns a field's offset, looking through anonymous structs and unions.
 func fieldOffset(kernel *btf.Spec, of string, path ...string) (int16, error) {
 	var s *btf.Struct
 	if err := kernel.TypeByName(of, &s); err != nil {
@@ -86,8 +85,7 @@ func fieldOffset(kernel *btf.Spec, of string, path ...string) (int16, error) {
 	return int16(total), nil
 }
 
-// findMember looks for a member by its name, and how many bytes from the
-// beginning of t it lies.
+// findMember finds a member by name, and its offset in bytes from the beginning of t.
 func findMember(t btf.Type, name string) (found btf.Type, offset uint32, ok bool) {
 	var members []btf.Member
 	switch t := btf.UnderlyingType(t).(type) {

@@ -6,41 +6,40 @@ import (
 	"time"
 )
 
-// What bursts may cost, and what they have to see.
+// What bursts may cost, and what they must see.
 const (
-	// budget is the share of one core that they may use on average, in the
-	// kernel and here.
+	// budget is the share of one core that they may use on average, in the kernel and here.
 	budget = 0.006
-	// followedPerSecond bounds the events of the followed connections while a
-	// burst lasts: 150 ns each in the programs and as much here make 1.5 % of a core.
+	// followedPerSecond bounds the events of the followed connections during a burst: 150 ns each
+	// in the programs and as much here make 1.5 % of a core.
 	followedPerSecond = 50_000
-	// fewestConnections are followed also where that is more events.
+	// fewestConnections are followed even if they have more events.
 	fewestConnections = 8
-	// cyclesInBurst: a connection that is silent throughout a burst says nothing of
-	// where its request is, so a burst takes several times what a request does.
+	// cyclesInBurst: a connection that is silent throughout a burst does not show where its request
+	// is, so a burst lasts several times as long as a request.
 	cyclesInBurst = 4
 
 	shortestBurst = 10 * time.Millisecond
 	longestBurst  = time.Second
-	// everyBurst is how often there is one where the budget has room.
+	// everyBurst is the interval between bursts if the budget allows it.
 	everyBurst = 200 * time.Millisecond
-	// statsFirst and statsEvery: in which bursts the kernel measures the programs'
-	// time, which costs 40 ns an event itself.
+	// statsFirst and statsEvery select the bursts in which the kernel measures the programs' time,
+	// which itself costs 40 ns per event.
 	statsFirst, statsEvery = 3, 8
 )
 
-// pace decides when bursts begin, how long they take, and how many connections
-// they follow. It is pure but for its random numbers.
+// pace decides when bursts begin, how long they last, and how many connections they follow. It is
+// pure except for its random numbers.
 type pace struct {
 	random    *rand.Rand
 	bursts    int
 	width     time.Duration // of the next burst
-	threshold uint32        // likewise
-	seed      uint32        // likewise
-	joined    bool          // likewise: it begins where the last one ended
+	threshold uint32        // of the next burst
+	seed      uint32        // of the next burst
+	joined    bool          // the next burst begins where the last one ended
 	pause     time.Duration // before it
-	// bpfPerSecond is the programs' CPU time for a second of burst, as it was
-	// measured last, and ofEvents the events of a second then.
+	// bpfPerSecond is the programs' CPU time per second of burst at the last measurement, and
+	// ofEvents the events per second then.
 	bpfPerSecond, ofEvents float64
 }
 
@@ -50,29 +49,29 @@ func newPace(random *rand.Rand) *pace {
 	return p
 }
 
-// newSeed chooses which connections are followed, where not all are.
+// newSeed chooses which connections are followed, if not all are.
 func (p *pace) newSeed() uint32 { return p.random.Uint32() | 1 }
 
-// stats tells whether the next burst measures the programs' time.
+// stats reports whether the next burst measures the programs' time.
 func (p *pace) stats() bool { return p.bursts < statsFirst || p.bursts%statsEvery == 0 }
 
-// share is the part of the connections that are followed.
+// share returns the fraction of the connections that are followed.
 func (p *pace) share() float64 { return (float64(p.threshold) + 1) / (1 << 32) }
 
-// outcome is what a burst came to.
+// outcome is the result of a burst.
 type outcome struct {
 	width       time.Duration
 	events      int
 	connections int
-	requests    int64 // or, pipelined, batches of them
+	requests    int64 // or batches of them if pipelined
 	bpfNs       int64 // −1: not measured
 	ownNs       int64 // CPU time of attaching, detaching, reading and following
 	fixedNs     int64 // the part of it that does not grow with the width
 	lost        bool
 }
 
-// plan takes in a burst and plans the next. bpfNs is the programs' time in it,
-// an estimate where it was not measured.
+// plan takes a burst's outcome and plans the next. bpfNs is the programs' time in it, estimated if
+// not measured.
 func (p *pace) plan(o outcome) (bpfNs int64) {
 	before := p.threshold
 	seconds := max(o.width.Seconds(), 1e-6)
@@ -99,8 +98,8 @@ func (p *pace) plan(o outcome) (bpfNs int64) {
 	next := fixed + p.width.Seconds()*cost*max(p.share()/wasShare, 0.5)
 	every := max(everyBurst.Seconds(), next/budget)
 	if !o.lost && (cost <= budget/2 || cost <= budget && (p.joined || p.width.Seconds() >= every/2)) {
-		// It may go on all the time: cut into bursts of equal length. Others are
-		// followed only from a gap on.
+		// It may run continuously, cut into bursts of equal length. A change of the followed
+		// connections takes a gap.
 		p.width, p.pause, p.joined = everyBurst, 0, p.threshold == before
 		return bpfNs
 	}
@@ -112,16 +111,15 @@ func (p *pace) plan(o outcome) (bpfNs int64) {
 	return bpfNs
 }
 
-// follow sets the part of the connections that the next burst follows. Within a
-// factor of two it stays: a connection that is followed again is known already.
+// follow sets the fraction of the connections that the next burst follows. It ignores changes
+// within a factor of two, because state exists for connections followed again.
 func (p *pace) follow(share float64) {
 	if now := p.share(); share < now/2 || share > now*2 {
 		p.threshold = uint32(min(math.Ceil(min(share, 1)*(1<<32))-1, math.MaxUint32))
 	}
 }
 
-// wanted is how long the next burst should be to see each connection's request
-// come and go.
+// wanted returns how long the next burst should be to see each connection's request come and go.
 func (p *pace) wanted(o outcome, seconds, connections float64) time.Duration {
 	followed := connections * p.share()
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// A tracepoint is one that a program of ours is attached to.
+// A tracepoint is one that a program of ours attaches to.
 type tracepoint struct {
 	name string
 	kind Kind
@@ -35,28 +35,28 @@ func tracepoints() []tracepoint {
 	}
 }
 
-// What a program leaves in the ring buffer, in the order of the machine.
+// Layout of a program's record in the ring buffer, in native byte order.
 const (
 	atTime      = 0  // u64, ns of CLOCK_MONOTONIC
-	atSocket    = 8  // u64, the socket's address: tells two sockets on one port apart
+	atSocket    = 8  // u64, the socket's address: distinguishes two sockets on one port
 	atWriteSeq  = 16 // u32
 	atRcvNxt    = 20 // u32
 	atCopiedSeq = 24 // u32
-	atLeft      = 28 // u32: bytes to be written in Sending, the new state in Closing
+	atLeft      = 28 // u32: bytes still to be written in Sending, the new state in Closing
 	atPort      = 32 // u16, the client's
 	atEnd       = 34 // u8, with freshBit
 	atKind      = 35 // u8
-	atAddress   = 36 // u32, the client's: of IPv6 the last four bytes
+	atAddress   = 36 // u32, the client's: for IPv6 the last four bytes
 	recordSize  = 40
 
-	freshBit = 2 // nothing has been received since the connection was made
+	freshBit = 2 // nothing has been received since the connection was established
 )
 
-// What the programs read from the control map, and count in it.
+// What the programs read from the control map, and the counters they keep in it.
 const (
 	controlSeed      = 0  // u32, odd
 	controlThreshold = 4  // u32
-	controlLost      = 8  // u64, events for which the ring buffer had no room
+	controlLost      = 8  // u64, events that did not fit into the ring buffer
 	controlLostNs    = 16 // u64, when the first of them was
 	controlSize      = 24
 )
@@ -70,23 +70,22 @@ func newControl(seed, threshold uint32) (c control) {
 	return c
 }
 
-// lost is how many events found no room, and when the first of them was.
+// lost returns how many events did not fit, and when the first occurred.
 func (c *control) lost() (events uint64, firstNs int64) {
 	return binary.NativeEndian.Uint64(c[controlLost:]), int64(binary.NativeEndian.Uint64(c[controlLostNs:]))
 }
 
-// sampled tells whether a connection is followed: what the programs decide.
+// sampled reports whether a connection is followed, by the rule of the programs.
 func sampled(port uint16, seed, threshold uint32) bool { return uint32(port)*seed <= threshold }
 
-// program makes the program of one tracepoint. Registers: r6 the socket, r7
-// the tracepoint's arguments, r8 the control map's value, r9 the client's port
-// with the end above it.
+// program builds the program of one tracepoint. Registers: r6 the socket, r7 the tracepoint's
+// arguments, r8 the control map's value, r9 the client's port with the end above it.
 func (t tracepoint) program(l layout, target netip.AddrPort, controlFD, ringFD int) *ebpf.ProgramSpec {
 	bigEndianPort := int32(binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, target.Port())))
 	code := asm.Instructions{
 		asm.Mov.Reg(asm.R7, asm.R1),
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
-		asm.JEq.Imm(asm.R6, 0, "out"), // newer verifiers ask for it where a tracepoint may pass none
+		asm.JEq.Imm(asm.R6, 0, "out"), // newer verifiers require it if a tracepoint may pass none
 		asm.LoadMem(asm.R2, asm.R6, l.remotePort, asm.Half),
 		asm.LoadMem(asm.R9, asm.R6, l.localPort, asm.Half),
 		asm.JEq.Imm(asm.R2, bigEndianPort, "client"),
@@ -121,7 +120,7 @@ func (t tracepoint) program(l layout, target netip.AddrPort, controlFD, ringFD i
 		asm.LoadMem(asm.R1, asm.R8, controlLostNs, asm.DWord),
 		asm.JNE.Imm(asm.R1, 0, "count"),
 		asm.LoadMem(asm.R1, asm.RFP, atTime-recordSize, asm.DWord),
-		asm.StoreMem(asm.R8, controlLostNs, asm.R1, asm.DWord), // two CPUs at once: nearly the same moment
+		asm.StoreMem(asm.R8, controlLostNs, asm.R1, asm.DWord), // on a race both are nearly equal
 		asm.Mov.Imm(asm.R1, 1).WithSymbol("count"),
 		asm.Mov.Reg(asm.R2, asm.R8),
 		asm.Add.Imm(asm.R2, controlLost),
@@ -135,15 +134,14 @@ func (t tracepoint) program(l layout, target netip.AddrPort, controlFD, ringFD i
 	}
 }
 
-// States of a socket that ceases to be established: include/net/tcp_states.h.
+// States of a socket that is no longer established: include/net/tcp_states.h.
 const (
 	finWait1  = 4
 	closeWait = 8
 	lastAck   = 9
 )
 
-// onlyClosing leaves what is not a client's socket that ceases to be
-// established.
+// onlyClosing exits unless a client's socket leaves the established state.
 func onlyClosing() asm.Instructions {
 	return asm.Instructions{
 		asm.JGE.Imm(asm.R9, int32(Server)<<16, "out"),
@@ -153,12 +151,12 @@ func onlyClosing() asm.Instructions {
 	}
 }
 
-// noWakeup is BPF_RB_NO_WAKEUP: the reader looks when the burst is over, and
-// waking it costs more than the event.
+// noWakeup is BPF_RB_NO_WAKEUP: the reader drains the ring after the burst, and waking it costs
+// more than the event.
 const noWakeup = 1
 
-// matchAddress leaves a client's socket that is not connected to the target.
-// A socket of IPv6 whose peer has an IPv4 address keeps that in skc_daddr too.
+// matchAddress exits for a client's socket that is not connected to the target. An IPv6 socket with
+// an IPv4 peer keeps that address in skc_daddr too.
 func matchAddress(l layout, target netip.Addr) (code asm.Instructions) {
 	word := func(b []byte) int32 { return int32(binary.NativeEndian.Uint32(b)) }
 	switch {
@@ -180,7 +178,7 @@ func matchAddress(l layout, target netip.Addr) (code asm.Instructions) {
 	return code
 }
 
-// fill makes the record on the stack.
+// fill builds the record on the stack.
 func (t tracepoint) fill(l layout, target netip.Addr) asm.Instructions {
 	store := func(at int16, from asm.Register, size asm.Size) asm.Instruction {
 		return asm.StoreMem(asm.RFP, at-recordSize, from, size)

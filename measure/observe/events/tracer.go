@@ -15,11 +15,11 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// ringBytes holds 87,381 events of 40 bytes with their headers of 8.
+// ringBytes holds 87,381 events of 40 bytes with headers of 8.
 const ringBytes = 4 << 20
 
-// A tracer has the programs loaded, and attaches them while a burst lasts. All
-// of it ends with the process: nothing is pinned.
+// A tracer holds the loaded programs, and attaches them during a burst. They all end with the
+// process: nothing is pinned.
 type tracer struct {
 	control, ring *ebpf.Map
 	programs      []*ebpf.Program
@@ -28,8 +28,8 @@ type tracer struct {
 	record        ringbuf.Record
 }
 
-// openTracer loads the programs, which takes 3 ms, and 20 more where nobody has
-// read the kernel's types yet: they are 5 MB.
+// openTracer loads the programs, which takes 3 ms, and 20 more unless the kernel's types (5 MB) are
+// cached.
 func openTracer(types *btf.Cache, target netip.AddrPort) (*tracer, error) {
 	kernel, err := types.Kernel()
 	switch {
@@ -49,7 +49,7 @@ func openTracer(types *btf.Cache, target netip.AddrPort) (*tracer, error) {
 	return t, nil
 }
 
-// explain says what to do about a refusal.
+// explain says how to fix a refusal.
 func explain(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("BPF programs take root, or CAP_BPF and CAP_PERFMON: %w", err)
@@ -71,7 +71,7 @@ func (t *tracer) load(l layout, types *btf.Cache, target netip.AddrPort) (err er
 	if t.reader, err = ringbuf.NewReader(t.ring); err != nil {
 		return fmt.Errorf("map a BPF ring buffer: %w", err)
 	}
-	// One collection, because only that reads the kernel's types once for all.
+	// One collection, because only that reads the kernel's types once for all programs.
 	spec := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{}}
 	for _, point := range tracepoints() {
 		spec.Programs[point.name] = point.program(l, target, t.control.FD(), t.ring.FD())
@@ -87,7 +87,7 @@ func (t *tracer) load(l layout, types *btf.Cache, target netip.AddrPort) (err er
 	return nil
 }
 
-// set tells the programs which connections to follow, and forgets what was lost.
+// set tells the programs which connections to follow, and resets the lost count.
 func (t *tracer) set(seed, threshold uint32) error {
 	c := newControl(seed, threshold)
 	if err := t.control.Put(uint32(0), c[:]); err != nil {
@@ -96,7 +96,7 @@ func (t *tracer) set(seed, threshold uint32) error {
 	return nil
 }
 
-// lost is how many events found no room since set, and when the first was.
+// lost returns how many events did not fit since set, and when the first occurred.
 func (t *tracer) lost() (events uint64, firstNs int64, err error) {
 	var c control
 	if err := t.control.Lookup(uint32(0), c[:]); err != nil {
@@ -118,7 +118,7 @@ func (t *tracer) attach() error {
 	return nil
 }
 
-// detach ends that.
+// detach stops receiving events.
 func (t *tracer) detach() error {
 	var errs []error
 	for _, l := range slices.Backward(t.links) {
@@ -128,7 +128,7 @@ func (t *tracer) detach() error {
 	return errors.Join(errs...)
 }
 
-// runtimeNs is the programs' CPU time, as far as it was measured.
+// runtimeNs returns the programs' CPU time, as far as it was measured.
 func (t *tracer) runtimeNs() (ns int64, err error) {
 	for _, p := range t.programs {
 		s, err := p.Stats()
@@ -140,9 +140,9 @@ func (t *tracer) runtimeNs() (ns int64, err error) {
 	return ns, nil
 }
 
-// drain appends what the ring has.
+// drain appends the events in the ring.
 func (t *tracer) drain(events []Event) ([]Event, error) {
-	t.reader.SetDeadline(time.Unix(1, 0)) // what is there, without waiting
+	t.reader.SetDeadline(time.Unix(1, 0)) // only what is there, without waiting
 	for {
 		err := t.reader.ReadInto(&t.record)
 		switch {
@@ -159,7 +159,7 @@ func (t *tracer) drain(events []Event) ([]Event, error) {
 	}
 }
 
-// close gives everything back.
+// close releases everything.
 func (t *tracer) close() error {
 	errs := []error{t.detach()}
 	if t.reader != nil {

@@ -14,45 +14,45 @@ import (
 	"ceiling/internal/sys"
 )
 
-// Watch follows the connections to one target in bursts. It belongs to one
-// goroutine, which steps it when it is due.
+// Watch follows the connections to one target in bursts. It belongs to one goroutine, which calls
+// Step when it is due.
 type Watch struct {
 	t        *tracer
 	pace     *pace
 	follower *Follower
-	events   []Event // read, and later than the last burst
+	events   []Event // already read, but later than the last burst
 	burst    Burst   // the last one
 
-	// Of the burst under way, if there is one.
+	// Of the current burst, if there is one.
 	began   bool
 	fromNs  int64
 	stats   io.Closer // while the kernel measures the programs' time; else nil
-	startNs int64     // the programs' time when it began to
+	startNs int64     // the programs' time at the start of that
 	fixedNs int64     // CPU time of attaching and detaching
 	ownNs   int64     // CPU time of this thread, up to markNs
 	markNs  int64
 }
 
-// Burst is one burst's account. It is valid until the next step.
+// Burst is the result of one burst. It is valid until the next step.
 type Burst struct {
 	Times
 	FromNs, ToNs int64   // CLOCK_MONOTONIC
-	Share        float64 // of the connections that were followed
+	Share        float64 // fraction of the connections that were followed
 	Events       int
-	Lost         uint64 // events for which there was no room: the burst ends before the first
+	Lost         uint64 // events that did not fit: the burst ends before the first
 	BPFNs        int64  // CPU time of the programs
-	Measured     bool   // BPFNs was; else it is worked out from a burst in which it was
+	Measured     bool   // BPFNs was measured; else it is estimated from an earlier burst
 	OwnNs        int64  // CPU time of attaching, reading and following
 }
 
-// settleNs lies between the moment that the programs are attached and the
-// burst. This thread has just had a CPU, for the millisecond that attaching
-// takes: on the generator's or the server's own that is when requests pile up.
+// settleNs separates attaching the programs from the burst. This thread has just used a CPU for the
+// millisecond that attaching takes: if that was the generator's or the server's, requests queue up
+// meanwhile.
 const settleNs = 3e6
 
-// Open loads the programs; the error says why this host cannot do it. types
-// keeps the kernel's types for the next time. pipelined: a connection may have
-// several requests in flight. random chooses moments and connections.
+// Open loads the programs; the error says why this host cannot. types caches the kernel's types.
+// pipelined: a connection may have several requests in flight. random chooses moments and
+// connections.
 func Open(types *btf.Cache, target netip.AddrPort, pipelined bool, random *rand.Rand) (*Watch, error) {
 	t, err := openTracer(types, target)
 	if err != nil {
@@ -61,10 +61,9 @@ func Open(types *btf.Cache, target netip.AddrPort, pipelined bool, random *rand.
 	return &Watch{t: t, pace: newPace(random), follower: NewFollower(pipelined)}, nil
 }
 
-// Step begins a burst, or ends the one under way, and tells how long after its
-// return the next step is due. burst is nil where none has ended. The caller
-// holds its OS thread (runtime.LockOSThread): what a burst costs is read from the
-// clock of the thread.
+// Step begins a burst, or ends the current one, and returns how long after its return the next step
+// is due. burst is nil if none has ended. The caller must hold its OS thread
+// (runtime.LockOSThread): the cost of a burst is read from the thread's clock.
 func (w *Watch) Step() (burst *Burst, next time.Duration, err error) {
 	if w.markNs, err = sys.SamplingThreadNs(); err != nil {
 		return nil, 0, err
@@ -93,8 +92,8 @@ func (w *Watch) Step() (burst *Burst, next time.Duration, err error) {
 	return burst, next, nil
 }
 
-// plannedNs is when the burst under way is to end. It does end then: a thread
-// that has to wait for its CPU wakes up when others have done their work.
+// plannedNs returns when the current burst should end, which is also when it ends: a thread that
+// waits for its CPU wakes up after others have done their work, so its own time would be biased.
 func (w *Watch) plannedNs() int64 { return w.fromNs + int64(w.pace.width) }
 
 // account adds the thread's CPU time since the last call.
@@ -110,7 +109,7 @@ func (w *Watch) begin(gap bool) error {
 	seed, threshold := p.seed, p.threshold
 	if gap {
 		var err error
-		if w.events, err = w.t.drain(w.events[:0]); err != nil { // from between the end of the last and its detaching
+		if w.events, err = w.t.drain(w.events[:0]); err != nil { // read after the last burst, before detaching
 			return err
 		}
 		w.events = w.events[:0]
@@ -132,7 +131,7 @@ func (w *Watch) begin(gap bool) error {
 	return nil
 }
 
-// measure has the kernel keep the programs' time.
+// measure makes the kernel account the programs' time.
 func (w *Watch) measure() (err error) {
 	if w.startNs, err = w.t.runtimeNs(); err != nil {
 		return err
@@ -144,7 +143,7 @@ func (w *Watch) measure() (err error) {
 	return nil
 }
 
-// measured ends that. −1: it was not asked for.
+// measured stops that; −1: not requested.
 func (w *Watch) measured() (ns int64, err error) {
 	if w.stats == nil {
 		return -1, nil
@@ -155,7 +154,7 @@ func (w *Watch) measured() (ns int64, err error) {
 	return ns - w.startNs, err
 }
 
-// end ends the burst, and begins another if that is to follow without a gap.
+// end ends the burst, and begins another if that should follow without a gap.
 func (w *Watch) end() (*Burst, error) {
 	toNs := w.plannedNs()
 	attached := w.pace.joined
