@@ -32,11 +32,11 @@ var errLinkShort = errors.New("rtnetlink: an interface is shorter than 16 bytes"
 type link struct {
 	index int
 	name  string
-	kind  string // "veth", "bridge"; "" a device with a driver of its own
+	kind  string // "veth", "bridge"; "": a device with its own driver
 }
 
-// software tells the kinds that move packets in memory only, and give a speed
-// that is a constant of the driver or borrowed from another interface.
+// software reports whether the kind only moves packets in memory, so that its speed is a driver
+// constant or borrowed from another interface.
 func (l link) software() bool {
 	switch l.kind {
 	case "veth", "bridge", "tun", "dummy", "ifb":
@@ -57,7 +57,7 @@ func parseLink(body []byte, names *interned, l *link) error {
 	return nil
 }
 
-// links knows the interfaces of a namespace and their queueing disciplines.
+// links knows a namespace's interfaces and their queueing disciplines.
 type links struct {
 	qdiscs
 	linkRequest []byte
@@ -88,7 +88,7 @@ func newLinks(names *interned) (*links, error) {
 	return l, nil
 }
 
-// list reads the interfaces anew.
+// list reads the interfaces again.
 func (l *links) list() error {
 	l.all = l.all[:0]
 	if err := l.d.ask(l.linkRequest, syscall.RTM_GETLINK, syscall.NLM_F_DUMP); err != nil {
@@ -110,8 +110,7 @@ func (l *links) list() error {
 	}
 }
 
-// of finds an interface, first where it is expected; nothing is known of one
-// that is not there.
+// of finds an interface, trying the expected position first; the zero link if it does not exist.
 func (l *links) of(name string, guess int) link {
 	if guess < len(l.all) && l.all[guess].name == name {
 		return l.all[guess]
@@ -124,8 +123,8 @@ func (l *links) of(name string, guess int) link {
 	return link{}
 }
 
-// follow lists the interfaces again if one of devs is not known, and notes
-// those that are still not, so that they are not asked for at every sample.
+// follow lists the interfaces again if one of devs is unknown, and remembers those still unknown,
+// so that it does not ask for them at every sample.
 func (l *links) follow(devs []netDev) error {
 	if l.know(devs) {
 		return nil
@@ -150,8 +149,8 @@ func (l *links) know(devs []netDev) bool {
 	return true
 }
 
-// fill puts what is known of an interface into its row. One that was reset may
-// have been made anew under another number, so all are listed again.
+// fill copies what is known about an interface into its row. A reset one may have been recreated
+// with another number, so fill lists all again.
 func (l *links) fill(name string, guess int, row *record.NetDevRow) {
 	one := l.of(name, guess)
 	row.SpeedNominal = one.software()

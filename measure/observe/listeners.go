@@ -12,8 +12,8 @@ import (
 	"ceiling/record"
 )
 
-// The target's listening sockets: from inet_diag with their queues, or, where
-// the kernel has no inet_diag, from /proc/net/tcp and tcp6 without.
+// The target's listening sockets: from inet_diag with their queues or, without inet_diag in the
+// kernel, from /proc/net/tcp and tcp6 without queues.
 
 // listener is one listening socket.
 type listener struct {
@@ -24,13 +24,13 @@ type listener struct {
 	uid        int
 }
 
-// takes tells whether a socket that listens on addr gets connections to target.
+// takes reports whether a socket listening on addr gets connections to target.
 func takes(addr, target netip.AddrPort) bool {
 	return addr.Port() == target.Port() &&
 		(addr.Addr() == target.Addr() || addr.Addr().IsUnspecified() || target.Addr().IsUnspecified())
 }
 
-// inetListeners lists the target's listeners, over and over.
+// inetListeners lists the target's listeners repeatedly.
 type inetListeners struct {
 	d         *dumper
 	target    netip.AddrPort
@@ -38,8 +38,8 @@ type inetListeners struct {
 	socket    inetSocket
 }
 
-// newInetListeners opens a netlink socket in the calling thread's network
-// namespace, and finds out which question the kernel answers.
+// newInetListeners opens a netlink socket in the calling thread's network namespace, and finds
+// which form of the question the kernel answers.
 func newInetListeners(target netip.AddrPort) (*inetListeners, error) {
 	d, err := newDumper(netlinkSockDiag)
 	if err != nil {
@@ -90,10 +90,9 @@ func (l *inetListeners) list(out []listener) ([]listener, error) {
 
 func (l *inetListeners) close() { l.d.close() }
 
-// procTCP is one line of /proc/net/tcp or tcp6 (net/ipv4/tcp_ipv4.c,
-// get_tcp4_sock): "N: ADDR:PORT ADDR:PORT STATE TX:RX TR:WHEN RETRANS UID
-// TIMEOUT INODE ...", hexadecimal; an address is printed as one or four words
-// in the machine's byte order.
+// procTCP is one line of /proc/net/tcp or tcp6 (net/ipv4/tcp_ipv4.c, get_tcp4_sock): "N: ADDR:PORT
+// ADDR:PORT STATE TX:RX TR:WHEN RETRANS UID TIMEOUT INODE ...", hexadecimal; an address is one or
+// four words in the machine's byte order.
 type procTCP struct {
 	local netip.AddrPort
 	state uint64
@@ -148,7 +147,7 @@ func parseHexAddrPort(w []byte) (netip.AddrPort, bool) {
 	if _, err := hex.Decode(raw[:], w[:colon]); err != nil {
 		return none, false
 	}
-	// Each word was printed as a number: the most significant byte first.
+	// Each word is printed as a number: most significant byte first.
 	for i := 0; i < colon/2; i += 4 {
 		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
 	}
@@ -185,8 +184,8 @@ func procListeners(r *reader, netDir string, target netip.AddrPort) ([]listener,
 	return found, nil
 }
 
-// listenerSampler samples the listeners' queues, and puts into the row how the
-// connections spread over processes when spread has counted them.
+// listenerSampler samples the listeners' queues, and adds to the row how the connections spread
+// over processes once spread has counted them.
 type listenerSampler struct {
 	list    func([]listener) ([]listener, error)
 	subject *subject

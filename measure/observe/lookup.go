@@ -7,15 +7,14 @@ import (
 	"syscall"
 )
 
-// Exact look-ups of single sockets: inet_diag without NLM_F_DUMP finds one
-// connection in the hash table by its addresses and cookie (net/ipv4/
-// inet_diag.c, inet_diag_find_one_icsk). A dump walks all buckets of that
-// table, TIME_WAIT included, whatever is asked: 0.15 to 5 ms in which nobody
-// else runs on the CPU. A look-up of one socket with its TCP_INFO costs 2 to
-// 3 µs when several share one system call.
+// Exact look-ups of single sockets: inet_diag without NLM_F_DUMP finds one connection in the hash
+// table by its addresses and cookie (net/ipv4/ inet_diag.c, inet_diag_find_one_icsk). A dump walks
+// all buckets of that table, TIME_WAIT included, whatever the filter: 0.15 to 5 ms during which no
+// other thread runs on the CPU. A look-up of one socket with its TCP_INFO costs 2 to 3 µs when
+// several share one system call.
 
-// sockID is the inet_diag_sockid of a socket as the kernel answered it, cookie
-// included, with the family to ask for it.
+// sockID is a socket's inet_diag_sockid as the kernel returned it, cookie included, with the family
+// to ask for it.
 type sockID struct {
 	family uint8
 	id     [sockIDBytes]byte
@@ -32,11 +31,11 @@ const (
 
 var errLookupLost = errors.New("inet_diag: the kernel did not answer a look-up")
 
-// idOf keeps the id out of one answer of a dump.
+// idOf extracts the id from one answer of a dump.
 func idOf(body []byte, s *inetSocket) sockID {
 	k := sockID{family: s.family}
 	if s.src.Is4() {
-		// Also of IPv6 sockets with mapped addresses: the look-up by IPv4 finds both.
+		// Also for IPv6 sockets with mapped addresses: the look-up by IPv4 finds both.
 		k.family = syscall.AF_INET
 	}
 	copy(k.id[:], body[4:4+sockIDBytes])
@@ -48,13 +47,12 @@ func idOf(body []byte, s *inetSocket) sockID {
 	return k
 }
 
-// A lookups is a netlink socket over which several look-ups leave with one
-// system call.
+// A lookups is a netlink socket that sends several look-ups with one system call.
 type lookups struct {
 	d       *dumper
 	request []byte
 	n       int
-	firstOf uint32 // sequence number of the first look-up under way
+	firstOf uint32 // sequence number of the first look-up in progress
 	socket  inetSocket
 }
 
@@ -68,10 +66,10 @@ func newLookups() (*lookups, error) {
 	return &lookups{d: d, request: make([]byte, 0, lookupsAtOnce*lookupBytes)}, nil
 }
 
-// begin forgets what was to be asked.
+// begin clears the questions.
 func (l *lookups) begin() { l.request, l.n = l.request[:0], 0 }
 
-// add puts a look-up at the end of the next call.
+// add appends a look-up to the next call.
 func (l *lookups) add(k *sockID) {
 	at := len(l.request)
 	l.request = l.request[:at+lookupBytes]
@@ -88,8 +86,7 @@ func (l *lookups) add(k *sockID) {
 	l.n++
 }
 
-// ask sends the look-ups. The kernel finds all of them within this call, one
-// after the other.
+// ask sends the look-ups. The kernel does all of them within this call, one after the other.
 func (l *lookups) ask() error {
 	if l.n == 0 {
 		return nil
@@ -102,8 +99,8 @@ func (l *lookups) ask() error {
 	return nil
 }
 
-// answers visits the answers in the order of the questions; s is nil where the
-// connection is gone, and valid during the visit only.
+// answers visits the answers in the order of the questions; s is nil if the connection is gone, and
+// valid during the visit only.
 func (l *lookups) answers(visit func(i int, s *inetSocket)) error {
 	for i := range l.n {
 		n, err := syscall.Read(l.d.fd, l.d.buf)
@@ -130,9 +127,8 @@ func (l *lookups) answers(visit func(i int, s *inetSocket)) error {
 	return nil
 }
 
-// answer reads one. A connection that is gone is answered by ENOENT, or with
-// its successor by ESTALE, or, since the look-up goes on to listeners, with the
-// server's listening socket.
+// answer reads one answer. For a connection that is gone the kernel returns ENOENT, or ESTALE with
+// its successor or, since the look-up continues with listeners, the server's listening socket.
 func (l *lookups) answer(i int, m *nlMessage, visit func(int, *inetSocket)) error {
 	if m.kind == syscall.NLMSG_ERROR {
 		switch errno, err := errorNumber(m.body); {

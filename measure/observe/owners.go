@@ -10,23 +10,22 @@ import (
 	"ceiling/record"
 )
 
-// The processes at the other end of the subject's connections, where they run on
-// this host: a database, a cache, another server. The kernel is asked for the
-// other end's socket by its addresses (5 µs each), and the open files of the
-// host's processes are looked through for its number (1 µs each). A server that
-// forks for each connection is found by any of its children: it is the outermost
-// process of the same program, and its children of that program belong to it.
+// The processes at the other end of the subject's connections, if they run on this host: a
+// database, a cache, another server. The owners ask the kernel for the other end's socket by its
+// addresses (5 µs each), and search the open files of the host's processes for its inode (1 µs
+// each). A server that forks per connection is found through any of its children: it is the
+// outermost process of the same program, and its children of that program belong to it.
 
 const (
 	// ownersMost is how many connections are followed to their other end.
 	ownersMost = peersByOne
-	// ownerTries is how often an end is asked for that nobody has accepted yet.
+	// ownerTries is how often an end that is not yet accepted is looked up.
 	ownerTries = 5
-	// peerProcessesMost bounds the processes that are watched with the subject's.
+	// peerProcessesMost bounds the peer processes that are watched.
 	peerProcessesMost = 64
-	// ancestorsMost bounds the way up to the outermost process.
+	// ancestorsMost bounds the walk up to the outermost process.
 	ancestorsMost = 8
-	// scansFree is how often a run looks through all processes whatever it costs.
+	// scansFree is how many scans of all processes a run may do at any cost.
 	scansFree = 2
 )
 
@@ -38,31 +37,31 @@ type owners struct {
 	exact   []byte // the question for one socket
 
 	mates  map[uint32]*mate // by the inode of the subject's end
-	wanted map[uint32]int   // inodes of other ends that are looked for, and their process once found
+	wanted map[uint32]int   // inodes of other ends that are searched for, and their process once found
 	socket inetSocket
 	pids   []int
 	fds    []int
 
-	scans     int // looks at all processes, in this run
+	scans     int // scans of all processes, in this run
 	scannedNs int64
 	scanCost  int64 // ns of CPU
 }
 
 // mate is the other end of a connection.
 type mate struct {
-	inode uint32 // 0: not known
-	pid   int    // 0: not known, or not here
+	inode uint32 // 0: unknown
+	pid   int    // 0: unknown, or not on this host
 	tries int
-	done  bool // looked for among all processes
-	kept  bool // its connection is still there
+	done  bool // searched for among all processes
+	kept  bool // its connection still exists
 }
 
 func newOwners(t *tools, s *subject, diag *dumper) *owners {
 	return &owners{t: t, subject: s, diag: diag, exact: exactQuestion(), mates: make(map[uint32]*mate), wanted: make(map[uint32]int)}
 }
 
-// find looks for those that are not known yet. all are the subject's connections,
-// unix the other ends of those that are unix sockets.
+// find looks for those not known yet. all are the subject's connections, unix the other ends of its
+// unix sockets.
 func (o *owners) find(at tick, all []peerSocket, unix map[uint32]uint32) error {
 	if at.first() {
 		o.scans = 0
@@ -101,7 +100,7 @@ func (o *owners) find(at tick, all []peerSocket, unix map[uint32]uint32) error {
 	return o.search(at)
 }
 
-// pidOf is the process at the other end of a connection, 0 where it is not known.
+// pidOf returns the process at the other end of a connection, 0 if unknown.
 func (o *owners) pidOf(s *peerSocket) int {
 	if m := o.mates[s.inode]; m != nil {
 		return m.pid
@@ -109,8 +108,8 @@ func (o *owners) pidOf(s *peerSocket) int {
 	return 0
 }
 
-// otherEnd is the inode of the socket at the other end; 0 where this network
-// namespace has none, or nobody has accepted it yet.
+// otherEnd returns the inode of the socket at the other end; 0 if this network namespace has none,
+// or it is not yet accepted.
 func (o *owners) otherEnd(s *peerSocket, unix map[uint32]uint32) (uint32, error) {
 	if s.path != "" {
 		return unix[s.inode], nil
@@ -130,14 +129,14 @@ func (o *owners) otherEnd(s *peerSocket, unix map[uint32]uint32) (uint32, error)
 	if err := parseInetSocket(body, &o.socket); err != nil {
 		return 0, err
 	}
-	if o.socket.state == tcpListen { // what the kernel finds where nobody is connected
+	if o.socket.state == tcpListen { // the kernel's result if no socket is connected there
 		return 0, nil
 	}
 	return o.socket.inode, nil
 }
 
-// search looks through open files: of the processes that are watched already,
-// and of all where that does not find them.
+// search looks through open files: those of the watched processes and, if that does not suffice, of
+// all.
 func (o *owners) search(at tick) error {
 	for _, p := range o.subject.processes {
 		if !p.gone && p.role == record.RolePeer {
@@ -171,7 +170,7 @@ func (o *owners) search(at tick) error {
 	return err
 }
 
-// lookInto looks for the ends among a process's open files.
+// lookInto searches a process's open files for the ends.
 func (o *owners) lookInto(pid int) error {
 	dir, err := sys.OpenBelow(o.t.procDir, o.t.path.of("").number(pid).text("/fd").end())
 	if err != nil {
@@ -193,7 +192,7 @@ func (o *owners) lookInto(pid int) error {
 	return nil
 }
 
-// settle hands over what was found, and tells whether that was all.
+// settle assigns what was found, and reports whether that was all.
 func (o *owners) settle(final bool) (all bool) {
 	all = true
 	for _, m := range o.mates {
@@ -211,8 +210,8 @@ func (o *owners) settle(final bool) (all bool) {
 	return all
 }
 
-// peer has the server of a process watched, and answers its outermost process; 0
-// where that is the subject or the generator itself.
+// peer starts watching the server of a process, and returns its outermost process; 0 if that is the
+// subject or the generator itself.
 func (o *owners) peer(pid int) int {
 	root := o.outermost(pid)
 	for _, p := range o.subject.processes {
@@ -236,7 +235,7 @@ func (o *owners) peer(pid int) int {
 	return root
 }
 
-// outermost goes up from a process as long as the program is the same one.
+// outermost walks up from a process while the program stays the same.
 func (o *owners) outermost(pid int) int {
 	exe := o.t.exeOf(pid)
 	for range ancestorsMost {
@@ -249,15 +248,15 @@ func (o *owners) outermost(pid int) int {
 	return pid
 }
 
-// ours tells whether a process is the subject's or the generator: a database that
-// one of them has started is not part of it.
+// ours reports whether a process is the subject's or the generator. A database that one of them
+// started is not part of it.
 func (o *owners) ours(pid int) bool {
 	return slices.ContainsFunc(o.subject.processes, func(p *process) bool {
 		return p.pid == pid && p.role != record.RolePeer && !p.gone
 	})
 }
 
-// exeOf is a process's program, "" where it may not be read.
+// exeOf returns a process's program, "" if it may not be read.
 func (t *tools) exeOf(pid int) string {
 	n, err := sys.LinkBelow(t.procDir, t.path.of("").number(pid).text("/exe").end(), t.link[:])
 	if err != nil {
@@ -279,7 +278,7 @@ func (t *tools) parentOf(pid int) (int, bool) {
 	return st.Parent, true
 }
 
-// peerWatched tells whether a process is one of those at the other end.
+// peerWatched returns the watched peer process with this PID, nil if there is none.
 func (s *subject) peerWatched(pid int) *process {
 	for _, p := range s.processes {
 		if p.pid == pid && p.role == record.RolePeer && !p.gone {
@@ -289,8 +288,8 @@ func (s *subject) peerWatched(pid int) *process {
 	return nil
 }
 
-// watchPeerChild watches a process that is a child of one at the other end and runs
-// the same program: a backend, a worker, a writer.
+// watchPeerChild watches a child of a peer process that runs the same program: a backend, a worker,
+// a writer.
 func (s *subject) watchPeerChild(pid, parent int) error {
 	of := s.peerWatched(parent)
 	if of == nil || of.exe == "" || s.t.exeOf(pid) != of.exe || s.peerCount() >= peerProcessesMost {
@@ -309,7 +308,7 @@ func (s *subject) peerCount() int {
 	return n
 }
 
-// adoptPeers looks for children that were there before their parent was watched.
+// adoptPeers looks for children that are older than the watch on their parent.
 func (s *subject) adoptPeers(pids []int) {
 	for before := -1; before != len(s.processes); {
 		before = len(s.processes)

@@ -7,11 +7,10 @@ import (
 	"syscall"
 )
 
-// The host's sockets that may be the subject's to others: all of them from a
-// dump, or those already known, one by one. A dump walks the kernel's whole
-// table, which is megabytes: 0.2 ms, but 3 ms were measured where other
-// programs had emptied the caches. One socket that is asked for by its
-// addresses costs 5 µs.
+// The host's sockets that may be the subject's to other servers: all from a dump, or those already
+// known, one by one. A dump walks the kernel's whole table, which is megabytes: 0.2 ms, but 3 ms
+// were measured when other programs had evicted the caches. Looking up one socket by its addresses
+// costs 5 µs.
 
 const (
 	infoLastSent = 44 // u32 of struct tcp_info, ms since data was sent last
@@ -23,11 +22,11 @@ const (
 	inetDiagReqDst       = 28
 	inetDiagReqCookie    = 48
 
-	// The ports that others connect to are found in the same list.
+	// The same list gives the ports that others connect to.
 	peerStates = 1<<tcpEstablished | 1<<tcpSynSent | 1<<tcpCloseWait | listenStates
 )
 
-// peerSocket is a socket that may be one of the subject's to others.
+// peerSocket is a socket that may be one of the subject's to other servers.
 type peerSocket struct {
 	inode      uint32
 	family     uint8
@@ -42,8 +41,8 @@ type peerSocket struct {
 	quiet      bool
 }
 
-// peerQuestions ask for all TCP sockets but those whose own port is port (0:
-// all), with TCP_INFO.
+// peerQuestions ask for all TCP sockets except those whose own port is port (0: all), with
+// TCP_INFO.
 func peerQuestions(port uint16) []question {
 	p := make([]byte, nlHeadBytes+oldReqBytes, inetDiagRequestMax)
 	b := p[nlHeadBytes:]
@@ -90,7 +89,7 @@ func appendNotPortFilter(p []byte, port uint16) []byte {
 	return p
 }
 
-// listTCP adds the host's TCP sockets that may be the subject's to others.
+// listTCP adds the host's TCP sockets that may be the subject's to other servers.
 func (p *peerSampler) listTCP() error {
 	clear(p.listening)
 	first := len(p.all)
@@ -114,7 +113,7 @@ func (p *peerSampler) listTCP() error {
 	}
 	kept := p.all[:first]
 	for _, s := range p.all[first:] {
-		if _, in := p.listening[s.own.Port()]; !in { // somebody connected to us
+		if _, in := p.listening[s.own.Port()]; !in { // an incoming connection
 			kept = append(kept, s)
 		}
 	}
@@ -127,13 +126,13 @@ func (p *peerSampler) takeTCP(s *inetSocket) {
 	case s.state == tcpListen:
 		p.listening[s.sport] = struct{}{}
 	case s.inode == 0 || p.target.IsValid() && (s.sport == p.target.Port() || endOf(s, p.target) != endNone):
-		// no program's, or of the run itself
+		// no program's, or the run's own
 	default:
 		p.all = append(p.all, peerOfTCP(s))
 	}
 }
 
-// peerOfTCP is what is to be known of one socket.
+// peerOfTCP extracts what the rows need from one socket.
 func peerOfTCP(s *inetSocket) peerSocket {
 	one := peerSocket{
 		inode: s.inode, family: s.family, cookie: s.cookie,
@@ -142,7 +141,7 @@ func peerOfTCP(s *inetSocket) peerSocket {
 	}
 	if len(s.info) >= infoGaugesEnd {
 		sent, recv := binary.NativeEndian.Uint32(s.info[infoLastSent:]), binary.NativeEndian.Uint32(s.info[infoLastRecv:])
-		// Both begin at the handshake, whose SYN is the first byte acknowledged.
+		// Both begin at the handshake, whose SYN counts as the first acknowledged byte.
 		used := one.unacked || len(s.info) < infoBytesAcked+8 || binary.NativeEndian.Uint64(s.info[infoBytesAcked:]) > 1
 		one.awaiting = used && sent <= recv
 		one.quiet = min(sent, recv) >= peerQuietMs
@@ -150,12 +149,11 @@ func peerOfTCP(s *inetSocket) peerSocket {
 	return one
 }
 
-// exactQuestion is the room for a question about one socket.
+// exactQuestion allocates a question about one socket.
 func exactQuestion() []byte { return make([]byte, nlHeadBytes+inetDiagReqBytes) }
 
-// ask fills in the question for a socket of which the kernel knows the addresses
-// (net/ipv4/inet_diag.c, inet_diag_find_one_icsk). Of IPv4 in a socket of IPv6
-// the addresses are mapped ones.
+// ask fills in the question for a socket whose addresses are known (net/ipv4/inet_diag.c,
+// inet_diag_find_one_icsk). For IPv4 in an IPv6 socket they are mapped addresses.
 func (one *peerSocket) ask(question []byte) {
 	b := question[nlHeadBytes:]
 	clear(b)
@@ -178,13 +176,13 @@ func (one *peerSocket) ask(question []byte) {
 	binary.NativeEndian.PutUint32(b[inetDiagReqCookie+4:], uint32(one.cookie>>32))
 }
 
-// askAny fills in the question for whichever socket has these addresses.
+// askAny fills in the question for any socket with these addresses.
 func (one *peerSocket) askAny(question []byte) {
 	one.cookie = 1<<64 - 1 // INET_DIAG_NOCOOKIE
 	one.ask(question)
 }
 
-// refresh asks for each of the known sockets anew. It is false when one is gone.
+// refresh looks up each of the known sockets again. It returns false if one is gone.
 func (p *peerSampler) refresh() (fresh bool, err error) {
 	unix, n := false, len(p.all)
 	for i := range p.all {
@@ -198,8 +196,8 @@ func (p *peerSampler) refresh() (fresh bool, err error) {
 			return false, err
 		}
 		body, more, err := p.tcp.next()
-		if _, is := err.(syscall.Errno); is || !more && err == nil { // as next gives it; errors.As allocates
-			return false, nil // ENOENT: gone; whatever else it is, the next list will say
+		if _, is := err.(syscall.Errno); is || !more && err == nil { // the form that next returns; errors.As allocates
+			return false, nil // ENOENT: gone; the next list will show any other error
 		}
 		if err != nil {
 			return false, err
@@ -223,8 +221,8 @@ func (p *peerSampler) refresh() (fresh bool, err error) {
 	return len(p.all) == n, nil
 }
 
-// listUnix adds the host's unix sockets that are connected to one with a path:
-// the side that has none of its own is the one that connected.
+// listUnix adds the host's unix sockets that are connected to one with a path: the side without a
+// path of its own is the client.
 func (p *peerSampler) listUnix() error {
 	clear(p.paths)
 	clear(p.peerOf)
@@ -252,8 +250,7 @@ func (p *peerSampler) listUnix() error {
 	return nil
 }
 
-// unixPathText writes a socket's name: a path ends at its NUL, an abstract
-// name begins with one.
+// unixPathText formats a socket's name: a path ends at its NUL, an abstract name begins with one.
 func unixPathText(names *interned, name []byte) string {
 	if name[0] == 0 {
 		name[0] = '@' // in the netlink buffer, which is ours

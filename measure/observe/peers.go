@@ -10,33 +10,30 @@ import (
 	"ceiling/record"
 )
 
-// The connections that the subject keeps to others: which of the host's
-// sockets that do not belong to a port it listens on are among its open files.
+// The connections that the subject keeps to others: sockets among its open files that do not belong
+// to a port it listens on.
 //
-// The host's sockets are listed, and the open files of the subject are looked
-// through (1 µs each) only when a socket has appeared of which it is not known
-// whose it is. As long as the subject has as many files open as then and none
-// of its sockets is gone, there is nothing new, and only these are asked for: a
-// pool that stays as it is costs some microseconds a second. Lists are dear, so
-// their rate is held down; a moment for which there should be one and is none
-// has no row.
+// The sampler lists the host's sockets, and searches the subject's open files (1 µs each) only when
+// a socket of unknown owner has appeared. As long as the subject has the same number of open files
+// and none of its sockets is gone, nothing is new, and it only looks up these sockets: a stable
+// pool costs some microseconds a second. Lists are expensive, so their rate is limited; if a list
+// is due but not affordable, there is no row.
 
 const (
 	peersMost = 16
-	// peerFilesMost is how many open files one sample looks through, 4 ms; the
-	// next goes on from there.
+	// peerFilesMost is how many open files one sample searches, 4 ms; the next continues from
+	// there.
 	peerFilesMost = 4096
-	// peerQuietMs is how long nothing goes either way on a quiet socket.
+	// peerQuietMs is how long a quiet socket has had no traffic in either direction.
 	peerQuietMs = 1000
-	// peersByOne is how many sockets are asked for one by one, 0.3 ms.
+	// peersByOne is how many sockets are looked up one by one, 0.3 ms.
 	peersByOne = 64
-	// peerListsFree is how many lists a run begins with whatever they cost: one
-	// before the load has made the server connect, two for a pool to have come
-	// to rest.
+	// peerListsFree is how many lists a run may begin with at any cost: one before the load makes
+	// the server connect, two for a pool to settle.
 	peerListsFree = 3
 )
 
-// peerSampler samples them.
+// peerSampler samples these connections.
 type peerSampler struct {
 	t         *tools
 	subject   *subject
@@ -59,28 +56,28 @@ type peerSampler struct {
 	row       record.PeersRow
 }
 
-// peerList is the sockets at the last list of all of them.
+// peerList has the sockets of the last full list.
 type peerList struct {
 	all       []peerSocket
-	files     int                 // open files of the subject then; -1: the list is no longer good
+	files     int                 // open files of the subject then; -1: the list is stale
 	lists     int                 // in this run
 	listedNs  int64               // when it was made
 	listCost  int64               // ns of CPU
 	listening map[uint16]struct{} // ports
-	paths     map[uint32]string   // of unix sockets that have one, by inode
-	peerOf    map[uint32]uint32   // of those that have none: inode of the other end
+	paths     map[uint32]string   // of unix sockets with a path, by inode
+	peerOf    map[uint32]uint32   // of unix sockets without: inode of the other end
 }
 
-// peerOwners is whose a socket is.
+// peerOwners records which process owns a socket.
 type peerOwners struct {
-	mine, was map[uint32]bool // by inode: whether a socket is the subject's, where that is known
+	mine, was map[uint32]bool // by inode: whether a socket is the subject's, if known
 	watched   []int           // processes that mine is about
-	from      int             // open files to pass over: looked through by the last sample
+	from      int             // open files to skip: searched by the last sample
 	fds       []int           // open files
 }
 
-// newPeerSampler opens its netlink sockets in the calling thread's network
-// namespace. target is the subject's own address, invalid for a unix socket's.
+// newPeerSampler opens its netlink sockets in the calling thread's network namespace. target is the
+// subject's own address, invalid for a unix socket.
 func newPeerSampler(t *tools, s *subject, target netip.AddrPort) (*peerSampler, error) {
 	p := &peerSampler{
 		t: t, subject: s, target: target, filesMost: peerFilesMost,
@@ -137,7 +134,7 @@ func (p *peerSampler) sample(at tick, emit Emit) error {
 			return nil
 		}
 		if seen, err := p.list(at, files); err != nil || !seen {
-			return err // where none of the processes may be looked into: no row rather than an empty one
+			return err // no process may be inspected: no row rather than an empty one
 		}
 	}
 	if err := p.owners.find(at, p.all, p.peerOf); err != nil {
@@ -149,8 +146,7 @@ func (p *peerSampler) sample(at tick, emit Emit) error {
 	return nil
 }
 
-// list makes a new list, and tells whether any of the subject's processes could
-// be looked into.
+// list makes a new list, and reports whether any of the subject's processes could be inspected.
 func (p *peerSampler) list(at tick, files int) (seen bool, err error) {
 	before, err := sys.SamplingThreadNs()
 	if err != nil {
@@ -166,8 +162,8 @@ func (p *peerSampler) list(at tick, files int) (seen bool, err error) {
 	}
 	seen = p.findMine()
 	p.keepMine()
-	// A file that came or went while the list was made may be a socket that it
-	// lacks: with as many files the next sample would take it for whole.
+	// A file opened or closed while the list was made may be a socket that it lacks: with the same
+	// number of files the next sample would take it for complete.
 	if seen && !p.row.Cut && len(p.all) <= peersByOne && p.countFiles() == files {
 		p.files = files
 	}
@@ -176,13 +172,12 @@ func (p *peerSampler) list(at tick, files int) (seen bool, err error) {
 	return seen, err
 }
 
-// keepMine forgets the sockets that are not the subject's.
+// keepMine drops the sockets that are not the subject's.
 func (p *peerSampler) keepMine() {
 	p.all = slices.DeleteFunc(p.all, func(s peerSocket) bool { return !p.mine[s.inode] })
 }
 
-// countFiles is how many files the subject has open, -1 where that may not be
-// known.
+// countFiles returns how many files the subject has open, -1 if unknown.
 func (p *peerSampler) countFiles() int {
 	n := 0
 	for _, one := range p.subject.processes {
@@ -195,7 +190,7 @@ func (p *peerSampler) countFiles() int {
 		}
 		count, err := sys.OpenFileCount(dir)
 		closeFile(&dir)
-		if err != nil || count == 0 { // a kernel before 6.2 does not tell
+		if err != nil || count == 0 { // kernels before 6.2 do not report it
 			return -1
 		}
 		n += count
@@ -203,8 +198,8 @@ func (p *peerSampler) countFiles() int {
 	return n
 }
 
-// noticeProcesses forgets whose sockets are whose when the subject's processes
-// are others than before, and tells whether there are any.
+// noticeProcesses drops the ownership of sockets when the subject's processes have changed, and
+// reports whether there are any.
 func (p *peerSampler) noticeProcesses() bool {
 	n, same := 0, true
 	for _, one := range p.subject.processes {
@@ -227,8 +222,8 @@ func (p *peerSampler) noticeProcesses() bool {
 	return n > 0
 }
 
-// findMine decides which of the sockets are the subject's, and forgets those
-// that are gone. It is false when no process could be looked into.
+// findMine decides which sockets are the subject's, and drops those that are gone. It returns false
+// if no process could be inspected.
 func (p *peerSampler) findMine() bool {
 	p.mine, p.was = p.was, p.mine
 	clear(p.mine)
@@ -245,7 +240,7 @@ func (p *peerSampler) findMine() bool {
 	if unknown == 0 {
 		return true
 	}
-	clear(p.was) // from here on: those that nobody was found to hold
+	clear(p.was) // from here on: those without a known owner
 	for i := range p.all {
 		if _, known := p.mine[p.all[i].inode]; !known {
 			p.was[p.all[i].inode] = true
@@ -261,8 +256,8 @@ func (p *peerSampler) findMine() bool {
 	return seen
 }
 
-// lookThroughFiles looks for the sockets of was among the subject's open
-// files. It says whether it has seen all of them, and any.
+// lookThroughFiles searches the subject's open files for the sockets of was. It reports whether it
+// has seen all of them, and any.
 func (p *peerSampler) lookThroughFiles() (whole, seen bool) {
 	whole = p.from == 0
 	skip, left := p.from, p.filesMost
@@ -325,7 +320,7 @@ func (p *peerSampler) lookAt(one *process, fds []int) {
 	}
 }
 
-// sum groups the subject's sockets by the address they go to.
+// sum groups the subject's sockets by their remote address.
 func (p *peerSampler) sum() {
 	p.peers = p.peers[:0]
 	clear(p.index)
@@ -347,7 +342,7 @@ func (p *peerSampler) sum() {
 	p.row.Peers = p.peers[:min(len(p.peers), peersMost)]
 }
 
-// peer is the group of a socket, valid until the next one is made.
+// peer returns the group of a socket, valid until the next one is made.
 func (p *peerSampler) peer(s *peerSocket) *record.Peer {
 	if s.path != "" {
 		i, ok := p.pathIndex[s.path]
@@ -367,7 +362,7 @@ func (p *peerSampler) peer(s *peerSocket) *record.Peer {
 	return &p.peers[i]
 }
 
-// nameOf writes an address once.
+// nameOf formats an address once.
 func (p *peerSampler) nameOf(a netip.AddrPort) string {
 	name, ok := p.names[a]
 	if !ok {

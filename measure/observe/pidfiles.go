@@ -7,9 +7,8 @@ import (
 	"ceiling/record"
 )
 
-// parseOpenFilesLimit reads the soft limit on open files from /proc/PID/limits:
-// "Max open files    1024    4096    files". It is -1 for "unlimited" and 0 where
-// there is no such line.
+// parseOpenFilesLimit parses the soft limit on open files from /proc/PID/limits: "Max open files
+// 1024    4096    files". -1: "unlimited"; 0: no such line.
 func parseOpenFilesLimit(text []byte) int64 {
 	const name = "Max open files"
 	c := sys.Cursor{Text: text}
@@ -48,7 +47,7 @@ func countState(state byte, n *record.ThreadCount) {
 	}
 }
 
-// parseSocketLink reads the target of a link in /proc/PID/fd, "socket:[INODE]".
+// parseSocketLink parses the target of a link in /proc/PID/fd, "socket:[INODE]".
 func parseSocketLink(link []byte) (inode uint64, ok bool) {
 	const prefix = "socket:["
 	if !hasPrefix(link, prefix) {

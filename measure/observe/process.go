@@ -8,13 +8,11 @@ import (
 	"ceiling/record"
 )
 
-// The watched processes: the subject's, the generator's, and those of the servers
-// that the subject is connected to, which have samplers of their own, so that many
-// of them cost the subject's no row. Three samplers
-// share them, because their costs differ: processSampler reads CPU times at
-// every sample, stateSampler what each thread is doing, switchSampler what
-// needs the long files. What the last two find goes into the next row of the
-// first.
+// The watched processes: the subject's, the generator's, and those of the servers that the subject
+// is connected to, which have samplers of their own, so that a large number of them costs the
+// subject no row. Three samplers share them, because their costs differ: processSampler reads CPU
+// times at every sample, stateSampler what each thread is doing, switchSampler what needs the long
+// files. The results of the last two go into the next row of the first.
 
 const (
 	// busiestThreads and commonWaits bound a row.
@@ -24,8 +22,8 @@ const (
 	tickNs = sys.TickNs
 )
 
-// process is one watched process. Its files are kept open: once it is gone
-// they answer ESRCH, also when its number has been given away again.
+// process is one watched process. Its files stay open: once it is gone they return ESRCH, even if
+// its PID has been reused.
 type process struct {
 	identity
 	usage
@@ -35,7 +33,7 @@ type process struct {
 	dir, stat int // descriptors of /proc/PID and its stat
 }
 
-// identity is what does not change about a process, as in record.SubjectRow.
+// identity has the constant facts about a process, as in record.SubjectRow.
 type identity struct {
 	role       string
 	pid        int
@@ -49,29 +47,29 @@ type identity struct {
 	listeners  []uint64
 }
 
-// usage is the CPU time of a process and its threads.
+// usage has the CPU time of a process and its threads.
 type usage struct {
 	read         bool // the times are from an earlier sample
 	lastNs       int64
 	cpuNs        int64
 	utime, stime uint64
 	threads      []thread
-	cut          bool                // there are more, beyond the limit
+	cut          bool                // there are more threads, beyond the limit
 	busiest      [busiestThreads]int // indexes into threads
 	use          [busiestThreads]record.ThreadUse
 }
 
-// looks is what only some samples read: states, switches, files and blocks.
+// looks has what only some samples read: states, switches, files and blocks.
 type looks struct {
 	states     record.ThreadCount
 	waits      []record.WaitCount
 	looked     bool // states and waits are new
 	vol, invol int64
 	switchesNs int64 // 0: nothing new
-	switchesAt int64 // when they were read last, 0 never
+	switchesAt int64 // last reading, 0: never
 	openFiles  int
 
-	readBytes, writtenBytes   int64 // over switchesNs; -1: may not be seen
+	readBytes, writtenBytes   int64 // over switchesNs; -1: not readable
 	ioRead                    bool
 	lastReadBytes, lastWrites uint64
 }
@@ -79,7 +77,7 @@ type looks struct {
 // thread is one of its threads.
 type thread struct {
 	tid            int
-	file           int // schedstat, or stat where the kernel has none
+	file           int // schedstat, or stat if the kernel has none
 	comm           string
 	runNs, queueNs uint64
 	dRun, dQueue   int64
@@ -89,8 +87,7 @@ type thread struct {
 	switchesRead   bool
 }
 
-// openProcess opens a process of /proc. The error is ENOENT or ESRCH if it is
-// gone already.
+// openProcess opens a process of /proc. The error is ENOENT or ESRCH if it is gone already.
 func openProcess(t *tools, role string, pid int) (*process, error) {
 	p := &process{identity: identity{role: role, pid: pid}, dir: -1, stat: -1}
 	var err error
@@ -108,7 +105,7 @@ func openProcess(t *tools, role string, pid int) (*process, error) {
 	return p, nil
 }
 
-// describe reads what does not change, or seldom.
+// describe reads the facts that are constant, or change seldom.
 func (p *process) describe(t *tools) error {
 	text, err := t.r.single(p.stat)
 	if err != nil {
@@ -134,7 +131,7 @@ func (p *process) describe(t *tools) error {
 		p.filesMax = parseOpenFilesLimit(text)
 	}
 	if n, err := sys.LinkBelow(p.dir, t.path.of("exe").end(), t.link[:]); err == nil {
-		p.exe = string(t.link[:n]) // another user's may not be read: "" says so
+		p.exe = string(t.link[:n]) // another user's may not be readable: then it is ""
 	}
 	return nil
 }
@@ -148,7 +145,7 @@ func (p *process) close(t *tools) {
 	p.threads = nil
 }
 
-// vanished tells an error that says the process or thread is no more.
+// vanished reports whether an error means that the process or thread is gone.
 func vanished(err error) bool {
 	return errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENOENT)
 }
@@ -158,7 +155,7 @@ type processSampler struct {
 	t         *tools
 	subject   *subject
 	schedstat bool // the kernel keeps run and queue times
-	peers     bool // those at the other ends, and only those
+	peers     bool // only those at the other ends
 	tids      []int
 	row       record.ProcessRow
 }
@@ -174,7 +171,7 @@ func (s *processSampler) sample(at tick, emit Emit) error {
 		case vanished(err):
 			p.gone = true
 		case err != nil:
-			p.read = false // it begins afresh when it can be read again
+			p.read = false // it starts afresh when it can be read again
 			s.subject.missOf(p, "CPU times", err)
 		}
 	}
@@ -209,7 +206,7 @@ func (s *processSampler) one(p *process, at tick, emit Emit) error {
 	return nil
 }
 
-// fill makes the row from what is known and what has just been read.
+// fill builds the row from earlier readings and the current one.
 func (s *processSampler) fill(p *process, at tick, st *sys.PIDStat, cpuNs int64) {
 	s.row = record.ProcessRow{
 		ObservedHead: at.head(record.KindProcess),
@@ -270,7 +267,7 @@ func (p *process) fillBusiest() []record.ThreadUse {
 	return p.use[:n]
 }
 
-// stateText is a state letter as a string, without allocating.
+// stateText returns a state letter as a string, without allocating.
 func stateText(state byte) string {
 	const letters = "RSDTtZXIPKW"
 	for i := range len(letters) {
@@ -281,9 +278,8 @@ func stateText(state byte) string {
 	return ""
 }
 
-// readThreads reads the times of the process's threads, after having listed
-// them anew if their number changed. What cannot be read of one thread does
-// not cost the others.
+// readThreads reads the times of the process's threads, and first lists them again if their number
+// changed. A thread that cannot be read does not affect the others.
 func (s *processSampler) readThreads(p *process, count int) {
 	if want := min(count, s.t.threadLimit(p)); want != len(p.threads) {
 		if err := s.listThreads(p); err != nil && !vanished(err) {
@@ -307,8 +303,8 @@ func (s *processSampler) readThreads(p *process, count int) {
 	p.threads = kept
 }
 
-// readThread reads one thread's times. They go back where another thread has
-// called execve(2): it gets the number of the first (fs/exec.c, de_thread).
+// readThread reads one thread's times. They go backwards if another thread has called execve(2): it
+// takes over the first one's number (fs/exec.c, de_thread).
 func (s *processSampler) readThread(t *thread) error {
 	text, err := s.t.r.single(t.file)
 	if err != nil {
@@ -333,9 +329,9 @@ func (s *processSampler) readThread(t *thread) error {
 	return nil
 }
 
-// listThreads brings p.threads in line with /proc/PID/task. A thread that
-// appeared since the process was first read began within the interval, so its
-// times count from 0, unless it may have been beyond the limit before.
+// listThreads updates p.threads from /proc/PID/task. A thread that appeared since the process was
+// first read began within the interval, so its times count from 0, unless it may have been beyond
+// the limit before.
 func (s *processSampler) listThreads(p *process) error {
 	fd, err := sys.OpenBelow(p.dir, s.t.path.of("task").end())
 	if err != nil {
@@ -409,14 +405,14 @@ func (s *processSampler) openThread(p *process, tid int, seen bool) (thread, err
 	return t, nil
 }
 
-// close: the processes are those of the subject's sampler.
+// close closes the processes only if the subject's sampler owns them.
 func (s *processSampler) close() {
 	if !s.peers {
 		s.subject.close()
 	}
 }
 
-// stateSampler looks at what each thread of the subject is doing.
+// stateSampler samples what each thread of the subject is doing.
 type stateSampler struct {
 	t       *tools
 	subject *subject
@@ -424,8 +420,7 @@ type stateSampler struct {
 	group   [16]byte
 }
 
-// groupOf appends a thread's name with one # for each number in it: threads of a
-// pool are numbered.
+// groupOf appends a thread's name with # for each number in it: the threads of a pool are numbered.
 func groupOf(comm string, into []byte) []byte {
 	for i := range len(comm) {
 		b := comm[i]
@@ -480,7 +475,7 @@ func (s *stateSampler) one(p *process, t *thread) error {
 		return err
 	}
 	if len(text) == 0 || text[0] == '0' {
-		return nil // runs by now, or may not be seen
+		return nil // running by now, or not readable
 	}
 	t.wchan = s.t.names.of(text)
 	group := ""
@@ -491,8 +486,8 @@ func (s *stateSampler) one(p *process, t *thread) error {
 	return nil
 }
 
-// countWait counts one more thread of a name in a kernel function and keeps the list in
-// descending order.
+// countWait counts one more thread of a name in a kernel function, and keeps the list in descending
+// order.
 func countWait(waits []record.WaitCount, wchan, comm string) []record.WaitCount {
 	i := 0
 	for i < len(waits) && (waits[i].Wchan != wchan || waits[i].Comm != comm) {
@@ -510,8 +505,8 @@ func countWait(waits []record.WaitCount, wchan, comm string) []record.WaitCount 
 
 func (s *stateSampler) close() {}
 
-// switchSampler counts context switches, which each thread has in a file of
-// its own of sixty lines, and open files.
+// switchSampler counts context switches, which each thread has in a file of sixty lines, and open
+// files.
 type switchSampler struct {
 	t       *tools
 	subject *subject
@@ -539,8 +534,7 @@ func (s *switchSampler) sample(at tick, _ Emit) error {
 	return nil
 }
 
-// count adds up the switches of a process's threads. If that fails the next
-// sample begins afresh.
+// count adds up the switches of a process's threads. If that fails, the next sample starts afresh.
 func (s *switchSampler) count(p *process, at tick) {
 	p.vol, p.invol, p.switchesNs = 0, 0, 0
 	if p.switchesAt != 0 {
@@ -578,7 +572,7 @@ func (s *switchSampler) one(p *process, t *thread) error {
 	return nil
 }
 
-// countBytes reads what a process has read from block devices and written to them.
+// countBytes reads how much a process has read from and written to block devices.
 func (s *switchSampler) countBytes(p *process) {
 	p.readBytes, p.writtenBytes = -1, -1
 	text, err := s.t.r.below(p.dir, s.t.path.of("io").end())
@@ -593,7 +587,7 @@ func (s *switchSampler) countBytes(p *process) {
 	p.ioRead, p.lastReadBytes, p.lastWrites = true, now.Read, now.Written
 }
 
-// countFiles is -1 where the process may not be looked into.
+// countFiles returns -1 if the process may not be inspected.
 func (s *switchSampler) countFiles(p *process) (int, error) {
 	fd, err := sys.OpenBelow(p.dir, s.t.path.of("fd").end())
 	if err == nil {

@@ -20,7 +20,7 @@ type psiTotals struct {
 
 var errPSI = errors.New("a line of /proc/pressure is not some or full with a total")
 
-// parsePSI reads the text of one file of /proc/pressure.
+// parsePSI parses one file of /proc/pressure.
 func parsePSI(text []byte, t *psiTotals) error {
 	*t = psiTotals{-1, -1}
 	c := sys.Cursor{Text: text}
@@ -86,7 +86,7 @@ func newPSISampler(r *reader, proc string) (*psiSampler, error) {
 	return s, nil
 }
 
-// psiRefusal puts the kernel's two ways of not having PSI into words.
+// psiRefusal explains the kernel's two ways of not having PSI.
 func psiRefusal(err error) error {
 	switch {
 	case errors.Is(err, syscall.EOPNOTSUPP):
@@ -121,7 +121,7 @@ func (s *psiSampler) sample(at tick, emit Emit) error {
 	return nil
 }
 
-// psiDeltaNs is -1 where the kernel keeps no such total.
+// psiDeltaNs returns -1 if the kernel keeps no such total.
 func psiDeltaNs(prevUs, curUs int64) int64 {
 	if prevUs < 0 || curUs < 0 {
 		return -1

@@ -34,14 +34,14 @@ const (
 	tcaOptions = 2 // TCA_OPTIONS
 	tcaStats2  = 7 // TCA_STATS2
 
-	// Within TCA_STATS2: struct gnet_stats_queue, five u32.
+	// Inside TCA_STATS2: struct gnet_stats_queue, five u32.
 	tcaStatsQueue    = 3
-	queueBacklog     = 4 // bytes; packets are before it
+	queueBacklog     = 4 // bytes; packets precede it
 	queueDrops       = 8
 	queueOverlimits  = 16
 	queueStatsBytes  = 20
 	rateSpecBytes    = 12 // struct tc_ratespec
-	rateSpecRate     = 8  // u32 bytes per second; all ones: see the attribute with 64 bits
+	rateSpecRate     = 8  // u32 bytes per second; all ones: see the 64-bit attribute
 	rateSpecTooLarge = 1<<32 - 1
 
 	tbfParms  = 1 // TCA_TBF_PARMS: tc_ratespec rate and more
@@ -54,9 +54,9 @@ const (
 	htbDefcls = 8 // offset in tc_htb_glob: minor number of the default class
 	htbGlob   = 20
 
-	mostRate = 1<<60 - 1 // bytes per second whose bits 63 bits hold
+	mostRate = 1<<60 - 1 // bytes per second that fit 63 bits as bits
 
-	minorBits = 16 // of a handle, the number of the class within its qdisc
+	minorBits = 16 // low bits of a handle: the class's number within its qdisc
 )
 
 var errTCShort = errors.New("rtnetlink: a queueing discipline is shorter than 20 bytes")
@@ -66,16 +66,15 @@ type qdisc struct {
 	index   int // of the interface
 	handle  uint32
 	kind    string
-	rate    uint64 // bytes per second, 0 none known
+	rate    uint64 // bytes per second, 0: unknown
 	defcls  uint32 // of htb
 	backlog uint32 // bytes
 
-	// Counters of 32 bits that wrap, and begin anew with a new discipline.
+	// 32-bit counters that wrap, and restart with a new discipline.
 	drops, overlimits uint32
 }
 
-// parseQdisc reads the body of one answer; root is false for a discipline that
-// is below another, or is for what is received.
+// parseQdisc parses one answer; root is false for a discipline below another, or for ingress.
 func parseQdisc(body []byte, names *interned, q *qdisc) (root bool, err error) {
 	if len(body) < tcMsgBytes {
 		return false, errTCShort
@@ -124,7 +123,7 @@ func (q *qdisc) readStats(stats []byte) {
 	q.overlimits = binary.NativeEndian.Uint32(s[queueOverlimits:])
 }
 
-// attrOf finds an attribute among others, nil if there is none.
+// attrOf finds an attribute in a list, nil if there is none.
 func attrOf(p []byte, wanted uint16) []byte {
 	for {
 		kind, value, rest, ok := nextAttr(p)
@@ -138,8 +137,8 @@ func attrOf(p []byte, wanted uint16) []byte {
 	}
 }
 
-// attrRate reads a rate in bytes per second: the tc_ratespec at an offset of
-// one attribute, or if that is too small for it the 64 bits of another.
+// attrRate reads a rate in bytes per second: the tc_ratespec at an offset of one attribute, or
+// another attribute's 64 bits if it does not fit.
 func attrRate(options []byte, parms uint16, at int, wide uint16) uint64 {
 	p := attrOf(options, parms)
 	if len(p) < at+rateSpecBytes {
@@ -171,18 +170,17 @@ func parseHTBClass(body []byte) (htbClass, error) {
 	}, nil
 }
 
-// htbLimit is the rate, in bytes per second, that holds for packets which no
-// filter names: of the default class and those above it the smallest ceiling.
-// A class without a parent has nobody to borrow from, so its rate is its
-// ceiling (net/sched/sch_htb.c, htb_activate_prios). 0: such packets are let
-// through, or the class is not there.
+// htbLimit returns the rate limit, in bytes per second, of packets that no filter classifies: the
+// smallest ceiling of the default class and its ancestors. A class without a parent cannot borrow,
+// so its rate is its ceiling (net/sched/sch_htb.c, htb_activate_prios). 0: such packets pass
+// unlimited, or the class does not exist.
 func htbLimit(classes []htbClass, handle, defcls uint32) uint64 {
 	if defcls == 0 {
 		return 0
 	}
 	var limit uint64
 	id := handle&^(1<<minorBits-1) | defcls
-	for range len(classes) { // a ring of parents ends as well
+	for range len(classes) { // a cycle of parents ends too
 		i := 0
 		for i < len(classes) && classes[i].id != id {
 			i++
@@ -203,7 +201,7 @@ func htbLimit(classes []htbClass, handle, defcls uint32) uint64 {
 	return limit
 }
 
-// qdiscs lists the root disciplines of all interfaces of one namespace.
+// qdiscs lists the root disciplines of all interfaces in one namespace.
 type qdiscs struct {
 	d         *dumper
 	names     *interned
@@ -212,9 +210,8 @@ type qdiscs struct {
 	prev, cur []qdisc
 }
 
-// RootQdisc tells the queueing discipline of an interface of this process's network
-// namespace, "" none, and the rate in bytes per second that it lets through, 0 where it
-// has none that is known.
+// RootQdisc returns the queueing discipline of an interface in this process's network namespace, ""
+// if there is none, and its rate limit in bytes per second, 0 if unknown or none.
 func RootQdisc(iface string) (kind string, bytesPerS uint64, err error) {
 	i, err := net.InterfaceByName(iface)
 	if err != nil {
@@ -287,9 +284,8 @@ func (s *qdiscs) each(index int, kind uint16, visit func(body []byte) error) err
 	}
 }
 
-// counted is the difference of two readings of a counter of 32 bits. One that
-// fell by less than half its range began anew, so what it is now was counted
-// since.
+// counted is the difference of two readings of a 32-bit counter. One that fell by less than half
+// its range has restarted, so its value was counted since.
 func counted(prev, cur uint32) int64 {
 	if d := cur - prev; d < 1<<31 {
 		return int64(d)
@@ -297,7 +293,7 @@ func counted(prev, cur uint32) int64 {
 	return int64(cur)
 }
 
-// fill puts an interface's discipline into its row.
+// fill copies an interface's discipline into its row.
 func (s *qdiscs) fill(index int, row *record.NetDevRow) {
 	cur := ofInterface(s.cur, index)
 	if cur == nil {
@@ -307,7 +303,7 @@ func (s *qdiscs) fill(index int, row *record.NetDevRow) {
 	row.QdiscRateBitsPerS, row.QdiscBacklogBytes = int64(min(cur.rate, mostRate))*8, int64(cur.backlog)
 	prev := ofInterface(s.prev, index)
 	if prev == nil || prev.handle != cur.handle || prev.kind != cur.kind {
-		prev = &qdisc{} // set up since: it counts from 0
+		prev = &qdisc{} // created since: it counts from 0
 	}
 	row.QdiscDrops, row.QdiscOverlimits = counted(prev.drops, cur.drops), counted(prev.overlimits, cur.overlimits)
 }
@@ -322,7 +318,7 @@ func ofInterface(list []qdisc, index int) *qdisc {
 	return nil
 }
 
-// trimNUL cuts a text of C off at its end.
+// trimNUL cuts a C string at its end.
 func trimNUL(p []byte) []byte {
 	for i, c := range p {
 		if c == 0 {

@@ -8,25 +8,25 @@ import (
 	"ceiling/record"
 )
 
-// A roster is the run's connections as one full list showed them: what the
-// look-ups choose from. It is not changed once it is made.
+// A roster has the run's connections from one full list: look-ups choose from it. It is immutable.
 type roster struct {
-	// pairs are the connections that look-ups are drawn from: those of which
-	// both ends were listed, or else the ends there are.
+	// pairs are the connections that look-ups are drawn from: those with both ends in the list, or
+	// else the ends there are.
 	pairs []connection
 	// client and server are the sums over all sockets of the list.
 	client, server record.EndQueues
-	// fullest are the pairs whose server's end had the most written bytes that were not acknowledged, and more than fullFrom.
+	// fullest are the pairs whose server end had the most unacknowledged bytes, and more than
+	// fullFrom.
 	fullest []int
 	fill    []uint32 // bytes of each
-	// listed counts the pairs, or the server's ends where the clients' are elsewhere.
+	// listed counts the pairs, or the server's ends if the clients are elsewhere.
 	listed record.Listing
 }
 
 // A connection is its two ends; an end that was not listed has family 0.
 type connection struct{ client, server sockID }
 
-// looksAt is how many of the connections are looked at in one moment.
+// looksAt is how many connections one look samples.
 const looksAt = 2
 
 // readRoster lists all sockets of the target.
@@ -35,7 +35,7 @@ func readRoster(e *ends) (*roster, error) {
 	r := &roster{}
 	var servers []sockID
 	var waiting []bool       // of each, whether it is in the accept queue
-	var written []uint32     // of each, bytes that are not acknowledged
+	var written []uint32     // of each, unacknowledged bytes
 	at := map[tuple]int{}    // of the server's ends, by its own and the client's address
 	mate := map[int]sockID{} // their clients
 	var clients []sockID
@@ -74,7 +74,7 @@ func readRoster(e *ends) (*roster, error) {
 	for _, one := range waiting {
 		r.count(one)
 	}
-	// The other end is on another host, or its addresses are translated on the way.
+	// The other end is on another host, or the addresses are translated on the way.
 	for i := range max(len(clients), len(servers)) {
 		var p connection
 		if i < len(clients) {
@@ -93,7 +93,7 @@ const (
 	fullFrom    = 16 << 10 // bytes
 )
 
-// full keeps the last pair, whose server's end is j, if it is among the fullest.
+// full adds the last pair, whose server end is j, if it is among the fullest.
 func (r *roster) full(written []uint32, j int) {
 	if written[j] < fullFrom {
 		return
@@ -111,7 +111,7 @@ func (r *roster) full(written []uint32, j int) {
 	r.fullest, r.fill = slices.Delete(r.fullest, least, least+1), slices.Delete(r.fill, least, least+1)
 }
 
-// count adds a connection of which the server's end is known.
+// count adds a connection whose server end is known.
 func (r *roster) count(unaccepted bool) {
 	r.listed.Connections++
 	if unaccepted {
@@ -119,8 +119,8 @@ func (r *roster) count(unaccepted bool) {
 	}
 }
 
-// draw chooses up to n different pairs, each equally likely (Floyd's algorithm:
-// no more random numbers than pairs).
+// draw chooses up to n different pairs, all equally likely (Floyd's algorithm: no more random
+// numbers than pairs).
 func (r *roster) draw(rng *rand.Rand, n int, into []int) []int {
 	into = into[:0]
 	all := len(r.pairs)
@@ -135,7 +135,7 @@ func (r *roster) draw(rng *rand.Rand, n int, into []int) []int {
 		}
 		into = append(into, k)
 	}
-	// The last chosen would be among the newest more often than the first.
+	// Floyd's order is biased: the last chosen are more often the newest.
 	rng.Shuffle(len(into), func(a, b int) { into[a], into[b] = into[b], into[a] })
 	return into
 }

@@ -26,7 +26,7 @@ var errRoute = errors.New("the kernel's route names no interface")
 type route struct {
 	index int        // of the interface
 	local bool       // the address is this host's own
-	from  netip.Addr // source address of the packets; zero when not told
+	from  netip.Addr // source address of the packets; zero if not reported
 }
 
 func routeRequest(to netip.Addr) []byte {
@@ -67,7 +67,7 @@ func parseRoute(body []byte) (route, error) {
 	return r, nil
 }
 
-// lookUpRoute asks in the calling thread's network namespace.
+// lookUpRoute queries in the calling thread's network namespace.
 func lookUpRoute(to netip.Addr) (route, error) {
 	d, err := newDumper(syscall.NETLINK_ROUTE)
 	if err != nil {
@@ -87,10 +87,9 @@ func lookUpRoute(to netip.Addr) (route, error) {
 	return parseRoute(body)
 }
 
-// interfaceTo names the interface that carries the run's packets, in the
-// calling thread's network namespace. With the target on this host that is lo
-// if the generator is here as well, the way to the generator if its address
-// is known, and else the interface that has the target's address.
+// interfaceTo returns the interface that carries the run's packets, in the calling thread's network
+// namespace. With the target on this host that is lo if the generator is here as well, the route to
+// the generator if its address is known, and else the interface that has the target's address.
 func interfaceTo(target, peer netip.Addr, generatorHere bool) (string, error) {
 	target = target.Unmap()
 	r, err := lookUpRoute(target)
@@ -107,7 +106,7 @@ func interfaceTo(target, peer netip.Addr, generatorHere bool) (string, error) {
 	return r.iface()
 }
 
-// iface names the route's interface.
+// iface returns the route's interface.
 func (r *route) iface() (string, error) {
 	i, err := net.InterfaceByIndex(r.index)
 	if err != nil {
@@ -116,7 +115,7 @@ func (r *route) iface() (string, error) {
 	return i.Name, nil
 }
 
-// interfaceWith names the interface that has an address.
+// interfaceWith returns the interface that has an address.
 func interfaceWith(addr netip.Addr) (string, error) {
 	all, err := net.Interfaces()
 	if err != nil {

@@ -11,18 +11,17 @@ import (
 	"ceiling/record"
 )
 
-// Generator and server on one host can be in network namespaces of their own:
-// a container, or a link that was made for a test. Then each end of a
-// connection, each end of the link and each namespace's counters are seen in
-// one of the two only.
+// Generator and server on one host can be in separate network namespaces: a container, or a link
+// made for a test. Then each end of a connection, each end of the link and each namespace's
+// counters are visible in only one of the two.
 
 // side is a network namespace that holds ends of the run's connections.
 type side struct {
-	name   string // record.SideGenerator or SideServer; "" holds both, or all that is on this host
-	only   end    // which ends are looked for in it
+	name   string // record.SideGenerator or SideServer; "": has both, or all that is on this host
+	only   end    // which ends to look for in it
 	pid    int    // a process in it, 0 for this process's own
 	netDir string // its /proc/net
-	iface  string // the interface that leads to the other end, "" unknown
+	iface  string // the interface to the other end, "": unknown
 }
 
 // in runs f in the namespace.
@@ -33,8 +32,8 @@ func (s *side) in(f func() error) error {
 	return sys.InNetworkNamespaceOf(s.pid, f)
 }
 
-// source names a source of this side. The server's has the plain name, since
-// it is the one that a run cannot do without.
+// source names a source of this side. The server's has the plain name, because a run cannot do
+// without it.
 func (s *side) source(name string) string {
 	if s.name == record.SideGenerator {
 		return name + " of the generator's network namespace"
@@ -42,7 +41,7 @@ func (s *side) source(name string) string {
 	return name
 }
 
-// findSides decides which namespaces there are to look into.
+// findSides decides which namespaces to observe.
 func (o *Observer) findSides() {
 	own := o.cfg.proc + "/net"
 	o.server = side{netDir: own}
@@ -57,9 +56,8 @@ func (o *Observer) findSides() {
 	o.generator = &side{name: record.SideGenerator, only: endClient, netDir: own}
 }
 
-// sameNamespace tells whether a process is in this process's network
-// namespace. One that may not be asked counts as elsewhere: then joining it
-// says why that cannot be.
+// sameNamespace reports whether a process is in this process's network namespace. One that cannot
+// be checked counts as elsewhere: then joining it reports the reason.
 func sameNamespace(proc string, pid int) bool {
 	own, err := os.Readlink(proc + "/self/ns/net")
 	if err != nil {
@@ -77,7 +75,7 @@ func (o *Observer) sides() []*side {
 	return []*side{&o.server, o.generator}
 }
 
-// addNetwork adds what counts packets.
+// addNetwork adds the packet counters.
 func (o *Observer) addNetwork() {
 	t := o.t
 	online := func() []sys.CPUTicks { return nil }
@@ -96,7 +94,7 @@ func (o *Observer) addNetwork() {
 	o.addIRQ()
 }
 
-// addNetDev adds the interfaces of a side, with what shapes them.
+// addNetDev adds the interfaces of a side, with their queueing disciplines.
 func (o *Observer) addNetDev(s *side) {
 	t := o.t
 	speed := func(name string) int64 { return linkSpeed(&t.r, t.sysfs, name) }
@@ -131,8 +129,8 @@ func (o *Observer) addNetDev(s *side) {
 	})
 }
 
-// addNIC adds what the driver of a side's interface counts; one that counts nothing is
-// not missed.
+// addNIC adds the driver's counters for a side's interface; a driver without counters is not
+// reported missing.
 func (o *Observer) addNIC(s *side) {
 	if s.iface == "" || s.iface == "lo" {
 		return
@@ -144,7 +142,7 @@ func (o *Observer) addNIC(s *side) {
 	o.add(&o.slow, s.source("nic"), true, nic, err)
 }
 
-// addIRQ adds the interrupts of the interface that leads to the other end.
+// addIRQ adds the interrupts of the interface to the other end.
 func (o *Observer) addIRQ() {
 	s := &o.server
 	if o.generator != nil {
@@ -161,7 +159,7 @@ func (o *Observer) addIRQ() {
 	}
 }
 
-// findInterfaces finds the interface of each side that leads to the other end.
+// findInterfaces finds each side's interface to the other end.
 func (o *Observer) findInterfaces() {
 	if !o.cfg.TargetAddr.IsValid() {
 		return
@@ -183,8 +181,8 @@ func (o *Observer) findInterfaces() {
 	}
 }
 
-// wayTo names the interface by which packets leave for an address, in the
-// calling thread's namespace, and the address that they leave with.
+// wayTo returns the interface by which packets leave for an address, in the calling thread's
+// namespace, and their source address.
 func wayTo(target netip.Addr) (iface string, from netip.Addr, err error) {
 	r, err := lookUpRoute(target)
 	if err != nil {
@@ -194,8 +192,7 @@ func wayTo(target netip.Addr) (iface string, from netip.Addr, err error) {
 	return iface, r.from, err
 }
 
-// addTCP adds what inet_diag tells. A side that cannot be entered costs its
-// ends only.
+// addTCP adds what inet_diag provides. A side that cannot be entered only loses its own ends.
 func (o *Observer) addTCP() {
 	if e := o.openEnds(); len(e.lists) > 0 {
 		o.addLooks(e)
@@ -223,7 +220,7 @@ func (o *Observer) addTCP() {
 	o.addListeners(list, nil, func() {})
 }
 
-// addLooks adds what looks at single connections.
+// addLooks adds the samplers of single connections.
 func (o *Observer) addLooks(e ends) {
 	sides := slices.DeleteFunc(o.sides(), func(s *side) bool {
 		return !slices.ContainsFunc(e.lists, func(c *connections) bool { return c.only == s.only })
@@ -249,7 +246,7 @@ func (o *Observer) addLooks(e ends) {
 	}
 }
 
-// openEnds opens the lists of sockets that can be had, and notes the others.
+// openEnds opens the socket lists that are available, and notes the others.
 func (o *Observer) openEnds() ends {
 	var e ends
 	var gaps []record.NotMeasured

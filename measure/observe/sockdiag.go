@@ -10,11 +10,11 @@ import (
 	"ceiling/record"
 )
 
-// Where the bytes of the run's own connections wait: the socket queues at both
-// ends, asked from inet_diag. All of them are listed when the run begins and
-// now and then; in between, some are looked up (lookup.go, looker.go).
+// Where the bytes of the run's own connections queue: the socket queues at both ends, from
+// inet_diag. All are listed when the run begins and occasionally after; in between, some are looked
+// up (lookup.go, looker.go).
 
-// An end is which side of a connection a socket is.
+// An end is the side of a connection that a socket is on.
 type end uint8
 
 const (
@@ -32,8 +32,8 @@ type connections struct {
 	socket    inetSocket
 }
 
-// newConnections opens a netlink socket in the calling thread's network
-// namespace, and finds out which question the kernel answers.
+// newConnections opens a netlink socket in the calling thread's network namespace, and finds which
+// form of the question the kernel answers.
 func newConnections(target netip.AddrPort) (*connections, error) {
 	d, err := newDumper(netlinkSockDiag)
 	if err != nil {
@@ -52,8 +52,8 @@ func newConnections(target netip.AddrPort) (*connections, error) {
 	return c, nil
 }
 
-// each dumps the sockets of both families and visits the target's sockets. The socket is
-// valid during the visit only.
+// each dumps the sockets of both families and visits the target's. The socket is valid during the
+// visit only.
 func (c *connections) each(visit func(end, *inetSocket)) error {
 	for _, q := range c.questions {
 		if err := c.d.ask(q.request, q.kind, syscall.NLM_F_DUMP); err != nil {
@@ -78,9 +78,9 @@ func (c *connections) each(visit func(end, *inetSocket)) error {
 	return nil
 }
 
-// endOf tells which end of the run's connections a socket is. A server's
-// socket may have any local address, since the target's may be translated on
-// the way; but not if the target is this host's loopback.
+// endOf returns which end of the run's connections a socket is. A server's socket may have any
+// local address, since the target's may be translated on the way; but not if the target is this
+// host's loopback.
 func endOf(s *inetSocket, target netip.AddrPort) end {
 	loopback := target.Addr().IsLoopback() || target.Addr().IsUnspecified()
 	switch {
@@ -124,14 +124,13 @@ func addBytes(q *record.EndQueues, unread, unacked uint32) {
 	}
 }
 
-// ends lists both ends of the run's connections: all in one network namespace,
-// or each in one of two.
+// ends lists both ends of the run's connections: in one network namespace, or each in its own.
 type ends struct {
 	lists []*connections
 }
 
-// open adds a namespace, the calling thread's, and which end of the
-// connections to look for in it; endNone is both.
+// open adds the calling thread's namespace, and which end of the connections to look for in it;
+// endNone: both.
 func (e *ends) open(target netip.AddrPort, only end) error {
 	c, err := newConnections(target)
 	if err != nil {
@@ -158,8 +157,8 @@ func (e *ends) close() {
 	}
 }
 
-// socketSampler samples the queues: it lists all connections now and then, and
-// sums up what the looker saw of some of them in between.
+// socketSampler samples the queues: it lists all connections occasionally, and in between sums up
+// what the looker saw of some of them.
 type socketSampler struct {
 	ends
 	looker   *looker
@@ -169,23 +168,23 @@ type socketSampler struct {
 	moments  int
 	goneN    int // look-ups that found their connection gone, of lookedN since the last list
 	lookedN  int
-	waiting  bool  // a look since the last list found a connection that nobody has accepted
-	listAtNs int64 // when the next list may be made
+	waiting  bool  // a look since the last list found a connection that is not accepted yet
+	listAtNs int64 // earliest time of the next list
 	row      record.SocketsRow
 }
 
 const (
-	// listShare of one core is what full lists may use, listEveryNs the longest
-	// time between two, listSoonNs the shortest.
+	// listShare is the share of one core for full lists, listEveryNs the longest interval between
+	// two, listSoonNs the shortest.
 	listShare   = 0.002
 	listEveryNs = 2e9
 	listSoonNs  = 0.2e9
-	// goneMost is the share of look-ups that may find their connection gone
-	// before the list is made again.
+	// goneMost is the share of look-ups that may find their connection gone before the list is
+	// repeated.
 	goneMost = 0.05
 )
 
-// newSocketSampler takes over lists that were opened without TCP_INFO.
+// newSocketSampler takes ownership of lists opened without TCP_INFO.
 func newSocketSampler(e ends, l *looker) *socketSampler { return &socketSampler{ends: e, looker: l} }
 
 func (s *socketSampler) close() {
@@ -193,8 +192,8 @@ func (s *socketSampler) close() {
 	s.ends.close()
 }
 
-// sample emits what was seen since the last one. Where no look has found its
-// connection, since each lives for one request, the full list is the sample.
+// sample emits what was seen since the last one. If no look found its connection, because each
+// lives for one request, the full list is the sample.
 func (s *socketSampler) sample(at tick, emit Emit) error {
 	before, err := sys.SamplingThreadNs()
 	if err != nil {
@@ -224,7 +223,7 @@ func (s *socketSampler) sample(at tick, emit Emit) error {
 	return nil
 }
 
-// list makes the roster anew where that is due.
+// list makes a new roster if one is due.
 func (s *socketSampler) list(at tick) (listed bool, err error) {
 	stale := s.roster == nil || at.first() || at.tNs-s.listAtNs >= 0 &&
 		(len(s.roster.pairs) == 0 || s.waiting || float64(s.goneN) > goneMost*float64(s.lookedN+s.goneN) || at.tNs-s.listAtNs >= listEveryNs)
@@ -251,7 +250,7 @@ func (s *socketSampler) emit(at tick, listed bool, costNs int64, emit Emit) {
 	c, v := &s.seen.client, &s.seen.server
 	s.goneN += c.gone + v.gone
 	s.lookedN += c.looked + v.looked
-	s.waiting = s.waiting || v.unaccepted > 0 // how many there are, only a list tells
+	s.waiting = s.waiting || v.unaccepted > 0 // only a list shows how many there are
 	looked := c.looked + v.looked
 	s.row = record.SocketsRow{ObservedHead: at.head(record.KindSockets), CostNs: costNs + s.seen.costNs}
 	switch {
@@ -264,7 +263,7 @@ func (s *socketSampler) emit(at tick, listed bool, costNs int64, emit Emit) {
 	case listed, len(s.roster.pairs) == 0:
 		s.row.Client, s.row.Server = s.roster.client, s.roster.server
 	default:
-		return // no moment came since the last row, or all connections are gone: the next list tells
+		return // no look since the last row, or all connections are gone: the next list shows which
 	}
 	if listed {
 		s.row.Listed = s.roster.listed
@@ -273,21 +272,21 @@ func (s *socketSampler) emit(at tick, listed bool, costNs int64, emit Emit) {
 	emit(&s.row)
 }
 
-// tcpInfoSampler samples TCP_INFO of some of the connections, the same ones
-// from one roster to the next.
+// tcpInfoSampler samples TCP_INFO of some of the connections, the same ones from one roster to the
+// next.
 type tcpInfoSampler struct {
-	doors          *looker // whose sockets are asked; it does not look by itself
+	doors          *looker // for its sockets; it does not look by itself
 	pairs          []connection
 	client, server endInfo
 	info           tcpInfo
 	row            record.TCPInfoRow
 }
 
-// infoPairs is how many connections have their TCP_INFO read once a second:
-// enough for a p90 of round trips, for 0.2 ms.
+// infoPairs is how many connections have their TCP_INFO read once a second: enough for a p90 of the
+// RTT, for 0.2 ms.
 const infoPairs = 32
 
-// follow chooses the connections: by chance, and those for which the server held back the most.
+// follow chooses the connections: at random, and those with the longest send queue on the server.
 func (s *tcpInfoSampler) follow(r *roster) {
 	s.doors.chosen = r.draw(s.doors.rng, infoPairs, s.doors.chosen)
 	s.pairs = s.pairs[:0]

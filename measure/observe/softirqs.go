@@ -8,9 +8,8 @@ import (
 	"ceiling/record"
 )
 
-// /proc/softirqs (fs/proc/softirqs.c, show_softirqs): a header that names every
-// possible CPU, online or not, then a line per softirq with a count for each,
-// 32 bits wide.
+// /proc/softirqs (fs/proc/softirqs.c, show_softirqs): a header that names every possible CPU,
+// online or not, then one line per softirq with a 32-bit count per CPU.
 
 // softirqSample is one reading, by column.
 type softirqSample struct {
@@ -23,7 +22,7 @@ var (
 	errSoftirqs  = errors.New("/proc/softirqs: NET_RX or NET_TX has not one 32-bit count per CPU")
 )
 
-// parseSoftirqs reads the text of /proc/softirqs. It reuses the slices in s.
+// parseSoftirqs parses /proc/softirqs. It reuses the slices in s.
 func parseSoftirqs(text []byte, s *softirqSample) error {
 	c := sys.Cursor{Text: text}
 	header, _ := c.Line()
@@ -55,8 +54,8 @@ func parseSoftirqs(text []byte, s *softirqSample) error {
 	return nil
 }
 
-// parseCPUHeader reads "CPU0 CPU1 CPU4", the first line of /proc/softirqs and
-// /proc/interrupts, into cpus[:0].
+// parseCPUHeader parses "CPU0 CPU1 CPU4", the first line of /proc/softirqs and /proc/interrupts,
+// into cpus[:0].
 func parseCPUHeader(line []byte, cpus []int) ([]int, error) {
 	cpus = cpus[:0]
 	l := sys.Cursor{Text: line}
@@ -85,7 +84,7 @@ func parseCPUHeader(line []byte, cpus []int) ([]int, error) {
 
 var errCounts = errors.New("not a 32-bit count for each CPU")
 
-// parseCounts reads n counts of 32 bits into counts[:0].
+// parseCounts parses n counts of 32 bits into counts[:0].
 func parseCounts(l *sys.Cursor, n int, counts []uint32) ([]uint32, error) {
 	counts = counts[:0]
 	for range n {
@@ -132,8 +131,8 @@ func (s *softirqSampler) sample(at tick, emit Emit) error {
 	return nil
 }
 
-// softirqDelta is the CPUs of both readings whose counters moved, in out[:0].
-// The counters are 32 bits wide and may have wrapped.
+// softirqDelta returns the CPUs of both readings whose counters moved, in out[:0]. The counters are
+// 32 bits wide and may have wrapped.
 func softirqDelta(prev, cur *softirqSample, out []record.SoftirqCPU) []record.SoftirqCPU {
 	out = out[:0]
 	i := 0

@@ -8,15 +8,15 @@ import (
 	"ceiling/record"
 )
 
-// /proc/net/softnet_stat (net/core/net-procfs.c, softnet_seq_show): one line of
-// hexadecimal words per CPU that is online. Words 0, 1 and 2 are processed,
-// dropped and time_squeeze, 32 bits wide; word 9 is received_rps since 2.6.35, how often
-// another CPU woke this one to process packets that RPS gave it. Word 12 is the CPU's
-// number since Linux 5.10; before, a line's CPU is known only by counting those online.
+// /proc/net/softnet_stat (net/core/net-procfs.c, softnet_seq_show): one line of hexadecimal words
+// per online CPU. Words 0, 1 and 2 are processed, dropped and time_squeeze, 32 bits wide; word 9 is
+// received_rps since 2.6.35, how often another CPU woke this one to process packets steered by RPS.
+// Word 12 is the CPU's number since Linux 5.10; before, only counting the online CPUs identifies a
+// line's CPU.
 
 // softnetLine is one CPU's counters.
 type softnetLine struct {
-	cpu                               int // -1 where the kernel does not say
+	cpu                               int // -1 if the kernel does not report it
 	processed, dropped, squeezed, rps uint32
 }
 
@@ -27,7 +27,7 @@ const (
 
 var errSoftnet = errors.New("/proc/net/softnet_stat: a line is not three or more hexadecimal words of 32 bits")
 
-// parseSoftnet reads the text of /proc/net/softnet_stat into lines[:0].
+// parseSoftnet parses /proc/net/softnet_stat into lines[:0].
 func parseSoftnet(text []byte, lines []softnetLine) ([]softnetLine, error) {
 	lines = lines[:0]
 	c := sys.Cursor{Text: text}
@@ -108,7 +108,7 @@ func (s *softnetSampler) sample(at tick, emit Emit) error {
 
 var errSoftnetCPUs = errors.New("/proc/net/softnet_stat does not number its lines here, and has not one for each CPU that is online")
 
-// numberSoftnet gives lines without a number those of the CPUs online.
+// numberSoftnet assigns the online CPUs to lines without a number.
 func numberSoftnet(lines []softnetLine, online []sys.CPUTicks) error {
 	if len(lines) == 0 || lines[0].cpu >= 0 {
 		return nil
@@ -122,8 +122,8 @@ func numberSoftnet(lines []softnetLine, online []sys.CPUTicks) error {
 	return nil
 }
 
-// softnetDelta is the CPUs of both readings whose counters moved, in out[:0].
-// The counters are 32 bits wide and may have wrapped.
+// softnetDelta returns the CPUs of both readings whose counters moved, in out[:0]. The counters are
+// 32 bits wide and may have wrapped.
 func softnetDelta(prev, cur []softnetLine, out []record.SoftnetCPU) []record.SoftnetCPU {
 	out = out[:0]
 	i := 0

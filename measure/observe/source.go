@@ -6,25 +6,25 @@ import (
 	"ceiling/record"
 )
 
-// Emit takes a row. The row is the sampler's own memory and valid only until
-// emit returns: write it down or copy it.
+// Emit takes a row. The sampler owns the row, which is valid only until emit returns: write it out
+// or copy it.
 type Emit func(record.ObservedRow)
 
 // A sampler reads one kernel source.
 type sampler interface {
-	// sample reads once and emits what changed since the last time. The first
-	// call (at.first) has nothing to compare with and emits gauges at most.
-	// An error loses the source for the rest of the run.
+	// sample reads once and emits what changed since the last time. The first call (at.first) has
+	// nothing to compare with and emits gauges at most. After an error the source is lost for the
+	// rest of the run.
 	sample(at tick, emit Emit) error
-	// close gives back the descriptors.
+	// close closes the descriptors.
 	close()
 }
 
-// A tick is the moment of one sample of one source.
+// A tick is one sample of one source.
 type tick struct {
 	host    string
 	tNs     int64 // on the run's clock, when this source's reading began
-	widthNs int64 // since its previous reading; 0 the first time
+	widthNs int64 // since its previous reading; 0: the first
 	late    bool
 }
 
@@ -34,19 +34,19 @@ func (t *tick) head(kind string) record.ObservedHead {
 	return record.ObservedHead{Kind: kind, Host: t.host, TNs: t.tNs, WidthNs: t.widthNs, Late: t.late}
 }
 
-// A source is a sampler with what is known of its past.
+// A source is a sampler with its history.
 type source struct {
 	name    string
 	sampler sampler
 	started bool
-	lastNs  int64 // when it was read last
+	lastNs  int64 // last reading
 	lost    bool
 
 	samples int   // since the last ObserverRow
-	costNs  int64 // likewise
+	costNs  int64 // since the last ObserverRow
 }
 
-// tick begins a sample. planned is the width that was meant.
+// tick begins a sample. planned is the intended width.
 func (s *source) tick(host string, nowNs, planned int64) tick {
 	t := tick{host: host, tNs: nowNs}
 	if s.started {
@@ -57,47 +57,44 @@ func (s *source) tick(host string, nowNs, planned int64) tick {
 	return t
 }
 
-// A round is the sources that are read together, over the same intervals, with
-// one budget and one timetable.
+// A round is a group of sources that are read together, over the same intervals, with one budget
+// and one timetable.
 type round struct {
 	sources []*source
 	everyNs int64
-	// share is the part of one core that the round may use. What it used
-	// beyond its share is a debt, and the next round waits until that is paid
-	// off by doing nothing. A cheap past is good for up to a second's worth.
+	// share is the part of one core that the round may use. CPU time beyond its share is a debt,
+	// and the next round waits until idle time has paid it off. Unused time earns credit for up to
+	// a second.
 	share float64
-	// jitter spreads the rounds over 0.75 to 1.25 of the pause, so that they do
-	// not beat with a period of the load. For gauges: the share of samples in
-	// which something waits is the share of time only if the samples do not
-	// know where in its period it is.
+	// jitter spreads the rounds over 0.75 to 1.25 of the pause, so that they do not alias with a
+	// period of the load. For gauges: the share of samples with something queued equals the share
+	// of time only if the samples are independent of the period.
 	jitter *rand.Rand
-	// longestNs bounds the pause that a debt demands; 0 is no bound.
+	// longestNs bounds the pause that a debt causes; 0: unbounded.
 	longestNs int64
-	// pause says, after a reading, when the next is due: of a source that keeps
-	// to a budget of its own.
+	// pause returns, after a reading, when the next is due, for a source with its own budget.
 	pause func() (ns int64)
-	// counts tells that its sources count from the beginning of time: what they
-	// say is of the interval since the last reading.
+	// counts says that its sources are cumulative counters: their rows are for the interval since
+	// the last reading.
 	counts bool
-	// plannedMinNs: a caller that only comes this often does not make it late.
+	// plannedMinNs: a caller that only samples this often does not make it late.
 	plannedMinNs int64
 
 	started   bool
-	lastNs    int64 // when it began last
+	lastNs    int64 // start of the last round
 	dueNs     int64 // when it is due
-	plannedNs int64 // the width that was meant
+	plannedNs int64 // the intended width
 	debtNs    int64
 }
 
-// due tells whether the round is to be read now. A quarter of its interval
-// early counts as now: a caller's own tick that comes a microsecond early must
-// not cost a whole interval.
+// due reports whether to read the round now. Up to a quarter of its interval early counts as now: a
+// caller's tick that comes a microsecond early must not cost a whole interval.
 func (r *round) due(nowNs int64) bool {
 	return !r.started || nowNs >= r.dueNs-r.everyNs/4
 }
 
-// done plans the next round after one that began at nowNs and cost costNs.
-// Rounds without jitter stay on the grid of their interval.
+// done plans the next round after one that began at nowNs and cost costNs. Rounds without jitter
+// stay on the grid of their interval.
 func (r *round) done(nowNs, costNs int64) {
 	if r.pause != nil {
 		r.started, r.lastNs, r.dueNs = true, nowNs, nowNs+costNs+r.pause()

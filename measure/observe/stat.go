@@ -7,19 +7,17 @@ import (
 	"ceiling/record"
 )
 
-// exclusive is how many categories add up to the elapsed time: guests' are contained in
-// others.
+// exclusive is how many categories add up to the elapsed time: others include the guests'.
 const exclusive = sys.TicksSteal + 1
 
 func categoryName(c int) string {
 	return [sys.TickCategories]string{"user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"}[c]
 }
 
-// coreDelta is what one CPU did between two readings widthNs apart. A row that
-// proves nothing is marked, with its numbers as they were read: a category
-// that went backwards (iowait does: its owner CPU may change while a request
-// is out), or a sum further from the elapsed time than a tick for each
-// category, which is what cutting them all down to whole ticks can lose.
+// coreDelta is what one CPU did between two readings widthNs apart. It marks an inconsistent row,
+// and keeps its numbers as read: a category went backwards (iowait does: its owner CPU may change
+// during a request), or the sum differs from the elapsed time by more than a tick per category,
+// which is what rounding them down to whole ticks can lose.
 func coreDelta(prev, cur *sys.CPUTicks, widthNs int64) record.CoreTicks {
 	var d [sys.TickCategories]int64
 	backwards := -1
@@ -48,8 +46,8 @@ func coreDelta(prev, cur *sys.CPUTicks, widthNs int64) record.CoreTicks {
 	return row
 }
 
-// statDelta fills row with the difference of two readings; CPUs are matched by
-// their number, since one may have gone offline or come back in between.
+// statDelta fills row with the difference of two readings; it matches CPUs by number, since one may
+// have gone offline or come back in between.
 func statDelta(prev, cur *sys.Stat, widthNs int64, row *record.CPURow) {
 	row.Cores, row.Came, row.Went = row.Cores[:0], row.Came[:0], row.Went[:0]
 	row.ContextSwitches = cur.ContextSwitches - prev.ContextSwitches

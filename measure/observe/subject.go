@@ -12,10 +12,9 @@ import (
 	"ceiling/record"
 )
 
-// Finding the subject: the target's listening sockets have inodes, and the
-// processes that hold one of them open are the server; so are their children.
-// /proc is listed at a low rate for new ones. Only processes that were not
-// there before are looked into, or all when the listeners changed.
+// Finding the subject: the target's listening sockets have inodes, and the processes that hold one
+// of them open are the server; so are their children. A slow scan of /proc finds new ones. It only
+// inspects new processes, or all when the listeners changed.
 
 // subject is the set of watched processes.
 type subject struct {
@@ -23,19 +22,18 @@ type subject struct {
 	target    string // in words
 	processes []*process
 	listeners []listener
-	changed   bool // listeners changed since the last look
+	changed   bool // the listeners changed since the last look
 	held      map[uint64][]int
 
-	known    []int // looked into already, ascending
-	again    []int // could not be looked into this time
+	known    []int // inspected already, ascending
+	again    []int // could not be inspected this time
 	now      []int
 	fds      []int
-	ended    map[int]struct{} // numbers of watched processes that are gone
-	denied   int              // processes whose files may not be seen, in the last look
+	ended    map[int]struct{} // PIDs of watched processes that are gone
+	denied   int              // processes whose files are not readable, in the last look
 	deniedAt string           // one of them
 
-	// joined is called for each process that is found, missing for what could
-	// not be seen.
+	// joined is called for each process found, missing for what could not be read.
 	joined  func(*process)
 	missing func(what, why string)
 	said    map[string]bool
@@ -49,7 +47,7 @@ func newSubject(t *tools, target string) *subject {
 	}
 }
 
-// noticeListeners takes in the listeners as they are now.
+// noticeListeners records the current listeners.
 func (s *subject) noticeListeners(found []listener) {
 	same := len(found) == len(s.listeners)
 	for i := 0; same && i < len(found); i++ {
@@ -70,10 +68,10 @@ func (s *subject) knowsListener(inode uint64) bool {
 	return false
 }
 
-// holders are the processes that hold a socket, as of the last look.
+// holders returns the processes that hold a socket, as of the last look.
 func (s *subject) holders(inode uint64) []int { return s.held[inode] }
 
-// addrText writes a listener's address.
+// addrText formats a listener's address.
 func (s *subject) addrText(l *listener) string {
 	if l.path != "" {
 		return l.path
@@ -81,7 +79,7 @@ func (s *subject) addrText(l *listener) string {
 	for i := range s.listeners {
 		if k := &s.listeners[i]; k.inode == l.inode && k.addr == l.addr {
 			if k.path == "" {
-				k.path = l.addr.String() // kept, so that it is written once
+				k.path = l.addr.String() // kept, so that it is formatted once
 			}
 			return k.path
 		}
@@ -89,7 +87,7 @@ func (s *subject) addrText(l *listener) string {
 	return l.addr.String()
 }
 
-// watch adds a process by its number. It is no error if it is watched already.
+// watch adds a process by its PID. It may be watched already.
 func (s *subject) watch(role string, pid int, how string) error {
 	for _, p := range s.processes {
 		if p.pid == pid && p.role == role {
@@ -106,7 +104,7 @@ func (s *subject) watch(role string, pid int, how string) error {
 	return nil
 }
 
-// isSubject tells whether a process is part of the subject.
+// isSubject reports whether a process is part of the subject.
 func (s *subject) isSubject(pid int) bool {
 	for _, p := range s.processes {
 		if p.pid == pid && p.role == record.RoleSubject && !p.gone {
@@ -116,8 +114,7 @@ func (s *subject) isSubject(pid int) bool {
 	return false
 }
 
-// look lists /proc and looks into the processes that are new, or into all of
-// them when the listeners changed.
+// look lists /proc and inspects the new processes, or all of them when the listeners changed.
 func (s *subject) look() error {
 	var err error
 	if s.now, err = s.t.list.numbers(s.t.procDir, s.now); err != nil {
@@ -172,8 +169,8 @@ func (s *subject) lookInto(pid int) error {
 	return s.watchChild(pid)
 }
 
-// adopt looks once more for children of processes that have just joined: their
-// numbers may come before their parent's.
+// adopt looks again for children of processes that have just joined: a child's PID may be listed
+// before its parent's.
 func (s *subject) adopt() {
 	for _, pid := range s.now {
 		if s.isSubject(pid) {
@@ -204,7 +201,7 @@ func (s *subject) watchChild(pid int) error {
 	return s.watchPeerChild(pid, st.Parent)
 }
 
-// lookForListeners looks for the listeners among a process's open files.
+// lookForListeners searches a process's open files for the listeners.
 func (s *subject) lookForListeners(pid int) error {
 	if len(s.listeners) == 0 {
 		return nil
@@ -233,7 +230,7 @@ func (s *subject) lookForListeners(pid int) error {
 	return nil
 }
 
-// holds notes that a process has a listener open.
+// holds records that a process has a listener open.
 func (s *subject) holds(pid int, l *listener) error {
 	if !slices.Contains(s.held[l.inode], pid) {
 		s.held[l.inode] = append(s.held[l.inode], pid)
@@ -249,8 +246,8 @@ func (s *subject) holds(pid int, l *listener) error {
 	return nil
 }
 
-// socketInode reads which socket a descriptor of a process is; false for
-// anything else, and for one that was closed meanwhile.
+// socketInode returns which socket a descriptor of a process is; false for anything else, and for
+// one closed by now.
 func (t *tools) socketInode(fdDir, fd int) (uint64, bool) {
 	n, err := sys.LinkBelow(fdDir, t.path.of("").number(fd).end(), t.link[:])
 	if err != nil {
@@ -263,7 +260,7 @@ func denied(err error) bool {
 	return errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM)
 }
 
-// reportUnowned says what a look at everything did not answer.
+// reportUnowned reports what a full look left open.
 func (s *subject) reportUnowned() {
 	if len(s.listeners) == 0 {
 		return
@@ -296,13 +293,13 @@ func (s *subject) miss(what, why string) {
 	}
 }
 
-// missOf reports once what was not to be had of one process. The others'
-// sources go on, and so do this one's, in case it changes.
+// missOf reports once what could not be read of one process. Sources of the others continue, and so
+// do this one's, in case it changes.
 func (s *subject) missOf(p *process, what string, err error) {
 	s.miss(fmt.Sprintf("process %d (%s): %s", p.pid, p.comm, what), err.Error())
 }
 
-// announce emits a row for each process that has joined since the last time.
+// announce emits a row for each process that has joined since the last call.
 func (s *subject) announce(at tick, emit Emit) {
 	for _, p := range s.processes {
 		if p.announced {
@@ -317,7 +314,7 @@ func (s *subject) announce(at tick, emit Emit) {
 	}
 }
 
-// bury emits a row for each process that is gone, and forgets it.
+// bury emits a row for each process that is gone, and drops it.
 func (s *subject) bury(at tick, emit Emit) {
 	kept := s.processes[:0]
 	for _, p := range s.processes {
@@ -327,7 +324,7 @@ func (s *subject) bury(at tick, emit Emit) {
 		}
 		s.ended[p.pid] = struct{}{}
 		if i, ok := slices.BinarySearch(s.known, p.pid); ok {
-			s.known = slices.Delete(s.known, i, i+1) // the number may be given away again
+			s.known = slices.Delete(s.known, i, i+1) // the PID may be reused
 		}
 		s.emit(p, record.SubjectGone, at, emit)
 		p.close(s.t)
@@ -362,9 +359,8 @@ func (s *subjectSampler) sample(_ tick, _ Emit) error { return s.subject.look() 
 
 func (s *subjectSampler) close() {}
 
-// spreadSampler counts the target's connections by the process that holds
-// them. It reads every descriptor of the subject, about 1 µs each, so it runs
-// seldom; its counts go into the next ListenerRow.
+// spreadSampler counts the target's connections by owning process. It reads every descriptor of the
+// subject, about 1 µs each, so it runs seldom; its counts go into the next ListenerRow.
 type spreadSampler struct {
 	*connections
 	t       *tools
@@ -411,8 +407,7 @@ func (s *spreadSampler) sample(_ tick, _ Emit) error {
 	return nil
 }
 
-// own notes the sockets of one process. A socket that several hold counts for
-// the first.
+// own records the sockets of one process. A socket held by several counts for the first.
 func (s *spreadSampler) own(p *process, index int) error {
 	dir, err := sys.OpenBelow(p.dir, s.t.path.of("fd").end())
 	if err != nil {
@@ -434,7 +429,7 @@ func (s *spreadSampler) own(p *process, index int) error {
 	return nil
 }
 
-// take hands over the counts once.
+// take returns the counts once.
 func (s *spreadSampler) take() ([]record.ProcessConnections, int) {
 	if !s.fresh {
 		return nil, 0

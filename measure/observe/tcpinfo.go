@@ -8,8 +8,8 @@ import (
 	"ceiling/record"
 )
 
-// struct tcp_info (include/uapi/linux/tcp.h) only ever grows at its end, so an
-// old kernel's is a shorter one. Offsets in bytes; times are µs.
+// struct tcp_info (include/uapi/linux/tcp.h) only grows at its end, so an old kernel's is shorter.
+// Offsets in bytes; times are µs.
 const (
 	infoUnacked      = 24  // u32 segments
 	infoRTT          = 68  // u32
@@ -33,7 +33,7 @@ const (
 	infoFlowEnd     = infoBytesRetrans + 8 // since 4.19
 )
 
-// flowOf reads how far an end has come; not known on a kernel before 4.19.
+// flowOf returns how far an end has come; unknown on a kernel before 4.19.
 func flowOf(p []byte) flow {
 	if len(p) < infoFlowEnd {
 		return flow{}
@@ -45,7 +45,7 @@ func flowOf(p []byte) flow {
 	}
 }
 
-// tcpInfo is what is used of it.
+// tcpInfo has the fields in use.
 type tcpInfo struct {
 	rttUs, minRTTUs, cwnd, unacked uint32
 	notSent                        uint32 // bytes written that have not left yet
@@ -53,8 +53,8 @@ type tcpInfo struct {
 	short                          bool // ends before the counters
 }
 
-// tcpCounts are the parts that only grow while the connection lives. Segments
-// are 32 bits wide and wrap.
+// tcpCounts are the fields that only grow while the connection lives. Segments are 32 bits wide and
+// wrap.
 type tcpCounts struct {
 	retrans, segsOut, segsIn uint32
 	acked, received          uint64
@@ -63,8 +63,7 @@ type tcpCounts struct {
 
 const noMinRTT = 1<<32 - 1
 
-// parseTCPInfo reads a struct tcp_info; false when it ends before the
-// oldest fields.
+// parseTCPInfo decodes a struct tcp_info; false if it ends before the oldest fields.
 func parseTCPInfo(p []byte, t *tcpInfo) bool {
 	if len(p) < infoGaugesEnd {
 		return false
@@ -88,15 +87,15 @@ func parseTCPInfo(p []byte, t *tcpInfo) bool {
 // heldMost bounds the sockets that a row names.
 const heldMost = 8
 
-// endInfo gathers one end of the connections over one dump. Sockets are known
-// by their cookies from one dump to the next.
+// endInfo collects one end of the connections over one dump. Cookies identify sockets from one dump
+// to the next.
 type endInfo struct {
 	rtts      []uint32
 	prev, cur map[uint64]tcpCounts
 	row       record.EndTCPInfo
 }
 
-// begin forgets the dump before the last.
+// begin drops the dump before the last.
 func (e *endInfo) begin() {
 	if e.cur == nil {
 		e.prev, e.cur = make(map[uint64]tcpCounts), make(map[uint64]tcpCounts)
@@ -107,7 +106,7 @@ func (e *endInfo) begin() {
 	e.row = record.EndTCPInfo{}
 }
 
-// add takes in one socket.
+// add adds one socket.
 func (e *endInfo) add(socket *inetSocket, t *tcpInfo) {
 	cookie := socket.cookie
 	r := &e.row
@@ -140,7 +139,7 @@ func (e *endInfo) add(socket *inetSocket, t *tcpInfo) {
 	r.RwndNs += int64(is.rwndUs-was.rwndUs) * 1000
 	r.SndbufNs += int64(is.sndbufUs-was.sndbufUs) * 1000
 	heldNs := int64(is.rwndUs-was.rwndUs) * 1000
-	if is.acked == was.acked { // the kernel counts a window that stays closed as busy alone
+	if is.acked == was.acked { // the kernel counts a window that stays closed only as busy
 		heldNs = max(heldNs, int64(is.busyUs-was.busyUs)*1000)
 	}
 	if t.notSent > 0 && 2*heldNs >= int64(is.busyUs-was.busyUs)*1000 && heldNs > 0 && len(r.Held) < heldMost {
@@ -150,8 +149,7 @@ func (e *endInfo) add(socket *inetSocket, t *tcpInfo) {
 	}
 }
 
-// finish fills in the quantiles: the value that the share of sockets is at or
-// below (nearest rank).
+// finish fills in the quantiles: the value that the share of sockets is at or below (nearest rank).
 func (e *endInfo) finish() {
 	if len(e.rtts) == 0 {
 		return

@@ -11,11 +11,11 @@ import (
 	"ceiling/record"
 )
 
-// Where the time of a request goes, by the kernel's own events at both ends of
-// its connection: package events, in bursts.
+// Where the time of a request goes, from the kernel's own events at both ends of its connection:
+// package events, in bursts.
 
-// addTimes adds them where both ends are on this host. It comes last, because
-// it has to know whether the server is here.
+// addTimes adds them if both ends are on this host. It comes last, because it needs to know whether
+// the server is here.
 func (o *Observer) addTimes() {
 	const name = "kernel events"
 	why := ""
@@ -56,7 +56,7 @@ type timesSampler struct {
 	closed    bool
 }
 
-// placeNames are the record's.
+// placeNames are the names in the record.
 func placeNames() [events.Places]string {
 	return [...]string{
 		events.ToServer: record.PlaceToServer, events.AtServer: record.PlaceAtServer, events.InServer: record.PlaceInServer,
@@ -71,7 +71,7 @@ func (s *timesSampler) sample(at tick, emit Emit) error {
 	if err != nil || burst == nil {
 		return err
 	}
-	// The burst's times are of the kernel's clock, the row's of the run's.
+	// The burst's times are on the kernel's clock, the row's on the run's.
 	toNs := at.tNs + (burst.ToNs - startedNs)
 	at = tick{host: at.host, tNs: toNs, widthNs: max(burst.ToNs-burst.FromNs, 1)}
 	s.row = record.TimesRow{
@@ -98,5 +98,5 @@ func (s *timesSampler) close() {
 		return
 	}
 	s.closed = true
-	_ = s.watch.Close() // what it leaves ends with the process
+	_ = s.watch.Close() // the rest ends with the process
 }

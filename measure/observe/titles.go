@@ -10,30 +10,30 @@ import (
 	"ceiling/record"
 )
 
-// The titles of PostgreSQL's processes (src/backend/utils/misc/ps_status.c): each serves one
-// client and writes into its command line what it does, "postgres: USER DATABASE HOST(PORT)
-// UPDATE waiting", the last word while it waits for a lock that another session has. With
+// The titles of PostgreSQL's processes (src/backend/utils/misc/ps_status.c): each backend serves
+// one client and writes its activity into its command line, "postgres: USER DATABASE HOST(PORT)
+// UPDATE waiting", the last word while it waits for a lock of another session. With
 // update_process_title=off nothing follows the client.
 
 const (
-	// titlesMost bounds how many of them one sample reads, 1 ms.
+	// titlesMost bounds how many titles one sample reads, 1 ms.
 	titlesMost = 64
 	// titleCommands bounds a row.
 	titleCommands = 4
 )
 
-// title is what one says.
+// title is one process's activity.
 type title struct {
-	command                    []byte // "UPDATE"; "" while it is idle
+	command                    []byte // "UPDATE"; "": idle
 	inTransaction, lockWaiting bool
 }
 
-// parseTitle reads a title, the text of /proc/PID/cmdline. ok is false of a process that
-// serves no client, or does not say what it does.
+// parseTitle parses a title, the text of /proc/PID/cmdline. ok is false for a process that serves
+// no client, or does not show its activity.
 func parseTitle(text []byte) (t title, ok bool) {
 	c := sys.Cursor{Text: bytes.TrimRight(text, "\x00 \n")}
 	if at := bytes.IndexByte(c.Text, 0); at >= 0 || string(c.Word()) != "postgres:" {
-		return t, false // the arguments of the first process
+		return t, false // the first process's arguments
 	}
 	for {
 		w := c.Word()
@@ -57,7 +57,7 @@ func parseTitle(text []byte) (t title, ok bool) {
 	return t, true
 }
 
-// titleSampler reads them.
+// titleSampler reads the titles.
 type titleSampler struct {
 	t       *tools
 	subject *subject

@@ -8,8 +8,8 @@ import (
 	"ceiling/internal/sys"
 )
 
-// tools is what the samplers of one observer share. They run one after
-// another, so one of each is enough.
+// tools is what the samplers of one observer share. They run one after another, so one of each
+// suffices.
 type tools struct {
 	r     reader
 	list  lister
@@ -22,12 +22,12 @@ type tools struct {
 	procDir int    // descriptor of proc
 
 	pageBytes   int64
-	maxThreads  int // of all watched processes, each a descriptor
+	maxThreads  int // over all watched processes, each a descriptor
 	openThreads int
 }
 
-// maxThreads bounds the descriptors that are held for threads; a quarter of
-// the limit on open files is the other bound, since the load needs the rest.
+// maxThreads bounds the descriptors held for threads; a quarter of the limit on open files is the
+// other bound, since the load needs the rest.
 const maxThreads = 1024
 
 func newTools(proc, sysfs string) (*tools, error) {
@@ -47,7 +47,7 @@ func newTools(proc, sysfs string) (*tools, error) {
 	return t, nil
 }
 
-// threadLimit is how many threads of p may be read.
+// threadLimit returns how many threads of p may be read.
 func (t *tools) threadLimit(p *process) int {
 	return len(p.threads) + t.maxThreads - t.openThreads
 }
@@ -59,8 +59,7 @@ func (t *tools) closeThread(th *thread) {
 	}
 }
 
-// hasSchedstat tells whether the kernel keeps run and queue times
-// (CONFIG_SCHED_INFO).
+// hasSchedstat reports whether the kernel keeps run and queue times (CONFIG_SCHED_INFO).
 func (t *tools) hasSchedstat() bool {
 	fd, err := sys.OpenBelow(t.procDir, t.path.of("self/schedstat").end())
 	if err != nil {
@@ -74,15 +73,14 @@ func (t *tools) hasSchedstat() bool {
 
 func (t *tools) close() { closeFile(&t.procDir) }
 
-// interned keeps one string for each text that was seen, so that the names
-// which kernel files repeat ten times a second (interfaces, commands, kernel
-// functions) are allocated once.
+// interned keeps one string per distinct text, so that the names that kernel files repeat ten times
+// a second (interfaces, commands, kernel functions) are allocated once.
 type interned struct {
 	known map[string]string
 }
 
-// maxInterned bounds the table. A host has some tens of such names; a program
-// that renames its threads all the time is the only way to reach this.
+// maxInterned bounds the table. A host has some tens of such names; only a program that keeps
+// renaming its threads can reach this.
 const maxInterned = 4096
 
 func newInterned() *interned {

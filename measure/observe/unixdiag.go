@@ -25,7 +25,7 @@ const (
 	unixShowName  = 1 << 0 // UDIAG_SHOW_NAME, answered by attribute 0
 	unixShowVFS   = 1 << 1 // UDIAG_SHOW_VFS: u32 inode, u32 device; attribute 1
 	unixShowPeer  = 1 << 2 // UDIAG_SHOW_PEER: u32 inode; attribute 2
-	unixShowIcons = 1 << 3 // UDIAG_SHOW_ICONS: u32 inodes of the clients that wait to be accepted; attribute 3
+	unixShowIcons = 1 << 3 // UDIAG_SHOW_ICONS: u32 inodes of the clients waiting to be accepted; attribute 3
 	unixShowQueue = 1 << 4 // UDIAG_SHOW_RQLEN: u32 read queue, u32 write queue; attribute 4
 
 	unixAttrName  = 0
@@ -35,7 +35,7 @@ const (
 	unixAttrQueue = 4
 )
 
-// unixShows is what every dump asks; a list of clients is as long as the queue.
+// unixShows is what every dump requests; a list of clients is as long as the queue.
 const unixShows = unixShowName | unixShowVFS | unixShowPeer | unixShowQueue
 
 func unixRequest(states, show uint32) []byte {
@@ -54,11 +54,11 @@ type unixSocket struct {
 	name      []byte // points into the buffer; abstract names begin with a NUL
 	vfsInode  uint32
 	vfsDevice uint32
-	peer      uint32 // inode of the other end, 0 none
-	rqueue    uint32 // bytes to read; of a listener: connections waiting to be accepted
-	wqueue    uint32 // bytes the peer has not read; of a listener: the limit
+	peer      uint32 // inode of the other end, 0: none
+	rqueue    uint32 // bytes to read; for a listener: connections waiting to be accepted
+	wqueue    uint32 // bytes the peer has not read; for a listener: the limit
 	hasQueue  bool
-	icons     []byte // of a listener, inodes of 4 bytes; points into the buffer
+	icons     []byte // for a listener, inodes of 4 bytes; points into the buffer
 }
 
 var errUnixDiag = errors.New("unix_diag: an answer is shorter than 16 bytes or of another family")
@@ -93,14 +93,13 @@ func parseUnixSocket(body []byte, s *unixSocket) error {
 	}
 }
 
-// unixTarget recognises the sockets of a listening path: by the file, since
-// the name is as the server wrote it and may be relative, or by an abstract
-// name, written "@name".
+// unixTarget recognises the sockets of a listening path: by the file, since the name is as the
+// server wrote it and may be relative, or by an abstract name, written "@name".
 type unixTarget struct {
 	path     string
 	abstract string // with its NUL, "" for a file
-	inode    uint32 // low half, as unix_diag gives it
-	device   uint32 // as the kernel numbers it: 12 bits major, 20 bits minor
+	inode    uint32 // low half, as in unix_diag
+	device   uint32 // in kernel numbering: 12 bits major, 20 bits minor
 }
 
 func newUnixTarget(path string) (unixTarget, error) {
@@ -117,8 +116,8 @@ func newUnixTarget(path string) (unixTarget, error) {
 	return unixTarget{path: path, inode: uint32(st.Ino), device: kernelDevice(uint64(st.Dev))}, nil
 }
 
-// kernelDevice turns a device number as stat(2) gives it (new_encode_dev: minor
-// 0-7, major 8-19, minor 20-31) into the kernel's own.
+// kernelDevice converts a device number from stat(2) (new_encode_dev: minor 0-7, major 8-19, minor
+// 20-31) to the kernel's own.
 func kernelDevice(dev uint64) uint32 {
 	major := uint32(dev>>8) & 0xfff
 	minor := uint32(dev)&0xff | uint32(dev>>12)&0xfff00
@@ -132,15 +131,15 @@ func (t *unixTarget) is(s *unixSocket) bool {
 	return s.vfsInode != 0 && s.vfsInode == t.inode && s.vfsDevice == t.device
 }
 
-// unixSampler samples the queues of the connections to a path. A server's
-// socket has the listener's name; its client is the peer it names.
+// unixSampler samples the queues of the connections to a path. A server's socket has the listener's
+// name; its client is its peer.
 type unixSampler struct {
 	d       *dumper
 	request []byte
 	target  unixTarget
 	socket  unixSocket
 	all     []unixSocket    // every socket of the last dump that may be a client
-	clients map[uint32]bool // inodes of the peers of the server's sockets, and whether they wait to be accepted
+	clients map[uint32]bool // inodes of the server sockets' peers, and whether they wait to be accepted
 	row     record.SocketsRow
 }
 
@@ -188,7 +187,7 @@ func (s *unixSampler) sample(at tick, emit Emit) error {
 			continue
 		}
 		addBytes(&s.row.Client, one.rqueue, one.wqueue)
-		if waits { // what it has sent nobody has read
+		if waits { // the server has not read what it sent
 			addBytes(&s.row.Server, one.wqueue, 0)
 			s.row.Server.Unaccepted++
 		}
@@ -200,9 +199,8 @@ func (s *unixSampler) sample(at tick, emit Emit) error {
 	return err
 }
 
-// waiting notes the clients of a listener that nobody has accepted. The server's
-// ends of these have no inode yet, and the kernel does not list them; a client
-// that has given up has none either.
+// waiting records the clients of a listener that are not accepted yet. The server's ends of these
+// have no inode yet, and the kernel does not list them; a client that has given up has none either.
 func (s *unixSampler) waiting(icons []byte) {
 	for ; len(icons) >= 4; icons = icons[4:] {
 		if inode := binary.NativeEndian.Uint32(icons); inode != 0 {
