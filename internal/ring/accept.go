@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// TransientAccept tells errors of one connection, or of a moment, after which
-// an Accept goes on by itself, from errors of the listener, which end it.
+// TransientAccept reports whether an error affects one connection, or only the moment, so that an
+// Accept continues by itself. Other errors are the listener's and end it.
 func TransientAccept(e syscall.Errno) bool {
 	return e == syscall.ECONNABORTED || e == syscall.EPERM || e == syscall.EPROTO || exhausted(e)
 }
 
-// exhausted tells the errors that trying again at once meets again.
+// exhausted reports whether an immediate retry would fail again.
 func exhausted(e syscall.Errno) bool {
 	switch e {
 	case syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS:
@@ -20,9 +20,8 @@ func exhausted(e syscall.Errno) bool {
 	return false
 }
 
-// restFor is how long a listener is left alone after the process, or the
-// machine, has run out of descriptors or memory. Trying again at once would
-// find the same and fill a core with it.
+// restFor is how long a listener pauses after the process, or the machine, has run out of
+// descriptors or memory. Retrying at once would fail again and saturate a core.
 const restFor = 10 * time.Millisecond
 
 // rest holds listeners until restFor is over.
@@ -36,8 +35,8 @@ func (r *rest) add(t Tag) {
 	r.until = time.Now().Add(restFor)
 }
 
-// over appends to list the listeners that have rested; while some rest it
-// shortens the timeout to the end of it.
+// over appends to list the listeners whose pause is over; while others pause it shortens the
+// timeout to the earliest end.
 func (r *rest) over(list []Tag, timeout time.Duration) ([]Tag, time.Duration) {
 	if len(r.tags) == 0 {
 		return list, timeout

@@ -4,10 +4,9 @@ import (
 	"syscall"
 )
 
-// Discard takes up to n bytes of a TCP connection without copying any of them to
-// this process (MSG_TRUNC, net/ipv4/tcp.c tcp_recvmsg_locked). One Discarded event
-// follows, with the number that were there. A Receive must not be on at the same
-// time; a unix socket knows no such thing.
+// Discard takes up to n bytes of a TCP connection without copying any of them to this process
+// (MSG_TRUNC, net/ipv4/tcp.c tcp_recvmsg_locked). One Discarded event follows, with the number of
+// bytes. A Receive must not be active at the same time; unix sockets do not support it.
 func (r *Ring) Discard(fd, n int, t Tag) {
 	n = min(n, discardMost)
 	if r.uring != nil {
@@ -17,12 +16,12 @@ func (r *Ring) Discard(fd, n int, t Tag) {
 	r.epoll.discard(fd, n, t)
 }
 
-// discardMost of one call: its result is a signed 32-bit number.
+// discardMost bounds one call, whose result is a signed 32-bit number.
 const discardMost = 1 << 30
 
-// discard is without MSG_WAITALL: a request that goes on after a part asks for the
-// whole number again, since nothing was copied that would move its iterator on
-// (io_uring/net.c io_recv), and so would take the bytes behind.
+// discard does not use MSG_WAITALL: a request that continues after a part asks for the whole number
+// again, since nothing was copied that would advance its iterator (io_uring/net.c io_recv), and
+// would so consume the bytes that follow.
 func (u *uring) discard(fd, n int, t Tag) {
 	k := u.conn(fd, t)
 	k.receives |= discarding
@@ -32,7 +31,7 @@ func (u *uring) discard(fd, n int, t Tag) {
 	s.length, s.opFlags = uint32(n), syscall.MSG_TRUNC
 }
 
-// discarded takes a discard's end.
+// discarded handles the end of a discard.
 func (u *uring) discarded(ev *Event, c *cqe) {
 	ev.Kind, ev.N = Discarded, int(max(c.res, 0))
 	if k := u.current(ev.Tag); k != nil {
@@ -45,7 +44,7 @@ func (e *epoll) discard(fd, n int, t Tag) {
 	e.listenFor(fd, t, roleDiscarding, Discarded)
 }
 
-// skip is a read that copies nothing.
+// skip reads without copying.
 func (e *epoll) skip(w *watch) {
 	n, _, no := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(w.fd), 0, uintptr(w.most), syscall.MSG_TRUNC, 0, 0)
 	switch no {

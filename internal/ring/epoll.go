@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a socket under epoll is for.
+// The uses of a socket under epoll.
 const (
 	roleNone = iota
 	roleConnecting
@@ -20,16 +20,16 @@ const (
 	roleDiscarding
 )
 
-// watch is the state of one descriptor. Registered once, edge-triggered, for
-// reading and writing: there is no further epoll_ctl in its life.
+// watch is the state of one descriptor. It is registered once, edge-triggered, for reading and
+// writing: it needs no further epoll_ctl.
 type watch struct {
 	tag  Tag
 	fd   int32
 	role uint8
-	// ready: an edge said that there is something to read; cleared by a short
-	// read. queued: the watch stands in epoll.ready.
+	// ready: an edge reported data to read; cleared by a short read. queued: the watch is in
+	// epoll.ready.
 	ready, queued bool
-	// hung: the peer has closed, so a short read is followed by another.
+	// hung: the peer has closed, so another read follows a short one.
 	hung bool
 	// once: role ends with its first event.
 	once bool
@@ -37,9 +37,9 @@ type watch struct {
 	most int
 	// registered with the epoll descriptor.
 	registered bool
-	// waiting: out found the socket's buffer full; box holds the sends behind it.
+	// waiting: out found the socket's buffer full; box holds the sends after it.
 	waiting bool
-	// fed: a Writable was asked for.
+	// fed: a Writable was requested.
 	fed bool
 	out outgoing
 	box outbox
@@ -50,8 +50,8 @@ type sending struct {
 	tag Tag
 }
 
-// epoll does each operation when Wait is called, so that the time of a send is
-// the time of the Wait under both engines.
+// epoll does each operation in Wait, so that the time of a send is the time of the Wait under both
+// engines.
 type epoll struct {
 	fd      int
 	watches []watch
@@ -60,7 +60,7 @@ type epoll struct {
 	spare   []uint32
 	kernel  []unix.EpollEvent
 	events  []Event
-	early   []Event // of operations, until the next Wait returns them
+	early   []Event // events of operations, until the next Wait returns them
 	resting rest    // listeners that wait for descriptors or memory
 	rested  []Tag
 	broken  error  // of a close
@@ -95,7 +95,7 @@ func (e *epoll) watch(fd int, t Tag) *watch {
 	return w
 }
 
-// current is the state of t, nil when it was closed since.
+// current returns the state of t, nil if it has been closed.
 func (e *epoll) current(t Tag) *watch {
 	if int(t.Index()) < len(e.watches) {
 		if w := &e.watches[t.Index()]; w.tag == t && w.fd >= 0 {
@@ -115,7 +115,7 @@ func (e *epoll) register(w *watch) error {
 		return nil
 	}
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET}
-	*(*Tag)(unsafe.Pointer(&ev.Fd)) = w.tag // epoll_data is 64 bits, Fd and Pad
+	*(*Tag)(unsafe.Pointer(&ev.Fd)) = w.tag // epoll_data has 64 bits: Fd and Pad
 	err := unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, int(w.fd), &ev)
 	if err == unix.EEXIST { // under an earlier tag
 		err = unix.EpollCtl(e.fd, unix.EPOLL_CTL_MOD, int(w.fd), &ev)
@@ -127,7 +127,7 @@ func (e *epoll) register(w *watch) error {
 	return nil
 }
 
-// failed keeps an error of an operation until the next Wait returns it.
+// failed holds an operation's error until the next Wait returns it.
 func (e *epoll) failed(k Kind, t Tag, err error) {
 	var no syscall.Errno
 	if !errors.As(err, &no) {
@@ -163,7 +163,7 @@ func (e *epoll) receiveOnce(fd int, t Tag) {
 	e.listenFor(fd, t, roleReceiving, Received)
 }
 
-// listenFor reads at once: what came before the registration makes no edge.
+// listenFor reads at once: data that came before the registration makes no edge.
 func (e *epoll) listenFor(fd int, t Tag, role uint8, k Kind) {
 	w := e.watch(fd, t)
 	w.role = role
@@ -182,7 +182,7 @@ func (e *epoll) enqueue(w *watch) {
 	}
 }
 
-// pause leaves the socket registered; what edges say meanwhile is kept.
+// pause leaves the socket registered; edges that arrive in the pause count later.
 func (e *epoll) pause(t Tag) {
 	if w := e.current(t); w != nil && (w.role == roleReceiving || w.role == roleAccepting) {
 		w.role = roleNone
@@ -194,7 +194,7 @@ func (e *epoll) send(fd int, o outgoing, t Tag) {
 	e.sends = append(e.sends, sending{o, t})
 }
 
-// unsent is what the socket's buffer had no room for.
+// unsent returns the bytes that did not fit the socket's buffer.
 func (e *epoll) unsent(t Tag) int {
 	w := e.current(t)
 	if w == nil || !w.waiting {
@@ -204,7 +204,7 @@ func (e *epoll) unsent(t Tag) int {
 }
 
 func (e *epoll) close(fd int, t Tag) {
-	e.flush() // what was queued before goes out before
+	e.flush() // sends queued earlier leave first
 	if w := e.current(t); w != nil && w.fd == int32(fd) {
 		w.forget()
 	}
@@ -213,7 +213,7 @@ func (e *epoll) close(fd int, t Tag) {
 	}
 }
 
-// release: the socket outlives its place here, so that its registration has to end.
+// release ends the registration: the socket outlives its watch.
 func (e *epoll) release(fd int, t Tag) {
 	w := e.current(t)
 	if w == nil {
@@ -232,7 +232,7 @@ func (e *epoll) flush() {
 	for i := range e.sends {
 		s := &e.sends[i]
 		switch w := e.current(s.tag); {
-		case w == nil: // closed since
+		case w == nil: // closed by now
 		case w.waiting: // keep the order
 			w.box.put(s.outgoing)
 		default:
@@ -244,7 +244,7 @@ func (e *epoll) flush() {
 	e.sends = e.sends[:0]
 }
 
-// write sends w.out and what is behind it, as far as the socket's buffer has room.
+// write sends w.out and the sends after it, as far as the socket's buffer has room.
 func (e *epoll) write(w *watch) {
 	for {
 		b := w.out.b
@@ -269,7 +269,7 @@ func (e *epoll) write(w *watch) {
 	}
 }
 
-// nextOut goes on to the send behind the one that is out.
+// nextOut continues with the send after the one that has left.
 func (e *epoll) nextOut(w *watch) bool {
 	if w.out.notify {
 		e.early = append(e.early, Event{Kind: Sent, Tag: w.tag})
@@ -312,8 +312,8 @@ func (e *epoll) wait(p Patience) ([]Event, error) {
 	return e.events, nil
 }
 
-// poll waits with nanosecond precision where the kernel has epoll_pwait2
-// (Linux 5.11), to the next millisecond otherwise.
+// poll waits with nanosecond precision if the kernel has epoll_pwait2 (Linux 5.11), to the next
+// millisecond otherwise.
 func (e *epoll) poll(timeout time.Duration) (int, error) {
 	ts := unix.NsecToTimespec(int64(max(timeout, 0)))
 	n, _, no := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(e.fd), uintptr(unsafe.Pointer(&e.kernel[0])), uintptr(len(e.kernel)),
@@ -332,12 +332,12 @@ func (e *epoll) poll(timeout time.Duration) (int, error) {
 	return 0, os.NewSyscallError("epoll_pwait2", no)
 }
 
-// note takes one edge.
+// note handles one edge.
 func (e *epoll) note(k *unix.EpollEvent) {
 	t := *(*Tag)(unsafe.Pointer(&k.Fd))
 	w := e.current(t)
 	if w == nil {
-		return // closed since
+		return // closed by now
 	}
 	if w.role == roleConnecting {
 		if k.Events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) == 0 {
@@ -378,12 +378,12 @@ func socketError(fd int32) syscall.Errno {
 	return syscall.Errno(v)
 }
 
-// readAll reads once from each ready socket, as far as the buffers reach. Who
-// found no room comes first in the next Wait, before those that were served
-// and have more: the other way round a few busy sockets starve the rest.
+// readAll reads once from each ready socket, as far as the buffers reach. Sockets that found no
+// buffer come first in the next Wait, before those that were served and have more: otherwise a few
+// busy sockets would starve the rest.
 func (e *epoll) readAll() {
 	todo := e.ready
-	e.ready = e.spare[:0] // takes those that have more
+	e.ready = e.spare[:0] // for those that have more
 	served := 0
 	for ; served < len(todo) && len(e.arena)-e.used >= e.piece; served++ {
 		w := &e.watches[todo[served]]
@@ -432,14 +432,14 @@ func (e *epoll) read(w *watch) {
 		return
 	}
 	if int(n) < len(b) && !w.hung {
-		w.ready = false // drained: what comes later makes a new edge
+		w.ready = false // drained: later data makes a new edge
 		return
 	}
 	e.enqueue(w)
 }
 
-// take accepts until the queue is empty, at most 64 at a time so that a flood
-// of connections does not starve those that stand.
+// take accepts until the queue is empty, at most 64 at a time, so that a flood of connections does
+// not starve the established ones.
 func (e *epoll) take(w *watch) {
 	for range 64 {
 		fd, _, no := syscall.RawSyscall6(syscall.SYS_ACCEPT4, uintptr(w.fd), 0, 0, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0, 0)

@@ -3,14 +3,14 @@ package ring
 // outgoing is one Send.
 type outgoing struct {
 	b      []byte
-	notify bool // a Sent event is asked for
+	notify bool // a Sent event is requested
 }
 
-// outbox holds the sends of one connection that wait for an earlier one, in
-// order. A nil outbox is empty.
+// outbox holds the sends of one connection that wait for an earlier one, in order. A nil outbox is
+// empty.
 type outbox struct {
 	list []outgoing
-	head int // list[:head] was taken
+	head int // list[:head] has been taken
 	size int // bytes in list[head:]
 }
 

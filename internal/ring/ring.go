@@ -1,11 +1,9 @@
-// Package ring moves bytes over many sockets from one thread: operations are
-// queued, Wait submits them all and returns a batch of events. Two kernels'
-// interfaces stand behind the one API: io_uring (uring.go) and epoll
-// (epoll.go). The same test bodies run under both.
+// Package ring moves bytes over many sockets from one thread: operations are queued, Wait submits
+// them all and returns a batch of events. One API covers two kernel interfaces: io_uring (uring.go)
+// and epoll (epoll.go). The same tests run under both.
 //
-// A Ring belongs to the OS thread that opened it: io_uring's SINGLE_ISSUER
-// refuses any other, and nothing here is locked. Callers hold the thread with
-// runtime.LockOSThread.
+// A Ring belongs to the OS thread that opened it: io_uring's SINGLE_ISSUER refuses any other, and
+// nothing here is locked. Callers hold the thread with runtime.LockOSThread.
 package ring
 
 import (
@@ -14,26 +12,25 @@ import (
 	"time"
 )
 
-// Kind tells what an Event reports.
+// Kind is what an Event reports.
 type Kind uint8
 
 const (
 	// Accepted: FD is a new connection of a listener.
 	Accepted Kind = iota + 1
-	// Connected: a Connect ended, Err tells how.
+	// Connected: a Connect ended; Err is its result.
 	Connected
-	// Received: Data came in; without Data and Err the peer has closed.
+	// Received: Data arrived; without Data and Err the peer has closed.
 	Received
-	// SendFailed: a Send did not go out whole, and those queued behind it not at
-	// all. Sends that do are not reported.
+	// SendFailed: a Send was not fully sent, and those queued after it not at all. Successful sends
+	// are not reported.
 	SendFailed
-	// Sent: a SendNotify has gone out whole; its bytes are the caller's again.
+	// Sent: a SendNotify has been fully sent; its memory is the caller's again.
 	Sent
-	// Readable and Writable: what was asked for by the methods of that name.
+	// Readable and Writable are the events that the methods of that name request.
 	Readable
 	Writable
-	// Discarded: N bytes of a Discard are gone. Without N and Err the peer has
-	// closed.
+	// Discarded: a Discard has dropped N bytes. Without N and Err the peer has closed.
 	Discarded
 )
 
@@ -45,7 +42,7 @@ type Event struct {
 	Data []byte
 	// FD of an Accepted connection.
 	FD int
-	// N is the bytes of a Discarded.
+	// N is the number of bytes of a Discarded.
 	N    int
 	Err  syscall.Errno
 	Kind Kind
@@ -82,9 +79,8 @@ const (
 type Config struct {
 	// Engine is Auto, Uring or Epoll; "" is Auto.
 	Engine string
-	// Buffers is the number of receive buffers, a power of two up to 32768,
-	// BufferBytes the size of each. 0: 128 of 16 KiB, which stay within a
-	// core's L2.
+	// Buffers is the number of receive buffers, a power of two up to 32768, BufferBytes the size of
+	// each. 0: 128 of 16 KiB, which fit a core's L2.
 	Buffers     int
 	BufferBytes int
 }
@@ -96,8 +92,8 @@ type Ring struct {
 	why   string
 }
 
-// Open makes a ring for the calling OS thread. With Engine Auto, epoll serves
-// where the kernel refuses io_uring; Why tells so.
+// Open makes a ring for the calling OS thread. With Engine Auto it falls back to epoll if the
+// kernel refuses io_uring; Why has the reason.
 func Open(c Config) (*Ring, error) {
 	if c.Buffers == 0 {
 		c.Buffers = 128
@@ -123,7 +119,7 @@ func Open(c Config) (*Ring, error) {
 	return nil, fmt.Errorf("ring: unknown engine %q (auto, uring or epoll)", c.Engine)
 }
 
-// Engine is Uring or Epoll: what Open settled on.
+// Engine returns Uring or Epoll: the engine that Open chose.
 func (r *Ring) Engine() string {
 	if r.uring != nil {
 		return Uring
@@ -131,10 +127,10 @@ func (r *Ring) Engine() string {
 	return Epoll
 }
 
-// Why tells in a few words why this engine serves.
+// Why returns in a few words why this engine was chosen.
 func (r *Ring) Why() string { return r.why }
 
-// Features lists what the kernel granted, by its own names.
+// Features lists what the kernel granted, by the kernel's names.
 func (r *Ring) Features() []string {
 	if r.uring != nil {
 		return r.uring.granted
@@ -142,7 +138,7 @@ func (r *Ring) Features() []string {
 	return []string{"EPOLLET"}
 }
 
-// CanGather tells whether Wait can wait for several completions at once.
+// CanGather reports whether Wait can wait for several completions at once.
 func (r *Ring) CanGather() bool { return r.uring != nil && r.uring.minWait }
 
 // Connect connects the non-blocking socket fd; a Connected event follows. The
@@ -165,8 +161,8 @@ func (r *Ring) Accept(fd int, t Tag) {
 	r.epoll.accept(fd, t)
 }
 
-// Receive reads from fd until the peer closes or Close is called, a Received
-// event for each piece.
+// Receive reads from fd until the peer closes or Close is called, with a Received event for each
+// piece.
 func (r *Ring) Receive(fd int, t Tag) {
 	if r.uring != nil {
 		r.uring.receive(fd, t)
@@ -175,9 +171,9 @@ func (r *Ring) Receive(fd int, t Tag) {
 	r.epoll.receive(fd, t)
 }
 
-// ReceiveOnce is a Receive that ends with its first event: for a source that may
-// send more than its sink takes, since a Receive delivers all that its socket
-// holds. A Receive or a ReceiveOnce goes on.
+// ReceiveOnce is a Receive that ends with its first event: for a source that may send more than its
+// sink takes, since a Receive delivers all that its socket holds. Call Receive or ReceiveOnce to
+// continue.
 func (r *Ring) ReceiveOnce(fd int, t Tag) {
 	if r.uring != nil {
 		r.uring.receiveOnce(fd, t)
@@ -186,14 +182,13 @@ func (r *Ring) ReceiveOnce(fd int, t Tag) {
 	r.epoll.receiveOnce(fd, t)
 }
 
-// Send queues b to go out with the next Wait, whole, and in the order of the
-// sends to the same socket. Two to the same socket in one batch cost a system
-// call more than one of both together. b must stay unchanged until it is out,
-// which is after that Wait unless Unsent says otherwise then.
+// Send queues b to leave whole with the next Wait, in the order of the sends to the same socket.
+// Two to the same socket in one batch cost one system call more than a single one. b must stay
+// unchanged until it has left, which is after that Wait unless Unsent says otherwise then.
 func (r *Ring) Send(fd int, b []byte, t Tag) { r.send(fd, outgoing{b: b}, t) }
 
-// SendNotify is a Send that a Sent or a SendFailed event follows. The event ends
-// a Wait, which a Send that finds room does not: it costs a system call.
+// SendNotify is a Send followed by a Sent or a SendFailed event. The event ends a Wait, unlike a
+// Send that finds room, and so costs a system call.
 func (r *Ring) SendNotify(fd int, b []byte, t Tag) { r.send(fd, outgoing{b, true}, t) }
 
 func (r *Ring) send(fd int, o outgoing, t Tag) {
@@ -207,10 +202,9 @@ func (r *Ring) send(fd int, o outgoing, t Tag) {
 	r.epoll.send(fd, o, t)
 }
 
-// Unsent is the number of bytes of sends that found no room in the socket's
-// buffer by the last Wait, and of those queued behind them. The ring holds on to
-// the callers' memory and makes no copies; a caller that answers a peer who does
-// not read bounds what it sends by this.
+// Unsent returns the number of bytes of sends that found no room in the socket's buffer by the last
+// Wait, and of those queued after them. The ring holds the callers' memory and makes no copies; a
+// caller that answers a peer that does not read must limit its sends by this.
 func (r *Ring) Unsent(t Tag) int {
 	if r.uring != nil {
 		return r.uring.unsent(t)
@@ -218,9 +212,9 @@ func (r *Ring) Unsent(t Tag) int {
 	return r.epoll.unsent(t)
 }
 
-// Pause ends an Accept or a Receive, so that what the peer sends stays in the
-// kernel and in the end with the peer. Events may still come until the second
-// Wait from here. A new Accept or Receive resumes.
+// Pause ends an Accept or a Receive, so that what the peer sends stays in the kernel and finally
+// with the peer. Events may still come until the second Wait from here. A new Accept or Receive
+// resumes.
 func (r *Ring) Pause(t Tag) {
 	if r.uring != nil {
 		r.uring.pause(t)
@@ -229,9 +223,9 @@ func (r *Ring) Pause(t Tag) {
 	r.epoll.pause(t)
 }
 
-// Close ends every operation on fd and closes it, with the next Wait, after one
-// attempt at what was to be sent. Events of the tag that were under way may
-// still come. To close a descriptor that is not open is an error of Wait.
+// Close ends every operation on fd and closes it, with the next Wait, after one attempt at the
+// unsent data. Pending events of the tag may still come. Closing a descriptor that is not open is
+// an error of Wait.
 func (r *Ring) Close(fd int, t Tag) {
 	if r.uring != nil {
 		r.uring.close(fd, t)
@@ -240,8 +234,8 @@ func (r *Ring) Close(fd int, t Tag) {
 	r.epoll.close(fd, t)
 }
 
-// Release lets go of fd, which stays open and is the caller's alone. Nothing may be
-// under way on it: a ReceiveOnce has had its event, and what was sent is out.
+// Release detaches fd, which stays open and belongs to the caller alone. No operation on it may be
+// pending: a ReceiveOnce has had its event, and all sends have left.
 func (r *Ring) Release(fd int, t Tag) {
 	if r.uring != nil {
 		r.uring.release(t)
@@ -252,19 +246,18 @@ func (r *Ring) Release(fd int, t Tag) {
 
 // Patience is how long a Wait may take.
 type Patience struct {
-	// Timeout after which Wait returns without events; 0 or less only looks.
+	// Timeout after which Wait returns without events; 0 or less: it only polls.
 	Timeout time.Duration
-	// Gather waits for this many completions where fewer are there, but for no
-	// longer than GatherFor, rounded down to microseconds, once it waits; after
-	// that the first ends the wait. 0 or 1 returns with the first.
+	// Gather waits for this many completions if fewer are ready, but for at most GatherFor, rounded
+	// down to microseconds, once it waits; after that the first one ends the wait. 0 or 1 returns
+	// with the first.
 	Gather    int
 	GatherFor time.Duration
 }
 
-// Wait submits what is queued and returns the events that are there, waiting
-// for the first where none is. The events and their Data are valid until the
-// next call. A signal, or a completion that is the ring's own affair, may end
-// the wait early, without events.
+// Wait submits what is queued and returns the ready events, waiting for the first if there is none.
+// The events and their Data are valid until the next call. A signal, or a completion internal to
+// the ring, may end the wait early, without events.
 func (r *Ring) Wait(p Patience) ([]Event, error) {
 	if r.uring != nil {
 		return r.uring.wait(p)
@@ -272,9 +265,9 @@ func (r *Ring) Wait(p Patience) ([]Event, error) {
 	return r.epoll.wait(p)
 }
 
-// Shut does what is queued, without waiting for it, and frees the ring. Sockets
-// that were not closed stay open, and are the caller's alone when it returns. It
-// must come from the ring's thread; a second Shut does nothing.
+// Shut does what is queued, without waiting for it, and frees the ring. Sockets that were not
+// closed stay open, and belong to the caller alone when it returns. It must be called on the ring's
+// thread; a second Shut does nothing.
 func (r *Ring) Shut() error {
 	if r.uring != nil {
 		return r.uring.shut()

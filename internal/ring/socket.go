@@ -15,7 +15,7 @@ type Sockaddr struct {
 	family int
 }
 
-// TCPAddr is the kernel's form of an IP address and port.
+// TCPAddr returns the kernel's form of an IP address and port.
 func TCPAddr(a netip.AddrPort) Sockaddr {
 	var s Sockaddr
 	ip := a.Addr().Unmap()
@@ -34,7 +34,7 @@ func TCPAddr(a netip.AddrPort) Sockaddr {
 	return s
 }
 
-// AddrPort is what TCPAddr made the address of.
+// AddrPort returns the address that TCPAddr was given.
 func (s *Sockaddr) AddrPort() (netip.AddrPort, error) {
 	port := uint16(s.raw[2])<<8 | uint16(s.raw[3])
 	switch s.family {
@@ -46,8 +46,7 @@ func (s *Sockaddr) AddrPort() (netip.AddrPort, error) {
 	return netip.AddrPort{}, errors.New("ring: a unix socket has no port")
 }
 
-// UnixAddr is the kernel's form of a unix socket's path; a leading @ names an
-// abstract socket.
+// UnixAddr returns the kernel's form of a unix socket's path; a leading @ names an abstract socket.
 func UnixAddr(path string) (Sockaddr, error) {
 	var s Sockaddr
 	if len(path) == 0 || len(path) > 107 { // unix(7): sun_path has 108 bytes, one for the NUL
@@ -64,8 +63,8 @@ func UnixAddr(path string) (Sockaddr, error) {
 	return s, nil
 }
 
-// Socket makes a non-blocking, close-on-exec stream socket for addresses like
-// s. TCP sockets send without Nagle's delay.
+// Socket opens a non-blocking, close-on-exec stream socket for addresses like s. TCP sockets have
+// Nagle's algorithm off.
 func (s *Sockaddr) Socket() (int, error) {
 	fd, err := syscall.Socket(s.family, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -80,8 +79,8 @@ func (s *Sockaddr) Socket() (int, error) {
 	return fd, nil
 }
 
-// ListenTCP opens a listener on a. With reusePort several listeners share the
-// port, each with its own queue.
+// ListenTCP opens a listener on a. With reusePort several listeners share the port, each with its
+// own accept queue.
 func ListenTCP(a netip.AddrPort, backlog int, reusePort bool) (fd int, bound netip.AddrPort, err error) {
 	s := TCPAddr(a)
 	fd, err = s.Socket()
@@ -122,14 +121,13 @@ func ListenTCP(a netip.AddrPort, backlog int, reusePort bool) (fd int, bound net
 	return fd, bound, nil
 }
 
-// ipBindAddressNoPort leaves the port of a bind to the connect that follows,
-// which chooses one that is free for the pair of addresses, and not for the local
-// one alone (ip(7), Linux 4.2). Sockets of IPv6 take the same option
-// (net/ipv6/ipv6_sockglue.c passes SOL_IP on).
+// ipBindAddressNoPort defers the choice of the port from bind to connect, which picks one that is
+// free for the pair of addresses, and not just for the local one (ip(7), Linux 4.2). IPv6 sockets
+// take the same option (net/ipv6/ipv6_sockglue.c passes SOL_IP on).
 const ipBindAddressNoPort = 24
 
-// BindSource gives the unconnected TCP socket fd the local address s, whose port
-// should be 0: a connect chooses it.
+// BindSource binds the unconnected TCP socket fd to the local address s, whose port should be 0: a
+// connect chooses it.
 func (s *Sockaddr) BindSource(fd int) error {
 	if err := syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, ipBindAddressNoPort, 1); err != nil {
 		return fmt.Errorf("setsockopt IP_BIND_ADDRESS_NO_PORT: %w", err)
@@ -140,8 +138,8 @@ func (s *Sockaddr) BindSource(fd int) error {
 	return nil
 }
 
-// IsUnix tells whether it is the path of a unix socket.
+// IsUnix reports whether it is the path of a unix socket.
 func (s *Sockaddr) IsUnix() bool { return s.family == syscall.AF_UNIX }
 
-// SameFamily tells whether a socket for one address can be bound to the other.
+// SameFamily reports whether a socket for one address can be bound to the other.
 func (s *Sockaddr) SameFamily(o *Sockaddr) bool { return s.family == o.family }

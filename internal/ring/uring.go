@@ -15,9 +15,9 @@ const (
 	cqWanted = 32768
 )
 
-// uring owns its memory and descriptors; all of it belongs to one thread.
+// uring owns its memory and descriptors; they all belong to one thread.
 type uring struct {
-	fd      int // the ring, or its index among the registered ones
+	fd      int // the ring, or its index among the registered rings
 	realFD  int
 	enter   uintptr // flags of every io_uring_enter
 	granted []string
@@ -32,7 +32,7 @@ type uring struct {
 	sqFlags *uint32
 	sqMask  uint32
 	tail    uint32 // ours, published by flush
-	flushed uint32 // the part of tail the kernel has taken
+	flushed uint32 // the part of tail that the kernel has taken
 	cqHead  *uint32
 	cqTail  *uint32
 	cqMask  uint32
@@ -42,19 +42,18 @@ type uring struct {
 	buffers  []bufEntry
 	bufTail  uint16
 	bufBytes int
-	held     []uint16 // buffers behind the events of the last Wait
+	held     []uint16 // buffers of the last Wait's events
 
 	conns []uconn       // by tag index
-	polls map[Tag]uint8 // which have a Readable (1) or Writable (2) to come
-	// epoch counts the batches that were reaped. A send of the present epoch may
-	// still turn out short.
+	polls map[Tag]uint8 // which have a Readable (1) or Writable (2) pending
+	// epoch counts the batches reaped. A send of the current epoch may still turn out short.
 	epoch    uint32
-	deferred []Tag // sends and closes behind a send of the same epoch
+	deferred []Tag // sends and closes after a send of the same epoch
 	spare    []Tag
-	rearm    []Tag            // receives and accepts the kernel ended
-	served   []Tag            // those of them that had data: behind the others, who found no buffer
+	rearm    []Tag            // receives and accepts that the kernel ended
+	served   []Tag            // those of them that had data: after the others, which found no buffer
 	resting  rest             // listeners that wait for descriptors or memory
-	keep     []unsafe.Pointer // what unsubmitted entries point at, of connections that were closed
+	keep     []unsafe.Pointer // memory that unsubmitted entries of closed connections point to
 	broken   error            // of a submission that no wait has returned
 
 	events []Event
@@ -71,16 +70,16 @@ func (u *uring) giveBack(id uint16) {
 	u.bufTail++
 }
 
-// publishBuffers stores the tail. The kernel reads entries up to the tail with
-// acquire (io_uring/kbuf.c), so the entries must be written first; Go's atomic
-// store is at least a release. There is no 16-bit atomic: the tail shares its
-// word with the id of entry 0, so that id is stored along.
+// publishBuffers stores the tail. The kernel reads entries up to the tail with acquire
+// (io_uring/kbuf.c), so the entries must be written first; Go's atomic store is at least a release.
+// There is no 16-bit atomic: the tail shares its word with the id of entry 0, so it is stored along
+// with that id.
 func (u *uring) publishBuffers() {
 	word := (*uint32)(unsafe.Pointer(&u.buffers[0].id))
 	atomic.StoreUint32(word, uint32(u.buffers[0].id)|uint32(u.bufTail)<<16)
 }
 
-// next is a free submission entry, cleared.
+// next returns a free submission entry, cleared.
 func (u *uring) next() *sqe {
 	if u.tail-atomic.LoadUint32(u.sqHead) >= uint32(len(u.sqes)) {
 		u.submit()
@@ -91,7 +90,7 @@ func (u *uring) next() *sqe {
 	return s
 }
 
-// submit hands over what is queued without waiting; used when the queue is full.
+// submit submits what is queued without waiting; for a full queue.
 func (u *uring) submit() {
 	for {
 		atomic.StoreUint32(u.sqTail, u.tail)
@@ -103,7 +102,7 @@ func (u *uring) submit() {
 		}
 		if e != 0 && e != syscall.EINTR && e != syscall.EAGAIN && e != syscall.EBUSY {
 			u.broken = os.NewSyscallError("io_uring_enter, queue full", e)
-			u.tail = u.flushed // there is no room; the next wait says so
+			u.tail = u.flushed // there is no room; the next wait reports it
 			return
 		}
 	}
@@ -138,9 +137,9 @@ func (u *uring) wait(p Patience) ([]Event, error) {
 	return u.events, err
 }
 
-// round submits, waits and reaps. Afterwards the fate of every send that was
-// submitted is known: with MSG_DONTWAIT it was done inside the submission, and
-// if not whole its completion is among those reaped.
+// round submits, waits and reaps. Afterwards the outcome of every submitted send is known: with
+// MSG_DONTWAIT it was done inside the submission, and if not whole its completion is among those
+// reaped.
 func (u *uring) round(p Patience) error {
 	if err := u.enterKernel(p); err != nil {
 		return err
@@ -150,7 +149,7 @@ func (u *uring) round(p Patience) error {
 		u.keep = u.keep[:0]
 	}
 	u.reap()
-	for atomic.LoadUint32(u.sqFlags)&sqCQOverflow != 0 { // the kernel keeps what found no room, and hands it over on entry
+	for atomic.LoadUint32(u.sqFlags)&sqCQOverflow != 0 { // the kernel holds overflowed completions, and delivers them on entry
 		if err := u.enterKernel(Patience{}); err != nil {
 			return err
 		}
@@ -166,8 +165,8 @@ func (u *uring) enterKernel(p Patience) error {
 	}
 	atomic.StoreUint32(u.sqTail, u.tail)
 	n := u.tail - u.flushed
-	// With DEFER_TASKRUN the kernel posts completions only inside enter, so it
-	// is entered also when nothing is to be submitted or waited for.
+	// With DEFER_TASKRUN the kernel posts completions only inside enter, so the ring enters even
+	// with nothing to submit or wait for.
 	want := uint32(1)
 	u.arg.minWaitUs = 0
 	// Without a minimum the kernel would wait for all of them until Timeout.
@@ -188,9 +187,9 @@ func (u *uring) enterKernel(p Patience) error {
 	return os.NewSyscallError("io_uring_enter", e)
 }
 
-// reap turns the completions that are there into events. The tail is read with
-// acquire, so the entries before it are whole; the head is stored with release
-// after they were read, so that the kernel may write there again.
+// reap turns the ready completions into events. It reads the tail with acquire, so the entries
+// before it are complete; it stores the head with release after reading them, so that the kernel
+// may reuse them.
 func (u *uring) reap() {
 	head, tail := *u.cqHead, atomic.LoadUint32(u.cqTail)
 	for ; head != tail; head++ {
@@ -241,7 +240,7 @@ func (u *uring) deliver(c *cqe) {
 		if !u.polled(&ev, c.userData>>56) {
 			return
 		}
-	default: // doCancel: what was to be cancelled had ended by itself
+	default: // doCancel: its target had already ended
 		return
 	}
 	u.events = append(u.events, ev)

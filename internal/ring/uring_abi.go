@@ -43,7 +43,7 @@ const (
 	cqeBuffer = 1 << 0
 	cqeMore   = 1 << 1
 
-	sqCQOverflow = 1 << 1 // completions wait outside the full queue
+	sqCQOverflow = 1 << 1 // completions overflowed the queue
 
 	sqOffsetSQEs = 0x10000000
 )

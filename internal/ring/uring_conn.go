@@ -20,45 +20,41 @@ const (
 	doDiscard
 )
 
-// uconn is what io_uring has to do with one connection: one cache line. fd is
-// -1 where there is none.
+// uconn is io_uring's state of one connection: one cache line. fd is -1 if there is none.
 type uconn struct {
 	tag Tag
 	fd  int32
 	// sentIn is the epoch of the last send.
 	sentIn uint32
-	// role is what the caller wants of the socket: Received, Accepted or nothing.
+	// role is what the caller wants from the socket: Received, Accepted or nothing.
 	role Kind
-	// live: the kernel has the multishot of role. rearming: it stands in
-	// uring.rearm or rests.
+	// live: the kernel has the multishot of role. rearming: it is in uring.rearm or pausing.
 	live, rearming bool
 	connecting     bool
-	// receives is how the kernel is asked for data, in bits that keep this one line.
+	// receives is how data is requested from the kernel, as bits, to fit one cache line.
 	receives receiving
 	// waiting: the kernel has a send that waits for room in the socket's buffer.
 	waiting bool
-	// deferred: the connection stands in uring.deferred. closing: it is to be
-	// closed from there.
+	// deferred: the connection is in uring.deferred. closing: it will be closed from there.
 	deferred, closing bool
-	// out is the send that the kernel has, or had last. Holding it keeps the
-	// memory from being collected while only the kernel knows its address.
+	// out is the send that the kernel has, or had last. The reference keeps the memory from being
+	// collected while only the kernel knows its address.
 	out outgoing
-	// box holds the sends behind out; nil until there was one.
+	// box holds the sends after out; nil until there is one.
 	box *outbox
 }
 
-// receiving is how the kernel is asked for data.
+// receiving is how data is requested from the kernel.
 type receiving uint8
 
 const (
 	once       receiving = 1 << iota // role ends with its first event
-	single                           // each piece is asked for anew: a unix socket
-	known                            // single is
+	single                           // each piece is requested separately: a unix socket
+	known                            // single has been determined
 	discarding                       // the kernel has a Discard
 )
 
-// conn is the state of fd under the tag t, which starts anew where the index
-// had another connection.
+// conn returns the state of fd under the tag t, which is reset if the index had another connection.
 func (u *uring) conn(fd int, t Tag) *uconn {
 	for int(t.Index()) >= len(u.conns) {
 		u.conns = append(u.conns, uconn{fd: -1})
@@ -74,7 +70,7 @@ func (u *uring) conn(fd int, t Tag) *uconn {
 	return k
 }
 
-// current is the state of t, nil when it was closed since.
+// current returns the state of t, nil if it has been closed.
 func (u *uring) current(t Tag) *uconn {
 	if int(t.Index()) < len(u.conns) {
 		if k := &u.conns[t.Index()]; k.tag == t && k.fd >= 0 {
@@ -84,8 +80,7 @@ func (u *uring) current(t Tag) *uconn {
 	return nil
 }
 
-// forget empties k. Entries that are still to be submitted may point at its
-// memory.
+// forget empties k. Entries not yet submitted may point to its memory.
 func (u *uring) forget(k *uconn) {
 	if k.fd >= 0 && len(k.out.b) > 0 {
 		u.keep = append(u.keep, unsafe.Pointer(unsafe.SliceData(k.out.b)))
@@ -97,15 +92,15 @@ func (u *uring) forget(k *uconn) {
 	*k = uconn{fd: -1, box: box}
 }
 
-// connect: the kernel copies the address when it takes the entry
-// (io_uring/net.c io_connect_prep).
+// connect needs the address until the kernel copies it, when it takes the entry (io_uring/net.c
+// io_connect_prep).
 func (u *uring) connect(fd int, to *Sockaddr, t Tag) {
 	k := u.conn(fd, t)
 	k.connecting = true
 	s := u.next()
 	s.opcode, s.fd, s.userData = opConnect, int32(fd), userData(doConnect, t)
 	s.addr, s.off = uint64(uintptr(unsafe.Pointer(&to.raw))), uint64(to.length)
-	u.keep = append(u.keep, unsafe.Pointer(to)) // it also keeps the address off a stack, which moves
+	u.keep = append(u.keep, unsafe.Pointer(to)) // also keeps the address off a stack, which moves
 }
 
 func (u *uring) connected(t Tag) {
@@ -133,7 +128,7 @@ func (u *uring) wanted(fd int, t Tag, role Kind) {
 		}
 	}
 	k.role = role
-	if !k.live && !k.rearming { // live after a Pause: ended arms again
+	if !k.live && !k.rearming { // live after a Pause: ended arms it again
 		u.arm(k)
 	}
 }
@@ -153,12 +148,11 @@ func (u *uring) arm(k *uconn) {
 	}
 }
 
-// singly tells whether a socket has to be asked for each piece anew. Since Linux
-// 6.17 a unix socket says how much is left in it (msg_inq, net/unix/af_unix.c),
-// and 0 keeps a multishot from trying again (io_uring/net.c, io_recv_finish): where
-// the peer closes right behind its last bytes the end of the stream is then never
-// told, once in some hundred streams of small pieces. TCP counts a FIN as one
-// byte there. A receive that is submitted anew looks by itself.
+// singly reports whether each piece of a socket must be requested separately. Since Linux 6.17 a
+// unix socket reports how much is left in it (msg_inq, net/unix/af_unix.c), and 0 keeps a multishot
+// from retrying (io_uring/net.c, io_recv_finish): if the peer closes right after its last bytes,
+// the end of the stream is then never reported, once in some hundred streams of small pieces. TCP
+// counts a FIN as one byte there. A newly submitted receive checks by itself.
 func singly(fd int32) bool {
 	domain, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN)
 	return err == nil && domain == unix.AF_UNIX
@@ -167,7 +161,7 @@ func singly(fd int32) bool {
 func (u *uring) armAgain(t Tag) {
 	k := u.current(t)
 	if k == nil {
-		return // closed since
+		return // closed by now
 	}
 	k.rearming = false
 	if k.role != 0 && !k.live {
@@ -175,8 +169,8 @@ func (u *uring) armAgain(t Tag) {
 	}
 }
 
-// ended notes that a multishot has ended, and arms it again where the caller
-// still wants it. It tells whether the event says nothing to the caller.
+// ended notes that a multishot has ended, and arms it again if the caller still wants it. It
+// reports whether the event has nothing for the caller.
 func (u *uring) ended(ev *Event, c *cqe) (silent bool) {
 	silent = ev.Err == syscall.ENOBUFS || ev.Err == syscall.EINTR || ev.Err == syscall.EAGAIN || ev.Err == syscall.ECANCELED
 	k := u.current(ev.Tag)
@@ -224,23 +218,22 @@ func (k *uconn) operation() uint64 {
 	return doReceive
 }
 
-// cancel ends the request with this user_data. Cancelling by descriptor would
-// go through all requests of the ring (io_uring/poll.c io_poll_file_find), this
-// looks into one hash bucket.
+// cancel ends the request with this user_data, which looks into one hash bucket. Cancelling by
+// descriptor would walk all requests of the ring (io_uring/poll.c io_poll_file_find).
 func (u *uring) cancel(target uint64) {
 	s := u.next()
 	s.opcode, s.fd, s.addr = opAsyncCancel, -1, target
 	s.userData, s.flags = userData(doCancel, 0), sqeCQESkipSuccess
 }
 
-// close cancels first: what the kernel still does with a socket holds it open.
+// close cancels first: the kernel's pending operations hold a socket open.
 func (u *uring) close(fd int, t Tag) {
 	k := u.current(t)
 	if k == nil || k.fd != int32(fd) {
 		u.closeNow(fd, t)
 		return
 	}
-	if k.deferred && !k.waiting { // what was sent before is tried before
+	if k.deferred && !k.waiting { // earlier sends are tried first
 		k.closing = true
 		return
 	}

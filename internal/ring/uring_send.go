@@ -5,13 +5,11 @@ import (
 	"unsafe"
 )
 
-// The order of sends. The kernel does not order two sends to one socket: where
-// the first found the buffer full and waits, the second may find room and go
-// before its rest. So there is never more than one per socket in the kernel's
-// hands. A first attempt must not wait (MSG_DONTWAIT) and is over when its
-// submission is; that it went out whole is said by no completion at all. What
-// remains of it is sent by a second kind of send that waits for room, and others
-// stay in the connection's box meanwhile.
+// The order of sends. The kernel does not order two sends to one socket: if the first found the
+// buffer full and waits, the second may find room and overtake its rest. So the kernel never has
+// more than one per socket. A first attempt must not wait (MSG_DONTWAIT) and ends with its
+// submission; if it was sent whole, there is no completion at all. A second kind of send, which
+// waits for room, sends the rest, and later sends stay in the connection's box until then.
 
 func (u *uring) send(fd int, o outgoing, t Tag) {
 	k := u.conn(fd, t)
@@ -29,9 +27,9 @@ func (u *uring) send(fd int, o outgoing, t Tag) {
 	u.try(k, o)
 }
 
-// try sends what the socket's buffer takes now. MSG_WAITALL makes a short send
-// a failure, which is reported although successes are skipped (req_set_fail
-// clears REQ_F_CQE_SKIP), with the bytes that went out (io_sendrecv_fail).
+// try sends what the socket's buffer takes now. MSG_WAITALL makes a short send a failure, which is
+// reported although successes are skipped (req_set_fail clears REQ_F_CQE_SKIP), with the bytes sent
+// (io_sendrecv_fail).
 func (u *uring) try(k *uconn, o outgoing) {
 	k.sentIn, k.out = u.epoch, o
 	s := u.sendEntry(k)
@@ -41,9 +39,8 @@ func (u *uring) try(k *uconn, o outgoing) {
 	}
 }
 
-// await sends the rest of k.out when there is room. Without MSG_WAITALL, so
-// that each piece completes: a request that is woken 128 times is given to a
-// kernel thread (io_uring/poll.c APOLL_MAX_RETRY).
+// await sends the rest of k.out when there is room. It does not set MSG_WAITALL, so that each piece
+// completes: a request woken 128 times moves to a kernel thread (io_uring/poll.c APOLL_MAX_RETRY).
 func (u *uring) await(k *uconn) {
 	k.waiting = true
 	s := u.sendEntry(k)
@@ -57,11 +54,11 @@ func (u *uring) sendEntry(k *uconn) *sqe {
 	return s
 }
 
-// sent takes the completion of the one send that the kernel had.
+// sent handles the completion of the one send that the kernel had.
 func (u *uring) sent(t Tag, res int32) {
 	k := u.current(t)
 	if k == nil {
-		return // closed since
+		return // closed by now
 	}
 	switch {
 	case int(res) == len(k.out.b):
@@ -70,7 +67,7 @@ func (u *uring) sent(t Tag, res int32) {
 		}
 		k.out = outgoing{}
 		if !k.waiting {
-			return // what is deferred comes in its turn
+			return // deferred work is done in its turn
 		}
 		k.waiting = false
 		if o, ok := k.box.take(); ok {
@@ -89,8 +86,8 @@ func (u *uring) sent(t Tag, res int32) {
 	}
 }
 
-// undefer goes on with the connections that had more than one thing to do in
-// the epoch that has ended.
+// undefer continues with the connections that had more than one thing to do in the epoch that has
+// ended.
 func (u *uring) undefer() {
 	todo := u.deferred
 	u.deferred = u.spare[:0]
@@ -99,7 +96,7 @@ func (u *uring) undefer() {
 		if k == nil {
 			continue
 		}
-		if !k.waiting { // else the box is emptied as completions come
+		if !k.waiting { // else completions empty the box
 			if o, ok := k.box.take(); ok {
 				u.try(k, o)
 				if k.closing || k.box.len() > 0 {
@@ -116,7 +113,7 @@ func (u *uring) undefer() {
 	u.spare = todo[:0]
 }
 
-// unsent is what the socket's buffer had no room for.
+// unsent returns the bytes that did not fit the socket's buffer.
 func (u *uring) unsent(t Tag) int {
 	k := u.current(t)
 	if k == nil || !k.waiting {

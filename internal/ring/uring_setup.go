@@ -44,9 +44,9 @@ func openUring(c Config) (*uring, error) {
 	return u, nil
 }
 
-// setupError says what can be done about a refusal. Since Linux 6.14 (io_uring/memmap.c
-// io_create_region), as before 5.12, rings count as locked memory of their user, whose
-// processes share the limit; who has CAP_IPC_LOCK is exempt.
+// setupError says how to fix a refusal. Since Linux 6.14 (io_uring/memmap.c io_create_region), as
+// before 5.12, rings count as locked memory of their user, whose processes share the limit;
+// CAP_IPC_LOCK exempts a process.
 func setupError(e syscall.Errno, limit uint64) error {
 	switch {
 	case e != syscall.ENOMEM:
@@ -57,8 +57,8 @@ func setupError(e syscall.Errno, limit uint64) error {
 	return fmt.Errorf("io_uring_setup: %w: all rings of this user together may lock %d KiB, and one takes 770; raise ulimit -l, or take the engine epoll", e, limit>>10)
 }
 
-// lockedMemory is the limit in bytes; who is exempt has none, and what cannot be asked
-// for is none.
+// lockedMemory returns the limit in bytes; none if the process is exempt or the limit cannot be
+// read.
 func lockedMemory() uint64 {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
@@ -146,8 +146,7 @@ func (u *uring) provideBuffers(c Config) error {
 	return nil
 }
 
-// registerFD saves the kernel a descriptor look-up per enter; not having it is
-// no loss worth a word.
+// registerFD saves the kernel a descriptor look-up per enter; a failure is not worth reporting.
 func (u *uring) registerFD() {
 	u.fd, u.enter = u.realFD, enterGetEvents|enterExtArg
 	up := ringUpdate{offset: ^uint32(0), data: uint64(u.realFD)}
@@ -157,9 +156,8 @@ func (u *uring) registerFD() {
 	}
 }
 
-// shut cancels what is armed before it closes: the kernel ends a closed ring's
-// requests in a worker of its own (io_uring/io_uring.c io_ring_exit_work), and
-// until then they hold their sockets open.
+// shut cancels what is armed before it closes: the kernel ends a closed ring's requests in a worker
+// (io_uring/io_uring.c io_ring_exit_work), and until then they hold their sockets open.
 func (u *uring) shut() error {
 	var err error
 	if u.rings != nil && u.sqes != nil && u.realFD >= 0 {
@@ -184,8 +182,8 @@ func (u *uring) shut() error {
 	return err
 }
 
-// cancelEverything also does what is queued, and closes the connections that
-// were accepted but never reported: nobody else knows of them.
+// cancelEverything also does what is queued, and closes connections that were accepted but never
+// reported, since no caller knows of them.
 func (u *uring) cancelEverything() error {
 	for len(u.deferred) > 0 {
 		if err := u.round(Patience{}); err != nil {
