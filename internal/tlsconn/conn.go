@@ -1,11 +1,10 @@
-// Package tlsconn is one end of TLS connections without I/O, a client's or a
-// server's: bytes that came in go in, bytes to be sent come out, and the caller moves
-// them. It is made for a loop that serves many connections from one thread.
+// Package tlsconn is one end of TLS connections without I/O, client or server: received bytes go
+// in, bytes to send come out, and the caller moves them. It is made for a loop that serves many
+// connections from one thread.
 //
-// The handshake is crypto/tls's. From then on TLS 1.3 is one call of the cipher for
-// each record, in the caller's buffer and without allocating (RFC 8446, section 5).
-// TLS 1.2 stays with crypto/tls, which costs a few copies and switches more; of a
-// server's connections it is left to others (Server).
+// crypto/tls does the handshake. From then on TLS 1.3 is one call of the cipher per record, in the
+// caller's buffer and without allocating (RFC 8446, section 5). TLS 1.2 stays with crypto/tls,
+// which costs a few more copies and switches; a Server leaves TLS 1.2 connections to others.
 package tlsconn
 
 import (
@@ -17,55 +16,55 @@ import (
 	"time"
 )
 
-// Config says how connections are made.
+// Config says how to make connections.
 type Config struct {
-	// ServerName is asked for (SNI, RFC 6066) and has to be in the certificate: a
-	// name, or an address, which is not asked for but checked.
+	// ServerName is sent (SNI, RFC 6066) and must be in the certificate: a name, or an address,
+	// which is not sent but checked.
 	ServerName string
-	// Roots that a certificate has to lead to; nil: those of this host.
+	// Roots that a certificate must chain to; nil: those of this host.
 	Roots *x509.CertPool
 	// Insecure accepts any certificate.
 	Insecure bool
-	// Certificates of the client, where the server asks for one.
+	// Certificates of the client, if the server requests one.
 	Certificates []tls.Certificate
 	// Protocols to offer (ALPN, RFC 7301).
 	Protocols []string
 	// Offered in the handshake.
 	Offered Offer
-	// Resume earlier sessions, where the server gives tickets for it. Its key exchange
-	// TLS 1.3 does all the same (psk_dhe_ke); certificate and signature are saved.
+	// Resume earlier sessions if the server issues tickets. TLS 1.3 still does its key exchange
+	// (psk_dhe_ke); it saves the certificate and the signature.
 	Resume bool
 }
 
-// Offer is what a handshake offers; zero and nil are crypto/tls's own, from TLS 1.2 on.
+// Offer is what a handshake offers; zero and nil: crypto/tls's defaults, from TLS 1.2 on.
 type Offer struct {
 	Min, Max uint16 // versions
 	Suites   []uint16
 	Groups   []tls.CurveID
 }
 
-// Client makes the connections of one thread, and is used by that thread alone.
+// Client makes the connections of one thread, and only that thread may use it.
 type Client struct {
 	thread
 	config  *tls.Config
 	verify  Config
-	trusted []byte // the leaf that was verified last
+	trusted []byte // the last verified leaf
 }
 
 // thread is what the connections of one thread share.
 type thread struct {
-	current *handshake // the one that runs
-	spare   [][]byte   // buffers for records that come in pieces
+	current *handshake // the one that is running
+	spare   [][]byte   // buffers for records that arrive in pieces
 }
 
-// NewClient makes one.
+// NewClient returns a Client.
 func NewClient(c Config) *Client {
 	client := &Client{verify: c}
 	client.config = &tls.Config{
 		ServerName: c.ServerName, Certificates: c.Certificates, NextProtos: c.Protocols,
 		MinVersion: max(c.Offered.Min, tls.VersionTLS12), MaxVersion: c.Offered.Max, CipherSuites: c.Offered.Suites,
 		CurvePreferences: c.Offered.Groups, KeyLogWriter: &client.thread,
-		// Verified below: once for each certificate and not for each connection.
+		// check verifies the certificate: once per certificate, not per connection.
 		InsecureSkipVerify: true, VerifyConnection: client.check,
 	}
 	if c.Resume {
@@ -92,7 +91,7 @@ func (c *Client) check(s tls.ConnectionState) error {
 	return nil
 }
 
-// What ends a connection, beside what crypto/tls says in a handshake.
+// Errors that end a connection, besides crypto/tls's in a handshake.
 var (
 	ErrMAC        = errors.New("bad TLS record MAC")
 	ErrOversize   = errors.New("TLS record too long")
@@ -102,23 +101,23 @@ var (
 	ErrTruncated  = errors.New("connection closed without close_notify")
 )
 
-// idleMost records without data may follow each other; two tickets, and updates of
-// keys, are usual.
+// idleMost is how many records without data may follow each other; two tickets, and key updates,
+// are usual.
 const idleMost = 32
 
-// messageMost bounds a handshake message: a ticket has 64 KiB at most
-// (RFC 8446, section 4.6.1), and its frame.
+// messageMost bounds a handshake message: a ticket has at most 64 KiB (RFC 8446, section 4.6.1),
+// plus its frame.
 const messageMost = 1<<16 + 1<<10
 
-// Agreed is what a handshake came to.
+// Agreed is the result of a handshake.
 type Agreed struct {
 	// Version and Suite as crypto/tls numbers them.
 	Version, Suite uint16
-	// Group of the key exchange, likewise; 0 where it was by RSA alone.
+	// Group of the key exchange, also by number; 0: RSA key exchange.
 	Group uint16
-	// Protocol that the server chose (ALPN), "" none.
+	// Protocol that the server chose (ALPN), "": none.
 	Protocol string
-	// Resumed an earlier session.
+	// Resumed reports whether it resumed an earlier session.
 	Resumed bool
 }
 
@@ -126,15 +125,15 @@ type Agreed struct {
 type Conn struct {
 	thread  *thread
 	server  *Server    // nil at a client's end
-	shake   *handshake // under way, or of TLS 1.2; nil: the two halves serve, or nothing has come
+	shake   *handshake // in progress, or TLS 1.2; nil: the halves are in use, or nothing has come yet
 	former  *handshake // waits for a ticket; nil: none is wanted
 	in, out half
 	agreed  Agreed
-	partial []byte // a record whose rest is to come
-	message []byte // a handshake message likewise
+	partial []byte // a record whose rest is pending
+	message []byte // a handshake message whose rest is pending
 	pending []byte // to be sent
 	idle    int
-	owed    bool // the peer has asked for new keys of ours
+	owed    bool // the peer has requested new keys from us
 	err     error
 }
 
@@ -147,7 +146,7 @@ func (c *Conn) Begin(client *Client) {
 	c.shaken()
 }
 
-// shaken takes what a step of crypto/tls came to.
+// shaken handles the result of a step of crypto/tls.
 func (c *Conn) shaken() {
 	h := c.shake
 	if len(h.out) > 0 {
@@ -173,28 +172,28 @@ func (c *Conn) shaken() {
 	}
 }
 
-// Established tells that the handshake has succeeded.
+// Established reports whether the handshake has succeeded.
 func (c *Conn) Established() bool { return c.agreed.Version != 0 }
 
-// Agreed is what the handshake came to, once Established.
+// Agreed returns the result of the handshake, once Established.
 func (c *Conn) Agreed() Agreed { return c.agreed }
 
-// Pending is what has to be sent, and is the caller's from then on.
+// Pending returns the bytes to send, which belong to the caller from then on.
 func (c *Conn) Pending() []byte {
 	b := c.pending
 	c.pending = nil
 	return b
 }
 
-// Next takes the bytes of b that belong to the next record: n of them. plain is what
-// the record holds for the application, if anything: a view of b, or of a buffer
-// that is valid until the Client's next record. io.EOF is the peer's close_notify.
-// An error is final; what is Pending then tells the peer.
+// Next consumes the bytes of b that belong to the next record: n of them. plain is the record's
+// application data, if any: a view of b, or of a buffer that is valid until the Client's next
+// record. io.EOF is the peer's close_notify. An error is final; Pending then has the alert for the
+// peer.
 func (c *Conn) Next(b []byte) (plain []byte, n int, err error) {
 	if c.err != nil {
 		return nil, len(b), c.err
 	}
-	if c.server != nil && c.shake == nil && !c.Established() { // the first byte: who sends none costs nothing
+	if c.server != nil && c.shake == nil && !c.Established() { // the first byte: a client that sends none costs nothing
 		c.shake = c.server.newHandshake()
 	}
 	record, n := c.whole(b)
@@ -222,8 +221,8 @@ func (c *Conn) Next(b []byte) (plain []byte, n int, err error) {
 	return plain, n, err
 }
 
-// whole is the record at the start of b, with what came of it before; nil: more of
-// it is to come. n bytes of b are taken.
+// whole returns the record at the start of b, including earlier pieces of it; nil: more of it is
+// pending. It takes n bytes of b.
 func (c *Conn) whole(b []byte) (record []byte, n int) {
 	if len(c.partial) == 0 && len(b) >= headerBytes {
 		size, ok := c.size(b)
@@ -260,8 +259,8 @@ func (c *Conn) whole(b []byte) (record []byte, n int) {
 	return record, n
 }
 
-// size of the record that begins with b, header and all. ok is whether it may be so
-// long, and in a handshake whether it is TLS at all.
+// size returns the size of the record that begins with b, header included. ok reports whether that
+// size is allowed and, in a handshake, whether it is TLS at all.
 func (c *Conn) size(b []byte) (size int, ok bool) {
 	n := int(b[3])<<8 | int(b[4])
 	if c.shake != nil {
@@ -270,8 +269,8 @@ func (c *Conn) size(b []byte) (size int, ok bool) {
 	return headerBytes + n, n <= sealedMost
 }
 
-// malformed gives the beginning of what is no record to crypto/tls, which has the
-// words for it, or refuses it.
+// malformed gives the beginning of an invalid record to crypto/tls, which words the error, or
+// rejects it.
 func (c *Conn) malformed(b []byte) []byte {
 	if c.shake != nil {
 		return b
@@ -284,7 +283,7 @@ func (c *Conn) malformed(b []byte) []byte {
 	return nil
 }
 
-// buffer for a record that comes in pieces.
+// buffer returns a buffer for a record that arrives in pieces.
 func (t *thread) buffer() []byte {
 	if last := len(t.spare) - 1; last >= 0 {
 		b := t.spare[last]
@@ -294,11 +293,11 @@ func (t *thread) buffer() []byte {
 	return make([]byte, 0, headerBytes+sealedMost12)
 }
 
-// Seal adds to dst the records that carry plain.
+// Seal appends the records that carry plain to dst.
 func (c *Conn) Seal(dst, plain []byte) []byte {
 	if c.shake != nil {
 		h := c.shake
-		_, _ = h.conn.Write(plain) // fails where the connection has, as Next says
+		_, _ = h.conn.Write(plain) // fails if the connection has, which Next reports
 		dst = append(dst, h.out...)
 		h.out = h.out[:0]
 		return dst
@@ -314,13 +313,13 @@ func (c *Conn) Seal(dst, plain []byte) []byte {
 	return dst
 }
 
-// SealApart is Seal for a TLS 1.3 connection whose dst does not overlap with plain: it
-// encrypts from one to the other, without a copy before. The byte behind each piece of
-// plain is changed meanwhile, so plain's memory is the caller's alone.
+// SealApart is Seal for a TLS 1.3 connection whose dst does not overlap plain: it encrypts from one
+// to the other, without a prior copy. It temporarily changes the byte after each piece of plain, so
+// plain's memory must be the caller's alone.
 func (c *Conn) SealApart(dst, plain []byte) []byte {
 	for len(plain) > 0 {
 		n := min(len(plain), plainMost)
-		if n == cap(plain) { // no byte behind
+		if n == cap(plain) { // no byte after it
 			return c.Seal(dst, plain)
 		}
 		if c.owed || c.out.seq >= keyRecords {
@@ -332,11 +331,10 @@ func (c *Conn) SealApart(dst, plain []byte) []byte {
 	return dst
 }
 
-// Sealed is how many bytes Seal adds for n, with TLS 1.3.
+// Sealed returns how many bytes Seal adds for n bytes, with TLS 1.3.
 func Sealed(n int) int { return n + (n/plainMost+1)*(headerBytes+1+tagBytes) }
 
-// EOF says what it means that the peer's bytes end here: nil after its
-// close_notify.
+// EOF returns what it means that the peer's bytes end here: nil after its close_notify.
 func (c *Conn) EOF() error {
 	switch {
 	case c.err == io.EOF:
@@ -352,8 +350,7 @@ func (c *Conn) EOF() error {
 	return ErrTruncated
 }
 
-// End gives back what the connection holds. Where it still stood, close_notify is
-// Pending.
+// End releases what the connection holds. If it was still open, close_notify is Pending.
 func (c *Conn) End() {
 	if c.thread == nil {
 		return
@@ -364,8 +361,8 @@ func (c *Conn) End() {
 	c.pending = pending
 }
 
-// CloseNotify adds to dst the alert that nothing more follows, where the connection
-// still stands (RFC 8446, section 6.1).
+// CloseNotify appends the close_notify alert to dst, if the connection is still open (RFC 8446,
+// section 6.1).
 func (c *Conn) CloseNotify(dst []byte) []byte {
 	switch h := c.shake; {
 	case !c.Established():
@@ -379,7 +376,7 @@ func (c *Conn) CloseNotify(dst []byte) []byte {
 	return dst
 }
 
-// Stop gives back what the connection holds, without a word to the peer.
+// Stop releases what the connection holds, without notifying the peer.
 func (c *Conn) Stop() {
 	if c.shake != nil {
 		c.shake.stop()

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// costRounds of costEach exchanges are timed, and the shortest counts: what else the
-// CPU does can only lengthen one. It takes 0.3 ms with small answers, 20 ms with 100 KB.
+// costRounds of costEach exchanges are timed, and the shortest counts: other work on the CPU can
+// only lengthen one. It takes 0.3 ms with small responses, 20 ms with 100 KB.
 const costRounds, costEach = 20, 50
 
-// Cost is the time that this CPU takes to seal a request and to open its answer, of so
-// many bytes, with a cipher of TLS 1.3 by its name: what TLS adds to them beside what a
-// connection costs without it. It is measured when it is asked for.
+// Cost measures the time that this CPU takes to seal a request and open its response, of so many
+// bytes, with a TLS 1.3 cipher by name: what TLS adds to the cost of a plain connection.
 func Cost(cipher string, request, answer int) (time.Duration, error) {
 	var suite uint16
 	for _, s := range tls.CipherSuites() {
@@ -44,7 +43,7 @@ func Cost(cipher string, request, answer int) (time.Duration, error) {
 			out = theirs.seal(out[:0], typeData, plain)
 			ours.seq = 0
 			for _, record := range sealed {
-				b := in[:copy(in, record)] // a few ns beside the cipher's hundreds
+				b := in[:copy(in, record)] // a few ns compared to the cipher's hundreds
 				if _, _, err := ours.open(b); err != nil {
 					return 0, err
 				}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Explain is what went wrong, in words that are the same each time: the causes of
-// many connections are counted by them.
+// Explain words an error the same way each time, so that causes can be counted over many
+// connections.
 func Explain(err error) string {
 	var expired x509.CertificateInvalidError
 	var wrong x509.HostnameError
@@ -48,7 +48,7 @@ func validity(c *x509.Certificate) string {
 	return "the certificate expired on " + c.NotAfter.UTC().Format(time.DateTime) + " UTC"
 }
 
-// namesShown of a certificate; it may have hundreds.
+// namesShown bounds the names shown of a certificate; it may have hundreds.
 const namesShown = 5
 
 func names(c *x509.Certificate) string {

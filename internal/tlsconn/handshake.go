@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// handshake is crypto/tls at work on one connection, as a coroutine: it runs while
-// a record is fed to it, on the thread of who feeds it, and stands still where it
-// wants to read more. It is a net.Conn to crypto/tls, and hands out one record at a
-// time: none is read ahead that others have to decrypt.
+// handshake runs crypto/tls for one connection, as a coroutine: it runs while a record is fed to
+// it, on the caller's thread, and is suspended when it wants to read more. It is a net.Conn to
+// crypto/tls, and hands out one record at a time, so that crypto/tls reads none ahead that others
+// must decrypt.
 //
-// With TLS 1.3 it ends when the handshake does, or with the first ticket where
-// sessions are kept; with 1.2 crypto/tls keeps the connection.
+// With TLS 1.3 it ends with the handshake, or with the first ticket if sessions are kept; with 1.2
+// crypto/tls keeps the connection.
 type handshake struct {
 	thread  *thread
 	server  *Server // nil at a client's end
 	conn    *tls.Conn
-	in, out []byte // what the peer has sent, and what is to be sent
+	in, out []byte // received from the peer, and to be sent
 	eof     bool   // the peer has closed
 	over    bool   // the handshake has succeeded
-	ended   bool   // and nothing more is asked of it
+	ended   bool   // and it has nothing more to do
 	keeps   bool   // sessions
-	kept    bool   // a ticket that came behind it
-	relay   half   // which is sealed again for it
-	err     error  // it failed, or with TLS 1.2 the connection has ended
+	kept    bool   // a ticket that followed it
+	relay   half   // the keys to reseal it for crypto/tls
+	err     error  // the failure, or with TLS 1.2 the end of the connection
 	tickets uint64 // that a server has sent
 	secrets struct{ client, server []byte }
 	yield   func([]byte) bool
@@ -38,13 +38,13 @@ type handshake struct {
 
 func newHandshake(t *thread) *handshake { return &handshake{thread: t} }
 
-// begin makes the coroutine, which does not run yet.
+// begin creates the coroutine, which does not run yet.
 func (h *handshake) begin(conn *tls.Conn) {
 	h.conn = conn
 	h.resume, h.stop = iter.Pull(h.run)
 }
 
-// step goes on until crypto/tls wants to read more, or has something that was read.
+// step runs until crypto/tls wants to read more, or has read something.
 func (h *handshake) step(record []byte) (plain []byte) {
 	h.thread.current, h.in = h, record
 	plain, _ = h.resume()
@@ -52,7 +52,7 @@ func (h *handshake) step(record []byte) (plain []byte) {
 	return plain
 }
 
-// run is the coroutine.
+// run is the body of the coroutine.
 func (h *handshake) run(yield func([]byte) bool) {
 	h.yield = yield
 	if h.err = h.conn.Handshake(); h.err != nil {
@@ -94,16 +94,16 @@ func (h *handshake) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close implements net.Conn, as the rest does.
+// Close and the rest implement net.Conn.
 func (h *handshake) Close() error                     { return nil }
 func (h *handshake) LocalAddr() net.Addr              { return nil }
-func (h *handshake) RemoteAddr() net.Addr             { return &net.UnixAddr{} } // the name of its session, where there is none to ask for
+func (h *handshake) RemoteAddr() net.Addr             { return &net.UnixAddr{} } // the name of its session, if there is no other
 func (h *handshake) SetDeadline(time.Time) error      { return nil }
 func (h *handshake) SetReadDeadline(time.Time) error  { return nil }
 func (h *handshake) SetWriteDeadline(time.Time) error { return nil }
 
 // Write takes a line of the key log: a label, the client's random, a secret
-// (draft-ietf-tls-keylogfile). Of the handshake that runs: there is only one.
+// (draft-ietf-tls-keylogfile). It belongs to the running handshake: there is only one.
 func (t *thread) Write(line []byte) (int, error) {
 	fields := bytes.Fields(line)
 	if t.current == nil || len(fields) != 3 {

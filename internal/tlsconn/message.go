@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Alerts that are sent, or that are no error (RFC 8446, section 6).
+// Alerts that are sent, or that are not errors (RFC 8446, section 6).
 const (
 	alertWarning, alertFatal = 1, 2
 
@@ -17,14 +17,14 @@ const (
 	alertCanceled   = 90
 )
 
-// Handshake messages that may come once a handshake is over (RFC 8446, section 4).
+// Handshake messages allowed after a handshake (RFC 8446, section 4).
 const (
 	messageTicket    = 4
 	messageKeyUpdate = 24
 	messageHeader    = 4
 )
 
-// other takes a record that has nothing for the application.
+// other handles a record without application data.
 func (c *Conn) other(kind byte, plain []byte) error {
 	if c.idle++; c.idle > idleMost {
 		return ErrIdle
@@ -32,7 +32,7 @@ func (c *Conn) other(kind byte, plain []byte) error {
 	switch {
 	case kind == typeHandshake && len(plain) > 0:
 		return c.messages(plain)
-	case len(c.message) > 0: // no other record comes within a message (section 5.1)
+	case len(c.message) > 0: // no other record may come within a message (section 5.1)
 		return ErrUnexpected
 	case kind == typeData:
 		return nil
@@ -46,13 +46,13 @@ func alerted(code byte) error {
 	switch code {
 	case alertClose:
 		return io.EOF
-	case alertCanceled: // a close_notify follows it
+	case alertCanceled: // a close_notify follows
 		return nil
 	}
 	return tls.AlertError(code)
 }
 
-// messages takes handshake messages, whole ones and the beginning of the next.
+// messages handles handshake messages, whole ones and the beginning of the next.
 func (c *Conn) messages(b []byte) error {
 	if len(c.message) > 0 {
 		b = append(c.message, b...)
@@ -75,34 +75,34 @@ func (c *Conn) messages(b []byte) error {
 	return nil
 }
 
-// take handles one message; more says that others follow it in its record.
+// take handles one message; more reports whether others follow it in its record.
 func (c *Conn) take(kind byte, body []byte, more bool) error {
 	switch {
 	case kind == messageTicket && c.server == nil:
 		c.keep(body)
 		return nil
-	case kind != messageKeyUpdate || len(body) != 1 || body[0] > 1 || more: // it ends its record (section 5.1)
+	case kind != messageKeyUpdate || len(body) != 1 || body[0] > 1 || more: // it must end its record (section 5.1)
 		return ErrUnexpected
 	}
 	if err := c.in.update(); err != nil {
 		return err
 	}
-	// One answer to any number of them, before our next data (section 4.6.3).
+	// One answer for any number of them, before our next data (section 4.6.3).
 	c.owed = c.owed || body[0] == 1
 	return nil
 }
 
-// renew tells the peer that the next record has new keys, and takes them.
+// renew announces new keys for the next record to the peer, and switches to them.
 func (c *Conn) renew(dst []byte) []byte {
 	c.owed = false
-	dst = c.out.seal(dst, typeHandshake, []byte{messageKeyUpdate, 0, 0, 1, 0}) // not asking for the peer's
+	dst = c.out.seal(dst, typeHandshake, []byte{messageKeyUpdate, 0, 0, 1, 0}) // not requesting the peer's
 	if err := c.out.update(); err != nil {
 		c.err = err
 	}
 	return dst
 }
 
-// fail ends the connection, and tells the peer why.
+// fail ends the connection, and sends the peer the reason.
 func (c *Conn) fail(err error) {
 	if c.err != nil {
 		return

@@ -24,15 +24,15 @@ const (
 
 const (
 	headerBytes = 5
-	// plainMost is what a record holds at most, before its padding and type.
+	// plainMost is the most a record holds, without its padding and type.
 	plainMost = 1 << 14
-	// sealedMost is what it may take on the wire behind its header; up to TLS 1.2
-	// ciphers were allowed more overhead (RFC 5246, section 6.2.3).
+	// sealedMost is the most it may take on the wire after its header; up to TLS 1.2 ciphers were
+	// allowed more overhead (RFC 5246, section 6.2.3).
 	sealedMost   = plainMost + 256
 	sealedMost12 = plainMost + 2048
 	tagBytes     = 16
-	// keyRecords are sealed with one key before it is changed: AES-GCM allows
-	// 2^24.5 full-size records (RFC 8446, section 5.5).
+	// keyRecords is how many records one key seals before it is changed: AES-GCM allows 2^24.5
+	// full-size records (RFC 8446, section 5.5).
 	keyRecords = 1 << 24
 )
 
@@ -46,7 +46,7 @@ type half struct {
 	nonce  [12]byte // the first four are the IV's
 }
 
-// keys of a cipher suite, from a traffic secret (RFC 8446, section 7.3).
+// keys derives the keys of a cipher suite from a traffic secret (RFC 8446, section 7.3).
 func (h *half) keys(suite uint16, secret []byte) error {
 	digest, keyBytes := hashOf(suite), 32
 	if suite == tls.TLS_AES_128_GCM_SHA256 {
@@ -77,7 +77,7 @@ func (h *half) keys(suite uint16, secret []byte) error {
 	return err
 }
 
-// update goes on to the next keys (RFC 8446, section 7.2).
+// update switches to the next keys (RFC 8446, section 7.2).
 func (h *half) update() error {
 	digest := hashOf(h.suite)
 	next, err := expand(digest, h.secret, "traffic upd", digest().Size())
@@ -102,14 +102,14 @@ func expand(digest func() hash.Hash, secret []byte, label string, n int) ([]byte
 	return hkdf.Expand(digest, secret, string(info), n)
 }
 
-// number is the nonce of the next record.
+// number returns the nonce of the next record.
 func (h *half) number() []byte {
 	binary.BigEndian.PutUint64(h.nonce[4:], h.tail^h.seq)
 	h.seq++
 	return h.nonce[:]
 }
 
-// seal adds one record to dst.
+// seal appends one record to dst.
 func (h *half) seal(dst []byte, kind byte, plain []byte) []byte {
 	n := len(plain) + 1 + tagBytes
 	dst = slices.Grow(dst, headerBytes+n)
@@ -119,9 +119,8 @@ func (h *half) seal(dst []byte, kind byte, plain []byte) []byte {
 	return h.aead.Seal(dst[:at], h.number(), dst[at:], dst[at-headerBytes:at])
 }
 
-// sealApart adds one record of data to dst, encrypted from elsewhere. The last byte of
-// plain is behind the data: the type stands there meanwhile, since what is encrypted
-// has to lie together.
+// sealApart appends one record of data to dst, encrypted from elsewhere. The last byte of plain is
+// after the data: it temporarily holds the type, since the encrypted bytes must be contiguous.
 func (h *half) sealApart(dst, plain []byte) []byte {
 	n := len(plain) + tagBytes
 	dst = slices.Grow(dst, headerBytes+n)
@@ -135,7 +134,7 @@ func (h *half) sealApart(dst, plain []byte) []byte {
 	return dst
 }
 
-// open decrypts a whole record in place. What it holds is a view of it.
+// open decrypts a whole record in place, and returns a view of it.
 func (h *half) open(record []byte) (kind byte, plain []byte, err error) {
 	header, sealed := record[:headerBytes], record[headerBytes:]
 	if header[0] != typeData {
@@ -153,5 +152,5 @@ func (h *half) open(record []byte) (kind byte, plain []byte, err error) {
 			return kind, plain[:i], nil
 		}
 	}
-	return 0, nil, ErrUnexpected // nothing but padding
+	return 0, nil, ErrUnexpected // only padding
 }

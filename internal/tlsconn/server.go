@@ -5,21 +5,20 @@ import (
 	"errors"
 )
 
-// Server makes the server's ends of the connections of one thread, TLS 1.3 alone.
+// Server makes the server ends of one thread's connections, TLS 1.3 only.
 type Server struct {
 	thread
 	shared, own *tls.Config
 	serves      func(*tls.ClientHelloInfo) bool
 }
 
-// ErrElsewhere is a client whose ClientHello is not for this Server. Nothing was sent to
-// it: whoever has its bytes from the first can begin the handshake anew.
+// ErrElsewhere is returned for a client whose ClientHello is not for this Server. Nothing was sent
+// to it: a caller that has its bytes from the start can begin the handshake again.
 var ErrElsewhere = errors.New("the client is served elsewhere")
 
-// Share makes a configuration fit to be shared by several Servers, and by others who
-// call crypto/tls with it: sessions that one has begun are resumed by any, since the
-// keys of tickets are the configuration's. It takes the configuration's
-// GetConfigForClient for that.
+// Share prepares a configuration to be shared by several Servers, and by other users of crypto/tls:
+// any of them resumes the sessions of the others, since the ticket keys are the configuration's. It
+// sets the configuration's GetConfigForClient.
 func Share(config *tls.Config) {
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		h, ours := hello.Conn.(*handshake)
@@ -29,12 +28,12 @@ func Share(config *tls.Config) {
 		case !h.server.serves(hello):
 			return nil, ErrElsewhere
 		}
-		return h.server.own, nil // it logs the secrets to the thread that makes the handshake
+		return h.server.own, nil // it logs the secrets to the thread that does the handshake
 	}
 }
 
-// NewServer makes one of a configuration that is Shared. Clients for which serves says
-// no, and those without TLS 1.3, end with ErrElsewhere.
+// NewServer returns a Server for a configuration passed to Share. Clients that serves rejects, and
+// those without TLS 1.3, end with ErrElsewhere.
 func NewServer(shared *tls.Config, serves func(*tls.ClientHelloInfo) bool) *Server {
 	s := &Server{shared: shared, own: shared.Clone()}
 	s.serves = func(hello *tls.ClientHelloInfo) bool {
@@ -47,9 +46,9 @@ func NewServer(shared *tls.Config, serves func(*tls.ClientHelloInfo) bool) *Serv
 	}
 	s.own.GetConfigForClient = nil
 	s.own.KeyLogWriter = &s.thread
-	// A ticket goes out behind the server's Finished and is the first record of the
-	// application's keys (RFC 8446, section 4.6.1): they have to be counted. Each is one
-	// record, since without certificates of clients it has a few hundred bytes.
+	// A ticket follows the server's Finished and is the first record with the application keys (RFC
+	// 8446, section 4.6.1): tickets must be counted. Each is one record, since without client
+	// certificates it has a few hundred bytes.
 	s.own.WrapSession = func(state tls.ConnectionState, session *tls.SessionState) ([]byte, error) {
 		if s.current != nil {
 			s.current.tickets++
@@ -59,7 +58,7 @@ func NewServer(shared *tls.Config, serves func(*tls.ClientHelloInfo) bool) *Serv
 	return s
 }
 
-// Accept makes c the server's end of a connection that has begun.
+// Accept makes c the server end of a new connection.
 func (c *Conn) Accept(s *Server) { *c = Conn{thread: &s.thread, server: s} }
 
 func (s *Server) newHandshake() *handshake {

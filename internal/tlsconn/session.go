@@ -2,18 +2,18 @@ package tlsconn
 
 import "crypto/tls"
 
-// sessions are what a thread's servers have given it to go on from, as crypto/tls
-// asks for it: one server's, for a Client has one.
+// sessions are the resumable sessions of a thread, in the form crypto/tls asks for: one server's,
+// because a Client has one.
 //
-// A ticket of TLS 1.3 is used once (RFC 8446, appendix C.4) and each connection keeps
-// the first that it gets; the session of TLS 1.2 serves until the server has another.
+// A ticket of TLS 1.3 is used once (RFC 8446, appendix C.4) and each connection keeps the first
+// that it gets; the session of TLS 1.2 is reused until the server sends another.
 type sessions struct {
 	client  *Client
 	tickets []*tls.ClientSessionState
 	lasting *tls.ClientSessionState
 }
 
-// sessionsMost bounds the tickets: as many as connections of a thread may stand.
+// sessionsMost bounds the tickets: as many as a thread may have connections.
 const sessionsMost = 1 << 16
 
 // Get implements tls.ClientSessionCache.
@@ -26,8 +26,8 @@ func (s *sessions) Get(string) (*tls.ClientSessionState, bool) {
 	return s.lasting, s.lasting != nil
 }
 
-// Put implements tls.ClientSessionCache: of TLS 1.2 within the handshake, of TLS 1.3
-// behind it; nil takes one back that did not serve.
+// Put implements tls.ClientSessionCache: for TLS 1.2 within the handshake, for TLS 1.3 after it;
+// nil withdraws one that failed.
 func (s *sessions) Put(_ string, one *tls.ClientSessionState) {
 	switch h := s.client.thread.current; {
 	case one == nil || h == nil || !h.over:
@@ -38,13 +38,13 @@ func (s *sessions) Put(_ string, one *tls.ClientSessionState) {
 	}
 }
 
-// AwaitsTicket tells whether the server may yet send the ticket that this connection
-// keeps: it does with its first bytes, or not at all.
+// AwaitsTicket reports whether the server may still send the ticket that this connection keeps: it
+// does with its first bytes, or not at all.
 func (c *Conn) AwaitsTicket() bool { return c.former != nil }
 
-// keep has crypto/tls take a ticket, which alone has the secret that belongs to it. It
-// has not read a record since the handshake, so the ticket comes to it as the first
-// one, or as the next.
+// keep lets crypto/tls process a ticket, since it alone has the secret that belongs to it. It has
+// not read a record since the handshake, so the ticket must reach it as the first record, or as the
+// next.
 func (c *Conn) keep(body []byte) {
 	h := c.former
 	if h == nil || len(body) > plainMost-messageHeader {

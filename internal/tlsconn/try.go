@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// refusalWait is how long a server that asked for a certificate and got none may
-// take to refuse: in TLS 1.3 it says so after the handshake (RFC 8446, section 4.4.2).
+// refusalWait is how long a server that requested a certificate and got none may take to refuse: in
+// TLS 1.3 it does so after the handshake (RFC 8446, section 4.4.2).
 const refusalWait = 250 * time.Millisecond
 
-// Try does one handshake on a connection of its own, and answers what was agreed on.
+// Try does one handshake on a separate connection, and returns what was agreed.
 func (c Config) Try(ctx context.Context, on net.Conn) (Agreed, error) {
 	config := NewClient(c).config
 	asked := false
