@@ -10,11 +10,11 @@ type Body struct {
 	into  *[]byte // see Collect
 }
 
-// OpenBody lasts until its owner says that it has ended.
+// OpenBody returns a body that lasts until its owner says that it has ended.
 func OpenBody() Body { return Body{at: bodyClose} }
 
-// Collect has the trailer fields of a chunked body appended to dst as they come, each line
-// with its CRLF. nil ends that: who looks ahead with a copy of a Body must not collect twice.
+// Collect makes Next append the trailer fields of a chunked body to dst as they arrive, each line
+// with its CRLF. nil stops it: a look-ahead with a copy of a Body must not collect twice.
 func (f *Body) Collect(dst *[]byte) { f.into = dst }
 
 // bodyAt is the next thing expected.
@@ -26,12 +26,12 @@ const (
 	bodyClose               // anything until the peer closes
 	chunkLine               // a chunk size, its extensions, CRLF
 	chunkData               // rest bytes of a chunk
-	chunkTail               // the CRLF behind a chunk
+	chunkTail               // the CRLF after a chunk
 	trailers                // trailer fields and the final empty line
 )
 
-// bodyOf is the body that a head announces. A message without length and
-// encoding has none (a request) or lasts until the peer closes (a response).
+// bodyOf returns the body that a head announces. A message without length and encoding has none (a
+// request) or lasts until the peer closes (a response).
 func bodyOf(h *head, otherwise bodyAt) Body {
 	switch {
 	case h.flags&isChunked != 0:
@@ -44,9 +44,8 @@ func bodyOf(h *head, otherwise bodyAt) Body {
 	return Body{at: otherwise}
 }
 
-// Skip takes the bytes of b that belong to the body and reports whether the
-// body is complete. On an error (a FramingError) n ends before the line at
-// fault.
+// Skip takes the bytes of b that belong to the body and reports whether the body is complete. On an
+// error (a FramingError) n ends before the offending line.
 func (f *Body) Skip(b []byte) (n int, done bool, err error) {
 	for f.at != bodyEnd {
 		if n == len(b) {
@@ -78,9 +77,9 @@ func (f *Body) Skip(b []byte) (n int, done bool, err error) {
 	return n, true, nil
 }
 
-// Next is Skip for who passes the body on: it takes the bytes of b up to the end
-// of the first piece of payload, a view of b, which lacks the chunked coding.
-// Without payload in b data is empty.
+// Next is Skip for a caller that passes the body on: it takes the bytes of b up to the end of the
+// first piece of payload, a view of b without the chunked coding. Without payload in b data is
+// empty.
 func (f *Body) Next(b []byte) (data []byte, n int, done bool, err error) {
 	for f.at != bodyEnd && n < len(b) {
 		switch f.at {
@@ -110,13 +109,13 @@ func (f *Body) Next(b []byte) (data []byte, n int, done bool, err error) {
 	return nil, n, f.at == bodyEnd, nil
 }
 
-// Ended tells whether the body is complete.
+// Ended reports whether the body is complete.
 func (f *Body) Ended() bool { return f.at == bodyEnd }
 
-// UntilClose tells whether only the peer's close ends the body.
+// UntilClose reports whether only the peer's close ends the body.
 func (f *Body) UntilClose() bool { return f.at == bodyClose }
 
-// line takes one line of the chunked coding: RFC 9112, section 7.1.
+// line handles one line of the chunked coding: RFC 9112, section 7.1.
 func (f *Body) line(b []byte) (n int, e FramingError) {
 	limit, long, bad := MaxChunkLine, ErrChunk, ErrChunk
 	if f.at == trailers {
@@ -163,10 +162,9 @@ func (f *Body) line(b []byte) (n int, e FramingError) {
 	return n, 0
 }
 
-// chunkSize reads 1 to 15 hexadecimal digits (so it cannot overflow), then
-// nothing or an extension, before which there may be blanks (RFC 9112, section
-// 7.1.1). Signs, 0x and other blanks are refused: each has been read differently
-// by two parties before.
+// chunkSize parses 1 to 15 hexadecimal digits (so it cannot overflow), then nothing or an
+// extension, before which there may be blanks (RFC 9112, section 7.1.1). It rejects signs, 0x and
+// other blanks: implementations have disagreed about each.
 func chunkSize(line []byte) (size int64, ok bool) {
 	i := 0
 	for ; i < len(line); i++ {

@@ -14,7 +14,7 @@
 // Content-Length.
 package http1
 
-// Limits. Each bounds what a hostile or broken peer can make us hold.
+// Limits on what a hostile or broken peer can make us hold.
 const (
 	// MaxHead is the largest head in bytes, first line and final empty line
 	// included: eight times what common servers accept.
@@ -27,9 +27,8 @@ const (
 	MaxInterim = 16
 )
 
-// FramingError says why bytes are not an HTTP/1.1 message, or not a whole one.
-// After one the connection is useless: nobody knows where the next message
-// begins. Zero is no error.
+// FramingError says why bytes are not an HTTP/1.1 message, or not a whole one. The connection is
+// then unusable: there is no telling where the next message begins. Zero is no error.
 type FramingError uint8
 
 // Causes, in the order in which a message meets them.

@@ -17,9 +17,9 @@ const tokenChars = "" +
 
 func isToken(c byte) bool { return tokenChars[c] != ' ' }
 
-// splitField takes a field line without its CRLF apart. It refuses what RFC
-// 9112, section 5, refuses: an empty name, blanks before the colon, a folded
-// line (its first byte is a blank, so its name is empty), control bytes.
+// splitField splits a field line without its CRLF. It rejects what RFC 9112, section 5, rejects: an
+// empty name, blanks before the colon, a folded line (its first byte is a blank, so its name is
+// empty), control bytes.
 func splitField(line []byte) (name, value []byte, ok bool) {
 	i := 0
 	for i < len(line) && isToken(line[i]) {
@@ -43,9 +43,8 @@ func trim(v []byte) []byte {
 	return v
 }
 
-// validText reports whether v has no control bytes apart from HTAB: RFC 9110,
-// section 5.5. It looks at eight bytes at a time; byte by byte it would be half
-// of the cost of a head.
+// validText reports whether v has no control bytes apart from HTAB: RFC 9110, section 5.5. It
+// checks eight bytes at a time; byte by byte it would be half the cost of a head.
 func validText(v []byte) bool {
 	const (
 		ones  = 0x0101010101010101
@@ -54,9 +53,8 @@ func validText(v []byte) bool {
 	for len(v) >= 8 {
 		x := binary.LittleEndian.Uint64(v)
 		del := x ^ 0x7f*ones
-		// A byte borrows from its high bit when it is below what is taken away;
-		// bytes from 80 on are masked out again. Borrows that run on can only
-		// follow a real hit, so "any" is exact.
+		// A byte borrows from its high bit if it is below the subtrahend; bytes from 80 on are
+		// masked out. A borrow can only propagate after a real hit, so "any" is exact.
 		if (x-0x20*ones)&^x&highs|(del-ones)&^del&highs != 0 && !plainText(v[:8]) {
 			return false
 		}
@@ -89,8 +87,7 @@ func equalFold(name []byte, lower string) bool {
 	return true
 }
 
-// head is what the fields of a message's head say about its end and the
-// connection's.
+// head is what a message head says about the end of the message and of the connection.
 type head struct {
 	length int64 // Content-Length
 	digits uint8 // its number of digits; 0: no such field
@@ -107,7 +104,7 @@ const (
 	closing                     // Reader: the connection ends with this message
 )
 
-// note takes in one field.
+// note handles one field.
 func (h *head) note(name, value []byte) FramingError {
 	switch len(name) {
 	case len("connection"):
@@ -142,9 +139,9 @@ func (h *head) connection(value []byte) {
 	}
 }
 
-// contentLength accepts 1 to 18 digits. A repeated field must be the same text
-// (RFC 9112, section 6.3, lets us take identical ones as one); equal value and
-// equal number of digits is the same text. Lists in one field are refused.
+// contentLength accepts 1 to 18 digits. A repeated field must have the same text (RFC 9112, section
+// 6.3, lets us treat identical ones as one); equal value and equal number of digits is the same
+// text. It rejects lists in one field.
 func (h *head) contentLength(value []byte) FramingError {
 	length, n := decimal(value)
 	if n == 0 || n != len(value) {
@@ -157,8 +154,8 @@ func (h *head) contentLength(value []byte) FramingError {
 	return 0
 }
 
-// decimal reads the digits at the start of b, at most 18 so that the value
-// cannot overflow, and says how many there were.
+// decimal parses the digits at the start of b, at most 18 so that the value cannot overflow, and
+// returns their number.
 func decimal(b []byte) (value int64, digits int) {
 	for digits < len(b) && digits < 18 {
 		d := b[digits] - '0'
@@ -171,9 +168,9 @@ func decimal(b []byte) (value int64, digits int) {
 	return value, digits
 }
 
-// transferEncoding accepts one field with the one coding that every recipient
-// must know. Older peers ignore the field, so in HTTP/1.0 two readers would see
-// two different ends: RFC 9112, section 6.1, calls such framing faulty.
+// transferEncoding accepts one field with the one coding that every recipient must know. Older
+// peers ignore the field, so in HTTP/1.0 two readers would see different ends: RFC 9112, section
+// 6.1, calls such framing faulty.
 func (h *head) transferEncoding(value []byte) FramingError {
 	switch {
 	case h.flags&isOld != 0:
@@ -185,7 +182,7 @@ func (h *head) transferEncoding(value []byte) FramingError {
 	return 0
 }
 
-// check is what can be said only when all fields are known.
+// check does the checks that need all fields.
 func (h *head) check() FramingError {
 	if h.digits != 0 && h.flags&isChunked != 0 {
 		return ErrLengthAndEncoding

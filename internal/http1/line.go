@@ -2,9 +2,8 @@ package http1
 
 import "bytes"
 
-// lines cuts received bytes into lines. A line that lies whole in one buffer is
-// a view of it; only one that is split is collected. Every byte is looked at
-// once, however small the pieces.
+// lines splits received bytes into lines. A line that lies in one buffer is a view of it; only a
+// split one is copied. Every byte is examined once, however small the pieces.
 type lines struct {
 	partial []byte // the beginning of a split line; nil most of the time
 	size    int    // bytes of the complete lines of this section (head, trailer, chunk line)
@@ -19,8 +18,8 @@ const (
 	lineBare         // the line ends in LF without CR
 )
 
-// next is the first line of b without its CRLF, valid until the next call, and
-// the number of bytes taken from b. limit bounds the section in bytes.
+// next returns the first line of b without its CRLF, valid until the next call, and the number of
+// bytes taken from b. limit bounds the section in bytes.
 func (l *lines) next(b []byte, limit int) (line []byte, n int, is lineIs) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
@@ -51,5 +50,5 @@ func (l *lines) keep(b []byte, limit int) lineIs {
 	return lineSplit
 }
 
-// free forgets the section and gives its memory back.
+// free drops the section and releases its memory.
 func (l *lines) free() { *l = lines{} }

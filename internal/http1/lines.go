@@ -2,13 +2,12 @@ package http1
 
 import "bytes"
 
-// Known names the fields that a proxy must not simply pass on: those that frame
-// a message, that say something about one connection, or that tell the next hop
-// who came before it.
+// Known names the fields that a proxy must not simply forward: those that frame a message, that
+// describe one connection, or that tell the next hop about the previous ones.
 type Known uint8
 
-// The fields, and Shadow: a name that becomes one of them when its underscores
-// are read as hyphens, as CGI and its heirs do.
+// The fields, and Shadow: a name that becomes one of them when its underscores are read as hyphens,
+// as CGI and its successors do.
 const (
 	Other Known = iota
 	Shadow
@@ -33,8 +32,8 @@ const (
 	MaxForwards
 )
 
-// Line is one field line of a head. The numbers are places in the bytes that the
-// head was parsed from.
+// Line is one field line of a head. The numbers are offsets in the bytes that the head was parsed
+// from.
 type Line struct {
 	At, End   int32 // the line with its CRLF
 	NameEnd   int32
@@ -49,21 +48,19 @@ func (l *Line) Name(b []byte) []byte { return b[l.At:l.NameEnd] }
 // Value of the field.
 func (l *Line) Value(b []byte) []byte { return b[l.From:l.To] }
 
-// Hop tells whether a Connection field named the line.
+// Hop reports whether a Connection field named the line.
 func (l *Line) Hop() bool { return l.inOptions }
 
-// Lines takes heads apart for who passes them on. The zero value is ready; it
-// keeps its memory from head to head.
+// Lines parses heads for a proxy. The zero value is ready; it reuses its memory from head to head.
 type Lines struct {
 	List []Line
-	// Max is how many lines a head may have; 0 is no limit but MaxHead.
+	// Max is how many lines a head may have; 0: no limit but MaxHead.
 	Max int
 }
 
-// ParseRequest is the function of that name, and lists the lines of the head. It
-// refuses what a proxy cannot pass on safely and a server may overlook:
-// Connection options that name a field which frames or routes (ErrConnection),
-// and more lines than Max (ErrHeaderTooLarge).
+// ParseRequest is the function of that name, and also lists the lines of the head. It rejects what
+// a proxy cannot forward safely and a server may overlook: Connection options that name a framing
+// or routing field (ErrConnection), and more lines than Max (ErrHeaderTooLarge).
 func (l *Lines) ParseRequest(b []byte) (q Request, n int, err error) {
 	var h head
 	at, e := firstLine(b)
@@ -113,7 +110,7 @@ type Response struct {
 	body Body
 }
 
-// Body is what follows the head.
+// Body returns what follows the head.
 func (r *Response) Body() Body { return r.body }
 
 // ParseResponse reads the head of the response at the start of b, interim ones
@@ -181,8 +178,8 @@ func firstLine(b []byte) (n int, e FramingError) {
 	return i + 1, 0
 }
 
-// fields lists the lines from at on and returns where the head ends; 0 when it is
-// not complete, or with an error.
+// fields lists the lines from at on and returns where the head ends; 0 if it is incomplete, or with
+// an error.
 func (l *Lines) fields(b []byte, at int, note func(*Line) FramingError) (n int, e FramingError) {
 	l.List = l.List[:0]
 	for {
@@ -222,7 +219,7 @@ func (l *Lines) fields(b []byte, at int, note func(*Line) FramingError) (n int, 
 	}
 }
 
-// known is note for a field that is classified.
+// known is note for a classified field.
 func (h *head) known(is Known, value []byte) FramingError {
 	switch is {
 	case Connection:
@@ -235,7 +232,7 @@ func (h *head) known(is Known, value []byte) FramingError {
 	return 0
 }
 
-// classify looks a name up.
+// classify looks up a name.
 func classify(name []byte) Known {
 	is := Other
 	switch len(name) {
@@ -281,8 +278,7 @@ func classify(name []byte) Known {
 	return is
 }
 
-// oneOf compares a token with a name in lower case, an underscore standing for a
-// hyphen.
+// oneOf compares a token with a name in lower case; an underscore counts as a hyphen.
 func oneOf(name []byte, lower string, is Known) Known {
 	if name[0]|0x20 != lower[0] {
 		return Other
@@ -298,9 +294,8 @@ func oneOf(name []byte, lower string, is Known) Known {
 	return is
 }
 
-// options marks the lines that Connection fields name, and refuses options that
-// name a field which every hop needs: removing it would change where the message
-// ends or where it goes.
+// options marks the lines that Connection fields name, and rejects options that name a field every
+// hop needs: removing it would change where the message ends or where it goes.
 func (l *Lines) options(b []byte) FramingError {
 	for i := range l.List {
 		if l.List[i].Is != Connection {
@@ -350,8 +345,8 @@ func tokenOnly(b []byte) bool {
 	return len(b) > 0
 }
 
-// HasToken tells whether a list of tokens (RFC 9110, section 5.6.1) holds one,
-// given in lower case.
+// HasToken reports whether a list of tokens (RFC 9110, section 5.6.1) contains one, given in lower
+// case.
 func HasToken(value []byte, lower string) bool {
 	for len(value) > 0 {
 		end := bytes.IndexByte(value, ',')

@@ -63,10 +63,9 @@ func (r *Reader) Next(b []byte, noBody bool, l *Learned) (n int, done bool, err 
 	return n, done, err
 }
 
-// Run takes complete responses of one status from the start of b, at most max,
-// as long as each equals a learned one, and returns the bytes and responses
-// taken. It is Next for pipelined responses, without the full parser: what it
-// leaves, Next takes. A reader inside a response takes nothing.
+// Run takes complete responses of one status from the start of b, at most max, while each equals a
+// learned one, and returns the bytes and responses taken. It is Next for pipelined responses,
+// without the full parser: Next handles what it leaves. A reader inside a response takes nothing.
 func (r *Reader) Run(b []byte, l *Learned, max int) (n, responses int) {
 	if l == nil || !r.Idle() {
 		return 0, 0
@@ -79,7 +78,7 @@ func (r *Reader) Run(b []byte, l *Learned, max int) (n, responses int) {
 		r.status, r.head.flags = uint16(status), 0
 		n += m
 		responses++
-		// Identical responses cost one comparison of memory each.
+		// Identical responses cost one memory comparison each.
 		same := l.recentWhole()
 		for len(same) > 0 && responses < max && len(b)-n >= len(same) && string(b[n:n+len(same)]) == string(same) {
 			n += len(same)
@@ -127,8 +126,8 @@ func (r *Reader) readHead(b []byte, noBody bool, l *Learned) (n int, err error) 
 			before := r.head.digits
 			e = r.head.note(name, value)
 			if r.head.digits != before {
-				// Both slices end where their array ends, so their capacities
-				// differ by the value's place in the line.
+				// Both slices end where their array ends, so their capacities differ by the value's
+				// offset in the line.
 				lesson.from = n + cap(line) - cap(value)
 				lesson.to = lesson.from + len(value)
 			} else if before != 0 && equalFold(name, "content-length") {
@@ -149,9 +148,9 @@ func (r *Reader) fail(e FramingError) error {
 	return e
 }
 
-// startsLikeResponse reports whether partial followed by b may begin a status
-// line. Asked before the line is complete, so that a peer speaking something
-// else is found out at its first bytes and not by a timeout.
+// startsLikeResponse reports whether partial followed by b may begin a status line. It is called
+// before the line is complete, so that a peer that speaks another protocol is detected by its first
+// bytes and not by a timeout.
 func startsLikeResponse(partial, b []byte) bool {
 	const want = "HTTP/1."
 	if len(partial) == 0 && len(b) >= len(want) {
@@ -187,8 +186,8 @@ func (r *Reader) statusLine(line []byte) bool {
 	return true
 }
 
-// endHead decides how the response ends: RFC 9112, section 6.3. After an
-// interim response it makes ready for the next head.
+// endHead decides how the response ends: RFC 9112, section 6.3. After an interim response it
+// prepares for the next head.
 func (r *Reader) endHead(noBody bool) FramingError {
 	if e := r.head.check(); e != 0 {
 		return e
@@ -217,7 +216,7 @@ func (r *Reader) finish() {
 	r.at, r.interim = atStatus, 0
 }
 
-// Rest is how many bytes are still to come of a body of known length.
+// Rest returns how many bytes of a body of known length are still to come.
 func (r *Reader) Rest() int64 {
 	if r.at != atBody || r.body.at != bodyBytes {
 		return 0
@@ -225,8 +224,7 @@ func (r *Reader) Rest() int64 {
 	return r.body.rest
 }
 
-// Pass takes n bytes of the Rest that nobody looks at, and reports whether the
-// response is complete.
+// Pass skips n bytes of the Rest unread, and reports whether the response is complete.
 func (r *Reader) Pass(n int64) (done bool) {
 	if r.body.rest -= n; r.body.rest == 0 {
 		r.finish()
@@ -235,7 +233,7 @@ func (r *Reader) Pass(n int64) (done bool) {
 	return false
 }
 
-// Status is the status code of the response just completed.
+// Status returns the status code of the response just completed.
 func (r *Reader) Status() int { return int(r.status) }
 
 // Closing reports whether the connection ends with the response just completed:
@@ -248,9 +246,9 @@ func (r *Reader) Idle() bool {
 	return r.at == atStatus && r.interim == 0 && len(r.body.lines.partial) == 0 && r.failed == 0
 }
 
-// EOF says what it means that the peer closed here: done when it completes a
-// body that lasts until the close; nothing (false, nil) when the reader was
-// idle; else ErrClosedInHead or ErrShortBody, or the error Next has returned.
+// EOF returns what it means that the peer closed here: done if that completes a body that lasts
+// until the close; nothing (false, nil) if the reader was idle; else ErrClosedInHead or
+// ErrShortBody, or the error that Next returned.
 func (r *Reader) EOF() (done bool, err error) {
 	switch {
 	case r.failed != 0:

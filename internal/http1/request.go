@@ -11,7 +11,7 @@ import (
 type Request struct {
 	Method []byte
 	Target []byte // as sent: a path, an http(s) URL, host:port for CONNECT, or *
-	Host   []byte // value of the Host field; nil when a request of HTTP/1.0 has none
+	Host   []byte // value of the Host field; nil if an HTTP/1.0 request has none
 	Minor  int    // 1 for HTTP/1.1
 
 	KeepAlive      bool  // the connection may carry another request after this one
@@ -23,17 +23,16 @@ type Request struct {
 	body Body
 }
 
-// Body is what follows the head: skip it to reach the next request.
+// Body returns what follows the head: skip it to reach the next request.
 func (q *Request) Body() Body { return q.body }
 
-// ParseRequest reads the head of the request at the start of b and returns its
-// length; the body follows it there. n = 0 without an error: the head is not
-// complete, call again with more bytes (heads are at most MaxHead, so parsing
-// from the start again is bounded). An error is a FramingError: answer 400 and
-// close. Fields the framing does not need are checked and passed over.
+// ParseRequest parses the head of the request at the start of b and returns its length; the body
+// follows it there. n = 0 without an error: the head is incomplete, call again with more bytes
+// (heads are at most MaxHead, so parsing from the start again is bounded). An error is a
+// FramingError: answer 400 and close. Fields that framing does not need are checked and skipped.
 //
-// A request line in front of which stands an empty line is refused, though RFC
-// 9112, section 2.2, would have a server forgive one.
+// It rejects an empty line before the request line, although RFC 9112, section 2.2, would have a
+// server tolerate one.
 func ParseRequest(b []byte) (q Request, n int, err error) {
 	var h head
 	hosts := 0
@@ -71,8 +70,8 @@ func ParseRequest(b []byte) (q Request, n int, err error) {
 	}
 }
 
-// requestLine reads METHOD SP TARGET SP HTTP/1.x: RFC 9112, section 3, without
-// the leniency towards other white space.
+// requestLine parses METHOD SP TARGET SP HTTP/1.x: RFC 9112, section 3, without the leniency
+// towards other white space.
 func (q *Request) requestLine(line []byte, h *head) FramingError {
 	i := 0
 	for i < len(line) && isToken(line[i]) {
@@ -162,8 +161,8 @@ func validURL(target []byte) bool {
 	return false
 }
 
-// validPath checks the percent-encoding of the path, which every router decodes;
-// what stands in the query is the application's business.
+// validPath checks the percent-encoding of the path, which every router decodes; the query is the
+// application's business.
 func validPath(path []byte) bool {
 	for i, c := range path {
 		if c == '?' {
@@ -180,8 +179,8 @@ func isHex(c byte) bool {
 	return c-'0' <= 9 || c|0x20-'a' <= 5
 }
 
-// validAuthority accepts uri-host [":" port] of RFC 3986, section 3.2, where the
-// host has no percent-encoding and no user stands before it.
+// validAuthority accepts uri-host [":" port] of RFC 3986, section 3.2, without percent-encoding in
+// the host and without userinfo.
 func validAuthority(v []byte) bool {
 	host, port := v, []byte(nil)
 	if i := bytes.LastIndexByte(v, ':'); i >= 0 && bytes.IndexByte(v[i:], ']') < 0 {

@@ -54,7 +54,7 @@ func appendField(dst []byte, name, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// ownFields says which of the fields that AppendRequest would add are given.
+// ownFields says which of the fields that AppendRequest would add the caller provides.
 type ownFields struct {
 	host, length, encoding bool
 }
