@@ -1,7 +1,7 @@
-// Package http2 is the framing of HTTP/2 (RFC 9113) without I/O, for either end: bytes
-// that came in go in, events come out, frames to be sent are appended to the caller's
-// buffer. Nothing allocates but a header block that comes in pieces. What fields say
-// is package hpack's; what a stream means to its owner is the owner's.
+// Package http2 is the framing of HTTP/2 (RFC 9113) without I/O, for either end: received bytes go
+// in, events come out, and frames to send are appended to the caller's buffer. It only allocates
+// for a header block that arrives in pieces. Package hpack decodes fields; the meaning of a stream
+// is up to its owner.
 package http2
 
 import "fmt"
@@ -21,10 +21,10 @@ const (
 	GoAway
 	WindowUpdate
 	Continuation
-	Types // how many there are
+	Types // their number
 )
 
-// Flags of a frame. Which of them a type has is in its section.
+// Flags of a frame. The section of each type lists its flags.
 const (
 	EndStream  = 0x1
 	Ack        = 0x1
@@ -38,14 +38,14 @@ const (
 	HeaderBytes = 9
 	// Preface is what a client sends first (section 3.4).
 	Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-	// DefaultWindow is a flow-control window at the beginning, MaxWindow the largest.
+	// DefaultWindow is the initial flow-control window, MaxWindow the largest.
 	DefaultWindow = 1<<16 - 1
 	MaxWindow     = 1<<31 - 1
-	// DefaultFrame is the longest frame that every peer takes, MaxFrame the longest
-	// that can be allowed.
+	// DefaultFrame is the longest frame that every peer accepts, MaxFrame the longest that can be
+	// allowed.
 	DefaultFrame = 1 << 14
 	MaxFrame     = 1<<24 - 1
-	// MaxStream is the last identifier of a stream.
+	// MaxStream is the largest stream identifier.
 	MaxStream = 1<<31 - 1
 )
 
@@ -75,7 +75,7 @@ var codeNames = [...]string{
 	"REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM", "INADEQUATE_SECURITY", "HTTP_1_1_REQUIRED",
 } // read-only
 
-// String is the code's name in the RFC. All that are not in it have one.
+// String returns the code's name in the RFC. All others share one name.
 func (c Code) String() string {
 	if int(c) < len(codeNames) {
 		return codeNames[c]
@@ -83,8 +83,8 @@ func (c Code) String() string {
 	return "an unknown HTTP/2 error code"
 }
 
-// Error is what a peer did wrong. On a stream it ends that stream alone; with Stream
-// 0 it ends the connection (section 5.4).
+// Error is a protocol error of the peer. With a Stream it ends only that stream; with Stream 0 it
+// ends the connection (section 5.4).
 type Error struct {
 	Code   Code
 	Stream uint32
@@ -94,5 +94,5 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%s (%s)", e.Code, e.Reason) }
 
-// fault is an error of the connection.
+// fault returns a connection error.
 func fault(code Code, reason string) *Error { return &Error{Code: code, Reason: reason} }

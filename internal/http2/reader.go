@@ -2,22 +2,22 @@ package http2
 
 import "encoding/binary"
 
-// Event is a frame, or a piece of a DATA frame. Its bytes are views of what was given
-// to Next, or of memory that is valid until the next call.
+// Event is a frame, or a piece of a DATA frame. Its bytes are views of the input to Next, or of
+// memory that is valid until the next call.
 type Event struct {
 	Type   Type
 	Flags  uint8
 	Stream uint32
-	// Payload without padding: of HEADERS and PUSH_PROMISE the whole header block,
-	// whatever frames it came in; of DATA what is at hand of it.
+	// Payload without padding: for HEADERS and PUSH_PROMISE the whole header block, whatever frames
+	// it came in; for DATA the available part.
 	Payload []byte
-	// First piece of a frame; true of any that is not DATA.
+	// First piece of a frame; true for any frame but DATA.
 	First bool
-	// Flow is what a DATA frame takes of the windows, padding with it (section 6.1):
-	// all of the frame with its first piece, then 0.
+	// Flow is what a DATA frame takes from the windows, including padding (section 6.1): all of the
+	// frame with its first piece, then 0.
 	Flow uint32
-	// End tells that the sender has ended the stream: END_STREAM, with the last piece
-	// of the frame.
+	// End reports whether the sender has ended the stream: END_STREAM, with the last piece of the
+	// frame.
 	End bool
 	// Promised is the stream of a PUSH_PROMISE; the last stream of a GOAWAY; the
 	// increment of a WINDOW_UPDATE.
@@ -26,28 +26,28 @@ type Event struct {
 	Code Code
 }
 
-// Reader takes frames apart. The zero value takes what a peer may send that was told
-// no other limits.
+// Reader parses frames. The zero value applies the default limits, as for a peer that was sent no
+// others.
 type Reader struct {
 	// FrameMost is the longest frame allowed, as announced; 0: DefaultFrame.
 	FrameMost uint32
 	// BlockMost bounds a header block on the wire; 0: DefaultBlock.
 	BlockMost int
-	// FloodMost frames that carry nothing (SETTINGS, PING, PRIORITY, pieces of a
-	// header block, DATA without data) may come without a header block or data between
-	// them, beyond those that Forgive allows; 0: DefaultFlood.
+	// FloodMost is how many frames that carry nothing (SETTINGS, PING, PRIORITY, pieces of a header
+	// block, DATA without data) may come without a header block or data between them, beyond those
+	// that Forgive allows; 0: DefaultFlood.
 	FloodMost int
 
 	event   Event
 	body    uint32 // of a DATA frame, still to come
-	padding uint32 // behind it
-	flow    uint32 // of it, not yet told
+	padding uint32 // after it
+	flow    uint32 // of it, not yet reported
 	inData  bool
-	begins  bool  // nothing of it has been told
-	block   bool  // CONTINUATION has to follow
+	begins  bool  // nothing of it has been reported
+	block   bool  // a CONTINUATION must follow
 	begun   Event // the frame that it follows
 	flood   int
-	partial []byte // a frame whose rest is to come
+	partial []byte // a frame whose rest is pending
 	joined  []byte // a header block in several frames
 	failed  *Error
 }
@@ -59,9 +59,9 @@ const (
 	DefaultFlood = 1000
 )
 
-// Next takes the bytes of b that belong to the next event: n of them. ev is nil where
-// more is to come. An error with a Stream concerns only that, and reading may go on;
-// any other is final. What an event says about streams is for the caller to check.
+// Next takes the bytes of b that belong to the next event: n of them. ev is nil if more bytes are
+// needed. An error with a Stream concerns only that stream, and reading may continue; any other is
+// final. The caller checks what an event says about streams.
 func (r *Reader) Next(b []byte) (ev *Event, n int, err *Error) {
 	if r.failed != nil {
 		return nil, len(b), r.failed
@@ -83,9 +83,9 @@ func (r *Reader) Next(b []byte) (ev *Event, n int, err *Error) {
 	return ev, n, err
 }
 
-// whole is the frame at the start of b, with what came of it before; of DATA its
-// header and the length of its padding, for the rest is handed on as it comes. nil:
-// more is to come.
+// whole returns the frame at the start of b, including earlier pieces of it; for DATA only its
+// header and padding length, because the rest is passed on as it arrives. nil: more bytes are
+// needed.
 func (r *Reader) whole(b []byte) (frame []byte, n int) {
 	if len(r.partial) == 0 && len(b) >= HeaderBytes {
 		need := r.need(b)
@@ -118,7 +118,7 @@ func (r *Reader) whole(b []byte) (frame []byte, n int) {
 	}
 }
 
-// need is how many bytes of the frame that begins with b have to be there.
+// need returns how many bytes of the frame that begins with b must be available.
 func (r *Reader) need(b []byte) int {
 	length := uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
 	most := r.FrameMost
@@ -138,7 +138,7 @@ func (r *Reader) need(b []byte) int {
 	return HeaderBytes + int(length)
 }
 
-// data hands on what b has of a DATA frame, of which taken bytes were its header.
+// data passes on what b has of a DATA frame, of which taken bytes were its header.
 func (r *Reader) data(b []byte, taken int) (ev *Event, n int, err *Error) {
 	have := min(r.body, uint32(len(b)))
 	r.body -= have
@@ -158,7 +158,7 @@ func (r *Reader) data(b []byte, taken int) (ev *Event, n int, err *Error) {
 	return e, n, nil
 }
 
-// frame takes one whole frame, of DATA the beginning.
+// frame handles one whole frame, or the beginning of DATA.
 func (r *Reader) frame(b []byte) (*Event, *Error) {
 	e := &r.event
 	length := uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
@@ -168,7 +168,7 @@ func (r *Reader) frame(b []byte) (*Event, *Error) {
 	}
 	switch e.Type {
 	case Headers, PushPromise, WindowUpdate, ResetStream:
-		// A head comes once a stream, an end too; windows grow with what was sent.
+		// One head per stream, and one end; windows grow with the data sent.
 	default:
 		if r.flood++; r.flood > r.floodMost() {
 			return nil, fault(EnhanceYourCalm, "too many frames that carry nothing")
@@ -228,9 +228,9 @@ func (r *Reader) frame(b []byte) (*Event, *Error) {
 	return e, nil
 }
 
-// Forgive allows the peer one more frame that carries nothing, for a DATA frame that was
-// sent to it: gRPC sends a PING for each that it gets, at most, to find what the connection's
-// delay times its bandwidth is, and sends nothing else while a long answer comes.
+// Forgive allows the peer one more frame that carries nothing, for a DATA frame that was sent to
+// it: gRPC answers each with at most one PING, to measure the connection's bandwidth-delay product,
+// and sends nothing else while a long response arrives.
 func (r *Reader) Forgive() { r.flood = max(r.flood-1, 0) }
 
 func (r *Reader) floodMost() int {
@@ -240,7 +240,7 @@ func (r *Reader) floodMost() int {
 	return r.FloodMost
 }
 
-// beginData sets up the rest of a DATA frame, behind the length of its padding.
+// beginData sets up the rest of a DATA frame, after its padding length.
 func (r *Reader) beginData(length uint32) *Error {
 	e := &r.event
 	r.flow, r.body, r.padding, r.inData, r.begins = length, length, 0, true, true
@@ -257,7 +257,7 @@ func (r *Reader) beginData(length uint32) *Error {
 	return nil
 }
 
-// beginBlock takes a header block, or its beginning.
+// beginBlock handles a header block, or its beginning.
 func (r *Reader) beginBlock() (*Event, *Error) {
 	e := &r.event
 	if e.Flags&Padded != 0 {
@@ -286,8 +286,8 @@ func (r *Reader) beginBlock() (*Event, *Error) {
 		e.Payload = e.Payload[5:]
 	}
 	if wrong != nil {
-		// Of one stream by section 5.3.1 of RFC 7540; the block would have to be read
-		// all the same, for the decoder's sake, and nobody sends this.
+		// A stream error by section 5.3.1 of RFC 7540; but the block would have to be decoded all
+		// the same, for the decoder's state, and no peer sends this.
 		return nil, fault(wrong.Code, wrong.Reason)
 	}
 	e.End = e.Type == Headers && e.Flags&EndStream != 0
@@ -300,7 +300,7 @@ func (r *Reader) beginBlock() (*Event, *Error) {
 	return e, r.bounded(len(e.Payload))
 }
 
-// goOn takes a CONTINUATION.
+// goOn handles a CONTINUATION.
 func (r *Reader) goOn() (*Event, *Error) {
 	e := &r.event
 	if e.Stream != r.begun.Stream {
@@ -327,8 +327,7 @@ func (r *Reader) bounded(block int) *Error {
 	return nil
 }
 
-// dependsOn looks at a priority, of which nothing but this is of use any more
-// (section 5.3.2).
+// dependsOn checks a priority, of which only this is still of use (section 5.3.2).
 func (r *Reader) dependsOn(b []byte) *Error {
 	if binary.BigEndian.Uint32(b)&MaxStream == r.event.Stream {
 		return &Error{ProtocolError, r.event.Stream, "stream that depends on itself"}
@@ -336,15 +335,14 @@ func (r *Reader) dependsOn(b []byte) *Error {
 	return nil
 }
 
-// Unfinished tells that the rest of a frame that is not DATA, or of a header block, is to
-// come.
+// Unfinished reports whether the rest of a frame other than DATA, or of a header block, is pending.
 func (r *Reader) Unfinished() bool { return r.block || len(r.partial) > 0 }
 
-// keptBytes is the memory that a reader keeps for frames in pieces.
+// keptBytes is how much memory a reader keeps for frames in pieces.
 const keptBytes = 4 << 10
 
-// Shrink gives back the memory of large frames and header blocks that came in pieces. The
-// payload of the last event is not valid any more.
+// Shrink releases the memory of large frames and header blocks that came in pieces. The payload of
+// the last event becomes invalid.
 func (r *Reader) Shrink() {
 	r.event.Payload = nil
 	if cap(r.partial) > keptBytes && len(r.partial) == 0 {
@@ -358,5 +356,5 @@ func (r *Reader) Shrink() {
 	}
 }
 
-// Idle tells that the reader is between two frames and two header blocks.
+// Idle reports whether the reader is between two frames and two header blocks.
 func (r *Reader) Idle() bool { return !r.inData && !r.block && len(r.partial) == 0 && r.failed == nil }

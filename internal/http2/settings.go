@@ -25,7 +25,7 @@ type Settings struct {
 	Push, Connect                                                                             bool
 }
 
-// DefaultSettings hold until others are announced.
+// DefaultSettings apply until others are announced.
 func DefaultSettings() Settings {
 	const none = 1<<32 - 1
 	return Settings{
@@ -34,7 +34,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Apply takes the payload of a SETTINGS frame, value by value in their order.
+// Apply handles the payload of a SETTINGS frame, value by value in order.
 func (s *Settings) Apply(payload []byte) *Error {
 	for ; len(payload) >= 6; payload = payload[6:] {
 		v := binary.BigEndian.Uint32(payload[2:])
@@ -70,7 +70,7 @@ func (s *Settings) Apply(payload []byte) *Error {
 	return nil
 }
 
-// AppendSettings adds a SETTINGS frame.
+// AppendSettings appends a SETTINGS frame.
 func AppendSettings(dst []byte, list ...Setting) []byte {
 	dst = AppendHeader(dst, 6*len(list), SettingsFrame, 0, 0)
 	for _, s := range list {
@@ -79,5 +79,5 @@ func AppendSettings(dst []byte, list ...Setting) []byte {
 	return dst
 }
 
-// AppendSettingsAck adds the acknowledgement of the peer's.
+// AppendSettingsAck appends the acknowledgement of the peer's SETTINGS.
 func AppendSettingsAck(dst []byte) []byte { return AppendHeader(dst, 0, SettingsFrame, Ack, 0) }

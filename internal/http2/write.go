@@ -2,14 +2,14 @@ package http2
 
 import "encoding/binary"
 
-// AppendHeader adds the header of a frame.
+// AppendHeader appends a frame header.
 func AppendHeader(dst []byte, length int, kind Type, flags uint8, stream uint32) []byte {
 	return append(dst, byte(length>>16), byte(length>>8), byte(length), byte(kind), flags,
 		byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
 }
 
-// AppendBlock adds the frames that carry a header block: HEADERS, and CONTINUATION
-// where it is longer than a frame may be.
+// AppendBlock appends the frames that carry a header block: HEADERS, and CONTINUATION if it exceeds
+// a frame.
 func AppendBlock(dst []byte, stream uint32, block []byte, end bool, frameMost int) []byte {
 	kind, flags := Headers, uint8(0)
 	if end {
@@ -28,12 +28,12 @@ func AppendBlock(dst []byte, stream uint32, block []byte, end bool, frameMost in
 	}
 }
 
-// AppendReset adds a RST_STREAM.
+// AppendReset appends an RST_STREAM.
 func AppendReset(dst []byte, stream uint32, code Code) []byte {
 	return binary.BigEndian.AppendUint32(AppendHeader(dst, 4, ResetStream, 0, stream), uint32(code))
 }
 
-// AppendPing adds a PING, or the answer to one, with its eight bytes.
+// AppendPing appends a PING, or the answer to one, with its eight bytes.
 func AppendPing(dst, payload []byte, ack bool) []byte {
 	flags := uint8(0)
 	if ack {
@@ -42,13 +42,13 @@ func AppendPing(dst, payload []byte, ack bool) []byte {
 	return append(AppendHeader(dst, 8, Ping, flags, 0), payload[:8]...)
 }
 
-// AppendGoAway adds a GOAWAY: streams after last were not, and will not be, worked on.
+// AppendGoAway appends a GOAWAY: streams after last were not and will not be processed.
 func AppendGoAway(dst []byte, last uint32, code Code) []byte {
 	dst = binary.BigEndian.AppendUint32(AppendHeader(dst, 8, GoAway, 0, 0), last)
 	return binary.BigEndian.AppendUint32(dst, uint32(code))
 }
 
-// AppendWindowUpdate adds a WINDOW_UPDATE of a stream, or with 0 of the connection.
+// AppendWindowUpdate appends a WINDOW_UPDATE for a stream, or with 0 for the connection.
 func AppendWindowUpdate(dst []byte, stream, increment uint32) []byte {
 	return binary.BigEndian.AppendUint32(AppendHeader(dst, 4, WindowUpdate, 0, stream), increment)
 }
