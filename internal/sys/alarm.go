@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Alarm wakes a goroutine in time. A timer of the runtime is up to a millisecond late where nothing else is to do, since the
-// runtime then waits in epoll_wait(2), which counts milliseconds (runtime/netpoll_epoll.go); a timerfd_create(2) ends that wait
-// by itself.
+// An Alarm wakes a goroutine on time. A timer of the runtime is up to a millisecond late when the
+// process is otherwise idle, because the runtime then waits in epoll_wait(2), which counts
+// milliseconds (runtime/netpoll_epoll.go); a timerfd_create(2) ends that wait by itself.
 type Alarm struct{ file *os.File }
 
-// NewAlarm takes one file descriptor, until Close.
+// NewAlarm holds one file descriptor until Close.
 func NewAlarm() (Alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -44,5 +44,5 @@ func (a Alarm) Wait(d time.Duration) error {
 	return err
 }
 
-// Close gives the descriptor back; of an Alarm that could not be made it does nothing.
+// Close closes the descriptor; it does nothing for an Alarm that could not be created.
 func (a Alarm) Close() { _ = a.file.Close() }

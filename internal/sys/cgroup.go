@@ -21,12 +21,11 @@ type CgroupMount struct {
 	Root    string // path within the hierarchy that is mounted there
 }
 
-// ErrCgroupMount tells a host without that controller.
+// ErrCgroupMount means that the host has no such controller.
 var ErrCgroupMount = errors.New("/proc/self/mountinfo: no cgroup hierarchy with the cpu controller is mounted")
 
-// ParseCgroupMount finds it in the text of /proc/self/mountinfo (proc(5)): a version
-// 1 mount with the option cpu goes before version 2, since a controller is in one
-// hierarchy only.
+// ParseCgroupMount finds it in /proc/self/mountinfo (proc(5)): a version 1 mount with the option
+// cpu takes precedence over version 2, since a controller is in one hierarchy only.
 func ParseCgroupMount(text []byte) (CgroupMount, error) {
 	var found CgroupMount
 	for line := range strings.Lines(string(text)) {
@@ -51,7 +50,7 @@ func ParseCgroupMount(text []byte) (CgroupMount, error) {
 	return found, nil
 }
 
-// Dir is where the files of a group are; false where it is outside of what is mounted.
+// Dir returns the directory of a group's files; false if it is outside the mount.
 func (m *CgroupMount) Dir(group string) (string, bool) {
 	if strings.HasPrefix(group, "/..") {
 		return "", false // above the root of this cgroup namespace
@@ -63,8 +62,8 @@ func (m *CgroupMount) Dir(group string) (string, bool) {
 	return m.Point + below, ok && (below == "" || below[0] == '/')
 }
 
-// ParseCgroupPath finds a process's group in the text of /proc/PID/cgroup, a line
-// "ID:CONTROLLERS:PATH" per hierarchy (cgroups(7)). Version 2 is the line "0::PATH".
+// ParseCgroupPath finds a process's group in /proc/PID/cgroup, one line "ID:CONTROLLERS:PATH" per
+// hierarchy (cgroups(7)). Version 2 is the line "0::PATH".
 func ParseCgroupPath(text []byte, version int) (string, bool) {
 	c := Cursor{Text: text}
 	for {
@@ -88,8 +87,8 @@ func ParseCgroupPath(text []byte, version int) (string, bool) {
 
 func hasOption(options, want string) bool { return slices.Contains(strings.Split(options, ","), want) }
 
-// unescapeMount undoes the octal escapes of mountinfo (fs/proc_namespace.c: blank,
-// tab, newline, backslash and #).
+// unescapeMount decodes the octal escapes of mountinfo (fs/proc_namespace.c: blank, tab, newline,
+// backslash and #).
 func unescapeMount(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -97,7 +96,7 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace(s)
 }
 
-// ParseCPUMax reads the text of version 2's cpu.max; quotaUs is -1 for "max".
+// ParseCPUMax parses version 2's cpu.max; quotaUs is -1 for "max".
 func ParseCPUMax(text []byte) (quotaUs, periodUs int64, ok bool) {
 	c := Cursor{Text: text}
 	if w := c.Word(); string(w) == "max" {
@@ -112,16 +111,16 @@ func ParseCPUMax(text []byte) (quotaUs, periodUs int64, ok bool) {
 	return quotaUs, periodUs, ok && periodUs > 0
 }
 
-// CPUStat is the bandwidth part of a cgroup's cpu.stat since the group was made.
+// CPUStat is the bandwidth part of a cgroup's cpu.stat since the group's creation.
 type CPUStat struct {
 	Periods, Throttled uint64
 	ThrottledNs        uint64
 }
 
-// ErrCPUStat tells a group without the CPU controller.
+// ErrCPUStat means that a group lacks the CPU controller.
 var ErrCPUStat = errors.New("cpu.stat has no nr_periods, nr_throttled and throttled time")
 
-// ParseCPUStat reads the text of cpu.stat, of either version of cgroups.
+// ParseCPUStat parses cpu.stat, of either version of cgroups.
 func ParseCPUStat(text []byte, s *CPUStat) error {
 	*s = CPUStat{}
 	found := 0

@@ -6,9 +6,9 @@ import (
 	"iter"
 )
 
-// Fields are the names and values of a kernel file that has one a line: up to the
-// colon ("VmHWM:  5120 kB", "model name : x"), or to the first blank where a line has
-// none ("pswpin 17"). Both point into the text, without the blanks around them.
+// Fields iterates over the names and values of a kernel file with one per line: the name ends at
+// the colon ("VmHWM:  5120 kB", "model name : x"), or at the first blank if there is none ("pswpin
+// 17"). Both point into the text, without surrounding blanks.
 func Fields(text []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for c := (Cursor{Text: text}); ; {
@@ -38,7 +38,7 @@ func trim(p []byte) []byte {
 	return p
 }
 
-// Field is the value of the first line with a name; "" where there is none.
+// Field returns the value of the first line with a name; "" if there is none.
 func Field(text []byte, name string) string {
 	for n, value := range Fields(text) {
 		if string(n) == name {
@@ -48,7 +48,7 @@ func Field(text []byte, name string) string {
 	return ""
 }
 
-// FieldCount is the number that the value of a name begins with, in the file's own unit.
+// FieldCount returns the number at the start of a name's value, in the file's own unit.
 func FieldCount(text []byte, name string) (uint64, error) {
 	value := Cursor{Text: []byte(Field(text, name))}
 	n, ok := value.Uint()
@@ -58,7 +58,7 @@ func FieldCount(text []byte, name string) (uint64, error) {
 	return n, nil
 }
 
-// counter reads a number into v and returns 1, or 0 where the value is none.
+// counter parses a number into v and returns 1, or 0 if the value is not a number.
 func counter(value []byte, v *uint64) int {
 	c := Cursor{Text: value}
 	n, ok := c.Uint()

@@ -2,16 +2,16 @@ package sys
 
 import "strings"
 
-// Mount is what a file system is mounted from, by a line of /proc/PID/mountinfo.
+// Mount is the source of a mounted file system, from a line of /proc/PID/mountinfo.
 type Mount struct {
 	Kind   string // "ext4", "overlay", "nfs4"
 	Source string // "/dev/sda1", "server:/export"
-	Upper  string // of an overlay: the directory that takes what is written; "" of others
+	Upper  string // of an overlay: the directory that receives the writes; else ""
 }
 
-// MountOf finds the mount of a device number in the text of /proc/PID/mountinfo
-// (proc(5)): the file systems whose numbers name no block device (btrfs, overlay, those
-// of a network) have them there only.
+// MountOf finds the mount of a device number in /proc/PID/mountinfo (proc(5)), the only place that
+// names the source of file systems whose numbers are no block device's (btrfs, overlay, network
+// file systems).
 func MountOf(text []byte, major, minor uint32) (Mount, bool) {
 	c := Cursor{Text: text}
 	for {

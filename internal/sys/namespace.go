@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InNetworkNamespaceAt runs f on a thread of its own that has joined the network
-// namespace which a file names (/run/netns/NAME, /proc/PID/ns/net), and that has a
-// mount of sysfs which shows it: /sys shows the namespace it was mounted in. Of
-// /proc, the calling thread's own files show it: /proc/sys/net and
-// /proc/thread-self/net. The thread ends with f. It takes CAP_SYS_ADMIN. The error of
-// f comes back as it is.
+// InNetworkNamespaceAt runs f on its own thread, which has joined the network namespace of a file
+// (/run/netns/NAME, /proc/PID/ns/net) and has a sysfs mount of it: /sys shows the namespace it was
+// mounted in. In /proc only the calling thread's own files show it: /proc/sys/net and
+// /proc/thread-self/net. The thread ends with f. It requires CAP_SYS_ADMIN. f's error is returned
+// unchanged.
 func InNetworkNamespaceAt(path string, f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -36,7 +35,7 @@ func enter(path string) error {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 		return os.NewSyscallError("unshare", err)
 	}
-	// Without this the mount below would be everybody's.
+	// Without this the mount below would affect every process.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return os.NewSyscallError("mount", err)
 	}

@@ -12,17 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenBelow and LinkBelow take paths as bytes that end in a NUL, because a
-// sampler that builds the same few paths ten times a second can then keep them
-// in one buffer: the string forms of package syscall allocate twice per call.
+// OpenBelow and LinkBelow take paths as bytes that end in a NUL, so that a sampler that builds the
+// same few paths ten times a second can reuse one buffer: the string forms of package syscall
+// allocate twice per call.
 
 // errUnterminated is a caller's mistake: the kernel would read past the path.
 var errUnterminated = errors.New("path does not end in a NUL byte")
 
-// OpenBelow opens path, which ends in a NUL, relative to the directory dir
-// (unix.AT_FDCWD, -100, for the working directory), read-only and closed on
-// exec. A directory of /proc/PID that is kept open this way never answers for
-// a later process of the same number: it fails with ESRCH or ENOENT.
+// OpenBelow opens path, which ends in a NUL, relative to the directory dir (unix.AT_FDCWD, -100,
+// for the working directory), read-only and close-on-exec. A /proc/PID directory kept open this way
+// never refers to a later process with the same PID: it fails with ESRCH or ENOENT.
 func OpenBelow(dir int, path []byte) (int, error) {
 	if !terminated(path) {
 		return -1, errUnterminated
@@ -40,8 +39,8 @@ func OpenBelow(dir int, path []byte) (int, error) {
 	}
 }
 
-// LinkBelow reads the symbolic link path, which ends in a NUL, relative to the
-// directory dir into dst and returns the length. A longer link is cut.
+// LinkBelow reads the symbolic link path, which ends in a NUL, relative to the directory dir into
+// dst and returns the length. A longer link is truncated.
 func LinkBelow(dir int, path, dst []byte) (int, error) {
 	if !terminated(path) {
 		return 0, errUnterminated
@@ -57,16 +56,15 @@ func LinkBelow(dir int, path, dst []byte) (int, error) {
 	return int(n), nil
 }
 
-// FileDevice is where the contents of a file are.
+// FileDevice is the device that holds the contents of a file.
 type FileDevice struct {
-	Major, Minor uint32 // of its file system, or the device that it is itself
-	// Holds tells a file whose contents are on a device: a regular one, or a block device.
+	Major, Minor uint32 // of its file system, or of the file itself if it is a device
+	// Holds reports whether a device holds the contents: for a regular file, or a block device.
 	Holds bool
 }
 
-// DeviceBelow tells where the contents of a file are, relative to the directory dir. path
-// ends in a NUL. A server of files is not asked (AT_STATX_DONT_SYNC): one that hangs
-// would hold up who asks.
+// DeviceBelow returns the device that holds a file, relative to the directory dir. path ends in a
+// NUL. It does not query a file server (AT_STATX_DONT_SYNC): one that hangs would block the caller.
 func DeviceBelow(dir int, path []byte) (FileDevice, error) {
 	var st unix.Statx_t
 	if !terminated(path) {
@@ -88,11 +86,9 @@ func terminated(path []byte) bool {
 	return bytes.IndexByte(path, 0) == len(path)-1 && len(path) > 0
 }
 
-// OpenFileCount is the number of files a process has open, asked from its
-// directory /proc/PID/fd without listing it. Since Linux 6.2 the directory's
-// size is that number (fs/proc/fd.c, proc_fd_getattr); before, the size is 0,
-// which no caller that holds a file open can tell from "none": 0 means that it
-// has to be counted.
+// OpenFileCount returns the number of files a process has open, from its directory /proc/PID/fd
+// without listing it. Since Linux 6.2 the directory's size is that number (fs/proc/fd.c,
+// proc_fd_getattr); before, the size is 0, which also means none: on 0 the caller must count them.
 func OpenFileCount(fdDirectory int) (int, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fdDirectory, &st); err != nil {
@@ -101,9 +97,9 @@ func OpenFileCount(fdDirectory int) (int, error) {
 	return int(st.Size), nil
 }
 
-// CopyFD answers a descriptor of its own for one of another process (Linux 5.6).
-// It takes the right to trace that process. The caller closes it soon: as long as
-// it is there, a connection that the process closes is not closed.
+// CopyFD duplicates a descriptor of another process into this one (Linux 5.6). It requires the
+// right to trace that process. The caller must close it soon: while it is open, a connection that
+// the process closes stays open.
 func CopyFD(pid, fd int) (int, error) {
 	process, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -113,8 +109,8 @@ func CopyFD(pid, fd int) (int, error) {
 	return unix.PidfdGetfd(process, fd, 0)
 }
 
-// SamplingThreadNs is the CPU time of the calling thread, nanoseconds. The
-// caller holds its goroutine to the thread between two readings.
+// SamplingThreadNs returns the CPU time of the calling thread, in nanoseconds. The caller must lock
+// its goroutine to the thread between two readings.
 func SamplingThreadNs() (int64, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
@@ -123,11 +119,10 @@ func SamplingThreadNs() (int64, error) {
 	return ts.Nano(), nil
 }
 
-// ProcessClockNs is the CPU time of all threads of a process, those that ended
-// included, in nanoseconds: the clock that clock_getcpuclockid(3) names. Any
-// process of the PID namespace may be asked (kernel/time/posix-cpu-timers.c,
-// pid_for_clock). The clock's number is the complement of the PID over the
-// three bits of CPUCLOCK_SCHED (2).
+// ProcessClockNs returns the CPU time of all threads of a process, including those that ended, in
+// nanoseconds: the clock of clock_getcpuclockid(3). It works for any process of the PID namespace
+// (kernel/time/posix-cpu-timers.c, pid_for_clock). The clock's number is the complement of the PID
+// above the three bits of CPUCLOCK_SCHED (2).
 func ProcessClockNs(pid int) (int64, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid)<<3|2, &ts); err != nil {
@@ -136,11 +131,9 @@ func ProcessClockNs(pid int) (int64, error) {
 	return ts.Nano(), nil
 }
 
-// InNetworkNamespaceOf runs f on a thread that has joined the network
-// namespace of a process. Sockets that f opens stay in that namespace when it
-// has returned. It takes CAP_SYS_ADMIN unless the namespace is the caller's
-// own, in which case f runs without joining anything. The error of f comes
-// back as it is.
+// InNetworkNamespaceOf runs f on a thread that has joined a process's network namespace. Sockets
+// that f opens stay in that namespace after it returns. It requires CAP_SYS_ADMIN unless the
+// namespace is the caller's own, in which case it just runs f. f's error is returned unchanged.
 func InNetworkNamespaceOf(pid int, f func() error) error {
 	same, err := sameNetworkNamespace(pid)
 	if err != nil {
@@ -151,8 +144,8 @@ func InNetworkNamespaceOf(pid int, f func() error) error {
 	}
 	done := make(chan error, 1)
 	go func() {
-		// The goroutine ends locked on failure to return, and with it the
-		// thread, so that no other goroutine ever runs in the wrong namespace.
+		// If returning home fails, the goroutine ends locked, and the thread with it, so that no
+		// other goroutine runs in the wrong namespace.
 		runtime.LockOSThread()
 		home, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {

@@ -13,22 +13,21 @@ import (
 
 // The files of /proc/PID and /proc/PID/task/TID (fs/proc/array.c).
 
-// PIDStat is what is used of /proc/PID/stat: "PID (COMM) STATE PPID ...", 52
-// fields in all. COMM may contain blanks and parentheses, so it ends at the
-// last ")".
+// PIDStat has the fields in use of /proc/PID/stat: "PID (COMM) STATE PPID ...", 52 fields in all.
+// COMM may contain blanks and parentheses, so it ends at the last ")".
 type PIDStat struct {
 	PID, Parent, Group     int
 	Comm                   []byte // points into the text
 	State                  byte
-	UserTicks, SystemTicks uint64 // of 10 ms, threads that ended included
-	ReapedTicks            uint64 // of children that ended and were waited for, both kinds
+	UserTicks, SystemTicks uint64 // of 10 ms, including ended threads
+	ReapedTicks            uint64 // of children that ended and were waited for, user and system
 	Threads                int
-	StartTicks             uint64 // since boot: with the number a process's identity
+	StartTicks             uint64 // since boot: with the PID a process's identity
 	RSSPages               int64
 }
 
-// Ended tells a process that only waits for its parent to notice. With more
-// than one thread left it is but the first that has ended.
+// Ended reports whether a process is a zombie. If it has other threads, only its first one has
+// ended.
 func (s *PIDStat) Ended() bool {
 	return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1
 }
@@ -59,13 +58,13 @@ func ReadPIDStat(pid int) (*PIDStat, error) {
 	return s, ParsePIDStat(text, s)
 }
 
-// Gone tells that a process ended while its files were read.
+// Gone reports whether an error means that a process ended while its files were read.
 func Gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }
 
-// Processes reads /proc/PID/stat of all processes, by their number; those that end
-// meanwhile or may not be looked at are left out.
+// Processes reads /proc/PID/stat of all processes, by PID; it leaves out those that end in the
+// meantime or may not be read.
 func Processes() (map[int]*PIDStat, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -89,7 +88,7 @@ func Processes() (map[int]*PIDStat, error) {
 	return all, nil
 }
 
-// ParsePIDStat reads the text of /proc/PID/stat or /proc/PID/task/TID/stat.
+// ParsePIDStat parses /proc/PID/stat or /proc/PID/task/TID/stat.
 func ParsePIDStat(text []byte, s *PIDStat) error {
 	c := Cursor{Text: text}
 	pid, ok := c.Uint()
@@ -109,7 +108,7 @@ func ParsePIDStat(text []byte, s *PIDStat) error {
 		w := c
 		v, ok := c.Int()
 		if !ok {
-			// Some fields (vsize, rsslim) may exceed 63 bits; none that is used does.
+			// Some fields (vsize, rsslim) may exceed 63 bits; none of those in use does.
 			c = w
 			if _, ok = c.Uint(); !ok {
 				return errPIDStat
@@ -123,7 +122,7 @@ func ParsePIDStat(text []byte, s *PIDStat) error {
 	return nil
 }
 
-// set takes a field over, if it is one that is used; false: it cannot be negative.
+// set stores a field, if it is in use; false: it cannot be negative.
 func (s *PIDStat) set(field int, v int64) bool {
 	switch field {
 	case fieldPPID:
@@ -149,8 +148,8 @@ func (s *PIDStat) set(field int, v int64) bool {
 	return v >= 0
 }
 
-// LastCPU is the CPU that a process ran on last, field 39 of /proc/PID/stat; -1
-// where the line is shorter.
+// LastCPU returns the CPU that a process last ran on, field 39 of /proc/PID/stat; -1 if the line is
+// shorter.
 func LastCPU(text []byte) int {
 	c := Cursor{Text: text, At: bytes.LastIndexByte(text, ')') + 1}
 	c.Skip(fieldProcessor - 3) // from the state on
@@ -183,7 +182,7 @@ func ParseSchedstat(text []byte, s *Schedstat) error {
 	return nil
 }
 
-// PIDStatus is what is used of /proc/PID/status and /proc/PID/task/TID/status.
+// PIDStatus has the fields in use of /proc/PID/status and /proc/PID/task/TID/status.
 type PIDStatus struct {
 	UID                    int    // real
 	CPUsAllowed            []byte // Cpus_allowed_list, points into the text
@@ -217,9 +216,8 @@ func ParsePIDStatus(text []byte, s *PIDStatus) error {
 	return nil
 }
 
-// PIDIO is what is used of /proc/PID/io, bytes since the process began. Read and
-// Written went from block devices and to them, those taken back before they were
-// written left out.
+// PIDIO has the fields in use of /proc/PID/io, bytes since the process began. Read and Written
+// count block device I/O, without what was truncated before write-back.
 type PIDIO struct{ Read, Written uint64 }
 
 var errPIDIO = errors.New("/proc/PID/io: read_bytes or write_bytes is missing")

@@ -29,8 +29,8 @@ const (
 
 // Stat is one reading of /proc/stat.
 type Stat struct {
-	Total           CPUTicks   // the sums; those of CPUs that are offline are in them
-	CPUs            []CPUTicks // by ascending number; CPUs that are offline are missing
+	Total           CPUTicks   // the sums, including offline CPUs
+	CPUs            []CPUTicks // by ascending number, without offline CPUs
 	ContextSwitches uint64     // since boot
 	Forks           uint64     // since boot
 	Running         uint64     // runnable now
@@ -42,14 +42,14 @@ type CPUTicks struct {
 	Ticks [TickCategories]uint64
 }
 
-// BusyNs is the time spent on anything but idling, nanoseconds. Stolen time is not in
-// it: it is not the host's.
+// BusyNs returns the time spent not idle, in nanoseconds. It excludes stolen time, which is not the
+// host's.
 func (c *CPUTicks) BusyNs() int64 {
 	t := &c.Ticks
 	return int64(t[TicksUser]+t[TicksNice]+t[TicksSystem]+t[TicksIRQ]+t[TicksSoftIRQ]) * TickNs
 }
 
-// StealNs is the time that a hypervisor took, nanoseconds.
+// StealNs returns the time that the hypervisor took, in nanoseconds.
 func (c *CPUTicks) StealNs() int64 { return int64(c.Ticks[TicksSteal]) * TickNs }
 
 var (
@@ -121,8 +121,8 @@ func (c *CPUTicks) parse(l *Cursor) (ok bool) {
 	return true
 }
 
-// HostBusyNs is the CPU time that the whole host has spent on anything but idling,
-// nanoseconds. It counts by the tick.
+// HostBusyNs returns the CPU time that the whole host has spent not idle, in nanoseconds, by the
+// tick.
 func HostBusyNs() (int64, error) {
 	s, err := ReadStat()
 	if err != nil {

@@ -2,9 +2,8 @@ package sys
 
 import "bytes"
 
-// A Cursor walks through the text of a kernel file. It never allocates; a
-// method that finds something else than it was asked for says so and stays
-// where it was.
+// A Cursor walks through the text of a kernel file. It never allocates; a method that finds
+// something else than expected returns false and does not move.
 type Cursor struct {
 	Text []byte
 	At   int // the next byte
@@ -23,14 +22,14 @@ func (c *Cursor) Line() ([]byte, bool) {
 	return line, true
 }
 
-// Blanks passes over blanks.
+// Blanks skips blanks.
 func (c *Cursor) Blanks() {
 	for c.At < len(c.Text) && (c.Text[c.At] == ' ' || c.Text[c.At] == '\t') {
 		c.At++
 	}
 }
 
-// Word returns the next run of bytes that are not blank, empty at the end.
+// Word returns the next run of non-blank bytes, empty at the end.
 func (c *Cursor) Word() []byte {
 	c.Blanks()
 	start := c.At
@@ -40,8 +39,8 @@ func (c *Cursor) Word() []byte {
 	return c.Text[start:c.At]
 }
 
-// Uint reads the next word as a decimal number. A number too large for 64 bits
-// is not a number.
+// Uint parses the next word as a decimal number. A number too large for 64 bits does not count as
+// one.
 func (c *Cursor) Uint() (uint64, bool) {
 	c.Blanks()
 	start := c.At
@@ -87,7 +86,7 @@ func (c *Cursor) Hex() (uint64, bool) {
 	return v, true
 }
 
-// Skip passes over n words.
+// Skip skips n words.
 func (c *Cursor) Skip(n int) {
 	for ; n > 0; n-- {
 		c.Word()
@@ -98,8 +97,8 @@ func (c *Cursor) boundary() bool {
 	return c.At >= len(c.Text) || c.Text[c.At] == ' ' || c.Text[c.At] == '\t' || c.Text[c.At] == '\n'
 }
 
-// LeadingDecimal reads the digits that p begins with; n is their number, 0
-// when there are none or when they exceed 64 bits.
+// LeadingDecimal parses the digits that p begins with; n is their number, 0 if there are none or
+// they exceed 64 bits.
 func LeadingDecimal(p []byte) (v uint64, n int) {
 	for n < len(p) && p[n]-'0' <= 9 {
 		d := uint64(p[n] - '0')
@@ -112,7 +111,7 @@ func LeadingDecimal(p []byte) (v uint64, n int) {
 	return v, n
 }
 
-// LeadingHex reads the hexadecimal digits that p begins with, likewise.
+// LeadingHex parses the hexadecimal digits that p begins with, in the same way.
 func LeadingHex(p []byte) (v uint64, n int) {
 	for n < len(p) {
 		d, ok := hexDigit(p[n])

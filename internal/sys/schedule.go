@@ -12,18 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Policies of the scheduler that are asked for here (sched(7)).
+// Scheduling policies used here (sched(7)).
 const (
 	policyOther = 0 // SCHED_OTHER
 	policyFIFO  = 1 // SCHED_FIFO
-	// resetOnFork keeps the policy from threads that this one starts.
+	// resetOnFork keeps threads that this one starts from inheriting the policy.
 	resetOnFork = 0x01 // SCHED_FLAG_RESET_ON_FORK
 )
 
-// BeRealTime gives the calling thread the real-time policy SCHED_FIFO: it runs
-// as soon as it can, before every ordinary thread, until it sleeps. It takes
-// root or CAP_SYS_NICE, and a CPU cgroup that has real-time to give. The caller
-// holds its goroutine to the thread.
+// BeRealTime gives the calling thread the real-time policy SCHED_FIFO: it runs as soon as it is
+// runnable, before every ordinary thread, until it sleeps. It requires root or CAP_SYS_NICE, and
+// real-time bandwidth in the CPU cgroup. The caller must lock its goroutine to the thread.
 func BeRealTime(priority int) error {
 	a := unix.SchedAttr{Policy: policyFIFO, Flags: resetOnFork, Priority: uint32(priority)}
 	if err := unix.SchedSetAttr(0, &a, 0); err != nil {
@@ -32,7 +31,7 @@ func BeRealTime(priority int) error {
 	return nil
 }
 
-// BeOrdinary gives the calling thread the policy that it began with.
+// BeOrdinary gives the calling thread its original policy.
 func BeOrdinary() error {
 	a := unix.SchedAttr{Policy: policyOther}
 	if err := unix.SchedSetAttr(0, &a, 0); err != nil {
@@ -41,10 +40,9 @@ func BeOrdinary() error {
 	return nil
 }
 
-// BePrompt makes the calling thread an ordinary one that asks for short slices,
-// so that it runs soon after it wakes (Linux 6.12 and later; earlier kernels
-// take no notice: kernel/sched/syscalls.c, __setparam_fair), with the lowest
-// nice value it may have.
+// BePrompt makes the calling thread an ordinary one with short slices, so that it runs soon after
+// it wakes (Linux 6.12 and later; earlier kernels ignore it: kernel/sched/syscalls.c,
+// __setparam_fair), and with the lowest nice value it may have.
 func BePrompt(slice time.Duration) error {
 	var err error
 	for _, nice := range []int32{-20, 0} {
@@ -56,19 +54,17 @@ func BePrompt(slice time.Duration) error {
 	return errors.Join(errors.New("ask for short slices"), err)
 }
 
-// MonotonicNs is CLOCK_MONOTONIC, nanoseconds: one time for all processes of
-// this host.
+// MonotonicNs returns CLOCK_MONOTONIC, in nanoseconds: the same for all processes of this host.
 func MonotonicNs() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0 // the clock is always there
+		return 0 // the clock always exists
 	}
 	return ts.Nano()
 }
 
-// SleepUntil sleeps until CLOCK_MONOTONIC says so. It does not tell Go's
-// scheduler, so the thread wakes without having to find a processor first, and
-// keeps the one it has meanwhile.
+// SleepUntil sleeps until a time of CLOCK_MONOTONIC. It does not notify Go's scheduler, so the
+// thread keeps its P and does not have to find one when it wakes.
 func SleepUntil(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	for {
@@ -81,10 +77,9 @@ func SleepUntil(ns int64) {
 	runtime.KeepAlive(&ts)
 }
 
-// NapUntil is SleepUntil, but a signal ends it early: Go asks a thread by one to
-// stop for a collection of garbage. The caller reads the clock and naps again.
-// Telling Go's scheduler of the nap would cost 35 µs each time, for handing the
-// processor to another thread and getting it back.
+// NapUntil is SleepUntil, but a signal ends it early: Go uses one to stop a thread for a garbage
+// collection. The caller reads the clock and naps again. Notifying Go's scheduler of the nap would
+// cost 35 µs each time, to hand the P to another thread and get it back.
 func NapUntil(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	_, _, _ = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)

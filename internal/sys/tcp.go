@@ -2,16 +2,16 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// TCPCounts are what the kernel counts of a TCP socket's bytes (struct tcp_info).
+// TCPCounts are the kernel's byte counts of a TCP socket (struct tcp_info).
 type TCPCounts struct {
 	// Sent bytes, each once.
 	Sent uint64
-	// Acked bytes; a connection that was opened from here begins with 1, for its SYN.
-	// 0: the kernel does not count.
+	// Acked bytes; a connection opened from this end starts at 1, for its SYN. 0: the kernel does
+	// not count.
 	Acked uint64
 }
 
-// CountTCP asks for a socket's counts.
+// CountTCP returns a socket's counts.
 func CountTCP(fd int) (TCPCounts, error) {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
@@ -20,15 +20,15 @@ func CountTCP(fd int) (TCPCounts, error) {
 	return TCPCounts{Sent: info.Bytes_sent - info.Bytes_retrans, Acked: info.Bytes_acked}, nil
 }
 
-// HasUnread tells whether there are bytes in a socket that no receive has taken.
+// HasUnread reports whether a socket has unread bytes.
 func HasUnread(fd int) bool {
 	var b [1]byte
 	n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	return err == nil && n > 0
 }
 
-// ListenQueue is how many connections wait for a listening socket to accept them, and how
-// many may (net/ipv4/tcp.c, tcp_get_info: both stand in other fields' places).
+// ListenQueue returns the length of a listening socket's accept queue, and its limit
+// (net/ipv4/tcp.c, tcp_get_info: both are in other fields' places).
 func ListenQueue(fd int) (waiting, most uint32, err error) {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package sys is the kernel's part: threads, affinity, limits, clocks. With
-// internal/ring it is the only importer of golang.org/x/sys.
+// Package sys wraps the kernel: threads, affinity, limits, clocks. Apart from internal/ring it is
+// the only importer of golang.org/x/sys.
 package sys
 
 import (
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ThreadCPUNs is the CPU time of the calling OS thread, nanoseconds
+// ThreadCPUNs returns the CPU time of the calling OS thread, in nanoseconds
 // (CLOCK_THREAD_CPUTIME_ID).
 func ThreadCPUNs() int64 {
 	var ts unix.Timespec
@@ -25,7 +25,7 @@ func ThreadCPUNs() int64 {
 	return ts.Nano()
 }
 
-// ProcessCPUNs is the user and system CPU time of this process, nanoseconds.
+// ProcessCPUNs returns the user and system CPU time of this process, in nanoseconds.
 func ProcessCPUNs() (user, system int64) {
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
@@ -34,11 +34,11 @@ func ProcessCPUNs() (user, system int64) {
 	return r.Utime.Nano(), r.Stime.Nano()
 }
 
-// ThreadID is the kernel's id of the calling OS thread.
+// ThreadID returns the kernel's ID of the calling OS thread.
 func ThreadID() int { return unix.Gettid() }
 
-// SharpTimers takes the 50 µs of slack off the calling thread's timers
-// (PR_SET_TIMERSLACK), so that waits end when they should.
+// SharpTimers removes the 50 µs of slack from the calling thread's timers (PR_SET_TIMERSLACK), so
+// that waits end on time.
 func SharpTimers() error {
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl PR_SET_TIMERSLACK", err)
@@ -50,8 +50,8 @@ func SharpTimers() error {
 // holds one open file per thread.
 type RunDelay struct{ file *os.File }
 
-// OpenRunDelay watches the calling OS thread; kernels without
-// CONFIG_SCHED_INFO have no such file.
+// OpenRunDelay opens the file of the calling OS thread; kernels without
+// CONFIG_SCHED_INFO have none.
 func OpenRunDelay() (*RunDelay, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/self/task/%d/schedstat", unix.Gettid()))
 	if err != nil {
@@ -60,7 +60,7 @@ func OpenRunDelay() (*RunDelay, error) {
 	return &RunDelay{f}, nil
 }
 
-// Ns is the run-queue delay since the thread began, nanoseconds: the second
+// Ns returns the run-queue delay since the thread began, in nanoseconds: the second
 // field of schedstat (kernel/sched/stats.h, sched_info.run_delay).
 func (r *RunDelay) Ns() (int64, error) {
 	var buf [80]byte
@@ -75,7 +75,7 @@ func (r *RunDelay) Ns() (int64, error) {
 	return strconv.ParseInt(string(f[1]), 10, 64)
 }
 
-// Close gives the file back.
+// Close closes the file.
 func (r *RunDelay) Close() error { return r.file.Close() }
 
 // AllowedCPUs lists the CPUs that a thread may run on; 0 is the calling thread.
@@ -93,7 +93,7 @@ func AllowedCPUs(tid int) ([]int, error) {
 	return cpus, nil
 }
 
-// Pin lets a thread run on the given CPUs only; 0 is the calling thread.
+// Pin restricts a thread to the given CPUs; 0 is the calling thread.
 func Pin(tid int, cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
@@ -124,8 +124,8 @@ func Threads(pid int) ([]int, error) {
 	return ids, nil
 }
 
-// RaiseOpenFiles lifts the soft limit of open files to at least want where the
-// hard limit allows it, and tells the limit that holds then.
+// RaiseOpenFiles raises the soft limit of open files to at least want if the
+// hard limit allows it, and returns the resulting limit.
 func RaiseOpenFiles(want uint64) (soft, hard uint64, err error) {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
@@ -141,7 +141,7 @@ func RaiseOpenFiles(want uint64) (soft, hard uint64, err error) {
 	return l.Cur, l.Max, nil
 }
 
-// ErrnoName is the symbolic name of an errno, "ECONNREFUSED".
+// ErrnoName returns the symbolic name of an errno, "ECONNREFUSED".
 func ErrnoName(e interface{ Error() string }) string {
 	var no unix.Errno
 	if err, ok := e.(error); ok && errors.As(err, &no) {
