@@ -25,42 +25,41 @@ import (
 	"time"
 )
 
-// Bounds. Each is there so that nothing an agent sends, and no agent that is
-// silent, can grow something without end.
+// Limits, so that neither what an agent sends nor a silent agent can make anything grow without
+// bound.
 const (
 	// MaxBody is the largest body of a command, a sample or a spec, in bytes.
 	// An organisation's own cluster may allow less (NATS: 1 MiB unless set).
 	MaxBody = 4 << 20
 	// MaxProfile is the largest profile, in bytes.
 	MaxProfile = 64 << 20
-	// maxPayload is what the embedded server takes: a body and its envelope.
+	// maxPayload is what the embedded server accepts: a body and its envelope.
 	maxPayload = 8 << 20
-	// answerWithin is how long an agent may take for a ping or to say who it is,
-	// unless the context ends sooner.
+	// answerWithin is how long an agent may take to answer a ping or to describe itself, unless the
+	// context ends sooner.
 	answerWithin = 5 * time.Second
 )
 
 var (
-	// ErrRefused is what the controller answers to a wrong token, or to a name
-	// that another agent holds. Its log says which.
+	// ErrRefused is the controller's answer to a wrong token, or to a name that another agent
+	// holds. Its log says which.
 	ErrRefused = errors.New("the controller refuses this agent")
-	// ErrStranger says that the other end cannot prove that it is the
-	// controller which made the token.
+	// ErrStranger means that the other end cannot prove that it is the controller that created the
+	// token.
 	ErrStranger = errors.New("that is not the controller which made the token")
-	// ErrGone says that the connection to NATS is broken at the moment, or that
-	// nobody by that name listens.
+	// ErrGone means that the connection to NATS is currently down, or that no agent of that name
+	// listens.
 	ErrGone = errors.New("not connected")
 	// ErrTooLarge is a body above its bound.
 	ErrTooLarge = errors.New("too large")
-	// ErrFull says that a publisher holds as much as it may: NATS has not taken
-	// anything for long.
+	// ErrFull means that a publisher's buffer is full: NATS has accepted nothing for long.
 	ErrFull = errors.New("buffer full")
-	// ErrNotFound is a spec or a profile that is not there.
+	// ErrNotFound means that a spec or profile does not exist.
 	ErrNotFound = errors.New("not found")
 )
 
-// CheckBed says what is wrong with a test bed's name: it is part of subjects,
-// of bucket names (which a '_' ends) and of permissions.
+// CheckBed returns what is wrong with a test bed's name, which is part of subjects, of bucket names
+// (where a '_' ends it) and of permissions.
 func CheckBed(bed string) error {
 	if !plain(bed, 32, "-") || strings.ToLower(bed) != bed {
 		return fmt.Errorf("test bed %s: want up to 32 of a-z, 0-9 and -, the first not -", quote(bed))
@@ -68,7 +67,7 @@ func CheckBed(bed string) error {
 	return nil
 }
 
-// CheckName says what is wrong with an agent's name.
+// CheckName returns what is wrong with an agent's name.
 func CheckName(name string) error {
 	if !plain(name, 64, "-_") {
 		return fmt.Errorf("agent %s: want up to 64 letters, digits, _ and -, the first a letter or digit", quote(name))
@@ -83,9 +82,8 @@ func checkRun(run string) error {
 	return nil
 }
 
-// plain says that s has 1 to most ASCII letters, digits and, not in front,
-// marks. It is a loop because a regexp with such bounds compiles for 50 µs at
-// every start of every verb.
+// plain reports whether s has 1 to most ASCII letters, digits and, except at the start, marks. It
+// is a loop because a regexp with such bounds takes 50 µs to compile at every start.
 func plain(s string, most int, marks string) bool {
 	if s == "" || len(s) > most {
 		return false
@@ -100,7 +98,7 @@ func plain(s string, most int, marks string) bool {
 	return true
 }
 
-// quote keeps an error a line that can be read.
+// quote shortens and quotes a string for a readable error.
 func quote(s string) string {
 	if len(s) > 80 {
 		s = s[:80] + "…"
@@ -117,6 +115,5 @@ func leaseBucket(bed string) string              { return "lease_" + bed }
 func profilesBucket(bed, name string) string     { return "profiles_" + bed + "_" + name }
 func inbox(bed, name string) string              { return "_INBOX." + bed + "." + name }
 
-// driverName is the user of the controller's own processes; agentForm does not
-// let an agent have it.
+// driverName is the user of the controller's own processes; agentForm denies it to agents.
 const driverName = "_driver"

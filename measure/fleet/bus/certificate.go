@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// validFor is longer than any controller's state lives; agents pin the
-// authority, so that its end is not what protects them.
+// validFor exceeds the life of any controller's state; agents pin the authority, so its expiry does
+// not protect them.
 const validFor = 20 * 365 * 24 * time.Hour
 
-// makeAuthority makes a CA that signs this controller's certificates only.
+// makeAuthority makes a CA that signs only this controller's certificates.
 func makeAuthority(bed string) (der, key []byte, err error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,8 +48,8 @@ func certificateFor(name string) *x509.Certificate {
 	}
 }
 
-// serverTLS makes a fresh key and certificate for the names and addresses that
-// the controller is reached by. TLS 1.3 only: both ends are this program.
+// serverTLS makes a fresh key and certificate for the names and addresses of the controller. TLS
+// 1.3 only: both ends are this program.
 func (s *state) serverTLS(names []string) (*tls.Config, error) {
 	ca, err := x509.ParseCertificate(s.Authority)
 	if err != nil {
@@ -86,10 +86,9 @@ func (s *state) serverTLS(names []string) (*tls.Config, error) {
 	}, nil
 }
 
-// pinned trusts the one authority whose fingerprint the token has, and no
-// system root. The name in the certificate is not compared: this authority
-// signs for one controller only, so that whoever has a certificate of it is
-// that controller, also behind an address it does not know of.
+// pinned trusts only the authority whose fingerprint the token has, and no system root. It does not
+// compare the name in the certificate: this authority signs for one controller only, so any
+// certificate of it belongs to that controller, even behind an address it does not know.
 func pinned(authority [32]byte) *tls.Config {
 	verify := func(c tls.ConnectionState) error {
 		roots := x509.NewCertPool()
@@ -113,12 +112,12 @@ func pinned(authority [32]byte) *tls.Config {
 		}
 		return nil
 	}
-	// The standard verification is replaced, not left out: VerifyConnection runs
-	// on every handshake, and again on every reconnect.
+	// The standard verification is replaced, not skipped: VerifyConnection runs on every handshake,
+	// including every reconnect.
 	return &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyConnection: verify}
 }
 
-// localNames are the names and addresses of this host, for the certificate.
+// localNames returns the names and addresses of this host, for the certificate.
 func localNames() []string {
 	names := []string{"localhost"}
 	addresses, err := net.InterfaceAddrs()

@@ -22,52 +22,49 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Watch is told how a connection fares. Each may be nil; they are called one
-// after another, and must not wait for the connection.
+// Watch has callbacks for the state of a connection. Each may be nil; they are called one after
+// another, and must not wait for the connection.
 type Watch struct {
-	// Gone: the connection broke, or could not be made at the first attempt, and
-	// is being made anew, for ever.
+	// Gone: the connection broke, or the first attempt failed; it is retried indefinitely.
 	Gone func(why error)
-	// Lost: the controller has been away for LostAfter, and again whenever twice
-	// as long has passed. Attempts go on.
+	// Lost: the controller has been unreachable for LostAfter; called again each time that doubles.
+	// Retries continue.
 	Lost func(*Absent)
-	// LostAfter, 0: LostAfter.
+	// LostAfter, 0: the constant LostAfter.
 	LostAfter time.Duration
-	// Back: it stands again.
+	// Back: it is connected again.
 	Back func()
-	// Trouble: something that was refused or got lost without a caller to tell.
+	// Trouble: something was rejected or lost, with no caller to return the error to.
 	Trouble func(error)
 }
 
-// Conn is an agent's or a driver's connection. It reconnects for ever, after
-// 0.1 s at first and up to 5 s, each time a random part shorter or longer.
-// While it is broken nothing is kept to be sent later but a Publisher's
-// samples: an old command is worse than none.
+// Conn is an agent's or a driver's connection. It reconnects indefinitely, after 0.1 s at first and
+// up to 5 s, with random jitter. While it is down it only buffers a Publisher's samples: a stale
+// command is worse than none.
 type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	bed    string
 	name   string // the agent's, or driverName
 	key    ed25519.PublicKey
-	signer Signer // a driver's only
+	signer Signer // only a driver's
 	watch  Watch
 	closed atomic.Bool
 
 	address string
-	asker   *asker        // an agent's at a controller of ours; nil: a refusal has no reason
+	asker   *asker        // only an agent's at our own controller; nil: a refusal has no reason
 	asking  atomic.Bool   // one at a time
 	over    chan struct{} // see Over
 
 	mu     sync.Mutex
 	err    error       // why it is over
-	failed error       // the last attempt to come back
-	taken  bool        // that it is refused was said, since the connection was there
-	lost   *time.Timer // running while the connection is broken
+	failed error       // the last reconnect attempt
+	taken  bool        // the refusal has been reported since the last connection
+	lost   *time.Timer // running while the connection is down
 }
 
-// Join connects an agent to a controller's embedded server and waits for it
-// until ctx ends. What cannot become better by waiting is said at once: a token
-// that is none, ErrStranger, ErrRefused.
+// Join connects an agent to a controller's embedded server and waits for it until ctx ends. Errors
+// that waiting cannot fix are returned at once: an invalid token, ErrStranger, ErrRefused.
 func Join(ctx context.Context, address, token, name string, w Watch) (*Conn, error) {
 	t, err := ParseToken(token)
 	if err != nil {
@@ -85,8 +82,8 @@ func Join(ctx context.Context, address, token, name string, w Watch) (*Conn, err
 	return c.opened(c.connect(ctx, address, nats.UserInfo(name, t.password(own)), pinned(t.Authority)))
 }
 
-// Drive connects the controller's own processes, which read its state: they
-// have all rights in the test bed and seal commands.
+// Drive connects the controller's own processes, which read its state: they have all rights in the
+// test bed and seal commands.
 func Drive(ctx context.Context, dir string, w Watch) (*Conn, error) {
 	s, err := readState(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,13 +102,13 @@ func Drive(ctx context.Context, dir string, w Watch) (*Conn, error) {
 
 // Own says how to reach an organisation's own NATS.
 type Own struct {
-	URL   string // tls://host:port or nats://host:port, several with commas
+	URL   string // credentials file; empty: none, or in URL
 	Creds string // credentials file; empty: none, or in URL
 	CA    string // file of the CA that signed the servers' certificates; empty: the system's
 }
 
-// JoinOwn connects an agent to an organisation's own NATS. The token is that of
-// Key.Token: it names the test bed and the key that commands are sealed with.
+// JoinOwn connects an agent to an organisation's own NATS. The token is from Key.Token: it names
+// the test bed and the key that seals commands.
 func JoinOwn(ctx context.Context, o Own, token, name string, w Watch) (*Conn, error) {
 	t, err := ParseToken(token)
 	if err != nil {
@@ -124,13 +121,13 @@ func JoinOwn(ctx context.Context, o Own, token, name string, w Watch) (*Conn, er
 	return c.opened(c.connectOwn(ctx, o))
 }
 
-// DriveOwn connects a driver to an organisation's own NATS. Furnish it once.
+// DriveOwn connects a driver to an organisation's own NATS. Call Furnish once.
 func DriveOwn(ctx context.Context, o Own, k *Key, w Watch) (*Conn, error) {
 	c := &Conn{bed: k.Bed, name: driverName, key: k.signer().Public(), signer: k.signer(), watch: w}
 	return c.opened(c.connectOwn(ctx, o))
 }
 
-// opened keeps a caller from a Conn that is none.
+// opened returns the Conn only if err is nil.
 func (c *Conn) opened(err error) (*Conn, error) {
 	if err != nil {
 		return nil, err
@@ -146,8 +143,7 @@ func (c *Conn) connectOwn(ctx context.Context, o Own) error {
 	if o.CA != "" {
 		options = append(options, nats.RootCAs(o.CA))
 	}
-	// Without TLS anybody between could read results, and take an agent's login
-	// where that is a password.
+	// Without TLS anyone on the path could read results, and an agent's password.
 	options = append(options, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12}))
 	return c.dial(ctx, o.URL, options)
 }
@@ -166,7 +162,7 @@ func (c *Conn) connect(ctx context.Context, address string, login nats.Option, t
 	return c.dial(ctx, "tls://"+host, []nats.Option{login, nats.Secure(trust), nats.TLSHandshakeFirst()})
 }
 
-// dial tries until it stands, ctx ends, or trying again cannot help.
+// dial retries until it is connected, ctx ends, or retrying cannot help.
 func (c *Conn) dial(ctx context.Context, address string, options []nats.Option) error {
 	dial := &dialer{}
 	c.address, c.over = withoutPassword(address), make(chan struct{})
@@ -175,7 +171,7 @@ func (c *Conn) dial(ctx context.Context, address string, options []nats.Option) 
 	for attempt := 0; ; attempt++ {
 		nc, err := nats.Connect(address, options...)
 		if errors.Is(err, nats.ErrNoServers) && dial.last() != nil {
-			err = dial.last() // which NATS does not tell
+			err = dial.last() // NATS does not report it
 		}
 		if err == nil {
 			c.nc = nc
@@ -200,7 +196,7 @@ func (c *Conn) dial(ctx context.Context, address string, options []nats.Option) 
 	}
 }
 
-// dialer remembers why it could not connect.
+// dialer remembers its last connect error.
 type dialer struct {
 	mu  sync.Mutex
 	err error
@@ -221,7 +217,7 @@ func (d *dialer) last() error {
 	return d.err
 }
 
-// unreached is an Absent, and what ended the waiting.
+// unreached is an Absent, and the error that ended the wait.
 type unreached struct {
 	*Absent
 	ended error
@@ -229,7 +225,7 @@ type unreached struct {
 
 func (u *unreached) Unwrap() []error { return []error{u.Absent, u.ended} }
 
-// explain puts what NATS says into a line that names the end.
+// explain turns a NATS error into a line that names the other end.
 func (c *Conn) explain(err error) error {
 	switch {
 	case errors.Is(err, ErrStranger):
@@ -242,7 +238,7 @@ func (c *Conn) explain(err error) error {
 	return err
 }
 
-// WithoutLogin takes user and password out of addresses of NATS.
+// WithoutLogin removes user and password from NATS addresses.
 func WithoutLogin(address string) string {
 	list := strings.Split(address, ",")
 	for i, a := range list {
@@ -264,7 +260,7 @@ func withoutPassword(address string) string {
 	return strings.Join(list, ",")
 }
 
-// hopeless says that trying again cannot help.
+// hopeless reports whether retrying cannot help.
 func hopeless(err error) bool {
 	for _, e := range []error{ErrStranger, ErrRefused, nats.ErrSecureConnWanted, fs.ErrNotExist, fs.ErrPermission} {
 		if errors.Is(err, e) {
@@ -279,8 +275,8 @@ func hopeless(err error) bool {
 	return errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid) || errors.As(err, &plain) || errors.As(err, &parse)
 }
 
-// pause before attempt n (from 0): 0.1 s doubling up to 5 s, ±50 %, so that a
-// thousand agents do not come back in the same instant.
+// pause before attempt n (from 0): 0.1 s doubling up to 5 s, ±50 %, so that a thousand agents do
+// not reconnect at the same time.
 func pause(n int) time.Duration {
 	most := min(100*time.Millisecond<<min(n, 10), 5*time.Second)
 	return most/2 + rand.N(most)
@@ -292,12 +288,12 @@ func (c *Conn) options() []nats.Option {
 		nats.CustomInboxPrefix(inbox(c.bed, c.name)),
 		nats.Timeout(5 * time.Second),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // a controller whose old connection to us still seems alive refuses the new one for a while
+		nats.IgnoreAuthErrorAbort(), // a controller that still has our old connection refuses the new one for a while
 		nats.CustomReconnectDelay(pause),
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(2 * time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.IgnoreDiscoveredServers(), // the address that was given is the one that is reachable
+		nats.IgnoreDiscoveredServers(), // only the given address is known to be reachable
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if c.closed.Load() {
 				return
@@ -315,7 +311,7 @@ func (c *Conn) options() []nats.Option {
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
-			if s == nil && refusesLogin(err) { // of an attempt to come back
+			if s == nil && refusesLogin(err) { // from a reconnect attempt
 				c.fails(err)
 				return
 			}
@@ -333,10 +329,10 @@ func (c *Conn) trouble(err error) {
 	}
 }
 
-// Bed is the test bed's name.
+// Bed returns the test bed's name.
 func (c *Conn) Bed() string { return c.bed }
 
-// Name is the agent's name; a driver has none.
+// Name returns the agent's name; a driver has none.
 func (c *Conn) Name() string {
 	if c.name == driverName {
 		return ""
@@ -344,20 +340,20 @@ func (c *Conn) Name() string {
 	return c.name
 }
 
-// Key is what an agent's Opener verifies with.
+// Key returns the key that an agent's Opener verifies with.
 func (c *Conn) Key() ed25519.PublicKey { return c.key }
 
-// Connected says whether the connection stands at the moment.
+// Connected reports whether the connection is up.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
-// Close breaks the connection at once and tries no more.
+// Close closes the connection at once and stops reconnecting.
 func (c *Conn) Close() {
 	c.closed.Store(true)
 	c.again()
 	c.nc.Close()
 }
 
-// gone turns NATS' words for "nobody there" into ErrGone.
+// gone maps NATS's errors for an absent peer to ErrGone.
 func gone(err error) error {
 	switch {
 	case err == nil:

@@ -10,9 +10,8 @@ import (
 	"os"
 )
 
-// Key is a test bed's name and the key its commands are sealed with, in a file
-// of its own (0600): all that a driver needs where NATS is an organisation's
-// own.
+// Key is a test bed's name and the key that seals its commands, in its own file (0600): all that a
+// driver needs with an organisation's own NATS.
 type Key struct {
 	Version int    `json:"version"`
 	Bed     string `json:"bed"`
@@ -60,5 +59,5 @@ func LoadKey(name string) (*Key, error) {
 
 func (k *Key) signer() Signer { return Signer{ed25519.NewKeyFromSeed(k.Seed)} }
 
-// Token is what agents are given beside NATS' own credentials. It is no secret.
+// Token returns the token that agents get in addition to their NATS credentials. It is not secret.
 func (k *Key) Token() Token { return Token{Bed: k.Bed, Key: k.signer().Public()} }

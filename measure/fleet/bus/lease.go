@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// LeaseTTL is after how long a test bed is free whose driver died, unless
-	// the controller was told otherwise. It is renewed four times as often, and
-	// an attempt may take a sixth of it.
+	// LeaseTTL is how long after its driver's death a test bed is free again, unless the controller
+	// is configured otherwise. A lease is renewed four times as often, and an attempt may take a
+	// sixth of it.
 	LeaseTTL = 12 * time.Second
 	leaseKey = "holder"
 )
@@ -25,14 +25,14 @@ type Held struct {
 	Bed    string    `json:"-"`
 	Holder string    `json:"holder"`
 	Since  time.Time `json:"since"` // by the holder's wall clock
-	Mark   Nonce     `json:"mark"`  // tells two of one name and second apart
+	Mark   Nonce     `json:"mark"`  // distinguishes two with the same name and second
 }
 
 func (h *Held) Error() string {
 	return fmt.Sprintf("test bed %s is in use by %s since %s", h.Bed, h.Holder, h.Since.Format(time.DateTime))
 }
 
-// Lease is the right to run on a test bed: one driver has it at a time.
+// Lease is the exclusive right of one driver to run on a test bed.
 type Lease struct {
 	kv    jetstream.KeyValue
 	value []byte
@@ -46,8 +46,8 @@ type Lease struct {
 	why      error
 }
 
-// Acquire takes the test bed for holder, a word for people: who, where, which
-// run. The error is a *Held if somebody has it.
+// Acquire takes the test bed for holder, a description for people: who, where, which run. The error
+// is a *Held if another driver has it.
 func (c *Conn) Acquire(ctx context.Context, holder string) (*Lease, error) {
 	kv, err := c.js.KeyValue(ctx, leaseBucket(c.bed))
 	if err != nil {
@@ -92,8 +92,8 @@ func (c *Conn) heldBy(ctx context.Context, kv jetstream.KeyValue) error {
 	return h
 }
 
-// keep renews until it is released, somebody else has it, or the time to live
-// has passed since the last renewal that was sent and answered.
+// keep renews the lease until it is released, another driver has it, or its time to live has passed
+// since the last renewal sent and acknowledged.
 func (l *Lease) keep(ctx context.Context, renewed time.Time) {
 	defer close(l.done)
 	tick := time.NewTicker(l.ttl / 4)
@@ -105,8 +105,8 @@ func (l *Lease) keep(ctx context.Context, renewed time.Time) {
 		case <-tick.C:
 		}
 		began := time.Now()
-		// Not ctx: a renewal broken off may have been done, under a revision that
-		// Release then does not know.
+		// Not ctx: a cancelled renewal may have taken effect, with a revision that Release would
+		// not know.
 		attempt, cancel := context.WithTimeout(context.Background(), l.ttl/6)
 		revision, err := l.kv.Update(attempt, leaseKey, l.value, l.revision)
 		if stale(err) {
@@ -128,8 +128,8 @@ func (l *Lease) keep(ctx context.Context, renewed time.Time) {
 	}
 }
 
-// again takes the lease anew if it is our own, of a renewal whose answer was
-// lost, or if it ran out and nobody took it.
+// again reacquires the lease if it is still ours, after a renewal whose answer was lost, or if it
+// expired and is free.
 func (l *Lease) again(ctx context.Context) (uint64, error) {
 	e, err := l.kv.Get(ctx, leaseKey)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -149,18 +149,18 @@ func stale(err error) bool {
 	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || errors.Is(err, jetstream.ErrKeyExists)
 }
 
-// Lost is closed when the lease is another's, or was not renewed for its time
-// to live: another may have it.
+// Lost is closed when another driver has the lease, or when it was not renewed within its time to
+// live, so that another may have it.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Why says why it was lost; nil if it was not.
+// Why returns why it was lost; nil if it was not.
 func (l *Lease) Why() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.why
 }
 
-// Release frees the test bed. After a lease was lost it does nothing.
+// Release frees the test bed. It does nothing if the lease was lost.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.done

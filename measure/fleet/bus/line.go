@@ -11,8 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Session is what a driver must know of an agent to command it; the agent says
-// it About itself.
+// Session is what a driver must know about an agent to command it; the agent's About has it.
 type Session struct {
 	Nonce Nonce
 	Last  uint64 // Opener.Last
@@ -20,9 +19,8 @@ type Session struct {
 	Clock func() time.Duration
 }
 
-// Line carries a driver's commands to one agent: sealed and sent in one order,
-// which the agent's Opener insists on, answered in any. It may be used from
-// any goroutine.
+// Line carries a driver's commands to one agent: sealed and sent in one order, as the agent's
+// Opener requires, and answered in any. It is safe for concurrent use.
 type Line struct {
 	c       *Conn
 	agent   string
@@ -35,7 +33,7 @@ type Line struct {
 	waiting  map[uint64]chan *nats.Msg
 }
 
-// Line begins to command an agent.
+// Line opens a line to an agent.
 func (c *Conn) Line(agent string, s Session) (*Line, error) {
 	if err := CheckName(agent); err != nil {
 		return nil, err
@@ -52,8 +50,8 @@ func (c *Conn) Line(agent string, s Session) (*Line, error) {
 	return l, nil
 }
 
-// Do sends a command and waits for the answer, until ctx ends. ErrGone says
-// that the agent is not there to hear it.
+// Do sends a command and waits for the answer, until ctx ends. ErrGone means that the agent is not
+// connected.
 func (l *Line) Do(ctx context.Context, verb, run string, body []byte) ([]byte, error) {
 	answer := make(chan *nats.Msg, 1)
 	sequence, err := l.send(verb, run, body, answer)
@@ -76,8 +74,7 @@ func (l *Line) Do(ctx context.Context, verb, run string, body []byte) ([]byte, e
 	}
 }
 
-// send seals and sends under one lock: the order of sequences is that of the
-// wire.
+// send seals and sends under one lock, so that sequence numbers are in wire order.
 func (l *Line) send(verb, run string, body []byte, answer chan *nats.Msg) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +96,7 @@ func (l *Line) send(verb, run string, body []byte, answer chan *nats.Msg) (uint6
 func (l *Line) answered(m *nats.Msg) {
 	sequence, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, l.inbox+"."), 10, 64)
 	if err != nil {
-		return // nobody but us makes up these subjects
+		return // only we create these subjects
 	}
 	l.mu.Lock()
 	answer := l.waiting[sequence]
@@ -110,5 +107,5 @@ func (l *Line) answered(m *nats.Msg) {
 	}
 }
 
-// Close ends the line. Calls to Do that wait go on until their contexts end.
+// Close ends the line. Pending calls to Do continue until their contexts end.
 func (l *Line) Close() error { return l.sub.Unsubscribe() }

@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// logger writes what the server has to say, a line each: warnings and errors,
-// not its notices. It is bounded, so that a flood of bad logins fills no disk
-// and no screen.
+// logger writes the server's messages, one line each: warnings and errors, not its notices. It is
+// rate-limited, so that a flood of bad logins fills neither disk nor screen.
 type logger struct {
 	out    io.Writer
-	fatal  chan string   // the first one; the server says fatal and goes on
-	broken chan struct{} // told when NATS could not write
+	fatal  chan string   // the first one; the server logs it and continues
+	broken chan struct{} // signalled when NATS could not write
 
 	mu     sync.Mutex
-	second int64 // of the lines counted
+	second int64 // in which the lines are counted
 	lines  int
-	left   int  // lines that were not written
-	failed bool // a write failed, and that was said
+	left   int  // lines not written
+	failed bool // a write failure has been reported
 }
 
 const (
@@ -52,7 +51,7 @@ func (l *logger) line(format string, a ...any) {
 	fmt.Fprintf(l.out, "controller: %s\n", text)
 }
 
-// printable keeps what strangers send from moving a terminal's cursor.
+// printable keeps control characters from remote clients off the terminal.
 func printable(r rune) rune {
 	if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 		return ' '
@@ -60,16 +59,15 @@ func printable(r rune) rune {
 	return r
 }
 
-// Noticef is for what the server thinks normal: all but a client that does not
-// read, which is cut off.
+// Noticef drops what the server considers normal, except a slow consumer, which it disconnects.
 func (l *logger) Noticef(format string, a ...any) {
 	if strings.Contains(format, "Slow Consumer") {
 		l.nats(format, a...)
 	}
 }
 
-// Debugf is for connections that begin without TLS, which the server takes for
-// the probes of a load balancer.
+// Debugf is for connections that begin without TLS, which the server takes for load-balancer
+// probes.
 func (l *logger) Debugf(format string, a ...any) {
 	if strings.Contains(format, "TLS handshake error") {
 		l.nats(format, a...)
@@ -86,7 +84,7 @@ func (l *logger) Fatalf(format string, a ...any) {
 	}
 }
 
-// nats leaves out what the gate has said better, and what is as it should be.
+// nats drops what the gate has logged better, and what is expected.
 func (l *logger) nats(format string, a ...any) {
 	text := fmt.Sprintf(format, a...)
 	if strings.Contains(text, "authentication error") || strings.Contains(text, "TLS Handshake First") {
@@ -101,7 +99,7 @@ func (l *logger) nats(format string, a ...any) {
 	l.line("%s", text)
 }
 
-// report tells that a write failed; false if that was told before.
+// report marks that a write failed; false if that was already reported.
 func (l *logger) report() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +114,7 @@ func (l *logger) report() bool {
 	return true
 }
 
-// mend forgets that.
+// mend clears that mark.
 func (l *logger) mend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

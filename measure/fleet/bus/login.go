@@ -16,16 +16,15 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// gate decides who may log in to the embedded server, and as whom.
+// gate decides who may log in to the embedded server, and as which user.
 //
-// Agents bring a token's secret, which many may share. So that one cannot pass
-// for another, and two hosts of one name are found out, each also brings a
-// secret of its own, drawn when it started: while an agent of a name is
-// connected, nobody without that second secret gets the name.
+// Agents present a token's secret, which many may share. So that one cannot impersonate another,
+// and two hosts with one name are detected, each also presents its own secret, drawn at its start:
+// while an agent of a name is connected, only that second secret gets the name.
 type gate struct {
 	bed    string
 	book   *passBook
-	driver [32]byte // SHA-256 of what the controller's own processes bring
+	driver [32]byte // SHA-256 of the secret of the controller's own processes
 	note   func(format string, a ...any)
 	alive  func(client uint64) bool
 	kick   func(client uint64)
@@ -37,7 +36,7 @@ type gate struct {
 type holder struct {
 	own     [32]byte // SHA-256 of its own secret
 	token   string   // hash of the token it joined with
-	clients []uint64 // connections it logged in with; one dead is dropped when next looked at
+	clients []uint64 // its connections; a dead one is dropped at the next check
 	from    string
 }
 
@@ -76,7 +75,7 @@ func (g *gate) Check(c server.ClientAuthentication) bool {
 		if !known || why != string(state) {
 			return false
 		}
-		// Nothing is allowed to it, and it does not stay.
+		// It has no permissions, and is soon disconnected.
 		nothing := &server.SubjectPermission{Deny: []string{">"}}
 		c.RegisterUser(&server.User{Username: o.Username, ConnectionDeadline: time.Now().Add(askWithin),
 			Permissions: &server.Permissions{Publish: nothing, Subscribe: nothing}})
@@ -107,8 +106,8 @@ func (g *gate) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-// successionWithin is for an agent that was killed and started again at once:
-// the end of its old connection may come after the new one's beginning.
+// successionWithin is for an agent that was killed and restarted at once: its old connection may
+// end after the new one begins.
 const successionWithin = time.Second
 
 // same compares in constant time, whatever the lengths.
@@ -117,7 +116,7 @@ func same(given string, want [32]byte) bool {
 	return subtle.ConstantTimeCompare(sum[:], want[:]) == 1
 }
 
-// take gives name to a connection, or says who has it.
+// take gives name to a connection, or returns who has it.
 func (g *gate) take(name, own, token string, client uint64, from string) (other string) {
 	sum := sha256.Sum256([]byte(own))
 	g.mu.Lock()
@@ -152,19 +151,18 @@ func natsPermissions(p Permissions) *server.Permissions {
 	return n
 }
 
-// whyPrefix begins the names under which an agent that was refused asks why:
-// NATS tells no reason. Such a login succeeds when the token has the state that
-// the name ends in, and may do nothing. Only who has the secret learns it.
+// whyPrefix begins the user names under which a refused agent asks for the reason, which NATS does
+// not report. Such a login succeeds if the token has the state at the end of the name, and has no
+// permissions. Only holders of the secret learn the state.
 const whyPrefix = "_why-"
 
-// password is what an agent brings: the token's secret and its own.
+// password is what an agent presents: the token's secret and its own.
 func (t Token) password(own Nonce) string {
 	return fmt.Sprintf("%x.%x", t.Secret, own)
 }
 
-// turnstile bounds the handshakes of one address in a second, so that a flood
-// of logins takes neither the controller's CPU nor the others' turn. What is
-// refused comes again later, as agents do.
+// turnstile limits the handshakes per second of one address, so that a flood of logins takes
+// neither the controller's CPU nor other clients' turns. Refused clients retry later, as agents do.
 type turnstile struct {
 	mu     sync.Mutex
 	second int64
@@ -176,7 +174,7 @@ const handshakesPerSecond = 100
 
 func newTurnstile() *turnstile { return &turnstile{seen: map[string]int{}} }
 
-// check is a tls.Config's GetConfigForClient: nil, nil goes on.
+// check is a tls.Config's GetConfigForClient: nil, nil continues.
 func (t *turnstile) check(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	from := hello.Conn.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(from); err == nil {

@@ -2,17 +2,16 @@ package bus
 
 import "time"
 
-// An agent answers a question once, and a long command within this.
+// An agent answers a question once, and a long command within this time.
 const (
 	answersMost = 1
 	answersFor  = 5 * time.Minute
 )
 
-// Permissions are subjects that a user may publish to and subscribe to; NATS'
-// wildcards.
+// Permissions are the subjects that a user may publish to and subscribe to, with NATS wildcards.
 type Permissions struct {
 	Publish, Subscribe []string
-	// Answer lets it answer, once, to what it was asked.
+	// Answer allows it to answer each request once.
 	Answer bool
 }
 

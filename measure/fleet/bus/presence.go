@@ -13,14 +13,13 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// Service is what an agent answers. Each function is called from one goroutine
-// of its own and its answers go out in that order, so that a ping never waits
-// behind a command.
+// Service has an agent's handlers. Each is called from its own goroutine and its answers leave in
+// order, so that a ping never waits for a command.
 type Service struct {
 	Version string // of ceiling, as MAJOR.MINOR.PATCH
-	// Ping answers at once, for the clock.
+	// Ping must answer at once, for the clock.
 	Ping func(body []byte) []byte
-	// About says what the agent is and does at this moment.
+	// About describes the agent and its current activity.
 	About func() []byte
 	// Command is given what Line.Do sealed, in the order of sealing, and calls
 	// answer once, at once or later from any goroutine: it must not wait itself,
@@ -28,8 +27,8 @@ type Service struct {
 	Command func(sealed []byte, answer func(body []byte))
 }
 
-// Present makes the agent known as a micro service and answers until stop is
-// called or the connection is closed.
+// Present registers the agent as a micro service and answers until stop is called or the connection
+// is closed.
 func (c *Conn) Present(s Service) (stop func() error, err error) {
 	service, err := micro.AddService(c.nc, micro.Config{
 		Name: serviceName(c.bed), Version: s.Version, Description: "loads and observes for ceiling",
@@ -64,9 +63,9 @@ type Found struct {
 	About   []byte
 }
 
-// Discover asks who is here and waits for answers: until none has come for
-// quiet, at most until ctx ends. What an agent says of itself is asked on its
-// own subject, where nobody else can answer. Sorted by name.
+// Discover asks which agents are present and collects answers until none has arrived for quiet, or
+// ctx ends. Each agent is then asked for its description on its own subject, where no other can
+// answer. Sorted by name.
 func (c *Conn) Discover(ctx context.Context, quiet time.Duration) ([]Found, error) {
 	subject, err := micro.ControlSubject(micro.PingVerb, serviceName(c.bed), "")
 	if err != nil {
@@ -93,7 +92,7 @@ func (c *Conn) Discover(ctx context.Context, quiet time.Duration) ([]Found, erro
 			return nil, gone(err)
 		}
 		if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-			break // nobody
+			break // no responders
 		}
 		var p micro.Ping
 		if json.Unmarshal(m.Data, &p) == nil && p.Metadata["bed"] == c.bed && CheckName(p.Metadata["agent"]) == nil {
@@ -103,8 +102,7 @@ func (c *Conn) Discover(ctx context.Context, quiet time.Duration) ([]Found, erro
 	return c.askAll(ctx, names)
 }
 
-// askAll drops the names that nobody answers to: an agent that went away
-// meanwhile, or another's claim.
+// askAll drops the names that no agent answers for: an agent that has left, or another's claim.
 func (c *Conn) askAll(ctx context.Context, names map[string]string) ([]Found, error) {
 	var mu sync.Mutex
 	var all []Found
@@ -147,12 +145,12 @@ func compareNames(a, b string) int {
 	return 0
 }
 
-// About asks an agent what it is and does.
+// About asks an agent for its description.
 func (c *Conn) About(ctx context.Context, agent string) ([]byte, error) {
 	return c.ask(ctx, agent, "about", nil)
 }
 
-// Ping asks an agent's clock. The round trip is NATS' there and back.
+// Ping reads an agent's clock. The round trip includes both ways through NATS.
 func (c *Conn) Ping(ctx context.Context, agent string, body []byte) ([]byte, error) {
 	return c.ask(ctx, agent, "ping", body)
 }

@@ -15,21 +15,21 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Why a controller refuses an agent. It tells the first three to nobody but the
-// holder of the token's secret.
+// Why a controller refuses an agent. It reveals the first three only to holders of the token's
+// secret.
 var (
 	ErrTokenExpired = errors.New("the token has expired")
 	ErrTokenRevoked = errors.New("the token was revoked")
 	ErrNameTaken    = errors.New("another agent has this name")
 	ErrTokenUnknown = errors.New("the controller does not know this token")
-	// ErrTokenMalformed says that a token was cut off or altered.
+	// ErrTokenMalformed means that a token was truncated or altered.
 	ErrTokenMalformed = errors.New("the token is malformed")
 )
 
 // askWithin is how long a controller may take to say why it refused.
 const askWithin = 5 * time.Second
 
-// asker is how an agent asks a controller for the reason of a refusal.
+// asker asks a controller for the reason of a refusal.
 type asker struct {
 	address  string
 	name     string // the agent's
@@ -37,8 +37,8 @@ type asker struct {
 	password string
 }
 
-// why asks, and makes it a sentence with what to do. The error is not
-// ErrRefused where the controller cannot be asked.
+// why asks, and words the reason with the fix. The error is not ErrRefused if the controller cannot
+// be asked.
 func (a *asker) why() error {
 	at, id := withoutScheme(a.address), a.token.ID()
 	const another = "make another token on its host: ceiling fleet tokens create"
@@ -63,7 +63,7 @@ func (a *asker) why() error {
 	return &worded{fmt.Sprintf("the controller at %s does not know token %s; %s", at, id, another), []error{ErrRefused, ErrTokenUnknown}}
 }
 
-// worded is a sentence of ours in place of the texts of the errors it is.
+// worded replaces the texts of the errors it wraps with a sentence.
 type worded struct {
 	text string
 	is   []error
@@ -72,7 +72,7 @@ type worded struct {
 func (w *worded) Error() string   { return w.text }
 func (w *worded) Unwrap() []error { return w.is }
 
-// ask logs in as whoever may only say that the token has a state.
+// ask logs in as a user that may only confirm that the token has a state.
 func (a *asker) ask(s TokenState) (bool, error) {
 	nc, err := nats.Connect(a.address, nats.UserInfo(whyPrefix+string(s), a.password), nats.Secure(pinned(a.token.Authority)),
 		nats.TLSHandshakeFirst(), nats.NoReconnect(), nats.Timeout(askWithin), nats.IgnoreDiscoveredServers())
@@ -86,8 +86,8 @@ func (a *asker) ask(s TokenState) (bool, error) {
 	return false, err
 }
 
-// IsTokenOver says that this token lets no agent in, however often it tries:
-// it cannot be read, is another controller's, unknown, expired or revoked.
+// IsTokenOver reports whether this token will never admit an agent again: it is malformed, another
+// controller's, unknown, expired or revoked.
 func IsTokenOver(err error) bool {
 	for _, e := range []error{ErrTokenMalformed, ErrStranger, ErrTokenUnknown, ErrTokenExpired, ErrTokenRevoked} {
 		if errors.Is(err, e) {
@@ -105,12 +105,12 @@ func withoutScheme(address string) string {
 	return host
 }
 
-// refusesLogin says that a server wants nobody with these credentials.
+// refusesLogin reports whether a server rejects these credentials.
 func refusesLogin(err error) bool {
 	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) {
 		return true
 	}
-	text := strings.ToLower(err.Error()) // what is refused while connecting has no error of its own
+	text := strings.ToLower(err.Error()) // rejections during the connect have no error value
 	return strings.Contains(text, nats.AUTHENTICATION_EXPIRED_ERR) || strings.Contains(text, nats.AUTHENTICATION_REVOKED_ERR)
 }
 
@@ -118,7 +118,7 @@ func (c *Conn) loginRefused() error {
 	return &worded{fmt.Sprintf("%s refuses the login: check the credentials, and whether they have expired", c.address), []error{ErrRefused}}
 }
 
-// reason puts what the kernel or NATS says of a connection into plain words.
+// reason words a kernel or NATS connection error.
 func reason(err error) string {
 	var timeout net.Error
 	var name *net.DNSError
@@ -147,8 +147,8 @@ func reason(err error) string {
 	return strings.TrimPrefix(err.Error(), "nats: ")
 }
 
-// Absent says that a controller cannot be reached: the error of a first
-// connection that was waited for in vain, and what Watch.Lost is told.
+// Absent means that a controller cannot be reached: the error of a first connection that timed out,
+// and the argument of Watch.Lost.
 type Absent struct {
 	Address string // host:port, or an organisation's own NATS
 	For     time.Duration
@@ -159,11 +159,11 @@ func (a *Absent) Error() string {
 	return fmt.Sprintf("no controller at %s for %s (%s)", withoutScheme(a.Address), a.For, a.Why)
 }
 
-// LostAfter is after how long a controller counts as gone for good, unless the
-// Watch has another time. It is said again when twice as long has passed.
+// LostAfter is how long a controller must be unreachable to count as lost, unless the Watch has
+// another time. It is reported again each time that doubles.
 const LostAfter = 30 * time.Second
 
-// away begins to count the time without the controller.
+// away starts measuring the time without the controller.
 func (c *Conn) away(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,7 +191,7 @@ func (c *Conn) stillAway(began time.Time) {
 	go c.watch.Lost(&Absent{Address: c.address, For: past.Round(100 * time.Millisecond), Why: why})
 }
 
-// again ends the count.
+// again stops the measurement.
 func (c *Conn) again() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,20 +202,20 @@ func (c *Conn) again() {
 	c.failed, c.taken = nil, false
 }
 
-// fails takes why an attempt to come back failed.
+// fails handles a failed reconnect attempt.
 func (c *Conn) fails(err error) {
 	c.mu.Lock()
 	c.failed = err
 	first := !c.taken && c.asker == nil && refusesLogin(err)
 	c.taken = c.taken || first
 	c.mu.Unlock()
-	if first { // an organisation's NATS may think otherwise again
+	if first { // an organisation's NATS may accept it again later
 		c.trouble(c.loginRefused())
 	}
 	if c.asker == nil || !errors.Is(err, nats.ErrAuthorization) || !c.asking.CompareAndSwap(false, true) {
 		return
 	}
-	go func() { // it takes a connection or three
+	go func() { // it takes up to three connections
 		defer c.asking.Store(false)
 		why := c.asker.why()
 		switch {
@@ -227,14 +227,14 @@ func (c *Conn) fails(err error) {
 			first := !c.taken
 			c.taken = true
 			c.mu.Unlock()
-			if first { // it may be its own old connection, which is dead and not yet missed
+			if first { // the cause may be its own dead connection, not yet detected
 				c.trouble(why)
 			}
 		}
 	}()
 }
 
-// end gives the connection up.
+// end gives up the connection.
 func (c *Conn) end(why error) {
 	c.mu.Lock()
 	first := c.err == nil
@@ -249,11 +249,11 @@ func (c *Conn) end(why error) {
 	close(c.over)
 }
 
-// Over is closed when the controller will not have this agent again: its token
-// has expired, was revoked, or is not known any more. Err says which.
+// Over is closed when the controller will not admit this agent again: its token has expired, was
+// revoked, or is unknown. Err says which.
 func (c *Conn) Over() <-chan struct{} { return c.over }
 
-// Err is why the connection is over.
+// Err returns why the connection is over.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// A publisher holds this much while NATS is away: an hour of a message a
-	// second, or 64 MB.
+	// A publisher buffers this much while NATS is down: an hour at a message a second, or 64 MB.
 	unsentMost      = 3600
 	unsentBytesMost = 64 << 20
 
@@ -24,15 +23,14 @@ const (
 	ackWithin      = 2 * time.Second
 )
 
-// Publisher sends one agent's samples of one run to the stream: each at least
-// until NATS has acknowledged it, in order, one under way at a time. At a
-// message a second that costs nothing, and makes that the stream has them in
-// order even if NATS is restarted in between. A sample that arrived but whose
-// acknowledgement got lost is sent again under the same id, and dropped there.
+// Publisher sends one agent's samples of one run to the stream: each at least until NATS has
+// acknowledged it, in order, one in flight at a time. At a message a second that costs nothing, and
+// keeps the stream in order even if NATS restarts. A sample that arrived but whose acknowledgement
+// was lost is sent again under the same ID, and dropped there.
 type Publisher struct {
 	c       *Conn
 	subject string
-	id      string // of this publisher: no other agent can guess it and have our samples taken for its duplicates
+	id      string // of this publisher: unguessable, so that no other agent can make our samples look like duplicates
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at every change
@@ -44,7 +42,7 @@ type Publisher struct {
 	cancel  context.CancelFunc
 }
 
-// Publisher begins to send this agent's samples of a run.
+// Publisher starts sending this agent's samples of a run.
 func (c *Conn) Publisher(run string) (*Publisher, error) {
 	if err := checkRun(run); err != nil {
 		return nil, err
@@ -58,10 +56,9 @@ func (c *Conn) Publisher(run string) (*Publisher, error) {
 	return p, nil
 }
 
-// Send queues a sample, which it keeps: b is not to be changed afterwards. It
-// does not wait. ErrFull says that the buffer is full, ErrTooLarge that NATS
-// takes no message of that size; the sample is not queued then, and the next
-// one takes its number.
+// Send queues a sample and does not wait. It keeps b, which must not change afterwards. ErrFull
+// means that the buffer is full, ErrTooLarge that NATS takes no message of that size; the sample is
+// then not queued, and the next one gets its number.
 func (p *Publisher) Send(b []byte) error {
 	most := int64(MaxBody)
 	if n := p.c.nc.MaxPayload(); n > 0 {
@@ -81,22 +78,22 @@ func (p *Publisher) Send(b []byte) error {
 	return nil
 }
 
-// wake tells the waiting; p.mu is held.
+// wake wakes the waiters; p.mu is held.
 func (p *Publisher) wake() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// Unsent is how many samples are not acknowledged yet, and why the last
-// attempt failed, if it did.
+// Unsent returns how many samples are not acknowledged yet, and the error of the last attempt, if
+// it failed.
 func (p *Publisher) Unsent() (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.unsent), p.err
 }
 
-// Flush waits until everything queued is acknowledged. The error says how much
-// was not when ctx ended.
+// Flush waits until everything queued is acknowledged. If ctx ends first, the error says how much
+// was not.
 func (p *Publisher) Flush(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -115,7 +112,7 @@ func (p *Publisher) Flush(ctx context.Context) error {
 	}
 }
 
-// Close stops sending. What is not acknowledged is given up; Flush first.
+// Close stops sending and drops what is not acknowledged; Flush first.
 func (p *Publisher) Close() {
 	p.cancel()
 	<-p.done
@@ -153,7 +150,7 @@ func (p *Publisher) loop(ctx context.Context) {
 	}
 }
 
-// settle takes the head off the queue if it was acknowledged.
+// settle removes the head of the queue if it was acknowledged.
 func (p *Publisher) settle(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +161,7 @@ func (p *Publisher) settle(err error) {
 	p.bytes -= len(p.unsent[0])
 	p.unsent[0] = nil
 	if p.unsent = p.unsent[1:]; len(p.unsent) == 0 {
-		p.unsent = nil // and its array
+		p.unsent = nil // frees its array
 	}
 	p.next++
 	p.wake()
@@ -183,20 +180,19 @@ func (p *Publisher) publish(ctx context.Context, sequence uint64, b []byte) erro
 	return gone(err)
 }
 
-// Sample is what one agent published at once.
+// Sample is one message of an agent.
 type Sample struct {
 	Agent    string
-	Sequence uint64 // from 1, for each agent
-	// Missed is how many before this one are not there: what NATS discarded for
-	// want of room, or what was thrown away. Normally 0.
+	Sequence uint64 // from 1, per agent
+	// Missed is how many before this one are missing, because NATS discarded them for space or they
+	// were deleted. Normally 0.
 	Missed uint64
 	Body   []byte
 }
 
-// Samples hands a run's samples to take: from the first, each once, those of
-// one agent in their order, those that are there and those that come, until ctx
-// ends (nil) or take returns an error (that). A connection that breaks and a
-// NATS that is restarted make it wait, not lose its place.
+// Samples passes a run's samples to take: from the first on, each once, those of one agent in
+// order, existing and future ones, until ctx ends (nil) or take returns an error (that). It
+// survives a broken connection and a restart of NATS without losing its place.
 func (c *Conn) Samples(ctx context.Context, run string, take func(Sample) error) error {
 	if err := checkRun(run); err != nil {
 		return err
@@ -230,12 +226,12 @@ type reader struct {
 	c     *Conn
 	run   string
 	take  func(Sample) error
-	taken error             // what take said
-	next  uint64            // sequence in the stream to go on with; 0: the first
+	taken error             // error of take
+	next  uint64            // next sequence in the stream; 0: the first
 	last  map[string]uint64 // by agent
 }
 
-// read reads on from r.next until something breaks.
+// read reads from r.next until an error.
 func (r *reader) read(ctx context.Context) error {
 	o := jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{sampleSubject(r.c.bed, r.run, "*")}, DeliverPolicy: jetstream.DeliverAllPolicy,
@@ -284,7 +280,7 @@ func (r *reader) one(m jetstream.Msg) error {
 	}
 	last := r.last[agent]
 	if sequence <= last {
-		return nil // sent again after the time in which NATS knows duplicates
+		return nil // resent after NATS's duplicate window
 	}
 	r.last[agent] = sequence
 	if err := r.take(Sample{agent, sequence, sequence - last - 1, m.Data()}); err != nil {

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Nonce names one life of an agent: it is drawn when the agent starts, so that
-// nothing sealed for an earlier life is obeyed in this one.
+// Nonce identifies one life of an agent: it is drawn at the agent's start, so that nothing sealed
+// for an earlier life is obeyed in this one.
 type Nonce [16]byte
 
-// Envelope is a command as the driver sealed it for one agent.
+// Envelope is a command sealed by the driver for one agent.
 type Envelope struct {
 	Session  Nonce
-	Sequence uint64        // rises with every envelope of a session
-	Issued   time.Duration // when, by the agent's own clock: since that agent began
+	Sequence uint64        // increases with every envelope of a session
+	Issued   time.Duration // on the agent's own clock: time since that agent began
 	Run      string
 	Verb     string
 	Body     []byte
 }
 
-// Why an envelope was not opened. Sender and agent are told these and no more.
+// Why an envelope was not opened. Sender and agent learn these and no more.
 var (
 	ErrMalformed = errors.New("malformed command")
 	ErrSignature = errors.New("command not signed by this test bed's controller")
@@ -33,12 +33,12 @@ var (
 )
 
 const (
-	// MaxAge is how old an envelope may be when it is opened, and MaxAhead how
-	// far in the future: the driver knows the agent's clock to a round trip.
+	// MaxAge is how old an envelope may be when opened, and MaxAhead how far in the future: the
+	// driver knows the agent's clock to a round trip.
 	MaxAge   = 15 * time.Second
 	MaxAhead = 5 * time.Second
 
-	sealMark  = "ceiling command 1\n" // what is signed is nothing else's message
+	sealMark  = "ceiling command 1\n" // a signature here is valid for no other protocol
 	sealFixed = len(sealMark) + len(Nonce{}) + 8 + 8 + 1 + 1 + 4
 	maxVerb   = 32
 	maxRun    = 64
@@ -48,7 +48,7 @@ const (
 // Signer seals commands with the controller's key.
 type Signer struct{ key ed25519.PrivateKey }
 
-// Public is what agents verify with.
+// Public returns the key that agents verify with.
 func (s Signer) Public() ed25519.PublicKey { return s.key.Public().(ed25519.PublicKey) }
 
 // Seal encodes and signs e:
@@ -77,21 +77,21 @@ func (s Signer) Seal(e Envelope) ([]byte, error) {
 	return append(b, ed25519.Sign(s.key, b)...), nil
 }
 
-// Opener is the agent's side of a session. It may be used from any goroutine.
+// Opener is the agent's side of a session. It is safe for concurrent use.
 type Opener struct {
-	// Key is the controller's, from the token.
+	// Key is the controller's public key, from the token.
 	Key ed25519.PublicKey
 	// Session is this life of the agent.
 	Session Nonce
-	// Clock is the time since this agent began, by a monotonic clock.
+	// Clock returns the time since this agent began, on a monotonic clock.
 	Clock func() time.Duration
 
 	mu   sync.Mutex
 	last uint64
 }
 
-// Open verifies and decodes. The error is one of the five above; an envelope
-// that is refused leaves no trace in the session. Body is part of b.
+// Open verifies and decodes. The error is one of the five above; a rejected envelope does not
+// change the session. Body is part of b.
 func (o *Opener) Open(b []byte) (Envelope, error) {
 	if len(b) < sealFixed+ed25519.SignatureSize || len(b) > maxSealed || string(b[:len(sealMark)]) != sealMark {
 		return Envelope{}, ErrMalformed
@@ -119,7 +119,7 @@ func (o *Opener) Open(b []byte) (Envelope, error) {
 	return e, nil
 }
 
-// Last is the sequence of the last envelope opened: a driver goes on after it.
+// Last returns the sequence of the last envelope opened: a driver continues after it.
 func (o *Opener) Last() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -146,7 +146,7 @@ func decodeEnvelope(b []byte) (Envelope, bool) {
 	return e, true
 }
 
-// cutShort takes a string behind its length of one byte.
+// cutShort splits off a string preceded by its length of one byte.
 func cutShort(b []byte, most int) (head, rest []byte, ok bool) {
 	if len(b) == 0 || int(b[0]) > most || len(b)-1 < int(b[0]) {
 		return nil, nil, false

@@ -25,32 +25,30 @@ const (
 	samplesMost    = 1 << 30
 )
 
-// ServerOptions say where a controller listens and what it keeps.
+// ServerOptions configure a controller's addresses and storage.
 type ServerOptions struct {
-	// State is a directory, made if it is absent. A controller that is started
-	// on it again is the same one: same CA, token, port and samples.
+	// State is a directory, created if absent. A controller restarted on it is the same one: same
+	// CA, token, port and samples.
 	State string
-	// Listen is host:port; empty, every address. Port 0 or none: a free one at
-	// the first start, the same from then on.
+	// Listen is host:port; empty: every address. Port 0 or none: a free one at the first start,
+	// kept from then on.
 	Listen string
-	// Advertise is the host, or host:port, that agents are told to join; empty:
-	// the address that this host reaches others from.
+	// Advertise is the host, or host:port, that agents are told to join; empty: this host's
+	// outbound address.
 	Advertise string
 	// Bed is the test bed's name; empty: the state's, or "lab".
 	Bed string
-	// Samples bounds what the stream of samples may take of the disk, in bytes;
-	// 0: 1 GB, or a quarter of what is free if that is less. It counts when the
-	// state is made.
+	// Samples limits the disk space of the samples stream, in bytes; 0: 1 GB, or a quarter of the
+	// free space if that is less. It applies when the state is created.
 	Samples int64
-	// LeaseTTL is after how long a driver that died has lost the test bed; 0:
-	// LeaseTTL. It counts when the state is made.
+	// LeaseTTL is how long after its death a driver loses the test bed; 0: the constant LeaseTTL.
+	// It applies when the state is created.
 	LeaseTTL time.Duration
-	// Log is told of refused logins and of trouble, a line each; nil: nobody.
+	// Log receives refused logins and errors, one line each; nil: no log.
 	Log io.Writer
 }
 
-// Server is a controller's NATS: embedded, TLS only, with JetStream in the
-// state directory.
+// Server is a controller's NATS: embedded, TLS only, with JetStream in the state directory.
 type Server struct {
 	state *state
 	dir   string
@@ -59,22 +57,22 @@ type Server struct {
 	url   string
 	want  *server.Options
 	book  *passBook
-	token Token // that it hands out
+	token Token // the one it hands out
 	pass  Pass  // of it
 
 	closed chan struct{}
-	healed chan struct{} // closed when heal has ended; nil: it never began
+	healed chan struct{} // closed when heal has ended; nil: never started
 	swept  chan struct{} // closed when sweep has ended
 
-	mu   sync.Mutex // of what follows: Close, heal and sweep
+	mu   sync.Mutex // guards what follows: Close, heal and sweep
 	nats *server.Server
 	gate *gate
 	over bool
 }
 
-// Serve starts the server and returns when agents can join. Its errors are one
-// line and say what to do: the port is taken, the directory cannot be written,
-// has a state of another version or another controller's, or the disk is full.
+// Serve starts the server and returns when agents can join. Its errors are one line and say what to
+// do: the port is in use, the directory is not writable, it has a state of another version or
+// another controller, or the disk is full.
 func Serve(o ServerOptions) (*Server, error) {
 	if o.Bed != "" {
 		if err := CheckBed(o.Bed); err != nil {
@@ -151,8 +149,8 @@ func (s *Server) start(o ServerOptions) error {
 	return c.Furnish(ctx, samples, lease)
 }
 
-// listenOn binds once to see that the port is free, since the server would
-// only say so in its log, and to draw a port where none is asked for.
+// listenOn binds once to check that the port is free, since the server would only log it, and to
+// pick a port if none is given.
 func (s *Server) listenOn(listen string) (host string, port int, err error) {
 	text := "0"
 	if listen != "" {
@@ -181,7 +179,7 @@ func (s *Server) listenOn(listen string) (host string, port int, err error) {
 	return host, port, l.Close()
 }
 
-// reachable is where this host's own processes find a listener on host.
+// reachable returns the address at which this host's own processes reach a listener on host.
 func reachable(host string) string {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		return "127.0.0.1"
@@ -189,7 +187,7 @@ func reachable(host string) string {
 	return host
 }
 
-// advertised is the host:port for the join line.
+// advertised returns the host:port for the join line.
 func advertised(asked, host string, port int) (string, error) {
 	own := strconv.Itoa(port)
 	switch {
@@ -211,9 +209,8 @@ func advertised(asked, host string, port int) (string, error) {
 	return net.JoinHostPort(h, p), nil
 }
 
-// outward is the address that this host would reach others from. A UDP socket
-// is connected to an address of TEST-NET-1 (RFC 5737), which sends nothing and
-// asks the routing table.
+// outward returns this host's outbound address. It connects a UDP socket to an address of
+// TEST-NET-1 (RFC 5737), which only consults the routing table and sends nothing.
 func outward() string {
 	c, err := net.Dial("udp", "192.0.2.1:9")
 	if err != nil {
@@ -237,7 +234,7 @@ func (s *Server) options(host string, port int, advertise string) (*server.Optio
 		return nil, err
 	}
 	if host == "" {
-		host = "::" // dual stack; the server takes "" for 0.0.0.0
+		host = "::" // dual stack; the server reads "" as 0.0.0.0
 		if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
 			host = "0.0.0.0"
 		}
@@ -251,13 +248,13 @@ func (s *Server) options(host string, port int, advertise string) (*server.Optio
 		WriteDeadline: 5 * time.Second, AuthTimeout: 5, PingInterval: 5 * time.Second, MaxPingsOut: 2,
 		TLSConfig: tls, TLSHandshakeFirst: true, TLSTimeout: 5,
 		JetStream: true, StoreDir: store, DisableJetStreamBanner: true,
-		// What is acknowledged is on the disk. At a message a second from each
-		// agent this costs a few fsyncs; without it the server syncs every 2 min.
+		// Acknowledged means on disk. At a message a second per agent this costs a few fsyncs;
+		// without it the server syncs every 2 min.
 		SyncAlways: true, JetStreamMaxStore: 1 << 50, JetStreamMaxMemory: 16 << 20,
 	}, nil
 }
 
-// run starts a server and waits until it takes connections.
+// run starts a server and waits until it accepts connections.
 func (s *Server) run(want *server.Options) (*server.Server, *gate, error) {
 	o := want.Clone()
 	gate := newGate(s.state, s.book, s.log.line)
@@ -267,7 +264,7 @@ func (s *Server) run(want *server.Options) (*server.Server, *gate, error) {
 		return nil, nil, err
 	}
 	gate.alive = func(client uint64) bool { return n.GetClient(client) != nil }
-	gate.kick = func(client uint64) { _ = n.DisconnectClientByID(client) } // the error is that it is gone
+	gate.kick = func(client uint64) { _ = n.DisconnectClientByID(client) } // an error means that it is gone
 	n.SetLoggerV2(s.log, true, false, false)
 	n.Start()
 	if n.ReadyForConnections(20 * time.Second) {
@@ -283,9 +280,8 @@ func (s *Server) run(want *server.Options) (*server.Server, *gate, error) {
 	}
 }
 
-// heal starts NATS again when it could not write and there is room again:
-// after a failed write its stream takes nothing any more. Until then agents
-// keep their samples, and commands and pings go on.
+// heal restarts NATS after a failed write, once there is space again: after one its stream accepts
+// nothing more. Until then agents buffer their samples, and commands and pings continue.
 func (s *Server) heal() {
 	defer close(s.healed)
 	for wait := 250 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
@@ -301,7 +297,7 @@ func (s *Server) heal() {
 				return
 			case <-time.After(wait):
 			}
-			free, _ = freeBytes(s.dir) // an error is no room
+			free, _ = freeBytes(s.dir) // an error counts as no space
 		}
 		if err := s.again(); err != nil {
 			s.log.line("%s: NATS does not start again: %v", s.dir, err)
@@ -314,7 +310,7 @@ func (s *Server) heal() {
 	}
 }
 
-// again replaces the server by a fresh one on the same port.
+// again replaces the server with a fresh one on the same port.
 func (s *Server) again() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,27 +326,26 @@ func (s *Server) again() error {
 	return err
 }
 
-// URL is what agents join, nats://host:port.
+// URL returns the URL that agents join, nats://host:port.
 func (s *Server) URL() string { return s.url }
 
-// Bed is the test bed's name.
+// Bed returns the test bed's name.
 func (s *Server) Bed() string { return s.state.Bed }
 
-// Token is what agents join with. It is the same after a restart unless it has
+// Token returns the token that agents join with. It is the same after a restart unless it has
 // expired or was revoked.
 func (s *Server) Token() Token { return s.token }
 
-// Pass is what the controller keeps of Token.
+// Pass returns what the controller stores about Token.
 func (s *Server) Pass() Pass { return s.pass }
 
-// JoinLine is the command for the other machines. The token is not in it: they
-// need the file TokenFile of the state, or another token.
+// JoinLine returns the command for the other machines. It does not contain the token: they need the
+// file TokenFile of the state, or another token.
 func (s *Server) JoinLine() string {
 	return "ceiling agent --join " + s.url + " --token-file " + TokenFile
 }
 
-// Close ends all connections, writes what is to be written and frees the state
-// for another controller.
+// Close ends all connections, flushes to disk and releases the state for another controller.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	over := s.over
@@ -373,7 +368,7 @@ func (s *Server) stop() error {
 	return s.lock.Close()
 }
 
-// freeBytes is what an unprivileged process may still write below dir.
+// freeBytes returns what an unprivileged process may still write below dir.
 func freeBytes(dir string) (int64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {

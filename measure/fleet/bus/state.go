@@ -23,23 +23,22 @@ const (
 	storeName    = "store"
 )
 
-// state is what makes a controller the same one after a restart. It is one
-// file, written whole, so that there is no half of it.
+// state is the identity of a controller across restarts. It is one file, written atomically.
 type state struct {
 	Version   int      `json:"version"`
 	Bed       string   `json:"bed"`
 	Port      int      `json:"port"`            // as first bound; 0: not yet
-	Address   string   `json:"address"`         // host:port at which the controller's own processes reach it
+	Address   string   `json:"address"`         // host:port for the controller's own processes
 	Seed      []byte   `json:"seed"`            // ed25519, 32 bytes: seals commands
-	Secret    [32]byte `json:"secret,omitzero"` // of the one token there was before tokens expired; zero once that is in tokens.json
-	Driver    [32]byte `json:"driver"`          // what the controller's own processes log in with
+	Secret    [32]byte `json:"secret,omitzero"` // of the only token from before tokens expired; zero once that is in tokens.json
+	Driver    [32]byte `json:"driver"`          // the login secret of the controller's own processes
 	Authority []byte   `json:"authority"`       // CA certificate, DER
 	CAKey     []byte   `json:"ca_key"`          // PKCS #8, DER
 }
 
 func (s *state) signer() Signer { return Signer{ed25519.NewKeyFromSeed(s.Seed)} }
 
-// token is one of this controller, without its secret.
+// token returns a token of this controller, without its secret.
 func (s *state) token() Token {
 	return Token{Bed: s.Bed, Authority: sha256.Sum256(s.Authority), Key: s.signer().Public()}
 }
@@ -82,7 +81,7 @@ func readState(dir string) (*state, error) {
 	return s, nil
 }
 
-// write replaces the file in one step and waits until the disk has it.
+// write replaces the file atomically and waits until it is on disk.
 func (s *state) write(dir string) error {
 	b, err := json.MarshalIndent(s, "", "\t")
 	if err != nil {
@@ -91,14 +90,13 @@ func (s *state) write(dir string) error {
 	return writeWhole(filepath.Join(dir, stateName), append(b, '\n'))
 }
 
-// writeWhole makes or replaces a file that only its owner reads (0600), all of
-// it or nothing.
+// writeWhole creates or replaces an owner-only file (0600) atomically.
 func writeWhole(name string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once renamed, as it should
+	defer os.Remove(f.Name()) // fails after the rename, as it should
 	err = likeDirectory(f)
 	if err == nil {
 		_, err = f.Write(b)
@@ -118,8 +116,8 @@ func writeWhole(name string, b []byte) error {
 	return syncDir(filepath.Dir(name))
 }
 
-// likeDirectory gives a file that root writes to the owner of its directory: a
-// controller may run as another user, and has to read it.
+// likeDirectory gives a file written by root to the owner of its directory: a controller may run as
+// another user, who must be able to read it.
 func likeDirectory(f *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -140,8 +138,8 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// lockState takes dir for this process until the file is closed. The kernel
-// gives it back however the process ends: flock(2).
+// lockState locks dir for this process until the file is closed. The kernel releases it however the
+// process ends: flock(2).
 func lockState(dir string) (*os.File, error) {
 	name := filepath.Join(dir, lockName)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
@@ -158,7 +156,7 @@ func lockState(dir string) (*os.File, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock %s: %w", name, err)
 		}
-		holder, _ := os.ReadFile(name) // for the message only
+		holder, _ := os.ReadFile(name) // only for the message
 		if pid := strings.TrimSpace(string(holder)); pid != "" && len(pid) < 20 {
 			return nil, fmt.Errorf("%s is in use by another controller (process %s): stop it, or take another directory", dir, pid)
 		}
@@ -174,7 +172,7 @@ func lockState(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// openState locks dir, and reads the state in it or makes one.
+// openState locks dir, and reads its state or creates one.
 func openState(dir, bed string) (*state, *os.File, error) {
 	if dir == "" {
 		return nil, nil, errors.New("no directory for the controller's state")

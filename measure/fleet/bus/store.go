@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// keptFor is how long samples, specs and profiles of a run stay that nobody
-	// cleared away: a driver that died has a day to be started again.
+	// keptFor is how long a run's samples, specs and profiles stay if no driver deletes them: a
+	// driver that died can be restarted within a day.
 	keptFor = 24 * time.Hour
-	// DuplicatesWithin is how long after the first a sample that comes again is
-	// known: an agent that was cut off sends again what was not acknowledged.
+	// DuplicatesWithin is how long a repeated sample is recognized after the first: an agent that
+	// was disconnected resends what was not acknowledged.
 	DuplicatesWithin = 10 * time.Minute
 	specsMost        = 64 << 20
 )
 
-// Furnish makes the stream and the buckets of the test bed where they are
-// missing; those that are there stay as they are. Samples bounds the stream, in
-// bytes; a lease that is not renewed for its time is lost. The embedded server has done it; with an organisation's own NATS a
-// driver does it once, or its administrator with other bounds.
+// Furnish creates the stream and the buckets of the test bed if they are missing; existing ones are
+// unchanged. samples limits the stream, in bytes; a lease that is not renewed within lease is lost.
+// The embedded server has done it; with an organisation's own NATS a driver does it once, or its
+// administrator with other limits.
 func (c *Conn) Furnish(ctx context.Context, samples int64, lease time.Duration) error {
 	stream := jetstream.StreamConfig{
 		Name: samplesStream(c.bed), Description: "what agents measured, until it is in the record",
 		Subjects: []string{sampleSubject(c.bed, "*", "*")}, Storage: jetstream.FileStorage,
-		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, // what nobody cleared away goes first
+		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, // what no driver deleted goes first
 		MaxBytes: samples, MaxAge: keptFor, MaxMsgSize: maxPayload, Duplicates: DuplicatesWithin,
 	}
 	if _, err := c.js.CreateStream(ctx, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
@@ -45,8 +45,8 @@ func (c *Conn) Furnish(ctx context.Context, samples int64, lease time.Duration) 
 	return nil
 }
 
-// PutSpec keeps a run's spec for its agents to read. Whoever knows the run's
-// name in this test bed can read it, so that the name is to be drawn at random.
+// PutSpec stores a run's spec for its agents. Anyone who knows the run's name in this test bed can
+// read it, so the name should be random.
 func (c *Conn) PutSpec(ctx context.Context, run string, body []byte) error {
 	if err := checkRun(run); err != nil {
 		return err
@@ -64,8 +64,8 @@ func (c *Conn) PutSpec(ctx context.Context, run string, body []byte) error {
 	return nil
 }
 
-// GetSpec reads a run's spec; ErrNotFound if there is none. It is one direct
-// get, the only question about the bucket that an agent may ask.
+// GetSpec reads a run's spec; ErrNotFound if there is none. It is one direct get, the only query of
+// the bucket that an agent may send.
 func (c *Conn) GetSpec(ctx context.Context, run string) ([]byte, error) {
 	if err := checkRun(run); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (c *Conn) GetSpec(ctx context.Context, run string) ([]byte, error) {
 	return m.Data, nil
 }
 
-// OpenProfiles makes room for an agent's profiles, at most size bytes; the
-// driver calls it before the agent may put any.
+// OpenProfiles creates space for an agent's profiles, at most size bytes; the driver calls it
+// before the agent may store any.
 func (c *Conn) OpenProfiles(ctx context.Context, agent string, size int64) error {
 	if err := CheckName(agent); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (c *Conn) OpenProfiles(ctx context.Context, agent string, size int64) error
 	return nil
 }
 
-// PutProfile hands in a profile of this agent, up to MaxProfile bytes.
+// PutProfile stores a profile of this agent, up to MaxProfile bytes.
 func (c *Conn) PutProfile(ctx context.Context, run, name string, body []byte) error {
 	if len(body) > MaxProfile {
 		return fmt.Errorf("profile %s has %d bytes, %d at most: %w", name, len(body), MaxProfile, ErrTooLarge)
@@ -113,8 +113,8 @@ func (c *Conn) PutProfile(ctx context.Context, run, name string, body []byte) er
 	return nil
 }
 
-// GetProfile reads what an agent handed in; ErrNotFound if it did not. NATS
-// checks its SHA-256.
+// GetProfile reads a profile that an agent stored; ErrNotFound if there is none. NATS checks its
+// SHA-256.
 func (c *Conn) GetProfile(ctx context.Context, agent, run, name string) ([]byte, error) {
 	store, err := c.js.ObjectStore(ctx, profilesBucket(c.bed, agent))
 	var b []byte
@@ -136,7 +136,7 @@ func (c *Conn) GetProfile(ctx context.Context, agent, run, name string) ([]byte,
 	return b, nil
 }
 
-// CloseProfiles throws an agent's profiles away.
+// CloseProfiles deletes an agent's profiles.
 func (c *Conn) CloseProfiles(ctx context.Context, agent string) error {
 	err := c.js.DeleteObjectStore(ctx, profilesBucket(c.bed, agent))
 	if err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -145,7 +145,7 @@ func (c *Conn) CloseProfiles(ctx context.Context, agent string) error {
 	return nil
 }
 
-// Forget throws a run's spec and samples away, once they are in the record.
+// Forget deletes a run's spec and samples, once they are in the record.
 func (c *Conn) Forget(ctx context.Context, run string) error {
 	if err := checkRun(run); err != nil {
 		return err

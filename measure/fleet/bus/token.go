@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// Token is what an agent needs to join a test bed, and to know its controller
-// by. Who holds it may become an agent of that test bed, and no more: it
-// cannot seal commands. With an organisation's own cluster, which has its own
-// credentials, Authority and Secret are zero.
+// Token is what an agent needs to join a test bed, and to authenticate its controller. Its holder
+// may become an agent of that test bed, and no more: it cannot seal commands. With an
+// organisation's own cluster, which has its own credentials, Authority and Secret are zero.
 type Token struct {
 	Bed       string
 	Authority [32]byte          // SHA-256 of the controller's CA certificate, DER
-	Key       ed25519.PublicKey // that commands are verified with
+	Key       ed25519.PublicKey // verifies commands
 	Secret    [32]byte          // what an agent logs in with
 }
 
@@ -29,11 +28,11 @@ const (
 	maxToken     = 512                                            // characters; the longest real one has 196
 )
 
-// Own says that the token is for an organisation's own cluster.
+// Own reports whether the token is for an organisation's own cluster.
 func (t Token) Own() bool { return t.Authority == [32]byte{} && t.Secret == [32]byte{} }
 
-// String is the form for a file or a variable: base64url, with a checksum by which
-// ParseToken tells a cut-off paste from a wrong token.
+// String returns the form for a file or a variable: base64url, with a checksum by which ParseToken
+// distinguishes a truncated paste from a wrong token.
 func (t Token) String() string {
 	b := append([]byte{tokenVersion, byte(len(t.Bed))}, t.Bed...)
 	b = append(b, t.Authority[:]...)
@@ -43,8 +42,8 @@ func (t Token) String() string {
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(append(b, sum[:tokenSum]...))
 }
 
-// ParseToken reads what String wrote, white space around it aside. Its errors
-// are ErrTokenMalformed and never contain the token.
+// ParseToken parses what String returns, ignoring surrounding white space. Its errors are
+// ErrTokenMalformed and never contain the token.
 func ParseToken(s string) (Token, error) {
 	t, err := parseToken(s)
 	if err != nil {
@@ -71,7 +70,7 @@ func parseToken(s string) (Token, error) {
 		return t, fmt.Errorf("the token has a character at %d that none has: copy it again from the controller", len(tokenPrefix)+i+1)
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(rest)
-	if err != nil { // a length or last character that whole bytes do not give
+	if err != nil { // a length or last character that whole bytes cannot have
 		return t, errors.New("the token is cut off or changed: copy it again from the controller")
 	}
 	return decodeToken(b)

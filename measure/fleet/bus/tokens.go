@@ -21,36 +21,36 @@ import (
 )
 
 const (
-	// TokenLife is how long a token is valid unless it was made for another time.
+	// TokenLife is the default validity of a token.
 	TokenLife = 30 * 24 * time.Hour
-	// TokenLifeMost is the longest that one may be made for.
+	// TokenLifeMost is the longest validity of a token.
 	TokenLifeMost = 3660 * 24 * time.Hour
-	// TokenFile is, in a controller's directory, the token that it made itself.
+	// TokenFile is the file, in a controller's directory, of the token that it created itself.
 	TokenFile = "token"
 
-	tokensName = "tokens.json"      // hashes and dates of all tokens, written by whoever makes or revokes one
+	tokensName = "tokens.json"      // hashes and dates of all tokens, written by every process that creates or revokes one
 	tokensLock = "tokens.lock"      // held while tokens.json is changed
-	usesName   = "tokens-used.json" // written by the controller alone
-	tokensMost = 256                // kept; of those that are over the oldest go first
+	usesName   = "tokens-used.json" // only written by the controller
+	tokensMost = 256                // kept; of invalid ones the oldest are dropped first
 )
 
-// Pass is what a controller keeps of a token: never its secret.
+// Pass is what a controller stores about a token: never its secret.
 type Pass struct {
-	// Hash is the SHA-256 of the secret as an agent sends it, hex. The secret has
-	// 256 random bits, so that nothing is learned from its hash.
+	// Hash is the SHA-256 of the secret as an agent sends it, hex. The secret has 256 random bits,
+	// so its hash reveals nothing.
 	Hash    string    `json:"hash"`
 	Made    time.Time `json:"made"`
 	Expires time.Time `json:"expires"`
 	Revoked time.Time `json:"revoked,omitzero"`
 }
 
-// ID names a token in lists and messages.
+// ID returns the name of a token in lists and messages.
 func (p *Pass) ID() string { return p.Hash[:idLength] }
 
-// idLength is in hex digits: 32 bits tell 256 tokens apart.
+// idLength is in hex digits: 32 bits distinguish 256 tokens.
 const idLength = 8
 
-// State of a token at a time.
+// State returns the state of a token at a time.
 func (p *Pass) State(now time.Time) TokenState {
 	switch {
 	case !p.Revoked.IsZero():
@@ -61,7 +61,7 @@ func (p *Pass) State(now time.Time) TokenState {
 	return TokenValid
 }
 
-// TokenState says whether agents may join with a token.
+// TokenState is whether agents may join with a token.
 type TokenState string
 
 const (
@@ -70,7 +70,7 @@ const (
 	TokenRevoked TokenState = "revoked"
 )
 
-// ID is how the controller's list calls this token.
+// ID returns the ID of this token in the controller's list.
 func (t Token) ID() string { return t.hash()[:idLength] }
 
 func (t Token) hash() string { return hashOf(hex.EncodeToString(t.Secret[:])) }
@@ -80,10 +80,10 @@ func hashOf(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Use is how a token was used, as far as its controller has written it down.
+// Use is the recorded use of a token.
 type Use struct {
 	Last time.Time `json:"last"`
-	// Agents are connected with it.
+	// Agents is how many agents are connected with it.
 	Agents int `json:"agents"`
 }
 
@@ -93,8 +93,8 @@ type Listed struct {
 	Use
 }
 
-// ListTokens lists the tokens of a controller's directory, the latest first.
-// Agents counts those that are connected, and is 0 while no controller runs.
+// ListTokens lists the tokens of a controller's directory, the latest first. Agents counts the
+// connected ones, and is 0 if no controller runs.
 func ListTokens(dir string) ([]Listed, error) {
 	if _, err := needState(dir); err != nil {
 		return nil, err
@@ -122,8 +122,8 @@ func ListTokens(dir string) ([]Listed, error) {
 	return list, nil
 }
 
-// CreateToken makes a token that agents may join with from now on, also while
-// the controller runs. Nobody can make it again: its secret is not kept.
+// CreateToken creates a token that agents may join with from now on, even while the controller
+// runs. It cannot be shown again: its secret is not stored.
 func CreateToken(dir string, life time.Duration) (Token, Pass, error) {
 	s, err := needState(dir)
 	if err != nil {
@@ -153,8 +153,7 @@ func addPass(dir string, t Token, life time.Duration) (Pass, error) {
 	})
 }
 
-// RevokeToken ends a token. A controller that runs disconnects its agents within
-// two seconds.
+// RevokeToken revokes a token. A running controller disconnects its agents within two seconds.
 func RevokeToken(dir, id string) (Pass, error) {
 	if _, err := needState(dir); err != nil {
 		return Pass{}, err
@@ -179,7 +178,7 @@ func RevokeToken(dir, id string) (Pass, error) {
 	return revoked, err
 }
 
-// needState reads the state of a controller that was started at least once.
+// needState reads the state of a controller that has been started at least once.
 func needState(dir string) (*state, error) {
 	s, err := readState(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -188,7 +187,7 @@ func needState(dir string) (*state, error) {
 	return s, err
 }
 
-// readPasses reads tokens.json; none is no error.
+// readPasses reads tokens.json, which may be missing.
 func readPasses(dir string) ([]Pass, error) {
 	b, err := os.ReadFile(filepath.Join(dir, tokensName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -219,14 +218,14 @@ func parsePasses(b []byte) ([]Pass, error) {
 	return list, nil
 }
 
-// changePasses replaces the list while nobody else does.
+// changePasses replaces the list under a lock.
 func changePasses(dir string, change func([]Pass) ([]Pass, error)) error {
 	lock, err := os.OpenFile(filepath.Join(dir, tokensLock), os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { // for one small file's writing
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { // held while one small file is written
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	list, err := readPasses(dir)
@@ -262,8 +261,8 @@ func readUses(dir string) (map[string]Use, error) {
 	return uses, nil
 }
 
-// ownToken is the token that the controller hands out itself: the one in its
-// directory, or a new one where that is no longer valid.
+// ownToken returns the token that the controller hands out itself: the one in its directory, or a
+// new one if that is no longer valid.
 func ownToken(dir string, s *state) (Token, Pass, error) {
 	list, err := readPasses(dir)
 	if err != nil {
@@ -274,14 +273,14 @@ func ownToken(dir string, s *state) (Token, Pass, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Token{}, Pass{}, err
 	}
-	if t, err := ParseToken(string(b)); err == nil { // else it is replaced
+	if t, err := ParseToken(string(b)); err == nil { // otherwise replace it
 		i := slices.IndexFunc(list, func(p Pass) bool { return p.Hash == t.hash() })
 		if i >= 0 && list[i].State(time.Now()) == TokenValid {
 			return t, list[i], nil
 		}
 	}
 	t := s.token()
-	if t.Secret = s.Secret; t.Secret == [32]byte{} { // of a state that was made when there was one token for ever
+	if t.Secret = s.Secret; t.Secret == [32]byte{} { // of a state from before tokens expired
 		rand.Read(t.Secret[:])
 	}
 	p, err := addPass(dir, t, TokenLife)
@@ -295,18 +294,18 @@ func ownToken(dir string, s *state) (Token, Pass, error) {
 	return t, p, err
 }
 
-// passBook is what a running controller knows of its tokens.
+// passBook is what a running controller knows about its tokens.
 type passBook struct {
 	dir  string
 	note func(format string, a ...any)
 
 	mu      sync.Mutex
-	file    fs.FileInfo // as it was read last
-	failed  bool        // and that was said
+	file    fs.FileInfo // at the last read
+	failed  bool        // a failure was already reported
 	passes  map[string]Pass
 	uses    map[string]Use  // by ID
-	written time.Time       // the uses
-	warned  map[string]bool // hashes of which it was said that they expire soon
+	written time.Time       // when the uses were written
+	warned  map[string]bool // hashes whose expiry was already announced
 }
 
 func newPassBook(dir string, note func(string, ...any)) (*passBook, error) {
@@ -320,7 +319,7 @@ func newPassBook(dir string, note func(string, ...any)) (*passBook, error) {
 	return b, b.read()
 }
 
-// read takes what was created and revoked since.
+// read loads what was created and revoked since the last read.
 func (b *passBook) read() error {
 	name := filepath.Join(b.dir, tokensName)
 	info, err := os.Stat(name)
@@ -342,8 +341,8 @@ func (b *passBook) read() error {
 	return nil
 }
 
-// refresh keeps what was known where the file cannot be read: a damaged file
-// lets nobody in, and nobody out.
+// refresh keeps the known tokens if the file cannot be read: a damaged file admits no agent, and
+// disconnects none.
 func (b *passBook) refresh() {
 	err := b.read()
 	if err != nil && !b.failed {
@@ -352,7 +351,7 @@ func (b *passBook) refresh() {
 	b.failed = err != nil
 }
 
-// find says which token has this secret, and what it is now.
+// find returns the token with this secret, and its current state.
 func (b *passBook) find(secret string) (p Pass, s TokenState, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -361,7 +360,7 @@ func (b *passBook) find(secret string) (p Pass, s TokenState, known bool) {
 	return p, p.State(time.Now()), known
 }
 
-// states are those of all tokens, by hash.
+// states returns the states of all tokens, by hash.
 func (b *passBook) states(now time.Time) map[string]TokenState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -373,10 +372,10 @@ func (b *passBook) states(now time.Time) map[string]TokenState {
 	return all
 }
 
-// expireSoon is when a controller warns of agents that are about to go.
+// expireSoon is how long before the expiry of a token in use a controller warns.
 const expireSoon = 24 * time.Hour
 
-// warn says once of each token in use that it expires soon.
+// warn reports once for each token in use that it expires soon.
 func (b *passBook) warn(agents map[string]int, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -391,11 +390,11 @@ func (b *passBook) warn(agents map[string]int, now time.Time) {
 	}
 }
 
-// useWritten is how old the written time of the last use may become.
+// useWritten is how stale the written time of the last use may become.
 const useWritten = time.Minute
 
-// used takes how many agents are connected with each token, by hash, and writes
-// it down where that changed, or every minute.
+// used records how many agents are connected with each token, by hash, and writes it when that
+// changed, or every minute.
 func (b *passBook) used(agents map[string]int, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -406,7 +405,7 @@ func (b *passBook) used(agents map[string]int, now time.Time) {
 		if u.Agents != agents[hash] {
 			changed = true
 		}
-		if agents[hash] > 0 || u.Agents > 0 { // until now
+		if agents[hash] > 0 || u.Agents > 0 { // or were until now
 			u.Last = now.UTC().Truncate(time.Second)
 		}
 		if u.Agents = agents[hash]; !u.Last.IsZero() {
@@ -423,10 +422,10 @@ func (b *passBook) used(agents map[string]int, now time.Time) {
 	}
 }
 
-// sweepEvery is how soon agents notice that their token is over.
+// sweepEvery is how soon agents of an invalid token are disconnected.
 const sweepEvery = time.Second
 
-// sweep looks after the tokens' agents until the controller ends.
+// sweep checks the tokens of connected agents until the controller ends.
 func (s *Server) sweep() {
 	defer close(s.swept)
 	tick := time.NewTicker(sweepEvery)
@@ -445,7 +444,7 @@ func (s *Server) sweep() {
 	}
 }
 
-// sweep disconnects agents whose token is over, and counts the others.
+// sweep disconnects agents with an invalid token, and counts the others.
 func (g *gate) sweep(now time.Time) {
 	states := g.book.states(now)
 	agents, ended := map[string]int{}, map[string]int{}
@@ -474,7 +473,7 @@ func (g *gate) sweep(now time.Time) {
 	g.book.used(agents, now)
 }
 
-// isRunning says whether a controller has the directory.
+// isRunning reports whether a controller uses the directory.
 func isRunning(dir string) (bool, error) {
 	f, err := os.Open(filepath.Join(dir, lockName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -483,7 +482,7 @@ func isRunning(dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer f.Close() // and with it the lock
+	defer f.Close() // which releases the lock
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return true, nil

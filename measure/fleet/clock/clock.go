@@ -1,42 +1,37 @@
-// Package clock relates another process's clock to this one's, from exchanges
-// over a network: how far it is off, how fast that grows, and how wrong both
-// may be at most. It claims nothing of a single direction: a path may take all
-// of its time on the way there.
+// Package clock relates another process's clock to this one's, from exchanges over a network: its
+// offset, its drift, and the error bounds of both. It assumes nothing about a single direction: one
+// way may take all of the round trip.
 //
-// Both clocks are monotonic (nanoseconds since some time of each process), so
-// that setting a wall clock changes nothing here. Wall clocks are compared
-// besides, and only told.
+// Both clocks are monotonic (nanoseconds since a start of each process), so setting a wall clock
+// changes nothing here. The offset of the wall clocks is only reported.
 package clock
 
 import "math"
 
-// DriftMax is what two clocks can differ in speed, at most: the kernel speeds
-// CLOCK_MONOTONIC up or slows it down by no more (MAXFREQ, 500 ppm,
-// kernel/time/ntp.c), and a quartz is within 100 ppm.
+// DriftMax is the largest relative drift of two clocks: the kernel slews CLOCK_MONOTONIC by at most
+// that (MAXFREQ, 500 ppm, kernel/time/ntp.c), and a quartz is within 100 ppm.
 const DriftMax = 500e-6
 
 // Ping is one exchange, nanoseconds.
 type Ping struct {
-	// Sent and Received by this clock; There is what the other clock read at
-	// some time in between.
+	// Sent and Received on this clock; There is a reading of the other clock in between.
 	Sent, Received, There int64
 	// WallHere and WallThere are wall clocks (Unix time), read with Received
 	// and with There.
 	WallHere, WallThere int64
 }
 
-// rtt is how long the exchange took.
+// rtt returns the round-trip time.
 func (p *Ping) rtt() int64 { return p.Received - p.Sent }
 
-// middle of the exchange, by this clock.
+// middle returns the middle of the exchange, on this clock.
 func (p *Ping) middle() int64 { return p.Sent + p.rtt()/2 }
 
-// offset of the other clock, if both ways took equally long.
+// offset returns the other clock's offset, if both ways took equally long.
 func (p *Ping) offset() int64 { return p.There - p.middle() }
 
-// band is what the exchange proves of the offset at a time of this clock,
-// whatever its ways took: There was read after Sent and before Received, and
-// the clocks have drifted no more than they can.
+// band returns what the exchange proves about the offset at a time of this clock, however the round
+// trip divides: There was read after Sent and before Received, and the drift is within its limit.
 func (p *Ping) band(here int64) (low, high int64) {
 	half := (p.rtt()+1)/2 + drift(p.rtt())
 	wide := half + drift(abs(here-p.middle()))
@@ -52,19 +47,16 @@ func abs(n int64) int64 {
 	return n
 }
 
-// pingsMost bounds the exchanges kept: at one a second, half an hour of them
-// stand as they are.
+// pingsMost bounds the exchanges kept: at one a second, the last half hour is complete.
 const pingsMost = 2048
 
-// Clock is another process's clock as its exchanges show it. The zero value
-// has seen none.
+// Clock is another process's clock as its exchanges show it. The zero value has none.
 type Clock struct {
 	pings []Ping // in the order they were received
 	count int
 }
 
-// Add takes an exchange. One that cannot have been is refused: the answer
-// before the question.
+// Add adds an exchange. It rejects an impossible one: the answer before the question.
 func (c *Clock) Add(p Ping) bool {
 	if p.Received < p.Sent || len(c.pings) > 0 && p.Received < c.pings[len(c.pings)-1].Received {
 		return false
@@ -77,7 +69,7 @@ func (c *Clock) Add(p Ping) bool {
 	return true
 }
 
-// thin keeps the quicker of every two neighbours.
+// thin keeps the faster of every two neighbours.
 func (c *Clock) thin() {
 	kept := c.pings[:0]
 	for i := 0; i+1 < len(c.pings); i += 2 {
@@ -90,10 +82,10 @@ func (c *Clock) thin() {
 	c.pings = kept
 }
 
-// Pings is how many exchanges were taken.
+// Pings returns how many exchanges were added.
 func (c *Clock) Pings() int { return c.count }
 
-// RTTMinNs is the time of the quickest exchange; 0 without any.
+// RTTMinNs returns the shortest round trip; 0 without any.
 func (c *Clock) RTTMinNs() int64 {
 	if len(c.pings) == 0 {
 		return 0
@@ -101,8 +93,7 @@ func (c *Clock) RTTMinNs() int64 {
 	return best(c.pings).rtt()
 }
 
-// best is the quickest of some exchanges: that which waited least in queues,
-// and proves most.
+// best returns the fastest exchange: it queued least, and proves most.
 func best(pings []Ping) *Ping {
 	b := &pings[0]
 	for i := range pings {
@@ -113,8 +104,8 @@ func best(pings []Ping) *Ping {
 	return b
 }
 
-// ends are the quickest exchange of the first quarter of the time and that of
-// the last: a run is preceded and followed by many quick ones.
+// ends returns the fastest exchange of the first quarter of the time and that of the last: many
+// fast ones precede and follow a run.
 func (c *Clock) ends() (first, last *Ping) {
 	begin, end := c.pings[0].middle(), c.pings[len(c.pings)-1].middle()
 	i, j := 0, len(c.pings)
@@ -127,12 +118,12 @@ func (c *Clock) ends() (first, last *Ping) {
 	return best(c.pings[:max(i, 1)]), best(c.pings[min(j, len(c.pings)-1):])
 }
 
-// driftNeeds is the time between two exchanges below which their difference
-// says more of the network than of the clocks.
+// driftNeeds is the least time between two exchanges whose difference says more about the clocks
+// than about the network.
 const driftNeeds = int64(1e9)
 
-// Drift is how much faster the other clock runs (1e-6: a microsecond a
-// second), as the ends of the exchanges show it; 0 where they are too near.
+// Drift returns how much faster the other clock runs (1e-6: a microsecond a second), from the ends
+// of the exchanges; 0 if they are too close.
 func (c *Clock) Drift() float64 {
 	if len(c.pings) == 0 {
 		return 0
@@ -146,11 +137,10 @@ func (c *Clock) Drift() float64 {
 	return min(max(d, -DriftMax), DriftMax)
 }
 
-// At is how far the other clock is ahead of this one at a time of this one,
-// and how wrong that may be at most, either way. The estimate lies on the line
-// through the ends; the bound is what all exchanges prove together. Where they
-// contradict each other (a machine stood still, a clock ran faster than it can)
-// the bound covers them all. Without an exchange nothing is known.
+// At returns how far the other clock is ahead at a time of this one, and the error bound, either
+// way. The estimate is on the line through the ends; the bound is what all exchanges prove
+// together. If they contradict each other (a machine was suspended, a clock drifted beyond the
+// limit) the bound covers them all. Without an exchange nothing is known.
 func (c *Clock) At(here int64) (offset, errorNs int64) {
 	if len(c.pings) == 0 {
 		return 0, math.MaxInt64
@@ -162,7 +152,7 @@ func (c *Clock) At(here int64) (offset, errorNs int64) {
 	return offset, max(high-offset, offset-low)
 }
 
-// band is what all exchanges prove together.
+// band returns what all exchanges prove together.
 func (c *Clock) band(here int64) (low, high int64) {
 	low, high = math.MinInt64, math.MaxInt64
 	least, most := high, low
@@ -177,9 +167,9 @@ func (c *Clock) band(here int64) (low, high int64) {
 	return low, high
 }
 
-// ErrorNs is the greatest bound of At between two times of this clock. It grows
-// with the distance from an exchange, and so is greatest at an end or where
-// what grows from one exchange meets what grows from the next.
+// ErrorNs returns the largest bound of At between two times of this clock. It grows with the
+// distance from an exchange, so it is largest at an end, or where the bounds growing from two
+// neighbouring exchanges meet.
 func (c *Clock) ErrorNs(from, to int64) int64 {
 	_, most := c.At(from)
 	check := func(t int64) {
@@ -205,15 +195,14 @@ func (c *Clock) ErrorNs(from, to int64) int64 {
 	return most
 }
 
-// There is a time of this clock by the other one.
+// There converts a time of this clock to the other one.
 func (c *Clock) There(here int64) int64 {
 	offset, _ := c.At(here)
 	return here + offset
 }
 
-// WallOffsetNs is how far the other wall clock is ahead of this one, by the
-// quickest of the last exchanges; half of RTTMinNs wrong at most, and as much
-// more as it was set meanwhile.
+// WallOffsetNs returns how far the other wall clock is ahead, from the fastest of the last
+// exchanges; its error is at most half of RTTMinNs, plus any step of the wall clocks in between.
 func (c *Clock) WallOffsetNs() int64 {
 	if len(c.pings) == 0 {
 		return 0
