@@ -13,53 +13,48 @@ import (
 	"ceiling/internal/sys"
 )
 
-// HogOptions say what a hog takes.
+// HogOptions say what a hog consumes.
 type HogOptions struct {
-	// CPUs it takes from, a thread on each.
+	// CPUs it runs on, with a thread on each.
 	CPUs []int
 	// Share of each CPU's time, above 0 and at most ShareMax.
 	Share float64
-	// Polite hogs do not ask for real-time priority.
+	// Polite hogs do not request real-time priority.
 	Polite bool
 }
 
 const (
-	// ShareMax is the most that may be taken: beyond it the kernel's guard
-	// against real-time threads (95 % of a second) comes near, and little is
-	// left to measure.
+	// ShareMax is the largest share: beyond it the kernel's real-time throttling (95 % of a second)
+	// comes near, and little is left to measure.
 	ShareMax = 0.8
 
-	// hogPeriod is how often a hog takes its share. A request that finds
-	// its CPU taken waits for the rest of a slice, so slices have to be short
-	// against what a request takes; each costs two switches of about 2 µs,
-	// which the hog's own clock counts nearly all of.
+	// hogPeriod is how often a hog takes its share. A request that finds its CPU taken waits for
+	// the rest of a slice, so slices must be short compared to a request; each costs two context
+	// switches of about 2 µs, which the hog's own clock counts almost fully.
 	hogPeriod = 250 * time.Microsecond
 
-	// hogPriority is one above the lowest: a subject that is itself real-time
-	// of the lowest priority is slowed as well.
+	// hogPriority is one above the lowest: it also slows a subject that is itself real-time of the
+	// lowest priority.
 	hogPriority = 2
 
-	// debtMost is how far behind its share a hog may fall before it forgives
-	// the rest, in periods. One that could not run for a second must not take a
-	// whole second afterwards.
+	// debtMost is how far behind its share a hog may fall, in periods; it forgives the rest. One
+	// that could not run for a second must not take a whole second afterwards.
 	debtMost = 20
 )
 
-// hogReady begins the line that a hog prints once all its threads take.
+// hogReady begins the line that a hog prints once all its threads run.
 const hogReady = "hog takes"
 
-// Hog takes a share of some CPUs' time: a thread on each of them runs for
-// that share of every quarter of a millisecond, all in the same moments, so that no
-// thread of the subject finds a better place by moving. Their own CPU clocks
-// tell them how much they have had, so the share holds over time whatever else
-// runs there. It says on out when it is at work, and ends when ctx does or when
-// in comes to its end: where the other end of that pipe is held by a process
-// that is killed, it ends as well.
+// Hog consumes a share of some CPUs' time: one thread on each runs for that share of every quarter
+// of a millisecond, all at the same moments, so that no thread of the subject gains by migrating.
+// Each thread measures its own CPU time, so the share holds over time whatever else runs there. It
+// reports on out when it is running, and ends when ctx does or at the end of in: if a killed
+// process held the other end of that pipe, the hog ends as well.
 func Hog(ctx context.Context, o HogOptions, in io.Reader, out io.Writer) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	// Nothing is allocated, and no collection shall stop the threads.
+	// No allocations, and no garbage collection may stop the threads.
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(len(o.CPUs) + 2)
 	epoch := sys.MonotonicNs()
@@ -98,13 +93,13 @@ func Hog(ctx context.Context, o HogOptions, in io.Reader, out io.Writer) error {
 	}
 }
 
-// How a hog runs, as it says it.
+// How a hog runs, in its own words.
 const (
 	realTime         = "real-time priority"
 	ordinaryPriority = "ordinary priority"
 )
 
-// Check refuses options that ask for nothing or too much.
+// Check rejects options that ask for nothing or too much.
 func (o *HogOptions) Check() error {
 	if len(o.CPUs) == 0 {
 		return errors.New("hog: no CPUs to take from; give --cpus 1")
@@ -115,11 +110,10 @@ func (o *HogOptions) Check() error {
 	return nil
 }
 
-// policy is how one thread of a hog got to run: ordinary says why it is not a
-// real-time one.
+// policy is the scheduling policy of one hog thread: ordinary says why it is not real-time.
 type policy struct{ ordinary, failed error }
 
-// steal takes from one CPU until the process ends.
+// steal consumes one CPU until the process ends.
 func steal(cpu int, o HogOptions, epoch int64, ready chan<- policy) {
 	runtime.LockOSThread()
 	var p policy
@@ -145,19 +139,19 @@ func steal(cpu int, o HogOptions, epoch int64, ready chan<- policy) {
 			runtime.KeepAlive(spin(now))
 			now = sys.MonotonicNs()
 		}
-		// The slots are multiples of the period for all threads alike.
+		// The slots are multiples of the period, the same for all threads.
 		sys.SleepUntil(epoch + ((now-epoch)/int64(hogPeriod)+1)*int64(hogPeriod))
 	}
 }
 
-// debt is what a thread still has to take.
+// debt is how much a thread still has to take.
 type debt struct {
 	share       float64
-	since, used int64 // the account's zero: a time, and the thread's CPU time then
+	since, used int64 // the zero of the account: a time, and the thread's CPU time then
 }
 
-// owed is CPU time that the thread is behind its share, nanoseconds. What is
-// more than a few periods' worth is forgiven.
+// owed returns how much CPU time the thread is behind its share, in nanoseconds. It forgives more
+// than a few periods' worth.
 func (d *debt) owed(now, used int64) int64 {
 	owed := int64(d.share*float64(now-d.since)) - (used - d.used)
 	if most := int64(debtMost * d.share * float64(hogPeriod)); owed > most {
@@ -167,7 +161,7 @@ func (d *debt) owed(now, used int64) int64 {
 	return owed
 }
 
-// spin is a microsecond or less of work that touches no memory.
+// spin does a microsecond or less of work that touches no memory.
 func spin(seed int64) uint64 {
 	x := uint64(seed) | 1
 	for range 200 {

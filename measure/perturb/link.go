@@ -19,27 +19,25 @@ import (
 	"ceiling/internal/unit"
 )
 
-// A link's rate is lowered at the token bucket that is the root queueing
-// discipline of its interface: tc-tbf(8), net/sched/sch_tbf.c. One that is
-// there is changed in place and gets back, byte for byte, the options that the
-// kernel showed. Where the kernel's default discipline is the root, a bucket is
-// put before the interface and taken off again, upon which the kernel makes a
-// new default one. Any other root discipline was put there by somebody for a
-// reason, and is refused.
+// A link is slowed at the token bucket that is the root queueing discipline of its interface:
+// tc-tbf(8), net/sched/sch_tbf.c. An existing one is changed in place and gets back, byte for byte,
+// the options that the kernel reported. If the kernel's default discipline is the root, a bucket
+// replaces it and is removed again, upon which the kernel creates a new default one. Any other root
+// discipline was configured for a reason, and is refused.
 
-// Link is an interface that may be made slower.
+// Link is an interface whose rate may be lowered.
 type Link struct {
 	name, space string
 	index       int32
-	speed       float64 // bits per second, where no bucket says it
+	speed       float64 // bits per second, if no bucket limits it
 }
 
-// heldLink is what the note of a slower link says.
+// heldLink is the note about a slower link.
 type heldLink struct {
 	Interface string `json:"interface"`
 	Namespace string `json:"namespace,omitempty"`
 	// Before is the root discipline that was there; Rate, in bytes per second,
-	// is what ours lets through: one that lets through another is not ours.
+	// is our bucket's: one with another rate is not ours.
 	Before discipline `json:"before"`
 	Rate   uint64     `json:"rate_bytes_per_s"`
 }
@@ -47,46 +45,44 @@ type heldLink struct {
 // discipline is the root queueing discipline of an interface.
 type discipline struct {
 	Kind   string `json:"kind"`
-	Handle uint32 `json:"handle"` // 0: the kernel's default one
-	// Options are the attributes within TCA_OPTIONS, as the kernel dumps them
-	// and takes them back.
+	Handle uint32 `json:"handle"` // 0: the kernel's default
+	// Options are the attributes inside TCA_OPTIONS, as the kernel dumps and accepts them.
 	Options []byte `json:"options,omitempty"`
 }
 
 const (
 	rootParent = 0xffffffff // TC_H_ROOT
-	// ourHandle is that of a bucket that is made here: tc shows it as ce11:.
+	// ourHandle is the handle of our buckets: tc shows it as ce11:.
 	ourHandle = 0xce11 << 16
 
 	tcaKind, tcaOptions = 1, 2
 
 	// Attributes of tbf (include/uapi/linux/pkt_sched.h).
 	tbfParms  = 1 // struct tc_tbf_qopt
-	tbfRate64 = 4 // u64 bytes per second, where the 32 bits do not hold it
+	tbfRate64 = 4 // u64 bytes per second, if it exceeds 32 bits
 	tbfBurst  = 6 // u32 bytes
 
-	// Within tc_tbf_qopt: tc_ratespec rate and peakrate, u32 limit, buffer, mtu.
+	// Inside tc_tbf_qopt: tc_ratespec rate and peakrate, u32 limit, buffer, mtu.
 	tbfParmsBytes = 36
 	tbfLinkLayer  = 1  // u8 of the rate's tc_ratespec
 	tbfRate       = 8  // u32 bytes per second
 	tbfLimit      = 24 // bytes
-	tbfBuffer     = 28 // ticks that a full bucket lasts
+	tbfBuffer     = 28 // duration of a full bucket, in ticks
 
-	ethernet     = 1  // TC_LINKLAYER_ETHERNET: lengths are as they are
+	ethernet     = 1  // TC_LINKLAYER_ETHERNET: lengths unchanged
 	tickNs       = 64 // PSCHED_SHIFT 6, include/net/pkt_sched.h
 	rateTooLarge = math.MaxUint32
 )
 
-// A bucket that is made here holds the largest segment that leaves the stack
-// whole, or a millisecond, and its queue 50 ms.
+// Our bucket holds the largest segment that leaves the stack whole, or a millisecond, and its queue
+// 50 ms.
 const (
 	burstLeast = 66_000
 	burstTime  = 0.001
 	queueTime  = 0.050
 )
 
-// findLink looks at an interface. bitsPerS is the speed that a person gave, 0
-// none.
+// findLink examines an interface. bitsPerS is the speed given by the user, 0: none.
 func findLink(name, namespace string, bitsPerS float64) (*Link, error) {
 	l := &Link{name: name, space: namespace}
 	if !mayAdministerNetwork() {
@@ -114,7 +110,7 @@ func findLink(name, namespace string, bitsPerS float64) (*Link, error) {
 	return l, nil
 }
 
-// String names the interface with its namespace.
+// String returns the interface with its namespace.
 func (l *Link) String() string {
 	if l.space != "" {
 		return l.name + " in namespace " + l.space
@@ -122,8 +118,8 @@ func (l *Link) String() string {
 	return l.name
 }
 
-// speedOf is the speed that the person gave or that the driver of a real
-// interface tells. A virtual one tells a number that means nothing.
+// speedOf returns the speed given by the user or reported by the driver of a physical interface. A
+// virtual one reports a meaningless number.
 func speedOf(name, namespace string, bitsPerS float64) (float64, error) {
 	if bitsPerS > 0 {
 		return bitsPerS, nil
@@ -156,8 +152,8 @@ func mayAdministerNetwork() bool {
 	return err == nil && set&(1<<netAdmin) != 0
 }
 
-// slow takes a share of the link's rate away, until the note is undone. left is
-// the ratio of the rate after to that before, as the kernel says both.
+// slow takes a share of the link's rate away, until the note is undone. left is the ratio of the
+// new rate to the old one, both as the kernel reports them.
 func (l *Link) slow(share float64) (n *note, left float64, how string, err error) {
 	if other := l.heldBy(); other != 0 {
 		return nil, 0, "", fmt.Errorf("interface %s: process %d has made it slower already; wait for its proof to end", l, other)
@@ -203,7 +199,7 @@ func (l *Link) slow(share float64) (n *note, left float64, how string, err error
 	return n, left, how, err
 }
 
-// heldBy is a process that lives and has a note about this link; 0 none.
+// heldBy returns a live process that has a note about this link; 0: none.
 func (l *Link) heldBy() int {
 	for _, n := range notes() {
 		if n.Link != nil && n.Link.Interface == l.name && n.Link.Namespace == l.space && !n.stale() {
@@ -213,8 +209,7 @@ func (l *Link) heldBy() int {
 	return 0
 }
 
-// slower is the bucket that lets a part through, and the rate before it in
-// bytes per second.
+// slower returns the bucket for the remaining rate, and the rate before it in bytes per second.
 func (l *Link) slower(before discipline, share float64) (was float64, d discipline, err error) {
 	if before.Kind != "tbf" {
 		if before.Handle != 0 {
@@ -231,7 +226,7 @@ func (l *Link) slower(before discipline, share float64) (was float64, d discipli
 	return float64(rate), d, err
 }
 
-// newBucket makes a discipline for a rate in bytes per second.
+// newBucket returns a discipline for a rate in bytes per second.
 func newBucket(rate float64) discipline {
 	burst := max(burstLeast, rate*burstTime)
 	p := make([]byte, tbfParmsBytes)
@@ -249,10 +244,10 @@ func newBucket(rate float64) discipline {
 
 func clamp(x float64) uint32 { return uint32(min(x, math.MaxUint32)) }
 
-// attribute is a netlink attribute, padded.
+// attribute returns a padded netlink attribute.
 func attribute(kind int, value []byte) []byte { return nl.NewRtAttr(kind, value).Serialize() }
 
-// rate of a bucket, bytes per second.
+// rate returns a bucket's rate, in bytes per second.
 func (d *discipline) rate() (uint64, error) {
 	if d.Kind != "tbf" {
 		return 0, fmt.Errorf("its root queueing discipline is %s, not tbf", d.Kind)
@@ -275,8 +270,8 @@ func (d *discipline) rate() (uint64, error) {
 	return rate, nil
 }
 
-// scaled is the same bucket with k times the rate: it holds as many bytes, and
-// everything else stays.
+// scaled returns the same bucket with k times the rate: its size in bytes, and everything else,
+// stays.
 func (d *discipline) scaled(k float64) (discipline, error) {
 	rate, err := d.rate()
 	if err != nil {
@@ -293,7 +288,7 @@ func (d *discipline) scaled(k float64) (discipline, error) {
 		switch a.Attr.Type {
 		case tbfParms:
 			if len(value) < tbfParmsBytes {
-				continue // there is another, or rate would have refused it
+				continue // there is another, or rate would have failed
 			}
 			ticks := float64(binary.NativeEndian.Uint32(value[tbfBuffer:]))
 			binary.NativeEndian.PutUint32(value[tbfRate:], uint32(min(slower, rateTooLarge)))
@@ -309,8 +304,8 @@ func (d *discipline) scaled(k float64) (discipline, error) {
 	return s, nil
 }
 
-// restore gives the interface its discipline back, unless it is gone or
-// somebody else has changed it since.
+// restore gives the interface its discipline back, unless it is gone or another program has changed
+// it since.
 func (h *heldLink) restore() error {
 	l := &Link{name: h.Interface, space: h.Namespace}
 	err := l.inside(func(k *handle) error {
@@ -336,14 +331,13 @@ func (h *heldLink) restore() error {
 	return nil
 }
 
-// errNoLink says that an interface, or its namespace, is not there.
+// errNoLink means that an interface, or its namespace, does not exist.
 var errNoLink = errors.New("there is no such interface")
 
-// handle asks and tells the kernel within one namespace.
+// handle talks to the kernel in one namespace.
 type handle struct{ sockets map[int]*nl.SocketHandle }
 
-// inside runs f with a socket in the link's namespace, once the interface was
-// found there.
+// inside runs f with a socket in the link's namespace, once it has found the interface there.
 func (l *Link) inside(f func(*handle) error) error {
 	there, here := netns.None(), netns.None()
 	if l.space != "" {
@@ -418,7 +412,7 @@ func (h *handle) root(index int32) (discipline, error) {
 	return discipline{}, errors.New("it has no queueing discipline: is it up?")
 }
 
-// set changes the root discipline that is there, or makes a new one.
+// set changes the existing root discipline, or creates a new one.
 func (h *handle) set(index int32, d discipline, create bool) error {
 	flags := syscall.NLM_F_ACK
 	if create {

@@ -16,13 +16,12 @@ import (
 	"ceiling/internal/sys"
 )
 
-// note is a file that says what a process has changed on this host and how to
-// undo it. One note is about one change: threads that were pinned, or a link
-// that was made slower.
+// note is a file about a change that a process made on this host and how to undo it. One note is
+// about one change: pinned threads, or a slower link.
 type note struct {
 	Schema string `json:"schema"` // noteSchema
-	// Owner is the process that made the change; the note is stale once it is
-	// gone. OwnerTicks is when it began: another may have its number later.
+	// Owner is the process that made the change; the note is stale once it is gone. OwnerTicks is
+	// its start time: its PID may be reused.
 	Owner      int          `json:"owner"`
 	OwnerTicks uint64       `json:"owner_start_ticks"`
 	Processes  []pinnedTask `json:"processes,omitempty"`
@@ -33,7 +32,7 @@ type note struct {
 
 const noteSchema = "ceiling.taken/1"
 
-// notesDir holds the notes: $XDG_STATE_HOME/ceiling/taken, or
+// notesDir returns the directory of the notes: $XDG_STATE_HOME/ceiling/taken, or
 // ~/.local/state/ceiling/taken.
 func notesDir(getenv func(string) string) (string, error) {
 	state := getenv("XDG_STATE_HOME")
@@ -47,15 +46,14 @@ func notesDir(getenv func(string) string) (string, error) {
 	return filepath.Join(state, "ceiling", "taken"), nil
 }
 
-// newNote is a note of this process.
+// newNote returns a note of this process.
 func newNote() (*note, error) {
 	ticks, err := StartTicks(os.Getpid())
 	return &note{Schema: noteSchema, Owner: os.Getpid(), OwnerTicks: ticks}, err
 }
 
-// write puts the note where the next start looks. It is there whole or not at
-// all. Its name ends in the time, so that what was changed last is undone
-// first.
+// write stores the note atomically where the next start looks. Its name ends in the time, so that
+// the latest change is undone first.
 func (n *note) write() error {
 	dir, err := notesDir(os.Getenv)
 	if err != nil {
@@ -78,8 +76,7 @@ func (n *note) write() error {
 	return nil
 }
 
-// undo gives back what the note says and removes it. Where that fails the note
-// stays.
+// undo reverts what the note says and removes it. On failure the note stays.
 func (n *note) undo() error {
 	failed := restoreTasks(n.Processes)
 	if n.Link != nil {
@@ -91,9 +88,8 @@ func (n *note) undo() error {
 	return os.Remove(n.path)
 }
 
-// Restore undoes what processes have changed that were killed before they
-// could. It is called at the start of every run; its error names what could not
-// be undone and need not stop the run.
+// Restore undoes the changes of killed processes. Every run calls it at its start; its error names
+// what could not be undone and need not stop the run.
 func Restore() error {
 	var failed error
 	for _, path := range notePaths() {
@@ -112,15 +108,15 @@ func Restore() error {
 	return failed
 }
 
-// notePaths are the files of all notes, the last first.
+// notePaths returns the files of all notes, the latest first.
 func notePaths() []string {
 	dir, err := notesDir(os.Getenv)
 	if err != nil {
-		return nil // without a place for notes there are none
+		return nil // without a directory there are none
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil // nothing was ever noted
+		return nil // nothing was ever changed
 	}
 	var paths []string
 	for _, e := range entries {
@@ -132,7 +128,7 @@ func notePaths() []string {
 	return paths
 }
 
-// notes are those that can be read.
+// notes returns the readable ones.
 func notes() []*note {
 	var all []*note
 	for _, path := range notePaths() {
@@ -143,7 +139,7 @@ func notes() []*note {
 	return all
 }
 
-// writtenAt is the time in a note's name, 0 where there is none.
+// writtenAt returns the time in a note's name, 0 if there is none.
 func writtenAt(path string) int64 {
 	_, text, _ := strings.Cut(strings.TrimSuffix(filepath.Base(path), ".json"), "-")
 	at, err := strconv.ParseInt(text, 10, 64)
@@ -166,15 +162,14 @@ func readNote(path string) (*note, error) {
 	return n, nil
 }
 
-// stale tells that the process that wrote the note is gone.
+// stale reports whether the note's process is gone.
 func (n *note) stale() bool {
 	ticks, err := StartTicks(n.Owner)
 	return err != nil || ticks != n.OwnerTicks
 }
 
-// StartTicks tells when a process began, in ticks since boot: with its number
-// its identity (proc_pid_stat(5), field 22). Of one that has ended and was not
-// waited for it says that it is not there.
+// StartTicks returns when a process began, in ticks since boot: with its PID its identity
+// (proc_pid_stat(5), field 22). A zombie counts as gone.
 func StartTicks(pid int) (uint64, error) {
 	s, err := sys.ReadPIDStat(pid)
 	if err != nil {

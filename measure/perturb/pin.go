@@ -11,20 +11,19 @@ import (
 	"ceiling/internal/sys"
 )
 
-// Pinned are processes whose threads were moved to some CPUs.
+// Pinned are processes whose threads were pinned to some CPUs.
 type Pinned struct{ note *note }
 
-// pinnedTask is one process with its threads as they were.
+// pinnedTask is one process with the former CPUs of its threads.
 type pinnedTask struct {
 	PID        int           `json:"pid"`
 	StartTicks uint64        `json:"start_ticks"`
-	CPUs       []int         `json:"cpus"` // of the main thread: for threads born meanwhile
+	CPUs       []int         `json:"cpus"` // of the main thread: for threads created in between
 	Threads    map[int][]int `json:"threads"`
 }
 
-// Pin moves every thread of some processes to the given CPUs until Restore. It
-// takes processes of one's own, or root. Where it fails nothing is changed, or
-// the error says what is.
+// Pin pins every thread of some processes to the given CPUs until Restore. The processes must be
+// the user's own, unless run as root. On failure nothing is changed, or the error says what is.
 func Pin(pids, cpus []int) (*Pinned, error) {
 	n, err := newNote()
 	if err != nil {
@@ -48,8 +47,8 @@ func Pin(pids, cpus []int) (*Pinned, error) {
 	return &Pinned{n}, nil
 }
 
-// Restore gives every thread the CPUs that it had, and threads born meanwhile
-// those that their process had. Processes that have ended are left alone.
+// Restore gives every thread its former CPUs, and threads created in between those of their
+// process. It leaves processes that have ended alone.
 func (p *Pinned) Restore() error { return p.note.undo() }
 
 func readTask(pid int) (pinnedTask, error) {
@@ -65,7 +64,7 @@ func readTask(pid int) (pinnedTask, error) {
 	for _, tid := range tids {
 		cpus, err := sys.AllowedCPUs(tid)
 		if errors.Is(err, syscall.ESRCH) {
-			continue // it ended meanwhile
+			continue // it has ended
 		}
 		if err != nil {
 			return t, err
@@ -76,12 +75,11 @@ func readTask(pid int) (pinnedTask, error) {
 	return t, nil
 }
 
-// walksMost bounds the walks over the threads of a process that goes on making
-// new ones.
+// walksMost bounds the walks over the threads of a process that keeps creating new ones.
 const walksMost = 10
 
-// pin walks the threads until a walk finds no new one: a thread that is born
-// meanwhile inherits what its parent had.
+// pin walks the threads until a walk finds no new one: a thread created during a walk inherits its
+// parent's CPUs.
 func (t *pinnedTask) pin(cpus func(tid int) []int) error {
 	done := map[int]bool{}
 	for range walksMost {
@@ -106,8 +104,8 @@ func (t *pinnedTask) pin(cpus func(tid int) []int) error {
 	return fmt.Errorf("process %d makes threads faster than they can be pinned", t.PID)
 }
 
-// restoreTasks gives threads what they had. Processes that ended, or whose
-// number is another's now, are left alone.
+// restoreTasks restores the threads' CPUs. It skips processes that have ended, or whose PID has
+// been reused.
 func restoreTasks(tasks []pinnedTask) error {
 	var failed error
 	for i := range tasks {
@@ -128,7 +126,7 @@ func restoreTasks(tasks []pinnedTask) error {
 	return failed
 }
 
-// AllowedTo are the CPUs that threads of some processes may use, ascending.
+// AllowedTo returns the CPUs that threads of some processes may use, ascending.
 func AllowedTo(pids []int) ([]int, error) {
 	var cpus []int
 	for _, pid := range pids {
@@ -144,7 +142,7 @@ func AllowedTo(pids []int) ([]int, error) {
 	return slices.Compact(cpus), nil
 }
 
-// allowedHere are the CPUs that this process may use, or those of the list.
+// allowedHere returns the CPUs that this process may use, or those of the list.
 func allowedHere(pinned string) ([]int, error) {
 	if pinned != "" {
 		return spec.ParseCPUList(pinned)

@@ -1,20 +1,17 @@
-// Package perturb takes something away from one resource for the time of a run,
-// measures how much of it was left, and gives it back whatever happens.
+// Package perturb reduces one resource during a run, measures how much of it was left, and restores
+// it whatever happens.
 //
-// A station of a closed loop that is slowed by a factor k takes k times as long
-// for everything; slow all of them by k and the throughput is 1/k of what it
-// was. So the elasticities of throughput over the speeds of all stations add to
-// one, and each is that station's share of the ceiling. That holds for speeds,
-// not for caps: a quota of CPU time does nothing to a thread that is half idle
-// until it bites, and then stops it for tens of milliseconds. CPU time is
-// therefore taken by a hog (hog.go): a process with a thread on each of the
-// CPUs, all of which run for a share of every quarter of a millisecond. A
-// link's rate is lowered at its token bucket (link.go). Requests in flight are
-// taken by the load itself.
+// A station of a closed loop that is slowed by a factor k takes k times as long for everything;
+// slow all of them by k and the throughput is 1/k of what it was. So the elasticities of throughput
+// over the speeds of all stations add up to one, and each is that station's share of the
+// bottleneck. That holds for speeds, not for caps: a CPU quota does nothing to a thread that is
+// half idle until it throttles, and then stops it for tens of milliseconds. CPU time is therefore
+// taken by a hog (hog.go): a process with a thread on each of the CPUs, all of which run for a
+// share of every quarter of a millisecond. A link's rate is lowered at its token bucket (link.go).
+// Requests in flight are reduced by the load itself.
 //
-// What is changed on the host is noted in a file before it is changed
-// (note.go): if this process is killed, the next start finds the note and gives
-// back. A hog ends with the process that started it.
+// Every change on the host is noted in a file before it is made (note.go): if this process is
+// killed, the next start finds the note and undoes it. A hog ends with the process that started it.
 package perturb
 
 import (
@@ -30,53 +27,52 @@ import (
 	"ceiling/record"
 )
 
-// Wish says what a proof would take from.
+// Wish says what a proof would perturb.
 type Wish struct {
-	// Share of a resource that shall be taken, above 0 and at most ShareMax.
+	// Share of a resource to take, above 0 and at most ShareMax.
 	Share float64
-	// PIDs of the server's processes; none where it runs on another host.
+	// PIDs of the server's processes; none if it runs on another host.
 	PIDs []int
-	// PinGenerator and PinServer are the CPU lists that the person gave, "" none.
+	// PinGenerator and PinServer are the user's CPU lists, "": none.
 	PinGenerator, PinServer string
-	// Connections and Pipelining of the runs that nothing is taken from;
-	// Threads of the generator as asked, 0 automatic.
+	// Connections and Pipelining of the undisturbed runs; Threads of the generator as requested, 0:
+	// automatic.
 	Connections, Pipelining, Threads int
-	// Interface whose rate may be lowered, in Namespace; "" none. LinkBitsPerS
-	// is its speed as the person gave it, 0 unknown.
+	// Interface whose rate may be lowered, in Namespace; "": none. LinkBitsPerS is its speed as
+	// given by the user, 0: unknown.
 	Interface, Namespace string
 	LinkBitsPerS         float64
-	// Program has the verb hog; "" is this program.
+	// Program has the verb hog; "": this program.
 	Program string
 }
 
-// Scene is where a proof is made: what there is to take from, and how. It
-// changes nothing on the host by itself.
+// Scene has the resources that a proof can perturb, and how. It changes nothing on the host by
+// itself.
 type Scene struct {
-	// Generator and Server are the CPUs of the two sides, apart from each other.
-	// Server is nil where the server is on another host.
+	// Generator and Server are the separate CPUs of the two sides. Server is nil if the server is
+	// on another host.
 	Generator, Server []int
-	// PinGenerator and PinServer have to be in the spec of every run of the
-	// proof, those that nothing is taken from included; "" leaves a side free.
+	// PinGenerator and PinServer must be in the spec of every run of the proof, including the
+	// undisturbed ones; "" leaves a side unpinned.
 	PinGenerator, PinServer string
-	// Threads of the generator have to be the same in all runs, those with fewer
-	// slots included.
+	// Threads of the generator must be the same in all runs, including those with fewer slots.
 	Threads int
-	// Says is what was done to part the sides, for the person; "" nothing.
+	// Says tells the user how the sides were separated; "": they already were.
 	Says string
 
 	wish     Wish
 	link     *Link
-	lacks    map[string]string // by resource, why it cannot be taken
-	ordinary error             // why no thread here can be a real-time one
+	lacks    map[string]string // by resource, why it cannot be perturbed
+	ordinary error             // why no thread here can be real-time
 }
 
-// affinityCPUs is from how many of the server's CPUs on some of them are taken
-// away whole, where no hog can run in real time: a hog of ordinary priority
-// competes with all threads of the server for its share.
+// affinityCPUs is the least number of server CPUs from which whole CPUs are taken when no hog can
+// run in real time: a hog of ordinary priority competes with all threads of the server for its
+// share.
 const affinityCPUs = 4
 
-// Survey looks what can be taken here. Its error is a scene on which nothing
-// can be: what is taken from one side would be taken from the other.
+// Survey finds what can be perturbed here. It fails if nothing can, because what is taken from one
+// side would be taken from the other.
 func Survey(w Wish) (*Scene, error) {
 	if !(w.Share > 0 && w.Share <= ShareMax) {
 		return nil, fmt.Errorf("take: a share of %v is not above 0 and at most %v; 0.25 takes a quarter", w.Share, ShareMax)
@@ -108,7 +104,7 @@ func Survey(w Wish) (*Scene, error) {
 	return s, nil
 }
 
-// findCPUs finds those of the two sides and parts them.
+// findCPUs finds the CPUs of the two sides and separates them.
 func (s *Scene) findCPUs() error {
 	w := &s.wish
 	var err error
@@ -141,11 +137,10 @@ func (s *Scene) findCPUs() error {
 	return nil
 }
 
-// slotsPerThread is how many requests in flight are worth a thread of the
-// generator, as package run chooses their number.
+// slotsPerThread is how many requests in flight justify a generator thread, as in package run.
 const slotsPerThread = 32
 
-// threads is how many CPUs the generator has a use for.
+// threads returns how many CPUs the generator can use.
 func (w *Wish) threads() int {
 	if w.Threads > 0 {
 		return w.Threads
@@ -153,23 +148,22 @@ func (w *Wish) threads() int {
 	return max(1, min(w.Connections, w.Connections*max(w.Pipelining, 1)/slotsPerThread))
 }
 
-// tryRealTime looks whether a thread here may be a real-time one. The thread
-// that tried ends.
+// tryRealTime tries to make a thread real-time. That thread ends.
 func tryRealTime() error {
 	tried := make(chan error)
 	go func() {
-		sys.HoldThread() // and never release: the thread ends with the goroutine
+		sys.HoldThread() // never unlocked: the thread ends with the goroutine
 		tried <- sys.BeRealTime(hogPriority)
 	}()
 	return <-tried
 }
 
-// Lacks says why nothing can be taken from a resource here; "" it can.
+// Lacks returns why a resource cannot be perturbed here; "": it can.
 func (s *Scene) Lacks(resource string) string { return s.lacks[resource] }
 
-// Taking is something taken away, for the time of one run.
+// Taking is a perturbation during one run.
 type Taking struct {
-	// PinServer has to be in the spec of this run instead of the scene's.
+	// PinServer must be in the spec of this run instead of the scene's.
 	PinServer string
 
 	take  record.Perturbation
@@ -179,9 +173,8 @@ type Taking struct {
 	note  *note
 }
 
-// Begin takes what a step says, until End; of a step that takes nothing it
-// takes nothing. Slots are taken by the step's own load. The wait for a hog to
-// come up ends with ctx.
+// Begin starts a step's perturbation, until End; a step without one does nothing. The step's own
+// load reduces slots. ctx bounds the wait for a hog to start.
 func (s *Scene) Begin(ctx context.Context, step *record.Step) (*Taking, error) {
 	t := &Taking{take: step.Perturb, PinServer: s.PinServer, left: 1}
 	if why := s.lacks[step.Perturb.Resource]; why != "" {
@@ -218,7 +211,7 @@ func (t *Taking) steal(ctx context.Context, s *Scene, cpus []int) error {
 	return err
 }
 
-// confine leaves the server fewer CPUs.
+// confine restricts the server to fewer CPUs.
 func (t *Taking) confine(s *Scene) {
 	n := len(s.Server)
 	left := min(n-1, max(1, int(math.Round(float64(n)*(1-t.take.Share)))))
@@ -227,11 +220,10 @@ func (t *Taking) confine(s *Scene) {
 	t.how = fmt.Sprintf("the server was bound to %d of %d CPUs (no real-time CPU hog: %v)", left, n, s.ordinary)
 }
 
-// End gives back what was taken, and answers how much of it was left in the
-// window of the run, which opened at a time of the wall clock and lasted
-// elapsed seconds; where it did not open at all, from Begin to End. It has to
-// be called whatever became of the run. What was taken comes with the error
-// too, as far as it is known.
+// End undoes the perturbation, and returns how much of the resource was left in the run's window,
+// which opened at a time of the wall clock and lasted elapsedS seconds; if it never opened, from
+// Begin to End. It must be called whatever the run's outcome. With an error it still returns what
+// is known.
 func (t *Taking) End(opened time.Time, elapsedS float64) (record.Perturbed, error) {
 	taken := record.Perturbed{Perturbation: t.take, Left: t.left, How: t.how}
 	var failed error

@@ -18,17 +18,17 @@ import (
 	"ceiling/measure/cores"
 )
 
-// theft is a hog at work, as the process sees it that started it.
+// theft is a running hog, as seen by the process that started it.
 type theft struct {
 	cmd  *exec.Cmd
-	in   io.Closer // the hog ends when this is closed, by whomever
+	in   io.Closer // closing it ends the hog
 	said *strings.Builder
 	cpus []int
 	how  string // "real-time priority"
 
 	quit    chan struct{}
 	sampler sync.WaitGroup
-	// Of the sampler until it has ended.
+	// Owned by the sampler until it has ended.
 	samples []sample
 	failed  error
 }
@@ -36,32 +36,32 @@ type theft struct {
 // sample is what had been taken from all CPUs together at a time.
 type sample struct {
 	at time.Time
-	// hogNs is the hog's CPU time; hostNs what the hypervisor had given to
-	// other machines meanwhile, which nobody here could have used.
+	// hogNs is the hog's CPU time; hostNs the CPUs' steal time, which nothing on this host
+	// could have used.
 	hogNs, hostNs int64
 }
 
 const (
-	// hogStart is what a hog may take to come up on a host that is full.
+	// hogStart is how long a hog may take to start on a saturated host.
 	hogStart = 10 * time.Second
 	hogStop  = 3 * time.Second
-	// sampleEvery is how often a hog's clock is read: what was taken within a
-	// run is interpolated between two readings.
+	// sampleEvery is how often the hog's clock is read: what was taken in a run is interpolated
+	// between two readings.
 	sampleEvery = 50 * time.Millisecond
 )
 
-// hogVerb is how a hog is started: PROGRAM hog --cpus 1,2 --share 0.25.
+// hogVerb starts a hog: PROGRAM hog --cpus 1,2 --share 0.25.
 const hogVerb = "hog"
 
-// startHog starts one as a child of this process and waits until it takes.
+// startHog starts a hog as a child of this process and waits until it runs.
 func startHog(ctx context.Context, program string, cpus []int, share float64, polite bool) (*theft, error) {
 	args := []string{hogVerb, "--cpus", cores.Format(cpus), "--share", strconv.FormatFloat(share, 'g', -1, 64)}
 	if polite {
 		args = append(args, "--polite")
 	}
 	cmd := exec.Command(program, args...)
-	// Its threads never rest from running Go code, for which each would get a
-	// hundred signals a second.
+	// Its threads run Go code without pause, for which each would get a hundred preemption signals
+	// a second.
 	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	cmd.WaitDelay = time.Second
 	t := &theft{cmd: cmd, cpus: cpus, said: &strings.Builder{}, quit: make(chan struct{})}
@@ -86,11 +86,11 @@ func startHog(ctx context.Context, program string, cpus []int, share float64, po
 	return t, nil
 }
 
-// await reads the line that the hog prints once it takes.
+// await reads the line that the hog prints once it runs.
 func (t *theft) await(ctx context.Context, out io.Reader) error {
 	line := make(chan string, 1)
 	go func() {
-		text, _ := bufio.NewReader(out).ReadString('\n') // an early end is an empty line
+		text, _ := bufio.NewReader(out).ReadString('\n') // an early end gives an empty line
 		line <- text
 	}()
 	timer := time.NewTimer(hogStart)
@@ -112,7 +112,7 @@ func (t *theft) await(ctx context.Context, out io.Reader) error {
 	return fmt.Errorf("start a CPU hog on CPU %s: %w%s", cores.Format(t.cpus), errors.Join(why, ended), t.quoted())
 }
 
-// quoted is what the hog complained of. It has ended.
+// quoted returns the hog's error output. It has ended.
 func (t *theft) quoted() string {
 	if said := strings.TrimSpace(t.said.String()); said != "" {
 		return "; it said: " + said
@@ -149,8 +149,8 @@ func (t *theft) sample() {
 	t.samples = append(t.samples, s)
 }
 
-// stop ends the hog and answers what it had left of its CPUs' time from one
-// moment to another; without them, from its start to its end.
+// stop ends the hog and returns what it left of its CPUs' time between two times; without them,
+// from its start to its end.
 func (t *theft) stop(from, to time.Time) (left float64, err error) {
 	close(t.quit)
 	t.sampler.Wait()
@@ -161,7 +161,7 @@ func (t *theft) stop(from, to time.Time) (left float64, err error) {
 	return leftOf(t.samples, len(t.cpus), from, to)
 }
 
-// end closes the hog's input, and kills it where that is not enough.
+// end closes the hog's input, and kills it if that is not enough.
 func (t *theft) end() error {
 	closed := t.in.Close()
 	timer := time.AfterFunc(hogStop, func() { _ = t.cmd.Process.Kill() })
@@ -169,8 +169,8 @@ func (t *theft) end() error {
 	return errors.Join(t.cmd.Wait(), closed)
 }
 
-// leftOf is the share of the CPUs' time that was left between two moments, by
-// the samples around them.
+// leftOf returns the share of the CPUs' time that was left between two times, by the samples around
+// them.
 func leftOf(samples []sample, cpus int, from, to time.Time) (float64, error) {
 	if len(samples) < 2 {
 		return 0, errors.New("the CPU hog's clock was not read twice")
@@ -190,7 +190,7 @@ func leftOf(samples []sample, cpus int, from, to time.Time) (float64, error) {
 	return min(max(1-float64(b.hogNs-a.hogNs)/had, 0), 1), nil
 }
 
-// sampleAt interpolates; at lies between the first sample and the last.
+// sampleAt interpolates; at must lie between the first sample and the last.
 func sampleAt(samples []sample, at time.Time) sample {
 	i, found := slices.BinarySearchFunc(samples, at, func(s sample, at time.Time) int { return s.at.Compare(at) })
 	if found || i == 0 {
@@ -205,8 +205,7 @@ func sampleAt(samples []sample, at time.Time) sample {
 	return sample{at, between(a.hogNs, b.hogNs), between(a.hostNs, b.hostNs)}
 }
 
-// hypervisorNs is the time that some CPUs had something to run and the
-// hypervisor did not let them, since boot.
+// hypervisorNs returns the steal time of some CPUs since boot.
 func hypervisorNs(cpus []int) (int64, error) {
 	s, err := sys.ReadStat()
 	if err != nil {
