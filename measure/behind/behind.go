@@ -1,8 +1,8 @@
-// Package behind asks what stands behind a server while it is loaded: PostgreSQL, by a connection of the observer's own,
-// for its settings, its sessions and what they wait for; and a server of ours for its pool of connections and for the
-// calls that it makes of another service.
+// Package behind observes what is behind a server under load: PostgreSQL, over the observer's own
+// connection, for its settings, its sessions and what they wait for; and a server of ours for its
+// connection pool and for its calls to another service.
 //
-// Both are asked a few times a second. What they cannot say is named, and ends no run.
+// Both are polled a few times a second. A failure is reported, and ends no run.
 package behind
 
 import (
@@ -19,35 +19,38 @@ import (
 
 const (
 	every = 200 * time.Millisecond
-	// restful times what an answer took, at least, until the next question: they take a twentieth of the time at most, most
-	// of it waiting for a CPU. On a busy host they come once a second all the same.
+	// restful times the duration of an answer is the least pause before the next question: they
+	// take at most a twentieth of the time, most of it waiting for a CPU. On a busy host they still
+	// come once a second.
 	restful = 20
 	seldom  = time.Second
-	// again is when a database that was lost is knocked at again.
+	// again is the interval of reconnects to a lost database.
 	again = time.Second
 
 	openWithin = 3 * time.Second
 	answerIn   = time.Second
 )
 
-// Config says whom to ask.
+// Config says what to observe.
 type Config struct {
-	// Database is a PostgreSQL by its URL; "" is the one that the server names, if it is on this host.
+	// Database is the URL of a PostgreSQL; "": the one that the server names, if it is on this
+	// host.
 	Database string
-	// Paths of the requests: a server is asked for its status only where one of them is a route that ours alone has.
+	// Paths of the requests: a server is asked for its status only if one of them is a route that
+	// only ours has.
 	Paths []string
-	// Dial connects to the server; nil: it is not asked. Near tells that it is on this host.
+	// Dial connects to the server; nil: it is not asked. Near reports whether it is on this host.
 	Dial func(context.Context) (net.Conn, error)
 	Near bool
 	// Host names this host in the rows.
 	Host string
 }
 
-// A Watch asks during one run.
+// A Watch observes during one run.
 type Watch struct {
 	host     string
-	status   *statusClient // nil: there is none to ask
-	postgres *postgres     // nil likewise
+	status   *statusClient // nil: there is none
+	postgres *postgres     // nil: there is none
 	database *record.Database
 	service  *record.Downstream
 
@@ -58,8 +61,8 @@ type Watch struct {
 	missing []record.NotMeasured
 }
 
-// Open asks for what does not change during a run. Its error is about Config.Database: a database that a person names has
-// to answer.
+// Open reads what does not change during a run. Its error is about Config.Database: a database that
+// the user names must answer.
 func Open(ctx context.Context, c Config) (*Watch, error) {
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
@@ -97,13 +100,13 @@ func Open(ctx context.Context, c Config) (*Watch, error) {
 	return w, nil
 }
 
-// Database is what it said of itself; nil where there is none.
+// Database describes the database; nil if there is none.
 func (w *Watch) Database() *record.Database { return w.database }
 
-// Downstream is the service that the server calls; nil where it names none.
+// Downstream returns the service that the server calls; nil if it names none.
 func (w *Watch) Downstream() *record.Downstream { return w.service }
 
-// NotMeasured is what was not answered.
+// NotMeasured returns what was not answered.
 func (w *Watch) NotMeasured() []record.NotMeasured {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +121,7 @@ func (w *Watch) lose(what string, err error, tNs int64, part bool) {
 	}
 }
 
-// Start asks until Stop, and tells what is answered, one row at a time; window is the zero of the run's clock.
+// Start polls until Stop, and calls told with each row; window is the zero of the run's clock.
 func (w *Watch) Start(window time.Time, told func(record.ObservedRow)) {
 	if w.cancel != nil {
 		return
@@ -134,7 +137,7 @@ func (w *Watch) Start(window time.Time, told func(record.ObservedRow)) {
 	}
 }
 
-// Stop ends the asking, and waits for the question under way.
+// Stop ends the polling, and waits for the pending query.
 func (w *Watch) Stop() {
 	if w.cancel != nil {
 		w.cancel()
@@ -142,7 +145,7 @@ func (w *Watch) Stop() {
 	}
 }
 
-// Close stops, and ends the connections.
+// Close stops, and closes the connections.
 func (w *Watch) Close() {
 	w.Stop()
 	if w.status != nil {
@@ -153,7 +156,7 @@ func (w *Watch) Close() {
 	}
 }
 
-// pause waits until the next question; false: there is none.
+// pause waits until the next query; false: the run is over.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -165,7 +168,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// clock fills in heads of rows.
+// clock fills in the heads of rows.
 type clock struct {
 	host string
 	now  func() int64

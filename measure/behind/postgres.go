@@ -20,16 +20,16 @@ import (
 	"ceiling/record"
 )
 
-// observerName is how our sessions call themselves, so that they are not counted.
+// observerName is our sessions' application name, which excludes them from the counts.
 const observerName = "ceiling observer"
 
 // postgres is our connection to a database.
 type postgres struct {
 	config *pgx.ConnConfig
-	conn   *pgx.Conn // nil: it was lost
-	wal    bool      // it has pg_stat_wal with what we read (14 to 17)
-	timed  bool      // it times fsyncs of the log
-	unseen int       // sessions of which it does not tell us what they do
+	conn   *pgx.Conn // nil: lost
+	wal    bool      // it has pg_stat_wal with the columns we read (14 to 17)
+	timed  bool      // it times WAL fsyncs
+	unseen int       // sessions whose activity we may not see
 
 	last counts
 }
@@ -40,7 +40,7 @@ type counts struct {
 	WALSyncMs                              float64
 }
 
-// CheckDatabase says what is wrong with a URL of a database, or nil; it asks nobody.
+// CheckDatabase returns what is wrong with a database URL, or nil; it does not connect.
 func CheckDatabase(source string) error {
 	if !strings.HasPrefix(source, "postgres://") && !strings.HasPrefix(source, "postgresql://") {
 		return errors.New("give PostgreSQL's URL: postgres://USER@HOST/DATABASE")
@@ -51,7 +51,7 @@ func CheckDatabase(source string) error {
 	return nil
 }
 
-// Shown is a URL of a database without its password.
+// Shown returns a database URL without its password.
 func Shown(source string) string {
 	u, err := url.Parse(source)
 	if err != nil {
@@ -70,7 +70,7 @@ func Shown(source string) string {
 	return u.String()
 }
 
-// openPostgres connects and asks for the settings.
+// openPostgres connects and reads the settings.
 func openPostgres(ctx context.Context, source string) (*postgres, *record.Database, error) {
 	if err := CheckDatabase(source); err != nil {
 		return nil, nil, err
@@ -82,7 +82,7 @@ func openPostgres(ctx context.Context, source string) (*postgres, *record.Databa
 	config.ConnectTimeout = openWithin
 	config.RuntimeParams["application_name"] = observerName
 	config.RuntimeParams["statement_timeout"] = strconv.FormatInt(answerIn.Milliseconds(), 10)
-	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // what stands between (pgbouncer) may keep no statements
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // a proxy (pgbouncer) may keep no statements
 	p := &postgres{config: config}
 	if err := p.connect(ctx); err != nil {
 		return nil, nil, err
@@ -116,7 +116,7 @@ func (p *postgres) close() {
 	p.conn = nil
 }
 
-// hidden says why sessions are not seen, "" where they are.
+// hidden says why sessions are not visible, "" if they are.
 func (p *postgres) hidden() string {
 	if p.unseen == 0 {
 		return ""
@@ -124,7 +124,7 @@ func (p *postgres) hidden() string {
 	return fmt.Sprintf("what %d sessions of other users do is not told to %s: GRANT pg_monitor TO %s", p.unseen, p.config.User, p.config.User)
 }
 
-// settingNames decide what a commit costs and promises.
+// settingNames are the settings that decide what a commit costs and guarantees.
 func settingNames() []string {
 	return []string{"synchronous_commit", "fsync", "wal_sync_method", "full_page_writes", "commit_delay", "commit_siblings", "shared_buffers",
 		"max_connections", "synchronous_standby_names", "track_wal_io_timing"}
@@ -152,7 +152,7 @@ func (p *postgres) describe(ctx context.Context) (*record.Database, error) {
 	return d, nil
 }
 
-// address is where it is, without who asks.
+// address returns its address, without the user.
 func (p *postgres) address() string {
 	if strings.HasPrefix(p.config.Host, "/") {
 		return p.config.Host
@@ -160,7 +160,7 @@ func (p *postgres) address() string {
 	return net.JoinHostPort(p.config.Host, strconv.Itoa(int(p.config.Port))) + "/" + p.config.Database
 }
 
-// sessions are those of other clients in this database.
+// sessions queries the other clients' sessions in this database.
 const sessions = `WITH s AS MATERIALIZED (SELECT state, wait_event_type, wait_event FROM pg_stat_activity
  WHERE coalesce(backend_type, 'client backend') = 'client backend' AND datname = current_database() AND application_name <> '` + observerName + `')
 SELECT json_build_object('sessions', (SELECT count(*) FROM s), 'active', (SELECT count(*) FROM s WHERE state = 'active'),
@@ -176,8 +176,9 @@ const (
 	ofLog     = ` FROM pg_stat_wal w, pg_stat_database d WHERE d.datname = current_database()`
 )
 
-// lockQueues are the locks that sessions wait for. Who waits for another transaction because of a row has the row's own
-// lock (src/backend/access/heap/README.tuplock), which names the table.
+// lockQueues queries the locks that sessions wait for. A session that waits for another transaction
+// because of a row holds the row's own lock (src/backend/access/heap/README.tuplock), which names
+// the table.
 const lockQueues = `WITH l AS MATERIALIZED (SELECT * FROM pg_locks),
 w AS (SELECT w.*, coalesce(w.relation, r.relation) AS of, CASE WHEN r.relation IS NOT NULL THEN (r.relation, r.page, r.tuple)::text END AS place
  FROM l w LEFT JOIN l r ON r.pid = w.pid AND r.locktype = 'tuple' WHERE NOT w.granted)
@@ -189,14 +190,14 @@ SELECT coalesce(json_agg(q), '[]') FROM (SELECT w.locktype AS kind, coalesce(max
  LEFT JOIN pg_stat_activity a ON a.pid = h.pid
  GROUP BY w.locktype, w.of ORDER BY 3 DESC LIMIT 8) q`
 
-// answer is what the first query says.
+// answer is the result of the first query.
 type answer struct {
 	Sessions, Active, Idle, Unseen int
 	Waits                          []record.SessionWait
 	counts
 }
 
-// sample asks once. Counts in the row are the differences to the sample before.
+// sample queries once. Counts in the row are differences to the previous sample.
 func (p *postgres) sample(ctx context.Context) (row record.DatabaseRow, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
@@ -236,8 +237,8 @@ func (p *postgres) sample(ctx context.Context) (row record.DatabaseRow, err erro
 	return row, nil
 }
 
-// joined puts together what waits for the same statement: of some of those that wait for a row the table is not known,
-// since they have asked for the row before and wait for its next owner.
+// joined merges the waits for the same statement: the table is unknown for some sessions that wait
+// for a row, since they have requested the row before and wait for its next owner.
 func joined(list []record.LockQueue) (all []record.LockQueue) {
 	for _, q := range list {
 		q.Blocker = withoutLiterals(q.Blocker)
@@ -265,7 +266,7 @@ func waitsForLock(waits []record.SessionWait) bool {
 	return false
 }
 
-// askPostgres asks until the end. A database that is lost is knocked at again.
+// askPostgres polls until the end, and reconnects to a lost database.
 func (w *Watch) askPostgres(ctx context.Context, now func() int64, told func(record.ObservedRow)) {
 	at := clock{host: w.host, now: now, last: now()}
 	for known := false; ; {
@@ -300,7 +301,7 @@ func (w *Watch) askPostgres(ctx context.Context, now func() int64, told func(rec
 	}
 }
 
-// hint is what helps against an error.
+// hint says how to fix an error.
 func hint(err error) string {
 	var said *pgconn.PgError
 	if !errors.As(err, &said) {
@@ -319,18 +320,18 @@ func hint(err error) string {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// blockerMost bounds a statement that is kept, in bytes.
+// blockerMost bounds a stored statement, in bytes.
 const blockerMost = 120
 
 var literal = regexp.MustCompile(`(?s)'(?:[^']|'')*'|\$[A-Za-z_]*\$.*?\$[A-Za-z_]*\$|\b[0-9][0-9A-Za-z.]*\b`)
 
-// withoutLiterals is a statement with ? in the place of what it was called with: names of people, keys.
+// withoutLiterals returns a statement with ? in place of its literals: names of people, keys.
 func withoutLiterals(query string) string {
 	short := strings.Join(strings.Fields(literal.ReplaceAllString(parameter.ReplaceAllString(query, "?"), "?")), " ")
 	if len(short) > blockerMost {
 		short = strings.ToValidUTF8(short[:blockerMost], "") + "…"
 	}
-	if strings.Contains(short, "'") { // one that was cut off within a literal (track_activity_query_size)
+	if strings.Contains(short, "'") { // it was truncated within a literal (track_activity_query_size)
 		short = short[:strings.IndexByte(short, '\'')] + "?…"
 	}
 	return short

@@ -14,7 +14,7 @@ import (
 	"ceiling/record"
 )
 
-// Routes that only a server of `ceiling serve` has, and where it says how they do.
+// Routes that only `ceiling serve` has, and where it reports their status.
 const (
 	databaseRoutes = "/db/"
 	serviceRoutes  = "/call/"
@@ -24,7 +24,7 @@ const (
 	serviceStatus  = "/call/status"
 )
 
-// statusPaths are the routes of a status that a server with these paths answers.
+// statusPaths returns the status routes of a server with these paths.
 func statusPaths(paths []string) []string {
 	var list []string
 	for _, kind := range []struct{ routes, status string }{{databaseRoutes, poolStatus}, {serviceRoutes, serviceStatus}} {
@@ -35,7 +35,7 @@ func statusPaths(paths []string) []string {
 	return list
 }
 
-// databaseAnswer is that of /db/status and /db/pool, as far as it is of use here.
+// databaseAnswer is the response of /db/status and /db/pool, as far as it is used here.
 type databaseAnswer struct {
 	Product  string                   `json:"product"`
 	Settings []record.DatabaseSetting `json:"settings"`
@@ -52,7 +52,7 @@ type databaseAnswer struct {
 	Source   string                   `json:"source"`
 }
 
-// serviceAnswer is likewise that of /call/status.
+// serviceAnswer does the same for /call/status.
 type serviceAnswer struct {
 	Requests  int64 `json:"requests"`
 	Answered  int64 `json:"answered"`
@@ -65,16 +65,17 @@ type serviceAnswer struct {
 	TimeoutNs int64 `json:"timeout_ns"`
 }
 
-// statusClient asks over one connection, so that one process of several answers.
+// statusClient uses one connection, so that one process of several answers.
 type statusClient struct {
 	client http.Client
 	paths  []string
-	last   record.StatusRow // with what was counted since the server's start
+	last   record.StatusRow // with the counts since the server's start
 }
 
 func (c *statusClient) close() { c.client.CloseIdleConnections() }
 
-// openStatus asks the server what it is. It returns where its database can be asked, "" where the server does not say.
+// openStatus asks the server for its status. It returns the address of its database, "" if the
+// server does not report one.
 func (w *Watch) openStatus(ctx context.Context, dial func(context.Context) (net.Conn, error), paths []string) (source string, err error) {
 	c := &statusClient{paths: paths}
 	c.client.Transport = &http.Transport{MaxConnsPerHost: 1,
@@ -103,7 +104,7 @@ func (w *Watch) openStatus(ctx context.Context, dial func(context.Context) (net.
 	return source, nil
 }
 
-// get reads one answer.
+// get reads one response.
 func (c *statusClient) get(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
@@ -122,10 +123,10 @@ func (c *statusClient) get(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(http.MaxBytesReader(nil, answer.Body, statusMost)).Decode(into)
 }
 
-// statusMost bounds an answer, in bytes.
+// statusMost bounds a response, in bytes.
 const statusMost = 1 << 20
 
-// read asks for everything. What it returns has counts since the server's start.
+// read reads everything. Its counts are since the server's start.
 func (c *statusClient) read(ctx context.Context) (row record.StatusRow, err error) {
 	begun := time.Now()
 	for _, path := range c.paths {
@@ -146,7 +147,7 @@ func (c *statusClient) read(ctx context.Context) (row record.StatusRow, err erro
 	return row, err
 }
 
-// askStatus asks the server until the end.
+// askStatus polls the server until the end.
 func (w *Watch) askStatus(ctx context.Context, now func() int64, told func(record.ObservedRow)) {
 	at := clock{host: w.host, now: now}
 	for known := false; ; {
@@ -174,7 +175,7 @@ func (w *Watch) askStatus(ctx context.Context, now func() int64, told func(recor
 	}
 }
 
-// since is a status with the differences of its counts to an earlier one.
+// since returns a status with the differences of its counts to an earlier one.
 func since(row, last *record.StatusRow) record.StatusRow {
 	d := *row
 	d.Pool.Waited -= last.Pool.Waited
