@@ -1,6 +1,5 @@
-// Package cores says how the CPUs of a host lie and divides them between load
-// generator and server, so that what the server does is not what the generator
-// left it.
+// Package cores reads the CPU topology of a host and divides its CPUs between load generator and
+// server, so that the server's result does not depend on the CPU time the generator leaves it.
 package cores
 
 import (
@@ -17,10 +16,10 @@ import (
 	"ceiling/experiment/spec"
 )
 
-// Layout is how CPUs lie. What the kernel does not tell is nil.
+// Layout is the CPU topology. Unknown parts are nil.
 type Layout struct {
-	// Cores are the CPUs that share a physical core (SMT siblings), each core
-	// once; Nodes are the CPUs of each NUMA node.
+	// Cores has the CPUs of each physical core (SMT siblings), each core once; Nodes the CPUs of
+	// each NUMA node.
 	Cores, Nodes [][]int
 }
 
@@ -36,8 +35,8 @@ func LayoutOf(root fs.FS) Layout {
 	}
 }
 
-// lists reads every distinct CPU list of the files, by ascending first CPU. A
-// node without CPUs has an empty list.
+// lists reads every distinct CPU list of the files, by ascending first CPU. A node without CPUs has
+// an empty list.
 func lists(root fs.FS, pattern string) [][]int {
 	names, err := fs.Glob(root, pattern)
 	if err != nil {
@@ -58,8 +57,7 @@ func lists(root fs.FS, pattern string) [][]int {
 	return all
 }
 
-// node is the index of the NUMA node that a CPU belongs to; 0 where that is not
-// known.
+// node returns the index of a CPU's NUMA node; 0 if unknown.
 func (l *Layout) node(cpu int) int {
 	return max(slices.IndexFunc(l.Nodes, func(n []int) bool { return slices.Contains(n, cpu) }), 0)
 }
@@ -67,28 +65,26 @@ func (l *Layout) node(cpu int) int {
 // Sides are the CPUs that generator and server may use, ascending.
 type Sides struct {
 	Generator, Server []int
-	// GeneratorPinned and ServerPinned mark a side that a person has pinned: it
-	// is not moved.
+	// GeneratorPinned and ServerPinned mark a side that the user has pinned: it is not moved.
 	GeneratorPinned, ServerPinned bool
 	Layout                        Layout
-	// Want is how many CPUs the generator has a use for.
+	// Want is how many CPUs the generator can use.
 	Want int
-	// Quota of CPU time that both sides have together (their cgroup's), in
-	// cores; 0 none.
+	// Quota of CPU time for both sides together (their cgroup's), in cores; 0: none.
 	Quota float64
 }
 
-// Split is who runs where.
+// Split is which CPUs each side gets.
 type Split struct {
 	Generator, Server []int
-	// Parted tells that the sides had CPUs in common before.
+	// Parted reports whether the sides shared CPUs before.
 	Parted bool
-	// SharedCore tells that two threads of one physical core are on different
-	// sides: each slows the other.
+	// SharedCore reports whether two threads of one physical core are on different sides: each
+	// slows the other.
 	SharedCore bool
 }
 
-// String says it for a person: "generator on CPU 0, server on CPUs 1-3".
+// String formats it for the user: "generator on CPU 0, server on CPUs 1-3".
 func (s Split) String() string {
 	text := fmt.Sprintf("generator on %s, server on %s", Name(s.Generator), Name(s.Server))
 	if s.SharedCore {
@@ -97,7 +93,7 @@ func (s Split) String() string {
 	return text
 }
 
-// Name is "CPU 3", or "CPUs 0-3,8".
+// Name returns "CPU 3", or "CPUs 0-3,8".
 func Name(cpus []int) string {
 	if len(cpus) == 1 {
 		return "CPU " + strconv.Itoa(cpus[0])
@@ -105,7 +101,7 @@ func Name(cpus []int) string {
 	return "CPUs " + Format(cpus)
 }
 
-// Apart gives the two sides CPUs of their own, where they are not so already.
+// Apart gives the two sides separate CPUs, if they share any.
 func (s Sides) Apart() (Split, error) {
 	shared := Both(s.Generator, s.Server)
 	if len(shared) == 0 {
@@ -129,8 +125,8 @@ func (s Sides) Apart() (Split, error) {
 	return s.divide()
 }
 
-// away are the CPUs of one side that the other may not use, where there are
-// any without those that share a core with the other's.
+// away returns the CPUs of one side that the other may not use, preferably without those that share
+// a core with the other's.
 func (s Sides) away(of, other []int) []int {
 	alone := without(of, other)
 	var beside []int
@@ -145,9 +141,9 @@ func (s Sides) away(of, other []int) []int {
 	return alone
 }
 
-// divide parts CPUs that both sides may use, by whole cores where there are
-// two. The generator gets what it has a use for, at least one and at most half,
-// of as few NUMA nodes as can be; the server gets the rest.
+// divide divides CPUs that both sides may use, by whole cores if there are two. The generator gets
+// as many as it can use, at least one and at most half, from as few NUMA nodes as possible; the
+// server gets the rest.
 func (s Sides) divide() (Split, error) {
 	if len(s.Generator) < 2 {
 		return Split{}, errors.New("generator and server have one CPU together; give this machine a second one, or generate the load from another machine")
@@ -174,8 +170,8 @@ func (s Sides) divide() (Split, error) {
 	return s.split(generator, server, true), nil
 }
 
-// units are what is not torn apart: physical cores, node by node. A CPU whose
-// core is not known stands alone, and so do those of a single core.
+// units returns what must not be split: physical cores, node by node. A CPU of unknown core is its
+// own unit, and so is each CPU of a single core.
 func (s Sides) units() [][]int {
 	var units [][]int
 	alone := s.Generator
@@ -196,9 +192,9 @@ func (s Sides) units() [][]int {
 	return units
 }
 
-// within leaves one thread of each core, and no more cores than CPUs are
-// granted, where there are cores enough: a quota counts threads, and two of one
-// core do less than two cores.
+// within keeps one thread per core, and at most as many cores as the quota grants CPUs, if there
+// are enough cores: a quota counts threads, and two threads of one core do less work than two
+// cores.
 func within(units [][]int, budget int) [][]int {
 	if len(units) < budget {
 		return units
@@ -216,10 +212,10 @@ func (s Sides) split(generator, server []int, parted bool) Split {
 	})}
 }
 
-// Both are the CPUs in a and in b.
+// Both returns the CPUs in a and in b.
 func Both(a, b []int) []int { return sift(a, b, true) }
 
-// without are those in a and not in b.
+// without returns those in a and not in b.
 func without(a, b []int) []int { return sift(a, b, false) }
 
 func sift(a, b []int, in bool) []int {
@@ -232,5 +228,5 @@ func sift(a, b []int, in bool) []int {
 	return found
 }
 
-// Format writes ascending CPUs as flags and the kernel take them: 0-3,8.
+// Format formats ascending CPUs as flags and the kernel take them: 0-3,8.
 func Format(cpus []int) string { return spec.FormatCPUList(cpus) }
