@@ -1,6 +1,6 @@
-// Package netns makes network namespaces with a veth pair into them: a server's host of
-// its own, with an interface that has queues, on a machine that has none to spare. It
-// takes root and iproute2. What a killed process left is removed by Sweep.
+// Package netns makes network namespaces with a veth pair into them: a separate host for a server,
+// with a multi-queue interface, on a machine that has none to spare. It requires root and iproute2.
+// Sweep removes what a killed process left.
 package netns
 
 import (
@@ -17,32 +17,32 @@ import (
 	"ceiling/internal/sys"
 )
 
-// Namespace is a network namespace with one end of a link in it. Its name, and that of
-// the link's other end, carry the number of the process that made it.
+// Namespace is a network namespace with one end of a link in it. Its name, and that of the link's
+// other end, contain the PID of the process that made it.
 type Namespace struct {
-	// Name as ip-netns(8) has it.
+	// Name as in ip-netns(8).
 	Name string
-	// Addr of Interface, the end inside.
+	// Addr of Interface, the inner end.
 	Addr netip.Addr
 
-	veth string // the end outside
+	veth string // the outer end
 }
 
-// Interface is the name of the end inside.
+// Interface is the name of the inner end.
 const Interface = "eth0"
 
 const (
-	// Prefix of namespaces, and of other things that tests make: + pid + "-" + number.
+	// Prefix of namespaces, and of other things that tests create: + pid + "-" + number.
 	Prefix     = "ceiling-"
 	vethPrefix = "cg" // + pid + "h" + number: at most 15 characters (IFNAMSIZ)
 )
 
-// Name is that of the namespace that this process makes with a number.
+// Name returns the name of this process's namespace with a number.
 func Name(number int) string { return fmt.Sprintf("%s%d-%d", Prefix, os.Getpid(), number) }
 
-// New makes a namespace and its link, with so many receive and send queues on either
-// end. A process has numbers that differ by 4 or more at different times only. What it
-// has made it removes again where it fails.
+// New makes a namespace and its link, with so many receive and send queues at either end. Within a
+// process, concurrently existing numbers must differ modulo 4. On failure it removes what it has
+// made.
 func New(ctx context.Context, number, queues int) (*Namespace, error) {
 	pid := os.Getpid()
 	outside, inside := linkAddresses(pid, number)
@@ -71,10 +71,9 @@ func New(ctx context.Context, number, queues int) (*Namespace, error) {
 	return n, nil
 }
 
-// Remove deletes the link and the namespace. A deleted namespace would take its end of
-// the link along, but only some time later, in a kernel thread
-// (net/core/net_namespace.c, cleanup_net). It does not take a context: it has to be done
-// also when the run was interrupted.
+// Remove deletes the link and the namespace. A deleted namespace would take its end of the link
+// along, but only later, in a kernel thread (net/core/net_namespace.c, cleanup_net). It takes no
+// context, since it must also run after an interrupted run.
 func (n *Namespace) Remove() error {
 	var err error
 	if _, there := os.Stat("/sys/class/net/" + n.veth); there == nil {
@@ -89,19 +88,19 @@ func remove(what, name string) error {
 	return tool(ctx, "ip", what, "delete", name)
 }
 
-// Within is a command line that runs inside.
+// Within returns a command line that runs inside.
 func (n *Namespace) Within(program string, args ...string) (string, []string) {
 	return "ip", append([]string{"netns", "exec", n.Name, program}, args...)
 }
 
-// Do runs a command of the system inside, and answers with what it complained about.
+// Do runs a system command inside, and returns its error message.
 func (n *Namespace) Do(ctx context.Context, program string, args ...string) error {
 	program, args = n.Within(program, args...)
 	return tool(ctx, program, args...)
 }
 
-// linkAddresses are two of 198.18.0.0/15, which RFC 2544 gives to measurements between
-// networks: nobody routes them. A process has four blocks of the 32,768 there are.
+// linkAddresses returns two addresses of 198.18.0.0/15, which RFC 2544 reserves for network
+// benchmarks and which is not routed. A process has four of its 32,768 blocks.
 func linkAddresses(pid, number int) (outside, inside netip.Addr) {
 	block := uint32(pid%8192*4+number%4) * 4
 	base := uint32(198)<<24 | 18<<16 | block
@@ -119,13 +118,12 @@ func tool(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// Sweep removes links and namespaces that processes have left which are gone. It answers
-// their names.
+// Sweep removes the links and namespaces left by processes that are gone, and returns their names.
 func Sweep() (removed []string, failed error) {
 	sweep := func(dir, kind, what string) {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return // nothing was ever made there
+			return // none was ever made there
 		}
 		for _, e := range entries {
 			pid := Owner(e.Name())
@@ -144,7 +142,7 @@ func Sweep() (removed []string, failed error) {
 	return removed, failed
 }
 
-// Owner reads the process's number from a name; 0 where it is none of ours.
+// Owner parses the PID out of a name; 0 if it is not ours.
 func Owner(name string) int {
 	rest, between := "", ""
 	if after, is := strings.CutPrefix(name, Prefix); is {
@@ -162,15 +160,15 @@ func Owner(name string) int {
 	return n
 }
 
-// Gone tells that no process has the number, but one that has ended and that nobody has
-// waited for yet.
+// Gone reports whether no process has the PID, except an unreaped zombie.
 func Gone(pid int) bool {
 	stat, err := sys.ReadPIDStat(pid)
 	return sys.Gone(err) || err == nil && stat.State == 'Z'
 }
 
-// Join makes a link between two namespaces that this process made: its ends are named toB in a and toA in b, and each
-// routes the other's address, which has to be one of that namespace's own already. It is gone with either of them.
+// Join makes a link between two namespaces of this process: its ends are named toB in a and toA in
+// b, and each routes the other's address, which must already be one of that namespace's. It
+// disappears with either of them.
 func Join(ctx context.Context, a, b *Namespace, toB, toA, addrA, addrB string) error {
 	for _, args := range [][]string{
 		{"-n", a.Name, "link", "add", toB, "type", "veth", "peer", "name", toA, "netns", b.Name},
