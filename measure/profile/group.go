@@ -18,8 +18,8 @@ import (
 // processesMax bounds the processes behind one address.
 const processesMax = 256
 
-// Group is the pprof endpoints of all of a server's processes. What is asked of
-// them is asked of all at the same time.
+// Group has the pprof endpoints of all of a server's processes. It queries all of them
+// concurrently.
 type Group struct {
 	processes []process
 	front     []*Endpoint
@@ -30,8 +30,8 @@ type process struct {
 	at   *Endpoint
 }
 
-// FindAll finds the endpoints of some URLs, as FindWithin does; one that lists its
-// processes (as ceiling serve --prefork --pprof does) is asked for each of them.
+// FindAll finds the endpoints of some URLs, as FindWithin does; one that lists its processes (as
+// ceiling serve --prefork --pprof does) is asked for each of them.
 func FindAll(ctx context.Context, urls []string, permit func(netip.AddrPort) error) (*Group, error) {
 	g := &Group{}
 	for _, at := range urls {
@@ -52,7 +52,7 @@ func FindAll(ctx context.Context, urls []string, permit func(netip.AddrPort) err
 	return g, nil
 }
 
-// hostOf names an endpoint without what may be secret of its URL.
+// hostOf names an endpoint without secrets in its URL.
 func hostOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -61,7 +61,7 @@ func hostOf(text string) string {
 	return u.Host
 }
 
-// processes are those that an endpoint lists; none where it is of one process.
+// processes returns those that an endpoint lists; none for a single process.
 func (e *Endpoint) processes(ctx context.Context) []string {
 	b, err := e.get(ctx, "process/", answerTimeout)
 	if err != nil {
@@ -76,20 +76,20 @@ func (e *Endpoint) processes(ctx context.Context) []string {
 	return list[:min(len(list), processesMax)]
 }
 
-// Close gives back the connections.
+// Close closes the connections.
 func (g *Group) Close() {
 	for _, e := range g.front {
 		e.Close()
 	}
 }
 
-// Front is the first address.
+// Front returns the first endpoint.
 func (g *Group) Front() *Endpoint { return g.front[0] }
 
-// Processes is how many there are.
+// Processes returns their number.
 func (g *Group) Processes() int { return len(g.processes) }
 
-// each asks all of them at once. What failed is one error, which says of how many.
+// each queries all concurrently. Failures are joined into one error, which says how many failed.
 func (g *Group) each(ctx context.Context, path string, timeout time.Duration, use func(n int, name string, b []byte) error) error {
 	failed := make([]error, len(g.processes))
 	var asking sync.WaitGroup
@@ -121,7 +121,7 @@ func (g *Group) each(ctx context.Context, path string, timeout time.Duration, us
 	return first
 }
 
-// take asks for a profile of all; what some answered is kept where others failed.
+// take takes a profile of all, and keeps those that succeed if others fail.
 func (g *Group) take(ctx context.Context, path string, timeout time.Duration, block int) ([]profiles.Part, error) {
 	got := make([]profiles.Part, len(g.processes))
 	err := g.each(ctx, path, timeout, func(n int, name string, b []byte) error {
@@ -141,18 +141,18 @@ func (g *Group) take(ctx context.Context, path string, timeout time.Duration, bl
 	return list, err
 }
 
-// CPU takes CPU profiles of one length, whole seconds.
+// CPU takes CPU profiles of equal length, in whole seconds.
 func (g *Group) CPU(ctx context.Context, seconds, block int) ([]profiles.Part, error) {
 	parts, err := g.take(ctx, fmt.Sprintf("profile?seconds=%d", seconds), time.Duration(seconds)*time.Second+answerTimeout+5*time.Second, block)
 	return keepTyped(parts, "cpu", err)
 }
 
-// Goroutines takes where they all are.
+// Goroutines takes goroutine profiles.
 func (g *Group) Goroutines(ctx context.Context) ([]profiles.Part, error) {
 	return g.take(ctx, "goroutine", answerTimeout, -1)
 }
 
-// keepTyped leaves out a profile without a value of that name.
+// keepTyped drops profiles without a value of that name.
 func keepTyped(parts []profiles.Part, name string, err error) ([]profiles.Part, error) {
 	list := parts[:0]
 	for _, part := range parts {
@@ -165,11 +165,11 @@ func keepTyped(parts []profiles.Part, name string, err error) ([]profiles.Part, 
 	return list, err
 }
 
-// Moment is the cumulative profiles of all processes at one moment.
+// Moment has the cumulative profiles of all processes at one moment.
 type Moment map[string][]profiles.Part
 
-// grows are the profiles that grow while a program runs, by pprof's names, with
-// the value that is looked at.
+// grows returns the profiles that grow during a program's life, by pprof's names, with the value in
+// use.
 func grows() map[string]string {
 	return map[string]string{record.ProfileMutex: "delay", record.ProfileBlock: "delay", "heap": "alloc_space"}
 }
@@ -196,7 +196,7 @@ func (g *Group) Moment(ctx context.Context) (Moment, error) {
 	return m, failed
 }
 
-// Since is what a kind grew by from one moment to another, by process.
+// Since returns how much a kind grew between two moments, by process.
 func (m Moment) Since(before Moment, kind string, block int) ([]profiles.Part, error) {
 	var list []profiles.Part
 	for _, b := range m[kind] {

@@ -10,9 +10,9 @@ import (
 	"os"
 )
 
-// LinksPprof tells whether a process of this host runs a Go program that
-// net/http/pprof is linked into, so that asking it for its profiles may be
-// worth a request. It reads the program's file, not the process.
+// LinksPprof reports whether a process of this host runs a Go program with net/http/pprof linked
+// in, so that asking it for profiles may be worth a request. It reads the program's file, not the
+// process.
 func LinksPprof(pid int) (bool, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/exe", pid))
 	if err != nil {
@@ -20,13 +20,13 @@ func LinksPprof(pid int) (bool, error) {
 	}
 	defer f.Close()
 	if _, err := buildinfo.Read(f); err != nil {
-		return false, nil // no Go program
+		return false, nil // not a Go program
 	}
 	return contains(functionNames(f), []byte("net/http/pprof.Index"))
 }
 
-// functionNames is the part of a program that has the names of its functions: Go's
-// line table, a quarter of the file; all of a file that says of no such part.
+// functionNames returns the part of a program with the names of its functions: Go's line table, a
+// quarter of the file; the whole file if it has no such section.
 func functionNames(f io.ReaderAt) io.Reader {
 	program, err := elf.NewFile(f)
 	if err == nil {
@@ -39,7 +39,7 @@ func functionNames(f io.ReaderAt) io.Reader {
 	return io.NewSectionReader(f, 0, 1<<40)
 }
 
-// contains looks for a word in a stream, piece by piece.
+// contains searches a stream for a word, piece by piece.
 func contains(r io.Reader, word []byte) (bool, error) {
 	buf := make([]byte, 1<<20)
 	kept := 0

@@ -1,5 +1,5 @@
-// Package profile takes the profiles of a Go server over its pprof endpoint
-// while it is under load, and sums them up: which functions hold the time.
+// Package profile takes the profiles of a Go server over its pprof endpoint under load, and sums
+// them up: which functions take the time.
 package profile
 
 import (
@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// answerTimeout bounds a request that should be answered at once.
+	// answerTimeout bounds a request that should return at once.
 	answerTimeout = 2 * time.Second
-	// bodyMax bounds what is read: profiles of large programs are some MB.
+	// bodyMax bounds a response: profiles of large programs are some MB.
 	bodyMax = 64 << 20
 	// framesMax is how many functions a summary names.
 	framesMax = 8
@@ -42,12 +42,12 @@ type Endpoint struct {
 	client *http.Client
 }
 
-// FindWithin asks the URL whether it is a pprof endpoint: its index names the profiles
-// (net/http/pprof). permit is asked before every connection, with the address that it
-// goes to, those of redirects too; its error says why not. nil permits all.
+// FindWithin checks whether the URL is a pprof endpoint: its index names the profiles
+// (net/http/pprof). permit is called before every connection with its address, including those of
+// redirects; its error says why not. nil permits all.
 func FindWithin(ctx context.Context, url string, permit func(netip.AddrPort) error) (*Endpoint, error) {
-	// A transport of its own, so that no connection outlives the endpoint.
-	// A kept connection would have net/http print what a server sends on it unasked.
+	// A separate transport, so that no connection outlives the endpoint. On a kept-alive connection
+	// net/http would log what a server sends unasked.
 	transport := &http.Transport{DisableKeepAlives: true}
 	if permit != nil {
 		transport.DialContext = (&net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
@@ -70,7 +70,7 @@ func FindWithin(ctx context.Context, url string, permit func(netip.AddrPort) err
 	return e, nil
 }
 
-// Close gives back the connection.
+// Close closes the connection.
 func (e *Endpoint) Close() { e.client.CloseIdleConnections() }
 
 func (e *Endpoint) get(ctx context.Context, path string, timeout time.Duration) ([]byte, error) {
@@ -97,7 +97,7 @@ func (e *Endpoint) get(ctx context.Context, path string, timeout time.Duration) 
 	return b, nil
 }
 
-// secretless is a URL without a password.
+// secretless returns a URL without a password.
 func secretless(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -106,7 +106,7 @@ func secretless(text string) string {
 	return u.Redacted()
 }
 
-// quoted is the first line of a refusal, where it is text.
+// quoted returns the first line of an error response, if it is text.
 func quoted(b []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(b[:min(len(b), 160)])), "\n")
 	if line == "" || !utf8.ValidString(line) || strings.HasPrefix(line, "<") {
@@ -120,11 +120,11 @@ func quoted(b []byte) string {
 	}, line)
 }
 
-// Snapshot is the cumulative profiles of one moment.
+// Snapshot has the cumulative profiles at one moment.
 type Snapshot map[string]*profile.Profile
 
-// cumulative are the profiles that grow while the program runs: what they show
-// of a run is the difference of two snapshots.
+// cumulative returns the profiles that grow during the program's life: a run's part is the
+// difference of two snapshots.
 func cumulative() []string { return []string{record.ProfileMutex, record.ProfileBlock} }
 
 // Snapshot takes the cumulative profiles. It costs the server some hundred
@@ -145,8 +145,7 @@ func (e *Endpoint) Snapshot(ctx context.Context) (Snapshot, error) {
 	return s, nil
 }
 
-// CPU takes a CPU profile of d, whole seconds. The profiler costs the server
-// about a per cent.
+// CPU takes a CPU profile of d, in whole seconds. The profiler costs the server about one per cent.
 func (e *Endpoint) CPU(ctx context.Context, d time.Duration) (record.Profile, []byte, error) {
 	s := int(max(min(d, cpuMax), time.Second).Seconds())
 	b, err := e.get(ctx, fmt.Sprintf("profile?seconds=%d", s), d+answerTimeout+5*time.Second)
@@ -161,9 +160,8 @@ func (e *Endpoint) CPU(ctx context.Context, d time.Duration) (record.Profile, []
 	return sum, b, err
 }
 
-// Between sums up what happened between two snapshots. A profile that holds
-// nothing is left out: the server does not record it (runtime.
-// SetMutexProfileFraction, SetBlockProfileRate), or nothing waited.
+// Between sums up what happened between two snapshots. It leaves out an empty profile: the server
+// does not record it (runtime. SetMutexProfileFraction, SetBlockProfileRate), or nothing waited.
 func Between(before, after Snapshot) ([]record.Profile, error) {
 	var list []record.Profile
 	for _, kind := range cumulative() {
@@ -185,12 +183,11 @@ func Between(before, after Snapshot) ([]record.Profile, error) {
 	return list, nil
 }
 
-// SummaryOf sums up a profile of some kind.
+// SummaryOf sums up a profile of a given kind.
 func SummaryOf(kind string, p *profile.Profile) (record.Profile, error) { return summary(kind, p) }
 
-// summary names the functions that hold the most of the profile's time, each
-// by the first frame that is not the runtime's or sync's own: the caller who
-// can do something about it.
+// summary names the functions with the most of the profile's time, each by the first frame outside
+// the runtime and sync: the caller that can be changed.
 func summary(kind string, p *profile.Profile) (record.Profile, error) {
 	value := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Unit == "nanoseconds" })
 	if value < 0 {
@@ -201,7 +198,7 @@ func summary(kind string, p *profile.Profile) (record.Profile, error) {
 	for _, s := range p.Sample {
 		v := s.Value[value]
 		if v <= 0 {
-			continue // rounding of a difference
+			continue // rounding error of a difference
 		}
 		out.TotalNs += v
 		sums[blame(s)] += v
@@ -239,7 +236,7 @@ func blame(s *profile.Sample) record.Frame {
 	return frame
 }
 
-// plumbing tells functions through which everybody waits.
+// plumbing reports whether a function is infrastructure that all code waits in.
 func plumbing(name string) bool {
 	for _, prefix := range []string{"runtime.", "sync.", "internal/", "syscall.", "sync/atomic."} {
 		if strings.HasPrefix(name, prefix) {

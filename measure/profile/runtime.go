@@ -18,15 +18,15 @@ import (
 	"ceiling/record"
 )
 
-// memory is what the text form of the heap profile says of the garbage collector
-// (runtime.MemStats), at one moment.
+// memory is the garbage collector's state at one moment, from the text form of the heap profile
+// (runtime.MemStats).
 type memory struct {
 	collections int64
 	pauses      []int64 // a ring: that of collection n is at (n+255)%256
 	cpuShare    float64
 }
 
-// Memory is that of all processes.
+// Memory has that of all processes.
 type Memory map[string]memory
 
 // Memory reads it.
@@ -85,8 +85,7 @@ func parseMemory(b []byte) (memory, error) {
 	return m, nil
 }
 
-// Since is what the collector did from one moment to another; nil where no process
-// is in both.
+// Since returns what the collector did between two moments; nil if no process is in both.
 func (m Memory) Since(before Memory) *record.GoGC {
 	var gc record.GoGC
 	var pauses []int64
@@ -115,7 +114,7 @@ func (m Memory) Since(before Memory) *record.GoGC {
 	return &gc
 }
 
-// quantile of sorted values; 0 of none.
+// quantile of sorted values; 0 if there are none.
 func quantile(sorted []int64, q float64) int64 {
 	if len(sorted) == 0 {
 		return 0
@@ -123,11 +122,10 @@ func quantile(sorted []int64, q float64) int64 {
 	return sorted[min(int(math.Ceil(q*float64(len(sorted))))-1, len(sorted)-1)]
 }
 
-// waitsMax bounds the waits of goroutines that are kept: 16 MB.
+// waitsMax bounds the goroutine waits kept: 16 MB.
 const waitsMax = 2 << 20
 
-// Latency traces all processes for d and measures how long goroutines that could
-// run waited for a thread.
+// Latency traces all processes for d and measures how long runnable goroutines waited for a thread.
 func (g *Group) Latency(ctx context.Context, d time.Duration) (*record.GoScheduler, error) {
 	var mu sync.Mutex
 	var all []int64
@@ -148,7 +146,7 @@ func (g *Group) Latency(ctx context.Context, d time.Duration) (*record.GoSchedul
 
 // schedulerWaits reads an execution trace: the times from runnable to running.
 func schedulerWaits(r io.Reader) (waits []int64, err error) {
-	// The reader is made for traces of Go's own tools; from elsewhere anything may come.
+	// The reader is made for traces of Go's own tools; other input may make it panic.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("read execution trace: %v", p)
@@ -182,7 +180,7 @@ func schedulerWaits(r io.Reader) (waits []int64, err error) {
 			}
 			delete(since, id)
 		}
-		// One that was runnable as the trace began came from undetermined.
+		// A goroutine that was runnable at the start of the trace comes from undetermined.
 		if to == trace.GoRunnable && from != trace.GoUndetermined {
 			since[id] = e.Time()
 		}
