@@ -7,22 +7,22 @@ import (
 	"ceiling/measure/profile/symbol"
 )
 
-// Packages that samples belong to which are nobody's code.
+// Packages of samples that belong to no application code.
 const (
 	collector = "garbage collector"
 	compiler  = "just-in-time compiler"
 	scheduler = "Go's scheduler"
 )
 
-// blame says who a stack works for.
+// blame says which code a stack works for.
 type blame struct {
 	pkg    string
-	entry  string       // the outermost function of the package in one piece
-	caller symbol.Frame // the next one that is the server's own; the zero value: none
+	entry  string       // outermost function of the package's contiguous frames
+	caller symbol.Frame // the next of the server's own; zero value: none
 }
 
-// blameOf judges a stack, its frames named and the innermost first, of a thread
-// of that group's name. inKernel is how many of them are the kernel's.
+// blameOf attributes a stack, its frames named and innermost first, of a thread in that group.
+// inKernel is how many of them are the kernel's.
 func blameOf(thread string, frames []symbol.Frame, inKernel int) blame {
 	if who := housekeeper(thread, frames[inKernel:]); who != "" {
 		return blame{pkg: who}
@@ -47,7 +47,7 @@ func blameOf(thread string, frames []symbol.Frame, inKernel int) blame {
 	if schedules(frames) {
 		return blame{pkg: scheduler}
 	}
-	for i := range frames { // nothing but plumbing: the innermost that has a name
+	for i := range frames { // only plumbing: the innermost named frame
 		if frames[i].Name != "" {
 			return blame{pkg: frames[i].Package, entry: frames[i].Name}
 		}
@@ -60,8 +60,7 @@ func blameOf(thread string, frames []symbol.Frame, inKernel int) blame {
 	return blame{pkg: "unknown"}
 }
 
-// firstOwn is the innermost frame of code that is neither plumbing nor Go's
-// standard library.
+// firstOwn returns the innermost frame of code that is neither plumbing nor Go's standard library.
 func firstOwn(frames []symbol.Frame) (symbol.Frame, bool) {
 	for _, f := range frames {
 		if !plumbing(&f) && !standard(&f) {
@@ -71,8 +70,8 @@ func firstOwn(frames []symbol.Frame) (symbol.Frame, bool) {
 	return symbol.Frame{}, false
 }
 
-// housekeeper names who collects garbage or compiles, by the thread's name or by
-// a function that nothing else calls; "" where it is neither.
+// housekeeper names the garbage collector or compiler at work, by the thread's name or by a
+// function that only it calls; "" if it is neither.
 func housekeeper(thread string, frames []symbol.Frame) string {
 	for _, t := range [...]struct{ prefix, who string }{
 		{"GC Thread", collector}, {"G# ", collector}, {"ZWorker", collector}, {"ZDriver", collector}, {"ZDirector", collector},
@@ -103,7 +102,7 @@ func housekeeper(thread string, frames []symbol.Frame) string {
 	return ""
 }
 
-// schedules tells whether Go's scheduler looks for something to run.
+// schedules reports whether Go's scheduler is looking for work.
 func schedules(frames []symbol.Frame) bool {
 	return slices.ContainsFunc(frames, func(f symbol.Frame) bool {
 		return slices.Contains([]string{"runtime.schedule", "runtime.findRunnable", "runtime.mcall", "runtime.park_m", "runtime.mstart",
@@ -111,7 +110,7 @@ func schedules(frames []symbol.Frame) bool {
 	})
 }
 
-// plumbing tells code through which everybody's work passes: runtimes and their
+// plumbing reports whether a frame is code that all work passes through: runtimes and their
 // libraries for memory, locks and text, and what has no name.
 func plumbing(f *symbol.Frame) bool {
 	if f.Name == "" || !f.Mapped || f.Package == symbol.Kernel || f.Package == "vdso" || f.Package == "v8" {
@@ -134,7 +133,7 @@ func plumbing(f *symbol.Frame) bool {
 	return f.File != "" && strings.HasSuffix(f.File, ".go") && goPlumbing(f.Package)
 }
 
-// goPlumbing tells it of Go's packages.
+// goPlumbing does the same for Go packages.
 func goPlumbing(pkg string) bool {
 	root, _, _ := strings.Cut(pkg, "/")
 	return slices.Contains([]string{
@@ -143,8 +142,8 @@ func goPlumbing(pkg string) bool {
 	}, root)
 }
 
-// standard tells a function of Go's standard library, by the first part of its
-// import path: no module may be called so.
+// standard reports whether a function is in Go's standard library, by the first element of its
+// import path: no module may have such a name.
 func standard(f *symbol.Frame) bool {
 	if !strings.HasSuffix(f.File, ".go") && !strings.HasSuffix(f.File, ".s") {
 		return false
@@ -156,7 +155,7 @@ func standard(f *symbol.Frame) bool {
 	}, root)
 }
 
-// kernelEntry says what the kernel was asked for, by its frames, the innermost first.
+// kernelEntry names the kernel's entry point, from its frames, innermost first.
 func kernelEntry(frames []symbol.Frame) string {
 	for _, f := range slices.Backward(frames) {
 		for _, prefix := range [...]string{"__x64_sys_", "__arm64_sys_", "__ia32_sys_", "__do_sys_", "__se_sys_", "ksys_", "__sys_"} {

@@ -18,11 +18,11 @@ type mark struct {
 	done   chan struct{}
 }
 
-// Mark has what follows counted for a block, from 0. Samples until now have been
-// counted when it returns.
+// Mark counts the following samples for a block, from 0. When it returns, all earlier samples have
+// been counted.
 func (c *CPUSampler) Mark(block int) { c.send(mark{block: block, done: make(chan struct{})}) }
 
-// Pause takes no samples until the next Mark.
+// Pause stops taking samples until the next Mark.
 func (c *CPUSampler) Pause() { c.send(mark{block: noBlock, paused: true, done: make(chan struct{})}) }
 
 func (c *CPUSampler) send(m mark) {
@@ -36,7 +36,7 @@ func (c *CPUSampler) send(m mark) {
 	}
 }
 
-// turn goes on with another block.
+// turn switches to another block.
 func (c *CPUSampler) turn(m mark) {
 	for _, e := range c.events {
 		if m.paused {
@@ -52,21 +52,21 @@ func (c *CPUSampler) turn(m mark) {
 	}
 }
 
-// Mark has what follows counted for a block, from 0. A burst is not cut.
+// Mark counts the following waits for a block, from 0. It does not cut a burst.
 func (o *OffSampler) Mark(block int) {
 	o.turn.Lock()
 	defer o.turn.Unlock()
 	o.block, o.paused = block, false
 }
 
-// Pause looks at nothing until the next Mark.
+// Pause stops sampling until the next Mark.
 func (o *OffSampler) Pause() {
 	o.turn.Lock()
 	defer o.turn.Unlock()
 	o.block, o.paused = noBlock, true
 }
 
-// profile is the samples in pprof's format; nil where the run had no blocks.
+// profile returns the samples in pprof's format; nil if the run had no blocks.
 func (c *CPUSampler) profile(stacks []named) *profile.Profile {
 	period := int64(1e9) / int64(c.hz)
 	b := newBuilder(&profile.Profile{
@@ -79,7 +79,7 @@ func (c *CPUSampler) profile(stacks []named) *profile.Profile {
 	return b.result()
 }
 
-// profile is the waits in pprof's format; nil where the run had no blocks.
+// profile returns the waits in pprof's format; nil if the run had no blocks.
 func (o *OffSampler) profile(stacks []named) *profile.Profile {
 	b := newBuilder(&profile.Profile{
 		SampleType: []*profile.ValueType{{Type: "delay", Unit: "nanoseconds"}},
@@ -91,7 +91,7 @@ func (o *OffSampler) profile(stacks []named) *profile.Profile {
 	return b.result()
 }
 
-// builder makes a profile of named stacks.
+// builder builds a profile of named stacks.
 type builder struct {
 	p         *profile.Profile
 	objects   map[string]*profile.Mapping
@@ -110,7 +110,7 @@ func newBuilder(p *profile.Profile) *builder {
 		locations: map[placeKey]*profile.Location{}}
 }
 
-// add adds a stack: a sample for each block it was in, and one for the rest.
+// add adds a stack: a sample for each of its blocks, and one for the rest.
 func (b *builder) add(n *named, values func(int64) []int64) {
 	rest := n.value
 	for block, v := range n.blocks {

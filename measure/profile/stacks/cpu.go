@@ -1,6 +1,6 @@
-// Package stacks takes stacks of a server's processes from the kernel, whatever
-// language they are written in: of what uses the CPU (perf events), and of what
-// its threads wait for (the scheduler's switches). It sums them up in names.
+// Package stacks samples stacks of a server's processes through the kernel, whatever language they
+// are written in: on-CPU (perf events) and off-CPU (the scheduler's context switches). It
+// symbolizes and sums them up.
 package stacks
 
 import (
@@ -23,33 +23,33 @@ import (
 )
 
 const (
-	// hzMax is the rate on each CPU; of many CPUs it is lower, so that all of
-	// them together stay below samplesMax a second. A sample costs the reader
-	// about 1 µs, so that is at most 0.2% of a core.
+	// hzMax is the rate per CPU; with many CPUs it is lower, so that all of them together stay
+	// below samplesMax a second. A sample costs the reader about 1 µs, so that is at most 0.2% of a
+	// core.
 	hzMax      = 199
 	samplesMax = 1600
 	hzLeast    = 11
-	// framesMax bounds a stack.
+	// framesMax bounds the depth of a stack.
 	framesMax = 64
-	// pages of a CPU's ring: 199 stacks of 64 frames take 110 kB a second, and
-	// the ring is emptied every drainEvery.
+	// Pages of a CPU's ring: 199 stacks of 64 frames take 110 kB a second, and the ring is drained
+	// every drainEvery.
 	ringPages  = 64
 	drainEvery = 250 * time.Millisecond
-	// eventsMax bounds the descriptors where each thread needs its own.
+	// eventsMax bounds the descriptors if each thread needs its own.
 	eventsMax = 512
 )
 
-// CPUSampler takes stacks of what runs.
+// CPUSampler samples on-CPU stacks.
 type CPUSampler struct {
 	hz     int
-	whole  bool // every CPU is sampled, whoever runs there
+	whole  bool // every CPU is sampled, whichever process runs
 	kernel bool
 	events []*sys.PerfClock
 	rings  []ring
 
 	members *members
 	table   *table
-	comms   map[int]string // threads' names, by their numbers
+	comms   map[int]string // threads' names, by TID
 	one     sample
 	lost    uint64
 	costNs  int64
@@ -63,19 +63,18 @@ type CPUSampler struct {
 	lasted time.Duration
 }
 
-// members are the processes whose samples count: those that were named, and their
-// children.
+// members are the processes whose samples count: the named ones and their children.
 type members struct {
 	mu     sync.Mutex
 	spaces map[int]*symbol.Space
 	failed map[int]error
-	peers  map[int]*peer // of those that are not the server's: whose they are
+	peers  map[int]*peer // of other servers: which one they belong to
 }
 
-// peer is another server, that the server is connected to.
+// peer is another server that the server is connected to.
 type peer struct {
 	root  int             // its outermost process
-	addrs map[string]bool // that it answers on
+	addrs map[string]bool // that it listens on
 	ports map[uint16]bool
 }
 
@@ -99,8 +98,7 @@ func (m *members) order(pid int) int {
 	return 0
 }
 
-// watchPeer adds a process of another server: its outermost, or a child of one that
-// is known.
+// watchPeer adds a process of another server: its outermost, or a child of a known one.
 func (m *members) watchPeer(pid, parent int) {
 	m.mu.Lock()
 	of := m.peers[parent]
@@ -117,7 +115,7 @@ func (m *members) watchPeer(pid, parent int) {
 	m.watch(pid)
 }
 
-// answers tells on what address a peer is asked.
+// answers records an address that a peer listens on.
 func (m *members) answers(root int, addr string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,14 +129,14 @@ func (m *members) answers(root int, addr string) {
 	}
 }
 
-// peerOf is whose a process is: nil of the server's.
+// peerOf returns the peer a process belongs to: nil for the server's.
 func (m *members) peerOf(pid int) *peer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.peers[pid]
 }
 
-// membersMax bounds them: a server that forks for each request has many.
+// membersMax bounds them: a server that forks per request has many.
 const membersMax = 4096
 
 // watch adds a process, at any time and from any goroutine.
@@ -153,7 +151,7 @@ func (m *members) watch(pid int) {
 	}
 }
 
-// open adds a process whose samples count, with names where it may be read.
+// open adds a process whose samples count, with symbols if it may be read.
 func (m *members) open(pid int) error {
 	s, err := symbol.OpenSpace(pid)
 	if err != nil {
@@ -163,12 +161,12 @@ func (m *members) open(pid int) error {
 	return err
 }
 
-// forked tells of a child; those of a member are members. One that has ended since
-// has no names, and is not worth a word.
+// forked handles a new child; children of members are members. One that has already ended has no
+// symbols, and is not worth reporting.
 func (m *members) forked(pid, parent int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.spaces, pid) // the number may have been another's
+	delete(m.spaces, pid) // the PID may be reused
 	delete(m.peers, pid)
 	if m.spaces[parent] != nil && len(m.spaces) < membersMax {
 		if of := m.peers[parent]; of != nil {
@@ -178,17 +176,16 @@ func (m *members) forked(pid, parent int) {
 	}
 }
 
-// of is the space of a member, or nil.
+// of returns the space of a member, or nil.
 func (m *members) of(pid int) *symbol.Space {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.spaces[pid]
 }
 
-// NewCPUSampler opens the sampler for processes that are there; more may be
-// watched later. Where every CPU may be sampled (root, CAP_PERFMON, or
-// kernel.perf_event_paranoid below 1) that sees every thread and child that comes;
-// else the threads there are, and what they start.
+// NewCPUSampler opens the sampler for existing processes; more may be watched later. If it may
+// sample every CPU (root, CAP_PERFMON, or kernel.perf_event_paranoid below 1) it sees every new
+// thread and child; else only the existing threads, and what they start.
 func NewCPUSampler(pids []int) (*CPUSampler, error) {
 	c, cpus, err := newSampler()
 	if err != nil {
@@ -204,7 +201,7 @@ func NewCPUSampler(pids []int) (*CPUSampler, error) {
 	return c.watching(pids), nil
 }
 
-// newThreadSampler is one without the privilege to sample whole CPUs.
+// newThreadSampler works without the privilege to sample whole CPUs.
 func newThreadSampler(pids []int) (*CPUSampler, error) {
 	c, cpus, err := newSampler()
 	if err != nil {
@@ -237,7 +234,7 @@ func (c *CPUSampler) watching(pids []int) *CPUSampler {
 	return c
 }
 
-// open adds an event with a ring of its own.
+// open adds an event with its own ring.
 func (c *CPUSampler) open(of sys.PerfClockConfig) error {
 	of.Hz, of.Kernel, of.MaxStack, of.Pages = c.hz, c.kernel, framesMax, ringPages
 	e, err := sys.OpenPerfClock(of)
@@ -251,8 +248,8 @@ func (c *CPUSampler) open(of sys.PerfClockConfig) error {
 	return nil
 }
 
-// openThreads opens an event for each thread on each CPU, which share a ring for
-// each CPU: an event that is inherited has no ring across CPUs (perf_mmap).
+// openThreads opens an event per thread and CPU, which share one ring per CPU: an inherited event
+// has no ring across CPUs (perf_mmap).
 func (c *CPUSampler) openThreads(pids, cpus []int) error {
 	tids, err := threadsOf(pids)
 	if err != nil {
@@ -264,7 +261,7 @@ func (c *CPUSampler) openThreads(pids, cpus []int) error {
 	if n := eventsMax / len(cpus); len(tids) > n {
 		return fmt.Errorf("the server has %d threads, and without root or CAP_PERFMON at most %d are sampled on %d CPUs", len(tids), n, len(cpus))
 	}
-	for _, kernel := range []bool{true, false} { // the kernel's part may be denied by itself
+	for _, kernel := range []bool{true, false} { // the kernel's part alone may be denied
 		c.kernel = kernel
 		if err = c.openEach(tids, cpus); err == nil {
 			return nil
@@ -288,7 +285,7 @@ func (c *CPUSampler) openEach(tids, cpus []int) error {
 		for _, tid := range tids {
 			err := c.open(sys.PerfClockConfig{PID: tid, CPU: cpu, Inherit: true, Into: into})
 			if errors.Is(err, syscall.ESRCH) {
-				continue // it has ended since
+				continue // it has ended
 			}
 			if err != nil {
 				return err
@@ -306,25 +303,24 @@ func (c *CPUSampler) openEach(tids, cpus []int) error {
 
 func (c *CPUSampler) closeEvents() {
 	for _, e := range c.events {
-		// Closing an event fails for no reason but a wrong descriptor.
+		// Closing an event only fails for a wrong descriptor.
 		_ = e.Close()
 	}
 	c.events, c.rings = nil, nil
 }
 
-// Watch counts the samples of a further process, from any goroutine. Where not
-// every CPU is sampled it is only named.
+// Watch counts the samples of another process, from any goroutine. Unless every CPU is sampled it
+// only provides symbols.
 func (c *CPUSampler) Watch(pid int) { c.members.watch(pid) }
 
-// WatchPeer has a process of another server that the server is connected to
-// sampled too: its outermost one, or a child of one that is known. What it does is
-// kept apart.
+// WatchPeer also samples a process of another server that the server is connected to: its outermost
+// one, or a child of a known one. Its samples are kept separate.
 func (c *CPUSampler) WatchPeer(pid, parent int) { c.members.watchPeer(pid, parent) }
 
-// Answers tells on what address the peer with an outermost process is asked.
+// Answers records an address that the peer with an outermost process listens on.
 func (c *CPUSampler) Answers(root int, addr string) { c.members.answers(root, addr) }
 
-// Start begins the sampling.
+// Start begins sampling.
 func (c *CPUSampler) Start() error {
 	for _, e := range c.events {
 		if err := e.Enable(); err != nil {
@@ -370,8 +366,8 @@ func (c *CPUSampler) run() {
 	}
 }
 
-// Stop ends it and gives the events back. What was mapped since is read now, as
-// long as the processes are there.
+// Stop ends sampling and closes the events. It reads the new mappings now, while the processes
+// exist.
 func (c *CPUSampler) Stop() {
 	if c.stop != nil {
 		close(c.stop)
@@ -386,7 +382,7 @@ func (c *CPUSampler) Stop() {
 	c.closeEvents()
 }
 
-// drain takes what lies in the rings.
+// drain reads the rings.
 func (c *CPUSampler) drain() {
 	before := sys.ThreadCPUNs()
 	for i := range c.rings {
@@ -395,7 +391,7 @@ func (c *CPUSampler) drain() {
 	c.costNs += sys.ThreadCPUNs() - before
 }
 
-// take takes one record.
+// take handles one record.
 func (c *CPUSampler) take(kind uint32, body []byte) {
 	switch kind {
 	case recordSample:
@@ -419,10 +415,10 @@ func (c *CPUSampler) take(kind uint32, body []byte) {
 	}
 }
 
-// commsMax bounds the names that are kept.
+// commsMax bounds the names kept.
 const commsMax = 65536
 
-// thread is the name of a thread's group.
+// thread returns the name of a thread's group.
 func (c *CPUSampler) thread(pid, tid int) string {
 	name, ok := c.comms[tid]
 	if !ok && len(c.comms) < commsMax {
@@ -432,7 +428,7 @@ func (c *CPUSampler) thread(pid, tid int) string {
 	return name
 }
 
-// threadName is the name of a thread, "" of one that has ended.
+// threadName returns the name of a thread, "" if it has ended.
 func threadName(pid, tid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
 	if err != nil {
@@ -441,7 +437,7 @@ func threadName(pid, tid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// groupOf is the name that the threads of a pool share: numbers become #.
+// groupOf returns the name that the threads of a pool share: numbers become #.
 func groupOf(name string) string {
 	var b strings.Builder
 	digits := false
@@ -482,7 +478,7 @@ func threadsOf(pids []int) ([]int, error) {
 	return list, nil
 }
 
-// onlineCPUs reads a list as "0-3,8".
+// onlineCPUs parses a list like "0-3,8".
 func onlineCPUs() ([]int, error) {
 	text, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {
@@ -506,7 +502,7 @@ func onlineCPUs() ([]int, error) {
 	return list, nil
 }
 
-// method says how the samples came about.
+// method says how the samples were taken.
 func (c *CPUSampler) method() string {
 	if !c.whole {
 		how := "cpu-clock of the server's threads"

@@ -12,25 +12,25 @@ import (
 	"ceiling/internal/sys"
 )
 
-// object is what a system call was made on.
+// object is the target of a system call.
 type object struct {
-	kind string // "tcp", "unix", "file", "pipe", "other"; "" is not known
-	// name of it: the address of the other end, a path.
+	kind string // "tcp", "unix", "file", "pipe", "other"; "": unknown
+	// name: the address of the other end, a path.
 	name string
 	// local end of a connection.
 	local netip.AddrPort
 	// remote end, of TCP.
 	remote netip.AddrPort
-	// accepted: of a unix socket, the other end connected to this one.
+	// accepted: for a unix socket, the other end connected to this one.
 	accepted bool
-	// pid of the process at the other end, where the kernel says it (unix).
+	// pid of the process at the other end, if the kernel reports it (unix).
 	pid int
 	// device that holds a file.
 	device string
 }
 
-// takesFD tells whether a system call's first argument is a descriptor. poll is
-// among them where it was asked for one.
+// takesFD reports whether a system call's first argument is a descriptor. poll counts if it was
+// called for one.
 func takesFD(call int64) bool {
 	switch call {
 	case syscall.SYS_READ, syscall.SYS_WRITE, syscall.SYS_PREAD64, syscall.SYS_PWRITE64, syscall.SYS_READV, syscall.SYS_WRITEV,
@@ -43,7 +43,7 @@ func takesFD(call int64) bool {
 	return false
 }
 
-// objectOf looks what a descriptor of a process is now.
+// objectOf looks up what a descriptor of a process is now.
 func objectOf(pid, fd int) object {
 	link := fmt.Sprintf("/proc/%d/fd/%d", pid, fd)
 	name, err := os.Readlink(link)
@@ -67,7 +67,7 @@ func objectOf(pid, fd int) object {
 	return o
 }
 
-// deviceOf is the name of a block device; "" of a file system without one.
+// deviceOf returns the name of a block device; "" for a file system without one.
 func deviceOf(dev uint64) string {
 	major, minor := dev>>8&0xfff, dev&0xff|dev>>12&0xfff00
 	link, err := os.Readlink("/sys/dev/block/" + strconv.FormatUint(major, 10) + ":" + strconv.FormatUint(minor, 10))
@@ -77,7 +77,7 @@ func deviceOf(dev uint64) string {
 	return path.Base(link)
 }
 
-// socketOf asks a copy of the socket for its ends.
+// socketOf reads the socket's ends from a duplicate.
 func socketOf(pid, fd int) object {
 	o := object{kind: "other", name: "a socket"}
 	own, err := sys.CopyFD(pid, fd)
@@ -91,7 +91,7 @@ func socketOf(pid, fd int) object {
 	}
 	remote, err := syscall.Getpeername(own)
 	if err != nil {
-		remote = nil // it listens, or is not connected yet
+		remote = nil // it is listening, or not connected yet
 	}
 	switch at := local.(type) {
 	case *syscall.SockaddrUnix:
@@ -119,8 +119,8 @@ func socketOf(pid, fd int) object {
 	return o
 }
 
-// unixName is the name of a unix socket, "" of one without. Go calls that "@", as it
-// begins an abstract name.
+// unixName returns the name of a unix socket, "" if it has none. Go calls that "@", the prefix of
+// an abstract name.
 func unixName(a *syscall.SockaddrUnix) string {
 	if a.Name == "@" {
 		return ""
@@ -128,7 +128,7 @@ func unixName(a *syscall.SockaddrUnix) string {
 	return a.Name
 }
 
-// addrPort is an address of the Internet; not valid where it is another.
+// addrPort converts an internet address; invalid for any other.
 func addrPort(a syscall.Sockaddr) netip.AddrPort {
 	switch a := a.(type) {
 	case *syscall.SockaddrInet4:
@@ -139,7 +139,7 @@ func addrPort(a syscall.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// printable is a name of somebody else's without what would disturb a terminal.
+// printable removes from a foreign name what would disturb a terminal.
 func printable(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

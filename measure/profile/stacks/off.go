@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// burst is how long the switches are looked at at a time, and burstEvery how
-	// often where that is cheap: an eighth of the time.
+	// burst is how long the switches are traced at a time, and burstEvery how often if that is
+	// cheap: an eighth of the time.
 	burst      = 50 * time.Millisecond
 	burstEvery = 400 * time.Millisecond
-	// offShare is what it may cost, of one core: a switch costs about 2 µs, so a
-	// server that switches 100,000 times a second is looked at less often.
+	// offShare is the largest cost, as a share of one core: a switch costs about 2 µs, so a server
+	// that switches 100,000 times a second is traced less often.
 	offShare = 0.0075
-	// objectsMax descriptors are looked at after a burst, and sleepersMax threads
-	// that slept all through it.
+	// objectsMax is how many descriptors are looked up after a burst, and sleepersMax how many
+	// threads that slept all through it.
 	objectsMax  = 64
 	sleepersMax = 256
 )
 
-// OffSampler takes what threads wait for.
+// OffSampler samples what threads wait for.
 type OffSampler struct {
 	s       *switches
-	served  uint16 // port that the load comes in by; 0: none
+	served  uint16 // port that the load uses; 0: none
 	members *members
 
 	table   map[string]*blocked
@@ -56,7 +56,7 @@ type OffSampler struct {
 	stop chan struct{}
 	done chan struct{}
 
-	turn   sync.Mutex // a burst is of one block
+	turn   sync.Mutex // a burst belongs to one block
 	block  int
 	paused bool
 }
@@ -67,26 +67,26 @@ type descriptor struct {
 
 // round is one burst.
 type round struct {
-	asleep map[int]*blocked // threads that slept as it began
+	asleep map[int]*blocked // threads asleep at its start
 	chains map[int32][]uint64
 }
 
-// blocked is a wait that is told apart from others.
+// blocked is a distinct wait.
 type blocked struct {
 	counted
 	call   int64
 	state  uint32
 	arg    uint64
 	object object
-	names  []string // of the kernel's frames, where they came with names
+	names  []string // of the kernel's frames, if they came with names
 	tids   map[int]bool
 }
 
-// tidsMax bounds the threads that are told apart in one wait.
+// tidsMax bounds the distinct threads in one wait.
 const tidsMax = 1024
 
-// NewOffSampler loads the program, which takes up to 30 ms: before the load
-// begins. served is the port that the load comes in by.
+// NewOffSampler loads the program, which takes up to 30 ms: call it before the load begins. served
+// is the port that the load uses.
 func NewOffSampler(t *Tables, served uint16) (*OffSampler, error) {
 	s, err := loadSwitches(t.Types)
 	if err != nil {
@@ -98,8 +98,8 @@ func NewOffSampler(t *Tables, served uint16) (*OffSampler, error) {
 	}, nil
 }
 
-// Start begins. with, where it is not nil, has the processes and finds their
-// children; else pids are all there are.
+// Start begins sampling. with, if not nil, has the processes and finds their children; else pids
+// are all there are.
 func (o *OffSampler) Start(with *CPUSampler, pids []int) {
 	if with != nil {
 		o.members = with.members
@@ -117,12 +117,12 @@ func (o *OffSampler) Start(with *CPUSampler, pids []int) {
 	}()
 }
 
-// Watch, WatchPeer and Answers are those of CPUSampler, where there is none.
+// Watch, WatchPeer and Answers do what CPUSampler's do, for use without one.
 func (o *OffSampler) Watch(pid int)                 { o.members.watch(pid) }
 func (o *OffSampler) WatchPeer(pid, parent int)     { o.members.watchPeer(pid, parent) }
 func (o *OffSampler) Answers(root int, addr string) { o.members.answers(root, addr) }
 
-// Stop ends it and gives back what it held.
+// Stop ends sampling and releases everything.
 func (o *OffSampler) Stop() {
 	if o.stop != nil {
 		close(o.stop)
@@ -140,7 +140,7 @@ func (o *OffSampler) run() {
 	if err == nil {
 		defer func() { o.err = errors.Join(o.err, stats.Close()) }()
 	}
-	// The first comes soon, so that a short run has one; then at random times.
+	// The first comes soon, so that a short run has one; the rest at random times.
 	pause := time.Duration(rand.Int64N(int64(burst)))
 	for {
 		if !o.sleep(pause) {
@@ -157,7 +157,7 @@ func (o *OffSampler) run() {
 	}
 }
 
-// sleep tells whether the time passed before the end.
+// sleep reports whether the time passed before the end.
 func (o *OffSampler) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -178,7 +178,7 @@ func (o *OffSampler) burstUnlessPaused() error {
 	return o.burst()
 }
 
-// burst looks at the switches for once.
+// burst traces the switches once.
 func (o *OffSampler) burst() error {
 	started := sys.ThreadCPUNs()
 	o.now = round{asleep: map[int]*blocked{}, chains: map[int32][]uint64{}}
@@ -214,7 +214,7 @@ func (o *OffSampler) burst() error {
 	return nil
 }
 
-// collect takes the sums of a burst, and the waits that go on.
+// collect reads the sums of a burst, and the unfinished waits.
 func (o *OffSampler) collect(nowNs int64) error {
 	var list []wait
 	var w wait
@@ -237,7 +237,7 @@ func (o *OffSampler) collect(nowNs int64) error {
 		}
 	}
 	err = errors.Join(err, open.Err())
-	// What is gone already need not be deleted.
+	// An entry that is gone need not be deleted.
 	for _, w := range list {
 		_ = o.s.waits.Delete(w)
 	}
@@ -250,7 +250,7 @@ func (o *OffSampler) collect(nowNs int64) error {
 	return err
 }
 
-// chain is a stack of the burst by its number.
+// chain returns a stack of the burst by its ID.
 func (o *OffSampler) chain(id int32) []uint64 {
 	if id < 0 {
 		return nil
@@ -288,7 +288,7 @@ func (o *OffSampler) take(w wait, v sum) {
 	o.add(&one, int(w.Thread), w.Arg, int64(v.Ns), int64(v.Times))
 }
 
-// add sums up a wait of a thread.
+// add sums up a thread's wait.
 func (o *OffSampler) add(b *blocked, tid int, arg uint64, ns, times int64) {
 	if o.members.peerOf(b.space.PID) == nil {
 		o.seenNs += ns
@@ -301,7 +301,7 @@ func (o *OffSampler) add(b *blocked, tid int, arg uint64, ns, times int64) {
 	case takesFD(b.call):
 		b.object = o.object(b.space.PID, int(int32(arg)))
 	case b.call == syscall.SYS_FUTEX && b.space.Runtime != symbol.Go && b.space.Runtime != symbol.Java:
-		b.arg = arg // which lock it is
+		b.arg = arg // identifies the lock
 	}
 	k := o.keyOf(b)
 	sum := o.table[string(k)]
@@ -347,7 +347,7 @@ func (o *OffSampler) keyOf(b *blocked) []byte {
 	return k
 }
 
-// object is what a descriptor is, looked up once a burst.
+// object returns what a descriptor is, looked up once per burst.
 func (o *OffSampler) object(pid, fd int) object {
 	d := descriptor{pid, fd}
 	at, ok := o.objects[d]
@@ -358,7 +358,7 @@ func (o *OffSampler) object(pid, fd int) object {
 	return at
 }
 
-// group is the name of a thread's group.
+// group returns the name of a thread's group.
 func (o *OffSampler) group(pid, tid int) string {
 	name, ok := o.comms[tid]
 	if !ok && len(o.comms) < commsMax {

@@ -2,5 +2,5 @@ package stacks
 
 import "syscall"
 
-// pollNumber is the system call poll, whose descriptors stand in memory.
+// pollNumber is the system call poll, whose descriptors are in memory.
 const pollNumber = syscall.SYS_POLL

@@ -2,6 +2,6 @@
 
 package stacks
 
-// pollNumber: later architectures have ppoll alone, and this program does not read
-// their second argument.
+// pollNumber: later architectures only have ppoll, and this program does not read its second
+// argument.
 const pollNumber = -1

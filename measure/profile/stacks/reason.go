@@ -8,13 +8,13 @@ import (
 	"ceiling/record"
 )
 
-// reasons in the order in which they are looked for, by parts of the names of the
-// kernel's functions, from 5.8 to 6.18. What is first is the more telling: a read of
-// a file that waits for the journal waits for the disk.
+// reasons are tried in this order, by substrings of the names of kernel functions, from 5.8 to
+// 6.18. The more telling comes first: a read of a file that waits for the journal waits for the
+// disk.
 func reasons() []struct{ parts, reason string } {
 	return []struct{ parts, reason string }{
 		{"do_swap_page swap_readpage swap_read_folio", record.WaitSwap},
-		{"fuse_dev_do_read", record.WaitEvents}, // who serves such a file system, without a request
+		{"fuse_dev_do_read", record.WaitEvents}, // the server of such a file system, without a request
 		{"fsync sync_file jbd2_log_wait_commit jbd2_complete_transaction blkdev_issue_flush syncfs fdatawait", record.WaitSync},
 		{"nfs_ rpc_wait fuse_ request_wait_answer ceph_", record.WaitNetworkFile},
 		{"flock locks_lock posix_lock fcntl_setlk", record.WaitFileLock},
@@ -37,7 +37,7 @@ func reasons() []struct{ parts, reason string } {
 	}
 }
 
-// reasonOf says what a thread waits for, by the kernel's frames.
+// reasonOf returns what a thread waits for, from the kernel's frames.
 func reasonOf(kernel []symbol.Frame) string {
 	for _, r := range reasons() {
 		for part := range strings.SplitSeq(r.parts, " ") {
@@ -49,16 +49,16 @@ func reasonOf(kernel []symbol.Frame) string {
 	return record.WaitOther
 }
 
-// State of a thread off its CPU, and the operation of a futex (linux/futex.h).
+// State of an off-CPU thread, and the operation of a futex (linux/futex.h).
 const (
 	runnable  = 0
 	stateBits = 8
-	futexWait = 0 // what a mutex does; a condition waits for a bit set (9)
-	futexPI   = 6 // FUTEX_LOCK_PI, which a mutex with inheritance does
+	futexWait = 0 // used by a mutex; a condition waits for a bit set (9)
+	futexPI   = 6 // FUTEX_LOCK_PI, used by a priority-inheritance mutex
 )
 
-// futexReason tells a lock from a thread with nothing to do. variable is what the
-// futex is part of, where that has a name.
+// futexReason distinguishes a lock from an idle thread. variable is the variable that contains the
+// futex, if it has a name.
 func futexReason(b *blocked, user []symbol.Frame, variable string) string {
 	calls := func(parts ...string) bool {
 		return slices.ContainsFunc(user, func(f symbol.Frame) bool {
@@ -67,9 +67,9 @@ func futexReason(b *blocked, user []symbol.Frame, variable string) string {
 	}
 	switch b.space.Runtime {
 	case symbol.Go:
-		return record.WaitCondition // what its goroutines wait for is not seen from outside
+		return record.WaitCondition // what its goroutines wait for is not visible from outside
 	case symbol.Python:
-		// The lock is part of the state of the interpreter, which is one variable.
+		// The lock is part of the interpreter's state, which is one variable.
 		if calls("take_gil") || variable == "_PyRuntime" {
 			return record.WaitInterpreterLock
 		}
@@ -90,7 +90,7 @@ func futexReason(b *blocked, user []symbol.Frame, variable string) string {
 	return record.WaitCondition
 }
 
-// reason says what a wait is for, and whether it tells anything.
+// reason returns what a wait is for, and whether the thread is merely idle.
 func (b *blocked) reason(kernel, user []symbol.Frame, variable string, served func(uint16) bool) (reason string, idle bool) {
 	if b.state&(1<<stateBits-1) == runnable {
 		return record.WaitCPU, false
@@ -98,7 +98,7 @@ func (b *blocked) reason(kernel, user []symbol.Frame, variable string, served fu
 	o := &b.object
 	switch reason = reasonOf(kernel); reason {
 	case record.WaitPoll:
-		// Of one descriptor it is a receive that gives up after a time.
+		// On one descriptor it is a receive with a timeout.
 		reason = record.WaitEvents
 		if o.kind == "tcp" && o.remote.IsValid() || o.kind == "unix" && o.pid != 0 {
 			reason = record.WaitReceive
@@ -110,7 +110,7 @@ func (b *blocked) reason(kernel, user []symbol.Frame, variable string, served fu
 	case record.WaitEvents, record.WaitAccept, record.WaitChild, record.WaitSignal, record.WaitCondition, record.WaitPipe, record.WaitOther:
 		return reason, true
 	case record.WaitReceive, record.WaitSend:
-		// On the connections that the load comes by they wait for the load.
+		// On the load's own connections they wait for the load.
 		return reason, o.kind != "tcp" && o.kind != "unix" || o.accepted || o.kind == "tcp" && (!o.remote.IsValid() || served(o.local.Port()))
 	case record.WaitSleep:
 		return reason, b.space.Runtime == symbol.Go // sysmon's; a sleeping goroutine has no thread

@@ -6,9 +6,8 @@ import (
 	"unsafe"
 )
 
-// The ring of a perf event: a page of counters, then the records, of which the
-// kernel moves the head and we move the tail (struct perf_event_mmap_page in
-// include/uapi/linux/perf_event.h).
+// The ring of a perf event: a page of counters, then the records. The kernel moves the head and the
+// reader the tail (struct perf_event_mmap_page in include/uapi/linux/perf_event.h).
 const (
 	headAt = 1024
 	tailAt = 1032
@@ -18,7 +17,7 @@ const (
 type ring struct {
 	counters []byte
 	data     []byte // a power of two long
-	record   []byte // one that goes round the end, put together
+	record   []byte // a record that wraps around, in one piece
 }
 
 func newRing(mapped []byte, page int) ring {
@@ -27,8 +26,8 @@ func newRing(mapped []byte, page int) ring {
 
 func (r *ring) counter(at int) *uint64 { return (*uint64)(unsafe.Pointer(&r.counters[at])) }
 
-// read visits every record there is and gives their room back. A record is valid
-// during the visit. What has no sense ends the reading: the rest is given up.
+// read visits every record and frees its space. A record is valid during the visit. Invalid data
+// ends the reading: the rest is dropped.
 func (r *ring) read(visit func(kind uint32, body []byte)) {
 	// The kernel writes a record before it moves the head (smp_store_release in
 	// perf_output_put_handle); Go's atomic load is at least an acquire.
@@ -51,12 +50,12 @@ func (r *ring) read(visit func(kind uint32, body []byte)) {
 		visit(kind, r.at(tail, length)[8:])
 		tail += length
 	}
-	// A store of Go's atomics is a full barrier: what was read is read before the
-	// kernel may write there.
+	// A store of Go's atomics is a full barrier: the data is read before the kernel may overwrite
+	// it.
 	atomic.StoreUint64(r.counter(tailAt), head)
 }
 
-// at is a part of the ring in one piece.
+// at returns a part of the ring in one piece.
 func (r *ring) at(from, length uint64) []byte {
 	size := uint64(len(r.data))
 	from %= size
@@ -74,8 +73,7 @@ const (
 	recordSample = 9
 )
 
-// Marks within a stack (enum perf_callchain_context): what follows is of the
-// kernel, or of the program.
+// Markers in a stack (enum perf_callchain_context): what follows is the kernel's, or the program's.
 const (
 	contextKernel = ^uint64(128 - 1) // -128
 	contextUser   = ^uint64(512 - 1) // -512
@@ -86,13 +84,13 @@ const (
 type sample struct {
 	pid, tid int
 	timeNs   uint64
-	// kernel and user frames, the innermost first. They point into the record's
-	// own copy and are valid until the next one.
+	// kernel and user frames, innermost first. They point into the record's own copy and are valid
+	// until the next one.
 	kernel, user []uint64
 }
 
-// parseSample reads ip u64, pid u32, tid u32, time u64, nr u64, ips[nr]. The kernel's
-// frames come first, each part behind its mark.
+// parse decodes ip u64, pid u32, tid u32, time u64, nr u64, ips[nr]. The kernel's frames come
+// first, each part after its marker.
 func (s *sample) parse(body []byte) bool {
 	if len(body) < 32 {
 		return false
@@ -115,7 +113,7 @@ func (s *sample) parse(body []byte) bool {
 		case ip == contextUser:
 			into = &s.user
 		case ip >= contextMax:
-			into = nil // a hypervisor's, a guest's
+			into = nil // a hypervisor's, or a guest's
 		case into != nil:
 			*into = append(*into, ip)
 		}
@@ -123,7 +121,7 @@ func (s *sample) parse(body []byte) bool {
 	return true
 }
 
-// fork is one of PERF_RECORD_FORK: pid, ppid, tid, ptid, u32 each.
+// parseFork decodes a PERF_RECORD_FORK: pid, ppid, tid, ptid, u32 each.
 func parseFork(body []byte) (pid, parent int, ok bool) {
 	if len(body) < 16 {
 		return 0, 0, false
@@ -132,7 +130,7 @@ func parseFork(body []byte) (pid, parent int, ok bool) {
 	return pid, parent, pid != parent
 }
 
-// parseLost is one of PERF_RECORD_LOST: id u64, lost u64.
+// parseLost decodes a PERF_RECORD_LOST: id u64, lost u64.
 func parseLost(body []byte) uint64 {
 	if len(body) < 16 {
 		return 0

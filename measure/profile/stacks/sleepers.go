@@ -15,16 +15,15 @@ import (
 	"ceiling/internal/sys"
 )
 
-// Threads that sleep as a burst begins: their switch is past, so what they wait for
-// is read from /proc, and given to the program as if it had seen them leave. Their
-// own stack is not there to be had. Without them every wait longer than the burst
-// would be missing, and of the others the part before their first switch: a fifth
-// of waits of 20 ms.
+// Threads that are asleep when a burst begins: their switch has passed, so what they wait for is
+// read from /proc, and given to the program as if it had seen them leave. Their user stack is not
+// available. Without them every wait longer than the burst would be missing, and of the others the
+// part before their first switch: a fifth of waits of 20 ms.
 
-// sleptBefore is their stack's number.
+// sleptBefore is the ID of their stack.
 const sleptBefore = -1 << 16
 
-// sleepers names them to the program, and counts the server's threads.
+// sleepers passes them to the program, and counts the server's threads.
 func (o *OffSampler) sleepers(pids []int) (threads int, err error) {
 	looked := 0
 	for _, pid := range pids {
@@ -51,7 +50,7 @@ func (o *OffSampler) sleepers(pids []int) (threads int, err error) {
 			}
 			o.now.asleep[tid] = b
 			one := start{AtNs: at, Kernel: sleptBefore, User: sleptBefore, Call: b.call, Arg: arg, Process: uint32(pid), State: b.state}
-			// One that has left its CPU since is there already, with its stack.
+			// One that has left its CPU since is already there, with its stack.
 			err = o.s.started.Update(uint32(tid), one, ebpf.UpdateNoExist)
 			if err != nil && !errors.Is(err, ebpf.ErrKeyExist) && !errors.Is(err, syscall.E2BIG) {
 				return threads, fmt.Errorf("name a thread to the kernel: %w", err)
@@ -61,7 +60,7 @@ func (o *OffSampler) sleepers(pids []int) (threads int, err error) {
 	return threads, nil
 }
 
-// sleeper reads what a thread sleeps in; not ok: it runs, or has ended.
+// sleeper reads what a thread sleeps in; not ok: it is running, or has ended.
 func sleeper(pid, tid int) (b *blocked, arg uint64, ok bool) {
 	dir := fmt.Sprintf("/proc/%d/task/%d/", pid, tid)
 	text, err := os.ReadFile(dir + "syscall")
@@ -92,8 +91,8 @@ func sleeper(pid, tid int) (b *blocked, arg uint64, ok bool) {
 	return b, arg, true
 }
 
-// parseSyscall reads /proc/PID/syscall: the number and six arguments in
-// hexadecimal; "running" and "-1 …" (outside of a call) are not ok.
+// parseSyscall parses /proc/PID/syscall: the number and six arguments in hexadecimal; "running" and
+// "-1 …" (outside of a call) are not ok.
 func parseSyscall(text []byte) (call int64, args [6]uint64, ok bool) {
 	fields := bytes.Fields(text)
 	if len(fields) < 7 {
@@ -111,8 +110,7 @@ func parseSyscall(text []byte) (call int64, args [6]uint64, ok bool) {
 	return call, args, true
 }
 
-// parseKernelStack reads /proc/PID/stack: "[<0>] futex_do_wait+0x35/0x60", the
-// innermost first.
+// parseKernelStack parses /proc/PID/stack: "[<0>] futex_do_wait+0x35/0x60", innermost first.
 func parseKernelStack(text []byte) []string {
 	var names []string
 	for line := range bytes.Lines(text) {
@@ -128,7 +126,7 @@ func parseKernelStack(text []byte) []string {
 	return names
 }
 
-// pollFile reads the descriptor out of a pollfd in a process's memory.
+// pollFile reads the descriptor of a pollfd in a process's memory.
 func pollFile(pid int, at uint64) uint64 {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"ceiling/record"
 )
 
-// Bounds of what is kept.
+// Limits on what is kept.
 const (
 	listMax      = 20
 	processesMax = 32
@@ -26,13 +26,13 @@ const (
 // named is a stack with names.
 type named struct {
 	*counted
-	frames   []symbol.Frame // the innermost first
+	frames   []symbol.Frame // innermost first
 	inKernel int
-	reason   string // of a wait
+	reason   string // for a wait
 	idle     bool
 }
 
-// name names every stack of a table, those with the most first.
+// name symbolizes every stack of a table, the largest first.
 func (t *table) name(frames map[symbol.Address]symbol.Frame) []named {
 	list := make([]named, 0, len(t.counts))
 	for _, c := range t.counts {
@@ -51,19 +51,18 @@ func (t *table) name(frames map[symbol.Address]symbol.Frame) []named {
 	return list
 }
 
-// Summary is what both samplers saw, either of which may be nil.
+// Summary is the result of both samplers, either of which may be nil.
 type Summary struct {
 	Stacks *record.Stacks
-	// CPU and OffCPU are the stacks as text: samples, and microseconds.
+	// CPU and OffCPU are the folded stacks: samples, and microseconds.
 	CPU, OffCPU []byte
-	// OnProfile and OffProfile are the server's stacks in pprof's format, each sample
-	// with its process and its block; nil where there was no block.
+	// OnProfile and OffProfile are the server's stacks in pprof's format, each sample with its
+	// process and its block; nil if there was no block.
 	OnProfile, OffProfile *profile.Profile
 }
 
-// Summarize names what was seen. It reads the programs' files, which may take some
-// tenths of a second: it is called after Stop and after the window, as long as the
-// processes are there.
+// Summarize symbolizes the samples. It reads the programs' files, which may take some tenths of a
+// second: call it after Stop and after the window, while the processes exist.
 func Summarize(t *Tables, c *CPUSampler, o *OffSampler) Summary {
 	var out Summary
 	s := &record.Stacks{}
@@ -140,7 +139,7 @@ func (o *OffSampler) missing() (list []string) {
 	return list
 }
 
-// apart divides stacks by whose they are; the server's are always among them.
+// apart groups stacks by their peer; the server's are always among them.
 func (m *members) apart(list []named) map[*peer][]named {
 	of := map[*peer][]named{nil: nil}
 	for i := range list {
@@ -158,7 +157,7 @@ func valueOf(list []named) int {
 	return sum
 }
 
-// peerStacks is the account of a peer.
+// peerStacks returns the entry of a peer.
 func (m *members) peerStacks(of map[*peer]*record.PeerStacks, who *peer) *record.PeerStacks {
 	if of[who] == nil {
 		m.mu.Lock()
@@ -171,7 +170,7 @@ func (m *members) peerStacks(of map[*peer]*record.PeerStacks, who *peer) *record
 	return of[who]
 }
 
-// list is the server's processes, as the record has them.
+// list returns the server's processes for the record.
 func (m *members) list() []record.StackProcess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,7 +204,7 @@ func (c *CPUSampler) figures(stacks []named, samples int) *record.CPUStacks {
 	return out
 }
 
-// packagesOf sums up who the samples work for.
+// packagesOf sums up which code the samples work for.
 func packagesOf(stacks []named, all float64) []record.StackPackage {
 	type entry struct {
 		name   string
@@ -255,7 +254,7 @@ func packagesOf(stacks []named, all float64) []record.StackPackage {
 	return list[:min(len(list), listMax)]
 }
 
-// functionsOf sums up the functions, by their own samples.
+// functionsOf sums up the functions, by self samples.
 func functionsOf(stacks []named, all float64) []record.StackFunction {
 	type key struct{ pkg, name string }
 	sums := map[key]*record.StackFunction{}
@@ -295,8 +294,8 @@ func functionsOf(stacks []named, all float64) []record.StackFunction {
 	return list[:min(len(list), listMax)]
 }
 
-// fold writes the stacks with the most, one a line: "thread;outermost;…;innermost 12"
-// (Gregg's folded format), their values divided by unit.
+// fold writes the largest stacks, one per line: "thread;outermost;…;innermost 12" (Gregg's folded
+// format), their values divided by unit.
 func fold(stacks []named, unit int64) []byte {
 	var b strings.Builder
 	lines := map[string]int64{}
@@ -328,7 +327,7 @@ func fold(stacks []named, unit int64) []byte {
 	return out
 }
 
-// foldable is a name without what the format or a terminal takes for something else.
+// foldable returns a name without what the format or a terminal would misinterpret.
 func foldable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ';' || r < ' ' || r == 0x7f {

@@ -21,7 +21,7 @@ import (
 //
 // It is loaded once and attached in bursts: elsewhere it costs nothing.
 
-// start is what is kept of a thread off its CPU. The order is the program's.
+// start is the state kept for an off-CPU thread. The order is the program's.
 type start struct {
 	AtNs    uint64 // 0: bpf_ktime_get_ns
 	Kernel  int32  // 8: ids of stacks; negative: none
@@ -29,7 +29,7 @@ type start struct {
 	Call    int64  // 16: number of the system call, -1 outside of one
 	Arg     uint64 // 24: its first argument; of poll on one descriptor, that
 	Process uint32 // 32
-	State   uint32 // 36: 0 runnable, preempted; 1 asleep; 2 uninterruptible; of a futex, its operation above 8 bits
+	State   uint32 // 36: 0 runnable, preempted; 1 asleep; 2 uninterruptible; for a futex, its operation above 8 bits
 	_       uint64
 }
 
@@ -43,7 +43,7 @@ type wait struct {
 	_               uint32
 }
 
-// sum is its value.
+// sum is the value of a sum.
 type sum struct{ Ns, Times uint64 }
 
 const (
@@ -63,16 +63,16 @@ type switches struct {
 	targets, started, waits, stacks *ebpf.Map
 }
 
-// layout is where the kernel keeps what the program reads (BTF).
+// layout has the offsets of what the program reads in the kernel (BTF).
 type layout struct {
 	arguments int // of the tracepoint sched_switch
 	pid       int16
-	state     int16 // of the thread, where the tracepoint does not give it
-	call, arg int16 // of the registers; -1: not known on this architecture
+	state     int16 // of the thread, if the tracepoint does not provide it
+	call, arg int16 // of the registers; -1: unknown on this architecture
 	arg2      int16
 }
 
-// loadSwitches makes it, or says why it cannot.
+// loadSwitches loads the program, or says why it cannot.
 func loadSwitches(types *btf.Cache) (*switches, error) {
 	spec, err := types.Kernel()
 	if err != nil {
@@ -97,7 +97,7 @@ func loadSwitches(types *btf.Cache) (*switches, error) {
 		}
 	}
 	const name = "switches"
-	// A collection, because a program alone would read the kernel's types again.
+	// A collection, because a single program would read the kernel's types again.
 	c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{name: {
 		Name: name, Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "sched_switch",
 		Instructions: s.instructions(at), License: "Dual MIT/GPL",
@@ -110,7 +110,7 @@ func loadSwitches(types *btf.Cache) (*switches, error) {
 	return s, nil
 }
 
-// permitted says what would allow it.
+// permitted says what would permit it.
 func permitted(err error) error {
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
 		return fmt.Errorf("%w; run as root, or with CAP_BPF and CAP_PERFMON", err)
@@ -164,8 +164,8 @@ func layoutOf(spec *btf.Spec) (layout, error) {
 	return at, nil
 }
 
-// offsetOf is where a member is, in bytes; -1 where there is none. Structs without
-// a name are looked into.
+// offsetOf returns the offset of a member, in bytes; -1 if there is none. It looks through
+// anonymous structs.
 func offsetOf(members []btf.Member, name string, base btf.Bits) int16 {
 	for _, m := range members {
 		if m.Name == name && name != "" {
@@ -191,7 +191,7 @@ func offsetOf(members []btf.Member, name string, base btf.Bits) int16 {
 	return -1
 }
 
-// Places on the program's stack.
+// Offsets on the program's stack.
 const (
 	atKey  = -4  // u32
 	atFile = -16 // s32, of a pollfd
@@ -206,7 +206,7 @@ func (s *switches) instructions(at layout) asm.Instructions {
 	return append(append(append(s.leave(at), s.systemCall(at)...), s.keep()...), s.enter(at)...)
 }
 
-// at puts a place on the stack into a register.
+// place loads the address of a stack slot into a register.
 func place(r asm.Register, at int32) asm.Instructions {
 	return asm.Instructions{asm.Mov.Reg(r, asm.RFP), asm.Add.Imm(r, at)}
 }
@@ -243,7 +243,7 @@ func (s *switches) leave(at layout) asm.Instructions {
 			asm.StoreMem(asm.RFP, stack.into, asm.R0, asm.Word),
 		)
 	}
-	// The state: 0 where it was preempted, whatever it was about to do.
+	// The state: 0 if it was preempted, whatever it was about to do.
 	out = append(out, asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord), asm.Mov.Imm(asm.R2, 0), asm.And.Imm(asm.R1, 1),
 		asm.JNE.Imm(asm.R1, 0, "state"))
 	if at.arguments >= 4 {
@@ -262,7 +262,7 @@ func (s *switches) leave(at layout) asm.Instructions {
 	)
 }
 
-// systemCall: which one the thread is in, and with what. r9 keeps its registers.
+// systemCall finds which one the thread is in, and its argument. r9 holds its registers.
 func (s *switches) systemCall(at layout) asm.Instructions {
 	if at.call < 0 {
 		return nil
@@ -286,7 +286,7 @@ func (s *switches) systemCall(at layout) asm.Instructions {
 	if at.arg2 < 0 || pollNumber < 0 {
 		return out
 	}
-	// futex: the operation tells a lock from a condition.
+	// futex: the operation distinguishes a lock from a condition.
 	out = append(out,
 		asm.JNE.Imm(asm.R1, int32(syscall.SYS_FUTEX), "poll"),
 		asm.LoadMem(asm.R3, asm.R9, at.arg2, asm.DWord),
@@ -297,7 +297,7 @@ func (s *switches) systemCall(at layout) asm.Instructions {
 		asm.StoreMem(asm.RFP, atNew+36, asm.R4, asm.Word),
 		asm.Ja.Label("keep"),
 	)
-	// poll on one descriptor: which one stands in the program's memory.
+	// poll on one descriptor: it is in the program's memory.
 	out = append(out,
 		asm.JNE.Imm(asm.R1, pollNumber, "keep").WithSymbol("poll"),
 		asm.LoadMem(asm.R1, asm.R9, at.arg2, asm.DWord),
@@ -323,7 +323,7 @@ func (s *switches) keep() asm.Instructions {
 	return append(out, asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call())
 }
 
-// enter: the thread that comes. r7 is its start, r8 how long it was away.
+// enter: the thread that arrives. r7 is its start, r8 how long it was away.
 func (s *switches) enter(at layout) asm.Instructions {
 	out := asm.Instructions{
 		asm.LoadMem(asm.R7, asm.R6, 16, asm.DWord).WithSymbol("enter"),
@@ -350,7 +350,7 @@ func (s *switches) enter(at layout) asm.Instructions {
 		asm.LoadMem(asm.R1, asm.R7, 24, asm.DWord),
 		asm.StoreMem(asm.RFP, atWait+24, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R7, 36, asm.Word),
-		asm.StoreMem(asm.RFP, atWait+32, asm.R1, asm.DWord), // and nothing behind it
+		asm.StoreMem(asm.RFP, atWait+32, asm.R1, asm.DWord), // and nothing after it
 		asm.LoadMapPtr(asm.R1, s.waits.FD()),
 	)
 	out = append(out, place(asm.R2, atWait)...)

@@ -6,30 +6,29 @@ import (
 	"ceiling/measure/profile/symbol"
 )
 
-// table counts stacks. Different ones are kept apart up to stacksMax; what comes
-// on top is counted without its stack.
+// table counts stacks. It distinguishes up to stacksMax; any more are counted without their stack.
 type table struct {
 	counts map[string]*counted
 	key    []byte
 	all    int // samples
-	spare  int // of these, without a stack
-	block  int // that samples are of; noBlock: none
+	spare  int // of these, those without a stack
+	block  int // that samples belong to; noBlock: none
 }
 
-// stacksMax bounds the different stacks that are kept: of 64 frames each, 10 MB.
+// stacksMax bounds the distinct stacks kept: with 64 frames each, 10 MB.
 const stacksMax = 16384
 
 // counted is one stack.
 type counted struct {
 	space        *symbol.Space
 	thread       string   // name of the threads' group
-	kernel, user []uint64 // the innermost first
+	kernel, user []uint64 // innermost first
 	value        int64    // samples, or nanoseconds
 	times        int64
 	blocks       []int64 // value of each block
 }
 
-// noBlock is where the run has no blocks, or is between two.
+// noBlock: the run has no blocks, or is between two.
 const noBlock = -1
 
 func newTable() *table { return &table{counts: map[string]*counted{}, block: noBlock} }
@@ -71,8 +70,8 @@ func (t *table) add(space *symbol.Space, thread string, kernel, user []uint64, v
 	c.inBlock(t.block, value)
 }
 
-// addresses are all that have to be named. Behind the innermost frame stand
-// return addresses: the call is in the byte before.
+// addresses returns all addresses to symbolize. All but the innermost are return addresses: the
+// call is in the byte before.
 func (t *table) addresses() []symbol.Address {
 	var list []symbol.Address
 	for _, c := range t.counts {
@@ -81,7 +80,7 @@ func (t *table) addresses() []symbol.Address {
 	return list
 }
 
-// each visits the frames, the innermost first.
+// each visits the frames, innermost first.
 func (c *counted) each(visit func(symbol.Address)) {
 	for i, a := range c.kernel {
 		if i > 0 {
@@ -90,8 +89,8 @@ func (c *counted) each(visit func(symbol.Address)) {
 		visit(symbol.Address{At: a})
 	}
 	for i, a := range c.user {
-		// The first of the program's frames below the kernel's is where the
-		// system call or the interrupt came from, itself.
+		// The program's first frame below the kernel's is the location of the system call or
+		// interrupt itself.
 		if i > 0 {
 			a--
 		}

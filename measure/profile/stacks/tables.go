@@ -6,19 +6,18 @@ import (
 	"ceiling/measure/profile/symbol"
 )
 
-// Tables are what the samplers read of the kernel and of programs' files: the
-// kernel's types, the programs' lines and symbols. They take 20 ms to read and do
-// not change while a host is up and a file is as it was, so runs that follow each
-// other share them. One run at a time uses them.
+// Tables cache what the samplers read from the kernel and from programs' files: the kernel's types,
+// the programs' lines and symbols. Reading them takes 20 ms, and they do not change while a host is
+// up and a file stays the same, so consecutive runs share them. One run at a time uses them.
 type Tables struct {
-	// Types of the kernel, for whatever else loads BPF programs.
+	// Types of the kernel, also for other users that load BPF programs.
 	Types *btf.Cache
 
 	names symbol.Names
 }
 
-// NewTables has nothing read yet.
+// NewTables returns empty tables.
 func NewTables() *Tables { return &Tables{Types: btf.NewCache()} }
 
-// Close forgets them, and closes the programs' files.
+// Close drops them, and closes the programs' files.
 func (t *Tables) Close() { t.names.Close() }

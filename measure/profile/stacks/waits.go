@@ -13,7 +13,7 @@ import (
 	"ceiling/record"
 )
 
-// addresses are all that have to be named.
+// addresses returns all addresses to symbolize.
 func (o *OffSampler) addresses() []symbol.Address {
 	var list []symbol.Address
 	for _, b := range o.table {
@@ -22,7 +22,7 @@ func (o *OffSampler) addresses() []symbol.Address {
 	return list
 }
 
-// place is what waits are summed up by.
+// place is the key that waits are summed up by.
 type waitPlace struct {
 	reason                  string
 	idle                    bool
@@ -33,7 +33,7 @@ type waitPlace struct {
 	kernel, object, device  string
 }
 
-// waitSum is their sum, with what belongs to it.
+// waitSum is the sum of the waits of a key.
 type waitSum struct {
 	ns, times int64
 	tids      map[int]bool
@@ -44,8 +44,7 @@ type waitSum struct {
 // waitSums are the waits of one server.
 type waitSums map[waitPlace]*waitSum
 
-// figures sums the waits up, those of the server and those of its peers, and
-// answers the server's as stacks too.
+// figures sums up the waits of the server and of its peers, and returns the server's as stacks too.
 func (o *OffSampler) figures(frames map[symbol.Address]symbol.Frame) (*record.OffCPUStacks, []named, map[*peer][]record.StackWait) {
 	out := &record.OffCPUStacks{
 		Method: "sched_switch in bursts", Bursts: o.bursts, BurstNs: o.burstNs, ThreadNs: o.threadNs, SeenNs: o.seenNs, RunnableNs: o.runnableNs,
@@ -95,14 +94,14 @@ func (sums waitSums) add(at waitPlace, b *blocked) {
 	maps.Copy(s.tids, b.tids)
 }
 
-// rows are the longest, as the record has them.
+// rows returns the longest, for the record.
 func (sums waitSums) rows(burstNs float64) []record.StackWait {
 	list := []record.StackWait{}
 	for at, s := range sums {
 		list = append(list, at.row(s, burstNs))
 	}
 	slices.SortFunc(list, func(a, b record.StackWait) int {
-		if a.Idle != b.Idle { // those that tell come first
+		if a.Idle != b.Idle { // the informative ones come first
 			if b.Idle {
 				return -1
 			}
@@ -113,7 +112,7 @@ func (sums waitSums) rows(burstNs float64) []record.StackWait {
 	return list[:min(len(list), record.StackWaitsMost)]
 }
 
-// nameOther names the process at the other end of a wait, where it is on this host.
+// nameOther names the process at the other end of a wait, if it is on this host.
 func (m *members) nameOther(w *record.StackWait) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,7 +130,7 @@ func (m *members) nameOther(w *record.StackWait) {
 	}
 }
 
-// named gives a wait's stack its names.
+// named symbolizes a wait's stack.
 func (b *blocked) named(frames map[symbol.Address]symbol.Frame) named {
 	n := named{counted: &b.counted}
 	for _, name := range b.names {
@@ -149,7 +148,7 @@ func (b *blocked) named(frames map[symbol.Address]symbol.Frame) named {
 	return n
 }
 
-// trim takes off the scheduler, and the program that looked at it.
+// trim removes the scheduler's frames, and the tracing program's.
 func (n *named) trim() {
 	for i := n.inKernel - 1; i >= 0; i-- {
 		switch n.frames[i].Name {
@@ -162,7 +161,7 @@ func (n *named) trim() {
 	}
 }
 
-// variable is what a futex is part of.
+// variable returns the variable that contains a futex.
 func (b *blocked) variable(known map[symbol.Address]string) string {
 	if b.arg == 0 {
 		return ""
@@ -176,7 +175,7 @@ func (b *blocked) variable(known map[symbol.Address]string) string {
 	return name
 }
 
-// place says what a wait is summed up with.
+// place returns the key that a wait is summed up by.
 func (b *blocked) place(kernel, user []symbol.Frame, variable string, served func(uint16) bool) waitPlace {
 	at := waitPlace{pid: b.space.PID, thread: b.thread, object: b.object.name, device: b.object.device}
 	at.reason, at.idle = b.reason(kernel, user, variable, served)
@@ -193,7 +192,7 @@ func (b *blocked) place(kernel, user []symbol.Frame, variable string, served fun
 		at.kernel = kernel[0].Name
 	}
 	if at.idle && at.object != "" && at.reason == record.WaitReceive {
-		at.object = "" // each of the load's connections is another one
+		at.object = "" // each of the load's connections is different
 	}
 	if f, ok := firstOwn(user); ok {
 		at.function, at.file, at.line = f.Name, f.File, f.Line
