@@ -7,17 +7,16 @@ import (
 	"io"
 )
 
-// blocks is what a section of a program holds, read where it is looked into: a
-// lookup needs some hundred blocks of a table that may have a hundred megabytes.
-// It is not mapped, because whoever shortens a file that is mapped kills the
-// reader.
+// blocks is the content of a program's section, read on demand: a look-up needs some hundred blocks
+// of a table that may have a hundred megabytes. It is not mapped, because truncating a mapped file
+// kills the reader.
 type blocks struct {
 	from io.ReaderAt
 	size uint64
-	had  map[uint64][]byte // by their numbers
-	err  error             // the first that a read ended with
+	had  map[uint64][]byte // by block number
+	err  error             // first read error
 
-	number uint64 // the last one that was asked for
+	number uint64 // the last one requested
 	now    []byte
 }
 
@@ -27,10 +26,10 @@ func newBlocks(from io.ReaderAt, size uint64) *blocks {
 	return &blocks{from: from, size: size, had: map[uint64][]byte{}}
 }
 
-// bytes is how much of it is in memory.
+// bytes returns how much of it is in memory.
 func (b *blocks) bytes() int { return len(b.had) * blockSize }
 
-// at is what the block that holds an offset has from there on; nil behind the end.
+// at returns the content of an offset's block from there on; nil after the end.
 func (b *blocks) at(offset uint64) []byte {
 	if n := offset / blockSize; b.now == nil || n != b.number {
 		b.number, b.now = n, b.block(n)
@@ -51,12 +50,12 @@ func (b *blocks) block(n uint64) []byte {
 	return b.had[n]
 }
 
-// uint32 reads a number; false behind the end.
+// uint32 reads a number; false after the end.
 func (b *blocks) uint32(offset uint64, order binary.ByteOrder) (uint32, bool) {
 	if all := b.at(offset); len(all) >= 4 {
 		return order.Uint32(all), true
 	}
-	var four [4]byte // it lies across two blocks
+	var four [4]byte // it straddles two blocks
 	for i := range four {
 		rest := b.at(offset + uint64(i))
 		if len(rest) == 0 {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Data names a variable of a program or of its libraries by an address in it, such
-// as that of a lock; "" where no table has one there.
+// Data returns the variable of a program or of its libraries at an address, such as a lock's; "" if
+// no table has one there.
 func (s *Space) Data(addr uint64) string {
 	seen := map[file]bool{}
 	for i := range s.maps {
@@ -16,7 +16,7 @@ func (s *Space) Data(addr uint64) string {
 			continue
 		}
 		seen[key] = true
-		// Variables lie behind the code of their file, as far as 2 GB reach.
+		// Variables follow the code of their file, within 2 GB.
 		if addr < m.Start || addr-m.Start > 1<<31 {
 			continue
 		}
@@ -50,7 +50,7 @@ func (s *Space) dataIn(m *Mapping, addr uint64) string {
 	return ""
 }
 
-// variable names what is at an address.
+// variable names the variable at an address.
 func (p *program) variable(at uint64) string {
 	n := newNearest([]uint64{at})
 	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {

@@ -10,30 +10,28 @@ import (
 	"os"
 )
 
-// Bounds of what is read of a program: the largest there are (Chromium with its
-// symbols) are just below.
+// Limits on what is read of a program: the largest ones (Chromium with its symbols) are just below.
 const (
 	sectionMax = 512 << 20
 	symbolsMax = 4 << 20
 )
 
-// place is a name with its line, where that is known.
+// place is a name with its line, if known.
 type place struct {
 	name string
 	file string
 	line int
 }
 
-// program is an ELF file that addresses are looked up in. They are those of the
-// file, before it was moved in memory.
+// program is an ELF file for looking up addresses: those in the file, before relocation.
 type program struct {
 	f    *elf.File
-	file *os.File // to be closed; nil of one that is not a file
+	file *os.File // to be closed; nil if it is not a file
 
-	tables map[*elf.Section][]byte // that were read whole
-	bytes  int                     // of them
+	tables map[*elf.Section][]byte // those read completely
+	bytes  int                     // their size
 	parts  map[*elf.Section]*blocks
-	lines  *goTable // Go's, once it was asked for
+	lines  *goTable // Go's, once requested
 }
 
 func openProgram(r io.ReaderAt) (*program, error) {
@@ -44,7 +42,7 @@ func openProgram(r io.ReaderAt) (*program, error) {
 	return &program{f: f, tables: map[*elf.Section][]byte{}, parts: map[*elf.Section]*blocks{}}, nil
 }
 
-// held is how much of the file is kept.
+// held returns how much of the file is in memory.
 func (p *program) held() int {
 	sum := p.bytes
 	for _, b := range p.parts {
@@ -53,7 +51,7 @@ func (p *program) held() int {
 	return sum
 }
 
-// readErr is the first error of reading parts of it.
+// readErr returns the first read error.
 func (p *program) readErr() error {
 	for _, b := range p.parts {
 		if b.err != nil {
@@ -63,7 +61,7 @@ func (p *program) readErr() error {
 	return nil
 }
 
-// address turns an offset in the file into the address it was linked at.
+// address converts an offset in the file to the address it was linked at.
 func (p *program) address(offset uint64) (uint64, bool) {
 	for _, s := range p.f.Progs {
 		if s.Type == elf.PT_LOAD && s.Flags&elf.PF_X != 0 && offset >= s.Off && offset-s.Off < s.Filesz {
@@ -73,7 +71,7 @@ func (p *program) address(offset uint64) (uint64, bool) {
 	return 0, false
 }
 
-// isGo tells whether Go's linker made it.
+// isGo reports whether Go's linker made it.
 func (p *program) isGo() bool { return p.lineTable() != nil }
 
 func (p *program) lineTable() *elf.Section {
@@ -85,8 +83,8 @@ func (p *program) lineTable() *elf.Section {
 	return nil
 }
 
-// lookup names addresses, which ascend, as far as the program's own tables go.
-// full tells whether it has the complete table and not only what it exports.
+// lookup names ascending addresses from the program's own tables. full reports whether it has the
+// complete symbol table and not only its exports.
 func (p *program) lookup(addrs []uint64) (found map[uint64]place, full bool) {
 	found = map[uint64]place{}
 	p.lookupGo(addrs, found)
@@ -104,7 +102,7 @@ func (p *program) lookup(addrs []uint64) (found map[uint64]place, full bool) {
 	return found, full
 }
 
-// lookupGo names addresses of a program that Go's linker made.
+// lookupGo names addresses of a Go program.
 func (p *program) lookupGo(addrs []uint64, found map[uint64]place) {
 	s := p.lineTable()
 	if s == nil {
@@ -137,7 +135,7 @@ func (p *program) textStart() uint64 {
 
 var errNoTable = errors.New("it has no such table")
 
-// scan offers the functions, or the variables, of a table of symbols to n.
+// scan offers the functions, or the variables, of a symbol table to n.
 func (p *program) scan(kind elf.SectionType, of elf.SymType, n *nearest) error {
 	table := p.f.SectionByType(kind)
 	if table == nil || uint64(table.Link) >= uint64(len(p.f.Sections)) {
@@ -179,7 +177,7 @@ func (p *program) scan(kind elf.SectionType, of elf.SymType, n *nearest) error {
 	return nil
 }
 
-// table is what a section holds, read once.
+// table returns a section's content, read once.
 func (p *program) table(s *elf.Section) ([]byte, error) {
 	if data, read := p.tables[s]; read {
 		return data, nil
@@ -195,7 +193,7 @@ func (p *program) table(s *elf.Section) ([]byte, error) {
 	return data, err
 }
 
-// part is what a section holds, read where it is looked into.
+// part returns a section's content, read on demand.
 func (p *program) part(s *elf.Section) (*blocks, error) {
 	if b := p.parts[s]; b != nil {
 		return b, nil
@@ -222,8 +220,8 @@ func readable(s *elf.Section) error {
 	return nil
 }
 
-// debugFile is where distributions keep the symbols that they have stripped,
-// by the build ID; "" where there is none.
+// debugFile returns the file with the symbols that a distribution has stripped, by build ID; "" if
+// there is none.
 func (p *program) debugFile() string {
 	s := p.f.Section(".note.gnu.build-id")
 	if s == nil || s.Size > 4<<10 {

@@ -5,39 +5,39 @@ import (
 	"sort"
 )
 
-// goTable is the table of functions and lines that Go's linker writes, which a
-// stripped program has too. Of the whole table, of 100,000 functions in a large
-// program, only what leads to the addresses that are asked for is read: the
-// runtime finds them the same way (runtime.findfunc, runtime.pcvalue).
+// goTable is the table of functions and lines that Go's linker writes, which even a stripped
+// program has. Of the whole table, with 100,000 functions in a large program, it only reads what
+// leads to the requested addresses: the runtime finds them the same way (runtime.findfunc,
+// runtime.pcvalue).
 type goTable struct {
 	data    *blocks
 	order   binary.ByteOrder
 	text    uint64 // address of the first function
-	quantum uint64 // least size of an instruction
+	quantum uint64 // smallest size of an instruction
 	count   int    // functions
-	// Offsets of the tables in it: names, files of each unit of compilation, names
-	// of files, values by address, functions.
+	// Offsets of its tables: names, files of each compilation unit, file names, values by address,
+	// functions.
 	names, units, files, values, functions uint64
 }
 
-// The beginning of a table, by the Go that wrote it. Those of older ones are not
-// read: of their programs the table of symbols has the names.
+// The magic number of a table, by the Go version that wrote it. Older ones are not read: those
+// programs have a symbol table.
 const (
 	magicGo118 = 0xfffffff0
 	magicGo120 = 0xfffffff1
 )
 
-// Bounds of what a table may say: a path, and the values of a function.
+// Limits on a table's content: a path, and the values of a function.
 const (
 	pathMax   = 4 << 10
 	valuesMax = 1 << 20
 )
 
-// openGoTable reads the head; false of a table that is of another kind, or damaged.
-// text is where the code begins, which the table does not say since Go 1.26.
+// openGoTable reads the header; false if the table is of another kind, or damaged. text is the
+// start of the code, which the table lacks since Go 1.26.
 func openGoTable(data *blocks, order binary.ByteOrder, text uint64) (*goTable, bool) {
 	magic, _ := data.uint32(0, order)
-	rest := data.at(4) // two zeros, quantum, size of a pointer
+	rest := data.at(4) // two zeros, quantum, pointer size
 	if magic != magicGo118 && magic != magicGo120 || len(rest) < 4 || rest[0] != 0 || rest[1] != 0 {
 		return nil, false
 	}
@@ -48,7 +48,7 @@ func openGoTable(data *blocks, order binary.ByteOrder, text uint64) (*goTable, b
 	}
 	var count uint64
 	for word, into := range map[uint64]*uint64{0: &count, 3: &t.names, 4: &t.units, 5: &t.files, 6: &t.values, 7: &t.functions} {
-		// Of a pointer of 8 bytes the upper half is zero: no table is that large.
+		// The upper half of an 8-byte pointer is zero: no table is that large.
 		at := 8 + word*pointer
 		if pointer == 8 && order == binary.ByteOrder(binary.BigEndian) {
 			at += 4
@@ -66,7 +66,7 @@ func openGoTable(data *blocks, order binary.ByteOrder, text uint64) (*goTable, b
 	return t, true
 }
 
-// entry is where a function begins; the one behind the last says where that ends.
+// entry returns where a function begins; the one after the last says where that ends.
 func (t *goTable) entry(i int) uint64 {
 	offset, _ := t.data.uint32(t.functions+8*uint64(i), t.order)
 	return t.text + uint64(offset)
@@ -97,8 +97,8 @@ func (t *goTable) lookup(pc uint64) (place, bool) {
 	return at, true
 }
 
-// goFunction is what the table has of a function: fields of 4 bytes, of which the
-// first is where it begins (runtime._func).
+// goFunction is the table's entry of a function: fields of 4 bytes, the first of which is where it
+// begins (runtime._func).
 type goFunction struct {
 	t  *goTable
 	at uint64
@@ -109,8 +109,8 @@ func (f goFunction) field(n uint64) uint64 {
 	return uint64(value)
 }
 
-// value is the one that holds at an address: a line, or the number of a file; -1
-// where none does. The list is of differences, of the value and of the address.
+// value returns the value at an address: a line, or the number of a file; -1 if there is none. The
+// list has differences, of the value and of the address.
 func (f goFunction) value(list, pc uint64) int32 {
 	v := varints{f.t.data, f.t.values + list, f.t.values + list + valuesMax}
 	entry := f.t.text + f.field(0)
@@ -136,7 +136,7 @@ func (f goFunction) value(list, pc uint64) int32 {
 	}
 }
 
-// varints reads numbers of 7 bits a byte.
+// varints reads numbers of 7 bits per byte.
 type varints struct {
 	data   *blocks
 	at, to uint64

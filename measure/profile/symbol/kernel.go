@@ -14,16 +14,15 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// resolveKernel names the kernel's addresses. The kernel is asked for each, which
-// takes 2 µs; where it takes no such question, all of its 150,000 names are read,
-// which takes 50 ms.
+// resolveKernel names the kernel's addresses. It asks the kernel for each, which takes 2 µs; if
+// that is not possible, it reads all of its 150,000 names, which takes 50 ms.
 func (n *Names) resolveKernel(addrs []uint64, frames map[Address]Frame) []string {
 	if len(addrs) == 0 {
 		return nil
 	}
 	ask := kallsyms
 	if n.kernel == nil {
-		n.kernel, _ = openKernelNames() // where it may not be asked, what may be read has the same names
+		n.kernel, _ = openKernelNames() // on failure kallsyms may still be readable
 	}
 	if n.kernel != nil {
 		ask = n.kernel.names
@@ -38,15 +37,15 @@ func (n *Names) resolveKernel(addrs []uint64, frames map[Address]Frame) []string
 	return nil
 }
 
-// kernelNames is a BPF program that prints an address by its name: with %pS, as the
-// kernel prints its own stacks, "tcp_sendmsg+0x2d/0x50", of a module or a BPF program
-// with a space and its owner in brackets behind.
+// kernelNames is a BPF program that prints an address by name: with %pS, as the kernel prints its
+// own stacks, "tcp_sendmsg+0x2d/0x50", for a module or a BPF program followed by a space and its
+// owner in brackets.
 type kernelNames struct {
-	program        *ebpf.Program // is given the address
-	format, answer *ebpf.Map     // of one text each
+	program        *ebpf.Program // takes the address
+	format, answer *ebpf.Map     // one text each
 }
 
-// kernelNameBytes holds the longest: KSYM_SYMBOL_LEN is some 600 bytes.
+// kernelNameBytes holds the longest name: KSYM_SYMBOL_LEN is some 600 bytes.
 const kernelNameBytes = 1024
 
 // openKernelNames loads the program: Linux 5.14, as root or with CAP_BPF and
@@ -57,7 +56,7 @@ func openKernelNames() (*kernelNames, error) {
 	if k.answer, err = ebpf.NewMap(textMap("answer", make([]byte, kernelNameBytes), 0)); err != nil {
 		return nil, fmt.Errorf("make a BPF map: %w", err)
 	}
-	// The format has to lie in memory that nobody writes.
+	// The format must be in read-only memory.
 	k.format, err = ebpf.NewMap(textMap("format", []byte("%pS\x00"), readOnlyForPrograms))
 	if err == nil {
 		err = k.format.Freeze()
@@ -106,7 +105,7 @@ func (k *kernelNames) close() error {
 	return errors.Join(k.program.Close(), k.format.Close(), k.answer.Close()) // closing nil does nothing
 }
 
-// names asks for the name of each; one that lies in no function has none.
+// names returns the name of each; one outside of any function has none.
 func (k *kernelNames) names(addrs []uint64) (map[uint64]string, error) {
 	found := make(map[uint64]string, len(addrs))
 	var answer [kernelNameBytes]byte
@@ -125,8 +124,8 @@ func (k *kernelNames) names(addrs []uint64) (map[uint64]string, error) {
 	return found, nil
 }
 
-// kernelNameOf is the function of what the kernel prints of an address: that alone,
-// "0xffffffff81000000", where it is in none.
+// kernelNameOf extracts the function from what the kernel prints for an address, which is just
+// "0xffffffff81000000" outside of any.
 func kernelNameOf(text []byte) string {
 	text, _, _ = bytes.Cut(text, []byte(" "))
 	at := bytes.LastIndex(text, []byte("+0x"))
@@ -150,9 +149,8 @@ func kallsyms(addrs []uint64) (map[uint64]string, error) {
 	return readKallsyms(f, addrs)
 }
 
-// readKallsyms names addresses by /proc/kallsyms: "ffffffff81000000 T name", of a
-// module or a BPF program with a tab and its owner behind. Where the kernel hides its
-// addresses they are all 0.
+// readKallsyms names addresses from /proc/kallsyms: "ffffffff81000000 T name", for a module or a
+// BPF program followed by a tab and its owner. If the kernel hides its addresses they are all 0.
 func readKallsyms(r io.Reader, addrs []uint64) (map[uint64]string, error) {
 	n := newNearest(slices.Compact(slices.Sorted(slices.Values(addrs))))
 	hidden := true

@@ -16,7 +16,7 @@ import (
 //	python  py::handler:/srv/app.py
 //	java    Lcom/example/Shop;::find          java.lang.String com.example.Shop.find(int)
 
-// madeFrame reads a name of a perf map.
+// madeFrame parses a name of a perf map.
 func madeFrame(name string) Frame {
 	f := Frame{Name: name, Package: jit, Mapped: true}
 	switch {
@@ -47,8 +47,8 @@ func madeFrame(name string) Frame {
 	return f
 }
 
-// script reads what V8 says of a function: its name, with a sign for how far it
-// is compiled, and file, line and column.
+// script parses V8's description of a function: its name, with a prefix for its compilation tier,
+// and file, line and column.
 func (f *Frame) script(text string) {
 	text = strings.TrimLeft(text, "*~^+'")
 	name, at, ok := strings.Cut(text, " ")
@@ -85,7 +85,7 @@ func beforeLast(s string) string {
 	return s
 }
 
-// scriptPackage is the installed package that a script is part of, or its file.
+// scriptPackage returns the installed package that a script belongs to, or its file.
 func scriptPackage(file string) string {
 	for _, dir := range []string{"/node_modules/", "/site-packages/", "/dist-packages/"} {
 		if i := strings.LastIndex(file, dir); i >= 0 {
@@ -103,17 +103,15 @@ func scriptPackage(file string) string {
 	return path.Base(file)
 }
 
-// perfMapMax bounds what is read of a perf map: that of a large Java server has
-// some 10 MB.
+// perfMapMax bounds the part of a perf map that is read: a large Java server's has some 10 MB.
 const perfMapMax = 256 << 20
 
 // nameMax bounds a name.
 const nameMax = 400
 
-// readPerfMap names the addresses, which ascend, by a perf map: lines of
-// "START SIZE name" in hexadecimal (tools/perf/Documentation/jit-interface.txt).
-// Code that is replaced gets a line of its own, so the last one that holds an
-// address has it.
+// readPerfMap names ascending addresses from a perf map: lines of "START SIZE name" in hexadecimal
+// (tools/perf/Documentation/jit-interface.txt). Replaced code gets another line, so the last one
+// that contains an address wins.
 func readPerfMap(r io.Reader, addrs []uint64) (map[uint64]string, error) {
 	found := map[uint64]string{}
 	lines := bufio.NewScanner(io.LimitReader(r, perfMapMax))

@@ -1,8 +1,7 @@
-// Package symbol turns addresses of running programs into names: of native code
-// by the tables of its ELF files, of Go's by its line table, of code that was
-// made at run time by the perf map its process writes, of the kernel's by
-// /proc/kallsyms. What it reads was written by the processes looked at, so every
-// reader has bounds and takes any bytes.
+// Package symbol turns addresses of running programs into names: native code by the tables of its
+// ELF files, Go code by its line table, JIT-compiled code by the perf map that its process writes,
+// the kernel's by /proc/kallsyms. The observed processes write its input, so every reader is
+// bounded and accepts any bytes.
 package symbol
 
 import (
@@ -18,15 +17,13 @@ type Mapping struct {
 	Offset     uint64 // of Start in the file
 	Device     string // "fe:00"
 	Inode      uint64
-	Path       string // as the process names it; "[vdso]", or "" for memory of its own
+	Path       string // as the process sees it; "[vdso]", or "" for anonymous memory
 }
 
-// mappingsMax bounds the executable mappings of a process: a large Java server
-// has some hundred.
+// mappingsMax bounds the executable mappings of a process: a large Java server has some hundred.
 const mappingsMax = 4096
 
-// ParseMaps reads the executable mappings of /proc/PID/maps, by address; lines
-// of another form are left out.
+// ParseMaps parses the executable mappings of /proc/PID/maps, by address; it skips malformed lines.
 func ParseMaps(text []byte) []Mapping {
 	var list []Mapping
 	for line := range bytes.Lines(text) {
@@ -44,7 +41,7 @@ func sortMappings(list []Mapping) {
 	slices.SortFunc(list, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) })
 }
 
-// parseMapping reads a line: 55d0c8a00000-55d0c8a2c000 r-xp 00002000 fe:00 1234   /bin/x
+// parseMapping parses a line: 55d0c8a00000-55d0c8a2c000 r-xp 00002000 fe:00 1234   /bin/x
 func parseMapping(line []byte) (Mapping, bool) {
 	var m Mapping
 	span, rest, _ := bytes.Cut(line, []byte(" "))
@@ -68,8 +65,8 @@ func parseMapping(line []byte) (Mapping, bool) {
 	return m, true
 }
 
-// find is the mapping that holds an address; nil where none does. Hostile maps may
-// overlap: then it is the one that begins last before it.
+// find returns the mapping that contains an address; nil if none does. Hostile maps may overlap:
+// then it is the one that begins last before it.
 func find(list []Mapping, addr uint64) *Mapping {
 	i, found := slices.BinarySearchFunc(list, addr, func(m Mapping, a uint64) int { return cmp.Compare(m.Start, a) })
 	if !found {

@@ -5,19 +5,18 @@ import (
 	"syscall"
 )
 
-// Names names addresses, and keeps what it has read of programs for the next
-// time. The zero value has read nothing. It belongs to one goroutine at a time.
+// Names symbolizes addresses, and caches what it has read of programs. The zero value is an empty
+// cache. It belongs to one goroutine at a time.
 type Names struct {
 	kernel   *kernelNames
 	programs map[programID]*program
 	bytes    int // of their tables
 }
 
-// keptMax bounds the tables that are kept, as they are in the files; one that
-// would exceed it is read each time.
+// keptMax bounds the cached tables, by their size in the files; a larger one is read each time.
 const keptMax = 64 << 20
 
-// programID is a file as it was: a program that was built again is another one.
+// programID identifies a version of a file: a rebuilt program is another one.
 type programID struct {
 	device, inode    uint64
 	size, modifiedNs int64
@@ -35,8 +34,8 @@ func idOf(f *os.File) (programID, error) {
 	return id, nil
 }
 
-// program is the one of a file, which it takes over: as it was read before, or
-// read now. done is called once it is not looked into any more.
+// program returns the program of a file, which it takes ownership of: cached, or read now. The
+// caller calls done when it is finished with it.
 func (n *Names) program(f *os.File) (p *program, done func(), err error) {
 	id, err := idOf(f)
 	if known := n.programs[id]; known != nil && err == nil {
@@ -48,14 +47,14 @@ func (n *Names) program(f *os.File) (p *program, done func(), err error) {
 		p, err = openProgram(f)
 	}
 	if err != nil {
-		_ = f.Close() // what went wrong before is what matters
+		_ = f.Close() // the earlier error is what matters
 		return nil, nil, err
 	}
 	p.file = f
 	return p, func() { n.keep(id, p) }, nil
 }
 
-// keep keeps a program with what was read of it, where there is room.
+// keep caches a program, if there is room.
 func (n *Names) keep(id programID, p *program) {
 	if n.bytes+p.held() > keptMax {
 		delete(n.programs, id)
@@ -69,11 +68,11 @@ func (n *Names) keep(id programID, p *program) {
 	n.bytes += p.held()
 }
 
-// Close forgets what was read and closes the files.
+// Close drops the cache and closes the files.
 func (n *Names) Close() {
 	for _, p := range n.programs {
 		_ = p.file.Close() // read only
 	}
-	_ = n.kernel.close() // closing fails for no reason but a wrong descriptor
+	_ = n.kernel.close() // closing only fails for a wrong descriptor
 	*n = Names{}
 }

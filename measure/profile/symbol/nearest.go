@@ -2,16 +2,16 @@ package symbol
 
 import "slices"
 
-// nearest finds for addresses, which ascend, the symbol that begins last at or
-// before each. Symbols come in any order, and there are a thousand times more of
-// them than addresses: each is kept only with the first address at or behind it.
+// nearest finds, for ascending addresses, the symbol that begins last at or before each. Symbols
+// come in any order, and are a thousand times more than addresses: each is kept only with the first
+// address at or after it.
 type nearest struct {
 	addrs []uint64
 	slots []slot
 }
 
 type slot struct {
-	start, size uint64 // size 0: not known
+	start, size uint64 // size 0: unknown
 	name        []byte
 	taken       bool
 }
@@ -20,14 +20,14 @@ func newNearest(addrs []uint64) *nearest {
 	return &nearest{addrs: addrs, slots: make([]slot, len(addrs))}
 }
 
-// lowerBound is the first address that is not below start.
+// lowerBound returns the index of the first address that is not below start.
 func lowerBound(addrs []uint64, start uint64) int {
 	i, _ := slices.BinarySearch(addrs, start)
 	return i
 }
 
-// wants tells whether a symbol is nearer than what there is, and where to keep it.
-// Of two at one address the one with a size is better.
+// wants reports whether a symbol is nearer than the current one, and where to store it. Of two at
+// one address the one with a size is better.
 func (n *nearest) wants(start, size uint64) (at int, ok bool) {
 	at = lowerBound(n.addrs, start)
 	if at == len(n.addrs) {
@@ -37,22 +37,22 @@ func (n *nearest) wants(start, size uint64) (at int, ok bool) {
 	return at, !s.taken || start > s.start || start == s.start && size > s.size
 }
 
-// keep takes a symbol that was wanted at a place.
+// keep stores a wanted symbol.
 func (n *nearest) keep(at int, start, size uint64, name []byte) {
 	s := &n.slots[at]
 	*s = slot{start: start, size: size, name: append(s.name[:0], name...), taken: true}
 }
 
-// functionMax is the longest a function may be where the table gives no size.
+// functionMax is the longest a function may be if the table has no size.
 const functionMax = 1 << 20
 
-// names answers what was found.
+// names returns what was found.
 func (n *nearest) names() map[uint64]string {
 	found := map[uint64]string{}
 	var best *slot
 	for i, a := range n.addrs {
 		if n.slots[i].taken {
-			best = &n.slots[i] // begins behind the address before, so nearer than all before
+			best = &n.slots[i] // begins after the previous address, so it is nearer than all before
 		}
 		if best == nil || len(best.name) == 0 {
 			continue

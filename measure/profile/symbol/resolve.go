@@ -12,24 +12,24 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// Address is one of a process, or of the kernel where Space is nil.
+// Address is an address of a process, or of the kernel if Space is nil.
 type Address struct {
 	Space *Space
 	At    uint64
 }
 
-// Frame is what an address is called.
+// Frame is a symbolized address.
 type Frame struct {
-	// Name of the function; "" is not known.
+	// Name of the function; "": unknown.
 	Name string
-	// Package it belongs to: Go's import path, Java's package, a script's module,
-	// else the file of the program or library, "kernel".
+	// Package of the function: Go's import path, Java's package, a script's module, else the file
+	// of the program or library, "kernel".
 	Package string
-	// File and Line of the source, where the tables have them.
+	// File and Line of the source, if the tables have them.
 	File string
 	Line int
-	// Mapped: the address is code at all. A stack of a program without frame
-	// pointers ends in some that are not.
+	// Mapped reports whether the address is code at all. Without frame pointers a stack may end in
+	// addresses that are not.
 	Mapped bool
 }
 
@@ -42,22 +42,21 @@ const (
 	vdso = "vdso"
 )
 
-// file is one program or library, of however many processes.
+// file is one program or library, shared by any number of processes.
 type file struct {
 	device string
 	inode  uint64
 	path   string
 }
 
-// want is what is asked of a file: addresses by their offsets in it.
+// want has the addresses requested of a file, by offset.
 type want struct {
 	space   *Space
 	mapping *Mapping
 	offsets map[uint64][]Address
 }
 
-// Resolve names addresses. missing says in words what had no names, at most one
-// sentence for each file.
+// Resolve symbolizes addresses. missing says what had no symbols, at most one sentence per file.
 func (n *Names) Resolve(list []Address) (frames map[Address]Frame, missing []string) {
 	frames = make(map[Address]Frame, len(list))
 	files := map[file]*want{}
@@ -104,7 +103,7 @@ func (n *Names) Resolve(list []Address) (frames map[Address]Frame, missing []str
 	return frames, slices.Compact(missing)
 }
 
-// resolve names what is asked of one file.
+// resolve symbolizes the addresses of one file.
 func (w *want) resolve(n *Names, frames map[Address]Frame) []string {
 	name := path.Base(w.mapping.Path)
 	f, err := w.space.open(w.mapping)
@@ -148,7 +147,7 @@ func (w *want) resolve(n *Names, frames map[Address]Frame) []string {
 	return nil
 }
 
-// debug adds names from the file that a distribution keeps apart.
+// debug adds names from a distribution's separate debug file.
 func (w *want) debug(n *Names, p *program, addrs []uint64, found map[uint64]place) bool {
 	name := p.debugFile()
 	if name == "" {
@@ -170,7 +169,7 @@ func (w *want) debug(n *Names, p *program, addrs []uint64, found map[uint64]plac
 	return full
 }
 
-// frameOf is a symbol as a frame.
+// frameOf converts a symbol to a frame.
 func frameOf(at place, module string, isGo bool) Frame {
 	if isGo && at.file != "" {
 		return Frame{Name: at.name, Package: goPackage(at.name), File: at.file, Line: max(at.line, 0), Mapped: true}
@@ -186,8 +185,8 @@ func frameOf(at place, module string, isGo bool) Frame {
 	return Frame{Name: name, Package: module, File: at.file, Line: max(at.line, 0), Mapped: true}
 }
 
-// nameMaxLog bounds what a mangled name may grow to, 2^9 characters: a short one
-// can stand for gigabytes.
+// nameMaxLog bounds the length of a demangled name, 2^9 characters: a short mangled one can expand
+// to gigabytes.
 const nameMaxLog = 9
 
 // goPackage is the import path of a function: "encoding/json" of
@@ -202,7 +201,7 @@ func goPackage(name string) string {
 	return strings.ReplaceAll(name[:slash+dot], "%2e", ".")
 }
 
-// resolveMade names code that was made at run time.
+// resolveMade symbolizes JIT-compiled code.
 func (s *Space) resolveMade(addrs []uint64, frames map[Address]Frame) []string {
 	slices.Sort(addrs)
 	f, err := s.perfMap()
@@ -224,7 +223,7 @@ func (s *Space) resolveMade(addrs []uint64, frames map[Address]Frame) []string {
 	return nil
 }
 
-// perfMapHow says how a runtime is made to write one.
+// perfMapHow says how to make a runtime write one.
 func perfMapHow(runtime string) string {
 	switch runtime {
 	case Node:

@@ -18,14 +18,14 @@ import (
 type Space struct {
 	PID  int
 	Comm string
-	// Runtime is what runs the program, one of the constants below.
+	// Runtime of the program, one of the constants below.
 	Runtime string
 
 	maps  []Mapping
-	inner int // its number in its own PID namespace
+	inner int // PID in its own PID namespace
 }
 
-// Runtimes, by what a process has mapped.
+// Runtimes, recognized by the process's mappings.
 const (
 	Go     = "go"
 	Java   = "java"
@@ -39,8 +39,7 @@ const (
 	Native = "native"
 )
 
-// OpenSpace reads where a process has its code. That takes the right to trace it:
-// its user, or root.
+// OpenSpace reads a process's code mappings. It requires the right to trace it: its user, or root.
 func OpenSpace(pid int) (*Space, error) {
 	s := &Space{PID: pid, inner: pid}
 	dir := fmt.Sprintf("/proc/%d/", pid)
@@ -59,11 +58,11 @@ func OpenSpace(pid int) (*Space, error) {
 	return s, nil
 }
 
-// Refresh reads again what may have been mapped since; what there was stays known.
+// Refresh adds the mappings made since; known ones stay.
 func (s *Space) Refresh() {
 	text, err := readBounded(fmt.Sprintf("/proc/%d/maps", s.PID))
 	if err != nil {
-		return // it has ended: what was read before serves
+		return // it has ended: the earlier mappings serve
 	}
 	for _, m := range ParseMaps(text) {
 		if old := find(s.maps, m.Start); old == nil && len(s.maps) < mappingsMax {
@@ -73,8 +72,8 @@ func (s *Space) Refresh() {
 	sortMappings(s.maps)
 }
 
-// mapsMax bounds the text of /proc/PID/maps: of a process with 65,530 mappings,
-// the kernel's usual limit, it has about 6 MB.
+// mapsMax bounds the text of /proc/PID/maps: with 65,530 mappings, the kernel's usual limit, it has
+// about 6 MB.
 const mapsMax = 32 << 20
 
 func readBounded(path string) ([]byte, error) {
@@ -86,7 +85,7 @@ func readBounded(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, mapsMax))
 }
 
-// innerPID is the last number of "NSpid:" in /proc/PID/status.
+// innerPID returns the last number of "NSpid:" in /proc/PID/status.
 func innerPID(status []byte, pid int) int {
 	all := sys.Field(status, "NSpid")
 	if n, err := strconv.Atoi(all[strings.LastIndexAny(all, "\t ")+1:]); err == nil {
@@ -95,7 +94,7 @@ func innerPID(status []byte, pid int) int {
 	return pid
 }
 
-// runtime tells what runs the program.
+// runtime returns the runtime of the program.
 func (s *Space) runtime() string {
 	if f, err := openRegular(fmt.Sprintf("/proc/%d/exe", s.PID)); err == nil {
 		defer f.Close()
@@ -110,7 +109,7 @@ func (s *Space) runtime() string {
 	return runtimeOf(path.Base(exe), s.maps)
 }
 
-// runtimeOf tells it by the names of the program and its libraries.
+// runtimeOf detects it by the names of the program and its libraries.
 func runtimeOf(exe string, maps []Mapping) string {
 	for _, m := range maps {
 		name := path.Base(m.Path)
@@ -133,8 +132,8 @@ func runtimeOf(exe string, maps []Mapping) string {
 	return Native
 }
 
-// openRegular opens a file of somebody else's: nothing that could make a reader
-// wait, such as a pipe by that name.
+// openRegular opens an untrusted file, but nothing that could block a reader, such as a pipe by
+// that name.
 func openRegular(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -150,8 +149,8 @@ func openRegular(name string) (*os.File, error) {
 	return f, nil
 }
 
-// open opens the file behind a mapping: by the mapping itself, which takes root
-// and finds what was deleted or lies in a container, or else by its name there.
+// open opens the file behind a mapping: through the mapping itself, which requires root and finds
+// deleted files and those in a container, or else by its name there.
 func (s *Space) open(m *Mapping) (*os.File, error) {
 	f, err := openRegular(fmt.Sprintf("/proc/%d/map_files/%x-%x", s.PID, m.Start, m.End))
 	if err == nil {
@@ -162,12 +161,12 @@ func (s *Space) open(m *Mapping) (*os.File, error) {
 		return f, nil
 	}
 	if _, gone := os.Stat(fmt.Sprintf("/proc/%d", s.PID)); gone != nil {
-		return openRegular(name) // the process has ended; its program has not
+		return openRegular(name) // the process has ended; its program file has not
 	}
 	return nil, err
 }
 
-// perfMap opens what the process says of the code it made.
+// perfMap opens the process's perf map.
 func (s *Space) perfMap() (*os.File, error) {
 	return openRegular(fmt.Sprintf("/proc/%d/root/tmp/perf-%d.map", s.PID, s.inner))
 }
