@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// backend is all that touches the host: values, and the journal that notes them. Tests
-// put their own before it to be killed, or to fail, at any step.
+// backend is all that touches the host: values, and the journal that notes them. Tests wrap it to
+// be killed, or to fail, at any step.
 type backend interface {
 	read(kind, path string) (string, error)
 	write(kind, path, value string) error
-	// note appends a line to a file and has the disk keep it.
+	// note appends a line to a file and syncs it to disk.
 	note(file *os.File, line []byte) error
 }
 
@@ -70,7 +70,7 @@ func (m machine) write(kind, path, value string) error {
 	case KindFile:
 		return writeFile(filepath.Join(m.root, path), value)
 	}
-	// A kernel file is never made, and takes a value whole.
+	// A kernel file is never created, and takes a value in one write.
 	f, err := os.OpenFile(filepath.Join(m.root, path), os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err
@@ -79,8 +79,7 @@ func (m machine) write(kind, path, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// writeFile puts a file in its place whole. "" takes it away: a tuning never leaves an
-// empty one.
+// writeFile replaces a file atomically. "" removes it: a tuning never leaves an empty one.
 func writeFile(path, text string) error {
 	part := path + ".part"
 	if text == "" {
@@ -106,8 +105,8 @@ const (
 	stopped = "stopped"
 )
 
-// service looks for the daemon among the processes: a container, or a machine without
-// systemd, may run it too. The name of its process is that of its unit.
+// service looks for the daemon among the processes: a container, or a machine without systemd, may
+// run it too. Its process has the name of its unit.
 func (m machine) service(name string) (string, error) {
 	if processNamed(os.DirFS(m.root), name) > 0 {
 		return running, nil
@@ -115,7 +114,7 @@ func (m machine) service(name string) (string, error) {
 	return stopped, nil
 }
 
-// processNamed is a process with that name, 0 none.
+// processNamed returns a process with that name, 0: none.
 func processNamed(root fs.FS, name string) (pid int) {
 	names, err := fs.Glob(root, "proc/[0-9]*/comm")
 	if err != nil {
@@ -132,7 +131,7 @@ func processNamed(root fs.FS, name string) (pid int) {
 	return 0
 }
 
-// serviceTime bounds systemctl, and how long the daemon may take to end.
+// serviceTime bounds systemctl, and the time for the daemon to end.
 const serviceTime = 10 * time.Second
 
 func (m machine) setService(name, value string) error {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Commands are those by which a person makes the changes: to be read, and to be run as
-// root where this program may not.
+// Commands returns the commands that make the changes: to read, or to run as root if this program
+// may not.
 func (p *Plan) Commands() []string {
 	var all []string
 	for i := range p.Changes {
@@ -57,7 +57,7 @@ func ethtoolCommand(c *Change) string {
 	return "ethtool " + fmt.Sprintf(option, name, value)
 }
 
-// quoted is a word of a shell.
+// quoted quotes a word for a shell.
 func quoted(text string) string {
 	safe := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.,:/=", r)

@@ -11,22 +11,22 @@ import (
 	"ceiling/measure/cores"
 )
 
-// Cores says which CPUs do what.
+// Cores says which CPUs have which role.
 type Cores struct {
-	// All are the CPUs online; Near those of the NIC's NUMA node.
+	// All are the online CPUs; Near those of the NIC's NUMA node.
 	All  []int `json:"all"`
 	Near []int `json:"near"`
-	// Interrupts serve the NIC, one thread of each core; Workers are those of no core
-	// that serves interrupts, on all nodes. On a machine of one core they are the same.
+	// Interrupts serve the NIC, one thread of each core; Workers are the CPUs of all other cores,
+	// on all nodes. On a machine with one core they are the same.
 	Interrupts []int `json:"interrupts"`
 	Workers    []int `json:"workers"`
 }
 
-// interruptShare is the part of the near cores that serves interrupts: one of so many.
+// interruptShare: one of so many near cores serves interrupts.
 const interruptShare = 4
 
-// coresOf divides a host's CPUs. A core that serves interrupts is taken whole: its other
-// thread would be slowed by them.
+// coresOf divides a host's CPUs. A core that serves interrupts is reserved as a whole: they would
+// slow its other thread.
 func coresOf(root fs.FS, of *nic.Interface, asked []int) (Cores, error) {
 	all, err := spec.ParseCPUList(fileText(root, "sys/devices/system/cpu/online"))
 	if err != nil {
@@ -80,7 +80,7 @@ func coresOf(root fs.FS, of *nic.Interface, asked []int) (Cores, error) {
 	return c, nil
 }
 
-// set is the CPUs that a profile's word means.
+// set returns the CPUs of a profile's keyword.
 func (c *Cores) set(word string) ([]int, error) {
 	switch word {
 	case "all":
@@ -101,8 +101,8 @@ func (c *Cores) set(word string) ([]int, error) {
 	return cpus, nil
 }
 
-// same tells whether two values of a knob mean the same: masks with more or fewer zeros,
-// lists written in another way, blanks.
+// same reports whether two values of a knob are equivalent: masks with a different number of zeros,
+// lists in another form, blanks.
 func same(knob, a, b string) bool {
 	a, b = strings.Join(strings.Fields(a), " "), strings.Join(strings.Fields(b), " ")
 	if a == b {

@@ -15,39 +15,39 @@ import (
 	"ceiling/internal/sys"
 )
 
-// The journal is a file of JSON lines in the state directory: a head, then each change
-// before it is made, then that all are made. What it says is undone from its end to its
-// beginning, and it is removed when everything is. A line that is not whole was being
-// written when its writer was killed, or the disk was full: its change was not made yet.
+// The journal is a file of JSON lines in the state directory: a header, then each change before it
+// is made, then a line that all are made. It is undone from the end to the beginning, and removed
+// when everything is undone. An incomplete line was being written when its writer was killed, or
+// when the disk was full: its change was not made.
 
 const journalSchema = "ceiling.tuning/1"
 
-// entry is one line: a head, a change that is about to be made, or that all were.
+// entry is one line: a header, a change that is about to be made, or that all were.
 type entry struct {
 	Head    *head   `json:"head,omitempty"`
 	Change  *Change `json:"change,omitempty"`
 	Applied bool    `json:"applied,omitempty"`
 }
 
-// head says whose changes follow, and where and when they hold.
+// head says whose changes follow, and where and when they apply.
 type head struct {
 	Schema  string    `json:"schema"` // journalSchema
 	Profile string    `json:"profile"`
 	Who     string    `json:"who"`
 	When    time.Time `json:"when"`
-	// Owner is the process that applied, OwnerTicks when it began (proc_pid_stat(5)):
-	// another may have its number later.
+	// Owner is the process that applied them, OwnerTicks its start time (proc_pid_stat(5)): its PID
+	// may be reused.
 	Owner      int    `json:"owner"`
 	OwnerTicks uint64 `json:"owner_start_ticks"`
-	// Stays keeps the tuning when its owner has ended.
+	// Stays keeps the tuning after its owner has ended.
 	Stays bool `json:"stays"`
 	// BootID is the boot whose kernel has the values: a reboot undoes them.
 	BootID string `json:"boot_id"`
-	// Namespace is the network namespace that was changed, as its inode.
+	// Namespace is the changed network namespace, by inode.
 	Namespace uint64 `json:"netns,omitempty"`
 }
 
-// journal is one that is open, with the lock on the state directory.
+// journal is an open journal, with the lock on the state directory.
 type journal struct {
 	head    head
 	changes []Change
@@ -80,7 +80,7 @@ func (h *Host) locked() (*os.File, error) {
 	return f, nil
 }
 
-// begin opens a journal for a plan. What a killed process left is undone first.
+// begin opens a journal for a plan. It first undoes what a killed process left.
 func (h *Host) begin(p *Plan, by Owner) (*journal, error) {
 	lock, err := h.locked()
 	if err != nil {
@@ -100,7 +100,7 @@ func (h *Host) begin(p *Plan, by Owner) (*journal, error) {
 	return j, nil
 }
 
-// clear undoes a journal that a killed process left, and refuses one that is in force.
+// clear undoes a journal that a killed process left, and fails if one is in force.
 func (h *Host) clear(j *journal) error {
 	switch err := j.read(); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -117,7 +117,7 @@ func (h *Host) clear(j *journal) error {
 	return nil
 }
 
-// create writes the head. A journal that cannot be written is not left behind.
+// create writes the header. On failure it removes the journal.
 func (h *Host) create(j *journal, p *Plan, by Owner) (err error) {
 	if j.head, err = h.headOf(p, by); err != nil {
 		return err
@@ -147,8 +147,7 @@ func (h *Host) headOf(p *Plan, by Owner) (head, error) {
 
 func (h *Host) bootID() string { return fileText(h.tree(), "proc/sys/kernel/random/boot_id") }
 
-// namespaceHere is the inode of the calling thread's network namespace, 0 where it is
-// not known.
+// namespaceHere returns the inode of the calling thread's network namespace, 0 if unknown.
 func namespaceHere() uint64 {
 	inode, err := inodeOf("/proc/thread-self/ns/net")
 	if err != nil {
@@ -185,8 +184,8 @@ func (j *journal) note(e entry) error {
 	return nil
 }
 
-// open reads the journal that there is and takes the lock. Without one it is
-// fs.ErrNotExist, and a state directory is not made.
+// open reads the existing journal and takes the lock. Without one it returns fs.ErrNotExist, and
+// does not create a state directory.
 func (h *Host) open() (*journal, error) {
 	path := filepath.Join(h.state(), journalName)
 	if _, err := os.Stat(path); err != nil {
@@ -230,46 +229,45 @@ func (j *journal) read() error {
 	return nil
 }
 
-// stale tells that nobody wants these changes anymore: their process was killed before
-// it had made all, or has ended and they were its own.
+// stale reports whether these changes are abandoned: their process was killed before it had made
+// all, or has ended and they were not to stay.
 func (j *journal) stale() bool {
 	stat, err := sys.ReadPIDStat(j.head.Owner)
 	gone := err != nil || stat.State == 'Z' || stat.StartTicks != j.head.OwnerTicks
 	return gone && !(j.applied && j.head.Stays)
 }
 
-// close gives the lock back.
+// close releases the lock.
 func (j *journal) close() {
 	if j.file != nil {
 		_ = j.file.Close() // every line was synced
 	}
-	// A child that another goroutine starts at this moment has the file until it execs:
-	// closing alone would leave the lock with it.
+	// A child that another goroutine starts at this moment has the file until it execs: closing
+	// alone would leave it the lock.
 	_ = syscall.Flock(int(j.lock.Fd()), syscall.LOCK_UN)
 	_ = j.lock.Close()
 }
 
-// Reverted is what became of one change.
+// Reverted is the outcome of undoing one change.
 type Reverted struct {
 	Change
-	// Found is what was there, where it was neither the value before nor that which was
-	// set: another program changed it meanwhile.
+	// Found is the value found, if it was neither the one before nor the one set: another program
+	// has changed it.
 	Found string `json:"found,omitempty"`
-	// Gone says why there was nothing to undo: a reboot, an interface that is no more.
+	// Gone says why there was nothing to undo: a reboot, an interface that no longer exists.
 	Gone string `json:"gone,omitempty"`
 }
 
-// ErrNotTuned tells that there is nothing to revert.
+// ErrNotTuned means that there is nothing to revert.
 var ErrNotTuned = errors.New("nothing to revert: no tuning is in force here")
 
-// Revert undoes the tuning in force, the last change first. Reverting again goes on with
-// what failed.
+// Revert undoes the tuning in force, the last change first. Calling it again retries what failed.
 func (h *Host) Revert() ([]Reverted, error) {
 	return h.revert(func(*journal) bool { return true })
 }
 
-// Restore undoes what a killed process left. It is called at the start of every run; it
-// is quiet where there is nothing, or where the tuning is somebody's.
+// Restore undoes what a killed process left. Every run calls it at its start; it does nothing if
+// there is no tuning, or if its owner still wants it.
 func (h *Host) Restore() error {
 	_, err := h.revert((*journal).stale)
 	if errors.Is(err, ErrNotTuned) || errors.Is(err, ErrTuned) {
@@ -279,7 +277,7 @@ func (h *Host) Restore() error {
 }
 
 func (h *Host) revert(wanted func(*journal) bool) ([]Reverted, error) {
-	// Whoever is to leave it alone may not be allowed to lock it.
+	// A caller that must leave it alone may not have the right to lock it.
 	seen := &journal{path: filepath.Join(h.state(), journalName)}
 	err := seen.read()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !wanted(seen) {
@@ -290,7 +288,7 @@ func (h *Host) revert(wanted func(*journal) bool) ([]Reverted, error) {
 	}
 	j, err := h.open()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNotTuned // another was faster
+		return nil, ErrNotTuned // another process was faster
 	}
 	if err != nil {
 		return nil, err
@@ -302,7 +300,7 @@ func (h *Host) revert(wanted func(*journal) bool) ([]Reverted, error) {
 	return h.undoThere(j)
 }
 
-// undoThere undoes a journal in the network namespace that it was written in.
+// undoThere undoes a journal in its network namespace.
 func (h *Host) undoThere(j *journal) (done []Reverted, err error) {
 	err = j.inside(func() (err error) {
 		done, err = h.undo(j)
@@ -311,7 +309,7 @@ func (h *Host) undoThere(j *journal) (done []Reverted, err error) {
 	return done, err
 }
 
-// inside runs f in the network namespace of a journal.
+// inside runs f in a journal's network namespace.
 func (j *journal) inside(f func() error) error {
 	there, err := j.where()
 	if err != nil {
@@ -323,17 +321,17 @@ func (j *journal) inside(f func() error) error {
 	return sys.InNetworkNamespaceAt(there, f)
 }
 
-// Tuning is what is in force.
+// Tuning is the tuning in force.
 type Tuning struct {
 	Profile string    `json:"profile"`
 	Who     string    `json:"who"`
 	When    time.Time `json:"when"`
-	// Complete is false where the process was killed before all changes were made.
+	// Complete is false if the process was killed before all changes were made.
 	Complete bool     `json:"complete"`
 	Changes  []Change `json:"changes"`
 }
 
-// InForce is the tuning that is applied; nil none.
+// InForce returns the tuning in force; nil: none.
 func (h *Host) InForce() (*Tuning, error) {
 	j := &journal{path: filepath.Join(h.state(), journalName)}
 	err := j.read()
@@ -350,8 +348,8 @@ func (j *journal) tuning() *Tuning {
 	return &Tuning{j.head.Profile, j.head.Who, j.head.When, j.applied, j.changes}
 }
 
-// where is the file by which the journal's network namespace is entered: "" the caller's
-// own, or one that is no more.
+// where returns the file of the journal's network namespace: "" for the caller's own, or for one
+// that no longer exists.
 func (j *journal) where() (string, error) {
 	if j.head.Namespace == 0 || j.head.Namespace == namespaceHere() {
 		return "", nil
@@ -370,8 +368,8 @@ func (j *journal) where() (string, error) {
 	return "", nil
 }
 
-// undo gives every change its value before, the last first, and removes the journal. A
-// change that cannot be undone does not keep the others from it; the journal stays then.
+// undo restores every change's former value, the last first, and removes the journal. A
+// change that cannot be undone does not stop the others; then the journal stays.
 func (h *Host) undo(j *journal) ([]Reverted, error) {
 	gone := func(*Change) string { return "" }
 	switch {
@@ -415,7 +413,7 @@ func afterNamespace(c *Change) string {
 	return ""
 }
 
-// undoOne restores one value. What is gone has nothing to be restored.
+// undoOne restores one value. Something that is gone needs no restoring.
 func (h *Host) undoOne(r *Reverted) error {
 	c := &r.Change
 	now, err := h.read(c)
@@ -426,7 +424,7 @@ func (h *Host) undoOne(r *Reverted) error {
 		return nil
 	case err != nil && !absent:
 		return err
-	case same(c.Knob, now, c.Before) && c.Kind != KindFile: // a file may be there in part
+	case same(c.Knob, now, c.Before) && c.Kind != KindFile: // part of a file may be there
 		return nil
 	case !absent && !same(c.Knob, now, c.After) && !same(c.Knob, now, c.Before):
 		r.Found = now
@@ -443,8 +441,8 @@ func (h *Host) undoOne(r *Reverted) error {
 	return err
 }
 
-// removeDirs takes away the directories that were made for a file. One in which somebody
-// has put another file since stays.
+// removeDirs removes the directories that were created for a file. One with another file in it
+// stays.
 func (h *Host) removeDirs(c *Change) error {
 	dir := filepath.Dir(filepath.Join(h.root(), c.Path))
 	for range c.NewDirs {
@@ -459,7 +457,7 @@ func (h *Host) removeDirs(c *Change) error {
 	return nil
 }
 
-// syncDir has the disk keep which files a directory has.
+// syncDir syncs a directory's entries to disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

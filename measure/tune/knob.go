@@ -12,7 +12,7 @@ import (
 	"ceiling/internal/nic"
 )
 
-// Names of knobs, as profiles have them. A sysctl goes by its own name.
+// Names of knobs in profiles. A sysctl has its own name.
 const (
 	knobRPS        = "rps_cpus"
 	knobFlowCount  = "rps_flow_cnt"
@@ -27,12 +27,12 @@ const (
 	knobOffload    = "offload NAME"
 )
 
-// Knob is what tune knows of one: docs/tuning.md has the rest.
+// Knob describes a knob: docs/tuning.md has the rest.
 type Knob struct {
 	Name string `json:"knob"`
-	// Does says in a line what it is.
+	// Does says in one line what it does.
 	Does string `json:"does"`
-	// Doc is the kernel's, or the tool's, own page.
+	// Doc is the page of the kernel or the tool.
 	Doc string `json:"doc"`
 }
 
@@ -46,8 +46,8 @@ const (
 	docEthtool = "https://man7.org/linux/man-pages/man8/ethtool.8.html"
 )
 
-// Knobs are those that show and docs/tuning.md explain. Any other sysctl below net, fs,
-// vm or kernel can be set by a profile too.
+// Knobs returns the knobs that show and docs/tuning.md explain. A profile can also set any other
+// sysctl below net, fs, vm or kernel.
 func Knobs() []Knob {
 	return []Knob{
 		{"net.core.somaxconn", "longest accept queue that a server may ask for", docNet},
@@ -82,7 +82,7 @@ func Knobs() []Knob {
 	}
 }
 
-// planner makes changes of settings, on one host.
+// planner turns settings into changes, on one host.
 type planner struct {
 	host  *Host
 	tree  fs.FS
@@ -92,7 +92,7 @@ type planner struct {
 	plan  *Plan
 }
 
-// errAbsent marks a setting that this host has nothing for.
+// errAbsent marks a setting that does not exist on this host.
 var errAbsent = errors.New("not on this host")
 
 func absent(format string, args ...any) error {
@@ -118,8 +118,8 @@ func (h *Host) planner(o Options) (*planner, error) {
 	return k, err
 }
 
-// Plan reads the host and says what a profile would change. It changes nothing. A
-// setting that is not optional and cannot be made is an error.
+// Plan reads the host and returns what a profile would change. It changes nothing. A setting that
+// is not optional and not possible is an error.
 func (h *Host) Plan(p Profile, o Options) (*Plan, error) {
 	plan := &Plan{Profile: p.Name, Changes: []Change{}, Already: []Change{}, Skipped: []Skipped{}, host: *h}
 	err := h.inside(func(h *Host) error {
@@ -138,7 +138,7 @@ func (h *Host) Plan(p Profile, o Options) (*Plan, error) {
 	return plan, err
 }
 
-// setting adds the changes of one.
+// setting adds the changes of one setting.
 func (k *planner) setting(s *Setting) error {
 	changes, err := k.resolve(s)
 	for i := range changes {
@@ -156,7 +156,7 @@ func (k *planner) setting(s *Setting) error {
 	return fmt.Errorf("%w; nothing was changed", err)
 }
 
-// add reads what is set now and files the change under what it needs.
+// add reads the current value and files the change accordingly.
 func (k *planner) add(s *Setting, c *Change) error {
 	c.Knob, c.Why = s.Set, s.Why
 	now, err := k.host.read(c)
@@ -195,7 +195,7 @@ func atLeast(now, want string) bool {
 	return err1 == nil && err2 == nil && a >= b
 }
 
-// resolve says what a setting changes: Of, Kind, Path and After of each.
+// resolve returns what a setting changes: Of, Kind, Path and After of each.
 func (k *planner) resolve(s *Setting) ([]Change, error) {
 	if isSysctl(s.Set) {
 		file := "proc/sys/" + strings.ReplaceAll(s.Set, ".", "/")
@@ -231,8 +231,8 @@ func (k *planner) resolve(s *Setting) ([]Change, error) {
 	return []Change{{Of: k.nic.Name, Kind: KindNIC, Path: k.nic.Name + "/" + s.Set, After: s.To}}, nil
 }
 
-// part is every n-th CPU from the i-th: each CPU has one of n queues. With more queues
-// than CPUs, several queues have the same one.
+// part returns every n-th CPU from the i-th: each CPU gets one of n queues. With more queues than
+// CPUs, several queues share one.
 func part(cpus []int, i, n int) []int {
 	if len(cpus) == 0 {
 		return nil
@@ -264,8 +264,8 @@ func (k *planner) eachQueue(way, file string, s *Setting, value func(i, n int, c
 	return changes, nil
 }
 
-// flowCount takes a number for each queue, or one for all of them: "32768/queues", of
-// which each has its share, rounded up to a power of two as the kernel does.
+// flowCount takes a number for each queue, or one for all of them: "32768/queues", of which each
+// gets its share, rounded up to a power of two as the kernel does.
 func (k *planner) flowCount(s *Setting) ([]Change, error) {
 	text, shared := strings.CutSuffix(s.To, "/queues")
 	n, err := strconv.Atoi(strings.TrimSpace(text))
@@ -288,8 +288,8 @@ func (k *planner) flowCount(s *Setting) ([]Change, error) {
 	return changes, nil
 }
 
-// irqs gives each queue one CPU, in turn: where receiving and sending have an interrupt
-// each, both are served there.
+// irqs gives each queue one CPU, round robin: if receive and transmit have separate interrupts,
+// both go there.
 func (k *planner) irqs(s *Setting) ([]Change, error) {
 	cpus, err := k.cores.set(s.To)
 	if err != nil || len(cpus) == 0 {
@@ -321,8 +321,8 @@ func (k *planner) governor(s *Setting) ([]Change, error) {
 	return changes, nil
 }
 
-// Files that raise the limit of open files: pam_limits(8) reads the one at every login,
-// systemd(1) the other at daemon-reexec, for the services that start after it.
+// Files that raise the limit of open files: pam_limits(8) reads the first at every login,
+// systemd(1) the other at daemon-reexec, for services started after it.
 const (
 	limitsFile  = "etc/security/limits.d/90-ceiling.conf"
 	managerFile = "etc/systemd/system.conf.d/90-ceiling.conf"
@@ -354,7 +354,7 @@ func (k *planner) openFiles(s *Setting) ([]Change, error) {
 	}, nil
 }
 
-// openFilesHere is this process's own limit.
+// openFilesHere returns this process's own limit.
 func openFilesHere(root fs.FS) string {
 	for line := range strings.Lines(fileText(root, "proc/self/limits")) {
 		if rest, is := strings.CutPrefix(line, "Max open files"); is {
@@ -372,7 +372,7 @@ func (k *planner) note(text string) {
 	}
 }
 
-// isSysctl tells a sysctl by its name: net.core.somaxconn.
+// isSysctl reports whether name is a sysctl: net.core.somaxconn.
 func isSysctl(name string) bool {
 	first, rest, dotted := strings.Cut(name, ".")
 	return dotted && rest != "" && slices.Contains([]string{"net", "fs", "vm", "kernel"}, first)

@@ -98,8 +98,8 @@ func nicValue(e *ethtool.Ethtool, name, param string) (string, error) {
 	return number(c.UseAdaptiveRxCoalesce, err)
 }
 
-// channelCounts are the numbers of queues: combined, or of receiving and sending where a
-// driver has them apart.
+// channelCounts returns the numbers of queues: combined, or of receive and transmit if a driver
+// separates them.
 func channelCounts(c *ethtool.Channels) []*uint32 {
 	if c.MaxCombined > 0 {
 		return []*uint32{&c.CombinedCount}

@@ -16,20 +16,20 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Effects that a few sockets of our own show, on the loopback of the calling thread's
-// network namespace. The system calls are made here and now: Go's net package reads
-// somaxconn once for all namespaces.
+// Effects shown by a few sockets of our own, on the loopback of the calling thread's network
+// namespace. The system calls are made directly: Go's net package reads somaxconn once for all
+// namespaces.
 
 const (
-	// burstMost connections are opened at once.
+	// burstMost bounds the connections opened at once.
 	burstMost  = 8192
 	portProbes = 64
 	// settle is how long the last handshakes may take.
 	settle = 200 * time.Millisecond
 )
 
-// burst opens connections to a listener that accepts none: as many as its queue was too
-// short for before, where that can be.
+// burst opens connections to a listener that accepts none: if possible, as many as its
+// former queue was too short for.
 func (e *effects) burst(before, after string) (effect, what string) {
 	was, err1 := strconv.Atoi(before)
 	now, err2 := strconv.Atoi(after)
@@ -66,14 +66,14 @@ func (e *effects) burst(before, after string) (effect, what string) {
 	figures := fmt.Sprintf("a new listener's queue takes %s: of a burst of %s connections that nobody accepts %s wait in it, ListenOverflows +%s",
 		unit.FormatCount(int64(most)), unit.FormatCount(int64(n)), unit.FormatCount(int64(waiting)),
 		unit.FormatCount(full.Since(calm).ListenOverflows))
-	// The queue is full when it has one more than it takes (sk_acceptq_is_full).
+	// The queue is full when it exceeds its limit by one (sk_acceptq_is_full).
 	if int(most) != now || int(waiting) < min(n, now) {
 		return NotInEffect, figures
 	}
 	return InEffect, figures + "; listeners that exist keep theirs until they are started again"
 }
 
-// ports connects to a listener of our own and looks at the ports it gets.
+// ports connects to a listener of our own and checks the ports it gets.
 func ports(after string) (effect, what string) {
 	var low, high int
 	if _, err := fmt.Sscan(after, &low, &high); err != nil {
@@ -106,13 +106,13 @@ func ports(after string) (effect, what string) {
 }
 
 const (
-	// xpsDatagrams are sent from a CPU; what else leaves by another queue meanwhile may
-	// be a tenth of them.
+	// xpsDatagrams is how many are sent from a CPU; other traffic by another queue may be a tenth
+	// of that.
 	xpsDatagrams = 200
 	discardPort  = 9 // RFC 863
 )
 
-// xps sends datagrams from a CPU of a queue's mask, and looks by which queue they leave.
+// xps sends datagrams from a CPU of a queue's mask, and checks which queue they leave by.
 func (e *effects) xps(c *Change) (effect, what string) {
 	name, queue, _ := strings.Cut(c.Of, " ")
 	mine := nic.NumberAtEnd(queue)
@@ -154,8 +154,8 @@ func (e *effects) xps(c *Change) (effect, what string) {
 	return NotInEffect, figures
 }
 
-// queuePackets counts what each transmit queue of an interface has sent, by the
-// discipline that each has below mq (tc-mq(8)), the default of hardware with several.
+// queuePackets counts what each transmit queue of an interface has sent, by its discipline below mq
+// (tc-mq(8)), the default of multi-queue hardware.
 func queuePackets(name string) (map[int]uint32, error) {
 	h, err := netlink.NewHandle(syscall.NETLINK_ROUTE) // in the calling thread's namespace
 	if err != nil {
@@ -186,8 +186,8 @@ func queuePackets(name string) (map[int]uint32, error) {
 	return counts, nil
 }
 
-// sendFrom has a thread on a CPU send, each datagram from a socket of its own: the queue
-// of a socket's first packet holds for those behind it.
+// sendFrom sends from a thread on a CPU, each datagram from a new socket: the queue of a socket's
+// first packet applies to the following ones.
 func sendFrom(cpu int, to netip.Addr) error {
 	allowed, err := sys.AllowedCPUs(0)
 	if err != nil {
@@ -212,13 +212,13 @@ func sendOne(to *syscall.SockaddrInet4) error {
 	}
 	defer syscall.Close(fd)
 	err = syscall.Sendto(fd, []byte("ceiling"), 0, to)
-	if errors.Is(err, syscall.ECONNREFUSED) { // the answer to an earlier one
+	if errors.Is(err, syscall.ECONNREFUSED) { // the ICMP answer to an earlier one
 		return nil
 	}
 	return err
 }
 
-// listener is a socket on the loopback that accepts nothing.
+// listener is a loopback socket that accepts nothing.
 type listener struct {
 	fd int
 	at *syscall.SockaddrInet4

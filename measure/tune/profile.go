@@ -17,7 +17,7 @@ import (
 //go:embed profiles/*.yaml
 var embeddedProfiles embed.FS
 
-// Profile is a file that says what shall be set, and why.
+// Profile is a file with settings and their reasons.
 type Profile struct {
 	Name string `yaml:"name" json:"name"`
 	// About says in a sentence or two what it is for, and what it costs.
@@ -25,21 +25,21 @@ type Profile struct {
 	Settings []Setting `yaml:"settings" json:"settings"`
 }
 
-// Setting is one knob.
+// Setting sets one knob.
 type Setting struct {
 	// Set is the knob: a sysctl's name, or one of Knobs.
 	Set string `yaml:"set" json:"set"`
-	// To is the value. Knobs with CPUs take all, near, interrupts, workers, none or a
-	// list as in 0-3,8.
+	// To is the value. Knobs with CPUs take all, near, interrupts, workers, none or a list like
+	// 0-3,8.
 	To string `yaml:"to" json:"to"`
-	// Least leaves a number that is higher already as it is.
+	// Least keeps a number that is already higher.
 	Least bool `yaml:"least,omitempty" json:"least,omitempty"`
-	// Optional settings are left out where the host has no such thing.
+	// Optional settings are skipped if the host lacks them.
 	Optional bool   `yaml:"optional,omitempty" json:"optional,omitempty"`
 	Why      string `yaml:"why" json:"why"`
 }
 
-// Profiles are those that come with the program, by name.
+// Profiles returns the built-in profiles, by name.
 func Profiles() ([]Profile, error) {
 	entries, err := embeddedProfiles.ReadDir("profiles")
 	if err != nil {
@@ -64,10 +64,10 @@ func embedded(name string) (Profile, error) {
 	return ParseProfile(data, name+".yaml")
 }
 
-// profileMax bounds a file, in bytes.
+// profileMax bounds a profile file, in bytes.
 const profileMax = 1 << 16
 
-// Load reads a profile by its name, or a file (*.yaml, or with a slash).
+// Load loads a built-in profile by name, or a file (*.yaml, or with a slash).
 func Load(name string) (Profile, error) {
 	if !strings.Contains(name, "/") && filepath.Ext(name) == "" {
 		p, err := embedded(name)
@@ -93,7 +93,7 @@ func Load(name string) (Profile, error) {
 	return ParseProfile(data, name)
 }
 
-// ParseProfile reads a profile; file is its name in errors.
+// ParseProfile parses a profile; file is its name in errors.
 func ParseProfile(data []byte, file string) (Profile, error) {
 	var p Profile
 	if len(data) > profileMax {
@@ -126,7 +126,7 @@ func ParseProfile(data []byte, file string) (Profile, error) {
 	return p, nil
 }
 
-// Check refuses knobs that are none, before a host is looked at.
+// Check rejects unknown knobs, before reading a host.
 func (s *Setting) Check() error {
 	known := isSysctl(s.Set) || strings.HasPrefix(s.Set, nicOffloadPre) ||
 		slices.ContainsFunc(Knobs(), func(k Knob) bool { return k.Name == s.Set })

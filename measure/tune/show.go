@@ -13,48 +13,48 @@ import (
 // ShowSchema names the version of a Shown.
 const ShowSchema = "ceiling.tune/1"
 
-// Shown is what is set on a host, and what the profiles would change.
+// Shown is the current settings of a host, and what the profiles would change.
 type Shown struct {
 	Schema string `json:"schema"`
 	Host   string `json:"host"`
 	Kernel string `json:"kernel"`
-	// NIC is the interface that is looked at; nil none, for NICErr.
+	// NIC is the interface shown; nil: none, see NICErr.
 	NIC    *nic.Interface `json:"nic,omitempty"`
 	NICErr string         `json:"nic_err,omitempty"`
 	Cores  Cores          `json:"cores"`
-	// InForce is the tuning that is applied; nil none.
+	// InForce is the tuning in force; nil: none.
 	InForce *Tuning `json:"in_force,omitempty"`
-	// For says which profiles concern this host for a load; "" no URL was given.
+	// For says which profiles concern this host for a load; "": no URL was given.
 	For   string      `json:"for,omitempty"`
 	Knobs []KnobShown `json:"knobs"`
-	// Refused are profiles that this host cannot have, with why.
+	// Refused are profiles that do not apply to this host, and why.
 	Refused []Skipped `json:"refused,omitempty"`
 }
 
 // KnobShown is one knob on a host.
 type KnobShown struct {
 	Knob
-	// Now is what is set, by what it belongs to; empty where Missing says why.
+	// Now has the current values, by what they belong to; if empty, Missing says why.
 	Now     []Value  `json:"now"`
 	Missing string   `json:"missing,omitempty"`
 	Wanted  []Wanted `json:"wanted"`
 }
 
-// Value is what a queue, an interrupt or a CPU has; Of is "" for one of the host.
+// Value is the value of a queue, an interrupt or a CPU; Of is "" for the host's.
 type Value struct {
 	Of    string `json:"of,omitempty"`
 	Value string `json:"value"`
 }
 
-// Wanted is what a profile would make of a knob.
+// Wanted is what a profile would set a knob to.
 type Wanted struct {
 	Profile string `json:"profile"`
-	// Values are those that would change; none: it is so already.
+	// Values are those that would change; none: all are set already.
 	Values []Value `json:"values"`
 	Why    string  `json:"why"`
 }
 
-// Show reads what is set and what the profiles would change. It changes nothing.
+// Show reads the current settings and what the profiles would change. It changes nothing.
 func (h *Host) Show(o Options) (*Shown, error) {
 	s := &Shown{Schema: ShowSchema, Host: fileText(h.tree(), "proc/sys/kernel/hostname"), Kernel: fileText(h.tree(), "proc/sys/kernel/osrelease")}
 	var err error
@@ -82,7 +82,7 @@ func (h *Host) Show(o Options) (*Shown, error) {
 	return s, nil
 }
 
-// read fills in what is set now.
+// read fills in the current values.
 func (s *Shown) read(h *Host, o Options) error {
 	k, err := h.planner(o)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Shown) read(h *Host, o Options) error {
 	}
 	for i := range s.Knobs {
 		knob := &s.Knobs[i]
-		if knob.Name == knobOffload { // one of dozens: which is for a profile to say
+		if knob.Name == knobOffload { // one of dozens: a profile says which
 			knob.Missing = "ethtool -k lists them"
 			continue
 		}
@@ -119,7 +119,7 @@ func (s *Shown) read(h *Host, o Options) error {
 	return nil
 }
 
-// anyValue is one that resolve takes: here only what it belongs to matters.
+// anyValue returns a value that resolve accepts: only what it applies to matters here.
 func (k *planner) anyValue(knob string) string {
 	switch knob {
 	case knobRPS, knobXPS:
@@ -136,7 +136,7 @@ func (k *planner) anyValue(knob string) string {
 	return "0"
 }
 
-// want notes what a plan would change.
+// want records what a plan would change.
 func (s *Shown) want(p *Profile, plan *Plan) {
 	for i := range p.Settings {
 		set := &p.Settings[i]
@@ -158,7 +158,7 @@ func (s *Shown) want(p *Profile, plan *Plan) {
 	}
 }
 
-// Text writes it for a person.
+// Text writes it for the user.
 func (s *Shown) Text(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, Linux %s, %s\n", s.Host, s.Kernel, cores.Name(s.Cores.All))
@@ -193,7 +193,7 @@ func (s *Shown) Text(out io.Writer) error {
 	return err
 }
 
-// String says what is in force in a line.
+// String describes the tuning in force in one line.
 func (t *Tuning) String() string {
 	if t == nil {
 		return "nothing: no tuning was applied here"
@@ -205,10 +205,10 @@ func (t *Tuning) String() string {
 	return text
 }
 
-// summaryGroups is how many different values a line shows.
+// summaryGroups is how many distinct values a line shows.
 const summaryGroups = 3
 
-// Summary is values in a line: one that all have once, several with whose they are.
+// Summary formats values in a line: a common one once, several with what they belong to.
 func Summary(values []Value) string {
 	var order []string
 	of := map[string][]string{}

@@ -8,8 +8,8 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Text writes a plan for a person: as commands where they are still to be run, otherwise
-// as what was changed.
+// Text writes a plan for the user: as commands if they are still to be run, otherwise as the
+// changes made.
 func (p *Plan) Text(out io.Writer, commands bool) error {
 	var b strings.Builder
 	switch {
@@ -62,7 +62,7 @@ func TextReverted(out io.Writer, done []Reverted) error {
 	return err
 }
 
-// Text writes the evidence, what is wrong first.
+// Text writes the evidence, failures first.
 func (v *Verified) Text(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "profile %s, by %s; counters of the kernel over %.1f s\n", v.Tuning.Profile, v.Tuning.Who, v.Seconds)

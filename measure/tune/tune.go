@@ -29,35 +29,35 @@ import (
 
 // Host is a machine to tune. The zero value is this one.
 type Host struct {
-	// Root of the tree that has /proc, /sys and /etc; "" is "/". NIC settings by
-	// ethtool and services exist below "/" only.
+	// Root of the tree that has /proc, /sys and /etc; "": "/". ethtool settings of NICs and
+	// services exist below "/" only.
 	Root string
-	// State is the directory of the journal; "" is /var/lib/ceiling/tuning below Root:
-	// it outlives a reboot, as files that a tuning writes do.
+	// State is the directory of the journal; "": /var/lib/ceiling/tuning below Root: it survives a
+	// reboot, as do the files that a tuning writes.
 	State string
-	// Namespace is a named network namespace (ip-netns(8)) whose interfaces and sysctls
-	// are meant; "" is the caller's.
+	// Namespace is the named network namespace (ip-netns(8)) whose interfaces and sysctls to tune;
+	// "": the caller's.
 	Namespace string
 
 	back backend // in tests
 }
 
-// Change is one thing that is set.
+// Change is one setting to change.
 type Change struct {
-	// Knob as a profile names it, and what it belongs to: "rps_cpus" of "eth0 rx-0".
+	// Knob as a profile names it, and what it applies to: "rps_cpus" of "eth0 rx-0".
 	Knob string `json:"knob"`
 	Of   string `json:"of,omitempty"`
-	// Kind says how it is read and written, Path where: see the kinds.
+	// Kind says how to read and write it, Path where: see the kinds.
 	Kind string `json:"kind"`
 	Path string `json:"path"`
-	// Before and After are values as the kernel shows them. Absent tells that there was
-	// no such file before.
+	// Before and After are values as the kernel shows them. Absent reports whether the file did not
+	// exist before.
 	Before string `json:"before"`
 	After  string `json:"after"`
 	Absent bool   `json:"absent,omitempty"`
-	// NewDirs is how many of the directories above it were not there either.
+	// NewDirs is how many of its parent directories did not exist either.
 	NewDirs int `json:"new_dirs,omitempty"`
-	// Why as the profile says it.
+	// Why as the profile has it.
 	Why string `json:"why,omitempty"`
 }
 
@@ -69,7 +69,7 @@ const (
 	KindService = "service" // a unit of systemd, "running" or "stopped"
 )
 
-// String names what is changed: "eth0 rx-0 rps_cpus".
+// String names the setting: "eth0 rx-0 rps_cpus".
 func (c *Change) String() string {
 	if c.Of == "" {
 		return c.Knob
@@ -77,24 +77,24 @@ func (c *Change) String() string {
 	return c.Of + " " + c.Knob
 }
 
-// Plan is what a profile comes to on a host.
+// Plan is the result of applying a profile to a host.
 type Plan struct {
 	Profile string `json:"profile"`
-	// Changes in the order in which they are made.
+	// Changes in the order they are made.
 	Changes []Change `json:"changes"`
-	// Already is what has the wanted value.
+	// Already has the settings with the wanted value.
 	Already []Change `json:"already"`
-	// Skipped is what this host does not have, of settings that are optional.
+	// Skipped has the optional settings that this host lacks.
 	Skipped []Skipped `json:"skipped"`
-	// Cores says which CPUs serve interrupts and which are clean.
+	// Cores says which CPUs serve interrupts and which do not.
 	Cores Cores `json:"cores"`
-	// Notes are what a person has to do besides.
+	// Notes say what the user has to do in addition.
 	Notes []string `json:"notes,omitempty"`
 
 	host Host
 }
 
-// Skipped is a setting that cannot be made here.
+// Skipped is a setting that this host lacks.
 type Skipped struct {
 	Knob string `json:"knob"`
 	Why  string `json:"why"`
@@ -102,27 +102,27 @@ type Skipped struct {
 
 // Options of a Plan.
 type Options struct {
-	// Interface whose queues are meant; "" is that of the default route.
+	// Interface whose queues to tune; "": that of the default route.
 	Interface string
-	// Interrupts are the CPUs that shall serve the NIC; nil chooses.
+	// Interrupts are the CPUs to serve the NIC; nil: chosen automatically.
 	Interrupts []int
 }
 
-// Owner is who asks for a change.
+// Owner is who requests a change.
 type Owner struct {
-	// Who asked, for a person: "root: ceiling tune apply server".
+	// Who requests it, for the user: "root: ceiling tune apply server".
 	Who string
-	// Stays keeps what was applied when the process ends; otherwise the next Restore
-	// after its end undoes it.
+	// Stays keeps the changes when the process ends; otherwise the next Restore after its end
+	// undoes them.
 	Stays bool
 }
 
-// ErrTuned tells that a tuning is in force, or being made, already.
+// ErrTuned means that a tuning is already in force, or being made.
 var ErrTuned = errors.New("this host is tuned already")
 
-// Apply makes the changes, each noted on disk before it is made. Where one fails, or is
-// not what was asked when it is read back, those before it are undone and the error says
-// so. undo reverts all of them; it may be called twice.
+// Apply makes the changes, each noted on disk before it is made. If one fails, or reads back as
+// another value, it undoes those before and returns an error. undo reverts all of them; it may be
+// called twice.
 func (p *Plan) Apply(ctx context.Context, by Owner) (undo func() error, err error) {
 	err = p.host.inside(func(h *Host) error {
 		j, err := h.begin(p, by)
@@ -144,9 +144,8 @@ func (p *Plan) Apply(ctx context.Context, by Owner) (undo func() error, err erro
 	}, nil
 }
 
-// applyAll makes one change after another, then looks at all of them again: a program
-// that corrects one (tuned, irqbalance, a second tuning by hand) would be measured
-// instead.
+// applyAll makes one change after another, then checks all of them again: otherwise the measurement
+// would be of a program that overwrites one (tuned, irqbalance, a second manual tuning).
 func (h *Host) applyAll(ctx context.Context, j *journal, changes []Change) error {
 	for i := range changes {
 		if err := ctx.Err(); err != nil {
@@ -188,7 +187,7 @@ func (h *Host) apply(c *Change) error {
 	return nil
 }
 
-// giveUp undoes what was made before an error.
+// giveUp undoes the changes made before an error.
 func (h *Host) giveUp(j *journal, why error) error {
 	if _, err := h.undo(j); err != nil {
 		return fmt.Errorf("%w; and not all could be undone: %w; ceiling tune revert tries again", why, err)
@@ -196,7 +195,7 @@ func (h *Host) giveUp(j *journal, why error) error {
 	return fmt.Errorf("%w; nothing is changed: what was set before it is undone", why)
 }
 
-// read is a change's value now. A file that is absent is "", with fs.ErrNotExist.
+// read returns a change's current value. An absent file is "", with fs.ErrNotExist.
 func (h *Host) read(c *Change) (string, error) {
 	text, err := h.backend().read(c.Kind, c.Path)
 	if err != nil {
@@ -212,7 +211,7 @@ func (h *Host) write(c *Change, value string) error {
 	return nil
 }
 
-// shown is a value in a sentence.
+// shown formats a value for a sentence.
 func shown(value string) string {
 	if first, _, more := strings.Cut(value, "\n"); more {
 		return fmt.Sprintf("%q…", first)
@@ -223,7 +222,7 @@ func shown(value string) string {
 	return value
 }
 
-// reason says what usually stands behind an error of a kernel file.
+// reason explains the usual cause of a kernel file's error.
 func reason(err error) error {
 	hint := ""
 	switch {
@@ -246,7 +245,7 @@ func reason(err error) error {
 	return fmt.Errorf("%w (%s)", err, hint)
 }
 
-// root is the root of the host's tree.
+// root returns the root of the host's tree.
 func (h *Host) root() string {
 	if h.Root == "" {
 		return "/"
@@ -254,10 +253,10 @@ func (h *Host) root() string {
 	return h.Root
 }
 
-// tree is the host's files.
+// tree returns the host's files.
 func (h *Host) tree() fs.FS { return os.DirFS(h.root()) }
 
-// state is the directory of the journal.
+// state returns the directory of the journal.
 func (h *Host) state() string {
 	if h.State != "" {
 		return h.State
@@ -279,7 +278,7 @@ func (h *Host) inside(f func(*Host) error) error {
 	return sys.InNetworkNamespaceAt(filepath.Join(netnsDir, h.Namespace), func() error { return f(h) })
 }
 
-// reversed is the order in which changes are undone.
+// reversed returns the order in which changes are undone.
 func reversed(changes []Change) []Change {
 	back := slices.Clone(changes)
 	slices.Reverse(back)

@@ -22,19 +22,19 @@ import (
 // Effects of a change.
 const (
 	InEffect    = "in effect"     // the counters show it
-	NotInEffect = "not in effect" // they show that it is not so
+	NotInEffect = "not in effect" // they show the opposite
 	SetBack     = "set back"      // another program has changed the value since
 	NotShown    = "not shown"     // the value is set; nothing happened that would show its effect
 )
 
-// Evidence is what shows that a change has the effect it was made for.
+// Evidence shows whether a change has its intended effect.
 type Evidence struct {
 	Knob string `json:"knob"`
 	Of   string `json:"of,omitempty"`
 	Set  string `json:"set"`
 	// Effect is InEffect, NotInEffect, SetBack or NotShown.
 	Effect string `json:"effect"`
-	// What was seen, in figures.
+	// What was observed, in figures.
 	What string `json:"what"`
 }
 
@@ -42,7 +42,7 @@ type Evidence struct {
 type Verified struct {
 	Schema   string     `json:"schema"`
 	Tuning   *Tuning    `json:"tuning"`
-	Seconds  float64    `json:"seconds"` // between the two looks
+	Seconds  float64    `json:"seconds"` // between the two readings
 	Evidence []Evidence `json:"evidence"`
 }
 
@@ -51,22 +51,22 @@ const VerifySchema = "ceiling.tune.verify/1"
 
 // Watch says how to look for effects.
 type Watch struct {
-	// For is the time between the two looks at the counters.
+	// For is the time between the two readings of the counters.
 	For time.Duration
-	// Traffic makes packets meanwhile; nil looks at those that come by themselves.
+	// Traffic generates packets in between; nil: only existing traffic counts.
 	Traffic func(context.Context) error
-	// Probe is an IPv4 address that takes some datagrams from each CPU to its discard
-	// port, by which XPS is seen; the zero Addr sends none.
+	// Probe is an IPv4 address that gets some datagrams from each CPU to its discard port, which
+	// show XPS; the zero Addr sends none.
 	Probe netip.Addr
 }
 
-// Bad tells that something is set back or not in effect.
+// Bad reports whether anything is set back or not in effect.
 func (v *Verified) Bad() bool {
 	return slices.ContainsFunc(v.Evidence, func(e Evidence) bool { return e.Effect == SetBack || e.Effect == NotInEffect })
 }
 
-// Verify looks for the effect of the tuning in force: reads the counters, waits while
-// there is traffic, and reads them again. It changes nothing.
+// Verify checks the effect of the tuning in force: it reads the counters, waits while there is
+// traffic, and reads them again. It changes nothing.
 func (h *Host) Verify(ctx context.Context, w Watch) (*Verified, error) {
 	j := &journal{path: filepath.Join(h.state(), journalName)}
 	err := j.read()
@@ -100,7 +100,7 @@ func (h *Host) Verify(ctx context.Context, w Watch) (*Verified, error) {
 	})
 }
 
-// wait lets traffic flow for the time.
+// wait lets traffic flow for that time.
 func (w *Watch) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.For)
 	defer cancel()
@@ -116,7 +116,7 @@ func (w *Watch) wait(ctx context.Context) error {
 	return nil
 }
 
-// effects judges what was seen between two looks.
+// effects evaluates what happened between two readings.
 type effects struct {
 	host    *Host
 	seen    observe.NetworkCounters
@@ -143,7 +143,7 @@ func (e *effects) of(c *Change) Evidence {
 	return found
 }
 
-// shown is the effect of a value that is set.
+// shown returns the effect of a value that is set.
 func (e *effects) shown(c *Change) (effect, what string) {
 	switch c.Knob {
 	case knobRPS:
@@ -181,12 +181,12 @@ func (e *effects) shown(c *Change) (effect, what string) {
 	return NotShown, "read back; no counter of the kernel shows its effect"
 }
 
-// fewPackets is below which nothing is said of where packets are processed.
+// fewPackets is the least number of packets that shows where they are processed.
 const fewPackets = 100
 
-// rps: the kernel counts on each CPU how often another woke it for packets that RPS gave
-// it. A mask of the one CPU that takes the interrupts wakes nobody: there packets are
-// processed on no other.
+// rps: the kernel counts on each CPU how often another one woke it for packets steered to it by
+// RPS. A mask of only the CPU that takes the interrupts causes no wake-ups: then no other CPU
+// processes packets.
 func (e *effects) rps(c *Change) (effect, what string) {
 	mask := map[int]bool{}
 	for i := range e.changes { // other queues' CPUs are woken too
@@ -264,11 +264,11 @@ func (e *effects) drops() string {
 	return fmt.Sprintf("%s of %s packets were dropped before a CPU processed them", unit.FormatCount(int64(dropped)), unit.FormatCount(int64(processed)))
 }
 
-// fewInterrupts is below which nothing is said of where they go.
+// fewInterrupts is the least number of interrupts that shows where they go.
 const fewInterrupts = 10
 
-// irq: the queue's counter has to rise on the CPUs of the list and nowhere else. One that
-// was on its way when the list was written may still come to the old CPU.
+// irq: the queue's counter must rise on the CPUs of the list and nowhere else. An interrupt in
+// flight when the list was written may still reach the old CPU.
 func (e *effects) irq(c *Change) (effect, what string) {
 	var number int
 	if _, err := fmt.Sscanf(c.Path, "proc/irq/%d/", &number); err != nil {
@@ -302,7 +302,7 @@ func (e *effects) irq(c *Change) (effect, what string) {
 		unit.FormatCount(int64(outside)), cores.Name(elsewhere))
 }
 
-// perPacket is interrupts of an interface for each packet that the host processed.
+// perPacket returns an interface's interrupts per packet that the host processed.
 func (e *effects) perPacket(c *Change) string {
 	name, _, _ := strings.Cut(c.Of, " ")
 	mine := map[int]bool{}
