@@ -15,12 +15,12 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// setMost bounds a file of descriptors: those of a large company's services have a few MB.
+// setMost bounds a descriptor file: those of a large company's services have a few MB.
 const setMost = 64 << 20
 
-// Compile reads a file with services, a .proto or a descriptor set, and answers it as a
-// serialized FileDescriptorSet with all that it imports. A .proto's imports are looked for
-// in its own directory and in those above it.
+// Compile reads a file with services, a .proto or a descriptor set, and returns it as a serialized
+// FileDescriptorSet with all its imports. It searches a .proto's imports in its own directory and
+// its parents.
 func Compile(ctx context.Context, name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -58,7 +58,7 @@ func Compile(ctx context.Context, name string) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(set)
 }
 
-// wrongProto says where in which file something is wrong.
+// wrongProto says where in which file the error is.
 func wrongProto(name string, err error) error {
 	var at reporter.ErrorWithPos
 	if errors.As(err, &at) {
@@ -72,7 +72,7 @@ func wrongProto(name string, err error) error {
 	return fmt.Errorf("--proto %s: %s", name, words(err))
 }
 
-// collect adds a file and all that it imports.
+// collect adds a file and all its imports.
 func collect(set *descriptorpb.FileDescriptorSet, have map[string]bool, f protoreflect.FileDescriptor) {
 	if have[f.Path()] {
 		return

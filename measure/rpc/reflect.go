@@ -20,30 +20,29 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Server is one that is asked for its services.
+// Server is a server to ask for its services.
 type Server struct {
-	// Name of it, for an error.
+	// Name for errors.
 	Name string
-	// Host as requests call it (":authority").
+	// Host as in requests (":authority").
 	Host string
 	// Dial opens a connection.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// TLS of it; nil: HTTP/2 by prior knowledge.
+	// TLS configuration; nil: HTTP/2 with prior knowledge.
 	TLS *tls.Config
 }
 
 const (
-	// answerMost bounds an answer of reflection, filesMost how many files are asked for by
-	// name: a server must not fill memory with them.
+	// answerMost bounds a reflection response, filesMost how many files are requested by name: a
+	// server must not fill memory with them.
 	answerMost = setMost
 	filesMost  = 1000
 )
 
-// ErrNoReflection tells that a server does not say what services it has.
+// ErrNoReflection means that a server does not list its services.
 var ErrNoReflection = errors.New("it does not offer server reflection")
 
-// Reflect asks a server for the services of some paths, by version v1 of reflection or
-// v1alpha.
+// Reflect asks a server for the services of some paths, by reflection v1 or v1alpha.
 func Reflect(ctx context.Context, server Server, paths []string) (*Schema, error) {
 	r := newReflector(ctx, server)
 	defer r.transport.CloseIdleConnections()
@@ -57,7 +56,7 @@ func Reflect(ctx context.Context, server Server, paths []string) (*Schema, error
 	return nil, fmt.Errorf("--grpc: %s: %w; give the service's file with --proto FILE", server.Name, ErrNoReflection)
 }
 
-// reflector asks one server.
+// reflector queries one server.
 type reflector struct {
 	ctx       context.Context
 	server    Server
@@ -77,7 +76,7 @@ func newReflector(ctx context.Context, server Server) *reflector {
 	return &reflector{ctx: ctx, server: server, transport: t, have: map[string]bool{}}
 }
 
-// services are those of some paths.
+// services returns the services of some paths.
 func (r *reflector) services(paths []string) (*Schema, error) {
 	var asked []string
 	for _, path := range paths {
@@ -100,7 +99,7 @@ func (r *reflector) services(paths []string) (*Schema, error) {
 	return newSchema(r.files, r.server.Name)
 }
 
-// noService says which services there are.
+// noService returns an error that lists the existing services.
 func (r *reflector) noService(service string) error {
 	answer, err := r.ask(listServices, "*")
 	if err != nil {
@@ -111,8 +110,8 @@ func (r *reflector) noService(service string) error {
 	return noService(r.server.Name, service, names)
 }
 
-// add keeps the files of an answer and asks for what they import, which some servers send
-// along and others do not.
+// add stores the files of a response and requests their imports, which some servers include and
+// others do not.
 func (r *reflector) add(answer *answer) error {
 	if err := r.keep(answer); err != nil {
 		return err
@@ -140,7 +139,7 @@ func (r *reflector) add(answer *answer) error {
 	return nil
 }
 
-// keep the files of an answer, each once.
+// keep stores the files of a response, each once.
 func (r *reflector) keep(answer *answer) error {
 	if answer.code != 0 {
 		return r.wrong(fmt.Sprintf("reflection ends with the code %d: %q", answer.code, cut(answer.message)))
@@ -162,16 +161,16 @@ func (r *reflector) wrong(what string) error {
 	return fmt.Errorf("--grpc: %s: %s; give the service's file with --proto FILE", r.server.Name, what)
 }
 
-// cut is a server's text, short enough for a line.
+// cut truncates a server's text to fit a line.
 func cut(text string) string { return text[:min(len(text), 200)] }
 
-// gRPC's codes that matter here.
+// gRPC codes used here.
 const (
 	notFound      = 5
 	unimplemented = 12
 )
 
-// ask sends one request of reflection and takes its answer: a call of its own each time.
+// ask sends one reflection request and returns its response, in a separate call each time.
 func (r *reflector) ask(kind protowire.Number, value string) (*answer, error) {
 	scheme := "http"
 	if r.server.TLS != nil {
@@ -195,7 +194,7 @@ func (r *reflector) ask(kind protowire.Number, value string) (*answer, error) {
 	}
 	status := response.Trailer.Get("Grpc-Status")
 	if status == "" {
-		status = response.Header.Get("Grpc-Status") // trailers alone
+		status = response.Header.Get("Grpc-Status") // a trailers-only response
 	}
 	switch {
 	case status == strconv.Itoa(unimplemented):
@@ -215,7 +214,7 @@ func (r *reflector) ask(kind protowire.Number, value string) (*answer, error) {
 	return a, nil
 }
 
-// unreached says why no answer came.
+// unreached says why there was no response.
 func (r *reflector) unreached(err error) error {
 	text := err.Error()
 	otherProtocol := strings.Contains(text, "http2:") || strings.Contains(text, "malformed HTTP") || strings.Contains(text, "HTTP/1.")
@@ -247,7 +246,7 @@ type answer struct {
 
 var errDamaged = errors.New("damaged message")
 
-// readAnswer reads one.
+// readAnswer decodes a response.
 func readAnswer(b []byte) (*answer, error) {
 	const fileResponse, listResponse, errorResponse = 4, 6, 7
 	a := &answer{}
@@ -288,7 +287,7 @@ func readAnswer(b []byte) (*answer, error) {
 	return a, err
 }
 
-// eachField tells of each field of a message: a number, or bytes.
+// eachField calls tell for each field of a message: a number, or bytes.
 func eachField(b []byte, tell func(n protowire.Number, v uint64, b []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

@@ -1,5 +1,5 @@
-// Package rpc knows the messages of gRPC methods: from a .proto, a descriptor set, or the
-// server itself (reflection). It makes the bytes of a request of its JSON, before a run.
+// Package rpc knows the messages of gRPC methods: from a .proto, a descriptor set, or the server
+// itself (reflection). It encodes requests from JSON, before a run.
 package rpc
 
 import (
@@ -19,13 +19,13 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// Schema is what is known of some services.
+// Schema has the descriptors of some services.
 type Schema struct {
 	files *protoregistry.Files
-	from  string // what it was read from, for an error
+	from  string // its source, for errors
 }
 
-// Read takes a serialized FileDescriptorSet, as Compile makes it. from names it in errors.
+// Read parses a serialized FileDescriptorSet from Compile. from names it in errors.
 func Read(set []byte, from string) (*Schema, error) {
 	var list descriptorpb.FileDescriptorSet
 	if err := proto.Unmarshal(set, &list); err != nil {
@@ -42,14 +42,14 @@ func newSchema(list []*descriptorpb.FileDescriptorProto, from string) (*Schema, 
 	return &Schema{files, from}, nil
 }
 
-// words are an error of the protobuf library in one line, without its own name, and
-// without the spaces by which it keeps its texts from being relied on.
+// words formats a protobuf error in one line, without the library's name, and without the spaces
+// with which it keeps its texts from being relied on.
 func words(err error) string {
 	text := strings.NewReplacer("\u00a0", " ", "\n", " ").Replace(err.Error())
 	return strings.TrimSpace(strings.TrimPrefix(text, "proto:"))
 }
 
-// Services are the full names of all there are, in order.
+// Services returns the full names of all services, in order.
 func (s *Schema) Services() []string {
 	var list []string
 	s.files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
@@ -62,7 +62,7 @@ func (s *Schema) Services() []string {
 	return list
 }
 
-// find is the unary method of a path, /package.Service/Method.
+// find returns the unary method of a path, /package.Service/Method.
 func (s *Schema) find(path string) (protoreflect.MethodDescriptor, error) {
 	service, method := split(path)
 	found, err := s.files.FindDescriptorByName(protoreflect.FullName(service))
@@ -87,7 +87,7 @@ func (s *Schema) find(path string) (protoreflect.MethodDescriptor, error) {
 	return m, nil
 }
 
-// split takes a path apart.
+// split splits a path.
 func split(path string) (service, method string) {
 	service, method, _ = strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return service, method
@@ -100,7 +100,7 @@ func noService(from, service string, all []string) error {
 // choiceMost bounds the names that an error lists.
 const choiceMost = 8
 
-// choice says which names there are, the one that was meant first.
+// choice lists the names there are, the most likely one first.
 func choice(name string, all []string) string {
 	if len(all) == 0 {
 		return "it has none"
@@ -116,7 +116,7 @@ func choice(name string, all []string) string {
 	return text
 }
 
-// nearest is the name that one was probably meant to be; "": none is near.
+// nearest returns the most likely intended name; "": none is close.
 func nearest(name string, all []string) string {
 	last := func(s string) string { return s[strings.LastIndexByte(s, '.')+1:] }
 	best, least := "", max(len(name)/3, 1)+1
@@ -132,8 +132,8 @@ func nearest(name string, all []string) string {
 	return best
 }
 
-// distance is how many letters have to be put in, taken out or changed to make one text
-// of another (Levenshtein's). Names have some tens of them.
+// distance is how many letters must be inserted, deleted or changed to turn one text into the other
+// (Levenshtein's). Names have some tens of them.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -154,8 +154,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Encode is the request of a method, its message from JSON (none: an empty one), behind the
-// prefix of five bytes that it has on the wire.
+// Encode encodes the request of a method, its message from JSON (none: an empty one), after the
+// five-byte prefix of the wire format.
 func (s *Schema) Encode(path string, json []byte) ([]byte, error) {
 	m, err := s.find(path)
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *Schema) Encode(path string, json []byte) ([]byte, error) {
 	return out, nil
 }
 
-// fieldsOf says what may stand in a message.
+// fieldsOf lists the fields of a message.
 func fieldsOf(m protoreflect.MessageDescriptor) string {
 	var names []string
 	for i := range m.Fields().Len() {
@@ -194,7 +194,7 @@ func fieldsOf(m protoreflect.MessageDescriptor) string {
 	return fmt.Sprintf("%s has %s", m.FullName(), strings.Join(names, ", "))
 }
 
-// byName orders files, so that the same schema is the same bytes.
+// byName orders files, so that the same schema gives the same bytes.
 func byName(list []*descriptorpb.FileDescriptorProto) {
 	slices.SortFunc(list, func(a, b *descriptorpb.FileDescriptorProto) int { return cmp.Compare(a.GetName(), b.GetName()) })
 }
