@@ -14,8 +14,8 @@ type tracepoint struct {
 	kind Kind
 }
 
-// tracepoints lists them. All fire while the socket is locked, so what a
-// program reads of a socket is consistent, and its events are in order.
+// tracepoints lists them. All fire with the socket locked, so a program reads a
+// consistent socket, and its events are in order.
 //
 //   - sk_data_ready(sk), net/core/sock.c: bytes have been queued, rcv_nxt counts them
 //   - tcp_rcv_space_adjust(sk), net/ipv4/tcp_input.c: the program has taken bytes,
