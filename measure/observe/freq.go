@@ -14,8 +14,8 @@ import (
 //	/sys/devices/system/cpu/cpuN/cpufreq/{scaling_governor,scaling_cur_freq,cpuinfo_max_freq}
 //	/sys/devices/system/cpu/cpuN/thermal_throttle/core_throttle_count (x86)
 //
-// A virtual machine usually has none of them. scaling_cur_freq may interrupt
-// the CPU it asks about, so this runs at a low rate.
+// A virtual machine usually has none of them. Reading scaling_cur_freq may interrupt
+// that CPU, so this runs at a low rate.
 
 // cpuFreq is one CPU's reading.
 type cpuFreq struct {

@@ -13,7 +13,7 @@ import (
 // and, since Linux 5.13 for cpu too, a line "full", each ending in
 // total=MICROSECONDS since boot.
 
-// psiTotals of one resource, µs since boot; -1 where the line is missing.
+// psiTotals of one resource, µs since boot; -1 if the line is missing.
 type psiTotals struct {
 	someUs, fullUs int64
 }
