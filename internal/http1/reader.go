@@ -23,13 +23,12 @@ const (
 )
 
 // Next takes the bytes of b that belong to the current response: b is a view of
-// the receive buffer, used only during the call. It returns how many they are
-// and whether the response is complete; the bytes behind n belong to the next
-// one. Interim responses (100, 103) are skipped as part of the final one; 101 is
+// the receive buffer, used only during the call. It returns their number and
+// whether the response is complete; the bytes after n belong to the next one. Interim responses (100, 103) are skipped as part of the final one; 101 is
 // final, and the connection speaks another protocol after it.
 //
-// noBody says that the response answers HEAD. l, when not nil, is asked before
-// the head is parsed and told about heads worth remembering.
+// noBody says that the response answers HEAD. l, if not nil, is searched before
+// the head is parsed, and learns heads worth remembering.
 //
 // An error is a FramingError and final: the connection must be closed.
 func (r *Reader) Next(b []byte, noBody bool, l *Learned) (n int, done bool, err error) {

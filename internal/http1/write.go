@@ -13,15 +13,14 @@ type Field struct {
 // AppendRequest appends an HTTP/1.1 request to dst: request line, Host, the
 // fields of header in their order, Content-Length, body.
 //
-// Host is host unless header has its own. Content-Length is added when there is
-// a body, or the method is POST, PUT or PATCH, unless header has its own or a
-// Transfer-Encoding (the body then stands as given, already encoded). Nothing
-// else is added: a User-Agent only when header has one.
+// Host is host unless header has its own. Content-Length is added if there is a body, or
+// the method is POST, PUT or PATCH, unless header has its own or a Transfer-Encoding (the
+// body is then sent as given, already encoded). Nothing else is added, not even a
+// User-Agent.
 //
-// A method that is no token, a target with blanks, control or non-ASCII bytes,
-// a field name that is no token, and control bytes in a value are errors, as
-// are a second Host and Content-Length beside Transfer-Encoding; dst is then
-// returned unchanged.
+// A method or field name that is not a token, a target with blanks, control or non-ASCII
+// bytes, control bytes in a value, a second Host, and Content-Length together with
+// Transfer-Encoding are errors; dst is then returned unchanged.
 func AppendRequest(dst []byte, method, target, host string, header []Field, body []byte) ([]byte, error) {
 	own, err := checkRequest(method, target, host, header)
 	if err != nil {
