@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Cgroups with the cpu controller. Which group a process is in says
-// /proc/PID/cgroup; where the hierarchy is mounted, /proc/self/mountinfo; what
-// happened, cpu.stat:
+// Cgroups with the cpu controller: /proc/PID/cgroup has a process's group,
+// /proc/self/mountinfo the mount point of the hierarchy, cpu.stat the counters:
 //
 //	version 1: nr_periods, nr_throttled, throttled_time (ns); cpu.cfs_quota_us, cpu.cfs_period_us
 //	version 2: nr_periods, nr_throttled, throttled_usec; cpu.max "QUOTA|max PERIOD"
