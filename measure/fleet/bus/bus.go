@@ -1,20 +1,18 @@
-// Package bus carries what several machines say to each other: NATS, embedded
-// or an organisation's own, and what keeps strangers out of it. It knows
-// nothing of specs, loads or records: bodies are bytes.
+// Package bus carries the messages between several machines: NATS, embedded or an
+// organisation's own, with its access control. It knows nothing about specs, loads or
+// records: bodies are bytes.
 //
-// A test bed is the set of machines that one controller holds together. Below
-// `bed.<bed>.` its subjects are
+// A test bed is the set of machines of one controller. Its subjects below `bed.<bed>.` are
 //
 //	bed.<bed>.agent.<name>.command   sealed envelopes, driver to agent, answered
 //	bed.<bed>.agent.<name>.ping      for the clock, answered at once
-//	bed.<bed>.agent.<name>.about     what the agent says of itself
+//	bed.<bed>.agent.<name>.about     the agent's description of itself
 //	bed.<bed>.sample.<run>.<name>    what an agent measured, kept in a stream
 //
-// and beside them stand the stream samples_<bed>, the buckets specs_<bed> and
-// lease_<bed>, one object store profiles_<bed>_<name> for each agent that has
-// profiles to hand in, and the micro service ceiling-agent-<bed>. An agent may
-// subscribe to its own subjects and publish to its own samples and profiles,
-// and nothing else; permissions.go is the list.
+// It also has the stream samples_<bed>, the buckets specs_<bed> and lease_<bed>, an object
+// store profiles_<bed>_<name> for each agent with profiles to store, and the micro service
+// ceiling-agent-<bed>. An agent may subscribe to its own subjects and publish to its own
+// samples and profiles, and nothing else; permissions.go has the list.
 package bus
 
 import (

@@ -22,11 +22,11 @@ type Permissions struct {
 // than the account's whole JetStream: an account for each test bed keeps the
 // drivers apart.
 //
-//   - It hears its own commands, pings and questions, its own inbox, and the
+//   - It subscribes to its own commands, pings and questions, its own inbox, and the
 //     discovery of micro services.
 //   - It publishes samples under its name, and profiles into its own bucket.
-//   - It reads a spec whose run it was told, by direct get, but cannot list
-//     them: there is no stream info among its subjects.
+//   - It reads the spec of a run whose name it knows, by direct get, but cannot list
+//     them: its subjects do not include stream info.
 func AgentPermissions(bed, name string) Permissions {
 	profiles := profilesBucket(bed, name)
 	specs := specsBucket(bed)
