@@ -51,7 +51,7 @@ type life struct {
 // times are what a run needs by its spec.
 type times struct {
 	connect time.Duration // until the connections are established
-	length  time.Duration // from the start on, drain included; what the agent's cap allows where a number of requests ends it
+	length  time.Duration // from the start, including the drain; the agent's cap if a number of requests ends it
 }
 
 func newLife(grace time.Duration) life { return life{grace: grace, phase: Idle} }
