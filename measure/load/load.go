@@ -294,7 +294,7 @@ type coordinator struct {
 	alloc    uint64
 	opened   bool // the window
 	failure  error
-	askedNs  int64 // the start as Config.Start gave it; startNs is later where that was before the run's clock
+	askedNs  int64 // the start from Config.Start; startNs is later if that precedes the run's clock
 }
 
 // spareTallies per worker: one in use, the others on their way.
