@@ -10,16 +10,16 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// The program on the scheduler's switches. When a thread of a target leaves its
-// CPU, it keeps when, both stacks, the state and the system call; when the thread
-// comes back it adds the time to the sum of all that are alike.
+// The program on the scheduler's context switches. When a thread of a target leaves its
+// CPU, it stores the time, both stacks, the state and the system call; when the thread
+// returns it adds the off-CPU time to the sum of equal waits.
 //
 //	targets  process → 1
 //	started  thread → start (48 bytes)
 //	waits    wait (48 bytes) → ns u64, times u64
 //	stacks   id → addresses, the innermost first
 //
-// It is loaded once and attached in bursts: elsewhere it costs nothing.
+// It is loaded once and attached in bursts: between them it costs nothing.
 
 // start is the state kept for an off-CPU thread. The order is the program's.
 type start struct {
