@@ -24,7 +24,8 @@ const (
 
 // Next takes the bytes of b that belong to the current response: b is a view of
 // the receive buffer, used only during the call. It returns their number and
-// whether the response is complete; the bytes after n belong to the next one. Interim responses (100, 103) are skipped as part of the final one; 101 is
+// whether the response is complete; the bytes after n belong to the next one.
+// Interim responses (100, 103) are skipped as part of the final one; 101 is
 // final, and the connection speaks another protocol after it.
 //
 // noBody says that the response answers HEAD. l, if not nil, is searched before
