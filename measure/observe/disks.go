@@ -73,7 +73,7 @@ func diskDelta(prev, cur *diskStat, row *record.DiskRow) {
 	row.WrittenBytes = int64(cur.writtenSectors-prev.writtenSectors) * sectorBytes
 	row.Flushes, row.FlushNs = int64(cur.flushes-prev.flushes), ns(prev.flushMs, cur.flushMs)
 	row.BusyNs, row.InFlight = ns(prev.busyMs, cur.busyMs), int(min(cur.inNow, 1<<31-1))
-	// The kernel's sum includes the flushes, although it has the writes that wait for them.
+	// The kernel's sum also counts flushes, but the writes that wait for them are in it already.
 	row.QueueNs = int64(cur.queueMs-prev.queueMs-(cur.flushMs-prev.flushMs)) * msNs
 	row.Bad = ""
 	if min(row.Reads, row.ReadBytes, row.Writes, row.WrittenBytes, row.Flushes) < 0 {
