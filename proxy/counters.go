@@ -89,7 +89,7 @@ func (c *counters) fields() []counterField {
 		{"upstream_reuses_total", "requests on a connection that was open", &c.reuses},
 		{"upstream_stale_total", "reused connections that had just been closed", &c.stale},
 		{"upstream_idle_closed_total", "idle connections that the destination closed", &c.idlePeersClosed},
-		{"upstream_unsolicited_total", "connections dropped because of bytes that nobody asked for", &c.unsolicited},
+		{"upstream_unsolicited_total", "connections dropped for unsolicited bytes", &c.unsolicited},
 		{"upstream_response_timeouts_total", "destinations that took too long", &c.responseTimeouts},
 		{"upstream_cut_responses_total", "responses that could not be completed", &c.cutResponses},
 		{"upstream_http2_resets_total", "streams that destinations reset", &c.peerResets},

@@ -19,7 +19,7 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	x := c.x
 	if !x.upgrade {
 		p.loop.counts.badResponses++
-		p.give(502, "the destination switches protocols that nobody asked to be switched")
+		p.give(502, "the destination switched protocols without being asked")
 		return
 	}
 	st := c.stream

@@ -62,7 +62,7 @@ func kvAllow(key string) string {
 func (s *site) keyValue(q *kvRequest) kvAnswer {
 	read := q.method == http.MethodGet || q.method == http.MethodHead
 	if !read && (q.key == "" || q.method != http.MethodPut) {
-		return kvAnswer{http.StatusMethodNotAllowed, kvAllow(q.key), failure(errors.New("the method is none of " + kvAllow(q.key)))}
+		return kvAnswer{http.StatusMethodNotAllowed, kvAllow(q.key), failure(errors.New("the method must be one of " + kvAllow(q.key)))}
 	}
 	if q.key == "" {
 		body, err := s.bucket.StatusJSON()

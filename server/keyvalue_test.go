@@ -74,8 +74,8 @@ func TestFrameworksAnswerAlikeFromBuckets(t *testing.T) {
 				{"GET", "/kv/_x", "", nil, 400, `{"error":"a key has 1 to 200 bytes and does not begin with _"}`},
 				{"PUT", "/kv/a", "y", []string{"If-Match", "new"}, 400, `{"error":"bad request: If-Match has no revision"}`},
 				{"PUT", "/kv/a", strings.Repeat("x", 65<<10), nil, 400, `{"error":"bad request: a value has up to 65536 bytes"}`},
-				{"DELETE", "/kv/a", "", nil, 405, `{"error":"the method is none of GET, HEAD, PUT"}`},
-				{"PUT", "/kv", "", nil, 405, `{"error":"the method is none of GET, HEAD"}`},
+				{"DELETE", "/kv/a", "", nil, 405, `{"error":"the method must be one of GET, HEAD, PUT"}`},
+				{"PUT", "/kv", "", nil, 405, `{"error":"the method must be one of GET, HEAD"}`},
 				{"HEAD", "/kv/a", "", nil, 200, ""},
 			} {
 				a := ask(t, test.method, at+test.path, test.body, test.header...)

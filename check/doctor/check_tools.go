@@ -102,7 +102,7 @@ func checkServer(f *Facts) Finding {
 	case t.Listeners == 0:
 		return bad("nothing is listening there", "start the server first")
 	}
-	why := "its processes belong to somebody else"
+	why := "its processes belong to another user"
 	if f.Files.HidePID {
 		why = "/proc shows a person his own processes only (hidepid)"
 	}

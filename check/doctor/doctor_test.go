@@ -198,7 +198,7 @@ func TestChecks(t *testing.T) {
 			func(f *Facts) { f.Engine.Name, f.Engine.Why = "epoll", "operation not permitted" }},
 		{"no engine", "io_uring", Bad, "EMFILE", "ulimit", func(f *Facts) { f.Engine = Engine{Err: "EMFILE"} }},
 		{"not listening", "server", Bad, "nothing is listening", "start", func(f *Facts) { f.Target.Local = true }},
-		{"somebody else's", "server", Warn, "somebody else", "root", func(f *Facts) { f.Target.Local, f.Target.Listeners = true, 1 }},
+		{"somebody else's", "server", Warn, "another user", "root", func(f *Facts) { f.Target.Local, f.Target.Listeners = true, 1 }},
 		{"hidden", "server", Warn, "hidepid", "root", func(f *Facts) { f.Target.Local, f.Target.Listeners, f.Files.HidePID = true, 1, true }},
 		{"cannot look", "server", NotMeasured, "netlink", "", func(f *Facts) { f.Target.Local, f.Target.ServerErr = true, "netlink" }},
 	} {

@@ -189,7 +189,7 @@ func troubles() []Scenario {
 				spec:   d.run(d.connections()),
 				during: []deed{{at, (*stage).kill}}, accept: only(record.Failures)}
 		}},
-		{"nobody-listens", "a port on which nobody listens", need{}, func(d *dice) plan {
+		{"nobody-listens", "a closed port", need{}, func(d *dice) plan {
 			return plan{says: "no server", spec: d.run(d.whole(4, 32)), accept: only(record.Failures)}.orUndetermined("connect")
 		}},
 		{"frozen", "the server is stopped half-way, and goes on later", need{}, func(d *dice) plan {

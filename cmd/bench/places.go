@@ -136,7 +136,7 @@ func (b *bench) onePlace(ctx context.Context, e *Entry, split cores.Split, serve
 func (p *PlaceShares) read(r *record.Run, series *record.Series) error {
 	p.RatePerS, p.Named = r.Rate.CompletedPerS, string(r.Verdict.Bottleneck)
 	if len(series.Observed.Times) == 0 {
-		return errors.New("the kernel told no events: they need root, and a kernel with BTF")
+		return errors.New("no kernel events: they need root, and a kernel with BTF")
 	}
 	by := verdict.Judge(r, series)
 	if by.StationsBy == record.ByKernelEvents {

@@ -91,7 +91,7 @@ func caveatsOf(cells []cell) []string {
 		}
 	}
 	if busy > 0 {
-		list = append(list, fmt.Sprintf("in %d of %d measurements more than %.0f%% of the CPU used was somebody else's: run it again when the machine is calm", busy, len(cells), othersShare*100))
+		list = append(list, fmt.Sprintf("in %d of %d measurements other processes used more than %.0f%% of the CPU time: rerun on a quiet machine", busy, len(cells), othersShare*100))
 	}
 	list = append(list, miscounted(cells)...)
 	if own := firstOutcome(cells); own != "" {

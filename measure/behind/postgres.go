@@ -121,7 +121,7 @@ func (p *postgres) hidden() string {
 	if p.unseen == 0 {
 		return ""
 	}
-	return fmt.Sprintf("what %d sessions of other users do is not told to %s: GRANT pg_monitor TO %s", p.unseen, p.config.User, p.config.User)
+	return fmt.Sprintf("%d sessions of other users are hidden from %s: GRANT pg_monitor TO %s", p.unseen, p.config.User, p.config.User)
 }
 
 // settingNames are the settings that decide what a commit costs and guarantees.

@@ -122,7 +122,7 @@ func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 		o.here()
 	}
 	err = a.watch(ctx)
-	why := "the agent was told to go"
+	why := "the agent was told to leave"
 	if err != nil {
 		why = err.Error()
 	}
@@ -519,7 +519,7 @@ func (a *Agent) look(now, late int64) error {
 	defer a.mu.Unlock()
 	a.life.asleep(max(late, 0))
 	if a.stopAt > 0 && a.session != nil && a.life.phase != Draining && a.life.phase != Ended && now-a.stopAt > int64(obeyWithin) {
-		return fmt.Errorf("run %s: the load engine did not end within %s of being told to", a.life.run, obeyWithin)
+		return fmt.Errorf("run %s: the load engine did not stop within %s", a.life.run, obeyWithin)
 	}
 	why := a.life.overdue(now)
 	if why == "" {

@@ -179,7 +179,7 @@ func (j *job) afterwards(opened bool) {
 	}
 	_ = j.pump(ctx, endWithin, func() bool { return j.every((*member).over) })
 	for _, m := range j.members {
-		j.lose(m, fmt.Sprintf("it told no end within %s", endWithin))
+		j.lose(m, fmt.Sprintf("it did not report its end within %s", endWithin))
 	}
 	j.drop()
 	_ = j.all(func(m *member) error {

@@ -415,7 +415,7 @@ func TestToldToGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lost := worked.Agents[1].Lost; lost != "it stopped: the agent was told to go" {
+	if lost := worked.Agents[1].Lost; lost != "it stopped: the agent was told to leave" {
 		t.Errorf("lost: %q", lost)
 	}
 	if got := worked.Agents[0].Requests.Completed; got != 24_000 {

@@ -515,7 +515,7 @@ func (j *job) ended(m *member) error {
 	case m.end.Stopped != "" && !m.saidIt:
 		why = "it stopped: " + m.end.Stopped
 	case m.load && m.result == nil:
-		why = "it told no result"
+		why = "it reported no result"
 	}
 	if why != "" && j.merger != nil {
 		j.without(m, why)

@@ -91,7 +91,7 @@ func (s *session) tell(now bool, add func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := add(); err != nil {
-		s.giveUp("what it measured cannot be told: " + err.Error())
+		s.giveUp("its result cannot be sent: " + err.Error())
 	}
 	if now {
 		select {
@@ -133,7 +133,7 @@ func (s *session) flush(send func([]byte) error) (last bool) {
 		chunk := s.out.message()
 		if err := send(chunk); err != nil {
 			s.out.undo(chunk)
-			s.giveUp("what it measured cannot be told: " + err.Error())
+			s.giveUp("its result cannot be sent: " + err.Error())
 			return false
 		}
 	}

@@ -63,7 +63,7 @@ func (o *outlet) frame(kind byte, body []byte) error {
 		return fmt.Errorf("a fact of %s is too large to be sent; at most %s", unit.FormatBytesIEC(int64(len(body))),
 			unit.FormatBytesIEC(frameMost))
 	case len(o.waiting)+len(body) > backlogMost:
-		return fmt.Errorf("%s wait to be sent and nobody takes them", unit.FormatBytesIEC(int64(len(o.waiting))))
+		return fmt.Errorf("%s are queued and the driver does not receive them", unit.FormatBytesIEC(int64(len(o.waiting))))
 	}
 	o.waiting = append(o.waiting, kind)
 	o.waiting = binary.AppendUvarint(o.waiting, uint64(len(body)))

@@ -94,7 +94,7 @@ func TestStreamRefuses(t *testing.T) {
 	}
 	for range backlogMost/frameMost + 1 {
 		if err := out.frame('t', make([]byte, frameMost)); err != nil {
-			if strings.Contains(err.Error(), "nobody takes them") {
+			if strings.Contains(err.Error(), "the driver does not receive them") {
 				return
 			}
 			t.Fatal(err)

@@ -534,7 +534,7 @@ func (r *coordinator) begin(at time.Time) (window, end <-chan time.Time) {
 	start := max(at.Sub(r.base), 1)
 	open := start + r.Warmup
 	if late := time.Since(at); r.Duration > 0 && late >= r.Warmup+r.Duration {
-		r.fail(fmt.Errorf("load: told to start %v ago, and the run takes %v", late.Round(time.Millisecond), r.Warmup+r.Duration))
+		r.fail(fmt.Errorf("load: the start was %v ago, and the run takes %v", late.Round(time.Millisecond), r.Warmup+r.Duration))
 		return nil, nil
 	}
 	if r.Warmup == 0 {

@@ -240,7 +240,7 @@ func TestStartIsPast(t *testing.T) {
 		t.Errorf("completed %d; it says %v", r.Total.Completed, late)
 	}
 	open.Duration = time.Second
-	if _, err = ago(open, time.Minute); err == nil || !strings.Contains(err.Error(), "told to start 1m") {
+	if _, err = ago(open, time.Minute); err == nil || !strings.Contains(err.Error(), "the start was 1m") {
 		t.Errorf("the error is %v", err)
 	}
 }

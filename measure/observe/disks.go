@@ -77,7 +77,7 @@ func diskDelta(prev, cur *diskStat, row *record.DiskRow) {
 	row.QueueNs = int64(cur.queueMs-prev.queueMs-(cur.flushMs-prev.flushMs)) * msNs
 	row.Bad = ""
 	if min(row.Reads, row.ReadBytes, row.Writes, row.WrittenBytes, row.Flushes) < 0 {
-		row.Bad = "a counter went backwards: the device was made anew"
+		row.Bad = "a counter went backwards: the device was recreated"
 	}
 }
 

@@ -98,7 +98,7 @@ func findLink(name, namespace string, bitsPerS float64) (*Link, error) {
 			_, err = root.rate()
 			return err
 		case root.Handle != 0:
-			return fmt.Errorf("its root queueing discipline is %s, which somebody has put there; only tbf, or the kernel's default one, is changed",
+			return fmt.Errorf("its root queueing discipline is %s; ceiling replaces only tbf and the kernel's default",
 				root.Kind)
 		}
 		l.speed, err = speedOf(name, namespace, bitsPerS)

@@ -101,7 +101,7 @@ func (c *Child) ready(ctx context.Context, addr string, says bool, told <-chan s
 		case <-c.done:
 			return "", fmt.Errorf("it ended: %w", cmpErr(c.err))
 		case <-timeout.C:
-			return "", fmt.Errorf("nobody accepts on %s after %s; put {addr} where the command takes its address, or let it read PORT", addr,
+			return "", fmt.Errorf("nothing accepts on %s after %s; put {addr} where the command takes its address, or let it read PORT", addr,
 				startTimeout)
 		case <-ctx.Done():
 			return "", ctx.Err()

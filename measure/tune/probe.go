@@ -63,7 +63,7 @@ func (e *effects) burst(before, after string) (effect, what string) {
 	if err != nil {
 		return NotShown, err.Error()
 	}
-	figures := fmt.Sprintf("a new listener's queue takes %s: of a burst of %s connections that nobody accepts %s wait in it, ListenOverflows +%s",
+	figures := fmt.Sprintf("a new listener's queue takes %s: of a burst of %s connections without accept(2) it holds %s, ListenOverflows +%s",
 		unit.FormatCount(int64(most)), unit.FormatCount(int64(n)), unit.FormatCount(int64(waiting)),
 		unit.FormatCount(full.Since(calm).ListenOverflows))
 	// The queue is full when it exceeds its limit by one (sk_acceptq_is_full).

@@ -233,7 +233,7 @@ func reason(err error) error {
 	case errors.Is(err, errInvalid):
 		hint = "the kernel takes another range"
 	case errors.Is(err, errIO):
-		hint = "the kernel manages it itself and lets nobody change it"
+		hint = "the kernel manages it and does not allow changes"
 	}
 	var at *fs.PathError
 	if errors.As(err, &at) {

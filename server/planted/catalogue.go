@@ -66,7 +66,7 @@ func kinds() []Kind {
 		{"database", "--n connections to a PostgreSQL of its own; --fault query, row (for --sleep), commit or work (of --every)",
 			[]string{"n", "fault"}, []string{"sleep", "every"}, serveDatabase},
 		{"far", "takes uploads over HTTP/2, at most --bytes on their way, and each way takes --sleep", []string{"bytes", "sleep"}, nil, serveFar},
-		{"neighbour", "serves nobody: --n threads that never rest", []string{"n"}, nil, serveNeighbour},
+		{"neighbour", "serves nothing: --n threads that never sleep", []string{"n"}, nil, serveNeighbour},
 	}
 }
 

@@ -359,7 +359,7 @@ func gone(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, nats.ErrNoResponders):
-		return &worded{"nobody answers by that name", []error{ErrGone, err}}
+		return &worded{"no agent of that name answers", []error{ErrGone, err}}
 	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrDisconnected),
 		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting):
 		return &worded{"not connected to the controller", []error{ErrGone, err}}

@@ -58,7 +58,7 @@ func (c *Conn) Acquire(ctx context.Context, holder string) (*Lease, error) {
 		return nil, fmt.Errorf("lease of test bed %s: %w", c.bed, gone(err))
 	}
 	if status.TTL() <= 0 {
-		return nil, fmt.Errorf("lease of test bed %s: the bucket %s has no time to live: make it anew", c.bed, leaseBucket(c.bed))
+		return nil, fmt.Errorf("lease of test bed %s: the bucket %s has no time to live: recreate it", c.bed, leaseBucket(c.bed))
 	}
 	mine := Held{Holder: holder, Since: time.Now().Round(time.Second)}
 	rand.Read(mine.Mark[:])

@@ -290,7 +290,7 @@ func (s *Server) heal() {
 			return
 		case <-s.log.broken:
 		}
-		s.log.line("%s: NATS cannot write there and takes no samples; agents keep theirs meanwhile: make room", s.dir)
+		s.log.line("%s: NATS cannot write there and accepts no samples; agents keep theirs until there is room", s.dir)
 		for free := int64(0); free < leastFree/4; {
 			select {
 			case <-s.closed:
