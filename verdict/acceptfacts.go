@@ -8,14 +8,14 @@ import (
 	"ceiling/record"
 )
 
-// acceptFacts is how the server took new connections.
+// acceptFacts describes how the server accepted new connections.
 type acceptFacts struct {
 	known     bool
-	overflows float64 // connections refused for a full queue, within the window
-	opened    float64 // connections taken, within the window
+	overflows float64 // connections refused because the queue was full, within the window
+	opened    float64 // connections accepted, within the window
 	before    float64 // overflows before the window
-	resent    float64 // connection requests sent again, within the window
-	// fullShare of the looks at the listener found its queue at its limit.
+	resent    float64 // connection requests retransmitted, within the window
+	// fullShare is the share of listener samples that found the queue at its limit.
 	fullShare figure
 	queue     int // longest seen
 	limit     int // its limit then
@@ -65,18 +65,17 @@ func acceptOf(f *cpuFacts, series *record.Series) acceptFacts {
 	return a
 }
 
-// ofServer tells whether a row of a host is about the server's end. One host
-// has both ends; of several agents the server's is known by its processes.
+// ofServer reports whether a host's row is about the server's end. A single host has both ends;
+// with several agents, the server's processes identify its host.
 func (f *serverSide) ofServer(host string) bool {
 	return len(f.run.Agents) == 0 || f.subject.known && host == f.subject.host
 }
 
-// packetFacts is what happened to packets below TCP, on the host that lost the
-// larger part of them.
+// packetFacts describes packets dropped below TCP on the host that dropped the larger share.
 type packetFacts struct {
 	known   bool
 	host    string
-	dropped float64 // for a full backlog
+	dropped float64 // because the backlog was full
 	handled float64
 }
 
@@ -96,7 +95,7 @@ func packetsOf(f *cpuFacts, series *record.Series) packetFacts {
 	return worstOf(by, func(p *packetFacts) float64 { return p.dropped / math.Max(p.handled, 1) })
 }
 
-// worstOf picks the host with the largest figure, the first by name of several.
+// worstOf picks the host with the largest figure; of several, the first by name.
 func worstOf[T any](by map[string]*T, figure func(*T) float64) T {
 	var worst T
 	for i, host := range slices.Sorted(maps.Keys(by)) {
@@ -107,14 +106,14 @@ func worstOf[T any](by map[string]*T, figure func(*T) float64) T {
 	return worst
 }
 
-// clockFacts is how fast the CPUs ran, kHz, on the host whose clock fell most.
+// clockFacts is the CPU frequency, kHz, on the host where it fell most.
 type clockFacts struct {
 	host             string
 	throttles        float64 // thermal events
 	slowest, fastest float64 // mean over the CPUs, of the slowest and the fastest sample
 }
 
-// fell is how far the clock went down beside thermal events, as a share.
+// fell returns by how much the frequency dropped along with thermal events, as a share.
 func (c *clockFacts) fell() float64 {
 	if c.throttles <= 0 || c.fastest <= 0 {
 		return 0

@@ -4,9 +4,9 @@ import (
 	"ceiling/record"
 )
 
-// ruleAcceptQueue asks whether connections wait to be taken: the queue of the
-// listening socket is full, what comes is dropped, and the client tries again
-// after 1 s, 3 s, 7 s (net/ipv4/tcp_timer.c, TCP_TIMEOUT_INIT).
+// ruleAcceptQueue asks whether the listening socket's accept queue is full: the kernel drops new
+// connections, and the client retries after 1 s, 3 s, 7 s (net/ipv4/tcp_timer.c,
+// TCP_TIMEOUT_INIT).
 func ruleAcceptQueue(f *cpuFacts) finding {
 	a, run := &f.accept, f.run
 	out := finding{bottleneck: record.AcceptQueue, next: acceptNext()}
@@ -36,7 +36,7 @@ func ruleAcceptQueue(f *cpuFacts) finding {
 	switch {
 	case never >= unacceptedShare*f.unaccepted.of && never > 0:
 		if idle, missing := f.serverIdle(); missing == nil && !idle && !f.unaccepted.files.full() {
-			out.against = f.cpuEvidence() // those that it holds fill it
+			out.against = f.cpuEvidence() // the connections it already holds fill it
 			return out
 		}
 		out.because, out.next = just("accept.never", with{"says": f.unacceptedSays()}), f.unacceptedNext()
@@ -59,9 +59,9 @@ func ruleAcceptQueue(f *cpuFacts) finding {
 	return out
 }
 
-// acceptHurtsTail tells whether connections found the queue full and came late,
-// in a run whose rate that did not limit: an open loop got what it asked for, or
-// less than half of the time of a closed loop's slots went to them.
+// acceptHurtsTail reports whether connections found the queue full and came late in a run whose
+// rate was not limited by that: an open loop reached its target rate, or less than half of the
+// time of a closed loop's slots went to them.
 func (f *serverSide) acceptHurtsTail() bool {
 	a, l := &f.accept, &f.run.Latency.Response
 	if a.overflows <= 0 || float64(l.P50Ns) >= retriedNs || f.acceptTail().Code == "" {
@@ -74,8 +74,8 @@ func (f *serverSide) acceptHurtsTail() bool {
 	return l.MeanNs-float64(l.P50Ns) < mostOf*l.MeanNs
 }
 
-// acceptTail is the lowest quantile that a connection request sent again accounts
-// for; no statement where none is that long.
+// acceptTail returns the lowest quantile that retransmitted connection requests explain; empty if
+// none is that long.
 func (f *runFacts) acceptTail() record.Statement {
 	l := &f.run.Latency.Response
 	for _, q := range []struct {
@@ -89,17 +89,17 @@ func (f *runFacts) acceptTail() record.Statement {
 	return record.Statement{}
 }
 
-// acceptTailSays is what a full queue did to the tail alone.
+// acceptTailSays describes what a full queue did to the tail alone.
 func (f *serverSide) acceptTailSays() record.Statement {
 	a := &f.accept
 	return say("accept.tail", with{"share": a.overflows / (a.overflows + a.opened), "tail": f.acceptTail()})
 }
 
-// acceptNext is what to do about a queue that is too short.
+// acceptNext says what to do about a queue that is too short.
 func acceptNext() []record.Statement { return just("accept.next", nil) }
 
-// lackingSays is what a full queue did to the connections of the run: they
-// were not established, or only after others were refused.
+// lackingSays describes what a full queue did to the run's connections: they were not
+// established, or only after others were refused.
 func (f *runFacts) lackingSays() []record.Statement {
 	l := &f.run.Load
 	if l.Established < l.Connections {

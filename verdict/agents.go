@@ -9,12 +9,12 @@ import (
 	"ceiling/record"
 )
 
-// This file is what several agents do to the facts: each is judged by its own
-// account, its own host and its own sockets, against the one server. The rules
-// on the generator then ask each of them; one that is full is enough.
+// This file handles runs with several agents: it judges each by its own numbers, its own host and
+// its own sockets, against the one server. The generator rules then ask each of them; one full
+// agent is enough.
 
-// oneMachine tells whether two hosts are one kernel, and so share its CPUs:
-// agents in containers or network namespaces do, whatever their names.
+// oneMachine reports whether two hosts run on one kernel and so share its CPUs, as agents in
+// containers or network namespaces do, whatever their names.
 func oneMachine(run *record.Run, a, b string) bool {
 	if a == b {
 		return true
@@ -23,8 +23,8 @@ func oneMachine(run *record.Run, a, b string) bool {
 	return x != nil && y != nil && x.Environment.SameMachine(&y.Environment)
 }
 
-// several makes the facts of each agent, and of all of them what the rules ask
-// of a generator.
+// several builds the facts of each agent, and from all of them the facts that the generator rules
+// ask for.
 func (f *cpuFacts) several(loading []*record.Agent, series *record.Series, cpu []*record.CPURow) {
 	for _, a := range loading {
 		f.agents = append(f.agents, f.ofAgent(a, series, cpu))
@@ -32,7 +32,7 @@ func (f *cpuFacts) several(loading []*record.Agent, series *record.Series, cpu [
 	f.sumGenerators()
 	for i, a := range loading {
 		v := f.agents[i]
-		// Who fights for the server's cores is all of them together.
+		// All agents together compete for the server's cores.
 		v.generator.cores, v.generator.waiting = f.generator.cores, f.generator.waiting
 		var load []record.LoadRow
 		if series != nil {
@@ -42,7 +42,7 @@ func (f *cpuFacts) several(loading []*record.Agent, series *record.Series, cpu [
 	}
 }
 
-// ofAgent is what one agent has of itself.
+// ofAgent returns the facts from one agent's own account.
 func (f *serverSide) ofAgent(a *record.Agent, series *record.Series, cpu []*record.CPURow) *facts {
 	run := *f.run
 	run.Load, run.Requests, run.Rate, run.Bytes = a.Load, a.Requests, a.Rate, a.Bytes
@@ -66,9 +66,8 @@ func (f *serverSide) ofAgent(a *record.Agent, series *record.Series, cpu []*reco
 	return v
 }
 
-// sumGenerators makes one generator of the agents: as busy as the busiest, and
-// with the CPU of those that run on the server's machine, which is what others
-// there lack.
+// sumGenerators combines the agents into one generator: as busy as the busiest, with the CPU of
+// those on the server's machine, which is what other processes there lack.
 func (f *cpuFacts) sumGenerators() {
 	near := slices.DeleteFunc(slices.Clone(f.agents), func(v *facts) bool { return !v.near })
 	f.near = len(near) > 0
@@ -94,7 +93,7 @@ func (f *cpuFacts) sumGenerators() {
 	f.generatorCPUs = slices.Compact(f.generatorCPUs)
 }
 
-// larger is the larger of those that are known.
+// larger returns the larger of the figures that are known.
 func larger(a, b figure) figure {
 	if !a.known || b.known && b.value > a.value {
 		return b
@@ -102,8 +101,7 @@ func larger(a, b figure) figure {
 	return a
 }
 
-// worst is the agent that is nearest to its own limit; f itself where one
-// generator did it all.
+// worst returns the agent nearest to its own limit; f itself if there is only one generator.
 func (f *facts) worst() *facts {
 	if len(f.agents) == 0 {
 		return f
@@ -114,15 +112,15 @@ func (f *facts) worst() *facts {
 	})
 }
 
-// generatorFull tells whether a generator has nothing left by its own account.
+// generatorFull reports whether a generator has nothing left by its own account.
 func (f *generatorSide) generatorFull() bool {
 	return slices.ContainsFunc(f.agents, (*facts).generatorFull) || f.generator.full()
 }
 
-// who is what the generator is called in a sentence.
+// who returns how a sentence refers to the generator.
 func (f *generatorSide) who() record.Statement { return say("who", with{"agent": f.agent}) }
 
-// at names a place of the generator's account in the record.
+// at names a field of the generator's account in the record.
 func (f *generatorSide) at(place string) string {
 	if f.agent == "" || strings.HasPrefix(place, "series.") {
 		return place
@@ -130,7 +128,7 @@ func (f *generatorSide) at(place string) string {
 	return "agents." + f.agent + "." + place
 }
 
-// named is a host's name where several hosts may have been watched, else "".
+// named returns a host's name if several hosts may have been watched, else "".
 func (f *runFacts) named(host string) string {
 	if len(f.run.Agents) < 2 {
 		return ""
@@ -138,13 +136,12 @@ func (f *runFacts) named(host string) string {
 	return host
 }
 
-// cpuNotRecorded is what is missing where nobody knows how busy a generator was.
+// cpuNotRecorded is the missing measurement when a generator's CPU use is unknown.
 func (f *generatorSide) cpuNotRecorded() record.Statement {
 	return say("missing.generator-cpu", with{"agent": f.agent})
 }
 
-// machines are the hosts whose CPU was watched, each machine once, the
-// server's first.
+// machines returns the hosts whose CPU was watched, each machine once, the server's first.
 func (f *cpuFacts) machines() []*hostFacts {
 	list := []*hostFacts{&f.host}
 	homes := []*hostFacts{&f.home}
@@ -164,8 +161,7 @@ func (f *cpuFacts) machines() []*hostFacts {
 	return list
 }
 
-// apart is how far from the common start the agent that was farthest from it
-// began, in nanoseconds.
+// apart returns the largest start skew of any agent from the common start, in ns.
 func (f *generatorSide) apart() float64 {
 	most := 0.0
 	for _, v := range f.agents {
@@ -174,8 +170,8 @@ func (f *generatorSide) apart() float64 {
 	return most
 }
 
-// slotsAt is how many requests could be in flight at a time: an agent that was
-// lost has taken its own with it.
+// slotsAt returns how many requests could be in flight at a time; a lost agent takes its slots
+// with it.
 func (f *generatorSide) slotsAt(tNs int64) float64 {
 	slots := f.slots
 	for _, v := range f.agents {
@@ -186,8 +182,8 @@ func (f *generatorSide) slotsAt(tNs int64) float64 {
 	return math.Max(slots, 0)
 }
 
-// socketRows are the samples of the run's sockets. Where the two ends are on
-// several hosts, each has read its own: they are put together.
+// socketRows returns the samples of the run's sockets. If the two ends are on different hosts, it
+// joins what each host read.
 func (f *facts) socketRows(series *record.Series) []*record.SocketsRow {
 	switch {
 	case len(f.agents) > 0:
@@ -198,10 +194,9 @@ func (f *facts) socketRows(series *record.Series) []*record.SocketsRow {
 	return ours(f.cpuFacts, series.Observed.Sockets)
 }
 
-// joined puts the server's sockets, a part of them, and the sockets of some
-// agents into one row for each sample of the server's; without it for each of
-// the agent's that has the fewest. The loop is a steady one, so the ends need
-// not have been read at one instant, but each within joinWithin of it.
+// joined merges the server's sockets (a part of them) and those of some agents into one row per
+// server sample or, without server samples, per sample of the agent with the fewest. The loop is
+// steady, so the ends need not be read at one instant, only within joinWithin.
 func (f *serverSide) joined(series *record.Series, agents []*facts, part float64) []*record.SocketsRow {
 	by := map[string][]*record.SocketsRow{}
 	for _, row := range observed(f.runFacts, series.Observed.Sockets) {
@@ -239,8 +234,7 @@ func (f *serverSide) joined(series *record.Series, agents []*facts, part float64
 	return rows
 }
 
-// nearest is the row nearest to a time, none farther than joinWithin. rows are
-// in the order of time.
+// nearest returns the row nearest to a time, at most joinWithin away. rows are in time order.
 func nearest(rows []*record.SocketsRow, tNs int64) *record.SocketsRow {
 	i, _ := slices.BinarySearchFunc(rows, tNs, func(r *record.SocketsRow, t int64) int { return cmp.Compare(r.TNs, t) })
 	var best *record.SocketsRow
@@ -269,8 +263,8 @@ func addQueues(to, q *record.EndQueues) {
 	to.PeerClosed += q.PeerClosed
 }
 
-// scaled is one agent's part of the server's sockets, by the number of its
-// slots: whose socket is whose the server's host does not tell.
+// scaled returns one agent's part of the server's sockets, by its share of the slots: the
+// server's host does not know which socket belongs to which agent.
 func scaled(q record.EndQueues, part float64) record.EndQueues {
 	if part == 1 {
 		return q

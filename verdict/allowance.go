@@ -9,8 +9,8 @@ import (
 	"ceiling/record"
 )
 
-// allowance is a limit of a cloud's instance that its interface ran into: ENA counts
-// the packets that were queued or dropped for it
+// allowance is a cloud instance limit that its interface hit: ENA counts the packets that it
+// queued or dropped because of it
 // (docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-network-performance-ena.html).
 type allowance struct {
 	ifaceKey
@@ -18,7 +18,7 @@ type allowance struct {
 	packets float64
 }
 
-// What an allowance is of, by how its counter begins.
+// Kinds of allowance, by the prefix of their counter.
 const (
 	allowanceEnd = "_allowance_exceeded"
 
@@ -47,8 +47,8 @@ func exceededOf(f *cpuFacts, series *record.Series) []allowance {
 	return list
 }
 
-// limitedBy is an allowance of a kind that held back more packets than TCP takes
-// without slowing down; nil none.
+// limitedBy returns an allowance of a kind that held back more packets than TCP tolerates without
+// slowing down; nil if there is none.
 func (f *pathFacts) limitedBy(kind string) *allowance {
 	for i := range f.exceeded {
 		a := &f.exceeded[i]
@@ -59,7 +59,7 @@ func (f *pathFacts) limitedBy(kind string) *allowance {
 	return nil
 }
 
-// namedBy tells that an allowance is what a bottleneck was named by.
+// namedBy reports whether a bottleneck was named because of an allowance.
 func (f *pathFacts) namedBy(bottleneck record.Bottleneck, a *allowance) bool {
 	switch bottleneck {
 	case record.Bandwidth:
@@ -75,7 +75,7 @@ func (a *allowance) values(f *runFacts) with {
 	return with{"counter": a.counter, "interface": a.iface, "host": f.named(a.host), "packets": a.packets}
 }
 
-// evidence for a bottleneck that an allowance is.
+// evidence supports a bottleneck that is an allowance.
 func (a *allowance) evidence(f *runFacts) record.Evidence {
 	return record.NewEvidence("series.nic."+a.counter, a.packets, "packets", say("allowance.exceeded", a.values(f)))
 }

@@ -6,14 +6,14 @@ import (
 	"ceiling/record"
 )
 
-// ruling is what became of a run before all rules.
+// ruling is the outcome of applying all rules to a run.
 type ruling struct {
 	found finding   // the answer
-	all   []finding // one of each rule, for the next bottleneck
-	at    int       // the rule that decided, -1 none
+	all   []finding // one finding per rule, for the next bottleneck
+	at    int       // the rule that decided, -1 for none
 }
 
-// arbitrate answers the first rule that holds.
+// arbitrate returns the first rule that holds.
 func arbitrate(f *facts) ruling {
 	r := ruling{at: -1}
 	var missing, next []record.Statement
@@ -43,10 +43,10 @@ func arbitrate(f *facts) ruling {
 	return r
 }
 
-// contradicted is what speaks against a rule that named the server. A server, or a
-// thread of it, that fills the CPU it may use before a generator that is not full is
-// the bottleneck wherever answers were seen: what a sample of the sockets catches hangs
-// on who ran just before. Only what is concluded from the sockets falls with them.
+// contradicted returns what speaks against a rule that named the server. A server, or a thread of
+// it, that fills its allowed CPU while the generator is not full is the bottleneck wherever the
+// responses were seen: a socket sample depends on who ran just before. Only what is inferred from
+// the sockets falls with them.
 func (r *ruling) contradicted(f *facts) record.Statement {
 	at := &f.places
 	if !serverOnly(r.found.bottleneck) || !at.known || !at.both || at.share[generatorQueue] <= mostOf {
@@ -76,7 +76,7 @@ func (r *ruling) qualify(f *facts) {
 	}
 }
 
-// experiment is what to do where nothing was named.
+// experiment says what to try if no bottleneck was found.
 func (f *cpuFacts) experiment() record.Statement {
 	switch {
 	case f.together:
@@ -87,21 +87,21 @@ func (f *cpuFacts) experiment() record.Statement {
 	return say("inconclusive.next.longer", nil)
 }
 
-// sameThing tells whether two bottlenecks are two views of one: a full worker is a
-// full thread, and a server held to one core has one full thread.
+// sameThing reports whether two bottlenecks are two views of one: a full worker is a full thread,
+// and a server limited to one core has one full thread.
 func sameThing(a, b record.Bottleneck) bool {
 	of := []record.Bottleneck{record.Uneven, record.ServerThread, record.ServerCPU, record.Subscribers}
 	return a == b || slices.Contains(of, a) && slices.Contains(of, b)
 }
 
-// serverOnly tells whether a bottleneck is the server's alone.
+// serverOnly reports whether a bottleneck is the server's alone.
 func serverOnly(bottleneck record.Bottleneck) bool {
 	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.ServerBlocked, record.Uneven, record.Subscribers},
 		bottleneck)
 }
 
-// undetermined says what is missing, or that nothing is near its limit, and
-// shows what was seen.
+// undetermined says what is missing, or that nothing is near its limit, and shows what was
+// observed.
 func undetermined(f *cpuFacts, all []finding, missing, next []record.Statement) finding {
 	out := finding{bottleneck: record.Inconclusive, answer: cannotTell, missing: missing, next: next,
 		because: just("inconclusive", with{"missing": missing})}
@@ -126,7 +126,7 @@ func undetermined(f *cpuFacts, all []finding, missing, next []record.Statement) 
 	return out
 }
 
-// addNew adds those statements that the list has not.
+// addNew appends the statements that the list does not have yet.
 func addNew(list, more []record.Statement) []record.Statement {
 	for _, s := range more {
 		if !slices.ContainsFunc(list, s.Same) {

@@ -4,8 +4,7 @@ import (
 	"ceiling/record"
 )
 
-// ruleAskedRate asks whether an open loop simply got what it asked for: then
-// no bottleneck was reached.
+// ruleAskedRate asks whether an open loop reached its target rate: then it hit no bottleneck.
 func ruleAskedRate(f *runFacts) finding {
 	out := finding{bottleneck: record.TargetRate}
 	if !f.open {

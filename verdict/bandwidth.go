@@ -6,8 +6,8 @@ import (
 	"ceiling/record"
 )
 
-// ruleBandwidth asks whether the link carries all it can. Where its speed is
-// known that is a division; where it is not, see rulePath.
+// ruleBandwidth asks whether the link carries all it can. If its speed is known that is a
+// division; if not, see rulePath.
 func ruleBandwidth(f *facts) finding {
 	out := finding{bottleneck: record.Bandwidth, next: just("bandwidth.next", nil)}
 	l := &f.link
@@ -57,9 +57,9 @@ func (l *linkFacts) evidence() record.Evidence {
 		say("link.carried", with{"interface": l.name, "sent": l.sent, "carried_bits": l.bits, "speed_bits": l.speed.value, "by": l.from}))
 }
 
-// rulePath asks whether requests wait on the way although no known speed is
-// reached: bytes stand before a link whose speed is unknown, or is not the one
-// that the kernel names. Full packets speak for bytes, small ones for packets.
+// rulePath asks whether requests queue on the path although no known speed is reached: bytes
+// queue before a link whose speed is unknown, or differs from what the kernel reports. Full
+// packets indicate bytes as the limit, small ones packets.
 func rulePath(f *facts) finding {
 	out := finding{bottleneck: record.Bandwidth}
 	p, l := &f.places, &f.link
@@ -106,7 +106,7 @@ func rulePath(f *facts) finding {
 	return out
 }
 
-// tripShare is the round trip as a share of the response time.
+// tripShare returns the round trip as a share of the response time.
 func (f *facts) tripShare() float64 {
 	if !f.places.rtt.known || !(f.run.Latency.Response.MeanNs > 0) {
 		return 0
@@ -114,8 +114,8 @@ func (f *facts) tripShare() float64 {
 	return math.Min(f.places.rtt.value/f.run.Latency.Response.MeanNs, 1)
 }
 
-// pathQueues tells whether most requests are on the way, and wait there: the
-// round trip is far above its shortest, or packets are lost.
+// pathQueues reports whether most requests are in transit and queue there: the round trip is far
+// above its minimum, or packets are lost.
 func (f *facts) pathQueues() bool {
 	p := &f.places
 	if f.onLoopback() && !f.link.shaper.holds() || f.delayed.known && f.delayed.is {

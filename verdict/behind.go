@@ -9,15 +9,14 @@ import (
 	"ceiling/record"
 )
 
-// The servers on the same host that the server asks: a database, a cache. They are
-// watched like the server itself, so that a database that is out of CPU, one that
-// waits for its disk, and a pool of connections that is too small for a database
-// with both to spare are three different answers.
+// The servers on the same host that the server calls: a database, a cache. They are observed like
+// the server itself, so that a database out of CPU, one that waits for its disk, and a pool too
+// small for a database with both to spare are three different answers.
 
 // behindServer is one of them.
 type behindServer struct {
 	processFacts
-	use      *peerUse // its connections from the server, all addresses together
+	use      *peerUse // the server's connections to it, all addresses together
 	addr     string   // the address with the most of them
 	pid      int      // its outermost process
 	name     string
@@ -27,11 +26,11 @@ type behindServer struct {
 	packages []record.StackPackage
 	samples  int
 	disk     figure // threads in uninterruptible sleep, on average
-	written  figure // bytes a second to block devices
+	written  figure // bytes per second to block devices
 	looks    int
 }
 
-// behindOf gathers them, those with most connections first.
+// behindOf collects them, the ones with the most connections first.
 func behindOf(f *serverSide, series *record.Series) []behindServer {
 	if !f.subject.known || series == nil {
 		return nil
@@ -87,7 +86,7 @@ func (u *peerUse) join(other *peerUse) {
 	u.timed = u.timed && other.timed
 }
 
-// stacksOf is what its stacks say.
+// stacksOf reads its stacks.
 func (b *behindServer) stacksOf(f *runFacts) {
 	s := f.run.Stacks
 	if s == nil {
@@ -105,8 +104,8 @@ func (b *behindServer) stacksOf(f *runFacts) {
 	}
 }
 
-// sampled takes its CPU from the samples of stacks where no row of its processes came:
-// many of them are read seldom.
+// sampled takes its CPU from stack samples if there is no row for its processes: with many
+// processes, rows are rare.
 func (b *behindServer) sampled(f *serverSide) {
 	if b.known || b.samples < stacksFewest || f.run.Stacks.CPU == nil {
 		return
@@ -117,7 +116,7 @@ func (b *behindServer) sampled(f *serverSide) {
 	}
 }
 
-// states is what its threads did in the samples that looked.
+// states averages its threads' states over the samples that have them.
 func (b *behindServer) states(f *serverSide, series *record.Series, rootOf func(int) int) {
 	looks := map[int]float64{}
 	disk := map[int]float64{}
@@ -157,18 +156,18 @@ func (b *behindServer) states(f *serverSide, series *record.Series, rootOf func(
 // who names it in a sentence.
 func (b *behindServer) who() string { return fmt.Sprintf("%s (%s)", b.name, b.addr) }
 
-// asked tells whether what the server asks of it fills the connections, or is what
-// most of n requests wait for.
+// asked reports whether the server's requests to it fill the connections, or are what most of n
+// requests wait for.
 func (b *behindServer) asked(n float64) bool {
 	if !b.use.timed {
-		return b.use.sockets > 0 // whose use is not known
+		return b.use.sockets > 0 // their use is unknown
 	}
 	open := b.use.sockets - math.Min(b.use.quiet, b.use.sockets)
 	return b.use.used > 0 && (b.use.used >= mostOf*open || n > 0 && b.use.used >= mostOf*n)
 }
 
-// outOfCPU says how its CPU is used up; no statement where it is not. With a thread of its own
-// for each connection, full threads are as many as the connections allow.
+// outOfCPU says how its CPU is used up; empty if it is not. With a thread per connection, the
+// number of connections bounds the full threads.
 func (b *behindServer) outOfCPU(f *serverSide) (how record.Statement) {
 	n := float64(len(b.cpus))
 	full := b.fullThreads()
@@ -190,7 +189,7 @@ func (b *behindServer) outOfCPU(f *serverSide) (how record.Statement) {
 	return how
 }
 
-// lockWait is a lock that its threads wait for.
+// lockWait returns a lock that its threads wait for.
 func (b *behindServer) lockWait() *offWait {
 	for i := range b.waits {
 		switch w := &b.waits[i]; w.Reason {
@@ -203,16 +202,16 @@ func (b *behindServer) lockWait() *offWait {
 	return nil
 }
 
-// limit is what a server behind is at the end of.
+// limit is what limits a server behind.
 type limit struct {
 	says record.Statement // how, in one clause after its name
 	next []record.Statement
 	pro  []record.Evidence
-	// caveats are what is concluded of it and was not seen.
+	// caveats are what is inferred rather than observed.
 	caveats []record.Statement
 }
 
-// limit says what holds up its answers, nil where it has all of it to spare.
+// limit returns what holds up its responses; nil if it has everything to spare.
 func (b *behindServer) limit(f *serverSide) *limit {
 	if how := b.outOfCPU(f); how.Code != "" {
 		l := &limit{says: say("behind.out-of-cpu", with{"how": how}),
@@ -264,7 +263,7 @@ func (b *behindServer) limit(f *serverSide) *limit {
 	return nil
 }
 
-// waitEvidence is what its threads wait for.
+// waitEvidence returns what its threads wait for.
 func (b *behindServer) waitEvidence(f *runFacts) record.Evidence {
 	var waits []record.Statement
 	for i := range b.waits[:min(len(b.waits), waitsNamed)] {
@@ -285,7 +284,7 @@ func (b *behindServer) spare() record.Statement {
 		"no_disk": b.disk.known && b.disk.value < waitThreads})
 }
 
-// evidence is its CPU as a fact.
+// evidence returns its CPU use as evidence.
 func (b *behindServer) evidence() []record.Evidence {
 	if !b.known {
 		return nil
@@ -298,7 +297,7 @@ func (b *behindServer) evidence() []record.Evidence {
 		say("behind.used", with{"server": b.who(), "used_cores": b.cores, "cores": len(b.cpus), "written_bytes_per_s": written}))}
 }
 
-// behindAt is the server behind on an address, nil where it is not on this host.
+// behindAt returns the server behind at an address; nil if it is not on this host.
 func (f *serverSide) behindAt(addr string) *behindServer {
 	for i := range f.behind {
 		if b := &f.behind[i]; b.addr == addr || slices.ContainsFunc(f.peers.list,
@@ -309,7 +308,7 @@ func (f *serverSide) behindAt(addr string) *behindServer {
 	return nil
 }
 
-// called is an address with the name of the server there, where that is known.
+// called returns an address with the name of the server there, if known.
 func (f *serverSide) called(u *peerUse) string {
 	if b := f.behindAt(u.addr); b != nil {
 		return fmt.Sprintf("%s (%s)", b.name, u.addr)
@@ -317,8 +316,8 @@ func (f *serverSide) called(u *peerUse) string {
 	return u.addr
 }
 
-// sparePool is a pool of connections that requests wait for, to a server on the same
-// host that has CPU and disk to spare; nil where there is none.
+// sparePool returns a connection pool that requests wait for, to a server on the same host with
+// CPU and disk to spare; nil if there is none.
 func (f *facts) sparePool() (*peerUse, *behindServer) {
 	n, mean := f.underWay(), positive(f.run.Latency.Response.MeanNs)
 	for i := range f.peers.list {
@@ -330,7 +329,7 @@ func (f *facts) sparePool() (*peerUse, *behindServer) {
 	return nil, nil
 }
 
-// explainPool adds a pool to a finding that says that the server waits.
+// explainPool adds the pool that requests wait for to a finding that the server waits.
 func explainPool(f *facts, found *finding) {
 	if found.bottleneck != record.ServerBlocked || found.answer != yes || found.explained {
 		return
@@ -343,8 +342,8 @@ func explainPool(f *facts, found *finding) {
 		"said": u == f.poolBefore() && mentions(found.because, "turns.connections", "blocked.pool")}))
 }
 
-// ruleBehind asks whether a server on the same host that the server asks is at the
-// end of its CPU, its disk or a lock, while requests wait for its answers.
+// ruleBehind asks whether a server that the server calls on the same host is out of CPU,
+// disk-bound or lock-bound while requests wait for its responses.
 func ruleBehind(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked, explained: true}
 	n := f.underWay()
@@ -371,7 +370,7 @@ func ruleBehind(f *facts) finding {
 		if p.share[serverQueue]+p.share[inServer] < mostOf {
 			return out
 		}
-		// Where the server has no CPU to spare either, the larger part decides.
+		// If the server has no CPU to spare either, the larger consumer decides.
 		if idle, missing := f.serverIdle(); missing != nil || !idle && b.cores <= f.subject.cores {
 			return out
 		}

@@ -15,12 +15,12 @@ type caveats []record.Statement
 
 func (d *caveats) add(code string, values with) { *d = append(*d, say(code, values)) }
 
-// both adds what was seen, with what to do about it.
+// both adds what was observed together with what to do about it.
 func (d *caveats) both(seen record.Statement, next []record.Statement) {
 	d.add("caveat.with-next", with{"seen": seen, "next": next})
 }
 
-// caveatsOf is what weakens the run's figures and its bottleneck.
+// caveatsOf returns what weakens the run's figures and its bottleneck.
 func caveatsOf(f *facts, slo sloResult, bottleneck record.Bottleneck) []record.Statement {
 	var d caveats
 	d.ofTheRun(f, slo)
@@ -101,7 +101,7 @@ func (d *caveats) ofTheConnections(run *record.Run) {
 	}
 }
 
-// ofTheLatency is where a figure of the response times, taken alone, misleads.
+// ofTheLatency adds caveats about response time figures that mislead on their own.
 func (d *caveats) ofTheLatency(f *runFacts) {
 	l := &f.run.Latency.Response
 	if p50 := float64(l.P50Ns); l.Count > 0 && p50 > 0 && l.MeanNs >= meanApart*p50 {
@@ -146,7 +146,7 @@ func (d *caveats) ofTheRate(f *facts) {
 	}
 }
 
-// ofTheHost is what else went on where it ran.
+// ofTheHost adds what else ran on the hosts.
 func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
 	if f.together && f.aboutCPU(bottleneck) {
 		d.add("caveat.shared-cores", with{"who": f.sharing(), "cores": len(common(f.serverCPUs, f.generatorCPUs)), "apart": len(f.run.Agents) == 0})
@@ -192,14 +192,14 @@ func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
 	}
 }
 
-// aboutCPU tells whether a bottleneck is named by who has the CPU.
+// aboutCPU reports whether a bottleneck is named by who uses the CPU.
 func (f *runFacts) aboutCPU(bottleneck record.Bottleneck) bool {
 	return slices.Contains([]record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.ServerThread, record.Uneven, record.Subscribers},
 		bottleneck)
 }
 
-// siblings answers a pair of CPUs of one core, one for either side, where the
-// two are pinned apart.
+// siblings returns a pair of CPUs of one core, one used by each side, if the two sides are pinned
+// apart.
 func (f *cpuFacts) siblings() string {
 	if f.together || !f.near || len(f.generatorCPUs) == 0 {
 		return ""
@@ -217,7 +217,7 @@ func (f *cpuFacts) siblings() string {
 	return ""
 }
 
-// ofTheWatching is what the observers could not do.
+// ofTheWatching adds what the observers could not do.
 func (d *caveats) ofTheWatching(f *facts) {
 	for _, h := range f.machines() {
 		if float64(h.bad) > badRowsSaid*float64(h.rows) {
@@ -247,7 +247,7 @@ func (d *caveats) ofTheWatching(f *facts) {
 	}
 }
 
-// lostLater is what could not be measured any more at some point of the run.
+// lostLater returns what became impossible to measure during the run.
 func lostLater(f *runFacts, series *record.Series) []record.NotMeasured {
 	list := slices.Clone(f.run.NotMeasured)
 	if series != nil {
@@ -265,7 +265,7 @@ func lostLater(f *runFacts, series *record.Series) []record.NotMeasured {
 	})
 }
 
-// observerShareOf is what the observers used, in cores.
+// observerShareOf returns the CPU that the observers used, in cores.
 func observerShareOf(f *cpuFacts, series *record.Series) figure {
 	by := map[string][2]float64{}
 	for _, row := range ours(f, series.Observed.Observer) {

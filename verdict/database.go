@@ -9,23 +9,25 @@ import (
 	"ceiling/record"
 )
 
-// The database behind the server, by what it says of its sessions and by what the server says of its pool: a pool that
-// is too small, a row or a table that everybody locks, a log that is synced, and a database that computes are different
-// answers, with different steps.
+// The database behind the server, from its own view of its sessions and the server's view of its
+// pool. A pool that is too small, a contended row or table lock, a log that is synced and a
+// database that computes are different answers with different next steps.
 
-// Bounds of what is said of it.
+// Bounds for the database rules.
 const (
-	// sessionsFewest samples tell what sessions wait for on average: at five a second, one second.
+	// sessionsFewest is the fewest samples that show what sessions wait for on average: one
+	// second at five per second.
 	sessionsFewest = 5
-	// poolWaits is how many requests wait for a connection, on average, of a pool that holds them up.
+	// poolWaits is how many requests, on average, must wait for a connection for the pool to be
+	// the bottleneck.
 	poolWaits = 1
-	// sessionsNamed bounds the waits that are named.
+	// sessionsNamed bounds the waits named.
 	sessionsNamed = 4
-	// partNamed of the server's CPU is worth a word where it is the database's.
+	// partNamed is the share of the server's CPU from which the database's part is mentioned.
 	partNamed = 0.3
 )
 
-// databaseFacts is what was said over the window.
+// databaseFacts summarises the database's samples over the window.
 type databaseFacts struct {
 	name    string // "PostgreSQL"
 	samples int
@@ -38,7 +40,7 @@ type databaseFacts struct {
 	means            []float64 // of waits
 	onCPU            float64
 	locked           float64 // wait for each other's locks
-	committing       float64 // wait for the log: its sync, its write, or the session that does that
+	committing       float64 // wait for the log: its sync, its write, or the session doing either
 	syncing          float64 // of these, in the write or the sync itself
 	lock             lockFacts
 
@@ -46,7 +48,7 @@ type databaseFacts struct {
 	syncNs                               figure // of one sync, by the database's own clock
 	askedNs                              float64
 	askedShare                           float64 // of the window
-	cores                                figure  // that its processes used, where its host was watched
+	cores                                figure  // used by its processes, if its host was watched
 }
 
 // poolFacts is the server's own count of its connections.
@@ -58,17 +60,17 @@ type poolFacts struct {
 	waitsPerS float64
 }
 
-// lockFacts is what most of the locked sessions wait for.
+// lockFacts describes what most of the locked sessions wait for.
 type lockFacts struct {
 	kind, relation, blocker string
 	rows                    int // at most, in a sample
 	waiting                 float64
 }
 
-// known tells whether sessions were seen often enough.
+// known reports whether there are enough samples of the sessions.
 func (d *databaseFacts) known() bool { return d.samples >= sessionsFewest }
 
-// full tells whether requests wait for a connection of the pool.
+// full reports whether requests wait for a connection from the pool.
 func (p *poolFacts) full() bool {
 	return p.samples >= sessionsFewest && p.size > 0 && p.inUse >= poolBusy*p.size && p.waiting >= poolWaits
 }
@@ -91,7 +93,7 @@ func databaseOf(f *serverSide, series *record.Series) databaseFacts {
 	return d
 }
 
-// sum takes means over the samples.
+// sum computes means over the samples.
 func (d *databaseFacts) sum(rows []*record.DatabaseRow) {
 	n := float64(len(rows))
 	kinds := map[record.SessionWait]float64{}
@@ -128,7 +130,7 @@ func (d *databaseFacts) sum(rows []*record.DatabaseRow) {
 	}
 }
 
-// lockOf is the lock that has most waiters.
+// lockOf returns the lock with the most waiters.
 func lockOf(rows []*record.DatabaseRow) lockFacts {
 	type place struct{ kind, relation, blocker string }
 	waiting, different := map[place]float64{}, map[string]int{}
@@ -136,7 +138,7 @@ func lockOf(rows []*record.DatabaseRow) lockFacts {
 		inRow := map[[2]string]int{} // by kind and table: some wait for a row's transaction, others for their turn at the same row
 		for _, l := range r.Locks {
 			kind := l.Kind
-			if kind == "tuple" { // the queue for a row: its first waits for a transaction, the others for the row
+			if kind == "tuple" { // the queue for a row: its first waiter waits for a transaction, the others for the row
 				kind = "transactionid"
 			}
 			waiting[place{kind, l.Relation, l.Blocker}] += positive(float64(l.Waiting)) / float64(len(rows))
@@ -152,7 +154,7 @@ func lockOf(rows []*record.DatabaseRow) lockFacts {
 			best = lockFacts{kind: p.kind, relation: p.relation, blocker: p.blocker, waiting: n}
 		}
 	}
-	// Of some that wait for the same, the table or the statement is not known.
+	// For some that wait for the same lock, the table or the statement is unknown.
 	total := 0.0
 	for p, n := range waiting {
 		if p.kind == best.kind && (p.relation == best.relation || p.relation == "" || best.relation == "") {
@@ -169,7 +171,7 @@ func lockOf(rows []*record.DatabaseRow) lockFacts {
 	return best
 }
 
-// counted is what the database counts.
+// counted reads the database's counters.
 func (d *databaseFacts) counted(rows []*record.DatabaseRow) {
 	var seconds, commits, syncs, syncNs, bytes, asked float64
 	log, timed := true, true
@@ -196,7 +198,7 @@ func (d *databaseFacts) counted(rows []*record.DatabaseRow) {
 	}
 }
 
-// poolOf sums up the server's own counts.
+// poolOf summarises the server's own pool counts.
 func poolOf(f *runFacts, series *record.Series) poolFacts {
 	var p poolFacts
 	var seconds, waitedNs, waited float64
@@ -220,7 +222,8 @@ func poolOf(f *runFacts, series *record.Series) poolFacts {
 	return p
 }
 
-// databaseCores is what the database's processes used: of a server that started it they are among its own.
+// databaseCores returns the CPU of the database's processes; if the server started them, they are
+// among its own.
 func databaseCores(f *serverSide) figure {
 	for i := range f.behind {
 		if b := &f.behind[i]; b.known && strings.HasPrefix(b.name, "postgres") {
@@ -236,8 +239,8 @@ func databaseCores(f *serverSide) figure {
 	return figure{cores, any && f.subject.known}
 }
 
-// syncTakes is how long one sync of the log takes: by the database's clock, or by Little's law from the sessions that
-// were found in it.
+// syncTakes returns how long one sync of the log takes, in ns: by the database's clock, or by
+// Little's law from the sessions seen in it.
 func (d *databaseFacts) syncTakes() figure {
 	if d.syncNs.known {
 		return d.syncNs
@@ -248,7 +251,7 @@ func (d *databaseFacts) syncTakes() figure {
 	return figure{}
 }
 
-// evidence is what the sessions did, and the pool.
+// evidence returns what the sessions and the pool did.
 func (d *databaseFacts) evidence() []record.Evidence {
 	var list []record.Evidence
 	if d.known() {
@@ -299,8 +302,9 @@ func (d *databaseFacts) atLog() *limit {
 	return &limit{says: say("database.log", of), next: just("database.log.next", of)}
 }
 
-// atPool says that requests wait for a connection, and what twice as many would give: a slot that is held for S each
-// time makes 1/S requests a second, until what the database computes fills its CPUs.
+// atPool says that requests wait for a connection, and what doubling the pool would give: a slot
+// held for S per request serves 1/S requests a second, until the database's computing fills its
+// CPUs.
 func (f *facts) atPool() *limit {
 	d := &f.database
 	p := &d.pool
@@ -310,7 +314,7 @@ func (f *facts) atPool() *limit {
 	heldNs := p.inUse / f.rate * 1e9
 	times, bound := 2.0, "pool"
 	if mean := positive(f.run.Latency.Response.MeanNs); mean > 0 && !f.open {
-		// A request that need not wait takes less time, and the requests in flight are as many.
+		// A request that need not wait takes less time, with the same number in flight.
 		rest := math.Max(mean-p.waiting/f.rate*1e9, heldNs)
 		if most := mean / rest; most < times {
 			times, bound = math.Max(most, 1), "requests"
@@ -324,8 +328,9 @@ func (f *facts) atPool() *limit {
 	return &limit{says: say("database.pool-full", of), next: just("database.pool-full.next", of)}
 }
 
-// databaseRoom is how many times this rate the CPUs of the database's host would allow, where they were watched, and if
-// others left them: on a host that others keep busy too, twice a pool whose queries sleep was measured to give twice the rate.
+// databaseRoom returns how many times this rate the CPUs of the database's host would allow, if
+// they were watched and if others left them idle. On a host that others also keep busy, doubling
+// a pool whose queries sleep measured twice the rate.
 func (f *facts) databaseRoom() figure {
 	if !f.database.cores.known || !f.host.known {
 		return figure{}
@@ -352,7 +357,8 @@ func (d *databaseFacts) atWork() *limit {
 	return &limit{says: say("database.works", of), next: just("database.works.next", of)}
 }
 
-// ruleDatabase asks whether the requests wait for the database behind the server, or for a connection to it.
+// ruleDatabase asks whether requests wait for the database behind the server, or for a connection
+// to it.
 func ruleDatabase(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked, explained: true}
 	d := &f.database
@@ -384,7 +390,7 @@ func ruleDatabase(f *facts) finding {
 		return out
 	}
 	if idle, missing := f.serverIdle(); missing != nil || !idle {
-		return out // the CPU of all of them is what is short
+		return out // the CPU they all share is the bottleneck
 	}
 	out.answer = yes
 	out.pro = slices.Concat(seen, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer), f.stackClue().says)
@@ -392,7 +398,7 @@ func ruleDatabase(f *facts) finding {
 	return out
 }
 
-// explainDatabase says what part of a full server is its database, and what the sessions do meanwhile.
+// explainDatabase says which part of a full server is its database, and what the sessions do.
 func explainDatabase(f *serverSide, found *finding) {
 	d := &f.database
 	if found.answer != yes || !slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU}, found.bottleneck) {

@@ -6,8 +6,8 @@ import (
 	"ceiling/record"
 )
 
-// datagramLossMatters is the share of datagrams from which their loss is told: QUIC halves
-// what it sends for one that is lost of a few thousand, as TCP does.
+// datagramLossMatters is the share of lost datagrams from which the verdict mentions it: QUIC
+// halves its congestion window for one lost in a few thousand, as TCP does.
 const datagramLossMatters = 1e-4
 
 // datagramFacts are the UDP counters of both ends within the window.
@@ -22,8 +22,8 @@ func datagramsOf(f *cpuFacts, series *record.Series) datagramFacts {
 	return d
 }
 
-// ofTheDatagrams says that QUIC lost some, which its congestion control answers: the
-// rate is then the buffer's.
+// ofTheDatagrams says that QUIC lost datagrams and its congestion control reacted: the rate is
+// then limited by the buffer.
 func (d *caveats) ofTheDatagrams(f *runFacts, n datagramFacts) {
 	t := f.run.Load.TLS
 	if t == nil || t.Protocol != "h3" || n.dropped == 0 || n.dropped < datagramLossMatters*(n.taken+n.dropped) {

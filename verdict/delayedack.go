@@ -7,19 +7,17 @@ import (
 	"ceiling/record"
 )
 
-// delayedAckFacts tells a response that lies half-sent from one that is on its
-// way. Nagle's algorithm (RFC 896) keeps a small write back while an earlier one
-// is not acknowledged, and the other end, which waits for the rest and has
-// nothing to send, puts the acknowledgement off for 40 ms (RFC 1122, 4.2.3.2). In
-// a closed loop a whole response is acknowledged by the next request at once, so
-// what stays unacknowledged for 40 ms with all of its bytes written and nothing
-// unread is one of which a part was never sent.
+// delayedAckFacts distinguishes a half-sent response from one in transit. Nagle's algorithm (RFC
+// 896) holds back a small write while an earlier one is unacknowledged, and the other end, which
+// waits for the rest and has nothing to send, delays the ACK for 40 ms (RFC 1122, 4.2.3.2). In a
+// closed loop the next request immediately acknowledges a whole response, so a response
+// unacknowledged for 40 ms with all of its bytes written and nothing unread is one of which a
+// part was never sent.
 type delayedAckFacts struct {
 	known bool
 	is    bool
-	// unacked is the share of the requests in flight whose response is not
-	// acknowledged at the server; written the mean bytes of those, over the size
-	// of a response.
+	// unacked is the share of the requests in flight whose response is unacknowledged at the
+	// server; written is the mean bytes of those, over the size of a response.
 	unacked, written float64
 	base             figure // the shortest round trip, ns
 	flying           figure // segments in flight on each connection of the server
@@ -65,15 +63,14 @@ func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) de
 	return d
 }
 
-// fits tells whether the response times are those of one acknowledgement that was
-// put off, and nothing else on the path explains them. Bytes that stand before a
-// narrow link are unacknowledged too, with more than a segment of them in flight;
-// on a path that may be narrow only times of 40 ms and a little count.
+// fits reports whether the response times match one delayed ACK and nothing else on the path
+// explains them. Bytes queued before a narrow link are unacknowledged too, with more than a
+// segment in flight; on a path that may be narrow, only times just above 40 ms count.
 func (d *delayedAckFacts) fits(f *pathFacts) bool {
 	l := &f.run.Latency.Response
 	median := float64(l.P50Ns)
 	switch {
-	case d.unsent.known && d.unsent.value < 1: // all of it has left
+	case d.unsent.known && d.unsent.value < 1: // all of it was sent
 		return false
 	case median < delayedAckNs || l.MeanNs < delayedAckNs || median < 2*d.base.value || f.link.shaper.holds():
 		return false
@@ -83,7 +80,7 @@ func (d *delayedAckFacts) fits(f *pathFacts) bool {
 	return l.MeanNs <= delayedAckTight && float64(l.P90Ns) <= delayedAckTight && d.flying.known && d.flying.value <= delayedFlying
 }
 
-// flyingOf is the mean number of segments in flight on a connection of the server.
+// flyingOf returns the mean number of segments in flight per server connection.
 func flyingOf(f *cpuFacts, series *record.Series) figure {
 	segments, sockets := 0.0, 0.0
 	for _, row := range ours(f, series.Observed.TCPInfo) {

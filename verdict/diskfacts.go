@@ -8,21 +8,20 @@ import (
 )
 
 const (
-	// disksSaid bounds the devices that are told; one that nobody watched has files on is
-	// when it had work for a tenth of the window.
+	// disksSaid bounds the devices listed; a device without files of an observed process is
+	// listed if it was busy for a tenth of the window.
 	disksSaid     = 8
 	diskWorthSaid = 0.1
 )
 
-// diskFacts is the block devices of the server's host over the window.
+// diskFacts describes the block devices of the server's host over the window.
 type diskFacts struct {
 	list []record.DiskUse // the busiest first
-	// pressure is the share of the window in which a task of the host, whichever, waited
-	// for a disk (PSI).
+	// pressure is the share of the window in which some task on the host waited for a disk (PSI).
 	pressure figure
 }
 
-// disksOf sums up the rows.
+// disksOf summarises the disk rows.
 func disksOf(f *serverSide, series *record.Series) diskFacts {
 	var d diskFacts
 	if !f.subject.known {
@@ -31,7 +30,7 @@ func disksOf(f *serverSide, series *record.Series) diskFacts {
 	d.sumPressure(observed(f.runFacts, series.Observed.PSI), f.subject.host)
 	roles := map[int]string{}
 	for _, row := range series.Observed.Subjects {
-		if row.Host == f.subject.host && roles[row.PID] != record.RoleSubject { // a child of the server that it asks is both
+		if row.Host == f.subject.host && roles[row.PID] != record.RoleSubject { // a child of the server that it also calls is both
 			roles[row.PID] = row.Role
 		}
 	}
@@ -71,8 +70,8 @@ func (d *diskFacts) sumPressure(rows []*record.PSIRow, host string) {
 	}
 }
 
-// diskUse sums up the rows of one device. One without files of the server has rows only of
-// intervals in which it did something, so the time is the window's where that is longer.
+// diskUse sums the rows of one device. A device without the server's files has rows only for
+// intervals with activity, so the window's length counts if it is longer.
 func diskUse(device string, rows []*record.DiskRow, windowS float64) record.DiskUse {
 	u := record.DiskUse{Device: device}
 	var seconds, flushes, flushS, busy, queue float64
@@ -95,11 +94,11 @@ func diskUse(device string, rows []*record.DiskRow, windowS float64) record.Disk
 	if flushes > 0 {
 		u.FlushNs = flushS / flushes * 1e9
 	}
-	// One request under way on average cannot make it busy for longer than that; the kernel
-	// counts a whole tick for a short one.
+	// With a mean queue depth of one, it cannot be busy for longer than that; the kernel counts a
+	// whole tick for a short request.
 	u.Busy = min(busy/seconds, u.Queue, 1)
 	return u
 }
 
-// uses is what is told of them.
+// uses returns the disks to list.
 func (d *diskFacts) uses() []record.DiskUse { return d.list[:min(len(d.list), disksSaid)] }

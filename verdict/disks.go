@@ -7,26 +7,26 @@ import (
 	"ceiling/record"
 )
 
-// A disk by the kernel's counts (diskfacts.go), where nobody has seen the stacks of who waits
+// This file judges a disk by the kernel's counters (diskfacts.go) when no stacks show who waits
 // for it.
 
 const (
-	// diskBusy is the share of the window with work from which a disk may be what holds
-	// requests up. One after another they leave it idle between an answer and the next
-	// write: a planted one was busy for 0.83 to 0.97 of the time.
+	// diskBusy is the busy share of the window from which a disk may hold requests up. One
+	// request after another leaves it idle between an answer and the next write: a planted
+	// bottleneck disk was busy for 0.83 to 0.97 of the time.
 	diskBusy = 0.75
-	// pressureLeast of the time some task of the host waits for a disk that holds a server
-	// up.
+	// pressureLeast is the share of time during which some task on the host must wait for a disk
+	// for it to hold a server up.
 	pressureLeast = 0.5
-	// loggers is how many threads wait for a disk where that may be one that keeps a log
-	// beside the requests; then these have to wait for each other too.
+	// loggers is how many threads must wait for a disk if one of them may just be writing a log;
+	// then the requests must also wait for each other.
 	loggers = 1.2
-	// looksFewest tell what threads do where there is no pressure to say the same.
+	// looksFewest is how many samples show what threads do if the kernel reports no I/O pressure.
 	looksFewest = 3
 )
 
-// full is the disk with files of the server, or of those that it asks, that had work nearly
-// all the time; else another one of which that is not known. nil: there is none.
+// full returns the disk that was busy nearly all the time and holds files of the server or of the
+// servers it calls; otherwise a busy one of unknown ownership; nil if there is none.
 func (d *diskFacts) full(behind bool) *record.DiskUse {
 	var of, other []*record.DiskUse
 	for i := range d.list {
@@ -44,22 +44,22 @@ func (d *diskFacts) full(behind bool) *record.DiskUse {
 	if len(of) == 0 {
 		return nil
 	}
-	// Of a volume and the disks below it those have the flushes.
+	// Of a volume and the disks below it, prefer the one that flushes.
 	return slices.MaxFunc(of, func(a, b *record.DiskUse) int {
 		return cmp.Or(cmp.Compare(a.Flushing(), b.Flushing()), cmp.Compare(a.Busy, b.Busy), cmp.Compare(b.Device, a.Device))
 	})
 }
 
-// flushes tells whether most of a disk's time goes by in flushes: it can do no two at once.
+// flushes reports whether a disk spends most of its time in flushes; it cannot run two at once.
 func flushes(d *record.DiskUse) bool { return d.Flushing() >= mostOf }
 
-// workOf is what a disk did, in one clause after its name.
+// workOf describes a disk's work in one clause.
 func workOf(d *record.DiskUse) record.Statement {
 	return say("disk.work", with{"device": d.Device, "busy": d.Busy, "flushes": d.FlushesPerS, "flush_ns": d.FlushNs, "flushing": d.Flushing(),
 		"syncs": flushes(d), "reads": d.ReadsPerS, "writes": d.WritesPerS, "queue": d.Queue})
 }
 
-// evidence is what a disk did, and that tasks of the host waited for it.
+// evidence returns what the disk did and that tasks on the host waited for it.
 func (d *diskFacts) evidence(u *record.DiskUse) []record.Evidence {
 	if u == nil {
 		return nil
@@ -74,7 +74,7 @@ func (d *diskFacts) evidence(u *record.DiskUse) []record.Evidence {
 	return list
 }
 
-// diskNext is what to do about a disk.
+// diskNext says what to do about a disk.
 func diskNext(d *record.DiskUse) record.Statement {
 	if flushes(d) {
 		return say("disk.next.sync", with{"device": d.Device})
@@ -82,7 +82,7 @@ func diskNext(d *record.DiskUse) record.Statement {
 	return say("disk.next", with{"device": d.Device})
 }
 
-// diskCaveats is what is concluded of a disk, and not seen.
+// diskCaveats returns what is inferred about a disk rather than observed.
 func diskCaveats(d *record.DiskUse) []record.Statement {
 	var list []record.Statement
 	if !flushes(d) {
@@ -94,15 +94,15 @@ func diskCaveats(d *record.DiskUse) []record.Statement {
 	return list
 }
 
-// holdsUp tells whether so many threads in state D, on average, are what n requests wait
-// for: one after another that wait for a flush hold all up that have to be in the same
-// log, and half of the requests at once speak for themselves.
+// holdsUp reports whether the mean number of threads in state D explains why n requests wait:
+// threads that flush one after another hold up all that write the same log, and half of the
+// requests waiting at once is evidence enough.
 func holdsUp(d *record.DiskUse, threads, n float64) bool {
 	return threads >= waitStep && (flushes(d) || threads >= mostOf*n)
 }
 
-// pressed tells whether a task of the host waited for a disk most of the time, or where the
-// kernel does not keep that, whether threads were looked at often enough without it.
+// pressed reports whether some task on the host waited for a disk most of the time or, without
+// pressure data from the kernel, whether threads were sampled often enough.
 func (d *diskFacts) pressed(looks int) bool {
 	if d.pressure.known {
 		return d.pressure.value >= pressureLeast
@@ -110,8 +110,8 @@ func (d *diskFacts) pressed(looks int) bool {
 	return looks >= looksFewest
 }
 
-// ruleDisk asks whether a disk had work nearly all the time while the server waited for it,
-// by the kernel's counts alone.
+// ruleDisk asks whether a disk was busy nearly all the time while the server waited for it, by
+// the kernel's counters alone.
 func ruleDisk(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked, explained: true}
 	d := f.disks.full(false)
@@ -145,7 +145,7 @@ func ruleDisk(f *facts) finding {
 	return out
 }
 
-// ofTheDisks says of a disk that had work all the time what that does not show.
+// ofTheDisks adds a caveat about what a constantly busy disk does not show.
 func (d *caveats) ofTheDisks(f *serverSide, bottleneck record.Bottleneck) {
 	u := f.disks.full(false)
 	if u == nil || !u.Server || f.sleeps.looks == 0 || f.sleeps.disk >= waitStep ||

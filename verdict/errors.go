@@ -10,9 +10,8 @@ import (
 	"ceiling/record"
 )
 
-// ruleErrors asks whether the rate counts answers that are not what was asked:
-// a server that refuses a tenth of its work has another bottleneck than one that
-// does it.
+// ruleErrors asks whether the rate counts unexpected responses: a server that refuses a tenth of
+// its work has a different bottleneck from one that does it.
 func ruleErrors(f *facts) finding {
 	out := finding{bottleneck: record.Failures}
 	if !f.errorShare.known {
@@ -35,13 +34,13 @@ func ruleErrors(f *facts) finding {
 	return out
 }
 
-// failedByErrors tells whether a run fails for its errors alone, whatever its
-// latencies are: the same rule with an SLO and without.
+// failedByErrors reports whether a run fails because of its errors alone, whatever its latencies:
+// the same rule with and without an SLO.
 func (f *timeFacts) failedByErrors() bool {
 	return f.errorShare.known && f.run.Spec.SLO.FailsBy(f.errorShare.value) || f.outage.share >= outageMatters
 }
 
-// errorsSentence is what the errors were, and what the run therefore is not.
+// errorsSentence says what the errors were, and what the run therefore does not measure.
 func (f *runFacts) errorsSentence() record.Statement {
 	var not record.Statement
 	if f.errorShare.value >= errorsMostly {
@@ -51,7 +50,7 @@ func (f *runFacts) errorsSentence() record.Statement {
 		"responses": f.run.Requests.Failed == 0 && f.connects == 0 && f.idle == 0})
 }
 
-// unexpected tells a status code that is not the response asked for.
+// unexpected reports whether a status code is an error for this run.
 func (f *runFacts) unexpected(status string) bool {
 	if f.run.Spec.GRPC != nil {
 		return status != spec.GRPCOK
@@ -60,15 +59,15 @@ func (f *runFacts) unexpected(status string) bool {
 	return err == nil && len(status) == 3 && code >= 100 && !f.run.Spec.Expect.Has(code)
 }
 
-// errorKind is one cause with how often it came: a status code, or the cause of an
-// error where connecting met it, or a connection that no request was on.
+// errorKind is one cause and its count: a status code, or the cause of an error met while
+// connecting or on a connection without a request.
 type errorKind struct {
 	name          string
 	connect, idle bool
 	count         uint64
 }
 
-// errorKinds are the causes of the window, the most frequent first.
+// errorKinds returns the causes in the window, the most frequent first.
 func (f *runFacts) errorKinds() []errorKind {
 	var list []errorKind
 	for _, e := range f.run.Errors {
@@ -91,7 +90,7 @@ func (f *runFacts) errorKinds() []errorKind {
 		list = append(list, kind)
 	}
 	if !slices.ContainsFunc(f.run.Errors, func(e record.Error) bool { return e.Phase == record.PhaseStatus }) {
-		for status, n := range f.run.Statuses { // other tools count them there alone
+		for status, n := range f.run.Statuses { // other tools count them only there
 			if f.unexpected(status) && n > 0 {
 				list = append(list, errorKind{name: status, count: n})
 			}
@@ -103,7 +102,7 @@ func (f *runFacts) errorKinds() []errorKind {
 	return list
 }
 
-// kindsSaid bounds what a sentence names.
+// kindsSaid bounds the causes a sentence names.
 const kindsSaid = 3
 
 func kindsOf(list []errorKind) []record.Statement {
@@ -114,7 +113,7 @@ func kindsOf(list []errorKind) []record.Statement {
 	return kinds
 }
 
-// whatWasAsked is the path of the target, or that there are several.
+// whatWasAsked returns the path of the target, or says that there are several.
 func (f *runFacts) whatWasAsked() record.Statement {
 	targets := f.run.Spec.Targets
 	url := f.run.Target
@@ -150,7 +149,7 @@ func (f *runFacts) errorEvidence() []record.Evidence {
 	return list
 }
 
-// errorsNext is what to do about the commonest error.
+// errorsNext says what to do about the most frequent error.
 func (f *serverSide) errorsNext() []record.Statement {
 	run := f.run
 	if f.timeouts > 0 && f.timeouts*2 >= f.errorShare.value*(float64(run.Requests.Completed)+float64(run.Requests.Failed)+f.connects) {
@@ -190,7 +189,7 @@ func (f *serverSide) errorsNext() []record.Statement {
 	return just("errors.next", nil)
 }
 
-// expectedOf are the statuses that are no errors, as they are named; "": those below 400.
+// expectedOf names the statuses that are not errors; "" means those below 400.
 func expectedOf(s *spec.Spec) string {
 	if s.GRPC != nil {
 		return spec.GRPCOK
@@ -198,7 +197,7 @@ func expectedOf(s *spec.Spec) string {
 	return s.Expect.String()
 }
 
-// callsNext is what to do about the commonest status of gRPC calls.
+// callsNext says what to do about the most frequent status of gRPC calls.
 func callsNext(name string, asked record.Statement) []record.Statement {
 	switch name {
 	case "UNIMPLEMENTED":
@@ -215,8 +214,8 @@ func callsNext(name string, asked record.Statement) []record.Statement {
 	return just("errors.next", nil)
 }
 
-// databaseRefuses is what to do where the first error response repeats what PostgreSQL says of its connections or its disk
-// (Appendix A of its manual: 53300 and 53100).
+// databaseRefuses says what to do if the first error response repeats a PostgreSQL message about
+// its connections or its disk (Appendix A of its manual: 53300 and 53100).
 func (f *runFacts) databaseRefuses() []record.Statement {
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(f.run.ErrorResponses, func(e record.ErrorResponse) bool {
@@ -236,10 +235,10 @@ func (f *runFacts) databaseRefuses() []record.Statement {
 	return nil
 }
 
-// timeoutNext is what to do about requests that took longer than allowed.
+// timeoutNext says what to do about requests that timed out.
 func (f *serverSide) timeoutNext() []record.Statement {
 	if f.neverAccepted() > 0 {
-		return f.unacceptedNext() // they would time out however long they are waited for
+		return f.unacceptedNext() // they would time out however long the timeout is
 	}
 	return just("errors.next.timeout", nil)
 }

@@ -6,24 +6,24 @@ import (
 	"ceiling/record"
 )
 
-// What kernel events have to come to before they speak for the run.
+// Requirements for kernel events to represent the run.
 const (
-	// placeBurstsFewest give an interval: of batches of bursts, as of samples.
+	// placeBurstsFewest bursts yield an interval: of batches of bursts, as with samples.
 	placeBurstsFewest = placesFewest
-	// requestsFewest in all bursts: with 100 one request is one point of a share.
+	// requestsFewest is the fewest requests in all bursts: with 100, one request is one
+	// percentage point of a share.
 	requestsFewest = 100
-	// eventsSure is the error of a share, ± of 95 %, up to which they speak whatever
-	// the samples' is: events say exactly what was in a burst, and a kernel without
-	// preemption makes samples off by 2 to 6 points.
+	// eventsSure is the error of a share, ± at 95 %, up to which events decide whatever the error
+	// of the samples: events are exact within a burst, while a kernel without preemption puts
+	// samples off by 2 to 6 points.
 	eventsSure = 0.05
-	// coverageLow and coverageHigh bound what the bursts account for, over what
-	// the generator says was there. Connections that were silent throughout are
-	// missing from the one; requests of connections that were made anew are in
-	// no place while the connection is opened.
+	// coverageLow and coverageHigh bound the ratio of what the bursts account for to what the
+	// generator reports. Connections that were silent throughout are missing from the former;
+	// requests on a connection being reopened are at no station.
 	coverageLow, coverageHigh = 0.85, 1.2
 )
 
-// timedPlaces are the stations of a row's places, in their order.
+// timedPlaces maps a row's places to stations.
 func timedPlaces() map[string]int {
 	return map[string]int{
 		record.PlaceToServer: wayIn, record.PlaceAtServer: serverQueue, record.PlaceInServer: inServer,
@@ -31,12 +31,12 @@ func timedPlaces() map[string]int {
 	}
 }
 
-// fromEvents takes the shares from the kernel's events, where those account for
-// the run's requests. They see every request of the connections that they
-// follow at both ends, so nothing has to be worked out from acknowledgements.
+// fromEvents takes the shares from the kernel's events if they account for the run's requests.
+// Events see every request of the connections that they follow at both ends, so nothing has to be
+// inferred from acknowledgements.
 func fromEvents(f *cpuFacts, series *record.Series, load []record.LoadRow) (o occupancy, ok bool) {
 	if len(f.run.Agents) > 1 {
-		return o, false // each sees its own connections only
+		return o, false // each sees only its own connections
 	}
 	requests, covered, followed := 0.0, 0.0, 0.0
 	for _, row := range ours(f, series.Observed.Times) {
@@ -55,7 +55,7 @@ func fromEvents(f *cpuFacts, series *record.Series, load []record.LoadRow) (o oc
 	if n < placeBurstsFewest || requests < requestsFewest {
 		return o, false
 	}
-	// Which connections are followed is drawn by their ports, so how many is Poisson.
+	// The connections followed are sampled by port, so their number is Poisson.
 	chance := 0.0
 	if followed > 0 {
 		chance = 2 / math.Sqrt(followed)
@@ -68,8 +68,8 @@ func fromEvents(f *cpuFacts, series *record.Series, load []record.LoadRow) (o oc
 	return o, true
 }
 
-// timed is the mean number of requests at each station in a burst, of all
-// connections, and their sum.
+// timed returns the mean number of requests at each station in a burst, over all connections, and
+// their sum.
 func (f *generatorSide) timed(row *record.TimesRow, load []record.LoadRow) (at [stations]float64, all float64, ok bool) {
 	scale := float64(row.WidthNs) * row.Followed
 	if !(scale > 0) || row.KnownNs <= 0 || row.Connections <= 0 || len(row.Places) == 0 {
@@ -84,7 +84,7 @@ func (f *generatorSide) timed(row *record.TimesRow, load []record.LoadRow) (at [
 		}
 	}
 	if f.open {
-		// Between two requests a connection of an open loop waits for the schedule.
+		// Between two requests, an open-loop connection waits for the schedule.
 		at[inGenerator] = f.inGenerator()
 	}
 	for s := range at {
@@ -93,9 +93,8 @@ func (f *generatorSide) timed(row *record.TimesRow, load []record.LoadRow) (at [
 	return at, all, all > 0
 }
 
-// timedBytes is the same where a connection may have several requests in
-// flight: the bytes in each place make so many requests, and what has no bytes
-// anywhere is inside the server.
+// timedBytes is the same if a connection may have several requests in flight: the bytes in each
+// place make so many requests, and requests without bytes anywhere are inside the server.
 func (f *generatorSide) timedBytes(row *record.TimesRow, load []record.LoadRow) (at [stations]float64, all float64, ok bool) {
 	if !(f.requestBytes.value > 0) || !(f.responseBytes.value > 0) {
 		return at, 0, false
@@ -127,9 +126,9 @@ func (f *generatorSide) timedBytes(row *record.TimesRow, load []record.LoadRow) 
 	return at, all, all > 0
 }
 
-// coverage is what a burst accounts for over what there was: the time of the
-// connections of a closed loop; in an open one the requests in flight, which by
-// Little's law are the rate times what each took.
+// coverage returns the ratio of what a burst accounts for to what there was: the connections'
+// time in a closed loop; in an open one the requests in flight, by Little's law the rate times
+// what each took.
 func (f *runFacts) coverage(row *record.TimesRow, at [stations]float64) float64 {
 	scale := float64(row.WidthNs) * row.Followed
 	switch {

@@ -18,23 +18,23 @@ type Step struct {
 	Rule   string `json:"rule"`
 	Asks   string `json:"asks"`
 	Answer string `json:"answer"`
-	// Why is the sentence of a yes, what is missing for an unknown, and for a no how
-	// near the resource came, or what was seen of it.
+	// Why is the sentence of a yes, what is missing for an unknown, and for a no how near the
+	// resource came, or what was seen of it.
 	Why []record.Statement `json:"why,omitempty"`
-	// Decides marks the step that the verdict follows. Where there is none the run is
-	// valid and its bottleneck inconclusive.
+	// Decides marks the step that the verdict follows. If there is none, the run is valid and its
+	// bottleneck inconclusive.
 	Decides bool `json:"decides,omitempty"`
 }
 
-// A Decision is the whole way to a verdict: is the run valid, and if so, what limits
-// it. Each list is in the order in which it is asked, and the first yes decides.
+// A Decision is the complete path to a verdict: whether the run is valid and, if so, what limits
+// it. Each list is in the order in which its questions are asked; the first yes decides.
 type Decision struct {
 	Validity   []Step `json:"validity"`
 	Bottleneck []Step `json:"bottleneck"`
 }
 
-// Explain answers every question, also those after the one that decided, and the
-// verdict with them. It changes neither run nor series.
+// Explain answers every question, including those after the deciding one, and returns the verdict
+// with them. It modifies neither run nor series.
 func Explain(run *record.Run, series *record.Series) (Decision, record.Verdict) {
 	f := newFacts(run, series)
 	r := arbitrate(f)
@@ -66,7 +66,7 @@ func Explain(run *record.Run, series *record.Series) (Decision, record.Verdict) 
 	return d, judge(f, r)
 }
 
-// whyNot is what a rule saw that is not its bottleneck.
+// whyNot returns what a rule saw of a resource that is not the bottleneck.
 func whyNot(f *finding) []record.Statement {
 	var list []record.Statement
 	if f.times >= 1 && f.times <= timesMost {

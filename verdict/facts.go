@@ -8,44 +8,42 @@ import (
 	"ceiling/record"
 )
 
-// What was measured, computed once from a record, in parts of which a rule takes
-// those it needs. What was not measured is a figure that is not known, never a zero.
+// The facts are computed once from a record, in parts; a rule takes the parts it needs. A figure
+// that was not measured is unknown, never zero.
 
-// runFacts is what the result says, and the load rows of an open loop's schedule.
+// runFacts is what the result says, plus the load rows of an open loop's schedule.
 type runFacts struct {
 	run  *record.Run
 	open bool // an open loop
-	// forming tells that the run goes on: it is unfinished for that reason.
+	// forming: the run is still going, and is unfinished only for that reason.
 	forming bool
-	// slots are the requests that can be in flight, with the connections that
-	// stood.
+	// slots is the number of requests that can be in flight on the connections that were
+	// established.
 	slots    float64
 	elapsedS float64
 	rate     float64 // completed per second
-	// errorShare counts failed requests, unexpected statuses, and failed connects,
-	// over all of them and the completed.
+	// errorShare is failed requests, unexpected statuses and failed connects, over all of these
+	// plus the completed requests.
 	errorShare figure
 	bad        float64 // completed with an unexpected status
-	// connects are the attempts to connect that failed within the window, where
-	// each request takes a connection of its own: else the generator tries again
-	// as often as it likes, and no request fails by it. idle are connections on
-	// which the server sent something that no request had asked for; that it ended
-	// one is its right.
+	// connects counts the connect attempts that failed within the window if each request uses its
+	// own connection; otherwise the generator retries freely and no request fails. idle counts
+	// connections on which the server sent something that no request had asked for; closing one
+	// is its right.
 	connects, idle float64
-	refused        float64 // the same with those before it
-	timeouts       float64 // failed for want of time, in any phase
-	// requestBytes and responseBytes are means on the wire above TCP.
+	refused        float64 // connects including those before the window
+	timeouts       float64 // timed out, in any phase
+	// requestBytes and responseBytes are mean sizes on the wire, above TCP.
 	requestBytes, responseBytes figure
 	schedule                    scheduleFacts
 }
 
-// generatorSide is the generator and the host that it ran on.
+// generatorSide is the generator and its host.
 type generatorSide struct {
 	*runFacts
-	// agents are, of several agents that load, the facts as each has them by
-	// itself, in the order of names: the server's are shared, all that is the
-	// generator's is the agent's own. agent is whose facts these are, "" those of
-	// the whole run. Both are empty where one generator did it all.
+	// agents are the facts of each agent that loads, if there are several, sorted by name: they
+	// share the server's facts, and each has its own generator's. agent is the agent these facts
+	// belong to, "" for the whole run. Both are empty if there is a single generator.
 	agents []*facts
 	agent  string
 
@@ -57,14 +55,14 @@ type generatorSide struct {
 	atHomeToo     []neighbour // on its host
 }
 
-// serverSide is the server and the host that it ran on, where it was watched.
+// serverSide is the server and its host, if observed.
 type serverSide struct {
 	*runFacts
 	subject    processFacts
 	host       hostFacts // CPU of its host
 	serverCPUs []int     // that it may use
 	neighbours []neighbour
-	behind     []behindServer // servers on the same host that it asks
+	behind     []behindServer // servers on the same host that it calls
 	peers      peerFacts
 	sleeps     threadFacts
 	crew       workerFacts
@@ -72,42 +70,42 @@ type serverSide struct {
 	datagrams  datagramFacts
 	unaccepted unacceptedFacts
 	database   databaseFacts // behind it
-	titles     titleFacts    // what its processes say where it was not asked
+	titles     titleFacts    // what its processes' titles say if it was not queried
 	calls      callFacts     // of a service behind it
 	disks      diskFacts     // of its host
 }
 
-// cpuFacts is who had the CPUs of either end.
+// cpuFacts says who used the CPUs of either end.
 type cpuFacts struct {
 	*runFacts
 	*generatorSide
 	*serverSide
 	near     bool // the generator runs on the server's machine
-	together bool // and they have CPUs in common
+	together bool // and they share CPUs
 	clock    clockFacts
 }
 
-// pathFacts is the network between the two.
+// pathFacts is the network between the two ends.
 type pathFacts struct {
 	*runFacts
 	link    linkFacts
 	ways    [2]linkFacts // to the server, and back
 	packets packetFacts
-	// exceeded are the allowances of a cloud's interface that were used up.
+	// exceeded are the allowances of a cloud interface that were used up.
 	exceeded []allowance
 }
 
-// timeFacts is how the window went by.
+// timeFacts describes how the window went over time.
 type timeFacts struct {
 	*runFacts
 	stall        stallFacts
 	outage       outageFacts
 	trend        trendFacts
-	late         *stretchFacts // what broke the SLO, where that was some of the window
+	late         *stretchFacts // what failed the SLO, if that was only part of the window
 	startupQueue startupQueueFacts
 }
 
-// facts is all of it, with where the requests were.
+// facts is everything, including where the requests were.
 type facts struct {
 	*runFacts
 	*cpuFacts
@@ -117,11 +115,11 @@ type facts struct {
 	delayed       delayedAckFacts
 	slow          slowFacts
 	lone          loneFacts
-	observerShare figure // of one core, of the dearest observer
+	observerShare figure // of one core, for the most expensive observer
 	lostLater     []record.NotMeasured
 }
 
-// newParts are facts of which nothing is known yet.
+// newParts returns facts of which nothing is known yet.
 func newParts(result runFacts) *facts {
 	run := &result
 	return &facts{
@@ -131,32 +129,32 @@ func newParts(result runFacts) *facts {
 	}
 }
 
-// generatorFacts is what the generator said of itself.
+// generatorFacts is what the generator reports about itself.
 type generatorFacts struct {
 	busy figure // share of its time that the busiest worker ran
-	// wanting is the largest share of a worker's time that it ran or waited for
-	// a CPU; not known without the run-queue delay.
+	// wanting is the largest share of a worker's time that it ran or waited for a CPU; unknown
+	// without the run-queue delay.
 	wanting  figure
 	delay    figure  // largest share of a worker's time that it waited for a CPU
 	waiting  float64 // the same of all workers, in cores
 	cores    figure  // CPU of the whole process, in cores
 	headroom figure  // calibrated: the rate it could reach over this one
-	where    string  // where busy stands in the record
+	where    string  // the record's field that busy comes from
 }
 
-// full tells whether the generator has nothing left by its own account.
+// full reports whether the generator has nothing left by its own account.
 func (g *generatorFacts) full() bool {
 	return g.busy.known && g.busy.value >= GeneratorFull || g.wanting.known && g.wanting.value >= generatorWanting
 }
 
-// scheduleFacts is what became of the asked rate of an open loop.
+// scheduleFacts compares an open loop's schedule with what was sent.
 type scheduleFacts struct {
 	asked  float64 // requests due within the window
 	missed float64 // of these, unsent or late at the end, as a share
 	// slotsUsed is the share of the load rows in which every slot was taken.
 	slotsUsed figure
-	// owed is the share of the asked requests that was in flight when the
-	// window closed, beyond what was in flight at its beginning.
+	// owed is the share of the due requests in flight when the window closed, beyond those in
+	// flight at its start.
 	owed figure
 }
 
@@ -165,7 +163,7 @@ func newFacts(run *record.Run, series *record.Series) *facts {
 		series = new(record.Series)
 	}
 	f := newParts(runFacts{run: run, open: run.Load.Mode == "open" || run.Load.Mode == "" && run.Spec.Open() ||
-		run.Spec.Kind == spec.Events}) // what the server does decides when events come, not an answer before
+		run.Spec.Kind == spec.Events}) // the server decides when events come, not an earlier response
 	f.account()
 	rows := f.loadRows(series)
 	f.scheduleOf(rows)
@@ -173,7 +171,7 @@ func newFacts(run *record.Run, series *record.Series) *facts {
 	return f
 }
 
-// account reads what the result says.
+// account reads the result.
 func (f *generatorSide) account() {
 	run := f.run
 	connections := run.Load.Established
@@ -196,7 +194,7 @@ func (f *generatorSide) account() {
 	f.generatorOwn()
 }
 
-// watched reads what the observers of the hosts wrote.
+// watched reads the observers' rows.
 func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.subject = processesOf(f.runFacts, series, record.RoleSubject, "")
 	cpu := observed(f.runFacts, series.Observed.CPU)
@@ -237,7 +235,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.lone = loneOf(f)
 }
 
-// homeOf is the name of the generator's host in the rows.
+// homeOf returns the name of the generator's host in the rows.
 func homeOf(f *generatorSide, load []record.LoadRow) string {
 	switch {
 	case f.own.known:
@@ -269,7 +267,7 @@ func (f *cpuFacts) generators(series *record.Series, cpu []*record.CPURow, load 
 	f.atHome(cpu)
 }
 
-// atHome finds the generator's CPUs, and which of them the server may use too.
+// atHome finds the generator's CPUs and which of them the server may use too.
 func (f *cpuFacts) atHome(cpu []*record.CPURow) {
 	f.home = hostOf(cpu, f.homeHost)
 	f.generatorCPUs = f.home.allowedOf(f.run.Spec.PinGenerator, f.own.allowed)
@@ -277,8 +275,8 @@ func (f *cpuFacts) atHome(cpu []*record.CPURow) {
 	f.together = f.near && len(common(f.serverCPUs, f.generatorCPUs)) > 0
 }
 
-// generatorSeen fills in what the generator did not say of itself but its rows
-// and the observer did.
+// generatorSeen fills in from the load rows and the observer what the generator did not report
+// itself.
 func (f *generatorSide) generatorSeen(load []record.LoadRow) {
 	g := &f.generator
 	if !g.busy.known {
@@ -306,11 +304,11 @@ func (f *generatorSide) generatorSeen(load []record.LoadRow) {
 	}
 }
 
-// largest is more than any figure of a run can be: 10^18 requests or bits per
-// second, or shares, or nanoseconds (31 years). What is larger was never measured.
+// largest exceeds every possible figure of a run: 10^18 requests or bits per second, or shares,
+// or nanoseconds (31 years). Nothing larger is a real measurement.
 const largest = 1e18
 
-// positive is v, or 0 where it is no number above it that could be measured.
+// positive returns v, or 0 if v is not a plausible positive number.
 func positive(v float64) float64 {
 	if !(v > 0 && v < largest) {
 		return 0
@@ -348,20 +346,20 @@ func (f *runFacts) countErrors() {
 	}
 }
 
-// errno tells the name of a system error: ECONNRESET.
+// errno reports whether cause is the name of a system error, such as ECONNRESET.
 func errno(cause string) bool {
 	return strings.HasPrefix(cause, "E") && strings.ToUpper(cause) == cause
 }
 
-// generatorOwn reads what the generator said of itself. A generator that
-// completed requests has run: a share of 0 means that nobody looked.
+// generatorOwn reads what the generator reports about itself. A generator that completed requests
+// has run: a share of 0 means it was not measured.
 func (f *generatorSide) generatorOwn() {
 	g, own := &f.generator, &f.run.Generator
 	if b := positive(own.BusiestWorker); b > 0 {
 		g.busy, g.where = some(b), "generator.busiest_worker"
 	}
 	if own.RunDelay >= 0 && g.busy.known {
-		// The kernel counts a wait when it ends, so one from before the window may be in it.
+		// The kernel counts a wait when it ends, so this may include one from before the window.
 		g.delay = some(math.Min(positive(own.RunDelay), 1))
 	}
 	for _, w := range own.Workers {
@@ -384,14 +382,14 @@ func (f *generatorSide) generatorOwn() {
 	}
 }
 
-// scheduleOf compares what was asked of an open loop with what was sent.
+// scheduleOf compares an open loop's schedule with what was sent.
 func (f *runFacts) scheduleOf(rows []record.LoadRow) {
 	if !f.open {
 		return
 	}
 	s, run := &f.schedule, f.run
 	s.asked = float64(run.Requests.Due)
-	if s.asked == 0 { // put together from the rows, or of an older program
+	if s.asked == 0 { // assembled from the rows, or written by an older version
 		s.asked = math.Max(float64(run.Requests.Sent)-float64(run.Requests.InFlightAtStart), 0) + float64(run.Requests.Unsent)
 	}
 	late := float64(run.Requests.LateAtEnd)
@@ -415,22 +413,21 @@ func (f *runFacts) scheduleOf(rows []record.LoadRow) {
 		}
 	}
 	if s.asked > 0 {
-		// What was late when the window closed contains what was never sent.
+		// What was late when the window closed includes what was never sent.
 		s.missed = math.Min(math.Max(float64(run.Requests.Unsent), late)/s.asked, 1)
 	}
-	// Where the arithmetic of the schedule and its result differ, the worse one
-	// counts: the rate that was sent falls short of the one that was asked.
+	// If the schedule's arithmetic and its result differ, the worse one counts: the sent rate
+	// falls short of the target rate.
 	if asked, sent := positive(run.Load.TargetPerS)*(1-f.lostPart()), positive(run.Rate.SentPerS); asked > 0 && f.windowS() > 0 && sent > 0 {
 		short := 1 - sent*f.elapsedS/(asked*f.windowS())
-		// The number of requests in a window is Poisson: twice its deviation.
+		// The number of requests in a window is Poisson: allow twice its deviation.
 		if slack := 2 / math.Sqrt(asked*f.windowS()); short > slack {
 			s.missed = math.Max(s.missed, short)
 		}
 	}
 }
 
-// windowS is how long requests were due, in seconds: in an open loop without
-// the drain.
+// windowS returns how long requests were due, in seconds: for an open loop, without the drain.
 func (f *runFacts) windowS() float64 {
 	if d := f.run.Spec.Duration.Seconds(); d > 0 && d < f.elapsedS {
 		return d
@@ -438,7 +435,7 @@ func (f *runFacts) windowS() float64 {
 	return f.elapsedS
 }
 
-// endNs is the end of the window on the run's clock, with half an interval.
+// endNs returns the end of the window on the run's clock plus half an interval.
 func (f *runFacts) endNs() int64 {
 	return int64(math.Min(f.windowS()*1e9, 1e18)) + 50e6
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// answer is what a rule makes of a run.
+// answer is a rule's judgement of a run.
 type answer int
 
 const (
@@ -14,22 +14,21 @@ const (
 	cannotTell               // a measurement is missing
 )
 
-// finding is a rule's whole answer. It holds nothing but what the record says.
+// finding is a rule's complete answer, derived from the record alone.
 type finding struct {
 	bottleneck record.Bottleneck
 	answer     answer
 	because    []record.Statement // with the figures
-	pro        []record.Evidence  // what it stands on
-	against    []record.Evidence  // what contradicts it
-	missing    []record.Statement // what was not measured, where the answer is cannotTell
+	pro        []record.Evidence  // supporting evidence
+	against    []record.Evidence  // contradicting evidence
+	missing    []record.Statement // what was not measured, if the answer is cannotTell
 	caveats    []record.Statement
 	next       []record.Statement // what to do
-	// explained: because and next name the cause itself, and no other source is
-	// asked what the requests wait for.
+	// explained: because and next name the cause itself, so explainWait consults no other source.
 	explained bool
-	// times this run's rate at which the resource would be full; 0 unknown.
+	// times is the multiple of this run's rate at which the resource would be full; 0 if unknown.
 	times float64
-	// nearly says in words how near the resource is, for the next bottleneck.
+	// nearly says how near the resource is, for the next bottleneck.
 	nearly record.Statement
 }
 
@@ -41,8 +40,7 @@ type figure struct {
 
 func some(v float64) figure { return figure{v, true} }
 
-// mentions tells whether statements, or those that they are put together of, have one
-// of the codes.
+// mentions reports whether any statement, or a statement nested in it, has one of the codes.
 func mentions(list []record.Statement, codes ...string) bool {
 	return slices.ContainsFunc(list, func(s record.Statement) bool {
 		if slices.Contains(codes, s.Code) {
@@ -64,13 +62,13 @@ func mentions(list []record.Statement, codes ...string) bool {
 	})
 }
 
-// with is what a statement speaks of.
+// with holds a statement's values.
 type with = record.Values
 
-// say makes a statement; its sentence stands in package prose under the same code.
+// say makes a statement; package prose has its sentence under the same code.
 func say(code string, values with) record.Statement { return record.State(code, values) }
 
-// just is a sentence of one statement.
+// just makes a sentence of one statement.
 func just(code string, values with) []record.Statement {
 	return []record.Statement{record.State(code, values)}
 }

@@ -8,11 +8,10 @@ import (
 	"ceiling/record"
 )
 
-// This file is what can go wrong between several agents: one is lost, begins
-// too late, has a clock that nobody knows, gets less done than its share, or
-// shares its machine.
+// This file covers what can go wrong with several agents: one is lost, starts too late, has an
+// unknown clock, does less than its share, or shares its machine.
 
-// byName are all agents, by name.
+// byName returns all agents, sorted by name.
 func byName(run *record.Run) []*record.Agent {
 	var list []*record.Agent
 	for i := range run.Agents {
@@ -22,18 +21,18 @@ func byName(run *record.Run) []*record.Agent {
 	return list
 }
 
-// loadersOf are the agents that load, by name.
+// loadersOf returns the agents that load, sorted by name.
 func loadersOf(run *record.Run) []*record.Agent {
 	return slices.DeleteFunc(byName(run), func(a *record.Agent) bool { return !a.Loads })
 }
 
-// lostOf are the agents of which nothing more came, by name.
+// lostOf returns the agents that stopped reporting, sorted by name.
 func lostOf(run *record.Run) []*record.Agent {
 	return slices.DeleteFunc(byName(run), func(a *record.Agent) bool { return a.Lost == "" })
 }
 
-// invalidLost looks for a run that was ended because an agent was lost, or has
-// lost all that loaded.
+// invalidLost looks for a run that ended because it lost an agent, or that lost all its loading
+// agents.
 func invalidLost(f *runFacts) *invalidity {
 	lost := lostOf(f.run)
 	if len(lost) == 0 {
@@ -64,7 +63,7 @@ func invalidLost(f *runFacts) *invalidity {
 	return v
 }
 
-// fraction of the run that an agent was given; 0 where the record has nonsense.
+// fraction is the share of the run assigned to an agent; 0 if the record's value is nonsense.
 func fraction(a *record.Agent) float64 {
 	if !a.Loads {
 		return 0
@@ -72,8 +71,8 @@ func fraction(a *record.Agent) float64 {
 	return math.Min(positive(a.Share.Fraction()), 1)
 }
 
-// lostPart is the part of the window's load that was not asked for, because
-// its agents were lost.
+// lostPart returns the share of the window's load that was not generated because its agents were
+// lost.
 func (f *runFacts) lostPart() float64 {
 	sum, window := 0.0, f.windowS()*1e9
 	for _, a := range lostOf(f.run) {
@@ -84,7 +83,8 @@ func (f *runFacts) lostPart() float64 {
 	return math.Min(sum, 1)
 }
 
-// invalidAgentsAccounting holds every agent's books, and their sum, against the run's.
+// invalidAgentsAccounting checks each agent's request accounting, and the sum of all, against the
+// run's.
 func (f *runFacts) invalidAgentsAccounting() *invalidity {
 	loading := loadersOf(f.run)
 	if len(loading) == 0 || f.run.Unfinished || len(lostOf(f.run)) > 0 {
@@ -120,7 +120,7 @@ func (f *runFacts) invalidAgentsAccounting() *invalidity {
 	}
 }
 
-// ofTheAgents is what weakens the figures of several agents.
+// ofTheAgents adds what weakens the figures of several agents.
 func (d *caveats) ofTheAgents(f *generatorSide) {
 	d.ofTheLost(f.runFacts)
 	for _, a := range byName(f.run) {
@@ -144,11 +144,11 @@ func (d *caveats) ofTheAgents(f *generatorSide) {
 	d.ofTheMachines(f)
 }
 
-// ofTheLost is what the run went on without.
+// ofTheLost adds what the run continued without.
 func (d *caveats) ofTheLost(f *runFacts) {
 	lost := lostOf(f.run)
 	if f.run.Fleet == nil || !f.run.Fleet.AllowLoss {
-		return // the run is invalid for it
+		return // the run is invalid because of it
 	}
 	share, from := 0.0, math.MaxFloat64
 	var why []record.Statement
@@ -166,7 +166,7 @@ func (d *caveats) ofTheLost(f *runFacts) {
 	}
 }
 
-// ofTheStart is how well an agent kept to the common start.
+// ofTheStart adds how far an agent missed the common start.
 func (d *caveats) ofTheStart(f *generatorSide, a *record.Agent) {
 	late := float64(a.StartSkewNs)
 	if len(f.agents) == 0 || math.Abs(late) <= skewMost {
@@ -179,19 +179,19 @@ func (d *caveats) ofTheStart(f *generatorSide, a *record.Agent) {
 	d.add("agent.start", with{"agent": a.Name, "off_ns": math.Abs(late), "error_ns": a.Clock.ErrorNs, "missing": missing})
 }
 
-// ofTheClock is how well it is known what an agent's times mean to the others.
+// ofTheClock adds how uncertain an agent's clock is relative to the others.
 func (d *caveats) ofTheClock(f *runFacts, a *record.Agent) {
 	switch {
 	case len(f.run.Agents) < 2:
 	case a.Clock.ErrorNs > clockErrorMost:
 		d.add("agent.clock", with{"agent": a.Name, "error_ns": a.Clock.ErrorNs})
-	case a.Clock.Pings <= 0 && !f.run.Unfinished: // else it is told at the end
+	case a.Clock.Pings <= 0 && !f.run.Unfinished: // else the caveat comes at the end
 		d.add("agent.clock-unknown", with{"agent": a.Name})
 	}
 }
 
-// ofTheShares looks for an agent of a closed loop that gets far less done than
-// its connections would with the others' response times.
+// ofTheShares looks for a closed-loop agent that does far less than its connections would with
+// the others' response times.
 func (d *caveats) ofTheShares(f *generatorSide) {
 	if f.open {
 		return
@@ -210,7 +210,7 @@ func (d *caveats) ofTheShares(f *generatorSide) {
 	}
 }
 
-// ofTheMachines names agents that take CPU from each other.
+// ofTheMachines names agents that compete for CPU on one machine.
 func (d *caveats) ofTheMachines(f *generatorSide) {
 	told := map[string]bool{}
 	for _, v := range f.agents {
@@ -225,7 +225,7 @@ func (d *caveats) ofTheMachines(f *generatorSide) {
 	}
 }
 
-// onMachine are the agents that load from the machine of a host.
+// onMachine returns the agents that load from the machine of a host.
 func (f *generatorSide) onMachine(host string) []string {
 	var names []string
 	for _, v := range f.agents {
@@ -236,7 +236,7 @@ func (f *generatorSide) onMachine(host string) []string {
 	return names
 }
 
-// sharing is who shares CPUs with the server.
+// sharing names who shares CPUs with the server.
 func (f *generatorSide) sharing() record.Statement {
 	var names []string
 	for _, v := range f.agents {
@@ -247,7 +247,7 @@ func (f *generatorSide) sharing() record.Statement {
 	return say("who.shares", with{"agents": listed(names), "number": len(names)})
 }
 
-// listed are names one by one.
+// listed makes one statement of each name.
 func listed(names []string) []record.Statement {
 	var list []record.Statement
 	for _, name := range names {

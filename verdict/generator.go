@@ -6,8 +6,8 @@ import (
 	"ceiling/record"
 )
 
-// ruleGenerator asks whether the generator is the bottleneck: a worker that is never
-// without something to do sends no faster for a faster server.
+// ruleGenerator asks whether the generator is the bottleneck: a worker that always has something
+// to do sends no faster for a faster server.
 func ruleGenerator(f *facts) finding {
 	if len(f.agents) > 0 {
 		return f.fullAgent()
@@ -25,7 +25,7 @@ func ruleGenerator(f *facts) finding {
 		return out
 	}
 	if f.fightForCores() {
-		out.against = f.cpuEvidence() // it is short of CPU because the server has it
+		out.against = f.cpuEvidence() // it lacks CPU because the server uses it
 		return out
 	}
 	if part := f.generatorPart(); f.together && f.serverFull() && part.known && part.value <= smallPart && g.busy.value < GeneratorFull {
@@ -52,17 +52,16 @@ func ruleGenerator(f *facts) finding {
 	return out
 }
 
-// answersLie tells whether the answers lie with a generator that cannot take
-// them, because it is not given a CPU: it is the queue, though never quite full.
+// answersLie reports whether responses queue at a generator that cannot read them because it gets
+// no CPU: it is the queue, though never quite full.
 func (f *facts) answersLie() bool {
 	g, p := &f.generator, &f.places
 	return g.delay.known && g.delay.value >= starvedDelay && p.known &&
 		p.share[generatorQueue] >= starvedQueue && p.share[generatorQueue] >= 2*p.share[serverQueue]
 }
 
-// fullAgent asks each of several agents, the one nearest to its limit first.
-// One that is full has held back what it loads, and so the whole number: it is
-// named, with the others that are.
+// fullAgent asks each of several agents, the one nearest to its limit first. A full agent holds
+// back what it loads, and so the overall rate: the finding names it and all other full ones.
 func (f *facts) fullAgent() finding {
 	worst := f.worst()
 	out := finding{bottleneck: record.LoadGenerator, next: generatorNext(worst.generatorSide)}
@@ -92,14 +91,14 @@ func (f *facts) fullAgent() finding {
 	return out
 }
 
-// partEvidence is what an agent made of the whole.
+// partEvidence returns an agent's part of the overall rate.
 func (f *generatorSide) partEvidence(whole *generatorSide) record.Evidence {
 	return record.NewEvidence(f.at("rate.completed_per_s"), f.rate, "1/s",
 		say("agent.part", with{"who": f.who(), "per_s": f.rate, "of_per_s": whole.rate, "slots": f.slots, "of_slots": whole.slots}))
 }
 
-// generatorEvidence is how busy the generator is, of several agents the one
-// nearest to its limit.
+// generatorEvidence returns how busy the generator is; of several agents, the one nearest to its
+// limit.
 func (f *facts) generatorEvidence() []record.Evidence {
 	if len(f.agents) > 0 {
 		return f.worst().generatorEvidence()
@@ -121,8 +120,8 @@ func (f *facts) generatorEvidence() []record.Evidence {
 	return append(list, f.handshakeEvidence()...)
 }
 
-// room is how many times this rate the generator could make: as calibrated,
-// else by the time its busiest worker was idle.
+// room returns how many times this rate the generator could make: as calibrated, else by its
+// busiest worker's idle time.
 func (g *generatorFacts) room() (times float64, nearly record.Statement) {
 	switch {
 	case g.headroom.known:
@@ -133,7 +132,7 @@ func (g *generatorFacts) room() (times float64, nearly record.Statement) {
 	return 0, record.Statement{}
 }
 
-// starvedNext is what to do for a generator that is kept from its CPU.
+// starvedNext says what to do for a generator that gets too little CPU.
 func (f *cpuFacts) starvedNext() record.Statement {
 	switch {
 	case f.agent != "":
@@ -146,7 +145,7 @@ func (f *cpuFacts) starvedNext() record.Statement {
 	return say("generator.starved.next", nil)
 }
 
-// homeEvidence is who else used the CPU of the generator's host.
+// homeEvidence returns who else used CPU on the generator's host.
 func (f *generatorSide) homeEvidence() []record.Evidence {
 	if len(f.atHomeToo) == 0 {
 		return nil

@@ -2,8 +2,7 @@ package verdict
 
 import "ceiling/record"
 
-// handshakeEvidence is what TLS handshakes cost the generator, where that is worth
-// saying.
+// handshakeEvidence returns what TLS handshakes cost the generator, if that matters.
 func (f *runFacts) handshakeEvidence() []record.Evidence {
 	t, g := f.run.Load.TLS, &f.run.Generator
 	cpuNs := positive(float64(g.UserNs + g.SystemNs))
@@ -18,7 +17,7 @@ func (f *runFacts) handshakeEvidence() []record.Evidence {
 		say("generator.handshakes", with{"share": share, "each_ns": float64(t.CPUNs) / float64(t.Count())}))}
 }
 
-// ofTheHandshakes says that what was measured is handshakes as much as requests.
+// ofTheHandshakes adds that the run measured handshakes as much as requests.
 func (d *caveats) ofTheHandshakes(run *record.Run) {
 	t := run.Load.TLS
 	if t == nil || run.Requests.Completed == 0 || float64(t.Count()) < handshakesMatter*float64(run.Requests.Completed) {

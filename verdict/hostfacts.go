@@ -7,13 +7,13 @@ import (
 	"ceiling/record"
 )
 
-// hostFacts is the CPU of one host over the window, by core.
+// hostFacts is the CPU use of one host over the window, per core.
 type hostFacts struct {
 	known bool
 	name  string
 	cores []coreUse
-	rows  int // rows of single cores seen
-	bad   int // of these, refused because they do not add up
+	rows  int // per-core rows seen
+	bad   int // of these, discarded as inconsistent
 }
 
 // coreUse is one core's time in ticks.
@@ -22,8 +22,8 @@ type coreUse struct {
 	total, idle, soft, steal float64
 }
 
-// hostOf sums the CPU rows of one host. A core's row that does not add up is
-// refused: what it says of the other categories cannot be trusted either.
+// hostOf sums the CPU rows of one host. It discards an inconsistent row entirely, since its other
+// categories are not trustworthy either.
 func hostOf(rows []*record.CPURow, name string) hostFacts {
 	h := hostFacts{name: name}
 	by := map[int]*coreUse{}
@@ -61,7 +61,7 @@ func hostOf(rows []*record.CPURow, name string) hostFacts {
 	return h
 }
 
-// numbers are the CPUs that were seen.
+// numbers returns the CPUs seen.
 func (h *hostFacts) numbers() []int {
 	list := make([]int, len(h.cores))
 	for i := range h.cores {
@@ -86,7 +86,7 @@ func stolen(c *coreUse) float64 { return c.steal }
 func busy(c *coreUse) float64   { return c.total - c.idle - c.steal }
 func soft(c *coreUse) float64   { return c.soft }
 
-// full tells whether some CPUs had nothing left to give.
+// full reports whether some CPUs had nothing left.
 func (h *hostFacts) full(cpus []int) bool {
 	n := 0
 	for i := range h.cores {
@@ -97,8 +97,7 @@ func (h *hostFacts) full(cpus []int) bool {
 	return n > 0 && h.over(cpus, idle) <= coresIdle*float64(n)
 }
 
-// allowedOf is the CPUs that a list allows, of those that were seen; all of
-// them where nothing is said.
+// allowedOf returns the seen CPUs that a list allows; all of them if there is no list.
 func (h *hostFacts) allowedOf(lists ...string) []int {
 	all := h.numbers()
 	for _, list := range lists {
@@ -114,7 +113,7 @@ func (h *hostFacts) allowedOf(lists ...string) []int {
 	return all
 }
 
-// common is what two lists share.
+// common returns what two lists share.
 func common(a, b []int) []int {
 	return slices.DeleteFunc(slices.Clone(a), func(cpu int) bool { return !slices.Contains(b, cpu) })
 }

@@ -2,8 +2,8 @@ package verdict
 
 import "ceiling/record"
 
-// streams is how many requests can be in flight on a connection: with HTTP/2 no more
-// than the server allows.
+// streams returns how many requests can be in flight per connection: with HTTP/2 no more than the
+// server allows.
 func streams(l *record.Load) float64 {
 	n := float64(l.Pipelining)
 	if l.HTTP2 != nil && l.HTTP2.MaxStreams > 0 {
@@ -12,8 +12,8 @@ func streams(l *record.Load) float64 {
 	return max(n, 1)
 }
 
-// ofTheStreams is what the server's HTTP/2 settings did to the load: fewer streams than
-// were asked for, and windows that held uploads back.
+// ofTheStreams adds what the server's HTTP/2 settings did to the load: fewer streams than
+// requested, and windows that held uploads back.
 func (d *caveats) ofTheStreams(run *record.Run) {
 	l := &run.Load
 	h := l.HTTP2
@@ -31,7 +31,7 @@ func (d *caveats) ofTheStreams(run *record.Run) {
 	}
 }
 
-// stalledShare is the part of the connections' time in which request bodies waited for the
+// stalledShare returns the share of the connections' time in which request bodies waited for the
 // server's windows.
 func stalledShare(run *record.Run) float64 {
 	ns := run.ElapsedS * 1e9 * float64(run.Load.Connections)
@@ -41,10 +41,10 @@ func stalledShare(run *record.Run) float64 {
 	return min(positive(float64(run.Load.HTTP2.StalledNs))/ns, 1)
 }
 
-// ruleWindow asks whether the server's windows hold uploads back because it is far away: no
-// more than a window may leave in a round trip (RFC 9113, section 5.2), however much room
-// there is elsewhere. A server that does not read keeps its windows closed as well, and
-// answers a PING meanwhile: then what keeps it from reading is the limit.
+// ruleWindow asks whether the server's windows hold uploads back because it is far away: at most
+// one window may leave per round trip (RFC 9113, section 5.2), whatever capacity there is
+// elsewhere. A server that does not read also keeps its windows closed, but still answers a PING:
+// then whatever keeps it from reading is the limit.
 func ruleWindow(f *facts) finding {
 	out := finding{bottleneck: record.HTTP2Window}
 	l := &f.run.Load

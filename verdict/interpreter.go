@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Bounds of the CPU of a process whose interpreter is at work all the time: what
-// its threads do in system calls goes on beside it.
+// Bounds for the CPU of a process whose interpreter is always busy; threads in system calls use
+// CPU in addition.
 const (
 	interpreterFull = 0.85
 	interpreterMost = 1.3
 )
 
-// fullInterpreters are the server's processes in which one thread at a time runs
-// code, and always one does: CPython and Ruby have one lock for that. No thread
-// of theirs is full, for they take turns.
+// fullInterpreters returns the server's processes in which one thread at a time runs code, and
+// one always does: CPython and Ruby have one lock for that. None of their threads is full,
+// because they take turns.
 func (f *serverSide) fullInterpreters() []processUse {
 	if f.run.Stacks == nil {
 		return nil
@@ -35,7 +35,7 @@ func (f *serverSide) fullInterpreters() []processUse {
 	return full
 }
 
-// interpretersSay is what to do about them, and the finding.
+// interpretersSay returns the finding and what to do about it.
 func (f *serverSide) interpretersSay(full []processUse) (next, because []record.Statement) {
 	used := 0.0
 	for _, p := range full {

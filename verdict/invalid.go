@@ -11,18 +11,17 @@ import (
 	"ceiling/record"
 )
 
-// invalidity is why a run proves nothing.
+// invalidity is why a run is invalid.
 type invalidity struct {
 	because    []record.Statement
-	bottleneck record.Bottleneck // what limited it where that is known, else ""
+	bottleneck record.Bottleneck // what limited it if known, else ""
 	next       []record.Statement
 	evidence   []record.Evidence
-	// nothing says that no figure of the run can be used, not even to name what
-	// was near its limit.
+	// nothing: no figure of the run can be used, not even to name what was near its limit.
 	nothing bool
 }
 
-// with is the evidence of the bottleneck, where that is the invalidity's own.
+// with returns the bottleneck's evidence if the invalidity names the same bottleneck.
 func (v *invalidity) with(found finding) []record.Evidence {
 	if v.bottleneck != found.bottleneck || v.nothing {
 		return nil
@@ -30,8 +29,7 @@ func (v *invalidity) with(found finding) []record.Evidence {
 	return found.pro
 }
 
-// invalidAccounting looks for a record that contradicts itself: nothing can be built
-// on it, whatever else it says.
+// invalidAccounting looks for a record that contradicts itself; no conclusion can build on it.
 func invalidAccounting(f *runFacts) *invalidity {
 	r := f.run.Requests
 	// Compared as differences of unsigned numbers: they wrap the same way.
@@ -60,7 +58,7 @@ func invalidAccounting(f *runFacts) *invalidity {
 	return f.invalidAgentsAccounting()
 }
 
-// causesOfRequests are the errors of the window by which a request failed.
+// causesOfRequests counts the errors in the window that failed a request.
 func causesOfRequests(run *record.Run) (n uint64) {
 	for _, e := range run.Errors {
 		if e.OfRequest() && !e.BeforeWindow {
@@ -70,7 +68,7 @@ func causesOfRequests(run *record.Run) (n uint64) {
 	return n
 }
 
-// invalidKilled looks for a run that nobody saw the end of.
+// invalidKilled looks for a run that was killed before it finished.
 func invalidKilled(f *runFacts) *invalidity {
 	if !f.run.Unfinished || f.forming {
 		return nil
@@ -78,7 +76,7 @@ func invalidKilled(f *runFacts) *invalidity {
 	return &invalidity{because: f.run.Killed(), next: record.KilledNext()}
 }
 
-// invalidNothing looks for a run in which nothing happened.
+// invalidNothing looks for a run without a completed request.
 func invalidNothing(f *serverSide) *invalidity {
 	run := f.run
 	causes := with{"causes": causesOf(run)}
@@ -119,7 +117,7 @@ func invalidNothing(f *serverSide) *invalidity {
 	}
 }
 
-// notAnswered is what to do where requests were sent and none was answered.
+// notAnswered says what to do if requests were sent and none was answered.
 func notAnswered(run *record.Run) []record.Statement {
 	if next := otherProtocol(run); next != nil {
 		return next
@@ -127,8 +125,8 @@ func notAnswered(run *record.Run) []record.Statement {
 	return just("nothing.not-answered.next", nil)
 }
 
-// otherProtocol is what to do where the server says that it speaks another protocol on this port than the run did; nil
-// where it does not.
+// otherProtocol says what to do if the server speaks another protocol on this port than the run;
+// nil if it does not say so.
 func otherProtocol(run *record.Run) []record.Statement {
 	asks := func(e record.ErrorResponse) bool { return e.Status == 400 && strings.Contains(e.Line, "HTTPS") }
 	older := func(e record.Error) bool { return e.OfRequest() && strings.Contains(e.Cause, "HTTP/1.1") }
@@ -141,7 +139,7 @@ func otherProtocol(run *record.Run) []record.Statement {
 	return nil
 }
 
-// notListening is what to do where no connection was established.
+// notListening says what to do if no connection was established.
 func notListening(run *record.Run) []record.Statement {
 	refused := func(e record.Error) bool { return e.Cause == "ECONNREFUSED" }
 	if i := slices.IndexFunc(run.Errors, func(e record.Error) bool { return e.Phase == record.PhaseOpen }); i >= 0 {
@@ -157,7 +155,7 @@ func notListening(run *record.Run) []record.Statement {
 // causesOf lists the three most frequent causes of failure.
 func causesOf(run *record.Run) []record.Statement {
 	list := slices.Clone(run.Errors)
-	list = slices.DeleteFunc(list, func(e record.Error) bool { // the same as in the window
+	list = slices.DeleteFunc(list, func(e record.Error) bool { // also listed for the window
 		return e.BeforeWindow && slices.ContainsFunc(run.Errors, func(o record.Error) bool {
 			return !o.BeforeWindow && o.Phase == e.Phase && o.Cause == e.Cause
 		})
@@ -172,17 +170,17 @@ func causesOf(run *record.Run) []record.Statement {
 	return causes
 }
 
-// littleFacts is Little's law for a closed loop: N slots hold N = X·R requests.
-// Over a window it is exact with what the requests at both edges had waited:
-// slots × window = the response times of the answered + how long those in flight
-// at the end have waited − how long those in flight at the beginning had.
+// littleFacts is Little's law for a closed loop: N slots hold N = X·R requests. Over a window it
+// is exact once the edges are included: slots × window = the response times of the completed
+// requests + how long those in flight at the end have waited − how long those in flight at the
+// start had waited.
 type littleFacts struct {
 	known    bool
-	inFlight float64 // X·R, with the edges where they are known
-	off      float64 // how far X·R alone is from the slots, of these
-	allowed  float64 // how far inFlight may be
-	// binding: with errors or reconnects a slot is empty at times, and a run that
-	// ends after so many requests runs dry at its end.
+	inFlight float64 // X·R, plus the edges if known
+	off      float64 // how far X·R alone deviates from the slots, as a share
+	allowed  float64 // how far inFlight may deviate
+	// binding is false if slots may be empty at times: with errors or reconnects, or in a run
+	// that ends after N requests and runs dry.
 	binding bool
 }
 
@@ -200,15 +198,15 @@ func (f *runFacts) little() (l littleFacts) {
 		l.inFlight += (float64(e.AtEndNs) - float64(e.AtStartNs)) / 1e9 / f.elapsedS
 		return l
 	}
-	// Not known, an edge is expected to hold slots × E[R²] / 2 E[R], as a long
-	// request is met there more often than a short one; and there are two.
+	// If unknown, an edge is expected to hold slots × E[R²] / 2 E[R], since it is more likely to
+	// hit a long request than a short one; there are two edges.
 	l.allowed += 2 * secondMoment(&run.Latency) / (2 * r.MeanNs) / 1e9 / f.elapsedS
 	l.binding = l.binding && float64(run.Requests.Completed) >= littleCycles*f.slots
 	return l
 }
 
-// secondMoment is the mean square of the response times, ns²; where only
-// quantiles are known the most that it can be.
+// secondMoment returns the mean square of the response times, ns²; if only quantiles are known,
+// its upper bound.
 func secondMoment(l *record.Latency) float64 {
 	n, sum := 0.0, 0.0
 	for _, b := range l.ResponseBins {
@@ -248,7 +246,7 @@ func invalidLittle(f *runFacts) *invalidity {
 	return out
 }
 
-// invalidCPURows looks for a host whose CPU accounting cannot be believed.
+// invalidCPURows looks for a host whose CPU accounting is not credible.
 func invalidCPURows(f *cpuFacts) *invalidity {
 	for _, h := range f.machines() {
 		if h.rows > 0 && float64(h.bad) >= badRowsMost*float64(h.rows) {
@@ -263,8 +261,8 @@ func invalidCPURows(f *cpuFacts) *invalidity {
 	return nil
 }
 
-// invalidThrottled looks for a generator whose CPU was held back by the host:
-// what it then measures is its own quota.
+// invalidThrottled looks for a generator that its cgroup quota throttled: it then measures its
+// own quota.
 func invalidThrottled(f *facts) *invalidity {
 	for _, v := range append([]*facts{f}, f.agents...) {
 		q := v.own.quota.throttled
@@ -289,8 +287,8 @@ func invalidThrottled(f *facts) *invalidity {
 	return nil
 }
 
-// invalidSchedule looks for an open loop whose rate was not sent. Whose fault it
-// was is told by what was full meanwhile.
+// invalidSchedule looks for an open loop that did not send its target rate. What was full at the
+// time tells whose fault it was.
 func invalidSchedule(f *facts, slo sloResult, found *finding) *invalidity {
 	s := &f.schedule
 	grew := s.owed.known && s.owed.value > owedShare
@@ -319,7 +317,7 @@ func invalidSchedule(f *facts, slo sloResult, found *finding) *invalidity {
 			bottleneck: record.LoadGenerator, evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst.generatorSide)}
 	}
 	if len(slo.broken) > 0 && f.generator.busy.known && (f.starvedOfSlots() || !s.slotsUsed.known) {
-		return nil // a broken SLO is proof enough: the response time counts from when a request was due
+		return nil // a failed SLO is proof enough: response time counts from when a request was due
 	}
 	if f.starvedOfSlots() {
 		return &invalidity{
@@ -342,12 +340,11 @@ func invalidSchedule(f *facts, slo sloResult, found *finding) *invalidity {
 	return &invalidity{because: just("schedule.unexplained", with{"share": s.missed}), evidence: ev, next: just("schedule.unexplained.next", nil)}
 }
 
-// heldUp is the generator, of several agents the worst, that fell behind its own
-// schedule while it was kept from a CPU, or had hardly any left; nil where there
-// is none. Its time need not be full for that: of a worker that a quota stops,
-// 87 to 110 % were seen as waiting, and the quota itself cannot be read from
-// within a network namespace. Where the server's side was full, that is to blame
-// for all who fell behind, unless others kept to their schedule.
+// heldUp returns the generator (of several agents the worst) that fell behind its own schedule
+// while it was kept off a CPU or had hardly any CPU left; nil if there is none. It need not be
+// full: a quota-throttled worker showed 87 to 110 % of its time as waiting, and the quota itself
+// cannot be read from within a network namespace. If the server's side was full, that explains
+// every agent that fell behind, unless others kept to their schedule.
 func (f *facts) heldUp(bottleneck record.Bottleneck) *facts {
 	all := f.agents
 	if len(all) == 0 {
@@ -372,7 +369,7 @@ func (f *facts) heldUp(bottleneck record.Bottleneck) *facts {
 	return worst
 }
 
-// onServerSide tells whether a bottleneck is on the server's side, or shared with it.
+// onServerSide reports whether a bottleneck is on the server's side, or shared with it.
 func onServerSide(bottleneck record.Bottleneck) bool {
 	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven,
 		record.Subscribers}, bottleneck)

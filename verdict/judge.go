@@ -1,12 +1,12 @@
-// Package verdict says what a run proves: whether it held or broke what was
-// asked of it or is invalid, which resource was its bottleneck, on what evidence and
-// with what caveats, where a request waits, what the next bottleneck would be, and
-// what to do. It is pure: the same record has the same verdict.
+// Package verdict decides what a run proves: whether it passed, failed or is invalid, which
+// resource was its bottleneck, on what evidence and with what caveats, where requests wait, what
+// the next bottleneck would be, and what to do. It is pure: the same record always yields the
+// same verdict.
 //
-// Each rule is one function in a file of its own, over facts that are computed
-// once (facts.go). A rule may claim its bottleneck only from what the record
-// holds, and names what it lacks. One error outranks all others: to call a run
-// bound by its server while the generator was the bottleneck, or might have been.
+// Each rule is one function in its own file, over facts that are computed once (facts.go). A rule
+// may claim its bottleneck only from what the record holds, and names what is missing. The worst
+// error is to call a run server-bound while the generator was, or might have been, the
+// bottleneck.
 package verdict
 
 import (
@@ -15,23 +15,21 @@ import (
 	"ceiling/record"
 )
 
-// Judge answers what the run proves. The series may be nil or empty: then only
-// what the result itself says is judged, and what was not watched is named.
-// Judge changes neither of them.
+// Judge decides what the run proves. The series may be nil or empty: then Judge uses only the
+// result itself and names what was not observed. It modifies neither argument.
 func Judge(run *record.Run, series *record.Series) record.Verdict {
 	f := newFacts(run, series)
 	return judge(f, arbitrate(f))
 }
 
-// Forming judges what there is of a run that goes on: an unfinished one, but
-// nothing has killed it.
+// Forming judges what exists so far of a run that is still going: unfinished, but not killed.
 func Forming(run *record.Run, series *record.Series) record.Verdict {
 	f := newFacts(run, series)
 	f.forming = true
 	return judge(f, arbitrate(f))
 }
 
-// Stations are where a request waits, of what a verdict over the same would say alone.
+// Stations returns where requests wait, without the rest of the verdict.
 func Stations(run *record.Run, series *record.Series) []record.Station {
 	return newFacts(run, series).places.stationsOf()
 }
@@ -102,7 +100,7 @@ func judge(f *facts, r ruling) record.Verdict {
 	return v
 }
 
-// sloBroke says which terms are broken, by what, and what to do about it.
+// sloBroke says which SLO terms failed, why, and what to do about it.
 func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 	v.Outcome = record.Fail
 	var why record.Statement
@@ -125,7 +123,7 @@ func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 	}
 }
 
-// invalidOf is the first reason why the run proves nothing, or nil.
+// invalidOf returns the first reason the run is invalid, or nil.
 func invalidOf(f *facts, slo sloResult, found *finding) *invalidity {
 	for _, c := range validity() {
 		if why := c.find(f, slo, found); why != nil {

@@ -9,35 +9,34 @@ import (
 	"ceiling/record"
 )
 
-// linkFacts is the interface between generator and server, in its fuller
-// direction.
+// linkFacts describes the interface between generator and server in its fuller direction.
 type linkFacts struct {
 	known     bool
 	iface     string
-	host      string           // that it is of
-	name      record.Statement // iface, of several hosts with whose it is
+	host      string           // that it belongs to
+	name      record.Statement // iface, with its host if there are several
 	bits      float64          // per second on the wire, framing included
 	packets   float64          // per second
 	perPacket float64          // mean bytes of a packet
 	speed     figure           // bits per second
-	from      string           // who says so: "", "given" or the kind of the queueing discipline
+	from      string           // source of speed: "", "given" or the kind of the queueing discipline
 	sent      bool             // not received
 	dropped   float64          // packets over the window: drops, overruns and errors
 	all       float64          // packets over the window, both directions
-	fromBytes bool             // no interface was watched: bits are the run's own bytes with their framing
+	fromBytes bool             // no interface was watched: bits are the run's own bytes plus framing
 	shaper    shaperFacts
 }
 
-// shaperFacts is a queueing discipline that holds packets back.
+// shaperFacts describes a queueing discipline that delays packets.
 type shaperFacts struct {
 	kind    string
-	held    float64 // times it held back what it had to send
-	dropped float64 // packets for which its queue was full
+	held    float64 // how often it delayed a packet
+	dropped float64 // packets dropped because its queue was full
 	backlog float64 // mean bytes waiting
 	queued  bool    // something was waiting in most samples
 }
 
-// holds tells whether the shaper is a queue of the loop.
+// holds reports whether the shaper is a queue of the loop.
 func (s *shaperFacts) holds() bool { return s.queued && s.held > 0 }
 
 // wirePerPacket is what an Ethernet frame takes on the wire beyond what the
@@ -53,7 +52,7 @@ type ifaceSums struct {
 	bytes, packets     [2]float64 // received, sent
 	dropped            float64
 	seconds            float64
-	speed, shaped      float64 // bits per second; 0 none that is known
+	speed, shaped      float64 // bits per second; 0 if unknown
 	held, lost         float64
 	backlog, with, all float64 // bytes, rows with any, rows
 	kind               string
@@ -85,8 +84,8 @@ func (s *ifaceSums) add(row *record.NetDevRow) {
 	}
 }
 
-// link is one direction of an interface against one speed. A shaper counts the
-// bytes that the kernel counts; the wire carries more.
+// link computes one direction of an interface against one speed. A shaper counts the bytes that
+// the kernel counts; the wire carries more.
 func (s *ifaceSums) link(of ifaceKey, name record.Statement, way int, speed float64, from string) linkFacts {
 	l := linkFacts{known: true, iface: of.iface, host: of.host, name: name, dropped: s.dropped, all: s.packets[0] + s.packets[1],
 		from: from, sent: way == 1, bits: s.bytes[way] * 8 / s.seconds, packets: math.Max(s.packets[0], s.packets[1]) / s.seconds}
@@ -103,8 +102,8 @@ func (s *ifaceSums) link(of ifaceKey, name record.Statement, way int, speed floa
 	return l
 }
 
-// linkOf reads the interface that leads to the target, on either side: the fuller
-// direction, and the fullest interface of either direction, the one to the server first.
+// linkOf reads the interfaces that lead to the target, on either side. It returns the fuller
+// direction, and the fullest interface of each direction, the one toward the server first.
 func linkOf(f *cpuFacts, series *record.Series) (best linkFacts, ways [2]linkFacts) {
 	by := map[ifaceKey]*ifaceSums{}
 	for _, row := range ours(f, series.Observed.NetDevs) {
@@ -153,9 +152,8 @@ func linkOf(f *cpuFacts, series *record.Series) (best linkFacts, ways [2]linkFac
 	return best, ways
 }
 
-// fuller is the one of two that is nearer to its speed; where neither's is
-// known, the one that carries more, and one that holds packets back before one
-// that does not.
+// fuller returns the link nearer to its speed; if neither speed is known, the one that carries
+// more. A link that delays packets comes before one that does not.
 func fuller(a, b linkFacts) linkFacts {
 	switch {
 	case !a.known:
@@ -174,8 +172,8 @@ func fuller(a, b linkFacts) linkFacts {
 // ifaceKey is one interface of one host.
 type ifaceKey struct{ host, side, iface string }
 
-// fromRun takes, without a watched interface, the bytes that the run itself counted in
-// either direction, where the person gave a speed to set them against.
+// fromRun uses the bytes that the run itself counted in each direction when no interface was
+// watched and the user gave a link speed.
 func fromRun(f *runFacts, given float64) (ways [2]linkFacts) {
 	if given == 0 || f.elapsedS <= 0 {
 		return ways
@@ -187,7 +185,7 @@ func fromRun(f *runFacts, given float64) (ways [2]linkFacts) {
 	return ways
 }
 
-// share is how full the link was; 0 where its speed is not known.
+// share returns how full the link was; 0 if its speed is unknown.
 func (l *linkFacts) share() float64 {
 	if !l.known || !l.speed.known {
 		return 0
@@ -195,11 +193,10 @@ func (l *linkFacts) share() float64 {
 	return l.bits / l.speed.value
 }
 
-// onLoopback tells whether the requests go through the loopback interface: it has
-// no speed, what is sent arrives within the same system call, and its counters
-// hold everybody's traffic. A round trip there is a wait for a CPU or for an
-// acknowledgement that was put off. Only a queueing discipline that somebody put
-// there can hold packets back.
+// onLoopback reports whether the requests use the loopback interface. It has no speed, delivers
+// within the sending system call, and its counters include all local traffic. A round trip there
+// is a wait for a CPU or for a delayed acknowledgement. Only an explicitly installed queueing
+// discipline can delay packets.
 func (f *pathFacts) onLoopback() bool { return f.link.known && f.link.iface == loopback }
 
 const loopback = "lo"

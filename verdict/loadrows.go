@@ -7,7 +7,7 @@ import (
 	"ceiling/record"
 )
 
-// loadRows are the generator's rows of the window in the order of time.
+// loadRows returns the generator's rows of the window in time order.
 func (f *runFacts) loadRows(series *record.Series) []record.LoadRow {
 	if series == nil {
 		return nil
@@ -15,7 +15,7 @@ func (f *runFacts) loadRows(series *record.Series) []record.LoadRow {
 	return inWindow(series.Load, "")
 }
 
-// inWindow picks the rows of the window, of one agent or, with "", all.
+// inWindow picks the rows of the window, of one agent or, with "", of all.
 func inWindow(all []record.LoadRow, agent string) []record.LoadRow {
 	var rows []record.LoadRow
 	for _, row := range all {
@@ -27,8 +27,8 @@ func inWindow(all []record.LoadRow, agent string) []record.LoadRow {
 	return rows
 }
 
-// sortLoad orders rows by time, and such as end together by what they hold, so
-// that a record read in another order is judged the same.
+// sortLoad orders rows by time and breaks ties by content, so that the order of reading does not
+// change the verdict.
 func sortLoad(rows []record.LoadRow) {
 	slices.SortFunc(rows, func(a, b record.LoadRow) int {
 		return cmp.Or(cmp.Compare(a.TNs, b.TNs), cmp.Compare(a.WidthNs, b.WidthNs),

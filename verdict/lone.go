@@ -9,38 +9,36 @@ import (
 	"ceiling/record"
 )
 
-// loneFacts sets the requests that had the server to themselves against those of
-// the loop. By Little's law the rate times what a lone request takes is how many
-// requests are worked on at once: S. Far below the slots, the others wait for
-// their turn; as many as the slots, each takes its time.
+// loneFacts compares the requests that had the server to themselves with those of the loop. By
+// Little's law, the rate times a lone request's duration is how many requests the server works on
+// at once: S. If S is far below the slots, the others wait for their turn; if it equals the
+// slots, each simply takes its time.
 //
-// A mean alone cannot carry that: of requests of which one in twenty is slow, a
-// few lone ones may have met none. So a queue is claimed only where the lone
-// requests cannot be a sample of the loop's (their own order statistics, binomial),
-// or the loop's first answers came one after another; and what the CPU's or a
-// standstill's share may explain is taken off.
+// A mean alone cannot carry that: if one request in twenty is slow, a few lone ones may have
+// missed them. So a queue is claimed only if the lone requests cannot be a sample of the loop's
+// (their own order statistics, binomial), or if the loop's first responses came one after
+// another; the share that CPU or a stall may explain is subtracted.
 type loneFacts struct {
 	sent   bool             // there were lone requests
 	known  bool             // and they can be used
 	why    record.Statement // why not, or why they do not decide
 	is     queueing
 	n      int     // of them are used
-	meanNs float64 // of one
-	halfNs float64 // half of them took no longer
-	// at is S, low and high its 95 % interval.
+	meanNs float64 // mean duration of one
+	halfNs float64 // their median duration
+	// at is S; low and high are its 95 % interval.
 	at, low, high float64
-	// chance that the lone requests are a sample of the loop's.
+	// chance is the probability that the lone requests are a sample of the loop's.
 	chance float64
-	// first is the share of the connections whose first answer took no longer than
-	// a lone request does.
+	// first is the share of connections whose first response took no longer than a lone request.
 	first figure
-	// answered so many connections in that time; soon so many in loneSoon times that
-	// and the CPU time of all, which a start at once costs; expected so many in the
-	// first, were the loop's service times all there is.
+	// answered counts the connections answered in that time; soon, those answered in loneSoon
+	// times that plus the CPU time of all, which a simultaneous start costs; expected, those
+	// expected in that time if the loop's service times were all there is.
 	answered, soon, expected float64
 	slow                     float64 // share of the lone requests that took longer
-	// lined: the server answers one request at a time on each connection, and S is
-	// their number, not that of the slots.
+	// lined: the server answers one request at a time per connection, so S counts connections,
+	// not slots.
 	lined bool
 }
 
@@ -75,7 +73,7 @@ func loneOf(f *facts) loneFacts {
 	return l
 }
 
-// warmLone are the times after the cold ones.
+// warmLone returns the times after the cold ones.
 func warmLone(l *record.Lone) []float64 {
 	var times []float64
 	for i, t := range l.ServiceNs {
@@ -86,8 +84,8 @@ func warmLone(l *record.Lone) []float64 {
 	return times
 }
 
-// settled leaves out the first half of times that still fell clearly, once or
-// twice; warming says that they did so to the end.
+// settled drops the first half of times that were still falling clearly, once or twice; warming
+// reports whether they fell to the end.
 func settled(times []float64) (rest []float64, warming bool) {
 	for range 2 {
 		half := len(times) / 2
@@ -100,11 +98,11 @@ func settled(times []float64) (rest []float64, warming bool) {
 	return times, half < loneHalf || stat.Middle(times[half:]) < loneFell*stat.Middle(times[:half])
 }
 
-// measure is S with its interval: Student's of the lone requests' mean, and twice
-// the deviation of the rate's.
+// measure computes S with its interval: Student's for the lone requests' mean, and twice the
+// deviation for the rate.
 func (l *loneFacts) measure(f *runFacts, times []float64) {
 	e, err := stat.Mean(times, 0.95)
-	below, above := 0.5, 1.0 // of one alone: half of it to twice
+	below, above := 0.5, 1.0 // for a single one: half of it to twice
 	if err == nil && len(times) > 1 {
 		below, above = (e.Value-e.Interval.Low)/e.Value, (e.Interval.High-e.Value)/e.Value
 	}
@@ -116,10 +114,9 @@ func (l *loneFacts) measure(f *runFacts, times []float64) {
 	l.low, l.high = math.Max(l.at*(1-math.Hypot(below, off)), 0), l.at*(1+math.Hypot(above, off))
 }
 
-// sampleChance is the probability that so many of a sample of the loop's service
-// times are as short as the lone requests were, whichever of their ranks says
-// least for it. A loop's may be loneSlower times as long for no queue. Cold ones
-// count too: they can only be longer.
+// sampleChance returns the probability that as many of a sample of the loop's service times are
+// as short as the lone requests were, at the rank that makes it least likely. The loop's times
+// may be loneSlower times as long without a queue. Cold ones count too: they can only be longer.
 func sampleChance(times []int64, bins []record.Bin) float64 {
 	all := 0.0
 	for _, b := range bins {
@@ -137,7 +134,7 @@ func sampleChance(times []int64, bins []record.Bin) float64 {
 	return least
 }
 
-// shareWithin is the share of all that took no longer.
+// shareWithin returns the share of all that took no longer than ns.
 func shareWithin(bins []record.Bin, all, ns float64) float64 {
 	sum := 0.0
 	for _, b := range bins {
@@ -148,8 +145,8 @@ func shareWithin(bins []record.Bin, all, ns float64) float64 {
 	return math.Min(sum/all, 1)
 }
 
-// firstAnswers counts the connections that had their first answer within the time
-// of a lone request, all slots having begun at once.
+// firstAnswers counts the connections that had their first response within a lone request's time,
+// all slots having started at once.
 func (l *loneFacts) firstAnswers(f *cpuFacts, times []float64) {
 	all := 0.0
 	for _, b := range f.run.Latency.ServiceBins {
@@ -169,20 +166,20 @@ func (l *loneFacts) firstAnswers(f *cpuFacts, times []float64) {
 	l.first = some(l.answered / n)
 }
 
-// decide says whether requests wait for each other.
+// decide determines whether requests wait for each other.
 func (l *loneFacts) decide(f *facts, warming bool) {
 	full := f.slots // what S would be if none waited
 	c := math.Max(float64(f.run.Load.Established), 1)
 	if f.run.Load.Pipelining > 1 && f.run.Load.HTTP2 == nil && l.low >= loneAlone*c && l.high <= loneMost*c {
 		full, l.lined = c, true
 	}
-	// Those that are served are served at once, and most are not.
+	// The ones being served are served at once, and most are not being served.
 	passedBy := l.first.known && l.soon < mostOf*c && l.expected >= loneAlone*c
-	// More first answers than S servers give in that time.
+	// More first responses than S servers give in that time.
 	together := l.first.known && l.first.value >= mostOf && l.answered > 2*l.high+2
 	unlikely := loneChance
 	if l.first.known {
-		unlikely = loneUnlikely // the first answers do not contradict
+		unlikely = loneUnlikely // the first responses do not contradict
 	}
 	explained := f.explained()
 	far := l.high <= math.Min(loneQueue, loneRoom-explained)*full
@@ -210,19 +207,19 @@ func (l *loneFacts) decide(f *facts, warming bool) {
 	}
 }
 
-// looksLikeTheLoop tells whether the lone requests may be a sample of the loop's,
-// nearly all of which take no longer than most lone ones did: few are slow by
-// themselves, and none waits for another. Either a lone one was slow too, or the
-// first answers came as the loop's do, and not in turn.
+// looksLikeTheLoop reports whether the lone requests may be a sample of the loop's, nearly all of
+// which take no longer than most lone ones did: a few are inherently slow, and none waits for
+// another. Either a lone one was slow too, or the first responses came as the loop's do, not in
+// turn.
 func (l *loneFacts) looksLikeTheLoop(connections float64) bool {
 	fast := l.expected / connections
 	return l.chance > loneLikely && l.n >= loneHalf && l.first.known && fast >= loneAlone &&
 		(l.slow > 0 && l.slow >= (1-fast)/2 || l.soon >= loneAlone*l.expected)
 }
 
-// explained is the share of a response time that a wait for the server's CPU, or
-// a standstill, may account for at most: requests wait for a CPU only while it is
-// busy and a thread of the server runs or wants to.
+// explained returns the largest share of a response time that waiting for the server's CPU, or a
+// stall, may account for: requests wait for a CPU only while it is busy and a server thread runs
+// or is runnable.
 func (f *facts) explained() float64 {
 	share := 0.0
 	if n := float64(len(f.serverCPUs)); f.host.known && n > 0 {
@@ -237,15 +234,14 @@ func (f *facts) explained() float64 {
 	return share
 }
 
-// mayBeAcks tells whether responses take as long as a delayed acknowledgement,
-// and it is not known that they do not wait for one.
+// mayBeAcks reports whether responses take as long as a delayed ACK and may be waiting for one.
 func (f *facts) mayBeAcks() bool {
 	l := &f.run.Latency.Response
 	return !f.delayed.known && float64(l.P50Ns) >= delayedAckNs && float64(l.P90Ns) <= delayedAckTight && l.MeanNs <= delayedAckTight
 }
 
-// waiting is whether requests wait for each other: what the lone requests say,
-// and where they do not decide, the first answers, unless the two contradict.
+// waiting returns whether requests wait for each other: what the lone requests show or, if they
+// do not decide, the first responses, unless the two contradict.
 func (f *facts) waiting() queueing {
 	l := &f.lone
 	switch {
@@ -262,7 +258,7 @@ func (f *facts) waiting() queueing {
 	return unclear
 }
 
-// whyUnclear says why it is not known whether requests wait for each other.
+// whyUnclear says why it is unknown whether requests wait for each other.
 func (f *facts) whyUnclear() []record.Statement {
 	switch {
 	case f.lone.why.Code == "":
@@ -273,8 +269,8 @@ func (f *facts) whyUnclear() []record.Statement {
 	return []record.Statement{f.lone.why, f.startupQueue.why}
 }
 
-// places is how many requests are worked on at a time: a whole number where one is
-// as likely.
+// places returns how many requests are worked on at a time, as a whole number if that is about as
+// likely.
 func places(n float64) float64 {
 	if whole := math.Round(n); whole >= 1 && math.Abs(n-whole) <= loneWhole*whole {
 		return whole
@@ -282,8 +278,8 @@ func places(n float64) float64 {
 	return n
 }
 
-// loneEvidence is what a lone request takes, and what follows for the loop; none
-// where there were none.
+// loneEvidence says how long a lone request takes and what follows for the loop; empty without
+// lone requests.
 func (f *facts) loneEvidence() []record.Evidence {
 	l := &f.lone
 	if !l.sent || l.n == 0 {
@@ -301,8 +297,8 @@ func (f *facts) loneEvidence() []record.Evidence {
 	return list
 }
 
-// asLong says that a lone request takes as long as one under load: its
-// mean, or where a few slow ones make that a matter of luck, half of them.
+// asLong says that a lone request takes as long as one under load: by its mean or, if a few slow
+// ones make that a matter of luck, by its median.
 func (l *loneFacts) asLong(f *runFacts) record.Statement {
 	if under := f.run.Latency.Service; l.low < loneAlone*f.slots {
 		return say("lone.half-as-long", with{"half_ns": l.halfNs, "under_load_ns": under.P50Ns})
@@ -310,7 +306,7 @@ func (l *loneFacts) asLong(f *runFacts) record.Statement {
 	return say("lone.as-long", with{"lone_ns": l.meanNs})
 }
 
-// turnEvidence is what says that requests wait for each other, or do not.
+// turnEvidence returns the evidence for or against requests waiting for each other.
 func (f *facts) turnEvidence() []record.Evidence {
 	list := f.loneEvidence()
 	if f.startupQueue.q.known && (!f.lone.known || f.lone.is == unclear) || f.startupQueue.is == queued && !f.lone.known {
@@ -319,8 +315,8 @@ func (f *facts) turnEvidence() []record.Evidence {
 	return list
 }
 
-// turns says how many requests a server with idle CPU works on at a time, what
-// for, and what twice as many would give.
+// turns says how many requests a server with idle CPU works on at a time, what for, and what
+// doubling that would give.
 func (f *facts) turns() record.Statement {
 	l := &f.lone
 	if !l.known || l.is != queued {
@@ -349,7 +345,7 @@ func (f *facts) turns() record.Statement {
 	return say("turns", with{"at_once": places(l.at), "what": what, "more": places(more), "more_per_s": perS, "cpu": cpu})
 }
 
-// result is what the record keeps of it; nil where no lone request can be used.
+// result returns what the record keeps of it; nil if no lone request is usable.
 func (l *loneFacts) result(f *runFacts) *record.ServedAtOnce {
 	if !l.known {
 		return nil

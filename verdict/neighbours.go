@@ -7,19 +7,19 @@ import (
 	"ceiling/record"
 )
 
-// A thread of the server that is runnable most of the time and seldom runs has
-// lost its CPU to others. Nothing of the server is full then, and no core is idle.
+// A server thread that is runnable most of the time but rarely runs has lost its CPU to other
+// processes. Then nothing of the server is full, and no core is idle.
 
-// neighbour is what processes of one name used of a host's CPU.
+// neighbour is the CPU that processes of one name used on a host.
 type neighbour struct {
 	comm  string
 	pids  []int
 	cores float64
 }
 
-// neighboursOf are the processes beside the server and the generator that used
-// CPU on a host in the window, most first. One that last ran on another CPU than
-// these took none of them away, as far as a look tells.
+// neighboursOf lists the processes other than the server and the generator that used CPU on a
+// host in the window, by descending use. One that last ran on a CPU outside cpus took nothing
+// from them, as far as a sample shows.
 func neighboursOf(f *runFacts, series *record.Series, host string, cpus []int) []neighbour {
 	var list []neighbour
 	width := 0.0
@@ -52,7 +52,7 @@ func neighboursOf(f *runFacts, series *record.Series, host string, cpus []int) [
 	return slices.DeleteFunc(list, func(n neighbour) bool { return n.cores < neighbourMatters })
 }
 
-// says names one.
+// says names a neighbour.
 func (n *neighbour) says() record.Statement {
 	pid := 0
 	if len(n.pids) == 1 {
@@ -61,7 +61,7 @@ func (n *neighbour) says() record.Statement {
 	return say("neighbour", with{"process": n.comm, "pid": pid, "processes": len(n.pids), "cores": n.cores})
 }
 
-// whoElse names those that used most CPU on a host.
+// whoElse names the processes that used the most CPU on a host.
 func whoElse(list []neighbour) []record.Statement {
 	var who []record.Statement
 	for i := range list[:min(len(list), neighboursSaid)] {
@@ -70,9 +70,9 @@ func whoElse(list []neighbour) []record.Statement {
 	return who
 }
 
-// starvedThread is the server's thread that lost most time to others: runnable or
-// running nearly all the time, without a CPU for a good part of it, while no core
-// that it may use is idle.
+// starvedThread returns the server thread that lost the most time to others: running or runnable
+// nearly all the time, without a CPU for a good part of it, while none of its allowed cores is
+// idle.
 func (f *cpuFacts) starvedThread() *threadUse {
 	if !f.subject.known || !f.host.known || !f.coresTaken() {
 		return nil
@@ -88,7 +88,7 @@ func (f *cpuFacts) starvedThread() *threadUse {
 	return worst
 }
 
-// ruleNeighbours asks whether the server wanted CPU that others had.
+// ruleNeighbours asks whether the server wanted CPU that other processes used.
 func ruleNeighbours(f *facts) finding {
 	out := finding{bottleneck: record.SharedCPU}
 	foreign := f.foreign()

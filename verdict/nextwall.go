@@ -2,9 +2,9 @@ package verdict
 
 import "ceiling/record"
 
-// nextBottleneck is the resource that would be full next, at what multiple of this
-// run's rate; nil where none is known. In a fight for the same cores neither
-// side's CPU is a bottleneck of its own.
+// nextBottleneck returns the resource that would be full next, and at what multiple of this run's
+// rate; nil if unknown. If both sides compete for the same cores, neither side's CPU is a
+// separate bottleneck.
 func nextBottleneck(f *cpuFacts, bottleneck record.Bottleneck, all []finding) *record.NextBottleneck {
 	var upcoming *record.NextBottleneck
 	for _, found := range all {
@@ -17,7 +17,7 @@ func nextBottleneck(f *cpuFacts, bottleneck record.Bottleneck, all []finding) *r
 		case found.bottleneck == record.ServerThread && sameThing(bottleneck, found.bottleneck):
 			continue
 		case found.bottleneck == record.ServerCPU && bottleneck == record.ServerThread && f.together:
-			continue // there the generator takes part of the cores
+			continue // there the generator uses part of the cores
 		}
 		if upcoming == nil || found.times < upcoming.Times {
 			upcoming = &record.NextBottleneck{Bottleneck: found.bottleneck, Times: found.times,

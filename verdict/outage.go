@@ -7,30 +7,29 @@ import (
 	"ceiling/record"
 )
 
-// An outage is a part of the window in which no connection to the server was
-// open and nothing was answered: it had ended, or its port was closed. A closed
-// loop sends nothing meanwhile, so only the rows of the load show it.
+// An outage is a part of the window with no open connection to the server and no response: the
+// server had exited, or its port was closed. A closed loop sends nothing during an outage, so
+// only the load rows show it.
 
 // outageFacts are the outages of a run.
 type outageFacts struct {
 	share   float64 // of the window
 	count   int
-	ns      float64 // in all
+	ns      float64 // total
 	longest float64 // ns
 	fromNs  float64 // when the longest began
 	lasts   bool    // the window ended within the last one
-	// list is the bounds of each to whole rows.
+	// list has the bounds of each outage, to whole rows.
 	list []record.Stall
 }
 
-// outagesOf looks for rows without an open connection at their end and without
-// an answer. The rows beside them were hit in part: as much of each is added as
-// it lacks in answers.
+// outagesOf looks for rows that end without an open connection and have no response. An outage
+// hits the adjacent rows in part: each adds as much time as it lacks in responses.
 func outagesOf(rows []record.LoadRow) outageFacts {
 	var o outageFacts
 	usual := usualRate(rows)
 	if usual <= 0 {
-		return o // never there: that is another rule's
+		return o // never reachable: another rule's case
 	}
 	lacking := func(i int) float64 {
 		if i < 0 || i >= len(rows) {
@@ -71,7 +70,7 @@ func outagesOf(rows []record.LoadRow) outageFacts {
 	return o
 }
 
-// usualRate is the median rate of the rows that have any answers, per ns.
+// usualRate returns the median rate of the rows with responses, per ns.
 func usualRate(rows []record.LoadRow) float64 {
 	var rates []float64
 	for i := range rows {
@@ -86,20 +85,19 @@ func usualRate(rows []record.LoadRow) float64 {
 	return rates[len(rates)/2]
 }
 
-// lackingNs is how much of a row was without answers, by the usual rate.
+// lackingNs returns how much of a row was without responses, in ns, by the usual rate.
 func lackingNs(r *record.LoadRow, usual float64) float64 {
 	width := float64(r.WidthNs)
 	return width * math.Max(1-float64(r.Completed)/(usual*width), 0)
 }
 
-// says is how long the server was gone, when, and what connecting to it met.
+// says describes how long the server was gone, when, and which errors connecting to it met.
 func (o *outageFacts) says(f *runFacts) record.Statement {
 	return say("outage", with{"total_ns": o.ns, "times": o.count, "longest_ns": o.longest, "from_s": math.Max(o.fromNs, 0) / 1e9,
 		"lasts": o.lasts, "kinds": kindsOf(connectKinds(f.run))})
 }
 
-// connectKinds are the causes for which connections were not opened in the
-// window.
+// connectKinds returns the causes of failed connects in the window.
 func connectKinds(run *record.Run) []errorKind {
 	var list []errorKind
 	for _, e := range run.Errors {

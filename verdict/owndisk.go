@@ -6,8 +6,8 @@ import (
 	"ceiling/record"
 )
 
-// diskWaits sums up what threads wait for on disks, near or over a network, whichever files: a database in a
-// library syncs a journal, the data and their directory in turn.
+// diskWaits sums the threads that wait for disks, local or networked, over all files: an embedded
+// database syncs a journal, the data and their directory in turn.
 type diskWaits struct {
 	sync, all float64 // threads
 	distinct  int     // different threads, at least
@@ -27,7 +27,7 @@ func diskWaitsOf(list []offWait) diskWaits {
 		}
 		d.all += w.Threads
 		d.distinct = max(d.distinct, w.Distinct)
-		// A file that was closed again since has no name.
+		// A file that was closed in the meantime has no name.
 		if d.top == nil || d.top.Object == "" && w.Object != "" && w.Threads >= d.top.Threads/4 {
 			d.top = w
 		}
@@ -35,21 +35,20 @@ func diskWaitsOf(list []offWait) diskWaits {
 	return d
 }
 
-// holdUp tells whether n who want their turn wait for disks: one at a time that syncs
-// holds all up that have to be in the same log, and half of them at once speak for
-// themselves.
+// holdUp reports whether disk waits explain why n requests queue: a single thread that syncs
+// holds up all that write the same log, and half of the requests waiting at once is evidence
+// enough.
 func (d *diskWaits) holdUp(n float64) bool {
 	return d.top != nil && (d.sync >= waitStep || d.all >= waitStep && d.all >= mostOf*n)
 }
 
-// says is the waits in one clause.
+// says returns the waits in one clause.
 func (d *diskWaits) says() record.Statement {
 	return say("disk-waits", with{"threads": d.all, "top_threads": d.top.Threads, "alone": d.all < 1.1*d.top.Threads, "what": d.top.object()})
 }
 
-// ruleOwnDisk asks whether the server itself waits for a disk. A thread of its own
-// that writes a log beside the requests holds nobody up, so it takes several threads,
-// or a process that has only one.
+// ruleOwnDisk asks whether the server itself waits for a disk. A dedicated logging thread delays
+// no request, so the rule needs several threads, or a process with only one.
 func ruleOwnDisk(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked, explained: true}
 	list := f.tellingWaits()
@@ -61,7 +60,7 @@ func ruleOwnDisk(f *facts) finding {
 		switch list[i].Reason {
 		case record.WaitLock, record.WaitInterpreterLock, record.WaitFileLock:
 			if list[i].Threads > d.all {
-				return out // what is done under that lock is said with it
+				return out // the lock's explanation covers what is done under it
 			}
 		}
 	}

@@ -4,9 +4,8 @@ import (
 	"ceiling/record"
 )
 
-// rulePackets asks whether packets, not bytes, are what cannot go faster: one
-// core does nothing but take them in, or they are dropped below TCP while the
-// link is far from full.
+// rulePackets asks whether packets rather than bytes are the limit: one core does nothing but
+// receive them, or they are dropped below TCP while the link is far from full.
 func rulePackets(f *facts) finding {
 	out := finding{bottleneck: record.Packets, next: just("packets.next", nil)}
 	l := &f.link
@@ -24,8 +23,7 @@ func rulePackets(f *facts) finding {
 	return out
 }
 
-// packetsOnOneCore looks for a core that is full of softirqs while the others
-// are not full.
+// packetsOnOneCore looks for a core saturated with softirqs while the others are not full.
 func (f *cpuFacts) packetsOnOneCore(out *finding) bool {
 	for _, h := range f.machines() {
 		if !h.known || len(h.cores) < 2 || h.full(h.numbers()) {
@@ -44,7 +42,7 @@ func (f *cpuFacts) packetsOnOneCore(out *finding) bool {
 	return false
 }
 
-// packetsDropped looks for losses that TCP has had to mend.
+// packetsDropped looks for losses that TCP had to repair.
 func (f *facts) packetsDropped(out *finding) bool {
 	l, p := &f.link, &f.packets
 	resent := f.places.retrans.known && f.places.retrans.value >= lossMatters

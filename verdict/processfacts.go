@@ -8,7 +8,7 @@ import (
 	"ceiling/record"
 )
 
-// processFacts is what the watched processes of one role used over the window.
+// processFacts is what the observed processes of one role used over the window.
 type processFacts struct {
 	known     bool
 	host      string
@@ -16,11 +16,11 @@ type processFacts struct {
 	cores     float64      // CPU of all, in cores
 	queue     figure       // time runnable without a CPU, of all threads, in cores
 	threads   []threadUse  // by descending share
-	// peak is the mean over the samples of the busiest thread's share, whichever
-	// it was: where one job hops between threads it is higher than any one's.
+	// peak is the mean over the samples of the busiest thread's share, whichever thread that was:
+	// if one job hops between threads, it is higher than any single thread's share.
 	peak    figure
-	samples []float64 // cores of all, sample by sample
-	allowed string    // CPU list that all of them keep to, "" when unknown or not the same
+	samples []float64 // total cores, sample by sample
+	allowed string    // CPU list common to all of them, "" if unknown or different
 	quota   quota
 	lost    []string // what happened to them during the window
 }
@@ -43,19 +43,19 @@ type threadUse struct {
 	queue    figure
 }
 
-// quota is a CPU bandwidth limit and what it did.
+// quota is a CPU bandwidth limit and its effect.
 type quota struct {
 	cores     figure // allowed
-	throttled figure // share of the enforcement periods in which the group was stopped
+	throttled figure // share of the enforcement periods in which the group was throttled
 }
 
-// processesOf sums the rows of one role, on one host or, with "", on the one
-// that most of them are of.
+// processesOf sums the rows of one role, on one host or, with "", on the host that has most of
+// them.
 func processesOf(f *runFacts, series *record.Series, role, host string) processFacts {
 	return processesAmong(f, series, role, host, func(int) bool { return true })
 }
 
-// processesAmong is processesOf some of them.
+// processesAmong is processesOf for a subset of processes.
 func processesAmong(f *runFacts, series *record.Series, role, host string, among func(pid int) bool) processFacts {
 	var p processFacts
 	var rows []*record.ProcessRow
@@ -81,7 +81,7 @@ func processesAmong(f *runFacts, series *record.Series, role, host string, among
 	return p
 }
 
-// hostWithMost is the host that most rows are of.
+// hostWithMost returns the host with the most rows.
 func hostWithMost(rows []*record.ProcessRow) string {
 	n := map[string]int{}
 	for _, row := range rows {
@@ -96,8 +96,7 @@ func hostWithMost(rows []*record.ProcessRow) string {
 	return best
 }
 
-// nameThem reads who the processes are and what happened to them. Several
-// agents each name their own.
+// nameThem reads the processes' names and events. Each agent names its own.
 func (p *processFacts) nameThem(f *runFacts, series *record.Series, role, host string, among func(pid int) bool) {
 	end := f.endNs()
 	first := true
@@ -132,8 +131,8 @@ func (p *processFacts) find(pid int) *processUse {
 	return nil
 }
 
-// sum adds up the CPU of each process over the time that was watched: a
-// process that came or went has used nothing for the rest.
+// sum adds up each process's CPU over the observed time: a process that started or exited used
+// nothing for the rest.
 func (p *processFacts) sum(rows []*record.ProcessRow) {
 	width, cpu, queue := map[int]float64{}, map[int]float64{}, 0.0
 	queueKnown := true
@@ -164,8 +163,8 @@ func (p *processFacts) sum(rows []*record.ProcessRow) {
 	}
 }
 
-// sumThreads adds up the threads. One that is missing from a sample's list of
-// the busiest counts as idle there, which can only understate it.
+// sumThreads adds up the threads. A thread missing from a sample's list of the busiest counts as
+// idle there, which can only understate it.
 func (p *processFacts) sumThreads(rows []*record.ProcessRow) {
 	type key struct{ pid, tid int }
 	uses := map[key]*threadUse{}
@@ -199,8 +198,7 @@ func (p *processFacts) sumThreads(rows []*record.ProcessRow) {
 	})
 }
 
-// bySample looks at each sample by itself. The processes of one sample end
-// their interval together.
+// bySample computes figures per sample. The processes of one sample end their interval together.
 func (p *processFacts) bySample(rows []*record.ProcessRow) {
 	peaks, n := 0.0, 0.0
 	for i := 0; i < len(rows); {
@@ -250,7 +248,7 @@ func (p *processFacts) throttling(f *runFacts, series *record.Series, role strin
 	}
 }
 
-// connectionsOf takes the last look at how the connections spread.
+// connectionsOf takes the last sample of how the connections are distributed.
 func (p *processFacts) connectionsOf(f *runFacts, series *record.Series) {
 	for _, row := range observed(f, series.Observed.Listeners) {
 		if row.Host != p.host || len(row.Connections) == 0 {
@@ -267,7 +265,7 @@ func (p *processFacts) connectionsOf(f *runFacts, series *record.Series) {
 	}
 }
 
-// fullThreads counts those that ran all the time.
+// fullThreads counts the threads that ran all the time.
 func (p *processFacts) fullThreads() int {
 	n := 0
 	for _, t := range p.threads {

@@ -6,11 +6,12 @@ import (
 	"ceiling/record"
 )
 
-// quorumMost is the share of a commit from which on the round trip that it waits for is named.
+// quorumMost is the share of a commit from which the round trip it waits for is named.
 const quorumMost = 0.5
 
-// explainQuorum names what a quorum has to do with the bottleneck: its leader, where the server's CPU is full and the leader uses
-// most of it, and the link that every write waits for, where requests wait or each takes its time.
+// explainQuorum names a quorum's part in the bottleneck: its leader, if the server's CPU is full
+// and the leader uses most of it, and the link that every write waits for, if requests wait or
+// each takes its time.
 func explainQuorum(f *serverSide, found *finding) {
 	q := f.run.Quorum
 	if q == nil || q.Size < 2 {
@@ -24,7 +25,7 @@ func explainQuorum(f *serverSide, found *finding) {
 	}
 }
 
-// explainLeader adds the leader's share of the server's CPU, and names it where that is the most.
+// explainLeader adds the leader's share of the server's CPU, and names it if it is the largest.
 func explainLeader(f *serverSide, q *record.Quorum, found *finding) {
 	leader := q.Node(q.Leader)
 	if leader == nil || leader.PID == 0 || f.run.Subject == nil {
@@ -49,8 +50,9 @@ func explainLeader(f *serverSide, q *record.Quorum, found *finding) {
 	}
 }
 
-// explainLink names the slowest link that a quorum needs: as many others as it takes, the nearest first. Where all that is open
-// is whether requests wait for each other, it settles that: a round trip is no queue, and each request has its own.
+// explainLink names the slowest link that a quorum needs: as many peers as it takes, nearest
+// first. If the only open question is whether requests wait for each other, it settles that: a
+// round trip is no queue, and each request has its own.
 func explainLink(f *runFacts, q *record.Quorum, found *finding) {
 	leader := q.Node(q.Leader)
 	if leader == nil || q.Commits == 0 || q.CommitNs <= 0 || len(leader.Links) < q.Size-1 {
@@ -73,7 +75,8 @@ func explainLink(f *runFacts, q *record.Quorum, found *finding) {
 	found.next = append(found.next, say("quorum.link.next", with{"to": needed.To, "leader": q.Leader}))
 }
 
-// onlyTurnsMissing tells whether a finding would be definite if it was known whether requests wait for each other.
+// onlyTurnsMissing reports whether a finding would be definite if it were known whether requests
+// wait for each other.
 func onlyTurnsMissing(found *finding) bool {
 	return found.bottleneck == record.Inconclusive && len(found.missing) == 1 && found.missing[0].Code == "missing.turns"
 }

@@ -7,41 +7,44 @@ import (
 	"ceiling/record"
 )
 
-// What a server makes of its requests to a service behind it, by its own count and the service's: retries multiply the
-// load, most of all on a service that is full, and can keep it down after what brought it down is over.
+// What a server makes of its requests to a downstream service, by its own count and the
+// service's: retries multiply the load, most of all on a saturated service, and can keep it down
+// after the original cause is gone.
 
 const (
-	// retriesSaid calls for each request are worth a word, retriesMatter a caveat.
+	// retriesSaid calls per request are worth mentioning, retriesMatter a caveat.
 	retriesSaid   = 1.02
 	retriesMatter = 1.2
-	// serviceFull of its capacity, by calls a second, leaves a service nothing.
+	// serviceFull of its capacity, in calls per second, leaves a service nothing.
 	serviceFull = 0.9
 
-	// An outage is looked at from one second before it; a service has half of the time after it to come back, and what
-	// is left has to be a second for a word. Below half of the share that was answered before, it is not back.
+	// The baseline of an outage starts one second before it. After it, a service has half of the
+	// remaining time to come back, and what is left must be at least a second to count. Below
+	// half of the earlier share of successful requests, the service is not back.
 	outageBeforeNs = 5e8
 	outageAfterNs  = 1e9
 	comeBack       = 0.5
 )
 
-// callFacts is what came of the calls over the window.
+// callFacts summarises the calls over the window.
 type callFacts struct {
 	samples                   int
 	requests, answered, calls float64
 	failed                    float64
 	waiting                   float64 // calls for a slot of the service, on average
 	seconds                   float64
-	capacityPerS              float64 // 0 not known
+	capacityPerS              float64 // 0 if unknown
 	outage                    serviceOutage
 }
 
-// serviceOutage is a time in which the service stood still, and what was answered before and long after it.
+// serviceOutage is a period in which the service stalled, with the success rate before it and
+// long after it.
 type serviceOutage struct {
-	seen         bool // with enough of the run on either side of it
+	seen         bool // with enough of the run before and after it
 	fromS, toS   float64
-	lateS        float64 // from when on it should have been back
-	before, late float64 // shares of the requests that were answered
-	calls        float64 // for each request, from then on
+	lateS        float64 // when it should have been back
+	before, late float64 // shares of the requests that succeeded
+	calls        float64 // per request, from then on
 	perS         float64 // calls a second
 }
 
@@ -69,7 +72,7 @@ func callsOf(f *runFacts, series *record.Series) callFacts {
 	return c
 }
 
-// part is a stretch of the status rows, summed up.
+// part sums a stretch of status rows.
 func part(rows []*record.StatusRow, fromNs, toNs int64) (answered, calls, perS float64, widthNs int64) {
 	var requests, got, made float64
 	for _, r := range rows {
@@ -86,7 +89,7 @@ func part(rows []*record.StatusRow, fromNs, toNs int64) (answered, calls, perS f
 	return answered, calls, perS, widthNs
 }
 
-// outageOf finds the first time in which the service stood still.
+// outageOf finds the first period in which the service stalled.
 func outageOf(rows []*record.StatusRow) (o serviceOutage) {
 	first := slices.IndexFunc(rows, func(r *record.StatusRow) bool { return r.Calls.Stalled })
 	if first < 0 {
@@ -97,7 +100,7 @@ func outageOf(rows []*record.StatusRow) (o serviceOutage) {
 		over++
 	}
 	if over == len(rows) {
-		return o // it goes on
+		return o // it still lasts
 	}
 	from, to, end := rows[first].TNs-rows[first].WidthNs, rows[over].TNs, rows[len(rows)-1].TNs
 	late := to + (end-to)/2
@@ -109,13 +112,14 @@ func outageOf(rows []*record.StatusRow) (o serviceOutage) {
 	return o
 }
 
-// metastable tells whether the service stayed down after its outage, under more calls than requests.
+// metastable reports whether the service stayed down after its outage, with more calls than
+// requests.
 func (c *callFacts) metastable() bool {
 	o := &c.outage
 	return o.seen && o.late < comeBack*o.before && o.calls >= retriesMatter
 }
 
-// each is the calls for each request.
+// each returns the calls per request.
 func (c *callFacts) each() float64 {
 	if !(c.requests > 0) {
 		return 0
@@ -123,12 +127,12 @@ func (c *callFacts) each() float64 {
 	return c.calls / c.requests
 }
 
-// full tells whether the service has no more to give.
+// full reports whether the service is at its capacity.
 func (c *callFacts) full() bool {
 	return c.capacityPerS > 0 && c.seconds > 0 && c.calls/c.seconds >= serviceFull*c.capacityPerS
 }
 
-// values are those of the statements.
+// values returns the values for the statements.
 func (c *callFacts) values() with {
 	o := &c.outage
 	v := with{"each": c.each(), "calls_per_s": 0.0, "capacity_per_s": c.capacityPerS, "answered": 0.0, "from_s": o.fromS, "to_s": o.toS,
@@ -142,7 +146,7 @@ func (c *callFacts) values() with {
 	return v
 }
 
-// explainRetries puts what the server's calls are into a finding, whatever it is: where they are the reason for it, first.
+// explainRetries adds the server's calls to any finding; if they are its cause, they come first.
 func explainRetries(f *serverSide, found *finding) {
 	c := &f.calls
 	if c.samples < sessionsFewest || !(c.requests > 0) {

@@ -2,17 +2,17 @@ package verdict
 
 import "ceiling/record"
 
-// A rule asks one question about where the limit is. Each is a function in a file of
-// its own; this is their order.
+// A rule asks one question about where the bottleneck is. Each is one function in its own file;
+// rules() gives their order.
 type rule struct {
 	name, asks string
 	judge      func(*facts) finding
 }
 
-// rules in the order in which they are believed: first what makes the rate something
-// else than the work that was asked for, then what is measured against a known
-// capacity, then what is concluded from where requests wait. The generator comes
-// before everything that could be called the server.
+// rules returns the rules in the order in which judge believes them: first the ones that make the
+// rate something other than the requested work, then those that compare a measurement with a
+// known capacity, then those that infer from where requests wait. The generator comes before
+// anything that could be blamed on the server.
 func rules() []rule {
 	return []rule{
 		{"accept queue", "Is the queue of connections to accept full?", func(f *facts) finding { return ruleAcceptQueue(f.cpuFacts) }},
@@ -42,13 +42,13 @@ func rules() []rule {
 	}
 }
 
-// validityCheck asks whether the run proves anything.
+// validityCheck asks whether the run's numbers can be used.
 type validityCheck struct {
 	name, asks string
 	find       func(f *facts, slo sloResult, found *finding) *invalidity
 }
 
-// validity in the order in which it is asked; the first reason is the one given.
+// validity lists the checks in order; the first that fires is the reason given.
 func validity() []validityCheck {
 	of := func(find func(*facts) *invalidity) func(*facts, sloResult, *finding) *invalidity {
 		return func(f *facts, _ sloResult, _ *finding) *invalidity { return find(f) }
@@ -67,7 +67,7 @@ func validity() []validityCheck {
 	}
 }
 
-// invalidGenerator: a number that the generator limits says nothing of the server.
+// invalidGenerator: a rate that the generator limits says nothing about the server.
 func invalidGenerator(_ *facts, _ sloResult, found *finding) *invalidity {
 	if found.bottleneck != record.LoadGenerator {
 		return nil

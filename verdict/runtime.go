@@ -10,13 +10,13 @@ import (
 	"ceiling/record"
 )
 
-// What to do about a server depends on what runs it: nobody profiles Python with
-// pprof. The stacks say what does; without them its executable.
+// What to do about a server depends on its runtime: pprof cannot profile Python. The stacks name
+// the runtime; without them, the executable does.
 
-// runtimeNative is a program that nothing interprets.
+// runtimeNative is a program without an interpreter or virtual machine.
 const runtimeNative = "native"
 
-// runtimePrefixes tell a runtime by the name of the program.
+// runtimePrefixes maps program names to runtimes.
 func runtimePrefixes() []struct{ prefix, runtime string } {
 	return []struct{ prefix, runtime string }{
 		{"python", "python"}, {"pypy", "python"}, {"nodejs", "node"}, {"node", "node"}, {"java", "java"}, {"php", "php"}, {"ruby", "ruby"},
@@ -24,7 +24,7 @@ func runtimePrefixes() []struct{ prefix, runtime string } {
 	}
 }
 
-// runtimeOf is what runs a process by its executable; "" is not known.
+// runtimeOf returns a process's runtime, judged by its executable; "" if unknown.
 func runtimeOf(p *record.SubjectProcess) string {
 	if strings.HasPrefix(p.BinaryID, "go:") {
 		return "go"
@@ -35,16 +35,16 @@ func runtimeOf(p *record.SubjectProcess) string {
 		}
 	}
 	if p.BinaryID != "" && p.Exe != "" {
-		return runtimeNative // or a program that embeds one, which its profiler tells
+		return runtimeNative // or it embeds an interpreter, which its own profiler would show
 	}
 	return ""
 }
 
-// serverRuntime is what runs most of the server's processes; "" is not known.
+// serverRuntime returns the runtime of most of the server's processes; "" if unknown.
 func (f *serverSide) serverRuntime() (name string, pid int) {
 	var list []record.StackProcess
 	if len(f.run.Profiles) > 0 {
-		return "go", 0 // nobody else has them
+		return "go", 0 // only Go servers have these profiles
 	}
 	if f.run.Stacks != nil {
 		list = f.run.Stacks.Processes
@@ -69,32 +69,32 @@ func (f *serverSide) serverRuntime() (name string, pid int) {
 	return name, pid
 }
 
-// cpuTool is what profiles the CPU of the server's runtime.
+// cpuTool names the CPU profiler for the server's runtime.
 func (f *serverSide) cpuTool() record.Statement { return profilerOf(f.serverRuntime()) }
 
-// profilerOf is what profiles the CPU of a process in that runtime.
+// profilerOf names the CPU profiler for a process of that runtime.
 func profilerOf(runtime string, pid int) record.Statement {
 	return say("profiler", with{"runtime": runtime, "pid": pid})
 }
 
-// waitTool is what shows where the server's threads wait, in its runtime.
+// waitTool names the tool that shows where the server's threads wait.
 func (f *serverSide) waitTool() record.Statement {
 	runtime, pid := f.serverRuntime()
 	return say("stack-tool", with{"runtime": runtime, "pid": pid})
 }
 
-// ownLimit is what bounds the cores that the server's runtime uses.
+// ownLimit names the setting that bounds the cores the server's runtime uses.
 func (f *serverSide) ownLimit() record.Statement {
 	runtime, _ := f.serverRuntime()
 	return say("own-limit", with{"runtime": runtime})
 }
 
-// namelessMatters is the share of the server's CPU in code without names from which
-// it is worth a start of the server.
+// namelessMatters is the share of the server's CPU in code without symbols from which restarting
+// the server with symbols pays off.
 const namelessMatters = 0.2
 
-// namesHint says how the server is started so that its own functions have names; none
-// where most of its CPU is in code that has some.
+// namesHint says how to start the server so that its own functions have symbols; empty if most of
+// its CPU already is in named code.
 func (f *serverSide) namesHint() (hint []record.Statement) {
 	s := f.run.Stacks
 	if s == nil || s.CPU == nil || s.CPU.Samples < stacksFewest {
@@ -114,13 +114,13 @@ func (f *serverSide) namesHint() (hint []record.Statement) {
 	return just("names", with{"share": share, "runtime": name, "pid": pid, "python_minor": minor, "profiler": profilerOf(name, pid)})
 }
 
-// runtimesWithNames can be made to give the functions that they make names.
+// runtimesWithNames lists the runtimes that can export symbols for generated code.
 func runtimesWithNames() []string {
 	return []string{"node", "java", "python", "dotnet", runtimeNative, "ruby", "php", "perl"}
 }
 
-// nameless tells a package that stands for functions without names: code made at run
-// time, an interpreter on behalf of a script, a stripped program.
+// nameless reports whether a package stands for functions without symbols: JIT code, an
+// interpreter running a script, a stripped program.
 func nameless(runtime string, p *record.StackPackage) bool {
 	if p.Name == "code made at run time" {
 		return true
@@ -134,7 +134,7 @@ func nameless(runtime string, p *record.StackPackage) bool {
 	return false
 }
 
-// pythonMinor is which Python 3 a process is, by the name of its program.
+// pythonMinor returns the Python 3 minor version of a process, from its program name.
 func (f *serverSide) pythonMinor(pid int) (int, bool) {
 	if f.run.Subject == nil {
 		return 0, false

@@ -11,11 +11,10 @@ import (
 	"ceiling/record"
 )
 
-// This file is what to do for a generator and a server that share CPUs, in the
-// form that can be typed.
+// This file has the advice for a generator and a server that share CPUs, as commands to type.
 
-// separate says how to give the two sides CPUs of their own. Where agents load,
-// neither --apart nor a proof is to be had.
+// separate says how to give the two sides separate CPUs. With agents, neither --apart nor prove
+// is available.
 func (f *cpuFacts) separate() record.Statement {
 	switch {
 	case len(f.run.Agents) > 0:
@@ -26,11 +25,11 @@ func (f *cpuFacts) separate() record.Statement {
 	return say("separate", with{"command": f.apartCommand()})
 }
 
-// separatingVerbs take --apart.
+// separatingVerbs are the commands that accept --apart.
 func separatingVerbs() []string { return []string{"run", "find", "prove", "compare"} }
 
-// apartCommand is the command of this run with --apart: as it was typed, or
-// where another verb made the run, by what is recorded of it.
+// apartCommand returns this run's command with --apart: as typed or, if another command made the
+// run, rebuilt from the record.
 func (f *runFacts) apartCommand() string {
 	words := f.run.Command
 	if len(words) < 2 || !slices.Contains(separatingVerbs(), words[1]) {
@@ -40,7 +39,7 @@ func (f *runFacts) apartCommand() string {
 	for i := 2; i < len(words); i++ {
 		name, _, joined := strings.Cut(words[i], "=")
 		switch name {
-		// What was pinned lay on common CPUs, and the record has its place already.
+		// The pinned CPUs overlapped, and the record's file already exists.
 		case "--pin-generator", "--pin-server", "--out", "-o":
 			if !joined {
 				i++
@@ -53,7 +52,7 @@ func (f *runFacts) apartCommand() string {
 	return shellLine(out)
 }
 
-// ofSpec is a run of the first target under the same load.
+// ofSpec returns a run command for the first target under the same load.
 func (f *runFacts) ofSpec() []string {
 	s := &f.run.Spec
 	out := []string{"ceiling", "run", "--apart"}
@@ -73,7 +72,7 @@ func (f *runFacts) ofSpec() []string {
 	if len(s.Targets) > 0 {
 		url = s.Targets[0].URL
 		if s.Targets[0].Method != "GET" || len(s.Targets[0].Header) > 0 || len(s.Targets) > 1 {
-			out = append(out, "…") // more than a line should hold
+			out = append(out, "…") // too much for one line
 		}
 	}
 	if url != "" {
@@ -82,7 +81,7 @@ func (f *runFacts) ofSpec() []string {
 	return out
 }
 
-// shellLine is words as a shell takes them, without their secrets: pages show it.
+// shellLine quotes words for a shell, without their secrets, because pages show it.
 func shellLine(words []string) string {
 	var out []string
 	for _, w := range secret.Plain().Command(words) {
@@ -94,9 +93,8 @@ func shellLine(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// crowded says which threads of a server that was moved share its CPUs: a
-// runtime counts its CPUs once, at its start, and has as many threads as there
-// were then.
+// crowded says which threads of a server that was moved share its CPUs: a runtime counts its CPUs
+// once, at its start, and has as many threads as there were then.
 func (f *serverSide) crowded() record.Statement {
 	var none record.Statement
 	if f.run.Spec.PinServer == "" || !f.subject.known {

@@ -6,8 +6,8 @@ import (
 	"ceiling/record"
 )
 
-// ruleServerCPU asks whether the server uses all the CPU it may: all cores it
-// is allowed, all its cgroup grants, or as many as it limits itself to.
+// ruleServerCPU asks whether the server uses all the CPU it may: all its allowed cores, its whole
+// cgroup quota, or as many cores as it limits itself to.
 func ruleServerCPU(f *facts) finding {
 	out := finding{bottleneck: record.ServerCPU, next: just("server-cpu.next", with{"tool": f.cpuTool()})}
 	if !f.subject.known {
@@ -36,7 +36,7 @@ func ruleServerCPU(f *facts) finding {
 	if f.fightForCores() {
 		return out // both fill the cores: shared cpu
 	}
-	// A generator that waits for the CPU the server takes is not full by itself.
+	// A generator that waits for CPU the server takes is not full by itself.
 	if !free && !(f.together && f.serverFull() && part.value <= smallPart) {
 		return out
 	}
@@ -45,8 +45,8 @@ func ruleServerCPU(f *facts) finding {
 	return out
 }
 
-// cpuRoom is how many times this rate the idle CPU would allow: of the server's
-// cores, which the generator has to share where it runs on them too.
+// cpuRoom returns how many times this rate the idle CPU would allow: on the server's cores, which
+// it shares with a generator that runs there too.
 func (f *cpuFacts) cpuRoom(capacity float64) float64 {
 	used := f.subject.cores
 	if f.together {
@@ -55,7 +55,7 @@ func (f *cpuFacts) cpuRoom(capacity float64) float64 {
 	return math.Max(math.Min((used+f.host.over(f.serverCPUs, idle))/used, capacity/f.subject.cores), 1)
 }
 
-// serverAtLimit tells whether the server's CPU is used up, and says how.
+// serverAtLimit reports whether the server's CPU is used up, and how.
 func (f *facts) serverAtLimit(out *finding, capacity figure, bound record.Statement) (held bool, why record.Statement) {
 	q := f.subject.quota
 	if q.throttled.known {
@@ -95,9 +95,8 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound record.Statem
 	return false, why
 }
 
-// selfLimited tells whether the server stays at a whole number of cores while
-// others are idle and requests lie unread before it: GOMAXPROCS, or one event
-// loop for each core it was told of.
+// selfLimited reports whether the server stays at a whole number of cores while others are idle
+// and requests sit unread: GOMAXPROCS, or one event loop per configured core.
 func (f *facts) selfLimited() (cores int, flat bool) {
 	p := &f.places
 	k := math.Round(f.subject.cores)

@@ -28,7 +28,7 @@ func ruleServerThread(f *facts) finding {
 	n, interpreters, collector := f.subject.fullThreads(), f.fullInterpreters(), f.collector()
 	switch {
 	case n > 0:
-		interpreters = nil // it is that thread, whoever has to wait for it
+		interpreters = nil // that thread is the limit, whatever waits for it
 	case collector != nil:
 		n = 1
 	default:
@@ -42,7 +42,7 @@ func ruleServerThread(f *facts) finding {
 		return out
 	}
 	if n >= len(f.serverCPUs) || f.serverFull() && !f.oneThreadHolds() && interpreters == nil {
-		return out // its cores are full: that is server cpu, or shared
+		return out // its cores are full: server CPU or shared CPU is the bottleneck
 	}
 	free, missing := f.generatorFree()
 	if missing != nil {

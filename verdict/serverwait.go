@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ruleServerWait asks whether requests wait at the server for something that is
-// not CPU: a lock, a pool, another server, or a server that stands still.
+// ruleServerWait asks whether requests wait at the server for something other than CPU: a lock, a
+// pool, another server, or a stall.
 func ruleServerWait(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked, next: just("blocked.next", with{"tool": f.waitTool()})}
 	free, missing := f.generatorFree()
@@ -43,19 +43,19 @@ func ruleServerWait(f *facts) finding {
 	return out
 }
 
-// waitUnseen is where the requests wait for each other though nobody looked where.
+// waitUnseen handles requests that wait for each other when nothing observed where.
 func (f *facts) waitUnseen(out *finding, inTurn bool) {
 	out.pro = append(out.pro, f.turnEvidence()...)
 	if !inTurn || !f.lone.known || !f.onLoopback() {
 		out.answer, out.missing = cannotTell, []record.Statement{f.places.missing()}
 		return
 	}
-	out.answer = yes // on no path they could wait, nor at a generator that is free
+	out.answer = yes // loopback has no path to wait on, and the generator is free
 	out.because = just("blocked.turns-unseen", with{"cores": f.subject.cores, "turns": f.turns()})
 	out.caveats = append(out.caveats, say("blocked.not-seen", nil))
 }
 
-// waitUnread is what requests that lie unread before an idle server wait for.
+// waitUnread explains why requests sit in an idle server's receive queue.
 func (f *facts) waitUnread(out *finding, inTurn bool) {
 	switch {
 	case (f.coresTaken() || f.kept()) && !f.wantsLittle():
@@ -76,8 +76,8 @@ func (f *facts) waitUnread(out *finding, inTurn bool) {
 	}
 }
 
-// waitInside is what requests inside an idle server wait for, where they do not
-// each take their time.
+// waitInside explains what requests inside an idle server wait for, unless each simply takes its
+// time.
 func (f *facts) waitInside(out *finding, inTurn bool) {
 	p := &f.places
 	inside := say("blocked.inside", with{"share": p.share[serverQueue] + p.share[inServer], "cores": f.subject.cores})
@@ -107,9 +107,9 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 	}
 }
 
-// ruleStandstill looks for a server that answered nobody for a good part of the
-// time: no resource limits what stands still. It comes before the rules on CPU,
-// whose means over the whole window such a run does not deserve.
+// ruleStandstill looks for a server that answered no requests for a good part of the time: no
+// resource limits a server that stalls. It runs before the CPU rules, because means over the
+// whole window are meaningless for such a run.
 func ruleStandstill(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked,
 		next: just("standstill.next", nil)}
@@ -141,15 +141,15 @@ func ruleStandstill(f *facts) finding {
 		return out
 	}
 	if capacity, _ := f.capacity(); !free || capacity.known && s.cores.value > idleMost*capacity.value {
-		return out // it was at work: a collection of garbage, perhaps
+		return out // it was working, perhaps collecting garbage
 	}
 	out.answer = yes
 	out.because = just("standstill", with{"total_ns": s.ns, "window_s": f.windowS(), "times": s.count})
 	return out
 }
 
-// fewSlots tells whether there are hardly more requests than CPUs to work on
-// them, so that none has to wait long for another.
+// fewSlots reports whether there are hardly more requests than CPUs to work on them, so that none
+// waits long for another.
 func (f *cpuFacts) fewSlots() bool {
 	cores := max(len(f.serverCPUs), len(f.generatorCPUs))
 	return !f.open && cores > 0 && f.slots <= fewPerCore*float64(cores)

@@ -6,9 +6,8 @@ import (
 	"ceiling/record"
 )
 
-// ruleSharedCPU asks whether generator and server together fill the same
-// cores: then the number belongs to both, and neither's share of it can be
-// told from one run but by what each used.
+// ruleSharedCPU asks whether generator and server together saturate the same cores: then the
+// result reflects both, and one run shows only how much CPU each used.
 func ruleSharedCPU(f *facts) finding {
 	out := finding{bottleneck: record.SharedCPU}
 	if !f.fightForCores() {
@@ -34,24 +33,24 @@ func ruleSharedCPU(f *facts) finding {
 	return out
 }
 
-// fightForCores tells whether both need the cores that they share, with a good
-// part of them each, and nothing is left.
+// fightForCores reports whether both sides need the cores they share, each uses a good part of
+// them, and nothing is left.
 func (f *cpuFacts) fightForCores() bool {
 	part := f.generatorPart()
 	return f.together && part.known && part.value > smallPart && part.value < 1-smallPart &&
 		f.coresTaken() && f.wanted() >= bothWant*float64(len(f.serverCPUs)) && f.bothCores() && !f.oneThreadHolds()
 }
 
-// bothCores tells whether the CPUs that only the generator may use are full
-// too: else it could move there.
+// bothCores reports whether the CPUs that only the generator may use are full too; otherwise it
+// could move there.
 func (f *cpuFacts) bothCores() bool {
 	own := slices.DeleteFunc(slices.Clone(f.generatorCPUs), func(cpu int) bool { return slices.Contains(f.serverCPUs, cpu) })
 	return len(own) == 0 || f.home.full(own)
 }
 
-// oneThreadHolds tells whether the server is nothing but full threads, fewer
-// than the cores it may use, beside a generator that is not full: then the
-// cores are full only because the generator has the rest of them.
+// oneThreadHolds reports whether the server consists of full threads, fewer than its allowed
+// cores, while the generator is not full: then the cores are full only because the generator runs
+// on the rest.
 func (f *cpuFacts) oneThreadHolds() bool {
 	n := f.subject.fullThreads()
 	return n > 0 && n < len(f.serverCPUs) && f.subject.cores <= float64(n)+besidesFull && !f.generatorFull()

@@ -9,17 +9,17 @@ import (
 	"ceiling/record"
 )
 
-// sloResult is what became of the asked SLO.
+// sloResult is the outcome of the requested SLO.
 type sloResult struct {
 	asked    bool
-	terms    []record.SLOTerm   // those that could be measured
+	terms    []record.SLOTerm   // those that were measurable
 	evidence []record.Evidence  // one for each of them
 	broken   []record.Statement // "p99 9.10 ms, asked <5 ms"
 	unknown  []record.Statement // terms for which the record has no figure
 	latency  bool               // a term is about a latency
 }
 
-// checkSLO sets every term of the SLO against what was measured.
+// checkSLO compares every term of the SLO with the measurement.
 func checkSLO(f *runFacts) sloResult {
 	var out sloResult
 	for _, term := range f.run.Spec.SLO {
@@ -43,7 +43,7 @@ func checkSLO(f *runFacts) sloResult {
 	return out
 }
 
-// kindOf tells what a term is about.
+// kindOf says what a term is about.
 func kindOf(t spec.Term) string {
 	switch t.Metric {
 	case spec.MetricErrors, spec.MetricRate:
@@ -52,8 +52,8 @@ func kindOf(t spec.Term) string {
 	return "latency"
 }
 
-// termNames are a latency term's statistic, where its figure is in the record, and
-// its unit.
+// termNames returns a latency term's statistic, the record's field that has its figure, and its
+// unit.
 func termNames(t spec.Term) (stat, where, unitName string) {
 	switch t.Metric {
 	case spec.MetricErrors:
@@ -82,7 +82,7 @@ func termNames(t spec.Term) (stat, where, unitName string) {
 	return stat, "latency." + t.Metric + "." + field, "ns"
 }
 
-// measure is a term's figure in the unit of its limit, or why there is none.
+// measure returns a term's figure in the unit of its limit, or why there is none.
 func (f *runFacts) measure(t spec.Term) (v float64, why record.Statement) {
 	switch t.Metric {
 	case spec.MetricErrors:
@@ -100,7 +100,7 @@ func (f *runFacts) measure(t spec.Term) (v float64, why record.Statement) {
 	return 0, say("slo.unknown-metric", with{"metric": t.Metric})
 }
 
-// quantileOf looks q up in a latency: the kept ones, else the histogram.
+// quantileOf looks q up in a latency: among the stored quantiles, else in the histogram.
 func quantileOf(l *record.Quantiles, q float64) (v float64, why record.Statement) {
 	if l.Count == 0 {
 		return 0, say("slo.none-ended", nil)

@@ -2,8 +2,8 @@ package verdict
 
 import "ceiling/record"
 
-// ruleSlots asks whether the loop itself is the limit: every resource has room,
-// no request waits for another, and there are too few of them under way.
+// ruleSlots asks whether the loop itself is the limit: every resource has headroom, no request
+// waits for another, and too few are in flight.
 func ruleSlots(f *facts) finding {
 	out := finding{bottleneck: record.Concurrency}
 	if f.open && !f.starvedOfSlots() {
@@ -62,13 +62,13 @@ func ruleSlots(f *facts) finding {
 	return out
 }
 
-// starvedOfSlots tells whether an open loop fell behind with every slot taken.
+// starvedOfSlots reports whether an open loop fell behind with every slot taken.
 func (f *runFacts) starvedOfSlots() bool {
 	s := &f.schedule
 	return s.missed > unsentShare && s.slotsUsed.known && s.slotsUsed.value >= slotsUsedShare
 }
 
-// startupEvidence is what the first answers tell.
+// startupEvidence returns what the first responses show.
 func (f *timeFacts) startupEvidence() record.Evidence {
 	c := &f.startupQueue
 	switch {

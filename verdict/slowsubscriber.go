@@ -6,25 +6,28 @@ import (
 )
 
 const (
-	// heldShare of an interval that a socket's bytes are held up by the receiver tells that it is not read.
+	// heldShare is the share of an interval that the receiver must hold up a socket's bytes for
+	// it to count as not reading.
 	heldShare = 0.5
-	// waitsBelow this share of the rate before, publishing waits for the slow one. A policy that drops leaves the others theirs.
+	// waitsBelow is the share of the earlier rate below which publishing waits for the slow
+	// subscriber. A policy that drops events keeps the rate of the others.
 	waitsBelow = 0.5
-	// rateSpanNs is what one rate is taken over.
+	// rateSpanNs is the span over which one rate is computed, in ns.
 	rateSpanNs = 0.5e9
 )
 
-// slowFacts is a subscriber that does not read what it is sent, by the server's socket to it.
+// slowFacts describes a subscriber that does not read what it is sent, seen from the server's
+// socket to it.
 type slowFacts struct {
-	peer                 string // "" none
+	peer                 string // "" for none
 	share                float64
 	unsent               int64
-	heldPerS, beforePerS float64 // events that arrived while it was held up, and before
+	heldPerS, beforePerS float64 // events/s while it was held up, and before
 	heldKnown, wasBefore bool
 }
 
-// slowOf finds the subscriber that was held up the longest. Where as many as half of those that were looked at are held up, it is
-// the receiving end as a whole, which the generator's rules are about.
+// slowOf finds the subscriber that was held up the longest. If half or more of the sampled ones
+// are held up, the receiving end as a whole is slow, which the generator's rules cover.
 func slowOf(f *facts, series *record.Series, load []record.LoadRow) (s slowFacts) {
 	if f.run.Spec.Kind != spec.Events {
 		return s
@@ -64,8 +67,9 @@ func slowOf(f *facts, series *record.Series, load []record.LoadRow) (s slowFacts
 	return s
 }
 
-// rates are what all subscribers of the run got from a time on, and at best before it: it may have stopped to read long before
-// it was seen, for the buffers between take some seconds to fill.
+// rates computes the delivery rate of all subscribers from a time on, and the best rate before
+// it. The subscriber may have stopped reading long before that time, since the buffers in between
+// take seconds to fill.
 func (s *slowFacts) rates(load []record.LoadRow, fromNs int64) {
 	var held, heldNs, span, spanNs float64
 	for i := range load {
@@ -86,12 +90,12 @@ func (s *slowFacts) rates(load []record.LoadRow, fromNs int64) {
 	}
 }
 
-// waits tells that publishing waits for it.
+// waits reports whether publishing waits for the slow subscriber.
 func (s *slowFacts) waits() bool {
 	return s.peer != "" && s.heldKnown && s.wasBefore && s.beforePerS > 0 && s.heldPerS < waitsBelow*s.beforePerS
 }
 
-// dropped tells that the others get theirs all the same.
+// dropped reports whether the other subscribers still get their events.
 func (s *slowFacts) dropped() bool { return s.peer != "" && !s.waits() }
 
 func (s *slowFacts) says() with {

@@ -9,48 +9,47 @@ import (
 	"ceiling/record"
 )
 
-// Stations of a request, in the order in which it meets them.
+// Stations of a request, in the order in which it passes them.
 const (
-	inGenerator    = iota // being sent, or its answer being handled
-	wayIn                 // written by the generator, not yet with the server's kernel
+	inGenerator    = iota // being sent, or its response being handled
+	wayIn                 // written by the generator, not yet in the server's kernel
 	serverQueue           // unread in the server's socket
-	inServer              // in nobody's socket: inside the server
-	wayBack               // written by the server, not yet with the generator's kernel
-	generatorQueue        // answer unread in the generator's socket
+	inServer              // in no socket: inside the server
+	wayBack               // written by the server, not yet in the generator's kernel
+	generatorQueue        // response unread in the generator's socket
 	stations
 )
 
-// occupancy is how many requests were at each station, as one source saw it.
-// By Little's law a share of the requests in flight is that share of a request's
-// time.
+// occupancy is how many requests were at each station, as one source saw it. By Little's law a
+// share of the requests in flight is the same share of a request's time.
 type occupancy struct {
 	by string // record.ByKernelEvents or record.BySocketSamples
-	// samples are the requests at each station, one row a sample, flight the
-	// requests in flight then, and weight how much it saw: the moments of a row of
-	// socket samples, the length of a burst of events.
+	// samples has the requests at each station, one row per sample; flight has the requests in
+	// flight at that time, and weight how much the sample saw: the moments of a row of socket
+	// samples, or the length of a burst of events.
 	samples [][stations]float64
 	flight  []float64
 	weight  []float64
-	// moments at which sockets were looked at, over all samples, or bursts.
+	// moments is how often sockets were read, over all samples, or the number of bursts.
 	moments int
 	share   [stations]float64
-	// low and high are the bounds of each share: about 95 %.
+	// low and high bound each share: about 95 %.
 	low, high [stations]float64
 }
 
-// add takes in a sample.
+// add appends a sample.
 func (o *occupancy) add(at [stations]float64, flight, weight float64) {
 	o.samples, o.flight, o.weight = append(o.samples, at), append(o.flight, flight), append(o.weight, weight)
 }
 
-// settle works the shares out.
+// settle computes the shares.
 func (o *occupancy) settle() {
 	for s := range stations {
 		o.share[s], o.low[s], o.high[s] = o.batchMeans(s)
 	}
 }
 
-// error is half the widest interval.
+// error returns half the widest interval.
 func (o *occupancy) error() float64 {
 	widest := 0.0
 	for s := range stations {
@@ -59,16 +58,15 @@ func (o *occupancy) error() float64 {
 	return widest / 2
 }
 
-// placeFacts is where the requests were.
+// placeFacts describes where the requests were.
 type placeFacts struct {
 	occupancy
 	known bool
-	both  bool // the server's end was seen too
-	// rtt is the round trip without the server's own time, ns; base the
-	// shortest seen.
+	both  bool // the server's end was observed too
+	// rtt is the round trip without the server's own time, ns; base is the shortest seen.
 	rtt, base figure
-	retrans   figure // share of the server's segments that were sent again
-	rwnd      figure // share of its sending time that the receiver's window held up
+	retrans   figure // share of the server's segments that were retransmitted
+	rwnd      figure // share of its sending time that the receiver's window blocked
 }
 
 // placesOf counts the requests at each station, sample by sample.
@@ -100,13 +98,13 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 	return p
 }
 
-// missing says why the shares of both ends are not known.
+// missing says why the shares of both ends are unknown.
 func (p *placeFacts) missing() record.Statement {
 	return say("missing.places", with{"samples": len(p.samples), "least": placesFewest, "one_end": p.known})
 }
 
-// flightAt is how many requests are in flight at a time: the slots of a closed
-// loop, the next load row of an open one.
+// flightAt returns how many requests are in flight at a time: the slots of a closed loop,
+// interpolated load rows for an open one.
 func (f *generatorSide) flightAt(load []record.LoadRow, tNs int64) float64 {
 	if !f.open {
 		return f.slotsAt(tNs)
@@ -118,7 +116,7 @@ func (f *generatorSide) flightAt(load []record.LoadRow, tNs int64) float64 {
 	if i == len(load) {
 		i--
 	}
-	// Between two rows the number is taken to change evenly.
+	// Interpolate linearly between two rows.
 	at := float64(load[i].InFlight)
 	if i > 0 && load[i].TNs > load[i-1].TNs && tNs < load[i].TNs {
 		share := float64(load[i].TNs-tNs) / float64(load[i].TNs-load[i-1].TNs)
@@ -127,8 +125,8 @@ func (f *generatorSide) flightAt(load []record.LoadRow, tNs int64) float64 {
 	return at
 }
 
-// requestsIn turns sockets with bytes into requests: at least one for each
-// socket, as many as the bytes make up, at most the pipeline of each.
+// requestsIn converts sockets with bytes to requests: at least one per socket, as many as the
+// bytes make up, at most the pipeline depth of each.
 func (f *runFacts) requestsIn(sockets, bytes float64, each figure) float64 {
 	n := math.Max(sockets, 0)
 	if pipelining := float64(f.run.Load.Pipelining); pipelining > 1 && each.known && each.value > 0 {
@@ -137,9 +135,9 @@ func (f *runFacts) requestsIn(sockets, bytes float64, each figure) float64 {
 	return n
 }
 
-// placed shares out the requests in flight at one sample. Unread bytes are
-// certain, and so is what is on the way where both ends of a connection were
-// looked at: TCP counts at either end how far it has come.
+// placed distributes the requests in flight of one sample over the stations. Unread bytes are
+// certain, and so is what is in transit if both ends of a connection were read: TCP counts
+// progress at either end.
 func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure) (at [stations]float64) {
 	at[generatorQueue] = f.requestsIn(row.Client.Unread, row.Client.UnreadBytes, f.responseBytes)
 	at[serverQueue] = f.requestsIn(row.Server.Unread, row.Server.UnreadBytes, f.requestBytes)
@@ -150,7 +148,7 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 	} else {
 		at[wayIn], at[wayBack] = f.onTheWay(row, at[serverQueue], at[generatorQueue], rtt, base)
 	}
-	if f.delayed.is { // the rest lies with the server's kernel, for want of an acknowledgement
+	if f.delayed.is { // the rest is in the server's kernel, waiting for an ACK
 		at[wayIn], at[wayBack] = math.Min(at[wayIn], f.rate*base.value/1e9), math.Min(at[wayBack], f.rate*base.value/1e9)
 	}
 	at[wayIn] += math.Max(float64(row.Client.Connecting), 0)
@@ -158,7 +156,7 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 	for s := range at {
 		sum += at[s]
 	}
-	if sum > flight { // both ends are not read at one instant
+	if sum > flight { // both ends are not read at the same instant
 		for s := range at {
 			at[s] *= flight / sum
 		}
@@ -168,15 +166,13 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 	return at
 }
 
-// onTheWay guesses what is on the way from what is not acknowledged, where the
-// two ends are on different hosts. An acknowledgement may be put off until the
-// next segment goes the same way (net/ipv4/tcp_output.c, tcp_send_delayed_ack:
-// up to 40 ms), so a request that the server is working on looks unacknowledged
-// too, and so does an answer that lies unread. The way back is therefore what is
-// unacknowledged and not unread, and the way in no more than the round trip
-// accounts for. In an open loop the generator has no next request to acknowledge
-// an answer with, so what has been answered looks to be on its way back; there
-// the round trip bounds both.
+// onTheWay estimates what is in transit from what is unacknowledged if the two ends are on
+// different hosts. The kernel may delay an ACK until the next segment in that direction
+// (net/ipv4/tcp_output.c, tcp_send_delayed_ack: up to 40 ms), so a request that the server works
+// on looks unacknowledged too, and so does an unread response. Server to client is therefore what
+// is unacknowledged and not unread, and client to server at most what the round trip accounts
+// for. In an open loop the generator has no next request to acknowledge a response with, so
+// completed responses seem to be in transit; there the round trip bounds both.
 func (f *pathFacts) onTheWay(row *record.SocketsRow, unreadThere, unreadHere float64, rtt, base figure) (in, back float64) {
 	back = math.Max(f.requestsIn(row.Server.Unacked, row.Server.UnackedBytes, f.responseBytes)-unreadHere, 0)
 	shortest, longest := f.rate*base.value/1e9, f.rate*rtt.value/1e9
@@ -187,8 +183,8 @@ func (f *pathFacts) onTheWay(row *record.SocketsRow, unreadThere, unreadHere flo
 		back = math.Min(back, shortest)
 	}
 	if !f.open {
-		// The next request brings the acknowledgement, so what is unacknowledged
-		// at the server is one way or the other: half of the path each.
+		// The next request carries the ACK, so what is unacknowledged at the server is in transit
+		// in either direction: half of the path each.
 		in = math.Min(shortest, back) / 2
 		back -= in
 	}
@@ -202,8 +198,8 @@ func (f *pathFacts) onTheWay(row *record.SocketsRow, unreadThere, unreadHere flo
 	return in, back
 }
 
-// inGenerator is how many requests the generator has in hand: each waits for
-// the batch it came with.
+// inGenerator returns how many requests the generator is handling: each waits for the batch it
+// came with.
 func (f *generatorSide) inGenerator() float64 {
 	if len(f.agents) > 0 {
 		sum := 0.0
@@ -215,14 +211,13 @@ func (f *generatorSide) inGenerator() float64 {
 	return f.rate * positive(f.run.Generator.BatchMeanNs) / 1e9
 }
 
-// trips reads the round-trip times. The server's own are used: the generator
-// acknowledges an answer with its next request, at once, while the server may
-// put its acknowledgement off for as long as it works.
+// trips reads the round-trip times. It uses the server's: the generator acknowledges a response
+// at once, with its next request, while the server may delay its ACK for as long as it works.
 func (p *placeFacts) trips(f *cpuFacts, series *record.Series) {
 	var rtts []float64
 	var retrans, sent, busyNs, rwndNs float64
 	rows := ours(f, series.Observed.TCPInfo)
-	if len(rows) == 0 { // a dear source, so it is read seldom: the last one of the warm-up then
+	if len(rows) == 0 { // an expensive source, so read rarely: then use the last one of the warm-up
 		if before := setup(f, series.Observed.TCPInfo); len(before) > 0 && before[len(before)-1].TNs > -int64(positive(f.run.WarmupS)*1e9) {
 			rows = before[len(before)-1:]
 		}
@@ -255,10 +250,9 @@ func (p *placeFacts) trips(f *cpuFacts, series *record.Series) {
 	}
 }
 
-// batchMeans is the share of one station over all samples with its interval.
-// Samples that follow each other are alike, so the run is cut into batches and
-// the interval is that of their means (Law & Kelton, ch. 9): Student's t for
-// n−1 of them.
+// batchMeans returns one station's share over all samples with its interval. Consecutive samples
+// are correlated, so it cuts the run into batches and takes the interval of their means (Law &
+// Kelton, ch. 9): Student's t for n−1 degrees of freedom.
 func (o *occupancy) batchMeans(station int) (mean, low, high float64) {
 	ratio := func(from, to int) float64 {
 		here, all := 0.0, 0.0
@@ -282,14 +276,14 @@ func (o *occupancy) batchMeans(station int) (mean, low, high float64) {
 	return mean, math.Max(mean-half, 0), math.Min(mean+half, 1)
 }
 
-// student95 is the two-sided 95 % quantile of Student's t, for the degrees of
-// freedom that batchMeans can ask for.
+// student95 returns the two-sided 95 % quantile of Student's t for the degrees of freedom that
+// batchMeans can need.
 func student95(freedom int) float64 {
 	table := [...]float64{12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262}
 	return table[min(freedom, len(table))-1]
 }
 
-// stationsOf is where a request waits, as the record keeps it.
+// stationsOf returns where requests wait, in the record's form.
 func (p *placeFacts) stationsOf() []record.Station {
 	if !p.known {
 		return nil
@@ -301,7 +295,7 @@ func (p *placeFacts) stationsOf() []record.Station {
 		}
 		return list
 	}
-	// The other end was not seen: all that is known is what is on this side.
+	// The other end was not observed: only this side is known.
 	here, low, high := p.share[inGenerator]+p.share[generatorQueue], p.low[inGenerator]+p.low[generatorQueue],
 		p.high[inGenerator]+p.high[generatorQueue]
 	return []record.Station{

@@ -7,11 +7,11 @@ import (
 	"ceiling/record"
 )
 
-// This file is what several rules ask: is the generator known to be free, how
-// much CPU may the server use, is any of it idle.
+// This file answers what several rules ask: is the generator known to be free, how much CPU may
+// the server use, is any of it idle.
 
-// generatorFree tells whether the generator is known to have headroom, and
-// what is missing where it is not known.
+// generatorFree reports whether the generator is known to have headroom, and what is missing if
+// that is unknown.
 func (f *facts) generatorFree() (free bool, missing []record.Statement) {
 	if len(f.agents) > 0 {
 		free = true
@@ -28,17 +28,16 @@ func (f *facts) generatorFree() (free bool, missing []record.Statement) {
 	return !g.full() && !f.crowdedOut() && !f.aloneNearFull(), nil
 }
 
-// crowdedOut tells whether the generator is kept from its CPUs by others than
-// the server: it wants to run nearly all the time, waits for a good part of it,
-// and nothing is idle.
+// crowdedOut reports whether processes other than the server keep the generator off its CPUs: it
+// is runnable nearly all the time, spends much of it on the run queue, and no CPU is idle.
 func (f *cpuFacts) crowdedOut() bool {
 	g := &f.generator
 	return g.wanting.known && g.wanting.value >= generatorNear && g.delay.known && g.delay.value >= starvedDelay &&
 		f.home.full(f.generatorCPUs) && !f.fightForCores() && !f.serverFull()
 }
 
-// aloneNearFull tells whether a generator that is nearly full has nobody else to
-// wait for: the server has CPU to spare and few requests are with it.
+// aloneNearFull reports whether a nearly full generator has nothing but itself to wait for: the
+// server has CPU to spare and few requests are with it.
 func (f *facts) aloneNearFull() bool {
 	g, p := &f.generator, &f.places
 	if !g.wanting.known || g.wanting.value < generatorNear || !p.known || !p.both || !f.subject.known || f.fightForCores() {
@@ -49,15 +48,15 @@ func (f *facts) aloneNearFull() bool {
 		p.share[serverQueue]+p.share[inServer] < mostOf
 }
 
-// queuesUnread tells whether enough requests lie unread before the server to be
-// a queue. Less than one of them on average is the time of a wake-up.
+// queuesUnread reports whether the requests in the server's receive queue are enough to count as
+// a queue. Fewer than one on average is only wake-up latency.
 func (f *facts) queuesUnread() bool {
 	p := &f.places
 	return p.known && p.both && p.share[serverQueue] >= waitQueue && (f.open || p.share[serverQueue]*f.slots >= 1)
 }
 
-// capacity is the CPU that the server may use, in cores, and what bounds it. Not
-// known without the host's CPU rows.
+// capacity returns the CPU that the server may use, in cores, and what bounds it. Unknown without
+// the host's CPU rows.
 func (f *serverSide) capacity() (cores figure, bound record.Statement) {
 	if !f.host.known {
 		return figure{}, record.Statement{}
@@ -69,9 +68,8 @@ func (f *serverSide) capacity() (cores figure, bound record.Statement) {
 	return some(n), say("capacity", with{"cores": n, "allowed": len(f.serverCPUs) < len(f.host.cores)})
 }
 
-// serverFull tells whether the CPUs that the server may use are all taken and
-// the server wants them. Cores that others fill do not hold back a server that
-// is runnable for a small part of the time only: its requests wait for
+// serverFull reports whether the server's allowed CPUs are all busy and the server wants them.
+// Cores filled by others do not hold back a server that is rarely runnable: its requests wait for
 // something else.
 func (f *cpuFacts) serverFull() bool {
 	n := float64(len(f.serverCPUs))
@@ -81,11 +79,10 @@ func (f *cpuFacts) serverFull() bool {
 	return !f.subject.queue.known || f.subject.cores+f.subject.queue.value >= serverWants*n
 }
 
-// coresTaken tells whether the CPUs that the server may use are full, by
-// whomever: next to no idle time, or little of it while the threads of the two
-// sides, and the others that ran there, want more CPU than there is. Two sides that wake each other through
-// sockets leave up to a seventh of two cores idle in the moments between,
-// however much they want.
+// coresTaken reports whether the server's allowed CPUs are full, no matter who fills them: almost
+// no idle time, or little of it while the threads there (server, generator, others) want more CPU
+// than exists. Two sides that wake each other through sockets leave up to a seventh of two cores
+// idle in between, however much CPU they want.
 func (f *cpuFacts) coresTaken() bool {
 	if !f.host.known {
 		return false
@@ -98,22 +95,21 @@ func (f *cpuFacts) coresTaken() bool {
 		f.wanted()+f.foreign().value >= contested*n
 }
 
-// kept tells whether a server that does not fill its CPUs was kept from them for
-// a good part of the rest of the time: its threads were runnable, and others ran.
+// kept reports whether a server that does not fill its CPUs was kept off them for a good part of
+// the remaining time: its threads were runnable while others ran.
 func (f *cpuFacts) kept() bool {
 	q, rest := f.subject.queue, float64(len(f.serverCPUs))-f.subject.cores
 	return q.known && rest > 0 && q.value >= halfOf*rest && f.foreign().value >= foreignCores
 }
 
-// wantsLittle tells that the server's threads together used or waited for CPU
-// less than half of the time of one: requests before it wait for something else,
-// however full the cores are.
+// wantsLittle reports whether the server's threads together ran or were runnable for less than
+// half of one core: its requests then wait for something else, however full the cores are.
 func (f *serverSide) wantsLittle() bool {
 	return f.subject.known && f.subject.queue.known && f.subject.cores+f.subject.queue.value <= wantsLittle
 }
 
-// wanted is the CPU that the two sides used or waited for on the server's
-// cores, in cores: more than there are when somebody has to wait.
+// wanted returns the CPU that the two sides used or waited for on the server's cores, in cores.
+// It exceeds the number of cores when threads queue.
 func (f *cpuFacts) wanted() float64 {
 	sum := f.subject.cores + f.subject.queue.value
 	if f.together {
@@ -122,8 +118,8 @@ func (f *cpuFacts) wanted() float64 {
 	return sum
 }
 
-// generatorPart is the generator's share of the CPU that the two of them used
-// on common cores; 0 where they share none.
+// generatorPart returns the generator's share of the CPU that both sides used on common cores; 0
+// if they share none.
 func (f *cpuFacts) generatorPart() figure {
 	switch {
 	case !f.subject.known || !f.generator.cores.known:
@@ -134,9 +130,8 @@ func (f *cpuFacts) generatorPart() figure {
 	return some(f.generator.cores.value / math.Max(f.generator.cores.value+f.subject.cores, 1e-9))
 }
 
-// foreign is the CPU that others used on the cores that the server may use, in
-// cores. Of a generator that may also run elsewhere its part by number of CPUs
-// is taken off.
+// foreign returns the CPU that other processes used on the server's allowed cores, in cores. If
+// the generator may also run elsewhere, only its share by number of CPUs is subtracted.
 func (f *cpuFacts) foreign() figure {
 	if !f.host.known || !f.subject.known {
 		return figure{}
@@ -151,8 +146,8 @@ func (f *cpuFacts) foreign() figure {
 	return some(math.Max(used, 0))
 }
 
-// others is the CPU that neither side used on the server's host, nor the servers that
-// it asks, in cores.
+// others returns the CPU on the server's host, in cores, used by neither side nor by the servers
+// it calls.
 func (f *cpuFacts) others() figure {
 	if !f.host.known || !f.subject.known {
 		return figure{}
@@ -170,8 +165,8 @@ func (f *cpuFacts) others() figure {
 	return some(math.Max(used, 0))
 }
 
-// serverIdle tells whether the server has CPU to spare: neither its cores nor
-// any of its threads is full. Missing is what was not measured.
+// serverIdle reports whether the server has CPU to spare: neither its cores nor any of its
+// threads is full. missing names what was not measured.
 func (f *cpuFacts) serverIdle() (idle bool, missing []record.Statement) {
 	switch {
 	case !f.subject.known:
@@ -182,21 +177,21 @@ func (f *cpuFacts) serverIdle() (idle bool, missing []record.Statement) {
 	capacity, _ := f.capacity()
 	for _, t := range f.subject.threads {
 		if t.queue.known && t.run+t.queue.value >= threadWants && f.coresTaken() {
-			return false, nil // it would run if others let it
+			return false, nil // it would run if others yielded the CPU
 		}
 	}
 	throttled := f.subject.quota.throttled.known && f.subject.quota.throttled.value >= throttledShare
 	return f.subject.cores <= idleMost*capacity.value && !f.serverFull() && f.subject.fullThreads() == 0 && !throttled, nil
 }
 
-// notWatched says why there is nothing of the server's processes.
+// notWatched says why there is no data on the server's processes.
 func notWatched(f *runFacts) record.Statement {
 	why := ""
 	for _, n := range f.run.NotMeasured {
 		if n.What != "subject" {
 			continue
 		}
-		// Of several agents the one that is there to watch knows best.
+		// With several agents, the one dedicated to observing knows best.
 		if a := f.run.Agent(n.Host); a != nil && a.Observes && !a.Loads {
 			why = n.Why
 			break
@@ -206,7 +201,7 @@ func notWatched(f *runFacts) record.Statement {
 	return say("missing.server-processes", with{"why": why})
 }
 
-// subjectProcess is the name that all of the server's processes have; "" where they differ.
+// subjectProcess returns the name shared by all of the server's processes; "" if they differ.
 func (f *serverSide) subjectProcess() string {
 	name := ""
 	for _, p := range f.subject.processes {
@@ -218,17 +213,17 @@ func (f *serverSide) subjectProcess() string {
 	return name
 }
 
-// subjectName is what the server is called in a sentence.
+// subjectName returns how a sentence refers to the server.
 func (f *serverSide) subjectName() record.Statement {
 	return say("server", with{"process": f.subjectProcess(), "processes": len(f.subject.processes)})
 }
 
-// serverProcess is the server with its name, as the subject of a sentence.
+// serverProcess returns the server with its process name, as the subject of a sentence.
 func (f *serverSide) serverProcess() record.Statement {
 	return say("server.process", with{"process": f.subjectProcess(), "processes": len(f.subject.processes)})
 }
 
-// cpuEvidence is the server's CPU as a fact.
+// cpuEvidence returns the server's CPU use as evidence.
 func (f *serverSide) cpuEvidence() []record.Evidence {
 	if !f.subject.known {
 		return nil
@@ -243,7 +238,7 @@ func (f *serverSide) cpuEvidence() []record.Evidence {
 	return list
 }
 
-// placeEvidence is where the requests were, as facts.
+// placeEvidence returns where the requests were, as evidence.
 func (f *facts) placeEvidence(at ...int) []record.Evidence {
 	if !f.places.known {
 		return nil
@@ -259,8 +254,8 @@ func (f *facts) placeEvidence(at ...int) []record.Evidence {
 	return list
 }
 
-// halfBusy tells whether a server that shares its CPUs with the generator uses
-// so much of them that the two may only be taking turns.
+// halfBusy reports whether a server that shares its CPUs with the generator uses so much of them
+// that the two may only be taking turns.
 func (f *cpuFacts) halfBusy() bool {
 	capacity, _ := f.capacity()
 	return f.together && capacity.known && f.subject.cores >= halfOf*capacity.value

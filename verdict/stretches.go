@@ -9,9 +9,8 @@ import (
 	"ceiling/record"
 )
 
-// A latency term is often broken by a few short stretches of the run, in which
-// the server stood still, and not by what lies between. This file finds them in
-// the rows of the load.
+// A latency term often fails because of a few short stretches of the run in which the server
+// stalled. This file finds them in the load rows.
 
 // stretch is a part of the window in which responses took longer than a limit.
 type stretch struct {
@@ -20,8 +19,8 @@ type stretch struct {
 	still        bool  // less than half of the usual responses came in one of its rows
 }
 
-// lateStretches are those in which a response took longer than limitNs, in the
-// order of time, and the longest response outside of them.
+// lateStretches returns the stretches in which a response took longer than limitNs, in time
+// order, and the longest response elsewhere.
 func lateStretches(rows []record.LoadRow, limitNs float64) (list []stretch, elsewhereNs int64) {
 	var usual []float64
 	for i := range rows {
@@ -52,18 +51,18 @@ func lateStretches(rows []record.LoadRow, limitNs float64) (list []stretch, else
 	return list, elsewhereNs
 }
 
-// stretchFacts are the late stretches of the term that is broken.
+// stretchFacts are the late stretches of the term that failed.
 type stretchFacts struct {
 	term      string
 	list      []stretch
 	elsewhere int64
-	ns        int64 // in all
+	ns        int64 // total
 	longest   int64
 	still     int // of the list
 }
 
-// brokenBy finds the late stretches of the first latency term that failed, where
-// they are a small part of the window; nil where it is broken throughout.
+// brokenBy finds the late stretches of the first latency term that failed, if they are a small
+// part of the window; nil if it fails throughout.
 func (f *runFacts) brokenBy(rows []record.LoadRow) *stretchFacts {
 	if len(rows) < stallRows {
 		return nil
@@ -91,14 +90,14 @@ func (f *runFacts) brokenBy(rows []record.LoadRow) *stretchFacts {
 	return nil
 }
 
-// says is which stretches broke the term: how many, how long and when.
+// says describes the stretches that failed the term: how many, how long and when.
 func (s *stretchFacts) says() record.Statement {
 	every, _ := s.period()
 	return say("stretches", with{"stalled": 2*s.still >= len(s.list), "stretches": len(s.list), "total_ns": s.ns, "at": s.when(),
 		"longest_ns": s.longest, "every_ns": every, "elsewhere_ns": s.elsewhere})
 }
 
-// when are the beginnings, of many the first ones.
+// when returns the start times; if there are many, the first ones.
 func (s *stretchFacts) when() []record.Statement {
 	var at []record.Statement
 	for i, one := range s.list {
@@ -110,7 +109,7 @@ func (s *stretchFacts) when() []record.Statement {
 	return at
 }
 
-// period is the time between the beginnings, ns, where it is nearly the same.
+// period returns the time between the starts, ns, if it is nearly constant.
 func (s *stretchFacts) period() (float64, bool) {
 	if len(s.list) < 4 {
 		return 0, false
@@ -130,7 +129,7 @@ func (s *stretchFacts) period() (float64, bool) {
 	return mean, true
 }
 
-// next is what to do about them.
+// next says what to do about them.
 func (s *stretchFacts) next() []record.Statement {
 	if 2*s.still < len(s.list) {
 		return just("stretches.next.slow", nil)

@@ -5,9 +5,8 @@ import (
 	"ceiling/record"
 )
 
-// ruleSubscribers asks whether the server has no more CPU for the sends that its events
-// are: one event to n subscribers is n sends, so events/s × subscribers × cost is what
-// it takes.
+// ruleSubscribers asks whether the server has no CPU left for sending its events: one event to n
+// subscribers is n sends, so the CPU needed is events/s × subscribers × cost.
 func ruleSubscribers(f *facts) finding {
 	out := finding{bottleneck: record.Subscribers}
 	if f.run.Spec.Kind != spec.Events {
@@ -28,7 +27,7 @@ func ruleSubscribers(f *facts) finding {
 }
 
 // rulePublisher asks whether the server simply published no more: every subscriber got
-// all there was, and neither end was near a limit.
+// everything, and neither end was near a limit.
 func rulePublisher(f *facts) finding {
 	out := finding{bottleneck: record.TargetRate}
 	s := f.run.Load.Streams
@@ -53,8 +52,8 @@ func rulePublisher(f *facts) finding {
 	return out
 }
 
-// inUnit marks what is said with the unit of the run, where that is not requests: the
-// sentences are the same for all kinds of load.
+// inUnit sets the unit of the run on all statements if that is not requests: the sentences are
+// the same for all kinds of load.
 func inUnit(v *record.Verdict, kind spec.LoadKind) {
 	if kind == spec.Requests {
 		return

@@ -9,22 +9,21 @@ import (
 	"ceiling/record"
 )
 
-// stallFacts is the time in which nothing was answered though requests were in
-// flight.
+// stallFacts describes the stalls: periods without a response although requests were in flight.
 type stallFacts struct {
 	known bool
 	share float64 // of the window
 	count int     // how often
-	ns    float64 // in all
-	// from and to are the bounds of each on the run's clock, ns.
+	ns    float64 // total
+	// from and to bound each stall on the run's clock, in ns.
 	from, to []int64
-	// cores is the server's CPU meanwhile; starved and hungry are how many
-	// threads of the server and of the generator were runnable without a CPU.
+	// cores is the server's CPU during the stalls; starved and hungry count the threads of the
+	// server and of the generator that were runnable without a CPU.
 	cores, starved, hungry figure
 }
 
-// stallsOf looks for stretches of the window that are far too quiet for
-// chance: at the rate of the other rows they had to bring many answers.
+// stallsOf finds stretches of the window that are too quiet for chance: at the rate of the other
+// rows they should have seen many responses.
 func stallsOf(f *runFacts, rows []record.LoadRow) stallFacts {
 	var s stallFacts
 	if len(rows) < stallRows {
@@ -39,9 +38,9 @@ func stallsOf(f *runFacts, rows []record.LoadRow) stallFacts {
 	if usual <= 0 || whole <= 0 {
 		return s
 	}
-	// A response time longer than the stretch explains it.
+	// Requests longer than the stretch explain it.
 	patience := stallPatience * math.Max(float64(f.run.Latency.Response.P50Ns), 0)
-	lost := func(i int) float64 { // of a row beside a stall: the part of it that is missing
+	lost := func(i int) float64 { // of a row adjacent to a stall: the part of it that is missing
 		if i < 0 || i >= len(rows) || rows[i].InFlight == 0 {
 			return 0
 		}
@@ -72,10 +71,10 @@ func stallsOf(f *runFacts, rows []record.LoadRow) stallFacts {
 	return s
 }
 
-// stallsMost bounds the stalls that a verdict lists.
+// stallsMost bounds the stalls listed in a verdict.
 const stallsMost = 100
 
-// stalls are the stretches without an answer that were told, in the order of time.
+// stalls returns the stalls and reported outages in time order.
 func (f *facts) stalls() []record.Stall {
 	list := slices.Clone(f.outage.list)
 	for i := range f.stall.from {
@@ -85,9 +84,8 @@ func (f *facts) stalls() []record.Stall {
 	return list[:min(len(list), stallsMost)]
 }
 
-// byLongRequests tells whether stretches without an answer may be long requests
-// alone: each slot is in one that takes as long for its share of the time, and all
-// of them are at once now and then.
+// byLongRequests reports whether long requests alone may explain the stalls: each slot spends its
+// share of the time in one, and now and then all of them do so at once.
 func (f *runFacts) byLongRequests(count int, stretchNs, inFlight, windowNs float64) bool {
 	long, all := 0.0, 0.0
 	for _, b := range f.run.Latency.ResponseBins {
@@ -103,7 +101,7 @@ func (f *runFacts) byLongRequests(count int, stretchNs, inFlight, windowNs float
 	return stat.PoissonAtLeast(uint64(count), by) > stallChance
 }
 
-// during measures what the two sides did within the stalls.
+// during measures what the two sides did during the stalls.
 func (s *stallFacts) during(f *cpuFacts, series *record.Series) {
 	rows := ours(f, series.Observed.Processes)
 	of := func(role, host string) (cores, queue figure) {
@@ -132,7 +130,7 @@ func (s *stallFacts) during(f *cpuFacts, series *record.Series) {
 	}
 }
 
-// within tells whether an interval lies in a stall, by its middle.
+// within reports whether the middle of an interval lies in a stall.
 func (s *stallFacts) within(h *record.ObservedHead) bool {
 	middle := h.TNs - h.WidthNs/2
 	for i := range s.from {
@@ -143,38 +141,37 @@ func (s *stallFacts) within(h *record.ObservedHead) bool {
 	return false
 }
 
-// queueing is whether requests wait for each other anywhere.
+// queueing says whether requests wait for each other anywhere.
 type queueing int
 
 const (
 	unclear queueing = iota
-	alone            // they do not: each takes its time as if it were alone
-	queued           // they do: a request takes long because others are before it
+	alone            // no: each takes as long as it would alone
+	queued           // yes: a request takes long because others are ahead of it
 )
 
-// startupQueueFacts tells a queue from a plain delay. Once a closed loop runs, both
-// look the same: the same time for everybody. They differ at the start, when
-// all slots send at once. A plain delay D answers all of them after D. A queue
-// answers the first at once and the last of N after N turns, so the mean of
-// the first N answers is half of what it will be.
+// startupQueueFacts distinguishes a queue from a plain delay. Once a closed loop runs, both look
+// the same: every request takes equally long. They differ at the start, when all slots send at
+// once. A plain delay D answers all of them after D. A queue answers the first at once and the
+// last of N after N turns, so the mean of the first N responses is half of what it will become.
 //
-// In numbers: with C answers of mean m in the first rows and a lasting mean R,
-// q = (1 − m/R)·C/N is 0 for a plain delay and ½ for a queue. A delay that
-// itself varies gives q = cv², its squared coefficient of variation, because
-// short ones come back first; so only q beyond cv² speaks for a queue.
+// In numbers: with C responses of mean m in the first rows and a steady mean R, q = (1 − m/R)·C/N
+// is 0 for a plain delay and ½ for a queue. A delay that itself varies gives q = cv², its squared
+// coefficient of variation, because short ones come back first; so only q beyond cv² indicates a
+// queue.
 type startupQueueFacts struct {
 	is      queueing
 	q       figure
 	cv      float64
-	first   float64          // mean response time of the first answers, ns
-	firstN  float64          // how many they are
-	lasting float64          // mean response time later on, ns
-	why     record.Statement // in words, why it is unclear
+	first   float64          // mean response time of the first responses, ns
+	firstN  float64          // how many there are
+	lasting float64          // steady mean response time, ns
+	why     record.Statement // why it is unclear
 }
 
-// lasting is the mean response time of the window's rows once the loop runs,
-// and its relative deviation from row to row: what a difference has to exceed.
-// Median and quartiles, so that one hiccup does not decide.
+// lasting returns the mean response time of the window's rows once the loop runs, and its
+// relative deviation from row to row, which a difference has to exceed. It uses median and
+// quartiles so that one hiccup does not decide.
 func lasting(rows []record.LoadRow) (meanNs, deviation float64) {
 	var means []float64
 	for i := range rows {
@@ -187,21 +184,21 @@ func lasting(rows []record.LoadRow) (meanNs, deviation float64) {
 		return 0, 1
 	}
 	slices.Sort(means)
-	// Of a normal distribution the quartiles are 1.349 deviations apart.
+	// For a normal distribution the quartiles are 1.349 standard deviations apart.
 	return means[n/2], (means[n*3/4] - means[n/4]) / 1.349 / means[n/2]
 }
 
-// someWereFast tells whether an answer came in a small part of the time that
-// nearly all take: no delay of the work itself can be that short, but a queue
-// lets somebody pass now and then. It needs one kind of request and answer.
+// someWereFast reports whether a response arrived in a small fraction of the usual time: a delay
+// in the work itself is never that short, but a queue occasionally lets a request pass. It
+// requires a single kind of request and response.
 func (f *runFacts) someWereFast(cv, fastestNs float64) bool {
 	l := &f.run.Latency.Response
 	return cv <= startupSteady && f.slots >= startupSlots && len(f.run.Spec.Targets) <= 1 && len(f.run.Statuses) <= 1 &&
 		f.run.Requests.Failed == 0 && fastestNs > 0 && fastestNs <= startupFastest*l.MeanNs
 }
 
-// fastest is the shortest response time of the run, of the warm-up too where
-// the rows tell: a queue lets the very first answers pass.
+// fastest returns the shortest response time of the run, including the warm-up where the rows
+// have it: a queue lets the very first requests pass.
 func fastest(l *record.Quantiles, rows []record.LoadRow) float64 {
 	low := positive(float64(l.MinNs))
 	for i := range rows {
@@ -212,9 +209,8 @@ func fastest(l *record.Quantiles, rows []record.LoadRow) float64 {
 	return low
 }
 
-// variation is the coefficient of variation of the response times, a tail below
-// one in ten included. Where only quantiles are known each part between two of
-// them is taken in its middle.
+// variation returns the coefficient of variation of the response times, including a tail rarer
+// than one in ten. If only quantiles are known, it takes the middle between neighbouring ones.
 func (f *runFacts) variation() float64 {
 	l := &f.run.Latency
 	square := secondMoment(l)
@@ -227,8 +223,7 @@ func (f *runFacts) variation() float64 {
 	return math.Sqrt(math.Max(square/mean/mean-1, 0))
 }
 
-// startupOf reads the first answers, and the fastest one where they came too
-// many at a time.
+// startupOf reads the first responses, and the fastest one if too many arrived at a time.
 func startupOf(f *generatorSide, series *record.Series) startupQueueFacts {
 	var c startupQueueFacts
 	l := &f.run.Latency.Response

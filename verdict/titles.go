@@ -4,17 +4,17 @@ import (
 	"ceiling/record"
 )
 
-// What PostgreSQL's processes say in their titles, where nobody asked it: that sessions wait
-// for each other's locks, not for which row.
+// What PostgreSQL's process titles show if the database was not queried: that sessions wait for
+// each other's locks, but not for which row.
 
 // titleFacts is means over the samples, in sessions.
 type titleFacts struct {
 	samples                                  int
 	sessions, active, waiting, inTransaction float64
-	command                                  string // of most that wait
+	command                                  string // of most waiting sessions
 }
 
-// titlesOf sums up the rows of the server's host.
+// titlesOf summarises the rows of the server's host.
 func titlesOf(f *serverSide, series *record.Series) titleFacts {
 	var t titleFacts
 	commands := map[string]float64{}
@@ -45,7 +45,7 @@ func titlesOf(f *serverSide, series *record.Series) titleFacts {
 	return t
 }
 
-// known tells whether they were seen often enough.
+// known reports whether there are enough samples.
 func (t *titleFacts) known() bool { return t.samples >= sessionsFewest }
 
 // atLock says that sessions wait for each other's locks.
@@ -58,7 +58,7 @@ func (t *titleFacts) atLock() *limit {
 		caveats: just("caveat.database-titles", nil)}
 }
 
-// evidence is what the sessions did.
+// evidence returns what the sessions did.
 func (t *titleFacts) evidence() []record.Evidence {
 	if !t.known() {
 		return nil

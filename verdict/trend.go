@@ -8,14 +8,13 @@ import (
 	"ceiling/record"
 )
 
-// trendFacts is whether the run rose or fell from its beginning to its end: its
-// throughput in a closed loop, its mean response time in an open one, whose
-// throughput is what was asked.
+// trendFacts says whether the run rose or fell from beginning to end: throughput in a closed
+// loop, mean response time in an open one, whose throughput is given.
 type trendFacts struct {
-	known    bool // it did, beyond chance and by a tenth or more
+	known    bool // it did, beyond chance and by at least a tenth
 	open     bool
 	from, to float64 // medians of the first and the last fifth of the rows
-	// slope is Sen's, as a share of the mean per second, with its interval.
+	// slope is Sen's slope as a share of the mean per second; low and high are its interval.
 	slope, low, high float64
 	// What else changed, first fifth to last.
 	rss, cpuPerRequest, files, threads, others change
@@ -27,14 +26,14 @@ type change struct {
 	from, to float64
 }
 
-// grew tells whether it is that many times as much at the end.
+// grew reports whether the end is at least times the beginning.
 func (c change) grew(times float64) bool { return c.known && c.to >= times*c.from && c.to > 0 }
 
-// trendOf looks through the rows of the window.
+// trendOf looks for a trend in the window's rows.
 func trendOf(f *cpuFacts, load []record.LoadRow, series *record.Series) trendFacts {
 	t := trendFacts{open: f.open}
 	if f.open && !f.run.Spec.Rate.Constant() || f.schedule.owed.value > owedShare {
-		return t // a ramp that was asked for, or a queue that grows by itself
+		return t // a requested ramp, or a queue that grows by itself
 	}
 	times, values := bins(load, f.open)
 	if len(values) < trendBins || times[len(times)-1]-times[0] < trendLeastS {
@@ -58,8 +57,8 @@ func trendOf(f *cpuFacts, load []record.LoadRow, series *record.Series) trendFac
 	return t
 }
 
-// bins are means over at most trendBinsMost stretches of rows: throughput, or
-// mean response times.
+// bins returns means over at most trendBinsMost stretches of rows: throughput, or response times
+// in an open loop.
 func bins(rows []record.LoadRow, open bool) (times, values []float64) {
 	each := (len(rows) + trendBinsMost - 1) / trendBinsMost
 	for i := 0; i+each <= len(rows) && each > 0; i += each {
@@ -83,7 +82,7 @@ func bins(rows []record.LoadRow, open bool) (times, values []float64) {
 	return times, values
 }
 
-// fifths are the medians of the first and of the last fifth.
+// fifths returns the medians of the first and the last fifth.
 func fifths(values []float64) change {
 	n := len(values) / 5
 	if n == 0 {
@@ -92,7 +91,7 @@ func fifths(values []float64) change {
 	return change{true, stat.Middle(values[:n]), stat.Middle(values[len(values)-n:])}
 }
 
-// meanwhile is what else changed.
+// meanwhile collects what else changed during the run.
 func (t *trendFacts) meanwhile(f *cpuFacts, load []record.LoadRow, series *record.Series) {
 	var rss, files, threads, cores, perRequest []float64
 	rows := slices.DeleteFunc(observed(f.runFacts, series.Observed.Processes), func(r *record.ProcessRow) bool {
@@ -138,7 +137,7 @@ func (t *trendFacts) meanwhile(f *cpuFacts, load []record.LoadRow, series *recor
 	}
 }
 
-// rateIn is the throughput between two times.
+// rateIn returns the throughput between two times.
 func rateIn(load []record.LoadRow, fromNs, toNs int64) float64 {
 	done, width := 0.0, 0.0
 	for i := range load {
@@ -152,10 +151,10 @@ func rateIn(load []record.LoadRow, fromNs, toNs int64) float64 {
 	return done / width * 1e9
 }
 
-// worse tells whether the run ended worse than it began.
+// worse reports whether the run ended worse than it began.
 func (t *trendFacts) worse() bool { return t.known && (t.slope < 0) != t.open }
 
-// says is the trend as a fact.
+// says returns the trend as a statement.
 func (t *trendFacts) says() record.Statement {
 	if t.open {
 		return say("trend.latency", with{"from_ns": t.from, "to_ns": t.to, "slope": t.slope, "low": t.low, "high": t.high})
@@ -163,7 +162,7 @@ func (t *trendFacts) says() record.Statement {
 	return say("trend.rate", with{"from_per_s": t.from, "to_per_s": t.to, "slope": t.slope, "low": t.low, "high": t.high})
 }
 
-// grown are the things of the server that grew by a fifth or more.
+// grown returns the server's figures that grew by a fifth or more.
 func (t *trendFacts) grown() (says []record.Statement, evidences []record.Evidence) {
 	add := func(c change, what, source, unitName string) {
 		if c.grew(grewMatters) {
@@ -179,9 +178,9 @@ func (t *trendFacts) grown() (says []record.Statement, evidences []record.Eviden
 	return says, evidences
 }
 
-// slowdown puts a server that slows down during the run into a finding: whatever
-// limits it, the mean is of no steady state. Others that took its CPU meanwhile,
-// or a generator that is full, are to blame first.
+// slowdown adds a server that slows down during the run to a finding: whatever limits it, the
+// mean describes no steady state. Other processes that took its CPU, or a full generator, are
+// blamed first.
 func slowdown(f *facts, found *finding) {
 	t := &f.trend
 	if !t.worse() {

@@ -8,23 +8,22 @@ import (
 	"ceiling/record"
 )
 
-// Connections that stay in the accept queue: the kernel has established them, so
-// the client takes them for good ones, and the server never asks for them. Their
-// requests are answered by nobody, however long the timeout is.
+// Connections that stay in the accept queue: the kernel has established them, so the client
+// considers them good, but the server never accepts them. No process answers their requests,
+// however long the timeout.
 
 // unacceptedFacts are the connections of the run that no process had accepted.
 type unacceptedFacts struct {
 	known bool
-	mean  float64 // as socket samples estimate it
-	// count is what the fullest list of all connections had, or the fewest in the
-	// listeners' queues, which hold those that their client has given up as well.
+	mean  float64 // as estimated from socket samples
+	// count is the number in the fullest list of all connections, or the lowest length of the
+	// listeners' queues, which also hold connections that their client has given up.
 	count float64
 	of    float64 // connections at the server's end
 	files filesFacts
 }
 
-// filesFacts are the open files of the server's process that is nearest to its
-// limit.
+// filesFacts counts the open files of the server process nearest to its limit.
 type filesFacts struct {
 	known     bool
 	pid       int
@@ -32,8 +31,8 @@ type filesFacts struct {
 	open, may int
 }
 
-// full tells whether accept(2) has no descriptor left to give. A look may fall
-// between a close and the next accept.
+// full reports whether accept(2) has no descriptor left. A sample may fall between a close and
+// the next accept.
 func (l *filesFacts) full() bool {
 	return l.known && l.open >= l.may-max(1, l.may/100)
 }
@@ -67,12 +66,12 @@ func unacceptedOf(f *cpuFacts, series *record.Series, rows []*record.SocketsRow)
 	return u
 }
 
-// isOver tells a reading from after the window: the run's connections are closed
-// then, and what waited takes their place.
+// isOver reports whether a reading is from after the window: the run's connections are then
+// closed, and those that waited take their place.
 func (f *runFacts) isOver(tNs int64) bool { return float64(tNs) > f.windowS()*1e9 }
 
-// fullestList is the list with the most connections, and of these the one with the
-// fewest that wait: others were made while connections were opened, again as well.
+// fullestList returns the list with the most connections and, of these, the one with the fewest
+// waiting: other lists were taken while connections were being opened or reopened.
 func fullestList(f *cpuFacts, series *record.Series) (fullest record.Listing) {
 	for _, row := range append(setup(f, series.Observed.Sockets), ours(f, series.Observed.Sockets)...) {
 		l := row.Listed
@@ -84,8 +83,8 @@ func fullestList(f *cpuFacts, series *record.Series) (fullest record.Listing) {
 	return fullest
 }
 
-// queueOf is how many connections wait at all listeners; -1 where that of one is
-// not known.
+// queueOf returns how many connections wait at all listeners; -1 if one listener's queue is
+// unknown.
 func queueOf(row *record.ListenerRow) int {
 	sum := 0
 	for _, l := range row.Listeners {
@@ -111,7 +110,7 @@ func filesOf(f *cpuFacts, series *record.Series) filesFacts {
 			may[row.PID] = row.FilesMax
 		}
 	}
-	// Looks are seldom: where the window has none, the last one before it counts.
+	// Samples are rare: if the window has none, the last one before it counts.
 	looks := map[int]*record.ProcessRow{}
 	for _, row := range append(setup(f, series.Observed.Processes), observed(f.runFacts, series.Observed.Processes)...) {
 		if row.Role != record.RoleSubject || row.Host != f.subject.host || row.OpenFiles <= 0 || f.isOver(row.TNs) {
@@ -126,7 +125,7 @@ func filesOf(f *cpuFacts, series *record.Series) filesFacts {
 		if limit <= 0 {
 			continue
 		}
-		// The limit is one of the descriptors' numbers: inherited ones may be above it.
+		// The limit bounds descriptor numbers: inherited ones may exceed it.
 		open := min(int64(row.OpenFiles), limit)
 		if !worst.known || float64(open)*float64(worst.may) > float64(worst.open)*float64(limit) {
 			worst = filesFacts{true, row.PID, row.Comm, int(open), int(min(limit, math.MaxInt32))}
@@ -135,23 +134,21 @@ func filesOf(f *cpuFacts, series *record.Series) filesFacts {
 	return worst
 }
 
-// neverAccepted is how many connections of the run no process ever accepted, 0
-// where all were or where connections come and go: there some always wait for
-// their turn.
+// neverAccepted returns how many connections of the run no process ever accepted; 0 if all were,
+// or if connections come and go, because then some always wait for their turn.
 func (f *serverSide) neverAccepted() float64 {
 	u, run := &f.unaccepted, f.run
 	if !u.known || u.count < 1 || u.mean < u.count*unacceptedSeen || run.Spec.NewConnections {
 		return 0
 	}
-	// Those opened again in place of one that timed out do not come and go.
+	// Reconnects after a timeout do not count as coming and going.
 	if again := float64(run.Load.Reconnects); again > reconnectShare*float64(run.Requests.Completed) && again > 2*f.timeouts {
 		return 0
 	}
 	return u.count
 }
 
-// unacceptedSays is how many connections wait to be accepted, and why if that is
-// known.
+// unacceptedSays says how many connections wait to be accepted, and why if that is known.
 func (f *serverSide) unacceptedSays() record.Statement {
 	n, u := f.neverAccepted(), &f.unaccepted
 	var files record.Statement
@@ -161,12 +158,12 @@ func (f *serverSide) unacceptedSays() record.Statement {
 	return say("accept.unaccepted", with{"connections": n, "of": math.Round(u.of), "files": files, "holds": math.Round(u.of - n)})
 }
 
-// says is how near a process is to its limit.
+// says describes how near a process is to its limit.
 func (l *filesFacts) says() record.Statement {
 	return say("files.full", with{"pid": l.pid, "process": l.comm, "open": l.open, "limit": l.may})
 }
 
-// unacceptedNext is what to do about them.
+// unacceptedNext says what to do about them.
 func (f *serverSide) unacceptedNext() []record.Statement {
 	u := &f.unaccepted
 	if u.files.full() {
@@ -178,10 +175,10 @@ func (f *serverSide) unacceptedNext() []record.Statement {
 	return just("accept.unaccepted.next", nil)
 }
 
-// next is how to raise the limit.
+// next says how to raise the limit.
 func (l *filesFacts) next() []record.Statement { return just("files.full.next", with{"limit": l.may}) }
 
-// unacceptedEvidence are the facts.
+// unacceptedEvidence returns the facts as evidence.
 func (f *serverSide) unacceptedEvidence() []record.Evidence {
 	u := &f.unaccepted
 	var list []record.Evidence

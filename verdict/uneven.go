@@ -6,8 +6,8 @@ import (
 	"ceiling/record"
 )
 
-// ruleUneven asks whether the server has workers that could help but get
-// nothing: one process full, others idle.
+// ruleUneven asks whether the server has workers that could help but get no work: one process
+// full, others idle.
 func ruleUneven(f *facts) finding {
 	out := finding{bottleneck: record.Uneven, next: just("uneven.next", nil)}
 	if !f.subject.known {
@@ -54,8 +54,8 @@ func ruleUneven(f *facts) finding {
 	return out
 }
 
-// workers are the processes that could serve. The parent of another one that
-// holds no connection only keeps the listening socket for its children.
+// workers returns the processes that could serve. A parent process without connections only keeps
+// the listening socket for its children.
 func (f *serverSide) workers() []processUse {
 	parents := map[int]bool{}
 	listen := 0

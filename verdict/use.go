@@ -2,8 +2,8 @@ package verdict
 
 import "ceiling/record"
 
-// usesOf is how much of the generator's busiest thread, the server's cores and the link
-// was used, as far as each was watched.
+// usesOf returns how much of the generator's busiest thread, the server's cores and the link was
+// used, as far as each was observed.
 func (f *facts) usesOf() []record.Use {
 	var list []record.Use
 	add := func(at, what, name string, used float64, of figure) {

@@ -8,14 +8,13 @@ import (
 	"ceiling/record"
 )
 
-// The connections that the server keeps to others. A pool is seen from outside
-// as the same number of connections to one address in every sample, fewer than
-// there are requests, and in use on all of them.
+// The server's outgoing connections. From outside, a pool is the same number of connections to
+// one address in every sample, fewer than there are requests, all of them in use.
 
-// peerFacts are the addresses the server is connected to over the window.
+// peerFacts lists the addresses the server is connected to over the window.
 type peerFacts struct {
 	samples int
-	cut     bool      // not all of its open files could be looked through
+	cut     bool      // not all of its open files could be inspected
 	list    []peerUse // most sockets first
 }
 
@@ -24,18 +23,18 @@ type peerUse struct {
 	addr      string
 	low, high int     // sockets in the samples
 	sockets   float64 // on average
-	// used is the mean number of sockets on which the server waits for an
-	// answer, or has not read it, or on which the other end has not taken what
-	// was sent; a lower bound where times are not known (unix).
+	// used is the mean number of sockets on which the server waits for a response or has not read
+	// it, or on which the peer has not read what was sent; a lower bound if times are unknown
+	// (unix sockets).
 	used       float64
 	quiet      float64
 	connecting float64
-	timed      bool // what was sent last is known
+	timed      bool // the time of the last send is known
 	seen       int  // samples
-	pid        int  // of the process at the other end, where that is on this host; 0: not known
+	pid        int  // of the process at the other end, if on this host; 0 if unknown
 }
 
-// peersOf gathers the rows of the server's host.
+// peersOf collects the rows of the server's host.
 func peersOf(f *serverSide, series *record.Series) peerFacts {
 	var p peerFacts
 	uses := map[string]*peerUse{}
@@ -84,12 +83,11 @@ func (u *peerUse) add(one *record.Peer) {
 	u.timed = u.timed && one.Awaiting >= 0
 }
 
-// steady tells whether there were as many in every sample.
+// steady reports whether every sample had the same number.
 func (u *peerUse) steady() bool { return u.low == u.high && u.high > 0 }
 
-// pool tells whether the connections look like a pool that n requests share.
-// Of a unix socket it is not known whether they are in use, and one of them is
-// as likely a log's.
+// pool reports whether the connections look like a pool that n requests share. A unix socket does
+// not show whether it is in use, and a single one is as likely a log's.
 func (p *peerFacts) pool(u *peerUse, n, responseNs float64) bool {
 	if p.samples < peersFewest || p.cut || !u.steady() || u.sockets > poolFewer*n || u.connecting > 0 {
 		return false
@@ -103,9 +101,9 @@ func (p *peerFacts) pool(u *peerUse, n, responseNs float64) bool {
 	return u.used >= poolBusy*u.sockets
 }
 
-// poolBefore is the pool that requests wait for: all of its connections are in use,
-// and there are more requests; nil where there is none. Where each request takes
-// its time, many share a connection (HTTP/2, pipelining).
+// poolBefore returns the pool that requests wait for: all of its connections are in use and there
+// are more requests; nil if there is none. If requests do not queue, many share a connection
+// (HTTP/2, pipelining).
 func (f *facts) poolBefore() *peerUse {
 	mean := positive(f.run.Latency.Response.MeanNs)
 	if f.waiting() == alone {
@@ -119,8 +117,8 @@ func (f *facts) poolBefore() *peerUse {
 	return nil
 }
 
-// waitsFor is the other server whose answers most of the requests under way
-// wait for; nil where there is none, or its sockets do not tell.
+// waitsFor returns the other server that most requests in flight wait for; nil if there is none
+// or its sockets do not show it.
 func (f *facts) waitsFor() *peerUse {
 	n := f.underWay()
 	if f.peers.samples < awaitedFewest || f.peers.cut || n <= 0 {
@@ -134,9 +132,8 @@ func (f *facts) waitsFor() *peerUse {
 	return nil
 }
 
-// peerClue says what the connections to others tell: a pool that is smaller
-// than what asks for it, another server that is waited for, one that does not
-// take connections.
+// peerClue says what the outgoing connections show: a pool smaller than its demand, another
+// server that is slow to answer, one that does not accept connections.
 func (f *facts) peerClue(upcoming *record.NextBottleneck) clue {
 	var c clue
 	p, n := &f.peers, f.underWay()
@@ -164,7 +161,7 @@ func (f *facts) peerClue(upcoming *record.NextBottleneck) clue {
 			says := p.says(u)
 			if next != nil {
 				c.next = next
-				c.says = slices.Insert(c.says, 0, says) // what the step stands on
+				c.says = slices.Insert(c.says, 0, says) // what the step is based on
 			} else {
 				c.says = append(c.says, says)
 			}
@@ -173,8 +170,8 @@ func (f *facts) peerClue(upcoming *record.NextBottleneck) clue {
 	return c
 }
 
-// poolStep is what to do about a pool. Twice its size halves the wait for it;
-// it cannot be used by more requests than there are.
+// poolStep says what to do about a pool. Doubling it halves the wait for it; no more requests can
+// use it than there are.
 func (f *serverSide) poolStep(u *peerUse, n float64, upcoming *record.NextBottleneck) record.Statement {
 	if u.high == 1 {
 		return say("pool.next.one", with{"to": f.called(u), "requests": n})
@@ -188,7 +185,7 @@ func (f *serverSide) poolStep(u *peerUse, n float64, upcoming *record.NextBottle
 		"waiting": n - size, "gain": gains, "spare": f.spareAt(u)})
 }
 
-// spareAt is what the server on an address has left, where it is known to have some.
+// spareAt describes the CPU that the server at an address has left, if it is known to have some.
 func (f *serverSide) spareAt(u *peerUse) record.Statement {
 	if b := f.behindAt(u.addr); b != nil && b.known && b.limit(f) == nil {
 		return b.spare()
@@ -196,7 +193,7 @@ func (f *serverSide) spareAt(u *peerUse) record.Statement {
 	return record.Statement{}
 }
 
-// says is one address as a fact.
+// says describes one address as evidence.
 func (p *peerFacts) says(u *peerUse) record.Evidence {
 	of := with{"to": u.addr, "low": u.low, "high": u.high, "at_least": p.cut, "samples": 0, "timed": u.timed, "awaited": u.used, "quiet": u.quiet,
 		"connecting": u.connecting}

@@ -9,25 +9,24 @@ import (
 	"ceiling/record"
 )
 
-// What the subject's own profiles say of its waits.
+// What the subject's own profiles say about its waits.
 //
-// A profile sums the time waited by all goroutines, so over the completed
-// requests it is a time w of each request, whose mean response time is R. A
-// closed loop without that wait would go round in R − w: at most R/(R−w) times
-// the rate, since what was not waited here may be waited elsewhere then.
+// A profile sums the time that all goroutines waited, so divided by the completed requests it is
+// a wait w per request, whose mean response time is R. A closed loop without that wait would take
+// R − w per cycle: at most R/(R−w) times the rate, since requests may then wait elsewhere.
 //
-// A block profile also holds goroutines that wait because they have nothing to
-// do. Where a request would have to wait longer than it took, they are, or
-// several wait for one request; neither is a request's own wait.
+// A block profile also includes goroutines that wait because they are idle. If a request would
+// have waited longer than it took, either the goroutines are idle, or several wait for one
+// request; neither is a request's own wait.
 
 // waited is one function of a profile.
 type waited struct {
 	*record.Frame
-	ns    float64 // of each completed request
+	ns    float64 // per completed request
 	share float64 // of the mean response time
 }
 
-// where is the function with its place in the source.
+// where returns the function with its source location.
 func (w *waited) where() string {
 	if w.File == "" {
 		return w.Function
@@ -35,8 +34,8 @@ func (w *waited) where() string {
 	return fmt.Sprintf("%s (%s:%d)", w.Function, path.Base(w.File), w.Line)
 }
 
-// profileClue reads the mutex profile, which names who keeps a lock, the block
-// profile, which names who waits and where, and the CPU profile.
+// profileClue reads the mutex profile, which names who holds a lock, the block profile, which
+// names who waits and where, and the CPU profile.
 func (f *serverSide) profileClue(upcoming *record.NextBottleneck) clue {
 	var c clue
 	mean, completed := positive(f.run.Latency.Response.MeanNs), float64(f.run.Requests.Completed)
@@ -80,7 +79,7 @@ func (f *serverSide) profileClue(upcoming *record.NextBottleneck) clue {
 	return c
 }
 
-// times is how many times the rate there would be without the wait.
+// times returns how many times the rate would be possible without the wait.
 func (w *waited) times(meanNs float64) float64 {
 	return meanNs / math.Max(meanNs-w.ns, meanNs*1e-6)
 }
@@ -91,8 +90,8 @@ func (w *waited) notCounted(kind string, meanNs float64) record.Evidence {
 		say("profile.not-counted", with{"where": w.where(), "waits_ns": w.ns, "mean_ns": meanNs, "beside": w.ns <= meanNs}))
 }
 
-// without says what there is to gain at most without the wait. In an open loop
-// that is not the rate, which is what was asked for.
+// without says what there is to gain at most without the wait. In an open loop that is not the
+// rate, which is given.
 func (f *runFacts) without(w *waited, meanNs float64, upcoming *record.NextBottleneck) record.Statement {
 	if f.open {
 		return say("gain.sooner", with{"sooner_ns": math.Min(w.ns, meanNs)})
@@ -100,9 +99,9 @@ func (f *runFacts) without(w *waited, meanNs float64, upcoming *record.NextBottl
 	return gain(w.times(meanNs), upcoming)
 }
 
-// requestWaits are the functions of a profile that requests wait in, and those
-// that wait longer than the requests take. Both leave out what is too short to
-// matter, and keep the order: the longest first.
+// requestWaits returns the functions of a profile that requests wait in, and those that wait
+// longer than the requests take. Both omit waits too short to matter and keep the order, longest
+// first.
 func (f *runFacts) requestWaits(p *record.Profile, mean, completed float64) (real, idle []waited) {
 	for i := range p.Frames {
 		w := waited{Frame: &p.Frames[i], ns: positive(float64(p.Frames[i].Ns)) / completed}
@@ -118,8 +117,8 @@ func (f *runFacts) requestWaits(p *record.Profile, mean, completed float64) (rea
 	return real[:min(len(real), waitsSaid)], idle[:min(len(idle), 1)]
 }
 
-// backgroundLoop tells goroutines of the standard library that wait between
-// requests, one for each connection or pool, while no request waits for them.
+// backgroundLoop reports whether a function is a standard library goroutine, one per connection
+// or pool, that waits between requests while no request waits for it.
 func backgroundLoop(function string) bool {
 	for _, name := range []string{
 		"net/http.(*persistConn).readLoop", "net/http.(*persistConn).writeLoop", "net/http.(*http2serverConn).serve",
@@ -143,7 +142,7 @@ func (f *runFacts) waitEvidence(kind string, list []waited, mean float64, upcomi
 	return out
 }
 
-// through says how a goroutine waits, by the runtime's function it waits in.
+// through says how a goroutine waits, judged by the runtime function it waits in.
 func through(name string) record.Statement {
 	for _, of := range [...]struct{ part, kind string }{
 		{"Mutex)", "lock"}, {"chanrecv", "receive"}, {"chansend", "send"}, {"selectgo", "select"}, {"(*Cond)", "cond"},
@@ -156,8 +155,8 @@ func through(name string) record.Statement {
 	return say("through", with{"function": name})
 }
 
-// cpuProfileEvidence is what the CPU of the top function can gain: in a server
-// that waits, next to nothing.
+// cpuProfileEvidence says what optimising the top function's CPU can gain: next to nothing in a
+// server that waits.
 func (f *serverSide) cpuProfileEvidence(mean float64) []record.Evidence {
 	if !f.subject.known || f.rate <= 0 {
 		return nil
@@ -178,7 +177,7 @@ func (f *serverSide) cpuProfileEvidence(mean float64) []record.Evidence {
 	return nil
 }
 
-// notRecorded names the profiles that hold nothing.
+// notRecorded names the empty profiles.
 func notRecorded(recorded map[string]bool) []record.Evidence {
 	var out []record.Evidence
 	for _, p := range [...]struct{ kind, how string }{

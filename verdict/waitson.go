@@ -6,24 +6,23 @@ import (
 	"ceiling/record"
 )
 
-// A server with CPU to spare keeps requests waiting for something. This file
-// names the next step from what the record says of it, in the order of how much
-// it says: the server's own profiles (waitprofiles.go), the connections it
-// keeps to others (waitpeers.go), where its threads sleep (waitthreads.go).
+// A server with CPU to spare keeps requests waiting for something. This file derives the next
+// step from the record, trying the most specific source first: the server's own profiles
+// (waitprofiles.go), its outgoing connections (waitpeers.go), where its threads sleep
+// (waitthreads.go).
 
-// clue is what one source says of what the requests inside the server wait for.
+// clue is what one source says about what the requests inside the server wait for.
 type clue struct {
 	says    []record.Evidence
-	next    []record.Statement // what to do about it; none where it names nothing
+	next    []record.Statement // what to do about it; empty if the source names nothing
 	caveats []record.Statement
-	// whereOnly: it names the place in the server where they wait, and a pool
-	// among the connections may be what they wait for.
+	// whereOnly: the source names where in the server they wait; they may still be waiting for a
+	// connection pool.
 	whereOnly bool
 }
 
-// explainWait puts what the requests wait for into a finding that says that
-// they wait, or that they are inside the server and nobody knows why. bottleneck is
-// what would limit next.
+// explainWait adds what the requests wait for to a finding that says they wait, or that they are
+// inside the server for an unknown reason. upcoming is the next bottleneck.
 func explainWait(f *facts, found *finding, upcoming *record.NextBottleneck) {
 	idle, _ := f.serverIdle()
 	if found.explained || found.bottleneck != record.ServerBlocked &&
@@ -52,14 +51,14 @@ func explainWait(f *facts, found *finding, upcoming *record.NextBottleneck) {
 	}
 }
 
-// requestsInside tells whether most requests are with the server: unread
-// before it or in nobody's socket.
+// requestsInside reports whether most requests are with the server: in its receive queue, or in
+// no socket at all.
 func (f *facts) requestsInside() bool {
 	p := &f.places
 	return p.known && p.both && p.share[serverQueue]+p.share[inServer] >= mostOf
 }
 
-// underWay is how many requests were in flight on average.
+// underWay returns the mean number of requests in flight.
 func (f *facts) underWay() float64 {
 	if !f.open || len(f.places.flight) == 0 {
 		return f.slots
@@ -71,8 +70,8 @@ func (f *facts) underWay() float64 {
 	return sum / float64(len(f.places.flight))
 }
 
-// gain says what at most comes of a change that allows times the rate, in this
-// run: no more than the next bottleneck.
+// gain says how much a change that allows times the rate can gain in this run: no more than the
+// next bottleneck permits.
 func gain(times float64, upcoming *record.NextBottleneck) record.Statement {
 	switch {
 	case upcoming != nil && times >= upcoming.Times:

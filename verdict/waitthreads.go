@@ -8,18 +8,18 @@ import (
 	"ceiling/record"
 )
 
-// Where the server's threads sleep, in words. It says least of the three: a
+// Where the server's threads sleep, in words. This is the weakest of the three sources: a
 // runtime's idle threads wait for a lock as well.
 
-// threadFacts is what the server's threads did in the samples that looked, as
-// mean numbers of threads.
+// threadFacts is the server's thread states as mean numbers of threads, over the samples that
+// have them.
 type threadFacts struct {
 	looks    int // of all processes
 	all      float64
 	disk     float64 // uninterruptible
-	inDisk   int     // different threads that were seen so, at least
+	inDisk   int     // different threads seen in it, at least
 	stopped  float64
-	sleeping []sleepers // those that tell before the others, most first
+	sleeping []sleepers // the informative ones first, then by descending number
 }
 
 // sleepers are the threads of one name in one kernel function.
@@ -28,8 +28,8 @@ type sleepers struct {
 	threads     float64
 }
 
-// tell tells a sleep that says what a request may wait for, from one in which the
-// idle threads of a pool are as well.
+// tell reports whether a sleep shows what a request may wait for; idle pool threads are in the
+// other sleeps too.
 func (s *sleepers) tell() bool {
 	switch of := sleepOf(s.wchan); of.kind {
 	case "lock", "time", "pipe":
@@ -49,7 +49,7 @@ func (s *sleepers) says() record.Statement {
 		"for": say("sleep."+sleepOf(s.wchan).kind, nil)})
 }
 
-// sleepsOf gathers what the server's threads wait in.
+// sleepsOf collects what the server's threads wait in.
 func sleepsOf(f *serverSide, series *record.Series) threadFacts {
 	var t threadFacts
 	looks := map[int]float64{}
@@ -98,12 +98,12 @@ func sleepsOf(f *serverSide, series *record.Series) threadFacts {
 // sleep is what a thread in a kernel function waits for.
 type sleep struct {
 	parts []string // of the function's name
-	kind  string   // what a thread in it waits for: the end of its code
-	step  bool     // it asks for a step, where most threads wait for it
+	kind  string   // what a thread in it waits for: the suffix of its code
+	step  bool     // it calls for a next step if most threads wait in it
 }
 
-// sleeps in the order in which they are tried. The names are those of kernels
-// since 3.10 (get_wchan leaves out the scheduler's own functions).
+// sleeps lists them in matching order. The names are those of kernels since 3.10 (get_wchan
+// leaves out the scheduler's own functions).
 func sleeps() []sleep {
 	return []sleep{
 		{[]string{"futex"}, "lock", true},
@@ -125,7 +125,7 @@ func sleeps() []sleep {
 	}
 }
 
-// sleepOf is what a kernel function waits for.
+// sleepOf returns what a kernel function waits for.
 func sleepOf(wchan string) sleep {
 	for _, s := range sleeps() {
 		for _, part := range s.parts {
@@ -171,7 +171,7 @@ func (f *serverSide) threadClue() clue {
 	return c
 }
 
-// sleepStep is what to do about where most threads sleep; none where that asks for
+// sleepStep says what to do about the place where most threads sleep; empty if it calls for
 // nothing.
 func (f *serverSide) sleepStep(s *sleepers) []record.Statement {
 	of := sleepOf(s.wchan)

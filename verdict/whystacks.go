@@ -7,22 +7,20 @@ import (
 	"ceiling/record"
 )
 
-// What the server's CPU goes into, by the stacks that the kernel took of it,
-// whatever language it is in.
+// What the server spends its CPU on, by stacks sampled in the kernel, in any language.
 
-// stacksFewest is how many samples name a share: of 100, one of 40% has a
-// standard error of 5 points.
+// stacksFewest is the fewest samples for a share: of 100, a share of 40% has a standard error of
+// 5 points.
 const stacksFewest = 100
 
-// packagesSaid is how many packages a sentence names; one with less than
-// packageMatters is not worth a word.
+// packagesSaid is how many packages a sentence names; one below packageMatters is not worth
+// mentioning.
 const (
 	packagesSaid   = 4
 	packageMatters = 0.05
 )
 
-// explainCPU says in a finding that says that the server's CPU is the limit what
-// the CPU is spent on.
+// explainCPU adds what the CPU is spent on to a finding that the server's CPU is the limit.
 func explainCPU(f *serverSide, found *finding) {
 	if !slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.SharedCPU, record.Uneven, record.Subscribers},
 		found.bottleneck) ||
@@ -40,8 +38,8 @@ func explainCPU(f *serverSide, found *finding) {
 	}
 }
 
-// cpuStackEvidence is what the samples say, and the package with most of them;
-// nil where there are too few.
+// cpuStackEvidence returns what the samples show, and the package with the most of them; nil if
+// there are too few.
 func (f *runFacts) cpuStackEvidence() (*record.Evidence, *record.StackPackage) {
 	s := f.run.Stacks
 	if s == nil || s.CPU == nil || s.CPU.Samples < stacksFewest || len(s.CPU.Packages) == 0 {
@@ -53,7 +51,7 @@ func (f *runFacts) cpuStackEvidence() (*record.Evidence, *record.StackPackage) {
 	return &e, top
 }
 
-// packagesOf lists the packages with most of the CPU.
+// packagesOf lists the packages that use the most CPU.
 func packagesOf(list []record.StackPackage) []record.Statement {
 	var most []record.Statement
 	for i := range list[:min(len(list), packagesSaid)] {
@@ -65,7 +63,7 @@ func packagesOf(list []record.StackPackage) []record.Statement {
 	return most
 }
 
-// packageOf is a package with the function of it that is called, and who calls it.
+// packageOf describes a package with its called function and the caller.
 func packageOf(p *record.StackPackage) with {
 	of := with{"share": p.Share, "package": p.Name, "entry": p.Entry, "caller": p.Caller, "file": path.Base(p.File), "line": p.Line}
 	if p.Entry == p.Name {

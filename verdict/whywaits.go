@@ -9,29 +9,29 @@ import (
 	"ceiling/record"
 )
 
-// What the server's threads wait for, by the stacks that the kernel took as they
-// left their CPUs. It names what the list of kernel functions (waitthreads.go)
-// cannot: which lock, whose answer, which file.
+// What the server's threads wait for, by the stacks that the kernel took as they left their CPUs.
+// Stacks name what the list of kernel functions (waitthreads.go) cannot: which lock, whose
+// response, which file.
 
-// Bounds of what is said of them.
+// Bounds for off-CPU stacks.
 const (
-	// burstsFewest of 50 ms each: one may be all of one moment.
+	// burstsFewest is the fewest bursts, of 50 ms each: a single one may show just one moment.
 	burstsFewest = 3
-	// waitThreads is how many threads have to wait for one thing on average, to be
-	// worth a word; waitStep to be worth a step.
+	// waitThreads is how many threads must wait for one thing on average for it to be mentioned;
+	// waitStep, for it to be a next step.
 	waitThreads = 0.05
 	waitStep    = 0.5
 	waitsNamed  = 3
 )
 
-// offWait is what threads wait for, whichever of them and wherever in the program.
+// offWait is what threads wait for, summed over threads and code locations.
 type offWait struct {
 	record.StackWait
-	share       float64 // of the time of all waits that tell
-	connections int     // that the server keeps to the object; 0: not known
+	share       float64 // of the time of all informative waits
+	connections int     // that the server keeps to the object; 0 if unknown
 }
 
-// tellingWaits are those that tell, the longest first.
+// tellingWaits returns the informative waits, the longest first.
 func (f *serverSide) tellingWaits() []offWait {
 	s := f.run.Stacks
 	if s == nil || s.OffCPU == nil || s.OffCPU.Bursts < burstsFewest || s.OffCPU.BurstNs <= 0 {
@@ -46,7 +46,7 @@ func (f *serverSide) tellingWaits() []offWait {
 	return list
 }
 
-// telling sums up those that tell of waits that were seen for some time.
+// telling sums the informative waits that lasted for some time.
 func telling(waits []record.StackWait, burstNs int64) []offWait {
 	var list []offWait
 	total := 0.0
@@ -62,7 +62,7 @@ func telling(waits []record.StackWait, burstNs int64) []offWait {
 		}
 		list[i].Ns += w.Ns
 		list[i].Times += w.Times
-		list[i].Distinct = max(list[i].Distinct, w.Distinct) // they may be the same
+		list[i].Distinct = max(list[i].Distinct, w.Distinct) // they may be the same threads
 		if list[i].Function == "" {
 			list[i].Function, list[i].File, list[i].Line = w.Function, w.File, w.Line
 		}
@@ -77,7 +77,7 @@ func telling(waits []record.StackWait, burstNs int64) []offWait {
 	return list
 }
 
-// weak waits come last: a thread of its own sleeps between its rounds.
+// weak sorts weak waits last: a background thread sleeps between its rounds.
 func weak(reason string) int {
 	if reason == record.WaitSleep {
 		return 1
@@ -107,8 +107,8 @@ func (f *serverSide) stackClue() clue {
 	return c
 }
 
-// heldDuring names what is probably done under a lock that others wait for: what
-// one thread at a time waits for beside them.
+// heldDuring names what the holder of a contended lock probably does: what one thread at a time
+// waits for while others wait for the lock.
 func (f *runFacts) heldDuring(list []offWait) []record.Statement {
 	if r := list[0].Reason; r != record.WaitLock && r != record.WaitFileLock {
 		return nil
@@ -121,7 +121,7 @@ func (f *runFacts) heldDuring(list []offWait) []record.Statement {
 	return nil
 }
 
-// explainBlocked puts what the threads wait for into the sentence of a finding.
+// explainBlocked adds what the threads wait for to a finding's sentence.
 func explainBlocked(f *serverSide, found *finding) {
 	list := f.tellingWaits()
 	if len(list) == 0 || found.answer != yes {
@@ -134,7 +134,7 @@ func explainBlocked(f *serverSide, found *finding) {
 			found.because = append(found.because, say("blocked.threads", with{"wait": top.says()}))
 		}
 	case record.ServerCPU, record.ServerThread, record.Subscribers:
-		// A core's worth of CPU, and threads that want their turn.
+		// One core's worth of CPU, and threads waiting for their turn.
 		i := slices.IndexFunc(list, func(w offWait) bool { return w.Reason == record.WaitInterpreterLock })
 		if i < 0 || list[i].Threads < waitStep {
 			return
@@ -145,18 +145,18 @@ func explainBlocked(f *serverSide, found *finding) {
 	}
 }
 
-// says is a wait with its share.
+// says returns a wait with its share.
 func (w *offWait) says() record.Statement {
 	return say("wait.share", with{"share": w.share, "what": w.object()})
 }
 
-// object is what is waited for.
+// object returns what the threads wait for.
 func (w *offWait) object() record.Statement { return say("wait-for."+w.kind(), w.values()) }
 
-// step is what to do about a wait.
+// step says what to do about a wait.
 func (w *offWait) step() record.Statement { return say("unblock."+w.kind(), w.values()) }
 
-// kind is the end of the code of a wait.
+// kind returns the suffix of a wait's code.
 func (w *offWait) kind() string {
 	switch w.Reason {
 	case record.WaitLock, record.WaitInterpreterLock, record.WaitReceive, record.WaitSend, record.WaitConnect, record.WaitSync,
@@ -167,8 +167,8 @@ func (w *offWait) kind() string {
 	return "other"
 }
 
-// values are what there is to say of a wait: on what, by whom at the other end, in
-// which function of the kernel, and where in the server's own code.
+// values describes a wait: on what, which process is at the other end, in which kernel function,
+// and where in the server's own code.
 func (w *offWait) values() with {
 	of := with{"object": w.Object, "process": w.Process, "kernel": w.Kernel, "device": w.Device, "connections": w.connections,
 		"threads": w.Distinct, "function": w.Function, "file": path.Base(w.File), "line": w.Line}

@@ -7,9 +7,9 @@ import (
 	"ceiling/record"
 )
 
-// observed is the rows of one kind that belong to the window, in the order of
-// time. Rows are picked by their middle, so that one which straddles an edge
-// counts where most of it lies; gauges are points and count where they stand.
+// observed returns the rows of one kind that belong to the window, in time order. It picks rows
+// by their middle, so a row that straddles an edge counts where most of it lies; gauges are
+// points and count at their own time.
 func observed[R record.ObservedRow](f *runFacts, rows []R) []R {
 	end := f.endNs()
 	return chosen(rows, func(h *record.ObservedHead) bool {
@@ -18,14 +18,12 @@ func observed[R record.ObservedRow](f *runFacts, rows []R) []R {
 	})
 }
 
-// ours is observed for the run's own hosts: those of the server and of the
-// generator.
+// ours is observed for the run's own hosts: those of the server and the generator.
 func ours[R record.ObservedRow](f *cpuFacts, rows []R) []R {
 	return slices.DeleteFunc(observed(f.runFacts, rows), func(row R) bool { return !f.isOurs(row.Observed().Host) })
 }
 
-// setup is the rows of one kind of the run's own hosts from before the window
-// opened.
+// setup returns the rows of one kind of the run's own hosts from before the window opened.
 func setup[R record.ObservedRow](f *cpuFacts, rows []R) []R {
 	return chosen(rows, func(h *record.ObservedHead) bool {
 		return h.WidthNs >= 0 && h.TNs-h.WidthNs/2 < 0 && f.isOurs(h.Host)
@@ -44,9 +42,9 @@ func (f *cpuFacts) isOurs(host string) bool {
 	return len(f.agents) == 0 && host == f.homeHost
 }
 
-// chosen is some of the rows in the order of time. Those of one moment, several
-// processes or interfaces in one sample, stay as they were written; rows of several
-// hosts are written as they arrive, which must not matter.
+// chosen returns the selected rows in time order. Rows of one moment (several processes or
+// interfaces in one sample) keep their order; rows of several hosts are written as they arrive,
+// and that order must not matter.
 func chosen[R record.ObservedRow](rows []R, choose func(*record.ObservedHead) bool) []R {
 	var list []R
 	for _, row := range rows {

@@ -6,28 +6,28 @@ import (
 	"ceiling/record"
 )
 
-// A server that gives each request a worker, a process or a thread, is full when all
-// of them are busy, whatever they are busy with. Workers with nothing to do wait for
-// a connection or for work, and those that serve somebody do not.
+// A server that dedicates a worker (a process or a thread) to each request is full when all of
+// them are busy, whatever they do. Idle workers wait for a connection or for work; workers
+// serving a request do not.
 
-// workersBusy of them at any time leave none for the next request.
+// workersBusy is the share of busy workers from which none is left for the next request.
 const workersBusy = 0.9
 
-// workerFacts are the workers, and how many of them are busy on average.
+// workerFacts counts the workers and how many of them are busy on average.
 type workerFacts struct {
 	count  int
 	busy   float64
-	thread string // the name of threads that work; "" where processes do
+	thread string // thread name of the workers; "" if they are processes
 }
 
-// full tells whether all are busy, and more requests are there than they are.
+// full reports whether all workers are busy and there are more requests than workers.
 func (w *workerFacts) full(n float64) bool {
 	return w.count > 1 && w.busy >= workersBusy*float64(w.count) && n > float64(w.count)
 }
 
-// workersOf finds them: processes of one thread beside each other, or threads of one
-// name. By stacks a worker that polls one connection, for an answer, is told from one
-// that polls for requests; by the kernel's functions alone it counts as idle.
+// workersOf finds the workers: parallel single-threaded processes, or threads of one name. Stacks
+// distinguish a worker that polls one connection for a response from one that polls for requests;
+// kernel functions alone count both as idle.
 func workersOf(f *serverSide, series *record.Series) workerFacts {
 	if w := f.workerProcesses(series); w.count > 0 {
 		return w
@@ -35,7 +35,7 @@ func workersOf(f *serverSide, series *record.Series) workerFacts {
 	return f.workerThreads()
 }
 
-// workerProcesses are the server's processes of one thread that have no children.
+// workerProcesses finds the server's single-threaded processes without children.
 func (f *serverSide) workerProcesses(series *record.Series) workerFacts {
 	parents := map[int]bool{}
 	for _, p := range f.subject.processes {
@@ -49,7 +49,7 @@ func (f *serverSide) workerProcesses(series *record.Series) workerFacts {
 			continue
 		}
 		if all > 1 || s.Sleeping == 1 && len(row.Waits) == 0 {
-			return workerFacts{} // not of one thread, or what it waits for is not known
+			return workerFacts{} // not single-threaded, or what it waits for is unknown
 		}
 		looks[row.PID]++
 		for _, w := range row.Waits {
@@ -73,7 +73,7 @@ func (f *serverSide) workerProcesses(series *record.Series) workerFacts {
 	return w
 }
 
-// forWork tells a sleep of a worker that has nothing to do.
+// forWork reports whether a kind of sleep means a worker with nothing to do.
 func forWork(kind string) bool {
 	switch kind {
 	case "events", "completions", "connections", "child", "signal", "lock":
@@ -82,8 +82,8 @@ func forWork(kind string) bool {
 	return false
 }
 
-// completeWaits are the rows of waits where none was left out, for the idle ones come
-// last.
+// completeWaits returns the rows of waits if none was cut off; idle waits sort last and would be
+// cut first.
 func (f *runFacts) completeWaits() []record.StackWait {
 	s := f.run.Stacks
 	if s == nil || s.OffCPU == nil || s.OffCPU.Bursts < burstsFewest || s.OffCPU.BurstNs <= 0 || len(s.OffCPU.Waits) >= record.StackWaitsMost {
@@ -92,8 +92,7 @@ func (f *runFacts) completeWaits() []record.StackWait {
 	return s.OffCPU.Waits
 }
 
-// idleByProcess is the time with nothing to do of each process, as a share of one
-// thread's; nil where that is not known.
+// idleByProcess returns each process's idle time as a share of one thread's; nil if unknown.
 func (f *runFacts) idleByProcess() map[int]float64 {
 	waits := f.completeWaits()
 	if waits == nil {
@@ -108,8 +107,9 @@ func (f *runFacts) idleByProcess() map[int]float64 {
 	return idle
 }
 
-// workerThreads are the threads of one name in one process, those of the name with
-// most that are busy. Go's run any goroutine; that many wait for one lock is no pool.
+// workerThreads finds the threads of one name in one process and returns the name with the most
+// busy ones. Go threads run any goroutine and do not count; many threads waiting for one lock are
+// no pool.
 func (f *runFacts) workerThreads() workerFacts {
 	waits := f.completeWaits()
 	type group struct {
@@ -139,7 +139,7 @@ func (f *runFacts) workerThreads() workerFacts {
 	return most
 }
 
-// runtimeOfProcess is what runs one of the server's processes.
+// runtimeOfProcess returns the runtime of one of the server's processes.
 func (f *runFacts) runtimeOfProcess(pid int) string {
 	for _, p := range f.run.Stacks.Processes {
 		if p.PID == pid {
@@ -149,8 +149,8 @@ func (f *runFacts) runtimeOfProcess(pid int) string {
 	return ""
 }
 
-// explainWorkers says that all workers are busy in a finding that says that requests
-// wait, and has more of them come before what each of them waits for.
+// explainWorkers adds to a finding of blocked requests that all workers are busy, and puts more
+// workers ahead of what each of them waits for.
 func explainWorkers(f *facts, found *finding) {
 	n := f.underWay()
 	if w := &f.crew; found.bottleneck == record.ServerBlocked && found.answer == yes && !found.explained && w.full(n) {

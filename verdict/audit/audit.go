@@ -1,6 +1,6 @@
-// Package audit judges measurements that somebody else published: points with a rate
-// and whatever else was stated. It says what each proves and which of its figures
-// contradict each other. It is a pure function of the points.
+// Package audit judges measurements published by others: points with a rate and whatever else
+// they state. It says what each point proves and which of its figures contradict each other. It
+// is a pure function of the points.
 package audit
 
 import (
@@ -15,22 +15,21 @@ type PointVerdict struct {
 	// Label is the point's id, or its line in the file.
 	Label   string         `json:"label"`
 	Verdict record.Verdict `json:"verdict"`
-	// From are the labels of the points that the bottleneck stands on where this
-	// one's own figures decide nothing: then it is one step weaker.
+	// From has the labels of the points that the bottleneck rests on if this point's own figures
+	// decide nothing; the verdict is then one step weaker.
 	From []string `json:"from,omitempty"`
-	// Missing are the keys that were not stated (or not usable) and without
-	// which the bottleneck stays undetermined or doubtful.
+	// Missing are the keys that were not stated (or not usable) and without which the bottleneck
+	// stays inconclusive or doubtful.
 	Missing []string `json:"missing"`
 	// Inconsistencies are the figures of this point that contradict each other.
 	Inconsistencies []Inconsistency `json:"inconsistencies"`
 }
 
-// ServerSide is the bottleneck of a point whose client got more from another
-// server: the server's CPU, a thread, a lock, a pool or its network.
+// ServerSide is the bottleneck of a point whose client got a higher rate from another server: the
+// server's CPU, a thread, a lock, a pool or its network.
 const ServerSide = "server side"
 
-// OwnFigures is the code of the caveat that says why a point's own figures decide
-// nothing.
+// OwnFigures is the code of the caveat that says why a point's own figures decide nothing.
 const OwnFigures = "point.own-figures"
 
 // Kinds of inconsistency.
@@ -44,9 +43,9 @@ const (
 	KindTotals      = "totals"      // requests counted against rate × time
 	KindOrder       = "order"       // percentiles out of order
 	KindResolution  = "resolution"  // figures coarser than what they are used for
-	KindConnections = "connections" // asked for and not opened
-	KindSchedule    = "schedule"    // an asked rate that was not sent
-	KindField       = "field"       // a figure outside of what it can be
+	KindConnections = "connections" // requested but not opened
+	KindSchedule    = "schedule"    // a target rate that was not sent
+	KindField       = "field"       // a figure out of its possible range
 	KindIdentical   = "identical"   // the same figures under two labels
 	KindUnequal     = "unequal"     // runs that differ in more than one thing
 )
@@ -56,25 +55,25 @@ type Inconsistency struct {
 	Kind string `json:"kind"`
 	// Keys of the figures that contradict each other.
 	Keys []string `json:"keys"`
-	// Points are the indices of the points concerned, where they are several.
+	// Points has the indices of the points concerned, if there are several.
 	Points []int            `json:"points,omitempty"`
 	Says   record.Statement `json:"says"`
 }
 
-// contradictions are the inconsistencies that a look at some figures found.
+// contradictions are the inconsistencies that one check found.
 type contradictions []Inconsistency
 
 func (c *contradictions) note(kind string, says record.Statement, keys ...string) {
 	*c = append(*c, Inconsistency{Kind: kind, Keys: keys, Says: says})
 }
 
-// with is what a statement speaks of.
+// with holds a statement's values.
 type with = record.Values
 
-// say makes a statement; its sentence stands in package prose under the same code.
+// say makes a statement; package prose has its sentence under the same code.
 func say(code string, values with) record.Statement { return record.State(code, values) }
 
-// just is a sentence of one statement.
+// just makes a sentence of one statement.
 func just(code string, values with) []record.Statement {
 	return []record.Statement{record.State(code, values)}
 }
@@ -87,10 +86,9 @@ type PointsVerdict struct {
 	Between []Inconsistency `json:"between"`
 }
 
-// Judge judges measurements that other tools printed. A verdict rests on
-// the figures alone: ids, names and what an author concluded do not enter it.
-// Where a point's own figures decide nothing, those of other points may: then
-// the verdict names them and says that it is weaker.
+// Judge judges measurements that other tools printed. A verdict rests on the figures alone, not
+// on ids, names or the author's conclusions. If a point's own figures decide nothing, those of
+// other points may; the verdict then names them and says that it is weaker.
 func Judge(points []record.Point) PointsVerdict {
 	all := make([]*pointFacts, len(points))
 	for i := range points {
@@ -115,7 +113,7 @@ func Judge(points []record.Point) PointsVerdict {
 	return out
 }
 
-// withoutNil makes empty lists of what JSON would call null.
+// withoutNil replaces nil lists, which JSON would encode as null, by empty ones.
 func (v PointVerdict) withoutNil() PointVerdict {
 	if v.Missing == nil {
 		v.Missing = []string{}
@@ -132,11 +130,10 @@ func (v PointVerdict) withoutNil() PointVerdict {
 	return v
 }
 
-// judge lets the rules speak: what cannot be, then what is full, in the order
-// of how little else has to be known to say so. The link comes before the
-// generator: no generator gets more through a full link, and one that spins
-// while it waits looks full at any rate. The server comes last and needs all
-// others to be known.
+// judge applies the rules: first what cannot be true, then what is full, ordered by how little
+// else must be known. The link comes before the generator: no generator gets more through a full
+// link, and one that spins while waiting looks full at any rate. The server comes last because
+// all others must be known.
 func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 	if v := f.verdictErrors(); v != nil {
 		return *v, nil, nil
@@ -168,7 +165,7 @@ func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 	return v, missing, from
 }
 
-// judgeFromOthers lets other points speak where the own figures do not.
+// judgeFromOthers consults other points if this one's figures decide nothing.
 func (f *pointFacts) judgeFromOthers() (v record.Verdict, missing, from []string) {
 	var lacks []record.Statement
 	for _, m := range f.lacks() {
@@ -192,13 +189,13 @@ func (f *pointFacts) judgeFromOthers() (v record.Verdict, missing, from []string
 	return *other, missing, from
 }
 
-// missingFigure is a figure that was not stated, and what for want of it is unknown.
+// missingFigure is a figure that was not stated, and what is unknown without it.
 type missingFigure struct {
 	keys []string
 	says record.Statement
 }
 
-// lacks lists what is missing to tell the bottleneck.
+// lacks lists what is missing to determine the bottleneck.
 func (f *pointFacts) lacks() []missingFigure {
 	list := slices.Concat(f.generator.lacks(), f.server.lacks(), f.link.lacks())
 	if keys := f.littleLacks(); len(keys) > 0 {

@@ -7,17 +7,15 @@ import (
 )
 
 const (
-	mega = 1e6           // a decimal megabyte: what links and most tools count in
+	mega = 1e6           // a decimal megabyte: the unit of links and most tools
 	mebi = 1 << 20       // a binary one: what wrk prints as MB
-	gibi = 1 << 30 / 1e3 // a thousandth of a binary gigabyte: 0.87 GB from wrk written as 870 MB
+	gibi = 1 << 30 / 1e3 // a thousandth of a binary gigabyte: wrk's 0.87 GB written as 870 MB
 
-	// leastHead is the shortest head a response with a body can have:
-	// "HTTP/1.1 200 OK", CRLF, "Content-Length: n", CRLF, CRLF without the
-	// digits of n (RFC 9112, section 2.1).
+	// leastHead is the shortest possible head of a response with a body: "HTTP/1.1 200 OK", CRLF,
+	// "Content-Length: n", CRLF, CRLF without the digits of n (RFC 9112, section 2.1).
 	leastHead = 17 + 16 + 2 + 2
-	// leastFrame is Ethernet 14, IPv4 20 and TCP 20 bytes without options, for
-	// at most largestPayload bytes: frames of 9,001 bytes are the largest that
-	// cloud networks carry.
+	// leastFrame is Ethernet 14, IPv4 20 and TCP 20 bytes without options, for at most
+	// largestPayload bytes: cloud networks carry frames of at most 9,001 bytes.
 	leastFrame     = 54
 	largestPayload = 9001 - 40
 )
@@ -25,7 +23,7 @@ const (
 // transfer is the bytes of the responses, as a point counts them.
 type transfer struct{ *run }
 
-// flow is bytes per second by one of the figures; the zero flow is: not stated.
+// flow is bytes per second derived from one figure; the zero flow means not stated.
 type flow struct {
 	perS float64
 	key  string
@@ -34,14 +32,14 @@ type flow struct {
 
 func (f flow) known() bool { return f.perS > 0 }
 
-// bytesKeys are the figures of which any one tells the bytes on the link.
+// bytesKeys are the figures of which any one gives the bytes on the link.
 func bytesKeys() []string {
 	return []string{"nic_mb_s", "client_throughput_mb_s", "body_bytes", "mean_response_bytes", "total_read_gb"}
 }
 
-// framed is the least that responses of so many bytes take on a wire. Without
-// pipelining each response is a segment of its own, for the next one is not
-// asked for before it has arrived.
+// framed returns the least that responses of so many bytes occupy on a wire. Without pipelining
+// each response is its own segment, because the client requests the next one only after it has
+// arrived.
 func (t transfer) framed(bytes float64) float64 {
 	segments := bytes / largestPayload
 	if p := t.Pipelining; p.Known && p.Value == 1 {
@@ -50,7 +48,7 @@ func (t transfer) framed(bytes float64) float64 {
 	return bytes + segments*leastFrame
 }
 
-// framedShare is the least share that framing adds to what was read.
+// framedShare returns the least share that framing adds to the bytes read.
 func (t transfer) framedShare(read float64) float64 {
 	if !t.RPS.Known {
 		return float64(leastFrame) / largestPayload
@@ -59,7 +57,7 @@ func (t transfer) framedShare(read float64) float64 {
 	return t.framed(each)/each - 1
 }
 
-// onLink is the most that any of the figures puts on the link.
+// onLink returns the highest lower bound that any figure gives for the link.
 func (t transfer) onLink() (most flow) {
 	for _, one := range []flow{t.ofInterface(), t.ofRead(), t.ofBodies(), t.ofResponses()} {
 		if one.perS > most.perS {
@@ -110,7 +108,7 @@ func (t transfer) ofResponses() flow {
 		"framing_bytes": wire - each, "mb_per_s": perS / mega})}
 }
 
-// read is what the generator read.
+// read returns what the generator read.
 func (t transfer) read() flow {
 	if printed := t.ClientThroughput; printed.Known && printed.Value > 0 {
 		return flow{printed.Value * t.tool.megabyte(), "client_throughput_mb_s",
@@ -119,7 +117,7 @@ func (t transfer) read() flow {
 	return t.totalRead()
 }
 
-// totalRead is the same by the bytes of the whole run.
+// totalRead returns the same from the bytes of the whole run.
 func (t transfer) totalRead() flow {
 	total := t.TotalReadGB
 	elapsed, _, timed := t.seconds()
@@ -131,7 +129,7 @@ func (t transfer) totalRead() flow {
 		"mb_per_s": perS / mega})}
 }
 
-// responseBytes is the size of one response, by whatever was counted.
+// responseBytes returns the size of one response from whatever was counted.
 func (t transfer) responseBytes() (float64, bool) {
 	if t.ResponseBytes.Known {
 		return t.ResponseBytes.Value, true
@@ -142,8 +140,8 @@ func (t transfer) responseBytes() (float64, bool) {
 	return t.BodyBytes.Value, t.BodyBytes.Known
 }
 
-// countedBytes is the size of one response where it does not stand on a printed
-// MB/s, whose unit may be misread: least and most, for a head of up to 1 kB.
+// countedBytes returns bounds for the size of one response without using a printed MB/s, whose
+// unit may be misread; they allow a head of up to 1 kB.
 func (t transfer) countedBytes() (least, most float64, known bool) {
 	total, _, counted := t.totalRequests()
 	switch {
@@ -158,13 +156,13 @@ func (t transfer) countedBytes() (least, most float64, known bool) {
 	return 0, 0, false
 }
 
-// byteUnit is what a figure may be printed in.
+// byteUnit is a unit in which a figure may be printed.
 type byteUnit struct {
 	name  string
 	bytes float64
 }
 
-// unitOf is the unit in which printed is between low and high bytes, if any.
+// unitOf returns the unit in which printed is between low and high bytes, if any.
 func unitOf(printed, low, high float64) byteUnit {
 	for _, u := range []byteUnit{{"MB", mega}, {"MiB", mebi}, {"GiB/1000", gibi}} {
 		if within(printed*u.bytes, low, high) {
@@ -176,7 +174,7 @@ func unitOf(printed, low, high float64) byteUnit {
 
 func within(v, low, high float64) bool { return v >= low*(1-bytesOff) && v <= high*(1+bytesOff) }
 
-// check holds the counts of the same bytes against each other.
+// check compares the counts of the same bytes.
 func (t transfer) check() (found contradictions) {
 	if t.ClientThroughput.Known && t.ClientThroughput.Value > 0 {
 		found = t.checkThroughput()
@@ -200,7 +198,7 @@ func (t transfer) check() (found contradictions) {
 	return found
 }
 
-// checkThroughput holds the printed MB/s against bytes counted otherwise.
+// checkThroughput compares the printed MB/s with bytes counted otherwise.
 func (t transfer) checkThroughput() (found contradictions) {
 	counted, high := t.countedFlow()
 	printed, unit := t.ClientThroughput.Value, t.tool.megabyte()
@@ -219,7 +217,8 @@ func (t transfer) checkThroughput() (found contradictions) {
 	return found
 }
 
-// countedFlow is the least and the most that was read, by the bytes of all or of one.
+// countedFlow returns the least and the most that was read, from the bytes of all responses or of
+// one.
 func (t transfer) countedFlow() (least flow, most float64) {
 	rate := t.RPS.Value
 	if total := t.totalRead(); total.known() {
@@ -232,7 +231,7 @@ func (t transfer) countedFlow() (least flow, most float64) {
 		return flow{perS, "mean_response_bytes",
 			say("point.bytes.responses", with{"per_s": rate, "response_bytes": t.ResponseBytes.Value, "mb_per_s": perS / mega})}, perS
 	case t.BodyBytes.Known:
-		// A head has seldom more than 1 kB.
+		// A head rarely exceeds 1 kB.
 		perS := rate * t.BodyBytes.Value
 		return flow{perS, "body_bytes", say("point.bytes.bodies", with{"per_s": rate, "body_bytes": t.BodyBytes.Value,
 			"mb_per_s": perS / mega})}, rate * (t.BodyBytes.Value + 1000)

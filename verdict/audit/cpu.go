@@ -8,17 +8,16 @@ import (
 	"ceiling/record"
 )
 
-// pointCPU is the CPU of one side's host over a run, as shares of all its CPUs.
+// pointCPU is the CPU use of one side's host over a run, as shares of all its CPUs.
 type pointCPU struct {
 	side   string // "server" or "client", as in the keys
 	stated bool
-	// low and high bound the busy share. They differ where the printed row
-	// leaves categories out and idle is not among those it has.
+	// low and high bound the busy share. They differ if the printed row omits categories and idle
+	// is one of them.
 	low, high float64
-	refused   record.Statement // why the printed figure is not the whole, or none
-	broken    bool             // the row carries its own refutation: no bound is left
-	// capacity is the share of its host's CPUs that the side can fill, 1 unless
-	// it is known to be less.
+	refused   record.Statement // why the printed figure is incomplete, if it is
+	broken    bool             // the row contradicts itself: no bound is left
+	// capacity is the share of its host's CPUs that the side can fill, 1 unless known to be less.
 	capacity float64
 }
 
@@ -27,10 +26,10 @@ func (c *pointCPU) detailKey() string { return c.side + "_cpu_detail" }
 
 func (c *pointCPU) known() bool { return c.stated && !c.broken }
 
-// whole tells that the printed figure leaves nothing out.
+// whole reports whether the printed figure omits nothing.
 func (c *pointCPU) whole() bool { return c.refused.Code == "" }
 
-// use is the least share of what it can use that the side used.
+// use returns the lower bound of the side's CPU use, as a share of its capacity.
 func (c *pointCPU) use() float64 { return math.Min(c.low/c.capacity, 1) }
 
 func (c *pointCPU) isServer() bool { return c.side == "server" }
@@ -50,12 +49,11 @@ func (c *pointCPU) evidence() record.Statement {
 	return say("point.cpu.used", with{"server": c.isServer(), "share": c.low})
 }
 
-// cpuTolerance is how far a row of n categories may be from 100: each is
-// rounded, and samplers lose a little.
+// cpuTolerance is how far a row of n categories may be from 100: each is rounded, and samplers
+// lose a little.
 func cpuTolerance(n int) float64 { return math.Max(1, 0.5*float64(n)) }
 
-// newPointCPU reads what is stated of one side and holds the percentage
-// against the row.
+// newPointCPU reads what is stated about one side and checks the percentage against the row.
 func newPointCPU(side string, pct record.Figure, detail string) (c pointCPU, found contradictions) {
 	c = pointCPU{side: side, stated: pct.Known, low: pct.Value / 100, high: pct.Value / 100, capacity: 1}
 	row := readCPURow(detail)
@@ -99,8 +97,8 @@ type cpuPart struct {
 	pct  float64
 }
 
-// readCPURow finds the categories of mpstat, top and vmstat that are followed
-// by a number, each once; guest time is part of user time and left out.
+// readCPURow finds the categories of mpstat, top and vmstat that are followed by a number, each
+// once; it omits guest time, which is part of user time.
 func readCPURow(detail string) []cpuPart {
 	canonical := map[string]string{
 		"usr": "usr", "user": "usr", "us": "usr", "nice": "nice", "ni": "nice", "sys": "sys", "system": "sys", "sy": "sys",
@@ -131,11 +129,10 @@ type pointServer struct {
 	cpus, allowed float64 // of the host; those that the server may use
 }
 
-// full tells whether the server had nothing left. A refused figure says nothing
-// for it.
+// full reports whether the server had no CPU left. A refused figure does not show that.
 func (s *pointServer) full() bool { return s.known() && s.whole() && s.use() >= pointFull }
 
-// part is the CPUs that the server may use, 0 where these are all.
+// part returns the CPUs that the server may use, 0 if it may use all.
 func (s *pointServer) part() float64 {
 	if s.capacity < 1 {
 		return s.allowed
@@ -154,17 +151,16 @@ func (s *pointServer) evidence() []record.Evidence {
 	return []record.Evidence{record.NewEvidence(s.pctKey(), 100*s.low, "%", says)}
 }
 
-// Bounds for server_cpus_used: usedSame is how near it may be to the busy CPUs
-// before a figure that is no whole number is taken for the measured use itself;
-// usedOver how many CPUs more than allowed may be busy (the kernel serves
-// interrupts on any).
+// Bounds for server_cpus_used: usedSame is how near a fractional figure may be to the busy CPUs
+// before it counts as the measured use itself; usedOver is how many times the allowed CPUs may be
+// busy (the kernel serves interrupts on any).
 const (
 	usedSame = 0.03
 	usedOver = 1.10
 )
 
-// newPointServer takes the CPU of the server and the CPUs that it may use, and
-// holds them against those that were busy.
+// newPointServer reads the server's CPU and the CPUs that it may use, and checks these against
+// the busy ones.
 func newPointServer(p *record.Point) (s pointServer, found contradictions) {
 	s.pointCPU, found = newPointCPU("server", p.ServerCPUPct, p.ServerCPUDetail)
 	if !p.ServerCPUsUsed.Known || !p.VCPUs.Known {
@@ -192,7 +188,7 @@ func newPointServer(p *record.Point) (s pointServer, found contradictions) {
 // pointGenerator is the generator's CPU and how much of its host it can use.
 type pointGenerator struct {
 	pointCPU
-	// capacityLacks names what is missing to know the capacity.
+	// capacityLacks names the keys without which the capacity is unknown.
 	capacityLacks []string
 	workers, cpus float64
 }
@@ -212,12 +208,12 @@ func newPointGenerator(p *record.Point) (g pointGenerator, found contradictions)
 	return g, found
 }
 
-// full tells whether the generator had nothing left. A figure that leaves
-// categories out is a lower bound, which is enough for that.
+// full reports whether the generator had no CPU left. A figure that omits categories is a lower
+// bound, which suffices.
 func (g *pointGenerator) full() bool { return g.known() && g.use() >= pointFull }
 
-// free tells whether the generator clearly had something left: as long as it
-// is not known how many threads share the work, one of them may be full.
+// free reports whether the generator clearly had CPU left. If the number of threads sharing the
+// work is unknown, one of them may be full.
 func (g *pointGenerator) free() bool {
 	return g.known() && len(g.capacityLacks) == 0 && g.high/g.capacity <= pointFree
 }

@@ -7,53 +7,52 @@ import (
 	"ceiling/verdict"
 )
 
-// Thresholds for figures that others printed. They are wider than those for
-// our own records: a published CPU is the mean of a host over a time that is
-// seldom the run's, and a rate may be rounded.
+// Thresholds for figures that others printed. They are wider than those for our own records: a
+// published CPU figure is a host's mean over a period that is rarely the run's, and a rate may be
+// rounded.
 const (
-	// pointFull is the share of its CPU from which a side counts as full. Means
-	// of a host hold the run's beginning and end and cores that got less than
-	// their part; hosts whose busiest cores stood at 100 % print 85 to 96.
+	// pointFull is the CPU share from which a side counts as full. A host's mean includes the
+	// run's beginning and end and cores that got less than their part; hosts whose busiest cores
+	// were at 100 % print 85 to 96.
 	pointFull = 0.85
-	// pointFree is the share up to which a side clearly had something left.
+	// pointFree is the share up to which a side clearly had CPU left.
 	pointFree = 0.70
-	// linkFull is the share of a link that its least possible bytes must fill.
-	// What is not counted (longer heads, TCP options, acknowledgements) makes
-	// up the rest.
+	// linkFull is the share of a link that the lower bound of its bytes must fill. What is not
+	// counted (longer heads, TCP options, acknowledgements) makes up the rest.
 	linkFull = 0.95
-	// linkFree is the share up to which a link cannot be full whatever its
-	// frames: with 1,500-byte frames they add 6 %, short heads another 5.
+	// linkFree is the share up to which a link cannot be full whatever its frames: 1,500-byte
+	// frames add 6 %, short heads another 5.
 	linkFree = 0.80
-	// linkPossible is the share that a link cannot carry, with room for a
-	// rounded rate and bytes that waited before the measurement.
+	// linkPossible is the share above which a link cannot have carried the bytes, with room for a
+	// rounded rate and bytes queued before the measurement.
 	linkPossible = 1.02
-	// littleImpossible is how far rate × least mean latency may exceed the
-	// slots before the figures cannot all be true: rounding is taken off
-	// before, the rest is for requests in flight at the edges.
+	// littleImpossible is how far rate × least mean latency may exceed the slots before the
+	// figures cannot all be true: rounding is already subtracted, the rest is for requests in
+	// flight at the edges.
 	littleImpossible = 1.10
-	// littleStrained is where they are only odd.
+	// littleStrained is the same ratio from which the figures are merely odd.
 	littleStrained = 1.05
-	// littleIdle is the share of the slots that must be in flight by rate ×
-	// mean latency; below it connections stood idle.
+	// littleIdle is the share of the slots that must be in flight by rate × mean latency; below
+	// it, connections were idle.
 	littleIdle = 0.90
-	// tailLong is how many times the median the mean has to be to be told.
+	// tailLong is the ratio of mean to median from which the verdict mentions the tail.
 	tailLong = 3
-	// scheduleMet is the part of an asked rate that counts as all of it.
+	// scheduleMet is the share of a target rate that counts as all of it.
 	scheduleMet = 0.98
-	// totalsOff, totalsOffAsked are differences between rate and requests ÷
-	// time: with the time as it was, and with the one that was asked for.
+	// totalsOff and totalsOffAsked are tolerated differences between rate and requests ÷ time:
+	// with the measured time, and with the requested one.
 	totalsOff, totalsOffAsked = 0.02, 0.05
-	// totalsImpossible is where one of the two is not a rate of this run.
+	// totalsImpossible is the difference from which one of the two is not a rate of this run.
 	totalsImpossible = 0.20
-	// figureMost bounds the figures: 10^15 of anything a second was never
-	// measured, and neither was 10^-15.
+	// figureMost bounds the figures: neither 10^15 of anything a second nor 10^-15 was ever
+	// measured.
 	figureMost = 1e15
-	// bytesOff is the difference between two counts of the same bytes.
+	// bytesOff is the tolerated difference between two counts of the same bytes.
 	bytesOff = 0.02
 )
 
-// pointFacts is a point with what follows from its figures. None of it changes once
-// it is made; what other points say makes another of it (peers.inform).
+// pointFacts is a point with what follows from its figures. It is immutable; what other points
+// say makes a copy (peers.inform).
 type pointFacts struct {
 	*run
 	bytes           transfer
@@ -79,7 +78,7 @@ func newPointFacts(p record.Point) *pointFacts {
 	}
 }
 
-// caveats is what weakens the point's figures, whatever the bottleneck.
+// caveats returns what weakens the point's figures, whatever the bottleneck.
 func (f *pointFacts) caveats() []record.Statement {
 	list := slices.Clone(f.little.caveats)
 	if f.Approx {

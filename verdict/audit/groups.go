@@ -10,14 +10,14 @@ import (
 	"ceiling/record"
 )
 
-// condition is one thing that a run can differ in. Free texts are none: a
-// difference that stands only in prose cannot be held against anything.
+// condition is one thing in which runs can differ. Free text does not count: nothing can be
+// compared with a difference stated only in prose.
 type condition struct {
 	key   string
 	value string // "" is not stated
 }
 
-// conditions are those of a run, the same keys in the same order for each.
+// conditions are the conditions of a run, with the same keys in the same order for every run.
 type conditions []condition
 
 func conditionsOf(p *record.Point) conditions {
@@ -40,7 +40,7 @@ func conditionsOf(p *record.Point) conditions {
 	}
 }
 
-// key joins the values of the conditions of some names.
+// key joins the values of the named conditions.
 func (c conditions) key(names ...string) string {
 	return c.keyWhere(func(name string) bool { return slices.Contains(names, name) })
 }
@@ -55,7 +55,7 @@ func (c conditions) keyWhere(wanted func(name string) bool) string {
 	return key.String()
 }
 
-// contradict tells whether both state one of the named conditions, each another value.
+// contradict reports whether both runs state one of the named conditions with different values.
 func (c conditions) contradict(other conditions, names ...string) bool {
 	for i := range c {
 		if slices.Contains(names, c[i].key) && c[i].value != "" && other[i].value != "" && c[i].value != other[i].value {
@@ -65,8 +65,8 @@ func (c conditions) contradict(other conditions, names ...string) bool {
 	return false
 }
 
-// differences lists the conditions two runs differ in. Bytes belong to the
-// route, CPUs to the instance: they count where these are the same.
+// differences lists the conditions in which two runs differ. Bytes belong to the route, CPUs to
+// the instance: they count only if these are the same.
 func differences(a, b conditions) []int {
 	var out []int
 	differs := map[string]bool{}
@@ -98,7 +98,7 @@ func differences(a, b conditions) []int {
 	return out
 }
 
-// differencesSay says what two runs differ in.
+// differencesSay says how two runs differ.
 func differencesSay(a, b conditions, at []int) []record.Statement {
 	var list []record.Statement
 	for _, i := range at {
@@ -112,11 +112,10 @@ func pointsBetween(all []*pointFacts) []Inconsistency {
 	return append(identicalPoints(all), unequalPoints(all)...)
 }
 
-// maxIdentical bounds the pairs that are listed: a file with more is a copy.
+// maxIdentical bounds the pairs listed: a file with more is a copy.
 const maxIdentical = 500
 
-// identicalPoints finds the same figures under two labels: two runs never come
-// out alike to the last digit.
+// identicalPoints finds the same figures under two labels: no two runs agree to the last digit.
 func identicalPoints(all []*pointFacts) []Inconsistency {
 	var out []Inconsistency
 	byRate := map[float64][]int{}
@@ -126,7 +125,7 @@ func identicalPoints(all []*pointFacts) []Inconsistency {
 		}
 		rate := b.RPS.Value
 		same := byRate[rate]
-		// A rate shared by many is a round one; what is compared stays bounded.
+		// A rate shared by many points is a round one; this bounds the comparisons.
 		const most = 50
 		for _, i := range same[:min(len(same), most)] {
 			a := all[i]
@@ -147,8 +146,8 @@ func identicalPoints(all []*pointFacts) []Inconsistency {
 	return out
 }
 
-// sharedFigures lists the measured figures that both points state alike; not
-// ok when one differs.
+// sharedFigures lists the measured figures that both points state with equal values; ok is false
+// if one differs.
 func sharedFigures(a, b *pointFacts) (keys []string, ok bool) {
 	measured := []string{"p50_ms", "p75_ms", "p90_ms", "p95_ms", "p99_ms", "latency_avg_ms", "latency_stdev_ms", "latency_max_ms", "rps_stdev",
 		"peak_rps",
@@ -167,20 +166,19 @@ func sharedFigures(a, b *pointFacts) (keys []string, ok bool) {
 	return keys, true
 }
 
-// significantDigits of a figure, closing zeros not counted.
+// significantDigits counts the digits of a figure without trailing zeros.
 func significantDigits(v float64) int {
 	mantissa, _, _ := strings.Cut(strconv.FormatFloat(math.Abs(v), 'e', -1, 64), "e")
 	return len(strings.ReplaceAll(mantissa, ".", ""))
 }
 
-// maxCompared bounds the distinct conditions of one entry that are compared in
-// pairs: 400 make 80,000 pairs.
+// maxCompared bounds the distinct conditions of one entry that are compared in pairs: 400 make
+// 80,000 pairs.
 const maxCompared = 400
 
-// unequalPoints looks at what an entry sets side by side. Runs that differ in
-// one thing show what it does, and a chain of such steps holds together. Runs
-// that no chain joins differ in two things at least, and their rates say
-// nothing of either.
+// unequalPoints checks what an entry compares. Runs that differ in one thing show its effect, and
+// a chain of such steps is coherent. Runs that no chain joins differ in at least two things, and
+// their rates show the effect of neither.
 func unequalPoints(all []*pointFacts) []Inconsistency {
 	var out []Inconsistency
 	var order []string
@@ -201,7 +199,7 @@ func unequalPoints(all []*pointFacts) []Inconsistency {
 	return out
 }
 
-// cell is the runs of one entry under one condition.
+// cell holds the runs of one entry under one condition.
 type cell struct {
 	points     []int
 	conditions conditions
@@ -218,7 +216,7 @@ func unequalIn(all []*pointFacts, points []int) []Inconsistency {
 	if len(groups) < 2 {
 		return nil
 	}
-	// The largest group is what the others are set beside.
+	// The other groups are compared with the largest one.
 	slices.SortStableFunc(groups, func(a, b []*cell) int { return len(pointsOf(b)) - len(pointsOf(a)) })
 	var out []Inconsistency
 	for k, g := range groups[1:] {
@@ -259,7 +257,7 @@ func cellsOf(all []*pointFacts, points []int) []*cell {
 	return cells
 }
 
-// chain joins cells that differ in one condition at most.
+// chain joins cells that differ in at most one condition.
 func chain(cells []*cell) [][]*cell {
 	for i, c := range cells {
 		c.group = i

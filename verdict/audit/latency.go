@@ -7,10 +7,10 @@ import (
 	"ceiling/record"
 )
 
-// ns is milliseconds in nanoseconds.
+// ns converts milliseconds to nanoseconds.
 func ns(ms float64) float64 { return ms * 1e6 }
 
-// latencies are those that a point prints.
+// latencies are the latencies that a point prints.
 type latencies struct {
 	*run
 	printed []printedQuantile // in order
@@ -37,7 +37,7 @@ func newLatencies(r *run) latencies {
 	return l
 }
 
-// leastMean is the least mean that the printed latencies allow, milliseconds.
+// leastMean returns the lowest mean that the printed latencies allow, in milliseconds.
 func (l latencies) leastMean() (ms float64, key string, known bool) {
 	if avg := l.LatencyAvgMs; avg.Known && !l.tool.corrected {
 		return math.Max(avg.Value-avg.Step(), 0), "latency_avg_ms", true
@@ -56,7 +56,7 @@ func (l latencies) leastByQuantiles() (ms float64, key string, known bool) {
 		if i+1 < len(list) {
 			next = list[i+1].q
 		}
-		// Printed 3 may have been anything that rounds or truncates to it.
+		// A printed 3 may be anything that rounds or truncates to it.
 		ms += (next - c.q) * math.Max(c.ms.Value-c.ms.Step(), 0)
 		if (next-c.q)*c.ms.Value > least {
 			least, key = (next-c.q)*c.ms.Value, c.key
@@ -65,21 +65,19 @@ func (l latencies) leastByQuantiles() (ms float64, key string, known bool) {
 	return ms, key, key != ""
 }
 
-// onlyMedian leaves the one figure of a corrected distribution that still bounds
-// the mean. wrk knows the mean interval E of a connection's responses, which in a
-// closed loop is the mean latency, and adds x-E, x-2E, … above E for each latency
-// x beyond 2E (stats_correct). The values added are fewer than N, the requests,
-// because the latencies sum up to N·E and each x adds fewer than x/E. For n of the
-// latencies and k of the values added at or above a median P > E: n·P + k·E is at
-// most N·E, and 2n + k is at least N for them to be half of all. So n·(P/E - 2)
-// is at most 0: the median is at most twice the mean, corrected or not. The mean
-// and the higher quantiles have no such bound: a run of 16 connections prints a
-// mean with which 52 requests would have been in flight.
+// onlyMedian keeps the one figure of a corrected distribution that still bounds the mean. wrk
+// knows the mean interval E of a connection's responses, which in a closed loop is the mean
+// latency, and adds x-E, x-2E, … above E for each latency x beyond 2E (stats_correct). It adds
+// fewer values than N, the requests, because the latencies sum to N·E and each x adds fewer than
+// x/E. For n of the latencies and k of the added values at or above a median P > E: n·P + k·E is
+// at most N·E, and 2n + k is at least N for them to be half of all. So n·(P/E - 2) is at most 0:
+// the median is at most twice the mean, corrected or not. The mean and the higher quantiles have
+// no such bound: a run of 16 connections prints a mean that implies 52 requests in flight.
 func onlyMedian(list []printedQuantile) []printedQuantile {
 	return slices.DeleteFunc(slices.Clone(list), func(q printedQuantile) bool { return q.q != 0.5 })
 }
 
-// check looks for percentiles out of order, and for zeros.
+// check looks for percentiles out of order and for zeros.
 func (l latencies) check() (found contradictions) {
 	for i := 1; i < len(l.printed); i++ {
 		if a, b := l.printed[i-1], l.printed[i]; a.ms.Value > b.ms.Value+math.Max(a.ms.Step(), b.ms.Step())*0.999 {

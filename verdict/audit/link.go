@@ -7,14 +7,14 @@ import (
 	"ceiling/record"
 )
 
-// pointLink is what is known of the link between the two sides, in the
-// direction of the responses.
+// pointLink is what is known about the link between the two sides, in the direction of the
+// responses.
 type pointLink struct {
 	capacity record.Figure // bytes per second
 	used     flow          // at least
-	// peers are the least and the most share of the link that the bytes of a
-	// response in other runs of the route make, where this point states none.
-	// They can rule the link out; they never make it the bottleneck.
+	// peersLow and peersHigh are the least and the largest share of the link implied by response
+	// sizes in other runs of the route, if this point states none. They can rule the link out,
+	// but never make it the bottleneck.
 	peersLow, peersHigh record.Figure
 }
 
@@ -38,10 +38,10 @@ func (l *pointLink) free() bool {
 	return l.known() && l.share() <= linkFree || l.peersHigh.Known && l.peersHigh.Value <= linkFree
 }
 
-// impossible tells that the link cannot carry what it is said to have.
+// impossible reports whether the link cannot have carried the stated bytes.
 func (l *pointLink) impossible() bool { return l.known() && l.share() > linkPossible }
 
-// shareSays is the share of a link that is known, or free by the bytes of others.
+// shareSays gives the share of a link that is known, or free by other points' bytes.
 func (l *pointLink) shareSays() record.Statement {
 	low, high := l.peersLow.Value, l.peersHigh.Value
 	if l.known() {
@@ -81,8 +81,8 @@ func (l *pointLink) evidence() []record.Evidence {
 	return nil
 }
 
-// check holds the bytes against what the link and the instances carry, and
-// the author's percentage against the bytes.
+// check compares the bytes with what the link and the instances carry, and the author's
+// percentage with the bytes.
 func (l *pointLink) check(p *record.Point) (found contradictions) {
 	if !l.used.known() {
 		return nil
@@ -97,7 +97,7 @@ func (l *pointLink) check(p *record.Point) (found contradictions) {
 		gbps   record.Figure
 	}{{"nic_gbps_spec", true, p.NICGbpsSpec}, {"client_nic_gbps_spec", false, p.ClientNICGbpsSpec}} {
 		if !b.gbps.Known || p.NICGbps.Known && b.gbps.Value >= p.NICGbps.Value {
-			continue // a baseline that is the link's own speed says nothing more
+			continue // a baseline equal to the link's own speed adds nothing
 		}
 		baseline := b.gbps.Value * 1e9 / 8
 		if share := l.used.perS / baseline; share >= linkFull {
@@ -111,9 +111,8 @@ func (l *pointLink) check(p *record.Point) (found contradictions) {
 	return found
 }
 
-// checkAuthor looks for the units in which the author's percentage of the link
-// comes out of the bytes: those on the network interface where they are stated,
-// else the least that can be.
+// checkAuthor looks for the units in which the author's link percentage follows from the bytes:
+// those on the network interface if stated, else the lower bound.
 func (l *pointLink) checkAuthor(p *record.Point, found *contradictions) {
 	pct := p.NICPctAuthor
 	bytes, key := l.used.perS, l.used.key

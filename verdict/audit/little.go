@@ -6,21 +6,20 @@ import (
 	"ceiling/record"
 )
 
-// pointLittle is Little's law held against a point: the requests in flight are
-// the rate times their mean latency, and in a closed loop they cannot be more
-// than the slots. Where no mean is printed the percentiles bound it: a share
-// 1-q of the requests took at least the q-th quantile, so the mean is at least
-// (1-q) times it, and with several quantiles the sum of their steps.
+// pointLittle checks a point against Little's law: the requests in flight are the rate times
+// their mean latency, and in a closed loop they cannot exceed the slots. If no mean is printed,
+// the percentiles bound it: a share 1-q of the requests took at least the q-th quantile, so the
+// mean is at least (1-q) times it, and with several quantiles the sum of their steps.
 type pointLittle struct {
-	broken  record.Statement // why rate and latency cannot both be true, or none
+	broken  record.Statement // why rate and latency cannot both be true, if so
 	found   contradictions
 	caveats []record.Statement
 }
 
 func (l *pointLittle) holds() bool { return l.broken.Code == "" }
 
-// littleLacks are the figures without which Little's law cannot be checked. An
-// open loop has no fixed number of slots.
+// littleLacks returns the figures without which Little's law cannot be checked. An open loop has
+// no fixed number of slots.
 func (r *run) littleLacks() []string {
 	if r.open() || r.tool.fromDue {
 		return nil
@@ -42,8 +41,8 @@ func newLittle(l latencies) pointLittle {
 	out := pointLittle{found: l.checkInFlight()}
 	least, most, ok := l.slots()
 	if !ok || !l.RPS.Known || l.open() || l.tool.fromDue {
-		// The latencies of an open loop may count from when a request was due:
-		// then they hold the time before it was sent, which needs no slot.
+		// An open loop's latencies may count from when a request was due, and so include time
+		// before it was sent, which needs no slot.
 		return out
 	}
 	mean, key, _ := l.leastMean()
@@ -63,7 +62,7 @@ func (l *pointLittle) note(says record.Statement, latency string) {
 	l.found.note(KindLittle, says, "connections", "pipelining", "rps", latency)
 }
 
-// holdMean holds the printed mean against the slots.
+// holdMean checks the printed mean against the slots.
 func (l *pointLittle) holdMean(r *run, least, most float64) {
 	rate, avg := r.RPS.Value, r.LatencyAvgMs
 	inFlight := with{"per_s": rate, "mean_ns": ns(avg.Value), "in_flight": rate * avg.Value / 1000}
@@ -80,7 +79,7 @@ func (l *pointLittle) holdMean(r *run, least, most float64) {
 	}
 }
 
-// holdMedian does the same with the median, which bounds less.
+// holdMedian does the same with the median, which is a weaker bound.
 func (l *pointLittle) holdMedian(r *run, least, most float64) {
 	rate, p50 := r.RPS.Value, r.P50Ms
 	needed := 1000 * least / rate
@@ -111,7 +110,7 @@ func (l latencies) littleBroken(mean float64, key string, most float64) record.S
 		"in_flight": rate * mean / 1000, "by_median_per_s": byMedian})
 }
 
-// checkInFlight holds the author's own product of rate and latency.
+// checkInFlight checks the author's own product of rate and latency.
 func (l latencies) checkInFlight() (found contradictions) {
 	latency, author := l.P50Ms, l.InFlight
 	if !author.Known || !l.RPS.Known || !latency.Known {

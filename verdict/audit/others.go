@@ -6,10 +6,10 @@ import (
 	"ceiling/record"
 )
 
-// This file has the verdicts that stand on other points.
+// This file has the verdicts that rest on other points.
 
-// generatorFree tells whether the generator had something left, by its own
-// figures or those of other points, which are then named.
+// generatorFree reports whether the generator had CPU left, by its own figures or those of other
+// points, which from then lists.
 func (f *pointFacts) generatorFree() (says record.Statement, from []*pointFacts, free bool) {
 	g, loan := &f.generator, f.lent.generator
 	switch {
@@ -26,7 +26,7 @@ func (f *pointFacts) generatorFree() (says record.Statement, from []*pointFacts,
 	return says, nil, false
 }
 
-// serverFull is the same of the server.
+// serverFull does the same for the server.
 func (f *pointFacts) serverFull() (use float64, from []*pointFacts, full bool) {
 	s, loan := &f.server, f.lent.server
 	switch {
@@ -38,7 +38,7 @@ func (f *pointFacts) serverFull() (use float64, from []*pointFacts, full bool) {
 	return 0, nil, false
 }
 
-// linkFree is the same of the link.
+// linkFree does the same for the link.
 func (f *pointFacts) linkFree() (says record.Statement, from []*pointFacts, free bool) {
 	l, faster := &f.link, f.lent.otherServer
 	switch {
@@ -53,8 +53,8 @@ func (f *pointFacts) linkFree() (says record.Statement, from []*pointFacts, free
 	return says, nil, false
 }
 
-// fromOthers is the verdict that stands on other points where this one's own
-// figures decide nothing, and on which; nil where they decide nothing either.
+// fromOthers returns the verdict that rests on other points, and those points, if this point's
+// own figures decide nothing; nil if they decide nothing either.
 func (f *pointFacts) fromOthers() (*record.Verdict, []*pointFacts) {
 	l, n := &f.link, &f.lent
 	use, serverFrom, serverFull := f.serverFull()
@@ -127,7 +127,7 @@ func (f *pointFacts) slotsFromOthers() *record.Verdict {
 		Evidence: append(f.evidence(), c.evidence(f)), Next: just("point.connections.limit.next", nil)}
 }
 
-// evidence names the other run and what it has not in common.
+// evidence names the other run and how it differs.
 func (c *comparison) evidence(f *pointFacts) record.Evidence {
 	a, b := c.with.conditions, f.conditions
 	return record.NewEvidence("rps", c.times, "×", say("point.compared", with{"point": c.with.called(), "per_s": c.with.RPS.Value,

@@ -8,11 +8,11 @@ import (
 	"ceiling/record"
 )
 
-// peers is what other points of the file say about one.
+// peers is what the file's other points say about one.
 type peers struct {
 	// serverCPU is the highest CPU share of a server, by instance and kind.
 	serverCPU map[[2]string]float64
-	// The runs that have the named conditions in common.
+	// Runs that share the named conditions.
 	routes  map[string][]*pointFacts // the route
 	ramps   map[string][]*pointFacts // all but the connections
 	clients map[string][]*pointFacts // generator, route, pipelining
@@ -29,7 +29,7 @@ func newPeers(all []*pointFacts) *peers {
 		}
 		out.ramps[f.rampKey()] = append(out.ramps[f.rampKey()], f)
 		if !f.RPS.Known || f.void() != nil || f.Route == "" {
-			continue // it lends nothing
+			continue // it contributes nothing
 		}
 		out.routes[f.Route] = append(out.routes[f.Route], f)
 		if key := f.clientKey(); key != "" {
@@ -42,13 +42,13 @@ func newPeers(all []*pointFacts) *peers {
 	return out
 }
 
-// rampKey is all conditions but the connections.
+// rampKey covers all conditions but the connections.
 func (f *pointFacts) rampKey() string {
 	return f.conditions.keyWhere(func(name string) bool { return name != "connections" })
 }
 
-// clientKey is the generator with the work that it does: tool, host, workers,
-// route and pipelining. "" where tool or host is not stated.
+// clientKey covers the generator and its work: tool, host, workers, route and pipelining; "" if
+// tool or host is not stated.
 func (f *pointFacts) clientKey() string {
 	if f.ClientTool == "" || f.ClientInstance == "" && !f.ClientVCPUs.Known {
 		return ""
@@ -56,7 +56,7 @@ func (f *pointFacts) clientKey() string {
 	return f.conditions.key("client_tool", "client_instance", "client_vcpus", "client_workers", "route", "pipelining")
 }
 
-// serverKey is the server with the work that it does.
+// serverKey covers the server and its work; "" if the server is not stated.
 func (f *pointFacts) serverKey() string {
 	if f.ServerKind == "" {
 		return ""
@@ -64,8 +64,8 @@ func (f *pointFacts) serverKey() string {
 	return f.conditions.key("server_kind", "server_instance", "vcpus", "server_cpus_used", "route", "pipelining")
 }
 
-// otherServerThan tells whether two runs name different servers. A name that
-// begins as the other does may be the same server with more said of it.
+// otherServerThan reports whether two runs name different servers. If one name is a prefix of the
+// other, they may be the same server.
 func (f *pointFacts) otherServerThan(g *pointFacts) bool {
 	if f.conditions.contradict(g.conditions, "server_instance") {
 		return true
@@ -77,52 +77,51 @@ func (f *pointFacts) otherServerThan(g *pointFacts) bool {
 	return !strings.HasPrefix(a, b) && !strings.HasPrefix(b, a)
 }
 
-// lent is what other points lend to one.
+// lent is what other points contribute to one.
 type lent struct {
-	// bytes are the points whose responses stand in for this one's.
+	// bytes are the points whose responses substitute for this one's.
 	bytes []*pointFacts
-	// generator and server are the CPU that a run of the same kind used.
+	// generator and server are the CPU use of a run of the same kind.
 	generator, server *lentCPU
-	// otherServer got more out of the same client, otherClient out of the same
-	// server; more is the run with more connections that the rate follows.
+	// otherServer got a higher rate from the same client, otherClient from the same server; more
+	// is the run with more connections if the rate follows them.
 	otherServer, otherClient, more *comparison
 }
 
-// lentCPU is what a side used, as shares of what it can use, by the CPU per
-// request of another run.
+// lentCPU is a side's CPU use, as shares of its capacity, estimated from another run's CPU per
+// request.
 type lentCPU struct {
 	from      *pointFacts
 	low, high float64
 }
 
-// comparison is another run and how many times this one's rate it had.
+// comparison is another run and the ratio of its rate to this one's.
 type comparison struct {
 	with  *pointFacts
 	times float64
-	// slots is how many times the requests in flight it had, 1 at least.
+	// slots is the ratio of its requests in flight to this one's, at least 1.
 	slots float64
 }
 
 // Bounds for what other points prove.
 const (
-	// moreTimes is the rate of another run that shows a limit elsewhere. Runs of
-	// one configuration on one host of a cloud differ by up to a tenth.
+	// moreTimes is the ratio of another run's rate that shows a limit elsewhere. Runs of one
+	// configuration on one cloud instance type differ by up to a tenth.
 	moreTimes = 1.2
-	// moreTimesApprox is the same where a rate is approximate: "about 200k" may
-	// be 10 % off.
+	// moreTimesApprox is the same for an approximate rate: "about 200k" may be 10 % off.
 	moreTimesApprox = 1.5
-	// costGrows is how many times the CPU per request may be at a lower rate,
-	// where a wake-up finds fewer responses: our own engine takes 2.7 µs one by
-	// one and 1.05 µs fifty at once.
+	// costGrows is the ratio by which CPU per request may rise at a lower rate, where a wake-up
+	// finds fewer responses: our own engine takes 2.7 µs for one and 1.05 µs each for fifty at
+	// once.
 	costGrows = 3
-	// slotsFollow is the elasticity of rate by connections from which the
-	// connections are the limit: a rate that is proportional has 1.
+	// slotsFollow is the elasticity of rate to connections from which the connections are the
+	// limit: proportional growth has 1.
 	slotsFollow = 0.8
-	// slotsStep is the least step of connections that elasticity is told from.
+	// slotsStep is the smallest ratio of connections from which to compute an elasticity.
 	slotsStep = 1.4
 )
 
-// inform is a point with what other points lend it.
+// inform returns a point with what other points contribute.
 func (ps *peers) inform(f *pointFacts) *pointFacts {
 	informed := *f
 	ps.lendBytes(f, &informed)
@@ -136,7 +135,7 @@ func (ps *peers) inform(f *pointFacts) *pointFacts {
 			return &g.generator.pointCPU, len(g.generator.capacityLacks) == 0 || g.generator.full()
 		})
 		n.otherServer = best(f, group, func(g *pointFacts) bool {
-			// An open loop does what it is asked for: what was asked has to be known.
+			// An open loop does what it is asked to: its target rate must be known.
 			asked := !f.tool.fromDue || f.open()
 			return f.otherServerThan(g) && asked && f.open() == g.open() && f.TargetRPS.Value == g.TargetRPS.Value
 		})
@@ -152,9 +151,8 @@ func (ps *peers) inform(f *pointFacts) *pointFacts {
 	return &informed
 }
 
-// lendCPU finds the run of a group with the nearest rate whose CPU is known. A
-// side uses more CPU at a higher rate and, as wake-ups bring more work at once,
-// no more of it per request.
+// lendCPU finds the run of a group with known CPU and the nearest rate. A side uses more CPU at a
+// higher rate but, as wake-ups bring more work at once, no more per request.
 func lendCPU(f *pointFacts, group []*pointFacts, side func(*pointFacts) (*pointCPU, bool)) *lentCPU {
 	var out *lentCPU
 	nearest := math.Inf(1)
@@ -179,8 +177,8 @@ func lendCPU(f *pointFacts, group []*pointFacts, side func(*pointFacts) (*pointC
 	return out
 }
 
-// best finds the run of a group that shows by its rate, more than connections
-// explain, that the limit is in what the two have not in common.
+// best finds the run of a group whose rate shows, beyond what connections explain, that the limit
+// is in what the two runs do not share.
 func best(f *pointFacts, group []*pointFacts, fits func(*pointFacts) bool) *comparison {
 	var out *comparison
 	for _, g := range group {
@@ -192,8 +190,8 @@ func best(f *pointFacts, group []*pointFacts, fits func(*pointFacts) bool) *comp
 		if g == f || times < enough || out != nil && (times < out.times || times == out.times && g.Line >= out.with.Line) {
 			continue
 		}
-		// In a closed loop k times the requests in flight can bring k times the
-		// rate: latency does not fall as they grow.
+		// In a closed loop, k times the requests in flight can bring k times the rate: latency
+		// does not fall as they grow.
 		slots, comparable := slotsTimes(f, g)
 		if !comparable || times < enough*slots || !fits(g) || lessWork(g, f) {
 			continue
@@ -203,9 +201,9 @@ func best(f *pointFacts, group []*pointFacts, fits func(*pointFacts) bool) *comp
 	return out
 }
 
-// slotsTimes is how many times the requests in flight of f g has, 1 at least;
-// not comparable where it is unknown, or g had less than half: a side may be
-// slower with more connections. An open loop is not held back by slots.
+// slotsTimes returns the ratio of g's requests in flight to f's, at least 1. They are not
+// comparable if unknown, or if g had less than half: a side may be slower with more connections.
+// Slots do not limit an open loop.
 func slotsTimes(f, g *pointFacts) (times float64, comparable bool) {
 	if f.open() || f.tool.fromDue {
 		return 1, true
@@ -218,15 +216,15 @@ func slotsTimes(f, g *pointFacts) (times float64, comparable bool) {
 	return math.Max(most/least, 1), true
 }
 
-// lessWork tells that the responses of g are known to be smaller than those of f.
+// lessWork reports whether the responses of g are known to be smaller than those of f.
 func lessWork(g, f *pointFacts) bool {
 	a, ok := g.bytes.responseBytes()
 	b, ok2 := f.bytes.responseBytes()
 	return ok && ok2 && a < 0.9*b
 }
 
-// lendBytes gives a point that states no bytes those of its route, and one that
-// states MB/s of an unlikely size the unit in which they fit its route.
+// lendBytes gives a point without bytes those of its route, and a point whose MB/s imply an
+// unlikely size the unit that fits its route.
 func (ps *peers) lendBytes(f, informed *pointFacts) {
 	if f.Route == "" || !f.link.capacity.Known || !f.RPS.Known || !f.little.holds() {
 		return
@@ -262,8 +260,8 @@ func (ps *peers) lendBytes(f, informed *pointFacts) {
 	informed.link.peersLow, informed.link.peersHigh = share(low), share(high)
 }
 
-// repairUnit reads a printed MB/s as MiB/s where only that fits the bytes which
-// another run of the route counted.
+// repairUnit reads a printed MB/s as MiB/s if only that fits the bytes that another run of the
+// route counted.
 func (ps *peers) repairUnit(f, informed *pointFacts) {
 	printed := f.ClientThroughput
 	if !printed.Known || printed.Value <= 0 || f.link.used.key != "client_throughput_mb_s" || f.tool.binary {
@@ -299,7 +297,7 @@ func (ps *peers) repairUnit(f, informed *pointFacts) {
 		"printed_bytes": printed.Value * mega / f.RPS.Value, "point": from.called(), "response_bytes": each}), "client_throughput_mb_s", "rps")
 }
 
-// more finds the next run with more connections, where the rate follows them.
+// more finds the next run with more connections, if the rate follows them.
 func (ps *peers) more(f *pointFacts) *comparison {
 	next, connections := ps.next(f)
 	if next == nil || connections < slotsStep || next.Approx || f.Approx {
@@ -312,8 +310,7 @@ func (ps *peers) more(f *pointFacts) *comparison {
 	return &comparison{with: next, times: times, slots: connections}
 }
 
-// next is the run with the next number of connections and nothing else that
-// differs.
+// next returns the run that has the next number of connections and is otherwise the same.
 func (ps *peers) next(f *pointFacts) (next *pointFacts, times float64) {
 	opened, ok := f.opened()
 	if !ok || !f.RPS.Known || f.open() || f.tool.fromDue || !f.little.holds() {
@@ -329,8 +326,7 @@ func (ps *peers) next(f *pointFacts) (next *pointFacts, times float64) {
 	return next, nearest / opened
 }
 
-// hints are what the other points say about one whose bottleneck is not
-// determined. They point, and prove nothing.
+// hints returns what other points suggest about one without a bottleneck. Hints prove nothing.
 func (ps *peers) hints(f *pointFacts) []record.Statement {
 	if !f.little.holds() {
 		return nil
@@ -350,7 +346,7 @@ func (ps *peers) hints(f *pointFacts) []record.Statement {
 	return list
 }
 
-// rampHint says what more connections did in a run that is the same otherwise.
+// rampHint says what more connections did in an otherwise identical run.
 func rampHint(times, connections float64) record.Statement {
 	of := with{"connections": connections, "times": times}
 	switch elasticity := math.Log(times) / math.Log(connections); {

@@ -9,7 +9,7 @@ import (
 	"ceiling/verdict"
 )
 
-// void is the verdict on figures that cannot all be true, or nil.
+// void returns the verdict on figures that cannot all be true, or nil.
 func (f *pointFacts) void() *record.Verdict {
 	total, totalKey, counted := f.totalRequests()
 	elapsed, _, timed := f.seconds()
@@ -29,8 +29,8 @@ func (f *pointFacts) void() *record.Verdict {
 		Next: just("point.impossible.next", nil)}
 }
 
-// verdictErrors is the verdict on a run whose requests failed, or nil: a server
-// that refuses a part of its work has another limit than one that does it.
+// verdictErrors returns the verdict on a run whose requests failed, or nil: a server that refuses
+// part of its work has a different limit from one that does it.
 func (f *pointFacts) verdictErrors() *record.Verdict {
 	total, _, counted := f.totalRequests()
 	failed, bad := f.FailedRequests.Value, f.BadStatuses.Value
@@ -104,8 +104,8 @@ func (f *pointFacts) verdictServerCPU() record.Verdict {
 	return v
 }
 
-// nextBottleneck is the nearest of the resources that were measured and are not
-// full, if each grows with the rate.
+// nextBottleneck returns the fullest of the measured resources that are not full, assuming that
+// each grows with the rate.
 func (f *pointFacts) nextBottleneck() *record.NextBottleneck {
 	var next *record.NextBottleneck
 	offer := func(name record.Bottleneck, share float64) {
@@ -129,8 +129,8 @@ func (f *pointFacts) nextBottleneck() *record.NextBottleneck {
 	return next
 }
 
-// verdictInconclusive names what is missing, the generator first: without it
-// nothing can be said of the server.
+// verdictInconclusive names what is missing, the generator first: without it, nothing can be said
+// about the server.
 func (f *pointFacts) verdictInconclusive(lacks []record.Statement) record.Verdict {
 	if len(lacks) == 0 {
 		lacks = just("point.nothing-full", with{"generator_share": f.generator.use(), "server_share": f.server.use(),
@@ -154,12 +154,12 @@ func (f *pointFacts) nextMeasurement() []record.Statement {
 	return just("point.measure.threads", nil)
 }
 
-// evidence is what the point itself states of the generator, the server and the link.
+// evidence returns what the point itself states about the generator, the server and the link.
 func (f *pointFacts) evidence() []record.Evidence {
 	return slices.Concat(f.generator.evidence(), f.server.evidence(), f.link.evidence())
 }
 
-// loadEvidence is what the load itself tells.
+// loadEvidence returns what the load itself shows.
 func (f *pointFacts) loadEvidence() []record.Evidence {
 	latency, key := f.LatencyAvgMs, "latency_avg_ms"
 	if !latency.Known || f.tool.corrected && f.P50Ms.Known {

@@ -7,8 +7,8 @@ import (
 	"ceiling/record"
 )
 
-// run is what a point states of a run, without the figures that cannot be, and the
-// tool that printed it.
+// run is what a point states about a run, without the impossible figures, and the tool that
+// printed it.
 type run struct {
 	record.Point
 	tool pointTool
@@ -21,7 +21,7 @@ func newRun(p record.Point) (*run, contradictions) {
 	return r, found
 }
 
-// dropImpossible takes out figures that no measurement can have.
+// dropImpossible removes figures that no measurement can have.
 func dropImpossible(p *record.Point) (found contradictions) {
 	positive := []string{"client_workers", "connections", "pipelining", "target_rps", "duration_s", "elapsed_s",
 		"vcpus", "client_vcpus", "server_cpus_used", "nic_gbps", "nic_gbps_spec", "client_nic_gbps_spec", "rps", "body_bytes",
@@ -41,7 +41,7 @@ func dropImpossible(p *record.Point) (found contradictions) {
 		case v == 0 && slices.Contains(positive, n.Key):
 			why = "zero"
 		case v > figureMost || v < 1/figureMost && v > 0:
-			// Nor would the arithmetic on it be one.
+			// Arithmetic on it would overflow too.
 			why = "beyond"
 		case v > 100.5 && slices.Contains(percents, n.Key):
 			why = "above-host"
@@ -54,19 +54,19 @@ func dropImpossible(p *record.Point) (found contradictions) {
 	return found
 }
 
-// called names a point for people who read of it elsewhere.
+// called names a point for readers who meet it elsewhere.
 func (r *run) called() record.Statement {
 	return say("point.called", with{"id": r.ID, "line": r.Line})
 }
 
-// open tells whether a rate was asked for.
+// open reports whether the run had a target rate.
 func (r *run) open() bool { return r.TargetRPS.Known }
 
 func (r *run) metSchedule() bool {
 	return r.RPS.Known && r.RPS.Value >= scheduleMet*r.TargetRPS.Value
 }
 
-// schedule is the rate beside the one that was asked for.
+// schedule compares the rate with the target rate.
 func (r *run) schedule() with {
 	return with{"per_s": r.RPS.Value, "target_per_s": r.TargetRPS.Value, "share": r.RPS.Value / r.TargetRPS.Value}
 }
@@ -82,7 +82,7 @@ func (r *run) checkSchedule() (found contradictions) {
 	return found
 }
 
-// checkTotals holds the requests counted against the rate.
+// checkTotals compares the counted requests with the rate.
 func (r *run) checkTotals() (found contradictions) {
 	if r.PeakRPS.Known && r.PeakRPS.Value < r.RPS.Value {
 		found.note(KindTotals, say("point.peak-below-mean", with{"peak_per_s": r.PeakRPS.Value, "per_s": r.RPS.Value}), "peak_rps", "rps")
@@ -114,7 +114,7 @@ func (r *run) totalRequests() (total float64, key string, known bool) {
 	return 0, "", false
 }
 
-// seconds is how long the run took, or was to take.
+// seconds returns how long the run took, or was planned to take.
 func (r *run) seconds() (s float64, key string, known bool) {
 	if r.ElapsedS.Known {
 		return r.ElapsedS.Value, "elapsed_s", true
@@ -122,8 +122,8 @@ func (r *run) seconds() (s float64, key string, known bool) {
 	return r.DurationS.Value, "duration_s", r.DurationS.Known
 }
 
-// opened is how many connections stood, at least: as counted, else as many as
-// the tool opens of those asked for.
+// opened returns the least number of established connections: as counted, else as many of the
+// requested ones as the tool opens.
 func (r *run) opened() (connections float64, known bool) {
 	least, _, known := r.openedRange()
 	return least, known
@@ -142,7 +142,7 @@ func (r *run) openedRange() (least, most float64, known bool) {
 	return r.Connections.Value, r.Connections.Value, true
 }
 
-// checkConnections tells where a tool opens others than it was asked for.
+// checkConnections finds where a tool opens a different number of connections than requested.
 func (r *run) checkConnections() (found contradictions) {
 	if !r.Connections.Known || !r.ClientWorkers.Known {
 		return nil
@@ -164,8 +164,8 @@ func (r *run) checkConnections() (found contradictions) {
 	return found
 }
 
-// slots are the requests that can be in flight: most with the connections
-// asked for, least with those that the tool opens for certain.
+// slots returns the number of requests that can be in flight: most with the requested
+// connections, least with those that the tool is certain to open.
 func (r *run) slots() (least, most float64, known bool) {
 	least, most, known = r.openedRange()
 	if !known || !r.Pipelining.Known {

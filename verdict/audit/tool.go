@@ -7,38 +7,38 @@ import (
 	"ceiling/record"
 )
 
-// pointTool is what is known of a load generator whatever its run was.
+// pointTool is what is known about a load generator, whatever the run.
 type pointTool struct {
 	name string
-	// share is how its threads or processes share the connections.
+	// share is how its threads or processes divide the connections.
 	share sharing
-	// binary: it prints powers of 1024 and calls them MB and GB.
+	// binary: it prints powers of 1024 labelled MB and GB.
 	binary bool
-	// wholeMs: it records latencies in whole milliseconds. A mean of them has
-	// decimals and is still up to 1 ms too small.
+	// wholeMs: it records latencies in whole milliseconds. Their mean has decimals but is still
+	// up to 1 ms too small.
 	wholeMs bool
-	// corrected: it adds latencies that it never measured to those that it did.
+	// corrected: it adds latencies that it never measured to those it did.
 	corrected bool
-	// fromDue: its latencies count from when a request was due, so they hold
-	// time in which the request needed no connection.
+	// fromDue: its latencies count from when a request was due, so they include time in which the
+	// request needed no connection.
 	fromDue bool
 }
 
-// sharing is how workers share connections.
+// sharing is how workers divide connections.
 type sharing int
 
 const (
 	sharedUnknown sharing = iota // somewhere between sharedFloor and sharedAll
-	sharedAll                    // all are opened, some workers have one more
+	sharedAll                    // all are opened; some workers have one more
 	sharedFloor                  // floor(connections ÷ workers) each
-	sharedFloor1                 // the same, one at least
+	sharedFloor1                 // the same, at least one
 )
 
-// pointTools are sorted so that a name stands before those that it contains.
-// The rules are read from the tools themselves: wrk src/wrk.c (connections ÷
-// threads in main, stats_correct at the end), wrk2 the same without the
-// correction, autocannon lib/manager.js (Math.max(Math.floor(…), 1)) and its
-// histogram of whole milliseconds, h2load src/h2load.cc (the first clients %
+// pointTools is sorted so that a name precedes those that it contains. The rules come from the
+// tools' sources: wrk src/wrk.c (connections ÷ threads in main, stats_correct at the end), wrk2
+// the same without the correction, autocannon lib/manager.js (Math.max(Math.floor(…), 1)) and its
+// histogram of whole milliseconds, h2load src/h2load.cc (the first clients % threads get one
+// more); hey, ab, oha, k6, go-wrk and vegeta have no such split.
 // threads get one more); hey, ab, oha, k6, go-wrk and vegeta have no such split.
 func pointTools() []pointTool {
 	return []pointTool{
@@ -56,7 +56,7 @@ func pointTools() []pointTool {
 	}
 }
 
-// toolOf finds the tool in the words of a point, "vegeta v12.11.1".
+// toolOf finds the tool in a point's text, such as "vegeta v12.11.1".
 func toolOf(text string) pointTool {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-')
@@ -71,8 +71,7 @@ func toolOf(text string) pointTool {
 	return pointTool{}
 }
 
-// connections is how many of the asked connections so many workers open, at
-// least and at most.
+// connections returns bounds for how many of the requested connections so many workers open.
 func (t *pointTool) connections(asked, workers float64) (least, most float64) {
 	floor := math.Floor(asked/workers) * workers
 	switch t.share {
@@ -89,7 +88,7 @@ func (t *pointTool) connections(asked, workers float64) (least, most float64) {
 	return floor, asked
 }
 
-// megabyte and gigabyte are what the tool prints as MB and GB.
+// megabyte and gigabyte return what the tool prints as MB and GB.
 func (t *pointTool) megabyte() float64 {
 	if t.binary {
 		return mebi
@@ -104,7 +103,7 @@ func (t *pointTool) gigabyte() float64 {
 	return 1e9
 }
 
-// coarsen takes from the latencies the digits that the tool does not measure.
+// coarsen removes from the latencies the digits that the tool does not measure.
 func (t *pointTool) coarsen(p *record.Point) {
 	if !t.wholeMs {
 		return

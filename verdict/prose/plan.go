@@ -8,10 +8,10 @@ import (
 	"ceiling/record"
 )
 
-// Fixed is what does not change along a curve: "64 connections, pipelining 10".
+// Fixed returns what is constant along a curve: "64 connections, pipelining 10".
 func Fixed(c *record.Curve) string { return strings.Join(Texts(c.Fixed), ", ") }
 
-// ProfileCost is what profiles cost the server.
+// ProfileCost says what profiling costs the server.
 func ProfileCost(c *record.ProfileCost) string {
 	values := record.Values{"pairs": c.Pairs, "needed": c.Needed, "with_ns": c.WithNs, "without_ns": c.WithoutNs, "mid": c.Relative.Mid,
 		"low": c.Relative.Low, "high": c.Relative.High}
@@ -24,10 +24,10 @@ func ProfileCost(c *record.ProfileCost) string {
 	return Text(record.State("profile.cost.none", values))
 }
 
-// namedMost functions are named in a sentence.
+// namedMost is how many functions a sentence names.
 const namedMost = 3
 
-// ProfileDifference is what a kind of profile differs in between two sides.
+// ProfileDifference says how a kind of profile differs between two sides.
 func ProfileDifference(d *record.ProfileDifference) string {
 	dearer, cheaper := changed(d, record.Dearer), changed(d, record.Cheaper)
 	values := record.Values{"kind": d.Kind, "unit": d.Unit, "a": d.A, "b": d.B, "blocks_a": d.BlocksA, "blocks_b": d.BlocksB,
@@ -42,7 +42,8 @@ func ProfileDifference(d *record.ProfileDifference) string {
 	return Text(record.State("profile.same", values))
 }
 
-// changed are the functions that became dearer, or cheaper, the first by name.
+// changed describes the functions that became more, or less, expensive; it names the first
+// namedMost.
 func changed(d *record.ProfileDifference, decision string) []record.Statement {
 	var list []record.Statement
 	n := 0

@@ -1,9 +1,9 @@
-// Package prose says in English what a verdict holds as codes: the one place with its
-// sentences, for the terminal, the pages, the journal and the exports alike. The
-// sentences themselves are the templates (*.tmpl) beside this file, one for each code.
+// Package prose renders the codes of a verdict as English sentences. It is the only source of
+// sentences for the terminal, the pages, the journal and the exports. The sentences are the
+// templates (*.tmpl) in this directory, one per code.
 //
-// A code that is not known (of a newer program) and one whose values do not fit
-// reads as itself with its values; nothing that a record holds is an error here.
+// An unknown code (from a newer version), or one whose values do not fit, renders as the code
+// with its values; nothing in a record is an error here.
 package prose
 
 import (
@@ -25,18 +25,18 @@ import (
 //go:embed *.tmpl
 var files embed.FS
 
-// sentences are parsed when the first one is said: 600 of them take some milliseconds,
-// which a command that says none must not pay.
+// sentences parses the templates on first use: 600 of them take some milliseconds, which a
+// command that prints none must not pay.
 var sentences = sync.OnceValue(parsed) // read-only
 
 func parsed() *template.Template {
 	return template.Must(template.New("").Option("missingkey=error").Funcs(functions()).ParseFS(files, "*.tmpl"))
 }
 
-// Text is the sentence of a statement, without a full stop at its end.
+// Text returns the sentence of a statement, without a final full stop.
 func Text(s record.Statement) string {
 	t := sentences().Lookup(s.Code)
-	if t == nil || strings.HasSuffix(s.Code, ".tmpl") { // the name of a file is a template too
+	if t == nil || strings.HasSuffix(s.Code, ".tmpl") { // a file name is a template too
 		return bare(s)
 	}
 	values := make(map[string]any, len(s.With))
@@ -53,7 +53,7 @@ func Text(s record.Statement) string {
 	return strings.TrimSpace(out.String())
 }
 
-// Texts are the sentences of a list, one for each statement.
+// Texts returns the sentences of a list, one per statement.
 func Texts(list []record.Statement) []string {
 	texts := make([]string, len(list))
 	for i := range list {
@@ -62,23 +62,23 @@ func Texts(list []record.Statement) []string {
 	return texts
 }
 
-// Sentence reads statements one after another, as one sentence.
+// Sentence joins statements into one sentence.
 func Sentence(list []record.Statement) string { return strings.Join(Texts(list), "; ") }
 
-// Reason is why the verdict is what it is. A sentence of before there were codes begins
-// with the name of the bottleneck; here it does not.
+// Reason returns why the verdict is what it is, without the leading bottleneck name of sentences
+// that predate codes.
 func Reason(v *record.Verdict) string {
 	return strings.TrimPrefix(Sentence(v.Because), string(v.Bottleneck)+": ")
 }
 
-// Spell is a document (a verdict, a run, a plan or a part of one) with the sentence in
-// every statement, as what is printed has it. The document given stays as it is.
+// Spell returns a copy of a document (a verdict, a run, a plan or a part of one) with the
+// sentence in every statement, as in printed output.
 func Spell[T any](document T) T {
 	spell(reflect.ValueOf(&document).Elem())
 	return document
 }
 
-// spell writes the sentences below a value, in copies of what it points to.
+// spell writes the sentences below a value, into copies of what it points to.
 func spell(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -111,12 +111,12 @@ func spell(v reflect.Value) {
 	}
 }
 
-// number is a figure that a template prints as it is: whole ones without a point.
+// number is a figure that a template prints as is: whole numbers without a decimal point.
 type number float64
 
 func (n number) String() string { return strconv.FormatFloat(float64(n), 'f', -1, 64) }
 
-// shown is a value as a template takes it: a nested statement is its sentence.
+// shown converts a value for a template: a nested statement becomes its sentence.
 func shown(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -131,7 +131,7 @@ func shown(v any) any {
 	return v
 }
 
-// bare is a statement without its sentence.
+// bare renders a statement without its sentence.
 func bare(s record.Statement) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(s.With)) {
@@ -143,7 +143,7 @@ func bare(s record.Statement) string {
 	return s.Code + " (" + strings.Join(parts, ", ") + ")"
 }
 
-// functions are what a template may call on its values. Each names a unit.
+// functions are what a template may call on its values. Each formats a unit.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"percent": func(share number) string { return unit.Percent(float64(share)) },
@@ -152,15 +152,15 @@ func functions() template.FuncMap {
 		"bits":    func(perS number) string { return unit.FormatBits(unit.BitsPerSecond(min(max(perS, 0), 1<<62))) },
 		"count":   func(n number) string { return unit.FormatCount(int64(math.Round(min(max(float64(n), 0), 1<<62)))) },
 		"si":      func(v number) string { return unit.FormatSI(float64(v)) },
-		// digits keeps so many significant ones, fixed so many after the point.
+		// digits keeps n significant digits, fixed n decimals.
 		"digits": func(n int, v number) string { return fmt.Sprintf("%.*g", n, float64(v)) },
 		"fixed":  func(n int, v number) string { return fmt.Sprintf("%.*f", n, float64(v)) },
 		"bytes":  func(n number) string { return unit.FormatBytesSI(int64(min(max(n, 0), 1<<62))) },
-		// signed is a share with its sign, multiple a factor, atonce a number of things that may be parts of one.
+		// signed is a share with its sign, multiple a factor, atonce a possibly fractional count.
 		"signed": func(share number) string {
 			return unit.Minus(fmt.Sprintf("%+.2g%%", float64(share)*100))
 		},
-		// change is a share with its sign that may be more than one.
+		// change is a signed share that may exceed one.
 		"change": func(share number) string {
 			return pick(share < 0, "−", "+") + unit.Percent(math.Abs(float64(share)))
 		},
@@ -168,7 +168,7 @@ func functions() template.FuncMap {
 		"atonce": func(n number) string {
 			return pick(n >= 10, fmt.Sprintf("%.0f", float64(n)), fmt.Sprintf("%.2g", float64(n)))
 		},
-		// precisely is a share with four digits; fixedpercent has so many after the point.
+		// precisely is a share with four digits; fixedpercent has n decimals.
 		"precisely":     func(share number) string { return unit.PercentDigits(float64(share), 4) },
 		"fixedpercent":  func(n int, share number) string { return fmt.Sprintf("%.*f%%", n, 100*float64(share)) },
 		"signedpercent": func(share number) string { return unit.Change(float64(share)) },
@@ -189,7 +189,7 @@ func pick[T any](is bool, one, other T) T {
 	return other
 }
 
-// Cost is what one request costs, in a profile's unit.
+// Cost formats what one request costs, in a profile's unit.
 func Cost(v float64, of string) string {
 	switch of {
 	case "nanoseconds":
@@ -203,7 +203,7 @@ func Cost(v float64, of string) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// listed writes names: "a", "a and b", "a, b and c".
+// listed joins names: "a", "a and b", "a, b and c".
 func listed(names []string) string {
 	n := len(names)
 	if n < 2 {
@@ -212,7 +212,7 @@ func listed(names []string) string {
 	return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
 }
 
-// upper begins a sentence.
+// upper capitalises a sentence.
 func upper(s string) string {
 	if s == "" {
 		return ""

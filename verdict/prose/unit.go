@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// ofRequests are the words for what most runs count.
+// ofRequests matches the words for what most runs count.
 var ofRequests = regexp.MustCompile(`\b[Rr]equests?\b|\breq/s\b`) // read-only
 
-// inUnit is a sentence about requests in the unit of a run that counts something else:
+// inUnit rewrites a sentence about requests in the unit of a run that counts something else:
 // "messages", "events".
 func inUnit(text, unit string) string {
 	return ofRequests.ReplaceAllStringFunc(text, func(word string) string {
