@@ -2,9 +2,9 @@ package record
 
 import "strings"
 
-// Apart is what tells two names apart, word by word: of the commands "serve fasthttp
-// --addr x" and "serve nethttp --addr x" the words "fasthttp" and "nethttp". Either is ""
-// where the other has words more and nothing else.
+// Apart returns the words in which two names differ: for the commands "serve fasthttp --addr x"
+// and "serve nethttp --addr x", "fasthttp" and "nethttp". One is "" if the other only has
+// additional words.
 func Apart(a, b string) (ofA, ofB string) {
 	x, y := strings.Fields(a), strings.Fields(b)
 	for len(x) > 0 && len(y) > 0 && x[0] == y[0] {

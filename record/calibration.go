@@ -18,15 +18,15 @@ import (
 // CalibrationSchema names the version of a Calibration.
 const CalibrationSchema = "ceiling.calibration/2"
 
-// Calibration is what one core of this machine's generator can do, measured
-// against a server that costs as little as we know how. A later run is compared
-// with it to say how much more the generator had to give.
+// Calibration is what one core of this machine's generator can do, measured against the cheapest
+// server we know how to build. Later runs are compared with it to estimate the generator's
+// headroom.
 type Calibration struct {
 	Schema  string    `json:"schema"`
 	When    time.Time `json:"when"`
 	Version string    `json:"version"` // version of the program that measured
-	// Host, Kernel, CPUModel, CPUs, Engine and the version are what the figures
-	// hold for; a run that differs in one of them cannot be compared.
+	// Host, Kernel, CPUModel, CPUs, Engine and Version are what the figures are valid for; a run
+	// that differs in one of them cannot be compared.
 	Host     string `json:"host"`
 	Kernel   string `json:"kernel"`
 	CPUModel string `json:"cpu_model"`
@@ -36,45 +36,43 @@ type Calibration struct {
 	// GeneratorCPUs and FloorCPUs are the CPU lists of the two sides.
 	GeneratorCPUs string `json:"generator_cpus"`
 	FloorCPUs     string `json:"floor_cpus"`
-	// DurationS of each measurement in seconds, of which every point has
-	// Repeats, interleaved.
+	// DurationS of each measurement, in seconds; every point has Repeats of them, interleaved.
 	DurationS float64            `json:"duration_s"`
 	Repeats   int                `json:"repeats"`
 	Points    []CalibrationPoint `json:"points"`
-	// Doubts say what makes the figures less certain than they look.
+	// Caveats say what makes the figures less certain than they look.
 	Caveats []string `json:"caveats"`
 }
 
-// CalibrationPoint is one condition: a route and a number of requests in flight
-// on each connection.
+// CalibrationPoint is one condition: a route and a number of requests in flight per connection.
 type CalibrationPoint struct {
 	Route       string `json:"route"`
 	Connections int    `json:"connections"`
 	Pipelining  int    `json:"pipelining"`
-	// ResponseBytes is the mean size of an answer on the wire, head and body.
+	// ResponseBytes is the mean size of a response on the wire, head and body.
 	ResponseBytes float64 `json:"response_bytes"`
-	// RatePerS is what the one thread reached, requests per second; Busy the
-	// share of the time, 0 to 1, that it ran on its CPU; RunDelay the share
-	// that it waited for that CPU, -1 where the kernel does not keep it.
+	// RatePerS is what the single thread reached, requests per second; Busy, the share of the
+	// time, 0 to 1, that it ran on its CPU; RunDelay, the share that it waited for that CPU, -1
+	// if the kernel does not keep it.
 	RatePerS Repeated `json:"rate_per_s"`
 	Busy     Repeated `json:"busy"`
 	RunDelay Repeated `json:"run_delay"`
 	// CPUNsPerRequest is the thread's CPU time over its requests, nanoseconds.
 	CPUNsPerRequest Repeated `json:"cpu_ns_per_request"`
-	// CapacityPerS is what one core can do: the rate where the generator was
-	// the limit, otherwise (Derived) rate / busy, a lower bound.
+	// CapacityPerS is what one core can do: the rate if the generator was the limit, otherwise
+	// (Derived) rate / busy, a lower bound.
 	CapacityPerS Repeated `json:"capacity_per_s"`
 	Derived      bool     `json:"derived"`
 }
 
-// Repeated is the median of several measurements with the least and the most.
+// Repeated is the median of several measurements with the minimum and the maximum.
 type Repeated struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 }
 
-// RepeatedOf sums up measurements; none is the zero value.
+// RepeatedOf summarises measurements; without any it returns the zero value.
 func RepeatedOf(values []float64) Repeated {
 	n := len(values)
 	if n == 0 {
@@ -84,7 +82,7 @@ func RepeatedOf(values []float64) Repeated {
 	return Repeated{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Low: sorted[0], High: sorted[n-1]}
 }
 
-// Spread is (High - Low) / Median; 0 without a median.
+// Spread returns (High - Low) / Median; 0 without a median.
 func (r Repeated) Spread() float64 {
 	if r.Median == 0 {
 		return 0
@@ -92,8 +90,7 @@ func (r Repeated) Spread() float64 {
 	return (r.High - r.Low) / r.Median
 }
 
-// Unfit says in what the calibration differs from a run with this engine on
-// this host; "" where it fits.
+// Unfit says how the calibration differs from a run with this engine on this host; "" if it fits.
 func (c *Calibration) Unfit(env *Environment, engine string) string {
 	differs := func(of, was, is string) string {
 		return fmt.Sprintf("the calibration is of %s (%s, now %s); run ceiling calibrate", of, orNone(was), orNone(is))
@@ -116,7 +113,7 @@ func (c *Calibration) Unfit(env *Environment, engine string) string {
 	return ""
 }
 
-// Method says how it was measured, in a few words.
+// Method says briefly how it was measured.
 func (c *Calibration) Method() string {
 	return fmt.Sprintf("calibrated on %s with %s of %g s a point", c.When.Format(time.DateOnly), times(c.Repeats), c.DurationS)
 }
@@ -148,7 +145,7 @@ func FitCalibration(all []Calibration, env *Environment, engine string) (*Calibr
 		if unfit == "" {
 			return c, ""
 		}
-		// The reason that is told is that of the calibration nearest to this run.
+		// Report the reason of the calibration nearest to this run.
 		near := 0
 		if c.Host == env.Host {
 			near = 1
@@ -163,16 +160,14 @@ func FitCalibration(all []Calibration, env *Environment, engine string) (*Calibr
 	return nil, why
 }
 
-// reach is how far beyond the measured sizes and pipelining a calibration is
-// believed: the fixed part and the part per byte of a request both still
-// matter within a factor of two.
+// reach is the factor beyond the measured sizes and pipelining up to which a calibration is
+// trusted: a request's fixed cost and its cost per byte both still matter within a factor of two.
 const reach = 2
 
-// CoreNsPerRequest is the time that one core of the generator takes for a
-// request: 1e9 / capacity, interpolated in the logarithms of the response's
-// size and of the pipelining. Beyond the smallest size and the deepest
-// pipelining the nearest figure stands, which is not too low, beyond the
-// largest size the slope goes on; more than a factor of 2 outside is an error.
+// CoreNsPerRequest returns the time that one core of the generator takes for a request: 1e9 /
+// capacity, interpolated in the logarithms of response size and pipelining. Below the smallest
+// size and above the deepest pipelining it uses the nearest figure, which is not too low; above
+// the largest size it extrapolates the slope. More than a factor of 2 outside is an error.
 func (c *Calibration) CoreNsPerRequest(pipelining int, responseBytes float64) (float64, error) {
 	if pipelining < 1 || !(responseBytes > 0) || math.IsInf(responseBytes, 0) {
 		return 0, fmt.Errorf("pipelining of %d with responses of %g bytes is no condition", pipelining, responseBytes)
@@ -205,7 +200,7 @@ func (c *Calibration) CoreNsPerRequest(pipelining int, responseBytes float64) (f
 	return between(float64(pipelining), float64(depths[above-1]), low, float64(depths[above]), high), nil
 }
 
-// costAt interpolates over the sizes that were measured at one pipelining.
+// costAt interpolates over the sizes measured at one pipelining.
 func (c *Calibration) costAt(pipelining int, bytes float64) (float64, error) {
 	var at []CalibrationPoint
 	for _, p := range c.Points {
@@ -244,7 +239,7 @@ func (c *Calibration) costAt(pipelining int, bytes float64) (float64, error) {
 	return max(cost(last), between(bytes, before.ResponseBytes, cost(before), last.ResponseBytes, cost(last))), nil
 }
 
-// between is the straight line through two points in logarithms.
+// between interpolates linearly between two points in logarithms.
 func between(x, x1, y1, x2, y2 float64) float64 {
 	if x1 == x2 {
 		return max(y1, y2)
@@ -253,7 +248,7 @@ func between(x, x1, y1, x2, y2 float64) float64 {
 	return math.Exp(math.Log(y1) + t*math.Log(y2/y1))
 }
 
-// check refuses a calibration that one cannot calculate with.
+// check rejects a calibration with unusable numbers.
 func (c *Calibration) check() error {
 	if c.Host == "" || c.Engine == "" {
 		return errors.New("a calibration names no host or no engine")
@@ -263,8 +258,8 @@ func (c *Calibration) check() error {
 	}
 	for i, p := range c.Points {
 		for _, v := range []float64{p.ResponseBytes, p.CapacityPerS.Median} {
-			// 1e-3 to 1e12 a second, or bytes: wide of anything real, and far
-			// from where a quotient would overflow.
+			// 1e-3 to 1e12 a second, or bytes: beyond anything real, and far from where a
+			// quotient would overflow.
 			if !(v >= 1e-3 && v <= 1e12) {
 				return fmt.Errorf("point %d of the calibration of %.60q: %g is not a size or a rate", i+1, c.Host, v)
 			}
@@ -276,8 +271,8 @@ func (c *Calibration) check() error {
 	return nil
 }
 
-// calibrationsSchema names the file: a home directory may be shared by hosts,
-// and a host has two engines.
+// calibrationsSchema names a file of several: a home directory may be shared by hosts, and a host
+// has two engines.
 const calibrationsSchema = "ceiling.calibrations/2"
 
 type calibrationFile struct {
@@ -285,9 +280,8 @@ type calibrationFile struct {
 	Calibrations []Calibration `json:"calibrations"`
 }
 
-// CalibrationFile is where calibrations are kept:
-// $XDG_DATA_HOME/ceiling/calibration.json, or the same below ~/.local/share.
-// getenv is os.Getenv.
+// CalibrationFile returns where calibrations are stored: $XDG_DATA_HOME/ceiling/calibration.json,
+// or the same below ~/.local/share. getenv is os.Getenv.
 func CalibrationFile(getenv func(string) string) (string, error) {
 	store, err := DefaultStore(getenv)
 	if err != nil {
@@ -296,9 +290,8 @@ func CalibrationFile(getenv func(string) string) (string, error) {
 	return filepath.Join(filepath.Dir(store.Dir), "calibration.json"), nil
 }
 
-// ReadCalibrations reads the file; one that is not there has none. A file that
-// is damaged, foreign or newer than this program is an error of one line that
-// says how to mend it.
+// ReadCalibrations reads the file; a missing file has none. A damaged, foreign or newer file is a
+// one-line error that says how to fix it.
 func ReadCalibrations(path string) ([]Calibration, error) {
 	data, err := readAll(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -355,9 +348,9 @@ func calibrationVersion(schema, own string) error {
 	return nil
 }
 
-// KeepCalibration writes c into the file in place of an earlier one of the same
-// host, CPUs and engine, and of what its host was before. The file is made whole or not at all; one that cannot be
-// read is left as it is.
+// KeepCalibration writes c into the file, replacing an earlier one of the same host, CPUs and
+// engine, and those from a previous configuration of its host. It replaces the file atomically
+// and leaves an unreadable one alone.
 func KeepCalibration(path string, c *Calibration) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("keep calibration: %w", err)
@@ -384,9 +377,8 @@ func KeepCalibration(path string, c *Calibration) error {
 	return nil
 }
 
-// writeWhole makes a file whole or not at all: it is written under another name,
-// synced, and renamed; the directory is synced after that, because a rename is
-// only in memory until then.
+// writeWhole replaces a file atomically: it writes under another name, syncs, renames, and then
+// syncs the directory, because until then the rename is only in memory.
 func writeWhole(path string, data []byte) error {
 	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".part")
 	err := writeSynced(temp, data)

@@ -2,7 +2,7 @@ package record
 
 import "slices"
 
-// Clone makes a row one's own: an observer uses its row again for the next sample.
+// Clone copies a row, because an observer reuses its row for the next sample.
 func Clone(row ObservedRow) ObservedRow {
 	switch r := row.(type) {
 	case *CPURow:
@@ -116,7 +116,7 @@ func (r *TitlesRow) clone() *TitlesRow {
 	return &c
 }
 
-// copied is a row without lists.
+// copied copies a row without lists.
 func copied[T any](r *T) *T {
 	c := *r
 	return &c

@@ -6,7 +6,7 @@ import (
 	"ceiling/internal/secret"
 )
 
-// Concealed is a run as others may see it, also where its record has its secrets.
+// Concealed returns a copy of the run with its secrets hidden, even if its record has them.
 func (r *Run) Concealed(h *secret.Hider) Run {
 	c := *r
 	c.Command, c.Spec, c.Target = h.Command(r.Command), r.Spec.Concealed(h), h.URL(r.Target)
@@ -17,7 +17,7 @@ func (r *Run) Concealed(h *secret.Hider) Run {
 	return c
 }
 
-// Concealed is likewise what is known of a run before its first request.
+// Concealed returns a copy of the start with its secrets hidden.
 func (s *Start) Concealed(h *secret.Hider) Start {
 	c := *s
 	c.Command, c.Spec = h.Command(s.Command), s.Spec.Concealed(h)

@@ -8,17 +8,17 @@ import (
 	"os"
 )
 
-// CopyOptions say what a copy of a record has.
+// CopyOptions say what a copy of a record contains.
 type CopyOptions struct {
-	// SeriesMost is how many bytes of rows a single run may have to keep them; those
-	// of a plan's runs are always left out, and so are attachments.
+	// SeriesMost is the largest series, in bytes, that the copy of a single run keeps; it never
+	// has the series of a plan's runs, nor attachments.
 	SeriesMost int64
-	// SeriesWhy and AttachmentWhy say why, for readers of the copy.
+	// SeriesWhy and AttachmentWhy give the reasons to readers of the copy.
 	SeriesWhy, AttachmentWhy string
 }
 
-// Copy writes a finished record to a new compressed file with what o leaves of it,
-// and says in it what that is. It answers that, and the size of the file.
+// Copy writes a finished record to a new compressed file as o says, with a note of what it omits.
+// It returns that and the size of the file.
 func Copy(path string, f File, o CopyOptions) ([]LeftOut, int64, error) {
 	src, err := f.open()
 	if err != nil {
@@ -40,14 +40,14 @@ func Copy(path string, f File, o CopyOptions) ([]LeftOut, int64, error) {
 	read, write := io.Pipe()
 	go func() { write.CloseWithError(copyLines(write, src, left, seriesStays)) }()
 	err = pack(counted, read)
-	read.CloseWithError(err) // so that the other side ends, too
+	read.CloseWithError(err) // so that the other side ends too
 	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
 		return nil, 0, errors.Join(err, os.Remove(path))
 	}
 	return left, counted.n, nil
 }
 
-// leave chooses what is left out.
+// leave chooses what to omit.
 func leave(src *source, o *CopyOptions) (left []LeftOut, seriesStays bool, err error) {
 	in, plan := newLines(src), false
 	series, attached := int64(0), map[string]int{}
@@ -88,7 +88,7 @@ func leave(src *source, o *CopyOptions) (left []LeftOut, seriesStays bool, err e
 	return left, seriesStays, nil
 }
 
-// copyLines writes what stays, and behind the head what does not.
+// copyLines writes what stays, and after the head what does not.
 func copyLines(to io.Writer, src *source, left []LeftOut, seriesStays bool) error {
 	out, in := bufio.NewWriter(to), newLines(src)
 	for first := true; ; first = false {

@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// createFailed is the error of a record that could not be begun.
+// createFailed is the error for a record that could not be created.
 func createFailed(what string, err error) error {
 	return fmt.Errorf("create %s: %w%s", what, err, elsewhere(err))
 }
 
-// elsewhere is what to do about an error that is the place's: a disk that is
-// full or read-only, a directory that may not be written. "" for any other.
+// elsewhere says what to do about an error of the location: a full or read-only disk, a directory
+// without write permission; "" for any other.
 func elsewhere(err error) string {
 	for _, is := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR} {
 		if errors.Is(err, is) {
@@ -24,8 +24,8 @@ func elsewhere(err error) string {
 	return ""
 }
 
-// Incomplete says in one line what a record lacks and why: a full disk fails
-// every file alike.
+// Incomplete says in one line what a record is missing and why: a full disk fails every file
+// alike.
 func Incomplete(dir string, err error) string {
 	for _, is := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS} {
 		if errors.Is(err, is) {

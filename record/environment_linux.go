@@ -13,8 +13,8 @@ import (
 	"ceiling/internal/sys"
 )
 
-// ReadEnvironment reads this host and process from /proc and /sys; ceiling is
-// the version of this program. It takes some milliseconds, more with many CPUs.
+// ReadEnvironment reads this host and process from /proc and /sys; ceiling is this program's
+// version. It takes some milliseconds, more with many CPUs.
 func ReadEnvironment(ceiling string) Environment {
 	env := readEnvironment(os.DirFS("/"))
 	env.Version, env.Go, env.Arch = ceiling, runtime.Version(), runtime.GOARCH
@@ -24,8 +24,8 @@ func ReadEnvironment(ceiling string) Environment {
 	return env
 }
 
-// readEnvironment reads the files below a root. What cannot be read, or does
-// not look as expected, is left empty: none of it is needed to make a run.
+// readEnvironment reads the files below a root. What is unreadable or unexpected stays empty: no
+// run depends on it.
 func readEnvironment(root fs.FS) Environment {
 	r := host{root}
 	env := Environment{
@@ -58,7 +58,7 @@ func readEnvironment(root fs.FS) Environment {
 // host is the root of a file system with /proc and /sys.
 type host struct{ root fs.FS }
 
-// text is a file without the blanks around it, "" where it cannot be read.
+// text returns a file's content without surrounding blanks, "" if it is unreadable.
 func (h host) text(name string) string {
 	data, err := fs.ReadFile(h.root, name)
 	if err != nil {
@@ -67,7 +67,7 @@ func (h host) text(name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// countCPUs counts a CPU list; 0 for one that is none.
+// countCPUs counts the CPUs in a list; 0 if it is invalid.
 func countCPUs(list string) int {
 	cpus, err := spec.ParseCPUList(list)
 	if err != nil {
@@ -76,7 +76,7 @@ func countCPUs(list string) int {
 	return len(cpus)
 }
 
-// cpuModel is the model's name; arm64 kernels give its numbers alone
+// cpuModel returns the model's name; arm64 kernels only give its numbers
 // (arch/arm64/kernel/cpuinfo.c, c_show).
 func cpuModel(cpuinfo []byte) string {
 	for _, name := range []string{"model name", "cpu model", "cpu"} {
@@ -136,9 +136,9 @@ func (h host) governor() string {
 	return "mixed"
 }
 
-// virtual looks for a hypervisor: x86 has a CPU flag for it, and firmware names
-// the maker of the machine. Clouds sell whole machines under the same maker's
-// name, which the flag tells apart; arm64 has no flag.
+// virtual looks for a hypervisor: x86 has a CPU flag for it, and firmware names the maker of the
+// machine. Clouds sell bare-metal machines under the same maker's name, which the flag
+// distinguishes; arm64 has no flag.
 func (h host) virtual(cpuinfo []byte) string {
 	flags := strings.Fields(sys.Field(cpuinfo, "flags"))
 	vendor := h.text("sys/class/dmi/id/sys_vendor")
@@ -198,8 +198,8 @@ func (h host) sysctls() map[string]string {
 	return values
 }
 
-// limits reads columns of fixed width (fs/proc/base.c, proc_pid_limits): a name
-// of several words, soft, hard, and a unit.
+// limits reads fixed-width columns (fs/proc/base.c, proc_pid_limits): a name of several words,
+// soft, hard, and a unit.
 func (h host) limits() map[string]string {
 	limits := map[string]string{}
 	for line := range strings.SplitSeq(h.text("proc/self/limits"), "\n") {
@@ -213,9 +213,8 @@ func (h host) limits() map[string]string {
 	return limits
 }
 
-// cgroupCPUs is the smallest CPU quota on the way from this process's cgroup to
-// the root, in cores; 0 without one. A container sees its own group as the root of
-// the mount.
+// cgroupCPUs returns the smallest CPU quota between this process's cgroup and the root, in cores;
+// 0 without one. A container sees its own group as the root of the mount.
 func (h host) cgroupCPUs() float64 {
 	mount, err := sys.ParseCgroupMount([]byte(h.text("proc/self/mountinfo")))
 	if err != nil {
@@ -240,7 +239,7 @@ func (h host) cgroupCPUs() float64 {
 	}
 }
 
-// quota reads a group's own limit in cores; 0 for none.
+// quota returns a group's own limit in cores; 0 for none.
 func (h host) quota(dir string, version int) float64 {
 	limit := h.text(dir + "/cpu.max") // "max 100000" or "200000 100000"
 	if version == 1 {

@@ -7,10 +7,10 @@ import (
 	"runtime"
 )
 
-// ReadEnvironment is what Go alone knows of this host; ceiling is the version
-// of this program. What is "" or 0 is not known here.
+// ReadEnvironment returns what Go alone knows about this host; ceiling is this program's version.
+// "" or 0 means unknown here.
 func ReadEnvironment(ceiling string) Environment {
-	host, _ := os.Hostname() // "" where the host does not tell
+	host, _ := os.Hostname() // "" if unknown
 	return Environment{
 		Host: host, Ceiling: ceiling, Go: runtime.Version(), Arch: runtime.GOARCH,
 		CoresAllowed: runtime.NumCPU(),

@@ -13,23 +13,22 @@ import (
 	"strings"
 )
 
-// readMax bounds a record that comes by a pipe, as it comes.
+// readMax bounds a record read from a pipe, in bytes as they arrive.
 const readMax = 1 << 30
 
-// File is a record where it is: the file of a run or of a plan, or one run within
-// that of a plan.
+// File locates a record: the file of a run or plan, or one run within a plan's file.
 type File struct {
-	// Path of the file, or of a directory with no other record. While the file is
-	// written it has no .gz, afterwards it has: either name opens it.
+	// Path of the file, or of a directory with no other record. While the file is being written
+	// it has no .gz, afterwards it does: either name opens it.
 	Path string
-	// Run that is meant, of a plan; "" is all of the file.
+	// Run within a plan; "" means the whole file.
 	Run string
 
-	data []byte // in place of a file: what came by a pipe
-	at   *place // of the run, where it is known already
+	data []byte // instead of a file: read from a pipe
+	at   *place // of the run, if already known
 }
 
-// String names the record for a person, and for Store.Find.
+// String names the record for users, and for Store.Find.
 func (f File) String() string {
 	if f.Run != "" {
 		return f.Path + "/" + f.Run
@@ -37,19 +36,19 @@ func (f File) String() string {
 	return f.Path
 }
 
-// Named is what came by a pipe, under the name that a person knows it by.
+// Named sets the name under which the user knows a record read from a pipe.
 func (f File) Named(name string) File {
 	f.Path = name
 	return f
 }
 
-// Of is one run of a plan.
+// Of returns one run of a plan.
 func (f File) Of(run string) File {
 	f.Run, f.at = run, nil
 	return f
 }
 
-// At is the record of a path: that file, or the only record in that directory.
+// At returns the record at a path: that file, or the only record in that directory.
 func At(path string) (File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -76,7 +75,7 @@ func At(path string) (File, error) {
 	return File{Path: filepath.Join(path, names[0])}, nil
 }
 
-// ReadFile takes a record from a pipe.
+// ReadFile reads a record from a pipe.
 func ReadFile(r io.Reader) (File, error) {
 	data, err := io.ReadAll(io.LimitReader(r, readMax+1))
 	if err == nil && len(data) > readMax {
@@ -88,7 +87,7 @@ func ReadFile(r io.Reader) (File, error) {
 	return File{Path: "-", data: data}, nil
 }
 
-// Is tells a record by its first bytes, some hundred of them.
+// Is reports whether head, the first few hundred bytes of a file, begins a record.
 func Is(head []byte) bool {
 	if bytes.HasPrefix(head, gzipMagic) {
 		z, err := gzip.NewReader(bytes.NewReader(head))
@@ -96,14 +95,14 @@ func Is(head []byte) bool {
 			return false
 		}
 		plain := make([]byte, 64)
-		n, _ := io.ReadFull(z, plain) // the rest of it is cut off
+		n, _ := io.ReadFull(z, plain) // the rest is truncated
 		head = plain[:n]
 	}
 	kind := kindFirst(head)
 	return kind == kindRun || kind == kindPlan
 }
 
-// IsRecord tells whether a file holds a record, by its beginning.
+// IsRecord reports whether a file begins like a record.
 func IsRecord(path string) bool {
 	f, err := openPath(path)
 	if err != nil {
@@ -115,7 +114,7 @@ func IsRecord(path string) bool {
 	return Is(head[:n])
 }
 
-// IsPlan tells a plan, but not one of its runs.
+// IsPlan reports whether f is a plan, and not one of its runs.
 func (f File) IsPlan() bool {
 	if f.Run != "" {
 		return false
@@ -129,12 +128,12 @@ func (f File) IsPlan() bool {
 	return err == nil && first.kind == kindPlan
 }
 
-// isName tells the name of a record's file in a store, and answers its ID.
+// isName reports whether name is that of a record's file in a store, and returns its ID.
 func isName(name string) (id string, is bool) {
 	return strings.CutSuffix(strings.TrimSuffix(name, gzipSuffix), plainSuffix)
 }
 
-// WithoutSuffix is a path without the endings of a record's file.
+// WithoutSuffix returns a path without a record file's extensions.
 func WithoutSuffix(path string) string {
 	if id, is := isName(path); is {
 		return id
@@ -142,9 +141,8 @@ func WithoutSuffix(path string) string {
 	return path
 }
 
-// recordsIn are the files of a directory that are named as records are, the oldest
-// first. One that was being compressed when its writer was killed has two names,
-// and counts once.
+// recordsIn lists the files of a directory that are named like records, oldest first. A record
+// whose writer was killed while compressing it has two names and counts once.
 func recordsIn(dir string) ([]string, error) {
 	list, err := os.ReadDir(dir) // sorted
 	if err != nil {
@@ -172,11 +170,11 @@ type runReader struct {
 	*source
 	lines *lines
 	head  runHead
-	// inPlan tells a run of a plan; over that its lines are read.
+	// inPlan: the run is in a plan's file; over: its lines have all been read.
 	inPlan, over bool
 }
 
-// openRun opens a run behind its head. The error is of one line.
+// openRun opens a run, positioned after its head. The error is one line.
 func openRun(f File) (*runReader, error) {
 	src, err := f.open()
 	if err != nil {
@@ -225,7 +223,7 @@ func beginRun(f *File, src *source) (*runReader, error) {
 	return r, nil
 }
 
-// find goes to the head of the run that is meant.
+// find seeks to the head of the requested run.
 func (r *runReader) find(f *File) error {
 	if f.at != nil {
 		if err := r.seek(*f.at); err != nil {
@@ -254,7 +252,7 @@ func (r *runReader) find(f *File) error {
 	}
 }
 
-// next answers the lines of the run, until io.EOF.
+// next returns the lines of the run, until io.EOF.
 func (r *runReader) next() (line, error) {
 	if r.over {
 		return line{}, io.EOF
@@ -277,7 +275,7 @@ func (r *runReader) next() (line, error) {
 	return line{}, io.EOF
 }
 
-// readHead reads a head whose schema is the given one or an older version of it.
+// readHead reads a head with the given schema or an older version of it.
 func readHead(text []byte, schema string, v any) error {
 	var head struct {
 		Schema string `json:"schema"`

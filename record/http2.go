@@ -1,33 +1,32 @@
 package record
 
-// HTTP2 is what HTTP/2 adds to the account of a run's load.
+// HTTP2 is what HTTP/2 adds to the load figures of a run.
 type HTTP2 struct {
-	// Connections that have spoken it, over the whole run.
+	// Connections that used it, over the whole run.
 	Connections uint64 `json:"connections"`
-	// Sent and Received frames of the window.
+	// Sent and Received frames in the window.
 	Sent     Frames `json:"sent"`
 	Received Frames `json:"received"`
-	// Stalls counts how often a connection had request bodies to send and the server's
-	// flow-control windows let nothing through; StalledNs how long that lasted in the
-	// window, summed over the connections.
+	// Stalls counts how often a connection had request bodies to send while the server's
+	// flow-control windows were closed; StalledNs is how long that lasted in the window, summed
+	// over the connections.
 	Stalls    uint64 `json:"stalls"`
 	StalledNs int64  `json:"stalled_ns"`
-	// StallPings left as stalls began and were answered; StallPingNs is what their answers
-	// took, StallPingedNs how long those stalls lasted, in the mean.
+	// StallPings counts the PINGs sent at the start of a stall that were answered; StallPingNs is
+	// their mean round trip, StallPingedNs the mean length of those stalls.
 	StallPings    uint64  `json:"stall_pings,omitempty"`
 	StallPingNs   float64 `json:"stall_ping_ns,omitempty"`
 	StallPingedNs float64 `json:"stall_pinged_ns,omitempty"`
-	// ConnectionWindow is the largest window that the server has given a connection for
-	// request bodies.
+	// ConnectionWindow is the largest window that the server gave a connection for request
+	// bodies.
 	ConnectionWindow uint32 `json:"connection_window_bytes,omitempty"`
-	// What the server announced last. MaxStreams on a connection, 2^32-1 where it sets
-	// no limit.
+	// The server's last announced settings. MaxStreams is per connection, 2^32-1 if unlimited.
 	MaxStreams    uint32 `json:"max_concurrent_streams"`
 	InitialWindow uint32 `json:"initial_window_bytes"`
 	MaxFrame      uint32 `json:"max_frame_bytes"`
 }
 
-// Frames are counted by type. A header block that came in several frames counts once.
+// Frames are counted by type. A header block split into several frames counts once.
 type Frames struct {
 	Data         uint64 `json:"data"`
 	Headers      uint64 `json:"headers"`

@@ -11,7 +11,7 @@ import (
 	"ceiling/internal/nic"
 )
 
-// irqBalance looks for the daemon among the processes; "" where none can be seen.
+// irqBalance looks for the daemon among the processes; "" if no processes are visible.
 func (h host) irqBalance() string {
 	processes, err := fs.ReadDir(h.root, "proc")
 	if err != nil {
@@ -30,7 +30,7 @@ func (h host) irqBalance() string {
 	return state
 }
 
-// interfaces reads those that have a device of hardware, or whose packets are steered.
+// interfaces reads those with a hardware device or with packet steering.
 func (h host) interfaces() []Interface {
 	names, err := fs.Glob(h.root, "sys/class/net/*")
 	if err != nil {
@@ -50,7 +50,7 @@ func (h host) network(name string) Interface {
 	one := Interface{Name: name}
 	found, err := nic.Read(h.root, name)
 	if err != nil {
-		return one // gone meanwhile, or a name that no shell likes
+		return one // removed in the meantime, or an unsafe name
 	}
 	dir := "sys/class/net/" + name + "/"
 	one.Driver, one.RxQueues, one.TxQueues = found.Driver, found.Rx, found.Tx
@@ -76,7 +76,7 @@ func (h host) number(name string) int {
 	return n
 }
 
-// cpusOfMask is "" for a mask of none.
+// cpusOfMask returns "" for an empty mask.
 func cpusOfMask(text string) string {
 	cpus, err := nic.ParseMask(text)
 	if err != nil {
@@ -85,8 +85,7 @@ func cpusOfMask(text string) string {
 	return spec.FormatCPUList(cpus)
 }
 
-// steering joins a file of all queues: those with the same value once, in the order of
-// the first of each.
+// steering joins one file of all queues, listing each value once, in order of its first queue.
 func (h host) steering(name, way, file string, value func(string) string) string {
 	var order []string
 	of := map[string][]int{}

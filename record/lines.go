@@ -10,37 +10,33 @@ import (
 	"ceiling/experiment/spec"
 )
 
-// Kinds of lines that are no rows of a series. A file begins with a head, of a run
-// or of a plan.
+// Kinds of lines other than series rows. A file begins with the head of a run or of a plan.
 const (
 	kindRun        = "run"        // head of a run
-	kindHistogram  = "histogram"  // of a latency of a whole run
-	kindAttachment = "attachment" // what else was kept of a run
+	kindHistogram  = "histogram"  // a latency of a whole run
+	kindAttachment = "attachment" // a file attached to a run
 	kindResult     = "result"     // of a run, its last line
 	kindPlan       = "plan"       // head of a plan
-	kindMeasured   = "measured"   // what a plan knows of one of its runs
-	kindResumed    = "resumed"    // a plan goes on
+	kindMeasured   = "measured"   // what a plan stores about one of its runs
+	kindResumed    = "resumed"    // a plan was resumed
 	kindAnswer     = "answer"     // of a plan
 	kindLeftOut    = "left_out"   // what a copy lacks
 )
 
-// Start is what is known of a run before its first request: its head, with the
-// environment.
+// Start is what is known about a run before its first request: its head and the environment.
 type Start struct {
 	Schema string `json:"schema"`
 	ID     string `json:"id"`
-	// Created is when the run was begun, by the wall clock: before the
-	// connections were opened and the warm-up.
+	// Created is the wall-clock time at which the run began, before connecting and warm-up.
 	Created time.Time `json:"created"`
-	// Command is the command line as it was typed.
+	// Command is the command line as typed.
 	Command []string  `json:"command,omitempty"`
 	Spec    spec.Spec `json:"spec"`
-	// Agents that take part in a run of several: their names, roles, shares and
-	// environments. They have no figures yet.
+	// Agents of a multi-agent run: names, roles, shares and environments, without figures.
 	Agents []Agent `json:"agents,omitempty"`
 }
 
-// target is the URL of the first target.
+// target returns the URL of the first target.
 func (s *Start) target() string {
 	if len(s.Spec.Targets) == 0 {
 		return ""
@@ -48,16 +44,16 @@ func (s *Start) target() string {
 	return s.Spec.Targets[0].URL
 }
 
-// runHead is the first line of a run. In a plan it has neither the command line
-// nor the environment where they are those of the plan.
+// runHead is the first line of a run. In a plan it omits the command line and the environment if
+// they equal the plan's.
 type runHead struct {
 	Kind string `json:"kind"`
 	Start
 	Environment *Environment `json:"environment,omitempty"`
 }
 
-// resultLine is a Run without what its head says already: fields of the outer
-// struct hide those of the inner one, and stay away where they are empty.
+// resultLine is a Run without what its head already says: the outer struct's fields hide the
+// inner ones, and are omitted if empty.
 type resultLine struct {
 	Kind string `json:"kind"`
 	*Run
@@ -74,15 +70,15 @@ type histogramLine struct {
 	HDR  string `json:"hdr"` // HdrHistogram V2, compressed, base64
 }
 
-// Attachment is what else was kept of a run: a profile, stacks.
+// Attachment is a file stored with a run: a profile, stacks.
 type Attachment struct {
 	Name string `json:"name"`
-	// Text of it, or Data in base64 where it is not text.
+	// Text of it, or Data in base64 if it is not text.
 	Text string `json:"text,omitempty"`
 	Data []byte `json:"data,omitempty"`
 }
 
-// Bytes of the attachment.
+// Bytes returns the attachment's content.
 func (a *Attachment) Bytes() []byte {
 	if a.Data != nil {
 		return a.Data
@@ -99,7 +95,7 @@ type attachmentLine struct {
 type planHead struct {
 	Kind string `json:"kind"`
 	*Plan
-	// Runs are lines of their own; Exit is not known yet.
+	// Runs are separate lines; Exit is not known yet.
 	Runs []Measured `json:"runs,omitempty"`
 	Exit int        `json:"exit,omitempty"`
 }
@@ -114,10 +110,10 @@ type resumedLine struct {
 	At   time.Time `json:"at"`
 }
 
-// answerLine is what a plan has come to.
+// answerLine is a plan's answer.
 type answerLine struct {
 	Kind string `json:"kind"`
-	// Made is how many runs it is the answer of.
+	// Made is the number of runs it is based on.
 	Made       int         `json:"made"`
 	Ended      string      `json:"ended"`
 	Because    Statement   `json:"because,omitzero"`
@@ -130,7 +126,7 @@ type answerLine struct {
 	Factorial  *Factorial  `json:"factorial,omitempty"`
 }
 
-// answer is the plan's, to write down.
+// answer returns the plan's answer for writing.
 func (p *Plan) answer() answerLine {
 	return answerLine{
 		Kind: kindAnswer, Made: len(p.Runs), Ended: p.Ended, Because: p.Because, TookS: p.TookS, Exit: p.Exit,
@@ -138,29 +134,27 @@ func (p *Plan) answer() answerLine {
 	}
 }
 
-// take makes the answer the plan's.
+// take sets the plan's answer.
 func (p *Plan) take(a *answerLine) {
 	p.Ended, p.Because, p.TookS, p.Exit = a.Ended, a.Because, a.TookS, a.Exit
 	p.Sweep, p.Search, p.Proof, p.Comparison, p.Factorial = a.Sweep, a.Search, a.Proof, a.Comparison, a.Factorial
 }
 
-// goesOn tells that there is more behind an answer: it is none anymore, but for
-// the time that was taken until then.
+// goesOn discards an answer that more lines follow, except for the time taken until then.
 func (p *Plan) goesOn() {
 	if p.Ended != "" {
 		p.take(&answerLine{TookS: p.TookS})
 	}
 }
 
-// over tells that a plan needs no further run.
+// over reports whether a plan needs no further run.
 func (p *Plan) over() bool {
 	return p.Ended == EndedComplete || p.Ended == EndedConverged || p.Ended == EndedEarly
 }
 
 // LeftOut is what a copy of a record lacks.
 type LeftOut struct {
-	// What it is: "series", or the name of an attachment; of a plan, of all its runs
-	// together.
+	// What it is: "series", or the name of an attachment; for a plan, over all its runs.
 	What  string `json:"what"`
 	Bytes int64  `json:"bytes"`
 	Why   string `json:"why"`
@@ -171,8 +165,8 @@ type leftOutLine struct {
 	LeftOut []LeftOut `json:"left_out"`
 }
 
-// isDocument tells a line that may be larger than a row: one with bodies, or a
-// profile. The writer has the kind first.
+// isDocument reports whether a line may be larger than a row: one with bodies, or a profile. The
+// writer puts the kind first.
 func isDocument(line []byte) bool {
 	switch kindFirst(line) {
 	case kindRun, kindPlan, kindResult, kindAnswer, kindAttachment:
@@ -181,8 +175,7 @@ func isDocument(line []byte) bool {
 	return false
 }
 
-// kindFirst is the kind of a line that has it first, as the writer makes them; ""
-// for any other.
+// kindFirst returns the kind of a line that begins with it, as the writer's do; "" for any other.
 func kindFirst(line []byte) string {
 	rest, found := bytes.CutPrefix(line, []byte(`{"kind":"`))
 	if !found {
@@ -195,7 +188,7 @@ func kindFirst(line []byte) string {
 	return string(rest[:end])
 }
 
-// histogramNames are the latencies of a run.
+// histogramName rejects names that are not a latency of a run.
 func histogramName(name string) error {
 	switch name {
 	case "response", "service", "lag":
@@ -204,16 +197,16 @@ func histogramName(name string) error {
 	return fmt.Errorf("there is no latency %q", name)
 }
 
-// errNoRecord is of a file that does not begin as one.
+// errNoRecord is the error for a file without a record's head.
 var errNoRecord = errors.New("it is no record: it does not begin with the head of a run or of a plan")
 
-// attachmentName is what an attachment is called.
+// attachmentName returns an attachment's name.
 func attachmentName(text []byte) string {
 	var a struct {
 		Name string `json:"name"`
 	}
 	if json.Unmarshal(text, &a) != nil {
-		return "" // a line that is none: a reader counts it
+		return "" // not an attachment: a reader counts it
 	}
 	return a.Name
 }

@@ -1,25 +1,25 @@
 package record
 
-// An Outcome is what a run is worth.
+// An Outcome says what a run's numbers are worth.
 type Outcome string
 
 // The outcomes.
 const (
-	Pass    Outcome = "pass"    // an SLO was asked, and met
-	Fail    Outcome = "fail"    // it was not met, or the responses were errors
-	Valid   Outcome = "valid"   // no SLO was asked
-	Invalid Outcome = "invalid" // its numbers must not be used
-	// Lost is what a view shows of a run whose process was killed. No record has it.
+	Pass    Outcome = "pass"    // an SLO was set and met
+	Fail    Outcome = "fail"    // the SLO was not met, or the responses were errors
+	Valid   Outcome = "valid"   // no SLO was set
+	Invalid Outcome = "invalid" // do not use its numbers
+	// Lost is shown for a run whose process was killed. No record has it.
 	Lost Outcome = "lost"
 )
 
-// Sound tells whether the numbers answer what was asked.
+// Sound reports whether the numbers answer the question asked.
 func (o Outcome) Sound() bool { return o == Pass || o == Valid }
 
 // A Bottleneck is the resource that limited a run.
 type Bottleneck string
 
-// The bottlenecks, and what stands in the place of one.
+// The bottlenecks, and the values that replace one.
 const (
 	LoadGenerator Bottleneck = "generator"
 	ServerCPU     Bottleneck = "server CPU"
@@ -38,7 +38,7 @@ const (
 	Inconclusive  Bottleneck = "inconclusive"
 )
 
-// Bottlenecks are all that a verdict can name.
+// Bottlenecks returns all that a verdict can name.
 func Bottlenecks() []Bottleneck {
 	return []Bottleneck{LoadGenerator, ServerCPU, SharedCPU, ServerThread, ServerBlocked, Uneven, Bandwidth, Packets, AcceptQueue, Concurrency,
 		HTTP2Window, Subscribers, TargetRate, Failures, Inconclusive}

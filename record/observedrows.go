@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// ObservedRows is what the hosts of a run did: the rows of each kind. As Read
-// answers them they are in the order of time.
+// ObservedRows is what the hosts of a run did: the rows of each kind. Read returns them in time
+// order.
 type ObservedRows struct {
 	CPU        []*CPURow
 	Subjects   []*SubjectRow
@@ -35,18 +35,18 @@ type ObservedRows struct {
 	Databases  []*DatabaseRow
 }
 
-// list is the rows of one kind, whichever it is.
+// list is the rows of one kind.
 type list interface {
 	empty() ObservedRow
-	add(ObservedRow) bool // false: it is of another kind
+	add(ObservedRow) bool // false if it is of another kind
 	len() int
 	at(int) ObservedRow
 	retain(func(ObservedRow) bool)
 	sort()
 }
 
-// list is where the rows of a kind are kept, nil of a kind that is none. What a
-// kind's rows are is said here alone.
+// list returns where the rows of a kind are stored; nil for an unknown kind. Only this function
+// maps kinds to row types.
 func (o *ObservedRows) list(kind string) list {
 	switch kind {
 	case KindCPU:
@@ -99,14 +99,14 @@ func (o *ObservedRows) list(kind string) list {
 	return nil
 }
 
-// ObservedKinds are all kinds of observed rows.
+// ObservedKinds returns all kinds of observed rows.
 func ObservedKinds() []string {
 	return []string{KindCPU, KindSubject, KindProcess, KindSockets, KindListener, KindTCPInfo, KindTimes, KindPeers, KindNeighbours,
 		KindTCP, KindNetDev, KindSoftnet, KindSoftirq, KindIRQ, KindNIC, KindPSI, KindDisk, KindTitles, KindThrottle, KindFreq, KindObserver,
 		KindStatus, KindDatabase}
 }
 
-// rowsOf is the list of one type of row.
+// rowsOf is the list of one row type.
 type rowsOf[R any, P interface {
 	*R
 	ObservedRow
@@ -145,8 +145,8 @@ func (l rowsOf[R, P]) sort() {
 	slices.SortStableFunc(*l.rows, func(a, b P) int { return cmp.Compare(a.Observed().TNs, b.Observed().TNs) })
 }
 
-// NewObservedRow returns an empty row for a kind, and false for a kind that is not
-// one of this file's.
+// NewObservedRow returns an empty row of a kind, and false for a kind that this file does not
+// define.
 func NewObservedRow(kind string) (ObservedRow, bool) {
 	l := new(ObservedRows).list(kind)
 	if l == nil {
@@ -155,8 +155,8 @@ func NewObservedRow(kind string) (ObservedRow, bool) {
 	return l.empty(), true
 }
 
-// Add keeps rows, each behind those of its kind. One without a kind gets that of
-// its type; one with another's panics: it would be lost in a file.
+// Add appends rows, each to those of its kind. It sets a missing kind from the row's type, and
+// panics on a mismatch, which would lose the row in a file.
 func (o *ObservedRows) Add(rows ...ObservedRow) {
 	for _, row := range rows {
 		head := row.Observed()
@@ -169,7 +169,7 @@ func (o *ObservedRows) Add(rows ...ObservedRow) {
 	}
 }
 
-// kindOfRow is the kind of a row's type.
+// kindOfRow returns the kind of a row's type.
 func kindOfRow(row ObservedRow) string {
 	var o ObservedRows
 	for _, kind := range ObservedKinds() {
@@ -180,7 +180,7 @@ func kindOfRow(row ObservedRow) string {
 	return ""
 }
 
-// decode reads a row of a kind; known is false of a kind that is none.
+// decode reads a row of a kind; known is false for an unknown kind.
 func (o *ObservedRows) decode(kind string, text []byte) (known bool, err error) {
 	l := o.list(kind)
 	if l == nil {
@@ -203,7 +203,7 @@ func (o *ObservedRows) Len() int {
 	return n
 }
 
-// All is the rows of all kinds in the order of time.
+// All returns the rows of all kinds in time order.
 func (o *ObservedRows) All() []ObservedRow {
 	all := make([]ObservedRow, 0, o.Len())
 	for _, kind := range ObservedKinds() {
@@ -216,16 +216,14 @@ func (o *ObservedRows) All() []ObservedRow {
 	return all
 }
 
-// Retain leaves the rows to be kept, in lists of their own: whoever has a copy of o
-// still has all of them.
+// Retain keeps the selected rows, in new lists: copies of o still have all rows.
 func (o *ObservedRows) Retain(keep func(ObservedRow) bool) {
 	for _, kind := range ObservedKinds() {
 		o.list(kind).retain(keep)
 	}
 }
 
-// sort puts the rows of every kind into the order of time: those of several hosts
-// arrive as they come.
+// sort puts the rows of every kind into time order; rows of several hosts arrive interleaved.
 func (o *ObservedRows) sort() {
 	for _, kind := range ObservedKinds() {
 		o.list(kind).sort()

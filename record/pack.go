@@ -11,20 +11,19 @@ import (
 	"path/filepath"
 )
 
-// The last member of a compressed record is empty, and its extra field (RFC 1952,
-// 2.3.1.1) has the offset of the member with the result or the answer: so a list
-// of runs needs not read all of each.
+// The last member of a compressed record is empty, and its extra field (RFC 1952, 2.3.1.1) has
+// the offset of the member with the result or the answer, so that a list of runs need not read
+// all of each.
 const (
 	extraID1, extraID2 = 'c', 'e'
 	extraLen           = 12 // two letters, a length of two bytes, an offset of eight
-	// emptyMost bounds an empty member: a head of 10 bytes, the length of the extra
-	// field and the field, an empty block, and a tail of 8.
+	// emptyMost bounds an empty member: a head of 10 bytes, the length of the extra field, the
+	// field, an empty block, and a trailer of 8.
 	emptyMost = 64
 )
 
-// compressed makes a .gz of a record that is finished, and removes what it was made
-// of. Whoever reads that goes on reading it. It answers the path that the record
-// has then.
+// compressed makes a .gz of a finished record and removes the original; open readers of it are
+// not disturbed. It returns the record's new path.
 func compressed(plain string) (string, error) {
 	packed := plain + gzipSuffix
 	temp := filepath.Join(filepath.Dir(plain), "."+filepath.Base(packed)+".part")
@@ -36,7 +35,7 @@ func compressed(plain string) (string, error) {
 		os.Remove(temp)
 		return plain, fmt.Errorf("compress %s, which stays as it is: %w", plain, err)
 	}
-	// The record has to be on the disk under its new name before the old one goes.
+	// The record must be on disk under its new name before the old one is removed.
 	if err := errors.Join(syncDir(filepath.Dir(plain)), os.Remove(plain)); err != nil {
 		return packed, fmt.Errorf("compress %s: %w", plain, err)
 	}
@@ -64,7 +63,7 @@ func compressTo(path, plain string) (err error) {
 	return out.Sync()
 }
 
-// written counts what goes through it.
+// written counts the bytes written through it.
 type written struct {
 	io.Writer
 	n int64
@@ -76,9 +75,9 @@ func (w *written) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// pack compresses a record. Every run of a plan begins a member, and so does the
-// result or the answer: a reader goes to one of them without decompressing what is
-// before it. The same record gives the same bytes.
+// pack compresses a record. Every run of a plan begins a member, and so does the result or the
+// answer: a reader can seek to one of them without decompressing what precedes it. The same
+// record yields the same bytes.
 func pack(to io.Writer, from io.Reader) error {
 	buf := bufio.NewWriterSize(to, 64<<10)
 	out := &written{Writer: buf}
@@ -123,8 +122,8 @@ func pack(to io.Writer, from io.Reader) error {
 	return buf.Flush()
 }
 
-// lastMember goes to the result or the answer of a compressed record; false where
-// the record does not say where it is, as one that another program has compressed.
+// lastMember seeks to the result or the answer of a compressed record; false if the record does
+// not say where it is, like one that another program has compressed.
 func (s *source) lastMember() (bool, error) {
 	if s.packed == nil {
 		return false, nil
@@ -140,7 +139,8 @@ func (s *source) lastMember() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// The head is 10 bytes of which 4 are told, the length of the extra field, the field.
+	// The head has 10 bytes, of which 4 are known, then the length of the extra field and the
+	// field.
 	for i := len(end) - 12 - extraLen; i >= 0; i-- {
 		h := end[i:]
 		if h[0] == gzipMagic[0] && h[1] == gzipMagic[1] && h[2] == 8 && h[3] == 4 && h[10] == extraLen && h[11] == 0 && h[12] == extraID1 &&

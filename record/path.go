@@ -5,39 +5,39 @@ import (
 	"slices"
 )
 
-// PlaceBeyond is all that lies beyond the generator where the server's end was not seen.
+// PlaceBeyond is everything beyond the generator if the server's end was not observed.
 const PlaceBeyond = "way and server"
 
-// PlaceNames are the places of a request's path, in the order in which it meets them.
+// PlaceNames returns the places of a request's path, in order.
 func PlaceNames() [6]string {
 	return [...]string{PlaceGenerator, PlaceToServer, PlaceAtServer, PlaceInServer, PlaceToClient, PlaceAtClient}
 }
 
-// What a Use is of.
+// What a Use measures.
 const (
-	UseOfThread = "thread" // the busiest: the share of the window that it ran
+	UseOfThread = "thread" // the busiest one: the share of the window that it ran
 	UseOfCores  = "cores"
 	UseOfLink   = "link" // bits per second, in one direction
 )
 
-// Use is how much of what works at a station was used over the window.
+// Use is how much of a station's resource was used over the window.
 type Use struct {
 	Station string `json:"station"`
 	// What is used: UseOfThread, UseOfCores or UseOfLink.
 	What string `json:"what"`
-	// Name of the interface; "" of the others.
+	// Name of the interface; "" for the others.
 	Name string  `json:"name,omitempty"`
 	Used float64 `json:"used"`
-	// Of is all that there is to use; 0 is not known.
+	// Of is the total available; 0 if unknown.
 	Of float64 `json:"of,omitempty"`
 }
 
-// NewUse is one, cut down to what JSON has a word for.
+// NewUse returns a Use, clamped to what JSON can represent.
 func NewUse(station, what, name string, used, of float64) Use {
 	return Use{Station: station, What: what, Name: name, Used: finite(used), Of: finite(of)}
 }
 
-// Share of what there is; ok is false where that is not known.
+// Share returns the share used; ok is false if unknown.
 func (u *Use) Share() (share float64, ok bool) {
 	if u.Of <= 0 {
 		return 0, false
@@ -45,15 +45,13 @@ func (u *Use) Share() (share float64, ok bool) {
 	return u.Used / u.Of, true
 }
 
-// Path is where the time of a request goes, from the generator through the server and
-// back.
+// Path is where a request's time goes, from the generator through the server and back.
 type Path struct {
-	// MeanNs is the mean service time, of which the places are parts; 0 is not known.
+	// MeanNs is the mean service time, which the places divide; 0 if unknown.
 	MeanNs float64
-	// Places in the order in which a request meets them; none where they were not
-	// measured.
+	// Places in path order; none if not measured.
 	Places []Place
-	// By is what they were measured by, Runs of how many runs they are.
+	// By is how they were measured, Runs over how many runs.
 	By   string
 	Runs int
 }
@@ -61,21 +59,22 @@ type Path struct {
 // Place is a station of a Path.
 type Place struct {
 	Station
-	// Known tells whether its share is: of a run without a result the generator's may not be.
+	// Known reports whether its share is known: in a run without a result the generator's may not
+	// be.
 	Known bool
-	// Requests are here at a time, by Little's law; 0 is not known.
+	// Requests are here at a time, by Little's law; 0 if unknown.
 	Requests float64
 	// Limits: the bottleneck is here.
 	Limits bool
 	Uses   []Use
 }
 
-// Path of the run's requests.
+// Path returns the path of the run's requests.
 func (r *Run) Path() Path { return PathOf(r) }
 
-// PathOf is the path of the requests of runs of one condition, all together: its
-// intervals reach over those of all. Runs without stations, or with others than the first
-// one has, are left out.
+// PathOf returns the combined path of the requests of several runs of one condition; its
+// intervals span those of all runs. It skips runs without stations, or with other stations than
+// the first run's.
 func PathOf(runs ...*Run) Path {
 	var p Path
 	var requests, times, weights, elapsed float64
@@ -94,7 +93,7 @@ func PathOf(runs ...*Run) Path {
 		p.Runs++
 		n := float64(r.Requests.Completed)
 		time := n * r.Latency.Service.MeanNs
-		weight := max(time, 1) // where no time is known, each run counts the same
+		weight := max(time, 1) // if no time is known, each run counts the same
 		requests, times, weights, elapsed = requests+n, times+time, weights+weight, elapsed+r.ElapsedS
 		for i, s := range list {
 			at := &p.Places[i]
@@ -121,14 +120,14 @@ func PathOf(runs ...*Run) Path {
 	return p
 }
 
-// timesBatches tells whether it is known how long requests are in the generator's hands: of
-// a run that goes on, or was killed, the time of its batches is in no row.
+// timesBatches reports whether the time that the generator handles requests is known: for a run
+// that is going on or was killed, no row has its batch times.
 func (r *Run) timesBatches() bool {
 	return !r.Unfinished || r.Generator.BatchMeanNs > 0 || r.Verdict.StationsBy == ByKernelEvents
 }
 
-// settle turns sums over runs into means. inFlight is how many requests there were at a
-// time, not finite where no window is known.
+// settle turns sums over runs into means. inFlight is the mean number of requests in flight, not
+// finite if no window is known.
 func (p *Path) settle(weights, inFlight float64) {
 	for i := range p.Places {
 		at := &p.Places[i]
@@ -142,8 +141,7 @@ func (p *Path) settle(weights, inFlight float64) {
 	}
 }
 
-// addUses adds up what was used; of runs that know different things only what the first
-// one knows.
+// addUses adds up uses; if runs know different things, it keeps only what the first one knows.
 func (p *Path) addUses(r *Run) {
 	for _, u := range r.uses() {
 		at := slices.IndexFunc(p.Places, func(one Place) bool { return one.Name == u.Station })
@@ -161,7 +159,7 @@ func (p *Path) addUses(r *Run) {
 	}
 }
 
-// uses are those of the verdict; of a record of before, what its result says.
+// uses returns the verdict's uses; for an old record, what its result says.
 func (r *Run) uses() []Use {
 	if len(r.Verdict.Uses) > 0 {
 		return r.Verdict.Uses
@@ -180,8 +178,8 @@ func (r *Run) uses() []Use {
 	return list
 }
 
-// Stations are the places where a bottleneck holds requests up; nil where it is at none,
-// as that of too few connections.
+// Stations returns the places where a bottleneck holds up requests; nil if it has none, such as
+// too few connections.
 func (b Bottleneck) Stations() []string {
 	switch b {
 	case LoadGenerator:

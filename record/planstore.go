@@ -16,16 +16,15 @@ import (
 	"ceiling/internal/hist"
 )
 
-// PlanWriter keeps a plan while it goes on, so that one that is killed can be
-// resumed. Its methods may be called from several goroutines, its runs are made one
-// after the other.
+// PlanWriter stores a plan while it runs, so that a killed one can be resumed. Its methods are
+// safe for concurrent use; its runs are made one after another.
 type PlanWriter struct {
 	s        *stream
 	compress bool
 	head     Plan // without runs and answer
 }
 
-// CreatePlan begins a plan where a person said, as Create does with a run.
+// CreatePlan starts a plan at a user's path, as Create does for a run.
 func CreatePlan(path string, p *Plan) (*PlanWriter, error) {
 	s, compress, err := create(path, p.ID)
 	if err != nil {
@@ -40,7 +39,7 @@ func CreatePlan(path string, p *Plan) (*PlanWriter, error) {
 	return w, nil
 }
 
-// planStart is what is known of a plan before its first run.
+// planStart is what is known about a plan before its first run.
 func planStart(p *Plan) Plan {
 	head := *p
 	head.Schema, head.Runs = PlanSchema, nil
@@ -49,8 +48,8 @@ func planStart(p *Plan) Plan {
 	return head
 }
 
-// ResumePlan goes on with a plan that OpenPlan has read, at the end of its file. A
-// line that a kill has cut off stays there and is ended.
+// ResumePlan continues a plan read by OpenPlan at the end of its file. It terminates a line that
+// a kill truncated, and leaves it there.
 func ResumePlan(f File, p *Plan) (*PlanWriter, error) {
 	f, err := At(f.Path)
 	if err != nil {
@@ -60,7 +59,7 @@ func ResumePlan(f File, p *Plan) (*PlanWriter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resume plan: %w", err)
 	}
-	// A name that is not a person's own was to become a .gz.
+	// A file with the default name was meant to become a .gz.
 	w := &PlanWriter{s: newStream(f.Path, file), compress: filepath.Base(f.Path) == p.ID+plainSuffix, head: planStart(p)}
 	err = w.s.goOn()
 	if err == nil {
@@ -72,15 +71,14 @@ func ResumePlan(f File, p *Plan) (*PlanWriter, error) {
 	return w, nil
 }
 
-// File is where the plan is.
+// File returns where the plan is.
 func (w *PlanWriter) File() File {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	return File{Path: w.s.path}
 }
 
-// Create begins a run of the plan. Before it begins the next one is finished, or
-// closed.
+// Create starts a run of the plan. Finish or close it before the next one.
 func (w *PlanWriter) Create(id string) (*Writer, error) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -95,8 +93,8 @@ func (w *PlanWriter) Create(id string) (*Writer, error) {
 	return run, nil
 }
 
-// Append keeps what the plan knows of one run that was made; it is on the disk when
-// Append returns.
+// Append stores what the plan knows about one completed run, and syncs it to disk before
+// returning.
 func (w *PlanWriter) Append(m *Measured) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -106,8 +104,7 @@ func (w *PlanWriter) Append(m *Measured) error {
 	return nil
 }
 
-// Finish writes the answer and closes the file. One that needs no further run is
-// compressed.
+// Finish writes the answer, closes the file, and compresses it if the plan needs no further run.
 func (w *PlanWriter) Finish(p *Plan) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -133,7 +130,7 @@ func (w *PlanWriter) Close() error {
 	return w.s.close()
 }
 
-// WritePlanJSON writes a plan as --json has it.
+// WritePlanJSON writes a plan as --json prints it.
 func WritePlanJSON(out io.Writer, p *Plan) error {
 	q := *p
 	q.Schema = PlanSchema
@@ -141,8 +138,8 @@ func WritePlanJSON(out io.Writer, p *Plan) error {
 	return encode(out, &q)
 }
 
-// OpenPlan reads a plan with the runs that it has, also one that was killed.
-// The histograms of its runs are read with ReadHistograms.
+// OpenPlan reads a plan with its runs, even one that was killed. Use ReadHistograms for the
+// histograms of its runs.
 func OpenPlan(f File) (*Plan, error) {
 	p, err := readPlan(f, nil)
 	if err != nil {
@@ -151,8 +148,8 @@ func OpenPlan(f File) (*Plan, error) {
 	return p, nil
 }
 
-// readPlan reads the lines of a plan; those of its runs only as far as to know where
-// they are. histogram is told of their response times, nil is not.
+// readPlan reads the lines of a plan; of its runs, only where they are. It passes their response
+// times to histogram, unless that is nil.
 func readPlan(f File, histogram func(run, v2 string)) (*Plan, error) {
 	src, err := f.open()
 	if err != nil {
@@ -200,7 +197,7 @@ func planOf(src *source, histogram func(run, v2 string)) (*Plan, error) {
 	return p, nil
 }
 
-// line takes one line of a plan. run is the one that the lines are of.
+// line handles one line of a plan. run is the run that the lines belong to.
 func (p *Plan) line(l *line, src *source, run *string, histogram func(run, v2 string)) error {
 	switch l.kind {
 	case kindRun:
@@ -253,8 +250,7 @@ func (p *Plan) line(l *line, src *source, run *string, histogram func(run, v2 st
 	return nil
 }
 
-// Record is one of the runs of a plan that OpenPlan has read; false where its
-// record is not there.
+// Record returns one of the runs of a plan read by OpenPlan; false if its record is missing.
 func (p *Plan) Record(run string) (File, bool) {
 	at, there := p.places[run]
 	f := p.file
@@ -262,7 +258,7 @@ func (p *Plan) Record(run string) (File, bool) {
 	return f, there
 }
 
-// Records are the IDs of the runs whose records are there, the oldest first.
+// Records returns the IDs of the runs with a record, oldest first.
 func (p *Plan) Records() []string {
 	ids := make([]string, 0, len(p.places))
 	for id := range p.places {
@@ -272,8 +268,8 @@ func (p *Plan) Records() []string {
 	return ids
 }
 
-// ReadHistograms fills in the histograms of a plan's runs from their records;
-// the error names the first that cannot be read, the rest is read all the same.
+// ReadHistograms fills in the histograms of a plan's runs from their records; the error names the
+// first unreadable one, and the others are still read.
 func ReadHistograms(f File, runs []Measured) error {
 	found := map[string]string{}
 	if _, err := readPlan(f, func(run, v2 string) { found[run] = v2 }); err != nil {
@@ -299,9 +295,8 @@ func ReadHistograms(f File, runs []Measured) error {
 	return failed
 }
 
-// checkVersion tells whether this program can read a document. A version is
-// raised when an old reader would misread the new document; fields may be added
-// without.
+// checkVersion reports whether this program can read a document. Its version rises when an old
+// reader would misread the new document; adding fields does not need that.
 func checkVersion(found, known string) error {
 	name, version, _ := strings.Cut(found, "/")
 	ownName, ownVersion, _ := strings.Cut(known, "/")

@@ -15,12 +15,12 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// This file reads points: figures that other tools printed and somebody wrote
-// down, one YAML mapping each under the key points (docs/points.md). They are
-// far less than a Run, so they have a schema of their own.
+// This file reads points: figures printed by other tools and collected by hand, one YAML mapping
+// each under the key points (docs/points.md). They hold far less than a Run, so they have their
+// own schema.
 
-// Bounds of a points document. A point is some 700 bytes, so 4 MiB hold 6,000;
-// the YAML parser recurses, so lines and brackets bound how deep.
+// Bounds of a points document. A point is some 700 bytes, so 4 MiB hold 6,000; the YAML parser
+// recurses, so bounds on lines and brackets limit its depth.
 const (
 	maxPointsBytes = 4 << 20
 	maxPoints      = 10_000
@@ -29,19 +29,18 @@ const (
 	maxMistakes    = 100
 )
 
-// Figure is a number that may not be stated. The zero value is: not stated.
+// Figure is a number that may be missing. The zero value means not stated.
 type Figure struct {
 	Value float64
 	Known bool
-	// Decimals is how many digits stood behind the point: the figure is only
-	// known to 10^-Decimals.
+	// Decimals is the number of printed decimals: the figure is only known to 10^-Decimals.
 	Decimals int
 }
 
-// Step is the unit of the figure's last printed digit.
+// Step returns the unit of the figure's last printed digit.
 func (f Figure) Step() float64 { return math.Pow10(-f.Decimals) }
 
-// MarshalJSON writes the number, or null where none is stated.
+// MarshalJSON writes the number, or null if it is not stated.
 func (f Figure) MarshalJSON() ([]byte, error) {
 	if !f.Known {
 		return []byte("null"), nil
@@ -56,7 +55,7 @@ type Point struct {
 	// Line is where the point begins in its file.
 	Line int `json:"line"`
 
-	// Labels: what was measured, and where. They group points and never decide.
+	// Labels say what was measured, and where. They group points and never decide.
 	ID             string `json:"id"`
 	Entry          string `json:"entry"`
 	Config         string `json:"config,omitempty"`
@@ -64,9 +63,9 @@ type Point struct {
 	Route          string `json:"route,omitempty"`
 	ServerInstance string `json:"server_instance,omitempty"`
 	ClientInstance string `json:"client_instance,omitempty"`
-	// ClientTool tells units: wrk prints binary megabytes.
+	// ClientTool determines units: wrk prints binary megabytes.
 	ClientTool string `json:"client_tool,omitempty"`
-	// What its author and its readers say of it.
+	// What its author and readers say about it.
 	AuthorVerdict    string `json:"author_verdict,omitempty"`
 	Reading          string `json:"reading,omitempty"`
 	Note             string `json:"note,omitempty"`
@@ -78,32 +77,32 @@ type Point struct {
 	ClientCPUDetail string `json:"client_cpu_detail,omitempty"`
 
 	// The load.
-	ClientWorkers Figure `json:"client_workers"` // threads or processes; connections are shared out evenly, the rest is not opened
-	Connections   Figure `json:"connections"`    // asked for
+	ClientWorkers Figure `json:"client_workers"` // threads or processes; connections are divided evenly, the remainder is not opened
+	Connections   Figure `json:"connections"`    // requested
 	Established   Figure `json:"established"`
-	Pipelining    Figure `json:"pipelining"` // requests in flight on each connection
-	TargetRPS     Figure `json:"target_rps"` // asked rate: the loop is open
-	DurationS     Figure `json:"duration_s"` // asked for
-	ElapsedS      Figure `json:"elapsed_s"`  // as it was
+	Pipelining    Figure `json:"pipelining"` // requests in flight per connection
+	TargetRPS     Figure `json:"target_rps"` // target rate: the loop is open
+	DurationS     Figure `json:"duration_s"` // requested
+	ElapsedS      Figure `json:"elapsed_s"`  // actual
 
 	// The machines.
 	VCPUs             Figure `json:"vcpus"`
 	ClientVCPUs       Figure `json:"client_vcpus"`
-	ServerCPUsUsed    Figure `json:"server_cpus_used"`     // CPUs that the server may use, where they are fewer than vcpus: threads, processes, a quota, an affinity
+	ServerCPUsUsed    Figure `json:"server_cpus_used"`     // CPUs that the server may use, if fewer than vcpus: threads, processes, a quota
 	NICGbps           Figure `json:"nic_gbps"`             // speed of the link between them
 	NICGbpsSpec       Figure `json:"nic_gbps_spec"`        // provisioned baseline of the server's instance
-	ClientNICGbpsSpec Figure `json:"client_nic_gbps_spec"` // of the generator's
+	ClientNICGbpsSpec Figure `json:"client_nic_gbps_spec"` // of the generator's instance
 
-	// What came out.
+	// The results.
 	RPS              Figure `json:"rps"`
 	RPSStdev         Figure `json:"rps_stdev"`
 	RPSP2_5          Figure `json:"rps_p2_5"`
 	PeakRPS          Figure `json:"peak_rps"`
-	RPSTrueEstimate  Figure `json:"rps_true_estimate"` // somebody's estimate: never used
+	RPSTrueEstimate  Figure `json:"rps_true_estimate"` // an estimate: never used
 	TotalRequests    Figure `json:"total_requests"`
 	TotalRequestsK   Figure `json:"total_requests_k"` // thousands
 	FailedRequests   Figure `json:"failed_requests"`  // without a response; not among the total
-	BadStatuses      Figure `json:"bad_statuses"`     // responses of a status that is an error
+	BadStatuses      Figure `json:"bad_statuses"`     // responses with an error status
 	TotalReadGB      Figure `json:"total_read_gb"`    // 10^9 bytes; 2^30 from wrk
 	P50Ms            Figure `json:"p50_ms"`
 	P75Ms            Figure `json:"p75_ms"`
@@ -115,14 +114,14 @@ type Point struct {
 	LatencyAvgMs     Figure `json:"latency_avg_ms"`
 	LatencyStdevMs   Figure `json:"latency_stdev_ms"`
 	LatencyMaxMs     Figure `json:"latency_max_ms"`
-	InFlight         Figure `json:"in_flight_little"`       // rps × p50 as its author has it
+	InFlight         Figure `json:"in_flight_little"`       // rps × p50 according to its author
 	BodyBytes        Figure `json:"body_bytes"`             // of one response, without its head
 	ResponseBytes    Figure `json:"mean_response_bytes"`    // with or without head: tools differ
 	ClientThroughput Figure `json:"client_throughput_mb_s"` // read by the generator
 	ServerCPUPct     Figure `json:"server_cpu_pct"`         // 100 - idle
 	ClientCPUPct     Figure `json:"client_cpu_pct"`
-	NICMBS           Figure `json:"nic_mb_s"`       // on the link, towards the generator
-	NICPctAuthor     Figure `json:"nic_pct_author"` // of the link, as its author reckons
+	NICMBS           Figure `json:"nic_mb_s"`       // on the link, toward the generator
+	NICPctAuthor     Figure `json:"nic_pct_author"` // of the link, according to its author
 	ClientRxMBS      Figure `json:"client_rx_mb_s"`
 	ClientTxMBS      Figure `json:"client_tx_mb_s"`
 	ServerRxMBS      Figure `json:"server_rx_mb_s"`
@@ -172,7 +171,7 @@ func (p *Point) Texts() []NamedText {
 	}
 }
 
-// Label names a point for people: its id, or the line it begins at.
+// Label names a point for readers: its id, or the line it begins at.
 func (p *Point) Label() string {
 	if p.ID != "" {
 		return p.ID
@@ -180,18 +179,17 @@ func (p *Point) Label() string {
 	return fmt.Sprintf("line %d", p.Line)
 }
 
-// PointsFile is what a points document holds.
+// PointsFile is the content of a points document.
 type PointsFile struct {
 	Points []Point
-	// NotUnderstood names the keys that are none of the format's, each once,
-	// with the line of its first use. What they say is not used.
+	// NotUnderstood names the keys that the format does not define, each once, with the line of
+	// its first use. Their values are ignored.
 	NotUnderstood []UnknownKey
-	// Mistakes are values that are not what their key wants. Each such figure
-	// counts as not stated.
+	// Mistakes are values of the wrong type for their key. Such a figure counts as not stated.
 	Mistakes []Mistake
 }
 
-// UnknownKey is a key that is none of the format's.
+// UnknownKey is a key that the format does not define.
 type UnknownKey struct {
 	Key   string `json:"key"`
 	Line  int    `json:"line"` // of its first use
@@ -208,14 +206,14 @@ type Mistake struct {
 	Excerpt string `json:"excerpt"`
 }
 
-// Error is the mistake with its line and excerpt.
+// Error returns the mistake with its line and excerpt.
 func (m Mistake) Error() string {
 	return fmt.Sprintf("line %d: %s: %s\n%s", m.Line, m.Key, m.Says, m.Excerpt)
 }
 
-// ReadPoints reads a points document of at most 4 MiB and 10,000 points. The
-// error is of a document that could not be read at all; values of the wrong
-// type are the file's Mistakes, so that one slip does not hide the others.
+// ReadPoints reads a points document of at most 4 MiB and 10,000 points. It returns an error only
+// if the document is unreadable; values of the wrong type are listed in the file's Mistakes, so
+// that one slip does not hide the others.
 func ReadPoints(r io.Reader) (PointsFile, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxPointsBytes+1))
 	if err != nil {
@@ -235,7 +233,7 @@ func ReadPoints(r io.Reader) (PointsFile, error) {
 	return reader.file, nil
 }
 
-// boundPoints refuses what the recursive parser could not take.
+// boundPoints rejects what would overflow the recursive parser.
 func boundPoints(data []byte) error {
 	if len(data) > maxPointsBytes {
 		return fmt.Errorf("more than %d MiB", maxPointsBytes>>20)
@@ -371,8 +369,7 @@ func (r *pointsReader) figure(key string, pair *ast.MappingValueNode, into *Figu
 	}
 }
 
-// plainNumber reads the numbers that the parser leaves as texts: 1e6 and whole
-// numbers beyond 64 bits.
+// plainNumber reads the numbers that the parser leaves as text: 1e6 and integers beyond 64 bits.
 func plainNumber(node ast.Node) (Figure, bool) {
 	n, ok := node.(*ast.StringNode)
 	if !ok || n.Token.Type != token.StringType || strings.Trim(n.Value, "+-.0123456789eE") != "" {
@@ -385,8 +382,7 @@ func plainNumber(node ast.Node) (Figure, bool) {
 	return Figure{Value: v, Known: true, Decimals: decimals(n.Value)}, true
 }
 
-// decimals counts the digits behind the point; with an exponent, those that
-// are left of them.
+// decimals counts the digits after the decimal point; with an exponent, those that remain.
 func decimals(text string) int {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
 	_, fraction, _ := strings.Cut(mantissa, ".")
@@ -406,7 +402,7 @@ func (r *pointsReader) text(key string, pair *ast.MappingValueNode, into *string
 	case *ast.LiteralNode:
 		*into = n.Value.Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		// An id may be a number; it keeps the form it was written in.
+		// An id may be a number; it keeps its original form.
 		*into = n.GetToken().Value
 	default:
 		r.mistake(key, pair.Value, "want a text or null, found "+found(pair.Value))
@@ -449,8 +445,7 @@ func (r *pointsReader) mistake(key string, node ast.Node, says string) {
 	r.file.Mistakes = append(r.file.Mistakes, m)
 }
 
-// excerpt is a source line with a caret under column, cut to what fits a
-// terminal.
+// excerpt returns a source line with a caret under column, truncated to fit a terminal.
 func excerpt(line, column int, source string) string {
 	const most = 100
 	runes := []rune(strings.ToValidUTF8(strings.TrimRight(source, "\r"), "?"))
@@ -465,7 +460,7 @@ func excerpt(line, column int, source string) string {
 	return head + string(runes) + "\n" + caret + "^"
 }
 
-// found names what stands in a place where something else should.
+// found names the node that is in the wrong place.
 func found(node ast.Node) string {
 	switch n := node.(type) {
 	case *ast.StringNode:
@@ -493,8 +488,8 @@ func found(node ast.Node) string {
 	return "a " + strings.ToLower(node.Type().String())
 }
 
-// mapping is the pairs of a mapping; the parser has another node for a mapping
-// of one pair.
+// mapping returns the pairs of a mapping; the parser uses another node type for a mapping of one
+// pair.
 func mapping(node ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch n := node.(type) {
 	case *ast.MappingNode:
@@ -505,7 +500,7 @@ func mapping(node ast.Node) ([]*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-// keyOf is the key of a pair as a text.
+// keyOf returns the key of a pair as text.
 func keyOf(pair *ast.MappingValueNode) string {
 	switch n := pair.Key.(type) {
 	case *ast.StringNode:
@@ -519,7 +514,7 @@ func keyOf(pair *ast.MappingValueNode) string {
 	return ""
 }
 
-// position of a node in the source, counted from 1; 0 where it has none.
+// position returns a node's position in the source, counted from 1; 0 if it has none.
 func position(node ast.Node) (line, column int) {
 	if node == nil {
 		return 0, 0

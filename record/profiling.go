@@ -1,8 +1,8 @@
 package record
 
-// Kinds of a ProfileOf, in the order in which a page shows them.
+// Kinds of a ProfileOf, in the order in which pages show them.
 const (
-	ProfileOnCPU     = "on-cpu"    // the kernel's samples of what ran, any language
+	ProfileOnCPU     = "on-cpu"    // the kernel's samples of running code, any language
 	ProfileOffCPU    = "off-cpu"   // what threads waited for, any language
 	ProfileGoCPU     = "go-cpu"    // Go's own CPU profile
 	ProfileGoBlock   = "block"     // what goroutines waited for
@@ -12,12 +12,12 @@ const (
 	ProfileGoroutine = "goroutine" // where goroutines are
 )
 
-// ProfileKinds are all of them, in the order of above.
+// ProfileKinds returns all of them, in the order above.
 func ProfileKinds() []string {
 	return []string{ProfileOnCPU, ProfileOffCPU, ProfileGoCPU, ProfileGoBlock, ProfileGoMutex, ProfileAllocs, ProfileHeap, ProfileGoroutine}
 }
 
-// ProfileValue is the name of a kind's value in pprof's format.
+// ProfileValue returns the name of a kind's value in pprof's format.
 func ProfileValue(kind string) string {
 	switch kind {
 	case ProfileOnCPU, ProfileGoCPU:
@@ -32,36 +32,36 @@ func ProfileValue(kind string) string {
 	return kind
 }
 
-// ProfileFile is the name of the attachment that holds a kind.
+// ProfileFile returns the name of the attachment that holds a kind.
 func ProfileFile(kind string) string { return kind + ".pprof.gz" }
 
-// Profiling is what --profile adds to a run: profiles of all of the server's
-// processes, in every other stretch of the window.
+// Profiling is what --profile adds to a run: profiles of all of the server's processes, taken in
+// every other stretch of the window.
 type Profiling struct {
-	// Blocks are the stretches, in the order of time.
+	// Blocks are the stretches, in time order.
 	Blocks []ProfilingBlock `json:"blocks"`
-	// Cost of the profiles; none where the blocks do not tell it.
+	// Cost of the profiles; nil if the blocks do not show it.
 	Cost     *ProfileCost `json:"cost,omitempty"`
 	Profiles []ProfileOf  `json:"profiles"`
-	// GC and Scheduler are of Go's runtime.
+	// GC and Scheduler are from Go's runtime.
 	GC        *GoGC        `json:"gc,omitempty"`
 	Scheduler *GoScheduler `json:"scheduler,omitempty"`
 }
 
 // ProfilingBlock is one stretch of the window.
 type ProfilingBlock struct {
-	// FromNs and ToNs since the window opened.
+	// FromNs and ToNs count from the opening of the window.
 	FromNs int64 `json:"from_ns"`
 	ToNs   int64 `json:"to_ns"`
-	// Profiled tells that profiles were taken in it.
+	// Profiled: profiles were taken in this block.
 	Profiled bool `json:"profiled"`
-	// Requests completed in it and CPU time of the server a request, by the rows of
-	// the series that lie within; 0 where there are none.
+	// Requests completed and the server's CPU time per request, from the series rows within the
+	// block; 0 if there are none.
 	Requests        float64 `json:"requests,omitempty"`
 	CPUNsPerRequest float64 `json:"cpu_ns_per_request,omitempty"`
 }
 
-// ProfileCost is the server's CPU time a request with profiles and without, in
+// ProfileCost compares the server's CPU time per request with and without profiles, in
 // neighbouring blocks.
 type ProfileCost struct {
 	// Pairs of blocks, and how many an interval needs.
@@ -79,16 +79,16 @@ type ProfileOf struct {
 	// Unit is "nanoseconds", "bytes" or "count".
 	Unit  string `json:"unit"`
 	Total int64  `json:"total"`
-	// SeenNs is the time that was looked at, where that is only a part of the blocks:
-	// of off-CPU waits the bursts.
+	// SeenNs is the observed time if it is only a part of the blocks: for off-CPU waits, the
+	// bursts.
 	SeenNs int64 `json:"seen_ns,omitempty"`
-	// Processes it is of, at most 64, with the part of each.
+	// Processes profiled, at most 64, with the share of each.
 	Processes []ProcessPart `json:"processes,omitempty"`
-	// Functions: the 60 largest on their own, the largest first, then the 20 of the others
-	// that are largest with what they call. Waits count for the callers of the runtime
-	// that wait, all else for the innermost.
+	// Functions has the 60 with the largest Self, in descending order, then the 20 of the others
+	// with the largest Total. Waits count for the runtime's caller that waits, everything else
+	// for the innermost function.
 	Functions []ProfileFunction `json:"functions"`
-	// Whole tells that Functions has all there are.
+	// Whole: Functions is complete.
 	Whole bool `json:"whole,omitempty"`
 	// File is the name of the attachment with the stacks, in pprof's format.
 	File string `json:"file,omitempty"`
@@ -105,12 +105,12 @@ type ProfileFunction struct {
 	Name string `json:"name"`
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
-	// Through is the runtime's function that it waits in.
+	// Through is the runtime function that it waits in.
 	Through string `json:"through,omitempty"`
-	// Self is its own, Total with what it calls.
+	// Self is its own value, Total includes what it calls.
 	Self  int64 `json:"self"`
 	Total int64 `json:"total"`
-	// Blocks has Self of each block of the run that is profiled, in their order.
+	// Blocks has Self for each profiled block of the run, in order.
 	Blocks []int64 `json:"blocks,omitempty"`
 }
 
@@ -118,17 +118,17 @@ type ProfileFunction struct {
 type GoGC struct {
 	Processes   int   `json:"processes"`
 	Collections int64 `json:"collections"`
-	// Pauses that are known, the last 256 of each process, and their sum.
+	// Pauses known, the last 256 of each process, and their sum.
 	Pauses  int64 `json:"pauses"`
 	PauseNs int64 `json:"pause_ns"`
 	P50Ns   int64 `json:"p50_ns"`
 	MaxNs   int64 `json:"max_ns"`
-	// CPUShare of all CPU time since the processes started, the largest.
+	// CPUShare of all CPU time since the processes started; of several, the largest.
 	CPUShare float64 `json:"cpu_share"`
 }
 
-// GoScheduler is how long goroutines that could run waited for a thread, by an
-// execution trace after the last block.
+// GoScheduler is how long runnable goroutines waited for a thread, from an execution trace after
+// the last block.
 type GoScheduler struct {
 	TraceNs int64 `json:"trace_ns"`
 	Waits   int64 `json:"waits"`
@@ -137,7 +137,7 @@ type GoScheduler struct {
 	MaxNs   int64 `json:"max_ns"`
 }
 
-// Of is the profile of a kind, or nil.
+// Of returns the profile of a kind, or nil.
 func (p *Profiling) Of(kind string) *ProfileOf {
 	if p == nil {
 		return nil
@@ -150,7 +150,7 @@ func (p *Profiling) Of(kind string) *ProfileOf {
 	return nil
 }
 
-// RequestProfile is what one kind of profile comes to for a request of a run.
+// RequestProfile is one kind of profile, per request of a run.
 type RequestProfile struct {
 	Kind      string            `json:"kind"`
 	Unit      string            `json:"unit"`
@@ -165,21 +165,21 @@ type RequestFunction struct {
 	Each float64 `json:"each"`
 }
 
-// ProfileDifference is what a kind of profile costs a request on two sides.
+// ProfileDifference compares what a kind of profile costs per request on two sides.
 type ProfileDifference struct {
 	Kind string `json:"kind"`
-	Unit string `json:"unit"` // of one request
-	// BlocksA and BlocksB are how many blocks, or runs, of each side there are.
+	Unit string `json:"unit"` // per request
+	// BlocksA and BlocksB are the number of blocks, or runs, of each side.
 	BlocksA int `json:"blocks_a"`
 	BlocksB int `json:"blocks_b"`
-	// A and B are what a request costs in all functions.
+	// A and B are the cost per request over all functions.
 	A float64 `json:"a"`
 	B float64 `json:"b"`
-	// InTurns tells that the two sides were measured in turns; else they may differ
-	// by the occasion alone.
+	// InTurns: the two sides were measured alternately; otherwise chance alone may make them
+	// differ.
 	InTurns bool `json:"in_turns"`
-	// Functions whose figures differ most, at most 20: those that became dearer, then
-	// those that became cheaper, then the others.
+	// Functions whose figures differ most, at most 20: first those that became more expensive,
+	// then those that became cheaper, then the others.
 	Functions []FunctionDifference `json:"functions"`
 }
 
@@ -190,16 +190,16 @@ const (
 	Noise   = "noise"
 )
 
-// FunctionDifference is one function on two sides, for one request.
+// FunctionDifference is one function on two sides, per request.
 type FunctionDifference struct {
 	Name string  `json:"name"`
 	File string  `json:"file,omitempty"`
 	Line int     `json:"line,omitempty"`
 	A    float64 `json:"a"`
 	B    float64 `json:"b"`
-	// Low and High bound B - A, where there are enough blocks.
+	// Low and High bound B - A, if there are enough blocks.
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`
-	// Decision is Dearer, Cheaper, or Noise: not told from it.
+	// Decision is Dearer, Cheaper, or Noise: indistinguishable from it.
 	Decision string `json:"decision"`
 }

@@ -8,8 +8,8 @@ import (
 	"ceiling/internal/unit"
 )
 
-// QuantilesOf is a histogram's figures as a Run keeps them, in nanoseconds;
-// all 0 for an empty one. HDR is left empty: Hist.EncodeV2 has it for who asks.
+// QuantilesOf returns a histogram's figures as a Run stores them, in nanoseconds; all 0 for an
+// empty one. It leaves HDR empty: see Hist.EncodeV2.
 func QuantilesOf(h *hist.Hist) Quantiles {
 	return Quantiles{
 		Count:  h.Count(),
@@ -23,7 +23,7 @@ func QuantilesOf(h *hist.Hist) Quantiles {
 	}
 }
 
-// StepsOf is a histogram in steps, nil of an empty one.
+// StepsOf returns a histogram in steps; nil for an empty one.
 func StepsOf(h *hist.Hist) *Steps {
 	first, counts := h.Steps()
 	if counts == nil {
@@ -32,12 +32,12 @@ func StepsOf(h *hist.Hist) *Steps {
 	return &Steps{First: first, Counts: counts}
 }
 
-// Possible tells whether there are such steps: what is read may say anything.
+// Possible reports whether the steps are valid: a file may contain anything.
 func (s *Steps) Possible() bool {
 	return s.First >= 0 && len(s.Counts) > 0 && s.First <= hist.StepsMost-len(s.Counts)
 }
 
-// With is s and another one together; neither is changed. nil is none.
+// With returns the sum of s and other, without modifying them. nil counts as empty.
 func (s *Steps) With(other *Steps) *Steps {
 	if s == nil || other == nil {
 		return cmp.Or(s, other)
@@ -52,7 +52,7 @@ func (s *Steps) With(other *Steps) *Steps {
 	return both
 }
 
-// String is a stall with its length, as a chart names it.
+// String returns a stall with its length, as charts label it.
 func (s Stall) String() string {
 	name := "stall "
 	if s.Outage {
@@ -61,8 +61,8 @@ func (s Stall) String() string {
 	return name + unit.FormatNs(s.ToNs-s.FromNs)
 }
 
-// BinsOf is a histogram in bins of an eighth of each power of two, those that
-// have anything, nanoseconds on average within 0.2 %.
+// BinsOf returns a histogram's non-empty bins of an eighth of each power of two; the mean of
+// each, in ns, is accurate to 0.2 %.
 func BinsOf(h *hist.Hist) []Bin {
 	var bins []Bin
 	var sum float64
@@ -80,9 +80,9 @@ func BinsOf(h *hist.Hist) []Bin {
 	return bins
 }
 
-// LoneOf is the account of lone requests: times in the order they were sent, in
-// turn over so many connections. The first on each connection are cold, and the
-// first tenth; where there are few, less than half of them.
+// LoneOf summarises lone requests: times in sending order, round-robin over the connections. The
+// first on each connection and the first tenth count as cold; if there are few, fewer than half
+// of them.
 func LoneOf(serviceNs []int64, connections int) *Lone {
 	n := len(serviceNs)
 	l := &Lone{Connections: connections, ServiceNs: serviceNs, Cold: max(min(max(connections, n/10), (n-1)/2), 0)}

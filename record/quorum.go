@@ -1,36 +1,37 @@
 package record
 
-// Quorum is the key-value bucket behind a server, as the server described it before and after the load: package run asks. Counts are
-// over all of the run, its warm-up with it.
+// Quorum is the key-value bucket behind a server, as the server described it before and after the
+// load: package run queries it. Counts cover the whole run, including its warm-up.
 type Quorum struct {
 	Product  string          `json:"product"`
 	Settings []QuorumSetting `json:"settings"`
-	// Leader at the end; Changes of it are what the server noticed.
+	// Leader at the end; Changes counts those that the server noticed.
 	Leader  string `json:"leader"`
 	Changes int64  `json:"leader_changes"`
-	// Size is how many replicas have to have a write before it is acknowledged.
+	// Size is how many replicas must have a write before it is acknowledged.
 	Size  int          `json:"size"`
 	Nodes []QuorumNode `json:"nodes"`
 
 	Writes  int64 `json:"writes"`
 	Reads   int64 `json:"reads"`
-	Commits int64 `json:"commits"` // of writes, and of reads that a quorum confirmed
-	Trips   int64 `json:"trips"`   // questions to a replica
-	// CommitNs is what a commit took on average, from the server's side; 0 there was none.
+	Commits int64 `json:"commits"` // of writes, and of quorum-confirmed reads
+	Trips   int64 `json:"trips"`   // round trips to a replica
+	// CommitNs is the mean duration of a commit, from the server's side; 0 if there was none.
 	CommitNs int64 `json:"commit_ns"`
 }
 
-// QuorumSetting decides what a write promises.
+// QuorumSetting determines what a write guarantees.
 type QuorumSetting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// QuorumNode is a process of the bucket's.
+// QuorumNode is one of the bucket's processes.
 type QuorumNode struct {
 	Name string `json:"name"`
-	PID  int    `json:"pid"` // 0: it has ended
-	// Links to the others, with the round trip that this one measured, the shorter of both times.
+	PID  int    `json:"pid"` // 0 if it has exited
+	// Links to the others, with the round trip that this node measured, the shorter of both
+	// times.
 	Links []QuorumLink `json:"links,omitempty"`
 }
 
@@ -40,7 +41,7 @@ type QuorumLink struct {
 	RTTNs int64  `json:"rtt_ns"`
 }
 
-// Node of a name, or nil.
+// Node returns the node of a name, or nil.
 func (q *Quorum) Node(name string) *QuorumNode {
 	for i := range q.Nodes {
 		if q.Nodes[i].Name == name {

@@ -13,7 +13,7 @@ import (
 	"ceiling/internal/hist"
 )
 
-// Contents is all that a record has of one run.
+// Contents is everything that a record has about one run.
 type Contents struct {
 	Run    *Run
 	Series Series
@@ -25,11 +25,11 @@ type Contents struct {
 	LeftOut []LeftOut
 }
 
-// Open reads a run: the result of a finished one, and what the lines tell of one
-// that was killed (Run.Unfinished). It writes nothing.
+// Open reads a run: the result of a finished one, or what the lines show of one that was killed
+// (Run.Unfinished). It writes nothing.
 //
-// A record that is damaged is read as far as it goes (see Series). The error is
-// of one line: the file is no record of a run, or a newer program has written it.
+// It reads a damaged record as far as possible (see Series). The error is one line: the file is
+// not the record of a run, or comes from a newer version.
 func Open(f File) (*Run, Series, error) {
 	c, err := Read(f)
 	if err != nil {
@@ -38,7 +38,7 @@ func Open(f File) (*Run, Series, error) {
 	return c.Run, c.Series, nil
 }
 
-// Read is Open with everything else that was kept of the run.
+// Read is Open with everything else stored with the run.
 func Read(f File) (*Contents, error) {
 	r, err := openRun(f)
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *runReader) contents() (*Contents, error) {
 	return c, nil
 }
 
-// take reads one line of a run. Of several that can be there once the last counts.
+// take handles one line of a run. Of several that should occur once, the last counts.
 func (c *Contents) take(head *runHead, l *line, rowBytes *int) error {
 	switch l.kind {
 	case kindResult:
@@ -119,7 +119,7 @@ func (c *Contents) take(head *runHead, l *line, rowBytes *int) error {
 	return nil
 }
 
-// Histogram is one latency of the whole run, nil where the record has none.
+// Histogram returns one latency of the whole run, nil if the record has none.
 func (c *Contents) Histogram(name string) (*hist.Hist, error) {
 	if err := histogramName(name); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (c *Contents) Histogram(name string) (*hist.Hist, error) {
 	return hist.FromHDR(h), nil
 }
 
-// result is the document of a finished run.
+// result returns the document of a finished run.
 func (h *runHead) result(text []byte) (*Run, error) {
 	l := resultLine{Run: new(Run)}
 	if err := json.Unmarshal(text, &l); err != nil {
@@ -161,7 +161,7 @@ func (h *runHead) result(text []byte) (*Run, error) {
 	return run, nil
 }
 
-// unfinished puts a Run together from what a killed one has left.
+// unfinished assembles a Run from what a killed one left.
 func (start *runHead) unfinished(series *Series) *Run {
 	run := &Run{
 		Schema:     Schema,
@@ -206,16 +206,16 @@ func (start *runHead) unfinished(series *Series) *Run {
 	return run
 }
 
-// KilledNext is what to do about a run that was killed.
+// KilledNext says what to do about a run that was killed.
 func KilledNext() []Statement { return []Statement{State("killed.next", nil)} }
 
-// Killed says of an unfinished run what its figures cover.
+// Killed says what the figures of an unfinished run cover.
 func (r *Run) Killed() []Statement {
 	return []Statement{State("killed", Values{"covered_s": r.ElapsedS, "asked_s": r.Spec.Duration.Seconds()})}
 }
 
-// agentsFromRows is what each agent's own rows add up to. Those that no document
-// names are known by their rows.
+// agentsFromRows sums each agent's own rows. It identifies agents that no document names by their
+// rows.
 func (r *Run) agentsFromRows(known []Agent, rows []LoadRow) {
 	by := map[string][]LoadRow{}
 	for _, row := range rows {
@@ -240,7 +240,7 @@ func (r *Run) agentsFromRows(known []Agent, rows []LoadRow) {
 	}
 }
 
-// fromRows fills in what the generator's intervals add up to.
+// fromRows fills in the sums of the generator's intervals.
 func (r *Run) fromRows(rows []LoadRow) {
 	r.Load = Load{
 		Connections: r.Spec.Connections,
@@ -260,7 +260,7 @@ func (r *Run) fromRows(rows []LoadRow) {
 		row := &rows[i]
 		if row.Warmup {
 			warmupNs += float64(row.WidthNs)
-			// What is in flight when the window opens is carried into it.
+			// What is in flight when the window opens carries over into it.
 			r.Requests.InFlightAtStart, r.Load.Established = row.InFlight, row.Connected
 			first = false
 			continue
@@ -279,7 +279,7 @@ func (r *Run) fromRows(rows []LoadRow) {
 		r.Bytes.Read += row.Read
 		r.Bytes.Written += row.Written
 	}
-	if elapsedNs == 0 { // killed in the warm-up: no window, nothing carried into it
+	if elapsedNs == 0 { // killed in the warm-up: no window, nothing carries over
 		r.Requests.InFlightAtStart = 0
 	}
 	r.Requests.Sent = r.Requests.InFlightAtStart + sent

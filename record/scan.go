@@ -10,31 +10,30 @@ import (
 )
 
 const (
-	// lineMax bounds one row: one of 4096 CPUs with every category is 0.6 MB.
+	// lineMax bounds one row, in bytes: one of 4096 CPUs with every category is 0.6 MB.
 	lineMax = 4 << 20
-	// documentMax bounds a document: a spec of spec.BodiesMax of bodies in
-	// base64, each with a URL and a head, stays below.
+	// documentMax bounds a document: a spec with spec.BodiesMax of bodies in base64, each with a
+	// URL and a head, is smaller.
 	documentMax = 256 << 20
 	// problemsMax is how many bad lines are described.
 	problemsMax = 10
 )
 
-// line is one line of a record. Text, without the newline, is good until the
-// next one is read.
+// line is one line of a record. text, without the newline, is valid until the next read.
 type line struct {
 	kind string
 	text []byte
-	at   int64 // bytes of the content before it
+	at   int64 // offset in the content
 }
 
-// lines reads the content of a record line by line, in the memory of one line.
-// Lines that are none are counted and left out.
+// lines reads a record line by line, holding one line in memory. It counts and skips invalid
+// lines.
 type lines struct {
-	// Read counts the lines, Bad those that are none; the last one is not
-	// among them when it is Truncated, which it is when the writer was killed.
+	// Read counts the lines, Bad the invalid ones, except a last line that is Truncated because
+	// the writer was killed.
 	Read, Bad int
 	Truncated bool
-	// Problems says in words what is wrong, at most ten lines of it.
+	// Problems describes what is wrong, at most ten lines.
 	Problems []string
 
 	in    *bufio.Reader
@@ -43,7 +42,7 @@ type lines struct {
 	at    int64
 	next  int64
 	n     int  // lines so far
-	ended bool // the line is the last one, and has no newline
+	ended bool // this is the last line, without a newline
 }
 
 func newLines(r io.Reader) *lines {
@@ -54,7 +53,7 @@ func newLines(r io.Reader) *lines {
 	return l
 }
 
-// line answers the next line, until io.EOF.
+// line returns the next line, until io.EOF.
 func (r *lines) line() (line, error) {
 	for !r.ended {
 		tooLong, err := r.readLine()
@@ -83,14 +82,13 @@ func (r *lines) line() (line, error) {
 	return line{}, io.EOF
 }
 
-// Reject counts the line that was given last among the bad ones: it turned out
-// to be none.
+// Reject counts the last returned line as bad: it turned out to be invalid.
 func (r *lines) Reject(err error) {
 	r.Bad++
 	r.problem("line %d: %v", r.n, err)
 }
 
-// reject is Reject of a line that may be cut off.
+// reject is Reject for a line that may be truncated.
 func (r *lines) reject(err error) {
 	if !r.ended {
 		r.Reject(err)
@@ -106,7 +104,7 @@ func (r *lines) problem(format string, args ...any) {
 	}
 }
 
-// readLine reads one line into r.text; of one that is too long it keeps nothing.
+// readLine reads one line into r.text; it discards the content of one that is too long.
 func (r *lines) readLine() (tooLong bool, err error) {
 	r.text, r.at = r.text[:0], r.next
 	for {
@@ -124,8 +122,8 @@ func (r *lines) readLine() (tooLong bool, err error) {
 	}
 }
 
-// kindOf is the kind of a line. One that has it first is not looked at any further:
-// whoever decodes it finds what is wrong with it.
+// kindOf returns the kind of a line. It does not check a line that begins with its kind: the
+// decoder finds what is wrong with it.
 func kindOf(text []byte) (string, error) {
 	if kind := kindFirst(text); kind != "" {
 		return kind, nil
@@ -142,21 +140,21 @@ func kindOf(text []byte) (string, error) {
 	return head.Kind, nil
 }
 
-// Rows reads the series of a run one row after another, in the memory of one
-// row. Lines that are no row are counted and left out.
+// Rows reads the series of a run row by row, holding one row in memory. It counts and skips lines
+// that are not rows.
 type Rows struct {
-	// Read counts the rows, Bad the lines that are none; the last one is not
-	// among them when it is Truncated, which it is when the writer was killed.
+	// Read counts the rows, Bad the invalid lines, except a last line that is Truncated because
+	// the writer was killed.
 	Read, Bad int
 	Truncated bool
-	// Problems says in words what is wrong, at most ten lines of it.
+	// Problems describes what is wrong, at most ten lines.
 	Problems []string
 
 	run *runReader
 }
 
-// OpenRows opens the series of a run. The error is of one line: the file is no
-// record, or a newer program's.
+// OpenRows opens the series of a run. The error is one line: the file is not a record, or comes
+// from a newer version.
 func OpenRows(f File) (*Rows, error) {
 	run, err := openRun(f)
 	if err != nil {
@@ -168,8 +166,8 @@ func OpenRows(f File) (*Rows, error) {
 // Close closes the file.
 func (r *Rows) Close() error { return r.run.Close() }
 
-// Next answers the kind of the next row and its JSON without the newline,
-// until io.EOF. The bytes are good until the next call.
+// Next returns the kind of the next row and its JSON without the newline, until io.EOF. The bytes
+// are valid until the next call.
 func (r *Rows) Next() (kind string, text []byte, err error) {
 	for {
 		l, err := r.run.next()
@@ -190,8 +188,7 @@ func (r *Rows) Next() (kind string, text []byte, err error) {
 	}
 }
 
-// Reject counts the row that Next gave last among the bad ones: it turned out
-// to be none.
+// Reject counts the row last returned by Next as bad: it turned out to be invalid.
 func (r *Rows) Reject(err error) {
 	r.run.lines.Reject(err)
 	r.Bad, r.Problems = r.run.lines.Bad, r.run.lines.Problems

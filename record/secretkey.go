@@ -11,20 +11,19 @@ import (
 	"path/filepath"
 )
 
-// secretKeyFile is beside the person's own store, and not in it: whoever is given
-// a record must not be given the key of what is hidden in it.
+// secretKeyFile is next to the user's store, not in it: whoever receives a record must not
+// receive the key to what it hides.
 const secretKeyFile = "secret.key"
 
 const secretKeyBytes = 32
 
-// SecretKey is the key of the digests of hidden values: one for all records of a
-// person, made when it is first asked for, in a file for its owner alone. Where it
-// cannot be kept, the answer is a key for this process, with the reason as the
-// error; equal values of two processes then do not look equal. getenv is
-// os.Getenv.
+// SecretKey returns the key for the digests of hidden values: one per user, created on first use,
+// in a file that only its owner can read. If it cannot be stored, SecretKey returns a key for
+// this process together with the error; equal values of two processes then look different. getenv
+// is os.Getenv.
 func SecretKey(getenv func(string) string) ([]byte, error) {
 	own := make([]byte, secretKeyBytes)
-	rand.Read(own) // it cannot fail: crypto/rand
+	rand.Read(own) // crypto/rand never fails
 	store, err := DefaultStore(getenv)
 	if err != nil {
 		return own, fmt.Errorf("the key of hidden values: %w", err)
@@ -36,7 +35,7 @@ func SecretKey(getenv func(string) string) ([]byte, error) {
 	return key, nil
 }
 
-// keepKey reads the key, or keeps own as the key where there is none.
+// keepKey reads the key, or stores own as the key if there is none.
 func keepKey(path string, own []byte) ([]byte, error) {
 	key, err := readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +51,7 @@ func keepKey(path string, own []byte) ([]byte, error) {
 	_, err = f.WriteString(hex.EncodeToString(own) + "\n")
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		// A link fails where the key is there by now: the first one stays.
+		// Link fails if the key exists by now: the first one stays.
 		if err = os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
 			err = nil
 		}

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Kinds of rows that are not observed.
+// Kinds of rows other than observed ones.
 const (
 	KindLoad        = "load"
 	KindAgent       = "agent"
@@ -17,39 +17,37 @@ const (
 )
 
 const (
-	// seriesMax bounds what is read of a series: a run of an hour on a large
-	// host leaves some 200 MB.
+	// seriesMax bounds the bytes read of a series: a one-hour run on a large host leaves some 200
+	// MB.
 	seriesMax = 1 << 30
 	// rawMax bounds the bytes kept of rows of unknown kinds.
 	rawMax = 16 << 20
 )
 
-// Series is the rows of a run in the order they were written. Rows that could
-// not be read are counted and left out; nothing is made up for them.
+// Series is the rows of a run in the order they were written. Unreadable rows are counted and
+// omitted, never invented.
 type Series struct {
-	// Load is the generator's rows, of several agents those of all together.
+	// Load is the generator's rows; with several agents, of all together.
 	Load []LoadRow
-	// Agents is the rows of single agents, where there are several: Host names
-	// the agent.
+	// Agents is the rows of single agents, if there are several: Host names the agent.
 	Agents []LoadRow
 	// Observed is what the hosts did.
 	Observed ObservedRows
-	// NotMeasured is what got lost on the way.
+	// NotMeasured is what was lost during the run.
 	NotMeasured []NotMeasured
 
-	// Unknown counts the rows of kinds that this program does not know, by
-	// kind; Raw has the first 16 MiB of them as they are.
+	// Unknown counts the rows of kinds unknown to this version, by kind; Raw has the first 16 MiB
+	// of them unchanged.
 	Unknown  map[string]int
 	Raw      []json.RawMessage
 	rawBytes int
 
-	// Bad counts the lines that are no row, the last one not included when it
-	// is Truncated, which it is when the writer was killed. Cut tells that the
-	// rows are more than the 1 GiB that are read.
+	// Bad counts the lines that are not rows, except a last line that is Truncated because the
+	// writer was killed. Cut: the rows exceed the 1 GiB that are read.
 	Bad       int
 	Truncated bool
 	Cut       bool
-	// Problems says in words what is wrong, at most ten lines of it.
+	// Problems describes what is wrong, at most ten lines.
 	Problems []string
 }
 
@@ -59,7 +57,7 @@ type notMeasuredRow struct {
 	NotMeasured
 }
 
-// Until is the rows that had ended by a time: what was there of a run then.
+// Until returns the rows that had ended by a time: what existed of a run then.
 func (s *Series) Until(tNs int64) Series {
 	load := func(rows []LoadRow) []LoadRow {
 		return slices.DeleteFunc(slices.Clone(rows), func(r LoadRow) bool { return r.TNs > tNs })
@@ -69,7 +67,7 @@ func (s *Series) Until(tNs int64) Series {
 	return until
 }
 
-// take reads one row.
+// take handles one row.
 func (s *Series) take(kind string, line []byte) error {
 	switch observed, err := s.Observed.decode(kind, line); {
 	case observed:
@@ -102,7 +100,7 @@ func (s *Series) take(kind string, line []byte) error {
 	return nil
 }
 
-// unknown keeps a row that a newer program, or another one, has written.
+// unknown keeps a row written by a newer version or another program.
 func (s *Series) unknown(kind string, line []byte) error {
 	const kindsMax, kindMax = 100, 64 // a file of noise must not fill the table
 	if !json.Valid(line) {

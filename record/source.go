@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// The names of a record's file: as it is written, and what is put behind when it is
-// compressed.
+// The extensions of a record's file: while it is being written, and after compression.
 const (
 	plainSuffix = ".ndjson"
 	gzipSuffix  = ".gz"
@@ -22,32 +21,31 @@ const (
 // gzipMagic begins every member of a gzip file (RFC 1952, 2.3.1).
 var gzipMagic = []byte{0x1f, 0x8b} // read-only
 
-// place is where a line begins: so many bytes into what the gzip member at an
-// offset of the file holds. A file that is not compressed has one at 0.
+// place is where a line begins: skip bytes into the content of the gzip member at an offset of
+// the file. An uncompressed file has one member at 0.
 type place struct{ member, skip int64 }
 
-// source is the content of a record's file, decompressed. Damage of the
-// compressed form ends it, and is told by Damage.
+// source is the decompressed content of a record's file. Damage in the compressed form ends it;
+// Damage reports it.
 type source struct {
 	file  io.ReadSeeker
 	close func() error
 
-	z      *gzip.Reader // nil where the file is not compressed
+	z      *gzip.Reader // nil if the file is not compressed
 	packed *counter
 	read   int64 // bytes handed out
-	// marks are where members begin, in bytes handed out.
+	// marks are where members begin, in bytes returned.
 	marks  []mark
 	damage error
 }
 
 type mark struct{ read, member int64 }
 
-// counter knows how far a file was read. As it has ReadByte, nothing is read
-// ahead of it.
+// counter tracks how far a file was read. Because it has ReadByte, gzip does not read ahead.
 type counter struct {
 	*bufio.Reader
 	n   int64
-	err error // of the file, but io.EOF
+	err error // of the file, except io.EOF
 }
 
 func (c *counter) Read(p []byte) (int, error) {
@@ -71,9 +69,8 @@ func (c *counter) keep(err error) error {
 	return err
 }
 
-// openPath opens a record's file, compressed or not, also where it was compressed,
-// and so renamed, since its name was learned; but nothing that could make a
-// reader wait.
+// openPath opens a record's file, compressed or not, even if it was compressed, and so renamed,
+// since its name was looked up; it refuses anything that could block a reader.
 func openPath(path string) (*os.File, error) {
 	f, err := openRegular(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +89,7 @@ func openPath(path string) (*os.File, error) {
 	return nil, err
 }
 
-// openRegular opens a file, but nothing that could make a reader wait.
+// openRegular opens a file, but refuses anything that could block a reader.
 func openRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -124,7 +121,7 @@ func (f *File) open() (*source, error) {
 	return s, nil
 }
 
-// abandoned tells that no process writes it any more, where that can be known.
+// abandoned reports whether it is known that no process writes the file any more.
 func (s *source) abandoned() bool {
 	f, is := s.file.(*os.File)
 	return is && abandoned(f)
@@ -143,7 +140,7 @@ func newSource(file io.ReadSeeker, closer func() error) (*source, error) {
 	return s, s.seek(place{})
 }
 
-// noRecord is why what was read is none.
+// noRecord says why the content is not a record.
 func (s *source) noRecord() error {
 	if s.damage != nil {
 		return s.damage
@@ -154,7 +151,7 @@ func (s *source) noRecord() error {
 // Close closes the file.
 func (s *source) Close() error { return s.close() }
 
-// seek goes to a place.
+// seek moves to a place.
 func (s *source) seek(to place) error {
 	s.read, s.marks, s.damage = 0, nil, nil
 	if s.packed == nil {
@@ -171,12 +168,12 @@ func (s *source) seek(to place) error {
 	s.z = nil
 	_, err := io.CopyN(io.Discard, s, to.skip)
 	if err == io.EOF {
-		err = nil // what is not there is said by whoever looks for it
+		err = nil // whoever looks for the missing data reports it
 	}
 	return err
 }
 
-// place is where a line begins that so many bytes were handed out before.
+// place returns the place of a line before which read bytes were returned.
 func (s *source) place(read int64) place {
 	for i := len(s.marks) - 1; i >= 0; i-- {
 		if m := s.marks[i]; m.read <= read {
@@ -211,8 +208,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// told takes what is wrong with the compressed form for the end, and answers the
-// errors of the file.
+// told treats damage in the compressed form as the end of the content, and returns the errors of
+// the file.
 func (s *source) told(err error) error {
 	switch {
 	case err == nil || err == io.EOF:
@@ -224,7 +221,7 @@ func (s *source) told(err error) error {
 	return io.EOF
 }
 
-// member begins the first one.
+// member opens the first member.
 func (s *source) member() (err error) {
 	s.mark()
 	if s.z, err = gzip.NewReader(s.packed); err != nil {
@@ -238,7 +235,7 @@ func (s *source) member() (err error) {
 	return nil
 }
 
-// nextMember begins the one behind, io.EOF where there is none.
+// nextMember opens the next member; io.EOF if there is none.
 func (s *source) nextMember() error {
 	s.mark()
 	if err := s.z.Reset(s.packed); err != nil {
@@ -248,7 +245,7 @@ func (s *source) nextMember() error {
 	return nil
 }
 
-// mark notes that a member begins. Of several that hold nothing the last counts.
+// mark notes the start of a member. Of several empty ones the last counts.
 func (s *source) mark() {
 	m := mark{s.read, s.packed.n}
 	if n := len(s.marks); n > 0 && s.marks[n-1].read == m.read {

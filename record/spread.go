@@ -7,10 +7,9 @@ import (
 )
 
 const (
-	// secondsFrom is how long a run has to be for its spread to be over
-	// seconds: below, there are too few of them.
+	// secondsFrom is the shortest run whose spread is over seconds: shorter ones have too few.
 	secondsFrom = 3 * time.Second
-	// lateShare is how much wider than a second a late one is, as it is for rows
+	// lateShare is the ratio to its nominal width from which a second is late, as for rows
 	// (LoadRow.Late).
 	lateShare = 1.5
 )
@@ -24,17 +23,15 @@ type sample struct {
 
 func (s sample) perS() float64 { return float64(s.completed) / (float64(s.widthNs) / 1e9) }
 
-// SpreadOf is how the completion rate varied over a run's rows: over whole
-// seconds where they last 3 s or more, else over the rows themselves. Each
-// rate is taken over the sample's true width. Rows of the warm-up do not count.
+// SpreadOf returns how the completion rate varied over a run's rows: over whole seconds if they
+// last 3 s or more, else over the rows themselves. Each rate uses the sample's true width.
+// Warm-up rows do not count.
 //
-// A late sample is left out and counted: a row marked late, or a second that
-// turned out wider than 1.5 s because a row within it was. A rest at the end,
-// of a second or of a row, is no sample.
+// It omits and counts late samples: rows marked late, and seconds wider than 1.5 s because of
+// such a row. A partial second or row at the end is not a sample.
 //
-// The quartiles are interpolated between ranks (0 is the smallest, n−1 the
-// largest), the deviation is that of a sample (n−1). With no sample left all
-// of it is 0.
+// The quartiles are interpolated between ranks (0 is the smallest, n−1 the largest), the
+// deviation is that of a sample (n−1). Without samples everything is 0.
 func SpreadOf(rows []LoadRow) Spread {
 	var out Spread
 	var rates []float64
@@ -58,8 +55,8 @@ func SpreadOf(rows []LoadRow) Spread {
 	return out
 }
 
-// intervals cuts rows into samples and answers the width they should have:
-// where they are the rows, the median of theirs.
+// intervals cuts rows into samples and returns their nominal width: if they are the rows, the
+// median of theirs.
 func intervals(rows []LoadRow) (samples []sample, widthNs int64) {
 	var fromNs, toNs int64
 	var widths []int64
@@ -90,8 +87,8 @@ func intervals(rows []LoadRow) (samples []sample, widthNs int64) {
 	return samples, widthNs
 }
 
-// seconds joins rows into seconds. A second ends with the row whose end is
-// nearest to it, so that rows a little off the beat do not shift what follows.
+// seconds joins rows into seconds. A second ends with the row whose end is nearest to it, so that
+// jitter does not shift later seconds.
 func seconds(rows []sample) []sample {
 	var joined []sample
 	var sum sample
@@ -113,7 +110,7 @@ func seconds(rows []sample) []sample {
 	return joined
 }
 
-// ranked is the quantile q of ascending values, interpolated.
+// ranked returns the quantile q of ascending values, interpolated.
 func ranked(values []float64, q float64) float64 {
 	at := q * float64(len(values)-1)
 	low := int(at)

@@ -1,17 +1,17 @@
 package record
 
-// Stacks sum up what the server's processes ran, by stacks that the kernel took
-// during the window. They need no help of the server, in whatever language it is.
+// Stacks summarise what the server's processes ran, by stacks sampled in the kernel during the
+// window. They work for any language, without the server's cooperation.
 type Stacks struct {
-	// Host that they were taken on.
+	// Host they were sampled on.
 	Host string `json:"host,omitempty"`
-	// Processes whose stacks these are, at most 32.
+	// Processes with these stacks, at most 32.
 	Processes []StackProcess `json:"processes"`
 	CPU       *CPUStacks     `json:"cpu,omitempty"`
 	OffCPU    *OffCPUStacks  `json:"off_cpu,omitempty"`
 	// Peers are the servers on this host that the server is connected to.
 	Peers []PeerStacks `json:"peers,omitempty"`
-	// Missing says in words what could not be named or sampled.
+	// Missing says what could not be named or sampled.
 	Missing []string `json:"missing,omitempty"`
 }
 
@@ -19,22 +19,22 @@ type Stacks struct {
 type StackProcess struct {
 	PID  int    `json:"pid"`
 	Comm string `json:"comm"`
-	// Runtime is "go", "java", "python", "node", "php", "ruby", "dotnet", "erlang",
-	// "perl" or "native"; "" where it may not be read.
+	// Runtime is "go", "java", "python", "node", "php", "ruby", "dotnet", "erlang", "perl" or
+	// "native"; "" if unreadable.
 	Runtime string `json:"runtime,omitempty"`
 }
 
-// PeerStacks is what another server ran and waited for, a database perhaps, by the
-// same samples and in the same bursts as the server's own.
+// PeerStacks is what another server, such as a database, ran and waited for, from the same
+// samples and bursts as the server's own.
 type PeerStacks struct {
-	// PID of its outermost process; its children of the same program are counted in.
+	// PID of its outermost process; its children of the same program are included.
 	PID     int    `json:"pid"`
 	Comm    string `json:"comm"`
 	Runtime string `json:"runtime,omitempty"`
-	// Samples of its CPU, and what they were of.
+	// Samples of its CPU, by package.
 	Samples  int            `json:"samples"`
 	Packages []StackPackage `json:"packages"`
-	// Waits of its threads. To wait for the server's next question is idle.
+	// Waits of its threads. Waiting for the server's next query is idle.
 	Waits []StackWait `json:"waits"`
 }
 
@@ -44,35 +44,33 @@ type CPUStacks struct {
 	Method     string `json:"method"`
 	Hz         int    `json:"hz"`
 	DurationNs int64  `json:"duration_ns"`
-	// Samples of the server's processes; each stands for 1/Hz seconds of CPU.
+	// Samples of the server's processes; each represents 1/Hz seconds of CPU.
 	Samples int `json:"samples"`
-	// Lost samples, of whatever ran: the rings were full.
+	// Lost samples, of any process: the rings were full.
 	Lost uint64 `json:"lost,omitempty"`
-	// CostNs is the CPU time of the reader; Events the descriptors it took.
+	// CostNs is the reader's CPU time; Events, the file descriptors it used.
 	CostNs int64 `json:"cost_ns"`
 	Events int   `json:"events"`
-	// KernelShare is the share of the samples that were within the kernel.
+	// KernelShare is the share of the samples in the kernel.
 	KernelShare float64 `json:"kernel_share"`
-	// File is the name of the attachment that holds the stacks themselves, the 200 most
-	// frequent: "thread;outermost;…;innermost samples" a line, as flame graphs are
-	// drawn from. "" none.
+	// File is the name of the attachment with the 200 most frequent stacks, one per line:
+	// "thread;outermost;…;innermost samples", the input format of flame graphs; "" if none.
 	File string `json:"file,omitempty"`
-	// Packages and Functions with the most, at most 20 each; shares are of Samples.
+	// Packages and Functions have the largest, at most 20 each; shares are of Samples.
 	Packages  []StackPackage  `json:"packages"`
 	Functions []StackFunction `json:"functions"`
 }
 
-// StackPackage is the CPU that is spent on behalf of one package, library or part
-// of the kernel. A sample belongs to the innermost frame that is not plumbing
-// (allocation, copying, reflection, the interpreter): what the runtime does for
-// encoding/json is encoding/json's.
+// StackPackage is the CPU spent on behalf of one package, library or part of the kernel. A sample
+// belongs to the innermost frame that is not plumbing (allocation, copying, reflection, the
+// interpreter): what the runtime does for encoding/json counts as encoding/json's.
 type StackPackage struct {
 	Name  string  `json:"name"`
 	Share float64 `json:"share"`
-	// Under is the share of the samples that have the package anywhere.
+	// Under is the share of the samples with the package anywhere in the stack.
 	Under float64 `json:"under"`
-	// Entry is the function of the package that is called into most of this, and
-	// Caller who calls it, of the server's own code, with the line of the call.
+	// Entry is the package's function through which most of this is called, and Caller the
+	// function of the server's own code that calls it, with the line of the call.
 	Entry  string `json:"entry,omitempty"`
 	Caller string `json:"caller,omitempty"`
 	File   string `json:"file,omitempty"`
@@ -85,46 +83,45 @@ type StackFunction struct {
 	Package string `json:"package"`
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"` // where most samples were
-	// Self is the share of the samples with this function innermost, Total of
-	// those that have it anywhere.
+	// Self is the share of the samples with this function innermost, Total the share with it
+	// anywhere.
 	Self  float64 `json:"self"`
 	Total float64 `json:"total"`
 }
 
-// OffCPUStacks are what the server's threads waited for while they were not on a
-// CPU, by the scheduler's switches, in bursts.
+// OffCPUStacks are what the server's threads waited for while off-CPU, from the scheduler's
+// context switches, in bursts.
 type OffCPUStacks struct {
-	// Method says what was looked at.
+	// Method says what was observed.
 	Method string `json:"method"`
-	// Bursts of BurstNs in all.
+	// Bursts is their number, BurstNs their total length.
 	Bursts  int   `json:"bursts"`
 	BurstNs int64 `json:"burst_ns"`
-	// ThreadNs is the time of all threads within the bursts; SeenNs the part of it
-	// off the CPU for which a wait is known, RunnableNs the part of that in which
-	// they could have run.
+	// ThreadNs is the time of all threads within the bursts; SeenNs, the off-CPU part of it with
+	// a known wait; RunnableNs, the part of that in which they were runnable.
 	ThreadNs   int64 `json:"thread_ns"`
 	SeenNs     int64 `json:"seen_ns"`
 	RunnableNs int64 `json:"runnable_ns"`
-	// Switches that were counted.
+	// Switches counted.
 	Switches int64 `json:"switches"`
-	// CostNs is the CPU time of the reader, KernelNs that of the program in the
-	// kernel, which ran on whatever CPU switched, mostly at the server's cost.
+	// CostNs is the reader's CPU time, KernelNs that of the kernel program, which ran on
+	// whichever CPU switched, mostly at the server's expense.
 	CostNs   int64 `json:"cost_ns"`
 	KernelNs int64 `json:"kernel_ns"`
 	// File as in CPUStacks; its values are microseconds.
 	File string `json:"file,omitempty"`
-	// Waits, at most 20: those that tell first, each by descending time.
+	// Waits, at most 20: the informative ones first, each group by descending time.
 	Waits []StackWait `json:"waits"`
 }
 
 // What a thread waits for, in StackWait.Reason.
 const (
-	WaitCPU             = "cpu"              // it could run, and another one did
+	WaitCPU             = "cpu"              // runnable, while another thread ran
 	WaitLock            = "lock"             // a mutex
 	WaitInterpreterLock = "interpreter lock" // the one lock of a Python or Ruby process
-	WaitCondition       = "condition"        // to be told that there is work
+	WaitCondition       = "condition"        // to be signaled that there is work
 	WaitEvents          = "events"           // epoll, poll, io_uring
-	WaitPoll            = "poll"             // not in a record: it is events, or receive
+	WaitPoll            = "poll"             // never in a record: it becomes events or receive
 	WaitReceive         = "receive"          // data from a socket
 	WaitSend            = "send"             // room in a socket
 	WaitConnect         = "connect"
@@ -144,33 +141,33 @@ const (
 	WaitOther           = "other"
 )
 
-// StackWaitsMost is how many waits are kept of one server; as many may be not all.
+// StackWaitsMost is how many waits are stored per server; a list of that length may be truncated.
 const StackWaitsMost = 20
 
 // StackWait is one thing that threads wait for.
 type StackWait struct {
 	Reason string `json:"reason"`
-	// Idle: such a wait tells nothing, for threads with nothing to do wait so too.
+	// Idle: the wait is uninformative, because threads without work wait like this too.
 	Idle bool `json:"idle,omitempty"`
-	// Ns is the time of all its threads within the bursts; Threads is how many were in
-	// it on average, Distinct how many different ones, Times how often.
+	// Ns is the time of all its threads within the bursts; Threads, how many were in it on
+	// average; Distinct, how many different ones; Times, how often.
 	Ns       int64   `json:"ns"`
 	Threads  float64 `json:"threads"`
 	Distinct int     `json:"distinct"`
 	Times    int64   `json:"times"`
-	// Thread is the name that these threads share, with # for numbers.
+	// Thread is the name that these threads share, with # for digits.
 	Thread string `json:"thread"`
 	PID    int    `json:"pid"`
-	// Function of the server that waits, by the innermost frame that is not plumbing,
-	// with its place; Through is the function of the runtime that it waits in.
+	// Function of the server that waits, by the innermost frame that is not plumbing, with its
+	// location; Through is the runtime function that it waits in.
 	Function string `json:"function,omitempty"`
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`
 	Through  string `json:"through,omitempty"`
-	// Kernel is the function in the kernel that waits; of files, the system call.
+	// Kernel is the kernel function that waits; for files, the system call.
 	Kernel string `json:"kernel,omitempty"`
-	// Object that it waits for: the address of the other end, the path of a file, the
-	// variable that a lock is. Device holds the file.
+	// Object that it waits for: the peer's address, a file's path, a lock's variable. Device
+	// holds the file.
 	Object string `json:"object,omitempty"`
 	Device string `json:"device,omitempty"`
 	// Process at the other end, on this host.

@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// Statement is one thing that the judge says: a code, and the figures and names it
-// says it of. A record holds statements, never sentences: package verdict/prose has
-// the sentence of each code, so that an old run reads in today's words.
+// Statement is one thing that the verdict says: a code with its figures and names. A record
+// stores statements, never sentences: package verdict/prose has the sentence of each code, so
+// that an old run reads in today's words.
 type Statement struct {
 	// Code names the statement: "bandwidth.full". It outlives its wording.
 	Code string `json:"code"`
-	// With has what the statement speaks of: float64, string, bool, Statement, or
-	// []Statement. The name of a figure ends in its unit where that is not
-	// plain from the name (_ns, _bits, _per_s); shares are 0 to 1.
+	// With has the statement's values: float64, string, bool, Statement, or []Statement. The name
+	// of a figure ends in its unit unless the name makes it obvious (_ns, _bits, _per_s); shares
+	// are 0 to 1.
 	With Values `json:"with,omitempty"`
-	// Text is the sentence, in what ceiling prints as JSON; a stored record has none.
+	// Text is the sentence, in JSON that ceiling prints; a stored record has none.
 	Text string `json:"text,omitempty"`
 }
 
-// Values are what a statement speaks of, by name.
+// Values are a statement's values by name.
 type Values map[string]any
 
-// State makes a statement. Integers become float64, and figures that JSON has no word
-// for are cut down to the largest that it has; a value of any other type than
-// those of Statement.With and Go's integers is a mistake of the caller and panics.
+// State makes a statement. Integers become float64, and figures that JSON cannot represent are
+// clamped to the largest float; a value of any type other than those of Statement.With and Go's
+// integers is a caller's bug and panics.
 func State(code string, with Values) Statement {
 	s := Statement{Code: code}
 	if len(with) > 0 {
@@ -40,10 +40,10 @@ func State(code string, with Values) Statement {
 	return s
 }
 
-// IsZero tells the statement that says nothing.
+// IsZero reports whether the statement is empty.
 func (s Statement) IsZero() bool { return s.Code == "" }
 
-// Same tells whether two statements say the same.
+// Same reports whether two statements say the same.
 func (s Statement) Same(other Statement) bool {
 	return s.Code == other.Code && reflect.DeepEqual(s.With, other.With)
 }
@@ -73,7 +73,7 @@ func plainValue(v any) any {
 	panic(fmt.Sprintf("record: a statement cannot hold a %T", v))
 }
 
-// finite is v as JSON can hold it.
+// finite returns v as JSON can represent it.
 func finite(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0
@@ -81,7 +81,7 @@ func finite(v float64) float64 {
 	return math.Max(math.Min(v, math.MaxFloat64), -math.MaxFloat64)
 }
 
-// UnmarshalJSON reads the values back as the types that State gives.
+// UnmarshalJSON reads the values back as the types that State produces.
 func (v *Values) UnmarshalJSON(text []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {

@@ -16,7 +16,7 @@ import (
 	"ceiling/internal/secret"
 )
 
-// candidatesMax is how many runs an ambiguous name lists.
+// candidatesMax is how many runs the error for an ambiguous name lists.
 const candidatesMax = 10
 
 // Store is a directory with one file per run or plan, named by its ID.
@@ -24,10 +24,9 @@ type Store struct {
 	Dir string
 }
 
-// DefaultStore is the person's own: $XDG_DATA_HOME/ceiling/runs, or
-// ~/.local/share/ceiling/runs where that is not set (XDG Base Directory
-// Specification, which also says that a relative path there counts as unset).
-// getenv is os.Getenv.
+// DefaultStore is the user's store: $XDG_DATA_HOME/ceiling/runs, or ~/.local/share/ceiling/runs
+// if that is unset (XDG Base Directory Specification, which also treats a relative path as
+// unset). getenv is os.Getenv.
 func DefaultStore(getenv func(string) string) (Store, error) {
 	data := getenv("XDG_DATA_HOME")
 	if !filepath.IsAbs(data) {
@@ -40,14 +39,13 @@ func DefaultStore(getenv func(string) string) (Store, error) {
 	return Store{Dir: filepath.Join(data, "ceiling", "runs")}, nil
 }
 
-// NewID makes the name of a run: its time in UTC to the second, so that names
-// sort as the runs were made, and four random characters (one of 1,048,576), as
-// in 20261121-093012-x7f2.
+// NewID makes a run's ID: its UTC time to the second, so that names sort by time, and four random
+// characters (one of 1,048,576), as in 20261121-093012-x7f2.
 func NewID(now time.Time) string {
 	return now.UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:4])
 }
 
-// IsID tells a name that NewID could have made.
+// IsID reports whether NewID could have made name.
 func IsID(name string) bool {
 	if len(name) != len("20261121-093012-x7f2") || name[8] != '-' || name[15] != '-' {
 		return false
@@ -61,8 +59,8 @@ func IsID(name string) bool {
 	return true
 }
 
-// Create begins a run in the store. The store's directory is made where there is
-// none, for its owner alone.
+// Create starts a run in the store. It creates the store's directory if needed, accessible to its
+// owner only.
 func (s Store) Create(id string) (*Writer, error) {
 	if !IsID(id) {
 		return nil, fmt.Errorf("create run: %q is not the ID of a run", id)
@@ -70,26 +68,26 @@ func (s Store) Create(id string) (*Writer, error) {
 	return Create(s.file(id), id)
 }
 
-// CreatePlan begins a plan in the store; likewise.
+// CreatePlan starts a plan in the store in the same way.
 func (s Store) CreatePlan(p *Plan) (*PlanWriter, error) { return CreatePlan(s.file(p.ID), p) }
 
 func (s Store) file(id string) string { return filepath.Join(s.Dir, id+plainSuffix+gzipSuffix) }
 
-// Progress tells how far a record has come.
+// Progress says how far a record has come.
 type Progress string
 
-// How far a record has come.
+// The stages of a record.
 const (
 	Ended     Progress = ""        // it has a result
-	Running   Progress = "running" // a process writes it, or the file system has no locks to know by (flock(2))
+	Running   Progress = "running" // a process is writing it, or the file system has no locks to tell (flock(2))
 	Abandoned Progress = "lost"    // the process that wrote it was killed
 )
 
-// progressOf is that of a record without a result.
+// progressOf returns the progress of a record without a result.
 func progressOf(f File) Progress {
 	s, err := f.open()
 	if err != nil {
-		return Abandoned // removed meanwhile
+		return Abandoned // removed in the meantime
 	}
 	defer s.Close()
 	if s.abandoned() {
@@ -100,16 +98,15 @@ func progressOf(f File) Progress {
 
 // Entry is one line of a list of runs.
 type Entry struct {
-	// ID of the run, or the file's name where it could not be read; Short is as much
-	// of its end as tells it from the others.
+	// ID of the run, or the file's name if it is unreadable; Short is a unique suffix of it.
 	ID    string
 	Short string
-	// Started, Target, the load (TargetPerS of an open loop), the completed requests per
-	// second, the p99 of the response time, Outcome and Bottleneck are those of the Run.
-	// A run without a result has the first two alone.
+	// Started, Target, the load (TargetPerS of an open loop), the completed requests per second,
+	// the p99 of the response time, Outcome and Bottleneck are those of the Run. A run without a
+	// result has only the first two.
 	//
-	// Of a plan they are its answer's: the rate that a search found, the highest of a
-	// sweep. What it does not have is 0 or "".
+	// For a plan they are its answer's: the rate that a search found, the highest of a sweep.
+	// Missing ones are 0 or "".
 	Started       time.Time
 	Target        string
 	Connections   int
@@ -120,22 +117,21 @@ type Entry struct {
 	Outcome       Outcome
 	Bottleneck    Bottleneck
 	Progress      Progress
-	// Kind of a plan ("sweep", "find", …) with how many Runs it has, what it came to in
-	// a word (Result, of a proof and a comparison) and what it Says; "" for a single run.
+	// Kind of a plan ("sweep", "find", …) with its number of Runs, its one-word Result (of a
+	// proof or a comparison) and what it Says; "" for a single run.
 	Kind   string
 	Runs   int
 	Result string
 	Says   Statement
-	// Onward says how to go on with a plan that was lost.
+	// Onward says how to continue a plan that was lost.
 	Onward Statement
-	// Unreadable says why nothing more is known: a file that is no record, or
-	// one that is damaged or newer than this program. "" for one that is fine.
+	// Unreadable says why nothing more is known: the file is not a record, damaged, or newer than
+	// this program; "" for a good one.
 	Unreadable string
 }
 
-// List is everything in the store, newest first; what is not named like a record
-// comes last. Files whose names begin with a dot are passed over. A store that
-// is not there yet is empty. The error is about the store's directory alone.
+// List returns everything in the store, newest first; files not named like a record come last. It
+// skips dot files. A missing store is empty. The error is about the store's directory only.
 func (s Store) List() ([]Entry, error) {
 	names, others, err := s.names()
 	if err != nil {
@@ -157,7 +153,7 @@ func (s Store) List() ([]Entry, error) {
 	return entries, nil
 }
 
-// names lists the files of the store's directory: records, newest first, and others.
+// names lists the files of the store's directory: records, newest first, and other files.
 func (s Store) names() (records, others []string, err error) {
 	all, err := recordsIn(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -184,10 +180,9 @@ func (s Store) names() (records, others []string, err error) {
 	return records, others, nil
 }
 
-// Find answers the record that a person means: by a path to its file or to a
-// directory that holds it alone, by its ID, or by any beginning or end of an ID
-// that only one record in the store has ("x7f2", "20261121-0930"). A run of a plan
-// is PLAN/RUN.
+// Find returns the record that a name means: a path to its file or to a directory that holds only
+// that record, its ID, or any prefix or suffix of an ID that is unique in the store ("x7f2",
+// "20261121-0930"). PLAN/RUN names a run of a plan.
 func (s Store) Find(name string) (File, error) {
 	if name == "" {
 		return File{}, errors.New("find run: no name given; give an ID or a part of one, such as x7f2")
@@ -221,8 +216,8 @@ func (s Store) Find(name string) (File, error) {
 	return File{}, ambiguous(name, ids)
 }
 
-// Short is as much of the end of an ID as tells the record from the others in the
-// store: four characters, as a rule.
+// Short returns a suffix of an ID that is unique in the store: four characters, or as many more
+// as that takes.
 func (s Store) Short(id string) string {
 	all, _, err := s.names()
 	if err != nil {
@@ -231,7 +226,7 @@ func (s Store) Short(id string) string {
 	return short(id, all)
 }
 
-// short is Short among the files of a store.
+// short is Short for a given list of files.
 func short(id string, files []string) string {
 	for n := shortLeast; n < len(id); n++ {
 		end := id[len(id)-n:]
@@ -246,7 +241,7 @@ func short(id string, files []string) string {
 	return id
 }
 
-// shortLeast is the random part of an ID.
+// shortLeast is the length of an ID's random part.
 const shortLeast = 4
 
 func ambiguous(name string, ids []string) error {
@@ -258,7 +253,7 @@ func ambiguous(name string, ids []string) error {
 	return fmt.Errorf("find run: %q could be %s%s; give more of the name", name, strings.Join(ids, ", "), more)
 }
 
-// findPath answers the record of a path, or a run of a plan: "x7f2/k3pq".
+// findPath returns the record at a path, or a run of a plan: "x7f2/k3pq".
 func (s Store) findPath(name string) (File, error) {
 	f, err := At(name)
 	if err == nil {
@@ -320,7 +315,7 @@ func planEntry(f File, entry Entry) Entry {
 	return entry
 }
 
-// versus names the two servers of a comparison by what tells them apart.
+// versus names the two servers of a comparison by how they differ.
 func (p *Plan) versus() string {
 	label := func(i int) string { return secret.Plain().Shell(p.Experiment.Servers[i].Label()) }
 	a, b := Apart(label(0), label(1))
@@ -334,7 +329,7 @@ func (p *Plan) versus() string {
 	return text
 }
 
-// answer takes over what a plan came to.
+// answer copies a plan's answer into the entry.
 func (e *Entry) answer(p *Plan) {
 	switch {
 	case p.Sweep != nil:
@@ -366,8 +361,8 @@ func (e *Entry) answer(p *Plan) {
 	}
 }
 
-// planAnswer reads the head and the answer of a plan, and how many runs it has; all
-// of it only where the file does not say where the answer is.
+// planAnswer reads a plan's head and answer, and its number of runs. It reads the whole file only
+// if the file does not say where the answer is.
 func planAnswer(f File) (p *Plan, made int, err error) {
 	src, err := f.open()
 	if err != nil {
@@ -395,8 +390,8 @@ func planAnswer(f File) (p *Plan, made int, err error) {
 	return p, len(p.Runs), nil
 }
 
-// lastLine is the last document of a compressed record, nil where the file does not
-// say where it is.
+// lastLine returns the last document of a compressed record; nil if the file does not say where
+// it is.
 func lastLine(src *source, kind string) ([]byte, error) {
 	there, err := src.lastMember()
 	if err != nil || !there {
@@ -432,7 +427,7 @@ func readEntry(f File) Entry {
 	return entry
 }
 
-// runAnswer is planAnswer of a run.
+// runAnswer does the same for a run.
 func runAnswer(f File) (*Run, error) {
 	r, err := openRun(f)
 	if err != nil {

@@ -12,30 +12,29 @@ import (
 )
 
 const (
-	// rowsBuffer holds a second of rows of a busy host (about 50 of some 500
-	// bytes); a fuller one is written at once.
+	// rowsBuffer holds one second of rows of a busy host (about 50 of some 500 bytes); it is
+	// flushed earlier when full.
 	rowsBuffer = 64 << 10
-	// flushAfter is how long a row may stay in memory: half of what is
-	// promised, since a timer of a busy host comes late.
+	// flushAfter is how long a row may stay in memory: half of the documented bound, because
+	// timers fire late on a busy host.
 	flushAfter = 500 * time.Millisecond
 )
 
-// stream is the file of a record while it is written: lines at its end, nothing
-// else. Its fields belong to whoever holds mu.
+// stream is the file of a record being written: it only appends lines. mu guards its fields.
 type stream struct {
-	path string // as it is written: without .gz
+	path string // the name while writing: without .gz
 
 	mu    sync.Mutex
 	file  *os.File  // nil once closed
-	out   io.Writer // file, but for tests
+	out   io.Writer // file, except in tests
 	buf   *bufio.Writer
 	rows  *json.Encoder // into buf
 	timer *time.Timer   // flushes; nil before the first row
 	armed bool
-	// lost is told why rows cannot be written, by the timer too.
+	// lost receives the reason why rows cannot be written, also from the timer.
 	lost func(error)
-	// last is the last byte of the file. torn tells that a write has failed, so that
-	// the next one begins a line of its own.
+	// last is the last byte of the file. torn: a write has failed, so the next one must start a
+	// new line.
 	last byte
 	torn bool
 }
@@ -54,8 +53,8 @@ type raw struct{ s *stream }
 
 func (r raw) Write(p []byte) (int, error) { return r.s.write(p) }
 
-// write appends bytes. What a failed write left of a line is ended first: a
-// reader counts it as a bad line.
+// write appends bytes. It first terminates the partial line that a failed write left, which a
+// reader counts as a bad line.
 func (s *stream) write(p []byte) (int, error) {
 	if s.torn && s.last != '\n' {
 		if _, err := s.out.Write([]byte{'\n'}); err != nil {
@@ -72,8 +71,8 @@ func (s *stream) write(p []byte) (int, error) {
 	return n, err
 }
 
-// row adds a row, which gets to the file within a second. A row that JSON has no
-// form for is missing alone, and unsupported names it.
+// row adds a row, which reaches the file within a second. A row that JSON cannot represent is
+// dropped alone, and unsupported says why.
 func (s *stream) row(row any) (unsupported, err error) {
 	err = s.rows.Encode(row)
 	var invalid *json.UnsupportedValueError
@@ -86,7 +85,7 @@ func (s *stream) row(row any) (unsupported, err error) {
 	return nil, err
 }
 
-// arm sees to it that what is in the buffer gets to the file soon.
+// arm makes sure that the buffer is flushed soon.
 func (s *stream) arm() {
 	switch {
 	case s.armed:
@@ -99,7 +98,7 @@ func (s *stream) arm() {
 	s.armed = true
 }
 
-// flush is called by the timer.
+// flush runs on the timer.
 func (s *stream) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,15 +111,14 @@ func (s *stream) flush() {
 	}
 }
 
-// forget drops the rows of a write that failed, and its error.
+// forget drops the rows of a failed write, and its error.
 func (s *stream) forget() {
 	s.buf.Reset(raw{s})
 	s.rows = json.NewEncoder(s.buf) // it keeps the error of a failed write
 	s.rows.SetEscapeHTML(false)
 }
 
-// document appends one line behind the rows; it is on the disk when document
-// returns.
+// document appends one line after the rows and syncs it to disk before returning.
 func (s *stream) document(v any) error {
 	if s.file == nil {
 		return errors.New("the record is closed")
@@ -141,8 +139,7 @@ func (s *stream) document(v any) error {
 	return s.file.Sync()
 }
 
-// marshalLine is a document on one line, without the escapes of < > & that are
-// there for HTML.
+// marshalLine encodes a document on one line, without HTML escapes of < > &.
 func marshalLine(v any) ([]byte, error) {
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
@@ -151,7 +148,7 @@ func marshalLine(v any) ([]byte, error) {
 	return line.Bytes(), err
 }
 
-// goOn makes the file's end the place to write.
+// goOn moves to the end of the file to continue writing.
 func (s *stream) goOn() error {
 	end, err := s.file.Seek(0, io.SeekEnd)
 	if err != nil || end == 0 {
@@ -165,7 +162,7 @@ func (s *stream) goOn() error {
 	return nil
 }
 
-// end is how long the file is.
+// end returns the length of the file.
 func (s *stream) end() (int64, error) {
 	if s.file == nil {
 		return 0, errors.New("the record is closed")
@@ -176,13 +173,13 @@ func (s *stream) end() (int64, error) {
 	return s.file.Seek(0, io.SeekCurrent)
 }
 
-// close ends the writing.
+// close flushes and closes the file.
 func (s *stream) close() error {
 	if s.file == nil {
 		return nil
 	}
 	if s.timer != nil {
-		s.timer.Stop() // one that is already waiting for the lock finds file nil
+		s.timer.Stop() // a timer already waiting for the lock finds file nil
 	}
 	err := s.buf.Flush()
 	if err != nil && s.lost != nil {

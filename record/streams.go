@@ -1,32 +1,32 @@
 package record
 
-// Streams is what a run of messages or events has besides. The counts are of the
-// window.
+// Streams is what a run of messages or events adds. Counts are of the window.
 type Streams struct {
-	// Before are the openings before the window and Opened those in it: from the
-	// connection's being established to the end of the head of the answer, nanoseconds.
+	// Before has the openings before the window, Opened those in it: from the established
+	// connection to the end of the response head, ns.
 	Before Quantiles `json:"before"`
 	Opened Quantiles `json:"opened"`
-	// Echoed of the completed messages were answered with their own payload.
+	// Echoed counts completed messages answered with their own payload.
 	Echoed uint64 `json:"echoed,omitempty"`
-	// Pings of the server that were answered.
+	// Pings from the server that were answered.
 	Pings uint64 `json:"pings,omitempty"`
-	// Numbered of the events had a number, from FirstSeq to LastSeq: LastSeq -
-	// FirstSeq + 1 of them were published. Without numbers, missed ones are not known.
+	// Numbered counts the events with a number, from FirstSeq to LastSeq: LastSeq - FirstSeq + 1
+	// of them were published. Without numbers, missed events are unknown.
 	Numbered uint64 `json:"numbered,omitempty"`
 	FirstSeq uint64 `json:"first_seq,omitempty"`
 	LastSeq  uint64 `json:"last_seq,omitempty"`
-	// Monotonic of the events said when they were published by CLOCK_MONOTONIC of this
-	// host: Latency.Response has these. Early ones of them were received before they were
-	// published and count as 0 ns. Wall said it by another host's clock, whose offset is not
-	// known: their time is not measured (records of before November 2026 have it, with the offset in it).
+	// Monotonic counts the events that carry their publication time by this host's
+	// CLOCK_MONOTONIC; Latency.Response has these. Early ones were received before their
+	// publication time and count as 0 ns. Wall counts those timed by another host's clock of
+	// unknown offset: their latency is not measured (records from before November 2026 have it,
+	// including the offset).
 	Monotonic uint64 `json:"monotonic,omitempty"`
 	Wall      uint64 `json:"wall,omitempty"`
 	Early     uint64 `json:"early,omitempty"`
 }
 
-// PublishedPerS is how many events were published in a second, each for all
-// subscribers; 0: not known.
+// PublishedPerS returns how many events were published per second, each for all subscribers; 0 if
+// unknown.
 func (r *Run) PublishedPerS() float64 {
 	s := r.Load.Streams
 	if s == nil || s.FirstSeq == 0 || r.ElapsedS <= 0 {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// syncDir puts a directory's names on the disk. Where the file system has no
-// such thing for a directory (fsync(2): EINVAL) there is nothing to do.
+// syncDir syncs a directory to disk. If the file system does not support that (fsync(2): EINVAL),
+// there is nothing to do.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

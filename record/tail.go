@@ -11,38 +11,36 @@ import (
 	"ceiling/internal/hist"
 )
 
-// Tail reads a record while another process writes it, or one that is finished. It
-// writes nothing and belongs to one goroutine.
+// Tail reads a record while another process writes it, or a finished one. It writes nothing and
+// is for one goroutine.
 type Tail struct {
 	src  *source
-	rest []byte // the beginning of a line that is not whole yet
-	// lines that were read and not handed out yet.
+	rest []byte // an incomplete line
+	// lines read but not returned yet.
 	lines []byte
 	head  runHead
-	plan  *Plan // nil of a single run
-	// response times of the run under way, of a plan.
+	plan  *Plan // nil for a single run
+	// response is the current run's response times, in a plan.
 	response string
 }
 
-// Event is what a Tail has read: one of its fields.
+// Event is what a Tail has read; one of its fields is set.
 type Event struct {
-	// Start of a run, then Rows of it, and its Result, which one that was killed
-	// lacks.
+	// Start of a run, then its Rows and its Result; a run that was killed has no Result.
 	Start  *Start
 	Rows   *Series
 	Result *Run
-	// Plan as it is: when the first run has not begun yet, when one of them is
-	// Measured, and with its answer.
+	// Plan in its current state: before its first run, when one of its runs is Measured, and with
+	// its answer.
 	Plan     *Plan
 	Measured *Measured
 }
 
-// tailStep is how much of a record is read at once: what a quick reader of a
-// finished run takes from the memory of its host at a time.
+// tailStep is how much of a record is read at once, in bytes: the memory that a reader of a
+// finished run uses at a time.
 const tailStep = 4 << 20
 
-// OpenTail opens a record that has begun. The error wraps fs.ErrNotExist where
-// there is none yet.
+// OpenTail opens a record that has begun. The error wraps fs.ErrNotExist if there is none yet.
 func OpenTail(f File) (*Tail, error) {
 	src, err := f.open()
 	if err != nil {
@@ -55,13 +53,13 @@ func OpenTail(f File) (*Tail, error) {
 	return t, nil
 }
 
-// Abandoned tells that no process writes the record any more, where that can be known:
-// what is not in it by now will never be.
+// Abandoned reports whether it is known that no process writes the record any more: what is
+// missing now stays missing.
 func (t *Tail) Abandoned() bool {
 	return t.src.abandoned()
 }
 
-// first looks whether the head is there, and is one, and begins again before it.
+// first checks whether the head is there and valid, and rewinds to it.
 func (t *Tail) first(f *File) error {
 	in := newLines(t.src)
 	first, err := in.line()
@@ -87,9 +85,8 @@ func (t *Tail) first(f *File) error {
 	return t.src.seek(place{})
 }
 
-// Next answers what was written since the last call, a part of it at a time, nil
-// where nothing was. A line that is not whole yet is left for a later call. Lines
-// that are none are counted in Rows.
+// Next returns what was written since the last call, a part at a time, or nil if nothing was. It
+// leaves an incomplete line for a later call, and counts invalid lines in Rows.
 func (t *Tail) Next() (*Event, error) {
 	for {
 		if len(t.lines) == 0 {
@@ -105,7 +102,7 @@ func (t *Tail) Next() (*Event, error) {
 	}
 }
 
-// read gets more whole lines; false where there are none.
+// read gets more whole lines; false if there are none.
 func (t *Tail) read() (bool, error) {
 	for {
 		data, err := io.ReadAll(io.LimitReader(t.src, tailStep))
@@ -122,7 +119,7 @@ func (t *Tail) read() (bool, error) {
 		if whole == 0 {
 			t.rest = append(t.rest, data...)
 			if n := len(t.rest); n > documentMax || n > lineMax && !isDocument(t.rest) {
-				t.rest = t.rest[:1] // a line that is none: what follows it is read again
+				t.rest = t.rest[:1] // an invalid line: the rest is scanned again
 			}
 			continue
 		}
@@ -132,7 +129,7 @@ func (t *Tail) read() (bool, error) {
 	}
 }
 
-// event takes rows until a line that is none, or that line.
+// event collects rows until another kind of line, or returns that line.
 func (t *Tail) event() (*Event, error) {
 	var rows Series
 	for len(t.lines) > 0 {
@@ -144,7 +141,7 @@ func (t *Tail) event() (*Event, error) {
 			rows.Bad++
 		case isTailed(kind):
 			if !rows.empty() {
-				return &Event{Rows: &rows}, nil // the line comes with the next call
+				return &Event{Rows: &rows}, nil // the line follows with the next call
 			}
 			t.lines = rest
 			return t.document(kind, text)
@@ -164,7 +161,7 @@ func (s *Series) empty() bool {
 	return len(s.Load)+len(s.Agents)+s.Observed.Len()+len(s.NotMeasured)+len(s.Raw)+s.Bad == 0
 }
 
-// isTailed tells a kind that is no row.
+// isTailed reports whether a kind is not a row.
 func isTailed(kind string) bool {
 	switch kind {
 	case kindRun, kindHistogram, kindAttachment, kindResult, kindPlan, kindMeasured, kindResumed, kindAnswer, kindLeftOut:
@@ -173,7 +170,7 @@ func isTailed(kind string) bool {
 	return false
 }
 
-// document is the event of a line that is no row; nil where it is none by itself.
+// document returns the event of a line that is not a row; nil if it makes none by itself.
 func (t *Tail) document(kind string, text []byte) (*Event, error) {
 	var e Event
 	var err error
@@ -206,7 +203,7 @@ func (t *Tail) document(kind string, text []byte) (*Event, error) {
 		}
 		if kind == kindMeasured {
 			m := &t.plan.Runs[len(t.plan.Runs)-1]
-			if h, err := hist.DecodeV2(t.response); err == nil { // a search that lacks it says nothing of what is left
+			if h, err := hist.DecodeV2(t.response); err == nil { // a search without it says nothing about the rest
 				m.Histogram = hist.FromHDR(h)
 			}
 			e.Measured = m
@@ -221,7 +218,7 @@ func (t *Tail) document(kind string, text []byte) (*Event, error) {
 	return &e, nil
 }
 
-// inherit gives the run what its plan's head has.
+// inherit copies the plan head's fields into the run.
 func (t *Tail) inherit() {
 	if t.plan == nil {
 		return
@@ -234,11 +231,11 @@ func (t *Tail) inherit() {
 	}
 }
 
-// planNow is the plan as it was read until now.
+// planNow returns the plan as read so far.
 func (t *Tail) planNow() *Plan {
 	p := *t.plan
 	return &p
 }
 
-// Close ends the reading.
+// Close closes the record.
 func (t *Tail) Close() error { return t.src.Close() }

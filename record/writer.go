@@ -13,33 +13,31 @@ import (
 	"unicode/utf8"
 )
 
-// Writer writes one run as its facts arrive, so that a crash leaves what was
-// known by then. Its methods may be called from several goroutines.
+// Writer writes one run as its facts arrive, so that a crash leaves what was known by then. It is
+// safe for concurrent use.
 //
-// An error never stops the run: the first one is kept for Err, rows after a
-// failed write are dropped (a hole would look like a pause), and Finish says in
-// the result that the series is not whole.
+// An error never stops the run: Err returns the first one, rows after a failed write are dropped
+// (a hole would look like a pause), and Finish notes in the result that the series is incomplete.
 type Writer struct {
 	id string
 	s  *stream
-	// compress tells that the file becomes a .gz when it is closed; plan is what the
-	// run is part of, whose file is not closed with it.
+	// compress: closing the file makes it a .gz. plan is the plan that the run belongs to, whose
+	// file stays open.
 	compress bool
 	plan     *PlanWriter
 
-	// Below s.mu.
+	// Guarded by s.mu.
 	head  runHead
 	begin int64 // of the head in the file
 	begun bool  // the head is written
 	err   error
-	lost  error // why the series is not whole
+	lost  error // why the series is incomplete
 	over  bool
 }
 
-// Create begins a run where a person said. A name that ends in .ndjson or
-// .ndjson.gz is the file, which is not there yet. Any other is a directory, for a
-// file named id.ndjson.gz; one that holds something other than records is refused,
-// so that nothing of somebody else's is mixed up.
+// Create starts a run at a user's path. A name that ends in .ndjson or .ndjson.gz is the file,
+// which must not exist yet. Any other is a directory for a file named id.ndjson.gz; Create
+// refuses one that holds anything but records, so as not to mix with other files.
 func Create(path, id string) (*Writer, error) {
 	s, compress, err := create(path, id)
 	if err != nil {
@@ -54,7 +52,7 @@ func newWriter(s *stream, id string, compress bool) *Writer {
 	return w
 }
 
-// create makes a record's file, for its owner alone, as its directory.
+// create makes a record's file and its directory, accessible to the owner only.
 func create(path, id string) (s *stream, compress bool, err error) {
 	base, named := strings.CutSuffix(path, gzipSuffix)
 	if !strings.HasSuffix(base, plainSuffix) {
@@ -76,7 +74,7 @@ func create(path, id string) (s *stream, compress bool, err error) {
 	return newStream(base, f), named, nil
 }
 
-// mayHold refuses a directory with anything but records.
+// mayHold refuses a directory that holds anything but records.
 func mayHold(dir string) error {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -94,7 +92,7 @@ func mayHold(dir string) error {
 	return nil
 }
 
-// File is where the record is.
+// File returns where the record is.
 func (w *Writer) File() File {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -105,17 +103,17 @@ func (w *Writer) File() File {
 	return f
 }
 
-// ID is the run's name.
+// ID returns the run's ID.
 func (w *Writer) ID() string { return w.id }
 
-// Err is the first error of all that was written; nil when nothing is missing.
+// Err returns the first write error; nil if nothing is missing.
 func (w *Writer) Err() error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	return w.err
 }
 
-// keep remembers the first error and answers err.
+// keep remembers the first error and returns err.
 func (w *Writer) keep(err error) error {
 	if err != nil && w.err == nil {
 		w.err = err
@@ -123,8 +121,7 @@ func (w *Writer) keep(err error) error {
 	return err
 }
 
-// Start writes the head. Schema and ID of start are filled in. Call it before the
-// first request.
+// Start writes the head. It fills in start's Schema and ID. Call it before the first request.
 func (w *Writer) Start(start Start, env Environment) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -138,7 +135,7 @@ func (w *Writer) Start(start Start, env Environment) error {
 	return w.keep(err)
 }
 
-// writeHead writes the head, which everything else is behind of.
+// writeHead writes the head, which precedes everything else.
 func (w *Writer) writeHead() error {
 	head := w.head
 	if w.plan != nil && slices.Equal(head.Command, w.plan.head.Command) {
@@ -161,8 +158,8 @@ func (w *Writer) writeHead() error {
 	return nil
 }
 
-// document appends one line. A disk that was full when the run began may have room
-// for its result.
+// document appends one line. A disk that was full when the run began may have room for its
+// result.
 func (w *Writer) document(what string, v any) error {
 	if w.over || w.s.file == nil {
 		return fmt.Errorf("write %s: the run is finished", what)
@@ -178,27 +175,25 @@ func (w *Writer) document(what string, v any) error {
 	return nil
 }
 
-// AppendLoad adds one interval of the generator to the series. The row is
-// encoded before AppendLoad returns.
+// AppendLoad adds one interval of the generator to the series. It encodes the row before it
+// returns.
 func (w *Writer) AppendLoad(row *LoadRow) {
 	r := *row
 	r.Kind = KindLoad
 	w.append(&r)
 }
 
-// AppendAgent adds one interval of one agent of several, whose name is the
-// row's Host; likewise.
+// AppendAgent does the same for one agent of several, whose name is the row's Host.
 func (w *Writer) AppendAgent(row *LoadRow) {
 	r := *row
 	r.Kind = KindAgent
 	w.append(&r)
 }
 
-// AppendObserved adds one row of what was observed; likewise.
+// AppendObserved adds one observed row in the same way.
 func (w *Writer) AppendObserved(row ObservedRow) { w.append(row) }
 
-// AppendNotMeasured adds what could not be measured, for the reader of a run
-// that does not come to its result.
+// AppendNotMeasured adds what could not be measured, for readers of a run without a result.
 func (w *Writer) AppendNotMeasured(n NotMeasured) {
 	w.append(&notMeasuredRow{Kind: KindNotMeasured, NotMeasured: n})
 }
@@ -241,8 +236,8 @@ func (w *Writer) Histogram(name, v2 string) error {
 	return w.keep(w.document("histogram", &histogramLine{Kind: kindHistogram, Of: name, HDR: v2}))
 }
 
-// Attach keeps something else with the run: a profile, stacks. name is a plain
-// file name that does not begin with a dot.
+// Attach stores something else with the run: a profile, stacks. name is a plain file name that
+// does not begin with a dot.
 func (w *Writer) Attach(name string, data []byte) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -258,17 +253,16 @@ func (w *Writer) Attach(name string, data []byte) error {
 	return w.keep(w.document(name, &attachmentLine{kindAttachment, a}))
 }
 
-// Finish writes the result, which makes the run a finished one, and closes the
-// file. Schema and ID of what is written are those of the head; run itself is
-// not changed. It answers the error of its own work or, where that went well,
-// the first of all that was written before.
+// Finish writes the result, which completes the run, and closes the file. It writes the head's
+// Schema and ID and does not modify run. It returns its own error or, failing that, the first
+// error of the earlier writes.
 func (w *Writer) Finish(run *Run) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	if w.s.file == nil || w.over {
 		return errors.New("write result: the run is finished")
 	}
-	if w.lost == nil { // so that the result says what of the rows is missing
+	if w.lost == nil { // so that the result says which rows are missing
 		if err := w.s.buf.Flush(); err != nil {
 			w.lose(err)
 		}
@@ -284,7 +278,7 @@ func (w *Writer) Finish(run *Run) error {
 	return w.keepFirst(errors.Join(err, w.end(err == nil)))
 }
 
-// keepFirst keeps an error, or answers the first there was.
+// keepFirst keeps an error, or returns the first one.
 func (w *Writer) keepFirst(err error) error {
 	if err == nil {
 		return w.err
@@ -292,7 +286,7 @@ func (w *Writer) keepFirst(err error) error {
 	return w.keep(err)
 }
 
-// line is the run without what its head says already.
+// line returns the run without what its head already says.
 func (h *runHead) line(run *Run) *resultLine {
 	l := &resultLine{Kind: kindResult, Run: run}
 	if !slices.Equal(run.Command, h.Command) {
@@ -307,7 +301,7 @@ func (h *runHead) line(run *Run) *resultLine {
 	return l
 }
 
-// Close ends a run that comes to no result. After Finish it does nothing.
+// Close ends a run without a result. After Finish it does nothing.
 func (w *Writer) Close() error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -317,8 +311,7 @@ func (w *Writer) Close() error {
 	return w.keep(w.end(false))
 }
 
-// end closes the file, and compresses what is finished; that of a plan stays as it
-// is.
+// end closes the file, and compresses a finished one; a plan's file stays open.
 func (w *Writer) end(finished bool) error {
 	if w.lost == nil {
 		if err := w.s.buf.Flush(); err != nil {
@@ -329,7 +322,7 @@ func (w *Writer) end(finished bool) error {
 		w.s.forget()
 	}
 	var err error
-	if !finished && w.lost == nil { // a document is synced
+	if !finished && w.lost == nil { // a document is already synced
 		err = w.s.file.Sync()
 	}
 	w.over, w.s.lost = true, nil
@@ -343,8 +336,7 @@ func (w *Writer) end(finished bool) error {
 	return err
 }
 
-// normal is a run as its readers find it, with empty lists and tables in place
-// of those that are missing.
+// normal returns a run as readers expect it, with empty lists and maps instead of nil.
 func normal(run *Run) Run {
 	r := *run
 	r.Schema = Schema
@@ -383,9 +375,8 @@ func normalHost(e *Environment) {
 	notNilMap(&e.Limits)
 }
 
-// WriteJSON writes a Run as --json has it: indented, in this program's schema,
-// with empty lists and tables as [] and {} and not as null, and without the
-// escapes of < > & that are there for HTML.
+// WriteJSON writes a Run as --json prints it: indented, in the current schema, with empty lists
+// and maps as [] and {} instead of null, and without HTML escapes of < > &.
 func WriteJSON(out io.Writer, run *Run) error {
 	r := normal(run)
 	return encode(out, &r)

@@ -6,5 +6,5 @@ import "os"
 
 func claim(*os.File) {}
 
-// abandoned has no answer here.
+// abandoned cannot tell here.
 func abandoned(*os.File) bool { return false }

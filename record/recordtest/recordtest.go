@@ -3,10 +3,10 @@ package recordtest
 
 import "ceiling/record"
 
-// Say is a statement that reads as the text.
+// Say returns a statement that reads as the text.
 func Say(text string) record.Statement { return record.State("said", record.Values{"text": text}) }
 
-// Says are statements that read as the texts.
+// Says returns statements that read as the texts.
 func Says(texts ...string) []record.Statement {
 	list := make([]record.Statement, len(texts))
 	for i, text := range texts {

@@ -39,7 +39,6 @@ const (
 // the same without the correction, autocannon lib/manager.js (Math.max(Math.floor(…), 1)) and its
 // histogram of whole milliseconds, h2load src/h2load.cc (the first clients % threads get one
 // more); hey, ab, oha, k6, go-wrk and vegeta have no such split.
-// threads get one more); hey, ab, oha, k6, go-wrk and vegeta have no such split.
 func pointTools() []pointTool {
 	return []pointTool{
 		{name: "go-wrk", share: sharedAll, binary: true},
