@@ -11,25 +11,24 @@ import (
 	"ceiling/internal/rebind"
 )
 
-// Operator is what the admin address asks: the proxy of this process, or the
-// parent of several.
+// Operator is what the admin address controls: this process's proxy, or the parent of several.
 type Operator struct {
 	Snapshot func() (*Snapshot, error)
 	Reload   func() error
-	// Traces are the last requests, the newest first; nil has none.
+	// Traces returns the last requests, newest first; it may be nil.
 	Traces func() ([]Trace, error)
-	// Credential that changes need as a Bearer token; "" needs none. It is asked for
-	// each request, so that a reload changes it.
+	// Credential returns the Bearer token that changes require; "" requires none. It is called
+	// per request, so that a reload changes it.
 	Credential func() string
-	// Beyond the loopback the address is known by names; on it a Host field that is a
-	// name means that another site's page asks, see package rebind.
+	// Beyond: the address is reachable beyond the loopback, by names. On the loopback, a Host
+	// field with a name means that another site's page sends the request, see package rebind.
 	Beyond bool
 }
 
-// adminTimeout bounds what a client of the admin address may take.
+// adminTimeout bounds the time a client of the admin address may take.
 const adminTimeout = 10 * time.Second
 
-// Server serves the admin address: GET /metrics (Prometheus) and /status (JSON),
+// Server returns the server of the admin address: GET /metrics (Prometheus) and /status (JSON),
 // GET /healthz, POST /reload, GET /traces, and what more adds.
 func (o *Operator) Server(more ...func(*http.ServeMux)) *http.Server {
 	mux := http.NewServeMux()
@@ -44,7 +43,7 @@ func (o *Operator) Server(more ...func(*http.ServeMux)) *http.Server {
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = s.WritePrometheus(w) // the client has gone
+		_ = s.WritePrometheus(w) // it fails if the client has left
 	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		s, err := o.Snapshot()
@@ -55,9 +54,9 @@ func (o *Operator) Server(more ...func(*http.ServeMux)) *http.Server {
 		w.Header().Set("Content-Type", "application/json")
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		_ = e.Encode(s) // the client has gone
+		_ = e.Encode(s) // it fails if the client has left
 	})
-	if o.Traces != nil { // what clients have asked for is not for everybody
+	if o.Traces != nil { // what clients have requested is private
 		mux.Handle("GET /traces", o.Guard(o.traces))
 	}
 	mux.Handle("POST /reload", o.Guard(func(w http.ResponseWriter, _ *http.Request) {
@@ -70,7 +69,7 @@ func (o *Operator) Server(more ...func(*http.ServeMux)) *http.Server {
 	return &http.Server{Handler: o.own(mux), ReadHeaderTimeout: adminTimeout, ReadTimeout: adminTimeout, IdleTimeout: time.Minute}
 }
 
-// own refuses what comes under another site's name.
+// own refuses requests under another site's name.
 func (o *Operator) own(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !o.Beyond && !rebind.Safe(r.Host, true) {
@@ -81,7 +80,7 @@ func (o *Operator) own(next http.Handler) http.Handler {
 	})
 }
 
-// traces answers with one line of JSON for each request.
+// traces responds with one line of JSON per request.
 func (o *Operator) traces(w http.ResponseWriter, _ *http.Request) {
 	list, err := o.Traces()
 	if err != nil {
@@ -90,17 +89,17 @@ func (o *Operator) traces(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	for _, t := range list {
-		_, _ = w.Write(append(t.Line, '\n')) // the client has gone
+		_, _ = w.Write(append(t.Line, '\n')) // it fails if the client has left
 	}
 }
 
-// Guard lets requests through that may change something: those with the
-// credential, and none that a page in a browser has sent.
+// Guard protects handlers that change something: requests need the credential, and must not come
+// from a page in a browser.
 func (o *Operator) Guard(f http.HandlerFunc) http.Handler {
 	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if credential := o.credential(); credential != "" {
 			said, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			a, b := sha256.Sum256([]byte(said)), sha256.Sum256([]byte(credential)) // of one length, so that the time tells nothing of it
+			a, b := sha256.Sum256([]byte(said)), sha256.Sum256([]byte(credential)) // equal lengths, so that timing reveals nothing
 			if subtle.ConstantTimeCompare(a[:], b[:]) != 1 || !bearer {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				http.Error(w, "the credential is needed", http.StatusUnauthorized)

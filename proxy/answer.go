@@ -10,12 +10,12 @@ import (
 	"ceiling/proxy/route"
 )
 
-// Answers of the proxy itself. An error page needs nothing else to be shown.
+// Responses of the proxy itself. An error page is self-contained.
 
-// answer answers with an error page.
+// answer responds with an error page.
 func (x *exchange) answer(status int, why string) { x.answerLater(status, why, 0) }
 
-// answerLater says after how many nanoseconds it is worth to come again.
+// answerLater adds after how many nanoseconds the client should retry.
 func (x *exchange) answerLater(status int, why string, after int64) {
 	c, l := x.client, x.client.loop
 	if c.fd < 0 {
@@ -51,7 +51,7 @@ func (x *exchange) answerLater(status int, why string, after int64) {
 	c.finish()
 }
 
-// page is an error page.
+// page returns an error page.
 func page(status int, why string) []byte {
 	return fmt.Appendf(nil, `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">`+
 		`<title>%[1]d %[2]s</title><style>body{font:16px/1.5 system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0 1em;`+
@@ -63,7 +63,7 @@ func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(s)
 }
 
-// redirect answers with the location's redirection.
+// redirect responds with the location's redirection.
 func (x *exchange) redirect() {
 	c, l, r := x.client, x.client.loop, x.location.redirect
 	if x.bodyState != bodyWhole {
@@ -87,10 +87,10 @@ func (x *exchange) redirect() {
 	c.finish()
 }
 
-// target fills the request's parts into a redirection's.
+// target fills the request's parts into a redirection target.
 func (x *inbound) target(to string) string {
 	_, path, query := route.SplitTarget(x.request.Target)
-	for len(path) > 1 && path[0] == '/' && path[1] == '/' { // behind a "{path}" in front it would name another host
+	for len(path) > 1 && path[0] == '/' && path[1] == '/' { // after a leading "{path}" it would name another host
 		path = path[1:]
 	}
 	bare := string(withoutPort(x.request.Host))
@@ -108,7 +108,7 @@ func (x *inbound) target(to string) string {
 		"?{query}", asked("?"), "&{query}", asked("&"), "{query}", asked("")).Replace(to)
 }
 
-// scheme is that of the client, by the word of a trusted proxy too.
+// scheme returns the client's scheme, as seen by a trusted proxy if there is one.
 func (x *inbound) scheme() string {
 	c := x.client
 	if head := x.head(); c.trusted && head != nil {
@@ -126,8 +126,8 @@ func withoutPort(host []byte) []byte {
 	return host
 }
 
-// mustBeSecure tells whether the request came in the clear where the configuration
-// sends such clients to https. What a trusted proxy has decrypted did not.
+// mustBeSecure reports whether the request came in plain while the configuration redirects such
+// clients to https. A request that a trusted proxy decrypted did not.
 func (x *exchange) mustBeSecure(head []byte) bool {
 	c, port := x.client, x.client.loop.site.securePort
 	if port == "" || c.secure() || x.location.open || len(x.request.Host) == 0 {
@@ -136,7 +136,7 @@ func (x *exchange) mustBeSecure(head []byte) bool {
 	return !c.trusted || !bytes.EqualFold(c.loop.field(head, "x-forwarded-proto"), []byte("https"))
 }
 
-// toSecure answers with the same place under https.
+// toSecure redirects to the same URL with https.
 func (x *exchange) toSecure() {
 	c, l := x.client, x.client.loop
 	if x.bodyState != bodyWhole {
@@ -161,7 +161,7 @@ func (x *exchange) toSecure() {
 	c.finish()
 }
 
-// appendStatus appends the status line of a status of ours.
+// appendStatus appends the status line of our own response.
 func appendStatus(b []byte, status int) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(status), 10)

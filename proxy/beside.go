@@ -12,57 +12,53 @@ import (
 	"ceiling/proxy/config"
 )
 
-// Beside has the certificates of TLS, and serves clients that the loops cannot, which it
-// hands over by Connect: proxy/secure.
+// Beside has the TLS certificates and serves clients that the loops cannot serve, which it hands
+// over through Connect: proxy/secure.
 type Beside interface {
-	// Prepare adds to a configuration what is needed; before New and each Reload.
+	// Prepare adds what it needs to a configuration; call it before New and each Reload.
 	Prepare(*config.Config)
-	// Ready checks a configuration for a reload, and returns what goes on with it.
+	// Ready checks a configuration for a reload, and returns what activates it.
 	Ready(*config.Config) (install func(), err error)
-	// Run serves with the proxy's Run inside.
+	// Run serves with the proxy's Run nested inside.
 	Run(ctx context.Context, connect func(Origin) (net.Conn, error), serve func(context.Context) error) error
-	// TLS is the configuration of handshakes, which is tlsconn.Shared.
+	// TLS is the handshake configuration, which is tlsconn.Shared.
 	TLS() *tls.Config
-	// ForLoop tells whether a client with TLS 1.3 is for the loop that has its
-	// ClientHello. It is called on the loop's thread, as the rest
-	// down to Take, and must not wait.
+	// ForLoop reports whether the loop with its ClientHello should serve a client with TLS 1.3.
+	// It is called on the loop's thread, like the methods down to Take, and must not block.
 	ForLoop(*tls.ClientHelloInfo) bool
-	// Made, Failed, Left and Evicted tell what became of clients of the loops: a
-	// handshake, one that failed, the end of one that was made, and whether that was to
-	// make room.
+	// Made, Failed, Left and Evicted report on the loops' clients: a completed handshake, a
+	// failed one, the end of a client with a completed one, and an eviction to make room.
 	Made(version uint16, resumed bool)
 	Failed(error)
 	Left()
 	Evicted()
-	// Take serves a client that is not for a loop, of which the bytes begun have been
-	// read. taken is to be called once it has room here.
+	// Take serves a client that is not for a loop; begun is what was already read from it. It
+	// calls taken once it has room for it.
 	Take(fd int, from Origin, begun []byte, taken func())
-	// Count adds what it has counted to a snapshot.
+	// Count adds its counts to a snapshot.
 	Count(*Snapshot)
-	// Close frees what will not run.
+	// Close frees a Beside that will not run.
 	Close() error
 }
 
-// Secure is what has become of clients with TLS. Maps are by what the words of their
-// keys say.
+// Secure has the statistics of clients with TLS. The keys of the maps describe their values.
 type Secure struct {
-	// Clients whose handshake is made, HTTP2 of these, and Streams of those, are
-	// open.
+	// Currently open: Clients with a completed handshake, HTTP2 of these, and Streams of those.
 	Clients int `json:"clients"`
 	HTTP2   int `json:"http2"`
 	Streams int `json:"streams"`
-	// Handshakes made: "1.3 full", "1.3 resumed", "1.2 full", "1.2 resumed".
+	// Handshakes completed: "1.3 full", "1.3 resumed", "1.2 full", "1.2 resumed".
 	Handshakes map[string]uint64 `json:"handshakes"`
-	// Failures of handshakes by cause.
+	// Failures of handshakes, by cause.
 	Failures map[string]uint64 `json:"failures"`
-	// HTTP2Total and StreamsTotal were opened.
+	// HTTP2Total and StreamsTotal count all that were opened.
 	HTTP2Total   uint64 `json:"http2_total"`
 	StreamsTotal uint64 `json:"streams_total"`
-	// Evicted idle clients made room for others.
+	// Evicted counts idle clients closed to make room.
 	Evicted uint64 `json:"idle_evicted"`
 }
 
-// add sums another process's up.
+// add adds another process's statistics.
 func (s *Secure) add(o *Secure) {
 	s.Clients, s.HTTP2, s.Streams = s.Clients+o.Clients, s.HTTP2+o.HTTP2, s.Streams+o.Streams
 	s.HTTP2Total, s.StreamsTotal = s.HTTP2Total+o.HTTP2Total, s.StreamsTotal+o.StreamsTotal
@@ -99,7 +95,7 @@ func (s *Secure) appendPrometheus(b []byte, prefix string) []byte {
 	return b
 }
 
-// RunAll is Run, with what serves beside the loops where there is such.
+// RunAll is Run together with Beside, if there is one.
 func (p *Proxy) RunAll(ctx context.Context) error {
 	if b := p.options.Beside; b != nil {
 		return b.Run(ctx, p.Connect, p.Run)
@@ -107,7 +103,7 @@ func (p *Proxy) RunAll(ctx context.Context) error {
 	return p.Run(ctx)
 }
 
-// ReloadAll is Reload, with what serves beside the loops: both change, or neither.
+// ReloadAll is Reload together with Beside: both change, or neither.
 func (p *Proxy) ReloadAll(c *config.Config) error {
 	b := p.options.Beside
 	if b == nil {

@@ -16,17 +16,16 @@ import (
 	"ceiling/proxy/config"
 )
 
-// A destination with TLS is reached over a bridge: the loop has one end of a
-// socket pair, and goroutines copy between the other and a connection of
-// crypto/tls. The loop sees a connection that is open at once; one that cannot be
-// made ends before its response.
+// A destination with TLS is reached over a bridge: the loop has one end of a socket pair, and
+// goroutines copy between the other end and a crypto/tls connection. The loop sees a connection
+// that is open at once; if it cannot be established, it ends before its response.
 
-// bridge is what a loop asks of its bridge's far side when the near one has ended.
+// bridge tells a loop about its bridge's far side once the near side has ended.
 type bridge struct {
-	// torn: this end is not the destination's word. Without close_notify somebody on
-	// the way may have cut it (RFC 8446, section 6.1).
+	// torn: the destination did not announce this end. Without close_notify, an attacker on the
+	// path may have cut it (RFC 8446, section 6.1).
 	torn atomic.Bool
-	// failed is why the connection could not be made.
+	// failed is why the connection could not be established.
 	failed atomic.Pointer[string]
 }
 
@@ -66,7 +65,7 @@ func (p *Proxy) bridge(u *upstream, within time.Duration) (fd int, far *bridge, 
 	return pair[0], b, nil
 }
 
-// unbridged is the cause as clients may see it: without names and addresses.
+// unbridged returns the cause as clients may see it: without names and addresses.
 func unbridged(err error) string {
 	var name *net.DNSError
 	var call *net.OpError
@@ -91,8 +90,8 @@ func unbridged(err error) string {
 	return "TLS: the handshake failed"
 }
 
-// rawConn knows whether the peer has ended the connection below TLS. crypto/tls
-// takes that for an orderly end, where it falls between two records.
+// rawConn records whether the peer has ended the connection below TLS. crypto/tls takes that for
+// an orderly end if it falls between two records.
 type rawConn struct {
 	net.Conn
 	ended bool
@@ -131,24 +130,24 @@ func (u *upstream) dialTLS(ctx context.Context) (*rawConn, *tls.Conn, error) {
 	return raw, far, nil
 }
 
-// noProtocol is the alert of a server that takes no protocol of those offered (RFC 7301,
-// section 3.2), for which crypto/tls has no name but its text.
+// noProtocol is the alert of a server that accepts none of the offered protocols (RFC 7301,
+// section 3.2); crypto/tls identifies it only by its text.
 const noProtocol = "tls: no application protocol"
 
-// errNoHTTP2: ALPN did not agree on h2, which the configuration asks for.
+// errNoHTTP2: ALPN did not select h2, which the configuration requires.
 var errNoHTTP2 = errors.New("the destination does not take HTTP/2 by ALPN")
 
-// span copies both ways, until both directions have ended.
+// span copies in both directions until both have ended.
 func span(near *net.UnixConn, far *tls.Conn, raw *rawConn, torn *atomic.Bool) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if _, err := io.Copy(far, near); err != nil { // an end, whichever side's
+		if _, err := io.Copy(far, near); err != nil { // either side has ended
 			near.Close()
 			far.Close()
 			return
 		}
-		_ = far.CloseWrite() // it fails when the connection has ended
+		_ = far.CloseWrite() // it fails if the connection has ended
 	}()
 	_, err := io.Copy(near, far)
 	if err != nil || raw.ended {

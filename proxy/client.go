@@ -11,66 +11,64 @@ import (
 	"ceiling/internal/http1"
 )
 
-// clientState is what a client is at.
+// clientState is the state of a client.
 type clientState uint8
 
 const (
-	atPreface  clientState = iota // a PROXY protocol header is to come
-	atGreeting                    // a TLS handshake is to come, or under way
-	atHead                        // a request's head is to come, or part of it is there
+	atPreface  clientState = iota // expecting a PROXY protocol header
+	atGreeting                    // expecting a TLS handshake, or in one
+	atHead                        // expecting a request's head, or the rest of it
 	atRequest                     // a request is being answered
 	atTunnel                      // bytes go both ways
-	atSession                     // frames of HTTP/2 go both ways
-	atEnd                         // what was sent is to go out, then the connection ends
-	atLinger                      // our side is closed; what comes is thrown away
+	atSession                     // HTTP/2 frames go both ways
+	atEnd                         // the output is still being sent, then the connection ends
+	atLinger                      // our side is closed; input is discarded
 )
 
-// maxWaiting bounds what is received and cannot be used yet: the next requests of
-// a pipeline, or a body whose destination is being connected to. Then nothing
-// more is received.
+// maxWaiting bounds what is received but not usable yet: the next requests of a pipeline, or a
+// body whose destination is still connecting. Beyond it, the loop stops receiving.
 const maxWaiting = 64 << 10
 
-// maxAnswered bounds what is answered to one client in a turn. More is answered
-// when that is out: a pipeline of small requests for large answers would fill the
-// memory otherwise.
+// maxAnswered bounds the responses to one client in a turn. The next ones follow once these are
+// sent; otherwise a pipeline of small requests for large responses would fill the memory.
 const maxAnswered = 64 << 10
 
-// tlsHandshake is the first byte of a client's TLS (RFC 8446, section 5.1), and of no
-// method. Such a client waits for an answer, and a parser for the end of a line, which
-// may not come.
+// tlsHandshake is the first byte of a client's TLS (RFC 8446, section 5.1), and of no method.
+// Such a client waits for a response, while a parser would wait for the end of a line, which may
+// never come.
 const tlsHandshake = 0x16
 
-// lingerNs is how long a client that still sends is listened to after its last
-// answer: closing at once would reset the connection, and the answer be lost.
+// lingerNs is how long the loop reads from a client that still sends after its last response:
+// closing at once would reset the connection and lose the response.
 const lingerNs = 2e9
 
-// client is one client's connection, with the request it is at.
+// client is one client's connection, with its current request.
 type client struct {
 	conn
 	state   clientState
-	trusted bool // its X-Forwarded-* are believed
+	trusted bool // trust its X-Forwarded-*
 	running bool // run is on the stack
-	eof     bool // nothing more comes
+	eof     bool // nothing more arrives
 	closing bool // ends with this request
 	entered bool // counts among its address's connections
-	listed  bool // stands among the idle
-	unread  bool // may still be sending when it has been answered
-	at      int  // in.b[at:] is not used yet
+	listed  bool // is in the idle list
+	unread  bool // may still be sending after its response
+	at      int  // in.b[at:] is unused
 	in      *parcel
 	remote  netip.AddrPort
 	scheme  string
 	name    string // remote's address as text
 
-	before, behind *client       // of the idle
-	since          int64         // loop's clock: idle since then
+	before, behind *client       // in the idle list
+	since          int64         // loop's clock: idle since
 	idleSince      *atomic.Int64 // Origin.IdleSince
 
-	// x is the request at hand, or that which is coming in; nil while nothing is, so
-	// that an idle connection costs little.
+	// x is the current or incoming request; nil while idle, so that an idle connection costs
+	// little.
 	x *exchange
 }
 
-// exchange is the client's, made when there is none.
+// exchange returns the client's exchange, creating it if needed.
 func (c *client) exchange() *exchange {
 	if c.x == nil {
 		l := c.loop
@@ -99,7 +97,7 @@ func (c *client) free() {
 	c.x = nil
 }
 
-// serve takes a connection that speaks HTTP/1 to the loop.
+// serve adds a connection that speaks HTTP/1 to the loop.
 func (l *loop) serve(fd int, from Origin, preface bool) {
 	c := &client{scheme: from.Scheme, remote: from.Client, idleSince: from.IdleSince}
 	l.adopt(&c.conn, c, fd)
@@ -116,7 +114,7 @@ func (l *loop) serve(fd int, from Origin, preface bool) {
 	if from.tls {
 		c.tls = new(ciphered)
 		c.tls.Accept(l.tls)
-		c.state, c.intake = atGreeting, intakePiece // what is not to be decrypted here stays in the socket
+		c.state, c.intake = atGreeting, intakePiece // what is not decrypted here stays in the socket
 	}
 	if preface {
 		c.state = atPreface
@@ -127,8 +125,8 @@ func (l *loop) serve(fd int, from Origin, preface bool) {
 	}
 }
 
-// enter settles what follows from the remote address; false when there are too
-// many connections from there.
+// enter applies what depends on the remote address; false if there are too many connections from
+// it.
 func (c *client) enter() bool {
 	l := c.loop
 	c.trusted = l.site.trusts(c.remote.Addr())
@@ -166,7 +164,7 @@ func (c *client) received(data []byte) {
 	case c.state >= atEnd:
 		return
 	case c.state == atRequest && x.bodyState == bodyStreaming && c.at == c.have():
-		if !x.passed && len(c.in.b)+len(data) <= cap(c.in.b) { // a small body stays, for another attempt
+		if !x.passed && len(c.in.b)+len(data) <= cap(c.in.b) { // a small body stays for another attempt
 			c.in.b = append(c.in.b, data...)
 			c.at += c.body(data)
 			return
@@ -189,7 +187,7 @@ func (c *client) received(data []byte) {
 	}
 }
 
-// have is how much is in c.in.
+// have returns how much is in c.in.
 func (c *client) have() int {
 	if c.in == nil {
 		return 0
@@ -197,21 +195,19 @@ func (c *client) have() int {
 	return len(c.in.b)
 }
 
-// keep appends to what is received and not used. Views of what was used stay
-// valid: a slice that grows leaves its old memory alone, and what was used is not
-// moved while a request is at hand.
+// keep appends to the unused input. Views of used bytes stay valid: a slice that grows leaves its
+// old memory alone, and used bytes are not moved during a request.
 func (c *client) keep(data []byte) {
 	if c.in == nil {
 		c.in, c.at = c.loop.parcels.get(), 0
-	} else if c.at > 0 && c.state <= atHead && c.state != atGreeting { // a handshake may have to begin anew elsewhere
+	} else if c.at > 0 && c.state <= atHead && c.state != atGreeting { // a handshake may have to restart elsewhere
 		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.at:])]
 		c.at = 0
 	}
 	c.in.b = append(c.in.b, data...)
 }
 
-// run takes requests, as long as there are whole heads and each is answered at
-// once.
+// run processes requests, as long as there are complete heads and each is answered at once.
 func (c *client) run() {
 	if c.running {
 		return
@@ -242,7 +238,7 @@ func (c *client) run() {
 	switch {
 	case c.eof && c.in == nil && c.out == nil && len(c.pending) == 0:
 		c.end()
-	case c.eof && c.in == nil: // its answer is still to go out
+	case c.eof && c.in == nil: // its response is still being sent
 		c.linger(false)
 	case c.loop.stopping && c.in == nil:
 		c.linger(false)
@@ -257,7 +253,7 @@ func (c *client) run() {
 	}
 }
 
-// head takes one request; false when its head is not complete.
+// head starts one request; false if its head is incomplete.
 func (c *client) head() bool {
 	l, limits := c.loop, &c.loop.site.config.Limits
 	b := c.in.b[c.at:]
@@ -277,7 +273,7 @@ func (c *client) head() bool {
 		c.refuse(400, "this looks like TLS, and is a port for plain HTTP")
 		return true
 	case n == 0:
-		if x := c.exchange(); x.began == 0 { // the time for the head runs from its first byte
+		if x := c.exchange(); x.began == 0 { // the header timeout starts at its first byte
 			x.began = l.now
 			c.expire(l.site.timeouts.header)
 		}
@@ -307,7 +303,7 @@ func statusOf(err error) int {
 	return 400
 }
 
-// body forwards what belongs to the request's body and returns how much that is.
+// body forwards the request body's part of data and returns its length.
 func (c *client) body(data []byte) (used int) {
 	x := c.x
 	for x.bodyState == bodyStreaming {
@@ -342,8 +338,7 @@ func (c *client) body(data []byte) (used int) {
 	return used
 }
 
-// pump forwards the part of the body that came with the head or while there was
-// nobody to take it.
+// pump forwards the part of the body that arrived with the head or before a peer took it.
 func (c *client) pump() {
 	x := c.x
 	if x.body.Ended() {
@@ -364,7 +359,7 @@ func (c *client) pump() {
 
 func (c *client) stalledUpstream() bool { return c.x.peer != nil && c.x.peer.blocked }
 
-// finish goes on after a request that was answered whole.
+// finish continues after a complete response.
 func (c *client) finish() {
 	c.x.log()
 	unread := c.x.bodyState != bodyWhole
@@ -376,7 +371,7 @@ func (c *client) finish() {
 	if c.at == c.have() && c.in != nil {
 		c.loop.parcels.put(c.in)
 		c.in, c.at = nil, 0
-	} else if c.at >= maxWaiting/4 { // nothing views what was used any more
+	} else if c.at >= maxWaiting/4 { // nothing views the used bytes any more
 		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.at:])]
 		c.at = 0
 	}
@@ -391,8 +386,8 @@ func (c *client) finish() {
 	}
 }
 
-// refuse answers what is no request, and ends the connection: nobody knows where
-// the next request would begin.
+// refuse answers an invalid request and ends the connection, because the start of the next
+// request is unknown.
 func (c *client) refuse(status int, why string) {
 	x := c.exchange()
 	x.client = c
@@ -400,15 +395,15 @@ func (c *client) refuse(status int, why string) {
 		x.began = c.loop.now
 	}
 	if x.request.Method == nil && c.in != nil && bytes.HasPrefix(c.in.b[c.at:], []byte("HEAD ")) {
-		x.request.Method = c.in.b[c.at:][:len("HEAD")] // its answer has no body, whatever else is wrong
+		x.request.Method = c.in.b[c.at:][:len("HEAD")] // the response must have no body, whatever else is wrong
 	}
 	c.closing = true
 	c.state = atRequest
 	x.answer(status, why)
 }
 
-// linger ends the connection when what was sent is out; unread says that the
-// client may still be sending.
+// linger ends the connection once the output is sent; unread means that the client may still be
+// sending.
 func (c *client) linger(unread bool) {
 	if c.fd < 0 {
 		return
@@ -467,14 +462,14 @@ func (c *client) fail(why string) {
 	if c.state == atRequest && c.x.location != nil {
 		c.x.why = why
 		if c.x.status == 0 {
-			c.x.status = 499 // as others log a client that went
+			c.x.status = 499 // as other servers log a client that left
 		}
 		c.x.log()
 	}
 	c.end()
 }
 
-// drain has the connection end with the request it is at.
+// drain ends the connection after its current request.
 func (c *client) drain() {
 	switch {
 	case c.state == atHead && c.in == nil && !c.blocked:
@@ -489,8 +484,8 @@ func (c *client) drain() {
 	}
 }
 
-// unfinished ends the connection of a client that ended its direction within its
-// request. The answers to those before still go out.
+// unfinished ends the connection of a client that closed its direction within its request.
+// Earlier responses are still sent.
 func (c *client) unfinished() {
 	const why = "client closed within its request"
 	x := c.x
@@ -507,14 +502,14 @@ func (c *client) unfinished() {
 		x.queued.leave(c)
 	}
 	x.hold()
-	x.status, x.why = 499, why // as others log a client that went
+	x.status, x.why = 499, why // as other servers log a client that left
 	x.log()
 	x.release()
 	c.linger(false)
 }
 
-// hasBody tells whether the rest of the body was received while there was nobody to
-// take it, or an error in it, which is answered.
+// hasBody reports whether the rest of the body, or an error in it that must be answered, arrived
+// before a peer could take it.
 func (c *client) hasBody() bool {
 	x := c.x
 	if x.bodyState == bodyStreaming || c.at == c.have() {
@@ -533,7 +528,7 @@ func (c *client) ended(err syscall.Errno) {
 	c.over(err)
 }
 
-// over takes the end of what the client sends.
+// over handles the end of the client's input.
 func (c *client) over(err syscall.Errno) {
 	c.eof = true
 	switch {
@@ -561,7 +556,7 @@ func (c *client) unsendable(syscall.Errno) {
 	c.fail("client gone")
 }
 
-// stalled stops what feeds the client.
+// stalled pauses the client's source.
 func (c *client) stalled() {
 	if c.x != nil && c.x.peer != nil {
 		c.x.peer.pause()
@@ -582,7 +577,7 @@ func (c *client) drained() {
 			return
 		}
 		c.state = atLinger
-		_ = syscall.Shutdown(int(c.fd), syscall.SHUT_WR) // it fails when the client is gone, which the next event tells
+		_ = syscall.Shutdown(int(c.fd), syscall.SHUT_WR) // it fails if the client is gone, as the next event reports
 		c.expire(lingerNs)
 		c.waits()
 	case atHead:

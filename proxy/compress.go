@@ -14,26 +14,26 @@ import (
 	"ceiling/proxy/config"
 )
 
-// Responses are compressed by the loop, piece by piece as they come, where a
-// location asks for it: the time of that is the other clients' of the loop too, so
-// the levels are low. A file that lies compressed beside itself costs nothing.
+// The loop compresses responses piece by piece as they arrive, if a location asks for it. That
+// takes time from the loop's other clients, so the levels are low. A file with a precompressed
+// sibling costs nothing.
 
-// codings that a response can be sent in, the preferred first; 0 is none.
+// codings for responses, in order of preference; 0 is none.
 var codings = [...]string{"", "zstd", "br", "gzip"} // read-only
 
 const (
-	// leastPacked is the size below which a body is left as it is: it fits into a
-	// packet anyway.
+	// leastPacked is the size below which a body stays uncompressed: it fits into a packet
+	// anyway.
 	leastPacked = 512
-	// mostPackedFile is the largest file that is compressed, whole, and kept so.
+	// mostPackedFile is the largest file that is compressed as a whole and cached.
 	mostPackedFile = 256 << 10
-	// mostPacked bounds what a loop keeps of such files.
+	// mostPacked bounds a loop's cache of such files, in bytes.
 	mostPacked = 32 << 20
-	// window of zstd and brotli: what a stream may look back, and so its memory.
+	// windowBits is log2 of the zstd and brotli window, which determines a stream's memory.
 	windowBits = 17
 )
 
-// packLevel: 0 compresses nothing.
+// packLevel is a compression level; 0 compresses nothing.
 type packLevel uint8
 
 const (
@@ -43,14 +43,14 @@ const (
 	packSmall
 )
 
-// levels of each coding by packLevel.
+// levels has the level of each coding, by packLevel.
 var levels = [...]struct {
 	zstd zstd.EncoderLevel
 	br   int
 	gzip int
 }{{}, {zstd.SpeedFastest, 1, 1}, {zstd.SpeedDefault, 4, 5}, {zstd.SpeedBetterCompression, 6, 9}} // read-only
 
-// packLevelOf reads what a destination, or its location, asks for.
+// packLevelOf returns the level that a destination, or its location, asks for.
 func packLevelOf(whole bool, list []config.Transformer) packLevel {
 	for _, t := range list {
 		if t.Type == "compressResponse" {
@@ -69,8 +69,8 @@ func packLevelOf(whole bool, list []config.Transformer) packLevel {
 	return packNothing
 }
 
-// bestCoding is the coding that an Accept-Encoding likes best; of equals, the first
-// of ours (RFC 9110, section 12.5.3).
+// bestCoding returns the coding that an Accept-Encoding prefers; of equals, our first (RFC 9110,
+// section 12.5.3).
 func bestCoding(field []byte) (best uint8) {
 	most := 0.0
 	for i := 1; i < len(codings); i++ {
@@ -81,7 +81,7 @@ func bestCoding(field []byte) (best uint8) {
 	return best
 }
 
-// weightOf is the weight that a field gives a coding, by its name or by "*".
+// weightOf returns the weight that a field gives a coding, by its name or by "*".
 func weightOf(field []byte, coding string) float64 {
 	rest := 0.0
 	for part := range bytes.SplitSeq(field, []byte{','}) {
@@ -104,7 +104,7 @@ func weightOf(field []byte, coding string) float64 {
 	return rest
 }
 
-// packable tells the types that become smaller.
+// packable reports whether a content type compresses well.
 func packable(kind []byte) bool {
 	text := strings.ToLower(string(kind))
 	text, _, _ = strings.Cut(text, ";")
@@ -117,8 +117,8 @@ func packable(kind []byte) bool {
 	return strings.HasPrefix(text, "text/") || strings.HasSuffix(text, "+xml") || strings.HasSuffix(text, "+json")
 }
 
-// consider decides whether a response is compressed. vary tells that it could have
-// been, for another client.
+// consider decides whether to compress a response. vary means that another client might have
+// received it compressed.
 func (x *exchange) consider(r *http1.Response, head []byte) (vary bool) {
 	x.coding = 0
 	if x.destination.level == packNothing || r.Status != 200 || r.HasLength && r.ContentLength < leastPacked {
@@ -150,7 +150,7 @@ func (x *exchange) consider(r *http1.Response, head []byte) (vary bool) {
 	return true
 }
 
-// offered notes what the client takes, while the lines of its request are there.
+// offered notes what the client accepts, while the lines of its request are available.
 func (x *outbound) offered(head []byte, lines []http1.Line) {
 	x.offer = 0
 	for i := range lines {
@@ -160,13 +160,13 @@ func (x *outbound) offered(head []byte, lines []http1.Line) {
 	}
 }
 
-// staleWhenPacked tells fields that are not true of a body in another coding.
+// staleWhenPacked reports whether a field is wrong for a body in another coding.
 func staleWhenPacked(name []byte) bool {
 	return named(name, []string{"etag", "accept-ranges", "content-md5", "digest", "content-digest"})
 }
 
-// appendPacked appends the lines of a compressed response. Its entity tag is weak:
-// the bytes are others, the content is the same (RFC 9110, section 8.8.1).
+// appendPacked appends the lines of a compressed response. Its entity tag is weak: the bytes
+// differ, the content does not (RFC 9110, section 8.8.1).
 func (x *exchange) appendPacked(b, head []byte) []byte {
 	b = append(b, "Content-Encoding: "...)
 	b = append(append(b, codings[x.coding]...), "\r\n"...)
@@ -191,7 +191,7 @@ func appendWeak(b, tag []byte) []byte {
 	return append(append(b, tag...), "\r\n"...)
 }
 
-// encoder is what the three libraries have in common.
+// encoder is the common interface of the three libraries.
 type encoder interface {
 	io.WriteCloser
 	Flush() error
@@ -206,16 +206,16 @@ type packer struct {
 	x      *exchange
 }
 
-// packerOut is the packer as the encoder's sink.
+// packerOut is the packer as its encoder's sink.
 type packerOut packer
 
-// Write takes what the encoder has made to the client.
+// Write passes the encoder's output to the client.
 func (k *packerOut) Write(b []byte) (int, error) {
 	x := k.x
 	x.sentBytes += int64(len(b))
 	out := x.client.room(len(b) + chunkFrame)
 	switch {
-	case len(b) == 0: // a chunk of nothing would be the last
+	case len(b) == 0: // an empty chunk would end the body
 	case x.chunked:
 		out.b = appendChunk(out.b, b)
 	default:
@@ -224,8 +224,7 @@ func (k *packerOut) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// newEncoder makes an encoder. The options are constants of ours, so that an error
-// is a fault of the program.
+// newEncoder creates an encoder. The options are our constants, so an error is a bug.
 func newEncoder(coding uint8, level packLevel, to io.Writer) encoder {
 	switch codings[coding] {
 	case "zstd":
@@ -252,7 +251,7 @@ func newEncoder(coding uint8, level packLevel, to io.Writer) encoder {
 // sparePackers bounds the packers of one kind that a loop keeps.
 const sparePackers = 8
 
-// pack begins to compress.
+// pack starts compressing.
 func (x *exchange) pack() {
 	l, level := x.client.loop, x.destination.level
 	kept := &l.packers[x.coding][level]
@@ -267,7 +266,7 @@ func (x *exchange) pack() {
 	k.Reset((*packerOut)(k))
 }
 
-// packed ends the body, or a piece of it: what came is sent, nothing is held back.
+// packed ends the body, or a piece of it: it flushes all output.
 func (x *exchange) packed(whole bool) error {
 	k := x.packer
 	if !whole {
@@ -282,7 +281,7 @@ func (x *exchange) packed(whole bool) error {
 	return err
 }
 
-// packFile is a file in a coding, compressed once; nil where that is not worth it.
+// packFile returns a file in a coding, compressed once; nil if that does not pay.
 func (k *fileCache) packFile(s *fileSite, f *file, coding uint8) []byte {
 	n := len(f.data)
 	if coding == 0 || n < leastPacked || n > mostPackedFile {
@@ -301,8 +300,7 @@ func (k *fileCache) packFile(s *fileSite, f *file, coding uint8) []byte {
 	return f.packed[coding]
 }
 
-// sendPacked answers with a file, compressed, if the client takes that; false when
-// it does not.
+// sendPacked sends a file compressed, if the client accepts that; false if not.
 func (x *exchange) sendPacked(s *fileSite, f *file, accepts []byte) bool {
 	c, l := x.client, x.client.loop
 	coding := bestCoding(accepts)

@@ -6,42 +6,37 @@ import (
 	"ceiling/internal/ring"
 )
 
-// A party is what stands behind a socket of a loop. Its methods are called from
-// the loop alone.
+// A party is the owner of a loop's socket. Its methods are called only from the loop.
 type party interface {
-	// received takes what has come, at least one byte, a view valid until the
-	// turn ends.
+	// received handles incoming bytes, at least one; data is valid until the turn ends.
 	received(data []byte)
-	// ended tells that nothing more comes: the peer has closed (0) or failed.
+	// ended: nothing more arrives, because the peer has closed (0) or failed.
 	ended(err syscall.Errno)
-	// unsendable tells that what was sent will not arrive.
+	// unsendable: what was sent will not arrive.
 	unsendable(err syscall.Errno)
-	// stalled tells that what was sent finds no room: its source should pause.
+	// stalled: what was sent finds no room; its source should pause.
 	stalled()
-	// drained tells that all that was sent is out, after a stall or when asked
-	// for with conn.atEase.
+	// drained: everything was sent, after a stall or a call to conn.atEase.
 	drained()
-	// expired tells that the deadline is over.
+	// expired: the deadline has passed.
 	expired()
 }
 
-// A parcel is memory for what is sent, or received in parts.
+// A parcel is a buffer for bytes to send, or received in parts.
 type parcel struct{ b []byte }
 
 const (
-	// parcelBytes fits a head with a small body, and a receive buffer with the
-	// frame of its chunk. largeBytes fits what is taken of a large body in a turn, see
-	// conn.more: whoever does not read holds one of each.
+	// parcelBytes fits a head with a small body, and a receive buffer with its chunk framing.
+	// largeBytes fits what a turn takes of a large body, see conn.more: a client that does not
+	// read holds one of each.
 	parcelBytes = 17 << 10
 	largeBytes  = 68 << 10
-	// maxSpare and maxLarge bound the parcels that are kept: 17 MiB for each loop,
-	// and as much again.
+	// maxSpare and maxLarge bound the parcels kept for reuse: 17 MiB per loop, and as much again.
 	maxSpare = 1024
 	maxLarge = 256
 )
 
-// parcels are stacks of spare parcels: the one that is warm in the cache comes
-// first.
+// parcels are stacks of spare parcels: the one warm in the cache comes first.
 type parcels struct{ spare, large []*parcel }
 
 func (s *parcels) get() *parcel { return take(&s.spare, parcelBytes) }
@@ -65,7 +60,7 @@ func (s *parcels) put(p *parcel) {
 	}
 }
 
-// intake is how a connection is received from.
+// intake is how a connection receives.
 //
 //	from          to            when
 //	any           intakePaused  the sink is full, or a flow takes over (conn.pause)
@@ -75,13 +70,13 @@ func (s *parcels) put(p *parcel) {
 type intake uint8
 
 const (
-	intakeStream intake = iota // all that comes
-	intakePiece                // a piece at a time: its sink was full once, or may be
+	intakeStream intake = iota // everything that arrives
+	intakePiece                // one piece at a time: its sink was full once, or may be
 	intakePaused               // nothing
 )
 
-// conn is one socket of a loop. Nothing is sent before the turn ends, so that
-// what belongs together leaves together.
+// conn is one socket of a loop. It sends nothing before the turn ends, so that what belongs
+// together leaves together.
 type conn struct {
 	loop       *loop
 	owner      party
@@ -89,33 +84,33 @@ type conn struct {
 	index      uint32
 	generation uint32
 
-	dirty     bool // stands in loop.dirty: out is to be sent
-	unsettled bool // stands in loop.sent: whether it is out is to be looked at
-	blocked   bool // what was sent has no room; a Sent event will tell
-	ease      bool // drained is to be called when all is out
+	dirty     bool // is in loop.dirty: out must be sent
+	unsettled bool // is in loop.sent: check whether everything was sent
+	blocked   bool // no room for what was sent; a Sent event will follow
+	ease      bool // call drained when everything was sent
 	tcp       bool // the socket can be spliced
 	intake    intake
 
 	leaving int32     // bytes sent since the last Wait: a few megabytes at most
-	flushed int64     // bytes of out that the ring was given
+	flushed int64     // bytes of out given to the ring
 	out     *parcel   // to be sent when the turn ends
-	pending []*parcel // sent, perhaps not out
+	pending []*parcel // sent, perhaps not yet transmitted
 
 	source, sink *flow     // what is spliced from here, and to here
-	tls          *ciphered // nil: what is sent and received is plain
+	tls          *ciphered // nil for plain traffic
 
-	session *session     // nil: HTTP/1.1 is spoken
+	session *session     // nil for HTTP/1.1
 	stream  *stream      // a client without a socket
-	outward *peerSession // nil: not to a destination with HTTP/2
+	outward *peerSession // nil unless this is HTTP/2 to a destination
 	call    *call        // a peer without a socket
 
-	deadline int64 // loop's clock; 0: none
-	checkAt  int64 // tick at which the wheel looks at it; 0: it does not
+	deadline int64 // loop's clock; 0 for none
+	checkAt  int64 // tick at which the wheel checks it; 0 for never
 }
 
 func (c *conn) tag() ring.Tag { return ring.MakeTag(c.index, c.generation) }
 
-// buffer is where the next bytes to send are appended.
+// buffer returns where to append the next bytes to send.
 func (c *conn) buffer() *parcel {
 	if c.out == nil {
 		c.out = c.loop.parcels.get()
@@ -124,7 +119,7 @@ func (c *conn) buffer() *parcel {
 	return c.out
 }
 
-// mark has what is to be sent looked at when the turn ends.
+// mark schedules the pending output to be sent when the turn ends.
 func (c *conn) mark() {
 	switch {
 	case c.stream != nil:
@@ -137,8 +132,8 @@ func (c *conn) mark() {
 	}
 }
 
-// room is buffer with place for n bytes more: in a larger parcel where they do not
-// fit, and behind what is sent at once where that is full.
+// room returns a buffer with space for n more bytes: a larger parcel if they do not fit, or a
+// fresh one after flushing a full large one.
 func (c *conn) room(n int) *parcel {
 	p := c.buffer()
 	if cap(p.b)-len(p.b) >= n {
@@ -185,7 +180,7 @@ func (c *conn) lend(b []byte) {
 	c.unsettle()
 }
 
-// flush hands what is to be sent to the ring.
+// flush hands the pending output to the ring.
 func (c *conn) flush() {
 	if c.out == nil || c.fd < 0 {
 		return
@@ -217,14 +212,14 @@ func (c *conn) unsettle() {
 	}
 }
 
-// atEase has drained called once all that was written is out, in a later turn.
+// atEase schedules drained for a later turn, once all output was sent.
 func (c *conn) atEase() {
 	c.ease = true
 	c.loop.hurry = true
 	c.unsettle()
 }
 
-// settle looks, a Wait after a send, whether all is out.
+// settle checks, one Wait after a send, whether everything was sent.
 func (c *conn) settle() {
 	c.unsettled, c.leaving = false, 0
 	switch {
@@ -252,7 +247,7 @@ func (c *conn) settle() {
 	}
 }
 
-// sent takes the news that what was sent before a SendNotify is out.
+// sent handles the event that what preceded a SendNotify was sent.
 func (c *conn) sent() {
 	if c.loop.ring.Unsent(c.tag()) > 0 {
 		c.loop.ring.SendNotify(int(c.fd), nil, c.tag())
@@ -263,7 +258,7 @@ func (c *conn) sent() {
 	c.owner.drained()
 }
 
-// release gives back the parcels that are out.
+// release frees the parcels that were sent.
 func (c *conn) release() {
 	for i, p := range c.pending {
 		c.loop.parcels.put(p)
@@ -272,9 +267,9 @@ func (c *conn) release() {
 	c.pending = c.pending[:0]
 }
 
-// pause stops a source whose sink is full. From then on it is received from piece
-// by piece: all that its socket holds, which is megabytes, would come before the
-// sink could say again that it is full.
+// pause stops a source whose sink is full. Afterwards it receives piece by piece: otherwise
+// everything in its socket, which is megabytes, would arrive before the sink could report again
+// that it is full.
 func (c *conn) pause() {
 	if c.intake != intakePaused {
 		c.intake = intakePaused
@@ -291,7 +286,7 @@ func (c *conn) resume() {
 	}
 }
 
-// receive asks for what comes next.
+// receive requests the next input.
 func (c *conn) receive() {
 	switch {
 	case c.stream != nil:
@@ -305,17 +300,16 @@ func (c *conn) receive() {
 	}
 }
 
-// hasSocket tells a connection from a stream of one, of a client or to a destination.
+// hasSocket reports whether c is a connection, not a stream of one.
 func (c *conn) hasSocket() bool { return c.stream == nil && c.call == nil }
 
-// moreBytes is what more takes at most: with the piece before it a full large parcel.
+// moreBytes is the most that more reads: with the piece before it, a full large parcel.
 const moreBytes = 3 * fullPiece
 
-// more takes what lies behind a full piece, which is all that a receive has room
-// for. A multishot receive would take up to half a megabyte in a turn
-// (io_uring/net.c: MULTISHOT_MAX_RETRY, 32 buffers), too much to keep for a client
-// that does not read; one piece a turn costs a turn each. What is wrong with the
-// socket is found by the receive that follows.
+// more reads what follows a full piece, which is all that one receive has room for. A multishot
+// receive would take up to half a megabyte per turn (io_uring/net.c: MULTISHOT_MAX_RETRY, 32
+// buffers), too much to buffer for a client that does not read; one piece per turn costs a turn
+// each. The next receive reports errors of the socket.
 func (c *conn) more() {
 	l := c.loop
 	if l.extra == nil {
@@ -327,7 +321,7 @@ func (c *conn) more() {
 	}
 }
 
-// gulp receives again as it comes: another sink follows.
+// gulp returns to unlimited receiving, because another sink follows.
 func (c *conn) gulp() {
 	if c.intake != intakeStream && c.fd >= 0 && c.source == nil {
 		c.intake = intakeStream
@@ -335,8 +329,7 @@ func (c *conn) gulp() {
 	}
 }
 
-// close closes at once. Parcels that may still be in the ring's hands are left to
-// the collector.
+// close closes at once. It leaves parcels that the ring may still use to the garbage collector.
 func (c *conn) close() {
 	if c.fd < 0 {
 		return

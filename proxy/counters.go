@@ -2,23 +2,23 @@ package proxy
 
 import "ceiling/internal/hist"
 
-// counters are one loop's, written by it alone. Others get a copy that the loop
-// makes between two turns.
+// counters are one loop's; only the loop writes them. Others get a copy that the loop makes
+// between two turns.
 type counters struct {
 	clientCounts
 	upstreamCounts
 
-	statuses             [6]uint64 // by hundreds; 0 is none
+	statuses             [6]uint64 // by class; 0 is none
 	received, sent       uint64    // bytes of bodies
 	tunnels, ownErrors   uint64
 	filesServed          uint64
 	spliced, pipesMissed uint64
 	logDropped           uint64
 
-	latency hist.Hist // first byte of the request to the last of the answer, ns
+	latency hist.Hist // first byte of the request to the last of the response, ns
 }
 
-// clientCounts is what clients do, and what is refused to them.
+// clientCounts counts what clients do and what is refused to them.
 type clientCounts struct {
 	accepted, acceptErrors, acceptPauses  uint64
 	requests, secureRequests              uint64
@@ -30,7 +30,7 @@ type clientCounts struct {
 	clientResets, badRecords, resetFloods uint64
 }
 
-// upstreamCounts is what becomes of attempts to have a destination answer.
+// upstreamCounts counts the outcomes of attempts at destinations.
 type upstreamCounts struct {
 	connects, connectErrors, connectTimeouts    uint64
 	reuses, stale, idlePeersClosed, unsolicited uint64
@@ -42,7 +42,7 @@ type upstreamCounts struct {
 	noDestination, queued, queueFull            uint64
 }
 
-// add sums two loops' counters.
+// add adds another loop's counters.
 func (c *counters) add(o *counters) {
 	theirs := o.fields()
 	for i, f := range c.fields() {
@@ -59,7 +59,7 @@ type counterField struct {
 	at         *uint64
 }
 
-// fields names the counters.
+// fields returns the counters with their names.
 func (c *counters) fields() []counterField {
 	return []counterField{
 		{"client_connections_total", "connections accepted", &c.accepted},

@@ -7,10 +7,10 @@ import (
 	"ceiling/proxy/route"
 )
 
-// An exchange is one request and its answer. It belongs to its client, is cleared for
-// the next request, and given to another client when there is none. Request and
-// response advance independently of each other: a destination may answer before it has
-// the whole body, and a body may have to be sent a second time.
+// An exchange is one request and its response. It belongs to its client and is reused for the
+// client's next request, or for another client if there is none. Request and response progress
+// independently: a destination may answer before it has the whole body, and a body may have to be
+// sent again.
 type exchange struct {
 	inbound
 	attempt
@@ -22,17 +22,17 @@ type exchange struct {
 type inbound struct {
 	client          *client
 	request         http1.Request // views of client.in
-	body            http1.Body    // as far as it was taken
+	body            http1.Body    // the part taken so far
 	headAt, headEnd int           // of the head in client.in
 	began           int64         // loop's clock: the first byte of the head
 	receivedBytes   int64         // of the body
-	trailers        []byte        // lines of the request's, behind its body
+	trailers        []byte        // lines after the request's body
 	bodyState       bodyState
-	passed          bool // some of the body was passed on and is not in client.in
-	upgrade         bool // asks for another protocol
+	passed          bool // part of the body was forwarded and is not in client.in
+	upgrade         bool // requests another protocol
 }
 
-// bodyState is what has become of a request's body.
+// bodyState is the state of a request's body.
 //
 //	from             to             when
 //	bodyHeld         bodyStreaming  a peer takes it (client.pump)
@@ -43,13 +43,13 @@ type inbound struct {
 type bodyState uint8
 
 const (
-	bodyHeld      bodyState = iota // what comes stays in client.in, as far as there is room
-	bodyStreaming                  // what comes goes to the peer
+	bodyHeld      bodyState = iota // input stays in client.in, as far as there is room
+	bodyStreaming                  // input goes to the peer
 	bodyWhole                      // its end was received
 )
 
-// An attempt is what is done to have a destination answer. Some of it lasts from one
-// attempt to the next.
+// An attempt is one try at getting a response from a destination. Some of its state lasts across
+// attempts.
 type attempt struct {
 	destination *destination
 	peer        *peer
@@ -57,27 +57,27 @@ type attempt struct {
 	tried       uint64 // destinations, by bit
 	tries       uint8  // attempts after the first
 	counted     bool   // in the pool's busy
-	trial       bool   // tests an upstream that was ejected
-	fresh       bool   // needs a connection that was not used before
+	trial       bool   // tests an ejected upstream
+	fresh       bool   // needs an unused connection
 }
 
 // outbound is what the client is sent.
 type outbound struct {
 	state     answerState
 	chunked   bool // in chunks
-	copied    bool // found no pipe
+	copied    bool // found no free pipe
 	interim   uint8
-	offer     uint8 // the coding that the client likes best, where the destination's responses are compressed
-	coding    uint8 // of a body that is compressed here
+	offer     uint8 // the client's preferred coding, if the destination's responses are compressed
+	coding    uint8 // of a body compressed here
 	status    uint16
 	packer    *packer // compresses it
 	sentBytes int64   // of the body
 	why       string  // the cause of an error
-	file      *file   // what is being sent
-	left      int     // bytes of it that had found no room when last looked at
+	file      *file   // being sent
+	left      int     // unsent bytes of it when last checked
 }
 
-// answerState is how far the answer is.
+// answerState is the progress of the response.
 //
 //	from                        to            when
 //	answerNone                   answerPassing  the destination's final head or 101 is there (peer.final, peer.upgrade)
@@ -87,16 +87,16 @@ type answerState uint8
 
 const (
 	answerNone    answerState = iota
-	answerPassing             // the destination's is passed on
-	answerOwn                 // the proxy's own
+	answerPassing             // the destination's response is being forwarded
+	answerOwn                 // the proxy's own response
 	answerLogged
 )
 
-// triedFallback is the bit of exchange.tried for the fallback; those below are the
-// destinations', of which there are 63 at most.
+// triedFallback is the bit of exchange.tried for the fallback; the lower bits are the
+// destinations, of which there are at most 63.
 const triedFallback = 1 << 63
 
-// start decides what is done with a request whose head is there.
+// start decides what to do with a request whose head is complete.
 func (x *exchange) start() {
 	c, l, q := x.client, x.client.loop, &x.request
 	x.unread()
@@ -134,7 +134,7 @@ func (x *exchange) start() {
 	x.route(clean, query)
 }
 
-// expectation tells whether what a request expects is what we know.
+// expectation reports whether the proxy knows what a request expects.
 func (l *loop) expectation(head []byte, q *http1.Request) bool {
 	if q.ExpectContinue {
 		return true
@@ -147,7 +147,7 @@ func (l *loop) expectation(head []byte, q *http1.Request) bool {
 	return true
 }
 
-// route finds the location, and checks its conditions.
+// route finds the location and checks its conditions.
 func (x *exchange) route(clean, query []byte) {
 	c, l, q := x.client, x.client.loop, &x.request
 	head := c.in.b[x.headAt:x.headEnd]
@@ -199,7 +199,7 @@ func (x *exchange) route(clean, query []byte) {
 	}
 }
 
-// field is the value of a header of the request that was parsed last.
+// field returns the value of a header of the request parsed last.
 func (l *loop) field(head []byte, name string) []byte {
 	for i := range l.lines.List {
 		line := &l.lines.List[i]
@@ -220,8 +220,8 @@ func equalFoldASCII(a []byte, b string) bool {
 	return true
 }
 
-// asksUpgrade tells whether the request asks for a protocol that can be tunnelled.
-// h2c is not: behind it the next hop would take requests that nobody here has seen.
+// asksUpgrade reports whether the request asks for a protocol that can be tunnelled. h2c cannot:
+// the next hop would accept requests that this proxy never checked.
 func (x *inbound) asksUpgrade(head []byte) bool {
 	q := &x.request
 	if q.Minor == 0 || x.bodyState != bodyWhole || string(q.Method) != "GET" {
@@ -245,10 +245,10 @@ func (x *inbound) asksUpgrade(head []byte) bool {
 		!bytes.EqualFold(upgrade[:min(4, len(upgrade))], []byte("tls/"))
 }
 
-// dispatch chooses a destination and asks it for a connection. clean is the path
-// for files, nil where the request comes again.
+// dispatch chooses a destination and requests a connection to it. clean is the path for files,
+// nil if the request is repeated.
 func (x *exchange) dispatch(key uint64, clean []byte) {
-	status, why := x.status, x.why // of the attempt before
+	status, why := x.status, x.why // of the previous attempt
 	x.status, x.why = 0, ""
 	d := x.choose(key, (*destination).usable)
 	loc := x.location
@@ -257,7 +257,7 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 		x.tried |= triedFallback
 		d = loc.fallback
 	}
-	if d == nil { // better one that may fail than nobody
+	if d == nil { // one that may fail is better than none
 		d = x.choose(key, (*destination).recovering)
 	}
 	switch {
@@ -282,12 +282,11 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 
 func (x *inbound) cleanPath() []byte {
 	_, path, _ := route.SplitTarget(x.request.Target)
-	clean, _ := route.Clean(path, x.client.loop.clean) // it was checked before
+	clean, _ := route.Clean(path, x.client.loop.clean) // already checked
 	return clean
 }
 
-// choose asks the location's balance for one of the destinations that may be asked;
-// nil when none is left.
+// choose asks the location's balance for one of the eligible destinations; nil if none is left.
 func (x *exchange) choose(key uint64, may func(*destination, int64) bool) *destination {
 	l, loc := x.client.loop, x.location
 	turn := loc.turn(l)
@@ -313,7 +312,7 @@ func (x *exchange) choose(key uint64, may func(*destination, int64) bool) *desti
 		if d.upstream == nil || !d.upstream.ejected() {
 			return d
 		}
-		if d.upstream.try(l.now) { // one request finds out whether it works again
+		if d.upstream.try(l.now) { // one request tests whether it works again
 			x.trial = true
 			return d
 		}
@@ -321,7 +320,7 @@ func (x *exchange) choose(key uint64, may func(*destination, int64) bool) *desti
 	}
 }
 
-// requestDone notes that the request is with the peer, whole.
+// requestDone notes that the peer has the whole request.
 func (x *exchange) requestDone() {
 	x.bodyState = bodyWhole
 	if p := x.peer; p != nil {
@@ -332,15 +331,15 @@ func (x *exchange) requestDone() {
 	}
 }
 
-// hold stops passing the body on.
+// hold stops forwarding the body.
 func (x *inbound) hold() {
 	if x.bodyState == bodyStreaming {
 		x.bodyState = bodyHeld
 	}
 }
 
-// spoiled answers a request whose body turned out to be wrong, and lets go of the
-// peer that has seen part of it.
+// spoiled answers a request with an invalid body, and detaches the peer that has received part of
+// it.
 func (x *exchange) spoiled(status int, why string) {
 	x.hold()
 	x.client.unsplice()
@@ -356,14 +355,14 @@ func (x *exchange) spoiled(status int, why string) {
 	x.answer(status, why)
 }
 
-// failure is an attempt without an answer.
+// failure describes an attempt without a response.
 type failure struct {
 	sent   bool  // the destination may have seen the request
-	stale  bool  // its connection was used before and may just have been closed
-	opened int64 // loop's clock: when the connection was, which ended; now, where that is no matter
+	stale  bool  // its connection was reused and may just have been closed
+	opened int64 // loop's clock: when the closed connection was opened; now, if irrelevant
 }
 
-// failed ends an attempt without an answer.
+// failed ends an attempt without a response.
 func (x *exchange) failed(status int, why string, f failure) {
 	l, c := x.client.loop, x.client
 	trial, first := x.trial, !x.fresh
@@ -378,7 +377,7 @@ func (x *exchange) failed(status int, why string, f failure) {
 		x.destination.upstream.failed(l.now, f.opened, trial)
 		x.tried |= x.location.bit(x.destination)
 	}
-	c.resume() // it may have been paused with a body that found no way
+	c.resume() // it may be paused with a body that could not be forwarded
 	again := !x.passed && (!f.sent || x.idempotent() && status != 504)
 	if free := f.stale && !f.sent && first; again && !free { // a connection that was idle too long says nothing about the destination
 		again = int(x.tries) < x.location.retries
@@ -405,15 +404,15 @@ func (x *exchange) failed(status int, why string, f failure) {
 	x.answer(status, why)
 }
 
-// rewind goes back to the request's beginning, which is here with all that was read
-// of its body, for another attempt.
+// rewind returns to the request's beginning, which is still buffered with all of its body read so
+// far, for another attempt.
 func (x *inbound) rewind() {
 	x.unread()
 	x.receivedBytes = 0
 	x.client.at = x.headEnd
 }
 
-// unread goes to the beginning of the body.
+// unread returns to the beginning of the body.
 func (x *inbound) unread() {
 	x.body, x.trailers = x.request.Body(), x.trailers[:0]
 	if x.request.Chunked {
@@ -422,7 +421,7 @@ func (x *inbound) unread() {
 	x.bodyState = bodyOf(x.body)
 }
 
-// bodyOf is the state of a body of which nothing was taken.
+// bodyOf returns the state of an untouched body.
 func bodyOf(b http1.Body) bodyState {
 	if b.Ended() {
 		return bodyWhole
@@ -430,8 +429,8 @@ func bodyOf(b http1.Body) bodyState {
 	return bodyHeld
 }
 
-// lines are the lines of the request's head. They are parsed again where those of
-// other heads have come between.
+// lines returns the lines of the request's head. It parses them again if other heads were parsed
+// since.
 func (x *inbound) lines() []http1.Line {
 	c := x.client
 	l := c.loop
@@ -450,7 +449,7 @@ func (x *inbound) lines() []http1.Line {
 	return l.lines.List
 }
 
-// idempotent: RFC 9110, section 9.2.2.
+// idempotent reports whether the method is idempotent (RFC 9110, section 9.2.2).
 func (x *inbound) idempotent() bool {
 	switch string(x.request.Method) {
 	case "GET", "HEAD", "OPTIONS", "PUT", "DELETE":
@@ -459,8 +458,7 @@ func (x *inbound) idempotent() bool {
 	return false
 }
 
-// uncount takes the attempt off its pool's load, and gives a trial back that
-// found nothing out.
+// uncount removes the attempt from its pool's load, and returns a trial without a result.
 func (x *exchange) uncount() {
 	if x.trial {
 		x.trial = false
@@ -472,7 +470,7 @@ func (x *exchange) uncount() {
 	}
 }
 
-// release lets go of what an exchange holds.
+// release frees what an exchange holds.
 func (x *exchange) release() {
 	x.uncount()
 	if x.file != nil {
@@ -481,10 +479,10 @@ func (x *exchange) release() {
 	}
 }
 
-// touch moves a tunnel's deadline.
+// touch extends a tunnel's deadline.
 func (x *exchange) touch() { x.client.expire(x.location.tunnel) }
 
-// expired: the time for the request, or in a queue, is over.
+// expired: the time for the request, or in a queue, has passed.
 func (x *exchange) expired() {
 	c := x.client
 	if x.file != nil {

@@ -14,9 +14,9 @@ import (
 	"ceiling/proxy/config"
 )
 
-// fileSite is a directory that is served. It does not change.
+// fileSite is a served directory. It is immutable.
 type fileSite struct {
-	root     *os.Root // what is outside cannot be reached, by a link either
+	root     *os.Root // nothing outside it is reachable, not even by a link
 	index    string
 	suffix   string
 	fallback string
@@ -48,11 +48,11 @@ func newFileSite(t config.Target, lines []byte) (*fileSite, error) {
 	return s, nil
 }
 
-// encodings that a file's precompressed sibling may have, the smallest first.
+// encodings of a file's precompressed siblings, the smallest first.
 var encodings = [...]struct{ name, suffix string }{{"", ""}, {"br", ".br"}, {"zstd", ".zst"}, {"gzip", ".gz"}} // read-only
 
-// found is what a path turned out to be: a file with its siblings, or a directory
-// that is asked for without its slash, or nothing.
+// found is what a path refers to: a file with its siblings, a directory requested without its
+// slash, or nothing.
 type found struct {
 	variants  [len(encodings)]*file
 	looked    [len(encodings)]bool
@@ -61,7 +61,7 @@ type found struct {
 	checked   int64 // loop's clock
 }
 
-// find looks a clean path up.
+// find looks up a clean path.
 func (s *fileSite) find(clean string) found {
 	name := path.Join(s.prefix, strings.TrimPrefix(clean, "/"))
 	if name == "" {
@@ -89,7 +89,7 @@ func (s *fileSite) find(clean string) found {
 	return s.instead()
 }
 
-// instead is the fallback, if there is one.
+// instead returns the fallback, if there is one.
 func (s *fileSite) instead() found {
 	if s.fallback != "" && s.regular(path.Join(s.prefix, s.fallback)) {
 		return found{name: path.Join(s.prefix, s.fallback)}
@@ -102,7 +102,8 @@ func (s *fileSite) regular(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// hidden tells names that begin with a dot, apart from .well-known (RFC 8615).
+// hidden reports whether a name has a segment that begins with a dot, except .well-known (RFC
+// 8615).
 func hidden(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if len(part) > 1 && part[0] == '.' && part != ".well-known" {
@@ -113,35 +114,34 @@ func hidden(name string) bool {
 }
 
 const (
-	// smallFile is read into memory and copied; a larger one is mapped, and sent
-	// from the page cache without a copy of ours.
+	// smallFile is the largest file that is read into memory and copied; larger ones are mapped,
+	// and sent from the page cache without a copy here.
 	smallFile = 16 << 10
-	// mapMost bounds what one file may map.
+	// mapMost bounds the mapping of one file.
 	mapMost = 1 << 40
 )
 
-// file is a file's content as it was when it was opened, and the lines of its
-// head. It belongs to one loop.
+// file is a file's content as of its opening, and the lines of its head. It belongs to one loop.
 type file struct {
 	info     os.FileInfo
 	data     []byte
 	mapped   bool
-	refs     int // the cache, and those that send it
+	refs     int // the cache, and current senders
 	cache    *fileCache
 	etag     string
 	modified string
-	lines    []byte // of the head, but for Date, Content-Length and Connection
+	lines    []byte // of the head, except Date, Content-Length and Connection
 
 	packed      [len(codings)][]byte // compressed here
 	packedBytes int
 	negotiated  bool // has siblings
-	packs       bool // its type is worth it
+	packs       bool // its type compresses well
 
-	page   []byte // a whole answer of this second, when the file is small
+	page   []byte // a complete response with this second's date, if the file is small
 	second int64
 }
 
-// open reads or maps a file, with the lines that say what it is.
+// open reads or maps a file, and builds its head lines.
 func (s *fileSite) open(name, encoding string, negotiated bool) (*file, error) {
 	plain := name
 	for _, e := range encodings {
@@ -177,7 +177,7 @@ func (s *fileSite) open(name, encoding string, negotiated bool) (*file, error) {
 	return one, nil
 }
 
-// describe makes the lines of the head.
+// describe builds the lines of the head.
 func (f *file) describe(s *fileSite, name, encoding string, negotiated bool) {
 	f.etag = fmt.Sprintf(`"%x-%x"`, f.info.ModTime().UnixNano(), f.info.Size())
 	f.modified = f.info.ModTime().UTC().Format(http.TimeFormat)
@@ -201,12 +201,12 @@ func (f *file) describe(s *fileSite, name, encoding string, negotiated bool) {
 	f.lines = append(b, s.lines...)
 }
 
-// same tells whether the file at a name is still this one.
+// same reports whether the file at a name is unchanged.
 func (f *file) same(info os.FileInfo) bool {
 	return os.SameFile(f.info, info) && f.info.ModTime().Equal(info.ModTime()) && f.info.Size() == info.Size()
 }
 
-// unref lets go of the file.
+// unref releases the file.
 func (f *file) unref() {
 	if f.refs--; f.refs > 0 {
 		return
@@ -221,19 +221,19 @@ func (f *file) unref() {
 type fileCache struct {
 	sites  map[*fileSite]map[string]*found
 	size   int
-	packed int     // bytes of files that were compressed here
-	dying  []*file // to be unmapped once the ring is sure to have let go of them
+	packed int     // bytes of files compressed here
+	dying  []*file // to be unmapped once the ring no longer uses them
 	old    []*file
 }
 
 const (
-	// maxFiles bounds the paths that are remembered.
+	// maxFiles bounds the cached paths.
 	maxFiles = 4096
-	// fileFresh is how long a file is believed not to have changed.
+	// fileFresh is how long a file is assumed to be unchanged.
 	fileFresh = int64(time.Second)
 )
 
-// get finds a path's files, asking the disk at most once a second.
+// get finds a path's files, checking the disk at most once a second.
 func (k *fileCache) get(s *fileSite, clean []byte, now int64) *found {
 	paths := k.sites[s]
 	if paths == nil {
@@ -274,7 +274,7 @@ func (k *fileCache) get(s *fileSite, clean []byte, now int64) *found {
 	return f
 }
 
-// variant is the file in an encoding, nil when there is none.
+// variant returns the file in an encoding, nil if there is none.
 func (k *fileCache) variant(s *fileSite, f *found, i int, negotiated bool) *file {
 	if !f.looked[i] {
 		f.looked[i] = true
@@ -306,11 +306,11 @@ func (k *fileCache) forget() {
 	k.sites, k.size = nil, 0
 }
 
-// sweep unmaps what was let go of before the last call. It is called once a
-// second: a send that was cancelled is over after two turns.
+// sweep unmaps what was released before the last call. It runs once a second: a cancelled send is
+// over after two turns.
 func (k *fileCache) sweep() {
 	for _, f := range k.old {
-		_ = syscall.Munmap(f.data) // it was mapped as it is
+		_ = syscall.Munmap(f.data) // f.data is exactly the mapping
 		f.data = nil
 	}
 	k.old, k.dying = k.dying, k.old[:0]

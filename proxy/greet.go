@@ -10,49 +10,48 @@ import (
 	"ceiling/internal/tlsconn"
 )
 
-// A client with TLS 1.3 is served by the loop that accepted it: crypto/tls
-// makes the handshake on the loop's thread, and each record after it is one call of the
-// cipher, from the ring's buffer and into a parcel. Who wants something else is found out
-// by its ClientHello and handed to Beside, with all that it has sent. The reasons are in
-// docs/decisions/031-tls-in-the-proxys-loop.md.
+// A client with TLS 1.3 is served by the loop that accepted it: crypto/tls runs the handshake on
+// the loop's thread, and each record afterwards is one call of the cipher, from the ring's buffer
+// into a parcel. A client whose ClientHello requires something else is handed to Beside with
+// everything it has sent. See docs/decisions/031-tls-in-the-proxys-loop.md for the reasons.
 
-// greeting is a loop's part of handshakes.
+// greeting is a loop's state for handshakes.
 type greeting struct {
-	tls    *tlsconn.Server // nil: nobody is greeted
-	steps  int             // of handshakes, in this turn
-	queue  []*client       // whose next step is for a later turn
+	tls    *tlsconn.Server // nil without TLS
+	steps  int             // handshake steps in this turn
+	queue  []*client       // clients whose next step is deferred to a later turn
 	spared []*client       // the queue's other half
 }
 
-// stepsMost bounds the steps of handshakes in a turn. One with a signature takes about
-// 0.2 ms with P-256 and 1 ms with RSA, for which the other clients of the loop wait.
+// stepsMost bounds the handshake steps per turn. A step with a signature takes about 0.2 ms with
+// P-256 and 1 ms with RSA, during which the loop's other clients wait.
 const stepsMost = 8
 
-// ciphered is what a loop knows of a client's TLS.
+// ciphered is a loop's TLS state of a client.
 type ciphered struct {
 	tlsconn.Conn
-	rest   [][]byte // of what is lent, and what follows it: to be sealed when there is room
+	rest   [][]byte // lent memory and what follows it, to be sealed when there is room
 	notice notice
 }
 
-// notice is what has become of our close_notify.
+// notice is the state of our close_notify.
 type notice uint8
 
 const (
 	noticeNone notice = iota
-	noticeDue         // it goes out behind what is to be sent
+	noticeDue         // it follows the pending output
 	noticeSent
 )
 
 const (
 	// sealPiece is what is sealed at a time: full records, in one large parcel.
 	sealPiece = 64 << 10
-	// sealRoom is what records need in a large parcel beside what they carry, with
-	// close_notify and an update of keys.
+	// sealRoom is the overhead of the records in a large parcel, including close_notify and a key
+	// update.
 	sealRoom = 256
 )
 
-// decipher takes what a client with TLS has sent.
+// decipher handles input from a client with TLS.
 func (c *client) decipher(data []byte) {
 	switch c.state {
 	case atPreface:
@@ -68,8 +67,7 @@ func (c *client) decipher(data []byte) {
 	}
 }
 
-// greetSoon makes the next step of the handshake, in this turn unless others have
-// taken all of it.
+// greetSoon makes the next handshake step, in this turn unless others have used it up.
 func (c *client) greetSoon() (made bool) {
 	l := c.loop
 	if l.steps < stepsMost {
@@ -77,13 +75,13 @@ func (c *client) greetSoon() (made bool) {
 		c.greet()
 		return true
 	}
-	c.intake = intakePaused // the receive had its event: see ring.ReceiveOnce
+	c.intake = intakePaused // the receive has delivered its event: see ring.ReceiveOnce
 	l.queue = append(l.queue, c)
 	l.hurry = true
 	return false
 }
 
-// greetQueued goes on with those for whom there was no time.
+// greetQueued continues with the deferred clients.
 func (l *loop) greetQueued() {
 	l.steps = 0
 	if len(l.queue) == 0 {
@@ -100,7 +98,7 @@ func (l *loop) greetQueued() {
 	l.spared = list[:0]
 }
 
-// greet gives the handshake what has come.
+// greet feeds the handshake with the received bytes.
 func (c *client) greet() {
 	t, beside := c.tls, c.loop.proxy.options.Beside
 	for c.at < c.have() {
@@ -123,7 +121,7 @@ func (c *client) greet() {
 	}
 }
 
-// greeted begins with requests.
+// greeted starts reading requests.
 func (c *client) greeted() {
 	l, in, agreed := c.loop, c.in, c.tls.Agreed()
 	rest := in.b[c.at:]
@@ -145,8 +143,8 @@ func (c *client) greeted() {
 	}
 }
 
-// handOver gives the client, of which nothing but the ClientHello is known, to Beside.
-// Its place among the loop's clients is free when it has one there.
+// handOver passes the client, of which only the ClientHello is known, to Beside. It keeps its
+// place among the loop's clients until it has one there.
 func (c *client) handOver() {
 	l, fd := c.loop, int(c.fd)
 	begun := bytes.Clone(c.in.b)
@@ -170,7 +168,7 @@ func (c *client) open(data []byte) {
 			c.received(plain)
 		}
 		switch {
-		case err == io.EOF: // close_notify: nothing more comes, as with a FIN
+		case err == io.EOF: // close_notify: nothing more follows, as with a FIN
 			c.over(0)
 			return
 		case err != nil && c.fd >= 0:
@@ -183,8 +181,8 @@ func (c *client) open(data []byte) {
 	}
 }
 
-// tornOff tells whether the end of a client's bytes is dealt with, because TLS has its own
-// idea of ends.
+// tornOff reports whether it has handled the end of a client's bytes, because TLS marks ends in
+// its own way.
 func (c *client) tornOff(err syscall.Errno) bool {
 	switch {
 	case c.state == atGreeting:
@@ -197,16 +195,16 @@ func (c *client) tornOff(err syscall.Errno) bool {
 		return true
 	case err != 0:
 		return false
-	case c.eof: // its close_notify has said so
+	case c.eof: // its close_notify said so
 		return c.state < atEnd
-	case c.state == atTunnel: // without close_notify somebody on the way may have cut it
+	case c.state == atTunnel: // without close_notify, an attacker on the path may have cut it
 		c.end()
 		return true
 	}
-	return false // a request is framed, and either whole or not
+	return false // a request is framed, and either complete or not
 }
 
-// sendRaw sends bytes that are sealed, behind what was to be sent.
+// sendRaw sends sealed bytes after the pending output.
 func (c *conn) sendRaw(b []byte) {
 	if len(b) == 0 || c.fd < 0 {
 		return
@@ -224,13 +222,13 @@ func (c *conn) hand(p *parcel) {
 	c.unsettle()
 }
 
-// seal sends what is in out, as records.
+// seal sends out as records.
 func (c *conn) seal() {
 	t, s, plain := c.tls, &c.loop.parcels, c.out
 	c.out = nil
 	c.leaving += int32(len(plain.b))
 	c.flushed += int64(len(plain.b))
-	if len(t.rest) > 0 { // it follows what is lent
+	if len(t.rest) > 0 { // it follows lent memory
 		t.rest = append(t.rest, bytes.Clone(plain.b))
 		s.put(plain)
 		return
@@ -256,7 +254,7 @@ func (c *conn) seal() {
 	s.put(plain)
 }
 
-// fit is a parcel with room for n bytes, at most a large one's.
+// fit returns a parcel with room for n bytes, at most a large one's.
 func (s *parcels) fit(n int) *parcel {
 	if n <= parcelBytes {
 		return s.get()
@@ -264,8 +262,8 @@ func (s *parcels) fit(n int) *parcel {
 	return take(&s.large, largeBytes)
 }
 
-// lendSealed seals the next piece of what is lent. It is copied: the cipher wants a byte
-// behind it, and the memory may be a file's.
+// lendSealed seals the next piece of the lent memory. It copies it: the cipher needs one byte
+// after it, and the memory may be a file's.
 func (c *conn) lendSealed() {
 	t, s := c.tls, &c.loop.parcels
 	plain, sealed := take(&s.large, largeBytes), take(&s.large, largeBytes)
@@ -276,7 +274,7 @@ func (c *conn) lendSealed() {
 		if !copyMapped(plain.b[at:], t.rest[0][:n]) {
 			s.put(plain)
 			s.put(sealed)
-			c.owner.unsendable(syscall.EFAULT) // as the kernel says of a file that is lent without TLS
+			c.owner.unsendable(syscall.EFAULT) // as the kernel reports for a file lent without TLS
 			return
 		}
 		if t.rest[0] = t.rest[0][n:]; len(t.rest[0]) == 0 {
@@ -289,8 +287,8 @@ func (c *conn) lendSealed() {
 	c.hand(sealed)
 }
 
-// copyMapped copies from memory that may be a file's, and tells whether it is there: of a
-// file that was cut behind our back the pages are gone, which is a fault (mmap(2), SIGBUS).
+// copyMapped copies from memory that may be a file's, and reports whether it is there: the pages
+// of a file that was truncated meanwhile are gone, which is a fault (mmap(2), SIGBUS).
 func copyMapped(to, from []byte) (whole bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -304,7 +302,7 @@ func copyMapped(to, from []byte) (whole bool) {
 	return copy(to, from) == len(to)
 }
 
-// unsent is what has not gone out of what is lent.
+// unsent returns how much of the lent memory was not sent.
 func (c *conn) unsent() int {
 	if c.stream != nil {
 		c.stream.enqueue()
@@ -319,8 +317,8 @@ func (c *conn) unsent() int {
 	return n
 }
 
-// notify has close_notify follow what is to be sent: that nothing more comes is ours to
-// say (RFC 8446, section 6.1).
+// notify sends close_notify after the pending output: we must announce our end (RFC 8446, section
+// 6.1).
 func (c *conn) notify() {
 	if c.tls != nil && c.tls.notice == noticeNone && c.fd >= 0 && c.tls.Established() {
 		c.tls.notice = noticeDue
@@ -328,7 +326,7 @@ func (c *conn) notify() {
 	}
 }
 
-// part is the end of a client's TLS.
+// part ends a client's TLS.
 func (t *ciphered) part(from Beside) {
 	if t.Established() {
 		from.Left()

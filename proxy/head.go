@@ -8,9 +8,9 @@ import (
 	"ceiling/proxy/route"
 )
 
-// Heads are passed on as the bytes that came, in runs between the lines that are
-// left out: those that belong to one connection, frame the message, or say who
-// came before. In their place stand our own. Nothing is decoded and encoded again.
+// Heads are forwarded as received, in runs between omitted lines: those that concern a single
+// connection, frame the message, or say who came before. Our own lines replace them. Nothing is
+// decoded and re-encoded.
 
 // appendRequest appends the request's head for its destination.
 func (x *exchange) appendRequest(b []byte) []byte {
@@ -54,14 +54,14 @@ func (x *exchange) appendRequest(b []byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-// absolute tells a target with an authority, which replaces the Host field (RFC
-// 9112, section 3.2.2).
+// absolute reports whether the target has an authority, which replaces the Host field (RFC 9112,
+// section 3.2.2).
 func (x *inbound) absolute() bool {
 	first := x.request.Target[0]
 	return first != '/' && first != '*'
 }
 
-// hasHost: a request of HTTP/1.0 needs none.
+// hasHost reports whether a Host field is present; an HTTP/1.0 request needs none.
 func hasHost(lines []http1.Line) bool {
 	for i := range lines {
 		if lines[i].Is == http1.Host {
@@ -80,7 +80,7 @@ func firstOf(list ...string) string {
 	return ""
 }
 
-// appendLines appends the lines that are passed on.
+// appendLines appends the lines to forward.
 func (x *exchange) appendLines(b, head []byte, lines []http1.Line) []byte {
 	if len(lines) == 0 {
 		return b
@@ -98,7 +98,7 @@ func (x *exchange) appendLines(b, head []byte, lines []http1.Line) []byte {
 	return append(b, head[from:len(head)-2]...)
 }
 
-// passes tells whether a line of the request goes on to the destination.
+// passes reports whether a request line is forwarded to the destination.
 func (x *exchange) passes(line *http1.Line, head []byte, drop []string) bool {
 	switch line.Is {
 	case http1.Shadow, http1.ContentLength, http1.TransferEncoding, http1.Connection, http1.KeepAlive,
@@ -125,7 +125,7 @@ func (x *exchange) passes(line *http1.Line, head []byte, drop []string) bool {
 	return !line.Hop() && !named(line.Name(head), drop)
 }
 
-// named tells whether one of the names, in lower case, is this one.
+// named reports whether name is one of names, which are in lower case.
 func named(name []byte, names []string) bool {
 	for _, n := range names {
 		if len(n) == len(name) && equalFoldASCII(name, n) {
@@ -135,8 +135,8 @@ func named(name []byte, names []string) bool {
 	return false
 }
 
-// appendTarget appends the target in origin form (RFC 9112, section 3.2.1), as it
-// came unless the destination changes it.
+// appendTarget appends the target in origin form (RFC 9112, section 3.2.1), unchanged unless the
+// destination edits it.
 func (x *exchange) appendTarget(b []byte) []byte {
 	d, target := x.destination, x.request.Target
 	if target[0] != '/' || d.base != "" || len(d.replace) > 0 {
@@ -161,8 +161,7 @@ func (x *exchange) appendTarget(b []byte) []byte {
 	return append(b, target...)
 }
 
-// apply changes a path. What comes out is checked: an edit must not make another
-// request line of it.
+// apply edits a path and checks the result: an edit must not turn it into another request line.
 func (r *replacement) apply(path []byte) []byte {
 	var out []byte
 	if r.re != nil {
@@ -178,8 +177,8 @@ func (r *replacement) apply(path []byte) []byte {
 	return out
 }
 
-// appendForwarded appends who the request comes from. What the client says of
-// that is believed when it is a trusted proxy.
+// appendForwarded appends who the request comes from. It believes what the client says about that
+// if the client is a trusted proxy.
 func (x *inbound) appendForwarded(b, head []byte, lines []http1.Line) []byte {
 	c := x.client
 	b = append(b, "X-Forwarded-For: "...)
@@ -214,14 +213,13 @@ func (x *inbound) appendForwarded(b, head []byte, lines []http1.Line) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendResponse appends the head of the response for the client, and decides how
-// its body is framed.
+// appendResponse appends the response head for the client, and decides how to frame the body.
 func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []byte {
 	c, l := x.client, x.client.loop
 	x.chunked = false
 	bodiless := r.Status == 204 || r.Status == 304 || string(x.request.Method) == "HEAD"
 	vary := x.destination.level != packNothing && x.consider(r, head)
-	open := !bodiless && (r.Chunked || r.UntilClose || x.coding != 0) // its end is not known
+	open := !bodiless && (r.Chunked || r.UntilClose || x.coding != 0) // its end is unknown
 	if open && c.stream == nil {                                      // a stream's end is in its frames
 		x.chunked = x.request.Minor > 0
 		if !x.chunked {
@@ -261,7 +259,7 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 	return append(b, "\r\n"...)
 }
 
-// secure: the client's connection was decrypted in this process.
+// secure reports whether this process decrypted the client's connection.
 func (c *client) secure() bool { return c.scheme == "https" }
 
 func appendStatusLine(b []byte, r *http1.Response) []byte {
@@ -272,8 +270,7 @@ func appendStatusLine(b []byte, r *http1.Response) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendResponseLines appends the lines that are passed on, and tells whether a
-// Date is among them.
+// appendResponseLines appends the lines to forward, and reports whether they include a Date.
 func (x *exchange) appendResponseLines(b, head []byte) (out []byte, dated bool) {
 	lines := x.client.loop.lines.List
 	if len(lines) == 0 {
@@ -329,8 +326,9 @@ func (l *loop) appendSwitch(b []byte, r *http1.Response, head []byte) []byte {
 
 var acceptField = []string{"sec-websocket-accept"} // read-only
 
-// appendOpened appends the answer to a WebSocket over HTTP/2 that is open. Sec-WebSocket-Accept
-// answers our key, which the client does not know (RFC 8441, section 5).
+// appendOpened appends the response for an opened WebSocket over HTTP/2. It omits
+// Sec-WebSocket-Accept, which answers our key that the client does not know (RFC 8441, section
+// 5).
 func (l *loop) appendOpened(b, head []byte) []byte {
 	b = appendStatus(b, 200)
 	for i := range l.lines.List {
@@ -348,8 +346,7 @@ func (l *loop) appendDate(b []byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendConnection says whether the connection goes on, where HTTP/1.1 would not
-// be understood without.
+// appendConnection says whether the connection persists, if HTTP/1.x needs that to be explicit.
 func (c *client) appendConnection(b []byte) []byte {
 	switch {
 	case c.closing || c.loop.stopping:

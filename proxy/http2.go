@@ -7,38 +7,37 @@ import (
 	"ceiling/internal/http2"
 )
 
-// HTTP/2 of clients (RFC 9113). A session is what stands behind a connection that speaks
-// it: it takes frames apart, and each request becomes a stream, which is a client
-// without a socket (http2_stream.go). The reasons are in
-// docs/decisions/035-http2-in-the-proxys-loop.md.
+// HTTP/2 with clients (RFC 9113). A session handles a connection that speaks it: it parses
+// frames, and each request becomes a stream, which is a client without a socket
+// (http2_stream.go). See docs/decisions/035-http2-in-the-proxys-loop.md for the reasons.
 
 const (
-	// streamsMost is how many requests a connection may have under way.
+	// streamsMost is how many concurrent requests a connection may have.
 	streamsMost = 128
-	// streamWindow and sessionWindow are what a client may send of bodies that nobody
-	// has taken: of one request, and of all.
+	// streamWindow and sessionWindow bound the body bytes that a client may send before they are
+	// consumed: per request, and in total.
 	streamWindow  = 256 << 10
 	sessionWindow = 1 << 20
-	// tableBytes is the dynamic table for requests' heads, the default (RFC 9113, 6.5.2).
+	// tableBytes is the dynamic table size for request heads, the default (RFC 9113, 6.5.2).
 	tableBytes = 4096
-	// blockFactor is how many times a head's limit a header block may have on the wire.
+	// blockFactor is how many times the head limit a header block may be on the wire.
 	blockFactor = 4
-	// controlMost is what waits to be sent to a client that reads nothing, beside
-	// bodies: then nothing more is received from it.
+	// controlMost bounds the output, other than bodies, pending for a client that reads nothing;
+	// beyond it, the loop stops receiving from it.
 	controlMost = 16 << 10
-	// heldMost is what a connection holds of answers before each of its streams holds one
-	// piece of 16 KiB at most: 1 MiB and 128 pieces in place of 128 large parcels.
+	// heldMost is how much response data a connection holds before each of its streams is limited
+	// to one piece of 16 KiB: 1 MiB and 128 pieces instead of 128 large parcels.
 	heldMost = 1 << 20
-	// packingMost is how many of a connection's answers are compressed at a time: an encoder
-	// has 0.6 to 4.7 MB, for as long as its answer lasts. Others go out as they are.
+	// packingMost is how many responses of a connection are compressed at a time: an encoder
+	// takes 0.6 to 4.7 MB for as long as its response lasts. Further ones are sent uncompressed.
 	packingMost = 16
-	// resetsMost bounds streams that end before their answer, by RST_STREAM of the client
-	// or because of what it did: so many at once, and as many a second. Each costs more
-	// to serve than to ask for (CVE-2023-44487, CVE-2025-8671).
+	// resetsMost bounds streams that end before their response, by the client's RST_STREAM or
+	// through its fault: a burst of that many, and as many per second. Serving such a stream
+	// costs more than requesting it (CVE-2023-44487, CVE-2025-8671).
 	resetsMost = 200
-	// recentIDs is how many streams are remembered when they are gone.
+	// recentIDs is how many ended streams are remembered.
 	recentIDs = 64
-	// leaveNs is how long a client may take to answer that it knows of the end.
+	// leaveNs is how long a client may take to acknowledge the shutdown.
 	leaveNs = 1e9
 
 	windowUpdateBytes = http2.HeaderBytes + 4
@@ -47,13 +46,13 @@ const (
 	pingBytes         = http2.HeaderBytes + 8
 )
 
-// sessionState goes from each to a later one.
+// sessionState only advances.
 type sessionState uint8
 
 const (
-	sessionPreface sessionState = iota // the preface, or the first SETTINGS, is to come
+	sessionPreface sessionState = iota // the preface, or the first SETTINGS, is expected
 	sessionOpen
-	sessionLeaving // the client is told of the end; requests that are on their way are taken
+	sessionLeaving // shutdown announced; requests in transit are accepted
 	sessionLast    // no new streams
 	sessionOver
 )
@@ -62,7 +61,7 @@ const (
 type session struct {
 	connection *client
 	state      sessionState
-	prefaced   int // bytes of the preface that came
+	prefaced   int // bytes of the preface received
 	reader     http2.Reader
 	decoder    hpack.Decoder
 	settings   http2.Settings // the client's
@@ -70,22 +69,22 @@ type session struct {
 	credit     http2.Credit
 	table      tableNotice
 
-	ids     []uint32 // of streams, at the same place
+	ids     []uint32 // stream IDs, at the same indices
 	streams []*stream
-	ready   []*stream // have something to send, or an end
+	ready   []*stream // streams with something to send, or an end
 	spared  []*stream // ready's other half
 	held    int       // bytes in the streams' parcels
-	last    uint32    // the highest identifier
+	last    uint32    // the highest stream ID
 	recent  recents
 	resets  int   // that are left
-	resetAt int64 // loop's clock: when they were counted
+	resetAt int64 // loop's clock: when resets was last refilled
 }
 
-// disregarded marks an identifier in session.recent whose stream was ended here: what
-// comes of it was on its way.
+// disregarded marks an ID in session.recent whose stream was ended here: frames for it were in
+// transit.
 const disregarded = 1 << 31
 
-// speakHTTP2 makes a client's connection one of HTTP/2.
+// speakHTTP2 switches a client's connection to HTTP/2.
 func (l *loop) speakHTTP2(c *client) {
 	s := &session{connection: c, settings: http2.DefaultSettings(), window: http2.DefaultWindow, credit: http2.NewCredit(sessionWindow),
 		resets: resetsMost, resetAt: l.now}
@@ -105,7 +104,7 @@ func (l *loop) speakHTTP2(c *client) {
 	}
 }
 
-// received takes bytes of the client.
+// received handles bytes from the client.
 func (s *session) received(b []byte) {
 	c := s.connection
 	if s.prefaced < len(http2.Preface) {
@@ -138,8 +137,8 @@ func (s *session) received(b []byte) {
 	}
 }
 
-// await bounds what a client may do between two requests: leave a head unfinished, and
-// send what is answered without reading the answers.
+// await bounds what a client may do between requests: leave a head unfinished, and send what
+// needs replies without reading them.
 func (s *session) await() {
 	c := s.connection
 	switch unfinished := s.prefaced < len(http2.Preface) || s.reader.Unfinished(); {
@@ -153,7 +152,7 @@ func (s *session) await() {
 	}
 }
 
-// take takes one frame.
+// take handles one frame.
 func (s *session) take(ev *http2.Event) {
 	switch ev.Type {
 	case http2.Headers:
@@ -171,7 +170,7 @@ func (s *session) take(ev *http2.Event) {
 		} else if s.state == sessionLeaving {
 			s.finalWord()
 		}
-	case http2.GoAway: // it asks for nothing more
+	case http2.GoAway: // the client asks for nothing more
 		if s.state < sessionLast {
 			s.finalWord()
 		}
@@ -182,7 +181,7 @@ func (s *session) take(ev *http2.Event) {
 	}
 }
 
-// find is an open stream, nil where there is none.
+// find returns an open stream, nil if there is none.
 func (s *session) find(id uint32) *stream {
 	for i, have := range s.ids {
 		if have == id {
@@ -192,7 +191,7 @@ func (s *session) find(id uint32) *stream {
 	return nil
 }
 
-// packing tells whether as many answers are being compressed as may be.
+// packing reports whether the limit of compressed responses is reached.
 func (s *session) packing() bool {
 	n := 0
 	for _, st := range s.streams {
@@ -203,11 +202,11 @@ func (s *session) packing() bool {
 	return n >= packingMost
 }
 
-// idle tells that a stream was not begun: frames of it are an error, but for those of one
-// that is behind the last.
+// idle reports whether a stream was never started. Frames on such a stream are an error, except
+// beyond the last accepted one.
 func (s *session) idle(id uint32) bool { return id&1 == 0 || id > s.last && s.state < sessionLast }
 
-// head takes a header block: a request, or the trailers of one.
+// head handles a header block: a request, or the trailers of one.
 func (s *session) head(ev *http2.Event) {
 	id, l := ev.Stream, s.connection.loop
 	most := l.site.config.Limits.HeaderBytes
@@ -231,7 +230,7 @@ func (s *session) head(ev *http2.Event) {
 	case st == nil && id > s.last && s.state < sessionLast:
 		s.last = id
 		s.wrong(id, http2.RefusedStream)
-	case st == nil: // on its way when its stream was ended, or behind the last
+	case st == nil: // in transit when its stream was ended, or beyond the last accepted one
 	case st.heard:
 		s.kill(st, http2.StreamClosed, "frames behind the end of the request")
 	case err != nil, !ev.End:
@@ -241,8 +240,7 @@ func (s *session) head(ev *http2.Event) {
 	}
 }
 
-// bad ends the connection because of a header block, after which the decoder's table is
-// not known any more.
+// bad ends the connection because of a header block that leaves the decoder's table undefined.
 func (s *session) bad(err error) {
 	s.connection.loop.counts.badRequests++
 	if errors.Is(err, errBlock) {
@@ -252,7 +250,7 @@ func (s *session) bad(err error) {
 	s.end(http2.CompressionError)
 }
 
-// request begins a stream.
+// request starts a stream.
 func (s *session) request(ev *http2.Event) {
 	l, w := s.connection.loop, &s.connection.loop.rewriter
 	in := l.parcels.get()
@@ -278,7 +276,7 @@ func (s *session) request(ev *http2.Event) {
 		l.parcels.put(in)
 		l.counts.badRequests++
 		if string(w.method) == "HEAD" {
-			st.exchange().request.Method = nameHead // its answer has no body
+			st.exchange().request.Method = nameHead // the response must have no body
 		}
 		st.refuse(w.status, w.why)
 		return
@@ -315,7 +313,7 @@ func (s *session) open(id uint32) *stream {
 	return st
 }
 
-// forget takes a stream off the books.
+// forget removes a stream.
 func (s *session) forget(st *stream) {
 	c, end := s.connection, len(s.streams)-1
 	moved := s.streams[end]
@@ -338,11 +336,11 @@ func (s *session) forget(st *stream) {
 	}
 }
 
-// finish ends a stream whose answer is out.
+// finish ends a stream whose response was sent.
 func (s *session) finish(st *stream) {
 	l := s.connection.loop
 	if !st.heard {
-		s.reset(st.id, http2.NoError) // RFC 9113, section 8.1: the rest of the request is not wanted
+		s.reset(st.id, http2.NoError) // RFC 9113, section 8.1: the rest of the request is not needed
 	}
 	s.forget(st)
 	if st.in != nil {
@@ -352,12 +350,12 @@ func (s *session) finish(st *stream) {
 	st.free()
 	st.fd, st.deadline = -1, 0
 	l.forget(&st.conn)
-	if !st.unsettled && len(l.streams) < maxSpare { // nobody else knows it
+	if !st.unsettled && len(l.streams) < maxSpare { // no other reference
 		l.streams = append(l.streams, st)
 	}
 }
 
-// body takes a piece of a DATA frame.
+// body handles a piece of a DATA frame.
 func (s *session) body(ev *http2.Event) {
 	st := s.find(ev.Stream)
 	_, ours := s.recent.was(ev.Stream)
@@ -381,7 +379,7 @@ func (s *session) body(ev *http2.Event) {
 	}
 }
 
-// repay opens the connection's window again.
+// repay reopens the connection's window.
 func (s *session) repay(flow uint32) {
 	if n := s.credit.Return(flow); n > 0 && s.state < sessionOver {
 		p := s.connection.room(windowUpdateBytes)
@@ -389,7 +387,7 @@ func (s *session) repay(flow uint32) {
 	}
 }
 
-// resetBy takes the client's RST_STREAM.
+// resetBy handles the client's RST_STREAM.
 func (s *session) resetBy(ev *http2.Event) {
 	st := s.find(ev.Stream)
 	switch {
@@ -403,7 +401,7 @@ func (s *session) resetBy(ev *http2.Event) {
 	}
 }
 
-// set takes the client's SETTINGS.
+// set handles the client's SETTINGS.
 func (s *session) set(ev *http2.Event) {
 	if ev.Flags&http2.Ack != 0 {
 		return
@@ -429,7 +427,7 @@ func (s *session) set(ev *http2.Event) {
 	p.b = http2.AppendSettingsAck(p.b)
 }
 
-// grow takes a WINDOW_UPDATE.
+// grow handles a WINDOW_UPDATE.
 func (s *session) grow(ev *http2.Event) {
 	if ev.Stream == 0 {
 		if !s.window.Grow(int64(ev.Promised)) {
@@ -453,7 +451,7 @@ func (s *session) grow(ev *http2.Event) {
 	}
 }
 
-// wrong resets a stream because of what the client did.
+// wrong resets a stream because of a client error.
 func (s *session) wrong(id uint32, code http2.Code) {
 	if st := s.find(id); st != nil {
 		s.kill(st, code, code.String())
@@ -463,7 +461,7 @@ func (s *session) wrong(id uint32, code http2.Code) {
 	s.charge()
 }
 
-// kill ends a stream because of what the client did.
+// kill ends a stream because of a client error.
 func (s *session) kill(st *stream, code http2.Code, why string) {
 	if st.ended {
 		return
@@ -484,7 +482,7 @@ func (s *session) reset(id uint32, code http2.Code) {
 	p.b = http2.AppendReset(p.b, id, code)
 }
 
-// charge counts a stream that has cost more than it was worth.
+// charge counts a stream that cost more than it was worth.
 func (s *session) charge() {
 	l := s.connection.loop
 	if s.state == sessionOver {
@@ -499,7 +497,7 @@ func (s *session) charge() {
 	}
 }
 
-// gather makes frames of what streams have, a frame of each in turn.
+// gather frames the streams' pending data, one frame of each in turn.
 func (s *session) gather() {
 	c, room := s.connection, maxAnswered
 	if c.blocked || c.fd < 0 {
@@ -532,7 +530,7 @@ func (s *session) gather() {
 	}
 }
 
-// data makes a DATA frame of the next n bytes of a stream; false once it has ended.
+// data writes a DATA frame with the next n bytes of a stream; false once the stream has ended.
 func (s *session) data(st *stream, n int, last bool) bool {
 	p := s.connection.room(http2.HeaderBytes + n)
 	before, flags, whole := len(p.b), uint8(0), true
@@ -552,11 +550,11 @@ func (s *session) data(st *stream, n int, last bool) bool {
 	return !last
 }
 
-// tableSizeNone is a change of the dynamic table's size to 0 (RFC 7541, section 6.3).
+// tableSizeNone sets the dynamic table's size to 0 (RFC 7541, section 6.3).
 const tableSizeNone = 0x20
 
-// drain tells the client that the end is near, and has the session end with what is
-// under way by the time that it knows (RFC 9113, section 6.8).
+// drain announces the shutdown to the client, and ends the session once the requests that started
+// before the client knew are done (RFC 9113, section 6.8).
 func (s *session) drain() {
 	if s.state >= sessionLeaving {
 		return
@@ -568,7 +566,7 @@ func (s *session) drain() {
 	s.connection.expire(leaveNs)
 }
 
-// finalWord takes no new streams from now on.
+// finalWord refuses new streams from now on.
 func (s *session) finalWord() {
 	s.state = sessionLast
 	s.connection.deadline = 0
@@ -580,7 +578,7 @@ func (s *session) finalWord() {
 	p.b = http2.AppendGoAway(p.b, s.last, http2.NoError)
 }
 
-// end ends the session: with an error, or because there is nothing more to do.
+// end ends the session: with an error, or because it is done.
 func (s *session) end(code http2.Code) {
 	c := s.connection
 	if s.state == sessionOver || c.fd < 0 {
@@ -593,7 +591,7 @@ func (s *session) end(code http2.Code) {
 	c.linger(true)
 }
 
-// lost ends the streams of a connection that is none any more.
+// lost ends the streams of a lost connection.
 func (s *session) lost(why string) {
 	if s.state == sessionOver {
 		return
@@ -607,7 +605,7 @@ func (s *session) lost(why string) {
 	}
 }
 
-// drained goes on when the client has taken what it was sent.
+// drained continues after the client has read its input.
 func (s *session) drained() {
 	s.connection.resume()
 	if len(s.ready) > 0 || s.connection.out != nil {
@@ -615,11 +613,11 @@ func (s *session) drained() {
 	}
 }
 
-// holds tells whether what is written has to wait, since the client has not taken what it
-// was sent: await bounds what is in one parcel, and nothing what is in the ring's hands.
+// holds reports whether writes must wait because the client has not read its input: await bounds
+// the content of one parcel, but nothing bounds what the ring holds.
 func (s *session) holds() bool { return s.connection.blocked && s.state < sessionOver }
 
-// expired: nothing came for too long.
+// expired: nothing arrived for too long.
 func (s *session) expired() {
 	c := s.connection
 	switch {

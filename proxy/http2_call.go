@@ -2,35 +2,34 @@ package proxy
 
 import "ceiling/internal/http2"
 
-// A call is a peer without a socket: what the loop writes to it, a head of HTTP/1.1 and a
-// body without framing, waits in its queue until the session makes frames of it, and what
-// comes of frames is given to the peer as a head of HTTP/1.1 and a body that lasts until the
-// stream ends.
+// A call is a peer without a socket: what the loop writes to it, an HTTP/1.1 head and a body
+// without framing, waits in its queue until the session frames it; received frames reach the peer
+// as an HTTP/1.1 head and a body that lasts until the stream ends.
 type call struct {
 	peer
 	session *peerSession
-	id      uint32 // 0: its head has not been sent
+	id      uint32 // 0: head not sent yet
 	place   int    // in session.calls
 
 	queue  []*parcel
-	at     int    // of queue's first, what was sent
+	at     int    // sent part of queue's first
 	held   int    // bytes in queue
-	over   bool   // the request is whole
-	said   bool   // END_STREAM was sent
-	listed bool   // stands in session.ready
+	over   bool   // the request is complete
+	said   bool   // END_STREAM sent
+	listed bool   // is in session.ready
 	tail   []byte // header block of the request's trailers
 	window http2.Window
 
-	headed bool  // the final head is there
-	heard  bool  // END_STREAM came
-	left   int64 // of the response's body; unknownLength: its head does not say
+	headed bool  // the final head has arrived
+	heard  bool  // END_STREAM received
+	left   int64 // of the response's body; unknownLength if its head does not say
 	credit http2.Credit
-	owed   uint32     // of the window, for bytes that their client has not taken
-	code   http2.Code // to reset it with, where it ends before both sides have ended it
+	owed   uint32     // of the window, for bytes that the client has not read
+	code   http2.Code // to reset it with, if it ends before both sides have ended it
 	silent bool       // the destination knows that it has ended
 }
 
-// ready has the session look at what the call has to send.
+// ready schedules the call's pending data with the session.
 func (k *call) ready() {
 	if !k.listed {
 		k.listed = true
@@ -39,7 +38,7 @@ func (k *call) ready() {
 	k.session.mark()
 }
 
-// enqueue queues what is written.
+// enqueue queues the written data.
 func (k *call) enqueue() {
 	p := k.out
 	k.out = nil
@@ -53,7 +52,7 @@ func (k *call) enqueue() {
 	}
 }
 
-// settle tells the call's source whether there is room, as conn.settle does.
+// settle reports to the call's source whether there is room, as conn.settle does.
 func (k *call) settle() {
 	switch {
 	case k.held > 0 && !k.blocked:
@@ -74,7 +73,7 @@ func (k *call) endBody() {
 	k.ready()
 }
 
-// frame makes frames of a head, and one of DATA, of at most room bytes.
+// frame frames a head, and one DATA frame, of at most room bytes.
 func (k *call) frame(room *int) outcome {
 	k.enqueue()
 	s := k.session
@@ -112,7 +111,7 @@ func (k *call) frame(room *int) outcome {
 	return framedSome
 }
 
-// frameHead makes frames of the request's head.
+// frameHead frames the request's head.
 func (k *call) frameHead(room *int) {
 	s := k.session
 	block, n := k.loop.asks.request(k.queue[0].b, s.pool.upstream.secure())
@@ -127,7 +126,7 @@ func (k *call) frameHead(room *int) {
 	k.block(block, k.said, room)
 }
 
-// frameEnd ends the stream, once the request is whole.
+// frameEnd ends the stream once the request is complete.
 func (k *call) frameEnd(room *int) outcome {
 	switch {
 	case !k.over || k.said || k.id == 0:
@@ -152,7 +151,7 @@ func (k *call) block(block []byte, last bool, room *int) {
 	*room -= len(p.b) - before
 }
 
-// pass takes n bytes off the queue, of its first.
+// pass removes n bytes from the front of the queue.
 func (k *call) pass(n int) {
 	k.at += n
 	k.held -= n
@@ -164,7 +163,7 @@ func (k *call) pass(n int) {
 	k.queue = k.queue[:copy(k.queue, k.queue[1:])]
 }
 
-// copyTo takes n bytes of the queue to b.
+// copyTo moves n bytes of the queue to b.
 func (k *call) copyTo(b []byte, n int) []byte {
 	for n > 0 {
 		first := k.queue[0].b[k.at:]
@@ -176,7 +175,7 @@ func (k *call) copyTo(b []byte, n int) []byte {
 	return b
 }
 
-// takeHead takes a head of the response, which ends with it where end says so.
+// takeHead handles a response head; end means that the response ends with it.
 func (k *call) takeHead(r *replies, end bool) {
 	x := k.client.x
 	if r.status < 200 {
@@ -195,7 +194,7 @@ func (k *call) takeHead(r *replies, end bool) {
 	case end && k.left > 0:
 		k.malformed("a body that is not as long as its head says")
 		return
-	case end && k.left == unknownLength && k.client.stream == nil: // HTTP/1.1 has no other way to say it in the head
+	case end && k.left == unknownLength && k.client.stream == nil: // HTTP/1.1 cannot say this in the head otherwise
 		text = r.empty()
 	}
 	k.session.served = true
@@ -205,7 +204,7 @@ func (k *call) takeHead(r *replies, end bool) {
 	}
 }
 
-// take gives a piece of the response's body, which took flow of the window, to the client.
+// take passes a piece of the response's body, which used flow of the window, to the client.
 func (k *call) take(piece []byte, flow uint32, end bool) {
 	k.owed += flow
 	if k.left != unknownLength {
@@ -238,7 +237,7 @@ func (k *call) takeTrailers(lines []byte) {
 	k.complete()
 }
 
-// repay opens the window again by what its client has taken.
+// repay reopens the window by what the client has read.
 func (k *call) repay() {
 	owed := k.owed
 	if k.owed = 0; owed == 0 || k.heard {
@@ -250,7 +249,7 @@ func (k *call) repay() {
 	}
 }
 
-// detach takes the request off the call, for another.
+// detach takes the request off the call for another one.
 func (k *call) detach() *exchange {
 	x := k.client.x
 	k.client, x.peer = nil, nil
@@ -258,7 +257,7 @@ func (k *call) detach() *exchange {
 	return x
 }
 
-// malformed ends a call because of what the destination did.
+// malformed ends a call because of an error of the destination.
 func (k *call) malformed(why string) {
 	k.loop.counts.badResponses++
 	if k.code == http2.Cancel {
@@ -276,7 +275,7 @@ func (k *call) fail(why string) {
 	k.give(502, why)
 }
 
-// resetBy takes the destination's RST_STREAM.
+// resetBy handles the destination's RST_STREAM.
 func (k *call) resetBy(code http2.Code) {
 	k.silent = true
 	if code == http2.RefusedStream && !k.headed {
@@ -290,8 +289,8 @@ func (k *call) resetBy(code http2.Code) {
 	k.fail("the destination reset the stream: " + code.String())
 }
 
-// refused ends a call of which the destination says that it has done nothing: any request
-// may be sent again, and the first time without a retry being counted against it.
+// refused ends a call that the destination says it has not processed: any request may be sent
+// again, the first time without counting as a retry.
 func (k *call) refused(why string) {
 	k.loop.counts.peerRefused++
 	if k.state == peerBody {
@@ -313,7 +312,7 @@ func (k *call) lose(status int, why string) {
 	}
 }
 
-// leave ends a call, whatever it is at.
+// leave ends a call in any state.
 func (k *call) leave() {
 	s := k.session
 	if k.id != 0 && !(k.heard && k.said) && !k.silent && s.state < outOver {
@@ -327,8 +326,8 @@ func (k *call) leave() {
 	s.forget(k)
 }
 
-// reuseCalls keeps what ended in this turn. Earlier it may be in the hands of who is
-// dealing with it.
+// reuseCalls recycles the calls that ended in this turn. Earlier, their handlers may still use
+// them.
 func (l *loop) reuseCalls() {
 	for i, k := range l.spent {
 		if !k.unsettled && !k.listed && len(l.idleCalls) < maxSpare {

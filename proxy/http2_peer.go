@@ -12,30 +12,29 @@ import (
 	"ceiling/internal/ring"
 )
 
-// HTTP/2 to destinations (RFC 9113). A peerSession is a connection that speaks it, and
-// each request on it is a call, which is a peer without a socket (http2_call.go). The reasons
-// are in docs/decisions/038-http2-to-destinations.md.
+// HTTP/2 to destinations (RFC 9113). A peerSession is a connection that speaks it, and each
+// request on it is a call, which is a peer without a socket (http2_call.go). See
+// docs/decisions/038-http2-to-destinations.md for the reasons.
 
 const (
-	// callsMost is how many requests a connection carries at most, and callsAssumed how many
-	// are given to one whose destination has not said yet how many it takes.
+	// callsMost bounds the concurrent requests of a connection; callsAssumed is the limit until
+	// the destination states its own.
 	callsMost    = 256
 	callsAssumed = 100
-	// callWindow is what a destination may send of a response that its client does not take.
-	// A connection's window is given back at once: a client that reads slowly does not
-	// hold up others.
+	// callWindow is how much of a response a destination may send before its client reads it. The
+	// connection's window is returned at once, so that a slow client does not hold up others.
 	callWindow        = 64 << 10
 	peerSessionWindow = 1 << 20
 )
 
-// peerSessionState goes from each to a later one.
+// peerSessionState only advances.
 type peerSessionState uint8
 
 const (
 	outConnecting peerSessionState = iota
-	outGreeting                    // connected; the destination's SETTINGS are to come
+	outGreeting                    // connected; the destination's SETTINGS are expected
 	outOpen
-	outLeaving // no new requests: those under way are finished
+	outLeaving // no new requests: current ones finish
 	outOver
 )
 
@@ -51,20 +50,20 @@ type peerSession struct {
 	credit   http2.Credit
 	table    tableNotice
 
-	ids     []uint32 // of calls, at the same place; 0: its head has not been sent
+	ids     []uint32 // stream IDs of the calls, at the same indices; 0: head not sent yet
 	calls   []*call
-	ready   []*call // have something to send, or an end
+	ready   []*call // calls with something to send, or an end
 	spared  []*call // ready's other half
-	next    uint32  // identifier
+	next    uint32  // next stream ID
 	recent  recents
 	began   int64   // loop's clock
-	address int     // of the upstream's addresses, the one it leads to
+	address int     // index of its address among the upstream's
 	served  bool    // it has answered a request
-	away    string  // why the destination takes no more requests
-	bridge  *bridge // nil without one
+	away    string  // why the destination accepts no more requests
+	bridge  *bridge // may be nil
 }
 
-// ask finds a connection with HTTP/2 for x, or a place in the queue for one.
+// ask finds an HTTP/2 connection for x, or queues it for one.
 func (p *pool) ask(x *exchange) {
 	for _, s := range p.sessions {
 		if s.hasRoom() {
@@ -113,7 +112,7 @@ func (p *pool) openSession(x *exchange) {
 	l.ring.Connect(fd, to, s.tag())
 }
 
-// admitCalls gives the first of the queue to connections that have room, or to new ones.
+// admitCalls assigns the head of the queue to connections with room, or to new ones.
 func (p *pool) admitCalls() {
 	for n := len(p.queue); n > 0 && len(p.queue) > 0 && p.hasRoom(); n-- {
 		p.ask(p.next().x)
@@ -134,7 +133,7 @@ func (p *pool) emptySessions() {
 	}
 }
 
-// idleSessions is how many connections have no request, beside one.
+// idleSessions counts the connections without a request, except one.
 func (p *pool) idleSessions(beside *peerSession) (n int) {
 	for _, s := range p.sessions {
 		if s != beside && len(s.calls) == 0 {
@@ -144,7 +143,7 @@ func (p *pool) idleSessions(beside *peerSession) (n int) {
 	return n
 }
 
-// hasRoom tells whether the connection takes one more request.
+// hasRoom reports whether the connection accepts one more request.
 func (s *peerSession) hasRoom() bool {
 	most := callsAssumed
 	if s.state == outOpen {
@@ -155,7 +154,7 @@ func (s *peerSession) hasRoom() bool {
 
 func (s *peerSession) most() int { return int(min(s.settings.MaxConcurrentStreams, callsMost)) }
 
-// take makes x a call, which begins once the destination has said how many it takes.
+// take makes x a call, which begins once the destination has stated its limit.
 func (s *peerSession) take(x *exchange) {
 	l := s.loop
 	var k *call
@@ -180,7 +179,7 @@ func (s *peerSession) take(x *exchange) {
 	}
 }
 
-// connected ends a connect.
+// connected completes a connect.
 func (s *peerSession) connected(err syscall.Errno) {
 	l := s.loop
 	if err != 0 {
@@ -198,8 +197,8 @@ func (s *peerSession) connected(err syscall.Errno) {
 	s.receive()
 }
 
-// unreachable ends an attempt to connect. A name's next address is tried before the
-// destination counts as failed.
+// unreachable ends a connect attempt. It tries a name's next address before the destination
+// counts as failed.
 func (s *peerSession) unreachable(status int, why string) {
 	p := s.pool
 	others := p.avoidAddress(s.address)
@@ -210,15 +209,15 @@ func (s *peerSession) unreachable(status int, why string) {
 		if others {
 			p.ask(k.detach())
 		} else {
-			k.giveUp(status, why, failure{opened: p.loop.now}) // each counts, as with HTTP/1.1: the budget of retries would be used up first
+			k.giveUp(status, why, failure{opened: p.loop.now}) // each counts, as with HTTP/1.1: otherwise the retry budget would be exhausted first
 		}
 	}
 	s.close()
 	p.admit()
 }
 
-// begin gives the requests that wait to a destination that has said how many it takes.
-// Others find another connection.
+// begin starts the waiting requests once the destination has stated its limit. Those beyond it
+// find another connection.
 func (s *peerSession) begin() {
 	s.state, s.deadline = outOpen, 0
 	if s.most() == 0 {
@@ -242,7 +241,7 @@ func (s *peerSession) begin() {
 	s.pool.admit()
 }
 
-// received takes bytes of the destination.
+// received handles bytes from the destination.
 func (s *peerSession) received(b []byte) {
 	for len(b) > 0 && s.fd >= 0 {
 		ev, n, err := s.reader.Next(b)
@@ -264,7 +263,7 @@ func (s *peerSession) received(b []byte) {
 	}
 }
 
-// event takes one frame.
+// event handles one frame.
 func (s *peerSession) event(ev *http2.Event) {
 	switch ev.Type {
 	case http2.Headers:
@@ -289,7 +288,7 @@ func (s *peerSession) event(ev *http2.Event) {
 	}
 }
 
-// find is a call whose head was sent, nil where there is none.
+// find returns a call whose head was sent, nil if there is none.
 func (s *peerSession) find(id uint32) *call {
 	for i, have := range s.ids {
 		if have == id {
@@ -299,11 +298,11 @@ func (s *peerSession) find(id uint32) *call {
 	return nil
 }
 
-// idle tells that a stream was not begun.
+// idle reports whether a stream was never started.
 func (s *peerSession) idle(id uint32) bool { return id&1 == 0 || id >= s.next }
 
-// stray takes a frame of a stream that is none, or has ended; false where it ends the
-// connection. What was reset here may still have something on its way.
+// stray handles a frame of an unknown or ended stream; false if it ends the connection. Frames of
+// a stream reset here may still be in transit.
 func (s *peerSession) stray(id uint32) bool {
 	_, ours := s.recent.was(id)
 	switch {
@@ -317,7 +316,7 @@ func (s *peerSession) stray(id uint32) bool {
 	return false
 }
 
-// head takes a header block: a response, or the trailers of one.
+// head handles a header block: a response, or the trailers of one.
 func (s *peerSession) head(ev *http2.Event) {
 	l, k := s.loop, s.find(ev.Stream)
 	if k == nil && !s.stray(ev.Stream) {
@@ -335,7 +334,7 @@ func (s *peerSession) head(ev *http2.Event) {
 		s.broken(http2.EnhanceYourCalm, err.Error())
 	case err != nil && !errors.Is(err, errMalformed):
 		s.broken(http2.CompressionError, err.Error())
-	case k == nil: // it was read for the decoder's sake
+	case k == nil: // read only to keep the decoder's state
 	case trailers && (err != nil || !ev.End):
 		k.malformed("malformed trailers")
 	case trailers:
@@ -347,7 +346,7 @@ func (s *peerSession) head(ev *http2.Event) {
 	}
 }
 
-// body takes a piece of a DATA frame.
+// body handles a piece of a DATA frame.
 func (s *peerSession) body(ev *http2.Event) {
 	k := s.find(ev.Stream)
 	if !s.credit.Spend(ev.Flow) {
@@ -373,7 +372,7 @@ func (s *peerSession) body(ev *http2.Event) {
 	}
 }
 
-// resetBy takes the destination's RST_STREAM.
+// resetBy handles the destination's RST_STREAM.
 func (s *peerSession) resetBy(ev *http2.Event) {
 	switch k := s.find(ev.Stream); {
 	case k != nil:
@@ -383,7 +382,7 @@ func (s *peerSession) resetBy(ev *http2.Event) {
 	}
 }
 
-// set takes the destination's SETTINGS.
+// set handles the destination's SETTINGS.
 func (s *peerSession) set(ev *http2.Event) {
 	if ev.Flags&http2.Ack != 0 {
 		return
@@ -414,8 +413,8 @@ func (s *peerSession) set(ev *http2.Event) {
 	}
 }
 
-// goAway: the destination takes no more requests on the connection, and has not looked at
-// those behind the one that it names.
+// goAway: the destination accepts no more requests on the connection, and has not processed those
+// after the one it names.
 func (s *peerSession) goAway(ev *http2.Event) {
 	s.loop.counts.peerAways++
 	if ev.Code != http2.NoError {
@@ -435,7 +434,7 @@ func (s *peerSession) goAway(ev *http2.Event) {
 	}
 }
 
-// grow takes a WINDOW_UPDATE.
+// grow handles a WINDOW_UPDATE.
 func (s *peerSession) grow(ev *http2.Event) {
 	if ev.Stream == 0 {
 		if !s.window.Grow(int64(ev.Promised)) {
@@ -456,7 +455,7 @@ func (s *peerSession) grow(ev *http2.Event) {
 	}
 }
 
-// wrong resets a stream because of what the destination did.
+// wrong resets a stream because of an error of the destination.
 func (s *peerSession) wrong(id uint32, code http2.Code, why string) {
 	if k := s.find(id); k != nil {
 		k.code = code
@@ -473,7 +472,7 @@ func (s *peerSession) reset(id uint32, code http2.Code) {
 	p.b = http2.AppendReset(p.b, id, code)
 }
 
-// gather makes frames of what calls have, a frame of each in turn.
+// gather frames the calls' pending data, one frame of each in turn.
 func (s *peerSession) gather() {
 	room := maxAnswered
 	if s.blocked || s.fd < 0 {
@@ -507,7 +506,7 @@ func (s *peerSession) gather() {
 	}
 }
 
-// forget takes a call off the books.
+// forget removes a call.
 func (s *peerSession) forget(k *call) {
 	end := len(s.calls) - 1
 	moved := s.calls[end]
@@ -529,7 +528,7 @@ func (s *peerSession) forget(k *call) {
 	s.pool.admit()
 }
 
-// rest waits for the next request.
+// rest keeps the idle connection for the next request, or closes it.
 func (s *peerSession) rest() {
 	p := s.pool
 	if p.loop.stopping || p.upstream.gone.Load() || p.idleSessions(s) >= int(p.upstream.maxIdle.Load()) {
@@ -541,8 +540,8 @@ func (s *peerSession) rest() {
 	s.expire(p.upstream.idle.Load())
 }
 
-// retire gives the connection no more requests. Those under way are not held
-// against the limit of connections: they may last for hours.
+// retire gives the connection no more requests. It no longer counts against the connection limit,
+// because its requests may last for hours.
 func (s *peerSession) retire() {
 	if s.state >= outLeaving {
 		return
@@ -561,7 +560,7 @@ func (s *peerSession) bye() {
 	s.end(502, "the connection ended")
 }
 
-// broken ends a connection because of what the destination did.
+// broken ends a connection because of an error of the destination.
 func (s *peerSession) broken(code http2.Code, why string) {
 	if s.state == outOver {
 		return
@@ -579,7 +578,7 @@ func (s *peerSession) sayGoAway(code http2.Code) {
 	}
 }
 
-// end closes the connection. Each request fails as it would if it had one of its own.
+// end closes the connection. Each request fails as it would on its own connection.
 func (s *peerSession) end(status int, why string) {
 	if s.state == outOver {
 		return
@@ -608,10 +607,10 @@ func (s *peerSession) ended(syscall.Errno) {
 
 func (s *peerSession) unsendable(syscall.Errno) { s.ended(0) }
 
-// stalled: the calls find it out by themselves.
+// stalled does nothing: the calls notice by themselves.
 func (s *peerSession) stalled() {}
 
-// drained goes on when the destination has taken what it was sent.
+// drained continues after the destination has read its input.
 func (s *peerSession) drained() {
 	s.resume()
 	if len(s.ready) > 0 || s.out != nil {

@@ -8,10 +8,10 @@ import (
 	"ceiling/internal/http2"
 )
 
-// Heads of HTTP/1.1 and header blocks of destinations with HTTP/2, both ways.
+// HTTP/1.1 heads from and to header blocks, for destinations with HTTP/2.
 
-// request is the block of the request's head that b begins with, which has n bytes; n = 0:
-// there is no whole one. The last is kept, as with responses.
+// request returns the header block of the request head at the start of b, which has n bytes; n =
+// 0 if it is incomplete. It caches the last one, as for responses.
 func (h *heads) request(b []byte, secure bool) (block []byte, n int) {
 	if len(h.text) > 0 && len(b) >= len(h.text) && string(b[:len(h.text)]) == string(h.text) && secure == h.secure {
 		return h.block, len(h.text)
@@ -47,8 +47,9 @@ func (h *heads) request(b []byte, secure bool) (block []byte, n int) {
 
 var nameMethod, namePath, nameAuthority = []byte(":method"), []byte(":path"), []byte(":authority") // read-only
 
-// requestLine adds a field of a request. Credentials are marked, so that who is behind the
-// destination's end of the connection does not put them in a table (RFC 7541, section 7.1.3).
+// requestLine adds a field of a request. It marks credentials as sensitive, so that
+// intermediaries behind the destination's end do not put them in a table (RFC 7541, section
+// 7.1.3).
 func (h *heads) requestLine(line []byte) {
 	name, value := h.split(line)
 	sensitive := false
@@ -61,11 +62,11 @@ func (h *heads) requestLine(line []byte) {
 	h.block = hpack.AppendField(h.block, name, value, sensitive)
 }
 
-// tableNotice says that there is no dynamic table, once the other end has asked for
-// a smaller one (RFC 7541, section 4.2).
+// tableNotice announces that there is no dynamic table, once the other end has asked for a
+// smaller one (RFC 7541, section 4.2).
 type tableNotice struct{ resized, told bool }
 
-// appendBlock adds the frames of a header block.
+// appendBlock appends the frames of a header block.
 func (t *tableNotice) appendBlock(b []byte, id uint32, block []byte, last bool) []byte {
 	if t.resized && !t.told {
 		t.told = true
@@ -74,35 +75,35 @@ func (t *tableNotice) appendBlock(b []byte, id uint32, block []byte, last bool) 
 	return http2.AppendBlock(b, id, block, last, http2.DefaultFrame)
 }
 
-// recents are the last streams of a connection, for when they are gone.
+// recents remembers the last streams of a connection after they are gone.
 type recents [recentIDs]uint32
 
 func (r *recents) begin(id uint32)     { r[id>>1%recentIDs] = id }
 func (r *recents) disregard(id uint32) { r[id>>1%recentIDs] = id | disregarded }
 
-// was is what is known of a stream that is not open: whether it ever was, and was ended
-// here while the other end still sent.
+// was reports about a stream that is not open: whether it ever was, and whether it was ended here
+// while the other end was still sending.
 func (r *recents) was(id uint32) (opened, ours bool) {
 	have := r[id>>1%recentIDs]
-	if have&^disregarded > id { // forgotten since: what comes may have been on its way for long
+	if have&^disregarded > id { // overwritten since: the frame may have been in transit for long
 		return true, true
 	}
 	return have&^disregarded == id, have == id|disregarded
 }
 
-// replies makes heads of HTTP/1.1 of responses' header blocks. The last is kept: without a
-// dynamic table a block of the same bytes says the same.
+// replies converts responses' header blocks to HTTP/1.1 heads. It caches the last one: without a
+// dynamic table, equal blocks mean the same.
 type replies struct {
 	block, text []byte // the last block, and its head
 	effect      hpack.Effect
 	status      int
-	length      int64 // of the body, as the block says; unknownLength: it does not
+	length      int64 // of the body, according to the block, or unknownLength
 	why         string
 	scratch     []byte
 }
 
-// read reads a block. errMalformed concerns the stream, and why says what is wrong; other
-// errors concern the connection.
+// read reads a block. errMalformed concerns the stream, and why says what is wrong; other errors
+// concern the connection.
 func (r *replies) read(d *hpack.Decoder, block []byte, most int) error {
 	if len(r.block) > 0 && string(block) == string(r.block) && (r.effect == hpack.Stateless || !d.HasTable()) {
 		return nil
@@ -142,7 +143,7 @@ func (r *replies) read(d *hpack.Decoder, block []byte, most int) error {
 	return nil
 }
 
-// field takes one field, and says what is wrong with it.
+// field handles one field, and returns what is wrong with it.
 func (r *replies) field(name, value []byte) string {
 	switch {
 	case len(name) > 0 && name[0] == ':':
@@ -168,7 +169,7 @@ func (r *replies) field(name, value []byte) string {
 	return ""
 }
 
-// pseudo takes the status, which stands before all else.
+// pseudo handles the status, which must precede everything else.
 func (r *replies) pseudo(name, value []byte) string {
 	if string(name) != ":status" || r.status != 0 {
 		return "a pseudo-field out of place"
@@ -186,7 +187,7 @@ func (r *replies) pseudo(name, value []byte) string {
 	return ""
 }
 
-// empty is the head with a length of 0, valid until the next call.
+// empty returns the head with a length of 0, valid until the next call.
 func (r *replies) empty() []byte {
 	r.scratch = append(r.scratch[:0], r.text[:len(r.text)-len("\r\n")]...)
 	r.scratch = append(r.scratch, "content-length: 0\r\n\r\n"...)

@@ -10,32 +10,32 @@ import (
 	"ceiling/internal/websocket"
 )
 
-// A header block of HTTP/2 becomes a head of HTTP/1.1, which goes the way of all heads:
-// the parser that every request passes decides what is one. Here is held what that
-// parser cannot see any more: what would be another line, another request or another
-// framing once it stands in text (RFC 9113, sections 8.2, 8.3 and 10.3).
+// An HTTP/2 header block becomes an HTTP/1.1 head and takes the same path as all heads: the
+// common parser decides whether it is valid. This file rejects what that parser can no longer
+// see: what would become another line, another request or another framing once written as text
+// (RFC 9113, sections 8.2, 8.3 and 10.3).
 
-// rewriter makes heads of blocks. It keeps its memory from one to the next.
+// rewriter turns header blocks into heads. It reuses its memory.
 type rewriter struct {
 	out                     []byte
 	method, path, authority []byte
-	protocol                []byte // that CONNECT asks for (RFC 8441)
+	protocol                []byte // requested by CONNECT (RFC 8441)
 	cookies                 []byte
-	have                    uint8  // the pseudo-fields that came, and the first other
-	host                    bool   // a Host field stands in out
-	lines                   []byte // of trailers, as HTTP/1.1 has them
-	length                  int64  // of the body, as the block says; unknownLength: it does not
-	key                     string // Sec-WebSocket-Key of a WebSocket that is asked for; "": none is
-	status                  int    // the answer that the request gets at once; 0: none
+	have                    uint8  // the pseudo-header fields seen, and whether a regular field was
+	host                    bool   // out has a Host field
+	lines                   []byte // trailers in HTTP/1.1 form
+	length                  int64  // of the body, according to the block, or unknownLength
+	key                     string // Sec-WebSocket-Key of a requested WebSocket; "" if none
+	status                  int    // of an immediate response; 0 if none
 	why                     string
 }
 
-// unknownLength is the length of a body that its head does not tell.
+// unknownLength is the length of a body whose head does not state it.
 const unknownLength = -1
 
 var nameHost, nameCookie, nameHead = []byte("host"), []byte("cookie"), []byte("HEAD") // read-only
 
-// What a block has had.
+// What a block has had so far.
 const (
 	hadMethod = 1 << iota
 	hadScheme
@@ -46,22 +46,22 @@ const (
 )
 
 var (
-	// errMalformed is a request that is none: its stream is reset (RFC 9113, section 8.1.1).
+	// errMalformed is for an invalid request: its stream is reset (RFC 9113, section 8.1.1).
 	errMalformed = errors.New("malformed request")
-	// errBlock is a block that says far more than any head may, in few bytes.
+	// errBlock is for a short block that expands far beyond any head limit.
 	errBlock = errors.New("header block too long")
 )
 
-// listFactor is how many times a head's limit a block's fields may come to. All of a
-// block has to be read for the decoder's sake, and a byte may stand for 4 KiB of the table.
+// listFactor is how many times the head limit a block's fields may add up to. The whole block
+// must be read to keep the decoder's state, and one byte may refer to 4 KiB of the table.
 const listFactor = 16
 
-// fieldOverhead is what a field counts beyond its text (RFC 9113, section 6.5.2).
+// fieldOverhead is what a field counts in addition to its text (RFC 9113, section 6.5.2).
 const fieldOverhead = 32
 
-// request writes the head of a block behind out. whole says that no body follows. The
-// answer in status, where there is one, stands in place of the head. errMalformed concerns
-// the stream, other errors the connection.
+// request appends the head of a block to out. whole means that no body follows. A response in
+// status, if any, replaces the head. errMalformed concerns the stream, other errors the
+// connection.
 func (w *rewriter) request(out []byte, d *hpack.Decoder, block []byte, most int, whole bool) ([]byte, error) {
 	*w = rewriter{out: out, method: w.method[:0], path: w.path[:0], authority: w.authority[:0], protocol: w.protocol[:0],
 		cookies: w.cookies[:0], lines: w.lines[:0], length: unknownLength}
@@ -89,14 +89,14 @@ func (w *rewriter) request(out []byte, d *hpack.Decoder, block []byte, most int,
 	if !bad && w.status == 0 && w.have&hadField == 0 {
 		bad = !w.line()
 	}
-	if bad || w.status == 0 && whole && w.length > 0 { // a length, and no body
+	if bad || w.status == 0 && whole && w.length > 0 { // a length, but no body
 		return w.out, errMalformed
 	}
 	w.end(whole)
 	return w.out, nil
 }
 
-// end closes the head.
+// end completes the head.
 func (w *rewriter) end(whole bool) {
 	if len(w.cookies) > 0 {
 		w.write(nameCookie, w.cookies)
@@ -111,7 +111,7 @@ func (w *rewriter) end(whole bool) {
 	w.out = append(w.out, "\r\n"...)
 }
 
-// field takes one field; false where the request is malformed.
+// field handles one field; false if the request is malformed.
 func (w *rewriter) field(name, value []byte) bool {
 	if len(name) > 0 && name[0] == ':' {
 		return w.pseudo(name[1:], value)
@@ -134,7 +134,7 @@ func (w *rewriter) field(name, value []byte) bool {
 		}
 	case "host":
 		return w.sameHost(value)
-	case "cookie": // each is a field of its own here, and one field there (section 8.2.3)
+	case "cookie": // HTTP/2 may split cookies, HTTP/1.1 has one field (section 8.2.3)
 		if len(w.cookies) > 0 {
 			w.cookies = append(w.cookies, "; "...)
 		}
@@ -146,7 +146,7 @@ func (w *rewriter) field(name, value []byte) bool {
 			return false
 		}
 		w.length = n
-	case "sec-websocket-key", "sec-websocket-accept": // ours takes their place (RFC 8441, section 5)
+	case "sec-websocket-key", "sec-websocket-accept": // replaced by ours (RFC 8441, section 5)
 		if w.key != "" {
 			return true
 		}
@@ -162,7 +162,7 @@ func appendLine(b, name, value []byte) []byte {
 	return append(append(b, value...), "\r\n"...)
 }
 
-// pseudo takes what stands in the first line in HTTP/1.1, and the authority.
+// pseudo handles what HTTP/1.1 has in the first line, and the authority.
 func (w *rewriter) pseudo(name, value []byte) bool {
 	had := uint8(0)
 	switch string(name) {
@@ -180,14 +180,14 @@ func (w *rewriter) pseudo(name, value []byte) bool {
 	case "protocol":
 		had, w.protocol = hadProtocol, append(w.protocol, value...)
 	}
-	if had == 0 || w.have&(had|hadField) != 0 { // unknown, twice, or behind other fields
+	if had == 0 || w.have&(had|hadField) != 0 { // unknown, repeated, or after regular fields
 		return false
 	}
 	w.have |= had
 	return true
 }
 
-// line writes the request line and the Host field, once the pseudo-fields are there.
+// line writes the request line and the Host field, once the pseudo-header fields are complete.
 func (w *rewriter) line() bool {
 	connect, extended := string(w.method) == "CONNECT", w.have&hadProtocol != 0
 	switch {
@@ -210,7 +210,7 @@ func (w *rewriter) line() bool {
 		w.status, w.why = 400, "the method, path or authority is malformed"
 		return true
 	}
-	if extended { // GET in HTTP/1.1, with a key that HTTP/2 does without (RFC 8441, section 5)
+	if extended { // GET in HTTP/1.1, with a key, which HTTP/2 omits (RFC 8441, section 5)
 		w.method, w.key = append(w.method[:0], "GET"...), newKey()
 	}
 	w.out = append(append(w.out, w.method...), ' ')
@@ -221,7 +221,7 @@ func (w *rewriter) line() bool {
 	return true
 }
 
-// newKey is one of chance. It is no secret: it tells an answer from one to somebody else.
+// newKey returns a random key. It is no secret: it only ties a response to its request.
 func newKey() string {
 	var nonce [16]byte
 	binary.NativeEndian.PutUint64(nonce[:], rand.Uint64())
@@ -229,7 +229,7 @@ func newKey() string {
 	return websocket.Key(nonce)
 }
 
-// sameHost takes a Host field, which says what the authority does or stands in its place.
+// sameHost handles a Host field, which must equal the authority or replaces it.
 func (w *rewriter) sameHost(value []byte) bool {
 	switch {
 	case w.host || len(w.authority) > 0 && !bytes.EqualFold(value, w.authority):
@@ -241,8 +241,7 @@ func (w *rewriter) sameHost(value []byte) bool {
 	return true
 }
 
-// trailers reads a block of trailers into lines, of which there are none where the block is
-// larger than most.
+// trailers parses a block of trailers into lines; none if the block exceeds most.
 func (w *rewriter) trailers(d *hpack.Decoder, block []byte, most int) error {
 	size, bad := 0, false
 	w.lines = w.lines[:0]
@@ -281,7 +280,7 @@ func plainName(name []byte) bool {
 	return len(name) > 0
 }
 
-// nameBytes are those of a token (RFC 9110, section 5.6.2) without capitals.
+// nameBytes are the bytes of a token (RFC 9110, section 5.6.2) except capitals.
 var nameBytes = newNameBytes() // read-only
 
 func newNameBytes() (set [256]bool) {
@@ -291,8 +290,8 @@ func newNameBytes() (set [256]bool) {
 	return set
 }
 
-// plainValue accepts what cannot end a line, nor be read as another value: no control
-// bytes, no blanks at either end.
+// plainValue accepts what cannot end a line or be read as another value: no control bytes, no
+// blanks at either end.
 func plainValue(v []byte) bool {
 	for _, c := range v {
 		if c < ' ' && c != '\t' || c == 0x7f {
@@ -314,7 +313,7 @@ func visible(v []byte) bool {
 	return true
 }
 
-// digits reads a length, which is below 10^17.
+// digits parses a length below 10^17.
 func digits(v []byte) (n int64, ok bool) {
 	for _, c := range v {
 		if c-'0' > 9 {

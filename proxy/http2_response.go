@@ -6,20 +6,20 @@ import (
 	"ceiling/internal/hpack"
 )
 
-// heads makes header blocks of the loop's own heads of HTTP/1.1. The last is kept: the
-// answers of a second are much alike.
+// heads converts the loop's own HTTP/1.1 heads to header blocks. It caches the last one:
+// successive responses are much alike.
 type heads struct {
 	name        []byte // scratch: a name in lower case
 	text, block []byte // the last head, and its block
-	status      int    // of it
+	status      int    // of the last head
 	secure      bool   // a request's scheme
 }
 
-// headEnd is what a head ends with.
+// headEnd ends a head.
 var headEnd = []byte("\r\n\r\n") // read-only
 
-// block is the block of the head that b begins with, which has n bytes; n = 0: there is
-// no whole one.
+// of returns the block of the head at the start of b, which has n bytes; n = 0 if it is
+// incomplete.
 func (h *heads) of(b []byte) (block []byte, status, n int) {
 	if len(h.text) > 0 && len(b) >= len(h.text) && string(b[:len(h.text)]) == string(h.text) {
 		return h.block, h.status, len(h.text)
@@ -45,8 +45,8 @@ func (h *heads) of(b []byte) (block []byte, status, n int) {
 
 var nameStatus = []byte(":status") // read-only
 
-// line adds a field. Those that frame a message or speak of its connection have no place
-// in HTTP/2 (RFC 9113, section 8.2.2).
+// line adds a field. Fields that frame a message or concern its connection are not allowed in
+// HTTP/2 (RFC 9113, section 8.2.2).
 func (h *heads) line(line []byte) {
 	name, value := h.split(line)
 	switch string(name) {
@@ -56,7 +56,7 @@ func (h *heads) line(line []byte) {
 	h.block = hpack.AppendField(h.block, name, value, false)
 }
 
-// split takes a line apart: its name in lower case, valid until the next call, and its value.
+// split splits a line into its name in lower case, valid until the next call, and its value.
 func (h *heads) split(line []byte) (name, value []byte) {
 	at := bytes.IndexByte(line, ':')
 	h.name = h.name[:0]

@@ -7,42 +7,42 @@ import (
 	"ceiling/internal/http2"
 )
 
-// A stream is a client without a socket: its request is a head of HTTP/1.1 in the
-// client's parcel, and what the loop answers, a head and a body without framing, waits in
-// its queue until the session makes frames of it.
+// A stream is a client without a socket: its request is an HTTP/1.1 head in the client's parcel,
+// and the loop's response, a head and a body without framing, waits in its queue until the
+// session frames it.
 type stream struct {
 	client
 	session *session
 	id      uint32
 	place   int // in session.streams
 
-	chunked bool   // the body goes on in chunks, since its length is not known
-	length  int64  // what is to come of a body of known length
-	heard   bool   // END_STREAM came
-	key     string // of the WebSocket that it asks for, or is (RFC 8441); "": it is none
+	chunked bool   // the body is forwarded in chunks, since its length is unknown
+	length  int64  // remaining length of a body of known length
+	heard   bool   // END_STREAM received
+	key     string // of the WebSocket that it requests, or is (RFC 8441); "" if none
 	credit  http2.Credit
-	owed    uint32 // of windows, for bytes that have no room yet
+	owed    uint32 // of the windows, for bytes not forwarded yet
 
 	queue  []piece
 	first  int // of queue
 	held   int // bytes in queue
 	headed bool
-	over   bool // the answer is whole
-	listed bool // stands in session.ready
-	ended  bool // it is being ended, before its answer is out
-	silent bool // which the client is not told: it has ended the stream, or is gone
+	over   bool // the response is complete
+	listed bool // is in session.ready
+	ended  bool // it is being ended before its response was sent
+	silent bool // do not tell the client: it ended the stream, or is gone
 	window http2.Window
 	code   http2.Code // to reset it with
-	tail   []byte     // header block of the answer's trailers
+	tail   []byte     // header block of the response's trailers
 }
 
-// piece is what is to be sent: a parcel, or memory that is lent.
+// piece is data to send: a parcel, or lent memory.
 type piece struct {
 	b      []byte
 	parcel *parcel
 }
 
-// ready has the session look at what the stream has to send.
+// ready schedules the stream's pending data with the session.
 func (st *stream) ready() {
 	s := st.session
 	if !st.listed {
@@ -52,13 +52,13 @@ func (st *stream) ready() {
 	s.connection.mark()
 }
 
-// enqueue queues what is written.
+// enqueue queues the written data.
 func (st *stream) enqueue() {
 	p := st.out
 	st.out = nil
 	switch {
 	case p == nil:
-	case len(p.b) == 0: // it would stay in a queue of which all is sent
+	case len(p.b) == 0: // it would stay in a queue that is completely sent
 		st.loop.parcels.put(p)
 	default:
 		st.queue = append(st.queue, piece{p.b, p})
@@ -67,18 +67,18 @@ func (st *stream) enqueue() {
 	}
 }
 
-// crowded tells whether the client's connection holds so much of its streams' answers that
-// each is to take less at a time.
+// crowded reports whether the client's connection holds so much response data that each stream
+// should take less at a time.
 func (st *stream) crowded() bool { return st.session.held >= heldMost }
 
-// lent queues memory that is lent.
+// lent queues lent memory.
 func (st *stream) lent(b []byte) {
 	st.queue = append(st.queue, piece{b: b})
 	st.held += len(b)
 	st.ready()
 }
 
-// answered notes that the answer is whole. What the client still sends is for nobody.
+// answered marks the response as complete. Further input from the client is ignored.
 func (st *stream) answered() {
 	st.over = true
 	st.state = atEnd
@@ -86,34 +86,34 @@ func (st *stream) answered() {
 	st.ready()
 }
 
-// settle tells the stream's source whether there is room, as conn.settle does.
+// settle reports to the stream's source whether there is room, as conn.settle does.
 func (st *stream) settle() {
 	switch {
 	case st.held > 0 && !st.blocked:
 		st.blocked = true
 		if st.over {
-			st.code = http2.Cancel // should the client take no more of it
+			st.code = http2.Cancel // in case the client reads no more of it
 			st.expire(st.loop.site.timeouts.idle)
 		}
 		st.stalled()
-	case st.over: // its last frame is for the session to make
+	case st.over: // the session makes its last frame
 	case st.held == 0 && (st.blocked || st.ease):
 		st.blocked, st.ease = false, false
 		st.drained()
 	}
 }
 
-// outcome is what making frames came to.
+// outcome is the result of framing.
 type outcome uint8
 
 const (
-	framedAll  outcome = iota // nothing is left, for the moment
-	framedSome                // there is more, and room
-	framedPart                // there is more, and no room: of the turn, or of the connection's window
-	framedHeld                // there is more, and the stream's window is used up
+	framedAll  outcome = iota // nothing left for now
+	framedSome                // more data, and room
+	framedPart                // more data, but no room: in the turn, or in the connection's window
+	framedHeld                // more data, but the stream's window is exhausted
 )
 
-// frame makes frames of a head, and one of DATA, of at most room bytes.
+// frame frames a head, and one DATA frame, of at most room bytes.
 func (st *stream) frame(room *int) outcome {
 	st.enqueue()
 	for !st.headed && st.held > 0 {
@@ -156,7 +156,7 @@ func (st *stream) frame(room *int) outcome {
 	return framedSome
 }
 
-// frameTail ends the answer with its trailers.
+// frameTail ends the response with its trailers.
 func (st *stream) frameTail(room *int) {
 	p := st.session.connection.room(len(st.tail) + http2.HeaderBytes*(2+len(st.tail)/http2.DefaultFrame))
 	before := len(p.b)
@@ -165,8 +165,7 @@ func (st *stream) frameTail(room *int) {
 	st.session.finish(st)
 }
 
-// frameHead makes frames of the head that is first in the queue; false once the stream has
-// ended with it.
+// frameHead frames the head at the front of the queue; false if that ended the stream.
 func (st *stream) frameHead(room *int) bool {
 	s, c := st.session, st.session.connection
 	first := &st.queue[st.first]
@@ -187,7 +186,7 @@ func (st *stream) frameHead(room *int) bool {
 	return !last
 }
 
-// pass takes n bytes of the first piece off the queue.
+// pass removes n bytes of the first piece from the queue.
 func (st *stream) pass(n int) {
 	first := &st.queue[st.first]
 	first.b = first.b[n:]
@@ -207,7 +206,7 @@ func (st *stream) pass(n int) {
 	}
 }
 
-// copyTo takes n bytes of the queue to b; false where a file that was lent is gone.
+// copyTo moves n bytes of the queue to b; false if a lent file's pages are gone.
 func (st *stream) copyTo(b []byte, n int) ([]byte, bool) {
 	for n > 0 {
 		first := &st.queue[st.first]
@@ -224,12 +223,12 @@ func (st *stream) copyTo(b []byte, n int) ([]byte, bool) {
 	return b, true
 }
 
-// take gives a piece of the request's body, which took flow of the windows, to the loop.
+// take passes a piece of the request's body, which used flow of the windows, to the loop.
 func (st *stream) take(piece []byte, flow uint32, end bool) {
 	s := st.session
 	st.owed += flow
 	switch {
-	case st.key != "": // bytes of the tunnel, perhaps before it is there
+	case st.key != "": // tunnel bytes, possibly before the tunnel is open
 	case st.length != unknownLength && int64(len(piece)) > st.length, end && st.length > int64(len(piece)):
 		st.heard = end
 		s.kill(st, http2.ProtocolError, "a body that is not as long as its head says")
@@ -258,8 +257,8 @@ func (st *stream) take(piece []byte, flow uint32, end bool) {
 	}
 }
 
-// takeTrailers ends the request's body with trailers. Behind a body of known length HTTP/1.1
-// has no place for them.
+// takeTrailers ends the request's body with trailers. HTTP/1.1 allows none after a body of known
+// length.
 func (st *stream) takeTrailers(lines []byte) {
 	if !st.chunked || len(lines) == 0 || len(lines) > http1.MaxTrailer-len("\r\n") {
 		st.take(nil, 0, true)
@@ -274,7 +273,7 @@ func (st *stream) takeTrailers(lines []byte) {
 	}
 }
 
-// repay opens the windows again by what has found its room.
+// repay reopens the windows by what was forwarded.
 func (st *stream) repay() {
 	s, owed := st.session, st.owed
 	if st.owed = 0; owed == 0 {
@@ -287,13 +286,13 @@ func (st *stream) repay() {
 	s.repay(owed)
 }
 
-// endTunnel says that nothing more comes; the client may still send.
+// endTunnel tells the client that nothing more follows; the client may still send.
 func (st *stream) endTunnel() {
 	p := st.session.connection.room(http2.HeaderBytes)
 	p.b = http2.AppendHeader(p.b, 0, http2.Data, http2.EndStream, st.id)
 }
 
-// cut ends a stream that the loop has ended before its answer was whole.
+// cut ends a stream that the loop ended before its response was complete.
 func (st *stream) cut() {
 	s := st.session
 	st.over, st.ended = false, true
@@ -302,7 +301,7 @@ func (st *stream) cut() {
 		if s.connection.blocked {
 			room = 0
 		}
-		for st.frame(&room) == framedSome { // what came before the cut is the client's
+		for st.frame(&room) == framedSome { // the client gets what came before the cut
 		}
 		s.reset(st.id, st.code)
 	}
@@ -313,10 +312,10 @@ func (st *stream) cut() {
 	s.forget(st)
 }
 
-// isWebSocket tells that the client is a stream that asks for a WebSocket, or is one.
+// isWebSocket reports whether the client is a stream that requests, or is, a WebSocket.
 func (c *conn) isWebSocket() bool { return c.stream != nil && c.stream.key != "" }
 
-// appendProtocol appends the version of HTTP that the client speaks, for the log.
+// appendProtocol appends the client's HTTP version, for the log.
 func (c *conn) appendProtocol(b []byte, minor int) []byte {
 	if c.stream != nil {
 		return append(b, " HTTP/2.0"...)

@@ -6,29 +6,28 @@ import (
 	"ceiling/internal/sys"
 )
 
-// At the limit of connections, or without descriptors, a loop closes idle clients, the
-// longest idle first: whoever comes anew has a request, and they have none.
+// At the limit of connections, or without descriptors, a loop closes idle clients, the longest
+// idle first: a new client has a request, and they have none.
 
 const (
-	// LeastIdle is how long a client must have been idle to be closed for another. A
-	// client that asks again and again is idle for less, and closing it would only
-	// bring it back.
+	// LeastIdle is how long a client must have been idle to be closed for another one. A client
+	// that sends requests continuously is idle for less, and closing it would only make it
+	// reconnect.
 	LeastIdle = 10 * time.Millisecond
-	// spareClients is how many clients less a loop takes once it has run out of
-	// descriptors, or a sixteenth if that is more: requests need some as well.
+	// spareClients is by how many clients (or a sixteenth, if that is more) a loop lowers its
+	// limit when out of descriptors: requests need some as well.
 	spareClients = 8
 	// crowdedTurn is how long a turn lasts while new clients or requests wait for room.
 	crowdedTurn = 5 * time.Millisecond
-	// CrowdedAgain is how often the report says that clients are closed.
+	// CrowdedAgain is how often the report mentions that clients are closed.
 	CrowdedAgain = time.Minute
 )
 
-// idlers are clients that wait for a request, or for the client's end of the
-// connection to close, the longest idle first. To enter and to leave are a few stores
-// of each request.
+// idlers are clients that wait for a request, or for the client to close the connection, the
+// longest idle first. Entering and leaving cost each request a few stores.
 type idlers struct{ first, last *client }
 
-// waits notes that the client is idle from now on.
+// waits marks the client as idle from now on.
 func (c *client) waits() {
 	if c.listed {
 		return
@@ -47,7 +46,7 @@ func (c *client) waits() {
 	q.last = c
 }
 
-// unlist notes that it is idle no more.
+// unlist marks it as no longer idle.
 func (c *client) unlist() {
 	if !c.listed {
 		return
@@ -69,8 +68,8 @@ func (c *client) unlist() {
 	c.listed, c.before, c.behind = false, nil, nil
 }
 
-// idlers that the client belongs to: those that were accepted and those that were
-// handed over are limited by themselves.
+// idlers returns the list that the client belongs to: accepted and handed-over clients have
+// separate limits.
 func (c *client) idlers() *idlers {
 	if c.tcp {
 		return &c.loop.idle
@@ -78,14 +77,13 @@ func (c *client) idlers() *idlers {
 	return &c.loop.idleHanded
 }
 
-// ripe tells whether the longest idle may be closed.
+// ripe reports whether the longest idle client may be closed.
 func (q *idlers) ripe(now int64) bool {
 	return q.first != nil && now-q.first.since >= int64(LeastIdle)
 }
 
-// evict closes the longest idle client; false when there is none. Clients whose next
-// request is on its way stay. It is called between two turns: what came in this one
-// is handled.
+// evict closes the longest idle client; false if there is none. It spares clients whose next
+// request is in their socket. It runs between two turns, after the current input was handled.
 func (l *loop) evict(q *idlers) bool {
 	for q.ripe(l.now) {
 		c := q.first
@@ -103,7 +101,7 @@ func (l *loop) evict(q *idlers) bool {
 	return false
 }
 
-// evictAny closes the longest idle of all.
+// evictAny closes the longest idle client of all.
 func (l *loop) evictAny() bool {
 	q := &l.idle
 	if h := &l.idleHanded; q.first == nil || h.first != nil && h.first.since < q.first.since {
@@ -112,14 +110,13 @@ func (l *loop) evictAny() bool {
 	return l.evict(q)
 }
 
-// speaks tells whether there are bytes in the client's socket that no receive has
-// taken yet, the beginning of a request.
+// speaks reports whether the client's socket has unread bytes: the beginning of a request.
 func (c *client) speaks() bool {
 	return c.state != atLinger && sys.HasUnread(int(c.fd))
 }
 
-// relieve closes idle clients where there are more than may be, or descriptors are
-// needed, and takes new ones again where there is room, or will be.
+// relieve closes idle clients if there are too many, or if descriptors are needed, and accepts
+// new ones again if there is, or will be, room.
 func (l *loop) relieve() {
 	if l.handed.Load() > 0 {
 		l.taken -= int(l.handed.Swap(0))
@@ -148,8 +145,8 @@ func (l *loop) relieve() {
 	}
 }
 
-// starve makes room where the process, or the machine, is out of descriptors, and
-// takes fewer clients for a while. It tells whether there may be some soon.
+// starve makes room if the process, or the machine, is out of descriptors, and lowers the client
+// limit for a while. It reports whether there may be some soon.
 func (l *loop) starve() bool {
 	less := max(spareClients, l.taken/16)
 	l.room = min(l.room, max(l.taken-less, 1))
@@ -164,20 +161,20 @@ func (l *loop) starve() bool {
 		select {
 		case o.calls <- func(o *loop) { o.evictions++ }:
 			l.proxy.wakeUp(i)
-		default: // it is busy, and a loop does not wait
+		default: // it is busy, and a loop must not block
 		}
 	}
 	return len(l.proxy.loops) > 1
 }
 
-// regrow takes more clients again, a sixty-fourth each second.
+// regrow raises the client limit again, by a sixty-fourth each second.
 func (l *loop) regrow() {
 	if most := l.proxy.maxClients; l.room < most {
 		l.room = min(l.room+l.room/64+1, most)
 	}
 }
 
-// feed opens the connections to destinations for which there was no descriptor.
+// feed opens the connections to destinations that lacked a descriptor.
 func (l *loop) feed() {
 	list := l.starved
 	l.starved = nil
@@ -188,7 +185,7 @@ func (l *loop) feed() {
 	}
 }
 
-// crowded reports why idle clients are closed, now and then.
+// crowded reports why idle clients are closed, at most once per CrowdedAgain.
 func (p *Proxy) crowded(why string) {
 	now := int64(time.Since(p.began)) + 1
 	if last := p.reported.Load(); (last == 0 || now-last > int64(CrowdedAgain)) && p.reported.CompareAndSwap(last, now) {

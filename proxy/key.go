@@ -8,7 +8,7 @@ import (
 	"ceiling/proxy/route"
 )
 
-// key hashes what a request is told apart by; 0 where nothing is asked for.
+// key hashes what distinguishes the request; 0 if k is none.
 func (x *inbound) key(k key, head, clean []byte) uint64 {
 	switch k.kind {
 	case keyNone:
@@ -46,9 +46,8 @@ func cookie(field []byte, name string) []byte {
 	return nil
 }
 
-// address is the client's. Behind trusted proxies it is the last address of
-// X-Forwarded-For that is not itself a trusted proxy's: those before it are what
-// that client says.
+// address returns the client's address. Behind trusted proxies it is the last address of
+// X-Forwarded-For that is not a trusted proxy's: those before it are only claimed by that client.
 func (x *inbound) address() netip.Addr {
 	c := x.client
 	a := c.remote.Addr()

@@ -8,11 +8,11 @@ import (
 	"ceiling/proxy/route"
 )
 
-// What is limited over all loops is kept in shards, each with its lock. Only
-// requests and connections that a limit was set for come here.
+// Limits over all loops are kept in shards, each with its own lock. Only requests and connections
+// with such a limit use them.
 const shards = 64
 
-// hosts counts the connections of each address.
+// hosts counts the connections per address.
 type hosts struct {
 	shard [shards]struct {
 		mu sync.Mutex
@@ -20,7 +20,7 @@ type hosts struct {
 	}
 }
 
-// enter counts a connection; false when the address has most already.
+// enter counts a connection; false if the address already has most.
 func (h *hosts) enter(a netip.Addr, most int) bool {
 	s := &h.shard[shardOf(a)]
 	s.mu.Lock()
@@ -53,9 +53,8 @@ func shardOf(a netip.Addr) int {
 	return int(h % shards)
 }
 
-// limiter is a rate limit for each key: the generic cell rate algorithm (ITU-T
-// I.371), which needs one number for each, the time at which the key's requests
-// would all be paid for.
+// limiter is a rate limit per key: the generic cell rate algorithm (ITU-T I.371), which needs one
+// number per key, the time at which its requests would all be paid for.
 type limiter struct {
 	each  int64 // ns that a request costs
 	burst int64 // ns that may be owed
@@ -71,7 +70,7 @@ func newLimiter(requests int, per time.Duration, burst int) *limiter {
 	return &limiter{each: each, burst: each * int64(burst)}
 }
 
-// take counts a request; it returns how long to wait when there were too many.
+// take counts a request; it returns how long to wait if there were too many.
 func (m *limiter) take(key uint64, now int64) (wait int64) {
 	s := &m.shard[key%shards]
 	s.mu.Lock()
@@ -84,7 +83,7 @@ func (m *limiter) take(key uint64, now int64) (wait int64) {
 		s.paid = map[uint64]int64{}
 	}
 	s.paid[key] = paid + m.each
-	if s.sweep++; s.sweep > 2*len(s.paid)+1024 { // so that the map holds who was here lately
+	if s.sweep++; s.sweep > 2*len(s.paid)+1024 { // keep only recent keys in the map
 		s.sweep = 0
 		for k, t := range s.paid {
 			if t <= now {
@@ -95,17 +94,16 @@ func (m *limiter) take(key uint64, now int64) (wait int64) {
 	return 0
 }
 
-// turnOf is the part of a location that changes with its requests, one for each
-// loop.
+// turnOf is the per-loop state of a location that its requests change.
 type turnOf struct {
 	choices []route.Choice
 	chooser route.Chooser
 	tokens  float64
 	budget  float64
-	_       [64]byte // another loop's is on another cache line
+	_       [64]byte // keep another loop's on another cache line
 }
 
-// maxTokens is how many retries may be saved up.
+// maxTokens bounds the saved retries.
 const maxTokens = 10
 
 // mayRetry takes a retry from the budget.
@@ -117,5 +115,5 @@ func (t *turnOf) mayRetry() bool {
 	return true
 }
 
-// earn saves up for retries with each request.
+// earn adds to the retry budget with each request.
 func (t *turnOf) earn() { t.tokens = min(t.tokens+t.budget, maxTokens) }

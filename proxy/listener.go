@@ -8,11 +8,11 @@ import (
 	"ceiling/internal/ring"
 )
 
-// listener is a loop's own queue of new clients.
+// listener is a loop's own accept queue.
 type listener struct {
 	conn
 	socket int
-	tls    bool // its clients greet with a ClientHello
+	tls    bool // its clients begin with a ClientHello
 }
 
 func (ln *listener) accepted(ev *ring.Event) {
@@ -47,14 +47,14 @@ func (ln *listener) accepted(ev *ring.Event) {
 	}
 }
 
-// again accepts after a pause.
+// again resumes accepting after a pause.
 func (ln *listener) again() {
 	if ln.fd >= 0 {
 		ln.loop.ring.Accept(int(ln.fd), ln.tag())
 	}
 }
 
-// outOfDescriptors tells that the process, or the machine, may open no more files.
+// outOfDescriptors reports whether the process, or the machine, may open no more files.
 func outOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
@@ -66,12 +66,12 @@ func (ln *listener) stalled()                 {}
 func (ln *listener) drained()                 {}
 func (ln *listener) expired()                 {}
 
-// peerOf asks the kernel who is at the other end of a socket; a unix socket's is
-// the zero AddrPort.
+// peerOf asks the kernel for the address of a socket's peer; for a unix socket it is the zero
+// AddrPort.
 func peerOf(fd int) netip.AddrPort {
 	name, err := syscall.Getpeername(fd)
 	if err != nil {
-		return netip.AddrPort{} // it has gone already; its first read tells
+		return netip.AddrPort{} // the peer has already left, as its first read reports
 	}
 	switch n := name.(type) {
 	case *syscall.SockaddrInet4:

@@ -15,12 +15,12 @@ const (
 	logJSON
 )
 
-// accessLog writes what the loops gather, from a goroutine of its own: a disk that
-// stands still must not stop a loop.
+// accessLog writes what the loops collect, from its own goroutine: a stalled disk must not stop a
+// loop.
 type accessLog struct {
 	path   string      // "-" is standard output
-	mu     sync.Mutex  // of file, which reopen changes
-	file   *os.File    // nil once it is closed
+	mu     sync.Mutex  // guards file, which reopen changes
+	file   *os.File    // nil once closed
 	full   chan []byte // to be written
 	empty  chan []byte // to be filled
 	sample uint64      // of 2^32: the share of requests that is logged
@@ -29,8 +29,8 @@ type accessLog struct {
 }
 
 const (
-	logBytes   = 64 << 10 // a loop hands over that much, or what a second brings
-	logBuffers = 64       // 4 MiB of lines may wait for the disk
+	logBytes   = 64 << 10 // a loop hands over that much, or one second's lines
+	logBuffers = 64       // up to 4 MiB of lines may wait for the disk
 )
 
 // openLog opens a log; nil for "off".
@@ -72,8 +72,8 @@ func (a *accessLog) write(b []byte) error {
 	return err
 }
 
-// reopen goes on with a new file of the same name, where another program has
-// renamed the old one. Where it cannot be opened the old one stays.
+// reopen switches to a new file of the same name after another program has renamed the old one.
+// If it cannot be opened, the old one stays.
 func (a *accessLog) reopen() error {
 	if a == nil || a.path == "-" {
 		return nil
@@ -109,16 +109,16 @@ func (a *accessLog) close() error {
 	return file.Close()
 }
 
-// logBuffer is one loop's part.
+// logBuffer is one loop's part of the log.
 type logBuffer struct {
-	to     *accessLog // nil: there is no log
+	to     *accessLog // nil without a log
 	b      []byte
 	lots   uint64
 	second int64
 	stamp  []byte // of second
 }
 
-// flush hands over what there is.
+// flush hands over the buffered lines.
 func (g *logBuffer) flush(l *loop) {
 	if g.to == nil || len(g.b) == 0 {
 		return
@@ -130,7 +130,7 @@ func (g *logBuffer) flush(l *loop) {
 		default:
 			g.b = make([]byte, 0, logBytes+8<<10)
 		}
-	default: // the disk does not follow
+	default: // the disk is too slow
 		for _, c := range g.b {
 			if c == '\n' {
 				l.counts.logDropped++
@@ -140,7 +140,7 @@ func (g *logBuffer) flush(l *loop) {
 	}
 }
 
-// chosen draws whether a request is logged.
+// chosen decides at random whether to log a request.
 func (g *logBuffer) chosen() bool {
 	if g.to.sample >= 1<<32 {
 		return true
@@ -186,7 +186,7 @@ func (x *exchange) log() {
 	}
 }
 
-// head is the request's, nil where there is none.
+// head returns the request's head, nil if there is none.
 func (x *inbound) head() []byte {
 	if c := x.client; x.headEnd > x.headAt && c.in != nil && x.headEnd <= len(c.in.b) {
 		return c.in.b[x.headAt:x.headEnd]
@@ -194,7 +194,7 @@ func (x *inbound) head() []byte {
 	return nil
 }
 
-// fieldOf is a field's value for the log.
+// fieldOf returns a field's value for the log.
 func (x *inbound) fieldOf(head []byte, name string) []byte {
 	if head == nil {
 		return nil
@@ -203,7 +203,7 @@ func (x *inbound) fieldOf(head []byte, name string) []byte {
 	return x.client.loop.field(head, name)
 }
 
-// cause of a failure, "" where there is none.
+// cause returns the cause of a failure, "" if there is none.
 func (x *outbound) cause() string {
 	if x.why == "" && x.status >= 500 {
 		return "the destination answered so"
@@ -211,8 +211,8 @@ func (x *outbound) cause() string {
 	return x.why
 }
 
-// logCombined is the format of that name, as other servers write it. Behind an answer
-// of 500 and above, and behind one that was cut, stand the cause and the destination.
+// logCombined writes the combined format, like other servers. After a status of 500 and above,
+// and after a truncated response, it adds the cause and the destination.
 func (x *exchange) logCombined(g *logBuffer, head []byte) {
 	b := x.appendClient(g.b, head)
 	b = append(b, " - - ["...)
@@ -246,7 +246,7 @@ func (x *exchange) logCombined(g *logBuffer, head []byte) {
 	g.b = append(b, '\n')
 }
 
-// appendJSON appends an object; of a long text no more than most bytes.
+// appendJSON appends an object; it truncates texts to most bytes.
 func (x *exchange) appendJSON(b, stamp, head []byte, took int64, most int) []byte {
 	text := func(key string, value []byte) {
 		b = append(append(append(b, `,"`...), key...), `":"`...)
@@ -282,7 +282,7 @@ func (x *exchange) appendJSON(b, stamp, head []byte, took int64, most int) []byt
 	return append(b, '}')
 }
 
-// appendClient appends the client's address, as far as it is to be believed.
+// appendClient appends the client's address, as far as it can be trusted.
 func (x *inbound) appendClient(b, head []byte) []byte {
 	if x.client.trusted && head != nil && x.client.remote.IsValid() {
 		return x.address().AppendTo(b)
@@ -297,8 +297,8 @@ func orDash(v []byte) []byte {
 	return v
 }
 
-// appendSafe appends what a client sent so that it cannot end a field or a line,
-// in JSON as well as in the combined format: \u00XX for what is not plain ASCII.
+// appendSafe appends client input so that it cannot end a field or a line, in JSON or the
+// combined format: \u00XX for what is not plain ASCII.
 func appendSafe(b, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	for _, c := range s {

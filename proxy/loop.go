@@ -12,9 +12,8 @@ import (
 	"ceiling/internal/ring"
 )
 
-// A loop is one thread's part of the proxy, with its own ring, connections and
-// counters; nothing that is written on a request's way is shared with another.
-// What others want of it comes as a function through calls.
+// A loop is one thread's part of the proxy, with its own ring, connections and counters; handling
+// a request writes to no shared memory. Others send a loop functions to run through calls.
 type loop struct {
 	proxy *Proxy
 	index int
@@ -30,7 +29,7 @@ type loop struct {
 	sending
 	memory
 	lines     http1.Lines
-	linesOf   *inbound // whose lines these are
+	linesOf   *inbound // the request that these lines are of
 	wheel     wheel
 	pools     []*pool // by upstream.id
 	files     fileCache
@@ -39,42 +38,40 @@ type loop struct {
 	traces    traces
 	clock
 
-	hurry    bool // what was sent is waited for: the next Wait returns at once
-	stopping bool // no more clients are accepted
+	hurry    bool // pending sends need attention: the next Wait returns at once
+	stopping bool // accept no more clients
 	drainEnd int64
 	counts   counters
 }
 
-// sockets are a loop's connections, by index. A generation tells one from those that
-// had its index before.
+// sockets are a loop's connections, by index. The generation distinguishes successive connections
+// with the same index.
 type sockets struct {
 	conns       []*conn // nil is free
 	generations []uint32
 	free        []uint32
 }
 
-// admission is how many clients there may be, and which go when there are more.
+// admission is how many clients are allowed, and which are evicted beyond that.
 type admission struct {
-	idle, idleHanded       idlers // of the clients that were accepted, and that were handed over
-	taken                  int    // clients that were accepted
-	room                   int    // as many may be
-	full                   bool   // no more are taken for the moment
-	evictions, evictHanded int    // idle clients to be closed at the end of the turn
+	idle, idleHanded       idlers // accepted clients, and handed-over ones
+	taken                  int    // accepted clients
+	room                   int    // the limit for taken
+	full                   bool   // currently accepting none
+	evictions, evictHanded int    // idle clients to close at the end of the turn
 	starved                []*pool
-	handed                 atomic.Int32 // clients that Beside has taken since the last turn
+	handed                 atomic.Int32 // clients that Beside took since the last turn
 	greeting
 	sessions sessions
 }
 
-// sessions counts the clients with HTTP/2 and their requests: those that are there, and
-// all that were.
+// sessions counts the clients with HTTP/2 and their requests: current and total.
 type sessions struct {
 	open, streams       int
 	total, streamsTotal uint64
 }
 
-// sending are the connections with something to send, and those whose sends are to be
-// looked at.
+// sending are the connections with pending output, and those whose sends must be checked.
 type sending struct{ dirty, sent, settling []*conn }
 
 // memory is what a loop keeps for reuse.
@@ -88,7 +85,7 @@ type memory struct {
 	clean     []byte // scratch of route.Clean
 	streams   []*stream
 	idleCalls []*call
-	spent     []*call // that ended in this turn
+	spent     []*call // ended in this turn
 	rewriter  rewriter
 	heads     heads
 	asks      heads // of requests to destinations with HTTP/2
@@ -96,17 +93,17 @@ type memory struct {
 	chunk     []byte // scratch of stream.take
 }
 
-// clock is read once a turn.
+// clock is read once per turn.
 type clock struct {
 	now    int64 // nanoseconds since the proxy began
 	second int64 // of date, Unix time
 	date   []byte
 }
 
-// noWork is how long a Wait lasts when nothing comes: a tick of the wheel.
+// noWork is how long a Wait lasts without events: one tick of the wheel.
 const noWork = 64 * time.Millisecond
 
-// run serves until the loop is told to stop and its last connection has ended.
+// run serves until the loop is stopped and its last connection has ended.
 func (l *loop) run() (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -133,7 +130,7 @@ func (l *loop) run() (err error) {
 	return l.letGo()
 }
 
-// turn is one round: wait, settle what was sent, handle what came, send.
+// turn is one iteration: wait, settle sends, handle input, send.
 func (l *loop) turn() error {
 	patience := ring.Patience{Timeout: noWork}
 	if l.hurry {
@@ -164,7 +161,7 @@ func (l *loop) turn() error {
 	return nil
 }
 
-// tell sets the clock, and what goes by seconds.
+// tell sets the clock, and what changes every second.
 func (l *loop) tell(now time.Time) {
 	l.now = int64(now.Sub(l.proxy.began))
 	if s := now.Unix(); s != l.second {
@@ -203,8 +200,7 @@ func (l *loop) flush() {
 	}
 }
 
-// holds tells whether what is written waits, since the other end has not taken what it was
-// sent before.
+// holds reports whether writes must wait because the other end has not read its input.
 func (c *conn) holds() bool {
 	return c.session != nil && c.session.holds() || c.outward != nil && c.blocked
 }
@@ -213,7 +209,7 @@ func (l *loop) handle(ev *ring.Event) {
 	c := l.conn(ev.Tag.Index(), ev.Tag.Generation())
 	if c == nil {
 		if ev.Kind == ring.Accepted && ev.Err == 0 {
-			closeNow(ev.FD) // of a listener that is closed
+			closeNow(ev.FD) // its listener is closed
 		}
 		return
 	}
@@ -232,7 +228,7 @@ func (l *loop) handle(ev *ring.Event) {
 				c.receive()
 			}
 		} else {
-			if c.source != nil { // it has not begun
+			if c.source != nil { // it has not started
 				c.source.stop()
 			}
 			c.owner.ended(ev.Err)
@@ -262,7 +258,7 @@ func (l *loop) handle(ev *ring.Event) {
 	}
 }
 
-// conn is the connection of an index, nil when it is closed or another's.
+// conn returns the connection at an index, nil if that is closed or another's.
 func (l *loop) conn(index, generation uint32) *conn {
 	if int(index) >= len(l.conns) {
 		return nil
@@ -296,7 +292,7 @@ func (l *loop) forget(c *conn) {
 	l.free = append(l.free, c.index)
 }
 
-// over tells whether the loop was stopped and has nothing left to do.
+// over reports whether the loop was stopped and has nothing left to do.
 func (l *loop) over() bool {
 	if !l.stopping {
 		return false
@@ -307,8 +303,8 @@ func (l *loop) over() bool {
 	return true
 }
 
-// stop closes the listeners and the clients that wait for their next request;
-// the others end with the request they are at, or when the time is over.
+// stop closes the listeners and the clients waiting for their next request; the others end with
+// their current request, or when the drain time is over.
 func (l *loop) stop(within time.Duration) {
 	l.drainEnd = l.now + int64(within)
 	if l.stopping {
@@ -341,7 +337,7 @@ func (l *loop) letGo() error {
 	return err
 }
 
-// waker is the party of the socket that wakes a loop.
+// waker owns the socket that wakes a loop.
 type waker struct{ conn }
 
 func (w *waker) received([]byte) {
@@ -366,6 +362,6 @@ func (w *waker) stalled()                 {}
 func (w *waker) drained()                 {}
 func (w *waker) expired()                 {}
 
-// closeNow closes a descriptor that no ring knows. A failure would mean that it
-// was closed before, which would be a fault of ours that tests look for.
+// closeNow closes a descriptor that no ring knows. A failure would mean a double close, a bug
+// that tests look for.
 func closeNow(fd int) { _ = syscall.Close(fd) }

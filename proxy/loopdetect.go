@@ -13,22 +13,22 @@ import (
 	"ceiling/proxy/config"
 )
 
-// A destination that is the proxy itself sends each request round and round, until
-// there are no more connections. What may be such a destination is marked: requests
-// for it carry a line that names this process and the location (CDN-Loop, RFC 8586,
-// section 2), and one that comes to a location with its own mark is answered with 508.
+// A destination that is the proxy itself would send each request in circles until no connections
+// are left. Destinations that may be this proxy are marked: requests for them carry a line with
+// this process's ID and the location (CDN-Loop, RFC 8586, section 2), and a location answers a
+// request that has its own mark with 508.
 //
-// Marked is what has a port that this proxy listens on, at whatever address: names,
-// further addresses of this machine, and a second proxy like this one that sends
-// requests back are meant too. Others get no line, and cost nothing. A way round over
-// other ports is not seen. Via would do as well (RFC 9110, section 7.6.3), but there
-// are servers that do not compress what they answer to requests with one.
+// Every destination with a port that this proxy listens on is marked, at whatever address: this
+// covers names, other addresses of this machine, and a second proxy like this one that sends
+// requests back. Others get no line and cost nothing. A loop over other ports is not detected.
+// Via would work too (RFC 9110, section 7.6.3), but some servers do not compress responses to
+// requests that have one.
 
-// loopMark is how a location's requests for one destination are known again.
+// loopMark identifies a location's requests for one destination.
 type loopMark struct {
 	id   []byte
 	line []byte
-	name string // of the location and the destination, for clients
+	name string // location and destination, for clients
 }
 
 // markLoops marks the destinations of a site that may be this proxy.
@@ -59,7 +59,7 @@ func (p *Proxy) markLoops(s *site) {
 	}
 }
 
-// ports are those that the proxy listens on, in the clear or with TLS.
+// ports returns the ports that the proxy listens on, plain or with TLS.
 func (p *Proxy) ports(c *config.Config) map[string]bool {
 	ports := map[string]bool{}
 	for _, ln := range p.loops[0].listeners {
@@ -84,10 +84,10 @@ func (p *Proxy) ports(c *config.Config) map[string]bool {
 
 var cdnLoop = []string{"cdn-loop"} // read-only
 
-// newID tells this process from all others.
+// newID returns a unique ID for this process.
 func newID() string { return strings.ToLower(rand.Text()[:16]) }
 
-// wentRound tells whether the request has been sent on from here before.
+// wentRound reports whether this proxy has forwarded the request before.
 func (x *inbound) wentRound(d *destination) bool {
 	lines := x.lines()
 	head := x.client.in.b[x.headAt:x.headEnd]
@@ -99,8 +99,8 @@ func (x *inbound) wentRound(d *destination) bool {
 	return false
 }
 
-// loopDetected answers a request that went round. The first is reported, with the
-// destination's address, which is no affair of clients.
+// loopDetected answers a looping request. It reports the first one, with the destination's
+// address, which clients must not see.
 func (x *exchange) loopDetected(d *destination) {
 	l := x.client.loop
 	x.destination = d

@@ -8,7 +8,7 @@ import (
 	"ceiling/internal/sys"
 )
 
-// peerState is what a connection to a destination is at.
+// peerState is the state of a connection to a destination.
 //
 //	from                   to              when
 //	peerConnecting         peerIdle        connected, and its client has gone (peer.rest)
@@ -23,9 +23,9 @@ type peerState uint8
 const (
 	peerConnecting peerState = iota
 	peerIdle                 // in its pool
-	peerAsked                // the request is given to it, no byte of a response is there
-	peerHead                 // the head is coming
-	peerBody                 // a response's body is being passed on
+	peerAsked                // it has the request; no byte of the response has arrived
+	peerHead                 // the response head is arriving
+	peerBody                 // the response body is being forwarded
 	peerTunnel
 	peerClosed
 )
@@ -34,24 +34,24 @@ const (
 type peer struct {
 	conn
 	state     peerState
-	keep      bool      // the connection may be used again after the response
+	keep      bool      // the connection is reusable after the response
 	chunkBody bool      // the request's body is sent in chunks
 	broken    bool      // what is sent will not arrive
-	up, down  direction // of a tunnel, from the client and to it
+	up, down  direction // of a tunnel: from the client, and to it
 	served    uint32
-	address   int // of the upstream's addresses, the one it leads to
+	address   int // index of its address among the upstream's
 	pool      *pool
-	client    *client // nil: nobody
-	in        *parcel // a response's head that came in parts
+	client    *client // nil if none
+	in        *parcel // a response head that arrived in parts
 	response  http1.Body
-	trailers  []byte  // lines behind the response's body
-	length    int64   // of the response's body; 0 where it is not known
-	base      int64   // of flushed, when the request began
+	trailers  []byte  // lines after the response's body
+	length    int64   // of the response's body; 0 if unknown
+	base      int64   // value of flushed when the request began
 	opened    int64   // loop's clock
-	far       *bridge // nil without one
+	far       *bridge // may be nil
 }
 
-// connected ends a connect.
+// connected completes a connect.
 func (p *peer) connected(err syscall.Errno) {
 	c := p.client
 	if err != 0 {
@@ -72,7 +72,7 @@ func (p *peer) connected(err syscall.Errno) {
 	p.begin(c.x)
 }
 
-// begin gives an open connection the request.
+// begin sends the request on an open connection.
 func (p *peer) begin(x *exchange) {
 	p.client, x.peer = x.client, p
 	p.state, p.broken = peerAsked, false
@@ -89,7 +89,7 @@ func (p *peer) begin(x *exchange) {
 	x.client.pump()
 }
 
-// body passes on a piece of the request's body.
+// body forwards a piece of the request's body.
 func (p *peer) body(piece []byte) {
 	if p.broken || p.fd < 0 {
 		return
@@ -117,7 +117,7 @@ func (p *peer) endBody() {
 	}
 }
 
-// chunkFrame is what a chunk's size and line ends take at most.
+// chunkFrame bounds the bytes of a chunk's size and line ends.
 const chunkFrame = 24
 
 var lastChunk = []byte("0\r\n\r\n") // read-only
@@ -129,9 +129,9 @@ func appendChunk(b, piece []byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-// tastes tells whether the connection is received from piece by piece, and the body
-// of a response goes on to a client that has taken all before, over a connection that does
-// not hold much for others of its streams.
+// tastes reports whether the connection receives piece by piece and forwards a response body to a
+// client that has taken everything so far, over a connection that holds little for its other
+// streams.
 func (c *conn) tastes() bool {
 	if c.intake != intakePiece || c.fd < 0 {
 		return false
@@ -161,13 +161,13 @@ func (p *peer) received(data []byte) {
 		c.write(data)
 		c.x.touch()
 		p.down.busy(&p.conn, &c.conn, len(data))
-	case peerIdle: // nobody has asked for anything: nobody can trust what follows
+	case peerIdle: // unsolicited: nothing that follows can be trusted
 		p.loop.counts.unsolicited++
 		p.drop()
 	}
 }
 
-// head takes the heads of responses from b until the final one, or the bytes end.
+// head parses response heads from b until the final one, or the bytes end.
 func (p *peer) head(b []byte) {
 	c, l := p.client, p.loop
 	x := c.x
@@ -206,7 +206,7 @@ func (p *peer) head(b []byte) {
 	p.await(nil)
 }
 
-// await keeps the beginning of a head.
+// await stores the beginning of a head.
 func (p *peer) await(b []byte) {
 	if len(b) == 0 {
 		p.freeIn()
@@ -217,7 +217,7 @@ func (p *peer) await(b []byte) {
 		p.in.b = append(p.in.b, b...)
 		return
 	}
-	p.in.b = p.in.b[:copy(p.in.b, b)] // b is its end
+	p.in.b = p.in.b[:copy(p.in.b, b)] // b is its tail
 }
 
 func (p *peer) freeIn() {
@@ -227,7 +227,7 @@ func (p *peer) freeIn() {
 	}
 }
 
-// interim passes a 1xx response on; false when there are too many.
+// interim forwards a 1xx response; false if there are too many.
 func (p *peer) interim(r *http1.Response, head []byte) bool {
 	x := p.client.x
 	if x.interim++; x.interim > http1.MaxInterim {
@@ -242,7 +242,7 @@ func (p *peer) interim(r *http1.Response, head []byte) bool {
 	return true
 }
 
-// final passes the head of the response on.
+// final forwards the head of the response.
 func (p *peer) final(r *http1.Response, head []byte) {
 	c := p.client
 	x := c.x
@@ -252,7 +252,7 @@ func (p *peer) final(r *http1.Response, head []byte) {
 		p.response.Collect(&p.trailers)
 	}
 	if p.call != nil {
-		p.response = http1.OpenBody() // its frames say where it ends
+		p.response = http1.OpenBody() // its frames show where it ends
 	}
 	if r.HasLength && !r.Chunked {
 		p.length = r.ContentLength
@@ -263,7 +263,7 @@ func (p *peer) final(r *http1.Response, head []byte) {
 	x.trial = false
 	x.status = uint16(r.Status)
 	x.state = answerPassing
-	if x.bodyState != bodyWhole { // where its body ends is not known for sure any more
+	if x.bodyState != bodyWhole { // where its body ends is uncertain now
 		c.closing = true
 	}
 	out := c.buffer()
@@ -271,7 +271,7 @@ func (p *peer) final(r *http1.Response, head []byte) {
 	p.expire(x.location.idle)
 }
 
-// pass passes on what follows the head.
+// pass forwards what follows the head.
 func (p *peer) pass(b []byte) {
 	c := p.client
 	x := c.x
@@ -318,7 +318,7 @@ func (p *peer) pass(b []byte) {
 	p.done(len(b) == 0)
 }
 
-// complete ends a response whose body has no end in itself.
+// complete ends a response whose body has no end of its own.
 func (p *peer) complete() {
 	p.response = http1.Body{}
 	if x := p.client.x; x.packer != nil {
@@ -330,7 +330,7 @@ func (p *peer) complete() {
 	p.done(true)
 }
 
-// done ends a response. clean says that nothing came behind it.
+// done ends a response. clean means that nothing followed it.
 func (p *peer) done(clean bool) {
 	p.unsplice()
 	c := p.client
@@ -363,7 +363,7 @@ func (p *peer) done(clean bool) {
 // rest gives the connection to the next request, or back to its pool.
 func (p *peer) rest() {
 	p.state = peerIdle
-	if p.pool.large > 0 { // what follows the head is to stay in the kernel
+	if p.pool.large > 0 { // what follows the head stays in the kernel
 		p.resume()
 	} else {
 		p.gulp()
@@ -371,15 +371,15 @@ func (p *peer) rest() {
 	p.pool.rest(p)
 }
 
-// cut ends a response that cannot be completed: the client must see that it was
-// cut, so its connection ends.
+// cut ends a response that cannot be completed. It closes the client's connection, so that the
+// client sees the truncation.
 func (p *peer) cut(why string) {
 	c := p.client
 	p.client, c.x.peer = nil, nil
 	c.x.uncount()
 	p.drop()
 	p.loop.counts.cutResponses++
-	c.flush() // what came before the cut is the client's
+	c.flush() // the client gets what came before the cut
 	c.fail(why)
 }
 
@@ -395,17 +395,17 @@ func (p *peer) giveUp(status int, why string, f failure) {
 	c.x.failed(status, why, f)
 }
 
-// lost ends an attempt whose connection has ended before a byte of the response.
-// closed says that the destination closed it in order.
+// lost ends an attempt whose connection ended before a byte of the response. closed means that
+// the destination closed it in order.
 func (p *peer) lost(why string, closed bool) {
 	p.giveUp(502, why, failure{sent: !p.untaken(closed), stale: p.served > 1 && p.state == peerAsked, opened: p.opened})
 }
 
-// untaken tells whether the destination's program has no byte of the request, by what
-// the kernel counts: none has left, or the destination had closed the connection, as
-// idle ones are, when the first arrived. Its FIN would acknowledge what came before;
-// what came after was thrown away. A count of 0 acknowledged would be of a kernel that
-// does not count, since the handshake is one.
+// untaken reports whether the destination's program has read no byte of the request, by the
+// kernel's counters: either none was sent, or the destination had closed the connection, as
+// happens to idle ones, when the first arrived. Its FIN would acknowledge what came before; what
+// came after was discarded. A count of 0 acknowledged means that the kernel does not count, since
+// the handshake is one.
 func (p *peer) untaken(closed bool) bool {
 	if p.call != nil {
 		return p.call.id == 0
@@ -424,13 +424,13 @@ func (p *peer) untaken(closed bool) bool {
 	return counts.Sent == before || closed && counts.Acked <= before+1
 }
 
-// abandon lets go of a client that has gone, or was answered otherwise.
+// abandon detaches a client that has left, or got another response.
 func (p *peer) abandon() {
 	if c := p.client; c != nil {
 		c.x.uncount()
 	}
 	p.client = nil
-	if p.state != peerConnecting || p.call != nil { // the connection that comes will serve another
+	if p.state != peerConnecting || p.call != nil { // the new connection will serve another client
 		p.drop()
 	}
 }
@@ -485,7 +485,7 @@ func (p *peer) ended(err syscall.Errno) {
 	}
 }
 
-// unsendable: the response that explains it may still come, so nothing is closed.
+// unsendable closes nothing, because the response that explains it may still arrive.
 func (p *peer) unsendable(syscall.Errno) {
 	p.broken = true
 	p.keep = false
@@ -506,7 +506,7 @@ func (p *peer) unsendable(syscall.Errno) {
 	}
 }
 
-// stalled stops what feeds the peer.
+// stalled pauses the peer's source.
 func (p *peer) stalled() {
 	if c := p.client; c != nil && (c.x.bodyState == bodyStreaming || p.state == peerTunnel) {
 		c.pause()
@@ -524,7 +524,7 @@ func (p *peer) drained() {
 	}
 }
 
-// goOn: the client has taken what it was sent.
+// goOn continues after the client has taken its input.
 func (p *peer) goOn() {
 	p.resume()
 	if p.state == peerTunnel && p.down.state == directionEnded {

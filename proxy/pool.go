@@ -12,17 +12,17 @@ import (
 type pool struct {
 	loop     *loop
 	upstream *upstream
-	sessions []*peerSession // with HTTP/2, which take requests
-	idle     []*peer        // the last in is the first out: the others may go when they are not needed
+	sessions []*peerSession // HTTP/2 connections that accept requests
+	idle     []*peer        // last in, first out: the others may go when not needed
 	queue    []*client
 	large    uint8   // see note
-	open     int     // connections, those under way too
+	open     int     // connections, including those being established
 	busy     int     // requests
-	turn     int     // which address was last
-	avoid    []int64 // loop's clock: until when each address is left out
+	turn     int     // index of the last address used
+	avoid    []int64 // loop's clock: until when to skip each address
 }
 
-// pool of an upstream, made when it is first asked for.
+// pool returns the pool of an upstream, creating it on first use.
 func (l *loop) pool(u *upstream) *pool {
 	for int(u.id) >= len(l.pools) {
 		l.pools = append(l.pools, nil)
@@ -35,12 +35,12 @@ func (l *loop) pool(u *upstream) *pool {
 	return p
 }
 
-// largeFor is how many responses a destination's large one is remembered.
+// largeFor is for how many responses a large one is remembered.
 const largeFor = 32
 
-// note learns how large a destination's responses are. Where one of the last was, or
-// none is known, the next head is received by itself: what lies behind it stays in
-// the kernel until it is known whether the client takes it.
+// note tracks how large a destination's responses are. If a recent one was large, or none is
+// known, the next head is received separately: what follows it stays in the kernel until it is
+// known whether the client takes it.
 func (p *pool) note(large bool) {
 	if large {
 		p.large = largeFor
@@ -49,7 +49,7 @@ func (p *pool) note(large bool) {
 	}
 }
 
-// request finds a connection for x, or a place in the queue for one.
+// request finds a connection for x, or queues it for one.
 func (p *pool) request(x *exchange) {
 	p.busy++
 	x.counted = true
@@ -77,7 +77,7 @@ func (p *pool) request(x *exchange) {
 	p.line(x)
 }
 
-// line puts x in the queue, if there is room.
+// line queues x if there is room.
 func (p *pool) line(x *exchange) {
 	if len(p.queue) >= int(p.upstream.queue.Load()) {
 		p.loop.counts.queueFull++
@@ -88,7 +88,7 @@ func (p *pool) line(x *exchange) {
 	p.wait(x)
 }
 
-// wait puts x in the queue.
+// wait queues x.
 func (p *pool) wait(x *exchange) {
 	p.loop.counts.queued++
 	p.queue = append(p.queue, x.client)
@@ -96,8 +96,8 @@ func (p *pool) wait(x *exchange) {
 	x.client.expire(x.location.queue)
 }
 
-// unopened goes on where there is no socket for a connection. Without descriptors it
-// is no fault of the destination's, and x waits where idle clients can be closed.
+// unopened handles a failure to open a socket. A lack of descriptors is not the destination's
+// fault, so x waits if idle clients can be closed.
 func (p *pool) unopened(x *exchange, err error) {
 	l := p.loop
 	switch {
@@ -134,7 +134,7 @@ func (p *pool) connect(x *exchange) {
 	p.loop.ring.Connect(fd, to, peer.tag())
 }
 
-// socket makes a socket for the address whose turn it is.
+// socket creates a socket for the next address in turn.
 func (p *pool) socket() (fd, at int, to *ring.Sockaddr, err error) {
 	list := *p.upstream.addresses.Load()
 	at = p.address(len(list))
@@ -142,11 +142,11 @@ func (p *pool) socket() (fd, at int, to *ring.Sockaddr, err error) {
 	return fd, at, &list[at], err
 }
 
-// avoidNs is how long an address of a name is left out after a connect to it has
-// failed, while the name has others.
+// avoidNs is how long an address of a name is skipped after a failed connect, while the name has
+// others.
 const avoidNs = 10e9
 
-// address is the place in the list of the name's address whose turn it is.
+// address returns the index of the name's next address in turn.
 func (p *pool) address(n int) int {
 	if len(p.avoid) != n {
 		p.avoid = make([]int64, n)
@@ -160,8 +160,8 @@ func (p *pool) address(n int) int {
 	return p.turn
 }
 
-// unreachable ends an attempt to connect. A name's next address is tried before
-// the destination counts as failed.
+// unreachable ends a connect attempt. It tries a name's next address before the destination
+// counts as failed.
 func (p *pool) unreachable(peer *peer, status int, why string) {
 	c := peer.client
 	peer.client = nil
@@ -182,7 +182,7 @@ func (p *pool) unreachable(peer *peer, status int, why string) {
 	p.connect(c.x)
 }
 
-// avoidAddress leaves an address out for a while, and tells whether there are others.
+// avoidAddress skips an address for a while, and reports whether there are others.
 func (p *pool) avoidAddress(at int) (others bool) {
 	if at < len(p.avoid) {
 		p.avoid[at] = p.loop.now + avoidNs
@@ -193,7 +193,7 @@ func (p *pool) avoidAddress(at int) (others bool) {
 	return others
 }
 
-// bridge opens a connection that others encrypt. It is there at once.
+// bridge opens a connection that goroutines encrypt. It is usable at once.
 func (p *pool) bridge(x *exchange) {
 	fd, far, err := p.loop.proxy.bridge(p.upstream, time.Duration(x.location.connect))
 	if err != nil {
@@ -207,7 +207,7 @@ func (p *pool) bridge(x *exchange) {
 	peer.connected(0)
 }
 
-// rest takes a connection back: for who waits for one, or for later.
+// rest takes a connection back: for a waiting client, or for later.
 func (p *pool) rest(peer *peer) {
 	if c := p.next(); c != nil {
 		p.loop.counts.reuses++
@@ -223,7 +223,7 @@ func (p *pool) rest(peer *peer) {
 	peer.expire(u.idle.Load())
 }
 
-// next takes the first of the queue.
+// next removes the first client from the queue.
 func (p *pool) next() *client {
 	if len(p.queue) == 0 {
 		return nil
@@ -243,7 +243,7 @@ func (p *pool) taken(c *client) {
 	}
 }
 
-// leave takes a client out of the queue that does not wait any longer.
+// leave removes a client that no longer waits from the queue.
 func (p *pool) leave(c *client) {
 	if i := slices.Index(p.queue, c); i >= 0 {
 		p.queue = slices.Delete(p.queue, i, i+1)
@@ -252,7 +252,7 @@ func (p *pool) leave(c *client) {
 	c.x.uncount()
 }
 
-// forget drops a connection from the books.
+// forget removes a connection.
 func (p *pool) forget(peer *peer) {
 	p.open--
 	if peer.state == peerIdle {
@@ -262,7 +262,7 @@ func (p *pool) forget(peer *peer) {
 	}
 }
 
-// admit opens a connection for the first of the queue, since there is room again.
+// admit opens a connection for the head of the queue, because there is room again.
 func (p *pool) admit() {
 	if p.upstream.http2 {
 		p.admitCalls()

@@ -8,21 +8,20 @@ import (
 	"strings"
 )
 
-// PROXY protocol, versions 1 and 2, as HAProxy's proxy-protocol.txt has it.
+// PROXY protocol, versions 1 and 2, as specified in HAProxy's proxy-protocol.txt.
 
 var (
-	// ErrPreface is what a PROXY protocol header cannot be, or one of a client that is
-	// not trusted.
+	// ErrPreface is for an invalid PROXY protocol header, or one from an untrusted client.
 	ErrPreface = errors.New("no PROXY protocol header")
 	signature2 = []byte("\r\n\r\n\x00\r\nQUIT\n") // read-only
 )
 
-// maxPreface1 is the longest header of version 1, its CRLF included.
+// maxPreface1 is the longest version 1 header, including its CRLF.
 const maxPreface1 = 107
 
-// ParsePreface reads the header at the start of b. n = 0 without an error: it is
-// not complete. An address that is not valid stands for the connection's own: the
-// proxy speaks for itself (LOCAL), or of something that has none.
+// ParsePreface parses the header at the start of b. n = 0 without an error means that it is
+// incomplete. An invalid address stands for the connection's own: the proxy speaks for itself
+// (LOCAL), or for a client without one.
 func ParsePreface(b []byte) (client netip.AddrPort, n int, err error) {
 	if k := min(len(b), len(signature2)); bytes.Equal(b[:k], signature2[:k]) {
 		return parsePreface2(b)
@@ -42,7 +41,7 @@ func ParsePreface(b []byte) (client netip.AddrPort, n int, err error) {
 	return client, i + 1, err
 }
 
-// parseWords reads "TCP4 source destination port port", or UNKNOWN.
+// parseWords parses "TCP4 source destination port port", or UNKNOWN.
 func parseWords(line string) (client netip.AddrPort, err error) {
 	words := strings.Split(line, " ")
 	if words[0] == "UNKNOWN" {
@@ -67,8 +66,8 @@ func parseWords(line string) (client netip.AddrPort, err error) {
 	return client, nil
 }
 
-// parsePreface2 reads the binary form: signature, version and command, family,
-// length, addresses, and extensions that are passed over.
+// parsePreface2 parses the binary form: signature, version and command, family, length,
+// addresses, and extensions, which it skips.
 func parsePreface2(b []byte) (client netip.AddrPort, n int, err error) {
 	if len(b) < 16 {
 		return client, 0, nil
@@ -99,8 +98,8 @@ func parsePreface2(b []byte) (client netip.AddrPort, n int, err error) {
 	return client, 0, ErrPreface
 }
 
-// preface takes the header that a connection begins with. Only a trusted proxy may
-// say who the client is.
+// preface handles the header at the start of a connection. Only a trusted proxy may say who the
+// client is.
 func (c *client) preface() {
 	client, n, err := ParsePreface(c.in.b)
 	switch {
@@ -117,7 +116,7 @@ func (c *client) preface() {
 	if client.IsValid() {
 		c.remote = client
 	}
-	if c.tls != nil { // the first byte of a handshake is the first that is kept
+	if c.tls != nil { // the first byte of the handshake comes first in the buffer
 		c.in.b = c.in.b[:copy(c.in.b, c.in.b[n:])]
 		c.state = atGreeting
 		c.greetSoon()

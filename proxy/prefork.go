@@ -21,27 +21,25 @@ import (
 	"ceiling/proxy/config"
 )
 
-// Prefork runs one process per core instead of one loop, so that the two can be
-// compared. The parent makes all listeners, so that a port is chosen once and the
-// queue of a child that has died waits for the next, and it alone has the admin
-// address. A child inherits the control socket as descriptor 3 and its listeners
-// behind it. Over the control socket the parent asks, line by line; its end, which
-// comes also when the parent is killed, tells the child to drain.
+// Prefork runs one process per core instead of one loop, so that the two can be compared. The
+// parent creates all listeners, so that a port is chosen once and a dead child's queue waits for
+// its successor; only the parent has the admin address. A child inherits the control socket as
+// descriptor 3, followed by its listeners. The parent sends queries over the control socket, line
+// by line; end of file, which also follows when the parent is killed, tells the child to drain.
 const (
 	childControlFD  = 3
 	childListenerFD = 4
 
-	// childEnv is the number of children, in a child's environment.
+	// childEnv is the environment variable with the number of children.
 	childEnv = "CEILING_PROXY_CHILD"
 
-	// restartAfter is how long a child that ended by itself is waited with.
+	// restartAfter is the delay before a child that exited by itself is restarted.
 	restartAfter = time.Second
-	// answerWithin bounds a child's answer.
+	// answerWithin bounds the time of a child's reply.
 	answerWithin = 10 * time.Second
 )
 
-// IsPreforkChild says that this process was started by Prefork: it calls
-// RunChild instead.
+// IsPreforkChild reports whether Prefork started this process, which then calls RunChild instead.
 func IsPreforkChild() bool { return os.Getenv(childEnv) != "" }
 
 // question and reply are lines of the control socket.
@@ -60,15 +58,15 @@ type Prefork struct {
 	children  []*child
 	listeners [][]int // by child, by address: the plain ones, then those for TLS
 	Addresses []string
-	// Secure are the addresses for TLS.
+	// Secure are the addresses for clients with TLS.
 	Secure []string
-	// Environment is added to the children's.
+	// Environment is added to the children's environment.
 	Environment []string
 	report      func(string)
 	mu          sync.Mutex // of listeners, once it runs
 }
 
-// child is a place for a process; the process may change.
+// child is a slot for a process; the process may change.
 type child struct {
 	mu      sync.Mutex
 	cmd     *exec.Cmd
@@ -76,7 +74,7 @@ type child struct {
 	lines   *bufio.Scanner
 }
 
-// NewPrefork makes the listeners of c.Workers children, or one per CPU.
+// NewPrefork creates the listeners of c.Workers children, or one per CPU.
 func NewPrefork(c *config.Config, report func(string)) (*Prefork, error) {
 	n := c.Workers
 	if n == 0 {
@@ -121,15 +119,15 @@ func (f *Prefork) closeListeners() {
 	f.listeners = nil
 }
 
-// Run starts the children and keeps them running until ctx ends; then they drain.
-// ready is called when all serve.
+// Run starts the children and keeps them running until ctx ends; then they drain. It calls ready
+// when all serve.
 func (f *Prefork) Run(ctx context.Context, ready func()) error {
 	defer f.closeListeners()
 	var running sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Clients that wait for a child would wait until all have drained, and so would
-	// what the children drain if such a client is one of them.
+	// Clients queued for a child would wait until all have drained; and if the children are
+	// draining something that depends on such a client, they would wait as well.
 	defer context.AfterFunc(ctx, f.closeListeners)()
 	failed := make(chan error, len(f.children))
 	serving := make(chan struct{}, len(f.children))
@@ -161,7 +159,7 @@ func (f *Prefork) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// keep runs child i, again and again. A child that has never served is an error.
+// keep runs child i and restarts it. A child that never served is an error.
 func (f *Prefork) keep(ctx context.Context, i int, serves func()) error {
 	for first := true; ctx.Err() == nil; first = false {
 		c := f.children[i]
@@ -180,7 +178,7 @@ func (f *Prefork) keep(ctx context.Context, i int, serves func()) error {
 		}
 		ended := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() { c.hangUp() })
-		go func() { _ = c.cmd.Wait(); close(ended) }() // what it would say is in ProcessState
+		go func() { _ = c.cmd.Wait(); close(ended) }() // ProcessState has the result
 		<-ended
 		stop()
 		c.hangUp()
@@ -195,7 +193,7 @@ func (f *Prefork) keep(ctx context.Context, i int, serves func()) error {
 	return nil
 }
 
-// start starts a process for child i.
+// start starts the process of child i.
 func (f *Prefork) start(i int) error {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -221,7 +219,7 @@ func (f *Prefork) start(i int) error {
 	cmd := &exec.Cmd{
 		Path: program, Args: os.Args, Stderr: os.Stderr, Stdout: os.Stdout, ExtraFiles: files,
 		Env:         append(append(os.Environ(), f.Environment...), childEnv+"="+strconv.Itoa(len(f.children))),
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // the terminal's interrupt is the parent's to pass on
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // the parent forwards the terminal's interrupt
 	}
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, conn.Close())
@@ -237,7 +235,7 @@ func (f *Prefork) start(i int) error {
 
 var errEnding = errors.New("the proxy is ending")
 
-// duplicates are a child's listeners, to be closed when it has them.
+// duplicates returns a child's listeners, to be closed once it has them.
 func (f *Prefork) duplicates(i int) (files []*os.File, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -245,7 +243,7 @@ func (f *Prefork) duplicates(i int) (files []*os.File, err error) {
 		return nil, errEnding
 	}
 	for _, fd := range f.listeners[i] {
-		// Another child that is started meanwhile must not inherit it.
+		// Another child started at the same time must not inherit it.
 		dup, _, e := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
 		if e != 0 {
 			return files, os.NewSyscallError("dup", e)
@@ -265,17 +263,17 @@ func closeAll(files []*os.File) {
 func (c *child) hangUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.control.Close() // a second time does nothing
+	_ = c.control.Close() // closing twice does nothing
 }
 
-// end ends a child that does not serve.
+// end kills a child that does not serve.
 func (c *child) end() error {
 	c.hangUp()
-	_ = c.cmd.Process.Kill() // it fails when it has ended
+	_ = c.cmd.Process.Kill() // it fails if it has exited
 	return c.cmd.Wait()
 }
 
-// ask asks the child.
+// ask sends the child a query.
 func (c *child) ask(what string, r *reply) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -304,7 +302,7 @@ func (c *child) ask(what string, r *reply) error {
 	return nil
 }
 
-// Snapshot adds the children's up.
+// Snapshot sums the children's snapshots.
 func (f *Prefork) Snapshot() (*Snapshot, error) {
 	var all *Snapshot
 	for i, c := range f.children {
@@ -321,7 +319,7 @@ func (f *Prefork) Snapshot() (*Snapshot, error) {
 	return all, nil
 }
 
-// Traces are those of all children, the newest first.
+// Traces returns those of all children, newest first.
 func (f *Prefork) Traces() ([]Trace, error) {
 	var all []Trace
 	for i, c := range f.children {
@@ -335,13 +333,13 @@ func (f *Prefork) Traces() ([]Trace, error) {
 	return all, nil
 }
 
-// Reload has every child read its configuration again.
+// Reload makes every child reread its configuration.
 func (f *Prefork) Reload() error { return f.all("reload") }
 
-// ReopenLog has every child go on with a new file, see Proxy.ReopenLog.
+// ReopenLog makes every child switch to a new file, see Proxy.ReopenLog.
 func (f *Prefork) ReopenLog() error { return f.all("reopen") }
 
-// all asks every child for the same.
+// all sends every child the same query.
 func (f *Prefork) all(what string) error {
 	var err error
 	for i, c := range f.children {
@@ -353,9 +351,8 @@ func (f *Prefork) all(what string) error {
 	return err
 }
 
-// RunChild serves as a child of a Prefork, with the listeners that it inherits.
-// load reads the configuration; open makes what serves clients with TLS, with those
-// of the listeners that are for it.
+// RunChild serves as a child of a Prefork on the inherited listeners. load reads the
+// configuration; open creates what serves clients with TLS, on the listeners meant for it.
 func RunChild(ctx context.Context, load func() (*config.Config, error), open func(*config.Config) (Beside, error),
 	o Options) error {
 	n, err := strconv.Atoi(os.Getenv(childEnv))
@@ -363,7 +360,7 @@ func RunChild(ctx context.Context, load func() (*config.Config, error), open fun
 		return fmt.Errorf("%s=%q is no number of children", childEnv, os.Getenv(childEnv))
 	}
 	wanted := -1
-	part := func() (*config.Config, error) { // of the whole, what is this child's
+	part := func() (*config.Config, error) { // this child's part of the whole
 		c, err := load()
 		if err != nil {
 			return nil, err
@@ -419,8 +416,8 @@ func RunChild(ctx context.Context, load func() (*config.Config, error), open fun
 	return err
 }
 
-// onRotate reopens the log at each SIGUSR1 until stop: whoever rotates logs may
-// signal the whole group, and the signal would end a child.
+// onRotate reopens the log at each SIGUSR1 until stop: log rotation may signal the whole process
+// group, and the signal would kill a child.
 func onRotate(p *Proxy) (stop func()) {
 	rotate, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(rotate, syscall.SIGUSR1)
@@ -445,7 +442,7 @@ func inheritedControl() (net.Conn, error) {
 	return conn, errors.Join(err, file.Close())
 }
 
-// answerParent answers until the control socket ends.
+// answerParent answers queries until the control socket ends.
 func answerParent(control net.Conn, p *Proxy, reload func() error) {
 	lines := bufio.NewScanner(control)
 	for lines.Scan() {

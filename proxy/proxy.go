@@ -1,9 +1,9 @@
-// Package proxy is a reverse proxy and site host on event loops: one loop per
-// core, each with its own ring, listener, connections and counters. A request
-// crosses no lock, is not decoded, and allocates nothing.
+// Package proxy is a reverse proxy and site host on event loops: one loop per core, each with its
+// own ring, listener, connections and counters. A request takes no lock, is not decoded, and
+// allocates nothing.
 //
-// What does not fit a loop, such as TLS 1.2, is done with Go's own stacks beside it and
-// handed over as a connection that speaks plain HTTP/1.1, see Connect.
+// What does not fit a loop, such as TLS 1.2, runs on Go's own stacks, which hand it over as a
+// connection that speaks plain HTTP/1.1; see Connect.
 package proxy
 
 import (
@@ -27,68 +27,65 @@ import (
 	"ceiling/proxy/config"
 )
 
-// Options say how to run a proxy, apart from its configuration.
+// Options configure how a proxy runs, apart from its configuration.
 type Options struct {
 	// Engine of the rings: ring.Auto, ring.Uring or ring.Epoll; "" is Auto.
 	Engine string
-	// Report is told what goes wrong while the proxy runs, in one line. nil is
-	// nobody.
+	// Report receives one line about each problem while the proxy runs; nil discards them.
 	Report func(line string)
-	// Share of the whole that this process is, with prefork: 1 of that many. 0
-	// is 1.
+	// Share divides the total limits among prefork processes: this one is 1 of Share. 0 means 1.
 	Share int
-	// Roots are the authorities that destinations with TLS are held to; nil is the
-	// system's.
+	// Roots are the CAs that verify destinations with TLS; nil means the system's.
 	Roots *x509.CertPool
 
-	// Beside serves clients that the loops cannot; its counts are in each Snapshot.
-	// nil is nobody. New closes it when it fails.
+	// Beside serves clients that the loops cannot serve; each Snapshot includes its counts. It
+	// may be nil. New closes it when it fails.
 	Beside Beside
 
-	inherited []int // listeners, one for each address, instead of new ones
+	inherited []int // listeners, one per address, instead of new ones
 }
 
 // Proxy serves one configuration after another.
 type Proxy struct {
 	options    Options
 	began      time.Time
-	id         string // of this process, see loopdetect.go
+	id         string // this process's ID, see loopdetect.go
 	loops      []*loop
 	addresses  []netip.AddrPort
 	secured    []netip.AddrPort // with TLS
 	hosts      hosts
-	maxClients int // of each loop
+	maxClients int // per loop
 	log        *accessLog
 	ids        atomic.Uint32
-	reported   atomic.Int64 // when crowded did, ns since began
+	reported   atomic.Int64 // when crowded last reported, ns since began
 
-	mu    sync.Mutex // reloads come one after another
+	mu    sync.Mutex // serialises reloads
 	site  *site
 	wakes []int // our ends of the loops' wake sockets
 	ended atomic.Bool
-	next  atomic.Uint32 // the loop that the next Connect goes to
+	next  atomic.Uint32 // the loop for the next Connect
 
 	slow  context.CancelFunc // ends the health checks and look-ups of site
 	tasks sync.WaitGroup
-	over  context.Context // ends when the loops have
+	over  context.Context // ends when the loops have ended
 	end   context.CancelFunc
 }
 
-// Origin says where a handed-over connection comes from.
+// Origin describes where a handed-over connection comes from.
 type Origin struct {
-	// Client is who is at the other end. What is not valid is asked of the socket.
+	// Client is the peer's address. If it is invalid, the socket provides it.
 	Client netip.AddrPort
 	// Scheme that the client uses: http or https. It becomes X-Forwarded-Proto.
 	Scheme string
-	// IdleSince is set to when the connection began to wait for a request, in Unix
-	// nanoseconds, and to 0 while there is one, unless it is nil.
+	// IdleSince, unless nil, is set to when the connection began to wait for a request, in Unix
+	// nanoseconds, and to 0 during a request.
 	IdleSince *atomic.Int64
 
-	tcp bool // it was accepted, and can be spliced
-	tls bool // a handshake is to come
+	tcp bool // it was accepted and can be spliced
+	tls bool // a TLS handshake follows
 }
 
-// New makes a proxy that listens. Nothing is answered before Run.
+// New returns a listening proxy. It serves requests once Run is called.
 func New(c *config.Config, o Options) (*Proxy, error) {
 	p := &Proxy{options: o, began: time.Now(), id: newID(), slow: func() {}}
 	p.over, p.end = context.WithCancel(context.Background())
@@ -114,7 +111,7 @@ func newLoop(p *Proxy, index int) *loop {
 		memory: memory{clean: make([]byte, 0, 256)}}
 }
 
-// open makes all that can fail.
+// open does everything that can fail.
 func (p *Proxy) open(c *config.Config) error {
 	_, hard, err := sys.RaiseOpenFiles(1 << 20)
 	if err != nil {
@@ -125,7 +122,7 @@ func (p *Proxy) open(c *config.Config) error {
 		most = int(min(hard, 1<<20)) * 15 / 16
 	}
 	p.maxClients = max(most/len(p.loops), 1)
-	if p.site, err = p.build(c, nil); err != nil { // its directories are the collector's
+	if p.site, err = p.build(c, nil); err != nil { // the garbage collector closes its directories
 		return err
 	}
 	if p.log, err = openLog(c.Log.Access, c.Log.Sample, p.options.Report); err != nil {
@@ -150,8 +147,8 @@ func (p *Proxy) open(c *config.Config) error {
 	return nil
 }
 
-// listenAll listens where the configuration says, or takes the listeners that are
-// inherited, one for each address: the plain ones, then those for TLS.
+// listenAll listens on the configured addresses, or uses the inherited listeners, one per
+// address: the plain ones, then those for TLS.
 func (p *Proxy) listenAll(c *config.Config) (err error) {
 	addresses := c.Listen
 	if b := p.options.Beside; b != nil {
@@ -182,14 +179,13 @@ func (p *Proxy) listenAll(c *config.Config) (err error) {
 	return nil
 }
 
-// listen gives each loop a listener of its own on the address; the kernel spreads
-// new connections over them by a hash of their addresses (SO_REUSEPORT,
-// socket(7)).
+// listen gives each loop its own listener on the address; the kernel distributes new connections
+// over them by a hash of their addresses (SO_REUSEPORT, socket(7)).
 func (p *Proxy) listen(address string, secure bool) (at netip.AddrPort, err error) {
 	if at, err = listenAddress(address); err != nil {
 		return at, err
 	}
-	probe, _, err := ring.ListenTCP(at, 1, false) // another program that shares the port would take its part of the clients
+	probe, _, err := ring.ListenTCP(at, 1, false) // another program sharing the port would take part of the clients
 	if err != nil {
 		return at, err
 	}
@@ -199,16 +195,16 @@ func (p *Proxy) listen(address string, secure bool) (at netip.AddrPort, err erro
 		if err != nil {
 			return at, err
 		}
-		at = bound // port 0 is chosen once
+		at = bound // choose port 0 only once
 		l.listeners = append(l.listeners, &listener{socket: fd, tls: secure})
 	}
 	return at, nil
 }
 
-// backlog asks for as much as the kernel grants (net.core.somaxconn).
+// backlog requests as much as the kernel grants (net.core.somaxconn).
 const backlog = 65535
 
-// listenAddress reads host:port; no host is every address of either family.
+// listenAddress parses host:port; an empty host means every address of both families.
 func listenAddress(address string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -253,17 +249,17 @@ func (p *Proxy) abandon() error {
 	return err
 }
 
-// Addresses are those that it listens on, with their real ports.
+// Addresses returns the addresses it listens on, with their actual ports.
 func (p *Proxy) Addresses() []netip.AddrPort { return p.addresses }
 
-// SecureAddresses are those for clients with TLS.
+// SecureAddresses returns the addresses for clients with TLS.
 func (p *Proxy) SecureAddresses() []netip.AddrPort { return p.secured }
 
-// Run serves until ctx ends, then answers what it has begun for as long as the
-// drain time, and frees everything. It returns an error when a loop fails.
+// Run serves until ctx ends, then finishes requests in progress for up to the drain time, and
+// frees everything. It returns an error when a loop fails.
 //
-// A loop waits in the kernel without telling the runtime, which saves a few per
-// cent, so the runtime gets as many threads more for everything else.
+// A loop blocks in the kernel without telling the runtime, which saves a few percent, so the
+// runtime gets that many extra threads for everything else.
 func (p *Proxy) Run(ctx context.Context) (err error) {
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(max(before, len(p.loops)) + max(2, len(p.loops)))
@@ -304,7 +300,7 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 	return errors.Join(err, p.site.close(), p.log.close())
 }
 
-// tell has every loop call f, soon.
+// tell makes every loop call f soon.
 func (p *Proxy) tell(f func(*loop)) {
 	for i, l := range p.loops {
 		l.calls <- f
@@ -313,11 +309,11 @@ func (p *Proxy) tell(f func(*loop)) {
 }
 
 func (p *Proxy) wakeUp(i int) {
-	// It fails when the loop has ended, or is to wake up anyway.
+	// This fails if the loop has ended, or is already due to wake up.
 	_, _ = syscall.SendmsgN(p.wakes[i], []byte{0}, nil, nil, syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT)
 }
 
-// ask has every loop answer f, and calls take with each answer.
+// ask makes every loop compute f, and calls take with each answer.
 func ask[T any](p *Proxy, f func(*loop) T, take func(T)) error {
 	answers := make(chan T, len(p.loops))
 	p.tell(func(l *loop) { answers <- f(l) })
@@ -334,10 +330,9 @@ func ask[T any](p *Proxy, f func(*loop) T, take func(T)) error {
 	return nil
 }
 
-// Reload goes on with another configuration. Requests that were begun, tunnels,
-// and the connections to destinations that stay as they are remain. What cannot
-// change is an error, and then nothing changes: the addresses, the number of
-// workers, the log's file.
+// Reload switches to another configuration. Requests in progress, tunnels, and connections to
+// unchanged destinations stay. Changing the addresses, the number of workers or the log file is
+// an error, and then nothing changes.
 func (p *Proxy) Reload(c *config.Config) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -366,8 +361,8 @@ func (p *Proxy) Reload(c *config.Config) error {
 	return nil
 }
 
-// ReopenLog goes on with a new file where the access log was renamed. No line is
-// lost; the last of before may come to either file.
+// ReopenLog switches to a new file after the access log was renamed. No line is lost; the last
+// lines from before may go to either file.
 func (p *Proxy) ReopenLog() error {
 	if err := p.log.reopen(); err != nil {
 		return fmt.Errorf("access log: %w", err)
@@ -375,7 +370,7 @@ func (p *Proxy) ReopenLog() error {
 	return nil
 }
 
-// unchangeable compares what only a new process can change.
+// unchangeable compares the settings that only a new process can change.
 func unchangeable(old, c *config.Config) error {
 	same := func(what string, a, b any) error {
 		if fmt.Sprint(a) != fmt.Sprint(b) {
@@ -387,7 +382,7 @@ func unchangeable(old, c *config.Config) error {
 		same("admin", old.Admin, c.Admin), same("log", old.Log, c.Log), same("limits.connections", old.Limits.Connections, c.Limits.Connections))
 }
 
-// install makes the loop go on with a site.
+// install switches the loop to a site.
 func (l *loop) install(s *site) {
 	l.site = s
 	for i, pool := range l.pools {
@@ -401,10 +396,9 @@ func (l *loop) install(s *site) {
 	l.files.forget()
 }
 
-// Connect opens a connection to the proxy within the process, as if a client at
-// from.Client had. This is how what was decrypted, or came as another version of
-// HTTP, gets the same routing: a TLS connection is copied to and from it, and an
-// http.Transport can dial it.
+// Connect opens an in-process connection to the proxy, as if a client at from.Client had. It
+// gives decrypted traffic and other versions of HTTP the same routing: a TLS connection is copied
+// to and from it, and an http.Transport can dial it.
 func (p *Proxy) Connect(from Origin) (net.Conn, error) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -433,9 +427,8 @@ func (p *Proxy) Connect(from Origin) (net.Conn, error) {
 
 func (p *Proxy) nextID() uint32 { return p.ids.Add(1) - 1 }
 
-// processes is by how many a limit of the whole is divided: the loops of all
-// processes.
+// processes is the divisor of a total limit: the number of loops in all processes.
 func (p *Proxy) processes() int { return len(p.loops) * max(p.options.Share, 1) }
 
-// fail reports what goes wrong.
+// fail reports a problem.
 func (p *Proxy) fail(line string) { p.options.Report(line) }

@@ -6,17 +6,17 @@ import (
 	"fmt"
 )
 
-// rangesMost is how many ranges one request may name. More, and those that overlap or
-// touch, are answered with the whole file (RFC 9110, section 14.2, allows it): they
-// would have it sent several times, or each byte with a head of its own.
+// rangesMost is how many ranges one request may name. For more, and for overlapping or touching
+// ones, the response is the whole file (as RFC 9110, section 14.2, allows): they would have it
+// sent several times, or each byte with its own head.
 const rangesMost = 10
 
-// boundary between the parts: 128 random bits, which no file has by chance.
+// boundary between the parts: 128 random bits, which no file contains by chance.
 var boundary = rand.Text() // read-only
 
 type byteRange struct{ from, to int64 }
 
-// decideSeveral is decide for a list of ranges. Those outside the file are left out.
+// decideSeveral is decide for a list of ranges. It ignores those outside the file.
 func (w *wants) decideSeveral(size int64) (status int, from, to int64) {
 	list, found := bytes.CutPrefix(w.rangeField, []byte("bytes="))
 	if !found || bytes.Count(list, []byte{','}) >= rangesMost {

@@ -9,15 +9,15 @@ import (
 	"ceiling/internal/http1"
 )
 
-// wants are the conditions of a request for a file: RFC 9110, sections 13 and 14.
+// wants are the conditions of a file request: RFC 9110, sections 13 and 14.
 type wants struct {
 	accepts                              []byte
 	match, noneMatch, modifiedSince      []byte
 	unmodifiedSince, rangeField, ifRange []byte
-	several                              []byteRange // where more than one is sent
+	several                              []byteRange // if more than one is sent
 }
 
-// want reads the fields of the head that matter for a file.
+// want reads the head's fields that matter for a file.
 func want(head []byte, lines []http1.Line) (w wants) {
 	for i := range lines {
 		line := &lines[i]
@@ -60,7 +60,7 @@ func firstPick(a, b *[]byte) *[]byte {
 	return b
 }
 
-// serveFile answers with a file.
+// serveFile responds with a file.
 func (x *exchange) serveFile(s *fileSite, clean []byte) {
 	c, l, q := x.client, x.client.loop, &x.request
 	if m := string(q.Method); m != "GET" && m != "HEAD" || c.isWebSocket() {
@@ -100,7 +100,7 @@ func (x *exchange) serveFile(s *fileSite, clean []byte) {
 	x.sendFile(s, one, status, from, to)
 }
 
-// choose takes the smallest file that the client accepts.
+// choose returns the smallest variant that the client accepts.
 func (k *fileCache) choose(s *fileSite, f *found, accepts []byte) *file {
 	if f.name == "" {
 		return nil
@@ -119,8 +119,8 @@ func (k *fileCache) choose(s *fileSite, f *found, accepts []byte) *file {
 	return k.variant(s, f, 0, siblings)
 }
 
-// acceptsCoding tells whether an Accept-Encoding names a coding, and not with a
-// weight of 0 (RFC 9110, section 12.5.3).
+// acceptsCoding reports whether an Accept-Encoding names a coding with a weight other than 0 (RFC
+// 9110, section 12.5.3).
 func acceptsCoding(field []byte, coding string) bool {
 	for len(field) > 0 {
 		part := field
@@ -144,7 +144,7 @@ func acceptsCoding(field []byte, coding string) bool {
 	return false
 }
 
-// decide says which status a request gets, and which bytes.
+// decide returns the status of the response, and the bytes to send.
 func (w *wants) decide(f *file) (status int, from, to int64) {
 	size := int64(len(f.data))
 	switch {
@@ -171,8 +171,7 @@ func (w *wants) decide(f *file) (status int, from, to int64) {
 	return 206, from, to
 }
 
-// matchesTag looks for an entity tag in a list. A weak one is as good as a strong
-// one where only the content's meaning counts.
+// matchesTag looks for an entity tag in a list. A weak one matches a strong one if weak is set.
 func matchesTag(list []byte, etag string, weak bool) bool {
 	for len(list) > 0 {
 		part := list
@@ -192,8 +191,8 @@ func matchesTag(list []byte, etag string, weak bool) bool {
 	return false
 }
 
-// after and notAfter compare the file's time with a field's, in whole seconds; a
-// field that is no date says nothing.
+// after and notAfter compare the file's time with a field's, in whole seconds; both are false for
+// an invalid date.
 func after(f *file, field []byte) bool {
 	t, err := http.ParseTime(string(field))
 	return err == nil && f.info.ModTime().Unix() > t.Unix()
@@ -207,9 +206,9 @@ func notAfter(f *file, field []byte) bool {
 	return err == nil && f.info.ModTime().Unix() <= t.Unix()
 }
 
-// parseRange reads one range of bytes: first-last, first- or -suffix (RFC 9110,
-// section 14.1.2). known is false for what may be ignored: other units, several
-// ranges, what is malformed. ok is false for a range that lies outside.
+// parseRange parses one byte range: first-last, first- or -suffix (RFC 9110, section 14.1.2).
+// known is false for what may be ignored: other units, several ranges, malformed ones. ok is
+// false for a range outside the file.
 func parseRange(field []byte, size int64) (from, to int64, ok, known bool) {
 	spec, found := bytes.CutPrefix(field, []byte("bytes="))
 	first, last, dash := bytes.Cut(spec, []byte{'-'})
@@ -232,7 +231,7 @@ func parseRange(field []byte, size int64) (from, to int64, ok, known bool) {
 	return int64(a), min(int64(b)+1, size), true, true
 }
 
-// fresh is the whole answer of a small file with the date of this second.
+// fresh returns the complete response of a small file with this second's date.
 func (f *file) fresh(l *loop, loc *location) []byte {
 	if f.second != l.second || f.page == nil {
 		b := appendStatus(f.page[:0], 200)
@@ -294,8 +293,7 @@ func (x *exchange) sendFile(s *fileSite, f *file, status int, from, to int64) {
 	c.expire(l.site.timeouts.idle)
 }
 
-// fileTimeout ends a file's exchange when nothing of it has gone out since the
-// last time.
+// fileTimeout ends a file's exchange if nothing of it was sent since the last time.
 func (x *exchange) fileTimeout() {
 	c := x.client
 	left := c.unsent()
@@ -308,8 +306,7 @@ func (x *exchange) fileTimeout() {
 	c.expire(c.loop.site.timeouts.idle)
 }
 
-// toDirectory answers with the path's other form: relative links of an index need
-// the slash.
+// toDirectory redirects to the path with a slash, which an index's relative links need.
 func (x *exchange) toDirectory() {
 	c, l := x.client, x.client.loop
 	path, query, asked := bytes.Cut(x.request.Target, []byte{'?'})

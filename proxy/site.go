@@ -17,25 +17,24 @@ import (
 	"ceiling/proxy/route"
 )
 
-// site is a configuration made ready. It does not change; loops share it.
+// site is a prepared configuration. It is immutable, and the loops share it.
 type site struct {
 	config       *config.Config
 	table        *route.Table
 	locations    []*location
 	trust        []netip.Prefix
-	needsHeaders bool // a rule looks at header fields
+	needsHeaders bool // a rule uses header fields
 	timeouts     struct{ header, keepAlive, idle int64 }
 	via          []byte // a Via line, or nothing
 	upstreams    map[string]*upstream
 	fileSites    []*fileSite
 	logFormat    logFormat
-	rate         *limiter // of each address, whatever it asks for; nil is none
+	rate         *limiter // per client address, over all locations; nil for none
 	traces       int      // requests that each loop keeps
-	securePort   string   // plain requests are redirected there; "" has none redirected
+	securePort   string   // plain requests are redirected to it; "" for no redirect
 }
 
-// location is a rule's other half: what is done with its requests. Times are in
-// nanoseconds, 0 is none.
+// location says what is done with a rule's requests. Times are in nanoseconds, 0 is none.
 type location struct {
 	id           string
 	destinations []*destination
@@ -51,14 +50,14 @@ type location struct {
 	turns        []turnOf // by loop
 	request      edits
 	response     edits
-	hsts         []byte // a line, for clients with TLS alone
+	hsts         []byte // a line, only for clients with TLS
 	open         bool   // never redirected to https
 	compress     bool
 
 	connect, respond, idle, total, queue, tunnel int64
 }
 
-// destination is one place that a location's requests may go to.
+// destination is one target for a location's requests.
 type destination struct {
 	id       string
 	name     string    // for the log: the id, else the URI
@@ -66,17 +65,17 @@ type destination struct {
 	files    *fileSite
 	weight   int
 	seed     uint64
-	host     string // to send; "" is the client's
+	host     string // to send; "" keeps the client's
 	base     string
 	replace  []replacement
 	lines    []byte // of the response: security headers
 	hsts     []byte
 	level    packLevel // of compression
-	loopMark *loopMark // where it may be this proxy
+	loopMark *loopMark // set if it may be this proxy
 	looped   atomic.Bool
 }
 
-// replacement changes the path of a request.
+// replacement edits the path of a request.
 type replacement struct {
 	old, new string
 	re       *regexp.Regexp // instead of old
@@ -84,10 +83,10 @@ type replacement struct {
 
 func (d *destination) usable(now int64) bool { return d.upstream == nil || d.upstream.usable(now) }
 
-// recovering: see there. Files need no time for that.
+// recovering: see upstream. Files never recover.
 func (d *destination) recovering(int64) bool { return d.upstream != nil && d.upstream.recovering() }
 
-// bit is the destination's place in exchange.tried.
+// bit returns the destination's bit in exchange.tried.
 func (loc *location) bit(d *destination) uint64 {
 	for i, other := range loc.destinations {
 		if other == d {
@@ -99,7 +98,7 @@ func (loc *location) bit(d *destination) uint64 {
 
 func (loc *location) turn(l *loop) *turnOf { return &loc.turns[l.index] }
 
-// key is what requests are told apart by.
+// key is what distinguishes requests.
 type key struct {
 	kind keyKind
 	name string
@@ -128,7 +127,7 @@ func keyOf(text string) key {
 	return key{kind: keyClient}
 }
 
-// build makes a configuration ready. Upstreams that old has are taken over.
+// build prepares a configuration. It reuses the upstreams of old.
 func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	s := &site{config: c, upstreams: map[string]*upstream{}}
 	for _, t := range c.Trust {
@@ -149,7 +148,7 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 		s.via = []byte("Via: 1.1 " + c.Via + "\r\n")
 	}
 	if c.TLS.Redirect {
-		_, s.securePort, _ = net.SplitHostPort(c.TLS.Listen[0]) // checked when it was read
+		_, s.securePort, _ = net.SplitHostPort(c.TLS.Listen[0]) // checked when the configuration was read
 	}
 	if c.Log.Format == "json" {
 		s.logFormat = logJSON
@@ -172,8 +171,8 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	return s, err
 }
 
-// close closes the directories. A reload leaves those of the old site to the
-// collector: a request may still be at them.
+// close closes the directories. A reload leaves those of the old site to the garbage collector: a
+// request may still use them.
 func (s *site) close() (err error) {
 	for _, f := range s.fileSites {
 		err = errors.Join(err, f.root.Close())
@@ -190,7 +189,7 @@ func ruleOf(l *config.Location) route.Rule {
 	return r
 }
 
-// location makes one location ready.
+// location prepares one location.
 func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 	if len(l.Destinations) > 63 {
 		return nil, fmt.Errorf("location %s: %d destinations; 63 are possible", l.ID, len(l.Destinations))
@@ -239,7 +238,7 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 	return loc, nil
 }
 
-// times takes the location's timeouts, else the file's, else the defaults.
+// times uses the location's timeouts, else the file's, else the defaults.
 func (loc *location) times(own, whole *config.Timeouts) {
 	pick := func(a, b config.Duration, otherwise time.Duration) int64 {
 		if a != 0 {
@@ -255,7 +254,7 @@ func (loc *location) times(own, whole *config.Timeouts) {
 	loc.tunnel = pick(own.Tunnel, whole.Tunnel, time.Hour)
 }
 
-// destination makes one destination ready.
+// destination prepares one destination.
 func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) (*destination, error) {
 	target, err := config.ParseURI(d.URI)
 	if err != nil {
@@ -295,8 +294,8 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 	return dest, err
 }
 
-// upstreamOf finds the upstream that another destination, or the old site, has
-// under the same rules, or makes it.
+// upstreamOf finds the upstream that another destination, or the old site, has under the same
+// rules, or creates it.
 func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Target) (*upstream, error) {
 	k := upstreamKey(d, target)
 	if u := s.upstreams[k]; u != nil {
@@ -332,7 +331,7 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 	return u, u.resolve(p.lookUp)
 }
 
-// upstreamKey tells upstreams apart: by their address, and the rules for it.
+// upstreamKey identifies an upstream by its address and the rules for it.
 func upstreamKey(d *config.Destination, target config.Target) string {
 	k := fmt.Sprintf("%s:%s max=%d queue=%d idle=%d eject=%v", target.Scheme, target.Address, d.MaxConnections, d.Queue, d.IdleConnections,
 		d.Eject)
@@ -340,7 +339,7 @@ func upstreamKey(d *config.Destination, target config.Target) string {
 		k += " http=2"
 	}
 	if d.CA != "" {
-		k += fmt.Sprintf(" ca=%x", sha256.Sum256(d.Roots)) // whom another file vouches for is another
+		k += fmt.Sprintf(" ca=%x", sha256.Sum256(d.Roots)) // another CA file makes another upstream
 	}
 	if d.Health != nil {
 		k += fmt.Sprintf(" health=%+v", *d.Health)
@@ -355,8 +354,8 @@ func orInt(n, otherwise int) int {
 	return n
 }
 
-// trusts tells whether an address is a trusted proxy's. A unix socket's peer,
-// which has none, is trusted: who may open the socket is a matter of its mode.
+// trusts reports whether an address is a trusted proxy's. A unix socket's peer, which has none,
+// is trusted: the socket's mode controls who may connect.
 func (s *site) trusts(a netip.Addr) bool {
 	if !a.IsValid() {
 		return true
@@ -369,7 +368,7 @@ func (s *site) trusts(a netip.Addr) bool {
 	return false
 }
 
-// edits are changes of a head's lines.
+// edits are changes to a head's lines.
 type edits struct {
 	drop  []string // names, in lower case
 	lines []byte   // to add
@@ -390,8 +389,8 @@ func editsOf(h *config.Headers) edits {
 	return e
 }
 
-// helmetLines are the security headers, without HSTS, which says nothing where TLS
-// is not (RFC 6797, section 7.2).
+// helmetLines returns the security headers without HSTS, which is ignored without TLS (RFC 6797,
+// section 7.2).
 func helmetLines(h *config.Helmet) []byte {
 	if h == nil {
 		return nil
@@ -422,7 +421,7 @@ func helmetLines(h *config.Helmet) []byte {
 	return b
 }
 
-// hstsLine is for clients with TLS.
+// hstsLine returns the HSTS line, for clients with TLS.
 func hstsLine(h *config.Helmet) []byte {
 	if h == nil || h.HSTSMaxAge <= 0 {
 		return nil

@@ -8,27 +8,26 @@ import (
 	"slices"
 )
 
-// Snapshot is what a proxy has counted, and what it has in hand, at one moment.
-// Snapshots of several processes can be added up.
+// Snapshot is what a proxy has counted, and its current state, at one moment. Snapshots of
+// several processes can be added.
 type Snapshot struct {
 	Counters map[string]uint64 `json:"counters"`
-	// Statuses counts answers by hundreds: "2xx".
+	// Statuses counts responses by class: "2xx".
 	Statuses map[string]uint64 `json:"statuses"`
-	// Latency counts requests that took at most so many seconds, from the first
-	// byte of the request to the last of the answer, for the bounds of
-	// LatencyBounds; the last counts all.
+	// Latency counts requests that took at most LatencyBounds[i] seconds, from the first byte of
+	// the request to the last of the response; the last element counts all.
 	Latency []uint64 `json:"latency"`
-	// LatencySeconds is their sum.
+	// LatencySeconds is the sum of their durations.
 	LatencySeconds float64 `json:"latency_seconds"`
-	// Clients are the connections of clients that are open.
+	// Clients counts open client connections.
 	Clients   int              `json:"clients"`
 	Loops     int              `json:"loops"`
 	Upstreams []UpstreamStatus `json:"upstreams"`
-	// Secure is of the clients with TLS; nil where there is none.
+	// Secure covers the clients with TLS; nil if there is none.
 	Secure *Secure `json:"tls,omitempty"`
 }
 
-// UpstreamStatus is one upstream's part.
+// UpstreamStatus describes one upstream.
 type UpstreamStatus struct {
 	Address   string `json:"address"`
 	State     string `json:"state"` // ok, ill, ejected, on trial
@@ -37,20 +36,20 @@ type UpstreamStatus struct {
 	Busy      int    `json:"busy"` // requests
 	Queued    int    `json:"queued"`
 	Ejections uint64 `json:"ejections"`
-	// Checks of its health, and those that failed.
+	// Checks of its health, including FailedChecks.
 	Checks       uint64 `json:"checks"`
 	FailedChecks uint64 `json:"failed_checks"`
 }
 
-// upstreamStates are the values of UpstreamStatus.State.
+// upstreamStates returns the values of UpstreamStatus.State.
 func upstreamStates() []string { return []string{"ok", "ill", "ejected", "on trial"} }
 
-// LatencyBounds are the bounds of Snapshot.Latency in seconds.
+// LatencyBounds returns the bounds of Snapshot.Latency in seconds.
 func LatencyBounds() []float64 {
 	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 }
 
-// Snapshot asks every loop.
+// Snapshot collects the state of every loop.
 func (p *Proxy) Snapshot() (*Snapshot, error) {
 	type part struct {
 		counts    *counters
@@ -97,7 +96,7 @@ func (s *sessions) add(o sessions) {
 	s.total, s.streamsTotal = s.total+o.total, s.streamsTotal+o.streamsTotal
 }
 
-// upstreams describes the loop's pools, and the upstreams that it has not asked yet.
+// upstreams describes the loop's pools, and the upstreams it has not used yet.
 func (l *loop) upstreams() []UpstreamStatus {
 	var list []UpstreamStatus
 	described := map[*upstream]bool{}
@@ -118,14 +117,14 @@ func (l *loop) upstreams() []UpstreamStatus {
 	return list
 }
 
-// status is what the loops share.
+// status returns what the loops share.
 func (u *upstream) status(now int64) UpstreamStatus {
 	return UpstreamStatus{Address: u.key, State: u.state(now), Ejections: u.ejects.Load(), Checks: u.checked.Load(),
 		FailedChecks: u.unwell.Load()}
 }
 
-// addUpstreams adds those of another loop, or of another process: what the loops of
-// a process share is counted once for it.
+// addUpstreams adds those of another loop, or of another process: what the loops of a process
+// share counts once.
 func (s *Snapshot) addUpstreams(list []UpstreamStatus, process bool) {
 	shared := func(a, b uint64) uint64 {
 		if process {
@@ -150,7 +149,7 @@ func (s *Snapshot) addUpstreams(list []UpstreamStatus, process bool) {
 	slices.SortFunc(s.Upstreams, func(a, b UpstreamStatus) int { return cmp.Compare(a.Address, b.Address) })
 }
 
-// Add sums another process's snapshot up.
+// Add adds another process's snapshot.
 func (s *Snapshot) Add(o *Snapshot) {
 	for name, n := range o.Counters {
 		s.Counters[name] += n

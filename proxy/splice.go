@@ -7,45 +7,44 @@ import (
 	"ceiling/internal/ring"
 )
 
-// Large bodies and busy tunnels between TCP sockets are spliced: the kernel moves
-// the pages that it received into, and nothing is copied here. What it saves and
-// where it does not is in docs/decisions/007-splice.md.
+// Large bodies and busy tunnels between TCP sockets are spliced: the kernel moves the pages that
+// it received into, without copying them here. See docs/decisions/007-splice.md for what this
+// saves and where it does not.
 
 const (
-	// spliceLeast is what must be left of a body for the change to pay: two turns
-	// without a byte, and a poll for each piece.
+	// spliceLeast is the remaining body length from which splicing pays: the switch costs two
+	// turns without a byte, and a poll per piece.
 	spliceLeast = 40 << 10
-	// spliceMost is moved at a time, and the size of a pipe.
+	// spliceMost is the most moved at a time, and the size of a pipe.
 	spliceMost = 512 << 10
-	// pipesMost bounds the pipes of a loop, of two descriptors each. One is held by
-	// who has bytes in it, for as long as their sink is full; without one bytes are
-	// copied.
+	// pipesMost bounds the pipes of a loop, of two descriptors each. A flow holds one while it
+	// has bytes in it that its sink has no room for; without a pipe, bytes are copied.
 	pipesMost = 32
-	// busyPieces is how many full receive buffers in a row show that one direction of
-	// a tunnel is busy, and how many small pieces that it is so no more.
+	// busyPieces is how many consecutive full receive buffers make a direction of a tunnel busy,
+	// and how many small pieces end that.
 	busyPieces = 16
 	// fullPiece is a full receive buffer of the ring.
 	fullPiece = 16 << 10
 )
 
-// flow is what moves from a socket to another by splicing: the rest of a body, or a
-// direction of a tunnel.
+// flow is a spliced transfer from one socket to another: the rest of a body, or a direction of a
+// tunnel.
 type flow struct {
 	from, to *conn
 	pipe     *ring.Pipe
 	held     int   // bytes in the pipe
-	left     int64 // bytes that are still to be taken
+	left     int64 // bytes still to be taken
 	begun    bool
-	small    int // pieces in a row
+	small    int // consecutive small pieces
 }
 
-// splices tells whether bytes can go from one to the other without us.
+// splices reports whether bytes can be spliced from one to the other.
 func splices(from, to *conn) bool {
 	return from.tcp && to.tcp && from.tls == nil && to.tls == nil && from.source == nil && from.fd >= 0 && to.fd >= 0
 }
 
-// spliceBody begins a flow of the rest of a body where that pays and there is a pipe.
-// Who finds none is copied to its end: to try again with each piece costs more.
+// spliceBody starts a flow for the rest of a body if that pays and there is a pipe. If there is
+// none, the body is copied to its end: retrying with each piece costs more.
 func (x *exchange) spliceBody(from, to *conn, left int64) bool {
 	l := from.loop
 	if left < spliceLeast || x.copied || !splices(from, to) {
@@ -60,8 +59,7 @@ func (x *exchange) spliceBody(from, to *conn, left int64) bool {
 	return true
 }
 
-// splice begins a flow of left bytes once what was sent before is out and nothing
-// more is received.
+// splice starts a flow of left bytes once earlier output was sent and receiving has stopped.
 func (c *conn) splice(to *conn, left int64) {
 	f := &flow{from: c, to: to, left: left}
 	c.pause()
@@ -69,13 +67,13 @@ func (c *conn) splice(to *conn, left int64) {
 	c.loop.beginning = append(c.loop.beginning, f)
 }
 
-// begin starts the flows that can start.
+// begin starts the flows that are ready.
 func (l *loop) begin() {
 	list := l.beginning
-	l.beginning = nil // a flow that ends at once may be followed by another
+	l.beginning = nil // a flow that ends at once may start another
 	for _, f := range list {
 		switch {
-		case f.from.source != f || f.begun: // stopped since
+		case f.from.source != f || f.begun: // stopped in the meantime
 		case f.to.blocked:
 			l.beginning = append(l.beginning, f)
 		case f.to.out != nil, f.to.unsettled, !l.ring.Quiet(f.from.tag()):
@@ -89,7 +87,7 @@ func (l *loop) begin() {
 	}
 }
 
-// rest sets what is left of a body, of which some came before the flow began.
+// rest sets the remaining length of a body, part of which arrived before the flow started.
 func (f *flow) rest() {
 	switch o := f.from.owner.(type) {
 	case *peer:
@@ -103,13 +101,13 @@ func (f *flow) rest() {
 	}
 }
 
-// step moves what is there, as far as there is room.
+// step moves what is available, as far as there is room.
 func (f *flow) step() {
 	l := f.from.loop
 	if f.held > 0 && !f.drain() {
 		return
 	}
-	for range 2 { // of spliceMost, then others have their turn
+	for range 2 { // twice spliceMost, then others get their turn
 		if f.left == 0 {
 			f.done()
 			return
@@ -154,13 +152,13 @@ func (f *flow) step() {
 	f.wait()
 }
 
-// wait for what comes next. The pipe, which is empty, is another's meanwhile.
+// wait for more input. The empty pipe is free for others until then.
 func (f *flow) wait() {
 	f.putPipe()
 	f.from.loop.ring.Readable(int(f.from.fd), f.from.tag())
 }
 
-// drain moves the pipe's bytes on; false when there is no room for all.
+// drain moves the pipe's bytes on; false if there is no room for all.
 func (f *flow) drain() bool {
 	l := f.from.loop
 	for f.held > 0 {
@@ -183,8 +181,8 @@ func (f *flow) drain() bool {
 	return true
 }
 
-// blank stands for bytes that nobody here has seen: its length alone is looked at,
-// so that its pages are never there.
+// blank stands in for bytes that were never here: only its length is used, so that its pages are
+// never allocated.
 func (l *loop) blank(n int) []byte {
 	if l.nothing == nil {
 		l.nothing = make([]byte, spliceMost)
@@ -192,7 +190,7 @@ func (l *loop) blank(n int) []byte {
 	return l.nothing[:n]
 }
 
-// moved counts bytes, as where they are copied, and moves the deadline.
+// moved counts bytes, as for copied ones, and extends the deadline.
 func (f *flow) moved(n int) {
 	l := f.from.loop
 	switch o := f.from.owner.(type) {
@@ -203,7 +201,7 @@ func (f *flow) moved(n int) {
 			x.touch()
 			return
 		}
-		_, _, _ = o.response.Skip(l.blank(n)) // of a known length nothing can be wrong
+		_, _, _ = o.response.Skip(l.blank(n)) // with a known length nothing can be wrong
 		o.expire(x.location.idle)
 	case *client:
 		x := o.x
@@ -224,14 +222,14 @@ func (f *flow) done() {
 	f.stop()
 	switch o := f.from.owner.(type) {
 	case *peer:
-		o.done(true) // what comes behind it is found when it comes
+		o.done(true) // what follows it is noticed when it arrives
 	case *client:
 		o.x.requestDone()
 		o.resume()
 	}
 }
 
-// exchange is the request that the flow belongs to.
+// exchange returns the request that the flow belongs to.
 func (f *flow) exchange() *exchange {
 	if p, ok := f.from.owner.(*peer); ok {
 		return p.client.x
@@ -239,13 +237,13 @@ func (f *flow) exchange() *exchange {
 	return f.from.owner.(*client).x
 }
 
-// copy goes on without splicing.
+// copy continues without splicing.
 func (f *flow) copy() {
 	f.stop()
 	f.from.gulp()
 }
 
-// stop ends the flow, wherever it is.
+// stop ends the flow in any state.
 func (f *flow) stop() {
 	if f.from.source != f {
 		return
@@ -254,7 +252,7 @@ func (f *flow) stop() {
 	f.to.sink = nil
 	if f.held > 0 { // there was no room for them
 		f.to.blocked = false
-		if c, ok := f.from.owner.(*client); ok && c.state == atRequest { // its body may go on, to nobody
+		if c, ok := f.from.owner.(*client); ok && c.state == atRequest { // its body may go on, to be discarded
 			_, _, _ = c.x.body.Skip(f.from.loop.blank(f.held))
 		}
 	}
@@ -266,7 +264,7 @@ func (f *flow) putPipe() {
 		return
 	}
 	l := f.from.loop
-	if f.held > 0 { // these bytes are nobody's any more
+	if f.held > 0 { // nothing needs these bytes any more
 		l.pipes.open--
 		f.pipe.Close()
 	} else {
@@ -285,13 +283,13 @@ func (c *conn) unsplice() {
 	}
 }
 
-// pipes are a loop's.
+// pipes are a loop's pipes.
 type pipes struct {
 	spare []*ring.Pipe
 	open  int
 }
 
-// get is a pipe, nil when there are too many, or no descriptors are left.
+// get returns a pipe; nil if there are too many, or no descriptors are left.
 func (s *pipes) get(l *loop) *ring.Pipe {
 	if n := len(s.spare); n > 0 {
 		p := s.spare[n-1]

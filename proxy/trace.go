@@ -10,19 +10,19 @@ import (
 	"ceiling/internal/secret"
 )
 
-// Trace is one of the last requests, as the access log in JSON has it, but for texts
-// that are longer than traceText, and secrets, which are hidden.
+// Trace is one of the last requests, as in the JSON access log, with texts truncated to traceText
+// and secrets hidden.
 type Trace struct {
-	// At is when it was answered, in nanoseconds of Unix time.
+	// At is when it was answered, in Unix nanoseconds.
 	At   int64           `json:"at"`
 	Line json.RawMessage `json:"line"`
 }
 
-// traceText bounds each text of a trace, so that they all are at most a few
-// megabytes for a loop.
+// traceText bounds each text of a trace, so that all traces of a loop take at most a few
+// megabytes.
 const traceText = 256
 
-// traces are a loop's last requests: a ring of lines whose memory is used again.
+// traces are a loop's last requests: a ring of lines with reused memory.
 type traces struct {
 	list []trace
 	next int
@@ -33,7 +33,7 @@ type trace struct {
 	line []byte
 }
 
-// trace keeps the request in place of the oldest one.
+// trace stores the request in place of the oldest one.
 func (x *exchange) trace(took int64) {
 	l := x.client.loop
 	r := &l.traces
@@ -50,7 +50,7 @@ func (x *exchange) trace(took int64) {
 		traceText)
 }
 
-// Traces are the last requests of all loops, the newest first.
+// Traces returns the last requests of all loops, newest first.
 func (p *Proxy) Traces() ([]Trace, error) {
 	var all []Trace
 	err := ask(p, func(l *loop) []Trace {
@@ -64,8 +64,8 @@ func (p *Proxy) Traces() ([]Trace, error) {
 	return all, err
 }
 
-// hideSecrets makes a copy of a line without the secrets of its URLs and texts. In
-// them a quotation mark is escaped, and so is every blank, see appendSafe.
+// hideSecrets copies a line without the secrets of its URLs and texts. In these, quotation marks
+// and blanks are escaped, see appendSafe.
 func hideSecrets(line []byte) []byte {
 	text := string(line)
 	for key, hide := range map[string]func(string) string{"target": secret.Plain().URL, "referer": secret.Plain().URL,

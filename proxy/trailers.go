@@ -7,12 +7,12 @@ import (
 	"ceiling/internal/http1"
 )
 
-// Trailers are fields behind a body. Those of a response go to a client that speaks HTTP/2,
-// or has sent TE: trailers; those of a request to a destination with HTTP/2. Others
-// are dropped, as RFC 9110, section 6.5.1, allows everywhere.
+// Trailers are fields after a body. A response's go to a client that speaks HTTP/2 or has sent
+// TE: trailers; a request's go to a destination with HTTP/2. Others are dropped, as RFC 9110,
+// section 6.5.1, always allows.
 
-// appendTrailers appends the lines that are passed on: without fields that have no place
-// behind a body, and without those that the location takes away.
+// appendTrailers appends the lines to forward: without fields not allowed after a body, and
+// without those that the location removes.
 func appendTrailers(dst, lines []byte, drop []string) []byte {
 	for len(lines) > 0 {
 		end := bytes.IndexByte(lines, '\n') + 1
@@ -35,8 +35,8 @@ func (h *heads) appendTrailerBlock(dst, lines []byte) []byte {
 	return dst
 }
 
-// takesTrailers tells whether a client of HTTP/1.1 has said that it takes trailers
-// (RFC 9110, section 10.1.4).
+// takesTrailers reports whether an HTTP/1.1 client has said that it accepts trailers (RFC 9110,
+// section 10.1.4).
 func (x *inbound) takesTrailers() bool {
 	head, lines := x.client.in.b[x.headAt:x.headEnd], x.lines()
 	for i := range lines {
@@ -47,7 +47,7 @@ func (x *inbound) takesTrailers() bool {
 	return false
 }
 
-// endChunks ends a response in chunks.
+// endChunks ends a chunked response.
 func (x *exchange) endChunks(trailers []byte) {
 	c := x.client
 	if len(trailers) > 0 && x.takesTrailers() {
@@ -59,12 +59,12 @@ func (x *exchange) endChunks(trailers []byte) {
 	c.write(lastChunk)
 }
 
-// trailerNameMost is longer than each of untrailedNames.
+// trailerNameMost exceeds the length of each of untrailedNames.
 const trailerNameMost = 32
 
-// untrailed tells a field that says how a message is framed, routed, authenticated, coded or
-// to be answered, which is for a head alone (RFC 9110, section 6.5.1). An
-// underscore counts as the hyphen that CGI makes of it.
+// untrailed reports whether a field says how to frame, route, authenticate, decode or answer a
+// message, which only a head may do (RFC 9110, section 6.5.1). An underscore counts as a hyphen,
+// because CGI does not distinguish them.
 func untrailed(name []byte) bool {
 	var lower [trailerNameMost]byte
 	n := copy(lower[:], name)

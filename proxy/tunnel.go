@@ -10,10 +10,10 @@ import (
 	"ceiling/internal/websocket"
 )
 
-// A tunnel passes bytes on as they come, in both directions, each by itself: a
-// side that has sent its last byte may still receive.
+// A tunnel forwards bytes as they arrive, each direction by itself: a side that has sent its last
+// byte may still receive.
 
-// upgrade makes the connection a tunnel, if that was asked for.
+// upgrade makes the connection a tunnel, if that was requested.
 func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	c := p.client
 	x := c.x
@@ -29,7 +29,7 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 			p.declined("the destination's WebSocket handshake: " + wrong.Error())
 			return
 		}
-		st.code = http2.Cancel // RFC 8441, section 5: what a RST is in TCP
+		st.code = http2.Cancel // RFC 8441, section 5: the equivalent of a TCP RST
 		p.byPieces()
 	}
 	p.loop.counts.tunnels++
@@ -40,7 +40,7 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	}
 	p.pool.upstream.worked()
 	x.trial = false
-	x.uncount() // a tunnel is no request any more
+	x.uncount() // a tunnel no longer counts as a request
 	out := c.buffer()
 	if st != nil {
 		out.b = p.loop.appendOpened(out.b, head)
@@ -62,9 +62,9 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	}
 }
 
-// declined answers a client that asked for a WebSocket over HTTP/2 and gets none: an answer
-// of 2xx would say that it has one (RFC 8441, section 5). The destination has done what it is
-// for, and is not left out for it.
+// declined answers a client whose request for a WebSocket over HTTP/2 was declined: a 2xx
+// response would say that it is open (RFC 8441, section 5). The destination works, so it is not
+// ejected for it.
 func (p *peer) declined(why string) {
 	c := p.client
 	p.pool.upstream.worked()
@@ -73,16 +73,16 @@ func (p *peer) declined(why string) {
 	c.x.answer(502, why)
 }
 
-// byPieces has the peer received from piece by piece, so that a stream which is not read
-// holds little: a connection has 128 of them.
+// byPieces makes the peer receive piece by piece, so that an unread stream holds little: a
+// connection has 128 of them.
 func (p *peer) byPieces() {
 	if p.intake == intakeStream {
 		p.pause()
-		p.intake = intakePiece // the event that is being handled is followed by the next receive
+		p.intake = intakePiece // the next receive follows the current event
 	}
 }
 
-// keepHead keeps nothing of what was received but the head, for the log.
+// keepHead drops the received bytes except the head, which the log needs.
 func (c *client) keepHead() {
 	x := c.x
 	head := bytes.Clone(c.in.b[x.headAt:x.headEnd])
@@ -93,7 +93,7 @@ func (c *client) keepHead() {
 	x.lines()
 }
 
-// tunnelled takes bytes of the client.
+// tunnelled handles bytes from the client.
 func (p *peer) tunnelled(data []byte) {
 	p.client.x.receivedBytes += int64(len(data))
 	p.write(data)
@@ -106,39 +106,38 @@ func (p *peer) halfClose() {
 	p.atEase()
 }
 
-// shut closes a direction whose last byte is out, and the tunnel after the second.
+// shut closes a direction whose last byte was sent, and the tunnel after the second one.
 func (p *peer) shut(d *direction, to *conn) {
 	d.state = directionShut
 	if to.stream != nil {
 		to.stream.endTunnel()
 	} else {
-		_ = syscall.Shutdown(int(to.fd), syscall.SHUT_WR) // it fails when the other end is gone, which the next event tells
+		_ = syscall.Shutdown(int(to.fd), syscall.SHUT_WR) // it fails if the other end is gone, as the next event reports
 	}
 	if p.up.state == directionShut && p.down.state == directionShut {
 		if st := p.client.stream; st != nil {
-			st.silent = true // both have said their end
+			st.silent = true // both have announced their end
 		}
 		p.client.end()
 	}
 }
 
-// direction is one of a tunnel's.
+// direction is one direction of a tunnel.
 type direction struct {
 	state directionState
 	full  uint8 // full pieces in a row
 }
 
-// directionState goes from each to the next.
+// directionState only advances.
 type directionState uint8
 
 const (
 	directionOpen  directionState = iota
-	directionEnded                // its source sends nothing more; what it sent is not all out
+	directionEnded                // its source has ended; some of its bytes are still unsent
 	directionShut
 )
 
-// busy counts the full pieces in a row, and splices the direction when
-// there were enough.
+// busy counts the consecutive full pieces, and splices the direction once there were enough.
 func (d *direction) busy(from, to *conn, n int) {
 	if n < fullPiece {
 		d.full = 0

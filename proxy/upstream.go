@@ -10,30 +10,29 @@ import (
 	"ceiling/proxy/config"
 )
 
-// upstream is one address that requests go to, under one set of rules. It
-// outlives reloads that leave it as it is. Its fields are shared by all loops and
-// written rarely.
+// upstream is one address that requests go to, under one set of rules. It survives reloads that
+// do not change it. All loops share its fields, which are rarely written.
 type upstream struct {
-	id     uint32 // dense: loops find their pool by it
+	id     uint32 // dense: loops index their pools by it
 	key    string
 	target config.Target
-	http2  bool           // spoken to it
-	roots  *x509.CertPool // whom a destination with TLS is held to; nil is the system's
+	http2  bool           // the loops speak HTTP/2 to it
+	roots  *x509.CertPool // CAs for a destination with TLS; nil is the system's
 
 	addresses atomic.Pointer[[]ring.Sockaddr]
-	limit     atomic.Int64 // connections of each loop; 0 is no limit
-	queue     atomic.Int64 // that may wait, in each loop
+	limit     atomic.Int64 // connections per loop; 0 is no limit
+	queue     atomic.Int64 // requests that may wait, per loop
 	maxIdle   atomic.Int64
 	idle      atomic.Int64 // ns a connection may be idle
-	gone      atomic.Bool  // not in the configuration any more
+	gone      atomic.Bool  // removed from the configuration
 
-	ill      atomic.Bool  // the health checks say so
-	answers  atomic.Bool  // the last health check was good
+	ill      atomic.Bool  // according to the health checks
+	answers  atomic.Bool  // the last health check succeeded
 	failures atomic.Int32 // in a row
-	failedAt atomic.Int64 // proxy's clock: when the last of them was
-	until    atomic.Int64 // proxy's clock: ejected until then; 0 is not ejected
+	failedAt atomic.Int64 // proxy's clock: time of the last one
+	until    atomic.Int64 // proxy's clock: ejected until then; 0 if not ejected
 	times    atomic.Int32 // ejections in a row
-	trial    atomic.Bool  // a request tries it
+	trial    atomic.Bool  // a request is testing it
 	ejects   atomic.Uint64
 	checked  atomic.Uint64 // health checks
 	unwell   atomic.Uint64 // of these, failed ones
@@ -45,23 +44,23 @@ type upstream struct {
 	}
 }
 
-// usable tells whether a request may be sent there now, perhaps to try it.
+// usable reports whether a request may be sent there now, possibly as a test.
 func (u *upstream) usable(now int64) bool {
 	return !u.ill.Load() && u.until.Load() <= now
 }
 
-// recovering tells that it has answered its last check, if not as many as it takes
-// to be well.
+// recovering reports whether it passed its last check, but not yet enough of them to count as
+// healthy.
 func (u *upstream) recovering() bool { return u.ill.Load() && u.answers.Load() }
 
 func (u *upstream) ejected() bool { return u.until.Load() != 0 }
 
-// try claims the right to find out whether an ejected upstream works.
+// try claims the right to test whether an ejected upstream works.
 func (u *upstream) try(now int64) bool {
 	return u.until.Load() <= now && u.trial.CompareAndSwap(false, true)
 }
 
-// worked notes a response.
+// worked records a response.
 func (u *upstream) worked() {
 	if u.failures.Load() != 0 {
 		u.failures.Store(0)
@@ -73,9 +72,8 @@ func (u *upstream) worked() {
 	}
 }
 
-// failed notes an attempt without a response, over a connection that was opened at
-// that time; trial says that it was to find out. A destination that starts again ends
-// all its connections: that is one failure.
+// failed records an attempt without a response over a connection opened at that time; trial means
+// that it was a test. A restarting destination closes all its connections: that is one failure.
 func (u *upstream) failed(now, opened int64, trial bool) {
 	if last := u.failedAt.Swap(now); last != 0 && opened < last && !trial {
 		return
@@ -85,7 +83,7 @@ func (u *upstream) failed(now, opened int64, trial bool) {
 		return
 	}
 	if u.until.Load() > now {
-		return // others have failed too, and have said so
+		return // others failed as well and have ejected it
 	}
 	pause := u.eject.first << min(u.times.Add(1)-1, 20)
 	if pause > u.eject.most || pause <= 0 {
@@ -96,7 +94,7 @@ func (u *upstream) failed(now, opened int64, trial bool) {
 	u.trial.Store(false)
 }
 
-// state in a word.
+// state returns the state in one word.
 func (u *upstream) state(now int64) string {
 	switch until := u.until.Load(); {
 	case u.ill.Load():
@@ -109,7 +107,7 @@ func (u *upstream) state(now int64) string {
 	return "ok"
 }
 
-// resolve looks the name up. Literal addresses and sockets are looked up once.
+// resolve looks the name up. Literal addresses and sockets are resolved once.
 func (u *upstream) resolve(look func(host string) ([]string, error)) error {
 	list, err := socketAddresses(u.target, look)
 	if err != nil {

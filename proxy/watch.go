@@ -16,14 +16,13 @@ import (
 	"ceiling/proxy/config"
 )
 
-// What the loops need to know and cannot wait for is found out here, by goroutines
-// that end with the configuration they are for.
+// Goroutines find out what the loops need to know and cannot wait for. They end with their
+// configuration.
 
 // resolveEvery is how often names are looked up again.
 const resolveEvery = 30 * time.Second
 
-// watch starts the health checks and look-ups of s, and ends those of the site
-// before.
+// watch starts the health checks and look-ups of s, and ends those of the previous site.
 func (p *Proxy) watch(s *site) {
 	p.slow()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -52,7 +51,7 @@ func (p *Proxy) watch(s *site) {
 	}
 }
 
-// upstreamFor finds the upstream of a destination of this site's configuration.
+// upstreamFor finds the upstream of a destination in this site's configuration.
 func (s *site) upstreamFor(d *config.Destination) *upstream {
 	target, err := config.ParseURI(d.URI)
 	if err != nil {
@@ -82,7 +81,7 @@ func (p *Proxy) lookUp(host string) ([]string, error) {
 	return net.DefaultResolver.LookupHost(ctx, host)
 }
 
-// isName tells whether an upstream's host must be looked up.
+// isName reports whether an upstream's host must be looked up.
 func isName(t config.Target) (bool, string) {
 	if t.Scheme == config.Unix || t.Scheme == config.Files {
 		return false, ""
@@ -95,8 +94,8 @@ func isName(t config.Target) (bool, string) {
 	return err != nil, host
 }
 
-// socketAddresses are a target's addresses in the kernel's form, those of IPv4
-// first: what listens on a name such as localhost often has no other.
+// socketAddresses returns a target's addresses in the kernel's form, IPv4 first: what listens on
+// a name such as localhost often has no other.
 func socketAddresses(t config.Target, look func(string) ([]string, error)) ([]ring.Sockaddr, error) {
 	if t.Scheme == config.Unix {
 		a, err := ring.UnixAddr(t.Address)
@@ -133,7 +132,7 @@ func socketAddresses(t config.Target, look func(string) ([]string, error)) ([]ri
 	return list, nil
 }
 
-// check asks an upstream again and again whether it works.
+// check probes an upstream periodically.
 func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 	every, patience := h.Interval.Or(5*time.Second), h.Timeout.Or(2*time.Second)
 	rise, fall := orInt(h.Rise, 2), orInt(h.Fall, 2)
@@ -147,7 +146,7 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 	}
 	transport := &http.Transport{
 		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: u.roots},
-		DisableKeepAlives: true, // it is the connecting too that is to be checked
+		DisableKeepAlives: true, // the check includes connecting
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)
 		},
@@ -171,7 +170,7 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 		u.answers.Store(err == nil)
 		if err == nil {
 			good, bad = good+1, 0
-			if u.ejected() { // requests would be refused that it can answer
+			if u.ejected() { // otherwise requests that it can answer would be refused
 				u.worked()
 			}
 		} else {
@@ -192,7 +191,7 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 	}
 }
 
-// healthy asks once.
+// healthy sends one probe.
 func healthy(ctx context.Context, client *http.Client, url string, good []int) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -7,9 +7,9 @@ const (
 	tickNs = 64 << 20
 )
 
-// wheel finds the connections whose deadline is over. A connection has at most
-// one entry that counts. Moving a deadline back only stores it: when its slot
-// comes up the entry moves on. So a request costs the wheel nothing.
+// wheel finds the connections whose deadline has passed. A connection has at most one valid
+// entry. Extending a deadline only stores it: when its slot comes up, the entry moves on. So a
+// request costs the wheel nothing.
 type wheel struct {
 	slots [wheelSlots][]timed
 	at    int64 // tick up to which it was turned
@@ -28,13 +28,13 @@ func (w *wheel) set(c *conn) {
 	*slot = append(*slot, timed{c.index, c.generation})
 }
 
-// turn calls expired of what is over by now.
+// turn calls expired for everything due by now.
 func (w *wheel) turn(l *loop, now int64) {
 	for end := now / tickNs; w.at < end; {
 		w.at++
 		slot := &w.slots[w.at%wheelSlots]
 		list := *slot
-		*slot = list[:0] // what is set meanwhile goes to other slots
+		*slot = list[:0] // entries added now go to other slots
 		for _, t := range list {
 			c := l.conn(t.index, t.generation)
 			if c == nil || c.checkAt != w.at {

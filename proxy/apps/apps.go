@@ -1,6 +1,6 @@
-// Package apps keeps the applications of a proxy's file running: each is one process
-// with a process group of its own, started once however many loops or processes the
-// proxy has, started again when it ends, and stopped with the proxy.
+// Package apps keeps the applications of a proxy's file running: each is one process in its own
+// process group, started once however many loops or processes the proxy has, restarted when it
+// exits, and stopped with the proxy.
 package apps
 
 import (
@@ -22,11 +22,11 @@ import (
 const (
 	Starting = "starting" // not ready yet
 	Running  = "running"
-	Waiting  = "waiting" // it has ended, and is started again after a while
-	Stopped  = "stopped" // by somebody
+	Waiting  = "waiting" // it has exited, and is restarted after a delay
+	Stopped  = "stopped" // by request
 )
 
-// Status is what an application is at.
+// Status is an application's state.
 type Status struct {
 	ID       string `json:"id"`
 	State    string `json:"state"`
@@ -57,17 +57,17 @@ type app struct {
 	status Status
 }
 
-// New makes a supervisor without applications. What they print goes to stderr, each
-// line with the application's name in front, unless they have a file.
+// New returns a supervisor without applications. Their output goes to stderr, each line prefixed
+// with the application's name, unless they have a file.
 func New(report func(string), stderr io.Writer) *Supervisor {
 	s := &Supervisor{report: report, stderr: &shared{to: stderr}, apps: map[string]*app{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
-// Replace goes on with these: what has not changed goes on undisturbed, what is gone
-// or changed is stopped before it is started anew. It returns when all are started,
-// not when they are ready.
+// Replace switches to these applications: unchanged ones keep running, removed or changed ones
+// are stopped before changed ones are restarted. It returns when all are started, not when they
+// are ready.
 func (s *Supervisor) Replace(c *config.Config) {
 	wanted := map[string]config.Application{}
 	for _, r := range c.Regions {
@@ -92,7 +92,7 @@ func (s *Supervisor) Replace(c *config.Config) {
 	}
 }
 
-// stop ends applications, all at a time.
+// stop ends applications, all at the same time.
 func stop(list []*app) {
 	for _, a := range list {
 		a.cancel()
@@ -129,7 +129,7 @@ func (s *Supervisor) change(id string, then func(*app)) error {
 	return nil
 }
 
-// Status of all, by name.
+// Status returns the status of all, by name.
 func (s *Supervisor) Status() (list []Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *Supervisor) Status() (list []Status) {
 	return list
 }
 
-// Close stops all, and waits until they have ended.
+// Close stops all and waits until they have exited.
 func (s *Supervisor) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,15 +153,14 @@ func (s *Supervisor) Close() {
 	clear(s.apps)
 }
 
-// Times of starting again: the wait doubles, and is the first again for an
-// application that has lasted.
+// The restart delay doubles, and starts over for an application that has run long enough.
 const (
 	firstWait = 100 * time.Millisecond
 	mostWait  = 30 * time.Second
 	lasted    = 10 * time.Second
 )
 
-// keep runs the application, again and again.
+// keep runs the application and restarts it.
 func (a *app) keep(ctx context.Context) {
 	defer close(a.done)
 	for wait := firstWait; ; wait = min(2*wait, mostWait) {
@@ -191,12 +190,12 @@ func (a *app) set(f func(*Status)) {
 	f(&a.status)
 }
 
-// Handle adds to the admin address: GET /applications, and POST
-// /applications/{id}/restart and /stop, which guard stands before.
+// Handle adds to the admin address: GET /applications, and, behind guard, POST
+// /applications/{id}/restart and /stop.
 func (s *Supervisor) Handle(mux *http.ServeMux, guard func(http.HandlerFunc) http.Handler) {
 	status := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(s.Status()) // the client has gone
+		_ = json.NewEncoder(w).Encode(s.Status()) // it fails if the client has left
 	}
 	mux.HandleFunc("GET /applications", func(w http.ResponseWriter, _ *http.Request) { status(w) })
 	change := func(f func(id string) error) http.Handler {

@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// defaultStop is how long an application may take to end after SIGTERM.
+	// defaultStop is how long an application may take to exit after SIGTERM.
 	defaultStop = 10 * time.Second
-	// defaultReady is how long it may take to get ready.
+	// defaultReady is how long it may take to become ready.
 	defaultReady = time.Minute
-	// probeEvery is how often it is asked whether it is.
+	// probeEvery is the interval of readiness probes.
 	probeEvery = 100 * time.Millisecond
 )
 
-// once runs the application until it ends, or ctx does, and tells how it ended.
+// once runs the application until it exits, or ctx ends, and returns how it ended.
 func (a *app) once(ctx context.Context) (exit string) {
-	// The kernel sends Pdeathsig when the thread ends that has started the child
-	// (prctl(2)), so this one must last.
+	// The kernel sends Pdeathsig when the thread that started the child exits (prctl(2)), so this
+	// thread must last.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	out, err := a.output()
@@ -41,7 +41,7 @@ func (a *app) once(ctx context.Context) (exit string) {
 	cmd.Dir, cmd.Env = c.Workdir, append(os.Environ(), c.Environment...)
 	cmd.Stdout, cmd.Stderr = out.writer(), out.writer()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	cmd.WaitDelay = time.Second // somebody outside the group may hold the pipe
+	cmd.WaitDelay = time.Second // a process outside the group may hold the pipe
 	if err := cmd.Start(); err != nil {
 		return "does not start: " + err.Error()
 	}
@@ -52,9 +52,9 @@ func (a *app) once(ctx context.Context) (exit string) {
 	tasks.Go(func() { a.end(own, cmd.Process.Pid, ended) })
 	tasks.Go(func() { a.await(own, cancel) })
 	awaitExit(cmd.Process.Pid)
-	// Not reaped yet, the process keeps the number of its group: what is left of it
-	// can be ended without hitting another.
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nothing may be left
+	// The process is not reaped yet and keeps its group ID: killing the rest of the group cannot
+	// hit another one.
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill what is left
 	cause := context.Cause(own)
 	close(ended)
 	cancel(nil)
@@ -80,14 +80,14 @@ func awaitExit(pid int) {
 	}
 }
 
-// end stops the process group when ctx ends: asks, and after a while does not ask.
+// end stops the process group when ctx ends: SIGTERM first, SIGKILL after a delay.
 func (a *app) end(ctx context.Context, pid int, ended <-chan struct{}) {
 	select {
 	case <-ended:
 		return
 	case <-ctx.Done():
 	}
-	_ = syscall.Kill(-pid, syscall.SIGTERM) // it fails when all have ended
+	_ = syscall.Kill(-pid, syscall.SIGTERM) // it fails if all have exited
 	late := time.NewTimer(a.config.Stop.Or(defaultStop))
 	defer late.Stop()
 	select {
@@ -98,7 +98,7 @@ func (a *app) end(ctx context.Context, pid int, ended <-chan struct{}) {
 	}
 }
 
-// await asks the application until it is ready; one that never is, is ended.
+// await probes the application until it is ready, and ends one that never becomes ready.
 func (a *app) await(ctx context.Context, cancel context.CancelCauseFunc) {
 	if a.config.Ready != "" {
 		soon, done := context.WithTimeout(ctx, a.config.ReadyWithin.Or(defaultReady))
@@ -123,7 +123,8 @@ func (a *app) await(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// ready: an http URI answers with less than 500, or an address can be connected to.
+// ready reports whether an http URI answers with a status below 500, or an address accepts a
+// connection.
 func ready(ctx context.Context, at string) bool {
 	if !strings.HasPrefix(at, "http") {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", at)
@@ -146,7 +147,7 @@ func ready(ctx context.Context, at string) bool {
 	return res.StatusCode < 500
 }
 
-// output is where an application prints to.
+// output is where an application's output goes.
 type output struct {
 	file  *os.File // its own
 	lines *lines
@@ -175,7 +176,7 @@ func (o *output) Close() error {
 	return nil
 }
 
-// shared is a writer of several applications.
+// shared is a writer shared by several applications.
 type shared struct {
 	mu sync.Mutex
 	to io.Writer
@@ -187,11 +188,11 @@ func (s *shared) Write(b []byte) (int, error) {
 	return s.to.Write(b)
 }
 
-// longestLine is where a line is broken that does not end.
+// longestLine is where an unterminated line is broken.
 const longestLine = 16 << 10
 
-// lines passes whole lines on, each with a prefix. What cannot be written is lost:
-// an application must not stand still because nobody reads its log.
+// lines forwards whole lines, each with a prefix. It drops what cannot be written: an application
+// must not block because its log is not read.
 type lines struct {
 	prefix string
 	to     io.Writer
@@ -215,10 +216,10 @@ func (l *lines) Write(b []byte) (int, error) {
 }
 
 func (l *lines) line(b []byte) {
-	_, _ = l.to.Write(append(append([]byte(l.prefix), b...), '\n')) // lost, see above
+	_, _ = l.to.Write(append(append([]byte(l.prefix), b...), '\n')) // dropped on error, see above
 }
 
-// flush passes on what has no end of line.
+// flush forwards an unterminated rest.
 func (l *lines) flush() {
 	if len(l.rest) > 0 {
 		l.line(l.rest)

@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// checker collects what is wrong.
+// checker collects errors.
 type checker struct {
 	wrong Errors
-	apps  map[string]bool // their names
+	apps  map[string]bool // names of the applications
 
-	outside bool // what the file speaks of is looked at
+	outside bool // also check what the file refers to
 	workers int
 }
 
@@ -26,7 +26,7 @@ func (k *checker) add(at *places, key, format string, args ...any) {
 	k.wrong = append(k.wrong, &Error{at.file, at.line(key), fmt.Sprintf(format, args...)})
 }
 
-// whole checks what is not a region's.
+// whole checks everything outside of regions.
 func (k *checker) whole(c *Config, at *places) {
 	if len(c.Listen) == 0 && len(c.TLS.Listen) == 0 {
 		c.Listen = []string{"127.0.0.1:8080"}
@@ -122,10 +122,10 @@ func (k *checker) log(c *Config, at *places) {
 	}
 }
 
-// mostTraces of a worker are a few megabytes.
+// mostTraces per worker take a few megabytes.
 const mostTraces = 4096
 
-// unserved notes what has no effect. It is not wrong: RoadSign's files have it.
+// unserved notes settings without effect. They are not errors: RoadSign's files have them.
 func (k *checker) unserved(c *Config, at *places) {
 	add := func(key, what string) {
 		c.Unserved = append(c.Unserved, &Error{at.file, at.line(key), key + ": " + what})
@@ -142,7 +142,7 @@ func (k *checker) unserved(c *Config, at *places) {
 }
 
 func (k *checker) region(r *Region, at *places, key string) {
-	if r.Disabled { // nobody will ask for what it needs
+	if r.Disabled { // nothing will use what it needs
 		defer func(was bool) { k.outside = was }(k.outside)
 		k.outside = false
 	}
@@ -313,7 +313,7 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 	}
 }
 
-// authorities reads who vouches for a destination.
+// authorities reads the CAs of a destination.
 func (k *checker) authorities(d *Destination, secure bool, at *places, key string) {
 	if !secure {
 		k.add(at, key, "ca: %s has no use: the destination is not https://", d.CA)
@@ -382,8 +382,7 @@ func CheckAddress(a string) error {
 	return nil
 }
 
-// CheckAdmin refuses an admin address that other machines reach and that asks
-// nobody for a credential.
+// CheckAdmin rejects an admin address that other machines can reach without a credential.
 func (c *Config) CheckAdmin() error {
 	if c.Admin == "" || c.Security.Credential != "" || !c.AdminBeyond() {
 		return nil
@@ -392,9 +391,9 @@ func (c *Config) CheckAdmin() error {
 		`set credential = "…" in [security], or use 127.0.0.1`, c.Admin)
 }
 
-// AdminBeyond tells whether other machines can reach the admin address.
+// AdminBeyond reports whether other machines can reach the admin address.
 func (c *Config) AdminBeyond() bool {
-	host, _, _ := net.SplitHostPort(c.Admin) // CheckAddress has seen it
+	host, _, _ := net.SplitHostPort(c.Admin) // already checked by CheckAddress
 	if host == "localhost" {
 		return false
 	}
@@ -402,7 +401,7 @@ func (c *Config) AdminBeyond() bool {
 	return err != nil || !at.IsLoopback()
 }
 
-// CheckHost checks a name, *.name, or *, with a port or without.
+// CheckHost checks a name, *.name, or *, with or without a port.
 func CheckHost(h string) error {
 	name := h
 	if i := strings.LastIndexByte(h, ':'); i >= 0 && !strings.HasSuffix(h, "]") {
@@ -421,7 +420,7 @@ func CheckHost(h string) error {
 	return nil
 }
 
-// ParseNetwork reads an address or a prefix; localhost is both loopbacks'.
+// ParseNetwork parses an address or a prefix; localhost means both loopbacks.
 func ParseNetwork(s string) ([]netip.Prefix, error) {
 	if s == "localhost" {
 		return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, nil

@@ -1,30 +1,29 @@
-// Package config reads a proxy's TOML file: what it listens on, its limits, and
-// regions of locations with their destinations, in RoadSign's words, so that
-// RoadSign's region and settings files can be read. Decoding is strict, and every
-// error names its line.
+// Package config reads a proxy's TOML file: what it listens on, its limits, and regions of
+// locations with their destinations, in RoadSign's terms, so that it can read RoadSign's region
+// and settings files. Decoding is strict, and every error names its line.
 //
-// The zero value of a field is its documented default; Read fills it in.
+// The zero value of a field means its documented default, which Read fills in.
 package config
 
 import "time"
 
-// Config is a whole file, with what it includes.
+// Config is a whole file, including the files it includes.
 type Config struct {
-	// Listen are "host:port"; an empty host is every address. Default
-	// 127.0.0.1:8080, or none where there is TLS.
+	// Listen has "host:port"; an empty host means every address. Default 127.0.0.1:8080, or none
+	// if TLS is configured.
 	Listen []string `toml:"listen"`
-	// ProxyProtocol expects a PROXY protocol header, version 1 or 2, on every
-	// connection, from a trusted proxy.
+	// ProxyProtocol requires a PROXY protocol header, version 1 or 2, on every connection, from a
+	// trusted proxy.
 	ProxyProtocol bool `toml:"proxy_protocol"`
-	// Admin is the address of /metrics, /status and /reload; "" has none.
+	// Admin is the address of /metrics, /status and /reload; "" for none.
 	Admin string `toml:"admin"`
-	// Workers is the number of loops; 0 is one per CPU.
+	// Workers is the number of loops; 0 means one per CPU.
 	Workers int `toml:"workers"`
 	// Via is the name to add to Via fields; "" adds none.
 	Via string `toml:"via"`
-	// Trust are the networks of proxies whose X-Forwarded-* are believed.
+	// Trust lists the networks of proxies whose X-Forwarded-* are trusted.
 	Trust []string `toml:"trust"`
-	// Include are files of regions, as patterns relative to this file.
+	// Include lists region files, as patterns relative to this file.
 	Include []string `toml:"include"`
 
 	TLS      TLS      `toml:"tls"`
@@ -34,18 +33,18 @@ type Config struct {
 	Log      Log      `toml:"log"`
 
 	Regions []Region `toml:"regions"`
-	// A file may be one region by itself, as RoadSign's are.
+	// A file may itself be one region, like RoadSign's.
 	Region
 
 	Settings
 
-	// Unserved is what the file asks for and the proxy does not do: Read fills it in.
+	// Unserved lists what the file asks for and the proxy does not do: Read fills it in.
 	Unserved Errors `toml:"-"`
 }
 
-// Publish is what the admin address lets be published.
+// Publish says what can be published over the admin address.
 type Publish struct {
-	// Regions is a directory of region files, which is among Include too.
+	// Regions is a directory of region files, which Include also covers.
 	Regions string `toml:"regions"`
 	// UploadBytes and UnpackedBytes bound a zip: 256 MiB and 1 GiB.
 	UploadBytes   int64  `toml:"upload_bytes"`
@@ -56,36 +55,36 @@ type Publish struct {
 // Site is a directory whose releases can be published.
 type Site struct {
 	ID string `toml:"id"`
-	// Directory becomes a link to the release that is served.
+	// Directory becomes a link to the served release.
 	Directory string `toml:"directory"`
-	// Keep is how many releases stay: 3.
+	// Keep is how many releases are kept: 3.
 	Keep int `toml:"keep"`
-	// Command runs in Directory after each change; if it fails the change is undone.
+	// Command runs in Directory after each change; if it fails, the change is undone.
 	Command []string `toml:"command"`
 }
 
-// Timeouts; 0 is the default and a negative one none.
+// Timeouts; 0 means the default, a negative one none.
 type Timeouts struct {
-	Header       Duration `toml:"header"`        // a request's head, whole: 10 s
+	Header       Duration `toml:"header"`        // a request's complete head: 10 s
 	KeepAlive    Duration `toml:"keep_alive"`    // a client's connection between requests: 75 s
 	Connect      Duration `toml:"connect"`       // to a destination: 2 s
 	Response     Duration `toml:"response"`      // until the response's head: 60 s
 	Idle         Duration `toml:"idle"`          // between two pieces of a body: 60 s
 	Tunnel       Duration `toml:"tunnel"`        // a tunnel without a byte: 1 h
-	Total        Duration `toml:"total"`         // of a request, whole: none
+	Total        Duration `toml:"total"`         // of a whole request: none
 	Queue        Duration `toml:"queue"`         // waiting for a destination's connection: 5 s
 	UpstreamIdle Duration `toml:"upstream_idle"` // a destination's connection between requests: 4 s, below the 5 s of common servers
 	Drain        Duration `toml:"drain"`         // at the end: 30 s
 }
 
-// Limits; 0 is the default.
+// Limits; 0 means the default.
 type Limits struct {
 	HeaderBytes          int   `toml:"header_bytes"`           // 16 KiB, at most 64 KiB
 	HeaderLines          int   `toml:"header_lines"`           // 100
 	BodyBytes            int64 `toml:"body_bytes"`             // no limit
 	Connections          int   `toml:"connections"`            // of clients: 15/16 of the process's descriptors
 	ConnectionsPerClient int   `toml:"connections_per_client"` // no limit
-	RequestsPerClient    int   `toml:"requests_per_client"`    // a second, of one address: no limit
+	RequestsPerClient    int   `toml:"requests_per_client"`    // per second and address: no limit
 }
 
 // Log is the access log.
@@ -94,10 +93,10 @@ type Log struct {
 	Access string `toml:"access"`
 	// Format is "combined", the default, or "json".
 	Format string `toml:"format"`
-	// Sample is the share of requests that is logged; errors always are. Default 1.
+	// Sample is the share of requests logged; errors always are. Default 1.
 	Sample float64 `toml:"sample"`
-	// Traces is how many of the last requests each worker keeps for the admin
-	// address, 4096 at most; 0 is none.
+	// Traces is how many of the last requests each worker keeps for the admin address, at most
+	// 4096; 0 for none.
 	Traces int `toml:"traces"`
 }
 
@@ -109,29 +108,29 @@ type Region struct {
 	Applications []Application `toml:"applications"`
 }
 
-// Location is a set of requests and what is done with them.
+// Location is a set of requests and what to do with them.
 type Location struct {
 	ID string `toml:"id"`
-	// Hosts are names, with a port or without, *.suffix, or * for any. None is any.
+	// Hosts are names with or without a port, *.suffix, or * for any. Empty means any.
 	Hosts []string `toml:"hosts"`
-	Host  []string `toml:"host"` // the same, RoadSign's older word
-	// Paths are "/prefix" (whole segments), "=/exact", "~regex"; what has one of
-	// ^$*+?()[]{}|\ is a regex without the ~. None is any.
+	Host  []string `toml:"host"` // the same, RoadSign's older name
+	// Paths are "/prefix" (whole segments), "=/exact", "~regex"; a path with one of ^$*+?()[]{}|\
+	// is a regex without the ~. Empty means any.
 	Paths []string `toml:"paths"`
-	Path  []string `toml:"path"` // the same, RoadSign's older word
-	// Methods; none is any.
+	Path  []string `toml:"path"` // the same, RoadSign's older name
+	// Methods; empty means any.
 	Methods []string `toml:"methods"`
-	// Queries must all be there with their values; "*" is any value.
+	// Queries must all be present with their values; "*" means any value.
 	Queries map[string]string `toml:"queries"`
-	// Headers must all be there, each with one of its values; "*" is any value.
+	// Headers must all be present, each with one of its values; "*" means any value.
 	Headers map[string][]string `toml:"headers"`
-	// Priority goes before all else, the highest first.
+	// Priority takes precedence over everything else, the highest first.
 	Priority int `toml:"priority"`
 
 	Destinations []Destination `toml:"destinations"`
-	// Fallback takes the requests when no destination can.
+	// Fallback handles the requests when no destination can.
 	Fallback *Destination `toml:"fallback"`
-	// Redirect answers with a redirection; Destinations are then not needed.
+	// Redirect responds with a redirection; Destinations are then not needed.
 	Redirect *Redirect `toml:"redirect"`
 	// Balance is round_robin (the default; it takes weights), least_connections,
 	// two_choices or hash.
@@ -139,7 +138,7 @@ type Location struct {
 	// Key of Balance hash: "client" (the default), "path", "header:NAME", "cookie:NAME".
 	Key string `toml:"key"`
 
-	// Compress responses as the client likes them, see Transformer compressResponse.
+	// Compress responses as the client prefers, see Transformer compressResponse.
 	Compress bool `toml:"compress"`
 
 	Rate            *Rate    `toml:"rate"`
@@ -157,23 +156,24 @@ type Location struct {
 type Destination struct {
 	ID     string `toml:"id"`
 	URI    string `toml:"uri"`
-	Weight int    `toml:"weight"` // 0 is 1
-	// Host to send: "" is the client's, "upstream" that of the URI, else this name.
+	Weight int    `toml:"weight"` // 0 means 1
+	// Host to send: "" keeps the client's, "upstream" sends that of the URI, anything else this
+	// name.
 	Host string `toml:"host"`
 	// HTTP is the version that the destination speaks: "" and "1.1", or "2", over a plain
-	// connection at once and over TLS by ALPN.
+	// connection with prior knowledge and over TLS by ALPN.
 	HTTP string `toml:"http"`
-	// CA is a PEM file of who vouches for an https destination's certificate; "" is
-	// the system's. Roots is its text: Read fills it in.
+	// CA is a PEM file of the CAs for an https destination's certificate; "" means the system's.
+	// Roots is its text: Read fills it in.
 	CA    string `toml:"ca"`
 	Roots []byte `toml:"-"`
-	// Timeout in milliseconds until the response's head: RoadSign's word for Timeouts.Response.
+	// Timeout in milliseconds until the response's head: RoadSign's name for Timeouts.Response.
 	Timeout int `toml:"timeout"`
-	// MaxConnections bounds the connections of all workers; 0 is no bound. Requests
-	// beyond wait, at most Queue of them (0: 100 for each worker).
+	// MaxConnections bounds the connections of all workers; 0 means no bound. Further requests
+	// wait, at most Queue of them (0: 100 per worker).
 	MaxConnections int `toml:"max_connections"`
 	Queue          int `toml:"queue"`
-	// IdleConnections kept for the next requests, for each worker; 0 is 64.
+	// IdleConnections kept for later requests, per worker; 0 means 64.
 	IdleConnections int `toml:"idle_connections"`
 
 	Health       *Health       `toml:"health"`
@@ -182,9 +182,9 @@ type Destination struct {
 	Transformers []Transformer `toml:"transformers"`
 }
 
-// Redirect answers 301, 302, 303, 307 or 308 (the default). {host}, {path} and
-// {query} in To stand for the request's; "?{query}" is nothing where there is no
-// query, and {host} has no port where To has another scheme or a port.
+// Redirect responds with 301, 302, 303, 307 or 308 (the default). In To, {host}, {path} and
+// {query} stand for the request's; "?{query}" is empty without a query, and {host} has no port if
+// To has another scheme or a port.
 type Redirect struct {
 	To     string `toml:"to"`
 	Status int    `toml:"status"`
@@ -193,54 +193,53 @@ type Redirect struct {
 // Rate limits requests with the same key.
 type Rate struct {
 	Requests int      `toml:"requests"`
-	Per      Duration `toml:"per"`   // 0 is a second
-	Burst    int      `toml:"burst"` // beyond, at once
+	Per      Duration `toml:"per"`   // 0 means a second
+	Burst    int      `toml:"burst"` // additional, at once
 	Key      string   `toml:"key"`   // as Location.Key
 }
 
 // Retry of requests that failed before the first byte of a response.
 type Retry struct {
-	// Attempts is how many there may be after the first; nil is 2.
+	// Attempts is how many there may be after the first; nil means 2.
 	Attempts *int `toml:"attempts"`
-	// Budget is the share of requests that may be retried. 0 is 0.2.
+	// Budget is the share of requests that may be retried; 0 means 0.2.
 	Budget float64 `toml:"budget"`
 }
 
-// Health asks a destination whether it works.
+// Health probes a destination.
 type Health struct {
-	Path     string   `toml:"path"`     // "" is /
-	Interval Duration `toml:"interval"` // 0 is 5 s
-	Timeout  Duration `toml:"timeout"`  // 0 is 2 s
-	Rise     int      `toml:"rise"`     // good answers to come back; 0 is 2
-	Fall     int      `toml:"fall"`     // bad ones to go; 0 is 2
-	Status   []int    `toml:"status"`   // good ones; none is 200 to 399
+	Path     string   `toml:"path"`     // "" means /
+	Interval Duration `toml:"interval"` // 0 means 5 s
+	Timeout  Duration `toml:"timeout"`  // 0 means 2 s
+	Rise     int      `toml:"rise"`     // successes to come back; 0 means 2
+	Fall     int      `toml:"fall"`     // failures to be taken out; 0 means 2
+	Status   []int    `toml:"status"`   // successful ones; none means 200 to 399
 }
 
-// Eject leaves a destination out that fails: after Failures in a row for For,
-// twice that after the next failure, up to Most. One request tries it then.
+// Eject takes out a failing destination: after Failures in a row for For, twice as long after the
+// next failure, up to Most. Then one request tests it.
 type Eject struct {
-	Failures int      `toml:"failures"` // 0 is 5, negative never
-	For      Duration `toml:"for"`      // 0 is 5 s
-	Most     Duration `toml:"most"`     // 0 is 1 min
+	Failures int      `toml:"failures"` // 0 means 5, negative never
+	For      Duration `toml:"for"`      // 0 means 5 s
+	Most     Duration `toml:"most"`     // 0 means 1 min
 }
 
-// Headers are edits of a head, made in the order remove, set, add.
+// Headers edits a head, in the order remove, set, add.
 type Headers struct {
 	Remove []string          `toml:"remove"`
 	Set    map[string]string `toml:"set"`
 	Add    map[string]string `toml:"add"`
 }
 
-// Transformer is a change of the request or the response: replacePath or
-// compressResponse.
+// Transformer changes the request or the response: replacePath or compressResponse.
 type Transformer struct {
 	Type    string           `toml:"type"`
 	Options TransformOptions `toml:"options"`
 }
 
-// TransformOptions of either type. replacePath replaces Pattern by Value; with
-// Complex, Pattern is a regex and Repl its replacement. compressResponse has a
-// Level: 1 fast, 2 small, else in between.
+// TransformOptions of either type. replacePath replaces Pattern with Value; with Complex, Pattern
+// is a regex and Repl its replacement. compressResponse has a Level: 1 fast, 2 small, otherwise
+// in between.
 type TransformOptions struct {
 	Pattern string `toml:"pattern"`
 	Value   string `toml:"value"`
@@ -275,20 +274,20 @@ type Application struct {
 	ID          string   `toml:"id"`
 	Workdir     string   `toml:"workdir"`
 	Command     []string `toml:"command"`
-	Exe         string   `toml:"exe"` // RoadSign's older word for a command without arguments
+	Exe         string   `toml:"exe"` // RoadSign's older name for a command without arguments
 	Environment []string `toml:"environment"`
-	// Ready is an http URI or host:port that answers when the application is ready;
-	// "" is ready at once. ReadyWithin is how long that may take: 1 min.
+	// Ready is an http URI or host:port that responds when the application is ready; "" means at
+	// once. ReadyWithin is how long that may take: 1 min.
 	Ready       string   `toml:"ready"`
 	ReadyWithin Duration `toml:"ready_within"`
-	// Stop is how long it may take to end after SIGTERM: 10 s.
+	// Stop is how long it may take to exit after SIGTERM: 10 s.
 	Stop Duration `toml:"stop"`
-	// Log is a file to append to; "" is the proxy's standard error.
+	// Log is a file to append to; "" means the proxy's standard error.
 	Log string `toml:"log"`
 }
 
-// Settings are the tables of RoadSign's settings file. Read turns those that have
-// a meaning here into the fields above.
+// Settings are the tables of RoadSign's settings file. Read translates those with a meaning here
+// into the fields above.
 type Settings struct {
 	Debug struct {
 		PrintRoutes bool `toml:"print_routes"`
@@ -323,10 +322,10 @@ type Settings struct {
 	} `toml:"security"`
 }
 
-// Duration is a time such as "1m30s".
+// Duration is a duration such as "1m30s".
 type Duration time.Duration
 
-// UnmarshalText reads Go's form of durations.
+// UnmarshalText parses Go's duration format.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -336,7 +335,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Or is the duration, a default for 0, and 0 for "none".
+// Or returns the duration, the default for 0, and 0 for "none".
 func (d Duration) Or(otherwise time.Duration) time.Duration {
 	switch {
 	case d == 0:

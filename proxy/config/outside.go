@@ -15,9 +15,9 @@ import (
 	"syscall"
 )
 
-// Check is Read, and looks at what the file speaks of on this machine besides: what a
-// start would refuse is wrong, with its line. Nothing is changed, and nobody is asked:
-// whether an address is free or a name known turns out at the start.
+// Check is Read, and also checks what the file refers to on this machine: what would fail at
+// startup is an error, with its line. It changes nothing and makes no network requests: only a
+// start shows whether an address is free or a name resolves.
 func Check(path string) (*Config, error) {
 	c, err := read(path, true)
 	if err != nil {
@@ -34,7 +34,7 @@ func Check(path string) (*Config, error) {
 	return c, nil
 }
 
-// beside checks what is not a region's and stands outside the file.
+// beside checks what the file refers to outside of regions.
 func (k *checker) beside(c *Config, at *places) {
 	if !k.outside {
 		return
@@ -65,7 +65,7 @@ func (k *checker) beside(c *Config, at *places) {
 	}
 }
 
-// twice finds addresses that are to be listened on twice.
+// twice finds addresses listened on twice.
 func (k *checker) twice(c *Config, at *places) {
 	seen := map[string]bool{}
 	look := func(key, address string) {
@@ -142,7 +142,8 @@ func (k *checker) there(d *Destination, target Target, at *places, key string) {
 			}
 		}
 	case Unix:
-		// It may come later. What is there and no socket will be none later.
+		// A missing socket may appear later. An existing file that is not a socket will not
+		// become one.
 		if info, err := os.Stat(target.Address); err == nil && info.Mode()&fs.ModeSocket == 0 {
 			k.add(at, key+".uri", "uri: %s is no socket", target.Address)
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -151,7 +152,7 @@ func (k *checker) there(d *Destination, target Target, at *places, key string) {
 	}
 }
 
-// loops is how many there would be.
+// loops returns how many there would be.
 func (c *Config) loops() int {
 	if c.Workers > 0 {
 		return c.Workers
@@ -161,7 +162,7 @@ func (c *Config) loops() int {
 
 const mayWrite, mayEnter = 2, 1 // of access(2)
 
-// canAppend tells whether a file could be opened to append to, without opening it.
+// canAppend checks that a file could be opened for appending, without opening it.
 func canAppend(name string) error {
 	info, err := os.Stat(name)
 	switch {
@@ -175,7 +176,7 @@ func canAppend(name string) error {
 	return err
 }
 
-// canMake tells whether a directory is there to write to, or could be made.
+// canMake checks that a directory exists and is writable, or could be created.
 func canMake(name string) error {
 	for dir := filepath.Clean(name); ; dir = filepath.Dir(dir) {
 		err := isDirectory(dir)
@@ -185,7 +186,7 @@ func canMake(name string) error {
 	}
 }
 
-// isDirectory tells whether it is one in which files can be made.
+// isDirectory checks that name is a directory in which files can be created.
 func isDirectory(name string) error {
 	info, err := os.Stat(name)
 	if err != nil {

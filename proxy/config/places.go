@@ -8,13 +8,13 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// places knows the lines of a file's keys, such as locations.0.destinations.1.uri.
+// places maps a file's keys, such as locations.0.destinations.1.uri, to lines.
 type places struct {
 	file  string
 	lines map[string]int
 }
 
-// line of a key, or of the nearest table around it.
+// line returns the line of a key, or of the nearest enclosing table.
 func (p *places) line(key string) int {
 	for key != "" {
 		if n, ok := p.lines[key]; ok {
@@ -25,7 +25,7 @@ func (p *places) line(key string) int {
 	return 1
 }
 
-// findPlaces goes through a file that has been decoded without an error.
+// findPlaces scans a file that was decoded without an error.
 func findPlaces(name string, text []byte) *places {
 	p := &places{name, map[string]int{}}
 	counts := map[string]int{} // elements seen of each array of tables
@@ -72,7 +72,7 @@ func (p *places) note(key string, line int) {
 	}
 }
 
-// value notes what is inside arrays and inline tables.
+// value records what is inside arrays and inline tables.
 func (p *places) value(key string, v *unstable.Node, text []byte) {
 	if v == nil || v.Kind != unstable.Array && v.Kind != unstable.InlineTable {
 		return
@@ -100,7 +100,7 @@ func (p *places) value(key string, v *unstable.Node, text []byte) {
 	}
 }
 
-// numbered writes the index of the present element behind each array of tables.
+// numbered appends the index of the current element to each array of tables.
 func numbered(keys []string, counts map[string]int) string {
 	path := ""
 	for _, k := range keys {

@@ -13,10 +13,10 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Error is something wrong at a place of a file.
+// Error is an error at a place in a file.
 type Error struct {
 	File string
-	Line int // 0: of the whole
+	Line int // 0 for the whole file
 	What string
 }
 
@@ -27,7 +27,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What)
 }
 
-// Errors are all that is wrong, by file and line.
+// Errors are all errors, by file and line.
 type Errors []*Error
 
 func (e Errors) Error() string {
@@ -38,8 +38,8 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Read reads a file, or a directory of region files, and what it includes. An
-// error that is not about reading is Errors.
+// Read reads a file, or a directory of region files, and what it includes. It returns Errors
+// unless reading itself fails.
 func Read(path string) (*Config, error) { return read(path, false) }
 
 func read(path string, outside bool) (*Config, error) {
@@ -55,7 +55,7 @@ func read(path string, outside bool) (*Config, error) {
 	return whole(path, text, outside)
 }
 
-// Parse reads a file's text; name is its path, to which others are relative.
+// Parse parses a file's text; name is its path, to which others are relative.
 func Parse(name string, text []byte) (*Config, error) { return whole(name, text, false) }
 
 func whole(name string, text []byte, outside bool) (*Config, error) {
@@ -103,8 +103,7 @@ func decodeErrors(name string, err error) Errors {
 	return Errors{{name, 1, strings.TrimPrefix(err.Error(), "toml: ")}}
 }
 
-// complete reads what is included, translates older words, fills defaults in and
-// checks.
+// complete reads included files, translates older names, fills in defaults and checks.
 func complete(c *Config, dir string, at *places, outside bool) (*Config, error) {
 	check := &checker{outside: outside, workers: c.loops()}
 	if at == nil {
@@ -131,7 +130,7 @@ func complete(c *Config, dir string, at *places, outside bool) (*Config, error) 
 	return c, nil
 }
 
-// len0 is 1 when the file's own region is the last of the list.
+// len0 is 1 if the file's own region is the last in the list.
 func len0(c *Config) int {
 	if (len(c.Locations) > 0 || len(c.Applications) > 0) && !c.Disabled {
 		return 1
@@ -139,7 +138,7 @@ func len0(c *Config) int {
 	return 0
 }
 
-// translate gives the tables of RoadSign's settings their meaning.
+// translate maps the tables of RoadSign's settings.
 func (c *Config) translate() {
 	c.Listen = append(c.Listen, c.Hypertext.Ports...)
 	if c.Admin == "" && len(c.Hypertext.SideloadPorts) > 0 {
@@ -158,7 +157,7 @@ func (c *Config) translate() {
 		c.Log.Access = "-"
 	}
 	if c.Limits.RequestsPerClient == 0 {
-		c.Limits.RequestsPerClient = max(c.Hypertext.Limitation.MaxQPS, 0) // -1 is none
+		c.Limits.RequestsPerClient = max(c.Hypertext.Limitation.MaxQPS, 0) // -1 means none
 	}
 	if c.Log.Traces == 0 && c.Telemetry.CaptureTraces {
 		c.Log.Traces = 256

@@ -6,42 +6,41 @@ import (
 	"strings"
 )
 
-// TLS is what clients are offered besides plain HTTP.
+// TLS is what clients are offered in addition to plain HTTP.
 type TLS struct {
-	// Listen are "host:port", as Config.Listen; none has no TLS.
+	// Listen has "host:port", as Config.Listen; empty means no TLS.
 	Listen []string `toml:"listen"`
-	// Redirect answers plain requests with 308 and the same place under https.
+	// Redirect responds to plain requests with 308 and the same URL with https.
 	Redirect bool `toml:"redirect"`
-	// Certificates are chosen by the name that a client asks for; the first is for
-	// who asks for another, or none.
+	// Certificates are chosen by the name that a client requests; the first is for other names,
+	// or none.
 	Certificates []Certificate `toml:"certificates"`
 	ACME         *ACME         `toml:"acme"`
 }
 
-// Certificate is a pair of PEM files, read again when they change.
+// Certificate is a pair of PEM files, reread when they change.
 type Certificate struct {
 	// PEM is the chain, the server's own certificate first.
 	PEM string `toml:"pem"`
 	Key string `toml:"key"`
 }
 
-// ACME gets certificates from an authority (RFC 8555), by the challenges http-01
-// and tls-alpn-01.
+// ACME obtains certificates from an authority (RFC 8555), by the challenges http-01 and
+// tls-alpn-01.
 type ACME struct {
-	// Hosts to get certificates for.
+	// Hosts to obtain certificates for.
 	Hosts []string `toml:"hosts"`
 	// Directory of the authority; "" is Let's Encrypt's.
 	Directory string `toml:"directory"`
 	// Cache is a directory for keys and certificates.
 	Cache string `toml:"cache"`
-	// Email that the authority may write to; "" gives none.
+	// Email is the contact address for the authority; "" gives none.
 	Email string `toml:"email"`
-	// Roots is a PEM file of who vouches for the directory's own certificate; "" is
-	// the system's.
+	// Roots is a PEM file of the CAs for the directory's own certificate; "" means the system's.
 	Roots string `toml:"roots"`
 }
 
-// tls checks what clients are offered.
+// tls checks the TLS configuration.
 func (k *checker) tls(c *Config, at *places) {
 	t := &c.TLS
 	for i, a := range t.Listen {
@@ -83,6 +82,6 @@ func (k *checker) acme(a *ACME, at *places) {
 	}
 }
 
-// OpenLocation is the ID of the location that answers an authority: it is asked in
-// the clear, also where Redirect sends everybody else to https.
+// OpenLocation is the ID of the location that answers an authority: it is reached in plain, even
+// if Redirect sends all other requests to https.
 const OpenLocation = "acme-challenge"

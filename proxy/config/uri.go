@@ -14,19 +14,19 @@ const (
 	Files = "files"
 )
 
-// HTTP2 is the value of a destination's HTTP that is not the default.
+// HTTP2 is the non-default value of a destination's HTTP.
 const HTTP2 = "2"
 
-// Target is a destination's URI taken apart.
+// Target is a parsed destination URI.
 type Target struct {
 	Scheme  string
 	Address string     // host:port, or the path of a socket or a directory
-	Host    string     // to send as Host when asked for
-	Base    string     // path before the request's, without a slash at its end
-	Options url.Values // of files
+	Host    string     // to send as Host if configured
+	Base    string     // path before the request's, without a trailing slash
+	Options url.Values // for files
 }
 
-// ParseURI reads http://host[:port][/base], https://…, unix:/path or
+// ParseURI parses http://host[:port][/base], https://…, unix:/path or
 // files://directory[?options].
 func ParseURI(uri string) (Target, error) {
 	switch {
@@ -60,8 +60,8 @@ func ParseURI(uri string) (Target, error) {
 	return t, nil
 }
 
-// parseFiles refuses options that nobody knows: a misspelt fallback would show as
-// pages that are not found.
+// parseFiles rejects unknown options: a misspelled fallback would otherwise show up as pages not
+// found.
 func parseFiles(uri string) (Target, error) {
 	_, rest, _ := strings.Cut(uri, "://")
 	dir, query, _ := strings.Cut(rest, "?")
@@ -86,7 +86,7 @@ const (
 	PathRegex
 )
 
-// PathKind tells a pattern's kind and gives it without its mark.
+// PathKind returns a pattern's kind and its text without the mark.
 func PathKind(p string) (kind int, text string) {
 	switch {
 	case strings.HasPrefix(p, "="):

@@ -9,8 +9,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// said is a decoder's error in the words of the file: the library names Go's types,
-// and no key where a text is not understood.
+// said rewords a decoder's error in the file's terms: the library names Go's types, and omits the
+// key of invalid text.
 func said(e *toml.DecodeError) string {
 	what := strings.TrimPrefix(e.Error(), "toml: ")
 	key := strings.Join(e.Key(), ".")
@@ -52,11 +52,11 @@ func article(word string) string {
 	return "a"
 }
 
-// shortest is the least time that can be meant: less comes from a number without a
-// unit, which the decoder takes for nanoseconds.
+// shortest is the least plausible duration: shorter ones come from a number without a unit, which
+// the decoder takes for nanoseconds.
 const shortest = Duration(time.Millisecond)
 
-// unitless finds times below shortest in v and what it holds; found gets their keys.
+// unitless finds durations below shortest in v and its contents; found receives their keys.
 func unitless(v reflect.Value, key string, found func(key string, d Duration)) {
 	if d, ok := v.Interface().(Duration); ok {
 		if d != 0 && d < shortest && d > -shortest {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// A Listener is a backend's end: it hands each connection to a function, and ends them
-// all when it is closed.
+// A Listener is the backend's end: it passes each connection to a function, and closes them all
+// when it is closed.
 type Listener struct {
 	ln      net.Listener
 	mu      sync.Mutex
@@ -17,8 +17,8 @@ type Listener struct {
 	running sync.WaitGroup
 }
 
-// Listen serves connections to a free port of the loopback until Close. serve may be
-// called for several connections at once; each is closed when it returns.
+// Listen serves connections to a free loopback port until Close. It may call serve for several
+// connections at once, and closes each when serve returns.
 func Listen(serve func(net.Conn)) (*Listener, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,10 +46,10 @@ func Listen(serve func(net.Conn)) (*Listener, error) {
 	return l, nil
 }
 
-// Address is the host and port to give the proxy.
+// Address returns the host and port for the proxy to use.
 func (l *Listener) Address() string { return l.ln.Addr().String() }
 
-// Close ends all connections, and returns when serve has returned for each.
+// Close closes all connections, and returns once serve has returned for each.
 func (l *Listener) Close() {
 	l.ln.Close()
 	l.mu.Lock()
@@ -60,7 +60,7 @@ func (l *Listener) Close() {
 	l.running.Wait()
 }
 
-// RequestEnd is where the first request in b ends, 0 when it is not complete.
+// RequestEnd returns where the first request in b ends, 0 if it is incomplete.
 func RequestEnd(b []byte) int {
 	head := bytes.Index(b, []byte("\r\n\r\n"))
 	if head < 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Cases are all of them.
+// Cases returns all of them.
 func Cases() []Case {
 	return slices.Concat(requestLines(), fieldLines(), contentLengths(), transferEncodings(), chunks(), hosts(), connections(), forwarded(),
 		pipelines(), responses(), responseBodies(), basics(), smuggling())
@@ -14,7 +14,7 @@ func Cases() []Case {
 
 const h = "Host: example.com\r\n"
 
-// group makes cases of pairs of names and requests.
+// group builds cases from pairs of names and requests.
 func group(name string, want Want, pairs ...string) []Case {
 	var list []Case
 	for i := 0; i < len(pairs); i += 2 {
@@ -133,7 +133,7 @@ func contentLengths() []Case {
 	for _, v := range []string{"+5", "-5", "-0", "0x5", "5 ", "5.0", "5e0", "five", "", "5;", "5,5", "5, 5", "5, 6", "5 5", "٥", "99999999999999999999", "18446744073709551616", "9223372036854775808", "\"5\"", "5\t6"} {
 		want := Reject
 		if v == "5 " {
-			want = Forward // white space around a value is none of it
+			want = Forward // white space around a value is not part of it
 		}
 		list = append(list, Case{Group: "Content-Length", Name: fmt.Sprintf("%q", v), Request: with("Content-Length: "+v+"\r\n", "hello"), Want: want})
 	}

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// basics are the 33 situations that h1spec (uNetworking) looks at, from RFC 9112
-// anew: no registry has the suite itself. Where h1spec asks for silence after a
-// part of a head, these ask for the answer to the whole besides.
+// basics are the 33 situations that h1spec (uNetworking) checks, rewritten from RFC 9112 because
+// no registry has the suite itself. Where h1spec asks for silence after part of a head, these
+// also check the response to the whole.
 func basics() []Case {
 	const head = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	var list []Case

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// The ways of hiding a framing field that desync research has found, by family:
-// James Kettle's "HTTP Desync Attacks" (2019) and what followed, the payloads of
-// smuggler.py, and the line ends of chunk extensions (2025). Each is tried with a
-// body that a reader of the one field ends elsewhere than a reader of the other.
+// The ways to hide a framing field that desync research has found, by family: James Kettle's
+// "HTTP Desync Attacks" (2019) and later work, the payloads of smuggler.py, and the line ends of
+// chunk extensions (2025). Each is tried with a body whose end depends on which of the two fields
+// a reader uses.
 
-// gadget is a framing field in disguise. Between name and value stands a colon,
-// and a space where nothing else is put.
+// gadget is a disguised framing field. A colon separates name and value, and a space unless
+// something else does.
 type gadget struct{ name, field string }
 
-// odd are bytes that are neither part of a name nor of "chunked": controls, white
-// space, and of those above ASCII the ones that some reader takes for a space.
+// odd returns bytes that are neither part of a name nor of "chunked": controls, white space, and
+// the bytes above ASCII that some reader takes for a space.
 func odd() []byte {
 	var list []byte
 	for b := range byte(' ' + 1) {
@@ -25,8 +25,8 @@ func odd() []byte {
 	return append(list, 0x7f, 0x80, 0x85, 0xa0, 0xff)
 }
 
-// placed puts b at each of the four places around a field's name and value, or at
-// each two of them.
+// placed puts b at each of the four places around a field's name and value, or at each pair of
+// them.
 func placed(field, value string, b byte, twice bool) []gadget {
 	place := []string{"before the name", "behind the name", "before the value", "behind the value"}
 	var list []gadget
@@ -74,10 +74,10 @@ func smuggling() []Case {
 	return slices.Concat(list, notFraming(), seams(), chunkEnds())
 }
 
-// clash tries a Transfer-Encoding in disguise beside a Content-Length: a body that
-// ends early for a reader of chunks, and one that ends early for a reader of the
-// length. Whatever the disguise, it has to be refused: seen, there are two framing
-// fields; unseen, the line is malformed.
+// clash tries a disguised Transfer-Encoding together with a Content-Length: a body that ends
+// early for a reader of chunks, and one that ends early for a reader of the length. The proxy
+// must reject both: if it sees the field, there are two framing fields; if not, the line is
+// malformed.
 func clash(g gadget) []Case {
 	with := func(name, length, body string) Case {
 		return Case{Group: "smuggling, " + name, Name: g.name, Want: Reject,
@@ -86,13 +86,13 @@ func clash(g gadget) []Case {
 	return []Case{with("CL.TE", "4", "1\r\nZ\r\n0\r\n\r\n"), with("TE.CL", "6", "0\r\n\r\nX")}
 }
 
-// hiddenLength tries a Content-Length in disguise alone, before a body that is a
-// request to who does not see the length.
+// hiddenLength tries only a disguised Content-Length, before a body that is a request to a reader
+// that misses the length.
 func hiddenLength(g gadget, b byte) Case {
 	const body = "GET /x HTTP/1.1\r\nHost: evil.com\r\n\r\n"
 	c := Case{Group: "smuggling, CL.0", Name: g.name, Want: Reject, Request: "POST / HTTP/1.1\r\n" + g.field + "\r\n" + h + "\r\n" + body}
 	if around := strings.HasSuffix(g.name, "the value") && !strings.Contains(g.name, "name"); around && (b == ' ' || b == '\t') {
-		c.Want = Forward // white space around a value is none of it
+		c.Want = Forward // white space around a value is not part of it
 		c.Check = func(s *Seen) error {
 			if len(s.Requests) != 1 || !strings.HasSuffix(string(s.Requests[0]), "\r\n\r\n"+body) {
 				return fmt.Errorf("the body did not stay one: %q", s.Requests)
@@ -103,8 +103,8 @@ func hiddenLength(g gadget, b byte) Case {
 	return c
 }
 
-// beside hides the field behind or before another one, where b or a lone half of
-// CRLF may count as a line's end.
+// beside hides the field after or before another one, where b or a lone half of CRLF may count as
+// the end of a line.
 func beside(b byte) []gadget {
 	const te = "Transfer-Encoding: chunked"
 	s := string([]byte{b})
@@ -115,13 +115,13 @@ func beside(b byte) []gadget {
 		{fmt.Sprintf("before CR %02x", b), te + "\r" + s + "X: X"},
 		{fmt.Sprintf("before %02x LF", b), te + s + "\nX: X"},
 	}
-	if b < ' ' && b != '\t' || b == 0x7f { // others are good in the value of X
+	if b < ' ' && b != '\t' || b == 0x7f { // other bytes are valid in the value of X
 		list = append(list, gadget{fmt.Sprintf("behind another field and %02x", b), "X: X" + s + te})
 	}
 	return list
 }
 
-// spellings of the field that one of two readers may take for it.
+// spellings of the field that only one of two readers may accept.
 func spellings() []gadget {
 	list := []gadget{
 		{"plain", "Transfer-Encoding: chunked"},
@@ -161,7 +161,7 @@ func spellings() []gadget {
 	return list
 }
 
-// notFraming look like framing and are none: the length alone holds.
+// notFraming are fields that look like framing but are not: only the length counts.
 func notFraming() []Case {
 	var list []Case
 	for _, field := range []string{"Content-Encoding: chunked", "X-Transfer-Encoding: chunked", "Transfer-Encodingx: chunked",
@@ -180,10 +180,10 @@ func notFraming() []Case {
 	return list
 }
 
-// seams are where one request ends and another begins.
+// seams are where one request ends and the next begins.
 func seams() []Case {
 	get := "GET / HTTP/1.1\r\n" + h + "\r\n"
-	// alone: the first request is answered, and nothing behind it is forwarded.
+	// alone: the first request is answered, and nothing after it is forwarded.
 	alone := func(name, request string) Case {
 		return Case{Group: "smuggling, seam", Name: name, Request: request, Want: Safe, Count: 2, Check: func(s *Seen) error {
 			switch {
@@ -226,8 +226,8 @@ func seams() []Case {
 	))
 }
 
-// chunkEnds: what one reader takes for the end of a chunk's line, of its data, or
-// of the body, and the other does not.
+// chunkEnds are what only one of two readers takes for the end of a chunk's line, of its data, or
+// of the body.
 func chunkEnds() []Case {
 	with := func(body string) string {
 		return "POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: chunked\r\n\r\n" + body
@@ -263,7 +263,7 @@ func chunkEnds() []Case {
 		"a bare CR within a trailer", with("5\r\nhello\r\n0\r\nX: y\rZ: a\r\n\r\n"),
 		"an extension of NUL", with("5;\x00\r\nhello\r\n0\r\n\r\n"),
 	)
-	for i := range list { // a reader that goes on would find this
+	for i := range list { // a reader that continues would find this
 		list[i].Request += inner
 	}
 	return list

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// patterns of what may be forwarded: the grammar of RFC 9112 without any of its
-// tolerances.
+// patterns of what may be forwarded: the grammar of RFC 9112 without any tolerances.
 type patterns struct{ first, field, chunk *regexp.Regexp }
 
 func grammar() patterns {
@@ -19,8 +18,8 @@ func grammar() patterns {
 	}
 }
 
-// Unambiguous tells whether a forwarded request can be read in one way only. It
-// knows nothing of the parsers of this module.
+// Unambiguous checks that a forwarded request can be read in only one way. It is independent of
+// this module's parsers.
 func Unambiguous(raw []byte) error {
 	g := grammar()
 	head, body, found := bytes.Cut(raw, []byte("\r\n\r\n"))
@@ -60,7 +59,7 @@ func Unambiguous(raw []byte) error {
 	return nil
 }
 
-// plainChunks holds the body to bare sizes, exact ends, and no trailers.
+// plainChunks requires bare sizes, exact ends, and no trailers in the body.
 func plainChunks(body []byte, size *regexp.Regexp) error {
 	for {
 		line, rest, found := bytes.Cut(body, []byte("\r\n"))

@@ -1,6 +1,6 @@
-// Package publish takes new releases of sites, and new regions of the file, over the
-// admin address. Nothing is served before it is complete: an upload is staged,
-// checked, and put in place by one rename; what then fails is taken back.
+// Package publish accepts new releases of sites, and new regions of the file, over the admin
+// address. Nothing is served before it is complete: an upload is staged, checked, and put in
+// place by one rename; if a later step fails, the change is undone.
 package publish
 
 import (
@@ -21,30 +21,28 @@ import (
 	"ceiling/proxy/config"
 )
 
-// Publisher publishes, one thing at a time.
+// Publisher publishes one thing at a time.
 type Publisher struct {
-	// Config is the configuration of now.
+	// Config returns the current configuration.
 	Config func() *config.Config
-	// Reload reads the proxy's file again, and goes on with it if it is in order.
+	// Reload rereads the proxy's file and switches to it if it is valid.
 	Reload func() error
 
 	mu sync.Mutex
 }
 
-// uploadTime bounds an upload, commandTime the command after it.
+// uploadTime bounds an upload, commandTime the command that follows.
 const (
 	uploadTime  = 10 * time.Minute
 	commandTime = 5 * time.Minute
 )
 
-// Handle adds to the admin address:
+// Handle adds to the admin address, behind guard:
 //
 //	PUT  /sites/{id}           a zip becomes the site's release
-//	POST /sites/{id}/rollback  the release before is served again
+//	POST /sites/{id}/rollback  the previous release is served again
 //	GET  /sites/{id}           the releases, the served one marked
 //	PUT  /regions/{name}       a region's file
-//
-// guard stands before each of them.
 func (p *Publisher) Handle(mux *http.ServeMux, guard func(http.HandlerFunc) http.Handler) {
 	add := func(pattern string, f func(r *http.Request) (any, error)) {
 		mux.Handle(pattern, guard(func(w http.ResponseWriter, r *http.Request) { p.answer(w, r, f) }))
@@ -55,7 +53,7 @@ func (p *Publisher) Handle(mux *http.ServeMux, guard func(http.HandlerFunc) http
 	add("PUT /regions/{name}", p.region)
 }
 
-// refusal is an error with its status.
+// refusal is an error with an HTTP status.
 type refusal struct {
 	status int
 	error
@@ -77,7 +75,7 @@ func (p *Publisher) answer(w http.ResponseWriter, r *http.Request, f func(*http.
 	defer p.mu.Unlock()
 	c := http.NewResponseController(w)
 	now := time.Now()
-	_ = c.SetReadDeadline(now.Add(uploadTime)) // a server that knows no deadlines keeps its own
+	_ = c.SetReadDeadline(now.Add(uploadTime)) // a server without deadlines keeps its own
 	_ = c.SetWriteDeadline(now.Add(uploadTime + commandTime))
 	r.Body = http.MaxBytesReader(w, r.Body, p.Config().Publish.UploadBytes)
 	v, err := f(r)
@@ -92,7 +90,7 @@ func (p *Publisher) answer(w http.ResponseWriter, r *http.Request, f func(*http.
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(v) // the client has gone
+		_ = json.NewEncoder(w).Encode(v) // it fails if the client has left
 	}
 }
 
@@ -106,7 +104,7 @@ func (p *Publisher) site(r *http.Request) (*site, error) {
 	return nil, refuse(http.StatusNotFound, "there is no site %q under [[publish.sites]]", id)
 }
 
-// published is what is answered.
+// published is the response body.
 type published struct {
 	Release  string   `json:"release,omitempty"`
 	Releases []string `json:"releases,omitempty"`
@@ -151,7 +149,7 @@ func (p *Publisher) rollback(r *http.Request) (any, error) {
 		return nil, err
 	}
 	before, now := "", s.served()
-	for _, one := range list { // they are in the order of their time
+	for _, one := range list { // sorted by time
 		if one < now {
 			before = one
 		}
@@ -163,8 +161,7 @@ func (p *Publisher) rollback(r *http.Request) (any, error) {
 	return published{Release: before, Output: output}, err
 }
 
-// serve has a release served, and the command run; if that fails, the former is
-// served again.
+// serve activates a release and runs the command; if that fails, it reactivates the previous one.
 func (p *Publisher) serve(ctx context.Context, s *site, release string) (output string, err error) {
 	former := s.served()
 	if err := s.point(release); err != nil {
@@ -185,8 +182,8 @@ func (p *Publisher) serve(ctx context.Context, s *site, release string) (output 
 	return output, errors.Join(err, p.Reload())
 }
 
-// command runs what follows a release, in its directory, in a process group that is
-// ended as a whole.
+// command runs the command that follows a release, in its directory, in its own process group,
+// which is killed as a whole.
 func (s *site) command(ctx context.Context) (output string, err error) {
 	if len(s.Command) == 0 {
 		return "", nil
@@ -205,8 +202,8 @@ func (s *site) command(ctx context.Context) (output string, err error) {
 	return string(b[:min(len(b), 64<<10)]), err
 }
 
-// region puts a region's file in place. The configuration as a whole decides: if it
-// does not go on, the file that was there is there again.
+// region puts a region's file in place. If the resulting configuration is rejected, it restores
+// the previous file.
 func (p *Publisher) region(r *http.Request) (any, error) {
 	dir, name := p.Config().Publish.Regions, r.PathValue("name")
 	switch {
@@ -241,8 +238,7 @@ func (p *Publisher) region(r *http.Request) (any, error) {
 	return published{Release: name}, nil
 }
 
-// write replaces a file as a whole: who reads it finds the old or the new one, also
-// after a crash.
+// write replaces a file atomically: readers find the old or the new one, even after a crash.
 func write(name string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".publish-*")
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"ceiling/proxy/config"
 )
 
-// site is a directory that is a link to the release that is served. Releases lie
-// beside it, in DIRECTORY.releases, named by their time.
+// site is a directory that links to the served release. The releases are in DIRECTORY.releases,
+// next to it, named by their time.
 type site struct{ config.Site }
 
-// maxEntries bounds what a zip may hold.
+// maxEntries bounds the entries of a zip.
 const maxEntries = 100_000
 
 func (s *site) store() string              { return s.Directory + ".releases" }
 func (s *site) path(release string) string { return filepath.Join(s.store(), release) }
 
-// served is the release that is served; "" is none.
+// served returns the served release; "" if none.
 func (s *site) served() string {
 	to, err := os.Readlink(s.Directory)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *site) served() string {
 	return filepath.Base(to)
 }
 
-// releases are all that are there, the oldest first.
+// releases returns all releases, oldest first.
 func (s *site) releases() (list []string, err error) {
 	entries, err := os.ReadDir(s.store()) // sorted
 	if errors.Is(err, os.ErrNotExist) {
@@ -47,7 +47,7 @@ func (s *site) releases() (list []string, err error) {
 	return list, err
 }
 
-// adopt makes a directory that is no link yet the first release.
+// adopt turns a directory that is not a link yet into the first release.
 func (s *site) adopt() error {
 	if err := os.MkdirAll(s.store(), 0o755); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *site) adopt() error {
 	return s.point(first)
 }
 
-// point makes the directory a link to a release, in one rename.
+// point makes the directory a link to a release, with one rename.
 func (s *site) point(release string) error {
 	link := filepath.Join(s.store(), ".next")
 	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -83,7 +83,7 @@ func (s *site) point(release string) error {
 	return os.Rename(link, s.Directory)
 }
 
-// stage takes a zip from r and unpacks it into a release that is not served yet.
+// stage reads a zip from r and unpacks it into a release that is not served yet.
 func (s *site) stage(r io.Reader, most int64) (release string, err error) {
 	upload, err := os.CreateTemp(s.store(), ".upload-*")
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *site) stage(r io.Reader, most int64) (release string, err error) {
 	return release, err
 }
 
-// unpack writes a zip's files below dir, which nothing can leave.
+// unpack writes a zip's files below dir, which none of them can escape.
 func unpack(z *zip.Reader, dir string, most int64) (err error) {
 	if len(z.File) == 0 || len(z.File) > maxEntries {
 		return refuse(http.StatusUnprocessableEntity, "the zip has %d entries; 1 to %d are possible", len(z.File), maxEntries)
@@ -146,7 +146,7 @@ func unpack(z *zip.Reader, dir string, most int64) (err error) {
 	return nil
 }
 
-// unpackFile writes one file, of at most one byte more than most.
+// unpackFile writes one file, of at most most+1 bytes.
 func unpackFile(root *os.Root, f *zip.File, name string, most int64) (n int64, err error) {
 	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return 0, refuse(http.StatusUnprocessableEntity, "the zip's entry %q: %w", f.Name, err)
@@ -172,7 +172,7 @@ func unpackFile(root *os.Root, f *zip.File, name string, most int64) (n int64, e
 	return n, nil
 }
 
-// prune leaves the newest releases, and the one that is served.
+// prune keeps the newest releases and the served one.
 func (s *site) prune() (err error) {
 	list, err := s.releases()
 	served := s.served()

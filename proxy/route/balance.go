@@ -9,7 +9,7 @@ import (
 // Balance is a way of choosing among destinations.
 type Balance uint8
 
-// The ways.
+// The balancing methods.
 const (
 	RoundRobin Balance = iota // in turn, by weight, smoothly
 	LeastConnections
@@ -17,24 +17,23 @@ const (
 	Hash       // the same key to the same destination
 )
 
-// Choice is a destination as the choice sees it.
+// Choice is a destination's state as a Chooser sees it.
 type Choice struct {
 	Weight int  // above 0
 	Busy   int  // requests it has now
-	Usable bool // it is neither ejected nor known to be ill, and was not tried before
+	Usable bool // neither ejected nor known to be ill, and not tried before
 	Seed   uint64
 }
 
-// Chooser chooses for one loop, and remembers whose turn it is. The zero value is
-// ready.
+// Chooser chooses for one loop, and remembers whose turn it is. Its zero value is ready for use.
 type Chooser struct {
 	Balance Balance
-	current []int // smooth weighted round robin: what each has saved up
+	current []int // smooth weighted round robin: the saved-up weights
 	random  uint64
 }
 
-// Choose returns the index of the destination for a request, -1 when none is
-// usable. key is a hash of what Hash goes by.
+// Choose returns the index of the destination for a request, -1 if none is usable. key is a hash
+// of what Hash distinguishes by.
 func (c *Chooser) Choose(list []Choice, key uint64) int {
 	if len(list) == 1 {
 		if list[0].Usable {
@@ -53,9 +52,9 @@ func (c *Chooser) Choose(list []Choice, key uint64) int {
 	return c.turn(list)
 }
 
-// turn is smooth weighted round robin: each usable one saves its weight up, the
-// richest is chosen and pays what all have saved. Over as many choices as the
-// weights' sum, each gets its weight, spread evenly.
+// turn is smooth weighted round robin: each usable destination saves up its weight; the richest
+// is chosen and pays what all have saved. Over as many choices as the weights' sum, each gets its
+// weight, evenly spread.
 func (c *Chooser) turn(list []Choice) int {
 	if len(c.current) != len(list) {
 		c.current = make([]int, len(list))
@@ -77,7 +76,7 @@ func (c *Chooser) turn(list []Choice) int {
 	return best
 }
 
-// least is the one with the fewest requests for its weight; the turn breaks ties.
+// least returns the one with the fewest requests relative to its weight; turn breaks ties.
 func (c *Chooser) least(list []Choice) int {
 	best := -1
 	start := int(c.next() % uint64(len(list)))
@@ -90,11 +89,11 @@ func (c *Chooser) least(list []Choice) int {
 	return best
 }
 
-// busier compares requests per weight; one more is counted, so that of idle ones
-// the heavier is chosen.
+// busier compares requests per weight; it adds one request to each, so that of idle ones the
+// heavier is chosen.
 func busier(a, b *Choice) bool { return (a.Busy+1)*b.Weight > (b.Busy+1)*a.Weight }
 
-// two takes two usable ones at random, by weight, and chooses the less busy.
+// two draws two usable ones at random, by weight, and returns the less busy one.
 func (c *Chooser) two(list []Choice) int {
 	first := c.draw(list, -1)
 	if first < 0 {
@@ -130,7 +129,7 @@ func (c *Chooser) draw(list []Choice, not int) int {
 	return -1
 }
 
-// next is splitmix64: a full period, and good enough to draw lots with.
+// next is splitmix64: a full period, and good enough for random draws.
 func (c *Chooser) next() uint64 {
 	c.random += 0x9e3779b97f4a7c15
 	return mix(c.random)
@@ -142,9 +141,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// highest is weighted rendezvous hashing (Thaler and Ravishankar 1998; weights by
-// −w/ln u): when a destination goes, only its own keys move, and they spread over
-// the others by weight.
+// highest is weighted rendezvous hashing (Thaler and Ravishankar 1998; weights by −w/ln u): when
+// a destination goes away, only its own keys move, and they spread over the others by weight.
 func highest(list []Choice, key uint64) int {
 	best, most := -1, 0.0
 	for i := range list {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SplitTarget takes a request's target apart. An absolute one gives its
-// authority. The path of "*" is "*".
+// SplitTarget splits a request's target. An absolute one has an authority. The path of "*" is
+// "*".
 func SplitTarget(target []byte) (authority, path, query []byte) {
 	if len(target) > 0 && target[0] != '/' {
 		if i := bytes.Index(target, []byte("://")); i >= 0 {
@@ -29,12 +29,11 @@ func SplitTarget(target []byte) (authority, path, query []byte) {
 	return authority, path, query
 }
 
-// Clean makes the path that rules are compared with: percent-decoded, without
-// empty, . and .. segments. It is the form in which the most lenient upstream
-// would understand it, so that what a rule protects cannot be reached by another
-// spelling. The result is path itself where nothing is to be done, or lies in
-// scratch. ok is false for a path that climbs above the root, or holds a NUL or
-// a backslash once decoded: no two servers agree on those.
+// Clean returns the path that rules are compared with: percent-decoded, without empty, . and ..
+// segments. This is the form in which the most lenient upstream would understand it, so that no
+// other spelling reaches what a rule protects. The result is path itself if it is already clean,
+// or else lies in scratch. ok is false for a path that climbs above the root, or contains a NUL
+// or a backslash once decoded: no two servers agree on those.
 func Clean(path, scratch []byte) (clean []byte, ok bool) {
 	if plain(path) {
 		return path, true
@@ -54,7 +53,7 @@ func Clean(path, scratch []byte) (clean []byte, ok bool) {
 	return resolve(b)
 }
 
-// plain tells that a path is clean as it stands.
+// plain reports whether a path is already clean.
 func plain(path []byte) bool {
 	for i, c := range path {
 		switch c {
@@ -69,7 +68,7 @@ func plain(path []byte) bool {
 	return true
 }
 
-// resolve removes the segments that stand for no step, in place.
+// resolve removes empty, . and .. segments, in place.
 func resolve(b []byte) (clean []byte, ok bool) {
 	out := 0 // b[:out] is done and ends before a slash
 	for i := 0; i < len(b); {
@@ -101,7 +100,7 @@ func resolve(b []byte) (clean []byte, ok bool) {
 	return b[:out], true
 }
 
-// directory tells whether a path ends in a slash or a dot segment.
+// directory reports whether a path ends in a slash or a dot segment.
 func directory(b []byte) bool {
 	last := b[bytes.LastIndexByte(b, '/')+1:]
 	return len(last) == 0 || string(last) == "." || string(last) == ".."

@@ -1,6 +1,6 @@
-// Package route decides where a request goes: which location it belongs to, and
-// which of the location's destinations takes it. It is pure: no sockets, no
-// clock, and the same question always has the same answer.
+// Package route decides where a request goes: which location it belongs to, and which of the
+// location's destinations takes it. It is pure: it uses no sockets and no clock, and the same
+// query always has the same answer.
 package route
 
 import (
@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// PathKind tells how a pattern is compared with a path.
+// PathKind is how a pattern matches a path.
 type PathKind uint8
 
-// The kinds, in the order in which they go before each other within a priority
-// and a host: an exact path, then regexes in their order, then the longest prefix.
+// The kinds, in ascending precedence within a priority and a host: an exact path comes first,
+// then regexes in order, then the longest prefix.
 const (
 	AnyPath PathKind = iota
-	Prefix           // of whole segments: /a takes /a and /a/b, not /ab
+	Prefix           // of whole segments: /a matches /a and /a/b, not /ab
 	Regex            // anywhere in the path unless anchored
 	Exact
 )
@@ -29,30 +29,29 @@ type Path struct {
 	Text string
 }
 
-// Rule says which requests belong to a location. Empty lists take any.
+// Rule says which requests belong to a location. Empty lists match any.
 type Rule struct {
-	// Hosts are names in lower case, *.suffix (any number of labels in front, at
-	// least one) or *, with :port where only that port is meant.
+	// Hosts are names in lower case, *.suffix (any number of labels in front, at least one) or *,
+	// with :port to match only that port.
 	Hosts    []string
 	Paths    []Path
 	Methods  []string
-	Queries  map[string]string   // all must be there; "*" is any value
-	Headers  map[string][]string // all must be there, with one of the values; "*" is any
+	Queries  map[string]string   // all must be present; "*" means any value
+	Headers  map[string][]string // all must be present, with one of the values; "*" means any
 	Priority int
 }
 
-// Query is what a request shows of itself.
+// Query is what matters of a request.
 type Query struct {
 	Host   []byte // of the Host field, with its port
 	Path   []byte // clean, see Clean
 	Query  []byte // without the question mark, as sent
 	Method []byte
-	// Header returns a field's first value, nil without one.
+	// Header returns a field's first value, nil if absent.
 	Header func(name string) []byte
 }
 
-// Table finds the location of a request. It is not changed after New, so many
-// loops may share it.
+// Table finds the location of a request. It is immutable after New, so loops may share it.
 type Table struct {
 	exact    map[string][]entry // by name without port
 	wildcard map[string][]entry // by the suffix with its dot
@@ -79,7 +78,7 @@ type values struct {
 	any  []string
 }
 
-// New makes a table. The answers are indices into rules.
+// New builds a table. Its answers are indices into rules.
 func New(rules []Rule) (*Table, error) {
 	var all []entry
 	for i := range rules {
@@ -100,7 +99,7 @@ func New(rules []Rule) (*Table, error) {
 			t.exact[e.name] = nil
 		}
 	}
-	// Each list holds all that its host may meet, so that one list answers.
+	// Each list has everything its host can match, so that one list suffices.
 	for name := range t.exact {
 		t.exact[name] = those(all, func(e *entry) bool { return e.takes(name) })
 	}
@@ -125,7 +124,7 @@ func (e *entry) takes(name string) bool {
 	return e.name == "*" || e.name == name || e.name[0] == '*' && strings.HasSuffix(name, e.name[1:]) && len(name) >= len(e.name)
 }
 
-// entriesOf spells a rule out.
+// entriesOf expands a rule.
 func entriesOf(r *Rule, index int) ([]entry, error) {
 	base := entry{index: index, methods: r.Methods, priority: r.Priority}
 	for name, value := range r.Queries {
@@ -162,8 +161,8 @@ func entriesOf(r *Rule, index int) ([]entry, error) {
 	return list, nil
 }
 
-// weigh orders hosts: a name before a wildcard, a longer wildcard before a
-// shorter one, * last, and each with a port before the same without.
+// weigh orders hosts: a name before a wildcard, a longer wildcard before a shorter one, * last,
+// and each with a port before the same without one.
 func weigh(name, port string) int {
 	w := 0
 	switch {
@@ -179,8 +178,8 @@ func weigh(name, port string) int {
 	return w
 }
 
-// before orders entries: priority, host, kind of path, longest prefix; then the
-// order of the file, since the sort is stable.
+// before orders entries by priority, host, kind of path and longest prefix, then by file order,
+// since the sort is stable.
 func before(a, b entry) int {
 	prefix := 0
 	if a.kind == Prefix && b.kind == Prefix {
@@ -194,8 +193,8 @@ func before(a, b entry) int {
 	)
 }
 
-// Find returns the index of the rule that takes the request, -1 for none. It does
-// not allocate where the host is in lower case.
+// Find returns the index of the rule that matches the request, -1 for none. It does not allocate
+// if the host is in lower case.
 func (t *Table) Find(q *Query) int {
 	name, port := splitPort(q.Host)
 	if hasUpper(name) {
@@ -273,7 +272,7 @@ func (e *entry) matchesHeader(header func(string) []byte) bool {
 	return true
 }
 
-// splitPort takes the port off a host; an IPv6 literal keeps its brackets.
+// splitPort splits the port off a host; an IPv6 literal keeps its brackets.
 func splitPort(host []byte) (name, port []byte) {
 	i := bytes.LastIndexByte(host, ':')
 	if i < 0 || bytes.IndexByte(host[i:], ']') >= 0 {

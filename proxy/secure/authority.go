@@ -22,24 +22,24 @@ import (
 	"ceiling/proxy/config"
 )
 
-// authority gets certificates by ACME. A nil one does nothing.
+// authority obtains certificates by ACME. A nil authority does nothing.
 //
-// The challenge http-01 arrives at the proxy's plain address as any request: it has
-// a location of its own, whose destination is a socket of this process.
+// The challenge http-01 arrives at the proxy's plain address like any request: it has its own
+// location, whose destination is a socket of this process.
 type authority struct {
 	manager *autocert.Manager
 	asked   config.ACME
 	hosts   atomic.Pointer[[]string]
 	report  func(string)
 	again   chan struct{} // hosts have changed
-	shared  *shared       // instead of manager, server and ln: another process has these
+	shared  *shared       // replaces manager, server and ln: another process has these
 	socket  string
 	server  *http.Server
 	ln      net.Listener
 }
 
-// newAuthority asks an authority, or, in a child of Prefork, reads what its parent
-// has got.
+// newAuthority uses a certificate authority or, in a child of Prefork, reads what its parent
+// obtained.
 func newAuthority(c *config.ACME, report func(string)) (*authority, error) {
 	if socket := os.Getenv(challengeEnv); socket != "" {
 		a := &authority{asked: *c, report: report, again: make(chan struct{}, 1), socket: socket,
@@ -72,7 +72,7 @@ func ownAuthority(c *config.ACME, report func(string)) (*authority, error) {
 		Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(c.Cache), Email: c.Email,
 		Client: &acme.Client{DirectoryURL: firstOf(c.Directory, autocert.DefaultACMEDirectory), HTTPClient: client, UserAgent: "ceiling"},
 		HostPolicy: func(_ context.Context, host string) error {
-			if name, _, err := net.SplitHostPort(host); err == nil { // of a challenge that came to another port than 80
+			if name, _, err := net.SplitHostPort(host); err == nil { // of a challenge to a port other than 80
 				host = name
 			}
 			if !a.has(host) {
@@ -81,7 +81,7 @@ func ownAuthority(c *config.ACME, report func(string)) (*authority, error) {
 			return nil
 		},
 	}
-	dir, err := os.MkdirTemp("", "ceiling-acme-") // nobody else may enter it
+	dir, err := os.MkdirTemp("", "ceiling-acme-") // accessible to this user only
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func firstOf(a, b string) string {
 	return b
 }
 
-// region is the location for challenges.
+// region returns the location for challenges.
 func (a *authority) region() config.Region {
 	none := 0
 	return config.Region{ID: config.OpenLocation, Locations: []config.Location{{
@@ -113,7 +113,7 @@ func (a *authority) region() config.Region {
 	}}}
 }
 
-// has tells whether certificates for a name come from the authority.
+// has reports whether the certificates for a name come from the authority.
 func (a *authority) has(name string) bool {
 	if a == nil {
 		return false
@@ -127,8 +127,8 @@ func (a *authority) has(name string) bool {
 	return false
 }
 
-// certificate is that of a name; a client does not wait for the authority longer
-// than for the handshake, nor keep its place.
+// certificate returns a name's certificate; a client neither waits for the authority longer than
+// its handshake may take, nor keeps its place.
 func (a *authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if a.shared != nil {
 		return a.shared.get(hello)
@@ -150,7 +150,7 @@ func (a *authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 	}
 }
 
-// mayBecome tells whether a reload can have this. Only the hosts can change.
+// mayBecome checks whether a reload can switch to c. Only the hosts can change.
 func (a *authority) mayBecome(c *config.ACME) error {
 	switch {
 	case a == nil && c == nil:
@@ -182,20 +182,20 @@ func (a *authority) close() error {
 		return nil
 	}
 	err := a.server.Close()
-	if open := a.ln.Close(); !errors.Is(open, net.ErrClosed) { // a server that was run has closed it
+	if open := a.ln.Close(); !errors.Is(open, net.ErrClosed) { // a running server has closed it
 		err = errors.Join(err, open)
 	}
 	return errors.Join(err, os.RemoveAll(filepath.Dir(a.socket)))
 }
 
-// run answers challenges, and gets the certificates before somebody waits for them:
-// a handshake does not last as long as an authority may take.
+// run answers challenges, and obtains the certificates before a client needs them: an authority
+// may take longer than a handshake lasts.
 func (a *authority) run(ctx context.Context, tasks *sync.WaitGroup) {
 	if a == nil || a.shared != nil {
 		return
 	}
 	tasks.Go(func() { _ = a.server.Serve(a.ln) }) // it ends with Close
-	go func() {                                   // not waited for: a request for a certificate may take minutes, and nothing ends it
+	go func() {                                   // not waited for: a certificate request may take minutes, and nothing cancels it
 		wait := time.Duration(0)
 		for {
 			if a.obtain() {
@@ -214,7 +214,7 @@ func (a *authority) run(ctx context.Context, tasks *sync.WaitGroup) {
 	}()
 }
 
-// obtain gets what is missing; false when something still is.
+// obtain gets the missing certificates; false if one is still missing.
 func (a *authority) obtain() bool {
 	all := true
 	for _, host := range *a.hosts.Load() {
@@ -226,8 +226,7 @@ func (a *authority) obtain() bool {
 	return all
 }
 
-// modern is what a client says that takes a certificate with an ECDSA key, as all
-// do that are in use.
+// modern is the ClientHello of a client that accepts an ECDSA key, as all current clients do.
 func modern(host string) *tls.ClientHelloInfo {
 	return &tls.ClientHelloInfo{
 		ServerName: host, SupportedCurves: []tls.CurveID{tls.CurveP256},

@@ -11,22 +11,22 @@ import (
 	"ceiling/proxy/config"
 )
 
-// lookAgain is how often, at most, files are looked at for a change.
+// lookAgain is the shortest interval between checks of the files.
 const lookAgain = time.Second
 
-// certificates are read from files, and again when these change.
+// certificates are read from files, and reread when these change.
 type certificates struct {
 	report func(string)
 	mu     sync.Mutex
 	list   []*pair
 	looked time.Time
-	looks  bool // somebody looks
+	looks  bool // a check is in progress
 }
 
 // pair is a certificate with its key.
 type pair struct {
 	files  config.Certificate
-	stamp  string // of the files that were read last, whether well or not
+	stamp  string // of the files read last, successfully or not
 	loaded *tls.Certificate
 }
 
@@ -42,8 +42,8 @@ func newCertificates(files []config.Certificate, report func(string)) (*certific
 	return c, nil
 }
 
-// read reads the files if they have changed, of which mu guards what is loaded. An error
-// leaves that.
+// read reads the files if they have changed; mu guards the loaded certificate. An error keeps the
+// old one.
 func (p *pair) read(mu *sync.Mutex) (changed bool, err error) {
 	stamp, err := stampOf(p.files.PEM, p.files.Key)
 	if err != nil {
@@ -63,9 +63,8 @@ func (p *pair) read(mu *sync.Mutex) (changed bool, err error) {
 	return true, nil
 }
 
-// stampOf differs when the files do. A file that is renamed into place has another
-// inode, but its time and size are enough: who renews a certificate does not keep
-// its time.
+// stampOf changes when the files do. A file renamed into place also has another inode, but time
+// and size suffice: a renewal does not keep the time.
 func stampOf(names ...string) (stamp string, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)
@@ -79,8 +78,8 @@ func stampOf(names ...string) (stamp string, err error) {
 
 var errNoCertificate = errors.New("no certificate for this name")
 
-// get chooses the first certificate that suits the client; the first of all where
-// none does, whose name the client then judges.
+// get chooses the first certificate that suits the client; the first of all if none does, and the
+// client then judges its name.
 func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +98,7 @@ func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return c.list[0].loaded, nil
 }
 
-// look reads again what has changed, for the next handshakes.
+// look rereads what has changed, for the next handshakes.
 func (c *certificates) look() {
 	for _, p := range c.list {
 		if changed, err := p.read(&c.mu); err != nil && changed {
@@ -111,8 +110,7 @@ func (c *certificates) look() {
 	c.looks = false
 }
 
-// certificate answers crypto/tls: from the authority for its names, else from
-// files.
+// certificate serves crypto/tls: from the authority for its names, else from files.
 func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if s.authority.has(hello.ServerName) {
 		return s.authority.certificate(hello)

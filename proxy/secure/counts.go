@@ -14,8 +14,7 @@ import (
 	"ceiling/proxy"
 )
 
-// counts are kept of what the loops cannot see. A handshake takes a hundred times as
-// long as the lock.
+// counts has what the loops cannot see. A handshake takes a hundred times as long as the lock.
 type counts struct {
 	mu                   sync.Mutex
 	handshakes, failures map[string]uint64
@@ -36,7 +35,7 @@ const (
 	timedOut      = "timeout"
 	clientGone    = "client gone"
 	notTLS        = "not TLS"
-	clientRefused = "client refused" // our certificate, most likely
+	clientRefused = "client refused" // most likely our certificate
 	noCertificate = "no certificate"
 	noAgreement   = "no agreement" // on a version, a suite, a protocol
 	badPreface    = "PROXY header"
@@ -85,22 +84,22 @@ func (c *counts) made(version uint16, resumed bool) {
 	c.handshakes[key]++
 }
 
-// Made counts a handshake in a loop.
+// Made counts a completed handshake in a loop.
 func (s *Server) Made(version uint16, resumed bool) {
 	s.counts.made(version, resumed)
 	s.counts.clients.Add(1)
 }
 
-// Failed counts one that failed there.
+// Failed counts a failed handshake there.
 func (s *Server) Failed(err error) { s.counts.failed(err) }
 
 // Left counts the end of a client whose handshake was Made.
 func (s *Server) Left() { s.counts.clients.Add(-1) }
 
-// Evicted counts an idle client that made room for another.
+// Evicted counts an idle client closed to make room.
 func (s *Server) Evicted() { s.counts.evicted.Add(1) }
 
-// Count adds what was counted to a snapshot of the proxy.
+// Count adds the counts to a snapshot of the proxy.
 func (s *Server) Count(to *proxy.Snapshot) {
 	c := s.counts
 	one := &proxy.Secure{

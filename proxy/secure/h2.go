@@ -19,16 +19,15 @@ import (
 	"ceiling/proxy/config"
 )
 
-// streams is how many requests a client of HTTP/2 may have under way: each takes a
-// connection to the proxy.
+// streams is how many concurrent requests an HTTP/2 client may have: each uses a connection to
+// the proxy.
 const streams = 128
 
-// frameBytes is the largest frame that is taken, the least that RFC 9113 (6.5.2)
-// allows: the server keeps a buffer of that size for each connection, and its own
-// default, 1 MiB, would be any client's to fill.
+// frameBytes is the largest accepted frame, the minimum that RFC 9113 (6.5.2) allows: the server
+// keeps a buffer of that size per connection, and any client could fill its default, 1 MiB.
 const frameBytes = 16 << 10
 
-// handed is the listener of the HTTP/2 server: it accepts what greet has made.
+// handed is the listener of the HTTP/2 server: it accepts what greet hands over.
 type handed struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -51,10 +50,10 @@ func (h *handed) Close() error {
 
 func (h *handed) Addr() net.Addr { return &net.UnixAddr{Name: "handed", Net: "unix"} }
 
-// key of the connection's transport in a request's context.
+// key is the context key of the connection's transport.
 type key struct{}
 
-// serveH2 makes the server of HTTP/2.
+// serveH2 creates the HTTP/2 server.
 func (s *Server) serveH2(c *config.Config) {
 	s.h2Conns = &handed{conns: make(chan net.Conn), closed: make(chan struct{})}
 	var protocols http.Protocols
@@ -63,16 +62,16 @@ func (s *Server) serveH2(c *config.Config) {
 	passOn := &httputil.ReverseProxy{
 		Transport:     perClient{},
 		Rewrite:       rewrite,
-		FlushInterval: -1, // nothing is held back
+		FlushInterval: -1, // flush at once
 		BufferPool:    &s.buffers,
 		ErrorHandler:  failed,
-		ErrorLog:      log.New(io.Discard, "", 0), // a client that went is no news
+		ErrorLog:      log.New(io.Discard, "", 0), // a client that left is not worth logging
 	}
 	s.h2 = &http.Server{
 		Protocols:                    &protocols,
-		TLSConfig:                    &tls.Config{NextProtos: []string{"h2"}}, // the handshake is made by then
+		TLSConfig:                    &tls.Config{NextProtos: []string{"h2"}}, // the handshake is already done
 		MaxHeaderBytes:               c.Limits.HeaderBytes,
-		DisableGeneralOptionsHandler: true, // OPTIONS * is the destination's, as at the loops
+		DisableGeneralOptionsHandler: true, // OPTIONS * is for the destination, as at the loops
 		IdleTimeout:                  c.Timeouts.KeepAlive.Or(75 * time.Second),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReadFrameSize: frameBytes, SendPingTimeout: idle,
 			WriteByteTimeout: idle},
@@ -86,7 +85,7 @@ func (s *Server) serveH2(c *config.Config) {
 			switch state {
 			case http.StateClosed:
 				s.leaveH2(conn)
-			case http.StateActive, http.StateIdle: // idle: no stream is open
+			case http.StateActive, http.StateIdle: // idle: no open stream
 				s.restH2(conn, state == http.StateIdle)
 			}
 		},
@@ -107,8 +106,8 @@ func (s *Server) serveH2(c *config.Config) {
 	}
 }
 
-// bounded gives each write of a stream its own time: a client that reads other
-// streams may leave this one for ever.
+// bounded gives each write of a stream its own deadline: a client that reads other streams may
+// never read this one.
 type bounded struct {
 	http.ResponseWriter
 	most time.Duration
@@ -125,14 +124,14 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 func (b *bounded) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
-// rewrite prepares a request for the proxy. What the client says of who came before
-// is passed on: the proxy decides whether to believe it.
+// rewrite prepares a request for the proxy. It forwards what the client says about earlier hops:
+// the proxy decides whether to believe it.
 func rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
 	out.URL.Scheme, out.URL.Host = "http", "proxy"
 	out.URL.RawQuery = r.In.URL.RawQuery
 	if path, _, _ := strings.Cut(r.In.RequestURI, "?"); !strings.HasPrefix(path, "//") {
-		out.URL.Opaque = path // as it came: what net/url makes of it may differ in its encoding
+		out.URL.Opaque = path // unchanged: net/url might encode it differently
 	}
 	out.Host = r.In.Host
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -140,13 +139,13 @@ func rewrite(r *httputil.ProxyRequest) {
 			out.Header[name] = v
 		}
 	}
-	out.Header.Del("Expect") // the server of HTTP/2 answers it
-	out.Trailer = nil        // trailers are not passed on, as at the loops
+	out.Header.Del("Expect") // the HTTP/2 server handles it
+	out.Trailer = nil        // trailers are not forwarded, as at the loops
 }
 
-// failed answers where the proxy did not.
+// failed answers if the proxy did not.
 func failed(w http.ResponseWriter, q *http.Request, err error) {
-	if q.Context().Err() != nil { // the client has gone
+	if q.Context().Err() != nil { // the client has left
 		return
 	}
 	if errors.Is(err, errEnding) {
@@ -159,7 +158,7 @@ func failed(w http.ResponseWriter, q *http.Request, err error) {
 
 var errEnding = errors.New("the proxy is ending")
 
-// perClient sends a request by the transport of its client.
+// perClient sends a request through its client's transport.
 type perClient struct{}
 
 func (perClient) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -170,12 +169,12 @@ func (perClient) RoundTrip(q *http.Request) (*http.Response, error) {
 	return t.RoundTrip(q)
 }
 
-// handOver gives a connection to the server of HTTP/2.
+// handOver passes a connection to the HTTP/2 server.
 func (s *Server) handOver(raw net.Conn, conn *tls.Conn, from proxy.Origin) {
 	transport := &http.Transport{
-		DisableCompression:  true, // the client's Accept-Encoding stands
+		DisableCompression:  true, // keep the client's Accept-Encoding
 		MaxIdleConnsPerHost: streams,
-		IdleConnTimeout:     4 * time.Second, // below the shortest that a site would set
+		IdleConnTimeout:     4 * time.Second, // below the shortest a site would set
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			c, err := s.connect(from)
 			if err != nil {
@@ -207,7 +206,7 @@ func (s *Server) handOver(raw net.Conn, conn *tls.Conn, from proxy.Origin) {
 	}
 }
 
-// leaveH2 lets go of a connection that the server of HTTP/2 has closed.
+// leaveH2 releases a connection that the HTTP/2 server has closed.
 func (s *Server) leaveH2(conn net.Conn) {
 	s.mu.Lock()
 	raw := s.raws[conn]
@@ -219,10 +218,9 @@ func (s *Server) leaveH2(conn net.Conn) {
 	}
 }
 
-// fault says what a request of HTTP/2 has for which one of HTTP/1.1 is refused, ""
-// for nothing. Go's server takes it, and its transport would repair it: an
-// authority that is none becomes an empty Host, a target is encoded anew, of two
-// lengths the first holds, one that is no number is 0.
+// fault names what makes an HTTP/2 request one that HTTP/1.1 would refuse, "" for nothing. Go's
+// server accepts it, and its transport would repair it: an invalid authority becomes an empty
+// Host, a target is re-encoded, of two lengths the first counts, and an invalid one is 0.
 func fault(q *http.Request) string {
 	head := q.Method + " " + q.RequestURI + " HTTP/1.1\r\nHost: " + q.Host + "\r\n"
 	for _, v := range q.Header["Content-Length"] {

@@ -13,33 +13,33 @@ import (
 	"ceiling/proxy"
 )
 
-// At the limit of connections idle clients are closed, the longest idle first, as at
-// the loops (proxy/idle.go).
+// At the limit of connections, idle clients are closed, the longest idle first, as at the loops
+// (proxy/idle.go).
 
 const (
-	// crowdedTurn is how long a new client waits before idle ones are looked for again.
+	// crowdedTurn is how long a new client waits before the next search for idle ones.
 	crowdedTurn = 5 * time.Millisecond
-	// lookShare bounds what the looking takes of a core: one part of so many.
+	// lookShare bounds the search to 1/lookShare of a core.
 	lookShare = 20
-	// leaveMost is how long a new client waits for one that was ended to be gone.
+	// leaveMost is how long a new client waits for an evicted one to be gone.
 	leaveMost = time.Second
 )
 
-// idler is a client whose handshake is made.
+// idler is a client with a completed handshake.
 type idler struct {
 	raw   net.Conn
-	since *atomic.Int64 // Unix nanoseconds; 0: it has a request
+	since *atomic.Int64 // Unix nanoseconds; 0 during a request
 	ended atomic.Bool   // to make room
 	end   func()
 }
 
-// waiting is an idler as it was when the idle were looked for.
+// waiting is an idler's state when the idle ones were searched.
 type waiting struct {
 	*idler
 	since int64
 }
 
-// waking notes that a client is idle no more, before the loop can know.
+// waking marks a client as no longer idle, before the loop can know.
 type waking struct {
 	client *tls.Conn
 	since  *atomic.Int64
@@ -51,7 +51,7 @@ func (w *waking) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// restH2 notes whether a client of HTTP/2 has a stream open.
+// restH2 notes whether an HTTP/2 client has an open stream.
 func (s *Server) restH2(conn net.Conn, idle bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,8 @@ func (s *Server) restH2(conn net.Conn, idle bool) {
 	}
 }
 
-// makeRoom takes a place for a new client, an idle client's where there is no other;
-// false when the server has ended before there was one.
+// makeRoom takes a place for a new client, an idle client's if there is no other; false if the
+// server ended first.
 func (s *Server) makeRoom() bool {
 	var going *idler
 	var asked time.Time
@@ -91,7 +91,7 @@ func (s *Server) makeRoom() bool {
 	}
 }
 
-// evict ends the longest idle client; nil when there is none.
+// evict ends the longest idle client; nil if there is none.
 func (s *Server) evict(now time.Time) *idler {
 	one := s.longestIdle(now)
 	if one != nil {
@@ -114,8 +114,8 @@ func (s *Server) gone(one *idler) bool {
 	return s.idlers[one.raw] != one
 }
 
-// longestIdle is the client that has been idle longest. Those whose next request is on
-// its way stay.
+// longestIdle returns the client that has been idle longest. It spares those whose next request
+// is in their socket.
 func (s *Server) longestIdle(now time.Time) *idler {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Server) longestIdle(now time.Time) *idler {
 	return nil
 }
 
-// crowded reports why idle clients are closed, now and then.
+// crowded reports why idle clients are closed, at most once per proxy.CrowdedAgain.
 func (s *Server) crowded(now time.Time) {
 	if s.reported.IsZero() || now.Sub(s.reported) > proxy.CrowdedAgain {
 		s.reported = now
@@ -147,15 +147,14 @@ func (s *Server) crowded(now time.Time) {
 	}
 }
 
-// speaks tells whether there are bytes in a client's socket that nobody has taken yet,
-// the beginning of a request.
+// speaks reports whether a client's socket has unread bytes: the beginning of a request.
 func speaks(raw net.Conn) (yes bool) {
 	c, ok := raw.(syscall.Conn)
 	if !ok {
 		return false
 	}
 	socket, err := c.SyscallConn()
-	if err != nil { // it is closed
+	if err != nil { // already closed
 		return false
 	}
 	err = socket.Control(func(fd uintptr) { yes = sys.HasUnread(int(fd)) })

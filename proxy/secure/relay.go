@@ -14,25 +14,24 @@ import (
 	"ceiling/proxy"
 )
 
-// lingers is how long a client may still send when its last answer is out, as at
-// the loops.
+// lingers is how long a client may still send after its last response, as at the loops.
 const lingers = 2 * time.Second
 
-// relay copies between a client of HTTP/1.1 and a connection to the proxy, until
-// both directions have ended.
+// relay copies between an HTTP/1.1 client and a connection to the proxy until both directions
+// have ended.
 func (s *Server) relay(raw net.Conn, client *tls.Conn, from proxy.Origin, idle time.Duration) {
 	defer s.leave(raw)
 	one := &idler{raw: raw, since: new(atomic.Int64)}
 	from.IdleSince = one.since // the loop knows when it waits for a request
 	near, err := s.connect(from)
-	if err != nil { // the proxy ends
+	if err != nil { // the proxy is ending
 		return
 	}
 	defer near.Close()
 	answered := make(chan struct{})
 	s.mu.Lock()
 	s.relays[raw] = answered
-	// The loop answers what it has received, and then ends the connection.
+	// The loop answers what it has received, and then closes the connection.
 	one.end = func() { _ = near.(*net.UnixConn).CloseWrite() }
 	s.idlers[raw] = one
 	s.mu.Unlock()
@@ -44,13 +43,13 @@ func (s *Server) relay(raw net.Conn, client *tls.Conn, from proxy.Origin, idle t
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := s.buffers.copy(near, &waking{client, one.since}); err != nil { // an end, whichever side's
+		if err := s.buffers.copy(near, &waking{client, one.since}); err != nil { // either side has ended
 			if !one.ended.Load() {
 				near.Close()
 			}
 			return
 		}
-		_ = near.(*net.UnixConn).CloseWrite() // it fails when the connection has ended
+		_ = near.(*net.UnixConn).CloseWrite() // it fails if the connection has ended
 	}()
 	err = s.buffers.copy(&patient{client, idle}, near)
 	if err == nil {
@@ -65,15 +64,15 @@ func (s *Server) relay(raw net.Conn, client *tls.Conn, from proxy.Origin, idle t
 	<-done
 }
 
-// buffers for copying. io.Copy would make one of 32 KB for each direction of each
-// connection, and a httputil.ReverseProxy for each request: to clear them alone was
-// 6 % of a handshake and of a request of HTTP/2.
+// buffers for copying. io.Copy would allocate 32 KB per direction of each connection, and an
+// httputil.ReverseProxy per request: clearing them alone took 6 % of a handshake and of an HTTP/2
+// request.
 type buffers struct{ pool sync.Pool }
 
-// bufferBytes is a record of TLS (RFC 8446, section 5.1).
+// bufferBytes is the size of a TLS record (RFC 8446, section 5.1).
 const bufferBytes = 16 << 10
 
-// Get and Put make it a httputil.BufferPool.
+// Get and Put implement httputil.BufferPool.
 func (b *buffers) Get() []byte {
 	if p, ok := b.pool.Get().(*[bufferBytes]byte); ok {
 		return p[:]
@@ -83,7 +82,7 @@ func (b *buffers) Get() []byte {
 
 func (b *buffers) Put(p []byte) { b.pool.Put((*[bufferBytes]byte)(p)) }
 
-// copy is io.Copy. The sink is hidden: its ReadFrom would make a buffer of its own.
+// copy is io.Copy. It hides the sink, whose ReadFrom would allocate its own buffer.
 func (b *buffers) copy(to io.Writer, from io.Reader) error {
 	buffer := b.Get()
 	defer b.Put(buffer)
@@ -91,8 +90,7 @@ func (b *buffers) copy(to io.Writer, from io.Reader) error {
 	return err
 }
 
-// awaitRelays waits until the last answers of the loops, which have ended, are with
-// the clients.
+// awaitRelays waits until the clients have the last responses of the loops, which have ended.
 func (s *Server) awaitRelays(ctx context.Context) {
 	s.mu.Lock()
 	list := slices.Collect(maps.Values(s.relays))
@@ -106,8 +104,8 @@ func (s *Server) awaitRelays(ctx context.Context) {
 	}
 }
 
-// patient bounds each write. The proxy's own limits end a client that does not
-// read, but cannot end a write that waits for it.
+// patient bounds each write. The proxy's own limits end a client that does not read, but cannot
+// end a write that waits for it.
 type patient struct {
 	conn net.Conn
 	most time.Duration

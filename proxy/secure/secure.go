@@ -1,11 +1,10 @@
-// Package secure gives a proxy's clients certificates. The loops make the handshakes and
-// serve who has TLS 1.3; the others, with TLS 1.2 or names of ACME, come here, and go
-// through Go's own stacks: what was decrypted is handed to the loops as connections that
-// speak plain HTTP/1.1, so that routing, limits, logs and counters are the same for all.
+// Package secure adds TLS to a proxy. The loops make the handshakes and serve clients with TLS
+// 1.3; the others, with TLS 1.2 or ACME names, come here and use Go's own stacks: what was
+// decrypted goes to the loops as connections that speak plain HTTP/1.1, so that routing, limits,
+// logs and counters are the same for all.
 //
-// A client of HTTP/1.1 gets a connection to the proxy of its own, and bytes are
-// copied; so a WebSocket is a tunnel here too. A client of HTTP/2 gets one for each
-// stream that is open at a time.
+// Each HTTP/1.1 client gets its own connection to the proxy, and bytes are copied, so a WebSocket
+// is a tunnel here too. An HTTP/2 client gets one per concurrently open stream.
 package secure
 
 import (
@@ -29,15 +28,15 @@ import (
 	"ceiling/proxy/config"
 )
 
-// Server is beside the loops of one proxy.
+// Server serves clients next to the loops of one proxy.
 type Server struct {
 	report    func(string)
 	connect   func(proxy.Origin) (net.Conn, error)
-	asked     []string // the addresses as the configuration has them
+	asked     []string // the addresses as configured
 	current   atomic.Pointer[settings]
 	authority *authority // nil without ACME
 	tls       *tls.Config
-	room      chan struct{} // a place for each connection
+	room      chan struct{} // one place per connection
 	h2        *http.Server
 	h2Conns   *handed
 	counts    *counts
@@ -48,12 +47,12 @@ type Server struct {
 	conns map[net.Conn]func() // what to do at its end
 	ended bool
 
-	transports map[net.Conn]*http.Transport // of each connection of HTTP/2
-	raws       map[net.Conn]net.Conn        // below it
-	relays     map[net.Conn]chan struct{}   // closed when what the proxy has answered is with the client
-	idlers     map[net.Conn]*idler          // of each connection whose handshake is made
-	longest    []waiting                    // idle when last looked for, the longest last
-	reported   time.Time                    // when the report last said that clients are closed
+	transports map[net.Conn]*http.Transport // per HTTP/2 connection
+	raws       map[net.Conn]net.Conn        // the socket below it
+	relays     map[net.Conn]chan struct{}   // closed when the client has the proxy's responses
+	idlers     map[net.Conn]*idler          // per connection with a completed handshake
+	longest    []waiting                    // idle in the last search, the longest last
+	reported   time.Time                    // when the report last mentioned closed clients
 }
 
 // settings are what a reload may change.
@@ -63,11 +62,11 @@ type settings struct {
 	idle         time.Duration
 }
 
-// descriptorsEach is what a client takes: its socket, and both ends of the
+// descriptorsEach is how many descriptors a client uses: its socket, and both ends of the
 // connection to a loop.
 const descriptorsEach = 3
 
-// New reads the certificates of a configuration. Nothing is answered before Run.
+// New reads the certificates of a configuration. It serves nothing before Run.
 func New(c *config.Config, report func(string)) (s *Server, err error) {
 	s = &Server{
 		report: report, asked: c.TLS.Listen, conns: map[net.Conn]func(){}, counts: newCounts(),
@@ -108,8 +107,8 @@ func New(c *config.Config, report func(string)) (s *Server, err error) {
 	return s, nil
 }
 
-// suites of TLS 1.2 that are offered: forward secrecy and authenticated encryption
-// alone (RFC 9325, section 4.2). Those of TLS 1.3 all are so.
+// suites returns the offered TLS 1.2 suites: only forward secrecy and authenticated encryption
+// (RFC 9325, section 4.2). All those of TLS 1.3 qualify.
 func suites() (ids []uint16) {
 	for _, s := range tls.CipherSuites() {
 		switch s.ID {
@@ -130,17 +129,15 @@ func settle(c *config.Config, report func(string)) (*settings, error) {
 	return &settings{certificates: list, handshake: c.Timeouts.Header.Or(10 * time.Second), idle: c.Timeouts.Idle.Or(time.Minute)}, nil
 }
 
-// Prepare adds to a configuration what the proxy needs for the certificates' sake:
-// the location that answers an authority. It is called before proxy.New and before
-// each Reload.
+// Prepare adds what the certificates need to a configuration: the location that answers an
+// authority. Call it before proxy.New and before each Reload.
 func (s *Server) Prepare(c *config.Config) {
 	if s.authority != nil {
 		c.Regions = append(c.Regions, s.authority.region())
 	}
 }
 
-// Ready checks another configuration, and returns what goes on with it, from the
-// next connection on.
+// Ready checks another configuration, and returns what activates it for new connections.
 func (s *Server) Ready(c *config.Config) (install func(), err error) {
 	if fmt.Sprint(c.TLS.Listen) != fmt.Sprint(s.asked) {
 		return nil, fmt.Errorf("reload: tls.listen changes from %v to %v, which needs a new start", s.asked, c.TLS.Listen)
@@ -161,12 +158,12 @@ func (s *Server) Ready(c *config.Config) (install func(), err error) {
 // Close frees a server that will not run.
 func (s *Server) Close() error { return s.authority.close() }
 
-// goAway is how long clients of HTTP/2 are given to hear that the server ends
-// before the loops take nothing new: Go's server announces it twice, a second apart.
+// goAway is how long HTTP/2 clients get to learn that the server is ending before the loops
+// refuse new requests: Go's server announces it twice, a second apart.
 const goAway = 2 * time.Second
 
-// Run serves until ctx ends, with serve, the proxy's Run, inside: the loops go on
-// until the clients of HTTP/2 know that no new request is taken.
+// Run serves until ctx ends, with serve, the proxy's Run, nested inside: the loops keep running
+// until the HTTP/2 clients know that no new request is accepted.
 func (s *Server) Run(ctx context.Context, connect func(proxy.Origin) (net.Conn, error), serve func(context.Context) error) error {
 	s.connect = connect
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -184,7 +181,7 @@ func (s *Server) Run(ctx context.Context, connect func(proxy.Origin) (net.Conn, 
 	})
 	err := serve(inner)
 	cancel()
-	if stop() { // serve has ended by itself
+	if stop() { // serve ended by itself
 		err = errors.Join(err, s.authority.close())
 	} else {
 		err = errors.Join(err, <-drained)
@@ -200,17 +197,17 @@ func (s *Server) Run(ctx context.Context, connect func(proxy.Origin) (net.Conn, 
 	return err
 }
 
-// TLS implements proxy.Beside, as what follows does.
+// TLS implements proxy.Beside, as do the following methods.
 func (s *Server) TLS() *tls.Config { return s.tls }
 
-// ForLoop tells by a ClientHello whether the loop that has it serves the client. Names of
-// the authority are not for a loop, where nobody waits for a certificate or a disk.
+// ForLoop decides by a ClientHello whether its loop serves the client. The authority's names are
+// not for a loop, which must not wait for a certificate or a disk.
 func (s *Server) ForLoop(hello *tls.ClientHelloInfo) bool {
 	return !slices.Contains(hello.SupportedProtos, acme.ALPNProto) && !s.authority.has(hello.ServerName)
 }
 
-// Take serves a client that is not for a loop. Beyond the room there is, it waits for the
-// place of an idle client.
+// Take serves a client that is not for a loop. If there is no room, it waits for an idle client's
+// place.
 func (s *Server) Take(fd int, from proxy.Origin, begun []byte, taken func()) {
 	s.tasks.Go(func() {
 		taken = sync.OnceFunc(taken)
@@ -236,7 +233,7 @@ func (s *Server) Take(fd int, from proxy.Origin, begun []byte, taken func()) {
 	})
 }
 
-// begunConn is a connection of which some bytes have been read.
+// begunConn is a connection of which some bytes were already read.
 type begunConn struct {
 	*net.TCPConn
 	begun []byte
@@ -251,8 +248,8 @@ func (b *begunConn) Read(p []byte) (int, error) {
 	return b.TCPConn.Read(p)
 }
 
-// enter notes a connection; false when the server has ended. A later note about the
-// same connection stands in place of the former.
+// enter registers a connection; false if the server has ended. A later registration of the same
+// connection replaces the earlier one.
 func (s *Server) enter(conn net.Conn, atEnd func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,8 +260,8 @@ func (s *Server) enter(conn net.Conn, atEnd func()) bool {
 	return true
 }
 
-// enterAgain notes what else is to be done at a connection's end. One that has ended
-// has it done at once.
+// enterAgain registers another action for a connection's end. If it has already ended, it runs
+// the action at once.
 func (s *Server) enterAgain(conn net.Conn, also func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +299,7 @@ func (s *Server) endAll() {
 	}
 }
 
-// greet makes the handshake, and gives the connection to who speaks its protocol.
+// greet makes the handshake, and passes the connection to the handler of its protocol.
 func (s *Server) greet(raw net.Conn, origin proxy.Origin) {
 	now := s.current.Load()
 	conn := tls.Server(raw, s.tls)
@@ -312,7 +309,7 @@ func (s *Server) greet(raw net.Conn, origin proxy.Origin) {
 		ctx, cancel = context.WithTimeout(ctx, now.handshake)
 		defer cancel()
 	}
-	if err := errors.Join(conn.HandshakeContext(ctx), raw.SetDeadline(time.Time{})); err != nil { // the client's fault, or its end
+	if err := errors.Join(conn.HandshakeContext(ctx), raw.SetDeadline(time.Time{})); err != nil { // the client's fault, or it left
 		s.counts.failed(err)
 		s.leave(raw)
 		return
@@ -324,7 +321,7 @@ func (s *Server) greet(raw net.Conn, origin proxy.Origin) {
 	switch state.NegotiatedProtocol {
 	case "h2":
 		s.handOver(raw, conn, origin)
-	case acme.ALPNProto: // the handshake was all
+	case acme.ALPNProto: // the handshake was the challenge
 		s.leave(raw)
 	default:
 		s.relay(raw, conn, origin, now.idle)

@@ -16,16 +16,15 @@ import (
 	"ceiling/proxy/config"
 )
 
-// With prefork the parent alone asks the authority. Its cache on the disk is where
-// the children find certificates, and what answers a challenge by tls-alpn-01; one by
-// http-01 is answered at the parent's socket, whose name they have from their
-// environment.
+// With prefork, only the parent talks to the authority. Its cache on disk is where the children
+// find certificates, and the answers to tls-alpn-01 challenges; http-01 challenges are answered
+// at the parent's socket, whose name is in the children's environment.
 
-// challengeEnv names the socket of the parent.
+// challengeEnv is the environment variable with the parent's socket.
 const challengeEnv = "CEILING_PROXY_CHALLENGE"
 
-// shared reads what an autocert.DirCache holds: for each name a file with the key and
-// the chain in PEM (autocert.go, cachePut).
+// shared reads what an autocert.DirCache holds: per name, a file with the key and the chain in
+// PEM (autocert.go, cachePut).
 type shared struct {
 	dir   string
 	mu    sync.Mutex
@@ -38,7 +37,7 @@ type sharedPair struct {
 	loaded *tls.Certificate
 }
 
-// get is the certificate of a name, or that which answers a challenge for it.
+// get returns a name's certificate, or the one that answers a challenge for it.
 func (s *shared) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
 	challenged := slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto})
@@ -72,19 +71,19 @@ func (p *sharedPair) read(file string) error {
 	}
 	loaded, err := tls.X509KeyPair(text, text)
 	if err != nil {
-		return err // it is being written: the next look finds it whole
+		return err // it is being written: the next check finds it complete
 	}
 	p.stamp, p.loaded = stamp, &loaded
 	return nil
 }
 
-// Keeper is the parent's part: it gets certificates and renews them.
+// Keeper is the parent's part: it obtains and renews certificates.
 type Keeper struct {
 	authority *authority
 	tasks     sync.WaitGroup
 }
 
-// NewKeeper is for the parent of a Prefork; without ACME it does nothing.
+// NewKeeper makes a Keeper for the parent of a Prefork; without ACME it does nothing.
 func NewKeeper(c *config.Config, report func(string)) (*Keeper, error) {
 	if c.TLS.ACME == nil {
 		return &Keeper{}, nil
@@ -93,7 +92,7 @@ func NewKeeper(c *config.Config, report func(string)) (*Keeper, error) {
 	return &Keeper{authority: a}, err
 }
 
-// Environment is what the children are told.
+// Environment is added to the children's.
 func (k *Keeper) Environment() []string {
 	if k.authority == nil {
 		return nil
@@ -101,7 +100,7 @@ func (k *Keeper) Environment() []string {
 	return []string{challengeEnv + "=" + k.authority.socket}
 }
 
-// Reload goes on with other hosts. Whatever else changes the children refuse.
+// Reload switches to other hosts. The children refuse any other change.
 func (k *Keeper) Reload(c *config.Config) {
 	if c.TLS.ACME != nil {
 		k.authority.become(c.TLS.ACME)

@@ -19,21 +19,21 @@ import (
 	"ceiling/proxy/publish"
 )
 
-// serving is what answers requests: the proxy of this process, or the parent of several.
+// serving answers requests: this process's proxy, or the parent of several.
 type serving interface {
 	Snapshot() (*proxy.Snapshot, error)
 	Traces() ([]proxy.Trace, error)
 	ReopenLog() error
 }
 
-// operate runs serve with what there is once, however many processes serve: the
-// applications, the admin address, and what SIGHUP and SIGUSR1 ask for.
+// operate runs serve with what exists once, however many processes serve: the applications, the
+// admin address, and the handlers of SIGHUP and SIGUSR1.
 func (s *Service) operate(ctx context.Context, serving serving, read func() (*config.Config, error),
 	serve func(context.Context) error) error {
 	var current atomic.Pointer[config.Config]
 	current.Store(s.config)
 	supervisor := apps.New(s.Report, s.Output)
-	defer supervisor.Close() // when the requests for them are answered
+	defer supervisor.Close() // after their requests are answered
 	var one sync.Mutex
 	reload := func() error {
 		one.Lock()
@@ -73,8 +73,7 @@ func (s *Service) operate(ctx context.Context, serving serving, read func() (*co
 	return errors.Join(serve(ctx), server.Close())
 }
 
-// on does something at each signal, and reports what has become of it, until ctx
-// ends or stop is called.
+// on calls do at each signal and reports the result, until ctx ends or stop is called.
 func on(ctx context.Context, sig os.Signal, do func() error, report func(string), done, failed string) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, sig)

@@ -1,6 +1,6 @@
-// Package service runs the proxy as a program does: its configuration with what stands
-// above it, one process or several, TLS, applications, releases, the admin address, and
-// what signals ask for.
+// Package service runs the proxy as a complete program: its configuration with overriding
+// settings, one process or several, TLS, applications, releases, the admin address, and signal
+// handling.
 package service
 
 import (
@@ -16,17 +16,17 @@ import (
 	"ceiling/proxy/secure"
 )
 
-// Settings stand above those of the file; what is empty or 0 leaves the file's.
+// Settings override those of the file; empty or 0 keeps the file's.
 type Settings struct {
 	Listen  []string // addresses; port 0 chooses one
 	Admin   string   // address of /metrics, /status and /reload
 	Workers int      // loops
-	Engine  string   // auto, uring or epoll; of no file
-	Log     string   // of accesses: a file, "-" or "off"
-	Prefork bool     // a process for each loop
+	Engine  string   // auto, uring or epoll; not in the file
+	Log     string   // access log: a file, "-" or "off"
+	Prefork bool     // one process per loop
 }
 
-// Check refuses what no file could mend.
+// Check rejects settings that no file could fix.
 func (s *Settings) Check() error {
 	switch {
 	case s.Workers < 0:
@@ -37,8 +37,8 @@ func (s *Settings) Check() error {
 	return nil
 }
 
-// Read reads a file, or makes a configuration of a URI, and puts the settings above it.
-// Its error may be config.Errors, one for each mistake.
+// Read reads a file, or builds a configuration from a URI, and applies the settings. Its error
+// may be config.Errors, with one entry per mistake.
 func (s *Settings) Read(name string) (c *config.Config, err error) {
 	if _, uriErr := config.ParseURI(name); uriErr == nil && (strings.Contains(name, "://") || strings.HasPrefix(name, "unix:")) {
 		c, err = config.Parse("command line", fmt.Appendf(nil, "[[locations]]\n[[locations.destinations]]\nuri = %q\n", name))
@@ -75,20 +75,20 @@ func (s *Settings) Read(name string) (c *config.Config, err error) {
 	return c, nil
 }
 
-// Service is a proxy that is ready to run.
+// Service is a proxy ready to run.
 type Service struct {
 	settings Settings
 	name     string
 	config   *config.Config
-	// Announce is told each address once it is served.
+	// Announce receives one line per address once it is served.
 	Announce func(line string)
-	// Report is told what an operator should know.
+	// Report receives what an operator should know.
 	Report func(line string)
-	// Output takes what applications print.
+	// Output receives what applications print.
 	Output io.Writer
 }
 
-// Open reads the configuration that name stands for.
+// Open reads the configuration that name refers to.
 func Open(s Settings, name string) (*Service, error) {
 	c, err := s.Read(name)
 	if err != nil {
@@ -97,10 +97,10 @@ func Open(s Settings, name string) (*Service, error) {
 	return &Service{settings: s, name: name, config: c}, nil
 }
 
-// read reads the configuration again.
+// read rereads the configuration.
 func (s *Service) read() (*config.Config, error) { return s.settings.Read(s.name) }
 
-// Run serves until ctx ends and what was begun is answered.
+// Run serves until ctx ends and the requests in progress are answered.
 func (s *Service) Run(ctx context.Context) error {
 	o := proxy.Options{Engine: s.settings.Engine, Report: s.Report}
 	if proxy.IsPreforkChild() {
@@ -108,7 +108,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return secure.New(c, s.Report)
 		}, o)
 	}
-	for _, one := range s.config.Unserved { // a child's parent has said so
+	for _, one := range s.config.Unserved { // a child's parent has reported it
 		s.Report(one.Error())
 	}
 	if s.settings.Prefork || s.config.Performance.Prefork {
@@ -117,7 +117,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return s.workers(ctx, o)
 }
 
-// prefork serves with a process for each loop.
+// prefork serves with one process per loop.
 func (s *Service) prefork(ctx context.Context) error {
 	parent, err := proxy.NewPrefork(s.config, s.Report)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Service) prefork(ctx context.Context) error {
 	parent.Environment = keeper.Environment()
 	reload := func() (*config.Config, error) {
 		c, err := s.read()
-		if err != nil { // said once, not by every child
+		if err != nil { // reported once, not by every child
 			return nil, err
 		}
 		if err := parent.Reload(); err != nil {
@@ -140,7 +140,7 @@ func (s *Service) prefork(ctx context.Context) error {
 		return c, nil
 	}
 	return s.operate(ctx, parent, reload, func(ctx context.Context) error {
-		inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // challenges are answered as long as somebody serves
+		inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // answer challenges as long as anything serves
 		kept := make(chan error, 1)
 		go func() { kept <- keeper.Run(inner) }()
 		err := parent.Run(ctx, func() { s.announce(parent.Addresses, parent.Secure) })
@@ -149,7 +149,7 @@ func (s *Service) prefork(ctx context.Context) error {
 	})
 }
 
-// workers serves with all loops in this process, and TLS beside them.
+// workers serves with all loops in this process, and TLS next to them.
 func (s *Service) workers(ctx context.Context, o proxy.Options) error {
 	if len(s.config.TLS.Listen) > 0 {
 		t, err := secure.New(s.config, o.Report)
