@@ -12,7 +12,7 @@ import (
 func ReadEnvironment(ceiling string) Environment {
 	host, _ := os.Hostname() // "" if unknown
 	return Environment{
-		Host: host, Ceiling: ceiling, Go: runtime.Version(), Arch: runtime.GOARCH,
+		Host: host, Version: ceiling, Go: runtime.Version(), Arch: runtime.GOARCH,
 		CoresAllowed: runtime.NumCPU(),
 		Sysctls:      map[string]string{}, Limits: map[string]string{},
 	}
