@@ -7,12 +7,12 @@ import (
 	"ceiling/record"
 )
 
-// agentsMost is how many agents one figure tells apart.
+// agentsMost is the number of agents that one figure can show distinctly.
 const agentsMost = 16
 
-// AgentRates is completions per second over time, a line for each agent by its
-// name; ok is false where a run has none, or no rows of them. Of many agents
-// the first are drawn.
+// AgentRates plots completions per second over time, one line per agent, labelled by name. ok is
+// false if the run has no agents or no rows for them. With more than agentsMost agents it draws
+// the first ones.
 func AgentRates(run *Run, names []string, most int) (Plot, bool) {
 	p := Plot{Title: "Rate of each agent over time"}
 	if run.Series == nil {
@@ -45,9 +45,8 @@ func AgentRates(run *Run, names []string, most int) (Plot, bool) {
 	return p, true
 }
 
-// queuesOfHosts is Queues where each end was read on its own host: a line for
-// the unread requests of the server's, and one for the unread responses of each
-// agent's.
+// queuesOfHosts is Queues for runs whose ends were sampled on their own hosts: one line for the
+// server's unread requests and one per agent for its unread responses.
 func queuesOfHosts(run *Run, p Plot, most int) Plot {
 	add := func(host, name string, i int, of func(*record.SocketsRow) float64) {
 		rows := observed(run.observed().Sockets, func(r *record.SocketsRow) bool { return r.Host == host },

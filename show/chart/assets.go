@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The library that lets a reader zoom: uPlot 1.6.32, MIT. Of the small ones it
-// alone draws thousands of points in milliseconds, and asks for nothing else.
+// uPlot 1.6.32 (MIT) provides zooming. It has no dependencies, and is the only small library that
+// draws thousands of points in milliseconds.
 
 //go:embed uplot/uPlot.iife.min.js
 var uplotScript string
@@ -23,13 +23,13 @@ var plotScript string
 //go:embed plot.css
 var plotStyle string
 
-// Script is what a page with plots runs: uPlot with its licence, and plot.js,
-// which replaces the pictures of all figures that carry their points.
+// Script is the JavaScript of a page with plots: uPlot with its licence, and plot.js, which
+// replaces the static picture of every figure that carries its points.
 func Script() string {
 	licence := "/* uPlot 1.6.32, https://github.com/leeoniya/uPlot\n" + strings.ReplaceAll(uplotLicence, "*/", "") + "\n*/\n"
 	return licence + uplotScript + "\n" + plotScript
 }
 
-// Style is what plots, heat maps and small lines look like, in light and dark.
-// The page sets the variables that it begins with.
+// Style is the CSS of plots, heat maps and sparklines, light and dark. The page defines the
+// variables listed at its top.
 func Style() string { return uplotStyle + "\n" + plotStyle + graphStyle }

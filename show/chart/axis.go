@@ -8,11 +8,10 @@ import (
 	"ceiling/internal/unit"
 )
 
-// ticksWanted is how many labels an axis has about: more run into each other on
-// a narrow page.
+// ticksWanted is the approximate number of labels on an axis: more overlap on a narrow page.
 const ticksWanted = 5
 
-// fromZero is an axis from 0 up to a round number at or above high.
+// fromZero returns an axis from 0 to a round number at or above high.
 func fromZero(name, of string, high float64) Axis {
 	if !(high > 0) || math.IsInf(high, 0) {
 		high = 1
@@ -29,7 +28,7 @@ func fromZero(name, of string, high float64) Axis {
 	return a
 }
 
-// roundUp is the next 1, 2 or 5 times a power of ten.
+// roundUp returns the next 1, 2 or 5 times a power of ten.
 func roundUp(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
@@ -40,7 +39,7 @@ func roundUp(x float64) float64 {
 	return 10 * power
 }
 
-// decades is a logarithmic axis over whole powers of ten, at least one of them.
+// decades returns a logarithmic axis that spans whole powers of ten, at least one.
 func decades(name, of string, low, high float64) Axis {
 	low = max(low, 1)
 	high = max(high, low)
@@ -56,7 +55,7 @@ func decades(name, of string, low, high float64) Axis {
 	return a
 }
 
-// label is a value as an axis names it.
+// label formats a value for an axis.
 func label(of string, v float64) string {
 	switch of {
 	case Nanoseconds:
@@ -69,7 +68,7 @@ func label(of string, v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// tidy takes zeros behind the point away: 1.00 ms is 1 ms on an axis.
+// tidy strips trailing zeros after the decimal point: 1.00 ms becomes 1 ms on an axis.
 func tidy(text string) string {
 	end := 0
 	for end < len(text) && (text[end] >= '0' && text[end] <= '9' || text[end] == '.' || text[end] == '-') {
@@ -82,13 +81,13 @@ func tidy(text string) string {
 	return figure + rest
 }
 
-// timeSteps are what the labels of a time axis may be apart, in seconds, from a
-// second up; below it 1, 2 and 5 times powers of ten.
+// timeSteps are the label spacings of a time axis in seconds, from 1 s up; below that, timeAxis
+// uses 1, 2 and 5 times powers of ten.
 func timeSteps() []float64 {
 	return []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 4 * 3600, 12 * 3600, 86400}
 }
 
-// timeAxis is an axis of seconds with round labels.
+// timeAxis returns an axis of seconds with round labels.
 func timeAxis(from, to float64) Axis {
 	a := Axis{Name: "time since the window opened", Unit: Seconds, Min: from, Max: to}
 	if !(to > from) {
@@ -110,13 +109,13 @@ func timeAxis(from, to float64) Axis {
 	for i := math.Ceil(a.Min/step - 1e-9); i*step <= a.Max+step*1e-9; i++ {
 		a.Ticks = append(a.Ticks, Tick{i * step, timeLabel(i*step, step)})
 		if len(a.Ticks) > 2*wanted {
-			break // beyond the precision of a float64: the same place again and again
+			break // beyond the precision of a float64: step no longer changes the position
 		}
 	}
 	return a
 }
 
-// timeLabel is a time on an axis whose labels are a step apart.
+// timeLabel formats a time on an axis whose labels are a step apart.
 func timeLabel(s, step float64) string {
 	switch {
 	case s == 0:
@@ -131,9 +130,9 @@ func timeLabel(s, step float64) string {
 	return tidy(unit.FormatNs(int64(math.Round(s * 1e9))))
 }
 
-// tailAxis is the HDR axis: 1/(1-q) of quantiles q on a logarithmic scale, so
-// that each further nine takes as much room as the one before. It ends at n,
-// the number of values: the largest of them stands for 1/n.
+// tailAxis returns the HDR axis: 1/(1-q) of quantiles q on a logarithmic scale, so that each
+// further nine takes as much room as the one before. It ends at n, the number of values; the
+// largest value is drawn at n.
 func tailAxis(n float64) Axis {
 	a := Axis{Name: "percentile", Unit: OneOver, Log: true, Min: 1, Max: max(n, 10)}
 	a.Ticks = []Tick{{1, "0%"}, {2, "50%"}, {10, "90%"}}

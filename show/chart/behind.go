@@ -6,8 +6,8 @@ import (
 	"ceiling/record"
 )
 
-// Behind is what stands behind the server over time: what the sessions of its database wait for, its pool of connections,
-// and its calls of another service; none of what nobody said.
+// Behind plots what the server depends on over time: the wait states of its database sessions,
+// its connection pool, and its calls to another service. It omits what the run did not observe.
 func Behind(run *Run, most int) []Plot {
 	var plots []Plot
 	add := func(p Plot, name, unit string, rows []row, lines []Line) {
@@ -39,7 +39,8 @@ func Behind(run *Run, most int) []Plot {
 	return plots
 }
 
-// sessionsOf are a row's sessions on a CPU, waiting for locks, for the log, and all.
+// sessionsOf returns a row's sessions: on a CPU, waiting for locks, waiting for the log, and
+// total.
 func sessionsOf(r *record.DatabaseRow, _ float64) []float64 {
 	v := []float64{0, 0, 0, float64(r.Active)}
 	for _, w := range r.Waits {

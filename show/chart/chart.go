@@ -1,7 +1,6 @@
-// Package chart works out what a page draws: which points, on which axes, with
-// which labels, from what a record holds. It is pure. The pictures themselves
-// are HTML with an SVG in it (Plot.HTML, Spark.HTML) that can be read without
-// script; plot.js lets a reader zoom into the same points.
+// Package chart computes what a page draws from a record: points, axes and labels. It has no side
+// effects. The pictures are HTML with an SVG inside (Plot.HTML, Spark.HTML) and need no script;
+// plot.js adds zooming over the same points.
 package chart
 
 import (
@@ -14,20 +13,20 @@ import (
 	"ceiling/record"
 )
 
-// Run is one run with everything that its record holds.
+// Run is one run and all the data in its record.
 type Run struct {
 	*record.Run
-	// Label tells it from the other runs of a page; "" where it is the only one.
+	// Label distinguishes the run from others on the page; "" if it is the only one.
 	Label  string
 	Series *record.Series
-	// The histograms of the whole run; nil where the record has none.
+	// Histograms of the whole run; nil if the record has none.
 	Response, Service, Lag *hist.Hist
-	// ProfileFiles are the attached profiles by the names of their files; those that the
-	// record lacks are not there.
+	// ProfileFiles are the attached profiles by file name; profiles that the record lacks are
+	// absent.
 	ProfileFiles map[string][]byte
 }
 
-// observed is what the hosts did, nothing where the series was not kept.
+// observed returns the observed rows of the hosts, empty if the series was not recorded.
 func (r *Run) observed() *record.ObservedRows {
 	if r.Series == nil {
 		return new(record.ObservedRows)
@@ -35,18 +34,18 @@ func (r *Run) observed() *record.ObservedRows {
 	return &r.Series.Observed
 }
 
-// Plot is lines over two axes.
+// Plot is a set of lines over two axes.
 type Plot struct {
 	Title string `json:"title"`
-	// Says is the picture in a sentence, for those who cannot see it.
+	// Says describes the picture in one sentence, for screen readers.
 	Says   string  `json:"says"`
 	X      Axis    `json:"x"`
 	Y      Axis    `json:"y"`
 	Groups []Group `json:"groups"`
 	Limits []Limit `json:"limits,omitempty"`
-	// Spans are stretches of the x axis that something is said of.
+	// Spans are labelled ranges of the x axis.
 	Spans []Span `json:"spans,omitempty"`
-	// Density lies under the lines; nil is none.
+	// Density is the heat map under the lines; nil for none.
 	Density *Density `json:"density,omitempty"`
 }
 
@@ -60,7 +59,7 @@ const (
 	OneOver      = "tail" // 1/(1-q) of a quantile q: the HDR axis
 )
 
-// Axis is one of a plot. Min and Max are in its unit.
+// Axis is one axis of a plot. Min and Max are in its unit.
 type Axis struct {
 	Name  string  `json:"name"`
 	Unit  string  `json:"unit"`
@@ -70,13 +69,13 @@ type Axis struct {
 	Ticks []Tick  `json:"ticks"`
 }
 
-// Tick is a labelled place on an axis.
+// Tick is a labelled position on an axis.
 type Tick struct {
 	At    float64 `json:"at"`
 	Label string  `json:"label"`
 }
 
-// At is where v lies between Min (0) and Max (1), held to that range.
+// At returns the position of v between Min (0) and Max (1), clamped to that range.
 func (a *Axis) At(v float64) float64 {
 	low, high := a.Min, a.Max
 	if a.Log {
@@ -88,34 +87,33 @@ func (a *Axis) At(v float64) float64 {
 	return min(max((v-low)/(high-low), 0), 1)
 }
 
-// Group is the lines of one run. They share their points: point i covers From[i]
-// to To[i] on the x axis.
+// Group holds the lines of one run. They share their x positions: point i covers From[i] to
+// To[i].
 type Group struct {
 	Name  string `json:"name"`
 	From  Values `json:"from"`
 	To    Values `json:"to"`
 	Lines []Line `json:"lines"`
-	// Rows of the record are drawn, at most Each of them as one point.
+	// Rows is the number of rows drawn; each point covers at most Each of them.
 	Rows int `json:"rows"`
 	Each int `json:"each"`
-	// Late are the points that hold a row marked late; LateRows counts the rows.
+	// Late are the points that contain a row marked late; LateRows counts those rows.
 	Late     []int `json:"late,omitempty"`
 	LateRows int   `json:"late_rows,omitempty"`
-	// Opens and Closes are the measured window, seconds on the x axis; both 0
-	// where the axis is not time.
+	// Opens and Closes bound the measured window in seconds on the x axis; both are 0 if the axis
+	// is not time.
 	Opens  float64 `json:"opens,omitempty"`
 	Closes float64 `json:"closes,omitempty"`
 }
 
-// Points is how many there are on each line.
+// Points returns the number of points on each line.
 func (g *Group) Points() int { return len(g.To) }
 
-// Line is one line. Where a point stands for several rows, Low and High reach
-// over them all; else they are nil.
+// Line is one line. Low and High are the range of the rows that each point summarises; nil if
+// every point is one row.
 type Line struct {
 	Name string `json:"name"`
-	// Tone is its colour, from 0 to Tones-1; Dashed tells two lines of one colour
-	// apart.
+	// Tone is its colour, 0 to Tones-1; Dashed distinguishes two lines of the same colour.
 	Tone   int    `json:"tone"`
 	Dashed bool   `json:"dashed,omitempty"`
 	Mid    Values `json:"mid"`
@@ -125,17 +123,17 @@ type Line struct {
 	reduce reduce
 }
 
-// Tones is how many colours there are for lines.
+// Tones is the number of line colours.
 const Tones = 8
 
-// Limit is a level that the lines may reach, or shall.
+// Limit is a level drawn across the plot, such as an SLO or a capacity.
 type Limit struct {
 	Name string  `json:"name"`
 	At   float64 `json:"at"`
 }
 
-// Values are numbers for a page: NaN is a gap, in JSON null; JSON has seven
-// significant digits of the others, finer than a screen.
+// Values are numbers for a page. NaN is a gap (null in JSON); other values have seven significant
+// digits in JSON, finer than a screen.
 type Values []float64
 
 // MarshalJSON implements json.Marshaler.

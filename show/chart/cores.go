@@ -8,36 +8,36 @@ import (
 	"ceiling/record"
 )
 
-// Cores is the CPUs of one host over time and over the measured window.
+// Cores is CPU use of one host, per core, over time and over the measured window.
 type Cores struct {
 	Host string
-	// From and To are the ends of the heat maps' time axis, in seconds.
+	// From and To bound the time axis of the heat maps, in seconds.
 	From, To float64
 	// Heats: busy first, then every category of /proc/stat.
 	Heats []Heat
-	// PerCore is the window in shares, by ascending CPU.
+	// PerCore is each core's time shares over the window, by ascending CPU.
 	PerCore []CoreShares
-	// Samples counts the rows of the record; Refused the single cores' rows left
-	// out because they do not add up.
+	// Samples counts the rows of the record; Refused counts single-core rows discarded because
+	// their ticks do not add up.
 	Samples, Refused int
 }
 
 // CoreShares is one core's time over the window, as shares that add up to 1.
 type CoreShares struct {
 	CPU int
-	// Ticks is the time accounted for, in ticks of 10 ms; 0: none in the window.
+	// Ticks is the time accounted for, in ticks of 10 ms; 0 if the window has none.
 	Ticks  float64
-	Shares []float64 // by category, as CategoryNames has them
+	Shares []float64 // by category, in the order of CategoryNames
 }
 
-// CategoryNames are the columns of CoreShares and, behind "busy", the heat
-// maps. Guest time is contained in user and nice, as the kernel counts it.
+// CategoryNames are the columns of CoreShares and, after "busy", the heat maps. The kernel
+// includes guest time in user and nice.
 func CategoryNames() []string {
 	return []string{"user", "nice", "system", "irq", "softirq", "steal", "iowait", "idle"}
 }
 
-// firstLost and idleAt are places in CategoryNames: what stands before
-// firstLost is work done here.
+// firstLost and idleAt are indexes into CategoryNames: categories before firstLost are work done
+// on this host.
 const firstLost, idleAt = 5, 7
 
 func categories(c *record.CoreTicks) ticks {
@@ -45,11 +45,11 @@ func categories(c *record.CoreTicks) ticks {
 		float64(c.Steal), float64(c.IOWait), float64(c.Idle)}
 }
 
-// columnsMost is how many columns a heat map has.
+// columnsMost is the number of columns of a heat map.
 const columnsMost = 240
 
-// CoresOf reads what every core of a host did. ok is false where nothing was
-// recorded of it.
+// CoresOf computes the CPU use of every core of a host. ok is false if nothing was recorded for
+// it.
 func CoresOf(run *Run, host string) (c Cores, ok bool) {
 	c.Host = host
 	var rows []*record.CPURow
@@ -104,7 +104,7 @@ func (t *ticks) total() float64 {
 	return sum
 }
 
-// shares of the total; nil where there is none.
+// shares returns each category's share of the total; nil if the total is 0.
 func (t *ticks) shares() []float64 {
 	total := t.total()
 	if !(total > 0) {
@@ -117,8 +117,8 @@ func (t *ticks) shares() []float64 {
 	return list
 }
 
-// spread puts one sample into the columns that it covers, in proportion, and
-// into the sums where it belongs to the window.
+// spread distributes one sample over the columns that it covers, in proportion, and adds it to
+// the sums if it lies in the window.
 func (c *Cores) spread(run *Run, r *record.CPURow, cpus []int, grid [][]ticks, sums []ticks) {
 	from, to := interval(r.TNs, r.WidthNs)
 	counts := within(run, from, to)
@@ -146,7 +146,7 @@ func (c *Cores) spread(run *Run, r *record.CPURow, cpus []int, grid [][]ticks, s
 	}
 }
 
-// heats makes the maps: busy, which is all work done here, and each category.
+// heats builds the maps: busy (all work done on this host), then each category.
 func (c *Cores) heats(grid [][]ticks, sums []ticks) {
 	names := append([]string{"busy"}, CategoryNames()...)
 	var all ticks
@@ -184,8 +184,7 @@ func (c *Cores) heats(grid [][]ticks, sums []ticks) {
 	}
 }
 
-// Hosts are those whose CPUs were recorded: the generator's first, then the
-// server's, then others by name.
+// Hosts returns the hosts with recorded CPUs: the generator's, the server's, then others by name.
 func Hosts(run *Run) []string {
 	seen := map[string]bool{}
 	for _, r := range run.observed().CPU {
@@ -210,7 +209,7 @@ func Hosts(run *Run) []string {
 	return list
 }
 
-// Busy is the share of work done here.
+// Busy is the share of time spent on work on this host.
 func (c *CoreShares) Busy() float64 {
 	sum := 0.0
 	for i, share := range c.Shares {
@@ -221,7 +220,7 @@ func (c *CoreShares) Busy() float64 {
 	return min(sum, 1)
 }
 
-// Across is the labels of the time axis below the maps, in per cent of it.
+// Across returns the labels of the time axis below the maps, positioned in per cent.
 func (c *Cores) Across() []Tick {
 	a := timeAxis(c.From, c.To)
 	var list []Tick

@@ -11,16 +11,16 @@ import (
 	"ceiling/record"
 )
 
-// Peer is one address that the subject keeps connections to, mean numbers over
-// the samples of the window.
+// Peer is one address that the subject has connections to, with means over the samples of the
+// window.
 type Peer struct {
 	Addr     string
 	Sockets  float64
 	Unread   float64
-	Awaiting float64 // NaN not known
+	Awaiting float64 // NaN if unknown
 }
 
-// Peers by descending number of connections, at most 16.
+// Peers returns peers by descending number of connections, at most 16.
 func Peers(run *Run) []Peer {
 	by := map[string]*Peer{}
 	samples := 0.0
@@ -53,11 +53,11 @@ func Peers(run *Run) []Peer {
 	return list[:min(len(list), most)]
 }
 
-// Counter is something counted, as a text.
+// Counter is a counter's name and its formatted value.
 type Counter struct{ Name, Text string }
 
-// TCPCounters are the kernel's over the window: those that tell of trouble in
-// any case, and with them what the run's own connections say of the path.
+// TCPCounters returns the kernel's TCP counters over the window that always indicate trouble,
+// plus the round-trip times of the run's own connections.
 func TCPCounters(run *Run) []Counter {
 	var list []Counter
 	rows := slices.DeleteFunc(slices.Clone(run.observed().TCP), func(r *record.TCPRow) bool {
@@ -82,7 +82,7 @@ func TCPCounters(run *Run) []Counter {
 	return append(list, trips(run)...)
 }
 
-// sum of a counter; a row of -1 says that this kernel has none.
+// sum adds up a counter; -1 in a row means that this kernel does not have it.
 func sum(rows []*record.TCPRow, of func(*record.TCPRow) int64) string {
 	total := int64(0)
 	for _, r := range rows {
@@ -97,8 +97,8 @@ func sum(rows []*record.TCPRow, of func(*record.TCPRow) int64) string {
 	return unit.FormatCount(total)
 }
 
-// trips is the round trip as each end sees it: the median over the samples of
-// the median over the connections.
+// trips returns the round-trip time seen by each end: the median over the samples of the median
+// over the connections.
 func trips(run *Run) []Counter {
 	var list []Counter
 	for _, end := range []struct {
@@ -124,7 +124,7 @@ func trips(run *Run) []Counter {
 	return list
 }
 
-// ObserverCost is what observing took, as a share of one core.
+// ObserverCost returns the monitoring overhead as a share of one core.
 func ObserverCost(run *Run) (share float64, ok bool) {
 	var cpu, width float64
 	for _, r := range run.observed().Observer {

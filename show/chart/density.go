@@ -15,9 +15,8 @@ import (
 	"ceiling/record"
 )
 
-// Density is the heat map under the lines of a plot: how many responses took how
-// long, over time. Its picture has one pixel for each cell, and plot.js moves it
-// with the lines.
+// Density is the heat map under the lines of a plot: how many responses took how long, over time.
+// Its picture has one pixel per cell, and plot.js moves it with the lines.
 type Density struct {
 	// From and To are seconds on the x axis, Low and High nanoseconds on the y axis.
 	From float64 `json:"from"`
@@ -29,13 +28,14 @@ type Density struct {
 	Columns int       `json:"-"`
 	Height  int       `json:"-"`
 	Cells   []float64 `json:"-"`
-	// Most is the number of responses in the fullest cell, ColumnS its width.
+	// Most is the number of responses in the fullest cell, ColumnS the width of a column in
+	// seconds.
 	Most    float64 `json:"-"`
 	ColumnS float64 `json:"-"`
 }
 
-// densityOf is the heat map of a run's rows in at most so many columns; nil where
-// the record does not say how the times of an interval lie.
+// densityOf builds the heat map of a run's rows in at most that many columns; nil if the record
+// has no distribution per interval.
 func densityOf(run *Run, from, to float64, most int) *Density {
 	if run.Series == nil {
 		return nil
@@ -62,8 +62,8 @@ func densityOf(run *Run, from, to float64, most int) *Density {
 	counts, width := make([]float64, d.Columns*d.Height), make([]float64, d.Columns)
 	for _, r := range rows {
 		a, b := interval(r.TNs, r.WidthNs)
-		// A row fills the columns whose middles it covers: all of them where it came late,
-		// and at least that in which its own middle lies.
+		// A row fills the columns whose middles it covers: several if it came late, and at least
+		// the one that its own middle falls in.
 		c, last := int(math.Ceil((a-from)/d.ColumnS-.5)), int(math.Ceil((b-from)/d.ColumnS-.5))-1
 		if last < c {
 			c = int(((a+b)/2 - from) / d.ColumnS)
@@ -83,8 +83,8 @@ func densityOf(run *Run, from, to float64, most int) *Density {
 	return d
 }
 
-// shade makes shades of counts. They are logarithmic, so that a single response can be
-// seen beside thousands, and count over the time that a column really stands for.
+// shade converts counts to shades on a logarithmic scale, so that a single response stays visible
+// next to thousands. It divides by the time that each column actually covers.
 func (d *Density) shade(counts, width []float64) {
 	for i := range counts {
 		if w := width[i%d.Columns]; w > 0 {
@@ -98,8 +98,7 @@ func (d *Density) shade(counts, width []float64) {
 	}
 }
 
-// PNG is the map with one pixel for each cell, in a colour between dark and light
-// whose opacity is the shade.
+// PNG draws the map with one pixel per cell, in a mid-tone colour whose opacity is the shade.
 func (d *Density) PNG() ([]byte, error) {
 	if d.Height <= 0 || d.Columns <= 0 || len(d.Cells) != d.Height*d.Columns {
 		return nil, fmt.Errorf("draw the response times: %d cells for %d × %d", len(d.Cells), d.Columns, d.Height)

@@ -10,37 +10,37 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Forest is estimates below each other, each with its interval, on one axis.
+// Forest is a forest plot: estimates with their intervals, one per row, on a shared axis.
 type Forest struct {
 	Title string
-	// Says is the picture in a sentence, for those who cannot see it.
+	// Says describes the picture in one sentence, for screen readers.
 	Says string
 	X    Axis
 	Rows []Estimated
-	// Lines are places of the axis that all rows are held against.
+	// Lines are reference lines across all rows.
 	Lines []Limit
 }
 
 // Estimated is one row of a Forest.
 type Estimated struct {
 	Name string
-	// Value is the figure as text.
+	// Value is the formatted estimate.
 	Value          string
 	Mid, Low, High float64
 	Tone           int
-	// BandLow to BandHigh is what the interval is held against; both 0: nothing.
+	// BandLow and BandHigh bound the band that the interval is compared with; both 0 for none.
 	BandLow, BandHigh float64
-	// Each is what the estimate is made of, drawn as dots.
+	// Each holds the observations behind the estimate, drawn as dots.
 	Each []float64
-	// None: nothing was measured. The row has its text alone.
+	// None means that nothing was measured: the row shows its text only.
 	None bool
 }
 
-// Signed is an axis unit: a share as a change in per cent, +5 %.
+// Signed is the axis unit of a share shown as a change in per cent, +5 %.
 const Signed = "±%"
 
-// NewForest puts an axis under rows, wide enough for all of them and the lines.
-// fromZeroOn begins it at 0.
+// NewForest builds a forest with an axis wide enough for all rows and lines. fromZeroOn starts
+// the axis at 0.
 func NewForest(title, name, of string, rows []Estimated, lines []Limit, fromZeroOn bool) (Forest, bool) {
 	f := Forest{Title: title, Rows: rows, Lines: lines}
 	low, high := math.Inf(1), math.Inf(-1)
@@ -67,7 +67,7 @@ func NewForest(title, name, of string, rows []Estimated, lines []Limit, fromZero
 	return f, true
 }
 
-// around is an axis with round labels that reaches over low and high.
+// around returns an axis with round labels that covers low to high.
 func around(name, of string, low, high float64) Axis {
 	if !(high > low) {
 		low, high = low-0.5, high+0.5
@@ -85,7 +85,7 @@ func around(name, of string, low, high float64) Axis {
 	return a
 }
 
-// signedPercent is a share as a change, as fine as labels a step apart need it.
+// signedPercent formats a share as a change, with the precision that labels a step apart need.
 func signedPercent(share, step float64) string {
 	if math.Abs(share) < step/2 {
 		return "0"
@@ -108,7 +108,7 @@ type forestRow struct {
 	Each                  []float64
 }
 
-// HTML is the forest as a picture that needs no script.
+// HTML renders the forest as a picture that needs no script.
 func (f *Forest) HTML() (template.HTML, error) {
 	d := struct {
 		Says   string

@@ -13,11 +13,11 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Graph is what was measured at a few places of an x axis, each with its
-// interval, and what was fitted to it.
+// Graph plots measurements at a few x positions, each with its interval, and curves fitted to
+// them.
 type Graph struct {
 	Title string
-	// Says is the picture in a sentence, for those who cannot see it.
+	// Says describes the picture in one sentence, for screen readers.
 	Says   string
 	X      Axis
 	Y      Axis
@@ -27,50 +27,49 @@ type Graph struct {
 	Stacks []Stack
 }
 
-// Measured is one line of a Graph.
+// Measured is one series of a Graph.
 type Measured struct {
 	Name string
-	// Tone is its colour, from 0 to Tones-1; Dashed tells two lines of one colour
-	// apart.
+	// Tone is its colour, 0 to Tones-1; Dashed distinguishes two lines of the same colour.
 	Tone   int
 	Dashed bool
-	// Joined draws straight lines between neighbouring places.
+	// Joined connects neighbouring points with straight lines.
 	Joined bool
 	Places []Place
-	// Each is what Places are made of, drawn small: a dot for every run.
+	// Each holds the individual runs behind Places, drawn as small dots.
 	Each []Place
-	// Fit is a fitted curve, from place to place.
+	// Fit is a fitted curve, as points.
 	Fit []Place
 }
 
-// Place is one point with the interval that its value may lie in.
+// Place is one point with its confidence interval.
 type Place struct {
 	X, Y, Low, High float64
-	// Hollow marks what does not count: it is drawn as a ring, and no line goes
-	// through it.
+	// Hollow marks a point that does not count: drawn as a ring, with no line through it.
 	Hollow bool
-	// Early marks what was ended before its time: it is drawn as a triangle that points
-	// to where the value would have gone.
+	// Early marks a run that was stopped early: drawn as a triangle that points where the value
+	// was heading.
 	Early bool
-	// Label stands beside the mark where there is room.
+	// Label is shown next to the mark if there is room.
 	Label string
 }
 
-// Stack is a column of shares at a place of the x axis, the first at the bottom.
+// Stack is a stacked column at an x position, first part at the bottom.
 type Stack struct {
 	X     float64
 	Parts []StackPart
-	// Wide is its width on the x axis; 0 leaves room to the neighbours.
+	// Wide is its width on the x axis; 0 fills the gap to the neighbours.
 	Wide float64
 }
 
-// StackPart is a share of a Stack, 0 to 1, or in a graph of times nanoseconds. Class is its colour's.
+// StackPart is one part of a Stack: a share from 0 to 1, or nanoseconds in a graph of times.
+// Class sets its colour.
 type StackPart struct {
 	Share float64
 	Class string
 }
 
-// Span is a stretch of the x axis that something is said of.
+// Span is a labelled range of the x axis.
 type Span struct {
 	Name string  `json:"name"`
 	From float64 `json:"from"`
@@ -78,8 +77,8 @@ type Span struct {
 	Tone int     `json:"tone"`
 }
 
-// NewGraph puts axes under lines: x is where something was measured, and y
-// begins at 0, or is logarithmic where its unit is a time.
+// NewGraph builds a graph with axes that fit the lines. The y axis starts at 0, or is logarithmic
+// if its unit is a time.
 func NewGraph(title string, x, y Axis, lines []Measured) (Graph, bool) {
 	g := Graph{Title: title, Lines: lines}
 	low, high := math.Inf(1), math.Inf(-1)
@@ -107,8 +106,8 @@ func NewGraph(title string, x, y Axis, lines []Measured) (Graph, bool) {
 	return g, true
 }
 
-// Near begins the x axis shortly below the least place, and makes it logarithmic where the
-// places are far apart.
+// Near starts the x axis just below the lowest x position, and makes it logarithmic if the
+// positions are far apart.
 func (g *Graph) Near() {
 	at := g.placesX()
 	if len(at) == 0 || g.X.Log {
@@ -118,7 +117,7 @@ func (g *Graph) Near() {
 	if !(most > least) {
 		return
 	}
-	if least > 0 && least < most/3 { // a search halves its way down: equal ratios are equal steps
+	if least > 0 && least < most/3 { // a search bisects: equal ratios are equal steps
 		g.X.Log, g.X.Min, g.X.Max = true, least/1.15, most*1.15
 		g.X.Ticks = placeTicks(g.X, at)
 		return
@@ -127,7 +126,7 @@ func (g *Graph) Near() {
 	g.X.Ticks = placeTicks(g.X, at)
 }
 
-// placesX is where something was measured.
+// placesX returns the x positions of all measurements.
 func (g *Graph) placesX() []float64 {
 	var at []float64
 	for i := range g.Lines {
@@ -138,22 +137,22 @@ func (g *Graph) placesX() []float64 {
 	return at
 }
 
-// Reach widens the y axis to have a value on it.
+// Reach extends the y axis to include v.
 func (g *Graph) Reach(v float64) {
 	if g.Y.Log && v > 0 && (v < g.Y.Min || v > g.Y.Max) {
 		g.Y = decades(g.Y.Name, g.Y.Unit, min(v, g.Y.Min), max(v, g.Y.Max))
 	}
 }
 
-// NewStacks puts columns of shares on an x axis that another graph has too.
+// NewStacks draws stacked shares on the x axis of another graph.
 func NewStacks(title string, x Axis, stacks []Stack) Graph {
 	y := fromZero("share", Plain, 1)
 	y.Ticks = []Tick{{0, "0%"}, {.5, "50%"}, {1, "100%"}}
 	return Graph{Title: title, X: x, Y: y, Stacks: stacks}
 }
 
-// NewTimes puts columns side by side over the time of a run: each is as high as a time, of
-// which its parts, nanoseconds, are the whole.
+// NewTimes draws stacked columns over the time of a run: the height of a column is a time, its
+// parts are nanoseconds that add up to it.
 func NewTimes(title, name string, stacks []Stack, elapsedS float64) Graph {
 	most := 0.0
 	for i := range stacks {
@@ -166,12 +165,12 @@ func NewTimes(title, name string, stacks []Stack, elapsedS float64) Graph {
 	return Graph{Title: title, X: timeAxis(0, elapsedS), Y: fromZero(name, Nanoseconds, most), Stacks: stacks}
 }
 
-// placesApart is how far apart two labels have to be, as a share of the axis.
+// placesApart is the minimum distance between two labels, as a share of the axis.
 const placesApart = 0.055
 
-// PlacesAxis is an axis with a label at each place that something was measured
-// at, but those that would run into the one before. It is logarithmic where the
-// places are far apart in proportion: 1, 2, 5, 10, 20, 50.
+// PlacesAxis returns an axis with a label at each measured position, except labels that would
+// overlap the previous one. It is logarithmic if the positions are far apart in proportion: 1, 2,
+// 5, 10, 20, 50.
 func PlacesAxis(name, of string, at []float64) Axis {
 	low, high := at[0], at[0]
 	for _, v := range at {
@@ -188,7 +187,7 @@ func PlacesAxis(name, of string, at []float64) Axis {
 	return a
 }
 
-// placeTicks are labels at places, but those that would run into the one before.
+// placeTicks returns labels at positions, without those that would overlap the previous one.
 func placeTicks(a Axis, at []float64) []Tick {
 	var list []Tick
 	for _, v := range sortedOnce(at) {
@@ -202,7 +201,7 @@ func placeTicks(a Axis, at []float64) []Tick {
 //go:embed graph.html
 var graphFile string
 
-// graphs is what HTML executes here, apart from the pictures of series.
+// graphs is the template that Graph.HTML executes; series use pictures.
 var graphs = sync.OnceValue(func() *template.Template { return template.Must(template.New("").Parse(graphFile)) }) // read-only
 
 func executeGraph(name string, data any) (template.HTML, error) {
@@ -210,7 +209,7 @@ func executeGraph(name string, data any) (template.HTML, error) {
 	if err := graphs().ExecuteTemplate(&b, name, data); err != nil {
 		return "", fmt.Errorf("draw %s: %w", name, err)
 	}
-	return template.HTML(b.String()), nil // what html/template has made is escaped
+	return template.HTML(b.String()), nil // html/template has escaped it
 }
 
 // graphDrawing is a Graph in units of the picture.
@@ -234,14 +233,14 @@ type earlyMark struct {
 	Left, Bottom float64
 	Tone         int
 	Label        string
-	Before       bool // the label stands to the left of the mark
+	Before       bool // the label is to the left of the mark
 }
 
-// labelWide and labelHigh are about the room of a label, in per cent of a picture on a
+// labelWide and labelHigh are the approximate size of a label, in per cent of a picture on a
 // phone.
 const labelWide, labelHigh = 12, 7
 
-// room takes away the labels of marks that would run into another mark's.
+// room drops the labels of marks that would overlap another mark's.
 func room(marks []earlyMark) {
 	slices.SortStableFunc(marks, func(a, b earlyMark) int { return cmp.Compare(b.Bottom, a.Bottom) })
 	var taken []earlyMark
@@ -260,7 +259,7 @@ func room(marks []earlyMark) {
 	}
 }
 
-// column is a part of a stack, in units of the picture.
+// column is one part of a stack, in units of the picture.
 type column struct {
 	X, Y, Wide, High float64
 	Class            string
@@ -273,7 +272,7 @@ type spanDrawn struct {
 	At   float64 // per cent
 }
 
-// HTML is the graph as a picture that needs no script.
+// HTML renders the graph as a picture that needs no script.
 func (g *Graph) HTML() (template.HTML, error) {
 	p := Plot{X: g.X, Y: g.Y, Limits: g.Limits, Spans: g.Spans}
 	base, err := p.drawing()
@@ -333,15 +332,14 @@ func (d *graphDrawing) line(p *Plot, l *Measured) {
 	add(&d.Rings, rings.String(), len(l.Places)-len(counted))
 }
 
-// Columns take this share of the room between two neighbours, and at most so much of
-// the axis.
+// Columns take this share of the gap between two neighbours, up to a maximum share of the axis.
 const (
 	columnShare = 0.62
 	columnMost  = 0.045
 	columnGap   = 1 // between columns with a width, in units of the picture
 )
 
-// columns are the parts of all stacks.
+// columns returns the parts of all stacks.
 func columns(p *Plot, stacks []Stack) []column {
 	wideMost := columnMost * wide
 	for i := range stacks {

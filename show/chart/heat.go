@@ -11,16 +11,15 @@ import (
 	"math"
 )
 
-// Heat is a heat map of shares: one line of cells for each core, time to the
-// right.
+// Heat is a heat map of shares: one line of cells per core, time to the right.
 type Heat struct {
 	Name string
-	// Mean share over all rows and the measured window, 0 to 1.
+	// Mean is the share over all rows and the measured window, 0 to 1.
 	Mean float64
-	// Kind chooses the colour.
+	// Kind sets the colour.
 	Kind Kind
-	// Height and Columns of the grid; Cells has Height lines of Columns shares, 0
-	// to 1. NaN: not measured, or refused.
+	// Height and Columns are the grid's size; Cells has Height lines of Columns shares, 0 to 1.
+	// NaN: not measured, or discarded.
 	Height, Columns int
 	Cells           []float64
 }
@@ -30,19 +29,19 @@ type Kind int
 
 // Kinds of time.
 const (
-	Work Kind = iota // done for somebody here
+	Work Kind = iota // done on this host
 	Lost             // taken away, or waited for a disk
 	Idle
 )
 
-// shades is how many steps a colour has: an eye tells fewer apart.
+// shades is the number of steps of a colour: the eye distinguishes no more.
 const shades = 40
 
-// faintest is the opacity of the smallest share that is not none: an eighth, so
-// that it can still be seen.
+// faintest is the opacity of the smallest share above zero: about an eighth, so that it stays
+// visible.
 const faintest = 0.12
 
-// Missing tells whether any cell was not measured.
+// Missing reports whether any cell was not measured.
 func (h *Heat) Missing() bool {
 	for _, v := range h.Cells {
 		if math.IsNaN(v) {
@@ -52,8 +51,8 @@ func (h *Heat) Missing() bool {
 	return false
 }
 
-// colour of a kind, in the middle between dark and light so that it can be told
-// from both grounds; the share is its opacity.
+// colour returns a kind's colour, a mid-tone that is visible on light and dark backgrounds; the
+// share is its opacity.
 func (k Kind) colour() color.NRGBA {
 	switch k {
 	case Lost:
@@ -64,7 +63,7 @@ func (k Kind) colour() color.NRGBA {
 	return color.NRGBA{R: 0x2f, G: 0x78, B: 0xe0}
 }
 
-// PNG is the map with one pixel for each cell.
+// PNG draws the map with one pixel per cell.
 func (h *Heat) PNG() ([]byte, error) {
 	if h.Height <= 0 || h.Columns <= 0 || len(h.Cells) != h.Height*h.Columns {
 		return nil, fmt.Errorf("draw heat map %.20q: %d cells for %d × %d", h.Name, len(h.Cells), h.Columns, h.Height)
@@ -95,7 +94,7 @@ func (h *Heat) PNG() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// URL is the picture inside a page.
+// URL is the picture as a data URL.
 func (h *Heat) URL() (template.URL, error) {
 	data, err := h.PNG()
 	if err != nil {
@@ -104,7 +103,7 @@ func (h *Heat) URL() (template.URL, error) {
 	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(data)), nil
 }
 
-// Empty tells a map on which nothing is to be seen.
+// Empty reports whether the map has nothing to show.
 func (h *Heat) Empty() bool {
 	for _, v := range h.Cells {
 		if math.IsNaN(v) || v*shades >= 0.5 {
@@ -114,8 +113,7 @@ func (h *Heat) Empty() bool {
 	return true
 }
 
-// Pixels is how high the map is drawn: each core a line that can be seen, and
-// all of them on one screen.
+// Pixels is the drawn height of the map: each core is visible, and all of them fit on one screen.
 func (h *Heat) Pixels() int {
 	const one, all = 18, 192
 	return min(one*h.Height, max(all, h.Height))

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// Interrupt is one interrupt of the network interface over the measured window, usually
-// that of a queue.
+// Interrupt is one interrupt line of the network interface over the measured window, usually one
+// queue.
 type Interrupt struct {
 	IRQ  int
 	Name string
-	// PerS is interrupts per second on all CPUs; CPUs those that took any, the busiest
-	// first, with their share.
+	// PerS is interrupts per second on all CPUs; CPUs are those that handled any, busiest first,
+	// with their shares.
 	PerS float64
 	CPUs []InterruptShare
 }
 
-// InterruptShare is the part of an interrupt that a CPU took, 0 to 1.
+// InterruptShare is the share of an interrupt that a CPU handled, 0 to 1.
 type InterruptShare struct {
 	CPU   int
 	Share float64
 }
 
-// Interrupts are those of a host that were taken in the window, by number.
+// Interrupts returns a host's interrupts in the window, by number.
 func Interrupts(run *Run, host string) []Interrupt {
 	type key struct {
 		irq  int

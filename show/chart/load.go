@@ -9,17 +9,17 @@ import (
 	"ceiling/record"
 )
 
-// Most is how many points a line of a single run's time chart has. It is more
-// than a screen shows without zooming; an hour at ten rows a second is then 45
-// rows a point, and all charts of a run together stay below a megabyte.
+// Most is the number of points of a line in a single run's time chart. That is more than a screen
+// shows without zooming. At ten rows a second, an hour has 45 rows per point, and all charts of a
+// run stay below a megabyte.
 const Most = 800
 
-// MostEach is how many points each of n runs has that share a page, so that
-// the page's size does not grow with them.
+// MostEach returns the number of points for each of n runs on one page, so that the page's size
+// does not grow with n.
 func MostEach(n int) int { return max(2*Most/(max(n, 1)+1), 100) }
 
-// Rate is completions per second over time, and what was asked for in an open
-// loop. Each row counts over its true width.
+// Rate plots completions per second over time, and the target rate in an open loop. Each row is
+// divided by its actual width.
 func Rate(runs []Run, most int) (Plot, bool) {
 	p := Plot{Title: "Rate over time"}
 	high, low := 0.0, math.Inf(1)
@@ -62,8 +62,8 @@ func Rate(runs []Run, most int) (Plot, bool) {
 	return p, true
 }
 
-// askedAt is the rate that a ramp asks for at a time, nanoseconds from the
-// opening of the window; NaN outside of it.
+// askedAt returns the target rate of a ramp at a time in nanoseconds from the start of the
+// window; NaN outside the window.
 func askedAt(run *Run, ns float64) float64 {
 	duration := float64(run.Spec.Duration)
 	if !(duration > 0) || ns < 0 || ns > duration {
@@ -83,10 +83,9 @@ func (p *Plot) limit(name string, at float64) {
 	p.Limits = append(p.Limits, Limit{name, at})
 }
 
-// LatencyOverTime is quantiles of the response time of each interval; of one run,
-// over a heat map of all of them where the record has it. Quantiles cannot be
-// averaged, so a point that stands for several rows has their median, and their
-// bounds around it.
+// LatencyOverTime plots quantiles of the response time of each interval; for a single run, over a
+// heat map of all responses if the record has it. Quantiles cannot be averaged, so a point that
+// covers several rows shows their median, and their range around it.
 func LatencyOverTime(runs []Run, most int) (Plot, bool) {
 	p := Plot{Title: "Response time over time"}
 	for i := range runs {
@@ -100,7 +99,7 @@ func LatencyOverTime(runs []Run, most int) (Plot, bool) {
 		}
 		rows := loadRows(run, func(r *record.LoadRow, _ float64) []float64 {
 			values := []float64{math.NaN(), math.NaN(), math.NaN()}
-			if r.MaxNs > 0 { // something ended in this interval
+			if r.MaxNs > 0 { // a request ended in this interval
 				values = []float64{float64(r.MaxNs), float64(r.P99Ns), float64(r.P50Ns)}
 			}
 			return values[3-len(lines):]
@@ -125,8 +124,8 @@ func LatencyOverTime(runs []Run, most int) (Plot, bool) {
 	return p, true
 }
 
-// stalls are the stretches in which nothing was answered, as the verdict has them;
-// of several runs on one axis none, for they would hide each other.
+// stalls returns the intervals without responses, as the verdict lists them. Several runs on one
+// axis get none: they would hide each other.
 func stalls(runs []Run) []Span {
 	if len(runs) != 1 {
 		return nil
@@ -138,8 +137,7 @@ func stalls(runs []Run) []Span {
 	return list
 }
 
-// Failures is failed requests and bad statuses per second; ok is false where
-// there was none.
+// Failures plots failed requests and bad statuses per second; ok is false if there were none.
 func Failures(run *Run, most int) (Plot, bool) {
 	p := Plot{Title: "Failures over time", Says: "Failed " + run.Spec.Kind.Many() + " and responses with an unexpected status, per second."}
 	rows := loadRows(run, func(r *record.LoadRow, s float64) []float64 {
@@ -155,8 +153,8 @@ func Failures(run *Run, most int) (Plot, bool) {
 	return p, true
 }
 
-// loadRows are the generator's rows with the values that of finds in a row of s
-// seconds.
+// loadRows converts the generator's rows; the function of computes the values of a row that lasts
+// s seconds.
 func loadRows(run *Run, of func(r *record.LoadRow, s float64) []float64) []row {
 	if run.Series == nil {
 		return nil
@@ -172,8 +170,8 @@ func loadRows(run *Run, of func(r *record.LoadRow, s float64) []float64) []row {
 	return rows
 }
 
-// interval is the one that ends at t and is width wide, in seconds. In floats:
-// a damaged row must not wrap around.
+// interval returns the bounds in seconds of the interval that ends at t and is width wide. It
+// uses floats, so that a damaged row cannot overflow.
 func interval(t, width int64) (from, to float64) {
 	return (float64(t) - float64(width)) / 1e9, float64(t) / 1e9
 }
@@ -184,12 +182,12 @@ func timed(run *Run, g Group) Group {
 	return g
 }
 
-// axes puts time below and y at the side.
+// axes sets time as the x axis and y as the y axis.
 func (p *Plot) axes(y Axis) {
 	p.X, p.Y = timeAxis(span(p.Groups)), y
 }
 
-// named is the name of a line of a run among several.
+// named returns a line's name, with the run's label if there are several runs.
 func named(run *Run, line string) string {
 	if run.Label == "" {
 		return line
@@ -197,7 +195,7 @@ func named(run *Run, line string) string {
 	return run.Label + " " + line
 }
 
-// tone is the colour of the i-th of n runs.
+// tone returns the colour of the i-th of n runs.
 func tone(i, n int) int {
 	if n == 1 {
 		return 0
@@ -205,10 +203,10 @@ func tone(i, n int) int {
 	return i % Tones
 }
 
-// perSecond is the unit of a run's rate on an axis: "requests/s", "events/s".
+// perSecond is the unit of the run's rate on an axis: "requests/s", "events/s".
 func perSecond(run *Run) string { return run.Spec.Kind.Many() + "/s" }
 
-// counted is what a run counts, at the beginning of a sentence.
+// counted is the noun for what a run counts, capitalised.
 func counted(run *Run) string {
 	many := run.Spec.Kind.Many()
 	return strings.ToUpper(many[:1]) + many[1:]

@@ -11,8 +11,8 @@ import (
 	"ceiling/record"
 )
 
-// observed are the rows of one kind as intervals. Rows without a width are left
-// out: the first sample of a kind has none.
+// observed converts rows of one kind to intervals. It skips rows without a width: the first
+// sample of a kind has none.
 func observed[R record.ObservedRow](of []R, keep func(R) bool, values func(r R, s float64) []float64) []row {
 	var rows []row
 	for _, r := range of {
@@ -26,8 +26,8 @@ func observed[R record.ObservedRow](of []R, keep func(R) bool, values func(r R, 
 	return rows
 }
 
-// Queues is how many of the run's connections had bytes that nobody had read
-// yet, at either end: the samples behind the stations.
+// Queues plots how many of the run's connections had unread bytes at either end: the samples
+// behind the stations.
 func Queues(run *Run, most int) (Plot, bool) {
 	p := Plot{Title: "Queue depth over time (connections with unread data)",
 		Says: "Connections with unread bytes: requests in the server's sockets, responses in the generator's."}
@@ -40,7 +40,7 @@ func Queues(run *Run, most int) (Plot, bool) {
 		return p, ok
 	}
 	rows := observed(run.observed().Sockets, func(*record.SocketsRow) bool { return true }, func(r *record.SocketsRow, _ float64) []float64 {
-		server := math.NaN() // a server on a host that nobody watched
+		server := math.NaN() // a server on a host that was not observed
 		if r.Server.Sockets > 0 {
 			server = float64(r.Server.Unread)
 		}
@@ -57,30 +57,30 @@ func Queues(run *Run, most int) (Plot, bool) {
 	return p, true
 }
 
-// wirePerPacket is what an Ethernet frame takes on the wire beyond what the
-// kernel counts: 8 bytes preamble, 4 checksum, 12 gap (IEEE 802.3, 3.1, 4.4.2).
+// wirePerPacket is an Ethernet frame's overhead beyond what the kernel counts: 8 bytes preamble,
+// 4 checksum, 12 gap (IEEE 802.3, 3.1, 4.4.2).
 const wirePerPacket = 24
 
-// Link is one interface that leads to the other end of a run.
+// Link is an interface between the two ends of a run.
 type Link struct {
 	Host, Side, Iface string
-	// Received and Sent over the measured window.
+	// Received and Sent cover the measured window.
 	Received, Sent Way
 	// Dropped counts drops, overruns and errors of the interface, QueueDropped
 	// those of its queueing discipline.
 	Dropped, QueueDropped int64
-	// Refused counts rows left out because a counter went backwards.
+	// Refused counts rows discarded because a counter went backwards.
 	Refused       int
 	Bits, Packets Plot
 }
 
 // Way is one direction of a link.
 type Way struct {
-	// BitsPerS is what is set against Limit; with Framing it has Ethernet's
-	// preamble, checksum and gap in it.
+	// BitsPerS is compared with Limit; with Framing it includes Ethernet's preamble, checksum and
+	// gap.
 	BitsPerS, PacketsPerS, BytesPerPacket float64
 	PeakBitsPerS                          float64
-	// Limit in bits per second, 0 where none is known; LimitFrom says who says so.
+	// Limit is in bits per second, 0 if unknown; LimitFrom names its source.
 	Limit     float64
 	LimitFrom string
 	Framing   bool
@@ -91,7 +91,7 @@ type Way struct {
 // linkKey is one interface of one host.
 type linkKey struct{ host, side, iface string }
 
-// Links are the interfaces between generator and server.
+// Links returns the interfaces between generator and server.
 func Links(run *Run, most int) []Link {
 	by := map[linkKey][]*record.NetDevRow{}
 	for _, r := range run.observed().NetDevs {
@@ -143,14 +143,14 @@ func linkOf(run *Run, key linkKey, rows []*record.NetDevRow, most int) Link {
 
 func count(n int64) float64 { return max(float64(n), 0) }
 
-// within tells a row most of which lies in the measured window.
+// within reports whether most of a row lies in the measured window.
 func within(run *Run, from, to float64) bool {
 	mid := (from + to) / 2
 	return mid >= 0 && mid <= run.ElapsedS
 }
 
-// limits finds what the link may carry: what the person said before what the
-// kernel says, and what a shaper lets out where that is less.
+// limits determines the link speed: the user's setting takes precedence over the kernel's, and a
+// traffic shaper's lower rate over both.
 func (l *Link) limits(run *Run, rows []*record.NetDevRow) {
 	for _, w := range []*Way{&l.Received, &l.Sent} {
 		if given := run.Spec.LinkBitsPerSecond; given > 0 {
@@ -170,7 +170,7 @@ func (l *Link) limits(run *Run, rows []*record.NetDevRow) {
 	}
 }
 
-// bits of one row, as they count against the limit.
+// bits returns one row's bits as they count towards the limit.
 func (w *Way) bits(bytes, packets int64) float64 {
 	sum := count(bytes)
 	if w.Framing {
@@ -197,11 +197,11 @@ func (w *Way) close() {
 	}
 }
 
-// limitShown is how many times what was carried a limit may be and still be
-// drawn: above, the lines would lie on the floor, and words say it better.
+// limitShown is the highest ratio of limit to traffic at which the limit is drawn; beyond it the
+// lines would sit on the x axis, and the text states it better.
 const limitShown = 4
 
-// plot is one figure of both directions.
+// plot draws both directions in one figure.
 func (l *Link) plot(run *Run, title, of string, rows []row, most int) Plot {
 	p := Plot{Title: title + " on " + l.Iface}
 	p.Groups = []Group{timed(run, thin(run.Label, rows, []Line{{Name: "received", Tone: 0}, {Name: "sent", Tone: 1, Dashed: true}}, most))}

@@ -9,15 +9,14 @@ import (
 	"ceiling/record"
 )
 
-// staircaseMost is how many steps a line of percentiles has: more than a screen
-// has pixels to show.
+// staircaseMost is the number of steps of a percentile line: more than a screen has pixels for.
 const staircaseMost = 500
 
-// LatencyNames are the three times of a request.
+// LatencyNames are the three latencies of a request.
 func LatencyNames() []string { return []string{"response", "service", "lag"} }
 
-// Latencies is the histogram of one of LatencyNames, nil where the record has
-// none, and its exact figures.
+// Latencies returns the histogram of one of LatencyNames, nil if the record has none, and its
+// exact quantiles.
 func (r *Run) Latencies(of string) (*hist.Hist, *record.Quantiles) {
 	switch of {
 	case "service":
@@ -28,8 +27,8 @@ func (r *Run) Latencies(of string) (*hist.Hist, *record.Quantiles) {
 	return r.Response, &r.Latency.Response
 }
 
-// Percentiles is latency by percentile on the HDR axis: response, service and
-// lag of one run together. ok is false where it has none of them.
+// Percentiles plots latency by percentile on the HDR axis: response, service and lag of one run.
+// ok is false if it has none of them.
 func Percentiles(run *Run) (p Plot, ok bool) {
 	p.Title = "Latency by percentile"
 	for i, of := range LatencyNames() {
@@ -40,7 +39,7 @@ func Percentiles(run *Run) (p Plot, ok bool) {
 	return p, p.percentiles()
 }
 
-// PercentilesOf is one latency of several runs: "response", "service" or "lag".
+// PercentilesOf plots one latency of several runs: "response", "service" or "lag".
 func PercentilesOf(of string, runs []Run) (p Plot, ok bool) {
 	p.Title = map[string]string{"response": "Response time by percentile", "service": "Service time by percentile"}[of]
 	if p.Title == "" {
@@ -54,7 +53,7 @@ func PercentilesOf(of string, runs []Run) (p Plot, ok bool) {
 	return p, p.percentiles()
 }
 
-// percentiles puts axes under staircases.
+// percentiles adds the axes.
 func (p *Plot) percentiles() bool {
 	low, high, ok := bounds(p.Groups)
 	if !ok {
@@ -70,11 +69,10 @@ func (p *Plot) percentiles() bool {
 	return true
 }
 
-// staircase is a histogram as steps: each of its buckets is as wide as the
-// share of values in it. Buckets that would share a column of the picture are
-// one step, at the largest of their values. exactMax is the largest value where
-// the record has it to the nanosecond. Response and service often lie on each
-// other: the dashes let both be seen.
+// staircase draws a histogram as steps: each bucket is as wide as its share of the values.
+// Buckets that would share a pixel column are merged into one step at the largest of their
+// values. exactMax is the largest value if the record has it to the nanosecond. Dashes keep
+// response and service distinguishable where they coincide.
 func staircase(name string, h *hist.Hist, exactMax int64, tone int, dashed bool) Group {
 	g := Group{Name: name, Each: 1, Lines: []Line{{Name: name, Tone: tone % Tones, Dashed: dashed}}}
 	line := &g.Lines[0]

@@ -9,44 +9,44 @@ import (
 	"ceiling/record"
 )
 
-// Process is one watched process over the measured window.
+// Process is one monitored process over the measured window.
 type Process struct {
 	Host, Role, Comm string
 	PID              int
-	// Cores is the CPU time over the time it was watched: 1 is one core full.
-	// User and System are the parts of it that the kernel's ticks tell.
+	// Cores is CPU time divided by the time monitored: 1 is one full core. User and System are
+	// its parts, from the kernel's ticks.
 	Cores, User, System float64
-	// Queue is the time its threads were runnable without a CPU, in cores; NaN
-	// not kept.
+	// Queue is run-queue delay in cores: the time its threads were runnable without a CPU. NaN if
+	// not recorded.
 	Queue float64
-	// Busiest is its fullest thread, as a share of one core; NaN not known.
+	// Busiest is its busiest thread, as a share of one core; NaN if unknown.
 	Busiest float64
-	Threads int // most at once
+	Threads int // peak
 	RSS     int64
-	// Switches per second; NaN where no sample looked.
+	// Voluntary and Involuntary are context switches per second; NaN if not sampled.
 	Voluntary, Involuntary float64
-	// Waits is where its threads slept, mean numbers, the most first.
+	// Waits is where its threads slept, mean numbers, largest first.
 	Waits []Wait
 	Over  Spark
 }
 
-// Wait is how many threads slept in one kernel function, on average.
+// Wait is the mean number of threads asleep in one kernel function.
 type Wait struct {
 	Wchan   string
 	Threads float64
 }
 
-// processKey is one process: a number may be given to another one.
+// processKey identifies one process: the kernel may reuse a pid.
 type processKey struct {
 	host, role string
 	pid        int
 	start      uint64
 }
 
-// sparkPoints is how many points a small line in a table has.
+// sparkPoints is the number of points of a sparkline.
 const sparkPoints = 120
 
-// Processes are those of the run, by role (subject first) and then by CPU.
+// Processes returns the run's processes by role (subject first), then by CPU.
 func Processes(run *Run) []Process {
 	by := map[processKey][]*record.ProcessRow{}
 	for _, r := range run.observed().Processes {
@@ -64,7 +64,7 @@ func Processes(run *Run) []Process {
 		return cmp.Or(cmp.Compare(order[a.Role], order[b.Role]), cmp.Compare(b.Cores, a.Cores), cmp.Compare(a.PID, b.PID),
 			cmp.Compare(a.Host, b.Host))
 	})
-	high := 1.0 // one core: the scale of all of them
+	high := 1.0 // one core: the shared scale
 	for i := range list {
 		high = max(high, list[i].Over.Max)
 	}
@@ -108,7 +108,7 @@ func processOf(run *Run, rows []*record.ProcessRow) Process {
 	return p
 }
 
-// ratio is NaN where there is nothing to divide by.
+// ratio returns NaN if the divisor is 0.
 func ratio(a, b float64) float64 {
 	if !(b > 0) {
 		return math.NaN()
@@ -116,7 +116,7 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// busiest is the share of the window that the fullest thread ran.
+// busiest returns the share of the window that the busiest thread ran.
 func busiest(run *Run, rows []*record.ProcessRow) float64 {
 	ran := map[int]float64{}
 	var most, window float64
@@ -133,7 +133,7 @@ func busiest(run *Run, rows []*record.ProcessRow) float64 {
 	return ratio(most, window)
 }
 
-// waitsShown is how many places of sleep a table has room for.
+// waitsShown is the number of wait locations that fit in the table.
 const waitsShown = 3
 
 func waits(run *Run, rows []*record.ProcessRow) []Wait {

@@ -13,15 +13,14 @@ import (
 //go:embed plot.html
 var files embed.FS
 
-// pictures is what HTML executes. What a record says goes through it as text.
+// pictures is the template that HTML executes; it escapes text from the record.
 var pictures = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(files, "plot.html")) }) // read-only
 
-// The inside of a picture is wide × high units, stretched to the room there is;
-// lines keep their width (vector-effect) and labels are HTML beside it, so that
-// both can be read at any size.
+// A picture is wide × high units, stretched to the available room. Line widths stay constant
+// (vector-effect), and labels are HTML next to the SVG, so that both stay readable at any size.
 const wide, high = 1000, 300
 
-// HTML is the plot as a picture that needs no script.
+// HTML renders the plot as a picture that needs no script.
 func (p *Plot) HTML() (template.HTML, error) {
 	d, err := p.drawing()
 	if err != nil {
@@ -55,7 +54,7 @@ type stroke struct {
 	Dashed bool
 	Name   string
 	Points int
-	At     float64 // of a limit, per cent from below
+	At     float64 // of a limit, per cent from the bottom
 }
 
 func (p *Plot) drawing() (drawing, error) {
@@ -81,11 +80,11 @@ func (p *Plot) drawing() (drawing, error) {
 	return d, nil
 }
 
-// spanLabel is about the room of a span's label, in per cent of a picture on a phone.
+// spanLabel is the approximate width of a span's label, in per cent of a picture on a phone.
 const spanLabel = 22
 
-// spans are the stretches of the x axis in units of the picture. A label that would run
-// into the one before is left out.
+// spans returns the spans in units of the picture. It drops a label that would overlap the
+// previous one.
 func (p *Plot) spans() []spanDrawn {
 	var list []spanDrawn
 	last := math.Inf(-1)
@@ -102,7 +101,7 @@ func (p *Plot) spans() []spanDrawn {
 	return list
 }
 
-// group draws the lines of one run, and its warm-up where it is the only one.
+// group draws the lines of one run, and its warm-up if it is the only run.
 func (d *drawing) group(p *Plot, g *Group) {
 	if len(p.Groups) == 1 && g.Closes > g.Opens {
 		d.Shades = append(d.Shades, shade{0, round(p.x(g.Opens))}, shade{round(p.x(g.Closes)), round(wide - p.x(g.Closes))})
@@ -129,7 +128,7 @@ func (d *drawing) group(p *Plot, g *Group) {
 func (p *Plot) x(v float64) float64 { return wide * p.X.At(v) }
 func (p *Plot) y(v float64) float64 { return high * (1 - p.Y.At(v)) }
 
-// steps is a line that stays level over each point's interval: one H a point.
+// steps returns a path that is level over each point's interval: one H per point.
 func (p *Plot) steps(g *Group, values Values) (path string, points int) {
 	var b strings.Builder
 	joined := false
@@ -138,7 +137,7 @@ func (p *Plot) steps(g *Group, values Values) (path string, points int) {
 			joined = false
 			continue
 		}
-		// Neighbours meet in one edge; what begins later begins anew.
+		// Neighbours share an edge; after a gap the path starts over.
 		joined = joined && !(g.From[i]-g.To[i-1] > gapMost*(g.To[i]-g.From[i]))
 		if joined {
 			b.WriteString("V" + figure(p.y(v)))
@@ -152,12 +151,12 @@ func (p *Plot) steps(g *Group, values Values) (path string, points int) {
 	return b.String(), points
 }
 
-// band is the area between the least and the largest of each point's rows.
+// band is the area between the minimum and the maximum of each point's rows.
 func (p *Plot) band(g *Group, line *Line) string {
 	var b strings.Builder
 	for i := range line.Low {
 		if !(line.High[i] > line.Low[i]) {
-			continue // one value alone, or none
+			continue // a single value, or none
 		}
 		fmt.Fprintf(&b, "M%s %sH%sV%sH%sz", figure(p.x(g.From[i])), figure(p.y(line.High[i])), figure(p.x(g.To[i])),
 			figure(p.y(line.Low[i])), figure(p.x(g.From[i])))
@@ -165,13 +164,12 @@ func (p *Plot) band(g *Group, line *Line) string {
 	return b.String()
 }
 
-// figure is a coordinate to a tenth of a unit.
+// figure formats a coordinate to a tenth of a unit.
 func figure(v float64) string { return strconv.FormatFloat(round(v), 'f', -1, 64) }
 
 func round(v float64) float64 { return math.Round(v*10) / 10 }
 
-// Spark is a small line without axes, for a cell of a table. It goes from 0 to
-// Max.
+// Spark is a sparkline without axes, for a table cell. It runs from 0 to Max.
 type Spark struct {
 	Max    float64
 	Values Values
@@ -189,7 +187,7 @@ func sparkOf(g Group) Spark {
 	return s
 }
 
-// At is where v lies between 0 and Max, from 0 to 1.
+// At returns the position of v between 0 and Max, from 0 to 1.
 func (s *Spark) At(v float64) float64 {
 	if !(s.Max > 0) || math.IsNaN(v) {
 		return 0
@@ -197,8 +195,7 @@ func (s *Spark) At(v float64) float64 {
 	return min(max(v/s.Max, 0), 1)
 }
 
-// HTML is the line as an SVG that says nothing to a screen reader: the figures
-// stand beside it.
+// HTML renders the line as an SVG hidden from screen readers: the figures are next to it.
 func (s *Spark) HTML() (template.HTML, error) {
 	var b strings.Builder
 	joined := false
@@ -223,5 +220,5 @@ func execute(name string, data any) (template.HTML, error) {
 	if err := pictures().ExecuteTemplate(&b, name, data); err != nil {
 		return "", fmt.Errorf("draw %s: %w", name, err)
 	}
-	return template.HTML(b.String()), nil // what html/template has made is escaped
+	return template.HTML(b.String()), nil // html/template has escaped it
 }

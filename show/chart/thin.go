@@ -6,32 +6,31 @@ import (
 	"slices"
 )
 
-// row is one row of a series: an interval on the x axis and a value for each
-// line. NaN: not measured.
+// row is one row of a series: an interval on the x axis and one value per line. NaN: not
+// measured.
 type row struct {
 	from, to float64
 	late     bool
 	values   []float64
 }
 
-// reduce says what one value stands for several rows.
+// reduce is the way to summarise several rows in one value.
 type reduce int
 
 const (
-	// mean over time: each row counts with its width. Of a rate it is exact.
+	// mean over time weights each row by its width. It is exact for rates.
 	mean reduce = iota
-	// middle is the median, for what cannot be averaged, such as quantiles.
+	// middle is the median, for values that cannot be averaged, such as quantiles.
 	middle
 )
 
-// gapMost is how much of a row's width may lie between it and the one before
-// until that counts as a gap: neighbours share their edge to some microseconds.
+// gapMost is the largest distance between two rows, as a share of a row's width, that is not a
+// gap: neighbours share their edge to within a few microseconds.
 const gapMost = 0.5
 
-// thin makes at most `most` points of rows. A point stands for as many
-// neighbouring rows as it must; its Low and High are the least and the largest
-// of them, so that no spike is lost. Rows on both sides of a gap never share a
-// point, which can add one point for each gap.
+// thin reduces rows to at most `most` points. A point covers as many neighbouring rows as
+// necessary; Low and High are their minimum and maximum, so no spike is lost. Rows on both sides
+// of a gap never share a point, which can add one point per gap.
 func thin(name string, rows []row, lines []Line, most int) Group {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !(r.to > r.from) })
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.to, b.to) })
@@ -52,7 +51,7 @@ func thin(name string, rows []row, lines []Line, most int) Group {
 
 func gap(a, b *row) bool { return b.from-a.to > gapMost*(b.to-b.from) }
 
-// add makes one point of rows.
+// add appends one point that summarises rows.
 func (g *Group) add(rows []row) {
 	g.From, g.To = append(g.From, rows[0].from), append(g.To, rows[len(rows)-1].to)
 	late := 0
@@ -74,8 +73,7 @@ func (g *Group) add(rows []row) {
 	}
 }
 
-// of is what stands for the values of one line, and their bounds; NaN where
-// there are none.
+// of returns the summary of one line's values and their bounds; NaN if there are none.
 func (r reduce) of(rows []row, line int) (mid, low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	var known []float64
@@ -97,12 +95,11 @@ func (r reduce) of(rows []row, line int) (mid, low, high float64) {
 		slices.Sort(known)
 		return known[(len(known)-1)/2], low, high
 	}
-	// The rounding of a sum must not lift the mean out of its bounds.
+	// Rounding of the sum must not push the mean outside its bounds.
 	return min(max(sum/width, low), high), low, high
 }
 
-// bounds are the least and the largest value of all lines; ok is false where
-// there is none.
+// bounds returns the minimum and maximum of all lines; ok is false if there are no values.
 func bounds(groups []Group) (low, high float64, ok bool) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for i := range groups {
@@ -120,7 +117,7 @@ func bounds(groups []Group) (low, high float64, ok bool) {
 	return low, high, low <= high
 }
 
-// span is the x axis of time over all groups.
+// span returns the ends of the time axis over all groups.
 func span(groups []Group) (from, to float64) {
 	from, to = math.Inf(1), math.Inf(-1)
 	for i := range groups {

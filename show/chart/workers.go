@@ -1,7 +1,7 @@
 package chart
 
-// ConnectionsOf are the server's connections by the process that holds them, as the last
-// row that looked has them; empty where none did.
+// ConnectionsOf returns the server's connections by the process that holds them, from the last
+// row that sampled them; empty if none did.
 func ConnectionsOf(run *Run) map[int]int {
 	held := map[int]int{}
 	for _, row := range run.observed().Listeners {
@@ -12,8 +12,8 @@ func ConnectionsOf(run *Run) map[int]int {
 	return held
 }
 
-// SharedListeners is how many listening sockets of the server share one address, and
-// which: several sockets on one address do so by SO_REUSEPORT. 0 of none.
+// SharedListeners returns the number of listening sockets of the server that share one address
+// (through SO_REUSEPORT), and that address; 0 if none do.
 func SharedListeners(run *Run) (n int, addr string) {
 	sockets := map[string]map[uint64]bool{}
 	for _, row := range run.observed().Listeners {
