@@ -12,12 +12,11 @@ import (
 	"ceiling/record"
 )
 
-// table is one kind of row as CSV. A kind whose rows hold a list has one line
-// for each element of it.
+// table is one kind of row as CSV. If the rows hold a list, each element gets its own line.
 type table struct {
 	kind string
-	// list is the JSON name of that list, prefix what its columns begin with; inner that
-	// of a list within each of its elements.
+	// list is the JSON name of that list, prefix starts the names of its columns; inner is the
+	// list within each of its elements.
 	list, prefix, inner string
 }
 
@@ -49,7 +48,7 @@ var tables = []table{
 	{kind: record.KindAgent},
 } // read-only
 
-// Tables are the kinds of rows that CSV has a table for.
+// Tables returns the kinds of rows that CSV has a table for.
 func Tables() []string {
 	var names []string
 	for _, t := range tables {
@@ -58,11 +57,10 @@ func Tables() []string {
 	return names
 }
 
-// CSV writes one kind of row as RFC 4180 has it: CRLF, a header, quotes where
-// they are needed. Columns are the fields of docs/record.md in its order, with
-// lists other than the table's own left out. A text that a spreadsheet would
-// take for a formula gets an apostrophe before it. It needs the memory of one
-// row. A row that cannot be read is left out and told in rows.Problems.
+// CSV writes one kind of row as RFC 4180 CSV: CRLF, a header, quotes where needed. Columns are
+// the fields of docs/record.md in its order, without lists other than the table's own. Text that
+// a spreadsheet would read as a formula gets a leading apostrophe. Memory use is one row. CSV
+// skips a row that it cannot read and reports it in rows.Problems.
 func CSV(out io.Writer, rows *record.Rows, kind string) error {
 	t, ok := tableOf(kind)
 	if !ok {
@@ -110,10 +108,10 @@ func tableOf(kind string) (table, bool) {
 	return table{}, false
 }
 
-// ofLoad tells rows of the generator, or of one of several agents.
+// ofLoad reports whether the rows are those of the generator or of one of several agents.
 func (t table) ofLoad() bool { return t.kind == record.KindLoad || t.kind == record.KindAgent }
 
-// newRow is a pointer to an empty row of the table's kind.
+// newRow returns a pointer to an empty row of the table's kind.
 func (t table) newRow() reflect.Value {
 	if t.ofLoad() {
 		return reflect.ValueOf(new(record.LoadRow))
@@ -122,7 +120,7 @@ func (t table) newRow() reflect.Value {
 	return reflect.ValueOf(row)
 }
 
-// write adds the lines of one row.
+// write writes the lines of one row.
 func (t table) write(w *csv.Writer, columns []column, row reflect.Value) error {
 	line := make([]string, len(columns))
 	if t.list == "" {
@@ -142,8 +140,8 @@ func (t table) write(w *csv.Writer, columns []column, row reflect.Value) error {
 	return nil
 }
 
-// elements are those of a row's list; of a list within a list, each inner one behind the
-// outer one that has it.
+// elements returns the elements of a row's list; for nested lists, each inner element with its
+// outer one.
 func (t table) elements(row reflect.Value) [][2]reflect.Value {
 	var all [][2]reflect.Value
 	list := row.FieldByIndex(fieldOf(row.Type(), t.list).Index)
@@ -161,16 +159,16 @@ func (t table) elements(row reflect.Value) [][2]reflect.Value {
 	return all
 }
 
-// column is one field: of the row, or of an element of its list.
+// column is one field of the row, or of an element of its list.
 type column struct {
 	name    string
 	path    []int
 	element bool
-	inner   bool // of an element of a list within the element
-	rate    bool // not a field but completed over width
+	inner   bool // a field of a nested list
+	rate    bool // not a field but completed / width
 }
 
-// of is the column's text.
+// of returns the column's text.
 func (c column) of(row reflect.Value, element [2]reflect.Value) string {
 	if c.rate {
 		r := row.Addr().Interface().(*record.LoadRow)
@@ -188,7 +186,7 @@ func (c column) of(row reflect.Value, element [2]reflect.Value) string {
 	return cell(row.FieldByIndex(c.path))
 }
 
-// columns are the table's, as the types of package record have them.
+// columns returns the table's columns, from the types of package record.
 func (t table) columns() []column {
 	typ := t.newRow().Type().Elem()
 	list := flatten(nil, typ, nil, "")
@@ -213,8 +211,8 @@ func (t table) columns() []column {
 	return list
 }
 
-// flatten adds the fields of a struct, those of structs within it under their
-// name, and leaves out lists of structs.
+// flatten appends the fields of a struct, and those of nested structs with their name as prefix.
+// It skips lists of structs.
 func flatten(list []column, typ reflect.Type, path []int, prefix string) []column {
 	for i := range typ.NumField() {
 		f := typ.Field(i)
@@ -226,7 +224,7 @@ func flatten(list []column, typ reflect.Type, path []int, prefix string) []colum
 		case f.Type.Kind() == reflect.Struct:
 			list = flatten(list, f.Type, at, prefix+name+"_")
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
-		case f.Type.Kind() == reflect.Pointer: // how an interval's times lie: ndjson has it
+		case f.Type.Kind() == reflect.Pointer: // distribution within an interval: only in NDJSON
 		default:
 			list = append(list, column{name: prefix + name, path: at})
 		}
@@ -240,10 +238,10 @@ func fieldOf(typ reflect.Type, name string) reflect.StructField {
 			return typ.Field(i)
 		}
 	}
-	panic("export: " + typ.Name() + " has no field " + name) // a slip in tables
+	panic("export: " + typ.Name() + " has no field " + name) // a mistake in tables
 }
 
-// withUnit gives a unit to the names that have one and do not say it.
+// withUnit appends the unit to names that lack it.
 func withUnit(kind, name string) string {
 	switch kind {
 	case record.KindLoad, record.KindAgent:
@@ -262,7 +260,7 @@ func withUnit(kind, name string) string {
 	return name
 }
 
-// cell is a value as text; a list has spaces between its elements.
+// cell formats a value; list elements are separated by spaces.
 func cell(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.Bool:
@@ -283,8 +281,7 @@ func cell(v reflect.Value) string {
 	return harmless(v.String())
 }
 
-// harmless keeps a spreadsheet from running what a process or an interface is
-// called.
+// harmless keeps a spreadsheet from executing the name of a process or an interface.
 func harmless(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text

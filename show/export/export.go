@@ -1,9 +1,8 @@
-// Package export writes a record in the formats that other tools read, and
-// shows a run to them while it goes on: a scraper reads Live, a collector is
-// sent it by a Pusher.
+// Package export writes a record in the formats of other tools, and exports metrics during a run:
+// a scraper reads Live, a Pusher sends them to a collector.
 //
-// There is one file per format. What a format cannot say is left out of it and
-// listed in docs/export.md; what was not measured is left out everywhere.
+// There is one file per format. docs/export.md lists what each format cannot express; values that
+// were not measured are omitted everywhere.
 package export
 
 import (
@@ -17,7 +16,7 @@ import (
 	"ceiling/record"
 )
 
-// Names of the formats.
+// Format names.
 const (
 	FormatJSON       = "json"
 	FormatNDJSON     = "ndjson"
@@ -32,25 +31,25 @@ const (
 	FormatAttachment = "attachment"
 )
 
-// Formats are all of them, in the order of docs/export.md.
+// Formats returns all format names, in the order of docs/export.md.
 func Formats() []string {
 	return []string{FormatJSON, FormatNDJSON, FormatCSV, FormatHGRM, FormatHDR, FormatVegeta, FormatPrometheus, FormatOTLP, FormatPprof,
 		FormatFolded, FormatAttachment}
 }
 
-// Latencies are the names of the three times of a request.
+// Latencies returns the names of a request's three latencies.
 func Latencies() []string { return []string{"response", "service", "lag"} }
 
 // Source is one run to export.
 type Source struct {
 	Run *record.Run
-	// Problems is what is wrong with the record, one line each.
+	// Problems lists what is wrong with the record, one line each.
 	Problems []string
 
 	contents *record.Contents
 }
 
-// Open reads a run. Errors are those of record.Open.
+// Open reads a run. Errors come from record.Open.
 func Open(f record.File) (*Source, error) {
 	c, err := record.Read(f)
 	if err != nil {
@@ -59,7 +58,7 @@ func Open(f record.File) (*Source, error) {
 	return &Source{Run: c.Run, Problems: c.Series.Problems, contents: c}, nil
 }
 
-// quantiles are a latency's figures in the run's document.
+// quantiles returns the quantiles of a latency from the run's document.
 func (s *Source) quantiles(of string) (*record.Quantiles, error) {
 	l := &s.Run.Latency
 	switch of {
@@ -73,7 +72,7 @@ func (s *Source) quantiles(of string) (*record.Quantiles, error) {
 	return nil, fmt.Errorf("there is no latency %q; it is one of %s", of, strings.Join(Latencies(), ", "))
 }
 
-// text is a histogram, HdrHistogram V2 in base64.
+// text returns a histogram as HdrHistogram V2 in base64.
 func (s *Source) text(of string) (string, error) {
 	switch text := s.contents.Histograms[of]; {
 	case text != "":
@@ -84,7 +83,7 @@ func (s *Source) text(of string) (string, error) {
 	return "", errors.New("the record has none")
 }
 
-// Attachment is what else was kept of the run under a name.
+// Attachment returns an attachment of the run by name.
 func (s *Source) Attachment(name string) ([]byte, error) {
 	var names []string
 	for i := range s.contents.Attachments {
@@ -100,8 +99,8 @@ func (s *Source) Attachment(name string) ([]byte, error) {
 	return nil, fmt.Errorf("the record has no %q; it has %s", name, strings.Join(names, ", "))
 }
 
-// Histogram reads the whole run's histogram of a latency, nanoseconds. It is
-// held against the run's document: the two have to count the same requests.
+// Histogram reads the whole run's histogram of a latency, in nanoseconds. It fails if the
+// histogram and the run's document count different numbers of requests.
 func (s *Source) Histogram(of string) (*hdrhistogram.Histogram, error) {
 	q, err := s.quantiles(of)
 	if err != nil {

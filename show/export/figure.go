@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// figureKind is what a figure is, in OpenMetrics' words.
+// figureKind is the metric type in OpenMetrics' terms.
 type figureKind int
 
 const (
-	counter   figureKind = iota // grows from 0 at the opening of the window
-	gauge                       // a value now
+	counter   figureKind = iota // grows from 0 at the start of the window
+	gauge                       // current value
 	info                        // labels; the value is always 1
 	histogram                   // counts by upper bound
 )
 
-// figure is one metric, to be written as OpenMetrics or as OTLP.
+// figure is one metric, written as OpenMetrics or OTLP.
 type figure struct {
-	// name without the "ceiling" before it, the unit and "_total" behind it.
+	// name is without the leading "ceiling", the unit and the trailing "_total".
 	name string
-	// unit is OpenMetrics': "seconds", "bytes", "ratio"; "" for counts.
+	// unit is an OpenMetrics unit: "seconds", "bytes", "ratio"; "" for counts.
 	unit   string
 	kind   figureKind
 	help   string
@@ -31,14 +31,14 @@ type figure struct {
 type point struct {
 	labels []label
 	value  float64
-	// spread is set in histograms alone.
+	// spread is set only in histograms.
 	spread *spread
 }
 
 type label struct{ name, value string }
 
-// spread is a histogram: counts[i] values are above bounds[i-1] and at most
-// bounds[i] seconds; the last count is of those above all bounds.
+// spread is a histogram: counts[i] values are above bounds[i-1] and at most bounds[i] seconds;
+// the last count is of values above all bounds.
 type spread struct {
 	bounds []float64
 	counts []uint64
@@ -46,18 +46,17 @@ type spread struct {
 	sum    float64 // seconds
 }
 
-// boundsNs are the upper bounds of the histograms of a finished run: 1, 2, 5
-// from 10 µs to 50 s. Below lies no TCP round trip, above no timeout.
+// boundsNs are the upper bounds of a finished run's histograms: 1, 2, 5 from 10 µs to 50 s. No
+// TCP round trip is shorter, no timeout longer.
 var boundsNs = []int64{
 	10e3, 20e3, 50e3, 100e3, 200e3, 500e3, 1e6, 2e6, 5e6, 10e6, 20e6, 50e6,
 	100e6, 200e6, 500e6, 1e9, 2e9, 5e9, 10e9, 20e9, 50e9,
 } // read-only
 
-// figures collects them in order.
+// figures is a list of metrics, in order.
 type figures []figure
 
-// add puts one value in; a value that is no number is not measured and left
-// out.
+// add appends one value; it drops NaN and infinities, which mean not measured.
 func (f *figures) add(kind figureKind, name, unit, help string, value float64, labels ...label) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return

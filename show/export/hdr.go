@@ -9,10 +9,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// HDR writes an HdrHistogram log (version 1.3) with one interval, the whole
-// run, for each of the latencies asked for, tagged with its name. Values are
-// nanoseconds; the maximum that stands before a histogram is milliseconds, as
-// the format wants it.
+// HDR writes an HdrHistogram log (version 1.3) with one interval, the whole run, per requested
+// latency, tagged with its name. Values are nanoseconds; the maximum in front of each histogram
+// is in milliseconds, as the format requires.
 func HDR(out io.Writer, s *Source, latencies ...string) error {
 	buf := bufio.NewWriter(out)
 	w := hdrhistogram.NewHistogramLogWriter(buf)
@@ -47,13 +46,12 @@ func HDR(out io.Writer, s *Source, latencies ...string) error {
 	return nil
 }
 
-// ticksPerHalfDistance is HdrHistogram's own default for this table.
+// ticksPerHalfDistance is HdrHistogram's default for this table.
 const ticksPerHalfDistance = 5
 
-// HGRM writes HdrHistogram's table of percentiles of one latency ("response",
-// "service" or "lag"), which its plotter and wrk2's readers take. Values are
-// milliseconds with six decimals, so that a nanosecond shows; the last line, a
-// comment, says so.
+// HGRM writes HdrHistogram's percentile table of one latency ("response", "service" or "lag"), as
+// HdrHistogram's plotter and wrk2's readers expect it. Values are milliseconds with six decimals,
+// so that nanoseconds show; the last line, a comment, says so.
 func HGRM(out io.Writer, s *Source, of string) error {
 	h, err := s.Histogram(of)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// JSON writes the run's document with its histograms in it (latency.*.hdr), and
-// without the secrets that it was asked to keep. A
-// histogram that is not there is left out, and why is put into Problems.
+// JSON writes the run's document with its histograms inside (latency.*.hdr) and its secrets
+// redacted. It omits a missing histogram and reports the reason in Problems.
 func JSON(out io.Writer, s *Source) error {
 	run := s.Run.Concealed(secret.Plain())
 	for of, q := range map[string]*record.Quantiles{
@@ -33,8 +32,8 @@ func JSON(out io.Writer, s *Source) error {
 	return record.WriteJSON(out, &run)
 }
 
-// NDJSON writes the rows of a series, one JSON object a line in valid UTF-8; kind "" writes
-// all of them. It needs the memory of one row.
+// NDJSON writes the rows of a series as one JSON object per line in valid UTF-8; kind "" writes
+// all rows. Memory use is one row.
 func NDJSON(out io.Writer, rows *record.Rows, kind string) error {
 	w := bufio.NewWriter(out)
 	for {

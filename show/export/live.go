@@ -11,9 +11,9 @@ import (
 	"ceiling/record"
 )
 
-// Identity says which run a Live is of.
+// Identity identifies the run of a Live.
 type Identity struct {
-	Run     string // its ID; "" where it is not known yet
+	Run     string // its ID; "" if not known yet
 	Target  string // URL
 	Mode    string // "closed" or "open"
 	Counts  string // "requests", "messages" or "events"; "" is requests
@@ -21,19 +21,18 @@ type Identity struct {
 	Host    string
 }
 
-// Live is what others may read of a run while it goes on. One goroutine feeds
-// it ten times a second; any number read a copy. Feeding takes a lock that is
-// held for some 20 additions, never for a write to a socket.
+// Live holds the metrics of a run in progress. One goroutine feeds it ten times a second; any
+// number read a copy. Feeding holds the lock for about 20 additions, never during a socket write.
 type Live struct {
 	mu sync.Mutex
 	s  liveState
 }
 
-// liveState is what the rows add up to.
+// liveState is the sum of the rows.
 type liveState struct {
 	who        Identity
 	rows       uint64 // intervals of the window
-	late       uint64 // of these, wider than 1.5 times what was planned
+	late       uint64 // of these, wider than 1.5 times the planned width
 	started    time.Time
 	sent       uint64
 	completed  uint64
@@ -41,7 +40,7 @@ type liveState struct {
 	bad        uint64
 	read       uint64
 	written    uint64
-	shaken     record.LoadRow // of which the handshakes alone
+	shaken     record.LoadRow // of these, the handshakes only
 	responseNs float64        // sums over completed and failed requests
 	serviceNs  float64
 	maxNs      int64
@@ -50,19 +49,18 @@ type liveState struct {
 	finished   bool
 }
 
-// NewLive makes one for a run that is about to begin.
+// NewLive returns a Live for a run about to start.
 func NewLive(who Identity) *Live { return &Live{s: liveState{who: who}} }
 
-// Begin forgets the run before: of a plan of many runs the next one begins, and
-// its counters at 0 again.
+// Begin resets the counters for the next run of a plan.
 func (l *Live) Begin(who Identity) {
 	l.mu.Lock()
 	l.s = liveState{who: who}
 	l.mu.Unlock()
 }
 
-// Feed adds one interval. A row that is not later than the last one is not
-// added again, and a row without a width is none. It never waits for a reader.
+// Feed adds one interval. It ignores a row that is not later than the last one, and a row without
+// a width. It never waits for a reader.
 func (l *Live) Feed(row record.LoadRow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,23 +93,22 @@ func (l *Live) Feed(row record.LoadRow) {
 	s.maxNs = max(s.maxNs, row.MaxNs)
 }
 
-// Finish says that no further row comes.
+// Finish marks the end of the rows.
 func (l *Live) Finish() {
 	l.mu.Lock()
 	l.s.finished = true
 	l.mu.Unlock()
 }
 
-// snapshot is a copy of the state.
+// snapshot returns a copy of the state.
 func (l *Live) snapshot() liveState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.s
 }
 
-// figures are the run so far. Counters are of the window and begin at 0 when it
-// opens; quantiles are those of the last interval alone, for quantiles of
-// intervals cannot be merged.
+// figures returns the metrics so far. Counters start at 0 when the window opens; quantiles are
+// those of the last interval, because quantiles of intervals cannot be merged.
 func (l *Live) figures() (figures, liveState) {
 	s := l.snapshot()
 	var f figures
@@ -141,7 +138,7 @@ func (l *Live) figures() (figures, liveState) {
 	return f, s
 }
 
-// handshakes adds those of TLS, where there were any.
+// handshakes adds TLS handshakes, if there were any.
 func (f *figures) handshakes(n uint64, cpuNs int64) {
 	if n == 0 {
 		return
@@ -150,7 +147,7 @@ func (f *figures) handshakes(n uint64, cpuNs int64) {
 	f.add(counter, "tls_handshake_cpu", "seconds", "CPU time of the generator for them, without its system calls.", float64(cpuNs)/1e9)
 }
 
-// interval adds what the last interval says.
+// interval adds the metrics of the last interval.
 func (f *figures) interval(row *record.LoadRow) {
 	f.add(gauge, "requests_in_flight", "", "Requests without an answer.", float64(row.InFlight))
 	f.add(gauge, "requests_behind", "", "Requests that were due and not sent.", float64(row.Backlog))
@@ -160,7 +157,7 @@ func (f *figures) interval(row *record.LoadRow) {
 		float64(row.Completed)/float64(row.WidthNs)*1e9)
 	busy := row.Busy
 	if busy < 0 {
-		busy = math.NaN() // not measured: no figure
+		busy = math.NaN() // not measured: no metric
 	}
 	f.add(gauge, "interval_busiest_worker", "ratio", "Share of the last interval that the busiest worker ran on a CPU.", busy)
 	if row.Completed+row.Failed == 0 {
@@ -201,5 +198,5 @@ func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
-	w.Write(body.Bytes()) // a scraper that went away is its own affair
+	w.Write(body.Bytes()) // a scraper that disconnects needs no error
 }

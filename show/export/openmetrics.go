@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// contentType is what a scraper is told (OpenMetrics 1.0, "Protocol
-// Negotiation").
+// contentType is the Content-Type of OpenMetrics 1.0 ("Protocol Negotiation").
 const contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-// Prometheus writes the run's figures as OpenMetrics 1.0 text: names that begin
-// with ceiling_, base units, "# EOF" at the end. There are no timestamps, which
-// Prometheus' textfile collector and Pushgateway refuse.
+// Prometheus writes the run's metrics as OpenMetrics 1.0 text: names that begin with ceiling_,
+// base units, "# EOF" at the end. It writes no timestamps: Prometheus' textfile collector and
+// Pushgateway reject them.
 func Prometheus(out io.Writer, s *Source) error {
 	return writeOpenMetrics(out, figuresOf(s))
 }
@@ -42,7 +41,7 @@ func writeOpenMetrics(out io.Writer, list figures) error {
 	return nil
 }
 
-// String is OpenMetrics' name of the kind.
+// String returns OpenMetrics' name of the kind.
 func (k figureKind) String() string {
 	return [...]string{"counter", "gauge", "info", "histogram"}[k]
 }
@@ -78,8 +77,8 @@ func writePoint(w *bufio.Writer, family string, f *figure, p *point) {
 	}
 }
 
-// number is a value as few digits as tell it; whole ones without an exponent up
-// to 2^53, where a float64 stops to know them.
+// number formats a value with the fewest digits that preserve it; integers have no exponent up to
+// 2^53, the limit of exact integers in a float64.
 func number(v float64) string {
 	if v == float64(int64(v)) && v < 1<<53 && v > -1<<53 {
 		return strconv.FormatInt(int64(v), 10)
@@ -87,7 +86,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// bucketBound is a bound in the canonical form: with a point or an exponent.
+// bucketBound formats a bound in canonical form: with a point or an exponent.
 func bucketBound(v float64) string {
 	text := strconv.FormatFloat(v, 'g', -1, 64)
 	if !strings.ContainsAny(text, ".e") {
@@ -96,7 +95,7 @@ func bucketBound(v float64) string {
 	return text
 }
 
-// escape is for label values and help (OpenMetrics 1.0, "escaped-string").
+// escape escapes label values and help text (OpenMetrics 1.0, "escaped-string").
 func escape(text string) string {
 	if !strings.ContainsAny(text, "\\\n\"") {
 		return text

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// The body of an OTLP/HTTP metrics request in JSON (opentelemetry-proto 1,
-// collector/metrics/v1): protobuf's JSON mapping, so 64-bit integers are
-// strings and enumerations numbers. docs/decisions/020-otlp-by-hand.md has why it
-// is written by hand.
+// The body of an OTLP/HTTP metrics request in JSON (opentelemetry-proto 1, collector/metrics/v1):
+// protobuf's JSON mapping, so 64-bit integers are strings and enumerations numbers.
+// docs/decisions/020-otlp-by-hand.md explains why it is written by hand.
 type (
 	otlpRequest struct {
 		ResourceMetrics []otlpResourceMetrics `json:"resourceMetrics"`
@@ -77,7 +76,7 @@ type (
 // cumulative is AGGREGATION_TEMPORALITY_CUMULATIVE.
 const cumulative = 2
 
-// OTLP writes the body that is to be posted to a collector's /v1/metrics.
+// OTLP writes the body to post to a collector's /v1/metrics.
 func OTLP(out io.Writer, s *Source) error {
 	r := s.Run
 	end := r.Started.Add(time.Duration(r.ElapsedS * 1e9))
@@ -85,10 +84,10 @@ func OTLP(out io.Writer, s *Source) error {
 		r.Started, end))
 }
 
-// about names whom a request is from.
+// about identifies the sender of a request.
 type about struct{ run, version, host string }
 
-// otlpOf is a request with one resource: this run.
+// otlpOf returns a request with one resource: this run.
 func otlpOf(list figures, a about, start, now time.Time) otlpRequest {
 	t := otlpTimes{nanos(start), nanos(now)}
 	metrics := make([]otlpMetric, 0, len(list))
@@ -150,7 +149,7 @@ func (t otlpTimes) spread(p *point) otlpSpread {
 	return s
 }
 
-// attributes leaves out what has no value.
+// attributes drops labels without a value.
 func attributes(labels []label) []otlpAttribute {
 	var list []otlpAttribute
 	for _, l := range labels {
@@ -161,7 +160,7 @@ func attributes(labels []label) []otlpAttribute {
 	return list
 }
 
-// unitUCUM is OpenMetrics' unit in UCUM, which OTLP has.
+// unitUCUM converts an OpenMetrics unit to UCUM, which OTLP uses.
 func unitUCUM(unit string) string {
 	switch unit {
 	case "seconds":

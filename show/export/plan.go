@@ -17,12 +17,12 @@ const (
 	TableEffects = "effects"
 )
 
-// PlanTables are the tables that a plan has as CSV.
+// PlanTables returns the CSV tables of a plan.
 func PlanTables() []string { return []string{TableRuns, TableEffects} }
 
-// PlanCSV writes a table of a plan, as CSV does one of a run: its runs, one a line with
-// a column for each factor that was varied, or the effects of a factorial experiment.
-// A figure that was not measured is an empty cell.
+// PlanCSV writes a table of a plan, as CSV does for a run: either its runs, one per line with a
+// column per varied factor, or the effects of a factorial experiment. Values that were not
+// measured are empty cells.
 func PlanCSV(out io.Writer, p *record.Plan, table string) error {
 	var lines [][]string
 	switch table {
@@ -41,7 +41,7 @@ func PlanCSV(out io.Writer, p *record.Plan, table string) error {
 	return w.WriteAll(lines)
 }
 
-// decimal is a figure, empty where it is 0 and so was not measured.
+// decimal formats a value; it is empty for 0, which means not measured.
 func decimal(v float64) string {
 	if v == 0 {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"ceiling/record"
 )
 
-// Profiles are the kinds of profile that the record has the stacks of.
+// Profiles returns the kinds of profile whose stacks the record holds.
 func (s *Source) Profiles() []string {
 	var kinds []string
 	if s.Run.Profiling != nil {
@@ -21,7 +21,7 @@ func (s *Source) Profiles() []string {
 	return kinds
 }
 
-// Pprof is the profile of a kind in pprof's format, packed by gzip.
+// Pprof returns a profile in pprof's format, gzipped.
 func (s *Source) Pprof(kind string) ([]byte, error) {
 	p := s.Run.Profiling.Of(kind)
 	if p != nil && p.File != "" {
@@ -34,8 +34,7 @@ func (s *Source) Pprof(kind string) ([]byte, error) {
 	return nil, fmt.Errorf("the run has no %s profile; it has %s", kind, strings.Join(kinds, ", "))
 }
 
-// Folded is the profile of a kind as folded stacks: "process;outermost;…;innermost
-// value" a line.
+// Folded returns a profile as folded stacks, one "process;outermost;…;innermost value" per line.
 func (s *Source) Folded(kind string) ([]byte, error) {
 	b, err := s.Pprof(kind)
 	if err != nil {

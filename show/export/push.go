@@ -19,24 +19,23 @@ const (
 	// pushEvery and pushTimeout are the defaults of Collector.
 	pushEvery   = 5 * time.Second
 	pushTimeout = 2 * time.Second
-	// replyMax bounds what is read of a collector's answer.
+	// replyMax limits how much of a collector's response is read.
 	replyMax = 64 << 10
 )
 
-// Collector is where OTLP metrics are sent: OTLP over HTTP, in JSON.
+// Collector is the destination of OTLP metrics: OTLP over HTTP, in JSON.
 type Collector struct {
-	// URL of the collector; without a path it gets /v1/metrics.
+	// URL of the collector; if it has no path, /v1/metrics is added.
 	URL string
-	// Header is sent with every request, for an Authorization.
+	// Header is sent with every request, for example Authorization.
 	Header http.Header
-	// Every is the time between two requests of a Pusher, 0 for 5 s; Timeout of
-	// one request, 0 for 2 s.
+	// Every is the interval between two requests of a Pusher, 0 for 5 s; Timeout is that of one
+	// request, 0 for 2 s.
 	Every, Timeout time.Duration
 }
 
-// ParseHeader reads the fields of OTEL_EXPORTER_OTLP_HEADERS: "name=value"
-// with commas between them, values percent-encoded (OpenTelemetry
-// specification, "OTLP Exporter Configuration").
+// ParseHeader parses OTEL_EXPORTER_OTLP_HEADERS: comma-separated "name=value", values
+// percent-encoded (OpenTelemetry specification, "OTLP Exporter Configuration").
 func ParseHeader(text string) (http.Header, error) {
 	h := http.Header{}
 	for pair := range strings.SplitSeq(text, ",") {
@@ -47,20 +46,20 @@ func ParseHeader(text string) (http.Header, error) {
 		name = strings.TrimSpace(name)
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n:") || err != nil || strings.ContainsAny(value, "\r\n\x00") {
-			return nil, fmt.Errorf("header field %d is not name=value", len(h)+1) // not its text: it may be a secret
+			return nil, fmt.Errorf("header field %d is not name=value", len(h)+1) // its text may be a secret
 		}
 		h.Add(name, value)
 	}
 	return h, nil
 }
 
-// Check tells what is wrong with the URL, before a run begins.
+// Check validates the URL before a run starts.
 func (c *Collector) Check() error {
 	_, err := c.endpoint()
 	return err
 }
 
-// endpoint checks the URL and completes it.
+// endpoint validates the URL and completes it.
 func (c *Collector) endpoint() (string, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -72,8 +71,8 @@ func (c *Collector) endpoint() (string, error) {
 	return u.String(), nil
 }
 
-// client follows no redirect, so that the figures go where they were meant to
-// and nowhere else. Its connections are its own.
+// client follows no redirects, so that metrics reach only the configured host, and shares no
+// connections.
 func (c *Collector) client() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxConnsPerHost = 1
@@ -90,8 +89,7 @@ func (c *Collector) timeout() time.Duration {
 	return pushTimeout
 }
 
-// post sends one request and answers how many data points the collector did not
-// take.
+// post sends one request and returns the number of data points that the collector rejected.
 func (c *Collector) post(ctx context.Context, client *http.Client, endpoint string, request otlpRequest) (rejected int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout())
 	defer cancel()
@@ -123,7 +121,7 @@ func (c *Collector) post(ctx context.Context, client *http.Client, endpoint stri
 	return rejectedOf(text), nil
 }
 
-// withoutURL names the collector in an error of the client as others may see it.
+// withoutURL redacts the collector's URL in a client error.
 func withoutURL(err error, endpoint string) error {
 	var in *url.Error
 	if errors.As(err, &in) {
@@ -137,8 +135,8 @@ func firstLine(text []byte) string {
 	return strings.ToValidUTF8(line, "\uFFFD")
 }
 
-// rejectedOf reads partialSuccess of the answer; one that is no JSON rejects
-// nothing that it says.
+// rejectedOf reads partialSuccess from the response; a response that is not JSON counts as 0
+// rejected.
 func rejectedOf(text []byte) int64 {
 	var reply struct {
 		PartialSuccess struct {
@@ -173,18 +171,18 @@ func Send(ctx context.Context, c Collector, s *Source) error {
 	return err
 }
 
-// Pushed is what came of pushing.
+// Pushed is the result of pushing.
 type Pushed struct {
-	// Sent requests were taken; Failed were not; Dropped were due while the one
-	// before was still under way and never made.
+	// Sent requests succeeded, Failed did not. Dropped were due while the previous request was
+	// still in flight, and were never sent.
 	Sent, Failed, Dropped uint64
-	// Rejected counts data points that the collector did not take of Sent.
+	// Rejected counts the data points of Sent that the collector rejected.
 	Rejected int64
-	// Err is the last failure.
+	// Err is the last error.
 	Err error
 }
 
-// String says it in a line, for the end of a run; "" when all went well.
+// String returns one line for the end of a run; "" if nothing failed.
 func (p *Pushed) String() string {
 	if p.Failed == 0 && p.Dropped == 0 && p.Rejected == 0 {
 		return ""
@@ -199,10 +197,9 @@ func (p *Pushed) String() string {
 	return text
 }
 
-// Pusher sends a Live to a collector every few seconds. Counters are sent as
-// their totals, so a request that fails or is dropped loses a point of the
-// curve and no count. It has two goroutines, one request under way at most, and
-// no queue: a collector that is slow or dead costs the run nothing else.
+// Pusher sends a Live to a collector every few seconds. Counters are sent as totals, so a failed
+// or dropped request loses a point of the curve but no counts. It has two goroutines, at most one
+// request in flight, and no queue, so a slow or dead collector costs the run nothing more.
 type Pusher struct {
 	collector Collector
 	endpoint  string
@@ -212,11 +209,11 @@ type Pusher struct {
 	stop   context.CancelFunc
 	due    chan struct{}
 	ended  chan struct{}
-	result Pushed // of the sending goroutine until ended is closed, but for Dropped
-	missed uint64 // of the goroutine that has the clock
+	result Pushed // owned by the sending goroutine until ended is closed, except Dropped
+	missed uint64 // owned by the ticking goroutine
 }
 
-// StartPush begins to send.
+// StartPush starts to send.
 func StartPush(c Collector, live *Live) (*Pusher, error) {
 	every := c.Every
 	if every <= 0 {
@@ -233,7 +230,7 @@ func StartPush(c Collector, live *Live) (*Pusher, error) {
 	return p, nil
 }
 
-// startPush is StartPush with the clock given.
+// startPush is StartPush with a given clock.
 func startPush(c Collector, live *Live, ticks <-chan time.Time) (*Pusher, error) {
 	endpoint, err := c.endpoint()
 	if err != nil {
@@ -257,7 +254,7 @@ func startPush(c Collector, live *Live, ticks <-chan time.Time) (*Pusher, error)
 	return p, nil
 }
 
-// tell hands on every tick that finds the sender idle.
+// tell passes on every tick that finds the sender idle.
 func (p *Pusher) tell(ctx context.Context, ticks <-chan time.Time) {
 	for {
 		select {
@@ -284,7 +281,7 @@ func (p *Pusher) send(ctx context.Context) {
 	}
 }
 
-// once sends the state of now.
+// once sends the current state.
 func (p *Pusher) once(ctx context.Context) {
 	list, state := p.live.figures()
 	who := state.who
@@ -300,15 +297,15 @@ func (p *Pusher) once(ctx context.Context) {
 		p.result.Sent++
 		p.result.Rejected += rejected
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		p.result.Dropped++ // cut off by Close, which sends the end itself
+		p.result.Dropped++ // cancelled by Close, which sends the final state itself
 	default:
 		p.result.Failed++
 		p.result.Err = err
 	}
 }
 
-// Close ends the request under way, sends the state at the end once more, and
-// says what came of all. It takes no longer than one timeout.
+// Close cancels the request in flight, sends the final state once more and returns the result. It
+// takes at most one timeout.
 func (p *Pusher) Close() Pushed {
 	p.stop()
 	<-p.ended

@@ -12,17 +12,16 @@ import (
 	"ceiling/record"
 )
 
-// shown is a target, a method and a URL, as others may see it.
+// shown redacts a target, a method and a URL.
 func shown(text string) string { return secret.Plain().Shell(text) }
 
-// figuresOf is what a finished run says in metrics. What was not measured has
-// no figure.
+// figuresOf converts a finished run to metrics. It omits values that were not measured.
 func figuresOf(s *Source) figures {
 	var f figures
 	r := s.Run
 	labels := []label{{"run", r.ID}, {"target", shown(r.Target)}, {"mode", r.Load.Mode}, {"engine", r.Load.Engine},
 		{"host", r.Environment.Host}, {"version", r.Environment.Version}}
-	if r.Load.Streams != nil { // what is called requests below is this
+	if r.Load.Streams != nil { // "requests" below are messages or events here
 		labels = append(labels, label{"unit", r.Spec.Kind.Many()})
 	}
 	f.add(info, "run", "", "The run and its target.", 1, labels...)
@@ -39,7 +38,7 @@ func figuresOf(s *Source) figures {
 	return f
 }
 
-// agent is one of several, of its own part alone.
+// agent adds the metrics of one of several agents.
 func (f *figures) agent(a *record.Agent) {
 	name := func(more ...label) []label { return append([]label{{"agent", a.Name}}, more...) }
 	lost := 0.0
@@ -54,7 +53,7 @@ func (f *figures) agent(a *record.Agent) {
 		return
 	}
 	f.add(gauge, "agent_share", "ratio", "Part of the run that the agent was given.", a.Share.Fraction(), name()...)
-	if a.StartSkewNs >= 0 { // else nothing left, or nobody knows when
+	if a.StartSkewNs >= 0 { // otherwise it sent nothing, or its start is unknown
 		f.add(gauge, "agent_start_skew", "seconds", "First request of the agent, after the common start.", float64(a.StartSkewNs)/1e9, name()...)
 	}
 	f.add(gauge, "agent_connections", "", "Connections of the agent that stood when the window opened.", float64(a.Load.Established),
@@ -96,7 +95,7 @@ func (f *figures) requests(r *record.Run) {
 			label{"phase", e.Phase}, label{"cause", e.Cause}, label{"before_window", fmt.Sprint(e.BeforeWindow)})
 	}
 	for i, t := range r.ByTarget {
-		// Two targets may be the same text; their place tells them apart.
+		// Two targets may have the same text; their position distinguishes them.
 		labels := []label{{"target", shown(t.Target)}, {"place", fmt.Sprint(i + 1)}}
 		f.add(counter, "target_requests_completed", "", "Requests completed, by target.", float64(t.Completed), labels...)
 		f.add(counter, "target_requests_failed", "", "Requests failed, by target.", float64(t.Failed), slices.Clone(labels)...)
@@ -108,8 +107,8 @@ func (f *figures) requests(r *record.Run) {
 	f.add(gauge, "connections", "", "", float64(r.Load.Established), label{"state", "established"})
 }
 
-// latencies adds the three times: quantiles from the run's document, and a
-// histogram where its file is there.
+// latencies adds the three latencies: quantiles from the run's document, and a histogram if its
+// file exists.
 func (f *figures) latencies(s *Source) {
 	about := map[string]string{
 		"response": "Response time: done less due", "service": "Service time: done less sent", "lag": "Lag: sent less due",
@@ -136,8 +135,8 @@ func (f *figures) latencies(s *Source) {
 	}
 }
 
-// spreadOf counts a histogram by boundsNs; values within 0.4 % of a bound can
-// be on its wrong side. The sum is the exact one of the document.
+// spreadOf counts a histogram by boundsNs; values within 0.4 % of a bound may land on the wrong
+// side. The sum is the exact one from the document.
 func spreadOf(h *hist.Hist, q *record.Quantiles) *spread {
 	s := &spread{count: h.Count(), sum: q.MeanNs * float64(q.Count) / 1e9}
 	var below uint64
@@ -181,7 +180,7 @@ func (f *figures) machines(r *record.Run) {
 	}
 }
 
-// inUnit says messages or events in a help text where a run counts these.
+// inUnit replaces requests with messages or events in a help text if the run counts those.
 func inUnit(text, counts string) string {
 	counts = cmp.Or(counts, "requests")
 	return strings.NewReplacer("requests", counts, "Requests", strings.ToUpper(counts[:1])+counts[1:]).Replace(text)

@@ -13,25 +13,24 @@ import (
 )
 
 const (
-	// scrapersMax bounds the connections that stand at once.
+	// scrapersMax limits simultaneous connections.
 	scrapersMax = 16
-	// headMax bounds the head of a request, bytes.
+	// headMax limits a request head, in bytes.
 	headMax = 8 << 10
 )
 
-// Server shows a Live to scrapers. One that connects and never reads is cut
-// off after five seconds.
+// Server serves a Live to scrapers. It disconnects a client that does not read within five
+// seconds.
 type Server struct {
-	// Addr it listens on, with the port that was given to it.
+	// Addr is the listening address, with the port actually assigned.
 	Addr string
 
 	http   *http.Server
 	served chan error
 }
 
-// Serve listens on an address and serves live on /metrics. An address without a
-// host (":9464") is that of the loopback interface: who wants others to read it
-// says so ("0.0.0.0:9464").
+// Serve listens on an address and serves live on /metrics. An address without a host (":9464")
+// means loopback; give "0.0.0.0:9464" to let other hosts read it.
 func Serve(addr string, live *Live) (*Server, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -51,14 +50,14 @@ func Serve(addr string, live *Live) (*Server, error) {
 		WriteTimeout:      5 * time.Second,
 		IdleTimeout:       time.Minute, // scrapers come every 15 s
 		MaxHeaderBytes:    headMax,
-		ErrorLog:          log.New(io.Discard, "", 0), // what scrapers do wrong is not the run's affair
+		ErrorLog:          log.New(io.Discard, "", 0), // client errors do not concern the run
 	}}
 	limited := &limitedListener{Listener: l, places: make(chan struct{}, scrapersMax), closed: make(chan struct{})}
 	go func() { s.served <- s.http.Serve(limited) }()
 	return s, nil
 }
 
-// Close stops serving. Answers under way may end until ctx is done.
+// Close stops serving. Responses in flight may finish until ctx is done.
 func (s *Server) Close(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
@@ -70,7 +69,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-// limitedListener accepts no further connection while scrapersMax stand.
+// limitedListener accepts no further connections while scrapersMax are open.
 type limitedListener struct {
 	net.Listener
 	places chan struct{}

@@ -46,10 +46,10 @@ type vegetaBytes struct {
 	Mean  float64 `json:"mean"`
 }
 
-// Vegeta writes vegeta's JSON report. Latencies are the response time. Three
-// things differ from vegeta's own and are told in s.Problems: bytes count heads
-// and framing, requests in flight at the end are not among the requests, and
-// the time of the last request is that of the end of the asked duration.
+// Vegeta writes vegeta's JSON report. Latencies are response times. Three differences from
+// vegeta's own are reported in s.Problems: bytes include heads and framing, requests in flight at
+// the end are not counted as requests, and the time of the last request is the end of the
+// configured duration.
 func Vegeta(out io.Writer, s *Source) error {
 	r := s.Run
 	if r.ElapsedS <= 0 || r.Requests.Completed+r.Requests.Failed == 0 {
@@ -86,7 +86,7 @@ func Vegeta(out io.Writer, s *Source) error {
 		}
 	}
 	if r.Requests.Failed > 0 {
-		report.Statuses["0"] = r.Requests.Failed // vegeta's for "no response"
+		report.Statuses["0"] = r.Requests.Failed // vegeta's key for "no response"
 	}
 	report.Throughput, report.Success = float64(good)/elapsed.Seconds(), float64(good)/float64(n)
 	s.Problems = append(s.Problems, "bytes_in and bytes_out have heads and framing in them, which vegeta leaves out")
@@ -96,8 +96,8 @@ func Vegeta(out io.Writer, s *Source) error {
 	return json.NewEncoder(out).Encode(&report)
 }
 
-// vegetaErrors are the distinct errors of the window in vegeta's manner: a
-// status with its text, anything else in our words.
+// vegetaErrors returns the distinct errors of the window in vegeta's form: statuses with their
+// text, other errors in ceiling's words.
 func (s *Source) vegetaErrors() []string {
 	list := []string{}
 	for _, e := range s.Run.Errors {
