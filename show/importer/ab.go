@@ -27,10 +27,10 @@ var (
 	abQuantile   = lazy.Regexp(`(?m)^ +(\d+)% +(\d+)(?: \(longest request\))?\r?$`)
 )
 
-// abDigit is the last digit of ab's latencies: a millisecond.
+// abDigit is the resolution of ab's latencies: a millisecond.
 const abDigit = 1_000_000
 
-// parseAb reads the text of ab.
+// parseAb parses ab's text.
 func parseAb(data []byte) (Result, error) {
 	text := string(data)
 	r := Result{Tool: Ab, From: FromSent, Loop: Closed, Workers: 1, Pipelining: 1}
@@ -67,7 +67,7 @@ func parseAb(data []byte) (Result, error) {
 	return r, nil
 }
 
-// abFields finds the four figures that every report has.
+// abFields extracts the four figures that every report has.
 func abFields(text string) ([]string, error) {
 	var out []string
 	for _, found := range [][][]string{
@@ -82,8 +82,8 @@ func abFields(text string) ([]string, error) {
 	return out, nil
 }
 
-// abCounts reads what came of the requests. Bodies of another length than the
-// first one's are failures for ab, and responses for everybody else.
+// abCounts parses the request outcomes. ab counts bodies that differ in length from the first one
+// as failures; every other tool counts them as responses.
 func (r *Result) abCounts(text string, complete uint64) error {
 	counts := map[string]uint64{}
 	for name, g := range map[string][]string{

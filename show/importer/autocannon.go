@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// autocannonDocument is the part of autocannon's JSON that is read. The
-// duration is seconds, latencies are whole milliseconds.
+// autocannonDocument is the part of autocannon's JSON that we read. The duration is in seconds,
+// latencies are whole milliseconds.
 type autocannonDocument struct {
 	URL         string             `json:"url"`
 	Connections int                `json:"connections"`
 	Pipelining  int                `json:"pipelining"`
 	Workers     int                `json:"workers"`
 	Duration    *float64           `json:"duration"`
-	Errors      uint64             `json:"errors"` // timeouts are in it
+	Errors      uint64             `json:"errors"` // includes timeouts
 	Timeouts    uint64             `json:"timeouts"`
 	Resets      uint64             `json:"resets"`
 	Mismatches  uint64             `json:"mismatches"`
@@ -30,8 +30,8 @@ type autocannonDocument struct {
 	} `json:"throughput"`
 }
 
-// parseAutocannon reads autocannon's JSON. The rate that it prints is the mean
-// of samples of a second, so nothing is held against it.
+// parseAutocannon parses autocannon's JSON. The rate that autocannon prints is the mean of
+// one-second samples, so it is not checked against the count.
 func parseAutocannon(data []byte) (Result, error) {
 	var d autocannonDocument
 	if err := oneValue(data, &d); err != nil {
@@ -83,15 +83,16 @@ func (r *Result) autocannonLatency(d *autocannonDocument) error {
 	if d.Mismatches > 0 {
 		r.caveat("%d responses had another body than expected; they are counted as responses", d.Mismatches)
 	}
-	// With -R it fills in what a stall kept it from sending, as HdrHistogram's
-	// corrected recording does; with as many values as responses it did not.
+	// With -R autocannon fills in the requests that a stall kept it from sending, as
+	// HdrHistogram's corrected recording does; if there are as many values as responses, it did
+	// not.
 	if n := d.Latency["totalCount"]; n > float64(r.Requests) && n <= countMax {
 		r.MadeUp = uint64(n) - r.Requests
 		r.caveat("%.0f of its %.0f latencies were never measured: it made them up to correct for coordinated omission (-R)",
 			n-float64(r.Requests), n)
 	}
 	if r.Requests == 0 {
-		return nil // what it prints then is zeros
+		return nil // it prints zeros then
 	}
 	for name, ms := range d.Latency {
 		ns, err := nanoseconds("latency."+clean(name), ms, 1e6)

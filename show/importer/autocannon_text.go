@@ -19,7 +19,7 @@ var (
 	autocannonWorkers = lazy.Regexp(`(?m)^ *(\d+) workers\r?$`)
 )
 
-// parseAutocannonText reads the tables that autocannon prints for people.
+// parseAutocannonText parses the tables that autocannon prints.
 func parseAutocannonText(data []byte) (Result, error) {
 	text := string(data)
 	r := Result{Tool: Autocannon, From: FromSent, BodiesOnly: false}
@@ -59,7 +59,7 @@ func parseAutocannonText(data []byte) (Result, error) {
 	return r, r.autocannonTimes(tables["Latency"])
 }
 
-// autocannonTables reads the rows of the latencies and of the rates by column.
+// autocannonTables parses the latency and rate rows by column.
 func autocannonTables(text string) (map[string]map[string]string, error) {
 	out := map[string]map[string]string{}
 	var head []string
@@ -86,8 +86,7 @@ func autocannonTables(text string) (map[string]map[string]string, error) {
 	return out, nil
 }
 
-// thousands reads a count that may be rounded, "29k", and what its last digit
-// is worth.
+// thousands parses a count that may be rounded, "29k", and returns its resolution too.
 func thousands(number, unit string) (n, step float64, err error) {
 	n, err = strconv.ParseFloat(number, 64)
 	factor := map[string]float64{"": 1, "k": 1e3, "M": 1e6}[unit]
@@ -98,9 +97,9 @@ func thousands(number, unit string) (n, step float64, err error) {
 	return n * factor, factor / math.Pow10(min(len(decimals), 20)), nil
 }
 
-// autocannonCounts finds the number of responses. It is printed only when some
-// had a bad status; else the mean of the samples of a second has more digits than
-// the rounded count, where the two agree.
+// autocannonCounts determines the number of responses. autocannon prints it only if some had a
+// bad status; otherwise the mean of the one-second samples has more digits than the rounded
+// count, and is used if the two agree.
 func (r *Result) autocannonCounts(text string, rounded, step float64, mean string) error {
 	perS, err := strconv.ParseFloat(strings.ReplaceAll(mean, ",", ""), 64)
 	if err != nil || figure("Req/Sec", perS) != nil {
@@ -146,8 +145,7 @@ func (r *Result) autocannonCounts(text string, rounded, step float64, mean strin
 	return nil
 }
 
-// autocannonLoadOf reads the lines above the tables, which are there where
-// autocannon wrote to a terminal.
+// autocannonLoadOf parses the lines above the tables, which autocannon prints only to a terminal.
 func (r *Result) autocannonLoadOf(text string) error {
 	g := autocannonLoad().FindStringSubmatch(text)
 	if g == nil {
@@ -174,7 +172,7 @@ func (r *Result) autocannonLoadOf(text string) error {
 
 func (r *Result) autocannonTimes(row map[string]string) error {
 	if r.Requests == 0 {
-		return nil // what it prints then is zeros
+		return nil // it prints zeros then
 	}
 	for name, cell := range row {
 		if name == "Stdev" {

@@ -17,7 +17,7 @@ var (
 	gowrkErrors  = lazy.Regexp(`(?m)^ *Number of Errors:\s+(\d+)\r?$`)
 )
 
-// parseGoWrk reads the text of go-wrk.
+// parseGoWrk parses go-wrk's text.
 func parseGoWrk(data []byte) (Result, error) {
 	text := string(data)
 	r := Result{Tool: GoWrk, From: FromSent, Loop: Closed, Pipelining: 1}
@@ -55,7 +55,7 @@ func parseGoWrk(data []byte) (Result, error) {
 	if err != nil {
 		return r, err
 	}
-	// go-wrk.go, main: the time of all requests over the goroutines.
+	// go-wrk.go, main: the total time of all requests divided by the goroutines.
 	r.Caveats = append(r.Caveats,
 		"closed loop: a stalled server is sent less, so its latencies leave the stall out (coordinated omission)",
 		"its time is the sum of all latencies over its goroutines and no clock's: rate × mean is the number of goroutines whatever happened, so Little's law tells nothing",
@@ -71,8 +71,7 @@ func parseGoWrk(data []byte) (Result, error) {
 	return r, errors.Join(r.gowrkErrors(text), r.gowrkLatency(text))
 }
 
-// gowrkErrors reads the one count that has every request without status 200 or
-// a redirection in it.
+// gowrkErrors parses the one count that includes every request without status 200 or a redirect.
 func (r *Result) gowrkErrors(text string) error {
 	r.Statuses = map[string]uint64{"200 or a redirection": r.Requests}
 	g := gowrkErrors().FindStringSubmatch(text)

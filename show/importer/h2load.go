@@ -19,12 +19,12 @@ var (
 	h2loadTimes   = lazy.Regexp(`(?m)^(?:time for )?request *: +(.+?)\r?$`)
 )
 
-// h2loadCut is how many responses may have a status and not be done: those that
-// h2load was reading when its time was over. It is seen to be 1 or 2 of HTTP/1.1, and
-// 1.5% of all with 64 connections of 100 streams, whose number it does not print.
+// h2loadCut is the number of responses that may have a status but be incomplete: those that
+// h2load was reading when its time ran out. Observed: 1 or 2 with HTTP/1.1, and 1.5% of all with
+// 64 connections of 100 streams, a number that h2load does not print.
 func h2loadCut(succeeded uint64) uint64 { return 16 + succeeded/20 }
 
-// parseH2load reads the text of h2load.
+// parseH2load parses h2load's text.
 func parseH2load(data []byte) (Result, error) {
 	text := string(data)
 	r := Result{Tool: H2load, From: FromSent, Loop: Closed}
@@ -74,8 +74,7 @@ func parseH2load(data []byte) (Result, error) {
 	return r, r.h2loadLatency(text)
 }
 
-// h2loadCounts reads what came of the requests; "failed" has those of a bad
-// status, of an error and of a timeout in it.
+// h2loadCounts parses the request outcomes; "failed" includes bad statuses, errors and timeouts.
 func (r *Result) h2loadCounts(sum, status []string) (done uint64, err error) {
 	var n [10]uint64
 	for i, digits := range append(append([]string{}, sum...), status...) {
@@ -108,8 +107,8 @@ func (r *Result) h2loadCounts(sum, status []string) (done uint64, err error) {
 	return done, nil
 }
 
-// h2loadLatency reads the row of the requests; 1.62 and later have a median and
-// two percentiles in it, so the columns are found by their names.
+// h2loadLatency parses the row of the requests by column name, because 1.62 and later add a
+// median and two percentiles.
 func (r *Result) h2loadLatency(text string) error {
 	columns, row := h2loadColumns().FindStringSubmatch(text), h2loadTimes().FindStringSubmatch(text)
 	if r.Requests == 0 || columns == nil || row == nil {

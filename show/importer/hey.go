@@ -19,10 +19,10 @@ var (
 	heyError    = lazy.Regexp(`(?m)^  \[(\d+)\]\t(.+?)\r?$`)
 )
 
-// heyKeeps is how many results hey keeps (requester.go, maxRes).
+// heyKeeps is the number of results that hey stores (requester.go, maxRes).
 const heyKeeps = 1_000_000
 
-// parseHey reads the text of hey.
+// parseHey parses hey's text.
 func parseHey(data []byte) (Result, error) {
 	summary, errorList, _ := strings.Cut(string(data), "\nError distribution:")
 	r := Result{Tool: Hey, From: FromSent, Loop: Closed, Pipelining: 1, BodiesOnly: true}
@@ -90,12 +90,12 @@ func (r *Result) heyCounts(summary, errorList string) error {
 	return nil
 }
 
-// heyDigit is the last digit of hey's times: four decimals of a second.
+// heyDigit is the resolution of hey's times: four decimals of a second.
 const heyDigit = 100_000
 
 func (r *Result) heyLatency(summary string) error {
 	if r.Requests == 0 {
-		return nil // what it prints then is zeros
+		return nil // it prints zeros then
 	}
 	for _, g := range heyFigure().FindAllStringSubmatch(summary, -1) {
 		ns, err := heyTime(g[2])

@@ -1,9 +1,9 @@
-// Package importer reads what other load generators have written into one plain
-// struct, with what each of them is known not to tell: the texts of wrk, wrk2,
-// go-wrk, hey, ab and h2load; oha, autocannon and vegeta as text and JSON;
-// vegeta's results; k6's summary as text and in its three forms of JSON.
+// Package importer parses the output of other load generators into one plain struct, along with
+// the known gaps of each tool. It reads the text of wrk, wrk2, go-wrk, hey, ab and h2load; oha,
+// autocannon and vegeta as text and JSON; vegeta's results; k6's summary as text and in its three
+// forms of JSON.
 //
-// Nothing is made up: a figure that the tool did not print is missing.
+// It invents nothing: a figure that the tool did not print is missing.
 package importer
 
 import (
@@ -20,7 +20,7 @@ import (
 	"ceiling/internal/lazy"
 )
 
-// Names of the tools, in Result.Tool.
+// Tool names, in Result.Tool.
 const (
 	Wrk        = "wrk"
 	Wrk2       = "wrk2"
@@ -34,109 +34,104 @@ const (
 	K6         = "k6"
 )
 
-// What a latency is counted from, in Result.From.
+// Starting points of a latency, in Result.From.
 const (
-	FromDue  = "due"  // when the schedule said that the request should leave: a response time
+	FromDue  = "due"  // when the schedule says that the request should leave: a response time
 	FromSent = "sent" // when it left: a service time
 )
 
-// How the load was made, in Result.Loop.
+// Load models, in Result.Loop.
 const (
 	Closed = "closed"
 	Open   = "open"
 )
 
-// inputMax bounds what is read: k6's summary of a thousand thresholds, the
-// longest of these, is below 1 MB.
+// inputMax limits the input size: k6's summary of a thousand thresholds, the longest of these, is
+// below 1 MB.
 const inputMax = 16 << 20
 
 const (
-	// sniffed is how many bytes tell vegeta's results from a text.
+	// sniffed is the number of bytes used to distinguish vegeta's results from text.
 	sniffed = 512
-	// resultsMax bounds vegeta's results, which hold every body.
+	// resultsMax limits vegeta's results, which include every body.
 	resultsMax = 4 << 30
-	// loadMax is more connections, workers or requests in flight on one than any
-	// tool opens.
+	// loadMax is more connections, workers, or requests in flight per connection than any tool
+	// opens.
 	loadMax = 1 << 28
 )
 
-// countMax is the largest count that every JSON reader knows exactly.
+// countMax is the largest count that every JSON reader represents exactly.
 const countMax = 1 << 53
 
-// Result is what a tool says of its run.
+// Result is a tool's report of its run.
 type Result struct {
 	Tool string `json:"tool"`
-	// Target is the URL; "" where the tool does not repeat it.
+	// Target is the URL; "" if the tool does not print it.
 	Target string `json:"target,omitempty"`
-	// Connections it was asked for; of k6 the largest number of virtual users.
-	// 0: not said.
+	// Connections is the configured number; for k6, the largest number of virtual users. 0: not
+	// printed.
 	Connections int `json:"connections,omitempty"`
-	// Workers are the threads or processes that share the connections, and
-	// Pipelining the requests in flight on each; 0: not said.
+	// Workers are the threads or processes that share the connections, and Pipelining the
+	// requests in flight on each connection; 0: not printed.
 	Workers    int `json:"workers,omitempty"`
 	Pipelining int `json:"pipelining,omitempty"`
-	// KeptAlive counts the requests on a connection that was there already; nil:
-	// not said.
+	// KeptAlive counts the requests on a reused connection; nil: not printed.
 	KeptAlive *uint64 `json:"kept_alive,omitempty"`
-	// Loop is Closed or Open; "" where the output does not tell.
+	// Loop is Closed or Open; "" if the output does not say.
 	Loop string `json:"loop,omitempty"`
-	// DurationS is the time that the requests took, seconds.
+	// DurationS is the duration of the requests, in seconds.
 	DurationS float64 `json:"duration_s"`
-	// Requests counts responses read whole, whatever their status. (k6 counts
-	// requests without an answer here as well and says so in Caveats.)
+	// Requests counts complete responses, whatever their status. (For k6 it includes requests
+	// without a response; Caveats says so.)
 	Requests uint64 `json:"requests"`
-	// CompletedPerS is Requests over DurationS: what a tool prints as its rate
-	// may have more in it.
+	// CompletedPerS is Requests / DurationS; the rate that a tool prints may include more.
 	CompletedPerS float64 `json:"completed_per_s"`
-	// RateDiffers tells that the rate that it prints is not that quotient.
+	// RateDiffers is set if the printed rate differs from that quotient.
 	RateDiffers bool `json:"rate_differs,omitempty"`
 
-	// From is FromDue or FromSent: what the latencies are counted from.
+	// From is FromDue or FromSent: the starting point of the latencies.
 	From string `json:"from"`
-	// Quantiles that it printed, ascending.
+	// Quantiles are the printed ones, ascending.
 	Quantiles []Quantile `json:"quantiles,omitempty"`
 	// MeanNs, MinNs and MaxNs of the latency, nanoseconds; nil: not printed.
 	MeanNs *int64 `json:"mean_ns,omitempty"`
 	MinNs  *int64 `json:"min_ns,omitempty"`
 	MaxNs  *int64 `json:"max_ns,omitempty"`
-	// MadeUp counts the latencies that were never measured and are in all these
-	// figures, where the tool tells how many.
+	// MadeUp counts synthetic latencies that are included in all these figures, if the tool
+	// reports how many.
 	MadeUp uint64 `json:"made_up,omitempty"`
-	// MeanDigitNs is what the last digit of the mean is worth; 0: a nanosecond.
+	// MeanDigitNs is the resolution of the mean; 0: a nanosecond.
 	MeanDigitNs int64 `json:"mean_digit_ns,omitempty"`
 
-	// Errors are the requests without a response, the most frequent first, at
-	// most 100 causes.
+	// Errors are the requests without a response, most frequent first, at most 100 causes.
 	Errors []Error `json:"errors,omitempty"`
-	// Statuses counts responses by code, or by class ("4xx", "400 or more")
-	// where the tool has no more; nil: not printed.
+	// Statuses counts responses by code, or by class ("4xx", "400 or more") if the tool prints no
+	// more; nil: not printed.
 	Statuses map[string]uint64 `json:"statuses,omitempty"`
-	// BytesRead is nil where it was not printed. BodiesOnly tells that heads
-	// and framing are not in it.
+	// BytesRead is nil if not printed. BodiesOnly is set if it excludes heads and framing.
 	BytesRead  *uint64 `json:"bytes_read,omitempty"`
 	BodiesOnly bool    `json:"bodies_only,omitempty"`
 
-	// Caveats is what this tool's figures are known not to say, and what in
-	// this output does not add up, one sentence each.
+	// Caveats lists the known gaps of this tool's figures and the inconsistencies in this output,
+	// one sentence each.
 	Caveats []string `json:"caveats"`
 }
 
-// Quantile of the latency.
+// Quantile is one quantile of the latency.
 type Quantile struct {
 	Q  float64 `json:"q"` // 0.99
 	Ns int64   `json:"ns"`
-	// ResolutionNs is the last digit that was printed.
+	// ResolutionNs is the value of the last printed digit.
 	ResolutionNs int64 `json:"resolution_ns"`
 }
 
-// Error counts one cause.
+// Error is one cause and its count.
 type Error struct {
 	What  string `json:"what"`
 	Count uint64 `json:"count"`
 }
 
-// Quantile answers a quantile in nanoseconds, and false when the tool did not
-// print this one.
+// Quantile returns a quantile in nanoseconds; ok is false if the tool did not print it.
 func (r *Result) Quantile(q float64) (ns int64, ok bool) {
 	for _, have := range r.Quantiles {
 		if math.Abs(have.Q-q) < 1e-9 {
@@ -155,9 +150,8 @@ func (r *Result) Failed() uint64 {
 	return n
 }
 
-// Read reads one result of at most 16 MiB (vegeta's results of at most 4 GiB) and
-// finds out by itself which tool it is of. The error is one line: none of the
-// tools, or what in it is wrong.
+// Read parses one result of at most 16 MiB (vegeta's results: 4 GiB) and detects the tool that
+// wrote it. The error is one line: either no tool matches, or what is wrong with the input.
 func Read(in io.Reader) (Result, error) {
 	buffered := bufio.NewReaderSize(in, sniffed)
 	head, err := buffered.Peek(sniffed)
@@ -181,7 +175,7 @@ func Read(in io.Reader) (Result, error) {
 	return Parse(data)
 }
 
-// Parse is Read of bytes.
+// Parse is Read for bytes.
 func Parse(data []byte) (Result, error) {
 	if isVegetaResults(data[:min(len(data), sniffed)]) {
 		return Read(bytes.NewReader(data))
@@ -199,10 +193,10 @@ func Parse(data []byte) (Result, error) {
 	return checked(r)
 }
 
-// colours are what a terminal is told of colours and the cursor.
+// colours matches terminal escape sequences for colours and the cursor.
 var colours = lazy.Regexp("\x1b\\[[0-9;?]*[A-Za-z]")
 
-// checked bounds what every result has.
+// checked validates what every result has.
 func checked(r Result) (Result, error) {
 	if !(r.DurationS >= 1e-9 && r.DurationS <= 1e9) {
 		return Result{}, fmt.Errorf("read result of %s: a run of %g s cannot be", r.Tool, r.DurationS)
@@ -216,7 +210,7 @@ func checked(r Result) (Result, error) {
 	return r, nil
 }
 
-// finish computes the rate, and brings lists into order and bounds.
+// finish computes the rate, and sorts and truncates the lists.
 func (r *Result) finish() {
 	r.CompletedPerS = float64(r.Requests) / r.DurationS
 	slices.SortStableFunc(r.Quantiles, func(a, b Quantile) int {
@@ -256,12 +250,12 @@ func (r *Result) finish() {
 	}
 }
 
-// loopback is a URL of the generator's own host.
+// loopback matches a URL of the generator's own host.
 var loopback = lazy.Regexp(`^https?://(?:localhost|127\.[0-9.]+|\[::1\])(?:[:/]|$)`)
 
 const (
 	causesMax = 100
-	// textMax bounds a text taken over from the input.
+	// textMax limits a text copied from the input.
 	textMax = 500
 )
 
@@ -269,15 +263,15 @@ func (r *Result) caveat(format string, args ...any) {
 	r.Caveats = append(r.Caveats, fmt.Sprintf(format, args...))
 }
 
-// fail counts requests without a response; 0 of them is nothing.
+// fail counts requests without a response; it ignores 0.
 func (r *Result) fail(what string, n uint64) {
 	if n > 0 {
 		r.Errors = append(r.Errors, Error{clean(what), n})
 	}
 }
 
-// clean makes a text of the input fit to be shown: valid, of one line, without
-// what moves a terminal's cursor, and short.
+// clean makes text from the input safe to print: valid UTF-8, one line, no terminal control
+// sequences, and short.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -291,11 +285,11 @@ func clean(text string) string {
 	return text
 }
 
-// rateTolerance is how far a printed rate may be from count over time: times
-// are printed with as few as three digits.
+// rateTolerance is the allowed deviation of a printed rate from count / time: tools print times
+// with as few as three digits.
 const rateTolerance = 0.05
 
-// holdRate compares a printed rate with the count that is said to be in it.
+// holdRate compares a printed rate with the count behind it.
 func (r *Result) holdRate(counted uint64, perS float64) {
 	if r.DurationS <= 0 {
 		return
@@ -306,7 +300,7 @@ func (r *Result) holdRate(counted uint64, perS float64) {
 	}
 }
 
-// figure checks a number that was measured: finite and not negative.
+// figure validates a measured number: finite and not negative.
 func figure(what string, v float64) error {
 	if v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return fmt.Errorf("%s is %g, which cannot be", what, v)
@@ -314,7 +308,7 @@ func figure(what string, v float64) error {
 	return nil
 }
 
-// nanoseconds rounds a time in units of the given nanoseconds.
+// nanoseconds converts a time in units of unitNs to nanoseconds, rounded.
 func nanoseconds(what string, v, unitNs float64) (int64, error) {
 	if err := figure(what, v); err != nil {
 		return 0, err
@@ -326,7 +320,7 @@ func nanoseconds(what string, v, unitNs float64) (int64, error) {
 	return int64(ns), nil
 }
 
-// total adds up counts, none of which can be more than countMax.
+// total adds up counts; a count above countMax is an error.
 func total(counts map[string]uint64) (uint64, error) {
 	var sum uint64
 	for what, n := range counts {

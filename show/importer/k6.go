@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// k6Document has the three forms of k6's summary: what --summary-export writes
-// (the figures beside each other in a metric), what handleSummary is given (the
-// figures in values), and the machine-readable one of k6 1.5 and later (a list
-// in results).
+// k6Document covers the three forms of k6's summary: --summary-export (figures directly in the
+// metric), handleSummary (figures in values), and the machine-readable one of k6 1.5 and later (a
+// list in results).
 type k6Document struct {
 	Metrics map[string]json.RawMessage `json:"metrics"`
 	State   struct {
@@ -29,10 +28,10 @@ type k6Document struct {
 	} `json:"results"`
 }
 
-// k6Metrics are the figures by metric and name, whatever the form was.
+// k6Metrics are the figures by metric and name, whatever the form.
 type k6Metrics map[string]map[string]float64
 
-// parseK6 reads a summary of k6.
+// parseK6 parses a k6 summary.
 func parseK6(data []byte) (Result, error) {
 	var d k6Document
 	if err := oneValue(data, &d); err != nil {
@@ -49,8 +48,7 @@ func parseK6(data []byte) (Result, error) {
 	return fromK6(m, durationS)
 }
 
-// fromK6 takes over the figures of a summary, in whichever form; durationS is 0
-// where it has none.
+// fromK6 converts the figures of a summary of any form; durationS is 0 if it has none.
 func fromK6(m k6Metrics, durationS float64) (Result, error) {
 	count, ok := m["http_reqs"]["count"]
 	if !ok {
@@ -65,7 +63,7 @@ func fromK6(m k6Metrics, durationS float64) (Result, error) {
 	switch {
 	case durationS > 0:
 		r.DurationS = durationS
-	case rated && rate > 0: // --summary-export and the text have no duration; their rate is over it
+	case rated && rate > 0: // --summary-export and the text have no duration; their rate is per duration
 		r.DurationS = count / rate
 	default:
 		return r, errors.New("it says neither how long the run was nor at what rate")
@@ -90,8 +88,8 @@ func fromK6(m k6Metrics, durationS float64) (Result, error) {
 	return r, errors.Join(r.k6Failures(m), r.k6Latency(m["http_req_duration"]))
 }
 
-// figures brings the three forms into one. What is no number (a threshold's
-// outcome) is passed over.
+// figures normalises the three forms. It skips values that are not numbers (a threshold's
+// outcome).
 func (d *k6Document) figures() (k6Metrics, error) {
 	m := k6Metrics{}
 	for _, metric := range d.Results.Metrics {
@@ -136,7 +134,7 @@ func (m k6Metrics) add(name string, fields map[string]json.RawMessage) error {
 	return nil
 }
 
-// whole is a count that k6 keeps as a float64.
+// whole converts a count that k6 stores as a float64.
 func whole(what string, v float64) (uint64, error) {
 	if !(v >= 0 && v <= countMax) || v != math.Trunc(v) {
 		return 0, fmt.Errorf("%s is %g, which is no count", what, v)
@@ -144,8 +142,8 @@ func whole(what string, v float64) (uint64, error) {
 	return uint64(v), nil
 }
 
-// k6Failures reads http_req_failed, whose passes are the requests that failed:
-// the metric passes where the request does not.
+// k6Failures parses http_req_failed, whose passes are the failed requests: the metric passes when
+// the request does not.
 func (r *Result) k6Failures(m k6Metrics) error {
 	r.Caveats = append(r.Caveats,
 		"http_reqs counts requests without an answer too, and http_req_failed does not tell them from a bad status",
@@ -176,10 +174,10 @@ func (r *Result) k6Failures(m k6Metrics) error {
 	return nil
 }
 
-// k6Latency reads the trend of http_req_duration, milliseconds.
+// k6Latency parses the trend of http_req_duration, in milliseconds.
 func (r *Result) k6Latency(trend map[string]float64) error {
 	if r.Requests == 0 {
-		return nil // what it prints then is zeros
+		return nil // it prints zeros then
 	}
 	for name, ms := range trend {
 		if name == "count" {

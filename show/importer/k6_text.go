@@ -19,8 +19,8 @@ var (
 	k6Size     = lazy.Regexp(`^([\d.]+) ([kMGT]?)B\b`)
 )
 
-// parseK6Text reads the summary that k6 prints at the end of a run, the one of
-// before 1.0 and the later one.
+// parseK6Text parses the summary that k6 prints at the end of a run, both the format before 1.0
+// and the later one.
 func parseK6Text(data []byte) (Result, error) {
 	m, digits := k6Metrics{}, map[string]int64{}
 	for _, g := range k6Line().FindAllStringSubmatch(string(data), -1) {
@@ -44,8 +44,7 @@ func parseK6Text(data []byte) (Result, error) {
 	return r, nil
 }
 
-// k6Figures reads the figures of one line; digits takes what the last digit of
-// each latency is worth.
+// k6Figures parses the figures of one line; digits receives the resolution of each latency.
 func k6Figures(name, line string, digits map[string]int64) (map[string]float64, error) {
 	fields := strings.Fields(line)
 	wrong := func() error { return fmt.Errorf("its line of %s reads %.60q", name, line) }
@@ -102,7 +101,7 @@ func k6Figures(name, line string, digits map[string]int64) (map[string]float64, 
 	return out, nil
 }
 
-// k6Quantile is the share that a name of a trend's figure means, as its digits.
+// k6Quantile returns the digits of the quantile that a trend's figure is named after.
 func k6Quantile(name string) string {
 	if name == "med" {
 		return "0.5"
@@ -115,8 +114,7 @@ func k6Quantile(name string) string {
 	return strconv.FormatFloat(share(p), 'g', -1, 64)
 }
 
-// k6Digit is what the last digit of a time is worth; of a whole minute and more
-// a second.
+// k6Digit returns the resolution of a time; a second for times of a minute and more.
 func k6Digit(text string) int64 {
 	_, digit, err := printed(strings.ReplaceAll(text, "µ", "u"))
 	if err != nil {

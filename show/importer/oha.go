@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ohaDocument is the part of oha's JSON that is read. Times are seconds; a
-// figure of no response is null.
+// ohaDocument is the part of oha's JSON that we read. Times are seconds; a figure without
+// responses is null.
 type ohaDocument struct {
 	Summary *struct {
 		Total     *float64 `json:"total"`
@@ -23,7 +23,7 @@ type ohaDocument struct {
 	Errors      map[string]uint64   `json:"errorDistribution"`
 }
 
-// ohaCutOff is what oha calls the requests in flight when its time was over.
+// ohaCutOff is oha's name for the requests in flight when its time ran out.
 const ohaCutOff = "aborted due to deadline"
 
 func ohaCaveats() []string {
@@ -34,7 +34,7 @@ func ohaCaveats() []string {
 	}
 }
 
-// parseOha reads oha's JSON.
+// parseOha parses oha's JSON.
 func parseOha(data []byte) (Result, error) {
 	var d ohaDocument
 	if err := oneValue(data, &d); err != nil {

@@ -20,7 +20,7 @@ var (
 	ohaError    = lazy.Regexp(`(?m)^  \[(\d+)\] (.+?)\r?$`)
 )
 
-// parseOhaText reads the summary that oha prints for people.
+// parseOhaText parses the summary that oha prints as text.
 func parseOhaText(data []byte) (Result, error) {
 	if n := len(ohaSuccess().FindAll(data, 2)); n != 1 {
 		return Result{}, fmt.Errorf("%d lines of Success rate in it, want 1: it holds several runs", n)
@@ -62,13 +62,13 @@ func parseOhaText(data []byte) (Result, error) {
 		return r, err
 	}
 	if r.Requests == 0 {
-		r.MeanNs, r.MinNs, r.MaxNs = nil, nil, nil // what it prints then is no measurement
+		r.MeanNs, r.MinNs, r.MaxNs = nil, nil, nil // the printed values are not measurements then
 	}
 	r.holdRate(r.Requests+r.Failed()+cutOff, perS)
 	return r, r.ohaQuantiles(summary)
 }
 
-// ohaCounts reads statuses, errors and the size of the bodies.
+// ohaCounts parses statuses, errors and the size of the bodies.
 func (r *Result) ohaCounts(summary, errorList string) (cutOff uint64, err error) {
 	r.Statuses = map[string]uint64{}
 	for _, g := range ohaStatus().FindAllStringSubmatch(summary, -1) {
@@ -102,8 +102,7 @@ func (r *Result) ohaCounts(summary, errorList string) (cutOff uint64, err error)
 	return cutOff, nil
 }
 
-// ohaQuantiles reads the distribution of all responses; --stats-success-breakdown
-// adds two more.
+// ohaQuantiles parses the distribution of all responses; --stats-success-breakdown adds two more.
 func (r *Result) ohaQuantiles(summary string) error {
 	summary, _, _ = strings.Cut(summary, "(2xx only)")
 	for _, g := range ohaQuantile().FindAllStringSubmatch(summary, -1) {
@@ -122,7 +121,7 @@ func (r *Result) ohaQuantiles(summary string) error {
 	return nil
 }
 
-// ohaTime reads a time in the unit that oha chose for the whole summary.
+// ohaTime parses a time in the unit that oha chose for the whole summary.
 func ohaTime(number, unit string) (ns, digit int64, err error) {
 	scale := map[string]float64{"ns": 1, "us": 1e3, "ms": 1e6, "sec": 1e9, "secs": 1e9, "s": 1e9, "m": 60e9, "h": 3600e9}[unit]
 	v, err := strconv.ParseFloat(number, 64)

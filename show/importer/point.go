@@ -8,9 +8,8 @@ import (
 	"ceiling/record"
 )
 
-// Point is the result as a point that can be judged (docs/points.md): what the
-// tool printed, and nothing where it printed nothing, or a figure that cannot be
-// reasoned with.
+// Point converts the result to a point that can be classified (docs/points.md). It leaves out
+// figures that the tool did not print or that cannot support a conclusion.
 func (r *Result) Point(id string) record.Point {
 	p := record.Point{ID: id, Line: 1, ClientTool: r.Tool, RPS: exact(r.CompletedPerS), ElapsedS: exact(r.DurationS),
 		TotalRequests:  exact(float64(r.Requests)),
@@ -33,7 +32,7 @@ func (r *Result) Point(id string) record.Point {
 		}
 	}
 	if r.MadeUp > 0 {
-		return p // latencies that it never measured are among them
+		return p // they include latencies that were never measured
 	}
 	for q, into := range map[float64]*record.Figure{.025: &p.LatencyP2_5Ms, .5: &p.P50Ms, .75: &p.P75Ms, .9: &p.P90Ms, .95: &p.P95Ms,
 		.975: &p.LatencyP97_5Ms, .99: &p.P99Ms} {
@@ -43,7 +42,7 @@ func (r *Result) Point(id string) record.Point {
 			}
 		}
 	}
-	if r.MeanNs != nil && r.Tool != GoWrk { // go-wrk's rate is made of its mean
+	if r.MeanNs != nil && r.Tool != GoWrk { // go-wrk derives its rate from its mean
 		p.LatencyAvgMs = milliseconds(*r.MeanNs, r.MeanDigitNs)
 	}
 	if r.MaxNs != nil {
@@ -52,7 +51,7 @@ func (r *Result) Point(id string) record.Point {
 	return p
 }
 
-// BadStatuses counts the responses of a status that is an error.
+// BadStatuses counts the responses with an error status.
 func (r *Result) BadStatuses() uint64 {
 	var n uint64
 	for status, count := range r.Statuses {
@@ -65,10 +64,10 @@ func (r *Result) BadStatuses() uint64 {
 	return n
 }
 
-// exact is a figure that is known to all its digits.
+// exact returns a figure known to all its digits.
 func exact(v float64) record.Figure { return record.Figure{Value: v, Known: true, Decimals: 6} }
 
-// milliseconds is a time with the digits that were printed.
+// milliseconds returns a time with the digits that were printed.
 func milliseconds(ns, digitNs int64) record.Figure {
 	decimals := 6
 	if digitNs > 1 {

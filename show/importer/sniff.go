@@ -11,10 +11,10 @@ import (
 
 type parser func([]byte) (Result, error)
 
-// errUnknown says what can be read.
+// errUnknown lists the supported tools.
 var errUnknown = errors.New("it is of none of the tools that can be read: wrk, wrk2, go-wrk, hey, ab, h2load, oha, autocannon and k6 (their text, or JSON where they have it), vegeta (report as text or JSON, or its results)")
 
-// sniff finds the tool by what only its output has.
+// sniff identifies the tool by a mark unique to its output.
 func sniff(text []byte) (string, parser, error) {
 	switch {
 	case len(text) == 0:
@@ -34,14 +34,14 @@ func sniff(text []byte) (string, parser, error) {
 	return "", nil, fmt.Errorf("it holds output of %s and of %s: give each run a file of its own", heads[0].tool, heads[1].tool)
 }
 
-// head is a tool whose head is in a text.
+// head is a tool whose header occurs in the text.
 type head struct {
 	tool  string
 	parse parser
 }
 
-// sniffText finds the heads of all tools in a text. go-wrk and autocannon print
-// the first line of wrk.
+// sniffText finds the headers of all tools in a text. go-wrk and autocannon print wrk's first
+// line.
 func sniffText(text []byte) []head {
 	has := func(part string) bool { return bytes.Contains(text, []byte(part)) }
 	var heads []head
@@ -97,7 +97,7 @@ func sniffJSON(text []byte) (string, parser, error) {
 	return "", nil, errUnknown
 }
 
-// oneValue decodes the one JSON value that the text has to be.
+// oneValue decodes text that must be a single JSON value.
 func oneValue(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(into); err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// vegetaDocument is the part of vegeta's JSON report that is read. Durations
-// and latencies are nanoseconds.
+// vegetaDocument is the part of vegeta's JSON report that we read. Durations and latencies are
+// nanoseconds.
 type vegetaDocument struct {
 	Latencies  map[string]float64 `json:"latencies"`
 	BytesIn    *vegetaBytes       `json:"bytes_in"`
@@ -24,10 +24,10 @@ type vegetaBytes struct {
 	Total uint64 `json:"total"`
 }
 
-// noResponse is vegeta's status of a request that got no answer.
+// noResponse is vegeta's status for a request without a response.
 const noResponse = "0"
 
-// parseVegeta reads vegeta's JSON report.
+// parseVegeta parses vegeta's JSON report.
 func parseVegeta(data []byte) (Result, error) {
 	var d vegetaDocument
 	if err := oneValue(data, &d); err != nil {
@@ -39,13 +39,13 @@ func parseVegeta(data []byte) (Result, error) {
 	return fromVegeta(&d)
 }
 
-// fromVegeta takes over what vegeta reports, in whichever form.
+// fromVegeta converts a vegeta report of any form.
 func fromVegeta(d *vegetaDocument) (Result, error) {
 	r := Result{Tool: Vegeta, From: FromDue, Loop: Open, Statuses: map[string]uint64{}, BodiesOnly: true}
 	if err := errors.Join(figure("duration", *d.Duration), figure("wait", d.Wait), figure("rate", *d.Rate)); err != nil {
 		return r, err
 	}
-	// Responses come in until wait is over: the rate of completions is over both.
+	// Responses arrive until wait is over, so the completion rate covers both.
 	r.DurationS = (*d.Duration + d.Wait) / 1e9
 	if r.DurationS == 0 {
 		return r, errors.New("a run of one request, or of none, has no rate")
@@ -73,8 +73,8 @@ func fromVegeta(d *vegetaDocument) (Result, error) {
 	return r, r.vegetaLatency(d)
 }
 
-// vegetaErrors counts what got no answer. The report has the texts without
-// their counts; those of statuses are not of this kind.
+// vegetaErrors counts requests without a response. The report lists error texts without counts;
+// texts of statuses are not counted here.
 func (r *Result) vegetaErrors(d *vegetaDocument) {
 	n := d.Statuses[noResponse]
 	var causes []string
@@ -89,8 +89,7 @@ func (r *Result) vegetaErrors(d *vegetaDocument) {
 	}
 }
 
-// startsWithStatus tells vegeta's error of a bad status, "503 Service
-// Unavailable".
+// startsWithStatus recognises vegeta's text of a bad status, "503 Service Unavailable".
 func startsWithStatus(text string) bool {
 	return len(text) > 4 && text[3] == ' ' && strings.Trim(text[:3], "0123456789") == ""
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// vegetaHit is what is read of one result of vegeta attack (lib/results.go). A
-// gob names its fields, so those that are not here are passed over.
+// vegetaHit is the part that we read of one result of vegeta attack (lib/results.go). A gob names
+// its fields, so the decoder skips the others.
 type vegetaHit struct {
 	Code      uint16        `json:"code"`
 	Timestamp time.Time     `json:"timestamp"`
@@ -24,11 +24,11 @@ type vegetaHit struct {
 	Error     string        `json:"error"`
 }
 
-// hitsMax bounds the results that are kept for the quantiles: 8 bytes each.
+// hitsMax limits the results kept for the quantiles: 8 bytes each.
 const hitsMax = 20_000_000
 
-// isVegetaResults tells a stream of results by its first bytes: a gob begins with
-// the description of its type, JSON with the keys that vegeta writes first.
+// isVegetaResults recognises a stream of results by its first bytes: a gob begins with its type's
+// description, JSON with the keys that vegeta writes first.
 func isVegetaResults(head []byte) bool {
 	if bytes.HasPrefix(bytes.TrimSpace(head), []byte(`{"attack":`)) {
 		return true
@@ -41,7 +41,7 @@ func isVegetaResults(head []byte) bool {
 	return !bytes.HasPrefix(bytes.TrimSpace(head), []byte("{"))
 }
 
-// readVegetaResults reads what vegeta attack writes, or vegeta encode --to json.
+// readVegetaResults reads the output of vegeta attack or vegeta encode --to json.
 func readVegetaResults(in io.Reader) (Result, error) {
 	buffered := bufio.NewReaderSize(in, sniffed)
 	head, err := buffered.Peek(1)
@@ -77,13 +77,13 @@ func jsonHits(in io.Reader) func(*vegetaHit) error {
 	return func(h *vegetaHit) error { return d.Decode(h) }
 }
 
-// vegetaHits adds up results as vegeta report does (lib/metrics.go).
+// vegetaHits adds up results the way vegeta report does (lib/metrics.go).
 type vegetaHits struct {
 	latencies         []int64
 	statuses          map[string]uint64
 	errors            []string
 	bytes             uint64
-	first, last, ends time.Time // begun first and last, ended last
+	first, last, ends time.Time // first start, last start, last end
 }
 
 func (a *vegetaHits) add(h *vegetaHit) error {

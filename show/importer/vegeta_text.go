@@ -15,8 +15,8 @@ var (
 	vegetaRow  = lazy.Regexp(`(?m)^ *(Requests|Duration|Latencies|Bytes In|Status Codes)\s+\[([^\]]+)\]\s+(.*?)\s*\r?$`)
 )
 
-// parseVegetaText reads the report that vegeta prints for people: rows whose
-// columns are named in brackets, which differ between its versions.
+// parseVegetaText parses vegeta's text report: rows whose column names are in brackets and differ
+// between versions.
 func parseVegetaText(data []byte) (Result, error) {
 	text := string(data)
 	rows, err := vegetaRows(text)
@@ -73,8 +73,7 @@ func parseVegetaText(data []byte) (Result, error) {
 	return fromVegeta(&d)
 }
 
-// vegetaRows reads the rows by the names of their columns; the status codes are
-// pairs.
+// vegetaRows parses the rows by column name; status codes are pairs.
 func vegetaRows(text string) (map[string]map[string]string, error) {
 	rows := map[string]map[string]string{}
 	for _, g := range vegetaRow().FindAllStringSubmatch(text, -1) {
@@ -108,8 +107,8 @@ func vegetaRows(text string) (map[string]map[string]string, error) {
 	return rows, nil
 }
 
-// goTime reads a duration as Go writes it, "1m39.643s", and what its last digit
-// is worth at least.
+// goTime parses a duration in Go's format, "1m39.643s", and returns a lower bound of its
+// resolution.
 func goTime(text string) (ns, digit int64, err error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > countMax {

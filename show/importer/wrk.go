@@ -20,11 +20,11 @@ var (
 	wrkRate    = lazy.Regexp(`(?m)^ *Requests/sec: +([\d.]+)\r?$`)
 	wrkSocket  = lazy.Regexp(`(?m)^ *Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)\r?$`)
 	wrkStatus  = lazy.Regexp(`(?m)^ *Non-2xx or 3xx responses: (\d+)\r?$`)
-	// A quantile line has a percentage and a time alone.
+	// A quantile line has only a percentage and a time.
 	wrkQuantile = lazy.Regexp(`(?m)^ *([\d.]+)% +([\d.]+(?:us|ms|s|m|h)) *\r?$`)
 )
 
-// match finds the one line that a pattern is for and answers its groups.
+// match finds the one line that a pattern matches and returns its groups.
 func match(pattern *regexp.Regexp, what, text string) ([]string, error) {
 	all := pattern.FindAllStringSubmatch(text, 2)
 	if len(all) != 1 {
@@ -33,7 +33,7 @@ func match(pattern *regexp.Regexp, what, text string) ([]string, error) {
 	return all[0][1:], nil
 }
 
-// parseWrk reads the text of wrk 4.
+// parseWrk parses wrk 4's text.
 func parseWrk(data []byte) (Result, error) {
 	text := string(data)
 	r, err := wrkCounts(text)
@@ -41,7 +41,7 @@ func parseWrk(data []byte) (Result, error) {
 		return Result{}, err
 	}
 	r.Tool, r.Loop, r.From = Wrk, Closed, FromSent
-	// wrk.c, main: stats_correct with runtime over responses per connection.
+	// wrk.c, main: stats_correct with runtime / responses per connection.
 	r.Caveats = append(r.Caveats,
 		"closed loop: a stalled server is sent less; wrk adds values for what it would have sent at the mean interval of each connection, which is an estimate and not a schedule: its mean and its percentiles above the median may be far above what it measured",
 		"latency counts from sending; the time a request waited for its connection is not in it")
@@ -55,7 +55,7 @@ func parseWrk(data []byte) (Result, error) {
 	return r, nil
 }
 
-// parseWrk2 reads the text of wrk2.
+// parseWrk2 parses wrk2's text.
 func parseWrk2(data []byte) (Result, error) {
 	text := string(data)
 	r, err := wrkCounts(text)
@@ -74,12 +74,12 @@ func parseWrk2(data []byte) (Result, error) {
 		r.caveat("made without --latency: it has no quantiles")
 		return r, nil
 	}
-	// The table that --u_latency adds is the service time: not this one.
+	// The table that --u_latency adds is the service time: ignore it.
 	recorded, _, _ := strings.Cut(after, "Latency Distribution")
 	return r, r.wrkQuantiles(recorded)
 }
 
-// wrkCounts reads what both print.
+// wrkCounts parses what both print.
 func wrkCounts(text string) (Result, error) {
 	var r Result
 	head, err := match(wrkHead(), "Running … test @ URL", text)
@@ -121,14 +121,14 @@ func wrkCounts(text string) (Result, error) {
 		return r, err
 	}
 	r.holdRate(r.Requests, perS)
-	// The rate has more digits than the time: where they agree it says the time.
+	// The rate has more digits than the time: if they agree, derive the time from it.
 	if s := float64(r.Requests) / perS; math.Abs(s-r.DurationS)*1e9 <= float64(digit) {
 		r.DurationS = s
 	}
 	return r, errors.Join(r.wrkErrors(text), r.wrkMean(text))
 }
 
-// wrkErrors reads the lines that are there only when something went wrong.
+// wrkErrors parses the lines that wrk prints only after errors.
 func (r *Result) wrkErrors(text string) error {
 	var bad uint64
 	if g := wrkStatus().FindStringSubmatch(text); g != nil {
@@ -160,14 +160,14 @@ func (r *Result) wrkErrors(text string) error {
 	return nil
 }
 
-// wrkMean reads the line of the latency's mean and maximum.
+// wrkMean parses the line with the latency's mean and maximum.
 func (r *Result) wrkMean(text string) error {
 	g := wrkLatency().FindStringSubmatch(text)
 	if g == nil {
 		return errors.New("no line of Latency in it")
 	}
 	if g[1] == "-nan" || g[1] == "nan" || r.Requests == 0 {
-		return nil // no response: nothing to take the mean of
+		return nil // no response, so no mean
 	}
 	mean, digit, err := printed(g[1])
 	if err != nil {
@@ -201,10 +201,10 @@ func (r *Result) wrkQuantiles(text string) error {
 	return nil
 }
 
-// share is a percentage as a share, without the dust of the division.
+// share converts a percentage to a share, without the rounding error of the division.
 func share(percent float64) float64 { return math.Round(percent*1e7) / 1e9 }
 
-// countOf parses a count as the tools print it: digits alone.
+// countOf parses a count as the tools print it: digits only.
 func countOf(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n > countMax {
@@ -213,8 +213,7 @@ func countOf(text string) (uint64, error) {
 	return n, nil
 }
 
-// printed parses a time with its unit ("340.95us") into nanoseconds, and says
-// what its last digit is worth.
+// printed parses a time with its unit ("340.95us") into nanoseconds, and returns its resolution.
 func printed(text string) (ns, resolution int64, err error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > countMax {
