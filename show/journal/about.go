@@ -11,23 +11,22 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// aboutFile says what a journal is about: a front matter, and below it the premise,
-// which stands at the head of the index.
+// aboutFile describes a journal: a front matter, and below it the premise, shown at the top of
+// the index.
 const aboutFile = "index.md"
 
-// About is what a journal says of itself. A journal without an index.md has none.
+// About is a journal's description of itself. A journal without an index.md has none.
 type About struct {
-	// Title of the journal and of its feed; Author of its entries.
+	// Title is that of the journal and its feed; Author is that of its entries.
 	Title  string `yaml:"title"`
 	Author string `yaml:"author"`
-	// URL is where the pages will be, with a slash at its end; "" where that is not
-	// known.
+	// URL is where the pages will be published, with a trailing slash; "" if unknown.
 	URL string `yaml:"url"`
 
-	premise *Entry // its body; nil where there is none
+	premise *Entry // its body; nil if there is none
 }
 
-// readAbout reads the index.md of a journal.
+// readAbout reads a journal's index.md.
 func readAbout(dir string) (About, Mistakes) {
 	a, file := About{Title: "Journal", Author: "ceiling"}, filepath.Join(dir, aboutFile)
 	var wrong Mistakes
@@ -68,7 +67,7 @@ func readAbout(dir string) (About, Mistakes) {
 	return a, wrong
 }
 
-// lineStarting is the line of a front matter that a key begins, or 1.
+// lineStarting returns the line of a front matter where a key begins, or 1.
 func lineStarting(front []byte, key string) int {
 	n := 0
 	for line := range strings.Lines(string(front)) {

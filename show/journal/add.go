@@ -18,30 +18,29 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// seriesMost is how large a series may be to be copied, in bytes: 10 s at ten
-// rows a second have some 250 kB. A journal lies in a repository.
+// seriesMost is the largest series to copy, in bytes: 10 s at ten rows a second take about 250
+// kB. A journal lives in a repository.
 const seriesMost = 512 << 10
 
-// series is what a copy that has no rows calls them in its LeftOut.
+// series is the name in LeftOut for a copy without rows.
 const series = "series"
 
-// Added is a record that was put beside an entry.
+// Added is a record copied into an entry's folder.
 type Added struct {
 	ID, File string
 	Bytes    int64
 	LeftOut  []record.LeftOut
-	// As is the name of the front matter that now stands for it; "" where none
-	// could be given it, and the line has to be written.
+	// As is the front matter name that refers to the record; "" if no name could, and the user
+	// must write the line.
 	As string
-	// Named tells that its ID stands in the front matter.
+	// Named is set if the front matter has the record's ID.
 	Named bool
 }
 
-// Add copies a run or a plan into an entry's folder, as one compressed file: its
-// results and histograms, of a single run the series too where it is not large. A record
-// with credentials in it is refused, since a journal is made to be published.
-// Where the front matter has the name as, or a single name without an ID, that
-// name gets the ID.
+// Add copies a run or a plan into an entry's folder, as one compressed file: its results and
+// histograms, and for a single run also the series if it is small enough. It rejects a record
+// with credentials, because journals are published. If the front matter has the name as, or a
+// single name without an ID, Add writes the ID there.
 func Add(e *Entry, from record.File, as string) (Added, error) {
 	r, err := openRecord(from)
 	if err != nil {
@@ -68,7 +67,7 @@ func Add(e *Entry, from record.File, as string) (Added, error) {
 		AttachmentWhy: "the journal's pages do not use it",
 	})
 	if err == nil {
-		defer os.Remove(part) // gone after the rename
+		defer os.Remove(part) // no-op after the rename
 		err = os.Rename(part, a.File)
 	}
 	if err != nil {
@@ -82,7 +81,7 @@ func Add(e *Entry, from record.File, as string) (Added, error) {
 	return a, nil
 }
 
-// publishable refuses a record that lets somebody in, or that is not finished.
+// publishable rejects a record that contains credentials or is not finished.
 func publishable(r *Record) error {
 	var list []string
 	switch {
@@ -103,8 +102,8 @@ func publishable(r *Record) error {
 	return nil
 }
 
-// shown is the run as its page has it: what the copy lacks was measured, and is
-// not to be found here.
+// shown is the run as its page shows it: series missing from the copy were measured, but are not
+// available here.
 func (r *Record) shown() chart.Run {
 	run := *r.Run
 	for _, l := range r.LeftOut {
@@ -121,14 +120,14 @@ func (r *Record) shown() chart.Run {
 	return run
 }
 
-// nameRecord chooses the line of the front matter that takes an ID: that of the
-// name, or the only one that has none. line is 0 where there is no such line.
+// nameRecord chooses the front matter line for an ID: the line of the name, or the only line
+// without an ID. line is 0 if there is no such line.
 func (e *Entry) nameRecord(as, id string) (name string, line int, err error) {
 	var open []Named
 	for _, n := range e.Runs {
 		switch {
 		case n.Text == id:
-			return n.Name, 0, nil // it stands there
+			return n.Name, 0, nil // already there
 		case n.Name == as && n.Text != "":
 			return "", 0, fmt.Errorf("runs: %s is %s already", as, n.Text)
 		case n.Name == as:
@@ -148,7 +147,7 @@ func (e *Entry) nameRecord(as, id string) (name string, line int, err error) {
 
 var nameLine = lazy.Regexp(`^(\s+[^\s:#]+\s*:)[ \t]*(#.*)?$`)
 
-// writeName puts an ID behind a name of the front matter.
+// writeName writes an ID after a name of the front matter.
 func (e *Entry) writeName(line int, id string) error {
 	text, err := readText(e.File)
 	if err != nil {
@@ -171,13 +170,13 @@ func (e *Entry) writeName(line int, id string) error {
 	return replaceFile(e.File, bytes.Join(lines, []byte("\n")), info.Mode().Perm())
 }
 
-// replaceFile writes a file so that it is all there or as it was.
+// replaceFile replaces a file atomically.
 func replaceFile(path string, text []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".entry-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone after the rename
+	defer os.Remove(f.Name()) // no-op after the rename
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"ceiling/show/page"
 )
 
-// blocks are the tables or the figures that a reference asks for.
+// blocks returns the tables or figures that a reference requests.
 func (e *Entry) blocks(verb string, args []string) (answer, error) {
 	if len(args) == 0 {
 		return answer{}, errors.New("name a record")
@@ -44,8 +44,8 @@ func (e *Entry) blocks(verb string, args []string) (answer, error) {
 	return out, err
 }
 
-// leading are the records that the first arguments name; of a table they may be
-// several runs. The last one may say which table or figure.
+// leading returns the records named by the first arguments; a table accepts several runs. The
+// last argument may name the table or figure.
 func (e *Entry) leading(verb string, args []string) (records []*Record, kind string, err error) {
 	for i, name := range args {
 		one, err := e.resolve(name)
@@ -63,7 +63,7 @@ func (e *Entry) leading(verb string, args []string) (records []*Record, kind str
 	return records, "", nil
 }
 
-// documentOf is the page of a plan, or of runs laid over each other.
+// documentOf returns the page of a plan, or of a comparison of runs.
 func documentOf(records []*Record) (page.Document, error) {
 	if records[0].Plan != nil {
 		return page.Plan(records[0].Plan)
@@ -75,8 +75,8 @@ func documentOf(records []*Record) (page.Document, error) {
 	return page.Runs(runs)
 }
 
-// figuresOf picks the figures of a kind: those whose anchor is it, or begins
-// with it and goes on with a dash.
+// figuresOf selects the figures of a kind: those whose anchor equals it, or starts with it and a
+// dash.
 func figuresOf(d page.Document, kind string) ([]page.Block, error) {
 	var found []page.Block
 	var names []string
@@ -99,7 +99,7 @@ func figuresOf(d page.Document, kind string) ([]page.Block, error) {
 			b = f
 		case page.Bar:
 			name = "stations"
-		case page.Path: // of one run; several over each other have bars
+		case page.Path: // of one run; several runs have bars
 			name, b = "stations", f.On("", nil)
 		case page.HeatMaps:
 			name = "cores"
@@ -122,7 +122,7 @@ func figuresOf(d page.Document, kind string) ([]page.Block, error) {
 	return found, nil
 }
 
-// tablesOf picks the tables of a section; without a name those of the answer.
+// tablesOf selects the tables of a section; without a name, those of the answer.
 func tablesOf(d page.Document, name string, plan bool) ([]page.Block, error) {
 	want := []string{name}
 	if name == "" {
@@ -156,7 +156,7 @@ func tablesOf(d page.Document, name string, plan bool) ([]page.Block, error) {
 	return found, nil
 }
 
-// tableOf is a block that is a table, or has one.
+// tableOf returns a block that is a table or contains one.
 func tableOf(b page.Block) (page.Block, bool) {
 	switch b := b.(type) {
 	case page.Table:
@@ -180,7 +180,7 @@ func tableOf(b page.Block) (page.Block, bool) {
 	return nil, false
 }
 
-// each goes through the blocks of sections, also those inside of others.
+// each visits the blocks of sections, nested ones included.
 func each(sections []page.Section, visit func(page.Block)) {
 	var walk func(list []page.Block)
 	walk = func(list []page.Block) {

@@ -10,7 +10,7 @@ import (
 	"ceiling/show/page"
 )
 
-// ends is the CPU of both ends during a point.
+// ends returns CPU use of both ends during a point.
 func (e *Entry) ends(of any) (answer, error) {
 	return blockOf(e, of, func(m measured) (page.Block, error) {
 		t := page.Table{Caption: "Both ends" + m.called() + ": CPU over " + unit.Plural(len(m.runs), "run", "runs"),
@@ -41,7 +41,7 @@ func (e *Entry) ends(of any) (answer, error) {
 	})
 }
 
-// called is what a caption adds to name the point.
+// called is the caption's suffix that names the point.
 func (m *measured) called() string {
 	if m.name == "" {
 		return ""
@@ -51,7 +51,7 @@ func (m *measured) called() string {
 
 func twoDigits(v float64) string { return fmt.Sprintf("%.2f", v) }
 
-// workers is how the server's processes, and the generator's threads, share the work.
+// workers returns how the server's processes and the generator's threads share the work.
 func (e *Entry) workers(of any) (answer, error) {
 	return blockOf(e, of, func(m measured) (page.Block, error) {
 		most := 0
@@ -100,11 +100,11 @@ func (e *Entry) workers(of any) (answer, error) {
 
 func count(v float64) string { return unit.FormatCount(int64(math.Round(v))) }
 
-// worker is a process of the server. Connections are NaN where the record's series, or
-// its copy, does not have them.
+// worker is a process of the server. Connections are NaN if the record's series, or its copy,
+// lacks them.
 type worker struct{ cores, connections float64 }
 
-// workersOf are the server's processes, the busiest first, and their CPU together.
+// workersOf returns the server's processes, busiest first, and their total CPU.
 func workersOf(r *chart.Run) (list []worker, all float64) {
 	if r.Subject == nil {
 		return nil, 0
@@ -131,8 +131,8 @@ func workersOf(r *chart.Run) (list []worker, all float64) {
 	return list, all
 }
 
-// sharing says how processes come to share a port, where the record has their listening
-// sockets: several sockets on one address do so by SO_REUSEPORT.
+// sharing describes how processes share a port, if the record has their listening sockets:
+// several sockets on one address use SO_REUSEPORT.
 func sharing(r *chart.Run) string {
 	n, addr := chart.SharedListeners(r)
 	if n == 0 {
@@ -141,7 +141,7 @@ func sharing(r *chart.Run) string {
 	return fmt.Sprintf("; %d listening sockets share %s by SO_REUSEPORT", n, addr)
 }
 
-// blockOf is a block about what a reference names.
+// blockOf returns a block about the runs that a reference names.
 func blockOf(e *Entry, of any, block func(measured) (page.Block, error)) (answer, error) {
 	m, pending, err := e.measuredOf(of)
 	out := answer{isBlock: true}

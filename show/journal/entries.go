@@ -10,15 +10,15 @@ import (
 	"ceiling/show/page"
 )
 
-// notice is what a reader of an entry must not overlook.
+// notice is a warning that an entry's reader must not miss.
 type notice struct {
 	Text string
-	// To is where the entry is that it speaks of, Name what it is called.
+	// To links to the entry that it is about, Name is its name.
 	To, Name string
 	Because  string
 }
 
-// notices are those about an entry, and about what it builds on.
+// notices returns the notices about an entry and about what it builds on.
 func (e *Entry) notices() []notice {
 	var list []notice
 	if e.Status == Retracted {
@@ -42,16 +42,16 @@ func (e *Entry) notices() []notice {
 	return list
 }
 
-// day is a date in words.
+// day formats a date in words.
 func day(date string) string {
 	t, err := time.Parse(time.DateOnly, date)
 	if err != nil {
-		return date // checked when the entry was read
+		return date // Read validated the date
 	}
 	return t.Format("2 January 2006")
 }
 
-// entryPage is the page of the i-th entry.
+// entryPage renders the page of the i-th entry.
 func (j *Journal) entryPage(i int, w *written) ([]byte, error) {
 	e := j.Entries[i]
 	data := struct {
@@ -103,8 +103,8 @@ func (j *Journal) entryPage(i int, w *written) ([]byte, error) {
 		Footer: "Figures that are links are taken from records."}.whole()
 }
 
-// is tells whether a name means this entry.
+// is reports whether a name means this entry.
 func (e *Entry) is(name string) bool { return e.Name == name || e.Number == name || e.Slug == name }
 
-// Page is where the entry's page is, for the layouts.
+// Page returns the path of the entry's page, for the layouts.
 func (e *Entry) Page() string { return entryPage(e) }

@@ -9,7 +9,7 @@ import (
 	"ceiling/show/page"
 )
 
-// FeedPage is the journal as an Atom feed (RFC 4287).
+// FeedPage is the journal's Atom feed (RFC 4287).
 const FeedPage = "feed.xml"
 
 type atomFeed struct {
@@ -43,11 +43,11 @@ type atomCategory struct {
 	Term string `xml:"term,attr"`
 }
 
-// midnight is a day as Atom writes a time. An entry has no hour.
+// midnight formats a day as an Atom time. An entry has no hour.
 func midnight(day string) string { return day + "T00:00:00Z" }
 
-// feed is the newest entry first. Where the journal does not say where it will be its
-// links are relative to the feed's own address.
+// feed writes the entries, newest first. If the journal's URL is unknown, links are relative to
+// the feed's own address.
 func (j *Journal) feed(texts map[*Entry]*written) ([]byte, error) {
 	f := atomFeed{Title: page.Text(j.Title), ID: j.feedID(""), Updated: midnight("1970-01-01"), Author: page.Text(j.Author), Generator: "ceiling journal",
 		Links: []atomLink{{"self", "application/atom+xml", j.URL + FeedPage}, {"alternate", "text/html", j.URL + IndexPage}}}
@@ -73,10 +73,10 @@ func (j *Journal) feed(texts map[*Entry]*written) ([]byte, error) {
 	return []byte(xml.Header + string(text) + "\n"), nil
 }
 
-// changed is the day of an entry's last change.
+// changed returns the date of an entry's last change.
 func (e *Entry) changed() string { return max(e.Updated, e.Date) }
 
-// summary is what an entry says in a line: the finding, or else the question.
+// summary returns an entry's summary: the finding, or else the question.
 func (w *written) summary() string {
 	e, text := w.entry, w.finding.Text
 	if text == "" {
@@ -88,8 +88,8 @@ func (w *written) summary() string {
 	return page.Text(strings.Join(strings.Fields(text), " "))
 }
 
-// feedID names the feed or an entry for ever: a UUID (version 5, of RFC 9562) of the
-// journal's title and the entry's folder, which stay when pages move to another server.
+// feedID returns a permanent ID for the feed or an entry: a UUID (version 5, RFC 9562) of the
+// journal's title and the entry's folder, which do not change when pages move to another server.
 func (j *Journal) feedID(entry string) string {
 	sum := sha1.Sum([]byte("ceiling journal\x00" + j.Title + "\x00" + entry))
 	sum[6], sum[8] = sum[6]&0x0f|0x50, sum[8]&0x3f|0x80

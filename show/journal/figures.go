@@ -14,24 +14,24 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// What entries can ask of a record: the methods of the types below, by their
-// names. Of a record that is still to be measured they are asked of an empty one.
+// Entries refer to a record's figures by the names of the methods below. For a record that is
+// still to be measured, the methods run on an empty one.
 
 var errNotMeasured = errors.New("was not measured")
 
-// source is where figures are taken from.
+// source is the record that figures come from.
 type source struct {
 	entry *Entry
 	of    *Record
-	wrong error // why it has no figures at all; nil where it has
+	wrong error // why it has no figures; nil if it has
 }
 
-// number is a figure; known is false where the record has none.
+// number returns a figure; known is false if the record has none.
 func (s source) number(k kind, v float64, known bool) (answer, error) {
 	return s.between(k, record.Estimate{Mid: v, Low: v, High: v}, known)
 }
 
-// between is a figure with its interval.
+// between returns a figure with its interval.
 func (s source) between(k kind, v record.Estimate, known bool) (answer, error) {
 	a := answer{text: k.format(v.Mid), short: k.format(v.Mid), kind: k, number: v.Mid, low: v.Low, high: v.High, of: []*Record{s.of}}
 	switch {
@@ -47,8 +47,7 @@ func (s source) between(k kind, v record.Estimate, known bool) (answer, error) {
 	return a, nil
 }
 
-// unmeasured is that a figure is missing, with the reason that the run gives for
-// it: times are the server's CPU or latencies.
+// unmeasured is the error for a missing figure, with the reason that the run gives, if any.
 func (s source) unmeasured(k kind) error {
 	if s.of.Run != nil && k == kindNs {
 		for _, n := range s.of.Run.NotMeasured {
@@ -60,12 +59,12 @@ func (s source) unmeasured(k kind) error {
 	return errNotMeasured
 }
 
-// share is a number from 0 to 1; below 0 it was not measured.
+// share returns a number from 0 to 1; below 0 means not measured.
 func (s source) share(v float64) (answer, error) { return s.number(kindShare, v, v >= 0) }
 
 func (s source) count(v int) (answer, error) { return s.number(kindCount, float64(v), true) }
 
-// says is a text.
+// says returns a text.
 func (s source) says(text string) (answer, error) {
 	a := answer{text: page.Shown(text), short: page.Shown(text), of: []*Record{s.of}}
 	if s.of.Pending() {
@@ -101,7 +100,7 @@ func (q quantiles) P999() (answer, error) { return q.ns(float64(q.q.P999Ns)) }
 func (q quantiles) Max() (answer, error)  { return q.ns(float64(q.q.MaxNs)) }
 func (q quantiles) Min() (answer, error)  { return q.ns(float64(q.q.MinNs)) }
 
-// machine is the host that generated the load.
+// machine is the load generator host.
 type machine struct {
 	source
 	env *record.Environment
@@ -116,7 +115,7 @@ func (m machine) Memory() (answer, error) {
 	return m.number(kindBytes, float64(m.env.MemoryBytes), m.env.MemoryBytes > 0)
 }
 
-// runFigures are those of a run; the quantiles are of its response time.
+// runFigures are the figures of a run; the quantiles are of its response time.
 type runFigures struct {
 	quantiles
 	machine
@@ -132,7 +131,7 @@ func (e *Entry) runOf(of *Record) *runFigures {
 	return &runFigures{quantiles{s, run.Latency.Response}, machine{s, &run.Environment}, s, run}
 }
 
-// Service and Lag have the quantiles of their own.
+// Service and Lag have their own quantiles.
 func (r *runFigures) Service() quantiles { return quantiles{r.source, r.run.Latency.Service} }
 func (r *runFigures) Lag() quantiles     { return quantiles{r.source, r.run.Latency.Lag} }
 
@@ -145,8 +144,8 @@ func (r *runFigures) TargetRate() (answer, error) {
 	return r.number(kindPerS, r.run.Load.TargetPerS, r.run.Load.TargetPerS > 0)
 }
 
-// Completed and Failed count requests; Errors are those that failed or were
-// answered with an unexpected status, ErrorShare is their share of all.
+// Completed and Failed count requests; Errors counts those that failed or got an unexpected
+// status, ErrorShare is their share of all.
 func (r *runFigures) Completed() (answer, error) { return r.count(int(r.run.Requests.Completed)) }
 func (r *runFigures) Failed() (answer, error)    { return r.count(int(r.run.Requests.Failed)) }
 func (r *runFigures) Errors() (answer, error) {
@@ -168,8 +167,8 @@ func (r *runFigures) bad() uint64 {
 	return n
 }
 
-// Read and Written are bytes above TCP, Transfer what was read per second,
-// BytesPerRequest for each answer: head, framing and body.
+// Read and Written are bytes above TCP, Transfer is bytes read per second, BytesPerRequest is per
+// response: head, framing and body.
 func (r *runFigures) Read() (answer, error) {
 	return r.number(kindBytes, float64(r.run.Bytes.Read), true)
 }
@@ -197,7 +196,7 @@ func (r *runFigures) NextBottleneck() (answer, error) {
 	return r.number(kindText, 0, false)
 }
 
-// Station is the share of a request's time that it spends there.
+// Station returns the share of a request's time spent at a station.
 func (r *runFigures) Station(name string) (answer, error) {
 	var names []string
 	for _, s := range r.run.Verdict.Stations {
@@ -212,8 +211,8 @@ func (r *runFigures) Station(name string) (answer, error) {
 	return answer{}, fmt.Errorf("there is no station %q%s", clip(name), nearTo(name, names))
 }
 
-// Headroom, BusiestWorker, RunDelay and GeneratorCPU are the generator's,
-// ServerCPU is the server's CPU time for a request.
+// Headroom, BusiestWorker, RunDelay and GeneratorCPU describe the generator; ServerCPU is the
+// server's CPU time per request.
 func (r *runFigures) Headroom() (answer, error) {
 	return r.number(kindTimes, r.run.Generator.Headroom, r.run.Generator.Headroom > 0)
 }
@@ -229,8 +228,8 @@ func (r *runFigures) ServerCPU() (answer, error) {
 	return r.number(kindNs, 0, false)
 }
 
-// Connections, Pipelining, Threads, Mode and Engine are how it was loaded,
-// Duration and Warmup for how long; Target, Started and ID tell which run it is.
+// Connections, Pipelining, Threads, Mode and Engine are load settings, Duration and Warmup their
+// times; Target, Started and ID identify the run.
 func (r *runFigures) Connections() (answer, error) { return r.count(r.run.Load.Connections) }
 func (r *runFigures) Pipelining() (answer, error)  { return r.count(r.run.Load.Pipelining) }
 func (r *runFigures) Threads() (answer, error)     { return r.count(r.run.Load.Threads) }
@@ -242,7 +241,7 @@ func (r *runFigures) Target() (answer, error)      { return r.says(r.run.Target)
 func (r *runFigures) Started() (answer, error)     { return r.when(r.run.Started) }
 func (r *runFigures) ID() (answer, error)          { return r.says(r.run.ID) }
 
-// planFigures are those of a plan.
+// planFigures are the figures of a plan.
 type planFigures struct {
 	machine
 	source
@@ -257,7 +256,7 @@ func (e *Entry) planOf(of *Record) *planFigures {
 	return &planFigures{machine{s, &p.Environment}, s, p}
 }
 
-// lacks says why a plan has no such answer.
+// lacks is the error for an answer that the plan does not have.
 func (p *planFigures) lacks(what string) error {
 	if p.plan.Ended == "" && !p.of.Pending() {
 		return fmt.Errorf("the plan was interrupted after %d runs and has no such answer; %s", len(p.plan.Runs), prose.Text(p.plan.Onward()))
@@ -265,7 +264,7 @@ func (p *planFigures) lacks(what string) error {
 	return fmt.Errorf("a plan of kind %s has no %s", p.plan.Experiment.Kind, what)
 }
 
-// Says is the answer in a sentence, of a sweep that has one curve.
+// Says returns the answer in one sentence, for a sweep with a single curve.
 func (p *planFigures) Says() (answer, error) {
 	switch s := p.plan.Sweep; {
 	case p.of.Pending():
@@ -278,7 +277,7 @@ func (p *planFigures) Says() (answer, error) {
 	return p.says(prose.Text(p.plan.Says()))
 }
 
-// Count is how many runs it has, Invalid how many of them are.
+// Count is the number of runs, Invalid the number of invalid ones.
 func (p *planFigures) Count() (answer, error) { return p.count(len(p.plan.Runs)) }
 func (p *planFigures) Invalid() (answer, error) {
 	n := 0
@@ -290,8 +289,8 @@ func (p *planFigures) Invalid() (answer, error) {
 	return p.count(n)
 }
 
-// Kind, Question, SLO, Repeats, Seed, Duration, Connections and Pipelining are
-// what was asked.
+// Kind, Question, SLO, Repeats, Seed, Duration, Connections and Pipelining are the plan's
+// definition.
 func (p *planFigures) Kind() (answer, error)     { return p.says(p.plan.Experiment.Kind) }
 func (p *planFigures) Question() (answer, error) { return p.says(p.plan.Experiment.Question) }
 func (p *planFigures) SLO() (answer, error)      { return p.says(p.plan.Experiment.SLO.String()) }
@@ -319,15 +318,14 @@ func counts[N ~int64](p *planFigures, list []N) (answer, error) {
 	return p.says(strings.Join(texts, between))
 }
 
-// Ended and Because are how it ended, Took how long it took; Started and ID tell
-// which one it is.
+// Ended and Because are how it ended, Took its duration; Started and ID identify it.
 func (p *planFigures) Ended() (answer, error)   { return p.says(p.plan.Ended) }
 func (p *planFigures) Because() (answer, error) { return p.says(prose.Text(p.plan.Because)) }
 func (p *planFigures) Took() (answer, error)    { return p.seconds(p.plan.TookS) }
 func (p *planFigures) Started() (answer, error) { return p.when(p.plan.Created) }
 func (p *planFigures) ID() (answer, error)      { return p.says(p.plan.ID) }
 
-// answered is a part of the plan's answer; an empty one of a plan to come.
+// answered returns a part of the plan's answer; empty for a plan not yet run.
 func answered[T any](p *planFigures, part *T, what string) (*T, error) {
 	if part == nil && p.of.Pending() {
 		return new(T), nil
@@ -361,7 +359,7 @@ func (p *planFigures) Bottleneck() (answer, error) {
 	return p.says(string(s.Bottleneck))
 }
 
-// Proved is the answer of a proof.
+// Proved returns the answer of a proof.
 func (p *planFigures) Proved() (answer, error) {
 	proof, err := answered(p, p.plan.Proof, "proof")
 	if err != nil {
@@ -370,17 +368,16 @@ func (p *planFigures) Proved() (answer, error) {
 	return p.says(proof.Proved)
 }
 
-// pointFigures are those of one condition: a point of a curve.
+// pointFigures are the figures of one condition: a point of a curve.
 type pointFigures struct {
 	quantiles
 	source
 	point *record.CurvePoint
-	// name is what the curve is called, and the load.
+	// name is the curve's name and the load.
 	name string
 }
 
-// Rate, TargetRate, ServerCPU, GeneratorCPU, Errors (a share) and Outcome are of
-// all its runs.
+// Rate, TargetRate, ServerCPU, GeneratorCPU, Errors (a share) and Outcome summarise all its runs.
 func (p *pointFigures) Rate() (answer, error) { return p.between(kindPerS, p.point.PerS, true) }
 func (p *pointFigures) TargetRate() (answer, error) {
 	return p.number(kindPerS, p.point.TargetPerS, p.point.TargetPerS > 0)
@@ -394,7 +391,7 @@ func (p *pointFigures) GeneratorCPU() (answer, error) {
 func (p *pointFigures) Errors() (answer, error)  { return p.share(p.point.BadShare) }
 func (p *pointFigures) Outcome() (answer, error) { return p.says(string(p.point.Outcome)) }
 
-// Run is the first of its runs.
+// Run returns the first of its runs.
 func (p *pointFigures) Run() (*runFigures, error) {
 	if p.of.Pending() {
 		return p.entry.runOf(p.of), nil
@@ -408,7 +405,7 @@ func (p *pointFigures) Run() (*runFigures, error) {
 	return p.entry.run(p.of.Name + "/" + p.point.RunIDs[0])
 }
 
-// curveFigures are those of a curve, with those of its point where it has one.
+// curveFigures are the figures of a curve, and of its point if it has one.
 type curveFigures struct {
 	pointFigures
 	source
@@ -431,7 +428,7 @@ func (p *planFigures) curve(c *record.Curve) *curveFigures {
 func (c *curveFigures) Says() (answer, error)       { return c.says(prose.Text(c.curve.Says)) }
 func (c *curveFigures) Bottleneck() (answer, error) { return c.says(string(c.curve.Bottleneck)) }
 
-// Knee is the load from which on more no longer helps.
+// Knee returns the load beyond which more load no longer helps.
 func (c *curveFigures) Knee() (answer, error) {
 	if k := c.curve.Knee; k != nil {
 		return c.number(kindCount, k.High, k.High > 0)
@@ -439,7 +436,7 @@ func (c *curveFigures) Knee() (answer, error) {
 	return c.number(kindCount, 0, false)
 }
 
-// At is the point of a load.
+// At returns the point of a load.
 func (c *curveFigures) At(x float64) (*pointFigures, error) {
 	point := new(record.CurvePoint)
 	if i := slices.IndexFunc(c.curve.Points, func(p record.CurvePoint) bool { return p.X == x }); i >= 0 {
@@ -450,7 +447,7 @@ func (c *curveFigures) At(x float64) (*pointFigures, error) {
 	return &pointFigures{quantiles{c.source, point.Response}, c.source, point, c.name() + fmt.Sprintf(", %s %v", c.curve.Over, x)}, nil
 }
 
-// name tells the curve from others: fasthttp /read, 64 connections.
+// name distinguishes the curve from others: fasthttp /read, 64 connections.
 func (c *curveFigures) name() string {
 	name := strings.TrimSpace(c.curve.Server + " " + c.curve.Mix)
 	if fixed := prose.Fixed(c.curve); fixed != "" {
@@ -467,8 +464,7 @@ func (c *curveFigures) loads() string {
 	return strings.Join(list, ", ")
 }
 
-// curveOf finds a curve by words that tell it from the others: its server, its
-// mix, or what was fixed.
+// curveOf finds a curve by words that distinguish it: its server, its mix, or a fixed factor.
 func (e *Entry) curveOf(name string, words ...string) (*curveFigures, error) {
 	p, err := e.plan(name)
 	if err != nil {
@@ -506,25 +502,26 @@ func (e *Entry) curveOf(name string, words ...string) (*curveFigures, error) {
 	return nil, fmt.Errorf("%s has no curve that is all of these", name)
 }
 
-// resourceFigures are those of one resource of a proof.
+// resourceFigures are the figures of one resource of a proof.
 type resourceFigures struct {
 	source
 	resource record.Elasticity
 }
 
-// Elasticity says how throughput follows it, Left what was left of it.
+// Elasticity is how strongly throughput follows the resource, Left how much of the resource
+// remained.
 func (r *resourceFigures) Elasticity() (answer, error) {
 	return r.between(kindTwo, r.resource.Elasticity, true)
 }
 func (r *resourceFigures) Left() (answer, error) { return r.share(r.resource.Left) }
 
-// metricFigures are those of one metric of a comparison.
+// metricFigures are the figures of one metric of a comparison.
 type metricFigures struct {
 	source
 	change record.Change
 }
 
-// A and B are its two values, Change is B against A.
+// A and B are its two values, Change is B relative to A.
 func (m *metricFigures) A() (answer, error) { return m.number(m.kind(), m.change.A, true) }
 func (m *metricFigures) B() (answer, error) { return m.number(m.kind(), m.change.B, true) }
 func (m *metricFigures) Change() (answer, error) {
@@ -564,7 +561,7 @@ func (e *Entry) metric(name, metric string) (*metricFigures, error) {
 	return &metricFigures{p.source, c}, err
 }
 
-// named is the element of a list that has a name.
+// named returns the list element with a given name.
 func named[T any](p *planFigures, list []T, name string, nameOf func(T) string) (found T, err error) {
 	var names []string
 	for _, one := range list {

@@ -10,17 +10,17 @@ import (
 	"ceiling/show/page"
 )
 
-// sentence is a text of the front matter with its references worked out: for a page,
-// and plain, for a feed.
+// sentence is a front matter text with its references resolved: as HTML for a page, and as plain
+// text for a feed.
 type sentence struct {
 	HTML template.HTML
 	Text string
-	// First is the HTML up to the end of its first sentence, Rest what follows.
+	// First is the HTML of its first sentence, Rest what follows.
 	First, Rest template.HTML
 }
 
-// afterFirst takes plain text apart after its first sentence: a full stop before a space and
-// a capital letter.
+// afterFirst splits plain text after its first sentence: a full stop before a space and a capital
+// letter.
 func afterFirst(text string) (first, rest string) {
 	for i := range text {
 		if next := strings.TrimLeft(text[i+1:], " "); text[i] == '.' && next != text[i+1:] && next != "" && unicode.IsUpper(rune(next[0])) {
@@ -30,25 +30,25 @@ func afterFirst(text string) (first, rest string) {
 	return text, ""
 }
 
-// hero is the figure that stands for an entry in the index.
+// hero is the figure that represents an entry in the index.
 type hero struct {
-	// Figure is large, Interval small behind it, Says what it counts.
+	// Figure is printed large, Interval small after it, Says is what it counts.
 	Figure, Interval, Says string
-	// Page is that of its record; "" where it is still to be measured.
+	// Page is the page of its record; "" if that is still to be measured.
 	Page    string
 	Picture template.HTML
-	// graph or forest is what the picture draws, for the preview of links.
+	// graph or forest is the picture's content, for the link preview.
 	graph  *chart.Graph
 	forest *chart.Forest
 }
 
-// piece is a part of a text of the front matter: plain, or a reference.
+// piece is a part of a front matter text: plain, or a reference.
 type piece struct {
 	text string
 	ref  *referenceNode
 }
 
-// pieces takes a text of the front matter apart.
+// pieces splits a front matter text.
 func (w *written) pieces(key, text string) []piece {
 	var list []piece
 	for text != "" {
@@ -76,8 +76,8 @@ func (w *written) pieces(key, text string) []piece {
 	return list
 }
 
-// lineWith is the line of a key's value that has a text; the key's own where the text
-// goes on over several lines.
+// lineWith returns the line of a key's value that contains a text; the key's own line if the text
+// spans several lines.
 func (f *Front) lineWith(key, text string) int {
 	n, from := 0, f.Line(key)
 	for line := range strings.Lines(string(f.text)) {
@@ -88,7 +88,7 @@ func (f *Front) lineWith(key, text string) int {
 	return from
 }
 
-// sentence works a text of the front matter out.
+// sentence resolves a front matter text.
 func (w *written) sentence(key, text string) sentence {
 	var out sentence
 	to := &out.First
@@ -113,7 +113,7 @@ func (w *written) sentence(key, text string) sentence {
 	return out
 }
 
-// heroOf works the figure of an entry out: one number, and a picture if it names one.
+// heroOf resolves the hero of an entry: one number, and a picture if it names one.
 func (w *written) heroOf(text string) *hero {
 	if text == "" {
 		return nil
@@ -144,7 +144,7 @@ func (w *written) heroOf(text string) *hero {
 	return out
 }
 
-// heroPicture is a figure without its table, which the entry's page has.
+// heroPicture returns a figure without its table, which the entry's page has.
 func (w *written) heroPicture(of *hero, r *referenceNode, a answer) template.HTML {
 	var blocks []page.Block
 	for i, b := range a.blocks {
@@ -155,7 +155,7 @@ func (w *written) heroPicture(of *hero, r *referenceNode, a answer) template.HTM
 			if of.graph == nil && of.forest == nil {
 				of.graph, of.forest = f.Graph, f.Forest
 			}
-			if len(blocks) == 0 { // the others are in the entry
+			if len(blocks) == 0 { // the entry has the others
 				blocks = append(blocks, f)
 			}
 		default:

@@ -21,52 +21,50 @@ import (
 // Front is the front matter of an entry: YAML between two lines of ---.
 type Front struct {
 	Title string
-	// Date as in 2026-11-21; Updated is the day of the last change, "" where that is
-	// the same.
+	// Date is in the form 2026-11-21; Updated is the date of the last change, "" if the same.
 	Date, Updated string
 	Question      string
 	Hypothesis    string
 	Status        Status
-	// Finding is what came out, in a sentence or two; Hero is its one figure, large,
-	// with what it counts; Next is what to measure next. Their figures are references.
+	// Finding is the result, in a sentence or two; Hero is its main figure and what it counts;
+	// Next is what to measure next. Their figures are references.
 	Finding, Hero, Next string
 	// Regime is the bottleneck that the entry is about: one of the verdict's.
 	Regime string
 	// Tags are small words.
 	Tags []Named
-	// Runs that the text refers to, by a name.
+	// Runs are the records that the text refers to, by name.
 	Runs []Named
-	// Ladder is the file of a ladder of regimes, in the entry's folder; "" where there is none.
+	// Ladder is the file of a ladder of regimes, in the entry's folder; "" if none.
 	Ladder string
 	// BuildsOn names other entries.
 	BuildsOn []Named
-	// Corrects and CorrectedBy name other entries, each the other way round.
+	// Corrects and CorrectedBy name other entries; each is the other's inverse.
 	Corrects, CorrectedBy []Named
-	// RetractedBecause is there when, and only when, the entry is retracted.
+	// RetractedBecause is set if and only if the entry is retracted.
 	RetractedBecause string
 
 	lines map[string]int // of every key
-	text  []byte         // the front matter, with its lines as in the file
+	text  []byte         // the front matter, with the file's lines
 }
 
-// Named is a text of the front matter with its line, and the name that it was
-// given.
+// Named is a front matter text with its line and its name.
 type Named struct {
 	Name, Text string
 	Line       int
 }
 
-// Line of a key in the file; 1 where it is not there.
+// Line returns the line of a key in the file; 1 if the key is absent.
 func (f *Front) Line(key string) int { return max(f.lines[key], 1) }
 
-// frontKeys are the keys that a front matter has.
+// frontKeys are the keys allowed in a front matter.
 var frontKeys = []string{"title", "date", "updated", "question", "hypothesis", "status", "finding", "hero", "next", "regime", "tags", "runs", "ladder",
 	"builds_on", "corrects", "corrected_by", "retracted_because"} // read-only
 
 const fence = "---"
 
-// splitFront divides a text. The body keeps its offsets and its lines: where
-// the front matter was it has blanks.
+// splitFront splits a text. The body keeps its offsets and lines: blanks replace the front
+// matter.
 func splitFront(text []byte) (front, body []byte, err error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !bytes.Equal(bytes.TrimRight(firstLine(text), " \t\r\n"), []byte(fence)) {
@@ -82,7 +80,7 @@ func splitFront(text []byte) (front, body []byte, err error) {
 					body[i] = ' '
 				}
 			}
-			// The first line is blank, so that lines count as in the file.
+			// The first line is blank, so that line numbers match the file.
 			return append([]byte("\n"), text[len(firstLine(text)):at]...), body, nil
 		}
 		at += len(line)
@@ -90,7 +88,7 @@ func splitFront(text []byte) (front, body []byte, err error) {
 	return nil, nil, errors.New("the front matter is not closed by a line of ---")
 }
 
-// firstLine is the first line of a text with its newline.
+// firstLine returns the first line of a text with its newline.
 func firstLine(text []byte) []byte {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return text[:i+1]
@@ -98,14 +96,14 @@ func firstLine(text []byte) []byte {
 	return text
 }
 
-// frontReader collects what is wrong with a front matter.
+// frontReader collects the mistakes in a front matter.
 type frontReader struct {
 	file  string
 	wrong Mistakes
 	front Front
 }
 
-// parseFront reads a front matter whose lines count as in the file.
+// parseFront parses a front matter whose line numbers match the file.
 func parseFront(file string, text []byte) (Front, Mistakes) {
 	r := frontReader{file: file, front: Front{lines: map[string]int{}, text: text}}
 	r.pairs(text)
@@ -115,7 +113,7 @@ func parseFront(file string, text []byte) (Front, Mistakes) {
 	return r.front, r.wrong
 }
 
-// pairs reads the keys with their values.
+// pairs parses the keys and their values.
 func (r *frontReader) pairs(text []byte) {
 	file := r.file
 	if line := deepAt(text); line > 0 {
@@ -146,8 +144,8 @@ func (r *frontReader) pairs(text []byte) {
 	}
 }
 
-// deepAt is the line where brackets nest deeper than a front matter does, or 0:
-// the YAML parser recurses.
+// deepAt returns the line where brackets nest deeper than allowed in a front matter, or 0: the
+// YAML parser recurses.
 func deepAt(text []byte) int {
 	const most = 50
 	n := 0
@@ -179,7 +177,7 @@ func lineOf(n ast.Node) int {
 	return n.GetToken().Position.Line
 }
 
-// scalar is the text of a plain value; a null is "".
+// scalar returns the text of a plain value; a null is "".
 func scalar(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case nil, *ast.NullNode:
@@ -189,7 +187,7 @@ func scalar(n ast.Node) (string, bool) {
 	case *ast.LiteralNode:
 		return strings.TrimSpace(n.Value.Value), true
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return n.GetToken().Value, true // as it was written
+		return n.GetToken().Value, true // as written
 	}
 	return "", false
 }
@@ -226,7 +224,7 @@ func (r *frontReader) pair(pair *ast.MappingValueNode) {
 	*into = strings.Join(strings.Fields(text), " ")
 }
 
-// named reads a list of texts or, where it may be one, a table of them.
+// named parses a list of texts or, if table is set, a table of them.
 func (r *frontReader) named(key string, value ast.Node, table bool) []Named {
 	if pairs, ok := mapping(value); ok && table {
 		return r.table(pairs)
@@ -274,7 +272,7 @@ func (r *frontReader) table(pairs []*ast.MappingValueNode) []Named {
 	return list
 }
 
-// check holds the values against each other.
+// check validates the values against each other.
 func (r *frontReader) check() {
 	f := &r.front
 	for _, need := range []struct{ key, value string }{{"title", f.Title}, {"date", f.Date}, {"question", f.Question},
@@ -295,7 +293,7 @@ func (r *frontReader) check() {
 	r.checkLabels()
 }
 
-// checkStatus holds the status against what goes with it.
+// checkStatus validates the status against the fields that it requires or excludes.
 func (r *frontReader) checkStatus() {
 	f, known := &r.front, false
 	var names []string
@@ -321,10 +319,10 @@ func (r *frontReader) checkStatus() {
 	}
 }
 
-// tagWord is what a tag is made of: it names an anchor.
+// tagWord is the syntax of a tag, which names an anchor.
 var tagWord = lazy.Regexp(`^[a-z0-9]+(?:[-.][a-z0-9]+)*$`)
 
-// checkLabels looks at what an entry is found by.
+// checkLabels validates the regime, the tags and similar labels.
 func (r *frontReader) checkLabels() {
 	f := &r.front
 	var names []string
@@ -346,7 +344,7 @@ func (r *frontReader) checkLabels() {
 	}
 }
 
-// clip cuts a text that a message quotes.
+// clip shortens a text that a message quotes.
 func clip(text string) string {
 	const most = 60
 	if r := []rune(text); len(r) > most {
@@ -355,7 +353,7 @@ func clip(text string) string {
 	return text
 }
 
-// nearTo offers the names that are most like one that is not known.
+// nearTo returns the names most similar to an unknown one.
 func nearTo(name string, names []string) string {
 	near := nearest(name, names)
 	if len(near) == 0 {

@@ -16,25 +16,24 @@ import (
 //go:embed page.html journal.css index.js
 var files embed.FS
 
-// layouts is what the pages execute: everything from a record or from an entry
-// goes through html/template as text, or has been through goldmark.
+// layouts are the page templates: html/template escapes everything from a record or an entry,
+// except what goldmark has rendered.
 var layouts = sync.OnceValue(func() *template.Template { return template.Must(template.New("").ParseFS(files, "page.html")) }) // read-only
 
-// execute runs a part of the layouts.
+// execute runs one template.
 func execute(name string, data any) (template.HTML, error) {
 	var b strings.Builder
 	if err := layouts().ExecuteTemplate(&b, name, data); err != nil {
 		return "", err
 	}
-	return template.HTML(b.String()), nil // what html/template has made is escaped
+	return template.HTML(b.String()), nil // html/template has escaped it
 }
 
-// longFigure is from how many characters on an answer is a sentence, which is
-// followed by a link in place of being one.
+// longFigure is the length in characters from which an answer reads as a sentence: a link follows
+// it instead of enclosing it.
 const longFigure = 40
 
-// inlineHTML is a reference within a sentence: its value, with the way to the
-// record.
+// inlineHTML renders a reference within a sentence: its value, linked to the record.
 func (w *written) inlineHTML(r *referenceNode) template.HTML {
 	if r.answer.isBlock {
 		w.wrong.add(w.entry.File, r.line, "%s stands in a paragraph of its own", r.source)
@@ -65,7 +64,7 @@ func (w *written) inlineHTML(r *referenceNode) template.HTML {
 	return html
 }
 
-// blockHTML is the tables or figures of a reference.
+// blockHTML renders the tables or figures of a reference.
 func (w *written) blockHTML(r *referenceNode) template.HTML {
 	a, ok := w.answered(r)
 	if !ok {
@@ -102,7 +101,7 @@ func (w *written) blockHTML(r *referenceNode) template.HTML {
 	return html
 }
 
-// anchored gives a figure an anchor that no other of the page has.
+// anchored gives a figure an anchor that is unique on the page.
 func anchored(b page.Block, id string) page.Block {
 	switch f := b.(type) {
 	case page.Figure:
@@ -115,22 +114,22 @@ func anchored(b page.Block, id string) page.Block {
 	return b
 }
 
-// Page is where the record's own page is, for the layouts.
+// Page returns the path of the record's own page, for the layouts.
 func (r *Record) Page() string { return recordPage(r.ID) }
 
-// layout is what every page has around its content.
+// layout is the frame of every page.
 type layout struct {
 	Title   string
 	Heading string
 	Lead    string
 	// Up leads to the site's root: "" or "../".
 	Up string
-	// Trail is the way there, from the index.
+	// Trail is the breadcrumb from the index.
 	Trail  []trail
 	Main   template.HTML
 	Footer string
 
-	// Card is what others show of a link to the page.
+	// Card is the link preview.
 	Card shareCard
 
 	Policy string
@@ -143,17 +142,16 @@ type layout struct {
 
 // shareCard is a page's Open Graph card.
 type shareCard struct {
-	// Kind is "website" or "article"; URL is "" where the journal does not say where
-	// its pages will be.
+	// Kind is "website" or "article"; URL is "" if the journal's URL is unknown.
 	Kind, Says, URL string
-	// Image is the address of its picture, 1200 × 630, and Alt what that shows; "" is none.
+	// Image is the URL of its picture, 1200 × 630, and Alt its description; "" for none.
 	Image, Alt string
 }
 
 type trail struct{ Name, To string }
 
-// whole puts the layout around a page. What it may load is itself: its styles
-// and the one script, by its hash, and images that lie beside it.
+// whole renders a page in its layout. The page may load only itself: its styles and its one
+// script, by hash, and images next to it.
 func (l layout) whole() ([]byte, error) {
 	l.Title, l.Heading, l.Lead, l.Footer = page.Text(l.Title), page.Text(l.Heading), page.Text(l.Lead), page.Text(l.Footer)
 	if l.Card.Says == "" {
@@ -180,8 +178,8 @@ func (l layout) whole() ([]byte, error) {
 		sum := sha256.Sum256([]byte(l.Script))
 		scripts = "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	}
-	// 'unsafe-inline' is for style attributes: where a label stands. A page on a
-	// disk is not 'self' to Chromium, so images beside it are allowed by scheme.
+	// 'unsafe-inline' is for style attributes, which position labels. Chromium does not treat a
+	// page on disk as 'self', so images next to it are allowed by scheme.
 	l.Policy = "default-src 'none'; script-src " + scripts +
 		"; style-src 'unsafe-inline'; img-src data: 'self' file:; base-uri 'none'; form-action 'none'"
 	html, err := execute("page", l)

@@ -17,19 +17,19 @@ type card struct {
 	Hero    *hero
 	Notices []notice
 	Labels  []label
-	// Classes are the filters that leave it in sight.
+	// Classes are the filters that keep it visible.
 	Classes string
 }
 
-// label is what entries are found by: a status, a regime or a tag.
+// label is a search term of entries: a status, a regime or a tag.
 type label struct {
-	// Kind is "status", "regime" or "tag"; Name what a reader sees.
+	// Kind is "status", "regime" or "tag"; Name is the displayed text.
 	Kind, Name string
 	// ID is its anchor, and the class of its entries: "tag-pipelining".
 	ID string
-	// To leads to the index with only its entries in sight.
+	// To links to the index filtered to its entries.
 	To string
-	// Says explains it; Class is that of its colour, of a status.
+	// Says explains it; Class is the colour class of a status.
 	Says, Class string
 	Entries     int
 }
@@ -39,7 +39,7 @@ func labelOf(kind, name string) label {
 	return label{Kind: kind, Name: name, ID: id, To: IndexPage + "#" + id}
 }
 
-// labels are those of an entry: its regime, then its tags.
+// labels returns an entry's labels: its regime, then its tags.
 func (e *Entry) labels() []label {
 	var list []label
 	if e.Regime != "" {
@@ -51,14 +51,14 @@ func (e *Entry) labels() []label {
 	return list
 }
 
-// statusLabel is a status with what it promises.
+// statusLabel returns a status with its explanation.
 func statusLabel(s Status) label {
 	l := labelOf("status", string(s))
 	l.Says, l.Class = s.means(), s.Class()
 	return l
 }
 
-// indexData is what the page of all entries shows.
+// indexData is the content of the index page.
 type indexData struct {
 	Premise template.HTML
 	Ladder  template.HTML // of regimes
@@ -68,7 +68,7 @@ type indexData struct {
 	Cards         []card
 }
 
-// index is the page of all entries, the oldest first.
+// index renders the index page, oldest entry first.
 func (j *Journal) index(texts map[*Entry]*written, premise *written) ([]byte, error) {
 	var data indexData
 	if premise != nil {
@@ -121,7 +121,7 @@ func (j *Journal) index(texts map[*Entry]*written, premise *written) ([]byte, er
 		Footer: "Every figure in the entries is taken from a record by reference; its link leads to the record."}.whole()
 }
 
-// inUse are the labels of a kind that entries have, by their names.
+// inUse returns the labels of a kind that entries have, by name.
 func (j *Journal) inUse(kind string) []label {
 	var list []label
 	for _, e := range j.Entries {
@@ -135,7 +135,7 @@ func (j *Journal) inUse(kind string) []label {
 	return list
 }
 
-// address is where a page will be; "" where the journal does not say.
+// address returns the URL of a page; "" if the journal's URL is unknown.
 func (j *Journal) address(page string) string {
 	if j.URL == "" {
 		return ""
@@ -143,8 +143,8 @@ func (j *Journal) address(page string) string {
 	return j.URL + page
 }
 
-// filterStyle lets an anchor hide what does not have its label, without script. IDs are
-// small letters, digits, dashes and dots.
+// filterStyle returns CSS that hides entries without the anchor's label, without script. IDs
+// consist of small letters, digits, dashes and dots.
 func filterStyle(labels []label) template.CSS {
 	var b strings.Builder
 	for _, l := range labels {

@@ -1,8 +1,7 @@
-// Package journal is a folder of entries about what was measured: Markdown with
-// a front matter, in which tables, figures and numbers are taken from records
-// by reference and never typed. Read checks a folder, Build makes the pages,
-// Write keeps them and Handler serves them; Create begins an entry, and Add puts
-// a record beside it, so that a clone builds the same pages.
+// Package journal publishes a folder of entries about measurements: Markdown with a front matter,
+// whose tables, figures and numbers are references to records, never typed. Read validates a
+// folder, Build renders the pages, Write saves them and Handler serves them; Create starts an
+// entry, and Add copies a record into its folder, so that a clone builds the same pages.
 package journal
 
 import (
@@ -23,23 +22,22 @@ import (
 )
 
 const (
-	// entryFile is the text of an entry, recordsDir has what it refers to.
+	// entryFile is the text of an entry, recordsDir holds the records that it refers to.
 	entryFile  = "entry.md"
 	recordsDir = "records"
-	// entryMost bounds an entry's text, in bytes; a long one has 30 kB.
+	// entryMost limits an entry's text, in bytes; a long one has 30 kB.
 	entryMost = 1 << 20
-	// entriesMost bounds how many entries one journal has: their numbers have
-	// four digits.
+	// entriesMost limits the entries of a journal: their numbers have four digits.
 	entriesMost = 10_000
 )
 
-// folderName is what the folder of an entry is called: 0007-what-it-asks.
+// folderName matches the name of an entry's folder: 0007-what-it-asks.
 var folderName = lazy.Regexp(`^(\d{4})-([a-z0-9]+(?:-[a-z0-9]+)*)$`)
 
 // Status of an entry.
 type Status string
 
-// The statuses, in the order in which an entry goes through them.
+// The statuses, in the order of an entry's life.
 const (
 	Planned    Status = "planned"
 	InProgress Status = "in progress"
@@ -47,66 +45,66 @@ const (
 	Retracted  Status = "retracted"
 )
 
-// Statuses are all that an entry can have.
+// Statuses returns all statuses.
 func Statuses() []Status { return []Status{Planned, InProgress, Done, Retracted} }
 
-// Class is the status as a name in a style sheet.
+// Class returns the status as a CSS class.
 func (s Status) Class() string { return strings.ReplaceAll(string(s), " ", "-") }
 
-// open tells that records may still be missing.
+// open reports whether records may still be missing.
 func (s Status) open() bool { return s == Planned || s == InProgress }
 
-// means says what a status promises a reader.
+// means describes a status for readers.
 func (s Status) means() string {
 	return map[Status]string{Planned: "asked, and not measured yet", InProgress: "being measured: figures may change",
 		Done: "measured; every figure comes from a record", Retracted: "wrong: kept, struck through, with the reason"}[s]
 }
 
-// Journal is a folder of entries that was read without a mistake.
+// Journal is a folder of entries that Read accepted.
 type Journal struct {
 	Dir string
 	About
-	// Entries by date, and by number within a day.
+	// Entries are ordered by date, and by number within a day.
 	Entries []*Entry
-	// Warnings are what is no mistake and should be looked at.
+	// Warnings are not mistakes but deserve a look.
 	Warnings []Mistake
 }
 
 // Entry is one page of a journal.
 type Entry struct {
-	// Name is that of its folder, Number and Slug its two parts.
+	// Name is the name of its folder, Number and Slug are its two parts.
 	Name, Number, Slug string
 	// Dir is its folder, File its text.
 	Dir, File string
 	Front
-	// Records in the order of the front matter.
+	// Records are in the order of the front matter.
 	Records []*Record
-	// Unsound says what retracted entries it builds on, directly or by way of
-	// others; nil for one that stands.
+	// Unsound lists the retracted entries that it builds on, directly or through others; nil if
+	// there are none.
 	Unsound []Ground
 
-	ladder *Record               // of regimes; nil where the front matter names none
-	opened map[string]*chart.Run // runs of plans that references asked for, by ID
+	ladder *Record               // ladder of regimes; nil if the front matter names none
+	opened map[string]*chart.Run // runs of plans that references use, by ID
 
 	body []byte // the whole file with the front matter blanked out, so that offsets are the file's
 }
 
-// Ground is a retracted entry that another builds on.
+// Ground is a retracted entry that another entry builds on.
 type Ground struct {
 	Entry *Entry
-	// By is the way there, beginning with an entry that builds_on names; nil
-	// where the retracted one is named itself.
+	// By is the chain of entries in between, starting with one in builds_on; nil if builds_on
+	// names the retracted entry itself.
 	By []*Entry
 }
 
-// Mistake is something wrong with a journal, and where.
+// Mistake is a mistake in a journal, with its position.
 type Mistake struct {
 	File string
 	Line int // 0: the file as a whole
 	Says string
 }
 
-// Error is FILE:LINE: what is wrong.
+// Error returns FILE:LINE: and the mistake.
 func (m Mistake) Error() string {
 	if m.Line > 0 {
 		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Says)
@@ -114,10 +112,10 @@ func (m Mistake) Error() string {
 	return m.File + ": " + m.Says
 }
 
-// Mistakes are all that were found, by file and line.
+// Mistakes are all mistakes found, by file and line.
 type Mistakes []Mistake
 
-// Error has a line for each.
+// Error returns one line per mistake.
 func (m Mistakes) Error() string {
 	var lines []string
 	for _, one := range m {
@@ -126,12 +124,12 @@ func (m Mistakes) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// add notes a mistake; what it quotes may be from a record.
+// add records a mistake; its arguments may come from a record.
 func (m *Mistakes) add(file string, line int, format string, args ...any) {
 	*m = append(*m, Mistake{file, line, page.Text(fmt.Sprintf(format, args...))})
 }
 
-// sorted answers the mistakes as an error, each once; nil where there is none.
+// sorted returns the mistakes as an error, without duplicates; nil if there are none.
 func (m Mistakes) sorted() error {
 	if len(m) == 0 {
 		return nil
@@ -146,9 +144,8 @@ func byPlace(list []Mistake) {
 	})
 }
 
-// Read reads all entries of a folder with the records that they name: from the
-// entry's own folder, or else from the person's store. Mistakes are told all at
-// once (type Mistakes).
+// Read reads all entries of a folder and their records, from the entry's own folder or else from
+// the user's store. It reports all mistakes together (type Mistakes).
 func Read(dir string, store record.Store) (*Journal, error) {
 	names, err := folders(dir)
 	if err != nil {
@@ -176,8 +173,7 @@ func Read(dir string, store record.Store) (*Journal, error) {
 	return j, wrong.sorted()
 }
 
-// FindEntry reads one entry's text, without the records and whatever is wrong
-// with other entries.
+// FindEntry reads one entry's text, without its records, and ignores mistakes in other entries.
 func FindEntry(dir, name string) (*Entry, error) {
 	names, err := folders(dir)
 	if err != nil {
@@ -200,8 +196,8 @@ func FindEntry(dir, name string) (*Entry, error) {
 	return e, wrong[e].sorted()
 }
 
-// folders lists what has to be an entry: folders named like one, or that hold
-// the file of one. Other files, such as a ledger, are not the journal's matter.
+// folders lists the folders that must be entries: those named like one or that contain an entry
+// file. It ignores other files, such as a ledger.
 func folders(dir string) ([]string, error) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -227,7 +223,7 @@ func folders(dir string) ([]string, error) {
 	return names, nil
 }
 
-// readEntry reads the text of one entry; nil where not even that can be done.
+// readEntry reads the text of one entry; nil if even that fails.
 func readEntry(dir, name string) (*Entry, Mistakes) {
 	e := &Entry{Name: name, Dir: filepath.Join(dir, name), File: filepath.Join(dir, name, entryFile)}
 	var wrong Mistakes
@@ -253,7 +249,7 @@ func readEntry(dir, name string) (*Entry, Mistakes) {
 	return e, append(wrong, mistakes...)
 }
 
-// readText reads a text that a person wrote, and nothing that is none.
+// readText reads a regular file of at most entryMost bytes.
 func readText(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -276,7 +272,7 @@ func readText(path string) ([]byte, error) {
 	return text, err
 }
 
-// numbers finds entries that cannot be told apart.
+// numbers finds entries with the same number or slug.
 func (j *Journal) numbers() Mistakes {
 	var wrong Mistakes
 	byNumber, bySlug := map[string]*Entry{}, map[string]*Entry{}
@@ -292,8 +288,7 @@ func (j *Journal) numbers() Mistakes {
 	return wrong
 }
 
-// Find answers the entry that a person means: by its folder's name or path, its
-// number, or its slug.
+// Find returns the entry with a given folder name or path, number, or slug.
 func (j *Journal) Find(name string) (*Entry, error) {
 	last := filepath.Base(filepath.Clean(name))
 	var names []string
@@ -306,8 +301,8 @@ func (j *Journal) Find(name string) (*Entry, error) {
 	return nil, fmt.Errorf("there is no entry %q%s", name, nearTo(last, names))
 }
 
-// grounds finds what each entry builds on, and marks those whose ground was
-// retracted, also by way of others.
+// grounds resolves what each entry builds on, and marks those that build on a retracted entry,
+// directly or through others.
 func (j *Journal) grounds() Mistakes {
 	var wrong Mistakes
 	on := map[*Entry][]*Entry{}

@@ -14,7 +14,8 @@ import (
 	"ceiling/show/page"
 )
 
-// openLadder reads the ladder of regimes that the front matter names: a file of the entry's own folder.
+// openLadder reads the ladder of regimes that the front matter names: a file in the entry's own
+// folder.
 func openLadder(e *Entry) error {
 	path := filepath.Join(e.Dir, e.Front.Ladder)
 	if !within(e.Dir, path) {
@@ -35,13 +36,13 @@ func openLadder(e *Entry) error {
 
 var errNoLadder = errors.New("this entry names no ladder; ladder: records/ladder.json in its front matter does that")
 
-// regimeFigures are those of a row of the ladder.
+// regimeFigures are the figures of one row of the ladder.
 type regimeFigures struct {
 	source
 	row *ladder.Row
 }
 
-// regimeOf answers a row of the entry's ladder.
+// regimeOf returns a row of the entry's ladder.
 func regimeOf(e *Entry, name string) (*regimeFigures, error) {
 	if e.ladder == nil {
 		return nil, errNoLadder
@@ -60,8 +61,9 @@ func regimeOf(e *Entry, name string) (*regimeFigures, error) {
 	return &regimeFigures{source{entry: e, of: e.ladder}, row}, nil
 }
 
-// Rate is the median of its runs with their range, P99 that of the open loop at 70% of it, ServerCPU of one request, Bytes of
-// its response, Fsyncs and Trips of one request, Headroom the generator's; Bottleneck and Next are names.
+// Rate is the median of its runs with their range, P99 that of the open loop at 70% of it.
+// ServerCPU, Fsyncs and Trips are per request, Bytes is the response size, Headroom the
+// generator's; Bottleneck and Next are names.
 func (r *regimeFigures) Rate() (answer, error) {
 	e := &r.row.PerS
 	a, err := r.between(kindPerS, record.Estimate{Mid: e.Value, Low: e.Low, High: e.High, Confidence: e.Confidence}, true)
@@ -92,7 +94,7 @@ func (r *regimeFigures) Headroom() (answer, error) {
 func (r *regimeFigures) Bottleneck() (answer, error) { return r.words(r.row.Bottleneck), nil }
 func (r *regimeFigures) Next() (answer, error)       { return r.words(r.row.Next), nil }
 
-// Predicted is what Little's law makes of another row.
+// Predicted is the rate that Little's law predicts from another row.
 func (r *regimeFigures) Predicted() (answer, error) {
 	p := r.row.Predicted
 	if p == nil {
@@ -113,7 +115,7 @@ func (r *regimeFigures) words(text string) answer {
 	return answer{text: text, short: text, kind: kindText, of: []*Record{r.of}}
 }
 
-// ladderBlock is the whole table.
+// ladderBlock returns the whole table.
 func ladderBlock(e *Entry) (answer, error) {
 	if e.ladder == nil {
 		return answer{}, errNoLadder
@@ -121,7 +123,8 @@ func ladderBlock(e *Entry) (answer, error) {
 	return answer{isBlock: true, of: []*Record{e.ladder}, blocks: []page.Block{e.ladder.Ladder.Table()}}, nil
 }
 
-// indexLadder is the ladder at the front of the index: that of the newest entry that stands.
+// indexLadder returns the ladder at the top of the index: that of the newest entry that is not
+// retracted.
 func (j *Journal) indexLadder() (template.HTML, error) {
 	for i := len(j.Entries) - 1; i >= 0; i-- {
 		e := j.Entries[i]
@@ -143,7 +146,7 @@ func (j *Journal) indexLadder() (template.HTML, error) {
 	return "", nil
 }
 
-// ladderPages are those of the ladders themselves, with the reason of every bottleneck.
+// ladderPages renders the pages of the ladders, with the reason for every bottleneck.
 func (s *Site) ladderPages(j *Journal) error {
 	for _, e := range j.Entries {
 		if e.ladder == nil {
@@ -156,7 +159,7 @@ func (s *Site) ladderPages(j *Journal) error {
 	return nil
 }
 
-// ladderSetup is the machine of a ladder.
+// ladderSetup adds the machine of a ladder.
 func (s *setup) ladder(r *Record) {
 	env := r.Ladder.Environment
 	if env == nil {

@@ -17,20 +17,19 @@ import (
 )
 
 const (
-	// fileMost bounds a file that an entry shows or links to, in bytes.
+	// fileMost limits the size of a file that an entry shows or links to, in bytes.
 	fileMost = 10 << 20
 )
 
-// imageTypes and fileTypes are what an entry's page may show and link to: what
-// cannot run in a browser.
+// imageTypes and fileTypes are the file types that an entry's page may show and link to: none can
+// run code in a browser.
 var (
 	imageTypes = []string{".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif"}                                             // read-only
 	fileTypes  = []string{".txt", ".yaml", ".yml", ".toml", ".json", ".ndjson", ".csv", ".hgrm", ".hdr", ".log", ".pdf"} // read-only
 )
 
-// link checks where a link leads and answers where it leads in the site. Pages
-// of other sites are not asked for: only what a journal can answer for is
-// looked at.
+// link validates a link and returns its target in the site. It does not fetch pages of other
+// sites: it checks only links within the journal.
 func (w *written) link(j *Journal, line int, destination []byte, image bool) []byte {
 	to, err := w.resolveLink(j, line, string(destination), image)
 	if err != nil {
@@ -64,14 +63,14 @@ func (w *written) resolveLink(j *Journal, line int, destination string, image bo
 	return w.local(j, line, u, image)
 }
 
-// local leads to another entry, to a record, or to a file of the entry.
+// local resolves a link to another entry, a record, or a file of the entry.
 func (w *written) local(j *Journal, line int, u *url.URL, image bool) (string, error) {
 	clean := path.Clean(u.Path)
 	if path.IsAbs(clean) {
 		return "", errors.New("a link within the journal is relative to the entry's folder")
 	}
 	rest, up := strings.CutPrefix(clean, "../")
-	if w.entry.Name == "" { // the index, which is in the journal's folder
+	if w.entry.Name == "" { // the index, in the journal's folder
 		rest, up = clean, !up && strings.HasSuffix(clean, "/"+entryFile)
 	}
 	if up {
@@ -96,7 +95,7 @@ func (w *written) local(j *Journal, line int, u *url.URL, image bool) (string, e
 	return w.file(clean, image)
 }
 
-// file takes a file of the entry's folder into the site.
+// file adds a file of the entry's folder to the site.
 func (w *written) file(name string, image bool) (string, error) {
 	types := fileTypes
 	if image {
@@ -105,7 +104,7 @@ func (w *written) file(name string, image bool) (string, error) {
 	if ending := strings.ToLower(path.Ext(name)); !slices.Contains(types, ending) && (image || !slices.Contains(imageTypes, ending)) {
 		return "", fmt.Errorf("files that end in %q are not tested; these are: %s", ending, strings.Join(types, " "))
 	}
-	root, err := os.OpenRoot(w.entry.Dir) // a link cannot lead out of it
+	root, err := os.OpenRoot(w.entry.Dir) // symlinks cannot escape it
 	if err != nil {
 		return "", err
 	}
@@ -131,7 +130,7 @@ func (w *written) file(name string, image bool) (string, error) {
 	return (&url.URL{Path: to}).String(), nil
 }
 
-// autoLink checks a <https://…>.
+// autoLink validates a <https://…>.
 func (w *written) autoLink(n *ast.AutoLink) {
 	text := string(n.URL(w.entry.body))
 	if n.AutoLinkType == ast.AutoLinkEmail {

@@ -28,8 +28,7 @@ type referenceNode struct {
 	html   template.HTML
 }
 
-// blockNode is what a paragraph becomes whose only content are references to
-// tables and figures.
+// blockNode replaces a paragraph that contains only references to tables and figures.
 type blockNode struct {
 	ast.BaseBlock
 	html template.HTML
@@ -49,7 +48,7 @@ func (n *referenceNode) Dump(source []byte, level int) {
 }
 func (n *blockNode) Dump(source []byte, level int) { ast.DumpHelper(n, source, level, nil, nil) }
 
-// referenceParser makes nodes of {{…}} and works them out.
+// referenceParser parses {{…}} and resolves it.
 type referenceParser struct{ entry *Entry }
 
 func (referenceParser) Trigger() []byte { return []byte{'{'} }
@@ -73,8 +72,7 @@ func (p referenceParser) Parse(_ ast.Node, block text.Reader, _ parser.Context) 
 	return n
 }
 
-// between is what stands between the {{ that a line begins with and its }},
-// which is not one inside of quotes.
+// between returns the text between a leading {{ and its }}, ignoring any }} inside quotes.
 func between(line string) (inside string, length int, closed bool) {
 	quoted := false
 	for i := 2; i < len(line); i++ {
@@ -90,13 +88,13 @@ func between(line string) (inside string, length int, closed bool) {
 	return "", len(strings.TrimRight(line, "\r\n")), false
 }
 
-// lineAt is the line of an offset, from 1.
+// lineAt returns the line of an offset, from 1.
 func lineAt(source []byte, offset int) int {
 	return 1 + bytes.Count(source[:min(max(offset, 0), len(source))], []byte("\n"))
 }
 
-// newMarkdown reads CommonMark with tables, and {{…}}. HTML is no markup in it:
-// a < is a <.
+// newMarkdown returns a parser for CommonMark with tables and {{…}}. It treats HTML as text: a <
+// is a <.
 func newMarkdown(e *Entry) goldmark.Markdown {
 	blocks := []util.PrioritizedValue{
 		util.Prioritized(parser.NewSetextHeadingParser(parser.WithAutoHeadingID()), 100), util.Prioritized(parser.NewThematicBreakParser(), 200),
@@ -117,7 +115,7 @@ func newMarkdown(e *Entry) goldmark.Markdown {
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodeRenderer{}, 50))))
 }
 
-// nodeRenderer writes what was worked out for each reference beforehand.
+// nodeRenderer writes the resolved references.
 type nodeRenderer struct{}
 
 func (nodeRenderer) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
@@ -137,12 +135,12 @@ func (nodeRenderer) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
 	})
 }
 
-// written is the text of an entry as it goes into its page.
+// written is the rendered text of an entry.
 type written struct {
 	entry    *Entry
 	html     template.HTML
 	anchors  map[string]bool
-	files    map[string][]byte // by their path in the site
+	files    map[string][]byte // by path in the site
 	links    []anchorLink      // to anchors of other entries
 	warnings []Mistake
 	wrong    Mistakes
@@ -152,16 +150,14 @@ type written struct {
 	hero          *hero
 }
 
-// anchorLink is one to a heading of another entry, to be looked up when all of
-// them are read.
+// anchorLink links to a heading of another entry; it is checked once all entries are read.
 type anchorLink struct {
 	line   int
 	entry  *Entry
 	anchor string
 }
 
-// write reads an entry's Markdown, works its references out and checks its
-// links.
+// write renders an entry's Markdown, resolves its references and checks its links.
 func (j *Journal) write(e *Entry) *written {
 	w := &written{entry: e, anchors: map[string]bool{}, files: map[string][]byte{}}
 	md := newMarkdown(e)
@@ -179,11 +175,11 @@ func (j *Journal) write(e *Entry) *written {
 	if err := md.Renderer().Render(&out, e.body, tree); err != nil {
 		w.wrong.add(e.File, 0, "%v", err)
 	}
-	w.html = template.HTML(out.String()) // goldmark has escaped the text, html/template the references
+	w.html = template.HTML(out.String()) // escaped by goldmark and html/template
 	return w
 }
 
-// headings collects what can be linked to.
+// headings collects the link targets.
 func (w *written) headings(tree ast.Node) {
 	w.walk(tree, func(n ast.Node) {
 		h, ok := n.(*ast.Heading)
@@ -212,7 +208,7 @@ func (w *written) walk(tree ast.Node, visit func(ast.Node)) {
 	}
 }
 
-// line of a node: its own, or that of what is in it or around it.
+// line returns a node's line: its own, or that of a child or parent.
 func (w *written) line(n ast.Node) int {
 	for at := n; at != nil; at = at.FirstChild() {
 		if t, ok := at.(*ast.Text); ok {
@@ -234,8 +230,7 @@ func (w *written) line(n ast.Node) int {
 	return 1
 }
 
-// paragraphs makes blocks of paragraphs that have nothing but references to
-// tables and figures in them.
+// paragraphs converts paragraphs that contain only references to tables and figures into blocks.
 func (w *written) paragraphs(tree ast.Node) {
 	var list []ast.Node
 	w.walk(tree, func(n ast.Node) {
@@ -261,8 +256,7 @@ func (w *written) paragraphs(tree ast.Node) {
 	}
 }
 
-// alone are the references of a paragraph that has only such as stand by
-// themselves.
+// alone returns the references of a paragraph that contains only block references.
 func (w *written) alone(p ast.Node) []*referenceNode {
 	var refs []*referenceNode
 	for c := p.FirstChild(); c != nil; c = c.NextSibling() {
@@ -283,8 +277,7 @@ func (w *written) alone(p ast.Node) []*referenceNode {
 	return refs
 }
 
-// visit works out the references within sentences, and checks links and typed
-// numbers.
+// visit resolves references within sentences, and checks links and typed numbers.
 func (w *written) visit(j *Journal, tree ast.Node) {
 	var refs []*referenceNode
 	w.walk(tree, func(n ast.Node) {
@@ -327,8 +320,7 @@ func (w *written) warn(line int, format string, args ...any) {
 	}
 }
 
-// answered works one reference out; ok is false where it is wrong, which is
-// noted.
+// answered resolves one reference; if that fails, it records the mistake and ok is false.
 func (w *written) answered(r *referenceNode) (answer, bool) {
 	if r.wrong != nil {
 		w.wrong.add(w.entry.File, r.line, "%v", r.wrong)

@@ -13,15 +13,15 @@ import (
 	"ceiling/show/page"
 )
 
-// measured is the runs of one condition, each with its whole record.
+// measured is the runs of one condition, each with its full record.
 type measured struct {
 	of *Record
-	// name tells it from the others of its record; "" of a single run.
+	// name distinguishes it from the others of its record; "" for a single run.
 	name string
 	runs []*chart.Run
 }
 
-// opened reads a run of a plan, once for all references of an entry.
+// openedRun reads a run of a plan, once for all references of an entry.
 func (e *Entry) openedRun(of *Record, id string) (*chart.Run, error) {
 	if e.opened == nil {
 		e.opened = map[string]*chart.Run{}
@@ -44,8 +44,8 @@ func (e *Entry) openedRun(of *Record, id string) (*chart.Run, error) {
 	return r.Run, nil
 }
 
-// measuredOf is what a reference's argument stands for: a run, or all counted runs of a
-// point. pending is true where they are still to be measured.
+// measuredOf resolves a reference's argument to a run, or to all counted runs of a point. pending
+// is true if they are still to be measured.
 func (e *Entry) measuredOf(of any) (m measured, pending bool, err error) {
 	var p *pointFigures
 	switch of := of.(type) {
@@ -71,7 +71,7 @@ func (e *Entry) measuredOf(of any) (m measured, pending bool, err error) {
 	return m, false, err
 }
 
-// measuredPoint is the counted runs of a point.
+// measuredPoint returns the counted runs of a point.
 func (e *Entry) measuredPoint(of *Record, p *record.CurvePoint) (measured, error) {
 	m := measured{of: of}
 	for _, id := range p.RunIDs {
@@ -87,13 +87,13 @@ func (e *Entry) measuredPoint(of *Record, p *record.CurvePoint) (measured, error
 	return m, nil
 }
 
-// spread is a mean over repeats with the deviation of a single one.
+// spread is a mean over repeats and the standard deviation of a single run.
 type spread struct {
 	mean, deviation float64
 	n               int
 }
 
-// over is a figure of every run; a run that has none (NaN) is left out.
+// over computes a figure's spread over the runs; it skips runs without the figure (NaN).
 func (m *measured) over(figure func(r *chart.Run) float64) spread {
 	var s spread
 	var values []float64
@@ -116,7 +116,7 @@ func (m *measured) over(figure func(r *chart.Run) float64) spread {
 	return s
 }
 
-// text is 465 ± 12 µs; "–" where nothing was measured.
+// text formats it as 465 ± 12 µs; "–" if nothing was measured.
 func (s spread) text(format func(float64) string) string {
 	switch s.n {
 	case 0:
@@ -124,7 +124,7 @@ func (s spread) text(format func(float64) string) string {
 	case 1:
 		return format(s.mean)
 	}
-	// The deviation has the unit of the mean, and its decimals.
+	// The deviation has the mean's unit and decimals.
 	text := format(s.mean)
 	figure := text[:len(text)-len(strings.TrimLeft(text, "0123456789."))]
 	v, err := strconv.ParseFloat(figure, 64)
@@ -135,7 +135,7 @@ func (s spread) text(format func(float64) string) string {
 	return figure + " ± " + strconv.FormatFloat(s.deviation*v/s.mean, 'f', len(decimals), 64) + text[len(figure):]
 }
 
-// sum adds a figure up over the runs.
+// sum adds up a figure over the runs.
 func (m *measured) sum(figure func(r *chart.Run) float64) float64 {
 	total := 0.0
 	for _, r := range m.runs {
@@ -144,13 +144,13 @@ func (m *measured) sum(figure func(r *chart.Run) float64) float64 {
 	return total
 }
 
-// same tells that a figure is the same in all runs.
+// same reports whether a figure is the same in all runs.
 func (m *measured) same(figure func(r *chart.Run) float64) bool {
 	first := figure(m.runs[0])
 	return !slices.ContainsFunc(m.runs, func(r *chart.Run) bool { return figure(r) != first })
 }
 
-// Figures of a run, for the above; NaN is not known.
+// Figures of a run, for the functions above; NaN is unknown.
 
 func seconds(r *chart.Run) float64  { return r.ElapsedS }
 func answers(r *chart.Run) float64  { return float64(r.Latency.Response.Count) }
@@ -161,7 +161,7 @@ func perSecond(r *chart.Run) float64 {
 	return r.Rate.CompletedPerS
 }
 
-// slots are how many requests a closed loop has in flight; NaN in an open one.
+// slots returns the concurrency of a closed loop; NaN in an open one.
 func slots(r *chart.Run) float64 {
 	if r.Load.Mode != "closed" {
 		return math.NaN()
@@ -169,10 +169,10 @@ func slots(r *chart.Run) float64 {
 	return float64(r.Load.Connections) * float64(max(r.Load.Pipelining, 1))
 }
 
-// inFlight is Little's law: the rate times the mean response time.
+// inFlight applies Little's law: rate × mean response time.
 func inFlight(r *chart.Run) float64 { return over(waited(r)/1e9, r.ElapsedS) }
 
-// generatorCores and serverCores are CPU time over the window.
+// generatorCores and serverCores return CPU time divided by the window.
 func generatorCores(r *chart.Run) float64 {
 	if used := float64(r.Generator.UserNs + r.Generator.SystemNs); used > 0 {
 		return over(used/1e9, r.ElapsedS)
@@ -191,7 +191,7 @@ func serverCores(r *chart.Run) float64 {
 	return over(total/1e9, r.ElapsedS)
 }
 
-// over is a ratio; NaN where there is nothing to divide by.
+// over returns a ratio; NaN if the divisor is 0.
 func over(a, b float64) float64 {
 	if !(b > 0) {
 		return math.NaN()
@@ -199,7 +199,7 @@ func over(a, b float64) float64 {
 	return a / b
 }
 
-// quantileNs is one of the response time, from its histogram.
+// quantileNs returns a quantile of the response time, from its histogram.
 func quantileNs(q float64) func(r *chart.Run) float64 {
 	return func(r *chart.Run) float64 {
 		h := r.Response

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// nearMost is how many names are offered in place of one that is not known.
+// nearMost is the number of names suggested for an unknown one.
 const nearMost = 5
 
-// nearest are the names most like the given one, the most alike first: those of
-// which at most half is different. Where none is alike they are the first of
-// the list.
+// nearest returns the names most similar to the given one, best match first, among those that
+// differ in at most half. If none is similar, it returns the first names of the list.
 func nearest(name string, names []string) []string {
 	type scored struct {
 		name string
@@ -40,8 +39,7 @@ func nearest(name string, names []string) []string {
 	return near
 }
 
-// distance is how many letters have to be changed, put in or taken out to make
-// one text of the other (Levenshtein), over at most 64 of them.
+// distance is the edit distance of two texts (Levenshtein), over at most 64 letters.
 func distance(a, b string) int {
 	const most = 64
 	x, y := []rune(a), []rune(b)

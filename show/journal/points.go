@@ -15,13 +15,13 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// A sweep's points with what a reader checks them by: percentiles with their deviation over
-// the repeats, and the requests in flight that the loop kept beside those of Little's law.
+// A sweep's points with the figures to check them by: percentiles with their standard deviation
+// over the repeats, and the measured requests in flight next to those of Little's law.
 
-// pointsTable is the name of the table of a sweep, in a reference.
+// pointsTable is the table's name in a reference.
 const pointsTable = "points"
 
-// percentilesShown are those of the table, and of the CSV.
+// percentilesShown are the percentiles in the table and the CSV.
 var percentilesShown = []struct {
 	name string
 	q    float64
@@ -34,8 +34,8 @@ type pointOf struct {
 	measured
 }
 
-// points are all conditions of a sweep, with the runs that were counted. A point whose
-// runs have no record has none of them.
+// points returns all conditions of a sweep with their counted runs. A point whose runs have no
+// record has no runs.
 func (e *Entry) points(of *Record) ([]pointOf, error) {
 	if of.Plan == nil || of.Plan.Sweep == nil {
 		return nil, fmt.Errorf("%s is no sweep: it has no points", of.Name)
@@ -58,13 +58,12 @@ func (e *Entry) points(of *Record) ([]pointOf, error) {
 	return list, nil
 }
 
-// parts are what the point's curve is called by.
+// parts returns the parts of the curve's name.
 func (p *pointOf) parts() [3]string {
 	return [3]string{p.curve.Server, p.curve.Mix, prose.Fixed(p.curve)}
 }
 
-// namesOf are the parts of its name that tell a curve from the others; of a single curve
-// that is its server.
+// namesOf returns the name parts that distinguish the curves; for a single curve, its server.
 func namesOf(list []pointOf) []string {
 	var differ [3]bool
 	for i := range list {
@@ -88,7 +87,7 @@ func namesOf(list []pointOf) []string {
 	return names
 }
 
-// rate is requests per second: of the point where its runs have no record.
+// rate is requests per second, taken from the point if its runs have no record.
 func (p *pointOf) rate() spread {
 	if len(p.runs) == 0 {
 		return spread{mean: p.point.PerS.Mid, n: 1}
@@ -100,7 +99,7 @@ func (p *pointOf) megabytes() spread {
 	return p.over(func(r *chart.Run) float64 { return over(bytesIn(r), r.ElapsedS) })
 }
 
-// pointsOf is the table of a sweep.
+// pointsOf returns the table of a sweep.
 func (e *Entry) pointsOf(of *Record) (page.Table, error) {
 	list, err := e.points(of)
 	t := page.Table{Caption: "Every point, mean ± standard deviation over its repeats; in flight: connections × pipelining of a closed loop"}
@@ -128,13 +127,13 @@ func (e *Entry) pointsOf(of *Record) (page.Table, error) {
 	return t, nil
 }
 
-// only is the mean alone, of what is the same in all runs.
+// only formats the mean without deviation, for a value that is the same in all runs.
 func (s spread) only(format func(float64) string) string {
 	s.n = min(s.n, 1)
 	return s.text(format)
 }
 
-// load is what the point differs in from those beside it.
+// load formats the load in which the point differs from its neighbours.
 func (p *pointOf) load() string {
 	if p.curve.Over == "" {
 		return fmt.Sprintf("%d × %d", p.point.Connections, p.point.Pipelining)
@@ -142,12 +141,12 @@ func (p *pointOf) load() string {
 	return count(p.point.X)
 }
 
-// csvPage is where a sweep's points are for other programs.
+// csvPage is the path of a sweep's points as CSV.
 func csvPage(id string) string { return "runs/" + id + ".csv" }
 
-// pointsCSV is the points as RFC 4180 has them, a header first. Times are nanoseconds,
-// sizes bytes; a figure that was not measured is empty. A text that a spreadsheet would
-// take for a formula gets an apostrophe before it.
+// pointsCSV writes the points as RFC 4180 CSV with a header. Times are nanoseconds, sizes bytes;
+// a figure that was not measured is empty. Text that a spreadsheet would read as a formula gets a
+// leading apostrophe.
 func (e *Entry) pointsCSV(of *Record) ([]byte, error) {
 	list, err := e.points(of)
 	if err != nil {
@@ -200,7 +199,7 @@ func (p *pointOf) fields() []string {
 	return append(row, kept)
 }
 
-// cellText is a text of a record that no spreadsheet takes for a formula.
+// cellText makes text from a record safe for spreadsheets.
 func cellText(text string) string {
 	text = page.Shown(text)
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {

@@ -10,12 +10,12 @@ import (
 	"ceiling/show/preview"
 )
 
-// previewPage is the picture of a page, for those who show a link to it.
+// previewPage is the path of a page's link preview image.
 func previewPage(of string) string { return "previews/" + of + ".png" }
 
 const indexPreview = "index"
 
-// previews draws the pictures of the index and of every entry.
+// previews draws the images of the index and of every entry.
 func (s *Site) previews(j *Journal, texts map[*Entry]*written) error {
 	cards := map[string]preview.Card{indexPreview: j.previewOfIndex(texts)}
 	for _, e := range j.Entries {
@@ -31,7 +31,7 @@ func (s *Site) previews(j *Journal, texts map[*Entry]*written) error {
 	return nil
 }
 
-// preview is an entry with its hero; its question where it has none.
+// preview returns the card of an entry: its hero, or its question if it has none.
 func (e *Entry) preview(site string, w *written) preview.Card {
 	c := preview.Card{Site: page.Text(site), Title: page.Text(e.Title), Foot: page.Text(string(e.Status) + " · " + day(e.changed()))}
 	if h := w.hero; h != nil {
@@ -42,7 +42,7 @@ func (e *Entry) preview(site string, w *written) preview.Card {
 	return c
 }
 
-// previewOfIndex counts the entries, beside the chart of the newest one that has one.
+// previewOfIndex returns the index's card: the number of entries, and the newest chart.
 func (j *Journal) previewOfIndex(texts map[*Entry]*written) preview.Card {
 	c := preview.Card{Title: page.Text(j.Title), Figure: unit.Plural(len(j.Entries), "entry", "entries")}
 	if c.Title != "Journal" {

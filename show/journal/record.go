@@ -16,30 +16,29 @@ import (
 
 // Record is a run or a plan that an entry refers to.
 type Record struct {
-	// Name that the entry's text calls it by, and the line that gives it.
+	// Name is the name that the entry's text uses, Line its line in the front matter.
 	Name string
 	Line int
-	// ID of the run or the plan; "" where the front matter names none yet.
+	// ID of the run or the plan; "" if the front matter names none yet.
 	ID string
-	// File it was read from; Here tells that this is in the journal, so that a
-	// clone has it.
+	// File is the source; Here is set if it is inside the journal, so that a clone has it.
 	File record.File
 	Here bool
-	// Run or Plan, one of them; both nil while ID is "".
+	// Run or Plan is set, not both; both are nil while ID is "".
 	Run  *chart.Run
 	Plan *record.Plan
-	// Ladder of regimes, in the place of both.
+	// Ladder of regimes, in place of both.
 	Ladder *ladder.Ladder
-	// LeftOut names what of the record is not in the journal's copy.
+	// LeftOut lists what the journal's copy lacks.
 	LeftOut []record.LeftOut
 
-	of *Record // of a run of a plan: the plan
+	of *Record // for a run of a plan: the plan
 }
 
-// Pending tells a record that is still to be measured.
+// Pending reports whether the record is still to be measured.
 func (r *Record) Pending() bool { return r.ID == "" }
 
-// openRecords reads what the front matter names.
+// openRecords reads the records that the front matter names.
 func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 	var wrong Mistakes
 	for _, n := range e.Runs {
@@ -61,7 +60,7 @@ func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 			continue
 		}
 		r.Name, r.Line, r.Here = n.Name, n.Line, here
-		if n.Name == n.Text { // of a list: the ID is the name, also where a path was given
+		if n.Name == n.Text { // in a list the ID is the name, even if a path was given
 			r.Name = r.ID
 		}
 		if other := e.record(r.Name); other != nil && other.Name == r.Name {
@@ -84,8 +83,8 @@ func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 	return wrong
 }
 
-// bottleneck is what the verdicts of most of the entry's runs name, several where they
-// are named as often; and how many do, of how many runs.
+// bottleneck returns the bottleneck that most of the entry's runs have (several if tied), the
+// number of runs that have it, and the number of all runs.
 func (e *Entry) bottleneck() (most []string, runs, all int) {
 	counts := map[string]int{}
 	for _, r := range e.Records {
@@ -109,8 +108,7 @@ func (e *Entry) bottleneck() (most []string, runs, all int) {
 	return most, runs, all
 }
 
-// findRecord looks in the entry's own folder first, then in those of the other
-// entries, then in the store.
+// findRecord searches the entry's own folder, then the other entries' folders, then the store.
 func (e *Entry) findRecord(j *Journal, store record.Store, name string) (f record.File, here bool, err error) {
 	if strings.ContainsRune(name, '/') {
 		path := name
@@ -136,7 +134,7 @@ func (e *Entry) findRecord(j *Journal, store record.Store, name string) (f recor
 	return f, false, nil
 }
 
-// within tells a path inside of a folder.
+// within reports whether a path is inside a folder.
 func within(dir, path string) bool {
 	a, err1 := filepath.Abs(dir)
 	b, err2 := filepath.Abs(path)
@@ -147,7 +145,7 @@ func within(dir, path string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// openRecord reads a run or a plan with its document.
+// openRecord reads a run or a plan and its document.
 func openRecord(f record.File) (*Record, error) {
 	r := &Record{File: f}
 	if f.IsPlan() {
@@ -169,8 +167,7 @@ func openRecord(f record.File) (*Record, error) {
 	return r, nil
 }
 
-// record answers the entry's record of a name, of an ID, or of a beginning or an
-// end of an ID that no other has.
+// record returns the entry's record with a given name, ID, or unique prefix or suffix of an ID.
 func (e *Entry) record(name string) *Record {
 	var found []*Record
 	for _, r := range e.Records {
@@ -187,7 +184,7 @@ func (e *Entry) record(name string) *Record {
 	return nil
 }
 
-// resolve answers a record of the entry, or with NAME/ID a run of a plan.
+// resolve returns a record of the entry, or with NAME/ID a run of a plan.
 func (e *Entry) resolve(name string) (*Record, error) {
 	of, part, isPart := strings.Cut(name, "/")
 	r := e.record(of)
@@ -226,7 +223,7 @@ func (e *Entry) resolve(name string) (*Record, error) {
 	return run, nil
 }
 
-// same tells two records of one ID that say the same.
+// same reports whether two records with the same ID have the same content.
 func (r *Record) same(other *Record) bool {
 	text := func(r *Record) string {
 		var b strings.Builder

@@ -14,32 +14,32 @@ import (
 	"ceiling/show/page"
 )
 
-// A reference is one {{…}} of a text, a pipeline of text/template. It begins with
-// one of the functions below and ends in a figure, a method of what they find.
+// A reference is one {{…}} of a text, a text/template pipeline. It starts with one of the
+// functions below and ends in a figure, a method of the function's result.
 
-// answer is what a reference comes to: a text within a sentence, or blocks.
+// answer is the value of a reference: text within a sentence, or blocks.
 type answer struct {
 	text string
 	// short is the text without its interval.
 	short string
 	kind  kind
-	// number and its interval, in the unit of the kind; low and high are equal
-	// where there is no interval.
+	// number and its interval are in the unit of the kind; low and high are equal if there is no
+	// interval.
 	number, low, high float64
-	// of are the records that it was taken from.
+	// of are the source records.
 	of     []*Record
 	blocks []page.Block
 	html   template.HTML // in place of blocks
-	// pending: the record is still to be measured, typed: a person wrote it.
+	// pending: the record is still to be measured. typed: the value was typed by hand.
 	pending, typed bool
-	isBlock        bool // it stands in a paragraph of its own
+	isBlock        bool // in a paragraph of its own
 	warning        string
 }
 
-// interval is that of a figure, "" where it has none.
+// interval returns a figure's interval, "" if it has none.
 func (a answer) interval() string { return strings.TrimSpace(strings.TrimPrefix(a.text, a.short)) }
 
-// usages are how each function is written.
+// usages is the syntax of each function.
 var usages = map[string]string{
 	"run": `{{(run "NAME").Rate}}`, "plan": `{{(plan "NAME").Count}}`, "curve": `{{(curve "NAME" "SERVER" "MIX").Rate}}`,
 	"resource": `{{(resource "NAME" "server CPU").Elasticity}}`, "metric": `{{(metric "NAME" "rps").Change}}`,
@@ -50,7 +50,7 @@ var usages = map[string]string{
 	"ends": `{{ends (run "NAME")}}`, "workers": `{{workers (run "NAME")}}`, "path": `{{path (run "NAME")}}`,
 } // read-only
 
-// functions are those of an entry's references.
+// functions are the functions available to an entry's references.
 func (e *Entry) functions() texttemplate.FuncMap {
 	return texttemplate.FuncMap{
 		"run": e.run, "plan": e.plan, "curve": e.curveOf, "resource": e.resource, "metric": e.metric,
@@ -66,7 +66,7 @@ func (e *Entry) functions() texttemplate.FuncMap {
 	}
 }
 
-// answer works out what stands between {{ and }}.
+// answer evaluates the text between {{ and }}.
 func (e *Entry) answer(inside string) (out answer, err error) {
 	inside = strings.TrimSpace(inside)
 	if inside == "" {
@@ -100,7 +100,7 @@ var (
 	atPlace    = lazy.Regexp(`^template: :\d+(:\d+)?: (executing "" at <.*>: )?`)
 )
 
-// figureTypes are what the functions find, by the names of their types.
+// figureTypes are the result types of the functions, by type name.
 func figureTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{&runFigures{}, &planFigures{}, &curveFigures{}, &pointFigures{}, &resourceFigures{}, &metricFigures{},
@@ -115,7 +115,7 @@ func figureTypes() map[string]reflect.Type {
 	return types
 }
 
-// methods are the figures of a type, by their names.
+// methods returns the figures of a type, by name.
 func methods(t reflect.Type) []string {
 	var names []string
 	for i := 0; t != nil && i < t.NumMethod(); i++ {
@@ -124,8 +124,8 @@ func methods(t reflect.Type) []string {
 	return names
 }
 
-// said is what is wrong with a reference, in the words of this package where it
-// knows better than the template does.
+// said explains what is wrong with a reference, in this package's words where they are clearer
+// than the template's.
 func said(inside string, err error) error {
 	text := err.Error()
 	if m := noFunction().FindStringSubmatch(text); m != nil {
@@ -140,7 +140,7 @@ func said(inside string, err error) error {
 	own := err
 	for next := own; next != nil; next = errors.Unwrap(next) {
 		if own = next; !inTemplate().MatchString(own.Error()) {
-			break // it is this package's own
+			break // already this package's words
 		}
 	}
 	usage := ""
@@ -154,7 +154,7 @@ func said(inside string, err error) error {
 	return fmt.Errorf("{{%s}}: %s%s", clip(inside), strings.ReplaceAll(atPlace().ReplaceAllString(own.Error(), ""), "\n", " "), usage)
 }
 
-// run answers a run of the entry, or with NAME/ID one of a plan.
+// run returns a run of the entry, or with NAME/ID a run of a plan.
 func (e *Entry) run(name string) (*runFigures, error) {
 	of, err := e.resolve(name)
 	if err != nil {
@@ -177,9 +177,8 @@ func (e *Entry) plan(name string) (*planFigures, error) {
 	return e.planOf(of), nil
 }
 
-// against is B against A, as a change or as a ratio. The interval, where one has
-// one, is that of the least against the most: wider than a test would have it,
-// and never narrower.
+// against compares B with A, as a change or as a ratio. The interval, if either has one, spans
+// the extremes: wider than that of a test, and never narrower.
 func against(as kind, a, b answer) (answer, error) {
 	out := answer{of: slices.Concat(a.of, b.of)}
 	if a.pending || b.pending {
@@ -212,10 +211,9 @@ func against(as kind, a, b answer) (answer, error) {
 	return out, nil
 }
 
-// comparable tells whether two records may be held against each other: what was
-// asked of two runs must be the same, but for runs of one plan, which were made
-// to differ in what it asks. Of two plans that is for the reader to see, and
-// said to the writer.
+// comparable reports whether two records may be compared: two runs need the same definition,
+// unless they belong to one plan, which varies it deliberately. For two plans it returns a
+// warning and leaves the judgement to the author.
 func comparable(a, b *Record) (warning string, err error) {
 	if a.ID == b.ID || a.of != nil && a.of == b.of {
 		return "", nil

@@ -16,24 +16,23 @@ import (
 	"ceiling/record"
 )
 
-// Handler shows a journal as it is now: a request looks whether a file of it has
-// changed, and has the pages made anew then. It answers requests to this machine
-// alone: those whose Host is an address, or localhost, so that the name of
-// another site cannot be made to mean it (DNS rebinding).
+// Handler serves the journal in its current state: each request checks whether a file has
+// changed, and if so rebuilds the pages. To prevent DNS rebinding, it only answers requests whose
+// Host is an IP address or localhost.
 type Handler struct {
 	dir   string
 	store record.Store
 
 	mu    sync.Mutex
-	state string // of the files that the site was made of
+	state string // of the site's source files
 	site  *Site
 	err   error
 }
 
-// NewHandler serves the journal in a folder.
+// NewHandler returns a Handler for the journal in a folder.
 func NewHandler(dir string, store record.Store) *Handler { return &Handler{dir: dir, store: store} }
 
-// current is the site of the files as they are.
+// current returns the site of the current files.
 func (h *Handler) current() (*Site, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,8 +53,8 @@ func (h *Handler) current() (*Site, error) {
 	return h.site, h.err
 }
 
-// stateOf changes when a file of the journal does. Of the store the folder
-// alone is looked at: records that are in it do not change.
+// stateOf changes when a file of the journal does. It checks only the folder of the store: saved
+// records do not change.
 func stateOf(dir, store string) (string, error) {
 	var b strings.Builder
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -70,7 +69,7 @@ func stateOf(dir, store string) (string, error) {
 		}
 		info, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // gone meanwhile
+			return nil // deleted in the meantime
 		}
 		if err != nil {
 			return err
@@ -119,8 +118,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(data)))
 }
 
-// typeOf is by the endings that files of a site have, and not by what this
-// machine makes of them.
+// typeOf returns the type by file extension, independent of the machine's settings.
 func typeOf(name string) string {
 	kind := map[string]string{".html": "text/html; charset=utf-8", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg",
 		".gif":  "image/gif",
@@ -132,7 +130,7 @@ func typeOf(name string) string {
 	return kind
 }
 
-// failed is the page of a journal that cannot be built.
+// failed serves the error page of a journal that cannot be built.
 func failed(w http.ResponseWriter, r *http.Request, err error) {
 	lines := []string{err.Error()}
 	var mistakes Mistakes
@@ -155,7 +153,7 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(http.StatusInternalServerError)
 	if r.Method == http.MethodGet {
-		// A browser that has gone away is not told anything.
+		// Ignore the error: the browser has disconnected.
 		_, _ = w.Write(html)
 	}
 }

@@ -12,21 +12,21 @@ import (
 	"ceiling/show/page"
 )
 
-// setup is where and how an entry's records were measured.
+// setup is the environment in which an entry's records were measured.
 type setup struct {
 	Rows     []setupRow
 	Commands []command
 }
 
-// setupRow is a machine in its role.
+// setupRow is a machine and its role.
 type setupRow struct{ Role, Machine, Cores, Memory, Link string }
 
-// command is what was typed, or started, for a record.
+// command is a command that was typed, or started, for a record.
 type command struct{ Role, Of, Line string }
 
 const notRecorded = "not recorded"
 
-// setup is made of the entry's records; nil where it has none yet.
+// setup collects the setup from the entry's records; nil if it has none yet.
 func (e *Entry) setup() *setup {
 	out := new(setup)
 	for _, r := range e.Records {
@@ -73,14 +73,14 @@ func (e *Entry) planSetup(out *setup, r *Record) {
 	}
 }
 
-// database is what the server answered from, as it was set.
+// database adds the server's database and its settings.
 func (s *setup) database(of string, run *record.Run) {
 	if run != nil && run.Database != nil {
 		s.add(command{"database", of, page.Shown(run.Database.String())})
 	}
 }
 
-// split is which CPUs the two ends had; "" is not parted.
+// split is the CPUs of the two ends; "" if not pinned.
 type split struct{ generator, server string }
 
 func cpuSplit(c *record.CPUSplit) split {
@@ -90,8 +90,8 @@ func cpuSplit(c *record.CPUSplit) split {
 	return split{c.Generator, c.Server}
 }
 
-// machines adds a row for each end. Of the server's host a record knows what the run found
-// there: nothing where that is another machine without an agent.
+// machines adds a row per end. A record knows only what the run found on the server's host:
+// nothing if that is another machine without an agent.
 func (s *setup) machines(run *record.Run, env *record.Environment, cpus split) {
 	link := linkOf(run)
 	generator := setupRow{"generator", machineName(env), coresOf(env, cpus.generator), notRecorded, link}
@@ -125,7 +125,7 @@ func firstOf(texts ...string) string {
 	return ""
 }
 
-// allowed are the CPUs that all of the server's processes may use, "" where they differ.
+// allowed returns the CPUs that all of the server's processes may use, "" if they differ.
 func allowed(s *record.Subject) string {
 	list := ""
 	for i, p := range s.Processes {
@@ -160,7 +160,7 @@ func coresOf(env *record.Environment, cpus string) string {
 	return fmt.Sprint(env.CoresAllowed)
 }
 
-// linkOf is what lies between the ends, as far as the run tells.
+// linkOf returns the link between the ends, if known.
 func linkOf(run *record.Run) string {
 	if run == nil {
 		return notRecorded
@@ -174,7 +174,7 @@ func linkOf(run *record.Run) string {
 	return notRecorded
 }
 
-// programs are what a server that ran already consisted of.
+// programs lists the programs of a server that was already running.
 func programs(s *record.Subject) string {
 	if s == nil {
 		return notRecorded
@@ -200,7 +200,7 @@ func (s *setup) add(c command) {
 	}
 }
 
-// Table is the machines.
+// Table returns the machines.
 func (s *setup) Table() (template.HTML, error) {
 	t := page.Table{Caption: "Machines"}
 	for _, name := range []string{"role", "machine", "cores", "memory", "link"} {

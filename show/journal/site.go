@@ -14,19 +14,19 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// Site is the pages of a journal: the same journal makes the same bytes.
+// Site is the pages of a journal; building is deterministic, byte for byte.
 type Site struct {
-	// Files by their path, with slashes.
+	// Files are by path, with slashes.
 	Files map[string][]byte
-	// Warnings are what is no mistake and should be looked at.
+	// Warnings are not mistakes but deserve a look.
 	Warnings []Mistake
 }
 
-// IndexPage is where to begin.
+// IndexPage is the start page.
 const IndexPage = "index.html"
 
-// Build makes all pages. Mistakes in the entries are told all at once (type
-// Mistakes), and nothing is made then.
+// Build renders all pages. If the entries have mistakes, it returns all of them together (type
+// Mistakes) and renders nothing.
 func Build(j *Journal) (*Site, error) {
 	s := &Site{Files: map[string][]byte{}, Warnings: slices.Clone(j.Warnings)}
 	var wrong Mistakes
@@ -63,8 +63,8 @@ func Build(j *Journal) (*Site, error) {
 	return s, nil
 }
 
-// elsewhere warns of records that a clone of the journal will not have, and of
-// what should not be built on.
+// elsewhere warns about records that a clone of the journal will lack, and about records that
+// should not be built on.
 func (e *Entry) elsewhere() []Mistake {
 	var list []Mistake
 	for _, r := range e.Records {
@@ -86,7 +86,7 @@ func (e *Entry) elsewhere() []Mistake {
 	return list
 }
 
-// sameRecords finds two different records of one ID: they would share a page.
+// sameRecords finds different records with the same ID: they would share a page.
 func (j *Journal) sameRecords() Mistakes {
 	var wrong Mistakes
 	seen := map[string]*Record{}
@@ -130,13 +130,13 @@ func (s *Site) pages(j *Journal, texts map[*Entry]*written) error {
 	return nil
 }
 
-// use is a record with the entries that refer to it.
+// use is a record and the entries that refer to it.
 type use struct {
 	record  *Record
 	entries []*Entry
 }
 
-// used is every record once.
+// used returns every record once.
 func (j *Journal) used() []*use {
 	var list []*use
 	by := map[string]*use{}
@@ -157,7 +157,7 @@ func (j *Journal) used() []*use {
 	return list
 }
 
-// record makes the page of a run, or of a plan with those of its runs.
+// record renders the page of a run, or of a plan and its runs.
 func (s *Site) record(u *use) error {
 	var d page.Document
 	var err error
@@ -180,7 +180,7 @@ func (s *Site) record(u *use) error {
 	return s.recordPage(u, u.record, d, below, nil)
 }
 
-// planned makes a page for each run of a plan that the journal has.
+// planned renders a page for each run of a plan that the journal has.
 func (s *Site) planned(u *use) ([]link, error) {
 	var list []link
 	for i := range u.record.Plan.Runs {
@@ -217,7 +217,7 @@ func (s *Site) planned(u *use) ([]link, error) {
 
 type link struct{ Name, To, Says string }
 
-// recordPage keeps the page of one record.
+// recordPage adds the page of one record.
 func (s *Site) recordPage(u *use, r *Record, d page.Document, below []link, of *Record) error {
 	sections, err := page.Sections(d)
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *Site) recordPage(u *use, r *Record, d page.Document, below []link, of *
 	return nil
 }
 
-// kindOf is what a record is called in a list.
+// kindOf is the record's type in a list.
 func (r *Record) kindOf() string {
 	if r.Plan != nil {
 		return map[string]string{"find": "search", "prove": "proof", "compare": "comparison", "factorial": "factorial experiment"}[r.Plan.Experiment.Kind]
@@ -269,7 +269,7 @@ func (r *Record) kindOf() string {
 	return "run"
 }
 
-// row is a record in the list of an entry's page.
+// row is a record in an entry page's list.
 type row struct{ Name, ID, To, Kind, When, Says string }
 
 func rowOf(r *Record) row {

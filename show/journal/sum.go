@@ -10,15 +10,15 @@ import (
 	"ceiling/show/page"
 )
 
-// Arithmetic blocks: a law with a run's own figures put in, worked out by the program and
-// held to what the record says besides. One that does not hold fails the build.
+// Arithmetic blocks: a law computed with a run's own figures and checked against another figure
+// of the record. A mismatch fails the build.
 
-// sum is a law as a page shows it: terms, each after its sign, and what they come to.
+// sum is a law as the page shows it: terms, each after its sign, and the result.
 type sum struct {
-	// Law is its name, Of the point that it is about.
+	// Law is its name, Of the point that it applies to.
 	Law, Of string
 	Terms   []term
-	// Says is what the result was held to; Runs how many runs it is of.
+	// Says is what the result was compared with; Runs is the number of runs.
 	Says string
 	Runs string
 }
@@ -26,12 +26,11 @@ type sum struct {
 // term is one figure of a sum.
 type term struct{ Sign, Value, Name string }
 
-// littleWithin is how far the requests in flight by Little's law may be from the slots of
-// a closed loop: requests that began before the window and end after it are counted at
-// one of its edges only.
+// littleWithin is the allowed deviation of Little's law from a closed loop's concurrency:
+// requests that cross an edge of the window are counted at one edge only.
 const littleWithin = 0.1
 
-// little is Little's law: requests in flight are the rate times the response time.
+// little is Little's law: requests in flight = rate × response time.
 func (e *Entry) little(of any) (answer, error) {
 	return e.sumOf(of, func(m measured) (sum, error) {
 		n, s, w := m.sum(answers), m.sum(seconds), m.sum(waited)
@@ -58,8 +57,8 @@ func (e *Entry) little(of any) (answer, error) {
 	})
 }
 
-// shareOfLink is how much of a link's speed the responses take. The link is that of the
-// record, or one that is named: what it would be there.
+// shareOfLink is the share of a link's speed that the responses take. The link is the record's,
+// or a named one for a projection.
 func (e *Entry) shareOfLink(of any, links ...string) (answer, error) {
 	if len(links) > 1 {
 		return answer{}, errors.New("it takes one link speed")
@@ -96,8 +95,7 @@ func (e *Entry) shareOfLink(of any, links ...string) (answer, error) {
 	})
 }
 
-// utilization is the utilization law: cores in use are the rate times the CPU time of a
-// request, at either end.
+// utilization is the utilization law: cores in use = rate × CPU time per request, at either end.
 func (e *Entry) utilization(of any) (answer, error) {
 	return e.sumOf(of, func(m measured) (sum, error) {
 		n, s := m.sum(finished), m.sum(seconds)
@@ -121,7 +119,7 @@ func (e *Entry) utilization(of any) (answer, error) {
 	})
 }
 
-// sumOf works a law out for what a reference names.
+// sumOf applies a law to what a reference names.
 func (e *Entry) sumOf(of any, law func(measured) (sum, error)) (answer, error) {
 	m, pending, err := e.measuredOf(of)
 	out := answer{isBlock: true}
@@ -144,5 +142,5 @@ func (e *Entry) sumOf(of any, law func(measured) (sum, error)) (answer, error) {
 	return out, err
 }
 
-// three has three digits.
+// three formats three significant digits.
 func three(v float64) string { return unit.FormatSI(v) }

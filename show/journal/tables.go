@@ -10,7 +10,7 @@ import (
 	"ceiling/show/page"
 )
 
-// label gives the cells of tables that do not fit on a phone the names of their columns.
+// label adds column names to the cells of tables too wide for a phone.
 func (w *written) label(tree ast.Node) {
 	w.walk(tree, func(n ast.Node) {
 		if t, ok := n.(*tables.Table); ok {
@@ -54,8 +54,7 @@ func (w *written) labelTable(t *tables.Table) {
 	}
 }
 
-// seen is the text of a cell, as wide as a reader sees it: the interval of a figure is
-// below it.
+// seen returns a cell's visible text on its widest line: a figure's interval is below it.
 func (w *written) seen(cell ast.Node) string {
 	var text strings.Builder
 	w.walk(cell, func(n ast.Node) {

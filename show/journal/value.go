@@ -8,7 +8,7 @@ import (
 	"ceiling/internal/unit"
 )
 
-// kind of a value: how it is printed, and what it may be held against.
+// kind of a value: how it is printed, and what it can be compared with.
 type kind int
 
 const (
@@ -24,7 +24,7 @@ const (
 	kindBytesPS // bytes per second
 )
 
-// format prints a number of a kind.
+// format formats a number of a kind.
 func (k kind) format(v float64) string {
 	whole := int64(math.Round(min(max(v, -1e18), 1e18)))
 	switch k {
@@ -51,7 +51,7 @@ func (k kind) format(v float64) string {
 	return unit.FormatCount(whole)
 }
 
-// ratio has three digits, as other figures do.
+// ratio formats three significant digits, like other figures.
 func ratio(v float64) string {
 	switch {
 	case v < 9.995:
@@ -62,8 +62,8 @@ func ratio(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// interval writes an interval; a unit that both ends have stands there once. Of
-// another confidence than 95% it says so; 0 is that of the least and the most.
+// interval formats an interval; a unit shared by both ends appears once. It names a confidence
+// other than 95%; 0 means minimum to maximum.
 func interval(low, high string, confidence float64) string {
 	figure, of, _ := strings.Cut(low, " ")
 	if of != "" && strings.HasSuffix(high, " "+of) {
@@ -71,7 +71,7 @@ func interval(low, high string, confidence float64) string {
 	}
 	between := "–"
 	if strings.ContainsAny(low+high, "+−") {
-		between = " to " // a dash beside a sign reads as another sign
+		between = " to " // a dash next to a sign reads as another sign
 	}
 	switch text := low + between + high; confidence {
 	case 0.95:

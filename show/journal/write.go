@@ -14,12 +14,11 @@ import (
 	"ceiling/internal/lazy"
 )
 
-// markFile tells a folder that Write has made: it may be replaced.
+// markFile marks a folder written by Write, which may be replaced.
 const markFile = ".ceiling-journal"
 
-// Write puts a site into a folder, whole or not at all. A folder that is there
-// is replaced when it is empty or a site that was written before; anything else
-// is left alone.
+// Write writes a site to a folder, atomically. It replaces an existing folder only if that is
+// empty or a previously written site.
 func Write(s *Site, dir string) error {
 	if err := replaceable(dir); err != nil {
 		return err
@@ -29,7 +28,7 @@ func Write(s *Site, dir string) error {
 	if err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	defer os.RemoveAll(part) // gone after the rename
+	defer os.RemoveAll(part) // no-op after the rename
 	if err := s.into(part); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
@@ -37,14 +36,14 @@ func Write(s *Site, dir string) error {
 	if err := os.Rename(dir, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	defer os.RemoveAll(old) // what was there before
+	defer os.RemoveAll(old) // the previous site
 	if err := os.Rename(part, dir); err != nil {
 		return errors.Join(fmt.Errorf("write journal: %w", err), os.Rename(old, dir))
 	}
 	return nil
 }
 
-// replaceable refuses a folder that holds something else.
+// replaceable rejects a folder with other content.
 func replaceable(dir string) error {
 	list, err := os.ReadDir(dir)
 	switch {
@@ -79,7 +78,7 @@ func (s *Site) into(dir string) error {
 	return os.WriteFile(filepath.Join(dir, markFile), []byte("Written by ceiling journal build, which replaces this folder.\n"), 0o644)
 }
 
-// beginning is the text of a new entry.
+// beginning is the template of a new entry.
 const beginning = `---
 title: %s
 date: %s
@@ -101,8 +100,8 @@ next:
 ## Conclusion
 `
 
-// Create begins an entry: a folder with the next number, and a text to fill in.
-// It answers the folder. today is as in 2026-11-21.
+// Create creates an entry: a folder with the next number and a text to fill in. It returns the
+// folder. today is in the form 2026-11-21.
 func Create(dir, title, today string) (string, error) {
 	title = strings.Join(strings.Fields(title), " ")
 	slug := slugOf(title)
@@ -143,14 +142,13 @@ func Create(dir, title, today string) (string, error) {
 	return folder, nil
 }
 
-// quoted is a text as a YAML string between single quotes, where nothing but
-// the quote has a meaning.
+// quoted returns a single-quoted YAML string, in which only the quote is special.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// slugMost is how long the name of a folder gets.
+// slugMost limits the length of a folder's name.
 const slugMost = 50
 
-// slugOf is a title in small letters, digits and dashes.
+// slugOf converts a title to small letters, digits and dashes.
 func slugOf(title string) string {
 	var b strings.Builder
 	dash := false
@@ -175,10 +173,10 @@ func slugOf(title string) string {
 	return slug
 }
 
-// typedNumber is a number with a unit beside it, as a measurement has it.
+// typedNumber matches a number with a unit, as in a measurement.
 var typedNumber = lazy.Regexp(`(?i)(?:^|[^\w.])(\d[\d,. ]*\d|\d)\s?[kMG]?\s?(requests?/s|requests? (?:per|a) second|req/s|rps|/s\b|per second|ns\b|µs|us\b|ms\b|s\b|seconds?\b|%|per ?cent\b|[kMGT]i?B(?:/s)?\b|[kMGT]bit/s|×|times\b)`)
 
-// lint warns of numbers that a person has typed into what is done.
+// lint warns about numbers typed by hand in a done entry.
 func (w *written) lint(n *ast.Text) {
 	for p := n.Parent(); p != nil; p = p.Parent() {
 		if p.Kind() == ast.KindCodeSpan {
