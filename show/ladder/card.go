@@ -8,8 +8,8 @@ import (
 	"ceiling/show/page"
 )
 
-// answer is what the ladder comes to: how far its ends are apart, what limits most of it,
-// and the command that looks at the slowest; false where no two regimes can be compared.
+// answer summarises the ladder: the ratio of its fastest to its slowest regime, the most frequent
+// bottleneck, and the command that examines the slowest; false if no two regimes can be compared.
 func (l *Ladder) answer() (page.Section, bool) {
 	var most, least *Row
 	counts, name, measured := map[string]int{}, "", 0

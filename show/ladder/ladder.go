@@ -1,4 +1,5 @@
-// Package ladder is what the measurement of regimes came to: one row for each kind of work, as a document, a text and a page.
+// Package ladder holds the results of the regime measurements: one row per kind of work, as a
+// document, a text and a page.
 package ladder
 
 import (
@@ -12,94 +13,99 @@ import (
 	"ceiling/record"
 )
 
-// Schema names the version of the document.
+// Schema is the version of the document.
 const Schema = "ceiling.ladder/1"
 
-// A Ladder is what was measured.
+// A Ladder is the result of a measurement.
 type Ladder struct {
 	Schema string `json:"schema"` // Schema
-	// Environment of the machine; nil where no run was made.
+	// Environment of the machine; nil if no run was made.
 	Environment *record.Environment `json:"environment,omitempty"`
 
 	Created time.Time `json:"created"`
 	Version string    `json:"version"`
 	Server  string    `json:"server"`
-	CPUs    string    `json:"cpus"` // who runs where
+	CPUs    string    `json:"cpus"` // CPU assignment
 	Rounds  int       `json:"rounds"`
 	// DurationS of each run, seconds.
 	DurationS float64 `json:"duration_s"`
-	Rows      []Row   `json:"rows"` // the fastest first; those not measured last
-	// Databases as they describe themselves, by source.
+	Rows      []Row   `json:"rows"` // fastest first; unmeasured ones last
+	// Databases are the databases' own descriptions, by source.
 	Databases map[string]string `json:"databases,omitempty"`
 }
 
-// A Row is a regime, measured.
+// A Row is the measurement of a regime.
 type Row struct {
 	Regime  string `json:"regime"`
 	Request string `json:"request"` // "GET /db/row"
 	About   string `json:"about"`
-	// Unit is what is counted in the place of requests: "events"; "" is requests.
+	// Unit is what is counted instead of requests: "events"; "" is requests.
 	Unit string `json:"unit,omitempty"`
-	// NotMeasured is why there are no figures.
+	// NotMeasured is the reason for missing figures.
 	NotMeasured string `json:"not_measured,omitempty"`
 
-	// PerS is the median of the runs' rates, requests/s, with the interval that they give it.
+	// PerS is the median rate of the runs, requests/s, with its interval.
 	PerS stat.Estimate `json:"per_s"`
-	// At70 is the open loop at 70% of that.
+	// At70 is the open loop at 70% of PerS.
 	At70 *Latency `json:"at_70_percent,omitempty"`
 
 	Bottleneck string `json:"bottleneck"` // of the run with the median rate
 	Reason     string `json:"reason"`
 	Next       string `json:"next_bottleneck,omitempty"`
 	Outcome    string `json:"outcome"`
-	Failed     int    `json:"failed_runs,omitempty"` // of Rounds: not valid, or with errors
+	Failed     int    `json:"failed_runs,omitempty"` // of Rounds: invalid, or with errors
 
 	Cost Cost `json:"cost"`
-	// Headroom is how many times the rate the generator could reach; 0: unknown. Below 2 the row says so.
+	// Headroom is the generator's capacity divided by the rate; 0: unknown. Below 2 the row says
+	// so.
 	Headroom float64 `json:"headroom,omitempty"`
-	// Predicted is what Little's law makes of another row; nil: nothing.
+	// Predicted is the rate that Little's law predicts from another row; nil if none.
 	Predicted *Prediction `json:"predicted,omitempty"`
 	Caveat    string      `json:"caveat,omitempty"`
 }
 
-// A Prediction is a range of rates, requests/s, with its reason.
+// A Prediction is a range of rates, requests/s, and its basis.
 type Prediction struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	Why  string  `json:"why"`
 }
 
-// Latency at a rate.
+// Latency is that at a given rate.
 type Latency struct {
 	TargetPerS float64 `json:"target_per_s"`
 	P50Ns      int64   `json:"p50_ns"`
-	P99Ns      int64   `json:"p99_ns"` // of the response time, from when a request was due
-	// Why the figure is not that of the service; "" where it is.
+	P99Ns      int64   `json:"p99_ns"` // of the response time, from the due time
+	// Caveat is why the figure is not the service's; "" if it is.
 	Caveat string `json:"caveat,omitempty"`
 }
 
-// Cost is what one request takes.
+// Cost is the cost of one request.
 type Cost struct {
-	ServerCPUNs float64 `json:"server_cpu_ns,omitempty"` // of all processes of the server, the database's among them; 0: not measured
+	ServerCPUNs float64 `json:"server_cpu_ns,omitempty"` // all server processes, including the database's; 0: not measured
 	Bytes       float64 `json:"bytes"`                   // of the response with its head
-	// Fsyncs of the log: PostgreSQL counts them (pg_stat_wal), of SQLite they are the commits, one each. nil: does not apply.
+	// Fsyncs of the log: PostgreSQL counts them (pg_stat_wal); for SQLite, one per commit. nil:
+	// does not apply.
 	Fsyncs    *float64 `json:"fsyncs,omitempty"`
 	FsyncsPer *float64 `json:"fsyncs_per_s,omitempty"` // at PerS
-	// RoundTrips to the database's process or to a replica, or calls of the downstream service, which counts them; nil: there is none.
+	// RoundTrips to the database process or a replica, or calls of the downstream service, which
+	// counts them; nil if there is none.
 	RoundTrips *float64 `json:"round_trips,omitempty"`
-	// Answered is the share of the requests that the policy found an answer for; nil: there is no downstream service.
+	// Answered is the share of requests that the policy could answer; nil if there is no
+	// downstream service.
 	Answered *float64 `json:"answered,omitempty"`
-	// Commits of a quorum, and CommitNs, what one takes from the server's side; nil: there are no replicas.
+	// Commits of a quorum, and CommitNs, the duration of one measured at the server; nil if there
+	// are no replicas.
 	Commits  *float64 `json:"commits,omitempty"`
 	CommitNs *float64 `json:"commit_ns,omitempty"`
 }
 
-// Holds tells whether the measured range and the predicted one overlap.
+// Holds reports whether the measured and the predicted range overlap.
 func (p *Prediction) Holds(measured *stat.Estimate) bool {
 	return measured.High >= p.Low && measured.Low <= p.High
 }
 
-// mostBytes bounds a document; a full ladder has 40 kB.
+// mostBytes limits a document; a full ladder has 40 kB.
 const mostBytes = 4 << 20
 
 // Read reads a document.
@@ -131,7 +137,7 @@ func (l *Ladder) WriteJSON(w io.Writer) error {
 	return e.Encode(l)
 }
 
-// Row is the row of a regime, nil where there is none.
+// Row returns the row of a regime, nil if there is none.
 func (l *Ladder) Row(regime string) *Row {
 	for i := range l.Rows {
 		if l.Rows[i].Regime == regime {

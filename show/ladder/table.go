@@ -10,12 +10,12 @@ import (
 	"ceiling/show/page"
 )
 
-// columns of the ladder; all but the first and the last are figures.
+// columns of the ladder; all but the first and the last are numeric.
 func columns() []string {
 	return []string{"regime", "req/s", "range", "p99 at 70%", "CPU/req", "bytes", "fsyncs/s", "trips", "headroom", "bottleneck"}
 }
 
-// cells are a row's, by columns.
+// cells returns a row's cells, by column.
 func (row *Row) cells() []string {
 	p99, fsyncs, trips, cpu := "–", "–", "–", "–"
 	if row.At70 != nil {
@@ -51,7 +51,7 @@ func (row *Row) cells() []string {
 	}
 }
 
-// Times is a ratio: 1.2×, 13×, 180×.
+// Times formats a ratio: 1.2×, 13×, 180×.
 func Times(x float64) string {
 	if x < 10 {
 		return fmt.Sprintf("%.1f×", x)
@@ -59,7 +59,7 @@ func Times(x float64) string {
 	return fmt.Sprintf("%.0f×", x)
 }
 
-// Write prints the ladder for a person.
+// Write prints the ladder as text.
 func (l *Ladder) Write(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s; %s\n\n", l.Server, l.CPUs)
@@ -70,7 +70,7 @@ func (l *Ladder) Write(w io.Writer) error {
 			fmt.Fprintln(t, strings.Join(row.cells(), "\t"))
 		}
 	}
-	_ = t.Flush() // a Builder takes everything
+	_ = t.Flush() // a Builder cannot fail
 	b.WriteString("\n")
 	for i := range l.Rows {
 		l.Rows[i].explain(&b)
@@ -82,7 +82,7 @@ func (l *Ladder) Write(w io.Writer) error {
 	return err
 }
 
-// explain says what a request of the row does and why it is not faster.
+// explain writes what a request of the row does and why it is not faster.
 func (row *Row) explain(b *strings.Builder) {
 	fmt.Fprintf(b, "%-20s %s: %s\n", row.Regime, row.Request, row.About)
 	indent := strings.Repeat(" ", 21)
@@ -95,7 +95,7 @@ func (row *Row) explain(b *strings.Builder) {
 	}
 }
 
-// reasons are the bottleneck's, what comes next, and what speaks against a figure.
+// reasons returns the bottleneck's reasons, the next bottleneck, and the caveats.
 func (row *Row) reasons() []string {
 	lines := []string{row.Bottleneck + ": " + row.Reason}
 	if row.Next != "" {
@@ -128,7 +128,7 @@ func (row *Row) reasons() []string {
 	return lines
 }
 
-// notes say how the figures were measured.
+// notes describe how the figures were measured.
 func (l *Ladder) notes() []string {
 	notes := []string{
 		fmt.Sprintf("req/s is the median of %s of %.3g s, and their range (of 5 runs it holds the median with 94%% confidence). p99 at 70%% is an "+
@@ -150,12 +150,13 @@ func (l *Ladder) notes() []string {
 	return notes
 }
 
-// Table is the whole ladder.
+// Table returns the whole ladder.
 func (l *Ladder) Table() page.Table {
 	return l.table(columns(), (*Row).cells)
 }
 
-// Short is what the index of a journal shows of it: rate, p99, bottleneck, the next one, and the cost that explains the rate.
+// Short returns the columns for a journal's index: rate, p99, bottleneck, the next one, and the
+// cost that explains the rate.
 func (l *Ladder) Short() page.Table {
 	t := l.table([]string{"regime", "req/s", "range", "p99 at 70%", "cost of a request", "bottleneck", "next"}, func(row *Row) []string {
 		all := row.cells()
@@ -184,7 +185,7 @@ func (l *Ladder) table(names []string, cells func(*Row) []string) page.Table {
 	return table
 }
 
-// cost is what one request takes, in a few words.
+// cost summarises the cost of one request.
 func (row *Row) cost() string {
 	var list []string
 	if row.Cost.ServerCPUNs > 0 {
@@ -200,7 +201,7 @@ func (row *Row) cost() string {
 	return strings.Join(list, ", ")
 }
 
-// next is the name of the next bottleneck: what stands before the comma of its sentence.
+// next returns the name of the next bottleneck: the part of its sentence before the comma.
 func (row *Row) next() string {
 	name, _, _ := strings.Cut(row.Next, ",")
 	if name == "" {
@@ -209,7 +210,7 @@ func (row *Row) next() string {
 	return name
 }
 
-// Page is the ladder as a page.
+// Page returns the ladder as a page.
 func (l *Ladder) Page() page.Document {
 	why := page.Section{ID: "why", Title: "What limits each"}
 	for i := range l.Rows {
