@@ -9,27 +9,25 @@ import (
 	"ceiling/record"
 )
 
-// Agent is one of several in the last second.
+// Agent is the state of one of several agents over the last second.
 type Agent struct {
 	Name string
-	// PerS is the rate of its completed requests. P50Ns and P99Ns are of its last
-	// interval, where Answered.
+	// PerS is the rate of completed requests. P50Ns and P99Ns are of the last interval, valid if
+	// Answered.
 	PerS         float64
 	P50Ns, P99Ns int64
 	Answered     bool
-	// Busy is the share of the last interval that its busiest worker ran, -1 not
-	// known.
+	// Busy is the share of the last interval that its busiest worker ran, -1 if unknown.
 	Busy      float64
 	Connected int
-	// BehindS is for how long nothing has come of it while others went on,
-	// seconds.
+	// BehindS is how long it has sent no samples while other agents did, in seconds.
 	BehindS float64
-	// Observes only: it has no load.
+	// Observes is set if it only observes: it generates no load.
 	Observes bool
 }
 
-// agentsNow is what each agent did in the last second; those that have begun
-// and of which nothing came are there as well.
+// agentsNow returns each agent's last second, including agents that have started but sent
+// nothing.
 func (r *rows) agentsNow(begun []record.Agent) []Agent {
 	by := map[string]*Agent{}
 	for i := range begun {
@@ -66,11 +64,11 @@ func (r *rows) agentsNow(begun []record.Agent) []Agent {
 	return list
 }
 
-// silentS is for how long nothing may come of an agent before it is said:
-// samples are sent every second.
+// silentS is how long an agent may be silent before the view reports it: agents send samples
+// every second.
 const silentS = 3
 
-// Says is an agent in a line.
+// Says formats an agent in one line.
 func (a *Agent) Says() string {
 	if a.Observes {
 		return "observes"
@@ -79,7 +77,7 @@ func (a *Agent) Says() string {
 		return "nothing yet"
 	}
 	text := ""
-	if a.BehindS >= silentS { // first: there may be no room for all of it
+	if a.BehindS >= silentS { // first: the rest may not fit
 		text = "nothing new for " + unit.FormatNs(int64(a.BehindS*1e9)) + " · "
 	}
 	text += unit.FormatRate(a.PerS) + " · p50 " + Quantile(a.Answered, a.P50Ns) + " · p99 " + Quantile(a.Answered, a.P99Ns) + " · " +
@@ -90,7 +88,7 @@ func (a *Agent) Says() string {
 	return text
 }
 
-// agents are those of the run as far as their rows in the window tell.
+// agents returns the run's agents, with the data that their rows in the window provide.
 func (e *evidence) agents(series *record.Series, elapsedS float64) []record.Agent {
 	list := slices.Clone(e.start.Agents)
 	at := map[string]int{}

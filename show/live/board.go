@@ -1,7 +1,6 @@
-// Package live is what can be seen of a run while it goes on. A Board is fed
-// with what a run tells, row by row, or with the rows of a record as it grows,
-// and answers snapshots, of which a terminal and a web page are made. It has no
-// clock of its own: the same rows give the same snapshots. What it keeps is
+// Package live is the model of a run's live view. A Board receives a run's events and rows, or
+// the rows of a record as it grows, and returns snapshots that the terminal and the web page
+// render. It has no clock of its own: the same rows give the same snapshots. Its memory is
 // bounded, however long a run takes.
 package live
 
@@ -17,9 +16,8 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// Board is what is known of a run, or of the runs of a plan, until now. Its
-// methods may be called from several goroutines; feeding it takes microseconds
-// and never waits for who looks at it.
+// Board is the current state of a run, or of the runs of a plan. It is safe for concurrent use;
+// an update takes microseconds and never waits for a viewer.
 type Board struct {
 	lookers atomic.Int32
 	costNs  atomic.Int64
@@ -34,7 +32,7 @@ type Board struct {
 	track     track
 	sums      sums
 	over      stretches
-	response  *hist.Hist // of the window; nil where a record is followed
+	response  *hist.Hist // of the window; nil when following a record
 	formed    *Formed
 	ended     *record.Run
 	killed    bool
@@ -44,12 +42,12 @@ type Board struct {
 	done []Done
 }
 
-// Phase is what a run does.
+// Phase is the phase of a run.
 type Phase int
 
-// Phases, in their order.
+// Phases, in order.
 const (
-	Waiting    Phase = iota // for a run to begin
+	Waiting    Phase = iota // for a run to start
 	Connecting              // its connections are being opened
 	WarmingUp
 	Running
@@ -57,10 +55,10 @@ const (
 	Ended
 )
 
-// sums are of the window.
+// sums are over the window.
 type sums struct {
-	handshakes              uint64 // of TLS
-	handshakeNs             int64  // of CPU for them
+	handshakes              uint64 // TLS handshakes
+	handshakeNs             int64  // CPU time of the handshakes
 	completed, failed, sent uint64
 	widthNs                 int64
 	late, intervals         int
@@ -68,32 +66,32 @@ type sums struct {
 	batchNs                 float64 // of all intervals
 }
 
-// Plan is where a plan stands.
+// Plan is the progress of a plan.
 type Plan struct {
-	// Kind as in "sweep"; Number of the run that goes on, of All (0: not known,
-	// as in a search, where LeftRuns is a guess).
+	// Kind is for example "sweep"; Number is the current run, out of All (0: unknown, as in a
+	// search, where LeftRuns is an estimate).
 	Kind          string
 	Number        int
 	All, LeftRuns int
-	// LeftS is how long the rest took when this run began, seconds.
+	// LeftS is the estimated time left when this run started, in seconds.
 	LeftS float64
-	// Doing says what this run is.
+	// Doing describes this run.
 	Doing string
-	// Answer is what the plan came to, once it has ended.
+	// Answer is the plan's result, once it has ended.
 	Answer string
 }
 
-// Done is a run of a plan that is over.
+// Done is a finished run of a plan.
 type Done struct {
 	record.Measured
 	Doing string
 }
 
-// NewBoard makes an empty one.
+// NewBoard returns an empty Board.
 func NewBoard() *Board { return &Board{} }
 
-// Began tells that a run begins. What was known of the last one is gone. Whoever
-// looks sees no secrets, also of a run whose record has them.
+// Began starts a run and discards the state of the previous one. Viewers see no secrets, even if
+// the run's record has them.
 func (b *Board) Began(s record.Start) {
 	s = s.Concealed(secret.Plain())
 	b.mu.Lock()
@@ -106,16 +104,16 @@ func (b *Board) Began(s record.Start) {
 	b.track.reset()
 }
 
-// Connected tells how many of the connections stand.
+// Connected sets how many connections are established.
 func (b *Board) Connected(established, asked int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.connected, b.asked = established, asked
 }
 
-// Interval tells of an interval of the generator. response has its response
-// times and is read during the call only; nil where they are not known.
-// batchMeanNs is how long a batch of answers took, 0 not known.
+// Interval adds an interval of the generator. response holds its response times and is read only
+// during the call; nil if unknown. batchMeanNs is the mean time to process a batch of responses,
+// 0 if unknown.
 func (b *Board) Interval(row record.LoadRow, response *hist.Hist, batchMeanNs float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,8 +153,8 @@ func (s *sums) add(row *record.LoadRow, batchMeanNs float64) {
 	s.batchNs += batchMeanNs
 }
 
-// Agent tells of an interval of one of several agents, which the row's Host
-// names. The run's own intervals are told besides, by Interval.
+// Agent adds an interval of one of several agents, named by the row's Host. The run's total
+// arrives separately, through Interval.
 func (b *Board) Agent(row record.LoadRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,14 +163,14 @@ func (b *Board) Agent(row record.LoadRow) {
 	}
 }
 
-// Observed tells of an observed row, which nobody changes any more.
+// Observed adds an observed row, which must not change afterwards.
 func (b *Board) Observed(row record.ObservedRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rows.addObserved(row)
 }
 
-// Rows tells of a stretch of a record, in the order of time.
+// Rows adds a part of a record, in time order.
 func (b *Board) Rows(s *record.Series) {
 	for _, row := range s.Agents {
 		b.Agent(row)
@@ -193,7 +191,7 @@ func (b *Board) Rows(s *record.Series) {
 	}
 }
 
-// Lost tells of something that is not measured.
+// Lost adds a source that is not measured.
 func (b *Board) Lost(n record.NotMeasured) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,15 +200,14 @@ func (b *Board) Lost(n record.NotMeasured) {
 	}
 }
 
-// Quiet tells for how many seconds nothing more has come of a run that has not
-// ended.
+// Quiet sets how many seconds an unfinished run has been silent.
 func (b *Board) Quiet(seconds float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.quietS = seconds
 }
 
-// Step tells where a plan stands; its next run begins, or is about to.
+// Step sets the progress of a plan whose next run starts or is about to.
 func (b *Board) Step(p Plan) {
 	p.Doing = secret.Plain().Shell(p.Doing)
 	b.mu.Lock()
@@ -220,20 +217,20 @@ func (b *Board) Step(p Plan) {
 	}
 }
 
-// Measured tells of a run of a plan that is over.
+// Measured adds a finished run of a plan.
 func (b *Board) Measured(d Done) {
 	d.Doing = secret.Plain().Shell(d.Doing)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	d.Histogram = nil // 70 KiB that nobody looks at here
+	d.Histogram = nil // 70 KiB that the view does not use
 	b.phase = Between
 	b.done = append(b.done, d)
 }
 
-// RunEnded tells of the end of a run, with its verdict.
+// RunEnded ends a run, with its verdict.
 func (b *Board) RunEnded(r *record.Run) {
 	if e, ok := b.evidence(); ok {
-		b.stretch(e, cmp.Or(r.Verdict.StationsBy, record.BySocketSamples), true) // older records had no other
+		b.stretch(e, cmp.Or(r.Verdict.StationsBy, record.BySocketSamples), true) // older records had only these
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,7 +239,7 @@ func (b *Board) RunEnded(r *record.Run) {
 	b.formed = &Formed{Verdict: r.Verdict, Final: !r.Unfinished, OverS: r.ElapsedS, Quantiles: true, Path: r.Path()}
 }
 
-// PlanEnded tells of the end of a plan.
+// PlanEnded ends a plan.
 func (b *Board) PlanEnded(p *record.Plan) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -255,11 +252,11 @@ func (b *Board) PlanEnded(p *record.Plan) {
 	b.plan = &next
 }
 
-// Killed tells that who made the run or the plan has gone without ending it.
+// Killed marks the run or plan as killed: its process exited without finishing it.
 func (b *Board) Killed() {
 	var f Formed
 	if e, ok := b.evidence(); ok {
-		f, _ = e.form() // of less than a second there is no path
+		f, _ = e.form() // a run under 1 s has no path
 		b.stretch(e, f.Verdict.StationsBy, true)
 	}
 	b.mu.Lock()
@@ -272,24 +269,24 @@ func (b *Board) Killed() {
 	b.killed, b.phase = true, Ended
 }
 
-// Look tells that somebody looks, until release is called: a verdict is formed
-// for lookers only.
+// Look registers a viewer until release is called: verdicts are formed only while there are
+// viewers.
 func (b *Board) Look() (release func()) {
 	b.lookers.Add(1)
 	return sync.OnceFunc(func() { b.lookers.Add(-1) })
 }
 
-// Lookers is how many look.
+// Lookers returns the number of viewers.
 func (b *Board) Lookers() int { return int(b.lookers.Load()) }
 
-// Spent adds CPU time that the view took in this process.
+// Spent adds CPU time used by the view in this process.
 func (b *Board) Spent(ns int64) { b.costNs.Add(ns) }
 
-// CostNs is the CPU time that the view has taken, nanoseconds.
+// CostNs returns the view's CPU time, in nanoseconds.
 func (b *Board) CostNs() int64 { return b.costNs.Load() }
 
-// Form judges what is there of the run that goes on, and keeps the answer for
-// the snapshots. It holds nobody up meanwhile. False: there is nothing to judge.
+// Form judges the run in progress and stores the verdict for snapshots, without blocking updates.
+// It returns false if there is nothing to judge.
 func (b *Board) Form() bool {
 	e, ok := b.evidence()
 	if !ok {
@@ -303,13 +300,13 @@ func (b *Board) Form() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.start.ID != e.start.ID || b.phase == Ended {
-		return false // it is over meanwhile
+		return false // the run has ended in the meantime
 	}
 	b.formed = &f
 	return true
 }
 
-// evidence is a copy of what the verdict is formed from.
+// evidence returns a copy of the data that the verdict is formed from.
 func (b *Board) evidence() (*evidence, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -330,9 +327,8 @@ func (b *Board) evidence() (*evidence, bool) {
 	return e, true
 }
 
-// Points answers the points from a place on, for who has seen those before it
-// in this generation; of another generation all of them. The copy is the
-// caller's.
+// Points returns a copy of the points from an index on, for a viewer that has seen the earlier
+// ones of this generation; for another generation, all points.
 func (b *Board) Points(generation, from int) (points []Point, now int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -342,7 +338,7 @@ func (b *Board) Points(generation, from int) (points []Point, now int) {
 	return slices.Clone(b.track.points[from:]), b.track.generation
 }
 
-// Done answers the finished runs of a plan from a place on.
+// Done returns the finished runs of a plan from an index on.
 func (b *Board) Done(from int) []Done {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,14 +9,13 @@ import (
 	"ceiling/record"
 )
 
-// overNs is what the figures of the ends and the links are of: the last second
-// of rows.
+// overNs is the period that the figures of ends and links cover: the last second of rows.
 const overNs = 1e9
 
-// Ends is what the two ends' machines did in the last second.
+// Ends is the state of both ends' machines over the last second.
 type Ends struct {
 	Generator, Server End
-	// Hosts that were watched, the generator's first.
+	// Hosts are the observed hosts, the generator's first.
 	Hosts []Host
 }
 
@@ -25,10 +24,10 @@ type End struct {
 	Known bool
 	Host  string
 	Name  string
-	// Processes of it, and the Cores that they used, CPU time over time.
+	// Processes is their number, Cores the cores that they used: CPU time / time.
 	Processes int
 	Cores     float64
-	// Busiest is the share of its time that the busiest thread ran, -1 not known.
+	// Busiest is the share of its time that the busiest thread ran, -1 if unknown.
 	Busiest float64
 }
 
@@ -42,21 +41,20 @@ type Host struct {
 type Core struct {
 	CPU    int
 	Shares [CoreParts]float64
-	// Bad tells that its rows do not add up and were left out.
+	// Bad is set if its rows do not add up and were discarded.
 	Bad bool
 }
 
-// CoreParts is how many parts a core's time has here: all categories of
-// /proc/stat, those of one kind together.
+// CoreParts is the number of parts of a core's time: the categories of /proc/stat, related ones
+// combined.
 const CoreParts = 6
 
-// CorePartNames are the parts in their order. What stands before "steal" is
-// work done here.
+// CorePartNames are the parts in order. Those before "steal" are work done on this host.
 func CorePartNames() [CoreParts]string {
 	return [...]string{"user", "system", "interrupts", "steal", "disk wait", "idle"}
 }
 
-// Busy is the share of work done here.
+// Busy is the share of work done on this host.
 func (c *Core) Busy() float64 { return c.Shares[0] + c.Shares[1] + c.Shares[2] }
 
 func parts(c *record.CoreTicks) [CoreParts]float64 {
@@ -72,11 +70,11 @@ func endsOf(r *rows, home string) Ends {
 	return e
 }
 
-// endOf adds up what the processes of one role used.
+// endOf adds up CPU use of the processes of one role.
 func endOf(r *rows, role string, after int64) End {
 	e := End{Busiest: -1}
 	type use struct{ cpu, width float64 }
-	type id struct { // a number means a process on its own host only
+	type id struct { // pids are unique only within a host
 		host string
 		n    int
 	}
@@ -115,8 +113,7 @@ func endOf(r *rows, role string, after int64) End {
 	return e
 }
 
-// hostsOf adds up the CPU rows by host and core. A row that does not add up
-// says nothing of any category.
+// hostsOf adds up the CPU rows by host and core. It discards rows that do not add up.
 func hostsOf(cpu []*record.CPURow, home string) []Host {
 	type core struct {
 		ticks [CoreParts]float64
@@ -175,14 +172,14 @@ func coreOf(n int, ticks [CoreParts]float64, bad bool) Core {
 		c.Bad = true
 		return c
 	}
-	c.Bad = false // some of its rows were refused, others were not
+	c.Bad = false // only some of its rows were discarded
 	for p, t := range ticks {
 		c.Shares[p] = t / sum
 	}
 	return c
 }
 
-// Link is one interface between the two ends over the last second.
+// Link is an interface between the two ends, over the last second.
 type Link struct {
 	Host, Side, Iface string
 	Received, Sent    Way
@@ -190,20 +187,20 @@ type Link struct {
 
 // Way is one direction of a link.
 type Way struct {
-	// BitsPerS is what counts against Limit: with the framing of Ethernet where
-	// the limit is the link's own speed.
+	// BitsPerS is what counts against Limit: it includes Ethernet framing if the limit is the
+	// link's own speed.
 	BitsPerS, PacketsPerS float64
-	// Limit in bits per second and who says so; 0: none is known.
+	// Limit is in bits per second, 0 if unknown, and its source.
 	Limit float64
 	From  string
 }
 
-// wirePerPacket is what an Ethernet frame takes on the wire beyond what the
-// kernel counts: 8 bytes preamble, 4 checksum, 12 gap (IEEE 802.3, 3.1, 4.4.2).
+// wirePerPacket is an Ethernet frame's overhead beyond what the kernel counts: 8 bytes preamble,
+// 4 checksum, 12 gap (IEEE 802.3, 3.1, 4.4.2).
 const wirePerPacket = 24
 
-// linksOf reads the interfaces that lead to the other end. given is the speed
-// that the person gave, 0 none.
+// linksOf reads the interfaces between the ends. given is the link speed set by the user, 0 if
+// none.
 func linksOf(r *rows, given float64) []Link {
 	type sums struct {
 		rx, tx, rxPackets, txPackets, seconds float64
@@ -239,11 +236,11 @@ func linksOf(r *rows, given float64) []Link {
 	return links
 }
 
-// From of a limit that is the link's own speed.
+// fromKernel is the source of a limit that is the link's own speed.
 const fromKernel = "the link's speed"
 
-// limitsOf is what an interface may carry: what the person says before what
-// the kernel says, and what a shaper lets out where that is less.
+// limitsOf determines the link speed: the user's setting takes precedence over the kernel's, and
+// a traffic shaper's lower rate over both.
 func limitsOf(row *record.NetDevRow, given float64) (received, sent Way) {
 	switch {
 	case given > 0:

@@ -10,34 +10,34 @@ import (
 	"ceiling/verdict"
 )
 
-// leastNs is how much of the window has to be over before a verdict is formed:
-// a rule that looks at fewer than ten samples finds what it likes.
+// leastNs is how much of the window must be over before a verdict is formed: with fewer than ten
+// samples a rule's result is arbitrary.
 const leastNs = 1e9
 
-// Formed is a verdict, of a run that goes on or that is over.
+// Formed is the verdict on a run in progress or finished.
 type Formed struct {
 	Verdict record.Verdict
-	// Final tells that it is the run's own. One that forms stands on the OverS
-	// seconds before AtNs, and lacks what only the end of the run tells: the
-	// books, the generator's own accounts, and the SLO where Quantiles is false.
+	// Final is set if it is the run's own verdict. A preliminary one covers the OverS seconds
+	// before AtNs and lacks what is known only at the end: the request accounting, the
+	// generator's own figures, and the SLO if Quantiles is false.
 	Final     bool
 	OverS     float64
 	AtNs      int64
 	Quantiles bool
-	// Path of a request over the same time.
+	// Path is that of a request over the same period.
 	Path record.Path
 }
 
-// evidence is what a verdict is formed from: a copy that no feeding changes.
+// evidence is the data that a verdict is formed from: a copy, unaffected by updates.
 type evidence struct {
 	start record.Start
 	rows  rows
-	// response is nil where only the quantiles of intervals are known.
+	// response is nil if only the quantiles of intervals are known.
 	response    *hist.Hist
 	batchMeanNs float64
 }
 
-// form judges what is there of a run. ok is false where that is too little.
+// form judges a run in progress. ok is false if there is too little data.
 func (e *evidence) form() (f Formed, ok bool) {
 	from, to, ok := e.window()
 	if !ok {
@@ -53,8 +53,8 @@ func (e *evidence) form() (f Formed, ok bool) {
 	return f, true
 }
 
-// lost makes it the verdict of a run that was killed, as its record has it. Where the time
-// went until then stays, without a bottleneck.
+// lost turns it into the verdict of a killed run, as in its record. The time breakdown up to that
+// point stays, without a bottleneck.
 func (f *Formed) lost(r record.Run) {
 	v := &f.Verdict
 	f.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Because: r.Killed(), Next: record.KilledNext(),
@@ -66,7 +66,7 @@ func (f *Formed) lost(r record.Run) {
 	}
 }
 
-// window is what is judged: all of it, or its last 20 s.
+// window returns the period to judge: the whole window, or its last 20 s.
 func (e *evidence) window() (from, to int64, ok bool) {
 	n := len(e.rows.load)
 	if n == 0 || e.rows.load[n-1].Warmup {
@@ -77,14 +77,13 @@ func (e *evidence) window() (from, to int64, ok bool) {
 	return from, to, to-from >= leastNs
 }
 
-// run puts a document together from the rows of the window, as far as they
-// tell.
+// run builds a run document from the rows of the window, as far as they go.
 func (e *evidence) run(from, to int64) record.Run {
 	s := e.start.Spec
 	elapsed := float64(to-from) / 1e9
 	r := record.Run{
 		Schema: record.Schema, ID: e.start.ID, Started: e.start.Created, Spec: s,
-		// It goes on, and like one that was killed it has no account to balance.
+		// Like a killed run, a run in progress has no request accounting to balance.
 		Unfinished: true,
 		Load: record.Load{
 			Connections: s.Connections, Threads: s.Threads, Pipelining: s.Pipelining, Mode: "closed", Arrivals: s.Arrivals,
@@ -108,7 +107,7 @@ func (e *evidence) run(from, to int64) record.Run {
 		good, unexpected = 0, 2
 	}
 	r.Statuses = map[string]uint64{s.StatusName(good): r.Requests.Completed - min(bad, r.Requests.Completed)}
-	if bad > 0 { // which they were is known at the end
+	if bad > 0 { // which ones is known at the end
 		for s.Expects(unexpected) && unexpected < 999 {
 			unexpected++
 		}
@@ -122,7 +121,7 @@ func (e *evidence) run(from, to int64) record.Run {
 	return r
 }
 
-// askedPerS is the mean rate that was asked in a stretch of an open loop.
+// askedPerS returns the mean target rate over a period of an open loop.
 func (e *evidence) askedPerS(from, to int64) float64 {
 	r, d := e.start.Spec.Rate, e.start.Spec.Duration.Seconds()
 	first, last := r.From.PerSecond(), r.To.PerSecond()
@@ -133,7 +132,7 @@ func (e *evidence) askedPerS(from, to int64) float64 {
 	return first + (last-first)*middle
 }
 
-// count adds up the window's rows and answers how many answers were bad.
+// count adds up the window's rows and returns the number of bad responses.
 func (e *evidence) count(r *record.Run, from int64) (bad uint64) {
 	for i := range e.rows.load {
 		row := &e.rows.load[i]
@@ -156,8 +155,8 @@ func (e *evidence) count(r *record.Run, from int64) (bad uint64) {
 	return bad
 }
 
-// quantiles of the response time: exact where its distribution is known, else
-// the middle ones of the intervals', for what only needs their size.
+// quantiles of the response time: exact if its distribution is known, otherwise the medians of
+// the intervals' quantiles, for rules that need only the magnitude.
 func (e *evidence) quantiles(from int64) record.Quantiles {
 	if e.response != nil && e.response.Count() > 0 {
 		q := record.QuantilesOf(e.response)
@@ -190,7 +189,7 @@ func (e *evidence) quantiles(from int64) record.Quantiles {
 	return q
 }
 
-// serviceMean is the mean service time.
+// serviceMean returns the mean service time.
 func (e *evidence) serviceMean(from int64) float64 {
 	n, sum := 0.0, 0.0
 	for i := range e.rows.load {
@@ -207,8 +206,7 @@ func middle(list []int64) int64 {
 	return list[len(list)/2]
 }
 
-// series is the rows with the window's beginning as the zero of their clock.
-// What was before it counts as warm-up.
+// series returns the rows with time 0 at the start of the window. Earlier rows count as warm-up.
 func (e *evidence) series(from int64) record.Series {
 	var s record.Series
 	for _, row := range e.rows.firstLoad {
@@ -241,7 +239,7 @@ func (e *evidence) series(from int64) record.Series {
 	return s
 }
 
-// before tells a row most of which lies before a time, or before the window.
+// before reports whether most of a row lies before a time, or before the window.
 func before(row *record.LoadRow, from int64) bool {
 	return row.Warmup || row.TNs-row.WidthNs/2 < from
 }

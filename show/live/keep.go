@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// formEvery is how often a verdict is formed at most, and formPart the part
-	// of what it stands on that has to be new: what it takes grows with that too
-	// (0.25 ms of CPU a second of it), so forming takes 0.13 % of one core.
+	// formEvery is the shortest interval between two verdicts, and formPart the share of their
+	// data that must be new: the cost grows with the data (0.25 ms of CPU per second of it), so
+	// forming takes 0.13 % of one core.
 	formEvery = time.Second
 	formPart  = 5
-	// formShare of one core is what it takes at most, where it is dearer.
+	// formShare caps the cost, as a share of one core, on slower machines.
 	formShare = 0.002
 )
 
-// Keep forms a verdict again and again while somebody looks, until ctx is done.
+// Keep forms verdicts while there are viewers, until ctx is done.
 func (b *Board) Keep(ctx context.Context) {
 	timer := time.NewTimer(formEvery)
 	defer timer.Stop()
@@ -38,7 +38,7 @@ func (b *Board) Keep(ctx context.Context) {
 	}
 }
 
-// stoodOn is how much of the run the last verdict stands on.
+// stoodOn returns how much of the run the last verdict covers.
 func (b *Board) stoodOn() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,24 +48,24 @@ func (b *Board) stoodOn() time.Duration {
 	return time.Duration(b.formed.OverS * float64(time.Second))
 }
 
-// CollectedNs is the CPU time that marking for the garbage collection of the
-// whole program has taken, nanoseconds, as of the last one. The load engine
-// leaves no garbage, so most of it is the view's and the observers'. The runtime
-// reckons it by the wall clock: on a busy machine it is too large.
+// CollectedNs returns the whole program's CPU time for garbage collection marking, in
+// nanoseconds, as of the last collection. The load engine creates no garbage, so most of it
+// belongs to the view and the observers. The runtime derives it from the wall clock: on a busy
+// machine it is too high.
 func CollectedNs() int64 {
 	samples := []metrics.Sample{{Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/assist:cpu-seconds"}}
 	metrics.Read(samples)
 	sum := 0.0
 	for _, s := range samples {
-		if s.Value.Kind() == metrics.KindFloat64 { // else this runtime has no such figure
+		if s.Value.Kind() == metrics.KindFloat64 { // otherwise this runtime lacks the figure
 			sum += s.Value.Float64()
 		}
 	}
 	return int64(sum * 1e9)
 }
 
-// CPUTime is the CPU time that f takes on its thread, nanoseconds. What f
-// leaves to others (the garbage collector) is not in it.
+// CPUTime returns the CPU time of f on its thread, in nanoseconds. It excludes work on other
+// threads (the garbage collector).
 func CPUTime(f func()) int64 {
 	release := sys.HoldThread()
 	defer release()

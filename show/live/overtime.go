@@ -4,12 +4,11 @@ import (
 	"ceiling/record"
 )
 
-// overTimeMost is how many stretches a whole run is cut into at most: a report draws each
-// as a column.
+// overTimeMost limits the number of segments of a run: a report draws each as a column.
 const overTimeMost = 48
 
-// PathOverTime is the path of a request over a run that is over, in stretches of a second
-// or more. What was not sampled enough is a gap.
+// PathOverTime returns the path of a request over a finished run, in segments of a second or
+// more. Segments with too few samples are gaps.
 func PathOverTime(run *record.Run, series *record.Series) []Stretch {
 	by := run.Verdict.StationsBy
 	if series == nil || by == "" || len(run.Agents) > 0 {
@@ -32,7 +31,7 @@ func PathOverTime(run *record.Run, series *record.Series) []Stretch {
 			to = whole
 		}
 		s, ok := e.between(from, to).stretch(from, to, by)
-		if n := len(list); to == whole && !ok && n > 0 && list[n-1].TNs == from { // the rest goes with the one before
+		if n := len(list); to == whole && !ok && n > 0 && list[n-1].TNs == from { // merge the remainder into the previous segment
 			from -= list[n-1].WidthNs
 			if s, ok = e.between(from, to).stretch(from, to, by); ok {
 				list = list[:n-1]

@@ -7,7 +7,7 @@ import (
 	"ceiling/verdict"
 )
 
-// Path is where the time of a request goes, as far as it is known until now.
+// Path returns where the time of a request goes, as far as known.
 func (s *Snapshot) Path() record.Path {
 	if s.Formed == nil {
 		return record.Path{}
@@ -15,7 +15,7 @@ func (s *Snapshot) Path() record.Path {
 	return s.Formed.Path
 }
 
-// PathUnknown says why there is none.
+// PathUnknown returns the reason why there is no path.
 func (s *Snapshot) PathUnknown() string {
 	switch {
 	case s.Phase == Ended:
@@ -27,26 +27,25 @@ func (s *Snapshot) PathUnknown() string {
 }
 
 const (
-	// stretchNs is how long a stretch of the path over time is at least, and stretchMostNs
-	// how long one may get until there are samples enough.
+	// stretchNs is the minimum length of a segment of the path over time, and stretchMostNs the
+	// length up to which it may grow until it has enough samples.
 	stretchNs, stretchMostNs = 1e9, 5e9
-	// StretchesMost is how many of them there are; from there on two neighbours are put
-	// together, as points are.
+	// StretchesMost limits the number of segments; beyond it, neighbours are merged, as points
+	// are.
 	StretchesMost = 256
 )
 
-// Stretch is the path of a request over a part of a run.
+// Stretch is the path of a request over a segment of a run.
 type Stretch struct {
 	// TNs is the end on the run's clock and WidthNs the width, nanoseconds.
 	TNs, WidthNs int64
-	// MeanNs is the mean service time of the Requests that ended in it; 0 is not known.
+	// MeanNs is the mean service time of the Requests that ended in it; 0 is unknown.
 	MeanNs   float64
 	Requests uint64
 	Stations []record.Station
 }
 
-// with puts the next stretch behind s. What shares are weighted by is the time that all
-// its requests took.
+// with appends the next segment to s. Shares are weighted by the total time of the requests.
 func (s Stretch) with(next *Stretch) Stretch {
 	a, b := float64(s.Requests)*s.MeanNs, float64(next.Requests)*next.MeanNs
 	if !(a+b > 0) {
@@ -64,8 +63,8 @@ func (s Stretch) with(next *Stretch) Stretch {
 	return s
 }
 
-// stretches are the path over time, all by what the first verdict had it by: neighbours can
-// be held against each other. What was before toNs has been looked at.
+// stretches are the path over time, all from the source that the first verdict used, so that
+// neighbours are comparable. The segments before toNs are done.
 type stretches struct {
 	by      string
 	list    []Stretch
@@ -73,8 +72,8 @@ type stretches struct {
 	version int
 }
 
-// add takes stretches up to a time, those that are new. Where the server's end comes to be
-// seen the places are others, and what was before is dropped.
+// add appends the new segments up to a time. If the server's end becomes visible, the places
+// change and earlier segments are dropped.
 func (s *stretches) add(list []Stretch, toNs int64) {
 	if toNs <= s.toNs {
 		return
@@ -104,15 +103,15 @@ func (s *stretches) add(list []Stretch, toNs int64) {
 	s.list = halves
 }
 
-// Stretches answers the path over time, and a number that is another where it has changed.
+// Stretches returns the path over time, and a version that changes with it.
 func (b *Board) Stretches() (list []Stretch, version int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.over.list[:len(b.over.list):len(b.over.list)], b.over.version
 }
 
-// stretch keeps the path over what is new of the run, with the rest that is shorter than a
-// stretch where nothing more will come. by is what a verdict has it by now.
+// stretch appends the path of the new part of the run; if last is set, also the remainder shorter
+// than a segment. by is the source that the verdict uses.
 func (b *Board) stretch(e *evidence, by string, last bool) {
 	b.mu.Lock()
 	if b.over.by == "" {
@@ -132,8 +131,8 @@ func (b *Board) stretch(e *evidence, by string, last bool) {
 	}
 }
 
-// stretches are those after a time, as far as there are samples. One that has too few is a
-// gap.
+// stretches returns the segments after a time, as far as there are samples. A segment with too
+// few is a gap.
 func (e *evidence) stretches(after int64, by string, last bool) (list []Stretch, toNs int64) {
 	n := len(e.rows.load)
 	if n == 0 || e.rows.load[n-1].Warmup {
@@ -155,7 +154,7 @@ func (e *evidence) stretches(after int64, by string, last bool) (list []Stretch,
 		case end-from < stretchMostNs && end < to:
 			continue
 		case end-from < stretchMostNs && !last:
-			return list, from // more will come
+			return list, from // more to come
 		}
 		from = end
 	}
@@ -165,7 +164,7 @@ func (e *evidence) stretches(after int64, by string, last bool) (list []Stretch,
 func (e *evidence) stretch(from, to int64, by string) (s Stretch, ok bool) {
 	run := e.run(from, to)
 	series := e.series(from)
-	if by == record.ByKernelEvents { // the other source is left out, so that it cannot speak
+	if by == record.ByKernelEvents { // drop the other source, so that it has no effect
 		series.Observed.Sockets = nil
 	} else {
 		series.Observed.Times = nil
@@ -175,8 +174,8 @@ func (e *evidence) stretch(from, to int64, by string) (s Stretch, ok bool) {
 	return s, len(s.Stations) > 0
 }
 
-// between is the evidence of a stretch and of slackNs before it, without the distribution
-// of response times.
+// between is the evidence of a segment and of slackNs before it, without the response time
+// distribution.
 func (e *evidence) between(from, to int64) *evidence {
 	cut := *e
 	cut.response = nil

@@ -6,30 +6,27 @@ import (
 	"ceiling/record"
 )
 
-// keepNs is how far back the rows are kept from which a verdict is formed. To
-// form one over 20 s takes 5 ms of CPU, over a minute 15 ms (2 cores, 105 rows a
-// second): that would be felt by what is measured.
+// keepNs is how long rows are kept for forming a verdict. Forming one over 20 s takes 5 ms of
+// CPU, over a minute 15 ms (2 cores, 105 rows a second), which would disturb the measurement.
 const keepNs = 20e9
 
-// firstNs is how much of the beginning is kept besides: whether requests queue
-// shows in the first answers (verdict: crowdFacts).
+// firstNs is how much of the beginning is kept in addition: the first responses show whether
+// requests queue (verdict: crowdFacts).
 const firstNs = 2e9
 
-// rowsMost bounds the rows of either kind: 20 s of a host that writes 1500 a
-// second, fifteen times the usual.
+// rowsMost limits the rows of either kind: 20 s of a host that writes 1500 a second, fifteen
+// times the usual.
 const rowsMost = 30000
 
-// rows are those of one run that a verdict is formed from. A row that is in
-// here is never changed, so a copy of the lists may be read while others are
-// added.
+// rows are the rows of one run that a verdict is formed from. Rows are immutable, so a copy of
+// the lists can be read while others are added.
 type rows struct {
 	load     []record.LoadRow
-	agents   []record.LoadRow // of several, each its own
+	agents   []record.LoadRow // rows of all agents, if there are several
 	observed record.ObservedRows
-	kept     int   // of these
-	prunedNs int64 // up to when they were pruned
-	// before is what does not age: the beginning of the load, and which
-	// processes were found.
+	kept     int   // number of rows kept
+	prunedNs int64 // pruned up to this time
+	// before does not expire: the start of the load, and the processes found.
 	firstLoad []record.LoadRow
 	before    record.ObservedRows
 	befores   int
@@ -48,7 +45,7 @@ func (r *rows) addLoad(row *record.LoadRow) {
 	}
 }
 
-// addAgent keeps a row of one of several agents.
+// addAgent adds a row of one of several agents.
 func (r *rows) addAgent(row *record.LoadRow) {
 	r.agents = append(r.agents, *row)
 	if r.agents[0].TNs < r.latestNs-2*keepNs || len(r.agents) > 2*rowsMost {
@@ -56,7 +53,7 @@ func (r *rows) addAgent(row *record.LoadRow) {
 	}
 }
 
-// addObserved keeps a row, which has to be the caller's no longer.
+// addObserved adds a row, whose ownership passes to rows.
 func (r *rows) addObserved(row record.ObservedRow) {
 	head := row.Observed()
 	r.latestNs = max(r.latestNs, head.TNs)
@@ -73,7 +70,7 @@ func (r *rows) addObserved(row record.ObservedRow) {
 	}
 }
 
-// prune leaves the rows of keepNs, and of less where they are more than rowsMost.
+// prune keeps the rows of the last keepNs, and at most rowsMost.
 func (r *rows) prune() {
 	for ns := int64(keepNs); ns > slackNs; ns /= 2 {
 		r.observed.Retain(func(o record.ObservedRow) bool { return o.Observed().TNs > r.latestNs-ns })
@@ -84,7 +81,7 @@ func (r *rows) prune() {
 	r.prunedNs = r.latestNs - keepNs
 }
 
-// pruned is a new list of the rows to keep, at most rowsMost, the latest.
+// pruned returns a new list of the rows to keep: the latest, at most rowsMost.
 func pruned[T any](list []T, keep func(*T) bool) []T {
 	from := slices.IndexFunc(list, func(row T) bool { return keep(&row) })
 	if from < 0 {
@@ -93,7 +90,7 @@ func pruned[T any](list []T, keep func(*T) bool) []T {
 	return slices.Clone(list[max(from, len(list)-rowsMost):])
 }
 
-// since are the rows that end after a time.
+// since returns the rows that end after a time.
 func since[R record.ObservedRow](rows []R, ns int64) []R {
 	var list []R
 	for i := len(rows) - 1; i >= 0 && rows[i].Observed().TNs > ns-slackNs; i-- {
@@ -104,5 +101,5 @@ func since[R record.ObservedRow](rows []R, ns int64) []R {
 	return list
 }
 
-// slackNs is how far rows may be out of order.
+// slackNs is how far out of order rows may be.
 const slackNs = 1e9

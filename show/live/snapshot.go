@@ -7,64 +7,63 @@ import (
 	"ceiling/record"
 )
 
-// Snapshot is what is known at one moment. It is the reader's own.
+// Snapshot is the state at one moment. It belongs to the caller.
 type Snapshot struct {
 	ID     string
 	Target string // the first of Targets, without its secrets
-	// Targets is how many requests the mix has.
+	// Targets is the number of requests in the mix.
 	Targets     int
 	Spec        spec.Spec
 	Phase       Phase
 	Established int
 	Asked       int
 	Progress    Progress
-	// Last is the last interval, nil where there is none; LastPerS is the rate
-	// over the last second.
+	// Last is the last interval, nil if there is none; LastPerS is the rate over the last second.
 	Last     *Point
 	LastPerS float64
 	SoFar    SoFar
 	Formed   *Formed
 	Ends     Ends
 	Links    []Link
-	// Agents of several, by name.
+	// Agents are the agents, by name, if there are several.
 	Agents []Agent
 	Plan   *Plan
-	// Finished is how many runs of the plan are over.
+	// Finished is the number of finished runs of the plan.
 	Finished int
-	// QuietS is for how long nothing has come, where that is known.
+	// QuietS is how long the run has been silent, if known.
 	QuietS float64
-	// Interrupted, GaveUp and Unfinished are those of a run that has ended.
+	// Interrupted, GaveUp and Unfinished belong to a finished run.
 	Interrupted, Unfinished bool
 	GaveUp                  string
-	// Killed tells that who made it has gone without ending it.
+	// Killed is set if the process exited without finishing the run.
 	Killed bool
 	Lost   []record.NotMeasured
 }
 
 // Progress of a run and of its plan.
 type Progress struct {
-	// Share of the run that is over, 0 to 1; -1 not known. LeftS is how long it
-	// still takes, ElapsedS and TotalS are of the window, seconds.
+	// Share of the run that is over, 0 to 1; -1 if unknown. LeftS is the time left; ElapsedS and
+	// TotalS are of the window, seconds.
 	Share, LeftS, ElapsedS, TotalS float64
-	// PlanShare and PlanLeftS are those of the plan; -1 without one.
+	// PlanShare and PlanLeftS are the plan's; -1 without one.
 	PlanShare, PlanLeftS float64
 }
 
 // SoFar is the window until now.
 type SoFar struct {
 	PerS float64
-	// Completed and Failed requests; those with an unexpected status are in
-	// both.
+	// Completed and Failed requests; both include those with an unexpected status.
 	Completed, Failed uint64
 	Late, Intervals   int
-	// HandshakesPerS of TLS, and the generator's CPU time for each; 0 none.
+	// HandshakesPerS is the rate of TLS handshakes, with the generator's CPU time for each; 0 if
+	// none.
 	HandshakesPerS float64
 	HandshakeCPUNs int64
-	// Response is exact, and empty (Count 0) where only intervals are known.
+	// Response is exact; it is empty (Count 0) if only intervals are known.
 	Response record.Quantiles
 }
 
-// Snapshot answers what is known now.
+// Snapshot returns the current state.
 func (b *Board) Snapshot() Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,7 +96,7 @@ func (b *Board) Snapshot() Snapshot {
 	return s
 }
 
-// soFar adds up the window, or takes it from the run's own result.
+// soFar adds up the window, or copies the run's own result.
 func (b *Board) soFar() SoFar {
 	s := SoFar{Completed: b.sums.completed, Failed: b.sums.failed, Late: b.sums.late, Intervals: b.sums.intervals}
 	if b.sums.widthNs > 0 {
@@ -114,7 +113,7 @@ func (b *Board) soFar() SoFar {
 	return s
 }
 
-// homeHost is the name of the generator's host.
+// homeHost returns the name of the generator's host.
 func (b *Board) homeHost() string {
 	if n := len(b.rows.load); n > 0 {
 		return b.rows.load[n-1].Host
@@ -122,8 +121,7 @@ func (b *Board) homeHost() string {
 	return ""
 }
 
-// progress reckons by the run's own clock, so it stands still where the rows
-// do.
+// progress uses the run's own clock, so it stops when the rows stop.
 func (b *Board) progress() Progress {
 	s := &b.start.Spec
 	p := Progress{Share: -1, LeftS: -1, PlanShare: -1, PlanLeftS: -1, TotalS: s.Duration.Seconds()}
@@ -162,8 +160,7 @@ func (b *Board) planProgress(p *Progress, goneS float64) {
 	}
 }
 
-// perS is the rate over the last second of rows, or over the last row where
-// that is wider.
+// perS returns the rate over the last second of rows, or over the last row if that is wider.
 func (r *rows) perS() float64 {
 	completed, width := 0.0, 0.0
 	for i := len(r.load) - 1; i >= 0 && width < secondNs; i-- {
@@ -178,7 +175,7 @@ func (r *rows) perS() float64 {
 
 const secondNs = float64(time.Second)
 
-// lastPoint is the last interval or, in a long run, the last few.
+// lastPoint returns the last interval or, in a long run, the last few.
 func (t *track) lastPoint() (Point, bool) {
 	if t.open.Intervals > 0 {
 		return t.open, true

@@ -2,32 +2,30 @@ package live
 
 import "ceiling/record"
 
-// PointsMost is how many points a Track has: 6.8 minutes at ten a second. From
-// there on two neighbours are put together, again and again, so that a run of
-// any length fits and begins at its beginning.
+// PointsMost limits the points of a Track: 6.8 minutes at ten a second. Beyond that, neighbours
+// are merged, repeatedly, so that a run of any length fits from its start.
 const PointsMost = 4096
 
-// Point is one interval of the generator, or several that lie side by side.
+// Point is one interval of the generator, or several adjacent ones.
 type Point struct {
 	// TNs is the end on the run's clock and WidthNs the true width, nanoseconds.
 	TNs, WidthNs int64
 	Completed    uint64
-	// Failed counts requests without a whole answer and those answered with
-	// an unexpected status.
+	// Failed counts requests without a complete response and responses with an unexpected status.
 	Failed uint64
-	// Quantiles of the response time of the interval, nanoseconds; of several
-	// intervals those of the worst, for quantiles cannot be merged.
+	// Quantiles of the interval's response time, nanoseconds; for several intervals the worst,
+	// because quantiles cannot be merged.
 	P50Ns, P90Ns, P99Ns, MaxNs int64
-	// Answered tells that there were answers to have quantiles of.
+	// Answered is set if there were responses to compute quantiles from.
 	Answered     bool
 	Late, Warmup bool
-	// Intervals that the point stands for.
+	// Intervals is the number of intervals in the point.
 	Intervals int
-	// Response is how the response times lie; nil where nothing was answered.
+	// Response is the distribution of the response times; nil without responses.
 	Response *record.Steps
 }
 
-// PerS is the rate of completed requests, per second.
+// PerS returns the rate of completed requests, per second.
 func (p *Point) PerS() float64 {
 	if p.WidthNs <= 0 {
 		return 0
@@ -44,7 +42,7 @@ func pointOf(row *record.LoadRow) Point {
 	}
 }
 
-// with puts the next point behind p.
+// with appends the next point to p.
 func (p Point) with(next *Point) Point {
 	p.TNs = next.TNs
 	p.WidthNs += next.WidthNs
@@ -59,25 +57,23 @@ func (p Point) with(next *Point) Point {
 	return p
 }
 
-// track is the points of one run. generation changes whenever points that were
-// there before have changed.
+// track is the points of one run. generation changes whenever existing points change.
 type track struct {
 	points     []Point
 	generation int
-	// each is how many intervals a new point stands for; open is one that does
-	// not have that many yet.
+	// each is the number of intervals per new point; open is a point that has fewer so far.
 	each int
 	open Point
 }
 
-// reset begins another run.
+// reset starts another run.
 func (t *track) reset() {
 	t.points = t.points[:0]
 	t.generation++
 	t.each, t.open = 1, Point{}
 }
 
-// add appends an interval. One that is not later than the last is none.
+// add appends an interval. It ignores one that is not later than the last.
 func (t *track) add(p Point) {
 	if p.WidthNs <= 0 || t.last() >= p.TNs && t.any() {
 		return
@@ -85,7 +81,7 @@ func (t *track) add(p Point) {
 	switch {
 	case t.open.Intervals == 0:
 		t.open = p
-	case t.open.Warmup != p.Warmup: // the window begins with a point of its own
+	case t.open.Warmup != p.Warmup: // the window starts with a new point
 		t.close()
 		t.open = p
 	default:
@@ -98,7 +94,7 @@ func (t *track) add(p Point) {
 
 func (t *track) any() bool { return len(t.points) > 0 || t.open.Intervals > 0 }
 
-// last is the end of the last interval.
+// last returns the end of the last interval.
 func (t *track) last() int64 {
 	if t.open.Intervals > 0 {
 		return t.open.TNs
@@ -117,7 +113,7 @@ func (t *track) close() {
 	}
 }
 
-// halve puts neighbours together, but not across the window's beginning.
+// halve merges neighbours, but not across the start of the window.
 func (t *track) halve() {
 	kept := t.points[:0]
 	for i := 0; i < len(t.points); i++ {
@@ -133,7 +129,7 @@ func (t *track) halve() {
 	t.generation++
 }
 
-// finish ends the last point, also where it does not have all its intervals.
+// finish closes the last point, even if it has fewer intervals.
 func (t *track) finish() {
 	if t.open.Intervals > 0 {
 		t.close()

@@ -10,9 +10,9 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// This file is what the terminal and the page say in the same words.
+// The texts that the terminal and the page share.
 
-// Title is what is loaded.
+// Title returns the target.
 func (s *Snapshot) Title() string {
 	switch {
 	case s.Target == "":
@@ -23,7 +23,7 @@ func (s *Snapshot) Title() string {
 	return s.Target
 }
 
-// Load is how it is loaded: "64 connections · closed loop".
+// Load describes the load: "64 connections · closed loop".
 func (s *Snapshot) Load() string {
 	if s.Target == "" {
 		return ""
@@ -47,7 +47,7 @@ func (s *Snapshot) Load() string {
 	return strings.Join(parts, " · ")
 }
 
-// Doing is what the run does now.
+// Doing describes the run's current activity.
 func (s *Snapshot) Doing() string {
 	switch s.Phase {
 	case Connecting:
@@ -77,11 +77,11 @@ func (s *Snapshot) Doing() string {
 	return "waiting for the run to start"
 }
 
-// quietAfterS is when a run that tells nothing is no longer called running: a
-// record is written twice a second, and a busy machine is late.
+// quietAfterS is the silence after which a run is no longer called running: records are written
+// twice a second, and a busy machine may be late.
 const quietAfterS = 5
 
-// Time is how far the run is: "6.2 of 10 s, 3.8 s left".
+// Time returns the run's progress: "6.2 of 10 s, 3.8 s left".
 func (s *Snapshot) Time() string {
 	p := &s.Progress
 	switch {
@@ -104,8 +104,8 @@ func (s *Snapshot) Time() string {
 	return span(p.ElapsedS)
 }
 
-// HandshakesSay is how many TLS handshakes there are and what they cost: "1.2k/s,
-// 310 µs generator CPU each"; "" none.
+// HandshakesSay returns the rate of TLS handshakes and their cost: "1.2k/s, 310 µs generator CPU
+// each"; "" if none.
 func (s *Snapshot) HandshakesSay() string {
 	if s.SoFar.HandshakesPerS == 0 {
 		return ""
@@ -113,7 +113,7 @@ func (s *Snapshot) HandshakesSay() string {
 	return fmt.Sprintf("%s/s, %s generator CPU each", unit.FormatSI(s.SoFar.HandshakesPerS), unit.FormatNs(s.SoFar.HandshakeCPUNs))
 }
 
-// PlanSays is the plan's progress: "sweep: step 3 of 12, ~41 s left".
+// PlanSays returns the plan's progress: "sweep: step 3 of 12, ~41 s left".
 func (s *Snapshot) PlanSays() string {
 	p := s.Plan
 	if p == nil {
@@ -135,7 +135,7 @@ func (s *Snapshot) PlanSays() string {
 	return text
 }
 
-// span is a time as a person reads it at a glance: 6.2 s, 41 s, 3 min 20 s.
+// span formats a time for reading at a glance: 6.2 s, 41 s, 3 min 20 s.
 func span(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {
@@ -149,7 +149,7 @@ func span(s float64) string {
 	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// VerdictName says whose verdict it is.
+// VerdictName returns the verdict's heading.
 func (s *Snapshot) VerdictName() string {
 	switch {
 	case s.Formed == nil:
@@ -160,7 +160,7 @@ func (s *Snapshot) VerdictName() string {
 	return "preliminary verdict"
 }
 
-// VerdictBasis says on what it stands.
+// VerdictBasis returns what the verdict is based on.
 func (s *Snapshot) VerdictBasis() string {
 	f := s.Formed
 	switch {
@@ -180,11 +180,10 @@ func (s *Snapshot) VerdictBasis() string {
 	return text + ")"
 }
 
-// Because is the verdict's reason without the ceiling's name before it.
+// Because returns the verdict's reason without the leading name of the bottleneck.
 func (f *Formed) Because() string { return prose.Reason(&f.Verdict) }
 
-// CoresSay is what an end's processes used: "fasthttp 1.02 cores, busiest
-// thread 98 %".
+// CoresSay returns an end's CPU use: "fasthttp 1.02 cores, busiest thread 98 %".
 func (e *End) CoresSay() string {
 	if !e.Known {
 		return "not observed"
@@ -199,7 +198,7 @@ func (e *End) CoresSay() string {
 	return text
 }
 
-// Says is a direction against its limit: "2.10 of 10.0 Gbit/s (21 %)".
+// Says formats a direction relative to its limit: "2.10 of 10.0 Gbit/s (21 %)".
 func (w *Way) Says() string {
 	text := unit.FormatBits(unit.BitsPerSecond(w.BitsPerS))
 	if w.Limit > 0 {
@@ -208,7 +207,7 @@ func (w *Way) Says() string {
 	return text
 }
 
-// LimitSays is who says what the link may carry.
+// LimitSays returns the source of the link's limit.
 func (l *Link) LimitSays() string {
 	switch {
 	case l.Received.Limit > 0 && l.Sent.Limit > 0 && l.Received.From != l.Sent.From:
@@ -219,7 +218,7 @@ func (l *Link) LimitSays() string {
 	return "link speed unknown (set --link)"
 }
 
-// Quantile is one of a set of response times as text, "–" where there is none.
+// Quantile formats a response time, "–" if there is none.
 func Quantile(count bool, ns int64) string {
 	if !count {
 		return "–"

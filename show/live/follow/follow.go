@@ -1,6 +1,5 @@
-// Package follow feeds a live.Board from a record: a run, or the runs of a plan,
-// that another process writes, or that is finished. It reads the files as they
-// grow and writes nothing.
+// Package follow feeds a live.Board from the record of a run, or of a plan's runs, that another
+// process is writing or has finished. It reads the files as they grow and writes nothing.
 package follow
 
 import (
@@ -16,23 +15,22 @@ import (
 )
 
 const (
-	// lookEvery is how often the files are looked at: rows get to the disk every
-	// half second.
+	// lookEvery is the polling interval of the files: rows reach the disk every half second.
 	lookEvery = 250 * time.Millisecond
-	// quietAfter is when the board is told that nothing more comes.
+	// quietAfter is the silence after which the board shows a warning.
 	quietAfter = 5 * time.Second
 )
 
-// Words is what only the caller knows how to say and to reckon.
+// Words are texts and estimates that only the caller can provide.
 type Words struct {
-	// Doing says what a step of an experiment is, Takes how long a number of its
-	// runs take.
+	// Doing describes a step of an experiment; Takes estimates the duration of a number of its
+	// runs.
 	Doing func(*spec.Experiment, *record.Step) string
 	Takes func(*spec.Experiment, int) time.Duration
 }
 
-// Follow feeds the board from a record until the run or the plan has ended, or
-// ctx is done. The error is of one line.
+// Follow feeds the board from a record until the run or the plan has ended, or ctx is done. The
+// error is one line.
 func Follow(ctx context.Context, f record.File, board *live.Board, words Words) (err error) {
 	t, err := record.OpenTail(f)
 	if err != nil {
@@ -51,11 +49,11 @@ func Follow(ctx context.Context, f record.File, board *live.Board, words Words) 
 			grew = time.Now()
 			continue
 		}
-		if abandoned { // and nothing has come since that was known
+		if abandoned { // and nothing has arrived since
 			board.Killed()
 			return nil
 		}
-		if w.plan != nil && w.plan.Ended != "" { // nothing goes on behind the answer
+		if w.plan != nil && w.plan.Ended != "" { // nothing follows the answer
 			board.PlanEnded(w.plan)
 			return nil
 		}
@@ -68,8 +66,8 @@ func Follow(ctx context.Context, f record.File, board *live.Board, words Words) 
 	return nil
 }
 
-// abandonedAfter is how long nothing has to come before it is asked whether anybody
-// still writes: twice the time between two writes.
+// abandonedAfter is the silence after which follow checks that the writer is still alive: twice
+// the write interval.
 const abandonedAfter = time.Second
 
 func pause(ctx context.Context, d time.Duration) {
@@ -81,11 +79,11 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// follower tells the board what is in a record.
+// follower passes a record's content to the board.
 type follower struct {
 	board *live.Board
 	words Words
-	plan  *record.Plan // nil of a single run
+	plan  *record.Plan // nil for a single run
 	over  bool
 }
 
@@ -109,12 +107,12 @@ func (w *follower) tell(e *record.Event) {
 	}
 }
 
-// step tells which run comes next.
+// step announces the next run.
 func (w *follower) step() {
 	e, runs := &w.plan.Experiment, w.plan.Runs
 	if e.Kind == spec.KindFind && slices.ContainsFunc(runs, func(m record.Measured) bool { return m.Histogram == nil && m.Run != "" }) {
-		// A search decides by the histograms; without them nothing is said of
-		// what is left.
+		// A search needs the histograms to choose its next run; without them the time left is
+		// unknown.
 		w.board.Step(live.Plan{Kind: e.Kind, Number: len(runs) + 1})
 		return
 	}

@@ -9,12 +9,11 @@ import (
 	"ceiling/internal/sys"
 )
 
-// aliveEvery is how often a reader that has nothing to be told gets a comment,
-// so that one that is gone is noticed.
+// aliveEvery is how often an idle reader gets a comment, to detect a disconnect.
 const aliveEvery = 10 * time.Second
 
-// events sends a reader what happens, from its last event on, until the run is
-// over or the reader gone.
+// events streams events to a reader, after its last event, until the run is over or the reader
+// disconnects.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	reader := s.hub.join(r.Header.Get("Last-Event-ID"))
 	if reader == nil {
@@ -47,7 +46,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// next makes a reader's message; what that takes is the view's cost.
+// next builds a reader's next message and counts its cost as the view's.
 func (s *Server) next(r *reader, out *stream) (message []byte, beat <-chan struct{}, last bool) {
 	s.board.Spent(out.takeCost())
 	message, beat, last = s.hub.message(r, out.buf[:0])
@@ -63,8 +62,8 @@ type stream struct {
 	costNs int64
 }
 
-// send writes and flushes within writeWithin, or fails. Its CPU time, with what
-// the kernel takes to carry the bytes over the loopback, is kept.
+// send writes and flushes within writeWithin, or fails. It records its CPU time, including the
+// kernel's for the loopback.
 func (s *stream) send(message []byte) error {
 	if len(message) == 0 {
 		return nil
@@ -88,5 +87,5 @@ func (s *stream) takeCost() int64 {
 	return c
 }
 
-// quiet is for what net/http says of clients that misbehave.
+// quiet discards net/http's log of client errors.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

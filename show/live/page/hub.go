@@ -13,16 +13,15 @@ import (
 	"ceiling/show/live"
 )
 
-// pulseEvery is how often readers are told. What changes in between is told
-// together: what is seen is at most this old.
+// pulseEvery is how often readers get updates. Changes in between are combined, so the page is at
+// most this old.
 const pulseEvery = 250 * time.Millisecond
 
-// hub makes the messages once for all readers. There is no queue for each of
-// them: a reader has a place in the one list of points, and fetches what is
-// behind it when it is ready to.
+// hub builds the messages once for all readers. Readers have no queues: each has a position in
+// the shared list of points, and fetches the rest when it is ready.
 type hub struct {
 	board *live.Board
-	// nonce tells this list from that of another run at the same address.
+	// nonce distinguishes this list from another run's at the same address.
 	nonce string
 
 	mu    sync.Mutex
@@ -31,8 +30,8 @@ type hub struct {
 
 	generation int
 	points     []byte // JSON, "," between them
-	ends       []int  // of each point in points
-	runs       []byte // likewise, the finished runs of a plan
+	ends       []int  // end of each point in points
+	runs       []byte // same, for the finished runs of a plan
 	runEnds    []int
 	state      []byte
 	version    int    // of state
@@ -40,11 +39,10 @@ type hub struct {
 	paths      int    // version of path
 	readers    map[*reader]bool
 	cost       cost
-	report     func(io.Writer) error // nil: there is none
+	report     func(io.Writer) error // nil if there is none
 }
 
-// cost is the CPU time of the view, and of all garbage collection, while
-// somebody looked.
+// cost is the CPU time of the view, and of all garbage collection, while there were viewers.
 type cost struct {
 	lastAt  time.Time // of a pulse with readers
 	lastNs  int64
@@ -52,8 +50,7 @@ type cost struct {
 	watched time.Duration
 }
 
-// add brings it up to date. A gap between two pulses is time in which nobody
-// looked.
+// add updates the cost. A gap between two pulses is time without viewers.
 func (c *cost) add(now time.Time, totalNs int64) {
 	if since := now.Sub(c.lastAt); since < 4*pulseEvery {
 		c.watched += since
@@ -70,7 +67,7 @@ type reader struct {
 	paths   int
 }
 
-// place is what a reader has seen.
+// place is a reader's position.
 type place struct{ generation, points, runs int }
 
 func newHub(board *live.Board, nonce string) *hub {
@@ -105,14 +102,14 @@ func (h *hub) reportWriter() func(io.Writer) error {
 	return h.report
 }
 
-// read tells whether any page is open.
+// read reports whether any page is open.
 func (h *hub) read() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.readers) > 0
 }
 
-// tell takes what is new from the board and wakes the readers.
+// tell fetches news from the board and wakes the readers.
 func (h *hub) tell() {
 	snapshot := h.board.Snapshot()
 	h.mu.Lock()
@@ -135,7 +132,7 @@ func (h *hub) wake() {
 	h.beat = make(chan struct{})
 }
 
-// take adds the board's new points and runs to the lists.
+// take appends the board's new points and runs to the lists.
 func (h *hub) take() {
 	points, generation := h.board.Points(h.generation, len(h.ends))
 	if generation != h.generation {
@@ -157,8 +154,7 @@ func (h *hub) take() {
 	}
 }
 
-// join adds a reader that has seen what its last event says; nil where there
-// are too many.
+// join adds a reader positioned after its last event; nil if there are too many readers.
 func (h *hub) join(lastEvent string) *reader {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -180,8 +176,8 @@ func (h *hub) leave(r *reader) {
 	h.wake() // drain may wait for it
 }
 
-// message is what a reader has not seen yet, nil for nothing, and when to ask
-// again. last tells that no more will come.
+// message returns the events that a reader has not seen yet, nil if none, and the channel to wait
+// on. last is set if no more will follow.
 func (h *hub) message(r *reader, out []byte) (message []byte, beat <-chan struct{}, last bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,7 +220,7 @@ func (h *hub) message(r *reader, out []byte) (message []byte, beat <-chan struct
 	return out, h.beat, h.ended
 }
 
-// behind is the part of a list from an element on.
+// behind returns the rest of a list from an element on.
 func behind(list []byte, ends []int, from int) []byte {
 	switch {
 	case from == len(ends):
@@ -235,12 +231,12 @@ func behind(list []byte, ends []int, from int) []byte {
 	return list[ends[from-1]+1:] // the comma
 }
 
-// id ends an event with what its reader has seen then, for Last-Event-ID.
+// id ends an event with its reader's position, for Last-Event-ID.
 func (h *hub) id(out []byte) []byte {
 	return fmt.Appendf(out, "id: %s-%d-%d-%d\n\n", h.nonce, h.generation, len(h.ends), len(h.runEnds))
 }
 
-// parse reads an id back. One of another server, or nonsense, is none.
+// parse parses an id. It rejects an id of another server, or an invalid one.
 func (h *hub) parse(id string) (place, bool) {
 	parts := strings.Split(id, "-")
 	if len(parts) != 4 || parts[0] != h.nonce {
@@ -257,7 +253,7 @@ func (h *hub) parse(id string) (place, bool) {
 	return place{n[0], n[1], n[2]}, true
 }
 
-// drain waits until every reader has had the last message, or for grace.
+// drain waits until every reader has had the last message, for at most grace.
 func (h *hub) drain(grace time.Duration) {
 	if h.read() {
 		h.tell()

@@ -1,7 +1,7 @@
-// Package page is the live view in a browser: a small web server inside this
-// process that shows a live.Board. The page loads nothing from elsewhere; what
-// happens comes as server-sent events. Whoever looks late gets the run from its
-// beginning, and whoever does not read is dropped: nobody can hold a run up.
+// Package page is the live view in a browser: a small web server in this process that shows a
+// live.Board. The page loads nothing from elsewhere and receives updates as server-sent events.
+// Late viewers get the run from its start; viewers that do not read are disconnected, so that no
+// viewer can block a run.
 package page
 
 import (
@@ -28,27 +28,26 @@ import (
 var assets embed.FS
 
 const (
-	// connectionsMost bounds the open sockets: readers and what asks for files.
+	// connectionsMost limits the open sockets: readers and file requests.
 	connectionsMost = 128
-	// readersMost bounds the pages that are open at once. 64 of them take about
-	// 1 % of a core.
+	// readersMost limits the pages open at once. 64 of them take about 1 % of a core.
 	readersMost = 64
-	// writeWithin is how long a reader may take to make room for what is sent to
-	// it. A page that has gone to sleep for longer connects again.
+	// writeWithin is how long a write to a reader may block. A page that sleeps longer
+	// reconnects.
 	writeWithin = 5 * time.Second
-	// sendBuffer is what the kernel keeps for one reader that does not read.
+	// sendBuffer is the kernel's send buffer for a reader that does not read.
 	sendBuffer = 64 << 10
-	// headWithin bounds the time in which a request has to arrive.
+	// headWithin limits the time for a request to arrive.
 	headWithin = 5 * time.Second
 )
 
-// Server shows one Board.
+// Server serves one Board.
 type Server struct {
 	board *live.Board
 	hub   *hub
 	http  http.Server
 	ln    net.Listener
-	local bool // on the loopback alone
+	local bool // loopback only
 	ended chan struct{}
 	fail  error
 	stop  context.CancelFunc
@@ -91,20 +90,20 @@ func Start(addr string, board *live.Board) (*Server, error) {
 	return s, nil
 }
 
-// small makes connections that keep little of what is not read.
+// small makes connections with a small send buffer.
 type small struct{ net.Listener }
 
 // Accept implements net.Listener.
 func (l small) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if t, ok := c.(*net.TCPConn); ok {
-		// Best effort: a kernel that refuses keeps more, but within its own limit.
+		// Best effort: if it fails, the kernel's own limit applies.
 		_ = t.SetWriteBuffer(sendBuffer)
 	}
 	return c, err
 }
 
-// URL of the page.
+// URL returns the page's URL.
 func (s *Server) URL() string {
 	at, err := netip.ParseAddrPort(s.ln.Addr().String())
 	if err == nil && at.Addr().IsUnspecified() {
@@ -113,11 +112,10 @@ func (s *Server) URL() string {
 	return "http://" + s.ln.Addr().String() + "/"
 }
 
-// Local tells whether other machines are kept out.
+// Local reports whether the server listens on the loopback only.
 func (s *Server) Local() bool { return s.local }
 
-// Close ends the server. Readers have until grace is over to get the last that
-// there is to be seen.
+// Close stops the server. Readers have grace to receive the last events.
 func (s *Server) Close(grace time.Duration) error {
 	s.hub.drain(grace)
 	s.stop()
@@ -127,11 +125,11 @@ func (s *Server) Close(grace time.Duration) error {
 	return errors.Join(err, s.fail)
 }
 
-// HasReport tells that there is a report of what has ended, and how it is written: a
-// page of its own that the live page links to.
+// HasReport offers a report of the finished run, and the function that writes it: a separate page
+// that the live page links to.
 func (s *Server) HasReport(write func(io.Writer) error) { s.hub.hasReport(write) }
 
-// report answers with the report, whose own policy lets nothing be loaded.
+// report serves the report, whose own policy blocks all loading.
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	write := s.hub.reportWriter()
 	if write == nil {
@@ -145,7 +143,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Security-Policy", "frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(b.Bytes()) // a reader that has gone is told by nobody
+	_, _ = w.Write(b.Bytes()) // a reader that has disconnected
 }
 
 func (s *Server) handler() (http.Handler, error) {
@@ -160,12 +158,12 @@ func (s *Server) handler() (http.Handler, error) {
 	return s.guard(mux), nil
 }
 
-// guard lets through what a browser on this machine asks for itself. A page of
-// another site can make a browser send requests here: Sec-Fetch-Site says where
-// they come from, and package rebind has the rest.
+// guard accepts only requests that a browser on this machine makes on the user's behalf. A page
+// of another site can make a browser send requests here: Sec-Fetch-Site shows their origin, and
+// package rebind checks the rest.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A reader of a file that does not read it is dropped like any other.
+		// A reader that does not read a file is disconnected like any other.
 		if http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) != nil {
 			return
 		}
@@ -193,6 +191,6 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// sameSite judges Sec-Fetch-Site: "none" is a person who typed the address, and
-// a program that is no browser sends nothing.
+// sameSite checks Sec-Fetch-Site: "none" means that a person typed the address, and programs
+// other than browsers send nothing.
 func sameSite(site string) bool { return site == "" || site == "same-origin" || site == "none" }

@@ -16,8 +16,8 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// state is all that changes and is not a point: texts, and the shares that are
-// drawn. The page puts texts in as text, never as HTML.
+// state is everything that changes, except points: texts, and the shares drawn. The page inserts
+// texts as text, never as HTML.
 type state struct {
 	planState
 	Title   string    `json:"title"`
@@ -27,24 +27,24 @@ type state struct {
 	Killed  bool      `json:"killed"`
 	Doing   string    `json:"doing"`
 	Time    string    `json:"time"`
-	Share   float64   `json:"share"` // 0 to 1, -1 not known
-	EndS    float64   `json:"end_s"` // of the time axis, 0 not known
+	Share   float64   `json:"share"` // 0 to 1, -1 unknown
+	EndS    float64   `json:"end_s"` // of the time axis, 0 unknown
 	BeginS  float64   `json:"begin_s"`
 	Tiles   []tile    `json:"tiles"`
 	Verdict verdict   `json:"verdict"`
 	Path    pathState `json:"path"`
 	Stalls  []stall   `json:"stalls"`
 	Ends    []end     `json:"ends"`
-	Agents  []end     `json:"agents"` // of several
+	Agents  []end     `json:"agents"` // if there are several
 	Hosts   []host    `json:"hosts"`
 	Parts   []string  `json:"parts"` // of a core's time
 	Links   []link    `json:"links"`
 	Lost    []string  `json:"lost"`
 	Cost    string    `json:"cost"`
-	Report  bool      `json:"report"` // there is one to link to
+	Report  bool      `json:"report"` // a report exists
 }
 
-// planState is where a plan stands.
+// planState is the progress of a plan.
 type planState struct {
 	Plan     string  `json:"plan"`
 	PlanPart float64 `json:"plan_share"`
@@ -71,16 +71,16 @@ type verdict struct {
 	Final      bool              `json:"final"`
 }
 
-// pathState is the path of a request, in the words of package path.
+// pathState is the path of a request, in the terms of package path.
 type pathState struct {
 	Mean    string `json:"mean"`
 	Boxes   []box  `json:"boxes"`
-	Unknown string `json:"unknown"` // why there are none
+	Unknown string `json:"unknown"` // why there are no places
 }
 
 type box struct {
 	Name   string  `json:"name"`
-	Tone   int     `json:"tone"` // place in a request's order, which has a colour
+	Tone   int     `json:"tone"` // position in a request's order, which sets the colour
 	Part   float64 `json:"part"`
 	Time   string  `json:"time"`
 	Times  string  `json:"times"` // its interval
@@ -90,7 +90,7 @@ type box struct {
 	Limits bool    `json:"limits"`
 }
 
-// stall is a stretch without an answer, seconds of the run.
+// stall is an interval without responses, in seconds of the run.
 type stall struct {
 	From float64 `json:"from"`
 	To   float64 `json:"to"`
@@ -110,7 +110,7 @@ type host struct {
 
 type core struct {
 	Name   string    `json:"name"`
-	Shares []float64 `json:"shares"` // by part; null where nothing is known
+	Shares []float64 `json:"shares"` // by part; null if unknown
 	Says   string    `json:"says"`
 }
 
@@ -122,15 +122,14 @@ type link struct {
 
 type way struct {
 	Name  string  `json:"name"`
-	Share float64 `json:"share"` // of the limit, -1 none known
+	Share float64 `json:"share"` // of the limit, -1 if unknown
 	Says  string  `json:"says"`
 }
 
-// evidenceMost is how many facts are shown of a verdict; the record has them
-// all.
+// evidenceMost limits the facts shown with a verdict; the record has them all.
 const evidenceMost = 5
 
-// encodeState is the state of a snapshot as JSON.
+// encodeState encodes a snapshot's state as JSON.
 func encodeState(s *live.Snapshot, cost string, report bool) []byte {
 	parts := live.CorePartNames()
 	out := state{
@@ -158,12 +157,12 @@ func encodeState(s *live.Snapshot, cost string, report bool) []byte {
 	}
 	text, err := json.Marshal(&out)
 	if err != nil {
-		panic("live page: " + err.Error()) // plain structs and finite numbers: a slip in this file
+		panic("live page: " + err.Error()) // plain structs and finite numbers: a bug in this file
 	}
 	return text
 }
 
-// endOf is where the time axis ends: of a run that ended early where it did, 0.
+// endOf returns the end of the time axis; 0 for a run that ended early.
 func endOf(s *live.Snapshot) float64 {
 	if s.Phase == live.Ended {
 		return 0
@@ -171,7 +170,7 @@ func endOf(s *live.Snapshot) float64 {
 	return s.Spec.Duration.Seconds()
 }
 
-// answerOf is what a plan came to.
+// answerOf returns a plan's result.
 func answerOf(s *live.Snapshot) string {
 	if s.Plan == nil {
 		return ""
@@ -179,8 +178,7 @@ func answerOf(s *live.Snapshot) string {
 	return s.Plan.Answer
 }
 
-// p99Limit is the limit of the 99th percentile in milliseconds, 0 where the SLO has
-// none.
+// p99Limit returns the SLO's limit of the 99th percentile in milliseconds, 0 if it has none.
 func p99Limit(s *live.Snapshot) float64 {
 	for _, t := range s.Spec.SLO {
 		if t.Metric == spec.MetricResponse && t.Quantile == .99 {
@@ -197,8 +195,8 @@ func phaseName(p live.Phase) string {
 	}[p]
 }
 
-// rounded is a share to a thousandth: more cannot be seen, and what does not
-// change need not be sent. A number that JSON has no form for is not known.
+// rounded rounds a share to a thousandth: finer is invisible, and unchanged values are not sent.
+// NaN and infinities become unknown.
 func rounded(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return -1
@@ -297,7 +295,7 @@ func pathOf(s *live.Snapshot) pathState {
 	return out
 }
 
-// toneOf is the colour of a place: that of the network also where the server is beyond it.
+// toneOf returns a place's colour; the network's also stands for a server that is beyond it.
 func toneOf(station string) int {
 	if station == record.PlaceBeyond {
 		station = record.PlaceToServer
@@ -367,7 +365,7 @@ type finished struct {
 	Doing        string            `json:"doing"`
 	Connections  int               `json:"connections"`
 	TargetPerS   float64           `json:"asked_per_s"` // 0: a closed loop
-	P99Ms        float64           `json:"p99_ms"`      // 0: nothing was answered
+	P99Ms        float64           `json:"p99_ms"`      // 0: no responses
 	Warmup       bool              `json:"warmup"`
 	PerS         float64           `json:"per_s"`
 	Rate         string            `json:"rate"`
@@ -395,10 +393,9 @@ func encodeRun(d *live.Done) []byte {
 	return text
 }
 
-// appendPoint writes a point as [end s, width s, requests/s, failed, p50, p90,
-// p99, max ms, flags, intervals, first step, responses in it, in the next, …]: flags
-// 1 late, 2 warm-up; quantiles are null where nothing was answered, and there are no
-// steps (record.Steps).
+// appendPoint writes a point as [end s, width s, requests/s, failed, p50, p90, p99, max ms,
+// flags, intervals, first step, responses in it, in the next, …]: flags 1 late, 2 warm-up.
+// Without responses the quantiles are null and there are no steps (record.Steps).
 func appendPoint(out []byte, p *live.Point) []byte {
 	number := func(v float64, digits int) {
 		out = strconv.AppendFloat(out, v, 'f', digits, 64)
@@ -436,7 +433,7 @@ func appendPoint(out []byte, p *live.Point) []byte {
 }
 
 // encodeStretches writes the path over time: [end s, width s, mean ms, [share, …]] of each
-// stretch.
+// segment.
 func encodeStretches(list []live.Stretch) []byte {
 	rows := [][4]any{}
 	for i := range list {
@@ -454,7 +451,7 @@ func encodeStretches(list []live.Stretch) []byte {
 	return text
 }
 
-// finite is a number that JSON has a form for; 0 is not known.
+// finite converts NaN and infinities, which JSON lacks, to 0 for unknown.
 func finite(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0
@@ -462,7 +459,7 @@ func finite(v float64) float64 {
 	return math.Round(v*1e6) / 1e6
 }
 
-// says is what the view has cost the process that it is part of.
+// says describes the view's cost to its process.
 func (c *cost) says() string {
 	if c.watched < secondsShown {
 		return "measuring…"
@@ -471,6 +468,5 @@ func (c *cost) says() string {
 	return fmt.Sprintf("≤ %.2f%% of one core", 100*share)
 }
 
-// secondsShown is how long the view has to be looked at before its cost is
-// spoken of.
+// secondsShown is how long the view must have been watched before it reports its cost.
 const secondsShown = 2e9 // ns

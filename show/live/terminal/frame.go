@@ -17,34 +17,32 @@ import (
 	"ceiling/show/path"
 )
 
-// Trail is the rate of the run from its beginning, for the small line.
+// Trail is the rate over the whole run, for the sparkline.
 type Trail struct {
-	// AtS is the end of each interval on the run's clock, seconds.
+	// AtS is the end of each interval on the run's clock, in seconds.
 	AtS, PerS []float64
 }
 
-// line is one of a frame. Where there are too few rows those with the largest
-// rank go first; 0 stays.
+// line is a line of a frame. If there are too few rows, lines with the highest rank are dropped
+// first; rank 0 is always kept.
 type line struct {
 	text string
 	rank int
 }
 
-// frame is under construction.
+// frame is a frame under construction.
 type frame struct {
 	s     *live.Snapshot
 	trail Trail
 	width int
-	names int // width of the names at the left
+	names int // width of the names on the left
 	lines []line
 	paint paint
 }
 
-// Frame lays a snapshot out as at most height lines of less than width columns,
-// with the colours of ANSI.
+// Frame renders a snapshot in at most height lines of less than width columns, with ANSI colours.
 func Frame(s *live.Snapshot, trail Trail, width, height int) []string {
-	// The last column stays free: some terminals go to the next line once it is
-	// written.
+	// Leave the last column free: some terminals wrap as soon as it is written.
 	f := &frame{s: s, trail: trail, width: max(width-1, 10), names: 10, paint: newPaint()}
 	if f.width >= namesFrom {
 		f.names = path.NameWidth + 1
@@ -57,7 +55,7 @@ func Frame(s *live.Snapshot, trail Trail, width, height int) []string {
 	return f.fit(max(height, 1))
 }
 
-// namesFrom is from what width on the names at the left have room for those of a path.
+// namesFrom is the width from which the left column has room for the names of a path.
 const namesFrom = 48
 
 func (f *frame) add(rank int, text string) {
@@ -66,7 +64,7 @@ func (f *frame) add(rank int, text string) {
 
 func (f *frame) blank() { f.lines = append(f.lines, line{"", 9}) }
 
-// named is a line with a name in the first column.
+// named adds a line with a name in the first column.
 func (f *frame) named(rank int, name, text string) {
 	if ansi.StringWidth(name) >= f.names {
 		name = ""
@@ -74,8 +72,7 @@ func (f *frame) named(rank int, name, text string) {
 	f.add(rank, f.paint.name.Render(fmt.Sprintf("%-*s", f.names, name))+text)
 }
 
-// fit drops what there is no room for, the least important first and of these
-// the last.
+// fit drops lines that do not fit, least important first and from the bottom.
 func (f *frame) fit(height int) []string {
 	for len(f.lines) > height {
 		at := 0
@@ -121,7 +118,7 @@ func (f *frame) head() {
 	f.blank()
 }
 
-// bar is a share of a width.
+// bar draws a share of a width.
 func (f *frame) bar(share float64, width int) string {
 	full := int(math.Round(min(max(share, 0), 1) * float64(width)))
 	return f.paint.done.Render(strings.Repeat("━", full)) + f.paint.track.Render(strings.Repeat("─", width-full))
@@ -153,7 +150,7 @@ func (f *frame) figures() {
 	f.blank()
 }
 
-// times are the response times, of the last interval and of the window.
+// times shows the response times of the last interval and of the window.
 func (f *frame) times() {
 	cell := 10
 	if f.width < f.names+4*cell {
@@ -175,8 +172,7 @@ func (f *frame) times() {
 	}
 }
 
-// spark draws the rate over the whole run, so that a column still empty is time
-// still to come.
+// spark draws the rate over the whole run; empty columns are time to come.
 func (f *frame) spark(width int) string {
 	t := &f.trail
 	if width < 4 || len(t.AtS) == 0 {
@@ -216,7 +212,7 @@ func (f *frame) spark(width int) string {
 	return b.String()
 }
 
-// eighth is a block as high as a value of the largest one.
+// eighth returns a block whose height is a value relative to the maximum.
 func eighth(v, most float64) rune {
 	if most <= 0 {
 		return '▁'
@@ -224,14 +220,14 @@ func eighth(v, most float64) rune {
 	return []rune("▁▂▃▄▅▆▇█")[min(max(int(math.Ceil(8*v/most))-1, 0), 7)]
 }
 
-// marks tell the stations apart where there are no colours.
+// marks distinguish the stations without colours.
 func marks() []string { return []string{"█", "·", "▓", "▒", "·", "░"} }
 
-// marksApartFrom is from what width on a box's mark stands apart from its name.
+// marksApartFrom is the width from which a space separates a box's mark from its name.
 const marksApartFrom = 100
 
-// path is where the time of a request goes: a bar to scale, and below it the boxes that
-// every view has.
+// path shows where the time of a request goes: a bar to scale, and below it the same boxes as in
+// every view.
 func (f *frame) path() {
 	p := f.s.Path()
 	if len(p.Places) == 0 {
@@ -269,7 +265,7 @@ func (f *frame) path() {
 	f.blank()
 }
 
-// shares parts a width among the places so that it is filled.
+// shares divides a width among the places so that it is filled.
 func shares(places []record.Place, width int) []int {
 	out := make([]int, len(places))
 	sum := 0.0
@@ -288,7 +284,7 @@ func shares(places []record.Place, width int) []int {
 	return out
 }
 
-// flow puts parts beside each other as long as they fit.
+// flow joins parts on lines as long as they fit.
 func flow(parts []string, between string, width int) []string {
 	var lines []string
 	text := ""
@@ -331,10 +327,10 @@ func (f *frame) machines() {
 	f.blank()
 }
 
-// agentsMost is how many agents a frame has lines for.
+// agentsMost limits the agents in a frame.
 const agentsMost = 8
 
-// agents has a line for each of several.
+// agents shows a line per agent.
 func (f *frame) agents() {
 	for i := range f.s.Agents {
 		a := &f.s.Agents[i]
@@ -346,7 +342,7 @@ func (f *frame) agents() {
 	}
 }
 
-// manyCores is from where on a core has one column instead of a bar.
+// manyCores is the number of cores from which each gets one column instead of a bar.
 const manyCores = 8
 
 // host draws its cores.
@@ -395,7 +391,7 @@ func (f *frame) core(c *live.Core, width int) string {
 	return b.String() + f.paint.track.Render(strings.Repeat("─", max(width-filled, 0)))
 }
 
-// becauseLines bounds the verdict's reason.
+// becauseLines limits the lines of the verdict's reason.
 const becauseLines = 3
 
 func (f *frame) verdict() {
@@ -421,8 +417,8 @@ func (f *frame) verdict() {
 	}
 }
 
-// clean makes a text harmless for a terminal: a server chooses some of them,
-// and an escape sequence in one could write where it likes.
+// clean makes a text safe for a terminal: some texts come from the server, and escape sequences
+// could write anywhere on the screen.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar {
@@ -432,8 +428,7 @@ func clean(text string) string {
 	}, text)
 }
 
-// paint is the styles; the colours are the terminal's own sixteen, so they
-// suit whatever its background is.
+// paint is the styles; it uses the terminal's own sixteen colours, which suit its background.
 type paint struct {
 	strong, quiet, name, done, track, bad lipgloss.Style
 }

@@ -1,6 +1,5 @@
-// Package terminal is the live view in a terminal: a few lines that are painted
-// anew five times a second below what has been printed, and are gone when the
-// run is over.
+// Package terminal is the live view in a terminal: a few lines below the printed output,
+// repainted five times a second and removed when the run ends.
 package terminal
 
 import (
@@ -19,17 +18,17 @@ import (
 )
 
 const (
-	// paintEvery is how often a frame is made: what a person can follow.
+	// paintEvery is the frame interval: as fast as a person can follow.
 	paintEvery = 200 * time.Millisecond
-	// endWithin is how long the end waits for a terminal that does not read.
+	// endWithin is how long Close waits for a terminal that does not read.
 	endWithin = 2 * time.Second
 )
 
-// View paints a Board into a terminal until it is closed. Nothing that feeds
-// the board waits for it: a terminal that does not read gets fewer frames.
+// View paints a Board into a terminal until closed. It never blocks the board: a terminal that
+// does not read gets fewer frames.
 //
-// The keyboard is left alone, the cursor stays visible in the last line of the frame,
-// and the terminal is asked nothing: after a kill there is nothing to put back.
+// View does not touch the keyboard, keeps the cursor visible in the frame's last line, and
+// queries nothing, so that a killed process leaves nothing to restore.
 type View struct {
 	w       *os.File
 	board   *live.Board
@@ -40,10 +39,10 @@ type View struct {
 	err     error // valid once done
 
 	mu    sync.Mutex
-	lines []string // to be printed above
+	lines []string // to print above the frame
 }
 
-// Show begins to paint.
+// Show starts painting.
 func Show(w *os.File, environ []string, board *live.Board) *View {
 	v := &View{w: w, board: board, profile: colorprofile.Detect(w, environ), release: board.Look(),
 		end: make(chan struct{}), done: make(chan struct{})}
@@ -51,22 +50,22 @@ func Show(w *os.File, environ []string, board *live.Board) *View {
 	return v
 }
 
-// Print puts a line above the view, where it stays.
+// Print prints a line above the view, where it stays.
 func (v *View) Print(line string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.lines = append(v.lines, line)
 }
 
-// left are the lines that the terminal has not taken.
+// left returns the lines that the terminal has not accepted.
 func (v *View) left() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.lines)
 }
 
-// Close takes the view away. A terminal that does not read is left as it is
-// after two seconds; what was to be printed is returned then.
+// Close removes the view. If the terminal does not read, Close gives up after two seconds and
+// returns the lines that were not printed.
 func (v *View) Close() (unprinted []string, err error) {
 	defer v.release()
 	close(v.end)
@@ -80,7 +79,7 @@ func (v *View) Close() (unprinted []string, err error) {
 	}
 }
 
-// painter is what was painted last.
+// painter is the last frame painted.
 type painter struct {
 	trail      Trail
 	generation int
@@ -106,7 +105,7 @@ func (v *View) paint() {
 	}
 }
 
-// next is the next frame, nothing in a terminal that does not tell its size.
+// next returns the next frame, nil if the terminal does not report its size.
 func (p *painter) next(v *View) []string {
 	snapshot := v.board.Snapshot()
 	p.follow(v.board)
@@ -114,10 +113,10 @@ func (p *painter) next(v *View) []string {
 	if err != nil || width <= 0 {
 		return nil
 	}
-	return Frame(&snapshot, p.trail, width, height-1) // one row stays free for lines that are printed
+	return Frame(&snapshot, p.trail, width, height-1) // leave one row for printed lines
 }
 
-// follow takes the points that are new.
+// follow fetches the new points.
 func (p *painter) follow(b *live.Board) {
 	points, generation := b.Points(p.generation, len(p.trail.AtS))
 	if generation != p.generation {
@@ -129,8 +128,7 @@ func (p *painter) follow(b *live.Board) {
 	}
 }
 
-// write replaces the last frame by what is to be printed above and the next one, in
-// one write.
+// write replaces the last frame with the lines to print and the next frame, in one write.
 func (v *View) write(p *painter, frame []string) error {
 	lines := v.left()
 	if len(lines) == 0 && slices.Equal(frame, p.frame) {
@@ -162,8 +160,7 @@ func (v *View) write(p *painter, frame []string) error {
 	return nil
 }
 
-// rows is how many rows a frame takes now: in a window that became narrower its lines
-// are wrapped.
+// rows returns how many rows a frame takes now: a narrower window wraps its lines.
 func rows(frame []string, w *os.File) int {
 	width, n := Columns(w), 0
 	for _, line := range frame {
@@ -172,10 +169,10 @@ func rows(frame []string, w *os.File) int {
 	return n
 }
 
-// RowsMost is more rows than a frame has.
+// RowsMost exceeds the rows of any frame.
 const RowsMost = 1000
 
-// Columns is the width of a terminal, 80 where it does not tell.
+// Columns returns the width of a terminal, 80 if unknown.
 func Columns(w *os.File) int {
 	width, _, err := term.GetSize(w.Fd())
 	if err != nil || width <= 0 {
