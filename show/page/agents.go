@@ -9,7 +9,7 @@ import (
 	"ceiling/show/report"
 )
 
-// agentsSection is the part of each agent of a run of several.
+// agentsSection shows each agent's part of a run with several agents.
 func agentsSection(run *chart.Run) Section {
 	s := of(run, "agents", "The agents")
 	if len(run.Agents) == 0 {
@@ -51,8 +51,8 @@ func agentsSection(run *chart.Run) Section {
 	return s
 }
 
-// agentConditions are the fields of each agent in which two runs should not
-// differ: its roles, its share, what it set up, and its host.
+// agentConditions are the fields of each agent in which two runs should not differ: its roles,
+// its share, its setup, and its host.
 func agentConditions(run *chart.Run) ([]entry, error) {
 	var list []entry
 	for _, a := range report.Agents(run.Run) {

@@ -8,12 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// textMost bounds one text of a page. The record has all of it.
+// textMost limits one text on a page. The record has the full text.
 const textMost = 4000
 
-// clean copies a document with every text made fit to show: control characters
-// and those that turn the direction of writing are replaced, since they could
-// make one thing look like another; what is too long is cut, and says so.
+// clean copies a document with every text made safe to show: it replaces control characters and
+// bidirectional overrides, which could disguise text, and cuts overlong text with a note.
 func clean(d Document) Document {
 	v := reflect.New(reflect.TypeOf(d)).Elem()
 	cleaned(v, reflect.ValueOf(d))
@@ -26,7 +25,7 @@ func cleaned(to, from reflect.Value) {
 	case reflect.String:
 		to.SetString(legible(from.String()))
 	case reflect.Struct:
-		to.Set(from) // unexported fields hold no text that is shown
+		to.Set(from) // unexported fields hold no visible text
 		for i := range from.NumField() {
 			if from.Type().Field(i).IsExported() {
 				cleaned(to.Field(i), from.Field(i))
@@ -59,7 +58,7 @@ func cleaned(to, from reflect.Value) {
 	}
 }
 
-// legible is a text without characters that show as something else.
+// legible replaces characters that disguise text.
 func legible(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "�")

@@ -10,7 +10,7 @@ import (
 	"ceiling/show/chart"
 )
 
-// deltaMethod says what the intervals of two runs over each other are worth.
+// deltaMethod explains the intervals of a comparison of two runs.
 const deltaMethod = "Δ is against the first run. Intervals (95%) are from how each run varied within itself: means of stretches that are long " +
 	"enough to be about independent, Welch's t. They do not know how far two runs of the same thing lie apart, which is often more: " +
 	"ceiling compare runs both in turns and does. Percentiles have no interval here; that of p50 is of the medians of single intervals."
@@ -18,7 +18,7 @@ const deltaMethod = "Δ is against the first run. Intervals (95%) are from how e
 // confidence of the intervals between runs.
 const confidence = .95
 
-// deltas adds a column to the headline figures for each run but the first.
+// deltas adds a column to the headline figures for each run after the first.
 func deltas(t *Table, runs []chart.Run) {
 	first := figuresOf(&runs[0])
 	for i := range runs[1:] {
@@ -31,14 +31,14 @@ func deltas(t *Table, runs []chart.Run) {
 	}
 }
 
-// headlineFigure is one row of the headline figures as a number, NaN where it was not measured, and
-// its values by interval, where an interval can stand on them.
+// headlineFigure is one headline figure as a number, NaN if not measured, and its values per
+// interval if a confidence interval can be based on them.
 type headlineFigure struct {
 	value float64
 	rows  []float64
 }
 
-// delta is how far another run's figure is from f, in per cent.
+// delta returns another run's difference from f, in per cent.
 func (f headlineFigure) delta(other headlineFigure) string {
 	if !(f.value > 0) || !(other.value > 0) {
 		return "–"
@@ -51,12 +51,13 @@ func (f headlineFigure) delta(other headlineFigure) string {
 	if err != nil || e.Confidence == 0 {
 		return text + " (runs too short for an interval)"
 	}
-	// The interval lies around the ratio of the headline figures; its width is that of the intervals' means.
+	// The interval is centred on the ratio of the headline figures; its width comes from the
+	// intervals' means.
 	shift := math.Log(other.value/f.value) - e.Value
 	return fmt.Sprintf("%s (%s to %s)", text, unit.Change(stat.Relative(e.Low+shift)), unit.Change(stat.Relative(e.High+shift)))
 }
 
-// figuresOf are the numbers of tiles, in their order.
+// figuresOf are the numbers of tiles, in the same order.
 func figuresOf(run *chart.Run) []headlineFigure {
 	response, lag := &run.Latency.Response, &run.Latency.Lag
 	known := func(count uint64, v float64) headlineFigure {
@@ -69,7 +70,7 @@ func figuresOf(run *chart.Run) []headlineFigure {
 	rate, half := known(run.Requests.Completed, run.Rate.CompletedPerS), q(response, response.P50Ns)
 	rate.rows = windowRows(run, func(r *record.LoadRow) float64 { return float64(r.Completed) / float64(r.WidthNs) })
 	half.rows = windowRows(run, func(r *record.LoadRow) float64 {
-		if r.MaxNs <= 0 { // nothing was answered
+		if r.MaxNs <= 0 { // no responses
 			return math.NaN()
 		}
 		return float64(r.P50Ns)
@@ -87,7 +88,7 @@ func figuresOf(run *chart.Run) []headlineFigure {
 	}
 }
 
-// windowRows are the values of the intervals of the window, but those that are NaN.
+// windowRows returns the values of the window's intervals, without NaNs.
 func windowRows(run *chart.Run, of func(*record.LoadRow) float64) []float64 {
 	if run.Series == nil {
 		return nil

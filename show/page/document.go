@@ -1,7 +1,6 @@
-// Package page makes one self-contained file of what records hold: HTML that
-// loads nothing and can be read without script, or Markdown. A page is a list
-// of sections, a section a list of blocks; each block knows how it looks in
-// either form, so that what a page says is written once.
+// Package page renders records as one self-contained file: HTML that loads nothing and needs no
+// script, or Markdown. A page is a list of sections, a section a list of blocks; each block
+// renders itself in either form, so that a page's content is written once.
 package page
 
 import (
@@ -13,17 +12,16 @@ import (
 
 // Document is one page.
 type Document struct {
-	// Title names the browser's tab; Subtitle stands above the page, and Lead
-	// below it.
+	// Title is the browser tab's title; Subtitle is above the page, Lead below it.
 	Title    string
 	Subtitle string
 	Lead     string
 	Sections []Section
-	// Footer says where the page comes from.
+	// Footer states the page's origin.
 	Footer string
 }
 
-// Section is a part of a page with a heading of its own.
+// Section is a part of a page with its own heading.
 type Section struct {
 	// ID is its anchor: letters and dashes.
 	ID     string
@@ -31,7 +29,7 @@ type Section struct {
 	Blocks []Block
 }
 
-// Block is a piece of a section: one of the types of this file.
+// Block is one element of a section: one of the types in this file.
 type Block interface {
 	// Kind names its template.
 	Kind() string
@@ -41,42 +39,43 @@ type Block interface {
 // Paragraph is plain text.
 type Paragraph struct {
 	Text string
-	// Quiet is a remark: smaller, and grey.
+	// Quiet marks a remark: smaller, and grey.
 	Quiet bool
 }
 
-// Heading is one below the section's own.
+// Heading is a heading below the section's.
 type Heading struct{ Text string }
 
-// List is sentences, each with where in the record it is from, if anywhere.
+// List is sentences, each with its source in the record, if any.
 type List struct {
 	Title string
 	Items []Item
-	// Mark chooses the sign before each: "for", "against", "doubt" or "".
+	// Mark is the sign before each: "for", "against", "doubt" or "".
 	Mark string
 	// ID is its anchor, if it has one.
 	ID string
 }
 
-// Item is one of a list. Href is the anchor of what shows where it is From.
+// Item is an item of a list. Href is the anchor of the block that shows the data From which it
+// derives.
 type Item struct{ Text, From, Href string }
 
-// Notice is what a reader must not overlook.
+// Notice is a warning that a reader must not miss.
 type Notice struct{ Text string }
 
-// Code is text to be copied.
+// Code is text to copy.
 type Code struct{ Text string }
 
-// Table has a caption, which a screen reader announces.
+// Table is a table with a caption, which a screen reader announces.
 type Table struct {
 	Caption string
 	Columns []Column
 	Rows    [][]Cell
-	// Fields are names with values of any length.
+	// Fields marks names with values of any length.
 	Fields bool
-	// Fold hides it behind its caption until asked for.
+	// Fold collapses it under its caption.
 	Fold bool
-	// Anchor begins the anchor of each row: "run" gives run-0, run-1; "" none.
+	// Anchor is the prefix of the rows' anchors: "run" gives run-0, run-1; "" for none.
 	Anchor string
 }
 
@@ -86,7 +85,7 @@ type Column struct {
 	Figure bool // aligned to the right
 }
 
-// Cell is one of a table: a text, or a small line, or a share with its bounds.
+// Cell is a table cell: a text, a sparkline, or a share with its interval.
 type Cell struct {
 	Text  string
 	Code  bool
@@ -95,10 +94,10 @@ type Cell struct {
 	Range *Range
 }
 
-// longFrom is the length of a text that is folded on a phone, in characters.
+// longFrom is the length from which a text is folded on a phone, in characters.
 const longFrom = 48
 
-// Long tells a text that needs several lines on a phone.
+// Long reports whether a text needs several lines on a phone.
 func (c Cell) Long() bool { return len(c.Text) >= longFrom }
 
 // Range is a share with its interval, 0 to 1 each.
@@ -110,31 +109,30 @@ type Range struct {
 // Tiles are figures in large type.
 type Tiles struct{ Tiles []Tile }
 
-// Tile is one figure with its name and what is to be said of it.
+// Tile is a figure with its name and a note.
 type Tile struct{ Name, Value, Note string }
 
-// Verdict is what a run proves, or what a plan came to.
+// Verdict is the card of a run's verdict or a plan's result.
 type Verdict struct {
-	// Run is the run's label where the page has several.
+	// Run is the run's label if the page has several.
 	Run string
-	// Outcome is one or two words, "pass" or "no answer"; Gloss says what they mean, and
-	// Mood is the outcome of a run whose colours the card has, or lost.
+	// Outcome is one or two words, "pass" or "no answer"; Gloss explains them. Mood sets the
+	// card's colours: the outcome of a run, or lost.
 	Outcome, Gloss string
 	Mood           record.Outcome
-	// Figure is the rate, Unit what it counts, Spread how far it varies. A card may have
-	// none.
+	// Figure is the rate, Unit what it counts, Spread its variation. A card may have none.
 	Figure, Unit, Spread string
-	// Load is how it was asked for, where the page does not say it for all.
+	// Load is the load, unless the page states it for all runs.
 	Load       string
 	Bottleneck string
 	Because    string
-	// Caveats counts them, in words; Next is the command to go on with.
+	// Caveats is their number, in words; Next is the suggested next command.
 	Caveats, Next string
 	// Lead makes it the head of the page.
 	Lead bool
 }
 
-// Bar is where a request waits: stations one after another.
+// Bar shows where the time of a request goes: the stations in sequence.
 type Bar struct {
 	Run   string
 	Says  string
@@ -146,19 +144,19 @@ type Part struct {
 	Name  string
 	Share float64
 	Tone  string
-	Label string // "" where there is no room for one
-	// Limits: the bottleneck is here.
+	Label string // "" if there is no room
+	// Limits marks the bottleneck.
 	Limits bool
 }
 
-// Figure is a plot with its caption and the same as a table.
+// Figure is a plot with its caption and the same data as a table.
 type Figure struct {
 	ID   string
 	Plot chart.Plot
-	// Note says how many points are drawn, and what they stand for.
+	// Note states how many points are drawn, and what each represents.
 	Note string
-	// Tall gives it more room; Zoom lets script replace the picture by one that
-	// can be zoomed.
+	// Tall gives it more room; Zoom lets the script replace the picture with one that can be
+	// zoomed.
 	Tall, Zoom bool
 	Table      *Table
 }
@@ -171,9 +169,8 @@ type HeatMaps struct {
 	Table       *Table
 }
 
-// Flame is stacks laid over each other: a box for each function, as wide as its
-// share, above the one that calls it. Script searches and zooms it; its table can be
-// read without.
+// Flame is a flame graph: a box per function, as wide as its share, above its caller. The script
+// searches and zooms it; its table needs no script.
 type Flame struct {
 	ID, Title, Note string
 	Levels          int
@@ -181,7 +178,7 @@ type Flame struct {
 	Table           Table
 }
 
-// Box is a function in a Flame, in per cent of its width. Tone is whose code it is.
+// Box is a function in a Flame, in per cent of its width. Tone is the owner of the code.
 type Box struct {
 	Name, Says  string
 	Left, Width float64
@@ -189,13 +186,13 @@ type Box struct {
 	Tone        string
 }
 
-// Fold hides blocks behind a line until asked for.
+// Fold collapses blocks under a summary line.
 type Fold struct {
 	Title  string
 	Blocks []Block
 }
 
-// Columns puts blocks side by side where there is room.
+// Columns places blocks side by side if there is room.
 type Columns struct{ Of [][]Block }
 
 // Kind implements Block, here and below.
@@ -215,11 +212,11 @@ func (Flame) Kind() string    { return "flame" }
 func (Fold) Kind() string     { return "fold" }
 func (Columns) Kind() string  { return "columns" }
 
-// FromRight is where the interval ends, seen from the right.
+// FromRight is the distance of the interval's end from the right.
 func (r *Range) FromRight() float64 { return 1 - r.High }
 
-// Picture is the plot as HTML.
+// Picture renders the plot as HTML.
 func (f Figure) Picture() (template.HTML, error) { return f.Plot.HTML() }
 
-// Markup is the small line as HTML.
+// Markup renders the sparkline as HTML.
 func (c Cell) Markup() (template.HTML, error) { return c.Spark.HTML() }

@@ -10,8 +10,8 @@ import (
 	"ceiling/show/chart"
 )
 
-// environmentSection is everything that a second run would have to have the
-// same: what was asked, with which command, on which host.
+// environmentSection lists everything needed to repeat the run: its definition, its command and
+// its host.
 func environmentSection(run *chart.Run) Section {
 	s := of(run, "environment", "Command and environment")
 	if len(run.Command) > 0 {
@@ -59,7 +59,7 @@ func environmentSection(run *chart.Run) Section {
 	return s
 }
 
-// folded is a long table behind its caption: the settings of a host are looked up, not read.
+// folded collapses a long table under its caption: host settings are looked up, not read.
 func folded(t Table) Table {
 	t.Fold = true
 	return t
@@ -81,13 +81,13 @@ func databaseEntries(d *record.Database) []entry {
 	return list
 }
 
-// failed says in the page that a part of it could not be made.
+// failed adds a note that a part of the page could not be rendered.
 func (s Section) failed(err error) Section {
 	s.Blocks = append(s.Blocks, Notice{"This part could not be made: " + err.Error()})
 	return s
 }
 
-// host is a machine in a sentence.
+// host describes a machine in one sentence.
 func host(e *record.Environment) string {
 	parts := []string{e.Host}
 	add := func(text string) {
@@ -112,7 +112,7 @@ func host(e *record.Environment) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " · ")
 }
 
-// fieldTable is entries as they are called in the record.
+// fieldTable lists entries under their names in the record.
 func fieldTable(caption string, list []entry) Table {
 	t := Table{Caption: caption, Columns: []Column{{Name: "field"}, {Name: "value"}}, Fields: true}
 	for _, e := range list {
@@ -126,7 +126,7 @@ func fieldTable(caption string, list []entry) Table {
 	return t
 }
 
-// differences is what besides the result is not the same in several runs.
+// differences lists what differs between several runs besides the result.
 func differences(runs []chart.Run) Section {
 	s := Section{ID: "differences", Title: "What differed"}
 	lists := make([][]entry, len(runs))
@@ -159,7 +159,7 @@ func differences(runs []chart.Run) Section {
 	return s
 }
 
-// differing is one row of the table, and whether its values differ.
+// differing returns a row of the table, and whether its values differ.
 func differing(path string, runs []map[string]string) ([]Cell, bool) {
 	row := []Cell{{Text: path, Code: true}}
 	differ := false
@@ -173,7 +173,7 @@ func differing(path string, runs []map[string]string) ([]Cell, bool) {
 			value = "–"
 		default:
 			shown := open(path, value)
-			// Of two that are hidden without a digest it has to be said.
+			// Two redacted values without a digest need a note.
 			if !same && shown == open(path, first) {
 				shown += ", another"
 			}
@@ -184,8 +184,8 @@ func differing(path string, runs []map[string]string) ([]Cell, bool) {
 	return row, differ
 }
 
-// conditions are the fields in which two runs should not differ: all of the
-// spec but its seed, the load as it was set up, the host, and the server.
+// conditions are the fields in which two runs should not differ: the spec without its seed, the
+// effective load settings, the host, and the server.
 func conditions(run *chart.Run) ([]entry, error) {
 	list, err := asked(&run.Spec)
 	if err != nil {
@@ -204,7 +204,7 @@ func conditions(run *chart.Run) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Another boot of the same machine is no difference that matters.
+	// A reboot of the same machine does not matter.
 	env = slices.DeleteFunc(env, func(e entry) bool { return e.path == "environment.boot_id" })
 	list = append(append(list, load...), env...)
 	agents, err := agentConditions(run)
@@ -214,7 +214,7 @@ func conditions(run *chart.Run) ([]entry, error) {
 	list = append(list, agents...)
 	if d := run.Database; d != nil {
 		for _, e := range databaseEntries(d) {
-			if e.path != "asked at" { // a throw-away one has another directory each time
+			if e.path != "asked at" { // a throw-away server has another directory each time
 				list = append(list, entry{"database." + e.path, e.value})
 			}
 		}
@@ -226,9 +226,9 @@ func conditions(run *chart.Run) ([]entry, error) {
 	if len(run.Subject.Processes) == 0 {
 		return list, nil
 	}
-	// The first stands for its children, which are the same program.
+	// The first stands for its children, which run the same program.
 	one := run.Subject.Processes[0]
-	one.PID, one.CPUNs, one.Threads = 0, 0, 0 // not the same in any two runs
+	one.PID, one.CPUNs, one.Threads = 0, 0, 0 // these differ in any two runs
 	program, err := flat("subject.processes[0]", one)
 	if err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func conditions(run *chart.Run) ([]entry, error) {
 	return append(list, program...), nil
 }
 
-// missingSection is what the records cannot answer for, and what looking cost.
+// missingSection lists the data not collected, and the monitoring overhead.
 func missingSection(runs []chart.Run) Section {
 	s := Section{ID: "missing", Title: "Not measured"}
 	for i := range runs {

@@ -14,11 +14,11 @@ import (
 	"ceiling/show/report"
 )
 
-// rowsShown is how many statuses, errors or targets a table has; a hostile
-// server can make as many as it likes, and the record has them all.
+// rowsShown limits the statuses, errors or targets in a table: a hostile server can produce any
+// number, and the record has them all.
 const rowsShown = 50
 
-// errorsSection is the books of the requests, and what went wrong.
+// errorsSection shows the request accounting and the errors.
 func errorsSection(run *chart.Run, most int) Section {
 	s := of(run, "errors", "Requests, statuses and errors")
 	if run.Spec.Kind != spec.Requests {
@@ -43,7 +43,7 @@ func errorsSection(run *chart.Run, most int) Section {
 	return s
 }
 
-// balance is the requests' books in a sentence.
+// balance summarises the request accounting in one sentence.
 func balance(run *chart.Run) string {
 	q := &run.Requests
 	if run.Load.Mode == "subscribed" {
@@ -76,7 +76,7 @@ func statusTable(caption string, statuses map[string]uint64) (Table, bool) {
 	return t, len(t.Rows) > 0
 }
 
-// more tells of the rows that a table has no room for.
+// more adds a note about rows that the table omits.
 func (t *Table) more(all int) {
 	if all > len(t.Rows) {
 		t.Caption += fmt.Sprintf("; the first %d of %s, the record has them all", len(t.Rows), unit.FormatCount(int64(all)))

@@ -9,7 +9,7 @@ import (
 	"ceiling/show/chart"
 )
 
-// figure is a plot over time with what a reader has to know of its points.
+// figure is a plot over time with a note about its points.
 func figure(id string, p chart.Plot) Figure {
 	t := timeTable(&p)
 	f := Figure{ID: id, Plot: p, Note: note(&p), Zoom: p.X.Unit == chart.Seconds, Table: &t}
@@ -20,7 +20,7 @@ func figure(id string, p chart.Plot) Figure {
 	return f
 }
 
-// note says how many points are drawn of how many rows.
+// note states how many points represent how many rows.
 func note(p *chart.Plot) string {
 	var parts []string
 	late := 0
@@ -47,11 +47,11 @@ func note(p *chart.Plot) string {
 	return text
 }
 
-// tableRows is how many rows the table of a plot has.
+// tableRows is the number of rows in a plot's table.
 const tableRows = 20
 
-// timeTable is a plot over time in a few rows: the least, the middle and the
-// largest of its points in equal parts of the time.
+// timeTable summarises a plot over time: minimum, median and maximum of its points in equal parts
+// of the time.
 func timeTable(p *chart.Plot) Table {
 	t := Table{Caption: p.Title + ", as a table", Columns: []Column{{Name: "from"}, {Name: "to"}}, Fold: true}
 	width := (p.X.Max - p.X.Min) / tableRows
@@ -79,7 +79,7 @@ func timeTable(p *chart.Plot) Table {
 	return t
 }
 
-// clock is a time in seconds, as fine as the rows of a table need it.
+// clock formats a time in seconds, with the precision that the table's rows need.
 func clock(s, width float64) string {
 	decimals := 0
 	for w := width; w < 2 && decimals < 6; w *= 10 {
@@ -88,8 +88,7 @@ func clock(s, width float64) string {
 	return fmt.Sprintf("%.*f s", decimals, s)
 }
 
-// rangeOf is the least and the largest value of the points that end in a part
-// of the time.
+// rangeOf formats the minimum and maximum of the points that end in a part of the time.
 func rangeOf(g *chart.Group, line *chart.Line, from, to float64, of string) (string, bool) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for i, end := range g.To {
@@ -113,7 +112,7 @@ func rangeOf(g *chart.Group, line *chart.Line, from, to float64, of string) (str
 	return value(of, low) + "–" + value(of, high), true
 }
 
-// value is a number with its unit.
+// value formats a number with its unit.
 func value(of string, v float64) string {
 	switch of {
 	case chart.Nanoseconds:
@@ -129,7 +128,7 @@ func value(of string, v float64) string {
 	return unit.FormatSI(v)
 }
 
-// latency is percentiles on the HDR axis.
+// latency plots percentiles on the HDR axis.
 func latency(runs []chart.Run) Section {
 	s := Section{ID: "latency", Title: "Latency by percentile"}
 	if len(runs) == 1 {
@@ -158,7 +157,7 @@ func latency(runs []chart.Run) Section {
 	return s
 }
 
-// quantilesShown are those of the tables, with their names.
+// quantilesShown are the quantiles of the tables, with their names.
 func quantilesShown() []struct {
 	name string
 	q    float64
@@ -205,8 +204,7 @@ func percentilesCompared(name string, runs []chart.Run) Table {
 	return t
 }
 
-// quantileOf is what the record says where it has the figure, and what its
-// histogram says (within 0.2 %) where it has not.
+// quantileOf formats the record's figure if it has one, otherwise the histogram's (within 0.2 %).
 func quantileOf(run *chart.Run, name string, q float64) string {
 	h, exact := run.Latencies(name)
 	known := map[float64]int64{.5: exact.P50Ns, .9: exact.P90Ns, .99: exact.P99Ns, .999: exact.P999Ns, 1: exact.MaxNs}
@@ -219,7 +217,7 @@ func quantileOf(run *chart.Run, name string, q float64) string {
 	return unit.FormatNs(h.Quantile(q))
 }
 
-// overTime is rate and latency as they went.
+// overTime shows rate and latency over time.
 func overTime(runs []chart.Run) Section {
 	s := Section{ID: "time", Title: "Over time"}
 	most := chart.MostEach(len(runs))

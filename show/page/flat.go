@@ -14,12 +14,11 @@ import (
 	"ceiling/internal/unit"
 )
 
-// entry is one field of a document: its path as docs/record.md has it, and its
-// value.
+// entry is one field of a document: its path, as in docs/record.md, and its value.
 type entry struct{ path, value string }
 
-// flat lists the fields of a document in their order in JSON: everything that
-// the record says, also what this program has learned to write only later.
+// flat lists the fields of a document in JSON order: everything in the record, including fields
+// added in later versions.
 func flat(prefix string, document any) ([]entry, error) {
 	text, err := json.Marshal(document)
 	if err != nil {
@@ -34,7 +33,7 @@ func flat(prefix string, document any) ([]entry, error) {
 	return list, nil
 }
 
-// flatten reads one value. A list of plain values is one entry.
+// flatten reads one value. A list of plain values becomes one entry.
 func flatten(in *json.Decoder, path string, list *[]entry) error {
 	token, err := in.Token()
 	if err != nil {
@@ -71,7 +70,7 @@ func flatten(in *json.Decoder, path string, list *[]entry) error {
 	return nil
 }
 
-// join makes the plain values of a list one entry.
+// join merges the plain values of a list into one entry.
 func join(path string, list *[]entry, start int) {
 	var values []string
 	for i, e := range (*list)[start:] {
@@ -86,7 +85,7 @@ func join(path string, list *[]entry, start int) {
 	}
 }
 
-// shown is a number with the unit that its name tells.
+// shown formats a number with the unit that its name implies.
 func shown(path, number string) string {
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.Abs(v) > 1e18 {
@@ -103,8 +102,7 @@ func shown(path, number string) string {
 	return number
 }
 
-// asked lists a spec. What of it is secret is hidden by open, so that values can be
-// held against each other before.
+// asked lists a spec. It keeps secrets, so that values can be compared; open redacts them later.
 func asked(s *spec.Spec) ([]entry, error) {
 	plain := *s
 	plain.Targets = nil
@@ -133,8 +131,8 @@ func asked(s *spec.Spec) ([]entry, error) {
 	return list, nil
 }
 
-// clearBody is between the size of a body that is not hidden and its digest, which
-// is not shown: whoever guesses a short body could try it out.
+// clearBody separates the size of a body from its digest. The digest is not shown: it would let a
+// reader verify a guess of a short body.
 const clearBody = ", SHA-256 "
 
 func bodySays(body []byte) string {
@@ -150,7 +148,7 @@ func byPath(list []entry) map[string]string {
 	return m
 }
 
-// paths of several lists, in the order of the first that has them.
+// paths returns the paths of several lists, in order of first appearance.
 func paths(lists [][]entry) []string {
 	var order []string
 	seen := map[string]bool{}

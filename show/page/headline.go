@@ -9,7 +9,7 @@ import (
 	"ceiling/show/report"
 )
 
-// headline is the figures that people ask for first.
+// headline shows the figures that readers look for first.
 func headline(runs []chart.Run) Section {
 	s := Section{ID: "figures", Title: "Headline figures"}
 	if len(runs) == 1 {
@@ -32,7 +32,7 @@ func headline(runs []chart.Run) Section {
 	return s
 }
 
-// tiles are the same for every run, in one order.
+// tiles are the same for every run, in the same order.
 func tiles(run *chart.Run) []Tile {
 	response, name, about := &run.Latency.Response, "response time", "response time, done − due"
 	if run.Load.Mode == "subscribed" {
@@ -63,7 +63,7 @@ func tiles(run *chart.Run) []Tile {
 	return append(list, costs(run)...)
 }
 
-// shakes adds a row for the TLS handshakes per second, where a run had any.
+// shakes adds a row for TLS handshakes per second if a run had any.
 func shakes(t *Table, runs []chart.Run) {
 	row, rates, any := []Cell{{Text: "handshakes"}}, []headlineFigure{}, false
 	for i := range runs {
@@ -81,7 +81,7 @@ func shakes(t *Table, runs []chart.Run) {
 	}
 }
 
-// handshakes are those of TLS in the window, where there were any.
+// handshakes shows the TLS handshakes of the window, if there were any.
 func handshakes(run *chart.Run) []Tile {
 	t := run.Load.TLS
 	if t == nil || t.Count() == 0 {
@@ -103,7 +103,7 @@ func handshakes(run *chart.Run) []Tile {
 	return list
 }
 
-// costs are what a request took of both ends' CPUs.
+// costs are the CPU costs per request at both ends.
 func costs(run *chart.Run) []Tile {
 	server := "not measured"
 	if run.Subject != nil && run.Subject.CPUNsPerRequest > 0 {
@@ -129,7 +129,7 @@ func costs(run *chart.Run) []Tile {
 	}
 }
 
-// statusErrors are completed requests with an unexpected status.
+// statusErrors returns the number of completed requests with an unexpected status.
 func statusErrors(run *chart.Run) uint64 {
 	var n uint64
 	for _, e := range run.Errors {

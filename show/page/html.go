@@ -16,17 +16,15 @@ import (
 //go:embed page.html page.css page.js
 var files embed.FS
 
-// pages is what HTML executes: everything from a record goes through
-// html/template as text.
+// pages is the template that HTML executes: html/template escapes everything from a record.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{"percent": unit.Percent, "times100": times100}).ParseFS(files, "page.html"))
-}) // read-only; read when first used: a start that draws nothing need not pay for it
+}) // read-only; parsed on first use, so that commands without pages start faster
 
 func times100(share float64) float64 { return 100 * min(max(share, 0), 1) }
 
-// HTML writes the page as one file that asks for nothing: styles, script and
-// pictures are inside. Its content security policy lets no script run but the
-// one that is written here, by its hash, and nothing be loaded.
+// HTML writes the page as one self-contained file: styles, script and pictures are inside. Its
+// content security policy allows only the page's own script, by hash, and blocks all loading.
 func HTML(w io.Writer, d Document) error {
 	d = clean(d)
 	style, err := files.ReadFile("page.css")
@@ -46,7 +44,7 @@ func HTML(w io.Writer, d Document) error {
 		Script template.JS
 	}{
 		Document: d,
-		// 'unsafe-inline' is for style attributes alone: where a label stands.
+		// 'unsafe-inline' is only for style attributes, which position labels.
 		Policy: "default-src 'none'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 			"'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
 		Style:  template.CSS(chart.Style() + string(style)),

@@ -9,9 +9,8 @@ import (
 	"ceiling/show/importer"
 )
 
-// Foreign is the page of what other tools have said, side by side, under the
-// names of their files. It has no verdict: nobody watched the server, or the
-// tool.
+// Foreign is the page of other tools' results, side by side, under the names of their files. It
+// has no verdict: neither the server nor the tool was monitored.
 func Foreign(names []string, results []importer.Result) Document {
 	title := "Results of other tools"
 	if len(results) == 1 {
@@ -41,7 +40,7 @@ func Foreign(names []string, results []importer.Result) Document {
 	return d
 }
 
-// importedTable has a row for each result. What a tool did not print is a dash.
+// importedTable has a row per result, with a dash for what a tool did not print.
 func importedTable(names []string, results []importer.Result) Table {
 	t := Table{Caption: "Figures as printed; latencies count from where the column says", Columns: []Column{
 		{Name: "file"}, {Name: "tool"}, {Name: "target"}, {Name: "loop"}, {Name: "connections", Figure: true}, {Name: "requests/s", Figure: true},

@@ -12,13 +12,13 @@ import (
 	"ceiling/show/report"
 )
 
-// coresSection is both ends' cores as heat maps.
+// coresSection shows both ends' cores as heat maps.
 func coresSection(run *chart.Run) Section {
 	s := of(run, "cores", "Cores")
 	var shown []string
 	for _, host := range chart.Hosts(run) {
 		if sameMachine(run, host, shown) {
-			continue // another namespace of it: the same CPUs again
+			continue // another namespace of the same host: the same CPUs
 		}
 		shown = append(shown, host)
 		c, ok := chart.CoresOf(run, host)
@@ -43,7 +43,7 @@ func coresSection(run *chart.Run) Section {
 	return s
 }
 
-// sameMachine tells whether a host is one kernel with one of others.
+// sameMachine reports whether a host shares its kernel with one of others.
 func sameMachine(run *chart.Run, host string, others []string) bool {
 	a := run.Agent(host)
 	return a != nil && slices.ContainsFunc(others, func(other string) bool {
@@ -52,7 +52,7 @@ func sameMachine(run *chart.Run, host string, others []string) bool {
 	})
 }
 
-// agentsOn are the agents that load from a host's machine.
+// agentsOn returns the agents that generate load from a host's machine.
 func agentsOn(run *chart.Run, host string) []string {
 	var names []string
 	for _, a := range report.Agents(run.Run) {
@@ -94,7 +94,7 @@ func heatNote(c *chart.Cores) string {
 	return text
 }
 
-// coreTable has every category of every core over the window.
+// coreTable shows every category of every core over the window.
 func coreTable(c *chart.Cores) Table {
 	t := Table{Caption: "Time of each core over the window, every category",
 		Columns: []Column{{Name: "core", Figure: true}, {Name: "busy", Figure: true}}, Fold: len(c.PerCore) > 8}
@@ -120,10 +120,10 @@ func coreTable(c *chart.Cores) Table {
 	return t
 }
 
-// interruptCPUs is how many CPUs of an interrupt a table names.
+// interruptCPUs limits the CPUs listed per interrupt.
 const interruptCPUs = 4
 
-// interruptTable has where the network interface's queues interrupted.
+// interruptTable shows which CPUs handled the network interface's interrupts.
 func interruptTable(list []chart.Interrupt) Table {
 	t := Table{Caption: "Interrupts of the network interface over the window, by queue", Fold: len(list) > processRows,
 		Columns: []Column{{Name: "interrupt", Figure: true}, {Name: "queue"}, {Name: "per second", Figure: true}, {Name: "taken by"}}}
@@ -141,7 +141,7 @@ func interruptTable(list []chart.Interrupt) Table {
 	return t
 }
 
-// processesSection is the subject and the generator as processes.
+// processesSection shows the processes of subject and generator.
 func processesSection(run *chart.Run) Section {
 	s := of(run, "processes", "Processes")
 	if list := chart.Processes(run); len(list) > 0 {
@@ -170,10 +170,10 @@ func processesSection(run *chart.Run) Section {
 	return s
 }
 
-// processRows is how many processes a table shows before it folds.
+// processRows is the number of processes from which the table is collapsed.
 const processRows = 24
 
-// roleOf is a process's role, of several agents with whose host it is on.
+// roleOf returns a process's role; with several agents, also its host.
 func roleOf(run *chart.Run, p *chart.Process) string {
 	role := p.Role
 	if role == record.RoleSubject {
@@ -209,10 +209,10 @@ func processTable(run *chart.Run, list []chart.Process) Table {
 	return t
 }
 
-// connections adds a column to the processes: how many of the server's connections each
-// holds, "–" of what is not the server.
+// connections adds a column with the server's connections per process, "–" for processes that are
+// not the server's.
 func (t *Table) connections(list []chart.Process, held map[int]int) {
-	const at = 3 // behind the CPU
+	const at = 3 // after the CPU
 	t.Columns = slices.Insert(t.Columns, at, Column{Name: "connections", Figure: true})
 	for i := range t.Rows {
 		text := "–"
@@ -248,7 +248,7 @@ func sleeps(waits []chart.Wait) string {
 	return strings.Join(parts, ", ")
 }
 
-// diskTable is what the block devices of the server's host did.
+// diskTable shows the block devices of the server's host.
 func diskTable(list []record.DiskUse) Table {
 	t := Table{Caption: "Disks of the server's host over the window",
 		Columns: []Column{{Name: "disk"}, {Name: "busy", Figure: true}, {Name: "requests under way", Figure: true}, {Name: "reads/s", Figure: true},
@@ -283,8 +283,7 @@ func workerTable(run *chart.Run) Table {
 	return t
 }
 
-// peerTable is whom the subject talks to, on average over the samples that
-// found any.
+// peerTable shows the subject's peers, averaged over the samples that found any.
 func peerTable(run *chart.Run) (Table, bool) {
 	t := Table{Caption: "Connections that the server keeps to others, mean numbers",
 		Columns: []Column{{Name: "address"}, {Name: "connections", Figure: true}, {Name: "waiting for an answer", Figure: true},
@@ -315,7 +314,7 @@ func profileTable(p *record.Profile) Table {
 	return t
 }
 
-// linkSection is the path between both ends against what it may carry.
+// linkSection shows the link between both ends and its utilisation.
 func linkSection(run *chart.Run, most int) Section {
 	s := of(run, "link", "The link")
 	links := chart.Links(run, most)
@@ -370,7 +369,7 @@ func linkTable(l *chart.Link) Table {
 	return t
 }
 
-// tcpTable is the counters of TCP that moved, and round trips.
+// tcpTable shows the TCP counters that changed, and round-trip times.
 func tcpTable(run *chart.Run) (Table, bool) {
 	t := Table{Caption: "What TCP counted over the window" + map[bool]string{true: ", all hosts together"}[len(run.Agents) > 0],
 		Columns: []Column{{Name: "counter"}, {Name: "count", Figure: true}}}

@@ -12,8 +12,8 @@ import (
 	"ceiling/show/chart"
 )
 
-// Markdown writes the page as GitHub Flavored Markdown: tables in place of
-// pictures, and small lines made of block characters.
+// Markdown writes the page as GitHub Flavored Markdown: tables instead of pictures, and
+// sparklines of block characters.
 func Markdown(w io.Writer, d Document) error {
 	d = clean(d)
 	var m markdown
@@ -35,7 +35,7 @@ func Markdown(w io.Writer, d Document) error {
 	return err
 }
 
-// markdown collects lines. What is from a record goes through escape.
+// markdown collects lines. Text from a record goes through escape.
 type markdown struct{ out bytes.Buffer }
 
 func (m *markdown) line(format string, args ...any) { fmt.Fprintf(&m.out, format+"\n", args...) }
@@ -47,9 +47,8 @@ func (m *markdown) blocks(list []Block) {
 	}
 }
 
-// escape makes text mean itself in Markdown: CommonMark 0.31, section 2.4, lets
-// any ASCII punctuation be escaped. < and & become references, for readers
-// that take HTML.
+// escape escapes text for Markdown: CommonMark 0.31, section 2.4, allows a backslash before any
+// ASCII punctuation. < and & become references, for readers that accept HTML.
 func escape(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -74,9 +73,8 @@ func escape(s string) string {
 	return b.String()
 }
 
-// codeSpan is text between backquotes. In it nothing can be escaped, and a bar
-// or a backslash can end a table's cell in the middle of it; so what has a sign
-// with a meaning of its own is written as plain text.
+// codeSpan puts text between backquotes. Nothing can be escaped there, and a bar or a backslash
+// can end a table cell early, so text with special characters is written as plain text.
 func codeSpan(s string) string {
 	if s == "" || strings.ContainsAny(s, "`\\|<>&") || strings.TrimSpace(s) != s {
 		return escape(s)
@@ -140,7 +138,7 @@ func (t Table) markdown(m *markdown) {
 	}
 }
 
-// pictures tells a column that only draws what others say.
+// pictures reports whether a column only draws what other columns state.
 func (t *Table) pictures(column int) bool {
 	return len(t.Rows) > 0 && column < len(t.Rows[0]) && t.Rows[0][column].Range != nil
 }
@@ -177,7 +175,7 @@ func (v Verdict) markdown(m *markdown) {
 	}
 }
 
-// barWidth is how many characters a whole bar has.
+// barWidth is the width of a full bar, in characters.
 const barWidth = 50
 
 func (b Bar) markdown(m *markdown) {
@@ -213,8 +211,8 @@ func (f Figure) markdown(m *markdown) {
 	}
 }
 
-// blockLine draws values with block characters, at most `wide` of them: each the
-// largest of its part. at is where a value lies between 0 and 1.
+// blockLine draws values with at most `wide` block characters, each the maximum of its part. at
+// returns the position of a value between 0 and 1.
 func blockLine(values chart.Values, at func(float64) float64, wide int) string {
 	levels := []rune("▁▂▃▄▅▆▇█")
 	var b strings.Builder

@@ -8,19 +8,17 @@ import (
 	"ceiling/show/chart"
 )
 
-// RunsMost is how many runs one page takes: more lines than that cannot be told
-// apart.
+// RunsMost limits the runs on a page: more lines are indistinguishable.
 const RunsMost = 12
 
-// Open reads a run with everything a page shows of it. A histogram that is
-// damaged is left out, and named among what was not measured. The error is of
-// one line.
+// Open reads a run with everything a page shows of it. It skips a damaged histogram and lists it
+// as not measured. The error is one line.
 func Open(f record.File) (chart.Run, error) {
 	run, _, err := OpenCopy(f)
 	return run, err
 }
 
-// OpenCopy is Open with what the record, a copy, lacks.
+// OpenCopy is Open for a copy; it also returns what the copy lacks.
 func OpenCopy(f record.File) (chart.Run, []record.LeftOut, error) {
 	c, err := record.Read(f)
 	if err != nil {
@@ -43,7 +41,7 @@ func OpenCopy(f record.File) (chart.Run, []record.LeftOut, error) {
 		{"lag", &run.Lag, r.Latency.Lag.HDR},
 	} {
 		if c.Histograms[one.name] == "" {
-			c.Histograms[one.name] = one.text // the document may carry it
+			c.Histograms[one.name] = one.text // the document may contain it
 		}
 		h, err := c.Histogram(one.name)
 		if err != nil {

@@ -12,10 +12,9 @@ import (
 	"ceiling/show/chart"
 )
 
-// What a page needs that has reports in it and is more than a report: the
-// journal's.
+// For pages that embed reports: the journal's.
 
-// parts executes pieces of a page.
+// parts are the templates of page fragments.
 var parts = sync.OnceValue(func() *template.Template {
 	return template.Must(template.Must(pages().Clone()).Parse(`{{define "sections"}}{{range .Sections}}<section id="{{.ID}}" aria-labelledby="{{.ID}}-title">
 <h2 id="{{.ID}}-title">{{.Title}}</h2>
@@ -25,10 +24,10 @@ var parts = sync.OnceValue(func() *template.Template {
 {{define "blocks"}}{{range .Sections}}{{range .Blocks}}{{template "block" .}}{{end}}{{end}}{{end}}`))
 }) // read-only
 
-// Sections is the sections of a document as HTML.
+// Sections renders the sections of a document as HTML.
 func Sections(d Document) (template.HTML, error) { return executePart("sections", d) }
 
-// Blocks is blocks as HTML.
+// Blocks renders blocks as HTML.
 func Blocks(list ...Block) (template.HTML, error) {
 	return executePart("blocks", Document{Sections: []Section{{Blocks: list}}})
 }
@@ -38,29 +37,29 @@ func executePart(name string, d Document) (template.HTML, error) {
 	if err := parts().ExecuteTemplate(&b, name, clean(d)); err != nil {
 		return "", err
 	}
-	return template.HTML(b.String()), nil // what html/template has made is escaped
+	return template.HTML(b.String()), nil // html/template has escaped it
 }
 
-// Style is what all of it looks like, Script what lets figures be zoomed.
+// Style returns the CSS.
 func Style() (string, error) {
 	style, err := files.ReadFile("page.css")
 	return chart.Style() + string(style), err
 }
 
-// Script is for a page that has figures with Zoom.
+// Script returns the JavaScript for pages with figures that have Zoom.
 func Script() (string, error) {
 	script, err := files.ReadFile("page.js")
 	return chart.Script() + string(script), err
 }
 
-// Shown is a text of a record as a page shows it: without secrets, and without characters that look like something else.
+// Shown prepares a text of a record for display: without secrets, and without characters that
+// disguise text.
 func Shown(text string) string { return legible(secret.Plain().Text(text)) }
 
-// Text is s with control characters and marks of direction replaced.
+// Text returns s with control characters and bidirectional overrides replaced.
 func Text(s string) string { return legible(s) }
 
-// CredentialsOfRun names what of a run's record is secret and not hidden, and
-// should not be published with it.
+// CredentialsOfRun lists the unredacted secrets in a run's record, which should not be published.
 func CredentialsOfRun(r *record.Run) []string {
 	list := credentialsIn(r.Command, "the command line")
 	for i := range r.Spec.Targets {
@@ -83,7 +82,7 @@ func CredentialsOfRun(r *record.Run) []string {
 	return list
 }
 
-// CredentialsOfPlan is CredentialsOfRun of a plan.
+// CredentialsOfPlan is CredentialsOfRun for a plan.
 func CredentialsOfPlan(p *record.Plan) []string {
 	list := credentialsIn(p.Command, "the command line")
 	for i := range p.Experiment.Servers {
@@ -135,10 +134,10 @@ func credentialsIn(words []string, where string) []string {
 	return slices.Compact(list)
 }
 
-// CommandLine is a command of a record as a page shows it.
+// CommandLine prepares a command of a record for display.
 func CommandLine(words []string) string { return legible(commandLine(words)) }
 
-// Servers are those of a plan's experiment, as a page may show them.
+// Servers returns the servers of a plan's experiment, redacted for display.
 func Servers(p *record.Plan) []spec.Server {
 	e, _ := p.Experiment.Concealed(secret.Plain())
 	return e.Servers

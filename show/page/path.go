@@ -10,19 +10,19 @@ import (
 	"ceiling/show/path"
 )
 
-// Path is the way of a request from the generator through the server and back: a bar with
-// the parts of its time to scale, and a box with the words of each.
+// Path is the path of a request from the generator through the server and back: a bar with the
+// parts of its time to scale, and a labelled box for each.
 type Path struct {
 	Says string
-	// Mean is the mean service time that the boxes are parts of, "" where it is not known.
+	// Mean is the mean service time that the boxes add up to, "" if unknown.
 	Mean string
-	// Evidence of the verdict is there, "" where it has none.
+	// Evidence of the verdict, "" if it has none.
 	Evidence string
 	Bar      Bar
 	Boxes    []PathBox
 }
 
-// PathBox is a place on the way, with its tone and the anchor of what shows it over time.
+// PathBox is a place on the path, with its tone and the anchor of its chart over time.
 type PathBox struct {
 	path.Box
 	Tone, Href string
@@ -46,8 +46,7 @@ func (p Path) markdown(m *markdown) {
 	}
 }
 
-// PathOf is the path of the requests of runs of one condition; false where none of them
-// knows it.
+// PathOf returns the path of the requests of runs of one condition; false if no run has one.
 func PathOf(runs []*record.Run) (Path, bool) {
 	of := record.PathOf(runs...)
 	if len(of.Places) == 0 {
@@ -72,7 +71,7 @@ func PathOf(runs []*record.Run) (Path, bool) {
 	return p, true
 }
 
-// shareOf is a share that can be drawn, of a record that may be damaged.
+// shareOf clamps a share for drawing: the record may be damaged.
 func shareOf(v float64) float64 {
 	if !(v > 0) {
 		return 0
@@ -80,8 +79,8 @@ func shareOf(v float64) float64 {
 	return min(v, 1)
 }
 
-// On is the same path whose boxes lead to what a page of these sections shows of them; ""
-// is the page that it is on. What is not shown there leads nowhere.
+// On returns the same path with boxes that link to the charts in these sections of a page;
+// address "" is the current page. A box without a chart has no link.
 func (p Path) On(address string, sections []Section) Path {
 	anchors := anchorsOf(sections)
 	p.Boxes = slices.Clone(p.Boxes)
@@ -101,7 +100,7 @@ func (p Path) On(address string, sections []Section) Path {
 	return p
 }
 
-// pathHref is the section that shows a place over time.
+// pathHref returns the section that charts a place over time.
 func pathHref(name string) string {
 	return map[string]string{
 		record.PlaceGenerator: "#figures", record.PlaceToServer: "#link", record.PlaceToClient: "#link", record.PlaceBeyond: "#link",

@@ -12,11 +12,10 @@ import (
 	"ceiling/show/path"
 )
 
-// pathLeast is how many stretches say more than the boxes do.
+// pathLeast is the number of segments from which the chart shows more than the boxes.
 const pathLeast = 3
 
-// pathOverTime is the boxes of the path over time: a column for each stretch, as high as
-// its mean request took.
+// pathOverTime charts the path over time: a column per segment, as high as its mean request time.
 func pathOverTime(run *chart.Run) (Drawing, bool) {
 	list := live.PathOverTime(run.Run, run.Series)
 	if len(list) < pathLeast {

@@ -14,8 +14,8 @@ import (
 	"ceiling/show/chart"
 )
 
-// Plan is the page of a sweep, a search, a proof, a comparison or a factorial
-// experiment. A plan that was broken off, and has no answer yet, shows the runs that it has.
+// Plan is the page of a sweep, search, proof, comparison or factorial experiment. An interrupted
+// plan without an answer shows the runs that it has.
 func Plan(p *record.Plan) (Document, error) {
 	if len(p.Experiment.Servers) == 0 {
 		return Document{}, errors.New("make page: the plan has no server")
@@ -29,7 +29,7 @@ func Plan(p *record.Plan) (Document, error) {
 		}
 	}
 	add(answer(p))
-	if p.Comparison == nil { // there the changes come first
+	if p.Comparison == nil { // a comparison shows the changes first
 		add(planPaths(p))
 	}
 	switch {
@@ -50,8 +50,8 @@ func Plan(p *record.Plan) (Document, error) {
 	return d, nil
 }
 
-// OpenPlan reads a plan. One that was broken off is concluded from the runs that
-// it has; it stays unfinished.
+// OpenPlan reads a plan. It evaluates an interrupted plan from the runs that it has; the plan
+// stays unfinished.
 func OpenPlan(f record.File) (*record.Plan, error) {
 	p, err := record.OpenPlan(f)
 	if err != nil {
@@ -66,7 +66,7 @@ func OpenPlan(f record.File) (*record.Plan, error) {
 	return p, nil
 }
 
-// planTitle is the question, or what is done to which servers.
+// planTitle returns the question, or the kind of plan and its servers.
 func planTitle(p *record.Plan) string {
 	if q := secret.Plain().Text(p.Experiment.Question); q != "" {
 		return clip(q, 200)
@@ -82,7 +82,7 @@ func planTitle(p *record.Plan) string {
 	return clip(kindOf(p)+" of "+strings.Join(names, ", "), 200)
 }
 
-// kindOf is what a plan is called.
+// kindOf is the name of the kind of plan.
 func kindOf(p *record.Plan) string {
 	name := map[string]string{spec.KindFind: "search", spec.KindProve: "proof", spec.KindCompare: "comparison",
 		spec.KindFactorial: "factorial experiment"}[p.Experiment.Kind]
@@ -99,7 +99,7 @@ func planFooter(p *record.Plan) string {
 		p.ID, p.Created.UTC().Format("2 January 2006, 15:04:05 UTC"), p.Environment.Version, record.PlanSchema)
 }
 
-// reach is the interval of an estimate in words; "" where it has no width.
+// reach formats the interval of an estimate; "" if it has no width.
 func reach(e *record.Estimate, format func(float64) string) string {
 	if !(e.High > e.Low) {
 		return ""
@@ -111,7 +111,7 @@ func reach(e *record.Estimate, format func(float64) string) string {
 	return text + " (min–max)"
 }
 
-// estimated is an estimate in a cell, with its interval.
+// estimated formats an estimate and its interval for a cell.
 func estimated(e *record.Estimate, format func(float64) string) string {
 	if !(e.Mid > 0) {
 		return "–"
@@ -126,7 +126,7 @@ func nanoseconds(v float64) string { return unit.FormatNs(int64(min(max(v, -1e18
 
 func count(v float64) string { return unit.FormatCount(int64(min(max(v, -1e18), 1e18) + 0.5)) }
 
-// plannedRuns is every run of the plan in a line.
+// plannedRuns lists every run of the plan, one per line.
 func plannedRuns(p *record.Plan) Section {
 	s := Section{ID: "runs", Title: "Every run"}
 	t := Table{Caption: fmt.Sprintf("The %s, in execution order", unit.Plural(len(p.Runs), "run", "runs")), Fold: len(p.Runs) > tableRows, Anchor: "run",
@@ -167,7 +167,7 @@ func quantileCell(q *record.Quantiles, ns int64) string {
 	return unit.FormatNs(ns)
 }
 
-// part is what a run is of its plan.
+// part is a run's role in its plan.
 func part(p *record.Plan, m *record.Measured) string {
 	text := fmt.Sprintf("server %d, requests %d", m.Server, m.Mix)
 	if m.Server >= 0 && m.Server < len(p.Experiment.Servers) && m.Mix >= 0 && m.Mix < len(p.Experiment.Requests) {
@@ -182,7 +182,7 @@ func part(p *record.Plan, m *record.Measured) string {
 	return text
 }
 
-// planEnvironment is what was asked, with which command, on which host.
+// planEnvironment shows the plan's definition, command and host.
 func planEnvironment(p *record.Plan) Section {
 	s := Section{ID: "environment", Title: "Command and environment"}
 	if len(p.Command) > 0 {
@@ -204,6 +204,6 @@ func planEnvironment(p *record.Plan) Section {
 	return s
 }
 
-// toneOf is the colour of the i-th line, and whether it has to be told apart from
-// one of the same colour.
+// toneOf returns the colour of the i-th line, and whether it must be dashed because the colour is
+// in use.
 func toneOf(i int) (tone int, dashed bool) { return i % chart.Tones, i/chart.Tones%2 == 1 }

@@ -12,8 +12,8 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// answer is what the plan came to, and how it ended: a card where there is one answer,
-// then what else is to be said.
+// answer shows the plan's result and how it ended: a card if there is a single answer, then the
+// remaining statements.
 func answer(p *record.Plan) Section {
 	s := Section{ID: "answer", Title: "Answer"}
 	switch p.Ended {
@@ -45,10 +45,10 @@ func answer(p *record.Plan) Section {
 	return s
 }
 
-// caveatsMost are as many as leave the first figure on the first screen.
+// caveatsMost is how many caveats fit while the first figure stays on the first screen.
 const caveatsMost = 4
 
-// caveatList has the first ones in sight, and the others behind their count.
+// caveatList shows the first caveats, and folds the others under their count.
 func caveatList(caveats []string) []Block {
 	shown := List{Title: "Caveats", Items: plain(caveats), Mark: "doubt", ID: "caveats"}
 	if len(caveats) <= caveatsMost+1 {
@@ -58,7 +58,7 @@ func caveatList(caveats []string) []Block {
 	return []Block{shown, Fold{fmt.Sprintf("%d more caveats", len(caveats)-caveatsMost), []Block{List{Items: plain(caveats[caveatsMost:]), Mark: "doubt"}}}}
 }
 
-// planAnswer is the card of a plan that has one answer, what else it says, and its
+// planAnswer returns the card of a plan with a single answer, its other statements, and its
 // caveats.
 func planAnswer(p *record.Plan) (card *Verdict, says, caveats []string) {
 	switch {
@@ -90,7 +90,7 @@ func planAnswer(p *record.Plan) (card *Verdict, says, caveats []string) {
 	return nil, nil, nil
 }
 
-// mood is the colours of a card: of a sound answer, or of none.
+// mood returns the colours of a card: those of a sound answer, or of none.
 func mood(sound bool) record.Outcome {
 	if sound {
 		return record.Valid
@@ -98,7 +98,7 @@ func mood(sound bool) record.Outcome {
 	return record.Invalid
 }
 
-// curveCard is the highest rate of a sweep, and whether more load brings more.
+// curveCard shows the highest rate of a sweep, and whether more load raises it.
 func curveCard(c *record.Curve) *Verdict {
 	top := topOf(c)
 	v := &Verdict{Outcome: "no result", Mood: record.Invalid, Gloss: "every load is invalid", Because: sentence(prose.Text(c.Says))}
@@ -120,7 +120,7 @@ func curveCard(c *record.Curve) *Verdict {
 	return v
 }
 
-// overShort is what the loads of a curve count.
+// overShort is the unit of a curve's loads.
 func overShort(c *record.Curve) string {
 	switch c.Over {
 	case "rate":
@@ -152,7 +152,7 @@ func proofCard(q *record.Proof) *Verdict {
 	return v
 }
 
-// comparisonCard has the change of the rate, or says that there is none to be had.
+// comparisonCard shows the change of the rate, or that none could be determined.
 func comparisonCard(c *record.Comparison) *Verdict {
 	v := &Verdict{Outcome: "not comparable", Mood: record.Invalid, Gloss: "A and B differ in what forbids it", Because: sentence(comparisonSays(c)[0])}
 	if c.Incomparable != nil || len(c.Changes) == 0 {
@@ -171,7 +171,7 @@ func comparisonCard(c *record.Comparison) *Verdict {
 	return v
 }
 
-// sentence begins with a capital and ends with a full stop.
+// sentence capitalises a text and adds a full stop.
 func sentence(text string) string {
 	if text == "" || strings.HasSuffix(text, ".") {
 		return upperFirst(text)
@@ -179,7 +179,7 @@ func sentence(text string) string {
 	return upperFirst(text) + "."
 }
 
-// planEffort is what it took.
+// planEffort describes the plan's runs and duration.
 func planEffort(p *record.Plan) string {
 	invalid := 0
 	for i := range p.Runs {

@@ -25,7 +25,7 @@ func comparisonSays(c *record.Comparison) []string {
 	return says
 }
 
-// comparisonSections has what changed first, then what is not the same on both sides.
+// comparisonSections shows the changes first, then the differences between the two sides.
 func comparisonSections(p *record.Plan) []Section {
 	c := p.Comparison
 	differences := Section{ID: "differences", Title: "What differed", Blocks: []Block{differenceTable(c)}}
@@ -51,7 +51,7 @@ func comparisonSections(p *record.Plan) []Section {
 	return list
 }
 
-// profileDifferences is what became dearer, function by function.
+// profileDifferences shows which functions became more expensive.
 func profileDifferences(c *record.Comparison) Section {
 	s := Section{ID: "profiles", Title: "What became dearer"}
 	for i := range c.Profiles {
@@ -73,7 +73,7 @@ func profileDifferences(c *record.Comparison) Section {
 	return s
 }
 
-// metricName is a metric in words.
+// metricName is a metric's display name.
 func metricName(metric string) string {
 	if name := map[string]string{"rps": "requests/s", "p50": "p50 of the response time", "p99": "p99 of the response time",
 		"server_cpu": "server CPU per request"}[metric]; name != "" {
@@ -91,7 +91,7 @@ func changeText(c *record.Change) string {
 
 func measuredChange(c *record.Change) bool { return c.A > 0 && c.B > 0 }
 
-// ChangeForest is every metric's change with its interval, around no change.
+// ChangeForest draws every metric's change with its interval, around no change.
 func ChangeForest(c *record.Comparison) (Drawing, bool) {
 	var rows []chart.Estimated
 	for i := range c.Changes {

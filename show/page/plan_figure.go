@@ -6,14 +6,13 @@ import (
 	"ceiling/show/chart"
 )
 
-// Drawing is a figure of estimates: a graph or a forest, with the same as a
-// table.
+// Drawing is a figure of estimates: a graph or a forest, with the same data as a table.
 type Drawing struct {
 	ID   string
 	Plot Legend
-	// Note says what is drawn.
+	// Note describes the figure.
 	Note string
-	// Tall gives it more room. Zoom is not for these.
+	// Tall gives it more room. Zoom does not apply.
 	Tall, Zoom bool
 	Table      *Table
 	Graph      *chart.Graph
@@ -21,13 +20,13 @@ type Drawing struct {
 	Areas      []Swatch
 }
 
-// Swatch names a filled area by the class of its colour.
+// Swatch is the legend entry of a filled area; Class is its colour's.
 type Swatch struct{ Name, Class string }
 
-// Swatches are those of its legend.
+// Swatches returns those of its legend.
 func (d Drawing) Swatches() []Swatch { return d.Areas }
 
-// Swatches of a plot are those of its heat map.
+// Swatches returns those of the plot's heat map.
 func (f Figure) Swatches() []Swatch {
 	if f.Plot.Density == nil {
 		return nil
@@ -35,18 +34,18 @@ func (f Figure) Swatches() []Swatch {
 	return []Swatch{{Name: "responses", Class: "density-ramp"}}
 }
 
-// Panels are drawings below each other that share their x axis: what they say of one
-// load stands in one line above them while it is pointed at.
+// Panels are stacked drawings that share their x axis: pointing at a load shows all their values
+// for it in one line above them.
 type Panels struct {
 	Drawings []Drawing
 	Loads    []PanelLoad
 }
 
-// PanelLoad is a place of the axis that panels share, in per cent of its width.
+// PanelLoad is a position on the shared axis, in per cent of its width.
 type PanelLoad struct {
 	At   float64 `json:"at"`
 	Says string  `json:"says"`
-	// Run is the anchor of its first run in the table of all runs; "" none.
+	// Run is the anchor of its first run in the table of all runs; "" for none.
 	Run string `json:"run,omitempty"`
 }
 
@@ -68,18 +67,17 @@ type Legend struct {
 	Groups []struct{ Lines []LegendLine }
 }
 
-// LegendLine is one name with the looks of its line.
+// LegendLine is a name with its line's style.
 type LegendLine struct {
 	Name   string
 	Tone   int
 	Dashed bool
 }
 
-// Kind implements Block: what a Drawing looks like around its picture is a
-// Figure.
+// Kind implements Block; a Drawing shares the template of Figure.
 func (Drawing) Kind() string { return "figure" }
 
-// Picture is the graph or the forest as HTML.
+// Picture renders the graph or the forest as HTML.
 func (d Drawing) Picture() (template.HTML, error) {
 	if d.Graph != nil {
 		return d.Graph.HTML()

@@ -10,11 +10,11 @@ import (
 	"ceiling/show/path"
 )
 
-// pathsMost is how many curves of a group show where the time goes: each needs a panel.
+// pathsMost limits the curves of a group that show where the time goes: each needs a panel.
 const pathsMost = 3
 
-// loadPanels are the pictures of a group of curves below each other, on one x axis:
-// rate, response time, and where the time goes, which shows why the rate bends.
+// loadPanels stacks the graphs of a group of curves on one x axis: rate, response time, and where
+// the time goes, which explains the shape of the rate.
 func loadPanels(p *record.Plan, g curveGroup, tag string) Panels {
 	var list Panels
 	add := func(d Drawing, ok bool) {
@@ -43,7 +43,7 @@ func loadPanels(p *record.Plan, g curveGroup, tag string) Panels {
 	return list
 }
 
-// loadAxis reaches over every load of the curves.
+// loadAxis returns an axis over every load of the curves.
 func loadAxis(curves []record.Curve) chart.Axis {
 	var at []float64
 	for i := range curves {
@@ -54,7 +54,7 @@ func loadAxis(curves []record.Curve) chart.Axis {
 	return chart.PlacesAxis(overName(&curves[0]), "", at)
 }
 
-// panelLoads says of each load what its panels show.
+// panelLoads returns the panels' values for each load.
 func panelLoads(p *record.Plan, c *record.Curve, axis chart.Axis) []PanelLoad {
 	var list []PanelLoad
 	for i := range c.Points {
@@ -70,8 +70,8 @@ func panelLoads(p *record.Plan, c *record.Curve, axis chart.Axis) []PanelLoad {
 	return list
 }
 
-// PathGraph is where a request's time goes at each load: the mean of the runs, each
-// weighted by its mean service time.
+// PathGraph draws where a request's time goes at each load: the mean of the runs, weighted by
+// their mean service times.
 func PathGraph(p *record.Plan, c *record.Curve, axis chart.Axis, named bool) (Drawing, bool) {
 	var stacks []chart.Stack
 	names := map[string]bool{}
@@ -107,7 +107,7 @@ func PathGraph(p *record.Plan, c *record.Curve, axis chart.Axis, named bool) (Dr
 	return d, true
 }
 
-// pathOf is the share of each place over some runs; nil where none has it.
+// pathOf returns the share of each place over some runs; nil if no run has it.
 func pathOf(p *record.Plan, runs []string) map[string]float64 {
 	shares, whole := map[string]float64{}, 0.0
 	for i := range p.Runs {
@@ -130,7 +130,7 @@ func pathOf(p *record.Plan, runs []string) map[string]float64 {
 	return shares
 }
 
-// pathSays is the largest share at the first and at the last load.
+// pathSays describes the largest share at the first and the last load.
 func pathSays(c *record.Curve, p *record.Plan) string {
 	text := ""
 	for _, at := range []*record.CurvePoint{&c.Points[0], &c.Points[len(c.Points)-1]} {

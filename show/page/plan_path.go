@@ -8,9 +8,8 @@ import (
 	"ceiling/record"
 )
 
-// planPaths is the path of a request where a plan's answer is: at the highest rate of a
-// sweep, at the capacity of a search, undisturbed in a proof, and on both sides of a
-// comparison.
+// planPaths shows the path of a request at the plan's answer: at the highest rate of a sweep, at
+// the capacity of a search, undisturbed in a proof, and for both sides of a comparison.
 func planPaths(p *record.Plan) Section {
 	s := Section{ID: "where", Title: "Where the time goes"}
 	add := func(says string, of record.Bottleneck, in func(m *record.Measured) bool) {
@@ -45,8 +44,8 @@ func planPaths(p *record.Plan) Section {
 	return s
 }
 
-// measuredPath is the path of the requests of some runs of a plan. The bottleneck is the
-// answer's, or where that is "" what most of the runs name.
+// measuredPath returns the path of the requests of selected runs of a plan. Its bottleneck is the
+// answer's; if that is "", the one that most of the runs have.
 func measuredPath(p *record.Plan, of record.Bottleneck, in func(m *record.Measured) bool) (Path, bool) {
 	var runs []*record.Run
 	for i := range p.Runs {
@@ -66,7 +65,7 @@ func measuredPath(p *record.Plan, of record.Bottleneck, in func(m *record.Measur
 	return path, ok
 }
 
-// topOf is the point of a curve with the highest rate; nil where all are invalid.
+// topOf returns the point of a curve with the highest rate; nil if all are invalid.
 func topOf(c *record.Curve) *record.CurvePoint {
 	var top *record.CurvePoint
 	for i := range c.Points {

@@ -12,8 +12,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// proofSection is how throughput followed each resource that something was
-// taken from.
+// proofSection shows how throughput followed each perturbed resource.
 func proofSection(p *record.Proof) Section {
 	s := Section{ID: "resources", Title: "Sensitivity of throughput to each resource"}
 	t := resourceTable(p)
@@ -35,13 +34,13 @@ func proofSection(p *record.Proof) Section {
 
 func two(v float64) string { return fmt.Sprintf("%.2f", v) }
 
-// ElasticityForest is the elasticity of throughput for each resource.
+// ElasticityForest draws the elasticity of throughput for each resource.
 func ElasticityForest(p *record.Proof) (Drawing, bool) {
 	var rows []chart.Estimated
 	row := func(name string, e *record.Estimate, tone int) {
 		rows = append(rows, chart.Estimated{Name: name, Value: around(e, two), Mid: e.Mid, Low: e.Low, High: e.High, Tone: tone})
 	}
-	sorted := slices.Clone(p.Resources) // a tornado: what throughput follows most is on top
+	sorted := slices.Clone(p.Resources) // a tornado chart: the highest elasticity is on top
 	slices.SortStableFunc(sorted, func(a, b record.Elasticity) int {
 		return cmp.Compare(math.Abs(b.Elasticity.Mid), math.Abs(a.Elasticity.Mid))
 	})

@@ -11,7 +11,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// searchSection is the rates that were tried, and which of them held.
+// searchSection shows the rates that were tried, and which of them passed.
 func searchSection(p *record.Plan) Section {
 	s := Section{ID: "rates", Title: "Tested rates"}
 	t := rateTable(p)
@@ -37,7 +37,7 @@ func searchSection(p *record.Plan) Section {
 	return s
 }
 
-// TermValue is what was measured of an SLO's term, in the unit of its limit.
+// TermValue formats a measured value of an SLO term, in the unit of its limit.
 func TermValue(term string, value float64) string {
 	list, err := spec.ParseSLO(term)
 	if err != nil || len(list) != 1 {
@@ -52,8 +52,8 @@ func TermValue(term string, value float64) string {
 	return nanoseconds(value)
 }
 
-// termShown is the percentile that a search's picture has on its y axis: the
-// first of the SLO that the record keeps for every rate, else p99.
+// termShown returns the percentile on the y axis of a search's graph: the SLO's first that the
+// record has for every rate, else p99.
 func termShown(slo spec.SLO) (name string, of func(*record.Quantiles) int64, limit float64) {
 	p99 := func(q *record.Quantiles) int64 { return q.P99Ns }
 	for _, t := range slo {
@@ -74,8 +74,7 @@ func termShown(slo spec.SLO) (name string, of func(*record.Quantiles) int64, lim
 	return "p99", p99, 0
 }
 
-// RatesGraph is every attempt of a search: the rate that was asked for, and the
-// response time that it had.
+// RatesGraph draws every attempt of a search: target rate and response time.
 func RatesGraph(p *record.Plan) (Drawing, bool) {
 	name, of, limit := termShown(p.Experiment.SLO)
 	lines := []chart.Measured{{Name: "pass", Tone: 3}, {Name: "fail", Tone: 1}, {Name: "invalid", Tone: 7}}
@@ -104,7 +103,7 @@ func RatesGraph(p *record.Plan) (Drawing, bool) {
 	g.Near()
 	for i := range lines {
 		for _, at := range lines[i].Places {
-			g.Reach(1.1 * at.Y) // a mark at the edge is cut off, and its label
+			g.Reach(1.1 * at.Y) // otherwise the mark at the edge, and its label, are cut off
 		}
 	}
 	if limit > 0 {
@@ -128,8 +127,8 @@ func RatesGraph(p *record.Plan) (Drawing, bool) {
 	return d, true
 }
 
-// bracketGraph is how the search closed in: after each rate what was known to pass and
-// what was known to fail.
+// bracketGraph draws how the search converged: after each rate, the highest known to pass and the
+// lowest known to fail.
 func bracketGraph(p *record.Plan) (Drawing, bool) {
 	standing := map[float64]*record.TriedRate{}
 	for i := range p.Search.Rates {
@@ -172,8 +171,8 @@ func bracketGraph(p *record.Plan) (Drawing, bool) {
 	return forestOf("bracket", f, "Rates in the order in which they were tried. Bars: between the highest rate known to pass and the lowest known to fail."), ok
 }
 
-// p99 is that of the runs that decided: those that failed where the rate failed, and at
-// least so much where they were ended early.
+// p99 formats the p99 of the decisive runs: those that failed if the rate failed, and as a lower
+// bound if they were stopped early.
 func p99(r *record.TriedRate) string {
 	switch {
 	case r.Pass > r.Fail || r.MissedP99Ns == 0:

@@ -12,15 +12,16 @@ import (
 	"ceiling/show/chart"
 )
 
-// sideNames are the two sides of a comparison by what tells their servers apart:
-// "A fasthttp" where only that word differs from the other's command.
+// sideNames returns the two sides of a comparison by what distinguishes their servers: "A
+// fasthttp" if only that word of the command differs.
 func sideNames(c *record.Comparison) (a, b string) {
 	x, y := record.Apart(redact(c.A), redact(c.B))
 	name := func(side, words string) string { return strings.TrimSpace(side + " " + clip(words, 36)) }
 	return name("A", x), name("B", y)
 }
 
-// sideBottleneck is what limited both sides, or each of them: what most of its runs name.
+// sideBottleneck returns the bottleneck of both sides, or of each: the one that most of its runs
+// have.
 func sideBottleneck(p *record.Plan) string {
 	most := func(side string) string {
 		counts, name := map[record.Bottleneck]int{}, record.Bottleneck("")
@@ -41,8 +42,8 @@ func sideBottleneck(p *record.Plan) string {
 	return "A " + a + ", B " + b
 }
 
-// sideForests are a picture for each metric, two beside each other: a row for each server
-// with a dot for each of its blocks, and the change with its interval in the title.
+// sideForests draws a forest per metric, two side by side: a row per server with a dot per block,
+// and the change with its interval in the title.
 func sideForests(p *record.Plan) []Block {
 	var list []Block
 	for i := range p.Comparison.Changes {
@@ -78,7 +79,7 @@ func sideForest(p *record.Plan, c *record.Change) (Drawing, bool) {
 		upperFirst(c.Decision), unit.Plural(len(rows[0].Each), "block", "blocks"))), ok
 }
 
-// blockMeans are the geometric means of one side's valid runs, block by block.
+// blockMeans returns the geometric means of one side's valid runs, block by block.
 func blockMeans(p *record.Plan, side, metric string) []float64 {
 	sums, counts := map[int]float64{}, map[int]float64{}
 	for i := range p.Runs {
@@ -102,7 +103,7 @@ func blockMeans(p *record.Plan, side, metric string) []float64 {
 	return list
 }
 
-// metricOf is a run's figure of a comparison, 0 where it has none.
+// metricOf returns a run's value of a metric, 0 if it has none.
 func metricOf(m *record.Measured, metric string) float64 {
 	switch {
 	case metric == "rps":

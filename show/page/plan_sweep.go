@@ -12,7 +12,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// curveName tells a curve from the others of its sweep.
+// curveName distinguishes the curve from the others of its sweep.
 func curveName(c *record.Curve) string {
 	name := redact(spec.Loaded(c.Server, c.Mix))
 	if fixed := prose.Fixed(c); fixed != "" {
@@ -21,11 +21,11 @@ func curveName(c *record.Curve) string {
 	return name
 }
 
-// linesMost is how many lines one graph takes before it becomes another.
+// linesMost limits the lines of a graph; beyond it the curves are drawn as a forest.
 const linesMost = 2 * chart.Tones
 
-// sweepSections has the pictures and the tables of a sweep: one picture for all
-// curves of the same requests.
+// sweepSections shows the graphs and tables of a sweep: one graph for all curves of the same
+// requests.
 func sweepSections(p *record.Plan) []Section {
 	s := Section{ID: "curves", Title: "Throughput over load"}
 	groups := curveGroups(p.Sweep.Curves)
@@ -38,7 +38,7 @@ func sweepSections(p *record.Plan) []Section {
 	return []Section{s, scalingSection(p.Sweep.Curves)}
 }
 
-// groupTag makes the anchors of several groups differ.
+// groupTag makes the anchors of several groups unique.
 func groupTag(i, n int) string {
 	if n == 1 {
 		return ""
@@ -46,14 +46,14 @@ func groupTag(i, n int) string {
 	return fmt.Sprintf("-%d", i+1)
 }
 
-// curveGroup is curves that are drawn together.
+// curveGroup is a set of curves drawn together.
 type curveGroup struct {
 	name   string
 	curves []record.Curve
 }
 
-// curveGroups puts curves together that were asked the same. A single server's
-// curves are all together: what it was asked is what differs.
+// curveGroups groups the curves with the same requests. A single server's curves form one group:
+// they differ in the requests.
 func curveGroups(curves []record.Curve) []curveGroup {
 	servers := map[string]bool{}
 	for i := range curves {
@@ -78,7 +78,7 @@ func curveGroups(curves []record.Curve) []curveGroup {
 	return groups
 }
 
-// curveBlocks are the pictures of one group of curves.
+// curveBlocks shows one group of curves.
 func curveBlocks(p *record.Plan, g curveGroup, tag string) []Block {
 	table := curveTable(g)
 	if g.curves[0].Over == "" {
@@ -105,7 +105,7 @@ func titled(text, name string) string {
 	return text + ": " + name
 }
 
-// CurveForest is the rates of curves that have a single point each.
+// CurveForest draws the rates of curves with a single point each.
 func CurveForest(name string, curves []record.Curve) (Drawing, bool) {
 	var rows []chart.Estimated
 	for i := range curves {
@@ -135,7 +135,7 @@ func rowsSay(rows []chart.Estimated) string {
 	return strings.Join(parts, "; ") + "."
 }
 
-// intervalNote says what the intervals of curves are.
+// intervalNote explains the intervals of curves.
 func intervalNote(curves []record.Curve) string {
 	least, most, none := 1.0, 0.0, false
 	for i := range curves {
@@ -160,8 +160,8 @@ func intervalNote(curves []record.Curve) string {
 	return text + "."
 }
 
-// CurveGraph is throughput over load, with the knee and the scalability law
-// where it is to be trusted.
+// CurveGraph draws throughput over load, with the knee, and the scalability law if the fit is
+// usable.
 func CurveGraph(name string, curves []record.Curve) (Drawing, bool) {
 	var lines []chart.Measured
 	fits, knees := 0, 0
@@ -201,7 +201,7 @@ func CurveGraph(name string, curves []record.Curve) (Drawing, bool) {
 	return d, true
 }
 
-// runRates is every run of a curve that has more than one at a load.
+// runRates returns the rate of every run at loads with more than one.
 func runRates(c *record.Curve) []chart.Place {
 	var list []chart.Place
 	for i := range c.Points {
@@ -239,11 +239,11 @@ func curveLine(c *record.Curve, i int, value func(p *record.CurvePoint) (mid, lo
 	return line
 }
 
-// fitPoints is how many places a fitted curve is drawn through.
+// fitPoints is the number of points of a fitted curve.
 const fitPoints = 60
 
-// fitted is the scalability law between the least and the largest load:
-// X(N) = λN / (1 + σ(N−1) + κN(N−1)).
+// fitted returns the scalability law between the lowest and the highest load: X(N) = λN / (1 +
+// σ(N−1) + κN(N−1)).
 func fitted(c *record.Curve) []chart.Place {
 	low, high := math.Inf(1), math.Inf(-1)
 	for i := range c.Points {
@@ -272,8 +272,8 @@ func curvesSay(curves []record.Curve) string {
 	return strings.Join(parts, ". ") + "."
 }
 
-// LatencyGraph is the median and the 99th percentile of the response time over load,
-// against what was asked of them.
+// LatencyGraph draws the median and the 99th percentile of the response time over load, with
+// their SLO limits.
 func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bool) {
 	var lines []chart.Measured
 	for i := range curves {
@@ -323,7 +323,7 @@ func curveTable(g curveGroup) Table {
 			t.Rows = append(t.Rows, pointRow(c, &c.Points[j]))
 		}
 	}
-	if len(g.curves) == 1 { // the caption has its name
+	if len(g.curves) == 1 { // the caption names it
 		t.Columns = t.Columns[1:]
 		for i := range t.Rows {
 			t.Rows[i] = t.Rows[i][1:]
@@ -361,7 +361,7 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 		{Text: unit.Percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}
 }
 
-// timesEach is "server CPU 2, generator 1" as "server CPU ×2, generator ×1".
+// timesEach formats "server CPU 2, generator 1" as "server CPU ×2, generator ×1".
 func timesEach(split string) string {
 	parts := strings.Split(split, ", ")
 	for i, part := range parts {
@@ -372,7 +372,7 @@ func timesEach(split string) string {
 	return strings.Join(parts, ", ")
 }
 
-// cost is the CPU time of a request; 0 was not measured.
+// cost formats the CPU time per request; 0 means not measured.
 func cost(e *record.Estimate) string {
 	if !(e.Mid > 0) {
 		return "–"
@@ -380,8 +380,7 @@ func cost(e *record.Estimate) string {
 	return nanoseconds(e.Mid)
 }
 
-// scalingSection is the law that was fitted to each curve, and how far to trust
-// it.
+// scalingSection shows the law fitted to each curve, and how far to trust it.
 func scalingSection(curves []record.Curve) Section {
 	s := Section{ID: "scaling", Title: "Scaling"}
 	t := Table{Caption: "Universal Scalability Law: X(N) = λN / (1 + σ(N−1) + κN(N−1))",
@@ -421,7 +420,7 @@ func scalingSection(curves []record.Curve) Section {
 	return s
 }
 
-// around is an estimate that may be 0 or less, with its interval.
+// around formats an estimate that may be 0 or negative, with its interval.
 func around(e *record.Estimate, format func(float64) string) string {
 	return fmt.Sprintf("%s (%s to %s)", format(e.Mid), format(e.Low), format(e.High))
 }

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// flameLeast is the share below which a function has no box, and boxesMost what
-	// one graph has at most.
+	// flameLeast is the share below which a function has no box, and boxesMost the maximum number
+	// of boxes.
 	flameLeast = 0.002
 	boxesMost  = 1200
-	// flameLevels bounds its height.
+	// flameLevels limits its height.
 	flameLevels = 80
-	// profileRows is how many functions a table has.
+	// profileRows is the number of functions in a table.
 	profileRows = 25
 )
 
-// profilesSection is what --profile found.
+// profilesSection shows the results of --profile.
 func profilesSection(run *chart.Run) Section {
 	s := of(run, "profiles", "Profiles")
 	g := run.Profiling
@@ -49,7 +49,7 @@ func profilesSection(run *chart.Run) Section {
 			continue
 		}
 		if p.Kind == record.ProfileGoCPU && onCPU {
-			flame.Boxes, flame.Levels = nil, 0 // the same once more
+			flame.Boxes, flame.Levels = nil, 0 // do not draw the same graph twice
 		}
 		s.Blocks = append(s.Blocks, Fold{Title: flame.Title, Blocks: []Block{flame}})
 	}
@@ -66,7 +66,7 @@ func upperFirst(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// flameOf draws a profile whose stacks the record has; its table needs none.
+// flameOf draws a profile as a flame graph, which needs the record's stacks; its table does not.
 func flameOf(run *chart.Run, p *record.ProfileOf, id string) Flame {
 	f := Flame{ID: id, Title: upperFirst(report.ProfileName(p.Kind)) + ", " + report.ProfileAmount(p.Total, p.Unit), Table: functionTable(p)}
 	data, there := run.ProfileFiles[p.File]
@@ -111,7 +111,7 @@ type flameDrawing struct {
 	levels int
 }
 
-// add draws a function at an offset, and what it calls below it.
+// add draws a function at an offset, and its callees below it.
 func (d *flameDrawing) add(n *profiles.Node, offset int64, level int) {
 	if level >= flameLevels || len(d.boxes) > boxesMost {
 		return
@@ -133,7 +133,7 @@ func (d *flameDrawing) add(n *profiles.Node, offset int64, level int) {
 	}
 }
 
-// whose is whose code a function is.
+// whose returns the owner of a function's code.
 func whose(n *profiles.Node, level int) string {
 	switch {
 	case level == 0:
@@ -171,7 +171,7 @@ func functionTable(p *record.ProfileOf) Table {
 	return t
 }
 
-// spreadTable is how the profiles spread over several processes.
+// spreadTable shows how the profiles are distributed over several processes.
 func spreadTable(g *record.Profiling) (Table, bool) {
 	t := Table{Caption: "Each process's part", Columns: []Column{{Name: "process"}}}
 	var order, kinds []string

@@ -11,11 +11,11 @@ import (
 	"ceiling/show/chart"
 )
 
-// commandMost is the longest command that a card offers, in characters.
+// commandMost is the longest command on a card, in characters.
 const commandMost = 240
 
-// commandIn is the command that a next step ends in: "separate them: ceiling run …",
-// whatever the program's file is called; "" where there is none.
+// commandIn returns the command at the end of a next step: "separate them: ceiling run …",
+// whatever the program's file name; "" if there is none.
 func commandIn(next string) string {
 	for rest := ": " + next; ; {
 		_, after, found := strings.Cut(rest, ": ")
@@ -30,7 +30,7 @@ func commandIn(next string) string {
 	}
 }
 
-// compareNext is the comparison of two runs' servers, where one line says it.
+// compareNext returns the command that compares two runs' servers, if it fits on one line.
 func compareNext(runs []chart.Run) string {
 	if len(runs) != 2 || !plainGet(&runs[0].Spec) || !plainGet(&runs[1].Spec) || runs[0].Spec.Connections != runs[1].Spec.Connections {
 		return ""
@@ -42,7 +42,7 @@ func compareNext(runs []chart.Run) string {
 	return fmt.Sprintf("ceiling compare -c %d %s %s", runs[0].Spec.Connections, quoted(a), quoted(b))
 }
 
-// plainGet tells a load that connections and a URL say whole.
+// plainGet reports whether connections and a URL describe the load completely.
 func plainGet(s *spec.Spec) bool {
 	if len(s.Targets) != 1 || s.NewConnections || s.TLS != nil || s.GRPC != nil || s.Kind != "" || !reflect.ValueOf(s.Dial).IsZero() {
 		return false
@@ -51,9 +51,9 @@ func plainGet(s *spec.Spec) bool {
 	return (t.Method == "" || t.Method == "GET") && len(t.Header) == 0 && len(t.Body) == 0 && t.BodyHidden == nil && redact(t.URL) == t.URL
 }
 
-// nextRun is what goes on from a run whose verdict names no command: the same again where
-// its figures are worth nothing, the search of the rate that meets its SLO, or what
-// explains its bottleneck. "" where no one line says all of the load.
+// nextRun suggests a command for a run whose verdict has none: a rerun if it is invalid, a search
+// for the rate that meets its SLO, or an experiment that explains its bottleneck. It returns ""
+// if no single line describes the load completely.
 func nextRun(run *chart.Run) string {
 	v := &run.Verdict
 	if run.Unfinished || run.Interrupted || v.Outcome == record.Invalid || v.Bottleneck == record.Failures {

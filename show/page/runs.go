@@ -11,7 +11,7 @@ import (
 	"ceiling/show/report"
 )
 
-// Runs is the page of one run, or of several laid over each other.
+// Runs is the page of one run, or of a comparison of several.
 func Runs(runs []chart.Run) (Document, error) {
 	switch {
 	case len(runs) == 0:
@@ -52,8 +52,7 @@ func Runs(runs []chart.Run) (Document, error) {
 	return d, nil
 }
 
-// details is what cannot be laid over each other: a section each for one run,
-// and one for each of several.
+// details shows what cannot be overlaid: several sections for a single run, or one per run.
 func details(run *chart.Run, most int) []Section {
 	list := []Section{agentsSection(run), profilesSection(run), coresSection(run), processesSection(run), linkSection(run, most),
 		errorsSection(run, most),
@@ -72,7 +71,7 @@ func details(run *chart.Run, most int) []Section {
 	return []Section{one}
 }
 
-// labelled gives each of several runs a letter and what its ID ends in.
+// labelled labels each of several runs with a letter and the end of its ID.
 func labelled(runs []chart.Run) []chart.Run {
 	list := append([]chart.Run(nil), runs...)
 	for i := range list {
@@ -85,7 +84,7 @@ func labelled(runs []chart.Run) []chart.Run {
 	return list
 }
 
-// clip cuts a text to n characters.
+// clip shortens a text to n characters.
 func clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n]) + "…"
@@ -116,7 +115,7 @@ func subtitle(runs []chart.Run) string {
 	return target
 }
 
-// lead is how and when a single run was made.
+// lead describes how and when a single run was made.
 func lead(runs []chart.Run) string {
 	if len(runs) > 1 {
 		return ""
@@ -124,7 +123,7 @@ func lead(runs []chart.Run) string {
 	return loadLine(&runs[0]) + " · " + runs[0].Started.UTC().Format("2 January 2006, 15:04 UTC")
 }
 
-// loadLine is the load in a few words.
+// loadLine summarises the load.
 func loadLine(run *chart.Run) string {
 	l := &run.Load
 	parts := []string{unit.Plural(l.Connections, "connection", "connections")}
@@ -146,7 +145,7 @@ func loadLine(run *chart.Run) string {
 		parts = append(parts, l.Mode+" loop")
 	}
 	parts = append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up")
-	if l.Threads > 0 { // else it was killed before it said
+	if l.Threads > 0 { // otherwise it was killed before that was recorded
 		parts = append(parts, l.Engine+", "+unit.Plural(l.Threads, "thread", "threads"))
 	}
 	if n := report.Loading(run.Run); n > 0 {
@@ -169,7 +168,7 @@ func footer(runs []chart.Run) string {
 		r.Environment.Version, record.Schema)
 }
 
-// of is a section about one run. Its anchor is its own among several.
+// of returns a section about one run, with a unique anchor if there are several.
 func of(run *chart.Run, id, title string) Section {
 	if run.Label != "" {
 		id += "-" + strings.ToLower(run.Label[:1])
@@ -177,7 +176,7 @@ func of(run *chart.Run, id, title string) Section {
 	return Section{ID: id, Title: title}
 }
 
-// why is the reason that the record gives for the lack of something.
+// why returns the record's reason for missing data.
 func why(run *chart.Run, what string) string {
 	for _, n := range run.NotMeasured {
 		if n.What == what || strings.HasPrefix(n.What, what+":") {
@@ -187,7 +186,7 @@ func why(run *chart.Run, what string) string {
 	return ""
 }
 
-// notMeasured is a paragraph in place of a picture.
+// notMeasured returns a paragraph in place of a figure.
 func notMeasured(run *chart.Run, subject, what string) Paragraph {
 	text := subject + ": not measured"
 	if reason := why(run, what); reason != "" {

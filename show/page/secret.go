@@ -7,24 +7,22 @@ import (
 	"ceiling/internal/secret"
 )
 
-// A report is made to be sent to others. What a record has in clear, because it
-// was asked to keep it or is older than the hiding, is hidden here.
+// Reports are meant to be shared. A record may hold clear-text secrets, because the user asked
+// for it or because it is older than redaction; they are redacted here.
 
-// redact hides the secrets of a target, of a server's command, or of a name made
-// of them.
+// redact redacts the secrets in a target, in a server's command, or in a name derived from them.
 func redact(text string) string { return secret.Plain().Shell(text) }
 
-// secretPath tells an entry whose value is secret as a whole.
+// secretPath reports whether an entry's whole value is secret.
 func secretPath(path string) bool {
 	_, name, ok := strings.Cut(path, ".header.")
 	return ok && secret.InName(name) || isBody(path)
 }
 
-// isBody tells the entry of a request's body.
+// isBody reports whether an entry is a request body.
 func isBody(path string) bool { return strings.HasSuffix(path, ".body") }
 
-// open is an entry as a reader may see it; a secret that is hidden already has a
-// digest, which stays.
+// open returns an entry redacted for display; a secret redacted earlier keeps its digest.
 func open(path, value string) string {
 	switch {
 	case isBody(path):
@@ -42,8 +40,7 @@ func open(path, value string) string {
 	return redact(value)
 }
 
-// commandLine is a command as it was typed, quoted for a shell, without its
-// secrets.
+// commandLine returns a command as typed, quoted for a shell, without its secrets.
 func commandLine(words []string) string {
 	var out []string
 	for _, w := range secret.Plain().Command(words) {

@@ -5,22 +5,22 @@ import (
 	"unicode/utf8"
 )
 
-// Widths in characters of a table's type. A phone of 360 pixels shows about 328 of a
-// page, and a character takes about 7.6.
+// Widths in characters of a table's font. A phone of 360 pixels shows about 328 of a page, and a
+// character takes about 7.6.
 const (
 	phoneMost   = 42 // of all columns side by side
-	columnSpace = 2  // between two of them
-	foldedFrom  = 18 // a text, other than a figure, is folded from here
-	pictureWide = 20 // a small line, or a share with its bounds
+	columnSpace = 2  // between two columns
+	foldedFrom  = 18 // text, unless numeric, is folded from this length
+	pictureWide = 20 // a sparkline, or a share with its bounds
 	thirdMost   = 13 // a value in a third of a card
 	halfMost    = 20 // a value in half of a card
 )
 
-// Cards tells a table whose columns do not fit side by side on a phone. There, each of
-// its rows is a card, with the heads of the columns as labels.
+// Cards reports whether the columns do not fit side by side on a phone. If so, each row becomes a
+// card there, labelled with the column heads.
 func (t Table) Cards() bool {
 	if t.Fields && len(t.Columns) <= 2 {
-		return false // values of any length are folded
+		return false // values of any length fold instead
 	}
 	sum := -columnSpace
 	for i := range t.Columns {
@@ -29,10 +29,11 @@ func (t Table) Cards() bool {
 	return sum > phoneMost
 }
 
-// denseFrom is from how many columns on a table is set smaller, to fit on a desk.
+// denseFrom is the number of columns from which a table uses a smaller font, to fit a desktop
+// screen.
 const denseFrom = 12
 
-// Class is that of the table's element.
+// Class returns the CSS class of the table.
 func (t Table) Class() string {
 	var list []string
 	if t.Cards() {
@@ -44,7 +45,7 @@ func (t Table) Class() string {
 	return strings.Join(list, " ")
 }
 
-// columnWidth is how many characters a column takes once its texts are folded.
+// columnWidth returns a column's width in characters once its texts are folded.
 func (t Table) columnWidth(i int) int {
 	most := 0
 	for _, word := range strings.Fields(t.Columns[i].Name) {
@@ -57,7 +58,7 @@ func (t Table) columnWidth(i int) int {
 	return max(most, longest)
 }
 
-// longest is that of a column's texts, in characters.
+// longest returns the length of a column's longest text, in characters.
 func (t Table) longest(i int) int {
 	most := 0
 	for _, row := range t.Rows {
@@ -78,7 +79,7 @@ func (c Cell) width() int {
 	return utf8.RuneCountInString(c.Text)
 }
 
-// Labelled is the columns as the cells of a row need them.
+// Labelled returns the columns in the form that the cells of a row need.
 func (t Table) Labelled() []Labelled {
 	cards := t.Cards()
 	list := make([]Labelled, len(t.Columns))
@@ -92,15 +93,15 @@ func (t Table) Labelled() []Labelled {
 	return list
 }
 
-// Labelled is a column with what its cells say of themselves in a card.
+// Labelled is a column with its cells' label in a card.
 type Labelled struct {
 	Column
-	// Label is its name, "" in a table that is no cards.
+	// Label is its name, "" in a table without cards.
 	Label   string
-	longest int // of its texts, in characters; 0 in a table that is no cards
+	longest int // of its texts, in characters; 0 in a table without cards
 }
 
-// Classes of a cell of the column.
+// Classes returns the CSS classes of a cell of the column.
 func (l Labelled) Classes(c Cell) string {
 	var list []string
 	if l.Figure {

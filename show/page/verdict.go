@@ -14,7 +14,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// verdicts is what each run proves, in words: the first that a reader sees.
+// verdicts shows each run's verdict in words, at the top of the page.
 func verdicts(runs []chart.Run, anchors map[string]bool) Section {
 	s := Section{ID: "verdict", Title: "Verdict"}
 	if len(runs) == 1 {
@@ -64,8 +64,7 @@ func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 	return blocks
 }
 
-// reasons are the lists behind a verdict: what speaks for and against it, and what is
-// missing and to be done.
+// reasons returns the lists behind a verdict: evidence for and against, caveats and next steps.
 func reasons(run *chart.Run, lead bool, anchors map[string]bool) [][]Block {
 	v := &run.Verdict
 	var left, right []Block
@@ -87,8 +86,8 @@ func reasons(run *chart.Run, lead bool, anchors map[string]bool) [][]Block {
 	return slices.DeleteFunc([][]Block{left, right}, func(b []Block) bool { return len(b) == 0 })
 }
 
-// reasonsSection is what a single run's verdict stands on. It follows the path, so that
-// outcome, rate, bottleneck, next command and path are on the first screen.
+// reasonsSection shows the basis of a single run's verdict. It follows the path, so that outcome,
+// rate, bottleneck, next command and path are on the first screen.
 func reasonsSection(run *chart.Run, anchors map[string]bool) Section {
 	s := Section{ID: "reasons", Title: "Evidence and caveats"}
 	if list := reasons(run, true, anchors); len(list) > 0 {
@@ -97,8 +96,7 @@ func reasonsSection(run *chart.Run, anchors map[string]bool) Section {
 	return s
 }
 
-// anchorOf is that of a list of the page's run: where there are several, the lists would
-// share it.
+// anchorOf returns the anchor of a list; "" if several runs would share it.
 func anchorOf(name string, lead bool) string {
 	if lead {
 		return name
@@ -106,7 +104,7 @@ func anchorOf(name string, lead bool) string {
 	return ""
 }
 
-// chips adds to a card how many caveats there are, and the command to go on with.
+// chips adds the number of caveats and the next command to a card.
 func chips(v Verdict, caveats int, next string) Verdict {
 	if caveats > 0 {
 		v.Caveats = unit.Plural(caveats, "caveat", "caveats")
@@ -115,7 +113,7 @@ func chips(v Verdict, caveats int, next string) Verdict {
 	return v
 }
 
-// spread is how far the rate of the run's intervals varies.
+// spread describes the variation of the rate between intervals.
 func spread(run *chart.Run) string {
 	s := &run.Rate.Spread
 	if s.Samples < 2 {
@@ -124,8 +122,8 @@ func spread(run *chart.Run) string {
 	return fmt.Sprintf("%s–%s in %d × %s", unit.FormatSI(s.MinPerS), unit.FormatSI(s.MaxPerS), s.Samples, seconds(s.WidthS))
 }
 
-// because is the reason; the ceiling's name, which stands above it, is left out
-// unless nothing but it makes a sentence of the rest.
+// because returns the reason, without the name of the bottleneck above it unless the sentence
+// needs it.
 func because(v *record.Verdict) string {
 	if v.Bottleneck == record.Inconclusive {
 		return prose.Sentence(v.Because)
@@ -133,7 +131,7 @@ func because(v *record.Verdict) string {
 	return prose.Reason(v)
 }
 
-// rate is the headline figure; a run without a window has none.
+// rate returns the headline figure; a run without a window has none.
 func rate(run *chart.Run) string {
 	if run.ElapsedS <= 0 {
 		return "no rate"
@@ -141,7 +139,7 @@ func rate(run *chart.Run) string {
 	return unit.FormatCount(int64(run.Rate.CompletedPerS + 0.5))
 }
 
-// gloss says what an outcome means, for readers who have not seen the docs.
+// gloss explains an outcome to readers who have not read the docs.
 func gloss(v *record.Verdict) string {
 	if v.Outcome == record.Fail && !slices.ContainsFunc(v.SLO, func(t record.SLOTerm) bool { return !t.Met }) {
 		return "responses were errors"
@@ -154,8 +152,7 @@ func gloss(v *record.Verdict) string {
 	}[v.Outcome]
 }
 
-// facts are pieces of evidence, each with a link to what shows it, where the page has
-// that.
+// facts returns evidence, linked to the figures that show it, if the page has them.
 func facts(list []record.Evidence, anchors map[string]bool) []Item {
 	var items []Item
 	for _, e := range list {
@@ -171,8 +168,8 @@ func facts(list []record.Evidence, anchors map[string]bool) []Item {
 	return items
 }
 
-// shownAt are the anchors of what shows a measurement, the nearest first: its figure, or
-// the section that it is in.
+// shownAt returns the anchors where a measurement is shown, nearest first: its figure, then its
+// section.
 func shownAt(what string) []string {
 	for _, at := range []struct {
 		prefix  string
@@ -192,7 +189,7 @@ func shownAt(what string) []string {
 	return nil
 }
 
-// anchorsOf are the sections and the figures that can be linked to.
+// anchorsOf returns the sections and figures that can be linked to.
 func anchorsOf(sections []Section) map[string]bool {
 	all := map[string]bool{}
 	for _, s := range sections {
@@ -214,7 +211,7 @@ func plain(list []string) []Item {
 	return items
 }
 
-// stations is where a request waits, as a picture and with its intervals.
+// stations shows where a request's time goes, as a picture and with intervals.
 func stations(runs []chart.Run) Section {
 	s := Section{ID: "stations", Title: "Where the time goes"}
 	for i := range runs {
@@ -255,14 +252,14 @@ func stations(runs []chart.Run) Section {
 	return s
 }
 
-// stationTone is the class of a station's colour: who has the request then.
+// stationTone returns the class of a station's colour, by who has the request.
 func stationTone(name string) string {
 	return map[string]string{"generator": "st-generator", "network to server": "st-in", "server receive queue": "st-queue",
 		"server":            "st-server",
 		"network to client": "st-back", "generator receive queue": "st-unread"}[name]
 }
 
-// stationSays is what waiting there means.
+// stationSays explains the time at a station.
 func stationSays(name string) string {
 	return map[string]string{
 		"generator":               "sending, or handling a response",
@@ -296,7 +293,7 @@ func stationTable(run *chart.Run) Table {
 	return t
 }
 
-// stationsCompared has one row for each station and a column for each run.
+// stationsCompared has a row per station and a column per run.
 func stationsCompared(runs []chart.Run) (Table, bool) {
 	t := Table{Caption: "Share of a request's time at each place, with its 95% interval", Columns: []Column{{Name: "place"}}}
 	rows := map[string]int{}
@@ -318,7 +315,7 @@ func stationsCompared(runs []chart.Run) (Table, bool) {
 	return t, len(t.Rows) > 0
 }
 
-// lone is what the requests before the load say, of the run that they belong to.
+// lone describes the requests before the load, with the label of their run.
 func lone(label, text string) string {
 	says := "By requests sent one at a time before the load: " + text + "."
 	if label != "" {
