@@ -11,29 +11,27 @@ import (
 	"ceiling/record"
 )
 
-// Style is how a terminal has the boxes.
+// Style is the terminal style of the boxes.
 type Style struct {
-	// Mark is what stands before the name of a box; nil puts arrows between them.
+	// Mark is the prefix of a box's name; nil puts arrows between boxes.
 	Mark func(i int) string
-	// Strong makes the name of a box stand out where the bottleneck is; a mark that needs
-	// no colour is there anyway.
+	// Strong highlights the bottleneck's name; a mark without colour is always there.
 	Strong func(string) string
-	// Intervals adds a line with those of the shares.
+	// Intervals adds a line with the intervals of the shares.
 	Intervals bool
 }
 
-// Line is one of a terminal's, with what it is called at the left: at most NameWidth
-// columns, "" of the first.
+// Line is one line with its name on the left: at most NameWidth columns, "" for the first line.
 type Line struct{ Name, Text string }
 
-// NameWidth is how wide the names of lines are.
+// NameWidth is the width of the lines' names.
 const NameWidth = len("* bottleneck")
 
-// limitMark is behind the name of a box where the bottleneck is.
+// limitMark follows the name of the bottleneck's box.
 const limitMark = "*"
 
-// Lines lays a path out in at most width columns: in one row of boxes where there is
-// room, else the way there and the way back in two.
+// Lines lays out a path in at most width columns: in one row of boxes if there is room, else in
+// two, one per direction.
 func Lines(p record.Path, width int, s Style) []Line {
 	boxes := Boxes(p)
 	if len(boxes) == 0 {
@@ -58,7 +56,7 @@ func Lines(p record.Path, width int, s Style) []Line {
 	wide := intervals([]gridRow{{"", g.names}, {mean, g.joined}, {busy, g.uses}})
 	narrow := intervals([]gridRow{{"", g.names}, {mean, g.times}, {legend, g.shares}, {"busy", g.shorts}})
 	tries := []gapped{{wide, 3}, {wide, 2}, {narrow, 3}, {narrow, 2}}
-	if s.Mark != nil { // which parts the boxes without an arrow
+	if s.Mark != nil { // which separates the boxes without arrows
 		tries = append(tries, gapped{narrow, 1})
 	}
 	for _, try := range tries {
@@ -88,13 +86,13 @@ type grid struct {
 	names, times, shares, joined, ranges, uses, shorts []string
 }
 
-// gapped is rows with the room between their cells.
+// gapped is rows with the gap between their cells.
 type gapped struct {
 	rows []gridRow
 	gap  int
 }
 
-// gridRow is one of them with its name.
+// gridRow is a row with its name.
 type gridRow struct {
 	name  string
 	cells []string
@@ -125,7 +123,7 @@ func gridOf(boxes []Box, s Style) grid {
 	return g
 }
 
-// columns are the widths of the boxes from one to another.
+// columns returns the widths of a range of boxes.
 func columns(rows []gridRow, from, to int) []int {
 	widths := make([]int, to-from)
 	for i := range widths {
@@ -136,7 +134,7 @@ func columns(rows []gridRow, from, to int) []int {
 	return widths
 }
 
-// total is the width of a row.
+// total returns the width of a row.
 func total(widths []int, gap int) int {
 	all := gap * (len(widths) - 1)
 	for _, w := range widths {
@@ -145,7 +143,7 @@ func total(widths []int, gap int) int {
 	return all
 }
 
-// lay puts the cells of some boxes below each other. Rows without anything are left out.
+// lay lays out some boxes' cells in rows. It skips empty rows.
 func (g *grid) lay(rows []gridRow, from int, widths []int, gap int) (lines []Line) {
 	blank := strings.Repeat(" ", gap)
 	arrow := blank

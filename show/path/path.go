@@ -1,6 +1,6 @@
-// Package path says where the time of a request goes: its path from the client over the
-// network to the server and back, as boxes with their words. Reports, the live views and
-// the journal show the same boxes; Lines lays them out for a terminal.
+// Package path shows where the time of a request goes: its path from the client over the network
+// to the server and back, as labelled boxes. Reports, the live views and the journal show the
+// same boxes; Lines lays them out for a terminal.
 package path
 
 import (
@@ -12,27 +12,27 @@ import (
 	"ceiling/record"
 )
 
-// Box is a place on the path, in words.
+// Box is a place on the path, as text.
 type Box struct {
-	// Name is short, for its neighbours say whose it is; Station is the record's name.
+	// Name is short, because the neighbours give it context; Station is the record's name.
 	Name, Station string
-	// Part of the whole, 0 to 1, with its interval.
+	// Part is its share of the whole, 0 to 1, with its interval.
 	Part, Low, High float64
-	// Known tells whether the part is.
+	// Known is set if Part is known.
 	Known bool
-	// Time of the mean request and its interval, "" where no mean is known; Share likewise.
+	// Time is that of the mean request, with its interval, "" if no mean is known; Share
+	// likewise.
 	Time, TimeRange, Share, ShareRange string
-	// Use is how busy what works here is, UseShort the same in few letters; "" where
-	// nobody knows.
+	// Use is the utilisation of the resource here, UseShort the same abbreviated; "" if unknown.
 	Use, UseShort string
-	// Limits: the bottleneck is here.
+	// Limits marks the bottleneck.
 	Limits bool
 }
 
-// Unknown is the time of a box whose part is not known yet.
+// Unknown is the time of a box whose share is not known yet.
 const Unknown = "not yet known"
 
-// shortNames are those of the boxes.
+// shortName returns the name of a box.
 func shortName(station string) string {
 	if name, there := map[string]string{
 		record.PlaceGenerator: "client", record.PlaceToServer: "network", record.PlaceAtServer: "server queue", record.PlaceInServer: "server",
@@ -43,7 +43,7 @@ func shortName(station string) string {
 	return station
 }
 
-// LongName is the name of a box where no neighbours say which of two it is.
+// LongName returns the name of a box for use without its neighbours.
 func LongName(station string) string {
 	switch station {
 	case record.PlaceToServer:
@@ -54,7 +54,7 @@ func LongName(station string) string {
 	return shortName(station)
 }
 
-// Boxes are those of a path.
+// Boxes returns the boxes of a path.
 func Boxes(p record.Path) []Box {
 	var list []Box
 	for i := range p.Places {
@@ -80,7 +80,7 @@ func boxOf(at *record.Place, meanNs float64) Box {
 
 func clamp(share float64) float64 { return min(max(share, 0), 1) }
 
-// between is a range, whose unit is said once where both ends have it.
+// between formats a range; a unit shared by both ends appears once.
 func between(low, high string) string {
 	figure := func(s string) (digits, unit string) {
 		digits = strings.TrimRight(s, "%µnms ")
@@ -93,8 +93,7 @@ func between(low, high string) string {
 	return low + "–" + high
 }
 
-// useOf says how busy what works at a place is: cores, link or threads, and in a queue
-// how many requests wait.
+// useOf describes the utilisation at a place: cores, link or threads, and for a queue its depth.
 func useOf(at *record.Place) (long, short string) {
 	var parts []string
 	most := -1.0
@@ -136,7 +135,7 @@ func useText(u *record.Use) string {
 	return strings.TrimSpace(u.Name + " " + unit.FormatBits(unit.BitsPerSecond(u.Used)))
 }
 
-// Limiting tells whether the bottleneck is on the path.
+// Limiting reports whether the bottleneck is on the path.
 func Limiting(boxes []Box) bool {
 	return slices.ContainsFunc(boxes, func(b Box) bool { return b.Limits })
 }
