@@ -11,7 +11,7 @@ import (
 	"ceiling/show/chart"
 )
 
-// How large the parts of a chart are, in pixels.
+// Sizes of a chart's parts, in pixels.
 const (
 	lineWide   = 3.5
 	dotRadius  = 6
@@ -33,7 +33,7 @@ func (s *sheet) shape(c color.RGBA, path func(v *vector.Rasterizer)) {
 	v.Draw(s.to, s.to.Rect, image.NewUniform(c), image.Point{})
 }
 
-// stroke is a straight line of some width.
+// stroke draws a straight line of a given width.
 func (s *sheet) stroke(x1, y1, x2, y2, wide float64, c color.RGBA) {
 	long := math.Hypot(x2-x1, y2-y1)
 	if long == 0 {
@@ -49,7 +49,7 @@ func (s *sheet) stroke(x1, y1, x2, y2, wide float64, c color.RGBA) {
 	})
 }
 
-// dot is a filled circle.
+// dot draws a filled circle.
 func (s *sheet) dot(x, y, radius float64, c color.RGBA) {
 	const corners = 32
 	s.shape(c, func(v *vector.Rasterizer) {
@@ -66,7 +66,7 @@ func (s *sheet) dot(x, y, radius float64, c color.RGBA) {
 	})
 }
 
-// graph draws lines over two axes, and below them what the lines are.
+// graph draws lines over two axes, with a legend below.
 func (s *sheet) graph(g *chart.Graph, area image.Rectangle) {
 	legend := min(len(g.Lines), 4)
 	in := image.Rect(area.Min.X+axisRoom, area.Min.Y, area.Max.X, area.Max.Y-labelHigh-legend*labelHigh)
@@ -93,7 +93,7 @@ func (s *sheet) graph(g *chart.Graph, area image.Rectangle) {
 	}
 }
 
-// across are the labels below a chart, but those that would run into the one before.
+// across draws the labels below a chart, without those that would overlap the previous one.
 func (s *sheet) across(a chart.Axis, in image.Rectangle) {
 	end := 0
 	for _, t := range a.Ticks {
@@ -106,7 +106,7 @@ func (s *sheet) across(a chart.Axis, in image.Rectangle) {
 	}
 }
 
-// measured is one line of a graph, with its intervals.
+// measured draws one line of a graph, with its intervals.
 func (s *sheet) measured(l *chart.Measured, x, y func(float64) float64) {
 	c := tone(l.Tone)
 	var before *chart.Place
@@ -129,7 +129,7 @@ func (s *sheet) measured(l *chart.Measured, x, y func(float64) float64) {
 	}
 }
 
-// joint is a line between two places, in pieces where it is dashed.
+// joint draws a line between two points, in pieces if dashed.
 func (s *sheet) joint(x1, y1, x2, y2 float64, dashed bool, c color.RGBA) {
 	if !dashed {
 		s.stroke(x1, y1, x2, y2, lineWide, c)
@@ -143,7 +143,7 @@ func (s *sheet) joint(x1, y1, x2, y2 float64, dashed bool, c color.RGBA) {
 	}
 }
 
-// forest draws estimates below each other, each with its name and its figure.
+// forest draws estimates in rows, each with its name and value.
 func (s *sheet) forest(f *chart.Forest, area image.Rectangle) {
 	rows := min(len(f.Rows), 6)
 	if rows == 0 {

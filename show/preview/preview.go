@@ -1,6 +1,5 @@
-// Package preview draws the picture that others show of a link: a title, the figure that
-// stands for it, and its chart, as a bitmap of the size that Open Graph asks for. It
-// needs no browser and no installed fonts.
+// Package preview draws the preview image of a link: a title, the main figure and its chart, as a
+// bitmap of the size that Open Graph recommends. It needs no browser and no installed fonts.
 package preview
 
 import (
@@ -20,25 +19,25 @@ import (
 	"ceiling/show/chart"
 )
 
-// Wide and High are the size of a picture in pixels.
+// Wide and High are the image's size in pixels.
 const Wide, High = 1200, 630
 
-// Card is what a picture shows.
+// Card is the content of an image.
 type Card struct {
-	// Site is whose page it is, Title the page's.
+	// Site is the name of the site, Title the page's.
 	Site, Title string
-	// Figure is large, Of says what it counts; both "" where there is none.
+	// Figure is printed large, Of is what it counts; both "" for none.
 	Figure, Of string
-	// Says stands where a card has no figure.
+	// Says is the text of a card without a figure.
 	Says string
 	// Foot is the line at the bottom: status and day.
 	Foot string
-	// Graph or Forest is the chart; nil both where there is none.
+	// Graph or Forest is the chart; both nil for none.
 	Graph  *chart.Graph
 	Forest *chart.Forest
 }
 
-// The look is that of the pages by day.
+// The colours of the pages' light theme.
 var (
 	paper  = color.RGBA{0xff, 0xff, 0xff, 0xff} // read-only
 	ink    = color.RGBA{0x16, 0x19, 0x1d, 0xff} // read-only
@@ -47,7 +46,7 @@ var (
 	orange = color.RGBA{0xcf, 0x46, 0x0e, 0xff} // read-only
 )
 
-// tone is the colour of a line, as plot.css has it.
+// tone returns a line's colour, as in plot.css.
 func tone(n int) color.RGBA {
 	return [chart.Tones]color.RGBA{{0x1f, 0x6f, 0xd6, 0xff}, orange, {0x7a, 0x3f, 0xb5, 0xff}, {0x0c, 0x7f, 0x57, 0xff},
 		{0xb0, 0x26, 0x7a, 0xff}, {0x86, 0x66, 0x00, 0xff}, {0x0a, 0x76, 0x87, 0xff}, {0x69, 0x71, 0x7d, 0xff}}[n%chart.Tones]
@@ -55,7 +54,7 @@ func tone(n int) color.RGBA {
 
 const margin = 64
 
-// Alt is the picture in words.
+// Alt describes the image in words.
 func (c Card) Alt() string {
 	if c.Figure != "" {
 		return c.Title + " " + c.Figure + " " + c.Of
@@ -63,7 +62,7 @@ func (c Card) Alt() string {
 	return c.Title
 }
 
-// PNG is the picture. The same card makes the same bytes.
+// PNG draws the image. It is deterministic, byte for byte.
 func (c Card) PNG() ([]byte, error) {
 	s, err := newSheet()
 	if err != nil {
@@ -102,7 +101,7 @@ func (c Card) PNG() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fonts are parsed once: Go's own, which are in the binary.
+// fonts are parsed once: Go's own fonts, which are embedded.
 var fonts = sync.OnceValues(func() (list [2]*opentype.Font, err error) {
 	for i, data := range [][]byte{goregular.TTF, gobold.TTF} {
 		if list[i], err = opentype.Parse(data); err != nil {
@@ -112,7 +111,7 @@ var fonts = sync.OnceValues(func() (list [2]*opentype.Font, err error) {
 	return list, nil
 }) // read-only
 
-// sheet is a picture that is being drawn, with the first error of it.
+// sheet is an image being drawn, with its first error.
 type sheet struct {
 	to    *image.RGBA
 	fonts [2]*opentype.Font
@@ -131,7 +130,7 @@ func newSheet() (*sheet, error) {
 	return s, nil
 }
 
-// mark is the sign of the pages: bars under a line.
+// mark draws the pages' logo: bars under a line.
 func (s *sheet) mark(x, y int) {
 	for _, b := range []struct{ x, top, wide int }{{0, 18, 8}, {12, 12, 8}, {24, 6, 8}, {36, 6, 6}} {
 		s.fill(image.Rect(x+b.x, y+b.top-2, x+b.x+b.wide, y+30), tone(0))

@@ -11,21 +11,21 @@ import (
 	"image"
 )
 
-// textOf is how a text looks; its size is in pixels.
+// textOf is the style of a text; its size is in pixels.
 type textOf struct {
 	size  float64
 	bold  bool
 	color color.RGBA
 }
 
-// faceOf is a font at a size.
+// faceOf is a font and its size.
 type faceOf struct {
 	size float64
 	bold bool
 }
 
-// box is where a paragraph goes: from the baseline of its first line, at most so many
-// lines down.
+// box is the area of a paragraph: from the baseline of its first line, at most that many lines
+// down.
 type box struct{ x, y, right, lines int }
 
 func (s *sheet) face(of faceOf) font.Face {
@@ -44,7 +44,7 @@ func (s *sheet) face(of faceOf) font.Face {
 	return f
 }
 
-// wide is how many pixels a text takes.
+// wide returns the width of a text in pixels.
 func (s *sheet) wide(text string, look textOf) int {
 	f := s.face(faceOf{look.size, look.bold})
 	if s.err != nil {
@@ -53,7 +53,7 @@ func (s *sheet) wide(text string, look textOf) int {
 	return font.MeasureString(f, text).Ceil()
 }
 
-// line is a text on one line, cut to end before right; y is its baseline.
+// line draws a text on one line, cut to end before right; y is its baseline.
 func (s *sheet) line(text string, x, y, right int, look textOf) {
 	text = s.cut(text, right-x, look)
 	if s.err != nil {
@@ -63,7 +63,7 @@ func (s *sheet) line(text string, x, y, right int, look textOf) {
 	d.DrawString(text)
 }
 
-// cut is as much of a text as fits, and says where it was longer.
+// cut shortens a text to fit, with a mark if it was longer.
 func (s *sheet) cut(text string, room int, look textOf) string {
 	if s.wide(text, look) <= room {
 		return text
@@ -77,7 +77,7 @@ func (s *sheet) cut(text string, room int, look textOf) string {
 	return ""
 }
 
-// paragraph wraps a text and answers the baseline of its last line.
+// paragraph wraps and draws a text, and returns the baseline of its last line.
 func (s *sheet) paragraph(text string, at box, look textOf) int {
 	lines := s.wrapped(text, at.right-at.x, look)
 	if len(lines) > at.lines {
@@ -92,7 +92,7 @@ func (s *sheet) paragraph(text string, at box, look textOf) int {
 	return y
 }
 
-// wrapped are the lines of a text; a word that is longer than a line is one.
+// wrapped splits a text into lines; a word longer than a line gets its own.
 func (s *sheet) wrapped(text string, room int, look textOf) []string {
 	var lines []string
 	for _, word := range strings.Fields(text) {
@@ -105,7 +105,7 @@ func (s *sheet) wrapped(text string, room int, look textOf) []string {
 	return lines
 }
 
-// fitting is the largest size, from most down, at which a bold text fits.
+// fitting returns the largest size, from most down, at which a bold text fits.
 func (s *sheet) fitting(text string, room int, most float64) float64 {
 	size := most
 	for size > 40 && s.wide(text, textOf{size, true, ink}) > room {
