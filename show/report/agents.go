@@ -14,14 +14,13 @@ func AgentColumns() []string {
 	return []string{"agent", "share", "connections", "req/s", "p50", "p99", "busy", "room", "clock", "began"}
 }
 
-// unknown stands where an agent has no such figure.
+// unknown is the placeholder for a missing figure.
 const unknown = "–"
 
-// AgentRows has one row for each agent, as texts: its share of the run, the
-// connections it established, the rate and the response times of its own part,
-// how much of its time its busiest worker ran, how many times its rate it could
-// do by calibration, how well its clock is known, and how long after the common
-// start it began. Those that load come first, each by name.
+// AgentRows returns a row of texts per agent: its share of the run, the connections it
+// established, its own rate and response times, utilisation of its busiest worker, its headroom
+// by calibration, the uncertainty of its clock, and its delay after the common start. Agents with
+// load come first, each group by name.
 func AgentRows(r *record.Run) [][]string {
 	var rows [][]string
 	for _, a := range Agents(r) {
@@ -44,8 +43,7 @@ func AgentRows(r *record.Run) [][]string {
 	return rows
 }
 
-// Agents are a run's agents in the order in which they are shown: those that
-// load first, each by name.
+// Agents returns a run's agents in display order: those with load first, each group by name.
 func Agents(r *record.Run) []*record.Agent {
 	var list []*record.Agent
 	for i := range r.Agents {
@@ -60,7 +58,7 @@ func Agents(r *record.Run) []*record.Agent {
 	return list
 }
 
-// Loading is how many agents load; 0 where this machine did it alone.
+// Loading returns the number of agents that generate load; 0 if only this machine did.
 func Loading(r *record.Run) int {
 	n := 0
 	for i := range r.Agents {
@@ -78,7 +76,7 @@ func established(l *record.Load) string {
 	return fmt.Sprintf("%s of %s", unit.FormatCount(int64(l.Established)), unit.FormatCount(int64(l.Connections)))
 }
 
-// clock is how well an agent's clock is known.
+// clock formats the uncertainty of an agent's clock.
 func clock(a *record.Agent) string {
 	if a.Clock.Pings <= 0 {
 		return unknown
@@ -86,8 +84,8 @@ func clock(a *record.Agent) string {
 	return "±" + unit.FormatNs(a.Clock.ErrorNs)
 }
 
-// began is how long after the common start its first request left. An agent
-// that was lost may have sent some, and not have told when.
+// began formats the delay of its first request after the common start. A lost agent may have sent
+// requests without reporting when.
 func began(a *record.Agent) string {
 	switch {
 	case a.StartSkewNs >= 0:
@@ -98,7 +96,7 @@ func began(a *record.Agent) string {
 	return unknown
 }
 
-// LostLines says of which agents nothing more came, and since when.
+// LostLines lists the lost agents, and the time of each loss.
 func LostLines(r *record.Run) []string {
 	var lines []string
 	for _, a := range Agents(r) {
@@ -113,7 +111,7 @@ func LostLines(r *record.Run) []string {
 	return lines
 }
 
-// agents writes a table with a row for each agent, and who was lost.
+// agents writes a table with a row per agent, and the lost agents.
 func agents(p *printer, r *record.Run) {
 	if len(r.Agents) == 0 {
 		return

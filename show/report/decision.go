@@ -8,8 +8,8 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// Decision writes every question on the way to a verdict with its answer, and the
-// verdict behind them. An arrow marks the answer that decided.
+// Decision writes every question that leads to a verdict with its answer, and the resulting
+// verdict. An arrow marks the decisive answer.
 func Decision(w io.Writer, d *judge.Decision, v *record.Verdict, l Layout) error {
 	p := &printer{w: w, Layout: l}
 	p.line("Is the run valid? The first yes makes it invalid.")

@@ -8,7 +8,7 @@ import (
 	"ceiling/record"
 )
 
-// diskLine is what a block device did, and who has files on it.
+// diskLine describes a block device's activity and the owners of its files.
 func diskLine(d *record.DiskUse) string {
 	parts := []string{
 		d.Device + DiskOf(d),
@@ -22,7 +22,7 @@ func diskLine(d *record.DiskUse) string {
 	return strings.Join(append(parts, fmt.Sprintf("busy %s, %.2g under way", unit.Percent(d.Busy), d.Queue)), " · ")
 }
 
-// DiskOf says in brackets whose files are on a device; "" where nobody knows.
+// DiskOf returns the owners of the files on a device, in brackets; "" if unknown.
 func DiskOf(d *record.DiskUse) string {
 	switch {
 	case d.Server && d.Behind:

@@ -9,7 +9,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// factorial writes the cells, then every effect, then what was found.
+// factorial writes the cells, every effect, and the conclusion.
 func factorial(out *printer, f *record.Factorial) {
 	factorialCells(out, f)
 	out.line("")
@@ -22,7 +22,7 @@ func factorial(out *printer, f *record.Factorial) {
 	out.facts("caveats", prose.Texts(f.Caveats))
 }
 
-// factorialCells is a table with a column for each factor.
+// factorialCells writes a table with a column per factor.
 func factorialCells(out *printer, f *record.Factorial) {
 	if out.err != nil {
 		return
@@ -53,7 +53,7 @@ func factorialCells(out *printer, f *record.Factorial) {
 	t.write(out)
 }
 
-// levelName is a level of the n-th factor.
+// levelName is the name of a level of the n-th factor.
 func levelName(f *record.Factorial, n, level int) string {
 	if n >= len(f.Factors) || level < 0 || level >= len(f.Factors[n].Levels) {
 		return fmt.Sprint(level)
@@ -61,7 +61,7 @@ func levelName(f *record.Factorial, n, level int) string {
 	return f.Factors[n].Levels[level]
 }
 
-// metricsOf are the metrics of the effects, in their order.
+// metricsOf returns the metrics of the effects, in order.
 func metricsOf(f *record.Factorial) []string {
 	var list []string
 	for i := range f.Effects {
@@ -72,7 +72,7 @@ func metricsOf(f *record.Factorial) []string {
 	return list
 }
 
-// effects is the table of one metric.
+// effects writes the table of one metric.
 func effects(out *printer, f *record.Factorial, metric string) {
 	if out.err != nil {
 		return
@@ -95,7 +95,7 @@ func effects(out *printer, f *record.Factorial, metric string) {
 	out.line("")
 }
 
-// EffectMetric is what an effect is on.
+// EffectMetric is the display name of an effect's metric.
 func EffectMetric(metric string) string {
 	if name := map[string]string{"rps": "req/s", "server_cpu": "server CPU/request"}[metric]; name != "" {
 		return name
@@ -103,8 +103,8 @@ func EffectMetric(metric string) string {
 	return metric
 }
 
-// EffectName is what is compared: "prefork on", where its first level is off, and
-// "prefork on × route /compute".
+// EffectName names the contrast: "prefork on", if its first level is off, and "prefork on × route
+// /compute".
 func EffectName(f *record.Factorial, x *record.Effect) string {
 	name := func(factor string, level int) string {
 		for n := range f.Factors {
@@ -121,7 +121,7 @@ func EffectName(f *record.Factorial, x *record.Effect) string {
 	return strings.Join(parts, " × ")
 }
 
-// EffectDecision is an effect's decision in a few words.
+// EffectDecision summarises an effect's decision.
 func EffectDecision(x *record.Effect) string {
 	switch {
 	case x.Blocks == 0:

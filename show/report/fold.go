@@ -8,12 +8,11 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// besideLeast is how many columns a text needs beside what it hangs below.
+// besideLeast is the minimum width of a hanging text, in columns.
 const besideLeast = 24
 
-// Fold breaks the lines of a text that are wider than the screen at their spaces: what
-// is broken off hangs below the last column of its line. Elsewhere than on a screen the
-// text stays as it is.
+// Fold wraps the lines of a text that are wider than the screen: continuations align with the
+// last column of their line. If the output is not a screen, the text is unchanged.
 func (l Layout) Fold(text string) string {
 	if !l.Screen {
 		return text
@@ -34,14 +33,14 @@ func (l Layout) Fold(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// goesOn: the next line is of the same paragraph, at the margin both of them, without
-// columns.
+// goesOn reports whether the next line continues the same paragraph: both start at the margin and
+// have no columns.
 func goesOn(line, next string) bool {
 	r, _ := utf8.DecodeRuneInString(next)
 	return !strings.HasPrefix(line, " ") && !strings.Contains(line, "  ") && unicode.IsLower(r)
 }
 
-// hung is a line in pieces that fit.
+// hung splits a line into pieces that fit.
 func (l Layout) hung(line string) []string {
 	at := lastColumn(line, l.columns()-besideLeast)
 	head, tail := line[:at], line[at:]
@@ -63,8 +62,8 @@ func (l Layout) hung(line string) []string {
 	return out
 }
 
-// lastColumn is where the last column of a line begins that begins before most; the first
-// one where none does, and the text of a line without columns.
+// lastColumn returns the start of the line's last column that begins before most; the first
+// column if none does, and the start of the text for a line without columns.
 func lastColumn(line string, most int) int {
 	text := len(line) - len(strings.TrimLeft(line, " "))
 	at, spaces := text, 0

@@ -16,7 +16,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// Imported writes what another tool's output says, and how far it can be audit.
+// Imported writes another tool's result and what the audit says about it.
 func Imported(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict, l Layout) error {
 	p := &printer{w: w, Layout: l}
 	p.text(0, oneLine(name)+" · "+importedLoad(r))
@@ -56,7 +56,7 @@ func Imported(w io.Writer, name string, r *importer.Result, v *audit.PointVerdic
 	return p.err
 }
 
-// ImportedJudgement is the JSON document of one result that was audit.
+// ImportedJudgement is the JSON document of one audited result.
 type ImportedJudgement struct {
 	Schema string              `json:"schema"`
 	File   string              `json:"file"`
@@ -79,7 +79,7 @@ func writeDocument(w io.Writer, document any) error {
 	return e.Encode(document)
 }
 
-// importedFact writes a named text that goes on under itself.
+// importedFact writes a named text with hanging continuation lines.
 func importedFact(p *printer, name, text string) {
 	p.fact(name, oneLine(text))
 }
@@ -94,7 +94,7 @@ func responses(n uint64) string {
 	return unit.Plural(int(min(n, math.MaxInt)), "response", "responses")
 }
 
-// importedLoad says what the tool was asked for, as far as it repeats it.
+// importedLoad describes the tool's load settings, as far as its output shows them.
 func importedLoad(r *importer.Result) string {
 	parts := []string{r.Tool}
 	for _, n := range []struct {
@@ -168,14 +168,14 @@ func evidenceTexts(v *audit.PointVerdict) []string {
 func inconsistencyTexts(v *audit.PointVerdict) []string {
 	var texts []string
 	for _, x := range v.Inconsistencies {
-		if x.Kind != audit.KindResolution { // the tool's caveats say it once
+		if x.Kind != audit.KindResolution { // the tool's caveats already state it
 			texts = append(texts, prose.Text(x.Says))
 		}
 	}
 	return texts
 }
 
-// missingTexts says how each missing figure is obtained.
+// missingTexts states how to obtain each missing figure.
 func missingTexts(v *audit.PointVerdict) []string {
 	how := map[string]string{
 		"client_cpu_pct": "CPU of the generator's host, every category: mpstat -P ALL 1, while it runs",

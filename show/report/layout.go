@@ -11,18 +11,18 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Layout says what a text is laid out for.
+// Layout describes the output that a text is formatted for.
 type Layout struct {
-	// Columns of the screen; 0 is 80.
+	// Columns is the width of the screen; 0 is 80.
 	Columns int
-	// Screen is a terminal: no line is wider than it, and what matters most is bold.
-	// Elsewhere no cell of a table is cut and no column left out.
+	// Screen is set for a terminal: no line is wider than it, and the main results are bold.
+	// Otherwise no cell of a table is cut and no column dropped.
 	Screen bool
-	// Verbose leaves nothing out.
+	// Verbose omits nothing.
 	Verbose bool
 }
 
-// columnsMost is how wide a text gets on a screen: longer lines are hard to follow.
+// columnsMost is the maximum width of a text on a screen: longer lines are hard to read.
 const columnsMost = 120
 
 func (l Layout) columns() int {
@@ -32,8 +32,8 @@ func (l Layout) columns() int {
 	return max(l.Columns, 20)
 }
 
-// wrap breaks a text at its spaces into lines of at most width columns. A word that
-// is longer (a URL) is broken only on a screen, which would break it anyway.
+// wrap breaks a text into lines of at most width columns. It breaks a longer word (a URL) only on
+// a screen, which would break it anyway.
 func (l Layout) wrap(text string, width int) []string {
 	if l.Screen {
 		width = min(width, columnsMost)
@@ -56,7 +56,7 @@ func (l Layout) wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// words of a text; a figure and its unit, or a mark between figures, are one.
+// words splits a text; a figure and its unit, or figures joined by a sign, stay together.
 func words(text string) []string {
 	var list []string
 	for _, word := range strings.Fields(text) {
@@ -75,20 +75,20 @@ func endsInDigit(word string) bool {
 	return unicode.IsDigit(r)
 }
 
-// isUnit tells what is not parted from the figure before it.
+// isUnit reports whether a word must stay with the figure before it.
 func isUnit(word string) bool {
 	word = strings.TrimRight(word, ".,;:)")
 	return slices.Contains([]string{"ns", "µs", "ms", "s", "req/s", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "Mbit/s", "Gbit/s", "Hz"}, word)
 }
 
-// Paragraph writes a text as wide as its layout allows.
+// Paragraph writes a text, wrapped for its layout.
 func Paragraph(w io.Writer, text string, l Layout) error {
 	p := &printer{w: w, Layout: l}
 	p.text(0, text)
 	return p.err
 }
 
-// bold is what a reader looks for first.
+// bold highlights the main results.
 func (l Layout) bold(text string) string {
 	if !l.Screen {
 		return text
@@ -100,26 +100,25 @@ func (l Layout) bold(text string) string {
 type col struct {
 	name  string
 	right bool // aligned: figures
-	// drop is when the column is left out on a screen that is too narrow: the largest
-	// first, 0 never.
+	// drop is the order in which columns are dropped on a narrow screen: largest first, 0 never.
 	drop int
-	// least is to how many columns the cells may be cut on a screen; 0 not at all.
+	// least is the width to which cells may be cut on a screen; 0 never.
 	least int
-	// fromLeft cuts at the beginning: of a URL the path tells more.
+	// fromLeft cuts at the start: the path of a URL says more than its host.
 	fromLeft bool
 }
 
-// Column is one of a table whose rows come one by one, so its width is known before.
+// Column is a column of a table whose rows arrive one by one, so its width is fixed in advance.
 type Column struct {
 	Name  string
 	Width int
 	Right bool // aligned: figures
-	// Drop is when it is left out on a screen that is too narrow: the largest first, 0
-	// never. Least is to how many columns its cells may be cut there; 0 not at all.
+	// Drop is the order in which columns are dropped on a narrow screen: largest first, 0 never.
+	// Least is the width to which cells may be cut there; 0 never.
 	Drop, Least int
 }
 
-// Rows answers what lays out the names and then each row of such a table.
+// Rows returns the header of such a table and a function that formats its rows.
 func (l Layout) Rows(columns []Column) (names string, row func(cells ...string) string) {
 	cols, widths, heads := make([]col, len(columns)), make([]int, len(columns)), make([]string, len(columns))
 	for i, c := range columns {
@@ -130,24 +129,24 @@ func (l Layout) Rows(columns []Column) (names string, row func(cells ...string) 
 	return row(heads...), row
 }
 
-// hidden is the drop of a column that is left out everywhere.
+// hidden is the drop of a column that is always omitted.
 const hidden = math.MaxInt
 
-// table is rows of cells below names, with two columns between them.
+// table is rows of cells below a header, with two spaces between columns.
 type table struct {
 	cols []col
 	rows [][]string
-	// bars are drawn behind the rows where there is room, as shares of the largest.
+	// bars are drawn after the rows if there is room, as shares of the largest.
 	bars []float64
 }
 
-// afterBars is the drop from which on a column makes room for bars.
+// afterBars is the drop from which columns give way to bars.
 const afterBars = 4
 
-// barLeast is below which a bar shows nothing.
+// barLeast is the minimum useful width of a bar.
 const barLeast = 6
 
-// write writes the table as its layout allows.
+// write writes the table for its layout.
 func (t *table) write(p *printer) {
 	widths := make([]int, len(t.cols))
 	for i, c := range t.cols {
@@ -190,11 +189,11 @@ func (t *table) write(p *printer) {
 	}
 }
 
-// gap is what is between two columns.
+// gap is the space between two columns.
 const gap = 2
 
-// fit makes widths small enough for a screen: first the cells that may be cut, then
-// whole columns, whose width becomes 0. It answers the width of a row.
+// fit reduces widths to fit a screen: first it cuts cells, then drops columns, whose width
+// becomes 0. It returns the width of a row.
 func (l Layout) fit(cols []col, widths []int) int {
 	total := func() (n int) {
 		for _, w := range widths {
@@ -253,7 +252,7 @@ func (c *col) shorten(text string, width int) string {
 	return ansi.Truncate(text, width, "…")
 }
 
-// row lays cells out; a column of width 0 is left out.
+// row formats a row; it skips columns of width 0.
 func (l Layout) row(cols []col, widths []int, cells []string) string {
 	var b strings.Builder
 	owed := 0

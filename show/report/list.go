@@ -12,7 +12,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// KindRun is the kind of an entry that is a single run.
+// KindRun is the kind of an entry for a single run.
 const KindRun = "run"
 
 // List writes the runs and plans of a store, one line each, as of now.
@@ -43,7 +43,7 @@ func List(w io.Writer, entries []record.Entry, now time.Time, l Layout) error {
 	return p.err
 }
 
-// when is short for what is recent: a time of today, a day of this year.
+// when formats a time, shorter for recent ones: the time for today, the day for this year.
 func when(t, now time.Time) string {
 	t, now = t.In(now.Location()), now.Local()
 	switch {
@@ -57,8 +57,7 @@ func when(t, now time.Time) string {
 	return t.Format("2006-01")
 }
 
-// load is what was asked: connections, × in flight on each, at a rate; the number of
-// runs of a plan.
+// load describes the load: connections × pipelining at a rate; for a plan, its number of runs.
 func load(e *record.Entry) string {
 	if e.Kind != "" {
 		return unit.Plural(e.Runs, "run", "runs")
@@ -73,8 +72,7 @@ func load(e *record.Entry) string {
 	return text
 }
 
-// ListedEntry is an entry in the document of WriteListJSON; what is not known is left
-// out.
+// ListedEntry is an entry in the document of WriteListJSON; unknown values are omitted.
 type ListedEntry struct {
 	ID            string    `json:"id"`
 	Short         string    `json:"short"`

@@ -15,8 +15,8 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// Plan writes the answer of a plan: the figures first, the answer in words last,
-// as a terminal shows the end of a text.
+// Plan writes the result of a plan: figures first, the answer in words last, at the bottom of the
+// terminal.
 func Plan(w io.Writer, p *record.Plan, l Layout) error {
 	out := &printer{w: w, Layout: l}
 	if q := p.Experiment.Question; q != "" {
@@ -32,7 +32,7 @@ func Plan(w io.Writer, p *record.Plan, l Layout) error {
 		out.line("")
 	}
 	switch {
-	case len(p.Runs) == 0 && p.Comparison == nil: // there is nothing to put into a table
+	case len(p.Runs) == 0 && p.Comparison == nil: // nothing to tabulate
 	case p.Sweep != nil:
 		sweep(out, p.Sweep)
 	case p.Search != nil:
@@ -50,13 +50,13 @@ func Plan(w io.Writer, p *record.Plan, l Layout) error {
 		out.fact("unfinished", fmt.Sprintf("after %s; %s", unit.Plural(len(p.Runs), "run", "runs"), prose.Text(p.Onward())))
 	default:
 		if why := prose.Text(p.Because); p.Search == nil || !strings.Contains(strings.ToLower(prose.Text(p.Search.Says)), strings.ToLower(why)) {
-			out.fact(p.Ended, why) // an answer that says it is not said twice
+			out.fact(p.Ended, why) // the answer already states it
 		}
 	}
 	return out.err
 }
 
-// Steps writes a plan before it is done.
+// Steps writes a plan's steps before it runs.
 func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Duration, l Layout) error {
 	out := &printer{w: w, Layout: l}
 	if len(steps) == 0 {
@@ -80,11 +80,11 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Dura
 	return out.err
 }
 
-// barWidth is that of the largest bar of a chart, in columns.
+// barWidth is the width of a chart's largest bar, in columns.
 const barWidth = 12
 
-// sweep writes a table for each curve, or one for each mix where the load does
-// not differ. What is doubted of all is said once, at the end.
+// sweep writes a table per curve, or one per mix if the load does not vary. Caveats shared by all
+// appear once, at the end.
 func sweep(out *printer, s *record.Sweep) {
 	var shared []record.Statement
 	if len(s.Curves) > 1 {
@@ -113,7 +113,7 @@ func sweep(out *printer, s *record.Sweep) {
 	}
 }
 
-// sharedCaveats are those that every curve has.
+// sharedCaveats returns the caveats that every curve has.
 func sharedCaveats(curves []record.Curve) []record.Statement {
 	var shared []record.Statement
 	for _, d := range curves[0].Caveats {
@@ -124,7 +124,7 @@ func sharedCaveats(curves []record.Curve) []record.Statement {
 	return shared
 }
 
-// servers is a table of what differs in the server alone.
+// servers writes a table of curves that differ only in the server.
 func servers(out *printer, curves []record.Curve, shared []record.Statement) {
 	title := curves[0].Mix
 	if fixed := prose.Fixed(&curves[0]); fixed != "" {
@@ -145,8 +145,8 @@ func servers(out *printer, curves []record.Curve, shared []record.Statement) {
 	}
 }
 
-// curveTable has a row for each point of a curve, with its rate as a bar. What costs
-// the most room and says the least goes first.
+// curveTable has a row per point of a curve, with its rate as a bar. On a narrow screen, wide and
+// less informative columns are dropped first.
 func curveTable(p *printer, first col) *table {
 	t := &table{cols: []col{first, {name: "req/s", right: true}, {name: "range", drop: 2}, {name: "p50", right: true, drop: 1},
 		{name: "p99", right: true}, {name: "mean", right: true, drop: 5}, {name: "server", right: true, drop: 3},
@@ -168,7 +168,7 @@ func (t *table) point(name string, p *record.CurvePoint) {
 	t.bars = append(t.bars, p.PerS.Mid)
 }
 
-// curve is a table whose last column is the chart.
+// curve writes a table whose last column is a bar chart.
 func curve(out *printer, c *record.Curve, shared []record.Statement) {
 	title := spec.Loaded(c.Server, c.Mix)
 	if fixed := prose.Fixed(c); fixed != "" {
@@ -190,7 +190,7 @@ func curve(out *printer, c *record.Curve, shared []record.Statement) {
 	out.answer(prose.Text(c.Says))
 }
 
-// answer is what it came to: last, where the eye is.
+// answer writes the answer last, where the reader looks first.
 func (p *printer) answer(says string) {
 	for i, line := range p.wrap(says, p.columns()-column) {
 		p.line("%s", p.bold(fmt.Sprintf("%-*s%s", column, []string{"answer", ""}[min(i, 1)], line)))
@@ -204,7 +204,7 @@ func (p *printer) facts(name string, texts []string) {
 	}
 }
 
-// reach is an estimate's interval: 12.1k to 12.5k; nothing where it has no width.
+// reach formats an estimate's interval: 12.1k to 12.5k; "" if it has no width.
 func reach(e *record.Estimate, format func(float64) string) string {
 	if e.Low == e.High {
 		return ""
@@ -219,7 +219,7 @@ func cpu(e *record.Estimate) string {
 	return unit.FormatNs(int64(e.Mid + 0.5))
 }
 
-// bar draws eighths of a column.
+// bar draws in eighths of a column.
 func bar(value, most float64, width int) string {
 	if !(most > 0) || !(value > 0) {
 		return ""
@@ -271,14 +271,14 @@ func search(out *printer, s *record.Search) {
 	out.answer(prose.Text(s.Says))
 }
 
-// On a screen a plan's answer is one screen: the rest is said with -v.
+// On a screen a plan's answer fits one screen; -v shows the rest.
 const (
 	ratesMost   = 9
 	caveatsMost = 3
 )
 
-// nearest are the rates around the highest that meets the SLO, and how many others there
-// are.
+// nearest returns the rates around the highest that meets the SLO, and the number of the other
+// rates.
 func (p *printer) nearest(s *record.Search) (rates []record.TriedRate, others int) {
 	if !p.Screen || p.Verbose || len(s.Rates) <= ratesMost {
 		return s.Rates, 0
@@ -293,8 +293,8 @@ func (p *printer) nearest(s *record.Search) (rates []record.TriedRate, others in
 	return s.Rates[from : from+ratesMost], len(s.Rates) - ratesMost
 }
 
-// caveats of a plan: on a screen the first ones, and how many more there are of them, and of
-// other things that were left out.
+// caveats writes a plan's caveats: on a screen, the first ones and the number of those omitted,
+// along with other omitted items.
 func (p *printer) caveats(list []record.Statement, others int, of string) {
 	shown := list
 	if p.Screen && !p.Verbose && len(list) > caveatsMost+1 {
@@ -313,7 +313,7 @@ func (p *printer) caveats(list []record.Statement, others int, of string) {
 	}
 }
 
-// capacity is a rate with what it lies between, the unit once.
+// capacity formats a rate and its bracket, with the unit once.
 func capacity(e *record.Estimate) string {
 	text := unit.FormatRate(e.Mid)
 	if e.Low != e.High {
@@ -322,7 +322,7 @@ func capacity(e *record.Estimate) string {
 	return text
 }
 
-// triedOutcome is what most runs of a rate say about it.
+// triedOutcome returns the majority outcome of the runs at a rate.
 func triedOutcome(r *record.TriedRate) record.Outcome {
 	switch {
 	case r.Fail > r.Pass:
@@ -333,8 +333,8 @@ func triedOutcome(r *record.TriedRate) record.Outcome {
 	return record.Invalid
 }
 
-// triedP50 is of the same runs as triedP99; where these were ended early it would
-// mislead.
+// triedP50 uses the same runs as triedP99; it is omitted if they were stopped early, because it
+// would mislead.
 func triedP50(r *record.TriedRate) string {
 	if triedOutcome(r) == record.Fail && r.Pass+r.StoppedEarly > 0 {
 		return "-"
@@ -342,7 +342,7 @@ func triedP50(r *record.TriedRate) string {
 	return times(r.Response.Count, r.Response.P50Ns)
 }
 
-// triedP99 is of the runs that decided: those that failed where the rate failed.
+// triedP99 uses the decisive runs: those that failed if the rate failed.
 func triedP99(r *record.TriedRate) string {
 	switch {
 	case triedOutcome(r) != record.Fail || r.MissedP99Ns == 0:
@@ -353,7 +353,7 @@ func triedP99(r *record.TriedRate) string {
 	return unit.FormatNs(r.MissedP99Ns)
 }
 
-// times is a quantile of a count that may be nothing.
+// times formats a quantile, if there is a count.
 func times(count uint64, ns int64) string {
 	if count == 0 {
 		return "-"
@@ -384,7 +384,7 @@ func proof(out *printer, p *record.Proof) {
 	out.answer(prose.Text(p.Says))
 }
 
-// Comparison writes one of results that were there before.
+// Comparison writes a comparison of existing results.
 func Comparison(w io.Writer, c *record.Comparison, l Layout) error {
 	out := &printer{w: w, Layout: l}
 	comparison(out, c)
@@ -424,7 +424,7 @@ func comparison(out *printer, c *record.Comparison) {
 	out.answer(prose.Text(c.Says))
 }
 
-// metricName is a metric of a comparison, short enough for a table at 60 columns.
+// metricName is a metric's name, short enough for a table of 60 columns.
 func metricName(metric string) string {
 	if metric == "server_cpu" {
 		return "CPU/req"

@@ -20,10 +20,10 @@ import (
 // pointsWidth is the width of the page that points are written on.
 const pointsWidth = 128
 
-// WritePoints writes what published measurements prove: a table for each entry,
-// then reasons, evidence, caveats and next steps, each sentence once with the points
-// that it is of, the contradictions of each point and between points, what was not
-// understood of the file, and how many came out as what.
+// WritePoints writes what published measurements prove: a table per entry; then reasons,
+// evidence, caveats and next steps, each sentence once with its points; the contradictions within
+// and between points; the parts of the file that were not understood; and the number of points
+// per outcome.
 func WritePoints(w io.Writer, file *record.PointsFile, v *audit.PointsVerdict, l Layout) error {
 	if len(file.Points) != len(v.Points) {
 		return fmt.Errorf("write points: %d points, %d verdicts", len(file.Points), len(v.Points))
@@ -87,7 +87,7 @@ func pointTable(p *printer, e *pointEntry, file *record.PointsFile, v *audit.Poi
 		for c, width := range widths {
 			cell := ansi.Truncate(row[c], width, "…")
 			pad := strings.Repeat(" ", width-utf8.RuneCountInString(cell))
-			if c == 2 { // rates stand right
+			if c == 2 { // align rates right
 				line.WriteString(pad + cell + "  ")
 			} else {
 				line.WriteString(cell + pad + "  ")
@@ -98,8 +98,8 @@ func pointTable(p *printer, e *pointEntry, file *record.PointsFile, v *audit.Poi
 	p.line("")
 }
 
-// narrow makes a table of points fit a screen: what was measured is cut first, then what the verdict stands on, then the
-// verdict. In a pipe nothing is cut.
+// narrow makes a table of points fit a screen: it cuts the measurements first, then the verdict's
+// basis, then the verdict. In a pipe it cuts nothing.
 func (p *printer) narrow(widths []int) {
 	over := 2 - p.columns()
 	for _, width := range widths {
@@ -113,7 +113,7 @@ func (p *printer) narrow(widths []int) {
 	}
 }
 
-// pointBasis says on whose figures a verdict stands.
+// pointBasis returns the source of the figures behind a verdict.
 func pointBasis(v *audit.PointVerdict) string {
 	switch {
 	case len(v.From) > 0:
@@ -124,9 +124,9 @@ func pointBasis(v *audit.PointVerdict) string {
 	return "itself"
 }
 
-// pointWhat names a run by its load: what was asked of which server.
+// pointWhat names a run by its request, server and load.
 func pointWhat(q *record.Point) string {
-	// The name of a server can be a sentence; it is cut where columns end.
+	// A server's name can be a sentence; it is cut at the column's width.
 	const most = 30
 	kind := []rune(oneLine(q.ServerKind))
 	if len(kind) > most {
@@ -155,18 +155,17 @@ func pointVerdict(v *record.Verdict) string {
 	return string(v.Bottleneck)
 }
 
-// said is a sentence and the points that it was said of.
+// said is a sentence and the points that it applies to.
 type said struct {
-	head   string // a word before it, or ""
-	text   string // of the first point
+	head   string // a word in front, or ""
+	text   string // the first point's
 	points []int
 }
 
-// figuresIn are the parts of a sentence in which those of two points differ.
+// figuresIn matches the figures in which the sentences of two points may differ.
 var figuresIn = lazy.Regexp(`[\d][\d.,]*(?: ?(?:ns|µs|ms|s|k|M|G|kB|MB|GB|B))?\b`)
 
-// fold puts the sentences that differ in their figures alone into one, with the
-// figures of the first.
+// fold merges sentences that differ only in their figures, and keeps the figures of the first.
 func fold(list []said) []*said {
 	var out []*said
 	at := map[string]*said{}
@@ -185,7 +184,7 @@ func fold(list []said) []*said {
 	return out
 }
 
-// pointSection writes sentences under a title, each with the points it is of.
+// pointSection writes sentences under a title, each with its points.
 func pointSection(p *printer, title string, file *record.PointsFile, list []said) {
 	folded := fold(list)
 	if len(folded) == 0 {
@@ -208,7 +207,7 @@ func pointSection(p *printer, title string, file *record.PointsFile, list []said
 		}
 		head := fmt.Sprintf("  %-*s  ", width, of)
 		if n := utf8.RuneCountInString(head); n > width+4 && s.head == "" {
-			// A long list of points has a line of its own.
+			// A long list of points gets its own line.
 			p.line("%s", strings.TrimRight(head, " "))
 			head = strings.Repeat(" ", width+4)
 		}
@@ -224,7 +223,7 @@ func headWidth(head string) int {
 	return 14
 }
 
-// pointsColumn is the width from which a list of points gets a line of its own.
+// pointsColumn is the width from which a list of points gets its own line.
 const pointsColumn = 24
 
 // pointSections writes the reasons, evidence, caveats and next steps of all points.
@@ -269,8 +268,7 @@ func pointInconsistencies(p *printer, file *record.PointsFile, v *audit.PointsVe
 	p.line("")
 }
 
-// pointRanges lists points with runs of whole numbers as "8–12", at most ten
-// parts.
+// pointRanges lists points, consecutive integers as "8–12", at most ten parts.
 func pointRanges(points []record.Point, which []int) string {
 	const most = 10
 	var parts []string
@@ -296,7 +294,7 @@ func pointRanges(points []record.Point, which []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// follows tells whether two ids are neighbouring whole numbers.
+// follows reports whether two ids are consecutive integers.
 func follows(a, b string) bool {
 	x, err := strconv.Atoi(a)
 	y, err2 := strconv.Atoi(b)
@@ -311,7 +309,7 @@ type PointsJudgement struct {
 	Mistakes      []record.Mistake    `json:"mistakes"`
 }
 
-// WritePointsJSON writes the document, with nothing folded.
+// WritePointsJSON writes the document, without merging sentences.
 func WritePointsJSON(w io.Writer, file *record.PointsFile, v *audit.PointsVerdict) error {
 	d := PointsJudgement{Schema: "ceiling.points/1", NotUnderstood: file.NotUnderstood, Mistakes: file.Mistakes}
 	d.Points, d.Between = make([]audit.PointVerdict, len(v.Points)), spellAll(v.Between)
@@ -327,7 +325,7 @@ func WritePointsJSON(w io.Writer, file *record.PointsFile, v *audit.PointsVerdic
 	return writeDocument(w, d)
 }
 
-// spell is a verdict with the sentences of its statements beside their codes.
+// spell returns a verdict with its statements' sentences added to their codes.
 func spell(v audit.PointVerdict) audit.PointVerdict {
 	v.Verdict, v.Inconsistencies = prose.Spell(v.Verdict), spellAll(v.Inconsistencies)
 	return v
@@ -355,7 +353,7 @@ func pointLabels(points []record.Point, which []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// pointsNotRead names what of the file did not enter the verdicts.
+// pointsNotRead lists the parts of the file that the verdicts ignore.
 func pointsNotRead(p *printer, file *record.PointsFile) {
 	for _, m := range file.Mistakes {
 		hanging(p, "", 2, fmt.Sprintf("line %d: %s: %s", m.Line, oneLine(m.Key), m.Says))
@@ -422,8 +420,7 @@ func pointSummary(p *printer, v *audit.PointsVerdict) {
 		unit.Plural(len(v.Between), "contradiction", "contradictions")))
 }
 
-// hanging writes head and then text, whose further lines begin at column
-// indent.
+// hanging writes head and then text, with continuation lines indented to column indent.
 func hanging(p *printer, head string, indent int, text string) {
 	room := max(pointsWidth, indent+40)
 	if p.Screen {
@@ -453,8 +450,8 @@ func hanging(p *printer, head string, indent int, text string) {
 	p.line("%s", strings.TrimRight(line, " "))
 }
 
-// oneLine takes control characters out of a text from a file, which could
-// otherwise write to the terminal.
+// oneLine strips control characters from a file's text, which could otherwise control the
+// terminal.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {

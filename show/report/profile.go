@@ -10,7 +10,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// ProfileName is a kind of profile in words.
+// ProfileName is a display name of a kind of profile.
 func ProfileName(kind string) string {
 	if name := map[string]string{
 		record.ProfileOnCPU: "on-CPU time", record.ProfileOffCPU: "off-CPU time", record.ProfileGoCPU: "CPU time by Go's profile",
@@ -22,7 +22,7 @@ func ProfileName(kind string) string {
 	return kind
 }
 
-// ProfileAmount is a value of a profile in its unit.
+// ProfileAmount formats a profile's value in its unit.
 func ProfileAmount(v int64, of string) string {
 	switch of {
 	case "nanoseconds":
@@ -33,7 +33,7 @@ func ProfileAmount(v int64, of string) string {
 	return unit.FormatCount(v)
 }
 
-// FunctionPlace is a function with its file and line, as far as they are known.
+// FunctionPlace formats a function with its file and line, as far as known.
 func FunctionPlace(name, file string, line int) string {
 	name = shortName(name)
 	switch {
@@ -45,7 +45,7 @@ func FunctionPlace(name, file string, line int) string {
 	return fmt.Sprintf("%s (%s:%d)", name, path.Base(file), line)
 }
 
-// shortName leaves out what a generic function was made for, and a long path.
+// shortName drops type arguments and a long path.
 func shortName(name string) string {
 	if i := strings.Index(name, "[go.shape."); i > 0 {
 		name = name[:i] + "[…]"
@@ -56,7 +56,7 @@ func shortName(name string) string {
 	return name
 }
 
-// profileLinesMost is how many functions a line names.
+// profileLinesMost limits the functions on a line.
 const profileLinesMost = 3
 
 func profiling(p *printer, r *record.Run) {
@@ -82,8 +82,7 @@ func profiling(p *printer, r *record.Run) {
 	p.facts("missing", MissingProfiles(r))
 }
 
-// MissingProfiles says of each profile that was asked for why it is not there, or
-// what of it has no names.
+// MissingProfiles explains each requested profile that is missing, or lacks names.
 func MissingProfiles(r *record.Run) []string {
 	var list []string
 	for _, n := range r.NotMeasured {
@@ -103,7 +102,7 @@ func MissingProfiles(r *record.Run) []string {
 	return list
 }
 
-// ProfilingLine is how much of the run was profiled, and what that cost.
+// ProfilingLine states how much of the run was profiled, and the overhead.
 func ProfilingLine(g *record.Profiling) string {
 	n := 0
 	for _, b := range g.Blocks {
@@ -136,7 +135,7 @@ func profileLine(one *record.ProfileOf) string {
 	return text
 }
 
-// SpreadLine is how a profile of several processes spreads over them.
+// SpreadLine states how a profile is distributed over several processes.
 func SpreadLine(one *record.ProfileOf) string {
 	n := len(one.Processes)
 	if n < 2 || one.Total <= 0 {
@@ -148,7 +147,7 @@ func SpreadLine(one *record.ProfileOf) string {
 	return fmt.Sprintf("over %d processes: %s to %s", n, share(one.Processes[n-1]), share(one.Processes[0]))
 }
 
-// GCLine is what Go's garbage collector did.
+// GCLine describes the activity of Go's garbage collector.
 func GCLine(gc *record.GoGC) string {
 	if gc == nil {
 		return ""
@@ -163,7 +162,7 @@ func GCLine(gc *record.GoGC) string {
 	return text + fmt.Sprintf(" · %s of CPU since the start", unit.Percent(gc.CPUShare))
 }
 
-// SchedulerLine is how long goroutines that could run waited for a thread.
+// SchedulerLine describes how long runnable goroutines waited for a thread.
 func SchedulerLine(s *record.GoScheduler) string {
 	if s == nil {
 		return ""
@@ -172,7 +171,7 @@ func SchedulerLine(s *record.GoScheduler) string {
 		unit.FormatNs(s.P99Ns), unit.FormatNs(s.MaxNs), unit.FormatCount(s.Waits), unit.FormatNs(s.TraceNs))
 }
 
-// differencesShown is how many functions a text shows of a kind.
+// differencesShown limits the functions per kind in a text.
 const differencesShown = 8
 
 func profileDifference(out *printer, d *record.ProfileDifference) {
@@ -188,7 +187,7 @@ func profileDifference(out *printer, d *record.ProfileDifference) {
 	t.write(out)
 }
 
-// DifferenceText is "+1.20 µs (0.9 to 1.5)", without an interval where there is none.
+// DifferenceText is "+1.20 µs (0.9 to 1.5)", without the interval if there is none.
 func DifferenceText(f *record.FunctionDifference, of string) string {
 	signed := func(v float64) string {
 		if v < 0 {

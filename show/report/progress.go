@@ -13,8 +13,8 @@ import (
 	"ceiling/record"
 )
 
-// Progress is the table of a plan's runs while they are made: what they have in common
-// once above it, and columns for what they differ in.
+// Progress is the table of a plan's runs in progress: their common settings once above it, and a
+// column per setting that varies.
 type Progress struct {
 	layout Layout
 	title  string
@@ -23,13 +23,13 @@ type Progress struct {
 	cells  []func(*record.Measured) string
 }
 
-// NewProgress makes the table of an experiment that is complete.
+// NewProgress returns the table of a complete experiment.
 func NewProgress(e *spec.Experiment, l Layout) *Progress {
 	g := &Progress{layout: l, title: common(e)}
 	g.column(col{name: "run", right: true}, 3, func(m *record.Measured) string { return strconv.Itoa(m.Number) })
 	g.conditions(e)
 	perS, p99 := col{name: "req/s", right: true}, col{name: "p99", right: true}
-	switch e.Kind { // what says the least on a narrow screen
+	switch e.Kind { // least informative columns first, for narrow screens
 	case spec.KindFind:
 		perS.drop = 2
 	case spec.KindProve:
@@ -60,7 +60,7 @@ func NewProgress(e *spec.Experiment, l Layout) *Progress {
 	return g
 }
 
-// early marks a run that was ended before its time.
+// early marks a run that was stopped early.
 const early = ", early"
 
 func (g *Progress) column(c col, width int, cell func(*record.Measured) string) {
@@ -68,7 +68,7 @@ func (g *Progress) column(c col, width int, cell func(*record.Measured) string) 
 	g.cells = append(g.cells, cell)
 }
 
-// conditions are the columns of what the runs differ in.
+// conditions adds the columns of the settings that vary.
 func (g *Progress) conditions(e *spec.Experiment) {
 	searches := e.Kind == spec.KindFind
 	if len(e.Servers) > 1 && e.Kind != spec.KindCompare {
@@ -114,8 +114,8 @@ func (g *Progress) conditions(e *spec.Experiment) {
 	g.column(col{name: "part"}, wide, part)
 }
 
-// part is what a run of a comparison or of a proof is for, in a word or two: A/A measures
-// the noise, and a proof takes a share of a resource away.
+// part describes a run's role in a comparison or a proof: A/A measures the noise, and a proof
+// perturbs one resource.
 func part(m *record.Measured) string {
 	switch {
 	case m.WarmupRun:
@@ -137,7 +137,7 @@ func widest(texts []string) (most int) {
 	return most
 }
 
-// rate is the one that was asked for.
+// rate formats the target rate.
 func rate(m *record.Measured) string {
 	switch {
 	case m.Rate.IsZero():
@@ -148,8 +148,8 @@ func rate(m *record.Measured) string {
 	return m.Rate.String()
 }
 
-// tail is a run's p99. Of one that was ended early it is what it would have been at
-// least, where that is known, or else what it was until then.
+// tail formats a run's p99. For a run that was stopped early it is the lower bound of its final
+// value if known, else the value so far.
 func tail(m *record.Measured) string {
 	if m.P99AtLeastNs > 0 {
 		return "≥ " + unit.FormatNs(m.P99AtLeastNs)
@@ -157,8 +157,7 @@ func tail(m *record.Measured) string {
 	return times(m.Response.Count, m.Response.P99Ns)
 }
 
-// bottleneck names what limited a run. A rate that was reached is none of a run that
-// failed.
+// bottleneck names a run's bottleneck. "Target rate reached" does not apply to a run that failed.
 func bottleneck(outcome record.Outcome, of record.Bottleneck) string {
 	if outcome == record.Fail && of == record.TargetRate {
 		return "none (SLO missed)"
@@ -166,7 +165,7 @@ func bottleneck(outcome record.Outcome, of record.Bottleneck) string {
 	return string(of)
 }
 
-// common is what all runs of an experiment share: whom they load, and with what.
+// common describes what all runs of an experiment share: the target and the load.
 func common(e *spec.Experiment) string {
 	parts := []string{unit.Plural(len(e.Servers), "server", "servers")}
 	server, mix := e.Servers[0].Label(), e.Requests[0].Label()
@@ -193,7 +192,7 @@ func common(e *spec.Experiment) string {
 	return strings.Join(parts, " · ")
 }
 
-// Head is what all runs have in common, and the names of the columns.
+// Head returns the common settings and the column names.
 func (g *Progress) Head() []string {
 	names := make([]string, len(g.cols))
 	for i, c := range g.cols {
@@ -202,7 +201,7 @@ func (g *Progress) Head() []string {
 	return append(g.layout.wrap(g.title, g.layout.columns()), g.layout.row(g.cols, g.widths, names))
 }
 
-// Run is a finished run in a line, and where all is told why it ended early.
+// Run formats a finished run in one line; a verbose layout adds why it was stopped early.
 func (g *Progress) Run(m *record.Measured) []string {
 	cells := make([]string, len(g.cols))
 	for i, cell := range g.cells {

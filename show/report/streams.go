@@ -8,13 +8,13 @@ import (
 	"ceiling/record"
 )
 
-// perSecond names the rate, in wrk's form.
+// perSecond is the name of the rate, in wrk's form.
 func perSecond(r *record.Run) string {
 	many := r.Spec.Kind.Many()
 	return strings.ToUpper(many[:1]) + many[1:] + "/sec:"
 }
 
-// timeName is what the time of one is called, from its beginning to its end.
+// timeName is the name of the time from start to end of one exchange.
 func timeName(r *record.Run) string {
 	if r.Load.Mode == "subscribed" {
 		return "push to receipt"
@@ -22,7 +22,7 @@ func timeName(r *record.Run) string {
 	return "response"
 }
 
-// streamsName is what the connections are.
+// streamsName is the noun for the connections.
 func streamsName(r *record.Run) string {
 	if r.Load.Mode == "subscribed" {
 		return "subscriptions"
@@ -30,7 +30,7 @@ func streamsName(r *record.Run) string {
 	return "WebSockets"
 }
 
-// streamsLine says how the connections were opened, and what is known of the answers.
+// streamsLine describes how the connections were opened, and what is known about the responses.
 func streamsLine(r *record.Run) string {
 	s := r.Load.Streams
 	var parts []string
@@ -63,7 +63,7 @@ func streamsLine(r *record.Run) string {
 	return strings.Join(parts, " · ")
 }
 
-// Subscribed is what became of the events of a run.
+// Subscribed describes the fate of a run's events.
 func Subscribed(r *record.Run) string {
 	q, s := &r.Requests, r.Load.Streams
 	text := unit.FormatCount(int64(q.Completed)) + " received"
@@ -77,7 +77,7 @@ func Subscribed(r *record.Run) string {
 	return text
 }
 
-// clockOf says by which clock the time from push to receipt is.
+// clockOf names the clock used for the time from push to receipt.
 func clockOf(r *record.Run) string {
 	s := r.Load.Streams
 	var text string

@@ -1,6 +1,5 @@
-// Package report shows what a record holds: as text for a terminal here, in
-// other forms beside it. It computes nothing that the record could not be asked
-// for.
+// Package report prints the content of a record as text for a terminal, and in a few other forms.
+// It computes nothing beyond the record.
 package report
 
 import (
@@ -23,18 +22,17 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// column is the width of the names at the left of a line.
+// column is the width of the names on the left.
 const column = 16
 
-// linesMost is how many lines a run has without -v: what a screen of 24 shows, with
-// the prompt and the line that says where it is saved.
+// linesMost is the maximum number of lines of a run without -v: a screen of 24, minus the prompt
+// and the line that says where it is saved.
 const linesMost = 22
 
-// Text writes a run: what was done, the response times, where the time goes, what
-// limits it, and last, where the eye is, rate and verdict. It has at most 22 lines,
-// without what matters least; a verbose layout has all. The lines Requests/sec: and
-// Transfer/sec: stand at column 0 with plain figures, for the scripts that look for
-// them.
+// Text writes a run: setup, response times, where the time goes, bottleneck, and last, where the
+// reader looks first, rate and verdict. It has at most 22 lines and drops the least important; a
+// verbose layout has all. The lines Requests/sec: and Transfer/sec: start at column 0 with plain
+// figures, for scripts that parse them.
 func Text(w io.Writer, r *record.Run, l Layout) error {
 	if r.Load.Established == 0 && r.Requests.Sent == 0 && r.Verdict.Next != nil && !l.Verbose && !r.Unfinished {
 		p := &printer{w: w, Layout: l}
@@ -46,7 +44,7 @@ func Text(w io.Writer, r *record.Run, l Layout) error {
 	blocks = append(blocks, l.block(1, func(p *printer) { agents(p, r) }))
 	blocks = append(blocks, l.pathOf(r)...)
 	blocks = append(blocks, l.verdict(&r.Verdict)...)
-	profiles := l.block(0, func(p *printer) { profiling(p, r) }) // they were asked for
+	profiles := l.block(0, func(p *printer) { profiling(p, r) }) // requested by the user
 	blocks = append(blocks, profiles)
 	blocks = append(blocks, l.block(0, func(p *printer) {
 		p.line("")
@@ -62,7 +60,7 @@ func Text(w io.Writer, r *record.Run, l Layout) error {
 	return l.write(w, blocks, most)
 }
 
-// concluded is the verdict in a few words.
+// concluded summarises the verdict.
 func concluded(v *record.Verdict) string {
 	if v.Outcome == record.Invalid {
 		return string(v.Outcome) + " · do not use these numbers"
@@ -71,13 +69,13 @@ func concluded(v *record.Verdict) string {
 	if v.Outcome == record.Fail && v.Bottleneck == record.TargetRate {
 		text = string(v.Outcome) + " · SLO missed at the target rate"
 	}
-	if n := len(v.Caveats); n > 0 { // counted here, where there may be no room for them above
+	if n := len(v.Caveats); n > 0 { // counted here: the caveats above may not fit
 		text += " · " + unit.Plural(n, "caveat", "caveats")
 	}
 	return text
 }
 
-// head is what was done, to whom.
+// head describes the setup and the target.
 func head(p *printer, r *record.Run) {
 	p.text(0, p.bold(targetLine(r)))
 	p.text(0, loadLine(r))
@@ -90,7 +88,7 @@ func head(p *printer, r *record.Run) {
 	p.line("")
 }
 
-// facts are what was answered, and what the generator and the machine did.
+// facts describes the responses, the generator and the machine.
 func (l Layout) facts(r *record.Run) []block {
 	fact := func(rank int, name, text string) block {
 		return l.block(rank, func(p *printer) { p.fact(name, text) })
@@ -147,7 +145,7 @@ func (l Layout) facts(r *record.Run) []block {
 	return blocks
 }
 
-// targets is a table with what each of several targets took.
+// targets writes a table of the response times of several targets.
 func targets(p *printer, r *record.Run) {
 	if len(r.ByTarget) == 0 {
 		return
@@ -161,13 +159,13 @@ func targets(p *printer, r *record.Run) {
 	t.write(p)
 }
 
-// block is lines that are shown together or not at all; of those with a rank above 0
-// the largest go first where there is no room.
+// block is lines that appear together or not at all; of blocks with a rank above 0, the largest
+// rank is dropped first if space is short.
 type block struct {
 	rank  int
 	lines []string
 	cut   bool // there were more lines
-	whole bool // without its last line it says nothing
+	whole bool // useless without its last line
 }
 
 func (l Layout) block(rank int, write func(*printer)) block {
@@ -176,14 +174,14 @@ func (l Layout) block(rank int, write func(*printer)) block {
 	return block{rank: rank, lines: slices.Collect(strings.Lines(text.String()))}
 }
 
-// write writes blocks in at most so many lines, one of which says what is missing: first
-// without those that matter least, then with the longest cut.
+// write writes blocks in at most that many lines, one of which states what is missing: it drops
+// the least important blocks first, then cuts the longest.
 func (l Layout) write(w io.Writer, blocks []block, most int) error {
 	all := 0
 	for _, b := range blocks {
 		all += len(b.lines)
 	}
-	lines, at := all, len(blocks)-1 // where a line about the rest goes: before the rates
+	lines, at := all, len(blocks)-1 // position of the line about the rest: before the rates
 	for lines > most-min(all-lines, 1) {
 		drop := 0
 		for i, b := range blocks {
@@ -228,7 +226,7 @@ func (l Layout) write(w io.Writer, blocks []block, most int) error {
 	return p.err
 }
 
-// printer keeps the first error of a sequence of writes.
+// printer writes lines and stores the first error.
 type printer struct {
 	Layout
 	w   io.Writer
@@ -248,7 +246,7 @@ func (p *printer) text(indent int, text string) {
 	}
 }
 
-// fact writes a named fact; a long one goes on under itself.
+// fact writes a named fact with hanging continuation lines.
 func (p *printer) fact(name, text string) {
 	for i, line := range p.wrap(text, p.columns()-column) {
 		p.line("%-*s%s", column, []string{name, ""}[min(i, 1)], line)
@@ -287,7 +285,7 @@ func loadLine(r *record.Run) string {
 	if r.WarmupS > 0 {
 		parts[len(parts)-1] += " after " + seconds(r.WarmupS) + " of warm-up"
 	}
-	if l.Threads > 0 { // else it was killed before it said
+	if l.Threads > 0 { // otherwise it was killed before that was recorded
 		parts = append(parts, fmt.Sprintf("%s, %s", l.Engine, unit.Plural(l.Threads, "thread", "threads")))
 	}
 	if n := Loading(r); n > 0 {
@@ -312,7 +310,7 @@ func transfer(r *record.Run) unit.BytesPerSecond {
 	return unit.BytesPerSecond(float64(r.Bytes.Read) / r.ElapsedS)
 }
 
-// spread says how even the rate was, over samples of one width.
+// spread describes how steady the rate was, over samples of one width.
 func spread(p *printer, r *record.Run) string {
 	s := &r.Rate.Spread
 	if s.Samples < 2 {
@@ -331,11 +329,11 @@ func spread(p *printer, r *record.Run) string {
 	return ends
 }
 
-// rateWidth is that of "Requests/sec:" and its figure.
+// rateWidth is the width of "Requests/sec:" and its figure.
 const rateWidth = 28
 
-// latency is the table of times. What the generator added is told where all is; in a
-// closed loop a request is sent when it is due, and response and service are one.
+// latency writes the table of latencies. The generator's lag appears only in a verbose layout; in
+// a closed loop a request is sent when it is due, so response and service are equal.
 func latency(p *printer, r *record.Run) {
 	t := table{cols: []col{{}, {name: "p50", right: true}, {name: "p90", right: true, drop: 3}, {name: "p99", right: true},
 		{name: "p99.9", right: true, drop: 1}, {name: "max", right: true}, {name: "mean", right: true, drop: 2}}}
@@ -345,7 +343,7 @@ func latency(p *printer, r *record.Run) {
 		return
 	}
 	add := func(name string, q *record.Quantiles) {
-		// As wide as the names of the facts below it.
+		// Align with the names of the facts below.
 		cells := []string{fmt.Sprintf("%-*s", column-gap, name), "", "", "", "", "", ""}
 		if q.Count == 0 {
 			cells[1] = "not measured"
@@ -357,7 +355,7 @@ func latency(p *printer, r *record.Run) {
 		t.rows = append(t.rows, cells)
 	}
 	add(timeName(r), &l.Response)
-	if r.Load.Mode == "subscribed" { // the others are of requests
+	if r.Load.Mode == "subscribed" { // the others count requests
 		t.write(p)
 		return
 	}
@@ -370,7 +368,7 @@ func latency(p *printer, r *record.Run) {
 	t.write(p)
 }
 
-// answeredLine is what became of the requests, in short.
+// answeredLine summarises the request outcomes.
 func answeredLine(r *record.Run) string {
 	q := &r.Requests
 	answered := statusLine(r.Statuses)
@@ -400,7 +398,7 @@ func requestsLine(r *record.Run) string {
 	return text + missed(r)
 }
 
-// missed is what did not go as it was asked.
+// missed describes deviations from the plan.
 func missed(r *record.Run) (text string) {
 	if q := &r.Requests; q.Unsent > 0 {
 		text += fmt.Sprintf(" · %s of %s due were never sent", unit.FormatCount(int64(q.Unsent)), unit.FormatCount(int64(q.Due)))
@@ -411,7 +409,7 @@ func missed(r *record.Run) (text string) {
 	return text
 }
 
-// tlsLine says what the connections agreed on, and what their handshakes took.
+// tlsLine describes the negotiated TLS parameters, and the cost of the handshakes.
 func tlsLine(r *record.Run) string {
 	t := r.Load.TLS
 	parts := []string{t.Version + ", " + t.Cipher}
@@ -440,8 +438,8 @@ func tlsLine(r *record.Run) string {
 	return strings.Join(parts, " · ")
 }
 
-// http2Line says what HTTP/2 came to: what the server allows, the frames of the window,
-// and how long its windows held request bodies back.
+// http2Line describes HTTP/2: the server's settings, the frames of the window, and how long flow
+// control held back request bodies.
 func http2Line(r *record.Run) string {
 	h := r.Load.HTTP2
 	streams := "no limit of streams"
@@ -472,8 +470,8 @@ func http2Line(r *record.Run) string {
 	return strings.Join(parts, " · ")
 }
 
-// handshakeLine is what the handshakes of the window came to by themselves: their rate,
-// and of the generator's CPU time theirs apart from the requests'.
+// handshakeLine describes the window's handshakes: their rate, and their share of the generator's
+// CPU time, apart from the requests'.
 func handshakeLine(r *record.Run) string {
 	t := r.Load.TLS
 	n := t.Count()
@@ -507,7 +505,7 @@ func statusLine(statuses map[string]uint64) string {
 	return strings.Join(parts, " · ")
 }
 
-// maxErrors bounds the lines of errors; the record has them all.
+// maxErrors limits the lines of errors; the record has them all.
 const maxErrors = 8
 
 func errorLines(r *record.Run) []string {
@@ -554,8 +552,8 @@ func generatorLine(r *record.Run, verbose bool) string {
 	return strings.Join(parts, " · ")
 }
 
-// Headroom says how many times its rate the generator could have reached and
-// how that is known, or why it is not. "" where the record says neither.
+// Headroom states how many times its rate the generator could have reached and how that is known,
+// or why it is unknown. "" if the record has neither.
 func Headroom(r *record.Run) string {
 	g := &r.Generator
 	if g.Headroom > 0 {
@@ -582,7 +580,7 @@ func Headroom(r *record.Run) string {
 	return "unknown: " + strings.Join(why, "; ")
 }
 
-// loneLine says what the requests took that were alone; "" where there were none.
+// loneLine describes the latency of requests sent one at a time; "" if there were none.
 func loneLine(r *record.Run) string {
 	l := r.Lone
 	if l == nil {
@@ -604,8 +602,8 @@ func loneLine(r *record.Run) string {
 	return text
 }
 
-// AtOnce is how many requests were worked on at a time; "" where lone requests do
-// not tell.
+// AtOnce returns how many requests the server processed concurrently; "" if lone requests do not
+// show it.
 func AtOnce(r *record.Run) string {
 	a := r.Verdict.Concurrency
 	if a == nil {
@@ -614,9 +612,9 @@ func AtOnce(r *record.Run) string {
 	return fmt.Sprintf("%.3g of %.0f %s processed at a time (95%% CI %.3g–%.3g)", a.Requests, a.Of, r.Spec.Kind.Many(), a.Low, a.High)
 }
 
-// Placement is which CPUs generator and server ran on, where a run on this
-// machine had some for either: "generator on CPU 0, server on CPU 1". "" where
-// the scheduler was free, or the sides are not known to be apart.
+// Placement names the CPUs of generator and server, if a local run pinned either: "generator on
+// CPU 0, server on CPU 1". "" if the scheduler was free, or the sides are not known to be
+// separate.
 func Placement(r *record.Run) string {
 	if len(r.Agents) > 0 || r.Spec.PinGenerator == "" || r.Subject == nil {
 		return ""
@@ -627,7 +625,7 @@ func Placement(r *record.Run) string {
 	}
 	var server []int
 	for _, p := range r.Subject.Processes {
-		// A process is read when it is found, after it was pinned.
+		// A process is read when it is found, after pinning.
 		cpus, err := spec.ParseCPUList(p.CPUsAllowed)
 		if err != nil {
 			return ""
@@ -642,8 +640,8 @@ func Placement(r *record.Run) string {
 	return cores.Split{Generator: generator, Server: server}.String()
 }
 
-// verdict is what the run proves: the bottleneck with its reason, the caveats, what
-// speaks for and against it.
+// verdict writes the verdict: the bottleneck with its reason, the caveats, the evidence for and
+// against it.
 func (l Layout) verdict(v *record.Verdict) []block {
 	var blocks []block
 	add := func(rank int, name, text string) {
@@ -657,7 +655,7 @@ func (l Layout) verdict(v *record.Verdict) []block {
 	add(0, "bottleneck", string(v.Bottleneck)+": "+prose.Reason(v))
 	rank := 6
 	if v.Bottleneck == record.Failures {
-		rank = 1 // it has the server's own words
+		rank = 1 // contains the server's own words
 	}
 	list(rank, "evidence", evidence(v.Evidence))
 	list(3, "against", evidence(v.Against))
@@ -679,7 +677,7 @@ func evidence(list []record.Evidence) []string {
 	return texts
 }
 
-// pathOf is the path of a request, as boxes; how busy the ends are may be left out.
+// pathOf returns the path of a request as boxes; their utilisation may be omitted.
 func (l Layout) pathOf(r *record.Run) []block {
 	var blocks []block
 	for i, line := range path.Lines(r.Path(), min(l.columns(), columnsMost)-column, path.Style{Strong: l.bold, Intervals: l.Verbose}) {
