@@ -21,7 +21,7 @@ func curveName(c *record.Curve) string {
 	return name
 }
 
-// linesMost limits the lines of a graph; beyond it the curves are drawn as a forest.
+// linesMost limits the lines of a graph; further lines get another graph.
 const linesMost = 2 * chart.Tones
 
 // sweepSections shows the graphs and tables of a sweep: one graph for all curves of the same
