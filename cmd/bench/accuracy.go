@@ -10,17 +10,17 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// trials is a series that goes on where the ledger of trials was left.
+// trials is a series that continues where the ledger of trials ends.
 type trials struct {
 	path string
 	list []Trial
-	// end is when no further trial is begun; zero: never.
+	// end is the time after which no trial starts; zero: never.
 	end    time.Time
 	commit string
 	dirty  bool
 }
 
-// openTrials reads what there is.
+// openTrials reads the ledger.
 func (b *bench) openTrials(e *Entry) (*trials, error) {
 	list, err := readTrials(b.trials)
 	t := &trials{path: b.trials, list: list, commit: e.Commit, dirty: e.Dirty}
@@ -30,7 +30,7 @@ func (b *bench) openTrials(e *Entry) (*trials, error) {
 	return t, err
 }
 
-// room tells whether a trial that takes about so long may be begun.
+// room reports whether there is time for a trial of this duration.
 func (t *trials) room(takes time.Duration) bool {
 	return t.end.IsZero() || time.Until(t.end) > takes
 }
@@ -43,7 +43,7 @@ func (t *trials) add(b *bench, trial Trial, took time.Duration) error {
 	return appendLine(t.path, &trial)
 }
 
-// longest is how long a trial of a kind took at most; 0 if there is none.
+// longest returns the longest duration of a kind of trial; 0 if there is none.
 func (t *trials) longest(is func(*Trial) bool) time.Duration {
 	var most float64
 	for i := range t.list {
@@ -71,7 +71,7 @@ func plantKinds() []plantKind {
 	return all
 }
 
-// round is the number of the last trial of a scenario; 0 if there is none.
+// round returns the number of a scenario's last trial; 0 if there is none.
 func (t *trials) round(k *plantKind, seed uint64) int {
 	last := 0
 	for i := range t.list {
@@ -82,12 +82,12 @@ func (t *trials) round(k *plantKind, seed uint64) int {
 	return last
 }
 
-// plantTime is what a plant takes that was never tried: a JVM starts, warms up,
-// and is confirmed.
+// plantTime is the assumed duration of a plant never tried: a JVM starts, warms up, and is
+// confirmed.
 const plantTime = 30 * time.Second
 
-// accuracy runs every planted bottleneck until each has as many rounds as were
-// asked for, those with the fewest first.
+// accuracy runs every planted bottleneck until each has the requested rounds, those with the
+// fewest first.
 func (b *bench) accuracy(ctx context.Context, e *Entry) {
 	t, err := b.openTrials(e)
 	if err != nil {
@@ -106,14 +106,14 @@ func (b *bench) accuracy(ctx context.Context, e *Entry) {
 				takes = plantTime
 			}
 			if !t.room(takes) {
-				continue // a shorter one may have room
+				continue // a shorter one may fit
 			}
 			b.failed(ctx, k.Name, b.plantOnce(ctx, t, k, round))
 		}
 	}
 }
 
-// plantOnce runs one scenario and writes what came of it.
+// plantOnce runs one scenario and records its result.
 func (b *bench) plantOnce(ctx context.Context, t *trials, k *plantKind, round int) error {
 	dir, err := os.MkdirTemp("", "ceiling-bench-")
 	if err != nil {

@@ -17,18 +17,17 @@ import (
 	"ceiling/record"
 )
 
-// notesName is the file, beside the rendered page, in which people explain the
-// wrong namings.
+// notesName is the file next to the rendered page in which people explain wrong verdicts.
 const notesName = "accuracy-notes.json"
 
-// Note explains in a sentence why a plant was named wrong.
+// Note explains in one sentence why a plant was named wrong.
 type Note struct {
 	Plant string `json:"plant"`
 	Named string `json:"named"`
 	Why   string `json:"why"`
 }
 
-// readNotes reads the explanations; a file that is not there has none.
+// readNotes reads the explanations; a missing file has none.
 func readNotes(path string) ([]Note, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -81,7 +80,7 @@ func renderAccuracy(ledger, page string) error {
 	return os.WriteFile(page, d.b.Bytes(), 0o644)
 }
 
-// doc is a page that is being written.
+// doc is a page under construction.
 type doc struct{ b bytes.Buffer }
 
 func (d *doc) line(format string, args ...any) { fmt.Fprintf(&d.b, format+"\n", args...) }
@@ -100,7 +99,7 @@ func (d *doc) row(cells ...string) {
 	d.line("| %s |", strings.Join(cells, " | "))
 }
 
-// made says when, where and of which versions the trials are.
+// made states the dates, hosts and versions of the trials.
 func (d *doc) made(list []Trial) {
 	if len(list) == 0 {
 		d.line("No trial was made yet.")
@@ -135,8 +134,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// tally lists names with their counts, the most frequent first; one alone
-// without.
+// tally lists names with their counts, most frequent first; a single name has no count.
 func tally(counts map[string]int) string {
 	var names []string
 	for name := range counts {
@@ -152,10 +150,11 @@ func tally(counts map[string]int) string {
 	return strings.Join(names, "; ")
 }
 
-// counts tells whether a trial says something about the verdict.
+// counts reports whether a trial counts towards the verdict's accuracy.
 func counts(p *PlantTrial) bool { return p.Judged == selftest.Right || p.Judged == selftest.Wrong }
 
-// unexplained is a right ceiling without the words that a person needs.
+// unexplained reports whether the bottleneck is right but the explanation a person needs is
+// missing.
 func unexplained(p *PlantTrial) bool {
 	return p.Judged == selftest.Wrong && slices.Contains(p.Accepted, p.Named)
 }
@@ -210,7 +209,7 @@ func (d *doc) plants(list []Trial) {
 	}
 }
 
-// matrix is planted against named, of the runs that count.
+// matrix tabulates planted against named bottlenecks, over the runs that count.
 func (d *doc) matrix(list []Trial, real bool) {
 	type cell struct{ right, wrong int }
 	cells := map[[2]string]*cell{}
@@ -257,7 +256,7 @@ func (d *doc) matrix(list []Trial, real bool) {
 	}
 }
 
-// perPlant has a row for each plant, in the order of the catalogue.
+// perPlant has a row per plant, in catalogue order.
 func (d *doc) perPlant(list []Trial, real bool) {
 	d.head("plant", "what is planted", "right is", "runs", "right", "wrong", "not counted", "confirmed")
 	for _, k := range plantKinds() {
@@ -302,7 +301,7 @@ func (d *doc) perPlant(list []Trial, real bool) {
 	}
 }
 
-// wrong lists the wrong namings, each with its explanation.
+// wrong lists the wrong verdicts, each with its explanation.
 func (d *doc) wrong(list []Trial, notes []Note) {
 	type pair struct{ plant, named string }
 	runs := map[pair]int{}
@@ -336,7 +335,7 @@ func (d *doc) wrong(list []Trial, notes []Note) {
 	}
 }
 
-// leftOut is why a trial does not count.
+// leftOut returns the reason why a trial does not count.
 func leftOut(p *PlantTrial) string {
 	if p.Judged == selftest.NotRun {
 		return p.Why
@@ -344,7 +343,7 @@ func leftOut(p *PlantTrial) string {
 	return p.Judged
 }
 
-// tallied is tally with its counts in every case; "" for nothing.
+// tallied is tally with counts always shown; "" for nothing.
 func tallied(counts map[string]int) string {
 	if len(counts) == 1 {
 		for name, n := range counts {
@@ -354,7 +353,7 @@ func tallied(counts map[string]int) string {
 	return tally(counts)
 }
 
-// pairs shows what `ceiling compare` decided where the truth is known.
+// pairs shows the decisions of `ceiling compare` where the truth is known.
 func (d *doc) pairs(list []Trial) {
 	d.line("\n## A server against itself")
 	if len(list) == 0 {
@@ -420,12 +419,12 @@ func (d *doc) pairs(list []Trial) {
 	}
 }
 
-// perMetric has what was decided of each metric where nothing was planted.
+// perMetric shows the decisions per metric where nothing was planted.
 func (d *doc) perMetric(list []Trial) {
 	type row struct {
 		same, open, different int
 		reaches               []float64
-		judged, unlikely      int // with ratios of their blocks, and P of those at most chance
+		judged, unlikely      int // with block ratios; of these, P at most chance
 	}
 	const chance = 0.05
 	rows := map[string]*row{}
@@ -473,7 +472,7 @@ func (d *doc) perMetric(list []Trial) {
 	d.line("\np by itself is that of one metric before it is corrected for four: if nothing tells A from B, 1 in 20 is at most 0.05. The first pairs have no blocks in the ledger.")
 }
 
-// changesOf are the metrics in which a comparison saw a change, with intervals.
+// changesOf lists the metrics in which a comparison saw a change, with intervals.
 func changesOf(p *PairTrial) string {
 	var list []string
 	for metric, decision := range p.Decisions {
@@ -485,7 +484,7 @@ func changesOf(p *PairTrial) string {
 	return strings.Join(list, ", ")
 }
 
-// othersOf is what other programs used meanwhile.
+// othersOf states the CPU use of other programs.
 func othersOf(p *PairTrial) string {
 	if p.Others == nil {
 		return "what other processes used was not recorded"

@@ -17,12 +17,12 @@ type bench struct {
 	tools []tool
 	host  Host
 	log   io.Writer
-	// failures and caveats are texts for the entry, in the order they came up.
+	// failures and caveats are texts for the entry, in order of occurrence.
 	failures, caveats []string
 	server            *served // of the speed part and the floor
 	secure            *served // of the speed part, over TLS
-	h2, h3            *served // likewise, with HTTP/2 and with HTTP/3
-	nginx             *served // with HTTP/2; nil where it is not installed
+	h2, h3            *served // same, over HTTP/2 and HTTP/3
+	nginx             *served // with HTTP/2; nil if not installed
 }
 
 func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
@@ -58,8 +58,8 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 	return b, nil
 }
 
-// serverKind is the server that everything but pacing is measured on: the
-// cheapest of the frameworks, so that the generators are what differs.
+// serverKind is the server for everything but pacing: the cheapest framework, so that the
+// generators make the difference.
 const serverKind = "fasthttp"
 
 func (b *bench) close() {
@@ -77,7 +77,7 @@ func (b *bench) progress(format string, args ...any) {
 	fmt.Fprintf(b.log, "bench: "+format+"\n", args...)
 }
 
-// failed notes what could not be measured; the rest goes on.
+// failed records what could not be measured; the rest continues.
 func (b *bench) failed(ctx context.Context, what string, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
@@ -90,7 +90,7 @@ func (b *bench) caveat(format string, args ...any) {
 	b.caveats = append(b.caveats, fmt.Sprintf(format, args...))
 }
 
-// tool is the one of that name, or nil where it was not found.
+// tool returns the tool of that name, or nil.
 func (b *bench) tool(name string) *tool {
 	for i := range b.tools {
 		if b.tools[i].Name == name {
@@ -100,7 +100,7 @@ func (b *bench) tool(name string) *tool {
 	return nil
 }
 
-// run measures everything that was asked for.
+// run measures everything requested.
 func (b *bench) run(ctx context.Context) Entry {
 	e := Entry{
 		Schema: ledgerSchema, Time: time.Now().UTC().Truncate(time.Second), Host: b.host, Tools: map[string]string{},
@@ -155,10 +155,10 @@ func (b *bench) run(ctx context.Context) Entry {
 	return e
 }
 
-// calmShare is the part of all CPUs that may be busy before a part of the run.
+// calmShare is the share of all CPUs that may be busy before a part of the run.
 const calmShare = 0.05
 
-// calm looks at the host for two seconds in which this command does nothing.
+// calm observes the idle host for two seconds.
 func (b *bench) calm(ctx context.Context, part string) {
 	before, err := sys.HostBusyNs()
 	begin := time.Now()
@@ -174,8 +174,7 @@ func (b *bench) calm(ctx context.Context, part string) {
 	b.failed(ctx, "how busy the host is", err)
 }
 
-// startup measures how long the program takes from exec to exit when it has
-// nothing to do.
+// startup measures the time from exec to exit with nothing to do.
 func (b *bench) startup(ctx context.Context, e *Entry) {
 	const times = 20
 	var ms, cpu []float64
@@ -192,9 +191,9 @@ func (b *bench) startup(ctx context.Context, e *Entry) {
 	e.Startup, e.StartupCPU = &s, &used
 }
 
-// requestLength is the length of the requests that the tool sends for
-// /simple, bytes: one is caught, and the tool is ended. The address of the
-// counting server has as many digits as any other here: free ports have five.
+// requestLength returns the length in bytes of the tool's requests for /simple: it captures one
+// and stops the tool. The counting server's address has as many digits as any other here: free
+// ports have five.
 func requestLength(ctx context.Context, t *tool) (int, error) {
 	c, err := newCounter()
 	if err != nil {
@@ -214,6 +213,6 @@ func requestLength(ctx context.Context, t *tool) (int, error) {
 		err = errors.Join(errors.New("no request was seen"), err)
 	}
 	cancel()
-	<-ended // that it was ended before its time is what it says
+	<-ended // its error only says that it was stopped early
 	return length, errors.Join(err, c.close())
 }

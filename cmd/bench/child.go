@@ -16,27 +16,26 @@ import (
 	"time"
 )
 
-// grace is how much longer than its job a tool may take: node needs 0.3 s to
-// start, and ab sorts all its requests before it prints.
+// grace is how much longer than its job a tool may take: node takes 0.3 s to start, and ab sorts
+// all its requests before it prints.
 const grace = 20 * time.Second
 
 // outcome is one run of one tool.
 type outcome struct {
 	answer
-	// CPUNs is the CPU of the process, its threads and the children that it
-	// waited for, user and system, from its start to its end: wait4(2).
+	// CPUNs is the user and system CPU time of the process, its threads and the children that it
+	// waited for, over its lifetime: wait4(2).
 	CPUNs int64
 }
 
-// pipelineLua teaches wrk to pipeline.
+// pipelineLua makes wrk pipeline.
 //
 //go:embed pipeline.lua
 var pipelineLua []byte
 
 const pipelineName = "pipeline.lua"
 
-// run does one job, and watches the process with watch, if there is one,
-// until it ends.
+// run runs one job, and monitors the process with watch, if given, until it exits.
 func (t *tool) run(ctx context.Context, j job, watch func(pid int)) (outcome, error) {
 	dir, err := os.MkdirTemp("", "ceiling-bench-")
 	if err != nil {
@@ -53,7 +52,7 @@ func (t *tool) run(ctx context.Context, j job, watch func(pid int)) (outcome, er
 	return t.runCommand(ctx, append([]string{t.Path}, args...), j.Duration+grace, watch)
 }
 
-// runCommand runs a command line that ends with the tool's output.
+// runCommand runs a command line and returns the tool's output.
 func (t *tool) runCommand(ctx context.Context, line []string, limit time.Duration, watch func(pid int)) (outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -87,8 +86,8 @@ func (t *tool) runCommand(ctx context.Context, line []string, limit time.Duratio
 	return outcome{answer: a, CPUNs: usage.Utime.Nano() + usage.Stime.Nano()}, nil
 }
 
-// exitVoid is how ceiling ends when the run proves nothing about the server,
-// which is what it should say when both fight for the same CPUs.
+// exitVoid is ceiling's exit code for an invalid run, which is correct when generator and server
+// compete for the same CPUs.
 const exitVoid = 4
 
 func (t *tool) accept(ctx context.Context, err error) error {
@@ -102,7 +101,7 @@ func (t *tool) accept(ctx context.Context, err error) error {
 	return err
 }
 
-// lastLine is the last line of the first text that has one.
+// lastLine returns the last line of the first non-empty text.
 func lastLine(texts ...[]byte) string {
 	for _, text := range texts {
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -113,23 +112,22 @@ func lastLine(texts ...[]byte) string {
 	return "it printed nothing"
 }
 
-// A served is a child that serves.
+// A served is a child process that serves.
 type served struct {
 	Addr   string
 	scheme string // of its URLs
 	PID    int
 	c      *exec.Cmd
 	rest   chan struct{} // closed when its output has ended
-	dir    string        // that is removed with it; "": none
+	dir    string        // removed with it; "": none
 }
 
-// serve starts ceiling serve KIND on a free port and returns when it says that
-// it is ready.
+// serve starts ceiling serve KIND on a free port and returns once it is ready.
 func serve(ctx context.Context, binary, kind string) (*served, error) {
 	return serveCommand(ctx, binary, "serve", kind)
 }
 
-// serveCommand does so with any verb that serves.
+// serveCommand does the same for any verb that serves.
 func serveCommand(ctx context.Context, binary string, args ...string) (*served, error) {
 	c := exec.CommandContext(ctx, binary, append(args, "--addr", "127.0.0.1:0")...)
 	c.Stderr = os.Stderr
@@ -156,7 +154,7 @@ func serveCommand(ctx context.Context, binary string, args ...string) (*served, 
 	go func() {
 		defer close(s.rest)
 		if _, err := io.Copy(io.Discard, r); err != nil {
-			return // the pipe is gone with the process, which stop waits for
+			return // the pipe closed with the process, which stop waits for
 		}
 	}()
 	return s, nil
@@ -164,13 +162,13 @@ func serveCommand(ctx context.Context, binary string, args ...string) (*served, 
 
 func (s *served) url(path string) string { return s.scheme + "://" + s.Addr + path }
 
-// stop ends the child and waits for it; one that does not end is killed.
+// stop stops the child and waits for it; it kills a child that does not exit.
 func (s *served) stop() error {
 	if err := s.c.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	late := time.AfterFunc(5*time.Second, func() {
-		_ = s.c.Process.Kill() // an error: it has ended meanwhile
+		_ = s.c.Process.Kill() // an error means that it has exited already
 	})
 	defer late.Stop()
 	<-s.rest
@@ -181,5 +179,5 @@ func (s *served) stop() error {
 	return err
 }
 
-// signal sends one to the child.
+// signal sends a signal to the child.
 func (s *served) signal(sig syscall.Signal) error { return s.c.Process.Signal(sig) }

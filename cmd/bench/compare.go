@@ -15,15 +15,14 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// Compared is one kind of pair that `ceiling compare` was asked about, again
-// and again.
+// Compared is a kind of pair that `ceiling compare` was run on repeatedly.
 type Compared struct {
 	Pair string `json:"pair"`
-	// Planted is what B differs in: "" nothing.
+	// Planted is B's planted difference; "" for none.
 	Planted string `json:"planted,omitempty"`
 	Pairs   int    `json:"pairs"`
-	// Found is how many saw what was planted; Alarms how many saw a change in a
-	// metric that has none.
+	// Found counts comparisons that saw the planted change; Alarms counts those that saw a change
+	// in an unchanged metric.
 	Found  int `json:"found"`
 	Alarms int `json:"alarms"`
 	// Decisions counts "metric decision", as in "rps no change".
@@ -33,21 +32,21 @@ type Compared struct {
 const (
 	alarmLimit = 0.05 // of the pairs without a change
 	missLimit  = 0.10 // of those with one
-	// pairRuns and pairTime are what a comparison takes that was never made: as
-	// many runs, each with a start, a warm-up and a verdict of some 0.15 s.
+	// pairRuns and pairTime are the assumed cost of a comparison never made: that many runs, each
+	// with a start, a warm-up and a verdict of about 0.15 s.
 	pairRuns = 111
 	pairTime = pairRuns * 150 * time.Millisecond
 )
 
-// pairKind is two commands that serve, and what is known of them.
+// pairKind is two serve commands and the known difference between them.
 type pairKind struct {
 	name, a, b string
 	args       []string
-	// metric that was planted, and how it is decided; "" nothing was.
+	// metric that was planted, and the expected decision; "" for none.
 	metric, decision string
 }
 
-// sameKinds are servers beside themselves.
+// sameKinds are A/A pairs.
 func sameKinds() []pairKind {
 	var kinds []pairKind
 	for _, kind := range []string{"nethttp", "fasthttp", "fiber"} {
@@ -57,9 +56,9 @@ func sameKinds() []pairKind {
 	return kinds
 }
 
-// plantedKinds differ by what their names say. 400 µs of planted CPU are some
-// 20 to 30 µs of HTTP and TCP below what a request costs, so that 21 µs more
-// are 5 % of it. Every fiftieth request waits, and p99 is the middle of those.
+// plantedKinds differ as their names say. HTTP and TCP add about 20 to 30 µs to the 400 µs of
+// planted CPU per request, so 21 µs more are 5 %. Every fiftieth request waits, so p99 is the
+// median of those.
 func plantedKinds() []pairKind {
 	work := "ceiling planted cpu --addr {addr} --cpu "
 	wait := "ceiling planted tail --addr {addr} --every 50 --sleep "
@@ -69,8 +68,8 @@ func plantedKinds() []pairKind {
 	}
 }
 
-// compared asks `ceiling compare` about pairs without a change and with one, as
-// far as the ledger of trials does not have them.
+// compared runs `ceiling compare` on pairs with and without a change, unless the ledger of trials
+// has them already.
 func (b *bench) compared(ctx context.Context, e *Entry) {
 	t, err := b.openTrials(e)
 	if err != nil {
@@ -81,7 +80,7 @@ func (b *bench) compared(ctx context.Context, e *Entry) {
 	for i := range b.pairs {
 		b.ask(ctx, t, &same[i%len(same)], i/len(same))
 	}
-	for i := range b.pairs / 5 { // a fifth as many have a change
+	for i := range b.pairs / 5 { // a fifth as many with a change
 		for k := range changed {
 			b.ask(ctx, t, &changed[k], i)
 		}
@@ -101,7 +100,7 @@ func (b *bench) compared(ctx context.Context, e *Entry) {
 	}
 }
 
-// ask makes one comparison, unless the ledger has that many of the kind.
+// ask makes one comparison, unless the ledger already has enough of its kind.
 func (b *bench) ask(ctx context.Context, t *trials, k *pairKind, number int) {
 	is := func(t *Trial) bool { return t.Pair != nil && t.Pair.Pair == k.name }
 	made := 0
@@ -132,8 +131,8 @@ func (b *bench) ask(ctx context.Context, t *trials, k *pairKind, number int) {
 	b.failed(ctx, "compare "+k.name, err)
 }
 
-// pairTrialOf is what was decided. A planted change may show in other metrics as
-// well: those are no alarms.
+// pairTrialOf records the decisions. A planted change may also affect other metrics: those are
+// not false alarms.
 func pairTrialOf(k *pairKind, c *record.Comparison) *PairTrial {
 	p := &PairTrial{Pair: k.name, Blocks: c.Blocks, Decisions: map[string]string{}, Intervals: map[string]string{},
 		Ratios: map[string][]float64{}}
@@ -154,8 +153,7 @@ func pairTrialOf(k *pairKind, c *record.Comparison) *PairTrial {
 	return p
 }
 
-// comparedOf counts the pairs of the ledger by kind, in the order in which they
-// came up.
+// comparedOf counts the ledger's pairs by kind, in order of appearance.
 func comparedOf(list []Trial) []Compared {
 	var rows []Compared
 	for i := range list {
@@ -173,7 +171,7 @@ func comparedOf(list []Trial) []Compared {
 	return rows
 }
 
-// count takes in one answer.
+// count adds one comparison.
 func (row *Compared) count(p *PairTrial) {
 	row.Pairs++
 	for metric, decision := range p.Decisions {
@@ -187,8 +185,8 @@ func (row *Compared) count(p *PairTrial) {
 	}
 }
 
-// compareOnce asks once, of servers that the comparison starts: it gives the
-// generator and them CPUs of their own where there are two, and says so.
+// compareOnce runs one comparison that starts its own servers. apart reports whether generator
+// and servers had separate CPUs, which takes two or more.
 func (b *bench) compareOnce(ctx context.Context, k *pairKind, seed uint64) (p *record.Plan, apart bool, err error) {
 	args := append([]string{
 		"compare", "--serve", k.a, "--serve", k.b, "--json", "-d", b.comparedRun.String(), "--rest", "0s", "--no-lone",
@@ -204,7 +202,7 @@ func (b *bench) compareOnce(ctx context.Context, k *pairKind, seed uint64) (p *r
 	return p, p.CPUs != nil && p.CPUs.Generator != "", nil
 }
 
-// planIn is a comparison in a plan's JSON.
+// planIn parses a comparison from a plan's JSON.
 func planIn(text []byte) (*record.Plan, error) {
 	var p record.Plan
 	if err := json.Unmarshal(text, &p); err != nil {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// The counting server writes down when requests arrive, in bins of binWidth.
-// One goroutine per connection, one read and one write per request: 3 µs of
-// CPU, so that 10,000/s leave its cores idle and it sees arrivals as they come.
+// The counting server counts arriving requests in bins of binWidth. One goroutine per connection,
+// one read and one write per request: 3 µs of CPU, so that 10,000/s leave its cores idle and it
+// sees arrivals undelayed.
 const (
 	binWidth = 10 * time.Millisecond
 	binCount = 6000 // a minute
@@ -21,8 +21,8 @@ type counter struct {
 	ln    net.Listener
 	start time.Time
 	bins  [binCount]atomic.Int64
-	// head is the length of the first request for /simple, bytes. Others may
-	// come before it: ceiling looks whether the server has profiles to offer.
+	// head is the length of the first request for /simple, bytes. Others may come earlier:
+	// ceiling checks whether the server offers profiles.
 	head  chan int
 	wait  sync.WaitGroup
 	mu    sync.Mutex
@@ -61,7 +61,7 @@ func (c *counter) accept() {
 	}
 }
 
-// closeQuietly closes a connection whose other end may be gone.
+// closeQuietly closes a connection whose peer may be gone.
 func closeQuietly(conn net.Conn) { _ = conn.Close() }
 
 const counterAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 16\r\nConnection: keep-alive\r\n\r\n{\"message\":\"hi\"}"
@@ -89,12 +89,12 @@ func (c *counter) answer(conn net.Conn) {
 		}
 		kept = copy(buf, buf[rest:kept+n])
 		if kept == len(buf) {
-			return // a head that long is not from one of our tools
+			return // none of our tools sends a head this long
 		}
 	}
 }
 
-// note counts requests that have just arrived, the first of which is given.
+// note counts requests that have just arrived, given the first one.
 func (c *counter) note(heads int, first []byte) {
 	if bin := time.Since(c.start) / binWidth; bin < binCount {
 		c.bins[bin].Add(int64(heads))
@@ -108,9 +108,8 @@ func (c *counter) note(heads int, first []byte) {
 	}
 }
 
-// countHeads counts the whole request heads that data begins with, none of
-// which has a body. rest is where the next one starts, first the length of the
-// first.
+// countHeads counts the complete request heads at the start of data, none of which has a body.
+// rest is the offset of the next one, first the length of the first.
 func countHeads(data []byte) (heads, rest, first int) {
 	end := []byte("\r\n\r\n")
 	for {
@@ -126,8 +125,8 @@ func countHeads(data []byte) (heads, rest, first int) {
 	}
 }
 
-// arrivals are the counts of the bins from trim after the first request to
-// trim before the last: a tool's start and end are not its pacing.
+// arrivals returns the bins from trim after the first request to trim before the last: a tool's
+// start and end are not its pacing.
 func (c *counter) arrivals(trim time.Duration) []int64 {
 	counts := make([]int64, binCount)
 	first, last := -1, -1
@@ -147,7 +146,7 @@ func (c *counter) arrivals(trim time.Duration) []int64 {
 	return counts[first+cut : last-cut]
 }
 
-// close ends the server and all that it started.
+// close stops the server and everything it started.
 func (c *counter) close() error {
 	err := c.ln.Close()
 	c.mu.Lock()

@@ -14,12 +14,11 @@ import (
 // documentLimit ends a command that hangs.
 const documentLimit = 15 * time.Minute
 
-// exitBroke is how ceiling ends when an SLO did not hold.
+// exitBroke is ceiling's exit code for a failed SLO.
 const exitBroke = 3
 
-// document runs the program as a person does and answers the JSON that it
-// prints. Its records are thrown away. That an SLO broke, or that nothing is
-// proved, is an answer.
+// document runs the program as a user does and returns its JSON output. It discards the records.
+// A failed SLO or an invalid run is a valid answer.
 func (b *bench) document(ctx context.Context, args ...string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "ceiling-bench-")
 	if err != nil {
@@ -32,7 +31,7 @@ func (b *bench) document(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(limited, b.binary, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "NO_COLOR=1", "XDG_DATA_HOME="+dir)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its servers
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it stops its servers
 	cmd.WaitDelay = grace
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && (exit.ExitCode() == exitVoid || exit.ExitCode() == exitBroke)) {
@@ -41,7 +40,7 @@ func (b *bench) document(ctx context.Context, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// decode is document, read.
+// decode runs document and decodes its output.
 func (b *bench) decode(ctx context.Context, into any, args ...string) error {
 	text, err := b.document(ctx, args...)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// Found is one kind of search that `ceiling find` was asked for, again and
-// again, against a server of known capacity.
+// Found is a kind of search that `ceiling find` ran repeatedly against a server of known
+// capacity.
 type Found struct {
 	SLO string `json:"slo"`
-	// TruthPerS of each search, AnswerPerS, and the runs that it took.
+	// TruthPerS of each search, AnswerPerS, and the number of its runs.
 	TruthPerS  []float64 `json:"truth_per_s"`
 	AnswerPerS []float64 `json:"answer_per_s"`
 	Runs       []int     `json:"runs"`
@@ -26,27 +26,26 @@ type Found struct {
 	WorstError float64 `json:"worst_error_share"`
 }
 
-// The planted server has places for foundPlaces requests, each of which stays
-// foundService. Its truth is measured before each search, since a sleep lasts a
-// little longer than was asked for: the rate of a closed loop that keeps all
-// places busy is places / service.
+// The planted server processes foundPlaces requests concurrently, each for foundService. The
+// truth is measured before each search, since sleeps last slightly longer than requested: a
+// closed loop that keeps all places busy reaches places / service.
 const (
 	foundPlaces  = 8
 	foundService = 10 * time.Millisecond
 	foundRun     = "3s"
-	foundError   = 0.05 // aimed at
+	foundError   = 0.05 // target
 )
 
-// searchKind is an SLO with the truth that a capacity makes of it.
+// searchKind is an SLO and the rate at which a given capacity meets it.
 type searchKind struct {
 	slo   string
 	args  []string
 	truth func(capacity float64, seed uint64) float64
 }
 
-// searchKinds cut on both sides of the knee. At even distances a queue of equal
-// services stays empty up to the capacity, and a loose SLO holds as far; under
-// Poisson arrivals a tight one breaks well below it.
+// searchKinds cut on both sides of the knee. With evenly spaced arrivals and equal service times
+// the queue stays empty up to the capacity, so a loose SLO holds up to there; under Poisson
+// arrivals a tight one fails well below it.
 func searchKinds() []searchKind {
 	const tight = 17 * time.Millisecond
 	return []searchKind{
@@ -57,7 +56,7 @@ func searchKinds() []searchKind {
 	}
 }
 
-// found asks `ceiling find` for what is known.
+// found runs `ceiling find` where the answer is known.
 func (b *bench) found(ctx context.Context, e *Entry) {
 	for _, k := range searchKinds() {
 		row := Found{SLO: k.slo}
@@ -108,9 +107,9 @@ func (b *bench) findOnce(ctx context.Context, k *searchKind, seed uint64, row *F
 // queueArrivals of a simulated queue: p99 rests on 4,000 of them.
 const queueArrivals = 400_000
 
-// queueRate is the rate of Poisson arrivals, per second, at which the p99 of the
-// time in a queue of equal services reaches a limit (seconds): by simulation,
-// with the same arrivals scaled at every rate, so that p99 grows with it.
+// queueRate returns the rate of Poisson arrivals, per second, at which the p99 of the time in a
+// queue with equal service times reaches a limit (seconds): by simulation, with the same arrivals
+// scaled to every rate, so that p99 grows monotonically.
 func queueRate(places int, service, limit float64, seed uint64) float64 {
 	low, high := 0.0, float64(places)/service
 	for range 14 {
@@ -126,9 +125,9 @@ func queueRate(places int, service, limit float64, seed uint64) float64 {
 
 func queueP99(places int, service, perS float64, seed uint64) float64 {
 	chance := rand.New(rand.NewPCG(seed, 99))
-	free := make(times, places) // when each place is free again
+	free := make(times, places) // when each place becomes free
 	var now float64
-	slow := make(times, 0, queueArrivals/100+1) // the slowest hundredth, the least first
+	slow := make(times, 0, queueArrivals/100+1) // the slowest hundredth, smallest first
 	for range queueArrivals {
 		now += chance.ExpFloat64() / perS
 		start := max(now, free[0])
@@ -142,7 +141,7 @@ func queueP99(places int, service, perS float64, seed uint64) float64 {
 	return slow[0]
 }
 
-// times is a heap, the least first.
+// times is a min-heap.
 type times []float64
 
 func (t times) Len() int           { return len(t) }

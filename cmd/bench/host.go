@@ -12,7 +12,7 @@ import (
 	"ceiling/internal/sys"
 )
 
-// Host is the machine that a run was made on.
+// Host is the machine of a run.
 type Host struct {
 	Kernel string `json:"kernel"`
 	CPU    string `json:"cpu"`
@@ -41,8 +41,7 @@ func cpuModel(info []byte) string {
 	return runtime.GOARCH
 }
 
-// commit is what is checked out, and whether anything but the ledger differs
-// from it.
+// commit returns the checked-out commit, and whether anything but the ledger differs from it.
 func commit(ctx context.Context) (id string, dirty bool, err error) {
 	head, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
 	if err != nil {
@@ -55,9 +54,8 @@ func commit(ctx context.Context) (id string, dirty bool, err error) {
 	return strings.TrimSpace(string(head)), len(bytes.TrimSpace(status)) > 0, nil
 }
 
-// bytesRead is what the process has read by read(2) and its kin, from sockets
-// too: rchar of /proc/PID/io. A kernel without CONFIG_TASK_IO_ACCOUNTING has
-// no such file.
+// bytesRead returns the bytes that the process has read by read(2) and related calls, sockets
+// included: rchar of /proc/PID/io. A kernel without CONFIG_TASK_IO_ACCOUNTING lacks this file.
 func bytesRead(pid int) (uint64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
@@ -66,9 +64,9 @@ func bytesRead(pid int) (uint64, error) {
 	return sys.FieldCount(text, "rchar")
 }
 
-// residentPeak is the greatest resident set that the process has had, bytes:
-// VmHWM of /proc/PID/status. Not wait4's ru_maxrss, which starts at the size
-// of the process that made this one (fs/exec.c, exec_mmap).
+// residentPeak returns the process's peak resident set in bytes: VmHWM of /proc/PID/status.
+// wait4's ru_maxrss does not work: it starts at the size of the parent process (fs/exec.c,
+// exec_mmap).
 func residentPeak(pid int) (uint64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

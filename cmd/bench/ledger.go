@@ -7,7 +7,7 @@ import (
 	"ceiling/check/selftest"
 )
 
-// ledgerSchema names the version of Entry.
+// ledgerSchema is the version of Entry.
 const ledgerSchema = "ceiling.bench/1"
 
 // Entry is one run of bench: one line of the ledger. Units are in the names:
@@ -16,7 +16,7 @@ const ledgerSchema = "ceiling.bench/1"
 type Entry struct {
 	Schema string    `json:"schema"`
 	Time   time.Time `json:"time"`
-	// Commit that was checked out; Dirty: with changes, or a file unknown to git.
+	// Commit that was checked out; Dirty: with changes, or untracked files.
 	Commit   string            `json:"commit"`
 	Dirty    bool              `json:"dirty"`
 	Host     Host              `json:"host"`
@@ -30,12 +30,12 @@ type Entry struct {
 	Pacing []Pacing    `json:"pacing,omitempty"`
 	Floor  []Floor     `json:"floor,omitempty"`
 	Hold   *Hold       `json:"hold,omitempty"`
-	// Places is where requests were by two methods, Observed what looking costs.
+	// Places compares two methods of locating requests, Observed is the cost of observing.
 	Places   []PlaceShares `json:"places,omitempty"`
 	Observed []Observed    `json:"observed,omitempty"`
 	Startup  *Spread       `json:"startup_ms,omitempty"` // from exec to exit with nothing to do
-	// StartupCPU is what that takes of a CPU: packages that a run does not need
-	// (NATS, parsers, templates) cost it their initialisation all the same.
+	// StartupCPU is the CPU time of startup: packages that a run does not use (NATS, parsers,
+	// templates) still cost their initialisation.
 	StartupCPU *Spread  `json:"startup_cpu_ms,omitempty"`
 	Targets    []Target `json:"targets"`
 
@@ -48,7 +48,7 @@ type Entry struct {
 	Failures []string `json:"failures,omitempty"`
 }
 
-// Settings are what a run was asked for.
+// Settings are the settings of a run.
 type Settings struct {
 	Rounds      int     `json:"rounds"`
 	DurationS   float64 `json:"duration_s"`
@@ -57,45 +57,44 @@ type Settings struct {
 	Server      string  `json:"server"`
 }
 
-// Row is one tool at one work, over the rounds.
+// Row is one tool on one work, over the rounds.
 type Row struct {
 	Work string `json:"work"`
 	Tool string `json:"tool"`
-	// CPU per completed request: of the generator's process, of the server's,
-	// and of the whole host, where kernel threads show that are nobody's.
+	// CPU per completed request: of the generator's process, of the server's, and of the whole
+	// host, including kernel threads that belong to neither.
 	GeneratorNsPerRequest Spread `json:"generator_ns_per_request"`
 	ServerNsPerRequest    Spread `json:"server_ns_per_request"`
-	// WindowNsPerRequest is the part of ours in the measured window, and OutsideMs the
-	// rest, of a whole run: what it takes to begin, to judge and to write.
+	// WindowNsPerRequest is our CPU in the measured window, and OutsideMs the rest of a whole
+	// run: startup, verdict and writing.
 	WindowNsPerRequest *Spread `json:"window_ns_per_request,omitempty"`
 	OutsideMs          *Spread `json:"outside_window_ms,omitempty"`
 	HostNsPerRequest   Spread  `json:"host_ns_per_request"`
 	PerS               Spread  `json:"completed_per_s"`
-	// SeenByServer is the server's count of requests over the tool's. What
-	// was in flight at the end makes it a little more than 1.
+	// SeenByServer is the server's request count divided by the tool's. Requests in flight at the
+	// end make it slightly more than 1.
 	SeenByServer *Spread `json:"seen_by_server_ratio,omitempty"`
-	// OursToThis is the ratio of generator CPU per request, ours to this
-	// tool's, round by round.
+	// OursToThis is our generator CPU per request divided by this tool's, round by round.
 	OursToThis *Spread `json:"ours_to_this_ratio,omitempty"`
-	// WindowToThis is likewise that of our window to the whole of this tool: what is
-	// left of the ratio in a run that lasts long.
+	// WindowToThis is our window divided by this tool's whole run: the ratio that a long run
+	// approaches.
 	WindowToThis *Spread `json:"our_window_to_this_ratio,omitempty"`
 }
 
-// UserShare is the user-space CPU of the engine, nanoseconds per request.
+// UserShare is the engine's user-space CPU, nanoseconds per request.
 type UserShare struct {
 	Work string `json:"work"`
-	// ByTickNs is the process's user time as getrusage(2) splits it.
+	// ByTickNs is the process's user time according to getrusage(2).
 	ByTickNs Spread `json:"by_tick_ns_per_request"`
-	// SampledNs is the engine's threads' alone: their CPU time by the share of
-	// perf's samples that hit user space. Absent without perf.
+	// SampledNs covers the engine's threads only: their CPU time times the share of perf's
+	// samples in user space. Absent without perf.
 	SampledNs *float64 `json:"sampled_ns_per_request,omitempty"`
-	// Samples are perf's of those threads, UserSamples those in user space.
+	// Samples are perf's samples of those threads, UserSamples those in user space.
 	Samples     int `json:"samples,omitempty"`
 	UserSamples int `json:"user_samples,omitempty"`
 }
 
-// Frozen is what a tool says when the server stood still.
+// Frozen is a tool's result for a server that froze.
 type Frozen struct {
 	Tool    string  `json:"tool"`
 	P99Ms   float64 `json:"p99_ms"`
@@ -110,31 +109,31 @@ type Pacing struct {
 	Tool      string `json:"tool"`
 	AskedPerS int    `json:"target_per_s"`
 	SeenPerS  Spread `json:"seen_per_s"`
-	// Dispersion is variance over mean of the requests that arrive per 10 ms.
+	// Dispersion is the variance divided by the mean of the requests that arrive per 10 ms.
 	Dispersion Spread `json:"variance_over_mean"`
-	// LagP99Us is sent - due, which only we say.
+	// LagP99Us is sent - due, which only our tool reports.
 	LagP99Us *Spread `json:"lag_p99_us,omitempty"`
 }
 
-// Floor is the least latency that a tool can see.
+// Floor is the lowest latency that a tool can measure.
 type Floor struct {
 	Tool         string  `json:"tool"`
 	P50Us        Spread  `json:"p50_us"`
 	P99Us        Spread  `json:"p99_us"`
-	ResolutionUs float64 `json:"resolution_us"` // the last digit that the tool prints
+	ResolutionUs float64 `json:"resolution_us"` // of the tool's output
 }
 
-// Hold is what connections cost our process: the greatest resident set with
-// few and with many of them, all established and each used now and then.
+// Hold is the memory cost of connections in our process: the peak resident set with few and with
+// many, all established and each used occasionally.
 type Hold struct {
 	Few                int     `json:"few_connections"`
 	Many               int     `json:"many_connections"`
 	FewBytes           uint64  `json:"few_resident_bytes"`
 	ManyBytes          uint64  `json:"many_resident_bytes"`
-	BytesPerConnection float64 `json:"bytes_per_connection"` // of those between
+	BytesPerConnection float64 `json:"bytes_per_connection"` // averaged over the difference
 }
 
-// Target is a figure and the most that is aimed at.
+// Target is a figure and its target maximum.
 type Target struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -143,5 +142,5 @@ type Target struct {
 	Met   bool    `json:"met"`
 }
 
-// appendEntry adds a line to the ledger.
+// appendEntry appends a line to the ledger.
 func appendEntry(path string, e *Entry) error { return appendLine(path, e) }

@@ -1,7 +1,7 @@
-// Command bench compares the generator with its peers, and holds it to the
-// truth, in one run on one machine: what each tool's process costs per request
-// against the same server, and whether its figures are right where the right
-// answer is known. docs/bench.md says how, and how to read it.
+// Command bench compares the generator with other tools and with known truths, in one run on one
+// machine: what each tool's process costs per request against the same server, and whether its
+// figures are right where the answer is known. docs/bench.md explains the method and how to read
+// the results.
 package main
 
 import (
@@ -24,8 +24,8 @@ func main() {
 	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// Messages: the tables go to stdout, progress and errors to stderr. A missed
-// target is printed and exits 0; 1 says that something could not be measured.
+// Tables go to stdout, progress and errors to stderr. A missed target is printed and exits 0; 1
+// means that something could not be measured.
 const (
 	exitDone    = 0
 	exitFailure = 1
@@ -41,31 +41,30 @@ type options struct {
 	seed        uint64
 	ledger      string
 	only        string
-	pairs       int // of the comparisons without a change
+	pairs       int // of A/A comparisons
 	trials      string
 	accuracyDoc string
 	benchDoc    string
-	budget      time.Duration // no further trial is begun after it; 0: all are
+	budget      time.Duration // no trial starts after it; 0: no limit
 	comparedRun time.Duration
 	// comparedBlocks of A against B in each comparison; 0: as many as it chooses.
 	comparedBlocks int
 }
 
-// Parts of a run that -only names.
+// Parts of a run that -only selects.
 const (
 	onlySpeed = "speed"
 	onlyTruth = "truth"
 	onlyRace  = "race"
-	// onlyPlaces needs root, for the kernel's events, and two CPUs.
+	// onlyPlaces needs root, for the kernel events, and two CPUs.
 	onlyPlaces = "places"
-	// These take from ten minutes to hours, and are no part of a whole run.
+	// These take from ten minutes to hours, and are not part of a full run.
 	onlyFind    = "find"
 	onlyProve   = "prove"
 	onlyCompare = "compare"
-	// onlyAccuracy runs planted bottlenecks. It and onlyCompare go on where the
-	// ledger of trials was left.
+	// onlyAccuracy runs planted bottlenecks. It and onlyCompare continue the ledger of trials.
 	onlyAccuracy = "accuracy"
-	// onlyAccuracyDoc measures nothing and renders what there is.
+	// onlyAccuracyDoc measures nothing and only renders the ledger.
 	onlyAccuracyDoc = "accuracy-doc"
 )
 

@@ -16,8 +16,8 @@ import (
 	"ceiling/internal/authority"
 )
 
-// nginxConf is one process, with HTTP/2 over TLS 1.3, that answers as ceiling serve
-// does. It takes its directory and its address.
+// nginxConf is a single process, with HTTP/2 over TLS 1.3, with the same responses as ceiling
+// serve. Its arguments are the directory and the address.
 const nginxConf = `daemon off; master_process off; pid %[1]s/pid; error_log %[1]s/errors;
 events { worker_connections 4096; }
 http {
@@ -30,8 +30,7 @@ http {
 }
 `
 
-// serveNginx starts the nginx that is installed, and returns once it listens; nil
-// where there is none.
+// serveNginx starts the installed nginx, and returns once it listens; nil if not installed.
 func serveNginx(ctx context.Context) (*served, error) {
 	program, err := exec.LookPath("nginx")
 	if err != nil {
@@ -76,7 +75,7 @@ func serveNginxIn(ctx context.Context, program, dir string) (*served, error) {
 			return s, conn.Close()
 		}
 		if !pause(limited, 5*time.Millisecond) {
-			said, _ := os.ReadFile(filepath.Join(dir, "errors")) // none: it has not said why
+			said, _ := os.ReadFile(filepath.Join(dir, "errors")) // if missing, the cause is unknown
 			return nil, errors.Join(fmt.Errorf("it does not listen: %w: %s", err, lastLine(said)), s.stop())
 		}
 	}

@@ -10,30 +10,28 @@ import (
 	"ceiling/show/importer"
 )
 
-// An answer is what a tool says of its run.
+// An answer is a tool's report of its run.
 type answer struct {
-	// Completed counts responses read whole, of status 2xx.
+	// Completed counts complete responses with status 2xx.
 	Completed uint64
-	// Bad counts requests that failed or had another status. What a tool cuts
-	// off itself when its time is over is not in it.
+	// Bad counts requests that failed or had another status, except those that the tool cancels
+	// when its time is over.
 	Bad uint64
-	// ElapsedS is the time that the tool says its requests took, seconds.
+	// ElapsedS is the duration that the tool reports, seconds.
 	ElapsedS float64
-	// P50 and P99 are quantiles of what the tool calls latency; 0 where it
-	// says none. Resolution is the last digit that it prints.
+	// P50 and P99 are quantiles of what the tool calls latency; 0 if not reported. Resolution is
+	// that of its output.
 	P50, P99, Resolution time.Duration
 	// Ours is what only our document has.
 	Ours *ownFigures
 }
 
-// A rate that a tool prints beside its count has to be their quotient within
-// this share. Times are printed with as few as three digits (wrk: "2.00s"), and
-// h2load divides by the time that it was asked for but prints the time until it
-// had stopped, 1 % more on a busy machine. A wrong count is wrong by more.
+// A printed rate must match the count / the time within this tolerance. Tools print times with as
+// few as three digits (wrk: "2.00s"), and h2load divides by the configured time but prints the
+// time until it had stopped, 1 % more on a busy machine. A wrong count is off by more.
 const rateTolerance = 0.05
 
-// check holds a printed rate against the requests that the tool counts in it
-// and the time beside it.
+// check compares a printed rate with the counted requests and the time.
 func (a *answer) check(counted uint64, perS float64) error {
 	if counted == 0 {
 		return errors.New("no request was made")
@@ -47,8 +45,8 @@ func (a *answer) check(counted uint64, perS float64) error {
 	return nil
 }
 
-// peer reads the output of one other tool, and takes nothing that a race could
-// not stand on: a rate that is not count over time, no request at all.
+// peer parses the output of another tool, and rejects results that no comparison can rest on: a
+// rate that is not count / time, or no requests.
 func peer(tool string) func([]byte) (answer, error) {
 	return func(out []byte) (answer, error) {
 		r, err := importer.Parse(out)
@@ -71,7 +69,7 @@ func peer(tool string) func([]byte) (answer, error) {
 		if a.Completed+a.Bad == 0 {
 			return answer{}, errors.New("no request was made")
 		}
-		// ab's quantiles are too coarse to be shown beside the others'.
+		// ab's quantiles are too coarse to compare with the others'.
 		if p50, ok := r.Quantile(.5); ok && tool != importer.Ab {
 			a.P50 = time.Duration(p50)
 			a.Resolution = time.Duration(r.Quantiles[0].ResolutionNs)
@@ -83,7 +81,8 @@ func peer(tool string) func([]byte) (answer, error) {
 	}
 }
 
-// parseAb reads ab -k: a run that opened connections as well is another race.
+// parseAb parses ab -k, and rejects runs that opened a connection per request: that is a
+// different workload.
 func parseAb(out []byte) (answer, error) {
 	a, err := peer(importer.Ab)(out)
 	if err != nil {

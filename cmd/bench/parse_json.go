@@ -13,10 +13,10 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// ownFigures is what our document says and the peers' do not.
+// ownFigures is what our document has beyond the other tools'.
 type ownFigures struct {
-	// UserNs is the user time of the process in the window, nanoseconds, as
-	// getrusage(2) splits it: by the tick.
+	// UserNs is the user time of the process in the window, nanoseconds, according to
+	// getrusage(2), which counts by the tick.
 	UserNs int64
 	// WindowNs is the CPU time of the process in the window, nanoseconds.
 	WindowNs int64
@@ -31,7 +31,7 @@ type ownFigures struct {
 	Because       string
 }
 
-// oneValue decodes the one JSON value that data has to be.
+// oneValue decodes data that must be a single JSON value.
 func oneValue(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if err := d.Decode(into); err != nil {
@@ -43,7 +43,7 @@ func oneValue(data []byte, into any) error {
 	return nil
 }
 
-// parseOurs reads the document of ceiling run --json.
+// parseOurs parses the output of ceiling run --json.
 func parseOurs(out []byte) (answer, error) {
 	var r record.Run
 	if err := oneValue(out, &r); err != nil {

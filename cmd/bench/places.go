@@ -25,36 +25,36 @@ import (
 	"ceiling/verdict"
 )
 
-// The places part holds what a verdict stands on against the kernel: the share of
-// time that requests spend in each place, by random looks at the sockets and by the
-// kernel's own events, of the same run. And it asks what looking costs.
+// The places part checks a verdict's basis against the kernel: the share of time that requests
+// spend in each place, by random socket samples and by kernel events of the same run. It also
+// measures the cost of observing.
 const (
 	placesRun    = 3 * time.Second
 	placesWarmup = 500 * time.Millisecond
-	placesMany   = 10_000           // connections of the last row
-	placesLong   = 10 * time.Second // of that one: a request takes a tenth of a second there
-	placesRounds = 7                // with observing and without, in turns
-	placesError  = 0.05             // aimed at, of the largest difference
-	observedLoss = 0.02             // aimed at
+	placesMany   = 10_000           // connections in the last row
+	placesLong   = 10 * time.Second // for that row: a request takes a tenth of a second there
+	placesRounds = 7                // with and without observing, alternating
+	placesError  = 0.05             // target for the largest difference
+	observedLoss = 0.02             // target
 )
 
 func placesServers() []string { return []string{"nethttp", "fasthttp", "fiber"} }
 func placesRoutes() []string  { return []string{"/simple", "/read", "/list", "/compute"} }
 
-// PlaceShares is one run and where its requests were, by two methods.
+// PlaceShares is one run's time breakdown, by two methods.
 type PlaceShares struct {
 	Server      string           `json:"server"`
 	Route       string           `json:"route"`
 	Connections int              `json:"connections"`
 	RatePerS    float64          `json:"rate_per_s"`
-	Samples     int              `json:"samples"` // looks at the sockets
+	Samples     int              `json:"samples"` // socket samples
 	Bursts      int              `json:"bursts"`  // of kernel events
 	Sockets     []record.Station `json:"sockets"`
 	Events      []record.Station `json:"events"`
-	Named       string           `json:"named"` // the ceiling
+	Named       string           `json:"named"` // the bottleneck
 }
 
-// apart is the largest difference between the two.
+// apart returns the largest difference between the two.
 func (p *PlaceShares) apart() float64 {
 	most := 0.0
 	for _, a := range p.Sockets {
@@ -67,14 +67,14 @@ func (p *PlaceShares) apart() float64 {
 	return most
 }
 
-// Observed is throughput with observing over that without, of pairs of runs.
+// Observed is throughput with observing divided by throughput without, over pairs of runs.
 type Observed struct {
 	Server string `json:"server"`
 	Route  string `json:"route"`
 	Ratio  Spread `json:"ratio"`
 }
 
-// placed measures both parts, generator and server on CPUs of their own.
+// placed measures both parts, with generator and server on separate CPUs.
 func (b *bench) placed(ctx context.Context, e *Entry) {
 	split, err := run.SplitForOwn(b.connections)
 	if err != nil {
@@ -114,7 +114,7 @@ func (b *bench) placed(ctx context.Context, e *Entry) {
 	}
 }
 
-// onePlace does one run against a server of its own.
+// onePlace does one run against its own server.
 func (b *bench) onePlace(ctx context.Context, e *Entry, split cores.Split, server, route string, connections int, d time.Duration) {
 	b.progress("places: %s %s, %d connections", server, route, connections)
 	row := PlaceShares{Server: server, Route: route, Connections: connections}
@@ -132,7 +132,7 @@ func (b *bench) onePlace(ctx context.Context, e *Entry, split cores.Split, serve
 	e.Places = append(e.Places, row)
 }
 
-// read judges a record twice: as it is, and as if the kernel had told no events.
+// read judges a record twice: as it is, and without its kernel events.
 func (p *PlaceShares) read(r *record.Run, series *record.Series) error {
 	p.RatePerS, p.Named = r.Rate.CompletedPerS, string(r.Verdict.Bottleneck)
 	if len(series.Observed.Times) == 0 {
@@ -152,7 +152,7 @@ func (p *PlaceShares) read(r *record.Run, series *record.Series) error {
 	return nil
 }
 
-// against starts a server for the time of do.
+// against runs do with a started server.
 func (b *bench) against(ctx context.Context, split cores.Split, server string, do func(addr string) error) error {
 	child, err := run.StartChildOn(ctx, split.Server, b.binary, "serve", server, "--addr", "127.0.0.1:0")
 	if err != nil {
@@ -162,7 +162,7 @@ func (b *bench) against(ctx context.Context, split cores.Split, server string, d
 	return do(child.Addr)
 }
 
-// observedRun is a run as ceiling makes it, in this process.
+// observedRun does a run as ceiling does, in this process.
 func observedRun(ctx context.Context, split cores.Split, addr, route string, connections int, d time.Duration) (*record.Run, *record.Series,
 	error) {
 	dir, err := os.MkdirTemp("", "ceiling-bench-")
@@ -189,8 +189,8 @@ func observedRun(ctx context.Context, split cores.Split, addr, route string, con
 	return r, &series, err
 }
 
-// observing compares throughput with observing and without: the engine alone, the
-// same load otherwise. Which of a pair comes first alternates.
+// observing compares throughput with and without observing: the engine alone, otherwise the same
+// load. The order within pairs alternates.
 func (b *bench) observing(ctx context.Context, split cores.Split, server string) (Observed, error) {
 	const route, each = "/simple", time.Second
 	b.progress("observing %s, with and without", server)
@@ -224,7 +224,7 @@ func (b *bench) observing(ctx context.Context, split cores.Split, server string)
 	return o, err
 }
 
-// bareRun is the load engine by itself.
+// bareRun runs the load engine by itself.
 func bareRun(ctx context.Context, split cores.Split, addr, route string, connections int, d time.Duration) (perS float64, err error) {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -247,7 +247,7 @@ func bareRun(ctx context.Context, split cores.Split, addr, route string, connect
 	return float64(r.Total.Completed) / float64(r.WindowNs) * 1e9, nil
 }
 
-// silent listens to no load.
+// silent ignores the load's events.
 type silent struct{}
 
 func (silent) Connected(int, int, time.Time) {}
@@ -292,16 +292,16 @@ func shareOf(list []record.Station, name string) string {
 	return "?"
 }
 
-// Marks around what bench writes into a page that people write.
+// Marks around the generated part of a hand-written page.
 const (
 	placesBegin = "<!-- places: made by go run ./cmd/bench -only places -->\n"
 	placesEnd   = "<!-- end of places -->\n"
 )
 
-// renderPlaces replaces what stands between the marks of a page.
+// renderPlaces replaces the text between the marks of a page.
 func renderPlaces(path string, e *Entry) error {
 	if !slices.ContainsFunc(e.Places, func(p PlaceShares) bool { return len(p.Events) > 0 }) {
-		return nil // the page keeps what it has
+		return nil // leave the page unchanged
 	}
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -323,7 +323,7 @@ func between(page, made string) (string, error) {
 	return before + placesBegin + made + placesEnd + after, nil
 }
 
-// placesTable is the part as a page has it.
+// placesTable formats the part for a page.
 func placesTable(e *Entry) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "```\ncommit %.12s, %s · Linux %s · %s, %d CPUs\n", e.Commit, e.Time.Format(time.DateOnly), e.Host.Kernel, e.Host.CPU, e.Host.Cores)

@@ -8,7 +8,7 @@ import (
 	"ceiling/check/selftest"
 )
 
-// proofs asks for the ceilings that selftest plants, by experiment.
+// proofs runs proofs of the bottlenecks that selftest plants.
 func (b *bench) proofs(ctx context.Context, e *Entry) {
 	results, err := selftest.Proofs(ctx, selftest.ProofOptions{
 		Seed: b.seed, Program: b.binary, Version: e.Commit,

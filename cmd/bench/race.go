@@ -9,9 +9,9 @@ import (
 	"ceiling/check/race"
 )
 
-// raced lets the proxy race against nginx and its peers, as `ceiling race` does,
-// with the rounds and the seed of this run. The ledger keeps the hashes of the
-// configurations; proxy/README.md has their texts.
+// raced runs the proxy race against nginx and others, as `ceiling race` does, with this run's
+// rounds and seed. The ledger stores the hashes of the configurations; proxy/README.md has their
+// texts.
 func (b *bench) raced(ctx context.Context, e *Entry) {
 	version, err := exec.CommandContext(ctx, b.binary, "--version").Output()
 	if err != nil {

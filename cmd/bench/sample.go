@@ -6,7 +6,7 @@ import (
 	"ceiling/internal/stat"
 )
 
-// Spread is the median of some measurements with the least and the greatest.
+// Spread is the median of some measurements with the minimum and the maximum.
 type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -14,7 +14,7 @@ type Spread struct {
 	N      int     `json:"n"`
 }
 
-// spreadOf summarises values; that of none is the zero Spread, with N 0.
+// spreadOf summarises values; without values it returns the zero Spread, with N 0.
 func spreadOf(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
@@ -22,9 +22,8 @@ func spreadOf(values []float64) Spread {
 	return Spread{Median: stat.Middle(values), Min: slices.Min(values), Max: slices.Max(values), N: len(values)}
 }
 
-// ratios divides ours by theirs round by round. Rounds in which either is
-// missing give none: a quotient of two different minutes of a shared machine
-// says nothing.
+// ratios divides ours by theirs round by round. It skips rounds in which either is missing:
+// measurements from different minutes of a shared machine are not comparable.
 func ratios(ours, theirs map[int]float64) []float64 {
 	var list []float64
 	for round, a := range ours {
@@ -35,8 +34,8 @@ func ratios(ours, theirs map[int]float64) []float64 {
 	return list
 }
 
-// varianceOverMean of counts (the index of dispersion): 0 for a metronome, 1
-// for a Poisson process. 0 counts, or none but zeros, give 0 and false.
+// varianceOverMean returns the index of dispersion of counts: 0 for a metronome, 1 for a Poisson
+// process. Without counts, or with only zeros, it returns 0 and false.
 func varianceOverMean(counts []int64) (float64, bool) {
 	var sum float64
 	for _, c := range counts {

@@ -8,28 +8,26 @@ import (
 	"ceiling/internal/sys"
 )
 
-// A work is a load that tools are compared at, with the greatest ratios, ours
-// to theirs, of the CPU per request that are aimed at. A prototype of the
-// engine reached 0.62, 0.55, 0.61 and 0.66 of wrk.
+// A work is a load on which tools are compared, with the target ratios, ours to theirs, of the
+// CPU per request. A prototype of the engine reached 0.62, 0.55, 0.61 and 0.66 of wrk.
 type work struct {
 	name       string
 	path       string
 	pipelining int
 	over       transport
 	limits     map[string]float64
-	// userNs is the greatest user-space CPU per request of the engine, aimed
-	// at; 0: none.
+	// userNs is the target for the engine's user-space CPU per request; 0: none.
 	userNs float64
 }
 
-// transport is what a work is done over.
+// transport is the protocol of a work.
 type transport uint8
 
 const (
 	plain   transport = iota // HTTP/1.1
 	overTLS                  // HTTP/1.1 and TLS
 	overH2                   // HTTP/2 and TLS, against net/http
-	nginxH2                  // likewise, against nginx
+	nginxH2                  // same, against nginx
 	overH3                   // HTTP/3
 )
 
@@ -52,21 +50,21 @@ func works() []work {
 	}
 }
 
-// A cell is one measurement: a tool at a work in a round.
+// A cell is one measurement: a tool on a work in a round.
 type cell struct {
 	work, tool  string
 	round       int
 	requests    float64 // by the tool's own count
 	elapsedS    float64
 	generatorNs int64   // CPU of the generator's process
-	serverNs    int64   // CPU of the server's process meanwhile
-	hostNs      int64   // CPU of the whole host meanwhile, by the tick
+	serverNs    int64   // CPU of the server's process
+	hostNs      int64   // CPU of the whole host, by the tick
 	seen        float64 // requests by the server's count; 0 unknown
-	inFlight    float64 // at most, when the tool was over
+	inFlight    float64 // maximum, when the tool stopped
 	own         *ownFigures
 }
 
-// A figure is made of a cell.
+// A figure is computed from a cell.
 type figure func(*cell) float64
 
 func (c *cell) generatorNsPerRequest() float64 { return float64(c.generatorNs) / c.requests }
@@ -77,8 +75,8 @@ func (c *cell) outsideMs() float64             { return float64(c.generatorNs-c.
 func (c *cell) ownUserNsPerRequest() float64   { return float64(c.own.UserNs) / c.requests }
 func (c *cell) perS() float64                  { return c.requests / c.elapsedS }
 
-// speed runs the rounds, sums them up, and answers what they are made of. Every round has its own order of
-// works, and every work of tools, so that a drift of the machine meets all.
+// speed runs the rounds, summarises them, and returns their cells. Every round has its own order
+// of works, and every work of tools, so that drift of the machine affects all.
 func (b *bench) speed(ctx context.Context, e *Entry) []cell {
 	lengths := map[string]int{}
 	for i := range b.tools {
@@ -120,8 +118,8 @@ type step struct {
 	tool *tool
 }
 
-// order is that of one round, the same for the same seed and tools. The tools
-// of one work follow each other, so that what is divided is close in time.
+// order returns the order of one round, deterministic for the same seed and tools. The tools of
+// one work are consecutive, so that the runs behind a ratio are close in time.
 func (b *bench) order(round int) []step {
 	r := rand.New(rand.NewPCG(b.seed, uint64(round)))
 	var list []step
@@ -150,7 +148,7 @@ func (b *bench) job(w work) job {
 	}
 }
 
-// serving is the server of a work; nil where it is not installed.
+// serving returns the server of a work; nil if not installed.
 func (b *bench) serving(w work) *served {
 	switch w.over {
 	case overTLS:
@@ -165,7 +163,7 @@ func (b *bench) serving(w work) *served {
 	return b.server
 }
 
-// measure does one cell. length is that of the tool's requests for /simple.
+// measure measures one cell. length is that of the tool's requests for /simple.
 func (b *bench) measure(ctx context.Context, w work, t *tool, length int) (cell, error) {
 	on := b.serving(w)
 	before, err := on.readings()
@@ -196,10 +194,10 @@ func (b *bench) measure(ctx context.Context, w work, t *tool, length int) (cell,
 	return c, nil
 }
 
-// readings are what is read before and after a cell.
+// readings are the counters before and after a cell.
 type readings struct {
 	serverNs, hostNs int64
-	read             uint64 // bytes by the server; 0 where the kernel does not say
+	read             uint64 // bytes by the server; 0 if the kernel does not count them
 }
 
 func (s *served) readings() (r readings, err error) {
@@ -210,7 +208,7 @@ func (s *served) readings() (r readings, err error) {
 		return r, err
 	}
 	if r.read, err = bytesRead(s.PID); err != nil {
-		r.read = 0 // no such accounting: the count is not cross-checked, which the tables say
+		r.read = 0 // no such accounting: the tables state that the count is not cross-checked
 	}
 	return r, nil
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// summarise makes the rows of the table and the targets that they are held to.
+// summarise computes the table's rows and their targets.
 func summarise(cells []cell, names []string) ([]Row, []Target) {
 	var rows []Row
 	var targets []Target
@@ -44,7 +44,7 @@ func summarise(cells []cell, names []string) ([]Row, []Target) {
 	return rows, targets
 }
 
-// target says whether a value is at most its limit.
+// target checks a value against its limit.
 func target(name string, value, limit float64, unit string) Target {
 	return Target{Name: name, Value: value, Limit: limit, Unit: unit, Met: value <= limit}
 }
@@ -67,19 +67,18 @@ func of(cells []cell, work, tool string, f figure) Spread {
 	return spreadOf(list)
 }
 
-// Bounds beyond which a cell is doubted.
+// Limits beyond which a cell gets a caveat.
 const (
-	// othersShare is the part of the host's CPU that neither the generator nor
-	// the server used. The host's is counted by the tick, 250 times a second
-	// here: 1,000 samples in 2 s of two CPUs are good for 3 %.
+	// othersShare is the share of the host's CPU used by neither generator nor server. The host's
+	// is counted by the tick, 250 times a second here: 1,000 samples in 2 s of two CPUs are
+	// accurate to 3 %.
 	othersShare = 0.10
-	// countSlack is the difference between the tool's count and the server's,
-	// apart from what is in flight at the end: the server also reads a few
-	// bytes that are no requests.
+	// countSlack is the allowed difference between the tool's count and the server's, besides
+	// requests in flight at the end: the server also reads a few bytes that are not requests.
 	countSlack = 0.002
 )
 
-// caveatsOf says what makes the cells hard to believe.
+// caveatsOf lists the reasons to distrust the cells.
 func caveatsOf(cells []cell) []string {
 	var list []string
 	busy := 0
@@ -100,8 +99,7 @@ func caveatsOf(cells []cell) []string {
 	return list
 }
 
-// miscounted tells of each tool whose count is not the server's, and when that
-// was first.
+// miscounted lists each tool whose count differs from the server's, and the first occurrence.
 func miscounted(cells []cell) []string {
 	var names []string
 	first, times := map[string]*cell{}, map[string]int{}
@@ -124,8 +122,7 @@ func miscounted(cells []cell) []string {
 	return list
 }
 
-// firstOutcome tells what our own verdict on its runs was, where it was not
-// that they hold.
+// firstOutcome reports our runs that were invalid, with a reason.
 func firstOutcome(cells []cell) string {
 	var all, void int
 	var because string

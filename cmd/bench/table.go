@@ -7,8 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// printEntry prints a run for a person. An error of w shows where the caller
-// prints next.
+// printEntry prints a run as text. The caller's next print reports an error of w.
 func printEntry(w io.Writer, e *Entry) {
 	dirty := ""
 	if e.Dirty {
@@ -43,7 +42,7 @@ func head(w io.Writer, title string, columns ...string) {
 	fmt.Fprintf(w, "\n%s\n%s\t\n", title, strings.Join(columns, "\t"))
 }
 
-// ranged prints median [min–max], and the median alone where there is but one.
+// ranged prints median [min–max], and only the median for a single value.
 func ranged(s Spread, format string) string {
 	if s.N == 1 {
 		return fmt.Sprintf(format, s.Median)

@@ -13,7 +13,7 @@ import (
 	"ceiling/show/importer"
 )
 
-// Names of the tools that the targets speak of.
+// Names of the tools that have targets.
 const (
 	ours       = "ceiling"
 	wrk        = "wrk"
@@ -21,7 +21,7 @@ const (
 	autocannon = "autocannon"
 )
 
-// A job is a load that a tool is asked to make.
+// A job is the load that a tool generates.
 type job struct {
 	URL         string
 	Connections int
@@ -29,18 +29,18 @@ type job struct {
 	Duration    time.Duration // whole seconds
 	// PerS is the rate of an open loop, requests per second; 0: closed.
 	PerS int
-	// HTTP2 over TLS, Pipelining streams on each connection.
+	// HTTP2 over TLS, with Pipelining streams per connection.
 	HTTP2 bool
-	// HTTP3, likewise.
+	// HTTP3, with Pipelining streams per connection.
 	HTTP3 bool
 }
 
-// secure: over TLS, by a certificate that nobody knows.
+// secure reports whether the job uses TLS, with an untrusted certificate.
 func (j *job) secure() bool { return strings.HasPrefix(j.URL, "https:") }
 
 func (j *job) seconds() string { return strconv.Itoa(int(j.Duration / time.Second)) }
 
-// A tool is a load generator that was found here.
+// A tool is an installed load generator.
 type tool struct {
 	Name    string
 	Path    string
@@ -49,15 +49,14 @@ type tool struct {
 	parse func([]byte) (answer, error)
 }
 
-// arguments makes the command line of a job, or says false where the tool
-// cannot do it. dir is the tool's own for this job.
+// arguments returns the command line of a job; false if the tool cannot do it. dir is the tool's
+// own for this job.
 type arguments func(j job, dir string) ([]string, bool)
 
-// kind is what is known of a tool before it is looked for.
+// kind is what is known about a tool before it is found.
 type kind struct {
 	name string
-	// version is the argument that prints the version, found by the pattern.
-	// hey has none.
+	// version is the argument that prints the version, matched by the pattern. hey has none.
 	version string
 	pattern *regexp.Regexp
 	arguments
@@ -76,7 +75,7 @@ func kinds() []kind {
 	}
 }
 
-// onlyHTTP1 is a tool that is taken for HTTP/1.1 alone.
+// onlyHTTP1 restricts a tool to HTTP/1.1.
 func onlyHTTP1(of arguments) arguments {
 	return func(j job, dir string) ([]string, bool) {
 		args, able := of(j, dir)
@@ -84,8 +83,7 @@ func onlyHTTP1(of arguments) arguments {
 	}
 }
 
-// findTools looks for the peers in PATH. Ours is the binary, which has to be
-// there.
+// findTools looks for the other tools in PATH. Ours is the binary, which must exist.
 func findTools(ctx context.Context, binary string) ([]tool, error) {
 	var list []tool
 	for _, k := range kinds() {
@@ -108,8 +106,8 @@ func findTools(ctx context.Context, binary string) ([]tool, error) {
 	return list, nil
 }
 
-// ask answers the tool's version, or "unknown". wrk exits with 1 after
-// printing it, so the exit code says nothing.
+// ask returns the tool's version, or "unknown". It ignores the exit code: wrk exits with 1 after
+// printing it.
 func (k *kind) ask(ctx context.Context, path string) string {
 	if k.version != "" {
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -122,11 +120,11 @@ func (k *kind) ask(ctx context.Context, path string) string {
 	return "unknown"
 }
 
-// Every tool gets one thread where it can be told so. oha cannot: it takes
-// every CPU there is. autocannon's one thread is what it does by itself.
+// Every tool gets one thread if that can be configured. oha cannot: it uses every CPU. autocannon
+// uses one thread by default.
 
-// ourArguments leaves out the warm-up: the whole process's CPU is divided by
-// the whole process's requests.
+// ourArguments omits the warm-up: the whole process's CPU is divided by the whole process's
+// requests.
 func ourArguments(j job, dir string) ([]string, bool) {
 	args := []string{"run", "--json", "-t", "1", "-c", strconv.Itoa(j.Connections), "-p", strconv.Itoa(j.Pipelining),
 		"-d", j.Duration.String(), "--warmup", "0s", "-o", filepath.Join(dir, "record")}
@@ -145,7 +143,7 @@ func ourArguments(j job, dir string) ([]string, bool) {
 	return append(args, j.URL), true
 }
 
-// wrkArguments needs the script for pipelining in dir, where run puts it.
+// wrkArguments expects the pipelining script in dir, where run puts it.
 func wrkArguments(j job, dir string) ([]string, bool) {
 	args := []string{"-t1", "-c" + strconv.Itoa(j.Connections), "-d" + j.seconds() + "s"}
 	if j.Pipelining > 1 {
@@ -156,8 +154,7 @@ func wrkArguments(j job, dir string) ([]string, bool) {
 	return args, j.PerS == 0
 }
 
-// h2loadArguments leaves out HTTP/3, which the h2load of Linux distributions is built
-// without.
+// h2loadArguments omits HTTP/3: the h2load of Linux distributions is built without it.
 func h2loadArguments(j job, _ string) ([]string, bool) {
 	if j.HTTP3 {
 		return nil, false
@@ -168,9 +165,9 @@ func h2loadArguments(j job, _ string) ([]string, bool) {
 	return []string{"--h1", "-t1", "-c" + strconv.Itoa(j.Connections), "-D" + j.seconds(), j.URL}, j.Pipelining == 1 && j.PerS == 0
 }
 
-// abArguments has -l, since the answers of /read differ in length, and a
-// number of requests that no run here reaches: ab ends at 50,000 otherwise,
-// and it takes 32 bytes of address space for each.
+// abArguments sets -l, since the responses of /read differ in length, and a number of requests
+// that no run here reaches: ab would end at 50,000, and it reserves 32 bytes of address space for
+// each.
 func abArguments(j job, _ string) ([]string, bool) {
 	args := []string{"-k", "-l", "-q", "-c", strconv.Itoa(j.Connections), "-t", j.seconds(), "-n", "50000000", j.URL}
 	return args, j.Pipelining == 1 && j.PerS == 0
@@ -187,7 +184,7 @@ func ohaArguments(j job, _ string) ([]string, bool) {
 	return append(args, j.URL), j.Pipelining == 1
 }
 
-// heyArguments divides the rate, which hey takes per connection.
+// heyArguments divides the rate: hey's is per connection.
 func heyArguments(j job, _ string) ([]string, bool) {
 	args := []string{"-cpus", "1", "-c", strconv.Itoa(j.Connections), "-z", j.seconds() + "s"}
 	if j.PerS > 0 {

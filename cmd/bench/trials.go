@@ -13,13 +13,12 @@ import (
 	"ceiling/check/selftest"
 )
 
-// trialSchema names the version of Trial.
+// trialSchema is the version of Trial.
 const trialSchema = "ceiling.trial/1"
 
-// Trial is one planted bottleneck with what the verdict named, or one pair with
-// what `ceiling compare` decided: one line of the ledger of trials. A trial is
-// written as soon as it is over, so a series can be made in pieces, and
-// docs/accuracy.md is rendered from all lines. Units as in Entry.
+// Trial is one planted bottleneck and the verdict's bottleneck, or one pair and the decision of
+// `ceiling compare`: one line of the ledger of trials. Each trial is written when it ends, so a
+// series can be interrupted; docs/accuracy.md is rendered from all lines. Units as in Entry.
 type Trial struct {
 	Schema string    `json:"schema"`
 	Time   time.Time `json:"time"`
@@ -35,18 +34,18 @@ type Trial struct {
 // PlantTrial is one run against a planted bottleneck.
 type PlantTrial struct {
 	Scenario   string   `json:"scenario"`
-	Real       bool     `json:"real"` // in software of others
+	Real       bool     `json:"real"` // in third-party software
 	Seed       uint64   `json:"seed"`
-	Round      int      `json:"round"` // seed and round draw the parameters
+	Round      int      `json:"round"` // seed and round determine the parameters
 	Planted    string   `json:"planted"`
 	Parameters string   `json:"parameters,omitempty"`
-	Accepted   []string `json:"accepted,omitempty"` // ceilings, the planted one first
+	Accepted   []string `json:"accepted,omitempty"` // bottlenecks, the planted one first
 	Named      string   `json:"named,omitempty"`
 	Judged     string   `json:"judged"`
 	Why        string   `json:"why,omitempty"`
 	Because    string   `json:"because,omitempty"` // the verdict's reason
 	Blamed     bool     `json:"blamed,omitempty"`
-	// Others used so many cores during the run.
+	// Others is the CPU use of other programs during the run, in cores.
 	Others    float64                `json:"others_cores"`
 	Confirmed *selftest.Confirmation `json:"confirmed_per_s,omitempty"`
 }
@@ -54,27 +53,27 @@ type PlantTrial struct {
 // PairTrial is one comparison of two servers.
 type PairTrial struct {
 	Pair    string `json:"pair"`
-	Planted string `json:"planted,omitempty"` // what B differs in; "" nothing
+	Planted string `json:"planted,omitempty"` // B's difference; "" for none
 	Seed    uint64 `json:"seed"`
-	// Apart: the generator and the servers had CPUs of their own.
+	// Apart is set if generator and servers had separate CPUs.
 	Apart bool    `json:"apart"`
 	RunMs float64 `json:"run_ms"` // of each run of the comparison
 	Runs  int     `json:"runs"`
-	// Blocks of A against B that were used.
+	// Blocks of A against B that counted.
 	Blocks    int               `json:"blocks"`
 	Decisions map[string]string `json:"decisions"` // by metric
 	Intervals map[string]string `json:"intervals"` // of the change, by metric
-	// Ratios are ln(B/A) of each block that was used, by metric: what the decision
-	// was made from. The first lines of the ledger do not have them.
+	// Ratios are ln(B/A) of each counted block, by metric: the basis of the decision. The
+	// ledger's first lines lack them.
 	Ratios map[string][]float64 `json:"ratios,omitempty"`
 	Found  bool                 `json:"found,omitempty"`
 	Alarm  bool                 `json:"alarm"`
-	// Others used so many cores of the server's host, in the mean of the runs;
-	// the first lines of the ledger do not have it.
+	// Others is the CPU use of other programs on the server's host in cores, mean over the runs;
+	// the ledger's first lines lack it.
 	Others *float64 `json:"others_cores,omitempty"`
 }
 
-// readTrials reads the ledger; one that is not there has no lines.
+// readTrials reads the ledger; a missing one has no lines.
 func readTrials(path string) ([]Trial, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -97,7 +96,7 @@ func readTrials(path string) ([]Trial, error) {
 	return list, lines.Err()
 }
 
-// parseTrial reads a line and refuses what Trial does not have.
+// parseTrial parses a line and rejects unknown fields.
 func parseTrial(line []byte) (Trial, error) {
 	var t Trial
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -111,8 +110,8 @@ func parseTrial(line []byte) (Trial, error) {
 	return t, nil
 }
 
-// appendLine adds a line of JSON to a ledger. One write in append mode: a line
-// is whole or it is not there.
+// appendLine appends a line of JSON to a ledger in a single write, so that a line is complete or
+// absent.
 func appendLine(path string, what any) error {
 	line, err := json.Marshal(what)
 	if err != nil {

@@ -9,25 +9,23 @@ import (
 	"time"
 )
 
-// The truth part asks the tools for what is known beforehand. Its connections
-// are few enough for hey's rates, which are per connection, to be whole.
+// The truth part measures what is known beforehand. It uses few enough connections for hey's
+// per-connection rates to be integers.
 const truthConnections = 50
 
-// The server stands still for frozenFor of frozenRun, from frozenAfter the
-// tool's start on. At a rate of frozenPerS the requests that are due while it
-// does wait for its end: a share of (frozenFor - x) / frozenRun waits longer
-// than x, so the 99th percentile is frozenFor - frozenRun/100.
+// The server freezes for frozenFor of frozenRun, from frozenAfter the tool's start. At a rate of
+// frozenPerS, requests due during the freeze wait for its end: a share of (frozenFor - x) /
+// frozenRun waits longer than x, so the 99th percentile is frozenFor - frozenRun/100.
 const (
 	frozenRun   = 10 * time.Second
 	frozenAfter = 4 * time.Second
 	frozenFor   = time.Second
 	frozenPerS  = 1000
-	frozenError = 0.05 // aimed at
+	frozenError = 0.05 // target
 )
 
-// frozen has all tools that keep a rate at it at once, each with a server of
-// its own: at 1,000/s all of them together leave the machine idle, and only
-// milliseconds matter.
+// frozen runs all tools with a rate limit concurrently, each with its own server: at 1,000/s all
+// of them together leave the machine idle, and only milliseconds matter.
 func (b *bench) frozen(ctx context.Context, e *Entry) {
 	b.progress("a server frozen for %s of %s", frozenFor, frozenRun)
 	j := job{Connections: truthConnections, Pipelining: 1, Duration: frozenRun, PerS: frozenPerS}
@@ -50,7 +48,7 @@ func (b *bench) frozen(ctx context.Context, e *Entry) {
 	}
 }
 
-// freeze runs one tool against one server that stands still meanwhile.
+// freeze runs one tool against a server that freezes.
 func (b *bench) freeze(ctx context.Context, t *tool, j job) (row Frozen, err error) {
 	s, err := serve(ctx, b.binary, serverKind)
 	if err != nil {
@@ -81,7 +79,7 @@ func (b *bench) freeze(ctx context.Context, t *tool, j job) (row Frozen, err err
 	}, nil
 }
 
-// standStill stops the server for a while and answers for how long it was.
+// standStill freezes the server for a while and returns the actual duration.
 func (s *served) standStill(ctx context.Context) (time.Duration, error) {
 	if !pause(ctx, frozenAfter) {
 		return 0, ctx.Err()
@@ -95,7 +93,7 @@ func (s *served) standStill(ctx context.Context) (time.Duration, error) {
 	return time.Since(begin), err
 }
 
-// pause waits, and says false when ctx ended first.
+// pause waits; it returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -118,15 +116,14 @@ func (b *bench) able(j job) []*tool {
 	return list
 }
 
-// pacingTrim is left out at both ends of what arrives: connecting, and a
-// tool's end.
+// pacingTrim is cut from both ends of the arrivals: connecting, and a tool's end.
 const (
 	pacingTrim      = 500 * time.Millisecond
 	dispersionLimit = 0.5
 )
 
-// pacing counts how evenly requests arrive at a rate. Ours is done three times
-// and the median counted, since a target hangs on it.
+// pacing measures how evenly requests arrive at a rate. Ours runs three times and the median
+// counts, since a target depends on it.
 func (b *bench) pacing(ctx context.Context, e *Entry) {
 	for _, perS := range []int{1000, 10000} {
 		b.progress("pacing at %d/s", perS)
@@ -179,7 +176,7 @@ func pace(ctx context.Context, t *tool, j job, times int) (Pacing, error) {
 	return row, nil
 }
 
-// arrivalsOf does the job against a counting server.
+// arrivalsOf runs the job against a counting server.
 func arrivalsOf(ctx context.Context, t *tool, j job) ([]int64, outcome, error) {
 	c, err := newCounter()
 	if err != nil {
@@ -193,12 +190,12 @@ func arrivalsOf(ctx context.Context, t *tool, j job) ([]int64, outcome, error) {
 	return c.arrivals(pacingTrim), o, err
 }
 
-// floorLimit is plow's p50, microseconds, which was measured against a server
-// that took 50–80 µs, on two CPUs such as these.
+// floorLimit is plow's p50, microseconds, measured against a server that took 50–80 µs, on two
+// CPUs like these.
 const floorLimit = 83
 
-// floor measures the latency of a server with nothing to do, at 1,000/s: the
-// medians of three runs, interleaved.
+// floor measures the latency with an idle server, at 1,000/s: the medians of three interleaved
+// runs.
 func (b *bench) floor(ctx context.Context, e *Entry) {
 	b.progress("the least latency, at 1000/s")
 	j := job{URL: b.server.url("/simple"), Connections: truthConnections, Pipelining: 1, Duration: time.Second, PerS: 1000}
@@ -234,7 +231,7 @@ const (
 	holdLimit         = 8 << 10 // bytes of user memory per connection
 )
 
-// hold measures what a connection costs our process.
+// hold measures the memory cost of a connection in our process.
 func (b *bench) hold(ctx context.Context, e *Entry) {
 	b.progress("%d connections held", holdMany)
 	h := Hold{Few: holdFew, Many: holdMany}
@@ -252,8 +249,8 @@ func (b *bench) hold(ctx context.Context, e *Entry) {
 		"bytes"))
 }
 
-// resident is the greatest resident set of our process with that many
-// connections. The rate is such that each sends a request and more.
+// resident returns our process's peak resident set with that many connections. The rate lets each
+// send at least one request.
 func (b *bench) resident(ctx context.Context, connections int) (uint64, error) {
 	j := job{URL: b.server.url("/simple"), Connections: connections, Pipelining: 1, Duration: 3 * time.Second, PerS: holdMany}
 	var peak uint64
@@ -261,7 +258,7 @@ func (b *bench) resident(ctx context.Context, connections int) (uint64, error) {
 		for pause(ctx, 10*time.Millisecond) {
 			now, err := residentPeak(pid)
 			if err != nil {
-				return // it has ended: a zombie has no memory
+				return // it has exited: a zombie has no memory
 			}
 			peak = max(peak, now)
 		}

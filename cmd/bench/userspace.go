@@ -12,9 +12,9 @@ import (
 	"strconv"
 )
 
-// userShare finds the user-space part of the engine's CPU. getrusage(2) splits
-// user from system by the tick, and over the whole process. Where perf is there, one more run per work is
-// sampled by its clock, and only the engine's threads are looked at.
+// userShare measures the user-space part of the engine's CPU. getrusage(2) splits user from
+// system by the tick, and for the whole process. If perf is installed, one more run per work is
+// sampled, on the engine's threads only.
 func (b *bench) userShare(ctx context.Context, e *Entry, cells []cell) {
 	perf, err := exec.LookPath("perf")
 	if err != nil {
@@ -27,7 +27,7 @@ func (b *bench) userShare(ctx context.Context, e *Entry, cells []cell) {
 		}
 		u := UserShare{Work: w.name, ByTickNs: of(cells, w.name, ours, (*cell).ownUserNsPerRequest)}
 		if u.ByTickNs.N == 0 {
-			continue // its runs failed, which has been said
+			continue // its runs failed, already reported
 		}
 		value := u.ByTickNs.Median
 		if perf != "" {
@@ -42,11 +42,11 @@ func (b *bench) userShare(ctx context.Context, e *Entry, cells []cell) {
 	}
 }
 
-// samplesPerS of perf's clock, per CPU: not a multiple of the tick's 250, so
-// that it does not beat with what the tick starts.
+// samplesPerS of perf's clock, per CPU: not a multiple of the tick's 250, to avoid beating with
+// work started by the tick.
 const samplesPerS = 3989
 
-// sampled runs ours under perf record and counts its samples.
+// sampled runs ours under perf record and counts the samples.
 func (b *bench) sampled(ctx context.Context, perf string, w work, u *UserShare) error {
 	dir, err := os.MkdirTemp("", "ceiling-bench-")
 	if err != nil {
@@ -73,8 +73,8 @@ func (b *bench) sampled(ctx context.Context, perf string, w work, u *UserShare) 
 	return nil
 }
 
-// countSamples counts the lines "TID ADDRESS" of these threads, and those of
-// them in user space, which is the lower half of the addresses.
+// countSamples counts the lines "TID ADDRESS" of these threads, and those in user space: the
+// lower half of the address space.
 func countSamples(script []byte, threads []int) (all, user int, err error) {
 	for line := range bytes.Lines(script) {
 		f := bytes.Fields(line)
