@@ -17,14 +17,14 @@ import (
 	"ceiling/record"
 )
 
-// tokenEnv has the token where neither flag does: unlike an argument, nobody
-// else sees it in the list of processes.
+// tokenEnv holds the token if neither flag does: unlike an argument, it is not visible in the
+// process list.
 const tokenEnv = "CEILING_TOKEN"
 
-// tokenMost bounds a file of a token, which has some 200 characters.
+// tokenMost limits a token file; a token has about 200 characters.
 const tokenMost = 4 << 10
 
-// agentFlags are those of the verb agent, as typed.
+// agentFlags are the flags of the verb agent, as typed.
 type agentFlags struct {
 	join, tokenFile, name             string
 	allow                             []string
@@ -66,7 +66,7 @@ revoked ends with exit code 2.`,
 	p.Var(tokenArgument{}, "token", "")
 	p.Lookup("token").Hidden = true
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		if errors.Is(err, errTokenArgument) { // alone: what is around it has the token
+		if errors.Is(err, errTokenArgument) { // without wrapping: the context contains the token
 			return usage(errTokenArgument)
 		}
 		return c.Root().FlagErrorFunc()(c, err)
@@ -83,7 +83,7 @@ revoked ends with exit code 2.`,
 	return c
 }
 
-// options are the checked options of the flags.
+// options validates the flags and returns the agent's options.
 func (f *agentFlags) options() (fleet.AgentOptions, error) {
 	o := fleet.AgentOptions{Version: version(), Loads: !f.observeOnly, Observes: !f.loadOnly, Allow: fleet.Loopback()}
 	switch {
@@ -116,7 +116,7 @@ func (f *agentFlags) options() (fleet.AgentOptions, error) {
 	return o, err
 }
 
-// readToken takes the token from where it was given.
+// readToken reads the token from its source.
 func (f *agentFlags) readToken(stdin io.Reader) (string, error) {
 	switch {
 	case f.tokenFile == "-":
@@ -145,7 +145,7 @@ func (f *agentFlags) readToken(stdin io.Reader) (string, error) {
 		"; ceiling controller says where it is")
 }
 
-// tokenArgument refuses a token among the arguments, without repeating it.
+// tokenArgument is the value of a flag that rejects a token as an argument, without repeating it.
 type tokenArgument struct{}
 
 func (tokenArgument) String() string { return "" }
@@ -156,13 +156,13 @@ func (tokenArgument) Set(string) error {
 
 var errTokenArgument = errors.New("--token would show the token to every user of this machine (ps); give --token-file FILE (- is standard input), or set " + tokenEnv)
 
-// startController is what a person does about a controller that is gone.
+// startController is the fix for a missing controller.
 const startController = "start it on its host: ceiling controller"
 
-// joinWithin is how long a first connection is waited for.
+// joinWithin is the timeout of a first connection.
 const joinWithin = 30 * time.Second
 
-// serveAgent joins, and serves until it is told to end.
+// serveAgent joins, and serves until it is stopped.
 func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOptions) error {
 	token, err := f.readToken(sh.stdin)
 	if err != nil {
@@ -190,7 +190,7 @@ func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOpt
 		Trouble:   func(err error) { o.Log(oneLine(err)) },
 	})
 	if ctx.Err() != nil {
-		return nil // told to end before it had joined
+		return nil // stopped before it had joined
 	}
 	if absent := new(bus.Absent); errors.As(err, &absent) {
 		return fmt.Errorf("%w; check the address, and %s", absent, startController)
@@ -201,7 +201,7 @@ func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOpt
 	defer conn.Close()
 	o.NIC, o.NICBitsPerSecond = fleet.WayTo(address)
 	if o.CapacityPerS, err = fleet.Capacity(os.Getenv, &env); err != nil {
-		o.CapacityPerS = 0 // said where it matters: the table, and the run's headroom
+		o.CapacityPerS = 0 // reported where it matters: the table, and the run's headroom
 	}
 	o.Log(fmt.Sprintf("joined test bed %s at %s; may load %s", conn.Bed(), address, o.Allow))
 	return fleet.Serve(ctx, conn, o)

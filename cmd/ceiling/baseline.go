@@ -10,7 +10,7 @@ import (
 	"ceiling/check/race/baseline"
 )
 
-// newBaseline runs a minimal proxy; a race starts it as its child.
+// newBaseline is the verb that runs a minimal proxy; a race starts it as its child.
 func newBaseline(sh *shell) *cobra.Command {
 	var o baseline.Config
 	c := &cobra.Command{

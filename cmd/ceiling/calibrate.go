@@ -51,14 +51,13 @@ saved; later runs on this machine report the generator's headroom from it.`,
 	return c
 }
 
-// calibrate measures, keeps and prints.
+// calibrate measures, saves and prints.
 func (sh *shell) calibrate(ctx context.Context, cfg calibrate.Config, asJSON bool) (err error) {
 	file, err := record.CalibrationFile(os.Getenv)
 	if err != nil {
 		return err
 	}
-	// Half a minute of measuring should not end with a file that cannot be
-	// written to.
+	// Check that the file is writable before measuring for half a minute.
 	if _, err := record.ReadCalibrations(file); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"ceiling/experiment/spec"
 )
 
-// compareFlags are what a comparison has besides the flags of its runs.
+// compareFlags are the flags of a comparison beyond those of its runs.
 type compareFlags struct {
 	serve []string
 	path  string
@@ -72,7 +72,7 @@ func (sh *shell) compare(c *cobra.Command, args []string, f *runFlags, o *compar
 	return sh.explore(c.Context(), e, f)
 }
 
-// experiment puts the two sides together.
+// experiment combines the two sides.
 func (o *compareFlags) experiment(ctx context.Context, args []string, f *runFlags, sh *shell) (spec.Experiment, error) {
 	path := o.path
 	var servers []spec.Server
@@ -98,7 +98,7 @@ func (o *compareFlags) experiment(ctx context.Context, args []string, f *runFlag
 	if !strings.HasPrefix(path, "/") {
 		return spec.Experiment{}, fmt.Errorf("--path: %s does not begin with /", path)
 	}
-	// The first server stands for both until here: the flags make one target.
+	// Up to here the first server stands for both: the flags define one target.
 	base := servers[0].URL
 	if base == "" {
 		base = "http://127.0.0.1:1"
@@ -108,7 +108,7 @@ func (o *compareFlags) experiment(ctx context.Context, args []string, f *runFlag
 	return e, err
 }
 
-// isKept tells an argument that names a record or a file of another tool.
+// isKept reports whether an argument names a record or another tool's file.
 func isKept(name string) bool {
 	if strings.Contains(name, "://") {
 		return false

@@ -14,7 +14,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// compareKept holds two results against each other that were measured before.
+// compareKept compares two existing results.
 func compareKept(sh *shell, a, b string, f *runFlags, o *compareFlags) error {
 	h := hider(sh)
 	sideA, err := finished(sh, a, h)
@@ -44,8 +44,8 @@ func compareKept(sh *shell, a, b string, f *runFlags, o *compareFlags) error {
 	return report.Comparison(sh.stdout, &c, layout(sh.stdout, f.verbose))
 }
 
-// hider hides as runs do, so that what is in clear on one side looks like the same
-// that is hidden on the other.
+// hider redacts as runs do, so that a clear-text secret on one side equals the redacted one on
+// the other.
 func hider(sh *shell) *secret.Hider {
 	return secret.New(func() []byte {
 		key, err := record.SecretKey(os.Getenv)
@@ -56,8 +56,7 @@ func hider(sh *shell) *secret.Hider {
 	})
 }
 
-// finished is one side: a run, all counted runs of a plan, or the result of
-// another tool.
+// finished loads one side: a run, all counted runs of a plan, or another tool's result.
 func finished(sh *shell, name string, h *secret.Hider) (plan.Finished, error) {
 	if isFile(name) {
 		return importedResult(name, h)
@@ -103,7 +102,7 @@ func kept(f record.File, h *secret.Hider) (plan.Kept, error) {
 	return k, err
 }
 
-// readForeign reads a file that another tool has written.
+// readForeign reads another tool's file.
 func readForeign(name string) (importer.Result, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -117,7 +116,7 @@ func readForeign(name string) (importer.Result, error) {
 	return r, nil
 }
 
-// importedResult is what another tool has written, as far as it goes.
+// importedResult converts another tool's file, as far as it goes.
 func importedResult(name string, h *secret.Hider) (plan.Finished, error) {
 	r, err := readForeign(name)
 	if err != nil {

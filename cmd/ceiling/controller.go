@@ -17,17 +17,17 @@ import (
 	"ceiling/record"
 )
 
-// Of a controller's directory, where NATS is an organisation's own: what seals
-// commands, and how it is reached.
+// Files in a controller's directory for an external NATS: the sealing key for commands, and the
+// connection settings.
 const (
 	ownKey = "own.key"
 	ownWay = "own.json"
 )
 
-// ownSamples bounds the stream of samples in an organisation's own NATS.
+// ownSamples limits the stream of samples in an external NATS.
 const ownSamples = 1 << 30
 
-// ownFlags say how to reach an organisation's own NATS.
+// ownFlags say how to reach an external NATS.
 type ownFlags struct{ bus.Own }
 
 func (o *ownFlags) bind(f flagSet) {
@@ -43,7 +43,7 @@ func (o *ownFlags) check() error {
 	return nil
 }
 
-// controllerDir is where a controller keeps its state: beside the runs.
+// controllerDir is the directory of a controller's state: next to the runs.
 func controllerDir(dir string) (string, error) {
 	if dir != "" {
 		return dir, nil
@@ -95,7 +95,7 @@ your own NATS server, prints the command, and exits.`,
 	return c
 }
 
-// control serves until it is told to end.
+// control serves until it is stopped.
 func (sh *shell) control(ctx context.Context, o bus.ServerOptions, showToken bool) error {
 	o.Log = sh.stderr
 	s, err := bus.Serve(o)
@@ -110,8 +110,8 @@ func (sh *shell) control(ctx context.Context, o bus.ServerOptions, showToken boo
 	return s.Close()
 }
 
-// joinLine prints what other machines are to start. The token is not among the
-// arguments, where every user of a machine could read it.
+// joinLine prints the command for other machines. The token is not among its arguments, where
+// every user of a machine could read it.
 func joinLine(sh *shell, line string, t bus.Token, showToken bool) {
 	if showToken {
 		fmt.Fprintln(sh.stderr, "on every other machine:")
@@ -122,10 +122,10 @@ func joinLine(sh *shell, line string, t bus.Token, showToken bool) {
 	fmt.Fprintln(sh.stdout, line)
 }
 
-// localTime is a time to the minute, as a person's clock shows it.
+// localTime formats a local time to the minute.
 func localTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
-// prepareOwn makes what a test bed needs in an organisation's own NATS.
+// prepareOwn creates what a test bed needs in an external NATS.
 func prepareOwn(sh *shell, ctx context.Context, own bus.Own, dir, bed string, showToken bool) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -163,8 +163,7 @@ func prepareOwn(sh *shell, ctx context.Context, own bus.Own, dir, bed string, sh
 	return nil
 }
 
-// keepOwn writes down how an organisation's own NATS is reached, for the verbs
-// that drive it.
+// keepOwn saves the connection settings of an external NATS, for the verbs that use it.
 func keepOwn(dir string, own bus.Own) error {
 	for _, file := range []*string{&own.Creds, &own.CA} {
 		if *file == "" {
@@ -182,8 +181,7 @@ func keepOwn(dir string, own bus.Own) error {
 	return os.WriteFile(filepath.Join(dir, ownWay), append(b, '\n'), 0o600)
 }
 
-// drive connects to the controller of a directory, or to the organisation's own
-// NATS that was prepared there.
+// drive connects to the controller of a directory, or to the external NATS prepared there.
 func drive(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, error) {
 	b, err := os.ReadFile(filepath.Join(dir, ownWay))
 	if errors.Is(err, os.ErrNotExist) {

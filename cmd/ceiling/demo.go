@@ -47,7 +47,7 @@ are the server's. Every run is saved; ceiling list shows them.`,
 	return c
 }
 
-// demoColumns are those of the table that grows while the demo measures.
+// demoColumns are the columns of the demo's table.
 func demoColumns() []report.Column {
 	return []report.Column{
 		{Name: "server", Width: 13}, {Name: "route", Width: 8}, {Name: "req/s", Width: 11, Right: true},
@@ -104,7 +104,7 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	return nil
 }
 
-// demoServer starts one server, measures its routes and ends it.
+// demoServer starts one server, measures its routes and stops it.
 func demoServer(sh *shell, ctx context.Context, exe string, server []string, duration time.Duration, split cores.Split) (rows []demoRow,
 	err error) {
 	name := strings.ReplaceAll(strings.Join(server, " "), "--", "")

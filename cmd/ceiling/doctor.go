@@ -10,7 +10,7 @@ import (
 	"ceiling/measure/run"
 )
 
-// doctorWatches is how long the host's activity is watched for.
+// doctorWatches is how long doctor monitors the host's activity.
 const doctorWatches = time.Second
 
 func newDoctor(sh *shell) *cobra.Command {

@@ -21,7 +21,7 @@ import (
 	"ceiling/show/report"
 )
 
-// planFlags are the flags of an experiment that takes more than one run.
+// planFlags are the flags of an experiment with more than one run.
 type planFlags struct {
 	repeats int
 	rest    string
@@ -36,20 +36,19 @@ func (p *planFlags) bind(f flagSet) {
 	f.BoolVar(&p.quiet, "quiet", false, "no progress output")
 }
 
-// flagSet is what flags are bound to; pflag's has no interface of its own.
+// flagSet is the interface that flags are bound to; pflag has none of its own.
 type flagSet interface {
 	IntVar(p *int, name string, value int, usage string)
 	StringVar(p *string, name, value, usage string)
 	BoolVar(p *bool, name string, value bool, usage string)
 }
 
-// isSweep tells flags that ask for more than one run.
+// isSweep reports whether the flags request more than one run.
 func (f *runFlags) isSweep() bool {
 	return strings.Contains(f.connections+f.pipelining+f.rate, ",")
 }
 
-// experiment makes the Experiment of the flags, without its servers where the
-// URL names none.
+// experiment builds the Experiment of the flags, without servers if the URL names none.
 func (f *runFlags) experiment(ctx context.Context, kind string, args []string, sh *shell) (spec.Experiment, error) {
 	e := spec.Experiment{Kind: kind, Seed: f.seed, Repeats: f.plan.repeats, Load: spec.Load{
 		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone, Engine: f.engine,
@@ -108,7 +107,7 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	return e, err
 }
 
-// mixOf parts a list of targets into the server and what is sent to it.
+// mixOf splits a list of targets into the server and the requests to it.
 func mixOf(list []spec.Target) (spec.Server, spec.Mix, error) {
 	var server spec.Server
 	var all []spec.MixRequest
@@ -156,7 +155,7 @@ func moment(into *spec.Time, flag, text string) error {
 	return err
 }
 
-// exploreFile does what a file asks.
+// exploreFile runs the experiment of a file.
 func exploreFile(sh *shell, c *cobra.Command, path string, f *runFlags) error {
 	e, err := spec.ReadExperiment(path)
 	if err != nil {
@@ -189,12 +188,12 @@ func exploreFile(sh *shell, c *cobra.Command, path string, f *runFlags) error {
 	return sh.explore(c.Context(), e, f)
 }
 
-// searchRuns are about the fewest of a search, which cannot list its runs: up to
-// the rate that fails, down again, and its answer repeated.
+// searchRuns is about the minimum for a search, which cannot list its runs: up to the rate that
+// fails, down again, and its answer repeated.
 const searchRuns = 5
 
-// explore completes and checks an experiment, says what it will take, does it
-// and prints the answer.
+// explore completes and validates an experiment, announces its cost, runs it and prints the
+// answer.
 func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) error {
 	e.Complete(cmp.Or(f.seed, rand.Uint64()>>11)) // 53 bits survive any JSON reader
 	if err := e.Check(); err != nil {
@@ -246,9 +245,9 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 	return sh.answer(p, file, err, f)
 }
 
-// announce says what a plan will take before it starts.
+// announce prints what a plan will take before it starts.
 func (sh *shell) announce(e *spec.Experiment, runs int) {
-	if runs == 0 { // a search chooses as it goes
+	if runs == 0 { // a search picks its runs one by one
 		sh.note("%s: runs of %s each, until the answer is known", e.Kind, unit.FormatDuration(time.Duration(e.Load.Duration)))
 		return
 	}
@@ -256,7 +255,7 @@ func (sh *shell) announce(e *spec.Experiment, runs int) {
 		unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(run.Takes(e, runs).Round(time.Second)))
 }
 
-// answer prints what a plan came to.
+// answer prints a plan's result.
 func (sh *shell) answer(p *record.Plan, file record.File, err error, f *runFlags) error {
 	if p == nil {
 		return err

@@ -65,14 +65,14 @@ docs/export.md describes the formats and their limits.`,
 	of := append(export.Latencies(), record.ProfileKinds()...)
 	for flag, values := range map[string][]string{"format": export.Formats(), "of": of, "table": slices.Concat(export.Tables(), export.PlanTables())} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // a name that is not a flag: a slip in this function
+			panic(err) // an unknown flag name: a bug in this function
 		}
 	}
 	return c
 }
 
-// ofValues are what --of may be; nil for any: a record has the names of what is
-// attached to it.
+// ofValues are the valid values of --of; nil for any: the record defines the names of its
+// attachments.
 func (f *exportFlags) ofValues() []string {
 	switch f.format {
 	case export.FormatAttachment:
@@ -83,7 +83,7 @@ func (f *exportFlags) ofValues() []string {
 	return export.Latencies()
 }
 
-// check refuses flags that do not go together.
+// check rejects incompatible flags.
 func (f *exportFlags) check() error {
 	if !slices.Contains(export.Formats(), f.format) {
 		return fmt.Errorf("invalid --format %q (use one of %s)", f.format, strings.Join(export.Formats(), ", "))
@@ -155,7 +155,7 @@ func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
 	return err
 }
 
-// exportPlan writes a plan's document; its runs are records of their own.
+// exportPlan writes a plan's document; its runs are separate records.
 func exportPlan(sh *shell, file record.File, name string, f *exportFlags) error {
 	p, err := record.OpenPlan(file)
 	if err != nil {
@@ -171,7 +171,7 @@ func exportPlan(sh *shell, file record.File, name string, f *exportFlags) error 
 	return sh.write(f.out, func(out io.Writer) error { return report.PlanJSON(out, p) })
 }
 
-// write writes a format that is made from the run's documents.
+// write writes a format derived from the run's documents.
 func (f *exportFlags) write(out io.Writer, s *export.Source) error {
 	switch f.format {
 	case export.FormatJSON:
@@ -216,7 +216,7 @@ func orElse(text, other string) string {
 	return text
 }
 
-// exportRows writes a format that is made from the series.
+// exportRows writes a format derived from the series.
 func exportRows(sh *shell, file record.File, f *exportFlags) error {
 	rows, err := record.OpenRows(file)
 	if err != nil {
@@ -239,8 +239,8 @@ func (sh *shell) tell(file record.File, problems []string) {
 	}
 }
 
-// write writes a file whole or not at all; what is there and is no plain file
-// (a pipe, /dev/null) is written into.
+// write writes a file atomically; it writes directly to an existing special file (a pipe,
+// /dev/null).
 func (sh *shell) write(name string, content func(io.Writer) error) (err error) {
 	if name == "-" {
 		out := bufio.NewWriter(sh.stdout)
@@ -263,7 +263,7 @@ func (sh *shell) write(name string, content func(io.Writer) error) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(f.Name()) // best effort: its name begins with a dot
+			os.Remove(f.Name()) // best effort: it is a dot file
 		}
 	}()
 	if err := errors.Join(content(f), f.Chmod(0o644), f.Close()); err != nil {

@@ -65,7 +65,7 @@ func bounds(f *spec.Find, start, most string, within float64) error {
 	return nil
 }
 
-// urlOrTargets asks for one URL, or none where a targets file has them.
+// urlOrTargets requires one URL, or none with a targets file.
 func urlOrTargets(f *runFlags) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 && f.targets != "" {
@@ -75,7 +75,7 @@ func urlOrTargets(f *runFlags) cobra.PositionalArgs {
 	}
 }
 
-// hide takes flags out of the help that a verb has no use for.
+// hide hides flags that a verb has no use for from its help.
 func hide(c *cobra.Command, names ...string) {
 	for _, name := range names {
 		c.Flags().Lookup(name).Hidden = true

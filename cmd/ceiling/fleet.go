@@ -15,8 +15,7 @@ import (
 	"ceiling/measure/run"
 )
 
-// controllerOf connects to the controller of a directory; "" is where it is by
-// default.
+// controllerOf connects to the controller of a directory; "" is the default one.
 func controllerOf(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, error) {
 	dir, err := controllerDir(dir)
 	if err != nil {
@@ -31,12 +30,12 @@ func controllerOf(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, erro
 	return c, err
 }
 
-// controllerFlag offers the directory.
+// controllerFlag adds the flag for the directory.
 func controllerFlag(f flagSet, dir *string) {
 	f.StringVar(dir, "controller", "", "controller state directory (default: with the runs)")
 }
 
-// driveWithin is how long a controller is waited for: it is there or it is not.
+// driveWithin is the timeout of connecting to a controller.
 const driveWithin = 5 * time.Second
 
 func newFleet(sh *shell) *cobra.Command {
@@ -74,15 +73,15 @@ func newFleet(sh *shell) *cobra.Command {
 	return c
 }
 
-// fleetFlags are those with which a run is done by several machines.
+// fleetFlags are the flags of a run on several machines.
 type fleetFlags struct {
 	agents    int
 	observe   []string
 	allowLoss bool
-	dir       string // of the controller
+	dir       string // the controller's
 }
 
-// arraySet is what a flag that may be repeated is bound to.
+// arraySet is the interface that repeatable flags are bound to.
 type arraySet interface {
 	flagSet
 	StringArrayVar(p *[]string, name string, value []string, usage string)
@@ -95,7 +94,7 @@ func (f *fleetFlags) bind(p arraySet) {
 	controllerFlag(p, &f.dir)
 }
 
-// open is who does the runs: nil is this machine. done has to be called.
+// open returns the workers of the runs: nil is this machine. The caller must call done.
 func (f *fleetFlags) open(ctx context.Context, say func(string)) (work run.Work, done func(), err error) {
 	switch {
 	case f.agents < 0:
@@ -123,8 +122,8 @@ func (f *fleetFlags) open(ctx context.Context, say func(string)) (work run.Work,
 	}, nil
 }
 
-// say tells a person what the machines of a run do, above the view where there
-// is one.
+// say returns a function that prints what the machines of a run do, above the view if there is
+// one.
 func (f *runFlags) say(sh *shell, v *view) func(string) {
 	return func(text string) {
 		if !f.plan.quiet || strings.HasPrefix(text, "ceiling: ") {

@@ -9,14 +9,14 @@ import (
 	"ceiling/measure/rpc"
 )
 
-// protocolFlags say which version of HTTP is spoken, and which method of gRPC is called.
+// protocolFlags choose the HTTP version and the gRPC method.
 type protocolFlags struct {
 	http          string
 	method, proto string
 }
 
-// calls makes targets calls of the method, and answers what is known of its messages; nil
-// where none was asked for.
+// calls turns targets into calls of the method, and returns what is known about its messages; nil
+// without a method.
 func (g *protocolFlags) calls(ctx context.Context, targets []spec.Target) (*spec.GRPC, error) {
 	switch {
 	case g.method == "" && g.proto != "":
@@ -37,7 +37,7 @@ func (g *protocolFlags) calls(ctx context.Context, targets []spec.Target) (*spec
 	return own, compiled(ctx, own, "")
 }
 
-// compiled reads the file that has the messages, where one is named: relative to a directory.
+// compiled reads the file that defines the messages, if one is named, relative to a directory.
 func compiled(ctx context.Context, g *spec.GRPC, dir string) (err error) {
 	if g == nil || g.Proto == "" {
 		return nil

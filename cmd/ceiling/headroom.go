@@ -12,17 +12,17 @@ import (
 	"ceiling/record"
 )
 
-// knowHeadroom measures this host's generator before the first run that is long
-// enough to pay for it, so that every later one knows its headroom. It prevents
-// no run: what goes wrong here is said, and the run says that it does not know.
+// knowHeadroom calibrates this host's generator before the first run that is long enough to
+// justify it, so that later runs know their headroom. It never prevents a run: it prints errors,
+// and the run reports an unknown headroom.
 func (sh *shell) knowHeadroom(ctx context.Context, engine string, measures time.Duration) {
 	file, err := record.CalibrationFile(os.Getenv)
 	if err != nil {
-		return // the run says so
+		return // the run reports it
 	}
 	all, err := record.ReadCalibrations(file)
 	if err != nil {
-		return // likewise
+		return // the run reports it
 	}
 	why := calibrate.Wanted(all, version(), engine, measures)
 	if why == "" {
@@ -42,7 +42,7 @@ func (sh *shell) knowHeadroom(ctx context.Context, engine string, measures time.
 	}
 }
 
-// oneReason is why there is no calibration to use, without the advice to make one.
+// oneReason returns why no calibration is usable, without the advice to make one.
 func oneReason(all []record.Calibration, why string) string {
 	if len(all) == 0 {
 		return "its first run of this length here"

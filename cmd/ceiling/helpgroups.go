@@ -9,16 +9,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagGroup is flags that a help screen shows together.
+// flagGroup is a group of flags in a help screen.
 type flagGroup struct {
 	title string
 	flags []string
 }
 
-// manuals is how many groups, the last ones, run --help only names.
+// manuals is the number of groups, the last ones, that run --help lists by name only.
 const manuals = 3
 
-// runGroups orders the flags of every verb that measures: the common ones first.
+// runGroups orders the flags of the measuring verbs, common ones first.
 func runGroups() []flagGroup {
 	return []flagGroup{
 		{"Common", []string{"connections", "duration", "rate", "slo", "live", "json"}},
@@ -33,9 +33,9 @@ func runGroups() []flagGroup {
 	}
 }
 
-// groupFlags has the help of a verb show its flags in groups; flags of the verb
-// alone come first, under its name. Other verbs than run only name those that are less
-// common, and run those with a manual of their own.
+// groupFlags shows a verb's flags in groups in its help, starting with the verb's own flags under
+// its name. Verbs other than run list the less common ones by name only; run does so for those
+// with a manual.
 func groupFlags(c *cobra.Command) {
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		own := flagGroup{title: strings.ToUpper(c.Name()[:1]) + c.Name()[1:]}
@@ -49,7 +49,7 @@ func groupFlags(c *cobra.Command) {
 		fmt.Fprintf(&b, "Usage: %s\nExamples:\n%s\n\n", c.UseLine(), c.Example)
 		groups := append([]flagGroup{own}, runGroups()...)
 		shown, as := 2, "As in ceiling run --help"
-		if c.Name() == "run" { // the last ones have a manual, and the screen an end
+		if c.Name() == "run" { // the last ones have a manual, and the screen is limited
 			shown, as = len(groups)-manuals, "In docs/protocols.md and docs/fleet.md"
 		}
 		groups, rest := groups[:shown], groups[shown:]
@@ -69,8 +69,8 @@ func groupFlags(c *cobra.Command) {
 	})
 }
 
-// foldHelp has every help screen as wide as the terminal. Examples stay as they are: they
-// are there to be copied.
+// foldHelp wraps every help screen to the terminal's width, except examples, which are meant to
+// be copied.
 func foldHelp(root *cobra.Command) {
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
@@ -85,11 +85,11 @@ func foldHelp(root *cobra.Command) {
 		if found && c.Example != "" {
 			text += c.Example + l.Fold(after)
 		}
-		fmt.Fprint(out, text) // as cobra does: help that cannot be written is no error
+		fmt.Fprint(out, text) // as in cobra: unwritable help is not an error
 	})
 }
 
-// of is the flags of a group that a verb has.
+// of returns the flags of a group that a verb has.
 func (g *flagGroup) of(c *cobra.Command) *pflag.FlagSet {
 	set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
 	set.SortFlags = false
@@ -101,7 +101,7 @@ func (g *flagGroup) of(c *cobra.Command) *pflag.FlagSet {
 	return set
 }
 
-// named is a group as its flags' names, in lines of at most 110 columns.
+// named formats a group as flag names, in lines of at most 110 columns.
 func (g *flagGroup) named(c *cobra.Command) string {
 	const width, indent = 110, 16
 	text := fmt.Sprintf("  %-*s", indent-2, g.title)
@@ -125,9 +125,9 @@ func (g *flagGroup) named(c *cobra.Command) string {
 	return strings.TrimRight(text, " ") + "\n"
 }
 
-// withVerb has "ceiling URL" do what "ceiling run URL" does.
+// withVerb makes "ceiling URL" equivalent to "ceiling run URL".
 func withVerb(args []string) []string {
-	// Other tools have their flags before the URL: no flag of ours stands before a verb.
+	// Other tools put flags before the URL; ours never precede a verb.
 	flagsFirst := len(args) > 1 && len(args[0]) > 1 && args[0][0] == '-' &&
 		slices.ContainsFunc(args, func(arg string) bool { return isURL(arg) && strings.Contains(arg, "://") })
 	if len(args) == 0 || !isURL(args[0]) && !flagsFirst {
@@ -136,7 +136,7 @@ func withVerb(args []string) []string {
 	return append([]string{"run"}, args...)
 }
 
-// isURL tells a target from a verb: no verb has one of these in it.
+// isURL distinguishes a target from a verb: no verb contains one of these.
 func isURL(arg string) bool {
 	return !strings.HasPrefix(arg, "-") && strings.ContainsAny(arg, ":/")
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Every slip that can be foreseen is answered with what to type instead.
+// Foreseeable mistakes get an answer with the command to type instead.
 
-// otherVerbs are verbs that other tools have, or that a reader of the docs expects, with
-// the command that does it here. URL is where the person's own goes.
+// otherVerbs maps verbs of other tools, or that a reader of the docs may expect, to the command
+// here. URL is replaced with the user's own.
 func otherVerbs() map[string]string {
 	return map[string]string{
 		"sweep": "ceiling run -c 1,2,4,8 URL", "ramp": "ceiling run -R 1k:5k URL", "bench": "ceiling run URL", "benchmark": "ceiling run URL",
@@ -26,7 +26,7 @@ func otherVerbs() map[string]string {
 	}
 }
 
-// otherFlags are flags of other tools, with the one that does it here.
+// otherFlags maps flags of other tools to ours.
 func otherFlags() map[string]string {
 	return map[string]string{
 		"concurrency": "connections", "clients": "connections", "vus": "connections", "qps": "rate", "rps": "rate", "number": "requests",
@@ -35,8 +35,7 @@ func otherFlags() map[string]string {
 	}
 }
 
-// unknownVerb says what to type in place of a verb that there is not, nil where err is
-// about something else.
+// unknownVerb suggests a command for an unknown verb; nil if err is about something else.
 func unknownVerb(root *cobra.Command, args []string, err error) error {
 	found := regexp.MustCompile(`^unknown command "([^"]*)"`).FindStringSubmatch(err.Error())
 	if found == nil {
@@ -59,7 +58,7 @@ func unknownVerb(root *cobra.Command, args []string, err error) error {
 	return usage(fmt.Errorf("unknown command %q; did you mean %s?", name, strings.Join(near, " or ")))
 }
 
-// unknownFlag says likewise which flag may have been meant.
+// unknownFlag suggests the flag that may have been meant.
 func unknownFlag(c *cobra.Command, err error) error {
 	hint := ""
 	if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
@@ -70,7 +69,7 @@ func unknownFlag(c *cobra.Command, err error) error {
 	return usage(fmt.Errorf("%w%s; see: %s --help", err, hint, c.CommandPath()))
 }
 
-// nearestFlag is the flag that is spelled most like a name, "" where none is.
+// nearestFlag returns the flag with the most similar name, "" if none is similar.
 func nearestFlag(flags *pflag.FlagSet, name string) string {
 	if meant := otherFlags()[name]; meant != "" && flags.Lookup(meant) != nil {
 		return meant
@@ -93,7 +92,7 @@ func nearestFlag(flags *pflag.FlagSet, name string) string {
 	return names[0]
 }
 
-// distance is Levenshtein's: how many letters are put in, left out or replaced.
+// distance is the Levenshtein distance.
 func distance(a, b string) int {
 	above := make([]int, len(b)+1)
 	for j := range above {

@@ -7,7 +7,7 @@ import (
 	"ceiling/measure/perturb"
 )
 
-// newHog takes CPU time; a proof starts it as its child.
+// newHog is the verb that consumes CPU time; a proof starts it as its child.
 func newHog(sh *shell) *cobra.Command {
 	var o perturb.HogOptions
 	var cpus string

@@ -38,7 +38,7 @@ docs/journal.md lists what entries can refer to.`,
 	return c
 }
 
-// journalDir is the flag that all of them have.
+// journalDir adds the flag shared by all journal verbs.
 func journalDir(c *cobra.Command) *string {
 	return c.Flags().String("dir", "journal", "folder of the journal")
 }
@@ -115,7 +115,7 @@ runs has no ID, or --as names one, that name gets the ID.`,
 	return c
 }
 
-// findAll finds records before anything is done with the first.
+// findAll finds all records before anything uses the first.
 func (sh *shell) findAll(names []string) ([]record.File, error) {
 	var files []record.File
 	for _, name := range names {
@@ -177,8 +177,8 @@ func newJournalBuild(sh *shell) *cobra.Command {
 	return c
 }
 
-// buildJournal reads and makes the pages; mistakes and warnings have a line
-// each.
+// buildJournal reads the journal and renders its pages; it prints mistakes and warnings, one per
+// line.
 func buildJournal(sh *shell, dir string, store record.Store) (*journal.Site, error) {
 	j, err := journal.Read(dir, store)
 	var site *journal.Site
@@ -219,7 +219,7 @@ func newJournalServe(sh *shell) *cobra.Command {
 	return c
 }
 
-// connectionsOfJournal bounds the sockets that a journal's readers have open.
+// connectionsOfJournal limits the open sockets of a journal's readers.
 const connectionsOfJournal = 64
 
 func serveJournal(sh *shell, ctx context.Context, dir, addr string) error {
@@ -240,7 +240,7 @@ func serveJournal(sh *shell, ctx context.Context, dir, addr string) error {
 		return usage(fmt.Errorf("%w; give another address with --addr, or port 0 to have one chosen", err))
 	}
 	fmt.Fprintf(sh.stdout, "http://%s/\n", ln.Addr())
-	// A reader that does not read is dropped when its time is up.
+	// The timeouts disconnect a reader that does not read.
 	server := &http.Server{Handler: journal.NewHandler(dir, store), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout:    time.Minute,
 		MaxHeaderBytes: 16 << 10}

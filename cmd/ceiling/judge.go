@@ -81,7 +81,7 @@ func (sh *shell) judgeRecord(file record.File, asJSON, verbose bool) error {
 	return report.Text(sh.stdout, r, layout(sh.stdout, verbose))
 }
 
-// explain shows how the verdict on a run comes about.
+// explain shows how the verdict on a run was reached.
 func (sh *shell) explain(name string, asJSON bool) error {
 	if isFile(name) {
 		return usage(fmt.Errorf("--explain is for a record of ours; %s is none", name))
@@ -114,7 +114,7 @@ func (sh *shell) explain(name string, asJSON bool) error {
 	}{"ceiling.decision/2", r.ID, d, prose.Spell(v)})
 }
 
-// judgePlan judges every run of a plan again and concludes from that.
+// judgePlan rejudges every run of a plan and derives its answer again.
 func (sh *shell) judgePlan(file record.File, asJSON, verbose bool) error {
 	p, err := record.OpenPlan(file)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"ceiling/verdict/audit"
 )
 
-// exitVoid is the exit code of a run that proves nothing.
+// exitVoid is the exit code of an invalid run.
 const exitVoid = 4
 
-// judgeFile judges a points file or the output of another tool, from a file or,
-// as "-", from standard input.
+// judgeFile judges a points file or another tool's output, from a file or, as "-", from standard
+// input.
 func (sh *shell) judgeFile(name string, asJSON, verbose bool) error {
 	var in io.Reader = sh.stdin
 	if name != "-" {
@@ -29,8 +29,7 @@ func (sh *shell) judgeFile(name string, asJSON, verbose bool) error {
 		defer f.Close()
 		in = f
 	}
-	// A points file has its key at the beginning of a line; comments before it
-	// are short.
+	// A points file starts a line with its key; comments before it are short.
 	buffered := bufio.NewReaderSize(in, 64<<10)
 	head, err := buffered.Peek(64 << 10)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -49,8 +48,8 @@ func (sh *shell) judgeFile(name string, asJSON, verbose bool) error {
 	return judgeImported(sh, name, buffered, asJSON)
 }
 
-// judgePoints answers exit code 2 where the file has values that could not be
-// read: their points are judged without them.
+// judgePoints returns exit code 2 if the file has unreadable values: it judges their points
+// without them.
 func judgePoints(sh *shell, name string, in io.Reader, asJSON bool) error {
 	points, err := record.ReadPoints(in)
 	if err != nil {

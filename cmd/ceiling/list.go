@@ -17,7 +17,7 @@ import (
 	"ceiling/show/report"
 )
 
-// listFlags choose among the records of a store.
+// listFlags select records of a store.
 type listFlags struct {
 	json                         bool
 	kind, target, since, verdict string
@@ -56,17 +56,17 @@ loop (R). The rate of a plan is the result of a search or the maximum of a sweep
 	p.StringVar(&f.verdict, "verdict", "", "only this verdict: pass, valid, fail, invalid, running, lost, …")
 	p.BoolVar(&f.json, "json", false, "print one JSON document")
 	if err := c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // a name that is not a flag: a slip in this function
+		panic(err) // an unknown flag name: a bug in this function
 	}
 	return c
 }
 
-// kinds are those of the entries.
+// kinds returns the kinds of entries.
 func kinds() []string {
 	return []string{report.KindRun, spec.KindSweep, spec.KindFind, spec.KindProve, spec.KindCompare, spec.KindFactorial}
 }
 
-// list prints a store, or says why there is nothing to print.
+// list prints a store, or why there is nothing to print.
 func (sh *shell) list(args []string, f *listFlags, keep func(*record.Entry) bool) error {
 	store, err := record.DefaultStore(os.Getenv)
 	if len(args) == 1 {
@@ -94,7 +94,7 @@ func (sh *shell) list(args []string, f *listFlags, keep func(*record.Entry) bool
 	return report.List(sh.stdout, entries, time.Now(), layout(sh.stdout, false))
 }
 
-// filter tells which entries are asked for.
+// filter returns the function that selects entries.
 func (f *listFlags) filter(now time.Time) (func(*record.Entry) bool, error) {
 	if f.kind != "" && !slices.Contains(kinds(), f.kind) {
 		return nil, fmt.Errorf("--kind: there is no %q; give one of %s", f.kind, strings.Join(kinds(), ", "))

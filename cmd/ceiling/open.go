@@ -46,8 +46,8 @@ opens it in your browser (xdg-open).`,
 	}
 }
 
-// pageFile is where the page of some records is written: the same for the same names, so
-// that pages do not pile up.
+// pageFile is the path of the page of some records: the same names give the same path, so that
+// pages do not pile up.
 func pageFile(names []string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -67,8 +67,7 @@ func pageFile(names []string) (string, error) {
 	return filepath.Join(dir, name[:min(len(name), 100)]+".html"), nil
 }
 
-// openInBrowser asks the desktop to show a file. A desktop that there is not is an
-// error.
+// openInBrowser asks the desktop to show a file. It fails without a desktop.
 func openInBrowser(ctx context.Context, file string) error {
 	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
 		return fmt.Errorf("there is no display here (DISPLAY and WAYLAND_DISPLAY are not set)")

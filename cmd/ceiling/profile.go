@@ -50,8 +50,7 @@ the run, which measures its overhead.`,
 	return c
 }
 
-// writeProfiles writes the profiles of a run that was saved: KIND.pprof.gz and
-// KIND.folded each.
+// writeProfiles writes a saved run's profiles: KIND.pprof.gz and KIND.folded each.
 func (sh *shell) writeProfiles(f record.File, dir string) error {
 	source, err := export.Open(f)
 	if err != nil {
@@ -79,16 +78,16 @@ func (sh *shell) writeProfiles(f record.File, dir string) error {
 	return nil
 }
 
-// profiled says what became of the profiles that were asked for.
+// profiled reports on the requested profiles.
 func (sh *shell) profiled(done *run.Result, f *runFlags) error {
 	if !f.profile {
 		return nil
 	}
 	if done.Run.Requests.Completed == 0 {
-		return nil // nothing ran that could be profiled, and the verdict has said why
+		return nil // nothing to profile ran, as the verdict states
 	}
 	if g := done.Run.Profiling; g == nil || len(g.Profiles) == 0 {
-		// The text above may have had no room for the reasons.
+		// The text above may have omitted the reasons.
 		return errors.New("no profile was taken: " + strings.Join(report.MissingProfiles(&done.Run), "; "))
 	}
 	if f.files == "" || done.KeepErr != nil {

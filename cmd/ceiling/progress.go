@@ -16,14 +16,13 @@ import (
 	"ceiling/show/report"
 )
 
-// progress is one line that a terminal shows while something goes on that is
-// no run of a person's own.
+// progress is a one-line progress display for work other than the user's own runs.
 type progress struct {
 	w     io.Writer
 	shown bool
 }
 
-// newProgress is nil where w is not a terminal: plain output stays plain.
+// newProgress returns nil if w is not a terminal: plain output stays plain.
 func newProgress(w io.Writer) *progress {
 	if !isTerminal(w) {
 		return nil
@@ -31,19 +30,19 @@ func newProgress(w io.Writer) *progress {
 	return &progress{w: w}
 }
 
-// isTerminal tells a terminal that can do more than print.
+// isTerminal reports whether w is a terminal that supports control sequences.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb"
 }
 
-// print replaces the line: back to its start, the text, erase what is behind.
+// print replaces the line: return to its start, print the text, erase the rest.
 func (p *progress) print(line string) {
 	p.shown = true
 	fmt.Fprintf(p.w, "\r%s\x1b[K", line)
 }
 
-// clear takes the line away again.
+// clear erases the line.
 func (p *progress) clear() {
 	if p != nil && p.shown {
 		fmt.Fprint(p.w, "\r\x1b[K")
@@ -51,9 +50,8 @@ func (p *progress) clear() {
 	}
 }
 
-// watched measures while a terminal shows what goes on. What is asked for and unknown
-// is a mistake of the command line; a measurement that was interrupted is no error, and
-// there is no result: ok is false.
+// watched measures while a terminal shows progress. An unknown argument is a usage error; an
+// interrupt is not an error, but ok is false because there is no result.
 func watched[R any](ctx context.Context, sh *shell, unknown error,
 	measure func(tell func(string)) (R, error)) (result R, ok bool, err error) {
 	live := newProgress(sh.stderr)
@@ -73,8 +71,7 @@ func watched[R any](ctx context.Context, sh *shell, unknown error,
 	return result, err == nil, err
 }
 
-// layout is for what is written to w: as wide as the terminal, or as COLUMNS says where
-// it is none.
+// layout returns the layout for w: the terminal's width, or COLUMNS if it is not a terminal.
 func layout(w io.Writer, verbose bool) report.Layout {
 	l := report.Layout{Verbose: verbose}
 	if isTerminal(w) {
@@ -85,7 +82,7 @@ func layout(w io.Writer, verbose bool) report.Layout {
 	return l
 }
 
-// folded writes a text to the standard output, its lines as wide as the terminal.
+// folded writes a text to the standard output, wrapped to the terminal's width.
 func (sh *shell) folded(write func(io.Writer) error) error {
 	var b strings.Builder
 	if err := write(&b); err != nil {
@@ -95,13 +92,13 @@ func (sh *shell) folded(write func(io.Writer) error) error {
 	return err
 }
 
-// complain says in one line what went wrong; a terminal has it in as many as it takes.
+// complain prints an error as one line, wrapped on a terminal.
 func complain(stderr io.Writer, text string) {
-	fmt.Fprintln(stderr, layout(stderr, false).Fold(text)) // what cannot be told is no reason to stop
+	fmt.Fprintln(stderr, layout(stderr, false).Fold(text)) // a failed message is no reason to stop
 }
 
-// note tells a person at the terminal something, apart from the data.
+// note prints a message for the user, separate from the data.
 func (sh *shell) note(format string, args ...any) {
-	// What cannot be told is no reason to stop.
+	// A failed message is no reason to stop.
 	_ = report.Paragraph(sh.stderr, fmt.Sprintf(format, args...), layout(sh.stderr, false))
 }

@@ -48,7 +48,7 @@ docs/regimes.md explains each.`,
 	f.StringVar(&report, "report", "", "also write the ladder as a page: regimes.html or regimes.md")
 	f.BoolVar(&asJSON, "json", false, "print the result as one JSON document")
 	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(regimes.Names(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // a name that is not a flag: a slip in this function
+		panic(err) // an unknown flag name: a bug in this function
 	}
 	return c
 }

@@ -54,7 +54,7 @@ from a browser; it has a print style.`,
 	return c
 }
 
-// atLeastOneRecord refuses a command line that names none.
+// atLeastOneRecord requires a record.
 func atLeastOneRecord(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usage(fmt.Errorf("%s takes at least one ID or file; see: %s --help", c.Name(), c.CommandPath()))
@@ -62,7 +62,7 @@ func atLeastOneRecord(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// formOf chooses how a page is written, by the ending of the file.
+// formOf chooses the page's format by the file's extension.
 func formOf(out string) (func(io.Writer, page.Document) error, error) {
 	switch ending := strings.ToLower(filepath.Ext(out)); {
 	case out == "":
@@ -104,7 +104,7 @@ func (sh *shell) writePage(report string, of interface{ Page() page.Document }) 
 	return nil
 }
 
-// reportOf writes the report of a record.
+// reportOf writes a record's report.
 func (sh *shell) reportOf(file record.File) func(io.Writer) error {
 	return func(w io.Writer) error {
 		d, err := sh.documentOf([]string{file.String()})
@@ -115,8 +115,7 @@ func (sh *shell) reportOf(file record.File) func(io.Writer) error {
 	}
 }
 
-// documentOf is the page of the runs that a person names, in their order, or of
-// one plan.
+// documentOf returns the page of the named runs, in their order, or of one plan.
 func (sh *shell) documentOf(names []string) (page.Document, error) {
 	if isFile(names[0]) {
 		return importedDocument(names)
@@ -151,13 +150,13 @@ func (sh *shell) documentOf(names []string) (page.Document, error) {
 	return document, usage(err)
 }
 
-// isFile tells a file of another tool, or points: no record of ours.
+// isFile reports whether name is another tool's file, or points, rather than a record.
 func isFile(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().IsRegular() && !record.IsRecord(name)
 }
 
-// importedDocument is the page of other tools' results.
+// importedDocument returns the page of other tools' results.
 func importedDocument(names []string) (page.Document, error) {
 	results := make([]importer.Result, len(names))
 	for i, name := range names {
@@ -173,13 +172,13 @@ func importedDocument(names []string) (page.Document, error) {
 	return page.Foreign(names, results), nil
 }
 
-// writeWhole writes a file so that it is all there or not at all.
+// writeWhole writes a file atomically.
 func writeWhole(path string, content func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".ceiling-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone after the rename
+	defer os.Remove(f.Name()) // no-op after the rename
 	err = content(f)
 	if err == nil {
 		err = f.Chmod(0o644)

@@ -68,8 +68,7 @@ started are restarted; others must already be running.`,
 	return c
 }
 
-// findRecord is the run or plan that a person means: "-" is a record that comes by
-// the standard input.
+// findRecord returns the run or plan that the user named: "-" is a record on standard input.
 func (sh *shell) findRecord(name string) (record.File, error) {
 	if name == "-" {
 		f, err := record.ReadFile(sh.stdin)
@@ -78,7 +77,7 @@ func (sh *shell) findRecord(name string) (record.File, error) {
 	return findRecord(name)
 }
 
-// findRecord is a record that has a name.
+// findRecord returns a record by name.
 func findRecord(name string) (record.File, error) {
 	store, err := record.DefaultStore(os.Getenv)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Command ceiling measures how much an HTTP service can take, and names what
-// stops it.
+// Command ceiling measures how fast an HTTP service can go, and names its bottleneck.
 package main
 
 import (
@@ -24,21 +23,21 @@ func main() {
 	os.Exit(execute(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// Messages: data goes to stdout, talk to stderr. An error is one line that
-// says what, where, and how to fix it. Exit codes: 0 pass or valid, 1 error, 2 bad
-// arguments, 3 fail, 4 invalid, 130 interrupted.
+// Data goes to stdout, messages to stderr. An error is one line that says what, where, and how to
+// fix it. Exit codes: 0 pass or valid, 1 error, 2 bad arguments, 3 fail, 4 invalid, 130
+// interrupted.
 
-// shell is what a verb talks to.
+// shell is a verb's environment.
 type shell struct {
 	args   []string
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
-	// exit is the code of a verb that went well but found something.
+	// exit is the exit code of a verb that ran without error but with a result to signal.
 	exit int
 }
 
-// execute runs one command line and answers the exit code.
+// execute runs one command line and returns the exit code.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	sh := &shell{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
 	ctx, stop := signal.NotifyContext(context.Background(), ends(args[1:])...)
@@ -68,9 +67,8 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return sh.exit
 }
 
-// ends are the signals that end a command with what it has. A terminal that is
-// gone (SIGHUP: a lost ssh) is one of them, unless nohup had it ignored, or the
-// command is the proxy, which reloads then.
+// ends returns the signals that end a command with the results so far. They include SIGHUP (a
+// lost ssh session), unless nohup ignores it, or the command is the proxy, which reloads on it.
 func ends(args []string) []os.Signal {
 	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) && !slices.Contains(args, "proxy") {
@@ -79,7 +77,7 @@ func ends(args []string) []os.Signal {
 	return list
 }
 
-// usageError marks what a person typed wrong.
+// usageError marks a user's mistake in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -94,11 +92,11 @@ func usage(err error) error {
 func isUsage(err error) bool {
 	var u usageError
 	return errors.As(err, &u) || errors.Is(err, run.ErrRefused) ||
-		// cobra makes these without a type of their own
+		// cobra gives these no type
 		strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag")
 }
 
-// oneLine folds an error that was joined from several.
+// oneLine joins an error of several lines into one.
 func oneLine(err error) string {
 	text := strings.TrimPrefix(err.Error(), run.ErrRefused.Error()+": ")
 	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
@@ -116,7 +114,7 @@ ceiling URL is short for ceiling run URL.`,
   ceiling serve fasthttp --addr :8080          start a built-in server to try it on`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		// What to type instead is said in one line (hints.go).
+		// hints.go prints suggestions in one line
 		DisableSuggestions: true, SuggestionsMinimumDistance: 2,
 		Version: version(),
 	}
@@ -129,7 +127,7 @@ ceiling URL is short for ceiling run URL.`,
 	return root
 }
 
-// version is the module's, or the commit it was built from.
+// version returns the module's version, or the commit of the build.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -143,8 +141,7 @@ func version() string {
 	return info.Main.Version
 }
 
-// exactly refuses another number of arguments in words that say what is
-// wanted.
+// exactly requires n arguments, with an error that says what is wanted.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == n {

@@ -23,7 +23,7 @@ import (
 	"ceiling/show/report"
 )
 
-// runFlags are the flags of a run as typed. wrk's letters where wrk has one.
+// runFlags are the flags of a run as typed. They use wrk's letters where wrk has one.
 type runFlags struct {
 	loadFlags
 	serverFlags
@@ -32,11 +32,11 @@ type runFlags struct {
 	plan        planFlags
 	telemetry   telemetryFlags
 	fleet       fleetFlags
-	// changed tells whether a flag was given, by its name.
+	// changed reports whether a flag was given, by its name.
 	changed func(string) bool
 }
 
-// loadFlags say what is sent, and how.
+// loadFlags define the load.
 type loadFlags struct {
 	connections, pipelining, requests string
 	threads                           int
@@ -54,8 +54,7 @@ type loadFlags struct {
 	tls                               spec.TLS
 }
 
-// secure is how connections to https:// URLs are made; nil: nothing was said of it.
-// Files are read.
+// secure returns the TLS settings of https:// URLs; nil if none were given. It reads the files.
 func (l *loadFlags) secure() (*spec.TLS, error) {
 	if l.tls == (spec.TLS{}) {
 		return nil, nil
@@ -64,7 +63,7 @@ func (l *loadFlags) secure() (*spec.TLS, error) {
 	return &t, t.Read("")
 }
 
-// dial is where connections go and come from, and what they speak.
+// dial returns the settings of connections: addresses and protocol.
 func (l *loadFlags) dial() spec.Dial {
 	d := spec.Dial{SourceIPs: list(l.sourceIPs), Resolve: l.resolve, Unix: l.unix, HTTP: l.protocol.http}
 	if l.protocol.method != "" {
@@ -73,7 +72,7 @@ func (l *loadFlags) dial() spec.Dial {
 	return d
 }
 
-// serverFlags say where generator and server run, and how the server is watched.
+// serverFlags define the placement of generator and server, and how the server is monitored.
 type serverFlags struct {
 	pinGenerator, pinServer string
 	apart                   bool
@@ -81,7 +80,7 @@ type serverFlags struct {
 	profile                 bool
 }
 
-// outputFlags say where the result goes.
+// outputFlags define the output.
 type outputFlags struct {
 	json, keepSecrets, verbose bool
 	out, live                  string
@@ -128,7 +127,7 @@ func newRun(sh *shell) *cobra.Command {
 	return c
 }
 
-// bind offers the flags that every kind of measuring takes.
+// bind adds the flags of every measuring verb.
 func (f *runFlags) bind(c *cobra.Command) {
 	p := c.Flags()
 	p.SortFlags = false
@@ -192,12 +191,12 @@ func (f *runFlags) bind(c *cobra.Command) {
 		"grpc": {}, // no file
 	} {
 		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // a name that is not a flag: a slip in this function
+			panic(err) // an unknown flag name: a bug in this function
 		}
 	}
 }
 
-// spec makes the checked Spec of the flags.
+// spec builds the validated Spec of the flags.
 func (f *runFlags) spec(ctx context.Context, args []string, sh *shell) (spec.Spec, error) {
 	s := spec.Spec{
 		Threads: f.threads, Engine: f.engine, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone,
@@ -260,7 +259,7 @@ func (f *runFlags) spec(ctx context.Context, args []string, sh *shell) (spec.Spe
 	return s, s.Check()
 }
 
-// kind of load: what the URL says, and --subscribe.
+// kind returns the kind of load, from the URL and --subscribe.
 func (f *runFlags) kind(targets []spec.Target) spec.LoadKind {
 	switch {
 	case f.subscribe:
@@ -271,7 +270,7 @@ func (f *runFlags) kind(targets []spec.Target) spec.LoadKind {
 	return spec.Requests
 }
 
-// targetList is the file's targets, or the one of the URL; -H applies to all.
+// targetList returns the file's targets, or the one of the URL; -H applies to all.
 func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 	var fields []spec.Field
 	for _, text := range f.header {
@@ -306,7 +305,7 @@ func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 	return []spec.Target{t}, nil
 }
 
-// list is what stands between commas; none for "".
+// list splits a text at commas; nil for "".
 func list(text string) []string {
 	if text == "" {
 		return nil
@@ -386,7 +385,7 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 		return errors.Join(report.JSON(sh.stdout, &done.Run), sh.profiled(done, f))
 	}
 	if done.KeepErr == nil && done.Run.Load.Established > 0 {
-		sh.saved(done.File, done.Run.ID) // before the text: its end is what counts
+		sh.saved(done.File, done.Run.ID) // before the text: its end matters most
 	}
 	if err := report.Text(sh.stdout, &done.Run, layout(sh.stdout, f.verbose)); err != nil {
 		return err
@@ -394,8 +393,7 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	return sh.profiled(done, f)
 }
 
-// announceRun says what is measured and how long that takes, to a person who sees
-// nothing of it until its end.
+// announceRun prints what is measured and for how long, for a user without a live view.
 func (sh *shell) announceRun(s *spec.Spec) {
 	concealed := s.Concealed(secret.Plain())
 	takes := unit.FormatDuration(s.Duration)
@@ -412,7 +410,7 @@ func (sh *shell) announceRun(s *spec.Spec) {
 	sh.note("run: %s%s, %s, %s", concealed.Targets[0].URL, more, unit.Plural(s.Connections, "connection", "connections"), takes)
 }
 
-// saved says where a record is, and how to see more of it.
+// saved prints where a record is, and how to see more of it.
 func (sh *shell) saved(f record.File, id string) {
 	store, err := record.DefaultStore(os.Getenv)
 	if err != nil || !isTerminal(sh.stderr) || filepath.Dir(f.Path) != store.Dir {
@@ -423,7 +421,7 @@ func (sh *shell) saved(f record.File, id string) {
 	fmt.Fprintf(sh.stderr, "saved as %s · ceiling show -v %[1]s · ceiling open %[1]s\n", short)
 }
 
-// listens tells whether the address of a URL is not known to be closed.
+// listens reports whether a URL's address may accept connections: only a refusal is false.
 func listens(d *spec.Dial, url string) bool {
 	address, err := d.Address(url)
 	if err != nil {

@@ -53,7 +53,7 @@ or were disturbed.`,
 	f.StringVar(&o.Keep, "keep", "", "save all records in this directory, not only those of wrong verdicts")
 	f.BoolVar(&o.Real, "real", false, "use real software: Python, Node, Java, PHP, Ruby, nginx, databases and others")
 	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // a name that is not a flag: a slip in this function
+		panic(err) // an unknown flag name: a bug in this function
 	}
 	return c
 }
@@ -72,7 +72,7 @@ func (sh *shell) selftest(c *cobra.Command, o selftest.Options, asJSON bool) err
 	}
 	o.Version = version()
 	o.Note = func(text string) { fmt.Fprintln(sh.stderr, text) }
-	var failed error // to write
+	var failed error // of writing
 	if !asJSON {
 		o.Told = func(r selftest.Result) { failed = errors.Join(failed, selftest.WriteRow(sh.stdout, r)) }
 	}
@@ -113,7 +113,7 @@ func selftestExit(results []selftest.Result) int {
 	return run.ExitPass
 }
 
-// newPlanted serves a planted server; selftest starts it as its child.
+// newPlanted is the verb that serves a planted server; selftest starts it as its child.
 func newPlanted(sh *shell) *cobra.Command {
 	var p planted.Params
 	var names []string

@@ -79,8 +79,7 @@ func newServe(sh *shell) *cobra.Command {
 	return c
 }
 
-// serveGRPC runs the gRPC server, which has none of the others' routes and takes none of
-// their flags.
+// serveGRPC runs the gRPC server, which has neither the routes nor the flags of the others.
 func (sh *shell) serveGRPC(c *cobra.Command, addr string, secure *serveTLS) error {
 	other := ""
 	c.Flags().Visit(func(f *pflag.Flag) {
@@ -102,13 +101,13 @@ func (sh *shell) serveGRPC(c *cobra.Command, addr string, secure *serveTLS) erro
 	return rpc.Serve(c.Context(), rpc.Config{Addr: addr, TLS: cfg.TLS, Ready: cfg.Ready})
 }
 
-// serveTLS is what serve is asked of TLS.
+// serveTLS is the TLS flags of serve.
 type serveTLS struct {
 	on bool
 	ca string
 }
 
-// goesWith refuses what a kind of server cannot do, or not together.
+// goesWith rejects what a kind of server does not support, and incompatible flags.
 func (t *serveTLS) goesWith(cfg *server.Config, kind server.Kind) error {
 	switch kb := cfg.ListKB; {
 	case cfg.Prefork && !kind.Prefork:
@@ -132,9 +131,9 @@ func (t *serveTLS) goesWith(cfg *server.Config, kind server.Kind) error {
 	return checkPush(cfg, kind)
 }
 
-// prepare makes an authority and a certificate that are gone when the server is, and
-// has the server say where the authority's own is. The returned function removes
-// that file where its name was not asked for.
+// prepare creates a certificate authority and a certificate that live as long as the server, and
+// makes the server print the path of the authority's certificate. The returned function removes
+// that file unless the user chose its name.
 func (t *serveTLS) prepare(sh *shell, kind string, protocols []string, cfg *server.Config) (remove func(), err error) {
 	ca, pair, err := authority.Site("ceiling serve, thrown away when it ends", authority.Leaf{Names: ownNames(cfg.Addr)})
 	if err != nil {
@@ -149,7 +148,7 @@ func (t *serveTLS) prepare(sh *shell, kind string, protocols []string, cfg *serv
 		if err != nil {
 			return nil, fmt.Errorf("the authority's certificate: %w", err)
 		}
-		remove = func() { _ = os.Remove(path) } // it is in the directory of temporary files
+		remove = func() { _ = os.Remove(path) } // a temporary file
 	}
 	if err := os.WriteFile(path, ca.PEM(), 0o644); err != nil {
 		remove()
@@ -163,7 +162,7 @@ func (t *serveTLS) prepare(sh *shell, kind string, protocols []string, cfg *serv
 	return remove, nil
 }
 
-// protocolsOf a kind of server, as it offers them (ALPN).
+// protocolsOf returns the protocols that a kind of server offers (ALPN).
 func protocolsOf(kind string) []string {
 	if k, err := server.Lookup(kind); err == nil && k.HTTP2 {
 		return []string{"h2", "http/1.1"}
@@ -171,7 +170,7 @@ func protocolsOf(kind string) []string {
 	return []string{"http/1.1"}
 }
 
-// ownNames are what a server of this host may be called by.
+// ownNames returns the names of a server on this host.
 func ownNames(addr string) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	if name, err := os.Hostname(); err == nil {
@@ -194,7 +193,7 @@ func serveLong() string {
 	for _, r := range server.Routes() {
 		fmt.Fprintf(&b, "  %-10s %s\n", r.Path, r.About)
 	}
-	// What each does is in docs/regimes.md.
+	// docs/regimes.md describes each.
 	b.WriteString("\nRoutes with a database, a key-value bucket or a failing service behind the server:\n")
 	fmt.Fprintf(&b, "  --db          /db/: %s\n", below("/db/", server.DatabaseRoutes()))
 	fmt.Fprintf(&b, "                POST for insert, update, counter, group and async\n")
@@ -214,7 +213,7 @@ func serveLong() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// below are the routes of a path, by what is behind it.
+// below returns the routes under a path, by backend.
 func below(path string, routes []server.Route) string {
 	var names []string
 	for _, r := range routes {
@@ -223,7 +222,7 @@ func below(path string, routes []server.Route) string {
 	return strings.Join(names, ", ")
 }
 
-// checkPush says what is wrong with --push, or nil.
+// checkPush validates --push.
 func checkPush(cfg *server.Config, kind server.Kind) error {
 	if cfg.Push == "" {
 		return nil
@@ -235,7 +234,7 @@ func checkPush(cfg *server.Config, kind server.Kind) error {
 	return err
 }
 
-// checkDownstream says what is wrong with --downstream, or nil.
+// checkDownstream validates --downstream.
 func checkDownstream(cfg *server.Config, kind server.Kind) error {
 	if cfg.Downstream == "" {
 		return nil
@@ -247,7 +246,7 @@ func checkDownstream(cfg *server.Config, kind server.Kind) error {
 	return err
 }
 
-// checkKeyValue says what is wrong with --kv, or nil.
+// checkKeyValue validates --kv.
 func checkKeyValue(cfg *server.Config, kind server.Kind) error {
 	if cfg.KeyValue == "" {
 		return nil
@@ -273,7 +272,7 @@ func databaseFlags(c *cobra.Command, sh *shell, d *server.Database) {
 	f.DurationVar(&d.GroupWait, "db-group-wait", 2*time.Millisecond, "maximum wait for them")
 }
 
-// checkDatabase says what is wrong with the flags of a database, or nil.
+// checkDatabase validates the flags of a database.
 func checkDatabase(d *server.Database, kind server.Kind) error {
 	if d.Source == "" {
 		return nil

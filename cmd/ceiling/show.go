@@ -44,16 +44,15 @@ func newShow(sh *shell) *cobra.Command {
 	return c
 }
 
-// judgeKilled has a run judged that was killed before it was: what its series tells is in
-// no verdict of its record.
+// judgeKilled judges a run that was killed before its verdict: its record has a series, but no
+// verdict on it.
 func judgeKilled(r *record.Run, series *record.Series) {
 	if r.Unfinished {
 		r.Verdict = verdict.Judge(r, series)
 	}
 }
 
-// showPlan prints what a plan came to; one that was broken off is concluded
-// from the runs that it has.
+// showPlan prints a plan's result; for an interrupted plan, the result of the runs so far.
 func (sh *shell) showPlan(f record.File, asJSON, verbose bool) error {
 	p, err := record.OpenPlan(f)
 	if err != nil {
@@ -71,7 +70,7 @@ func (sh *shell) showPlan(f record.File, asJSON, verbose bool) error {
 	return report.Plan(sh.stdout, p, layout(sh.stdout, verbose))
 }
 
-// completeRuns offers the IDs of the store, newest first.
+// completeRuns completes the IDs of the store, newest first.
 func completeRuns(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	store, err := record.DefaultStore(os.Getenv)
 	if err != nil {

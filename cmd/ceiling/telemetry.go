@@ -10,7 +10,7 @@ import (
 	"ceiling/show/export"
 )
 
-// telemetryFlags say who else is told of a run while it goes on.
+// telemetryFlags choose where to export metrics during a run.
 type telemetryFlags struct{ prometheus, otlp string }
 
 func (f *telemetryFlags) bind(p flagSet) {
@@ -18,7 +18,7 @@ func (f *telemetryFlags) bind(p flagSet) {
 	p.StringVar(&f.otlp, "otlp", "", "send metrics to this OpenTelemetry collector URL during the run")
 }
 
-// telemetry tells Prometheus and a collector; nil tells nobody.
+// telemetry exports to Prometheus and a collector; nil exports nothing.
 type telemetry struct {
 	host   string
 	live   *export.Live
@@ -26,15 +26,15 @@ type telemetry struct {
 	pusher *export.Pusher
 }
 
-// closeTelemetry is how long a scrape under way may take at the end.
+// closeTelemetry limits the duration of a scrape in progress at the end.
 const closeTelemetry = 2 * time.Second
 
-// start opens what was asked for.
+// start opens the configured exports.
 func (f *telemetryFlags) start(sh *shell) (*telemetry, error) {
 	if f.prometheus == "" && f.otlp == "" {
 		return nil, nil
 	}
-	host, _ := os.Hostname() // "" where the host does not tell
+	host, _ := os.Hostname() // "" if the host has none
 	t := &telemetry{host: host, live: export.NewLive(export.Identity{Version: version(), Host: host})}
 	if f.otlp != "" {
 		c := export.Collector{URL: f.otlp}
@@ -57,7 +57,7 @@ func (f *telemetryFlags) start(sh *shell) (*telemetry, error) {
 	return t, nil
 }
 
-// listen adds the telemetry to whom a run tells.
+// listen adds the exports to the run's listeners.
 func (t *telemetry) listen(o *run.Options) {
 	if t == nil {
 		return
@@ -77,7 +77,7 @@ func (t *telemetry) listen(o *run.Options) {
 	})
 }
 
-// close sends the last figures; what could not be sent is told.
+// close sends the last metrics and reports what could not be sent.
 func (t *telemetry) close(sh *shell) {
 	if t == nil {
 		return

@@ -17,7 +17,7 @@ import (
 	"ceiling/measure/fleet/bus"
 )
 
-// tokensSchema names the version of the document of `ceiling fleet tokens`.
+// tokensSchema is the version of the document of `ceiling fleet tokens`.
 const tokensSchema = "ceiling.tokens/1"
 
 func newTokens(sh *shell) *cobra.Command {
@@ -55,7 +55,7 @@ whether the controller is running or not.`,
 	return c
 }
 
-// tokensDir is the directory of a controller that has tokens of its own.
+// tokensDir returns the directory of a controller that issues its own tokens.
 func tokensDir(dir string) (string, error) {
 	dir, err := controllerDir(dir)
 	if err != nil {
@@ -97,7 +97,7 @@ agents may share one.`,
 }
 
 func createToken(sh *shell, dir string, life time.Duration, out string) error {
-	var file *os.File // made first: a token that nobody could be given would be on the list
+	var file *os.File // created first: otherwise an unusable token could end up on the list
 	if out != "" {
 		var err error
 		file, err = os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -174,7 +174,7 @@ two seconds; the agents say so and end with exit code 2.`,
 	}
 }
 
-// parseLife reads a time, in days too.
+// parseLife parses a duration, which may be in days.
 func parseLife(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)

@@ -23,7 +23,7 @@ import (
 	"ceiling/measure/tune"
 )
 
-// tuneFlags are what the verbs of tune have in common.
+// tuneFlags are the flags common to the verbs of tune.
 type tuneFlags struct {
 	host       tune.Host
 	options    tune.Options
@@ -57,7 +57,7 @@ low-latency, or your own file. Each change is journaled first; revert undoes all
 	return c
 }
 
-// complete takes over what has to be parsed.
+// complete parses the flags that need it.
 func (f *tuneFlags) complete() error {
 	if f.interrupts == "" {
 		return nil
@@ -109,8 +109,8 @@ func writeIndented(sh *shell, v any) error {
 	return enc.Encode(v)
 }
 
-// towards says which profiles concern this host for a load on a URL, and takes its
-// interface unless one was named. It sends nothing.
+// towards says which profiles apply to this host for a load on a URL, and selects its interface
+// unless one was named. It sends nothing.
 func (f *tuneFlags) towards(url string) (string, error) {
 	address, _, _, err := spec.ParseTarget(url)
 	if err != nil {
@@ -119,7 +119,7 @@ func (f *tuneFlags) towards(url string) (string, error) {
 	if address.Network == "unix" {
 		return "server; a unix socket has no network in the way", nil
 	}
-	// Connecting a UDP socket looks up the route and sends nothing.
+	// Connecting a UDP socket only looks up the route.
 	conn, err := net.Dial("udp", net.JoinHostPort(address.Host, fmt.Sprint(address.Port)))
 	if err != nil {
 		return "", fmt.Errorf("find the way to %s: %w", url, err)
@@ -140,7 +140,7 @@ func (f *tuneFlags) towards(url string) (string, error) {
 	return "client here (low-latency for tails); server, rps-rfs or irq-pinned on the server's host", nil
 }
 
-// interfaceOf is the one that has an address; the loopback for this host's own.
+// interfaceOf returns the interface that has an address; the loopback for this host's own.
 func interfaceOf(ip netip.Addr, local bool) string {
 	if local {
 		return "lo"
@@ -208,7 +208,7 @@ the earlier ones are undone. The tuning lasts until ceiling tune revert, or a re
 	return c
 }
 
-// verifyDefault is how long verify watches.
+// verifyDefault is how long verify observes.
 const verifyDefault = 2 * time.Second
 
 func newTuneVerify(sh *shell, f *tuneFlags) *cobra.Command {
@@ -239,7 +239,8 @@ has reverted it.`,
 				if err != nil {
 					return usage(err)
 				}
-				// A name's first address will do: a probe that goes elsewhere is seen as such.
+				// A name's first address suffices: the verification notices a probe that goes
+				// elsewhere.
 				if all, err := net.LookupIP(address.Host); err == nil {
 					for _, ip := range all {
 						if v4, is := netip.AddrFromSlice(ip.To4()); is && !watch.Probe.IsValid() {
@@ -270,8 +271,8 @@ has reverted it.`,
 	return c
 }
 
-// requests sends some until ctx ends, so that there are packets to look at. Its error
-// says that none was answered.
+// requests sends requests until ctx ends, to generate packets to observe. Its error says that
+// none was answered.
 func requests(ctx context.Context, url string) error {
 	const clients = 16
 	client := http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
@@ -296,7 +297,7 @@ func requests(ctx context.Context, url string) error {
 				if _, err := io.Copy(io.Discard, answer.Body); err == nil {
 					answered.Add(1)
 				}
-				_ = answer.Body.Close() // read to its end, or broken
+				_ = answer.Body.Close() // read completely, or broken
 			}
 			failures <- last
 		}()
@@ -311,7 +312,7 @@ func requests(ctx context.Context, url string) error {
 	return nil
 }
 
-// who asks: the user and the command line.
+// who returns the user and the command line.
 func (sh *shell) who() string {
 	name := "uid " + fmt.Sprint(os.Getuid())
 	if u, err := user.Current(); err == nil {

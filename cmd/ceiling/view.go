@@ -18,26 +18,24 @@ import (
 	"ceiling/show/report"
 )
 
-// liveAddress is where --live without an address serves: this machine alone,
-// on a port that the kernel chooses.
+// liveAddress is the address of --live without one: loopback, on a port that the kernel chooses.
 const liveAddress = "127.0.0.1:0"
 
-// lastLook is how long open pages may take, after the end, to fetch the end.
+// lastLook is how long open pages may take to fetch the final state.
 const lastLook = time.Second
 
-// view shows what goes on: in the terminal, in a browser, or both. nil shows
-// nothing.
+// view is the live view: in the terminal, in a browser, or both. nil shows nothing.
 type view struct {
 	sh       *shell
 	board    *live.Board
-	terminal *terminal.View // nil: plain lines
-	page     *page.Server   // nil: not asked for
+	terminal *terminal.View // nil for plain lines
+	page     *page.Server   // nil if not requested
 	stop     context.CancelFunc
 	kept     sync.WaitGroup
 }
 
-// openView makes the view that a person gets: a terminal shows it by itself
-// unless only the answer is wanted, a browser where it was asked for.
+// openView opens the live view: in a terminal by default, unless only the answer is wanted; in a
+// browser on request.
 func (sh *shell) openView(f *runFlags) (*view, error) {
 	inTerminal := !f.plan.quiet && !f.json && isTerminal(sh.stderr)
 	if !inTerminal && f.live == "" {
@@ -57,14 +55,14 @@ func (sh *shell) openView(f *runFlags) (*view, error) {
 	return v, nil
 }
 
-// keep has the verdict formed.
+// keep keeps the verdict up to date.
 func (v *view) keep() {
 	ctx, stop := context.WithCancel(context.Background())
 	v.stop = stop
 	v.kept.Go(func() { v.board.Keep(ctx) })
 }
 
-// servePage serves a board and says where.
+// servePage serves a board and prints its URL.
 func (sh *shell) servePage(addr string, board *live.Board) (*page.Server, error) {
 	addr, err := pageAddress(addr)
 	if err != nil {
@@ -81,7 +79,7 @@ func (sh *shell) servePage(addr string, board *live.Board) (*page.Server, error)
 	return p, nil
 }
 
-// pageAddress completes an address: a port alone is one of the loopback.
+// pageAddress completes an address: a bare port is on the loopback.
 func pageAddress(text string) (string, error) {
 	if !strings.Contains(text, ":") {
 		text = ":" + text
@@ -96,7 +94,7 @@ func pageAddress(text string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// listen adds the view to whom a run tells.
+// listen adds the view to the run's listeners.
 func (v *view) listen(o *run.Options) {
 	if v == nil {
 		return
@@ -123,7 +121,7 @@ func (v *view) progress(p *run.Progress) {
 	}
 }
 
-// listenPlan adds it to whom a plan tells: where it stands, besides.
+// listenPlan adds the view to the plan's listeners, which also receive its progress.
 func (v *view) listenPlan(o *run.Options, kind string) {
 	if v == nil {
 		return
@@ -142,8 +140,7 @@ func (v *view) listenPlan(o *run.Options, kind string) {
 	v.listen(o)
 }
 
-// told shows a run of a plan that is over: as a line that stays, and in the
-// list of the page.
+// told shows a finished run of a plan: as a permanent line, and in the page's list.
 func (sh *shell) told(e *spec.Experiment, f *runFlags, v *view) func(record.Measured, string) {
 	if f.plan.quiet && v == nil {
 		return nil
@@ -167,7 +164,7 @@ func (sh *shell) told(e *spec.Experiment, f *runFlags, v *view) func(record.Meas
 	}
 }
 
-// line prints a line, above the view where there is one.
+// line prints a line, above the view if there is one.
 func (v *view) line(sh *shell, text string) {
 	if v != nil && v.terminal != nil {
 		v.terminal.Print(text)
@@ -176,8 +173,8 @@ func (v *view) line(sh *shell, text string) {
 	fmt.Fprintln(sh.stderr, text)
 }
 
-// runEnded shows the end of a run, whose record is the file; r is nil where it came to
-// nothing. A page stays until it is left.
+// runEnded shows the end of a run, whose record is the file; r is nil if it has no result. The
+// page stays until leave.
 func (v *view) runEnded(r *record.Run, file record.File) {
 	if v == nil {
 		return
@@ -189,7 +186,7 @@ func (v *view) runEnded(r *record.Run, file record.File) {
 	v.settle()
 }
 
-// planEnded shows the end of a plan; likewise.
+// planEnded shows the end of a plan; the page stays until leave.
 func (v *view) planEnded(p *record.Plan, file record.File) {
 	if v == nil {
 		return
@@ -201,14 +198,14 @@ func (v *view) planEnded(p *record.Plan, file record.File) {
 	v.settle()
 }
 
-// link has the page link to the report of what has ended, if it was kept.
+// link links the page to the report of the finished run or plan, if it was saved.
 func (v *view) link(file record.File) {
 	if v.page != nil && file.Path != "" {
 		v.page.HasReport(v.sh.reportOf(file))
 	}
 }
 
-// settle takes the terminal's view away and forms no verdict any more.
+// settle removes the terminal's view and stops forming verdicts.
 func (v *view) settle() {
 	v.stop()
 	v.kept.Wait()
@@ -223,8 +220,8 @@ func (v *view) settle() {
 	v.failed(err)
 }
 
-// leave ends the page. In a terminal it stays until Ctrl-C, for there somebody may look
-// at it; what runs in a script or was interrupted ends when readers have seen the end.
+// leave closes the page. In a terminal it stays until Ctrl-C, because a user may be looking at
+// it; in a script or after an interrupt it closes once readers have seen the end.
 func (v *view) leave(ctx context.Context) {
 	if v == nil || v.page == nil {
 		return
@@ -236,8 +233,7 @@ func (v *view) leave(ctx context.Context) {
 	v.failed(v.page.Close(lastLook))
 }
 
-// failed tells what went wrong with the view and is nothing else: the result does not
-// depend on it.
+// failed reports an error of the view, which does not affect the result.
 func (v *view) failed(err error) {
 	if err != nil {
 		fmt.Fprintf(v.sh.stderr, "ceiling: the live view: %s\n", oneLine(err))

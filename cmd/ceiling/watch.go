@@ -45,10 +45,10 @@ Press Ctrl-C to stop.`,
 	return c
 }
 
-// words is what the follower of a plan cannot know by itself.
+// words is the information that the follower of a plan lacks.
 func words() follow.Words { return follow.Words{Doing: run.Doing, Takes: run.Takes} }
 
-// watch serves the page until it is interrupted; the run may end before.
+// watch serves the page until it is interrupted, even after the run has ended.
 func (sh *shell) watch(ctx context.Context, file record.File, addr string) error {
 	v := &view{sh: sh, board: live.NewBoard()}
 	var err error
