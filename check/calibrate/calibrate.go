@@ -1,6 +1,6 @@
-// Package calibrate measures what this machine's load generator can do: one
-// thread on one CPU against a server that costs as little as we know how, on
-// the other CPUs. Later runs tell by it how much more they had to give.
+// Package calibrate measures the capacity of this machine's load generator: one thread on one CPU
+// against the cheapest server we can build, on the other CPUs. Later runs derive their headroom
+// from it.
 package calibrate
 
 import (
@@ -26,41 +26,38 @@ import (
 	"ceiling/record"
 )
 
-// Config says how to calibrate. Program and Duration have to be given.
+// Config configures a calibration. Program and Duration are required.
 type Config struct {
-	// Program is the path of the binary that `serve floor` is started with.
+	// Program is the path of the binary that runs `serve floor`.
 	Program string
-	// Duration of each of the measurements, and how many every point gets; 0 is
-	// repeats.
+	// Duration is that of each measurement, and Repeats the number per point; 0 is repeats.
 	Duration time.Duration
 	Repeats  int
 	// Engine to calibrate: "auto", "uring" or "epoll".
 	Engine string
 	// Version of this program, for the record.
 	Version string
-	// Progress is told before each measurement; nil tells nobody.
+	// Progress is called before each measurement; it may be nil.
 	Progress func(done, of int, what string)
 }
 
 const (
-	// connections of every point: enough to keep one thread busy, and the
-	// number that runs have unless asked otherwise.
+	// connections of every point: enough to keep one thread busy, and the default of runs.
 	connections = 64
-	// repeats of every point, one round after the other, so that what passes
-	// by on the machine meets all points alike.
+	// repeats of every point, in rounds, so that passing disturbances affect all points alike.
 	repeats = 3
-	// generatorFull is the share of its time that a thread runs which is
-	// itself the limit; the rest is interrupts and waking up.
+	// generatorFull is the running share of a thread that is itself the bottleneck; the rest is
+	// interrupts and wake-ups.
 	generatorFull = 0.9
 )
 
-// condition is one point to be measured.
+// condition is one point to measure.
 type condition struct {
 	route      string
 	pipelining int
 }
 
-// conditions are the points: answers of about 120 bytes, 4.5 KB and 110 KB.
+// conditions are the points: responses of about 120 bytes, 4.5 KB and 110 KB.
 func conditions() []condition {
 	var list []condition
 	for _, pipelining := range []int{1, 16, 100} {
@@ -77,8 +74,8 @@ type sample struct {
 	engine                             string
 }
 
-// Measure calibrates. It takes 9 times Repeats times Duration and a quarter; the
-// floor server is a process of its own that has ended when Measure returns.
+// Measure calibrates. It takes 9 × Repeats × 1¼ × Duration; the floor server is a separate
+// process that has exited when Measure returns.
 func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	allowed, err := sys.AllowedCPUs(0)
 	if err != nil {
@@ -126,7 +123,7 @@ func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	return done, nil
 }
 
-// measure does one measurement.
+// measure takes one measurement.
 func (k condition) measure(ctx context.Context, c *Config, addr string, cpu int) (sample, error) {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -139,7 +136,7 @@ func (k condition) measure(ctx context.Context, c *Config, addr string, cpu int)
 	result, err := load.Run(ctx, load.Config{
 		Address: ring.TCPAddr(to), Mix: []load.Request{{Bytes: request, Weight: 1}},
 		Connections: connections, Threads: 1, Pipelining: k.pipelining, Seed: 1,
-		// The warm-up is for TCP's windows, and the engine's trial of gathering.
+		// The warm-up is for TCP's windows, and the engine's batching trial.
 		Warmup: max(c.Duration/4, 20*time.Millisecond), Duration: c.Duration,
 		Timeout: 10 * time.Second, Engine: c.Engine, CPUs: []int{cpu},
 	}, nobody{})
@@ -149,11 +146,11 @@ func (k condition) measure(ctx context.Context, c *Config, addr string, cpu int)
 	return sampleOf(result)
 }
 
-// errNothing: the thread was not given its CPU for as long as the measurement
-// took. It is done again with more time, up to 16 times as much.
+// errNothing means that the thread got no CPU during the whole measurement. It is repeated with
+// more time, up to 16 times as much.
 var errNothing = errors.New("nothing was completed in the time given; give a longer one with -d")
 
-// sampleOf refuses a measurement that is not what was asked for.
+// sampleOf rejects a measurement that does not meet its specification.
 func sampleOf(r *load.Result) (sample, error) {
 	t := &r.Total
 	switch {
@@ -169,9 +166,8 @@ func sampleOf(r *load.Result) (sample, error) {
 		return sample{}, errors.New("the CPU time of the generator's thread was not measured")
 	}
 	completed, ns, w := float64(t.Completed), float64(r.WindowNs), &r.Workers[0]
-	// The last batch may end after the window and its CPU time be counted,
-	// which in a window of 50 ms was seen to make more than all of it. So may
-	// a wait for the CPU.
+	// The last batch may end after the window with its CPU time counted, which in a window of 50
+	// ms added up to more than 100%. So may a wait for the CPU.
 	busy := min(w.Busy, 1)
 	return sample{
 		rate: completed / ns * 1e9, busy: busy, runDelay: min(w.RunDelay, 1), cpuNs: busy * ns / completed,
@@ -179,7 +175,7 @@ func sampleOf(r *load.Result) (sample, error) {
 	}, nil
 }
 
-// capacity of one core by this measurement, requests per second.
+// capacity is that of one core in this measurement, requests per second.
 func (s *sample) capacity() float64 {
 	if s.busy >= generatorFull {
 		return s.rate
@@ -187,7 +183,7 @@ func (s *sample) capacity() float64 {
 	return s.rate / s.busy
 }
 
-// point sums the repeats up.
+// point summarises the repeats.
 func (k condition) point(samples []sample) record.CalibrationPoint {
 	of := func(f func(*sample) float64) record.Repeated {
 		values := make([]float64, len(samples))
@@ -210,18 +206,18 @@ func (k condition) point(samples []sample) record.CalibrationPoint {
 }
 
 const (
-	// spreadMost between the repeats of a point before it is a caveat: what two
-	// quiet measurements of a second differ by on one machine is 2 to 5 %.
+	// spreadMost is the spread between the repeats of a point that becomes a caveat: two
+	// undisturbed measurements of a second on one machine differ by 2 to 5 %.
 	spreadMost = 0.15
-	// delayMost is the share of the time that a thread may wait for its CPU: a
-	// clock tick's worth of housekeeping is less.
+	// delayMost is the share of the time that a thread may wait for its CPU: a clock tick's
+	// housekeeping takes less.
 	delayMost = 0.05
-	// shortest measurement that is more than a sketch: the rate of a tenth of
-	// a second hangs on where a few timer ticks fall.
+	// shortest is the minimum duration of a reliable measurement: the rate over a tenth of a
+	// second depends on where a few timer ticks fall.
 	shortest = 500 * time.Millisecond
 )
 
-// caveats says what makes the figures less certain than they look.
+// caveats lists what makes the figures less certain than they look.
 func caveats(c *record.Calibration, p division) []string {
 	list := slices.Clone(p.caveats)
 	derived, unsteady, waited := 0, 0, 0.0
@@ -251,7 +247,7 @@ func caveats(c *record.Calibration, p division) []string {
 	return list
 }
 
-// cpuList writes CPUs as in "1" or "0,2,3".
+// cpuList formats CPUs as "1" or "0,2,3".
 func cpuList(cpus []int) string {
 	var parts []string
 	for _, cpu := range cpus {
@@ -260,7 +256,7 @@ func cpuList(cpus []int) string {
 	return strings.Join(parts, ",")
 }
 
-// nobody listens to a load.
+// nobody is a listener that ignores the load.
 type nobody struct{}
 
 func (nobody) Connected(int, int, time.Time)  {}
@@ -300,28 +296,27 @@ func Text(out io.Writer, c *record.Calibration) error {
 }
 
 const (
-	// firstDuration of each of the nine measurements of a first calibration, which
-	// takes 1.7 s with their warm-ups. How that compares with the long form is in
-	// docs/calibration.md.
+	// firstDuration is that of each of the nine measurements of a first calibration, which takes
+	// 1.7 s including warm-ups. docs/calibration.md compares it with the long form.
 	firstDuration = 150 * time.Millisecond
-	// worth is the measured time from which a run has that much to spare: a third
-	// of it, once. Shorter ones are looks in passing.
+	// worth is the measured time from which a run can afford a first calibration: a third of it,
+	// once. Shorter runs are quick checks.
 	worth = 5 * time.Second
 )
 
-// FirstTakes is about how long First takes.
+// FirstTakes is the approximate duration of First.
 const FirstTakes = 2 * time.Second
 
-// Wanted says why the generator of this host is to be measured before a run with
-// this engine that measures for so long; "" where a calibration fits, or the run
-// is too short for that. all are those that are kept.
+// Wanted returns why this host's generator needs calibration before a run of this length with
+// this engine; "" if a calibration fits, or the run is too short to justify one. all are the
+// saved calibrations.
 func Wanted(all []record.Calibration, version, engine string, measures time.Duration) (why string) {
 	if measures < worth {
 		return ""
 	}
 	if engine == "" || engine == spec.EngineAuto {
 		if engine = chosen(); engine == "" {
-			return "" // the run itself will say why there is none
+			return "" // the run itself reports why there is none
 		}
 	}
 	env := record.ReadEnvironment(version)
@@ -329,7 +324,7 @@ func Wanted(all []record.Calibration, version, engine string, measures time.Dura
 	return why
 }
 
-// chosen is the engine that a run gets here which leaves the choice to us.
+// chosen is the engine that a run with automatic choice uses here.
 func chosen() string {
 	release := sys.HoldThread()
 	defer release()
@@ -344,7 +339,7 @@ func chosen() string {
 	return name
 }
 
-// First calibrates in short, for the first run on a host.
+// First runs a short calibration before the first run on a host.
 func First(ctx context.Context, c Config) (*record.Calibration, error) {
 	c.Duration, c.Repeats = firstDuration, 1
 	return Measure(ctx, c)

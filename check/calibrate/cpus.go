@@ -10,22 +10,21 @@ import (
 	"ceiling/internal/sys"
 )
 
-// division is who runs where.
+// division is the assignment of CPUs.
 type division struct {
 	generator int
 	floor     []int
 	caveats   []string
 }
 
-// floorCPUsMost is how many CPUs the floor server gets: a request costs it
-// about what it costs the generator, so four leave no caveat about who waits for
-// whom, while 64 connections spread over 100 would each wake a CPU of its own.
+// floorCPUsMost limits the CPUs of the floor server: a request costs it about as much as the
+// generator, so four clearly suffice, while 64 connections over 100 CPUs would each wake a
+// separate one.
 const floorCPUsMost = 4
 
-// divide gives the generator one CPU and the floor server the next ones that do
-// not share a core with it. The generator's is the second: the first is where
-// interrupts and the kernel's own work gather, and the last ones are the slow
-// cores of machines that have two kinds. siblings are CPU lists ("0,64").
+// divide gives the generator one CPU and the floor server the next ones that do not share a core
+// with it. The generator gets the second CPU: interrupts and kernel work gather on the first, and
+// the last ones are the slow cores of hybrid machines. siblings are CPU lists ("0,64").
 func divide(allowed []int, siblings []string) division {
 	if len(allowed) == 1 {
 		return division{allowed[0], allowed, []string{"generator and floor server share the only CPU: what each can do alone is derived from its CPU time"}}
@@ -56,11 +55,11 @@ func divide(allowed []int, siblings []string) division {
 	return d
 }
 
-// pinRounds bounds the looks at a process that makes threads meanwhile; one
-// that a pinned thread makes is pinned from birth.
+// pinRounds limits the rescans of a process that creates threads; threads created by a pinned
+// thread inherit its affinity.
 const pinRounds = 10
 
-// pinAll lets every thread of a process run on the given CPUs only.
+// pinAll pins every thread of a process to the given CPUs.
 func pinAll(pid int, cpus []int) error {
 	pinned := map[int]bool{}
 	for range pinRounds {
