@@ -10,17 +10,17 @@ import (
 	"ceiling/record"
 )
 
-// A snapshot is what has to be read twice, apart from the CPUs.
+// A snapshot holds the counters that must be read twice, except those of the CPUs.
 type snapshot struct {
 	processes map[int]used
 	throttles int64
 	swapPages int64 // in and out since boot; -1 unknown
 }
 
-// used is a process's CPU time since it began.
+// used is a process's CPU time since its start.
 type used struct {
 	comm  string
-	start uint64 // ticks since boot: with the number its identity
+	start uint64 // ticks since boot: identifies the process along with its pid
 	ticks uint64
 }
 
@@ -40,7 +40,7 @@ func takeSnapshot(root fs.FS) snapshot {
 		if err != nil {
 			continue
 		}
-		// One that has ended meanwhile cannot be read.
+		// A process that has exited cannot be read.
 		var p sys.PIDStat
 		if sys.ParsePIDStat([]byte(h.text("proc/"+e.Name()+"/stat")), &p) == nil {
 			s.processes[pid] = used{string(p.Comm), p.StartTicks, p.UserTicks + p.SystemTicks}
@@ -49,8 +49,8 @@ func takeSnapshot(root fs.FS) snapshot {
 	return s
 }
 
-// activityOf is what happened between two snapshots, with the CPU rows of the
-// same time. own is this process, server the target's.
+// activityOf computes the activity between two snapshots, with the CPU rows of the same period.
+// own is this process, server the target's.
 func activityOf(before, after snapshot, rows []*record.CPURow, own int, server []Process) Activity {
 	a := Activity{Throttles: -1, SwapPages: -1}
 	widthNs := int64(0)

@@ -37,7 +37,7 @@ func checkQuota(f *Facts) Finding {
 		"run outside of it, or raise it: docker run --cpus, kubernetes resources.limits.cpu, systemctl set-property UNIT CPUQuota=")
 }
 
-// checkSiblings: two threads of one core have about 1.2 cores' worth together.
+// checkSiblings: two threads of one core do about 1.2 cores' worth of work together.
 func checkSiblings(f *Facts) Finding {
 	if len(f.Env.Siblings) == 0 {
 		return ok("no two CPUs share a core")
@@ -51,7 +51,7 @@ func checkSiblings(f *Facts) Finding {
 		joined(f.Env.Siblings[half:])))
 }
 
-// joined is one CPU list of several, with ranges.
+// joined merges CPU lists into one, with ranges.
 func joined(lists []string) string {
 	cpus, err := spec.ParseCPUList(strings.Join(lists, ","))
 	if err != nil {
@@ -75,9 +75,8 @@ func checkNUMA(f *Facts) Finding {
 func checkGovernor(f *Facts) Finding {
 	g, driver := f.Env.Governor, f.Files.ScalingDriver
 	fix := "cpupower frequency-set -g performance (as root)"
-	// "powersave" of intel_pstate and amd-pstate-epp in active mode adapts; of
-	// every other driver it holds the lowest clock
-	// (Documentation/admin-guide/pm/intel_pstate.rst).
+	// With intel_pstate and amd-pstate-epp in active mode "powersave" adapts the clock; with
+	// every other driver it keeps the lowest (Documentation/admin-guide/pm/intel_pstate.rst).
 	adapts := strings.HasPrefix(driver, "intel_pstate") || strings.HasPrefix(driver, "amd-pstate-epp") ||
 		strings.HasPrefix(driver, "amd_pstate_epp")
 	switch {
@@ -151,8 +150,8 @@ func checkVirtual(f *Facts) Finding {
 		"compare interleaved runs only, or use a machine of your own")
 }
 
-// checkClock: a source that the vDSO cannot read costs a system call for every
-// look at the clock, and hpet or acpi_pm a slow bus access as well.
+// checkClock: a source that the vDSO cannot read costs a system call per clock reading, and hpet
+// or acpi_pm a slow bus access as well.
 func checkClock(f *Facts) Finding {
 	switch source := f.Env.ClockSource; source {
 	case "":

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// ownFiles is what a run opens besides its connections.
+	// ownFiles is the number of files that a run opens besides its connections.
 	ownFiles = 256
-	// filesBad is a usual run of 1,000 connections; filesWarn one of 10,000.
+	// filesBad allows a usual run of 1,000 connections; filesWarn one of 10,000.
 	filesBad  = 1_000 + ownFiles
 	filesWarn = 10_000 + ownFiles
 )
 
-// limit reads "soft/hard" of Environment.Limits; unlimited is math.MaxInt64.
+// limit parses "soft/hard" of Environment.Limits; unlimited is math.MaxInt64.
 func (f *Facts) limit(name string) (soft, hard int64, known bool) {
 	one := func(text string) (int64, bool) {
 		if text == "unlimited" {
@@ -32,7 +32,7 @@ func (f *Facts) limit(name string) (soft, hard int64, known bool) {
 	return soft, hard, ok1 && ok2
 }
 
-// checkFiles judges the hard limit: a run raises the soft one by itself.
+// checkFiles checks the hard limit: a run raises the soft one itself.
 func checkFiles(f *Facts) Finding {
 	soft, hard, known := f.limit("nofile")
 	if !known {
@@ -60,16 +60,16 @@ func amount(n int64) string {
 	return unit.FormatCount(n)
 }
 
-// ringsCounted are the rings that the limit of locked memory should have room
-// for, ringBytes what one takes with its buffers (measured on 6.18).
+// ringsCounted is the number of rings that the limit of locked memory should allow, ringBytes the
+// size of one with its buffers (measured on 6.18).
 const (
 	ringsCounted = 8
 	ringBytes    = 770 << 10
 )
 
-// checkMemlock: rings count against the limit until Linux 5.12, were the
-// cgroup's alone then, and count again since 6.14 (io_create_region in
-// io_uring/memmap.c), but not of a process with CAP_IPC_LOCK.
+// checkMemlock: rings counted against the limit until Linux 5.12, then only against the cgroup,
+// and count against it again since 6.14 (io_create_region in io_uring/memmap.c), except for a
+// process with CAP_IPC_LOCK.
 func checkMemlock(f *Facts) Finding {
 	soft, _, known := f.limit("memlock")
 	if !known {
@@ -89,10 +89,10 @@ func checkMemlock(f *Facts) Finding {
 }
 
 const (
-	// timeWaitS is TCP_TIMEWAIT_LEN (include/net/tcp.h): 60 s, fixed. With
-	// tcp_tw_reuse a port can be taken again after one second.
+	// timeWaitS is TCP_TIMEWAIT_LEN (include/net/tcp.h): 60 s, fixed. With tcp_tw_reuse a port
+	// can be reused after one second.
 	timeWaitS = 60
-	// portsBad and portsWarn are connections to one address at once.
+	// portsBad and portsWarn are concurrent connections to one address.
 	portsBad  = 1_000
 	portsWarn = 10_000
 )
@@ -134,7 +134,7 @@ func checkPorts(f *Facts) Finding {
 	return ok(what)
 }
 
-// localPorts counts the ephemeral ports without the reserved ones.
+// localPorts counts the ephemeral ports, without reserved ones.
 func (f *Facts) localPorts() (n int64, known bool) {
 	fields := strings.Fields(f.Env.Sysctls["net.ipv4.ip_local_port_range"])
 	if len(fields) != 2 {
@@ -167,7 +167,7 @@ const (
 	queueWarn = 1024
 )
 
-// checkAcceptQueue is about servers on this host.
+// checkAcceptQueue applies to servers on this host.
 func checkAcceptQueue(f *Facts) Finding {
 	if f.Target.remote() {
 		return ok("the server's host decides; it is not this one")
@@ -186,8 +186,7 @@ func checkAcceptQueue(f *Facts) Finding {
 	switch {
 	case some < queueBad:
 		return bad(what, fix)
-	// With cookies a full SYN queue loses options of a connection, not the
-	// connection.
+	// With cookies, a full SYN queue costs a connection its options, not the connection.
 	case some < queueWarn || synKnown && syn < queueWarn && cookies == 0:
 		return warn(what, fix)
 	}
@@ -214,7 +213,7 @@ func checkConntrack(f *Facts) Finding {
 	return ok(what)
 }
 
-// kernelVersion reads "6.12.9-amd64".
+// kernelVersion parses "6.12.9-amd64".
 func kernelVersion(release string) (major, minor int, known bool) {
 	first, rest, found := strings.Cut(release, ".")
 	digits := strings.IndexFunc(rest+".", func(r rune) bool { return r < '0' || r > '9' })

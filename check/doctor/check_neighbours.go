@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// stealWarn and stealBad are shares of all CPU time taken by the
-	// hypervisor. 2 % moves a comparison of two runs, 10 % the tail of one.
+	// stealWarn and stealBad are shares of all CPU time taken by the hypervisor. 2 % affects a
+	// comparison of two runs, 10 % the tail of one.
 	stealWarn = 0.02
 	stealBad  = 0.10
 
-	// foreignWarn of a core, or its share of all, is what a shell and an
-	// editor do not use; foreignBad is half a core, or a tenth of all.
+	// foreignWarn (of a core) and foreignWarnShare (of all) are more than a shell and an editor
+	// use; foreignBad is half a core, or a tenth of all.
 	foreignWarn, foreignWarnShare = 0.15, 0.05
 	foreignBad, foreignBadShare   = 0.5, 0.10
-	// foreignShown is how many processes are named.
+	// foreignShown is the number of processes named.
 	foreignShown = 4
 )
 
@@ -60,8 +60,8 @@ func checkForeign(f *Facts) Finding {
 	if len(names) > 0 {
 		what += ": " + list(names, foreignShown)
 	}
-	// Interrupts belong to no process, nor do those that lived for less than
-	// the interval.
+	// Interrupts belong to no process; processes that lived shorter than the interval are not
+	// seen.
 	if foreign-seen >= foreignWarn {
 		what += fmt.Sprintf("; %.2f by interrupts, short-lived or hidden processes", foreign-seen)
 	}
@@ -76,11 +76,11 @@ func checkForeign(f *Facts) Finding {
 }
 
 const (
-	// memoryBad and memoryWarn are shares of the memory that are available:
-	// below, the page cache and then the programs are paged out.
+	// memoryBad and memoryWarn are shares of available memory: below them, the kernel evicts the
+	// page cache and then swaps programs out.
 	memoryBad  = 0.05
 	memoryWarn = 0.15
-	// swapWarn is what a long uptime leaves in swap without any pressure.
+	// swapWarn is more than a long uptime leaves in swap without memory pressure.
 	swapWarn = 64 << 20
 )
 

@@ -7,7 +7,7 @@ import (
 	"ceiling/internal/unit"
 )
 
-// noTarget is the answer of checks that need a way to look at.
+// noTarget is the finding of checks that need a target.
 func (f *Facts) noTarget() (Finding, bool) {
 	t := &f.Target
 	switch {
@@ -37,7 +37,7 @@ func checkInterface(f *Facts) Finding {
 	}
 }
 
-// largeAnswer is what the bound of a link is told for.
+// largeAnswer is the response size for which the link's bound is stated.
 const largeAnswer = 4500
 
 func checkSpeed(f *Facts) Finding {
@@ -127,7 +127,7 @@ func checkQueues(f *Facts) Finding {
 	return ok(what)
 }
 
-// mask of the first n CPUs, n up to 32, as rps_cpus takes it.
+// mask returns the mask of the first n CPUs, n up to 32, in rps_cpus format.
 func mask(n int64) string { return fmt.Sprintf("%x", uint64(1)<<n-1) }
 
 func checkIRQBalance(f *Facts) Finding {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// checkKernel: what the engine needs of io_uring came with 6.1, waiting for
-// several completions with 6.12; run-queue delay, sock_diag and TCP_INFO are
-// older than 4.19, which is the oldest that is still built by anybody.
+// checkKernel: the engine's io_uring features need 6.1, waiting for several completions 6.12.
+// Run-queue delay, sock_diag and TCP_INFO predate 4.19, the oldest kernel still maintained
+// anywhere.
 func checkKernel(f *Facts) Finding {
 	major, minor, known := kernelVersion(f.Env.Kernel)
 	at := 100*major + minor
@@ -26,7 +26,7 @@ func checkKernel(f *Facts) Finding {
 	return ok(f.Env.Kernel)
 }
 
-// wanted are the features that the engine makes use of.
+// wanted are the io_uring features that the engine uses.
 func wanted() []string {
 	return []string{"SINGLE_ISSUER", "DEFER_TASKRUN", "MULTISHOT_RECV", "PBUF_RING", "NO_SQARRAY", "MIN_TIMEOUT", "REGISTERED_RING"}
 }
@@ -79,7 +79,7 @@ func checkCalibration(f *Facts) Finding {
 	return warn("runs inconclusive the generator's headroom: "+f.Calibration, "ceiling calibrate")
 }
 
-// checkServer tells whether the other end can be watched.
+// checkServer checks whether the server can be monitored.
 func checkServer(f *Facts) Finding {
 	t := &f.Target
 	switch {

@@ -1,8 +1,8 @@
-// Package doctor looks at a host before a load test and says what on it would
-// spoil a run, and how to fix each.
+// Package doctor checks a host before a load test for problems that would spoil a run, and
+// suggests fixes.
 //
-// Reading the host (Examine) is apart from judging it (Diagnose), which is a
-// pure function, so that hosts other than this one can be judged from fixtures.
+// Reading the host (Examine) is separate from judging it (Diagnose), a pure function, so that
+// tests can judge other hosts from fixtures.
 package doctor
 
 import (
@@ -15,40 +15,39 @@ import (
 	"unicode/utf8"
 )
 
-// Schema names the version of a Report.
+// Schema is the version of a Report.
 const Schema = "ceiling.doctor/2"
 
-// Levels of a Finding, the worst first.
+// Levels of a Finding, worst first.
 const (
 	Bad         = "bad"          // would spoil a run
-	Warn        = "warn"         // makes a figure less certain, or limits what can be asked
-	NotMeasured = "not measured" // could not be looked at, and why
+	Warn        = "warn"         // makes a figure less certain, or limits the possible tests
+	NotMeasured = "not measured" // could not be checked, and why
 	OK          = "ok"
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	Name  string `json:"name"`
 	Level string `json:"level"`
-	// What was found, in one line.
+	// What is the result, in one line.
 	What string `json:"what"`
-	// Fix is how to change it, a command where there is one; "" where there is
-	// nothing to fix.
+	// Fix is how to fix it, a command if there is one; "" if nothing needs fixing.
 	Fix string `json:"fix,omitempty"`
 }
 
-// Report is everything that was looked at, the worst first.
+// Report is the result of all checks, worst first.
 type Report struct {
 	Schema string    `json:"schema"`
 	When   time.Time `json:"when"`
 	Host   string    `json:"host"`
 	Kernel string    `json:"kernel"`
-	// Target is the URL that was asked about; "" for the host alone.
+	// Target is the URL that was checked; "" for the host alone.
 	Target   string    `json:"target,omitempty"`
 	Findings []Finding `json:"findings"`
 }
 
-// Count is the number of findings of a level.
+// Count returns the number of findings of a level.
 func (r *Report) Count(level string) int {
 	n := 0
 	for i := range r.Findings {
@@ -59,7 +58,7 @@ func (r *Report) Count(level string) int {
 	return n
 }
 
-// checks are all there are, in the order in which those of one level are shown.
+// checks returns all checks, in display order within a level.
 func checks() []struct {
 	name  string
 	check func(*Facts) Finding
@@ -81,7 +80,7 @@ func checks() []struct {
 	}
 }
 
-// Diagnose judges what was read.
+// Diagnose judges the facts.
 func Diagnose(f *Facts) Report {
 	r := Report{Schema: Schema, When: f.When, Host: f.Env.Host, Kernel: f.Env.Kernel, Target: f.Target.URL, Findings: []Finding{}}
 	for _, c := range checks() {
@@ -109,12 +108,12 @@ func list(names []string, n int) string {
 	return strings.Join(names, ", ")
 }
 
-// tuned is what a fix says of a profile that makes the same change, and takes it back.
+// tuned is a fix's reference to a profile that makes the same change and reverts it.
 func tuned(profile string) string {
 	return "; or, with a way back: ceiling tune apply " + profile
 }
 
-// Text writes a report, the worst first, with how to fix below each.
+// Text writes a report, worst first, with the fix below each finding.
 func Text(out io.Writer, r *Report) error {
 	var b strings.Builder
 	widest := 0
@@ -137,8 +136,7 @@ func Text(out io.Writer, r *Report) error {
 	return err
 }
 
-// printable keeps a process's name, which may hold anything, from steering the
-// terminal.
+// printable keeps a process's name, which may contain anything, from controlling the terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -148,7 +146,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// WriteJSON writes a report as --json has it.
+// WriteJSON writes a report as --json does.
 func WriteJSON(out io.Writer, r *Report) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)

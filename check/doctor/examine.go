@@ -17,11 +17,11 @@ import (
 	"ceiling/record"
 )
 
-// Config says what to look at.
+// Config configures the checks.
 type Config struct {
-	// URL of the server; "" looks at the host alone.
+	// URL of the server; "" checks the host alone.
 	URL string
-	// Watch is how long the host's activity is watched for.
+	// Watch is how long the host's activity is monitored.
 	Watch time.Duration
 	// Version of this program.
 	Version string
@@ -29,18 +29,16 @@ type Config struct {
 
 const (
 	lookupTimeout = 5 * time.Second
-	// looks is how often the CPUs are read while watching. The observer skips
-	// some to stay cheap, on a slow machine even all of a second: then it is
-	// watched for up to lookLonger more.
+	// looks is how often the CPUs are sampled. The observer skips samples to stay cheap, on a
+	// slow machine even for a second: then monitoring takes up to lookLonger more.
 	looks      = 10
 	lookLonger = 5 * time.Second
 	lookAgain  = 100 * time.Millisecond
 )
 
-// Examine reads the host. It changes nothing and sends nothing to the server; of
-// a name with several addresses it tries which of them takes a connection.
-// The error says that the URL is none, or the context's end; what could not be
-// read is in the Facts.
+// Examine reads the host. It changes nothing and sends nothing to the server; for a name with
+// several addresses it tests which one accepts a connection. It returns an error for an invalid
+// URL or the end of ctx; the Facts list what could not be read.
 func Examine(ctx context.Context, c Config) (*Facts, error) {
 	f := &Facts{When: time.Now(), Env: record.ReadEnvironment(c.Version), Files: readFiles(os.DirFS("/")), Engine: probe()}
 	f.Calibration = calibration(&f.Env, f.Engine.Name)
@@ -87,7 +85,7 @@ func probe() Engine {
 	return e
 }
 
-// calibration says why there is none that fits; "" where one does.
+// calibration returns why no calibration fits; "" if one does.
 func calibration(env *record.Environment, engine string) string {
 	path, err := record.CalibrationFile(os.Getenv)
 	if err != nil {
@@ -101,7 +99,7 @@ func calibration(env *record.Environment, engine string) string {
 	return why
 }
 
-// find looks the address up and tells where it is.
+// find looks up the address and locates the server.
 func (t *Target) find(ctx context.Context, a spec.Address) observe.Config {
 	if a.Network == "unix" {
 		t.Unix, t.Local = true, true
@@ -127,11 +125,11 @@ func (t *Target) find(ctx context.Context, a spec.Address) observe.Config {
 	return c
 }
 
-// connectTimeout of one address of several.
+// connectTimeout is that of each of several addresses.
 const connectTimeout = time.Second
 
-// firstThatAccepts chooses among several addresses of a name as a run does, and
-// browsers do: the first that takes a connection, or first where none does.
+// firstThatAccepts chooses among several addresses of a name, as runs and browsers do: the first
+// that accepts a connection, or first if none does.
 func firstThatAccepts(ctx context.Context, ips []netip.Addr, first netip.AddrPort) netip.AddrPort {
 	dialer := net.Dialer{Timeout: connectTimeout}
 	for _, ip := range ips {
@@ -145,7 +143,7 @@ func firstThatAccepts(ctx context.Context, ips []netip.Addr, first netip.AddrPor
 	return first
 }
 
-// isLocal tells whether an address is one of this host's.
+// isLocal reports whether an address belongs to this host.
 func isLocal(ip netip.Addr) bool {
 	if ip.IsLoopback() || ip.IsUnspecified() {
 		return true
@@ -160,8 +158,7 @@ func isLocal(ip netip.Addr) bool {
 	})
 }
 
-// watch samples the host for a while, and finds the target's interface,
-// listeners and processes on the way.
+// watch samples the host for a while, and finds the target's interface, listeners and processes.
 func (f *Facts) watch(ctx context.Context, c observe.Config, long time.Duration) error {
 	o, err := observe.New(c)
 	if err != nil {
@@ -197,7 +194,7 @@ func (f *Facts) watch(ctx context.Context, c observe.Config, long time.Duration)
 	return nil
 }
 
-// explain takes over why the interface or the server were not found.
+// explain records why the interface or the server was not found.
 func (t *Target) explain(missing []record.NotMeasured) {
 	for _, n := range missing {
 		switch {
@@ -209,7 +206,7 @@ func (t *Target) explain(missing []record.NotMeasured) {
 	}
 }
 
-// sight keeps what of the observer's rows is needed.
+// sight collects the observer's rows that are needed.
 type sight struct {
 	cpus      []*record.CPURow
 	server    []Process
@@ -218,7 +215,7 @@ type sight struct {
 	err       error
 }
 
-// take copies a row: it is the observer's memory.
+// take copies a row, because the observer owns its memory.
 func (s *sight) take(row record.ObservedRow) {
 	switch row := row.(type) {
 	case *record.CPURow:

@@ -7,8 +7,8 @@ import (
 	"ceiling/record"
 )
 
-// Facts is everything that is judged. Numbers are -1 and text is "" where the
-// host does not tell, unless said otherwise.
+// Facts is the input of the checks. Unknown numbers are -1 and unknown texts "", unless stated
+// otherwise.
 type Facts struct {
 	When   time.Time
 	Env    record.Environment
@@ -17,15 +17,15 @@ type Facts struct {
 	// Activity of the host over about a second.
 	Activity Activity
 	Engine   Engine
-	// Calibration of the generator: "" fits this host, otherwise why not.
+	// Calibration of the generator: "" if one fits this host, otherwise why not.
 	Calibration string
 }
 
-// Files is what was read once below /proc and /sys.
+// Files are values read once below /proc and /sys.
 type Files struct {
 	// ScalingDriver of the clock: "intel_pstate", "acpi-cpufreq".
 	ScalingDriver string
-	// Turbo is "on", "off" or "" unknown.
+	// Turbo is "on", "off" or "" if unknown.
 	Turbo string
 	// Throttles counts thermal throttling of all cores since boot.
 	Throttles int64
@@ -33,45 +33,44 @@ type Files struct {
 	Power string
 	// Nodes are the CPU lists of the NUMA nodes.
 	Nodes []string
-	// ClockSources that the kernel could use.
+	// ClockSources that the kernel can use.
 	ClockSources string
 	// Bytes of memory.
 	MemTotal, MemAvailable, SwapTotal, SwapFree int64
 	// TimeWait is the number of TCP sockets in TIME_WAIT.
 	TimeWait int64
-	// Conntrack entries, their limit, and the seconds that one in TIME_WAIT
-	// stays; -1 where connections are not tracked.
+	// Conntrack entries, their limit, and how many seconds one stays in TIME_WAIT; -1 if
+	// connections are not tracked.
 	Conntrack, ConntrackMax, ConntrackTimeWaitS int64
-	// SchedStat tells that the kernel keeps the run-queue delay of threads.
+	// SchedStat is set if the kernel records the run-queue delay of threads.
 	SchedStat bool
-	// HidePID tells that /proc shows a person his own processes only.
+	// HidePID is set if /proc shows users only their own processes.
 	HidePID bool
 }
 
-// Target is the URL asked about and the way to it. The zero value is none.
+// Target is the URL under test and the path to it. The zero value is none.
 type Target struct {
 	URL string
-	// Local tells that the address is this host's own; Namespace is a process
-	// of another network namespace of this host that has the address, 0 none.
+	// Local is set if the address is this host's own; Namespace is a process in another network
+	// namespace of this host that has the address, 0 for none.
 	Local     bool
 	Namespace int
 	Unix      bool
-	// Iface is the interface that leads there; "" with Err where unknown.
+	// Iface is the interface towards it; "" with Err if unknown.
 	Iface string
 	Err   string
 	// SpeedMbit of the link in 10⁶ bit/s and its duplex; MTU in bytes.
 	SpeedMbit int64
 	Duplex    string
 	MTU       int64
-	// RxQueues of the interface, and whether the kernel spreads one over
-	// several CPUs (RPS).
+	// RxQueues of the interface, and whether the kernel spreads a queue over several CPUs (RPS).
 	RxQueues int64
 	RPS      bool
-	// Qdisc of the interface; QdiscErr says why it is not known.
+	// Qdisc of the interface; QdiscErr is why it is unknown.
 	Qdisc    Qdisc
 	QdiscErr string
-	// Listeners found at the address on this host, and the processes that hold
-	// them; ServerErr says why this is not known.
+	// Listeners at the address on this host, and the processes that hold them; ServerErr is why
+	// they are unknown.
 	Listeners int
 	Server    []Process
 	ServerErr string
@@ -80,37 +79,36 @@ type Target struct {
 // Qdisc is the root queueing discipline of an interface.
 type Qdisc struct {
 	Kind string // "tbf"; "" none
-	// BytesPerSecond that a tbf or htb lets through; 0 for others.
+	// BytesPerSecond is the rate of a tbf or htb; 0 for others.
 	BytesPerSecond uint64
 }
 
-// Process is a process and what it used, in cores.
+// Process is a process and its CPU use, in cores.
 type Process struct {
 	PID   int
 	Comm  string
 	Cores float64
 }
 
-// Activity is what the host did over WidthS seconds.
+// Activity is the host's activity over WidthS seconds.
 type Activity struct {
 	WidthS float64
 	Err    string // why there is none
-	// Cores that are online; Busy of them in all, Own by this process, Steal
-	// taken by the hypervisor.
+	// Cores is the number online; Busy is their total use, Own this process's, Steal the
+	// hypervisor's.
 	Cores, Busy, Own, Steal float64
-	// Foreign processes by the CPU that they used, the busiest first; not this
-	// one nor the server.
+	// Foreign lists other processes by CPU use, busiest first, without this one and the server.
 	Foreign []Process
-	// Server is what the target's processes used.
+	// Server is the CPU use of the target's processes.
 	Server float64
 	// Throttles is thermal throttling, SwapPages pages read from and written to
 	// swap, over the interval; -1 unknown.
 	Throttles, SwapPages int64
-	// IRQBalance tells that the daemon runs.
+	// IRQBalance is set if the daemon runs.
 	IRQBalance bool
 }
 
-// Engine is what the probe of the load engine found.
+// Engine is the result of probing the load engine.
 type Engine struct {
 	Name     string // "uring" or "epoll"
 	Why      string
@@ -118,13 +116,13 @@ type Engine struct {
 	Err      string
 }
 
-// sysctl is a value of the environment's, and whether it is a number there.
+// sysctl returns a numeric value of the environment; ok is false if it is not a number.
 func (f *Facts) sysctl(name string) (int64, bool) {
 	n, err := strconv.ParseInt(f.Env.Sysctls[name], 10, 64)
 	return n, err == nil
 }
 
-// remote tells that a target is known and on another host.
+// remote reports whether a target is known and on another host.
 func (t *Target) remote() bool {
 	return t.URL != "" && t.Err == "" && !t.Local && t.Namespace == 0 && !t.Unix
 }

@@ -10,10 +10,10 @@ import (
 	"ceiling/internal/sys"
 )
 
-// host is the root of a file system with /proc and /sys.
+// host is the root of a file system that contains /proc and /sys.
 type host struct{ root fs.FS }
 
-// text is a file without the blanks around it, "" where it cannot be read.
+// text returns a file's content, trimmed, "" if unreadable.
 func (h host) text(name string) string {
 	data, err := fs.ReadFile(h.root, name)
 	if err != nil {
@@ -22,7 +22,7 @@ func (h host) text(name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// number is a file that holds one, -1 where it does not.
+// number returns a file's numeric content, -1 if it has none.
 func (h host) number(name string) int64 {
 	n, err := strconv.ParseInt(h.text(name), 10, 64)
 	if err != nil {
@@ -31,7 +31,7 @@ func (h host) number(name string) int64 {
 	return n
 }
 
-// glob never fails: the patterns are this file's own.
+// glob cannot fail: the patterns are constants.
 func (h host) glob(pattern string) []string {
 	names, err := fs.Glob(h.root, pattern)
 	if err != nil {
@@ -58,7 +58,7 @@ func readFiles(root fs.FS) Files {
 		HidePID:            h.hidePID(),
 	}
 	for _, name := range h.glob("sys/devices/system/node/node[0-9]*/cpulist") {
-		if cpus := h.text(name); cpus != "" { // a node may have memory alone
+		if cpus := h.text(name); cpus != "" { // a node may have only memory
 			f.Nodes = append(f.Nodes, cpus)
 		}
 	}
@@ -68,7 +68,7 @@ func readFiles(root fs.FS) Files {
 	return f
 }
 
-// kib is the bytes of a line "Name:   123 kB" (of 1024 bytes); -1 without one.
+// kib returns the bytes of a line "Name:   123 kB" (of 1024 bytes); -1 without one.
 func kib(text, name string) int64 {
 	n := fieldCount(text, name)
 	if n < 0 || n > 1<<50 {
@@ -77,7 +77,7 @@ func kib(text, name string) int64 {
 	return n << 10
 }
 
-// fieldCount is the number of a line "Name: 123" or "name 123"; -1 without one.
+// fieldCount returns the number of a line "Name: 123" or "name 123"; -1 without one.
 func fieldCount(text, name string) int64 {
 	n, err := sys.FieldCount([]byte(text), name)
 	if err != nil || n > math.MaxInt64 {
@@ -86,14 +86,13 @@ func fieldCount(text, name string) int64 {
 	return int64(n)
 }
 
-// timeWait is the count behind "tw" in "TCP: inuse 5 orphan 0 tw 3 ..."; -1 without one.
+// timeWait returns the count after "tw" in "TCP: inuse 5 orphan 0 tw 3 ..."; -1 without one.
 func timeWait(sockstat string) int64 {
 	_, after, _ := strings.Cut(sys.Field([]byte(sockstat), "TCP"), "tw ")
 	return fieldCount("tw "+after, "tw")
 }
 
-// turbo has two names: intel_pstate says when there is none, cpufreq when there
-// is.
+// turbo has two sources: intel_pstate states when it is off, cpufreq when it is on.
 func (h host) turbo() string {
 	switch h.text("sys/devices/system/cpu/intel_pstate/no_turbo") {
 	case "0":
@@ -110,8 +109,8 @@ func (h host) turbo() string {
 	return ""
 }
 
-// throttles sums arch/x86/kernel/cpu/mce/therm_throt.c's counters over the
-// CPUs; a core's is shown by each of its CPUs, which does no harm here.
+// throttles sums the counters of arch/x86/kernel/cpu/mce/therm_throt.c over the CPUs; each CPU of
+// a core shows the core's, which is harmless here.
 func (h host) throttles() int64 {
 	names := h.glob("sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count")
 	if len(names) == 0 {
@@ -124,8 +123,8 @@ func (h host) throttles() int64 {
 	return sum
 }
 
-// power is battery only where one is being emptied: a laptop has both supplies,
-// a wireless mouse a battery too (scope Device).
+// power is "battery" only if one is discharging: a laptop has both supplies, and a wireless mouse
+// has a battery too (scope Device).
 func (h host) power() string {
 	found := ""
 	for _, dir := range h.glob("sys/class/power_supply/*") {
@@ -142,8 +141,8 @@ func (h host) power() string {
 	return found
 }
 
-// schedStat: run time, delay and slices; a kernel that does not keep them has
-// no file, or three zeros (fs/proc/base.c, proc_pid_schedstat).
+// schedStat: run time, delay and slices; a kernel that does not record them has no file, or three
+// zeros (fs/proc/base.c, proc_pid_schedstat).
 func (h host) schedStat() bool {
 	fields := strings.Fields(h.text("proc/self/schedstat"))
 	return len(fields) == 3 && fields[0] != "0"
@@ -166,7 +165,7 @@ func (h host) hidePID() bool {
 	return false
 }
 
-// readInterface fills in what sysfs tells of the target's interface.
+// readInterface fills in the sysfs data of the target's interface.
 func (t *Target) readInterface(root fs.FS) {
 	h := host{root}
 	dir := "sys/class/net/" + t.Iface
