@@ -25,30 +25,30 @@ import (
 
 const (
 	confidence = 0.95
-	loaded     = 0.7 // of the median rate: a load at which services are run
+	loaded     = 0.7 // share of the median rate: a load at which services are run
 
-	// pushReached is the share of the rate asked of a publisher that it has to reach.
+	// pushReached is the share of the target rate that a publisher must reach.
 	pushReached = 0.95
 
 	warmup  = 300 * time.Millisecond
-	timeout = 10 * time.Second // scans behind each other take seconds
+	timeout = 10 * time.Second // queued scans take seconds
 	rest    = 100 * time.Millisecond
 )
 
-// A measurement is one that goes on.
+// A measurement is a measurement in progress.
 type measurement struct {
 	Config
 	records string
 	split   cores.Split
 	result  *Result
 
-	// The server that runs, with the command line it was started by; it serves all regimes that have the same.
+	// The running server and its command line; it serves all regimes with the same one.
 	child   *run.Child
 	command string
 }
 
-// regime measures one and adds its row. Only the end of ctx is an error: a regime that cannot be measured says why in its
-// row, and the others go on.
+// regime measures one regime and adds its row. It returns an error only if ctx ends: for a regime
+// that cannot be measured, the row has the reason, and the others continue.
 func (m *measurement) regime(ctx context.Context, r *Regime, n, of int) error {
 	row := Row{Unit: r.unit(), Regime: r.Name, Request: r.Method + " " + r.Path, About: r.About, NotMeasured: available(r)}
 	if row.NotMeasured == "" {
@@ -61,7 +61,7 @@ func (m *measurement) regime(ctx context.Context, r *Regime, n, of int) error {
 	return ctx.Err()
 }
 
-// unit is what is counted in the place of requests, or "".
+// unit is what is counted instead of requests, or "".
 func (r *Regime) unit() string {
 	if r.Push != "" {
 		return spec.Events.Many()
@@ -69,9 +69,9 @@ func (r *Regime) unit() string {
 	return ""
 }
 
-// measure has the server run and fills the row.
+// measure starts the server and fills the row.
 func (m *measurement) measure(ctx context.Context, r *Regime, row *Row) error {
-	if r.Outage || r.Push != "" { // not behind what an outage has left, or events at another rate
+	if r.Outage || r.Push != "" { // start fresh, without the aftermath of an outage or events at another rate
 		m.stop()
 	}
 	if err := m.serve(ctx, r); err != nil {
@@ -89,7 +89,7 @@ func (m *measurement) say(line string) {
 	}
 }
 
-// serve has the regime's server run.
+// serve starts the regime's server.
 func (m *measurement) serve(ctx context.Context, r *Regime) error {
 	args := []string{"serve", m.Server, "--addr", "127.0.0.1:0"}
 	switch {
@@ -148,7 +148,7 @@ func (m *measurement) fill(ctx context.Context, r *Regime, row *Row) error {
 		if last, err = m.status(ctx, r); err != nil {
 			return err
 		}
-		if i == 0 && m.Rounds > 1 { // what PostgreSQL counts late is then late alike at both ends
+		if i == 0 && m.Rounds > 1 { // delayed counts of PostgreSQL are then equally late at both ends
 			first = last
 		}
 	}
@@ -191,7 +191,7 @@ func (m *measurement) run(ctx context.Context, r *Regime, rate unit.Rate) (*reco
 	if r.Push != "" {
 		s.Kind = spec.Events
 	}
-	if r.Faults != "" { // a policy that finds no answer is what is measured
+	if r.Faults != "" { // unanswered requests are part of the measurement
 		s.Expect = spec.Expect{{First: 200, Last: 299}, {First: http.StatusServiceUnavailable, Last: http.StatusServiceUnavailable}}
 	}
 	if r.Outage {
@@ -217,7 +217,7 @@ func (m *measurement) run(ctx context.Context, r *Regime, rate unit.Rate) (*reco
 	return &done.Run, nil
 }
 
-// status is what the server says of its database, if it has one.
+// status returns the server's status of its database, if it has one.
 func (m *measurement) status(ctx context.Context, r *Regime) (s store.Status, err error) {
 	if r.Source == "" {
 		return s, nil
@@ -225,7 +225,7 @@ func (m *measurement) status(ctx context.Context, r *Regime) (s store.Status, er
 	return s, m.ask(ctx, http.MethodGet, "/db/status", &s)
 }
 
-// calls is what the server says of its downstream service, if it has one.
+// calls returns the server's status of its downstream service, if it has one.
 func (m *measurement) calls(ctx context.Context, r *Regime) (s downstream.Status, err error) {
 	if r.Faults == "" {
 		return s, nil
@@ -233,7 +233,7 @@ func (m *measurement) calls(ctx context.Context, r *Regime) (s downstream.Status
 	return s, m.ask(ctx, http.MethodGet, "/call/status", &s)
 }
 
-// bucket is what the server says of its key-value bucket, if it has one.
+// bucket returns the server's status of its key-value bucket, if it has one.
 func (m *measurement) bucket(ctx context.Context, r *Regime) (s quorum.Status, err error) {
 	if r.Bucket == "" {
 		return s, nil
@@ -241,7 +241,7 @@ func (m *measurement) bucket(ctx context.Context, r *Regime) (s quorum.Status, e
 	return s, m.ask(ctx, http.MethodGet, "/kv", &s)
 }
 
-// ask reads an answer of the server's that is JSON.
+// ask reads a JSON response of the server.
 func (m *measurement) ask(ctx context.Context, method, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -260,7 +260,7 @@ func (m *measurement) ask(ctx context.Context, method, path string, into any) er
 	return json.NewDecoder(answer.Body).Decode(into)
 }
 
-// judge takes the rate of all runs, and all else from the one in the middle.
+// judge takes the rate from all runs, and everything else from the median one.
 func judge(row *Row, runs []*record.Run) (err error) {
 	rates := make([]float64, len(runs))
 	for i, r := range runs {
@@ -291,7 +291,8 @@ func judge(row *Row, runs []*record.Run) (err error) {
 	return nil
 }
 
-// headroom takes the generator's by calibration, or by the idle time of its busiest thread.
+// headroom takes the generator's headroom from its calibration, or from the idle time of its
+// busiest thread.
 func headroom(row *Row, r *record.Run) {
 	row.Headroom = r.Generator.Headroom
 	if row.Headroom == 0 && r.Generator.BusiestWorker > 0 {
@@ -305,7 +306,7 @@ func headroom(row *Row, r *record.Run) {
 	}
 }
 
-// costOfDatabase is what the database counted between two statuses.
+// costOfDatabase is the cost that the database counted between two statuses.
 func costOfDatabase(row *Row, r *Regime, first, last *store.Status) {
 	writes := float64(last.Writes - first.Writes)
 	commits := float64(last.Commits - first.Commits)
@@ -319,7 +320,7 @@ func costOfDatabase(row *Row, r *Regime, first, last *store.Status) {
 	if r.Method != http.MethodPost || !(writes > 0) {
 		return
 	}
-	syncs := commits // SQLite in WAL mode: one sync of the log each, but for synchronous OFF
+	syncs := commits // SQLite in WAL mode: one log sync per commit, unless synchronous is OFF
 	switch {
 	case r.Source == "postgres":
 		syncs = float64(last.WALSyncs - first.WALSyncs)
@@ -331,7 +332,7 @@ func costOfDatabase(row *Row, r *Regime, first, last *store.Status) {
 	row.Cost.Fsyncs, row.Cost.FsyncsPer = &each, &perS
 }
 
-// costOfCalls is what the policy made of the requests between two statuses.
+// costOfCalls is the policy's result between two statuses.
 func costOfCalls(row *Row, first, last *downstream.Status) {
 	n := float64(last.Requests - first.Requests)
 	if !(n > 0) {
@@ -341,7 +342,7 @@ func costOfCalls(row *Row, first, last *downstream.Status) {
 	row.Cost.RoundTrips, row.Cost.Answered = &calls, &answered
 }
 
-// costOfBucket is what the bucket counted between two statuses.
+// costOfBucket is the cost that the bucket counted between two statuses.
 func costOfBucket(row *Row, first, last *quorum.Status) {
 	n := float64(last.Writes - first.Writes + last.Reads - first.Reads)
 	if !(n > 0) {
@@ -355,9 +356,10 @@ func costOfBucket(row *Row, first, last *quorum.Status) {
 	}
 }
 
-// predict says what a delay has to make of the same work, by Little's law: as many requests are under way, and each takes a
-// quorum's round trip longer. That is the least rate, since without the delay they also waited for each other's CPU; the most
-// is that of the round trip alone.
+// predict applies Little's law to the effect of a delay on the same work: the concurrency stays
+// the same, and each request takes a quorum's round trip longer. That gives the lowest rate,
+// since without the delay requests also waited for each other's CPU; the highest is that of the
+// round trip alone.
 func predict(r *Result) {
 	var plain, late *Row
 	for i := range r.Rows {
@@ -379,7 +381,7 @@ func predict(r *Result) {
 	}
 }
 
-// at70 measures the latency at a load that is not the limit.
+// at70 measures the latency below the limit.
 func (m *measurement) at70(ctx context.Context, r *Regime, row *Row) error {
 	if r.Push != "" {
 		return m.pushAt70(ctx, r, row)
@@ -403,7 +405,8 @@ func (m *measurement) at70(ctx context.Context, r *Regime, row *Row) error {
 	return nil
 }
 
-// pushAt70 has the server publish at 70% of what it could, and measures the time from push to receipt.
+// pushAt70 makes the server publish at 70% of its capacity, and measures the time from push to
+// receipt.
 func (m *measurement) pushAt70(ctx context.Context, r *Regime, row *Row) error {
 	slower := *r
 	slower.Push = pushOptions(fmt.Sprintf("%.2f", loaded*row.PerS.Value/float64(r.Connections)), r.Connections)
@@ -416,7 +419,7 @@ func (m *measurement) pushAt70(ctx context.Context, r *Regime, row *Row) error {
 		return err
 	}
 	if done.Latency.Response.Count == 0 {
-		return nil // nothing was received: there is no time to show
+		return nil // nothing received, so no time
 	}
 	row.At70 = &ladder.Latency{
 		TargetPerS: loaded * row.PerS.Value, P50Ns: done.Latency.Response.P50Ns, P99Ns: done.Latency.Response.P99Ns,
@@ -430,7 +433,7 @@ func (m *measurement) pushAt70(ctx context.Context, r *Regime, row *Row) error {
 	return nil
 }
 
-// sortRows puts the fastest first.
+// sortRows sorts the fastest first.
 func sortRows(r *Result) {
 	slices.SortStableFunc(r.Rows, func(a, b Row) int {
 		if a.NotMeasured != "" || b.NotMeasured != "" {

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// outageRate is half of what the service of outageFaults can do.
+	// outageRate is half the capacity of outageFaults' service.
 	outageRate  = 200
-	outageLasts = 6 * time.Second // of the run, in which the service stalls once
+	outageLasts = 6 * time.Second // duration of the run, in which the service stalls once
 
-	outageAfter = time.Second             // of a healthy service
-	outageOver  = 2500 * time.Millisecond // the outage of 0.7 s, and time to come back
-	outageLate  = 1500 * time.Millisecond // in which it should have
+	outageAfter = time.Second             // of healthy service
+	outageOver  = 2500 * time.Millisecond // the outage of 0.7 s, plus recovery
+	outageLate  = 1500 * time.Millisecond // by when it should have recovered
 
-	// Below this share of what was answered before, the service has not come back.
+	// Below this share of the earlier response rate, the service has not recovered.
 	comeBack = 0.5
 )
 
-// Names of what comes of an outage, in the place of a bottleneck.
+// Outcomes of an outage, in place of a bottleneck.
 const (
 	metastable = "metastable"
 	recovered  = "recovered"
 )
 
-// outage has the service stall in the middle of an open loop, and looks whether it comes back.
+// outage stalls the service in the middle of an open loop, and checks whether it recovers.
 func (m *measurement) outage(ctx context.Context, r *Regime, row *Row) error {
 	rate, err := unit.ParseRate(fmt.Sprint(outageRate))
 	if err != nil {
@@ -61,7 +61,8 @@ func (m *measurement) outage(ctx context.Context, r *Regime, row *Row) error {
 	return nameOutage(row, at)
 }
 
-// lookOn begins the outage, and returns the status before and after each of two times: one before it, one long after.
+// lookOn starts the outage, and returns the status before and after each of two periods: one
+// before it, one long after.
 func (m *measurement) lookOn(ctx context.Context, r *Regime) (at [4]downstream.Status, err error) {
 	for i, after := range []time.Duration{rest + warmup, outageAfter, outageOver, outageLate} {
 		select {
@@ -82,7 +83,7 @@ func (m *measurement) lookOn(ctx context.Context, r *Regime) (at [4]downstream.S
 	return at, nil
 }
 
-// nameOutage says whether the service came back: its rate is that of the answers long after the outage.
+// nameOutage decides whether the service recovered, from the response rate long after the outage.
 func nameOutage(row *Row, at [4]downstream.Status) (err error) {
 	share := func(first, last *downstream.Status) float64 {
 		return float64(last.Answered-first.Answered) / float64(max(1, last.Requests-first.Requests))

@@ -1,8 +1,9 @@
-// Package regimes measures what kinds of work cost on this machine: the same server answers from memory, computes, reads
-// from a database and writes to it, and the ladder of their rates says what a million requests per second is a number of.
+// Package regimes measures the cost of kinds of work on this machine: the same server responds
+// from memory, computes, reads from a database and writes to it. The ladder of their rates puts a
+// million requests per second into perspective.
 //
-// Each regime is measured by closed-loop runs on CPUs that the generator does not use, and by an open loop at 70% of
-// their median, whose p99 is what a service at a sensible load would show.
+// Each regime is measured by closed-loop runs on CPUs that the generator does not use, and by an
+// open loop at 70% of their median, whose p99 is that of a service at a sensible load.
 package regimes
 
 import (
@@ -21,35 +22,36 @@ import (
 
 // A Regime is a kind of work.
 type Regime struct {
-	Name   string // unique, for a person to choose
-	Source string // of --db; "" is none
-	Faults string // of --downstream; "" is none
-	Bucket string // of --kv; "" is none
-	Push   string // of --push; "" is none. The unit is then events received, and all connections subscribe
+	Name   string // unique, for selection
+	Source string // of --db; "" for none
+	Faults string // of --downstream; "" for none
+	Bucket string // of --kv; "" for none
+	Push   string // of --push; "" for none. The unit is then events received, and all connections subscribe
 	Flags  []string
 	Method string
 	Path   string
 	About  string // what a request does
 
-	// Connections that saturate it without a queue that takes seconds.
+	// Connections is enough to saturate it without queueing for seconds.
 	Connections int
-	// Outage: not the highest rate is asked for, but what is answered after an outage.
+	// Outage marks a regime that measures recovery from an outage instead of the highest rate.
 	Outage bool
-	// Trips is the number of round trips to the database's process that a request makes by its statements; of a group
-	// it is divided by the writes of a commit. 0: there is no other process.
+	// Trips is the number of round trips to the database process per request; for a group commit,
+	// divided by the writes per commit. 0: no separate process.
 	Trips float64
 }
 
 const (
 	usual = 64
-	few   = 8 // where a request takes milliseconds of CPU
+	few   = 8 // for requests that take milliseconds of CPU
 
-	// callFaults is a service of 10,000 calls/s of which one in ten fails, outageFaults one of 400/s that stalls once.
+	// callFaults is a service of 10,000 calls/s with a 10% failure rate, outageFaults one of
+	// 400/s that stalls once.
 	callFaults   = "fail=10%,slow=1%:20ms,timeout=500ms"
 	outageFaults = "work=10ms,slots=4,timeout=60ms,outage=700ms"
 )
 
-// All returns the regimes in the order in which they are measured: those of one server follow each other.
+// All returns the regimes in measurement order: those of one server are consecutive.
 func All() []Regime {
 	list := []Regime{
 		{Name: "memory-16B", Path: "/simple", About: "answer 16 bytes from memory", Connections: usual},
@@ -92,12 +94,13 @@ func All() []Regime {
 	return list
 }
 
-// pushOptions publish at a rate once n have subscribed; slow subscribers hold the publisher up, so none misses an event.
+// pushOptions publish at a rate once n have subscribed; slow subscribers block the publisher, so
+// that none misses an event.
 func pushOptions(rate string, n int) string {
 	return fmt.Sprintf("rate=%s,slow=block,queue=8,await=%d", rate, n)
 }
 
-// calls are the regimes of a service that fails.
+// calls are the regimes of a failing service.
 func calls() (list []Regime) {
 	for _, p := range downstream.Policies() {
 		list = append(list, Regime{
@@ -113,14 +116,15 @@ func calls() (list []Regime) {
 	return list
 }
 
-// quorumName and delayedName are two regimes that differ by their delay alone.
+// quorumName and delayedName are two regimes that differ only in their delay.
 const (
 	quorumName  = "kv-quorum"
 	delayedName = "kv-quorum-1ms"
 	delayed     = time.Millisecond
 )
 
-// buckets are the regimes of replicas. So few connections do not hide the time that a quorum takes.
+// buckets are the regimes of replicas. They use few connections, so that the quorum's latency is
+// not hidden.
 func buckets() []Regime {
 	return []Regime{
 		{Name: "kv-one", Bucket: "own", Method: "PUT", Path: "/kv/*", Connections: few, About: "write of a key, one replica"},
@@ -133,31 +137,31 @@ func buckets() []Regime {
 	}
 }
 
-// ErrUnknown wraps the name of a regime or server that there is not.
+// ErrUnknown wraps the name of an unknown regime or server.
 var ErrUnknown = errors.New("unknown")
 
-// Config says how to measure. All fields but Progress have to be set.
+// Config configures the measurement. All fields but Progress are required.
 type Config struct {
-	Program  string // this program, which serves too
+	Program  string // this program, which also serves
 	Server   string // kind of server: nethttp, fasthttp, fiber
 	Only     []string
 	Rounds   int           // closed-loop runs of each regime
 	Duration time.Duration // of each run
-	Keep     string        // directory for the records of all runs; "" keeps none
+	Keep     string        // directory for the records of all runs; "" for none
 	Version  string
-	Progress func(line string) // nil: nobody watches
+	Progress func(line string) // may be nil
 }
 
-// What is measured, in the words of the ladder.
+// The types of the ladder.
 type (
 	Result = ladder.Ladder
 	Row    = ladder.Row
 )
 
-// headroomLeast is what a generator needs for its own limit to be out of the way.
+// headroomLeast is the headroom at which the generator's own limit does not matter.
 const headroomLeast = 2
 
-// Measure measures the regimes, one after the other. It leaves nothing running.
+// Measure measures the regimes in sequence. It leaves nothing running.
 func Measure(ctx context.Context, c Config) (*Result, error) {
 	list, err := c.chosen()
 	if err != nil {
@@ -193,7 +197,7 @@ func Measure(ctx context.Context, c Config) (*Result, error) {
 	return m.result, nil
 }
 
-// chosen are the regimes that Only names, or all.
+// chosen returns the regimes in Only, or all.
 func (c *Config) chosen() ([]Regime, error) {
 	if len(c.Only) == 0 {
 		return All(), nil
@@ -213,7 +217,7 @@ func (c *Config) chosen() ([]Regime, error) {
 	return list, nil
 }
 
-// Names of all regimes.
+// Names returns the names of all regimes.
 func Names() []string {
 	var names []string
 	for _, r := range All() {
@@ -222,7 +226,7 @@ func Names() []string {
 	return names
 }
 
-// available says why a regime cannot be measured here, or "".
+// available returns why a regime cannot be measured here, or "".
 func available(r *Regime) string {
 	if r.Source == "postgres" {
 		if _, err := store.Installed(); err != nil {
