@@ -1,4 +1,4 @@
-// Package interop holds the load engine to exact counts against servers that others
-// wrote: what was sent is what was completed, failed or in flight at the end, and as
-// much as the server's own log has. It is tests alone.
+// Package interop checks the load engine's exact counts against third-party servers: requests
+// sent equal requests completed, failed or in flight at the end, and match the server's own log.
+// It contains only tests.
 package interop
