@@ -19,10 +19,10 @@ type hierarchy struct {
 	version int
 }
 
-// quotaPeriod of the groups made here, the kernel's default.
+// quotaPeriod of the groups created here is the kernel's default.
 const quotaPeriod = 100 * time.Millisecond
 
-// cpuHierarchy finds it among the mounts, or says why there is none to use.
+// cpuHierarchy finds it among the mounts; the error says why none is usable.
 func cpuHierarchy() (hierarchy, error) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -46,10 +46,10 @@ func cpuHierarchy() (hierarchy, error) {
 	return h, nil
 }
 
-// cgroup is a group with a quota of CPU time.
+// cgroup is a group with a CPU quota.
 type cgroup struct{ dir string }
 
-// newCgroup makes a group that may use so many cores.
+// newCgroup creates a group that may use that many cores.
 func (h hierarchy) newCgroup(number int, cores float64) (*cgroup, error) {
 	c := &cgroup{filepath.Join(h.root, netns.Name(number))}
 	if err := os.Mkdir(c.dir, 0o755); err != nil {
@@ -68,13 +68,13 @@ func (h hierarchy) newCgroup(number int, cores float64) (*cgroup, error) {
 	return c, nil
 }
 
-// move puts a whole process into the group.
+// move moves a whole process into the group.
 func (c *cgroup) move(pid int) error {
 	return write(filepath.Join(c.dir, "cgroup.procs"), strconv.Itoa(pid))
 }
 
-// moveGroup puts every process of a process group into the group: workers were
-// forked before.
+// moveGroup moves every process of a process group into the group, because workers may have been
+// forked already.
 func (c *cgroup) moveGroup(group int) error {
 	all, err := sys.Processes()
 	if err != nil {
@@ -88,8 +88,7 @@ func (c *cgroup) moveGroup(group int) error {
 	return err
 }
 
-// remove deletes the group. A process that has just ended may keep it for a
-// moment.
+// remove deletes the group. A process that has just exited may hold it for a moment.
 func (c *cgroup) remove() error {
 	var err error
 	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -100,7 +99,7 @@ func (c *cgroup) remove() error {
 	return err
 }
 
-// ownGroup is where this process is now, to go back to.
+// ownGroup returns this process's current group, to return to.
 func (h hierarchy) ownGroup() (*cgroup, error) {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -113,7 +112,7 @@ func (h hierarchy) ownGroup() (*cgroup, error) {
 	return &cgroup{filepath.Join(h.root, group)}, nil
 }
 
-// write writes one value to a file of the kernel's.
+// write writes a value to a kernel file.
 func write(path, value string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

@@ -13,37 +13,36 @@ import (
 	"ceiling/experiment/spec"
 )
 
-// That a plant is the bottleneck is not taken on trust, and not from the
-// instrument under test: a client of Go's net/http measures the rate of the
-// plant, and of the same plant with more of the planted resource. What is not
-// the bottleneck may be given away without a change in the rate.
+// An independent client confirms that a plant is the bottleneck: Go's net/http measures the rate
+// of the plant, and of the same plant with more of the planted resource. More of a resource that
+// is not the bottleneck does not change the rate.
 
 const (
-	// confirmFor is measured on each side, after confirmWarm.
+	// confirmFor is the measured time of each side, after confirmWarm.
 	confirmFor  = 900 * time.Millisecond
 	confirmWarm = 300 * time.Millisecond
-	// confirmedFrom is the least gain that shows the bottleneck where the
-	// resource was doubled: half of what there is to gain. Noise of a busy
-	// machine is below it, and the next bottleneck may be near.
+	// confirmedFrom is the least gain that shows the bottleneck when the resource was doubled:
+	// about half the possible gain. Noise of a busy machine is below it, and the next bottleneck
+	// may be near.
 	confirmedFrom = 1.4
 )
 
 // Confirmation is the rate with the resource as planted, and with more of it.
 type Confirmation struct {
-	What    string  `json:"what"` // was given: "twice the pool"
+	What    string  `json:"what"` // the addition: "twice the pool"
 	Planted float64 `json:"planted_per_s"`
 	More    float64 `json:"more_per_s"`
 }
 
-// Holds tells whether the rate followed the resource.
+// Holds reports whether the rate followed the resource.
 func (c *Confirmation) Holds() bool { return c.Planted > 0 && c.More >= confirmedFrom*c.Planted }
 
 func (c *Confirmation) String() string {
 	return fmt.Sprintf("%s: %.0f → %.0f requests/s (×%.2f)", c.What, c.Planted, c.More, c.More/max(c.Planted, 1))
 }
 
-// confirm measures what is staged, and then the same with more of the resource.
-// The stage of the plan is struck between the two.
+// confirm measures the stage, and then the same with more of the resource. It strikes the plan's
+// stage between the two.
 func confirm(ctx context.Context, o *Options, g *ground, number int, st *stage, p *plan) (*Confirmation, error) {
 	c := &Confirmation{What: p.more}
 	var err error
@@ -63,8 +62,7 @@ func confirm(ctx context.Context, o *Options, g *ground, number int, st *stage, 
 	return c, nil
 }
 
-// rate is how many answers a second a closed loop of Go's own client gets, after
-// a time to warm up.
+// rate returns the responses per second of a closed loop of Go's own client, after a warm-up.
 func (st *stage) rate(ctx context.Context, s *spec.Spec, warming time.Duration) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, warming+confirmFor)
 	defer cancel()
@@ -82,7 +80,7 @@ func (st *stage) rate(ctx context.Context, s *spec.Spec, warming time.Duration) 
 				err := st.ask(ctx, client)
 				if err != nil && ctx.Err() == nil {
 					once.Do(func() { failed = err })
-					time.Sleep(time.Millisecond) // a port that refuses is not to be hammered
+					time.Sleep(time.Millisecond) // do not flood a port that refuses
 				} else if err == nil && time.Now().After(warm) {
 					answers.Add(1)
 				}

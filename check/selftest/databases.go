@@ -10,8 +10,9 @@ import (
 	"ceiling/server/planted"
 )
 
-// databaseServers plant a limit in a PostgreSQL behind the subject, or before it. Their sessions and the server's pool are
-// asked; postgres-pool and the others of the real plants have the same limits, seen from outside.
+// databaseServers plant a limit in the PostgreSQL behind the subject, or in front of it. The run
+// queries the database's sessions and the server's pool; postgres-pool and the other real plants
+// have the same limits, observed from outside.
 func databaseServers() []Scenario {
 	planting := func(d *dice, p planted.Params, says string) plan {
 		return plan{says: says, subject: host{kind: "database", params: p}, spec: d.run(d.whole(24, 40)), path: "/db/plant",
@@ -55,7 +56,7 @@ func databaseServers() []Scenario {
 	}
 }
 
-// callingServers plant policies that make more of a failing service's load.
+// callingServers plant policies that amplify a failing service's load.
 func callingServers() []Scenario {
 	serving := func(d *dice, faults, policy string, perS float64) plan {
 		p := plan{subject: host{serve: []string{"nethttp", "--downstream", faults}}, path: "/call/" + policy,
@@ -79,7 +80,7 @@ func callingServers() []Scenario {
 	}
 }
 
-// stall has the service behind the subject stand still for a while.
+// stall makes the service behind the subject freeze for a while.
 func stall(st *stage) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -8,9 +8,9 @@ import (
 	"ceiling/server/planted"
 )
 
-// starvedGenerators plant the wall on this side. Their server is an event loop
-// with answers made beforehand; where those are cut into hundreds of chunks and more,
-// they cost the reader several times what they cost the writer.
+// starvedGenerators plant the bottleneck in the generator. Their server is an event loop with
+// prepared responses; cut into hundreds of chunks, these cost the reader several times what they
+// cost the writer.
 func starvedGenerators() []Scenario {
 	starved := func(d *dice, says string, chunks int, s spec.Spec) plan {
 		p := planted.Params{N: 1, Bytes: max(chunks, 16), Chunks: chunks}
@@ -56,7 +56,7 @@ func starvedGenerators() []Scenario {
 	}
 }
 
-// Scenarios are all there are.
+// Scenarios returns all scenarios.
 func Scenarios() []Scenario {
 	var all []Scenario
 	groups := [][]Scenario{busyServers(), starvedServers(), idleServers(), farServers(), askedServers(), databaseServers(), callingServers(),

@@ -15,7 +15,7 @@ import (
 	"ceiling/server/planted"
 )
 
-// ground is what this host offers: a reason is empty where it does.
+// ground is what this host offers: an empty reason means that it does.
 type ground struct {
 	cpus         []int
 	hierarchy    hierarchy
@@ -25,12 +25,11 @@ type ground struct {
 	noCgroup     string
 	noDisk       string
 	noDevice     string
-	// paths of the software that was looked for, and packages of what is not
-	// there, by name.
+	// paths of the installed software, and packages of what is missing, by name.
 	paths, missing map[string]string
 }
 
-// survey finds out by trying.
+// survey probes the host.
 func survey(ctx context.Context) (ground, error) {
 	var g ground
 	var err error
@@ -63,7 +62,7 @@ func survey(ctx context.Context) (ground, error) {
 	return g, ctx.Err()
 }
 
-// probeNumber names what a survey makes; scenarios count from 1.
+// probeNumber is the number in names that a survey creates; scenarios count from 1.
 const probeNumber = 0
 
 func tryNamespace(ctx context.Context) string {
@@ -93,7 +92,7 @@ func tryCgroup(h hierarchy) error {
 	return err
 }
 
-// lacks says why a scenario cannot be run here; "" it can.
+// lacks returns why a scenario cannot run here; "" if it can.
 func (g *ground) lacks(n need) string {
 	switch {
 	case n.twoCPUs && g.noCPUs != "":
@@ -110,8 +109,8 @@ func (g *ground) lacks(n need) string {
 	return g.lacksSoftware(strings.Fields(n.software))
 }
 
-// sweep removes what processes have left that are gone: links, namespaces and
-// cgroups. It answers their names.
+// sweep removes links, namespaces and cgroups left behind by processes that are gone, and returns
+// their names.
 func sweep() (removed []string, failed error) {
 	removed, failed = netns.Sweep()
 	h, err := cpuHierarchy()
@@ -132,12 +131,12 @@ func sweep() (removed []string, failed error) {
 	return removed, failed
 }
 
-// list is what the first of the directories holds that is there.
+// list returns the content of the first directory that exists.
 func list(dirs ...string) []string {
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			continue // nothing was ever made there
+			continue // never created
 		}
 		var names []string
 		for _, e := range entries {

@@ -9,14 +9,13 @@ import (
 	"ceiling/measure/netns"
 )
 
-// A link is a veth pair into a network namespace of its own, shaped where the
-// server's bytes leave it by a token bucket: tc-tbf(8). One of its two numbers
-// is set.
+// A link is a veth pair into its own network namespace, with the server's outgoing bytes shaped
+// by a token bucket: tc-tbf(8). Exactly one of its two numbers is set.
 type link struct {
 	bitsPerS float64
-	// packetsPerS holds for packets up to packetBytes: the bucket charges each
-	// of them as much as one of that size (mpu of tc-tbf(8), Linux 5.18 and
-	// later: net/sched/sch_generic.c, psched_ratecfg_precompute).
+	// packetsPerS applies to packets up to packetBytes: the bucket charges each as one of that
+	// size (mpu of tc-tbf(8), Linux 5.18 and later: net/sched/sch_generic.c,
+	// psched_ratecfg_precompute).
 	packetsPerS float64
 }
 
@@ -29,8 +28,8 @@ func (l link) String() string {
 	return unit.FormatSI(l.bitsPerS) + "bit/s"
 }
 
-// shape is what tc is told. The burst is the least that a whole offloaded
-// segment of 64 KiB fits in; the queue is as long as 50 ms.
+// shape returns tc's arguments. The burst is the smallest that a whole offloaded segment of 64
+// KiB fits in; the queue is 50 ms long.
 func (l link) shape() []string {
 	rate, extra := l.bitsPerS, []string(nil)
 	if l.packetsPerS > 0 {
@@ -40,8 +39,8 @@ func (l link) shape() []string {
 	return append([]string{"root", "tbf", "rate", strconv.FormatInt(int64(rate), 10) + "bit", "burst", "66000", "latency", "50ms"}, extra...)
 }
 
-// newNamespace makes a network namespace whose way out is shaped. What it has made it
-// removes again where it fails.
+// newNamespace creates a network namespace with shaped egress. If it fails, it removes what it
+// has created.
 func newNamespace(ctx context.Context, number int, l link) (*netns.Namespace, error) {
 	n, err := netns.New(ctx, number, 1)
 	if err != nil {

@@ -8,31 +8,30 @@ import (
 	"ceiling/internal/sys"
 )
 
-// What was planted is the ceiling only while nobody else takes the cores: a
-// server that is denied a core of two has another one. So the CPU time of
-// others is measured around each run, apart from what the run itself observes.
+// A plant is the bottleneck only while no other program uses the cores: a server that loses one
+// of two cores has another bottleneck. So the CPU time of others is measured around each run,
+// independently of the run's own observation.
 
 const (
-	// othersMax cores used by others, on average over a run, are borne. A quiet
-	// machine shows up to 0.1 by the coarseness of the ticks (10 ms).
+	// othersMax is the tolerated CPU use of others, in cores, averaged over a run. A quiet
+	// machine shows up to 0.1 because of the ticks' resolution (10 ms).
 	othersMax = 0.25
-	// quietFor is looked at before each attempt.
+	// quietFor is the observation time before each attempt.
 	quietFor = 300 * time.Millisecond
-	// attempts at a scenario that is disturbed.
+	// attempts at a disturbed scenario.
 	attempts = 3
 )
 
-// usage is CPU time up to a moment, nanoseconds counted in ticks of 10 ms: of the whole host (with
-// what the hypervisor took away), and of this process and its children.
+// usage is CPU time so far, nanoseconds counted in ticks of 10 ms: of the whole host (including
+// steal), and of this process and its children.
 type usage struct {
 	at             time.Time
 	hostNs, oursNs int64
 }
 
-// use reads the counters. A process is ours by its group, which a child leads,
-// or by an ancestor's: a database's backends lead groups of their own. One that ended
-// is in this process's account of its children once it was waited
-// for.
+// use reads the counters. A process is ours by its process group, which a child leads, or by an
+// ancestor's: a database's backends lead their own groups. This process's account of its children
+// includes those that exited and were waited for.
 func use(groups map[int]bool) (usage, error) {
 	u := usage{at: time.Now()}
 	stat, err := sys.ReadStat()
@@ -56,9 +55,9 @@ func use(groups map[int]bool) (usage, error) {
 	return u, nil
 }
 
-// within tells whether a process or one of its ancestors is in one of the groups.
+// within reports whether a process or one of its ancestors is in one of the groups.
 func within(t map[int]*sys.PIDStat, pid int, groups map[int]bool) bool {
-	for range len(t) { // a table read while it changes could hold a circle
+	for range len(t) { // a table read while it changes could contain a cycle
 		p, found := t[pid]
 		if !found || groups[p.Group] {
 			return found
@@ -68,7 +67,7 @@ func within(t map[int]*sys.PIDStat, pid int, groups map[int]bool) bool {
 	return false
 }
 
-// others is how many cores others used between two moments.
+// others returns how many cores others used between two moments.
 func (u *usage) others(since usage) float64 {
 	elapsed := u.at.Sub(since.at).Seconds()
 	if elapsed <= 0 {
@@ -77,8 +76,8 @@ func (u *usage) others(since usage) float64 {
 	return float64((u.hostNs-since.hostNs)-(u.oursNs-since.oursNs)) / 1e9 / elapsed
 }
 
-// awaitQuiet returns when others let the cores alone, or the patience is used
-// up; what is left of it is for the next.
+// awaitQuiet waits until others leave the cores alone, or the patience is used up; the rest of it
+// remains for the next call.
 func awaitQuiet(ctx context.Context, patience *time.Duration) error {
 	for {
 		before, err := use(nil)

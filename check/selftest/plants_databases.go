@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// databasePlants have the bottleneck in the database, or before it.
+// databasePlants have the bottleneck in the database, or in front of it.
 func databasePlants() []Scenario {
 	postgres := func(d *dice, plant string, pool, n, c int, says string) plan {
 		p := d.served(program{dir: "postgres", command: fmt.Sprintf(

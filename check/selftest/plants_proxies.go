@@ -10,8 +10,8 @@ import (
 	"ceiling/server/planted"
 )
 
-// nginx is a program of one of the plant's configurations, with so many bytes of
-// text to serve.
+// nginx is a program with one of the plant's configurations, and that many bytes of text to
+// serve.
 func nginx(conf string, values map[string]string, text int) program {
 	return program{dir: "nginx", command: "exec {nginx} -p {dir} -c {dir}/" + conf, values: values, text: text}
 }
@@ -55,7 +55,7 @@ func nginxPlants() []Scenario {
 	}
 }
 
-// nginxLimits are the limits that nginx is told of.
+// nginxLimits are limits configured in nginx.
 func nginxLimits() []Scenario {
 	return []Scenario{
 		{"nginx-limit-req", "nginx lets a number of requests a second pass (limit_req)", need{software: "nginx"}, func(d *dice) plan {
@@ -99,8 +99,8 @@ func nginxLimits() []Scenario {
 				return p.confirmedBy("twice the quota", under(2*quota))
 			}},
 		{"nginx-connections", "nginx has fewer worker_connections than clients come", need{software: "nginx"}, func(d *dice) plan {
-			// Of n connections some are its own; a client takes two, one of them to
-			// the server behind.
+			// Of n connections some are nginx's own; a client takes two, one of them to the
+			// upstream server.
 			n, delay, c := d.whole(24, 32), d.ms(10, 20), d.whole(40, 56)
 			limit := func(n int) plan {
 				p := d.served(nginx("connections.conf", map[string]string{"n": strconv.Itoa(n)}, 0), c, fmt.Sprintf("%d for %d clients", n, c))

@@ -67,7 +67,7 @@ func pythonPlants() []Scenario {
 	}
 }
 
-// pythonPools are servers that serve so many requests at a time.
+// pythonPools are servers with a fixed concurrency.
 func pythonPools() []Scenario {
 	loop := func(plant string, n int, delay time.Duration) program {
 		return program{dir: "python", command: fmt.Sprintf("exec {python} loop.py {addr} %s %d %s", plant, n, millis(delay))}

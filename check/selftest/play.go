@@ -20,17 +20,17 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// What became of a scenario.
+// Outcomes of a scenario.
 const (
 	Right  = "right"
 	Wrong  = "wrong"
-	NotRun = "not run" // its needs are missing here: Why
-	Failed = "failed"  // it could not be done: Why
-	// Disturbed is a verdict that is not the planted one, while other programs
-	// used the cores, each time it was tried: it shows nothing.
+	NotRun = "not run" // the host lacks its needs: Why
+	Failed = "failed"  // it could not run: Why
+	// Disturbed is a wrong verdict while other programs used the cores, in every attempt: it
+	// proves nothing.
 	Disturbed = "disturbed"
-	// Unconfirmed is a plant whose rate did not follow the planted resource: it
-	// is not known to be the bottleneck, and the verdict cannot be held to it.
+	// Unconfirmed is a plant whose rate did not follow the planted resource: it is not known to
+	// be the bottleneck, so the verdict cannot be checked against it.
 	Unconfirmed = "unconfirmed"
 )
 
@@ -40,52 +40,51 @@ type Result struct {
 	Round      int    `json:"round"` // from 1
 	Planted    string `json:"planted"`
 	Parameters string `json:"parameters,omitempty"`
-	// Accepted are the ceilings that are right, the one that was planted first.
+	// Accepted are the correct bottlenecks, the planted one first.
 	Accepted []string `json:"accepted,omitempty"`
 	Named    string   `json:"named,omitempty"`
 	Judged   string   `json:"judged"` // Right, Wrong, Disturbed, Unconfirmed, NotRun or Failed
-	// Confirmed is how the rate followed the planted resource, of plants in real
-	// software.
+	// Confirmed is how the rate followed the planted resource, for plants in real software.
 	Confirmed *Confirmation `json:"confirmed,omitempty"`
-	// Attempts that it took, and the cores that others used during the last.
+	// Attempts is their number; Others is the CPU use of other programs during the last, in
+	// cores.
 	Attempts int     `json:"attempts,omitempty"`
 	Others   float64 `json:"others_cores"`
 	Why      string  `json:"why,omitempty"`
-	// Blamed tells the one error that outranks all others: a server was named
-	// where the generator was the wall.
+	// Blamed marks the most serious error: the verdict named the server although the generator
+	// was the bottleneck.
 	Blamed  bool            `json:"blamed,omitempty"`
 	Verdict *record.Verdict `json:"verdict,omitempty"`
 	Rate    float64         `json:"completed_per_s,omitempty"`
-	Record  string          `json:"record,omitempty"` // its directory, where it was kept
+	Record  string          `json:"record,omitempty"` // its directory, if kept
 	Took    time.Duration   `json:"took_ns"`
 }
 
-// Options of a self-test. The zero value runs everything once, from seed 0.
+// Options of a self-test. The zero value runs everything once, with seed 0.
 type Options struct {
 	Seed   uint64
 	Rounds int      // 0: 1
 	Only   []string // names of scenarios; nil: all
-	Real   bool     // RealScenarios in place of Scenarios
-	// First is the number of the first round; 0: 1. Another round has other
-	// parameters, so a series goes on where it was left.
+	Real   bool     // RealScenarios instead of Scenarios
+	// First is the number of the first round; 0: 1. Each round has other parameters, so a series
+	// can be continued.
 	First int
 	// Program has the verb planted; "" is this program.
 	Program string
-	// Keep is where all records go; "" keeps only those of wrong verdicts, in a
-	// directory below the temporary one.
+	// Keep is the directory for all records; "" keeps only those of wrong verdicts, in a
+	// temporary directory.
 	Keep    string
 	Version string // of this program, for the records
-	// Patience is how long it waits, in all, for other programs to leave the
-	// cores alone.
+	// Patience is how long it waits, in total, for other programs to leave the cores alone.
 	Patience time.Duration
-	// Told is called with every result as it arrives, and Note with what there
-	// is to say besides; nil for neither.
+	// Told is called with every result as it arrives, and Note with other messages; both may be
+	// nil.
 	Told func(Result)
 	Note func(string)
 }
 
-// Run does the scenarios, one after another. The error is for what concerns
-// none of them; the results that there are come with it.
+// Run runs the scenarios in sequence. An error concerns the self-test as a whole; the results so
+// far come with it.
 func Run(ctx context.Context, o Options) ([]Result, error) {
 	chosen, err := choose(o.scenarios(), o.Only)
 	if err != nil {
@@ -146,7 +145,7 @@ func (o *Options) scenarios() []Scenario {
 	return Scenarios()
 }
 
-// choose answers the named scenarios, in their own order.
+// choose returns the named scenarios, in catalogue order.
 func choose(all []Scenario, names []string) ([]Scenario, error) {
 	if len(names) == 0 {
 		return all, nil
@@ -167,11 +166,11 @@ func choose(all []Scenario, names []string) ([]Scenario, error) {
 	return chosen, nil
 }
 
-// ErrUnknown wraps a name that no scenario has.
+// ErrUnknown wraps the name of an unknown scenario.
 var ErrUnknown = errors.New("unknown scenario")
 
-// play does one scenario, again where it was disturbed. It takes the numbers
-// from number on for what it makes.
+// play runs one scenario, repeatedly if disturbed. It uses numbers from number on for what it
+// creates.
 func play(ctx context.Context, o *Options, g *ground, s *Scenario, number, round int, keep *keeper) (r Result) {
 	started := time.Now()
 	r = Result{Scenario: s.Name, Round: round, Planted: s.Planted}
@@ -200,7 +199,7 @@ func play(ctx context.Context, o *Options, g *ground, s *Scenario, number, round
 	return r
 }
 
-// try sets a plan up, measures, strikes it, and judges what came of it.
+// try sets a plan up, measures, strikes it, and judges the result.
 func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *keeper, r *Result) {
 	st, err := setUp(ctx, o.Program, g, number, p)
 	var done *run.Result
@@ -240,8 +239,8 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 	}
 }
 
-// measure makes the run, and does to the subject what the plan says meanwhile.
-// It answers how many cores others used.
+// measure does the run, and the plan's deed to the subject meanwhile. It returns how many cores
+// others used.
 func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (*run.Result, float64, error) {
 	s := p.spec
 	s.Targets = []spec.Target{{Method: cmp.Or(p.method, "GET"), Body: []byte(p.body), URL: "http://" + st.addr + st.path, Header: st.header, Weight: 1}}
@@ -280,8 +279,7 @@ func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (
 	return done, after.others(before), errors.Join(err, used, failed)
 }
 
-// judge sets a verdict against what was planted. The address is the first
-// helper's.
+// judge compares a verdict with the plant. helper is the first helper's address.
 func (p *plan) judge(v *record.Verdict, helper string) (judged, why string) {
 	for _, a := range p.accept {
 		if v.Bottleneck != a.ceiling {
@@ -298,8 +296,8 @@ func (p *plan) judge(v *record.Verdict, helper string) (judged, why string) {
 	return Wrong, ""
 }
 
-// judgeBare sets a verdict on what was recorded, but for stacks and the database's account,
-// against what was planted.
+// judgeBare compares with the plant a verdict on the record without stacks and the database's
+// data.
 func (p *plan) judgeBare(file record.File, helper string) (judged, why string) {
 	r, series, err := record.Open(file)
 	if err != nil {
@@ -314,7 +312,7 @@ func (p *plan) judgeBare(file record.File, helper string) (judged, why string) {
 	return judged, why
 }
 
-// explained tells whether what the verdict says matches one of the patterns.
+// explained reports whether the verdict's text matches one of the patterns.
 func (p *plan) explained(v *record.Verdict, helper string) bool {
 	if len(p.patterns) == 0 {
 		return true
@@ -328,7 +326,7 @@ func (p *plan) explained(v *record.Verdict, helper string) bool {
 	})
 }
 
-// vague are phrases that are said whatever requests wait for: no explanation.
+// vague are phrases that fit whatever requests wait for: they explain nothing.
 func vague() []string {
 	return []string{
 		"a pool, a number of workers, or a downstream server that serves few requests at a time", "a lock, or a single worker",
@@ -338,7 +336,7 @@ func vague() []string {
 	}
 }
 
-// given tells whether the verdict says one of the reasons.
+// given reports whether the verdict states one of the reasons.
 func (a *answer) given(v *record.Verdict) bool {
 	if len(a.reasons) == 0 {
 		return true
@@ -347,7 +345,7 @@ func (a *answer) given(v *record.Verdict) bool {
 	return slices.ContainsFunc(a.reasons, func(word string) bool { return strings.Contains(text, word) })
 }
 
-// said is all that a verdict says, in small letters.
+// said returns the verdict's whole text in lower case.
 func said(v *record.Verdict) string {
 	said := slices.Concat(prose.Texts(v.Because), prose.Texts(v.Next), prose.Texts(v.Caveats))
 	for _, e := range v.Evidence {
@@ -356,10 +354,10 @@ func said(v *record.Verdict) string {
 	return strings.ToLower(strings.Join(said, "\n"))
 }
 
-// keeper knows where records go.
+// keeper manages the records' files.
 type keeper struct {
 	base string
-	all  bool // keep also those of right verdicts
+	all  bool // keep those of right verdicts too
 }
 
 func newKeeper(dir string) (*keeper, error) {
@@ -370,7 +368,7 @@ func newKeeper(dir string) (*keeper, error) {
 	return &keeper{base, false}, err
 }
 
-// file is a new file for one record.
+// file returns a new file for one record.
 func (k *keeper) file(name string, round int) string {
 	path := filepath.Join(k.base, fmt.Sprintf("%s-%d.ndjson.gz", name, round))
 	for i := 2; ; i++ {
@@ -381,7 +379,7 @@ func (k *keeper) file(name string, round int) string {
 	}
 }
 
-// settle keeps the record or removes it, and answers where it is.
+// settle keeps or removes the record, and returns its path.
 func (k *keeper) settle(file, judged string) (string, error) {
 	if k.all || judged != Right {
 		return file, nil
@@ -389,7 +387,7 @@ func (k *keeper) settle(file, judged string) (string, error) {
 	return "", os.Remove(file)
 }
 
-// done removes the directory where nothing was kept in it.
+// done removes the directory if it is empty.
 func (k *keeper) done() error {
 	entries, err := os.ReadDir(k.base)
 	if err != nil || len(entries) > 0 || k.all {

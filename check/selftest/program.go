@@ -23,20 +23,20 @@ var plantFiles embed.FS
 
 const plantsDir = "real/plants"
 
-// program is a server made of other people's software. Its directory is copied
-// for each start; {names} in its configurations (*.conf, *.cfg) and in the
-// command are replaced: addr, host, port, dir, helper (the first helper's
-// address), user, group, the paths of the software, and values.
+// program is a server built from third-party software. Each start uses a copy of its directory,
+// with {names} replaced in its configurations (*.conf, *.cfg) and in the command: addr, host,
+// port, dir, helper (the first helper's address), user, group, the paths of the software, and
+// values.
 type program struct {
 	dir     string // below plantsDir
-	command string // for a shell, run within the copy
+	command string // for a shell, run in the copy
 	values  map[string]string
 	env     []string
 	text    int // bytes of words to write into text.txt
 }
 
-// startProgram renders a program into a directory of its own and starts it on a
-// free port. It is ready when it accepts connections.
+// startProgram renders a program into its own directory and starts it on a free port. It is ready
+// when it accepts connections.
 func (st *stage) startProgram(ctx context.Context, p *program, helper string) (*run.Child, error) {
 	dir, err := os.MkdirTemp("", "ceiling-plant-")
 	if err != nil {
@@ -62,7 +62,7 @@ func (st *stage) startProgram(ctx context.Context, p *program, helper string) (*
 	return c, err
 }
 
-// names are what is replaced in configurations and commands.
+// names returns the replacements in configurations and commands.
 func (p *program) names(dir, addr, helper string, paths map[string]string) (*strings.Replacer, error) {
 	account, group, err := servant()
 	if err != nil {
@@ -79,8 +79,8 @@ func (p *program) names(dir, addr, helper string, paths map[string]string) (*str
 	return strings.NewReplacer(pairs...), nil
 }
 
-// servant is who serves where this process is root: Debian's account for
-// that; else this user.
+// servant returns the account that serves if this process is root: Debian's; otherwise the
+// current user.
 func servant() (account, group string, err error) {
 	u, err := user.Current()
 	if os.Geteuid() == 0 {
@@ -96,7 +96,7 @@ func servant() (account, group string, err error) {
 	return u.Username, g.Name, nil
 }
 
-// render copies the plant's files; the servant may read them.
+// render copies the plant's files, readable for the servant.
 func (p *program) render(dir string, names *strings.Replacer) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (p *program) render(dir string, names *strings.Replacer) error {
 	return err
 }
 
-// words are n bytes of text that a compressor has work with: words in an order
-// without a pattern, a number at the end of each line.
+// words returns n bytes of text that a compressor must work on: words in random order, a number
+// at the end of each line.
 func words(n int) []byte {
 	const some = "the of and to in is that for it was on are as with his they at be this have from or one had by word but not what all were we when"
 	list := strings.Fields(some)
@@ -127,7 +127,7 @@ func words(n int) []byte {
 	state := uint32(1)
 	for len(b) < n {
 		for range 12 {
-			state = state*1103515245 + 12345 // an old linear congruence: any will do
+			state = state*1103515245 + 12345 // an old linear congruential generator: any will do
 			b = append(append(b, list[int(state>>16)%len(list)]...), ' ')
 		}
 		b = fmt.Appendf(b, "%d\n", state>>8)

@@ -18,18 +18,18 @@ import (
 	"ceiling/server/planted"
 )
 
-// ProofResult is one planted ceiling, and what a proof made of it.
+// ProofResult is one planted bottleneck, and the result of its proof.
 type ProofResult struct {
 	Name    string `json:"name"`
 	Planted string `json:"planted"`
-	// Proved is the resource that has to be proved; "" where nothing that can
-	// be taken is the ceiling. Ceiling is the passive verdict's name for it.
+	// Proved is the resource that must be proved; "" if none that can be perturbed is the
+	// bottleneck. Ceiling is the passive verdict's name for it.
 	Proved     string            `json:"proved"`
 	Bottleneck record.Bottleneck `json:"bottleneck"`
 	Proof      *record.Proof     `json:"proof,omitempty"`
 	Judged     string            `json:"judged"` // Right, Wrong, Disturbed, NotRun or Failed
 	Why        string            `json:"why,omitempty"`
-	// Others used so many cores meanwhile.
+	// Others is the CPU use of other programs, in cores.
 	Others float64       `json:"others_cores"`
 	Took   time.Duration `json:"took_ns"`
 }
@@ -38,19 +38,19 @@ type ProofResult struct {
 // seconds.
 type ProofOptions struct {
 	Only   []string      // names; nil: all
-	Blocks int           // 0: as many as a proof has
+	Blocks int           // 0: a proof's default
 	Run    time.Duration // measured time of each run, 0: 2 s
 	Seed   uint64
 	// Program has the verbs planted and hog; "" is this program.
 	Program string
-	// Keep is a directory for the records; "" keeps none.
+	// Keep is a directory for the records; "" for none.
 	Keep    string
 	Version string
-	// Told is called with every result as it arrives; nil for not.
+	// Told is called with every result as it arrives; it may be nil.
 	Told func(ProofResult)
 }
 
-// plantedProof is one ceiling to be proved.
+// plantedProof is one bottleneck to prove.
 type plantedProof struct {
 	name, says, proved string
 	ceiling            record.Bottleneck
@@ -60,8 +60,8 @@ type plantedProof struct {
 }
 
 const (
-	// sumWithin is how far from 1 the elasticities over the rates may add up
-	// where a rate was planted; elsewhere they have to stay below sumBelow.
+	// sumWithin is how far the sum of the rates' elasticities may be from 1 if a rate was
+	// planted; otherwise the sum must stay below sumBelow.
 	sumWithin = 0.2
 	sumBelow  = 0.3
 
@@ -83,9 +83,8 @@ func plantedProofs() []plantedProof {
 	}
 }
 
-// Proofs plants ceilings and has each proved by experiment: the resource that
-// was planted has to be the one that is proved, and where it is a rate the
-// elasticities have to add to one. Each takes as long as 33 or 41 runs.
+// Proofs plants bottlenecks and proves each by experiment: the planted resource must be the
+// proved one, and if it is a rate, the elasticities must add up to one. Each takes 33 or 41 runs.
 func Proofs(ctx context.Context, o ProofOptions) ([]ProofResult, error) {
 	if _, err := sweep(); err != nil {
 		return nil, err
@@ -116,7 +115,7 @@ func Proofs(ctx context.Context, o ProofOptions) ([]ProofResult, error) {
 	return results, nil
 }
 
-// prove stages one ceiling and judges what its proof says.
+// prove stages one bottleneck and judges its proof.
 func (o *ProofOptions) prove(ctx context.Context, g *ground, p *plantedProof, number int) (r ProofResult) {
 	began := time.Now()
 	r = ProofResult{Name: p.name, Planted: p.says, Proved: p.proved, Bottleneck: p.ceiling}
@@ -139,7 +138,7 @@ func (o *ProofOptions) prove(ctx context.Context, g *ground, p *plantedProof, nu
 	return r
 }
 
-// experiment makes the proof.
+// experiment runs the proof.
 func (o *ProofOptions) experiment(ctx context.Context, st *stage, p *plantedProof, number int) (*record.Proof, float64, error) {
 	e := spec.Experiment{
 		Kind: spec.KindProve, Question: p.says, Repeats: o.Blocks,
@@ -177,7 +176,7 @@ func (o *ProofOptions) experiment(ctx context.Context, st *stage, p *plantedProo
 	return made.Proof, after.others(before), err
 }
 
-// judge sets a proof against what was planted.
+// judge compares a proof with the plant.
 func (p *plantedProof) judge(proof *record.Proof) (judged, why string) {
 	var wrong []string
 	if proof.Proved != p.proved {

@@ -9,14 +9,15 @@ import (
 	"ceiling/record"
 )
 
-// pushingServers plant a subscriber that stops reading: whose events are kept until all wait for it, or dropped.
+// pushingServers plant a subscriber that stops reading, whose events are either queued until all
+// wait for it, or dropped.
 func pushingServers() []Scenario {
 	pushing := func(d *dice, slow string) plan {
 		perS, bytes, n := d.whole(150, 250), d.whole(10_000, 14_000), d.whole(8, 16)
 		p := plan{says: fmt.Sprintf("%d × %d events/s of %d bytes", n, perS, bytes), spec: d.run(n), path: "/events",
 			subject: host{serve: []string{"fasthttp", "--push", fmt.Sprintf("rate=%d,size=%d,slow=%s,queue=8", perS, bytes, slow)}},
 			during:  []deed{{.05, subscribeAndStop}}}
-		p.spec.Kind, p.spec.Duration = spec.Events, 12*time.Second // the buffers between the two take some seconds to fill
+		p.spec.Kind, p.spec.Duration = spec.Events, 12*time.Second // the buffers in between take some seconds to fill
 		return p
 	}
 	return []Scenario{
@@ -28,7 +29,7 @@ func pushingServers() []Scenario {
 	}
 }
 
-// subscribeAndStop takes a subscription and does not read it.
+// subscribeAndStop subscribes and does not read.
 func subscribeAndStop(st *stage) error {
 	c, err := net.DialTimeout("tcp", st.addr, time.Second)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// RealScenarios plant bottlenecks in real software, as it comes from Debian.
-// Each has a second form with twice the planted resource, by which a client
-// that is not this program shows that it is the bottleneck (confirm.go).
+// RealScenarios plant bottlenecks in real software as packaged by Debian. Each has a second form
+// with twice the planted resource, with which an independent client confirms the bottleneck
+// (confirm.go).
 func RealScenarios() []Scenario {
 	var all []Scenario
 	for _, group := range [][]Scenario{
@@ -20,22 +20,21 @@ func RealScenarios() []Scenario {
 	return all
 }
 
-// confirmedBy says what shows that the plant is the bottleneck: the same plan
-// with more of the resource.
+// confirmedBy sets the confirmation of the plant: the same plan with more of the resource.
 func (p plan) confirmedBy(more string, relieved plan) plan {
 	p.more, p.relieved = more, &relieved
 	return p
 }
 
-// saying has the explanation contain one of the patterns, whichever right
-// ceiling is named.
+// saying requires the explanation to match one of the patterns, whichever correct bottleneck is
+// named.
 func (p plan) saying(patterns ...string) plan {
 	p.patterns = patterns
 	return p
 }
 
-// atATime is how a text may give the number that is served at once: a word of
-// its own, with what is counted. "python3 (3 processes)" only counts processes.
+// atATime returns a pattern for a text that states the concurrency: a separate word, with what is
+// counted. "python3 (3 processes)" only counts processes.
 func atATime(n int) string {
 	const things = `at a time|at once|in parallel|servers?\b|slots?\b|places?\b|connections?\b|workers?\b|processes\b|threads?\b|children\b|requests? (at|in|inside)`
 	number := fmt.Sprintf(`(%d(\.[0-3]\d*)?|%d\.[7-9]\d*)`, n, n-1)
@@ -47,20 +46,19 @@ func atATime(n int) string {
 		number, number)
 }
 
-// delay is a duration in whole milliseconds, as commands take it.
+// millis formats a duration in whole milliseconds, as commands accept it.
 func millis(d time.Duration) string { return strconv.Itoa(int(d.Milliseconds())) }
 
 func (d *dice) wholeMs(low, high int) time.Duration {
 	return time.Duration(d.whole(low, high)) * time.Millisecond
 }
 
-// served is a plan of a program under a closed loop of some connections.
+// served is a plan of a program under a closed loop.
 func (d *dice) served(p program, connections int, says string) plan {
 	return plan{says: says, subject: host{program: &p}, spec: d.run(connections)}
 }
 
-// twiceConnections confirms that nothing is shared: more requests under way
-// are answered in the same time.
+// twiceConnections confirms that nothing is shared: more requests in flight take the same time.
 func (p plan) twiceConnections() plan {
 	more := p
 	more.spec.Connections *= 2

@@ -7,8 +7,8 @@ import (
 	"ceiling/record"
 )
 
-// replicatedServers plant what a quorum of replicas has of its own: the round trip that every write waits for, and the leader
-// that every write goes through.
+// replicatedServers plant the costs of a quorum of replicas: the round trip of every write, and
+// the leader that every write passes through.
 func replicatedServers() []Scenario {
 	return []Scenario{
 		{"quorum-link", "every write waits for a round trip between replicas, and no CPU is short", need{}, func(d *dice) plan {

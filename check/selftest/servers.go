@@ -74,7 +74,7 @@ func busyServers() []Scenario {
 	}
 }
 
-// starvedServers plant a server that gets less CPU than there is.
+// starvedServers plant a server that gets less CPU than the host has.
 func starvedServers() []Scenario {
 	return []Scenario{
 		{"server-quota", "a cgroup gives the server a part of a core", need{cgroup: true}, func(d *dice) plan {
@@ -93,11 +93,10 @@ func starvedServers() []Scenario {
 	}
 }
 
-// capacity is what all cores could do of requests that cost cpu, per second, if
-// nothing else were to be done.
+// capacity is the rate at which requests that cost cpu would use all cores, per second.
 func (d *dice) capacity(cpu time.Duration) float64 { return float64(len(d.cpus)) / cpu.Seconds() }
 
-// open makes an open loop of s, in whole requests per second.
+// open turns s into an open loop, at whole requests per second.
 func open(s spec.Spec, perSecond float64) spec.Spec {
 	f := unit.Frequency{Count: uint64(perSecond), PerNs: uint64(time.Second)}
 	s.Rate, s.Arrivals = unit.Rate{From: f, To: f}, spec.Constant

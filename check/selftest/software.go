@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// software is a program of others that a plant is made of.
+// software is a third-party program that a plant uses.
 type software struct {
 	name string // as a plant's command refers to it: {name} is its path
-	pkg  string // of Debian, which has it
+	pkg  string // the Debian package
 	find func(context.Context) string
 }
 
-// knownSoftware is all that the plants use. Debian keeps some of it outside the
-// PATH of a user.
+// knownSoftware is all that the plants use. Debian installs some of it outside a user's PATH.
 func knownSoftware() []software {
 	return []software{
 		{"python", "python3", python("http.server")},
@@ -54,8 +53,8 @@ func command(name string, patterns ...string) func(context.Context) string {
 	}
 }
 
-// python finds an interpreter that has a module: the first of the PATH, or
-// Debian's, which alone has Debian's modules.
+// python finds an interpreter that has a module: the first in the PATH, or Debian's, which alone
+// has Debian's modules.
 func python(module string) func(context.Context) string {
 	return func(ctx context.Context) string {
 		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -69,8 +68,7 @@ func python(module string) func(context.Context) string {
 	}
 }
 
-// findSoftware answers the paths by name, and by name the package to install of
-// what is not there.
+// findSoftware returns the paths by name, and by name the packages of what is missing.
 func findSoftware(ctx context.Context, names []string) (paths, missing map[string]string) {
 	paths, missing = map[string]string{}, map[string]string{}
 	for _, s := range knownSoftware() {
@@ -86,13 +84,13 @@ func findSoftware(ctx context.Context, names []string) (paths, missing map[strin
 	return paths, missing
 }
 
-// notInstalled and install begin what is said of missing software.
+// notInstalled and install are the beginnings of the messages about missing software.
 const (
 	notInstalled = "not installed: "
 	install      = "apt-get install "
 )
 
-// lacksSoftware says what to install; "" nothing.
+// lacksSoftware returns what to install; "" for nothing.
 func (g *ground) lacksSoftware(names []string) string {
 	var packages []string
 	for _, name := range names {

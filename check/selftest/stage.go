@@ -17,21 +17,21 @@ import (
 	"ceiling/server/planted"
 )
 
-// stage is what one scenario has set up. strike takes it down again.
+// stage is what one scenario has set up. strike removes it.
 type stage struct {
-	program string // that has the verb planted
+	program string // has the verb planted
 	subject *run.Child
 	addr    string
 	helper  string // address of the first helper
 	path    string // of the requests
 	header  []spec.Field
-	paths   map[string]string // of the software of others
+	paths   map[string]string // of third-party software
 	groups  map[int]bool      // process groups of the children
-	undo    []func() error    // the last first
+	undo    []func() error    // last first
 }
 
-// setUp starts the servers of a plan, the subject last. What it returns has to
-// be struck also where it fails.
+// setUp starts the servers of a plan, the subject last. The caller must strike the result even
+// after an error.
 func setUp(ctx context.Context, program string, g *ground, number int, p *plan) (*stage, error) {
 	st := &stage{program: program, groups: map[int]bool{}, path: cmp.Or(p.path, "/"), header: p.header, paths: g.paths}
 	for i, h := range p.helpers {
@@ -86,7 +86,7 @@ func setUp(ctx context.Context, program string, g *ground, number int, p *plan) 
 	return st, nil
 }
 
-// confine puts this process itself into a group, and out of it in the end.
+// confine moves this process into a group, and back at the end.
 func (st *stage) confine(h hierarchy, number int, cores float64) error {
 	home, err := h.ownGroup()
 	if err != nil {
@@ -106,8 +106,8 @@ func (st *stage) confine(h hierarchy, number int, cores float64) error {
 
 func (st *stage) later(f func() error) { st.undo = append(st.undo, f) }
 
-// strike ends what was started and removes what was made. Its error names what
-// is left behind.
+// strike stops what was started and removes what was created. Its error names what is left
+// behind.
 func (st *stage) strike() error {
 	var err error
 	for i := len(st.undo) - 1; i >= 0; i-- {
@@ -120,8 +120,8 @@ func (st *stage) strike() error {
 	return nil
 }
 
-// start runs a server as a child, in a namespace or in this one; a program of
-// others in this one.
+// start runs a server as a child, in a namespace or in this one; third-party programs run in this
+// one.
 func (st *stage) start(ctx context.Context, h host, n *netns.Namespace) (*run.Child, error) {
 	var c *run.Child
 	var err error
@@ -142,7 +142,7 @@ func (st *stage) start(ctx context.Context, h host, n *netns.Namespace) (*run.Ch
 	}
 	st.groups[c.PID] = true
 	st.later(func() error {
-		// One that is frozen hears nothing else.
+		// A frozen process receives no other signal.
 		_ = syscall.Kill(-c.PID, syscall.SIGCONT)
 		c.Stop()
 		return nil
@@ -150,8 +150,7 @@ func (st *stage) start(ctx context.Context, h host, n *netns.Namespace) (*run.Ch
 	return c, nil
 }
 
-// arguments are the command line of the verb planted: the flags that
-// cmd/ceiling reads.
+// arguments returns the command line of the verb planted, with the flags of cmd/ceiling.
 func arguments(kind string, p *planted.Params) []string {
 	args := []string{"planted", kind}
 	add := func(name, value string, given bool) {
@@ -182,8 +181,7 @@ func join(numbers []int) string {
 	return strings.Join(text, ",")
 }
 
-// closedPort is an address of the loopback on which nobody listens: a port
-// that was free a moment ago.
+// closedPort returns a loopback address without a listener: a port that was free a moment ago.
 func closedPort() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -192,10 +190,10 @@ func closedPort() (string, error) {
 	return ln.Addr().String(), ln.Close()
 }
 
-// kill ends the subject without a warning.
+// kill kills the subject without warning.
 func (st *stage) kill() error { return signal(syscall.SIGKILL)(st) }
 
-// signal is a deed: it goes to the subject's whole group.
+// signal is a deed that signals the subject's whole process group.
 func signal(sig syscall.Signal) func(*stage) error {
 	return func(st *stage) error {
 		if err := syscall.Kill(-st.subject.PID, sig); err != nil {

@@ -9,7 +9,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// Count tells how many results are of each kind.
+// Count counts the results of each kind.
 func Count(results []Result) map[string]int {
 	n := map[string]int{}
 	for _, r := range results {
@@ -18,8 +18,7 @@ func Count(results []Result) map[string]int {
 	return n
 }
 
-// WriteRow writes one result: what was planted, what was named, and on what
-// grounds.
+// WriteRow writes one result: the plant, the verdict, and its reason.
 func WriteRow(w io.Writer, r Result) error {
 	named := r.Named
 	if named == "" {
@@ -44,7 +43,7 @@ func first(list []string) string {
 	return list[0]
 }
 
-// grounds is the verdict's reason; where it is wrong, all that it stood on.
+// grounds returns the verdict's reason; if it is wrong, all of its evidence.
 func (r *Result) grounds() []string {
 	var lines []string
 	if r.Why != "" {
@@ -96,7 +95,7 @@ func WriteSummary(w io.Writer, results []Result) error {
 	return err
 }
 
-// missingPackages are all that scenarios were not run for want of.
+// missingPackages lists the packages that skipped scenarios need.
 func missingPackages(results []Result) []string {
 	var packages []string
 	for i := range results {

@@ -24,7 +24,7 @@ func farServers() []Scenario {
 	}
 }
 
-// idleServers plant waiting: in the server, or for somebody behind it.
+// idleServers plant waiting: in the server, or for a backend.
 func idleServers() []Scenario {
 	return []Scenario{
 		{"mutex-sleep", "one lock for all requests, held asleep", need{}, func(d *dice) plan {
@@ -33,8 +33,8 @@ func idleServers() []Scenario {
 				accept: only(record.ServerBlocked)}
 		}},
 		{"mutex-work", "one lock for all requests, held at work", need{twoCPUs: true}, func(d *dice) plan {
-			// One core's worth in all, on whichever thread has the lock: a lock,
-			// and also what a single thread would be.
+			// One core's worth in total, on whichever thread holds the lock: a lock, and also the
+			// effect of a single thread.
 			p := planted.Params{CPU: d.us(100, 300)}
 			return plan{says: p.CPU.String(), subject: host{kind: "mutex", params: p}, spec: d.run(d.connections()),
 				accept: only(record.ServerBlocked)}.or(record.ServerThread)
@@ -45,10 +45,9 @@ func idleServers() []Scenario {
 				accept: only(record.ServerBlocked)}
 		}},
 		{"downstream-delay", "a server behind it that takes its time, for as many as come", need{}, func(d *dice) plan {
-			// More connections would carry more: by that the slots are scarce,
-			// and the time goes by in a wait of the server's. The first answers,
-			// by which a queue is told from a delay, are slow here: they open the
-			// connections downstream.
+			// More connections would carry more, so concurrency is scarce, and the time passes in
+			// a wait of the server's. The first responses, which distinguish a queue from a
+			// delay, are slow here: they open the downstream connections.
 			delay := d.ms(20, 60)
 			return plan{says: delay.String(), helpers: []host{{kind: "sleep", params: planted.Params{Sleep: delay}}},
 				subject: host{kind: "forward", toHelper: true}, spec: d.run(d.whole(12, 64)),
@@ -95,7 +94,7 @@ func idleServers() []Scenario {
 	}
 }
 
-// askedServers plant a limit in a server that the subject asks, or before it.
+// askedServers plant a limit in a server that the subject calls, or in front of it.
 func askedServers() []Scenario {
 	return []Scenario{
 		{"downstream-pool", "a slow server behind it, over n connections", need{}, func(d *dice) plan {
@@ -130,12 +129,12 @@ func askedServers() []Scenario {
 	}
 }
 
-// flushed is what is said of the loop device of a plant.
+// flushed are patterns for the loop device of a plant.
 func flushed() []string {
 	return []string{`disk loop\d+ was busy [\d.]+% of the time: \d+ flushes/s × [\d.]+ ms = [\d.]+% of it`}
 }
 
-// paths plant a narrow link, and a short queue at the door.
+// paths plant a narrow link, and a short accept queue.
 func paths() []Scenario {
 	return []Scenario{
 		{"bandwidth", "a link of known speed", need{namespaces: true}, func(d *dice) plan {
@@ -167,7 +166,7 @@ func paths() []Scenario {
 	}
 }
 
-// troubles plant what goes wrong.
+// troubles plant failures.
 func troubles() []Scenario {
 	faulty := func(d *dice, fault string, low, high int) plan {
 		p := planted.Params{Fault: fault, Every: d.whole(low, high), CPU: d.us(20, 80)}
