@@ -6,13 +6,12 @@ import (
 	"ceiling/internal/hist"
 )
 
-// AtLeast is what a quantile of a run's response times would have been at the least,
-// in nanoseconds, had the run gone on for expected requests in all, from what it had
-// measured when it was ended: even if each request still to come had been faster. 0
-// where so little was measured that it says nothing.
+// AtLeast returns a lower bound of a quantile of a run's response times, in nanoseconds, had the
+// run continued to expected requests in total: it holds even if every remaining request had been
+// faster than those measured before the run was stopped. It returns 0 if too little was measured.
 func AtLeast(q float64, measured *hist.Hist, expected float64) int64 {
 	n := float64(measured.Count())
-	// So many may be slower than the quantile's value, which is of rank ceil(q·n).
+	// At most that many may be slower than the quantile, whose rank is ceil(q·n).
 	above := math.Max(expected, n) * (1 - q)
 	if above >= n {
 		return 0

@@ -16,22 +16,20 @@ const (
 	SideB = "B"
 )
 
-// compareConfidence is that of all metrics of a comparison together.
+// compareConfidence is the joint confidence of all metrics of a comparison.
 const compareConfidence = 0.95
 
-// runsPerSide of a block: A B B A. A drift that is a straight line over the
-// block touches both sides alike.
+// runsPerSide of a block: A B B A. A linear drift over the block affects both sides equally.
 const runsPerSide = 2
 
-// CompareBlocks is how many blocks of A against B, and of A against A, a
-// comparison is made of. Where one run in ten is disturbed a third of all
-// blocks are; 2¼ times the fewest that can exclude "no difference" for all
-// metrics together leave half as many again as that. For a closed loop it is 18
-// of the 8 that are needed, and half as many of A against A: 111 runs.
+// CompareBlocks returns the number of A/B blocks, and of A/A blocks, of a comparison. If one run
+// in ten is disturbed, so are a third of all blocks; 2¼ times the minimum that can exclude "no
+// difference" for all metrics jointly leaves one and a half times that minimum. For a closed loop
+// that is 18 where 8 are needed, and half as many A/A blocks: 111 runs.
 //
-// In the simulation of the tests (2.5 % of noise in each run, 5 % in its p99,
-// neighbours, drift) 18 find 5 % of CPU in 99 of 100 comparisons and 20 % of p99
-// in 93; 14 find the latter in 85.
+// In the simulation of the tests (2.5 % noise per run, 5 % in its p99, neighbours, drift) 18
+// blocks detect 5 % of CPU in 99 of 100 comparisons and 20 % of p99 in 93; 14 detect the latter
+// in 85.
 func CompareBlocks(e *spec.Experiment) (blocks, noise int) {
 	blocks, noise = e.Compare.Blocks, e.Compare.NoiseBlocks
 	if blocks == 0 {
@@ -43,19 +41,18 @@ func CompareBlocks(e *spec.Experiment) (blocks, noise int) {
 	return blocks, noise
 }
 
-// spellComparison lays blocks of A against A evenly among those of A against
-// B, each at a place of its stretch that is drawn. Whether a block begins with
-// A or with B is drawn for each, which is what makes its outcome symmetric if
-// the two are the same.
+// spellComparison distributes the A/A blocks evenly among the A/B blocks, each at a random place
+// within its stretch. Each block starts with A or B at random, which makes its outcome symmetric
+// if the two are the same.
 //
-// In a block of noise side B is a second instance of server 0: the same
-// command started again, or the same URL.
+// In an A/A block, side B is a second instance of server 0: the same command started again, or
+// the same URL.
 func spellComparison(e *spec.Experiment) []record.Step {
 	blocks, noise := CompareBlocks(e)
 	chance := rand.New(rand.NewPCG(e.Seed, 0xABBA))
 	isNoise := make([]bool, blocks+noise)
 	for i := range noise {
-		from, to := i*len(isNoise)/noise, (i+1)*len(isNoise)/noise // whole blocks: no two share one
+		from, to := i*len(isNoise)/noise, (i+1)*len(isNoise)/noise // whole blocks: no two noise blocks share one
 		isNoise[from+chance.IntN(to-from)] = true
 	}
 	steps := []record.Step{comparisonStep(e, SideA, false), comparisonStep(e, SideB, true), comparisonStep(e, SideB, false)}
@@ -71,7 +68,7 @@ func spellComparison(e *spec.Experiment) []record.Step {
 		for at, side := range []string{first, second, second, first} {
 			s := comparisonStep(e, side, noise)
 			s.Block = i + 1
-			s.Restart = at == 0 // also of the first: what settled is older than what it meets
+			s.Restart = at == 0 // also the first: the warm-up's server is older than its counterpart
 			condition := [2]bool{side == SideB, noise}
 			repeats[condition]++
 			s.Repeat = repeats[condition]
@@ -81,7 +78,7 @@ func spellComparison(e *spec.Experiment) []record.Step {
 	return steps
 }
 
-// comparisonStep is a run of one side.
+// comparisonStep returns a run of one side.
 func comparisonStep(e *spec.Experiment, side string, noise bool) record.Step {
 	s := record.Step{Side: side, Noise: noise, Connections: 1, Pipelining: 1}
 	if side == SideB && !noise {
@@ -99,7 +96,7 @@ func comparisonStep(e *spec.Experiment, side string, noise bool) record.Step {
 	return s
 }
 
-// concludeComparison judges the blocks that are whole.
+// concludeComparison judges the complete blocks.
 func concludeComparison(p *record.Plan) {
 	e := &p.Experiment
 	c := &record.Comparison{A: e.Servers[0].Label(), B: e.Servers[1].Label(), Differences: serverDifferences(e), Changes: []record.Change{}}
@@ -125,22 +122,21 @@ func concludeComparison(p *record.Plan) {
 	closeGate(p, &sides)
 }
 
-// metric is one figure that two sides are compared in.
+// compareMetric is a metric in which the two sides are compared.
 type compareMetric struct {
 	name, unit string
-	// more is better of it.
+	// more: higher is better.
 	more bool
-	// margin is the change, as a share, up to which "no change" may be said
-	// when no difference shows: what lies below is beneath notice. p99 rests on
-	// a hundredth of the requests.
+	// margin is the change, as a share, within which the decision may be "no change": smaller
+	// changes do not matter. p99 depends on a hundredth of the requests.
 	margin float64
-	// beyond is the share of the requests above a quantile; 0: it is none.
+	// beyond is the share of requests above the quantile; 0 if the metric is not a quantile.
 	beyond float64
-	// of is the figure of some runs together, or why there is none.
+	// of computes the metric over some runs; why is the reason if it cannot.
 	of func(runs []*record.Measured) (value float64, why record.Statement)
 }
 
-// The metrics of a comparison, by the names of record.Change.
+// Metrics of a comparison, as in record.Change.
 const (
 	metricRPS = "rps"
 	metricP50 = "p50"
@@ -157,8 +153,8 @@ func allMetrics() []compareMetric {
 	}
 }
 
-// metricsOf are those that an experiment compares: the rate of an open loop
-// was asked for, and is no answer.
+// metricsOf returns the metrics of an experiment: in an open loop the rate is a setting, not a
+// result.
 func metricsOf(e *spec.Experiment) []compareMetric {
 	all := allMetrics()
 	if len(e.Load.Rate) > 0 {
@@ -167,7 +163,7 @@ func metricsOf(e *spec.Experiment) []compareMetric {
 	return all
 }
 
-// sides are the counted runs of each; A's are without those of A against A.
+// compareSides are the counted runs of each side; A's exclude A/A blocks.
 type compareSides struct{ a, b, all []*record.Measured }
 
 func sidesOf(runs []record.Measured) compareSides {
@@ -188,12 +184,10 @@ func sidesOf(runs []record.Measured) compareSides {
 	return s
 }
 
-// mostly is the share of runs, or of requests, from which on they speak for
-// the side.
+// mostly is the share of runs, or of requests, that counts as most of them.
 const mostly = 0.5
 
-// mostlyErrors is the answer where a side does not do its work: nothing else
-// about it is worth a figure.
+// mostlyErrors is the answer if a side mostly returns errors: none of its other figures matter.
 func mostlyErrors(s *compareSides) []record.Statement {
 	var list []record.Statement
 	bad := func(name string, runs []*record.Measured) {
@@ -214,7 +208,7 @@ func mostlyErrors(s *compareSides) []record.Statement {
 	return list
 }
 
-// serverDifferences are those that the experiment itself names.
+// serverDifferences are the differences that the experiment itself defines.
 func serverDifferences(e *spec.Experiment) []record.Difference {
 	a, b := &e.Servers[0], &e.Servers[1]
 	list := differences{}

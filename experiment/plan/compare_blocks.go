@@ -8,18 +8,18 @@ import (
 	"ceiling/record"
 )
 
-// compareBlock is the runs that are held against each other.
+// compareBlock is a set of runs that are compared with each other.
 type compareBlock struct {
 	number int
 	noise  bool
 	a, b   []*record.Measured
 }
 
-// leftMost is how many blocks that were left out are named one by one.
+// leftMost limits the excluded blocks listed individually.
 const leftMost = 3
 
-// wholeBlocks are those with all their runs, in order, and sentences about
-// those that were left out. One that is not complete yet is passed over.
+// wholeBlocks returns the complete blocks, in order, and statements about excluded ones. It skips
+// a block still in progress.
 func wholeBlocks(runs []record.Measured) (blocks []compareBlock, left []record.Statement) {
 	byNumber := map[int]*compareBlock{}
 	var numbers []int
@@ -58,7 +58,7 @@ func wholeBlocks(runs []record.Measured) (blocks []compareBlock, left []record.S
 	return blocks, left
 }
 
-// partBlocks tells those of A against B from those of A against A.
+// partBlocks separates A/B from A/A blocks.
 func partBlocks(blocks []compareBlock) (real, noise []compareBlock) {
 	for _, b := range blocks {
 		if b.noise {
@@ -70,7 +70,7 @@ func partBlocks(blocks []compareBlock) (real, noise []compareBlock) {
 	return real, noise
 }
 
-// spoilt says why a block proves nothing, and nothing where it does.
+// spoilt returns why a block is unusable, or nothing if it is usable.
 func (b *compareBlock) spoilt() record.Statement {
 	for _, m := range slices.Concat(b.a, b.b) {
 		switch {
@@ -87,7 +87,7 @@ func (b *compareBlock) spoilt() record.Statement {
 	return record.Statement{}
 }
 
-// rateOf is completions over the time they took.
+// rateOf is completions divided by their time.
 func rateOf(runs []*record.Measured) (float64, record.Statement) {
 	var completed, elapsed float64
 	for _, m := range runs {
@@ -100,7 +100,7 @@ func rateOf(runs []*record.Measured) (float64, record.Statement) {
 	return completed / elapsed, record.Statement{}
 }
 
-// cpuOf is the CPU time over the requests it was spent on.
+// cpuOf is the CPU time divided by the requests that it was spent on.
 func cpuOf(runs []*record.Measured) (float64, record.Statement) {
 	var used, completed float64
 	for _, m := range runs {
@@ -116,7 +116,7 @@ func cpuOf(runs []*record.Measured) (float64, record.Statement) {
 	return used / completed, record.Statement{}
 }
 
-// quantileOf is a quantile of all their response times together.
+// quantileOf is a quantile of all response times together.
 func quantileOf(q float64) func([]*record.Measured) (float64, record.Statement) {
 	return func(runs []*record.Measured) (float64, record.Statement) {
 		for _, m := range runs {
@@ -132,8 +132,8 @@ func quantileOf(q float64) func([]*record.Measured) (float64, record.Statement) 
 	}
 }
 
-// merged is all response times of some runs; not to be written to, for it is
-// the run's own where there is one.
+// merged returns all response times of some runs. It is read-only: with a single run it is the
+// run's own histogram.
 func merged(runs []*record.Measured) *hist.Hist {
 	if len(runs) == 1 {
 		return runs[0].Histogram
@@ -145,19 +145,18 @@ func merged(runs []*record.Measured) *hist.Hist {
 	return all
 }
 
-// outcome is one metric in one block: of each side, of both its runs together.
+// outcome is one metric in one block, each side's two runs combined.
 type outcome struct {
 	a, b float64
-	// apart is how far the two runs of one side are from each other, as |ln| of
-	// their ratio, of the side where it is more.
+	// apart is the difference between a side's two runs, as |ln| of their ratio; the larger one
+	// of both sides.
 	apart float64
 }
 
 // ratio is ln(B/A).
 func (o outcome) ratio() float64 { return math.Log(o.b / o.a) }
 
-// outcomesOf measures every block; why says what is missing in the first that
-// lacks something.
+// outcomesOf measures every block; why is what the first incomplete one lacks.
 func outcomesOf(m compareMetric, blocks []compareBlock) (list []outcome, why record.Statement) {
 	for _, b := range blocks {
 		var o outcome
@@ -186,16 +185,15 @@ func outcomesOf(m compareMetric, blocks []compareBlock) (list []outcome, why rec
 	return list, record.Statement{}
 }
 
-// disturbedFrom is how many times the lower quartile of all blocks the two runs
-// of one side have to be apart for a block to be called disturbed: the quartile
-// is that of calm blocks as long as a quarter are. Of normal noise it is one
-// block in ten, of which nothing is lost but its place.
+// disturbedFrom is the factor over the lower quartile of all blocks at which the difference
+// between one side's two runs makes a block disturbed: the quartile is that of undisturbed blocks
+// as long as a quarter are. With normal noise one block in ten exceeds it, which costs only that
+// block.
 const disturbedFrom = 3
 
-// calmOf leaves out, for one metric, the blocks in which one and the same
-// server disagreed with itself the most, down to least of them. It looks at no
-// difference between A and B: exchanging the two changes nothing, so the
-// outcome of what remains is as symmetric as before. It answers indices.
+// calmOf drops, for one metric, the blocks in which the same server disagreed most with itself,
+// keeping at least least. It ignores the difference between A and B: swapping them changes
+// nothing, so the remaining outcomes stay symmetric. It returns indices.
 func calmOf(list []outcome, least int) []int {
 	apart := make([]float64, len(list))
 	for i := range list {
@@ -215,7 +213,7 @@ func calmOf(list []outcome, least int) []int {
 	return calm
 }
 
-// ratiosOf has ln(B/A) of some of the blocks.
+// ratiosOf returns ln(B/A) of some blocks.
 func ratiosOf(list []outcome, of []int) []float64 {
 	ratios := make([]float64, len(of))
 	for i, at := range of {
@@ -224,7 +222,7 @@ func ratiosOf(list []outcome, of []int) []float64 {
 	return ratios
 }
 
-// runsOf are the runs of each side in some of the blocks.
+// runsOf returns each side's runs in some blocks.
 func runsOf(blocks []compareBlock, of []int) (a, b []*record.Measured) {
 	for _, at := range of {
 		a, b = append(a, blocks[at].a...), append(b, blocks[at].b...)
@@ -232,7 +230,7 @@ func runsOf(blocks []compareBlock, of []int) (a, b []*record.Measured) {
 	return a, b
 }
 
-// mostOf is the text that most runs have.
+// mostOf returns the text that most runs have.
 func mostOf[T ~string](runs []*record.Measured, of func(*record.Measured) T) T {
 	count := map[T]int{}
 	var order []T

@@ -9,15 +9,14 @@ import (
 	"ceiling/record"
 )
 
-// paceOfGenerator tells a run of a closed loop that went as fast as the
-// generator could: invalid for what it says of the server's rate, but the CPU
-// that the server took for a request is measured all the same. An open loop
-// whose generator was full has sent something else than was asked.
+// paceOfGenerator reports whether a closed-loop run was limited by the generator: its rate says
+// nothing about the server, but the server's CPU per request is still valid. An open loop with a
+// saturated generator did not send the configured load.
 func paceOfGenerator(m *record.Measured) bool {
 	return m.Bottleneck == record.LoadGenerator && m.TargetPerS == 0
 }
 
-// shareOf is the share of runs that a condition holds for.
+// shareOf returns the share of runs that satisfy a condition.
 func shareOf(runs []*record.Measured, holds func(*record.Measured) bool) float64 {
 	if len(runs) == 0 {
 		return 0
@@ -31,8 +30,8 @@ func shareOf(runs []*record.Measured, holds func(*record.Measured) bool) float64
 	return float64(n) / float64(len(runs))
 }
 
-// limitedByGenerator takes the decision back from what the generator set: in a
-// closed loop that it holds down, rate and response time are both its own.
+// limitedByGenerator withdraws decisions about what the generator determined: in a closed loop
+// limited by it, rate and response time are its own.
 func limitedByGenerator(c *record.Comparison, s *compareSides) {
 	if shareOf(s.a, paceOfGenerator) < mostly || shareOf(s.b, paceOfGenerator) < mostly {
 		return
@@ -48,7 +47,7 @@ func limitedByGenerator(c *record.Comparison, s *compareSides) {
 	}
 }
 
-// caveatsOf is what weakens the answer.
+// caveatsOf lists what weakens the answer.
 func caveatsOf(e *spec.Experiment, c *record.Comparison, s *compareSides) []record.Statement {
 	var caveats []record.Statement
 	add := func(caveat record.Statement) {
@@ -114,8 +113,7 @@ func sharedCaveat(s *compareSides) record.Statement {
 	return say("comparison.shared-cores", nil)
 }
 
-// oneProcess says what is not known where the comparison could not start the
-// servers anew for every block.
+// oneProcess is the caveat if the comparison could not restart the servers for every block.
 func oneProcess(e *spec.Experiment) record.Statement {
 	if e.Servers[0].Serve != "" && e.Servers[1].Serve != "" {
 		return record.Statement{}
@@ -123,8 +121,8 @@ func oneProcess(e *spec.Experiment) record.Statement {
 	return say("comparison.one-process", nil)
 }
 
-// errorsApart is the difference of the shares of failed requests from which on
-// failures, which are quicker or slower than answers, may shift the figures.
+// errorsApart is the difference between the sides' error shares from which errors, which are
+// faster or slower than other responses, may bias the figures.
 const errorsApart = 0.001
 
 func errorsDiffer(s *compareSides) record.Statement {
@@ -148,11 +146,11 @@ func badShare(runs []*record.Measured) float64 {
 	return bad / all
 }
 
-// beyondLeast is how many requests have to lie above a quantile for it to be known
-// at all: of 10 the place in the order is known to a third (1/√10).
+// beyondLeast is the minimum number of requests above a quantile to estimate it: with 10, its
+// rank is known to about a third (1/√10).
 const beyondLeast = 10
 
-// fewBeyond says where a quantile is rather the largest of a few.
+// fewBeyond is the caveat that a quantile is really the maximum of a few requests.
 func fewBeyond(m compareMetric, blocks []compareBlock) record.Statement {
 	if m.beyond == 0 {
 		return record.Statement{}
@@ -173,12 +171,11 @@ func fewBeyond(m compareMetric, blocks []compareBlock) record.Statement {
 	return say("comparison.few-beyond", with{"metric": m.name, "slower": math.Floor(least), "needed": beyondLeast})
 }
 
-// driftMost is how far a metric may wander from the first third of the blocks
-// to the last before it is said, in margins of the metric. Blocks take out what
-// is straight within them.
+// driftMost is the drift of a metric from the first to the last third of the blocks that becomes
+// a caveat, in margins of the metric. Blocks cancel linear drift within them.
 const driftMost = 2
 
-// driftOf looks whether both sides together wandered.
+// driftOf checks whether both sides drifted together.
 func driftOf(m compareMetric, list []outcome) record.Statement {
 	third := len(list) / 3
 	if third < 2 {
@@ -199,8 +196,7 @@ func driftOf(m compareMetric, list []outcome) record.Statement {
 	return say("comparison.drift", with{"metric": m.name, "drift": drift})
 }
 
-// floorCaveat says where A against A differs more than anything that was looked
-// for.
+// floorCaveat is the caveat that A/A differs more than the smallest change of interest.
 func floorCaveat(c *record.Change) record.Statement {
 	for _, m := range allMetrics() {
 		if m.name == c.Metric && c.Floor > m.margin {

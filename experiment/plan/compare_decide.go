@@ -7,9 +7,8 @@ import (
 	"ceiling/record"
 )
 
-// changeOf judges one metric from blocks of A against B, after what blocks of
-// A against A show; caveats are those of the metric alone. comparisons is how many
-// metrics are judged with it.
+// changeOf judges one metric from the A/B blocks, given the A/A blocks; caveats are the metric's
+// own. comparisons is the number of metrics judged together.
 func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c record.Change, caveats []record.Statement) {
 	c = record.Change{Metric: m.name, Unit: m.unit, Decision: record.CannotTell, PerBlock: []float64{}}
 	if len(real) == 0 {
@@ -23,7 +22,7 @@ func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c r
 	}
 	calm := calmOf(list, stat.LeastBlocks(compareConfidence, comparisons))
 	a, b := runsOf(real, calm)
-	c.A, _ = m.of(a) // there, since every block has it
+	c.A, _ = m.of(a) // available, since every block has it
 	c.B, _ = m.of(b)
 	c.PerBlock = ratiosOf(list, calm)
 	d, err := stat.Paired(c.PerBlock, compareConfidence, comparisons)
@@ -52,13 +51,12 @@ func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c r
 	return c, caveats
 }
 
-// floorOf is what A against A shows of a metric; nil, and why, where that is
-// not known.
+// floorOf returns the noise floor of a metric from A/A; nil, and the reason, if unknown.
 //
-// It is the estimate, and not the far end of its interval: that chance puts A
-// and B so far apart is in their own interval already. In the simulation of the
-// tests the far end would bring false alarms from 3 in 100 to less than 1, and
-// the changes of 20 % in p99 that are found from 93 in 100 to some 40.
+// It uses the estimate rather than the upper end of its interval: chance is already covered by
+// the interval of A against B. In the simulation of the tests the upper end would reduce false
+// alarms from 3 in 100 to less than 1, and the detected 20 % changes in p99 from 93 in 100 to
+// about 40.
 func floorOf(m compareMetric, noise []compareBlock) (*stat.Floor, record.Statement) {
 	if len(noise) == 0 {
 		return nil, say("stat.no-noise", nil)
@@ -67,7 +65,7 @@ func floorOf(m compareMetric, noise []compareBlock) (*stat.Floor, record.Stateme
 	if !why.IsZero() {
 		return nil, say("measured.noise", with{"why": why})
 	}
-	// Not corrected for the number of metrics: that is done to A against B.
+	// Not corrected for the number of metrics: the A/B test is.
 	floor, err := stat.NoiseFloor(ratiosOf(list, calmOf(list, stat.LeastBlocks(compareConfidence, 1))), compareConfidence, 1)
 	if err != nil {
 		return nil, say("stat.failed", with{"error": err.Error()})
@@ -76,9 +74,8 @@ func floorOf(m compareMetric, noise []compareBlock) (*stat.Floor, record.Stateme
 	return &floor, record.Statement{}
 }
 
-// decide fills in the decision, the interval and its words. A difference has
-// to show beyond what A against A reaches; where none shows, "no change" needs
-// the whole interval within the metric's margin.
+// decide sets the decision, the interval and the statement. A difference must exceed the A/A
+// noise; without one, "no change" requires the whole interval within the metric's margin.
 func decide(c *record.Change, m compareMetric, d stat.Difference, floor *stat.Floor) {
 	c.Relative = record.Estimate{Mid: stat.Relative(d.Value), Low: stat.Relative(d.Low), High: stat.Relative(d.High), Confidence: d.Confidence,
 		Warnings: c.Relative.Warnings}
@@ -87,7 +84,7 @@ func decide(c *record.Change, m compareMetric, d stat.Difference, floor *stat.Fl
 	}
 	var verdict stat.Decision
 	var err error
-	if !d.Contains(0) { // a change that shows is one also where it is small
+	if !d.Contains(0) { // a significant change counts even if it is small
 		verdict, err = stat.Decide(d, floor, 0)
 	}
 	if err == nil && verdict.Answer != stat.Higher && verdict.Answer != stat.Lower {
@@ -107,7 +104,7 @@ func decide(c *record.Change, m compareMetric, d stat.Difference, floor *stat.Fl
 		c.Says = moved(c)
 		return
 	case stat.NoChange:
-		// A machine noisier than the margin hides what matters.
+		// A machine noisier than the margin hides changes that matter.
 		if reach <= m.margin {
 			c.Decision, c.Within = record.NoChange, reach
 			c.Says = say("change.none", with{"metric": m.name, "within": reach})
@@ -125,18 +122,18 @@ func decide(c *record.Change, m compareMetric, d stat.Difference, floor *stat.Fl
 	c.Says = unclear(c, why)
 }
 
-// moved is a change that shows.
+// moved states a significant change.
 func moved(c *record.Change) record.Statement {
 	r := &c.Relative
 	return say("change.moved", with{"metric": c.Metric, "mid": r.Mid, "low": r.Low, "high": r.High})
 }
 
-// unclear is a change that cannot be told from none.
+// unclear states a change that cannot be distinguished from none.
 func unclear(c *record.Change, why record.Statement) record.Statement {
 	return say("change.open", with{"metric": c.Metric, "low": c.Relative.Low, "high": c.Relative.High, "why": why})
 }
 
-// saysOf is the answer.
+// saysOf returns the answer.
 func saysOf(c *record.Comparison, more ...record.Statement) record.Statement {
 	var better, worse, same, open []record.Statement
 	for i := range c.Changes {

@@ -21,24 +21,23 @@ const (
 	WeightNoted    = "noted"
 )
 
-// notRecorded stands for what a record does not know.
+// notRecorded is the value of a fact missing from a record.
 const notRecorded = "not recorded"
 
-// Fact is something about a run besides its result.
+// Fact is a property of a run other than its result.
 type Fact struct {
 	What string
-	// Value as text; "" where the record does not know it.
+	// Value as text; "" if the record lacks it.
 	Value string
 	// Weight of a difference in it.
 	Weight string
-	// Why a difference matters: the rest of a code that begins with "differs."; "" where it
-	// is plain.
+	// Why a difference matters: the suffix of a code that begins with "differs."; "" if obvious.
 	Why string
-	// Wanted facts are named also where neither side knows them.
+	// Wanted facts are listed even if both sides lack them.
 	Wanted bool
 }
 
-// Facts that a result of another tool may have too, by Fact.What.
+// Facts that another tool's result may have too, by Fact.What.
 const (
 	FactTool        = "load generator"
 	FactLoop        = "loop"
@@ -47,9 +46,9 @@ const (
 	FactRequests    = "requests"
 )
 
-// ToolFacts are the facts of another tool's result, as far as it tells them:
-// the loop ("closed" or "open"), what latencies count from ("due" or "sent"),
-// and the URL, which is taken to have been asked for with GET.
+// ToolFacts returns the facts of another tool's result, as far as it has them: the loop ("closed"
+// or "open"), the starting point of latencies ("due" or "sent"), and the URL, assumed to be
+// requested with GET.
 func ToolFacts(tool, loop, from string, connections int, target string) []Fact {
 	facts := []Fact{
 		{FactTool, tool, WeightExplains, "tool", true},
@@ -65,7 +64,7 @@ func ToolFacts(tool, loop, from string, connections int, target string) []Fact {
 	return facts
 }
 
-// differences is a list under way.
+// differences is a list under construction.
 type differences []record.Difference
 
 func (d *differences) add(weight, what, a, b, why string) {
@@ -74,7 +73,7 @@ func (d *differences) add(weight, what, a, b, why string) {
 	}
 }
 
-// reason is why a difference matters.
+// reason explains why a difference matters.
 func reason(code string) record.Statement {
 	if code == "" {
 		return record.Statement{}
@@ -84,7 +83,7 @@ func reason(code string) record.Statement {
 
 func (d *differences) explains(what, a, b string) { d.add(WeightExplains, what, a, b, "") }
 
-// sorted has the grave ones first.
+// sorted sorts the most important first.
 func (d differences) sorted() []record.Difference {
 	rank := func(w string) int { return slices.Index([]string{WeightForbids, WeightExplains, WeightNoted}, w) }
 	slices.SortStableFunc(d, func(a, b record.Difference) int { return rank(a.Weight) - rank(b.Weight) })
@@ -94,8 +93,8 @@ func (d differences) sorted() []record.Difference {
 	return d
 }
 
-// differ holds the facts of two sides against each other, each with one list
-// of facts per run. What forbids a comparison is named apart.
+// differ compares the facts of two sides, one list of facts per run. It returns differences that
+// forbid a comparison separately.
 func differ(a, b [][]Fact) (list []record.Difference, incomparable []record.Statement) {
 	var d differences
 	valuesA, valuesB := valuesOf(a), valuesOf(b)
@@ -127,7 +126,7 @@ func differ(a, b [][]Fact) (list []record.Difference, incomparable []record.Stat
 	return d.sorted(), incomparable
 }
 
-// known are the facts that any run has, each once, in order.
+// known returns the facts that any run has, without duplicates, in order.
 func known(sides ...[][]Fact) []Fact {
 	var facts []Fact
 	seen := map[string]bool{}
@@ -144,8 +143,7 @@ func known(sides ...[][]Fact) []Fact {
 	return facts
 }
 
-// valuesOf are the different values of each fact, sorted; none where no run
-// knows it.
+// valuesOf returns the distinct values of each fact, sorted; none if no run has it.
 func valuesOf(side [][]Fact) map[string][]string {
 	values := map[string][]string{}
 	for _, run := range side {
@@ -168,14 +166,14 @@ func joined(values []string) string {
 	return strings.Join(values, " | ")
 }
 
-// factsOf is everything about a run besides its result.
+// factsOf returns the properties of a run other than its result.
 func factsOf(r *record.Run) []Fact {
 	agents, env := agentFacts(r)
 	return slices.Concat(requestFacts(&r.Spec), loadFacts(r), agents, hostFacts(env), subjectFacts(r))
 }
 
-// agentFacts is who loaded, where several agents did, and the host that stands
-// for theirs: the load came from there, and not from where it was asked for.
+// agentFacts returns the agents that generated the load, and the representative host of theirs:
+// the load came from there, not from the host of the command.
 func agentFacts(r *record.Run) ([]Fact, *record.Environment) {
 	var names, models, kernels []string
 	env, observers := &r.Environment, 0
@@ -207,8 +205,7 @@ func agentFacts(r *record.Run) ([]Fact, *record.Environment) {
 	}, env
 }
 
-// requestFacts is what was sent. Another address of the same service is no
-// other load.
+// requestFacts describes the requests. Another address of the same service is not another load.
 func requestFacts(s *spec.Spec) []Fact {
 	var targets, hosts []string
 	for i := range s.Targets {
@@ -225,7 +222,7 @@ func requestFacts(s *spec.Spec) []Fact {
 	}
 }
 
-// requestText is a target without its address; what is long is hashed.
+// requestText formats a target without its address; long parts are hashed.
 func requestText(t *spec.Target) (text, host string) {
 	path := t.URL
 	if u, err := url.Parse(t.URL); err == nil && u.Host != "" {
@@ -236,7 +233,7 @@ func requestText(t *spec.Target) (text, host string) {
 		text = fmt.Sprintf("%d× %s", t.Weight, text)
 	}
 	if len(t.Header) > 0 {
-		text += " header " + hashOf(fmt.Sprint(t.Header)) // it may hold a secret
+		text += " header " + hashOf(fmt.Sprint(t.Header)) // a header may contain a secret
 	}
 	switch {
 	case t.BodyHidden != nil:
@@ -249,7 +246,7 @@ func requestText(t *spec.Target) (text, host string) {
 
 func hashOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:8] }
 
-// loadFacts is how it was sent.
+// loadFacts describes the load settings.
 func loadFacts(r *record.Run) []Fact {
 	s, l := &r.Spec, &r.Load
 	return []Fact{
@@ -277,8 +274,7 @@ func loadFacts(r *record.Run) []Fact {
 	}
 }
 
-// hostFacts is where the load came from, and where the server ran if it was
-// the same machine.
+// hostFacts describes the load generator host, which is also the server's if they share it.
 func hostFacts(e *record.Environment) []Fact {
 	facts := []Fact{
 		{"CPU model", e.CPUModel, WeightForbids, "machine", true},
@@ -323,8 +319,7 @@ func hostFacts(e *record.Environment) []Fact {
 	return facts
 }
 
-// subjectFacts is what was measured: the things that one mostly wants to
-// compare.
+// subjectFacts describes what was measured: usually the intended difference.
 func subjectFacts(r *record.Run) []Fact {
 	var binaries, procs, cpus, programs []string
 	processes, threads := "", 0
@@ -356,8 +351,8 @@ func subjectFacts(r *record.Run) []Fact {
 	}
 }
 
-// procsText is the asked GOMAXPROCS. Whoever could read the binary could read
-// the environment as well: then 0 says that it is not set.
+// procsText formats the configured GOMAXPROCS. If the binary was readable, so was the
+// environment: then 0 means that it is not set.
 func procsText(p *record.SubjectProcess) string {
 	if p.GOMAXPROCS == 0 && p.BinaryID != "" {
 		return "not set"

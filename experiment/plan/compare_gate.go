@@ -10,19 +10,19 @@ import (
 	"ceiling/record"
 )
 
-// Condition is one term of --fail-on: B fails when the metric's change against
-// A, a share, lies beyond the limit.
+// Condition is one term of --fail-on: B fails if the metric's relative change against A exceeds
+// the limit.
 type Condition struct {
-	// Metric as record.Change names it.
+	// Metric is a name from record.Change.
 	Metric string
-	// Below: it fails below the limit, which is not above 0; else above it.
+	// Below: fails below the limit, which is not above 0; otherwise above it.
 	Below bool
 	// Limit of B/A - 1: -0.05.
 	Limit float64
 	text  string
 }
 
-// String is the condition as it was written, without blanks.
+// String returns the condition as written, without blanks.
 func (c Condition) String() string { return c.text }
 
 // Results of a gate, in record.GateResult.
@@ -40,7 +40,7 @@ const (
 
 const gateExample = "write rps<-5%,p99>+10%"
 
-// CheckGate refuses conditions that an experiment cannot answer.
+// CheckGate rejects conditions that an experiment cannot answer.
 func CheckGate(e *spec.Experiment) error {
 	conditions, err := ParseGate(e.Compare.FailOn)
 	if err != nil {
@@ -54,9 +54,9 @@ func CheckGate(e *spec.Experiment) error {
 	return nil
 }
 
-// ParseGate reads conditions between commas: rps<-5%, p99>+10%, p50>+10%,
-// cpu>+5% (or server_cpu). Each names the loss that fails: the sign has to be
-// there, so that 5% is not taken for what it is not. No text is no condition.
+// ParseGate parses comma-separated conditions: rps<-5%, p99>+10%, p50>+10%, cpu>+5% (or
+// server_cpu). Each states the loss that fails; the sign is required, so that 5% cannot be
+// misread. "" is no condition.
 func ParseGate(text string) ([]Condition, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -138,11 +138,11 @@ func gateMetric(name string) (compareMetric, bool) {
 	return compareMetric{}, false
 }
 
-// closeGate answers the conditions of a plan and sets its exit code.
+// closeGate evaluates a plan's conditions and sets its exit code.
 func closeGate(p *record.Plan, s *compareSides) {
 	c := p.Comparison
 	conditions, err := ParseGate(p.Experiment.Compare.FailOn)
-	if err != nil { // CheckGate has refused it before the start; a file may have been edited since
+	if err != nil { // CheckGate rejected it before the start, but a file may have been edited since
 		c.Caveats = append(c.Caveats, say("gate.unreadable", with{"error": err.Error()}))
 		p.Exit = exitVoid
 		return
@@ -156,13 +156,13 @@ func closeGate(p *record.Plan, s *compareSides) {
 	}
 }
 
-// onlyBFails tells a B that does not do its work beside an A that does.
+// onlyBFails reports whether B mostly returns errors while A does not.
 func onlyBFails(s *compareSides) bool {
 	return mostlyErrors(&compareSides{a: s.a}) == nil && mostlyErrors(&compareSides{b: s.b}) != nil && len(s.a) > 0
 }
 
-// Gate answers the conditions and the exit code: 0, 3 where one failed, 4 where
-// one could not be decided or the two cannot be compared at all.
+// Gate evaluates the conditions and returns the exit code: 0, 3 if one failed, 4 if one is
+// inconclusive or the two are not comparable.
 func Gate(c *record.Comparison, conditions []Condition) (exit int) {
 	if c.Incomparable != nil {
 		exit = exitVoid
@@ -180,7 +180,7 @@ func Gate(c *record.Comparison, conditions []Condition) (exit int) {
 	return exit
 }
 
-// judge holds a condition against the whole interval of its metric.
+// judge evaluates a condition against the whole interval of its metric.
 func (c Condition) judge(of *record.Comparison) record.GateResult {
 	out := record.GateResult{Condition: c.text, Result: GateInconclusive}
 	for i := range of.Changes {
@@ -196,8 +196,8 @@ func (c Condition) judge(of *record.Comparison) record.GateResult {
 	return out
 }
 
-// hold asks where the whole interval lies. A loss fails only where it was
-// decided to be one: what A against A shows as well is none.
+// hold checks where the whole interval lies. A loss fails only if it was decided to be a change:
+// one that A/A shows as well is not.
 func (c Condition) hold(ch *record.Change) (result string, says record.Statement) {
 	r := &ch.Relative
 	if ch.Decision == record.CannotTell && r.Confidence <= 0 {

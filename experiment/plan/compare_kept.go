@@ -10,7 +10,7 @@ import (
 	"ceiling/record"
 )
 
-// FinishedRuns is one side of runs of the store.
+// FinishedRuns returns one side made of saved runs.
 func FinishedRuns(runs []Kept) Finished {
 	var f Finished
 	var names []string
@@ -36,7 +36,7 @@ func FinishedRuns(runs []Kept) Finished {
 	return f
 }
 
-// figuresOf is what a run is compared in.
+// figuresOf returns the figures in which a run is compared.
 func figuresOf(k *Kept) Figures {
 	r := k.Run
 	f := Figures{
@@ -51,7 +51,7 @@ func figuresOf(k *Kept) Figures {
 	case r.Unfinished:
 		f.Void = r.Verdict.Because
 	case r.Verdict.Outcome == record.Invalid && r.Verdict.Bottleneck == record.LoadGenerator && !f.Open:
-		// The CPU of a request is the server's also where the pace is not.
+		// A run limited by the generator still has a valid server CPU per request.
 		f.PerS, f.P50Ns, f.P99Ns, f.Response = 0, 0, 0, nil
 		f.Missing = say("measured.generator", with{"run": r.ID})
 	case r.Verdict.Outcome == record.Invalid:
@@ -72,9 +72,9 @@ type second struct {
 	completed, cpuNs float64
 }
 
-// addSpreads measures how quantiles and CPU varied over the run's seconds. A
-// second's quantile is the median of its intervals': it is not the second's
-// own, but varies as it does.
+// addSpreads computes how quantiles and CPU varied over the run's seconds. A second's quantile is
+// the median of its intervals' quantiles: not the exact quantile of the second, but with the same
+// variation.
 func addSpreads(spread map[string]float64, series *record.Series) {
 	seconds := map[int64]*second{}
 	at := func(tNs, widthNs int64) *second {
@@ -107,7 +107,7 @@ func addSpreads(spread map[string]float64, series *record.Series) {
 	}
 	for name, logs := range map[string][]float64{metricP50: p50, metricP99: p99, metricCPU: cpu} {
 		if len(logs) > 1 {
-			slices.Sort(logs) // the map's order must not reach the last digit
+			slices.Sort(logs) // map order must not affect the last digit
 			spread[name] = deviation(logs)
 		}
 	}
@@ -125,15 +125,13 @@ func middle(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// shiftMost bounds the runs of one side that the exact test counts: 100 and 100
-// are 10,000 pairs.
+// shiftMost limits the runs per side in the exact test: 100 and 100 are 10,000 pairs.
 const shiftMost = 100
 
-// shiftOf is the shift from a to b, two independent samples: Hodges and
-// Lehmann's estimate, the median of all differences, with the interval of every
-// shift that the rank-sum test does not reject (Mann and Whitney 1947;
-// Hollander, Wolfe, Chicken 2014, ch. 4). false: there are too few to exclude
-// anything at that level, or too many.
+// shiftOf estimates the shift from a to b, two independent samples: the Hodges-Lehmann estimate,
+// the median of all differences, with the interval of every shift that the rank-sum test does not
+// reject (Mann and Whitney 1947; Hollander, Wolfe, Chicken 2014, ch. 4). false: too few values to
+// reject any shift at that level, or too many.
 func shiftOf(a, b []float64, alpha float64) (stat.Difference, bool) {
 	n, m := len(a), len(b)
 	if n == 0 || m == 0 || n > shiftMost || m > shiftMost {
@@ -147,7 +145,7 @@ func shiftOf(a, b []float64, alpha float64) (stat.Difference, bool) {
 	}
 	slices.Sort(differences)
 	atMost := rankSum(n, m)
-	k := 0 // differences that lie outside the interval, on each side
+	k := 0 // differences outside the interval, on each side
 	for k < (n*m)/2 && 2*atMost[k] <= alpha {
 		k++
 	}
@@ -160,9 +158,8 @@ func shiftOf(a, b []float64, alpha float64) (stat.Difference, bool) {
 	return d, true
 }
 
-// rankSum is the probability that at most u of the n·m pairs have b below a
-// where there is no shift, for u from 0: Mann and Whitney's recursion on which
-// side the largest value is of.
+// rankSum returns the probability that at most u of the n·m pairs have b below a if there is no
+// shift, for u from 0: Mann and Whitney's recursion on the side of the largest value.
 func rankSum(n, m int) []float64 {
 	// ways[j][u] of i values of a and j of b, as probabilities.
 	ways := make([][]float64, m+1)
@@ -175,7 +172,7 @@ func rankSum(n, m int) []float64 {
 		for j := 1; j <= m; j++ {
 			p := make([]float64, i*j+1)
 			largestA, largestB := float64(i)/float64(i+j), float64(j)/float64(i+j)
-			for u, w := range ways[j] { // the largest is of a: all j of b lie below it
+			for u, w := range ways[j] { // if the largest is of a, all j of b lie below it
 				p[u+j] += largestA * w
 			}
 			for u, w := range next[j-1] {

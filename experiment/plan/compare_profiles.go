@@ -8,27 +8,26 @@ import (
 	"ceiling/record"
 )
 
-// What two profiles differ in, function by function: what a request costs in it on
-// each side. The blocks of a run, or the runs of a plan, say how much of that is
-// noise.
+// Differences between two profiles, function by function: the cost per request on each side. The
+// blocks of a run, or the runs of a plan, measure the noise.
 
 const (
-	// profileLeast is the share of a side's whole from which on a function is tested:
-	// each test more makes all of them less sharp.
+	// profileLeast is the share of a side's total from which a function is tested: every test
+	// reduces the power of all.
 	profileLeast = 0.01
 	profileTests = 30
-	// differencesMost bounds what is kept of a kind.
+	// differencesMost limits the differences kept per kind.
 	differencesMost = 20
 )
 
-// comparedKinds are the kinds that say what a request costs.
+// comparedKinds are the kinds of profile that measure the cost per request.
 func comparedKinds() []string {
 	return []string{record.ProfileOnCPU, record.ProfileGoCPU, record.ProfileOffCPU, record.ProfileGoBlock, record.ProfileGoMutex,
 		record.ProfileAllocs}
 }
 
-// profileSide is one kind of profile of one side: what each function cost a request,
-// in each block.
+// profileSide is one kind of profile of one side: the cost of each function per request, in each
+// block.
 type profileSide struct {
 	blocks    int
 	functions map[string]*functionCost
@@ -42,7 +41,7 @@ type functionCost struct {
 	each       []float64 // by block
 }
 
-// sideOf lays blocks beside each other.
+// sideOf aligns the blocks.
 func sideOf(blocks [][]record.RequestProfile, kind string) *profileSide {
 	s := &profileSide{functions: map[string]*functionCost{}}
 	for _, block := range blocks {
@@ -71,7 +70,7 @@ func sideOf(blocks [][]record.RequestProfile, kind string) *profileSide {
 	return s
 }
 
-// RequestProfiles are what a request of a run cost, over all its profiled blocks.
+// RequestProfiles returns the cost per request in a run, over all its profiled blocks.
 func RequestProfiles(g *record.Profiling) []record.RequestProfile {
 	if g == nil {
 		return nil
@@ -92,7 +91,7 @@ func RequestProfiles(g *record.Profiling) []record.RequestProfile {
 	return list
 }
 
-// requestsOfBlocks are what a request cost in each profiled block of a run.
+// requestsOfBlocks returns the cost per request in each profiled block of a run.
 func requestsOfBlocks(g *record.Profiling) [][]record.RequestProfile {
 	var list [][]record.RequestProfile
 	at := 0
@@ -119,8 +118,8 @@ func requestsOfBlocks(g *record.Profiling) [][]record.RequestProfile {
 	return list
 }
 
-// comparedProfiles are those of a run that are compared; Go's own of the CPU only
-// where the kernel's is not there.
+// comparedProfiles returns the profiles of a run to compare; Go's own CPU profile only if the
+// kernel's is missing.
 func comparedProfiles(g *record.Profiling) []*record.ProfileOf {
 	var list []*record.ProfileOf
 	for _, kind := range comparedKinds() {
@@ -131,7 +130,7 @@ func comparedProfiles(g *record.Profiling) []*record.ProfileOf {
 	return list
 }
 
-// seenScale is the time of the blocks for each time that was looked at.
+// seenScale is the blocks' time divided by the time observed.
 func seenScale(g *record.Profiling, p *record.ProfileOf) float64 {
 	if p.SeenNs <= 0 {
 		return 1
@@ -155,8 +154,8 @@ func requestProfile(p *record.ProfileOf, each float64, of func(*record.ProfileFu
 	return out
 }
 
-// profileDifferences are those of every kind that both sides have, given by blocks.
-// same: the two were measured in turns; else two occasions may differ by themselves.
+// profileDifferences returns the differences for every kind that both sides have, by block. same:
+// the sides were measured alternately; otherwise the two sessions may differ by themselves.
 func profileDifferences(a, b [][]record.RequestProfile, same bool) []record.ProfileDifference {
 	var list []record.ProfileDifference
 	for _, kind := range comparedKinds() {
@@ -167,8 +166,8 @@ func profileDifferences(a, b [][]record.RequestProfile, same bool) []record.Prof
 	return list
 }
 
-// profilesOfFinished are the blocks of runs that were made before: each stretch of a
-// run, or each run where the two sides were measured in turns or there are many.
+// profilesOfFinished returns the blocks of finished runs: each segment of a run, or each run if
+// the sides were measured alternately or there are many.
 func profilesOfFinished(runs []*record.Profiling, same bool) [][]record.RequestProfile {
 	var stretches, whole [][]record.RequestProfile
 	for _, g := range runs {
@@ -199,7 +198,7 @@ func differenceOf(kind string, a, b *profileSide, same bool) record.ProfileDiffe
 	return d
 }
 
-// testedFunctions are the largest of both sides.
+// testedFunctions returns the largest functions of both sides.
 func testedFunctions(a, b *profileSide) []string {
 	least := profileLeast * max(mean(a.total), mean(b.total))
 	size := map[string]float64{}
@@ -232,7 +231,7 @@ func functionDifference(a, b *functionCost, blocksA, blocksB, tests int, same bo
 		return d
 	}
 	d.Low, d.High = shift.Low, shift.High
-	// What two occasions may be apart by themselves is no change.
+	// Ignore a difference that two sessions may have by themselves.
 	more, less := 0.0, 0.0
 	if !same {
 		more, less = d.A*(occasions-1), d.A*(1-1/occasions)
@@ -254,7 +253,7 @@ func mean(values []float64) float64 {
 	return sum / float64(max(len(values), 1))
 }
 
-// profilesOf are what the requests of some runs of a plan cost.
+// profilesOf returns the cost per request in some runs of a plan.
 func profilesOf(runs []*record.Measured) [][]record.RequestProfile {
 	var list [][]record.RequestProfile
 	for _, m := range runs {

@@ -12,65 +12,64 @@ import (
 	"ceiling/record"
 )
 
-// Kept is a finished run of the store.
+// Kept is a saved run.
 type Kept struct {
 	Run *record.Run
-	// Response times of the whole window; nil: the quantiles of the result do.
+	// Response times of the whole window; if nil, the quantiles of the result are used.
 	Response *hist.Hist
-	// Series of the run; nil: its spread is known of the rate alone.
+	// Series of the run; if nil, only the spread of the rate is known.
 	Series *record.Series
 }
 
-// Figures is one finished measurement, of this program or of another: what two
-// of them are compared in. 0 is not measured.
+// Figures are the compared results of one finished measurement, by this program or another. 0 is
+// not measured.
 type Figures struct {
-	// Name for a sentence: the run's ID, or a file.
+	// Name for messages: the run's ID, or a file.
 	Name        string
 	PerS        float64 // requests completed per second
 	P50Ns       float64 // response time
 	P99Ns       float64
-	ServerCPUNs float64 // a request
-	// Response times, where they are kept.
+	ServerCPUNs float64 // per request
+	// Response times, if kept.
 	Response *hist.Hist
-	// Spread of a metric over the seconds of the run, by its name: the standard
-	// deviation of its logarithm. Between two runs there is more.
+	// Spread of a metric over the seconds of the run, by name: the standard deviation of its
+	// logarithm. The spread between runs is larger.
 	Spread map[string]float64
-	// Open: the rate was asked for.
+	// Open: the rate was a setting.
 	Open bool
-	// BadShare of the requests failed or were answered with an unexpected status.
+	// BadShare is the share of requests that failed or got an unexpected status.
 	BadShare float64
-	// Void says why it proves nothing; nil where it does. Missing says why a
-	// figure is not there.
+	// Void is why the measurement is invalid; nil if valid. Missing is why a figure is missing.
 	Void    []record.Statement
 	Missing record.Statement
-	// Ceiling that the run names; "" unknown.
+	// Bottleneck of the run; "" if unknown.
 	Bottleneck record.Bottleneck
-	// Started and ElapsedS place it in time; zero unknown.
+	// Started and ElapsedS are its time; zero if unknown.
 	Started  time.Time
 	ElapsedS float64
 }
 
-// Finished is one side of a comparison of what was measured before.
+// Finished is one side of a comparison of existing results.
 type Finished struct {
 	Label   string
 	Figures []Figures
-	// Facts of each measurement, besides the result.
+	// Facts of each measurement.
 	Facts [][]Fact
-	// Caveats of what was measured, for the caveats.
+	// Caveats of the measurements.
 	Caveats []record.Statement
-	// Decide is how to load this side again: a URL; "" unknown.
+	// Decide is a URL to load this side again; "" if unknown.
 	Decide string
-	// Profiles of the measurements that have any.
+	// Profiles of the measurements, if any.
 	Profiles []*record.Profiling
 }
 
-// CompareRuns holds finished runs against each other, one or several of a
-// condition on each side. What differs besides the result comes first.
+// CompareRuns compares finished runs, one or more per side under the same condition. It lists the
+// differences other than results first.
 func CompareRuns(a, b []Kept) record.Comparison {
 	return CompareFinished(FinishedRuns(a), FinishedRuns(b))
 }
 
-// CompareFinished is CompareRuns of anything that has figures.
+// CompareFinished is CompareRuns for any results.
 func CompareFinished(a, b Finished) record.Comparison {
 	c := record.Comparison{A: a.Label, B: b.Label, Changes: []record.Change{}}
 	c.Differences, c.Incomparable = differ(a.Facts, b.Facts)
@@ -109,11 +108,11 @@ func CompareFinished(a, b Finished) record.Comparison {
 	return c
 }
 
-// counted are the measurements of a side that prove something.
+// counted are the valid measurements of a side.
 type counted struct {
 	list []Figures
-	left []record.Statement // one about each that does not
-	why  record.Statement   // nothing is left, or the side does not do its work
+	left []record.Statement // one per invalid measurement
+	why  record.Statement   // none is left, or the side mostly returns errors
 }
 
 func usable(side *Finished) counted {
@@ -140,7 +139,7 @@ func usable(side *Finished) counted {
 	return c
 }
 
-// valueOf is one metric of one measurement.
+// valueOf returns one metric of one measurement.
 func (f *Figures) valueOf(metric string) float64 {
 	switch metric {
 	case metricRPS:
@@ -153,8 +152,8 @@ func (f *Figures) valueOf(metric string) float64 {
 	return f.ServerCPUNs
 }
 
-// together is one metric of several measurements: quantiles of all response
-// times where they are kept, else the median of the figures.
+// together combines one metric of several measurements: quantiles of all response times if they
+// are kept, else the median.
 func together(m compareMetric, list []Figures) float64 {
 	q := map[string]float64{metricP50: .5, metricP99: .99}[m.name]
 	if kept := !slices.ContainsFunc(list, func(f Figures) bool { return f.Response == nil || f.valueOf(m.name) == 0 }); kept && q > 0 {
@@ -172,9 +171,8 @@ func together(m compareMetric, list []Figures) float64 {
 	return (values[len(values)/2] + values[(len(values)-1)/2]) / 2
 }
 
-// finishedChange judges one metric. Runs of both sides that were made at the
-// same time, and enough of them, have an interval; else only a difference far
-// beyond what two occasions may differ by is one.
+// finishedChange judges one metric. Enough runs of both sides from the same period give an
+// interval; otherwise only a difference far beyond that of two sessions counts as a change.
 func finishedChange(m compareMetric, a, b []Figures, comparisons int, same bool) record.Change {
 	c := record.Change{Metric: m.name, Unit: m.unit, Decision: record.CannotTell, PerBlock: []float64{}}
 	for _, list := range [][]Figures{a, b} {
@@ -214,7 +212,7 @@ func logsOf(m compareMetric, list []Figures) []float64 {
 	return logs
 }
 
-// decideShift is decide for runs that are not paired: there is no A against A.
+// decideShift is decide for unpaired runs: there is no A/A.
 func decideShift(c *record.Change, m compareMetric, d stat.Difference) {
 	c.Relative = record.Estimate{
 		Mid: stat.Relative(d.Value), Low: stat.Relative(d.Low), High: stat.Relative(d.High), Confidence: d.Confidence,
@@ -236,16 +234,15 @@ func decideShift(c *record.Change, m compareMetric, d stat.Difference) {
 	}
 }
 
-// occasions is how far two occasions may be apart though nothing was changed,
-// as a ratio: 26 % between two jobs of one service was reported by users of
-// continuous benchmarks, 0.3 % within one.
+// occasions is the ratio by which two sessions may differ without any change: users of continuous
+// benchmarks reported 26 % between two jobs of one service, and 0.3 % within one.
 const occasions = 1.30
 
-// spreads of a side that a difference has to exceed, besides.
+// spreads is the number of spreads of a side that a difference must also exceed.
 const spreads = 3
 
-// decideFar takes for a change only what no two occasions explain. The interval
-// is what would remain of it if they had been as far apart as they may be.
+// decideFar accepts only a change that two sessions cannot explain. The interval is what remains
+// of it after subtracting the largest such difference.
 func decideFar(c *record.Change, m compareMetric, spreadA, spreadB float64, single bool) {
 	ratio := math.Log(c.B / c.A)
 	c.Relative = record.Estimate{Mid: stat.Relative(ratio), Low: stat.Relative(ratio), High: stat.Relative(ratio)}
@@ -266,9 +263,8 @@ func decideFar(c *record.Change, m compareMetric, spreadA, spreadB float64, sing
 	c.Says = say("change.far", with{"metric": m.name, "mid": c.Relative.Mid})
 }
 
-// spreadOf is the standard deviation of a metric's logarithm on one side:
-// between its runs, or within its only one, whichever is known and larger; NaN
-// where neither is.
+// spreadOf is the standard deviation of a metric's logarithm on one side: between its runs, or
+// within its only one, whichever is known and larger; NaN if neither is.
 func spreadOf(m compareMetric, list []Figures, logs []float64) float64 {
 	spread := math.NaN()
 	for i := range list {
@@ -301,7 +297,7 @@ func deviation(values []float64) float64 {
 	return math.Sqrt(squares / float64(len(values)-1))
 }
 
-// atTheSameTime tells runs that were made in turns: each side's middle run lies
+// atTheSameTime reports whether the runs were made alternately: each side's median run lies
 // between the other's first and last.
 func atTheSameTime(a, b []Figures) bool {
 	if len(a) < 2 || len(b) < 2 {
@@ -344,7 +340,7 @@ func finishedCaveats(c *record.Comparison, a, b []Figures, same bool) []record.S
 	return caveats
 }
 
-// deciding is the command that would tell.
+// deciding returns the command that would give a decision.
 func deciding(a, b *Finished) string {
 	if a.Decide == "" || b.Decide == "" {
 		return "ceiling compare URL-OF-A URL-OF-B"

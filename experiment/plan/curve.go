@@ -10,8 +10,7 @@ import (
 	"ceiling/record"
 )
 
-// concludeCurve finds the knee, fits the scalability law and names what limits
-// the curve.
+// concludeCurve finds the knee, fits the scalability law and names the bottleneck of the curve.
 func concludeCurve(c *record.Curve, e *spec.Experiment) {
 	valid := slices.DeleteFunc(slices.Clone(c.Points), func(p record.CurvePoint) bool { return p.Outcome == record.Invalid })
 	if n := len(c.Points) - len(valid); n > 0 {
@@ -37,7 +36,7 @@ func concludeCurve(c *record.Curve, e *spec.Experiment) {
 	}
 }
 
-// knee brackets where more load stops to bring more.
+// knee brackets the load beyond which more load brings no more throughput.
 func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	k, err := stat.FindKnee(points, stat.KneeWithin, confidence)
 	if err != nil {
@@ -74,13 +73,13 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	}
 }
 
-// between: a load inside the bracket was measured, and the noise hides on which side of the
-// knee it is. One more load there would not narrow it.
+// between reports whether a load inside the bracket was measured without deciding, because of
+// noise, on which side of the knee it is. One more load there would not help.
 func between(valid []record.CurvePoint, low, high float64) bool {
 	return slices.ContainsFunc(valid, func(p record.CurvePoint) bool { return p.X > low && p.X < high })
 }
 
-// ceilingBeyond is the one that most points from the knee on have.
+// ceilingBeyond returns the bottleneck of most points from the knee on.
 func ceilingBeyond(valid []record.CurvePoint, knee float64) record.Bottleneck {
 	counts := map[record.Bottleneck]int{}
 	for _, p := range valid {
@@ -92,7 +91,7 @@ func ceilingBeyond(valid []record.CurvePoint, knee float64) record.Bottleneck {
 	return name
 }
 
-// below are smaller loads than the smallest that was measured.
+// below suggests loads below the lowest measured one.
 func below(x float64) []float64 {
 	if quarter := float64(int(x / 4)); quarter >= 1 && quarter < x/2 {
 		return []float64{quarter, float64(int(x / 2))}
@@ -100,7 +99,7 @@ func below(x float64) []float64 {
 	return []float64{float64(max(1, int(x/2)))}
 }
 
-// fit is the Universal Scalability Law over slots in flight.
+// fit fits the Universal Scalability Law over concurrency.
 func fit(c *record.Curve, points []stat.Point, seed uint64) {
 	u, err := stat.FitUSL(points, confidence, seed)
 	if err != nil {
@@ -125,7 +124,7 @@ func lower(c *record.Curve, x float64) record.Statement {
 	return say("load.count", with{"connections": x})
 }
 
-// more is the flag that adds points to a curve, none where there are none: "-c 100,200".
+// more is the flag that adds points to a curve, empty if there are none: "-c 100,200".
 func more(c *record.Curve, add []float64) record.Statement {
 	if len(add) == 0 {
 		return record.Statement{}

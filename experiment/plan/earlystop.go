@@ -11,52 +11,50 @@ import (
 	"ceiling/record"
 )
 
-// EarlyStop watches a running step of an open loop and tells as soon as the step
-// cannot hold its SLO anymore, so that it need not run to its end. It has no
-// threshold to set. There are two ways to be lost:
+// EarlyStop watches a running step of an open loop and stops it as soon as it cannot meet its SLO
+// anymore. It has no threshold to set. There are two ways to fail:
 //
 //   - certainly: so many requests have been answered too late already, or have
 //     failed, or are due and unanswered for longer than the limit, that the term
-//     would fail even if every request still to come were answered at once;
-//   - surely enough: the backlog grows (earlystop_trend.go).
+//     would fail even if every remaining request were answered at once;
+//   - almost certainly: the backlog grows (earlystop_trend.go).
 //
-// An EarlyStop is of one step and one goroutine.
+// An EarlyStop serves one step and one goroutine.
 type EarlyStop struct {
 	slo    spec.SLO
 	perS   float64
 	length time.Duration
-	// total is the most requests that the step can have.
+	// total is the maximum number of requests of the step.
 	total float64
-	// chance bounds how many more or fewer than perS × time are due in any time.
+	// chance is the largest deviation of the number of due requests from perS × time.
 	chance func(expected float64) float64
 
 	lost  []loss
 	trend backlog
-	// carried is how many requests were in flight when the window opened, at
-	// most: they are due before it, and no latency of the window.
+	// carried is the maximum number of requests in flight when the window opened: they were due
+	// before it, so their latencies are outside the window.
 	carried      uint64
 	carriedKnown bool
 	ended        float64
 	bad          float64
-	sum          float64 // of all response times, nanoseconds
+	sum          float64 // of the response times, nanoseconds
 	why          string
 }
 
-// loss counts, for one term of the response time, the requests over its limit.
+// loss counts the requests over the limit of one response time term.
 type loss struct {
 	term spec.Term
 	over float64
 }
 
-// NewEarlyStop watches a step of the given length at perS requests per second, under
-// arrivals as spec.Constant or spec.Poisson. Terms of the service time and of
-// the rate are not watched. What cannot be watched at all (no rate, no length)
-// is never given up.
+// NewEarlyStop watches a step of the given length at perS requests per second, with arrivals
+// spec.Constant or spec.Poisson. It ignores terms of the service time and of the rate. A step
+// without rate or length is never stopped.
 func NewEarlyStop(slo spec.SLO, perS float64, length time.Duration, arrivals string) *EarlyStop {
 	d := &EarlyStop{slo: slo, perS: perS, length: length, chance: func(float64) float64 { return 1 }}
 	if arrivals == spec.Poisson {
-		// Five deviations, and five for where there are few: less than one step in
-		// a million has more.
+		// Five deviations, plus five for small numbers: less than one step in a million exceeds
+		// it.
 		d.chance = func(expected float64) float64 { return 5*math.Sqrt(math.Max(expected, 0)) + 5 }
 	}
 	expected := perS * length.Seconds()
@@ -70,10 +68,9 @@ func NewEarlyStop(slo spec.SLO, perS float64, length time.Duration, arrivals str
 	return d
 }
 
-// Add takes one interval of the step, with the response times of that interval
-// alone (nil: they are not known). Intervals of the warm-up are welcome: they
-// say how many requests the window begins with. It answers why the step is
-// lost, "" while it is not, and once it is always the same.
+// Add adds one interval of the step, with its response times (nil if unknown). Pass the warm-up's
+// intervals too: they determine the requests in flight at the start of the window. It returns why
+// the step must fail, "" if it need not; once set, the reason stays the same.
 func (d *EarlyStop) Add(row *record.LoadRow, response *hist.Hist) (why string) {
 	if d.why != "" || row == nil || !(d.perS > 0) || math.IsInf(d.perS, 0) || d.length <= 0 {
 		return d.why
@@ -101,23 +98,23 @@ func (d *EarlyStop) Add(row *record.LoadRow, response *hist.Hist) (why string) {
 	return d.why
 }
 
-// overdue is how many requests of the window are certainly due and unanswered
-// for longer than limit, in nanoseconds: more than can have become due since.
+// overdue is a lower bound of the window's requests due and unanswered for longer than limit, in
+// nanoseconds: it subtracts the most that can have become due since.
 func (d *EarlyStop) overdue(row *record.LoadRow, limit float64) float64 {
 	since := d.perS * math.Min(limit, math.Max(float64(row.TNs), 0)) / 1e9
 	behind := float64(row.Backlog)
 	if behind > 0 {
-		behind = math.Max(0, behind-d.chance(behind)) // the engine takes it at the mean rate
+		behind = math.Max(0, behind-d.chance(behind)) // the engine computes it at the mean rate
 	}
 	return math.Max(0, float64(row.InFlight)+behind-float64(d.carried)-since-d.chance(since))
 }
 
-// certain looks at the terms that the rest of the step cannot mend.
+// certain checks the terms that the rest of the step cannot repair.
 func (d *EarlyStop) certain(row *record.LoadRow) string {
 	for i := range d.lost {
 		l := &d.lost[i]
 		late := l.over + d.overdue(row, l.term.Limit)
-		// The quantile is the value of rank ceil(q·n): so many may be above it.
+		// The quantile has rank ceil(q·n), so that many may be above it.
 		if allowed := d.total - math.Ceil(l.term.Quantile*d.total*(1-1e-12)); late > math.Max(allowed, 0) {
 			return fmt.Sprintf("%s cannot be met: at %s, %s already > %s (budget %s of %s)",
 				l.term, at(row), unit.Plural(int(math.Min(late, 1e18)), "request is", "requests are"), unit.FormatNs(int64(l.term.Limit)),

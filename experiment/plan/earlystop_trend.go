@@ -11,43 +11,41 @@ import (
 )
 
 const (
-	// earlyStopAlpha is the chance that a step is given up whose rate its server just
-	// so takes, over all looks at it; TestEarlyStopSparesAStableQueue holds it.
+	// earlyStopAlpha is the chance, over all checks of a step, of stopping one whose rate its
+	// server can just sustain; TestEarlyStopSparesAStableQueue enforces it.
 	earlyStopAlpha = 0.01
-	// driftSure is how many deviations of a driftless walk the backlog has to
-	// have grown. A look every 100 ms from a quarter of the step on passes it by
-	// chance in about 1 of 1,000.
+	// driftSure is the growth of the backlog that counts as drift, in deviations of a driftless
+	// walk. With a check every 100 ms from a quarter of the step on, about 1 in 1,000 exceeds it
+	// by chance.
 	driftSure = 4
-	// driftLow is subtracted from the growth before it is drawn out to the end of
-	// the step, in deviations.
+	// driftLow is subtracted from the growth before extrapolating it to the end of the step, in
+	// deviations.
 	driftLow = 2
-	// driftEven is what each quarter of the time must have grown by, relative to
-	// the mean quarter. Under a server that only stalled some have not grown.
+	// driftEven is the minimum growth of each quarter of the time, relative to the mean quarter.
+	// Under a server that only stalled, some quarters did not grow.
 	driftEven = 1. / 3
-	// driftFrom is how much of the step, and driftFromS how many seconds, must
-	// have passed; a stall that lasts longer than that breaks most SLOs itself.
+	// driftFrom is the share of the step, and driftFromS the seconds, that must have passed; a
+	// longer stall breaks most SLOs by itself.
 	driftFrom  = 0.25
 	driftFromS = 2
-	// driftRows are the fewest changes that a deviation is taken from.
+	// driftRows is the minimum number of changes for a deviation.
 	driftRows = 8
-	// owedMost of the requests may be unanswered at the end beyond those at the
-	// beginning. A run that owes more than half of it is invalid by its own verdict.
+	// owedMost is the share of requests that may be unanswered at the end beyond those at the
+	// start. A run with a backlog of more than half of it is invalid by its own verdict.
 	owedMost = 0.02
-	// lateTimes is how many times more requests than the SLO allows must come too
-	// late by the end.
+	// lateTimes is the factor over the SLO's allowance by which late requests must exceed it by
+	// the end.
 	lateTimes = 2
 )
 
-// backlog is what is due and not answered, over a step.
+// backlog is the number of requests due and not answered, over a step.
 //
-// That it grows is told from a random walk. A server at its capacity, not above
-// it, has a queue that wanders: it is high for a long time by chance. Mann and
-// Kendall's test on the means of eight blocks, at p < 0.001 twice a second, gave
-// up 46 % of such steps, and 10 % at 97 % of the capacity; on blocks longer than
-// the correlation time (stat.MannKendall) 14 % and 2 %. The changes of that
-// queue from one interval to the next are nearly independent, so their mean is
-// tested: there is a drift where the queue has grown by driftSure deviations of
-// a walk of that length.
+// Its growth is tested against a random walk. The queue of a server at its capacity, but not
+// above it, wanders: by chance it is long for long periods. The Mann-Kendall test on the means of
+// eight blocks, at p < 0.001 twice a second, stopped 46 % of such steps, and 10 % at 97 % of the
+// capacity; on blocks longer than the correlation time (stat.MannKendall) 14 % and 2 %. The
+// changes of that queue between intervals are nearly independent, so the test is on their mean:
+// there is drift if the queue has grown by driftSure deviations of a walk of that length.
 type backlog struct {
 	slo    spec.SLO
 	perS   float64
@@ -62,14 +60,14 @@ func newBacklog(slo spec.SLO, perS float64, length time.Duration) backlog {
 	b.fromS = math.Max(driftFromS, driftFrom*b.length)
 	for _, t := range slo {
 		if t.Metric == spec.MetricResponse {
-			// A stall of the limit's length may be in order.
+			// A stall as long as the limit may be acceptable.
 			b.fromS = math.Max(b.fromS, 2*t.Limit/1e9)
 		}
 	}
 	return b
 }
 
-// add takes one interval and answers why the step is lost.
+// add adds one interval and returns why the step must fail.
 func (b *backlog) add(row *record.LoadRow) string {
 	now, size := float64(row.TNs)/1e9, float64(row.InFlight)+float64(row.Backlog)
 	if n := len(b.atS); n > 0 && now <= b.atS[n-1] {
@@ -94,7 +92,7 @@ func (b *backlog) add(row *record.LoadRow) string {
 		if t.Metric != spec.MetricResponse || !(t.Quantile > 0) || t.Quantile > 1 {
 			continue
 		}
-		// A request that comes when size are before it waits size/served.
+		// A request that arrives behind size others waits size/served.
 		fits := now + (t.Limit/1e9*served-size)/least
 		if late := (b.length - math.Max(fits, now)) / b.length; late > lateTimes*(1-t.Quantile) {
 			return fmt.Sprintf("%s cannot be met: %s, a wait of %s by the end", t, growing, unit.FormatNs(int64(end/served*1e9)))
@@ -103,8 +101,8 @@ func (b *backlog) add(row *record.LoadRow) string {
 	return ""
 }
 
-// drift is how fast the backlog grows, per second, with its deviation, and
-// whether a walk without drift can be ruled out.
+// drift returns the growth of the backlog per second with its standard deviation, and whether a
+// driftless walk can be ruled out.
 func (b *backlog) drift() (slope, deviation float64, sure bool) {
 	n := len(b.size) - 1
 	if n < driftRows {
@@ -117,12 +115,12 @@ func (b *backlog) drift() (slope, deviation float64, sure bool) {
 		off := b.size[i] - b.size[i-1] - slope*(b.atS[i]-b.atS[i-1])
 		square += off * off
 	}
-	// One request more or less is no growth, however regular.
+	// A change of one request is not growth, however regular.
 	walk := math.Max(math.Sqrt(square/float64(n-1)*float64(n)), 1)
 	return slope, walk / span, grown > driftSure*walk
 }
 
-// even tells whether every quarter of the time had its part in the growth.
+// even reports whether every quarter of the time contributed to the growth.
 func (b *backlog) even() bool {
 	n := len(b.size) - 1
 	grown := b.size[n] - b.size[0]

@@ -11,9 +11,9 @@ import (
 	"ceiling/record"
 )
 
-// FactorialBlocks is how many blocks a factorial experiment is made of: as in a
-// comparison 2¼ times the fewest that can exclude "no effect" for all effects
-// together, or the repeats that were asked for.
+// FactorialBlocks returns the number of blocks of a factorial experiment: as in a comparison 2¼
+// times the minimum that can exclude "no effect" for all effects jointly, or the configured
+// repeats.
 func FactorialBlocks(e *spec.Experiment) int {
 	if e.Repeats > 0 {
 		return e.Repeats
@@ -21,8 +21,7 @@ func FactorialBlocks(e *spec.Experiment) int {
 	return stat.LeastBlocks(compareConfidence, factorialComparisons(e)) * 9 / 4
 }
 
-// factorialComparisons is how many effects are judged together, known before
-// anything is measured.
+// factorialComparisons returns how many effects are judged together, known before measuring.
 func factorialComparisons(e *spec.Experiment) int {
 	var cells [][]int
 	for _, c := range e.Cells() {
@@ -37,8 +36,8 @@ func factorialComparisons(e *spec.Experiment) int {
 	return max(n*len(factorialMetrics(e)), 1)
 }
 
-// factorialMetrics are those of a comparison without p50, which follows the rate of a
-// closed loop.
+// factorialMetrics are those of a comparison without p50, which in a closed loop follows the
+// rate.
 func factorialMetrics(e *spec.Experiment) []compareMetric {
 	open := slices.ContainsFunc(e.Cells(), func(c spec.Cell) bool { return !c.Rate.IsZero() })
 	list := slices.DeleteFunc(allMetrics(), func(m compareMetric) bool { return m.name == metricP50 || open && m.name == metricRPS })
@@ -58,10 +57,9 @@ func levelCounts(e *spec.Experiment) []int {
 	return counts
 }
 
-// spellFactorial runs every cell once in each block, in an order that is drawn for
-// the block. Every run has a server of its own, so that nothing of one cell is left in
-// the next, and what one process happens to get is noise of a run. The first run is
-// not counted: the machine was idle before it.
+// spellFactorial runs every cell once per block, in random order. Every run gets a fresh server,
+// so that no cell affects the next, and variation between processes is part of a run's noise. The
+// first run does not count: the machine was idle before it.
 func spellFactorial(e *spec.Experiment) []record.Step {
 	cells := e.Cells()
 	if len(cells) == 0 {
@@ -86,16 +84,16 @@ func factorialStep(c *spec.Cell) record.Step {
 		Cell: c.Levels, Restart: true}
 }
 
-// contrast is what is compared: one level of a factor with its first, and of an
-// interaction one level of a second factor with its first.
+// contrast is a comparison: a level of a factor with its first, and for an interaction also a
+// level of a second factor with its first.
 type contrast struct {
 	factor, level int
 	with          int // -1: a main effect
 	withLevel     int
 }
 
-// contrastsOf are the effects of factors with so many levels each: all main effects,
-// then every pair of factors.
+// contrastsOf returns the effects of factors with that many levels: all main effects, then every
+// pair of factors.
 func contrastsOf(levels []int) []contrast {
 	var all []contrast
 	for f := range levels {
@@ -115,14 +113,14 @@ func contrastsOf(levels []int) []contrast {
 	return all
 }
 
-// term is one estimate of a contrast within a block: the logarithms of some cells,
-// added and subtracted.
+// term is one estimate of a contrast within a block: a signed sum of the logarithms of some
+// cells.
 type term struct{ plus, minus []int }
 
-// terms are the ways to estimate a contrast from some cells: for every setting of the
-// other factors that has all the cells it takes, two for a main effect and four for
-// an interaction. Their mean is, over a whole grid of two levels each, the contrast of
-// the textbooks (Box, Hunter, Hunter: Statistics for Experimenters, 2005, ch. 5).
+// terms are the ways to estimate a contrast from some cells: for every setting of the other
+// factors with all required cells, two for a main effect and four for an interaction. For a full
+// grid of two levels each, their mean is the textbook contrast (Box, Hunter, Hunter: Statistics
+// for Experimenters, 2005, ch. 5).
 func (k contrast) terms(cells [][]int) []term {
 	at := func(like []int, level, withLevel int) int {
 		want := slices.Clone(like)
@@ -148,13 +146,14 @@ func (k contrast) terms(cells [][]int) []term {
 	return list
 }
 
-// given are the effects of the contrast's factor where the second one is at a level.
+// given returns the effects of the contrast's factor at a level of the second one.
 func (k contrast) given(withLevel int, cells [][]int) []term {
 	main := contrast{k.factor, k.level, -1, 0}
 	return slices.DeleteFunc(main.terms(cells), func(t term) bool { return cells[t.minus[0]][k.with] != withLevel })
 }
 
-// meanOf is the mean of the terms in one block, of cells' logarithms; false where a cell is missing.
+// meanOf returns the mean of the terms in one block, of the cells' logarithms; false if a cell is
+// missing.
 func meanOf(terms []term, logs []float64) (float64, bool) {
 	sum := 0.0
 	for _, t := range terms {
@@ -171,10 +170,10 @@ func meanOf(terms []term, logs []float64) (float64, bool) {
 // factorialRuns are the counted runs of an experiment, by block and cell.
 type factorialRuns struct {
 	cells  [][]int
-	blocks [][]*record.Measured // of each block the run of every cell; nil: not made yet
+	blocks [][]*record.Measured // per block, the run of every cell; nil: not made yet
 }
 
-// factorialBlocks sorts the runs. A block that lacks a run is still under way.
+// factorialBlocks sorts the runs. A block that lacks a run is still in progress.
 func factorialBlocks(e *spec.Experiment, runs []record.Measured) factorialRuns {
 	var r factorialRuns
 	for _, c := range e.Cells() {
@@ -200,7 +199,7 @@ func factorialBlocks(e *spec.Experiment, runs []record.Measured) factorialRuns {
 	return r
 }
 
-// counts tells whether a run counts for a metric, and why it does not.
+// counts reports whether a run counts for a metric, and why not.
 func counts(m *record.Measured, metric *compareMetric) (why []record.Statement, is bool) {
 	switch {
 	case m.Run == "":
@@ -216,8 +215,8 @@ func counts(m *record.Measured, metric *compareMetric) (why []record.Statement, 
 	return nil, true
 }
 
-// logs of a metric, block by block: NaN where a run does not count, and throughout
-// for a cell of which more than half of the runs do not.
+// logs of a metric, by block: NaN if a run does not count, and in all blocks for a cell more than
+// half of whose runs do not.
 func (r *factorialRuns) logs(metric *compareMetric) (logs [][]float64, leftOut []bool) {
 	missing := make([]int, len(r.cells))
 	for _, b := range r.blocks {
@@ -240,7 +239,7 @@ func (r *factorialRuns) logs(metric *compareMetric) (logs [][]float64, leftOut [
 	return logs, leftOut
 }
 
-// estimateTerms is what the blocks say of some terms.
+// estimateTerms estimates some terms from the blocks.
 func estimateTerms(terms []term, logs [][]float64, comparisons int) (stat.Difference, []float64, bool) {
 	var perBlock []float64
 	for _, row := range logs {
@@ -283,7 +282,7 @@ func concludeFactorial(p *record.Plan) {
 		}
 		for _, k := range contrastsOf(levelCounts(e)) {
 			if len(k.terms(r.cells)) == 0 {
-				continue // the list of cells does not ask for it
+				continue // the listed cells exclude it
 			}
 			f.Effects = append(f.Effects, effectOf(f, m, k, counted, logs))
 		}
@@ -295,7 +294,7 @@ func concludeFactorial(p *record.Plan) {
 	f.Caveats = append(factorialCaveats(e, f, &r), f.Caveats...)
 }
 
-// counting are the cells that are not left out, and where they were.
+// counting returns the cells that are not excluded, and their positions.
 func counting(cells [][]int, leftOut []bool) (counted [][]int, at []int) {
 	for i, c := range cells {
 		if !leftOut[i] {
@@ -305,7 +304,7 @@ func counting(cells [][]int, leftOut []bool) (counted [][]int, at []int) {
 	return counted, at
 }
 
-// columns keeps some of each row.
+// columns selects columns of each row.
 func columns(rows [][]float64, at []int) [][]float64 {
 	kept := make([][]float64, len(rows))
 	for n, row := range rows {
@@ -329,7 +328,7 @@ func effectOf(f *record.Factorial, m *compareMetric, k contrast, cells [][]int, 
 	if ok {
 		x.PerBlock, x.Blocks, x.Relative = perBlock, len(perBlock), relativeOf(&d)
 		settle(&x, &d)
-		// As many of the further ones will not count.
+		// The same share of the additional blocks will not count.
 		x.MoreBlocks = (x.MoreBlocks*f.Blocks + x.Blocks - 1) / x.Blocks
 		if k.with >= 0 {
 			for _, level := range []int{0, k.withLevel} {
@@ -351,8 +350,8 @@ func relativeOf(d *stat.Difference) record.Estimate {
 	return r
 }
 
-// settle decides. An effect that shows is one also where it is small; where none
-// shows, "no effect" needs the whole interval within the margin.
+// settle decides. A significant effect counts even if it is small; otherwise "no effect" requires
+// the whole interval within the margin.
 func settle(x *record.Effect, d *stat.Difference) {
 	reach := stat.Relative(max(math.Abs(d.Low), math.Abs(d.High)))
 	switch {
@@ -367,15 +366,14 @@ func settle(x *record.Effect, d *stat.Difference) {
 		x.Decision, x.Within = record.NoChange, reach
 		return
 	}
-	// Half the width at which the interval would leave out 0, or fit the margin,
-	// around where it is now.
+	// Half the width at which the interval, centred as now, would exclude 0 or fit the margin.
 	half := max(math.Abs(d.Value), math.Log1p(x.Within)-math.Abs(d.Value))
 	if n, err := d.BlocksFor(stat.Relative(half)); err == nil {
 		x.MoreBlocks = max(n-d.N, 1)
 	}
 }
 
-// effectStatement says what was found of an effect.
+// effectStatement states the finding about an effect.
 func effectStatement(f *record.Factorial, x *record.Effect, k contrast) record.Statement {
 	factor := &f.Factors[k.factor]
 	with := record.Values{"metric": x.Metric, "factor": x.Factor, "from": factor.Levels[0], "to": factor.Levels[k.level],
@@ -403,8 +401,7 @@ func effectStatement(f *record.Factorial, x *record.Effect, k contrast) record.S
 	return record.State("effect."+settled, with)
 }
 
-// answerFactorial is what was found, in a count and one statement for each effect that
-// shows.
+// answerFactorial is the result: a count and one statement per significant effect.
 func answerFactorial(f *record.Factorial) {
 	count := map[string]int{}
 	var shown []record.Statement
@@ -439,7 +436,7 @@ func (r *factorialRuns) cell(i int, metrics []compareMetric) record.FactorialCel
 			}
 		}
 	}
-	if first.name != metricRPS { // an open loop
+	if first.name != metricRPS { // absent for an open loop
 		for _, m := range good {
 			values[metricRPS] = append(values[metricRPS], m.CompletedPerS)
 		}

@@ -8,28 +8,27 @@ import (
 )
 
 const (
-	// polishes is how often residuals are centred in turn.
+	// polishes is how often residuals are centred alternately.
 	polishes = 3
-	// A block is disturbed from farFrom times the lower quartile of all blocks on, and
-	// at least calmShare of the blocks stay.
+	// A block is disturbed from farFrom times the lower quartile of all blocks, and at least
+	// calmShare of the blocks stay.
 	farFrom   = 5
 	calmShare = 2. / 3
 )
 
-// calmRows leaves out the blocks in which one run is far from what its cell and its
-// block let expect, down to two thirds and to least of them. It looks at how far and
-// not to which side, so that what remains is as symmetric as before.
+// calmRows drops the blocks in which one run is far from the value expected for its cell and
+// block, keeping at least two thirds and at least least. It considers the distance and not the
+// direction, so the remaining ones stay symmetric.
 //
-// Every cell is run once in a block: with four cells and one disturbed run in ten a
-// third of the blocks is disturbed, more than a signed rank withstands (29 %). Unlike
-// calmOf, which has two runs of one side to compare, this looks at what it judges, and
-// has to be the gentler for it. In the simulation of the tests, with two factors of two
-// levels and 20 blocks, it finds an interaction of 8 % in 79 of 100 experiments in place
-// of 53, and raises a false alarm in 5.1 % on a quiet machine and 4.4 % on a busy one;
-// with calmOf's limits it would be 94, 6.6 % and 9.4 %.
+// Every cell runs once per block: with four cells and one disturbed run in ten, a third of the
+// blocks are disturbed, more than a signed rank test tolerates (29 %). Unlike calmOf, which
+// compares two runs of one side, this examines the data that it judges, and must be more lenient.
+// In the simulation of the tests, with two factors of two levels and 20 blocks, it detects an
+// interaction of 8 % in 79 of 100 experiments instead of 53, with false alarms in 5.1 % on a
+// quiet machine and 4.4 % on a busy one; calmOf's limits would give 94, 6.6 % and 9.4 %.
 func calmRows(logs [][]float64, least int) [][]float64 {
 	apart := make([]float64, len(logs))
-	var sorted []float64 // of blocks of which every run counts
+	var sorted []float64 // of complete blocks
 	for i, row := range residuals(logs) {
 		for _, v := range row {
 			if !math.IsNaN(v) {
@@ -55,9 +54,8 @@ func calmRows(logs [][]float64, least int) [][]float64 {
 	return calm
 }
 
-// residuals are what is left of each run without its cell and its block, by Tukey's
-// median polish (Exploratory Data Analysis, 1977, ch. 11). A run that does not count
-// stays NaN.
+// residuals removes the effects of cell and block from each run, by Tukey's median polish
+// (Exploratory Data Analysis, 1977, ch. 11). A run that does not count stays NaN.
 func residuals(logs [][]float64) [][]float64 {
 	if len(logs) == 0 {
 		return nil
@@ -77,7 +75,7 @@ func residuals(logs [][]float64) [][]float64 {
 	return left
 }
 
-// centre takes the median off some values.
+// centre subtracts the median from some values.
 func centre(n int, at func(i int) *float64) {
 	var list []float64
 	for i := range n {

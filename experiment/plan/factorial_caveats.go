@@ -10,7 +10,7 @@ import (
 	"ceiling/record"
 )
 
-// factorialCaveats is what weakens the effects.
+// factorialCaveats lists what weakens the effects.
 func factorialCaveats(e *spec.Experiment, f *record.Factorial, r *factorialRuns) []record.Statement {
 	var list []record.Statement
 	if least := stat.LeastBlocks(compareConfidence, f.Comparisons); f.Blocks < least {
@@ -37,7 +37,7 @@ func factorialCaveats(e *spec.Experiment, f *record.Factorial, r *factorialRuns)
 	return list
 }
 
-// invalidCells says which runs are not in the effects, and why.
+// invalidCells states which runs do not count, and why.
 func invalidCells(e *spec.Experiment, f *record.Factorial) []record.Statement {
 	var list []record.Statement
 	for i := range f.Cells {
@@ -52,8 +52,8 @@ func invalidCells(e *spec.Experiment, f *record.Factorial) []record.Statement {
 	return list
 }
 
-// bottlenecksDiffer says so where cells were limited by different things: an effect
-// between them is that of the two limits.
+// bottlenecksDiffer is the caveat that cells had different bottlenecks: an effect between them is
+// that of the two bottlenecks.
 func bottlenecksDiffer(e *spec.Experiment, f *record.Factorial) []record.Statement {
 	cells := map[record.Bottleneck][]string{}
 	var order []record.Bottleneck
@@ -78,7 +78,7 @@ func bottlenecksDiffer(e *spec.Experiment, f *record.Factorial) []record.Stateme
 	return []record.Statement{record.State("factorial.bottlenecks-differ", record.Values{"each": each})}
 }
 
-// fewestBeyond is how many requests lie above p99 in the run that has the fewest.
+// fewestBeyond is the number of requests above p99 in the run with the fewest.
 func fewestBeyond(r *factorialRuns) float64 {
 	least := math.Inf(1)
 	for _, b := range r.blocks {
@@ -91,7 +91,7 @@ func fewestBeyond(r *factorialRuns) float64 {
 	return least
 }
 
-// notAsked names the effects that the listed cells have no pair of cells for.
+// notAsked names the effects without a pair of cells in the list.
 func notAsked(e *spec.Experiment, r *factorialRuns) string {
 	var names []string
 	for _, k := range contrastsOf(levelCounts(e)) {

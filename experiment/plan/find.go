@@ -7,53 +7,52 @@ import (
 	"ceiling/record"
 )
 
-// A search asks for the highest rate at which an open loop holds an SLO. It
-// grows until a rate breaks, then narrows what lies between (probabilistic
-// bisection: Horstein 1963; Waeber, Frazier and Henderson 2013).
+// A search looks for the highest rate at which an open loop meets an SLO. It increases the rate
+// until one fails, then narrows the bracket (probabilistic bisection: Horstein 1963; Waeber,
+// Frazier and Henderson 2013).
 //
-// One run is one vote: the requests of a run queue behind each other and are
-// not independent, runs nearly are. Some vote wrong: one that something else on
-// the machine disturbed, and near the limit many by chance. So each rate is run
-// more than once, and what all outcomes together leave open (findnoise.go) decides
-// where to look next and whether the answer is known.
+// One run is one vote: the requests of a run queue behind each other and are not independent,
+// whereas runs nearly are. Some votes are wrong: runs disturbed by other programs, and near the
+// limit many by chance. So each rate runs more than once, and the uncertainty that all outcomes
+// leave (findnoise.go) decides where to look next and whether the answer is known.
 
 const (
-	// findWithin is the width of an answer where none is asked for.
+	// findWithin is the default width of an answer.
 	findWithin = 0.03
-	// findRepeats are the runs of a rate where none are asked for.
+	// findRepeats is the default number of runs per rate.
 	findRepeats = 2
-	// generatorWithin is how closely the end of the generator is looked for: it
-	// says nothing about the server.
+	// generatorWithin is the precision of the generator's limit: it says nothing about the
+	// server.
 	generatorWithin = 0.1
-	// trickle is the lowest rate that is tried, requests per second.
+	// trickle is the lowest rate tried, requests per second.
 	trickle = 1
-	// findRunsPerRepeat bounds a search.
+	// findRunsPerRepeat limits the runs of a search.
 	findRunsPerRepeat = 30
-	// endsShare of the asked width is how near the two ends come, so that there
-	// is room for what chance adds.
+	// endsShare is the distance between the two ends as a share of the target width; the rest is
+	// room for chance.
 	endsShare = 0.5
-	// wrongMost is how likely the limit may still be outside the ends by more
-	// than the asked width, by the outcomes of all runs. At 5 % it was so in 2 of 240
-	// simulated searches, at 2 % in none, for two runs more.
+	// wrongMost is the accepted probability that the limit is outside the ends by more than the
+	// target width, by the outcomes of all runs. At 5 % that happened in 2 of 240 simulated
+	// searches, at 2 % in none, for two more runs.
 	wrongMost = 0.02
-	// highLead is by how many outcomes the upper end leads at least: a run more there
-	// is soon given up, and two neighbours at work are likelier than three.
+	// highLead is the minimum lead in outcomes at the upper end: runs there are soon stopped
+	// early, and two disturbed runs are more likely than three.
 	highLead = 3
-	// growMost is the largest step up: 2, 4, 8, 8. A larger one costs more in
-	// narrowing than it saves in growing.
+	// growMost is the largest step up: 2, 4, 8, 8. A larger one costs more in narrowing than it
+	// saves in growing.
 	growMost = 8
-	// probeShare of the width on either side of the capacity that an overloaded
-	// run showed: two probes that agree with it are the answer.
+	// probeShare is the distance of two probes around the capacity that an overloaded run showed:
+	// if both agree with it, that is the answer.
 	probeShare = 0.24
-	// voidsInRow, and silentInRow runs that completed nothing, end a search: what
-	// they suffer from does not go away by trying again.
+	// voidsInRow invalid runs in a row, or silentInRow that completed nothing, end a search:
+	// retrying will not help.
 	voidsInRow  = 6
 	silentInRow = 6
-	// silentEver runs without a single answer since the beginning are enough.
+	// silentEver runs without any response from the start suffice.
 	silentEver = 3
 )
 
-// nextRate decides from the runs so far, and from nothing else.
+// nextRate decides from the runs so far, and nothing else.
 func nextRate(e *spec.Experiment, done []record.Measured) Decision {
 	s := surveyOf(e, done)
 	if d, ended := s.hopeless(done); ended {
@@ -80,7 +79,7 @@ func nextRate(e *spec.Experiment, done []record.Measured) Decision {
 	return s.grow(&b)
 }
 
-// hopeless looks for a reason to stop that no further run can change.
+// hopeless returns a reason to stop that further runs cannot change.
 func (s *survey) hopeless(done []record.Measured) (Decision, bool) {
 	silent, voids := 0, 0
 	for i := len(done) - 1; i >= 0 && done[i].Completed == 0; i-- {
@@ -103,7 +102,7 @@ func (s *survey) hopeless(done []record.Measured) (Decision, bool) {
 	return Decision{}, false
 }
 
-// lastVerdict is why the last run's verdict is what it is.
+// lastVerdict is the reason for the last run's verdict.
 func lastVerdict(done []record.Measured) []record.Statement {
 	if len(done) == 0 {
 		return nil
@@ -119,10 +118,10 @@ func converged(because record.Statement) Decision {
 	return Decision{Ended: record.EndedConverged, Because: because}
 }
 
-// runsMost bounds the search.
+// runsMost limits the search.
 func (s *survey) runsMost() int { return min(findRunsPerRepeat*s.repeats, spec.RunsMax) }
 
-// unfinished is the rate of the last run where that is not decided yet.
+// unfinished returns the last run's rate if it is still undecided.
 func (s *survey) unfinished() *tried {
 	for i := range s.rates {
 		if t := &s.rates[i]; s.standing(t) == open {
@@ -132,8 +131,8 @@ func (s *survey) unfinished() *tried {
 	return nil
 }
 
-// shrink goes down from the lowest rate, faster with every step: 2, 4, 16, 256.
-// Under an SLO that no rate can hold there are only a few steps to the trickle.
+// shrink goes down from the lowest rate, faster with every step: 2, 4, 16, 256. Under an SLO that
+// no rate can meet, the trickle is only a few steps away.
 func (s *survey) shrink() Decision {
 	lowest := &s.rates[0]
 	if lowest.perS <= trickle {
@@ -147,7 +146,7 @@ func (s *survey) shrink() Decision {
 	return s.run(math.Max(trickle, rounded(lowest.perS/factor)))
 }
 
-// grow goes up from the highest rate that passed.
+// grow goes up from the highest passing rate.
 func (s *survey) grow(b *bracket) Decision {
 	if b.low.perS >= s.most {
 		return converged(say("search.highest-allowed", with{"per_s": b.low.perS}))
@@ -156,8 +155,8 @@ func (s *survey) grow(b *bracket) Decision {
 	return s.run(math.Min(s.most, math.Max(b.low.perS+1, rounded(b.low.perS*factor))))
 }
 
-// follow looks where the outcomes put the limit, when that is beyond all rates
-// that passed or all that failed: one of them was wrong.
+// follow goes to the limit estimated from the outcomes if it is above all passing or below all
+// failing rates: one of them was wrong.
 func (s *survey) follow(b *bracket) Decision {
 	perS := math.Round(b.noise.mid)
 	switch {
@@ -173,8 +172,7 @@ func (s *survey) follow(b *bracket) Decision {
 	return s.run(math.Min(math.Max(perS, trickle), s.most))
 }
 
-// narrow looks between the two ends until they are near enough, then makes sure
-// that it is not chance.
+// narrow bisects the bracket until it is narrow enough, then confirms that it is not chance.
 func (s *survey) narrow(b *bracket) Decision {
 	target := s.within * endsShare
 	if s.standing(b.high) != failed {
@@ -183,7 +181,7 @@ func (s *survey) narrow(b *bracket) Decision {
 	if b.width() > target {
 		if next := s.between(b); next > 0 {
 			return s.run(next)
-		} // else the two are neighbouring whole numbers
+		} // else the two are adjacent integers
 	}
 	switch s.standing(b.high) {
 	case generatorEnd:
@@ -202,9 +200,8 @@ func (s *survey) narrow(b *bracket) Decision {
 		"failing_per_s": b.high.perS, "failed": b.high.failed, "failing_of": b.high.counted()}))
 }
 
-// between chooses the next rate inside the bracket, 0 where no whole number is
-// left: what an overloaded run said about the server's capacity, or the middle
-// of what the outcomes leave open.
+// between chooses the next rate inside the bracket, 0 if no integer is left: the server's
+// capacity shown by an overloaded run, or the median of the remaining distribution.
 func (s *survey) between(b *bracket) float64 {
 	low, high := b.low.perS, b.high.perS
 	if c := s.capacity(b); c > 0 {
@@ -218,7 +215,7 @@ func (s *survey) between(b *bracket) float64 {
 	}
 	middle := math.Sqrt(low * high)
 	if b.noise.known {
-		// Not nearer to an end than a quarter of the way, or it would hardly narrow.
+		// At least a quarter of the way from either end; closer would hardly narrow.
 		edge := math.Pow(high/low, .25)
 		middle = math.Min(math.Max(b.noise.mid, low*edge), high/edge)
 	}

@@ -10,7 +10,7 @@ import (
 	"ceiling/record"
 )
 
-// concludeSearch says what the runs found, also before the search has ended.
+// concludeSearch summarises the runs, even before the search has ended.
 func concludeSearch(p *record.Plan) {
 	s := surveyOf(&p.Experiment, p.Runs)
 	b := s.bracket()
@@ -59,7 +59,7 @@ func (s *survey) limit(b *bracket, ended string) string {
 	return record.LimitServer
 }
 
-// table is every rate with its runs.
+// table returns every rate with its runs.
 func (s *survey) table() []record.TriedRate {
 	rates := make([]record.TriedRate, 0, len(s.rates))
 	for i := range s.rates {
@@ -80,8 +80,8 @@ func (s *survey) table() []record.TriedRate {
 	return rates
 }
 
-// missedP99 is the median p99 of the runs of a rate that failed; at least so much
-// where one of them was ended early.
+// missedP99 returns the median p99 of the failed runs of a rate; atLeast is set if one of them
+// was stopped early.
 func (s *survey) missedP99(t *tried) (ns int64, atLeast bool) {
 	var all []int64
 	for _, m := range t.runs {
@@ -100,8 +100,8 @@ func (s *survey) missedP99(t *tried) (ns int64, atLeast bool) {
 	return all[(len(all)-1)/2], atLeast
 }
 
-// wallAt is the ceiling that most runs of a rate name, one that is to blame for
-// something before one that is not.
+// wallAt returns the bottleneck of most runs of a rate; actual bottlenecks take precedence over
+// other outcomes.
 func wallAt(t *tried) record.Bottleneck {
 	outcomes := map[record.Bottleneck]int{}
 	for _, m := range t.runs {
@@ -126,8 +126,8 @@ func worthNaming(ceiling record.Bottleneck) bool {
 	return blames(ceiling) || ceiling == record.LoadGenerator
 }
 
-// crossed are the lowest rate that failed and the highest that passed, where that
-// is above it: one of them is wrong.
+// crossed returns the lowest failing rate and the highest passing one above it: one of them is
+// wrong.
 func (s *survey) crossed() (lowestBroke, highestHeld *tried) {
 	for i := range s.rates {
 		switch t := &s.rates[i]; s.standing(t) {
@@ -145,7 +145,7 @@ func (s *survey) crossed() (lowestBroke, highestHeld *tried) {
 	return lowestBroke, highestHeld
 }
 
-// failedAt are the terms that failed at a rate, over its runs that failed.
+// failedAt returns the terms that failed at a rate, over its failed runs.
 func (s *survey) failedAt(t *tried) []record.SLOTerm {
 	var broken []*record.Measured
 	for _, m := range t.judged {
@@ -164,7 +164,7 @@ func (s *survey) failedAt(t *tried) []record.SLOTerm {
 	return terms
 }
 
-// says is the answer.
+// says returns the answer.
 func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) record.Statement {
 	slo := s.slo.String()
 	if p.Ended == "" || p.Ended == record.EndedInterrupted || p.Ended == record.EndedFailed {
@@ -194,7 +194,7 @@ func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) record.Sta
 		"because": because, "floor": floor})
 }
 
-// soFar is what an unfinished search knows.
+// soFar states what an unfinished search knows.
 func (s *survey) soFar(b *bracket, slo string) record.Statement {
 	switch {
 	case b.low != nil && b.high != nil:
@@ -207,7 +207,7 @@ func (s *survey) soFar(b *bracket, slo string) record.Statement {
 	return say("search.untested", nil)
 }
 
-// failure is what fails first, and the bottleneck there.
+// failure states what fails first, and the bottleneck there.
 func failure(terms []record.SLOTerm, bottleneck record.Bottleneck) record.Statement {
 	parts := []record.Statement{}
 	for _, t := range terms {
@@ -219,7 +219,7 @@ func failure(terms []record.SLOTerm, bottleneck record.Bottleneck) record.Statem
 	return say("search.failure", with{"terms": parts, "bottleneck": bottleneck})
 }
 
-// failedTerm is a term with what was measured.
+// failedTerm states a term with its measured value.
 func failedTerm(t record.SLOTerm) record.Statement {
 	slo, err := spec.ParseSLO(t.Term)
 	if err != nil || len(slo) != 1 {
@@ -235,7 +235,7 @@ func failedTerm(t record.SLOTerm) record.Statement {
 	return say("search.term.time", with{"stat": name, "ns": t.Value, "term": t.Term})
 }
 
-// nothingHolds says why even the lowest rate fails.
+// nothingHolds states why even the lowest rate fails.
 func (s *survey) nothingHolds(t *tried) record.Statement {
 	slo := s.slo.String()
 	switch s.standing(t) {
@@ -250,7 +250,7 @@ func (s *survey) nothingHolds(t *tried) record.Statement {
 	return say("search.no-rate.reliably", with{"per_s": t.perS, "passed": t.passed, "of": t.counted(), "slo": slo})
 }
 
-// floor is the SLO's own rate term.
+// floor returns the SLO's own rate term.
 func (s *survey) floor() (spec.Term, bool) {
 	i := slices.IndexFunc(s.e.SLO, func(t spec.Term) bool { return t.Metric == spec.MetricRate })
 	if i < 0 {
@@ -259,12 +259,12 @@ func (s *survey) floor() (spec.Term, bool) {
 	return s.e.SLO[i], true
 }
 
-// exit is 0 where the answer is known and is what the SLO asks for.
+// exit is 0 if the answer is known and meets the SLO.
 func (s *survey) exit(p *record.Plan, out *record.Search) int {
 	floor, asked := s.floor()
 	switch {
 	case asked && out.Capacity.Mid > 0 && floor.Holds(out.Capacity.Mid):
-		return 0 // whatever is beyond
+		return 0 // whatever lies beyond
 	case out.Limit == record.LimitNone && len(out.Failed) > 0 && p.Ended == record.EndedEarly && s.answered:
 		return exitBroke
 	case asked && out.Limit == record.LimitServer && !floor.Holds(out.Capacity.High):
@@ -272,12 +272,12 @@ func (s *survey) exit(p *record.Plan, out *record.Search) int {
 	case p.Ended == record.EndedConverged && !asked:
 		return 0
 	case p.Ended == record.EndedConverged && out.Limit == record.LimitServer:
-		return exitBroke // the asked rate lies inside the interval: it was not shown to hold
+		return exitBroke // the required rate is inside the interval: not shown to pass
 	}
 	return exitVoid
 }
 
-// warnings are what the interval lacks.
+// warnings lists the shortcomings of the interval.
 func (s *survey) warnings(out *record.Search, b *bracket) []record.Statement {
 	var list []record.Statement
 	if b.low == nil {
@@ -296,7 +296,7 @@ func (s *survey) warnings(out *record.Search, b *bracket) []record.Statement {
 	return list
 }
 
-// caveats are what may be wrong about the answer.
+// caveats lists possible errors in the answer.
 func (s *survey) caveats(out *record.Search, b *bracket) []record.Statement {
 	var list []record.Statement
 	add := func(code string, values with) { list = append(list, say(code, values)) }

@@ -9,7 +9,7 @@ import (
 	"ceiling/record"
 )
 
-// classification is what one run says about its rate.
+// classification is the vote of one run on its rate.
 type classification int
 
 const (
@@ -19,13 +19,12 @@ const (
 	classUnusable         // nothing
 )
 
-// nearDeviations is how far from the allowed number of late answers a run's has
-// to be for the run to decide alone: two deviations of independent ones, and
-// half as much again since late answers come in clusters.
+// nearDeviations is how far a run's late responses must be from the allowed number for the run to
+// decide alone: two deviations of independent ones, times 1.5 because late responses come in
+// clusters.
 const nearDeviations = 3
 
-// classification of a run; near where it might as well have been the other one by
-// chance.
+// class classifies a run; near if chance might have reversed it.
 func (s *survey) class(m *record.Measured) (b classification, near bool) {
 	b, broken := s.judge(m)
 	if b == classGeneratorLimited || b == classUnusable {
@@ -43,11 +42,11 @@ func (s *survey) class(m *record.Measured) (b classification, near bool) {
 		}
 		near = near || close
 	}
-	return b, near && len(broken) == 0 // what else is broken is so beyond chance
+	return b, near && len(broken) == 0 // other failed terms are beyond chance
 }
 
-// lateOf is how many requests of a run are beyond a term's limit, and how many
-// may be; not known for terms that count no requests.
+// lateOf returns how many requests of a run are over a term's limit, and how many may be; unknown
+// for terms that do not count requests.
 func lateOf(t spec.Term, m *record.Measured) (late, allowed float64, known bool) {
 	switch h := m.Histogram; {
 	case t.Metric == spec.MetricErrors:
@@ -60,9 +59,8 @@ func lateOf(t spec.Term, m *record.Measured) (late, allowed float64, known bool)
 	return 0, 0, false
 }
 
-// judge a run by its own histogram, which knows more than its verdict: a run of
-// few requests a second breaks rate>10k, and that is no limit upwards. Broken
-// are the terms that failed.
+// judge classifies a run by its own histogram, which has more than its verdict: a run at a low
+// rate fails rate>10k, which is not an upper limit. It returns the failed terms.
 func (s *survey) judge(m *record.Measured) (classification, []record.SLOTerm) {
 	if m.Bottleneck == record.LoadGenerator {
 		return classGeneratorLimited, nil
@@ -72,8 +70,8 @@ func (s *survey) judge(m *record.Measured) (classification, []record.SLOTerm) {
 	switch {
 	case m.StoppedEarly != "", m.Outcome == record.Invalid &&
 		(m.Completed == 0 && m.Failed > 0 || (blames(m.Bottleneck) || m.BacklogShare > owedShare)):
-		// A run is invalid behind its server's ceiling when the rate was not kept up
-		// with although the SLO still passed: a queue without end has its price later.
+		// A run is invalid for a server's bottleneck if the rate was not sustained although the
+		// SLO passed: the cost of a growing queue comes later.
 		if len(broken) == 0 {
 			broken = []record.SLOTerm{notKept(m)}
 		}
@@ -88,31 +86,28 @@ func (s *survey) judge(m *record.Measured) (classification, []record.SLOTerm) {
 	return classMet, nil
 }
 
-// owedShare of the asked requests may be without an answer at the end of a step
-// before the queue counts as growing: what package verdict calls so.
+// owedShare is the share of requests that may be unanswered at the end of a step before the queue
+// counts as growing, as in package verdict.
 const owedShare = 0.01
 
-// blames tells whether a ceiling is something other than the generator that
-// kept the answers from keeping up.
+// blames reports whether something other than the generator kept the responses from keeping up.
 func blames(ceiling record.Bottleneck) bool {
 	return ceiling != "" && ceiling != record.Inconclusive && ceiling != record.TargetRate && ceiling != record.LoadGenerator
 }
 
-// notKept is the term that every rate has to hold: it is answered as fast as it
-// is asked.
+// notKept is the term that every rate must meet: responses keep up with requests.
 func notKept(m *record.Measured) record.SLOTerm {
 	asked := spec.Term{Metric: spec.MetricRate, Limit: math.Round(m.Rate.PerSecond())}
 	return record.SLOTerm{Term: asked.String(), Value: m.CompletedPerS}
 }
 
-// errorsTerm is the term that every run has to hold, whatever the SLO leaves out.
+// errorsTerm is the term that every run must meet, whatever the SLO omits.
 func errorsTerm(m *record.Measured) record.SLOTerm {
 	t := spec.Term{Metric: spec.MetricErrors, Less: true, Limit: spec.ErrorsMatter}
 	return record.SLOTerm{Term: t.String(), Value: m.BadShare}
 }
 
-// measure sets every term against what was measured; complete is false where a
-// figure is missing.
+// measure evaluates every term; complete is false if a figure is missing.
 func (s *survey) measure(m *record.Measured) (terms []record.SLOTerm, complete bool) {
 	complete = true
 	for _, t := range s.slo {
@@ -126,7 +121,7 @@ func (s *survey) measure(m *record.Measured) (terms []record.SLOTerm, complete b
 	return terms, complete
 }
 
-// figure is a term's, in the unit of its limit.
+// figure returns a term's value, in the unit of its limit.
 func figure(t spec.Term, m *record.Measured) (v float64, known bool) {
 	if t.Metric == spec.MetricErrors {
 		return m.BadShare, m.Completed > 0 || m.Failed > 0
@@ -150,7 +145,7 @@ func figure(t spec.Term, m *record.Measured) (v float64, known bool) {
 	return kept(q, t.Quantile)
 }
 
-// kept is one of the quantiles that a run keeps without its histogram.
+// kept returns one of the quantiles that a run keeps without its histogram.
 func kept(q *record.Quantiles, of float64) (v float64, known bool) {
 	if q.Count == 0 {
 		return 0, false
@@ -172,9 +167,9 @@ func kept(q *record.Quantiles, of float64) (v float64, known bool) {
 	return 0, false
 }
 
-// mergedRuns is several runs as if they were one: the histograms merged, shares
-// weighed by requests. Where a run has no histogram, and for the service time,
-// no quantile of all can be had and the worst run's stands for it.
+// mergedRuns combines several runs: it merges histograms and weights shares by requests. For a
+// run without a histogram, and for the service time, no combined quantile exists, so the worst
+// run's is used.
 func mergedRuns(runs []*record.Measured) record.Measured {
 	all := record.Measured{Step: runs[0].Step}
 	merged := &hist.Hist{}
@@ -211,7 +206,7 @@ func mergedRuns(runs []*record.Measured) record.Measured {
 	return all
 }
 
-// worse has the larger of each figure.
+// worse returns the larger of each quantile.
 func worse(a, b record.Quantiles) record.Quantiles {
 	if a.Count == 0 {
 		b.HDR = ""

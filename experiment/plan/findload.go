@@ -10,31 +10,28 @@ import (
 )
 
 const (
-	// connectionsLeast and connectionsMost bound what is chosen: below, a server
-	// with a process for each core is not spread over them; above, the cost of
-	// the connections themselves shows.
+	// connectionsLeast and connectionsMost bound the automatic choice: fewer do not spread over a
+	// server with a process per core; more have a noticeable cost of their own.
 	connectionsLeast = 64
 	connectionsMost  = 4096
-	// slotsRoom is how many times the requests in flight that Little's law gives
-	// at the SLO's limit there are slots for: a stall that still fits must not
-	// run into them.
+	// slotsRoom is the ratio of slots to the requests in flight that Little's law gives at the
+	// SLO's limit: a tolerable stall must not exhaust them.
 	slotsRoom = 2
-	// limitGuess is the latency limit that slots are chosen by where the SLO has
-	// none.
+	// limitGuess is the latency limit for choosing slots if the SLO has none.
 	limitGuess = 0.1 // seconds
-	// firstShare of what a closed loop reached is the first rate.
+	// firstShare is the first rate as a share of the closed loop's throughput.
 	firstShare = 0.5
 )
 
-// settle is the first touch of the server: a closed loop, whose throughput says
-// where to begin.
+// settle is the first contact with the server: a closed loop, whose throughput determines where
+// to start.
 func (s *survey) settle() Decision {
 	step := record.Step{Number: s.runs + 1, Connections: s.asked(s.e.Load.Connections, connectionsLeast),
 		Pipelining: s.asked(s.e.Load.Pipelining, 1), WarmupRun: true}
 	return Decision{Next: &step, Left: 1 + s.left()}
 }
 
-// asked is the one value of a list, or another where it is empty.
+// asked returns the single value of a list, or a default if it is empty.
 func (s *survey) asked(list []spec.Count, otherwise int) int {
 	if len(list) == 0 {
 		return otherwise
@@ -42,7 +39,7 @@ func (s *survey) asked(list []spec.Count, otherwise int) int {
 	return int(list[0])
 }
 
-// first is the rate to begin with.
+// first returns the first rate.
 func (s *survey) first() float64 {
 	start := float64(s.e.Find.Start)
 	if start == 0 && s.closed != nil && s.closed.CompletedPerS > 0 {
@@ -51,7 +48,7 @@ func (s *survey) first() float64 {
 	return math.Max(trickle, math.Min(start, s.most))
 }
 
-// run is a step at a rate.
+// run returns a step at a rate.
 func (s *survey) run(perS float64) Decision {
 	if s.runs >= s.runsMost() {
 		return earlyStop(say("search.too-many-runs", with{"within": s.within, "runs": s.runs}))
@@ -63,18 +60,17 @@ func (s *survey) run(perS float64) Decision {
 			step.Connections = t.runs[0].Connections
 		}
 	}
-	// A whole number of digits is a rate: this cannot fail, and Next would begin
-	// with a closed loop again if it did.
+	// A whole number parses as a rate, so this cannot fail; otherwise Next would start over with
+	// a closed loop.
 	step.Rate, _ = unit.ParseRate(strconv.FormatFloat(perS, 'f', 0, 64))
 	seconds := float64(s.e.Load.Duration) / 1e9
 	step.MayStopEarly = perS*seconds >= s.enough()
 	return Decision{Next: &step, Left: min(max(1, s.left()), s.runsMost()-s.runs)}
 }
 
-// connections for a rate: what the person gave, or so many that the requests in
-// flight at the SLO's limit (Little: rate × time) fit with room, as a power of
-// two. While the search narrows it stays at the most that was used: the number
-// of connections is not what shall differ.
+// connections returns the connections for a rate: the user's, or a power of two with room for the
+// requests in flight at the SLO's limit (Little: rate × time). While the search narrows it stays
+// at the maximum used so far, so that the number of connections does not vary.
 func (s *survey) connections(perS float64) int {
 	if len(s.e.Load.Connections) > 0 {
 		return int(s.e.Load.Connections[0])
@@ -101,9 +97,8 @@ func (s *survey) connections(perS float64) int {
 	return c
 }
 
-// capacity is the throughput that the upper end showed while it was overloaded,
-// 0 where it was not. It only tells where to look: an overloaded server may do
-// less than its best.
+// capacity is the throughput that the upper end reached while overloaded, 0 if it was not. It
+// only guides the search: an overloaded server may be slower than its best.
 func (s *survey) capacity(b *bracket) float64 {
 	const overloaded = 0.95
 	best := 0.0
@@ -115,9 +110,9 @@ func (s *survey) capacity(b *bracket) float64 {
 	return best
 }
 
-// left guesses how many runs are still to come.
+// left estimates the remaining runs.
 func (s *survey) left() int {
-	each := float64(s.repeats) + 0.5 // a tie now and then
+	each := float64(s.repeats) + 0.5 // with an occasional tie
 	b := s.bracket()
 	gap, missing := math.Ln2, 0.
 	if b.low != nil && b.high != nil {
@@ -128,12 +123,12 @@ func (s *survey) left() int {
 	if t := s.unfinished(); t != nil {
 		missing += math.Max(1, float64(s.repeats-t.counted()))
 	}
-	const again = 2 // at the ends, for what chance leaves open
+	const again = 2 // at the ends, for residual uncertainty
 	halvings := math.Ceil(math.Log2(gap / math.Log1p(s.within*endsShare)))
 	return int(math.Max(halvings, 0)*each + missing + again)
 }
 
-// rounded to two digits, at least 1: a rate that a person can read.
+// rounded rounds to two digits, at least 1: a readable rate.
 func rounded(perS float64) float64 {
 	if !(perS >= 1) {
 		return 1
@@ -142,8 +137,8 @@ func rounded(perS float64) float64 {
 	return math.Round(perS/step) * step
 }
 
-// inside is perS as round a number as fits between low and high without
-// leaving an eighth of their distance, 0 where no whole number lies between.
+// inside returns perS rounded as far as possible between low and high, at least an eighth of
+// their distance from either; 0 if there is no integer between them.
 func inside(perS, low, high float64) float64 {
 	for _, step := range stepsDown((high - low) / 8) {
 		if r := math.Round(perS/step) * step; r > low && r < high {
@@ -153,8 +148,8 @@ func inside(perS, low, high float64) float64 {
 	return 0
 }
 
-// stepsDown are the steps 1, 2 or 5 times a power of ten that are at most the
-// given one, and then 1.
+// stepsDown returns the steps 1, 2 or 5 times a power of ten up to the given one, descending to
+// 1.
 func stepsDown(most float64) []float64 {
 	if !(most > 1) {
 		return []float64{1}

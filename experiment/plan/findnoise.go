@@ -6,43 +6,39 @@ import (
 )
 
 const (
-	// noiseConfidence is how likely the limit lies between limits.low and high, if
-	// the model is true. It is not given out as a confidence: of 720 simulated
-	// searches with one disturbed run in ten the limit of an endless run was inside
-	// the final interval in 25 to 100 %, by how noisy the steps were and how near
-	// to saturation, and within 5 % of the answer in 716.
+	// noiseConfidence is the probability that the limit lies between limits.low and high, if the
+	// model is true. It is not reported as a confidence: in 720 simulated searches with one
+	// disturbed run in ten, the limit of an endless run was inside the final interval in 25 to
+	// 100 %, depending on the noise of the steps and the distance to saturation, and within 5 %
+	// of the answer in 716.
 	noiseConfidence = 0.9
-	// brokeByChance and heldByChance of the runs vote against what their rate
-	// is, however far from the limit it is. A neighbour on the machine makes one
-	// run in ten slower; hardly anything makes one faster.
+	// brokeByChance and heldByChance are the shares of runs with a wrong vote, however far from
+	// the limit. A neighbour on the machine slows down one run in ten; hardly anything speeds one
+	// up.
 	brokeByChance = 0.1
 	heldByChance  = 0.02
-	// noiseCells is how many places for the limit there are between two
-	// neighbouring rates.
+	// noiseCells is the number of possible limits between two neighbouring rates.
 	noiseCells = 16
-	// noiseBeyond is how many times below the lowest rate and above the highest
-	// the limit may be.
+	// noiseBeyond is how many times below the lowest rate and above the highest the limit may be.
 	noiseBeyond = 2
 )
 
-// limits is where the limit may be, requests per second: in the middle with
-// even odds, between low and high with noiseConfidence.
+// limits is the distribution of the limit, requests per second: middle is its median, low to high
+// its interval at noiseConfidence.
 type limits struct {
 	known          bool
 	low, mid, high float64
 	edges, weights []float64 // the whole distribution, over logarithms of rates
 }
 
-// softnesses of the change from passed to failed, as shares of the rate, from a
-// server without noise to one whose runs agree on little; each is half as
-// likely beforehand as the one before. A softer one than the last, .06, takes
-// half as many runs again and is not a tenth nearer to the truth in simulation.
+// softnesses of the transition from passed to failed, as shares of the rate, from a server
+// without noise to one whose runs hardly agree; the prior halves with each. A softer one than the
+// last, .06, takes half as many runs again and in simulation is not a tenth closer to the truth.
 func softnesses() []float64 { return []float64{.001, .005, .025} }
 
-// noise weighs the outcomes of all runs. The model has two unknowns: the limit,
-// equally likely at any place of a logarithmic axis beforehand, and how softly
-// the outcomes change over around it. A run at rate x breaks with probability
-// ε + (1−ε−δ) / (1 + e^(−ln(x/limit)/softness)), where ε and δ are
+// noise weighs the outcomes of all runs. The model has two unknowns: the limit, with a uniform
+// prior on a logarithmic axis, and the softness of the transition around it. A run at rate x
+// fails with probability ε + (1−ε−δ) / (1 + e^(−ln(x/limit)/softness)), where ε and δ are
 // brokeByChance and heldByChance.
 func (s *survey) noise() limits {
 	var rates []*tried
@@ -65,7 +61,7 @@ func (s *survey) noise() limits {
 			logs = append(logs, logLikelihood(rates, (edges[c]+edges[c+1])/2, softness)-float64(i)*math.Ln2)
 		}
 	}
-	most := slices.Max(logs) // so that no power underflows that matters
+	most := slices.Max(logs) // so that no significant power underflows
 	weights := make([]float64, cells)
 	for i, l := range logs {
 		weights[i%cells] += math.Exp(l-most) * (edges[i%cells+1] - edges[i%cells])
@@ -75,8 +71,8 @@ func (s *survey) noise() limits {
 		high: at((1 + noiseConfidence) / 2)}
 }
 
-// edgesOf the cells that the limit may be in, logarithms of rates: as many
-// between any two neighbouring rates.
+// edgesOf returns the edges of the limit's cells, as logarithms of rates: equally many between
+// any two neighbouring rates.
 func edgesOf(rates []*tried) []float64 {
 	lowest, highest := rates[0].perS, rates[len(rates)-1].perS
 	marks := []float64{math.Log(lowest / noiseBeyond)}
@@ -103,7 +99,7 @@ func logLikelihood(rates []*tried, logLimit, softness float64) float64 {
 	return all
 }
 
-// massQuantile is where a share q of the weight of all cells lies below.
+// massQuantile returns the point below which a share q of the weight lies.
 func massQuantile(edges, weights []float64, q float64) float64 {
 	total := sum(weights)
 	below := 0.0
@@ -116,7 +112,7 @@ func massQuantile(edges, weights []float64, q float64) float64 {
 	return edges[len(edges)-1]
 }
 
-// beyond is how likely the limit is above a rate.
+// beyond returns the probability that the limit is above a rate.
 func (l *limits) beyond(perS float64) float64 {
 	at, above := math.Log(perS), 0.0
 	for i, w := range l.weights {
@@ -134,8 +130,8 @@ func sum(values []float64) float64 {
 	return total
 }
 
-// wrong is how likely the limit is outside the bracket by more than the asked
-// width, above and below it; 0 where the outcomes say nothing.
+// wrong returns the probability that the limit is outside the bracket by more than the target
+// width, above and below it; 0 if the outcomes do not say.
 func (b *bracket) wrong(within float64) (above, below float64) {
 	if !b.noise.known {
 		return 0, 0

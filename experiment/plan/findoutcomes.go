@@ -14,23 +14,23 @@ type outcomes struct{ passed, failed int }
 func (v *outcomes) counted() int { return v.passed + v.failed }
 func (v *outcomes) lead() int    { return v.passed - v.failed }
 
-// tried is one rate with all its runs and what they vote for.
+// tried is one rate with all its runs and their votes.
 type tried struct {
 	perS             float64
 	runs             []*record.Measured
-	judged           []*record.Measured // those that say passed or failed
-	near             []*record.Measured // of them, those too near to the limit to say it alone
-	own              outcomes           // of each run for itself
-	outcomes                            // where runs near the limit were judged together
+	judged           []*record.Measured // those that passed or failed
+	near             []*record.Measured // of these, those too near the limit to decide alone
+	own              outcomes           // each run on its own
+	outcomes                            // after judging runs near the limit together
 	invalid          int
-	generatorLimited int // the generator could not send it
+	generatorLimited int // the generator could not send the rate
 	stoppedEarly     int
 }
 
-// last is why the verdict of the last of its runs is what it is.
+// last is the reason for the verdict of its last run.
 func (t *tried) last() []record.Statement { return t.runs[len(t.runs)-1].Because }
 
-// standing is what is known of a rate.
+// standing is the state of a rate.
 type standing int
 
 const (
@@ -38,26 +38,26 @@ const (
 	passed                       // the majority passed
 	failed                       // the majority failed
 	generatorEnd                 // the generator cannot send it
-	unproved                     // invalid whenever it is tried
+	unproved                     // invalid in every attempt
 )
 
 const (
-	// noRoomMost and invalidMost runs of a rate that say nothing end the trying.
+	// noRoomMost generator-limited or invalidMost invalid runs of a rate end its attempts.
 	noRoomMost  = 2
 	invalidMost = 3
 )
 
-// survey is everything that the runs say about each rate.
+// survey is the result of all runs at each rate.
 type survey struct {
 	e       *spec.Experiment
-	slo     spec.SLO // without its rate terms: they are no limit upwards
+	slo     spec.SLO // without its rate terms: they are no upper limit
 	within  float64
 	repeats int
-	most    float64          // highest rate that may be tried
+	most    float64          // highest rate allowed
 	rates   []tried          // ascending
-	closed  *record.Measured // the settling run, where there was one
+	closed  *record.Measured // the settling run, if there was one
 	runs    int
-	// answered: some run completed something.
+	// answered is set if some run completed something.
 	answered bool
 	ends     *bracket // computed once
 }
@@ -96,7 +96,7 @@ func surveyOf(e *spec.Experiment, done []record.Measured) *survey {
 	return s
 }
 
-// take counts one run's vote.
+// take adds one run's vote.
 func (s *survey) take(m *record.Measured) {
 	s.answered = s.answered || m.Completed > 0
 	if m.WarmupRun {
@@ -105,7 +105,7 @@ func (s *survey) take(m *record.Measured) {
 	}
 	perS := m.Rate.PerSecond()
 	if !(perS > 0) || math.IsInf(perS, 0) {
-		return // no run of a search
+		return // not a run of a search
 	}
 	i := slices.IndexFunc(s.rates, func(t tried) bool { return t.perS == perS })
 	if i < 0 {
@@ -140,8 +140,8 @@ func (s *survey) take(m *record.Measured) {
 	}
 }
 
-// pool judges the runs that are near the limit together, their histograms
-// merged: they all vote as the merged one does.
+// pool judges the runs near the limit together, with merged histograms: all of them vote like the
+// merged run.
 func (s *survey) pool(t *tried) {
 	if len(t.near) == 0 {
 		return
@@ -154,8 +154,8 @@ func (s *survey) pool(t *tried) {
 	}
 }
 
-// enough is how many requests a run needs for the finest quantile of the SLO:
-// ten beyond it, whose number chance changes by a third. 0 without quantiles.
+// enough is the number of requests that a run needs for the finest quantile of the SLO: ten
+// beyond it, a number that chance changes by a third. 0 without quantiles.
 func (s *survey) enough() float64 {
 	most := 0.0
 	for _, t := range s.slo {
@@ -166,7 +166,7 @@ func (s *survey) enough() float64 {
 	return most
 }
 
-// short tells whether the runs of a rate have too few requests each.
+// short reports whether the runs of a rate have too few requests each.
 func (s *survey) short(t *tried) bool {
 	n := 0.0
 	for _, m := range t.judged {
@@ -191,19 +191,19 @@ func (s *survey) standing(t *tried) standing {
 	return open
 }
 
-// bracket is where the answer lies.
+// bracket is the range of the answer.
 type bracket struct {
-	low  *tried // highest rate that passed, below what the outcomes of all rates make the limit; nil: none
-	high *tried // lowest rate above it that did not, for whatever reason; nil: none
-	// noise is what the outcomes of all rates leave open; known only where some
-	// passed and some failed.
+	low  *tried // highest rate that passed, below the limit estimated from all outcomes; nil: none
+	high *tried // lowest rate above it that did not pass, for whatever reason; nil: none
+	// noise is the distribution that the outcomes leave; known only if some passed and some
+	// failed.
 	noise limits
 }
 
-// width as a share of the lower end.
+// width is relative to the lower end.
 func (b *bracket) width() float64 { return b.high.perS/b.low.perS - 1 }
 
-// bracket of the answer. Where rates contradict each other the ends are those
+// bracket returns the range of the answer. If rates contradict each other, the ends are those
 // around the most likely limit.
 func (s *survey) bracket() bracket {
 	if s.ends == nil {
@@ -236,7 +236,7 @@ func (s *survey) newBracket() bracket {
 		}
 	}
 	if b.high != nil && b.low != nil && b.high.perS < b.low.perS {
-		b.high = nil // the generator could not send less than it did: it was disturbed
+		b.high = nil // disturbed: the generator managed more before
 	}
 	return b
 }

@@ -1,8 +1,7 @@
-// Package plan decides which run comes next. A sweep, a proof, a comparison and a
-// factorial experiment are spelled out beforehand; a search chooses by what has been
-// measured. Both are pure functions of the experiment and of the runs made so far, so
-// that a plan that was broken off goes on from its record. What the runs say together
-// is concluded here too.
+// Package plan decides which run comes next, and derives the answer of all runs. A sweep, a
+// proof, a comparison and a factorial experiment are listed in advance; a search chooses by
+// previous results. Both are pure functions of the experiment and the runs so far, so that an
+// interrupted plan can resume from its record.
 package plan
 
 import (
@@ -13,13 +12,13 @@ import (
 	"ceiling/record"
 )
 
-// with is what a statement speaks of, by name; the name has the figure's unit.
+// with are the values of a statement, by name; the name includes the unit.
 type with = record.Values
 
-// say makes one statement. The sentences are package prose's.
+// say makes one statement. Package prose has the sentences.
 func say(code string, values with) record.Statement { return record.State(code, values) }
 
-// warned are the warnings of a figure.
+// warned converts the warnings of a figure.
 func warned(list []stat.Warning) []record.Statement {
 	var out []record.Statement
 	for _, w := range list {
@@ -28,20 +27,19 @@ func warned(list []stat.Warning) []record.Statement {
 	return out
 }
 
-// Decision is what comes next in a plan.
+// Decision is the next step of a plan.
 type Decision struct {
-	// Next is the run to make; nil at the end.
+	// Next is the next run; nil at the end.
 	Next *record.Step
-	// Ended and Because say how and why the plan ended, where Next is nil.
+	// Ended and Because are how and why the plan ended, if Next is nil.
 	Ended   string
 	Because record.Statement
-	// Left is how many runs are still to come, Next among them; of a search it
-	// is a guess.
+	// Left is the number of remaining runs, including Next; for a search, an estimate.
 	Left int
 }
 
-// Next decides by what was asked and what was measured so far. The experiment
-// is one that Complete has been over.
+// Next decides from the experiment and the runs so far. The experiment must have been through
+// Complete.
 func Next(e *spec.Experiment, done []record.Measured) Decision {
 	if e.Kind == spec.KindFind {
 		return nextRate(e, done)
@@ -53,7 +51,7 @@ func Next(e *spec.Experiment, done []record.Measured) Decision {
 	return Decision{Next: &steps[len(done)], Left: len(steps) - len(done)}
 }
 
-// Spell is every run of a plan that is known beforehand; nil for a search.
+// Spell lists every run of a plan that is known in advance; nil for a search.
 func Spell(e *spec.Experiment) []record.Step {
 	var steps []record.Step
 	switch e.Kind {
@@ -72,8 +70,8 @@ func Spell(e *spec.Experiment) []record.Step {
 	return steps
 }
 
-// Conclude answers the plan's question from the runs it has, and sets the exit
-// code. It may be called before the plan has ended.
+// Conclude derives the plan's answer from its runs, and sets the exit code. It may be called
+// before the plan has ended.
 func Conclude(p *record.Plan) {
 	switch p.Experiment.Kind {
 	case spec.KindSweep:
@@ -97,11 +95,11 @@ func Conclude(p *record.Plan) {
 	}
 }
 
-// disturbedCores is how much of the host other programs may use before a plan
-// caveats itself: a tenth of a core is an idle desktop.
+// disturbedCores is the CPU use of other programs that becomes a caveat; an idle desktop uses a
+// tenth of a core.
 const disturbedCores = 0.25
 
-// disturbed says that other programs were at work during the runs.
+// disturbed is the caveat that other programs were active during the runs.
 func disturbed(runs []record.Measured) record.Statement {
 	var others []float64
 	for i := range runs {
@@ -116,7 +114,7 @@ func disturbed(runs []record.Measured) record.Statement {
 	return say("plan.disturbed", with{"cores": others[len(others)/2], "most_cores": others[len(others)-1]})
 }
 
-// caveatLists are the lists of caveats in a plan's answer.
+// caveatLists returns the caveat lists in a plan's answer.
 func caveatLists(p *record.Plan) []*[]record.Statement {
 	var all []*[]record.Statement
 	switch {

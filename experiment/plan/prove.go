@@ -11,21 +11,20 @@ import (
 	"ceiling/record"
 )
 
-// A proof is made of blocks: in each, one run that nothing is taken from and
-// one for every resource that something is taken from, in an order by lot. What
-// a run is held against is the untouched one of its block, so that a machine
-// that drifts does not look like a resource that matters.
+// A proof consists of blocks: in each, one undisturbed run and one per perturbed resource, in
+// random order. Each run is compared with the undisturbed one of its block, so that drift of the
+// machine does not look like a sensitive resource.
 
 const (
-	// takeShare is taken where nothing else is asked: enough to be seen within a
-	// few blocks, and little against what makes another resource the ceiling.
+	// takeShare is the default share: enough to be visible within a few blocks, and small enough
+	// not to make another resource the bottleneck.
 	takeShare = 0.25
-	// proofBlocks are made where nothing else is asked: 7 are the fewest that
-	// can say anything at 95 % of each of three resources.
+	// proofBlocks is the default number of blocks: 7 are the minimum for 95 % confidence in each
+	// of three resources.
 	proofBlocks = 8
 )
 
-// ProofShare is the share that a proof takes from each resource.
+// ProofShare returns the share that a proof removes from each resource.
 func ProofShare(e *spec.Experiment) float64 {
 	if e.Prove.Share > 0 {
 		return e.Prove.Share
@@ -33,7 +32,7 @@ func ProofShare(e *spec.Experiment) float64 {
 	return takeShare
 }
 
-// ProofBlocks is how many blocks a proof has.
+// ProofBlocks returns the number of blocks of a proof.
 func ProofBlocks(e *spec.Experiment) int {
 	if e.Repeats > 0 {
 		return e.Repeats
@@ -41,14 +40,14 @@ func ProofBlocks(e *spec.Experiment) int {
 	return proofBlocks
 }
 
-// rates are the resources whose elasticities add to one: slots are none.
+// rates returns the resources whose elasticities add up to one: slots are not among them.
 func rates() []string {
 	return []string{record.PerturbGenerator, record.PerturbServer, record.PerturbLink}
 }
 
 func spellProof(e *spec.Experiment) []record.Step {
 	if len(e.Load.Rate) > 0 {
-		return nil // an open loop: its throughput is what was asked
+		return nil // an open loop: its throughput is a setting
 	}
 	untouched := record.Step{Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0])}
 	of := []record.Step{untouched}
@@ -78,8 +77,8 @@ func spellProof(e *spec.Experiment) []record.Step {
 	return steps
 }
 
-// untakable says why nothing can be taken from a resource, as far as the
-// experiment says it; nothing: it can, if the host allows.
+// untakable returns why a resource cannot be perturbed, according to the experiment; empty if it
+// can, subject to the host.
 func untakable(e *spec.Experiment, resource string) record.Statement {
 	switch resource {
 	case record.PerturbLink:
@@ -94,8 +93,8 @@ func untakable(e *spec.Experiment, resource string) record.Statement {
 	return record.Statement{}
 }
 
-// fewerSlots takes a share of the requests in flight away, by connections or by
-// pipelining, whichever comes closer to the share; at least one of either.
+// fewerSlots removes a share of the requests in flight, by connections or by pipelining,
+// whichever comes closer to the share; at least one of either.
 func fewerSlots(connections, pipelining int, share float64) (int, int) {
 	c, p := fewer(connections, share), fewer(pipelining, share)
 	byConnections := math.Abs(float64(c)/float64(connections) - (1 - share))
@@ -106,7 +105,7 @@ func fewerSlots(connections, pipelining int, share float64) (int, int) {
 	return c, pipelining
 }
 
-// fewer is n less a share of it, n-1 at most; 0 where there is but one.
+// fewer is n less a share of it, at most n-1; 0 if n is 1.
 func fewer(n int, share float64) int {
 	if n < 2 {
 		return 0
@@ -114,16 +113,16 @@ func fewer(n int, share float64) int {
 	return min(n-1, max(1, int(math.Round(float64(n)*(1-share)))))
 }
 
-// proofRuns are the runs of a proof by what was taken, "" nothing, and block.
+// proofRuns are the runs of a proof by perturbed resource ("" for none) and block.
 type proofRuns struct {
 	by map[string]map[int]*record.Measured
-	// why nothing could be taken from a resource, as the runs say.
+	// why a resource could not be perturbed, according to the runs.
 	why     map[string]record.Statement
 	caveats []record.Statement
 }
 
-// leastTakenOfAsked is how much of the asked share has to be gone for a run to
-// count: with less, noise would be divided by next to nothing.
+// leastTakenOfAsked is the share of the intended perturbation that a run must have achieved to
+// count: with less, the noise would be divided by almost nothing.
 const leastTakenOfAsked = 0.5
 
 func proofRunsOf(all []record.Measured) proofRuns {
@@ -172,8 +171,7 @@ func howPerturbed(t *record.Perturbed) string {
 	return t.How
 }
 
-// whole are the blocks in which nothing is missing, ascending, of the resources
-// that there are; part is how many others there are.
+// whole returns the complete blocks, ascending; part is the number of the others.
 func (r *proofRuns) whole() (blocks []int, part int) {
 	seen := map[int]int{}
 	for _, of := range r.by {
@@ -251,8 +249,8 @@ func (r *proofRuns) measure(proof *record.Proof, blocks []int) error {
 	return nil
 }
 
-// taken sets every block against its untouched run. What was left differs a
-// little from run to run; each is brought to the mean.
+// taken compares every block with its undisturbed run. The achieved perturbation varies slightly
+// between runs; each is scaled to the mean.
 func (r *proofRuns) taken(resource string, blocks []int) stat.Taken {
 	t := stat.Taken{Resource: resource}
 	for _, b := range blocks {
@@ -279,8 +277,8 @@ func (r *proofRuns) elasticity(resource string, blocks []int, of stat.Estimate) 
 	return e
 }
 
-// passiveCeiling is what most undisturbed runs' verdicts name; "" where no name
-// has most of them.
+// passiveCeiling returns the bottleneck of the majority of undisturbed runs; "" without a
+// majority.
 func passiveCeiling(runs map[int]*record.Measured) record.Bottleneck {
 	counts := map[record.Bottleneck]int{}
 	for _, m := range runs {

@@ -7,7 +7,7 @@ import (
 	"ceiling/record"
 )
 
-// Whether a proof and the passive verdict say the same.
+// Whether a proof and the passive verdict agree.
 const (
 	agrees      = "agrees"
 	contradicts = "contradicts"
@@ -15,18 +15,18 @@ const (
 )
 
 const (
-	// ownsLeast is the share of the ceiling that a resource has to have, by the
-	// low end of its interval, to be called the ceiling: half of it.
+	// ownsLeast is the elasticity that a resource must have, at the low end of its interval, to
+	// be called the bottleneck.
 	ownsLeast = 0.5
-	// leastConfidence of the intervals that a proof may rest on: five blocks.
-	// Fewer say something, but prove nothing.
+	// leastConfidence is the minimum confidence of a proof's intervals: five blocks. Fewer are
+	// indicative, but prove nothing.
 	leastConfidence = 0.9
-	// A sum of all rates' elasticities that lies in this range is one.
+	// A sum of all rates' elasticities in this range counts as one.
 	sumLeast, sumMost = 0.8, 1.2
 )
 
-// resourceOf is what has to be taken to feel a ceiling; "" where nothing that
-// can be taken is behind it.
+// resourceOf returns the resource to perturb for a bottleneck; "" if none that can be perturbed
+// is behind it.
 func resourceOf(ceiling record.Bottleneck) string {
 	switch ceiling {
 	case record.LoadGenerator:
@@ -41,8 +41,8 @@ func resourceOf(ceiling record.Bottleneck) string {
 	return ""
 }
 
-// judgeProof says what the figures prove and whether the passive verdict is the
-// same. It answers the exit code.
+// judgeProof states what the figures prove and whether the passive verdict agrees. It returns the
+// exit code.
 func judgeProof(p *record.Proof) int {
 	waits := false
 	if few := slices.ContainsFunc(p.Resources, func(r record.Elasticity) bool { return r.Elasticity.Confidence < leastConfidence }); !few {
@@ -66,9 +66,9 @@ func judgeProof(p *record.Proof) int {
 	return exitVoid
 }
 
-// proved is the resource with the largest elasticity, where it owns at least
-// half of the ceiling and its interval stands apart from the others. Slots are
-// no part of the same whole: they need not stand apart from the rates.
+// proved returns the resource with the largest elasticity, if it accounts for at least half of
+// the throughput's response and its interval is apart from the others'. Slots belong to another
+// sum: their interval need not be apart from the rates'.
 func proved(all []record.Elasticity) string {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b record.Elasticity) int {
 		return cmp.Compare(b.Elasticity.Mid, a.Elasticity.Mid)
@@ -85,9 +85,8 @@ func proved(all []record.Elasticity) string {
 	return first.Resource
 }
 
-// waitsInside tells that whatever was taken was hardly missed, the server's CPU
-// and the slots among it: what a request takes is then a wait that no speed
-// here changes.
+// waitsInside reports whether every perturbation, including server CPU and slots, hardly
+// mattered: requests then spend their time in a wait that no speed here changes.
 func waitsInside(p *record.Proof) bool {
 	server, slots := find(p, record.PerturbServer), find(p, record.PerturbConcurrency)
 	return server != nil && slots != nil && p.Sum.High < ownsLeast && slots.Elasticity.High < ownsLeast
@@ -121,7 +120,7 @@ func agreement(p *record.Proof, waits bool) string {
 	case p.Proved == want:
 		return agrees
 	case own == nil && p.Proved != "" && p.Proved != record.PerturbConcurrency && want != record.PerturbConcurrency:
-		return contradicts // the rates add to one: nothing is left for it
+		return contradicts // the rates add up to one: nothing is left for it
 	case own == nil:
 		return cannotTell
 	case own.Elasticity.High < ownsLeast && (p.Proved != "" || waits):
@@ -130,7 +129,7 @@ func agreement(p *record.Proof, waits bool) string {
 	return cannotTell
 }
 
-// proofSays is the answer.
+// proofSays returns the answer.
 func proofSays(p *record.Proof, waits bool) record.Statement {
 	agreement := agreementSays(p)
 	if own := find(p, p.Proved); own != nil {
@@ -154,7 +153,7 @@ func proofSays(p *record.Proof, waits bool) record.Statement {
 	return say("proof.none", with{"resources": resources, "agreement": agreement})
 }
 
-// agreementSays is what the undisturbed runs say of it.
+// agreementSays states what the undisturbed runs say about it.
 func agreementSays(p *record.Proof) record.Statement {
 	switch {
 	case p.Passive == "":

@@ -17,16 +17,16 @@ import (
 // confidence of every interval of a sweep.
 const confidence = 0.95
 
-// What the points of a curve differ in.
+// The dimensions of a curve.
 const (
 	OverConnections = "connections"
 	OverPipelining  = "pipelining"
 	OverRate        = "rate"
 )
 
-// spellSweep is a randomised complete block design: every repeat is one pass
-// over all conditions in an order of its own, so that a machine that warms up,
-// or a neighbour who comes for a minute, does not fall on one condition alone.
+// spellSweep is a randomised complete block design: every repeat is one pass over all conditions
+// in its own order, so that warming up, or a short disturbance, does not affect a single
+// condition.
 func spellSweep(e *spec.Experiment) []record.Step {
 	rates := e.Load.Rate
 	if len(rates) == 0 {
@@ -56,8 +56,8 @@ func spellSweep(e *spec.Experiment) []record.Step {
 	return steps
 }
 
-// over is the dimension that the points of a curve differ in: the first of
-// connections, pipelining and rate that has more than one value.
+// over returns the dimension of the curves: the first of connections, pipelining and rate that
+// has more than one value.
 func over(e *spec.Experiment) string {
 	switch {
 	case len(e.Load.Connections) > 1:
@@ -89,7 +89,7 @@ func keyOf(s *record.Step, over string) curveKey {
 	return k
 }
 
-// abscissa is a step's place on its curve.
+// abscissa is a step's position on its curve.
 func abscissa(s *record.Step, over string) float64 {
 	switch over {
 	case OverPipelining:
@@ -100,7 +100,7 @@ func abscissa(s *record.Step, over string) float64 {
 	return float64(s.Connections)
 }
 
-// concludeSweep gathers the runs to points and the points to curves.
+// concludeSweep groups the runs into points and the points into curves.
 func concludeSweep(p *record.Plan) {
 	e := &p.Experiment
 	over := over(e)
@@ -132,8 +132,7 @@ func concludeSweep(p *record.Plan) {
 		concludeCurve(&c, e)
 		p.Sweep.Curves = append(p.Sweep.Curves, c)
 	}
-	// A point that breaks the SLO is what a sweep looks for; only one that
-	// proves nothing at all is invalid.
+	// A sweep looks for points that fail the SLO; it is invalid only if no run is valid.
 	p.Exit = exitVoid
 	for _, c := range p.Sweep.Curves {
 		for _, q := range c.Points {
@@ -141,14 +140,14 @@ func concludeSweep(p *record.Plan) {
 			case q.Outcome == record.Invalid:
 			case q.BadShare <= mostly:
 				p.Exit = 0
-			case p.Exit == exitVoid: // mostly errors: no measurement of what was asked
+			case p.Exit == exitVoid: // mostly errors: not a measurement of the requests
 				p.Exit = exitBroke
 			}
 		}
 	}
 }
 
-// fixed are the dimensions of a sweep that do not change along a curve.
+// fixed returns the dimensions of a sweep that do not change along a curve.
 func fixed(e *spec.Experiment, k curveKey, over string) []record.Statement {
 	parts := []record.Statement{}
 	if over != OverConnections {
@@ -158,14 +157,14 @@ func fixed(e *spec.Experiment, k curveKey, over string) []record.Statement {
 		parts = append(parts, say("load.pipelining", with{"pipelining": k.pipelining}))
 	}
 	if over != OverRate && len(e.Load.Rate) > 0 {
-		rate, _ := unit.ParseRate(k.rate) // its own text
+		rate, _ := unit.ParseRate(k.rate) // formatted by us
 		parts = append(parts, say("load.target", with{"per_s": rate.PerSecond()}))
 	}
 	return parts
 }
 
-// curvePoint is one condition. A run that is invalid proves nothing and is left
-// out, unless all are: then they are shown, and the point's outcome says so.
+// curvePoint summarises one condition. It excludes invalid runs, unless all are invalid: then it
+// shows them, and the point's outcome says so.
 func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 	first := runs[0]
 	p := record.CurvePoint{X: x, Connections: first.Connections, Pipelining: first.Pipelining, TargetPerS: first.TargetPerS}
@@ -206,7 +205,7 @@ func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 	return p
 }
 
-// majority is the commonest name and, where there are others, how they split.
+// majority returns the most frequent name and, if there are others, the counts.
 func majority[T ~string](counts map[T]int) (name T, split string) {
 	names := make([]T, 0, len(counts))
 	for n := range counts {
@@ -226,8 +225,8 @@ func majority[T ~string](counts map[T]int) (name T, split string) {
 	return names[0], strings.Join(parts, ", ")
 }
 
-// median of a few runs. With fewer than six there is no interval of 95 %, and
-// the smallest and the largest are given in its place.
+// median of a few runs. Fewer than six give no interval of 95 %, so the minimum and the maximum
+// take its place.
 func median(values []float64) record.Estimate {
 	if len(values) == 0 {
 		return record.Estimate{Warnings: []record.Statement{say("measured.no-value", nil)}}
