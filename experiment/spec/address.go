@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// urlMax bounds a URL as typed. Servers refuse request lines far below it
-	// (nginx and Apache at 8 KiB); it only keeps a pasted file out.
+	// urlMax limits a URL as typed. Servers reject far shorter request lines (nginx and Apache at
+	// 8 KiB); the limit only catches a pasted file.
 	urlMax = 64 << 10
 	// hostMax is the longest DNS name as text (RFC 1035 §2.3.4 less the root).
 	hostMax = 253
@@ -27,29 +27,29 @@ const (
 	Unix = "unix"
 )
 
-// Address is where the connections of a run go. Two targets with equal
-// addresses may share connections.
+// Address is the destination of a run's connections. Two targets with equal addresses may share
+// connections.
 type Address struct {
 	// Network is TCP or Unix.
 	Network string
-	// Host is a name in lower case, an IPv4 or an IPv6 address without
-	// brackets and with its %zone; "" where a URL is one of a unix socket.
+	// Host is a name in lower case, an IPv4 or an IPv6 address without brackets and with its
+	// %zone; "" for a unix socket.
 	Host string
 	// Port is 1 to 65535; 0 for a unix socket.
 	Port uint16
 	// Path of the unix socket, absolute, or @name of an abstract one; "" for TCP.
 	Path string
-	// At are the addresses that Host has by Dial.Resolve, with commas between them;
-	// "": they are looked up.
+	// At is the addresses of Host according to Dial.Resolve, comma-separated; "" if it must be
+	// resolved.
 	At string
-	// TLS: the URL is https or wss.
+	// TLS is set if the URL is https or wss.
 	TLS bool
-	// WebSocket: the URL is ws or wss.
+	// WebSocket is set if the URL is ws or wss.
 	WebSocket bool
 }
 
-// String is the address as net.Dial takes it: "localhost:80", "[::1]:8080",
-// "/run/x.sock"; of several in At the first.
+// String formats the address for net.Dial: "localhost:80", "[::1]:8080", "/run/x.sock"; with
+// several addresses in At, the first.
 func (a Address) String() string {
 	if a.Network == Unix {
 		return a.Path
@@ -64,7 +64,7 @@ func (a Address) String() string {
 	return host + ":" + strconv.Itoa(int(a.Port))
 }
 
-// Given are the addresses of At; nil: there are none, and Host is to be looked up.
+// Given returns the addresses of At; nil if Host must be resolved.
 func (a Address) Given() ([]netip.Addr, error) {
 	if a.At == "" {
 		return nil, nil
@@ -80,7 +80,7 @@ func (a Address) Given() ([]netip.Addr, error) {
 	return list, nil
 }
 
-// url is the address with its scheme, for an error.
+// url formats the address with its scheme, for errors.
 func (a Address) url() string {
 	switch {
 	case a.Network == Unix:
@@ -95,19 +95,16 @@ func (a Address) url() string {
 	return "http://" + a.String()
 }
 
-// ParseTarget reads a URL as a person types it: http[s]://host[:port]/path?query or
-// ws[s]:// in place of it,
-// the same without a scheme (localhost:8080/x, :8080/x for this machine), a
-// unix socket as unix:/run/x.sock:/path?query or
-// http+unix://%2Frun%2Fx.sock/path?query.
+// ParseTarget parses a URL as typed: http[s]://host[:port]/path?query, or ws[s]:// instead; the
+// same without a scheme (localhost:8080/x, :8080/x for this machine); a unix socket as
+// unix:/run/x.sock:/path?query or http+unix://%2Frun%2Fx.sock/path?query.
 //
-// requestTarget is the origin form of RFC 9112 §3.2.1, byte for byte as typed
-// and without the fragment; "/" where no path was given. hostHeader is the
-// value of the Host field (RFC 9110 §7.2): the port is left out where it is the
-// scheme's own, an IPv6 zone always (RFC 6874 §3), and it is "localhost" for a unix socket.
+// requestTarget is the origin form of RFC 9112 §3.2.1, byte for byte as typed and without the
+// fragment; "/" without a path. hostHeader is the value of the Host field (RFC 9110 §7.2): it
+// omits the port if it is the scheme's default, always omits an IPv6 zone (RFC 6874 §3), and is
+// "localhost" for a unix socket.
 //
-// The error is one line that quotes the URL, says what is wrong with it and how
-// it should look.
+// The error is one line that quotes the URL, says what is wrong with it and how it should look.
 func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, err error) {
 	fail := func(err error) (Address, string, string, error) {
 		return Address{}, "", "", fmt.Errorf("URL %s: %w", quoteShort(secret.Plain().URL(text)), err)
@@ -145,8 +142,8 @@ func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, e
 	return addr, requestTarget, hostHeader, nil
 }
 
-// splitScheme answers the scheme in lower case and what follows it. A text
-// without one is http: "localhost:8080" is a host and a port, not a scheme.
+// splitScheme returns the scheme in lower case and the rest. Text without one is http:
+// "localhost:8080" is a host and a port, not a scheme.
 func splitScheme(text string) (scheme, rest string) {
 	if before, after, found := strings.Cut(text, "://"); found && isScheme(before) {
 		return strings.ToLower(before), after
@@ -169,7 +166,7 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
-// splitAuthority cuts host[:port] from the request target that follows it.
+// splitAuthority splits host[:port] from the request target.
 func splitAuthority(rest string) (authority, target string) {
 	i := strings.IndexAny(rest, "/?")
 	if i < 0 {
@@ -178,7 +175,7 @@ func splitAuthority(rest string) (authority, target string) {
 	return rest[:i], originForm(rest[i:])
 }
 
-// originForm puts a slash before a query that has no path.
+// originForm adds a slash before a query without a path.
 func originForm(target string) string {
 	if strings.HasPrefix(target, "/") {
 		return target
@@ -208,7 +205,7 @@ func parseAuthority(authority string, tls bool) (Address, string, error) {
 	return Address{Network: TCP, Host: host, Port: port, TLS: tls}, header, nil
 }
 
-// splitPort cuts the port off. A port alone (":8080") is one of this machine.
+// splitPort splits off the port. A port alone (":8080") is on this machine.
 func splitPort(authority string, usual uint16) (host string, port uint16, err error) {
 	host, text, typed := authority, "", false
 	switch end := strings.LastIndexByte(authority, ']'); {
@@ -217,7 +214,7 @@ func splitPort(authority string, usual uint16) (host string, port uint16, err er
 	case end >= 0:
 		host, text, typed = authority[:end+1], strings.TrimPrefix(authority[end+1:], ":"), end+1 < len(authority)
 	case strings.HasPrefix(authority, "["):
-		return authority, usual, nil // without its ], which checkHost refuses
+		return authority, usual, nil // without its ], which checkHost rejects
 	case strings.Count(authority, ":") > 1:
 		return "", 0, fmt.Errorf("an IPv6 address goes in brackets; write http://[::1]:8080/")
 	default:
@@ -236,8 +233,7 @@ func splitPort(authority string, usual uint16) (host string, port uint16, err er
 	return host, uint16(n), nil
 }
 
-// checkHost puts *host into the form of Address.Host and answers how it is
-// written in the Host field.
+// checkHost normalises *host to the form of Address.Host and returns its form for the Host field.
 func checkHost(host *string) (header string, err error) {
 	switch {
 	case *host == "":
@@ -276,8 +272,8 @@ func checkIPv6(host *string) (header string, err error) {
 	return "[" + ip.WithZone("").String() + "]", nil
 }
 
-// parseUnix reads /run/x.sock:/path?query. The first colon ends the socket's
-// path; one that contains a colon has to be written as http+unix.
+// parseUnix parses /run/x.sock:/path?query. The first colon ends the socket's path; a path with a
+// colon must use http+unix.
 func parseUnix(rest string) (Address, string, error) {
 	rest = strings.TrimPrefix(rest, "//")
 	path, target, found := strings.Cut(rest, ":")
@@ -288,7 +284,7 @@ func parseUnix(rest string) (Address, string, error) {
 	return addr, originForm(target), err
 }
 
-// parseEscapedUnix reads %2Frun%2Fx.sock/path?query.
+// parseEscapedUnix parses %2Frun%2Fx.sock/path?query.
 func parseEscapedUnix(rest string) (Address, string, error) {
 	authority, target := splitAuthority(rest)
 	path, err := url.PathUnescape(authority)
@@ -313,8 +309,8 @@ func socketAddress(path string) (Address, error) {
 	return Address{Network: Unix, Path: path}, nil
 }
 
-// socketPathEnd is where the path of a socket ends in a text that begins with
-// unix:, 0 in any other: it names a file, which may be called anything.
+// socketPathEnd returns the end of a socket's path in a text that begins with unix:, otherwise 0:
+// the path is a file name, which may contain anything.
 func socketPathEnd(text string) int {
 	scheme, rest := splitScheme(text)
 	if scheme != "unix" {
@@ -324,9 +320,8 @@ func socketPathEnd(text string) int {
 	return len(text) - len(rest) + len(path)
 }
 
-// checkVisible refuses what RFC 3986 has no place for anywhere and what would
-// break the request line: blanks, control characters, anything beyond ASCII. Up
-// to free only control characters are refused.
+// checkVisible rejects what RFC 3986 never allows and what would break the request line: blanks,
+// control characters, non-ASCII. Before free it rejects only control characters.
 func checkVisible(text string, free int) error {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -342,7 +337,7 @@ func checkVisible(text string, free int) error {
 	return nil
 }
 
-// quoteShort quotes text for an error, cut down to what fits a line.
+// quoteShort quotes text for an error, shortened to fit a line.
 func quoteShort(text string) string {
 	const most = 200
 	if len(text) > most {
@@ -354,12 +349,12 @@ func quoteShort(text string) string {
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 
-// sourcesMax bounds a range of source addresses: that many connections each take
-// all of one's ports.
+// sourcesMax limits a range of source addresses: that many connections could each use all ports
+// of one.
 const sourcesMax = 1 << 16
 
-// ParseSource reads a local address, or a range of them as in 10.0.0.0/28; an
-// address is a range of one.
+// ParseSource parses a local address, or a range such as 10.0.0.0/28; an address is a range of
+// one.
 func ParseSource(text string) (netip.Prefix, error) {
 	var p netip.Prefix
 	var err error
@@ -386,7 +381,7 @@ func ParseSource(text string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// checkSources looks at the source addresses as far as no machine is needed.
+// checkSources validates the source addresses without looking at a machine.
 func (s *Spec) checkSources(to Address) error {
 	if len(s.SourceIPs) == 0 {
 		return nil

@@ -11,29 +11,27 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Bounds of a Spec. Each is far beyond what a machine does today; what lies
-// outside is a slip of the finger.
+// Limits of a Spec. Each is far beyond today's machines; a value outside is a typing mistake.
 const (
 	// ConnectionsMax is 15 times the ports one source address has.
 	ConnectionsMax = 1_000_000
 	ThreadsMax     = 1024
 	PipeliningMax  = 10_000
-	// SlotsMax bounds connections × pipelining: a slot costs about 100 bytes of
-	// the generator's memory.
+	// SlotsMax limits connections × pipelining: a slot costs about 100 bytes of the generator's
+	// memory.
 	SlotsMax = 10_000_000
-	// DurationMax bounds the measured time, the warm-up and the ramp.
+	// DurationMax limits the measured time, the warm-up and the ramp.
 	DurationMax = 7 * 24 * time.Hour
-	// TimeoutMax is the longest time a histogram keeps with its full precision
-	// in the interchange format.
+	// TimeoutMax is the longest time that a histogram in the interchange format holds at full
+	// precision.
 	TimeoutMax = time.Hour
 	// RateMax is requests per second.
 	RateMax = 1e9
 )
 
-// Check refuses everything that can be refused without touching a machine. The
-// error is one line: what is wrong, where, and how to mend it. A Spec that
-// passes can be planned; whether the host has the ports, descriptors and CPUs
-// for it is looked at later.
+// Check rejects everything that can be rejected without looking at a machine. The error is one
+// line: what is wrong, where, and how to fix it. A Spec that passes can be planned; ports,
+// descriptors and CPUs of the host are checked later.
 func (s *Spec) Check() error {
 	for _, check := range []func() error{
 		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkKind, s.checkGRPC, s.checkPipelining, s.checkDial, s.checkTLS,
@@ -46,7 +44,7 @@ func (s *Spec) Check() error {
 	return nil
 }
 
-// checkShape looks at connections, threads and pipelining.
+// checkShape validates connections, threads and pipelining.
 func (s *Spec) checkShape() error {
 	switch {
 	case s.Connections < 1 || s.Connections > ConnectionsMax:
@@ -90,7 +88,7 @@ func (s *Spec) checkTimes() error {
 	return nil
 }
 
-// checkRate looks at the schedule of an open loop.
+// checkRate validates the schedule of an open loop.
 func (s *Spec) checkRate() error {
 	if !s.Open() {
 		if s.Arrivals != "" {
@@ -114,7 +112,7 @@ func (s *Spec) checkRate() error {
 	return nil
 }
 
-// checkTargets looks at every target, and that one address serves them all.
+// checkTargets validates every target, and that they share one address.
 func (s *Spec) checkTargets() error {
 	if len(s.Targets) == 0 {
 		return fmt.Errorf("targets: none given; give a URL such as http://localhost:8080/, or a file of them")
@@ -144,7 +142,7 @@ func (s *Spec) checkTargets() error {
 	return nil
 }
 
-// targetName says which of several targets an error is about.
+// targetName identifies the target of an error if there are several.
 func (s *Spec) targetName(i int) string {
 	if len(s.Targets) == 1 {
 		return ""
@@ -184,11 +182,11 @@ func (t *Target) check() (Address, error) {
 	return addr, nil
 }
 
-// hostNever is what a Host field never has (RFC 9110 §7.2, RFC 3986 §3.2.2).
+// hostNever are characters that a Host field never contains (RFC 9110 §7.2, RFC 3986 §3.2.2).
 const hostNever = " \t/?#@\\\"<>^`{|}"
 
-// checkMeaning refuses the fields that decide how a message is framed or what
-// becomes of its connection: the generator decides those.
+// checkMeaning rejects fields that determine a message's framing or its connection's fate: the
+// generator sets those.
 func (t *Target) checkMeaning(f Field) error {
 	switch strings.ToLower(f.Name) {
 	case "host":
@@ -213,10 +211,9 @@ func (t *Target) checkMeaning(f Field) error {
 	return nil
 }
 
-// checkPipelining refuses requests that may not wait for one another on a
-// connection of HTTP/1.1: RFC 9112 §9.3.2 asks not to pipeline behind a method that is not
-// idempotent (RFC 9110 §9.2.2), since after a broken connection nobody knows
-// which of them took effect.
+// checkPipelining rejects requests that must not be pipelined in HTTP/1.1: RFC 9112 §9.3.2
+// advises against pipelining after a method that is not idempotent (RFC 9110 §9.2.2), since after
+// a broken connection it is unknown which requests took effect.
 func (s *Spec) checkPipelining() error {
 	switch s.HTTP {
 	case "", HTTP11, HTTP2, HTTP3:
@@ -241,7 +238,7 @@ func (s *Spec) checkPipelining() error {
 	return nil
 }
 
-// idempotent tells the methods of RFC 9110 §9.2.2.
+// idempotent reports whether a method is idempotent (RFC 9110 §9.2.2).
 func idempotent(method string) bool {
 	switch method {
 	case "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE":
@@ -250,7 +247,7 @@ func idempotent(method string) bool {
 	return false
 }
 
-// checkNames looks at what is chosen by name or written as a list.
+// checkNames validates names and lists.
 func (s *Spec) checkNames() error {
 	switch s.Engine {
 	case EngineAuto, EngineUring, EngineEpoll:

@@ -6,17 +6,17 @@ import (
 	"ceiling/internal/secret"
 )
 
-// HiddenBody stands for a body that is not shown.
+// HiddenBody replaces a redacted body.
 type HiddenBody struct {
 	// Bytes of the body.
 	Bytes int `json:"bytes"`
-	// Digest tells equal bodies from others, as internal/secret makes it.
+	// Digest distinguishes bodies, as made by internal/secret.
 	Digest string `json:"digest"`
 }
 
-// Concealed is the spec as it may be shown and kept: secrets of URLs and header
-// fields are hidden, and of a body only its size and a digest are left. What is
-// hidden already stays as it is.
+// Concealed returns the spec with secrets redacted, for display and storage: secrets of URLs and
+// header fields are replaced, and bodies reduced to size and digest. Parts already redacted stay
+// unchanged.
 func (s *Spec) Concealed(h *secret.Hider) Spec {
 	c := *s
 	c.Targets = slices.Clone(s.Targets)
@@ -47,7 +47,7 @@ func hiddenBody(h *secret.Hider, body []byte) *HiddenBody {
 	return &HiddenBody{Bytes: len(body), Digest: h.Body(body)}
 }
 
-// bodyBytes is the size of a body, also of one that is hidden.
+// bodyBytes returns the size of a body, redacted or not.
 func (t *Target) bodyBytes() int {
 	if t.BodyHidden != nil {
 		return t.BodyHidden.Bytes
@@ -55,9 +55,8 @@ func (t *Target) bodyBytes() int {
 	return len(t.Body)
 }
 
-// Concealed is the experiment as it may be shown and kept, as Spec.Concealed; the
-// commands of its servers and their environment too. hidden tells that something
-// was hidden, so that nothing can be sent by it.
+// Concealed is Spec.Concealed for an experiment, including its servers' commands and environment.
+// hidden is set if something was redacted, so that the result cannot be used to send requests.
 func (e *Experiment) Concealed(h *secret.Hider) (c Experiment, hidden bool) {
 	c = *e
 	was := func(now, before string) string {
@@ -98,8 +97,8 @@ func (e *Experiment) Concealed(h *secret.Hider) (c Experiment, hidden bool) {
 	return c, hidden
 }
 
-// concealFactorial is what the factors may be shown as, in an experiment whose servers
-// and requests are concealed already. What is named by its label is named so still.
+// concealFactorial redacts the factors of an experiment whose servers and requests are redacted
+// already. Names derived from labels stay valid.
 func (e *Experiment) concealFactorial(shown *Experiment, h *secret.Hider, was func(now, before string) string) Factorial {
 	c := e.Factorial
 	c.Factors = slices.Clone(c.Factors)
@@ -125,7 +124,7 @@ func (e *Experiment) concealFactorial(shown *Experiment, h *secret.Hider, was fu
 	for _, names := range e.Factorial.Cells {
 		levels, err := e.Factorial.levelsOf(names)
 		if err != nil {
-			continue // refused by Check
+			continue // Check rejects it
 		}
 		for i, at := range levels {
 			names = slices.Clone(names)
@@ -151,7 +150,7 @@ func (r *MixRequest) conceal(h *secret.Hider, was func(now, before string) strin
 	}
 	r.BodyHidden, r.Content = hiddenBody(h, body), nil
 	was("", string(body))
-	if r.Body == "" || r.Body[0] != '@' { // the name of a file tells nothing of it
+	if r.Body == "" || r.Body[0] != '@' { // a file name reveals nothing about the content
 		r.Body = ""
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// cpuMax bounds CPU numbers: twice the largest NR_CPUS a Linux distribution
-// ships for x86-64 or arm64 would still fit.
+// cpuMax limits CPU numbers: twice the largest NR_CPUS of a Linux distribution for x86-64 or
+// arm64 would still fit.
 const cpuMax = 4096
 
-// ParseCPUList reads the kernel's list form (Documentation/admin-guide/
-// cputopology.rst): numbers and ranges between commas, as in "0-3,8". The
-// result is ascending and without duplicates. CPU numbers are below 4096.
+// ParseCPUList parses the kernel's list format (Documentation/admin-guide/cputopology.rst):
+// comma-separated numbers and ranges, as in "0-3,8". The result is ascending and without
+// duplicates. CPU numbers are below 4096.
 func ParseCPUList(text string) ([]int, error) {
 	fail := func(format string, args ...any) ([]int, error) {
 		return nil, fmt.Errorf("CPU list %s: %s; write numbers and ranges as in 0-3,8",
@@ -45,7 +45,7 @@ func ParseCPUList(text string) ([]int, error) {
 	return slices.Compact(cpus), nil
 }
 
-// FormatCPUList writes ascending CPUs in the form that ParseCPUList reads: 0-3,8.
+// FormatCPUList formats ascending CPUs for ParseCPUList: 0-3,8.
 func FormatCPUList(cpus []int) string {
 	var parts []string
 	for i := 0; i < len(cpus); {

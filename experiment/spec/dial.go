@@ -7,29 +7,27 @@ import (
 	"strings"
 )
 
-// Dial says where connections go, and where they come from, where that is not what
-// the URL says and the kernel chooses. The request, the name asked for by TLS and the
-// one looked for in a certificate stay those of the URL.
+// Dial overrides the destination and the source of connections. The request, the TLS server name
+// and the name verified in the certificate remain those of the URL.
 type Dial struct {
-	// SourceIPs are the local addresses that the connections are spread over: each
-	// an address, or a range as in 10.0.0.0/28, of which those of the loading host
-	// are taken. None: the kernel chooses.
+	// SourceIPs are the local addresses that connections are spread over: each an address, or a
+	// range such as 10.0.0.0/28, of which the load host's addresses are used. Empty: the kernel
+	// chooses.
 	SourceIPs []string `json:"source_ips,omitempty" yaml:"source_ips,omitempty" jsonschema:"local addresses, or ranges as in 10.0.0.0/28, to spread the connections over"`
-	// Resolve gives hosts addresses in place of the resolver's, as curl's --resolve
-	// does: HOST:PORT:ADDRESS, a host * for any. Of several addresses with commas
-	// between them the first that accepts is taken.
+	// Resolve overrides DNS for hosts, as curl's --resolve does: HOST:PORT:ADDRESS, where host *
+	// is any. Of several comma-separated addresses the first that accepts is used.
 	Resolve []string `json:"resolve,omitempty" yaml:"resolve,omitempty" jsonschema:"addresses in place of a look-up, HOST:PORT:ADDRESS as for curl"`
-	// Unix is the path of a socket to connect to in place of the URL's host.
+	// Unix is the path of a socket to connect to instead of the URL's host.
 	Unix string `json:"unix,omitempty" yaml:"unix,omitempty" jsonschema:"path of a socket to connect to in place of the URL's host"`
-	// HTTP is the version to speak, HTTP11, HTTP2 or HTTP3; "": over TLS the one that the server
-	// prefers (ALPN), else HTTP/1.1.
+	// HTTP is the version to use, HTTP11, HTTP2 or HTTP3; "": over TLS the server's preference
+	// (ALPN), else HTTP/1.1.
 	HTTP string `json:"http,omitempty" yaml:"http,omitempty" jsonschema:"version to speak, 1.1, 2 or 3; where none is given the server chooses over TLS, else 1.1"`
 }
 
-// resolveMax bounds the entries of Resolve.
+// resolveMax limits the entries of Resolve.
 const resolveMax = 256
 
-// Address is where connections for a URL go.
+// Address returns the destination of connections for a URL.
 func (d *Dial) Address(url string) (Address, error) {
 	to, _, _, err := ParseTarget(url)
 	if err != nil || to.Network != TCP {
@@ -53,7 +51,7 @@ func (d *Dial) Address(url string) (Address, error) {
 	return to, nil
 }
 
-// For is the Dial of one server of several: what is for others is left out.
+// For returns the Dial of one of several servers, without entries for the others.
 func (d Dial) For(base string) Dial {
 	var own []string
 	for _, text := range d.Resolve {
@@ -67,7 +65,7 @@ func (d Dial) For(base string) Dial {
 
 // resolved is one entry of Resolve.
 type resolved struct {
-	host string // in the form of Address.Host; * any
+	host string // in the form of Address.Host; * for any
 	port uint16
 	at   string // in the form of Address.At
 }
@@ -81,7 +79,7 @@ func (r *resolved) isForURL(url string) bool {
 	return err == nil && r.isFor(a)
 }
 
-// parseResolve reads HOST:PORT:ADDRESS[,ADDRESS]; addresses of IPv6 may have brackets.
+// parseResolve parses HOST:PORT:ADDRESS[,ADDRESS]; IPv6 addresses may have brackets.
 func parseResolve(text string) (r resolved, err error) {
 	wrong := func(what string) (resolved, error) {
 		return r, fmt.Errorf("--resolve %s: %s; write HOST:PORT:ADDRESS, as in example.com:443:127.0.0.1", quoteShort(text), what)
@@ -125,7 +123,7 @@ func parseResolve(text string) (r resolved, err error) {
 	return r, nil
 }
 
-// checkDial looks at it as far as no machine is needed.
+// checkDial validates it without looking at a machine.
 func (s *Spec) checkDial() error {
 	to, _, _, err := ParseTarget(s.Targets[0].URL)
 	if err != nil {
@@ -157,7 +155,7 @@ func (s *Spec) checkDial() error {
 	return s.checkSources(to)
 }
 
-// checkHTTP looks whether the version of HTTP goes with the URL.
+// checkHTTP checks that the version of HTTP is possible with the URL.
 func (s *Spec) checkHTTP(to Address) error {
 	switch {
 	case s.HTTP != HTTP3:
@@ -169,8 +167,7 @@ func (s *Spec) checkHTTP(to Address) error {
 	return nil
 }
 
-// checkDial refuses a name that is none of the servers', and HTTP/3 with a server
-// without TLS.
+// checkDial rejects a name that is none of the servers', and HTTP/3 for a server without TLS.
 func (e *Experiment) checkDial() error {
 	for i := range e.Servers {
 		if e.Load.HTTP != HTTP3 || e.Servers[i].URL == "" {

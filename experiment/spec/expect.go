@@ -12,23 +12,21 @@ const (
 	statusLast  = 999
 )
 
-// expectMax bounds the parts of an Expect; nobody reads more.
+// expectMax limits the parts of an Expect; more would be unreadable.
 const expectMax = 64
 
-// Expect is the status codes that count as the response that was asked for. In
-// JSON and in YAML it is the text of String: "2xx,304". The zero value expects
-// every status below 400.
+// Expect is the set of status codes that count as expected. Its text in JSON and YAML is that of
+// String: "2xx,304". The zero value expects every status below 400.
 type Expect []StatusRange
 
-// StatusRange is the status codes from First to Last, both included.
+// StatusRange is the status codes from First to Last, inclusive.
 type StatusRange struct {
 	First int `json:"first"`
 	Last  int `json:"last"`
 }
 
-// ParseExpect reads codes (404), classes (2xx) and ranges (200-299) between
-// commas. No text at all is the zero value. The error names the part that is
-// wrong and the form it should have.
+// ParseExpect parses comma-separated codes (404), classes (2xx) and ranges (200-299). "" is the
+// zero value. The error names the wrong part and the correct form.
 func ParseExpect(text string) (Expect, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -75,7 +73,7 @@ func (e Expect) check() error {
 	return nil
 }
 
-// Has tells whether a status counts as the response that was asked for.
+// Has reports whether a status is expected.
 func (e Expect) Has(status int) bool {
 	if len(e) == 0 {
 		return status < 400
@@ -88,7 +86,7 @@ func (e Expect) Has(status int) bool {
 	return false
 }
 
-// String is the Expect as ParseExpect reads it; "" of the zero value.
+// String formats the Expect for ParseExpect; "" for the zero value.
 func (e Expect) String() string {
 	parts := make([]string, len(e))
 	for i, r := range e {
@@ -104,28 +102,27 @@ func (e Expect) String() string {
 	return strings.Join(parts, ",")
 }
 
-// MarshalText writes it as ParseExpect reads it.
+// MarshalText formats it for ParseExpect.
 func (e Expect) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
-// UnmarshalText reads what ParseExpect reads.
+// UnmarshalText is ParseExpect.
 func (e *Expect) UnmarshalText(text []byte) error {
 	parsed, err := ParseExpect(string(text))
 	*e = parsed
 	return err
 }
 
-// ErrorsMatter is the share of failed requests and unexpected statuses from
-// which a run's figures no longer describe the work that was asked for: a
-// hundredth moves a p99 by itself.
+// ErrorsMatter is the share of failed requests and unexpected statuses from which a run's figures
+// no longer describe the requested work: a hundredth shifts a p99 by itself.
 const ErrorsMatter = 0.01
 
-// errorsMost is the share from which no SLO can make such a run pass: a run
-// whose responses were mostly errors measures the errors.
+// errorsMost is the share from which no SLO can pass: a run with mostly errors measures the
+// errors.
 const errorsMost = 0.5
 
-// FailsBy tells whether a share of errors, 0 to 1, fails a run of this SLO: one
-// that breaks the SLO's own term on errors, one of ErrorsMatter or more where it
-// has none, and half of all requests in any case.
+// FailsBy reports whether a share of errors, 0 to 1, fails a run under this SLO: if it fails the
+// SLO's own error term, if it is at least ErrorsMatter without such a term, and from half of all
+// requests in any case.
 func (s SLO) FailsBy(share float64) bool {
 	if share >= errorsMost {
 		return true

@@ -18,76 +18,76 @@ const (
 	KindFactorial = "factorial"
 )
 
-// Experiment is a question that takes more than one run: what shall be loaded,
-// with what, and how often. It is the content of a file in docs/experiments/, and
-// what lists on the command line make.
+// Experiment is a question that takes more than one run: the servers, the requests, and the
+// number of runs. It is the content of a file in docs/experiments/, or built from lists on the
+// command line.
 type Experiment struct {
 	// Kind is KindSweep, KindFind, KindProve, KindCompare or KindFactorial.
 	Kind string `json:"kind" yaml:"kind" jsonschema:"what is asked: sweep, find, prove, compare or factorial"`
-	// Question says in a line why it is asked.
+	// Question is the purpose, in one line.
 	Question string `json:"question,omitempty" yaml:"question,omitempty" jsonschema:"why this is asked, in a line"`
-	// Hypothesis is what is expected, written down before it is measured.
+	// Hypothesis is the expected result, written down before measuring.
 	Hypothesis string `json:"hypothesis,omitempty" yaml:"hypothesis,omitempty" jsonschema:"what is expected, and why"`
 	// Servers to load. A comparison has two, a search and a proof one.
 	Servers []Server `json:"servers" yaml:"servers" jsonschema:"what is loaded"`
-	// Requests are the mixes to load each server with, each on its own.
+	// Requests are the mixes to measure separately on each server.
 	Requests []Mix `json:"requests" yaml:"requests" jsonschema:"what is sent: each entry is measured on its own"`
 	Load     Load  `json:"load,omitzero" yaml:"load,omitempty" jsonschema:"how it is sent; a list is a dimension of a sweep"`
-	// Expect is the status codes that count as the response that was asked for.
+	// Expect is the set of expected status codes.
 	Expect Expect `json:"expect,omitempty" yaml:"expect,omitempty" jsonschema:"statuses that count as the response asked for: 2xx,304; below 400 where none is given"`
 	SLO    SLO    `json:"slo,omitempty" yaml:"slo,omitempty" jsonschema:"SLO to check: p99<5ms,errors<0.1%"`
-	// Repeats of every condition; 0 chooses by kind.
+	// Repeats of every condition; 0 is the default of the kind.
 	Repeats int `json:"repeats,omitempty" yaml:"repeats,omitempty" jsonschema:"runs of every condition (0 = auto)"`
-	// Rest before every run, so that one does not warm or starve the next.
+	// Rest before every run, so that runs do not affect each other.
 	Rest Time `json:"rest,omitempty" yaml:"rest,omitempty" jsonschema:"pause before every run, as in 500ms"`
-	// Seed of the order of runs and of every random choice in them.
+	// Seed of the order of runs and every random choice in them.
 	Seed    uint64  `json:"seed,omitempty" yaml:"seed,omitempty" jsonschema:"random seed (0 = auto)"`
 	Find    Find    `json:"find,omitzero" yaml:"find,omitempty" jsonschema:"of kind find"`
 	Prove   Prove   `json:"prove,omitzero" yaml:"prove,omitempty" jsonschema:"of kind prove"`
 	Compare Compare `json:"compare,omitzero" yaml:"compare,omitempty" jsonschema:"of kind compare"`
-	// Factorial says what is varied by an experiment of that kind.
+	// Factorial defines what a factorial experiment varies.
 	Factorial Factorial `json:"factorial,omitzero" yaml:"factorial,omitempty" jsonschema:"of kind factorial"`
 }
 
-// Server is something that listens, or a command that makes it so.
+// Server is a running server, or a command that starts one.
 type Server struct {
-	// Name in tables; the URL or the command where none is given.
+	// Name in tables; defaults to the URL or the command.
 	Name string `json:"name,omitempty" yaml:"name,omitempty" jsonschema:"as tables call it"`
-	// URL of one that runs already, up to its path: http://127.0.0.1:8080.
+	// URL of a running server, up to its path: http://127.0.0.1:8080.
 	URL string `json:"url,omitempty" yaml:"url,omitempty" jsonschema:"of a server that runs: http://host:port"`
-	// Serve is a command that starts one; {addr}, {host} and {port} stand for a
-	// free address of the loopback, which PORT and ADDR in its environment have
-	// too. A first word "ceiling" is this program.
+	// Serve is a command that starts one; {addr}, {host} and {port} are replaced with a free
+	// loopback address, also available in its environment as PORT and ADDR. A first word
+	// "ceiling" is this program.
 	Serve string `json:"serve,omitempty" yaml:"serve,omitempty" jsonschema:"a command that starts one; {addr} stands for a free address"`
 	// Env is added to the command's environment, NAME=value.
 	Env []string `json:"env,omitempty" yaml:"env,omitempty" jsonschema:"of the command, NAME=value"`
-	// TLS: the command serves https. The own servers say so themselves.
+	// TLS: the command serves https. Our own servers report it themselves.
 	TLS bool `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"the command serves https"`
 }
 
 // Mix is a set of requests sent together, by weight.
 type Mix struct {
-	// Name in tables; the paths where none is given.
+	// Name in tables; defaults to the paths.
 	Name string `json:"name,omitempty" yaml:"name,omitempty" jsonschema:"as tables call it"`
 	// A single request, or Mix for several.
 	MixRequest `yaml:",inline"`
 	Mix        []MixRequest `json:"mix,omitempty" yaml:"mix,omitempty" jsonschema:"several requests by weight, in place of path"`
 }
 
-// MixRequest is one request of a Mix, on whatever server it is sent to.
+// MixRequest is one request of a Mix, independent of the server.
 type MixRequest struct {
 	Path   string   `json:"path,omitempty" yaml:"path,omitempty" jsonschema:"with its query: /read?id=1"`
 	Method string   `json:"method,omitempty" yaml:"method,omitempty" jsonschema:"GET, or POST with a body"`
 	Header []string `json:"header,omitempty" yaml:"header,omitempty" jsonschema:"fields, Name: value"`
 	Body   string   `json:"body,omitempty" yaml:"body,omitempty" jsonschema:"text, or @file relative to this one"`
-	// Content is what stands in the file that Body names, kept with the plan.
+	// Content is the content of the file that Body names, saved with the plan.
 	Content []byte `json:"content,omitempty" yaml:"-"`
-	// BodyHidden stands in the place of Body and Content where they are not shown.
+	// BodyHidden replaces a redacted Body and Content.
 	BodyHidden *HiddenBody `json:"body_hidden,omitempty" yaml:"-"`
 	Weight     int         `json:"weight,omitempty" yaml:"weight,omitempty" jsonschema:"share of the mix, 1 where none is given"`
 }
 
-// Load is how the requests are sent. The lists are the dimensions of a sweep.
+// Load is the load settings. The lists are the dimensions of a sweep.
 type Load struct {
 	Kind           LoadKind    `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"messages over WebSockets, or events to subscribe to; requests where none is given"`
 	Connections    []Count     `json:"connections,omitempty" yaml:"connections,omitempty"`
@@ -114,28 +114,28 @@ type Load struct {
 	Profile        bool   `json:"profile,omitempty" yaml:"profile,omitempty" jsonschema:"take profiles of all of the server's processes, in every other stretch of each run"`
 }
 
-// Find bounds a search.
+// Find limits a search.
 type Find struct {
-	// Start and Most are rates in requests per second; 0 chooses.
+	// Start and Most are rates in requests per second; 0 for automatic.
 	Start Count `json:"start,omitempty" yaml:"start,omitempty" jsonschema:"first rate, requests per second; 0 chooses"`
 	Most  Count `json:"most,omitempty" yaml:"most,omitempty" jsonschema:"highest rate to try, requests per second; 0 as far as it goes"`
 	// Within is the width of the answer at which the search ends, as a share.
 	Within float64 `json:"within,omitempty" yaml:"within,omitempty" jsonschema:"end when the answer is known within this share, 0.03 where none is given"`
 }
 
-// Prove says what a proof may touch.
+// Prove defines what a proof may perturb.
 type Prove struct {
-	// Share of each resource that is removed, 0 to 0.8; 0 chooses.
+	// Share removed from each resource, 0 to 0.8; 0 for the default.
 	Share float64 `json:"share,omitempty" yaml:"share,omitempty" jsonschema:"share removed from each resource, 0.25 where none is given"`
-	// Interface whose rate may be lowered for the time of a run; "" none.
+	// Interface that a run may throttle; "" for none.
 	Interface string `json:"interface,omitempty" yaml:"interface,omitempty" jsonschema:"network interface to throttle"`
-	// Namespace of the interface, as ip netns names it; "" this one.
+	// Namespace of the interface, as named by ip netns; "" for the current one.
 	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty" jsonschema:"network namespace of that interface"`
 }
 
-// Compare says how a comparison is made and what shall fail it.
+// Compare defines the size of a comparison and its failure conditions.
 type Compare struct {
-	// Blocks of ABBA, and blocks of A against A; 0 chooses.
+	// Blocks of ABBA, and A/A blocks; 0 for automatic.
 	Blocks      int `json:"blocks,omitempty" yaml:"blocks,omitempty" jsonschema:"of A B B A; 0 chooses"`
 	NoiseBlocks int `json:"noise_blocks,omitempty" yaml:"noise_blocks,omitempty" jsonschema:"of A vs A; 0 chooses"`
 	// FailOn in the form rps<-5%,p99>+10%.
@@ -176,7 +176,7 @@ func (c *Count) UnmarshalJSON(text []byte) error {
 	return c.UnmarshalText([]byte(strings.Trim(string(text), `"`)))
 }
 
-// Label is how tables call the server.
+// Label is the server's name in tables.
 func (s *Server) Label() string {
 	switch {
 	case s.Name != "":
@@ -187,8 +187,7 @@ func (s *Server) Label() string {
 	return s.Serve
 }
 
-// Loaded names a server with what is sent to it, by their labels: a URL is
-// whole again.
+// Loaded names a server and its requests by their labels: a URL becomes complete again.
 func Loaded(server, mix string) string {
 	if strings.Contains(server, "://") && strings.HasPrefix(mix, "/") {
 		return server + mix
@@ -196,7 +195,7 @@ func Loaded(server, mix string) string {
 	return server + " " + mix
 }
 
-// All are the requests of the mix.
+// All returns the requests of the mix.
 func (m *Mix) All() []MixRequest {
 	if len(m.Mix) > 0 {
 		return m.Mix
@@ -204,7 +203,7 @@ func (m *Mix) All() []MixRequest {
 	return []MixRequest{m.MixRequest}
 }
 
-// Label is how tables call the mix.
+// Label is the mix's name in tables.
 func (m *Mix) Label() string {
 	if m.Name != "" {
 		return m.Name

@@ -10,20 +10,20 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Bounds of an Experiment.
+// Limits of an Experiment.
 const (
-	// RunsMax is the most runs a plan may spell out: at 10 s each it is close
-	// to three hours, and beyond that a list is a slip.
+	// RunsMax is the maximum number of listed runs: at 10 s each they take close to three hours;
+	// a longer list is a mistake.
 	RunsMax = 1000
-	// RepeatsMax bounds the runs of one condition.
+	// RepeatsMax limits the runs of one condition.
 	RepeatsMax = 100
-	// serversMax and mixesMax bound tables to what a person can read.
+	// serversMax and mixesMax limit tables to a readable size.
 	serversMax = 64
 	mixesMax   = 64
 )
 
-// placeholder stands for the address of a server that is not started yet, so
-// that everything else can be checked.
+// placeholder is the address of a server that is not started yet, so that everything else can be
+// validated.
 func (e *Experiment) placeholder() string {
 	if e.Load.HTTP == HTTP3 {
 		return "https://127.0.0.1:1"
@@ -31,8 +31,8 @@ func (e *Experiment) placeholder() string {
 	return "http://127.0.0.1:1"
 }
 
-// Complete fills in what was left open, so that the experiment that is kept
-// says all that was done. seed is taken where none is given.
+// Complete fills in defaults, so that the saved experiment is complete. It uses seed if none is
+// set.
 func (e *Experiment) Complete(seed uint64) {
 	l := &e.Load
 	if e.Seed == 0 {
@@ -70,8 +70,7 @@ func (e *Experiment) Complete(seed uint64) {
 	}
 }
 
-// runTime of each run where none is asked for: a proof and a comparison make
-// many, and learn from their number.
+// runTime is the default duration of a run: a proof and a comparison do many short ones.
 func runTime(kind string) time.Duration {
 	switch kind {
 	case KindProve:
@@ -105,14 +104,14 @@ func (r *MixRequest) complete(calls bool) {
 	}
 }
 
-// open tells whether the runs are open loops: those of a search always are.
+// open reports whether the runs are open loops: those of a search always are.
 func (e *Experiment) open() bool {
 	return len(e.Load.Rate) > 0 || e.Kind == KindFind || slices.ContainsFunc(e.Factorial.Factors, func(f Factor) bool {
 		return slices.ContainsFunc(f.Levels, func(l Level) bool { return !l.Rate.IsZero() })
 	})
 }
 
-// Check refuses what can be refused before anything is started, in one line.
+// Check rejects what can be rejected before anything starts. The error is one line.
 func (e *Experiment) Check() error {
 	checks := []func() error{e.checkKind, e.checkServers, e.checkDial, e.checkMixes, e.checkLoad, e.checkBounds}
 	if e.Kind == KindFactorial {
@@ -166,7 +165,7 @@ func (e *Experiment) checkKind() error {
 	return nil
 }
 
-// checkRates refuses a rate where none can be asked.
+// checkRates rejects a rate where none applies.
 func (e *Experiment) checkRates() error {
 	switch {
 	case e.Kind == KindFind && len(e.SLO) == 0:
@@ -219,7 +218,7 @@ func (e *Experiment) checkServers() error {
 	return nil
 }
 
-// checkVariable checks one of a command's environment.
+// checkVariable validates a variable of a command's environment.
 func checkVariable(text string) error {
 	if name, _, found := strings.Cut(text, "="); !found || name == "" {
 		return fmt.Errorf("env %s is not NAME=value", quoteShort(text))
@@ -250,7 +249,7 @@ func (e *Experiment) checkMixes() error {
 	return nil
 }
 
-// checkLoad looks at one run of every condition as at a run of its own.
+// checkLoad validates one run of every condition as a run.
 func (e *Experiment) checkLoad() error {
 	rates := e.Load.Rate
 	if len(rates) == 0 {
@@ -313,7 +312,7 @@ func (e *Experiment) checkBounds() error {
 	return nil
 }
 
-// Spec is one run of the experiment: a mix sent to the server at base.
+// Spec returns one run of the experiment: a mix sent to the server at base.
 func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate unit.Rate) (Spec, error) {
 	l := &e.Load
 	s := Spec{
@@ -351,7 +350,7 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 			return s, err
 		}
 		if s.Kind == Messages && t.Method == "POST" {
-			t.Method = "GET" // a message is no request: its method was only completed
+			t.Method = "GET" // a message has no method: Complete filled it in
 		}
 		s.Targets = append(s.Targets, t)
 	}
@@ -373,8 +372,7 @@ func (r *MixRequest) target(base string) (Target, error) {
 	return t, nil
 }
 
-// SplitURL cuts a URL into the server, as Server.URL has it, and the path with
-// its query.
+// SplitURL splits a URL into the server, as in Server.URL, and the path with its query.
 func SplitURL(text string) (base, path string, err error) {
 	_, path, _, err = ParseTarget(text)
 	if err != nil {
@@ -384,6 +382,6 @@ func SplitURL(text string) (base, path string, err error) {
 	if base, found := strings.CutSuffix(whole, path); found {
 		return base, path, nil
 	}
-	// The path was completed: "http://h", "http://h?q".
+	// The path had been completed: "http://h", "http://h?q".
 	return strings.TrimSuffix(whole, strings.TrimPrefix(path, "/")), path, nil
 }

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// experimentMax bounds the file, in bytes; the repository's own have 1 KB.
+	// experimentMax limits the file, in bytes; the repository's own have 1 KB.
 	experimentMax = 1 << 20
-	// experimentDepth bounds how deep it nests: the YAML parser recurses.
+	// experimentDepth limits its nesting: the YAML parser recurses.
 	experimentDepth = 200
 )
 
-// IsExperimentFile tells an argument that names a file from one that is a URL.
+// IsExperimentFile distinguishes a file argument from a URL.
 func IsExperimentFile(text string) bool {
 	if ext := filepath.Ext(text); ext != ".yaml" && ext != ".yml" {
 		return false
@@ -32,10 +32,9 @@ func IsExperimentFile(text string) bool {
 	return !strings.Contains(text, "://") || err == nil && info.Mode().IsRegular()
 }
 
-// ReadExperiment reads a file of docs/experiments/ (docs/experiments.md). Unknown
-// keys and values of the wrong kind are errors of one line that begin with
-// FILE:LINE. Body files are read, relative to the file's directory. The
-// experiment is as written: Complete and Check are still to come.
+// ReadExperiment reads a file of docs/experiments/ (docs/experiments.md). Errors for unknown keys
+// and wrong types are one line that begins with FILE:LINE. It reads body files relative to the
+// file's directory. The experiment is as written: the caller must call Complete and Check.
 func ReadExperiment(path string) (Experiment, error) {
 	data, err := readFile(path, experimentMax, "experiment")
 	if err != nil {
@@ -69,7 +68,7 @@ func ReadExperiment(path string) (Experiment, error) {
 	return e, nil
 }
 
-// relativeTo finds the profiles that are files in a directory.
+// relativeTo resolves the profiles that are files in a directory.
 func (f *Factorial) relativeTo(dir string) {
 	for i := range f.Factors {
 		for n := range f.Factors[i].Levels {
@@ -83,7 +82,7 @@ func (f *Factorial) relativeTo(dir string) {
 	}
 }
 
-// read takes a body that is a file.
+// read loads a body file.
 func (r *MixRequest) read(dir string) error {
 	name, isFile := strings.CutPrefix(r.Body, "@")
 	if !isFile {
@@ -116,8 +115,8 @@ func parseExperiment(data []byte, name string) (Experiment, error) {
 	return e, fmt.Errorf("%s:%d: %s", name, lineOfValue(data, err), strings.ReplaceAll(err.Error(), "\n", " "))
 }
 
-// lineOfValue finds the value that an error of UnmarshalText quotes: the
-// decoder does not say where it stood.
+// lineOfValue finds the value that an error of UnmarshalText quotes: the decoder does not report
+// its position.
 func lineOfValue(data []byte, err error) int {
 	file, failed := parser.ParseBytes(data, 0)
 	if failed != nil {
@@ -132,7 +131,7 @@ func lineOfValue(data []byte, err error) int {
 	return max(f.line, 1)
 }
 
-// valueFinder looks for the first scalar that a text quotes.
+// valueFinder searches for the first scalar that a text quotes.
 type valueFinder struct {
 	text string
 	line int
@@ -155,7 +154,7 @@ func lineOf(t *token.Token) int {
 	return t.Position.Line
 }
 
-// tooDeep is the line where brackets or indentation pass experimentDepth, or 0.
+// tooDeep returns the line where brackets or indentation exceed experimentDepth, or 0.
 func tooDeep(data []byte) int {
 	n := 0
 	for line := range bytes.SplitSeq(data, []byte("\n")) {

@@ -10,53 +10,50 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Bounds of a factorial experiment: beyond them nobody reads the table of effects.
+// Limits of a factorial experiment: a larger table of effects would be unreadable.
 const (
 	factorsMax = 6
 	levelsMax  = 8
 	cellsMax   = 64
 )
 
-// Factorial says what an experiment varies.
+// Factorial defines what an experiment varies.
 type Factorial struct {
-	// Factors, each with its levels. Every combination is a cell, unless Cells
-	// lists some.
+	// Factors with their levels. Every combination is a cell, unless Cells lists some.
 	Factors []Factor `json:"factors,omitempty" yaml:"factors,omitempty" jsonschema:"what is varied, each on its own"`
-	// Cells to measure: the names of one level of every factor, in the order of the
-	// factors.
+	// Cells to measure: one level name per factor, in the order of the factors.
 	Cells [][]string `json:"cells,omitempty" yaml:"cells,omitempty" jsonschema:"combinations to measure, by the names of their levels; every combination where none is given"`
-	// Veth is how many queues the interface of a network namespace has, in which the
-	// servers are started; 0: they are started in this one.
+	// Veth is the number of queues of the interface of a network namespace in which the servers
+	// are started; 0: no namespace.
 	Veth int `json:"veth,omitempty" yaml:"veth,omitempty" jsonschema:"start the servers in a network namespace of their own, over a veth pair with so many queues; its eth0 is what is tuned"`
-	// Interface whose queues and interrupts are tuned; "" is that of the default route.
+	// Interface whose queues and interrupts are tuned; "" for the default route's.
 	Interface string `json:"interface,omitempty" yaml:"interface,omitempty" jsonschema:"network interface that is tuned; that of the default route where none is given"`
-	// Within is the ± share up to which "no effect" may be said; 0 chooses by
-	// metric.
+	// Within is the ± share within which "no effect" may be concluded; 0 for the metric's
+	// default.
 	Within float64 `json:"within,omitempty" yaml:"within,omitempty" jsonschema:"no effect is one within this share: 0.05 and for p99 0.2 where none is given"`
 }
 
-// Factor is one thing that is varied.
+// Factor is a factor of the experiment.
 type Factor struct {
 	Name string `json:"name" yaml:"name" jsonschema:"as tables call it"`
-	// Levels, two or more. Effects are those of the others against the first.
+	// Levels, two or more. Effects are relative to the first.
 	Levels []Level `json:"levels" yaml:"levels" jsonschema:"two or more; the others are compared with the first"`
 }
 
-// Level is one setting of a factor. What it leaves open is as the experiment has
-// it elsewhere.
+// Level is one setting of a factor. Fields left empty keep the experiment's value.
 type Level struct {
-	// Name in tables; what it sets where none is given.
+	// Name in tables; defaults to its settings.
 	Name string `json:"name,omitempty" yaml:"name,omitempty" jsonschema:"as tables call it; what it sets where none is given"`
 	// Server and Request name one of the experiment's.
 	Server  string `json:"server,omitempty" yaml:"server,omitempty" jsonschema:"name of one of the servers"`
 	Request string `json:"request,omitempty" yaml:"request,omitempty" jsonschema:"name, or path, of one of the requests"`
-	// Args are put behind the command that serves, Env into its environment.
+	// Args are appended to the serve command, Env to its environment.
 	Args string   `json:"args,omitempty" yaml:"args,omitempty" jsonschema:"added to the command that serves"`
 	Env  []string `json:"env,omitempty" yaml:"env,omitempty" jsonschema:"of the command that serves, NAME=value"`
 	// Tune are profiles and settings of this host during the run: rps-rfs, a file with a
 	// slash in its name, or rps_cpus=all (docs/tuning.md).
 	Tune []string `json:"tune,omitempty" yaml:"tune,omitempty" jsonschema:"profiles of ceiling tune, and settings as in rps_cpus=all, in force during the run"`
-	// How it is loaded, as in Load.
+	// Load settings, as in Load.
 	Connections  Count     `json:"connections,omitempty" yaml:"connections,omitempty"`
 	Pipelining   Count     `json:"pipelining,omitempty" yaml:"pipelining,omitempty"`
 	Rate         unit.Rate `json:"rate,omitzero" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all"`
@@ -76,11 +73,11 @@ type Cell struct {
 	PinServer, PinGenerator string
 	// Args and Env are added to those of the server.
 	Args, Env []string
-	// Tune is what is set on the host meanwhile.
+	// Tune is the host settings during the run.
 	Tune []string
 }
 
-// Label is how tables call the level.
+// Label is the level's name in tables.
 func (f *Factor) Label(level int) string {
 	l := &f.Levels[level]
 	if l.Name != "" {
@@ -121,7 +118,7 @@ func (e *Experiment) CellLabel(levels []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// Cells are the combinations that a factorial experiment measures.
+// Cells returns the combinations to measure.
 func (e *Experiment) Cells() []Cell {
 	var cells []Cell
 	for _, levels := range e.Factorial.grid() {
@@ -130,8 +127,8 @@ func (e *Experiment) Cells() []Cell {
 	return cells
 }
 
-// grid is the levels of every cell, the last factor varying fastest. Cells that
-// name no level are left out: Check refuses them.
+// grid returns the levels of every cell, the last factor varying fastest. It omits cells with an
+// unknown level: Check rejects them.
 func (f *Factorial) grid() [][]int {
 	if len(f.Cells) > 0 {
 		var list [][]int
@@ -142,7 +139,7 @@ func (f *Factorial) grid() [][]int {
 		}
 		return list
 	}
-	if len(f.Factors) == 0 || f.combinations() > cellsMax { // Check refuses that
+	if len(f.Factors) == 0 || f.combinations() > cellsMax { // Check rejects that
 		return nil
 	}
 	list := [][]int{nil}
@@ -158,8 +155,7 @@ func (f *Factorial) grid() [][]int {
 	return list
 }
 
-// combinations counts the cells of the whole grid; one beyond cellsMax is counted as
-// that.
+// combinations counts the cells of the full grid, saturating at one more than cellsMax.
 func (f *Factorial) combinations() int {
 	n := 1
 	for i := range f.Factors {
@@ -194,7 +190,7 @@ func (f *Factor) labels() []string {
 	return all
 }
 
-// Cell is what a combination of levels sets.
+// Cell returns the settings of a combination of levels.
 func (e *Experiment) Cell(levels []int) Cell {
 	c := Cell{Levels: levels, Connections: 64, Pipelining: 1}
 	if l := &e.Load; len(l.Connections) > 0 {
@@ -208,7 +204,7 @@ func (e *Experiment) Cell(levels []int) Cell {
 	}
 	for i, at := range levels {
 		if i >= len(e.Factorial.Factors) || at < 0 || at >= len(e.Factorial.Factors[i].Levels) {
-			continue // of another experiment than this
+			continue // levels of another experiment
 		}
 		l := &e.Factorial.Factors[i].Levels[at]
 		c.Server = cmp.Or(max(e.serverCalled(l.Server), 0), c.Server)
@@ -227,7 +223,7 @@ func (e *Experiment) Cell(levels []int) Cell {
 	return c
 }
 
-// With is a server as a cell starts it.
+// With returns a server with the cell's settings.
 func (c *Cell) With(s Server) Server {
 	if len(c.Args) > 0 {
 		s.Serve += " " + strings.Join(c.Args, " ")
@@ -244,7 +240,7 @@ func (e *Experiment) mixCalled(name string) int {
 	return slices.IndexFunc(e.Requests, func(m Mix) bool { return m.Label() == name })
 }
 
-// checkFactorial refuses factors that do not make an experiment.
+// checkFactorial rejects factors that do not form an experiment.
 func (e *Experiment) checkFactorial() error {
 	f := &e.Factorial
 	if n := len(f.Factors); n == 0 || n > factorsMax {
@@ -256,7 +252,7 @@ func (e *Experiment) checkFactorial() error {
 	if err := e.checkVeth(); err != nil {
 		return err
 	}
-	owner := map[string]string{} // of what is set, the factor
+	owner := map[string]string{} // setting to factor
 	for i := range f.Factors {
 		if err := e.checkFactor(i, owner); err != nil {
 			return fmt.Errorf("factorial.factors[%d]%s: %w", i+1, named(f.Factors[i].Name), err)
@@ -273,7 +269,7 @@ func (e *Experiment) checkFactorial() error {
 	return e.checkCells()
 }
 
-// vethMax is more queues than anybody has CPUs for.
+// vethMax is more queues than any host has CPUs.
 const vethMax = 256
 
 func (e *Experiment) checkVeth() error {
@@ -324,8 +320,7 @@ func (e *Experiment) checkFactor(at int, owner map[string]string) error {
 	return nil
 }
 
-// sets are the keys that some level of the factor sets; a variable is a key of its
-// own.
+// sets returns the keys that some level of the factor sets; each variable is a key.
 func (f *Factor) sets() []string {
 	var keys []string
 	for i := range f.Levels {
@@ -358,8 +353,8 @@ func (l *Level) sets() []string {
 	return keys
 }
 
-// checkLevel checks one level; owner is which factor sets what, so that no two set
-// the same. Arguments add up.
+// checkLevel validates one level; owner maps settings to factors, so that no two set the same.
+// Arguments accumulate.
 func (e *Experiment) checkLevel(f *Factor, l *Level, owner map[string]string) error {
 	for _, key := range l.sets() {
 		if other := owner[key]; other != "" && other != f.Name && key != "args" {
@@ -400,7 +395,7 @@ func labelsOf[T any](list []T, label func(*T) string) string {
 	return strings.Join(all, ", ")
 }
 
-// checkCells looks at the combinations.
+// checkCells validates the combinations.
 func (e *Experiment) checkCells() error {
 	f := &e.Factorial
 	if n := f.combinations(); n > cellsMax && len(f.Cells) == 0 || len(f.Cells) > cellsMax {

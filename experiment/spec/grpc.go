@@ -10,17 +10,17 @@ import (
 // GRPC makes the requests unary calls: a target's path is /package.Service/Method, its body
 // the request's message in JSON, and the status is grpc-status.
 type GRPC struct {
-	// Proto is a file that has the service: a .proto, or a descriptor set. "": the server is
-	// asked for it (server reflection).
+	// Proto is a file that defines the service: a .proto, or a descriptor set. "": use server
+	// reflection.
 	Proto string `json:"proto,omitempty" yaml:"proto,omitempty" jsonschema:"file that has the service, a .proto or a descriptor set, relative to this one; where none is given the server is asked (reflection)"`
-	// Descriptors is what Proto holds, as a serialized FileDescriptorSet.
+	// Descriptors is the content of Proto, as a serialized FileDescriptorSet.
 	Descriptors []byte `json:"descriptors,omitempty" yaml:"-"`
 }
 
-// GRPCOK is the status of a call that succeeded.
+// GRPCOK is the status of a successful call.
 const GRPCOK = "OK"
 
-// GRPCStatus is the name of a gRPC status code; its digits where it has none.
+// GRPCStatus returns the name of a gRPC status code; its digits if it has none.
 func GRPCStatus(code int) string {
 	names := [...]string{GRPCOK, "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
 		"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL",
@@ -31,7 +31,7 @@ func GRPCStatus(code int) string {
 	return names[code]
 }
 
-// StatusName is a status code as this run's statuses are named.
+// StatusName returns a status code's name in this run.
 func (s *Spec) StatusName(code int) string {
 	if s.GRPC != nil {
 		return GRPCStatus(code)
@@ -39,7 +39,7 @@ func (s *Spec) StatusName(code int) string {
 	return strconv.Itoa(code)
 }
 
-// Expects tells whether a status code counts as the response that was asked for.
+// Expects reports whether a status code is expected.
 func (s *Spec) Expects(code int) bool {
 	if s.GRPC != nil {
 		return code == 0
@@ -47,8 +47,8 @@ func (s *Spec) Expects(code int) bool {
 	return s.Expect.Has(code)
 }
 
-// ParseMethod reads a method as typed, package.Service/Method or with a dot before the
-// method, and answers the path of its calls.
+// ParseMethod parses a method as typed, package.Service/Method or with a dot before the method,
+// and returns the path of its calls.
 func ParseMethod(text string) (path string, err error) {
 	name := strings.TrimPrefix(text, "/")
 	service, method, found := strings.Cut(name, "/")
@@ -61,7 +61,7 @@ func ParseMethod(text string) (path string, err error) {
 	return path, nil
 }
 
-// isMethodPath tells /package.Service/Method.
+// isMethodPath recognises /package.Service/Method.
 func isMethodPath(path string) bool {
 	service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	for part := range strings.SplitSeq(service+"."+method, ".") {
@@ -77,7 +77,7 @@ func isMethodPath(path string) bool {
 	return strings.HasPrefix(path, "/")
 }
 
-// Call makes a target a call of the method at a path, but where its URL names one itself.
+// Call makes a target a call of the method at a path, unless its URL names one itself.
 func (t *Target) Call(path string) error {
 	base, own, err := SplitURL(t.URL)
 	if err != nil {
@@ -96,7 +96,7 @@ func (t *Target) Call(path string) error {
 	return nil
 }
 
-// checkGRPC refuses what has no meaning for calls.
+// checkGRPC rejects settings that do not apply to calls.
 func (s *Spec) checkGRPC() error {
 	if s.GRPC == nil {
 		return nil

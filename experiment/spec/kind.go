@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// LoadKind is what the connections carry, and with it what is counted. The zero
-// value is Requests.
+// LoadKind is what the connections carry, which is also what is counted. The zero value is
+// Requests.
 type LoadKind string
 
 // Kinds of load.
 const (
 	Requests LoadKind = ""         // HTTP requests, each with its response
-	Messages LoadKind = "messages" // WebSocket messages, each answered by one: ws:// and wss:// URLs
-	Events   LoadKind = "events"   // server-sent events, to which every connection subscribes
+	Messages LoadKind = "messages" // WebSocket messages, one response each: ws:// and wss:// URLs
+	Events   LoadKind = "events"   // server-sent events, with a subscription per connection
 )
 
-// One is the unit's word for one, Many for several: "request", "messages".
+// One is the singular of the unit, Many the plural: "request", "messages".
 func (k LoadKind) One() string { return strings.TrimSuffix(k.Many(), "s") }
 
-// Many is the unit's word for several.
+// Many is the plural of the unit.
 func (k LoadKind) Many() string {
 	if k == Requests {
 		return "requests"
@@ -36,16 +36,16 @@ func (k LoadKind) PerSecond() string {
 	return string(k) + "/s"
 }
 
-// FragmentMax bounds Spec.Fragment to what one frame may have.
+// FragmentMax limits Spec.Fragment to the size of one frame.
 const FragmentMax = BodyMax
 
-// IsWebSocket tells a URL of a WebSocket.
+// IsWebSocket reports whether url is a WebSocket URL.
 func IsWebSocket(url string) bool {
 	scheme, _ := splitScheme(url)
 	return scheme == "ws" || scheme == "wss"
 }
 
-// checkKind refuses what a kind of load has no meaning for.
+// checkKind rejects settings that do not apply to a kind of load.
 func (s *Spec) checkKind() error {
 	for i := range s.Targets {
 		if IsWebSocket(s.Targets[i].URL) != (s.Kind == Messages) {

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Offer is what a client offers in a handshake, in crypto/tls's numbers; zero and nil
-// leave it to crypto/tls.
+// Offer is a client's offer in a handshake, in crypto/tls's numbers; zero and nil are
+// crypto/tls's defaults.
 type Offer struct {
 	// Min and Max version.
 	Min, Max uint16
 	// Suites of TLS 1.2.
 	Suites []uint16
-	// Groups of the key exchange; which of them comes first crypto/tls decides.
+	// Groups of the key exchange, in crypto/tls's order of preference.
 	Groups []tls.CurveID
 }
 
-// Offer is what is said of versions, ciphers and groups.
+// Offer returns the configured versions, ciphers and groups.
 func (t *TLS) Offer() (Offer, error) {
 	var o Offer
 	switch t.Version {
@@ -42,7 +42,7 @@ func (t *TLS) Offer() (Offer, error) {
 		if t.Version == "1.3" {
 			return o, errors.New("--ciphers: they are those of TLS 1.2, and --tls-version is 1.3; leave one of them out")
 		}
-		o.Min, o.Max = tls.VersionTLS12, tls.VersionTLS12 // with 1.3 they would have no effect
+		o.Min, o.Max = tls.VersionTLS12, tls.VersionTLS12 // they do not apply to 1.3
 	}
 	for name := range names(t.Curves) {
 		i := slices.IndexFunc(groups(), func(g tls.CurveID) bool {
@@ -56,12 +56,12 @@ func (t *TLS) Offer() (Offer, error) {
 	return o, nil
 }
 
-// names between commas, or colons as OpenSSL and curl have them.
+// names splits at commas, or at colons as OpenSSL and curl do.
 func names(text string) func(func(string) bool) {
 	return strings.FieldsFuncSeq(text, func(c rune) bool { return c == ',' || c == ':' || c == ' ' })
 }
 
-// suite is a cipher suite of TLS 1.2 by its name, IANA's or OpenSSL's.
+// suite returns a TLS 1.2 cipher suite by its IANA or OpenSSL name.
 func suite(name string) (uint16, error) {
 	var known []string
 	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
@@ -82,21 +82,21 @@ func suite(name string) (uint16, error) {
 	return 0, fmt.Errorf("--ciphers: %s is not spoken here; of TLS 1.2 there are %s, and older ones", quoteShort(name), strings.Join(known, ", "))
 }
 
-// openSSL is how OpenSSL calls a suite of TLS 1.2 that IANA calls so.
+// openSSL returns the OpenSSL name of a TLS 1.2 suite's IANA name.
 func openSSL(name string) string {
 	name = strings.NewReplacer("TLS_RSA_WITH_", "", "TLS_", "", "_WITH", "", "AES_128", "AES128", "AES_256", "AES256", "3DES_EDE_CBC", "DES-CBC3").Replace(name)
 	name = strings.NewReplacer("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305", "_CBC_", "_").Replace(name)
 	return strings.ReplaceAll(name, "_", "-")
 }
 
-// groups that crypto/tls can offer.
+// groups returns the groups that crypto/tls can offer.
 func groups() []tls.CurveID {
 	return []tls.CurveID{
 		tls.X25519MLKEM768, tls.SecP256r1MLKEM768, tls.SecP384r1MLKEM1024, tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521,
 	}
 }
 
-// curve is the name of a group that others use: P-256 for CurveP256.
+// curve returns the common name of a group: P-256 for CurveP256.
 func curve(g tls.CurveID) string { return strings.Replace(g.String(), "CurveP", "P-", 1) }
 
 func groupNames() string {

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// pprofMost bounds the endpoints of one server.
+// pprofMost limits the endpoints of one server.
 const pprofMost = 256
 
-// pprofPath is where net/http/pprof answers.
+// pprofPath is net/http/pprof's path.
 const pprofPath = "/debug/pprof/"
 
-// PprofOff is the Pprof that asks for none.
+// PprofOff is the value of Pprof that disables it.
 const PprofOff = "off"
 
-// PprofURLs are the endpoints that Spec.Pprof names, whole: host:port stands for
-// http://host:port/debug/pprof/. None of "" and "off".
+// PprofURLs expands the endpoints in Spec.Pprof: host:port becomes http://host:port/debug/pprof/.
+// Empty for "" and "off".
 func PprofURLs(text string) []string {
 	if text == "" || text == PprofOff {
 		return nil
@@ -47,8 +47,7 @@ func checkPprof(text string) error {
 	return nil
 }
 
-// eachPprof changes every endpoint of a list, leaving it as it was typed where
-// nothing of it changes.
+// eachPprof changes every endpoint of a list, and keeps the text as typed if nothing changes.
 func eachPprof(text string, change func(string) string) string {
 	parts := strings.Split(text, ",")
 	for i := range parts {

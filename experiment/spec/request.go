@@ -12,20 +12,18 @@ import (
 )
 
 const (
-	// BodyMax bounds one request body, in bytes: bodies are kept in memory,
-	// sent whole, and written to the record.
+	// BodyMax limits a request body, in bytes: bodies are kept in memory, sent whole, and written
+	// to the record.
 	BodyMax = 16 << 20
-	// fieldMax bounds one header field, name and value, in bytes; no server of
-	// note takes more in all of a head.
+	// fieldMax limits a header field, name and value, in bytes; no major server accepts more in
+	// the whole head.
 	fieldMax = 64 << 10
-	// fieldsMax bounds the header fields of one target (nginx and Apache stop
-	// at 100 to 1000).
+	// fieldsMax limits the header fields of a target (nginx and Apache allow 100 to 1000).
 	fieldsMax = 1000
 )
 
-// ParseField reads a header field as typed, "Name: value" (RFC 9110 §5.1,
-// §5.5). The blanks around the value are cut off; it may be empty. The name
-// keeps its case.
+// ParseField parses a header field as typed, "Name: value" (RFC 9110 §5.1, §5.5). It trims blanks
+// around the value, which may be empty. The name keeps its case.
 func ParseField(text string) (Field, error) {
 	name, value, found := strings.Cut(text, ":")
 	if !found {
@@ -54,7 +52,7 @@ func (f Field) check() error {
 	return nil
 }
 
-// isToken tells a token of RFC 9110 §5.6.2: methods and field names.
+// isToken recognises a token of RFC 9110 §5.6.2: methods and field names.
 func isToken(s string) bool {
 	for _, c := range []byte(s) {
 		if !isLetter(c) && !isDigit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
@@ -64,8 +62,8 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// ReadBody answers the bytes that a body argument names: "@-" is everything
-// stdin has, "@file" the file, anything else itself. At most BodyMax bytes.
+// ReadBody returns the bytes that a body argument names: "@-" is stdin, "@file" the file,
+// anything else is literal. At most BodyMax bytes.
 func ReadBody(arg string, stdin io.Reader) ([]byte, error) {
 	name, isFile := strings.CutPrefix(arg, "@")
 	switch {
@@ -81,7 +79,7 @@ func ReadBody(arg string, stdin io.Reader) ([]byte, error) {
 	return readFile(name, BodyMax, "body")
 }
 
-// readFile reads a whole file of at most most bytes. what names it in errors.
+// readFile reads a file of at most most bytes. what names it in errors.
 func readFile(name string, most int64, what string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

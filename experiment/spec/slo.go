@@ -18,17 +18,17 @@ const (
 	MetricRate     = "rate"
 )
 
-// Mean and Maximum are the two Quantiles of a Term that are no quantile.
+// Mean and Maximum are special Quantiles of a Term.
 const (
 	Mean    = -1
 	Maximum = 1
 )
 
-// sloMax bounds the terms of an SLO; nobody reads a report on more.
+// sloMax limits the terms of an SLO; more would be unreadable.
 const sloMax = 64
 
-// SLO is what a run has to hold, all of its terms. In JSON and in YAML it is
-// the text of String.
+// SLO is the conditions that a run must meet, all of them. Its text in JSON and YAML is that of
+// String.
 type SLO []Term
 
 // Term is one condition, such as p99<5ms or errors<0.1%.
@@ -44,10 +44,9 @@ type Term struct {
 	Limit float64 `json:"limit"`
 }
 
-// Holds tells whether a measured value, in the unit of Limit, keeps the term.
-// The limit itself does: < and ≤ are the same here, so that errors<=0 asks for
-// none at all and a value that was measured on a grid is not failed for
-// touching its limit. NaN holds nothing.
+// Holds reports whether a measured value, in the unit of Limit, meets the term. The limit itself
+// does: < and ≤ are the same here, so that errors<=0 means none at all, and a quantised value
+// does not fail by equalling its limit. NaN never meets a term.
 func (t Term) Holds(value float64) bool {
 	if t.Less {
 		return value <= t.Limit
@@ -55,8 +54,8 @@ func (t Term) Holds(value float64) bool {
 	return value >= t.Limit
 }
 
-// NeedsHistogram tells whether a term is about a quantile that the figures of a
-// run do not have by themselves: those are p50, p90, p99, p99.9.
+// NeedsHistogram reports whether a term uses a quantile that a run's figures lack: they have p50,
+// p90, p99 and p99.9.
 func (s SLO) NeedsHistogram() bool {
 	for _, t := range s {
 		switch {
@@ -68,12 +67,11 @@ func (s SLO) NeedsHistogram() bool {
 	return false
 }
 
-// ParseSLO reads terms between commas: p99<5ms, p99.9<20ms (or p999), mean<2ms,
-// max<1s, each of them of the response time or, with service. before it, of the
-// service time; errors<0.1% (or errors<0.001); rate>10k (or rate>10k/s). <= and
-// ≤ are taken for <, >= and ≥ for >. No text at all asks for nothing.
+// ParseSLO parses comma-separated terms: p99<5ms, p99.9<20ms (or p999), mean<2ms, max<1s, each of
+// the response time or, prefixed with service., of the service time; errors<0.1% (or
+// errors<0.001); rate>10k (or rate>10k/s). <= and ≤ mean <, >= and ≥ mean >. "" is no SLO.
 //
-// The error names the term that is wrong and the form it should have.
+// The error names the wrong term and the correct form.
 func ParseSLO(text string) (SLO, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -110,7 +108,7 @@ func (s SLO) check() error {
 	return nil
 }
 
-// String is the SLO as ParseSLO reads it.
+// String formats the SLO for ParseSLO.
 func (s SLO) String() string {
 	parts := make([]string, len(s))
 	for i, t := range s {
@@ -119,7 +117,7 @@ func (s SLO) String() string {
 	return strings.Join(parts, ",")
 }
 
-// MarshalText is String, after a look at every term.
+// MarshalText is String, after validating every term.
 func (s SLO) MarshalText() ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -158,7 +156,7 @@ func parseTerm(text string) (Term, error) {
 	return t, t.check()
 }
 
-// operator is the comparison that text begins with.
+// operator returns the comparison operator at the start of text.
 func operator(text string) string {
 	for _, op := range []string{"<=", ">=", "==", "≤", "≥"} {
 		if strings.HasPrefix(text, op) {
@@ -168,7 +166,7 @@ func operator(text string) string {
 	return text[:1]
 }
 
-// parseMetric reads what stands before the comparison.
+// parseMetric parses the part before the operator.
 func parseMetric(name string) (Term, error) {
 	switch name {
 	case MetricErrors, MetricRate:
@@ -187,9 +185,8 @@ func parseMetric(name string) (Term, error) {
 	return t, nil
 }
 
-// parseQuantile reads mean, max, p50, p99.9, and p999 for the same. The point
-// is moved in the text, so that the number is the one nearest to what was
-// written: 99.9/100 is not.
+// parseQuantile parses mean, max, p50, p99.9, and p999 for the same. It moves the decimal point
+// in the text to get the float nearest to what was written: 99.9/100 is not.
 func parseQuantile(stat string) (float64, bool) {
 	switch stat {
 	case "mean", "avg":
@@ -222,7 +219,7 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
-// parseLimit reads what stands behind the comparison, in the unit of Limit.
+// parseLimit parses the part after the operator, in the unit of Limit.
 func (t Term) parseLimit(text string) (float64, error) {
 	switch t.Metric {
 	case MetricErrors:
@@ -238,7 +235,7 @@ func (t Term) parseLimit(text string) (float64, error) {
 	return float64(d), err
 }
 
-// parseShare reads 0.1% or 0.001.
+// parseShare parses 0.1% or 0.001.
 func parseShare(text string) (float64, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	number = strings.TrimSpace(number)
@@ -255,7 +252,7 @@ func parseShare(text string) (float64, error) {
 	return share, nil
 }
 
-// check refuses a term that cannot be meant, also one that was never a text.
+// check rejects a meaningless term, even one that was never parsed.
 func (t Term) check() error {
 	switch {
 	case math.IsNaN(t.Limit) || math.IsInf(t.Limit, 0) || t.Limit < 0:
@@ -282,7 +279,7 @@ func (t Term) check() error {
 	return nil
 }
 
-// example is a term of the same kind as it should look.
+// example returns a correct term of the same kind.
 func (t Term) example(name string) string {
 	switch t.Metric {
 	case MetricErrors:
@@ -293,7 +290,7 @@ func (t Term) example(name string) string {
 	return name + "<5ms"
 }
 
-// String is the term as ParseSLO reads it.
+// String formats the term for ParseSLO.
 func (t Term) String() string {
 	op := ">"
 	if t.Less {
@@ -302,7 +299,7 @@ func (t Term) String() string {
 	return t.name() + op + t.limit()
 }
 
-// name is what stands before the comparison.
+// name is the part before the operator.
 func (t Term) name() string {
 	if t.Metric == MetricErrors || t.Metric == MetricRate {
 		return t.Metric
@@ -320,7 +317,7 @@ func (t Term) name() string {
 	return t.Metric + "." + stat
 }
 
-// limit is what stands behind the comparison. It reads back as the same number.
+// limit is the part after the operator. It parses to the same number.
 func (t Term) limit() string {
 	switch t.Metric {
 	case MetricErrors:
@@ -339,8 +336,8 @@ func (t Term) limit() string {
 	return strconv.FormatFloat(t.Limit, 'f', -1, 64) + "ns"
 }
 
-// percent writes a share as per cent by moving the point in its shortest text,
-// which multiplying by 100 would not keep: 0.999 is 99.9.
+// percent formats a share in per cent by moving the decimal point of its shortest text;
+// multiplying by 100 would add rounding errors: 0.999 is 99.9.
 func percent(share float64) string {
 	text := strconv.FormatFloat(share, 'e', -1, 64)
 	mantissa, exponent, _ := strings.Cut(text, "e")

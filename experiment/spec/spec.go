@@ -1,6 +1,5 @@
-// Package spec holds what a person asks of one run: a Spec, checked once, plain
-// data that survives a round trip through JSON. It knows nothing of how a run
-// is done.
+// Package spec holds the definition of one run: a Spec, validated once, plain data that survives
+// a round trip through JSON. It does not know how a run is done.
 package spec
 
 import (
@@ -15,7 +14,7 @@ const (
 	Poisson  = "poisson"
 )
 
-// Versions of HTTP to speak.
+// Versions of HTTP.
 const (
 	HTTP11 = "1.1"
 	HTTP2  = "2"
@@ -29,7 +28,7 @@ const (
 	EngineEpoll = "epoll"
 )
 
-// Spec is one run as asked. Times are nanoseconds in JSON, as time.Duration is.
+// Spec is the definition of one run. Times are nanoseconds in JSON, as time.Duration is.
 type Spec struct {
 	// Targets are the requests to send, with their weights. At least one; all
 	// on one scheme, host and port.
@@ -37,26 +36,24 @@ type Spec struct {
 
 	Wire
 
-	// Connections asked for, over all threads. 1 or more.
+	// Connections in total, over all threads. 1 or more.
 	Connections int `json:"connections"`
-	// Threads of the load engine; 0 lets the engine choose.
+	// Threads of the load engine; 0 for automatic.
 	Threads int `json:"threads"`
 	// Pipelining is the number of requests in flight per connection. 1 or more.
 	Pipelining int `json:"pipelining"`
-	// Rate makes the loop open: requests leave when the schedule says so. The
-	// zero value is a closed loop.
+	// Rate makes the loop open: requests leave on schedule. The zero value is a closed loop.
 	Rate unit.Rate `json:"rate,omitzero"`
 	// Arrivals of the open loop: Constant or Poisson. Empty in a closed loop.
 	Arrivals string `json:"arrivals,omitempty"`
 	// Seed of every random choice: Poisson gaps, the order of a mix.
 	Seed uint64 `json:"seed"`
 
-	// Duration is the measured time. 0 where Requests is set and no time was
-	// asked for.
+	// Duration is the measured time. 0 if Requests is set without a time.
 	Duration time.Duration `json:"duration_ns"`
 	// Requests ends the run after this many; 0 means the time ends it.
 	Requests uint64 `json:"requests,omitempty"`
-	// Warmup is left out of every figure.
+	// Warmup is excluded from every figure.
 	Warmup time.Duration `json:"warmup_ns"`
 	// ConnectRamp spreads the opening of the connections over this time.
 	ConnectRamp time.Duration `json:"connect_ramp_ns,omitempty"`
@@ -68,44 +65,39 @@ type Spec struct {
 	// TLS of https:// URLs; nil: as TLS{}.
 	TLS *TLS `json:"tls,omitempty"`
 
-	// NoLone leaves out the requests that are sent one at a time before a closed
-	// loop with a warm-up begins.
+	// NoLone omits the requests that are sent one at a time before a closed loop with a warm-up
+	// starts.
 	NoLone bool `json:"no_lone,omitempty"`
 
 	// Engine: EngineAuto, EngineUring or EngineEpoll.
 	Engine string `json:"engine"`
-	// Expect is the status codes that count as the response that was asked for;
-	// nil: all below 400.
+	// Expect is the set of expected status codes; nil: all below 400.
 	Expect Expect `json:"expect,omitempty"`
-	// SLO the run has to hold. Empty asks nothing.
+	// SLO that the run must meet. Empty for none.
 	SLO SLO `json:"slo,omitempty"`
 
-	// PinGenerator and PinServer are CPU lists as in "0-3,8"; empty leaves the
-	// scheduler free.
+	// PinGenerator and PinServer are CPU lists such as "0-3,8"; empty leaves the scheduler free.
 	PinGenerator string `json:"pin_generator,omitempty"`
 	PinServer    string `json:"pin_server,omitempty"`
-	// Apart gives generator and server CPUs of their own, chosen when the run
-	// begins, which the two lists above then hold. One that is given stays.
+	// Apart gives generator and server separate CPUs, chosen at the start of the run and stored
+	// in the two lists above. A list that is set stays.
 	Apart bool `json:"apart,omitempty"`
-	// LinkBitsPerSecond is the link's speed where the kernel does not know it;
-	// 0 means not given.
+	// LinkBitsPerSecond is the link speed if the kernel does not know it; 0 if not given.
 	LinkBitsPerSecond float64 `json:"link_bits_per_second,omitempty"`
-	// Pprof is the subject's pprof endpoint, "" to look for one at
-	// /debug/pprof/, "off" not to. Several have commas between them: a server of
-	// several processes. PprofURLs parts them.
+	// Pprof is the subject's pprof endpoint, "" to try /debug/pprof/, "off" to disable. Several,
+	// comma-separated, are for a server of several processes. PprofURLs splits them.
 	Pprof string `json:"pprof,omitempty"`
-	// Profile takes profiles of all of the subject's processes, in every other
-	// stretch of the window.
+	// Profile profiles all of the subject's processes, in every other segment of the window.
 	Profile bool `json:"profile,omitempty"`
 }
 
-// Wire is what the connections carry, where they go and where they come from.
+// Wire is the protocol, the destination and the source of the connections.
 type Wire struct {
 	// Kind is Requests, Messages or Events.
 	Kind LoadKind `json:"kind,omitempty"`
-	// Fragment of Messages: at most so many bytes in a frame; 0: one frame each.
+	// Fragment limits the bytes per frame of Messages; 0: one frame each.
 	Fragment int `json:"fragment,omitempty"`
-	// GRPC makes the requests calls; nil: they are HTTP's.
+	// GRPC makes the requests gRPC calls; nil: plain HTTP.
 	GRPC *GRPC `json:"grpc,omitempty"`
 	Dial
 }
@@ -117,24 +109,23 @@ type Target struct {
 	Header []Field `json:"header,omitempty"`
 	// Body is sent with every request of this target.
 	Body []byte `json:"body,omitempty"`
-	// BodyHidden stands in the place of Body where it is not shown.
+	// BodyHidden replaces a redacted Body.
 	BodyHidden *HiddenBody `json:"body_hidden,omitempty"`
-	// Weight is this target's share of the mix, over the sum of all weights.
-	// 1 or more.
+	// Weight divided by the sum of all weights is this target's share of the mix. 1 or more.
 	Weight int `json:"weight"`
 }
 
-// Field is one header field, in the order given.
+// Field is one header field, in the given order.
 type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Open tells whether the run is an open loop.
+// Open reports whether the run is an open loop.
 func (s *Spec) Open() bool { return !s.Rate.IsZero() }
 
-// Lone is how long requests are sent one at a time before the load begins: a
-// quarter of the warm-up and at most LoneMost in a closed loop, else 0.
+// Lone is how long requests are sent one at a time before the load starts: in a closed loop a
+// quarter of the warm-up, at most LoneMost; otherwise 0.
 func (s *Spec) Lone() time.Duration {
 	if s.NoLone || s.Open() || s.Kind == Events {
 		return 0
@@ -142,8 +133,8 @@ func (s *Spec) Lone() time.Duration {
 	return min(s.Warmup/4, LoneMost)
 }
 
-// LoneMost bounds that time: 250 requests of 1 ms, five of 50 ms.
+// LoneMost limits that time: 250 requests of 1 ms, five of 50 ms.
 const LoneMost = 250 * time.Millisecond
 
-// Slots is the number of requests a closed loop keeps in flight.
+// Slots is the concurrency of a closed loop.
 func (s *Spec) Slots() int { return s.Connections * s.Pipelining }

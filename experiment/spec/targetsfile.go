@@ -14,21 +14,20 @@ import (
 )
 
 const (
-	// TargetsFileMax bounds a targets file, in bytes.
+	// TargetsFileMax limits a targets file, in bytes.
 	TargetsFileMax = 64 << 20
-	// TargetsMax bounds the targets of one run; the generator keeps each one's
-	// request, ready to send, in memory.
+	// TargetsMax limits the targets of a run; the generator keeps every request in memory, ready
+	// to send.
 	TargetsMax = 100_000
-	// BodiesMax bounds the sum of all targets' bodies, in bytes, for the same
-	// reason; a body used by two targets counts twice.
+	// BodiesMax limits the sum of all targets' bodies, in bytes, for the same reason; a body used
+	// by two targets counts twice.
 	BodiesMax = 64 << 20
-	// WeightMax bounds one target's weight, so that no sum over TargetsMax of
-	// them overflows.
+	// WeightMax limits a target's weight, so that no sum over TargetsMax of them overflows.
 	WeightMax = 1_000_000
 )
 
-// ReadTargetsFile reads a file of targets; see ReadTargets. Body files are
-// taken relative to the file's directory.
+// ReadTargetsFile reads a targets file; see ReadTargets. Body files are relative to the file's
+// directory.
 func ReadTargetsFile(path string) ([]Target, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -38,22 +37,20 @@ func ReadTargetsFile(path string) ([]Target, error) {
 	return ReadTargets(f, path, filepath.Dir(path))
 }
 
-// ReadTargets reads targets in either of vegeta's formats, told apart by the
-// first character that is not blank: '{' is JSON.
+// ReadTargets reads targets in either of vegeta's formats, distinguished by the first non-blank
+// character: '{' is JSON.
 //
-// HTTP: a line "METHOD URL", then lines "Name: value", then optionally a line
-// "@bodyfile", which ends the target as a blank line or the next "METHOD URL"
-// does. Lines that begin with # are comments. A comment "# weight: 3" directly
-// above a METHOD line gives that target three times the share of one without;
-// to vegeta it is a comment like any other.
+// HTTP: a line "METHOD URL", then lines "Name: value", then optionally a line "@bodyfile", which
+// ends the target as a blank line or the next "METHOD URL" does. Lines that begin with # are
+// comments. A comment "# weight: 3" directly above a METHOD line gives that target three times
+// the share of one without; vegeta ignores it like any comment.
 //
-// JSON: one object a line, {"method": "POST", "url": "http://…",
-// "header": {"Name": ["value"]}, "body": "base64", "weight": 3}; header fields
-// keep the order they are written in.
+// JSON: one object per line, {"method": "POST", "url": "http://…", "header": {"Name": ["value"]},
+// "body": "base64", "weight": 3}; header fields keep their order.
 //
-// Both: a weight is a whole number from 1 to WeightMax, 1 where none is given.
-// name stands for the file in errors, which read "NAME:LINE: what is wrong, and
-// how it should look". dir is where relative body files are.
+// Both: a weight is an integer from 1 to WeightMax, by default 1. name identifies the file in
+// errors, which read "NAME:LINE: what is wrong, and how it should look". dir is the directory of
+// relative body files.
 func ReadTargets(r io.Reader, name, dir string) ([]Target, error) {
 	data, err := readAtMost(r, TargetsFileMax, name)
 	if err != nil {
@@ -68,15 +65,15 @@ func ReadTargets(r io.Reader, name, dir string) ([]Target, error) {
 	return parseTargets(data, name, open)
 }
 
-// targetsParser goes through a targets file line by line.
+// targetsParser parses a targets file line by line.
 type targetsParser struct {
 	name string
 	read func(file string) ([]byte, error)
 
-	line      int // number of the line at hand, from 1
+	line      int // current line number, from 1
 	targets   []Target
 	open      bool // the last target may still take header fields and a body
-	weight    int  // given by a comment for the next target; 0 none
+	weight    int  // from a comment, for the next target; 0 for none
 	weightAt  int  // line of that comment
 	bodies    map[string][]byte
 	bodyBytes int
@@ -104,7 +101,7 @@ func parseTargets(data []byte, name string, read func(string) ([]byte, error)) (
 	return p.targets, nil
 }
 
-// httpLine takes one line of the HTTP format.
+// httpLine parses one line of the HTTP format.
 func (p *targetsParser) httpLine(line []byte) error {
 	switch text := string(line); {
 	case text == "":
@@ -131,7 +128,7 @@ func (p *targetsParser) httpLine(line []byte) error {
 	}
 }
 
-// comment takes a line that begins with #, and a weight out of it.
+// comment parses a line that begins with #, which may set a weight.
 func (p *targetsParser) comment(text string) error {
 	key, value, found := strings.Cut(strings.TrimSpace(strings.TrimLeft(text, "#")), ":")
 	if !found || !strings.EqualFold(strings.TrimSpace(key), "weight") {
@@ -149,8 +146,8 @@ func (p *targetsParser) comment(text string) error {
 	return nil
 }
 
-// startsTarget tells a line that begins with a word of capitals and a blank:
-// a header line has a colon behind its name.
+// startsTarget recognises a line that begins with a word of capitals and a blank: a header line
+// has a colon after its name.
 func startsTarget(text string) bool {
 	end := strings.IndexAny(text, " \t")
 	if end < 1 {
@@ -175,8 +172,7 @@ func (p *targetsParser) requestLine(text string) error {
 	return p.add(target)
 }
 
-// add appends a target after looking at its URL, so that a mistake is reported
-// with its line.
+// add appends a target after validating its URL, so that a mistake is reported with its line.
 func (p *targetsParser) add(t Target) error {
 	if len(p.targets) == TargetsMax {
 		return fmt.Errorf("more than %d targets; give fewer, with weights", TargetsMax)
@@ -225,7 +221,7 @@ type jsonTarget struct {
 	Weight *int        `json:"weight"`
 }
 
-// jsonLine takes one line of the JSON format.
+// jsonLine parses one line of the JSON format.
 func (p *targetsParser) jsonLine(line []byte) error {
 	if len(line) == 0 {
 		return nil
@@ -261,11 +257,10 @@ func (p *targetsParser) jsonLine(line []byte) error {
 	return p.add(target)
 }
 
-// orderedHead is a JSON object of header fields in the order of its text; a map
-// would lose it.
+// orderedHead is a JSON object of header fields in textual order, which a map would lose.
 type orderedHead []Field
 
-// UnmarshalJSON reads {"Name": ["value", …], …}, or null.
+// UnmarshalJSON parses {"Name": ["value", …], …}, or null.
 func (h *orderedHead) UnmarshalJSON(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	start, err := dec.Token()
@@ -280,7 +275,7 @@ func (h *orderedHead) UnmarshalJSON(data []byte) error {
 		if err != nil {
 			return err
 		}
-		name, _ := key.(string) // an object's keys are strings: the decoder has seen to it
+		name, _ := key.(string) // the decoder guarantees that an object's keys are strings
 		var values []string
 		if err := dec.Decode(&values); err != nil {
 			return fmt.Errorf("header %s is not a list of texts", quoteShort(name))

@@ -10,44 +10,43 @@ import (
 	"strings"
 )
 
-// pemMax bounds a file of certificates or keys, in bytes: the whole of Debian's
-// authorities take 220 KB.
+// pemMax limits a file of certificates or keys, in bytes: all of Debian's authorities take 220
+// KB.
 const pemMax = 1 << 20
 
-// pemBegin is how the text of a file begins that has been read.
+// pemBegin is the beginning of a file's content once read.
 const pemBegin = "-----BEGIN "
 
-// keyHidden stands in the place of a key that is not shown.
+// keyHidden replaces a redacted key.
 const keyHidden = "hidden"
 
-// TLS is how connections to an https:// URL are made. The zero value checks the
-// server's certificate by the authorities of the host that loads.
+// TLS is the settings of connections to https:// URLs. The zero value verifies the server's
+// certificate with the authorities of the load host.
 //
-// CACert, Cert and Key are names of files in PEM until Read has put what is in
-// them in their place, which is what another host needs.
+// CACert, Cert and Key are names of PEM files until Read replaces them with their content, which
+// another host needs.
 type TLS struct {
 	// Insecure accepts any certificate.
 	Insecure bool `json:"insecure,omitempty" yaml:"insecure,omitempty" jsonschema:"accept any certificate"`
-	// CACert has the authorities to trust, in place of the host's own.
+	// CACert has the authorities to trust, instead of the host's own.
 	CACert string `json:"cacert,omitempty" yaml:"cacert,omitempty" jsonschema:"file of the authorities to trust (PEM), relative to this one"`
-	// Cert and Key are the client's own.
+	// Cert and Key are the client's.
 	Cert string `json:"cert,omitempty" yaml:"cert,omitempty" jsonschema:"file of the client's certificate (PEM)"`
 	Key  string `json:"key,omitempty" yaml:"key,omitempty" jsonschema:"file of the key to it (PEM)"`
-	// ServerName to ask for, and to find in the certificate; "" is the URL's host.
+	// ServerName to request, and to verify in the certificate; "" for the URL's host.
 	ServerName string `json:"server_name,omitempty" yaml:"server_name,omitempty" jsonschema:"name to ask for (SNI) in place of the URL's host"`
 	// Version is "1.2" or "1.3"; "" offers both.
 	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"the only version to offer: 1.2 or 1.3"`
-	// Ciphers of TLS 1.2, which is then offered alone, and Curves of the key exchange,
-	// with commas between them; "" leaves them to Go's crypto/tls. See Offer.
+	// Ciphers of TLS 1.2, which is then the only version offered, and Curves of the key exchange,
+	// comma-separated; "" for crypto/tls's defaults. See Offer.
 	Ciphers string `json:"ciphers,omitempty" yaml:"ciphers,omitempty" jsonschema:"cipher suites of TLS 1.2 to offer, with commas between them"`
 	Curves  string `json:"curves,omitempty" yaml:"curves,omitempty" jsonschema:"groups of the key exchange to offer: X25519MLKEM768,X25519,P-256"`
-	// Resume earlier sessions in place of full handshakes, where the server gives
-	// tickets for it.
+	// Resume earlier sessions instead of full handshakes, if the server issues tickets.
 	Resume bool `json:"resume,omitempty" yaml:"resume,omitempty" jsonschema:"resume earlier sessions in place of full handshakes"`
 }
 
-// Read puts the content of the files in the place of their names, which are
-// relative to dir, and looks whether it is what it should be.
+// Read replaces the files' names, which are relative to dir, with their content, and validates
+// it.
 func (t *TLS) Read(dir string) error {
 	for _, f := range []struct {
 		at   *string
@@ -87,7 +86,7 @@ func (t *TLS) check() error {
 	return err
 }
 
-// Roots are the authorities to trust; nil: the host's own.
+// Roots returns the authorities to trust; nil: the host's own.
 func (t *TLS) Roots() (*x509.CertPool, error) {
 	if t.CACert == "" {
 		return nil, nil
@@ -99,7 +98,7 @@ func (t *TLS) Roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Pair is the client's certificate with its key; none where none was given.
+// Pair returns the client's certificate with its key; none if not given.
 func (t *TLS) Pair() ([]tls.Certificate, error) {
 	switch {
 	case t.Cert == "" && t.Key == "":
@@ -116,7 +115,7 @@ func (t *TLS) Pair() ([]tls.Certificate, error) {
 	return []tls.Certificate{pair}, nil
 }
 
-// concealed leaves the key out.
+// concealed redacts the key.
 func (t *TLS) concealed() *TLS {
 	if t == nil || t.Key == "" {
 		return t
@@ -126,7 +125,7 @@ func (t *TLS) concealed() *TLS {
 	return &c
 }
 
-// checkTLS refuses what is said of TLS where there is none.
+// checkTLS rejects TLS settings without TLS.
 func (s *Spec) checkTLS() error {
 	if s.TLS == nil {
 		return nil
