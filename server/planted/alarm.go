@@ -2,8 +2,8 @@ package planted
 
 import "ceiling/internal/sys"
 
-// newAlarms makes n of them, in a channel to take them from and put them back: a timer of
-// Go's runtime would plant another hold time than the one asked for.
+// newAlarms returns n alarms in a channel used as a pool: a timer of Go's runtime would not hold
+// for the configured time.
 func newAlarms(n int) (chan sys.Alarm, error) {
 	alarms := make(chan sys.Alarm, n)
 	for range n {
@@ -17,7 +17,7 @@ func newAlarms(n int) (chan sys.Alarm, error) {
 	return alarms, nil
 }
 
-// closeAlarms closes those that nobody has taken.
+// closeAlarms closes the alarms that are not in use.
 func closeAlarms(alarms chan sys.Alarm) {
 	for {
 		select {

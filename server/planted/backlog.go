@@ -11,8 +11,7 @@ import (
 	"ceiling/internal/sys"
 )
 
-// serveBacklog accepts slowly behind a short queue. What it accepts it answers
-// at once.
+// serveBacklog accepts slowly from a short queue. It answers accepted connections at once.
 func serveBacklog(ctx context.Context, p *Params, ready func(string)) error {
 	ln, err := listen(ctx, p.Addr, nil)
 	if err != nil {
@@ -32,9 +31,8 @@ func serveBacklog(ctx context.Context, p *Params, ready func(string)) error {
 		func(w http.ResponseWriter, _ *http.Request) { ok(w) })
 }
 
-// shorten sets the queue's length anew: listen(2) on a socket that listens
-// does nothing else (net/ipv4/af_inet.c, inet_listen). The kernel lets one
-// connection more than n wait.
+// shorten changes the queue's length: listen(2) on a listening socket does nothing else
+// (net/ipv4/af_inet.c, inet_listen). The kernel queues one connection more than n.
 func shorten(ln net.Listener, n int) error {
 	conn, err := ln.(*net.TCPListener).SyscallConn()
 	if err != nil {
@@ -43,7 +41,7 @@ func shorten(ln net.Listener, n int) error {
 	return onSocket(conn, func(fd int) error { return os.NewSyscallError("listen", syscall.Listen(fd, n)) })
 }
 
-// slowListener takes its time after each connection.
+// slowListener pauses after each connection.
 type slowListener struct {
 	net.Listener
 	alarm sys.Alarm

@@ -1,16 +1,13 @@
-// Package planted holds servers whose ceiling is known, because it was put
-// there: a lock held for so long, a pool of so many, a core of work for each
-// request. They are what a verdict is tested against.
+// Package planted holds servers with a known bottleneck, planted on purpose: a lock with a given
+// hold time, a pool of a given size, CPU work per request. Verdicts are tested against them.
 //
-// Each kind is one small file and one line of the catalogue (catalogue.go). A
-// kind takes a few numbers (params.go) and refuses those it does not use, so
-// that nobody believes to have planted what is not there. CPU cost is CPU time
-// of the thread that pays it, not time on the clock (cpu.go); waits end when
-// they should, to tens of microseconds (sys.Alarm). No kind reads the request's
-// path: every URL gets the same answer, but for /debug/pprof/ where that was
-// asked for (profiles.go).
+// Each kind is one small file and one line of the catalogue (catalogue.go). A kind takes a few
+// numbers (params.go) and rejects those it does not use, so that nothing seems planted that is
+// not. CPU cost is CPU time of the thread that spends it, not wall-clock time (cpu.go); waits are
+// accurate to tens of microseconds (sys.Alarm). No kind reads the request's path: every URL gets
+// the same response, except /debug/pprof/ if enabled (profiles.go).
 //
-// The package runs on Linux and knows nothing of the rest of the lab.
+// The package runs on Linux and does not depend on the rest of the project.
 package planted
 
 import (
@@ -26,11 +23,11 @@ import (
 	"ceiling/internal/sys"
 )
 
-// A Kind is a planted server that can be started by its name.
+// A Kind is a planted server that can be started by name.
 type Kind struct {
 	Name  string
 	About string
-	// Needs and Takes are the names of the numbers it must and may have.
+	// Needs and Takes are the names of its required and optional numbers.
 	Needs, Takes []string
 
 	serve func(context.Context, *Params, func(addr string)) error
@@ -70,10 +67,10 @@ func kinds() []Kind {
 	}
 }
 
-// Catalogue returns the kinds there are.
+// Catalogue returns all kinds.
 func Catalogue() []Kind { return kinds() }
 
-// Lookup returns the kind of that name, or an error that lists the names.
+// Lookup returns the kind of that name, or an error that lists the valid names.
 func Lookup(name string) (Kind, error) {
 	var names []string
 	for _, k := range kinds() {
@@ -85,9 +82,9 @@ func Lookup(name string) (Kind, error) {
 	return Kind{}, fmt.Errorf("unknown planted server %q: there are %s", name, strings.Join(names, ", "))
 }
 
-// Serve runs a planted server until ctx ends, then returns nil. It calls ready
-// once with its address when it accepts connections. It sets GOMAXPROCS and the
-// CPUs of the whole process, so a process runs one of them at a time.
+// Serve runs a planted server until ctx ends, then returns nil. It calls ready once with its
+// address when it accepts connections. It sets GOMAXPROCS and the CPUs of the whole process, so a
+// process runs one at a time.
 func Serve(ctx context.Context, name string, p Params, ready func(addr string)) error {
 	k, err := Lookup(name)
 	if err != nil {
@@ -113,8 +110,8 @@ func Serve(ctx context.Context, name string, p Params, ready func(addr string)) 
 	return nil
 }
 
-// bind binds every thread of the process to the CPUs. A thread that a bound
-// one starts is bound as well, so it looks until it finds no new ones.
+// bind pins every thread of the process to the CPUs. New threads inherit the affinity, so it
+// rescans until it finds no new ones.
 func bind(cpus []int) error {
 	bound := map[int]bool{}
 	for {
@@ -138,8 +135,8 @@ func bind(cpus []int) error {
 	}
 }
 
-// listen makes a plain TCP socket. Go's default is one of MPTCP, which knows no
-// reuseport program (net/mptcp/sockopt.c) and has its own idea of a backlog.
+// listen opens a plain TCP socket. Go defaults to MPTCP, which does not support reuseport
+// programs (net/mptcp/sockopt.c) and treats the backlog differently.
 func listen(ctx context.Context, addr string, control func(fd int) error) (net.Listener, error) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)

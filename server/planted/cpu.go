@@ -10,8 +10,7 @@ import (
 	"ceiling/internal/sys"
 )
 
-// serveCPU burns on the goroutine of the connection: work that spreads over
-// all cores.
+// serveCPU burns CPU on the connection's goroutine: work that spreads over all cores.
 func serveCPU(ctx context.Context, p *Params, ready func(string)) error {
 	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, _ *http.Request) {
 		burn(p.CPU)
@@ -19,8 +18,8 @@ func serveCPU(ctx context.Context, p *Params, ready func(string)) error {
 	})
 }
 
-// serveThread has one thread do the work of all requests. The others read and
-// write the sockets, so requests wait inside the process.
+// serveThread does the work of all requests on a single thread. The others read and write the
+// sockets, so requests wait inside the process.
 func serveThread(ctx context.Context, p *Params, ready func(string)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -46,7 +45,7 @@ func serveThread(ctx context.Context, p *Params, ready func(string)) error {
 	})
 }
 
-// workAlone is the one thread: it ends with ctx, once it has done what it took.
+// workAlone is the single thread: it ends with ctx, after finishing its current work.
 func workAlone(ctx context.Context, cpu time.Duration, work <-chan chan struct{}) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -61,10 +60,9 @@ func workAlone(ctx context.Context, cpu time.Duration, work <-chan chan struct{}
 	}
 }
 
-// burn spends CPU time of the calling thread, by the thread's own clock: what
-// the thread waits for a CPU meanwhile, and what the hypervisor takes away
-// (which that clock of a paravirtual kernel leaves out), does not count. It
-// overshoots by one round, 2 µs at most.
+// burn spends CPU time of the calling thread, by the thread's own clock: time waiting for a CPU,
+// and steal (which a paravirtual kernel excludes from that clock), do not count. It overshoots by
+// one round, at most 2 µs.
 func burn(d time.Duration) {
 	if d <= 0 {
 		return
@@ -76,7 +74,7 @@ func burn(d time.Duration) {
 	}
 }
 
-// round is about a microsecond of work that touches no memory.
+// round is about a microsecond of work that accesses no memory.
 func round(end int64) uint64 {
 	x := uint64(end) | 1
 	for range 600 {
@@ -87,10 +85,10 @@ func round(end int64) uint64 {
 	return x
 }
 
-// serveNeighbour burns until ctx ends. It has no address; what it calls ready
-// with says how many threads burn.
+// serveNeighbour burns CPU until ctx ends. It has no address; it calls ready with the number of
+// burning threads.
 func serveNeighbour(ctx context.Context, p *Params, ready func(string)) error {
-	// One more than burn, for who waits for the end.
+	// One more thread, for the goroutine that waits for the end.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(p.N + 1))
 	var threads sync.WaitGroup
 	for range p.N {

@@ -15,20 +15,20 @@ import (
 	"ceiling/server/store"
 )
 
-// What a request asks of the database.
+// What a request does in the database.
 const (
-	FaultQuery  = "query"  // a query that sleeps: the pool is what is short
-	FaultRow    = "row"    // everybody changes the same row, and keeps it for a while
+	FaultQuery  = "query"  // a query that sleeps: the pool is the bottleneck
+	FaultRow    = "row"    // all requests update the same row and hold its lock for a while
 	FaultCommit = "commit" // a row is inserted, durable at commit
 	FaultWork   = "work"   // a query that computes
 )
 
 func databaseFaults() []string { return []string{FaultQuery, FaultRow, FaultCommit, FaultWork} }
 
-// workRows is how many rows a query adds up that computes, for each of --every.
+// workRows is how many rows a computing query sums per unit of --every.
 const workRows = 1000
 
-// statement is what a request executes; none of it has parameters.
+// statement returns the statement of a request; none has parameters.
 func (p *Params) statement() string {
 	sleep := fmt.Sprintf("SELECT pg_sleep(%f)", p.Sleep.Seconds())
 	switch p.Fault {
@@ -42,8 +42,8 @@ func (p *Params) statement() string {
 	return sleep
 }
 
-// serveDatabase has a PostgreSQL of its own, and a pool of n connections to it. What it says of its pool is counted by
-// database/sql, at the places where a server of ours says it.
+// serveDatabase has its own PostgreSQL, and a pool of n connections to it. It reports its pool's
+// database/sql counters in the same place as our other servers.
 func serveDatabase(ctx context.Context, p *Params, ready func(string)) (err error) {
 	if (p.Fault == FaultQuery || p.Fault == FaultRow) != (p.Sleep > 0) || (p.Fault == FaultWork) != (p.Every > 0) {
 		return errors.New("give query and row a sleep, and work an every")
@@ -87,5 +87,5 @@ func sayPool(w http.ResponseWriter, db *sql.DB, size int, source string) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // a client that has gone needs no answer
+	_, _ = w.Write(text) // a client that has disconnected needs no response
 }

@@ -16,22 +16,22 @@ import (
 	"time"
 )
 
-// A slow disk is a file system of ours (FUSE) with one file on it, whose sync takes
-// a planted time: real disks answer in 60 µs to 10 ms, as their host likes, and those
-// of some machines at once. A second process serves the disk. In the process that
-// syncs it would hang at kill -9: the kernel waits for the answer to a request that
-// was read (fs/fuse/dev.c, request_wait_answer), and no thread is left to give it.
+// A slow disk is our own file system (FUSE) with one file, whose sync takes a planted time: real
+// disks take 60 µs to 10 ms, depending on the host, and on some machines return at once. A second
+// process serves the disk. In the syncing process itself it would hang on kill -9: the kernel
+// waits for the reply to a request that was read (fs/fuse/dev.c, request_wait_answer), and no
+// thread would be left to send it.
 const (
-	diskEnv = "CEILING_PLANTED_DISK" // how long a sync takes
+	diskEnv = "CEILING_PLANTED_DISK" // duration of a sync
 
 	fuseFD   = 3
-	diskRoom = 64 << 10 // bytes read at once; the kernel asks for 8 KiB at least
+	diskRoom = 64 << 10 // read size; the kernel requires at least 8 KiB
 
-	fuseMajor, fuseMinor = 7, 31 // that of 5.4, whose replies these are
+	fuseMajor, fuseMinor = 7, 31 // version of 5.4, whose replies these are
 	maxWrite             = 4096
 
 	diskBlock = 4096
-	diskBytes = 1 << 20 // it is written over from the start again
+	diskBytes = 1 << 20 // overwritten from the start again
 
 	rootNode, logNode = 1, 2
 	fsRootMode        = 0o40700
@@ -56,7 +56,7 @@ const (
 	openDirectIO = 1
 )
 
-// TrySlowDisk returns why there can be no slow disk here; nil there can.
+// TrySlowDisk returns why a slow disk is impossible here; nil if it is possible.
 func TrySlowDisk() error {
 	if os.Geteuid() != 0 {
 		return errors.New("a file system of one's own takes root")
@@ -68,8 +68,8 @@ func TrySlowDisk() error {
 	return f.Close()
 }
 
-// newSlowDisk opens a file whose sync takes that long. The disk ends when the file is
-// closed, also by the end of the process.
+// newSlowDisk opens a file whose sync takes that long. The disk ends when the file is closed, or
+// the process exits.
 func newSlowDisk(sync time.Duration) (*os.File, error) {
 	dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
@@ -80,7 +80,7 @@ func newSlowDisk(sync time.Duration) (*os.File, error) {
 	if err == nil {
 		err = startDisk(dev, sync)
 	}
-	// The child alone has it then: its end aborts what waits.
+	// Then only the child has it: its exit aborts pending requests.
 	err = errors.Join(err, dev.Close())
 	m.served <- err == nil
 	file := <-m.opened
@@ -93,7 +93,7 @@ func newSlowDisk(sync time.Duration) (*os.File, error) {
 	return file.File, nil
 }
 
-// startDisk starts a process that serves dev. It ends with the file.
+// startDisk starts a process that serves dev. It exits with the file.
 func startDisk(dev *os.File, sync time.Duration) error {
 	child := exec.Command("/proc/self/exe", os.Args[1:]...)
 	child.Env = append(os.Environ(), diskEnv+"="+sync.String())
@@ -101,7 +101,7 @@ func startDisk(dev *os.File, sync time.Duration) error {
 	if err := child.Start(); err != nil {
 		return err
 	}
-	go func() { _ = child.Wait() }() // what a failure means, the file's users are told
+	go func() { _ = child.Wait() }() // the file's users get the error
 	return nil
 }
 
@@ -110,16 +110,15 @@ type logFile struct {
 	err error
 }
 
-// mounting is a file system on its way: mounted, served, its file opened.
+// mounting is the result of mounting: the file system mounted and served, its file open.
 type mounting struct {
 	mounted chan error
 	served  chan bool
 	opened  chan logFile
 }
 
-// mountLog mounts in a namespace of a thread of its own, which ends with the file open:
-// no mount is left for others to see, whatever happens. A process that was started by
-// this thread would keep the namespace.
+// mountLog mounts in the namespace of a separate thread, which exits with the file open: no mount
+// is ever visible to others. A process started by this thread would keep the namespace.
 func mountLog(dev *os.File) mounting {
 	m := mounting{make(chan error, 1), make(chan bool, 1), make(chan logFile, 1)}
 	go func() {
@@ -135,7 +134,7 @@ func mountLog(dev *os.File) mounting {
 	return m
 }
 
-// mountFUSE mounts over dir, in a namespace of this thread alone.
+// mountFUSE mounts over dir, in this thread's namespace only.
 func mountFUSE(dev *os.File, dir string) error {
 	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
 		return os.NewSyscallError("unshare", err)
@@ -147,7 +146,7 @@ func mountFUSE(dev *os.File, dir string) error {
 	return os.NewSyscallError("mount", syscall.Mount("ceiling", dir, "fuse", syscall.MS_NODEV|syscall.MS_NOSUID, options))
 }
 
-// isDisk tells that this process serves a slow disk.
+// isDisk reports whether this process serves a slow disk.
 func isDisk() bool { return os.Getenv(diskEnv) != "" }
 
 // serveDisk answers the kernel until the file system is gone.
@@ -162,9 +161,9 @@ func serveDisk() error {
 		n, err := dev.Read(buffer)
 		switch {
 		case errors.Is(err, syscall.ENODEV), errors.Is(err, fs.ErrClosed):
-			return nil // nobody has the file any more
+			return nil // the file is closed
 		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EINTR):
-			continue // that request was given up
+			continue // the request was aborted
 		case err != nil:
 			return err
 		}
@@ -178,8 +177,8 @@ func serveDisk() error {
 	}
 }
 
-// diskAnswer is the reply to a request, nil where none is expected. A sync takes its
-// time here, one at a time as on one disk.
+// diskAnswer returns the reply to a request, nil if none is expected. Syncs are served one at a
+// time, as on a single disk.
 func diskAnswer(request []byte, sync time.Duration) []byte {
 	const headIn, headOut = 40, 16
 	if len(request) < headIn {
@@ -228,7 +227,7 @@ func diskAnswer(request []byte, sync time.Duration) []byte {
 	case fuseOpen:
 		u64(0)
 		u32(openDirectIO, 0)
-	case fuseRead: // nothing is kept
+	case fuseRead: // no data is stored
 		answer = append(answer, make([]byte, min(native.Uint32(body[16:]), diskRoom))...)
 	case fuseWrite:
 		u32(native.Uint32(body[16:]), 0)
@@ -244,8 +243,8 @@ func diskAnswer(request []byte, sync time.Duration) []byte {
 	return answer
 }
 
-// serveSync has every request write to one file and wait until that is on the disk,
-// as a database does that keeps a log.
+// serveSync makes every request write to one file and wait for its sync, as a database with a log
+// does.
 func serveSync(ctx context.Context, p *Params, ready func(string)) error {
 	if isDisk() {
 		return serveDisk()

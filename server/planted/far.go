@@ -8,9 +8,9 @@ import (
 	"ceiling/internal/distance"
 )
 
-// serveFar takes uploads over HTTP/2 from far away: p.Bytes may be on their way, on a
-// connection and on a stream of it, and each way takes p.Sleep. So a connection cannot
-// carry more than p.Bytes in 2×p.Sleep, whatever else has room.
+// serveFar receives uploads over HTTP/2 from a distance: p.Bytes may be in flight, per connection
+// and per stream, and each direction takes p.Sleep. So a connection carries at most p.Bytes in
+// 2×p.Sleep, regardless of other resources.
 func serveFar(ctx context.Context, p *Params, ready func(string)) error {
 	ln, err := listen(ctx, p.Addr, nil)
 	if err != nil {
@@ -24,7 +24,7 @@ func serveFar(ctx context.Context, p *Params, ready func(string)) error {
 		HTTP2:     &http.HTTP2Config{MaxReceiveBufferPerConnection: p.Bytes, MaxReceiveBufferPerStream: p.Bytes},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if _, err := io.Copy(io.Discard, r.Body); err != nil {
-				return // the client has gone
+				return // the client has disconnected
 			}
 			ok(w)
 		}),

@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 )
 
-// Faults that every n-th request of a faulty server meets.
+// Faults that every n-th request meets.
 const (
 	FaultUnavailable = "503"
-	FaultReset       = "reset"   // the connection is reset in place of an answer
-	FaultSilence     = "silence" // no answer at all
+	FaultReset       = "reset"   // the connection is reset instead of a response
+	FaultSilence     = "silence" // no response
 )
 
 func faults() []string { return []string{FaultUnavailable, FaultReset, FaultSilence} }
@@ -39,12 +39,12 @@ func serveFaulty(ctx context.Context, p *Params, ready func(string)) error {
 	})
 }
 
-// reset closes the connection so that the peer gets a reset: with nothing
-// lingering the kernel throws the connection away (tcp(7), SO_LINGER).
+// reset closes the connection with a TCP reset: with a linger time of 0 the kernel discards the
+// connection (tcp(7), SO_LINGER).
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler) // closes it, if less rudely
+		panic(http.ErrAbortHandler) // closes it, less abruptly
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // fails only on a closed connection

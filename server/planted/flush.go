@@ -14,25 +14,25 @@ import (
 	"unsafe"
 )
 
-// A slow block device is a loop device over the file of a slow disk (disk.go): a flush of
-// the device is a sync of that file. The kernel's counts of a disk are then known: so many
-// requests make so many flushes, of the planted time each.
+// A slow block device is a loop device over the file of a slow disk (disk.go): a flush of the
+// device is a sync of that file. The kernel's disk counters are then predictable: so many
+// requests cause so many flushes, of the planted time each.
 
-// Of include/uapi/linux/loop.h. struct loop_config is a descriptor, a block size and a
-// struct loop_info64, whose flags stand at loopFlagsAt.
+// From include/uapi/linux/loop.h. struct loop_config is a descriptor, a block size and a struct
+// loop_info64, whose flags are at loopFlagsAt.
 const (
 	loopConfigure = 0x4C0A // Linux 5.8
 	loopGetFree   = 0x4C82
-	loopAutoclear = 4 // it ends when it is closed, also by the end of the process
+	loopAutoclear = 4 // detached when closed, or when the process exits
 
 	loopConfigBytes = 304
 	loopFlagsAt     = 60
 
-	// loopTries bounds how often another may take the free device first.
+	// loopTries limits the retries after losing the free device to another process.
 	loopTries = 8
 )
 
-// TrySlowDevice returns why there can be no slow block device here; nil there can.
+// TrySlowDevice returns why a slow block device is impossible here; nil if it is possible.
 func TrySlowDevice() error {
 	if err := TrySlowDisk(); err != nil {
 		return err
@@ -44,14 +44,14 @@ func TrySlowDevice() error {
 	return f.Close()
 }
 
-// newSlowDevice opens a block device whose flush takes that long. It ends when it is
-// closed, also by the end of the process.
+// newSlowDevice opens a block device whose flush takes that long. It ends when it is closed, or
+// the process exits.
 func newSlowDevice(flush time.Duration) (*os.File, error) {
 	disk, err := newSlowDisk(flush)
 	if err != nil {
 		return nil, err
 	}
-	defer disk.Close() // the device keeps it
+	defer disk.Close() // the device keeps it open
 	for range loopTries {
 		f, err := openLoop(disk)
 		if errors.Is(err, syscall.EBUSY) {
@@ -65,7 +65,7 @@ func newSlowDevice(flush time.Duration) (*os.File, error) {
 	return nil, fmt.Errorf("a slow block device: others took the free loop device %d times", loopTries)
 }
 
-// openLoop makes a loop device of a file.
+// openLoop creates a loop device over a file.
 func openLoop(of *os.File) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
@@ -92,7 +92,7 @@ func openLoop(of *os.File) (*os.File, error) {
 	return f, nil
 }
 
-// serveFlush has every request write a block and wait until that is on the device.
+// serveFlush makes every request write a block and wait until it is flushed to the device.
 func serveFlush(ctx context.Context, p *Params, ready func(string)) error {
 	if isDisk() {
 		return serveDisk()

@@ -6,11 +6,11 @@ import (
 	"net/http"
 )
 
-// serveForward asks another server before it answers, over a bounded number of
-// connections or over as many as it takes.
+// serveForward calls another server before it responds, over a limited or unlimited number of
+// connections.
 func serveForward(ctx context.Context, p *Params, ready func(string)) error {
 	transport := &http.Transport{
-		MaxConnsPerHost:     p.N, // 0 is no bound
+		MaxConnsPerHost:     p.N, // 0 for no limit
 		MaxIdleConnsPerHost: countMax,
 		DisableCompression:  true,
 	}
@@ -25,8 +25,7 @@ func serveForward(ctx context.Context, p *Params, ready func(string)) error {
 	})
 }
 
-// ask makes one request and reads its answer, so that the connection can be
-// used again.
+// ask makes one request and reads the response completely, so that the connection can be reused.
 func ask(ctx context.Context, client *http.Client, url string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -10,10 +10,9 @@ import (
 	"sync"
 )
 
-// serveHalves writes every response in two: the head, then the body, to sockets
-// without TCP_NODELAY. The kernel keeps the second until the first is
-// acknowledged (RFC 896), which the client puts off for 40 ms, since it waits for
-// the rest and has nothing to send (RFC 1122, 4.2.3.2).
+// serveHalves writes every response in two parts, head and body, without TCP_NODELAY. The kernel
+// holds the second until the first is acknowledged (Nagle, RFC 896), which the client delays by
+// 40 ms, since it waits for the rest and has nothing to send (RFC 1122, 4.2.3.2).
 func serveHalves(ctx context.Context, p *Params, ready func(string)) error {
 	ln, err := listen(ctx, p.Addr, nil)
 	if err != nil {
@@ -39,12 +38,12 @@ func serveHalves(ctx context.Context, p *Params, ready func(string)) error {
 			end := context.AfterFunc(ctx, func() { _ = c.Close() })
 			defer end()
 			halve(c)
-			_ = c.Close() // a client that has gone needs no answer
+			_ = c.Close() // a client that has disconnected needs no response
 		})
 	}
 }
 
-// halve answers one connection until it ends.
+// halve serves one connection until it ends.
 func halve(c net.Conn) {
 	in := bufio.NewReader(c)
 	head := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(answer))

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// answer is what every kind on net/http says.
+// answer is the response of every kind on net/http.
 const answer = "planted\n"
 
 func ok(w http.ResponseWriter) {
-	_, _ = io.WriteString(w, answer) // a client that has gone needs no answer
+	_, _ = io.WriteString(w, answer) // a client that has disconnected needs no response
 }
 
-// serveHTTP answers the connections of a free or given port with h until ctx
-// ends. No connection is left when it returns.
+// serveHTTP serves a free or given port with h until ctx ends. No connection is open when it
+// returns.
 func serveHTTP(ctx context.Context, p *Params, ready func(string), h http.HandlerFunc) error {
 	ln, err := listen(ctx, p.Addr, nil)
 	if err != nil {
@@ -55,12 +55,11 @@ func serveAs(ctx context.Context, s *http.Server, ln net.Listener, ready func())
 	return err
 }
 
-// keptBytes is what each request leaves behind for good.
+// keptBytes is the memory that each request leaks.
 const keptBytes = 4 << 10
 
-// serveGrows slows down with every request: each costs as much again as the
-// first for every n before it, as one does that looks through all that came
-// before, and keeps 4 KB for good.
+// serveGrows slows down with every request: each costs the first's CPU again for every n requests
+// before it, as if it scanned all previous ones, and leaks 4 KB.
 func serveGrows(ctx context.Context, p *Params, ready func(string)) error {
 	var served atomic.Int64
 	var mu sync.Mutex
@@ -70,7 +69,7 @@ func serveGrows(ctx context.Context, p *Params, ready func(string)) error {
 		burn(p.CPU + time.Duration(float64(p.CPU)*float64(before)/float64(p.N)))
 		page := make([]byte, keptBytes)
 		for i := range page {
-			page[i] = 1 // it takes memory only when it is written
+			page[i] = 1 // uses memory only once written
 		}
 		mu.Lock()
 		kept = append(kept, page)

@@ -12,10 +12,10 @@ import (
 	"syscall"
 )
 
-// serveLoops answers from event loops, as the cheapest servers do: n threads,
-// each with an epoll instance and its share of the connections, and answers
-// made beforehand. The first loop accepts, for all in turn. It knows of a
-// request that it ends with an empty line, so a request has no body here.
+// serveLoops responds from event loops, as the cheapest servers do: n threads, each with an epoll
+// instance and its share of the connections, and prepared responses. The first loop accepts, for
+// all in turn. It detects the end of a request by its empty line only, so requests have no body
+// here.
 func serveLoops(ctx context.Context, p *Params, ready func(string)) error {
 	ln, err := listen(ctx, p.Addr, nil)
 	if err != nil {
@@ -61,7 +61,7 @@ func serveLoops(ctx context.Context, p *Params, ready func(string)) error {
 	case err = <-ended:
 		left--
 	}
-	_ = end.Close() // the end of the pipe wakes every loop
+	_ = end.Close() // closing the pipe wakes every loop
 	for range left {
 		if e := <-ended; err == nil {
 			err = e
@@ -75,14 +75,14 @@ func joinClose(err error, f *os.File) error {
 	return err
 }
 
-// loop is one thread's. Other loops only add sockets to its epoll instance.
+// loop is one thread's event loop. Other loops only add sockets to its epoll instance.
 type loop struct {
 	params   *Params
 	epoll    int
-	wake     int // readable at the end
-	listener int // -1 but for the first loop
+	wake     int // readable at shutdown
+	listener int // -1 except in the first loop
 	all      []*loop
-	next     int // of all, to get the next connection
+	next     int // index of the loop that gets the next connection
 	answer   []byte
 	buf      []byte
 
@@ -92,8 +92,8 @@ type loop struct {
 
 // looped is one connection.
 type looped struct {
-	seen    int    // bytes of the empty line that were seen
-	pending []byte // answers that are not sent yet
+	seen    int    // bytes of the empty line seen so far
+	pending []byte // unsent responses
 	blocked bool   // they did not fit: the loop waits until it can write
 }
 
@@ -109,8 +109,8 @@ func newLoop(wake int, p *Params) (*loop, error) {
 	return l, l.watch(wake, syscall.EPOLL_CTL_ADD, syscall.EPOLLIN)
 }
 
-// responseOf is a whole answer with a body of size bytes, in that many chunks
-// (RFC 9112 §7.1) where any are asked for.
+// responseOf builds a response with a body of size bytes, in that many chunks (RFC 9112 §7.1) if
+// chunks is not 0.
 func responseOf(size, chunks int) []byte {
 	var b bytes.Buffer
 	b.WriteString("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n")
@@ -165,7 +165,7 @@ func (l *loop) run() error {
 	}
 }
 
-// accept takes one connection and gives it to the next loop.
+// accept accepts one connection and passes it to the next loop.
 func (l *loop) accept() error {
 	fd, _, err := syscall.Accept4(l.listener, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
 	if err == syscall.EAGAIN || err == syscall.ECONNABORTED || err == syscall.EINTR {
@@ -174,7 +174,7 @@ func (l *loop) accept() error {
 	if err != nil {
 		return os.NewSyscallError("accept4", err)
 	}
-	// Like the others: an answer that waits for more is an answer too late.
+	// As in other servers: do not delay responses (Nagle).
 	_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	to := l.all[l.next%len(l.all)]
 	l.next++
@@ -184,7 +184,7 @@ func (l *loop) accept() error {
 	return to.watch(fd, syscall.EPOLL_CTL_ADD, syscall.EPOLLIN)
 }
 
-// read takes what has come and answers the requests that it completes.
+// read receives input and answers the requests that it completes.
 func (l *loop) read(fd int) error {
 	c := l.of(fd)
 	n, err := syscall.Read(fd, l.buf)
@@ -210,7 +210,7 @@ func (l *loop) of(fd int) *looped {
 	return l.conns[fd]
 }
 
-// count tells how many requests end within b.
+// count returns how many requests end within b.
 func (c *looped) count(b []byte) int {
 	const end = "\r\n\r\n"
 	n := 0
@@ -231,7 +231,7 @@ func (c *looped) count(b []byte) int {
 	return n
 }
 
-// flush writes what waits. While some does, nothing more is read.
+// flush writes pending output. While some is pending, nothing more is read.
 func (l *loop) flush(fd int) error {
 	c := l.of(fd)
 	sent := 0
@@ -258,7 +258,7 @@ func (l *loop) flush(fd int) error {
 	return l.watch(fd, syscall.EPOLL_CTL_MOD, syscall.EPOLLIN)
 }
 
-// drop ends one connection.
+// drop closes one connection.
 func (l *loop) drop(fd int) error {
 	l.mu.Lock()
 	delete(l.conns, fd)
@@ -266,7 +266,7 @@ func (l *loop) drop(fd int) error {
 	return os.NewSyscallError("close", syscall.Close(fd))
 }
 
-// close ends all of them, once no loop runs.
+// close closes all of them, once no loop runs.
 func (l *loop) close() {
 	if l == nil {
 		return

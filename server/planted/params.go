@@ -7,45 +7,45 @@ import (
 	"time"
 )
 
-// Params are the numbers of a planted server. Each kind says which it takes;
-// another that is not zero is refused.
+// Params are the numbers of a planted server. Each kind declares which it takes; other non-zero
+// numbers are rejected.
 type Params struct {
-	// Addr to listen on, "host:port"; "" is a free port of the loopback.
+	// Addr to listen on, "host:port"; "" for a free loopback port.
 	Addr string
-	// Threads that run Go code at once (GOMAXPROCS); 0 leaves the default.
+	// Threads that run Go code concurrently (GOMAXPROCS); 0 for the default.
 	Threads int
-	// CPUs that the whole process is bound to; nil leaves it free.
+	// CPUs that the whole process is pinned to; nil for none.
 	CPUs []int
 
-	// CPU time that each request costs.
+	// CPU time per request.
 	CPU time.Duration
-	// Sleep is how long the kind waits, or holds what it holds.
+	// Sleep is how long the kind waits, or holds its resource.
 	Sleep time.Duration
-	// N is how many of the kind's own thing there are.
+	// N is the size of the kind's resource.
 	N int
-	// Every n-th request is the one that meets the fault.
+	// Every n-th request meets the fault.
 	Every int
 	// Fault of the kinds faulty and database.
 	Fault string
 	// Period between two pauses.
 	Period time.Duration
-	// Bytes of the body, or of a window; Chunks that it is cut into.
+	// Bytes of the body, or of a window; Chunks that the body is split into.
 	Bytes  int
 	Chunks int
 	// To is the address of the downstream server.
 	To string
-	// Pprof has the server record its waits and answer /debug/pprof/.
+	// Pprof makes the server record its waits and serve /debug/pprof/.
 	Pprof bool
 }
 
-// Bounds of the numbers: what lies outside is a slip of the finger.
+// Limits of the numbers: values outside are typing mistakes.
 const (
 	timeMax  = time.Minute
 	countMax = 10_000
 	bytesMax = 16 << 20
 )
 
-// check refuses numbers that the kind does not take, or has to have and lacks.
+// check rejects numbers that the kind does not take, and missing ones.
 func (k *Kind) check(p *Params) error {
 	for _, f := range p.fields() {
 		takes, needs := slices.Contains(k.Takes, f.name), slices.Contains(k.Needs, f.name)
@@ -67,8 +67,7 @@ func (k *Kind) check(p *Params) error {
 	return nil
 }
 
-// field is one number of Params: its name on the command line, whether it is
-// given, and whether it may be what it is.
+// field is one number of Params: its flag name, whether it is set, and whether it is valid.
 type field struct {
 	name      string
 	set, sane bool

@@ -11,8 +11,8 @@ import (
 	"ceiling/internal/sys"
 )
 
-// servePause stops all requests for a while once in a period, as a collector of
-// garbage does that stops the world. Nothing runs meanwhile.
+// servePause stops all requests once per period, like a stop-the-world garbage collector. Nothing
+// runs in the pause.
 func servePause(ctx context.Context, p *Params, ready func(string)) error {
 	if p.Period <= p.Sleep {
 		return errors.New("the period has to be longer than the sleep")
@@ -48,11 +48,11 @@ func servePause(ctx context.Context, p *Params, ready func(string)) error {
 	})
 }
 
-// serveTail has every n-th request wait before it works, so that the quantiles
-// beyond 1 - 1/n are the wait's and those below are not. The share is exact.
+// serveTail makes every n-th request wait before it works, so that the wait determines the
+// quantiles beyond 1 - 1/n and no others. The share is exact.
 //
-// The timer is Go's, late by up to 1 ms; waits of some 20 ms do not mind, and a
-// timerfd for every request that may wait at once would be thousands.
+// It uses Go's timer, up to 1 ms late, which is acceptable for waits of about 20 ms; a timerfd
+// for every concurrently waiting request would mean thousands.
 func serveTail(ctx context.Context, p *Params, ready func(string)) error {
 	var count atomic.Int64
 	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, r *http.Request) {

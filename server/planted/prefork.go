@@ -15,10 +15,9 @@ import (
 	"unsafe"
 )
 
-// A prefork server makes one listener per process on a shared port and starts
-// the program again, with the same command line, for each of them. Descriptor 3
-// of a child is its listener; 4 takes one byte when it serves; 5 ends when the
-// parent does, also when it was killed.
+// A prefork server creates one listener per process on a shared port and restarts the program,
+// with the same command line, for each of them. Descriptor 3 of a child is its listener; it
+// writes one byte to 4 when it serves; 5 reaches its end when the parent exits, even if killed.
 const (
 	preforkEnv = "CEILING_PLANTED_CHILD"
 
@@ -28,13 +27,13 @@ const (
 
 	childStart = 20 * time.Second // it takes 0.1 s of CPU on a busy machine
 
-	// Of include/uapi/asm-generic/socket.h; package syscall lacks them.
+	// From include/uapi/asm-generic/socket.h; package syscall lacks them.
 	soReusePort           = 15
 	soAttachReusePortCBPF = 51
 )
 
-// IsChild tells that this process is one of a prefork server, started with the
-// command line of its parent: it has to come to the same call of Serve.
+// IsChild reports whether this process is part of a prefork server, started with its parent's
+// command line: it must reach the same call of Serve.
 func IsChild() bool { return os.Getenv(preforkEnv) != "" }
 
 func servePrefork(ctx context.Context, p *Params, ready func(string)) error {
@@ -60,7 +59,7 @@ func servePreforkChild(ctx context.Context, p *Params) error {
 	defer cancel()
 	life := os.NewFile(lifeFD, "life")
 	go func() {
-		_, _ = life.Read(make([]byte, 1)) // any end of it means to stop
+		_, _ = life.Read(make([]byte, 1)) // its end means stop
 		cancel()
 	}()
 	file := os.NewFile(listenerFD, "listener")
@@ -70,7 +69,7 @@ func servePreforkChild(ctx context.Context, p *Params) error {
 	}
 	told := func() {
 		f := os.NewFile(readyFD, "ready")
-		// A parent that does not read it has gone, which life tells as well.
+		// If the write fails, the parent has exited, which life reports as well.
 		_, _ = f.Write([]byte{1})
 		_ = f.Close()
 	}
@@ -80,8 +79,7 @@ func servePreforkChild(ctx context.Context, p *Params) error {
 	})
 }
 
-// shareOne makes the listeners, and a rule that gives every connection to the
-// first.
+// shareOne creates the listeners, and a rule that assigns every connection to the first.
 func shareOne(ctx context.Context, p *Params) (files []*os.File, addr string, err error) {
 	addr = p.Addr
 	share := func(fd int) error { return syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soReusePort, 1) }
@@ -107,9 +105,8 @@ func shareOne(ctx context.Context, p *Params) (files []*os.File, addr string, er
 	return files, addr, nil
 }
 
-// steerToFirst attaches a program of one instruction, "return 0", which the
-// kernel runs to choose among the listeners of the port (socket(7),
-// SO_ATTACH_REUSEPORT_CBPF).
+// steerToFirst attaches a one-instruction program, "return 0", which the kernel runs to choose
+// among the port's listeners (socket(7), SO_ATTACH_REUSEPORT_CBPF).
 func steerToFirst(fd int) error {
 	program := []syscall.SockFilter{{Code: syscall.BPF_RET | syscall.BPF_K}}
 	arg := syscall.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
@@ -133,12 +130,12 @@ func closeAll(files []*os.File) error {
 // preforked are the children.
 type preforked struct {
 	commands []*exec.Cmd
-	life     *os.File   // closing it tells all of them to stop
-	ended    chan error // one for each
+	life     *os.File   // closing it stops all of them
+	ended    chan error // one result per child
 }
 
-// startPrefork starts a child per listener and waits until all serve. It closes
-// the listeners here.
+// startPrefork starts a child per listener and waits until all serve. It closes the parent's
+// listeners.
 func startPrefork(listeners []*os.File) (*preforked, error) {
 	c := &preforked{ended: make(chan error, len(listeners))}
 	lifeEnd, life, err := os.Pipe()
@@ -186,7 +183,7 @@ func (c *preforked) start(ln, ready, life *os.File) error {
 	return nil
 }
 
-// watch returns when ctx ends, or with an error when a child does.
+// watch returns when ctx ends, or with an error when a child exits.
 func (c *preforked) watch(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -197,14 +194,14 @@ func (c *preforked) watch(ctx context.Context) error {
 	}
 }
 
-// stop ends the children: they stop when life does, or are killed.
+// stop stops the children: they exit when life closes, or are killed.
 func (c *preforked) stop() {
 	if c.life != nil {
 		_ = c.life.Close()
 	}
 	patience := time.AfterFunc(time.Second, func() {
 		for _, cmd := range c.commands {
-			_ = cmd.Process.Kill() // one that has ended needs none
+			_ = cmd.Process.Kill() // fails if it has exited already
 		}
 	})
 	defer patience.Stop()

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// blockRateNs: of waits shorter than this one in so many is recorded, longer
-// ones all. Recording each costs more than a short wait itself.
+// blockRateNs: of shorter waits one in so many is recorded, longer ones all. Recording costs more
+// than a short wait itself.
 const blockRateNs = 10_000
 
-// recordWaits has the runtime record who waits for locks and elsewhere, until
-// the function that it answers is called.
+// recordWaits makes the runtime record lock contention and other waits until the returned
+// function is called.
 func recordWaits() (stop func()) {
 	before := runtime.SetMutexProfileFraction(1)
 	runtime.SetBlockProfileRate(blockRateNs)
@@ -22,7 +22,7 @@ func recordWaits() (stop func()) {
 	}
 }
 
-// withProfiles answers /debug/pprof/ beside h.
+// withProfiles serves /debug/pprof/ in addition to h.
 func withProfiles(h http.HandlerFunc) http.HandlerFunc {
 	const root = "/debug/pprof/"
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -12,14 +12,13 @@ import (
 	"unsafe"
 )
 
-// productCount is how many products there are to draw from.
+// productCount is the number of products to draw from.
 const productCount = 500
 
-// serveRandom answers a product drawn at random, and pays --cpu. A draw waits --sleep
-// in the kernel, as for a source of entropy, and keeps its thread. With one source
-// (--n 1) all requests queue at its lock: a profile of the CPU shows next to nothing
-// of it. With more, draws on several threads do not meet; with one thread there is
-// nothing to gain.
+// serveRandom returns a random product, at a cost of --cpu. A draw waits --sleep in the kernel,
+// like reading a source of entropy, and blocks its thread. With one source (--n 1) all requests
+// queue at its lock, which is almost invisible in a CPU profile. With more, draws on several
+// threads are independent; with a single thread more sources do not help.
 func serveRandom(ctx context.Context, p *Params, ready func(string)) error {
 	products := make([][]byte, productCount)
 	for i := range products {
@@ -29,11 +28,11 @@ func serveRandom(ctx context.Context, p *Params, ready func(string)) error {
 	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, _ *http.Request) {
 		product := products[s.draw(productCount)]
 		burn(p.CPU)
-		_, _ = w.Write(product) // a client that has gone needs no answer
+		_, _ = w.Write(product) // a client that has disconnected needs no response
 	})
 }
 
-// sources are sources of random numbers, each with a lock.
+// sources are sources of random numbers, each with its own lock.
 type sources struct {
 	turn  atomic.Uint64
 	each  []source
@@ -53,8 +52,8 @@ func newSources(n int, takes time.Duration) *sources {
 	return s
 }
 
-// draw is a number below n. RawSyscall does not tell the runtime, so that the wait
-// keeps the thread and the processor of Go's scheduler with it.
+// draw returns a number below n. RawSyscall does not notify the runtime, so the wait holds the
+// thread and its P of Go's scheduler.
 //
 //go:noinline
 func (s *sources) draw(n int) int {
@@ -62,6 +61,6 @@ func (s *sources) draw(n int) int {
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	rest := s.takes
-	_, _, _ = syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&rest)), 0, 0) // a signal may cut it short
+	_, _, _ = syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&rest)), 0, 0) // a signal may interrupt it
 	return one.rng.Intn(n)
 }

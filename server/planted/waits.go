@@ -10,8 +10,8 @@ import (
 	"ceiling/internal/sys"
 )
 
-// serveMutex has every request take one lock and keep it: asleep, as over a
-// slow call, or at work, which uses one core but any thread.
+// serveMutex makes every request take one lock and hold it: asleep, as during a slow call, or
+// working, which uses one core but any thread.
 func serveMutex(ctx context.Context, p *Params, ready func(string)) error {
 	if (p.Sleep > 0) == (p.CPU > 0) {
 		return errors.New("give sleep or cpu, one of them")
@@ -31,8 +31,7 @@ func serveMutex(ctx context.Context, p *Params, ready func(string)) error {
 	})
 }
 
-// reply says what went wrong where something did: a wait that was cut short
-// must not pass for one that was not.
+// reply reports an error if there is one: an interrupted wait must not pass for a complete one.
 func reply(w http.ResponseWriter, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -59,8 +58,8 @@ func servePool(ctx context.Context, p *Params, ready func(string)) error {
 	})
 }
 
-// serveSleep has as many places as there are requests: nothing is scarce, each
-// takes its time. Go's timers do: 1 ms late is little beside what is slept.
+// serveSleep has a place for every request: nothing is scarce, each takes its time. Go's timers
+// are accurate enough: 1 ms late is little compared with the sleep.
 func serveSleep(ctx context.Context, p *Params, ready func(string)) error {
 	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, r *http.Request) {
 		t := time.NewTimer(p.Sleep)
