@@ -1,15 +1,18 @@
-// Package server holds the servers to measure: a few frameworks that answer the same routes with the same bytes.
+// Package server holds the servers to measure: several frameworks that serve the same routes with
+// the same bytes.
 //
-// A difference between two of them is worth something only if it is the framework's. So there is one catalogue of
-// routes (routes.go) over one pool of products (pool.go), an answer is a function of the pool and a seed, and nothing
-// of ours on the way of a request takes a lock, allocates, or touches a disk; the routes of a database (database.go,
-// store) are apart, and there only where a server is given one. The pool comes from a fixed seed: every
-// machine, and every process of a prefork server, serves the same bytes. It is built when a server starts, not before.
+// A difference between two of them must come from the framework alone. So they share one
+// catalogue of routes (routes.go) over one pool of products (pool.go), a response is a function
+// of the pool and a seed, and none of our code on the path of a request takes a lock, allocates,
+// or accesses a disk. Routes with a database (database.go, store) are separate, and exist only if
+// the server is given one. The pool comes from a fixed seed: every machine, and every process of
+// a prefork server, serves the same bytes. It is built when a server starts.
 //
-// Each framework is one file and one line of the catalogue (catalogue.go); what it has to be able to do is the
-// interface engine. How a server starts and stops is in serve.go, and prefork.go does the same with several processes.
+// Each framework is one file and one line of the catalogue (catalogue.go); the interface engine
+// defines what it must provide. serve.go starts and stops a server, and prefork.go does so with
+// several processes.
 //
-// The package knows nothing of the rest of the lab, and it runs on Linux.
+// The package does not depend on the rest of the project, and runs on Linux.
 package server
 
 import (
@@ -19,28 +22,28 @@ import (
 	"strings"
 )
 
-// A Kind is a server that can be started by its name.
+// A Kind is a server that can be started by name.
 type Kind struct {
 	Name    string
-	About   string // one line for a person who chooses
-	Prefork bool   // it can run as several processes which share the port
-	Memory  bool   // it answers from memory alone, so it takes no database
-	Plain   bool   // it has no TLS
-	HTTP2   bool   // it speaks HTTP/2 too
+	About   string // one line, for choosing
+	Prefork bool   // can run as several processes that share the port
+	Memory  bool   // responds from memory only: takes no database
+	Plain   bool   // without TLS
+	HTTP2   bool   // also speaks HTTP/2
 }
 
 // An engine is a framework with the routes mounted.
 type engine interface {
-	// serve answers the connections of ln. It returns when stop has been called or when ln fails; the error says
-	// which one it was only in the second case.
+	// serve serves the connections of ln. It returns when stop is called or when ln fails; the
+	// error is meaningful only in the second case.
 	serve(ln net.Listener) error
 
-	// stop closes the listener, lets requests that are being answered finish until ctx ends, then closes what is
-	// still open. No connection is left when it returns. It may come before serve has taken the listener.
+	// stop closes the listener, lets requests in progress finish until ctx ends, then closes the
+	// remaining connections. None are open when it returns. It may be called before serve.
 	stop(ctx context.Context)
 }
 
-// A framework is a line of the catalogue.
+// A framework is an entry of the catalogue.
 type framework struct {
 	Kind
 	mount func(*site) engine
@@ -55,7 +58,7 @@ func frameworks() []framework {
 	}
 }
 
-// Catalogue returns the kinds of server there are.
+// Catalogue returns all kinds of server.
 func Catalogue() []Kind {
 	var kinds []Kind
 	for _, f := range frameworks() {
@@ -64,7 +67,7 @@ func Catalogue() []Kind {
 	return kinds
 }
 
-// Lookup returns the kind of that name, or an error that lists the names there are.
+// Lookup returns the kind of that name, or an error that lists the valid names.
 func Lookup(name string) (Kind, error) {
 	f, err := lookup(name)
 	return f.Kind, err

@@ -6,17 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// complaintsMost is how many lines a server prints of what is wrong with its clients. A load generator that speaks the
-// wrong protocol brings thousands a second.
+// complaintsMost is how many lines a server prints about client errors. A load generator with the
+// wrong protocol causes thousands a second.
 const complaintsMost = 10
 
-// complaints is a log of what frameworks say of their clients, one line a call.
+// complaints logs the frameworks' messages about client errors, one line per call.
 type complaints struct {
 	to    io.Writer
 	lines atomic.Int64
 }
 
-// newComplaints is the log of one server, on to.
+// newComplaints returns the log of one server, writing to to.
 func newComplaints(to io.Writer) *log.Logger { return log.New(&complaints{to: to}, "", log.LstdFlags) }
 
 func (c *complaints) Write(line []byte) (int, error) {

@@ -11,29 +11,31 @@ const (
 	sampleSize    = 100
 	bucketCount   = 10
 	topBrandCount = 5
-	extremeCount  = 2 // cheapest and dearest products that are named
+	extremeCount  = 2 // cheapest and most expensive products listed
 
-	// computedMaxBytes bounds an answer of /compute, which takes about 500 bytes. Below 2,048 bytes net/http counts the
-	// body by itself and says its length; above, it would send chunks where the other frameworks do not.
+	// computedMaxBytes limits a response of /compute, which takes about 500 bytes. Below 2,048
+	// bytes net/http sets Content-Length itself; above, it would use chunks, unlike the other
+	// frameworks.
 	computedMaxBytes = 1023
 )
 
-// A scratch is the memory that one answer of /compute needs.
+// A scratch is the memory that one response of /compute needs.
 type scratch struct {
 	sample [sampleSize]sampled
 	counts [brandCount]int // products of the sample by brand
 	body   [computedMaxBytes]byte
 }
 
-// sampled is a product drawn: 8 bytes of what sorting compares, 8 of where to find the rest.
+// sampled is a sampled product: 8 bytes to sort by, 8 to find the rest.
 type sampled struct {
 	priceCents int64
 	product    int
 }
 
-// summarise answers /compute: it draws 100 products, sorts them by price, and tells their number, least, middle,
-// largest and mean price, the population's standard deviation, a histogram of ten equal widths from the least price
-// to the largest, the five brands that occur most often, and the cheapest and dearest two. Nothing is allocated.
+// summarise computes /compute: it samples 100 products, sorts them by price, and returns their
+// number, the minimum, median, maximum and mean price, the population standard deviation, a
+// histogram of ten equal widths from the lowest to the highest price, the five most frequent
+// brands, and the two cheapest and two most expensive products. It allocates nothing.
 func summarise(p *pool, seed uint64, s *scratch) []byte {
 	drawSample(p, seed, &s.sample)
 	sample := s.sample[:]
@@ -55,8 +57,9 @@ func summarise(p *pool, seed uint64, s *scratch) []byte {
 	return append(b, `]}`...)
 }
 
-// drawSample draws with replacement. The draws are SplitMix64 from seed (Steele, Lea, Flood: Fast Splittable
-// Pseudorandom Number Generators, OOPSLA 2014), whose whole state is one word that stays in a register.
+// drawSample samples with replacement. It uses SplitMix64 from seed (Steele, Lea, Flood: Fast
+// Splittable Pseudorandom Number Generators, OOPSLA 2014), whose state is a single word that fits
+// a register.
 func drawSample(p *pool, seed uint64, sample *[sampleSize]sampled) {
 	for i := range sample {
 		seed += 0x9e3779b97f4a7c15
@@ -68,8 +71,8 @@ func drawSample(p *pool, seed uint64, sample *[sampleSize]sampled) {
 	}
 }
 
-// byPrice orders by price, and products of the same price by their place in the pool: the answer must not depend on
-// how the sort treats equals.
+// byPrice orders by price, then by position in the pool: the result must not depend on how the
+// sort treats equals.
 func byPrice(a, b sampled) int {
 	if c := cmp.Compare(a.priceCents, b.priceCents); c != 0 {
 		return c
@@ -77,7 +80,7 @@ func byPrice(a, b sampled) int {
 	return cmp.Compare(a.product, b.product)
 }
 
-// moments returns the mean and the population's standard deviation in cents.
+// moments returns the mean and the population standard deviation in cents.
 func moments(sample []sampled) (mean, deviation float64) {
 	var sum int64
 	for _, x := range sample {
@@ -92,8 +95,9 @@ func moments(sample []sampled) (mean, deviation float64) {
 	return mean, math.Sqrt(squares / float64(len(sample)))
 }
 
-// appendHistogram appends how many of a sorted sample are in each bucket; all are as wide. A bucket holds its lower
-// bound and not its upper one, but for the last, which holds both. When all prices are equal the last has them all.
+// appendHistogram appends the number of samples per bucket; all have equal width. A bucket
+// includes its lower bound and excludes its upper one, except the last, which includes both. If
+// all prices are equal, the last has them all.
 func appendHistogram(b []byte, sample []sampled) []byte {
 	least := sample[0].priceCents
 	span := sample[len(sample)-1].priceCents - least
@@ -112,7 +116,7 @@ func appendHistogram(b []byte, sample []sampled) []byte {
 	return b
 }
 
-// appendTopBrands appends the brands that occur most often; of two that occur as often, the first in the pool.
+// appendTopBrands appends the most frequent brands; ties go to the first in the pool.
 func appendTopBrands(b []byte, p *pool, s *scratch) []byte {
 	clear(s.counts[:])
 	for _, x := range s.sample {

@@ -10,21 +10,23 @@ import (
 	"ceiling/server/store"
 )
 
-// A Database says which database a server answers from, besides memory.
+// A Database configures the database of a server.
 type Database struct {
-	Source string // as store.CheckSource has it; "" is none
+	Source string // in the form of store.CheckSource; "" for none
 	store.Options
 
-	// Ready, if not nil, is called before Config.Ready with a line that says what the database is and how it commits.
+	// Ready, if not nil, is called before Config.Ready with a line that describes the database
+	// and its commit mode.
 	Ready func(about string)
 }
 
-// preforkDatabaseEnv is set in the environment of a child whose parent has prepared a database, to what store.Prepared
-// reads.
+// preforkDatabaseEnv is set in the environment of a child whose parent has prepared a database,
+// to the input of store.Prepared.
 const preforkDatabaseEnv = "CEILING_PREFORK_DATABASE"
 
-// DatabaseRoutes returns the routes that a server with a database has besides. Those that write are answered to POST,
-// whatever its body, the others to GET and HEAD. When the database fails they answer 503 and say why.
+// DatabaseRoutes returns the additional routes of a server with a database. Routes that write
+// accept POST with any body, the others GET and HEAD. If the database fails they return 503 and
+// the reason.
 func DatabaseRoutes() []Route {
 	read := func(path, about string, query func(*store.Store, uint64) ([]byte, error)) Route {
 		return Route{Path: path, About: about, ContentType: typeJSON, query: query}
@@ -50,7 +52,7 @@ func DatabaseRoutes() []Route {
 	}
 }
 
-// prepare makes the database ready for all processes of the server. The caller discards it.
+// prepare prepares the database for all processes of the server. The caller discards it.
 func (d *Database) prepare(ctx context.Context) (*store.Database, error) {
 	p, err := onePool()
 	if err != nil {
@@ -67,7 +69,7 @@ func (d *Database) prepare(ctx context.Context) (*store.Database, error) {
 	return db, nil
 }
 
-// name is the source without what comes after its scheme, where a password may be.
+// name returns the source without the part after its scheme, which may contain a password.
 func (d *Database) name() string {
 	for i, c := range d.Source {
 		if c == ':' {
@@ -100,7 +102,8 @@ func (d *Database) openInherited(ctx context.Context, s *site) error {
 	return d.open(ctx, s, db)
 }
 
-// withDatabase calls serve with the database that cfg names, which it ends and removes afterwards. db is nil without.
+// withDatabase calls serve with the database that cfg names, then stops and removes it. db is nil
+// without one.
 func withDatabase(ctx context.Context, cfg *Database, serve func(db *store.Database) error) error {
 	if cfg.Source == "" {
 		return serve(nil)
@@ -116,7 +119,7 @@ func withDatabase(ctx context.Context, cfg *Database, serve func(db *store.Datab
 	return err
 }
 
-// failure is the answer when a database fails.
+// failure is the response to a database error.
 func failure(err error) []byte {
 	text, err := json.Marshal(struct {
 		Error string `json:"error"`

@@ -4,8 +4,9 @@ import (
 	"ceiling/server/downstream"
 )
 
-// DownstreamRoutes returns the routes that a server with a downstream service has besides: one for each policy, what came
-// of all requests, and the beginning of an outage. Where the policy comes to no answer they answer 503 and say why.
+// DownstreamRoutes returns the additional routes of a server with a downstream service: one per
+// policy, the results of all requests, and the start of an outage. If the policy yields no answer
+// they return 503 and the reason.
 func DownstreamRoutes() []Route {
 	var list []Route
 	for _, p := range downstream.Policies() {

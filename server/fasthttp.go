@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// fastHTTP is a fasthttp server with the framework's settings: up to 262,144 connections and no timeouts.
+// fastHTTP is a fasthttp server with default settings: up to 262,144 connections and no timeouts.
 type fastHTTP struct {
 	server *fasthttp.Server
 	conns  *connections
@@ -19,14 +19,14 @@ func mountFastHTTP(s *site) engine {
 	return newFastHTTP(&fasthttp.Server{Handler: fastHTTPHandler(s), CloseOnShutdown: true, Logger: s.log})
 }
 
-// newFastHTTP takes over a server that has not been started.
+// newFastHTTP wraps a server that has not been started.
 func newFastHTTP(server *fasthttp.Server) *fastHTTP {
 	conns := newConnections()
 	server.ConnState = conns.note
 	return &fastHTTP{server: server, conns: conns}
 }
 
-// fastHTTPHandler finds the route in a map, since fasthttp has no router.
+// fastHTTPHandler looks up the route in a map, since fasthttp has no router.
 func fastHTTPHandler(s *site) fasthttp.RequestHandler {
 	byPath := make(map[string]*Route, len(s.routes))
 	for i := range s.routes {
@@ -37,7 +37,7 @@ func fastHTTPHandler(s *site) fasthttp.RequestHandler {
 		streams[eventsPath], streams[webSocketPath] = eventsFastHTTP(s.hub), echoFastHTTP(s.hub)
 	}
 	return func(c *fasthttp.RequestCtx) {
-		r, ok := byPath[string(c.Path())] // a conversion to look up a key does not allocate
+		r, ok := byPath[string(c.Path())] // a conversion for a map lookup does not allocate
 		switch {
 		case !ok && s.bucket != nil && fastHTTPKeyValue(s, c):
 			return
@@ -68,7 +68,7 @@ func fastHTTPHandler(s *site) fasthttp.RequestHandler {
 	}
 }
 
-// fastHTTPKeyValue answers the paths of the bucket, and tells whether this is one.
+// fastHTTPKeyValue serves the paths of the bucket, and reports whether this is one.
 func fastHTTPKeyValue(s *site, c *fasthttp.RequestCtx) bool {
 	key, ok := keyOf(string(c.Path()))
 	if !ok {
@@ -89,19 +89,20 @@ func fastHTTPKeyValue(s *site, c *fasthttp.RequestCtx) bool {
 
 func (f *fastHTTP) serve(ln net.Listener) error { return f.server.Serve(ln) }
 
-// stop needs the second step because ShutdownWithContext knows no force: when ctx ends it gives up and leaves the
-// connections being served (one that has not sent anything is not idle to it until it is 5 s old). What it returns
-// does not matter then.
+// stop needs the second step because ShutdownWithContext cannot force: when ctx ends it leaves
+// the connections being served open (a connection that has not sent anything counts as idle only
+// after 5 s). Its result does not matter then.
 func (f *fastHTTP) stop(ctx context.Context) {
 	_ = f.server.ShutdownWithContext(ctx)
 	f.conns.closeAll()
 }
 
-// connections are those a fasthttp server has open. The server calls note at the start and the end of a connection,
-// and twice for each request, which returns at once; only a start and an end take the lock.
+// connections are the open connections of a fasthttp server. The server calls note at the start
+// and the end of a connection, and twice per request, which returns at once; only a start and an
+// end take the lock.
 type connections struct {
 	mu      sync.Mutex
-	changed sync.Cond // on mu: one has ended
+	changed sync.Cond // on mu: a connection has ended
 	open    map[net.Conn]struct{}
 	closing bool
 }
@@ -118,7 +119,7 @@ func (c *connections) note(conn net.Conn, state fasthttp.ConnState) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.open[conn] = struct{}{}
-		if c.closing { // it was accepted just before the listener was closed
+		if c.closing { // accepted just before the listener was closed
 			expire(conn)
 		}
 	case fasthttp.StateClosed, fasthttp.StateHijacked: // the second is a WebSocket, which ends with the hub
@@ -142,8 +143,8 @@ func (c *connections) closeAll() {
 	}
 }
 
-// expire ends what the server waits for on conn, now and later, so that it closes it. If we closed it ourselves the
-// server would log an error for each.
+// expire ends the server's current and later waits on conn, so that it closes it. If we closed it
+// ourselves, the server would log an error for each.
 func expire(conn net.Conn) {
-	_ = conn.SetDeadline(time.Unix(1, 0)) // fails for one that is closed
+	_ = conn.SetDeadline(time.Unix(1, 0)) // fails if closed already
 }

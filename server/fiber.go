@@ -7,8 +7,8 @@ import (
 	"github.com/gofiber/fiber/v3"
 )
 
-// fiberApp is a fiber application with the framework's settings but for the routing, which takes paths as they are
-// written, as the other routers do. It stops as the fasthttp server that it is underneath.
+// fiberApp is a fiber application with default settings, except that its routing matches paths
+// exactly, as the other routers do. It stops like the fasthttp server underneath.
 type fiberApp struct {
 	app  *fiber.App
 	fast *fastHTTP
@@ -46,17 +46,17 @@ func fiberHandler(s *site, r *Route) fiber.Handler {
 		body, status := s.respond(r, m)
 		c.Status(status)
 		if r.computed {
-			c.Response().SetBody(body) // copies, where Send would hold on to the scratch
+			c.Response().SetBody(body) // copies, whereas Send would retain the scratch
 			return nil
 		}
 		return c.Send(body)
 	}
 }
 
-// fiberKeyValue answers the paths of the bucket.
+// fiberKeyValue serves the paths of the bucket.
 func fiberKeyValue(s *site) fiber.Handler {
 	return func(c fiber.Ctx) error {
-		key, _ := keyOf(string(c.Request().URI().Path())) // decoded, as the other frameworks have it
+		key, _ := keyOf(string(c.Request().URI().Path())) // decoded, as in the other frameworks
 		a := s.keyValue(&kvRequest{
 			method: c.Method(), key: key, read: c.Query("read"), match: c.Get(fiber.HeaderIfMatch),
 			noMatch: c.Get(fiber.HeaderIfNoneMatch), body: c.Body(),

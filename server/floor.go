@@ -13,33 +13,35 @@ import (
 	"ceiling/internal/ring"
 )
 
-// A floor server answers from memory with as little of its own as we know how, so it costs what the kernel costs: the
-// floor under the other servers, and a subject that calibrates a generator.
+// A floor server responds from memory with minimal work of its own, so its cost is the kernel's:
+// the lower bound of the other servers, and the subject for calibrating a generator.
 //
-// Each worker is a locked thread with its own ring, listener and connections (floor_worker.go), and nothing that is
-// written is shared. A request equal byte for byte to the one before costs one compare; requests that arrive together
-// are answered with one send (floor_answer.go). Beyond the catalogue it answers /bytes/N with N bytes, up to 1 MiB,
-// and /answered with the number of answers that all workers had made when their last turn ended.
+// Each worker is a locked thread with its own ring, listener and connections (floor_worker.go),
+// and no written memory is shared. A request byte-identical to the previous one costs one
+// comparison; requests that arrive together are answered with one send (floor_answer.go). Beyond
+// the catalogue it serves /bytes/N with N bytes, up to 1 MiB, and /answered with the number of
+// responses of all workers at the end of their last turns.
 type floor struct {
 	site *site
 
 	mu      sync.Mutex
 	stopped bool
 	wakes   []int         // our ends of the workers' wake sockets
-	ended   chan struct{} // closed when serve has ended; nil before it has begun
+	ended   chan struct{} // closed when serve has returned; nil before it starts
 }
 
 func mountFloor(s *site) engine { return &floor{site: s} }
 
-// serve shares ln among as many workers as threads run Go code. A worker waits in the kernel without telling the
-// runtime, which saves a few per cent, so the runtime gets as many threads more for everything else.
+// serve distributes ln over as many workers as there are threads for Go code. A worker blocks in
+// the kernel without notifying the runtime, which saves a few per cent, so the runtime gets the
+// same number of extra threads for everything else.
 func (f *floor) serve(ln net.Listener) error {
 	threads := runtime.GOMAXPROCS(0)
 	workers, err := f.openWorkers(ln, threads)
 	f.mu.Lock()
 	if f.stopped || err != nil {
 		defer f.mu.Unlock()
-		if f.stopped { // an error is then that ln was closed
+		if f.stopped { // the error is then that ln was closed
 			err = nil
 		}
 		for _, w := range workers {
@@ -63,7 +65,7 @@ func (f *floor) serve(ln net.Listener) error {
 	for range workers {
 		if failure := <-failures; failure != nil {
 			err = errors.Join(err, failure)
-			f.closeWakes() // the others end with it
+			f.closeWakes() // the others stop too
 		}
 	}
 	return err
@@ -74,7 +76,7 @@ func (f *floor) stop(ctx context.Context) {
 	f.stopped = true
 	ended := f.ended
 	for _, fd := range f.wakes {
-		// It fails when the worker has ended.
+		// It fails if the worker has stopped already.
 		_, _ = syscall.SendmsgN(fd, []byte{0}, nil, nil, syscall.MSG_NOSIGNAL)
 	}
 	f.mu.Unlock()
@@ -89,12 +91,12 @@ func (f *floor) stop(ctx context.Context) {
 	<-ended
 }
 
-// closeWakes makes the workers end at once.
+// closeWakes makes the workers stop at once.
 func (f *floor) closeWakes() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, fd := range f.wakes {
-		_ = syscall.Close(fd) // ours alone; there is nothing to flush
+		_ = syscall.Close(fd) // ours alone, nothing to flush
 	}
 	f.wakes = nil
 }
@@ -132,8 +134,8 @@ func (f *floor) openWorkers(ln net.Listener, n int) ([]*floorWorker, error) {
 	return workers, nil
 }
 
-// shareListener returns n descriptors to accept from. Each is a listener of its own on ln's port, the first of them
-// ln's; a unix socket cannot be shared so, and all are ln's.
+// shareListener returns n descriptors to accept from. Each is a separate listener on ln's port,
+// the first of them ln's; a unix socket cannot be shared that way, and all are ln's.
 func shareListener(ln net.Listener, n int) (fds []int, err error) {
 	socket, ok := ln.(syscall.Conn)
 	if !ok {
@@ -169,10 +171,11 @@ func shareListener(ln net.Listener, n int) (fds []int, err error) {
 	return fds, nil
 }
 
-// listenBacklog asks for as many as the kernel grants (net.core.somaxconn).
+// listenBacklog requests as much as the kernel grants (net.core.somaxconn).
 const listenBacklog = 65535
 
-// localAddr is the address that tcp is bound to. The wildcard of IPv6 is that of IPv4 as well: package net listens so.
+// localAddr is the address that tcp is bound to. The IPv6 wildcard includes IPv4: package net
+// listens that way.
 func localAddr(tcp *net.TCPAddr) netip.Addr {
 	a, ok := netip.AddrFromSlice(tcp.IP)
 	if !ok {
@@ -181,9 +184,9 @@ func localAddr(tcp *net.TCPAddr) netip.Addr {
 	return a.WithZone(tcp.Zone)
 }
 
-// duplicate returns a descriptor of the same listener, which others may join (SO_REUSEPORT) and whose connections
-// send without Nagle's delay. Both can be set after the fact: the kernel looks at them when a socket joins and when
-// it accepts.
+// duplicate returns a descriptor of the same listener, which others may join (SO_REUSEPORT) and
+// whose connections have TCP_NODELAY. Both can be set later: the kernel reads them when a socket
+// joins and when it accepts.
 func duplicate(socket syscall.Conn, isTCP bool) (fd int, err error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {

@@ -10,35 +10,37 @@ import (
 )
 
 const (
-	// maxBytes bounds N of /bytes/N.
+	// maxBytes limits N of /bytes/N.
 	maxBytes = 1 << 20
 
-	// copiesBytes is about how much memory the copies of one answer take that never changes: as many as answer what
-	// arrives at once, which is 16 KiB, or 440 requests of 37 bytes, and 57 KB of the shortest answers.
+	// copiesBytes is the approximate memory for copies of one constant response: as many as
+	// answer what arrives at once, which is 16 KiB, or 440 requests of 37 bytes, and 57 KB of the
+	// shortest responses.
 	copiesBytes = 64 << 10
 
-	// maxHead is more than a head takes, so that room for it is made once.
+	// maxHead exceeds the size of a head, so that its buffer is allocated once.
 	maxHead = 256
 
-	// maxPages bounds the answers a worker keeps ready: the pool's are 1,010, the rest is room for sizes of /bytes/N.
+	// maxPages limits the responses that a worker keeps ready: the pool's are 1,010, the rest is
+	// for sizes of /bytes/N.
 	maxPages = 1200
 )
 
-// A reply is what a request asks for.
+// A reply is the response to a request.
 type reply struct {
 	status      string // "200 OK"
 	contentType string
 	encoding    string
-	connection  string // "" says nothing, which keeps an HTTP/1.1 connection
+	connection  string // "" omits the field, which keeps an HTTP/1.1 connection open
 	body        []byte
-	headOnly    bool // say the length of the body and send none
-	allow       bool // say that GET and HEAD are allowed
+	headOnly    bool // state the length of the body but send none
+	allow       bool // state that GET and HEAD are allowed
 
-	lasting  bool // body never changes: the answer may be kept
+	lasting  bool // body never changes: the response may be cached
 	constant bool // the same request always gets it
 }
 
-// append writes the answer to b.
+// append appends the response to b.
 func (a *reply) append(b []byte, date string) []byte {
 	b = append(append(b, "HTTP/1.1 "...), a.status...)
 	b = append(append(b, "\r\nDate: "...), date...)
@@ -60,33 +62,34 @@ func (a *reply) append(b []byte, date string) []byte {
 	return append(b, a.body...)
 }
 
-// A page is an answer that is kept, as often in a row as pipelines want it. Its bytes are never written again, since
-// a slow connection may still be sending them when the second of their date is over: then there are new ones.
+// A page is a cached response, repeated for pipelining. Its bytes are immutable, since a slow
+// connection may still be sending them when the second of their date is over: then new ones are
+// created.
 type page struct {
 	bytes  []byte
-	one    int   // length of the answer
+	one    int   // length of one response
 	second int64 // of its date
 }
 
-// pageKey names a body that lasts.
+// pageKey identifies a body that never changes.
 type pageKey struct {
 	first  *byte
 	length int
 	route  *Route
 }
 
-// answers makes a worker's answers.
+// answers builds a worker's responses.
 type answers struct {
 	site    *site
 	byPath  map[string]*Route
-	fixed   map[*Route]bool // routes that answer always the same
+	fixed   map[*Route]bool // routes with a constant response
 	scratch scratch
-	filler  []byte // what /bytes/N is made of; nil until asked for
+	filler  []byte // content of /bytes/N; nil until requested
 	pages   map[pageKey]*page
-	blocks  map[pageKey]*floorBlock // of HTTP/2
+	blocks  map[pageKey]*floorBlock // for HTTP/2
 	second  int64
 	date    string
-	total   func() uint64 // answers made by all workers
+	total   func() uint64 // responses of all workers
 }
 
 func newAnswers(s *site) *answers {
@@ -95,21 +98,21 @@ func newAnswers(s *site) *answers {
 	for i := range s.routes {
 		r := &s.routes[i]
 		a.byPath[r.Path] = r
-		if !r.computed { // the least seed and the largest choose the first of a route's bodies and the last
+		if !r.computed { // the smallest seed and the largest choose the first and the last of a route's bodies
 			a.fixed[r] = &r.answer(s.pool, 0, nil)[0] == &r.answer(s.pool, 1<<64-1, nil)[0]
 		}
 	}
 	return a
 }
 
-// clock tells the answers the time.
+// clock sets the time of the responses.
 func (a *answers) clock(now time.Time) {
 	if s := now.Unix(); s != a.second {
 		a.second, a.date = s, now.UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT") // RFC 9110, section 5.6.7
 	}
 }
 
-// to answers the request; route is set where asking again may get another body.
+// to answers the request; route is set if a repeated request may get another body.
 func (a *answers) to(q *http1.Request) (ans reply, route *Route) {
 	path := targetPath(q.Target)
 	get, head := string(q.Method) == "GET", string(q.Method) == "HEAD"
@@ -139,7 +142,7 @@ func (a *answers) to(q *http1.Request) (ans reply, route *Route) {
 	return ans, route
 }
 
-// of answers a route.
+// of returns a route's response.
 func (a *answers) of(r *Route) reply {
 	return reply{
 		status: "200 OK", contentType: r.ContentType, encoding: r.ContentEncoding,
@@ -151,7 +154,8 @@ func plain(status string) reply {
 	return reply{status: status, contentType: typeText, body: []byte(status[len("404 "):])}
 }
 
-// page returns the bytes of a kept answer, nil if it cannot be kept. route tells apart answers with the same body.
+// page returns the bytes of a cached response, nil if it cannot be cached. route distinguishes
+// responses with the same body.
 func (a *answers) page(ans *reply, route *Route) *page {
 	if !ans.lasting || ans.headOnly || ans.connection != "" {
 		return nil
@@ -182,7 +186,8 @@ func (a *answers) fill(n int) []byte {
 	return a.filler[:n]
 }
 
-// targetPath returns the path of a request's target, which may be a whole URL (RFC 9112, section 3.2.2).
+// targetPath returns the path of a request's target, which may be a full URL (RFC 9112, section
+// 3.2.2).
 func targetPath(target []byte) []byte {
 	if i := bytes.IndexByte(target, '?'); i >= 0 {
 		target = target[:i]
@@ -199,7 +204,7 @@ func targetPath(target []byte) []byte {
 	return target
 }
 
-// bytesSize reads /bytes/N, N in plain digits from 0 to maxBytes.
+// bytesSize parses /bytes/N, with N in plain digits from 0 to maxBytes.
 func bytesSize(path []byte) (n int, ok bool) {
 	digits, ok := bytes.CutPrefix(path, []byte("/bytes/"))
 	if !ok || len(digits) == 0 || len(digits) > 7 || len(digits) > 1 && digits[0] == '0' {

@@ -10,16 +10,17 @@ import (
 	"ceiling/internal/http2"
 )
 
-// HTTP/2 by prior knowledge (RFC 9113, section 3.3), as cheap as the floor's HTTP/1.1: a request whose header block has
-// the bytes of the one before costs one compare, its answer a copy in which the stream's number is written, and answers
-// to what arrives together leave with one send.
+// HTTP/2 by prior knowledge (RFC 9113, section 3.3), as cheap as the floor's HTTP/1.1: a request
+// whose header block equals the previous one costs one comparison, its response is a copy with
+// the stream's number filled in, and responses to requests that arrive together leave in one
+// send.
 
 const (
-	// floorStreams may be open at once: those whose answers wait for a window.
+	// floorStreams is the limit of open streams: those whose responses wait for flow control.
 	floorStreams = 1000
-	// floorWindow is given for the bodies of requests, which are thrown away.
+	// floorWindow is the window for request bodies, which are discarded.
 	floorWindow = 1 << 20
-	// headerTable is what a client may use for header blocks until it is told otherwise, and it is not.
+	// headerTable is the initial table size of a client's header blocks, which we never change.
 	headerTable = 4096
 )
 
@@ -27,47 +28,49 @@ const (
 type floorHTTP2 struct {
 	reader  http2.Reader
 	decoder hpack.Decoder
-	peer    http2.Settings // what the client has announced
-	window  http2.Window   // how much may be sent on the connection
-	credit  http2.Credit   // how much the client may send
-	last    uint32         // the latest stream
-	waiting []floorStream  // answers that wait for a window, in the order of their requests
+	peer    http2.Settings // the client's announced settings
+	window  http2.Window   // the connection's send window
+	credit  http2.Credit   // the client's send window
+	last    uint32         // the highest stream
+	waiting []floorStream  // responses that wait for flow control, in request order
 }
 
-// A floorStream is the rest of an answer that waits for a window.
+// A floorStream is the rest of a response that waits for flow control.
 type floorStream struct {
 	id     uint32
 	window http2.Window
 	rest   []byte
-	reset  bool // the request has not ended: its stream is reset behind the answer
+	reset  bool // the request is incomplete: its stream is reset after the response
 }
 
-// A floorBlock is the header block of an answer with that length, type and status, in the second of its date.
+// A floorBlock is the header block of a response with that length, type and status, in the second
+// of its date.
 type floorBlock struct {
 	bytes  []byte
 	second int64
 }
 
-// knownHTTP2 is the last header block that is known by its bytes, and how to answer it.
+// knownHTTP2 is the previous header block's bytes, and its response.
 type knownHTTP2 struct {
 	block  []byte
 	answer reply
 	route  *Route
-	// whole is the answer with its frames, for stream 0, where it is constant and fits into one DATA frame of any
-	// client; dataAt is where the second frame begins, second its date's.
+	// whole is the response with its frames, for stream 0, if it is constant and fits into one
+	// DATA frame of any client; dataAt is the start of the second frame, second is that of its
+	// date.
 	whole  []byte
 	dataAt int
 	second int64
 }
 
-// speaksHTTP2 tells whether b begins with HTTP/2's preface, or with so much of it that there is no telling.
+// speaksHTTP2 reports whether b begins with HTTP/2's preface, or is too short to tell.
 func speaksHTTP2(b []byte) (yes, wait bool) {
 	n := min(len(b), len(http2.Preface))
 	same := string(b[:n]) == http2.Preface[:n]
 	return same && n == len(http2.Preface), same && n < len(http2.Preface)
 }
 
-// greetHTTP2 begins with a client that has sent the preface.
+// greetHTTP2 starts HTTP/2 with a client that has sent the preface.
 func (w *floorWorker) greetHTTP2(i uint32, c *floorConn) {
 	h := &floorHTTP2{peer: http2.DefaultSettings(), window: http2.DefaultWindow, credit: http2.NewCredit(floorWindow)}
 	h.decoder.SetLimit(headerTable)
@@ -77,7 +80,8 @@ func (w *floorWorker) greetHTTP2(i uint32, c *floorConn) {
 	w.out.b = http2.AppendWindowUpdate(w.out.b, 0, floorWindow-http2.DefaultWindow)
 }
 
-// answerHTTP2 takes the frames at the start of b and returns what is left of it when the connection's turn is over.
+// answerHTTP2 processes the frames at the start of b and returns the rest when the connection's
+// turn is over.
 func (w *floorWorker) answerHTTP2(i uint32, c *floorConn, b []byte) []byte {
 	h := c.http2
 	for !c.ending {
@@ -104,14 +108,14 @@ func (w *floorWorker) answerHTTP2(i uint32, c *floorConn, b []byte) []byte {
 	return nil
 }
 
-// leaveHTTP2 says which stream was the last, and ends the connection.
+// leaveHTTP2 sends GOAWAY with the last stream, and closes the connection.
 func (w *floorWorker) leaveHTTP2(i uint32, c *floorConn, code http2.Code) {
 	c.ending = true
 	w.gather(i, c)
 	w.out.b = http2.AppendGoAway(w.out.b, c.http2.last, code)
 }
 
-// frame takes one frame.
+// frame processes one frame.
 func (w *floorWorker) frame(i uint32, c *floorConn, ev *http2.Event) *http2.Error {
 	h := c.http2
 	fault := func(code http2.Code, reason string) *http2.Error { return &http2.Error{Code: code, Reason: reason} }
@@ -158,7 +162,7 @@ func (w *floorWorker) frame(i uint32, c *floorConn, ev *http2.Event) *http2.Erro
 		if ev.Stream != 0 {
 			s := h.find(ev.Stream)
 			if s == nil {
-				return nil // it has its answer
+				return nil // already answered
 			}
 			window = &s.window
 		}
@@ -174,7 +178,7 @@ func (w *floorWorker) frame(i uint32, c *floorConn, ev *http2.Event) *http2.Erro
 	return nil
 }
 
-// find is an answer that waits for a window.
+// find returns a response that waits for flow control.
 func (h *floorHTTP2) find(id uint32) *floorStream {
 	for k := range h.waiting {
 		if h.waiting[k].id == id {
@@ -184,17 +188,17 @@ func (h *floorHTTP2) find(id uint32) *floorStream {
 	return nil
 }
 
-// forget drops an answer that nobody waits for any more.
+// forget drops a response that is no longer wanted.
 func (h *floorHTTP2) forget(id uint32) {
 	if s := h.find(id); s != nil {
-		s.rest, s.reset, s.id = nil, false, 0 // the next release takes it out
+		s.rest, s.reset, s.id = nil, false, 0 // the next release removes it
 	}
 }
 
 // request answers a header block.
 func (w *floorWorker) request(i uint32, c *floorConn, ev *http2.Event) *http2.Error {
 	h, k := c.http2, &w.known
-	if ev.Stream <= h.last || ev.Stream%2 == 0 { // trailers, of a request that was answered; or a stream of ours
+	if ev.Stream <= h.last || ev.Stream%2 == 0 { // trailers of an answered request, or a server stream
 		if ev.Stream%2 == 0 {
 			return &http2.Error{Code: http2.ProtocolError, Reason: "stream with an even number"}
 		}
@@ -222,7 +226,7 @@ func (w *floorWorker) request(i uint32, c *floorConn, ev *http2.Event) *http2.Er
 	return nil
 }
 
-// fields reads a header block to its end. The two strings are copies.
+// fields decodes a complete header block. The two strings are copies.
 func (h *floorHTTP2) fields(block []byte) (method, target []byte, wrong *http2.Error) {
 	h.decoder.Begin(block)
 	for {
@@ -240,7 +244,7 @@ func (h *floorHTTP2) fields(block []byte) (method, target []byte, wrong *http2.E
 	}
 }
 
-// againHTTP2 answers the request that was answered last.
+// againHTTP2 answers a repetition of the previous request.
 func (w *floorWorker) againHTTP2(i uint32, c *floorConn, id uint32) {
 	h, k := c.http2, &w.known
 	n := len(k.answer.body)
@@ -269,17 +273,18 @@ func (w *floorWorker) againHTTP2(i uint32, c *floorConn, id uint32) {
 	w.keepShort(i, c)
 }
 
-// streamAt is where a frame's header has the number of its stream.
+// streamAt is the offset of the stream's number in a frame header.
 const streamAt = 5
 
-// keepShort sends what was put together where it is large.
+// keepShort sends the collected output if it is large.
 func (w *floorWorker) keepShort(i uint32, c *floorConn) {
 	if len(w.out.b) >= copiesBytes {
 		w.flush(i, c)
 	}
 }
 
-// putHTTP2 answers on a stream. reset tells that the request has not ended: it is not waited for (section 8.1).
+// putHTTP2 responds on a stream. reset means that the request is incomplete and is not waited for
+// (section 8.1).
 func (w *floorWorker) putHTTP2(i uint32, c *floorConn, ans *reply, route *Route, id uint32, reset bool) {
 	h := c.http2
 	w.answered++
@@ -295,12 +300,12 @@ func (w *floorWorker) putHTTP2(i uint32, c *floorConn, ans *reply, route *Route,
 	}
 	w.pending += len(w.out.b) - before
 	w.release(i, c)
-	if s := h.find(id); s != nil && !ans.lasting { // the scratch of an answer that is computed is used again
+	if s := h.find(id); s != nil && !ans.lasting { // the scratch of a computed response is reused
 		s.rest = bytes.Clone(s.rest)
 	}
 }
 
-// release sends of the answers that wait what the windows allow, until the turn is over.
+// release sends waiting responses as far as flow control allows, until the turn is over.
 func (w *floorWorker) release(i uint32, c *floorConn) {
 	h := c.http2
 	kept := h.waiting[:0]
@@ -339,7 +344,7 @@ func (w *floorWorker) release(i uint32, c *floorConn) {
 	h.waiting = kept
 }
 
-// block returns the header block of an answer. Those of answers that are kept are kept too.
+// block returns the header block of a response, cached for cached responses.
 func (a *answers) block(ans *reply, route *Route) []byte {
 	if !ans.lasting || ans.headOnly {
 		return ans.appendBlock(nil, a.date)
@@ -359,7 +364,7 @@ func (a *answers) block(ans *reply, route *Route) []byte {
 	return k.bytes
 }
 
-// appendBlock writes the head of the answer as a header block.
+// appendBlock appends the response head as a header block.
 func (a *reply) appendBlock(b []byte, date string) []byte {
 	b = hpack.AppendField(b, ":status", a.status[:len("200")], false)
 	b = hpack.AppendField(b, "date", date, false)

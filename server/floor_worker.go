@@ -15,74 +15,75 @@ import (
 )
 
 const (
-	// maxPartial bounds what a connection may have sent that is not answered yet. Beyond it nothing is received until
-	// the client has read its answers, except for what the ring had received before: its buffers' 2 MiB at most.
+	// maxPartial limits what a connection may have sent without a response. Beyond it nothing is
+	// received until the client has read its responses, except what the ring had received before:
+	// at most its buffers' 2 MiB.
 	maxPartial = 64 << 10
 
-	// batchBytes is about how much is answered to one connection before others have their turn, and before it is seen
-	// whether the client reads.
+	// batchBytes is the approximate output to one connection before others get their turn, and
+	// before checking whether the client reads.
 	batchBytes = 1 << 20
 
-	// largePiece is where copying an answer costs more than sending it by itself.
+	// largePiece is the size from which copying a response costs more than sending it separately.
 	largePiece = 32 << 10
 
-	// maxLearned bounds the request that is known by its bytes.
+	// maxLearned limits the size of the request remembered by its bytes.
 	maxLearned = 4 << 10
 
 	listenerIndex, wakeIndex, firstIndex = 0, 1, 2
 )
 
-// A parcel is memory for answers that are put together. The worker has it back when they are out.
+// A parcel is a buffer for combined responses. It returns to the worker once they are sent.
 type parcel struct{ b []byte }
 
 // A floorConn is a connection.
 type floorConn struct {
-	fd         int // -1: none
+	fd         int // -1 for none
 	generation uint32
 	partial    []byte // received, not answered
 	body       http1.Body
 	inBody     bool        // body is still to be skipped
-	begun      bool        // its first bytes have said what it speaks
-	http2      *floorHTTP2 // nil: HTTP/1.1
+	begun      bool        // its protocol is known
+	http2      *floorHTTP2 // nil for HTTP/1.1
 
-	blocked bool // answers found no room; a Sent event tells when they are out
-	paused  bool // nothing is received
-	eof     bool // nothing more comes
-	ending  bool // to be closed when its answers are out
-	noted   bool // stands in worker.check
+	blocked bool // responses found no room; a Sent event follows when they are out
+	paused  bool // not receiving
+	eof     bool // no more input
+	ending  bool // close once its responses are out
+	noted   bool // is in worker.check
 	parcels []*parcel
 }
 
-// A floorWorker is one thread's part of the server.
+// A floorWorker is one thread of the server.
 type floorWorker struct {
 	ring     *ring.Ring
 	answers  *answers
 	listener int
-	wake     int // becomes readable when the server stops, and ends when it must at once
+	wake     int // becomes readable when the server stops, and closes when it must stop at once
 	wakeFrom int // the other end, which the server closes
 
 	conns    []floorConn // by index in the ring
 	free     []uint32
 	open     int
 	stopping bool
-	check    []uint32 // connections to look at after the next Wait
-	checked  []uint32 // the memory of those looked at
-	hurry    bool     // one of check has more to do than to give parcels back: the next Wait must not wait
-	answered uint64   // answers made so far
-	// told is answered as others may read it: of the last turn.
+	check    []uint32 // connections to check after the next Wait
+	checked  []uint32 // the previous check's memory, for reuse
+	hurry    bool     // some of check have more to do than to return parcels: the next Wait must not block
+	answered uint64   // responses so far
+	// told is the published value of answered: as of the last turn.
 	told atomic.Uint64
 
-	// The last request that is known by its bytes, and how to answer it: with lastAnswer if that is constant, else
-	// with the next body of lastRoute.
+	// The previous request's bytes, and its response: lastAnswer if that is constant, else the
+	// next body of lastRoute.
 	last       []byte
 	lastAnswer reply
 	lastRoute  *Route
 	known      knownHTTP2
 
-	// Answers for the connection at hand: hold, or what is in out.
+	// Responses for the current connection: in hold, or in out.
 	hold    []byte
 	out     *parcel
-	pending int // bytes answered to it in this turn
+	pending int // bytes of response in this turn
 	spare   []*parcel
 }
 
@@ -132,7 +133,7 @@ func (w *floorWorker) run() (err error) {
 	return err
 }
 
-// letGo closes everything past a ring that has failed.
+// letGo closes everything after an error of the ring.
 func (w *floorWorker) letGo() error {
 	err := syscall.Close(w.wake)
 	if !w.stopping {
@@ -146,7 +147,7 @@ func (w *floorWorker) letGo() error {
 	return err
 }
 
-// handle takes an event. An error is the listener's.
+// handle processes an event. An error is the listener's.
 func (w *floorWorker) handle(ev *ring.Event) error {
 	i := ev.Tag.Index()
 	switch i {
@@ -158,14 +159,14 @@ func (w *floorWorker) handle(ev *ring.Event) error {
 	}
 	c := &w.conns[i]
 	if c.fd < 0 || c.generation != ev.Tag.Generation() {
-		return nil // closed since
+		return nil // closed in the meantime
 	}
 	switch ev.Kind {
 	case ring.Received:
 		switch {
 		case ev.Err != 0:
 			w.close(i, c)
-		case len(ev.Data) == 0: // it may have asked for more than was answered so far
+		case len(ev.Data) == 0: // it may have more requests than were answered so far
 			c.eof = true
 			w.soon(i, c)
 		default:
@@ -192,7 +193,7 @@ func (w *floorWorker) accepted(ev *ring.Event) error {
 		w.ring.Receive(ev.FD, c.tag(i))
 		return nil
 	case w.stopping, ring.TransientAccept(ev.Err):
-		return nil // the ring tries again
+		return nil // the ring retries
 	}
 	return fmt.Errorf("accept: %w", ev.Err)
 }
@@ -209,7 +210,7 @@ func (w *floorWorker) index() uint32 {
 
 func (c *floorConn) tag(i uint32) ring.Tag { return ring.MakeTag(i, c.generation) }
 
-// end closes the listener and the connections; those with answers to send only at once.
+// end closes the listener and the connections; those with unsent responses only if atOnce.
 func (w *floorWorker) end(atOnce bool) {
 	if !w.stopping {
 		w.stopping = true
@@ -223,7 +224,7 @@ func (w *floorWorker) end(atOnce bool) {
 	}
 }
 
-// finish closes the connection when its answers are out.
+// finish closes the connection once its responses are out.
 func (w *floorWorker) finish(i uint32, c *floorConn, atOnce bool) {
 	if atOnce {
 		w.close(i, c)
@@ -244,16 +245,16 @@ func (w *floorWorker) close(i uint32, c *floorConn) {
 	w.ring.Close(c.fd, c.tag(i))
 	w.open--
 	w.free = append(w.free, i)
-	*c = floorConn{fd: -1, generation: c.generation} // its parcels may still be sent: they are left to the collector
+	*c = floorConn{fd: -1, generation: c.generation} // leave its parcels to the garbage collector: they may still be in use
 }
 
-// soon has the connection looked at after the next Wait, at once.
+// soon schedules a check of the connection after the next Wait, which must not block.
 func (w *floorWorker) soon(i uint32, c *floorConn) {
 	w.hurry = true
 	w.note(i, c)
 }
 
-// note has the connection looked at after the next Wait.
+// note schedules a check of the connection after the next Wait.
 func (w *floorWorker) note(i uint32, c *floorConn) {
 	if !c.noted {
 		c.noted = true
@@ -261,8 +262,8 @@ func (w *floorWorker) note(i uint32, c *floorConn) {
 	}
 }
 
-// lookAgain tells, of the connections that the last turn left something to do for, those whose answers are out from
-// those that are blocked.
+// lookAgain checks the connections left over from the last turn: it continues those whose
+// responses are out, and waits for those that are blocked.
 func (w *floorWorker) lookAgain() {
 	todo := w.check
 	w.check = w.checked[:0]
@@ -279,7 +280,8 @@ func (w *floorWorker) lookAgain() {
 	w.checked = todo
 }
 
-// blocks tells whether answers of the connection wait for room, and has it told when they are out.
+// blocks reports whether responses of the connection wait for room, and if so requests a Sent
+// event.
 func (w *floorWorker) blocks(i uint32, c *floorConn) bool {
 	if !c.blocked && w.ring.Unsent(c.tag(i)) > 0 {
 		c.blocked = true
@@ -288,7 +290,7 @@ func (w *floorWorker) blocks(i uint32, c *floorConn) bool {
 	return c.blocked
 }
 
-// goOn continues with a connection whose answers are out.
+// goOn continues a connection whose responses are out.
 func (w *floorWorker) goOn(i uint32, c *floorConn) {
 	w.spare = append(w.spare, c.parcels...)
 	clear(c.parcels)
@@ -309,7 +311,7 @@ func (w *floorWorker) goOn(i uint32, c *floorConn) {
 	}
 }
 
-// received answers what can be answered and keeps the rest.
+// received answers what it can and keeps the rest.
 func (w *floorWorker) received(i uint32, c *floorConn, data []byte) {
 	switch {
 	case c.ending:
@@ -336,7 +338,7 @@ func (w *floorWorker) received(i uint32, c *floorConn, data []byte) {
 	w.dispatch(i, c)
 }
 
-// answer answers the requests at the start of b and returns what is left of it.
+// answer answers the requests at the start of b and returns the rest.
 func (w *floorWorker) answer(i uint32, c *floorConn, b []byte) []byte {
 	if !c.begun {
 		yes, wait := speaksHTTP2(b)
@@ -379,7 +381,7 @@ func (w *floorWorker) answer(i uint32, c *floorConn, b []byte) []byte {
 	return nil
 }
 
-// again answers the request that was answered last, as often as it comes.
+// again answers repetitions of the previous request.
 func (w *floorWorker) again(i uint32, c *floorConn, b []byte) []byte {
 	if !w.lastAnswer.constant {
 		ans := w.answers.of(w.lastRoute)
@@ -398,8 +400,8 @@ func (w *floorWorker) again(i uint32, c *floorConn, b []byte) []byte {
 	return b
 }
 
-// parse answers the request at the start of b and returns the length of its head, 0 if it is not complete or if no
-// more is to be read from the connection.
+// parse answers the request at the start of b and returns the length of its head, 0 if it is
+// incomplete or if no more is to be read from the connection.
 func (w *floorWorker) parse(i uint32, c *floorConn, b []byte) int {
 	q, n, err := http1.ParseRequest(b)
 	if err != nil {
@@ -410,7 +412,7 @@ func (w *floorWorker) parse(i uint32, c *floorConn, b []byte) int {
 	}
 	ans, route := w.answers.to(&q)
 	c.body = q.Body()
-	_, done, _ := c.body.Skip(nil) // without bytes it can only say whether there are some to come
+	_, done, _ := c.body.Skip(nil) // without bytes it only reports whether a body follows
 	c.inBody = !done
 	if c.inBody && q.ExpectContinue {
 		w.emit(i, c, []byte("HTTP/1.1 100 Continue\r\n\r\n"))
@@ -423,7 +425,7 @@ func (w *floorWorker) parse(i uint32, c *floorConn, b []byte) int {
 	return n
 }
 
-// refuse answers a malformed request, behind which nothing can be told from anything else.
+// refuse answers a malformed request, after which the input cannot be parsed.
 func (w *floorWorker) refuse(i uint32, c *floorConn) {
 	ans := plain("400 Bad Request")
 	ans.connection = "close"
@@ -431,7 +433,7 @@ func (w *floorWorker) refuse(i uint32, c *floorConn) {
 	w.put(i, c, &ans, nil)
 }
 
-// put adds an answer.
+// put adds a response.
 func (w *floorWorker) put(i uint32, c *floorConn, ans *reply, route *Route) {
 	w.answered++
 	if p := w.answers.page(ans, route); p != nil {
@@ -444,7 +446,7 @@ func (w *floorWorker) put(i uint32, c *floorConn, ans *reply, route *Route) {
 	w.pending += len(w.out.b) - before
 }
 
-// emit adds bytes that never change. If they are all there is to send they go as they are.
+// emit adds immutable bytes. If there is nothing else to send, it sends them without copying.
 func (w *floorWorker) emit(i uint32, c *floorConn, b []byte) {
 	w.pending += len(b)
 	switch {
@@ -462,7 +464,7 @@ func (w *floorWorker) emit(i uint32, c *floorConn, b []byte) {
 	}
 }
 
-// gather makes room in out, behind what is to go before.
+// gather makes room in out, after the bytes already collected.
 func (w *floorWorker) gather(i uint32, c *floorConn) {
 	if len(w.hold) >= largePiece {
 		w.flush(i, c)
@@ -479,7 +481,7 @@ func (w *floorWorker) gather(i uint32, c *floorConn) {
 	w.hold = nil
 }
 
-// flush sends what there is.
+// flush sends the collected output.
 func (w *floorWorker) flush(i uint32, c *floorConn) {
 	if w.hold != nil {
 		w.ring.Send(c.fd, w.hold, c.tag(i))

@@ -13,8 +13,8 @@ import (
 	"ceiling/internal/quicconn"
 )
 
-// withQUIC is net/http with HTTP/3 beside it, on the UDP port of the same number, which its answers name (Alt-Svc,
-// RFC 7838).
+// withQUIC is net/http plus HTTP/3 on the UDP port of the same number, which its responses
+// advertise (Alt-Svc, RFC 7838).
 type withQUIC struct {
 	*netHTTP
 	quic   http3.Server
@@ -37,7 +37,7 @@ func overQUIC(e engine, at net.Addr, config *tls.Config) (engine, error) {
 	plain := n.server.Handler
 	q.quic.Handler, q.quic.TLSConfig = plain, http3.ConfigureTLSConfig(config)
 	n.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = q.quic.SetQUICHeaders(w.Header()) // until it listens there is nothing to name
+		_ = q.quic.SetQUICHeaders(w.Header()) // fails until it listens: nothing to advertise
 		plain.ServeHTTP(w, r)
 	})
 	return q, nil
@@ -47,7 +47,7 @@ func (q *withQUIC) serve(ln net.Listener) error {
 	done := make(chan error, 1)
 	go func() { done <- q.quic.Serve(q.socket) }()
 	err := q.netHTTP.serve(ln)
-	_ = q.quic.Close() // it has nothing to say that serve has not
+	_ = q.quic.Close() // serve has already returned the error
 	if over := <-done; !errors.Is(over, http.ErrServerClosed) {
 		err = errors.Join(err, over)
 	}

@@ -13,13 +13,13 @@ import (
 	"ceiling/server/quorum"
 )
 
-// The bucket's paths: its status, and one for each key. anyKey stands for one of the keys that are there from the start.
+// The bucket's paths: its status, and one per key. anyKey represents one of the initial keys.
 const (
 	kvPath = "/kv"
 	anyKey = "*"
 )
 
-// KeyValueRoutes describes what a server with a key-value bucket answers besides, for a person.
+// KeyValueRoutes describes the additional routes of a server with a key-value bucket.
 func KeyValueRoutes() []Route {
 	return []Route{
 		{Path: "/kv", About: "GET: the bucket's settings, its replicas, commits so far"},
@@ -27,11 +27,11 @@ func KeyValueRoutes() []Route {
 	}
 }
 
-// A kvRequest is one to the bucket, as every framework reads it.
+// A kvRequest is a request to the bucket, parsed by any framework.
 type kvRequest struct {
 	method  string
-	key     string // "" is the bucket itself
-	read    string // the consistency that is asked for
+	key     string // "" for the bucket itself
+	read    string // requested consistency
 	match   string // If-Match
 	noMatch string // If-None-Match
 	body    []byte
@@ -50,7 +50,7 @@ type kvEntry struct {
 	Value    *string `json:"value,omitempty"` // of a read
 }
 
-// kvAllow are the methods of a path.
+// kvAllow returns the methods of a path.
 func kvAllow(key string) string {
 	if key == "" {
 		return "GET, HEAD"
@@ -58,7 +58,8 @@ func kvAllow(key string) string {
 	return "GET, HEAD, PUT"
 }
 
-// keyValue answers a request. What came to no result, and may have been done or not, is 503.
+// keyValue answers a request. An operation without a result, which may or may not have been done,
+// gets 503.
 func (s *site) keyValue(q *kvRequest) kvAnswer {
 	read := q.method == http.MethodGet || q.method == http.MethodHead
 	if !read && (q.key == "" || q.method != http.MethodPut) {
@@ -122,8 +123,8 @@ func (s *site) readKey(q *kvRequest) (kvEntry, error) {
 	return kvEntry{got.Key, got.Revision, &value}, nil
 }
 
-// writeKey writes, on a condition where there is one: RFC 9110, 13.1.1 and 13.1.2. If-Match: * takes the revision that it reads,
-// so it is a read and a write that see nobody between them.
+// writeKey writes, conditionally if requested: RFC 9110, 13.1.1 and 13.1.2. If-Match: * uses the
+// revision that it reads, so it is a read and a write without another write in between.
 func (s *site) writeKey(q *kvRequest) (kvEntry, error) {
 	ctx := context.Background()
 	if len(q.body) > quorum.MaxValue {
@@ -167,7 +168,7 @@ func (s *site) startKeyValue(ctx context.Context, options string) (err error) {
 	return err
 }
 
-// keyOf is the key that a path names: "" is the bucket itself.
+// keyOf returns the key that a path names: "" for the bucket itself.
 func keyOf(path string) (key string, ok bool) {
 	rest, ok := strings.CutPrefix(path, kvPath)
 	if !ok || rest == "" {

@@ -11,8 +11,8 @@ import (
 	"ceiling/server/quorum"
 )
 
-// netHTTP is the standard library's server with its own router and settings. It has no timeouts, as is its default: a
-// generator may leave connections idle for as long as its plan says.
+// netHTTP is the standard library's server with its own router and default settings. It has no
+// timeouts, as by default: a generator may leave connections idle as long as its plan says.
 type netHTTP struct {
 	server http.Server
 }
@@ -22,7 +22,7 @@ func mountNetHTTP(s *site) engine {
 	lengths := lengthHeaders(s.pool)
 	for i := range s.routes {
 		r := &s.routes[i]
-		method := "GET " // matches HEAD as well
+		method := "GET " // includes HEAD
 		if r.Writes {
 			method = "POST "
 		}
@@ -43,8 +43,8 @@ func mountNetHTTP(s *site) engine {
 	return &netHTTP{server: http.Server{Handler: mux, Protocols: protocols, ErrorLog: s.log}}
 }
 
-// netHTTPHandler answers one route. The values of the headers are made here, once: Header.Set would allocate each
-// time.
+// netHTTPHandler answers one route. It builds the header values once: Header.Set would allocate
+// each time.
 func netHTTPHandler(s *site, r *Route, lengths map[int][]string) http.HandlerFunc {
 	contentType := []string{r.ContentType}
 	var encoding []string
@@ -67,18 +67,18 @@ func netHTTPHandler(s *site, r *Route, lengths map[int][]string) http.HandlerFun
 		if status != http.StatusOK {
 			w.WriteHeader(status)
 		}
-		_, _ = w.Write(body) // it fails when the client has gone, and nobody is left to tell
+		_, _ = w.Write(body) // fails if the client has disconnected
 		s.giveBack(m)
 	}
 }
 
-// netHTTPKeyValue answers the paths of the bucket.
+// netHTTPKeyValue serves the paths of the bucket.
 func netHTTPKeyValue(s *site) http.HandlerFunc {
 	contentType := []string{typeJSON}
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(io.LimitReader(r.Body, quorum.MaxValue+1)) // more is refused
+		body, err := io.ReadAll(io.LimitReader(r.Body, quorum.MaxValue+1)) // more is rejected
 		if err != nil {
-			return // the client has gone
+			return // the client has disconnected
 		}
 		a := s.keyValue(&kvRequest{
 			method: r.Method, key: r.PathValue("key"), read: r.URL.Query().Get("read"), match: r.Header.Get("If-Match"),
@@ -91,12 +91,12 @@ func netHTTPKeyValue(s *site) http.HandlerFunc {
 			h["Allow"] = []string{a.allow}
 		}
 		w.WriteHeader(a.status)
-		_, _ = w.Write(a.body) // it fails when the client has gone, and nobody is left to tell
+		_, _ = w.Write(a.body) // fails if the client has disconnected
 	}
 }
 
-// lengthHeaders returns the Content-Length of every body that is made beforehand, by its length. Without it net/http
-// sends a body of 2,048 bytes or more in chunks. It is only read from, which needs no lock.
+// lengthHeaders returns the Content-Length of every prepared body, by its length. Without it
+// net/http sends a body of 2,048 bytes or more in chunks. It is read-only, so it needs no lock.
 func lengthHeaders(p *pool) map[int][]string {
 	lengths := map[int][]string{}
 	add := func(body []byte) { lengths[len(body)] = []string{strconv.Itoa(len(body))} }
@@ -120,8 +120,9 @@ func (n *netHTTP) serve(ln net.Listener) error {
 }
 
 func (n *netHTTP) stop(ctx context.Context) {
-	// Shutdown fails when a connection is still busy as ctx ends, or was opened less than 5 s ago and has said nothing.
-	// Close ends those; what it can fail at is closing sockets, and they are gone either way.
+	// Shutdown fails if a connection is still busy when ctx ends, or was opened less than 5 s ago
+	// and has sent nothing. Close closes those; its errors do not matter, since the sockets are
+	// gone either way.
 	if n.server.Shutdown(ctx) != nil {
 		_ = n.server.Close()
 	}

@@ -20,18 +20,18 @@ const (
 	brandCount   = 40
 	listCount    = 8
 
-	// listProducts are in a list, give or take listSpread of a hundred, unless Config.ListKB asks for another size:
-	// 20 to 30, 111 KB on average.
+	// listProducts is the mean number of products in a list, ± listSpread per cent, unless
+	// Config.ListKB sets another size: 20 to 30, 111 KB on average.
 	listProducts = 25
 	listSpread   = 20
 
-	// The lists are drawn from the PCG with seed poolSeed and stream listStream: behind those of which the products
-	// (internal/tools/products) and their brands were made.
+	// The lists use the PCG with seed poolSeed and stream listStream, the stream after those for
+	// the products (internal/tools/products) and their brands.
 	poolSeed   = 1
 	listStream = productCount + 1
 )
 
-// A pool is everything the routes answer from. It never changes once it is made, so all threads read it freely.
+// A pool is the data of all routes. It is immutable, so all threads read it without locks.
 type pool struct {
 	hello    []byte
 	ok       []byte
@@ -40,7 +40,7 @@ type pool struct {
 	lists    [][]byte
 }
 
-// A product is one of the pool's, in the forms in which it is served.
+// A product is a product of the pool, in its served forms.
 type product struct {
 	json       []byte
 	gzip       []byte // json, compressed
@@ -49,13 +49,14 @@ type product struct {
 	brand      int // index into pool.brands
 }
 
-// productFile has the brands on its first line, then a product a line, gzipped; internal/tools/products makes it.
+// productFile has the brands on its first line, then one product per line, gzipped;
+// internal/tools/products creates it.
 //
 //go:embed products.ndjson.gz
 var productFile []byte
 
-// newPool reads the pool, and compresses each product as it is served: about 40 ms of CPU, most of it the second,
-// which is divided among the processors the runtime may use.
+// newPool reads the pool, and compresses each product for serving: about 40 ms of CPU, most of it
+// for compression, which runs on all of the runtime's processors.
 func newPool() (*pool, error) {
 	p := &pool{
 		hello: []byte(`{"message":"hi"}`),
@@ -78,7 +79,7 @@ func newPool() (*pool, error) {
 	return p, nil
 }
 
-// withLists returns the pool with lists of about kb thousand bytes. Everything else is shared.
+// withLists returns the pool with lists of about kb thousand bytes. It shares everything else.
 func (p *pool) withLists(kb int) *pool {
 	other := *p
 	all := 0
@@ -89,7 +90,7 @@ func (p *pool) withLists(kb int) *pool {
 	return &other
 }
 
-// read takes the brands and products out of the file.
+// read parses the file's brands and products.
 func (p *pool) read() error {
 	z, err := gzip.NewReader(bytes.NewReader(productFile))
 	if err != nil {
@@ -135,7 +136,7 @@ func (p *pool) read() error {
 	return nil
 }
 
-// compress makes the compressed form of every step-th product, from the first on.
+// compress compresses every step-th product, from the first on.
 func (p *pool) compress(first, step int) error {
 	z, err := gzip.NewWriterLevel(nil, gzip.DefaultCompression)
 	if err != nil {
@@ -153,8 +154,8 @@ func (p *pool) compress(first, step int) error {
 	return nil
 }
 
-// makeLists makes the answers of /list: from listSpread of a hundred below n products to as many above, in even steps,
-// so that the lists are as long on average as n says. A list has no product twice.
+// makeLists builds the responses of /list: from listSpread per cent below n products to as many
+// above, in even steps, so that the mean length is n. No list contains a product twice.
 func makeLists(products []product, n int) [][]byte {
 	draw := rand.New(rand.NewPCG(poolSeed, listStream))
 	lists := make([][]byte, listCount)

@@ -20,11 +20,12 @@ import (
 	"ceiling/internal/profiles"
 )
 
-// Profiles have an address of their own (Config.Pprof), as in production: the framework's routes, and what they cost,
-// are as without. A prefork server has one address for all: the parent fetches a profile of every child at once and
-// answers them merged, each sample with a label that names its process; /debug/pprof/process/ lists the processes, and
-// /debug/pprof/process/PID/ has the profiles of one. A child answers its parent on an abstract unix socket (unix(7)),
-// whose listener it inherits as descriptor 6.
+// Profiles have their own address (Config.Pprof), as in production: the framework's routes, and
+// their cost, are unaffected. A prefork server has one address for all processes: the parent
+// fetches a profile from every child concurrently and returns them merged, with each sample
+// labelled with its process; /debug/pprof/process/ lists the processes, and
+// /debug/pprof/process/PID/ serves one. A child serves its parent on an abstract unix socket
+// (unix(7)), whose listener it inherits as descriptor 6.
 const (
 	pprofRoot    = "/debug/pprof/"
 	processRoot  = pprofRoot + "process/"
@@ -33,16 +34,16 @@ const (
 	// preforkPprofEnv is set in the environment of a child that has descriptor 6.
 	preforkPprofEnv = "CEILING_PREFORK_PPROF"
 
-	// mutexFraction and blockRateNs: one of so many contended locks, and of waits shorter than this one in so many, are
-	// recorded. Without these two the runtime records neither.
+	// mutexFraction and blockRateNs: one in so many contended locks, and in waits shorter than
+	// this one in so many, is recorded. Without them the runtime records neither.
 	mutexFraction = 10
 	blockRateNs   = 10_000
 
-	// profileMax bounds a profile of one child.
+	// profileMax limits the profile of one child.
 	profileMax = 64 << 20
 )
 
-// profileServer answers profiles until stop.
+// profileServer serves profiles until stop.
 type profileServer struct {
 	server http.Server
 	ended  chan struct{}
@@ -59,16 +60,17 @@ func serveProfiles(ln net.Listener, h http.Handler) *profileServer {
 	return p
 }
 
-// stop ends it, and what it is answering.
+// stop stops it, including requests in progress.
 func (p *profileServer) stop() {
 	if p == nil {
 		return
 	}
-	_ = p.server.Close() // closes sockets, which fails for none
+	_ = p.server.Close() // closes sockets; errors do not matter
 	<-p.ended
 }
 
-// recordWaits has the runtime record who waits for locks and elsewhere, until the function that it answers is called.
+// recordWaits makes the runtime record lock contention and other waits until the returned
+// function is called.
 func recordWaits() (stop func()) {
 	before := runtime.SetMutexProfileFraction(mutexFraction)
 	runtime.SetBlockProfileRate(blockRateNs)
@@ -78,7 +80,7 @@ func recordWaits() (stop func()) {
 	}
 }
 
-// ownProfiles answers the profiles of this process.
+// ownProfiles serves the profiles of this process.
 func ownProfiles() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(pprofRoot, pprof.Index)
@@ -89,7 +91,7 @@ func ownProfiles() http.Handler {
 	return mux
 }
 
-// profilesAlone serves this process's profiles where they are asked for.
+// profilesAlone serves this process's profiles if configured.
 func profilesAlone(ctx context.Context, cfg *Config) (stop func(), err error) {
 	if cfg.Pprof == "" {
 		return func() {}, nil
@@ -134,7 +136,7 @@ func profilesOfChild() (stop func(), err error) {
 	return func() { p.stop(); record() }, nil
 }
 
-// preforkProfiles is the one address for the profiles of all children.
+// preforkProfiles is the shared address for the profiles of all children.
 type preforkProfiles struct {
 	server *profileServer
 
@@ -147,7 +149,7 @@ type profiledChild struct {
 	client *http.Client
 }
 
-// newPreforkProfiles listens; nil where no profiles are asked for.
+// newPreforkProfiles listens; nil if no profiles are configured.
 func newPreforkProfiles(ctx context.Context, cfg *Config) (*preforkProfiles, error) {
 	if cfg.Pprof == "" {
 		return nil, nil
@@ -167,7 +169,7 @@ func (p *preforkProfiles) stop() {
 	}
 }
 
-// socket makes the listener that a child inherits, and the name it is dialled by.
+// socket creates the listener that a child inherits, and its name for dialling.
 func (p *preforkProfiles) socket(n int) (file *os.File, name string, err error) {
 	name = fmt.Sprintf("@ceiling-pprof-%d-%d-%d", os.Getpid(), time.Now().UnixNano(), n)
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
@@ -178,7 +180,7 @@ func (p *preforkProfiles) socket(n int) (file *os.File, name string, err error) 
 	return file, name, errors.Join(err, ln.Close())
 }
 
-// add has a child's profiles among those that are answered.
+// add adds a child's profiles.
 func (p *preforkProfiles) add(pid int, socket string) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -218,7 +220,7 @@ func (p *preforkProfiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ofOne passes a request on to the child that the path names.
+// ofOne forwards a request to the child that the path names.
 func ofOne(w http.ResponseWriter, r *http.Request, children []profiledChild) {
 	pid, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, processRoot), "/")
 	for _, c := range children {
@@ -235,7 +237,7 @@ func ofOne(w http.ResponseWriter, r *http.Request, children []profiledChild) {
 	http.Error(w, "there is no process "+pid, http.StatusNotFound)
 }
 
-// ofAll answers a profile of all children, taken at the same time and merged.
+// ofAll returns a profile of all children, taken at the same time and merged.
 func ofAll(w http.ResponseWriter, r *http.Request, name string, children []profiledChild) {
 	parts, failed := make([]profiles.Part, len(children)), make([]error, len(children))
 	var asking sync.WaitGroup
@@ -266,7 +268,7 @@ func ofAll(w http.ResponseWriter, r *http.Request, name string, children []profi
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.pb.gz"`)
-	_, _ = w.Write(packed) // it fails when the client has gone
+	_, _ = w.Write(packed) // fails if the client has disconnected
 }
 
 func (c *profiledChild) get(ctx context.Context, path string) ([]byte, error) {

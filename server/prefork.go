@@ -17,16 +17,19 @@ import (
 	"ceiling/server/store"
 )
 
-// Prefork is ours rather than the frameworks', for all kinds that have it. What a request meets is what the frameworks
-// do on Linux: as many processes as CPUs, each with GOMAXPROCS(1) and a listener of its own with SO_REUSEPORT, among
-// which the kernel spreads new connections by a hash of their addresses (Linux 3.9, socket(7)). What surrounds it
-// differs, because neither fiber 3.1 nor fasthttp 1.74 can tell when the children accept, choose a free port, take a
-// number of children, or end within a known time; and fasthttp starts a child that crashed again, which would hide it.
+// Prefork is our own implementation for all kinds that support it, instead of the frameworks'. A
+// request sees what the frameworks do on Linux: as many processes as CPUs, each with
+// GOMAXPROCS(1) and its own SO_REUSEPORT listener, among which the kernel distributes new
+// connections by a hash of their addresses (Linux 3.9, socket(7)). The rest differs, because
+// neither fiber 3.1 nor fasthttp 1.74 can report when the children accept, choose a free port,
+// set the number of children, or stop within a known time; and fasthttp restarts a crashed child,
+// which would hide the crash.
 //
-// The parent makes all listeners, so the port is chosen once, and a child inherits its own on descriptor 3. The child
-// writes one byte to descriptor 4 when it serves. Descriptor 5 is a pipe that only the parent can write to, and it
-// tells a child that speaks TLS its certificate (prefork_tls.go) and nothing else: its end of file tells the child to
-// stop. The kernel closes it also when the parent is killed by SIGKILL.
+// The parent creates all listeners, so the port is chosen once, and a child inherits its own on
+// descriptor 3. The child writes one byte to descriptor 4 when it serves. Descriptor 5 is a pipe
+// that only the parent can write to. It carries the certificate for a child with TLS
+// (prefork_tls.go) and nothing else: its end of file tells the child to stop. The kernel closes
+// it even if the parent is killed by SIGKILL.
 const (
 	childListenerFD = 3
 	childReadyFD    = 4
@@ -38,12 +41,13 @@ const (
 	// soReusePort is SO_REUSEPORT of include/uapi/asm-generic/socket.h, which package syscall lacks on amd64.
 	soReusePort = 0xf
 
-	// childReadyWithin bounds the start of a child, which takes about 0.1 s of CPU, on a machine that may be busy.
+	// childReadyWithin limits the start of a child, which takes about 0.1 s of CPU, on a machine
+	// that may be busy.
 	childReadyWithin = 30 * time.Second
 )
 
-// IsPreforkChild says that this process was started by Serve in another, as one process of a prefork server. A
-// program which has more to do than to call Serve, like to print or to open files, can leave it out.
+// IsPreforkChild reports whether Serve started this process as part of a prefork server. A
+// program that does more than call Serve, such as printing or opening files, can then skip it.
 func IsPreforkChild() bool { return os.Getenv(preforkChildEnv) != "" }
 
 // serveChild is Serve in a child.
@@ -54,7 +58,7 @@ func serveChild(ctx context.Context, f framework, cfg Config) error {
 	runtime.GOMAXPROCS(1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Nonblocking before it becomes a File, so that Close below ends the Read.
+	// Nonblocking before it becomes a File, so that Close interrupts the Read.
 	if err := syscall.SetNonblock(childLifeFD, true); err != nil {
 		return fmt.Errorf("prefork child: descriptor %d: %w", childLifeFD, err)
 	}
@@ -68,7 +72,7 @@ func serveChild(ctx context.Context, f framework, cfg Config) error {
 		}
 	}
 	go func() {
-		_, _ = life.Read(make([]byte, 1)) // any end of it means to stop
+		_, _ = life.Read(make([]byte, 1)) // its end means stop
 		cancel()
 	}()
 	file := os.NewFile(childListenerFD, "listener")
@@ -98,14 +102,14 @@ func serveChild(ctx context.Context, f framework, cfg Config) error {
 	})
 }
 
-// A child is a process of a prefork server, as its parent sees it.
+// A child is the parent's view of a process of a prefork server.
 type child struct {
 	cmd   *exec.Cmd
-	life  *os.File      // closing it tells the child to stop
-	ended chan struct{} // closed when it has ended and cmd.ProcessState says how
+	life  *os.File      // closing it stops the child
+	ended chan struct{} // closed when it has exited and cmd.ProcessState is set
 }
 
-// An event is the first news of a child (it serves) or the last (it has ended).
+// An event is the first of a child (it serves) or the last (it has exited).
 type event struct {
 	child *child
 	ended bool
@@ -133,7 +137,7 @@ func serveChildren(ctx context.Context, f framework, cfg Config) error {
 	}
 	defer front.stop()
 	events := make(chan event, 2*n)
-	defer func() { closeFiles(files) }() // where the database failed; startChildren closes them otherwise
+	defer func() { closeFiles(files) }() // if the database failed; otherwise startChildren closes them
 	return withDatabase(ctx, &cfg.Database, func(db *store.Database) error {
 		env := []string{preforkChildEnv + "=" + f.Name}
 		if db != nil {
@@ -158,7 +162,8 @@ func serveChildren(ctx context.Context, f framework, cfg Config) error {
 	})
 }
 
-// shareAddress makes n listeners on one address. The files are theirs; nothing else of them stays open here.
+// shareAddress creates n listeners on one address. The caller owns the files; nothing else stays
+// open.
 func shareAddress(ctx context.Context, addr string, n int) (files []*os.File, shared string, err error) {
 	if strings.HasPrefix(addr, "unix:") {
 		return nil, "", fmt.Errorf("prefork on %s: only ports can be shared among processes", addr)
@@ -178,7 +183,7 @@ func shareAddress(ctx context.Context, addr string, n int) (files []*os.File, sh
 		if err != nil {
 			return files, "", err
 		}
-		// The first one has found a free port if none was asked for.
+		// The first one has chosen a free port if none was given.
 		shared = ln.Addr().String()
 		file, err := ln.(*net.TCPListener).File() // duplicates
 		if err := errors.Join(err, ln.Close()); err != nil {
@@ -189,9 +194,9 @@ func shareAddress(ctx context.Context, addr string, n int) (files []*os.File, sh
 	return files, shared, nil
 }
 
-// mustBeFree fails when somebody listens on addr. SO_REUSEPORT would let us in beside a server of the same user which
-// also shares its port, and some of the connections would go there; a listener without it is refused. Port 0 needs no
-// check: the kernel gives no port away twice.
+// mustBeFree fails if addr is in use. SO_REUSEPORT would also bind next to another server of the
+// same user that shares its port, which would get some of the connections; a listener without it
+// is refused. Port 0 needs no check: the kernel never assigns a port twice.
 func mustBeFree(ctx context.Context, addr string) error {
 	if _, port, err := net.SplitHostPort(addr); err != nil || port == "0" || port == "" {
 		return err
@@ -211,8 +216,8 @@ func setReusePort(_, _ string, conn syscall.RawConn) error {
 	return errors.Join(err, failed)
 }
 
-// startChildren starts a child for each listener, with env besides this process's own, and closes the files. When it
-// fails, it returns those it started.
+// startChildren starts a child per listener, with env added to this process's environment, and
+// closes the files. If it fails, it returns the children already started.
 func startChildren(env []string, listeners []*os.File, front *preforkProfiles, events chan<- event) ([]*child, error) {
 	defer closeFiles(listeners)
 	program, err := os.Executable()
@@ -230,7 +235,7 @@ func startChildren(env []string, listeners []*os.File, front *preforkProfiles, e
 	return children, nil
 }
 
-// greet tells the children who they are, where they speak TLS.
+// greet sends the children their identity, if they use TLS.
 func greet(children []*child, greeting []byte) (err error) {
 	for _, c := range children {
 		if len(greeting) > 0 && err == nil {
@@ -240,7 +245,7 @@ func greet(children []*child, greeting []byte) (err error) {
 	return err
 }
 
-// startProfiled starts a child, with a socket for its profiles where they are answered.
+// startProfiled starts a child, with a socket for its profiles if they are served.
 func startProfiled(program string, env []string, ln *os.File, front *preforkProfiles, n int, events chan<- event) (
 	*child, error) {
 	if front == nil {
@@ -258,7 +263,7 @@ func startProfiled(program string, env []string, ln *os.File, front *preforkProf
 	return c, err
 }
 
-// startChild starts one; profiles is the listener for its profiles, or nil.
+// startChild starts a child; profiles is the listener for its profiles, or nil.
 func startChild(program string, env []string, ln, profiles *os.File, events chan<- event) (*child, error) {
 	ready, readyChild, err := os.Pipe()
 	if err != nil {
@@ -276,7 +281,8 @@ func startChild(program string, env []string, ln, profiles *os.File, events chan
 		Stdout:     os.Stdout,
 		Stderr:     os.Stderr,
 		ExtraFiles: []*os.File{ln, readyChild, lifeChild},
-		// A group of its own keeps the terminal's interrupt from the child, which would look like a crash.
+		// A separate process group shields the child from the terminal's interrupt, which would
+		// look like a crash.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}}
 	if profiles != nil {
@@ -293,19 +299,20 @@ func startChild(program string, env []string, ln, profiles *os.File, events chan
 	return c, nil
 }
 
-// watch reports the child's two events. It ends with the child.
+// watch reports the child's two events. It returns when the child exits.
 func (c *child) watch(ready *os.File, events chan<- event) {
-	_, err := io.ReadFull(ready, make([]byte, 1)) // fails when the child ends before it serves
+	_, err := io.ReadFull(ready, make([]byte, 1)) // fails if the child exits before it serves
 	_ = ready.Close()
 	if err == nil {
 		events <- event{child: c}
 	}
-	_ = c.cmd.Wait() // what it would say is in ProcessState
+	_ = c.cmd.Wait() // its error is in ProcessState
 	close(c.ended)
 	events <- event{child: c, ended: true}
 }
 
-// supervise calls ready when all n children serve. It returns nil when ctx ends, or an error when a child does.
+// supervise calls ready when all n children serve. It returns nil when ctx ends, or an error when
+// a child exits.
 func supervise(ctx context.Context, n int, events <-chan event, ready func()) error {
 	late := time.NewTimer(childReadyWithin)
 	defer late.Stop()
@@ -330,7 +337,7 @@ func supervise(ctx context.Context, n int, events <-chan event, ready func()) er
 	}
 }
 
-// stopChildren tells the children to stop, kills those which have not after killAfter, and waits for all.
+// stopChildren stops the children, kills those still running after killAfter, and waits for all.
 func stopChildren(children []*child) {
 	for _, c := range children {
 		_ = c.life.Close()
@@ -344,7 +351,7 @@ func stopChildren(children []*child) {
 		case <-patience.C:
 		}
 		for _, c := range children {
-			_ = c.cmd.Process.Kill() // fails for those that have ended
+			_ = c.cmd.Process.Kill() // fails if it has exited
 		}
 		break
 	}

@@ -11,16 +11,15 @@ import (
 	"io"
 )
 
-// preforkTLSEnv is set in the environment of a child that speaks TLS, whose identity
-// then comes first on the life pipe: a key has no place in an environment.
+// preforkTLSEnv is set in the environment of a child with TLS, whose identity then comes first on
+// the life pipe: a key does not belong in an environment.
 const preforkTLSEnv = "CEILING_PREFORK_TLS"
 
-// identityMost bounds it, in bytes; a pipe holds 64 KiB (pipe(7)).
+// identityMost limits it, in bytes; a pipe holds 64 KiB (pipe(7)).
 const identityMost = 60 << 10
 
-// identity is what the processes of a prefork server have in common of TLS: the
-// certificate, and the key of their sessions' tickets, so that any of them resumes
-// what another has begun.
+// identity is the TLS state shared by the processes of a prefork server: the certificate, and the
+// session ticket key, so that each can resume another's sessions.
 type identity struct {
 	Chain     [][]byte `json:"chain"`
 	Key       []byte   `json:"key"` // PKCS #8
@@ -28,7 +27,7 @@ type identity struct {
 	Tickets   [32]byte `json:"tickets"`
 }
 
-// identityOf is the form that a child reads, with its length before it; nil without TLS.
+// identityOf encodes it for a child, with a length prefix; nil without TLS.
 func identityOf(c *tls.Config) ([]byte, error) {
 	if c == nil {
 		return nil, nil
@@ -37,7 +36,7 @@ func identityOf(c *tls.Config) ([]byte, error) {
 		return nil, fmt.Errorf("prefork with TLS: %d certificates, it takes one", len(c.Certificates))
 	}
 	i := identity{Chain: c.Certificates[0].Certificate, Protocols: c.NextProtos}
-	_, _ = rand.Read(i.Tickets[:]) // never fails
+	_, _ = rand.Read(i.Tickets[:]) // cannot fail
 	var err error
 	if i.Key, err = x509.MarshalPKCS8PrivateKey(c.Certificates[0].PrivateKey); err != nil {
 		return nil, fmt.Errorf("prefork with TLS: %w", err)
@@ -49,7 +48,7 @@ func identityOf(c *tls.Config) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...), err
 }
 
-// readIdentity is the child's side of it.
+// readIdentity decodes it in the child.
 func readIdentity(r io.Reader) (*tls.Config, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

@@ -15,8 +15,8 @@ import (
 	"ceiling/server/publish"
 )
 
-// The routes of push are not answers but streams, so each framework has a handler of its own for them. What they send is
-// made once for all subscribers, by publish, which counts it too.
+// The push routes are streams, not single responses, so each framework has its own handler for
+// them. Package publish creates their events once for all subscribers, and counts them.
 const (
 	eventsPath    = "/events"
 	webSocketPath = "/ws"
@@ -25,7 +25,7 @@ const (
 	typeEvents = "text/event-stream"
 )
 
-// PushRoutes returns the routes that a server with --push has besides.
+// PushRoutes returns the additional routes of a server with --push.
 func PushRoutes() []Route {
 	return []Route{
 		{Path: eventsPath, About: "server-sent events, the same for every subscriber, with number and time", ContentType: typeEvents},
@@ -35,8 +35,8 @@ func PushRoutes() []Route {
 	}
 }
 
-// startPush starts to publish as the options say, "" does nothing, and gives s the route that tells of it. The two that
-// stream are mounted by the frameworks.
+// startPush starts publishing according to the options ("" does nothing), and gives s the status
+// route. The frameworks mount the two streaming routes.
 func (s *site) startPush(options string) error {
 	if options == "" {
 		return nil
@@ -54,10 +54,10 @@ func (s *site) startPush(options string) error {
 	return nil
 }
 
-// messageMost is the largest message that /ws takes, in bytes.
+// messageMost is the largest message accepted by /ws, in bytes.
 const messageMost = 1 << 20
 
-// eventsNetHTTP answers a subscriber until it has gone.
+// eventsNetHTTP serves a subscriber until it disconnects.
 func eventsNetHTTP(h *publish.Hub) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Type", typeEvents)
@@ -78,18 +78,18 @@ func eventsNetHTTP(h *publish.Hub) http.HandlerFunc {
 	}
 }
 
-// echoNetHTTP answers every message of a WebSocket with itself.
+// echoNetHTTP echoes every WebSocket message.
 func echoNetHTTP(h *publish.Hub) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
 		c, err := websocket.Accept(w, q, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
 		if err != nil {
-			return // Accept has answered
+			return // Accept has responded
 		}
 		c.SetReadLimit(messageMost)
 		for {
 			kind, message, err := c.Read(h.Context())
 			if err != nil {
-				_ = c.CloseNow() // it fails for one that is closed
+				_ = c.CloseNow() // fails if already closed
 				return
 			}
 			h.Received()
@@ -122,8 +122,9 @@ func eventsFastHTTP(h *publish.Hub) fasthttp.RequestHandler {
 func echoFastHTTP(h *publish.Hub) fasthttp.RequestHandler {
 	upgrader := fastws.FastHTTPUpgrader{CheckOrigin: func(*fasthttp.RequestCtx) bool { return true }}
 	return func(c *fasthttp.RequestCtx) {
-		_ = upgrader.Upgrade(c, func(c *fastws.Conn) { // it answers where it fails
-			// fasthttp closes the connection when this returns; Close would do nothing before.
+		_ = upgrader.Upgrade(c, func(c *fastws.Conn) { // it responds on failure
+			// fasthttp closes the connection when this returns; Close would have no effect
+			// earlier.
 			defer h.Closing(func() error { return c.NetConn().SetDeadline(time.Unix(1, 0)) })()
 			c.SetReadLimit(messageMost)
 			for {
@@ -140,7 +141,7 @@ func echoFastHTTP(h *publish.Hub) fasthttp.RequestHandler {
 	}
 }
 
-// pushFiber has fiber's routes go to the handlers of fasthttp, which it stands on.
+// pushFiber routes fiber's paths to the handlers of fasthttp underneath.
 func pushFiber(app *fiber.App, h *publish.Hub) {
 	for path, handle := range map[string]fasthttp.RequestHandler{eventsPath: eventsFastHTTP(h), webSocketPath: echoFastHTTP(h)} {
 		app.Get(path, func(c fiber.Ctx) error {
@@ -150,7 +151,7 @@ func pushFiber(app *fiber.App, h *publish.Hub) {
 	}
 }
 
-// PushStandard is what --push own stands for.
+// PushStandard returns the options behind --push own.
 func PushStandard() string {
 	o := publish.Standard()
 	return fmt.Sprintf("rate=%s,size=%d,slow=%s,queue=%d", strconv.FormatFloat(o.PerS, 'f', -1, 64), o.Size, o.Slow, o.Queue)

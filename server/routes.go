@@ -14,39 +14,39 @@ import (
 	"ceiling/server/store"
 )
 
-// A Route is a path that every server of the catalogue answers, to GET and HEAD, or to POST where it writes.
-// Other methods get 405, other paths 404; what is after a question mark is ignored.
+// A Route is a path that every server of the catalogue serves, for GET and HEAD, or POST if it
+// writes. Other methods get 405, other paths 404; the query is ignored.
 type Route struct {
 	Path            string
 	About           string // one line
 	ContentType     string
-	ContentEncoding string // "" is none
+	ContentEncoding string // "" for none
 
-	// Writes says that the route changes what is in the database.
+	// Writes is set if the route changes the database.
 	Writes bool
 
-	// computed says that the body is made for the request and lies in the scratch. The bodies of the other routes
-	// belong to the pool and never change, so a framework may hold on to them without a copy.
+	// computed means that the body is built per request, in the scratch. The bodies of other
+	// routes belong to the pool and are immutable, so a framework may use them without a copy.
 	computed bool
 
-	// answer returns the body that seed chooses. It is pure: the same pool and seed give the same bytes.
-	// A route that is not computed does not look at the scratch.
+	// answer returns the body for seed. It is pure: the same pool and seed give the same bytes. A
+	// route that is not computed ignores the scratch.
 	answer func(p *pool, seed uint64, s *scratch) []byte
 
-	// query, in place of answer, asks the database. The body is the request's own.
+	// query, instead of answer, queries the database. The body belongs to the request.
 	query func(db *store.Store, seed uint64) ([]byte, error)
 
-	// status, in place of these, tells of what is published.
+	// status, instead of these, reports on publishing.
 	status func(h *publish.Hub) ([]byte, error)
 
-	// call, in place of both, calls the downstream service. The body is the request's own.
+	// call, instead of these, calls the downstream service. The body belongs to the request.
 	call func(c *downstream.Caller) ([]byte, error)
 }
 
-// own tells whether the bodies of a route are made for each request and not bounded by the scratch.
+// own reports whether a route's bodies are built per request, outside the scratch.
 func (r *Route) own() bool { return r.query != nil || r.call != nil || r.status != nil }
 
-// allow is the value of the header Allow.
+// allow is the value of the Allow header.
 func (r *Route) allow() string {
 	if r.Writes {
 		return "POST"
@@ -90,29 +90,31 @@ func Routes() []Route {
 	}
 }
 
-// choose maps a seed that is uniform over 64 bits to an index below n: the high word of seed·n, which favours no
-// index by more than n in 2^64 and costs a multiplication where a remainder costs a division.
+// choose maps a seed that is uniform over 64 bits to an index below n: the high word of seed·n,
+// which favours no index by more than n in 2^64 and costs a multiplication instead of a division.
 func choose(seed uint64, n int) int {
 	hi, _ := bits.Mul64(seed, uint64(n))
 	return int(hi)
 }
 
-// A site is what every framework mounts: the routes, the pool they answer from, and memory for those that compute.
+// A site is what every framework mounts: the routes, the pool, and memory for the computing
+// routes.
 type site struct {
 	routes    []Route
 	pool      *pool
-	scratches sync.Pool          // of *scratch; kept per processor by the runtime, so without a lock
-	db        *store.Store       // nil: there are no routes of a database
-	caller    *downstream.Caller // nil: there is no downstream service
-	bucket    *quorum.Bucket     // nil: there is no key-value bucket
-	hub       *publish.Hub       // nil: nothing is published
-	log       *log.Logger        // of what is wrong with clients
+	scratches sync.Pool          // of *scratch; per-processor in the runtime, so without a lock
+	db        *store.Store       // nil: no database routes
+	caller    *downstream.Caller // nil: no downstream service
+	bucket    *quorum.Bucket     // nil: no key-value bucket
+	hub       *publish.Hub       // nil: no publishing
+	log       *log.Logger        // for client errors
 }
 
-// onePool is the pool of all sites of a process: it never changes once it is made, and making it takes 40 ms of CPU.
+// onePool is the shared pool of all sites of a process: it is immutable, and building it takes 40
+// ms of CPU.
 var onePool = sync.OnceValues(newPool) // read-only
 
-// newSite returns a site whose lists have about listKB thousand bytes; 0 is what they have by default.
+// newSite returns a site whose lists have about listKB thousand bytes; 0 for the default.
 func newSite(listKB int) (*site, error) {
 	p, err := onePool()
 	if err != nil {
@@ -126,7 +128,7 @@ func newSite(listKB int) (*site, error) {
 	return s, nil
 }
 
-// respond returns the body of one answer of r and its status. m is what borrow has returned for r.
+// respond returns a response body of r and its status. m is borrow's result for r.
 func (s *site) respond(r *Route, m *scratch) ([]byte, int) {
 	var body []byte
 	var err error
@@ -146,14 +148,15 @@ func (s *site) respond(r *Route, m *scratch) ([]byte, int) {
 	return body, http.StatusOK
 }
 
-// endStreams ends every subscription and WebSocket: no framework would.
+// endStreams ends every subscription and WebSocket: no framework does.
 func (s *site) endStreams() {
 	if s.hub != nil {
 		s.hub.Close()
 	}
 }
 
-// close ends what the site has besides memory, but for the bucket, which serveAlone does: it may fail.
+// close closes the site's resources, except the bucket, which serveAlone closes because that may
+// fail.
 func (s *site) close() {
 	s.endStreams()
 	if s.db != nil {
@@ -164,7 +167,7 @@ func (s *site) close() {
 	}
 }
 
-// abort makes requests that wait for the database, the downstream service or the bucket fail.
+// abort fails requests that wait for the database, the downstream service or the bucket.
 func (s *site) abort() {
 	if s.db != nil {
 		s.db.Abort()
@@ -177,7 +180,8 @@ func (s *site) abort() {
 	}
 }
 
-// borrow returns memory for one answer of r, nil if r needs none. Give it back when the body has been sent or copied.
+// borrow returns memory for one response of r, nil if r needs none. Return it when the body has
+// been sent or copied.
 func (s *site) borrow(r *Route) *scratch {
 	if !r.computed {
 		return nil

@@ -16,75 +16,83 @@ import (
 	"ceiling/server/store"
 )
 
-// When a server is told to stop, requests that are being answered have graceful to finish, and then their connections
-// are closed. The children of a prefork server which are still there after killAfter are killed. Together they keep
-// the promise of Serve: it returns within a second.
+// When a server is stopped, requests in progress have graceful to finish; then their connections
+// are closed. The children of a prefork server still running after killAfter are killed. Together
+// these ensure that Serve returns within a second.
 const (
 	graceful  = 500 * time.Millisecond
 	killAfter = 800 * time.Millisecond
 )
 
-// Config says how to run a server. Its zero value serves a free port of the loopback with one process on all CPUs.
+// Config configures a server. Its zero value serves a free loopback port with one process on all
+// CPUs.
 type Config struct {
-	// Addr is "host:port", where port 0 is a free one, or "unix:/path". "" is "127.0.0.1:0".
-	// A prefork server cannot have a unix socket, since only ports can be shared among listeners.
+	// Addr is "host:port", where port 0 is a free one, or "unix:/path". "" is "127.0.0.1:0". A
+	// prefork server cannot use a unix socket, since only ports can be shared among listeners.
 	Addr string
 
 	// Prefork runs several processes, each with one CPU and its own listener on the shared port.
 	Prefork bool
 
-	// Workers is the number of processes with Prefork, else of threads that run Go code (GOMAXPROCS, which is set for
-	// the whole process until Serve returns). 0 is the number of CPUs that this process may use.
+	// Workers is the number of processes with Prefork, otherwise of threads that run Go code
+	// (GOMAXPROCS, set for the whole process until Serve returns). 0 is the number of CPUs
+	// available to this process.
 	Workers int
 
-	// TLS to speak; nil is none. Not of a framework that is without; the processes of
-	// a prefork server have it from their parent, and leave it out.
+	// TLS configuration; nil for none. Not all frameworks support it; prefork children get it
+	// from their parent and leave it nil.
 	TLS *tls.Config
-	// HTTP3 serves that as well, on the UDP port of the same number. With TLS and net/http alone.
+	// HTTP3 also serves HTTP/3, on the UDP port of the same number. Only with TLS and net/http.
 	HTTP3 bool
 
-	// Ready, if not nil, is called once with the real address, in the form of Addr, when all connections to it will be
-	// answered. A prefork child does not call it: its parent does.
+	// Ready, if not nil, is called once with the actual address, in the form of Addr, when all
+	// connections to it will be served. The parent of a prefork server calls it, not the
+	// children.
 	Ready func(addr string)
 
-	// Pprof is where profiles are answered ("host:port", 0 is a free one), those of all processes behind one address:
-	// http://Pprof/debug/pprof/. The runtime then records waits for locks and elsewhere. "" is nowhere.
+	// Pprof is the address for profiles ("host:port", 0 is a free one) of all processes:
+	// http://Pprof/debug/pprof/. The runtime then records lock contention and other waits. "" for
+	// none.
 	Pprof string
 
-	// ListKB is about how many thousand bytes an answer of /list has, from MinListKB to MaxListKB; 0 is 111.
+	// ListKB is the approximate size of a response of /list in thousand bytes, from MinListKB to
+	// MaxListKB; 0 is 111.
 	ListKB int
 
-	// Database is what the routes of DatabaseRoutes answer from; with an empty source there are none.
+	// Database is the database of the routes of DatabaseRoutes; with an empty source there are
+	// none.
 	Database Database
 
-	// Downstream has a service on the loopback that the routes of DownstreamRoutes call, with these faults (see
-	// downstream.Parse); "" is none.
+	// Downstream starts a loopback service for the routes of DownstreamRoutes, with these faults
+	// (see downstream.Parse); "" for none.
 	Downstream string
 
-	// KeyValue has a bucket in replicas of its own that the routes of KeyValueRoutes answer from, as quorum.Parse has it; "" is
-	// none. Database.Ready gets its line too. The program is started again for each replica, with the
-	// variable quorum.ReplicaEnv in its environment, and then has to call quorum.Serve.
+	// KeyValue starts a bucket with its own replicas for the routes of KeyValueRoutes, configured
+	// as for quorum.Parse; "" for none. Database.Ready gets its line too. The program is
+	// restarted for each replica, with the variable quorum.ReplicaEnv in its environment, and
+	// must then call quorum.Serve.
 	KeyValue string
 
-	// Push has events published on /events, and messages answered on /ws, with these options (see publish.Parse).
-	// "" is neither.
+	// Push publishes events on /events, and echoes messages on /ws, with these options (see
+	// publish.Parse). "" for neither.
 	Push string
 
-	// PprofReady, if not nil, is called before Ready with the real address of that.
+	// PprofReady, if not nil, is called before Ready with the actual address of Pprof.
 	PprofReady func(addr string)
 }
 
-// MinListKB and MaxListKB bound Config.ListKB: two products at least, and the pool's 500 are enough for the longest list.
+// MinListKB and MaxListKB limit Config.ListKB: at least two products, and at most what the pool's
+// 500 suffice for.
 const (
 	MinListKB = 10
 	MaxListKB = 1500
 )
 
-// Serve runs a server of the named kind until ctx ends, then returns nil within a second and leaves nothing behind.
-// It returns an error when the server cannot be started, or ends by itself.
+// Serve runs a server of the named kind until ctx ends, then returns nil within a second and
+// leaves nothing behind. It returns an error if the server cannot start, or stops by itself.
 //
-// A prefork server starts the program again, with the same command line, for each of its processes. The program must
-// come to the same call of Serve, which then behaves as a child (see IsPreforkChild).
+// A prefork server restarts the program, with the same command line, for each of its processes.
+// The program must reach the same call of Serve, which then acts as a child (see IsPreforkChild).
 func Serve(ctx context.Context, kind string, cfg Config) error {
 	f, err := lookup(kind)
 	if err != nil {
@@ -119,7 +127,7 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 	case cfg.Prefork:
 		serve = serveChildren
 	}
-	// An error of ctx is Listen's, whose look-up of a name was cut short: the caller asked for the end.
+	// An error of ctx comes from Listen's interrupted name lookup: the caller asked to stop.
 	err = serve(ctx, f, cfg)
 	switch {
 	case err == nil, errors.Is(err, ctx.Err()):
@@ -163,7 +171,7 @@ func serveAlone(ctx context.Context, f framework, cfg Config) error {
 	return err
 }
 
-// serveSite answers ln from s in this process.
+// serveSite serves ln from s in this process.
 func serveSite(ctx context.Context, f framework, s *site, ln net.Listener, cfg *Config) error {
 	stop, err := profilesAlone(ctx, cfg)
 	if err != nil {
@@ -187,13 +195,13 @@ func serveSite(ctx context.Context, f framework, s *site, ln net.Listener, cfg *
 			return nil
 		})
 	})
-	if closed := ln.Close(); closed != nil && !errors.Is(closed, net.ErrClosed) { // open still where the database failed
+	if closed := ln.Close(); closed != nil && !errors.Is(closed, net.ErrClosed) { // still open if the database failed
 		err = errors.Join(err, closed)
 	}
 	return err
 }
 
-// ready says that the server serves on addr, and which database and bucket it has, if any.
+// ready reports that the server serves on addr, and its database and bucket, if any.
 func (cfg *Config) ready(db *store.Database, bucket *quorum.Bucket, addr string) {
 	if bucket != nil && cfg.Database.Ready != nil {
 		cfg.Database.Ready(bucket.Line())
@@ -206,8 +214,8 @@ func (cfg *Config) ready(db *store.Database, bucket *quorum.Bucket, addr string)
 	}
 }
 
-// run lets e answer ln from s until ctx ends or ready fails. It calls ready when connections will be answered; the kernel
-// has been taking them since ln was made. It closes ln and s.
+// run makes e serve ln from s until ctx ends or ready fails. It calls ready when connections will
+// be served; the kernel has queued them since ln was created. It closes ln and s.
 func run(ctx context.Context, e engine, s *site, ln net.Listener, ready func() error) error {
 	served := make(chan error, 1)
 	go func() { served <- e.serve(ln) }()
@@ -225,11 +233,12 @@ func run(ctx context.Context, e engine, s *site, ln net.Listener, ready func() e
 	}
 	force, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
 	defer cancel()
-	defer context.AfterFunc(force, s.abort)() // a framework does not take a request back that waits
+	defer context.AfterFunc(force, s.abort)() // a framework does not cancel a waiting request
 	s.endStreams()
 	e.stop(force)
 	s.close()
-	// The engine has closed it, unless stop came before serve. Then this is what ends serve.
+	// The engine has closed it, unless stop came before serve. In that case this makes serve
+	// return.
 	if closeErr := ln.Close(); closeErr != nil && !errors.Is(closeErr, net.ErrClosed) {
 		err = errors.Join(err, closeErr)
 	}
@@ -259,8 +268,8 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return config.Listen(ctx, "unix", path)
 }
 
-// removeDeadSocket removes the socket that a killed server has left at path, which would keep it from being used
-// again. Whatever else is there it leaves alone, for Listen to complain about.
+// removeDeadSocket removes the socket file that a killed server left at path, which would block
+// its reuse. It leaves any other file alone, for Listen to report.
 func removeDeadSocket(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != os.ModeSocket {

@@ -1,9 +1,9 @@
-// Package downstream is a service behind a server, which fails as it is told to, and the policies by which the server
-// calls it.
+// Package downstream is a backend service with configurable faults, and the policies by which the
+// server calls it.
 //
-// The service has slots, and a call takes a slot for its time; so its capacity is slots/time, by Little's law, and what
-// comes above that waits. A call whose caller has left is done all the same, as most services do: that work is wasted is
-// what lets retries keep a service down.
+// The service has slots, and a call occupies one for its duration; so its capacity is slots/time,
+// by Little's law, and further calls wait. A call whose caller has left runs to completion, as in
+// most services: this wasted work is how retries keep a service down.
 package downstream
 
 import (
@@ -22,19 +22,19 @@ import (
 	"ceiling/internal/option"
 )
 
-// Faults say what a call of the service is like.
+// Faults define the behaviour of a call.
 type Faults struct {
-	Work  time.Duration // time of a call, without CPU
-	Slots int           // calls at a time
+	Work  time.Duration // duration of a call, without CPU
+	Slots int           // concurrent calls
 
-	Fail     float64 // share of the calls that end with status 500, 0 to 1
+	Fail     float64 // share of calls that end with status 500, 0 to 1
 	Slow     float64 // share that takes SlowBy longer
 	SlowBy   time.Duration
-	Stall    float64 // share that takes StallFor longer, and its slot with it
+	Stall    float64 // share that takes StallFor longer, occupying its slot
 	StallFor time.Duration
 
 	Timeout time.Duration // of one call by a policy
-	Outage  time.Duration // how long every call stalls that comes within it, once it is asked for
+	Outage  time.Duration // duration of an outage, in which every call stalls
 }
 
 // Standard is a service without faults: 20 slots of 2 ms, 10,000 calls/s.
@@ -43,11 +43,12 @@ func Standard() Faults {
 		Outage: time.Second}
 }
 
-// form is an example of what Parse reads.
+// form is an example of Parse's input.
 const form = "work=2ms,slots=20,fail=1%,slow=5%:20ms,stall=0.1%:1s,timeout=50ms,outage=1s, or own"
 
-// Parse reads faults as a person writes them: "work=2ms,slots=20,fail=1%,slow=5%:20ms,stall=0.1%:1s,timeout=50ms". What is
-// not named is as in Standard, and so is all of "own".
+// Parse parses faults as typed:
+// "work=2ms,slots=20,fail=1%,slow=5%:20ms,stall=0.1%:1s,timeout=50ms". Omitted values are those
+// of Standard, as is all of "own".
 func Parse(text string) (Faults, error) {
 	f := Standard()
 	return f, option.Read(text, form, f.set)
@@ -104,13 +105,13 @@ func positive(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// A Service listens on the loopback. Make one with Start.
+// A Service listens on the loopback. Create it with Start.
 type Service struct {
 	faults Faults
 	slots  chan struct{}
 	server http.Server
 	addr   string
-	over   atomic.Int64 // the outage's end, by the wall clock in nanoseconds
+	over   atomic.Int64 // the end of the outage, wall clock in nanoseconds
 	ended  chan struct{}
 
 	stopping chan struct{} // closed by Stop
@@ -135,14 +136,14 @@ func Start(f Faults) (*Service, error) {
 	return s, nil
 }
 
-// Stop ends the service and what it does. It may be called again.
+// Stop stops the service and its calls. It may be called again.
 func (s *Service) Stop() {
 	s.stop.Do(func() { close(s.stopping) })
-	_ = s.server.Close() // of connections that are gone either way
+	_ = s.server.Close() // its connections are gone either way
 	<-s.ended
 }
 
-// Break begins an outage: calls stall until it is over.
+// Break starts an outage: calls stall until it is over.
 func (s *Service) Break() { s.over.Store(time.Now().Add(s.faults.Outage).UnixNano()) }
 
 func (s *Service) answer(w http.ResponseWriter, _ *http.Request) {
@@ -151,7 +152,7 @@ func (s *Service) answer(w http.ResponseWriter, _ *http.Request) {
 		s.peak.Store(n)
 	}
 	select {
-	case s.slots <- struct{}{}: // the caller may have left: nobody looks
+	case s.slots <- struct{}{}: // even if the caller has left
 	case <-s.stopping:
 		return
 	}
@@ -165,13 +166,13 @@ func (s *Service) answer(w http.ResponseWriter, _ *http.Request) {
 	if rand.Float64() < s.faults.Fail {
 		s.failed.Add(1)
 		w.WriteHeader(http.StatusInternalServerError)
-		_, _ = w.Write([]byte(`{"ok":false}`)) // a caller that has gone needs no answer
+		_, _ = w.Write([]byte(`{"ok":false}`)) // a caller that has left needs no response
 		return
 	}
 	_, _ = w.Write([]byte(`{"ok":true}`))
 }
 
-// takes is how long a call has its slot.
+// takes returns how long a call occupies its slot.
 func (s *Service) takes() time.Duration {
 	d := s.faults.Work
 	if rand.Float64() < s.faults.Slow {

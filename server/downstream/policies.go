@@ -17,14 +17,16 @@ import (
 	"github.com/failsafe-go/failsafe-go/timeout"
 )
 
-// What the policies do beyond the timeout of one call; documented for a reader of results, who can compute with them.
+// The policies' parameters beyond the timeout of one call; documented for readers who want to
+// calculate with them.
 const (
-	Attempts     = 3   // of a retry, the first one included
-	BudgetShare  = 0.2 // retries under way at most, of the calls under way
+	Attempts     = 3   // of a retry, including the first
+	BudgetShare  = 0.2 // maximum retries in progress, as a share of the calls in progress
 	backoffFirst = 5 * time.Millisecond
 	backoffMost  = 100 * time.Millisecond
 
-	// The breaker opens when half of at least 20 calls of a second fail, and tries again after half a second.
+	// The breaker opens when half of at least 20 calls of a second fail, and retries after half a
+	// second.
 	breakerShare   = 0.5
 	breakerFewest  = 20
 	breakerPeriod  = time.Second
@@ -36,12 +38,12 @@ const (
 
 // A Policy is a way to call a service that may fail.
 type Policy struct {
-	Name  string // the last part of its route
+	Name  string // the last element of its route
 	About string
 	make  func(f *Faults) failsafe.Executor[string]
 }
 
-// Policies are those that a Caller has.
+// Policies returns the policies of a Caller.
 func Policies() []Policy {
 	return []Policy{
 		{"none", "call the downstream service, and wait for as long as it takes", func(*Faults) failsafe.Executor[string] {
@@ -79,7 +81,7 @@ const (
 	stale = `{"ok":true,"stale":true}`
 )
 
-// A Caller calls a service by the policies, each of which has a state of its own.
+// A Caller calls a service through the policies, each with its own state.
 type Caller struct {
 	Service *Service
 	client  *http.Client
@@ -88,13 +90,13 @@ type Caller struct {
 	abort   context.CancelFunc
 }
 
-// A route is a policy with what came of it.
+// A route is a policy with its results.
 type route struct {
 	policy                    failsafe.Executor[string]
 	asked, answered, outdated atomic.Int64
 }
 
-// NewCaller is a caller of s.
+// NewCaller returns a caller of s.
 func NewCaller(s *Service) *Caller {
 	c := &Caller{Service: s, by: map[string]*route{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10_000}}}
 	c.ctx, c.abort = context.WithCancel(context.Background())
@@ -104,7 +106,7 @@ func NewCaller(s *Service) *Caller {
 	return c
 }
 
-// Call calls the service once for a request, as often as the policy does. It returns JSON.
+// Call handles a request through a policy, with as many calls as that makes. It returns JSON.
 func (c *Caller) Call(policy string) ([]byte, error) {
 	r := c.by[policy]
 	if r == nil {
@@ -124,29 +126,29 @@ func (c *Caller) Call(policy string) ([]byte, error) {
 	return []byte(body), nil
 }
 
-// Abort makes calls that go on fail.
+// Abort makes calls in progress fail.
 func (c *Caller) Abort() { c.abort() }
 
-// Close ends the caller and its service.
+// Close closes the caller and its service.
 func (c *Caller) Close() {
 	c.abort()
 	c.client.CloseIdleConnections()
 	c.Service.Stop()
 }
 
-// A Status is what came of all requests so far.
+// A Status is the results of all requests so far.
 type Status struct {
 	Requests int64 `json:"requests"` // of clients
-	Answered int64 `json:"answered"` // of them, with an answer and not an error
-	Stale    int64 `json:"stale"`    // of those, with an older answer
-	Calls    int64 `json:"calls"`    // that the service got, which it counts itself
-	Failed   int64 `json:"failed"`   // of them, by its faults
-	Waiting  int64 `json:"waiting"`  // for one of its slots, now
-	Peak     int64 `json:"peak"`     // the most that waited
+	Answered int64 `json:"answered"` // of these, with an answer and not an error
+	Stale    int64 `json:"stale"`    // of those, with a stale answer
+	Calls    int64 `json:"calls"`    // received by the service, by its own count
+	Failed   int64 `json:"failed"`   // of these, by its faults
+	Waiting  int64 `json:"waiting"`  // for a slot, now
+	Peak     int64 `json:"peak"`     // most that waited
 
-	Stalled   bool  `json:"stalled"` // an outage goes on
+	Stalled   bool  `json:"stalled"` // an outage is in progress
 	Slots     int   `json:"slots"`   // of the service
-	WorkNs    int64 `json:"work_ns"` // of one call, without its faults
+	WorkNs    int64 `json:"work_ns"` // of one call, without faults
 	TimeoutNs int64 `json:"timeout_ns"`
 }
 

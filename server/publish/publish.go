@@ -1,8 +1,9 @@
-// Package publish makes events for the subscribers of a server and counts what becomes of each, so that what a client has
-// counted can be held against it: every event that was offered to a subscriber is delivered, dropped or lost with him.
+// Package publish creates events for a server's subscribers and counts the fate of each, for
+// comparison with a client's counts: every event offered to a subscriber is delivered, dropped,
+// or lost when the subscriber leaves.
 //
-// An event is made once for all: one event to n subscribers is n sends, each by the subscriber's own goroutine, as the
-// frameworks' own streaming has it.
+// An event is created once for all: one event to n subscribers is n sends, each on the
+// subscriber's own goroutine, as in the frameworks' own streaming.
 package publish
 
 import (
@@ -20,34 +21,34 @@ import (
 	"ceiling/internal/sys"
 )
 
-// What becomes of an event for a subscriber whose queue is full.
+// Policies for a subscriber whose queue is full.
 const (
-	Drop  = "drop"  // he does not get it
-	Block = "block" // all wait until he has room
+	Drop  = "drop"  // the subscriber misses it
+	Block = "block" // all wait until there is room
 )
 
-// Options say what is published.
+// Options configure publishing.
 type Options struct {
-	PerS  float64 // events a second; 0: as fast as subscribers are served
-	Size  int     // of an event, in bytes, with its fields; less than an event has by itself is that
+	PerS  float64 // events per second; 0: as fast as subscribers are served
+	Size  int     // of an event with its fields, in bytes; raised to an event's minimum
 	Slow  string  // Drop or Block
-	Queue int     // events that wait for each subscriber
-	Await int     // subscribers that there have to be before the first event
-	Count uint64  // events in all; 0: without end
+	Queue int     // length of each subscriber's queue
+	Await int     // subscribers to await before the first event
+	Count uint64  // total events; 0: unlimited
 }
 
-// Standard is 10 events a second of 200 bytes; slow subscribers miss some.
+// Standard is 10 events per second of 200 bytes; slow subscribers miss some.
 func Standard() Options { return Options{PerS: 10, Size: 200, Slow: Drop, Queue: 64} }
 
-// catchUp is how far the publisher may be behind and still make up for it: timers are late by up to a millisecond, and a
-// schedule that forgave that would be slower than asked.
+// catchUp is the largest delay that the publisher makes up for: timers are up to a millisecond
+// late, and without catching up the rate would be too low.
 const catchUp = 100 * time.Millisecond
 
-// greeting is a comment, which a subscriber passes over. It has the head of the answer leave at once: fasthttp keeps it back
-// until there is some of the body.
+// greeting is a comment, which subscribers ignore. It makes the response's head leave at once:
+// fasthttp holds it back until the body starts.
 const greeting = ": subscribed\n\n"
 
-// Bounds of the options.
+// Limits of the options.
 const (
 	rateMost  = 1e6
 	sizeLeast = 1
@@ -56,11 +57,11 @@ const (
 	awaitMost = 1e6
 )
 
-// form is how options are written.
+// form is the syntax of options.
 const form = "rate=10,size=200,slow=drop,queue=64,await=1,count=1000, or own"
 
-// Parse reads options as a person writes them: "rate=100,size=1000,slow=block". What is not named is as in Standard, and
-// so is all of "own"; rate=max is as fast as subscribers are served.
+// Parse parses options as typed: "rate=100,size=1000,slow=block". Omitted values are those of
+// Standard, as is all of "own"; rate=max is as fast as subscribers are served.
 func Parse(text string) (Options, error) {
 	o := Standard()
 	return o, option.Read(text, form, o.set)
@@ -109,19 +110,20 @@ func (o *Options) set(name, value string) error {
 	return nil
 }
 
-// Status is what was counted since the start.
+// Status is the counts since the start.
 type Status struct {
 	Subscribers int `json:"subscribers"` // now
-	// Published events, Offered the sum of the subscribers of each. Offered is Delivered (written and flushed), Dropped
-	// (the queue was full), Lost (in the queue of one who has gone) and what is in the queues.
+	// Published counts events, Offered their subscribers. Offered is the sum of Delivered
+	// (written and flushed), Dropped (the queue was full), Lost (queued for a subscriber who
+	// left) and the events now queued.
 	Published uint64 `json:"published"`
 	Offered   uint64 `json:"offered"`
 	Delivered uint64 `json:"delivered"`
 	Dropped   uint64 `json:"dropped"`
 	Lost      uint64 `json:"lost"`
-	// BlockedNs is how long the publisher has waited for subscribers without room.
+	// BlockedNs is how long the publisher has waited for subscribers with full queues.
 	BlockedNs int64 `json:"blocked_ns"`
-	// Received and Sent are messages of WebSockets.
+	// Received and Sent count WebSocket messages.
 	Received uint64 `json:"messages_received"`
 	Sent     uint64 `json:"messages_sent"`
 }
@@ -136,7 +138,7 @@ type Hub struct {
 
 	mu          sync.Mutex
 	subscribers map[*subscriber]struct{}
-	joined      chan struct{} // is told when one subscribes
+	joined      chan struct{} // signalled on each subscription
 
 	published, offered, delivered, dropped, lost, received, sent atomic.Uint64
 	blockedNs                                                    atomic.Int64
@@ -148,7 +150,7 @@ type subscriber struct {
 	gone  chan struct{}
 }
 
-// Start begins to publish, until Close.
+// Start publishes until Close.
 func Start(o Options) *Hub {
 	h := &Hub{options: o, ended: make(chan struct{}), subscribers: map[*subscriber]struct{}{}, joined: make(chan struct{}, 1)}
 	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil && len(id) >= 8 {
@@ -162,9 +164,9 @@ func Start(o Options) *Hub {
 // Context ends when the hub is closed.
 func (h *Hub) Context() context.Context { return h.ctx }
 
-// Closing has a connection closed with the hub, unless the returned function is called before.
+// Closing closes a connection along with the hub, unless the returned function is called first.
 func (h *Hub) Closing(connection func() error) (stop func() bool) {
-	return context.AfterFunc(h.ctx, func() { _ = connection() }) // one that is closed already has nothing to say
+	return context.AfterFunc(h.ctx, func() { _ = connection() }) // an error means that it is closed already
 }
 
 // Close ends publishing and every subscription.
@@ -173,11 +175,11 @@ func (h *Hub) Close() {
 	<-h.ended
 }
 
-// publish makes the events when they are due. Where it is behind by more than catchUp, it forgets what was due: the rate is
-// then what can be done.
+// publish creates the events when they are due. If it falls behind by more than catchUp, it skips
+// what was due: the rate is then the maximum possible.
 func (h *Hub) publish() {
 	defer close(h.ended)
-	for h.count() < max(h.options.Await, 1) { // nobody would be told of it
+	for h.count() < max(h.options.Await, 1) { // nothing to publish for yet
 		select {
 		case <-h.joined:
 		case <-h.ctx.Done():
@@ -213,7 +215,7 @@ func (h *Hub) publish() {
 	<-h.ctx.Done()
 }
 
-// sleep tells whether the hub is still open afterwards.
+// sleep reports whether the hub is still open afterwards.
 func (h *Hub) sleep(d time.Duration) bool {
 	if d > 0 {
 		select {
@@ -224,7 +226,7 @@ func (h *Hub) sleep(d time.Duration) bool {
 	return h.ctx.Err() == nil
 }
 
-// event is number n, dated now.
+// event returns event number n with the current time.
 func (h *Hub) event(n uint64) []byte {
 	b := fmt.Appendf(make([]byte, 0, h.options.Size+200), "id: %d\ndata: {\"seq\":%d,\"unix_ns\":%d,\"monotonic_ns\":%d,\"boot\":%q", n, n,
 		time.Now().UnixNano(), sys.MonotonicNs(), h.boot)
@@ -275,7 +277,7 @@ func (h *Hub) count() int {
 	return len(h.subscribers)
 }
 
-// Serve writes every event to one subscriber until the hub is closed, done is, or write fails.
+// Serve writes every event to one subscriber until the hub or done is closed, or write fails.
 func (h *Hub) Serve(done <-chan struct{}, write func(event []byte) error) {
 	s := &subscriber{queue: make(chan []byte, h.options.Queue), gone: make(chan struct{})}
 	h.mu.Lock()
@@ -283,7 +285,7 @@ func (h *Hub) Serve(done <-chan struct{}, write func(event []byte) error) {
 	h.mu.Unlock()
 	select {
 	case h.joined <- struct{}{}:
-	default: // the publisher is about to look
+	default: // the publisher will check anyway
 	}
 	defer h.leave(s)
 	if write([]byte(greeting)) != nil {
@@ -305,7 +307,7 @@ func (h *Hub) Serve(done <-chan struct{}, write func(event []byte) error) {
 	}
 }
 
-// leave takes a subscriber out.
+// leave removes a subscriber.
 func (h *Hub) leave(s *subscriber) {
 	close(s.gone)
 	h.mu.Lock()
@@ -314,8 +316,8 @@ func (h *Hub) leave(s *subscriber) {
 	h.empty(s)
 }
 
-// notLeft takes back what was put into the queue of one who has left meanwhile. He has either left before, or empties it
-// himself.
+// notLeft takes an event back from the queue of a subscriber who has just left, unless the
+// subscriber empties it.
 func (h *Hub) notLeft(s *subscriber) {
 	select {
 	case <-s.gone:
@@ -335,13 +337,13 @@ func (h *Hub) empty(s *subscriber) {
 	}
 }
 
-// Received counts a message of a WebSocket, Sent its answer.
+// Received counts a received WebSocket message, Sent its response.
 func (h *Hub) Received() { h.received.Add(1) }
 
-// Sent counts one that was written.
+// Sent counts a written message.
 func (h *Hub) Sent() { h.sent.Add(1) }
 
-// Status is what was counted until now.
+// Status returns the counts so far.
 func (h *Hub) Status() Status {
 	return Status{
 		Subscribers: h.count(), Published: h.published.Load(), Offered: h.offered.Load(), Delivered: h.delivered.Load(),

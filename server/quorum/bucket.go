@@ -16,13 +16,13 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Names in JetStream: a bucket is a stream whose subjects are its keys.
+// JetStream names: a bucket is a stream whose subjects are its keys.
 const (
 	stream       = "KV_ceiling"
 	mirrorStream = "KV_ceiling-mirror"
 	keyPrefix    = "$KV.ceiling."
-	markerKey    = "_marker" // written to confirm a read by a quorum; no key of a client's begins with _
-	beatKey      = "_beat"   // written to tell how old a follower's state is
+	markerKey    = "_marker" // written to confirm a read by a quorum; client keys never start with _
+	beatKey      = "_beat"   // written to date a follower's state
 
 	headerExpect   = "Nats-Expected-Last-Subject-Sequence"
 	headerExpectOf = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -30,49 +30,49 @@ const (
 	headerUpTo     = "Nats-UpTo-Sequence"
 	headerSubject  = "Nats-Subject"
 	headerStatus   = "Status"
-	noResponders   = "503" // of a message that nobody has subscribed to
+	noResponders   = "503" // status of a message without subscribers
 
-	noMessage     = 10037 // JetStream's codes: there is no such key
+	noMessage     = 10037 // JetStream's codes: no such key
 	wrongSequence = 10071 // a condition does not hold
-	inFlight      = 10164 // or it cannot be told yet, because a write of the key is under way
+	inFlight      = 10164 // or is undecided, because a write of the key is in progress
 )
 
-// Keys is how many keys there are from the start, for Any.
+// Keys is the number of initial keys, for Any.
 const Keys = 100
 
-// valueBytes of those.
+// valueBytes is the size of their values.
 const valueBytes = 100
 
-// MaxValue is how long a value may be.
+// MaxValue is the maximum length of a value.
 const MaxValue = 64 << 10
 
 // An Entry is a key with its value.
 type Entry struct {
 	Key      string
-	Revision uint64 // of its last write, counted over all keys
+	Revision uint64 // of its last write, counted across all keys
 	Value    []byte
 }
 
-// Errors that say what became of an operation. With another error a write may have been done or not.
+// Errors for definite outcomes. After any other error, a write may or may not have happened.
 var (
 	ErrNoKey    = errors.New("there is no such key")
 	ErrRevision = errors.New("the key has another revision")
 	ErrNone     = errors.New("the bucket has none to read from")
-	ErrNoLeader = errors.New("no leader takes writes") // and nobody got this one
+	ErrNoLeader = errors.New("no leader takes writes") // nor did any take this one
 )
 
-// counts are of operations since the start; beats are left out.
+// counts counts operations since the start, without beats.
 type counts struct {
 	writes, reads atomic.Int64
-	commits       atomic.Int64 // of a quorum: writes, and markers of reads
-	trips         atomic.Int64 // questions to a replica
-	commitNs      atomic.Int64 // that those took, from here
+	commits       atomic.Int64 // by a quorum: writes, and markers of reads
+	trips         atomic.Int64 // requests to a replica
+	commitNs      atomic.Int64 // duration of the commits, measured here
 }
 
-// Any is one of the keys that are there from the start.
+// Any returns one of the initial keys.
 func Any(seed uint64) string { return "k" + strconv.FormatUint(seed%Keys, 10) }
 
-// CheckKey says what is wrong with a key, or nil.
+// CheckKey validates a key.
 func CheckKey(key string) error {
 	if key == "" || len(key) > 200 || key[0] == '_' {
 		return errors.New("a key has 1 to 200 bytes and does not begin with _")
@@ -86,7 +86,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// make makes the bucket, when there is a leader that does.
+// make creates the bucket, once there is a leader.
 func (b *Bucket) make(ctx context.Context) error {
 	config := map[string]any{
 		"name": stream, "subjects": []string{keyPrefix + ">"}, "storage": "file", "num_replicas": b.options.Replicas, "discard": "new",
@@ -98,7 +98,7 @@ func (b *Bucket) make(ctx context.Context) error {
 	return b.makeStream(ctx, stream, config)
 }
 
-// makeMirror makes the mirror, and waits until it has what the bucket has.
+// makeMirror creates the mirror, and waits until it has caught up.
 func (b *Bucket) makeMirror(ctx context.Context) error {
 	if !b.options.Mirror {
 		return nil
@@ -125,7 +125,7 @@ func (b *Bucket) makeMirror(ctx context.Context) error {
 	}
 }
 
-// makeStream asks until a leader has made it.
+// makeStream retries until a leader has created it.
 func (b *Bucket) makeStream(ctx context.Context, name string, config map[string]any) error {
 	text, err := json.Marshal(config)
 	if err != nil {
@@ -152,7 +152,7 @@ func (b *Bucket) makeStream(ctx context.Context, name string, config map[string]
 	}
 }
 
-// clarify adds the replicas that have ended to an error, for they are the reason.
+// clarify adds the exited replicas to an error, because they are its cause.
 func (b *Bucket) clarify(err error) error {
 	var ended []string
 	for _, n := range b.nodes {
@@ -170,7 +170,7 @@ func (b *Bucket) clarify(err error) error {
 	return fmt.Errorf("%w; replicas that ended: %s", err, strings.Join(ended, ", "))
 }
 
-// An apiFailure is an error as JetStream says it.
+// An apiFailure is a JetStream error.
 type apiFailure struct {
 	Code        int    `json:"err_code"`
 	Description string `json:"description"`
@@ -189,13 +189,13 @@ func apiError(answer []byte) error {
 	return nil
 }
 
-// fill writes the keys that are there from the start.
+// fill writes the initial keys.
 func (b *Bucket) fill(ctx context.Context) error {
 	failed := make(chan error, Keys)
 	for i := range Keys {
 		go func() {
 			_, err := b.Put(ctx, Any(uint64(i)), Value(rand.Uint64()))
-			for err != nil && ctx.Err() == nil { // a leader may change at the start
+			for err != nil && ctx.Err() == nil { // the leader may change at the start
 				time.Sleep(50 * time.Millisecond)
 				_, err = b.Put(ctx, Any(uint64(i)), Value(rand.Uint64()))
 			}
@@ -212,7 +212,7 @@ func (b *Bucket) fill(ctx context.Context) error {
 	return nil
 }
 
-// firstOf is one of joined errors, for a line.
+// firstOf returns the first of joined errors.
 func firstOf(err error) error {
 	if many, is := err.(interface{ Unwrap() []error }); is {
 		return firstOf(many.Unwrap()[0])
@@ -220,7 +220,7 @@ func firstOf(err error) error {
 	return err
 }
 
-// Value is one that a seed makes.
+// Value returns the value for a seed.
 func Value(seed uint64) []byte {
 	v := make([]byte, 0, valueBytes+16)
 	for len(v) < valueBytes {
@@ -229,18 +229,18 @@ func Value(seed uint64) []byte {
 	return v[:valueBytes]
 }
 
-// Put writes a key. When it returns without an error a quorum has the write.
+// Put writes a key. If it returns no error, a quorum has the write.
 func (b *Bucket) Put(ctx context.Context, key string, value []byte) (revision uint64, err error) {
 	return b.write(ctx, key, value, nil)
 }
 
-// Set is Put where the key has a revision, 0 where there must be no such key; else it fails with ErrRevision and writes
-// nothing.
+// Set is Put if the key has a revision, 0 if the key must not exist; otherwise it fails with
+// ErrRevision and writes nothing.
 func (b *Bucket) Set(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	return b.write(ctx, key, value, &condition{key, revision})
 }
 
-// A condition is that a key has a revision, when a write is committed.
+// A condition requires a key's revision at commit.
 type condition struct {
 	key      string
 	revision uint64
@@ -254,7 +254,7 @@ func (b *Bucket) write(ctx context.Context, key string, value []byte, when *cond
 	return seq, err
 }
 
-// commit is publish, counted.
+// commit is publish with counting.
 func (b *Bucket) commit(ctx context.Context, key string, value []byte, when *condition) (uint64, error) {
 	begun := time.Now()
 	seq, err := b.publish(ctx, key, value, when)
@@ -266,7 +266,7 @@ func (b *Bucket) commit(ctx context.Context, key string, value []byte, when *con
 	return seq, err
 }
 
-// publish has a quorum take a message.
+// publish commits a message to a quorum.
 func (b *Bucket) publish(ctx context.Context, key string, value []byte, when *condition) (uint64, error) {
 	ctx, cancel := b.bounded(ctx)
 	defer cancel()
@@ -288,7 +288,7 @@ func (b *Bucket) publish(ctx context.Context, key string, value []byte, when *co
 	return acknowledged(answer)
 }
 
-// acknowledged is the revision that a message got.
+// acknowledged returns the revision that a message got.
 func acknowledged(answer *nats.Msg) (uint64, error) {
 	var ack struct {
 		Seq   uint64
@@ -306,15 +306,16 @@ func acknowledged(answer *nats.Msg) (uint64, error) {
 	return 0, ack.Error
 }
 
-// agreed sends a message with a condition, and believes a refusal once a quorum has taken a marker that was sent behind it. A
-// leader that was cut off gets messages again before it hears that another leads, and refuses at once what the other does: by
-// the time of the marker the other's answer is there.
+// agreed sends a message with a condition, and trusts a refusal only once a quorum has committed
+// a marker sent after it. A leader that was cut off may receive messages again before it learns
+// that another leads, and immediately refuses what the other accepts: by the time of the marker
+// the other's response has arrived.
 func (b *Bucket) agreed(ctx context.Context, n *node, m *nats.Msg) (uint64, error) {
 	answers, err := n.conn.SubscribeSync(nats.NewInbox())
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = answers.Unsubscribe() }() // it fails where the connection is gone, and the answers with it
+	defer func() { _ = answers.Unsubscribe() }() // fails if the connection is closed
 	m.Reply = answers.Subject
 	if err := n.conn.PublishMsg(m); err != nil {
 		return 0, b.lost(err)
@@ -350,14 +351,14 @@ func (b *Bucket) agreed(ctx context.Context, n *node, m *nats.Msg) (uint64, erro
 	}
 }
 
-// bounded ends an operation with its time, or with the bucket.
+// bounded limits an operation to its timeout and the bucket's lifetime.
 func (b *Bucket) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
 	stop := context.AfterFunc(b.ctx, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// lost is an error of a request to the leader, which is looked for again.
+// lost handles an error of a request to the leader, which triggers a new search for it.
 func (b *Bucket) lost(err error) error {
 	b.lead.doubt()
 	switch {
@@ -374,14 +375,14 @@ func (b *Bucket) lost(err error) error {
 	return err
 }
 
-// Get reads a key so that what was acknowledged before is seen: it is linearizable. With several replicas the leader is asked,
-// and then a quorum takes a marker on the condition that the key has not changed: one that leads no more finds none. Reads of
-// a key that come at the same time share this.
+// Get reads a key linearizably: it sees all writes acknowledged before. With several replicas it
+// asks the leader, then a quorum commits a marker on the condition that the key has not changed,
+// which fails for a deposed leader. Concurrent reads of a key share this.
 func (b *Bucket) Get(ctx context.Context, key string) (Entry, error) {
 	b.counts.reads.Add(1)
 	ctx, cancel := b.bounded(ctx)
 	defer cancel()
-	if b.options.Replicas == 1 { // by a direct get its mirror could answer
+	if b.options.Replicas == 1 { // its mirror could answer a direct get
 		return b.last(ctx, b.leader(), key)
 	}
 	return b.reads.join(ctx, key, func() (Entry, error) { return b.confirmed(key) })
@@ -405,7 +406,7 @@ func (b *Bucket) confirmed(key string) (Entry, error) {
 	}
 }
 
-// last asks the replica that believes to lead.
+// last asks the replica that believes that it leads.
 func (b *Bucket) last(ctx context.Context, n *node, key string) (Entry, error) {
 	answer, err := n.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, []byte(`{"last_by_subj":"`+keyPrefix+key+`"}`))
 	if err != nil {
@@ -430,8 +431,8 @@ func (b *Bucket) last(ctx context.Context, n *node, key string) (Entry, error) {
 	return Entry{}, a.Error
 }
 
-// Replica reads from any replica, whatever its age. NATS chooses among those that the one it is connected to knows of, the
-// leader and the mirror among them.
+// Replica reads from any replica, whatever its age. NATS chooses among those that the connected
+// one knows, including the leader and the mirror.
 func (b *Bucket) Replica(ctx context.Context, key string) (Entry, error) {
 	b.counts.reads.Add(1)
 	ctx, cancel := b.bounded(ctx)
@@ -439,8 +440,9 @@ func (b *Bucket) Replica(ctx context.Context, key string) (Entry, error) {
 	return b.direct(ctx, b.follower(), stream, key)
 }
 
-// Stale reads from any replica whose state is not older than the bound, else as Get does. The answer says how much the replica
-// has; the latest beat in that was written by a quorum at a time that is known.
+// Stale reads from any replica whose state is within the age bound, otherwise like Get. The
+// response includes the replica's last sequence; the latest beat up to it was committed by a
+// quorum at a known time.
 func (b *Bucket) Stale(ctx context.Context, key string) (Entry, error) {
 	if b.options.Replicas == 1 {
 		return b.Get(ctx, key)
@@ -467,7 +469,7 @@ func (b *Bucket) FromMirror(ctx context.Context, key string) (Entry, error) {
 	return b.direct(ctx, b.nodes[len(b.nodes)-1], mirrorStream, key)
 }
 
-// direct asks through one node for what a replica has.
+// direct reads a replica's state through one node.
 func (b *Bucket) direct(ctx context.Context, n *node, stream, key string) (Entry, error) {
 	subject := "$JS.API.DIRECT.GET." + stream + "." + keyPrefix + key
 	answer, err := n.conn.RequestWithContext(ctx, subject, nil)
@@ -493,14 +495,15 @@ func entry(key string, m *nats.Msg) (Entry, error) {
 	return Entry{Key: key, Revision: seq, Value: m.Data}, nil
 }
 
-// directUpTo is direct with the last sequence that the replica had when it answered: all up to that is in the answer.
+// directUpTo is direct plus the last sequence that the replica had when it responded: the
+// response reflects everything up to it.
 func (b *Bucket) directUpTo(ctx context.Context, n *node, key string) (e Entry, upTo uint64, err error) {
 	inbox := n.conn.NewInbox()
 	answers, err := n.conn.SubscribeSync(inbox)
 	if err != nil {
 		return e, 0, err
 	}
-	defer answers.Unsubscribe() // fails where the connection is closed
+	defer answers.Unsubscribe() // fails if the connection is closed
 	text := `{"multi_last":["` + keyPrefix + key + `","` + keyPrefix + beatKey + `"]}`
 	if err := n.conn.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, []byte(text)); err != nil {
 		return e, 0, err
@@ -526,13 +529,14 @@ func (b *Bucket) directUpTo(ctx context.Context, n *node, key string) (e Entry, 
 	}
 }
 
-// rounds are reads that share a confirmation: who comes while one of the same key is under way waits for the next.
+// rounds are reads that share a confirmation: a read that arrives during another of the same key
+// waits for the next round.
 type rounds struct {
 	mu sync.Mutex
-	by map[string]*queue // keys that are read
+	by map[string]*queue // keys being read
 }
 
-type queue struct{ next *round } // nil: nobody waits
+type queue struct{ next *round } // nil: no read waits
 
 type round struct {
 	done  chan struct{}
@@ -540,7 +544,7 @@ type round struct {
 	err   error
 }
 
-// join waits for a read that begins after the call.
+// join waits for a read that starts after the call.
 func (r *rounds) join(ctx context.Context, key string, read func() (Entry, error)) (Entry, error) {
 	r.mu.Lock()
 	q := r.by[key]
@@ -568,7 +572,7 @@ func (r *rounds) join(ctx context.Context, key string, read func() (Entry, error
 	}
 }
 
-// run reads until nobody waits.
+// run reads until no more reads wait.
 func (r *rounds) run(key string, q *queue, read func() (Entry, error)) {
 	for {
 		r.mu.Lock()

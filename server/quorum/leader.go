@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	lookEvery = 250 * time.Millisecond // for the leader
-	lookMost  = 500 * time.Millisecond // that one look takes
+	lookEvery = 250 * time.Millisecond // interval
+	lookMost  = 500 * time.Millisecond // timeout of one look
 )
 
-// leadership is who leads the bucket, as far as is known here. Being wrong costs time and nothing else: who does not lead
+// leadership is the presumed leader of the bucket. Being wrong only costs time: a non-leader
 // acknowledges nothing.
 type leadership struct {
-	at      atomic.Int32 // of nodes
+	at      atomic.Int32 // index into nodes
 	changes atomic.Int64
-	wanted  chan struct{} // a look is
+	wanted  chan struct{} // requests a look
 	once    sync.Once
 }
 
@@ -27,17 +27,18 @@ func (l *leadership) ask() chan struct{} {
 	return l.wanted
 }
 
-// doubt has it looked for at once.
+// doubt triggers an immediate look.
 func (l *leadership) doubt() {
 	select {
 	case l.ask() <- struct{}{}:
-	default: // it is already
+	default: // one is pending
 	}
 }
 
 func (b *Bucket) leader() *node { return b.nodes[b.lead.at.Load()] }
 
-// follower is a replica that does not lead: the first after the leader that is connected to. A single one is itself.
+// follower returns a replica that does not lead: the first connected one after the leader. A
+// single one is its own follower.
 func (b *Bucket) follower() *node {
 	if b.options.Replicas == 1 {
 		return b.leader()
@@ -50,7 +51,7 @@ func (b *Bucket) follower() *node {
 	return next
 }
 
-// follow keeps the leader known.
+// follow keeps the leader up to date.
 func (b *Bucket) follow() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -60,7 +61,7 @@ func (b *Bucket) follow() {
 		case <-b.ctx.Done():
 			return
 		case <-b.lead.ask():
-			select { // not more often than that where all fails
+			select { // limits the frequency if all fail
 			case <-b.ctx.Done():
 				return
 			case <-time.After(lookEvery / 5):
@@ -70,7 +71,8 @@ func (b *Bucket) follow() {
 	}
 }
 
-// look asks through every node, for the leader answers: one that is cut off from the others does so through itself alone.
+// look asks through every node, because the leader responds: one that is cut off from the others
+// responds only through itself.
 func (b *Bucket) look() {
 	ctx, cancel := context.WithTimeout(b.ctx, lookMost)
 	defer cancel()
@@ -100,7 +102,7 @@ func (b *Bucket) look() {
 	}
 }
 
-// streamInfo is what JetStream says of the bucket.
+// streamInfo is JetStream's description of the bucket.
 type streamInfo struct {
 	State struct {
 		LastSeq uint64 `json:"last_seq"`
@@ -126,7 +128,8 @@ func (b *Bucket) info(ctx context.Context, n *node) (info streamInfo, err error)
 	return info, json.Unmarshal(answer.Data, &info)
 }
 
-// beats are writes whose time is known: a replica that has one has all that was acknowledged before that time.
+// beats are writes at known times: a replica that has one has everything acknowledged before that
+// time.
 type beats struct {
 	mu   sync.Mutex
 	sent []beat
@@ -139,16 +142,16 @@ type beat struct {
 
 const (
 	beatsABound = 4
-	beatsKept   = 4 * beatsABound // more than a replica that is within the bound can be behind
+	beatsKept   = 4 * beatsABound // more than the lag of a replica within the bound
 )
 
-// beat writes them.
+// beat writes beats periodically.
 func (b *Bucket) beat() {
 	tick := time.NewTicker(b.options.Bound / beatsABound)
 	defer tick.Stop()
 	for {
 		at := time.Now()
-		if seq, err := b.publish(b.ctx, beatKey, nil, nil); err == nil { // else what is known grows old
+		if seq, err := b.publish(b.ctx, beatKey, nil, nil); err == nil { // otherwise the last known beat ages
 			b.beats.add(beat{seq, at})
 		}
 		select {
@@ -168,7 +171,8 @@ func (s *beats) add(one beat) {
 	}
 }
 
-// asOf is a time before which all that was acknowledged has a sequence up to this one; the zero time where none is known.
+// asOf returns a time before which everything acknowledged has a sequence up to seq; the zero
+// time if none is known.
 func (s *beats) asOf(seq uint64) (at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,9 +1,11 @@
-// Package quorum is a key-value bucket of NATS' JetStream behind a server that is measured: in one replica, or in three of
-// which two have to have a write before it is acknowledged, or mirrored asynchronously.
+// Package quorum is a key-value bucket of NATS JetStream behind a measured server: with one
+// replica, with three of which two must have a write before it is acknowledged, or with an
+// asynchronous mirror.
 //
-// Each replica is a process of its own: this program, started again. As root each has a network namespace of its own, with
-// a link to each of the others; without, all are on the loopback. Reads are linearizable, or of a follower, which may be
-// behind, or of a follower that is behind by so much at most, or of the mirror.
+// Each replica is a separate process: this program, started again. As root, each has its own
+// network namespace with a link to each of the others; otherwise all are on the loopback. Reads
+// are linearizable, or from a follower that may lag, or from a follower with bounded lag, or from
+// the mirror.
 package quorum
 
 import (
@@ -15,16 +17,16 @@ import (
 	"ceiling/internal/option"
 )
 
-// Options say how a bucket is kept.
+// Options configure a bucket.
 type Options struct {
 	Replicas int           `json:"replicas"` // 1 or 3
-	Delay    time.Duration `json:"delay"`    // of what goes from one replica to another, each way
-	Mirror   bool          `json:"mirror"`   // another process follows the bucket without being waited for
-	Sync     bool          `json:"sync"`     // a replica has a write on its disk before it says that it has it
-	Net      string        `json:"net"`      // a name of nets, below
-	Bound    time.Duration `json:"bound"`    // on the age of what a stale read answers
+	Delay    time.Duration `json:"delay"`    // between replicas, each way
+	Mirror   bool          `json:"mirror"`   // another process follows the bucket asynchronously
+	Sync     bool          `json:"sync"`     // a replica syncs a write to disk before acknowledging it
+	Net      string        `json:"net"`      // one of nets, below
+	Bound    time.Duration `json:"bound"`    // maximum age of a stale read
 	Timeout  time.Duration `json:"timeout"`  // of one operation
-	Within   time.Duration `json:"within"`   // of the start, a leader with it
+	Within   time.Duration `json:"within"`   // of the start, including the leader's election
 }
 
 // Where replicas run.
@@ -40,7 +42,7 @@ func Standard() Options {
 
 const example = "replicas=3,delay=1ms,mirror=yes,sync=always,net=loopback,bound=100ms,timeout=2s,within=30s, or own"
 
-// Parse reads options as a person writes them. What is not named is as in Standard, and so is all of "own".
+// Parse parses options as typed. Omitted values are those of Standard, as is all of "own".
 func Parse(text string) (Options, error) {
 	o := Standard()
 	if err := option.Read(text, example, o.set); err != nil {
@@ -97,7 +99,8 @@ func duration(text string, least time.Duration) (time.Duration, error) {
 
 func (o *Options) quorum() int { return o.Replicas/2 + 1 }
 
-// nodes is the number of processes. A cluster has to agree on who leads a bucket, so a mirror is one of three as well.
+// nodes is the number of processes. A leader requires a cluster, so a mirror also runs in a
+// cluster of three.
 func (o *Options) nodes() int {
 	if o.Replicas == 1 && !o.Mirror {
 		return 1

@@ -16,28 +16,28 @@ import (
 	"ceiling/measure/netns"
 )
 
-// A process is a replica that this one has started. It ends with this one, however that ends.
+// A process is a replica started by this process. It exits with it, in whatever way.
 type process struct {
 	cmd   *exec.Cmd
-	ready chan struct{}   // closed when it takes connections
-	ended chan struct{}   // closed when it has ended
-	said  lastline.Writer // on its standard error
+	ready chan struct{}   // closed when it accepts connections
+	ended chan struct{}   // closed when it has exited
+	said  lastline.Writer // its standard error
 }
 
-// run starts this program as a replica, in a namespace where one is given. The environment tells it.
+// run starts this program as a replica, configured by its environment, in a namespace if given.
 func run(p *plan, in *netns.Namespace) (*process, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
-	// By the name that it was started by, on which a program may depend.
+	// Under its original name, on which a program may depend.
 	name, err := exec.LookPath(os.Args[0])
 	if err != nil {
 		if name, err = os.Executable(); err != nil {
 			return nil, err
 		}
 	}
-	// The command line says which replica it is, for a person who looks at the processes; the variable counts.
+	// The command line shows the replica's name in process lists; the variable is what matters.
 	args := []string{"replica", p.Name}
 	if in != nil {
 		name, args = in.Within(name, args...)
@@ -45,7 +45,7 @@ func run(p *plan, in *netns.Namespace) (*process, error) {
 	c := &process{cmd: exec.Command(name, args...), ready: make(chan struct{}), ended: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), ReplicaEnv+"="+string(text))
 	c.cmd.Stderr = &c.said
-	// A group of its own keeps the terminal's interrupt from it, until we stop it.
+	// A separate group shields it from the terminal's interrupt until we stop it.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
 	go c.live(started)
@@ -55,7 +55,8 @@ func run(p *plan, in *netns.Namespace) (*process, error) {
 	return c, nil
 }
 
-// live starts the process and waits for its end, from a thread that lives as long as it: Pdeathsig is about the thread.
+// live starts the process and waits for its exit, on a thread that lives as long: Pdeathsig
+// follows the thread.
 func (c *process) live(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -74,11 +75,11 @@ func (c *process) live(started chan<- error) {
 			close(c.ready)
 		}
 	}
-	_, _ = io.Copy(io.Discard, out) // a line that was too long
-	_ = c.cmd.Wait()                // what it would say is in said
+	_, _ = io.Copy(io.Discard, out) // after an overlong line
+	_ = c.cmd.Wait()                // the error is in said
 }
 
-// await waits until it takes connections.
+// await waits until it accepts connections.
 func (c *process) await(name string, limit <-chan time.Time, stop <-chan struct{}) error {
 	select {
 	case <-c.ready:
@@ -92,8 +93,8 @@ func (c *process) await(name string, limit <-chan time.Time, stop <-chan struct{
 	}
 }
 
-// kill ends it at once, as a crash does. There is nothing to save: what it wrote goes with it, or is what a test looks at.
+// kill kills it at once, like a crash. Its files are deleted with it, or a test examines them.
 func (c *process) kill() {
-	_ = c.cmd.Process.Kill() // fails where it has ended
+	_ = c.cmd.Process.Kill() // fails if it has exited
 	<-c.ended
 }

@@ -19,38 +19,38 @@ import (
 	"ceiling/internal/distance"
 )
 
-// ReplicaEnv is in the environment of a process that is to be a replica and nothing else: see Serve.
+// ReplicaEnv is set in the environment of a process that is only a replica: see Serve.
 const ReplicaEnv = "CEILING_KV_REPLICA"
 
-// A plan is what a replica is told.
+// A plan is a replica's configuration.
 type plan struct {
 	Name   string        `json:"name"`
 	Dir    string        `json:"dir"`
-	Host   string        `json:"host"` // that clients reach it on
+	Host   string        `json:"host"` // for clients
 	Port   int           `json:"port"`
-	Peers  string        `json:"peers"`  // host:port for the other replicas; "" there are none
-	Inner  int           `json:"inner"`  // port of the loopback behind that, where there is a delay
-	Routes []string      `json:"routes"` // of all, itself among them
+	Peers  string        `json:"peers"`  // host:port for the other replicas; "" for none
+	Inner  int           `json:"inner"`  // loopback port behind it, if there is a delay
+	Routes []string      `json:"routes"` // of all replicas, itself included
 	Delay  time.Duration `json:"delay"`
 	Sync   bool          `json:"sync"`
 }
 
-// readyLine is what a replica prints when it takes connections.
+// readyLine is printed by a replica when it accepts connections.
 const readyLine = "replica serves"
 
 const (
-	replicaWithin = 20 * time.Second // to take connections
-	routePing     = time.Second      // between looks at the round trip to the others
+	replicaWithin = 20 * time.Second // limit for accepting connections
+	routePing     = time.Second      // interval of measuring the round trip to the others
 	maxPayload    = 1 << 20
 )
 
-// Serve is a replica, by what the variable ReplicaEnv has, until ctx ends.
+// Serve runs a replica, configured by the variable ReplicaEnv, until ctx ends.
 func Serve(ctx context.Context, text string, out io.Writer) error {
 	var p plan
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return fmt.Errorf("%s: %w", ReplicaEnv, err)
 	}
-	// What the process is called where processes are listed; a name is not worth an error.
+	// Its name in process lists; failing to set it is not an error.
 	_ = os.WriteFile("/proc/self/comm", []byte("kv-"+p.Name), 0)
 	o, err := p.options()
 	if err != nil {
@@ -61,7 +61,7 @@ func Serve(ctx context.Context, text string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		defer f.Close() // which only fails where it is closed
+		defer f.Close() // fails only if closed
 	}
 	n, err := server.NewServer(o)
 	if err != nil {
@@ -131,20 +131,21 @@ func (p *plan) options() (*server.Options, error) {
 	return o, nil
 }
 
-// syncInterval is JetStream's own, after which what was written is synced to the disk where not each write is.
+// syncInterval is JetStream's default, after which writes are synced to disk if they are not
+// synced individually.
 const syncInterval = 2 * time.Minute
 
-// reportSubject is what a replica answers with its report.
+// reportSubject is the subject on which a replica sends its report.
 func reportSubject(name string) string { return "ceiling.replica." + name }
 
-// A Link is what a replica says of its connections to another.
+// A Link is a replica's connections to another.
 type Link struct {
 	To      string        `json:"to"`
-	RTT     time.Duration `json:"rtt_ns"` // the longest of its connections, measured once a second
+	RTT     time.Duration `json:"rtt_ns"` // longest of its connections, measured every second
 	Pending int           `json:"pending_bytes"`
 }
 
-// A report is what a replica says of itself.
+// A report is a replica's description of itself.
 type report struct {
 	Links   []Link `json:"links"`
 	Trouble string `json:"trouble"` // the last error that NATS logged

@@ -21,26 +21,26 @@ import (
 const (
 	dirPrefix = "ceiling-kv-"
 
-	// Ports in a namespace, where none is taken.
+	// Ports in a namespace, where all are free.
 	clientPort = 4222
 	peerPort   = 6222
 	innerPort  = 6223
 
-	connectWait = 100 * time.Millisecond // between attempts to reach a replica that was reached before
+	connectWait = 100 * time.Millisecond // between attempts to reconnect to a replica
 )
 
-// A node is a process of the bucket's: a replica, or the mirror.
+// A node is a process of the bucket: a replica, or the mirror.
 type node struct {
 	plan plan
-	at   *netns.Namespace // nil: the loopback
+	at   *netns.Namespace // nil for the loopback
 
 	mu      sync.Mutex
-	process *process // nil: never started
+	process *process // nil if never started
 
 	conn *nats.Conn
 }
 
-// A Bucket is one that runs. Its methods may be called from all goroutines.
+// A Bucket is a running bucket. It is safe for concurrent use.
 type Bucket struct {
 	options Options
 	net     string // namespaces or loopback
@@ -59,7 +59,8 @@ type Bucket struct {
 	err   error // of Close
 }
 
-// Start starts replicas and makes the bucket. Close it in the end. Its errors are one line, and leave nothing.
+// Start starts replicas and creates the bucket. The caller must Close it. Errors are one line;
+// after an error nothing is left behind.
 func Start(ctx context.Context, o Options) (*Bucket, error) {
 	b := &Bucket{options: o}
 	b.ctx, b.abort = context.WithCancel(context.WithoutCancel(ctx))
@@ -122,7 +123,7 @@ func (b *Bucket) start(ctx context.Context) (err error) {
 	return b.makeMirror(bounded)
 }
 
-// chooseNet is the net that is asked for, or the best that a process of this user may make.
+// chooseNet returns the requested net, or the best that this user may create.
 func chooseNet(asked string, user int) (string, error) {
 	if asked == Loopback {
 		return asked, nil
@@ -142,7 +143,7 @@ func chooseNet(asked string, user int) (string, error) {
 	return Loopback, nil
 }
 
-// onLoopback gives each node ports that are free now.
+// onLoopback assigns free ports to each node.
 func (b *Bucket) onLoopback() error {
 	ports, err := freePorts(3 * len(b.nodes))
 	if err != nil {
@@ -158,7 +159,7 @@ func (b *Bucket) onLoopback() error {
 	return nil
 }
 
-// route tells each node of all.
+// route gives each node the addresses of all.
 func (b *Bucket) route() {
 	var routes []string
 	for _, n := range b.nodes {
@@ -183,10 +184,10 @@ func freePorts(n int) (ports []int, err error) {
 	return ports, nil
 }
 
-// inNamespaces makes a network namespace for each node, with a link from here and one to each other. What killed processes
-// have left of such is removed first.
+// inNamespaces creates a network namespace per node, with a link from here and one to each other
+// node. It first removes leftovers of killed processes.
 func (b *Bucket) inNamespaces(ctx context.Context) (err error) {
-	_, _ = netns.Sweep() // what another process removes at the same time is an error
+	_, _ = netns.Sweep() // fails if another process removes them at the same time
 	for i, n := range b.nodes {
 		if n.at, err = netns.New(ctx, i, 1); err != nil {
 			return fmt.Errorf("a network namespace: %w", err)
@@ -215,10 +216,11 @@ func (b *Bucket) inNamespaces(ctx context.Context) (err error) {
 	return nil
 }
 
-// linkName is what a namespace calls its link to that of node i.
+// linkName is the name within a namespace of its link to node i.
 func linkName(i int) string { return fmt.Sprintf("to-r%d", i+1) }
 
-// peerAddress is what the others reach node i by: one of TEST-NET-1 (RFC 5737), which is in these namespaces alone.
+// peerAddress is node i's address for the others: in TEST-NET-1 (RFC 5737), used only in these
+// namespaces.
 func peerAddress(i int) string { return fmt.Sprintf("192.0.2.%d", i+1) }
 
 func (n *node) start() error {
@@ -232,29 +234,29 @@ func (n *node) start() error {
 	return nil
 }
 
-// current is the node's process, or nil.
+// current returns the node's process, or nil.
 func (n *node) current() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.process
 }
 
-// connect opens a connection to one node, which comes back by itself when the node does.
+// connect opens a connection to one node, which reconnects automatically.
 func (b *Bucket) connect(n *node) (err error) {
 	n.conn, err = nats.Connect("nats://"+net.JoinHostPort(n.plan.Host, strconv.Itoa(n.plan.Port)), nats.Timeout(b.options.Timeout),
 		nats.MaxReconnects(-1), nats.ReconnectWait(connectWait), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1),
 		nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2), nats.IgnoreDiscoveredServers(),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // it would be printed; requests that fail say it
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the default prints it; failing requests report it
 	if err != nil {
 		return fmt.Errorf("connect to replica %s: %w", n.plan.Name, err)
 	}
 	return nil
 }
 
-// Abort makes the operations that are under way fail.
+// Abort makes operations in progress fail.
 func (b *Bucket) Abort() { b.abort() }
 
-// Close ends the replicas and removes what is theirs.
+// Close stops the replicas and removes their files and networks.
 func (b *Bucket) Close() error {
 	b.once.Do(func() { b.err = b.close() })
 	return b.err

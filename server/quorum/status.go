@@ -12,41 +12,41 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// A Status is what a bucket says of itself.
+// A Status is a bucket's description of itself.
 type Status struct {
 	Product  string    `json:"product"`
 	Settings []Setting `json:"settings"`
-	// Leader is the name of the replica that leads, as far as is known.
+	// Leader is the name of the presumed leader.
 	Leader  string    `json:"leader"`
-	Quorum  int       `json:"quorum"` // replicas that have to have a write
+	Quorum  int       `json:"quorum"` // replicas that must have a write
 	Changes int64     `json:"leader_changes"`
 	Nodes   []Replica `json:"nodes"`
 
 	Writes  int64 `json:"writes"`
 	Reads   int64 `json:"reads"`
-	Commits int64 `json:"commits"` // of a quorum: one for each write, and one for the reads that share it
-	Trips   int64 `json:"trips"`   // questions to a replica
-	// CommitNs is what all commits took, from here.
+	Commits int64 `json:"commits"` // by a quorum: one per write, and one per group of reads
+	Trips   int64 `json:"trips"`   // requests to a replica
+	// CommitNs is the duration of all commits, measured here.
 	CommitNs int64 `json:"commit_ns"`
 }
 
-// A Setting decides what a write promises.
+// A Setting affects the guarantees of a write.
 type Setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// A Replica is a process of the bucket's; the mirror's is among them.
+// A Replica is a process of the bucket, the mirror included.
 type Replica struct {
 	Name    string `json:"name"`
-	PID     int    `json:"pid"` // 0: it has ended
+	PID     int    `json:"pid"` // 0 if it has exited
 	Address string `json:"address"`
-	RTTNs   int64  `json:"rtt_ns"` // from here; 0 not known
+	RTTNs   int64  `json:"rtt_ns"` // from here; 0 if unknown
 	Links   []Link `json:"links,omitempty"`
-	Trouble string `json:"trouble,omitempty"` // the last error that it logged
+	Trouble string `json:"trouble,omitempty"` // the last error in its log
 }
 
-// settings are the bucket's, by names of JetStream where it has them.
+// settings returns the bucket's settings, by JetStream's names if it has them.
 func (b *Bucket) settings() []Setting {
 	o := &b.options
 	sync := "sync_interval " + syncInterval.String()
@@ -69,7 +69,7 @@ func (b *Bucket) settings() []Setting {
 
 const product = "NATS " + server.VERSION + " JetStream"
 
-// Line says what the bucket is and what it promises.
+// Line describes the bucket and its guarantees.
 func (b *Bucket) Line() string {
 	var said []string
 	for _, s := range b.settings() {
@@ -82,7 +82,7 @@ func (b *Bucket) Line() string {
 	return line
 }
 
-// Status asks the replicas.
+// Status queries the replicas.
 func (b *Bucket) Status() Status {
 	s := Status{
 		Product: product, Settings: b.settings(), Leader: b.leader().plan.Name, Quorum: b.options.quorum(), Changes: b.lead.changes.Load(),
@@ -118,7 +118,7 @@ func (n *node) describe(ctx context.Context) Replica {
 	return r
 }
 
-// report asks the replica for its own.
+// report queries the replica's own report.
 func (n *node) report(ctx context.Context) (r report, err error) {
 	answer, err := n.conn.RequestWithContext(ctx, reportSubject(n.plan.Name), nil)
 	if err != nil {

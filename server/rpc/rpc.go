@@ -1,4 +1,4 @@
-// Package rpc is a gRPC server to measure: google.golang.org/grpc with one small service, and
+// Package rpc is a gRPC server to measure: google.golang.org/grpc with one small service and
 // server reflection.
 package rpc
 
@@ -25,16 +25,16 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 )
 
-// Name of the kind of server, as ceiling serve calls it.
+// Name is the kind of server in ceiling serve.
 const Name = "grpc"
 
-// About it, in a line.
+// About describes it in one line.
 const About = "google.golang.org/grpc: ceiling.Echo/Say and /Simple, with reflection; h2c or --tls"
 
 //go:embed echo.proto
 var echoProto string
 
-// New makes the server; the options are its interceptors, its TLS.
+// New creates the server; the options are its interceptors and TLS.
 func New(ctx context.Context, options ...grpc.ServerOption) (*grpc.Server, error) {
 	files, err := (&protocompile.Compiler{Resolver: &protocompile.SourceResolver{
 		Accessor: protocompile.SourceAccessorFromMap(map[string]string{"echo.proto": echoProto}),
@@ -55,10 +55,10 @@ func New(ctx context.Context, options ...grpc.ServerOption) (*grpc.Server, error
 type Config struct {
 	Addr  string
 	TLS   *tls.Config       // nil: h2c
-	Ready func(addr string) // is told the real address
+	Ready func(addr string) // called with the actual address
 }
 
-// Serve answers until the context ends.
+// Serve serves until the context ends.
 func Serve(ctx context.Context, c Config) error {
 	var options []grpc.ServerOption
 	if c.TLS != nil {
@@ -81,13 +81,13 @@ func Serve(ctx context.Context, c Config) error {
 	return nil
 }
 
-// message is both messages of the service, of which one has no fields.
+// message represents both messages of the service, one of which has no fields.
 type message struct {
 	text   string
 	status codes.Code
 }
 
-// service is what a generated one would be.
+// service is what generated code would define.
 func service() *grpc.ServiceDesc {
 	method := func(name string, answer func(*message) (*message, error)) grpc.MethodDesc {
 		handler := func(server any, ctx context.Context, decode func(any) error, between grpc.UnaryServerInterceptor) (any, error) {
@@ -117,8 +117,8 @@ func service() *grpc.ServiceDesc {
 	}
 }
 
-// codec reads and writes the service's messages, as generated code would, and leaves
-// others to protobuf's own.
+// codec encodes the service's messages, as generated code would, and leaves others to protobuf's
+// codec.
 type codec struct{ encoding.CodecV2 }
 
 // Marshal implements encoding.CodecV2.

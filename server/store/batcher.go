@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// maxGroup bounds the entries of one commit. Each has four parameters, and SQLite takes 32,766 in a statement.
+// maxGroup limits the entries of one commit. Each has four parameters, and SQLite allows 32,766
+// in a statement.
 const maxGroup = 4096
 
-// errStopping is the answer to a write that comes when the server stops.
+// errStopping is the error of a write while the server stops.
 var errStopping = errors.New("the server stops")
 
-// A batcher commits entries together: one transaction, and one fsync, for many. While a commit goes on the next
-// entries gather.
+// A batcher commits many entries together: one transaction, one fsync. The next entries gather
+// during a commit.
 type batcher struct {
 	store *Store
 	size  int
@@ -23,18 +24,18 @@ type batcher struct {
 	queue chan queued
 	ended chan struct{}
 
-	mu      sync.RWMutex // held for reading by who sends to queue
+	mu      sync.RWMutex // read-locked by senders to queue
 	stopped bool
 
-	texts     map[int]string // of statements, by their number of entries; the writer's own
+	texts     map[int]string // of statements, by number of entries; owned by the writer
 	committed atomic.Int64   // entries
-	lost      atomic.Int64   // entries that were acknowledged and could not be committed
+	lost      atomic.Int64   // acknowledged entries whose commit failed
 }
 
 // A queued entry waits for its commit.
 type queued struct {
 	entry
-	done chan<- error // nil: acknowledged already
+	done chan<- error // nil: already acknowledged
 }
 
 func startBatcher(s *Store, size int, wait time.Duration, capacity int) *batcher {
@@ -45,7 +46,7 @@ func startBatcher(s *Store, size int, wait time.Duration, capacity int) *batcher
 	return b
 }
 
-// submit queues an entry. It returns when the entry is committed or, without wait, when it is queued.
+// submit queues an entry. It returns when the entry is committed or, without wait, queued.
 func (b *batcher) submit(ctx context.Context, e entry, wait bool) error {
 	q := queued{entry: e}
 	var done chan error
@@ -101,7 +102,7 @@ func (b *batcher) run() {
 	}
 }
 
-// gather adds what comes until the batch is full, its time is over, or the store gives up.
+// gather collects entries until the batch is full, its time is over, or the store closes.
 func (b *batcher) gather(batch []queued) []queued {
 	over := time.NewTimer(b.wait)
 	defer over.Stop()

@@ -24,18 +24,19 @@ import (
 const (
 	clusterUser = "ceiling"
 
-	// clusterWithin bounds the start of a cluster, which takes a second or two, on a machine that may be busy.
+	// clusterWithin limits the start of a cluster, normally a second or two, on a machine that
+	// may be busy.
 	clusterWithin = 30 * time.Second
 	clusterKnock  = 20 * time.Millisecond
 
-	// clusterKillAfter is how long a cluster that is told to end at once may take.
+	// clusterKillAfter is how long an immediate shutdown of a cluster may take.
 	clusterKillAfter = 3 * time.Second
 )
 
-// Installed returns the directory of PostgreSQL's programs, the newest where there are several: Debian's are not in the
-// path.
+// Installed returns the directory of PostgreSQL's programs, the newest if there are several:
+// Debian's are not in the PATH.
 func Installed() (string, error) {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // the pattern is a good one
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // the pattern is valid
 	best, dir := -1.0, ""
 	for _, name := range found {
 		bin := filepath.Dir(name)
@@ -53,16 +54,16 @@ func Installed() (string, error) {
 		"--db postgres://USER@HOST/DATABASE")
 }
 
-// A cluster is a PostgreSQL that this process has started, reached over a socket in its directory.
+// A cluster is a PostgreSQL started by this process, reached over a socket in its directory.
 type cluster struct {
 	room  *scratch.Dir
-	as    *syscall.Credential // of the user it runs as; nil: this process's own
+	as    *syscall.Credential // its user; nil: this process's own
 	cmd   *exec.Cmd
 	said  lines
-	ended chan struct{} // closed when it has ended
+	ended chan struct{} // closed when it has exited
 }
 
-// startCluster makes a cluster and starts it. It ends with this process, however that ends.
+// startCluster creates and starts a cluster. It exits with this process, in whatever way.
 func (d *Database) startCluster(ctx context.Context) error {
 	bin, err := Installed()
 	if err != nil {
@@ -70,7 +71,7 @@ func (d *Database) startCluster(ctx context.Context) error {
 	}
 	c := &cluster{ended: make(chan struct{})}
 	parent := os.TempDir()
-	if os.Getuid() == 0 { // which PostgreSQL refuses to run as
+	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
 		if c.as, err = postgresUser(); err != nil {
 			return err
 		}
@@ -91,7 +92,7 @@ func (d *Database) startCluster(ctx context.Context) error {
 	return c.ready(ctx, d.source)
 }
 
-// postgresUser is the user that Debian's package makes.
+// postgresUser is the user created by Debian's package.
 func postgresUser() (*syscall.Credential, error) {
 	u, err := user.Lookup("postgres")
 	if err != nil {
@@ -108,8 +109,8 @@ func postgresUser() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// reachable is the first directory for temporary files that every user can get to: ours may be below one that only
-// root can.
+// reachable returns the first temporary directory accessible to every user: ours may be below one
+// that only root can enter.
 func reachable(dir string) string {
 	for _, candidate := range []string{dir, "/var/tmp", "/tmp"} {
 		open := true
@@ -126,7 +127,7 @@ func reachable(dir string) string {
 
 func (c *cluster) data() string { return filepath.Join(c.room.Path, "data") }
 
-// init makes the cluster's files: nothing of it is worth a sync.
+// init creates the cluster's files, without syncing them.
 func (c *cluster) init(ctx context.Context, bin string) error {
 	if c.as != nil {
 		if err := os.Chown(c.room.Path, int(c.as.Uid), int(c.as.Gid)); err != nil {
@@ -137,7 +138,7 @@ func (c *cluster) init(ctx context.Context, bin string) error {
 		"--locale=C", "-E", "UTF8", "--no-instructions")
 	cmd.Dir = c.room.Path
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // Pdeathsig is about the thread
+	runtime.LockOSThread() // Pdeathsig follows the thread
 	defer runtime.UnlockOSThread()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		var said lines
@@ -147,13 +148,13 @@ func (c *cluster) init(ctx context.Context, bin string) error {
 	return nil
 }
 
-// start starts the server, from a thread that lives as long as it.
+// start starts the server, on a thread that lives as long.
 func (c *cluster) start(bin string) error {
 	c.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", c.data(), "-c", "listen_addresses=", "-c", "unix_socket_directories="+c.room.Path,
 		"-c", "unix_socket_permissions=0777")
 	c.cmd.Dir = c.room.Path
 	c.cmd.Stdout, c.cmd.Stderr = &c.said, &c.said
-	// A group of its own keeps the terminal's interrupt from it, until we stop it.
+	// A separate group shields it from the terminal's interrupt until we stop it.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
 	started := make(chan error)
 	go func() {
@@ -162,7 +163,7 @@ func (c *cluster) start(bin string) error {
 		err := c.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = c.cmd.Wait() // what it would say is in said
+			_ = c.cmd.Wait() // the error is in said
 			close(c.ended)
 		}
 	}()
@@ -172,7 +173,7 @@ func (c *cluster) start(bin string) error {
 	return nil
 }
 
-// ready waits until the server takes connections.
+// ready waits until the server accepts connections.
 func (c *cluster) ready(ctx context.Context, source string) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterWithin)
 	defer cancel()
@@ -193,9 +194,9 @@ func (c *cluster) ready(ctx context.Context, source string) error {
 	}
 }
 
-// remove ends the server without a checkpoint, for its files go with it.
+// remove stops the server without a checkpoint, since its files are deleted.
 func (c *cluster) remove() error {
-	_ = c.cmd.Process.Signal(syscall.SIGQUIT) // fails when it has ended
+	_ = c.cmd.Process.Signal(syscall.SIGQUIT) // fails if it has exited
 	select {
 	case <-c.ended:
 	case <-time.After(clusterKillAfter):
@@ -205,7 +206,7 @@ func (c *cluster) remove() error {
 	return c.room.Remove()
 }
 
-// lines keeps the end of what a program says.
+// lines keeps the end of a program's output.
 type lines struct {
 	mu   sync.Mutex
 	text []byte
@@ -223,7 +224,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// last is the last line, for an error.
+// last returns the last line, for an error.
 func (l *lines) last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

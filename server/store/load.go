@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// copies is how often the pool of products is in the table: 500 products, 10,000 rows, about 45 MB.
+	// copies is how often the table contains the pool of products: 500 products, 10,000 rows,
+	// about 45 MB.
 	copies = 20
 
-	// layout is the version of the tables and of what is in them.
+	// layout is the version of the tables and their content.
 	layout = 2
 
 	// rowsAStatement are loaded together; more gain nothing.
@@ -29,8 +30,8 @@ func tables() []string {
 	}
 }
 
-// load makes and fills the tables in one transaction, so that they are there with all products or not at all. Of
-// several that load at once, all but one wait and find them.
+// load creates and fills the tables in one transaction, so they are either complete or absent. If
+// several processes load at once, all but one wait and find them complete.
 func (d *Database) load(ctx context.Context, products []Product) (err error) {
 	d.rows = copies * len(products)
 	read, db, err := d.kind().connect(d.source, Options{Pool: 1, NoSync: d.options.NoSync})
@@ -67,7 +68,7 @@ func (d *Database) load(ctx context.Context, products []Product) (err error) {
 	return err
 }
 
-// fill makes the tables and loads them.
+// fill creates the tables and loads them.
 func (d *Database) fill(ctx context.Context, tx *sql.Tx, products []Product) error {
 	for _, text := range tables() {
 		if _, err := tx.ExecContext(ctx, text); err != nil {
@@ -81,7 +82,8 @@ func (d *Database) fill(ctx context.Context, tx *sql.Tx, products []Product) err
 	return err
 }
 
-// loaded says whether the tables are there. Others of our names, or of another version, are an error.
+// loaded reports whether the tables exist. Foreign tables with our names, or of another version,
+// are an error.
 func (d *Database) loaded(ctx context.Context, tx *sql.Tx) (bool, error) {
 	n, err := ownTables(ctx, tx, d.source)
 	if err != nil || n == 0 {

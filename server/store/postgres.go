@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// connectWithin bounds a connect that gets no answer.
+// connectWithin is the timeout of a connect.
 const connectWithin = 5 * time.Second
 
 func checkPostgres(source string) error {
@@ -44,7 +44,8 @@ func connectPostgres(source string, o Options) (read, write *sql.DB, err error) 
 	return db, db, nil
 }
 
-// openSource is a source that others on this host may know: that of a PostgreSQL behind a socket, without a password.
+// openSource returns a source that may be disclosed on this host: that of a PostgreSQL behind a
+// socket, without a password.
 func openSource(source string) string {
 	if !strings.HasPrefix(source, "postgres") {
 		return ""
@@ -56,7 +57,7 @@ func openSource(source string) string {
 	return source
 }
 
-// beginPostgres lets one process load at a time: the key is the word's bytes.
+// beginPostgres lets one process load at a time: the key is the bytes of a word.
 func beginPostgres() []string {
 	return []string{"SELECT pg_advisory_xact_lock(x'6365696c'::int)", "CREATE SCHEMA IF NOT EXISTS ceiling"}
 }
@@ -79,7 +80,7 @@ func describePostgres(ctx context.Context, db *sql.DB) (About, error) {
 	return a, nil
 }
 
-// clarify makes one line of a driver's error, with the way out where we know it.
+// clarify reduces a driver's error to one line, with a fix if known.
 func clarify(err error) error {
 	if err == nil {
 		return nil
@@ -89,7 +90,7 @@ func clarify(err error) error {
 	var refused syscall.Errno
 	switch {
 	case errors.As(err, &unreached) && errors.As(err, &refused) && unreached.Config != nil:
-		// The driver says it once for each address and each way of TLS.
+		// The driver repeats it for each address and each TLS mode.
 		c := unreached.Config
 		return &clearError{fmt.Sprintf("cannot connect to %s as user %s: %s; start PostgreSQL there, or --db postgres starts one for the time of the server",
 			net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), c.User, refused.Error()), err}
@@ -101,7 +102,7 @@ func clarify(err error) error {
 	return &clearError{oneLine(err), err}
 }
 
-// hints are what helps against PostgreSQL's errors (Appendix A of its manual).
+// hints are fixes for PostgreSQL's errors (Appendix A of its manual).
 func hints(code string) string {
 	switch code {
 	case "53300":

@@ -13,26 +13,26 @@ import (
 	"ceiling/internal/scratch"
 )
 
-// A Database is one that is loaded, and that processes open.
+// A Database is a loaded database, which processes open.
 type Database struct {
 	source  string // "sqlite:PATH" or "postgres://…"
 	rows    int    // products
 	about   About
-	options Options // of the processes that open it
+	options Options // for the processes that open it
 	discard func() error
 }
 
 // A kind is one of the two databases.
 type kind struct {
-	// connect makes a process's pools, without a connection yet.
+	// connect creates a process's pools, without connecting yet.
 	connect func(source string, o Options) (read, write *sql.DB, err error)
-	// describe asks the database what it is and how it commits.
+	// describe queries the database's version and commit settings.
 	describe func(context.Context, *sql.DB) (About, error)
-	// begin is executed before the tables are made, in the same transaction.
+	// begin runs before the tables are created, in the same transaction.
 	begin []string
-	// end is executed after the tables are loaded.
+	// end runs after the tables are loaded.
 	end []string
-	// numbered: parameters are $1, $2, …, else each is a ?.
+	// numbered: parameters are $1, $2, …; otherwise each is a ?.
 	numbered bool
 }
 
@@ -45,8 +45,9 @@ func kindOf(source string) kind {
 	return kind{connect: connectPostgres, describe: describePostgres, begin: beginPostgres(), end: []string{"ANALYZE"}, numbered: true}
 }
 
-// CheckSource says what is wrong with a source, or nil: "sqlite" and "postgres" are databases for the time of the
-// server, "sqlite:PATH" a file and "postgres://…" a server's database, which keep what is written.
+// CheckSource validates a source: "sqlite" and "postgres" are temporary databases for the
+// server's lifetime; "sqlite:PATH" is a file and "postgres://…" a server's database, which keep
+// what is written.
 func CheckSource(source string) error {
 	path, file := strings.CutPrefix(source, "sqlite:")
 	switch {
@@ -60,8 +61,8 @@ func CheckSource(source string) error {
 	return fmt.Errorf("unknown database %q; use sqlite, sqlite:PATH, postgres or postgres://USER@HOST/DATABASE", source)
 }
 
-// Prepare makes the database that a source names, see CheckSource, and loads products where they are not loaded yet.
-// Discard it in the end.
+// Prepare creates or opens the database that a source names, see CheckSource, and loads products
+// unless they are there. The caller must Discard it.
 func Prepare(ctx context.Context, source string, products []Product, o Options) (*Database, error) {
 	if err := errors.Join(CheckSource(source), o.Check()); err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func Prepare(ctx context.Context, source string, products []Product, o Options) 
 	return d, nil
 }
 
-// Prepared is the database that another process has prepared and handed on as String.
+// Prepared returns the database that another process prepared and passed on as String.
 func Prepared(text string) (*Database, error) {
 	rows, source, _ := strings.Cut(text, " ")
 	n, err := strconv.Atoi(rows)
@@ -93,21 +94,21 @@ func Prepared(text string) (*Database, error) {
 	return &Database{source: source, rows: n, discard: func() error { return nil }}, nil
 }
 
-// String is what Prepared reads. It may have a password in it.
+// String returns the input of Prepared. It may contain a password.
 func (d *Database) String() string { return itoa(d.rows) + " " + d.source }
 
-// Source names the database as Prepare takes it: another process can use it while it is there.
+// Source returns the database's source for Prepare: another process can use it while it exists.
 func (d *Database) Source() string { return d.source }
 
-// Discard ends and removes what Prepare started and made for the time of the server, and nothing else. It may be called
-// again.
+// Discard stops and removes what Prepare created for the server's lifetime, and nothing else. It
+// may be called again.
 func (d *Database) Discard() error {
 	discard := d.discard
 	d.discard = func() error { return nil }
 	return discard()
 }
 
-// makeFile makes a directory for an SQLite file.
+// makeFile creates a directory for an SQLite file.
 func (d *Database) makeFile() error {
 	room, err := newRoom(os.TempDir())
 	if err != nil {
@@ -120,7 +121,7 @@ func (d *Database) makeFile() error {
 
 const roomPrefix = "ceiling-db-"
 
-// newRoom makes a directory for a database.
+// newRoom creates a directory for a database.
 func newRoom(parent string) (*scratch.Dir, error) {
 	room, err := scratch.New(parent, roomPrefix)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 
 func isSQLite(source string) bool { return strings.HasPrefix(source, "sqlite:") }
 
-// connectSQLite makes two pools: SQLite has one writer at a time, and a second would poll for its lock. Readers do not
-// wait for the writer, nor it for them, by the write-ahead log.
+// connectSQLite creates two pools: SQLite allows one writer at a time, and a second would poll
+// for its lock. With the write-ahead log, readers and the writer do not wait for each other.
 func connectSQLite(source string, o Options) (read, write *sql.DB, err error) {
 	path, err := filepath.Abs(strings.TrimPrefix(source, "sqlite:"))
 	if err != nil {
 		return nil, nil, err
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return nil, nil, err // SQLite would say neither which file nor why
+		return nil, nil, err // SQLite would name neither the file nor the cause
 	}
 	synchronous := "FULL"
 	if o.NoSync {

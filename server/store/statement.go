@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// A statement is a text for both databases, prepared on every connection that executes it, or not at all.
+// A statement is SQL for both databases, prepared on every connection that executes it, or not at
+// all.
 type statement struct {
 	db       *sql.DB
 	text     string
@@ -39,7 +40,7 @@ func (s *statements) prepare(ctx context.Context, read, write *sql.DB, prepared 
 	return nil
 }
 
-// each executes a query and calls row for each row of its answer.
+// each executes a query and calls row for each result row.
 func (st *statement) each(ctx context.Context, row func(*sql.Rows) error, args ...any) (err error) {
 	var rows *sql.Rows
 	if st.prepared != nil {
@@ -59,7 +60,7 @@ func (st *statement) each(ctx context.Context, row func(*sql.Rows) error, args .
 	return rows.Err()
 }
 
-// exec executes a change and returns how many rows it changed.
+// exec executes a change and returns the number of rows changed.
 func (st *statement) exec(ctx context.Context, args ...any) (n int64, err error) {
 	var done sql.Result
 	if st.prepared != nil {
@@ -73,8 +74,8 @@ func (st *statement) exec(ctx context.Context, args ...any) (n int64, err error)
 	return done.RowsAffected()
 }
 
-// values returns "($1, $2), ($3, $4)" for two rows of two columns, or with "?" for each parameter: SQLite takes $1 for a
-// name, and looks every name up among all.
+// values returns "($1, $2), ($3, $4)" for two rows of two columns, or "?" for each parameter:
+// SQLite treats $1 as a name, and looks up every name.
 func values(rows, columns int, numbered bool) string {
 	var b strings.Builder
 	n := 0

@@ -8,50 +8,53 @@ import (
 	"time"
 )
 
-// About is what a database says of itself.
+// About is a database's description of itself.
 type About struct {
 	Product string `json:"product"` // "SQLite 3.50.4"
-	// Settings that decide what a commit costs and promises, by the database's own names.
+	// Settings that determine the cost and the guarantees of a commit, by the database's own
+	// names.
 	Settings []Setting `json:"settings"`
 }
 
-// A Setting is one of a database's, as it answers when it is asked.
+// A Setting is a database's setting, as returned by the database.
 type Setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// A Status is what a process says of its database.
+// A Status is a process's view of its database.
 type Status struct {
 	About
 	Prepared bool `json:"prepared"`
 	Cached   bool `json:"cached"`
 	Rows     int  `json:"rows"` // of products
 
-	Pool    int     `json:"pool"`   // connections at most
+	Pool    int     `json:"pool"`   // maximum connections
 	InUse   int     `json:"in_use"` // now
-	Waited  int64   `json:"waited"` // requests that found no connection free, since the start
+	Waited  int64   `json:"waited"` // requests that found no free connection, since the start
 	WaitedS float64 `json:"waited_s"`
 
-	// Commits of this process since its start; each is at least one fsync where a commit waits for the disk.
+	// Commits of this process since its start; each is at least one fsync if commits wait for the
+	// disk.
 	Commits   int64 `json:"commits"`
-	Writes    int64 `json:"writes"` // requests that those commits were of
+	Writes    int64 `json:"writes"` // requests in those commits
 	GroupSize int   `json:"group_size"`
 	GroupMs   int64 `json:"group_wait_ms"`
 	Grouped   int64 `json:"grouped"` // entries of group commits
 
-	Async   int64 `json:"async"`   // entries acknowledged beforehand and committed since
-	Waiting int   `json:"waiting"` // acknowledged and not yet committed
-	Lost    int64 `json:"lost"`    // acknowledged and refused by the database
+	Async   int64 `json:"async"`   // entries acknowledged first and committed since
+	Waiting int   `json:"waiting"` // acknowledged, not yet committed
+	Lost    int64 `json:"lost"`    // acknowledged, but rejected by the database
 
-	// Source is where the observer of a run can ask the database itself; "" where it takes a password, or is no server.
+	// Source is the address at which a run's observer can query the database directly; "" if that
+	// takes a password, or it is not a server.
 	Source string `json:"source,omitempty"`
 
-	WALSyncs int64 `json:"wal_syncs,omitempty"` // of the whole database, by PostgreSQL's own count (pg_stat_wal), which lags up to 1 s
+	WALSyncs int64 `json:"wal_syncs,omitempty"` // whole database, by PostgreSQL's count (pg_stat_wal), up to 1 s old
 	WALBytes int64 `json:"wal_bytes,omitempty"`
 }
 
-// Status asks for the figures of now.
+// Status returns the current figures.
 func (s *Store) Status() Status {
 	pool := s.read.Stats()
 	st := Status{
@@ -71,10 +74,10 @@ func (s *Store) Status() Status {
 	return st
 }
 
-// PoolJSON is Status without a question to the database, which would take a connection of the pool.
+// PoolJSON is Status without querying the database, which would take a connection of the pool.
 func (s *Store) PoolJSON() ([]byte, error) { return json.Marshal(s.Status()) }
 
-// StatusJSON is Status with what the database counts, for a route.
+// StatusJSON is Status plus the database's own counts, for a route.
 func (s *Store) StatusJSON() ([]byte, error) {
 	st := s.Status()
 	if strings.HasPrefix(st.Product, "PostgreSQL") {
@@ -88,7 +91,7 @@ func (s *Store) StatusJSON() ([]byte, error) {
 	return json.Marshal(st)
 }
 
-// Line says which database it is, how a process uses it, and what its commits promise.
+// Line describes the database, its use by a process, and the guarantees of its commits.
 func (d *Database) Line() string {
 	statements := "statements prepared"
 	if d.options.Unprepared {

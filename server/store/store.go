@@ -1,12 +1,12 @@
-// Package store is a database behind a server that is measured: the product pool and a few tables to write to, in
-// SQLite, which is part of the program, or in PostgreSQL.
+// Package store is the database of a measured server: the product pool and a few tables to write
+// to, in SQLite, which is part of the program, or in PostgreSQL.
 //
-// Prepare makes the database that a source names and loads it, once for all processes of a server; Open gives a process
-// its pool of connections and statements. The statements are the same text for both databases (statement.go), so that a
-// difference between them is theirs. What differs is how a database is reached and what it says of itself: sqlite.go and
-// postgres.go; cluster.go starts a PostgreSQL of our own.
+// Prepare creates and loads the database that a source names, once for all processes of a server;
+// Open gives a process its connection pool and statements. Both databases use the same SQL
+// (statement.go), so a difference between them is their own. Connecting and reporting are
+// separate: sqlite.go and postgres.go; cluster.go starts our own PostgreSQL.
 //
-// A write that is answered is durable, but for those of Async, which is what they are for.
+// An acknowledged write is durable, except those of Async, by design.
 package store
 
 import (
@@ -20,15 +20,15 @@ import (
 	"time"
 )
 
-// Options say how a process uses its database. The zero value is completed by Open.
+// Options configure a process's use of its database. Open fills in the zero value.
 type Options struct {
-	Pool       int  // connections of a process to the database; 0: 10
-	Unprepared bool // every statement is parsed and planned when it is executed
-	Cached     bool // a product that was read once is answered from memory
-	NoSync     bool // a commit does not wait for the disk: it survives the server's death, not the machine's
+	Pool       int  // connections per process; 0: 10
+	Unprepared bool // parse and plan every statement on execution
+	Cached     bool // serve a product from memory after its first read
+	NoSync     bool // commits do not wait for the disk: they survive a crash of the server, not of the machine
 
-	GroupSize int           // writes that a group commit waits for; 0: 64
-	GroupWait time.Duration // how long it waits for them; 0: 2 ms
+	GroupSize int           // writes per group commit; 0: 64
+	GroupWait time.Duration // time to wait for them; 0: 2 ms
 }
 
 const (
@@ -36,12 +36,12 @@ const (
 	defaultGroupSize = 64
 	defaultGroupWait = 2 * time.Millisecond
 
-	// asyncSize bounds what one commit of asynchronous writes has, asyncQueue what may be acknowledged and not yet
-	// durable besides: further writes wait.
+	// asyncSize limits an asynchronous commit; asyncQueue limits the further acknowledged writes
+	// that are not yet durable: beyond it, writes wait.
 	asyncSize  = 256
 	asyncQueue = 4096
 
-	// RangeSize is the number of products that Range returns.
+	// RangeSize is the number of products returned by Range.
 	RangeSize = 20
 )
 
@@ -52,32 +52,33 @@ type Product struct {
 	PriceCents int64
 }
 
-// A Store is a process's connections to a prepared database. Its methods may be called from all goroutines.
+// A Store is a process's connections to a prepared database. It is safe for concurrent use.
 type Store struct {
 	about   About
 	source  string // see Status
 	read    *sql.DB
-	write   *sql.DB // the same as read where a database takes several writers
+	write   *sql.DB // same as read if the database allows several writers
 	options Options
 	rows    int
 	// numbered: see kind.
 	numbered bool
 	brands   [][]byte
 	all      statements
-	cache    []atomic.Pointer[[]byte] // by identifier; nil without Options.Cached
+	cache    []atomic.Pointer[[]byte] // by id; nil without Options.Cached
 
 	group, async *batcher
-	process      int64        // which part of the identifiers is this process's
-	written      atomic.Int64 // identifiers given away
+	process      int64        // this process's part of the ids
+	written      atomic.Int64 // ids assigned
 	commits      atomic.Int64
-	alone        atomic.Int64 // commits of one write
+	alone        atomic.Int64 // single-write commits
 
 	ctx   context.Context
 	abort context.CancelFunc
 }
 
-// Open connects a process to a database that Prepare has made. It opens all connections of the pool, so that what the
-// database does not allow is known before the first request. Names of brands are quoted for JSON.
+// Open connects a process to a database created by Prepare. It opens all connections of the pool,
+// so that a limit of the database shows before the first request. Brand names are quoted for
+// JSON.
 func Open(ctx context.Context, d *Database, brands [][]byte, o Options) (*Store, error) {
 	o = o.completed()
 	s := &Store{options: o, source: openSource(d.source), brands: brands, rows: d.rows, numbered: d.kind().numbered}
@@ -107,7 +108,7 @@ func (o Options) completed() Options {
 	return o
 }
 
-// Check says what is wrong with options, or nil.
+// Check validates options.
 func (o Options) Check() error {
 	switch {
 	case o.Pool < 0:
@@ -142,7 +143,7 @@ func (s *Store) start(ctx context.Context, d *Database) error {
 	return nil
 }
 
-// fill opens n connections at once and gives them back to the pool.
+// fill opens n connections at once and returns them to the pool.
 func fill(ctx context.Context, db *sql.DB, n int) error {
 	for i := range n {
 		c, err := db.Conn(ctx)
@@ -154,8 +155,8 @@ func fill(ctx context.Context, db *sql.DB, n int) error {
 	return nil
 }
 
-// claimProcess takes the number of the next process that uses the database. Identifiers of entries begin with it, so
-// that processes need not ask each other.
+// claimProcess takes the next process number. Entry ids start with it, so processes need no
+// coordination.
 func claimProcess(ctx context.Context, db *sql.DB) (int64, error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -172,8 +173,8 @@ func claimProcess(ctx context.Context, db *sql.DB) (int64, error) {
 	return n, tx.Commit()
 }
 
-// Close writes what is acknowledged and not yet durable, and closes the connections: within half a second, also when
-// the database does not answer.
+// Close writes what is acknowledged but not yet durable, and closes the connections: within half
+// a second, even if the database does not respond.
 func (s *Store) Close() {
 	late := time.AfterFunc(flushWithin, s.abort)
 	defer late.Stop()
@@ -189,10 +190,10 @@ func (s *Store) Close() {
 
 const flushWithin = 500 * time.Millisecond
 
-// Abort makes every call that waits for the database fail.
+// Abort fails every call that waits for the database.
 func (s *Store) Abort() { s.abort() }
 
-// Product returns the product that seed chooses: one look-up by the primary key.
+// Product returns the product for seed: one primary key lookup.
 func (s *Store) Product(seed uint64) ([]byte, error) {
 	id := 1 + choose(seed, s.rows)
 	if s.cache == nil {
@@ -216,7 +217,7 @@ func (s *Store) product(id int) (body []byte, err error) {
 	return body, clarify(err)
 }
 
-// Range returns RangeSize neighbours from the product that seed chooses on.
+// Range returns RangeSize consecutive products, starting with the one for seed.
 func (s *Store) Range(seed uint64) ([]byte, error) {
 	first := 1 + choose(seed, s.rows-RangeSize+1)
 	b := make([]byte, 0, rangeBytes)
@@ -239,10 +240,11 @@ func (s *Store) Range(seed uint64) ([]byte, error) {
 	return append(b, "]}"...), clarify(err)
 }
 
-// rangeBytes is room for a range, whose products have 4.5 KB each.
+// rangeBytes is the buffer size for a range, whose products have 4.5 KB each.
 const rangeBytes = 100 << 10
 
-// Scan returns the number of products of every brand and their prices' sum: the whole table is read.
+// Scan returns the number of products per brand and the sum of their prices, by a full table
+// scan.
 func (s *Store) Scan() ([]byte, error) {
 	b := append([]byte(nil), `{"brands":[`...)
 	n := 0
@@ -266,7 +268,7 @@ func (s *Store) Scan() ([]byte, error) {
 	return append(b, "]}"...), clarify(err)
 }
 
-// Insert writes an entry, in a transaction of its own.
+// Insert writes an entry in its own transaction.
 func (s *Store) Insert(seed uint64) ([]byte, error) {
 	e := s.entry(seed)
 	if err := s.exec(&s.all.insert, e.id, e.product, e.quantity, e.note); err != nil {
@@ -275,11 +277,12 @@ func (s *Store) Insert(seed uint64) ([]byte, error) {
 	return e.answer(), nil
 }
 
-// InsertGroup writes an entry together with others, in a transaction of GroupSize or of what came within GroupWait. It
-// returns when that is committed.
+// InsertGroup writes an entry in a transaction shared with others: GroupSize, or those that
+// arrive within GroupWait. It returns after the commit.
 func (s *Store) InsertGroup(seed uint64) ([]byte, error) { return s.insertBy(s.group, seed, true) }
 
-// InsertAsync hands an entry to the writer and returns: when the process dies before its commit, the entry is lost.
+// InsertAsync passes an entry to the writer and returns: if the process dies before the commit,
+// the entry is lost.
 func (s *Store) InsertAsync(seed uint64) ([]byte, error) { return s.insertBy(s.async, seed, false) }
 
 func (s *Store) insertBy(b *batcher, seed uint64, wait bool) ([]byte, error) {
@@ -290,7 +293,7 @@ func (s *Store) insertBy(b *batcher, seed uint64, wait bool) ([]byte, error) {
 	return e.answer(), nil
 }
 
-// Update changes the stock of the product that seed chooses: rows that are seldom the same for two requests.
+// Update changes the stock of the product for seed: requests rarely hit the same row.
 func (s *Store) Update(seed uint64) ([]byte, error) {
 	id := 1 + choose(seed, s.rows)
 	if err := s.exec(&s.all.update, id); err != nil {
@@ -299,7 +302,7 @@ func (s *Store) Update(seed uint64) ([]byte, error) {
 	return fmt.Appendf(nil, `{"product":%d}`, id), nil
 }
 
-// Count adds one to a counter, which is one row for all requests.
+// Count increments a counter, a single row for all requests.
 func (s *Store) Count() ([]byte, error) {
 	if err := s.exec(&s.all.count); err != nil {
 		return nil, err
@@ -307,7 +310,7 @@ func (s *Store) Count() ([]byte, error) {
 	return []byte(`{"counter":1}`), nil
 }
 
-// exec executes a statement that changes one row, in a transaction of its own.
+// exec executes a statement that changes one row, in its own transaction.
 func (s *Store) exec(st *statement, args ...any) error {
 	n, err := st.exec(s.ctx, args...)
 	if err == nil && n != 1 {
@@ -321,17 +324,17 @@ func (s *Store) exec(st *statement, args ...any) error {
 	return nil
 }
 
-// An entry is a row of the table that grows.
+// An entry is a row of the growing table.
 type entry struct {
 	id                int64
 	product, quantity int
 	note              string
 }
 
-// processBits leaves 2^32 entries to a process, and 2^20 processes in what JSON can say exactly.
+// processBits leaves 2^32 entries per process, and 2^20 processes within JSON's exact integers.
 const processBits = 32
 
-// note is what an entry has besides numbers, so that it is of a size that orders have.
+// note is the text of an entry, which gives it the size of an order.
 var note = strings.Repeat("one of the usual, please; ", 4) // read-only
 
 func (s *Store) entry(seed uint64) entry {
