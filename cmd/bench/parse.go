@@ -26,9 +26,9 @@ type answer struct {
 	Ours *ownFigures
 }
 
-// A printed rate must match the count / the time within this tolerance. Tools print times with as
-// few as three digits (wrk: "2.00s"), and h2load divides by the configured time but prints the
-// time until it had stopped, 1 % more on a busy machine. A wrong count is off by more.
+// rateTolerance is the allowed deviation of a printed rate from count / time. Tools print times
+// with as few as three digits (wrk: "2.00s"), and h2load divides by the configured time but
+// prints the time until it had stopped, 1 % more on a busy machine. A wrong count is off by more.
 const rateTolerance = 0.05
 
 // check compares a printed rate with the counted requests and the time.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The truth part measures what is known beforehand. It uses few enough connections for hey's
-// per-connection rates to be integers.
+// truthConnections is few enough for hey's per-connection rates to be integers. The truth part
+// measures what is known beforehand.
 const truthConnections = 50
 
 // The server freezes for frozenFor of frozenRun, from frozenAfter the tool's start. At a rate of
