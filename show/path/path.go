@@ -20,8 +20,8 @@ type Box struct {
 	Part, Low, High float64
 	// Known is set if Part is known.
 	Known bool
-	// Time is that of the mean request, with its interval, "" if no mean is known; Share
-	// likewise.
+	// Time is that of the mean request, with its interval, "" if no mean is known. Share is the
+	// part as text, with its interval.
 	Time, TimeRange, Share, ShareRange string
 	// Use is the utilisation of the resource here, UseShort the same abbreviated; "" if unknown.
 	Use, UseShort string
