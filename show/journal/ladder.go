@@ -159,7 +159,7 @@ func (s *Site) ladderPages(j *Journal) error {
 	return nil
 }
 
-// ladderSetup adds the machine of a ladder.
+// ladder adds the machine of a ladder.
 func (s *setup) ladder(r *Record) {
 	env := r.Ladder.Environment
 	if env == nil {
