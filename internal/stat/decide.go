@@ -8,28 +8,27 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Floor is what A against A shows: the difference the machine makes of nothing.
+// Floor is the result of A/A: the difference that the machine produces by itself.
 type Floor struct {
-	// Difference is A against A, which is 0 in truth.
+	// Difference is that of A against A, whose true value is 0.
 	Difference
-	// Bound holds a share of Share of single no-change blocks: |ln ratio| of
-	// one block stays below it, with confidence Asked (a tolerance bound).
+	// Bound contains a share of Share of single no-change blocks: |ln ratio| of one block stays
+	// below it, with confidence Asked (a tolerance bound).
 	Bound float64 `json:"bound"`
 	Share float64 `json:"share"`
-	// Resolution is how far from 0 an estimate over so many blocks may lie
-	// though nothing changed: the far end of the interval of A against A.
+	// Resolution is how far from 0 an estimate over that many blocks may lie without any change:
+	// the far end of the A/A interval.
 	Resolution float64 `json:"resolution"`
 }
 
-// floorShare is the share of no-change blocks that Floor.Bound holds: the
-// usual 95 % of a tolerance bound, at the confidence asked.
+// floorShare is the share of no-change blocks within Floor.Bound: the usual 95 % of a tolerance
+// bound, at the given confidence.
 const floorShare = 0.95
 
-// NoiseFloor judges blocks of A against A, measured as the comparison is.
-// comparisons is 1 where the comparison of A and B itself is corrected: doing it
-// twice finds a change of 5 % less often (90 in 100 instead of 97 in 100 in the
-// simulation of the tests) and prevents no false alarm. The bound is that of normal noise around 0, which the truth is by construction;
-// outliers widen it.
+// NoiseFloor evaluates A/A blocks, measured as in the comparison. comparisons is 1 if the A/B
+// comparison itself is corrected: correcting twice detects a change of 5 % less often (90 in 100
+// instead of 97 in 100 in the simulation of the tests) and prevents no false alarm. The bound
+// assumes normal noise around 0, the true value by construction; outliers widen it.
 func NoiseFloor(blocks []float64, confidence float64, comparisons int) (Floor, error) {
 	d, err := Paired(blocks, confidence, comparisons)
 	if err != nil {
@@ -39,8 +38,8 @@ func NoiseFloor(blocks []float64, confidence float64, comparisons int) (Floor, e
 	for _, b := range blocks {
 		squares += b * b
 	}
-	// Sum of squares over the variance is chi-squared with n degrees, not n−1:
-	// the centre is known.
+	// The sum of squares over the variance is chi-squared with n degrees, not n−1: the centre is
+	// known.
 	lowest := distuv.ChiSquared{K: float64(d.N)}.Quantile(1 - confidence)
 	f := Floor{Difference: d, Share: floorShare, Resolution: max(math.Abs(d.Low), math.Abs(d.High))}
 	f.Bound = distuv.UnitNormal.Quantile((1+floorShare)/2) * math.Sqrt(squares/lowest)
@@ -50,10 +49,10 @@ func NoiseFloor(blocks []float64, confidence float64, comparisons int) (Floor, e
 	return f, nil
 }
 
-// Answer is what a comparison may say of B against A.
+// Answer is the result of comparing B with A.
 type Answer string
 
-// The four answers. Whether higher is better is for the caller to know.
+// The four answers. The caller knows whether higher is better.
 const (
 	Higher     Answer = "higher"
 	Lower      Answer = "lower"
@@ -61,21 +60,20 @@ const (
 	CannotTell Answer = "inconclusive"
 )
 
-// Decision is an answer with the margin it was made with.
+// Decision is an answer and its margin.
 type Decision struct {
 	Answer Answer `json:"answer"`
-	// Within is the relative change that counts as none: 0.02 is ±2 %. It is
-	// the larger of what was asked and the noise floor.
+	// Within is the relative change that counts as none: 0.02 is ±2 %. It is the larger of the
+	// requested margin and the noise floor.
 	Within   float64   `json:"within"`
 	Warnings []Warning `json:"warnings,omitempty"`
 }
 
-// Decide answers. NoChange needs the whole interval within the margin; Higher
-// and Lower need an interval without 0 and an estimate that A against A does
-// not reach; all else is CannotTell, with what would help. A change that is
-// real but wholly within the margin is NoChange. within is relative (0.02 for
-// ±2 %); 0 leaves the margin to the floor; floor may be nil when A against A
-// was not measured.
+// Decide decides. NoChange requires the whole interval within the margin; Higher and Lower
+// require an interval without 0 and an estimate beyond the A/A noise; everything else is
+// CannotTell, with what would help. A real change entirely within the margin is NoChange. within
+// is relative (0.02 for ±2 %); 0 leaves the margin to the floor; floor may be nil if A/A was not
+// measured.
 func Decide(d Difference, floor *Floor, within float64) (Decision, error) {
 	if !(within >= 0 && within <= maxMagnitude) {
 		return Decision{}, fmt.Errorf("decide: margin %v must be 0 or above, as 0.02 for 2%%", within)
@@ -97,7 +95,7 @@ func Decide(d Difference, floor *Floor, within float64) (Decision, error) {
 	margin := math.Log1p(out.Within)
 	switch {
 	case !d.Certain() || floor != nil && !floor.Certain():
-		return out, nil // the warning is already there
+		return out, nil // already warned
 	case out.Within > 0 && -margin <= d.Low && d.High <= margin:
 		out.Answer = NoChange
 	case d.Low > 0 && d.Value > resolution:
@@ -110,7 +108,7 @@ func Decide(d Difference, floor *Floor, within float64) (Decision, error) {
 	return out, nil
 }
 
-// whyNot says what keeps a comparison from an answer, and how much it needs.
+// whyNot returns what prevents an answer, and how much more is needed.
 func whyNot(d Difference, resolution, within float64) Warning {
 	if !d.Contains(0) && math.Abs(d.Value) <= resolution {
 		return warn("stat.within-noise", with{"share": Relative(d.Value)})

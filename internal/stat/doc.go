@@ -1,19 +1,17 @@
-// Package stat holds the statistics of runs. Everything is pure; what needs
-// chance takes a seed and answers the same for the same seed. Each answer
-// carries its warnings, in words that say what would help. Values that are not
-// finite, and throughputs of 0, are refused with an error; no answer holds NaN
-// or an infinity.
+// Package stat holds the statistics of runs. All functions are pure; random ones take a seed and
+// are deterministic for it. Each result carries its warnings, which say what would help. Non-finite
+// values, and throughputs of 0, are an error; no result contains NaN or an infinity.
 //
 // # One sample
 //
-// Median and Mean are those of golang.org/x/perf/benchmath. There is no mean of percentiles here, and none is needed: merge
+// Median and Mean are those of golang.org/x/perf/benchmath. There is no mean of percentiles: merge
 // the histograms, or take the ratio of percentiles within a block.
 //
 // # Blocks
 //
-// A against B is measured in blocks, ABBA or BAAB by lot, and each block is one
-// number: ln(B/A). Paired turns them into an estimate, an interval and a
-// p-value; NoiseFloor does the same for A against A; Decide answers.
+// A comparison of A and B consists of blocks, ABBA or BAAB at random, and each block yields one
+// number: ln(B/A). Paired turns them into an estimate, an interval and a p-value; NoiseFloor does
+// the same for A against A; Decide decides.
 //
 // The interval is that of Wilcoxon's signed-rank test around Hodges and
 // Lehmann's estimate (Hollander, Wolfe, Chicken: Nonparametric Statistical
@@ -44,25 +42,22 @@
 //	                         12      95.4 (0.70)   92.6 (0.67)  88.9 (0.58)  88.8 (0.59)  93.5 (0.76)
 //	                         30      94.2 (0.41)   93.0 (0.43)  92.6 (0.40)  92.0 (0.41)  94.2 (0.45)
 //
-// Only the signed rank keeps its promise less 1 % everywhere (at 98.75 %, four
-// comparisons, too: 98.3 to 99.4), and from 12 blocks on it is the shortest
-// where blocks are spoilt, which is when it matters. The percentile bootstrap,
-// the usual advice, misses the truth twice as often as it says at 8 blocks.
-// The price: at its fewest blocks (6 for one comparison, 8 for four) the
-// interval is the whole range. Blocks that only B skews have no one centre: the
-// signed rank then estimates the median of the mean of two blocks, the others
-// the mean.
+// Only the signed rank stays within 1 % of its nominal coverage everywhere (at 98.75 %, four
+// comparisons, too: 98.3 to 99.4), and from 12 blocks on it is the shortest if blocks are
+// disturbed, which is when it matters. The percentile bootstrap, the usual advice, misses the true
+// value twice as often as it claims at 8 blocks. The price: with its fewest blocks (6 for one
+// comparison, 8 for four) the interval is the whole range. Blocks that only B skews have no single
+// centre: the signed rank then estimates the median of the mean of two blocks, the others the mean.
 //
 // # Curves
 //
-// FitUSL fits the Universal Scalability Law and lists the reasons not to trust
-// it; FindKnee brackets where throughput reaches its peak but for a twentieth;
-// Elasticities turns what was taken from each resource into its share of the
-// ceiling.
+// FitUSL fits the Universal Scalability Law and lists the reasons not to trust the fit; FindKnee
+// brackets where throughput comes within a twentieth of its peak; Elasticities computes how
+// strongly throughput follows each perturbed resource.
 //
 // # Series
 //
-// MannKendall tells a growing backlog from a queue that only swings, without a
-// threshold. A queue near saturation swings slowly: below about ten correlation
-// times of data the test warns, and may call one in ten a trend.
+// MannKendall distinguishes a growing backlog from a queue that only swings, without a threshold. A
+// queue near saturation swings slowly: with data for less than about ten correlation times the test
+// warns, and may call one in ten a trend.
 package stat

@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// Taken is one resource of a proof: how much of it was taken away, and what
-// throughput made of that, block by block.
+// Taken is one resource of a proof: how much of it was removed, and the effect on throughput,
+// block by block.
 type Taken struct {
 	Resource string    `json:"resource"`
-	LnR      float64   `json:"ln_r"` // ln(what was left / all of it), measured; not 0
-	LnX      []float64 `json:"ln_x"` // ln(throughput with what was left / with all), per block
+	LnR      float64   `json:"ln_r"` // ln(remaining / all), measured; not 0
+	LnX      []float64 `json:"ln_x"` // ln(throughput with the rest / with all), per block
 }
 
-// Elasticity is d ln X / d ln R of one resource: its share of the ceiling.
+// Elasticity is d ln X / d ln R of one resource: how strongly throughput follows it.
 type Elasticity struct {
 	Resource string `json:"resource"`
 	Estimate
@@ -25,9 +25,9 @@ type Shares struct {
 	Sum  Estimate     `json:"sum"`  // one question, not corrected
 }
 
-// Elasticities needs the same blocks for every resource: block i of each was
-// run beside the same untouched run. So the sum is taken within each block and
-// its interval, that of Paired, knows how the resources vary together.
+// Elasticities requires the same blocks for every resource: block i of each ran next to the same
+// undisturbed run. The sum is therefore taken within each block, and its interval, that of
+// Paired, accounts for how the resources vary together.
 func Elasticities(taken []Taken, confidence float64) (Shares, error) {
 	if len(taken) == 0 {
 		return Shares{}, fmt.Errorf("elasticities: no resource")
@@ -66,13 +66,13 @@ func Elasticities(taken []Taken, confidence float64) (Shares, error) {
 		return Shares{}, fmt.Errorf("sum of elasticities: %w", err)
 	}
 	out.Sum = d.Estimate
-	// What is shown must add up: the sum of the estimates, not the estimate of
-	// the sums. They differ by less than the noise; the interval holds both.
+	// The displayed figures must add up: this is the sum of the estimates, not the estimate of
+	// the sums. They differ by less than the noise; the interval contains both.
 	out.Sum.Value = total
 	out.Sum.Low, out.Sum.High = min(out.Sum.Low, total), max(out.Sum.High, total)
 	return out, nil
 }
 
-// leastTaken is a hundredth: dividing by less would turn 1 % of noise in
-// throughput into an elasticity of more than 1.
+// leastTaken is a hundredth: dividing by less would turn 1 % of noise in throughput into an
+// elasticity of more than 1.
 const leastTaken = 0.01

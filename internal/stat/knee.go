@@ -5,20 +5,19 @@ import (
 	"math"
 )
 
-// Knee brackets where a curve of throughput over concurrency stops paying: the
-// first concurrency that reaches the peak but for a share of Within.
+// Knee brackets where more concurrency stops raising throughput: the first concurrency within a
+// share Within of the peak.
 type Knee struct {
-	// Low is the last concurrency, before High, that was shown to be below:
-	// going on from there raised throughput by more than Within. 0 when
-	// BracketedBelow is false.
+	// Low is the last concurrency before High that is significantly below: more concurrency
+	// raised throughput by more than Within. 0 if BracketedBelow is false.
 	Low float64 `json:"low"`
-	// High is the first concurrency that was shown to be there: going on from
-	// there raises throughput by less than Within. When BracketedAbove is false
-	// it is only the largest concurrency measured.
+	// High is the first concurrency that is significantly within: more concurrency raises
+	// throughput by less than Within. If BracketedAbove is false it is just the largest
+	// concurrency measured.
 	High           float64 `json:"high"`
 	BracketedBelow bool    `json:"bracketed_below"`
 	BracketedAbove bool    `json:"bracketed_above"`
-	// PeakN and Peak are the concurrency of most throughput, and that (the
+	// PeakN and Peak are the concurrency of maximum throughput, and that throughput (the
 	// geometric mean of the repeats).
 	PeakN      float64   `json:"peak_n"`
 	Peak       float64   `json:"peak"`
@@ -27,17 +26,15 @@ type Knee struct {
 	Warnings   []Warning `json:"warnings,omitempty"`
 }
 
-// KneeWithin is the usual share below the peak that counts as being there: a
-// twentieth, about what three repeats with 2 % of noise can tell apart
-// (2 % · √(2/3) · t = 5 % at 8 points). Without any such share the knee of a
-// curve that creeps towards its asymptote would move up with every repeat.
+// KneeWithin is the default share below the peak that counts as the peak: a twentieth, about what
+// three repeats with 2 % of noise can resolve (2 % · √(2/3) · t = 5 % at 8 points). Without it,
+// the knee of a curve that approaches an asymptote would move up with every repeat.
 const KneeWithin = 0.05
 
-// FindKnee brackets the knee. Each point is held against the peak with the
-// interval of the ratio of their throughputs (Student on ln X; the deviation
-// pooled over all points, or the point's own where larger; corrected for the
-// number of points, as in Hsu's comparisons with the best): wholly below
-// 1 − within it is below, wholly above it is there, else it is open and lies
+// FindKnee brackets the knee. It compares each point with the peak by the interval of the ratio
+// of their throughputs (Student on ln X; the deviation pooled over all points, or the point's own
+// if larger; corrected for the number of points, as in Hsu's comparisons with the best): entirely
+// below 1 − within it is below, entirely above it is within, otherwise it is undecided and lies
 // inside the bracket.
 func FindKnee(points []Point, within, confidence float64) (Knee, error) {
 	if err := checkConfidence("knee", confidence); err != nil {
@@ -105,8 +102,8 @@ func kneeWarnings(k Knee, points []Point, degrees int) []Warning {
 // logSample is ln X at one point.
 type logSample struct{ mean, variance, n float64 }
 
-// logSamples are the points' means of ln X with the larger of the pooled and
-// their own variance, and the degrees of freedom of the pool.
+// logSamples returns the points' means of ln X with the larger of the pooled and their own
+// variance, and the degrees of freedom of the pool.
 func logSamples(points []Point) ([]logSample, int) {
 	out := make([]logSample, len(points))
 	squares, degrees := 0.0, 0

@@ -8,29 +8,27 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Difference is what paired blocks say of ln(B/A). Value, Low and High are log
-// ratios; Relative turns them into relative changes. Confidence is per
-// comparison: asked 0.95 for 4 comparisons, it is at least 0.9875.
+// Difference is the estimate of ln(B/A) from paired blocks. Value, Low and High are log ratios;
+// Relative converts them to relative changes. Confidence is per comparison: for 0.95 over 4
+// comparisons, it is at least 0.9875.
 type Difference struct {
 	Estimate
-	// P is the exact two-sided probability of blocks at least as one-sided as
-	// these if A and B were the same; not corrected for the comparisons.
+	// P is the exact two-sided probability of blocks at least as one-sided as these if A and B
+	// are the same; not corrected for the comparisons.
 	P float64 `json:"p"`
 	// Spread is a robust standard deviation of one block's log ratio (Shamos).
 	Spread float64 `json:"spread"`
-	// Asked and Comparisons are the confidence asked for the whole family and
-	// how many comparisons it has.
+	// Asked and Comparisons are the confidence of the whole family and its number of comparisons.
 	Asked       float64 `json:"asked"`
 	Comparisons int     `json:"comparisons"`
 }
 
-// Certain says whether there were enough blocks for the confidence asked.
+// Certain reports whether there were enough blocks for the requested confidence.
 func (d Difference) Certain() bool {
 	return d.N >= LeastBlocks(d.Asked, d.Comparisons)
 }
 
-// maxBlocks bounds the pairs of blocks that are looked at: 2,000 blocks have
-// two million, 16 MB.
+// maxBlocks limits the number of pairs: 2,000 blocks have two million, 16 MB.
 const maxBlocks = 2000
 
 // Paired judges blocks: each value is ln(B/A) of one block, in which A and B
@@ -74,16 +72,15 @@ func Paired(blocks []float64, confidence float64, comparisons int) (Difference, 
 	return d, nil
 }
 
-// LeastBlocks is the fewest blocks that can exclude "no difference" at this
-// confidence for so many comparisons: 6 for one at 95 %, 8 for four. One spoilt
-// block of so few decides the answer; to lose one unharmed takes 12 and 15.
+// LeastBlocks returns the fewest blocks that can exclude "no difference" at this confidence for
+// that many comparisons: 6 for one at 95 %, 8 for four. With so few, a single disturbed block
+// decides the answer; tolerating one takes 12 and 15.
 func LeastBlocks(confidence float64, comparisons int) int {
 	return leastFor((1 - confidence) / float64(max(comparisons, 1)))
 }
 
-// BlocksFor estimates how many blocks would narrow the interval to
-// ±within (0.02 = 2 %), from the spread of these. It is a forecast: with 8
-// blocks the spread itself is known to about a third.
+// BlocksFor estimates how many blocks would narrow the interval to ±within (0.02 = 2 %), from the
+// spread of these. It is a forecast: with 8 blocks the spread itself is known to about a third.
 func (d Difference) BlocksFor(within float64) (int, error) {
 	if !(within > 0 && within <= maxMagnitude) {
 		return 0, fmt.Errorf("blocks for ±%v: it must be above 0, as 0.02 for 2%%", within)
@@ -108,7 +105,7 @@ func studentQuantile(p float64, degrees int) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(degrees)}.Quantile(p)
 }
 
-// pairMeans are the means of all pairs of blocks, ascending (Walsh averages).
+// pairMeans returns the means of all pairs of blocks, ascending (Walsh averages).
 func pairMeans(blocks []float64) []float64 {
 	means := make([]float64, 0, len(blocks)*(len(blocks)+1)/2)
 	for i, a := range blocks {
@@ -120,9 +117,9 @@ func pairMeans(blocks []float64) []float64 {
 	return means
 }
 
-// shamos is a robust standard deviation: the median distance between two
-// blocks, over its value for the unit normal. Up to 29 % of the blocks may be
-// spoilt (Shamos 1976; Rousseeuw and Croux 1993).
+// shamos returns a robust standard deviation: the median distance between two blocks, divided by
+// its value for the unit normal. Up to 29 % of the blocks may be outliers (Shamos 1976; Rousseeuw
+// and Croux 1993).
 func shamos(blocks []float64) float64 {
 	if len(blocks) < 2 {
 		return 0
@@ -137,13 +134,13 @@ func shamos(blocks []float64) float64 {
 	return 1.048358 * median(distances)
 }
 
-// exactBlocks is up to where the signed-rank distribution is counted; above,
-// the normal one differs in the fourth digit.
+// exactBlocks is the number up to which the signed-rank distribution is exact; above, the normal
+// one differs in the fourth digit.
 const exactBlocks = 100
 
-// signedRank is the probability that at most k of the n(n+1)/2 pair means lie
-// on one given side of the truth. It is the distribution of Wilcoxon's
-// signed-rank statistic: each rank 1..n is on that side with probability 1/2.
+// signedRank returns the probability that at most k of the n(n+1)/2 pair means lie on a given
+// side of the true value. It is the distribution of Wilcoxon's signed-rank statistic: each rank
+// 1..n is on that side with probability 1/2.
 func signedRank(n int) func(k int) float64 {
 	if n > exactBlocks {
 		ranks := float64(n)
@@ -163,7 +160,7 @@ func signedRank(n int) func(k int) float64 {
 	return cumulate(p)
 }
 
-// cumulate turns probabilities of 0, 1, 2 … into those of "at most k".
+// cumulate converts probabilities of 0, 1, 2 … to those of "at most k".
 func cumulate(p []float64) func(k int) float64 {
 	for i := 1; i < len(p); i++ {
 		p[i] += p[i-1]
@@ -176,9 +173,8 @@ func cumulate(p []float64) func(k int) float64 {
 	}
 }
 
-// signedRankP is the two-sided p-value of "no shift". A pair mean of exactly 0
-// counts on the side that makes it larger, so that p and the interval, to which
-// its ends belong, are one test.
+// signedRankP returns the two-sided p-value of "no shift". A pair mean of exactly 0 counts on the
+// side that increases p, so that p and the interval, which includes its ends, are one test.
 func signedRankP(means []float64, atMost func(k int) float64) float64 {
 	var above, below int
 	for _, m := range means {

@@ -8,10 +8,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Median is the median of repeated measurements with the interval that order
-// statistics give (benchmath.AssumeNothing). It assumes independence and
-// nothing of the distribution. Too few values give their range at the
-// confidence it has, 1 − 2^(1−n), with a warning.
+// Median returns the median of repeated measurements with the interval of order statistics
+// (benchmath.AssumeNothing). It assumes independence and no distribution. Too few values give
+// their range at the confidence it has, 1 − 2^(1−n), with a warning.
 func Median(values []float64, confidence float64) (Estimate, error) {
 	if err := checkSample("median", values, confidence); err != nil {
 		return Estimate{}, err
@@ -29,9 +28,9 @@ func Median(values []float64, confidence float64) (Estimate, error) {
 	return e, nil
 }
 
-// Mean is the arithmetic mean with Student's interval (benchmath.AssumeNormal):
-// for totals and rates of repeats that are about normal. Percentiles have no
-// mean that means anything: merge their histograms.
+// Mean returns the arithmetic mean with Student's interval (benchmath.AssumeNormal): for totals
+// and rates of repeats that are about normal. A mean of percentiles is meaningless: merge their
+// histograms.
 func Mean(values []float64, confidence float64) (Estimate, error) {
 	if err := checkSample("mean", values, confidence); err != nil {
 		return Estimate{}, err
@@ -52,9 +51,9 @@ func checkSample(what string, values []float64, confidence float64) error {
 	return checkConfidence(what, confidence)
 }
 
-// belowQuantile is the probability that at most k of n values lie below the
-// q-quantile. Where the binomial has a deviation of 100 or more, the normal
-// one, with continuity correction, misses a rank by less than a hundredth of it.
+// belowQuantile returns the probability that at most k of n values lie below the q-quantile. If
+// the binomial has a deviation of 100 or more, the normal approximation, with continuity
+// correction, misses a rank by less than a hundredth of it.
 func belowQuantile(n uint64, q float64) func(k uint64) float64 {
 	mean, variance := float64(n)*q, float64(n)*q*(1-q)
 	if variance > 100*100 {

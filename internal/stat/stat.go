@@ -11,17 +11,17 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Interval is a confidence interval: if the measurement were done again and
-// again, a share of Confidence of such intervals would hold the true value.
-// Confidence is what the interval reaches, not what was asked for; 0 means that
-// there is no interval, and then Low and High are the estimate itself.
+// Interval is a confidence interval: over many repetitions of the measurement, a share of
+// Confidence of such intervals contain the true value. Confidence is the achieved one, not the
+// requested one; 0 means that there is no interval, and then Low and High are the estimate
+// itself.
 type Interval struct {
 	Low        float64 `json:"low"`
 	High       float64 `json:"high"`
 	Confidence float64 `json:"confidence"` // 0..1
 }
 
-// Contains says whether x lies in the interval, its ends included.
+// Contains reports whether x lies in the interval, including its ends.
 func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 
 // Estimate is a value with its interval, in the unit of the sample. Every
@@ -29,35 +29,35 @@ func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 type Estimate struct {
 	Value float64 `json:"value"`
 	Interval
-	N        int       `json:"n"` // how many values or blocks it rests on
+	N        int       `json:"n"` // number of values or blocks
 	Warnings []Warning `json:"warnings,omitempty"`
 }
 
-// Warning is what a figure lacks: a code, and the figures it speaks of. Shares are 0
-// to 1. The sentences stand where results are shown.
+// Warning is a limitation of a figure: a code, and its values. Shares are 0 to 1. The sentences
+// are with the output.
 type Warning struct {
 	Code string         `json:"code"`
 	With map[string]any `json:"with,omitempty"`
 }
 
-// with is what a warning speaks of.
+// with is the values of a warning.
 type with = map[string]any
 
 func warn(code string, values with) Warning { return Warning{code, values} }
 
-// Point is what was measured at one concurrency: each repeat's throughput.
+// Point is the measurement at one concurrency: each repeat's throughput.
 type Point struct {
 	N float64   `json:"n"` // concurrency: slots, connections, threads
 	X []float64 `json:"x"` // throughput of each repeat, one unit for all points
 }
 
-// Relative is a log ratio as a relative change: Relative(ln 1.05) = 0.05.
+// Relative converts a log ratio to a relative change: Relative(ln 1.05) = 0.05.
 func Relative(lnRatio float64) float64 { return math.Expm1(lnRatio) }
 
-// maxMagnitude bounds what is accepted, so that sums of squares stay finite.
+// maxMagnitude limits inputs, so that sums of squares stay finite.
 const maxMagnitude = 1e100
 
-// checkValues refuses an empty sample and what is not a finite number.
+// checkValues rejects an empty sample and non-finite numbers.
 func checkValues(what string, values []float64) error {
 	if len(values) == 0 {
 		return fmt.Errorf("%s: no values", what)
@@ -70,8 +70,8 @@ func checkValues(what string, values []float64) error {
 	return nil
 }
 
-// checkConfidence refuses a confidence outside 0.5..0.9999: below it is no
-// confidence, above it asks for tails that no run of this size can know.
+// checkConfidence rejects a confidence outside 0.5..0.9999: lower is not confidence, higher needs
+// tails that no run of this size has.
 func checkConfidence(what string, confidence float64) error {
 	if !(confidence >= 0.5 && confidence <= 0.9999) {
 		return fmt.Errorf("%s: confidence %v must lie between 0.5 and 0.9999, as 0.95", what, confidence)
@@ -79,7 +79,7 @@ func checkConfidence(what string, confidence float64) error {
 	return nil
 }
 
-// maxComparisons bounds the correction; a family of more is a mistake.
+// maxComparisons limits the correction; a larger family is a mistake.
 const maxComparisons = 1000
 
 func checkComparisons(what string, comparisons int) error {
@@ -89,8 +89,8 @@ func checkComparisons(what string, comparisons int) error {
 	return nil
 }
 
-// checkPoints refuses a throughput that has no logarithm and joins the repeats
-// of equal concurrencies. What comes back is in ascending order of N.
+// checkPoints rejects a throughput without a logarithm and merges the repeats of equal
+// concurrencies. It returns points in ascending order of N.
 func checkPoints(what string, points []Point) ([]Point, error) {
 	if len(points) == 0 {
 		return nil, fmt.Errorf("%s: no points", what)
@@ -120,11 +120,11 @@ func checkPoints(what string, points []Point) ([]Point, error) {
 	return joined, nil
 }
 
-// percent has the digits of a confidence: 95%, 98.75%.
+// percent formats a confidence: 95%, 98.75%.
 func percent(share float64) string { return unit.PercentDigits(share, 4) }
 
-// leastFor is the smallest n with 2^(1−n) <= alpha: the fewest values from
-// which an order statistic or a sign flip can exclude anything at that level.
+// leastFor returns the smallest n with 2^(1−n) <= alpha: the fewest values from which an order
+// statistic or a sign flip can exclude anything at that level.
 func leastFor(alpha float64) int {
 	n := 1
 	for math.Ldexp(1, 1-n) > alpha {
@@ -133,24 +133,24 @@ func leastFor(alpha float64) int {
 	return n
 }
 
-// sortedQuantile is the value of nearest rank of an ascending list.
+// sortedQuantile returns the value of nearest rank of an ascending list.
 func sortedQuantile(sorted []float64, q float64) float64 {
 	i := int(math.Ceil(q*float64(len(sorted)))) - 1
 	return sorted[min(max(i, 0), len(sorted)-1)]
 }
 
-// Middle is the median of at least one value, in any order; that of an even number is
-// the mean of the two in the middle. Median has the interval as well.
+// Middle returns the median of at least one value, in any order; for an even number, the mean of
+// the middle two. Median also has the interval.
 func Middle(values []float64) float64 { return median(slices.Sorted(slices.Values(values))) }
 
-// median is the middle of an ascending list.
+// median returns the median of an ascending list.
 func median(sorted []float64) float64 {
 	n := len(sorted)
 	return sorted[(n-1)/2]/2 + sorted[n/2]/2
 }
 
-// BinomialAtMost is the probability that at most k of n independent trials
-// succeed, each with the chance p.
+// BinomialAtMost returns the probability that at most k of n independent trials succeed, each
+// with probability p.
 func BinomialAtMost(k, n uint64, p float64) float64 {
 	switch {
 	case k >= n || p <= 0:
@@ -161,8 +161,7 @@ func BinomialAtMost(k, n uint64, p float64) float64 {
 	return belowQuantile(n, p)(k)
 }
 
-// PoissonAtLeast is the probability of k or more events that come independently
-// of each other, mean of them on average.
+// PoissonAtLeast returns the probability of k or more independent events, with the given mean.
 func PoissonAtLeast(k uint64, mean float64) float64 {
 	switch {
 	case k == 0:

@@ -6,37 +6,36 @@ import (
 	"slices"
 )
 
-// Trend says whether a series rises or falls, with no threshold.
+// Trend reports whether a series rises or falls, without a threshold.
 type Trend struct {
-	// Slope is Sen's: the median of the slopes between all pairs, in units of
-	// the values per unit of the times.
+	// Slope is Sen's slope: the median of the slopes between all pairs, in units of the values
+	// per unit of the times.
 	Slope Estimate `json:"slope"`
-	// P is the two-sided p-value of Mann and Kendall's test of "no trend",
-	// Rising the one-sided one: small when the series rises.
+	// P is the two-sided p-value of the Mann-Kendall test of "no trend", Rising the one-sided
+	// one: small if the series rises.
 	P      float64 `json:"p"`
 	Rising float64 `json:"rising"`
-	// Stretches is how many means the test rests on: the series is averaged
-	// over stretches long enough to be about independent.
+	// Stretches is the number of means in the test: the series is averaged over segments long
+	// enough to be about independent.
 	Stretches int       `json:"stretches"`
 	Warnings  []Warning `json:"warnings,omitempty"`
 }
 
 const (
-	// mostStretches: more add no power that matters, and Sen's slope looks at
-	// every pair.
+	// mostStretches: more add no significant power, and Sen's slope examines every pair.
 	mostStretches = 50
-	// leastStretches: with 6 the rarest order has p = 2/6! = 0.3 %; with fewer
-	// a series can hardly contradict chance.
+	// leastStretches: with 6 the rarest order has p = 2/6! = 0.3 %; with fewer a series can
+	// hardly contradict chance.
 	leastStretches = 6
-	// maxSeries bounds the search for the correlation time: 20,000 values are
-	// half an hour at ten a second, and cost at worst 0.2 s.
+	// maxSeries limits the search for the correlation time: 20,000 values are half an hour at ten
+	// a second, and cost at most 0.2 s.
 	maxSeries = 20000
 )
 
-// MannKendall tests values taken at ascending times. Neighbouring values of a
-// queue resemble each other, which would make any series look like a trend, so
-// it is first averaged over stretches of three times its correlation time.
-// (Mann 1945; Kendall 1975; Sen 1968; batch means: Law and Kelton.)
+// MannKendall tests values taken at ascending times. Neighbouring values of a queue are
+// correlated, which would make any series look like a trend, so the series is first averaged over
+// segments of three times its correlation time. (Mann 1945; Kendall 1975; Sen 1968; batch means:
+// Law and Kelton.)
 func MannKendall(times, values []float64, confidence float64) (Trend, error) {
 	if len(times) != len(values) {
 		return Trend{}, fmt.Errorf("trend: %d times and %d values", len(times), len(values))
@@ -66,18 +65,17 @@ func MannKendall(times, values []float64, confidence float64) (Trend, error) {
 	return out, nil
 }
 
-// stretchTaus is how many integrated autocorrelation times a stretch has. With
-// 3, series without a trend were called rising or falling at the 5 % level: of
-// 400 values of an M/M/1 queue at loads of 0.5 to 0.95 4 to 5 %, of 100 values 4
-// to 9 % (with 2: 4 to 7 and 4 to 10 %; with every value by itself: 40 to 70 %).
+// stretchTaus is the length of a segment in integrated autocorrelation times. With 3, series
+// without a trend were called rising or falling at the 5 % level: of 400 values of an M/M/1 queue
+// at loads of 0.5 to 0.95 4 to 5 %, of 100 values 4 to 9 % (with 2: 4 to 7 and 4 to 10 %; with
+// individual values: 40 to 70 %).
 const stretchTaus = 3
 
-// independent is how many values a stretch must have for the means of stretches
-// to be about independent: three times the integrated autocorrelation time
-// (Sokal's window). The time is that of the series as it is: taking a line out
-// first would hide slow swings, and calls 27 % of the queues at load 0.95 a
-// trend. A real trend then asks for long stretches, which do not hide it. It
-// never asks for fewer than leastStretches; short says that it would have had to.
+// independent returns how many values a segment needs for the means of segments to be about
+// independent: three times the integrated autocorrelation time (Sokal's window) of the raw
+// series. Detrending first would hide slow swings, and call 27 % of the queues at load 0.95 a
+// trend; without it, a real trend requires long segments, which do not hide it. The length leaves
+// at least leastStretches segments; short reports that this limited it.
 func independent(values []float64) (length int, short bool) {
 	n := len(values)
 	length = (n + mostStretches - 1) / mostStretches
@@ -96,15 +94,15 @@ func independent(values []float64) (length int, short bool) {
 		}
 		tau = max(tau+2*sum/variance, 1)
 	}
-	if tau > 1.5 { // less is within the caveat of the estimate
+	if tau > 1.5 { // less is within the estimate's uncertainty
 		length = max(length, int(math.Ceil(stretchTaus*tau)))
 	}
 	longest := max(n/leastStretches, 1)
 	return min(length, longest), length > longest
 }
 
-// stretches are the mean times and values of stretches of so many values; what
-// does not fill one is left out at the start, where a run is still settling.
+// stretches returns the mean times and values of segments of that length; the remainder is
+// dropped at the start, where a run is still settling.
 func stretches(times, values []float64, length int) (at, means []float64) {
 	for i := len(values) % length; i < len(values); i += length {
 		at = append(at, meanOf(times[i:i+length]))
@@ -138,7 +136,7 @@ func kendall(at, values []float64, confidence float64) Trend {
 	}
 	slices.Sort(slopes)
 	atMost := inversions(n)
-	half := (tied + 1) / 2 // a tie counts half either way, rounded to the cautious one
+	half := (tied + 1) / 2 // a tie counts half either way, rounded conservatively
 	out.Rising = atMost(min(falling+half, len(slopes)))
 	out.P = min(2*atMost(min(rising, falling)+half), 1)
 	k, alpha := 0, 1-confidence
@@ -150,9 +148,9 @@ func kendall(at, values []float64, confidence float64) Trend {
 	return out
 }
 
-// inversions is the probability that at most k of the n(n−1)/2 pairs of n
-// values in random order are out of order, exact without ties, and cautious
-// with them. Value i adds 0..i−1 inversions, each as likely.
+// inversions returns the probability that at most k of the n(n−1)/2 pairs of n values in random
+// order are out of order, exact without ties, and conservative with them. Value i adds 0..i−1
+// inversions, equally likely.
 func inversions(n int) func(k int) float64 {
 	p := []float64{1}
 	for i := 2; i <= n; i++ {

@@ -4,13 +4,14 @@ import (
 	"math"
 )
 
-// TwoRuns is the log ratio of the mean of b to that of a, where each is one run's values of equal intervals, in the
-// order of time. Neighbours are alike, so each run is cut into stretches that are about independent (independent);
-// the interval is Welch's over their means, with the deviation of a ratio (delta method). It knows how much a run
-// varied within itself, not how far two runs of the same thing lie apart, which is more on most machines: what it
-// calls different may be so by chance. Of runs of 10 s whose neighbours are alike by 0, 0.5 and 0.8 the intervals of
-// 95 % hold the true ratio in 95, 93 and 88 of 100 cases. N is the number of stretches of the run that has fewer. Where a run is too
-// short for them there is no interval, and a warning.
+// TwoRuns estimates the log ratio of the mean of b to that of a, each one run's values of equal
+// intervals, in time order. Neighbouring values are correlated, so each run is divided into
+// segments that are about independent (independent); the interval is Welch's over their means,
+// with the deviation of a ratio (delta method). It accounts for the variation within each run,
+// not between two runs of the same thing, which is larger on most machines: a reported difference
+// may be due to chance. For runs of 10 s with a neighbour correlation of 0, 0.5 and 0.8 the 95 %
+// intervals contain the true ratio in 95, 93 and 88 of 100 cases. N is the number of segments of
+// the run with fewer. If a run is too short for segments there is no interval, and a warning.
 func TwoRuns(a, b []float64, confidence float64) (Estimate, error) {
 	for _, values := range [][]float64{a, b} {
 		if err := checkSample("compare runs", values, confidence); err != nil {
@@ -36,10 +37,10 @@ func TwoRuns(a, b []float64, confidence float64) (Estimate, error) {
 	return e, nil
 }
 
-// stretchedRun is what the stretches of a run come to.
+// stretchedRun summarises the segments of a run.
 type stretchedRun struct {
 	n      int
-	square float64 // squared standard error of their mean, relative to it
+	square float64 // squared relative standard error of their mean
 	short  bool
 }
 

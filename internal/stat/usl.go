@@ -18,10 +18,9 @@ type USL struct {
 	Lambda Estimate `json:"lambda"` // throughput of one, in the unit of X; above 0
 	Sigma  Estimate `json:"sigma"`  // contention: the share that is serial, 0..1
 	Kappa  Estimate `json:"kappa"`  // coherency: cost of each pair that must agree, 0 or above
-	// Bends says that the interval of κ excludes 0. Only then are Best, the
-	// concurrency √((1−σ)/κ) of most throughput, and Peak, that throughput,
-	// given. Otherwise BestAtLeast is the low end of the interval of the best
-	// concurrency, 0 when even that is not known.
+	// Bends reports that the interval of κ excludes 0. Only then are Best, the concurrency
+	// √((1−σ)/κ) of maximum throughput, and Peak, that throughput, set. Otherwise BestAtLeast is
+	// the low end of the interval of the best concurrency, 0 if even that is unknown.
 	Bends       bool     `json:"bends"`
 	Best        Estimate `json:"best"`
 	Peak        Estimate `json:"peak"`
@@ -31,13 +30,13 @@ type USL struct {
 	Warnings []Warning `json:"warnings,omitempty"`
 }
 
-// uslDraws is how many resamples an interval rests on: its ends are then known
-// to about a tenth of their distance from the estimate.
+// uslDraws is the number of resamples behind an interval: its ends are then known to about a
+// tenth of their distance from the estimate.
 const uslDraws = 1000
 
-// FitUSL fits the law by least squares of ln X, that is, the same relative
-// error everywhere, with λ > 0, 0 ≤ σ ≤ 1, κ ≥ 0. Intervals come from
-// resampling the residuals, widened for the degrees of freedom.
+// FitUSL fits the law by least squares of ln X, that is, with equal relative errors, with λ > 0,
+// 0 ≤ σ ≤ 1, κ ≥ 0. Intervals come from resampling the residuals, widened for the degrees of
+// freedom.
 func FitUSL(points []Point, confidence float64, seed uint64) (USL, error) {
 	if err := checkConfidence("usl", confidence); err != nil {
 		return USL{}, err
@@ -92,8 +91,8 @@ func FitUSL(points []Point, confidence float64, seed uint64) (USL, error) {
 	return u, nil
 }
 
-// rSquared is the share of the variance of ln X that the curve explains; 0 when
-// it explains none, or when there is none.
+// rSquared returns the share of the variance of ln X that the curve explains; 0 if it explains
+// none, or there is none.
 func rSquared(points []Point, residuals []float64) float64 {
 	var logs []float64
 	for _, p := range points {
@@ -106,7 +105,7 @@ func rSquared(points []Point, residuals []float64) float64 {
 		total += (v - mean) * (v - mean)
 		left += residuals[i] * residuals[i]
 	}
-	// Equal values leave a rounding error of ln X, 1e-14 at most, each.
+	// Equal values leave a rounding error of ln X, at most 1e-14 each.
 	if total <= 1e-28*float64(len(logs)) {
 		return 0
 	}
@@ -114,25 +113,23 @@ func rSquared(points []Point, residuals []float64) float64 {
 }
 
 const (
-	// uslLeastPoints: three unknowns need a fourth concurrency to be
-	// contradicted by.
+	// uslLeastPoints: three unknowns need a fourth concurrency to be testable.
 	uslLeastPoints = 4
-	// uslLeastRange is two doublings: below it the three terms of the law look
-	// alike.
+	// uslLeastRange is two doublings: below it the three terms of the law are indistinguishable.
 	uslLeastRange = 4
-	// uslFar: the peak is a forecast beyond twice what was measured, where the
-	// law has never been seen to hold.
+	// uslFar: the peak is a forecast beyond twice the measured range, where the law has not been
+	// confirmed.
 	uslFar = 2
-	// uslLeastR2: a curve that leaves a tenth of the variance of ln X to chance
-	// is not what shaped the points.
+	// uslLeastR2: a curve that leaves a tenth of the variance of ln X unexplained does not
+	// describe the points.
 	uslLeastR2 = 0.9
-	// uslPatternP: a run test has few signs to go by, so it speaks at the usual
-	// 5 %; the misfit test has many repeats and waits for 1 %.
+	// uslPatternP: a runs test has few signs, so it uses the usual 5 %; the misfit test has many
+	// repeats and uses 1 %.
 	uslPatternP = 0.05
 	uslMisfitP  = 0.01
 )
 
-// uslWarnings are the reasons why the fit must not be trusted.
+// uslWarnings returns the reasons not to trust the fit.
 func uslWarnings(u USL, points []Point, curve logPoints, fit uslFit, residuals []float64) []Warning {
 	var out []Warning
 	add := func(code string, values with) { out = append(out, warn(code, values)) }
@@ -172,7 +169,7 @@ func uslWarnings(u USL, points []Point, curve logPoints, fit uslFit, residuals [
 	return out
 }
 
-// misses are the points' mean distances from the curve, in ln X.
+// misses returns the points' mean distances from the curve, in ln X.
 func (c logPoints) misses(f uslFit) []float64 {
 	out := make([]float64, len(c.points))
 	for i, p := range c.points {
@@ -181,9 +178,8 @@ func (c logPoints) misses(f uslFit) []float64 {
 	return out
 }
 
-// runsTest is the probability of so few runs of equal sign, or fewer, if the
-// signs stood in random order (Wald and Wolfowitz 1940, exact). Zeros are left
-// out.
+// runsTest returns the probability of this few runs of equal sign, or fewer, if the signs are in
+// random order (Wald and Wolfowitz 1940, exact). It ignores zeros.
 func runsTest(values []float64) float64 {
 	var above, below, runs int
 	last := 0.0
@@ -217,7 +213,7 @@ func runsTest(values []float64) float64 {
 	return min(p, 1)
 }
 
-// logChoose is ln of n over k, −Inf when there is no way.
+// logChoose returns ln of n over k, −Inf if there is no way.
 func logChoose(n, k int) float64 {
 	if k < 0 || k > n {
 		return math.Inf(-1)
@@ -228,9 +224,9 @@ func logChoose(n, k int) float64 {
 	return a - b - c
 }
 
-// lackOfFit compares what the curve leaves with what repeats leave (F test):
-// its p-value, the typical miss of the curve and the typical spread of repeats,
-// both relative. Without repeats or degrees of freedom p is 1.
+// lackOfFit compares the curve's residuals with the spread of the repeats (F test): its p-value,
+// the typical miss of the curve and the typical spread of repeats, both relative. Without repeats
+// or degrees of freedom p is 1.
 func lackOfFit(points []Point, curve logPoints, fit uslFit, residuals []float64) (p, misses, noise float64) {
 	pure, all := len(residuals)-len(points), 0.0
 	shape := len(points) - uslUnknowns

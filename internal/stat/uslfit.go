@@ -14,7 +14,7 @@ type uslFit struct{ one, serial, pairs float64 }
 
 func (f uslFit) at(n float64) float64 { return f.one + f.serial*(n-1) + f.pairs*n*(n-1) }
 
-// best is the concurrency of most throughput, at least 1; +Inf without pairs.
+// best returns the concurrency of maximum throughput, at least 1; +Inf without pairs.
 func (f uslFit) best() float64 {
 	if f.pairs == 0 {
 		return math.Inf(1)
@@ -69,9 +69,9 @@ func count(groups [][]float64) int {
 	return n
 }
 
-// fit is Gauss and Newton's method on the squares of ln: each step is a
-// weighted least-squares problem, linear in the unknowns, solved exactly within
-// the bounds. Half steps keep within them, for they are convex. from may be nil.
+// fit runs the Gauss-Newton method on the squares of ln: each step is a weighted least-squares
+// problem, linear in the unknowns, solved exactly within the bounds. Half steps stay within them,
+// because they are convex. from may be nil.
 func (c logPoints) fit(from *uslFit) (uslFit, bool) {
 	weight, target := make([]float64, len(c.points)), make([]float64, len(c.points))
 	linear := func(value func(p logPoint) (y, z float64)) (uslFit, bool) {
@@ -119,8 +119,8 @@ func (c logPoints) fit(from *uslFit) (uslFit, bool) {
 	return now, now.one > 0 && !math.IsInf(now.at(c.points[len(c.points)-1].n), 0)
 }
 
-// snap puts on its bound what half steps have left beside it, by less than a
-// part in 10^12 of the curve up to concurrency n.
+// snap moves a parameter onto its bound if half steps left it next to it, by less than a part in
+// 10^12 of the curve up to concurrency n.
 func (f uslFit) snap(n float64) uslFit {
 	const beside = 1e-12
 	if f.serial*n < beside*f.one {
@@ -135,7 +135,7 @@ func (f uslFit) snap(n float64) uslFit {
 	return f
 }
 
-// loss is the weighted sum of squared differences of ln.
+// loss returns the weighted sum of squared differences of ln.
 func (c logPoints) loss(f uslFit) float64 {
 	sum := 0.0
 	for _, p := range c.points {
@@ -145,10 +145,9 @@ func (c logPoints) loss(f uslFit) float64 {
 	return sum
 }
 
-// bounded is the weighted least-squares line through (point, target) with
-// one > 0, pairs ≥ 0, 0 ≤ serial ≤ one. The optimum lies inside or on some of
-// the bounds: all six cases are solved and the best one that keeps the bounds
-// is exact, without start values.
+// bounded solves the weighted least-squares line through (point, target) with one > 0, pairs ≥ 0,
+// 0 ≤ serial ≤ one. The optimum lies inside or on some of the bounds: it solves all six cases,
+// and the best feasible one is exact, without start values.
 func bounded(points []logPoint, weight, target []float64) (uslFit, bool) {
 	one := func(float64) float64 { return 1 }
 	serial := func(n float64) float64 { return n - 1 }
@@ -186,15 +185,14 @@ func bounded(points []logPoint, weight, target []float64) (uslFit, bool) {
 			best, least, found = f, loss, true
 		}
 		if i == 0 {
-			break // the free optimum keeps the bounds: no other can be better
+			break // the free optimum is feasible: no other can be better
 		}
 	}
 	return best, found
 }
 
-// leastSquares solves the weighted problem by modified Gram and Schmidt, which
-// keeps the digits that normal equations lose. It refuses columns that these
-// points cannot tell apart.
+// leastSquares solves the weighted problem by modified Gram-Schmidt, which preserves the digits
+// that normal equations lose. It rejects columns that these points cannot distinguish.
 func leastSquares(points []logPoint, weight, target []float64, columns []func(n float64) float64) ([]float64, bool) {
 	k := len(columns)
 	if len(points) < k {
@@ -244,7 +242,7 @@ func norm(v []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// project takes from v its part along the unit vector u and returns its length.
+// project subtracts from v its component along the unit vector u and returns its length.
 func project(v, u []float64) float64 {
 	dot := 0.0
 	for i := range v {
@@ -256,7 +254,7 @@ func project(v, u []float64) float64 {
 	return dot
 }
 
-// residuals are those of every repeat, in ln, in the order of repeats.
+// residuals returns those of every repeat, in ln, in the order of repeats.
 func (c logPoints) residuals(f uslFit, repeats [][]float64) []float64 {
 	var all []float64
 	for i, logs := range repeats {
@@ -271,10 +269,10 @@ func (c logPoints) residuals(f uslFit, repeats [][]float64) []float64 {
 // uslUnknowns are λ, σ and κ.
 const uslUnknowns = 3
 
-// resample fits the curve to itself plus drawn residuals. These are centred,
-// grown by √(n/(n−3)) because a fit of three unknowns shrinks them, and by
-// Student's t over the normal quantile because their size is itself uncertain.
-// It returns nothing when no degree of freedom is left.
+// resample fits the curve to itself plus resampled residuals. These are centred, scaled by
+// √(n/(n−3)) because a fit of three unknowns shrinks them, and by Student's t over the normal
+// quantile because their size is itself uncertain. It returns nothing if no degree of freedom is
+// left.
 func (c logPoints) resample(f uslFit, residuals []float64, repeats [][]float64, confidence float64, chance *rand.Rand) []uslFit {
 	n := len(residuals)
 	free := n - uslUnknowns
