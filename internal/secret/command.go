@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Command hides the secrets of a command line, word by word: header fields,
-// bodies, what stands behind flags with secret names, and in each word what a
-// shell's command may have. The name of a file is none.
+// Command redacts the secrets of a command line, word by word: header fields, bodies, values of
+// flags with secret names, and the secrets of a shell command within each word. A file name is
+// not a secret.
 func (h *Hider) Command(words []string) []string {
 	words = slices.Clone(words)
 	for i := range words {
@@ -20,7 +20,7 @@ func (h *Hider) Command(words []string) []string {
 	return words
 }
 
-// argument hides one word; before is the one ahead of it.
+// argument redacts one word; before is the previous one.
 func (h *Hider) argument(word, before string) string {
 	switch {
 	case before == "-H" || before == "--header":
@@ -55,7 +55,7 @@ func (h *Hider) argument(word, before string) string {
 	return h.shell(word)
 }
 
-// bodyOf hides a body, unless it names a file.
+// bodyOf redacts a body, unless it names a file.
 func (h *Hider) bodyOf(word string) string {
 	if strings.HasPrefix(word, "@") {
 		return word
@@ -63,7 +63,7 @@ func (h *Hider) bodyOf(word string) string {
 	return h.Value(word)
 }
 
-// isFlag tells a long flag without its value.
+// isFlag recognises a long flag without its value.
 func isFlag(word string) bool {
 	return strings.HasPrefix(word, "--") && len(word) > 2 && !strings.ContainsAny(word, "= \t:/")
 }

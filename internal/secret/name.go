@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// secretWords are the words of a name whose value lets somebody in: of header
-// fields (RFC 9110 section 11, RFC 6265, and what services use besides), of a
-// query's parameters, of variables and of flags.
+// secretWords are words in names whose value grants access: of header fields (RFC 9110 section
+// 11, RFC 6265, and common practice), query parameters, variables and flags.
 func secretWords() []string {
 	return []string{
 		"authorization", "authentication", "auth", "oauth", "bearer", "jwt", "token", "secret", "secrets", "password", "passwd", "passphrase",
@@ -18,19 +17,19 @@ func secretWords() []string {
 	}
 }
 
-// secretEnds are ends of words that are written together: PGPASSWORD, authtoken.
+// secretEnds are endings of compound words: PGPASSWORD, authtoken.
 func secretEnds() []string {
 	return []string{"token", "secret", "password", "passwd", "passphrase", "apikey", "accesskey", "secretkey", "privatekey", "cookie",
 		"credential", "credentials", "sessionid", "sessid", "authorization"}
 }
 
-// harmlessLast are last words of names that tell something about a secret and
-// not the secret: --token-file, token_type, key_size.
+// harmlessLast are last words of names about a secret rather than for one: --token-file,
+// token_type, key_size.
 func harmlessLast() []string {
 	return []string{"file", "path", "dir", "type", "size", "length", "count", "ttl", "expires", "algorithm"}
 }
 
-// isName tells a name whose value is secret.
+// isName reports whether a name's value is secret.
 func isName(name string) bool {
 	if plain, err := url.QueryUnescape(name); err == nil {
 		name = plain
@@ -45,8 +44,8 @@ func isName(name string) bool {
 	})
 }
 
-// wordsOf parts a name at what is no letter or digit, and where a small letter
-// is followed by a large one: X-Auth-Token, accessToken.
+// wordsOf splits a name at non-alphanumeric characters, and between a small and a capital letter:
+// X-Auth-Token, accessToken.
 func wordsOf(name string) []string {
 	var words []string
 	var word []byte

@@ -1,14 +1,12 @@
-// Package secret decides what lets a client in, and hides it: the only place
-// that knows. What hiding changes is a secret, and nothing else is, so whoever
-// hides and whoever warns agree.
+// Package secret is the only place that decides what is a secret, and redacts it. A secret is
+// exactly what redaction changes, so redaction and warnings always agree.
 //
-// A hidden value is the word "hidden" with a short keyed digest, as in
-// hidden-3f2a91bc04d7: under one key the same value gives the same word, so runs
-// can still be compared, and without the key nobody can try out values. Hiding
-// twice changes nothing.
+// A redacted value is the word "hidden" with a short keyed digest, as in hidden-3f2a91bc04d7:
+// under one key the same value gives the same word, so runs can still be compared, and without
+// the key a guess cannot be verified. Redaction is idempotent.
 //
-// What has no sign of a secret stays: one in a path, or in a field or a
-// parameter with a harmless name.
+// Anything that does not look like a secret stays: one in a path, or in a field or parameter with
+// a harmless name.
 package secret
 
 import (
@@ -24,38 +22,36 @@ import (
 	"ceiling/internal/lazy"
 )
 
-// Word stands in the place of a secret, alone or with a digest behind it.
+// Word replaces a secret, alone or followed by a digest.
 const Word = "hidden"
 
 const (
-	// digestBytes of HMAC-SHA-256: among a million values two collide with a
-	// chance of 1 in 560.
+	// digestBytes of HMAC-SHA-256: among a million values two collide with a probability of 1 in
+	// 560.
 	digestBytes = 6
-	// knownLeast is the length from which a value that was hidden is hidden
-	// wherever else it occurs: shorter ones occur by chance.
+	// knownLeast is the length from which a redacted value is redacted wherever else it occurs:
+	// shorter ones occur by chance.
 	knownLeast = 6
-	// knownMost bounds one that is looked for.
+	// knownMost limits the length of such a value.
 	knownMost = 8 << 10
 )
 
-// Hider hides secrets. The zero value and nil hide with the word alone. It may be
-// used from several goroutines.
+// Hider redacts secrets. The zero value and nil use the word alone. It is safe for concurrent
+// use.
 type Hider struct {
 	key func() []byte
 
 	mu    sync.Mutex
-	known []string // that were hidden, the longest first
+	known []string // redacted so far, longest first
 }
 
-// New makes a Hider whose digests are under a key, which is asked for once, when
-// it is first needed.
+// New returns a Hider whose digests use a key, which is fetched once, on first use.
 func New(key func() []byte) *Hider { return &Hider{key: sync.OnceValue(key)} }
 
-// Plain hides with the word alone: for what is shown of a record, which says
-// itself what is equal.
+// Plain redacts with the word alone: for displaying a record, which itself shows what is equal.
 func Plain() *Hider { return nil }
 
-// IsHidden tells a value that hiding has made.
+// IsHidden reports whether a value is redacted.
 func IsHidden(value string) bool {
 	digest, keyed := strings.CutPrefix(value, Word+"-")
 	if !keyed {
@@ -67,7 +63,7 @@ func IsHidden(value string) bool {
 	return strings.Trim(digest, "0123456789abcdef") == ""
 }
 
-// Value hides a whole value; an empty one is none.
+// Value redacts a whole value, unless empty.
 func (h *Hider) Value(value string) string {
 	if value == "" || IsHidden(value) {
 		return value
@@ -76,7 +72,7 @@ func (h *Hider) Value(value string) string {
 	return h.word(value)
 }
 
-// word is what stands for a value.
+// word returns the replacement of a value.
 func (h *Hider) word(value string) string {
 	if h == nil || h.key == nil {
 		return Word
@@ -86,7 +82,7 @@ func (h *Hider) word(value string) string {
 	return Word + "-" + hex.EncodeToString(mac.Sum(nil)[:digestBytes])
 }
 
-// Body is what stands for a request's body, whose size is told beside it.
+// Body returns the replacement of a request's body, whose size is given separately.
 func (h *Hider) Body(body []byte) string {
 	if len(body) == 0 {
 		return ""
@@ -94,8 +90,7 @@ func (h *Hider) Body(body []byte) string {
 	return h.Value(string(body))
 }
 
-// Field hides the value of a header field, whole where its name says that it is
-// secret.
+// Field redacts the value of a header field: all of it if the name is secret.
 func (h *Hider) Field(name, value string) string {
 	if !isName(name) {
 		return h.shell(value)
@@ -104,7 +99,7 @@ func (h *Hider) Field(name, value string) string {
 	return h.Value(value)
 }
 
-// FieldLine hides the value of a field written as "Name: value".
+// FieldLine redacts the value of a field written as "Name: value".
 func (h *Hider) FieldLine(line string) string {
 	name, value, found := strings.Cut(line, ":")
 	if !found {
@@ -114,7 +109,7 @@ func (h *Hider) FieldLine(line string) string {
 	return name + ":" + blank + h.Field(strings.TrimSpace(name), value[len(blank):])
 }
 
-// Variable hides the value of NAME=value.
+// Variable redacts the value of NAME=value.
 func (h *Hider) Variable(text string) string {
 	name, value, found := strings.Cut(text, "=")
 	if !found {
@@ -126,7 +121,7 @@ func (h *Hider) Variable(text string) string {
 	return name + "=" + h.shell(value)
 }
 
-// Variables hides the values of a list of NAME=value.
+// Variables redacts the values of a list of NAME=value.
 func (h *Hider) Variables(list []string) []string {
 	list = slices.Clone(list)
 	for i := range list {
@@ -135,7 +130,7 @@ func (h *Hider) Variables(list []string) []string {
 	return list
 }
 
-// remember keeps a value, to be found in texts.
+// remember stores a value, to be found in later texts.
 func (h *Hider) remember(value string) {
 	if h == nil || h.key == nil || len(value) < knownLeast || len(value) > knownMost || IsHidden(value) {
 		return
@@ -149,8 +144,8 @@ func (h *Hider) remember(value string) {
 	h.known = slices.Insert(h.known, at, value)
 }
 
-// rememberParts keeps what a server may repeat of a field: a token without its
-// scheme, the password of Basic (RFC 7617), each cookie.
+// rememberParts stores the parts of a field that a server may echo: a token without its scheme,
+// the password of Basic (RFC 7617), each cookie.
 func (h *Hider) rememberParts(value string) {
 	if scheme, rest, found := strings.Cut(value, " "); found && !strings.Contains(scheme, "=") {
 		rest = strings.TrimSpace(rest)
@@ -167,8 +162,7 @@ func (h *Hider) rememberParts(value string) {
 	}
 }
 
-// repeated hides what was hidden before wherever it occurs, as it is or
-// percent-encoded.
+// repeated redacts known secrets wherever they occur, literally or percent-encoded.
 func (h *Hider) repeated(text string) string {
 	if h == nil {
 		return text
@@ -187,7 +181,7 @@ func (h *Hider) repeated(text string) string {
 
 var marker = lazy.Regexp(`hidden-[0-9a-f]{12}`)
 
-// outside replaces a value except within what hiding has made.
+// outside replaces a value except inside earlier replacements.
 func outside(text, value, by string) string {
 	if !strings.Contains(text, value) {
 		return text
@@ -202,34 +196,34 @@ func outside(text, value, by string) string {
 	return b.String() + strings.ReplaceAll(text[done:], value, by)
 }
 
-// Text hides the secrets of a sentence: in its URLs and assignments, behind
-// "Bearer" and "Basic", and what was hidden before.
+// Text redacts the secrets of a sentence: in its URLs and assignments, after "Bearer" and
+// "Basic", and known secrets.
 func (h *Hider) Text(text string) string {
 	return h.repeated(h.patterns(h.repeated(text), sentence))
 }
 
-// URL hides user and password of a URL, and the parameters of its query and its
-// fragment whose names say that they are secret.
+// URL redacts a URL's user and password, and the parameters of its query and fragment with secret
+// names.
 func (h *Hider) URL(text string) string { return h.patterns(text, address) }
 
-// Shell hides the secrets of a command as a shell takes it.
+// Shell redacts the secrets of a shell command.
 func (h *Hider) Shell(text string) string { return h.shell(text) }
 
 func (h *Hider) shell(text string) string { return h.patterns(text, command) }
 
-// The detector: a text has a secret where hiding would change it.
+// Detection: a text contains a secret if redaction would change it.
 
-// InName tells a name whose value is a secret, whatever it is.
+// InName reports whether a name's value is always secret.
 func InName(name string) bool { return isName(name) }
 
-// InURL, InField, InVariable and InShell tell whether there is a secret.
+// InURL, InField, InVariable and InShell report whether there is a secret.
 func InURL(text string) bool          { return Plain().URL(text) != text }
 func InField(name, value string) bool { return Plain().Field(name, value) != value }
 func InVariable(text string) bool     { return Plain().Variable(text) != text }
 func InShell(text string) bool        { return Plain().Shell(text) != text }
 
-// InCommand answers the words of a command line that have a secret, as they are
-// shown: "Authorization: hidden".
+// InCommand returns the words of a command line that contain a secret, redacted: "Authorization:
+// hidden".
 func InCommand(words []string) []string {
 	var list []string
 	for i, shown := range Plain().Command(words) {

@@ -6,42 +6,42 @@ import (
 	"ceiling/internal/lazy"
 )
 
-// kind of a text: what may stand in it, and where a value ends.
+// kind of a text: what it may contain, and where a value ends.
 type kind int
 
 const (
 	address  kind = iota // a URL and nothing else
-	sentence             // words for a person, URLs among them
-	command              // a shell's, or a word of a command line
+	sentence             // prose, possibly with URLs
+	command              // a shell command, or a word of a command line
 )
 
-// The patterns. A value that has been hidden is matched again and stays.
+// The patterns. An already redacted value matches again and stays.
 var (
 	// userinfo of a URL (RFC 3986 section 3.2.1), up to the last @ before the path.
 	userinfo      = lazy.Regexp(`://([^/?#\s]+)@`)
 	userinfoAlone = lazy.Regexp(`://([^/?#]+)@`)
-	// login is user:password@ without a scheme, as databases' addresses have it.
+	// login is user:password@ without a scheme, as in database addresses.
 	loginAlone = lazy.Regexp(`^([^/?#@\s]+:[^/?#]+)@`)
 	login      = lazy.Regexp(`(?:^|[\s'"=])[^\s/:@'"=?&]+:([^\s/@'"]+)@`)
-	// parameter of a query, also of a URL that is percent-encoded within another.
+	// parameter of a query, or of a URL percent-encoded within another.
 	parameter = lazy.Regexp(`(?:[?&;#]|%3[fF]|%26|%23)([^=&;#?%\s]+|[^=&;#?%\s]*(?:%(?:[4-7][0-9a-fA-F]|2[dD]|5[fF])[^=&;#?%\s]*)+)(?:=|%3[dD])`)
 	// assignment of a variable, or of a flag.
 	assignment = lazy.Regexp(`(?:^|[\s'"(,{\[])-{0,2}([A-Za-z_][A-Za-z0-9_.-]*)=`)
-	// flag with its value behind a blank.
+	// flag with its value after a blank.
 	flag = lazy.Regexp(`(?:^|[\s'"])--?([A-Za-z][A-Za-z0-9_-]*)\s+`)
-	// field of a header or of JSON behind a quotation mark.
+	// field of a header or of JSON after a quotation mark.
 	field = lazy.Regexp(`(["'])([A-Za-z][A-Za-z0-9_-]*)["']?\s*:\s*`)
-	// fieldFlag is a header field behind its flag, without a quotation mark.
+	// fieldFlag is a header field after its flag, without a quotation mark.
 	fieldFlag = lazy.Regexp(`(?:^|\s)(?:-H\s*|--header[=\s])\s*([A-Za-z0-9_-]+):\s*`)
 	// user is curl's user:password.
 	user = lazy.Regexp(`(?:^|\s)(?:-u|--user)[\s=]+["']?([^\s:"']+:[^\s"']+)`)
-	// scheme of credentials (RFC 9110 section 11.4) with what follows it.
+	// scheme of credentials (RFC 9110 section 11.4) with the credentials.
 	scheme = lazy.Regexp(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/:-]{8,}=*)`)
-	// shape of tokens that are known by it: JSON Web Tokens, and those of services.
+	// shape of recognisable tokens: JSON Web Tokens, and those of well-known services.
 	shape = lazy.Regexp(`\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[A-Z0-9]{16}|sk[-_](?:live_|test_|proj-)?[A-Za-z0-9]{16,})`)
 )
 
-// patterns hides what the text's kind may have.
+// patterns redacts what a text of this kind may contain.
 func (h *Hider) patterns(text string, k kind) string {
 	if text == "" || IsHidden(text) {
 		return text
@@ -70,7 +70,7 @@ func (h *Hider) patterns(text string, k kind) string {
 	return h.groups(text, shape().FindAllStringSubmatchIndex(text, -1), 1)
 }
 
-// groups hides a group of each match.
+// groups redacts a group of each match.
 func (h *Hider) groups(text string, matches [][]int, group int) string {
 	var b strings.Builder
 	done := 0
@@ -83,9 +83,8 @@ func (h *Hider) groups(text string, matches [][]int, group int) string {
 	return b.String() + text[done:]
 }
 
-// named hides the values behind names that say so. find matches all up to the
-// value, with the name in a group; ends answers where in what follows, and behind
-// the match, the value begins and ends.
+// named redacts the values after secret names. find matches everything up to the value, with the
+// name in a group; ends returns where the value starts and ends in the text after the match.
 func (h *Hider) named(text string, find func(string, int) [][]int, group int, ends func(rest, match string) (from, to int)) string {
 	var b strings.Builder
 	done := 0
@@ -104,7 +103,7 @@ func (h *Hider) named(text string, find func(string, int) [][]int, group int, en
 	return b.String() + text[done:]
 }
 
-// parameterEnd ends at the next parameter, and in a text before what closes it.
+// parameterEnd ends at the next parameter, and in prose before a closing character.
 func parameterEnd(rest string, k kind) (int, int) {
 	to := len(rest)
 	if i := strings.IndexAny(rest, "&# \t\r\n"); i >= 0 {
@@ -119,7 +118,7 @@ func parameterEnd(rest string, k kind) (int, int) {
 	return 0, to
 }
 
-// wordEnd ends at a blank, or at the quotation mark that a value began with.
+// wordEnd ends at a blank, or at the quotation mark that opened the value.
 func wordEnd(rest string) (int, int) {
 	if rest != "" && (rest[0] == '"' || rest[0] == '\'') {
 		if i := strings.IndexByte(rest[1:], rest[0]); i >= 0 {
@@ -133,7 +132,7 @@ func wordEnd(rest string) (int, int) {
 	return 0, len(strings.TrimRight(rest[:to], `'")]},;`))
 }
 
-// flagEnd is wordEnd of a flag's value; another flag is none.
+// flagEnd is wordEnd for a flag's value, unless that is another flag.
 func flagEnd(rest, _ string) (int, int) {
 	if strings.HasPrefix(rest, "-") {
 		return 0, 0
@@ -141,8 +140,7 @@ func flagEnd(rest, _ string) (int, int) {
 	return wordEnd(rest)
 }
 
-// fieldEnd ends at the quotation mark that opened the field, or that its value
-// has of its own, as in JSON.
+// fieldEnd ends at the quotation mark that opened the field, or its value, as in JSON.
 func fieldEnd(rest, match string) (int, int) {
 	if rest != "" && (rest[0] == '"' || rest[0] == '\'') {
 		return wordEnd(rest)
