@@ -8,13 +8,12 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// HDR is h as an HdrHistogram of 1 ns to 1 h with three significant digits.
-// Each bucket is recorded at its middle, apart from one count each for the
-// exact smallest and largest value. Values past an hour are recorded as an
-// hour. It allocates about 190 KiB.
+// HDR converts h to an HdrHistogram of 1 ns to 1 h with three significant digits. Each bucket is
+// recorded at its middle, except one count each for the exact minimum and maximum. Values over an
+// hour are recorded as an hour. It allocates about 190 KiB.
 //
-// HdrHistogram counts in int64; HDR panics when more than 2^63−1 values were
-// recorded (29,000 years at ten million a second).
+// HdrHistogram counts in int64; HDR panics if more than 2^63−1 values were recorded (29,000 years
+// at ten million a second).
 func (h *Hist) HDR() *hdrhistogram.Histogram {
 	out := hdrhistogram.New(1, int64(time.Hour), 3)
 	record := func(ns int64, n uint64) {
@@ -28,7 +27,7 @@ func (h *Hist) HDR() *hdrhistogram.Histogram {
 	lo, hi := h.used()
 	for i := lo; i <= hi; i++ {
 		n := h.counts[i]
-		// With one value alone Min and Max are the same one.
+		// With a single value, Min and Max are the same one.
 		if i == lo && n > 0 {
 			record(h.Min(), 1)
 			n--
@@ -44,10 +43,9 @@ func (h *Hist) HDR() *hdrhistogram.Histogram {
 	return out
 }
 
-// FromHDR is o as a Hist, for merging what another process has encoded: each
-// bucket of o counts at its middle. Counts per bucket of a Hist that was sent
-// as HDR come back unchanged up to an hour; Min and Max come back within one
-// part in 1024, Sum within the bucket widths.
+// FromHDR converts o to a Hist, for merging what another process has encoded: each bucket of o
+// counts at its middle. Counts per bucket of a Hist that was sent as HDR come back unchanged up
+// to an hour; Min and Max come back within one part in 1024, Sum within the bucket widths.
 func FromHDR(o *hdrhistogram.Histogram) *Hist {
 	h := new(Hist)
 	lowest, highest := int64(math.MaxInt64), int64(0)
@@ -64,9 +62,8 @@ func FromHDR(o *hdrhistogram.Histogram) *Hist {
 	return h
 }
 
-// EncodeV2 is h as HdrHistogram's base64 text of the compressed V2 format, the
-// field's interchange format. It takes about a millisecond: never call it on a
-// load thread.
+// EncodeV2 encodes h as HdrHistogram's base64 text of the compressed V2 format, the common
+// interchange format. It takes about a millisecond: never call it on a load thread.
 func (h *Hist) EncodeV2() (string, error) {
 	text, err := h.HDR().EncodeV2()
 	if err != nil {
@@ -75,8 +72,8 @@ func (h *Hist) EncodeV2() (string, error) {
 	return string(text), nil
 }
 
-// DecodeV2 reads what EncodeV2, or any other writer of HdrHistogram V2
-// compressed base64, has written. Use FromHDR to merge it.
+// DecodeV2 decodes the output of EncodeV2, or of any other writer of HdrHistogram V2 compressed
+// base64. Use FromHDR to merge it.
 func DecodeV2(text string) (*hdrhistogram.Histogram, error) {
 	h, err := hdrhistogram.Decode([]byte(text))
 	if err != nil {

@@ -1,15 +1,13 @@
-// Package hist is the latency histogram of the hot path: a plain array of
-// counts over log-linear buckets of nanoseconds, with count, sum, smallest and
-// largest value kept exactly beside it.
+// Package hist is the latency histogram of the hot path: an array of counts over log-linear
+// buckets of nanoseconds, plus exact count, sum, minimum and maximum.
 //
-// Each power of two is cut into 256 buckets of equal width; values below 512 ns
-// have a bucket each. A value answered from inside a bucket is the bucket's
-// middle, so it differs from every value counted there by at most 1/512 of it
-// (0.2 %). Values up to 2^42−1 ns (73 minutes) have that bound; larger ones are
-// counted in the last bucket, where only Max is exact.
+// Each power of two is divided into 256 buckets of equal width; values below 512 ns have a bucket
+// each. A value within a bucket is reported as the bucket's middle, so it is off by at most 1/512
+// (0.2 %). That bound holds up to 2^42−1 ns (73 minutes); larger values are counted in the last
+// bucket, where only Max is exact.
 //
-// A Hist leaves the process as an HdrHistogram (see hdr.go), whose buckets of
-// three significant digits lie wholly inside ours, so counts survive the trip.
+// A Hist leaves the process as an HdrHistogram (see hdr.go), whose buckets of three significant
+// digits lie entirely inside ours, so counts survive the conversion.
 package hist
 
 import (
@@ -39,14 +37,14 @@ type Hist struct {
 	counts [buckets]uint64
 }
 
-// index is the bucket of v. The exponent is how far v must be shifted to lie in
-// 256..511; below 512 it is 0 and the bucket is v itself.
+// index returns the bucket of v. The exponent is how far v must be shifted to lie in 256..511;
+// below 512 it is 0 and the bucket is v itself.
 func index(v uint64) uint {
 	e := uint(bits.Len64(v|sub)) - (subBits + 1)
 	return min(e<<subBits+uint(v>>(e&63)), last)
 }
 
-// bounds are the smallest and largest value of bucket i.
+// bounds returns the smallest and largest value of bucket i.
 func bounds(i uint) (low, high uint64) {
 	if i < 2*sub {
 		return uint64(i), uint64(i)
@@ -89,7 +87,7 @@ func (h *Hist) addSum(hi, lo uint64) {
 	h.sumHi += hi + carry
 }
 
-// used is the range of buckets that may hold counts: empty when lo > hi.
+// used returns the range of buckets that may hold counts: empty if lo > hi.
 func (h *Hist) used() (lo, hi uint) {
 	if h.n == 0 {
 		return 1, 0
@@ -97,8 +95,8 @@ func (h *Hist) used() (lo, hi uint) {
 	return index(^h.minC), index(h.max)
 }
 
-// Merge adds everything o has counted. It touches only the buckets between o's
-// smallest and largest value. o is not changed and may be h itself.
+// Merge adds all counts of o. It touches only the buckets between o's minimum and maximum. It
+// does not change o, which may be h itself.
 func (h *Hist) Merge(o *Hist) {
 	if o.n == 0 {
 		return
@@ -115,7 +113,7 @@ func (h *Hist) Merge(o *Hist) {
 	h.max = max(h.max, o.max)
 }
 
-// Reset empties h, touching only the buckets it has used.
+// Reset empties h, touching only the buckets in use.
 func (h *Hist) Reset() {
 	if h.n == 0 {
 		return
@@ -125,11 +123,11 @@ func (h *Hist) Reset() {
 	h.n, h.sumLo, h.sumHi, h.minC, h.max = 0, 0, 0, 0, 0
 }
 
-// Count is how many values were recorded.
+// Count returns the number of values recorded.
 func (h *Hist) Count() uint64 { return h.n }
 
-// Sum is the exact sum in nanoseconds. It stops at 2^64−1 (584 years); Mean
-// goes on beyond.
+// Sum returns the exact sum in nanoseconds. It saturates at 2^64−1 (584 years); Mean continues
+// beyond.
 func (h *Hist) Sum() uint64 {
 	if h.sumHi != 0 {
 		return math.MaxUint64
@@ -137,8 +135,7 @@ func (h *Hist) Sum() uint64 {
 	return h.sumLo
 }
 
-// Mean is the sum over the count in nanoseconds, from the exact sum; 0 when
-// empty.
+// Mean returns sum / count in nanoseconds, from the exact sum; 0 if empty.
 func (h *Hist) Mean() float64 {
 	if h.n == 0 {
 		return 0
@@ -146,7 +143,7 @@ func (h *Hist) Mean() float64 {
 	return (math.Ldexp(float64(h.sumHi), 64) + float64(h.sumLo)) / float64(h.n)
 }
 
-// Min is the exact smallest value in nanoseconds; 0 when empty.
+// Min returns the exact minimum in nanoseconds; 0 if empty.
 func (h *Hist) Min() int64 {
 	if h.n == 0 {
 		return 0
@@ -154,14 +151,12 @@ func (h *Hist) Min() int64 {
 	return int64(^h.minC)
 }
 
-// Max is the exact largest value in nanoseconds, also past the last bucket;
-// 0 when empty.
+// Max returns the exact maximum in nanoseconds, even past the last bucket; 0 if empty.
 func (h *Hist) Max() int64 { return int64(h.max) }
 
-// Quantile is the value of nearest rank ceil(q·n): the smallest recorded value
-// that at least a share q of all values does not exceed, within 1/512 of it.
-// Ranks 1 and n answer Min and Max exactly. A q outside 0..1 counts as 0 or 1
-// (NaN as 0). An empty Hist answers 0.
+// Quantile returns the value of nearest rank ceil(q·n): the smallest recorded value that at least
+// a share q of all values does not exceed, within 1/512 of it. Ranks 1 and n return Min and Max
+// exactly. A q outside 0..1 counts as 0 or 1 (NaN as 0). An empty Hist returns 0.
 func (h *Hist) Quantile(q float64) int64 {
 	if h.n == 0 {
 		return 0
@@ -183,9 +178,8 @@ func (h *Hist) Quantile(q float64) int64 {
 	}
 }
 
-// rankOf is ceil(q·n) in 1..n. A product that a rounding error of two units in
-// the last place lifted over a whole number (0.07 × 100 = 7.000000000000001) is
-// that whole number.
+// rankOf returns ceil(q·n) in 1..n. If a rounding error of up to two units in the last place
+// lifted the product over an integer (0.07 × 100 = 7.000000000000001), it returns that integer.
 func rankOf(q float64, n uint64) uint64 {
 	if !(q > 0) {
 		return 1
@@ -201,17 +195,16 @@ func rankOf(q float64, n uint64) uint64 {
 	return min(max(uint64(r), 1), n)
 }
 
-// middle is the value that stands for bucket i: its middle, but never outside
-// what was recorded.
+// middle returns the representative value of bucket i: its middle, but never outside the recorded
+// range.
 func (h *Hist) middle(i uint) int64 {
 	low, high := bounds(i)
 	m := low + (high-low+1)/2
 	return int64(min(max(m, ^h.minC), h.max))
 }
 
-// Each calls f for every bucket that counted something, in ascending order,
-// with its inclusive bounds in nanoseconds. The last bucket reaches to Max when
-// values past 2^42−1 were recorded.
+// Each calls f for every non-empty bucket, in ascending order, with its inclusive bounds in
+// nanoseconds. The last bucket extends to Max if values past 2^42−1 were recorded.
 func (h *Hist) Each(f func(lowNs, highNs int64, count uint64)) {
 	lo, hi := h.used()
 	for i := lo; i <= hi; i++ {
@@ -227,10 +220,10 @@ func (h *Hist) Each(f func(lowNs, highNs int64, count uint64)) {
 	}
 }
 
-// CountAtMost is how many values were at most ns. The bucket that ns falls into
-// counts when its middle is at most ns, so only values within 1/256 of ns can
-// be on the wrong side; below Min and from Max on the answer is exact. It
-// agrees with Quantile: CountAtMost(Quantile(q)) is never below ceil(q·n).
+// CountAtMost returns how many values were at most ns. The bucket that contains ns counts if its
+// middle is at most ns, so only values within 1/256 of ns can be on the wrong side; below Min and
+// from Max on the result is exact. It agrees with Quantile: CountAtMost(Quantile(q)) is never
+// below ceil(q·n).
 func (h *Hist) CountAtMost(ns int64) uint64 {
 	switch {
 	case h.n == 0 || ns < h.Min():
@@ -247,6 +240,6 @@ func (h *Hist) CountAtMost(ns int64) uint64 {
 	if h.middle(at) <= ns {
 		seen += h.counts[at]
 	}
-	// Min itself is at most ns and Max is not, whatever their buckets' middles say.
+	// Min is at most ns and Max is not, whatever their buckets' middles.
 	return min(max(seen, 1), h.n-1)
 }

@@ -6,23 +6,24 @@ import (
 )
 
 const (
-	// stepsPerOctave is into how many parts Steps cuts each power of two.
+	// stepsPerOctave is the number of steps per power of two.
 	stepsPerOctave = 4
-	// StepsMost is how many steps there are: up to the end of the last bucket.
+	// StepsMost is the number of steps, up to the end of the last bucket.
 	StepsMost = topBits * stepsPerOctave
 )
 
-// stepEnds are where the steps of a power of two end, in its 256ths: 2^(1/4), 2^(1/2) and 2^(3/4) to the nearest
-// bucket, which is within 0.15 % of them.
+// stepEnds are the ends of the steps of a power of two, in its 256ths: 2^(1/4), 2^(1/2) and
+// 2^(3/4) rounded to the nearest bucket, which is within 0.15 % of them.
 const (
 	stepEnd0 = 48
 	stepEnd1 = 106
 	stepEnd2 = 175
 )
 
-// Steps counts the same values in few buckets: four for each power of two, all as wide on a logarithmic axis, from
-// the first that has anything to the last. It answers the number of the first and the counts; StepNs has the
-// bounds. Nothing is counted twice or left out. It takes 3 to 10 µs where values reach from 10 µs to 100 ms.
+// Steps counts the same values in few buckets: four per power of two, of equal width on a
+// logarithmic axis, from the first non-empty one to the last. It returns the number of the first
+// and the counts; StepNs has the bounds. Every value is counted exactly once. It takes 3 to 10 µs
+// for values from 10 µs to 100 ms.
 func (h *Hist) Steps() (first int, counts []uint64) {
 	if h.n == 0 {
 		return 0, nil
@@ -43,8 +44,8 @@ func (h *Hist) Steps() (first int, counts []uint64) {
 	return first, counts
 }
 
-// stepEnd is the bucket after the last of a step that bucket i lies in. Below 256 ns a bucket is a value, and taken
-// alone.
+// stepEnd returns the bucket after the last of the step that contains bucket i. Below 256 ns a
+// bucket is a value, and a step of its own.
 func stepEnd(step int, i uint) uint {
 	if i < sub {
 		return i + 1
@@ -53,7 +54,7 @@ func stepEnd(step int, i uint) uint {
 	return uint(step/stepsPerOctave-subBits+1)<<subBits + ends[step%stepsPerOctave]
 }
 
-// stepOf is the number of the step that bucket i lies in.
+// stepOf returns the number of the step that contains bucket i.
 func stepOf(i uint) int {
 	low, _ := bounds(i)
 	if low == 0 {
@@ -73,5 +74,5 @@ func stepOf(i uint) int {
 	return step + 3
 }
 
-// StepNs is where step i begins, nanoseconds; it ends where the next begins.
+// StepNs returns the start of step i, nanoseconds; it ends where the next starts.
 func StepNs(i int) float64 { return math.Exp2(float64(i) / stepsPerOctave) }
