@@ -1,6 +1,6 @@
-// Package hpack reads and writes the field blocks of HTTP/2 (RFC 7541) without
-// allocating. It writes blocks that depend on nothing before them; it reads any, with
-// a dynamic table of the announced size or without one.
+// Package hpack reads and writes HTTP/2 field blocks (RFC 7541) without allocating. It writes
+// blocks that do not depend on earlier ones; it reads any, with a dynamic table of the announced
+// size or without one.
 package hpack
 
 import "errors"
@@ -14,8 +14,8 @@ const (
 	flagHuffman = 0x80
 )
 
-// What is wrong with a block. All of them are errors of compression, which end the
-// connection (RFC 9113, section 4.3).
+// Errors in a block. All are compression errors, which end the connection (RFC 9113, section
+// 4.3).
 var (
 	ErrTruncated = errors.New("header block cut short")
 	ErrInteger   = errors.New("header block with an integer over 2^31")
@@ -25,63 +25,62 @@ var (
 	ErrText      = errors.New("header block with a string that is too long")
 )
 
-// defaultTableSize holds until another is announced (RFC 9113, section 6.5.2).
+// defaultTableSize applies until another is announced (RFC 9113, section 6.5.2).
 const defaultTableSize = 4096
 
-// textMost bounds one name or value: more than any limit on a whole head.
+// textMost limits a name or value: more than any limit on a whole head.
 const textMost = 1 << 20
 
 // Field of a block. Its bytes are valid until the next call of Next.
 type Field struct {
 	Name, Value []byte
-	// Sensitive fields must not be indexed by anybody they are passed on to.
+	// Sensitive fields must not be indexed by any intermediary.
 	Sensitive bool
 }
 
-// Decoder reads the blocks of one connection, one after the other and each to its
-// end. The zero value has no dynamic table and refuses references to one.
+// Decoder reads the blocks of one connection in order, each to its end. The zero value has no
+// dynamic table and rejects references to one.
 type Decoder struct {
 	b      []byte
-	began  bool // the block had a field: the table's size may not change any more
+	began  bool // the block had a field: the table's size must not change any more
 	effect Effect
 	limit  uint32
 	table  table
-	text   []byte // of Huffman's strings, and of names that the table may drop
+	text   []byte // Huffman-decoded strings, and names that the table may drop
 }
 
-// Effect is what a block has to do with the dynamic table. Another block of the same
-// bytes means the same where it is Stateless, and where it is Indexing and neither
-// connection has a table.
+// Effect is a block's effect on the dynamic table. Another block of the same bytes has the same
+// meaning if it is Stateless, or if it is Indexing and neither connection has a table.
 type Effect uint8
 
 // The effects.
 const (
 	Stateless Effect = iota
-	Indexing         // its fields would be added to a table, and there is none
-	Stateful         // it refers to the table, or changes it
+	Indexing         // its fields would be added to a table, but there is none
+	Stateful         // refers to the table, or changes it
 )
 
-// SetLimit says how large the dynamic table may become: what this side has announced
-// (SETTINGS_HEADER_TABLE_SIZE), 4,096 where it has not. The table has 4,096 bytes until
-// the peer says otherwise, as it does at the beginning of a block (RFC 7541, section
-// 4.2): it may not have read the announcement yet, and h2o 2.2 never follows it.
+// SetLimit sets the maximum size of the dynamic table: the announced one
+// (SETTINGS_HEADER_TABLE_SIZE), or 4,096. The table has 4,096 bytes until the peer changes it at
+// the start of a block (RFC 7541, section 4.2): it may not have read the announcement yet, and
+// h2o 2.2 never follows it.
 func (d *Decoder) SetLimit(size uint32) {
 	d.limit = size
 	d.table.resize(defaultTableSize)
 }
 
-// HasTable tells whether there is a dynamic table at the moment.
+// HasTable reports whether there is currently a dynamic table.
 func (d *Decoder) HasTable() bool { return d.table.most > 0 }
 
-// Effect of the block, once it is read to its end.
+// Effect returns the effect of a block read to its end.
 func (d *Decoder) Effect() Effect { return d.effect }
 
-// Begin goes on to the next block. The one before has to be read to its end where
-// there is a dynamic table.
+// Begin starts the next block. With a dynamic table, the previous one must have been read to its
+// end.
 func (d *Decoder) Begin(block []byte) { d.b, d.began, d.effect = block, false, Stateless }
 
-// Next is the next field. ok is false at the end of the block, and with an error, which
-// is final.
+// Next returns the next field. ok is false at the end of the block, and with an error, which is
+// final.
 func (d *Decoder) Next() (f Field, ok bool, err error) {
 	for len(d.b) > 0 {
 		switch first := d.b[0]; {
@@ -151,10 +150,10 @@ func (d *Decoder) literal(prefix uint8, index bool) (f Field, ok bool, err error
 	return f, true, nil
 }
 
-// keptBytes is the memory that a decoder keeps for names and values, beside its table.
+// keptBytes is the memory that a decoder keeps for names and values, besides its table.
 const keptBytes = 4 << 10
 
-// Shrink gives back the memory of long names and values, between two blocks.
+// Shrink frees the memory of long names and values, between two blocks.
 func (d *Decoder) Shrink() {
 	d.b = nil
 	if cap(d.text) > keptBytes {
@@ -162,8 +161,8 @@ func (d *Decoder) Shrink() {
 	}
 }
 
-// load makes text an entry of either table: its name, n bytes, and its value. They
-// are copied, for an entry may be dropped for the very field that refers to it.
+// load copies an entry of either table to text: its name, n bytes, and its value. It copies
+// because an entry may be dropped for the very field that refers to it.
 func (d *Decoder) load(at uint32) (n int, ok bool) {
 	if at == 0 {
 		return 0, false
@@ -179,7 +178,7 @@ func (d *Decoder) load(at uint32) (n int, ok bool) {
 	return len(name), ok
 }
 
-// string adds the next string literal to text.
+// string appends the next string literal to text.
 func (d *Decoder) string() error {
 	if len(d.b) == 0 {
 		return ErrTruncated

@@ -1,9 +1,9 @@
 package hpack
 
-// AppendField adds a field to a block, without the dynamic table: as an index where
-// the static table has all of it, else as a literal without indexing, so that the
-// block depends on nothing before it. sensitive marks one that nobody on the way may
-// index (RFC 7541, section 6.2.3). The name has to be in lower case.
+// AppendField appends a field to a block, without the dynamic table: as an index if the static
+// table has it completely, otherwise as a literal without indexing, so that the block does not
+// depend on earlier ones. sensitive marks a field that intermediaries must not index (RFC 7541,
+// section 6.2.3). The name must be in lower case.
 func AppendField[T string | []byte](dst []byte, name, value T, sensitive bool) []byte {
 	at := staticNames[string(name)]
 	if at > 0 && !sensitive {
@@ -24,7 +24,7 @@ func AppendField[T string | []byte](dst []byte, name, value T, sensitive bool) [
 	return appendText(dst, value)
 }
 
-// appendText adds a string literal in its shorter form (section 5.2).
+// appendText appends a string literal in its shorter form (section 5.2).
 func appendText[T string | []byte](dst []byte, s T) []byte {
 	if n := huffmanLen(s); n < len(s) {
 		return appendHuffman(appendInt(dst, flagHuffman, 7, uint64(n)), s)
@@ -32,7 +32,7 @@ func appendText[T string | []byte](dst []byte, s T) []byte {
 	return append(appendInt(dst, 0, 7, uint64(len(s))), s...)
 }
 
-// appendInt adds an integer behind the flags of its first byte (section 5.1).
+// appendInt appends an integer after the flags of its first byte (section 5.1).
 func appendInt(dst []byte, flags byte, prefix uint8, v uint64) []byte {
 	most := uint64(1)<<prefix - 1
 	if v < most {

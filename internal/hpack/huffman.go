@@ -2,8 +2,8 @@ package hpack
 
 import "math/bits"
 
-// huffmanBits is the length of each byte's code (RFC 7541, Appendix B). The code is
-// canonical: codes ascend with their length, and at one length with the byte.
+// huffmanBits is the length of each byte's code (RFC 7541, Appendix B). The code is canonical:
+// codes ascend with length, and within a length with the byte.
 var huffmanBits = [256]uint8{
 	13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
 	28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -24,18 +24,18 @@ var huffmanBits = [256]uint8{
 } // read-only
 
 const (
-	huffmanMost = 30 // bits of the longest code; EOS has them too
-	quickBits   = 9  // looked up at once: all that heads usually have
+	huffmanMost = 30 // bits of the longest codes, EOS among them
+	quickBits   = 9  // found by one lookup: all that heads usually contain
 )
 
-// huffman is the code in the forms that reading and writing take.
+// huffman is the code in the forms for decoding and encoding.
 type huffman struct {
 	code [256]uint32
-	// quick has byte and length for the codes of up to quickBits, by the next bits;
-	// length 0: a longer one.
+	// quick is the byte and length of codes up to quickBits, indexed by the next bits; length 0:
+	// a longer code.
 	quick [1 << quickBits]struct{ b, bits uint8 }
-	// first is the lowest code of each length, in huffmanMost bits from the left;
-	// order has the bytes in the order of their codes, at is where a length begins.
+	// first is the lowest code of each length, left-aligned in huffmanMost bits; order has the
+	// bytes in code order, at is the start of each length.
 	first [huffmanMost + 2]uint32
 	at    [huffmanMost + 2]int
 	order [256]byte
@@ -64,11 +64,11 @@ func newHuffman() *huffman {
 			n++
 		}
 	}
-	h.first[huffmanMost+1] = code // EOS, which no text may hold
+	h.first[huffmanMost+1] = code // EOS, which is invalid in a text
 	return h
 }
 
-// huffmanLen is how many bytes the code of s takes.
+// huffmanLen returns the encoded length of s in bytes.
 func huffmanLen[T string | []byte](s T) int {
 	n := 0
 	for i := range len(s) {
@@ -93,9 +93,9 @@ func appendHuffman[T string | []byte](dst []byte, s T) []byte {
 	return dst
 }
 
-// decodeHuffman adds what b stands for to dst (RFC 7541, section 5.2).
+// decodeHuffman appends the decoded b to dst (RFC 7541, section 5.2).
 func decodeHuffman(dst, b []byte) ([]byte, bool) {
-	var have uint64 // the bits at hand, from the left
+	var have uint64 // the current bits, left-aligned
 	n := 0
 	for {
 		for n <= 56 && len(b) > 0 {
@@ -130,6 +130,6 @@ func decodeHuffman(dst, b []byte) ([]byte, bool) {
 		have <<= length
 		n -= length
 	}
-	// What is left has to be fewer than eight bits, all ones.
+	// The rest must be fewer than eight bits, all ones.
 	return dst, n < 8 && bits.LeadingZeros64(^have) >= n
 }

@@ -1,15 +1,15 @@
 package hpack
 
-// overhead of an entry beyond its text, as tables are sized (RFC 7541, section 4.1).
+// overhead of an entry beyond its text, in a table's size (RFC 7541, section 4.1).
 const overhead = 32
 
-// table is a dynamic table: its entries' text one after the other in a buffer that is
-// cleared out from the front, and where each begins.
+// table is a dynamic table: the text of its entries in one buffer that is freed from the front,
+// and the start of each.
 type table struct {
 	most    uint32
 	size    uint32
 	text    []byte
-	entries []entry // the oldest first, from front on
+	entries []entry // oldest first, from front on
 	front   int
 }
 
@@ -33,7 +33,7 @@ func (t *table) evict(need uint32) {
 	}
 }
 
-// add is a new entry; one that is larger than the table empties it (section 4.4).
+// add adds an entry; one larger than the table empties it (section 4.4).
 func (t *table) add(name, value []byte) {
 	need := uint32(len(name)+len(value)) + overhead
 	t.evict(need)
@@ -46,8 +46,8 @@ func (t *table) add(name, value []byte) {
 	t.size += need
 }
 
-// compact moves what is left to the front where half of the memory is unused, which
-// happens once for as many bytes as it moves.
+// compact moves the remaining text to the front if half of the memory is unused, so that moving
+// costs amortised constant time per byte.
 func (t *table) compact(more int) {
 	if t.front == 0 || len(t.text)+more <= cap(t.text) && t.front <= len(t.entries)/2 {
 		return
@@ -62,7 +62,7 @@ func (t *table) compact(more int) {
 	}
 }
 
-// get is the entry that was added k entries ago.
+// get returns the entry added k entries ago.
 func (t *table) get(k uint32) (name, value []byte, ok bool) {
 	if uint64(k) >= uint64(len(t.entries)-t.front) {
 		return nil, nil, false
