@@ -1,10 +1,9 @@
-// Package websocket is the client's side of RFC 6455 without I/O: the opening
-// handshake, masked messages to send, and a reader that takes what a server sends
-// apart as it comes, in pieces of any size, without copying or allocating for a
-// message. It is as strict as section 5 wants a client to be: a connection whose
-// server breaks the protocol ends with a named error.
+// Package websocket is the client side of RFC 6455 without I/O: the opening handshake, masked
+// messages to send, and an incremental reader of a server's frames, in pieces of any size,
+// without copying or allocating per message. It is as strict as section 5 requires of a client:
+// if the server breaks the protocol, the connection ends with a named error.
 //
-// Extensions are not asked for, so a server that answers with one is refused.
+// It offers no extensions, so it rejects a server that answers with one.
 package websocket
 
 // Opcodes, RFC 6455, section 5.2.
@@ -17,8 +16,7 @@ const (
 	opPong         = 0xa
 )
 
-// MaxMessage is the largest message that is taken, in bytes: what a server says of
-// a frame's length is not believed beyond it.
+// MaxMessage is the largest accepted message, in bytes: a larger frame length is an error.
 const MaxMessage = 64 << 20
 
 // maxControl is the longest payload of a control frame (section 5.5).
@@ -34,12 +32,12 @@ const (
 	closeTooBig     = 1009
 	closeLeast      = 1000
 	closeMost       = 4999
-	closePrivate    = 3000 // from here on registered and private codes
+	closePrivate    = 3000 // registered and private codes from here on
 	closeLastOfIETF = 1014
 )
 
-// ProtocolError says how a server broke the protocol. After one the connection is
-// useless. Zero is no error.
+// ProtocolError is a server's protocol violation. After one the connection is unusable. Zero is
+// no error.
 type ProtocolError uint8
 
 // Causes.
@@ -65,7 +63,7 @@ const (
 	ErrSubprotocol
 )
 
-// Error is the cause in a few words.
+// Error describes the cause in a few words.
 func (e ProtocolError) Error() string {
 	switch e {
 	case ErrMasked:
@@ -108,7 +106,7 @@ func (e ProtocolError) Error() string {
 	return "WebSocket error"
 }
 
-// CloseCode is what the peer is told of the error.
+// CloseCode is the close code sent to the peer for the error.
 func (e ProtocolError) CloseCode() uint16 {
 	switch e {
 	case ErrText:

@@ -8,21 +8,21 @@ import (
 	"ceiling/internal/http1"
 )
 
-// guid is what the server adds to the key (section 1.3).
+// guid is appended to the key by the server (section 1.3).
 const guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
-// Key is the value of Sec-WebSocket-Key for a nonce of 16 bytes.
+// Key returns the value of Sec-WebSocket-Key for a nonce of 16 bytes.
 func Key(nonce [16]byte) string { return base64.StdEncoding.EncodeToString(nonce[:]) }
 
-// accept is the only right answer to a key.
+// accept returns the only correct answer to a key.
 func accept(key string) string {
 	sum := sha1.Sum([]byte(key + guid))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// CheckAnswer looks at the answer to an opening handshake whose key was key: the
-// head b, of status and with the lines of list (section 4.1). It returns 0 where the
-// connection is a WebSocket from there on. subprotocol tells that one was asked for.
+// CheckAnswer validates the response to an opening handshake with the given key: the head b, with
+// its status and the lines of list (section 4.1). It returns 0 if the connection is a WebSocket
+// from there on. subprotocol is set if one was requested.
 func CheckAnswer(status int, b []byte, list []http1.Line, key string, subprotocol bool) ProtocolError {
 	if status != 101 {
 		return ErrStatus
@@ -38,8 +38,8 @@ func CheckAnswer(status int, b []byte, list []http1.Line, key string, subprotoco
 	return CheckSwitch(b, list, key)
 }
 
-// CheckSwitch is CheckAnswer for who passes an answer of status 101 on: which
-// extensions and subprotocol are agreed on is a matter of others.
+// CheckSwitch is CheckAnswer for a proxy that forwards a 101 response: it ignores the negotiated
+// extensions and subprotocol.
 func CheckSwitch(b []byte, list []http1.Line, key string) ProtocolError {
 	var upgrade, connection bool
 	accepts, right := 0, false

@@ -5,36 +5,35 @@ import (
 	"unicode/utf8"
 )
 
-// Event is what a piece of a server's bytes ended with.
+// Event is what ended a piece of a server's bytes.
 type Event uint8
 
 // Events.
 const (
-	// None: a piece of a message, or nothing that concerns the caller.
+	// None: part of a message, or nothing of interest to the caller.
 	None Event = iota
-	// Message: the piece is the last of a message, all of it where it is short.
+	// Message: the piece ends a message; a short message is a single piece.
 	Message
-	// Ping wants its Control payload back. Pong answers no ping of ours.
+	// Ping requires a pong with its Control payload. Pong is unsolicited: we send no pings.
 	Ping
 	Pong
-	// Close: the server ends the connection, with CloseCode.
+	// Close: the server closes the connection, with CloseCode.
 	Close
 )
 
-// Reader takes what a server sends apart. The zero value is ready. It holds no
-// memory on the heap but the payload of a control frame that was split over two
-// reads.
+// Reader parses what a server sends. The zero value is ready. Its only heap memory is the payload
+// of a control frame split over two reads.
 type Reader struct {
-	head    [10]byte // of a frame, as far as it came
+	head    [10]byte // of a frame, as far as received
 	have    uint8
 	at      readerAt
-	op      byte // of the frame at hand
+	op      byte // of the current frame
 	final   bool
-	within  byte // opcode of the message that frames of are to come; 0: none
+	within  byte // opcode of the fragmented message in progress; 0: none
 	tail    text // of a text message
 	failed  ProtocolError
-	rest    uint64 // payload of the frame still to come
-	size    uint64 // of the message until now
+	rest    uint64 // remaining payload of the frame
+	size    uint64 // of the message so far
 	control []byte
 	code    uint16
 }
@@ -46,9 +45,9 @@ const (
 	atPayload
 )
 
-// Next takes bytes from the start of b, a view that is used during the call only: to
-// the end of a frame or of b. piece is payload of a message, a view of b; n is what
-// was taken. An error is a ProtocolError and final.
+// Next consumes bytes from the start of b, which it uses only during the call: up to the end of a
+// frame or of b. piece is message payload, a slice of b; n is the number of bytes consumed. An
+// error is a ProtocolError and final.
 func (r *Reader) Next(b []byte) (piece []byte, n int, is Event, err error) {
 	if r.failed != 0 {
 		return nil, 0, None, r.failed
@@ -96,13 +95,13 @@ func (r *Reader) fail(e ProtocolError) error {
 	return e
 }
 
-// readHead takes the head of a frame, which has 2, 4 or 10 bytes.
+// readHead consumes the head of a frame, which has 2, 4 or 10 bytes.
 func (r *Reader) readHead(b []byte) (n int, whole bool, e ProtocolError) {
 	need := 2
 	for {
 		if r.have >= 2 {
-			// The first two are looked at as soon as they are there, so that a server
-			// that speaks something else is found out at once.
+			// The first two are checked as soon as they arrive, to detect a server with another
+			// protocol at once.
 			if need, e = r.checkHead(); e != 0 {
 				return n, false, e
 			}
@@ -123,7 +122,7 @@ func (r *Reader) readHead(b []byte) (n int, whole bool, e ProtocolError) {
 	return n, true, r.takeHead()
 }
 
-// checkHead looks at the first two bytes, and says how long the head is.
+// checkHead validates the first two bytes, and returns the length of the head.
 func (r *Reader) checkHead() (need int, e ProtocolError) {
 	first, second := r.head[0], r.head[1]
 	op, length := first&0x0f, second&0x7f
@@ -152,7 +151,7 @@ func (r *Reader) checkHead() (need int, e ProtocolError) {
 	return 2, 0
 }
 
-// takeHead begins the frame whose head is there.
+// takeHead begins the frame of a complete head.
 func (r *Reader) takeHead() ProtocolError {
 	r.op, r.final = r.head[0]&0x0f, r.head[0]&0x80 != 0
 	switch length := r.head[1] & 0x7f; length {
@@ -180,7 +179,7 @@ func (r *Reader) takeHead() ProtocolError {
 	return 0
 }
 
-// readControl takes a piece of a control frame's payload.
+// readControl consumes a piece of a control frame's payload.
 func (r *Reader) readControl(piece []byte) (Event, ProtocolError) {
 	r.control = append(r.control, piece...)
 	if r.rest > 0 {
@@ -206,7 +205,7 @@ func (r *Reader) readControl(piece []byte) (Event, ProtocolError) {
 	return Close, 0
 }
 
-// mayClose tells the codes that may stand in a close frame (section 7.4).
+// mayClose reports whether a code is valid in a close frame (section 7.4).
 func mayClose(code uint16) bool {
 	switch {
 	case code < closeLeast, code > closeMost, code > closeLastOfIETF && code < closePrivate:
@@ -217,27 +216,25 @@ func mayClose(code uint16) bool {
 	return true
 }
 
-// Control is the payload of the control frame that the last event told of, valid
-// until the next call of Next.
+// Control returns the payload of the last control frame, valid until the next call of Next.
 func (r *Reader) Control() []byte { return r.control }
 
-// CloseCode is what the server gave as its reason to close; 1005: none.
+// CloseCode returns the server's close code; 1005 if none.
 func (r *Reader) CloseCode() uint16 { return r.code }
 
-// Idle tells whether the reader is between two messages.
+// Idle reports whether the reader is between two messages.
 func (r *Reader) Idle() bool { return r.at == atHead && r.have == 0 && r.within == 0 && r.failed == 0 }
 
-// Reset makes the reader ready for a new connection.
+// Reset prepares the reader for a new connection.
 func (r *Reader) Reset() { *r = Reader{control: r.control[:0]} }
 
-// text checks UTF-8 that comes in pieces: it holds the bytes of a character that
-// is split between two.
+// text validates UTF-8 incrementally: it holds the bytes of a split character.
 type text struct {
 	part [utf8.UTFMax]byte
 	n    uint8
 }
 
-// take tells whether what came may still be UTF-8.
+// take reports whether the input so far may be valid UTF-8.
 func (t *text) take(b []byte) bool {
 	for t.n > 0 && len(b) > 0 {
 		t.part[t.n] = b[0]
@@ -253,7 +250,7 @@ func (t *text) take(b []byte) bool {
 	if utf8.Valid(b) {
 		return true
 	}
-	// Only its last character may be cut.
+	// Only its last character may be incomplete.
 	for k := 1; k <= min(len(b), utf8.UTFMax-1); k++ {
 		if c := b[len(b)-k]; utf8.RuneStart(c) {
 			end := b[len(b)-k:]
@@ -267,5 +264,5 @@ func (t *text) take(b []byte) bool {
 	return false
 }
 
-// whole tells whether the text does not end within a character.
+// whole reports whether the text does not end within a character.
 func (t *text) whole() bool { return t.n == 0 }

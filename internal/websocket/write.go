@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// Mask is a masking key. Section 5.3 wants them unpredictable, one for each frame.
+// Mask is a masking key. Section 5.3 requires an unpredictable one per frame.
 type Mask [4]byte
 
-// AppendMessage adds a message to dst, masked: of text where the payload is UTF-8,
-// else binary, in frames of at most fragment bytes of payload; 0: in one frame.
+// AppendMessage appends a masked message to dst: text if the payload is UTF-8, else binary, in
+// frames of at most fragment bytes of payload; 0: in one frame.
 func AppendMessage(dst, payload []byte, fragment int, mask func() Mask) []byte {
 	op := byte(opBinary)
 	if utf8.Valid(payload) {
@@ -29,12 +29,12 @@ func AppendMessage(dst, payload []byte, fragment int, mask func() Mask) []byte {
 	}
 }
 
-// AppendClose adds a close frame.
+// AppendClose appends a close frame.
 func AppendClose(dst []byte, code uint16, mask Mask) []byte {
 	return appendFrame(dst, opClose, true, binary.BigEndian.AppendUint16(nil, code), mask)
 }
 
-// AppendPong adds the answer to a ping, which has its payload (section 5.5.3).
+// AppendPong appends the response to a ping, with its payload (section 5.5.3).
 func AppendPong(dst, payload []byte, mask Mask) []byte {
 	return appendFrame(dst, opPong, true, payload, mask)
 }
