@@ -6,37 +6,37 @@ import (
 	"strings"
 )
 
-// BitsPerSecond is what links are sold by. String and ParseBits round-trip.
+// BitsPerSecond is the unit of link speeds. String and ParseBits round-trip.
 type BitsPerSecond uint64
 
-// BytesPerSecond is what transfers are measured in.
+// BytesPerSecond is the unit of transfers.
 type BytesPerSecond uint64
 
-// Bytes is b in bytes per second, rounded down.
+// Bytes converts b to bytes per second, rounded down.
 func (b BitsPerSecond) Bytes() BytesPerSecond { return BytesPerSecond(b / 8) }
 
-// Bits is b in bits per second. 2^61 bytes per second and more stop at the
-// largest multiple of 8.
+// Bits converts b to bits per second. It saturates from 2^61 bytes per second at the largest
+// multiple of 8.
 func (b BytesPerSecond) Bits() BitsPerSecond {
 	const most = 1<<61 - 1
 	return BitsPerSecond(min(b, most)) * 8
 }
 
-// String is b exactly, with the largest prefix that divides it: 50 Gbit/s.
+// String formats b exactly, with the largest prefix that divides it: 50 Gbit/s.
 func (b BitsPerSecond) String() string {
 	digits, prefix := shorten(uint64(b))
 	return fmt.Sprintf("%d %sbit/s", digits, prefix)
 }
 
-// String is b exactly, with the largest prefix that divides it: 125 MB/s.
+// String formats b exactly, with the largest prefix that divides it: 125 MB/s.
 func (b BytesPerSecond) String() string {
 	digits, prefix := shorten(uint64(b))
 	return fmt.Sprintf("%d %sB/s", digits, prefix)
 }
 
-// ParseBits reads the speed of a link in bits per second: 50Gbps, 10Gbit,
-// 2.5Gbit/s, 100M. Bytes (MB/s) and binary prefixes (Mibit) are refused: links
-// have neither, and a factor of 8 or 1.07 would pass unseen.
+// ParseBits parses a link speed in bits per second: 50Gbps, 10Gbit, 2.5Gbit/s, 100M. It rejects
+// bytes (MB/s) and binary prefixes (Mibit): links use neither, and a factor of 8 or 1.07 would go
+// unnoticed.
 func ParseBits(s string) (BitsPerSecond, error) {
 	b, err := parseBits(s)
 	if err != nil {
@@ -74,14 +74,13 @@ func parseBits(s string) (BitsPerSecond, error) {
 	return BitsPerSecond(b), nil
 }
 
-// FormatBits is a measured or given speed with three significant digits:
-// 9.41 Gbit/s.
+// FormatBits formats a speed with three significant digits: 9.41 Gbit/s.
 func FormatBits(b BitsPerSecond) string {
 	return scaled(float64(b), 1000, " bit/s", " kbit/s", " Mbit/s", " Gbit/s", " Tbit/s")
 }
 
-// FormatBytesSI is n bytes with three significant digits and a decimal prefix:
-// 512 B, 4.50 kB, 1.07 MB (1 MB = 10^6 bytes).
+// FormatBytesSI formats n bytes with three significant digits and a decimal prefix: 512 B, 4.50
+// kB, 1.07 MB (1 MB = 10^6 bytes).
 func FormatBytesSI(n int64) string {
 	if magnitude(n) < 1000 {
 		return fmt.Sprintf("%d B", n)
@@ -89,8 +88,8 @@ func FormatBytesSI(n int64) string {
 	return sign(n) + scaled(float64(magnitude(n)), 1000, " B", " kB", " MB", " GB", " TB", " PB", " EB")
 }
 
-// FormatBytesIEC is n bytes with three significant digits and a binary prefix:
-// 512 B, 4.39 KiB, 1.02 MiB (1 MiB = 2^20 bytes). 1000 to 1023 have four digits.
+// FormatBytesIEC formats n bytes with three significant digits and a binary prefix: 512 B, 4.39
+// KiB, 1.02 MiB (1 MiB = 2^20 bytes). 1000 to 1023 have four digits.
 func FormatBytesIEC(n int64) string {
 	if magnitude(n) < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -98,13 +97,13 @@ func FormatBytesIEC(n int64) string {
 	return sign(n) + scaled(float64(magnitude(n)), 1024, " B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB")
 }
 
-// TransferNote says what the units of FormatTransfer are, to be printed with it.
+// TransferNote explains the units of FormatTransfer, to be printed with it.
 const TransferNote = "1 KB = 10^3, 1 MB = 10^6, 1 GB = 10^9 bytes"
 
-// FormatTransfer is the figure of a Transfer/sec line in wrk's spelling: 12.34MB,
-// two decimals, no blank, capital K. wrk itself divides by 1024 and calls the
-// result MB, which has been set against links in decimal bits more than once; ours
-// are powers of 1000, so the same transfer reads up to 7 % higher than wrk's.
+// FormatTransfer formats the figure of a Transfer/sec line in wrk's spelling: 12.34MB, two
+// decimals, no blank, capital K. wrk itself divides by 1024 and calls the result MB, which has
+// repeatedly been compared with links in decimal bits; ours are powers of 1000, so the same
+// transfer reads up to 7 % higher than wrk's.
 func FormatTransfer(b BytesPerSecond) string {
 	x := float64(b)
 	for _, unit := range [...]string{"B", "KB", "MB", "GB"} {

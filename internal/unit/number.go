@@ -1,12 +1,11 @@
 // Package unit parses and prints rates, times and bytes.
 //
-// Prefixes are SI, powers of 1000 (k, M, G, T), everywhere; IEC prefixes, powers
-// of 1024 (Ki, Mi, Gi), appear only in FormatBytesIEC. Nothing here takes one for
-// the other, nor bits for bytes: a text that could mean both is refused with a
-// hint. What a String method prints is exact, and the parser of its type (where
-// it has one) reads it back; the Format functions round for the eye.
+// Prefixes are SI, powers of 1000 (k, M, G, T), everywhere; IEC prefixes, powers of 1024 (Ki, Mi,
+// Gi), appear only in FormatBytesIEC. The parsers never confuse them, nor bits with bytes: they
+// reject ambiguous text with a hint. A String method is exact, and the parser of its type (if
+// any) reads it back; the Format functions round for readability.
 //
-// Every parse error names the text and gives an example that would have worked.
+// Every parse error names the text and gives a valid example.
 package unit
 
 import (
@@ -17,7 +16,7 @@ import (
 	"strings"
 )
 
-// quote is s for an error message, shortened to what fits a line.
+// quote quotes s for an error message, shortened to fit a line.
 func quote(s string) string {
 	const most = 40
 	if len(s) > most {
@@ -29,12 +28,11 @@ func quote(s string) string {
 // number is a decimal as written: digits / 10^places.
 type number struct {
 	digits uint64
-	places int // digits behind the point, without closing zeros
+	places int // digits after the point, without trailing zeros
 }
 
-// cutNumber reads digits with at most one point from the start of s. It refuses
-// signs, exponents, separators and what exceeds 64 bits; a point needs a digit
-// on both sides.
+// cutNumber parses digits with at most one point at the start of s. It rejects signs, exponents,
+// separators and more than 64 bits; a point needs a digit on both sides.
 func cutNumber(s string) (n number, rest string, ok bool) {
 	i, point := 0, -1
 	for ; i < len(s); i++ {
@@ -60,7 +58,7 @@ func cutNumber(s string) (n number, rest string, ok bool) {
 	return n, s[i:], true
 }
 
-// times is n·factor when that is a whole number that fits.
+// times returns n·factor if that is an integer that fits.
 func (n number) times(factor uint64) (product uint64, ok bool) {
 	hi, lo := bits.Mul64(n.digits, factor)
 	divisor := pow10(n.places)
@@ -79,8 +77,8 @@ func pow10(places int) uint64 {
 	return p
 }
 
-// prefix is the factor of an SI prefix, 0 when s is none. Kilo may be written
-// K, as in wrk; mega may not be written m, which is milli.
+// prefix returns the factor of an SI prefix, 0 if s is none. Kilo may be written K, as in wrk;
+// mega may not be written m, which is milli.
 func prefix(s string) uint64 {
 	switch s {
 	case "":
@@ -108,12 +106,12 @@ func shorten(n uint64) (digits uint64, prefix string) {
 	return n, prefix
 }
 
-// ParseCount reads a whole number of things: 20000, 20k, 1.5M, 1G.
+// ParseCount parses an integer count: 20000, 20k, 1.5M, 1G.
 func ParseCount(s string) (int64, error) {
 	n, rest, ok := cutNumber(s)
 	factor := prefix(rest)
 	if rest == "T" {
-		factor = 0 // a count of 10^12 of anything here is a slip
+		factor = 0 // a count of 10^12 is a mistake
 	}
 	if !ok || factor == 0 {
 		hint := ""
@@ -129,7 +127,7 @@ func ParseCount(s string) (int64, error) {
 	return int64(count), nil
 }
 
-// FormatCount is n with thousands separators: 164,012.
+// FormatCount formats n with thousands separators: 164,012.
 func FormatCount(n int64) string {
 	text := strconv.FormatUint(magnitude(n), 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -138,7 +136,7 @@ func FormatCount(n int64) string {
 	return sign(n) + text
 }
 
-// magnitude is |n|, also of the smallest int64.
+// magnitude returns |n|, even for the smallest int64.
 func magnitude(n int64) uint64 {
 	if n < 0 {
 		return -uint64(n)
@@ -153,8 +151,8 @@ func sign(n int64) string {
 	return ""
 }
 
-// three writes x ≥ 0 with three significant digits (1.07, 10.7, 107; more where
-// the whole part has more).
+// three formats x ≥ 0 with three significant digits (1.07, 10.7, 107; more if the integer part
+// has more).
 func three(x float64) string {
 	for decimals := 2; decimals > 0; decimals-- {
 		// 9.996 with two decimals is 10.00, which is four digits: one decimal less.
@@ -165,8 +163,8 @@ func three(x float64) string {
 	return strconv.FormatFloat(x, 'f', 0, 64)
 }
 
-// scaled writes x ≥ 0 in the largest of units that it reaches, each step times
-// the one before. The last unit takes what is left.
+// scaled formats x ≥ 0 in the largest unit that it reaches, each step times the one before. The
+// last unit has no upper limit.
 func scaled(x, step float64, units ...string) string {
 	for i, u := range units {
 		text := three(x)
@@ -179,8 +177,8 @@ func scaled(x, step float64, units ...string) string {
 	return ""
 }
 
-// FormatSI is x with three significant digits and an SI prefix: 164k, 1.07M,
-// 12.3. Values below 0.01 are written 0.00123; NaN and infinities as such.
+// FormatSI formats x with three significant digits and an SI prefix: 164k, 1.07M, 12.3. Values
+// below 0.01 are written 0.00123; NaN and infinities as such.
 func FormatSI(x float64) string {
 	switch {
 	case math.IsNaN(x) || math.IsInf(x, 0):
@@ -197,8 +195,8 @@ func FormatSI(x float64) string {
 	return scaled(x, 1000, "", "k", "M", "G", "T", "P")
 }
 
-// Percent is a share rounded for the eye: 61%, 4.2%, 0.41%. Two digits, but a
-// share that is nearly all has one more, so that 99.9% never reads as 100%.
+// Percent formats a share, rounded: 61%, 4.2%, 0.41%. It has two digits, and one more near the
+// whole, so that 99.9% never reads as 100%.
 func Percent(share float64) string {
 	p := 100 * share
 	switch size := math.Abs(p); {
@@ -212,18 +210,18 @@ func Percent(share float64) string {
 	return PercentDigits(share, 2)
 }
 
-// PercentDigits is a share with up to so many significant digits: 95%, 98.75%.
+// PercentDigits formats a share with up to that many significant digits: 95%, 98.75%.
 func PercentDigits(share float64, digits int) string {
 	return strconv.FormatFloat(100*share, 'g', digits, 64) + "%"
 }
 
-// Change is a relative change with its sign and one digit after the point: +5.0%, −12.4%.
+// Change formats a relative change with its sign and one decimal: +5.0%, −12.4%.
 func Change(share float64) string { return Minus(fmt.Sprintf("%+.1f%%", 100*share)) }
 
-// Minus gives a formatted number the sign that is as wide as its plus.
+// Minus replaces a hyphen with a minus sign as wide as the plus sign.
 func Minus(number string) string { return strings.Replace(number, "-", "−", 1) }
 
-// Plural is a count with its noun: 1 process, 3 processes, 12,000 processes.
+// Plural formats a count with its noun: 1 process, 3 processes, 12,000 processes.
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

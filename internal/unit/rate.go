@@ -9,26 +9,25 @@ import (
 	"time"
 )
 
-// Frequency is Count events per PerNs nanoseconds, exactly. The zero value is
-// none.
+// Frequency is exactly Count events per PerNs nanoseconds. The zero value is none.
 type Frequency struct {
 	Count uint64
 	PerNs uint64
 }
 
-// Rate is an asked rate: constant, or a straight ramp over the run from From to
-// To. The zero value means no rate was asked for.
+// Rate is a target rate: constant, or a linear ramp over the run from From to To. The zero value
+// means no rate.
 type Rate struct {
 	From, To Frequency
 }
 
 const second = uint64(time.Second)
 
-// maxPerSecond bounds an asked rate: one event per nanosecond, the clock's step.
+// maxPerSecond limits a target rate: one event per nanosecond, the clock's resolution.
 const maxPerSecond = 1e9
 
-// ParseRate reads a rate per second (1000, 10k), a rate per time (50/1s, 10/ms,
-// 600/m) or a ramp from one to another (100:10k). A ramp may begin or end at 0.
+// ParseRate parses a rate per second (1000, 10k), a rate per time (50/1s, 10/ms, 600/m) or a ramp
+// between two (100:10k). A ramp may start or end at 0.
 func ParseRate(s string) (Rate, error) {
 	r, err := parseRate(s)
 	if err != nil {
@@ -81,8 +80,8 @@ func parseFrequency(s string) (f Frequency, err error) {
 	return f, nil
 }
 
-// exact is n·factor per perNs. A whole count is left as it was written; one with
-// a fraction left (0.5, 2.5/m) moves it into the period: 1 per 2 s.
+// exact returns n·factor per perNs. An integer count stays as written; a fraction (0.5, 2.5/m)
+// moves into the period: 1 per 2 s.
 func exact(n number, factor, perNs uint64) (f Frequency, ok bool) {
 	if count, ok := n.times(factor); ok {
 		return Frequency{count, perNs}, true
@@ -104,7 +103,7 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// parsePeriod reads a unit alone (ms) or a time with one (10ms).
+// parsePeriod parses a unit alone (ms) or a time with one (10ms).
 func parsePeriod(s string) (uint64, error) {
 	text := s
 	if isTimeUnit(s) {
@@ -120,7 +119,7 @@ func parsePeriod(s string) (uint64, error) {
 	return uint64(d), nil
 }
 
-// IsZero reports whether no rate was asked for.
+// IsZero reports whether there is no rate.
 func (r Rate) IsZero() bool { return r == Rate{} }
 
 // Constant reports whether both ends are the same rate, however written: 60/m
@@ -131,13 +130,13 @@ func (r Rate) Constant() bool {
 	return hi == hi2 && lo == lo2
 }
 
-// PerSecond is the mean rate over the run in events per second: of a ramp, the
-// middle between its ends.
+// PerSecond returns the mean rate over the run in events per second: for a ramp, the mean of its
+// ends.
 func (r Rate) PerSecond() float64 {
 	return (r.From.PerSecond() + r.To.PerSecond()) / 2
 }
 
-// PerSecond is f in events per second; 0 for the zero value.
+// PerSecond returns f in events per second; 0 for the zero value.
 func (f Frequency) PerSecond() float64 {
 	if f.PerNs == 0 {
 		return 0
@@ -145,8 +144,7 @@ func (f Frequency) PerSecond() float64 {
 	return float64(f.Count) * (float64(second) / float64(f.PerNs))
 }
 
-// String is r in the form that ParseRate reads back exactly; "" for the zero
-// value.
+// String formats r exactly for ParseRate; "" for the zero value.
 func (r Rate) String() string {
 	switch {
 	case r.IsZero():
@@ -157,7 +155,7 @@ func (r Rate) String() string {
 	return r.From.String() + ":" + r.To.String()
 }
 
-// String is f as one end of a rate: 10k, 10/ms, 1/2s.
+// String formats f as one end of a rate: 10k, 10/ms, 1/2s.
 func (f Frequency) String() string {
 	digits, prefix := shorten(f.Count)
 	text := fmt.Sprintf("%d%s", digits, prefix)
@@ -183,8 +181,8 @@ func (r *Rate) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// FormatRate is a measured rate of requests: 164,012 req/s from 100 on, three
-// significant digits below (12.3 req/s).
+// FormatRate formats a measured request rate: 164,012 req/s from 100 on, three significant digits
+// below (12.3 req/s).
 func FormatRate(perSecond float64) string {
 	if perSecond >= 100 && perSecond < 1e18 {
 		return FormatCount(int64(math.Round(perSecond))) + " req/s"

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ParseDuration reads 30s, 500us, 2m, 1h30m, 1.5s, and a bare number as seconds,
-// as wrk does. Negative times are refused; zero is a time.
+// ParseDuration parses 30s, 500us, 2m, 1h30m, 1.5s, and a bare number as seconds, as wrk does. It
+// rejects negative times and accepts zero.
 func ParseDuration(s string) (time.Duration, error) {
 	bad := func(why string) (time.Duration, error) {
 		return 0, fmt.Errorf("%s %s: want something like 30s, 500us, 2m or 1h30m (a bare number is seconds)", quote(s), why)
@@ -17,7 +17,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	if _, rest, ok := cutNumber(s); ok && rest == "" {
 		text += "s"
 	}
-	// time.ParseDuration takes a sign and ".5s"; both are more likely slips.
+	// time.ParseDuration accepts a sign and ".5s"; both are probably mistakes.
 	if text == "" || text[0] < '0' || text[0] > '9' {
 		return bad("is not a time")
 	}
@@ -39,8 +39,7 @@ func isTimeUnit(s string) bool {
 	return false
 }
 
-// FormatDuration is d exactly, in the form that ParseDuration reads: 2m, 1h30m,
-// 1.5s, 500us.
+// FormatDuration formats d exactly for ParseDuration: 2m, 1h30m, 1.5s, 500us.
 func FormatDuration(d time.Duration) string {
 	text := strings.Replace(d.String(), "µ", "u", 1)
 	if short, ok := strings.CutSuffix(text, "m0s"); ok {
@@ -52,7 +51,7 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// FormatNsFloat is FormatNs of a time that was counted in floating point.
+// FormatNsFloat is FormatNs for a floating-point time.
 func FormatNsFloat(ns float64) string {
 	if !(ns > -9e18 && ns < 9e18) {
 		return FormatSI(ns) + " ns"
@@ -60,8 +59,8 @@ func FormatNsFloat(ns float64) string {
 	return FormatNs(int64(ns))
 }
 
-// FormatNs is a time of ns nanoseconds with three significant digits: 412 ns,
-// 83.2 µs, 1.07 ms, 2.50 s, 16.7 min, 3.00 h. Halves are rounded away from zero.
+// FormatNs formats ns nanoseconds with three significant digits: 412 ns, 83.2 µs, 1.07 ms, 2.50
+// s, 16.7 min, 3.00 h. It rounds halves away from zero.
 func FormatNs(ns int64) string {
 	m := magnitude(ns)
 	if m < 1000 {
@@ -74,7 +73,7 @@ func FormatNs(ns int64) string {
 	}{
 		{1e3, 999, "µs"}, {1e6, 999, "ms"}, {1e9, 999, "s"}, {60e9, 999, "min"}, {3600e9, math.MaxUint64, "h"},
 	} {
-		// The figure in whole numbers, so that no half is lost in a float.
+		// Integer arithmetic, so that no half is lost in a float.
 		if (m+u.ns/2)/u.ns > u.most {
 			continue
 		}
@@ -85,10 +84,10 @@ func FormatNs(ns int64) string {
 			}
 		}
 	}
-	return "" // not reached: the last unit and the last factor take everything
+	return "" // unreachable: the last unit and factor accept everything
 }
 
-// point writes figure/factor with as many decimals as factor has zeros.
+// point formats figure/factor with as many decimals as factor has zeros.
 func point(figure, factor uint64) string {
 	switch factor {
 	case 100:
