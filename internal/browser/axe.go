@@ -6,15 +6,13 @@ import (
 	"strings"
 )
 
-// axe-core 4.14.1 (MPL-2.0, its licence lies beside it) is only ever part of a
-// test binary.
+// axe-core 4.14.1 (MPL-2.0, licence included) is only ever part of a test binary.
 //
 //go:embed testdata/axe-core/axe.min.js
 var axe string
 
-// Violations is what axe-core finds against WCAG 2.2, levels A and AA, in the
-// page as it is shown now: one line each, with the element. None is what a
-// test wants.
+// Violations returns axe-core's findings against WCAG 2.2, levels A and AA, in the current state
+// of the page: one line each, with the element. Tests expect none.
 func (p *Page) Violations() []string {
 	p.t.Helper()
 	var loaded bool

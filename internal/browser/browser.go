@@ -1,11 +1,9 @@
-// Package browser drives Debian's headless chromium from tests: it opens a
-// page, runs script in it, and tells what the page wrote to its console and
-// what it asked the network for. Nothing but the loopback can be reached from
-// it: every other name fails to resolve.
+// Package browser drives Debian's headless chromium from tests: it opens a page, runs script in
+// it, and returns the page's console messages and network requests. The browser can reach only
+// the loopback: every other name fails to resolve.
 //
-// It speaks the DevTools protocol over two pipes (--remote-debugging-pipe), so
-// that it needs neither a port nor a websocket library. Everything that goes
-// wrong ends the test that asked for it.
+// It speaks the DevTools protocol over two pipes (--remote-debugging-pipe), so it needs neither a
+// port nor a websocket library. Any error fails the calling test.
 package browser
 
 import (
@@ -21,18 +19,18 @@ import (
 	"time"
 )
 
-// patience is how long one call may take. A busy machine with two cores takes
-// up to ten seconds to start the browser; what takes longer than this hangs.
+// patience is the timeout of one call. A busy machine with two cores takes up to ten seconds to
+// start the browser; a call that exceeds this timeout hangs.
 const patience = 2 * time.Minute
 
-// Browser is a running chromium with a profile of its own.
+// Browser is a running chromium with its own profile.
 type Browser struct {
 	t    testing.TB
 	conn *conn
 }
 
-// Start starts a browser and ends it with the test. Where there is none the
-// test fails, with the remedy.
+// Start starts a browser and stops it with the test. If none is installed the test fails and says
+// how to install it.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	path, err := find()
@@ -45,7 +43,7 @@ func Start(t testing.TB) *Browser {
 	}
 	t.Cleanup(func() { remove(t, profile) })
 	cmd := exec.Command(path, flags(profile)...)
-	// A group of its own, so that its helpers can be ended with it.
+	// A separate group, so that its helpers can be killed with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var talk tail
 	cmd.Stderr = &talk
@@ -71,7 +69,7 @@ func Start(t testing.TB) *Browser {
 	return b
 }
 
-// find looks for chromium under the names that Debian and others give it.
+// find looks for chromium under Debian's and other common names.
 func find() (string, error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -81,17 +79,17 @@ func find() (string, error) {
 	return "", errors.New("start browser: no chromium here; on Debian: make deps, or apt-get install chromium")
 }
 
-// flags of a browser that keeps to itself. profile is its own new directory.
+// flags isolates the browser. profile is a new directory of its own.
 func flags(profile string) []string {
 	return []string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--user-data-dir=" + profile,
 		"--remote-debugging-pipe",
-		// Containers have a /dev/shm of 64 MB, which a large page fills.
+		// Containers have a 64 MB /dev/shm, which a large page fills.
 		"--disable-dev-shm-usage",
 		"--no-default-browser-check", "--disable-default-apps", "--disable-extensions", "--disable-crash-reporter", "--disable-breakpad",
 		"--metrics-recording-only", "--mute-audio", "--hide-scrollbars", "--font-render-hinting=none",
-		// A page in the background would have its timers slowed down.
+		// Timers of a background page would be throttled.
 		"--disable-background-timer-throttling", "--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",
 		"--disable-features=Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,DialMediaRouteProvider",
 		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE [::1]",
@@ -100,8 +98,8 @@ func flags(profile string) []string {
 	}
 }
 
-// pipes gives the command its descriptors 3 (it reads) and 4 (it writes) and
-// answers the other ends.
+// pipes gives the command its descriptors 3 (it reads) and 4 (it writes) and returns the other
+// ends.
 func pipes(cmd *exec.Cmd) (to io.WriteCloser, from io.ReadCloser, err error) {
 	childReads, to, err := os.Pipe()
 	if err != nil {
@@ -115,19 +113,19 @@ func pipes(cmd *exec.Cmd) (to io.WriteCloser, from io.ReadCloser, err error) {
 	return to, from, nil
 }
 
-// stop asks the browser to end and, where it does not, ends its group.
+// stop asks the browser to exit and, if it does not, kills its group.
 func (b *Browser) stop(cmd *exec.Cmd) {
-	_ = b.conn.send("", "Browser.close", nil) // it may be gone already
+	_ = b.conn.send("", "Browser.close", nil) // it may have exited already
 	ended := make(chan struct{})
 	go func() {
-		cmd.Wait() // its exit code tells nothing: it was told to end
+		cmd.Wait() // we stopped it: the exit code is meaningless
 		close(ended)
 	}()
 	select {
 	case <-ended:
 	case <-time.After(20 * time.Second):
 	}
-	// Its own group: helpers that outlived it are in it, nobody else is.
+	// Its own group contains only helpers that outlived it.
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		b.t.Errorf("stop browser: %v", err)
 	}
@@ -135,8 +133,8 @@ func (b *Browser) stop(cmd *exec.Cmd) {
 	b.conn.close()
 }
 
-// remove deletes the profile. Helpers that were killed a moment ago may still
-// close a file in it, so a few refusals are no failure.
+// remove deletes the profile. Helpers just killed may still be closing a file in it, so it
+// retries a few times.
 func remove(t testing.TB, profile string) {
 	var err error
 	for range 50 {

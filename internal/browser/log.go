@@ -6,24 +6,24 @@ import (
 	"sync"
 )
 
-// Message is one that the page or the browser wrote to the console.
+// Message is a console message of the page or the browser.
 type Message struct {
 	Level string // "error", "warning", "info", "log", "debug"
 	Text  string
-	URL   string // of the script or the resource it is about
+	URL   string // of the script or resource concerned
 }
 
-// Request is one that the page made.
+// Request is a request by the page.
 type Request struct {
 	ID     string
 	URL    string
 	Method string
 	Type   string // "Document", "Stylesheet", "Image", "Fetch", "EventSource" …
 	Status int    // of the response; 0 without one
-	Failed string // why it came to nothing
+	Failed string // why it failed
 }
 
-// log keeps what a page said and asked for.
+// log collects the page's messages and requests.
 type log struct {
 	loads chan string // loaders whose page has loaded
 
@@ -32,7 +32,7 @@ type log struct {
 	requests []Request
 }
 
-// take is called for every event of the page's session.
+// take handles every event of the page's session.
 func (l *log) take(method string, params json.RawMessage) {
 	switch method {
 	case "Page.lifecycleEvent":
@@ -40,7 +40,7 @@ func (l *log) take(method string, params json.RawMessage) {
 		if json.Unmarshal(params, &e) == nil && e.Name == "load" {
 			select {
 			case l.loads <- e.LoaderID:
-			default: // 64 that nobody waits for: a page that reloads itself
+			default: // 64 unread ones: a page that reloads itself
 			}
 		}
 	case "Runtime.consoleAPICalled":
@@ -127,7 +127,7 @@ func (l *log) network(method string, params json.RawMessage) {
 		l.requests = append(l.requests, Request{ID: e.RequestID, URL: e.Request.URL, Method: e.Request.Method, Type: e.Type})
 		return
 	}
-	for i := len(l.requests) - 1; i >= 0; i-- { // a redirect repeats the ID: the last is meant
+	for i := len(l.requests) - 1; i >= 0; i-- { // a redirect repeats the ID: the last one is meant
 		if l.requests[i].ID == e.RequestID {
 			l.requests[i].Status = max(l.requests[i].Status, e.Response.Status)
 			l.requests[i].Failed += e.ErrorText
@@ -136,7 +136,7 @@ func (l *log) network(method string, params json.RawMessage) {
 	}
 }
 
-// Console is everything written to the console so far.
+// Console returns all console messages so far.
 func (p *Page) Console() []Message {
 	p.sync()
 	p.log.mu.Lock()
@@ -144,9 +144,8 @@ func (p *Page) Console() []Message {
 	return append([]Message(nil), p.log.messages...)
 }
 
-// Errors is the console's errors and the exceptions nobody caught: also what
-// the browser itself complains of, such as a breach of the page's content
-// security policy.
+// Errors returns console errors and uncaught exceptions, including the browser's own, such as
+// violations of the page's content security policy.
 func (p *Page) Errors() []string {
 	var list []string
 	for _, m := range p.Console() {
@@ -157,9 +156,8 @@ func (p *Page) Errors() []string {
 	return list
 }
 
-// Requests is everything the page asked for so far, the page itself first. A
-// request that the content security policy forbids never becomes one; Errors
-// has it.
+// Requests returns all requests so far, the page itself first. A request blocked by the content
+// security policy is not among them; Errors has it.
 func (p *Page) Requests() []Request {
 	p.sync()
 	p.log.mu.Lock()
@@ -167,5 +165,5 @@ func (p *Page) Requests() []Request {
 	return append([]Request(nil), p.log.requests...)
 }
 
-// sync makes the page answer once, so that all it said before is here.
+// sync waits for a response of the page, so that all its earlier messages have arrived.
 func (p *Page) sync() { p.Eval("1", nil) }

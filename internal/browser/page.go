@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Page is one tab, alone in its cookies and storage.
+// Page is one tab with its own cookies and storage.
 type Page struct {
 	t       testing.TB
 	conn    *conn
@@ -56,8 +56,7 @@ func (p *Page) call(method string, params map[string]any, out any) {
 	p.check(p.conn.call(p.session, method, params, out))
 }
 
-// Open goes to a URL (file:///…, http://127.0.0.1:…) and waits until the page
-// and all it loads are there.
+// Open navigates to a URL (file:///…, http://127.0.0.1:…) and waits until everything is loaded.
 func (p *Page) Open(url string) {
 	p.t.Helper()
 	for len(p.log.loads) > 0 {
@@ -72,7 +71,7 @@ func (p *Page) Open(url string) {
 		p.t.Fatalf("browser: open %s: %s", url, went.Error)
 	}
 	if went.Loader == "" {
-		return // another place in the same page
+		return // an anchor in the same page
 	}
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -90,9 +89,8 @@ func (p *Page) Open(url string) {
 	}
 }
 
-// Eval runs an expression in the page and stores its value in out, which may
-// be nil, as encoding/json does. A promise is awaited. What the script throws
-// ends the test.
+// Eval evaluates an expression in the page and stores its value in out, which may be nil, as
+// encoding/json does. It awaits a promise. An exception fails the test.
 func (p *Page) Eval(expression string, out any) {
 	p.t.Helper()
 	var answer struct {
@@ -124,8 +122,8 @@ func (p *Page) Eval(expression string, out any) {
 	}
 }
 
-// Wait returns once an expression is true in the page, and ends the test when
-// that takes two minutes. The page looks 50 times a second.
+// Wait returns once an expression is true in the page, and fails the test after two minutes. The
+// page evaluates it 50 times a second.
 func (p *Page) Wait(expression string) {
 	p.t.Helper()
 	var met bool
@@ -143,7 +141,7 @@ func (p *Page) Wait(expression string) {
 	}
 }
 
-// Text is what a reader sees of the first element that a CSS selector finds.
+// Text returns the visible text of the first element that a CSS selector matches.
 func (p *Page) Text(selector string) string {
 	p.t.Helper()
 	var text string
@@ -151,9 +149,10 @@ func (p *Page) Text(selector string) string {
 	return text
 }
 
-// Clipped is the texts that a reader cannot see without scrolling sideways: outside of the window, or beyond the edge of
-// an element that scrolls or cuts. What is only there for who listens (class unseen) or before a key is pressed (class skip)
-// is not meant, nor the heads of tables that are cards, what is folded away, pictures, or the row of links at the top.
+// Clipped returns the texts that are only visible by scrolling sideways: outside the window, or
+// beyond the edge of an element that scrolls or clips. It ignores text for screen readers (class
+// unseen) or visible on focus (class skip), the heads of tables shown as cards, collapsed
+// content, pictures, and the link row at the top.
 func (p *Page) Clipped() []string {
 	p.t.Helper()
 	var list []string
@@ -171,7 +170,7 @@ func (p *Page) Clipped() []string {
 	return list
 }
 
-// Click clicks the first element that a CSS selector finds.
+// Click clicks the first element that a CSS selector matches.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
 	p.Eval(fmt.Sprintf(`document.querySelector(%s).click()`, quote(selector)), nil)
@@ -196,8 +195,8 @@ func (p *Page) Key(name string) {
 	p.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": name, "code": down["code"], "windowsVirtualKeyCode": code}, nil)
 }
 
-// SetViewport sets the size in CSS pixels, the device pixels in each of them,
-// and whether it is a phone's: touch, and the viewport of its meta element.
+// SetViewport sets the size in CSS pixels, the device pixel ratio, and whether it is a phone:
+// touch, and the viewport of its meta element.
 func (p *Page) SetViewport(width, height int, scale float64, phone bool) {
 	p.t.Helper()
 	p.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": scale, "mobile": phone},
@@ -205,13 +204,13 @@ func (p *Page) SetViewport(width, height int, scale float64, phone bool) {
 	p.call("Emulation.setTouchEmulationEnabled", map[string]any{"enabled": phone}, nil)
 }
 
-// SetDark sets prefers-color-scheme, and asks for no motion.
+// SetDark sets prefers-color-scheme, and requests reduced motion.
 func (p *Page) SetDark(dark bool) {
 	p.t.Helper()
 	p.media("", map[bool]string{true: "dark", false: "light"}[dark])
 }
 
-// SetPrint shows the page as on paper, or on the screen again in light colours.
+// SetPrint shows the page as printed, or on screen in light colours.
 func (p *Page) SetPrint(print bool) {
 	p.t.Helper()
 	p.media(map[bool]string{true: "print", false: ""}[print], "light")
@@ -222,14 +221,13 @@ func (p *Page) media(medium, scheme string) {
 		{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
 }
 
-// SetScript lets the scripts of the pages opened from now on run, or not. Eval
-// works either way.
+// SetScript enables or disables script on pages opened from now on. Eval works either way.
 func (p *Page) SetScript(run bool) {
 	p.t.Helper()
 	p.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": !run}, nil)
 }
 
-// Screenshot is a PNG of the viewport, or of the whole page.
+// Screenshot returns a PNG of the viewport, or of the whole page.
 func (p *Page) Screenshot(whole bool) []byte {
 	p.t.Helper()
 	return p.data("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": whole})
@@ -253,7 +251,7 @@ func (p *Page) data(method string, params map[string]any) []byte {
 	return data
 }
 
-// quote makes a Go string a JavaScript string.
+// quote converts a Go string to a JavaScript string.
 func quote(s string) string {
 	text, _ := json.Marshal(s) // a string cannot fail
 	return string(text)

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// message is one of the DevTools protocol, in either direction. On the pipe
-// each ends with a zero byte.
+// message is a DevTools protocol message, in either direction. On the pipe each ends with a zero
+// byte.
 type message struct {
-	ID      int             `json:"id,omitempty"` // of a call and of its answer
+	ID      int             `json:"id,omitempty"` // of a call and its response
 	Session string          `json:"sessionId,omitempty"`
 	Method  string          `json:"method,omitempty"` // of a call or an event
 	Params  json.RawMessage `json:"params,omitempty"`
@@ -34,7 +34,7 @@ type conn struct {
 	last    int
 	waiting map[int]chan message
 	pages   map[string]func(method string, params json.RawMessage) // by session
-	gone    chan struct{}                                          // closed when nothing more can come
+	gone    chan struct{}                                          // closed when no more can arrive
 }
 
 func newConn(to io.WriteCloser, from io.ReadCloser) *conn {
@@ -44,7 +44,7 @@ func newConn(to io.WriteCloser, from io.ReadCloser) *conn {
 	return c
 }
 
-// read hands out what the browser says until it ends.
+// read dispatches the browser's messages until it exits.
 func (c *conn) read() {
 	defer close(c.gone)
 	in := bufio.NewReaderSize(c.from, 1<<20)
@@ -55,7 +55,7 @@ func (c *conn) read() {
 		}
 		var m message
 		if json.Unmarshal(bytes.TrimSuffix(text, []byte{0}), &m) != nil {
-			continue // no call was answered by it: the caller's patience tells
+			continue // it answers no call: the caller times out
 		}
 		c.mu.Lock()
 		answer, asked := c.waiting[m.ID]
@@ -71,13 +71,13 @@ func (c *conn) read() {
 	}
 }
 
-// send writes a call whose answer nobody waits for.
+// send writes a call without waiting for its response.
 func (c *conn) send(session, method string, params any) error {
 	_, err := c.write(session, method, params, nil)
 	return err
 }
 
-// call writes a call and reads its answer into out, which may be nil.
+// call writes a call and reads its response into out, which may be nil.
 func (c *conn) call(session, method string, params, out any) error {
 	answer := make(chan message, 1)
 	id, err := c.write(session, method, params, answer)
@@ -128,8 +128,7 @@ func (c *conn) write(session, method string, params any, answer chan message) (i
 	return m.ID, err
 }
 
-// listen hands the events of a session to f, on the reading goroutine: f may
-// not call.
+// listen passes the events of a session to f, on the reading goroutine: f must not call.
 func (c *conn) listen(session string, f func(method string, params json.RawMessage)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
