@@ -5,20 +5,20 @@ import (
 	"net"
 )
 
-// Conn is a connection under its script.
+// Conn is a connection running its script.
 type Conn struct {
-	net.Conn          // with TLS its connection
-	raw      net.Conn // as it was accepted
+	net.Conn          // with TLS, the TLS connection
+	raw      net.Conn // as accepted
 	server   *Server
 	buf      []byte
-	from     int // buf[from:have] was received and not taken
+	from     int // buf[from:have] is received but not consumed
 	have     int
-	rest     int    // bytes of the current request's body still to come
-	greeted  bool   // HTTP/2: the preface has come
-	stream   uint32 // of the request that came last
+	rest     int    // remaining bytes of the current request's body
+	greeted  bool   // HTTP/2: the preface has been received
+	stream   uint32 // of the latest request
 }
 
-// firstBuffer holds a few requests; it grows to what a request's head needs.
+// firstBuffer holds a few requests; it grows to the size of a request's head.
 const firstBuffer = 4 << 10
 
 // fill receives at least one byte.
@@ -43,7 +43,7 @@ func (c *Conn) fill() error {
 	return err
 }
 
-// head takes the head of the next request; its body is to be skipped after it.
+// head consumes the head of the next request; its body remains to be skipped.
 func (c *Conn) head() error {
 	for {
 		if n, ok := c.takeHead(); ok {
@@ -56,7 +56,7 @@ func (c *Conn) head() error {
 	}
 }
 
-// takeHead takes a head that is there whole, and tells the length of its body.
+// takeHead consumes a complete head, and returns the length of its body.
 func (c *Conn) takeHead() (body int, ok bool) {
 	b := c.buf[c.from:c.have]
 	end := bytes.Index(b, []byte("\r\n\r\n"))
@@ -67,8 +67,7 @@ func (c *Conn) takeHead() (body int, ok bool) {
 	return contentLength(b[:end+2]), true
 }
 
-// contentLength of a head that is known to be well formed, in any case; 0
-// without one.
+// contentLength returns the Content-Length of a well-formed head, in any case; 0 without one.
 func contentLength(head []byte) int {
 	const name = "\r\ncontent-length:"
 	for i := 0; i+len(name) < len(head); i++ {
@@ -87,7 +86,7 @@ func contentLength(head []byte) int {
 	return 0
 }
 
-// body takes the rest of the current request.
+// body consumes the rest of the current request.
 func (c *Conn) body() error {
 	for {
 		n := min(c.rest, c.have-c.from)
@@ -102,7 +101,7 @@ func (c *Conn) body() error {
 	}
 }
 
-// request takes one whole request.
+// request consumes one complete request.
 func (c *Conn) request() error {
 	if err := c.head(); err != nil {
 		return err
@@ -110,7 +109,7 @@ func (c *Conn) request() error {
 	return c.body()
 }
 
-// more takes the whole requests that are there already, up to limit.
+// more consumes the complete requests already received, up to limit.
 func (c *Conn) more(limit int) (n int) {
 	for n < limit {
 		from := c.from
@@ -148,8 +147,7 @@ func (c *Conn) write(b []byte) error {
 	return err
 }
 
-// silence waits until the peer closes or the server ends, and reads nothing
-// that is worth counting.
+// silence waits until the peer closes or the server stops, and discards what it reads.
 func (c *Conn) silence() error {
 	for {
 		if err := c.fill(); err != nil {

@@ -9,8 +9,8 @@ const (
 	h2End     = 1 // END_STREAM
 )
 
-// Streams takes frames of HTTP/2, the preface first, until n requests have come whole.
-// What the frames mean is not looked at.
+// Streams consumes HTTP/2 frames, starting with the preface, until n requests are complete. It
+// does not interpret the frames.
 func Streams(n int) Step {
 	return func(c *Conn) error {
 		for left := n; left > 0; {
@@ -28,7 +28,7 @@ func Streams(n int) Step {
 	}
 }
 
-// frame takes one frame.
+// frame consumes one frame.
 func (c *Conn) frame() (kind, flags byte, stream uint32, err error) {
 	need := func(n int) []byte {
 		for err == nil && c.have-c.from < n {
@@ -58,7 +58,7 @@ func (c *Conn) frame() (kind, flags byte, stream uint32, err error) {
 	return kind, flags, stream, err
 }
 
-// Frames sends what make gives for the stream of the request that came last.
+// Frames sends make's output for the stream of the latest request.
 func Frames(make func(stream uint32) []byte) Step {
 	return func(c *Conn) error { return c.write(make(c.stream)) }
 }

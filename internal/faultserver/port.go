@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// keepPort binds a socket that never listens to the server's port. While the
-// server refuses, nobody else can get the port, so that it can come back: it
-// lies in the range from which every connect of this host takes its own port.
+// keepPort binds a socket that never listens to the server's port. It reserves the port while the
+// server refuses, so that it can listen again: the port is in the ephemeral range, from which
+// every connect on this host takes its own.
 func (s *Server) keepPort() error {
 	if !strings.HasPrefix(s.network, "tcp") {
 		return nil

@@ -1,11 +1,11 @@
-// Package faultserver is a server for tests that does to each connection what a
-// script says, right or wrong: answers, drips, resets, stalls, closes early. It
-// counts what it received, so that a client's books can be held against it.
+// Package faultserver is a test server that follows a script on each connection, right or wrong:
+// it answers, drips, resets, stalls, closes early. It counts what it received, for comparison
+// with a client's accounting.
 //
-// A script is a list of steps (steps.go); every connection runs one, in its own
-// goroutine. Steps wait for bytes, for the peer's close or for the server's end,
-// never for a time. Serving allocates nothing per request, so that a client in
-// the same process can count its own allocations.
+// A script is a list of steps (steps.go); each connection runs one, in its own goroutine. Steps
+// wait for bytes, for the peer's close or for the server's end, never for a time. Serving
+// allocates nothing per request, so that a client in the same process can count its own
+// allocations.
 package faultserver
 
 import (
@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// Script is what one connection does, in order; then it is closed.
+// Script is the steps of one connection, in order; then it is closed.
 type Script []Step
 
-// Step is one thing done to a connection. An error ends the script, and with it
-// the connection: errEnd on purpose, any other because the peer was gone first.
+// Step is one action on a connection. An error ends the script and the connection: errEnd on
+// purpose, any other because the peer was gone first.
 type Step func(c *Conn) error
 
 // errEnd ends a script on purpose.
@@ -34,7 +34,7 @@ type Server struct {
 	network, address string
 	script           func(number int) Script
 
-	requests atomic.Uint64 // whole, with their bodies
+	requests atomic.Uint64 // complete, with bodies
 	bytes    atomic.Uint64
 	answers  atomic.Uint64
 	accepted atomic.Int64
@@ -42,10 +42,10 @@ type Server struct {
 
 	mu       sync.Mutex
 	listener net.Listener          // nil while it refuses
-	killed   net.Listener          // what it still accepts there is reset
-	live     map[net.Conn]struct{} // connections whose script runs
+	killed   net.Listener          // connections that it still accepts are reset
+	live     map[net.Conn]struct{} // connections with a running script
 	closed   bool
-	keeper   int           // descriptor that holds the port, -1: none
+	keeper   int           // descriptor that reserves the port, -1: none
 	done     chan struct{} // closed by Close
 	running  sync.WaitGroup
 }
@@ -75,22 +75,22 @@ func InTurn(scripts ...Script) func(int) Script {
 	return func(k int) Script { return scripts[min(k, len(scripts)-1)] }
 }
 
-// Address is where the server listens, or did; the port stays the same.
+// Address returns the server's current or last address; the port stays the same.
 func (s *Server) Address() string { return s.address }
 
-// Requests is how many whole requests were received.
+// Requests returns the number of complete requests received.
 func (s *Server) Requests() uint64 { return s.requests.Load() }
 
-// Answers is how many the steps that answer requests have written whole.
+// Answers returns the number of responses written completely by the answering steps.
 func (s *Server) Answers() uint64 { return s.answers.Load() }
 
-// Bytes is how many bytes were received.
+// Bytes returns the number of bytes received.
 func (s *Server) Bytes() uint64 { return s.bytes.Load() }
 
-// Accepted is how many connections were accepted.
+// Accepted returns the number of connections accepted.
 func (s *Server) Accepted() int { return int(s.accepted.Load()) }
 
-// Live is how many connections run their script now.
+// Live returns the number of connections with a running script.
 func (s *Server) Live() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +114,7 @@ func (s *Server) Accept() error {
 	return nil
 }
 
-// Refuse closes the listener: who connects from now on is refused. Connections
-// that stand go on.
+// Refuse closes the listener: new connections are refused, existing ones continue.
 func (s *Server) Refuse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +124,7 @@ func (s *Server) Refuse() {
 	}
 }
 
-// Kill refuses, and resets every connection that stands.
+// Kill refuses, and resets every existing connection.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	s.killed = s.listener
@@ -136,8 +135,8 @@ func (s *Server) Kill() {
 	s.Refuse()
 }
 
-// Freeze keeps the answering steps from writing until the returned function is
-// called, which tells how long that was.
+// Freeze stops the answering steps from writing until the returned function is called, which
+// returns the duration.
 func (s *Server) Freeze() (thaw func() time.Duration) {
 	gate := make(chan struct{})
 	s.frozen.Store(&gate)
@@ -150,7 +149,7 @@ func (s *Server) Freeze() (thaw func() time.Duration) {
 	}
 }
 
-// Close ends every script and waits until nothing of the server is left.
+// Close ends every script and waits until the server has stopped completely.
 func (s *Server) Close() {
 	s.Refuse()
 	s.mu.Lock()
@@ -176,7 +175,7 @@ func (s *Server) acceptFrom(ln net.Listener) {
 			return
 		}
 		if err != nil {
-			continue // the connection is gone already, or descriptors are short for a moment
+			continue // the connection is gone already, or descriptors are temporarily short
 		}
 		number := int(s.accepted.Add(1)) - 1
 		s.mu.Lock()
@@ -204,10 +203,10 @@ func (s *Server) run(nc net.Conn, number int) {
 	nc.Close()
 }
 
-// abort closes with a reset: without linger, what is unsent is dropped.
+// abort closes with a reset: with a linger time of 0, unsent data is dropped.
 func abort(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetLinger(0) // a socket that is closed already needs none
+		_ = t.SetLinger(0) // fails only on a closed socket
 	}
 	c.Close()
 }

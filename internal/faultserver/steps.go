@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Request waits for n whole requests.
+// Request waits for n complete requests.
 func Request(n int) Step {
 	return func(c *Conn) error {
 		for range n {
@@ -18,7 +18,7 @@ func Request(n int) Step {
 	}
 }
 
-// Head waits for the head of a request and leaves its body; Body takes it.
+// Head waits for the head of a request and leaves its body for Body.
 func Head() Step { return (*Conn).head }
 
 // Body waits for the body of the request that Head began.
@@ -52,17 +52,17 @@ func Drip(b string, n int) Step {
 	}
 }
 
-// Answer takes one request and sends b, as long as the peer goes on. Requests
-// that came together are answered together.
+// Answer answers each request with b, as long as the peer continues. Requests that arrive
+// together are answered together.
 func Answer(b string) Step { return answer(b, 0) }
 
 // AnswerTimes is Answer for n requests.
 func AnswerTimes(n int, b string) Step { return answer(b, n) }
 
-// atOnce is how many answers one write holds at most.
+// atOnce limits the responses in one write.
 const atOnce = 128
 
-// answer serves until limit requests are done; 0 is no limit.
+// answer serves until limit requests are done; 0 for no limit.
 func answer(b string, limit int) Step {
 	times := max(1, min(atOnce, 64<<10/max(1, len(b))))
 	many := make([]byte, 0, times*len(b))
@@ -92,7 +92,7 @@ func answer(b string, limit int) Step {
 	}
 }
 
-// Loop does the steps again and again, until one ends the script.
+// Loop repeats the steps until one ends the script.
 func Loop(steps ...Step) Step {
 	return func(c *Conn) error {
 		for {
@@ -105,7 +105,7 @@ func Loop(steps ...Step) Step {
 	}
 }
 
-// Times does the steps n times.
+// Times runs the steps n times.
 func Times(n int, steps ...Step) Step {
 	return func(c *Conn) error {
 		for range n {
@@ -119,7 +119,7 @@ func Times(n int, steps ...Step) Step {
 	}
 }
 
-// Endless sends b over and over until the peer goes away.
+// Endless sends b repeatedly until the peer disconnects.
 func Endless(b string) Step {
 	whole := []byte(b)
 	return func(c *Conn) error {
@@ -131,8 +131,7 @@ func Endless(b string) Step {
 	}
 }
 
-// TLS does a handshake as a server; all that follows is inside. Bytes counts what is
-// inside too.
+// TLS performs a handshake as a server; everything later is inside. Bytes counts plaintext.
 func TLS(config *tls.Config) Step {
 	return func(c *Conn) error {
 		secure := tls.Server(c.raw, config)
@@ -141,7 +140,7 @@ func TLS(config *tls.Config) Step {
 	}
 }
 
-// Raw sends b as it is, beside TLS.
+// Raw sends b outside TLS.
 func Raw(b string) Step {
 	return func(c *Conn) error {
 		_, err := c.raw.Write([]byte(b))
@@ -149,8 +148,7 @@ func Raw(b string) Step {
 	}
 }
 
-// HalfClose says that nothing more will be sent, with TLS by a close_notify; reading
-// goes on.
+// HalfClose closes the sending direction, with TLS by a close_notify; reading continues.
 func HalfClose() Step {
 	return func(c *Conn) error {
 		if h, ok := c.Conn.(interface{ CloseWrite() error }); ok {
@@ -160,8 +158,8 @@ func HalfClose() Step {
 	}
 }
 
-// Close ends the script: the connection is closed in order, unless there is
-// something unread, which makes the kernel reset it.
+// Close ends the script: the connection is closed in order, unless unread data makes the kernel
+// reset it.
 func Close() Step { return func(*Conn) error { return errEnd } }
 
 // Reset ends the connection with a reset (SO_LINGER 0).
@@ -183,9 +181,9 @@ func Deaf() Step {
 	}
 }
 
-// SmallBuffers bounds what the kernel holds for the connection to some 128 KiB
-// each way, so that a peer which sends much has to wait. Less than two segments
-// of the loopback (64 KiB each) would make TCP wait for its timers.
+// SmallBuffers limits the kernel's buffers for the connection to about 128 KiB each way, so that
+// a peer that sends much must wait. Less than two loopback segments (64 KiB each) would make TCP
+// wait for its timers.
 func SmallBuffers() Step {
 	return func(c *Conn) error {
 		t, ok := c.Conn.(*net.TCPConn)
@@ -199,10 +197,10 @@ func SmallBuffers() Step {
 	}
 }
 
-// OK is a response with status 200 and a body.
+// OK returns a response with status 200 and a body.
 func OK(body string) string { return Response("200 OK", "", body) }
 
-// Response is a whole response with a Content-Length; fields are whole lines with
+// Response returns a complete response with a Content-Length; fields are complete lines with
 // their CRLF.
 func Response(status, fields, body string) string {
 	return "HTTP/1.1 " + status + "\r\n" + fields + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
