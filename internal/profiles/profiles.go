@@ -1,7 +1,6 @@
-// Package profiles reads, merges and sums up profiles in pprof's format, whatever
-// took them: net/http/pprof, or stacks from the kernel. Samples carry labels that
-// say of which process and of which block of a run they are, so that one file
-// holds both the whole and its spread.
+// Package profiles reads, merges and summarises profiles in pprof's format, from net/http/pprof
+// or from kernel stacks. Sample labels identify the process and the block of a run, so that one
+// file holds both the total and its spread.
 package profiles
 
 import (
@@ -16,19 +15,18 @@ import (
 
 // Labels of a sample.
 const (
-	// Process is a label whose value names the process.
+	// Process is the label that names the process.
 	Process = "process"
-	// Block is a numeric label: in which block of the run, from 1: the format has no 0.
+	// Block is a numeric label: the block of the run, from 1 because the format has no 0.
 	Block = "block"
-	// Idle is a label of waits of threads with nothing to do.
+	// Idle labels waits of threads with nothing to do.
 	Idle = "idle"
 )
 
-// plainMax bounds a profile once it is unpacked. One of a program with 100,000
-// different stacks takes 30 MB.
+// plainMax limits an unpacked profile. A program with 100,000 different stacks takes 30 MB.
 const plainMax = 128 << 20
 
-// Parse reads a profile, packed by gzip or not.
+// Parse parses a profile, gzipped or not.
 func Parse(b []byte) (*profile.Profile, error) {
 	if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(bytes.NewReader(b))
@@ -62,7 +60,7 @@ func firstLine(err error) string {
 	return string(text[:min(len(text), 200)])
 }
 
-// Bytes is a profile packed by gzip.
+// Bytes returns a gzipped profile.
 func Bytes(p *profile.Profile) ([]byte, error) {
 	var b bytes.Buffer
 	if err := p.Write(&b); err != nil {
@@ -73,13 +71,13 @@ func Bytes(p *profile.Profile) ([]byte, error) {
 
 // Part is the profile of one process, in one block.
 type Part struct {
-	Process string // "": not said
-	Block   int    // from 0; -1: none
+	Process string // "" if unknown
+	Block   int    // from 0; -1 for none
 	Profile *profile.Profile
 }
 
-// Merge makes one profile of several, whose samples say where they are from. It
-// changes the parts' labels.
+// Merge merges several profiles into one, with labels for their origin. It changes the parts'
+// labels.
 func Merge(parts []Part) (*profile.Profile, error) {
 	if len(parts) == 0 {
 		return nil, errors.New("no profile to merge")
@@ -109,7 +107,7 @@ func Merge(parts []Part) (*profile.Profile, error) {
 	return p, nil
 }
 
-// Since is what a cumulative profile grew by. What it lost by rounding is left out.
+// Since returns the growth of a cumulative profile. It omits decreases due to rounding.
 func Since(before, after *profile.Profile) (*profile.Profile, error) {
 	taken := before.Copy()
 	taken.Scale(-1)
@@ -132,8 +130,7 @@ func Since(before, after *profile.Profile) (*profile.Profile, error) {
 	return p, nil
 }
 
-// ValueNamed is which of a profile's values has a type, as in "cpu" or
-// "alloc_space".
+// ValueNamed returns the index of the profile's value of a type, such as "cpu" or "alloc_space".
 func ValueNamed(p *profile.Profile, name string) (int, error) {
 	var names []string
 	for i, t := range p.SampleType {

@@ -9,46 +9,45 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Sum is what one value of a profile comes to.
+// Sum summarises one value of a profile.
 type Sum struct {
 	Unit  string
 	Total int64
 	// Blocks has the total of each block, Processes that of each process.
 	Blocks    []int64
 	Processes map[string]int64
-	// Functions, by what is theirs alone; the largest first.
+	// Functions by self value, largest first.
 	Functions []Function
 }
 
-// Function is what is spent in one function.
+// Function is the cost of one function.
 type Function struct {
 	Name, File string
-	Line       int // where most of it is
-	// Through is the function of the runtime that it waits in, of waits.
+	Line       int // line of the largest part
+	// Through is the runtime function that it waits in, for waits.
 	Through string
-	// Self is its own, Total with what it calls.
+	// Self is the function's own value, Total includes its callees.
 	Self, Total int64
-	// Blocks has Self of each block.
+	// Blocks is Self per block.
 	Blocks []int64
 }
 
-// Blame chooses whose a sample is: the index of its frame, the innermost first.
+// Blame chooses the frame that a sample is attributed to: its index, innermost first.
 type Blame func(frames []Frame) int
 
-// Frame is one of a stack.
+// Frame is a frame of a stack.
 type Frame struct {
 	Name, File string
 	Line       int
-	// Object is the program or library, where it is known.
+	// Object is the program or library, if known.
 	Object string
 }
 
-// Innermost blames the function that runs.
+// Innermost blames the running function.
 func Innermost([]Frame) int { return 0 }
 
-// Waiting blames the innermost function that is the program's own: who can do
-// something about a wait. Where there is none it is the innermost that is neither the
-// kernel's, nor the runtime's, nor sync's.
+// Waiting blames the innermost function of the program itself, where a wait can be fixed. Without
+// one it blames the innermost function outside the kernel, the runtime and sync.
 func Waiting(frames []Frame) int {
 	second := -1
 	for i := range frames {
@@ -63,8 +62,8 @@ func Waiting(frames []Frame) int {
 	return max(second, 0)
 }
 
-// IsRuntime tells functions through which everybody waits: of the kernel, of the C
-// library, of Go's runtime.
+// IsRuntime reports whether a function is common to all waits: of the kernel, of the C library,
+// of Go's runtime.
 func IsRuntime(name, object string) bool {
 	for _, prefix := range []string{"runtime.", "sync.", "internal/", "syscall.", "sync/atomic."} {
 		if strings.HasPrefix(name, prefix) {
@@ -79,8 +78,8 @@ func IsRuntime(name, object string) bool {
 	return object == "kernel" || object == "vdso"
 }
 
-// IsStandard tells a function of Go's standard library, by the first part of its
-// package's path: no module may be called so.
+// IsStandard reports whether a function is in Go's standard library, by the first element of its
+// package path, which no module can use.
 func IsStandard(name string) bool {
 	dir, base := "", name
 	if i := strings.LastIndexByte(strings.SplitN(name, "[", 2)[0], '/'); i >= 0 {
@@ -100,8 +99,8 @@ func IsStandard(name string) bool {
 	}, root)
 }
 
-// WithoutProfilers leaves out the samples of Go's own profilers, which block,
-// allocate and run for whoever asks for a profile.
+// WithoutProfilers removes the samples of Go's own profilers, which block, allocate and run while
+// a profile is fetched.
 func WithoutProfilers(p *profile.Profile) {
 	p.Sample = slices.DeleteFunc(p.Sample, func(s *profile.Sample) bool {
 		return slices.ContainsFunc(Frames(s), func(f Frame) bool {
@@ -111,7 +110,7 @@ func WithoutProfilers(p *profile.Profile) {
 	})
 }
 
-// Frames are the named frames of a sample, the innermost first.
+// Frames returns the named frames of a sample, innermost first.
 func Frames(s *profile.Sample) []Frame {
 	var list []Frame
 	for _, loc := range s.Location {
@@ -136,10 +135,10 @@ func Frames(s *profile.Sample) []Frame {
 	return list
 }
 
-// IsIdle tells a wait of a thread with nothing to do.
+// IsIdle reports whether a sample is a wait of a thread with nothing to do.
 func IsIdle(s *profile.Sample) bool { return len(s.Label[Idle]) > 0 }
 
-// blockOf is the block of a sample, -1 where it has none.
+// blockOf returns the block of a sample, -1 if it has none.
 func blockOf(s *profile.Sample) int {
 	if n := s.NumLabel[Block]; len(n) == 1 && n[0] >= 1 && n[0] < blocksMax {
 		return int(n[0]) - 1
@@ -147,18 +146,18 @@ func blockOf(s *profile.Sample) int {
 	return -1
 }
 
-// blocksMax bounds the blocks of a run: a profile from elsewhere may say anything.
+// blocksMax limits the blocks of a run: a foreign profile may contain anything.
 const blocksMax = 10_000
 
-// sums is a Sum in the making.
+// sums is a Sum under construction.
 type sums struct {
 	blame Blame
 	of    map[functionKey]*Function
 	lines map[functionKey]map[place]int64
 }
 
-// functionKey tells functions apart. Their file does not: a line that was inlined may
-// be of another one.
+// functionKey identifies a function. It omits the file: an inlined line may belong to another
+// one.
 type functionKey struct{ name, object string }
 
 type place struct {
@@ -166,7 +165,7 @@ type place struct {
 	line int
 }
 
-// Summarize sums up one value of a profile, leaving out waits that are idle.
+// Summarize summarises one value of a profile, without idle waits.
 func Summarize(p *profile.Profile, value, blocks int, blame Blame) Sum {
 	out := Sum{Unit: p.SampleType[value].Unit, Blocks: make([]int64, blocks), Processes: map[string]int64{}}
 	sum := sums{blame, map[functionKey]*Function{}, map[functionKey]map[place]int64{}}
@@ -230,8 +229,8 @@ func (sum *sums) add(frames []Frame, v int64, block, blocks int) {
 	}
 }
 
-// Fold writes a profile as folded stacks (Gregg): "process;outermost;…;innermost
-// value" a line, the largest first. Idle waits are left out.
+// Fold writes a profile as folded stacks (Gregg): one "process;outermost;…;innermost value" per
+// line, largest first, without idle waits.
 func Fold(p *profile.Profile, value int) []byte {
 	lines := map[string]int64{}
 	for _, s := range p.Sample {
@@ -263,7 +262,7 @@ func Fold(p *profile.Profile, value int) []byte {
 	return out
 }
 
-// foldable is a name without what the format or a terminal takes for something else.
+// foldable removes characters from a name that are special to the format or a terminal.
 func foldable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ';' || r < ' ' || r == 0x7f {
@@ -273,17 +272,17 @@ func foldable(name string) string {
 	}, name)
 }
 
-// Node is a function with what it calls.
+// Node is a function and its callees.
 type Node struct {
 	Name, File, Object string
 	Self, Total        int64
-	Calls              []*Node // the largest first
+	Calls              []*Node // largest first
 
 	calls map[functionKey]*Node
 }
 
-// Tree is the stacks laid over each other from their outermost frames, without
-// idle waits. What takes less than least, a share of all, is left out.
+// Tree merges the stacks from their outermost frames, without idle waits. It omits what takes
+// less than least, a share of the total.
 func Tree(p *profile.Profile, value int, least float64) *Node {
 	root := &Node{Name: "all"}
 	for _, s := range p.Sample {
