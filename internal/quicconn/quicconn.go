@@ -1,5 +1,5 @@
-// Package quicconn makes a client's QUIC connections for HTTP/3, by quic-go, and says
-// in few words what went wrong with one.
+// Package quicconn opens a client's QUIC connections for HTTP/3, using quic-go, and describes
+// their errors briefly.
 package quicconn
 
 import (
@@ -23,7 +23,7 @@ import (
 // Protocol is HTTP/3's name in TLS (ALPN, RFC 9114 section 3.1).
 const Protocol = http3.NextProtoH3
 
-// Conn is one connection, with a UDP socket of its own.
+// Conn is one connection with its own UDP socket.
 type Conn struct {
 	HTTP *http3.ClientConn
 	QUIC *quic.Conn
@@ -32,9 +32,8 @@ type Conn struct {
 	socket    *net.UDPConn
 }
 
-// Dial connects to an address, from one where that is valid, and does the handshake,
-// until ctx ends. Where the host answers that nobody listens, the error is
-// ECONNREFUSED.
+// Dial connects to an address, from a given one if valid, and completes the handshake before ctx
+// ends. If the host reports a closed port, the error is ECONNREFUSED.
 func Dial(ctx context.Context, to netip.AddrPort, from netip.Addr, config *tls.Config) (*Conn, error) {
 	network := "udp6"
 	if to.Addr().Is4() {
@@ -52,11 +51,11 @@ func Dial(ctx context.Context, to netip.AddrPort, from netip.Addr, config *tls.C
 	c := &Conn{socket: socket.(*net.UDPConn)}
 	c.transport = &quic.Transport{Conn: c.socket}
 	c.QUIC, err = c.transport.Dial(ctx, net.UDPAddrFromAddrPort(to), config, &quic.Config{
-		MaxIncomingStreams: -1, // a client of HTTP/3 has none from the server
-		// Ours to bound: ctx does the first, load the second.
+		MaxIncomingStreams: -1, // an HTTP/3 client accepts none from the server
+		// We enforce these limits ourselves: ctx the first, load the second.
 		HandshakeIdleTimeout: time.Minute, MaxIdleTimeout: 10 * time.Minute,
-		// The largest packet that all paths take (RFC 9000, section 14) is enough for
-		// requests, and leaves no too large ones for the socket to report.
+		// The smallest maximum packet that all paths support (RFC 9000, section 14) suffices for
+		// requests, and avoids socket errors about oversized packets.
 		DisablePathMTUDiscovery: true,
 	})
 	if err != nil {
@@ -66,8 +65,8 @@ func Dial(ctx context.Context, to netip.AddrPort, from netip.Addr, config *tls.C
 	return c, nil
 }
 
-// reportRefusals has the kernel tell an unconnected socket what ICMP says of its
-// packets (ip(7), IP_RECVERR).
+// reportRefusals makes the kernel report ICMP errors on an unconnected socket (ip(7),
+// IP_RECVERR).
 func reportRefusals(network, _ string, on syscall.RawConn) error {
 	var failed error
 	err := on.Control(func(fd uintptr) {
@@ -80,7 +79,7 @@ func reportRefusals(network, _ string, on syscall.RawConn) error {
 	return errors.Join(err, failed)
 }
 
-// Close ends the connection, and tells the server.
+// Close closes the connection and notifies the server.
 func (c *Conn) Close() error {
 	err := c.QUIC.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
 	return errors.Join(err, c.free())
@@ -94,14 +93,14 @@ func (c *Conn) free() error {
 	return err
 }
 
-// Quiet keeps quic-go from writing to this program's own standard error where the
-// kernel grants smaller buffers than it would like: see BufferWanted.
+// Quiet keeps quic-go from printing to standard error when the kernel grants smaller buffers than
+// requested: see BufferWanted.
 func Quiet() error { return os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true") }
 
-// BufferWanted is the receive buffer that quic-go asks the kernel for, in bytes.
+// BufferWanted is the receive buffer that quic-go requests, in bytes.
 const BufferWanted = 7 << 20
 
-// ClientConfig is TLS as quic-go takes it.
+// ClientConfig converts a TLS configuration for quic-go.
 func ClientConfig(c *tlsconn.Config) *tls.Config {
 	return &tls.Config{
 		ServerName: c.ServerName, RootCAs: c.Roots, InsecureSkipVerify: c.Insecure, Certificates: c.Certificates,
@@ -109,7 +108,7 @@ func ClientConfig(c *tlsconn.Config) *tls.Config {
 	}
 }
 
-// Agreed is what a handshake came to.
+// Agreed returns the negotiated parameters of the handshake.
 func (c *Conn) Agreed() tlsconn.Agreed {
 	s := c.QUIC.ConnectionState().TLS
 	return tlsconn.Agreed{
@@ -117,7 +116,7 @@ func (c *Conn) Agreed() tlsconn.Agreed {
 	}
 }
 
-// Causes in words of our own.
+// Causes in our own words.
 const (
 	CauseTimeout = "timeout"
 	CauseIdle    = "QUIC idle timeout"
@@ -126,8 +125,8 @@ const (
 	CauseGoAway  = "the server is shutting down (GOAWAY)"
 )
 
-// Explain is what ended a connection or a request, in words that are the same each
-// time: the causes of many are counted by them.
+// Explain describes what ended a connection or a request, in constant words, because causes are
+// counted by them.
 func Explain(err error) string {
 	var (
 		idle      *quic.IdleTimeoutError
@@ -172,8 +171,8 @@ func side(remote bool) string {
 	return "error"
 }
 
-// explainTransport names an error of QUIC itself; those from 0x100 on are alerts of
-// TLS (RFC 9001, section 4.8).
+// explainTransport names a QUIC transport error; those from 0x100 on are TLS alerts (RFC 9001,
+// section 4.8).
 func explainTransport(e *quic.TransportError) string {
 	const firstAlert = 0x100
 	switch {
@@ -199,8 +198,8 @@ func alert(code quic.TransportErrorCode) string {
 	return text
 }
 
-// Rejected tells whether a server says that it has not begun with a request, so that
-// it may be sent again (RFC 9114, section 4.1.1).
+// Rejected reports whether the server states that it has not processed a request, so that it may
+// be retried (RFC 9114, section 4.1.1).
 func Rejected(err error) bool {
 	var code *http3.Error
 	return errors.As(err, &code) && code.Remote && code.ErrorCode == http3.ErrCodeRequestRejected
