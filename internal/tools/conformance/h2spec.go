@@ -15,7 +15,7 @@ import (
 	"github.com/summerwind/h2spec/spec"
 )
 
-// h2specOf runs all cases, the strict ones too, against address. What fails twice is an
+// h2specOf runs all cases, including strict ones, against address. A case that fails twice is an
 // error.
 func h2specOf(address string) error {
 	host, text, err := net.SplitHostPort(address)
@@ -36,7 +36,7 @@ func h2specOf(address string) error {
 	var lines []string
 	for _, t := range failed {
 		id := fmt.Sprintf("%s/%d", t.Parent.ID(), t.Result.Sequence)
-		c.Sections = []string{id} // once more: on a machine that is shared a time may be over early
+		c.Sections = []string{id} // retry: on a shared machine a timeout may be early
 		if ran, again, err := cases(c); err != nil {
 			return err
 		} else if ran == 1 && len(again) == 0 {
@@ -53,8 +53,7 @@ func h2specOf(address string) error {
 	return nil
 }
 
-// cases runs what c names, and returns how many that were and what failed or was
-// left out.
+// cases runs the cases that c names, and returns how many ran and which failed or were skipped.
 func cases(c config.Config) (ran int, failed []*spec.TestCase, err error) {
 	silent, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -62,7 +61,7 @@ func cases(c config.Config) (ran int, failed []*spec.TestCase, err error) {
 	}
 	defer silent.Close()
 	stdout := os.Stdout
-	os.Stdout = silent // h2spec prints as it goes
+	os.Stdout = silent // h2spec prints its progress
 	defer func() { os.Stdout = stdout }()
 	for _, g := range []*spec.TestGroup{generic.Spec(), http2.Spec(), hpack.Spec()} {
 		g.Test(&c)
@@ -72,7 +71,7 @@ func cases(c config.Config) (ran int, failed []*spec.TestCase, err error) {
 	return ran, failed, nil
 }
 
-// failures are the cases of g and its groups that failed or were left out.
+// failures returns the cases of g and its groups that failed or were skipped.
 func failures(g *spec.TestGroup) []*spec.TestCase {
 	var list []*spec.TestCase
 	for _, tests := range [][]*spec.TestCase{g.Tests, g.StrictTests} {

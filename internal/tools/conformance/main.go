@@ -1,6 +1,5 @@
-// Command conformance has what .ci/conformance needs beside the suites: a server
-// to stand behind a proxy and beside it, h2spec, and somebody who asks on while a
-// proxy is held up.
+// Command conformance provides what .ci/conformance needs besides the suites: an origin server
+// behind a proxy, h2spec, and a client that keeps sending requests while a proxy is blocked.
 package main
 
 import (
@@ -54,8 +53,8 @@ func command(ctx context.Context, args []string) error {
 	return errors.New(usage)
 }
 
-// origin is Go's server with its defaults, plain and with TLS and HTTP/2. Its
-// addresses and a certificate of itself are files in dir.
+// origin is Go's server with its defaults, plain and with TLS and HTTP/2. It writes its addresses
+// and a self-signed certificate to files in dir.
 func origin(ctx context.Context, dir string) error {
 	if err := certify(dir); err != nil {
 		return err
@@ -78,7 +77,7 @@ func origin(ctx context.Context, dir string) error {
 			return err
 		}
 		go func() { ended <- serve(ln) }()
-		// By rename: who waits for the file finds it whole.
+		// Renamed into place: a waiting process finds the file complete.
 		part := filepath.Join(dir, "."+name)
 		if err := os.WriteFile(part, []byte(ln.Addr().String()), 0o600); err != nil {
 			return err
@@ -95,26 +94,26 @@ func origin(ctx context.Context, dir string) error {
 	}
 }
 
-// large is more than the sockets on the way hold.
+// large exceeds the socket buffers on the path.
 const large = 4 << 20
 
-// answers takes any body, and answers with a few bytes or, at /large, with many.
+// answers accepts any body, and responds with a few bytes or, at /large, with many.
 func answers() http.Handler {
-	body := bytes.Repeat([]byte{'x'}, large) // one for all: a thousand clients may hold it
+	body := bytes.Repeat([]byte{'x'}, large) // shared: a thousand clients may hold it
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if _, err := io.Copy(io.Discard, q.Body); err != nil {
-			return // the client went
+			return // the client has disconnected
 		}
 		some := body[:64]
 		if q.URL.Path == "/large" {
 			some = body
 		}
 		w.Header().Set("Content-Length", fmt.Sprint(len(some)))
-		_, _ = w.Write(some) // it fails when the client went
+		_, _ = w.Write(some) // fails if the client has disconnected
 	})
 }
 
-// certify writes a certificate for localhost, good for a day.
+// certify writes a certificate for localhost, valid for a day.
 func certify(dir string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -138,7 +137,7 @@ func certify(dir string) error {
 		os.WriteFile(filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
 }
 
-// ask is a client like any other, with a connection for each request.
+// ask is an ordinary client with a connection per request.
 func ask(ctx context.Context, url string) error {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	asked, good := 0, 0

@@ -1,6 +1,7 @@
-// Command products writes server/products.ndjson.gz, the products that the servers of ceiling answer with: on the
-// first line their brands, then a product a line. They are made once and kept, for the library that makes them costs
-// every start of a program that has it 0.9 ms. From the root: go -C tools run ./products > server/products.ndjson.gz
+// Command products writes server/products.ndjson.gz, the products that ceiling's servers serve:
+// their brands on the first line, then one product per line. They are generated once and checked
+// in, because the generating library adds 0.9 ms to every start of a program that links it. From
+// the root: go -C tools run ./products > server/products.ndjson.gz
 package main
 
 import (
@@ -19,11 +20,12 @@ const (
 	productCount = 500
 	brandCount   = 40
 
-	// paragraphCount paragraphs of templates and 6 to 10 reviews bring a product to 4.5 KB on average, of which gzip at
-	// its default level leaves one byte in 1.97: TestProducts holds both.
+	// paragraphCount template paragraphs and 6 to 10 reviews give a product 4.5 KB on average,
+	// which gzip at its default level compresses by a factor of 1.97: TestProducts checks both.
 	paragraphCount = 3
 
-	// Product i is made from the PCG with seed poolSeed and stream i. The stream after the products is the brands'.
+	// Product i uses the PCG with seed poolSeed and stream i. The stream after the products is
+	// the brands'.
 	poolSeed    = 1
 	brandStream = productCount
 )
@@ -73,7 +75,8 @@ type document struct {
 	Reviews     []review   `json:"reviews"`
 }
 
-// review is what a customer wrote, in words that follow no template: prose of this kind compresses like prose does.
+// review is a customer's review, in words without a template, so that it compresses like real
+// prose.
 type review struct {
 	ID     string `json:"id"`
 	Author string `json:"author"`
@@ -91,8 +94,8 @@ type attributes struct {
 	CountryOf string `json:"country_of_origin"`
 }
 
-// newFaker returns a source of data that depends on its stream alone. In this form, and in no other, gofakeit takes
-// no lock.
+// newFaker returns a source of data that depends only on its stream. Only in this form does
+// gofakeit take no lock.
 func newFaker(stream uint64) *gofakeit.Faker {
 	return gofakeit.NewFaker(rand.NewPCG(poolSeed, stream), false)
 }
@@ -102,7 +105,7 @@ func makeBrands() []string {
 	seen := map[string]bool{}
 	var brands []string
 	for len(brands) < brandCount {
-		// Company would return real ones, of which nothing should be said that is not so.
+		// Company would return real companies, which fictional data must not describe.
 		if b := f.LastName() + " " + f.CompanySuffix(); !seen[b] {
 			seen[b] = true
 			brands = append(brands, b)
