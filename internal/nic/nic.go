@@ -1,5 +1,5 @@
-// Package nic reads network interfaces as /sys and /proc show them: queues, interrupts and
-// the CPU masks of both.
+// Package nic reads network interfaces from /sys and /proc: queues, interrupts and their CPU
+// masks.
 package nic
 
 import (
@@ -19,7 +19,7 @@ type Interface struct {
 	// Rx and Tx are the numbers of queues.
 	Rx int `json:"rx_queues"`
 	Tx int `json:"tx_queues"`
-	// Node is the NUMA node, -1 where there is one node or the kernel does not say.
+	// Node is the NUMA node, -1 on a single-node machine or if unknown.
 	Node int `json:"numa_node"`
 	// IRQs of its queues, by ascending number.
 	IRQs []IRQ `json:"irqs,omitempty"`
@@ -28,11 +28,11 @@ type Interface struct {
 // IRQ is the interrupt of a queue.
 type IRQ struct {
 	Number int    `json:"irq"`
-	Name   string `json:"name"` // as /proc/interrupts has it: "ena-eth0-Tx-Rx-3"
+	Name   string `json:"name"` // as in /proc/interrupts: "ena-eth0-Tx-Rx-3"
 }
 
-// Queue is the number of the queue that it serves, as its name ends: "eth0-Tx-Rx-3",
-// "virtio2-input.0", "mlx5_comp7@pci:0000:3b:00.0"; 0 for one without a number.
+// Queue returns the number of its queue, from the end of its name: "eth0-Tx-Rx-3",
+// "virtio2-input.0", "mlx5_comp7@pci:0000:3b:00.0"; 0 without a number.
 func (i *IRQ) Queue() int {
 	name, _, _ := strings.Cut(i.Name, "@")
 	digits := name[len(strings.TrimRight(name, "0123456789")):]
@@ -43,7 +43,7 @@ func (i *IRQ) Queue() int {
 	return n
 }
 
-// String says what it is in a line.
+// String describes it in one line.
 func (n *Interface) String() string {
 	text := n.Name
 	switch n.Driver {
@@ -62,8 +62,8 @@ func (n *Interface) String() string {
 	return text + ")"
 }
 
-// Default is the interface of the default route, from /proc/net/route (fib_trie.c,
-// fib_route_seq_show); "" without one.
+// Default returns the interface of the default route, from /proc/net/route (fib_trie.c,
+// fib_route_seq_show); "" if none.
 func Default(root fs.FS) string {
 	text, err := fs.ReadFile(root, "proc/thread-self/net/route")
 	if err != nil {
@@ -80,7 +80,7 @@ func Default(root fs.FS) string {
 	return ""
 }
 
-// Read looks at an interface below a root with /proc and /sys.
+// Read reads an interface below a root that contains /proc and /sys.
 func Read(root fs.FS, name string) (Interface, error) {
 	n := Interface{Name: name, Node: -1}
 	dir := "sys/class/net/" + name
@@ -103,7 +103,7 @@ func Read(root fs.FS, name string) (Interface, error) {
 	return n, nil
 }
 
-// Queues are an interface's directories rx-0, rx-1, ... by number.
+// Queues returns an interface's directories rx-0, rx-1, ... by number.
 func Queues(root fs.FS, name, way string) []string {
 	found, err := fs.Glob(root, "sys/class/net/"+name+"/queues/"+way+"-[0-9]*")
 	if err != nil {
@@ -113,7 +113,7 @@ func Queues(root fs.FS, name, way string) []string {
 	return found
 }
 
-// NumberAtEnd is that of a queue's directory, rx-3; -1 without one.
+// NumberAtEnd returns the number of a queue's directory, rx-3; -1 without one.
 func NumberAtEnd(text string) int {
 	n, err := strconv.Atoi(text[strings.LastIndexByte(text, '-')+1:])
 	if err != nil {
@@ -130,14 +130,14 @@ func text(root fs.FS, name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// IRQsOf are the interrupts of an interface's queues: those that sysfs lists for its
-// device, or for the one above it (a virtio device hangs below the PCI device that has
-// them), or else those that carry its name. Left out are interrupts that serve no
-// queue: drivers call them config, mgmnt, async, control.
+// IRQsOf returns the interrupts of an interface's queues: those that sysfs lists for its device,
+// or for the parent device (a virtio device is below the PCI device that has them), or else those
+// that carry its name. It omits interrupts that serve no queue: drivers call them config, mgmnt,
+// async, control.
 func IRQsOf(root fs.FS, name string) []IRQ {
 	device := "sys/class/net/" + name + "/device"
 	if _, err := fs.Stat(root, device); err != nil {
-		return nil // of software: a host of containers has hundreds
+		return nil // a software interface: a host with containers has hundreds
 	}
 	listed := map[string]bool{}
 	for _, dir := range []string{device, device + "/.."} {
@@ -183,8 +183,8 @@ func servesQueue(label string) bool {
 	return true
 }
 
-// parentIRQs are those of the device above an interface's. An fs.FS follows the link
-// of the interface, but its ".." would be that of the link.
+// parentIRQs returns the interrupts of the parent of an interface's device. An fs.FS follows the
+// interface's link, but not ".." from its target.
 func parentIRQs(root fs.FS, name string) ([]string, error) {
 	reader, is := root.(fs.ReadLinkFS)
 	if !is {
@@ -199,7 +199,7 @@ func parentIRQs(root fs.FS, name string) ([]string, error) {
 	return fs.Glob(root, above+"/msi_irqs/*")
 }
 
-// Mask writes CPUs as /sys takes a mask: hexadecimal words of 32 bits between commas
+// Mask formats CPUs as a mask for /sys: comma-separated hexadecimal words of 32 bits
 // (lib/bitmap.c).
 func Mask(cpus []int) string {
 	words := 1
@@ -221,7 +221,7 @@ func Mask(cpus []int) string {
 	return b.String()
 }
 
-// ParseMask reads one, with as many leading zeros as the kernel shows.
+// ParseMask parses a mask, with any leading zeros.
 func ParseMask(text string) ([]int, error) {
 	var cpus []int
 	words := strings.Split(strings.TrimSpace(text), ",")
