@@ -1,5 +1,5 @@
-// Package archive reads what tests compare with from archives (txtar) in testdata: one
-// archive for many small files, which say in its head where they come from.
+// Package archive reads test fixtures from archives (txtar) in testdata: one archive for many
+// small files, with their origin in its head.
 package archive
 
 import (
@@ -12,15 +12,15 @@ import (
 
 // File is a file of an archive.
 type File struct {
-	Archive string // its path
+	Archive string // archive path
 	Name    string // within the archive
-	Data    []byte // ends with a line feed, whatever was put in
+	Data    []byte // ends with a line feed, even if the input did not
 }
 
-// String is what a subtest and a failure call the file: wrk.txtar/wrk_404.txt.
+// String is the file's name in subtests and failures: wrk.txtar/wrk_404.txt.
 func (f File) String() string { return filepath.Base(f.Archive) + "/" + f.Name }
 
-// All returns the files of all archives whose path matches the pattern, in their order.
+// All returns the files of all archives whose path matches the pattern, in order.
 func All(t testing.TB, pattern string) []File {
 	t.Helper()
 	archives, err := filepath.Glob(pattern)
@@ -71,8 +71,7 @@ func Extract(t testing.TB, archive, dir string) {
 	}
 }
 
-// Update replaces a file of an archive, or appends it: what a test's -update does, one
-// file at a time.
+// Update replaces or appends a file of an archive, for a test's -update.
 func Update(t testing.TB, archive, name string, data []byte) {
 	t.Helper()
 	a, err := txtar.ParseFile(archive)

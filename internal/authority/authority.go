@@ -1,5 +1,5 @@
-// Package authority makes certificates that are thrown away: those of a server to try
-// things on, and of tests. Its keys never leave the process.
+// Package authority creates temporary certificates for test servers and tests. Its keys never
+// leave the process.
 package authority
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// validFor is longer than any measurement.
+// validFor exceeds the length of any measurement.
 const validFor = 30 * 24 * time.Hour
 
 // Authority signs certificates.
@@ -25,16 +25,15 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// Leaf is what a certificate says.
+// Leaf is the content of a certificate.
 type Leaf struct {
 	// Names are host names and addresses.
 	Names []string
-	// From and To bound its validity; zero: from now on, for as long as the authority.
+	// From and To bound its validity; zero: from now, as long as the authority.
 	From, To time.Time
 }
 
-// New makes an authority of its own key (P-256), whose certificates are of the same
-// kind.
+// New creates an authority with its own key (P-256), which issues certificates of the same kind.
 func New(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -53,7 +52,7 @@ func New(name string) (*Authority, error) {
 	return a, err
 }
 
-// Site is an authority and the certificate of one server by it.
+// Site creates an authority and a certificate for one server.
 func Site(name string, l Leaf) (*Authority, tls.Certificate, error) {
 	a, err := New(name)
 	if err != nil {
@@ -63,7 +62,7 @@ func Site(name string, l Leaf) (*Authority, tls.Certificate, error) {
 	return a, c, err
 }
 
-// Issue signs a certificate for a server, or for a client.
+// Issue signs a certificate for a server or a client.
 func (a *Authority) Issue(l Leaf) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -90,7 +89,7 @@ func (a *Authority) Issue(l Leaf) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// PEM is the authority's own certificate, for who shall trust it.
+// PEM is the authority's own certificate, for peers that should trust it.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }

@@ -1,4 +1,4 @@
-// Package distance puts a delay before a server, as a long link does.
+// Package distance delays the traffic of a server, as a long link does.
 package distance
 
 import (
@@ -11,9 +11,10 @@ import (
 	"ceiling/internal/sys"
 )
 
-// A Forwarder stands before a server's port and keeps what goes through it, each way, for a time. It does what a long link does
-// to a round trip. It is no link: TCP at both ends sees a peer that is near, so windows and retransmissions
-// are not those of the distance. tc-netem(8) would have that, which many kernels are built without.
+// A Forwarder sits in front of a server's port and delays the traffic in each direction. It has a
+// long link's effect on the round trip only: TCP at both ends sees a nearby peer, so windows and
+// retransmissions are not those of the distance. tc-netem(8) would have that effect, but many
+// kernels lack it.
 type Forwarder struct {
 	delay time.Duration
 	dial  func() (net.Conn, error)
@@ -48,7 +49,7 @@ func (f *Forwarder) accept() {
 		}
 		far, err := f.dial()
 		if err != nil {
-			_ = near.Close() // the server is not there yet, and is asked again
+			_ = near.Close() // the server is not up yet; the client retries
 			continue
 		}
 		if !f.keep(near, far) {
@@ -71,7 +72,7 @@ func (f *Forwarder) keep(conns ...net.Conn) bool {
 	return !f.over
 }
 
-// A piece is what one read had, and when it is due.
+// A piece is the data of one read, and when it is due.
 type piece struct {
 	due  time.Time
 	text []byte
@@ -82,7 +83,7 @@ const (
 	piecesMost = 1024
 )
 
-// pass carries one direction, and ends both with it.
+// pass forwards one direction, and closes both connections at its end.
 func (f *Forwarder) pass(from, to net.Conn) {
 	queue := make(chan piece, piecesMost)
 	f.all.Go(func() {
@@ -96,7 +97,7 @@ func (f *Forwarder) pass(from, to net.Conn) {
 				_, err = to.Write(p.text)
 			}
 			if err != nil {
-				_ = from.Close() // ends the reader, which ends this
+				_ = from.Close() // stops the reader, which stops this
 			}
 		}
 		alarm.Close()
@@ -118,12 +119,12 @@ func (f *Forwarder) end(conns ...net.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range conns {
-		_ = c.Close() // closed before by the other direction
+		_ = c.Close() // the other direction may have closed it
 		delete(f.conns, c)
 	}
 }
 
-// Close ends all connections and waits for them.
+// Close closes all connections and waits for them.
 func (f *Forwarder) Close() error {
 	err := f.ln.Close()
 	f.mu.Lock()

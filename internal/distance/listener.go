@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A listener hands out the far ends of its forwarder's connections.
+// A listener returns the far ends of its forwarder's connections.
 type listener struct {
 	*Forwarder
 	far   chan net.Conn
 	ended chan struct{}
 }
 
-// Listen puts a distance between ln, which it closes with the listener that it returns, and who accepts
-// from that. No further socket is in between, which an observer would take for another server's.
+// Listen delays connections accepted from ln through the returned listener, which closes ln too.
+// It uses no further socket, which an observer could mistake for another server's.
 func Listen(ln net.Listener, delay time.Duration) net.Listener {
 	l := &listener{far: make(chan net.Conn), ended: make(chan struct{})}
 	l.Forwarder = begin(ln, delay, l.pipe)

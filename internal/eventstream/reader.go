@@ -1,6 +1,6 @@
-// Package eventstream reads server-sent events (HTML, section 9.2.6, "interpreting an
-// event stream") as they come, in pieces of any size. It finds where events end and
-// the marks of ours in their data; it keeps no event.
+// Package eventstream parses server-sent events (HTML, section 9.2.6, "interpreting an event
+// stream") incrementally, in pieces of any size. It finds the ends of events and our marks in
+// their data; it stores no events.
 package eventstream
 
 import (
@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// MaxLine bounds a line, in bytes: a server that never ends one is found out.
+	// MaxLine limits a line, in bytes, to detect a server that never ends one.
 	MaxLine = 1 << 20
-	// kept of a line that is split over two reads: what has a mark is at its beginning.
+	// kept is how much of a split line is kept: marks are at its beginning.
 	kept = 512
 )
 
-// ErrLine is a line over MaxLine.
+// ErrLine is the error for a line over MaxLine.
 var ErrLine = errors.New("event line over 1 MiB")
 
-// ErrCut is a stream that ended within an event, which browsers drop too.
+// ErrCut is the error for a stream that ended within an event, which browsers drop too.
 var ErrCut = errors.New("event stream ended within an event")
 
 // Mark is what an event says of itself, in its first 512 bytes of data as in
@@ -27,10 +27,10 @@ var ErrCut = errors.New("event stream ended within an event")
 //
 // Each is 0, or nil, where the event lacks it.
 type Mark struct {
-	// Seq counts the events from 1, the same for every subscriber.
+	// Seq numbers the events from 1, the same for every subscriber.
 	Seq uint64
-	// UnixNs and MonotonicNs are when it was published, by CLOCK_REALTIME and by
-	// CLOCK_MONOTONIC of the host that Boot names: the first eight characters of its
+	// UnixNs and MonotonicNs are the publication time, by CLOCK_REALTIME and by CLOCK_MONOTONIC
+	// of the host that Boot identifies: the first eight characters of its
 	// /proc/sys/kernel/random/boot_id. Boot is valid until the next call of Next.
 	UnixNs, MonotonicNs int64
 	Boot                []byte
@@ -38,16 +38,16 @@ type Mark struct {
 
 // Reader reads the events of one connection. The zero value is ready.
 type Reader struct {
-	part  []byte // beginning of a line that is split, at most kept bytes
-	line  int    // length of that line until now
+	part  []byte // start of a split line, at most kept bytes
+	line  int    // length of that line so far
 	after lineEnd
 	begun bool // the stream is past its byte order mark
-	data  bool // the event at hand has data
+	data  bool // the current event has data
 	mark  Mark
 	boot  [8]byte
 }
 
-// lineEnd is what stood before the byte at hand: a CR ends a line alone or with an LF.
+// lineEnd is what preceded the current byte: a CR ends a line alone or with an LF.
 type lineEnd uint8
 
 const (
@@ -55,8 +55,8 @@ const (
 	carriageReturn
 )
 
-// Next takes bytes of b up to the end of an event, or all. done tells that an event
-// has ended there, whose marks are in Mark. An error is final.
+// Next consumes bytes of b up to the end of an event, or all of it. done reports that an event
+// ended there, whose marks are in Mark. An error is final.
 func (r *Reader) Next(b []byte) (n int, done bool, err error) {
 	for n < len(b) {
 		if r.after == carriageReturn {
@@ -96,14 +96,14 @@ func (r *Reader) Next(b []byte) (n int, done bool, err error) {
 	return n, false, nil
 }
 
-// keep holds on to a piece of a line.
+// keep stores a piece of a line.
 func (r *Reader) keep(piece []byte) {
 	r.line += len(piece)
 	r.part = append(r.part, piece[:min(len(piece), kept-len(r.part))]...)
 }
 
-// take interprets a line, of which at least the beginning is there, and tells
-// whether it ended an event: one without data is none.
+// take interprets a line, of which at least the beginning is available, and reports whether it
+// ended an event: one without data does not count.
 func (r *Reader) take(line []byte, empty bool) (done bool) {
 	if !r.begun {
 		r.begun = true
@@ -117,7 +117,7 @@ func (r *Reader) take(line []byte, empty bool) (done bool) {
 	}
 	rest, found := bytes.CutPrefix(line, []byte("data"))
 	if !found || len(rest) > 0 && rest[0] != ':' {
-		return false // a comment, or a field that says nothing of when the event ends
+		return false // a comment, or a field irrelevant to the end of an event
 	}
 	if !r.data {
 		r.data = true
@@ -126,7 +126,7 @@ func (r *Reader) take(line []byte, empty bool) (done bool) {
 	return false
 }
 
-// readMark looks for our marks in the first line of an event's data.
+// readMark parses our marks in the first line of an event's data.
 func (r *Reader) readMark(b []byte) {
 	r.mark = Mark{Seq: uint64(number(b, `"seq":`)), UnixNs: number(b, `"unix_ns":`)}
 	if r.mark.UnixNs == 0 {
@@ -140,7 +140,7 @@ func (r *Reader) readMark(b []byte) {
 	}
 }
 
-// number is the one behind name, of at most 19 digits; 0 where there is none.
+// number parses the number after name, of at most 19 digits; 0 if there is none.
 func number(b []byte, name string) (v int64) {
 	at := bytes.Index(b, []byte(name))
 	if at < 0 {
@@ -161,10 +161,10 @@ func number(b []byte, name string) (v int64) {
 	return v
 }
 
-// Mark of the event that Next has ended.
+// Mark returns the mark of the event that Next ended.
 func (r *Reader) Mark() *Mark { return &r.mark }
 
-// EOF says what it means that the stream ended here.
+// EOF returns the error, if any, of the stream ending here.
 func (r *Reader) EOF() error {
 	if r.data || r.line > 0 {
 		return ErrCut
@@ -172,5 +172,5 @@ func (r *Reader) EOF() error {
 	return nil
 }
 
-// Reset makes the reader ready for a new stream.
+// Reset prepares the reader for a new stream.
 func (r *Reader) Reset() { *r = Reader{part: r.part[:0]} }

@@ -1,5 +1,4 @@
-// Package lastline keeps the end of what a process says, for the error that tells
-// why it ended.
+// Package lastline keeps the end of a process's output, to explain why it exited.
 package lastline
 
 import (
@@ -7,11 +6,11 @@ import (
 	"sync"
 )
 
-// kept is how much of the output is kept, in bytes.
+// kept is the size of the output kept, in bytes.
 const kept = 4096
 
-// Writer takes what a process writes and keeps the end. The zero value is ready;
-// several goroutines may use it.
+// Writer keeps the end of a process's output. The zero value is ready; it is safe for concurrent
+// use.
 type Writer struct {
 	mu sync.Mutex
 	b  []byte
@@ -28,7 +27,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Text is the last line that is not empty, "" where there is none.
+// Text returns the last non-empty line, "" if there is none.
 func (w *Writer) Text() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

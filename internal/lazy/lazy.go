@@ -1,6 +1,5 @@
-// Package lazy makes things when they are first asked for. What a package
-// compiles as it is loaded is paid by every start of the program, also of those
-// that never use it: 40 expressions took 0.4 ms.
+// Package lazy initialises values on first use. Package-level compilation slows down every start
+// of the program, needed or not: 40 regular expressions took 0.4 ms.
 package lazy
 
 import (
@@ -8,8 +7,8 @@ import (
 	"sync"
 )
 
-// Regexp is the expression that text is, compiled once; it panics like
-// regexp.MustCompile where text is none, so a test has to call it.
+// Regexp returns a function that compiles the expression once. It panics like regexp.MustCompile
+// if text is invalid, so a test must call it.
 func Regexp(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

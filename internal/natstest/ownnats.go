@@ -1,5 +1,5 @@
-// Package natstest starts a NATS server such as an organisation has of its own,
-// for tests: with TLS, JetStream, accounts, and nothing of a test bed's.
+// Package natstest starts an external NATS server for tests: with TLS, JetStream and accounts,
+// and nothing of a test bed.
 package natstest
 
 import (
@@ -15,14 +15,13 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Start runs a server on 127.0.0.1 until the test ends, with the accounts given
-// in NATS' configuration language, in which $CEILING_DRIVER is "d-secret" and
-// $CEILING_AGENT "a-secret". It answers the port, and the file of the authority
-// that its certificate is of.
+// Start runs a server on 127.0.0.1 until the test ends, with the accounts given in NATS'
+// configuration language, where $CEILING_DRIVER is "d-secret" and $CEILING_AGENT "a-secret". It
+// returns the port, and the file of its certificate's authority.
 func Start(t testing.TB, accounts string) (port int, ca string) {
 	t.Helper()
 	dir := t.TempDir()
-	certified := httptest.NewTLSServer(nil) // for its certificate, of 127.0.0.1
+	certified := httptest.NewTLSServer(nil) // for its certificate of 127.0.0.1
 	defer certified.Close()
 	ca, conf := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "nats.conf")
 	text := fmt.Sprintf("listen: \"127.0.0.1:-1\"\nCEILING_DRIVER: d-secret\nCEILING_AGENT: a-secret\njetstream { store_dir: %q }\n", dir) +

@@ -1,4 +1,4 @@
-// Package option reads what a flag says that has several settings in one word, such as
+// Package option parses a flag that holds several settings in one word, such as
 // work=2ms,slots=20.
 package option
 
@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Own leaves every setting as it is.
+// Own keeps every default.
 const Own = "own"
 
-// Read hands each "name=value" to set; an error of it says which, and how to write it:
-// form is an example. Own has none.
+// Read passes each "name=value" to set. An error of set is returned with the setting and form, an
+// example of the syntax. Own has no settings.
 func Read(text, form string, set func(name, value string) error) error {
 	if text == Own {
 		return nil

@@ -1,6 +1,6 @@
-// Package porttest gives tests addresses that nobody else takes meanwhile. A listener
-// that was opened on port 0 and closed again does not: the kernel gives its port to
-// the next who asks, in a test that runs beside it.
+// Package porttest gives tests addresses that no other program takes. A listener opened on port 0
+// and closed again does not: the kernel assigns its port to the next caller, possibly in a
+// concurrent test.
 package porttest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Refused is an address of the loopback that refuses each connection until the test ends.
+// Refused returns a loopback address that refuses every connection until the test ends.
 func Refused(t testing.TB) string {
 	t.Helper()
 	address, release, err := Refuse()
@@ -24,8 +24,7 @@ func Refused(t testing.TB) string {
 	return address
 }
 
-// Refuse is Refused for what is no test: its port is bound and nobody listens, until
-// release.
+// Refuse is Refused outside tests: the port is bound without a listener until release.
 func Refuse() (address string, release func(), err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -45,9 +44,9 @@ func Refuse() (address string, release func(), err error) {
 	return netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)).String(), release, nil
 }
 
-// Free is an address of host that can be listened at, for a program that has to be
-// told it before it starts. The kernel gives its port to nobody: it is below
-// net.ipv4.ip_local_port_range (32768 and up, unless set otherwise).
+// Free returns an address of host to listen on, for a program that needs it before it starts. The
+// kernel never assigns its port: it is below net.ipv4.ip_local_port_range (32768 and up, unless
+// configured otherwise).
 func Free(t testing.TB, host string) string {
 	t.Helper()
 	var last error

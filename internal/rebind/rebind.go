@@ -1,6 +1,6 @@
-// Package rebind keeps other sites' pages away from a server of this machine.
-// A site can make its own name point here (DNS rebinding); the browser then takes
-// the server for that site, and sends that name in the Host field.
+// Package rebind protects a local server from other sites' pages. A site can point its own name
+// at this machine (DNS rebinding); the browser then treats the server as that site, and sends
+// that name in the Host field.
 package rebind
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Safe tells a Host field that no name server can be behind: an address, with
-// loopback a loopback address alone, or localhost (RFC 6761, section 6.3).
+// Safe reports whether a Host field cannot come from a name server: an IP address (with loopback
+// set, only a loopback one), or localhost (RFC 6761, section 6.3).
 func Safe(host string, loopback bool) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

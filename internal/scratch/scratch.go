@@ -1,5 +1,6 @@
-// Package scratch makes directories for the time of a process. The owner of one holds the lock of a file in it for as long
-// as it lives; what a killed one has left is therefore told from what is in use, and removed by the next.
+// Package scratch creates directories that live as long as their process. The owner holds a lock
+// on a file in it; the next process recognises the leftovers of a killed one by the missing lock,
+// and removes them.
 package scratch
 
 import (
@@ -10,23 +11,25 @@ import (
 	"syscall"
 )
 
-// A Dir is a directory that is there until Remove, or until after its owner's death the next one is made.
+// A Dir is a directory that exists until Remove or, if its owner is killed, until the next one is
+// created.
 type Dir struct {
 	Path string
 	lock *os.File
 }
 
-// lockName is the file in it that its owner has locked.
+// lockName is the file that its owner has locked.
 const lockName = "lock"
 
-// New makes a directory in parent whose name begins with prefix, and removes those that killed processes have left there.
+// New creates a directory in parent whose name begins with prefix, and removes those left behind
+// by killed processes.
 func New(parent, prefix string) (*Dir, error) {
 	removeDead(parent, prefix)
 	path, err := os.MkdirTemp(parent, prefix)
 	if err != nil {
 		return nil, err
 	}
-	// Locked before it has its name, so that nobody finds it unlocked.
+	// Locked before it gets its name, so that it is never visible unlocked.
 	unnamed := filepath.Join(path, lockName+".new")
 	f, err := os.OpenFile(unnamed, os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
@@ -41,7 +44,7 @@ func New(parent, prefix string) (*Dir, error) {
 	return d, nil
 }
 
-// Remove removes it with all that is in it.
+// Remove removes it and its content.
 func (d *Dir) Remove() error {
 	err := os.RemoveAll(d.Path)
 	if d.lock != nil {
@@ -50,11 +53,12 @@ func (d *Dir) Remove() error {
 	return err
 }
 
-// removeDead removes the directories in parent whose owners were killed. What cannot be removed stays.
+// removeDead removes the directories in parent whose owners were killed. It skips what it cannot
+// remove.
 func removeDead(parent, prefix string) {
 	locks, err := filepath.Glob(filepath.Join(parent, prefix+"*", lockName))
 	if err != nil {
-		return // parent is no pattern that can be read
+		return // parent is not a readable pattern
 	}
 	for _, name := range locks {
 		f, err := os.Open(name)

@@ -1,5 +1,5 @@
-// Package screen is as much of a terminal as tests need: it takes what a program
-// writes to one and tells what a person sees.
+// Package screen emulates as much of a terminal as tests need: it interprets a program's output
+// and returns the visible text.
 package screen
 
 import (
@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Screen is what a terminal shows, and what has scrolled away. Its methods may
-// be called from several goroutines.
+// Screen is a terminal's content, including what has scrolled away. It is safe for concurrent
+// use.
 type Screen struct {
 	mu            sync.Mutex
 	width, height int
@@ -25,7 +25,7 @@ type Screen struct {
 	last          rune
 }
 
-// New makes an empty one of so many columns and rows.
+// New returns an empty screen of that many columns and rows.
 func New(width, height int) *Screen {
 	s := &Screen{width: width, height: height}
 	for range height {
@@ -36,8 +36,7 @@ func New(width, height int) *Screen {
 
 func (s *Screen) empty() []rune { return []rune(strings.Repeat(" ", s.width)) }
 
-// Text is what has scrolled away and what is shown, without blanks at the ends
-// of lines.
+// Text returns the scrolled and the visible text, without trailing blanks.
 func (s *Screen) Text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,22 +47,21 @@ func (s *Screen) Text() string {
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
 }
 
-// CursorHidden tells whether the program has taken the cursor away.
+// CursorHidden reports whether the program has hidden the cursor.
 func (s *Screen) CursorHidden() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hidden
 }
 
-// Asked are the sequences that a terminal would have answered on its input.
+// Asked returns the sequences that a terminal would have answered on its input.
 func (s *Screen) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.asked)
 }
 
-// Unknown are the sequences that were passed over: what is shown may differ
-// from what a terminal shows.
+// Unknown returns the ignored sequences: the content may differ from a real terminal's.
 func (s *Screen) Unknown() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,15 +76,14 @@ func (s *Screen) Write(p []byte) (int, error) {
 	for len(s.rest) > 0 {
 		n := s.one(s.rest)
 		if n == 0 {
-			break // the rest of a sequence is still to come
+			break // an incomplete sequence
 		}
 		s.rest = s.rest[n:]
 	}
 	return len(p), nil
 }
 
-// one takes a character or a sequence and answers its length, 0 where it is
-// not whole.
+// one interprets a character or a sequence and returns its length, 0 if it is incomplete.
 func (s *Screen) one(b []byte) int {
 	switch b[0] {
 	case '\r':
@@ -134,7 +131,7 @@ func (s *Screen) down() {
 	s.cells = append(s.cells[1:], s.empty())
 }
 
-// escape takes a sequence (ECMA-48).
+// escape interprets a sequence (ECMA-48).
 func (s *Screen) escape(b []byte) int {
 	if len(b) < 2 {
 		return 0
