@@ -148,14 +148,14 @@ type Link struct {
 // A report is a replica's description of itself.
 type report struct {
 	Links   []Link `json:"links"`
-	Trouble string `json:"trouble"` // the last error that NATS logged
+	Trouble string `json:"trouble"` // the last error logged by NATS
 }
 
-// describe is a report, as JSON.
+// describe returns a report as JSON.
 func describe(n *server.Server, l *log) []byte {
 	text, err := json.Marshal(report{links(n), l.why("").Error()})
 	if err != nil {
-		return nil // it has strings and numbers only
+		return nil // strings and numbers cannot fail
 	}
 	return text
 }
@@ -180,7 +180,7 @@ func links(n *server.Server) (list []Link) {
 	return list
 }
 
-// log keeps what NATS gives up for.
+// log keeps NATS' fatal errors.
 type log struct {
 	fatal chan string
 
@@ -195,7 +195,7 @@ func (l *log) note(format string, a ...any) string {
 	return l.last
 }
 
-// why is the last error, or what is said where there is none.
+// why returns the last error, or the given text if there is none.
 func (l *log) why(otherwise string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,10 +212,10 @@ func (l *log) Tracef(string, ...any)  {}
 
 func (l *log) Errorf(format string, a ...any) { l.note(format, a...) }
 
-// Fatalf is said when NATS cannot go on, and it goes on: the process ends.
+// Fatalf is called when NATS cannot continue; the process exits.
 func (l *log) Fatalf(format string, a ...any) {
 	select {
 	case l.fatal <- l.note(format, a...):
-	default: // the first is the reason
+	default: // the first is the cause
 	}
 }
