@@ -137,8 +137,8 @@ func rounded(perS float64) float64 {
 	return math.Round(perS/step) * step
 }
 
-// inside returns perS rounded as far as possible between low and high, at least an eighth of
-// their distance from either; 0 if there is no integer between them.
+// inside rounds perS to a number strictly between low and high, in steps of at most an eighth of
+// their distance; 0 if no integer lies between them.
 func inside(perS, low, high float64) float64 {
 	for _, step := range stepsDown((high - low) / 8) {
 		if r := math.Round(perS/step) * step; r > low && r < high {

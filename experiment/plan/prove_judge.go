@@ -66,9 +66,9 @@ func judgeProof(p *record.Proof) int {
 	return exitVoid
 }
 
-// proved returns the resource with the largest elasticity, if it accounts for at least half of
-// the throughput's response and its interval is apart from the others'. Slots belong to another
-// sum: their interval need not be apart from the rates'.
+// proved returns the resource with the largest elasticity, if the low end of its interval is at
+// least ownsLeast and the interval is apart from the others'. Slots belong to another sum: their
+// interval need not be apart from the rates'.
 func proved(all []record.Elasticity) string {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b record.Elasticity) int {
 		return cmp.Compare(b.Elasticity.Mid, a.Elasticity.Mid)
