@@ -139,5 +139,5 @@ func firstOutcome(cells []cell) string {
 	if void == 0 {
 		return ""
 	}
-	return fmt.Sprintf("ceiling calls %d of its %d runs void (%s): the generator and the server share these CPUs, and only CPU per request is read from them", void, all, because)
+	return fmt.Sprintf("ceiling calls %d of its %d runs invalid (%s): the generator and the server share these CPUs, and only CPU per request is read from them", void, all, because)
 }

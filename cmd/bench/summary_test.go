@@ -89,8 +89,8 @@ func TestCaveats(t *testing.T) {
 	check("", func(c *cell) { c.seen = c.requests })
 	check("the server saw 900", func(c *cell) { c.seen = 900 })
 	check("the server saw 1200", func(c *cell) { c.seen = 1200 })
-	check("somebody else's", func(c *cell) { c.hostNs *= 2 })
-	check("1 of its 3 runs void (so)", func(c *cell) { c.own = &ownFigures{Outcome: "invalid", Because: "so"} })
+	check("other processes", func(c *cell) { c.hostNs *= 2 })
+	check("1 of its 3 runs invalid (so)", func(c *cell) { c.own = &ownFigures{Outcome: "invalid", Because: "so"} })
 }
 
 func TestTarget(t *testing.T) {
