@@ -292,7 +292,8 @@ func TestServerReturns(t *testing.T) {
 		}
 		r := start(context.Background(), t, c, w)
 		last := w.rows[len(w.rows)-1]
-		if last.completed == 0 || last.connected != 4 || r.Total.Faults[Fault{PhaseConnect, "ECONNREFUSED"}] == 0 || r.Total.Failed == 0 {
+		// Failed may be 0: a server that has answered all 12 requests by then cuts connections that wait for none.
+		if last.completed == 0 || last.connected != 4 || r.Total.Faults[Fault{PhaseConnect, "ECONNREFUSED"}] == 0 {
 			t.Errorf("the last row %+v, failed %d, faults %v", last, r.Total.Failed, r.Total.Faults)
 		}
 	})
