@@ -78,9 +78,9 @@ type Progress string
 
 // The stages of a record.
 const (
-	Ended     Progress = ""        // it has a result
-	Running   Progress = "running" // a process is writing it, or the file system has no locks to tell (flock(2))
-	Abandoned Progress = "lost"    // the process that wrote it was killed
+	Ended     Progress = ""             // it has a result
+	Running   Progress = "running"      // a process is writing it, or the file system has no locks to tell (flock(2))
+	Abandoned          = Progress(Lost) // the process that wrote it was killed
 )
 
 // progressOf returns the progress of a record without a result.

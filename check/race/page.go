@@ -1,6 +1,7 @@
 package race
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -30,7 +31,7 @@ func (r *Result) Page() page.Document {
 	for i := range r.Cases {
 		d.Sections = append(d.Sections, r.Cases[i].section(i))
 	}
-	method := page.Section{ID: "method", Title: "Method", Blocks: []page.Block{r.methodTable(), r.entrantTable()}}
+	method := page.Section{ID: "method", Title: "Method", Blocks: []page.Block{fields("How it was measured", r.method()), fields("Contestants", r.entrants())}}
 	for i := range r.Cases {
 		method.Blocks = append(method.Blocks, r.Cases[i].configurations())
 	}
@@ -52,7 +53,7 @@ func (r *Result) card() page.Verdict {
 		Because: "nginx or ceiling did not take part, so there is no ratio."}
 	met, missed := 0, ""
 	for i := range r.Verdicts {
-		if says := r.Verdicts[i].Says; says == Met || says == ProbablyIs || says == TooFewMet {
+		if r.Verdicts[i].met() {
 			met++
 		} else if missed == "" {
 			missed = r.Verdicts[i].Case
@@ -64,30 +65,23 @@ func (r *Result) card() page.Verdict {
 	if missed != "" {
 		v.Mood, v.Next = record.Invalid, "ceiling race --only nginx,ceiling --rounds 15 --case "+missed
 	}
-	var least, most *CaseResult
-	ratio := func(c *CaseResult) float64 { return c.row(Ours).ToNginx.Value }
+	var raced []*CaseResult
 	for i := range r.Cases {
-		c := &r.Cases[i]
-		if row := c.row(Ours); row == nil || row.ToNginx == nil {
-			continue
-		}
-		if least == nil || ratio(c) < ratio(least) {
-			least = c
-		}
-		if most == nil || ratio(c) > ratio(most) {
-			most = c
+		if row := r.Cases[i].row(Ours); row != nil && row.ToNginx != nil {
+			raced = append(raced, &r.Cases[i])
 		}
 	}
-	if least == nil {
+	if len(raced) == 0 {
 		return v
 	}
-	v.Unit = "of nginx's CPU/request"
-	if v.Figure = figure(ratio(least)); least != most {
+	ratio := func(c *CaseResult) float64 { return c.row(Ours).ToNginx.Value }
+	slices.SortStableFunc(raced, func(a, b *CaseResult) int { return cmp.Compare(ratio(a), ratio(b)) })
+	least, most := raced[0], raced[len(raced)-1]
+	v.Figure, v.Unit = figure(ratio(least)), "of nginx's CPU/request"
+	v.Because = fmt.Sprintf("In %q: %s.", least.Name, least.About)
+	if least != most {
 		v.Figure += "–" + figure(ratio(most))
-	}
-	v.Because = fmt.Sprintf("Least in %q (%s), most in %q (%s).", least.Name, least.About, most.Name, most.About)
-	if least == most {
-		v.Because = fmt.Sprintf("In %q: %s.", least.Name, least.About)
+		v.Because = fmt.Sprintf("Least in %q (%s), most in %q (%s).", least.Name, least.About, most.Name, most.About)
 	}
 	return v
 }
@@ -120,19 +114,11 @@ func (c *CaseResult) against(name string, row *Row) chart.Estimated {
 	} else if e.Low <= 1 {
 		out.Tone = 7
 	}
-	base := c.of(Nginx)
-	for round, s := range c.of(row.Name) {
-		if b := base[round]; b != nil && b.nsPerRequest() > 0 {
-			out.Each = append(out.Each, s.nsPerRequest()/b.nsPerRequest())
-		}
-	}
-	slices.Sort(out.Each)
+	out.Each = pairs(c.of(row.Name), c.of(Nginx), (*Sample).nsPerRequest)
 	return out
 }
 
-func estimate(e *stat.Estimate) string {
-	return fmt.Sprintf("%s (%s to %s)", figure(e.Value), figure(e.Low), figure(e.High))
-}
+func estimate(e *stat.Estimate) string { return between(e.Value, e.Low, e.High) }
 
 func drawing(id, title string, rows []chart.Estimated) (page.Drawing, bool) {
 	f, ok := chart.NewForest(title, "ratio", chart.Plain, rows, []chart.Limit{{Name: "nginx", At: 1}}, true)
@@ -148,7 +134,7 @@ func (r *Result) targets() page.Table {
 		{Name: "result"}}}
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
-		t.Rows = append(t.Rows, []page.Cell{{Text: v.Figure}, {Text: fmt.Sprintf("%s (%s to %s)", figure(v.Value), figure(v.Low), figure(v.High))},
+		t.Rows = append(t.Rows, []page.Cell{{Text: v.Figure}, {Text: between(v.Value, v.Low, v.High)},
 			{Text: "≤ " + figure(v.Limit)}, {Text: v.Says}})
 	}
 	return t
@@ -214,20 +200,21 @@ func (c *CaseResult) table() page.Table {
 	return t
 }
 
-func (r *Result) methodTable() page.Table {
-	t := page.Table{Caption: "How it was measured", Columns: []page.Column{{Name: "what"}, {Name: "how"}}, Fields: true}
-	for _, f := range r.method() {
+// fields is a table of facts.
+func fields(caption string, list []fact) page.Table {
+	t := page.Table{Caption: caption, Columns: []page.Column{{Name: "what"}, {Name: "how"}}, Fields: true}
+	for _, f := range list {
 		t.Rows = append(t.Rows, []page.Cell{{Text: f.name}, {Text: f.text}})
 	}
 	return t
 }
 
-func (r *Result) entrantTable() page.Table {
-	t := page.Table{Caption: "Contestants", Columns: []page.Column{{Name: "contestant"}, {Name: "version and program"}}, Fields: true}
+func (r *Result) entrants() []fact {
+	var list []fact
 	for _, e := range r.Entrants {
-		t.Rows = append(t.Rows, []page.Cell{{Text: e.Name}, {Text: e.says()}})
+		list = append(list, fact{e.Name, e.says()})
 	}
-	return t
+	return list
 }
 
 // configurations of a case, as they were run.

@@ -101,6 +101,18 @@ type Verdict struct {
 }
 
 // Words of a verdict. The interval decides; where it has the limit inside, the
+// pairs are the ratios of a figure, own to base, of the rounds that both have, ascending.
+func pairs(own, base map[int]*Sample, f func(*Sample) float64) []float64 {
+	var ratios []float64
+	for round, s := range own {
+		if b := base[round]; b != nil && f(s) > 0 && f(b) > 0 {
+			ratios = append(ratios, f(s)/f(b))
+		}
+	}
+	slices.Sort(ratios)
+	return ratios
+}
+
 // estimate does, and it is said.
 const (
 	Met        = "met"
@@ -110,6 +122,9 @@ const (
 	TooFewNot  = "missed by the median; too few rounds for an interval"
 	Missed     = "missed"
 )
+
+// met reports whether the estimate is within the limit.
+func (v *Verdict) met() bool { return v.Value <= v.Limit }
 
 func judge(v Verdict) Verdict {
 	few := v.Rounds > 0 && v.Rounds < stat.LeastBlocks(confidence, 1)
@@ -206,16 +221,13 @@ func (r *Result) summarise(c *CaseResult, row *Row) {
 // ratio is own to base, by pairs of one round: Hodges and Lehmann's estimate over
 // the logarithms, with the interval of Wilcoxon's signed-rank test.
 func (r *Result) ratio(own, base map[int]*Sample, f func(*Sample) float64) *stat.Estimate {
-	var blocks []float64
-	for round, s := range own {
-		if b := base[round]; b != nil && f(s) > 0 && f(b) > 0 {
-			blocks = append(blocks, math.Log(f(s)/f(b)))
-		}
+	blocks := pairs(own, base, f)
+	for i := range blocks {
+		blocks[i] = math.Log(blocks[i])
 	}
 	if len(blocks) == 0 {
 		return nil
 	}
-	slices.Sort(blocks) // the same whatever a map's order is
 	d, err := stat.Paired(blocks, confidence, 1)
 	e := r.estimate(d.Estimate, err)
 	if e != nil {

@@ -125,7 +125,11 @@ func TestPage(t *testing.T) {
 			t.Errorf("%q is not on the page", want)
 		}
 	}
-	r.Verdicts[0].Says = Missed
+	v := &r.Verdicts[0]
+	v.Value, v.Low, v.High = .6, .6, .6
+	if *v = judge(*v); v.Says != Missed {
+		t.Errorf("%+v", v)
+	}
 	if want := "ceiling race --only nginx,ceiling --rounds 15 --case 16"; !strings.Contains(html(), want) {
 		t.Errorf("%q is not on the page of a missed target", want)
 	}

@@ -28,8 +28,7 @@ func (r *Result) Write(w io.Writer) error {
 		b.WriteString("\n")
 	}
 	for _, v := range r.Verdicts {
-		wrapped(&b, "target      ", fmt.Sprintf("%s: %s (%s to %s), at most %s: %s", v.Figure, figure(v.Value), figure(v.Low), figure(v.High),
-			figure(v.Limit), v.Says))
+		wrapped(&b, "target      ", fmt.Sprintf("%s: %s, at most %s: %s", v.Figure, between(v.Value, v.Low, v.High), figure(v.Limit), v.Says))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -115,6 +114,11 @@ func named(name string) string { return fmt.Sprintf("%-*s", len(Prefork), name) 
 // rate has no separators: a column of them would be too wide for 100 columns.
 func rate(e *stat.Estimate) string { return fmt.Sprintf("%.0f", e.Value) }
 
+// between is a figure with its interval.
+func between(value, low, high float64) string {
+	return fmt.Sprintf("%s (%s to %s)", figure(value), figure(low), figure(high))
+}
+
 // figure is a number for the eye: three digits, and no exponent.
 func figure(x float64) string {
 	switch {
@@ -136,7 +140,7 @@ func (r *Result) method() []fact {
 		{"equal", fmt.Sprintf("%s per contestant; %d keep-alive connections; one request, byte for byte; one backend, `ceiling serve floor`, with one thread and keep-alive connections; %s of %s in random order (seed %d), after one that is discarded",
 			unit.Plural(s.Workers, "worker", "workers"), s.Connections, unit.Plural(s.Rounds, "round", "rounds"), unit.FormatNs(int64(s.DurationS*1e9)), s.Seed)},
 		{"checked", "before every case: the request that each contestant forwards, by a backend that records it, and its response; in every round: errors, and the backend's count against the generator's"},
-		{"CPU", "of all processes of a contestant, by the kernel's clocks of their threads, divided by the requests of a closed loop; /nginx is the ratio of pairs from one round with its 95% interval"},
+		{"CPU", "of all processes of a contestant, by the CPU clock of each process, divided by the requests of a closed loop; /nginx is the ratio of pairs from one round with its 95% interval"},
 		{"p99", fmt.Sprintf("of the closed loop, where each contestant has a different rate; open p99: at %s req/s for all, unless the case says otherwise, from when a request was due", unit.FormatSI(float64(s.PerS)))},
 		{"calls", "system calls per request; MB: proportional set size of all processes"},
 		{"host", fmt.Sprintf("%s, %s, Linux %s; generator, backend and contestant share them", e.CPUModel, unit.Plural(e.CoresAllowed, "CPU", "CPUs"), e.Kernel)},
