@@ -13,7 +13,7 @@ type fact struct{ name, text string }
 func (r *Result) method() []fact {
 	s, e := &r.Settings, &r.Environment
 	list := []fact{
-		{"equal", fmt.Sprintf("%s per contestant; %d keep-alive connections; one request, byte for byte; one backend, `ceiling serve floor`, with one thread and keep-alive connections; %s of %s in random order (seed %d), after one that is discarded",
+		{"equal", fmt.Sprintf("%s per contestant; %d keep-alive connections; one request, byte for byte; one backend, `ceiling serve floor`, with one thread and keep-alive connections; %s of %s, each with the contestants in random order (seed %d), after one that is discarded",
 			unit.Plural(s.Workers, "worker", "workers"), s.Connections, unit.Plural(s.Rounds, "round", "rounds"), unit.FormatNs(int64(s.DurationS*1e9)), s.Seed)},
 		{"checked", "before every case: the request that each contestant forwards, by a backend that records it, and its response; in every round: errors, and the backend's count against the generator's"},
 		{"CPU", "of all processes of a contestant, by the CPU clock of each process, divided by the requests of a closed loop; /nginx is the ratio of pairs from one round with its 95% interval"},
