@@ -37,6 +37,7 @@ func mayImport() map[string][]string {
 		"internal/lastline":    {},
 		"internal/lazy":        {},
 		"internal/natstest":    {},
+		"internal/needs":       {},
 		"internal/porttest":    {},
 		"internal/option":      {},
 		"internal/nic":         {},

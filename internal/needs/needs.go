@@ -1,0 +1,70 @@
+// Package needs lets a test say what it needs beyond Go: a quiet machine, privileges, programs of
+// others. With -short (make test) such a test is skipped, with its need as the reason; without
+// (make test-all) the need must be there, or the test fails: nothing is skipped silently.
+package needs
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Prefix begins the reason of every test that this package skips.
+const Prefix = "needs "
+
+// Quiet is for a test that measures: it compares times, rates or shares of CPU with what was
+// planted, which other programs on the machine can spoil. It is skipped under the race detector
+// too, which changes what things cost.
+func Quiet(t testing.TB) {
+	t.Helper()
+	short(t, "a quiet machine")
+	if raceDetector {
+		t.Skip(Prefix + "a build without the race detector")
+	}
+}
+
+// Time is for a test that takes more than some seconds whatever the machine does.
+func Time(t testing.TB) {
+	t.Helper()
+	short(t, "time")
+}
+
+// Root is for a test that changes the host: network namespaces, mounts, settings, other users.
+func Root(t testing.TB) {
+	t.Helper()
+	short(t, "root")
+	if os.Geteuid() != 0 {
+		t.Fatal(Prefix + "root: run it with sudo, or all that need nothing with -short")
+	}
+}
+
+// Program is for a test that starts third-party programs.
+func Program(t testing.TB, names ...string) {
+	t.Helper()
+	short(t, strings.Join(names, " and "))
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err == nil {
+			continue
+		}
+		if _, err := os.Stat("/usr/sbin/" + name); err != nil {
+			t.Fatalf("%s%s: make deps installs it on Debian", Prefix, name)
+		}
+	}
+}
+
+// CPUs is for a test that needs n CPUs it may use.
+func CPUs(t testing.TB, n int) {
+	t.Helper()
+	if have := runtime.NumCPU(); have < n { // those of sched_getaffinity(2)
+		t.Skipf("%s%d CPUs, this process may use %d", Prefix, n, have)
+	}
+}
+
+func short(t testing.TB, need string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip(Prefix + need)
+	}
+}
