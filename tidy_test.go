@@ -50,6 +50,7 @@ func mayImport() map[string][]string {
 		"internal/secret":      {"internal/lazy"},
 		"internal/stat":        {"internal/unit"},
 		"internal/sys":         {},
+		"internal/suite":       {"internal/needs"},
 		"internal/tlsconn":     {},
 		"internal/unit":        {},
 		"internal/websocket":   {"internal/http1"},

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 const nginx = "/usr/sbin/nginx"
@@ -24,9 +26,7 @@ const nginx = "/usr/sbin/nginx"
 // nothing at all; who reads the list sees where the reference may be wrong.
 func TestSecondOpinion(t *testing.T) {
 	together(t)
-	if _, err := os.Stat(nginx); err != nil {
-		t.Skip(err)
-	}
+	needs.Program(t, "nginx")
 	b := startRecorder(t)
 	socket := startNginx(t, b.Address())
 	n := *compositions / 4

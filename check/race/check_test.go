@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 func caseOf(t *testing.T, name string) *Case {
@@ -111,9 +113,7 @@ func TestCheckFile(t *testing.T) {
 // TestRace is a whole race, as short as one can be: nginx and HAProxy as .ci/deps
 // installs them, and what this program has. It is held to be right, not fast.
 func TestRace(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	dir := t.TempDir()
 	names := []string{Nginx, "haproxy", "h2o", "caddy", "fasthttp", "httputil", Ours, Prefork}
 	r, err := Run(t.Context(), Config{
@@ -147,9 +147,7 @@ func TestRace(t *testing.T) {
 
 // TestRaceOverHTTP2 has few requests in flight, so that a busy machine answers some in time.
 func TestRaceOverHTTP2(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	names := []string{Nginx, "h2o", "caddy", Ours}
 	r, err := Run(t.Context(), Config{
 		Rounds: 1, Duration: 300 * time.Millisecond, Workers: 1, Connections: 1, PerS: 100, Seed: 1,

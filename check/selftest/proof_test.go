@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -18,10 +19,7 @@ import (
 // threads, below the hog's priority. CEILING_PROOFS_KEEP is a directory for
 // the records.
 func TestPlantedCeilingsAreProved(t *testing.T) {
-	only := os.Getenv("CEILING_PROOFS")
-	if only == "" {
-		t.Skip("it takes minutes: set CEILING_PROOFS=all")
-	}
+	only := needs.Asking(t, "CEILING_PROOFS")
 	standing(t)
 	o := ProofOptions{Program: programName, Keep: os.Getenv("CEILING_PROOFS_KEEP"), Told: func(r ProofResult) { logProof(t, &r) }}
 	if only != "all" {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // TestPlantedCeilingsAreNamed is the short form: one scenario of each family.
@@ -17,9 +19,7 @@ func TestPlantedCeilingsAreNamed(t *testing.T) {
 // this host cannot show, or was disturbed in, is told, and no proof of anything.
 func areNamed(t *testing.T, o Options) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	g := standing(t)
 	o.Program, o.Patience, o.Note = programName, 5*time.Second, func(text string) { t.Log(text) }
 	results, err := Run(t.Context(), o)

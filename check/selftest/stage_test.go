@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/measure/netns"
 	"ceiling/server/planted"
@@ -134,9 +135,10 @@ func between(t *testing.T, what string, got, low, high float64) {
 }
 
 func TestLinkCarriesWhatItSays(t *testing.T) {
+	needs.Root(t)
 	g := standing(t)
 	if g.noNamespaces != "" {
-		t.Skip(g.noNamespaces)
+		t.Fatal(g.noNamespaces)
 	}
 	const bits = 80e6
 	st := set(t, g, 1, plan{link: &link{bitsPerS: bits}, subject: host{kind: "loop", params: planted.Params{Bytes: 20_000}}})
@@ -155,9 +157,10 @@ func TestLinkCarriesWhatItSays(t *testing.T) {
 }
 
 func TestQuotaThrottles(t *testing.T) {
+	needs.Root(t)
 	g := standing(t)
 	if g.noCgroup != "" {
-		t.Skip(g.noCgroup)
+		t.Fatal(g.noCgroup)
 	}
 	const cores = 0.3
 	st := set(t, g, 3, plan{quota: cores, subject: host{kind: "cpu", params: planted.Params{CPU: 500 * time.Microsecond}}})
@@ -187,9 +190,10 @@ func throttled(t *testing.T, dir string) int {
 }
 
 func TestGeneratorComesHome(t *testing.T) {
+	needs.Root(t)
 	g := standing(t)
 	if g.noCgroup != "" {
-		t.Skip(g.noCgroup)
+		t.Fatal(g.noCgroup)
 	}
 	home, err := g.hierarchy.ownGroup()
 	if err != nil {
@@ -224,9 +228,10 @@ func TestFrozenIsStruck(t *testing.T) {
 }
 
 func TestFailureLeavesNothing(t *testing.T) {
+	needs.Root(t)
 	g := standing(t)
 	if g.noNamespaces != "" {
-		t.Skip(g.noNamespaces)
+		t.Fatal(g.noNamespaces)
 	}
 	bad := host{kind: "pool"} // without its numbers: it does not come up
 	st, err := setUp(t.Context(), programName, g, 6, &plan{link: &link{bitsPerS: 1e6}, helpers: []host{{kind: "cpu"}}, subject: bad})
@@ -273,9 +278,10 @@ func TestInterruptLeavesNothing(t *testing.T) {
 
 // TestKilledLeavesWhatIsSwept kills the program in the middle of a scenario.
 func TestKilledLeavesWhatIsSwept(t *testing.T) {
+	needs.Root(t)
 	g := standing(t)
 	if g.noNamespaces != "" {
-		t.Skip(g.noNamespaces)
+		t.Fatal(g.noNamespaces)
 	}
 	cmd := exec.Command(programName, "selftest", "--only", "packets", "--patience", "0s", "--keep", t.TempDir())
 	if err := cmd.Start(); err != nil {
@@ -330,9 +336,10 @@ func waitFor(t *testing.T, what string, done func() bool) {
 }
 
 func TestSweepLeavesTheLivingAlone(t *testing.T) {
+	needs.Root(t)
 	g := standing(t)
 	if g.noCgroup != "" {
-		t.Skip(g.noCgroup)
+		t.Fatal(g.noCgroup)
 	}
 	living := filepath.Join(g.hierarchy.root, "ceiling-1-1")
 	cmd := exec.Command("true")

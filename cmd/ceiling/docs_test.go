@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ceiling/internal/archive"
+	"ceiling/internal/needs"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
 )
@@ -27,9 +28,7 @@ import (
 // port 8080 stands for a server that the test starts, one of 8443 for one with TLS, one of 50051 for gRPC; long
 // ones are shortened.
 func TestCommandsInTheDocs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("dozens of runs; the scripts do the same verbs")
-	}
+	needs.Time(t)
 	t.Parallel()
 	bin := programFile(t)
 	server, err := run.StartChild(t.Context(), bin, "serve", "fasthttp", "--push", "own", "--addr", "127.0.0.1:0")

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -185,9 +186,7 @@ func (l *lab) run(args ...string) (*record.Run, record.Series) {
 
 // TestFleet is a server's machine, three that load and a controller's.
 func TestFleet(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the whole is built of processes; package fleet has the same in one")
-	}
+	needs.Time(t)
 	l := newLab(t, "l1", "l2", "l3", "l4")
 	t.Run("three machines", func(t *testing.T) { l.threeMachines(t) })
 	t.Run("concurrency", func(t *testing.T) { l.planted(t, "server blocked", "planted", "pool", "--n", "6", "--sleep", "10ms") })

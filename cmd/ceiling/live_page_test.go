@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"ceiling/internal/browser"
+	"ceiling/internal/needs"
 	"ceiling/measure/run"
 	"ceiling/record"
 )
@@ -22,9 +23,7 @@ import (
 // has, also after the connection was cut, asks nobody else for anything, and
 // can be read by everybody.
 func TestPageFollowsARun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	t.Parallel()
 	program, server := programAndServer(t)
 	page := browser.Start(t).Page()

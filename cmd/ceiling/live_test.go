@@ -16,6 +16,7 @@ import (
 	"github.com/charmbracelet/x/term"
 	"github.com/creack/pty"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/screen"
 	"ceiling/measure/run"
 )
@@ -140,9 +141,7 @@ func (s *seat) ends(code int) {
 // A terminal shows the run while it goes on, and is clean after its end, after
 // Ctrl-C and after SIGTERM.
 func TestTerminalIsLeftClean(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	needs.Time(t)
 	t.Parallel()
 	program, server := programAndServer(t)
 	url := "http://" + server.Addr + "/simple"
@@ -190,9 +189,7 @@ func TestTerminalIsLeftClean(t *testing.T) {
 // Without a terminal that can be painted, and where only the answer is wanted,
 // nothing is painted.
 func TestPlainLines(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	needs.Time(t)
 	t.Parallel()
 	program, server := programAndServer(t)
 	sweep := []string{"run", "-c", "1,4", "-d", "300ms", "--repeats", "1", "http://" + server.Addr + "/simple"}
@@ -216,9 +213,7 @@ func TestPlainLines(t *testing.T) {
 // In a terminal the page stays after the end, with a link to the report, until Ctrl-C;
 // the exit code is the run's.
 func TestPageStays(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	needs.Time(t)
 	t.Parallel()
 	program, server := programAndServer(t)
 	s := sit(t, program, nil, "run", "-c", "2", "-d", "300ms", "--slo", "p50<1ns", "--live", "http://"+server.Addr+"/simple")

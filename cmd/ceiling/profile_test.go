@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -45,9 +46,7 @@ func measured(t *testing.T, bin, verb, duration, dir string, server ...string) *
 // to nothing of it, that of waits everything, with the line; more sources raise the
 // rate of a server with several threads, and do little for one with one.
 func TestGlobalMutex(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a minute of load")
-	}
+	needs.Time(t)
 	bin, dir := programFile(t), t.TempDir()
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -123,9 +122,7 @@ func compared(t *testing.T, bin, dir, draw string) {
 // TestProfileOfPrefork: all children are profiled at once, by the kernel and by Go,
 // and the two agree.
 func TestProfileOfPrefork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("6 s of load")
-	}
+	needs.Time(t)
 	bin, dir := programFile(t), t.TempDir()
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -152,7 +149,7 @@ func TestProfileOfPrefork(t *testing.T) {
 	}
 	kernel, own := g.Of(record.ProfileOnCPU), g.Of(record.ProfileGoCPU)
 	if kernel == nil || own == nil {
-		t.Skip("no on-CPU profile without privilege")
+		t.Fatalf("no on-CPU profile: %+v", r.NotMeasured)
 	}
 	if ratio := float64(own.Total) / float64(kernel.Total); ratio < .6 || ratio > 1.5 {
 		t.Errorf("Go's profile has %d ns, the kernel's %d", own.Total, kernel.Total)
@@ -172,9 +169,7 @@ func TestProfileOfPrefork(t *testing.T) {
 
 // TestProfileWithoutPrivilege: who may not look says so, with what to do.
 func TestProfileWithoutPrivilege(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("becomes nobody")
-	}
+	needs.Root(t)
 	dir, err := os.MkdirTemp("", "ceiling-nobody") // t.TempDir's parents are closed to others
 	if err != nil {
 		t.Fatal(err)

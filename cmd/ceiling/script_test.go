@@ -22,6 +22,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
@@ -69,9 +70,7 @@ func TestScripts(t *testing.T) {
 
 // TestCalibrateScript is alone: a calibration is compared with others, and with runs.
 func TestCalibrateScript(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures")
-	}
+	needs.Quiet(t)
 	runScripts(t, calibrateScript)
 }
 

@@ -5,12 +5,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"ceiling/internal/needs"
 )
 
 func TestViolations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'") // axe runs all the same

@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ceiling/internal/needs"
 )
 
 func TestPage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	events := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -69,9 +69,7 @@ fetch("/missing"); new EventSource("/events").onmessage = e => document.title = 
 }
 
 func TestViews(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	file := filepath.Join(t.TempDir(), "page.html")
 	text := `<!doctype html><meta name=viewport content="width=device-width"><p id=p>no script</p><script>p.innerText = "script"</script>`
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -113,9 +111,7 @@ func TestViews(t *testing.T) {
 
 // Nothing but the loopback can be reached, whatever a page tries.
 func TestOutsideIsCut(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	p := Start(t).Page()
 	file := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(file, []byte(`<img src="http://outside.test/x.png">`), 0o644); err != nil {

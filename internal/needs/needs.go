@@ -62,6 +62,20 @@ func CPUs(t testing.TB, n int) {
 	}
 }
 
+// AskedFor begins the reason of a test that runs only when it is asked for: it makes something.
+const AskedFor = "asked for by "
+
+// Asking returns the value of an environment variable that asks for a test; without it, the test
+// is skipped.
+func Asking(t testing.TB, variable string) string {
+	t.Helper()
+	value := os.Getenv(variable)
+	if value == "" {
+		t.Skip(AskedFor + variable + "=…")
+	}
+	return value
+}
+
 func short(t testing.TB, need string) {
 	t.Helper()
 	if testing.Short() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 )
 
@@ -86,6 +87,7 @@ func TestTrialTakesTurns(t *testing.T) {
 // answers always lasts as long as it may, and the server idles meanwhile. The
 // warm-up finds that out, and the window is as fast as without gathering.
 func TestGatheringThatCostsEnds(t *testing.T) {
+	needs.Quiet(t)
 	const hold = 2 * time.Millisecond
 	perSecond := func(warmup time.Duration, wait time.Duration) (rate float64, gathered bool) {
 		s := serve(t, func(number int) faultserver.Script {

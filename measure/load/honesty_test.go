@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 )
 
@@ -113,6 +114,7 @@ func TestLateIntervals(t *testing.T) {
 // is the 20th longest wait, F − 20 ms. F is measured by the server. A machine
 // that itself stands still for a moment adds to that, but not three times.
 func TestFrozenServer(t *testing.T) {
+	needs.Quiet(t)
 	both(t, func(t *testing.T, engine string) {
 		for left := 2; ; left-- {
 			p99, longest, frozen := freeze(t, engine)
@@ -272,6 +274,7 @@ func TestMissedSchedule(t *testing.T) {
 // TestNoConnectionStands: while the server is gone requests stay due; after its
 // return those that can still leave do, late by what they waited.
 func TestNoConnectionStands(t *testing.T) {
+	needs.Quiet(t)
 	both(t, func(t *testing.T, engine string) {
 		s := serve(t, answering())
 		c := config(t, s, engine, 0)
@@ -307,6 +310,7 @@ func TestNoConnectionStands(t *testing.T) {
 // TestWarmupIsLeftOut: a server that hangs in the warm-up shows in no figure of
 // the window, and the warm-up's requests are none of those asked for.
 func TestWarmupIsLeftOut(t *testing.T) {
+	needs.Quiet(t)
 	both(t, func(t *testing.T, engine string) {
 		for _, open := range []bool{true, false} {
 			s := serve(t, answering())

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 func TestOwner(t *testing.T) {
@@ -46,9 +48,7 @@ func TestGone(t *testing.T) {
 // A namespace has an interface with the queues that were asked for, is reached from here,
 // and leaves nothing.
 func TestNamespace(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces take root")
-	}
+	needs.Root(t)
 	n, err := New(t.Context(), 2, 3)
 	if err != nil {
 		t.Fatal(err)

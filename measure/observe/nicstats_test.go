@@ -3,12 +3,12 @@ package observe
 import (
 	"errors"
 	"maps"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -38,9 +38,7 @@ func TestNICDelta(t *testing.T) {
 // TestNICCounters of a real driver: a veth counts the drops of its queues, and where none
 // rose there is no row. A driver without counters is not missed.
 func TestNICCounters(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("making an interface takes root")
-	}
+	needs.Root(t)
 	const name = "ceilingnic0"
 	if text, err := exec.Command("ip", "link", "add", name, "type", "veth", "peer", "name", "ceilingnic1").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)

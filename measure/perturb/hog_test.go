@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 )
 
@@ -115,8 +116,10 @@ func lastCPU(t *testing.T) int {
 // that in steps of 10 ms, and the hog of another proof is as strong as this
 // one. One that takes something else than it says is wrong every time.
 func TestHogTakesWhatItSays(t *testing.T) {
+	needs.Root(t)
+	needs.Quiet(t)
 	if err := tryRealTime(); err != nil {
-		t.Skip("no thread here can be a real-time one: ", err)
+		t.Fatal("no thread here can be a real-time one: ", err)
 	}
 	for _, share := range []float64{0.2, 0.4} {
 		left, had := rob(t, share)
@@ -154,8 +157,10 @@ func rob(t *testing.T, share float64) (left, had float64) {
 // TestPoliteHogSaysWhatItGot: one of ordinary priority gets little where a
 // real-time thread burns, and says so.
 func TestPoliteHogSaysWhatItGot(t *testing.T) {
+	needs.Root(t)
+	needs.Quiet(t)
 	if err := tryRealTime(); err != nil {
-		t.Skip("no thread here can be a real-time one: ", err)
+		t.Fatal("no thread here can be a real-time one: ", err)
 	}
 	cpu := lastCPU(t)
 	hog, err := startHog(t.Context(), os.Args[0], []int{cpu}, 0.5, true)

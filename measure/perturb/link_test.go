@@ -10,18 +10,19 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ceiling/internal/needs"
 )
 
 // linkIn makes a network namespace, whose loopback is the link.
 func linkIn(t *testing.T, number int) (space string) {
 	t.Helper()
-	if _, err := exec.LookPath("ip"); err != nil || !mayAdministerNetwork() {
-		t.Skip("network namespaces take root, and the command ip")
-	}
+	needs.Root(t)
+	needs.Program(t, "ip")
 	// Named as those of the self-test, which removes what a killed test left.
 	space = fmt.Sprintf("ceiling-%d-%d", os.Getpid(), number)
 	if out, err := exec.Command("ip", "netns", "add", space).CombinedOutput(); err != nil {
-		t.Skipf("no network namespace can be made here: %s", out)
+		t.Fatalf("no network namespace can be made here: %s", out)
 	}
 	t.Cleanup(func() { tool(t, "ip", "netns", "delete", space) })
 	tool(t, "ip", "-n", space, "link", "set", "lo", "up")

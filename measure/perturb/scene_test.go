@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/measure/cores"
 	"ceiling/record"
@@ -24,14 +25,8 @@ func step(resource string, share float64, connections int) *record.Step {
 }
 
 func TestSceneTakesAndGivesBack(t *testing.T) {
+	needs.CPUs(t, 2)
 	stateDir(t)
-	cpus, err := sys.AllowedCPUs(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(cpus) < 2 {
-		t.Skip("generator and server have one CPU together here")
-	}
 	s, err := Survey(wish(t))
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/measure/cores"
 	"ceiling/record"
@@ -23,9 +24,7 @@ func twoCPUs(t *testing.T) []int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(allowed) < 2 {
-		t.Skip("generator and server have one CPU together here")
-	}
+	needs.CPUs(t, 2)
 	return allowed
 }
 

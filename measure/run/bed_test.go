@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/measure/netns"
 	"ceiling/record"
 )
@@ -40,9 +41,7 @@ func steered(t *testing.T, note string) spec.Experiment {
 // TestTuningIsInForceDuringItsRuns: of the cell that asks for it, and of no other; the
 // namespace is gone behind the last.
 func TestTuningIsInForceDuringItsRuns(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces take root")
-	}
+	needs.Root(t)
 	dir := t.TempDir()
 	note := filepath.Join(dir, "masks")
 	p, _, err := Explore(t.Context(), steered(t, note), Options{Out: filepath.Join(dir, "plan")}, nil)
@@ -71,9 +70,7 @@ func TestTuningIsInForceDuringItsRuns(t *testing.T) {
 
 // What cannot be tuned is refused before anything is started, and leaves nothing.
 func TestTuningThatCannotBe(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces take root")
-	}
+	needs.Root(t)
 	dir := t.TempDir()
 	for _, c := range []struct{ tune, want string }{
 		{"rps_cpus=lots", `RPS=on: profile rps_cpus=lots`},

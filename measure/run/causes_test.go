@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -167,9 +168,7 @@ func checkCause(t *testing.T, v *record.Verdict, ceiling record.Bottleneck, beca
 // TestConnectionsNeverAccepted: of 64 connections a server holds 40, and the rest
 // wait, with requests that time out in the window and without.
 func TestConnectionsNeverAccepted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	for _, timeout := range []time.Duration{10 * time.Second, 400 * time.Millisecond} {
 		c := startAs(t, "RUN_TEST_CAUSE", "accepts 40")
 		s := specOf(c.Addr, "/")
@@ -182,9 +181,7 @@ func TestConnectionsNeverAccepted(t *testing.T) {
 // TestOpenFilesFull: a server that has all files open that it may is named by its
 // limit. The truth is the server's directory of open files, which the test reads.
 func TestOpenFilesFull(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	c := startAs(t, "RUN_TEST_CAUSE", "files 50")
 	most := make(chan int)
 	done := make(chan struct{})
@@ -219,13 +216,9 @@ func TestOpenFilesFull(t *testing.T) {
 // TestNeighbourTakesTheCPU: another process has ten times the server's weight on
 // the server's only CPU, and is named with its pid.
 func TestNeighbourTakesTheCPU(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	cpus := twoCPUs(t)
-	if os.Geteuid() != 0 {
-		t.Skip("a negative nice value needs root")
-	}
+	needs.Root(t)
 	at := cpus[len(cpus)-1:]
 	server, other := startAsOn(t, at, "works 0"), startAsOn(t, at, "hog 0")
 	notStarved(t)
@@ -275,9 +268,7 @@ func startAsOn(t *testing.T, cpus []int, cause string) *Child {
 // TestThreadsAreToldByName: four threads of a pool wait for answers over a socket,
 // among sixteen that have nothing to do, and are what is told first.
 func TestThreadsAreToldByName(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	c := startAs(t, "RUN_TEST_CAUSE", "threads 4")
 	s := specOf(c.Addr, "/")
 	s.Connections, s.Duration = 16, 1500*time.Millisecond
@@ -304,9 +295,7 @@ func TestThreadsAreToldByName(t *testing.T) {
 // TestConnectionsNeverAcceptedOnAUnixSocket: the kernel lists no socket of the
 // server for those that wait, but the listener names their clients.
 func TestConnectionsNeverAcceptedOnAUnixSocket(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	path := filepath.Join(t.TempDir(), "s")
 	t.Setenv("RUN_TEST_SOCKET", path)
 	startAs(t, "RUN_TEST_CAUSE", "accepts 40")

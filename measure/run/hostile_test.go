@@ -7,6 +7,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/verdict/prose"
@@ -58,9 +59,7 @@ func TestBadFramingFails(t *testing.T) {
 // A server that is gone for 0.3 s: our attempts to reach it are no requests,
 // and the verdict tells how long it was gone, in both loops.
 func TestOutageIsTold(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	for _, rate := range []string{"", "200"} {
 		t.Run("rate "+rate, func(t *testing.T) {
 			t.Parallel()

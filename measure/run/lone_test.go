@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -100,9 +101,7 @@ func serveWaits(kind string) {
 // law, however short; that the edges of its windows weigh far more than the
 // tolerance is what makes it a test.
 func TestLittleOfShortRuns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	c := startAs(t, "RUN_TEST_WAITS", "tail")
 	apart := 0
 	for range 20 {
@@ -130,9 +129,7 @@ func TestLittleOfShortRuns(t *testing.T) {
 // proof: they give twice the rate, or the same. On a machine that others fill it
 // may be undecided, never wrong.
 func TestLoneTellsQueues(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	for _, k := range []struct {
 		kind        string
 		connections int

@@ -21,6 +21,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/internal/unit"
 	"ceiling/measure/observe/events"
@@ -134,9 +135,7 @@ func truth(t *testing.T, addr string, meanNs float64) map[string]float64 {
 // The shares of time hold against a server that knows how long each request was
 // where: the measurement that every verdict stands on.
 func TestPlacesHoldAgainstTheServersOwnClock(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	off := deviations{}
 	for _, c := range []struct {
 		connections, pipelining int
@@ -278,9 +277,7 @@ func middle(shares []float64) (median, deviation float64) {
 // From which CPU kernel events are watched must not show in what they say: one
 // that had to run when others do not would see what piles up meanwhile.
 func TestPlacesDoNotDependOnTheObserversCPU(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	cpus, err := sys.AllowedCPUs(0)
 	if err != nil || len(cpus) < 2 {
 		t.Fatalf("this test needs two CPUs, has %v: %v", cpus, err)

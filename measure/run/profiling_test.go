@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/profiles"
 	"ceiling/record"
 	"ceiling/verdict/prose"
@@ -87,9 +88,7 @@ func TestCostOfProfiles(t *testing.T) {
 // The server ends in the middle of its profiles: the run says so in one line, and
 // what was taken until then is kept.
 func TestServerEndsWhileProfiled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a run of 5 s")
-	}
+	needs.Time(t)
 	c := startServer(t, "nethttp")
 	s := specOf(c.Addr, "/simple")
 	s.Duration, s.Profile, s.Connections = 5*time.Second, true, 4

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/nic"
 	"ceiling/internal/sys"
 	"ceiling/measure/observe"
@@ -32,9 +33,7 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces take root")
-	}
+	needs.Root(t)
 	cpus, err := sys.AllowedCPUs(0)
 	if err != nil {
 		t.Fatal(err)

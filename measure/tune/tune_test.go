@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/nic"
 )
 
@@ -215,9 +216,7 @@ func TestInterruptedApplyIsUndone(t *testing.T) {
 // TestFullDisk: the journal cannot be written at its head, nor in its middle, on a disk
 // of one page.
 func TestFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounting a small disk takes root")
-	}
+	needs.Root(t)
 	for _, left := range []int{0, 1000} {
 		h := fixture(t, "c8i")
 		before := snapshot(t, h.Root)

@@ -10,15 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 )
 
 // TestOthers prints how other proxies do, for the table in proxy/README.md. It is
 // asked for with CEILING_CONFORMANCE=1, and never fails for what they do.
 func TestOthers(t *testing.T) {
-	if os.Getenv("CEILING_CONFORMANCE") == "" {
-		t.Skip("a table about others: CEILING_CONFORMANCE=1 asks for it")
-	}
+	needs.Asking(t, "CEILING_CONFORMANCE")
 	for _, o := range []struct {
 		name, program, version string
 		config                 func(dir, listen, backend string) string

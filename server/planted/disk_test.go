@@ -8,13 +8,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // TestSyncTakesItsTime also holds that kill -9 leaves nothing, be it of who waits for a
 // sync or of the disk.
 func TestSyncTakesItsTime(t *testing.T) {
+	needs.Root(t)
 	if err := TrySlowDisk(); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	const sync = 5 * time.Millisecond
 	s := spawn(t, "sync", Params{Sleep: sync})
@@ -51,8 +54,9 @@ func TestSyncTakesItsTime(t *testing.T) {
 // TestFlushesAreCounted: so many requests are so many flushes of a block device, of the
 // planted time each or more, by the kernel's own count; and kill -9 leaves no device.
 func TestFlushesAreCounted(t *testing.T) {
+	needs.Root(t)
 	if err := TrySlowDevice(); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	const flush, requests = 5 * time.Millisecond, 40
 	s := spawn(t, "flush", Params{Sleep: flush})

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 )
 
@@ -116,9 +117,7 @@ func TestHalvesWaitForTheAcknowledgement(t *testing.T) {
 // TestGrowsCostsMoreWithTime: the second half of the requests costs more than the
 // first, as planted, and memory grows with them.
 func TestGrowsCostsMoreWithTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	const each, n = 100 * time.Microsecond, 500
 	s := spawn(t, "grows", Params{CPU: each, N: n})
 	first := drive(t, s.addr, 4, n, time.Minute)

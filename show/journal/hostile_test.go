@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ceiling/internal/browser"
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -153,9 +154,7 @@ func TestCredentialsStayOut(t *testing.T) {
 }
 
 func TestJournalInABrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	b := browser.Start(t)
 	t.Run("disk", func(t *testing.T) { testDisk(t, b.Page()) })
 	t.Run("phone", func(t *testing.T) { testPhone(t, b.Page()) })

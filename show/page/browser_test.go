@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"ceiling/internal/browser"
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/verdict/prose"
@@ -113,9 +114,7 @@ func rowsOf[R record.ObservedRow](rows []R, host string) int {
 }
 
 func TestReportInABrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	b := browser.Start(t)
 	t.Run("points", func(t *testing.T) { testPoints(t, b.Page()) })
 	t.Run("words", func(t *testing.T) { testWords(t, b.Page()) })
@@ -355,10 +354,7 @@ func squeezed(t *testing.T, data []byte) []byte {
 // TestScreenshots writes the pictures of docs/ anew from a real record:
 // SCREENSHOTS=DIRECTORY go test ./report/page -run Screenshots
 func TestScreenshots(t *testing.T) {
-	dir := os.Getenv("SCREENSHOTS")
-	if dir == "" {
-		t.Skip("SCREENSHOTS names no record")
-	}
+	dir := needs.Asking(t, "SCREENSHOTS")
 	run, err := Open(record.File{Path: dir})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/browser"
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/record/recordtest"
 )
@@ -92,9 +93,7 @@ func planFile(t *testing.T, p *record.Plan) string {
 }
 
 func TestPlanInABrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	b := browser.Start(t)
 	t.Run("readable", func(t *testing.T) { testPlansReadable(t, b.Page()) })
 	t.Run("phone", func(t *testing.T) { testPhone(t, b.Page()) })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
 )
@@ -329,9 +330,7 @@ func TestTokensAreBounded(t *testing.T) {
 
 // TestTokenMadeByRoot: a controller under another user can read what root made.
 func TestTokenMadeByRoot(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("takes root")
-	}
+	needs.Root(t)
 	t.Parallel()
 	b := serve(t, bus.ServerOptions{})
 	if err := os.Chown(b.dir, 12345, 12346); err != nil {

@@ -14,15 +14,14 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 )
 
 // A server that reads at once, sleeps and answers, and one that lets requests
 // lie unread as long: the kernel's events say where the time went.
 func TestPlantedPlaces(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
+	needs.Quiet(t)
 	if os.Geteuid() != 0 {
 		t.Fatal("BPF programs take root: run this test as root")
 	}

@@ -1,10 +1,8 @@
 package stacks
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -16,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/measure/profile/symbol"
 	"ceiling/record"
 )
@@ -101,13 +100,11 @@ func slowPeer(t *testing.T, after time.Duration) string {
 	return l.Addr().String()
 }
 
-// offSamplerOf skips where the host does not allow it, and only then.
+// offSamplerOf reads kernel events, which takes privileges and BTF.
 func offSamplerOf(t *testing.T, served uint16) *OffSampler {
 	t.Helper()
+	needs.Root(t)
 	o, err := NewOffSampler(NewTables(), served)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-		t.Skip(err) // no privilege, no BTF
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,9 +182,7 @@ func TestPlantedWaits(t *testing.T) {
 // TestInterpreterLock: of four Python threads that compute, one runs and three wait
 // for their interpreter's lock, whether or not Python has frame pointers.
 func TestInterpreterLock(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip(err)
-	}
+	needs.Program(t, "python3")
 	cmd := exec.Command("python3", "-c", `
 import sys, threading
 def compute():

@@ -3,10 +3,8 @@ package stacks
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -17,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/measure/profile/symbol"
 	"ceiling/record"
@@ -143,13 +142,11 @@ func addr(t *testing.T, text string) netip.AddrPort {
 	return a
 }
 
-// samplerOf skips where the host does not allow it, and only then.
+// samplerOf samples whole CPUs, which takes privileges.
 func samplerOf(t *testing.T, pids ...int) *CPUSampler {
 	t.Helper()
+	needs.Root(t)
 	c, err := NewCPUSampler(pids)
-	if errors.Is(err, fs.ErrPermission) {
-		t.Skip(err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,9 +216,6 @@ func TestChildrenCount(t *testing.T) {
 		} else {
 			var err error
 			c, err = newThreadSampler([]int{pid})
-			if errors.Is(err, fs.ErrPermission) {
-				t.Skip(err)
-			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/browser"
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/record/recordtest"
 	"ceiling/show/live"
@@ -17,9 +18,7 @@ import (
 // A server that is measured chooses some of the texts. None of them becomes
 // more than text.
 func TestHostileTextsStayText(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	const evil = `<img src=x onerror="window.owned=1"><script>window.owned=1</script>{{7*7}}`
 	r, s := fixture(t)
 	r.Verdict.Because, r.Verdict.Bottleneck, r.Verdict.Outcome, r.Verdict.Next = recordtest.Says(evil), evil, evil, recordtest.Says(evil)
@@ -69,9 +68,7 @@ func TestHostileTextsStayText(t *testing.T) {
 // On a phone nothing is cut off and nothing has to be pushed sideways; the keys
 // read single points.
 func TestPhoneAndKeys(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	r, s := fixture(t)
 	b := live.NewBoard()
 	server := serve(t, b)
@@ -122,9 +119,7 @@ func TestPhoneAndKeys(t *testing.T) {
 // The path of a request is six boxes, the bottleneck outlined; a box leads to what shows
 // it, and leaves the address alone. Below them is the same over time.
 func TestPathOfARequest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	r, s := fixture(t)
 	b := live.NewBoard()
 	server := serve(t, b)
@@ -179,9 +174,7 @@ func TestPathOfARequest(t *testing.T) {
 
 // Response times are a heat map; both charts have one crosshair and one zoom, which stands in the address.
 func TestHeatMapAndZoom(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	r, s := fixture(t)
 	for i := range s.Load {
 		var h hist.Hist
@@ -236,9 +229,7 @@ func TestHeatMapAndZoom(t *testing.T) {
 // Where the program is gone the page says so, and asks a person before it goes
 // on trying for ever.
 func TestProgramIsGone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	r, s := fixture(t)
 	b := live.NewBoard()
 	server, err := Start("127.0.0.1:0", b)
@@ -263,7 +254,7 @@ func TestProgramIsGone(t *testing.T) {
 	p.Wait(grey)
 	again, err := Start(strings.TrimSuffix(strings.TrimPrefix(server.URL(), "http://"), "/"), b)
 	if err != nil {
-		t.Skipf("the port is taken: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := again.Close(time.Second); err != nil {
@@ -279,9 +270,7 @@ func TestProgramIsGone(t *testing.T) {
 // A search grows as a ladder: every attempt at its rate, those that were ended early as
 // triangles, and the limit; the answer stands above it when it is known.
 func TestPlanGrows(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	needs.Program(t, "chromium")
 	r, s := fixture(t)
 	slo, err := spec.ParseSLO("p99<5ms")
 	if err != nil {

@@ -1,0 +1,176 @@
+// Command suite runs go test and prints what a person needs of its output: a line for each
+// package, the output of the tests that failed, and at the end how many passed, failed and were
+// skipped, with the needs of those (package needs). Arguments are those of go test.
+//
+// With SUITE_COMPLETE=1 a skipped test fails the run.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"ceiling/internal/needs"
+)
+
+func main() {
+	c := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "suite:", err)
+		os.Exit(1)
+	}
+	r := newReport(os.Stdout)
+	err = r.read(out)
+	if waited := c.Wait(); err == nil {
+		err = waited
+	}
+	r.summarize()
+	complete := os.Getenv("SUITE_COMPLETE") == "1"
+	if complete && r.skipped > 0 {
+		fmt.Println("suite: nothing may be skipped here")
+	}
+	if err != nil || r.failed > 0 || complete && r.skipped > 0 {
+		os.Exit(1)
+	}
+}
+
+// event is a line of go test -json (go doc test2json).
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+}
+
+// report counts the tests of a run. Subtests count as part of their test, unless skipped. A test
+// that runs only when asked for makes something, and is no test here.
+type report struct {
+	out                     io.Writer
+	passed, failed, skipped int
+	output                  map[string][]string // of a test that has not ended, by package and name
+	needs                   map[string][]string // the tests skipped, by what they need
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, output: map[string][]string{}, needs: map[string][]string{}}
+}
+
+// read consumes the events. A line that is none is printed as it is.
+func (r *report) read(in io.Reader) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 16<<20) // a test may print long lines
+	for lines.Scan() {
+		var e event
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			fmt.Fprintln(r.out, lines.Text())
+			continue
+		}
+		r.add(e)
+	}
+	return lines.Err()
+}
+
+func (r *report) add(e event) {
+	test, _, sub := strings.Cut(e.Test, "/")
+	key := e.Package + " " + test
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "output":
+		r.addOutput(e, key)
+	case "pass", "fail", "skip":
+		r.end(e, key, sub)
+	}
+}
+
+// addOutput keeps a test's output until its end, and prints the line of a package.
+func (r *report) addOutput(e event, key string) {
+	if e.Test != "" {
+		r.output[key] = append(r.output[key], e.Output)
+		return
+	}
+	for _, begin := range []string{"ok ", "PASS", "?", "testing: warning: no tests to run"} {
+		if strings.HasPrefix(e.Output, begin) {
+			if begin == "ok " {
+				fmt.Fprint(r.out, e.Output)
+			}
+			return
+		}
+	}
+	fmt.Fprint(r.out, e.Output)
+}
+
+func (r *report) end(e event, key string, sub bool) {
+	if e.Action == "skip" && e.Test != "" {
+		need := skipReason(r.output[key], e.Test)
+		if strings.HasPrefix(need, needs.AskedFor) {
+			return
+		}
+		r.needs[need] = append(r.needs[need], strings.TrimPrefix(e.Package, "ceiling/")+" "+e.Test)
+		if sub {
+			r.skipped++
+		}
+	}
+	if e.Test == "" && e.Action == "fail" { // a crash or the time limit leaves tests without an end
+		for _, k := range slices.Sorted(maps.Keys(r.output)) {
+			if strings.HasPrefix(k, e.Package+" ") {
+				fmt.Fprint(r.out, strings.Join(r.output[k], ""))
+				delete(r.output, k)
+			}
+		}
+	}
+	if sub || e.Test == "" {
+		return
+	}
+	switch e.Action {
+	case "pass":
+		r.passed++
+	case "skip":
+		r.skipped++
+	case "fail":
+		r.failed++
+		fmt.Fprint(r.out, strings.Join(r.output[key], ""))
+	}
+	delete(r.output, key)
+}
+
+// skipReason is the last message of a skipped test: "    file_test.go:12: needs root".
+func skipReason(output []string, test string) string {
+	for i, line := range slices.Backward(output) {
+		if !strings.Contains(line, "--- SKIP: "+test+" ") {
+			continue
+		}
+		for _, message := range append(slices.Clone(output[i+1:min(i+2, len(output))]), output[max(i-1, 0)]) {
+			if _, reason, ok := strings.Cut(message, ".go:"); ok {
+				_, reason, _ = strings.Cut(reason, ": ")
+				return strings.TrimSpace(reason)
+			}
+		}
+	}
+	return "no reason given"
+}
+
+// summarize prints what was skipped and why, then the counts.
+func (r *report) summarize() {
+	var beyond []string
+	for _, reason := range slices.Sorted(maps.Keys(r.needs)) {
+		tests := r.needs[reason]
+		if need, ok := strings.CutPrefix(reason, needs.Prefix); ok {
+			beyond = append(beyond, fmt.Sprintf("%s (%d)", need, len(tests)))
+			continue
+		}
+		fmt.Fprintf(r.out, "skipped: %s: %s\n", strings.Join(tests, ", "), reason)
+	}
+	if len(beyond) > 0 {
+		fmt.Fprintf(r.out, "left to make test-all, by what the tests need: %s\n", strings.Join(beyond, ", "))
+	}
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+}
