@@ -25,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"ceiling/internal/authority"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/internal/tlsconn"
 	"ceiling/measure/load"
@@ -321,6 +322,7 @@ func streams(n uint64) []shape {
 
 // TestCounts holds the engine's counts against each server's own.
 func TestCounts(t *testing.T) {
+	needs.Program(t, "nginx", "haproxy", "h2o", "caddy", "node", "javac", "python3")
 	tools := fetched(t)
 	for _, k := range servers() {
 		t.Run(k.name, func(t *testing.T) {

@@ -135,6 +135,7 @@ func between(t *testing.T, what string, got, low, high float64) {
 }
 
 func TestLinkCarriesWhatItSays(t *testing.T) {
+	needs.Quiet(t)
 	needs.Root(t)
 	g := standing(t)
 	if g.noNamespaces != "" {
@@ -157,6 +158,7 @@ func TestLinkCarriesWhatItSays(t *testing.T) {
 }
 
 func TestQuotaThrottles(t *testing.T) {
+	needs.Quiet(t)
 	needs.Root(t)
 	g := standing(t)
 	if g.noCgroup != "" {
@@ -213,6 +215,7 @@ func TestGeneratorComesHome(t *testing.T) {
 }
 
 func TestFrozenIsStruck(t *testing.T) {
+	needs.Quiet(t)
 	g := standing(t)
 	st := set(t, g, 5, plan{subject: host{kind: "cpu"}})
 	if err := signal(syscall.SIGSTOP)(st); err != nil {
@@ -366,6 +369,7 @@ func TestSweepLeavesTheLivingAlone(t *testing.T) {
 }
 
 func TestOthersAreMeasured(t *testing.T) {
+	needs.Quiet(t)
 	g := standing(t)
 	// An own child is not an other; a foreign busy loop is.
 	st := set(t, g, 8, plan{subject: host{kind: "neighbour", params: planted.Params{N: 1}}})

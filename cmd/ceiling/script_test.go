@@ -62,9 +62,6 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if testing.Short() { // the verbs that do most at the same time
-		files = []string{"testdata/script/live.txtar", "testdata/script/run.txtar", "testdata/script/sweep.txtar"}
-	}
 	runScripts(t, slices.DeleteFunc(files, func(file string) bool { return file == calibrateScript })...)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/record"
 	"ceiling/server"
@@ -24,6 +25,7 @@ import (
 
 // cluster is a PostgreSQL for the time of a test.
 func cluster(t *testing.T) (source string) {
+	needs.Program(t, "pg_lsclusters")
 	t.Helper()
 	var products []store.Product
 	for i := range 100 {

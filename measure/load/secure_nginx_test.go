@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ceiling/internal/authority"
+	"ceiling/internal/needs"
 	"ceiling/internal/tlsconn"
 )
 
@@ -94,6 +95,7 @@ http { log_format reuse "$request reused=$ssl_session_reused"; access_log %[1]s/
 // a connection there, so there are close_notify and new handshakes within; and nginx
 // has logged as many requests as were sent.
 func TestTLSOfNginx(t *testing.T) {
+	needs.Program(t, "nginx")
 	t.Parallel()
 	for name, k := range map[string]struct {
 		lines string

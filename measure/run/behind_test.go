@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/record"
 	"ceiling/server"
@@ -20,6 +21,7 @@ import (
 // A run against a server with a database keeps the database's settings, the server's pool, and what the sessions did; of
 // the URL in --database its password is nowhere, whatever else is kept.
 func TestDatabaseIsInTheRecord(t *testing.T) {
+	needs.Program(t, "pg_lsclusters")
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	go func() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/profiles"
 )
 
@@ -36,6 +37,7 @@ func cpuNsOf(t *testing.T, pid int) (sum int64) {
 // The profile of blocks has the planted shares in each of them, as much CPU as the
 // kernel accounts to the process, and nothing of the time between.
 func TestProfileOfBlocks(t *testing.T) {
+	needs.Quiet(t)
 	pid, _ := plant(t, "burn")
 	c := samplerOf(t, pid)
 	if err := c.Start(); err != nil {

@@ -139,6 +139,7 @@ func threadsIn(s *record.Stacks, reason, object string) (threads float64, idle b
 
 // TestPlantedWaits: a thread that does nothing but wait is in its wait all the time.
 func TestPlantedWaits(t *testing.T) {
+	needs.Quiet(t)
 	peer := slowPeer(t, 20*time.Millisecond)
 	dir, err := os.MkdirTemp(".", "planted") // on the disk that the source is on
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/measure/profile/symbol"
 	"ceiling/record"
 )
@@ -16,6 +17,8 @@ import (
 // TestPeersAreApart: what another server runs and waits for is not the server's, and
 // its children belong to it.
 func TestPeersAreApart(t *testing.T) {
+	needs.Quiet(t)
+	needs.Root(t)
 	dir, err := os.MkdirTemp(".", "planted")
 	if err != nil {
 		t.Fatal(err)

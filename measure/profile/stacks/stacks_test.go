@@ -183,6 +183,7 @@ func function(list []record.StackFunction, name string) (f record.StackFunction)
 
 // TestPlantedCPU: the shares of a program that divides its CPU by its own clock.
 func TestPlantedCPU(t *testing.T) {
+	needs.Quiet(t)
 	pid, _ := plant(t, "burn")
 	c := samplerOf(t, pid)
 	enough(t, c, 300)
@@ -208,6 +209,7 @@ func TestPlantedCPU(t *testing.T) {
 // TestChildrenCount: a process that the server starts while it is sampled, and the
 // same by threads, as without privilege.
 func TestChildrenCount(t *testing.T) {
+	needs.Quiet(t)
 	for _, whole := range []bool{true, false} {
 		pid, tell := plant(t, "parent")
 		var c *CPUSampler

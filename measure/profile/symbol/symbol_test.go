@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"ceiling/internal/needs"
 )
 
 func TestParseMaps(t *testing.T) {
@@ -159,6 +161,7 @@ func TestResolveThisProgram(t *testing.T) {
 
 // TestStrippedGo: a program without a table of symbols keeps Go's line table.
 func TestStrippedGo(t *testing.T) {
+	needs.Time(t)
 	dir := t.TempDir()
 	source := "package main\n\n//go:noinline\nfunc planted(n int) int { return n * n }\n\nfunc main() { println(planted(3)) }\n"
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o644); err != nil {
