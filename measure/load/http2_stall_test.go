@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"ceiling/internal/distance"
+	"ceiling/internal/needs"
 )
 
 // TestStallPings: where a window is used up, a PING tells a server that is far away from one
 // that does not read.
 func TestStallPings(t *testing.T) {
+	needs.Time(t)
 	const window, delay, pause = 64 << 10, 10 * time.Millisecond, 20 * time.Millisecond
 	slowly := func(out http.ResponseWriter, in *http.Request) {
 		piece := make([]byte, window/4)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -39,6 +40,7 @@ func slept(t *testing.T) spec.Experiment {
 // nor what the wait does. That this is said within ±x% the simulations of package plan
 // have: a busy machine may not settle it.
 func TestFactorialFindsWhatIsPlanted(t *testing.T) {
+	needs.Quiet(t)
 	dir := filepath.Join(t.TempDir(), "plan")
 	p, _, err := Explore(t.Context(), slept(t), Options{Out: dir, Version: "test"}, nil)
 	if err != nil || p.Ended != record.EndedComplete || len(p.Runs) != 49 || p.Exit != ExitPass {
