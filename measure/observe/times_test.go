@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
 // Where a server keeps every request for 10 ms, the row of a burst says so, on
 // the run's clock and in a request's order.
 func TestTimesRows(t *testing.T) {
+	needs.Quiet(t)
 	const planted = 10 * time.Millisecond
 	l, addr := listen(t, "tcp4", "127.0.0.1:0")
 	var wait sync.WaitGroup
