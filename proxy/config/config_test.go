@@ -221,7 +221,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("[hypertext]\nports=[':1']\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "include") || strings.Contains(text, "configs") {
-			t.Skip("reads other files")
+			return // it reads other files
 		}
 		_, err := Parse("f", []byte(text))
 		if err == nil {

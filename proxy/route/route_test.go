@@ -146,7 +146,7 @@ func FuzzClean(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		decoded, err := url.PathUnescape(s)
 		if err != nil || !strings.HasPrefix(s, "/") {
-			t.Skip("the parser refuses it")
+			return // the parser refuses it
 		}
 		clean, ok := Clean([]byte(s), nil)
 		depth, climbs := 0, false
