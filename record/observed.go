@@ -279,6 +279,9 @@ type Transit struct {
 	Connections float64 `json:"connections"`            // with bytes in transit
 	Bytes       float64 `json:"bytes"`                  //
 	UnsentBytes float64 `json:"unsent_bytes,omitempty"` // of these, still held back by the sender: its window, or Nagle's algorithm
+	// HeldBack are connections with less than a segment unsent although the congestion window allows
+	// it, while an earlier segment is unacknowledged: Nagle's algorithm waits for an ACK.
+	HeldBack float64 `json:"held_back,omitempty"`
 }
 
 // Scale converts the sums over the samples to means over all connections.
@@ -290,6 +293,7 @@ func (t *Transit) Scale(connections int) {
 	t.Connections *= each
 	t.Bytes *= each
 	t.UnsentBytes *= each
+	t.HeldBack *= each
 }
 
 // TimesRow is where the requests of some connections were in one burst, by the kernel's own

@@ -296,9 +296,12 @@ type Lone struct {
 	ElapsedS    float64 `json:"elapsed_s"`
 	// ServiceNs of each that was answered, in sending order. The first Cold of them hit a cold
 	// server and are left out of Service.
-	ServiceNs []int64   `json:"service_ns"`
-	Cold      int       `json:"cold"`
-	Service   Quantiles `json:"service"`
+	ServiceNs []int64 `json:"service_ns"`
+	// RestNs of each, from its first bytes to its last: how long the rest of a response was held
+	// back. Missing in older records.
+	RestNs  []int64   `json:"rest_ns,omitempty"`
+	Cold    int       `json:"cold"`
+	Service Quantiles `json:"service"`
 }
 
 // ServedAtOnce is the rate times a lone request's duration: by Little's law, the requests being

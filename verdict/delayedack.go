@@ -7,15 +7,21 @@ import (
 	"ceiling/record"
 )
 
-// delayedAckFacts distinguishes a half-sent response from one in transit. Nagle's algorithm (RFC
-// 896) holds back a small write while an earlier one is unacknowledged, and the other end, which
-// waits for the rest and has nothing to send, delays the ACK for 40 ms (RFC 1122, 4.2.3.2). In a
-// closed loop the next request immediately acknowledges a whole response, so a response
-// unacknowledged for 40 ms with all of its bytes written and nothing unread is one of which a
-// part was never sent.
+// delayedAckFacts is the time that responses wait for a delayed ACK. Nagle's algorithm (RFC 896)
+// holds back a small write while an earlier one is unacknowledged, and the other end, which waits
+// for the rest and has nothing to send, delays the ACK for 40 ms (RFC 1122, 4.2.3.2). The sampled
+// sockets of the server show it: less than a segment unsent although the window has room. By
+// Little's law, their mean number over the rate is how long each response waits.
+//
+// Where both ends of a connection were not sampled together, it is inferred. In a closed loop the
+// next request immediately acknowledges a whole response, so a response unacknowledged for 40 ms
+// with all of its bytes written and nothing unread is one of which a part was never sent.
 type delayedAckFacts struct {
 	known bool
-	is    bool
+	// waits: the time matters; is: it is half of the response time or more.
+	waits, is bool
+	held      float64 // responses held back, on average
+	ns, share float64 // of each response's time
 	// unacked is the share of the requests in flight whose response is unacknowledged at the
 	// server; written is the mean bytes of those, over the size of a response.
 	unacked, written float64
@@ -26,8 +32,47 @@ type delayedAckFacts struct {
 
 func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) delayedAckFacts {
 	var d delayedAckFacts
-	if f.open || f.slots <= 0 || !f.responseBytes.known || f.responseBytes.value <= 0 {
+	mean := positive(f.run.Latency.Response.MeanNs)
+	if f.rate <= 0 || mean == 0 {
 		return d
+	}
+	var trips placeFacts
+	trips.trips(f.cpuFacts, series)
+	d.base, d.flying = trips.base, flyingOf(f.cpuFacts, series)
+	if !d.seen(rows) {
+		d.inferred(f.pathFacts, rows)
+	}
+	d.ns = d.held / f.rate * 1e9
+	d.share = math.Min(d.ns/mean, 1)
+	d.waits = d.share >= waitMatters && d.ns >= 2*d.base.value
+	d.is = d.waits && d.share >= mostOf
+	return d
+}
+
+// seen counts the responses held back in the samples of both ends; false if too few saw one.
+func (d *delayedAckFacts) seen(rows []*record.SocketsRow) bool {
+	moments, held, times := 0.0, 0.0, 0
+	for _, row := range rows {
+		if row.ToClient.Pairs <= 0 {
+			continue
+		}
+		weight := float64(max(row.Moments, 1))
+		moments += weight
+		if n := positive(row.ToClient.HeldBack); n > 0 {
+			held, times = held+weight*n, times+1
+		}
+	}
+	if times < placesFewest {
+		return false
+	}
+	d.known, d.held = true, held/moments
+	return true
+}
+
+// inferred estimates the same from what is unacknowledged.
+func (d *delayedAckFacts) inferred(f *pathFacts, rows []*record.SocketsRow) {
+	if f.open || f.slots <= 0 || !f.responseBytes.known || f.responseBytes.value <= 0 {
+		return
 	}
 	samples, sockets, unacked, unread, bytes := 0, 0.0, 0.0, 0.0, 0.0
 	paired, unsent := 0.0, 0.0
@@ -45,39 +90,51 @@ func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) de
 			unsent += math.Max(row.ToClient.UnsentBytes, 0)
 		}
 	}
+	if samples < placesFewest || sockets == 0 {
+		return
+	}
+	d.known = true
 	if paired > 0 {
 		d.unsent = some(unsent / paired)
 	}
-	if samples < placesFewest || sockets == 0 {
-		return d
-	}
-	d.known = true
-	var trips placeFacts
-	trips.trips(f.cpuFacts, series)
-	d.base, d.flying = trips.base, flyingOf(f.cpuFacts, series)
 	d.unacked = math.Max(unacked-unread, 0) / sockets
 	if unacked > 0 {
 		d.written = bytes / unacked / f.responseBytes.value
 	}
-	d.is = d.unacked >= delayedUnacked && d.written >= delayedWritten && d.fits(f.pathFacts)
-	return d
+	if d.fits(f) {
+		d.held = d.unacked * f.slots
+	}
 }
 
-// fits reports whether the response times match one delayed ACK and nothing else on the path
-// explains them. Bytes queued before a narrow link are unacknowledged too, with more than a
-// segment in flight; on a path that may be narrow, only times just above 40 ms count.
+// fits reports whether the time for which a response is unacknowledged is that of one delayed ACK
+// and nothing else on the path explains it. Bytes queued before a narrow link are unacknowledged
+// too, with more than a segment in flight.
 func (d *delayedAckFacts) fits(f *pathFacts) bool {
-	l := &f.run.Latency.Response
-	median := float64(l.P50Ns)
+	waits := d.unacked*f.slots/f.rate*1e9 - d.base.value
 	switch {
+	case d.written < delayedWritten, waits < delayedAckNs, waits > delayedAckTight, f.link.shaper.holds():
+		return false
 	case d.unsent.known && d.unsent.value < 1: // all of it was sent
 		return false
-	case median < delayedAckNs || l.MeanNs < delayedAckNs || median < 2*d.base.value || f.link.shaper.holds():
-		return false
-	case f.onLoopback():
-		return l.MeanNs <= delayedAckMost
 	}
-	return l.MeanNs <= delayedAckTight && float64(l.P90Ns) <= delayedAckTight && d.flying.known && d.flying.value <= delayedFlying
+	return f.onLoopback() || d.flying.known && d.flying.value <= delayedFlying
+}
+
+// waitNs is how long a response waits for a delayed ACK; 0 if that does not matter.
+func (d *delayedAckFacts) waitNs() float64 {
+	if !d.waits {
+		return 0
+	}
+	return d.ns
+}
+
+// toServer moves the responses held back from the network to the server: they are in its kernel.
+func (d *delayedAckFacts) toServer(at *[stations]float64, rate float64) {
+	if d.waits {
+		held := math.Min(d.held, math.Max(at[wayBack]-rate*d.base.value/1e9, 0))
+		at[wayBack] -= held
+		at[inServer] += held
+	}
 }
 
 // flyingOf returns the mean number of segments in flight per server connection.
@@ -108,23 +165,43 @@ func ruleDelayedAck(f *facts) finding {
 	if !free {
 		return out
 	}
-	l := &f.run.Latency.Response
 	out.answer, out.explained = yes, true
-	out.pro = append([]record.Evidence{
-		record.NewEvidence("series.sockets.server.unacked", d.unacked, "share",
-			say("delayed-ack.unacked", with{"share": math.Min(d.unacked, 1), "written": math.Min(d.written, 1)})),
-		record.NewEvidence("latency.response.p50_ns", float64(l.P50Ns), "ns",
-			say("delayed-ack.median", with{"p50_ns": l.P50Ns})),
-	}, f.cpuEvidence()...)
-	if d.unsent.known {
-		out.pro = slices.Insert(out.pro, 1, record.NewEvidence("series.sockets.to_client.unsent_bytes", d.unsent.value, "bytes",
-			say("delayed-ack.unsent", with{"unsent_bytes": d.unsent.value})))
-	}
+	out.pro = append(f.delayedAckEvidence(), f.cpuEvidence()...)
 	if d.base.known {
 		out.pro = append(out.pro, record.NewEvidence("series.tcp_info.server.rtt_min_us", d.base.value, "ns",
 			say("delayed-ack.path", with{"rtt_ns": d.base.value})))
 	}
-	out.because = just("delayed-ack", with{"server": f.subjectName()})
+	out.because = just("delayed-ack", with{"server": f.subjectName(), "held_ns": d.ns, "share": d.share})
 	out.next = just("delayed-ack.next", nil)
 	return out
+}
+
+// delayedAckEvidence says how long responses wait for a delayed ACK, and how that is known.
+func (f *facts) delayedAckEvidence() []record.Evidence {
+	d := &f.delayed
+	list := []record.Evidence{record.NewEvidence("series.sockets.to_client.held_back", d.ns, "ns",
+		say("delayed-ack.part", with{"held_ns": d.ns, "share": d.share}))}
+	if d.unacked > 0 {
+		list = append(list, record.NewEvidence("series.sockets.server.unacked", d.unacked, "share",
+			say("delayed-ack.unacked", with{"share": math.Min(d.unacked, 1), "written": math.Min(d.written, 1)})))
+	}
+	if d.unsent.known {
+		list = append(list, record.NewEvidence("series.sockets.to_client.unsent_bytes", d.unsent.value, "bytes",
+			say("delayed-ack.unsent", with{"unsent_bytes": d.unsent.value})))
+	}
+	return list
+}
+
+// explainDelayedAck adds the wait for delayed ACKs to a finding of another bottleneck. In a closed
+// loop without a queue, requests that do not wait for it make room for more.
+func explainDelayedAck(f *facts, found *finding) {
+	d := &f.delayed
+	if !d.waits || found.bottleneck == record.ServerBlocked && found.explained {
+		return
+	}
+	found.pro = slices.Concat(f.delayedAckEvidence(), found.pro)
+	if found.bottleneck == record.Concurrency {
+		found.because = append(found.because, say("delayed-ack.part", with{"held_ns": d.ns, "share": d.share}))
+		found.next = slices.Insert(found.next, 0, say("delayed-ack.next.gain", with{"times": 1 / (1 - d.share)}))
+	}
 }

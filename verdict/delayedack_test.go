@@ -29,7 +29,9 @@ func TestDelayedAck(t *testing.T) {
 		named bool
 	}{
 		{"on the loopback", halfSent(watched(43e6, .05)), true},
-		{"on the loopback, with 20 ms of work", halfSent(watched(63e6, .05)), true},
+		{"on the loopback, with 20 ms of work", each(halfSent(watched(63e6, .05)), func(r *record.SocketsRow) {
+			r.Server.Unacked, r.Server.UnackedBytes = 43, 43*130
+		}), true},
 		{"on a link", onLink(halfSent(watched(43e6, .05))), true},
 		{"with the bytes that did not leave", each(halfSent(watched(43e6, .05)), func(r *record.SocketsRow) {
 			r.ToClient = record.Transit{Pairs: 64, Connections: 62, Bytes: 62 * 30, UnsentBytes: 62 * 30}
@@ -107,5 +109,83 @@ func TestDelayIsOnBothWays(t *testing.T) {
 	in, back := station(v, "network to server"), station(v, "network to client")
 	if in < .4 || in > .55 || back < .4 || back > .55 {
 		t.Errorf("network to server %.2f, network to client %.2f, both were to be half: %s", in, back, sayings(v))
+	}
+}
+
+// heldBack makes a share of the time of each response the wait for a delayed ACK, as the sampled
+// sockets of both ends show it, and sends lone requests before the load.
+func heldBack(w *watchedRun, held float64, loneNs, restNs []int64) *watchedRun {
+	l := &w.run.Latency
+	l.ServiceBins = []record.Bin{{Ns: l.Service.P50Ns, Count: l.Service.Count}}
+	if loneNs != nil {
+		w.run.Lone = record.LoneOf(loneNs, 1)
+		w.run.Lone.RestNs, w.run.Lone.Sent = restNs, len(loneNs)
+	}
+	return each(w, func(r *record.SocketsRow) {
+		r.Moments = 10
+		r.Server.Unacked, r.Server.UnackedBytes = held, held*130
+		r.ToServer = record.Transit{Pairs: 20}
+		r.ToClient = record.Transit{Pairs: 20, Connections: held, Bytes: held * 20, UnsentBytes: held * 20, HeldBack: held}
+	})
+}
+
+// The wait for delayed ACKs is taken out before requests are said to wait for each other, and said
+// whatever the response time is. The figures are those of Python's http.server, which writes head
+// and body in two parts: it sleeps, or holds a lock.
+func TestDelayedAckIsNoLock(t *testing.T) {
+	const ms = int64(1e6)
+	sleeps := []int64{54 * ms, 50 * ms, 50 * ms, 50 * ms, 93 * ms, 50 * ms, 50 * ms, 50 * ms}
+	rests := []int64{0, 0, 0, 0, 43 * ms, 0, 0, 0}
+	locked := []int64{8 * ms, 35e5, 35e5, 45 * ms, 35e5, 35e5, 34e5, 44 * ms}
+	lockedRests := []int64{0, 0, 0, 41 * ms, 0, 0, 0, 41 * ms}
+	withLone := func(w *watchedRun, lone []int64) *watchedRun {
+		w.run.Lone = record.LoneOf(lone, 1)
+		w.run.Latency.ServiceBins = []record.Bin{{Ns: w.run.Latency.Service.P50Ns, Count: w.run.Latency.Service.Count}}
+		return w
+	}
+	for _, c := range []struct {
+		name  string
+		w     *watchedRun
+		is    record.Bottleneck
+		says  []string
+		never string
+	}{
+		{"sleeps for 50 ms", heldBack(watched(93e6, .05), 29, sleeps, rests), record.Concurrency,
+			[]string{"42.1 ms of each response (45% of its time) waits for a delayed ACK", "TCP_NODELAY", "up to 1.83× this rate", "-c 128"}, "lock"},
+		{"without a lone request that waited", heldBack(watched(93e6, .05), 29, []int64{50 * ms, 50 * ms, 50 * ms, 50 * ms, 50 * ms, 50 * ms},
+			make([]int64, 6)), record.Concurrency, []string{"delayed ACK"}, "wait for each other"},
+		{"all lone requests waited", heldBack(watched(93e6, .05), 29, []int64{93 * ms, 93 * ms, 93 * ms, 93 * ms, 93 * ms, 93 * ms},
+			[]int64{42 * ms, 42 * ms, 42 * ms, 42 * ms, 42 * ms, 42 * ms}), record.Concurrency, []string{"delayed ACK"}, "wait for each other"},
+		{"sleeps for 200 ms", heldBack(watched(243e6, .05), 11, []int64{200 * ms, 200 * ms}, []int64{0, 0}), record.Concurrency,
+			[]string{"of each response (17% of its time) waits for a delayed ACK", "up to 1.21×"}, "wait for each other"},
+		{"sleeps for 5 ms", heldBack(watched(48e6, .05), 56, []int64{5 * ms, 5 * ms, 47 * ms, 5 * ms}, []int64{0, 0, 42 * ms, 0}),
+			record.ServerBlocked, []string{"42.0 ms of each response (88% of its time) waits for a delayed ACK", "TCP_NODELAY"}, "wait for each other"},
+		{"a lock of 3 ms", heldBack(watched(224e6, .05), 11, locked, lockedRests), record.ServerBlocked,
+			[]string{"wait for each other", "about 1 at a time", "delayed ACK"}, "about 5 at a time"},
+		{"a lock without Nagle", withLone(watched(224e6, .05), []int64{35e5, 35e5, 35e5, 35e5, 35e5, 35e5, 35e5, 35e5}), record.ServerBlocked,
+			[]string{"wait for each other", "about 1 at a time"}, "delayed ACK"},
+		{"a pause between head and body, no Nagle", withLone(watched(93e6, .05), []int64{93 * ms, 93 * ms, 93 * ms, 93 * ms}), record.Concurrency,
+			nil, "delayed ACK"},
+	} {
+		v := c.w.judge()
+		text := sayings(v)
+		if v.Bottleneck != c.is || strings.Contains(text, c.never) {
+			t.Errorf("%s: %s", c.name, text)
+		}
+		for _, says := range c.says {
+			if !strings.Contains(text, says) {
+				t.Errorf("%s: lacks %q: %s", c.name, says, text)
+			}
+		}
+	}
+}
+
+// A record of before first bytes were recorded does not tell whether its lone requests waited: what
+// depends on that is left open.
+func TestDelayedAckOfOldLoneRequests(t *testing.T) {
+	lone := []int64{46e6, 46e6, 46e6, 46e6, 46e6, 46e6}
+	v := heldBack(watched(224e6, .05), 11, lone, nil).judge()
+	if text := sayings(v); v.Concurrency == nil || v.Concurrency.Low > 1 || v.Concurrency.High < 12 || strings.Contains(text, "pool of") {
+		t.Errorf("%+v %s", v.Concurrency, text)
 	}
 }

@@ -34,19 +34,20 @@ func timedPlaces() map[string]int {
 // fromEvents takes the shares from the kernel's events if they account for the run's requests.
 // Events see every request of the connections that they follow at both ends, so nothing has to be
 // inferred from acknowledgements.
-func fromEvents(f *cpuFacts, series *record.Series, load []record.LoadRow) (o occupancy, ok bool) {
+func fromEvents(f *facts, series *record.Series, load []record.LoadRow) (o occupancy, ok bool) {
 	if len(f.run.Agents) > 1 {
 		return o, false // each sees only its own connections
 	}
 	requests, covered, followed := 0.0, 0.0, 0.0
-	for _, row := range ours(f, series.Observed.Times) {
+	for _, row := range ours(f.cpuFacts, series.Observed.Times) {
 		at, all, ok := f.timed(row, load)
 		if !ok {
 			continue
 		}
+		covered += f.coverage(row, at)
+		f.delayed.toServer(&at, f.rate)
 		o.add(at, all, float64(row.WidthNs))
 		requests += float64(row.Requests)
-		covered += f.coverage(row, at)
 		if row.Followed < 1 {
 			followed += row.Followed * math.Max(f.slots, 1)
 		}

@@ -217,7 +217,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.unaccepted = unacceptedOf(f.cpuFacts, series, sockets)
 	f.packets = packetsOf(f.cpuFacts, series)
 	f.clock = clockOf(f.cpuFacts, series)
-	f.startupQueue = startupOf(f.generatorSide, series)
+	f.startupQueue = startupOf(f.generatorSide, series, &f.delayed)
 	f.peers = peersOf(f.serverSide, series)
 	f.neighbours = neighboursOf(f.runFacts, series, f.subject.host, f.serverCPUs)
 	f.atHomeToo = neighboursOf(f.runFacts, series, f.homeHost, f.generatorCPUs)

@@ -45,6 +45,7 @@ func judge(f *facts, r ruling) record.Verdict {
 		explainCPU(f.serverSide, &found)
 		explainBlocked(f.serverSide, &found)
 		explainPool(f, &found)
+		explainDelayedAck(f, &found)
 		explainQuorum(f.serverSide, &found)
 		explainWorkers(f, &found)
 		explainDatabase(f.serverSide, &found)

@@ -26,6 +26,9 @@ type loneFacts struct {
 	n      int     // of them are used
 	meanNs float64 // mean duration of one
 	halfNs float64 // their median duration
+	// heldNs is how much of a response's time in the loop may be the wait for a delayed ACK, which
+	// the lone requests' times leave out; full is what S would be if none waited.
+	heldNs, full float64
 	// at is S; low and high are its 95 % interval.
 	at, low, high float64
 	// chance is the probability that the lone requests are a sample of the loop's.
@@ -49,7 +52,12 @@ func loneOf(f *facts) loneFacts {
 		return l
 	}
 	l.sent = true
-	times := warmLone(lone)
+	l.full = f.slots
+	if f.delayed.waits {
+		l.heldNs, l.full = math.Max(f.delayed.ns, delayedAckHolds), math.Max(f.slots-f.delayed.held, 0)
+	}
+	all := l.withoutAcks(lone)
+	times := warm(all, lone.Cold)
 	switch {
 	case len(times) == 0:
 		l.why = say("lone.none", nil)
@@ -61,23 +69,41 @@ func loneOf(f *facts) loneFacts {
 	times, warming := settled(times)
 	l.n = len(times)
 	l.measure(f.runFacts, times)
+	if f.delayed.waits && len(lone.RestNs) != len(lone.ServiceNs) { // some may have waited for an ACK
+		l.low = math.Min(l.low, f.rate*math.Max(l.meanNs-l.heldNs, 0)/1e9)
+	}
 	mean := f.run.Latency.Service.MeanNs
-	if l.low > loneMost*f.slots {
+	if l.low > loneMost*l.full {
 		l.why = say("lone.slower", with{"lone_ns": l.meanNs, "mean_ns": mean})
 		return l
 	}
 	l.known = true
-	l.chance = sampleChance(lone.ServiceNs, f.run.Latency.ServiceBins)
+	l.chance = sampleChance(all, l.heldNs, f.run.Latency.ServiceBins)
 	l.firstAnswers(f.cpuFacts, times)
 	l.decide(f, warming)
 	return l
 }
 
-// warmLone returns the times after the cold ones.
-func warmLone(l *record.Lone) []float64 {
+// withoutAcks returns the times of the lone requests. If the loop's responses wait for delayed
+// ACKs, the rest of a response that came so long after its beginning waited for one too.
+func (l *loneFacts) withoutAcks(lone *record.Lone) []int64 {
+	times := slices.Clone(lone.ServiceNs)
+	if l.heldNs == 0 || len(lone.RestNs) != len(times) {
+		return times
+	}
+	for i, rest := range lone.RestNs {
+		if rest >= delayedAckNs && rest < times[i] {
+			times[i] -= rest
+		}
+	}
+	return times
+}
+
+// warm returns the times after the cold ones.
+func warm(all []int64, cold int) []float64 {
 	var times []float64
-	for i, t := range l.ServiceNs {
-		if i >= l.Cold && t > 0 {
+	for i, t := range all {
+		if i >= cold && t > 0 {
 			times = append(times, float64(t))
 		}
 	}
@@ -116,8 +142,9 @@ func (l *loneFacts) measure(f *runFacts, times []float64) {
 
 // sampleChance returns the probability that as many of a sample of the loop's service times are
 // as short as the lone requests were, at the rank that makes it least likely. The loop's times
-// may be loneSlower times as long without a queue. Cold ones count too: they can only be longer.
-func sampleChance(times []int64, bins []record.Bin) float64 {
+// may be loneSlower times as long without a queue, and heldNs longer. Cold ones count too: they can
+// only be longer.
+func sampleChance(times []int64, heldNs float64, bins []record.Bin) float64 {
 	all := 0.0
 	for _, b := range bins {
 		all += float64(b.Count)
@@ -129,7 +156,7 @@ func sampleChance(times []int64, bins []record.Bin) float64 {
 	n, least := uint64(len(sorted)), 1.0
 	for i, t := range sorted {
 		longer := uint64(len(sorted) - 1 - i) // no more than these exceed t
-		least = math.Min(least, stat.BinomialAtMost(longer, n, 1-shareWithin(bins, all, loneSlower*float64(t))))
+		least = math.Min(least, stat.BinomialAtMost(longer, n, 1-shareWithin(bins, all, loneSlower*float64(t)+heldNs)))
 	}
 	return least
 }
@@ -157,21 +184,21 @@ func (l *loneFacts) firstAnswers(f *cpuFacts, times []float64) {
 		return
 	}
 	sorted := slices.Sorted(slices.Values(times))
-	within := loneFirstWithin * sorted[(len(sorted)-1)*9/10]
-	l.slow = float64(len(sorted)-sort.SearchFloat64s(sorted, math.Nextafter(within, math.MaxFloat64))) / float64(len(sorted))
+	alone := loneFirstWithin * sorted[(len(sorted)-1)*9/10]
+	within := alone + l.heldNs
+	l.slow = float64(len(sorted)-sort.SearchFloat64s(sorted, math.Nextafter(alone, math.MaxFloat64))) / float64(len(sorted))
 	l.answered = n * shareWithin(f.run.FirstAnswers, n, within)
 	start := (f.subject.cores + f.subject.queue.value) / f.rate * 1e9 * f.slots
-	l.soon = n * shareWithin(f.run.FirstAnswers, n, loneSoon*within+start)
+	l.soon = n * shareWithin(f.run.FirstAnswers, n, loneSoon*alone+l.heldNs+start)
 	l.expected = n * shareWithin(f.run.Latency.ServiceBins, all, within)
 	l.first = some(l.answered / n)
 }
 
 // decide determines whether requests wait for each other.
 func (l *loneFacts) decide(f *facts, warming bool) {
-	full := f.slots // what S would be if none waited
 	c := math.Max(float64(f.run.Load.Established), 1)
 	if f.run.Load.Pipelining > 1 && f.run.Load.HTTP2 == nil && l.low >= loneAlone*c && l.high <= loneMost*c {
-		full, l.lined = c, true
+		l.full, l.lined = c, true
 	}
 	// The ones being served are served at once, and most are not being served.
 	passedBy := l.first.known && l.soon < mostOf*c && l.expected >= loneAlone*c
@@ -182,7 +209,7 @@ func (l *loneFacts) decide(f *facts, warming bool) {
 		unlikely = loneUnlikely // the first responses do not contradict
 	}
 	explained := f.explained()
-	far := l.high <= math.Min(loneQueue, loneRoom-explained)*full
+	far := l.high <= math.Min(loneQueue, loneRoom-explained)*l.full
 	switch {
 	case far && (l.chance <= unlikely || passedBy) && !together && !f.trend.worse() && !f.mayBeAcks():
 		l.is = queued
@@ -192,17 +219,17 @@ func (l *loneFacts) decide(f *facts, warming bool) {
 		l.why = say("lone.delayed-ack", nil)
 	case warming:
 		l.why = say("lone.warming", nil)
-	case l.low >= loneAlone*full, l.looksLikeTheLoop(c):
+	case l.low >= loneAlone*l.full, l.looksLikeTheLoop(c):
 		l.is = alone
 	default:
 		may, few := 0.0, 0
 		switch {
 		case far:
 			few = l.n
-		case l.high <= loneQueue*full:
+		case l.high <= loneQueue*l.full:
 			may = explained
 		}
-		l.why = say("lone.between", with{"lone_ns": l.meanNs, "low": places(l.low), "high": places(l.high), "of": full, "few": few,
+		l.why = say("lone.between", with{"lone_ns": l.meanNs, "low": places(l.low), "high": places(l.high), "of": l.full, "few": few,
 			"explained": may})
 	}
 }
@@ -252,7 +279,7 @@ func (f *facts) waiting() queueing {
 			return l.is
 		}
 		return f.startupQueue.is
-	case f.startupQueue.is == queued && l.low < loneAlone*f.slots, f.startupQueue.is == alone && l.high > loneQueue*f.slots:
+	case f.startupQueue.is == queued && l.low < loneAlone*l.full, f.startupQueue.is == alone && l.high > loneQueue*l.full:
 		return f.startupQueue.is
 	}
 	return unclear
@@ -285,10 +312,11 @@ func (f *facts) loneEvidence() []record.Evidence {
 	if !l.sent || l.n == 0 {
 		return nil
 	}
-	says := say("lone.time", with{"lone_ns": l.meanNs, "requests": l.n, "mean_ns": f.run.Latency.Service.MeanNs})
+	says := say("lone.time", with{"lone_ns": l.meanNs, "requests": l.n, "mean_ns": f.run.Latency.Service.MeanNs,
+		"without_acks": l.heldNs > 0})
 	if l.known {
 		says = say("lone.at-once", with{"time": says, "per_s": f.rate, "lone_ns": l.meanNs, "at_once": l.at, "low": l.low, "high": l.high,
-			"of": f.slots})
+			"of": l.full})
 	}
 	list := []record.Evidence{record.NewEvidence("lone.service_ns", l.at, "requests", says)}
 	if l.first.known {
@@ -300,7 +328,7 @@ func (f *facts) loneEvidence() []record.Evidence {
 // asLong says that a lone request takes as long as one under load: by its mean or, if a few slow
 // ones make that a matter of luck, by its median.
 func (l *loneFacts) asLong(f *runFacts) record.Statement {
-	if under := f.run.Latency.Service; l.low < loneAlone*f.slots {
+	if under := f.run.Latency.Service; l.low < loneAlone*l.full {
 		return say("lone.half-as-long", with{"half_ns": l.halfNs, "under_load_ns": under.P50Ns})
 	}
 	return say("lone.as-long", with{"lone_ns": l.meanNs})
@@ -350,11 +378,7 @@ func (l *loneFacts) result(f *runFacts) *record.ServedAtOnce {
 	if !l.known {
 		return nil
 	}
-	of := f.slots
-	if l.lined {
-		of = float64(f.run.Load.Established)
-	}
-	out := &record.ServedAtOnce{Requests: positive(l.at), Low: positive(l.low), High: positive(l.high), Of: of, LoneNs: positive(l.meanNs)}
+	out := &record.ServedAtOnce{Requests: positive(l.at), Low: positive(l.low), High: positive(l.high), Of: l.full, LoneNs: positive(l.meanNs)}
 	switch l.is {
 	case queued:
 		out.Means = record.InTurn

@@ -76,6 +76,9 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 		return p // there are no requests
 	}
 	p.trips(f.cpuFacts, series)
+	if f.delayed.waits {
+		p.rtt = p.base // the other one is of the delayed ACKs
+	}
 	for _, row := range rows {
 		if row.Client.Sockets <= 0 && row.Client.Connecting <= 0 {
 			continue
@@ -91,7 +94,7 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 	if p.known = len(p.samples) >= placesFewest; p.known {
 		p.settle()
 	}
-	if events, ok := fromEvents(f.cpuFacts, series, load); ok && (!p.known || events.error() <= eventsSure || events.error() <= p.error()) {
+	if events, ok := fromEvents(f, series, load); ok && (!p.known || events.error() <= eventsSure || events.error() <= p.error()) {
 		p.occupancy, p.known, p.both = events, true, true
 	}
 	p.both = p.both && p.known
@@ -148,8 +151,8 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 	} else {
 		at[wayIn], at[wayBack] = f.onTheWay(row, at[serverQueue], at[generatorQueue], rtt, base)
 	}
-	if f.delayed.is { // the rest is in the server's kernel, waiting for an ACK
-		at[wayIn], at[wayBack] = math.Min(at[wayIn], f.rate*base.value/1e9), math.Min(at[wayBack], f.rate*base.value/1e9)
+	if f.delayed.waits { // it is not a way to the server that waits for an ACK
+		at[wayIn] = math.Min(at[wayIn], f.rate*base.value/1e9)
 	}
 	at[wayIn] += math.Max(float64(row.Client.Connecting), 0)
 	sum := 0.0
@@ -163,6 +166,7 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 		sum = flight
 	}
 	at[inServer] = flight - sum
+	f.delayed.toServer(&at, f.rate)
 	return at
 }
 

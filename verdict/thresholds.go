@@ -274,16 +274,14 @@ const (
 	// delayedAckNs is the shortest time for which Linux delays an ACK (include/net/tcp.h,
 	// TCP_DELACK_MIN: a 25th of a second), less one tick at 250 Hz.
 	delayedAckNs = 36e6
-	// delayedAckMost is the longest response time of which the wait for one ACK makes up half or
-	// more.
-	delayedAckMost = 80e6
-	// delayedAckTight is the same if the path may be narrow, and delayedFlying the segments then
-	// in flight per connection: the first part of a response.
+	// delayedAckHolds is how long a delayed ACK usually holds back a response: 40 ms and a tick.
+	delayedAckHolds = 44e6
+	// delayedAckTight is the longest time for which a delayed ACK holds back a response if that is
+	// inferred: 40 ms, and three ticks at 250 Hz. delayedFlying is then the most segments in flight
+	// per connection, the first part of a response.
 	delayedAckTight = 52e6
 	delayedFlying   = 1.5
-	// delayedUnacked of the requests must be unacknowledged at the server, and delayedWritten of
-	// a response's bytes written, to blame the delayed ACK.
-	delayedUnacked = 0.5
+	// delayedWritten of a response's bytes must be written for its ACK to be what it waits for.
 	delayedWritten = 0.9
 	// tripGrown is the ratio of a round trip to its minimum from which packets queue on the path.
 	tripGrown = 3

@@ -191,10 +191,9 @@ func lasting(rows []record.LoadRow) (meanNs, deviation float64) {
 // someWereFast reports whether a response arrived in a small fraction of the usual time: a delay
 // in the work itself is never that short, but a queue occasionally lets a request pass. It
 // requires a single kind of request and response.
-func (f *runFacts) someWereFast(cv, fastestNs float64) bool {
-	l := &f.run.Latency.Response
+func (f *runFacts) someWereFast(cv, fastestNs, meanNs float64) bool {
 	return cv <= startupSteady && f.slots >= startupSlots && len(f.run.Spec.Targets) <= 1 && len(f.run.Statuses) <= 1 &&
-		f.run.Requests.Failed == 0 && fastestNs > 0 && fastestNs <= startupFastest*l.MeanNs
+		f.run.Requests.Failed == 0 && fastestNs > 0 && fastestNs <= startupFastest*meanNs
 }
 
 // fastest returns the shortest response time of the run, including the warm-up where the rows
@@ -224,7 +223,7 @@ func (f *runFacts) variation() float64 {
 }
 
 // startupOf reads the first responses, and the fastest one if too many arrived at a time.
-func startupOf(f *generatorSide, series *record.Series) startupQueueFacts {
+func startupOf(f *generatorSide, series *record.Series, delayed *delayedAckFacts) startupQueueFacts {
 	var c startupQueueFacts
 	l := &f.run.Latency.Response
 	mean := positive(l.MeanNs)
@@ -262,7 +261,7 @@ func startupOf(f *generatorSide, series *record.Series) startupQueueFacts {
 		return c
 	}
 	c.first, c.firstN = sum/n, n
-	if low := fastest(l, rows); f.someWereFast(c.cv, low) {
+	if low := fastest(l, rows); f.someWereFast(c.cv, low, mean-delayed.waitNs()) {
 		c.is, c.first, c.firstN = queued, low, 1
 		return c
 	}
@@ -274,18 +273,28 @@ func startupOf(f *generatorSide, series *record.Series) startupQueueFacts {
 	}
 	c.lasting = settled
 	c.q = some((1 - c.first/settled) * n / f.slots)
-	beyond := c.q.value - c.cv*c.cv
-	switch {
-	case c.cv > startupSteady:
-		c.why = say("startup.vary", nil)
-	case beyond >= startupQueued:
-		c.is = queued
-	case math.Abs(beyond) <= startupAlone:
-		c.is = alone
-	case beyond < 0:
-		c.why = say("startup.slower", nil)
-	default:
-		c.why = say("startup.between", nil)
+	c.is, c.why = c.concludes(c.q.value)
+	// The first responses may have waited for an ACK or not: a new connection delays none.
+	if rest := settled - delayed.waitNs(); rest < settled {
+		if is, _ := c.concludes((1 - c.first/math.Max(rest, 1)) * n / f.slots); is != c.is {
+			c.is, c.why = unclear, say("startup.delayed-ack", nil)
+		}
 	}
 	return c
+}
+
+// concludes tells what a value of q shows.
+func (c *startupQueueFacts) concludes(q float64) (queueing, record.Statement) {
+	beyond := q - c.cv*c.cv
+	switch {
+	case c.cv > startupSteady:
+		return unclear, say("startup.vary", nil)
+	case beyond >= startupQueued:
+		return queued, record.Statement{}
+	case math.Abs(beyond) <= startupAlone:
+		return alone, record.Statement{}
+	case beyond < 0:
+		return unclear, say("startup.slower", nil)
+	}
+	return unclear, say("startup.between", nil)
 }

@@ -16,6 +16,8 @@ type Lone struct {
 	// ServiceNs of each one answered, in the order sent: number k went over connection k modulo
 	// Connections.
 	ServiceNs []int64
+	// RestNs of each of these, from the arrival of its first bytes to that of its last.
+	RestNs []int64
 	// Connections they were spread over: 1 with NewConnections.
 	Connections int
 	// Failed ended without an answer: 0, or 1, which was the last. Bad got a status of 400 or more.
@@ -45,6 +47,7 @@ type alone struct {
 	busy    bool
 	on      uint32 // the connection of the current one
 	begunNs int64
+	firstNs int64  // when the current one's first bytes arrived; 0: not yet
 	sumNs   uint64 // sum of the service times
 }
 
@@ -92,7 +95,7 @@ func (w *worker) stayAlone() {
 		w.endAlone()
 	default:
 		a.on = a.over[len(a.ServiceNs)%len(a.over)]
-		a.busy = true
+		a.busy, a.firstNs = true, 0
 		w.enqueue(a.on, &w.conns[a.on], w.now, 1)
 		w.transmit(a.on, &w.conns[a.on])
 	}
@@ -109,6 +112,14 @@ func (w *worker) withdraw(i uint32) {
 	c.next = c.oldest
 }
 
+// arrivedAlone notes when the current lone request's response begins to arrive: what is left of it
+// may wait for an acknowledgement.
+func (w *worker) arrivedAlone(i uint32) {
+	if a := w.alone; a.busy && i == a.on && a.firstNs == 0 {
+		a.firstNs = w.now
+	}
+}
+
 // answeredAlone handles the end of a lone request, and sends the next one in the same turn.
 func (w *worker) answeredAlone(i uint32) {
 	a, t := w.alone, w.tally
@@ -123,6 +134,7 @@ func (w *worker) answeredAlone(i uint32) {
 	}
 	sum := t.Service.Sum()
 	a.ServiceNs = append(a.ServiceNs, int64(sum-a.sumNs))
+	a.RestNs = append(a.RestNs, w.now-a.firstNs)
 	a.sumNs, a.Bad = sum, int(t.Bad)
 	w.stayAlone()
 }

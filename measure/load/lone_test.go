@@ -191,3 +191,25 @@ func TestLoneEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestLoneRest: of a lone request whose response comes in two parts it is known how long the second
+// took, and not of one that comes whole.
+func TestLoneRest(t *testing.T) {
+	bothAtOnce(t, func(t *testing.T, engine string) {
+		const pause = 3 * time.Millisecond
+		whole := faultserver.OK("x")
+		cut := len(whole) - 1
+		parts := faultserver.Loop(faultserver.Request(1), faultserver.Write(whole[:cut]),
+			func(*faultserver.Conn) error { time.Sleep(pause); return nil }, faultserver.Write(whole[cut:]))
+		s := serve(t, faultserver.Every(parts))
+		r := start(context.Background(), t, loneConfig(t, s, engine), &watcher{})
+		if r.Lone == nil || len(r.Lone.RestNs) != len(r.Lone.ServiceNs) {
+			t.Fatalf("lone requests: %+v", r.Lone)
+		}
+		for i, rest := range r.Lone.RestNs {
+			if rest < int64(pause)/2 || rest > r.Lone.ServiceNs[i] {
+				t.Errorf("the rest of request %d took %v of %v", i, time.Duration(rest), time.Duration(r.Lone.ServiceNs[i]))
+			}
+		}
+	})
+}

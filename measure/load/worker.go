@@ -518,6 +518,9 @@ func (w *worker) handle(ev *ring.Event) {
 	}
 	switch ev.Kind {
 	case ring.Received:
+		if w.phase == probing && len(ev.Data) > 0 {
+			w.arrivedAlone(i)
+		}
 		switch {
 		case len(ev.Data) == 0:
 			w.over(i, c, ev.Err)

@@ -77,6 +77,7 @@ func addTransit(to, t *record.Transit) {
 	to.Connections += t.Connections
 	to.Bytes += t.Bytes
 	to.UnsentBytes += t.UnsentBytes
+	to.HeldBack += t.HeldBack
 }
 
 // see adds one socket.
@@ -146,7 +147,7 @@ type lookedEnd struct {
 
 // flow is how many bytes one end of a connection has processed.
 type flow struct {
-	known                  bool
+	known, heldBack        bool
 	sent, received, unsent uint64
 }
 
@@ -297,6 +298,9 @@ func transitOf(t *record.Transit, from, to *flow) {
 	t.Connections++
 	t.Bytes += float64(n)
 	t.UnsentBytes += float64(from.unsent)
+	if from.heldBack {
+		t.HeldBack++
+	}
 }
 
 // start makes it look by itself, at random moments, until stop. The observer's goroutine collects

@@ -11,6 +11,7 @@ import (
 // struct tcp_info (include/uapi/linux/tcp.h) only grows at its end, so an old kernel's is shorter.
 // Offsets in bytes; times are µs.
 const (
+	infoSendMSS      = 16  // u32 bytes
 	infoUnacked      = 24  // u32 segments
 	infoRTT          = 68  // u32
 	infoCwnd         = 80  // u32 segments
@@ -39,9 +40,11 @@ func flowOf(p []byte) flow {
 		return flow{}
 	}
 	u64 := func(at int) uint64 { return binary.NativeEndian.Uint64(p[at:]) }
+	u32 := func(at int) uint32 { return binary.NativeEndian.Uint32(p[at:]) }
+	unsent, flying := u32(infoNotSent), u32(infoUnacked)
 	return flow{
-		known: true, sent: u64(infoBytesSent) - u64(infoBytesRetrans), received: u64(infoBytesRecv),
-		unsent: uint64(binary.NativeEndian.Uint32(p[infoNotSent:])),
+		known: true, sent: u64(infoBytesSent) - u64(infoBytesRetrans), received: u64(infoBytesRecv), unsent: uint64(unsent),
+		heldBack: unsent > 0 && unsent < u32(infoSendMSS) && flying > 0 && flying < u32(infoCwnd),
 	}
 }
 

@@ -194,6 +194,7 @@ func lone(l *load.Lone) *record.Lone {
 		return nil
 	}
 	r := record.LoneOf(l.ServiceNs, l.Connections)
+	r.RestNs = l.RestNs
 	r.Sent, r.Failed, r.Bad, r.ElapsedS = len(l.ServiceNs)+l.Failed, l.Failed, l.Bad, float64(l.ElapsedNs)/1e9
 	return r
 }
