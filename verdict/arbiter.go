@@ -62,8 +62,13 @@ func (r *ruling) contradicted(f *facts) record.Statement {
 // qualify adds what else is near its limit.
 func (r *ruling) qualify(f *facts) {
 	found := &r.found
-	if f.generator.busy.known && f.generator.busy.value >= generatorNear && serverOnly(found.bottleneck) {
-		found.caveats = append(found.caveats, say("caveat.generator-near", with{"who": f.worst().who(), "busy": f.generator.busy.value}))
+	busy, times := f.generator.busy, f.run.Headroom()
+	switch {
+	case !serverOnly(found.bottleneck):
+	case busy.known && busy.value >= generatorNear:
+		found.caveats = append(found.caveats, say("caveat.generator-near", with{"who": f.worst().who(), "busy": busy.value}))
+	case times > 0 && times <= 1/generatorNear:
+		found.caveats = append(found.caveats, say("caveat.headroom", with{"who": f.worst().who(), "times": times}))
 	}
 	if found.bottleneck == record.TargetRate {
 		return // nothing was at its limit

@@ -139,6 +139,8 @@ type generatorFacts struct {
 	waiting  float64 // the same of all workers, in cores
 	cores    figure  // CPU of the whole process, in cores
 	headroom figure  // calibrated: the rate it could reach over this one
+	byUse    float64 // the same by its own use of the CPU; 0 if unknown
+	mayUse   float64 // the cores that its threads may use
 	where    string  // the record's field that busy comes from
 }
 
@@ -380,6 +382,7 @@ func (f *generatorSide) generatorOwn() {
 	if h := positive(own.Headroom); h > 0 {
 		g.headroom = some(h)
 	}
+	g.byUse, g.mayUse = f.run.RoomByUse(), f.run.GeneratorCores()
 }
 
 // scheduleOf compares an open loop's schedule with what was sent.

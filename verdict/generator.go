@@ -113,21 +113,27 @@ func (f *facts) generatorEvidence() []record.Evidence {
 		list = append(list, record.NewEvidence(f.at("generator.run_delay"), g.delay.value, "share",
 			say("generator.delayed", with{"agent": f.agent, "delayed": g.delay.value})))
 	}
-	if g.headroom.known {
-		list = append(list, record.NewEvidence(f.at("generator.headroom"), g.headroom.value, "ratio",
-			say("generator.headroom", with{"agent": f.agent, "times": g.headroom.value})))
+	if times := f.run.Headroom(); times > 0 {
+		list = append(list, record.NewEvidence(f.at("generator.headroom"), times, "ratio",
+			say("generator.headroom", with{"agent": f.agent, "times": times})))
 	}
 	return append(list, f.handshakeEvidence()...)
 }
 
-// room returns how many times this rate the generator could make: as calibrated, else by its
-// busiest worker's idle time.
+// room returns how many times this rate the generator could make: as calibrated, and no more than
+// its own use of the CPU leaves.
 func (g *generatorFacts) room() (times float64, nearly record.Statement) {
+	byUse := g.byUse
+	if byUse == 0 && g.busy.known { // seen by an observer
+		byUse = 1 / g.busy.value
+	}
 	switch {
-	case g.headroom.known:
+	case g.headroom.known && (byUse == 0 || g.headroom.value <= byUse):
 		return max(g.headroom.value, 1), say("generator.calibrated", nil)
-	case g.busy.known:
+	case g.busy.known && byUse >= 1/g.busy.value:
 		return max(1/g.busy.value, 1), say("generator.worker-busy", with{"busy": g.busy.value})
+	case byUse > 0:
+		return max(byUse, 1), say("generator.cores-busy", with{"used": g.mayUse / byUse, "cores": g.mayUse})
 	}
 	return 0, record.Statement{}
 }

@@ -291,13 +291,9 @@ func judge(row *Row, runs []*record.Run) (err error) {
 	return nil
 }
 
-// headroom takes the generator's headroom from its calibration, or from the idle time of its
-// busiest thread.
+// headroom takes the generator's headroom from its calibration, or from its use of the CPU.
 func headroom(row *Row, r *record.Run) {
-	row.Headroom = r.Generator.Headroom
-	if row.Headroom == 0 && r.Generator.BusiestWorker > 0 {
-		row.Headroom = 1 / r.Generator.BusiestWorker
-	}
+	row.Headroom = cmp.Or(r.Headroom(), r.RoomByUse())
 	switch {
 	case row.Headroom == 0:
 		row.Caveat = "the generator's headroom is unknown"

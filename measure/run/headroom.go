@@ -31,7 +31,7 @@ const requestBytesMost = 4 << 10
 
 // headroom returns how many times this run's rate the generator could have reached, or 0 and the
 // reason why that is unknown. It is the smaller of two: what the calibration says for this
-// pipelining and response size, and what the busiest worker's idle time allows. The second is the
+// pipelining and response size, and what this run's own use of the CPU leaves. The second is the
 // more conservative one below saturation, where a request costs more because fewer arrive together.
 func headroom(r *record.Run, all []record.Calibration) (times float64, by, why string) {
 	rate, busy := r.Rate.CompletedPerS, r.Generator.BusiestWorker
@@ -70,8 +70,8 @@ func headroom(r *record.Run, all []record.Calibration) (times float64, by, why s
 		by += fmt.Sprintf(" without TLS, and an estimate of %s a request for the cipher and the handshakes", unit.FormatNs(int64(extra)))
 		ns += extra
 	}
-	capacity := coresFor(r) * 1e9 / ns
-	return math.Min(capacity/rate, 1/busy), by, ""
+	capacity := r.GeneratorCores() * 1e9 / ns
+	return math.Min(capacity/rate, r.RoomByUse()), by, ""
 }
 
 // overTLS returns what TLS adds to a request, in nanoseconds, which no calibration covers: the
@@ -81,19 +81,4 @@ func overTLS(r *record.Run) (ns float64, err error) {
 	t, n := r.Load.TLS, r.Requests.Completed
 	cipher, err := tlsconn.Cost(t.Cipher, int(r.Bytes.Written/n), int(r.Bytes.Read/n))
 	return float64(cipher) + float64(t.CPUNs)/float64(n), err
-}
-
-// coresFor returns how many cores the generator's threads can use: at most as many as its threads,
-// its allowed CPUs, or its cgroup's quota.
-func coresFor(r *record.Run) float64 {
-	n := float64(r.Load.Threads)
-	if pinned, err := spec.ParseCPUList(r.Spec.PinGenerator); r.Spec.PinGenerator != "" && err == nil {
-		n = math.Min(n, float64(len(pinned)))
-	} else if r.Environment.CoresAllowed > 0 {
-		n = math.Min(n, float64(r.Environment.CoresAllowed))
-	}
-	if r.Environment.CgroupCPUs > 0 {
-		n = math.Min(n, r.Environment.CgroupCPUs)
-	}
-	return n
 }

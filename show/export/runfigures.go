@@ -164,8 +164,8 @@ func (f *figures) machines(r *record.Run) {
 	if g.RunDelay >= 0 {
 		f.add(gauge, "generator_run_delay", "ratio", "Largest share of the window that a worker waited for a CPU.", g.RunDelay)
 	}
-	if g.Headroom > 0 {
-		f.add(gauge, "generator_headroom", "ratio", "Rate that this generator could reach over the rate it ran at.", g.Headroom)
+	if times := r.Headroom(); times > 0 {
+		f.add(gauge, "generator_headroom", "ratio", "Rate that this generator could reach over the rate it ran at.", times)
 	}
 	if r.Subject != nil {
 		var ns int64

@@ -214,7 +214,7 @@ func (r *runFigures) Station(name string) (answer, error) {
 // Headroom, BusiestWorker, RunDelay and GeneratorCPU describe the generator; ServerCPU is the
 // server's CPU time per request.
 func (r *runFigures) Headroom() (answer, error) {
-	return r.number(kindTimes, r.run.Generator.Headroom, r.run.Generator.Headroom > 0)
+	return r.number(kindTimes, r.run.Headroom(), r.run.Headroom() > 0)
 }
 func (r *runFigures) BusiestWorker() (answer, error) { return r.share(r.run.Generator.BusiestWorker) }
 func (r *runFigures) RunDelay() (answer, error)      { return r.share(r.run.Generator.RunDelay) }

@@ -37,10 +37,11 @@ func (row *Row) cells() []string {
 	if row.Headroom > 0 {
 		headroom = Times(row.Headroom)
 	}
+	name := row.Bottleneck
 	if row.Caveat != "" {
 		headroom += " *"
+		name += " *"
 	}
-	name := row.Bottleneck
 	if row.Failed > 0 {
 		name += fmt.Sprintf(" (%d of %d runs not valid)", row.Failed, row.PerS.N)
 	}

@@ -84,7 +84,7 @@ func figuresOf(run *chart.Run) []headlineFigure {
 		rate, half, q(response, response.P99Ns), q(response, response.P999Ns), q(response, response.MaxNs), q(lag, lag.P99Ns),
 		known(run.Requests.Completed+run.Requests.Failed, float64(run.Requests.Failed+statusErrors(run))),
 		{value: float64(run.Bytes.Read) / run.ElapsedS}, server, known(workers, run.Generator.CPUNsPerRequest),
-		known(workers, run.Generator.BusiestWorker), {value: run.Generator.Headroom},
+		known(workers, run.Generator.BusiestWorker), {value: run.Headroom()},
 	}
 }
 

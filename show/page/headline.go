@@ -115,8 +115,8 @@ func costs(run *chart.Run) []Tile {
 		busy = unit.Percent(run.Generator.BusiestWorker)
 	}
 	headroom, how := "not known", report.Headroom(run.Run)
-	if g := &run.Generator; g.Headroom > 0 {
-		headroom, how = fmt.Sprintf("%.1f×", g.Headroom), "reachable rate over this one"
+	if g := &run.Generator; run.Headroom() > 0 {
+		headroom, how = fmt.Sprintf("%.1f×", run.Headroom()), "reachable rate over this one"
 		if g.HeadroomBy != "" {
 			how += ": " + g.HeadroomBy
 		}

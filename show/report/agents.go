@@ -34,7 +34,7 @@ func AgentRows(r *record.Run) [][]string {
 			if g := &a.Generator; g.BusiestWorker > 0 {
 				row[6] = fmt.Sprintf("%.0f%%", 100*g.BusiestWorker)
 			}
-			if h := a.Generator.Headroom; h > 0 {
+			if h := a.Headroom(); h > 0 {
 				row[7] = fmt.Sprintf("%.2g×", h)
 			}
 		}

@@ -541,8 +541,8 @@ func generatorLine(r *record.Run, verbose bool) string {
 		parts[1] += ", run-queue delay not measured"
 	}
 	switch {
-	case !verbose && g.Headroom > 0:
-		parts = append(parts, fmt.Sprintf("headroom %.1f×", g.Headroom))
+	case !verbose && r.Headroom() > 0:
+		parts = append(parts, fmt.Sprintf("headroom %.1f×", r.Headroom()))
 	case !verbose && Headroom(r) != "":
 		parts = append(parts, "headroom unknown")
 	}
@@ -556,8 +556,8 @@ func generatorLine(r *record.Run, verbose bool) string {
 // or why it is unknown. "" if the record has neither.
 func Headroom(r *record.Run) string {
 	g := &r.Generator
-	if g.Headroom > 0 {
-		text := fmt.Sprintf("the generator can reach %.1f× this rate", g.Headroom)
+	if times := r.Headroom(); times > 0 {
+		text := fmt.Sprintf("the generator can reach %.1f× this rate", times)
 		if g.HeadroomBy != "" {
 			text += ", " + g.HeadroomBy
 		}
