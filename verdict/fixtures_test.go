@@ -3,6 +3,8 @@ package verdict
 import (
 	"bytes"
 	"encoding/json"
+	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -218,9 +220,73 @@ func statements(v record.Verdict) []record.Statement {
 
 // allSaid fails where a statement has no sentence, or not the values for it.
 func allSaid(t interface{ Errorf(string, ...any) }, v record.Verdict) {
+	supported(t, v)
 	for _, s := range statements(v) {
 		if text := prose.Text(s); text == "" || strings.HasPrefix(text, s.Code+" (") || text == s.Code {
 			t.Errorf("%s reads %q", s.Code, text)
+		} else if wrong := misprint(text); wrong != "" {
+			t.Errorf("%s: %s in %q", s.Code, wrong, text)
+		}
+	}
+}
+
+// supported checks that the figures beside a bottleneck are those of one.
+func supported(t interface{ Errorf(string, ...any) }, v record.Verdict) {
+	number := func(s record.Statement, name string) float64 { n, _ := s.With[name].(float64); return n }
+	for _, s := range statements(v) {
+		bound, _ := s.With["bound"].(record.Statement)
+		used, of := number(s, "cores"), number(bound, "cores")
+		switch s.Code {
+		case "server-cpu.used":
+			if used < serverMost*serversPart*of {
+				t.Errorf("%s: %q", v.Bottleneck, prose.Text(s))
+			}
+		case "shared-cpu":
+			if g := number(s, "generator"); g <= 1-serversPart || g >= 1-smallPart {
+				t.Errorf("%s: %q", v.Bottleneck, prose.Text(s))
+			}
+		case "next-bottleneck":
+			nearly, _ := s.With["nearly"].(record.Statement)
+			bound, _ := nearly.With["bound"].(record.Statement)
+			if times := number(s, "times"); nearly.Code == "server-cpu.nearly" && math.Abs(times*number(nearly, "cores")/number(bound, "cores")-1) > .01 {
+				t.Errorf("%q", prose.Text(s))
+			}
+		}
+	}
+}
+
+// misprint returns what nobody would write of a sentence's figures: an exponent, a range whose ends
+// are one figure, none of something; "" if there is nothing of the kind.
+func misprint(text string) string {
+	if exponent.MatchString(text) {
+		return "an exponent"
+	}
+	if zero.MatchString(text) {
+		return "none of something"
+	}
+	for _, m := range ranges.FindAllStringSubmatch(text, -1) {
+		if strings.HasPrefix(m[2]+" ", m[1]+" ") {
+			return "a range of one figure"
+		}
+	}
+	return ""
+}
+
+var (
+	exponent = regexp.MustCompile(`\b\d+(\.\d+)?e[+-]\d+`)
+	zero     = regexp.MustCompile(`(^|[^\d.,])0\.0+ of \d+ cores (was|were) idle`)
+	ranges   = regexp.MustCompile(`(?:between |\(|CI )([\d.,]+(?: ?[a-zµ%×/]+)?)(?:–| to | and )([\d.,]+(?: ?[a-zµ%×/]+)?)`)
+)
+
+func TestMisprint(t *testing.T) {
+	for _, text := range []string{"by 1.6e+02×", "between 4 and 4 of 64", "0.0 of 2 cores were idle", "(95% CI 1–1)", "12% (3.0 ms to 3.0 ms)"} {
+		if misprint(text) == "" {
+			t.Errorf("%q passes", text)
+		}
+	}
+	for _, text := range []string{"by 160×", "between 4 and 5 of 64", "0.5 of 2 cores were idle", "(95% CI 0.9–1.1)", "record 1e2f"} {
+		if wrong := misprint(text); wrong != "" {
+			t.Errorf("%q: %s", text, wrong)
 		}
 	}
 }

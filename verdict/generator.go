@@ -28,7 +28,7 @@ func ruleGenerator(f *facts) finding {
 		out.against = f.cpuEvidence() // it lacks CPU because the server uses it
 		return out
 	}
-	if part := f.generatorPart(); f.together && f.serverFull() && part.known && part.value <= smallPart && g.busy.value < GeneratorFull {
+	if part := f.generatorPart(); f.together && f.serverFull() && part.known && part.value <= 1-serversPart && g.busy.value < GeneratorFull {
 		out.against = f.cpuEvidence()
 		return out
 	}

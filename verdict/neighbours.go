@@ -96,7 +96,8 @@ func ruleNeighbours(f *facts) finding {
 		return out
 	}
 	t := f.starvedThread()
-	wants := f.serverFull() && f.subject.queue.known && f.subject.queue.value >= starvedThreads && foreign.value > f.subject.cores
+	wants := f.serverFull() && f.subject.queue.known && f.subject.queue.value >= starvedThreads &&
+		(foreign.value > f.subject.cores || !f.serverTakes())
 	if t == nil && !wants || f.together && f.generator.cores.value > foreign.value {
 		return out
 	}

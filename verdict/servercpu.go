@@ -18,6 +18,9 @@ func ruleServerCPU(f *facts) finding {
 	capacity, bound := f.capacity()
 	if capacity.known && f.subject.cores > 0 {
 		out.times, out.nearly = f.cpuRoom(capacity.value), say("server-cpu.nearly", with{"cores": f.subject.cores, "bound": bound})
+		if out.times < capacity.value/f.subject.cores {
+			out.nearly = say("server.cores-idle", with{"idle": f.host.over(f.serverCPUs, idle), "cores": len(f.serverCPUs)})
+		}
 	}
 	held, why := f.serverAtLimit(&out, capacity, bound)
 	if !held {
@@ -37,11 +40,15 @@ func ruleServerCPU(f *facts) finding {
 		return out // both fill the cores: shared cpu
 	}
 	// A generator that waits for CPU the server takes is not full by itself.
-	if !free && !(f.together && f.serverFull() && part.value <= smallPart) {
+	if !free && !(f.together && f.serverFull() && part.value <= 1-serversPart) {
 		return out
 	}
 	out.answer = yes
 	out.because = just("server-cpu", with{"why": why, "cpu_ns": f.subject.cores / math.Max(f.rate, 1e-9) * 1e9})
+	if f.together && f.coresTaken() && part.value >= partSaid {
+		out.because = append(out.because, say("server-cpu.part", with{"generator": part.value, "times": 1 / (1 - part.value)}))
+		out.next = append(out.next, f.separate())
+	}
 	return out
 }
 
@@ -85,7 +92,14 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound record.Statem
 			out.missing = just("missing.server-share", with{"others": foreign.value})
 			return false, why
 		}
-		return true, say("server-cpu.used", with{"server": f.serverProcess(), "cores": f.subject.cores, "bound": bound})
+		if !f.serverTakes() {
+			return false, why // others have the cores: neighbours.go
+		}
+		others := 0.0
+		if foreign := f.foreign(); foreign.value >= neighbourTakes {
+			others = foreign.value
+		}
+		return true, say("server-cpu.used", with{"server": f.serverProcess(), "cores": f.subject.cores, "bound": bound, "others": others})
 	}
 	if cores, flat := f.selfLimited(); flat {
 		out.caveats = append(out.caveats, say("server-cpu.own-limit-inferred", with{"cores": cores}))
@@ -93,6 +107,17 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound record.Statem
 		return true, say("server-cpu.own-limit", with{"server": f.serverProcess(), "used_cores": f.subject.cores, "cores": cores})
 	}
 	return false, why
+}
+
+// serverTakes reports whether the two sides used most of the CPU that the server may use: full cores
+// that others use do not make its CPU the limit.
+func (f *cpuFacts) serverTakes() bool {
+	capacity, _ := f.capacity()
+	used := f.subject.cores
+	if f.together {
+		used += f.generator.cores.value
+	}
+	return capacity.known && used >= serverMost*capacity.value
 }
 
 // selfLimited reports whether the server stays at a whole number of cores while others are idle

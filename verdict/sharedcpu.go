@@ -37,7 +37,7 @@ func ruleSharedCPU(f *facts) finding {
 // them, and nothing is left.
 func (f *cpuFacts) fightForCores() bool {
 	part := f.generatorPart()
-	return f.together && part.known && part.value > smallPart && part.value < 1-smallPart &&
+	return f.together && part.known && part.value > 1-serversPart && part.value < 1-smallPart &&
 		f.coresTaken() && f.wanted() >= bothWant*float64(len(f.serverCPUs)) && f.bothCores() && !f.oneThreadHolds()
 }
 

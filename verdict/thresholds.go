@@ -131,6 +131,9 @@ const (
 	// serverWants is the CPU that a server used or waited for, relative to what it may use, below
 	// which it did not fill the cores itself.
 	serverWants = 0.8
+	// serverMost of the CPU that the server may use must be its own, and its generator's, for it to be
+	// what limits the server.
+	serverMost = 0.6
 	// neighbourTakes is how many of the server's cores others must use to explain a starved
 	// server thread; a shell and a daemon take less. neighbourMatters is the least use for which
 	// a process is named, and neighboursSaid bounds the names.
@@ -226,9 +229,14 @@ const (
 	// idleMost of its allowed CPU leaves a server CPU to spare: with four fifths taken, a queue
 	// in front of it already explains a wait.
 	idleMost = 0.8
-	// smallPart of the common CPU leaves the other side responsible for at least 85 % of the
-	// bottleneck: scaling its cost by k scales the rate by that much.
-	smallPart = 0.15
+	// smallPart of the common CPU leaves the generator responsible for at least 85 % of the
+	// bottleneck: scaling its cost by k scales the rate by that much. serversPart is the same of the
+	// server, whose rate on cores of its own would be higher by a third at most; the verdict says by
+	// how much.
+	smallPart   = 0.15
+	serversPart = 0.75
+	// partSaid is the generator's share of the server's cores from which the verdict mentions it.
+	partSaid = 0.05
 	// besidesFull is what a server does in addition to its full threads: a timer, a garbage
 	// collector, a log.
 	besidesFull = 0.15

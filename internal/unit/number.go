@@ -188,11 +188,46 @@ func FormatSI(x float64) string {
 	case x == 0:
 		return "0"
 	case x < 1:
-		return strconv.FormatFloat(x, 'g', 3, 64)
-	case x >= 1e18:
-		return strconv.FormatFloat(x, 'e', 2, 64)
+		return Digits(x, 3)
 	}
 	return scaled(x, 1000, "", "k", "M", "G", "T", "P")
+}
+
+// digitsMost is the largest number that is written out; no figure that means something exceeds it.
+const digitsMost = 1e15
+
+// Digits formats x with up to that many significant digits and never with an exponent: 0.0123, 1.6,
+// 160, 12,300.
+func Digits(x float64, digits int) string {
+	switch {
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	case math.Abs(x) > digitsMost:
+		return map[bool]string{true: "< −", false: "> "}[x < 0] + FormatCount(digitsMost)
+	case math.Abs(x) < 1/digitsMost:
+		return "0"
+	}
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', max(digits-1, 0), 64), 64)
+	if math.Abs(rounded) >= 1000 {
+		return FormatCount(int64(rounded))
+	}
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
+}
+
+// Times formats a multiple: 1.19×, 2.3×, 160×.
+func Times(x float64) string {
+	if math.Abs(x) < 2 {
+		return Digits(x, 3) + "×"
+	}
+	return Digits(x, 2) + "×"
+}
+
+// Range joins two ends, or returns the one that both are.
+func Range(low, join, high string) string {
+	if low == high {
+		return low
+	}
+	return low + join + high
 }
 
 // Percent formats a share, rounded: 61%, 4.2%, 0.41%. It has two digits, and one more near the
@@ -212,7 +247,7 @@ func Percent(share float64) string {
 
 // PercentDigits formats a share with up to that many significant digits: 95%, 98.75%.
 func PercentDigits(share float64, digits int) string {
-	return strconv.FormatFloat(100*share, 'g', digits, 64) + "%"
+	return Digits(100*share, digits) + "%"
 }
 
 // Change formats a relative change with its sign and one decimal: +5.0%, −12.4%.

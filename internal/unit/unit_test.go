@@ -259,7 +259,7 @@ func TestFormatNumbers(t *testing.T) {
 	check(FormatSI(999_960), "1.00M")
 	check(FormatSI(-5e9), "-5.00G")
 	check(FormatSI(0.001234), "0.00123")
-	check(FormatSI(1e18), "1.00e+18")
+	check(FormatSI(1e18), "1000P")
 	check(FormatSI(math.NaN()), "NaN")
 	check(FormatSI(math.Inf(-1)), "-Inf")
 

@@ -31,7 +31,7 @@ func (row *Row) cells() []string {
 		fsyncs = unit.FormatCount(int64(*row.Cost.FsyncsPer + 0.5))
 	}
 	if row.Cost.RoundTrips != nil {
-		trips = fmt.Sprintf("%.2g", *row.Cost.RoundTrips)
+		trips = unit.Digits(*row.Cost.RoundTrips, 2)
 	}
 	headroom := "unknown"
 	if row.Headroom > 0 {
@@ -47,7 +47,7 @@ func (row *Row) cells() []string {
 	}
 	return []string{
 		row.Regime, strings.TrimSpace(unit.FormatCount(int64(row.PerS.Value+0.5)) + " " + row.Unit),
-		unit.FormatSI(row.PerS.Low) + "–" + unit.FormatSI(row.PerS.High), p99, cpu,
+		unit.Range(unit.FormatSI(row.PerS.Low), "–", unit.FormatSI(row.PerS.High)), p99, cpu,
 		unit.FormatBytesSI(int64(row.Cost.Bytes + 0.5)), fsyncs, trips, headroom, name,
 	}
 }
@@ -194,10 +194,10 @@ func (row *Row) cost() string {
 	}
 	list = append(list, unit.FormatBytesSI(int64(row.Cost.Bytes+0.5)))
 	if f := row.Cost.Fsyncs; f != nil {
-		list = append(list, fmt.Sprintf("%.2g fsyncs", *f))
+		list = append(list, unit.Digits(*f, 2)+" fsyncs")
 	}
 	if t := row.Cost.RoundTrips; t != nil {
-		list = append(list, fmt.Sprintf("%.2g round trips", *t))
+		list = append(list, unit.Digits(*t, 2)+" round trips")
 	}
 	return strings.Join(list, ", ")
 }

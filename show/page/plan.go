@@ -119,7 +119,7 @@ func estimated(e *record.Estimate, format func(float64) string) string {
 	if !(e.High > e.Low) {
 		return format(e.Mid)
 	}
-	return fmt.Sprintf("%s (%s–%s)", format(e.Mid), format(e.Low), format(e.High))
+	return fmt.Sprintf("%s (%s)", format(e.Mid), unit.Range(format(e.Low), "–", format(e.High)))
 }
 
 func nanoseconds(v float64) string { return unit.FormatNs(int64(min(max(v, -1e18), 1e18) + 0.5)) }

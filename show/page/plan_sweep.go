@@ -409,7 +409,7 @@ func scalingSection(curves []record.Curve) Section {
 			}
 			distrust = append(distrust, Paragraph{Text: says + prose.Sentence(u.Warnings) + "."})
 		}
-		three := func(v float64) string { return fmt.Sprintf("%.3g", v) }
+		three := func(v float64) string { return unit.Digits(v, 3) }
 		t.Rows = append(t.Rows, []Cell{{Text: curveName(c)}, {Text: estimated(&u.Lambda, count)}, {Text: around(&u.Sigma, three)},
 			{Text: around(&u.Kappa, three)},
 			{Text: best}, {Text: fmt.Sprintf("%.3f", u.R2)}, {Text: trust}})

@@ -119,7 +119,7 @@ func spread(run *chart.Run) string {
 	if s.Samples < 2 {
 		return ""
 	}
-	return fmt.Sprintf("%s–%s in %d × %s", unit.FormatSI(s.MinPerS), unit.FormatSI(s.MaxPerS), s.Samples, seconds(s.WidthS))
+	return fmt.Sprintf("%s in %d × %s", unit.Range(unit.FormatSI(s.MinPerS), "–", unit.FormatSI(s.MaxPerS)), s.Samples, seconds(s.WidthS))
 }
 
 // because returns the reason, without the name of the bottleneck above it unless the sentence
@@ -309,7 +309,8 @@ func stationsCompared(runs []chart.Run) (Table, bool) {
 				}
 				t.Rows = append(t.Rows, row)
 			}
-			t.Rows[rows[st.Name]][i+1].Text = fmt.Sprintf("%s (%s–%s)", unit.Percent(st.Share), unit.Percent(st.Low), unit.Percent(st.High))
+			t.Rows[rows[st.Name]][i+1].Text = fmt.Sprintf("%s (%s)", unit.Percent(st.Share),
+				unit.Range(unit.Percent(st.Low), "–", unit.Percent(st.High)))
 		}
 	}
 	return t, len(t.Rows) > 0

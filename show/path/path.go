@@ -108,7 +108,7 @@ func useOf(at *record.Place) (long, short string) {
 		short = unit.Percent(most)
 	}
 	if queue := at.Name == record.PlaceAtServer || at.Name == record.PlaceAtClient; queue && at.Known && at.Requests > 0 {
-		n := fmt.Sprintf("%.2g", at.Requests)
+		n := unit.Digits(at.Requests, 2)
 		if at.Requests >= 10 {
 			n = unit.FormatSI(at.Requests)
 		}
@@ -125,7 +125,7 @@ func useText(u *record.Use) string {
 	case record.UseOfCores:
 		text := fmt.Sprintf("%.2f cores", u.Used)
 		if known {
-			text = fmt.Sprintf("%.2f of %.3g %s", u.Used, u.Of, map[bool]string{true: "core", false: "cores"}[u.Of == 1])
+			text = fmt.Sprintf("%.2f of %s %s", u.Used, unit.Digits(u.Of, 3), map[bool]string{true: "core", false: "cores"}[u.Of == 1])
 		}
 		return text
 	}

@@ -26,7 +26,7 @@ func AgentRows(r *record.Run) [][]string {
 	for _, a := range Agents(r) {
 		row := []string{a.Name, "observes", "", "", "", "", "", "", clock(a), ""}
 		if a.Loads {
-			row = []string{a.Name, fmt.Sprintf("%.3g%%", 100*a.Share.Fraction()), established(&a.Load), unit.FormatSI(a.Rate.CompletedPerS),
+			row = []string{a.Name, unit.PercentDigits(a.Share.Fraction(), 3), established(&a.Load), unit.FormatSI(a.Rate.CompletedPerS),
 				unknown, unknown, unknown, unknown, clock(a), began(a)}
 			if l := &a.Latency.Response; l.Count > 0 {
 				row[4], row[5] = unit.FormatNs(l.P50Ns), unit.FormatNs(l.P99Ns)
@@ -35,7 +35,7 @@ func AgentRows(r *record.Run) [][]string {
 				row[6] = fmt.Sprintf("%.0f%%", 100*g.BusiestWorker)
 			}
 			if h := a.Headroom(); h > 0 {
-				row[7] = fmt.Sprintf("%.2g×", h)
+				row[7] = unit.Digits(h, 2) + "×"
 			}
 		}
 		rows = append(rows, row)

@@ -19,7 +19,7 @@ func diskLine(d *record.DiskUse) string {
 		parts = append(parts, fmt.Sprintf("%s flushes/s × %s = %s of the time", unit.FormatSI(d.FlushesPerS), unit.FormatNs(int64(d.FlushNs)),
 			unit.Percent(d.Flushing())))
 	}
-	return strings.Join(append(parts, fmt.Sprintf("busy %s, %.2g under way", unit.Percent(d.Busy), d.Queue)), " · ")
+	return strings.Join(append(parts, fmt.Sprintf("busy %s, %s under way", unit.Percent(d.Busy), unit.Digits(d.Queue, 2))), " · ")
 }
 
 // DiskOf returns the owners of the files on a device, in brackets; "" if unknown.

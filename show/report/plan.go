@@ -239,7 +239,7 @@ func usl(out *printer, u *record.USL) {
 	text := fmt.Sprintf("contention %s, coherency %s, R² %.3f", figure(&u.Sigma, 3), figure(&u.Kappa, 3), u.R2)
 	switch {
 	case u.Best != nil:
-		text += fmt.Sprintf("; best concurrency %.0f (%.0f–%.0f), there %s", u.Best.Mid, u.Best.Low, u.Best.High, unit.FormatRate(u.PeakPerS.Mid))
+		text += fmt.Sprintf("; best concurrency %.0f (%s), there %s", u.Best.Mid, whole(u.Best), unit.FormatRate(u.PeakPerS.Mid))
 	case u.BestAtLeast > 0:
 		text += fmt.Sprintf("; no peak in the measured range (lower bound on best concurrency: %.0f)", u.BestAtLeast)
 	}
@@ -249,8 +249,13 @@ func usl(out *printer, u *record.USL) {
 	}
 }
 
+// whole returns the interval of a count.
+func whole(e *record.Estimate) string {
+	return unit.Range(fmt.Sprintf("%.0f", e.Low), "–", fmt.Sprintf("%.0f", e.High))
+}
+
 func figure(e *record.Estimate, digits int) string {
-	return fmt.Sprintf("%.*g (%.*g–%.*g)", digits, e.Mid, digits, e.Low, digits, e.High)
+	return unit.Digits(e.Mid, digits) + " (" + unit.Range(unit.Digits(e.Low, digits), "–", unit.Digits(e.High, digits)) + ")"
 }
 
 func search(out *printer, s *record.Search) {
@@ -317,7 +322,7 @@ func (p *printer) caveats(list []record.Statement, others int, of string) {
 func capacity(e *record.Estimate) string {
 	text := unit.FormatRate(e.Mid)
 	if e.Low != e.High {
-		text += fmt.Sprintf(" (%s–%s)", unit.FormatCount(int64(e.Low+0.5)), unit.FormatCount(int64(e.High+0.5)))
+		text += " (" + unit.Range(unit.FormatCount(int64(e.Low+0.5)), "–", unit.FormatCount(int64(e.High+0.5))) + ")"
 	}
 	return text
 }

@@ -316,7 +316,7 @@ func spread(p *printer, r *record.Run) string {
 	if s.Samples < 2 {
 		return ""
 	}
-	ends, over := fmt.Sprintf("   %s–%s", unit.FormatSI(s.MinPerS), unit.FormatSI(s.MaxPerS)), fmt.Sprintf(" over %d × %s", s.Samples, seconds(s.WidthS))
+	ends, over := "   "+unit.Range(unit.FormatSI(s.MinPerS), "–", unit.FormatSI(s.MaxPerS)), fmt.Sprintf(" over %d × %s", s.Samples, seconds(s.WidthS))
 	median, late := fmt.Sprintf(", median %s,", unit.FormatSI(s.P50PerS)), ""
 	if s.Late > 0 {
 		late = fmt.Sprintf(", %d late", s.Late)
@@ -590,8 +590,8 @@ func loneLine(r *record.Run) string {
 		unit.Plural(l.Connections, "connection", "connections"))
 	if n := len(l.ServiceNs) - l.Cold; n > 0 {
 		q := &l.Service
-		text += fmt.Sprintf(": p50 %s, %s–%s without the first %d", unit.FormatNs(q.P50Ns), unit.FormatNs(q.MinNs), unit.FormatNs(q.MaxNs),
-			l.Cold)
+		text += fmt.Sprintf(": p50 %s, %s without the first %d", unit.FormatNs(q.P50Ns),
+			unit.Range(unit.FormatNs(q.MinNs), "–", unit.FormatNs(q.MaxNs)), l.Cold)
 	}
 	if l.Failed > 0 {
 		text += fmt.Sprintf(" · %d failed", l.Failed)
@@ -609,7 +609,8 @@ func AtOnce(r *record.Run) string {
 	if a == nil {
 		return ""
 	}
-	return fmt.Sprintf("%.3g of %.0f %s processed at a time (95%% CI %.3g–%.3g)", a.Requests, a.Of, r.Spec.Kind.Many(), a.Low, a.High)
+	return fmt.Sprintf("%s of %.0f %s processed at a time (95%% CI %s)", unit.Digits(a.Requests, 3), a.Of, r.Spec.Kind.Many(),
+		unit.Range(unit.Digits(a.Low, 3), "–", unit.Digits(a.High, 3)))
 }
 
 // Placement names the CPUs of generator and server, if a local run pinned either: "generator on

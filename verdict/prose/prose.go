@@ -153,20 +153,20 @@ func functions() template.FuncMap {
 		"count":   func(n number) string { return unit.FormatCount(int64(math.Round(min(max(float64(n), 0), 1<<62)))) },
 		"si":      func(v number) string { return unit.FormatSI(float64(v)) },
 		// digits keeps n significant digits, fixed n decimals.
-		"digits": func(n int, v number) string { return fmt.Sprintf("%.*g", n, float64(v)) },
+		"digits": func(n int, v number) string { return unit.Digits(float64(v), n) },
 		"fixed":  func(n int, v number) string { return fmt.Sprintf("%.*f", n, float64(v)) },
 		"bytes":  func(n number) string { return unit.FormatBytesSI(int64(min(max(n, 0), 1<<62))) },
 		// signed is a share with its sign, multiple a factor, atonce a possibly fractional count.
 		"signed": func(share number) string {
-			return unit.Minus(fmt.Sprintf("%+.2g%%", float64(share)*100))
+			return unit.Minus(pick(share < 0, "", "+") + unit.Digits(float64(share)*100, 2) + "%")
 		},
 		// change is a signed share that may exceed one.
 		"change": func(share number) string {
 			return pick(share < 0, "−", "+") + unit.Percent(math.Abs(float64(share)))
 		},
-		"multiple": func(times number) string { return fmt.Sprintf("%.*g×", pick(times < 2, 3, 2), float64(times)) },
+		"multiple": func(times number) string { return unit.Times(float64(times)) },
 		"atonce": func(n number) string {
-			return pick(n >= 10, fmt.Sprintf("%.0f", float64(n)), fmt.Sprintf("%.2g", float64(n)))
+			return pick(n >= 10, fmt.Sprintf("%.0f", float64(n)), unit.Digits(float64(n), 2))
 		},
 		// precisely is a share with four digits; fixedpercent has n decimals.
 		"precisely":     func(share number) string { return unit.PercentDigits(float64(share), 4) },
@@ -175,6 +175,10 @@ func functions() template.FuncMap {
 		"minus":         func(n number) number { return -n },
 		"cost":          func(n number, of string) string { return Cost(float64(n), of) },
 		"listed":        listed,
+		// between, dash and to are ranges, or the one figure that both ends are.
+		"between": func(low, high string) string { return pick(low == high, "about "+low, "between "+low+" and "+high) },
+		"dash":    func(low, high string) string { return unit.Range(low, "–", high) },
+		"to":      func(low, high string) string { return unit.Range(low, " to ", high) },
 		"plural":        func(v number, one, many string) string { return unit.Plural(int(v), one, many) },
 		"of":            func(v number, one, many string) string { return pick(v == 1, one, many) },
 		"join":          func(by string, list []string) string { return strings.Join(list, by) },
