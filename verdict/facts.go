@@ -431,14 +431,7 @@ func (f *runFacts) scheduleOf(rows []record.LoadRow) {
 }
 
 // windowS returns how long requests were due, in seconds: for an open loop, without the drain.
-func (f *runFacts) windowS() float64 {
-	if d := f.run.Spec.Duration.Seconds(); d > 0 && d < f.elapsedS {
-		return d
-	}
-	return f.elapsedS
-}
+func (f *runFacts) windowS() float64 { return f.run.WindowS() }
 
 // endNs returns the end of the window on the run's clock plus half an interval.
-func (f *runFacts) endNs() int64 {
-	return int64(math.Min(f.windowS()*1e9, 1e18)) + 50e6
-}
+func (f *runFacts) endNs() int64 { return f.run.WindowEndNs() }

@@ -39,10 +39,6 @@ type shaperFacts struct {
 // holds reports whether the shaper is a queue of the loop.
 func (s *shaperFacts) holds() bool { return s.queued && s.held > 0 }
 
-// wirePerPacket is what an Ethernet frame takes on the wire beyond what the
-// kernel counts: 8 bytes preamble, 4 checksum, 12 gap (IEEE 802.3, 3.1, 4.4.2).
-const wirePerPacket = 24
-
 // framing is what Ethernet, IPv4 and TCP with time stamps add to full packets:
 // 1538 bytes on the wire carry 1448.
 const framing = 1538.0 / 1448
@@ -95,7 +91,7 @@ func (s *ifaceSums) link(of ifaceKey, name record.Statement, way int, speed floa
 	if speed > 0 {
 		l.speed = some(speed)
 		if from == "" {
-			l.bits += s.packets[way] * wirePerPacket * 8 / s.seconds
+			l.bits += s.packets[way] * record.WirePerPacket * 8 / s.seconds
 		}
 	}
 	l.shaper = shaperFacts{kind: s.kind, held: s.held, dropped: s.lost, backlog: s.backlog / s.all, queued: s.with >= mostOf*s.all}

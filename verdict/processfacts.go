@@ -131,35 +131,25 @@ func (p *processFacts) find(pid int) *processUse {
 	return nil
 }
 
-// sum adds up each process's CPU over the observed time: a process that started or exited used
-// nothing for the rest.
+// sum adds up each process's CPU over the observed time.
 func (p *processFacts) sum(rows []*record.ProcessRow) {
-	width, cpu, queue := map[int]float64{}, map[int]float64{}, 0.0
-	queueKnown := true
+	queue, queueKnown := 0.0, true
 	for _, row := range rows {
 		if p.find(row.PID) == nil {
 			p.processes = append(p.processes, processUse{pid: row.PID, comm: row.Comm})
 		}
-		width[row.PID] += float64(row.WidthNs)
-		cpu[row.PID] += math.Max(float64(row.CPUNs), 0)
-		if row.QueueNs < 0 {
-			queueKnown = false
-		} else {
-			queue += float64(row.QueueNs)
-		}
-	}
-	whole := 0.0
-	for _, w := range width {
-		whole = math.Max(whole, w)
+		queue += float64(row.QueueNs)
+		queueKnown = queueKnown && row.QueueNs >= 0
 	}
 	slices.SortFunc(p.processes, func(a, b processUse) int { return cmp.Compare(a.pid, b.pid) })
+	use := record.ProcessCPUOf(rows)
 	for i := range p.processes {
 		u := &p.processes[i]
-		u.cores = cpu[u.pid] / whole
+		u.cores = use.Cores(record.ProcessID{Host: p.host, PID: u.pid})
 		p.cores += u.cores
 	}
 	if queueKnown {
-		p.queue = some(queue / whole)
+		p.queue = some(queue / use.WholeNs)
 	}
 }
 

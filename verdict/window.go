@@ -7,16 +7,8 @@ import (
 	"ceiling/record"
 )
 
-// observed returns the rows of one kind that belong to the window, in time order. It picks rows
-// by their middle, so a row that straddles an edge counts where most of it lies; gauges are
-// points and count at their own time.
-func observed[R record.ObservedRow](f *runFacts, rows []R) []R {
-	end := f.endNs()
-	return chosen(rows, func(h *record.ObservedHead) bool {
-		middle := h.TNs - h.WidthNs/2
-		return h.WidthNs >= 0 && 0 <= middle && middle <= end
-	})
-}
+// observed returns the rows of one kind that belong to the window, in time order.
+func observed[R record.ObservedRow](f *runFacts, rows []R) []R { return chosen(rows, f.run.InWindow) }
 
 // ours is observed for the run's own hosts: those of the server and the generator.
 func ours[R record.ObservedRow](f *cpuFacts, rows []R) []R {

@@ -121,7 +121,7 @@ func (t *ticks) shares() []float64 {
 // the sums if it lies in the window.
 func (c *Cores) spread(run *Run, r *record.CPURow, cpus []int, grid [][]ticks, sums []ticks) {
 	from, to := interval(r.TNs, r.WidthNs)
-	counts := within(run, from, to)
+	counts := run.InWindow(&r.ObservedHead)
 	columns := len(grid[0])
 	width := (c.To - c.From) / float64(columns)
 	first := min(max(int((from-c.From)/width), 0), columns-1)

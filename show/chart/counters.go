@@ -25,7 +25,7 @@ func Peers(run *Run) []Peer {
 	by := map[string]*Peer{}
 	samples := 0.0
 	for _, r := range run.observed().Peers {
-		if r.TNs < 0 || float64(r.TNs)/1e9 > run.ElapsedS {
+		if !run.InWindow(&r.ObservedHead) {
 			continue
 		}
 		samples++
@@ -61,8 +61,7 @@ type Counter struct{ Name, Text string }
 func TCPCounters(run *Run) []Counter {
 	var list []Counter
 	rows := slices.DeleteFunc(slices.Clone(run.observed().TCP), func(r *record.TCPRow) bool {
-		from, to := interval(r.TNs, r.WidthNs)
-		return r.WidthNs <= 0 || !within(run, from, to)
+		return r.WidthNs <= 0 || !run.InWindow(&r.ObservedHead)
 	})
 	for _, c := range []struct {
 		name string

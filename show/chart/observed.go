@@ -57,10 +57,6 @@ func Queues(run *Run, most int) (Plot, bool) {
 	return p, true
 }
 
-// wirePerPacket is an Ethernet frame's overhead beyond what the kernel counts: 8 bytes preamble,
-// 4 checksum, 12 gap (IEEE 802.3, 3.1, 4.4.2).
-const wirePerPacket = 24
-
 // Link is an interface between the two ends of a run.
 type Link struct {
 	Host, Side, Iface string
@@ -127,7 +123,7 @@ func linkOf(run *Run, key linkKey, rows []*record.NetDevRow, most int) Link {
 		received, sent := l.Received.bits(r.RxBytes, r.RxPackets), l.Sent.bits(r.TxBytes, r.TxPackets)
 		bits = append(bits, row{from, to, r.Late, []float64{received / s, sent / s}})
 		packets = append(packets, row{from, to, r.Late, []float64{count(r.RxPackets) / s, count(r.TxPackets) / s}})
-		if within(run, from, to) {
+		if run.InWindow(&r.ObservedHead) {
 			l.Received.add(received, r.RxPackets, r.RxBytes, s)
 			l.Sent.add(sent, r.TxPackets, r.TxBytes, s)
 			l.Dropped += max(r.RxDrop, 0) + max(r.TxDrop, 0) + max(r.RxFifo, 0) + max(r.RxErrs, 0) + max(r.TxErrs, 0)
@@ -142,12 +138,6 @@ func linkOf(run *Run, key linkKey, rows []*record.NetDevRow, most int) Link {
 }
 
 func count(n int64) float64 { return max(float64(n), 0) }
-
-// within reports whether most of a row lies in the measured window.
-func within(run *Run, from, to float64) bool {
-	mid := (from + to) / 2
-	return mid >= 0 && mid <= run.ElapsedS
-}
 
 // limits determines the link speed: the user's setting takes precedence over the kernel's, and a
 // traffic shaper's lower rate over both.
@@ -174,7 +164,7 @@ func (l *Link) limits(run *Run, rows []*record.NetDevRow) {
 func (w *Way) bits(bytes, packets int64) float64 {
 	sum := count(bytes)
 	if w.Framing {
-		sum += count(packets) * wirePerPacket
+		sum += count(packets) * record.WirePerPacket
 	}
 	return sum * 8
 }

@@ -13,8 +13,8 @@ import (
 type Process struct {
 	Host, Role, Comm string
 	PID              int
-	// Cores is CPU time divided by the time monitored: 1 is one full core. User and System are
-	// its parts, from the kernel's ticks.
+	// Cores is CPU time divided by the longest time that a process of its role was monitored: 1 is
+	// one full core. User and System are its parts, from the kernel's ticks.
 	Cores, User, System float64
 	// Queue is run-queue delay in cores: the time its threads were runnable without a CPU. NaN if
 	// not recorded.
@@ -49,15 +49,20 @@ const sparkPoints = 120
 // Processes returns the run's processes by role (subject first), then by CPU.
 func Processes(run *Run) []Process {
 	by := map[processKey][]*record.ProcessRow{}
+	end := map[processKey][]*record.ProcessRow{} // by host and role
 	for _, r := range run.observed().Processes {
 		if r.WidthNs > 0 {
 			key := processKey{r.Host, r.Role, r.PID, r.StartTicks}
 			by[key] = append(by[key], r)
+			if key = (processKey{host: r.Host, role: r.Role}); run.InWindow(&r.ObservedHead) {
+				end[key] = append(end[key], r)
+			}
 		}
 	}
 	var list []Process
 	for key := range maps.Keys(by) {
-		list = append(list, processOf(run, by[key]))
+		use := record.ProcessCPUOf(end[processKey{host: key.host, role: key.role}])
+		list = append(list, processOf(run, by[key], use.WholeNs))
 	}
 	order := map[string]int{record.RoleSubject: -2, record.RoleGenerator: -1}
 	slices.SortFunc(list, func(a, b Process) int {
@@ -74,10 +79,10 @@ func Processes(run *Run) []Process {
 	return list
 }
 
-func processOf(run *Run, rows []*record.ProcessRow) Process {
+func processOf(run *Run, rows []*record.ProcessRow, wholeNs float64) Process {
 	p := Process{Host: rows[0].Host, Role: rows[0].Role, PID: rows[0].PID, Comm: rows[0].Comm}
-	var cpu, user, system, queue, seconds, voluntary, involuntary, looked float64
-	queued := true
+	var cpu, user, system, queue, voluntary, involuntary, looked float64
+	queued, seen := true, false
 	var over []row
 	for _, r := range rows {
 		from, to := interval(r.TNs, r.WidthNs)
@@ -85,21 +90,24 @@ func processOf(run *Run, rows []*record.ProcessRow) Process {
 			continue
 		}
 		over = append(over, row{from, to, r.Late, []float64{float64(r.CPUNs) / float64(r.WidthNs)}})
-		if !within(run, from, to) {
+		if !run.InWindow(&r.ObservedHead) {
 			continue
 		}
-		cpu, user, system = cpu+float64(r.CPUNs), user+float64(r.UserNs), system+float64(r.SystemNs)
+		seen = true
+		cpu, user, system = cpu+max(float64(r.CPUNs), 0), user+float64(r.UserNs), system+float64(r.SystemNs)
 		queue, queued = queue+float64(r.QueueNs), queued && r.QueueNs >= 0
-		seconds += to - from
 		p.Threads, p.RSS = max(p.Threads, r.Threads), max(p.RSS, r.RSSBytes)
 		if r.Voluntary >= 0 && r.Involuntary >= 0 && r.SwitchesNs > 0 {
 			voluntary, involuntary, looked = voluntary+float64(r.Voluntary), involuntary+float64(r.Involuntary), looked+float64(r.SwitchesNs)/1e9
 		}
 	}
-	p.Cores, p.User, p.System = ratio(cpu, seconds*1e9), ratio(user, seconds*1e9), ratio(system, seconds*1e9)
+	if !seen {
+		wholeNs = 0
+	}
+	p.Cores, p.User, p.System = ratio(cpu, wholeNs), ratio(user, wholeNs), ratio(system, wholeNs)
 	p.Queue = math.NaN()
 	if queued {
-		p.Queue = ratio(queue, seconds*1e9)
+		p.Queue = ratio(queue, wholeNs)
 	}
 	p.Voluntary, p.Involuntary = ratio(voluntary, looked), ratio(involuntary, looked)
 	p.Busiest = busiest(run, rows)
@@ -121,7 +129,7 @@ func busiest(run *Run, rows []*record.ProcessRow) float64 {
 	ran := map[int]float64{}
 	var most, window float64
 	for _, r := range rows {
-		if from, to := interval(r.TNs, r.WidthNs); !within(run, from, to) {
+		if !run.InWindow(&r.ObservedHead) {
 			continue
 		}
 		window += float64(r.WidthNs)
@@ -140,7 +148,7 @@ func waits(run *Run, rows []*record.ProcessRow) []Wait {
 	sum := map[string]float64{}
 	samples := 0.0
 	for _, r := range rows {
-		if from, to := interval(r.TNs, r.WidthNs); !within(run, from, to) || r.States == (record.ThreadCount{}) {
+		if !run.InWindow(&r.ObservedHead) || r.States == (record.ThreadCount{}) {
 			continue
 		}
 		samples++

@@ -73,25 +73,15 @@ func endsOf(r *rows, home string) Ends {
 // endOf adds up CPU use of the processes of one role.
 func endOf(r *rows, role string, after int64) End {
 	e := End{Busiest: -1}
-	type use struct{ cpu, width float64 }
-	type id struct { // pids are unique only within a host
-		host string
-		n    int
-	}
-	by := map[id]*use{}
-	threads := map[id]float64{}
+	var seen []*record.ProcessRow
+	threads := map[record.ProcessID]float64{}
 	for _, row := range since(r.observed.Processes, after) {
 		if row.Role != role || row.WidthNs <= 0 {
 			continue
 		}
-		key := id{row.Host, row.PID}
-		if by[key] == nil {
-			by[key] = &use{}
-		}
-		by[key].cpu += math.Max(float64(row.CPUNs), 0)
-		by[key].width += float64(row.WidthNs)
+		seen = append(seen, row)
 		for _, t := range row.Busiest {
-			threads[id{row.Host, t.TID}] += math.Max(float64(t.RunNs), 0)
+			threads[record.ProcessID{Host: row.Host, PID: t.TID}] += math.Max(float64(t.RunNs), 0)
 		}
 		e.Host = row.Host
 		switch e.Name {
@@ -101,15 +91,14 @@ func endOf(r *rows, role string, after int64) End {
 			e.Name = "several programs"
 		}
 	}
-	widest := 0.0
-	for _, u := range by {
-		e.Cores += u.cpu / u.width
-		widest = math.Max(widest, u.width)
+	use := record.ProcessCPUOf(seen)
+	for id := range use.UsedNs {
+		e.Cores += use.Cores(id)
 	}
 	for _, ran := range threads {
-		e.Busiest = math.Max(e.Busiest, math.Min(ran/widest, 1))
+		e.Busiest = math.Max(e.Busiest, math.Min(ran/use.WholeNs, 1))
 	}
-	e.Processes, e.Known = len(by), len(by) > 0
+	e.Processes, e.Known = len(use.UsedNs), len(use.UsedNs) > 0
 	return e
 }
 
@@ -195,10 +184,6 @@ type Way struct {
 	From  string
 }
 
-// wirePerPacket is an Ethernet frame's overhead beyond what the kernel counts: 8 bytes preamble,
-// 4 checksum, 12 gap (IEEE 802.3, 3.1, 4.4.2).
-const wirePerPacket = 24
-
 // linksOf reads the interfaces between the ends. given is the link speed set by the user, 0 if
 // none.
 func linksOf(r *rows, given float64) []Link {
@@ -257,7 +242,7 @@ func limitsOf(row *record.NetDevRow, given float64) (received, sent Way) {
 
 func (w *Way) fill(bytes, packets, seconds float64) {
 	if w.From == fromKernel {
-		bytes += packets * wirePerPacket
+		bytes += packets * record.WirePerPacket
 	}
 	w.BitsPerS, w.PacketsPerS = bytes*8/seconds, packets/seconds
 }

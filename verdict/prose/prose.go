@@ -179,10 +179,10 @@ func functions() template.FuncMap {
 		"between": func(low, high string) string { return pick(low == high, "about "+low, "between "+low+" and "+high) },
 		"dash":    func(low, high string) string { return unit.Range(low, "–", high) },
 		"to":      func(low, high string) string { return unit.Range(low, " to ", high) },
-		"plural":        func(v number, one, many string) string { return unit.Plural(int(v), one, many) },
-		"of":            func(v number, one, many string) string { return pick(v == 1, one, many) },
-		"join":          func(by string, list []string) string { return strings.Join(list, by) },
-		"upper":         upper,
+		"plural":  func(v number, one, many string) string { return unit.Plural(int(v), one, many) },
+		"of":      func(v number, one, many string) string { return pick(v == 1, one, many) },
+		"join":    func(by string, list []string) string { return strings.Join(list, by) },
+		"upper":   upper,
 	}
 }
 
