@@ -15,7 +15,8 @@ func onSharedCores(server, generator, others float64) *watchedRun {
 	w := watched(1e6, server)
 	each(w, func(r *record.ProcessRow) {
 		r.QueueNs = int64(1e9)
-		r.Busiest = []record.ThreadUse{{TID: 100, RunNs: r.CPUNs / 2, QueueNs: r.QueueNs / 2}, {TID: 101, RunNs: r.CPUNs / 2, QueueNs: r.QueueNs / 2}}
+		r.Busiest = []record.ThreadUse{{TID: 100, RunNs: r.CPUNs / 2, QueueNs: r.QueueNs / 2},
+			{TID: 101, RunNs: r.CPUNs / 2, QueueNs: r.QueueNs / 2}}
 	})
 	each(w, func(r *record.CPURow) {
 		for i := range r.Cores {

@@ -21,7 +21,8 @@ func TestOneUseOfTheCPU(t *testing.T) {
 	series := &record.Series{}
 	add := func(second, pid int, cores float64, role string) {
 		head := record.ObservedHead{Kind: record.KindProcess, Host: "h", TNs: int64(second+1) * 1e9, WidthNs: 1e9}
-		series.Observed.Add(&record.ProcessRow{ObservedHead: head, Role: role, PID: pid, StartTicks: uint64(pid), Comm: "srv", CPUNs: int64(cores * 1e9)})
+		series.Observed.Add(&record.ProcessRow{ObservedHead: head, Role: role, PID: pid, StartTicks: uint64(pid), Comm: "srv",
+			CPUNs: int64(cores * 1e9)})
 	}
 	for second := range 12 {
 		cores := 0.8
@@ -36,7 +37,8 @@ func TestOneUseOfTheCPU(t *testing.T) {
 	}
 	for second := range 12 {
 		head := record.ObservedHead{Kind: record.KindCPU, Host: "h", TNs: int64(second+1) * 1e9, WidthNs: 1e9}
-		series.Observed.Add(&record.CPURow{ObservedHead: head, Cores: []record.CoreTicks{{CPU: 0, User: 50, Idle: 50}, {CPU: 1, User: 50, Idle: 50}}})
+		series.Observed.Add(&record.CPURow{ObservedHead: head,
+			Cores: []record.CoreTicks{{CPU: 0, User: 50, Idle: 50}, {CPU: 1, User: 50, Idle: 50}}})
 	}
 	const want = .8 + .4/2
 	judged := math.NaN()

@@ -39,7 +39,7 @@ func Text(w io.Writer, r *record.Run, l Layout) error {
 		p.line("%s", p.Fold(fmt.Sprintf("%s: %s", r.Verdict.Outcome, prose.Sentence(r.Verdict.Next))))
 		return p.err
 	}
-	blocks := []block{l.block(0, func(p *printer) { head(p, r) }), l.block(0, func(p *printer) { latency(p, r) })}
+	blocks := append(l.head(r), l.block(0, func(p *printer) { latency(p, r) }))
 	blocks = append(blocks, l.facts(r)...)
 	blocks = append(blocks, l.block(1, func(p *printer) { agents(p, r) }))
 	blocks = append(blocks, l.pathOf(r)...)
@@ -76,23 +76,24 @@ func concluded(v *record.Verdict) string {
 }
 
 // head describes the setup and the target.
-func head(p *printer, r *record.Run) {
-	p.text(0, p.bold(targetLine(r)))
-	p.text(0, loadLine(r))
-	if r.Unfinished {
-		p.text(0, "This run was cut off; the figures below come from its series up to then.")
-	}
-	if r.Interrupted {
-		p.text(0, "Interrupted: the figures cover the time until then.")
-	}
-	p.line("")
+func (l Layout) head(r *record.Run) []block {
+	blocks := []block{l.block(0, func(p *printer) { p.text(0, p.bold(targetLine(r))) }), l.fact(0, "", loadLine(r))}
+	blocks[1].plain = true
+	blocks[1].lines = blocks[1].written(l)
+	return append(blocks, l.block(0, func(p *printer) {
+		if r.Unfinished {
+			p.text(0, "This run was cut off; the figures below come from its series up to then.")
+		}
+		if r.Interrupted {
+			p.text(0, "Interrupted: the figures cover the time until then.")
+		}
+		p.line("")
+	}))
 }
 
 // facts describes the responses, the generator and the machine.
 func (l Layout) facts(r *record.Run) []block {
-	fact := func(rank int, name, text string) block {
-		return l.block(rank, func(p *printer) { p.fact(name, text) })
-	}
+	fact := l.fact
 	var blocks []block
 	if l.Verbose {
 		blocks = append(blocks, fact(0, r.Spec.Kind.Many(), requestsLine(r)))
@@ -157,73 +158,6 @@ func targets(p *printer, r *record.Run) {
 			unit.FormatNs(one.Response.P50Ns), unit.FormatNs(one.Response.P99Ns), statusLine(one.Statuses)})
 	}
 	t.write(p)
-}
-
-// block is lines that appear together or not at all; of blocks with a rank above 0, the largest
-// rank is dropped first if space is short.
-type block struct {
-	rank  int
-	lines []string
-	cut   bool // there were more lines
-	whole bool // useless without its last line
-}
-
-func (l Layout) block(rank int, write func(*printer)) block {
-	var text strings.Builder
-	write(&printer{w: &text, Layout: l})
-	return block{rank: rank, lines: slices.Collect(strings.Lines(text.String()))}
-}
-
-// write writes blocks in at most that many lines, one of which states what is missing: it drops
-// the least important blocks first, then cuts the longest.
-func (l Layout) write(w io.Writer, blocks []block, most int) error {
-	all := 0
-	for _, b := range blocks {
-		all += len(b.lines)
-	}
-	lines, at := all, len(blocks)-1 // position of the line about the rest: before the rates
-	for lines > most-min(all-lines, 1) {
-		drop := 0
-		for i, b := range blocks {
-			if b.rank > 0 && len(b.lines) > 0 && (blocks[drop].rank == 0 || len(blocks[drop].lines) == 0 || b.rank >= blocks[drop].rank) {
-				drop = i
-			}
-		}
-		if blocks[drop].rank == 0 || len(blocks[drop].lines) == 0 {
-			break
-		}
-		lines -= len(blocks[drop].lines)
-		blocks[drop].lines = nil
-	}
-	for lines > most-min(all-lines, 1) {
-		longest := 0
-		for i, b := range blocks[:at] {
-			if !b.whole && len(b.lines) > len(blocks[longest].lines) {
-				longest = i
-			}
-		}
-		b := &blocks[longest]
-		if len(b.lines) < 2 {
-			break
-		}
-		b.lines = b.lines[:len(b.lines)-1]
-		b.cut = true
-		lines--
-	}
-	p := &printer{w: w, Layout: l}
-	for i, b := range blocks {
-		if i == at && lines < all {
-			p.fact("", unit.Plural(all-lines, "more line", "more lines")+" with -v")
-		}
-		for n, text := range b.lines {
-			text = strings.TrimSuffix(text, "\n")
-			if b.cut && n == len(b.lines)-1 {
-				text = ansi.Truncate(text, p.columns()-2, "") + " …"
-			}
-			p.line("%s", text)
-		}
-	}
-	return p.err
 }
 
 // printer writes lines and stores the first error.
@@ -646,7 +580,7 @@ func Placement(r *record.Run) string {
 func (l Layout) verdict(v *record.Verdict) []block {
 	var blocks []block
 	add := func(rank int, name, text string) {
-		blocks = append(blocks, l.block(rank, func(p *printer) { p.fact(name, text) }))
+		blocks = append(blocks, l.fact(rank, name, text))
 	}
 	list := func(rank int, name string, texts []string) {
 		for i, text := range texts {
