@@ -381,7 +381,9 @@ type Worker struct {
 type Subject struct {
 	Host string `json:"host"`
 	// Address that it listens on.
-	Address   string           `json:"address"`
+	Address string `json:"address"`
+	// Sharing is the number of listening sockets that share one address (SO_REUSEPORT); 0 if none do.
+	Sharing   int              `json:"sharing,omitempty"`
 	Processes []SubjectProcess `json:"processes"`
 	// CPUNsPerRequest of all its processes over the window.
 	CPUNsPerRequest float64 `json:"cpu_ns_per_request"`
@@ -401,6 +403,8 @@ type SubjectProcess struct {
 	GOMAXPROCS int `json:"gomaxprocs,omitempty"`
 	// CPUsAllowed when it was found, as in "0-3,8"; "" if unknown.
 	CPUsAllowed string `json:"cpus_allowed,omitempty"`
+	// Connections of the target that it held in the last list of them; nil if unknown.
+	Connections *int `json:"connections,omitempty"`
 	// Threads in the last sample of the window.
 	Threads int `json:"threads,omitempty"`
 }

@@ -205,6 +205,20 @@ func noteOf(data []byte, word func([]byte) uint32, owner string, kind uint32) []
 	return rest[:size]
 }
 
+// listenersOf says how many sockets share the server's address, and how the connections are
+// distributed over its processes: a copy of the record may lack the rows.
+func listenersOf(s *record.Subject, series *record.Series, processes map[int]*record.SubjectProcess) {
+	rows := slices.DeleteFunc(slices.Clone(series.Observed.Listeners), func(r *record.ListenerRow) bool { return r.Host != s.Host })
+	s.Sharing, _ = record.SharedListeners(rows)
+	held := record.ConnectionsHeld(rows)
+	for pid, p := range processes {
+		if held != nil {
+			n := held[pid]
+			p.Connections = &n
+		}
+	}
+}
+
 // subjectOf names the server's processes and their usage in the window; nil if none was found on an
 // observed host. One host serves an address; if several agents on one machine report it, it takes
 // the one that identified the processes, or else the first.
@@ -239,6 +253,7 @@ func subjectOf(r *record.Run, series *record.Series, w *Worked) *record.Subject 
 		total += used
 		covered = max(covered, row.TNs)
 	}
+	listenersOf(s, series, byPID)
 	for _, p := range byPID {
 		s.Processes = append(s.Processes, *p)
 	}

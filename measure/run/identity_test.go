@@ -90,7 +90,10 @@ func TestSubjectIsOnOneHost(t *testing.T) {
 		used := &record.ProcessRow{PID: 7, Role: record.RoleSubject, CPUNs: 1000}
 		found.Host, used.Host = host, host
 		used.TNs, used.WidthNs = 1e9, 1e9
-		series.Observed.Add(found, used)
+		listens := &record.ListenerRow{Connections: []record.ProcessConnections{{PID: 7, Connections: 64}},
+			Listeners: []record.Listener{{Inode: 1, Addr: "10.0.0.1:80"}, {Inode: 2, Addr: "10.0.0.1:80"}, {Inode: 3, Addr: "10.0.0.1:80"}}}
+		listens.Host = host
+		series.Observed.Add(found, used, listens)
 	}
 	r := &record.Run{ElapsedS: 1, Requests: record.Requests{Completed: 10}}
 	for _, c := range []struct {
@@ -105,6 +108,9 @@ func TestSubjectIsOnOneHost(t *testing.T) {
 		if s == nil || s.Host != c.host || len(s.Processes) != 1 || s.Processes[0].CPUNs != 1000 || s.CPUNsPerRequest != 100 ||
 			(s.Processes[0].BinaryID != "") != (c.identities != nil) {
 			t.Errorf("%+v, want it on %s", s, c.host)
+		}
+		if held := s.Processes[0].Connections; s.Sharing != 3 || held == nil || *held != 64 {
+			t.Errorf("%d sockets share the address, %v connections", s.Sharing, held)
 		}
 	}
 }

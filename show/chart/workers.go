@@ -1,12 +1,18 @@
 package chart
 
-// ConnectionsOf returns the server's connections by the process that holds them, from the last
-// row that sampled them; empty if none did.
+import "ceiling/record"
+
+// ConnectionsOf returns the server's connections by the process that holds them, from the last row
+// that sampled them or, without rows, from the result; empty if neither has them.
 func ConnectionsOf(run *Run) map[int]int {
-	held := map[int]int{}
-	for _, row := range run.observed().Listeners {
-		for _, c := range row.Connections {
-			held[c.PID] = c.Connections
+	held := record.ConnectionsHeld(run.observed().Listeners)
+	if held != nil || run.Subject == nil {
+		return held
+	}
+	held = map[int]int{}
+	for _, p := range run.Subject.Processes {
+		if p.Connections != nil {
+			held[p.PID] = *p.Connections
 		}
 	}
 	return held
@@ -15,17 +21,8 @@ func ConnectionsOf(run *Run) map[int]int {
 // SharedListeners returns the number of listening sockets of the server that share one address
 // (through SO_REUSEPORT), and that address; 0 if none do.
 func SharedListeners(run *Run) (n int, addr string) {
-	sockets := map[string]map[uint64]bool{}
-	for _, row := range run.observed().Listeners {
-		for _, l := range row.Listeners {
-			if sockets[l.Addr] == nil {
-				sockets[l.Addr] = map[uint64]bool{}
-			}
-			sockets[l.Addr][l.Inode] = true
-			if n := len(sockets[l.Addr]); n > 1 {
-				return n, l.Addr
-			}
-		}
+	if n, addr = record.SharedListeners(run.observed().Listeners); n == 0 && run.Subject != nil && run.Subject.Sharing > 0 {
+		return run.Subject.Sharing, run.Subject.Address
 	}
-	return 0, ""
+	return n, addr
 }
