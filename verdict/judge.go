@@ -10,6 +10,7 @@
 package verdict
 
 import (
+	"math"
 	"slices"
 
 	"ceiling/record"
@@ -97,8 +98,24 @@ func judge(f *facts, r ruling) record.Verdict {
 	case !why.nothing:
 		v.NextBottleneck = nextBottleneck(f.cpuFacts, v.Bottleneck, all)
 	}
+	if short := f.shortOfTarget(); short.Code != "" {
+		v.Because = slices.Insert(slices.Clone(v.Because), 0, short)
+	}
 	inUnit(&v, f.run.Spec.Kind)
 	return v
+}
+
+// shortOfTarget says how much of an open loop's rate was answered, if that is less than all of it.
+func (f *runFacts) shortOfTarget() record.Statement {
+	asked := positive(f.run.Load.TargetPerS) * (1 - f.lostPart())
+	answered := math.Min(f.rate*f.elapsedS/math.Max(f.windowS(), 1e-9), asked)
+	if !f.open || asked == 0 || f.rate == 0 || f.windowS() == 0 {
+		return record.Statement{}
+	}
+	if slack := 2 / math.Sqrt(asked*f.windowS()); 1-answered/asked <= math.Max(unsentShare, slack) {
+		return record.Statement{}
+	}
+	return say("rate.short", with{"per_s": f.rate, "of_per_s": asked})
 }
 
 // sloBroke says which SLO terms failed, why, and what to do about it.

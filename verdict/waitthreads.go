@@ -29,14 +29,22 @@ type sleepers struct {
 }
 
 // tell reports whether a sleep shows what a request may wait for; idle pool threads are in the
-// other sleeps too.
-func (s *sleepers) tell() bool {
+// other sleeps too. Of a server without connections to others, the threads that wait for data from a
+// socket wait for the next request of a client.
+func (s *sleepers) tell(calls bool) bool {
 	switch of := sleepOf(s.wchan); of.kind {
 	case "lock", "time", "pipe":
 		return false
+	case "data":
+		return calls && s.threads >= sleepTells
 	default:
 		return of.step && s.threads >= sleepTells
 	}
+}
+
+// callsOthers reports whether the server has connections to other services, or may have some.
+func (f *serverSide) callsOthers() bool {
+	return f.peers.samples == 0 || f.peers.cut || len(f.peers.list) > 0
 }
 
 // says names the threads, where they are and why.
@@ -83,8 +91,9 @@ func sleepsOf(f *serverSide, series *record.Series) threadFacts {
 			t.sleeping = append(t.sleeping, s)
 		}
 	}
+	calls := f.callsOthers()
 	slices.SortFunc(t.sleeping, func(a, b sleepers) int {
-		if x, y := a.tell(), b.tell(); x != y {
+		if x, y := a.tell(calls), b.tell(calls); x != y {
 			if x {
 				return -1
 			}
@@ -165,23 +174,32 @@ func (f *serverSide) threadClue() clue {
 	}
 	c.says = append(c.says, record.NewEvidence("series.process.waits", t.sleeping[0].threads, "threads",
 		say("threads.sleep", with{"of": t.all, "where": where})))
-	if top := t.sleeping[0]; c.next == nil && (top.tell() || top.threads >= mostOf*t.all) {
-		c.next = f.sleepStep(&top)
+	if stacks := len(f.tellingWaits()) > 0; c.next == nil && !stacks { // they would name it better
+		c.next = f.strongestSleep()
 	}
 	return c
 }
 
-// sleepStep says what to do about the place where most threads sleep; empty if it calls for
-// nothing.
+// strongestSleep says what to do about the place where most threads sleep; empty if none calls for
+// a step.
+func (f *serverSide) strongestSleep() []record.Statement {
+	calls := f.callsOthers()
+	for i := range f.sleeps.sleeping {
+		s := &f.sleeps.sleeping[i]
+		if idle := sleepOf(s.wchan).kind == "data" && !calls; !idle && (s.tell(calls) || s.threads >= mostOf*f.sleeps.all) {
+			return f.sleepStep(s)
+		}
+	}
+	return nil
+}
+
+// sleepStep says what to do about a place where threads sleep; empty if it calls for nothing.
 func (f *serverSide) sleepStep(s *sleepers) []record.Statement {
 	of := sleepOf(s.wchan)
 	if !of.step {
 		return nil
 	}
-	var tool record.Statement
-	if of.kind == "lock" {
-		tool = f.waitTool()
-	}
+	tool := f.waitTool()
 	return []record.Statement{say("sleep-next."+of.kind, with{"threads": s.threads, "of": f.sleeps.all, "thread": s.comm,
 		"function": s.wchan, "tool": tool})}
 }

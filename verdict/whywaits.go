@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"cmp"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ func (f *serverSide) tellingWaits() []offWait {
 		return nil
 	}
 	list := telling(s.OffCPU.Waits, s.OffCPU.BurstNs)
+	f.byStrength(list)
 	for i := range list {
 		if at := slices.IndexFunc(f.peers.list, func(u peerUse) bool { return u.addr == list[i].Object && u.steady() }); at >= 0 {
 			list[i].connections = f.peers.list[at].high
@@ -72,14 +74,26 @@ func telling(waits []record.StackWait, burstNs int64) []offWait {
 		list[i].Threads = float64(list[i].Ns) / float64(burstNs)
 	}
 	slices.SortStableFunc(list, func(a, b offWait) int {
-		return cmp.Or(cmp.Compare(weak(a.Reason), weak(b.Reason)), cmp.Compare(b.Ns, a.Ns))
+		return cmp.Or(cmp.Compare(weak(&a, math.Inf(1)), weak(&b, math.Inf(1))), cmp.Compare(b.Ns, a.Ns))
 	})
 	return list
 }
 
-// weak sorts weak waits last: a background thread sleeps between its rounds.
-func weak(reason string) int {
-	if reason == record.WaitSleep {
+// byStrength sorts the waits of the server's own threads by what they explain.
+func (f *serverSide) byStrength(list []offWait) {
+	requests := f.slots
+	if f.open {
+		requests = math.Max(f.rate*f.run.Latency.Service.MeanNs/1e9, 1)
+	}
+	slices.SortStableFunc(list, func(a, b offWait) int {
+		return cmp.Or(cmp.Compare(weak(&a, requests), weak(&b, requests)), cmp.Compare(b.Ns, a.Ns))
+	})
+}
+
+// weak sorts weak waits last: a background thread sleeps between its rounds. If half as many threads
+// sleep as there are requests in flight, the requests sleep.
+func weak(w *offWait, requests float64) int {
+	if w.Reason == record.WaitSleep && w.Threads < mostOf*requests {
 		return 1
 	}
 	return 0
@@ -102,7 +116,7 @@ func (f *serverSide) stackClue() clue {
 	c.says = []record.Evidence{record.NewEvidence("stacks.off_cpu.waits", list[0].Threads, "threads",
 		say("waits", with{"waits": parts, "seen_ns": off.BurstNs, "bursts": off.Bursts}))}
 	if top := &list[0]; top.Threads >= waitStep {
-		c.next = append([]record.Statement{top.step()}, f.heldDuring(list)...)
+		c.next = append([]record.Statement{top.stepWith(f.waitTool())}, f.heldDuring(list)...)
 	}
 	return c
 }
@@ -156,6 +170,15 @@ func (w *offWait) object() record.Statement { return say("wait-for."+w.kind(), w
 // step says what to do about a wait.
 func (w *offWait) step() record.Statement { return say("unblock."+w.kind(), w.values()) }
 
+// stepWith is step with the command that shows the code, where the stacks do not name it.
+func (w *offWait) stepWith(tool record.Statement) record.Statement {
+	of := w.values()
+	if w.Function == "" {
+		of["tool"] = tool
+	}
+	return say("unblock."+w.kind(), of)
+}
+
 // kind returns the suffix of a wait's code.
 func (w *offWait) kind() string {
 	switch w.Reason {
@@ -171,7 +194,7 @@ func (w *offWait) kind() string {
 // and where in the server's own code.
 func (w *offWait) values() with {
 	of := with{"object": w.Object, "process": w.Process, "kernel": w.Kernel, "device": w.Device, "connections": w.connections,
-		"threads": w.Distinct, "function": w.Function, "file": path.Base(w.File), "line": w.Line}
+		"threads": w.Distinct, "function": w.Function, "file": path.Base(w.File), "line": w.Line, "tool": record.Statement{}}
 	if w.File == "" {
 		of["line"] = 0
 	}
