@@ -354,7 +354,10 @@ type Generator struct {
 	// BatchMeanNs and BatchMaxNs are the time from reaping a batch of completions to having
 	// handled it.
 	BatchMeanNs float64 `json:"batch_mean_ns"`
-	BatchMaxNs  int64   `json:"batch_max_ns"`
+	// HandlingMeanNs is the same over the responses: how long one is at the generator, whose longest
+	// batches have most of them. Missing in older records.
+	HandlingMeanNs float64 `json:"handling_mean_ns,omitempty"`
+	BatchMaxNs     int64   `json:"batch_max_ns"`
 	// Batches counts waits that returned completions; Waits counts all waits.
 	Batches uint64 `json:"batches"`
 	Waits   uint64 `json:"waits"`

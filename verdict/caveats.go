@@ -227,6 +227,11 @@ func (d *caveats) ofTheWatching(f *facts) {
 	if n := f.places.moments; f.places.by != record.ByKernelEvents && n > 0 && n < samplesFew {
 		d.add("caveat.few-samples", with{"samples": n})
 	}
+	if p := &f.places; p.sourcesDiffer() {
+		at, _ := p.apart()
+		d.add("stations.differ", with{"at": record.PlaceNames()[at], "by": p.by, "share": p.share[at], "other": p.other.by,
+			"other_share": p.other.share[at]})
+	}
 	if f.observerShare.known && f.observerShare.value > observerMost {
 		d.add("caveat.observers", with{"share": f.observerShare.value})
 	}

@@ -17,6 +17,8 @@ const (
 	// of the samples: events are exact within a burst, while a kernel without preemption puts
 	// samples off by 2 to 6 points.
 	eventsSure = 0.05
+	// sourcesApart is how far the shares of two sources may be apart beyond their errors.
+	sourcesApart = 0.05
 	// coverageLow and coverageHigh bound the ratio of what the bursts account for to what the
 	// generator reports. Connections that were silent throughout are missing from the former;
 	// requests on a connection being reopened are at no station.

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"ceiling/record"
@@ -120,5 +121,40 @@ func TestEventsOfPipelinedConnections(t *testing.T) {
 		if got := shareOf(&v, name); math.Abs(got-want) > 0.001 {
 			t.Errorf("%s %.4f, want %.4f (by %s)", name, got, want, v.StationsBy)
 		}
+	}
+}
+
+// The record says which source the stations are by, and what the other one has: a caveat where they
+// are further apart than their errors explain.
+func TestStationsNameTheirSource(t *testing.T) {
+	truth := map[string]float64{record.PlaceAtServer: 0.7, record.PlaceInServer: 0.3}
+	w := watched(640_000, .5) // with socket samples in which nothing is unread
+	for _, row := range bursts(10, 1, 1, truth).Observed.Times {
+		row.Host = "h"
+		w.series.Observed.Add(row)
+	}
+	text := sayings(w.judge())
+	for _, says := range []string{"where the time goes is by kernel events", "not by socket samples", "the two sources for where the time goes differ"} {
+		if !strings.Contains(text, says) {
+			t.Errorf("lacks %q: %s", says, text)
+		}
+	}
+	w.series.Observed.Times = nil
+	if text := sayings(w.judge()); strings.Contains(text, "where the time goes is by") {
+		t.Errorf("one source: %s", text)
+	}
+}
+
+// A response is at the generator for as long as its batch, and the longest batches have most of
+// them.
+func TestTimeAtTheGenerator(t *testing.T) {
+	run := closedRun()
+	run.Generator.BatchMeanNs, run.Generator.HandlingMeanNs = 2_400, 64_000
+	series := bursts(10, 1, 1, nil)
+	series.Observed.Times = nil
+	v := Judge(run, series)
+	want := run.Rate.CompletedPerS * 64e-6 / 64
+	if got := shareOf(&v, record.PlaceGenerator); math.Abs(got-want) > .001 {
+		t.Errorf("%.4f of the time at the generator, want %.4f", got, want)
 	}
 }

@@ -90,7 +90,7 @@ func judge(f *facts, r ruling) record.Verdict {
 	if why != nil && f.trend.worse() {
 		v.Caveats = append(v.Caveats, f.trend.says())
 	}
-	v.Evidence = slices.Concat(v.Evidence, slo.evidence)
+	v.Evidence = slices.Concat(v.Evidence, slo.evidence, f.places.sourceEvidence())
 	v.Caveats = slices.Concat(v.Caveats, caveatsOf(f, slo, v.Bottleneck))
 	switch {
 	case why == nil:

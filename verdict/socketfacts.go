@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -63,6 +64,8 @@ type placeFacts struct {
 	occupancy
 	known bool
 	both  bool // the server's end was observed too
+	// other is what the source says that was not chosen; nil if there is none.
+	other *occupancy
 	// rtt is the round trip without the server's own time, ns; base is the shortest seen.
 	rtt, base figure
 	retrans   figure // share of the server's segments that were retransmitted
@@ -95,10 +98,46 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 		p.settle()
 	}
 	if events, ok := fromEvents(f, series, load); ok && (!p.known || events.error() <= eventsSure || events.error() <= p.error()) {
+		if p.both && p.known {
+			p.other = &occupancy{}
+			*p.other = p.occupancy
+		}
 		p.occupancy, p.known, p.both = events, true, true
+	} else if ok {
+		p.other = &events
 	}
 	p.both = p.both && p.known
 	return p
+}
+
+// apart returns the station at which the two sources differ most, and by how much.
+func (p *placeFacts) apart() (station int, by float64) {
+	for s := range stations {
+		if d := math.Abs(p.share[s] - p.other.share[s]); d > by {
+			station, by = s, d
+		}
+	}
+	return station, by
+}
+
+// sourceEvidence says by which source the stations were measured, and how far the other one is from
+// it; empty without a second source.
+func (p *placeFacts) sourceEvidence() []record.Evidence {
+	if p.other == nil {
+		return nil
+	}
+	at, by := p.apart()
+	return []record.Evidence{record.NewEvidence("stations_by", by, "share", say("stations.by", with{"by": p.by, "error": p.error(),
+		"other": p.other.by, "other_error": p.other.error(), "at": record.PlaceNames()[at], "share": p.share[at], "other_share": p.other.share[at]}))}
+}
+
+// sourcesDiffer reports whether the two sources differ by more than chance explains.
+func (p *placeFacts) sourcesDiffer() bool {
+	if p.other == nil {
+		return false
+	}
+	_, by := p.apart()
+	return by > sourcesApart+p.error()+p.other.error()
 }
 
 // missing says why the shares of both ends are unknown.
@@ -212,7 +251,8 @@ func (f *generatorSide) inGenerator() float64 {
 		}
 		return sum
 	}
-	return f.rate * positive(f.run.Generator.BatchMeanNs) / 1e9
+	g := &f.run.Generator
+	return f.rate * cmp.Or(positive(g.HandlingMeanNs), positive(g.BatchMeanNs)) / 1e9
 }
 
 // trips reads the round-trip times. It uses the server's: the generator acknowledges a response

@@ -255,6 +255,7 @@ func (w *quicWorker) loop() {
 
 // batch handles an event and those already queued.
 func (w *quicWorker) batch(e quicEvent) {
+	before := w.tally.Completed
 	w.handle(&e)
 	for range batchMost {
 		select {
@@ -265,10 +266,7 @@ func (w *quicWorker) batch(e quicEvent) {
 		}
 		break
 	}
-	w.tally.Batches++
-	took := w.clock() - w.now
-	w.tally.BatchNs += took
-	w.tally.BatchMaxNs = max(w.tally.BatchMaxNs, took)
+	w.tally.batch(w.clock()-w.now, before)
 }
 
 // until returns when the loop must continue without an event.

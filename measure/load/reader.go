@@ -184,11 +184,14 @@ func (r *reader) faults(into map[Fault]uint64) {
 func (r *reader) lone(to *Result) {
 	if r.bool() {
 		l := &Lone{Connections: r.number(), Failed: r.number(), Bad: r.number()}
-		n := r.number()
-		r.refuse(n > loneMost)
+		n, rests := r.number(), r.number()
+		r.refuse(n > loneMost || rests > loneMost)
 		l.ElapsedNs = r.time()
 		for ; n > 0 && r.err == nil; n-- {
 			l.ServiceNs = append(l.ServiceNs, r.time())
+		}
+		for ; rests > 0 && r.err == nil; rests-- {
+			l.RestNs = append(l.RestNs, r.time())
 		}
 		to.Lone = l
 	}

@@ -79,6 +79,9 @@ type Batching struct {
 	Batches, Waits uint64
 	// BatchNs is the time from reaping a batch to its last send being queued.
 	BatchNs, BatchMaxNs int64
+	// HandledNs sums that over the responses: each waits for the batch that it came with, and more
+	// of them come with a long one.
+	HandledNs int64
 	// GatherNs is the longest time that the engine may wait for further completions.
 	GatherNs int64
 }
@@ -183,6 +186,7 @@ func (t *Tally) count(o *Tally) {
 	t.Batches += o.Batches
 	t.Waits += o.Waits
 	t.BatchNs += o.BatchNs
+	t.HandledNs += o.HandledNs
 	t.BatchMaxNs = max(t.BatchMaxNs, o.BatchMaxNs)
 	t.GatherNs = max(t.GatherNs, o.GatherNs)
 	t.Handshakes += o.Handshakes
@@ -198,6 +202,16 @@ func (t *TargetTally) add(o *TargetTally) {
 	t.Response.Merge(&o.Response)
 }
 
+// batch counts a batch that took so long, and brought the responses since the tally had so many.
+func (t *Tally) batch(tookNs int64, before uint64) {
+	t.Batches++
+	t.BatchNs += tookNs
+	t.BatchMaxNs = max(t.BatchMaxNs, tookNs)
+	if t.Completed > before {
+		t.HandledNs += tookNs * int64(t.Completed-before)
+	}
+}
+
 // clear empties t for the next interval, keeping its memory.
 func (t *Tally) clear() {
 	faults, targets := t.Faults, t.ByTarget
@@ -210,7 +224,7 @@ func (t *Tally) clear() {
 	t.Closes = Closes{}
 	t.InFlight, t.Behind, t.Connected = 0, 0, 0
 	t.Statuses = [1000]uint64{}
-	t.Batches, t.Waits, t.BatchNs, t.BatchMaxNs, t.GatherNs = 0, 0, 0, 0, 0
+	t.Batches, t.Waits, t.BatchNs, t.HandledNs, t.BatchMaxNs, t.GatherNs = 0, 0, 0, 0, 0, 0
 	t.CPUNs, t.Busy, t.Shaken = 0, 0, Shaken{}
 	clear(faults)
 	for i := range targets {

@@ -12,8 +12,8 @@ import (
 
 // Versions of the binary forms.
 const (
-	tallyVersion  = 3
-	resultVersion = 7
+	tallyVersion  = 4
+	resultVersion = 8
 )
 
 // NewResult returns an empty result of a run with so many targets, to decode into.
@@ -77,7 +77,7 @@ func (t *Tally) counts() []*uint64 {
 
 // times does the same for durations, none of which is negative.
 func (t *Tally) times() []*int64 {
-	return []*int64{&t.BatchNs, &t.BatchMaxNs, &t.GatherNs, &t.CPUNs, &t.HandshakeCPUNs}
+	return []*int64{&t.BatchNs, &t.BatchMaxNs, &t.GatherNs, &t.CPUNs, &t.HandshakeCPUNs, &t.HandledNs}
 }
 
 func (t *TargetTally) append(b []byte) []byte {
@@ -210,11 +210,11 @@ func appendLone(b []byte, l *Lone, first *hist.Hist) []byte {
 		b = append(b, 0)
 	} else {
 		b = append(b, 1)
-		for _, n := range []int{l.Connections, l.Failed, l.Bad, len(l.ServiceNs)} {
+		for _, n := range []int{l.Connections, l.Failed, l.Bad, len(l.ServiceNs), len(l.RestNs)} {
 			b = binary.AppendUvarint(b, uint64(n))
 		}
 		b = binary.AppendUvarint(b, uint64(l.ElapsedNs))
-		for _, n := range l.ServiceNs {
+		for _, n := range slices.Concat(l.ServiceNs, l.RestNs) {
 			b = binary.AppendUvarint(b, uint64(n))
 		}
 	}

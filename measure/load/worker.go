@@ -186,15 +186,13 @@ func (w *worker) loop() error {
 // work handles a batch, and returns when it was done.
 func (w *worker) work(events []ring.Event) (doneNs int64) {
 	w.batch = events
+	before := w.tally.Completed
 	for i := range events {
 		w.handle(&events[i])
 	}
 	w.transmitAll()
-	w.tally.Batches++
 	doneNs = w.clock()
-	took := doneNs - w.now
-	w.tally.BatchNs += took
-	w.tally.BatchMaxNs = max(w.tally.BatchMaxNs, took)
+	w.tally.batch(doneNs-w.now, before)
 	return doneNs
 }
 

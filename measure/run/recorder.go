@@ -70,7 +70,7 @@ func (r *recorder) Interval(t *load.Tally, late bool) {
 		}
 	}
 	r.state.Row, r.state.Completed, r.state.ElapsedS = row, r.completed, float64(t.EndNs)/1e9
-	r.state.Response, r.state.BatchMeanNs = &t.Response, float64(t.BatchNs)/max(float64(t.Batches), 1)
+	r.state.Response, r.state.BatchMeanNs = &t.Response, float64(t.HandledNs)/max(float64(t.Completed), 1)
 	r.tell()
 	r.state.Response = nil
 }
@@ -284,6 +284,7 @@ func generator(l *load.Result) record.Generator {
 	}
 	if t.Completed > 0 {
 		g.CPUNsPerRequest = float64(l.UserNs+l.SystemNs) / float64(t.Completed)
+		g.HandlingMeanNs = float64(t.HandledNs) / float64(t.Completed)
 	}
 	if t.Batches > 0 {
 		g.BatchMeanNs = float64(t.BatchNs) / float64(t.Batches)

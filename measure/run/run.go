@@ -70,7 +70,7 @@ type Progress struct {
 	// requests ends the run.
 	ElapsedS, TotalS float64
 	// Row is the interval that just ended; Response has its response times and is valid during the
-	// call only. BatchMeanNs is the mean time of its batches.
+	// call only. BatchMeanNs is how long a response waits for its batch, on average.
 	Row         record.LoadRow
 	Response    *hist.Hist
 	BatchMeanNs float64
