@@ -259,7 +259,7 @@ func lostLater(f *runFacts, series *record.Series) []record.NotMeasured {
 		list = append(list, series.NotMeasured...)
 	}
 	list = slices.DeleteFunc(list, func(n record.NotMeasured) bool {
-		return n.TNs <= 0 || n.TNs > f.endNs() ||
+		return n.TNs <= 0 || n.TNs > f.run.WindowEndNs() ||
 			!slices.Contains([]string{"cpu", "sockets", "process", "subject", "listener", "tcp_info", "netdev", "database", "server status"}, n.What)
 	})
 	slices.SortFunc(list, func(a, b record.NotMeasured) int {

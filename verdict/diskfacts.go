@@ -41,7 +41,7 @@ func disksOf(f *serverSide, series *record.Series) diskFacts {
 		}
 	}
 	for device, of := range rows {
-		use := diskUse(device, of, f.windowS())
+		use := diskUse(device, of, f.run.WindowS())
 		for _, row := range of {
 			for _, pid := range row.PIDs {
 				use.Server = use.Server || roles[pid] == record.RoleSubject

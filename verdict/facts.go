@@ -399,7 +399,7 @@ func (f *runFacts) scheduleOf(rows []record.LoadRow) {
 	if len(rows) > 0 {
 		first, last := rows[0], rows[len(rows)-1]
 		for i := range rows {
-			if rows[i].TNs <= f.endNs() {
+			if rows[i].TNs <= f.run.WindowEndNs() {
 				last = rows[i]
 			}
 		}
@@ -421,17 +421,12 @@ func (f *runFacts) scheduleOf(rows []record.LoadRow) {
 	}
 	// If the schedule's arithmetic and its result differ, the worse one counts: the sent rate
 	// falls short of the target rate.
-	if asked, sent := positive(run.Load.TargetPerS)*(1-f.lostPart()), positive(run.Rate.SentPerS); asked > 0 && f.windowS() > 0 && sent > 0 {
-		short := 1 - sent*f.elapsedS/(asked*f.windowS())
+	window := run.WindowS()
+	if asked, sent := positive(run.Load.TargetPerS)*(1-f.lostPart()), positive(run.Rate.SentPerS); asked > 0 && window > 0 && sent > 0 {
+		short := 1 - sent*f.elapsedS/(asked*window)
 		// The number of requests in a window is Poisson: allow twice its deviation.
-		if slack := 2 / math.Sqrt(asked*f.windowS()); short > slack {
+		if slack := 2 / math.Sqrt(asked*window); short > slack {
 			s.missed = math.Max(s.missed, short)
 		}
 	}
 }
-
-// windowS returns how long requests were due, in seconds: for an open loop, without the drain.
-func (f *runFacts) windowS() float64 { return f.run.WindowS() }
-
-// endNs returns the end of the window on the run's clock plus half an interval.
-func (f *runFacts) endNs() int64 { return f.run.WindowEndNs() }

@@ -74,7 +74,7 @@ func fraction(a *record.Agent) float64 {
 // lostPart returns the share of the window's load that was not generated because its agents were
 // lost.
 func (f *runFacts) lostPart() float64 {
-	sum, window := 0.0, f.windowS()*1e9
+	sum, window := 0.0, f.run.WindowS()*1e9
 	for _, a := range lostOf(f.run) {
 		if window > 0 {
 			sum += fraction(a) * math.Min(math.Max(1-math.Max(float64(a.LostAtNs), 0)/window, 0), 1)
@@ -173,8 +173,8 @@ func (d *caveats) ofTheStart(f *generatorSide, a *record.Agent) {
 		return
 	}
 	missing := 0.0
-	if gone := late/1e9 - positive(f.run.WarmupS); gone > unsentShare*f.windowS() && f.windowS() > 0 {
-		missing = math.Min(gone/f.windowS(), 1)
+	if gone := late/1e9 - positive(f.run.WarmupS); gone > unsentShare*f.run.WindowS() && f.run.WindowS() > 0 {
+		missing = math.Min(gone/f.run.WindowS(), 1)
 	}
 	d.add("agent.start", with{"agent": a.Name, "off_ns": math.Abs(late), "error_ns": a.Clock.ErrorNs, "missing": missing})
 }

@@ -108,11 +108,11 @@ func judge(f *facts, r ruling) record.Verdict {
 // shortOfTarget says how much of an open loop's rate was answered, if that is less than all of it.
 func (f *runFacts) shortOfTarget() record.Statement {
 	asked := positive(f.run.Load.TargetPerS) * (1 - f.lostPart())
-	answered := math.Min(f.rate*f.elapsedS/math.Max(f.windowS(), 1e-9), asked)
-	if !f.open || asked == 0 || f.rate == 0 || f.windowS() == 0 {
+	answered := math.Min(f.rate*f.elapsedS/math.Max(f.run.WindowS(), 1e-9), asked)
+	if !f.open || asked == 0 || f.rate == 0 || f.run.WindowS() == 0 {
 		return record.Statement{}
 	}
-	if slack := 2 / math.Sqrt(asked*f.windowS()); 1-answered/asked <= math.Max(unsentShare, slack) {
+	if slack := 2 / math.Sqrt(asked*f.run.WindowS()); 1-answered/asked <= math.Max(unsentShare, slack) {
 		return record.Statement{}
 	}
 	return say("rate.short", with{"per_s": f.rate, "of_per_s": asked})

@@ -98,7 +98,7 @@ func hostWithMost(rows []*record.ProcessRow) string {
 
 // nameThem reads the processes' names and events. Each agent names its own.
 func (p *processFacts) nameThem(f *runFacts, series *record.Series, role, host string, among func(pid int) bool) {
-	end := f.endNs()
+	end := f.run.WindowEndNs()
 	first := true
 	for _, row := range chosen(series.Observed.Subjects, func(*record.ObservedHead) bool { return true }) {
 		if row.Role != role || !among(row.PID) || row.TNs > end || len(f.run.Agents) > 0 && host != "" && row.Host != host {

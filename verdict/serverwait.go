@@ -144,7 +144,7 @@ func ruleStandstill(f *facts) finding {
 		return out // it was working, perhaps collecting garbage
 	}
 	out.answer = yes
-	out.because = just("standstill", with{"total_ns": s.ns, "window_s": f.windowS(), "times": s.count})
+	out.because = just("standstill", with{"total_ns": s.ns, "window_s": f.run.WindowS(), "times": s.count})
 	return out
 }
 

@@ -68,7 +68,7 @@ func unacceptedOf(f *cpuFacts, series *record.Series, rows []*record.SocketsRow)
 
 // isOver reports whether a reading is from after the window: the run's connections are then
 // closed, and those that waited take their place.
-func (f *runFacts) isOver(tNs int64) bool { return float64(tNs) > f.windowS()*1e9 }
+func (f *runFacts) isOver(tNs int64) bool { return float64(tNs) > f.run.WindowS()*1e9 }
 
 // fullestList returns the list with the most connections and, of these, the one with the fewest
 // waiting: other lists were taken while connections were being opened or reopened.

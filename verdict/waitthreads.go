@@ -42,10 +42,8 @@ func (s *sleepers) tell(calls bool) bool {
 	}
 }
 
-// callsOthers reports whether the server has connections to other services, or may have some.
-func (f *serverSide) callsOthers() bool {
-	return f.peers.samples == 0 || f.peers.cut || len(f.peers.list) > 0
-}
+// some reports whether the server has connections to other services, or may have some.
+func (p *peerFacts) some() bool { return p.samples == 0 || p.cut || len(p.list) > 0 }
 
 // says names the threads, where they are and why.
 func (s *sleepers) says() record.Statement {
@@ -91,7 +89,7 @@ func sleepsOf(f *serverSide, series *record.Series) threadFacts {
 			t.sleeping = append(t.sleeping, s)
 		}
 	}
-	calls := f.callsOthers()
+	calls := f.peers.some()
 	slices.SortFunc(t.sleeping, func(a, b sleepers) int {
 		if x, y := a.tell(calls), b.tell(calls); x != y {
 			if x {
@@ -174,20 +172,19 @@ func (f *serverSide) threadClue() clue {
 	}
 	c.says = append(c.says, record.NewEvidence("series.process.waits", t.sleeping[0].threads, "threads",
 		say("threads.sleep", with{"of": t.all, "where": where})))
-	if stacks := len(f.tellingWaits()) > 0; c.next == nil && !stacks { // they would name it better
-		c.next = f.strongestSleep()
+	if s := t.strongest(f.peers.some()); s != nil && c.next == nil && len(f.tellingWaits()) == 0 { // stacks name it better
+		c.next = f.sleepStep(s)
 	}
 	return c
 }
 
-// strongestSleep says what to do about the place where most threads sleep; empty if none calls for
-// a step.
-func (f *serverSide) strongestSleep() []record.Statement {
-	calls := f.callsOthers()
-	for i := range f.sleeps.sleeping {
-		s := &f.sleeps.sleeping[i]
-		if idle := sleepOf(s.wchan).kind == "data" && !calls; !idle && (s.tell(calls) || s.threads >= mostOf*f.sleeps.all) {
-			return f.sleepStep(s)
+// strongest returns the sleep that calls for a step: one that tells what requests wait for, or that of
+// most threads; nil if there is none.
+func (t *threadFacts) strongest(calls bool) *sleepers {
+	for i := range t.sleeping {
+		s := &t.sleeping[i]
+		if idle := sleepOf(s.wchan).kind == "data" && !calls; !idle && (s.tell(calls) || s.threads >= mostOf*t.all) {
+			return s
 		}
 	}
 	return nil

@@ -39,7 +39,11 @@ func (f *serverSide) tellingWaits() []offWait {
 		return nil
 	}
 	list := telling(s.OffCPU.Waits, s.OffCPU.BurstNs)
-	f.byStrength(list)
+	requests := f.slots
+	if f.open {
+		requests = math.Max(f.rate*f.run.Latency.Service.MeanNs/1e9, 1)
+	}
+	byStrength(list, requests)
 	for i := range list {
 		if at := slices.IndexFunc(f.peers.list, func(u peerUse) bool { return u.addr == list[i].Object && u.steady() }); at >= 0 {
 			list[i].connections = f.peers.list[at].high
@@ -73,18 +77,12 @@ func telling(waits []record.StackWait, burstNs int64) []offWait {
 		list[i].share = float64(list[i].Ns) / total
 		list[i].Threads = float64(list[i].Ns) / float64(burstNs)
 	}
-	slices.SortStableFunc(list, func(a, b offWait) int {
-		return cmp.Or(cmp.Compare(weak(&a, math.Inf(1)), weak(&b, math.Inf(1))), cmp.Compare(b.Ns, a.Ns))
-	})
+	byStrength(list, math.Inf(1))
 	return list
 }
 
-// byStrength sorts the waits of the server's own threads by what they explain.
-func (f *serverSide) byStrength(list []offWait) {
-	requests := f.slots
-	if f.open {
-		requests = math.Max(f.rate*f.run.Latency.Service.MeanNs/1e9, 1)
-	}
+// byStrength sorts waits by what they explain of so many requests in flight.
+func byStrength(list []offWait, requests float64) {
 	slices.SortStableFunc(list, func(a, b offWait) int {
 		return cmp.Or(cmp.Compare(weak(&a, requests), weak(&b, requests)), cmp.Compare(b.Ns, a.Ns))
 	})

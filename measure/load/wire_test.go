@@ -233,7 +233,8 @@ func FuzzWireResult(f *testing.F) {
 	f.Add(b)
 	r.Total = *wideTally(rand.New(rand.NewPCG(1, 7)))
 	r.Workers, r.EngineFeatures = make([]WorkerReport, 2), []string{"a", "b"}
-	r.Lone, r.First, r.Edges = &Lone{ServiceNs: []int64{5, 1 << 40}, RestNs: []int64{0, 1 << 30}, Connections: 4}, &r.Total.Lag, &Edges{-1, 1 << 40}
+	r.Lone = &Lone{ServiceNs: []int64{5, 1 << 40}, RestNs: []int64{0, 1 << 30}, Connections: 4}
+	r.First, r.Edges = &r.Total.Lag, &Edges{-1, 1 << 40}
 	b, _ = r.AppendBinary(nil)
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
