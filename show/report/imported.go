@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ceiling/internal/secret"
@@ -124,7 +125,7 @@ func importedLatency(r *importer.Result) string {
 		if q.Ns > 0 {
 			text = unit.FormatNs(q.Ns)
 		}
-		parts = append(parts, fmt.Sprintf("p%.4g %s", q.Q*100, text))
+		parts = append(parts, "p"+strconv.FormatFloat(math.Round(q.Q*1e9)/1e7, 'f', -1, 64)+" "+text)
 	}
 	if r.MeanNs != nil {
 		text := unit.FormatNs(*r.MeanNs)

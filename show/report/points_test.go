@@ -123,6 +123,17 @@ func TestPointRanges(t *testing.T) {
 	}
 }
 
+// A quantile is printed with its digits.
+func TestImportedQuantiles(t *testing.T) {
+	r, err := importer.Parse(archive.Read(t, "../importer/testdata/*.txtar", "wrk2.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := importedLatency(&r); !strings.Contains(text, " p99.999 ") || strings.Count(text, "p100 ") != 1 {
+		t.Error(text)
+	}
+}
+
 // TestForeign writes what each importer's samples say: complete, and nothing that
 // moves a terminal's cursor.
 func TestForeign(t *testing.T) {
