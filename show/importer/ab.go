@@ -11,20 +11,19 @@ import (
 
 var (
 	abHead       = lazy.Regexp(`(?m)^This is ApacheBench`)
-	abHost       = lazy.Regexp(`(?m)^Server Hostname: +(\S+)\r?$`)
-	abPort       = lazy.Regexp(`(?m)^Server Port: +(\d+)\r?$`)
-	abPath       = lazy.Regexp(`(?m)^Document Path: +(\S+)\r?$`)
-	abConcurrent = lazy.Regexp(`(?m)^Concurrency Level: +(\d+)\r?$`)
-	abTime       = lazy.Regexp(`(?m)^Time taken for tests: +([\d.]+) seconds\r?$`)
-	abComplete   = lazy.Regexp(`(?m)^Complete requests: +(\d+)\r?$`)
-	abFailed     = lazy.Regexp(`(?m)^Failed requests: +(\d+)\r?$`)
-	abCauses     = lazy.Regexp(`(?m)^ +\(Connect: (\d+), Receive: (\d+), Length: (\d+), Exceptions: (\d+)\)\r?$`)
-	abStatus     = lazy.Regexp(`(?m)^Non-2xx responses: +(\d+)\r?$`)
-	abKept       = lazy.Regexp(`(?m)^Keep-Alive requests: +(\d+)\r?$`)
-	abBytes      = lazy.Regexp(`(?m)^Total transferred: +(\d+) bytes\r?$`)
-	abRate       = lazy.Regexp(`(?m)^Requests per second: +([\d.]+) \[#/sec\] \(mean\)\r?$`)
-	abTotal      = lazy.Regexp(`(?m)^Total: +(\d+) +(\d+) +[\d.]+ +(\d+) +(\d+)\r?$`)
-	abQuantile   = lazy.Regexp(`(?m)^ +(\d+)% +(\d+)(?: \(longest request\))?\r?$`)
+	abHost       = lazy.Regexp(`(?m)^Server Hostname: +(\S+)$`)
+	abPort       = lazy.Regexp(`(?m)^Server Port: +(\d+)$`)
+	abPath       = lazy.Regexp(`(?m)^Document Path: +(\S+)$`)
+	abConcurrent = lazy.Regexp(`(?m)^Concurrency Level: +(\d+)$`)
+	abTime       = lazy.Regexp(`(?m)^Time taken for tests: +([\d.]+) seconds$`)
+	abComplete   = lazy.Regexp(`(?m)^Complete requests: +(\d+)$`)
+	abCauses     = lazy.Regexp(`(?m)^ +\(Connect: (\d+), Receive: (\d+), Length: (\d+), Exceptions: (\d+)\)$`)
+	abStatus     = lazy.Regexp(`(?m)^Non-2xx responses: +(\d+)$`)
+	abKept       = lazy.Regexp(`(?m)^Keep-Alive requests: +(\d+)$`)
+	abBytes      = lazy.Regexp(`(?m)^Total transferred: +(\d+) bytes$`)
+	abRate       = lazy.Regexp(`(?m)^Requests per second: +([\d.]+) \[#/sec\] \(mean\)$`)
+	abTotal      = lazy.Regexp(`(?m)^Total: +(\d+) +(\d+) +[\d.]+ +(\d+) +(\d+)$`)
+	abQuantile   = lazy.Regexp(`(?m)^ +(\d+)% +(\d+)(?: \(longest request\))?$`)
 )
 
 // abDigit is the resolution of ab's latencies: a millisecond.
@@ -58,7 +57,11 @@ func parseAb(data []byte) (Result, error) {
 	}
 	host, port, path := abHost().FindStringSubmatch(text), abPort().FindStringSubmatch(text), abPath().FindStringSubmatch(text)
 	if host != nil && port != nil && path != nil {
-		r.Target = "http://" + host[1] + ":" + port[1] + path[1]
+		scheme := "http://"
+		if strings.Contains(text, "\nSSL/TLS Protocol:") {
+			scheme = "https://"
+		}
+		r.Target = scheme + host[1] + ":" + port[1] + path[1]
 	}
 	if err := errors.Join(r.abCounts(text, complete), r.abLatency(text)); err != nil {
 		return r, err
@@ -87,8 +90,8 @@ func abFields(text string) ([]string, error) {
 func (r *Result) abCounts(text string, complete uint64) error {
 	counts := map[string]uint64{}
 	for name, g := range map[string][]string{
-		"failed": abFailed().FindStringSubmatch(text), "status": abStatus().FindStringSubmatch(text),
-		"kept": abKept().FindStringSubmatch(text), "bytes": abBytes().FindStringSubmatch(text),
+		"status": abStatus().FindStringSubmatch(text),
+		"kept":   abKept().FindStringSubmatch(text), "bytes": abBytes().FindStringSubmatch(text),
 	} {
 		if g == nil {
 			continue
@@ -99,29 +102,12 @@ func (r *Result) abCounts(text string, complete uint64) error {
 		}
 		counts[name] = n
 	}
-	if counts["status"] > complete || counts["failed"] > 4*complete || counts["kept"] > complete {
-		return fmt.Errorf("%d failed, %d of another status and %d kept alive of %d requests cannot be", counts["failed"], counts["status"],
-			counts["kept"], complete)
+	if counts["kept"] > complete {
+		return fmt.Errorf("%d kept alive of %d requests cannot be", counts["kept"], complete)
 	}
-	lost := counts["failed"]
-	if g := abCauses().FindStringSubmatch(text); g != nil {
-		lost = 0
-		for i, what := range []string{"connect", "receive", "length", "exception"} {
-			n, err := countOf(g[i+1])
-			if err != nil {
-				return err
-			}
-			if what == "length" {
-				if n > 0 {
-					r.caveat("%d responses had another length than the first: ab calls them failed, which a page of varying length is not (ab -l)", n)
-				}
-				continue
-			}
-			lost += n
-			r.fail(what, n)
-		}
-	} else {
-		r.fail("failed", lost)
+	lost, err := r.abFailures(text)
+	if err != nil {
+		return err
 	}
 	r.Requests = complete - min(lost, complete)
 	bad := min(counts["status"], r.Requests)
@@ -140,6 +126,31 @@ func (r *Result) abCounts(text string, complete uint64) error {
 		r.BytesRead = &n
 	}
 	return nil
+}
+
+// abFailures parses the causes of failures and returns how many complete requests have no response.
+// One request may have several causes: a connection that the server resets is an exception, an
+// error of receive, and another length (ab.c). Only those of receive are complete requests; one
+// that could not connect is tried again.
+func (r *Result) abFailures(text string) (lost uint64, err error) {
+	g := abCauses().FindStringSubmatch(text)
+	if g == nil {
+		return 0, nil
+	}
+	var n [4]uint64 // connect, receive, length, exceptions
+	for i := range n {
+		if n[i], err = countOf(g[i+1]); err != nil {
+			return 0, err
+		}
+	}
+	receive := n[1]
+	r.fail("connect", n[0])
+	r.fail("receive", receive)
+	r.fail("exception", n[3]-min(receive, n[3]))
+	if other := n[2] - min(receive, n[2]); other > 0 {
+		r.caveat("%d responses had another length than the first: ab calls them failed, which a page of varying length is not (ab -l)", other)
+	}
+	return receive, nil
 }
 
 func (r *Result) abLatency(text string) error {

@@ -11,12 +11,16 @@ import (
 )
 
 var (
-	autocannonRow     = lazy.Regexp(`(?m)^│ (Stat|Latency|Req/Sec) +│(.+)│ *\r?$`)
-	autocannonTotal   = lazy.Regexp(`(?m)^([\d.]+)(k|M|)(?: total)? requests in ([\d.]+)s, ([\d.]+) (B|kB|MB|GB|TB) read\r?$`)
-	autocannonStatus  = lazy.Regexp(`(?m)^(\d+) 2xx responses, (\d+) non 2xx responses\r?$`)
-	autocannonErrors  = lazy.Regexp(`(?m)^([\d.]+)(k|M|) errors \(([\d.]+)(k|M|) timeouts\)\r?$`)
-	autocannonLoad    = lazy.Regexp(`(?m)^ *(\d+) connections(?: with (\d+) pipelining factor)?\r?$`)
-	autocannonWorkers = lazy.Regexp(`(?m)^ *(\d+) workers\r?$`)
+	autocannonRow   = lazy.Regexp(`(?m)^│ (Stat|Latency|Req/Sec) +│(.+)│ *$`)
+	autocannonTotal = lazy.Regexp(`(?m)^([\d.]+)(k|M|)(?: total)? requests in ([\d.]+)s, ([\d.]+) (B|kB|MB|GB|TB) read$`)
+	// Before version 4 a table has no lines; blanks divide its columns.
+	autocannonOld     = lazy.Regexp(`(?m)^(Latency \(ms\)|Req/Sec) +([\d.]+) +([\d.]+) +([\d.]+) *$`)
+	autocannonOldRank = lazy.Regexp(`(?m)^([\d.]+) {2,}([\d.]+) *$`)
+	autocannonResets  = lazy.Regexp(`(?m)^request pipeline was resetted ([\d.]+)(k|M|) times?$`)
+	autocannonStatus  = lazy.Regexp(`(?m)^(\d+) 2xx responses, (\d+) non 2xx responses$`)
+	autocannonErrors  = lazy.Regexp(`(?m)^([\d.]+)(k|M|) errors \(([\d.]+)(k|M|) timeouts\)$`)
+	autocannonLoad    = lazy.Regexp(`(?m)^ *(\d+) connections(?: with (\d+) pipelining factor)?$`)
+	autocannonWorkers = lazy.Regexp(`(?m)^ *(\d+) workers$`)
 )
 
 // parseAutocannonText parses the tables that autocannon prints.
@@ -61,7 +65,10 @@ func parseAutocannonText(data []byte) (Result, error) {
 
 // autocannonTables parses the latency and rate rows by column.
 func autocannonTables(text string) (map[string]map[string]string, error) {
-	out := map[string]map[string]string{}
+	out, err := autocannonOldTables(text)
+	if err != nil {
+		return nil, err
+	}
 	var head []string
 	for _, g := range autocannonRow().FindAllStringSubmatch(text, -1) {
 		cells := strings.Split(g[2], "│")
@@ -82,6 +89,25 @@ func autocannonTables(text string) (map[string]map[string]string, error) {
 	}
 	if out["Latency"] == nil || out["Req/Sec"] == nil {
 		return nil, errors.New("want the tables Latency and Req/Sec: it is cut off")
+	}
+	return out, nil
+}
+
+// autocannonOldTables parses those of before version 4.
+func autocannonOldTables(text string) (map[string]map[string]string, error) {
+	out := map[string]map[string]string{}
+	for _, g := range autocannonOld().FindAllStringSubmatch(text, -1) {
+		name := strings.TrimSuffix(g[1], " (ms)")
+		if out[name] != nil {
+			return nil, fmt.Errorf("two rows %s in it: it holds several runs", name)
+		}
+		out[name] = map[string]string{"Avg": g[2], "Stdev": g[3], "Max": g[4]}
+	}
+	if out["Latency"] != nil {
+		_, ranks, _ := strings.Cut(text, "\nPercentile ")
+		for _, g := range autocannonOldRank().FindAllStringSubmatch(ranks, -1) {
+			out["Latency"][g[1]+"%"] = g[2]
+		}
 	}
 	return out, nil
 }
@@ -141,6 +167,13 @@ func (r *Result) autocannonCounts(text string, rounded, step float64, mean strin
 		}
 		r.fail("timeout", uint64(timeouts))
 		r.fail("error", uint64(failed-timeouts))
+	}
+	if g := autocannonResets().FindStringSubmatch(text); g != nil {
+		resets, _, err := thousands(g[1], g[2])
+		if err != nil {
+			return err
+		}
+		r.fail("reset", uint64(resets))
 	}
 	return nil
 }

@@ -9,12 +9,12 @@ import (
 )
 
 var (
-	gowrkHead    = lazy.Regexp(`(?m)^ *(\d+) goroutine\(s\) running concurrently\r?$`)
-	gowrkTotal   = lazy.Regexp(`(?m)^ *(\d+) requests in ([\d.a-zµ]+), ([\d.]+)(bytes|KB|MB|GB) read\r?$`)
-	gowrkRate    = lazy.Regexp(`(?m)^ *Requests/sec:\s+([\d.]+)\r?$`)
-	gowrkOverall = lazy.Regexp(`(?m)^ *Overall Requests/sec:\s+([\d.]+)\r?$`)
-	gowrkTime    = lazy.Regexp(`(?m)^ *(Avg Req Time|Fastest Request|Slowest Request):\s+([\d.a-zµ]+)\r?$`)
-	gowrkErrors  = lazy.Regexp(`(?m)^ *Number of Errors:\s+(\d+)\r?$`)
+	gowrkHead    = lazy.Regexp(`(?m)^ *(\d+) goroutine\(s\) running concurrently$`)
+	gowrkTotal   = lazy.Regexp(`(?m)^ *(\d+) requests in ([\d.a-zµ]+), ([\d.]+)(bytes|KB|MB|GB) read$`)
+	gowrkRate    = lazy.Regexp(`(?m)^ *Requests/sec:\s+([\d.]+)$`)
+	gowrkOverall = lazy.Regexp(`(?m)^ *Overall Requests/sec:\s+([\d.]+)$`)
+	gowrkTime    = lazy.Regexp(`(?m)^ *(Avg Req Time|Fastest Request|Slowest Request):\s+([\d.a-zµ]+)$`)
+	gowrkErrors  = lazy.Regexp(`(?m)^ *Number of Errors:\s+(\d+)$`)
 )
 
 // parseGoWrk parses go-wrk's text.

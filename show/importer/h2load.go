@@ -3,6 +3,8 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,19 +12,14 @@ import (
 )
 
 var (
-	h2loadTotal   = lazy.Regexp(`(?m)^requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout\r?$`)
+	h2loadTotal   = lazy.Regexp(`(?m)^requests: (\d+) total, (\d+) started, (\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout$`)
 	h2loadRate    = lazy.Regexp(`(?m)^finished in ([\d.]+(?:us|ms|s|m|h)), ([\d.]+) req/s, `)
-	h2loadStatus  = lazy.Regexp(`(?m)^status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx\r?$`)
+	h2loadStatus  = lazy.Regexp(`(?m)^status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx$`)
 	h2loadBytes   = lazy.Regexp(`(?m)^traffic: [^(]+\((\d+)\) total`)
 	h2loadThread  = lazy.Regexp(`(?m)^spawning thread #\d+: (\d+) total client\(s\)`)
-	h2loadColumns = lazy.Regexp(`(?m)^ +(min +max .*)\r?$`)
-	h2loadTimes   = lazy.Regexp(`(?m)^(?:time for )?request *: +(.+?)\r?$`)
+	h2loadColumns = lazy.Regexp(`(?m)^ +(min +max .*)$`)
+	h2loadTimes   = lazy.Regexp(`(?m)^(?:time for )?request *: +(.+?)$`)
 )
-
-// h2loadCut is the number of responses that may have a status but be incomplete: those that
-// h2load was reading when its time ran out. Observed: 1 or 2 with HTTP/1.1, and 1.5% of all with
-// 64 connections of 100 streams, a number that h2load does not print.
-func h2loadCut(succeeded uint64) uint64 { return 16 + succeeded/20 }
 
 // parseH2load parses h2load's text.
 func parseH2load(data []byte) (Result, error) {
@@ -52,11 +49,11 @@ func parseH2load(data []byte) (Result, error) {
 	r.Caveats = append(r.Caveats,
 		"closed loop: a stalled server is sent less, so its latencies leave the stall out (coordinated omission)",
 		"it repeats neither the URL nor how many requests are in flight on a connection (-m)")
-	done, err := r.h2loadCounts(sum, status)
-	if err != nil {
+	warm := strings.Contains(text, " warm-up time") && !strings.Contains(text, " 0s of warm-up time")
+	if err := r.h2loadCounts(sum, status, warm); err != nil {
 		return r, err
 	}
-	r.holdRate(done, perS)
+	r.holdRate(r.Requests, perS)
 	for _, g := range h2loadThread().FindAllStringSubmatch(text, -1) {
 		n, err := strconv.Atoi(g[1])
 		if err != nil || n > countMax>>20 {
@@ -74,37 +71,56 @@ func parseH2load(data []byte) (Result, error) {
 	return r, r.h2loadLatency(text)
 }
 
-// h2loadCounts parses the request outcomes; "failed" includes bad statuses, errors and timeouts.
-func (r *Result) h2loadCounts(sum, status []string) (done uint64, err error) {
-	var n [10]uint64
-	for i, digits := range append(append([]string{}, sum...), status...) {
+// h2loadCounts parses the request outcomes. By src/h2load.cc (nghttp2 1.52 to 1.65)
+//
+//   - total is succeeded + failed, by construction;
+//   - failed are errored, those without a response, and the complete responses with a bad status;
+//   - timeout is a part of errored, as are requests that were never sent: done has neither;
+//   - a status counts when it is read, for requests started in the measured time.
+func (r *Result) h2loadCounts(sum, status []string, warm bool) error {
+	var n [11]uint64
+	for i, digits := range slices.Concat(sum, status) {
+		var err error
 		if n[i], err = countOf(digits); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	done, succeeded, failed, timeouts := n[1], n[2], n[3], n[5]
+	all, started, succeeded, failed, errored, timeouts := n[0], n[1], n[3], n[4], n[5], n[6]
+	statuses := n[7:]
+	heads := statuses[0] + statuses[1] + statuses[2] + statuses[3]
+	switch {
+	case all != succeeded+failed:
+		return fmt.Errorf("%d requests in total are not %d succeeded and %d failed", all, succeeded, failed)
+	case errored > failed:
+		return fmt.Errorf("%d errored of %d failed cannot be", errored, failed)
+	case warm: // requests of the warm-up end in the measured time: some have no status, some are not started
+	case heads > started:
+		return fmt.Errorf("%d statuses of %d requests cannot be", heads, started)
+	case statuses[0]+statuses[1] < succeeded:
+		return fmt.Errorf("%d succeeded with %d statuses of 2xx and 3xx cannot be", succeeded, statuses[0]+statuses[1])
+	}
 	r.Statuses = map[string]uint64{}
-	for i, class := range []string{"2xx", "3xx", "4xx", "5xx"} {
-		if n[6+i] > 0 {
-			r.Statuses[class] = n[6+i]
+	r.h2loadStatuses(succeeded, map[string]uint64{"2xx": statuses[0], "3xx": statuses[1]}, "below 400")
+	r.h2loadStatuses(failed-errored, map[string]uint64{"4xx": statuses[2], "5xx": statuses[3]}, "400 or more")
+	r.Requests = succeeded + failed - errored
+	r.fail("timeout", min(timeouts, errored))
+	r.fail("error", errored-min(timeouts, errored))
+	return nil
+}
+
+// h2loadStatuses divides complete responses by their status: of some more the status was read and
+// the end was not; of a few, begun in the warm-up or of no class that h2load prints, it was not
+// counted.
+func (r *Result) h2loadStatuses(complete uint64, counts map[string]uint64, others string) {
+	for _, class := range slices.Backward(slices.Sorted(maps.Keys(counts))) {
+		if n := min(counts[class], complete); n > 0 {
+			r.Statuses[class] = n
+			complete -= n
 		}
 	}
-	if r.Requests, err = total(r.Statuses); err != nil {
-		return 0, err
+	if complete > 0 {
+		r.Statuses[others] = complete
 	}
-	good := r.Statuses["2xx"] + r.Statuses["3xx"]
-	if done != succeeded+failed || good < succeeded || good > succeeded+h2loadCut(succeeded) {
-		return 0, fmt.Errorf("%d done are not %d succeeded and %d failed with %d of status 2xx and 3xx", done, succeeded, failed, good)
-	}
-	if cut := good - succeeded; cut > 0 && r.Statuses["2xx"] >= cut {
-		// Their status had been read, their end had not.
-		r.Statuses["2xx"] -= cut
-		r.Requests -= cut
-	}
-	lost := done - min(r.Requests, done)
-	r.fail("timeout", min(timeouts, lost))
-	r.fail("error", lost-min(timeouts, lost))
-	return done, nil
 }
 
 // h2loadLatency parses the row of the requests by column name, because 1.62 and later add a

@@ -10,13 +10,13 @@ import (
 )
 
 var (
-	heyTotal    = lazy.Regexp(`(?m)^  Total:\t([\d.]+) secs\r?$`)
-	heyRate     = lazy.Regexp(`(?m)^  Requests/sec:\t([\d.]+)\r?$`)
-	heyFigure   = lazy.Regexp(`(?m)^  (Slowest|Fastest|Average):\t([\d.]+) secs\r?$`)
-	heyBytes    = lazy.Regexp(`(?m)^  Total data:\t(\d+) bytes\r?$`)
-	heyQuantile = lazy.Regexp(`(?m)^  (\d+)%+ in ([\d.]+) secs\r?$`)
-	heyStatus   = lazy.Regexp(`(?m)^  \[(\d{3})\]\t(\d+) responses\r?$`)
-	heyError    = lazy.Regexp(`(?m)^  \[(\d+)\]\t(.+?)\r?$`)
+	heyTotal    = lazy.Regexp(`(?m)^  Total:\t([\d.]+) secs$`)
+	heyRate     = lazy.Regexp(`(?m)^  Requests/sec:\t([\d.]+)$`)
+	heyFigure   = lazy.Regexp(`(?m)^  (Slowest|Fastest|Average):\t([\d.]+) secs$`)
+	heyBytes    = lazy.Regexp(`(?m)^  Total data:\t(\d+) bytes$`)
+	heyQuantile = lazy.Regexp(`(?m)^  (\d+)%+ in ([\d.]+) secs$`)
+	heyStatus   = lazy.Regexp(`(?m)^  \[(\d{3})\]\t(\d+) responses$`)
+	heyError    = lazy.Regexp(`(?m)^  \[(\d+)\]\t(.+?)$`)
 )
 
 // heyKeeps is the number of results that hey stores (requester.go, maxRes).

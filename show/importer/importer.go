@@ -1,7 +1,7 @@
 // Package importer parses the output of other load generators into one plain struct, along with
 // the known gaps of each tool. It reads the text of wrk, wrk2, go-wrk, hey, ab and h2load; oha,
-// autocannon and vegeta as text and JSON; vegeta's results; k6's summary as text and in its three
-// forms of JSON.
+// autocannon, ghz and vegeta as text and JSON; vegeta's results; k6's summary as text and in its
+// three forms of JSON; each also as a log, a terminal or a quotation has it (plain.go).
 //
 // It invents nothing: a figure that the tool did not print is missing.
 package importer
@@ -28,6 +28,7 @@ const (
 	Ab         = "ab"
 	H2load     = "h2load"
 	Hey        = "hey"
+	Ghz        = "ghz"
 	Oha        = "oha"
 	Autocannon = "autocannon"
 	Vegeta     = "vegeta"
@@ -180,9 +181,18 @@ func Parse(data []byte) (Result, error) {
 	if isVegetaResults(data[:min(len(data), sniffed)]) {
 		return Read(bytes.NewReader(data))
 	}
-	text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
-	text = colours().ReplaceAll(text, nil)
+	text := plain(data)
+	if isVegetaResults(text[:min(len(text), sniffed)]) {
+		return Read(bytes.NewReader(text))
+	}
+	if bytes.HasPrefix(text, []byte("{")) {
+		text = document(text)
+	}
 	tool, parse, err := sniff(text)
+	if errors.Is(err, errUnknown) {
+		text = document(text)
+		tool, parse, err = sniff(text)
+	}
 	if err != nil {
 		return Result{}, fmt.Errorf("read result: %w", err)
 	}
@@ -193,8 +203,14 @@ func Parse(data []byte) (Result, error) {
 	return checked(r)
 }
 
-// colours matches terminal escape sequences for colours and the cursor.
-var colours = lazy.Regexp("\x1b\\[[0-9;?]*[A-Za-z]")
+// document returns the JSON between the lines of a log; without any, the text.
+func document(text []byte) []byte {
+	from, to := bytes.IndexByte(text, '{'), bytes.LastIndexByte(text, '}')
+	if from < 0 || to < from || from > 0 && text[from-1] != '\n' {
+		return text
+	}
+	return text[from : to+1]
+}
 
 // checked validates what every result has.
 func checked(r Result) (Result, error) {

@@ -235,6 +235,50 @@ func TestWhatDoesNotAddUpIsSaid(t *testing.T) {
 	}
 }
 
+// TestUnsupported: a tool that is known and not read is named.
+func TestUnsupported(t *testing.T) {
+	for tool, text := range map[string]string{
+		"siege":      "Transactions:\t\t        1000 hits\nAvailability:\t\t      100.00 %\nElapsed time:\t\t        0.31 secs\n",
+		"bombardier": "Bombarding http://127.0.0.1:80 for 10s using 125 connection(s)\nStatistics        Avg      Stdev        Max\n  Reqs/sec   1000  10  1100\n",
+		"locust":     "Type     Name  # reqs      # fails |    Avg     Min     Max    Med |   req/s  failures/s\n         Aggregated  10 0(0.00%) |  1 1 1 1 | 1.00 0.00\n",
+		"Gatling":    "---- Global Information --------------------------------------------------------\n> request count  100 (OK=100    KO=0     )\n",
+		"JMeter":     "timeStamp,elapsed,label,responseCode,responseMessage\n1,2,a,200,OK\n",
+		"fortio":     "Fortio 1.60.3 running at 8 queries per second\nAggregated Function Time : count 40 avg 0.001\n",
+	} {
+		for _, data := range [][]byte{[]byte(text), eachLine([]byte(text), func(int) string { return "web-1  | " })} {
+			if _, err := Parse(data); err == nil || !strings.HasPrefix(err.Error(), "read result: "+tool+" output is not read; supported: wrk, ") {
+				t.Errorf("%s: %v", tool, err)
+			}
+		}
+	}
+	if _, err := Parse([]byte(`{"RunType":"HTTP","ActualQPS":8}`)); err == nil || !strings.Contains(err.Error(), "fortio output is not read") {
+		t.Error(err)
+	}
+}
+
+// TestH2loadIdentities: total, succeeded and failed fit by h2load's source, as do
+// errored and failed; done and succeeded are not.
+func TestH2loadIdentities(t *testing.T) {
+	good := "requests: 1000 total, 700 started, 660 done, 640 succeeded, 360 failed, 350 errored, 20 timeout"
+	for changed, want := range map[string]string{
+		good: "",
+		"requests: 1000 total, 700 started, 10 done, 640 succeeded, 360 failed, 350 errored, 20 timeout":  "", // reconnects count no done
+		"requests: 1000 total, 700 started, 660 done, 640 succeeded, 360 failed, 10 errored, 20 timeout":  "",
+		"requests: 1001 total, 700 started, 660 done, 640 succeeded, 360 failed, 350 errored, 20 timeout": "1001 requests in total are not",
+		"requests: 1000 total, 700 started, 660 done, 640 succeeded, 360 failed, 361 errored, 20 timeout": "361 errored of 360 failed",
+		"requests: 1000 total, 650 started, 640 done, 640 succeeded, 360 failed, 350 errored, 20 timeout": "657 statuses of 650 requests",
+		"requests: 1000 total, 700 started, 660 done, 646 succeeded, 354 failed, 350 errored, 20 timeout": "646 succeeded with 645 statuses",
+	} {
+		r, err := Parse(bytes.Replace(read(t, "h2load_died.txt"), []byte(good), []byte(changed), 1))
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", changed, err, want)
+		}
+		if err == nil && r.Requests+r.Failed() != 1000 {
+			t.Errorf("%s: %d requests and %d errors of 1000", changed, r.Requests, r.Failed())
+		}
+	}
+}
+
 // TestHostileText: what is taken over from a file is fit to be shown.
 func TestHostileText(t *testing.T) {
 	data := bytes.Replace(read(t, "oha_refused.json"), []byte("Connection refused"),

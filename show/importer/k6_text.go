@@ -13,7 +13,7 @@ import (
 
 var (
 	k6Requests = lazy.Regexp(`(?m)^\W*http_reqs\.{3,}: +\d`)
-	k6Line     = lazy.Regexp(`(?m)^[^\w{]*(http_reqs|http_req_duration|http_req_failed|vus_max|data_received|dropped_iterations)\.{3,}: +(.*?)\s*\r?$`)
+	k6Line     = lazy.Regexp(`(?m)^[^\w{]*(http_reqs|http_req_duration|http_req_failed|vus_max|data_received|dropped_iterations)\.{3,}: +(.*?)\s*$`)
 	k6Failed   = lazy.Regexp(`^[\d.]+% +(?:✓ *(\d+) +✗ *(\d+)|(\d+) out of (\d+))`)
 	k6Figure   = lazy.Regexp(`(\w+|p\([\d.]+\))=(\S+)`)
 	k6Size     = lazy.Regexp(`^([\d.]+) ([kMGT]?)B\b`)

@@ -11,13 +11,13 @@ import (
 )
 
 var (
-	ohaSuccess  = lazy.Regexp(`(?m)^  Success rate:\t[\d.NaN]+%\r?$`)
-	ohaFigure   = lazy.Regexp(`(?m)^  (Total|Slowest|Fastest|Average):\t([\d.]+) (\w+)\r?$`)
-	ohaRate     = lazy.Regexp(`(?m)^  Requests/sec:\t([\d.]+)\r?$`)
-	ohaData     = lazy.Regexp(`(?m)^  Total data:\t([\d.]+) ([KMGT]i)?B\r?$`)
-	ohaQuantile = lazy.Regexp(`(?m)^  ([\d.]+)%+ in ([\d.]+) (\w+)\r?$`)
-	ohaStatus   = lazy.Regexp(`(?m)^  \[(\d{3})\] (\d+) responses\r?$`)
-	ohaError    = lazy.Regexp(`(?m)^  \[(\d+)\] (.+?)\r?$`)
+	ohaSuccess  = lazy.Regexp(`(?m)^  Success rate:\t[\d.NaN]+%$`)
+	ohaFigure   = lazy.Regexp(`(?m)^  (Total|Slowest|Fastest|Average):\t([\d.]+) (\w+)$`)
+	ohaRate     = lazy.Regexp(`(?m)^  Requests/sec:\t([\d.]+)$`)
+	ohaData     = lazy.Regexp(`(?m)^  Total data:\t([\d.]+) ([KMGT]i)?B$`)
+	ohaQuantile = lazy.Regexp(`(?m)^  ([\d.]+)%+ in ([\d.]+) (\w+)$`)
+	ohaStatus   = lazy.Regexp(`(?m)^  \[(\d{3})\] (\d+) responses$`)
+	ohaError    = lazy.Regexp(`(?m)^  \[(\d+)\] (.+?)$`)
 )
 
 // parseOhaText parses the summary that oha prints as text.
@@ -96,7 +96,7 @@ func (r *Result) ohaCounts(summary, errorList string) (cutOff uint64, err error)
 			return 0, err
 		}
 	}
-	if r.Requests == 0 && len(r.Errors) == 0 {
+	if r.Requests+cutOff == 0 && len(r.Errors) == 0 {
 		return 0, errors.New("neither a status nor an error in it")
 	}
 	return cutOff, nil

@@ -44,12 +44,12 @@ func isVegetaResults(head []byte) bool {
 // readVegetaResults reads the output of vegeta attack or vegeta encode --to json.
 func readVegetaResults(in io.Reader) (Result, error) {
 	buffered := bufio.NewReaderSize(in, sniffed)
-	head, err := buffered.Peek(1)
-	if err != nil {
+	head, err := buffered.Peek(sniffed)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return Result{}, fmt.Errorf("read results: %w", err)
 	}
 	var next func(*vegetaHit) error
-	if head[0] == '{' {
+	if bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")) {
 		next = jsonHits(buffered)
 	} else {
 		d := gob.NewDecoder(buffered)

@@ -12,7 +12,7 @@ import (
 
 var (
 	vegetaHead = lazy.Regexp(`(?m)^ *Requests\s+\[total, rate(?:, throughput)?\]\s`)
-	vegetaRow  = lazy.Regexp(`(?m)^ *(Requests|Duration|Latencies|Bytes In|Status Codes)\s+\[([^\]]+)\]\s+(.*?)\s*\r?$`)
+	vegetaRow  = lazy.Regexp(`(?m)^ *(Requests|Duration|Latencies|Bytes In|Status Codes)\s+\[([^\]]+)\]\s+(.*?)\s*$`)
 )
 
 // parseVegetaText parses vegeta's text report: rows whose column names are in brackets and differ
@@ -65,6 +65,7 @@ func parseVegetaText(data []byte) (Result, error) {
 		}
 	}
 	_, set, _ := strings.Cut(text, "Error Set:")
+	set, _, _ = strings.Cut(set, "\n\n")
 	for line := range strings.Lines(set) {
 		if line = strings.TrimSpace(line); line != "" && len(d.Errors) < causesMax {
 			d.Errors = append(d.Errors, line)

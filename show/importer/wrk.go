@@ -13,15 +13,15 @@ import (
 )
 
 var (
-	wrkHead    = lazy.Regexp(`(?m)^ *Running \S+ test @ (\S+)\r?$`)
-	wrkThreads = lazy.Regexp(`(?m)^ *(\d+) threads and (\d+) connections\r?$`)
-	wrkLatency = lazy.Regexp(`(?m)^ *Latency +(-?[\d.a-z]+) +(-?[\d.a-z]+) +(-?[\d.a-z]+) +(-?[\d.a-z]+)%\r?$`)
-	wrkTotal   = lazy.Regexp(`(?m)^ *(\d+) requests in ([\d.]+(?:us|ms|s|m|h)), ([\d.]+)([KMGTP]?)B read\r?$`)
-	wrkRate    = lazy.Regexp(`(?m)^ *Requests/sec: +([\d.]+)\r?$`)
-	wrkSocket  = lazy.Regexp(`(?m)^ *Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)\r?$`)
-	wrkStatus  = lazy.Regexp(`(?m)^ *Non-2xx or 3xx responses: (\d+)\r?$`)
+	wrkHead    = lazy.Regexp(`(?m)^ *Running \S+ test @ (\S+)$`)
+	wrkThreads = lazy.Regexp(`(?m)^ *(\d+) threads and (\d+) connections$`)
+	wrkLatency = lazy.Regexp(`(?m)^ *Latency +(-?[\d.a-z]+) +(-?[\d.a-z]+) +(-?[\d.a-z]+) +(-?[\d.a-z]+)%$`)
+	wrkTotal   = lazy.Regexp(`(?m)^ *(\d+) requests in ([\d.]+(?:us|ms|s|m|h)), ([\d.]+)([KMGTP]?)B read$`)
+	wrkRate    = lazy.Regexp(`(?m)^ *Requests/sec: +([\d.]+)$`)
+	wrkSocket  = lazy.Regexp(`(?m)^ *Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)$`)
+	wrkStatus  = lazy.Regexp(`(?m)^ *Non-2xx or 3xx responses: (\d+)$`)
 	// A quantile line has only a percentage and a time.
-	wrkQuantile = lazy.Regexp(`(?m)^ *([\d.]+)% +([\d.]+(?:us|ms|s|m|h)) *\r?$`)
+	wrkQuantile = lazy.Regexp(`(?m)^ *([\d.]+)% +([\d.]+(?:us|ms|s|m|h)) *$`)
 )
 
 // match finds the one line that a pattern matches and returns its groups.

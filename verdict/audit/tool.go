@@ -38,7 +38,7 @@ const (
 // tools' sources: wrk src/wrk.c (connections ÷ threads in main, stats_correct at the end), wrk2
 // the same without the correction, autocannon lib/manager.js (Math.max(Math.floor(…), 1)) and its
 // histogram of whole milliseconds, h2load src/h2load.cc (the first clients % threads get one
-// more); hey, ab, oha, k6, go-wrk and vegeta have no such split.
+// more); hey, ab, oha, ghz, k6, go-wrk and vegeta have no such split.
 func pointTools() []pointTool {
 	return []pointTool{
 		{name: "go-wrk", share: sharedAll, binary: true},
@@ -49,6 +49,7 @@ func pointTools() []pointTool {
 		{name: "vegeta", share: sharedAll, fromDue: true},
 		{name: "hey", share: sharedAll},
 		{name: "oha", share: sharedAll},
+		{name: "ghz", share: sharedAll},
 		{name: "k6", share: sharedAll},
 		{name: "apachebench", share: sharedAll, wholeMs: true},
 		{name: "ab", share: sharedAll, wholeMs: true},
