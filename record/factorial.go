@@ -45,6 +45,8 @@ type FactorialCell struct {
 const (
 	Higher = "higher"
 	Lower  = "lower"
+	// NotShown: the metric did not change, and the tuning was not seen to act.
+	NotShown = "not shown"
 )
 
 // Effect is what one level of a factor does to a metric relative to the factor's first level, or
@@ -67,7 +69,7 @@ type Effect struct {
 	Relative Estimate `json:"relative"`
 	// Given are the effects of Factor with With at its level 0 and at WithLevel.
 	Given []Estimate `json:"given,omitempty"`
-	// Decision is Higher, Lower, NoChange or CannotTell.
+	// Decision is Higher, Lower, NoChange, NotShown or CannotTell.
 	Decision string `json:"decision"`
 	// Within is the ± share within which "no change" was shown, or is required if it was not
 	// shown.

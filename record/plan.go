@@ -238,13 +238,26 @@ type MeasuredMore struct {
 	Profiles []RequestProfile `json:"profiles,omitempty"`
 }
 
-// Tuned is one setting changed on the host during a run and restored afterwards.
+// Tuned is one setting of the host during a run, restored afterwards.
 type Tuned struct {
 	// What is its name as in ceiling tune: "eth0 rx-0 rps_cpus".
-	What   string `json:"what"`
+	What string `json:"what"`
+	// Before is During if it was so already.
 	Before string `json:"before"`
 	During string `json:"during"`
+	// Effect is what was seen of it during the run, one of those below, and Evidence the figures; ""
+	// in records of programs that did not look.
+	Effect   string `json:"effect,omitempty"`
+	Evidence string `json:"evidence,omitempty"`
 }
+
+// Effects of a setting.
+const (
+	TuningInEffect    = "in effect"     // the kernel's counters show it
+	TuningNotInEffect = "not in effect" // they show the opposite
+	TuningSetBack     = "set back"      // another program has changed the value since
+	TuningNotShown    = "not shown"     // the value is set; nothing happened that would show its effect
+)
 
 // SLOTerm is one term of an SLO with its measured value, in the unit of its limit (nanoseconds, a
 // share, requests per second).

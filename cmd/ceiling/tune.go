@@ -79,14 +79,14 @@ func newTuneShow(sh *shell, f *tuneFlags) *cobra.Command {
 			}
 			return exactly(1, "at most one URL")(c, args)
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.complete(); err != nil {
 				return err
 			}
 			concerns := ""
 			if len(args) == 1 {
 				var err error
-				if concerns, err = f.towards(args[0]); err != nil {
+				if concerns, err = f.towards(c.Context(), args[0]); err != nil {
 					return err
 				}
 			}
@@ -111,56 +111,42 @@ func writeIndented(sh *shell, v any) error {
 
 // towards says which profiles apply to this host for a load on a URL, and selects its interface
 // unless one was named. It sends nothing.
-func (f *tuneFlags) towards(url string) (string, error) {
-	address, _, _, err := spec.ParseTarget(url)
+func (f *tuneFlags) towards(ctx context.Context, url string) (string, error) {
+	target, err := tuneTarget(ctx, url)
 	if err != nil {
-		return "", usage(err)
-	}
-	if address.Network == "unix" {
-		return "server; a unix socket has no network in the way", nil
-	}
-	// Connecting a UDP socket only looks up the route.
-	conn, err := net.Dial("udp", net.JoinHostPort(address.Host, fmt.Sprint(address.Port)))
-	if err != nil {
-		return "", fmt.Errorf("find the way to %s: %w", url, err)
-	}
-	defer conn.Close()
-	here, err1 := netip.ParseAddrPort(conn.LocalAddr().String())
-	there, err2 := netip.ParseAddrPort(conn.RemoteAddr().String())
-	if err := errors.Join(err1, err2); err != nil {
 		return "", err
 	}
-	local := here.Addr().Unmap() == there.Addr().Unmap()
-	if f.options.Interface == "" {
-		f.options.Interface = interfaceOf(here.Addr(), local)
+	if !target.Server.IsValid() {
+		return "server; a unix socket has no network in the way", nil
 	}
-	if local {
+	target.Here = f.host.Namespace == ""
+	name, err := f.host.Interface(target)
+	if err != nil {
+		return "", err
+	}
+	f.options.Interface = cmp.Or(f.options.Interface, name)
+	if name == "lo" {
 		return "server: generator and server are both here, over the loopback, which has no NIC", nil
 	}
 	return "client here (low-latency for tails); server, rps-rfs or irq-pinned on the server's host", nil
 }
 
-// interfaceOf returns the interface that has an address; the loopback for this host's own.
-func interfaceOf(ip netip.Addr, local bool) string {
-	if local {
-		return "lo"
-	}
-	all, err := net.Interfaces()
+// tuneTarget looks up where requests to a URL go. Of a name's addresses the first suffices.
+func tuneTarget(ctx context.Context, url string) (*tune.Target, error) {
+	address, _, _, err := spec.ParseTarget(url)
 	if err != nil {
-		return ""
+		return nil, usage(err)
 	}
-	for _, i := range all {
-		addrs, err := i.Addrs()
-		if err != nil {
-			continue
-		}
-		for _, a := range addrs {
-			if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().Unmap() == ip.Unmap() {
-				return i.Name
-			}
-		}
+	t := &tune.Target{URL: url}
+	if address.Network == spec.Unix {
+		return t, nil
 	}
-	return ""
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", address.Host)
+	if err != nil {
+		return nil, fmt.Errorf("find the way to %s: %w", url, err)
+	}
+	t.Server = netip.AddrPortFrom(ips[0].Unmap(), 0)
+	return t, nil
 }
 
 func newTuneApply(sh *shell, f *tuneFlags) *cobra.Command {
@@ -235,18 +221,12 @@ has reverted it.`,
 				return usage(fmt.Errorf("--duration %s is not between 100ms and 1h", long))
 			}
 			if len(args) == 1 {
-				address, _, _, err := spec.ParseTarget(args[0])
+				target, err := tuneTarget(c.Context(), args[0])
 				if err != nil {
-					return usage(err)
+					return err
 				}
-				// A name's first address suffices: the verification notices a probe that goes
-				// elsewhere.
-				if all, err := net.LookupIP(address.Host); err == nil {
-					for _, ip := range all {
-						if v4, is := netip.AddrFromSlice(ip.To4()); is && !watch.Probe.IsValid() {
-							watch.Probe = v4
-						}
-					}
+				if watch.Probe = target.Server.Addr(); f.host.Root == "" {
+					watch.Target = target
 				}
 				watch.Traffic = func(ctx context.Context) error { return requests(ctx, args[0]) }
 			}

@@ -206,6 +206,9 @@ func counts(m *record.Measured, metric *compareMetric) (why []record.Statement, 
 		return []record.Statement{record.State("factorial.not-made", record.Values{"why": m.NotRun})}, false
 	case m.Completed == 0 || m.BadShare > mostly:
 		return []record.Statement{record.State("factorial.errors", record.Values{"share": m.BadShare})}, false
+	case setBack(m) != nil:
+		s := setBack(m)
+		return []record.Statement{record.State("factorial.set-back", record.Values{"setting": s.What, "evidence": s.Evidence})}, false
 	case m.Outcome == record.Invalid && !(metric.name == metricCPU && paceOfGenerator(m)):
 		return m.Because, false
 	}
@@ -284,7 +287,7 @@ func concludeFactorial(p *record.Plan) {
 			if len(k.terms(r.cells)) == 0 {
 				continue // the listed cells exclude it
 			}
-			f.Effects = append(f.Effects, effectOf(f, m, k, counted, logs))
+			f.Effects = append(f.Effects, effectOf(f, m, k, counted, logs, r.tuned(k)))
 		}
 	}
 	if slices.ContainsFunc(f.Effects, func(x record.Effect) bool { return x.Blocks > 0 }) {
@@ -316,7 +319,7 @@ func columns(rows [][]float64, at []int) [][]float64 {
 }
 
 // effectOf judges one contrast in one metric.
-func effectOf(f *record.Factorial, m *compareMetric, k contrast, cells [][]int, logs [][]float64) record.Effect {
+func effectOf(f *record.Factorial, m *compareMetric, k contrast, cells [][]int, logs [][]float64, tuned tuningOf) record.Effect {
 	x := record.Effect{Metric: m.name, Factor: f.Factors[k.factor].Name, Level: k.level, Decision: record.CannotTell, Within: m.margin,
 		PerBlock: []float64{}}
 	if k.with >= 0 {
@@ -337,7 +340,13 @@ func effectOf(f *record.Factorial, m *compareMetric, k contrast, cells [][]int, 
 			}
 		}
 	}
+	if !tuned.shown() && (x.Decision == record.NoChange || tuned.opposite && x.Decision == record.CannotTell && x.Blocks > 0) {
+		x.Decision, x.MoreBlocks = record.NotShown, 0
+	}
 	x.Says = effectStatement(f, &x, k)
+	if x.Decision == record.NotShown {
+		x.Says.With["setting"], x.Says.With["evidence"] = tuned.unseen.What, tuned.unseen.Evidence
+	}
 	return x
 }
 
@@ -385,7 +394,8 @@ func effectStatement(f *record.Factorial, x *record.Effect, k contrast) record.S
 			with["first"], with["second"] = x.Given[0].Mid, x.Given[1].Mid
 		}
 	}
-	settled := map[string]string{record.Higher: "shown", record.Lower: "shown", record.NoChange: "none"}[x.Decision]
+	settled := map[string]string{record.Higher: "shown", record.Lower: "shown", record.NoChange: "none",
+		record.NotShown: "not-shown"}[x.Decision]
 	switch {
 	case settled != "":
 	case x.Blocks == 0:
@@ -414,7 +424,8 @@ func answerFactorial(f *record.Factorial) {
 		}
 	}
 	f.Answer = append([]record.Statement{record.State("factorial.answer", record.Values{"effects": len(f.Effects), "shown": count["shown"],
-		"none": count["none"], "unsettled": count["unsettled"] + count["unsettled-noisy"], "missing": count["not-measured"]})}, shown...)
+		"none": count["none"], "unsettled": count["unsettled"] + count["unsettled-noisy"], "missing": count["not-measured"],
+		"notshown": count["not-shown"]})}, shown...)
 }
 
 // cell is one combination with its runs.

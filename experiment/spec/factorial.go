@@ -26,8 +26,8 @@ type Factorial struct {
 	// Veth is the number of queues of the interface of a network namespace in which the servers
 	// are started; 0: no namespace.
 	Veth int `json:"veth,omitempty" yaml:"veth,omitempty" jsonschema:"start the servers in a network namespace of their own, over a veth pair with so many queues; its eth0 is what is tuned"`
-	// Interface whose queues and interrupts are tuned; "" for the default route's.
-	Interface string `json:"interface,omitempty" yaml:"interface,omitempty" jsonschema:"network interface that is tuned; that of the default route where none is given"`
+	// Interface whose queues and interrupts are tuned; "" for the one that the load crosses.
+	Interface string `json:"interface,omitempty" yaml:"interface,omitempty" jsonschema:"network interface that is tuned; the one that the load crosses where none is given"`
 	// Within is the ± share within which "no effect" may be concluded; 0 for the metric's
 	// default.
 	Within float64 `json:"within,omitempty" yaml:"within,omitempty" jsonschema:"no effect is one within this share: 0.05 and for p99 0.2 where none is given"`

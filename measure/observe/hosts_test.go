@@ -174,7 +174,7 @@ func TestThrottleWatchesTheGroupsAbove(t *testing.T) {
 func TestInterfaceToTheTarget(t *testing.T) {
 	check := func(target, peer netip.Addr, here bool, want string) {
 		t.Helper()
-		if got, err := interfaceTo(target, peer, here); err != nil || got != want {
+		if got, err := InterfaceTo(target, peer, here); err != nil || got != want {
 			t.Errorf("%s: %q %v, want %s", target, got, err, want)
 		}
 	}

@@ -87,10 +87,10 @@ func lookUpRoute(to netip.Addr) (route, error) {
 	return parseRoute(body)
 }
 
-// interfaceTo returns the interface that carries the run's packets, in the calling thread's network
+// InterfaceTo returns the interface that carries the run's packets, in the calling thread's network
 // namespace. With the target on this host that is lo if the generator is here as well, the route to
 // the generator if its address is known, and else the interface that has the target's address.
-func interfaceTo(target, peer netip.Addr, generatorHere bool) (string, error) {
+func InterfaceTo(target, peer netip.Addr, generatorHere bool) (string, error) {
 	target = target.Unmap()
 	r, err := lookUpRoute(target)
 	if err != nil {

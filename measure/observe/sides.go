@@ -173,7 +173,7 @@ func (o *Observer) findInterfaces() {
 		here = false
 	}
 	err := o.server.in(func() (err error) {
-		o.server.iface, err = interfaceTo(target, peer, here)
+		o.server.iface, err = InterfaceTo(target, peer, here)
 		return err
 	})
 	if err != nil {

@@ -1,11 +1,14 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -21,16 +24,17 @@ type bed struct {
 	host    tune.Host
 	options tune.Options
 	who     string
+	here    bool // the generator is on this machine
 }
 
 // bedNumber distinguishes the namespace from others of this process.
 const bedNumber = 3
 
 // makeBed creates the namespace that an experiment needs, and checks that all its tunings are
-// possible before anything starts.
-func makeBed(ctx context.Context, e *spec.Experiment, command []string) (*bed, error) {
+// possible, and can act on its load, before anything starts.
+func makeBed(ctx context.Context, e *spec.Experiment, o *Options) (*bed, error) {
 	f := &e.Factorial
-	b := &bed{options: tune.Options{Interface: f.Interface}, who: strings.Join(command, " ")}
+	b := &bed{options: tune.Options{Interface: f.Interface}, who: strings.Join(o.Command, " "), here: o.here()}
 	if f.Veth > 0 {
 		if os.Geteuid() != 0 {
 			return nil, fmt.Errorf("%w: factorial.veth: a network namespace takes root; run it with sudo", ErrRefused)
@@ -44,12 +48,137 @@ func makeBed(ctx context.Context, e *spec.Experiment, command []string) (*bed, e
 		}
 		b.in, b.host.Namespace, b.options.Interface = in, in.Name, netns.Interface
 	}
-	for _, c := range e.Cells() {
-		if _, err := b.plan(c.Tune); err != nil {
-			return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrRefused, e.CellLabel(c.Levels), err), b.remove())
-		}
+	if err := b.check(ctx, e); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrRefused, err), b.remove())
 	}
 	return b, nil
+}
+
+// check rejects tunings that are not possible, that cannot act on the load of any cell that has
+// them, or that set what is set without them.
+func (b *bed) check(ctx context.Context, e *spec.Experiment) error {
+	refused := map[string]error{} // by tuning: why it cannot act on the load of a cell; nil: it can on one
+	var names []string
+	for _, c := range e.Cells() {
+		if len(c.Tune) == 0 {
+			continue
+		}
+		target, err := b.target(ctx, e, c.Server, "")
+		if err != nil {
+			return err
+		}
+		if b.options.Interface == "" {
+			if b.options.Interface, err = b.host.Interface(target); err != nil {
+				return err
+			}
+		}
+		if _, err := b.plan(c.Tune); err != nil {
+			return fmt.Errorf("%s: %w", e.CellLabel(c.Levels), err)
+		}
+		for _, name := range c.Tune {
+			if why, known := refused[name]; known && why == nil {
+				continue
+			}
+			p, err := b.plan([]string{name})
+			if err == nil {
+				err = p.Reaches(target)
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: %w", e.CellLabel(c.Levels), err)
+			}
+			refused[name], names = err, append(names, name)
+		}
+	}
+	for _, name := range names {
+		if refused[name] != nil {
+			return refused[name]
+		}
+	}
+	return b.checkDiffers(e)
+}
+
+// checkDiffers rejects a level that only tunes, and leaves the host as its factor's first does.
+func (b *bed) checkDiffers(e *spec.Experiment) error {
+	for i := range e.Factorial.Factors {
+		f := &e.Factorial.Factors[i]
+		first, err := b.settings(f.Levels[0].Tune)
+		if err != nil {
+			return err
+		}
+		for l := 1; l < len(f.Levels); l++ {
+			if !onlyTunes(&f.Levels[0]) || !onlyTunes(&f.Levels[l]) || len(f.Levels[0].Tune)+len(f.Levels[l].Tune) == 0 {
+				continue
+			}
+			other, err := b.settings(f.Levels[l].Tune)
+			if err != nil {
+				return err
+			}
+			if same := sameSettings(first, other); same != "" {
+				return fmt.Errorf("%s: levels %s and %s leave this host the same: %s; give values that differ", f.Name, f.Label(0), f.Label(l), same)
+			}
+		}
+	}
+	return nil
+}
+
+// onlyTunes reports whether a level sets nothing but the host.
+func onlyTunes(l *spec.Level) bool {
+	return reflect.DeepEqual(*l, spec.Level{Name: l.Name, Tune: l.Tune})
+}
+
+// settings returns what a host has before and after a tuning, by setting.
+func (b *bed) settings(names []string) (map[string]tune.Change, error) {
+	p, err := b.plan(names)
+	all := map[string]tune.Change{}
+	if err != nil || p == nil {
+		return all, err
+	}
+	for _, c := range slices.Concat(p.Changes, p.Already) {
+		all[c.String()] = c
+	}
+	return all, nil
+}
+
+// sameSettings returns one of the settings if two tunings leave the same values; "" if not.
+func sameSettings(a, b map[string]tune.Change) (example string) {
+	for _, pair := range [][2]map[string]tune.Change{{a, b}, {b, a}} {
+		for name, c := range pair[0] {
+			value := c.Before // as found
+			if other, both := pair[1][name]; both {
+				value = other.After
+			}
+			if !c.Leaves(value) {
+				return ""
+			}
+			example = name + " is " + value
+		}
+	}
+	return example
+}
+
+// target returns where the load of a server goes; base is its URL if it was started, "": it will be.
+func (b *bed) target(ctx context.Context, e *spec.Experiment, server int, base string) (*tune.Target, error) {
+	t := &tune.Target{URL: cmp.Or(e.Servers[server].URL, base), Here: b.in == nil && b.here, UDP: e.Load.HTTP == spec.HTTP3}
+	switch {
+	case t.URL == "" && b.in != nil:
+		t.URL = "http://" + b.in.Addr.String()
+	case t.URL == "":
+		t.URL = "http://127.0.0.1"
+	}
+	address, _, _, err := spec.ParseTarget(t.URL)
+	if err != nil || address.Network == spec.Unix {
+		return t, err
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", address.Host)
+	if err != nil {
+		return nil, err
+	}
+	port := address.Port
+	if e.Servers[server].URL == "" && base == "" {
+		port = 0
+	}
+	t.Server = netip.AddrPortFrom(ips[0].Unmap(), port)
+	return t, nil
 }
 
 // remove removes the namespace. The servers in it have ended.
@@ -93,26 +222,35 @@ func settingsOf(name string) ([]tune.Setting, error) {
 	return p.Settings, err
 }
 
-// tune applies a cell's tuning; undo reverts it.
-func (b *bed) tune(ctx context.Context, names []string) (tuned []record.Tuned, undo func() error, err error) {
+// tune applies a cell's tuning. seen returns the settings with the effect that was seen since then;
+// nil: there are none. undo reverts them.
+func (b *bed) tune(ctx context.Context, names []string) (seen func(*tune.Target) ([]record.Tuned, error), undo func() error, err error) {
 	undo = func() error { return nil }
 	p, err := b.plan(names)
 	if err != nil || p == nil {
 		return nil, undo, err
 	}
-	for i := range p.Changes {
-		c := &p.Changes[i]
-		tuned = append(tuned, record.Tuned{What: c.String(), Before: c.Before, During: c.After})
+	if len(p.Changes) > 0 {
+		if undo, err = p.Apply(ctx, tune.Owner{Who: b.who}); err != nil {
+			return nil, nil, err
+		}
 	}
-	if len(p.Changes) == 0 {
-		return nil, undo, nil
+	done, err := p.Watch()
+	if err != nil {
+		return nil, nil, errors.Join(err, undo())
 	}
-	undo, err = p.Apply(ctx, tune.Owner{Who: b.who})
-	return tuned, undo, err
+	return func(target *tune.Target) (tuned []record.Tuned, err error) {
+		found, err := done(target)
+		for i := range found {
+			c, e := &found[i].Change, &found[i].Evidence
+			tuned = append(tuned, record.Tuned{What: c.String(), Before: c.Before, During: c.After, Effect: e.Effect, Evidence: e.What})
+		}
+		return tuned, err
+	}, undo, nil
 }
 
 // mayTune refuses to tune this machine for a server on another one.
-func mayTune(e *spec.Experiment) error {
+func (o *Options) mayTune(ctx context.Context, e *spec.Experiment) error {
 	if !slices.ContainsFunc(e.Cells(), func(c spec.Cell) bool { return len(c.Tune) > 0 }) {
 		return nil
 	}
@@ -120,7 +258,16 @@ func mayTune(e *spec.Experiment) error {
 		if e.Servers[i].URL == "" {
 			continue
 		}
-		if address, _, _, err := spec.ParseTarget(e.Servers[i].URL); err != nil || !hostIsHere(address.Host) {
+		address, _, _, err := spec.ParseTarget(e.Servers[i].URL)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		here, loopback := hostIsHere(ctx, address)
+		switch {
+		case loopback && !o.here():
+			return fmt.Errorf("%w: tune: %s is each agent's own host, and not this machine, which is tuned; give this machine's address on the network",
+				ErrRefused, e.Servers[i].URL)
+		case !here:
 			return fmt.Errorf("%w: tune: it changes this machine, and %s is not an address of it; run the experiment on the server's machine and load it by agents (--agents)",
 				ErrRefused, e.Servers[i].URL)
 		}
@@ -128,8 +275,17 @@ func mayTune(e *spec.Experiment) error {
 	return nil
 }
 
-// hostIsHere reports whether host is an address of this machine.
-func hostIsHere(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return err == nil && isLocal(ip)
+// hostIsHere reports whether an address is this machine's, and one that every machine has.
+func hostIsHere(ctx context.Context, a spec.Address) (here, loopback bool) {
+	if a.Network == spec.Unix {
+		return true, true
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host)
+	if err != nil || len(ips) == 0 {
+		return false, false
+	}
+	ip := ips[0].Unmap()
+	return isLocal(ip), ip.IsLoopback() || ip.IsUnspecified()
 }

@@ -12,6 +12,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/needs"
 	"ceiling/measure/netns"
+	"ceiling/measure/tune"
 	"ceiling/record"
 )
 
@@ -59,7 +60,7 @@ func TestTuningIsInForceDuringItsRuns(t *testing.T) {
 			t.Errorf("run %d, RPS %s: the server found the masks %v", i+1, want, masks)
 		}
 		tuned := fmt.Sprint(m.Tuned)
-		if on := strings.Contains(tuned, "eth0 rx-1 rps_cpus 0 1"); on != (want == "1") || m.Completed == 0 {
+		if on := strings.Contains(tuned, "eth0 rx-1 rps_cpus 0 1 "); on != (want == "1") || m.Run == "" || on && m.Tuned[0].Effect == "" {
 			t.Errorf("run %d: tuned %s, %d completed", i+1, tuned, m.Completed)
 		}
 	}
@@ -102,5 +103,90 @@ func TestTuningThatCannotBe(t *testing.T) {
 	if _, _, err := Explore(t.Context(), e, Options{Out: filepath.Join(dir, "plan")}, nil); !errors.Is(err, ErrRefused) ||
 		!strings.Contains(err.Error(), "http://192.0.2.1:80 is not an address of it") {
 		t.Errorf("%v", err)
+	}
+}
+
+// onCopy is the check of tunings on a copy of a host with one NIC, as it is before a run.
+func onCopy(t *testing.T, e spec.Experiment) error {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"sys/devices/system/cpu/online": "0-1", "sys/class/net/eth0/queues/rx-0/rps_cpus": "0", "sys/class/net/eth0/queues/rx-0/rps_flow_cnt": "0",
+		"sys/class/net/lo/queues/rx-0/rps_cpus": "00000000,00000000", "proc/sys/net/core/somaxconn": "4096", "proc/sys/net/ipv4/tcp_fin_timeout": "60",
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := &bed{host: tune.Host{Root: root}, options: tune.Options{Interface: e.Factorial.Interface}, here: true}
+	return b.check(t.Context(), &e)
+}
+
+// TestTuningMustReachTheLoad: what the load does not cross is not tuned, and a level that changes
+// nothing is none.
+func TestTuningMustReachTheLoad(t *testing.T) {
+	for _, c := range []struct {
+		url, iface, off, on string
+		want                string // in the error; "": none
+	}{
+		{"", "eth0", "", "rps_cpus=all",
+			"RPS=on: eth0 rx-0 rps_cpus cannot act on the load: requests to http://127.0.0.1 cross lo, not eth0; write interface: lo, or"},
+		{"http://127.0.0.1:8080", "eth0", "rps_cpus=none", "rps_cpus=all", "RPS=off: eth0 rx-0 rps_cpus cannot act"},
+		{"http://localhost:8080", "eth0", "", "rps_flow_cnt=64", "cross lo, not eth0"},
+		{"unix:/run/x.sock", "eth0", "", "rps_cpus=all", "is a unix socket"},
+		{"unix:/run/x.sock", "", "", "net.core.somaxconn=100", ""},
+		{"", "", "", "rps_cpus=all", ""}, // of lo
+		{"", "", "rps_cpus=none", "rps_cpus=all", ""},
+		{"", "", "", "rps_cpus=none", "RPS: levels off and on leave this host the same: lo rx-0 rps_cpus is "},
+		{"", "", "net.core.somaxconn=4096", "net.core.somaxconn=4096", "net.core.somaxconn is 4096; give values that differ"},
+		{"", "", "net.core.somaxconn=4096", "net.core.somaxconn=4097", ""},
+		{"", "", "net.core.somaxconn=5", "net.core.somaxconn=5", "net.core.somaxconn is 5"},
+	} {
+		e := steered(t, "")
+		e.Factorial.Veth, e.Factorial.Interface = 0, c.iface
+		if c.url != "" {
+			e.Servers[0] = spec.Server{URL: c.url}
+		}
+		for i, text := range []string{c.off, c.on} {
+			if text != "" {
+				e.Factorial.Factors[0].Levels[i].Tune = []string{text}
+			}
+		}
+		err := onCopy(t, e)
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	// A level that sets something else too may leave the host as it is.
+	e := steered(t, "")
+	e.Factorial.Veth = 0
+	e.Factorial.Factors[0].Levels[1] = spec.Level{Name: "on", Tune: []string{"rps_cpus=none"}, Connections: 8}
+	if err := onCopy(t, e); err != nil {
+		t.Error(err)
+	}
+	e = steered(t, "")
+	e.Load.HTTP = spec.HTTP3
+	e.Factorial.Veth, e.Factorial.Factors[0].Levels[1].Tune = 0, []string{"net.ipv4.tcp_fin_timeout=30"}
+	if err := onCopy(t, e); err == nil || !strings.Contains(err.Error(), "HTTP/3 goes over UDP") {
+		t.Error(err)
+	}
+}
+
+// TestTuningOfAgents: a loopback address is that of each agent.
+func TestTuningOfAgents(t *testing.T) {
+	o := Options{Work: struct{ Work }{}}
+	e := steered(t, "")
+	for url, want := range map[string]string{
+		"http://127.0.0.1:80": "http://127.0.0.1:80 is each agent's own host", "http://localhost:80": "is each agent's own host",
+		"http://192.0.2.99:80": "is not an address of it", "http://no-such-host.invalid:80": "is not an address of it",
+	} {
+		e.Servers[0] = spec.Server{URL: url}
+		if err := o.mayTune(t.Context(), &e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", url, err)
+		}
 	}
 }

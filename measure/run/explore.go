@@ -44,10 +44,10 @@ func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m reco
 
 func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured, string)) (p *record.Plan, _ record.File,
 	err error) {
-	if err := o.mayDo(&e); err != nil {
+	if err := o.mayDo(ctx, &e); err != nil {
 		return nil, record.File{}, err
 	}
-	b, err := makeBed(ctx, &e, o.Command)
+	b, err := makeBed(ctx, &e, &o)
 	if err != nil {
 		return nil, record.File{}, err
 	}
@@ -93,10 +93,10 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 	if p.Hidden {
 		return nil, record.File{}, fmt.Errorf("%w: %s: %s", ErrRefused, p.ID, prose.Text(p.Onward()))
 	}
-	if err := o.mayDo(&p.Experiment); err != nil {
+	if err := o.mayDo(ctx, &p.Experiment); err != nil {
 		return nil, record.File{}, err
 	}
-	b, err := makeBed(ctx, &p.Experiment, o.Command)
+	b, err := makeBed(ctx, &p.Experiment, &o)
 	if err != nil {
 		return nil, record.File{}, err
 	}
@@ -206,8 +206,8 @@ func (o *Options) here() bool {
 }
 
 // mayDo rejects what only this machine can do if others generate the load.
-func (o *Options) mayDo(e *spec.Experiment) error {
-	if err := mayTune(e); err != nil {
+func (o *Options) mayDo(ctx context.Context, e *spec.Experiment) error {
+	if err := o.mayTune(ctx, e); err != nil {
 		return err
 	}
 	if o.here() {

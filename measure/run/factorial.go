@@ -8,6 +8,7 @@ import (
 
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
+	"ceiling/measure/tune"
 	"ceiling/record"
 )
 
@@ -27,22 +28,40 @@ func mayPin(e *spec.Experiment) error {
 	return nil
 }
 
-// cellRun does one run of a cell: it tunes the host and starts a server, and undoes both.
+// cellRun does one run of a cell: it tunes the host, starts a server, and looks whether the tuning
+// acts while the load runs. It undoes both.
 func (x *explorer) cellRun(ctx context.Context, d *plan.Decision) (*record.Measured, error) {
 	cell := x.experiment.Cell(d.Next.Cell)
 	if err := x.arrange(d.Next, &cell); err != nil {
 		return nil, err
 	}
-	tuned, undo, err := x.bed.tune(ctx, cell.Tune)
+	seen, undo, err := x.bed.tune(ctx, cell.Tune)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", x.plan.Experiment.CellLabel(d.Next.Cell), err)
 	}
 	m, err := x.stepOn(ctx, d)
-	x.servers.stop()
-	if m != nil {
-		m.Tuned = tuned
+	if m != nil && err == nil {
+		m.Tuned, err = x.tuned(ctx, d.Next.Server, seen)
 	}
+	x.servers.stop()
 	return m, errors.Join(err, undo())
+}
+
+// tuned returns the settings of the run that ends, with what was seen of them. The server still
+// runs.
+func (x *explorer) tuned(ctx context.Context, server int, seen func(*tune.Target) ([]record.Tuned, error)) ([]record.Tuned, error) {
+	if seen == nil {
+		return nil, nil
+	}
+	base, err := x.servers.base(ctx, server, false)
+	if err != nil {
+		return nil, err
+	}
+	target, err := x.bed.target(ctx, x.experiment, server, base)
+	if err != nil {
+		return nil, err
+	}
+	return seen(target)
 }
 
 // arrange sets the server to start as the step's cell says.

@@ -101,6 +101,9 @@ func (c *Cores) set(word string) ([]int, error) {
 	return cpus, nil
 }
 
+// Leaves reports whether a change makes that value of its setting.
+func (c *Change) Leaves(value string) bool { return same(c.Knob, c.After, value) }
+
 // same reports whether two values of a knob are equivalent: masks with a different number of zeros,
 // lists in another form, blanks.
 func same(knob, a, b string) bool {

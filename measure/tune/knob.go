@@ -14,17 +14,18 @@ import (
 
 // Names of knobs in profiles. A sysctl has its own name.
 const (
-	knobRPS        = "rps_cpus"
-	knobFlowCount  = "rps_flow_cnt"
-	knobXPS        = "xps_cpus"
-	knobIRQ        = "irq_affinity"
-	knobIRQBalance = "irqbalance"
-	knobDefer      = "napi_defer_hard_irqs"
-	knobFlush      = "gro_flush_timeout"
-	knobMTU        = "mtu"
-	knobGovernor   = "governor"
-	knobFiles      = "open_files"
-	knobOffload    = "offload NAME"
+	knobRPS         = "rps_cpus"
+	knobFlowCount   = "rps_flow_cnt"
+	knobXPS         = "xps_cpus"
+	knobSocketFlows = "net.core.rps_sock_flow_entries"
+	knobIRQ         = "irq_affinity"
+	knobIRQBalance  = "irqbalance"
+	knobDefer       = "napi_defer_hard_irqs"
+	knobFlush       = "gro_flush_timeout"
+	knobMTU         = "mtu"
+	knobGovernor    = "governor"
+	knobFiles       = "open_files"
+	knobOffload     = "offload NAME"
 )
 
 // Knob describes a knob: docs/tuning.md has the rest.
@@ -59,7 +60,7 @@ func Knobs() []Knob {
 		{"net.ipv4.tcp_slow_start_after_idle", "a connection that paused begins with a small window again", docIP},
 		{"net.ipv4.tcp_congestion_control", "how fast TCP sends", docIP},
 		{"net.netfilter.nf_conntrack_max", "connections that the firewall keeps track of", "https://docs.kernel.org/networking/nf_conntrack-sysctl.html"},
-		{"net.core.rps_sock_flow_entries", "flows whose reader's CPU is remembered (RFS)", docScaling},
+		{knobSocketFlows, "flows whose reader's CPU is remembered (RFS)", docScaling},
 		{"net.core.busy_poll", "µs that poll and epoll look at the NIC before they sleep", docNet},
 		{"net.core.busy_read", "µs that a read looks at the NIC before it sleeps", docNet},
 		{knobRPS, "CPUs that process the packets of a receive queue (RPS)", docScaling},

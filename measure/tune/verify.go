@@ -19,12 +19,12 @@ import (
 	"ceiling/record"
 )
 
-// Effects of a change.
+// Effects of a change, as a record has them.
 const (
-	InEffect    = "in effect"     // the counters show it
-	NotInEffect = "not in effect" // they show the opposite
-	SetBack     = "set back"      // another program has changed the value since
-	NotShown    = "not shown"     // the value is set; nothing happened that would show its effect
+	InEffect    = record.TuningInEffect
+	NotInEffect = record.TuningNotInEffect
+	SetBack     = record.TuningSetBack
+	NotShown    = record.TuningNotShown
 )
 
 // Evidence shows whether a change has its intended effect.
@@ -58,6 +58,8 @@ type Watch struct {
 	// Probe is an IPv4 address that gets some datagrams from each CPU to its discard port, which
 	// show XPS; the zero Addr sends none.
 	Probe netip.Addr
+	// Target that Traffic goes to: a setting that cannot act on it is not shown. nil: unknown.
+	Target *Target
 }
 
 // Bad reports whether anything is set back or not in effect.
@@ -76,28 +78,81 @@ func (h *Host) Verify(ctx context.Context, w Watch) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Verified{Schema: VerifySchema, Tuning: j.tuning(), Evidence: []Evidence{}}
-	return v, j.inside(func() error {
-		e := effects{host: h, changes: j.changes, probe: w.Probe}
-		before, err := e.look()
-		if err != nil {
-			return err
-		}
-		from := time.Now()
-		if err := w.wait(ctx); err != nil {
-			return err
-		}
-		after, err := e.look()
-		if err != nil {
-			return err
-		}
-		v.Seconds = time.Since(from).Seconds()
-		e.seen, e.seconds = after.Since(before), v.Seconds
-		for i := range j.changes {
-			v.Evidence = append(v.Evidence, e.of(&j.changes[i]))
-		}
-		return nil
+	done, err := h.watch(j.changes, w.Probe, j.inside)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.wait(ctx); err != nil {
+		return nil, err
+	}
+	v := &Verified{Schema: VerifySchema, Tuning: j.tuning()}
+	if w.Target != nil {
+		w.Target.Here = j.head.Namespace == 0 || j.head.Namespace == namespaceHere()
+	}
+	v.Evidence, v.Seconds, err = done(w.Target)
+	return v, err
+}
+
+// Seen is a change with its evidence.
+type Seen struct {
+	Change   Change
+	Evidence Evidence
+}
+
+// Watch begins to look for the effects of a plan that is applied, of the settings that were so
+// already too. done ends it, with the target of the load in between.
+func (p *Plan) Watch() (done func(*Target) ([]Seen, error), err error) {
+	changes := slices.Concat(p.Changes, p.Already)
+	end, err := p.host.watch(changes, netip.Addr{}, func(f func() error) error {
+		return p.host.inside(func(*Host) error { return f() })
 	})
+	if err != nil {
+		return nil, err
+	}
+	return func(t *Target) (all []Seen, err error) {
+		found, _, err := end(t)
+		for i := range found {
+			all = append(all, Seen{changes[i], found[i]})
+		}
+		return all, err
+	}, nil
+}
+
+// watch reads the counters, with inside in the network namespace of the changes. done reads them
+// again, and returns what happened in between and how many seconds that were.
+func (h *Host) watch(changes []Change, probe netip.Addr, inside func(func() error) error) (done func(*Target) ([]Evidence, float64, error),
+	err error) {
+	e := effects{host: h, changes: changes, probe: probe}
+	var before *observe.NetworkLook
+	if err := inside(func() (err error) {
+		before, err = e.look()
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	from := time.Now()
+	return func(t *Target) ([]Evidence, float64, error) {
+		found := []Evidence{}
+		err := inside(func() error {
+			after, err := e.look()
+			if err != nil {
+				return err
+			}
+			if t != nil {
+				way, err := h.wayOf(t)
+				if err != nil {
+					return err
+				}
+				e.way = &way
+			}
+			e.seconds, e.seen = time.Since(from).Seconds(), after.Since(before)
+			for i := range changes {
+				found = append(found, e.of(&changes[i]))
+			}
+			return nil
+		})
+		return found, e.seconds, err
+	}, nil
 }
 
 // wait lets traffic flow for that time.
@@ -123,6 +178,7 @@ type effects struct {
 	seconds float64
 	changes []Change
 	probe   netip.Addr
+	way     *way // of the load; nil: unknown
 }
 
 func (e *effects) look() (*observe.NetworkLook, error) {
@@ -145,18 +201,30 @@ func (e *effects) of(c *Change) Evidence {
 
 // shown returns the effect of a value that is set.
 func (e *effects) shown(c *Change) (effect, what string) {
+	if e.way != nil {
+		if not := e.way.cannot(c); not != "" {
+			return NotShown, not
+		}
+	}
 	switch c.Knob {
 	case knobRPS:
 		return e.rps(c)
 	case knobXPS:
 		return e.xps(c)
-	case knobFlowCount, "net.core.rps_sock_flow_entries":
+	case knobFlowCount, knobSocketFlows:
+		// The host's table is not in other network namespaces, and not on old copies.
+		if fileText(e.host.tree(), "proc/sys/net/core/rps_sock_flow_entries") == "0" {
+			return NotShown, "it does nothing while " + knobSocketFlows + " is 0"
+		}
 		return NotShown, "the kernel has no counter for it; " + e.processed()
 	case knobIRQ:
 		return e.irq(c)
 	case knobIRQBalance:
-		return InEffect, "no process of that name runs"
+		return e.settled(c)
 	case "net.core.somaxconn":
+		if e.way != nil && e.way.load.Server.Port() > 0 {
+			return e.listener(c)
+		}
 		return e.burst(c.Before, c.After)
 	case "net.ipv4.ip_local_port_range":
 		return ports(c.After)
@@ -300,6 +368,56 @@ func (e *effects) irq(c *Change) (effect, what string) {
 	}
 	return NotInEffect, fmt.Sprintf("%s interrupts on %s, %s on %s", unit.FormatCount(int64(inside)), cores.Name(wanted),
 		unit.FormatCount(int64(outside)), cores.Name(elsewhere))
+}
+
+// settled: without irqbalance every interrupt stays on one CPU, unless the hardware divides it.
+func (e *effects) settled(c *Change) (effect, what string) {
+	if c.After == running {
+		return NotShown, "the daemon runs; when it moves an interrupt next is its own decision"
+	}
+	settled, moved := 0, 0
+	for _, line := range e.seen.IRQs {
+		total, cpus := uint64(0), 0
+		for _, cpu := range line.CPUs {
+			if total += uint64(cpu.Count); cpu.Count > 0 {
+				cpus++
+			}
+		}
+		switch {
+		case total < fewInterrupts:
+		case cpus == 1:
+			settled++
+		default:
+			moved++
+		}
+	}
+	if settled == 0 || moved > 0 {
+		return NotShown, fmt.Sprintf("the daemon is stopped; in %.1f s %d interrupts stayed on one CPU, %d came to several", e.seconds, settled, moved)
+	}
+	return InEffect, fmt.Sprintf("the daemon is stopped; in %.1f s each of %d interrupts stayed on one CPU", e.seconds, settled)
+}
+
+// listener: listen(2) takes the smaller of somaxconn and what the server asks for, when it begins
+// to listen.
+func (e *effects) listener(c *Change) (effect, what string) {
+	most, err := strconv.Atoi(c.After)
+	if err != nil {
+		return NotShown, err.Error()
+	}
+	limits, err := observe.AcceptQueues(e.way.load.Server)
+	switch {
+	case err != nil:
+		return NotShown, "the kernel does not tell the server's accept queue: " + err.Error()
+	case len(limits) == 0:
+		return NotShown, "no socket of this network namespace listens for " + e.way.load.URL
+	case slices.Min(limits) > most:
+		return NotInEffect, fmt.Sprintf("the server's accept queue holds %s: it listens since before the change; start it again",
+			unit.FormatCount(int64(slices.Min(limits))))
+	case slices.Max(limits) < most:
+		return NotShown, fmt.Sprintf("the server's accept queue holds %s, which is what it asked for, or what held when it began to listen",
+			unit.FormatCount(int64(slices.Max(limits))))
+	}
+	return InEffect, fmt.Sprintf("the server's accept queue holds %s", unit.FormatCount(int64(most)))
 }
 
 // perPacket returns an interface's interrupts per packet that the host processed.
