@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/server/store"
 )
 
@@ -27,6 +28,7 @@ func kindsWithDatabase() []Kind {
 // givenDatabases are one of each kind, which several servers may use.
 func givenDatabases(t *testing.T) map[string]string {
 	t.Helper()
+	needs.Program(t, "psql")
 	d := Database{Source: "postgres"}
 	cluster, err := d.prepare(t.Context())
 	if err != nil {
@@ -216,6 +218,7 @@ func TestPortIsTaken(t *testing.T) {
 
 // A database that dies under its server is a 503 with one line, from each route; the server goes on, and ends as usual.
 func TestDatabaseDies(t *testing.T) {
+	needs.Program(t, "psql")
 	d := Database{Source: "postgres"}
 	cluster, err := d.prepare(t.Context())
 	if err != nil {

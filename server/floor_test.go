@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 const simpleRequest = "GET /simple HTTP/1.1\r\nHost: test\r\n\r\n"
@@ -113,6 +115,7 @@ func TestFloorEndsConnections(t *testing.T) {
 // A connection that is to end ends when its answer is out, and not when something else wakes the worker, which on an
 // idle server the runtime's signals do after 10 ms or more.
 func TestFloorEndsConnectionsAtOnce(t *testing.T) {
+	needs.Quiet(t)
 	r := start(t, "floor", Config{Workers: 1})
 	median := func(turn func(c *client)) time.Duration {
 		var took []time.Duration

@@ -4,13 +4,10 @@
 package porttest
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/netip"
-	"strconv"
-	"syscall"
 	"testing"
+
+	"ceiling/internal/sys"
 )
 
 // Refused returns a loopback address that refuses every connection until the test ends.
@@ -24,41 +21,21 @@ func Refused(t testing.TB) string {
 	return address
 }
 
-// Refuse is Refused outside tests: the port is bound without a listener until release.
+// Refuse is Refused outside tests, until release.
 func Refuse() (address string, release func(), err error) {
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return "", nil, fmt.Errorf("socket: %w", err)
-	}
-	release = func() { syscall.Close(fd) }
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		release()
-		return "", nil, fmt.Errorf("bind: %w", err)
-	}
-	bound, err := syscall.Getsockname(fd)
-	if err != nil {
-		release()
-		return "", nil, fmt.Errorf("getsockname: %w", err)
-	}
-	at := bound.(*syscall.SockaddrInet4)
-	return netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)).String(), release, nil
+	at, release, err := sys.HoldPort(netip.MustParseAddr("127.0.0.1"), false)
+	return at.String(), release, err
 }
 
-// Free returns an address of host to listen on, for a program that needs it before it starts. The
-// kernel never assigns its port: it is below net.ipv4.ip_local_port_range (32768 and up, unless
-// configured otherwise).
+// Free returns an address of host to listen on, for a program that needs it before it starts. Until
+// the test ends the kernel assigns its port to nobody else; a listener has to set SO_REUSEADDR, as
+// Go's and most programs' do.
 func Free(t testing.TB, host string) string {
 	t.Helper()
-	var last error
-	for range 100 {
-		address := net.JoinHostPort(host, strconv.Itoa(20000+rand.IntN(12000)))
-		l, err := net.Listen("tcp", address)
-		if err == nil {
-			l.Close()
-			return address
-		}
-		last = err
+	at, release, err := sys.HoldPort(netip.MustParseAddr(host), true)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal(fmt.Errorf("no port from 20000 to 31999 is free: %w", last))
-	return ""
+	t.Cleanup(release)
+	return at.String()
 }

@@ -53,7 +53,7 @@ func TestLook(t *testing.T) {
 					t.Fatalf("events %+v", events)
 				}
 			}
-			if took := time.Since(begin); took > turns*time.Millisecond {
+			if took := time.Since(begin); took > turns*10*time.Millisecond { // a machine that is busy
 				t.Errorf("%d looks took %v", turns, took)
 			}
 		}

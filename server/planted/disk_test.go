@@ -15,6 +15,7 @@ import (
 // TestSyncTakesItsTime also holds that kill -9 leaves nothing, be it of who waits for a
 // sync or of the disk.
 func TestSyncTakesItsTime(t *testing.T) {
+	needs.Quiet(t)
 	needs.Root(t)
 	if err := TrySlowDisk(); err != nil {
 		t.Fatal(err)

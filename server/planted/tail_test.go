@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // Exactly every n-th request waits.
@@ -29,6 +31,7 @@ func TestTailIsOfEveryNth(t *testing.T) {
 }
 
 func TestOnlyTheTailWaits(t *testing.T) {
+	needs.Quiet(t)
 	const every, sleep, requests = 50, 20 * time.Millisecond, 2000
 	s := spawn(t, "tail", Params{Every: every, Sleep: sleep})
 	d := drive(t, s.addr, 1, requests, time.Minute)

@@ -24,6 +24,7 @@ import (
 // lower ones allow for one on which others work as well.
 
 func TestCPUIsPaidByEveryRequest(t *testing.T) {
+	needs.Quiet(t)
 	const little, much = 10 * time.Microsecond, 310 * time.Microsecond
 	cost := func(each time.Duration) time.Duration {
 		s := spawn(t, "cpu", Params{CPU: each})
@@ -38,6 +39,7 @@ func TestCPUIsPaidByEveryRequest(t *testing.T) {
 }
 
 func TestOneThreadDoesTheWork(t *testing.T) {
+	needs.Quiet(t)
 	const each = 400 * time.Microsecond
 	s := spawn(t, "thread", Params{CPU: each})
 	d := drive(t, s.addr, 16, manyRequests, time.Second)
@@ -73,6 +75,7 @@ func threadCPU(t *testing.T, pid, tid int) time.Duration {
 }
 
 func TestMutexIsHeld(t *testing.T) {
+	needs.Quiet(t)
 	const hold = 3 * time.Millisecond
 	s := spawn(t, "mutex", Params{Sleep: hold})
 	d := drive(t, s.addr, 12, manyRequests, time.Second)
@@ -85,6 +88,7 @@ func TestMutexIsHeld(t *testing.T) {
 }
 
 func TestPoolHasItsPlaces(t *testing.T) {
+	needs.Quiet(t)
 	const n, sleep = 5, 8 * time.Millisecond
 	s := spawn(t, "pool", Params{N: n, Sleep: sleep})
 	d := drive(t, s.addr, 24, manyRequests, time.Second)
@@ -95,6 +99,7 @@ func TestPoolHasItsPlaces(t *testing.T) {
 }
 
 func TestSleepHoldsNobodyUp(t *testing.T) {
+	needs.Quiet(t)
 	const sleep = 50 * time.Millisecond
 	s := spawn(t, "sleep", Params{Sleep: sleep})
 	d := drive(t, s.addr, 40, manyRequests, time.Second)
@@ -105,6 +110,7 @@ func TestSleepHoldsNobodyUp(t *testing.T) {
 // TestHalvesWaitForTheAcknowledgement: 40 ms for each response, once the client's
 // kernel has taken the connection for one of questions and answers.
 func TestHalvesWaitForTheAcknowledgement(t *testing.T) {
+	needs.Quiet(t)
 	s := spawn(t, "halves", Params{})
 	d := drive(t, s.addr, 8, manyRequests, 2*time.Second)
 	mean := 8 * d.elapsed.Seconds() / float64(d.statuses[200])
@@ -132,6 +138,7 @@ func TestGrowsCostsMoreWithTime(t *testing.T) {
 }
 
 func TestForwardHasItsConnections(t *testing.T) {
+	needs.Quiet(t)
 	const n, delay = 3, 10 * time.Millisecond
 	var now, most atomic.Int64
 	down := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -211,6 +218,7 @@ func gone(pid int) bool {
 }
 
 func TestBacklogOverflows(t *testing.T) {
+	needs.Quiet(t)
 	const gap = 10 * time.Millisecond
 	s := spawn(t, "backlog", Params{N: 2, Sleep: gap})
 	before := listenOverflows(t)
@@ -289,6 +297,7 @@ func TestFaultsAreExact(t *testing.T) {
 }
 
 func TestPauseStopsTheWorld(t *testing.T) {
+	needs.Quiet(t)
 	const pause, period = 120 * time.Millisecond, 400 * time.Millisecond
 	s := spawn(t, "pause", Params{Sleep: pause, Period: period})
 	d := drive(t, s.addr, 4, manyRequests, 900*time.Millisecond)
@@ -297,6 +306,7 @@ func TestPauseStopsTheWorld(t *testing.T) {
 }
 
 func TestNeighbourNeverRests(t *testing.T) {
+	needs.Quiet(t)
 	s := spawn(t, "neighbour", Params{N: 3, CPUs: []int{0}})
 	before, started := s.cpu(), time.Now()
 	for time.Since(started) < 300*time.Millisecond {

@@ -4,11 +4,14 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // A delay costs a write one round trip, and not two; a replica that nobody waits for costs none. Every commit takes two delays at
 // least, whatever else the machine does, and the one in the middle less than four.
 func TestDelayIsOneRoundTrip(t *testing.T) {
+	needs.Quiet(t)
 	t.Parallel()
 	const delay = 25 * time.Millisecond
 	for _, test := range []struct {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"ceiling/internal/needs"
 )
 
 // A history is what clients asked for and what they were answered, with times of one clock. The model is a register for each
@@ -438,6 +440,7 @@ const partitionRounds = 8
 
 // A leader that was cut off refuses what another does, until it hears of that. A set that is answered so was not done.
 func TestRefusedIsNotDone(t *testing.T) {
+	needs.Root(t)
 	b := started(t, "replicas=3,timeout=1s,net=namespaces")
 	var leader *node
 	until(t, "the leader is known", func() bool { leader = b.confirmedLeader(t); return leader != nil })
@@ -473,6 +476,8 @@ func TestRefusedIsNotDone(t *testing.T) {
 // that a quorum confirms are, and stale ones keep their bound. Then the leader itself is cut off: it goes on to believe that it
 // leads, and to answer, while the others have chosen another.
 func TestPartitions(t *testing.T) {
+	needs.Root(t)
+	needs.Quiet(t) // elections have time limits
 	t.Parallel()
 	b := started(t, "replicas=3,mirror=yes,timeout=1s,net=namespaces")
 	leadElsewhere(t, b)

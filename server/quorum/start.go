@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ceiling/internal/scratch"
+	"ceiling/internal/sys"
 	"ceiling/measure/netns"
 )
 
@@ -46,6 +48,7 @@ type Bucket struct {
 	net     string // namespaces or loopback
 	room    *scratch.Dir
 	nodes   []*node
+	held    []func() // release the ports on the loopback
 
 	lead   leadership
 	reads  rounds
@@ -143,20 +146,28 @@ func chooseNet(asked string, user int) (string, error) {
 	return Loopback, nil
 }
 
-// onLoopback assigns free ports to each node.
+// onLoopback gives each node ports, and holds them until Close: a replica that is started again
+// finds its own.
 func (b *Bucket) onLoopback() error {
-	ports, err := freePorts(3 * len(b.nodes))
-	if err != nil {
-		return err
+	host := netip.MustParseAddr("127.0.0.1")
+	var failed error
+	hold := func() int {
+		at, release, err := sys.HoldPort(host, true)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			return 0
+		}
+		b.held = append(b.held, release)
+		return int(at.Port())
 	}
-	for i, n := range b.nodes {
-		n.plan.Host, n.plan.Port = "127.0.0.1", ports[3*i]
+	for _, n := range b.nodes {
+		n.plan.Host, n.plan.Port = host.String(), hold()
 		if len(b.nodes) > 1 {
-			n.plan.Peers, n.plan.Inner = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[3*i+1])), ports[3*i+2]
+			n.plan.Peers, n.plan.Inner = net.JoinHostPort(host.String(), strconv.Itoa(hold())), hold()
 		}
 	}
 	b.route()
-	return nil
+	return failed
 }
 
 // route gives each node the addresses of all.
@@ -170,18 +181,6 @@ func (b *Bucket) route() {
 	for _, n := range b.nodes {
 		n.plan.Routes = routes
 	}
-}
-
-func freePorts(n int) (ports []int, err error) {
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // inNamespaces creates a network namespace per node, with a link from here and one to each other
@@ -275,6 +274,9 @@ func (b *Bucket) close() error {
 		}
 	}
 	all.Wait()
+	for _, release := range b.held {
+		release()
+	}
 	var err error
 	for _, n := range b.nodes {
 		if n.at != nil {

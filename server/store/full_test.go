@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // fullEnv makes the test binary fill the disk that is mounted where it says, under the database that writeEnv names.
@@ -19,6 +21,7 @@ const fullEnv = "CEILING_TEST_FULL"
 // A disk that is full at a commit is an error for the writes that it hits. What was acknowledged before is there, and
 // when there is room again the server goes on without a restart.
 func TestDiskIsFullAtCommit(t *testing.T) {
+	needs.Root(t)
 	t.Parallel()
 	for source, size := range map[string]string{"sqlite": "8m", "postgres": "150m"} {
 		t.Run(source, func(t *testing.T) {

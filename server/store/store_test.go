@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +35,9 @@ func testBrands() [][]byte { return [][]byte{[]byte(`"a"`), []byte(`"b"`), []byt
 // prepared is a database for the time of a test.
 func prepared(t *testing.T, source string, o Options) *Database {
 	t.Helper()
+	if source == "postgres" {
+		needs.Program(t, "psql") // comes with the server
+	}
 	d, err := Prepare(t.Context(), source, testProducts(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +65,9 @@ func forBoth(t *testing.T, test func(t *testing.T, source string)) {
 	for _, source := range []string{"sqlite", "postgres"} {
 		t.Run(source, func(t *testing.T) {
 			t.Parallel()
+			if source == "postgres" {
+				needs.Program(t, "psql")
+			}
 			test(t, source)
 		})
 	}
@@ -354,6 +361,7 @@ func postmaster(t *testing.T, dir string) (pid int) {
 
 // A start that is broken off leaves nothing either.
 func TestPrepareIsBrokenOff(t *testing.T) {
+	needs.Program(t, "psql")
 	t.Parallel()
 	for _, after := range []time.Duration{0, 100 * time.Millisecond, time.Second} {
 		ctx, cancel := context.WithTimeout(t.Context(), after)
@@ -466,6 +474,7 @@ func TestLoadIsBrokenOff(t *testing.T) {
 
 // Without PostgreSQL's programs a server that wants its own says what to install, and one that is named is not affected.
 func TestPostgresIsNotInstalled(t *testing.T) {
+	needs.Root(t)
 	t.Parallel()
 	cmd := exec.Command("unshare", "-m", "sh", "-c", `mount -t tmpfs none /usr/lib/postgresql && PATH=/nowhere exec "$1"`, "sh", os.Args[0])
 	cmd.Env = append(os.Environ(), absentEnv+"=1")

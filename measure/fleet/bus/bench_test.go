@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/porttest"
 	"ceiling/internal/sys"
 	"ceiling/measure/fleet/bus"
 )
@@ -124,7 +125,7 @@ func BenchmarkController(b *testing.B) {
 // the driver reads so many as samples.
 func controllerCosts(b *testing.B, agents, samples int, work func(c, driver *bus.Conn, n int) error) {
 	dir := filepath.Join(b.TempDir(), "state")
-	process, url, token := start(b, dir)
+	process, url, token := start(b, dir, porttest.Free(b, "127.0.0.1"))
 	m := measure(b, strings.TrimPrefix(url, "nats://"))
 	driver, err := bus.Drive(b.Context(), dir, bus.Watch{})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
 )
 
@@ -57,7 +58,10 @@ func serve(t *testing.T, o bus.ServerOptions) *bed {
 		o.State = filepath.Join(t.TempDir(), "state")
 	}
 	if o.Listen == "" {
-		o.Listen = "127.0.0.1"
+		o.Listen = "127.0.0.1" // one that is started again remembers its port
+		if _, err := os.Stat(o.State); err != nil {
+			o.Listen = porttest.Free(t, "127.0.0.1")
+		}
 	}
 	o.Log = b.log
 	s, err := bus.Serve(o)

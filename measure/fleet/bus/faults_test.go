@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
 )
 
@@ -22,8 +23,11 @@ import (
 // killed.
 const serveEnv = "CEILING_TEST_SERVE"
 
+// listenEnv is its address.
+const listenEnv = "CEILING_TEST_LISTEN"
+
 func controller(dir string) int {
-	s, err := bus.Serve(bus.ServerOptions{State: dir, Listen: "127.0.0.1", Log: os.Stderr})
+	s, err := bus.Serve(bus.ServerOptions{State: dir, Listen: os.Getenv(listenEnv), Log: os.Stderr})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -34,10 +38,10 @@ func controller(dir string) int {
 }
 
 // start runs a controller as a process of its own and waits until it serves.
-func start(t testing.TB, dir string) (*exec.Cmd, string, string) {
+func start(t testing.TB, dir, listen string) (*exec.Cmd, string, string) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), serveEnv+"="+dir)
+	c.Env = append(os.Environ(), serveEnv+"="+dir, listenEnv+"="+listen)
 	c.Stderr = os.Stderr
 	if _, err := c.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -106,7 +110,7 @@ func TestAControllerIsKilled(t *testing.T) {
 	t.Parallel()
 	const agents, samples = 3, 400
 	dir := filepath.Join(t.TempDir(), "state")
-	process, url, token := start(t, dir)
+	process, url, token := start(t, dir, porttest.Free(t, "127.0.0.1"))
 	ctx := within(t)
 	var gone, back sync.WaitGroup
 	gone.Add(agents)
@@ -134,7 +138,7 @@ func TestAControllerIsKilled(t *testing.T) {
 		process.Process.Kill()
 		process.Wait()
 		var again, same string
-		process, again, same = start(t, dir)
+		process, again, same = start(t, dir, "127.0.0.1") // it remembers its port
 		if again != url || same != token {
 			t.Errorf("restarted as %s %s, was %s %s", again, same, url, token)
 		}

@@ -10,6 +10,7 @@ import (
 	"ceiling/internal/browser"
 	"ceiling/internal/hist"
 	"ceiling/internal/needs"
+	"ceiling/internal/porttest"
 	"ceiling/record"
 	"ceiling/record/recordtest"
 	"ceiling/show/live"
@@ -232,7 +233,8 @@ func TestProgramIsGone(t *testing.T) {
 	needs.Program(t, "chromium")
 	r, s := fixture(t)
 	b := live.NewBoard()
-	server, err := Start("127.0.0.1:0", b)
+	at := porttest.Free(t, "127.0.0.1")
+	server, err := Start(at, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +254,7 @@ func TestProgramIsGone(t *testing.T) {
 	grey := `getComputedStyle(document.querySelector("main")).filter == "grayscale(1)" && document.querySelector("#link").textContent == "lost" &&
 		document.querySelector("#doing").textContent.startsWith("lost")`
 	p.Wait(grey)
-	again, err := Start(strings.TrimSuffix(strings.TrimPrefix(server.URL(), "http://"), "/"), b)
+	again, err := Start(at, b)
 	if err != nil {
 		t.Fatal(err)
 	}
