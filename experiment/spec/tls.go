@@ -64,6 +64,9 @@ func (t *TLS) Read(dir string) error {
 		if errors.As(err, &missing) {
 			err = fmt.Errorf("%s: %s: %w", f.what, name, missing.Err)
 		}
+		if err == nil {
+			err = checkPEM(f.what, name, text)
+		}
 		if err != nil {
 			return err
 		}
@@ -109,6 +112,9 @@ func (t *TLS) Pair() ([]tls.Certificate, error) {
 		return nil, errors.New("--key: the key of the client's certificate is not kept; give the flags again")
 	}
 	pair, err := tls.X509KeyPair([]byte(t.Cert), []byte(t.Key))
+	if err != nil && strings.Contains(err.Error(), "does not match") {
+		return nil, errors.New("--cert, --key: the key is not that of the certificate; compare what openssl x509 -noout -pubkey -in CERT and openssl pkey -pubout -in KEY print")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--cert, --key: %s; give a certificate and the key to it, in PEM", strings.TrimPrefix(err.Error(), "tls: "))
 	}

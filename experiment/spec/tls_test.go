@@ -34,7 +34,7 @@ func TestTLSReadsFiles(t *testing.T) {
 		"--cacert: " + filepath.Join(dir, "no.pem") + ": no such file": {CACert: "no.pem"},
 		"--cacert: there is no certificate in it":                      {CACert: "none.pem"},
 		"--cert, --key: one needs the other":                           {Cert: "ca.pem"},
-		"--cert, --key: found a certificate rather than a key":         {Cert: "ca.pem", Key: "ca.pem"},
+		"has a certificate and no key":                                 {Cert: "ca.pem", Key: "ca.pem"},
 	} {
 		if err := bad.Read(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
