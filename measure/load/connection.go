@@ -491,9 +491,11 @@ func (w *worker) lost(i uint32, c *conn) {
 	}
 }
 
+// CauseTimeout is the cause of what took longer than Config.Timeout.
+const CauseTimeout = "timeout"
+
 // Causes that the engine words itself; others are errno names and http1's framing errors.
 const (
-	causeTimeout = "timeout"
 	causeClosed  = "connection closed before the response"
 	causeUnused  = "connection closed before a request"
 	causeBehind  = "behind a timed-out request"

@@ -113,7 +113,7 @@ func TestLongBodyBreaks(t *testing.T) {
 	}{
 		"closed":  {faultserver.Script{faultserver.Request(1), faultserver.Raw(half), faultserver.Close()}, []string{"short body"}},
 		"reset":   {faultserver.Script{faultserver.Request(1), faultserver.Raw(half), faultserver.Reset()}, []string{"ECONNRESET"}},
-		"stalled": {faultserver.Script{faultserver.Request(1), faultserver.Raw(half), faultserver.Stall()}, []string{causeTimeout}},
+		"stalled": {faultserver.Script{faultserver.Request(1), faultserver.Raw(half), faultserver.Stall()}, []string{CauseTimeout}},
 		"behind": {faultserver.Script{faultserver.Request(1), faultserver.Raw(whole + "more"), faultserver.Stall()},
 			[]string{causeExtra, "malformed status line"}},
 	} {

@@ -4,24 +4,25 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"ceiling/internal/ring"
 )
 
 const (
 	// errorsKept bounds the statuses of which a response is kept: a server that answers with every
 	// status code must not fill memory.
 	errorsKept = 16
-	// errorLineMax bounds the line kept of each, in bytes: the width of two terminals.
+	// errorLineMax bounds the text kept of each, in bytes: the width of two terminals.
 	errorLineMax = 200
 )
 
 // ErrorResponse is the first response of one unexpected status.
 type ErrorResponse struct {
 	Status int
-	// Line is the first line of its body that has any text, at most 200 bytes, printable characters
-	// only; "" if there is none, or the body is not text.
+	// Line is what its body says to a reader (pageText), at most 200 bytes, printable characters
+	// only; "" if there is none, or the body is not text. Status 0: bytes that are no response.
 	Line string
 }
 
@@ -34,27 +35,130 @@ func errorStatuses() *[1000]bool {
 	return &list
 }
 
-// keepError keeps the first response of an unexpected status. b begins at the response or within
-// it; only bytes that hold the whole head are of use.
-func (w *worker) keepError(status int, b []byte) {
+// page is an unexpected response while its parts arrive.
+type page struct {
+	of      pageOf
+	reading bool
+	status  int
+	b       []byte
+}
+
+// pageOf tells responses apart: those of HTTP/1.1, which begin with their heads, have stream 0.
+type pageOf struct {
+	tag    ring.Tag
+	stream uint32
+}
+
+// pageMost bounds what is kept of a page to find its text.
+const pageMost = 8 << 10
+
+// readPage takes a part of an unexpected response; last: it ends with it. The first response of each
+// status is kept, if its beginning is seen.
+func (w *worker) readPage(of pageOf, status int, part []byte, last bool) {
+	p := &w.page
+	begins := of.stream > 0 || bytes.HasPrefix(part, []byte("HTTP/1."))
+	if p.reading && p.of == of && of.stream == 0 && begins {
+		w.keepPage() // its rest was discarded, and the next response begins
+	}
+	switch {
+	case p.reading && p.of == of:
+		p.b = append(p.b, part[:min(len(part), pageMost-len(p.b))]...)
+		if last || len(p.b) == pageMost {
+			w.keepPage()
+		}
+	case !begins || !w.lacksError(status):
+	case last:
+		w.keep(of, status, part[:min(len(part), pageMost)])
+	case !p.reading:
+		*p = page{of: of, reading: true, status: status, b: append(p.b[:0], part[:min(len(part), pageMost)]...)}
+	}
+}
+
+// keepPage keeps the page as far as it has come.
+func (w *worker) keepPage() {
+	if p := &w.page; p.reading {
+		p.reading = false
+		w.keep(p.of, p.status, p.b)
+	}
+}
+
+func (w *worker) keep(of pageOf, status int, b []byte) {
 	if !w.lacksError(status) {
 		return
 	}
-	head, body, whole := bytes.Cut(b, []byte("\r\n\r\n"))
-	if !whole || !bytes.HasPrefix(head, []byte("HTTP/1.")) {
-		return
+	if of.stream == 0 {
+		b = bodyOf(b)
 	}
-	if bytes.Contains(bytes.ToLower(head), []byte("transfer-encoding")) {
-		_, body, _ = bytes.Cut(body, []byte("\r\n")) // the size of the first chunk
-	}
-	w.errors = append(w.errors, ErrorResponse{Status: status, Line: firstLine(body)})
+	w.errors = append(w.errors, ErrorResponse{Status: status, Line: pageText(b)})
 }
 
-// keepErrorLine does the same with the body, or its beginning.
-func (w *worker) keepErrorLine(status int, body []byte) {
-	if w.lacksError(status) {
-		w.errors = append(w.errors, ErrorResponse{Status: status, Line: firstLine(body)})
+// bodyOf returns the body of an HTTP/1.1 response as far as it is there, without its chunks' sizes.
+func bodyOf(b []byte) []byte {
+	head, body, _ := bytes.Cut(b, []byte("\r\n\r\n"))
+	for bytes.HasPrefix(head, []byte("HTTP/1.1 1")) { // interim
+		head, body, _ = bytes.Cut(body, []byte("\r\n\r\n"))
 	}
+	if length := field(head, "content-length"); length != "" {
+		if n, err := strconv.Atoi(length); err == nil && n >= 0 {
+			return body[:min(n, len(body))]
+		}
+	}
+	if !strings.Contains(strings.ToLower(field(head, "transfer-encoding")), "chunked") {
+		return body
+	}
+	var whole []byte
+	for {
+		size, rest, found := bytes.Cut(body, []byte("\r\n"))
+		hex, _, _ := bytes.Cut(size, []byte(";"))
+		n, err := strconv.ParseUint(strings.TrimSpace(string(hex)), 16, 31)
+		if !found || err != nil || n == 0 {
+			return whole
+		}
+		end := min(int(n), len(rest))
+		whole = append(whole, rest[:end]...)
+		body = rest[min(end+2, len(rest)):]
+	}
+}
+
+// field returns a field of a head; "" without it.
+func field(head []byte, name string) string {
+	for line := range bytes.Lines(head) {
+		if key, value, found := bytes.Cut(line, []byte(":")); found && strings.EqualFold(string(key), name) {
+			return string(bytes.TrimSpace(value))
+		}
+	}
+	return ""
+}
+
+// keepStranger keeps the first bytes that are no HTTP/1.1 response, as one of status 0: the server
+// speaks another protocol.
+func (w *worker) keepStranger(b []byte) {
+	if w.lacksError(0) && !bytes.HasPrefix(b, []byte("HTTP/")) {
+		w.errors = append(w.errors, ErrorResponse{Line: strangerText(b)})
+	}
+}
+
+// What a server says that speaks TLS or HTTP/2 to one that does not (RFC 8446 section 5.1, RFC 9113
+// section 6.5).
+const (
+	SaysTLS   = "TLS alert"
+	SaysHTTP2 = "HTTP/2 SETTINGS"
+)
+
+func strangerText(b []byte) string {
+	switch {
+	case len(b) >= 3 && (b[0] == 0x15 || b[0] == 0x16) && b[1] == 3:
+		return SaysTLS
+	case len(b) >= 9 && b[0] == 0 && b[3] == 4 && b[2]%6 == 0 && bytes.Equal(b[5:9], make([]byte, 4)):
+		return SaysHTTP2
+	}
+	return pageText(b[:min(len(b), pageMost)])
+}
+
+// kept returns what was kept, when no more comes.
+func (w *worker) kept() []ErrorResponse {
+	w.keepPage()
+	return w.errors
 }
 
 // lacksError reports whether no response of this status was kept, and one more may be.
@@ -68,35 +172,6 @@ func (w *worker) lacksError(status int) bool {
 		}
 	}
 	return true
-}
-
-// firstLine returns the first line of text, printable and bounded; "" if the body is not text.
-func firstLine(body []byte) string {
-	body = body[:min(len(body), 4*errorLineMax)]
-	for line := range bytes.Lines(body) {
-		text := strings.Map(func(r rune) rune {
-			if r == '\t' {
-				return ' '
-			}
-			if r == utf8.RuneError || !unicode.IsPrint(r) {
-				return -1
-			}
-			return r
-		}, string(line))
-		lost := len(bytes.TrimSpace(line)) - len(text)
-		if text = strings.TrimSpace(text); text == "" {
-			continue
-		}
-		if lost > len(line)/4 { // compressed, or another binary form
-			return ""
-		}
-		for len(text) > errorLineMax {
-			_, size := utf8.DecodeLastRuneInString(text)
-			text = text[:len(text)-size]
-		}
-		return text
-	}
-	return ""
 }
 
 // joinErrors adds another part's first responses: one per status, preferably with text, ascending.

@@ -69,7 +69,7 @@ func TestH2Hostile(t *testing.T) {
 		"reset": {[]faultserver.Step{settings, faultserver.Streams(1), faultserver.Reset()}, "ECONNRESET"},
 		"cut inside a frame": {[]faultserver.Step{settings, faultserver.Streams(1), faultserver.Write("\x00\x00\x09\x01"),
 			faultserver.Close()}, causeCut},
-		"silence": {[]faultserver.Step{settings, faultserver.Streams(1), faultserver.Stall()}, causeTimeout},
+		"silence": {[]faultserver.Step{settings, faultserver.Streams(1), faultserver.Stall()}, CauseTimeout},
 		"no SETTINGS": {[]faultserver.Step{faultserver.Streams(1), faultserver.Frames(answerOK), faultserver.Stall()},
 			by(http2.ProtocolError, causeGreeting)},
 		"HTTP/1.1": {[]faultserver.Step{faultserver.Streams(1), faultserver.Write("HTTP/1.1 400 Bad Request\r\n\r\n"),
@@ -146,7 +146,7 @@ func TestH2Hostile(t *testing.T) {
 						t.Errorf("completed %d, failed %d, %v, before the window %v; want %q", n.Completed, n.Failed, n.Faults, r.Setup, k.want)
 					}
 					// Of a request that was given up a server may not have read the bytes.
-					if got := s.Requests(); got > r.Total.Sent+r.Total.Resent || k.want != causeTimeout && got != r.Total.Sent+r.Total.Resent {
+					if got := s.Requests(); got > r.Total.Sent+r.Total.Resent || k.want != CauseTimeout && got != r.Total.Sent+r.Total.Resent {
 						t.Errorf("the server had %d requests, sent %d and %d again", got, r.Total.Sent, r.Total.Resent)
 					}
 				})

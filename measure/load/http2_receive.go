@@ -189,7 +189,7 @@ func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 		}
 	}
 	if w.Unexpected[s.status] {
-		w.keepErrorLine(int(s.status), ev.Payload)
+		w.readPage(pageOf{c.tag(i), s.id}, int(s.status), ev.Payload, ev.End)
 	}
 	if w.GRPC {
 		s.call.take(ev.Payload)
@@ -354,8 +354,8 @@ func (w *worker) responded(i uint32, c *conn, h *h2conn, k int) *http2.Error {
 	if s.left > 0 {
 		return &http2.Error{Code: http2.ProtocolError, Stream: s.id, Reason: causeLength}
 	}
-	if w.Unexpected[s.status] {
-		w.keepErrorLine(int(s.status), nil)
+	if w.Unexpected[s.status] { // without a body, or ended by trailers
+		w.readPage(pageOf{c.tag(i), s.id}, int(s.status), nil, true)
 	}
 	w.countDone(i, c, h, k, int(s.status))
 	return nil
@@ -645,11 +645,11 @@ func (w *worker) expireH2(i uint32, c *conn) {
 			continue
 		}
 		if w.now-h.heardNs > limit {
-			w.failH2(i, c, PhaseResponse, causeTimeout, causeBehind)
+			w.failH2(i, c, PhaseResponse, CauseTimeout, causeBehind)
 			return
 		}
 		w.resetStream(i, h, s.id, http2.Cancel)
-		w.failStream(c, h, k, causeTimeout)
+		w.failStream(c, h, k, CauseTimeout)
 		late = true
 	}
 	if late {

@@ -100,7 +100,7 @@ func (w *worker) report() *WorkerReport {
 		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
 		engine: w.ring.Engine(), why: w.ring.Why(), features: w.ring.Features(),
 		firstNs: w.firstNs, firstDueNs: w.firstDueNs, alone: w.alone.report(), first: w.first.report(),
-		errors: w.errors, handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
+		errors: w.kept(), handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
 	}
 	if w.phase < measuring {
 		return r

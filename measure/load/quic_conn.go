@@ -287,7 +287,7 @@ func (w *quicWorker) replied(e *quicEvent) {
 	default:
 		cause := quicconn.Explain(e.err)
 		if e.expired {
-			cause = causeTimeout
+			cause = CauseTimeout
 		}
 		if e.sentNs == 0 { // no stream was granted in time
 			w.sent(s, e.doneNs)
@@ -333,7 +333,7 @@ func (w *quicWorker) completeSlot(s *quicSlot, p *quicPeer, e *quicEvent) {
 	if w.Unexpected[e.status] {
 		t.Bad++
 		if len(w.errors) < errorsKept && !slices.ContainsFunc(w.errors, func(k ErrorResponse) bool { return k.Status == e.status }) {
-			w.errors = append(w.errors, ErrorResponse{Status: e.status, Line: firstLine(e.head)})
+			w.errors = append(w.errors, ErrorResponse{Status: e.status, Line: pageText(e.head)})
 		}
 	}
 	p.served++
@@ -529,8 +529,8 @@ func (a *quicAsker) drain(e *quicEvent, body io.Reader) error {
 	}
 	for {
 		n, err := body.Read(a.buffer[:])
-		if n > 0 && e.head == nil && a.Unexpected[e.status] {
-			e.head = bytes.Clone(a.buffer[:min(n, 4*errorLineMax)])
+		if a.Unexpected[e.status] {
+			e.head = append(e.head, a.buffer[:min(n, pageMost-len(e.head))]...)
 		}
 		if err == io.EOF {
 			return nil

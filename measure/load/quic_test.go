@@ -190,7 +190,7 @@ func TestQUICEndsInBetween(t *testing.T) {
 		phase  string
 		cause  string // "" none
 	}{
-		"stalls": {every: 10, closes: true, phase: PhaseResponse, cause: causeTimeout,
+		"stalls": {every: 10, closes: true, phase: PhaseResponse, cause: CauseTimeout,
 			answer: func(_ http.ResponseWriter, r *http.Request, _ *quicServer) { <-r.Context().Done() }},
 		"resets the stream": {every: 10, phase: PhaseResponse, cause: "HTTP/3 error from the server: H3_INTERNAL_ERROR",
 			answer: func(http.ResponseWriter, *http.Request, *quicServer) { panic(http.ErrAbortHandler) }},
@@ -227,7 +227,7 @@ func TestQUICEndsInBetween(t *testing.T) {
 				answerAll(w, r)
 			})
 			c.Pipelining = 3
-			if k.cause == causeTimeout {
+			if k.cause == CauseTimeout {
 				c.Timeout = 500 * time.Millisecond
 			}
 			r := runs(t, c)
@@ -322,7 +322,7 @@ func TestQUICRefused(t *testing.T) {
 		"wrong ALPN": {change: func(c *Config) { c.Address = addressOf(t, otherProtocol(t)) },
 			fault: Fault{PhaseTLS, "TLS alert from the server: no application protocol"}},
 		"closed port": {change: func(c *Config) { c.Address = addressOf(t, closedUDP(t)) }, fault: Fault{PhaseConnect, "ECONNREFUSED"}},
-		"silent":      {change: func(c *Config) { c.Address = addressOf(t, silentUDP(t)) }, fault: Fault{PhaseConnect, causeTimeout}},
+		"silent":      {change: func(c *Config) { c.Address = addressOf(t, silentUDP(t)) }, fault: Fault{PhaseConnect, CauseTimeout}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -336,7 +336,7 @@ func TestQUICRefused(t *testing.T) {
 				Address: addressOf(t, s.address), Mix: get(), Connections: 4, Threads: 2, Pipelining: 1, Requests: 10,
 				Timeout: 10 * time.Second, Seed: 1, Sockets: Sockets{TLS: client, Protocol: HTTP3},
 			}
-			if k.fault.Cause == causeTimeout {
+			if k.fault.Cause == CauseTimeout {
 				c.Timeout = 300 * time.Millisecond
 			}
 			if k.change != nil {

@@ -143,8 +143,8 @@ func TestTLSRefused(t *testing.T) {
 		"closes": {steps: func(*tls.Config) []faultserver.Step { return []faultserver.Step{readHello, faultserver.Close()} },
 			cause: tlsconn.ErrHandshake.Error()},
 		"resets":  {steps: func(*tls.Config) []faultserver.Step { return []faultserver.Step{readHello, faultserver.Reset()} }, cause: "ECONNRESET"},
-		"stalls":  {steps: func(*tls.Config) []faultserver.Step { return []faultserver.Step{faultserver.Stall()} }, cause: causeTimeout},
-		"is slow": {steps: func(c *tls.Config) []faultserver.Step { return []faultserver.Step{slowly, hello(c)} }, cause: causeTimeout},
+		"stalls":  {steps: func(*tls.Config) []faultserver.Step { return []faultserver.Step{faultserver.Stall()} }, cause: CauseTimeout},
+		"is slow": {steps: func(c *tls.Config) []faultserver.Step { return []faultserver.Step{slowly, hello(c)} }, cause: CauseTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothAtOnce(t, func(t *testing.T, engine string) {
@@ -209,7 +209,7 @@ func TestTLSEndsInBetween(t *testing.T) {
 			faultserver.Stall()}, "short body"},
 		"two answers": {[]faultserver.Step{faultserver.Request(1), faultserver.Write(faultserver.OK("x") + faultserver.OK("y")),
 			faultserver.Stall()}, causeExtra},
-		"stalls":              {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\n"), faultserver.Stall()}, causeTimeout},
+		"stalls":              {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\n"), faultserver.Stall()}, CauseTimeout},
 		"wants a certificate": {[]faultserver.Step{faultserver.Answer(faultserver.OK("x"))}, "TLS alert from the server: certificate required"},
 	} {
 		t.Run(name, func(t *testing.T) {

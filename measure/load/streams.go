@@ -195,7 +195,7 @@ func (w *worker) receivedAnswer(i uint32, c *conn, b []byte) {
 		s.head = s.head[n:] // an interim response
 	}
 	if cause := w.refused(s, &r); cause != "" {
-		w.keepError(r.Status, s.head)
+		w.readPage(pageOf{tag: c.tag(i)}, r.Status, s.head, true)
 		w.abandon(i, c, PhaseOpen, cause)
 		return
 	}

@@ -244,7 +244,7 @@ func TestHostileWebSocketServers(t *testing.T) {
 		"no upgrade":        {head: func(string) string { return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" }, want: opening("status 200 in place of 101")},
 		"no HTTP":           {head: func(string) string { return "SSH-2.0-x\r\n" }, want: opening(http1.ErrStatusLine.Error())},
 		"endless head":      {head: func(string) string { return "HTTP/1.1 101 x\r\n" + strings.Repeat("A: b\r\n", 4000) }, want: opening(http1.ErrHeaderTooLarge.Error())},
-		"silence":           {head: func(string) string { return "" }, want: opening(causeTimeout)},
+		"silence":           {head: func(string) string { return "" }, want: opening(CauseTimeout)},
 		"masked":            {after: "\x81\x85abcdhello", want: in(websocket.ErrMasked.Error())},
 		"masked, dripping":  {after: "\x81\x85abcdhello", drip: true, want: in(websocket.ErrMasked.Error())},
 		"64-bit length":     {after: "\x82\x7f\x7f\xff\xff\xff\xff\xff\xff\xff", want: in(websocket.ErrTooLarge.Error())},
@@ -255,8 +255,8 @@ func TestHostileWebSocketServers(t *testing.T) {
 		"close, code later": {after: "\x88\x02\x0f\xa0", drip: true, want: in("closed by the server: a private code, 4000 to 4999")},
 		"truncated":         {after: "\x81\x05he", ends: true, want: in(causeCutOff)},
 		"no close frame":    {ends: true, want: in(causeNoClose)},
-		"no answer":         {want: in(causeTimeout)},
-		"endless pings":     {after: strings.Repeat("\x89\x01p", 100_000), want: in(causeTimeout)},
+		"no answer":         {want: in(CauseTimeout)},
+		"endless pings":     {after: strings.Repeat("\x89\x01p", 100_000), want: in(CauseTimeout)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothAtOnce(t, func(t *testing.T, engine string) {
@@ -407,7 +407,7 @@ func TestHostileEventStreams(t *testing.T) {
 	}{
 		"another type":   {answer: "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n", want: opening(causeNoEvents)},
 		"not found":      {answer: "HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n", want: opening("status 404")},
-		"silence":        {want: opening(causeTimeout)},
+		"silence":        {want: opening(CauseTimeout)},
 		"hangs up":       {ends: true, want: opening(causeOpening)},
 		"endless line":   {answer: ok + "\r\ndata: " + strings.Repeat("x", eventstream.MaxLine), want: in(eventstream.ErrLine.Error())},
 		"ended":          {answer: ok + "Content-Length: 9\r\n\r\ndata: x\n\n", want: in(causeEnded)},

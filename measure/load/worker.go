@@ -90,6 +90,7 @@ type worker struct {
 	windowCPUNs int64
 	windowDelay int64
 	errors      []ErrorResponse // the first of each unexpected status
+	page        page            // the one that is being read
 	tls         *secure         // nil: plain
 	long        bool            // a long body was received: discard.go
 	h2          *h2             // nil: no connection may use it
@@ -466,17 +467,17 @@ func (w *worker) expire() {
 		c := &w.conns[i]
 		switch {
 		case c.state == connecting && w.now-c.since > limit:
-			w.abandon(uint32(i), c, PhaseConnect, causeTimeout)
+			w.abandon(uint32(i), c, PhaseConnect, CauseTimeout)
 		case c.state == shaking && w.now-c.since > limit:
-			w.abandon(uint32(i), c, PhaseTLS, causeTimeout)
+			w.abandon(uint32(i), c, PhaseTLS, CauseTimeout)
 		case c.state == open && c.onWire > 0 && c.speaks == HTTP2:
 			w.expireH2(uint32(i), c)
 		case c.state == upgrading && w.now-c.since > limit:
-			w.abandon(uint32(i), c, PhaseOpen, causeTimeout)
+			w.abandon(uint32(i), c, PhaseOpen, CauseTimeout)
 		case c.state == open && c.onWire > 0:
 			f := &w.queue(uint32(i))[c.head]
 			if f.sent != 0 && w.now-f.sent > limit {
-				w.fail(uint32(i), c, PhaseResponse, causeTimeout, causeBehind)
+				w.fail(uint32(i), c, PhaseResponse, CauseTimeout, causeBehind)
 			}
 		}
 		if w.quota > 0 && c.parked > 0 && c.state == open {
@@ -650,6 +651,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 	for len(b) > 0 {
 		out := c.onWire - c.stamped // what is stamped has not left yet
 		if out == 0 {
+			w.keepStranger(b)
 			w.renew(i, c, freed)
 			w.fail(i, c, PhaseResponse, causeExtra, causeDropped)
 			return
@@ -657,7 +659,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		if w.script.single && out > 1 {
 			if n, k := c.reader.Run(b, &w.learned[0], int(out)); k > 0 {
 				if w.Unexpected[c.reader.Status()] {
-					w.keepError(c.reader.Status(), b[:n])
+					w.readPage(pageOf{tag: c.tag(i)}, c.reader.Status(), b[:n], true)
 				}
 				extra := int32(k) == out && n < len(b)
 				if extra {
@@ -676,12 +678,15 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		t := w.script.target[c.oldest]
 		n, done, err := c.reader.Next(b, w.script.noBody[t], &w.learned[t])
 		if err != nil {
+			if err == http1.ErrStatusLine {
+				w.keepStranger(b)
+			}
 			w.renew(i, c, freed)
 			w.fail(i, c, PhaseResponse, err.Error(), causeDropped)
 			return
 		}
 		if w.Unexpected[c.reader.Status()] {
-			w.keepError(c.reader.Status(), b[:n])
+			w.readPage(pageOf{tag: c.tag(i)}, c.reader.Status(), b[:n], done)
 		}
 		b = b[n:]
 		if !done {
