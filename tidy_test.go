@@ -42,7 +42,7 @@ func mayImport() map[string][]string {
 		"internal/option":      {},
 		"internal/nic":         {},
 		"internal/profiles":    {},
-		"internal/quicconn":    {"internal/tlsconn"},
+		"internal/quicconn":    {"internal/sys", "internal/tlsconn"},
 		"internal/rebind":      {},
 		"internal/ring":        {},
 		"internal/scratch":     {},

@@ -220,6 +220,8 @@ type Error struct {
 	// status code or the name of a gRPC status (those requests are completed, not failed).
 	Cause string `json:"cause"`
 	Count uint64 `json:"count"`
+	// Origin is where it arose; "" in a record of an older version.
+	Origin Origin `json:"origin,omitempty"`
 	// BeforeWindow marks errors before the window opened.
 	BeforeWindow bool `json:"before_window,omitempty"`
 }
@@ -237,8 +239,9 @@ type ErrorResponse struct {
 	Status int `json:"status"`
 	// Name of a gRPC status; "" for HTTP.
 	Name string `json:"name,omitempty"`
-	// Line is the first non-blank line of its body (for a gRPC status, the server's message), at
-	// most 200 bytes, printable characters only; "" if there is none, or it is not text.
+	// Line is what its body says to a reader: a page's title, a JSON document's message, else the
+	// first text (for a gRPC status, the server's message), on one line of at most 200 bytes,
+	// printable characters only; "" if there is none, or it is not text.
 	Line string `json:"line,omitempty"`
 }
 
@@ -369,6 +372,8 @@ type Generator struct {
 	Headroom float64 `json:"headroom,omitempty"`
 	// HeadroomBy says when and how the calibration was made.
 	HeadroomBy string `json:"headroom_by,omitempty"`
+	// Shortages are what the generator's host ran out of, or refused; of all agents.
+	Shortages []Shortage `json:"shortages,omitempty"`
 }
 
 // Worker is one thread of the engine.

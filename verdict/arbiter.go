@@ -70,8 +70,8 @@ func (r *ruling) qualify(f *facts) {
 	case times > 0 && times <= 1/generatorNear:
 		found.caveats = append(found.caveats, say("caveat.headroom", with{"who": f.worst().who(), "times": times}))
 	}
-	if found.bottleneck == record.TargetRate {
-		return // nothing was at its limit
+	if found.bottleneck == record.TargetRate || found.alone {
+		return // nothing was at its limit, or no figure counts
 	}
 	for _, other := range r.all[r.at+1:] {
 		if other.answer == yes && !sameThing(found.bottleneck, other.bottleneck) {

@@ -47,7 +47,13 @@ func (f *runFacts) errorsSentence() record.Statement {
 		not = f.whatWasAsked()
 	}
 	return say("errors", with{"share": f.errorShare.value, "kinds": kindsOf(f.errorKinds()), "not": not,
-		"responses": f.run.Requests.Failed == 0 && f.connects == 0 && f.idle == 0})
+		"responses": f.run.Requests.Failed == 0 && f.connects == 0 && f.idle == 0, "connects": onlyConnects(f)})
+}
+
+// onlyConnects reports whether the errors are connections that could not be opened: the requests for
+// them were never sent, so none failed.
+func onlyConnects(f *runFacts) bool {
+	return f.connects > 0 && f.bad == 0 && f.idle == 0 && float64(f.run.Requests.Failed) <= f.local.requests
 }
 
 // unexpected reports whether a status code is an error for this run.
@@ -71,7 +77,7 @@ type errorKind struct {
 func (f *runFacts) errorKinds() []errorKind {
 	var list []errorKind
 	for _, e := range f.run.Errors {
-		if e.BeforeWindow || e.Count == 0 {
+		if e.BeforeWindow || e.Count == 0 || originOf(f.run, e) == record.OfLocal {
 			continue
 		}
 		kind := errorKind{name: e.Cause, count: e.Count}
@@ -82,7 +88,7 @@ func (f *runFacts) errorKinds() []errorKind {
 			}
 			kind.connect = true
 		case e.Phase == record.PhaseIdle:
-			if errno(e.Cause) {
+			if record.Errno(e.Cause) {
 				continue
 			}
 			kind.idle = true
@@ -130,7 +136,7 @@ func (f *runFacts) whatWasAsked() record.Statement {
 func (f *runFacts) errorEvidence() []record.Evidence {
 	share := f.errorShare.value
 	list := []record.Evidence{record.NewEvidence("errors", share, "share",
-		say("errors.share", with{"share": share, "causes": causesOf(f.run)}))}
+		say("errors.share", with{"share": share, "causes": causesOf(f.run), "connects": onlyConnects(f)}))}
 	if f.bad > 0 {
 		list = append(list, record.NewEvidence("statuses", f.bad, "responses",
 			say("errors.statuses", with{"responses": f.bad, "expected": expectedOf(&f.run.Spec)})))
@@ -166,6 +172,9 @@ func (f *serverSide) errorsNext() []record.Statement {
 		return just("errors.next", nil)
 	}
 	name := kinds[0].name
+	if kinds[0].connect {
+		return connectsNext(run)
+	}
 	if run.Spec.GRPC != nil {
 		return callsNext(name, f.whatWasAsked())
 	}
@@ -187,6 +196,19 @@ func (f *serverSide) errorsNext() []record.Statement {
 		return just("errors.next.expect", with{"status": name, "expected": run.Spec.Expect.String()})
 	}
 	return just("errors.next", nil)
+}
+
+// connectsNext says what to do about the most frequent error of opening a connection, if others were
+// opened.
+func connectsNext(run *record.Run) []record.Statement {
+	e, _ := mostFrequent(run, func(e record.Error) bool { return e.OfConnecting() && originOf(run, e) != record.OfLocal })
+	only := *run
+	only.Errors = []record.Error{e}
+	if unconnectedBy(e, run.Spec.OverUnix()) == "refused" {
+		return just("outage.next", nil)
+	}
+	_, next := unconnected(&only)
+	return next
 }
 
 // expectedOf names the statuses that are not errors; "" means those below 400.

@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"math"
-	"strings"
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
@@ -23,6 +22,7 @@ type runFacts struct {
 	elapsedS float64
 	rate     float64 // completed per second
 	// errorShare is failed requests, unexpected statuses and failed connects, over all of these
+	// (without those of this host, which local has)
 	// plus the completed requests.
 	errorShare figure
 	bad        float64 // completed with an unexpected status
@@ -33,6 +33,7 @@ type runFacts struct {
 	connects, idle float64
 	refused        float64 // connects including those before the window
 	timeouts       float64 // timed out, in any phase
+	local          localFacts
 	// requestBytes and responseBytes are mean sizes on the wire, above TCP.
 	requestBytes, responseBytes figure
 	schedule                    scheduleFacts
@@ -186,6 +187,7 @@ func (f *generatorSide) account() {
 	if f.rate == 0 && f.elapsedS > 0 {
 		f.rate = positive(completed / f.elapsedS)
 	}
+	f.local = localOf(run)
 	f.countErrors()
 	if completed > 0 {
 		f.responseBytes = some(float64(run.Bytes.Read) / completed)
@@ -206,7 +208,10 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	}
 	f.generators(series, cpu, load)
 	f.stall = stallsOf(f.runFacts, load)
-	f.outage = outagesOf(load)
+	f.local.lackConnections(f.run, load)
+	if f.local.unreachable(f.run) {
+		f.outage = outagesOf(load)
+	}
 	f.stall.during(f.cpuFacts, series)
 	f.link, f.ways = linkOf(f.cpuFacts, series)
 	f.exceeded = exceededOf(f.cpuFacts, series)
@@ -326,6 +331,9 @@ func (f *runFacts) countErrors() {
 		}
 	}
 	for _, e := range run.Errors {
+		if originOf(run, e) == record.OfLocal {
+			continue
+		}
 		if e.OfConnecting() {
 			f.refused += float64(e.Count)
 		}
@@ -335,22 +343,18 @@ func (f *runFacts) countErrors() {
 		switch {
 		case e.OfConnecting() && run.Spec.NewConnections:
 			f.connects += float64(e.Count)
-		case e.Phase == record.PhaseIdle && !errno(e.Cause):
+		case e.Phase == record.PhaseIdle && !record.Errno(e.Cause):
 			f.idle += float64(e.Count)
 		}
 		if e.Cause == "timeout" || e.Cause == "ETIMEDOUT" {
 			f.timeouts += float64(e.Count)
 		}
 	}
-	wrong := float64(run.Requests.Failed) + f.bad + f.connects + f.idle
-	if all := float64(run.Requests.Completed) + float64(run.Requests.Failed) + f.connects; all > 0 {
+	failed := math.Max(float64(run.Requests.Failed)-f.local.requests, 0)
+	wrong := failed + f.bad + f.connects + f.idle
+	if all := float64(run.Requests.Completed) + failed + f.connects; all > 0 {
 		f.errorShare = some(math.Min(wrong/all, 1))
 	}
-}
-
-// errno reports whether cause is the name of a system error, such as ECONNRESET.
-func errno(cause string) bool {
-	return strings.HasPrefix(cause, "E") && strings.ToUpper(cause) == cause
 }
 
 // generatorOwn reads what the generator reports about itself. A generator that completed requests

@@ -26,6 +26,8 @@ type finding struct {
 	next       []record.Statement // what to do
 	// explained: because and next name the cause itself, so explainWait consults no other source.
 	explained bool
+	// alone: nothing else that the run shows is worth naming.
+	alone bool
 	// times is the multiple of this run's rate at which the resource would be full; 0 if unknown.
 	times float64
 	// nearly says how near the resource is, for the next bottleneck.

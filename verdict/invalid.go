@@ -3,11 +3,9 @@ package verdict
 import (
 	"cmp"
 	"math"
-	"net/url"
 	"slices"
 	"strings"
 
-	"ceiling/experiment/spec"
 	"ceiling/record"
 )
 
@@ -84,10 +82,11 @@ func invalidNothing(f *serverSide) *invalidity {
 	case run.Requests.Completed > 0:
 		return nil
 	case run.Load.Established == 0 && run.Requests.Sent == 0:
+		because, next := unconnected(run)
 		return &invalidity{
 			nothing: true,
-			because: just("nothing.not-connected", causes),
-			next:    notListening(run),
+			because: because,
+			next:    next,
 			evidence: []record.Evidence{record.NewEvidence("load.established", 0, "connections",
 				say("connections.none", with{"asked": run.Load.Connections}))},
 		}
@@ -103,53 +102,22 @@ func invalidNothing(f *serverSide) *invalidity {
 		return &invalidity{
 			nothing: true,
 			because: just("nothing.not-answered", causes),
-			next:    notAnswered(run),
+			next:    unanswered(run),
 			evidence: []record.Evidence{record.NewEvidence("requests.failed", float64(run.Requests.Failed), "requests",
 				say("requests.all-failed", with{"requests": run.Requests.Failed}))},
 		}
 	}
+	next := just("nothing.not-completed.next", nil)
+	if len(run.Errors) > 0 || otherProtocol(run) != nil {
+		next = unanswered(run)
+	}
 	return &invalidity{
 		nothing: true,
 		because: just("nothing.not-completed", causes),
-		next:    just("nothing.not-completed.next", nil),
+		next:    next,
 		evidence: []record.Evidence{record.NewEvidence("requests.completed", 0, "requests",
 			say("requests.none-completed", with{"elapsed_s": f.elapsedS}))},
 	}
-}
-
-// notAnswered says what to do if requests were sent and none was answered.
-func notAnswered(run *record.Run) []record.Statement {
-	if next := otherProtocol(run); next != nil {
-		return next
-	}
-	return just("nothing.not-answered.next", nil)
-}
-
-// otherProtocol says what to do if the server speaks another protocol on this port than the run;
-// nil if it does not say so.
-func otherProtocol(run *record.Run) []record.Statement {
-	asks := func(e record.ErrorResponse) bool { return e.Status == 400 && strings.Contains(e.Line, "HTTPS") }
-	older := func(e record.Error) bool { return e.OfRequest() && strings.Contains(e.Cause, "HTTP/1.1") }
-	switch {
-	case strings.HasPrefix(run.Target, "http://") && slices.ContainsFunc(run.ErrorResponses, asks):
-		return just("protocol.tls.next", nil)
-	case run.Spec.HTTP == spec.HTTP2 && slices.ContainsFunc(run.Errors, older):
-		return just("protocol.http1.next", nil)
-	}
-	return nil
-}
-
-// notListening says what to do if no connection was established.
-func notListening(run *record.Run) []record.Statement {
-	refused := func(e record.Error) bool { return e.Cause == "ECONNREFUSED" }
-	if i := slices.IndexFunc(run.Errors, func(e record.Error) bool { return e.Phase == record.PhaseOpen }); i >= 0 {
-		return just("nothing.not-opened.next", with{"cause": run.Errors[i].Cause})
-	}
-	target, err := url.Parse(run.Target)
-	if err != nil || target.Host == "" || !slices.ContainsFunc(run.Errors, refused) {
-		return just("nothing.not-connected.next", nil)
-	}
-	return just("nothing.not-listening.next", with{"address": target.Host, "http3": run.Spec.HTTP == spec.HTTP3})
 }
 
 // causesOf lists the three most frequent causes of failure.

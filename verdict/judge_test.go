@@ -75,7 +75,7 @@ func TestResultAlone(t *testing.T) {
 	check("no connection", change(closedRun(), func(r *record.Run) {
 		r.Requests, r.Load.Established = record.Requests{}, 0
 		r.Errors = []record.Error{{Phase: "connect", Cause: "ECONNREFUSED", Count: 64}}
-	}), record.Invalid, record.Inconclusive, "64 × ECONNREFUSED (connect)")
+	}), record.Invalid, record.Inconclusive, "nothing is listening on the target")
 	check("generator full", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .97 }), record.Invalid, record.LoadGenerator,
 		"97%")
 	check("generator full at an idle hour", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .949 }), record.Valid,

@@ -97,11 +97,11 @@ func (o *outageFacts) says(f *runFacts) record.Statement {
 		"lasts": o.lasts, "kinds": kindsOf(connectKinds(f.run))})
 }
 
-// connectKinds returns the causes of failed connects in the window.
+// connectKinds returns the causes of failed connects in the window, without this host's.
 func connectKinds(run *record.Run) []errorKind {
 	var list []errorKind
 	for _, e := range run.Errors {
-		if e.OfConnecting() && !e.BeforeWindow && e.Count > 0 {
+		if e.OfConnecting() && !e.BeforeWindow && e.Count > 0 && originOf(run, e) != record.OfLocal {
 			list = append(list, errorKind{name: e.Cause, count: e.Count})
 		}
 	}

@@ -15,6 +15,7 @@ type rule struct {
 // anything that could be blamed on the server.
 func rules() []rule {
 	return []rule{
+		{"shortage", "Did the generator's host run out of something, or refuse?", ruleShortage},
 		{"accept queue", "Is the queue of connections to accept full?", func(f *facts) finding { return ruleAcceptQueue(f.cpuFacts) }},
 		{"errors", "Are the answers something else than the work?", ruleErrors},
 		{"target rate", "Did an open loop get the rate it asked for?", func(f *facts) finding { return ruleAskedRate(f.runFacts) }},
@@ -57,6 +58,7 @@ func validity() []validityCheck {
 		{"agents", "Did the run lose an agent that it needed?", of(func(f *facts) *invalidity { return invalidLost(f.runFacts) })},
 		{"killed", "Was the run killed before it finished?", of(func(f *facts) *invalidity { return invalidKilled(f.runFacts) })},
 		{"accounting", "Do the counts contradict each other?", of(func(f *facts) *invalidity { return invalidAccounting(f.runFacts) })},
+		{"local errors", "Did the generator's host cause the errors?", invalidShortage},
 		{"nothing", "Did nothing happen?", of(func(f *facts) *invalidity { return invalidNothing(f.serverSide) })},
 		{"Little's law", "Do rate, response time and concurrency contradict each other?",
 			of(func(f *facts) *invalidity { return invalidLittle(f.runFacts) })},

@@ -51,6 +51,15 @@ func (d *Dial) Address(url string) (Address, error) {
 	return to, nil
 }
 
+// OverUnix reports whether the connections go to a unix socket.
+func (s *Spec) OverUnix() bool {
+	if len(s.Targets) == 0 {
+		return false
+	}
+	to, err := s.Address(s.Targets[0].URL)
+	return err == nil && to.Network == Unix
+}
+
 // For returns the Dial of one of several servers, without entries for the others.
 func (d Dial) For(base string) Dial {
 	var own []string

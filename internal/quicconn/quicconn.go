@@ -17,6 +17,7 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
+	"ceiling/internal/sys"
 	"ceiling/internal/tlsconn"
 )
 
@@ -148,6 +149,8 @@ func Explain(err error) string {
 		return CauseTimeout
 	case errors.As(err, &version):
 		return CauseVersion
+	case errors.As(err, &errno): // of this side's socket; the library wraps it in an internal error
+		return sys.ErrnoName(errno)
 	case errors.As(err, &transport):
 		return explainTransport(transport)
 	case errors.As(err, &code):
@@ -156,8 +159,6 @@ func Explain(err error) string {
 		return "HTTP/3 " + side(app.Remote) + ": " + http3.ErrCode(app.ErrorCode).String()
 	case errors.As(err, &stream):
 		return "HTTP/3 " + side(stream.Remote) + ": " + http3.ErrCode(stream.ErrorCode).String()
-	case errors.As(err, &errno) && errno == syscall.ECONNREFUSED:
-		return "ECONNREFUSED"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "short body"
 	}

@@ -3,6 +3,7 @@ package sys
 import (
 	"bytes"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 )
@@ -93,6 +94,32 @@ func unescapeMount(s string) string {
 		return s
 	}
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace(s)
+}
+
+// OwnCgroup returns the directory of this process's group of a controller, of either version of
+// cgroups at its usual place; "" if it is not there.
+func OwnCgroup(controller string) string {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		id, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		names, group, _ := strings.Cut(rest, ":")
+		root := "/sys/fs/cgroup"
+		switch {
+		case hasOption(names, controller):
+			root += "/" + controller
+		case id != "0" || names != "":
+			continue
+		}
+		for _, dir := range []string{root + group, root} { // in a container its own group is the root
+			if _, err := os.Stat(dir); err == nil {
+				return dir
+			}
+		}
+	}
+	return ""
 }
 
 // ParseCPUMax parses version 2's cpu.max; quotaUs is -1 for "max".

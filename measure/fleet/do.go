@@ -251,6 +251,7 @@ func (j *job) add(w *run.Worked, m *member) {
 		return
 	}
 	w.Identities = append(w.Identities, m.done.Identities...)
+	w.Shortages = append(w.Shortages, m.done.Shortages...)
 	w.Profiles = append(w.Profiles, m.done.Profiles...)
 	if w.Stacks == nil && m.done.Stacks != nil { // a server runs on one host
 		w.Stacks, w.Folded, w.FoldedOff = m.done.Stacks, m.done.Folded, m.done.FoldedOff

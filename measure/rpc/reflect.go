@@ -226,8 +226,19 @@ func (r *reflector) unreached(err error) error {
 	if otherProtocol {
 		return fmt.Errorf("--grpc: %s does not speak HTTP/2, which gRPC needs (%s); check the port, or whether it is https://", r.server.Name, words(err))
 	}
-	return fmt.Errorf("--grpc: %s cannot be asked for its services: %s; start the server, or check its address", r.server.Name, words(err))
+	return &unreachedError{fmt.Sprintf("--grpc: %s cannot be asked for its services: %s; start the server, or check its address", r.server.Name, words(err)), err}
 }
+
+// ErrUnreached means that there was no connection to the server.
+var ErrUnreached = errors.New("no connection to the server")
+
+type unreachedError struct {
+	text string
+	err  error
+}
+
+func (e *unreachedError) Error() string   { return e.text }
+func (e *unreachedError) Unwrap() []error { return []error{ErrUnreached, e.err} }
 
 // Fields of ServerReflectionRequest (grpc/reflection/v1/reflection.proto).
 const (

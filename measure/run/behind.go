@@ -35,10 +35,15 @@ func openBehind(ctx context.Context, s *spec.Spec, job Job, o *Options) (*behind
 // dial opens a connection to the target, separate from the load.
 func (t target) dial(ctx context.Context) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: probeTimeout}
+	network, at := "tcp", t.addr.String()
 	if t.unix != "" {
-		return dialer.DialContext(ctx, "unix", t.unix)
+		network, at = "unix", t.unix
 	}
-	return dialer.DialContext(ctx, "tcp", t.addr.String())
+	c, err := dialer.DialContext(ctx, network, at)
+	if err != nil {
+		return nil, local(err)
+	}
+	return c, nil
 }
 
 // withoutPassword removes the password of --database from a command line, whatever else in it is

@@ -236,6 +236,7 @@ type explorer struct {
 	options    Options
 	servers    servers
 	scene      *perturb.Scene // of a proof, once it began
+	unmet      string         // why the last run had no connection, and what to do; "": it had one
 }
 
 // step does one run. Its error is a server that is gone, or a failure of this side; the server's
@@ -283,8 +284,17 @@ func (x *explorer) stepOn(ctx context.Context, d *plan.Decision) (*record.Measur
 	if err != nil {
 		return nil, err
 	}
-	if x.options.here() && m.Run != "" && (m.Completed == 0 || m.BadShare > 0.5) {
-		return m, x.servers.ended(step.Server, base)
+	lost := m.Run != "" && (m.Completed == 0 || m.BadShare > 0.5)
+	if lost {
+		if err := x.servers.ended(); err != nil {
+			return m, err
+		}
+	}
+	switch {
+	case x.unmet != "" && ctx.Err() == nil:
+		return m, errors.New(x.unmet)
+	case lost && x.options.here():
+		return m, x.servers.refuses(step.Server, base)
 	}
 	return m, nil
 }
@@ -297,6 +307,10 @@ func (x *explorer) one(ctx context.Context, step *record.Step, s spec.Spec, o Op
 		return nil, err
 	}
 	m := measured(step, done)
+	x.unmet = ""
+	if v, l := &done.Run.Verdict, &done.Run.Load; l.Established == 0 && v.Outcome == record.Invalid {
+		x.unmet = prose.Sentence(v.Because) + "; " + prose.Sentence(v.Next)
+	}
 	m.TookS = time.Since(began).Seconds()
 	return m, errors.Join(done.KeepErr, done.RestoreErr)
 }

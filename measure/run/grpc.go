@@ -3,8 +3,8 @@ package run
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"time"
@@ -28,7 +28,13 @@ func calls(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target) ([]l
 		paths, host = append(paths, path), at
 	}
 	schema, err := schemaOf(ctx, s, c, to, host, paths)
-	if err != nil {
+	var here *hostError
+	switch {
+	case errors.As(err, &here):
+		return nil, here
+	case errors.Is(err, rpc.ErrUnreached):
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	own := *s
@@ -57,15 +63,7 @@ func schemaOf(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target, h
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(lookupTimeout, s.Timeout))
 	defer cancel()
-	network, at := "tcp", to.addr.String()
-	if to.unix != "" {
-		network, at = "unix", to.unix
-	}
-	var dialer net.Dialer
-	return rpc.Reflect(ctx, rpc.Server{
-		Name: to.String(), Host: host, TLS: cryptoTLS(c),
-		Dial: func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, network, at) },
-	}, paths)
+	return rpc.Reflect(ctx, rpc.Server{Name: to.String(), Host: host, TLS: cryptoTLS(c), Dial: to.dial}, paths)
 }
 
 // cryptoTLS converts the engine's TLS to that of the standard library; nil without TLS.

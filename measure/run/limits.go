@@ -46,6 +46,24 @@ func checkLimits(connections, sources int, a spec.Address) error {
 		unit.FormatCount(int64(connections)), from, unit.FormatCount(int64(ports*max(sources, 1))), low, high, (connections+ports-1)/ports)
 }
 
+// ownThreads is what the program needs besides its load threads: the runtime's, the observers'.
+const ownThreads = 16
+
+// checkTasks fails if the cgroup does not let this process start its load threads: the runtime
+// ends the program when it cannot start one.
+func checkTasks(threads int) error {
+	dir := sys.OwnCgroup("pids")
+	used, most := numbers(dir+"/pids.current"), numbers(dir+"/pids.max")
+	if len(used) != 1 || len(most) != 1 { // none, or "max"
+		return nil
+	}
+	if need := used[0] + int64(threads+ownThreads); need > most[0] {
+		return fmt.Errorf("%d load threads and %d others need a cgroup of %d tasks; %s/pids.max is %d, and %d are there; raise it, or use fewer threads (-t)",
+			threads, ownThreads, need, dir, most[0], used[0])
+	}
+	return nil
+}
+
 func localPorts() (low, high int, err error) {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {

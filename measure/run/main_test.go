@@ -46,6 +46,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if of := os.Getenv("RUN_TEST_SHORTAGE"); of != "" {
+		runShort(of)
+	}
 	if times := os.Getenv("RUN_TEST_RESIDENCE"); times != "" {
 		s := new(residence)
 		if _, err := fmt.Sscan(times, &s.unread, &s.inside); err != nil {

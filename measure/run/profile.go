@@ -69,7 +69,7 @@ func mayProfile(to target, pids []int) bool {
 // lose notes a requested profile that could not be taken.
 func (p *profiler) lose(err error) {
 	if p.asked {
-		p.missing = append(p.missing, record.NotMeasured{What: "pprof", Why: err.Error()})
+		p.missing = append(p.missing, record.NotMeasured{What: "pprof", Why: local(err).Error()})
 	}
 }
 

@@ -118,7 +118,8 @@ func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	run.WarmupS, run.Rate.Spread = r.spec.Warmup.Seconds(), record.SpreadOf(r.series.Load)
 	run.Environment, run.NotMeasured = env, append(append([]record.NotMeasured{}, r.series.NotMeasured...), r.options.veil.missing()...)
 	run.Interrupted, run.StoppedEarly = w.Result.Interrupted, r.stoppedEarly
-	run.Generator.Headroom, run.Generator.HeadroomBy = w.Headroom, w.HeadroomBy
+	run.Generator.Headroom, run.Generator.HeadroomBy, run.Generator.Shortages = w.Headroom, w.HeadroomBy, w.Shortages
+	record.Blame(run.Errors, r.spec.OverUnix(), w.Shortages)
 	run.Agents, run.Fleet = w.Agents, w.Fleet
 	run.Database, run.Downstream = r.behind.Database(), r.behind.Downstream()
 	if len(w.Agents) > 0 {

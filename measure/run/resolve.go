@@ -2,14 +2,17 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/ring"
+	"ceiling/internal/unit"
 )
 
 const (
@@ -65,14 +68,16 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	ips, err := a.Given()
-	if ip, not := netip.ParseAddr(a.Host); not == nil && ips == nil && err == nil {
+	if err != nil {
+		return target{}, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if ip, not := netip.ParseAddr(a.Host); not == nil && ips == nil {
 		return tcpTarget(ip, a.Port), allowed(netip.AddrPortFrom(ip, a.Port), "")
 	}
-	if ips == nil && err == nil {
-		ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host)
-	}
-	if err != nil {
-		return target{}, fmt.Errorf("%w: look up %s: %w; check the name, or give an address", ErrRefused, a.Host, err)
+	if ips == nil {
+		if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host); err != nil {
+			return target{}, unresolved(a, err)
+		}
 	}
 	for _, ip := range ips {
 		if err := allowed(netip.AddrPortFrom(ip, a.Port), ""); err != nil {
@@ -86,6 +91,34 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 	to := tcpTarget(ip, a.Port)
 	to.chosen = chosen(a.Host, ips, ip)
 	return to, nil
+}
+
+// unresolved says why a name has no address, and what to do. That is no fault of the request: the
+// same one succeeds once the name does.
+func unresolved(a spec.Address, err error) error {
+	if here := local(err); here != err {
+		return fmt.Errorf("look up %s: %w", a.Host, here)
+	}
+	var dns *net.DNSError
+	if !errors.As(err, &dns) {
+		return fmt.Errorf("look up %s: %w", a.Host, err)
+	}
+	server := "the DNS server"
+	if dns.Server != "" {
+		server += " " + dns.Server
+	}
+	without := fmt.Sprintf("give the address: --resolve %s:%d:ADDRESS", a.Host, a.Port)
+	switch {
+	case dns.IsNotFound:
+		return fmt.Errorf("%s does not resolve: %s knows no address of that name; check the name (getent ahosts %[1]s), or %[3]s", a.Host, server, without)
+	case dns.IsTimeout:
+		return fmt.Errorf("%s does not resolve: %s did not answer within %s; check /etc/resolv.conf and the network, or %s", a.Host, server,
+			unit.FormatDuration(lookupTimeout), without)
+	case strings.Contains(dns.Err, "server misbehaving"): // SERVFAIL, REFUSED: package net does not tell them apart
+		return fmt.Errorf("%s does not resolve: %s could not answer (SERVFAIL or REFUSED); ask it by hand (dig %[1]s), or %[3]s", a.Host, server,
+			without)
+	}
+	return fmt.Errorf("%s does not resolve: %s: %s; check /etc/resolv.conf, or %s", a.Host, server, dns.Err, without)
 }
 
 // chosen says which of a name's addresses gets all requests. Loopback addresses count as one

@@ -182,7 +182,7 @@ func (r *rotation) end(ctx context.Context) {
 // note records why something was not measured, unless err is nil or the end of the window.
 func (r *rotation) note(what string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
-		r.lose(what, err.Error())
+		r.lose(what, local(err).Error())
 	}
 }
 

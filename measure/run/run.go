@@ -273,7 +273,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 	if c.SourceIPs, err = sources(s, to, o.Share); err != nil {
 		return nil, to, err
 	}
-	if err := checkLimits(own, len(c.SourceIPs), address); err != nil {
+	if err := errors.Join(checkLimits(own, len(c.SourceIPs), address), checkTasks(c.Threads)); err != nil {
 		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return c, to, nil

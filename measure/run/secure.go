@@ -3,12 +3,12 @@ package run
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,6 +17,8 @@ import (
 	"ceiling/internal/tlsconn"
 	"ceiling/measure/load"
 	"ceiling/record"
+	"ceiling/verdict"
+	"ceiling/verdict/prose"
 )
 
 // secured returns the engine's TLS for an https:// URL, nil for any other. It tries one handshake:
@@ -60,7 +62,35 @@ func secured(ctx context.Context, s *spec.Spec, a spec.Address, to target) (*tls
 	if err == nil || ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return c, nil
 	}
-	return nil, fmt.Errorf("%w: TLS with %s: %s%s", ErrRefused, to, tlsconn.Explain(err), adviceFor(err, s.TLS))
+	cause := tlsconn.Explain(err)
+	return nil, fmt.Errorf("%w: TLS with %s: %s%s", ErrRefused, to, cause, adviceFor(cause, s.TLS))
+}
+
+// strange looks for TLS behind a port that answered nothing in plain: most servers of TLS only close
+// the connection then.
+func (p *part) strange(ctx context.Context, r *load.Result) {
+	known := slices.ContainsFunc(r.Errors, func(e load.ErrorResponse) bool { return e.Status == 0 })
+	if known || r.Total.Completed > 0 || r.Established == 0 || p.target.secure {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	on, err := p.target.dial(ctx)
+	if err != nil {
+		return
+	}
+	defer on.Close()
+	a, err := p.spec.Address(p.spec.Targets[0].URL)
+	if err != nil {
+		return
+	}
+	c, err := tlsConfig(spec.HTTP11, &spec.TLS{Insecure: true}, a)
+	if err != nil {
+		return
+	}
+	if _, err = c.Try(ctx, on); err == nil || strings.HasPrefix(tlsconn.Explain(err), "TLS alert") {
+		r.Errors = append(r.Errors, load.ErrorResponse{Line: load.SaysTLS})
+	}
 }
 
 // tryQUIC tries one handshake over QUIC, and explains its error.
@@ -72,8 +102,8 @@ func tryQUIC(ctx context.Context, c *tlsconn.Config, s *spec.Spec, to target) er
 	if err == nil {
 		return conn.Close()
 	}
-	if cause := quicconn.Explain(err); cause != quicconn.CauseTimeout && cause != "ECONNREFUSED" && ctx.Err() == nil {
-		return fmt.Errorf("%w: HTTP/3 with %s: %s%s", ErrRefused, to, cause, adviceFor(err, s.TLS))
+	if cause := quicconn.Explain(err); cause != quicconn.CauseTimeout && !record.Errno(cause) && ctx.Err() == nil {
+		return fmt.Errorf("%w: HTTP/3 with %s: %s%s", ErrRefused, to, cause, adviceFor(cause, s.TLS))
 	}
 	return nil
 }
@@ -123,36 +153,7 @@ func tlsConfig(version string, t *spec.TLS, a spec.Address) (*tlsconn.Config, er
 }
 
 // adviceFor says what would fix a failed handshake.
-func adviceFor(err error, t *spec.TLS) string {
-	var bad x509.CertificateInvalidError
-	var wrong x509.HostnameError
-	var stranger x509.UnknownAuthorityError
-	var record tls.RecordHeaderError
-	chosen := t != nil && t.Version+t.Ciphers+t.Curves != ""
-	switch text := err.Error(); {
-	case errors.As(err, &bad) && bad.Reason == x509.Expired:
-		return "; have it renewed (or look at this host's clock), or give --insecure to measure all the same"
-	case errors.As(err, &wrong):
-		return "; use a name that it has in the URL, or give one with --sni, or give --insecure"
-	case errors.As(err, &stranger):
-		return "; give the authority's certificate with --cacert FILE, or give --insecure"
-	case errors.As(err, &bad):
-		return "; give --insecure to measure all the same"
-	case errors.As(err, &record):
-		return "; give its URL as http://, or another port"
-	case chosen && (strings.Contains(text, "handshake failure") || strings.Contains(text, "protocol version")):
-		return "; it may speak none of what --tls-version, --ciphers or --curves leave: give others, or leave them out"
-	case strings.Contains(text, "certificate required"), strings.Contains(text, "bad certificate"):
-		return "; it may want a client's certificate: give --cert FILE and --key FILE"
-	case strings.Contains(text, "handshake failure"):
-		return "; it may have no cipher in common, or want a client's certificate: give --cert FILE and --key FILE"
-	case strings.Contains(text, "protocol version"):
-		return "; TLS 1.2 and 1.3 are spoken here"
-	case strings.Contains(text, "no application protocol"):
-		return "; leave --http out to have the server choose between HTTP/2 and HTTP/1.1"
-	}
-	return ""
-}
+func adviceFor(cause string, t *spec.TLS) string { return "; " + prose.Text(verdict.TLSNext(cause, t)) }
 
 // tlsOf summarizes the handshakes for the record; nil without TLS.
 func tlsOf(h *load.Handshakes, asked *spec.TLS, elapsed float64) *record.TLS {

@@ -181,14 +181,18 @@ func (v *servers) base(ctx context.Context, index int, second bool) (string, err
 	return base, nil
 }
 
-// ended returns which of the started servers has ended, or whether another's address refuses
-// connections.
-func (v *servers) ended(index int, base string) error {
+// ended returns which of the started servers has ended.
+func (v *servers) ended() error {
 	for key, c := range v.started {
 		if c.Ended() {
 			return fmt.Errorf("%s: it ended: %w%s", v.list[max(key, -1-key)].Label(), cmpErr(c.err), c.itSaid())
 		}
 	}
+	return nil
+}
+
+// refuses reports whether the address of a server that was not started here takes no connections.
+func (v *servers) refuses(index int, base string) error {
 	if v.list[index].URL == "" {
 		return nil
 	}
@@ -201,9 +205,17 @@ func (v *servers) ended(index int, base string) error {
 		return fmt.Errorf("nothing is listening on %s; start the server, or check the port (ss -ltn)", address)
 	}
 	if err != nil {
-		return fmt.Errorf("%s does not accept connections: %w", base, err)
+		return connecting(base, err)
 	}
 	return conn.Close()
+}
+
+// connecting words an error of a connection to a server.
+func connecting(base string, err error) error {
+	if here := local(err); here != err {
+		return fmt.Errorf("no connection to %s: %w", base, here)
+	}
+	return fmt.Errorf("%s does not accept connections: %w", base, err)
 }
 
 // stop stops the started servers; base starts them again if needed.

@@ -49,6 +49,7 @@ type part struct {
 	stacks   stacker
 	rotation *rotation // nil: no profiles were requested
 	subject  sightings
+	short    shortages
 }
 
 // prepare checks that this host can do the share, and moves the server to the requested CPUs.
@@ -69,6 +70,10 @@ func prepare(ctx context.Context, s *spec.Spec, o ShareOptions) (*part, error) {
 	}
 	p.env = record.ReadEnvironment(o.Version)
 	p.Host = cmp.Or(o.Host, p.env.Host)
+	p.short = shortages{to: p.target, host: o.Host}
+	if p.config != nil {
+		p.short.sources = p.config.SourceIPs
+	}
 	return p, nil
 }
 
@@ -98,7 +103,9 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 	done := &ShareResult{Target: p.target.String(), Environment: p.env}
 	var err error
 	if p.Load {
-		done.Result, err = load.Run(ctx, *p.config, p)
+		if done.Result, err = load.Run(ctx, *p.config, p); err != nil {
+			err = local(err)
+		}
 	} else {
 		p.onlyObserve(ctx)
 	}
@@ -111,6 +118,11 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 		return nil, err
 	}
 	if p.Load {
+		p.strange(ctx, done.Result)
+		p.short.again = time.Time{} // with every connection closed
+		p.short.look(done.Result.Setup)
+		p.short.look(done.Result.Total.Faults)
+		done.Shortages = p.short.list
 		done.Threads, done.Connections = p.config.Threads, int(p.Share.Part(uint64(p.spec.Connections)))
 		p.reserve(done)
 	}
@@ -178,7 +190,10 @@ func (p *part) Window(open bool, at time.Time) {
 }
 
 // Interval implements load.Observer.
-func (p *part) Interval(t *load.Tally, late bool) { p.sink.Interval(t, late) }
+func (p *part) Interval(t *load.Tally, late bool) {
+	p.short.look(t.Faults)
+	p.sink.Interval(t, late)
+}
 
 // observed takes a row from the observer, which reuses its memory: it copies it, and the copy must
 // not change.
@@ -254,6 +269,8 @@ func AgentOf(s *spec.Spec, share load.Share, d *ShareResult, rows []record.LoadR
 	a.Rate.Spread = record.SpreadOf(rows)
 	a.Statuses, a.Errors, a.Latency, a.Generator = r.Statuses, r.Errors, r.Latency, r.Generator
 	a.Generator.PID, a.Generator.Headroom, a.Generator.HeadroomBy = 0, d.Headroom, d.HeadroomBy
+	a.Generator.Shortages = d.Shortages
+	record.Blame(a.Errors, s.OverUnix(), d.Shortages)
 	a.StartSkewNs = d.Result.StartLateNs
 	return a
 }

@@ -36,7 +36,7 @@ func sources(s *spec.Spec, to target, share load.Share) ([]netip.Addr, error) {
 				seen[ip] = true
 				list = append(list, ip)
 			case !errors.Is(err, syscall.EADDRNOTAVAIL):
-				return nil, fmt.Errorf("%w: --source-ips: %s: %w", ErrRefused, ip, err)
+				return nil, fmt.Errorf("--source-ips: %s: %w", ip, local(err))
 			case p.IsSingleIP() && share.Whole():
 				return nil, fmt.Errorf("%w: --source-ips: %s is not an address of this host; add it: ip addr add %s dev eth0 (as root)", ErrRefused, ip,
 					p)

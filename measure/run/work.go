@@ -83,6 +83,8 @@ type Found struct {
 	Headroom float64 `json:"headroom,omitempty"`
 	// HeadroomBy says how it was derived, as in record.Generator.
 	HeadroomBy string `json:"headroom_by,omitempty"`
+	// Shortages of the generator's host.
+	Shortages []record.Shortage `json:"shortages,omitempty"`
 }
 
 // Identity is the program that a process of the server runs.

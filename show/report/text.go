@@ -36,7 +36,7 @@ const linesMost = 22
 func Text(w io.Writer, r *record.Run, l Layout) error {
 	if r.Load.Established == 0 && r.Requests.Sent == 0 && r.Verdict.Next != nil && !l.Verbose && !r.Unfinished {
 		p := &printer{w: w, Layout: l}
-		p.line("%s", p.Fold(fmt.Sprintf("%s: %s", r.Verdict.Outcome, prose.Sentence(r.Verdict.Next))))
+		p.line("%s", p.Fold(fmt.Sprintf("%s: %s; %s", r.Verdict.Outcome, prose.Sentence(r.Verdict.Because), prose.Sentence(r.Verdict.Next))))
 		return p.err
 	}
 	blocks := append(l.head(r), l.block(0, func(p *printer) { latency(p, r) }))
@@ -449,6 +449,9 @@ func errorLines(r *record.Run) []string {
 			return append(lines, fmt.Sprintf("%d more with --json", len(r.Errors)-maxErrors))
 		}
 		text := fmt.Sprintf("%s: %s × %s", e.Phase, e.Cause, unit.FormatCount(int64(e.Count)))
+		if e.Origin == record.OfLocal {
+			text += " on this side"
+		}
 		if e.BeforeWindow {
 			text += " before the window"
 		}
