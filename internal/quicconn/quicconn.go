@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -186,8 +187,24 @@ func explainTransport(e *quic.TransportError) string {
 			}
 		}
 		return "TLS: " + alert(e.ErrorCode)
+	case e.ErrorCode == quic.InternalError && !e.Remote:
+		if name := socketError(e.ErrorMessage); name != "" {
+			return name
+		}
 	}
 	return fmt.Sprintf("QUIC %s: %s", side(e.Remote), e.ErrorCode)
+}
+
+// socketError returns the name of the errno that a message ends with; "" if there is none. The library
+// keeps only the text of what its socket's calls returned.
+func socketError(message string) string {
+	const last = 133 // EHWPOISON
+	for no := syscall.Errno(1); no <= last; no++ {
+		if strings.HasSuffix(message, ": "+no.Error()) {
+			return sys.ErrnoName(no)
+		}
+	}
+	return ""
 }
 
 func alert(code quic.TransportErrorCode) string {

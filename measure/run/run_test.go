@@ -115,7 +115,6 @@ func TestRefusals(t *testing.T) {
 	check("too many connections", func(s *spec.Spec) { s.Connections = 900_000 }, "raise it")
 	check("a CPU that is not there", func(s *spec.Spec) { s.PinGenerator = "4000" }, "4000")
 	check("nobody to pin", func(s *spec.Spec) { s.PinServer = "0" }, "--pin-server")
-	check("a name that is not there", func(s *spec.Spec) { s.Targets[0].URL = "http://nosuch.invalid/" }, "nosuch.invalid")
 }
 
 func TestThreads(t *testing.T) {

@@ -255,9 +255,7 @@ func targetOf(err error) (to target, connects bool) {
 	}
 	switch at := op.Addr.(type) {
 	case *net.TCPAddr:
-		to.addr = at.AddrPort()
-	case *net.UDPAddr:
-		to.addr = at.AddrPort()
+		to.addr = netip.AddrPortFrom(at.AddrPort().Addr().Unmap(), at.AddrPort().Port())
 	case *net.UnixAddr:
 		to.unix = at.Name
 	}
