@@ -132,6 +132,8 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 	switch {
 	case err == nil, errors.Is(err, ctx.Err()):
 		return nil
+	case errors.Is(err, syscall.EADDRINUSE) && strings.HasSuffix(cfg.Addr, ":0"):
+		return fmt.Errorf("serve %s: %w: no local port is free; widen the range: sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"", kind, err)
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("serve %s: %w; ss -ltnp shows what listens there, --addr 127.0.0.1:0 takes a free port", kind, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/measure/load"
+	"ceiling/measure/run"
 )
 
 // Rule is one entry of an allow-list: a network, an address, a name or a unix
@@ -176,11 +177,13 @@ func addressesOf(ctx context.Context, to spec.Address, find Lookup) ([]netip.Add
 		return []netip.AddrPort{netip.AddrPortFrom(ip, to.Port)}, nil
 	}
 	ips, err := to.Given()
-	if ips == nil && err == nil {
-		ips, err = find(ctx, to.Host)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("it cannot look %s up: %w", to.Host, err)
+		return nil, err
+	}
+	if ips == nil {
+		if ips, err = find(ctx, to.Host); err != nil {
+			return nil, run.Unresolved(to, err)
+		}
 	}
 	list := make([]netip.AddrPort, 0, len(ips))
 	for _, ip := range ips {

@@ -116,8 +116,11 @@ func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]ca
 			others = append(others, c)
 		}
 	}
-	return nil, fmt.Errorf("%w: %d agents are wanted to load, %d of the %d here would (%s)", run.ErrRefused, n, len(fit), len(all),
-		together(append(fit, others...)))
+	few := fmt.Errorf("%d agents are wanted to load, %d of the %d here would (%s)", n, len(fit), len(all), together(append(fit, others...)))
+	if slices.ContainsFunc(others, func(c candidate) bool { return strings.Contains(c.refuses, run.NoAddress) }) {
+		return nil, few // the same request succeeds once the name resolves there
+	}
+	return nil, fmt.Errorf("%w: %w", run.ErrRefused, few)
 }
 
 // together lists the replies, merging equal ones.

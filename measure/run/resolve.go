@@ -76,7 +76,7 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 	}
 	if ips == nil {
 		if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host); err != nil {
-			return target{}, unresolved(a, err)
+			return target{}, Unresolved(a, err)
 		}
 	}
 	for _, ip := range ips {
@@ -93,9 +93,12 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 	return to, nil
 }
 
-// unresolved says why a name has no address, and what to do. That is no fault of the request: the
+// NoAddress is in every error of Unresolved that a resolver made.
+const NoAddress = " does not resolve: "
+
+// Unresolved says why a name has no address, and what to do. That is no fault of the request: the
 // same one succeeds once the name does.
-func unresolved(a spec.Address, err error) error {
+func Unresolved(a spec.Address, err error) error {
 	if here := local(err); here != err {
 		return fmt.Errorf("look up %s: %w", a.Host, here)
 	}
@@ -110,15 +113,15 @@ func unresolved(a spec.Address, err error) error {
 	without := fmt.Sprintf("give the address: --resolve %s:%d:ADDRESS", a.Host, a.Port)
 	switch {
 	case dns.IsNotFound:
-		return fmt.Errorf("%s does not resolve: %s knows no address of that name; check the name (getent ahosts %[1]s), or %[3]s", a.Host, server, without)
+		return fmt.Errorf("%s"+NoAddress+"%s knows no address of that name; check the name (getent ahosts %[1]s), or %[3]s", a.Host, server, without)
 	case dns.IsTimeout:
-		return fmt.Errorf("%s does not resolve: %s did not answer within %s; check /etc/resolv.conf and the network, or %s", a.Host, server,
+		return fmt.Errorf("%s"+NoAddress+"%s did not answer within %s; check /etc/resolv.conf and the network, or %s", a.Host, server,
 			unit.FormatDuration(lookupTimeout), without)
 	case strings.Contains(dns.Err, "server misbehaving"): // SERVFAIL, REFUSED: package net does not tell them apart
-		return fmt.Errorf("%s does not resolve: %s could not answer (SERVFAIL or REFUSED); ask it by hand (dig %[1]s), or %[3]s", a.Host, server,
+		return fmt.Errorf("%s"+NoAddress+"%s could not answer (SERVFAIL or REFUSED); ask it by hand (dig %[1]s), or %[3]s", a.Host, server,
 			without)
 	}
-	return fmt.Errorf("%s does not resolve: %s: %s; check /etc/resolv.conf, or %s", a.Host, server, dns.Err, without)
+	return fmt.Errorf("%s"+NoAddress+"%s: %s; check /etc/resolv.conf, or %s", a.Host, server, dns.Err, without)
 }
 
 // chosen says which of a name's addresses gets all requests. Loopback addresses count as one

@@ -111,7 +111,7 @@ func TestUnresolved(t *testing.T) {
 		{net.DNSError{Err: "server misbehaving", Server: "9.9.9.9:53", IsTemporary: true}, "could not answer (SERVFAIL or REFUSED)"},
 		{net.DNSError{Err: "dial udp: connection refused"}, "the DNS server: dial udp: connection refused; check /etc/resolv.conf"},
 	} {
-		err := unresolved(a, &c.err)
+		err := Unresolved(a, &c.err)
 		if errors.Is(err, ErrRefused) || !strings.HasPrefix(err.Error(), "shop.test does not resolve: ") ||
 			!strings.Contains(err.Error(), c.want) || !strings.HasSuffix(err.Error(), without) {
 			t.Errorf("%v: %v, want %q", c.err.Err, err, c.want)
