@@ -162,6 +162,7 @@ func otherProtocol(run *record.Run) []record.Statement {
 	plain := strings.HasPrefix(run.Target, "http://") || strings.HasPrefix(run.Target, "ws://")
 	for _, e := range run.ErrorResponses {
 		switch {
+		case e.Status == 0 && run.Requests.Completed > 0: // it does speak HTTP
 		case plain && asksForTLS(e):
 			return just("protocol.tls.next", nil)
 		case e.Status == 0 && e.Name == "" && strings.HasPrefix(e.Line, "HTTP/2"):

@@ -94,6 +94,18 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
+// TestStrayBytes: a server that answers speaks HTTP, whatever else it sends.
+func TestStrayBytes(t *testing.T) {
+	run := closedRun()
+	run.Target = "http://127.0.0.1/"
+	run.Requests.Failed, run.Requests.Sent = run.Requests.Completed/10, run.Requests.Sent+run.Requests.Completed/10
+	run.Errors = []record.Error{{Phase: record.PhaseResponse, Cause: "malformed status line", Count: run.Requests.Failed}}
+	run.ErrorResponses = []record.ErrorResponse{{Line: "stray"}}
+	if v := Judge(run, nil); v.Bottleneck != record.Failures || strings.Contains(prose.Sentence(v.Next), "does not speak HTTP") {
+		t.Errorf("%s: %s; next: %s", v.Bottleneck, prose.Sentence(v.Because), prose.Sentence(v.Next))
+	}
+}
+
 // TestAsksForTLS: the pages of servers of TLS that get plain HTTP, and pages that only mention it.
 func TestAsksForTLS(t *testing.T) {
 	for line, want := range map[string]bool{

@@ -130,10 +130,10 @@ func field(head []byte, name string) string {
 	return ""
 }
 
-// keepStranger keeps the first bytes that are no HTTP/1.1 response, as one of status 0: the server
-// speaks another protocol.
-func (w *worker) keepStranger(b []byte) {
-	if w.lacksError(0) && !bytes.HasPrefix(b, []byte("HTTP/")) {
+// keepStranger keeps the first bytes of a connection that are no HTTP/1.1 response, as one of status
+// 0: the server speaks another protocol.
+func (w *worker) keepStranger(c *conn, b []byte) {
+	if c.served == 0 && w.lacksError(0) && !bytes.HasPrefix(b, []byte("HTTP/")) {
 		w.errors = append(w.errors, ErrorResponse{Line: strangerText(b)})
 	}
 }

@@ -73,6 +73,35 @@ func TestPageText(t *testing.T) {
 	}
 }
 
+// TestStrangers: what a server that speaks another protocol says first is kept, whether it speaks
+// before a request or after it.
+func TestStrangers(t *testing.T) {
+	bothAtOnce(t, func(t *testing.T, engine string) {
+		for name, c := range map[string]struct {
+			steps []faultserver.Step
+			want  string
+		}{
+			"ssh":    {[]faultserver.Step{faultserver.Write("SSH-2.0-OpenSSH_9.2\r\n"), faultserver.Stall()}, "SSH-2.0-OpenSSH_9.2"},
+			"redis":  {[]faultserver.Step{faultserver.Request(1), faultserver.Write("-ERR unknown command\r\n"), faultserver.Stall()}, "-ERR unknown command"},
+			"TLS":    {[]faultserver.Step{faultserver.Request(1), faultserver.Write("\x15\x03\x01\x00\x02\x02\x46"), faultserver.Close()}, SaysTLS},
+			"HTTP/2": {[]faultserver.Step{faultserver.Request(1), faultserver.Write("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x00\x01\x00\x00"), faultserver.Close()}, SaysHTTP2},
+			"late": {[]faultserver.Step{faultserver.Request(1), faultserver.Write(faultserver.OK("x")), faultserver.Request(1),
+				faultserver.Write("garbage\r\n"), faultserver.Close()}, ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				r := runs(t, config(t, serve(t, faultserver.Every(c.steps...)), engine, 20))
+				got := ""
+				if len(r.Errors) > 0 {
+					got = r.Errors[0].Line
+				}
+				if got != c.want || len(r.Errors) > 1 {
+					t.Errorf("%+v, want %q", r.Errors, c.want)
+				}
+			})
+		}
+	})
+}
+
 // TestErrorResponses: of each unexpected status the first response is kept, with
 // the line that says why, on both engines, with pipelining and chunked bodies;
 // responses that were expected leave nothing.

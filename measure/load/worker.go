@@ -651,7 +651,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 	for len(b) > 0 {
 		out := c.onWire - c.stamped // what is stamped has not left yet
 		if out == 0 {
-			w.keepStranger(b)
+			w.keepStranger(c, b)
 			w.renew(i, c, freed)
 			w.fail(i, c, PhaseResponse, causeExtra, causeDropped)
 			return
@@ -679,7 +679,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		n, done, err := c.reader.Next(b, w.script.noBody[t], &w.learned[t])
 		if err != nil {
 			if err == http1.ErrStatusLine {
-				w.keepStranger(b)
+				w.keepStranger(c, b)
 			}
 			w.renew(i, c, freed)
 			w.fail(i, c, PhaseResponse, err.Error(), causeDropped)

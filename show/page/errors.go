@@ -93,6 +93,9 @@ func errorTable(errors []record.Error) Table {
 		if e.BeforeWindow {
 			when = "before the window"
 		}
+		if e.Origin == record.OfLocal {
+			when += ", on the generator's host"
+		}
 		t.Rows = append(t.Rows, []Cell{{Text: e.Phase}, {Text: e.Cause, Code: true}, {Text: unit.FormatCount(int64(e.Count))}, {Text: when}})
 	}
 	t.more(len(list))

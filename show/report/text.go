@@ -450,7 +450,7 @@ func errorLines(r *record.Run) []string {
 		}
 		text := fmt.Sprintf("%s: %s × %s", e.Phase, e.Cause, unit.FormatCount(int64(e.Count)))
 		if e.Origin == record.OfLocal {
-			text += " on this side"
+			text += " on the generator's host"
 		}
 		if e.BeforeWindow {
 			text += " before the window"
