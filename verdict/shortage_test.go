@@ -58,7 +58,7 @@ func TestShortages(t *testing.T) {
 		"conntrack":   {"timeout", []record.Shortage{of("timeout", record.ShortConntrack)}, "is full and drops new connections: 100 of 100", "nf_conntrack_max"},
 		"permission":  {"EPERM", []record.Shortage{of("EPERM", record.ShortPermission)}, "forbids the generator to connect (EPERM)", "seccomp"},
 		"route":       {"ENETUNREACH", []record.Shortage{of("ENETUNREACH", record.ShortRoute)}, "this host has no route to 10.0.0.1:80 (ENETUNREACH)", "ip route get"},
-		"family":      {"EAFNOSUPPORT", []record.Shortage{of("EAFNOSUPPORT", record.ShortFamily)}, "IPv6 is off", "disable_ipv6=0"},
+		"family":      {"EAFNOSUPPORT", []record.Shortage{of("EAFNOSUPPORT", record.ShortFamily)}, "IPv6 may be off", "disable_ipv6=0"},
 		"interface":   {"ENETDOWN", []record.Shortage{of("ENETDOWN", record.ShortInterface)}, "interface of this host is down", "ip link set"},
 		"source":      {"EADDRNOTAVAIL", []record.Shortage{of("EADDRNOTAVAIL", record.ShortSource)}, "10.0.0.1:80 is not an address of this host", "ip addr add"},
 		"socket file": {"EACCES", []record.Shortage{of("EACCES", record.ShortSocketFile)}, "may not write to the socket", "ls -l"},

@@ -108,18 +108,24 @@ func (h *shortages) examine(phase, cause string) *record.Shortage {
 }
 
 // noRoute reports whether the error is the answer of this host's own routing. Connecting a datagram
-// socket chooses a route and sends nothing: an error that a router sent does not come back.
+// socket chooses a route and sends nothing: an error that a router sent does not come back. A policy
+// that forbids to connect forbids it to any address.
 func (h *shortages) noRoute(s *record.Shortage) bool {
-	if !h.to.addr.IsValid() {
-		return false
-	}
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(h.to.addr))
-	if err == nil {
-		_ = c.Close() // it has sent nothing
+	if !h.to.addr.IsValid() || routed(h.to.addr) != s.Cause || routed(netip.MustParseAddrPort("127.0.0.1:9")) == s.Cause {
 		return false
 	}
 	s.Of = record.ShortRoute
-	return sys.ErrnoName(err) == s.Cause
+	return true
+}
+
+// routed returns the name of the error that the choice of a route meets; "" for none.
+func routed(to netip.AddrPort) string {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err != nil {
+		return sys.ErrnoName(err)
+	}
+	_ = c.Close() // it has sent nothing
+	return ""
 }
 
 // lostSource looks for a source address that is no longer this host's.
@@ -169,12 +175,12 @@ func (h *shortages) conntrackFull(s *record.Shortage) bool {
 	return true
 }
 
-// memoryOf fills in what is used of the memory of the cgroup, if that is nearly full, or of the host.
+// memoryOf fills in what is used of the memory of the cgroup, or of the host, if it is nearly full.
 func memoryOf(s *record.Shortage) {
 	for used, limit := range map[string]string{"memory.current": "memory.max", "memory.usage_in_bytes": "memory.limit_in_bytes"} {
 		dir := sys.OwnCgroup("memory")
 		a, b := numbers(dir+"/"+used), numbers(dir+"/"+limit)
-		if len(a) == 1 && len(b) == 1 && float64(a[0]) > 0.9*float64(b[0]) {
+		if len(a) == 1 && len(b) == 1 && float64(a[0]) > nearlyAll*float64(b[0]) {
 			s.Used, s.Limit, s.Setting = a[0], b[0], dir+"/"+limit
 			return
 		}
@@ -185,10 +191,13 @@ func memoryOf(s *record.Shortage) {
 	}
 	total, err1 := sys.FieldCount(text, "MemTotal")
 	free, err2 := sys.FieldCount(text, "MemAvailable")
-	if err1 == nil && err2 == nil && free <= total {
+	if err1 == nil && err2 == nil && float64(free) < (1-nearlyAll)*float64(total) {
 		s.Used, s.Limit, s.Setting = clamped(total-free)<<10, clamped(total)<<10, "/proc/meminfo"
 	}
 }
+
+// nearlyAll is the share of memory in use that explains why there was none.
+const nearlyAll = 0.9
 
 // sysctl returns the numbers of a kernel setting; nil if it has none, or is not there.
 func sysctl(name string) []int64 { return numbers("/proc/sys/" + name) }
@@ -215,10 +224,10 @@ func clamped(n uint64) int64 { return int64(min(n, math.MaxInt64>>10)) }
 
 // name is the address in messages; "" if unknown.
 func (t target) name() string {
-	if t.unix == "" && !t.addr.IsValid() {
-		return ""
+	if t.unix == "" && t.addr.IsValid() {
+		return t.addr.String()
 	}
-	return t.String()
+	return t.unix
 }
 
 // local words an error that this host caused: what it ran out of, and the remedy. It returns any
