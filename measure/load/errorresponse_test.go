@@ -58,6 +58,11 @@ func TestPageText(t *testing.T) {
 		"html, apache": {"<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n<title>404 Not Found</title>\n</head><body>\n" +
 			"<h1>Not Found</h1>\n<p>The requested URL was not found on this server.</p>\n</body></html>\n",
 			"404 Not Found: The requested URL was not found on this server."},
+		"html, tomcat": {"<!doctype html><html><head><title>HTTP Status 404 – Not Found</title></head><body><h1>HTTP Status 404 – Not Found</h1>" +
+			"<hr/><p><b>Type</b> Status Report</p><p><b>Description</b> The origin server did not find it.</p></body></html>",
+			"HTTP Status 404 – Not Found: Description The origin server did not find it."},
+		"html, python": {"<!DOCTYPE HTML>\n<html>\n <head>\n <title>Error response</title>\n </head>\n <body>\n <h1>Error response</h1>\n" +
+			" <p>Error code: 404</p>\n <p>Message: File not found.</p>\n", "Error response: Message: File not found."},
 		"html, untitled": {"<html><style>p {color: red}</style><script>if (a<b) {}</script><body><!-- <p>no</p> --><p>It <b>broke</b>.<br>Sorry</p>",
 			"It broke. Sorry"},
 		"html, bare":   {"<h1>503 Service Unavailable</h1>\nNo server is available to handle this request.\n", "No server is available to handle this request."},

@@ -284,7 +284,7 @@ func plainStatus(text string) bool {
 			text = strings.ReplaceAll(text, strings.ToLower(phrase), "")
 		}
 	}
-	for _, word := range []string{"http", "status", "error", "code", "server", "page", "the", "oops"} {
+	for _, word := range []string{"http", "status", "error", "code", "server", "page", "the", "oops", "response", "report", "type", "uri", "message"} {
 		text = strings.ReplaceAll(text, word, "")
 	}
 	return strings.IndexFunc(text, unicode.IsLetter) < 0
