@@ -217,3 +217,12 @@ func (f *agentFlags) connect(ctx context.Context, token, name string, w bus.Watc
 	c, err := bus.Join(ctx, f.join, token, name, w)
 	return c, f.join, err
 }
+
+func count(into *int, flag, text string) error {
+	n, err := unit.ParseCount(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	*into = int(n)
+	return nil
+}

@@ -41,7 +41,7 @@ saved; later runs on this machine report the generator's headroom from it.`,
 			if engine != spec.EngineAuto && engine != spec.EngineUring && engine != spec.EngineEpoll {
 				return usage(fmt.Errorf("invalid --engine %q (use auto, uring or epoll)", engine))
 			}
-			return sh.calibrate(c.Context(), cfg, asJSON)
+			return sh.perform(c.Context(), &calibration{cfg, asJSON}, nil)
 		},
 	}
 	c.Flags().SortFlags = false
@@ -51,8 +51,15 @@ saved; later runs on this machine report the generator's headroom from it.`,
 	return c
 }
 
-// calibrate measures, saves and prints.
-func (sh *shell) calibrate(ctx context.Context, cfg calibrate.Config, asJSON bool) (err error) {
+// calibration is the job that measures this machine's generator.
+type calibration struct {
+	calibrate.Config
+	json bool
+}
+
+// do measures, saves and prints.
+func (o *calibration) do(ctx context.Context, sh *shell) (err error) {
+	cfg := o.Config
 	file, err := record.CalibrationFile(os.Getenv)
 	if err != nil {
 		return err
@@ -83,7 +90,7 @@ func (sh *shell) calibrate(ctx context.Context, cfg calibrate.Config, asJSON boo
 	if err := record.KeepCalibration(file, done); err != nil {
 		return err
 	}
-	if asJSON {
+	if o.json {
 		enc := json.NewEncoder(sh.stdout)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)

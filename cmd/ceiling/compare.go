@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,7 @@ are records of earlier runs, or results of other tools.`,
 	p.StringVar(&o.asked.FailOn, "fail-on", "", "exit 3 if true, 4 if inconclusive: 'rps<-5%,p99>+10%'")
 	p.IntVar(&o.asked.Blocks, "blocks", 0, "blocks of A B B A (0 = auto)")
 	p.IntVar(&o.asked.NoiseBlocks, "noise-blocks", 0, "blocks of A vs A (0 = auto)")
-	f.plan.bind(p)
+	f.bindPlan(p)
 	hide(c, "repeats", "slo", "targets", "connect-ramp", "link")
 	p.Lookup("duration").DefValue, f.duration = "2s", "2s"
 	p.Lookup("rest").DefValue, f.plan.rest = "100ms", "100ms"
@@ -59,17 +60,20 @@ func (sh *shell) compare(c *cobra.Command, args []string, f *runFlags, o *compar
 	if _, err := plan.ParseGate(o.asked.FailOn); err != nil {
 		return usage(err)
 	}
-	if len(args) == 1 && len(o.serve) == 0 {
-		return exploreFile(sh, c, args[0], f)
+	if i := slices.IndexFunc(args, spec.IsExperimentFile); i >= 0 {
+		if len(args) > 1 {
+			return usage(fmt.Errorf("%s is an experiment with servers of its own; give it alone", args[i]))
+		}
+		return sh.fromFile(c, args[i], f)
 	}
 	if len(args) == 2 && (isKept(args[0]) || isKept(args[1])) {
-		return compareKept(sh, args[0], args[1], f, o)
+		err := only(c, append(outputNames(), "fail-on"), func(string) string {
+			return fmt.Sprintf("%s and %s are measured already; leave it out, or compare two URLs", args[0], args[1])
+		})
+		return sh.perform(c.Context(), &comparison{args[0], args[1], o.asked.FailOn, f.outputFlags}, err)
 	}
 	e, err := o.experiment(c.Context(), args, f, sh)
-	if err != nil {
-		return usage(err)
-	}
-	return sh.explore(c.Context(), e, f)
+	return sh.explore(c.Context(), f, e, err)
 }
 
 // experiment combines the two sides.

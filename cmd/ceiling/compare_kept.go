@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,20 +15,25 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// compareKept compares two existing results.
-func compareKept(sh *shell, a, b string, f *runFlags, o *compareFlags) error {
+// comparison is the job that compares two existing results.
+type comparison struct {
+	a, b, failOn string
+	outputFlags
+}
+
+func (o *comparison) do(_ context.Context, sh *shell) error {
 	h := hider(sh)
-	sideA, err := finished(sh, a, h)
+	sideA, err := finished(sh, o.a, h)
 	if err != nil {
 		return err
 	}
-	sideB, err := finished(sh, b, h)
+	sideB, err := finished(sh, o.b, h)
 	if err != nil {
 		return err
 	}
 	c := plan.CompareFinished(sideA, sideB)
-	if o.asked.FailOn != "" {
-		conditions, err := plan.ParseGate(o.asked.FailOn)
+	if o.failOn != "" {
+		conditions, err := plan.ParseGate(o.failOn)
 		if err != nil {
 			return usage(err)
 		}
@@ -35,13 +41,13 @@ func compareKept(sh *shell, a, b string, f *runFlags, o *compareFlags) error {
 	} else if c.Incomparable != nil {
 		sh.exit = run.ExitInvalid
 	}
-	if f.json {
+	if o.json {
 		e := json.NewEncoder(sh.stdout)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
 		return e.Encode(prose.Spell(c))
 	}
-	return report.Comparison(sh.stdout, &c, layout(sh.stdout, f.verbose))
+	return report.Comparison(sh.stdout, &c, layout(sh.stdout, o.verbose))
 }
 
 // hider redacts as runs do, so that a clear-text secret on one side equals the redacted one on

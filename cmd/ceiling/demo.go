@@ -40,7 +40,7 @@ are the server's. Every run is saved; ceiling list shows them.`,
 		Example: "  ceiling demo",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return sh.demo(c.Context(), duration)
+			return sh.perform(c.Context(), &demo{duration}, nil)
 		},
 	}
 	c.Flags().DurationVarP(&duration, "duration", "d", duration, "measured time of each run")
@@ -62,12 +62,15 @@ type demoRow struct {
 	run         *record.Run
 }
 
-func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
+// demo is the job that measures the built-in servers.
+type demo struct{ duration time.Duration }
+
+func (o *demo) do(ctx context.Context, sh *shell) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	sh.knowHeadroom(ctx, spec.EngineAuto, time.Duration(len(demoServers())*len(demoRoutes()))*duration)
+	sh.knowHeadroom(ctx, spec.EngineAuto, time.Duration(len(demoServers())*len(demoRoutes()))*o.duration)
 	split, err := run.SplitForOwn(demoConnections)
 	if err != nil {
 		fmt.Fprintf(sh.stdout, "generator and server share their CPUs: %s\n\n", oneLine(err))
@@ -78,7 +81,7 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	fmt.Fprintln(sh.stdout, names)
 	var rows []demoRow
 	for _, server := range demoServers() {
-		measured, err := demoServer(sh, ctx, exe, server, duration, split)
+		measured, err := demoServer(sh, ctx, exe, server, o.duration, split)
 		rows = append(rows, measured...)
 		if ctx.Err() != nil {
 			sh.exit = run.ExitInterrupted

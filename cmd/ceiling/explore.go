@@ -1,22 +1,19 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
-	"ceiling/internal/secret"
 	"ceiling/internal/unit"
-	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/report"
 )
@@ -26,14 +23,14 @@ type planFlags struct {
 	repeats int
 	rest    string
 	dryRun  bool
-	quiet   bool
 }
 
-func (p *planFlags) bind(f flagSet) {
-	f.IntVar(&p.repeats, "repeats", 0, "runs per condition (0 = auto)")
-	f.StringVar(&p.rest, "rest", "500ms", "pause before each of several runs")
-	f.BoolVar(&p.dryRun, "dry-run", false, "print the plan and its duration, then exit")
-	f.BoolVar(&p.quiet, "quiet", false, "no progress output")
+// bindPlan adds the flags of the verbs that may make several runs.
+func (f *runFlags) bindPlan(p flagSet) {
+	p.IntVar(&f.plan.repeats, "repeats", 0, "runs per condition (0 = auto)")
+	p.StringVar(&f.plan.rest, "rest", "500ms", "pause before each of several runs")
+	p.BoolVar(&f.plan.dryRun, "dry-run", false, "print the runs and their duration, then exit")
+	p.BoolVar(&f.quiet, "quiet", false, "no progress output")
 }
 
 // flagSet is the interface that flags are bound to; pflag has none of its own.
@@ -43,50 +40,41 @@ type flagSet interface {
 	BoolVar(p *bool, name string, value bool, usage string)
 }
 
-// isSweep reports whether the flags request more than one run.
-func (f *runFlags) isSweep() bool {
+// isList reports whether the flags have a list of loads.
+func (f *runFlags) isList() bool {
 	return strings.Contains(f.connections+f.pipelining+f.rate, ",")
 }
 
+// isPlan reports whether the flags ask for more than one run.
+func (f *runFlags) isPlan() bool { return f.isList() || f.plan.repeats > 1 }
+
 // experiment builds the Experiment of the flags, without servers if the URL names none.
 func (f *runFlags) experiment(ctx context.Context, kind string, args []string, sh *shell) (spec.Experiment, error) {
-	e := spec.Experiment{Kind: kind, Seed: f.seed, Repeats: f.plan.repeats, Load: spec.Load{
+	e := spec.Experiment{Kind: kind, Repeats: f.plan.repeats, Load: spec.Load{
 		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone, Engine: f.engine,
-		Dial: f.dial(), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
+		Dial: f.dial(), Fragment: f.fragment, PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
 		Profile: f.profile,
 	}}
-	if f.profile && f.fleet.agents != 0 {
-		return e, errors.New("--profile: profiles are taken on the machine that loads, of a server there; leave --agents out")
-	}
 	if f.changed("apart") {
 		e.Load.Apart = &f.apart
 	}
-	if f.requests != "" {
-		return e, errors.New("-n: the runs of a plan end by time; leave -n out and give -d")
-	}
-	err := errors.Join(
+	err := errors.Join(f.goTogether(kind),
 		counts(&e.Load.Connections, "-c", f.connections), counts(&e.Load.Pipelining, "-p", f.pipelining),
 		moment(&e.Load.Duration, "-d", f.duration), moment(&e.Load.Timeout, "--timeout", f.timeout),
-		moment(&e.Load.Warmup, "--warmup", f.warmup), moment(&e.Load.ConnectRamp, "--connect-ramp", f.ramp),
-		moment(&e.Rest, "--rest", f.plan.rest),
+		moment(&e.Load.ConnectRamp, "--connect-ramp", f.ramp), moment(&e.Rest, "--rest", f.plan.rest),
+		rates(&e.Load.Rate, f.rate),
 	)
 	if err != nil {
 		return e, err
 	}
-	for text := range strings.SplitSeq(f.rate, ",") {
-		if text == "" {
-			continue
+	if f.warmup != "" {
+		e.Load.Warmup = new(spec.Time)
+		if err := moment(e.Load.Warmup, "--warmup", f.warmup); err != nil {
+			return e, err
 		}
-		r, err := unit.ParseRate(strings.TrimSpace(text))
-		if err != nil {
-			return e, fmt.Errorf("-R: %w", err)
-		}
-		e.Load.Rate = append(e.Load.Rate, r)
 	}
-	if f.slo != "" {
-		if e.SLO, err = spec.ParseSLO(f.slo); err != nil {
-			return e, fmt.Errorf("--slo: %w", err)
-		}
+	if e.SLO, err = spec.ParseSLO(f.slo); err != nil {
+		return e, fmt.Errorf("--slo: %w", err)
 	}
 	if e.Expect, err = spec.ParseExpect(f.expect); err != nil {
 		return e, fmt.Errorf("--expect: %w", err)
@@ -98,7 +86,9 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	if err != nil {
 		return e, err
 	}
-	e.Load.Kind, e.Load.Fragment = f.kind(list), f.fragment
+	if e.Load.Kind, err = f.kind(list); err != nil {
+		return e, err
+	}
 	if e.Load.GRPC, err = f.protocol.calls(ctx, list); err != nil {
 		return e, err
 	}
@@ -107,10 +97,32 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	return e, err
 }
 
+// goTogether refuses flags that exclude each other, or that the runs asked for have no use for.
+func (f *runFlags) goTogether(kind string) error {
+	single := kind == spec.KindSweep && !f.isPlan()
+	for _, zero := range []struct{ flag, text, example string }{{"-d", f.duration, "-d 10s"}, {"--timeout", f.timeout, "--timeout 10s"}} {
+		if d, err := unit.ParseDuration(zero.text); err == nil && d == 0 {
+			return fmt.Errorf("%s: %s is not above 0; give %s", zero.flag, zero.text, zero.example)
+		}
+	}
+	switch {
+	case f.requests != "" && !single:
+		return errors.New("-n: the runs of a plan (a list in -c, -p or -R, or --repeats) end by time; leave -n out and give -d")
+	case single && f.changed("rest"):
+		return errors.New("--rest: one run has no pause between runs; give --repeats 3 or a list in -c, -p or -R as well, or leave it out")
+	case f.changed("repeats") && (kind == spec.KindCompare || kind == spec.KindProve):
+		return fmt.Errorf("--repeats: %s repeats in blocks; give --blocks", kind)
+	}
+	return nil
+}
+
 // mixOf splits a list of targets into the server and the requests to it.
 func mixOf(list []spec.Target) (spec.Server, spec.Mix, error) {
 	var server spec.Server
 	var all []spec.MixRequest
+	if err := spec.OneAddress(list); err != nil {
+		return server, spec.Mix{}, err
+	}
 	for _, t := range list {
 		base, path, err := spec.SplitURL(t.URL)
 		if err != nil {
@@ -118,9 +130,6 @@ func mixOf(list []spec.Target) (spec.Server, spec.Mix, error) {
 		}
 		if server.URL == "" {
 			server.URL = base
-		}
-		if base != server.URL {
-			return server, spec.Mix{}, fmt.Errorf("%s and %s are two servers; a plan sends a mix to one of them at a time", server.URL, base)
 		}
 		r := spec.MixRequest{Path: path, Method: t.Method, Content: t.Body, Weight: t.Weight}
 		for _, h := range t.Header {
@@ -148,6 +157,21 @@ func counts(into *[]spec.Count, flag, text string) error {
 	return nil
 }
 
+// rates parses the rates of open loops.
+func rates(into *[]unit.Rate, text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		r, err := unit.ParseRate(strings.TrimSpace(part))
+		if err != nil {
+			return fmt.Errorf("-R: %w", err)
+		}
+		*into = append(*into, r)
+	}
+	return nil
+}
+
 func moment(into *spec.Time, flag, text string) error {
 	var d time.Duration
 	err := span(&d, flag, text)
@@ -155,108 +179,85 @@ func moment(into *spec.Time, flag, text string) error {
 	return err
 }
 
-// exploreFile runs the experiment of a file.
-func exploreFile(sh *shell, c *cobra.Command, path string, f *runFlags) error {
-	e, err := spec.ReadExperiment(path)
+// inFile maps flags to the keys of an experiment file that say the same.
+func inFile() map[string]string {
+	keys := map[string]string{"method": "requests[].method", "header": "requests[].header", "body": "requests[].body",
+		"targets": "requests", "grpc": "requests[].path and load.grpc", "proto": "load.grpc.proto", "slo": "slo", "expect": "expect",
+		"serve": "servers", "path": "requests[].path", "fail-on": "compare.fail_on", "blocks": "compare.blocks", "noise-blocks": "compare.noise_blocks",
+		"connect-ramp": "load.connect_ramp", "sni": "load.tls.server_name", "tls-version": "load.tls.version", "subscribe": "load.kind"}
+	for _, name := range []string{"connections", "pipelining", "rate", "threads", "timeout", "warmup", "engine", "arrivals", "new-connections",
+		"http", "fragment", "no-lone", "source-ips", "resolve", "unix", "pin-generator", "pin-server", "link", "pprof", "profile"} {
+		keys[name] = "load." + strings.ReplaceAll(name, "-", "_")
+	}
+	for _, name := range []string{"insecure", "cacert", "cert", "key", "resume", "ciphers", "curves"} {
+		keys[name] = "load.tls." + name
+	}
+	return keys
+}
+
+// besideFile are the flags that go with an experiment file: those of its length, and all that say
+// nothing about what is measured.
+func besideFile() []string {
+	return append(outputNames(), "z", "duration", "repeats", "rest", "apart", "seed", "dry-run", "out", "keep-secrets", "prometheus", "otlp", "live",
+		"agents", "observe", "allow-loss", "controller", "database")
+}
+
+// outputNames are the flags that say how a result is printed.
+func outputNames() []string { return []string{"json", "verbose", "quiet"} }
+
+// only refuses a flag that is given and not in a list; why is what the refusal says.
+func only(c *cobra.Command, names []string, why func(name string) string) error {
+	var refused error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if refused == nil && f.Name != "help" && !slices.Contains(names, f.Name) {
+			refused = fmt.Errorf("--%s: %s", f.Name, why(f.Name))
+		}
+	})
+	return refused
+}
+
+// fromFile measures the experiment of a file.
+func (sh *shell) fromFile(c *cobra.Command, path string, f *runFlags) error {
+	e, err := f.readExperiment(c, path)
 	if err != nil {
 		return usage(err)
 	}
+	o, err := f.complete(e)
+	return sh.perform(c.Context(), o, err)
+}
+
+// readExperiment reads an experiment file, with the flags that take precedence over it.
+func (f *runFlags) readExperiment(c *cobra.Command, path string) (spec.Experiment, error) {
+	e, err := spec.ReadExperiment(path)
+	if err != nil {
+		return e, err
+	}
 	if err := compiled(c.Context(), e.Load.GRPC, filepath.Dir(path)); err != nil {
-		return usage(fmt.Errorf("%s: %w", path, err))
+		return e, fmt.Errorf("%s: %w", path, err)
 	}
-	for _, name := range []string{"connections", "pipelining", "rate", "method", "header", "body", "slo", "targets", "requests", "grpc", "proto"} {
-		if c.Flags().Changed(name) {
-			return usage(fmt.Errorf("--%s: %s says what is measured; change it there", name, path))
+	err = only(c, besideFile(), func(name string) string {
+		if key := inFile()[name]; key != "" {
+			return fmt.Sprintf("%s says what is measured; set %s there", path, key)
 		}
+		return fmt.Sprintf("%s says what is measured, and has no such key; leave it out", path)
+	})
+	if err == nil && f.changed("duration") {
+		err = moment(&e.Load.Duration, "-d", f.duration)
 	}
-	if c.Flags().Changed("duration") {
-		if err := moment(&e.Load.Duration, "-d", f.duration); err != nil {
-			return usage(err)
-		}
+	if err == nil && f.changed("rest") {
+		err = moment(&e.Rest, "--rest", f.plan.rest)
 	}
 	if f.changed("apart") {
 		e.Load.Apart = &f.apart
 	}
-	if c.Flags().Changed("repeats") {
+	if f.changed("repeats") {
 		e.Repeats = f.plan.repeats
 	}
-	if c.Flags().Changed("rest") {
-		if err := moment(&e.Rest, "--rest", f.plan.rest); err != nil {
-			return usage(err)
-		}
-	}
-	return sh.explore(c.Context(), e, f)
-}
-
-// searchRuns is about the minimum for a search, which cannot list its runs: up to the rate that
-// fails, down again, and its answer repeated.
-const searchRuns = 5
-
-// explore completes and validates an experiment, announces its cost, runs it and prints the
-// answer.
-func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) error {
-	e.Complete(cmp.Or(f.seed, rand.Uint64()>>11)) // 53 bits survive any JSON reader
-	if err := e.Check(); err != nil {
-		return usage(err)
-	}
-	if err := plan.CheckGate(&e); err != nil {
-		return usage(err)
-	}
-	steps := plan.Spell(&e)
-	if len(steps) > spec.RunsMax {
-		return usage(fmt.Errorf("the lists make %d runs, %s in all; at most %d are done: shorten the lists or the repeats",
-			len(steps), unit.FormatDuration(run.Takes(&e, len(steps)).Round(time.Minute)), spec.RunsMax))
-	}
-	if f.plan.dryRun {
-		e, _ := e.Concealed(secret.Plain())
-		return report.Steps(sh.stdout, &e, steps, run.Takes(&e, len(steps)), layout(sh.stdout, f.verbose))
-	}
-	if !f.plan.quiet {
-		sh.announce(&e, len(steps))
-	}
-	if url := e.Servers[0].URL; f.fleet.agents == 0 && e.Load.Kind == spec.Requests && (url == "" || listens(&e.Load.Dial, url)) {
-		sh.knowHeadroom(ctx, e.Load.Engine, time.Duration(cmp.Or(len(steps), searchRuns))*time.Duration(e.Load.Duration))
-	}
-	told, err := f.telemetry.start(sh)
-	if err != nil {
-		return err
-	}
-	v, err := sh.openView(f)
-	if err != nil {
-		told.close(sh)
-		return err
-	}
-	defer v.leave(ctx)
-	o := run.Options{Out: f.out, Command: sh.args, Version: version(), Database: f.database, KeepSecrets: f.keepSecrets}
-	told.listen(&o)
-	v.listenPlan(&o, e.Kind)
-	work, leave, err := f.fleet.open(ctx, f.say(sh, v))
-	if err != nil {
-		told.close(sh)
-		v.planEnded(nil, record.File{})
-		return err
-	}
-	o.Work = work
-	shown, _ := e.Concealed(secret.Plain())
-	p, file, err := run.Explore(ctx, e, o, sh.told(&shown, f, v))
-	leave()
-	told.close(sh)
-	v.planEnded(p, file)
-	return sh.answer(p, file, err, f)
-}
-
-// announce prints what a plan will take before it starts.
-func (sh *shell) announce(e *spec.Experiment, runs int) {
-	if runs == 0 { // a search picks its runs one by one
-		sh.note("%s: runs of %s each, until the answer is known", e.Kind, unit.FormatDuration(time.Duration(e.Load.Duration)))
-		return
-	}
-	sh.note("%s: %d runs of %s, about %s", e.Kind, runs,
-		unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(run.Takes(e, runs).Round(time.Second)))
+	return e, err
 }
 
 // answer prints a plan's result.
-func (sh *shell) answer(p *record.Plan, file record.File, err error, f *runFlags) error {
+func (sh *shell) answer(p *record.Plan, file record.File, err error, f *outputFlags) error {
 	if p == nil {
 		return err
 	}
@@ -264,7 +265,7 @@ func (sh *shell) answer(p *record.Plan, file record.File, err error, f *runFlags
 	if f.json {
 		return errors.Join(err, report.PlanJSON(sh.stdout, p))
 	}
-	if !f.plan.quiet && len(p.Runs) > 0 {
+	if !f.quiet && len(p.Runs) > 0 {
 		sh.saved(file, p.ID)
 	}
 	if printed := report.Plan(sh.stdout, p, layout(sh.stdout, f.verbose)); printed != nil {

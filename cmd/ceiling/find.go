@@ -23,16 +23,13 @@ measured more than once. A run that can no longer pass stops early.`,
 		Args: urlOrTargets(&f),
 		RunE: func(c *cobra.Command, args []string) error {
 			e, err := f.experiment(c.Context(), spec.KindFind, args, sh)
-			if err == nil && !c.Flags().Changed("connections") {
+			if err == nil && !f.changed("connections") {
 				e.Load.Connections = nil // chosen by the rate
 			}
 			if err == nil {
 				err = bounds(&e.Find, start, most, within)
 			}
-			if err != nil {
-				return usage(err)
-			}
-			return sh.explore(c.Context(), e, &f)
+			return sh.explore(c.Context(), &f, e, err)
 		},
 	}
 	f.bind(c)
@@ -41,7 +38,7 @@ measured more than once. A run that can no longer pass stops early.`,
 	p.StringVar(&start, "start", "", "first rate to test, requests/s (default: auto)")
 	p.StringVar(&most, "most", "", "upper bound for the search (default: none)")
 	p.Float64Var(&within, "within", 0.03, "target precision of the answer (0.03 = 3%)")
-	f.plan.bind(p)
+	f.bindPlan(p)
 	hide(c, "rate")
 	p.Lookup("duration").DefValue, f.duration = "5s", "5s"
 	return c

@@ -94,14 +94,20 @@ func (f *fleetFlags) bind(p arraySet) {
 	controllerFlag(p, &f.dir)
 }
 
-// open returns the workers of the runs: nil is this machine. The caller must call done.
-func (f *fleetFlags) open(ctx context.Context, say func(string)) (work run.Work, done func(), err error) {
+// check refuses the flags of several machines for this one alone.
+func (f *fleetFlags) check() error {
 	switch {
 	case f.agents < 0:
-		return nil, nil, usage(errors.New("--agents: give a number of agents, 1 or more"))
+		return errors.New("--agents: give a number of agents, 1 or more")
 	case f.agents == 0 && (len(f.observe) > 0 || f.allowLoss || f.dir != ""):
-		return nil, nil, usage(errors.New("--observe, --allow-loss and --controller are for a run of several machines; give --agents N as well"))
-	case f.agents == 0:
+		return errors.New("--observe, --allow-loss and --controller are for a run of several machines; give --agents N as well")
+	}
+	return nil
+}
+
+// open returns the workers of the runs, of flags that were checked: nil is this machine. The caller must call done.
+func (f *fleetFlags) open(ctx context.Context, say func(string)) (work run.Work, done func(), err error) {
+	if f.agents == 0 {
 		return nil, func() {}, nil
 	}
 	conn, err := controllerOf(ctx, f.dir, bus.Watch{
@@ -124,9 +130,9 @@ func (f *fleetFlags) open(ctx context.Context, say func(string)) (work run.Work,
 
 // say returns a function that prints what the machines of a run do, above the view if there is
 // one.
-func (f *runFlags) say(sh *shell, v *view) func(string) {
+func (f *outputFlags) say(sh *shell, v *view) func(string) {
 	return func(text string) {
-		if !f.plan.quiet || strings.HasPrefix(text, "ceiling: ") {
+		if !f.quiet || strings.HasPrefix(text, "ceiling: ") {
 			v.line(sh, text)
 		}
 	}

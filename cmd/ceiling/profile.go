@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/experiment/spec"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/export"
@@ -29,15 +30,18 @@ the run, which measures its overhead.`,
   ceiling profile --files out http://127.0.0.1:8080/read`,
 		Args: urlOrTargets(&f),
 		RunE: func(c *cobra.Command, args []string) error {
-			if f.isSweep() {
+			if f.changed("profile") {
+				return usage(errors.New("--profile: it is what this verb does; leave it out, or run without profiles: ceiling run"))
+			}
+			if f.isList() {
 				return usage(errors.New("profile makes one run; give one -c, -p and -R, or ceiling run --profile for a sweep"))
 			}
 			f.profile = true
-			s, err := f.spec(c.Context(), args, sh)
-			if err != nil {
-				return usage(err)
+			o, err := f.order(c.Context(), spec.KindSweep, args, sh)
+			if err == nil {
+				err = o.single(&f)
 			}
-			return sh.runOne(c, s, &f)
+			return sh.perform(c.Context(), o, err)
 		},
 	}
 	f.bind(c)
@@ -79,8 +83,8 @@ func (sh *shell) writeProfiles(f record.File, dir string) error {
 }
 
 // profiled reports on the requested profiles.
-func (sh *shell) profiled(done *run.Result, f *runFlags) error {
-	if !f.profile {
+func (o *order) profiled(sh *shell, done *run.Result) error {
+	if !o.one.Profile {
 		return nil
 	}
 	if done.Run.Requests.Completed == 0 {
@@ -90,8 +94,8 @@ func (sh *shell) profiled(done *run.Result, f *runFlags) error {
 		// The text above may have omitted the reasons.
 		return errors.New("no profile was taken: " + strings.Join(report.MissingProfiles(&done.Run), "; "))
 	}
-	if f.files == "" || done.KeepErr != nil {
+	if o.files == "" || done.KeepErr != nil {
 		return nil
 	}
-	return sh.writeProfiles(done.File, f.files)
+	return sh.writeProfiles(done.File, o.files)
 }

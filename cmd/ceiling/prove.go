@@ -26,11 +26,8 @@ The resource that throughput follows is the bottleneck.`,
 				return usage(errors.New("--agents: a proof takes resources of the machine that it is made on; leave it out, or prove on the server's machine"))
 			}
 			e, err := f.experiment(c.Context(), spec.KindProve, args, sh)
-			if err != nil {
-				return usage(err)
-			}
 			e.Prove, e.Repeats = p, blocks
-			return sh.explore(c.Context(), e, &f)
+			return sh.explore(c.Context(), &f, e, err)
 		},
 	}
 	f.bind(c)
@@ -40,7 +37,7 @@ The resource that throughput follows is the bottleneck.`,
 	flags.StringVar(&p.Interface, "interface", "", "network interface to throttle")
 	flags.StringVar(&p.Namespace, "namespace", "", "network namespace of that interface")
 	flags.IntVar(&blocks, "blocks", 0, "measured blocks (0 = auto)")
-	f.plan.bind(flags)
+	f.bindPlan(flags)
 	hide(c, "rate", "arrivals", "repeats", "slo", "agents", "observe", "allow-loss", "controller")
 	flags.Lookup("duration").DefValue, f.duration = "3s", "3s"
 	return c

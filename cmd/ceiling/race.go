@@ -33,10 +33,7 @@ hour. A missed target is printed; the exit code is still 0.`,
   ceiling race --report race.html                also as a page`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkRace(&o, report); err != nil {
-				return usage(err)
-			}
-			return sh.race(c.Context(), o, report, asJSON)
+			return sh.perform(c.Context(), &contest{o, report, asJSON}, checkRace(&o, report))
 		},
 	}
 	f := c.Flags()
@@ -80,22 +77,29 @@ func checkRace(o *race.Config, report string) error {
 	return nil
 }
 
-func (sh *shell) race(ctx context.Context, o race.Config, report string, asJSON bool) (err error) {
+// contest is the job that races proxies.
+type contest struct {
+	race.Config
+	report string
+	json   bool
+}
+
+func (o *contest) do(ctx context.Context, sh *shell) (err error) {
 	o.Version = version()
 	if o.Program, err = os.Executable(); err != nil {
 		return err
 	}
 	result, ok, err := watched(ctx, sh, race.ErrUnknown, func(tell func(string)) (*race.Result, error) {
 		o.Progress = tell
-		return race.Run(ctx, o)
+		return race.Run(ctx, o.Config)
 	})
 	if !ok {
 		return err
 	}
-	if err := sh.writePage(report, result); err != nil {
+	if err := sh.writePage(o.report, result); err != nil {
 		return err
 	}
-	if asJSON {
+	if o.json {
 		e := json.NewEncoder(sh.stdout)
 		e.SetIndent("", "  ")
 		return e.Encode(result)

@@ -32,10 +32,7 @@ docs/regimes.md explains each.`,
   ceiling regimes --server nethttp --report regimes.html --json`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkRegimes(&o, report); err != nil {
-				return usage(err)
-			}
-			return sh.regimes(c.Context(), o, report, asJSON)
+			return sh.perform(c.Context(), &ladder{o, report, asJSON}, checkRegimes(&o, report))
 		},
 	}
 	f := c.Flags()
@@ -73,7 +70,14 @@ func checkRegimes(o *regimes.Config, report string) error {
 	return nil
 }
 
-func (sh *shell) regimes(ctx context.Context, o regimes.Config, report string, asJSON bool) (err error) {
+// ladder is the job that measures the regimes.
+type ladder struct {
+	regimes.Config
+	report string
+	json   bool
+}
+
+func (o *ladder) do(ctx context.Context, sh *shell) (err error) {
 	o.Version = version()
 	if o.Program, err = os.Executable(); err != nil {
 		return err
@@ -81,7 +85,7 @@ func (sh *shell) regimes(ctx context.Context, o regimes.Config, report string, a
 	sh.knowHeadroom(ctx, spec.EngineAuto, time.Duration(o.Rounds*len(regimes.Names()))*o.Duration)
 	result, ok, err := watched(ctx, sh, regimes.ErrUnknown, func(tell func(string)) (*regimes.Result, error) {
 		o.Progress = tell
-		return regimes.Measure(ctx, o)
+		return regimes.Measure(ctx, o.Config)
 	})
 	if !ok {
 		return err
@@ -91,10 +95,10 @@ func (sh *shell) regimes(ctx context.Context, o regimes.Config, report string, a
 			return fmt.Errorf("write ladder: %w", err)
 		}
 	}
-	if err := sh.writePage(report, result); err != nil {
+	if err := sh.writePage(o.report, result); err != nil {
 		return err
 	}
-	if asJSON {
+	if o.json {
 		return result.WriteJSON(sh.stdout)
 	}
 	return sh.folded(result.Write)

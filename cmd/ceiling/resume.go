@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -40,23 +42,7 @@ started are restarted; others must already be running.`,
 				return usage(fmt.Errorf("%s was run by agents (%s); give its --agents and --observe again, so that its runs are alike", p.ID,
 					strings.Join(p.Command, " ")))
 			}
-			v, err := sh.openView(&f)
-			if err != nil {
-				return err
-			}
-			defer v.leave(c.Context())
-			work, leave, err := f.fleet.open(c.Context(), f.say(sh, v))
-			if err != nil {
-				v.planEnded(nil, record.File{})
-				return err
-			}
-			o := run.Options{Command: sh.args, Version: version(), Work: work}
-			v.listenPlan(&o, p.Experiment.Kind)
-			shown, _ := p.Experiment.Concealed(secret.Plain())
-			p, file, err = run.Resume(c.Context(), file, o, sh.told(&shown, &f, v))
-			leave()
-			v.planEnded(p, file)
-			return sh.answer(p, file, err, &f)
+			return sh.perform(c.Context(), &resumption{file, p.Experiment, f.outputFlags, f.fleet}, f.fleet.check())
 		},
 	}
 	c.Flags().BoolVar(&f.json, "json", false, "print the JSON document")
@@ -64,8 +50,36 @@ started are restarted; others must already be running.`,
 	c.Flags().Lookup("live").NoOptDefVal = liveAddress
 	f.fleet.bind(c.Flags())
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print all of the text")
-	c.Flags().BoolVar(&f.plan.quiet, "quiet", false, "no progress output")
+	c.Flags().BoolVar(&f.quiet, "quiet", false, "no progress output")
 	return c
+}
+
+// resumption is the job that makes the missing runs of a plan.
+type resumption struct {
+	file record.File
+	plan spec.Experiment
+	outputFlags
+	fleet fleetFlags
+}
+
+func (o *resumption) do(ctx context.Context, sh *shell) error {
+	v, err := sh.openView(&o.outputFlags)
+	if err != nil {
+		return err
+	}
+	defer v.leave(ctx)
+	work, leave, err := o.fleet.open(ctx, o.say(sh, v))
+	if err != nil {
+		v.planEnded(nil, record.File{})
+		return err
+	}
+	options := run.Options{Command: sh.args, Version: version(), Work: work}
+	v.listenPlan(&options, o.plan.Kind)
+	shown, _ := o.plan.Concealed(secret.Plain())
+	p, file, err := run.Resume(ctx, o.file, options, sh.told(&shown, &o.outputFlags, v))
+	leave()
+	v.planEnded(p, file)
+	return sh.answer(p, file, err, &o.outputFlags)
 }
 
 // findRecord returns the run or plan that the user named: "-" is a record on standard input.

@@ -35,6 +35,8 @@ type shell struct {
 	stderr io.Writer
 	// exit is the exit code of a verb that ran without error but with a result to signal.
 	exit int
+	// performs, where it is set, gets a resolved command line in place of its effects.
+	performs func(job) error
 }
 
 // execute runs one command line and returns the exit code.

@@ -2,10 +2,8 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,11 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/secret"
 	"ceiling/internal/unit"
-	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/show/report"
 )
 
 // runFlags are the flags of a run as typed. They use wrk's letters where wrk has one.
@@ -82,9 +77,9 @@ type serverFlags struct {
 
 // outputFlags define the output.
 type outputFlags struct {
-	json, keepSecrets, verbose bool
-	out, live                  string
-	files                      string // directory for profiles
+	json, keepSecrets, verbose, quiet bool
+	out, live                         string
+	files                             string // directory for profiles
 }
 
 func newRun(sh *shell) *cobra.Command {
@@ -102,27 +97,20 @@ func newRun(sh *shell) *cobra.Command {
 			return exactly(1, "one URL (or --targets FILE)")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 1 && spec.IsExperimentFile(args[0]):
-				return exploreFile(sh, c, args[0], &f)
-			case f.isSweep():
-				e, err := f.experiment(c.Context(), spec.KindSweep, args, sh)
-				if err != nil {
-					return usage(err)
-				}
-				return sh.explore(c.Context(), e, &f)
+			if len(args) == 1 && spec.IsExperimentFile(args[0]) {
+				return sh.fromFile(c, args[0], &f)
 			}
-			s, err := f.spec(c.Context(), args, sh)
-			if err != nil {
-				return usage(err)
+			o, err := f.order(c.Context(), spec.KindSweep, args, sh)
+			if err == nil && !f.isPlan() {
+				err = o.single(&f)
 			}
-			return sh.runOne(c, s, &f)
+			return sh.perform(c.Context(), o, err)
 		},
 	}
 	f.bind(c)
 	p := c.Flags()
 	p.StringVarP(&f.requests, "requests", "n", "", "stop after N requests instead of a duration")
-	f.plan.bind(p)
+	f.bindPlan(p)
 	groupFlags(c)
 	return c
 }
@@ -183,7 +171,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.Lookup("live").NoOptDefVal = liveAddress
 	p.StringVarP(&f.out, "out", "o", "", "file or directory for the record (default: your store)")
 	p.BoolVar(&f.keepSecrets, "keep-secrets", false, "save credentials and bodies in the record and in --json")
-	p.StringVarP(&f.duration, "z", "z", "10s", "the same as -d")
+	p.FuncP("z", "z", "the same as -d", func(text string) error { return p.Set("duration", text) })
 	p.Lookup("z").Hidden = true
 	for name, values := range map[string][]string{
 		"engine": {spec.EngineAuto, spec.EngineUring, spec.EngineEpoll}, "arrivals": {spec.Constant, spec.Poisson},
@@ -196,78 +184,26 @@ func (f *runFlags) bind(c *cobra.Command) {
 	}
 }
 
-// spec builds the validated Spec of the flags.
-func (f *runFlags) spec(ctx context.Context, args []string, sh *shell) (spec.Spec, error) {
-	s := spec.Spec{
-		Threads: f.threads, Engine: f.engine, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone,
-		Seed:         cmp.Or(f.seed, rand.Uint64()>>11), // 53 bits survive any JSON reader
-		PinGenerator: f.pinGenerator, PinServer: f.pinServer, Apart: f.apart, Pprof: f.pprof,
-		Profile: f.profile,
-		Wire:    spec.Wire{Dial: f.dial(), Fragment: f.fragment},
-	}
-	err := errors.Join(
-		count(&s.Connections, "-c", f.connections), count(&s.Pipelining, "-p", f.pipelining),
-		span(&s.Duration, "-d", f.duration), span(&s.Timeout, "--timeout", f.timeout),
-		span(&s.Warmup, "--warmup", f.warmup), span(&s.ConnectRamp, "--connect-ramp", f.ramp),
-	)
-	if err != nil {
-		return s, err
-	}
-	if f.requests != "" {
-		n, err := unit.ParseCount(f.requests)
-		if err != nil || n < 1 {
-			return s, fmt.Errorf("-n: %s is not a number of requests; give -n 1000", f.requests)
-		}
-		s.Requests, s.Duration = uint64(n), 0
-	} else if f.warmup == "" {
-		s.Warmup = min(time.Second, s.Duration/10)
-	}
-	if f.rate != "" {
-		if s.Rate, err = unit.ParseRate(f.rate); err != nil {
-			return s, fmt.Errorf("-R: %w", err)
-		}
-		s.Arrivals = cmp.Or(s.Arrivals, spec.Constant)
-	}
-	if f.link != "" {
-		speed, err := unit.ParseBits(f.link)
-		if err != nil {
-			return s, fmt.Errorf("--link: %w", err)
-		}
-		s.LinkBitsPerSecond = float64(speed)
-	}
-	if f.slo != "" {
-		if s.SLO, err = spec.ParseSLO(f.slo); err != nil {
-			return s, fmt.Errorf("--slo: %w", err)
-		}
-	}
-	if s.Expect, err = spec.ParseExpect(f.expect); err != nil {
-		return s, fmt.Errorf("--expect: %w", err)
-	}
-	if s.Profile && f.fleet.agents != 0 {
-		return s, errors.New("--profile: profiles are taken on the machine that loads, of a server there; leave --agents out, or run it on the server's machine")
-	}
-	if s.TLS, err = f.secure(); err != nil {
-		return s, err
-	}
-	if s.Targets, err = f.targetList(args, sh); err != nil {
-		return s, err
-	}
-	s.Kind = f.kind(s.Targets)
-	if s.GRPC, err = f.protocol.calls(ctx, s.Targets); err != nil {
-		return s, err
-	}
-	return s, s.Check()
-}
-
-// kind returns the kind of load, from the URL and --subscribe.
-func (f *runFlags) kind(targets []spec.Target) spec.LoadKind {
-	switch {
+// kind returns the kind of load, from the URL and --subscribe, and refuses flags of another.
+func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
+	ws := len(targets) > 0 && spec.IsWebSocket(targets[0].URL)
+	switch calls := f.protocol.method != ""; {
+	case calls && f.subscribe:
+		return "", errors.New("--grpc, --subscribe: a call has no events; leave one of them out")
+	case calls && f.changed("method"):
+		return "", errors.New("-m: a gRPC call is always a POST; leave it out")
+	case ws && calls:
+		return "", errors.New("--grpc: a ws:// URL exchanges messages, which are no calls; give an http:// or https:// URL")
+	case ws && f.subscribe:
+		return "", errors.New("--subscribe: a ws:// URL exchanges messages, which are no events; give an http:// or https:// URL")
+	case ws && f.changed("method"):
+		return "", errors.New("-m: a WebSocket is opened by GET; leave it out")
+	case ws:
+		return spec.Messages, nil
 	case f.subscribe:
-		return spec.Events
-	case len(targets) > 0 && spec.IsWebSocket(targets[0].URL):
-		return spec.Messages
+		return spec.Events, nil
 	}
-	return spec.Requests
+	return spec.Requests, nil
 }
 
 // targetList returns the file's targets, or the one of the URL; -H applies to all.
@@ -313,15 +249,6 @@ func list(text string) []string {
 	return strings.Split(text, ",")
 }
 
-func count(into *int, flag, text string) error {
-	n, err := unit.ParseCount(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
-	}
-	*into = int(n)
-	return nil
-}
-
 func span(into *time.Duration, flag, text string) error {
 	if text == "" {
 		return nil
@@ -332,82 +259,6 @@ func span(into *time.Duration, flag, text string) error {
 	}
 	*into = d
 	return nil
-}
-
-// runOne does one run and prints it.
-func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
-	if !f.plan.quiet && !isTerminal(sh.stdout) {
-		sh.announceRun(&s)
-	}
-	if url := s.Targets[0].URL; f.fleet.agents == 0 && s.Kind == spec.Requests && listens(&s.Dial, url) {
-		sh.knowHeadroom(c.Context(), s.Engine, s.Duration)
-	}
-	o := run.Options{Out: f.out, Command: sh.args, Version: version(), Database: f.database, KeepSecrets: f.keepSecrets}
-	told, err := f.telemetry.start(sh)
-	if err != nil {
-		return err
-	}
-	v, err := sh.openView(f)
-	if err != nil {
-		told.close(sh)
-		return err
-	}
-	defer v.leave(c.Context())
-	told.listen(&o)
-	v.listen(&o)
-	work, leave, err := f.fleet.open(c.Context(), f.say(sh, v))
-	if err != nil {
-		told.close(sh)
-		v.runEnded(nil, record.File{})
-		return err
-	}
-	o.Work = work
-	done, err := run.Do(c.Context(), s, o)
-	leave()
-	told.close(sh)
-	if err != nil {
-		v.runEnded(nil, record.File{})
-		return err
-	}
-	kept := done.File
-	if done.KeepErr != nil {
-		kept = record.File{}
-	}
-	v.runEnded(&done.Run, kept)
-	sh.exit = done.Run.Exit
-	if done.KeepErr != nil {
-		fmt.Fprintln(sh.stderr, "ceiling: "+record.Incomplete(done.File.Path, done.KeepErr))
-	}
-	if done.RestoreErr != nil {
-		fmt.Fprintf(sh.stderr, "ceiling: not restored: %s\n", oneLine(done.RestoreErr))
-	}
-	if f.json {
-		return errors.Join(report.JSON(sh.stdout, &done.Run), sh.profiled(done, f))
-	}
-	if done.KeepErr == nil && done.Run.Load.Established > 0 {
-		sh.saved(done.File, done.Run.ID) // before the text: its end matters most
-	}
-	if err := report.Text(sh.stdout, &done.Run, layout(sh.stdout, f.verbose)); err != nil {
-		return err
-	}
-	return sh.profiled(done, f)
-}
-
-// announceRun prints what is measured and for how long, for a user without a live view.
-func (sh *shell) announceRun(s *spec.Spec) {
-	concealed := s.Concealed(secret.Plain())
-	takes := unit.FormatDuration(s.Duration)
-	if s.Requests > 0 {
-		takes = unit.FormatCount(int64(s.Requests)) + " requests"
-	}
-	if s.Warmup > 0 {
-		takes += " after " + unit.FormatDuration(s.Warmup) + " of warm-up"
-	}
-	more := ""
-	if n := len(concealed.Targets); n > 1 {
-		more = fmt.Sprintf(" and %d more", n-1)
-	}
-	sh.note("run: %s%s, %s, %s", concealed.Targets[0].URL, more, unit.Plural(s.Connections, "connection", "connections"), takes)
 }
 
 // saved prints where a record is, and how to see more of it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,10 @@ or were disturbed.`,
   ceiling selftest --real --only node-pool,java-lock`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return sh.selftest(c, o, asJSON)
+			if o.Rounds < 1 {
+				return usage(fmt.Errorf("--rounds: %d is not 1 or more", o.Rounds))
+			}
+			return sh.perform(c.Context(), &selfTest{o, asJSON}, nil)
 		},
 	}
 	f := c.Flags()
@@ -66,29 +70,32 @@ func scenarioNames() []string {
 	return names
 }
 
-func (sh *shell) selftest(c *cobra.Command, o selftest.Options, asJSON bool) error {
-	if o.Rounds < 1 {
-		return usage(fmt.Errorf("--rounds: %d is not 1 or more", o.Rounds))
-	}
+// selfTest is the job that checks the verdicts.
+type selfTest struct {
+	selftest.Options
+	json bool
+}
+
+func (o *selfTest) do(ctx context.Context, sh *shell) error {
 	o.Version = version()
 	o.Note = func(text string) { fmt.Fprintln(sh.stderr, text) }
 	var failed error // of writing
-	if !asJSON {
+	if !o.json {
 		o.Told = func(r selftest.Result) { failed = errors.Join(failed, selftest.WriteRow(sh.stdout, r)) }
 	}
 	started := time.Now()
-	results, err := selftest.Run(c.Context(), o)
+	results, err := selftest.Run(ctx, o.Options)
 	if errors.Is(err, selftest.ErrUnknown) {
 		return usage(err)
 	}
-	if c.Context().Err() != nil {
+	if ctx.Err() != nil {
 		sh.exit = run.ExitInterrupted
 		err = nil
 	}
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	if asJSON {
+	if o.json {
 		e := json.NewEncoder(sh.stdout)
 		e.SetIndent("", "  ")
 		err = e.Encode(results)

@@ -29,6 +29,17 @@ type telemetry struct {
 // closeTelemetry limits the duration of a scrape in progress at the end.
 const closeTelemetry = 2 * time.Second
 
+// check refuses a collector's URL that is none.
+func (f *telemetryFlags) check() error {
+	if f.otlp == "" {
+		return nil
+	}
+	if err := (&export.Collector{URL: f.otlp}).Check(); err != nil {
+		return fmt.Errorf("--otlp: %w", err)
+	}
+	return nil
+}
+
 // start opens the configured exports.
 func (f *telemetryFlags) start(sh *shell) (*telemetry, error) {
 	if f.prometheus == "" && f.otlp == "" {
@@ -37,12 +48,8 @@ func (f *telemetryFlags) start(sh *shell) (*telemetry, error) {
 	host, _ := os.Hostname() // "" if the host has none
 	t := &telemetry{host: host, live: export.NewLive(export.Identity{Version: version(), Host: host})}
 	if f.otlp != "" {
-		c := export.Collector{URL: f.otlp}
-		if err := c.Check(); err != nil {
-			return nil, usage(fmt.Errorf("--otlp: %w", err))
-		}
 		var err error
-		if t.pusher, err = export.StartPush(c, t.live); err != nil {
+		if t.pusher, err = export.StartPush(export.Collector{URL: f.otlp}, t.live); err != nil {
 			return nil, usage(fmt.Errorf("--otlp: %w", err))
 		}
 	}

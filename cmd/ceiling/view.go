@@ -36,8 +36,8 @@ type view struct {
 
 // openView opens the live view: in a terminal by default, unless only the answer is wanted; in a
 // browser on request.
-func (sh *shell) openView(f *runFlags) (*view, error) {
-	inTerminal := !f.plan.quiet && !f.json && isTerminal(sh.stderr)
+func (sh *shell) openView(f *outputFlags) (*view, error) {
+	inTerminal := !f.quiet && !f.json && isTerminal(sh.stderr)
 	if !inTerminal && f.live == "" {
 		return nil, nil
 	}
@@ -141,8 +141,8 @@ func (v *view) listenPlan(o *run.Options, kind string) {
 }
 
 // told shows a finished run of a plan: as a permanent line, and in the page's list.
-func (sh *shell) told(e *spec.Experiment, f *runFlags, v *view) func(record.Measured, string) {
-	if f.plan.quiet && v == nil {
+func (sh *shell) told(e *spec.Experiment, f *outputFlags, v *view) func(record.Measured, string) {
+	if f.quiet && v == nil {
 		return nil
 	}
 	table := report.NewProgress(e, layout(sh.stderr, f.verbose))
@@ -151,7 +151,7 @@ func (sh *shell) told(e *spec.Experiment, f *runFlags, v *view) func(record.Meas
 		if v != nil {
 			v.board.Measured(live.Done{Measured: m, Doing: doing})
 		}
-		if !f.plan.quiet {
+		if !f.quiet {
 			lines := table.Run(&m)
 			if !began {
 				lines = append(table.Head(), lines...)

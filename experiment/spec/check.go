@@ -120,21 +120,16 @@ func (s *Spec) checkTargets() error {
 	if len(s.Targets) > TargetsMax {
 		return fmt.Errorf("targets: %d are too many, at most %d; give fewer, with weights", len(s.Targets), TargetsMax)
 	}
-	var first Address
 	bodies := 0
 	for i := range s.Targets {
 		t := &s.Targets[i]
-		addr, err := t.check()
-		if err != nil {
-			return fmt.Errorf("%s%w", s.targetName(i), err)
-		}
-		if i == 0 {
-			first = addr
-		} else if addr != first {
-			return fmt.Errorf("%s%s is not on the first target's address %s; a run loads one address: make one run for each",
-				s.targetName(i), addr.url(), first.url())
+		if err := t.check(); err != nil {
+			return fmt.Errorf("%s%w", targetName(s.Targets, i), err)
 		}
 		bodies += len(t.Body)
+	}
+	if err := OneAddress(s.Targets); err != nil {
+		return err
 	}
 	if bodies > BodiesMax {
 		return fmt.Errorf("targets: bodies of %d bytes together are too many, at most %d; give fewer or smaller ones", bodies, BodiesMax)
@@ -142,44 +137,58 @@ func (s *Spec) checkTargets() error {
 	return nil
 }
 
+// OneAddress rejects targets at more than one address.
+func OneAddress(targets []Target) error {
+	var first Address
+	for i := range targets {
+		addr, _, _, err := ParseTarget(targets[i].URL)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s%w", targetName(targets, i), err)
+		case i == 0:
+			first = addr
+		case addr != first:
+			return fmt.Errorf("%s%s is not on the first target's address %s; a run loads one address: make one run for each",
+				targetName(targets, i), addr.url(), first.url())
+		}
+	}
+	return nil
+}
+
 // targetName identifies the target of an error if there are several.
-func (s *Spec) targetName(i int) string {
-	if len(s.Targets) == 1 {
+func targetName(targets []Target, i int) string {
+	if len(targets) == 1 {
 		return ""
 	}
 	return "target " + strconv.Itoa(i+1) + ": "
 }
 
-func (t *Target) check() (Address, error) {
-	addr, _, _, err := ParseTarget(t.URL)
-	if err != nil {
-		return Address{}, err
-	}
+func (t *Target) check() error {
 	switch {
 	case !isToken(t.Method):
-		return Address{}, fmt.Errorf("method %s is not a word; give -m GET", quoteShort(t.Method))
+		return fmt.Errorf("method %s is not a word; give -m GET", quoteShort(t.Method))
 	case t.Method == "CONNECT":
-		return Address{}, fmt.Errorf("method CONNECT turns the connection into a tunnel, which is not a request to measure; give -m GET")
+		return fmt.Errorf("method CONNECT turns the connection into a tunnel, which is not a request to measure; give -m GET")
 	case t.Weight < 1 || t.Weight > WeightMax:
-		return Address{}, fmt.Errorf("weight %d is not from 1 to %d; give 1 for an equal share", t.Weight, WeightMax)
+		return fmt.Errorf("weight %d is not from 1 to %d; give 1 for an equal share", t.Weight, WeightMax)
 	case len(t.Body) > BodyMax:
-		return Address{}, fmt.Errorf("body: %d bytes are too many; at most %d", len(t.Body), BodyMax)
+		return fmt.Errorf("body: %d bytes are too many; at most %d", len(t.Body), BodyMax)
 	case len(t.Header) > fieldsMax:
-		return Address{}, fmt.Errorf("header: %d fields are too many; at most %d", len(t.Header), fieldsMax)
+		return fmt.Errorf("header: %d fields are too many; at most %d", len(t.Header), fieldsMax)
 	}
 	for i, f := range t.Header {
 		if err := f.check(); err != nil {
-			return Address{}, err
+			return err
 		}
 		if err := t.checkMeaning(f); err != nil {
-			return Address{}, err
+			return err
 		}
 		if strings.EqualFold(f.Name, "Host") && slices.ContainsFunc(t.Header[:i],
 			func(g Field) bool { return strings.EqualFold(g.Name, "Host") }) {
-			return Address{}, fmt.Errorf("header Host is given twice; a request has one (RFC 9112 §3.2)")
+			return fmt.Errorf("header Host is given twice; a request has one (RFC 9112 §3.2)")
 		}
 	}
-	return addr, nil
+	return nil
 }
 
 // hostNever are characters that a Host field never contains (RFC 9110 §7.2, RFC 3986 §3.2.2).
@@ -232,7 +241,7 @@ func (s *Spec) checkPipelining() error {
 	for i := range s.Targets {
 		if t := &s.Targets[i]; t.bodyBytes() > 0 && !idempotent(t.Method) && s.HTTP != HTTP2 && s.HTTP != HTTP3 {
 			return fmt.Errorf("%spipelining: %s with a body may not be sent %d deep (RFC 9112 §9.3.2); give --http 2, or -p 1 and -c %d",
-				s.targetName(i), t.Method, s.Pipelining, min(s.Slots(), ConnectionsMax))
+				targetName(s.Targets, i), t.Method, s.Pipelining, min(s.Slots(), ConnectionsMax))
 		}
 	}
 	return nil

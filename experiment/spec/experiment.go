@@ -96,7 +96,7 @@ type Load struct {
 	Threads        int         `json:"threads,omitempty" yaml:"threads,omitempty" jsonschema:"of the generator; 0 chooses"`
 	Arrivals       string      `json:"arrivals,omitempty" yaml:"arrivals,omitempty" jsonschema:"of the open loop: constant or poisson"`
 	Duration       Time        `json:"duration,omitempty" yaml:"duration,omitempty" jsonschema:"measured time of each run"`
-	Warmup         Time        `json:"warmup,omitempty" yaml:"warmup,omitempty" jsonschema:"before it, not counted"`
+	Warmup         *Time       `json:"warmup,omitempty" yaml:"warmup,omitempty" jsonschema:"before it, not counted"`
 	Timeout        Time        `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"request and connect timeout"`
 	ConnectRamp    Time        `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
 	NewConnections bool        `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request"`

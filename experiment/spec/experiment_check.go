@@ -1,8 +1,10 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -50,8 +52,8 @@ func (e *Experiment) Complete(seed uint64) {
 	if l.Duration == 0 {
 		l.Duration = Time(runTime(e.Kind))
 	}
-	if l.Warmup == 0 {
-		l.Warmup = Time(min(time.Second, time.Duration(l.Duration)/10))
+	if l.Warmup == nil {
+		l.Warmup = new(min(Time(time.Second), l.Duration/10))
 	}
 	if l.Timeout == 0 {
 		l.Timeout = Time(2 * time.Second)
@@ -66,7 +68,7 @@ func (e *Experiment) Complete(seed uint64) {
 		l.HTTP = HTTP2
 	}
 	for i := range e.Requests {
-		e.Requests[i].complete(l.GRPC != nil)
+		e.Requests[i].complete(l)
 	}
 }
 
@@ -81,21 +83,22 @@ func runTime(kind string) time.Duration {
 	return 5 * time.Second
 }
 
-func (m *Mix) complete(calls bool) {
+func (m *Mix) complete(l *Load) {
 	all := m.Mix
 	if len(all) == 0 {
-		m.MixRequest.complete(calls)
+		m.MixRequest.complete(l)
 	}
 	for i := range all {
-		all[i].complete(calls)
+		all[i].complete(l)
 	}
 }
 
-func (r *MixRequest) complete(calls bool) {
+func (r *MixRequest) complete(l *Load) {
 	r.Method = strings.ToUpper(r.Method)
 	if r.Method == "" {
 		r.Method = "GET"
-		if r.Body != "" || len(r.Content) > 0 || r.BodyHidden != nil || calls {
+		hasBody := r.Body != "" || len(r.Content) > 0 || r.BodyHidden != nil
+		if l.GRPC != nil || hasBody && l.Kind != Messages {
 			r.Method = "POST"
 		}
 	}
@@ -113,7 +116,7 @@ func (e *Experiment) open() bool {
 
 // Check rejects what can be rejected before anything starts. The error is one line.
 func (e *Experiment) Check() error {
-	checks := []func() error{e.checkKind, e.checkServers, e.checkDial, e.checkMixes, e.checkLoad, e.checkBounds}
+	checks := []func() error{e.checkKind, e.checkParts, e.checkServers, e.checkDial, e.checkMixes, e.checkLoad, e.checkBounds}
 	if e.Kind == KindFactorial {
 		checks = append(checks, e.checkFactorial)
 	}
@@ -135,9 +138,6 @@ func (e *Experiment) checkKind() error {
 	}
 	single := []list{{"connections", len(e.Load.Connections)}, {"pipelining", len(e.Load.Pipelining)}, {"rate", len(e.Load.Rate)}}
 	remedy := "a list makes a sweep"
-	if e.Kind != KindFactorial && (len(e.Factorial.Factors) > 0 || len(e.Factorial.Cells) > 0) {
-		return fmt.Errorf("factorial: its factors are varied by kind %s, not by kind %s", KindFactorial, quoteShort(e.Kind))
-	}
 	switch e.Kind {
 	case KindSweep:
 		return nil
@@ -249,40 +249,91 @@ func (e *Experiment) checkMixes() error {
 	return nil
 }
 
-// checkLoad validates one run of every condition as a run.
-func (e *Experiment) checkLoad() error {
-	rates := e.Load.Rate
-	if len(rates) == 0 {
-		rates = []unit.Rate{{}}
+// checkParts rejects settings of another kind of experiment, which would have no effect.
+func (e *Experiment) checkParts() error {
+	for _, part := range []struct {
+		kind     string
+		settings any
+	}{{KindFind, e.Find}, {KindProve, e.Prove}, {KindCompare, e.Compare}, {KindFactorial, e.Factorial}} {
+		if part.kind != e.Kind && !reflect.ValueOf(part.settings).IsZero() {
+			return fmt.Errorf("%s: these are settings of kind %[1]s, and the kind is %[2]s; leave them out, or give kind: %[1]s", part.kind, e.Kind)
+		}
 	}
-	connections := e.Load.Connections
+	if e.Kind == KindCompare && e.Repeats != 0 {
+		return errors.New("repeats: a comparison repeats in blocks; give compare.blocks in place of it")
+	}
+	return nil
+}
+
+// bases returns the URLs of the servers, with one placeholder for all that are to be started.
+func (e *Experiment) bases() []string {
+	var list []string
+	for i := range e.Servers {
+		url := cmp.Or(e.Servers[i].URL, e.placeholder())
+		if !slices.Contains(list, url) {
+			list = append(list, url)
+		}
+	}
+	return list
+}
+
+// checkLoad validates one run of every condition as a run, and that no setting is left without an
+// effect.
+func (e *Experiment) checkLoad() error {
+	l := &e.Load
+	connections, rates := l.Connections, l.Rate
 	if len(connections) == 0 {
 		connections = []Count{64}
 	}
+	if e.Kind == KindFind {
+		r, err := unit.ParseRate("1000")
+		if err != nil {
+			return err
+		}
+		rates = []unit.Rate{r}
+	} else if len(rates) == 0 {
+		rates = []unit.Rate{{}}
+	}
 	for _, c := range connections {
-		for _, p := range e.Load.Pipelining {
+		for _, p := range l.Pipelining {
 			for _, r := range rates {
-				if e.Kind == KindFind {
-					r, _ = unit.ParseRate("1000")
-				}
-				for mix := range e.Requests {
-					s, err := e.Spec(e.placeholder(), mix, int(c), int(p), r)
-					if err == nil {
-						err = s.Check()
-					}
-					if err != nil {
-						return err
-					}
+				if err := e.checkCondition(int(c), int(p), r); err != nil {
+					return err
 				}
 			}
 		}
 	}
-	if err := e.Load.TLS.check(); err != nil {
+	switch most := slices.Max(connections); {
+	case l.Arrivals != "" && !e.open():
+		return fmt.Errorf("arrivals: %s arrivals need a rate; give one with -R 10k, or leave --arrivals out", l.Arrivals)
+	case len(l.Connections) > 0 && e.Kind != KindFactorial && l.Threads > int(most):
+		return fmt.Errorf("threads: %d threads cannot share %d connections; give at most -t %d, or more connections with -c",
+			l.Threads, most, most)
+	case l.TLS != nil && !slices.ContainsFunc(e.Servers, func(s Server) bool { return s.URL == "" || isSecure(s.URL) }):
+		return errNoTLS
+	}
+	if err := l.TLS.check(); err != nil {
 		return err
 	}
-	for _, list := range [][]Count{connections, e.Load.Pipelining} {
+	for _, list := range [][]Count{connections, l.Pipelining} {
 		if twice(list) {
 			return errors.New("load: a value appears twice in a list; repeats say how often each is measured")
+		}
+	}
+	return nil
+}
+
+// checkCondition validates the runs of one load, with every mix at every server.
+func (e *Experiment) checkCondition(connections, pipelining int, rate unit.Rate) error {
+	for _, base := range e.bases() {
+		for mix := range e.Requests {
+			s, err := e.Spec(base, mix, connections, pipelining, rate)
+			if err == nil {
+				err = s.Check()
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -317,7 +368,7 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 	l := &e.Load
 	s := Spec{
 		Connections: connections, Threads: l.Threads, Pipelining: pipelining, Rate: rate,
-		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: time.Duration(l.Warmup),
+		Seed: e.Seed, Duration: time.Duration(l.Duration),
 		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: time.Duration(l.Timeout),
 		NewConnections: l.NewConnections, NoLone: l.NoLone, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,
 		Wire:         Wire{Kind: l.Kind, Fragment: l.Fragment, GRPC: l.GRPC, Dial: l.For(base)},
@@ -330,6 +381,9 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 			base = "wss://" + rest
 		}
 	}
+	if l.Warmup != nil {
+		s.Warmup = time.Duration(*l.Warmup)
+	}
 	s.Threads = min(s.Threads, connections)
 	if s.Open() {
 		s.Arrivals = l.Arrivals
@@ -341,16 +395,13 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 		}
 		s.LinkBitsPerSecond = float64(speed)
 	}
-	if strings.HasPrefix(base, "https://") || strings.HasPrefix(base, "wss://") {
+	if isSecure(base) {
 		s.TLS = l.TLS
 	}
 	for _, r := range e.Requests[mix].All() {
 		t, err := r.target(base)
 		if err != nil {
 			return s, err
-		}
-		if s.Kind == Messages && t.Method == "POST" {
-			t.Method = "GET" // a message has no method: Complete filled it in
 		}
 		s.Targets = append(s.Targets, t)
 	}
@@ -381,6 +432,9 @@ func SplitURL(text string) (base, path string, err error) {
 	whole, _, _ := strings.Cut(text, "#")
 	if base, found := strings.CutSuffix(whole, path); found {
 		return base, path, nil
+	}
+	if scheme, rest := splitScheme(whole); scheme == "unix" && !strings.Contains(rest, ":") {
+		return whole + ":", path, nil // the colon ends the socket's path
 	}
 	// The path had been completed: "http://h", "http://h?q".
 	return strings.TrimSuffix(whole, strings.TrimPrefix(path, "/")), path, nil

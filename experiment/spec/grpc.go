@@ -116,7 +116,7 @@ func (s *Spec) checkGRPC() error {
 			return err
 		}
 		if !isMethodPath(path) || t.Method != "POST" {
-			return fmt.Errorf("%s%s %s is no call of a method; give POST and the path /package.Service/Method", s.targetName(i), t.Method, path)
+			return fmt.Errorf("%s%s %s is no call of a method; give POST and the path /package.Service/Method", targetName(s.Targets, i), t.Method, path)
 		}
 		for _, f := range t.Header {
 			switch strings.ToLower(f.Name) {

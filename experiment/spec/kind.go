@@ -76,10 +76,10 @@ func (s *Spec) checkMessages() error {
 	for i := range s.Targets {
 		t := &s.Targets[i]
 		if t.URL != s.Targets[0].URL {
-			return fmt.Errorf("%sa connection is opened for one URL; give all messages that of the first", s.targetName(i))
+			return fmt.Errorf("%sa connection is opened for one URL; give all messages that of the first", targetName(s.Targets, i))
 		}
 		if t.Method != "GET" {
-			return fmt.Errorf("%smethod %s: a WebSocket is opened by GET; leave the method out", s.targetName(i), t.Method)
+			return fmt.Errorf("%smethod %s: a WebSocket is opened by GET; leave the method out", targetName(s.Targets, i), t.Method)
 		}
 		for _, f := range t.Header {
 			switch name := strings.ToLower(f.Name); name {

@@ -131,17 +131,21 @@ func (t *TLS) concealed() *TLS {
 	return &c
 }
 
+var errNoTLS = errors.New("--insecure, --cacert, --cert, --key, --sni, --resume, --tls-version, --ciphers and --curves are for https:// and wss:// URLs; give one, or leave them out")
+
 // checkTLS rejects TLS settings without TLS.
 func (s *Spec) checkTLS() error {
-	if s.TLS == nil {
+	switch {
+	case s.TLS == nil:
 		return nil
-	}
-	to, _, _, err := ParseTarget(s.Targets[0].URL)
-	if err != nil {
-		return err
-	}
-	if !to.TLS {
-		return errors.New("--insecure, --cacert, --cert, --key, --sni, --resume and what is offered are for https:// and wss:// URLs; give one, or leave them out")
+	case !isSecure(s.Targets[0].URL):
+		return errNoTLS
 	}
 	return s.TLS.check()
+}
+
+// isSecure reports whether connections for a URL use TLS.
+func isSecure(url string) bool {
+	to, _, _, err := ParseTarget(url)
+	return err == nil && to.TLS
 }

@@ -25,7 +25,7 @@ func steered(t *testing.T, note string) spec.Experiment {
 		Servers: []spec.Server{{Name: "s", Serve: "cat /sys/class/net/eth0/queues/rx-1/rps_cpus >>" + note + "; exec '" + os.Args[0] + "'",
 			Env: []string{"RUN_TEST_SLEEP=1ms"}}},
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}},
-		Load: spec.Load{Connections: []spec.Count{2}, Duration: spec.Time(50 * time.Millisecond), Warmup: spec.Time(10 * time.Millisecond),
+		Load: spec.Load{Connections: []spec.Count{2}, Duration: spec.Time(50 * time.Millisecond), Warmup: new(spec.Time(10 * time.Millisecond)),
 			NoLone: true},
 		Factorial: spec.Factorial{Veth: 2, Factors: []spec.Factor{
 			{Name: "RPS", Levels: []spec.Level{{Name: "off"}, {Name: "on", Tune: []string{"rps_cpus=0"}}}},

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
@@ -56,8 +55,8 @@ func Plan(w io.Writer, p *record.Plan, l Layout) error {
 	return out.err
 }
 
-// Steps writes a plan's steps before it runs.
-func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Duration, l Layout) error {
+// Steps writes a plan's steps before it runs, and their total.
+func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, total string, l Layout) error {
 	out := &printer{w: w, Layout: l}
 	if len(steps) == 0 {
 		out.text(0, "A search picks each step from the previous result, so there is no fixed plan to print.")
@@ -75,8 +74,7 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Dura
 			strings.Trim(e.CellLabel(s.Cell)+", "+s.Part(), ", ")})
 	}
 	t.write(out)
-	out.line("\n%s of %s, about %s including warm-ups and pauses", unit.Plural(len(steps), "run", "runs"),
-		unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(takes.Round(time.Second)))
+	out.line("\n%s", total)
 	return out.err
 }
 

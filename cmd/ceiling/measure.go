@@ -1,0 +1,263 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"ceiling/experiment/plan"
+	"ceiling/experiment/spec"
+	"ceiling/internal/secret"
+	"ceiling/internal/unit"
+	"ceiling/measure/run"
+	"ceiling/record"
+	"ceiling/show/report"
+)
+
+// job is a resolved command line: all that its flags say, before anything has an effect.
+type job interface {
+	do(ctx context.Context, sh *shell) error
+}
+
+// perform does a job, unless resolving it failed.
+func (sh *shell) perform(ctx context.Context, j job, err error) error {
+	switch {
+	case err != nil:
+		return usage(err)
+	case sh.performs != nil:
+		return sh.performs(j)
+	}
+	return j.do(ctx, sh)
+}
+
+// order is the job of the verbs that load a server. A single run is a plan of one: the flags of
+// both are read, checked and carried out in the same places.
+type order struct {
+	plan  spec.Experiment // complete and checked
+	one   *spec.Spec      // the plan's only run, if its record is that of a run; nil for a plan
+	steps []record.Step   // of the plan; none for a search
+	outputFlags
+	dryRun    bool
+	database  string
+	telemetry telemetryFlags
+	fleet     fleetFlags
+}
+
+// explore does an experiment with the other flags, unless building it failed.
+func (sh *shell) explore(ctx context.Context, f *runFlags, e spec.Experiment, err error) error {
+	if err != nil {
+		return usage(err)
+	}
+	o, err := f.complete(e)
+	return sh.perform(ctx, o, err)
+}
+
+// order resolves the flags to a plan.
+func (f *runFlags) order(ctx context.Context, kind string, args []string, sh *shell) (*order, error) {
+	e, err := f.experiment(ctx, kind, args, sh)
+	if err != nil {
+		return nil, err
+	}
+	return f.complete(e)
+}
+
+// complete completes and checks an experiment, and adds the flags that are not part of one.
+func (f *runFlags) complete(e spec.Experiment) (*order, error) {
+	if f.changed("seed") {
+		e.Seed = f.seed
+	}
+	e.Complete(rand.Uint64() >> 11) // 53 bits survive any JSON reader
+	if err := errors.Join(f.fleet.check(), f.telemetry.check()); err != nil {
+		return nil, err
+	}
+	if e.Load.Profile && f.fleet.agents != 0 {
+		return nil, errors.New("--profile: profiles are taken on the machine that loads, of a server there; leave --agents out, or run it on the server's machine")
+	}
+	if err := e.Check(); err != nil {
+		return nil, err
+	}
+	if err := plan.CheckGate(&e); err != nil {
+		return nil, err
+	}
+	steps := plan.Spell(&e)
+	if len(steps) > spec.RunsMax {
+		return nil, fmt.Errorf("the lists make %d runs, %s in all; at most %d are done: shorten the lists or the repeats",
+			len(steps), unit.FormatDuration(run.Takes(&e, len(steps)).Round(time.Minute)), spec.RunsMax)
+	}
+	return &order{plan: e, steps: steps, outputFlags: f.outputFlags, dryRun: f.plan.dryRun, database: f.database, telemetry: f.telemetry,
+		fleet: f.fleet}, nil
+}
+
+// single makes the order one run, which a number of requests may end.
+func (o *order) single(f *runFlags) error {
+	e := &o.plan
+	s, err := e.Spec(e.Servers[0].URL, 0, int(e.Load.Connections[0]), int(e.Load.Pipelining[0]), o.steps[0].Rate)
+	if err != nil {
+		return err
+	}
+	s.Apart = e.Load.Apart != nil && *e.Load.Apart
+	if f.requests != "" {
+		n, err := unit.ParseCount(f.requests)
+		if err != nil || n < 1 {
+			return fmt.Errorf("-n: %s is not a number of requests; give -n 1000", f.requests)
+		}
+		s.Requests = uint64(n)
+		if !f.changed("duration") {
+			s.Duration = 0
+		}
+		if !f.changed("warmup") {
+			s.Warmup = 0
+		}
+	}
+	o.one, o.steps = &s, o.steps[:1]
+	e.Repeats, e.Rest = 1, 0
+	return s.Check()
+}
+
+// do measures, and prints the result.
+func (o *order) do(ctx context.Context, sh *shell) error {
+	if o.dryRun {
+		return o.preview(sh)
+	}
+	o.announce(sh)
+	o.knowHeadroom(ctx, sh)
+	told, err := o.telemetry.start(sh)
+	if err != nil {
+		return err
+	}
+	v, err := sh.openView(&o.outputFlags)
+	if err != nil {
+		told.close(sh)
+		return err
+	}
+	defer v.leave(ctx)
+	work, leave, err := o.fleet.open(ctx, o.say(sh, v))
+	if err != nil {
+		told.close(sh)
+		v.runEnded(nil, record.File{})
+		return err
+	}
+	options := run.Options{Out: o.out, Command: sh.args, Version: version(), Database: o.database, KeepSecrets: o.keepSecrets, Work: work}
+	told.listen(&options)
+	end := func() {
+		leave()
+		told.close(sh)
+	}
+	if o.one != nil {
+		return o.run(ctx, sh, v, options, end)
+	}
+	return o.explore(ctx, sh, v, options, end)
+}
+
+// takes is what a run lasts: a time or a number of requests.
+func (o *order) takes() string {
+	if o.one != nil && o.one.Requests > 0 {
+		text := unit.Plural(int(o.one.Requests), "request", "requests")
+		if o.one.Duration > 0 {
+			text += ", at most " + unit.FormatDuration(o.one.Duration)
+		}
+		return text
+	}
+	return unit.FormatDuration(time.Duration(o.plan.Load.Duration))
+}
+
+// preview prints what would be done, and sends nothing.
+func (o *order) preview(sh *shell) error {
+	e, _ := o.plan.Concealed(secret.Plain())
+	total := fmt.Sprintf("%s of %s", unit.Plural(len(o.steps), "run", "runs"), o.takes())
+	if o.one == nil || o.one.Duration > 0 {
+		total += fmt.Sprintf(", about %s including warm-ups and pauses", unit.FormatDuration(run.Takes(&e, len(o.steps)).Round(time.Second)))
+	}
+	return report.Steps(sh.stdout, &e, o.steps, total, layout(sh.stdout, o.verbose))
+}
+
+// announce prints what is measured and for how long: a plan's cost, and a single run for a user
+// who has no live view of it.
+func (o *order) announce(sh *shell) {
+	e, length := &o.plan, o.takes()
+	switch {
+	case o.quiet || o.one != nil && isTerminal(sh.stdout):
+	case o.one != nil:
+		announceRun(sh, o.one, length)
+	case len(o.steps) == 0: // a search picks its runs one by one
+		sh.note("%s: runs of %s each, until the answer is known", e.Kind, length)
+	default:
+		sh.note("%s: %s of %s, about %s", e.Kind, unit.Plural(len(o.steps), "run", "runs"), length,
+			unit.FormatDuration(run.Takes(e, len(o.steps)).Round(time.Second)))
+	}
+}
+
+func announceRun(sh *shell, s *spec.Spec, takes string) {
+	concealed := s.Concealed(secret.Plain())
+	if s.Warmup > 0 {
+		takes += " after " + unit.FormatDuration(s.Warmup) + " of warm-up"
+	}
+	more := ""
+	if n := len(concealed.Targets); n > 1 {
+		more = fmt.Sprintf(" and %d more", n-1)
+	}
+	sh.note("run: %s%s, %s, %s", concealed.Targets[0].URL, more, unit.Plural(s.Connections, "connection", "connections"), takes)
+}
+
+// searchRuns is about the minimum for a search, which cannot list its runs: up to the rate that
+// fails, down again, and its answer repeated.
+const searchRuns = 5
+
+// knowHeadroom calibrates this host's generator if it is the one that loads.
+func (o *order) knowHeadroom(ctx context.Context, sh *shell) {
+	l, url := &o.plan.Load, o.plan.Servers[0].URL
+	if o.fleet.agents != 0 || l.Kind != spec.Requests || url != "" && !listens(&l.Dial, url) {
+		return
+	}
+	measures := time.Duration(cmp.Or(len(o.steps), searchRuns)) * time.Duration(l.Duration)
+	if o.one != nil {
+		measures = o.one.Duration
+	}
+	sh.knowHeadroom(ctx, l.Engine, measures)
+}
+
+// run does the single run and prints it.
+func (o *order) run(ctx context.Context, sh *shell, v *view, options run.Options, end func()) error {
+	v.listen(&options)
+	done, err := run.Do(ctx, *o.one, options)
+	end()
+	if err != nil {
+		v.runEnded(nil, record.File{})
+		return err
+	}
+	kept := done.File
+	if done.KeepErr != nil {
+		kept = record.File{}
+	}
+	v.runEnded(&done.Run, kept)
+	sh.exit = done.Run.Exit
+	if done.KeepErr != nil {
+		fmt.Fprintln(sh.stderr, "ceiling: "+record.Incomplete(done.File.Path, done.KeepErr))
+	}
+	if done.RestoreErr != nil {
+		fmt.Fprintf(sh.stderr, "ceiling: not restored: %s\n", oneLine(done.RestoreErr))
+	}
+	if o.json {
+		return errors.Join(report.JSON(sh.stdout, &done.Run), o.profiled(sh, done))
+	}
+	if done.KeepErr == nil && done.Run.Load.Established > 0 && !o.quiet {
+		sh.saved(done.File, done.Run.ID) // before the text: its end matters most
+	}
+	if err := report.Text(sh.stdout, &done.Run, layout(sh.stdout, o.verbose)); err != nil {
+		return err
+	}
+	return o.profiled(sh, done)
+}
+
+// explore does the runs of a plan and prints their answer.
+func (o *order) explore(ctx context.Context, sh *shell, v *view, options run.Options, end func()) error {
+	v.listenPlan(&options, o.plan.Kind)
+	shown, _ := o.plan.Concealed(secret.Plain())
+	p, file, err := run.Explore(ctx, o.plan, options, sh.told(&shown, &o.outputFlags, v))
+	end()
+	v.planEnded(p, file)
+	return sh.answer(p, file, err, &o.outputFlags)
+}
