@@ -135,7 +135,7 @@ func (q *queue) serve(perS, warmupS, lengthS float64, arrivals string, number ui
 // judged as package verdict does. It costs no time but what it says in TookS.
 func (q *queue) measured(e *spec.Experiment, step *record.Step) record.Measured {
 	m := record.Measured{Step: *step, Outcome: record.Valid, Bottleneck: record.TargetRate}
-	warmup, length := time.Duration(*e.Load.Warmup).Seconds(), time.Duration(e.Load.Duration).Seconds()
+	warmup, length := e.Load.WarmupTime().Seconds(), time.Duration(e.Load.Duration).Seconds()
 	if step.Rate.IsZero() {
 		m.CompletedPerS, m.ElapsedS, m.TookS = .98*q.capacity(), length, warmup+length
 		m.SentPerS, m.Completed = m.CompletedPerS, uint64(m.CompletedPerS*length)

@@ -116,7 +116,7 @@ func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, e
 		return fail(err)
 	}
 	noFragment, _, _ := strings.Cut(text, "#")
-	scheme, rest := splitScheme(noFragment)
+	scheme, rest := splitScheme(withoutEmptyPort(noFragment))
 	switch scheme {
 	case "http", "https":
 		authority, target := splitAuthority(rest)
@@ -173,6 +173,23 @@ func splitAuthority(rest string) (authority, target string) {
 		return rest, "/"
 	}
 	return rest[:i], originForm(rest[i:])
+}
+
+// withoutEmptyPort drops the colon of a port that is not there, which is the scheme's then (RFC
+// 3986 §3.2.3). Without a scheme such a colon is a slip.
+func withoutEmptyPort(url string) string {
+	scheme, rest, found := strings.Cut(url, "://")
+	if !found || !isScheme(scheme) || strings.EqualFold(scheme, "unix") {
+		return url
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	if host, found := strings.CutSuffix(rest[:end], ":"); found && host != "" && !strings.HasSuffix(host, ":") {
+		return scheme + "://" + host + rest[end:]
+	}
+	return url
 }
 
 // originForm adds a slash before a query without a path.

@@ -131,6 +131,9 @@ func (s *Spec) checkTargets() error {
 	if err := OneAddress(s.Targets); err != nil {
 		return err
 	}
+	if err := checkRound(s.Targets); err != nil {
+		return fmt.Errorf("targets: %w", err)
+	}
 	if bodies > BodiesMax {
 		return fmt.Errorf("targets: bodies of %d bytes together are too many, at most %d; give fewer or smaller ones", bodies, BodiesMax)
 	}
@@ -148,11 +151,15 @@ func OneAddress(targets []Target) error {
 		case i == 0:
 			first = addr
 		case addr != first:
-			return fmt.Errorf("%s%s is not on the first target's address %s; a run loads one address: make one run for each",
-				targetName(targets, i), addr.url(), first.url())
+			return fmt.Errorf("%s%w", targetName(targets, i), addr.notAt(first))
 		}
 	}
 	return nil
+}
+
+// notAt is the error that a target's address is not that of the first.
+func (a Address) notAt(first Address) error {
+	return fmt.Errorf("%s is not on the first target's address %s; a run loads one address: make one run for each", a.url(), first.url())
 }
 
 // targetName identifies the target of an error if there are several.

@@ -182,7 +182,7 @@ func TestCheckNames(t *testing.T) {
 		{"no link", func(s *Spec) { s.LinkBitsPerSecond = math.NaN() }, "link speed: NaN"},
 		{"pprof", func(s *Spec) { s.Pprof = "http://localhost:6060/debug/pprof/" }, ""},
 		{"no pprof", func(s *Spec) { s.Pprof = "off" }, ""},
-		{"bad pprof", func(s *Spec) { s.Pprof = "on:" }, "pprof: URL"},
+		{"bad pprof", func(s *Spec) { s.Pprof = "on:x" }, "pprof: URL"},
 		{"slo", func(s *Spec) { s.SLO = SLO{{Metric: MetricRate, Limit: 1}} }, ""},
 		{"bad slo", func(s *Spec) { s.SLO = SLO{{Metric: MetricRate, Limit: 1, Less: true}} }, "SLO term rate<1: a rate is to be reached"},
 	})

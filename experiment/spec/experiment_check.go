@@ -355,6 +355,8 @@ func (e *Experiment) checkBounds() error {
 		return fmt.Errorf("find.within: %v is not from 0 to 0.5; 0.03 is 3%%", e.Find.Within)
 	case e.Find.Start < 0 || e.Find.Most < 0 || float64(e.Find.Most) > RateMax || e.Find.Most > 0 && e.Find.Start > e.Find.Most:
 		return fmt.Errorf("find: from %d to %d requests per second is no range of rates", e.Find.Start, e.Find.Most)
+	case e.Prove.Namespace != "" && e.Prove.Interface == "":
+		return errors.New("--namespace (prove.namespace): it is that of the interface to throttle; give --interface (prove.interface) as well")
 	case !(e.Prove.Share >= 0 && e.Prove.Share <= 0.8):
 		return fmt.Errorf("prove.share: %v is not from 0 to 0.8; 0.25 removes a quarter", e.Prove.Share)
 	case e.Compare.Blocks < 0 || e.Compare.Blocks > RunsMax/4 || e.Compare.NoiseBlocks < 0 || e.Compare.NoiseBlocks > RunsMax/4:
@@ -363,12 +365,20 @@ func (e *Experiment) checkBounds() error {
 	return nil
 }
 
+// WarmupTime returns the warm-up; 0 if none is set yet.
+func (l *Load) WarmupTime() time.Duration {
+	if l.Warmup == nil {
+		return 0
+	}
+	return time.Duration(*l.Warmup)
+}
+
 // Spec returns one run of the experiment: a mix sent to the server at base.
 func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate unit.Rate) (Spec, error) {
 	l := &e.Load
 	s := Spec{
 		Connections: connections, Threads: l.Threads, Pipelining: pipelining, Rate: rate,
-		Seed: e.Seed, Duration: time.Duration(l.Duration),
+		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: l.WarmupTime(),
 		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: time.Duration(l.Timeout),
 		NewConnections: l.NewConnections, NoLone: l.NoLone, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,
 		Wire:         Wire{Kind: l.Kind, Fragment: l.Fragment, GRPC: l.GRPC, Dial: l.For(base)},
@@ -380,9 +390,6 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 		} else if rest, secure := strings.CutPrefix(base, "https://"); secure {
 			base = "wss://" + rest
 		}
-	}
-	if l.Warmup != nil {
-		s.Warmup = time.Duration(*l.Warmup)
 	}
 	s.Threads = min(s.Threads, connections)
 	if s.Open() {
@@ -430,6 +437,7 @@ func SplitURL(text string) (base, path string, err error) {
 		return "", "", err
 	}
 	whole, _, _ := strings.Cut(text, "#")
+	whole = withoutEmptyPort(whole)
 	if base, found := strings.CutSuffix(whole, path); found {
 		return base, path, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
@@ -165,6 +166,14 @@ func TestExperimentRefuses(t *testing.T) {
 		{"twice in a list", strings.Replace(goodFile, "[1, 10]", "[10, 10]", 1), "appears twice"},
 		{"too many connections", strings.Replace(goodFile, "10]", "10M]", 1), "connections: 10000000"},
 		{"repeats", goodFile + "repeats: 1000\n", "repeats: 1000"},
+		{"settings of another kind", goodFile + "find: {most: 100}\n", "find: these are settings of kind find, and the kind is sweep"},
+		{"repeats of a comparison", "kind: compare\nrepeats: 3\nservers: [{url: 'http://a'}, {url: 'http://b'}]\nrequests: [{path: /}]\n",
+			"give compare.blocks"},
+		{"arrivals without a rate", goodFile + "  arrivals: poisson\n", "poisson arrivals need a rate"},
+		{"TLS without https", goodFile + "  tls: {insecure: true}\n", "--tls-version, --ciphers and --curves are for https://"},
+		{"more threads than connections", goodFile + "  threads: 11\n", "11 threads cannot share 10 connections"},
+		{"a namespace without an interface", strings.Replace(strings.Replace(goodFile, "sweep", "prove", 1), "[1, 10]", "[10]", 1) +
+			"prove: {namespace: x}\n", "(prove.namespace): it is that of the interface"},
 		{"missing body", strings.Replace(goodFile, "/read", "/read\n    body: '@nowhere'", 1), "nowhere"},
 	} {
 		file := filepath.Join(dir, "f.yaml")
@@ -186,6 +195,10 @@ func TestSplitURL(t *testing.T) {
 		{"http://h", "http://h", "/"},
 		{"http://h?q", "http://h", "/?q"},
 		{"h:8080/x#f", "h:8080", "/x"},
+		{"unix:/run/x.sock", "unix:/run/x.sock:", "/"},
+		{"unix:@x:?q", "unix:@x:", "/?q"},
+		{"http://h:/a", "http://h", "/a"},
+		{"https://h:", "https://h", "/"},
 		{"unix:/run/x.sock:/a", "unix:/run/x.sock:", "/a"},
 		{"http+unix://%2Frun%2Fx.sock/a", "http+unix://%2Frun%2Fx.sock", "/a"},
 	} {
@@ -196,6 +209,25 @@ func TestSplitURL(t *testing.T) {
 		wantAddr, wantTarget, _, _ := ParseTarget(c.url)
 		if addr, target, _, err := ParseTarget(base + path); err != nil || addr != wantAddr || target != wantTarget {
 			t.Errorf("%q and %q do not go together again: %v %q %v", base, path, addr, target, err)
+		}
+	}
+}
+
+// TestWarmupOfZero: no warm-up is not the same as none said.
+func TestWarmupOfZero(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 500 * time.Millisecond, "  warmup: 0s\n": 0, "  warmup: 2s\n": 2 * time.Second} {
+		e, err := parseExperiment([]byte(goodFile+text), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Complete(1)
+		b, err := json.Marshal(&e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Experiment
+		if err := json.Unmarshal(b, &back); err != nil || e.Load.WarmupTime() != want || back.Load.WarmupTime() != want {
+			t.Errorf("%q: %s, through JSON %s, %v", text, e.Load.WarmupTime(), back.Load.WarmupTime(), err)
 		}
 	}
 }

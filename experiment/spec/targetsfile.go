@@ -22,6 +22,9 @@ const (
 	// BodiesMax limits the sum of all targets' bodies, in bytes, for the same reason; a body used
 	// by two targets counts twice.
 	BodiesMax = 64 << 20
+	// RoundMax limits the requests of one round of a mix, in which each target has its weight: the
+	// generator lays it out in memory.
+	RoundMax = 4_000_000
 	// WeightMax limits a target's weight, so that no sum over TargetsMax of them overflows.
 	WeightMax = 1_000_000
 )
@@ -70,7 +73,9 @@ type targetsParser struct {
 	name string
 	read func(file string) ([]byte, error)
 
-	line      int // current line number, from 1
+	line      int     // current line number, from 1
+	lines     []int   // of the targets
+	first     Address // of the targets
 	targets   []Target
 	open      bool // the last target may still take header fields and a body
 	weight    int  // from a comment, for the next target; 0 for none
@@ -98,7 +103,34 @@ func parseTargets(data []byte, name string, read func(string) ([]byte, error)) (
 	if len(p.targets) == 0 {
 		return nil, fmt.Errorf("%s: no target in it; write a line such as GET http://localhost:8080/", name)
 	}
+	for i := range p.targets {
+		if err := p.targets[i].check(); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, p.lines[i], err)
+		}
+	}
+	if err := checkRound(p.targets); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	return p.targets, nil
+}
+
+// checkRound rejects weights whose round, after division by what they have in common, is too long.
+func checkRound(targets []Target) error {
+	sum, common := 0, 0
+	for _, t := range targets {
+		sum += t.Weight
+		for a, b := common, t.Weight; ; a, b = b, a%b {
+			if b == 0 {
+				common = a
+				break
+			}
+		}
+	}
+	if common > 0 && sum/common > RoundMax {
+		return fmt.Errorf("one round of the mix has %d requests, as many as its weights add up to; at most %d: give smaller weights",
+			sum/common, RoundMax)
+	}
+	return nil
 }
 
 // httpLine parses one line of the HTTP format.
@@ -164,7 +196,7 @@ func startsTarget(text string) bool {
 func (p *targetsParser) requestLine(text string) error {
 	words := strings.Fields(text)
 	if len(words) != 2 {
-		return fmt.Errorf("%d words where METHOD URL are two, as in GET http://localhost:8080/ (a blank in a URL is%%20)", len(words))
+		return fmt.Errorf("%d words where METHOD URL are two, as in GET http://localhost:8080/ (a blank in a URL is written %%20)", len(words))
 	}
 	p.open = true
 	target := Target{Method: words[0], URL: words[1], Weight: max(p.weight, 1)}
@@ -177,10 +209,16 @@ func (p *targetsParser) add(t Target) error {
 	if len(p.targets) == TargetsMax {
 		return fmt.Errorf("more than %d targets; give fewer, with weights", TargetsMax)
 	}
-	if _, _, _, err := ParseTarget(t.URL); err != nil {
+	addr, _, _, err := ParseTarget(t.URL)
+	switch {
+	case err != nil:
 		return err
+	case len(p.targets) == 0:
+		p.first = addr
+	case addr != p.first:
+		return addr.notAt(p.first)
 	}
-	p.targets = append(p.targets, t)
+	p.targets, p.lines = append(p.targets, t), append(p.lines, p.line)
 	return nil
 }
 

@@ -325,7 +325,7 @@ func (x *explorer) progress(d *plan.Decision) *PlanProgress {
 
 // Takes returns how long a number of runs of an experiment take.
 func Takes(e *spec.Experiment, runs int) time.Duration {
-	return time.Duration(runs) * (time.Duration(e.Load.Duration+*e.Load.Warmup+e.Load.ConnectRamp+e.Rest) + overhead)
+	return time.Duration(runs) * (time.Duration(e.Load.Duration+e.Load.ConnectRamp+e.Rest) + e.Load.WarmupTime() + overhead)
 }
 
 // Doing describes a step in a few words.
