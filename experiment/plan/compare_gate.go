@@ -1,8 +1,9 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -38,8 +39,6 @@ const (
 	exitVoid  = 4
 )
 
-const gateExample = "write rps<-5%,p99>+10%"
-
 // CheckGate rejects conditions that an experiment cannot answer.
 func CheckGate(e *spec.Experiment) error {
 	conditions, err := ParseGate(e.Compare.FailOn)
@@ -48,7 +47,7 @@ func CheckGate(e *spec.Experiment) error {
 	}
 	for _, c := range conditions {
 		if c.Metric == metricRPS && len(e.Load.Rate) > 0 {
-			return fmt.Errorf("fail on %s: -R fixes the rate, so it is the same on both sides; use p99 or cpu, or drop -R", c)
+			return fmt.Errorf("--fail-on %s: -R fixes the rate, so it is the same on both sides; use p99 or cpu, or drop -R", c)
 		}
 	}
 	return nil
@@ -65,11 +64,11 @@ func ParseGate(text string) ([]Condition, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		c, err := parseCondition(strings.Join(strings.Fields(part), ""))
 		if err != nil {
-			return nil, fmt.Errorf("fail on %.60q: %w", strings.TrimSpace(part), err)
+			return nil, fmt.Errorf("--fail-on %.60q: %w", strings.TrimSpace(part), err)
 		}
 		for _, other := range list {
 			if other.Metric == c.Metric {
-				return nil, fmt.Errorf("fail on: both %s and %s are given; leave one of them out", other, c)
+				return nil, fmt.Errorf("--fail-on: both %s and %s are given; leave one of them out", other, c)
 			}
 		}
 		list = append(list, c)
@@ -78,52 +77,88 @@ func ParseGate(text string) ([]Condition, error) {
 }
 
 func parseCondition(text string) (Condition, error) {
+	wrong := func(format string, args ...any) (Condition, error) {
+		return Condition{}, fmt.Errorf(format+"; write %s", append(args, meant(text))...)
+	}
 	at := strings.IndexAny(text, "<>=≤≥")
 	if at < 0 {
-		return Condition{}, errors.New("no < or > in it; " + gateExample)
+		return wrong("no < or > in it")
 	}
 	name, limit := strings.ToLower(text[:at]), text[at+1:]
 	m, ok := gateMetric(name)
 	if !ok {
-		return Condition{}, fmt.Errorf("%.40q is not compared; there are rps, p50, p99 and cpu", name)
+		return wrong("%.40q is not compared; there are rps, p50, p99 and cpu", name)
+	}
+	if text[at] != '<' && text[at] != '>' || strings.HasPrefix(limit, "=") {
+		return wrong("only < and > compare")
 	}
 	c := Condition{Metric: m.name, Below: text[at] == '<', text: text}
-	if text[at] != '<' && text[at] != '>' || strings.HasPrefix(limit, "=") {
-		return c, errors.New("only < and > compare; " + gateExample)
-	}
-	sign, op := "+", ">"
-	if m.more {
-		sign, op = "-", "<"
-	}
 	if c.Below != m.more {
-		return c, fmt.Errorf("that fails a gain; a loss is %s%s%s5%%", name, op, sign)
+		return wrong("that fails a gain, not a loss")
 	}
+	sign, _ := lossOf(m)
 	number, percent := strings.CutSuffix(limit, "%")
-	number = strings.Replace(number, "−", "-", 1)
-	if !percent {
-		return c, fmt.Errorf("the limit is in per cent of A; write %s%s%s5%%", name, op, sign)
-	}
-	digits, signed := strings.CutPrefix(number, sign)
-	if !signed {
-		return c, fmt.Errorf("the limit of a loss begins with %s; write %s%s%s5%%", sign, name, op, sign)
-	}
-	if strings.Trim(digits, "0123456789.") != "" {
-		return c, fmt.Errorf("%.40q is not a number; %s", digits, gateExample)
-	}
+	digits, signed := strings.CutPrefix(strings.Replace(number, "−", "-", 1), sign)
 	value, err := strconv.ParseFloat(digits, 64)
 	switch {
-	case err != nil:
-		return c, fmt.Errorf("%.40q is not a number; %s", digits, gateExample)
+	case !percent:
+		return wrong("the limit is in per cent of A (an SLO, as in ceiling run --slo, is absolute)")
+	case !signed:
+		return wrong("the limit of a loss begins with %s", sign)
+	case err != nil || strings.Trim(digits, "0123456789.") != "":
+		return wrong("%.40q is not a number", digits)
 	case c.Below && value >= 100:
-		return c, errors.New("nothing loses 100% and more; " + gateExample)
-	case value > 10000:
-		return c, errors.New("a hundred times as much is no limit; " + gateExample)
+		return wrong("nothing loses 100%% and more")
+	case value > mostGain:
+		return wrong("a hundred times as much is no limit")
 	}
 	c.Limit = value / 100
 	if c.Below {
 		c.Limit = -c.Limit
 	}
 	return c, nil
+}
+
+// mostGain is the largest limit, in per cent.
+const mostGain = 10000
+
+// lossOf returns the sign and the comparison of a metric's loss.
+func lossOf(m compareMetric) (sign, op string) {
+	if m.more {
+		return "-", "<"
+	}
+	return "+", ">"
+}
+
+// meant is the condition that a text was probably meant to be: its own metric and number, as a
+// loss.
+func meant(text string) string {
+	name := regexp.MustCompile(`^(rps|p50|p99|server_cpu|cpu|[a-z_]+[0-9]*)`).FindString(strings.ToLower(text))
+	rest := text[len(name):]
+	m, ok := gateMetric(name)
+	if !ok {
+		name = "p99"
+		if strings.Contains(rest, "<") {
+			name = metricRPS
+		}
+		if m, ok = gateMetric(name); !ok {
+			return "rps<-5%,p99>+10%"
+		}
+	}
+	sign, op := lossOf(m)
+	number := regexp.MustCompile(`[0-9]+(\.[0-9]+)?`).FindString(rest)
+	value, err := strconv.ParseFloat(number, 64)
+	switch {
+	case err != nil:
+		number = "5"
+	case value < 1 && !strings.Contains(rest, "%"): // a share
+		number = strconv.FormatFloat(math.Round(value*1e6)/1e4, 'f', -1, 64)
+	case m.more && value >= 100:
+		number = "99"
+	case value > mostGain:
+		number = strconv.Itoa(mostGain)
+	}
+	return name + op + sign + number + "%"
 }
 
 func gateMetric(name string) (compareMetric, bool) {

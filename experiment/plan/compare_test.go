@@ -258,6 +258,29 @@ func TestWhatAAgainstAShowsIsNoChange(t *testing.T) {
 	}
 }
 
+// A refusal says what to write, with the user's own metric and number; that is accepted.
+func TestGateHints(t *testing.T) {
+	for text, want := range map[string]string{
+		"p99>10%": "p99>+10%", "p99 > 10 %": "p99>+10%", "rps<5%": "rps<-5%", "rps>3%": "rps<-3%", "p99<-12.5%": "p99>+12.5%", "p50<=+7%": "p50>+7%",
+		"p99>=10%": "p99>+10%", "cpu>20": "cpu>+20%", "p99>0.1": "p99>+10%", "rps<-0.05": "rps<-5%", "p99>10ms": "p99>+10%", "rps<-150%": "rps<-99%",
+		"p99>+99999%": "p99>+10000%", "p95>10%": "p99>+10%", "latency<15%": "rps<-15%", "errors>1%": "p99>+1%", "p99": "p99>+5%", "rps 4%": "rps<-4%",
+		"p99+10%": "p99>+10%", "RPS>2%": "rps<-2%", "server_cpu<-4%": "server_cpu>+4%", "rps<-1e1%": "rps<-1%", "rps<-x%": "rps<-5%",
+	} {
+		_, err := ParseGate(text)
+		if err == nil {
+			t.Errorf("%q is accepted", text)
+			continue
+		}
+		_, hint, _ := strings.Cut(err.Error(), "; write ")
+		if hint != want {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		if _, err := ParseGate(hint); err != nil {
+			t.Errorf("%q: its hint %q: %v", text, hint, err)
+		}
+	}
+}
+
 // The quantile of a block is that of all its responses, not a mean of two.
 func TestQuantilesAreMerged(t *testing.T) {
 	one, two := new(hist.Hist), new(hist.Hist)
@@ -276,7 +299,7 @@ func TestQuantilesAreMerged(t *testing.T) {
 func TestGateIsStrict(t *testing.T) {
 	for text, want := range map[string]string{ // "" is well
 		"": "", "rps<-5%": "", " p99 > +10% , rps<-5% ": "", "CPU>+2.5%": "", "server_cpu>+2%": "", "p50>+200%": "", "rps<−5%": "",
-		"rps<5%": "begins with -", "p99>10%": "begins with +", "rps>+5%": "a loss is rps<-5%", "p99<-5%": "a loss is p99>+5%",
+		"rps<5%": "begins with -", "p99>10%": "begins with +", "rps>+5%": "a gain, not a loss; write rps<-5%", "p99<-5%": "a gain, not a loss; write p99>+5%",
 		"p95>+5%": "there are rps", "rps": "no < or >", "rps<=-5%": "only < and >", "rps=-5%": "only < and >", "p99≥+5%": "only < and >",
 		"rps<-5": "per cent", "rps<-x%": "not a number", "rps<-%": "not a number", "rps<-1e1%": "not a number", "rps<-100%": "nothing loses",
 		"p99>+1000000%": "no limit", "rps<-5%,rps<-6%": "leave one of them out", "cpu>+1%,server_cpu>+2%": "leave one", "rps<-5%,": "no < or >",
