@@ -2,6 +2,7 @@ package load
 
 import (
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -153,4 +154,27 @@ func TestOneSendForABatch(t *testing.T) {
 		w.work([]ring.Event{answer, answer, answer})
 		sent(3)
 	})
+}
+
+// TestAsManyTargetsAsThereMayBe: each of 100,000 targets is in the loop once.
+func TestAsManyTargetsAsThereMayBe(t *testing.T) {
+	mix := make([]Request, 100_000)
+	for i := range mix {
+		mix[i] = Request{Bytes: []byte{byte(i), byte(i >> 8), byte(i >> 16)}, Weight: 1}
+	}
+	s, err := newScript(mix, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make([]int, len(mix))
+	for i, target := range s.target {
+		seen[target]++
+		at := s.bytes[s.begin[i]:s.begin[i+1]]
+		if n := int(at[0]) | int(at[1])<<8 | int(at[2])<<16; n != int(target) {
+			t.Fatalf("request %d is of target %d and has the bytes of %d", i, target, n)
+		}
+	}
+	if i := slices.IndexFunc(seen, func(n int) bool { return n != 1 }); i >= 0 {
+		t.Errorf("target %d: %d times", i, seen[i])
+	}
 }

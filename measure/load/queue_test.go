@@ -18,7 +18,7 @@ type modelled struct {
 	due    int64
 	sent   int64 // 0: not since it was last put back
 	again  bool
-	target uint16
+	target uint32
 }
 
 // TestConnectionQueue holds the queue of a connection, and the books beside it,

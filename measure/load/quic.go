@@ -95,10 +95,10 @@ type quicSlot struct {
 	again   bool // its request was sent before
 	counted bool // as sent
 	parked  bool // free for lack of a request, or of a connection
-	target  uint16
+	target  uint32
 	dueNs   int64
 	orderNs int64
-	orders  chan uint16 // of targets, to the asker; nil: the connection is closed
+	orders  chan uint32 // of targets, to the asker; nil: the connection is closed
 	asked   *quicAsked
 }
 

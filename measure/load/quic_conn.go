@@ -110,7 +110,7 @@ func (w *quicWorker) dialed(e *quicEvent) {
 	w.connected++
 	for k := e.peer * w.pipelining; k < (e.peer+1)*w.pipelining; k++ {
 		s := &w.slots[k]
-		s.orders, s.asked = make(chan uint16, 1), &quicAsked{}
+		s.orders, s.asked = make(chan uint32, 1), &quicAsked{}
 		a := &quicAsker{
 			shared: w.shared, ctx: w.ctx, requests: w.requests, events: w.events, conn: e.conn, shown: s.asked,
 			from: quicEvent{kind: quicAnswered, peer: e.peer, generation: e.generation, slot: k},
@@ -450,7 +450,7 @@ type quicAsker struct {
 func (a *quicAsker) clock() int64 { return int64(time.Since(a.base)) }
 
 // all does the requests, one after the other, until the connection closes.
-func (a *quicAsker) all(orders <-chan uint16) {
+func (a *quicAsker) all(orders <-chan uint32) {
 	for target := range orders {
 		e := a.from
 		e.err = a.exchange(&e, &a.requests[target])

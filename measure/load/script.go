@@ -2,7 +2,6 @@ package load
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 
 	"ceiling/internal/http1"
@@ -23,28 +22,24 @@ type Request struct {
 type script struct {
 	bytes  []byte
 	begin  []uint32 // of request i; one more than requests
-	target []uint16 // of request i
+	target []uint32 // of request i
 	noBody []bool   // by target
 	single bool     // one target whose responses all have a body
 	h2     []h2request
 }
 
-const (
-	// maxScript bounds the loop: it holds at least one request of each target, but otherwise no
-	// more than this many bytes, so that it stays in a core's cache for small requests.
-	maxScript = 256 << 10
-	// maxTargets is what a uint16 target number holds.
-	maxTargets = 65535
-)
+// maxScript bounds the loop: it holds at least one request of each target, but otherwise no more
+// than this many bytes, so that it stays in a core's cache for small requests.
+const maxScript = 256 << 10
 
 // newScript lays out the mix. With one target the loop has at least pipelining requests, so that a
 // full batch is rarely split.
 func newScript(requests []Request, pipelining int, seed uint64) (*script, error) {
-	if len(requests) == 0 || len(requests) > maxTargets {
-		return nil, fmt.Errorf("load: %d requests in the mix; 1 to %d are possible", len(requests), maxTargets)
+	if len(requests) == 0 {
+		return nil, errors.New("load: there is no request in the mix")
 	}
 	s := &script{noBody: make([]bool, len(requests))}
-	order, size := []uint16{}, 0
+	order, size := []uint32{}, 0
 	divisor := weightDivisor(requests)
 	for i, r := range requests {
 		if r.Weight < 1 || len(r.Bytes) == 0 {
@@ -52,7 +47,7 @@ func newScript(requests []Request, pipelining int, seed uint64) (*script, error)
 		}
 		s.noBody[i] = r.NoBody
 		for range r.Weight / divisor {
-			order = append(order, uint16(i))
+			order = append(order, uint32(i))
 			if size += len(r.Bytes); size > 1<<30 || len(order) > 1<<22 {
 				return nil, errors.New("load: one round of the mix is over 1 GiB or 4 million requests; use smaller weights")
 			}
@@ -61,7 +56,7 @@ func newScript(requests []Request, pipelining int, seed uint64) (*script, error)
 	s.single = len(requests) == 1 && !requests[0].NoBody
 	round := len(order)
 	rng := rand.New(rand.NewPCG(seed, 0x5c817))
-	shuffle := func(part []uint16) {
+	shuffle := func(part []uint32) {
 		rng.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
 	}
 	shuffle(order)
