@@ -133,6 +133,14 @@ func (f *runFacts) whatWasAsked() record.Statement {
 	return say("target", with{"targets": len(targets), "path": path})
 }
 
+// methodOf returns the method of the target; "" if there are several.
+func methodOf(s *spec.Spec) string {
+	if len(s.Targets) == 1 {
+		return s.Targets[0].Method
+	}
+	return ""
+}
+
 func (f *runFacts) errorEvidence() []record.Evidence {
 	share := f.errorShare.value
 	list := []record.Evidence{record.NewEvidence("errors", share, "share",
@@ -182,10 +190,20 @@ func (f *serverSide) errorsNext() []record.Statement {
 	switch {
 	case name == "404" || name == "410":
 		return just("errors.next.path", with{"status": name, "asked": f.whatWasAsked()})
-	case name == "401" || name == "403" || name == "407":
+	case name == "401" || name == "407":
 		return just("errors.next.credentials", status)
-	case name == "405":
-		return just("errors.next.method", status)
+	case name == "403":
+		return just("errors.next.forbidden", status)
+	case name == "405" || name == "501":
+		return just("errors.next.method", with{"status": name, "method": methodOf(&run.Spec), "asked": f.whatWasAsked()})
+	case name == "413":
+		return just("errors.next.body-size", status)
+	case name == "415":
+		return just("errors.next.body-type", status)
+	case name == "426" || name == "505":
+		return just("errors.next.http-version", status)
+	case name == "502" || name == "504":
+		return just("errors.next.upstream", status)
 	case name == "429":
 		return just("errors.next.rate-limit", nil)
 	case name == "503":

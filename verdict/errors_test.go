@@ -122,3 +122,37 @@ func TestMissingProfilesAreTold(t *testing.T) {
 		}
 	}
 }
+
+// TestAdviceFitsTheStatus: what to do is what a person would do about that status.
+func TestAdviceFitsTheStatus(t *testing.T) {
+	for status, want := range map[string]string{
+		"400": "check the request", "401": "send the credentials", "403": "check the credentials", "404": "check the path: the server does not have /nope",
+		"405": "check the method (-m): the server does not answer POST at /nope; or --expect 405", "407": "send the credentials", "410": "check the path",
+		"413": "send a smaller body", "415": "-H 'Content-Type: application/json'", "422": "check the request", "426": "another version of HTTP (--http)",
+		"429": "rate-limits", "431": "check the request", "500": "check the server log", "501": "check the method (-m): the server does not answer POST at /nope",
+		"502": "check the server behind this one", "503": "refuses work", "504": "check the server behind this one", "505": "another version of HTTP",
+	} {
+		v := Judge(answeredWith(map[string]uint64{status: 1_000_000}, func(r *record.Run) { r.Spec.Targets[0].Method = "POST" }), nil)
+		if next := texts(v.Next); !strings.Contains(next, want) || status != "500" && strings.HasPrefix(next, "check the server log") {
+			t.Errorf("%s: %s, want %s", status, next, want)
+		}
+	}
+}
+
+// TestTimeoutBelowOneResponse: where requests time out, a longer run alone brings no response.
+func TestTimeoutBelowOneResponse(t *testing.T) {
+	for _, timesOut := range []bool{false, true} {
+		r := closedRun()
+		r.Statuses, r.Requests = nil, record.Requests{Sent: 2, InFlight: 2}
+		want := "measure longer than one response takes (-d), with a --timeout above that"
+		if timesOut {
+			r.Errors = []record.Error{{Phase: record.PhaseResponse, Cause: "timeout", Count: 1, BeforeWindow: true}}
+			want = "raise --timeout"
+		}
+		if next := texts(Judge(r, nil).Next); !strings.HasPrefix(next, want) {
+			t.Errorf("timeouts %v: %s", timesOut, next)
+		}
+	}
+}
+
+func texts(list []record.Statement) string { return strings.Join(prose.Texts(list), "; ") }
