@@ -156,6 +156,9 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, asked *b
 	}
 	o.veil.worked(worked)
 	done := &Result{Run: rec.assemble(worked, env)}
+	if done.Run.Started.IsZero() { // its window never opened
+		done.Run.Started = start.Created
+	}
 	done.Run.ID, done.Run.Command = w.ID(), o.Command
 	done.Response.Merge(&worked.Result.Total.Response)
 	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.Found),
