@@ -32,6 +32,9 @@ second, changes nothing and sends no requests. Exit code 3: a check failed.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			cfg := doctor.Config{Watch: doctorWatches, Version: version()}
 			if len(args) == 1 {
+				if err := notURL(args[0]); err != nil {
+					return usage(err)
+				}
 				cfg.URL = args[0]
 			}
 			facts, err := doctor.Examine(c.Context(), cfg)

@@ -150,6 +150,9 @@ func counts(into *[]spec.Count, flag, text string) error {
 		}
 		n, err := unit.ParseCount(strings.TrimSpace(part))
 		if err != nil {
+			if flag == "-p" && strings.ContainsAny(part, "./@") {
+				err = fmt.Errorf("%w; a body from a file, ab's -p, is -b @FILE", err)
+			}
 			return fmt.Errorf("%s: %w", flag, err)
 		}
 		*into = append(*into, spec.Count(n))
@@ -175,6 +178,9 @@ func rates(into *[]unit.Rate, text string) error {
 func moment(into *spec.Time, flag, text string) error {
 	var d time.Duration
 	err := span(&d, flag, text)
+	if err != nil && flag == "-d" && strings.ContainsAny(text, "{[@=&") {
+		err = fmt.Errorf("%w; a body, curl's -d, is -b", err)
+	}
 	*into = spec.Time(d)
 	return err
 }

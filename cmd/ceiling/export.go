@@ -88,6 +88,9 @@ func (f *exportFlags) check() error {
 	if !slices.Contains(export.Formats(), f.format) {
 		return fmt.Errorf("invalid --format %q (use one of %s)", f.format, strings.Join(export.Formats(), ", "))
 	}
+	if slices.Contains(export.Formats(), f.out) {
+		return fmt.Errorf("-o %s: that is a format, and -o names a file; give --format %[1]s, and -o FILE where it is not for the standard output", f.out)
+	}
 	for _, o := range []struct {
 		flag, value string
 		goesWith    []string
@@ -107,8 +110,11 @@ func (f *exportFlags) check() error {
 			return fmt.Errorf("%s: there is no %q; it is one of %s", o.flag, o.value, strings.Join(o.values, ", "))
 		}
 	}
-	tables := slices.Concat(export.Tables(), export.PlanTables())
-	if f.format == export.FormatCSV && f.table != "" && !slices.Contains(tables, f.table) {
+	tables := append(export.Tables(), record.KindNotMeasured) // a table of its own in NDJSON alone
+	if f.format == export.FormatCSV {
+		tables = slices.Concat(export.Tables(), export.PlanTables())
+	}
+	if f.table != "" && !slices.Contains(tables, f.table) {
 		return fmt.Errorf("--table: there is no table %q; it is one of %s, and of a plan %s", f.table, strings.Join(export.Tables(), ", "),
 			strings.Join(export.PlanTables(), ", "))
 	}

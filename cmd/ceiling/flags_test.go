@@ -383,3 +383,13 @@ func TestEndOfARun(t *testing.T) {
 		}
 	}
 }
+
+// TestVersion: a build without git has a version of its own too, which is not that of another.
+func TestVersion(t *testing.T) {
+	if v := version(); v == "" || strings.Contains(v, "(devel)") || strings.ContainsAny(v, " \n") {
+		t.Errorf("%q", v)
+	}
+	if id := buildID(); len(id) != 12 || id != buildID() {
+		t.Errorf("build %q", id)
+	}
+}

@@ -80,10 +80,9 @@ func foldHelp(root *cobra.Command) {
 		help(c, args)
 		c.SetOut(out)
 		l := layout(out, false)
-		before, after, found := strings.Cut(b.String(), c.Example)
-		text := l.Fold(before)
-		if found && c.Example != "" {
-			text += c.Example + l.Fold(after)
+		text := l.Fold(b.String())
+		if before, after, found := strings.Cut(b.String(), c.Example); found && c.Example != "" {
+			text = l.Fold(before) + c.Example + l.Fold(after)
 		}
 		fmt.Fprint(out, text) // as in cobra: unwritable help is not an error
 	})

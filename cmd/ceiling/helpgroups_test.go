@@ -90,6 +90,31 @@ func checkHelp(t *testing.T, c *cobra.Command) {
 	}
 }
 
+// TestEveryHelpHasText: --help of every command prints its use, whoever parses its flags.
+func TestEveryHelpHasText(t *testing.T) {
+	root := newRoot(&shell{})
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	tried := 0
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		var stdout, stderr bytes.Buffer
+		args := append(strings.Fields(c.CommandPath()), "--help")
+		code := execute(args, nil, &stdout, &stderr)
+		if code != 0 || !strings.Contains(stdout.String(), "Usage:") || !strings.Contains(stdout.String(), c.CommandPath()) {
+			t.Errorf("%v: exit code %d, it says %q and %q", args, code, stdout.String(), stderr.String())
+		}
+		tried++
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	if tried < 45 {
+		t.Errorf("%d commands", tried)
+	}
+}
+
 // TestHelpFoldsInATerminal: no line of any help is wider than a narrow terminal, but
 // those that are there to be copied.
 func TestHelpFoldsInATerminal(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -33,6 +34,57 @@ func TestOtherVerbs(t *testing.T) {
 	for name, meant := range otherFlags() {
 		if flags.Lookup(meant) == nil || flags.Lookup(name) != nil {
 			t.Errorf("--%s for --%s", meant, name)
+		}
+	}
+}
+
+// TestOtherLetters: habits of other tools get an answer whose flags there are, and none of them is
+// in the way of ours.
+func TestOtherLetters(t *testing.T) {
+	run := newRun(&shell{})
+	ours := regexp.MustCompile(`(?:^|[ (;,])(-[a-zA-Z]|--[a-z-]+)`)
+	theirs := regexp.MustCompile(`[a-z0-9]+'s( and [a-z0-9]+'s)? -[a-zA-Z]|without ab's -[a-zA-Z]`)
+	for letter, hint := range otherLetters() {
+		if run.Flags().ShorthandLookup(letter) != nil {
+			t.Errorf("-%s is ours", letter)
+		}
+		for _, found := range ours.FindAllStringSubmatch(theirs.ReplaceAllString(hint, ""), -1) {
+			name, long := strings.CutPrefix(found[1], "--")
+			known := long && (run.Flags().Lookup(name) != nil || name == "format" || name == "version") ||
+				!long && run.Flags().ShorthandLookup(found[1][1:]) != nil
+			if !known {
+				t.Errorf("-%s: there is no %s", letter, found[1])
+			}
+		}
+		_, err := resolve("run", "-"+letter, nowhere)
+		if err == nil || !strings.Contains(err.Error(), hint) {
+			t.Errorf("-%s: %v", letter, err)
+		}
+	}
+	for args, want := range map[string]string{
+		"-t 10s": "the time is -d 10s", "-m 10": "-d 10", "-p body.json": "-b @FILE", `-d {"a":1}`: "is -b", "-d @body": "is -b",
+	} {
+		if _, err := resolve(append([]string{"run", nowhere}, strings.Fields(args)...)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// TestSingleDash: a long flag with one dash is not read as letters.
+func TestSingleDash(t *testing.T) {
+	for arg, want := range map[string]string{
+		"-rate=50": "--rate=50", "-duration=10s": "--duration=10s", "-duration": "--duration;", "-connections=3": "--connections=3",
+		"-json": "--json;", "-qps=3": "--rate=3", "-cpus=2": "--pin-generator=2", "-disable-keepalive": "--new-connections;",
+	} {
+		args := []string{"run", arg, nowhere}
+		if err := singleDash(newRoot(&shell{}), args); err == nil || !isUsage(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	for _, args := range [][]string{{"run", "-c5", "-d3s", nowhere}, {"run", "-vc", "5", nowhere}, {"run", "-b-text", nowhere}, {"run", "--rate=5", nowhere},
+		{"list", "-rate"}, {"nosuch"}, {"run", "--", "-rate"}} {
+		if err := singleDash(newRoot(&shell{}), args); err != nil {
+			t.Errorf("%v: %v", args, err)
 		}
 	}
 }

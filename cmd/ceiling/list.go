@@ -55,11 +55,23 @@ loop (R). The rate of a plan is the result of a search or the maximum of a sweep
 	p.StringVar(&f.since, "since", "", "only runs since: 30m, 48h, or a day as 2026-11-23")
 	p.StringVar(&f.verdict, "verdict", "", "only this verdict: pass, valid, fail, invalid, running, lost, …")
 	p.BoolVar(&f.json, "json", false, "print one JSON document")
-	if err := c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // an unknown flag name: a bug in this function
+	for name, values := range map[string][]string{"kind": kinds(), "verdict": verdicts()} {
+		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // an unknown flag name: a bug in this function
+		}
 	}
 	return c
 }
+
+// verdicts returns what the list may have in its column of verdicts: outcomes of runs, stages of
+// a record, and one-word answers of plans.
+func verdicts() []string {
+	return []string{string(record.Pass), string(record.Valid), string(record.Fail), string(record.Invalid), string(record.Running),
+		string(record.Abandoned), unreadable, "proved", "not proved", record.Better, record.Worse, record.NoChange, record.CannotTell,
+		record.EndedComplete, record.EndedConverged, record.EndedEarly, record.EndedInterrupted, record.EndedFailed}
+}
+
+const unreadable = "unreadable"
 
 // kinds returns the kinds of entries.
 func kinds() []string {
@@ -99,6 +111,9 @@ func (f *listFlags) filter(now time.Time) (func(*record.Entry) bool, error) {
 	if f.kind != "" && !slices.Contains(kinds(), f.kind) {
 		return nil, fmt.Errorf("--kind: there is no %q; give one of %s", f.kind, strings.Join(kinds(), ", "))
 	}
+	if f.verdict != "" && !slices.Contains(verdicts(), f.verdict) {
+		return nil, fmt.Errorf("--verdict: there is no %q; give one of %s", f.verdict, strings.Join(verdicts(), ", "))
+	}
 	var since time.Time
 	if f.since != "" {
 		ago, err := unit.ParseDuration(f.since)
@@ -112,7 +127,7 @@ func (f *listFlags) filter(now time.Time) (func(*record.Entry) bool, error) {
 	return func(e *record.Entry) bool {
 		verdict := cmp.Or(string(e.Progress), string(e.Outcome), e.Result)
 		if e.Unreadable != "" {
-			verdict = "unreadable"
+			verdict = unreadable
 		}
 		return (f.kind == "" || cmp.Or(e.Kind, report.KindRun) == f.kind && e.Unreadable == "") && strings.Contains(e.Target, f.target) &&
 			!e.Started.Before(since) && (f.verdict == "" || verdict == f.verdict)

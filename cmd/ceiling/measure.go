@@ -70,7 +70,7 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 		e.Seed = f.seed
 	}
 	e.Complete(rand.Uint64() >> 11) // 53 bits survive any JSON reader
-	if err := errors.Join(f.fleet.check(), f.telemetry.check()); err != nil {
+	if err := errors.Join(f.fleet.check(), f.telemetry.check(), notFormat("-o", f.out)); err != nil {
 		return nil, err
 	}
 	if e.Load.Profile && f.fleet.agents != 0 {
@@ -113,6 +113,7 @@ func (o *order) single(f *runFlags) error {
 		}
 	}
 	o.one, o.steps = &s, o.steps[:1]
+	o.steps[0].Repeat = 0 // there are no others
 	e.Repeats, e.Rest = 1, 0
 	return s.Check()
 }
@@ -164,11 +165,17 @@ func (o *order) takes() string {
 	return unit.FormatDuration(time.Duration(o.plan.Load.Duration))
 }
 
+// searched is what a search lasts, which picks its runs one by one.
+func (o *order) searched() string { return "runs of " + o.takes() + " each, until the answer is known" }
+
 // preview prints what would be done, and sends nothing.
 func (o *order) preview(sh *shell) error {
 	e, _ := o.plan.Concealed(secret.Plain())
 	total := fmt.Sprintf("%s of %s", unit.Plural(len(o.steps), "run", "runs"), o.takes())
-	if o.one == nil || o.one.Duration > 0 {
+	switch {
+	case len(o.steps) == 0:
+		total = o.searched()
+	case o.one == nil || o.one.Duration > 0:
 		total += fmt.Sprintf(", about %s including warm-ups and pauses", unit.FormatDuration(run.Takes(&e, len(o.steps)).Round(time.Second)))
 	}
 	return report.Steps(sh.stdout, &e, o.steps, total, layout(sh.stdout, o.verbose))
@@ -182,8 +189,8 @@ func (o *order) announce(sh *shell) {
 	case o.quiet || o.one != nil && isTerminal(sh.stdout):
 	case o.one != nil:
 		announceRun(sh, o.one, length)
-	case len(o.steps) == 0: // a search picks its runs one by one
-		sh.note("%s: runs of %s each, until the answer is known", e.Kind, length)
+	case len(o.steps) == 0:
+		sh.note("%s: %s", e.Kind, o.searched())
 	default:
 		sh.note("%s: %s of %s, about %s", e.Kind, unit.Plural(len(o.steps), "run", "runs"), length,
 			unit.FormatDuration(run.Takes(e, len(o.steps)).Round(time.Second)))

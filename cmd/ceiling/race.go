@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -63,7 +64,7 @@ hour. A missed target is printed; the exit code is still 0.`,
 }
 
 func checkRace(o *race.Config, report string) error {
-	if err := checkForm(report); err != nil {
+	if err := errors.Join(checkForm(report), notFormat("-o", o.Keep)); err != nil {
 		return err
 	}
 	switch {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -58,7 +59,7 @@ func checkRegimes(o *regimes.Config, report string) error {
 	if kind.Memory {
 		return fmt.Errorf("--server: %s answers from memory alone; use nethttp, fasthttp or fiber", kind.Name)
 	}
-	if err := checkForm(report); err != nil {
+	if err := errors.Join(checkForm(report), notFormat("-o", o.Keep)); err != nil {
 		return err
 	}
 	switch {

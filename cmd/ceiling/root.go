@@ -2,7 +2,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -52,11 +54,16 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 0
 	}
 	root := newRoot(sh)
-	root.SetArgs(withVerb(args[1:]))
+	command := withVerb(args[1:])
+	root.SetArgs(command)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	if err := root.ExecuteContext(ctx); err != nil {
+	err := singleDash(root, command)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
+	if err != nil {
 		if unknown := unknownVerb(root, args[1:], err); unknown != nil {
 			err = unknown
 		}
@@ -140,7 +147,29 @@ func version() string {
 			return s.Value[:12]
 		}
 	}
-	return info.Main.Version
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	return "build-" + buildID() // without git: two builds still differ
+}
+
+// buildID returns the end of the linker's ID of this program, which is a hash of its content.
+func buildID() string {
+	f, err := elf.Open("/proc/self/exe")
+	if err != nil {
+		return "unknown"
+	}
+	defer f.Close()
+	section := f.Section(".note.go.buildid")
+	if section == nil {
+		return "unknown"
+	}
+	note, err := section.Data()
+	if err != nil {
+		return "unknown"
+	}
+	id := string(bytes.TrimRight(note, "\x00"))
+	return id[max(0, len(id)-12):]
 }
 
 // exactly requires n arguments, with an error that says what is wanted.

@@ -226,6 +226,12 @@ func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 		}
 		return list, err
 	}
+	if err := notURL(args[0]); err != nil {
+		return nil, err
+	}
+	if _, err := unit.ParseDuration(f.method); err == nil {
+		return nil, fmt.Errorf("-m: %s is no method, as in -m POST; a time is -d %[1]s, and streams on each connection are -p %[1]s", f.method)
+	}
 	t := spec.Target{Method: strings.ToUpper(f.method), URL: args[0], Header: fields, Weight: 1}
 	if f.body != "" {
 		body, err := spec.ReadBody(f.body, sh.stdin)

@@ -44,7 +44,7 @@ or were disturbed.`,
 			if o.Rounds < 1 {
 				return usage(fmt.Errorf("--rounds: %d is not 1 or more", o.Rounds))
 			}
-			return sh.perform(c.Context(), &selfTest{o, asJSON}, nil)
+			return sh.perform(c.Context(), &selfTest{o, asJSON}, notFormat("--keep", o.Keep))
 		},
 	}
 	f := c.Flags()

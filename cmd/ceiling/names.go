@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ceiling/record"
+	"ceiling/show/export"
+)
+
+// Names that are given in the wrong place: a file in place of a URL, a format in place of a file.
+
+// notURL refuses a file where a URL is wanted: without this it would be looked up as a host. nil if
+// the text may be a URL.
+func notURL(text string) error {
+	name, _, _ := strings.Cut(text, "?")
+	if strings.Contains(text, "://") {
+		return nil
+	}
+	info, err := os.Stat(text)
+	there := err == nil && info.Mode().IsRegular()
+	ext := strings.ToLower(filepath.Ext(strings.TrimSuffix(name, ".gz")))
+	advice := otherFiles()[ext]
+	switch {
+	case there && record.IsRecord(text):
+		advice = "is a saved run; show it: ceiling show " + text
+	case advice == "" && there:
+		advice = "is a file; give the URL of a server, --targets FILE for requests, or an experiment in FILE.yaml"
+	case advice == "" || strings.Contains(name, ":"), strings.Contains(name, "/") && !strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "."):
+		return nil // a path on a host
+	}
+	return fmt.Errorf("%s %s", text, strings.ReplaceAll(advice, "FILE", text))
+}
+
+// otherFiles maps extensions that no host name ends in to what such a file is, and what to do
+// instead. A host can end in .py: a script of Locust is only known by being there.
+func otherFiles() map[string]string {
+	const (
+		noScript = "ceiling runs no scripts: give the URL with -m, -H and -b, several requests with --targets, several loads in an experiment (docs/experiments.md)"
+		script   = "is a script, as k6 and autocannon have them; " + noScript
+		saved    = "is no URL; for a saved run: ceiling show FILE"
+		plan     = "is an experiment; run it: ceiling run FILE"
+		requests = "is a file; for the requests in it, as METHOD URL lines: ceiling run --targets FILE"
+	)
+	return map[string]string{
+		".js": script, ".mjs": script, ".cjs": script, ".ts": script, ".lua": "is a script, as wrk has them; " + noScript,
+		".scala": "is a simulation, as Gatling has them; " + noScript, ".jmx": "is a test plan, as JMeter has them; " + noScript,
+		".har": "is a browser's recording; write its requests as METHOD URL lines, and give them with --targets",
+		".txt": requests, ".http": requests, ".yaml": plan, ".yml": plan, ".ndjson": saved,
+		".json":  "is a file; for another tool's result: ceiling judge FILE; for requests, one JSON object a line: ceiling run --targets FILE",
+		".toml":  "is a file; for a configuration of the proxy: ceiling proxy FILE",
+		".proto": "has the messages of a service; call a method of it: --grpc package.Service/Method --proto FILE URL",
+	}
+}
+
+// notFormat refuses the name of a format where the record's file or directory is named: "-o json"
+// would make a directory. A directory that is there, and ./json, are meant.
+func notFormat(flag, path string) error {
+	base := filepath.Base(path)
+	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(base), "."))
+	bare := format == "" && base == path
+	if bare {
+		format = strings.ToLower(base)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	advice := ""
+	switch {
+	case format == "ndjson" && !bare:
+		return nil
+	case format == "json":
+		advice = "for the result as JSON give --json, and redirect it: --json > result.json"
+	case slices.Contains([]string{"html", "htm", "md", "markdown", "pdf"}, format):
+		advice = "for a page: ceiling report ID -o report.html"
+	case slices.Contains([]string{"text", "txt", "table", "stdout", "yaml", "yml", "xml", "junit"}, format):
+		advice = "the result is text on the standard output, which can be redirected: > result.txt; or JSON with --json"
+	case slices.Contains(export.Formats(), format):
+		advice = "for another format: ceiling export ID --format " + format
+	default:
+		return nil
+	}
+	if bare {
+		advice += "; for a directory of that name: ./" + base
+	}
+	return fmt.Errorf("%s %s: that is a format, and %[1]s names the file (NAME.ndjson.gz) or directory to save to; %[3]s", flag, path, advice)
+}
