@@ -73,6 +73,9 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 	if err := errors.Join(f.fleet.check(), f.telemetry.check(), notFormat("-o", f.out)); err != nil {
 		return nil, err
 	}
+	if f.plan.dryRun && f.json {
+		return nil, errors.New("--json: a dry run has no result to print; leave it, or --dry-run, out")
+	}
 	if e.Load.Profile && f.fleet.agents != 0 {
 		return nil, errors.New("--profile: profiles are taken on the machine that loads, of a server there; leave --agents out, or run it on the server's machine")
 	}

@@ -45,6 +45,9 @@ func newServe(sh *shell) *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
+			if err := serveAlone(c, &cfg, &secure); err != nil {
+				return usage(err)
+			}
 			if err := secure.goesWith(&cfg, kind); err != nil {
 				return usage(err)
 			}
@@ -99,6 +102,20 @@ func (sh *shell) serveGRPC(c *cobra.Command, addr string, secure *serveTLS) erro
 		defer remove()
 	}
 	return rpc.Serve(c.Context(), rpc.Config{Addr: addr, TLS: cfg.TLS, Ready: cfg.Ready})
+}
+
+// serveAlone refuses flags of what is not served.
+func serveAlone(c *cobra.Command, cfg *server.Config, secure *serveTLS) error {
+	var refused error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		switch {
+		case f.Name == "ca" && !secure.on:
+			refused = errors.New("--ca: it is the authority of --tls; give that as well, or leave it out")
+		case strings.HasPrefix(f.Name, "db-") && cfg.Database.Source == "":
+			refused = fmt.Errorf("--%s: it is for a server with a database; give --db sqlite or postgres as well, or leave it out", f.Name)
+		}
+	})
+	return refused
 }
 
 // serveTLS is the TLS flags of serve.

@@ -34,6 +34,9 @@ Press Ctrl-C to stop.`,
 			if err != nil {
 				return err
 			}
+			if inTerminal && c.Flags().Changed("addr") {
+				return usage(errors.New("--addr: it is that of the page, which --terminal replaces; leave one of them out"))
+			}
 			if inTerminal {
 				return watchInTerminal(sh, c.Context(), file)
 			}

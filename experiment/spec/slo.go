@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -148,10 +150,10 @@ func parseTerm(text string) (Term, error) {
 		t.Less = true
 	case ">", ">=", "≥":
 	default:
-		return Term{}, fmt.Errorf("%s compares nothing; write %s", op, t.example(name))
+		return Term{}, fmt.Errorf("%s compares nothing; write %s", op, t.meant(name, rest))
 	}
 	if t.Limit, err = t.parseLimit(strings.TrimSpace(rest[len(op):])); err != nil {
-		return Term{}, fmt.Errorf("%w; write %s", err, t.example(name))
+		return Term{}, fmt.Errorf("%w; write %s", err, t.meant(name, rest))
 	}
 	return t, t.check()
 }
@@ -258,15 +260,15 @@ func (t Term) check() error {
 	case math.IsNaN(t.Limit) || math.IsInf(t.Limit, 0) || t.Limit < 0:
 		return fmt.Errorf("the limit %v is not a number from 0 up", t.Limit)
 	case t.Metric == MetricRate && t.Less:
-		return errors.New("a rate is to be reached, not to stay below; write rate>10k (-R sets the rate that is sent)")
+		return fmt.Errorf("a rate is to be reached, not to stay below (-R sets the rate that is sent); write %s", t.meant(t.name(), t.limit()))
 	case t.Metric != MetricRate && !t.Less:
-		return fmt.Errorf("this is to stay below its limit; write %s", t.example(t.name()))
+		return fmt.Errorf("this is to stay below its limit; write %s", t.meant(t.name(), t.limit()))
 	case t.Metric != MetricErrors && t.Limit != math.Trunc(t.Limit):
 		return fmt.Errorf("the limit %v is not a whole number of nanoseconds, or of requests per second", t.Limit)
 	case t.Metric == MetricRate:
 		return nil
 	case t.Metric == MetricErrors && t.Limit > 1:
-		return fmt.Errorf("a share of errors is at most 1; for per cent write errors<%v%%", t.Limit)
+		return fmt.Errorf("a share of errors is at most 1; for per cent write %s", t.meant(t.name(), strconv.FormatFloat(t.Limit, 'f', -1, 64)))
 	case t.Metric == MetricErrors:
 		return nil
 	case t.Metric != MetricResponse && t.Metric != MetricService:
@@ -274,20 +276,36 @@ func (t Term) check() error {
 	case t.Quantile != Mean && !(t.Quantile > 0 && t.Quantile <= 1):
 		return fmt.Errorf("quantile %v is not in 0 to 1; -1 is the mean and 1 the maximum", t.Quantile)
 	case t.Limit == 0:
-		return fmt.Errorf("no time is below 0; write %s", t.example(t.name()))
+		return fmt.Errorf("no time is below 0; write %s", t.meant(t.name(), ""))
 	}
 	return nil
 }
 
-// example returns a correct term of the same kind.
-func (t Term) example(name string) string {
-	switch t.Metric {
-	case MetricErrors:
-		return "errors<0.1%"
-	case MetricRate:
-		return "rate>10k"
+// meant returns a correct term with the number of a limit that is none, if that has one.
+func (t Term) meant(name, limit string) string {
+	found := regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?) *(ns|us|µs|ms|s|m|k|M)?`).FindStringSubmatch(limit)
+	number, suffix := "", ""
+	if found != nil && strings.Trim(found[1], "0.") != "" {
+		number, suffix = found[1], found[2]
 	}
-	return name + "<5ms"
+	short := slices.Contains([]string{"k", "M"}, suffix)
+	switch value, err := strconv.ParseFloat(number, 64); {
+	case t.Metric == MetricErrors && (err != nil || value > 100):
+		return "errors<0.1%"
+	case t.Metric == MetricErrors:
+		return "errors<" + number + "%"
+	case t.Metric == MetricRate && (err != nil || !short && value != math.Trunc(value)):
+		return "rate>10k"
+	case t.Metric == MetricRate && short:
+		return "rate>" + number + suffix
+	case t.Metric == MetricRate:
+		return "rate>" + number
+	case err != nil:
+		return name + "<5ms"
+	case suffix == "" || short:
+		suffix = "ms"
+	}
+	return name + "<" + number + suffix
 }
 
 // String formats the term for ParseSLO.

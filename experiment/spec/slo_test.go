@@ -60,7 +60,7 @@ func TestParseSLORefuses(t *testing.T) {
 		{"p99=5ms", "= compares nothing; write p99<5ms"},
 		{"p99==5ms", "== compares nothing"},
 		{"p99>5ms", "stay below its limit; write p99<5ms"},
-		{"rate<10k", "write rate>10k"},
+		{"rate<10k", "write rate>10000"},
 		{"rate>fast", "write rate>10k"},
 		{"p99<fast", "write p99<5ms"},
 		{"p99<5", "write p99<5ms"},
@@ -72,7 +72,7 @@ func TestParseSLORefuses(t *testing.T) {
 		{"lag.p99<5ms", "is no SLO metric"},
 		{"errors<200%", "at most 1"},
 		{"errors<5", "for per cent write errors<5%"},
-		{"errors<-1%", "is not a share; write errors<0.1%"},
+		{"errors<-1%", "is not a share; write errors<1%"},
 		{"errors<1e-3", "is not a share"},
 		{"errors<%", "is not a share"},
 		{"p99<5ms,p999<9ms,p99.9<8ms", "both p99.9<9ms and p99.9<8ms"},
@@ -140,4 +140,34 @@ func FuzzParseSLO(f *testing.F) {
 			t.Errorf("ParseSLO(%q) = %+v prints %q, which reads %+v, %v", text, slo, slo, again, err)
 		}
 	})
+}
+
+// TestSLOHints: what a refusal says to write has the user's own number, and is accepted.
+func TestSLOHints(t *testing.T) {
+	for text, want := range map[string]string{
+		"p99<5": "p99<5ms", "p99>7ms": "p99<7ms", "p99.9>=20ms": "p99.9<20ms", "p99=3us": "p99<3us", "p99<10%": "p99<10ms", "p50==0.5s": "p50<0.5s",
+		"service.p99<250": "service.p99<250ms", "max<0ms": "max<5ms", "mean<fast": "mean<5ms", "errors<-1%": "errors<1%", "errors>2%": "errors<2%",
+		"errors<5": "errors<5%", "errors<3ms": "errors<3%", "errors<200": "errors<0.1%", "rate<20k": "rate>20000", "rate=3k": "rate>3k",
+		"rate>fast": "rate>10k", "rate>5.5": "rate>10k", "p99": "p99<5ms", "p99<1.5m": "",
+	} {
+		_, err := ParseSLO(text)
+		if want == "" {
+			if err != nil {
+				t.Errorf("%q: %v", text, err)
+			}
+			continue
+		}
+		if err == nil {
+			t.Errorf("%q is accepted", text)
+			continue
+		}
+		_, hint, _ := strings.Cut(err.Error(), "write ")
+		hint, _, _ = strings.Cut(hint, ", ")
+		if hint != want {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		if _, err := ParseSLO(hint); err != nil {
+			t.Errorf("%q: its hint %q: %v", text, hint, err)
+		}
+	}
 }
