@@ -236,6 +236,8 @@ type MeasuredMore struct {
 	Tuned []Tuned `json:"tuned,omitempty"`
 	// Profiles are what a request cost, by function, with --profile.
 	Profiles []RequestProfile `json:"profiles,omitempty"`
+	// Waiting has the requests without a response at the end; nil if that was not measured.
+	Waiting *Waiting `json:"waiting,omitempty"`
 }
 
 // Tuned is one setting of the host during a run, restored afterwards.
@@ -265,6 +267,8 @@ type SLOTerm struct {
 	Term  string  `json:"term"`
 	Value float64 `json:"value"`
 	Met   bool    `json:"met"`
+	// AtLeast: requests without a response make the value a lower bound.
+	AtLeast bool `json:"at_least,omitempty"`
 }
 
 // Estimate is a figure with its interval.

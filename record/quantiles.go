@@ -23,6 +23,154 @@ func QuantilesOf(h *hist.Hist) Quantiles {
 	}
 }
 
+// boundMatters is how much the waiting requests must raise a quantile for it to be given as a lower
+// bound. Those in flight at any moment are more often long ones than short ones: a few among many
+// always move a quantile a little.
+const boundMatters = 1.05
+
+// AtLeast returns the quantile q of the times of ended requests, counting those that still waited
+// with the time they had waited so far if that raises it. bound reports that it did: the true
+// quantile is at least that.
+func AtLeast(ended, waiting *hist.Hist, q float64) (ns int64, bound bool) {
+	return atLeast(ended, merged(ended, waiting), q)
+}
+
+func merged(ended, waiting *hist.Hist) *hist.Hist {
+	all := *ended
+	all.Merge(waiting)
+	return &all
+}
+
+func atLeast(ended, all *hist.Hist, q float64) (ns int64, bound bool) {
+	ns, raised := ended.Quantile(q), all.Quantile(q)
+	if q < 1 && float64(raised) < boundMatters*float64(ns) || raised <= ns {
+		return ns, false
+	}
+	return raised, true
+}
+
+// Bounded returns the quantiles of ended requests, with those raised that the waiting ones raise; see
+// AtLeast.
+func Bounded(ended, waiting *hist.Hist) Quantiles {
+	l := QuantilesOf(ended)
+	if waiting.Count() == 0 {
+		return l
+	}
+	all := merged(ended, waiting)
+	for _, one := range l.figures() {
+		ns, bound := atLeast(ended, all, one.q)
+		if bound && l.BoundFrom == 0 {
+			l.BoundFrom = one.q
+		}
+		if l.BoundFrom > 0 {
+			*one.ns = max(ns, all.Quantile(one.q))
+		}
+	}
+	return l
+}
+
+// figures returns the stored quantiles, the highest last.
+func (l *Quantiles) figures() []quantile {
+	return []quantile{{.5, &l.P50Ns}, {.9, &l.P90Ns}, {.99, &l.P99Ns}, {.999, &l.P999Ns}, {1, &l.MaxNs}}
+}
+
+type quantile struct {
+	q  float64
+	ns *int64
+}
+
+// Quantile returns a stored quantile; ok is false if q is not one of them.
+func (l *Quantiles) Quantile(q float64) (ns int64, ok bool) {
+	for _, one := range l.figures() {
+		if one.q == q {
+			return *one.ns, l.Known()
+		}
+	}
+	return 0, false
+}
+
+// Text returns the quantile q as it is printed, "≥ 1.17 s" if it is a lower bound.
+func (l *Quantiles) Text(q float64) string {
+	ns, _ := l.Quantile(q)
+	return FormatBound(ns, l.IsBound(q))
+}
+
+// MeanText does the same for the mean.
+func (l *Quantiles) MeanText(w *Waited) string {
+	ns, bound := l.MeanWith(w)
+	return FormatBound(int64(ns+.5), bound)
+}
+
+// FormatBound formats a time that may be a lower bound.
+func FormatBound(ns int64, bound bool) string {
+	if bound {
+		return "≥ " + unit.FormatNs(ns)
+	}
+	return unit.FormatNs(ns)
+}
+
+// MeanWith returns the mean, counting the waiting requests with the time they had waited if that
+// raises it; see AtLeast.
+func (l *Quantiles) MeanWith(w *Waited) (ns float64, bound bool) {
+	if w == nil || w.Count == 0 {
+		return l.MeanNs, false
+	}
+	n, m := float64(l.Count), float64(w.Count)
+	if raised := (l.MeanNs*n + w.MeanNs*m) / (n + m); raised >= boundMatters*l.MeanNs {
+		return raised, true
+	}
+	return l.MeanNs, false
+}
+
+// Known reports whether there are figures: of ended requests, or bounds from the waiting ones.
+func (l *Quantiles) Known() bool { return l.Count > 0 || l.BoundFrom > 0 }
+
+// IsBound reports whether the quantile q, with 1 for the maximum, is a lower bound.
+func (l *Quantiles) IsBound(q float64) bool { return l.BoundFrom > 0 && q >= l.BoundFrom }
+
+// WaitedOf summarises how long requests have waited. A histogram that has no HdrHistogram form is left
+// out, and reading it fails.
+func WaitedOf(h *hist.Hist) Waited {
+	w := Waited{Count: h.Count(), MeanNs: h.Mean(), OldestNs: h.Max()}
+	if w.Count > 0 {
+		w.HDR, _ = h.EncodeV2()
+	}
+	return w
+}
+
+// Waited returns the requests without a response by one time, "response" or "service"; none if that
+// was not measured.
+func (l *Latency) Waited(of string) *Waited {
+	switch {
+	case l.Waiting == nil:
+	case of == "response":
+		return &l.Waiting.Response
+	case of == "service":
+		return &l.Waiting.Service
+	}
+	return new(Waited)
+}
+
+// Times returns the response's part as a histogram; that of nil is empty.
+func (w *Waiting) Times() (*hist.Hist, error) {
+	if w == nil {
+		return new(hist.Hist), nil
+	}
+	return w.Response.Hist()
+}
+
+// Hist returns the times as a histogram.
+func (w *Waited) Hist() (*hist.Hist, error) {
+	if w.Count == 0 {
+		return new(hist.Hist), nil
+	}
+	h, err := hist.DecodeV2(w.HDR)
+	if err != nil {
+		return nil, err
+	}
+	return hist.FromHDR(h), nil
+}
+
 // StepsOf returns a histogram in steps; nil for an empty one.
 func StepsOf(h *hist.Hist) *Steps {
 	first, counts := h.Steps()

@@ -254,13 +254,32 @@ type Latency struct {
 	Response Quantiles `json:"response"`
 	Service  Quantiles `json:"service"`
 	Lag      Quantiles `json:"lag"`
+	// Waiting has the requests that had no response at the end; nil if that was not measured.
+	Waiting *Waiting `json:"waiting,omitempty"`
 	// ResponseBins and ServiceBins are the distributions over the whole run: ascending, none
 	// wider than an eighth.
 	ResponseBins []Bin `json:"response_bins,omitempty"`
 	ServiceBins  []Bin `json:"service_bins,omitempty"`
 }
 
-// Quantiles of one latency, nanoseconds.
+// Waiting has the requests without a response at the end of the run, by how long they had waited:
+// since they were due (Response; those that never left too), and since they left (Service).
+type Waiting struct {
+	Response Waited `json:"response"`
+	Service  Waited `json:"service"`
+}
+
+// Waited is how long requests had waited, nanoseconds: lower bounds of their times.
+type Waited struct {
+	Count    uint64  `json:"count"`
+	MeanNs   float64 `json:"mean_ns,omitempty"`
+	OldestNs int64   `json:"oldest_ns,omitempty"`
+	// HDR is the histogram in HdrHistogram V2 format, base64; "" without requests.
+	HDR string `json:"hdr,omitempty"`
+}
+
+// Quantiles of one latency, nanoseconds. Count, mean, minimum and histogram are of the requests
+// that ended.
 type Quantiles struct {
 	Count  uint64  `json:"count"`
 	MeanNs float64 `json:"mean_ns"`
@@ -270,6 +289,9 @@ type Quantiles struct {
 	P999Ns int64   `json:"p999_ns"`
 	MinNs  int64   `json:"min_ns"`
 	MaxNs  int64   `json:"max_ns"`
+	// BoundFrom is the lowest of these quantiles, 1 for the maximum, that requests without a
+	// response raise: it and the higher ones are lower bounds. 0 if there is none.
+	BoundFrom float64 `json:"bound_from,omitempty"`
 	// HDR is the histogram in HdrHistogram V2 format, base64, if requested.
 	HDR string `json:"hdr,omitempty"`
 }

@@ -52,6 +52,7 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	if slo.latency && !f.open {
 		d.add("caveat.slo-closed-loop", nil)
 	}
+	*d = append(*d, slo.risky...)
 	for _, u := range slo.unknown {
 		d.add("caveat.slo-not-checked", with{"term": u})
 	}

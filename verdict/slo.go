@@ -16,6 +16,7 @@ type sloResult struct {
 	evidence []record.Evidence  // one for each of them
 	broken   []record.Statement // "p99 9.10 ms, asked <5 ms"
 	unknown  []record.Statement // terms for which the record has no figure
+	risky    []record.Statement // terms that the requests without a response may still break
 	latency  bool               // a term is about a latency
 }
 
@@ -26,17 +27,22 @@ func checkSLO(f *runFacts) sloResult {
 		out.asked = true
 		stat, what, unitName := termNames(term)
 		out.latency = out.latency || term.Metric == spec.MetricResponse || term.Metric == spec.MetricService
-		measured, why := f.measure(term)
+		measured, bound, why := f.measure(term)
 		if why.Code != "" {
 			out.unknown = append(out.unknown, say("slo.unknown", with{"term": term.String(), "why": why}))
 			continue
 		}
 		met := term.Holds(measured)
 		is := say("slo."+kindOf(term), with{"stat": stat, "of": term.Metric, "value": measured})
+		if bound {
+			is = say("slo.latency.at-least", with{"stat": stat, "of": term.Metric, "value": measured, "waiting": f.run.Latency.Waited(term.Metric).Count})
+		}
 		if !met {
 			out.broken = append(out.broken, say("slo.misses", with{"is": is, "term": term.String()}))
+		} else if n, oldest := f.mayBreak(term); n > 0 {
+			out.risky = append(out.risky, say("slo.risky", with{"term": term.String(), "waiting": n, "oldest_ns": oldest}))
 		}
-		out.terms = append(out.terms, record.SLOTerm{Term: term.String(), Value: measured, Met: met})
+		out.terms = append(out.terms, record.SLOTerm{Term: term.String(), Value: measured, Met: met, AtLeast: bound})
 		out.evidence = append(out.evidence, record.NewEvidence(what, measured, unitName,
 			say("slo.term", with{"is": is, "met": met, "term": term.String()})))
 	}
@@ -82,52 +88,99 @@ func termNames(t spec.Term) (stat, where, unitName string) {
 	return stat, "latency." + t.Metric + "." + field, "ns"
 }
 
-// measure returns a term's figure in the unit of its limit, or why there is none.
-func (f *runFacts) measure(t spec.Term) (v float64, why record.Statement) {
+// measure returns a term's figure in the unit of its limit, or why there is none. bound: requests
+// without a response make it a lower bound.
+func (f *runFacts) measure(t spec.Term) (v float64, bound bool, why record.Statement) {
 	switch t.Metric {
 	case spec.MetricErrors:
 		if !f.errorShare.known {
-			return 0, say("slo.none-ended", nil)
+			return 0, false, say("slo.none-ended", nil)
 		}
-		return f.errorShare.value, why
+		return f.errorShare.value, false, why
 	case spec.MetricRate:
-		return f.rate, why
+		return f.rate, false, why
 	case spec.MetricService:
-		return quantileOf(&f.run.Latency.Service, t.Quantile)
+		return quantileOf(&f.run.Latency.Service, f.run.Latency.Waited(t.Metric), t.Quantile)
 	case spec.MetricResponse:
-		return quantileOf(&f.run.Latency.Response, t.Quantile)
+		return quantileOf(&f.run.Latency.Response, f.run.Latency.Waited(t.Metric), t.Quantile)
 	}
-	return 0, say("slo.unknown-metric", with{"metric": t.Metric})
+	return 0, false, say("slo.unknown-metric", with{"metric": t.Metric})
 }
 
 // quantileOf looks q up in a latency: among the stored quantiles, else in the histogram.
-func quantileOf(l *record.Quantiles, q float64) (v float64, why record.Statement) {
-	if l.Count == 0 {
-		return 0, say("slo.none-ended", nil)
+func quantileOf(l *record.Quantiles, w *record.Waited, q float64) (v float64, bound bool, why record.Statement) {
+	if l.Count == 0 && w.Count == 0 {
+		return 0, false, say("slo.none-ended", nil)
 	}
-	switch q {
-	case spec.Mean:
-		return l.MeanNs, why
-	case spec.Maximum:
-		return float64(l.MaxNs), why
-	case .5:
-		return float64(l.P50Ns), why
-	case .9:
-		return float64(l.P90Ns), why
-	case .99:
-		return float64(l.P99Ns), why
-	case .999:
-		return float64(l.P999Ns), why
+	if q == spec.Mean {
+		v, bound = l.MeanWith(w)
+		return v, bound, why
+	}
+	if ns, stored := l.Quantile(q); stored {
+		return float64(ns), l.IsBound(q), why
 	}
 	if l.HDR == "" {
-		return 0, say("slo.no-histogram", nil)
+		return 0, false, say("slo.no-histogram", nil)
 	}
 	h, err := hist.DecodeV2(l.HDR)
 	if err != nil {
-		return 0, say("slo.bad-histogram", with{"error": err.Error()})
+		return 0, false, say("slo.bad-histogram", with{"error": err.Error()})
 	}
-	if h.TotalCount() == 0 {
-		return 0, say("slo.empty-histogram", nil)
+	waiting, err := w.Hist()
+	if err != nil {
+		return 0, false, say("slo.bad-histogram", with{"error": err.Error()})
 	}
-	return float64(hist.FromHDR(h).Quantile(q)), why
+	if h.TotalCount() == 0 && waiting.Count() == 0 {
+		return 0, false, say("slo.empty-histogram", nil)
+	}
+	ns, bound := record.AtLeast(hist.FromHDR(h), waiting, q)
+	return float64(ns), bound, why
+}
+
+// mayBreak returns how many requests without a response have waited longer than the term's share of
+// the others took, and the oldest, if they would break the term by taking long enough: those of a
+// server that hangs. 0 if they cannot, for there are too few.
+func (f *runFacts) mayBreak(t spec.Term) (n uint64, oldestNs int64) {
+	w := f.run.Latency.Waited(t.Metric)
+	bins, total := f.run.Latency.ResponseBins, float64(w.Count)
+	if t.Metric == spec.MetricService {
+		bins = f.run.Latency.ServiceBins
+	}
+	if w.Count == 0 || len(bins) == 0 || !t.Less || t.Metric != spec.MetricService && t.Metric != spec.MetricResponse {
+		return 0, 0
+	}
+	waiting, err := w.Hist()
+	if err != nil {
+		return 0, 0 // measure says so
+	}
+	q := t.Quantile
+	if q == spec.Mean {
+		q = spec.Maximum // one request can raise it without limit
+	}
+	over := 0.0
+	for _, b := range bins {
+		total += float64(b.Count)
+		if float64(b.Ns) > t.Limit {
+			over += float64(b.Count)
+		}
+	}
+	n = waiting.Count() - waiting.CountAtMost(usual(bins, q))
+	if n == 0 || over+float64(n) <= (1-q)*total {
+		return 0, 0
+	}
+	return n, w.OldestNs
+}
+
+// usual returns the end of the bin that the share q of the times does not exceed.
+func usual(bins []record.Bin, q float64) int64 {
+	all, seen := 0.0, 0.0
+	for _, b := range bins {
+		all += float64(b.Count)
+	}
+	for _, b := range bins {
+		if seen += float64(b.Count); seen >= q*all {
+			return b.Ns + b.Ns/8
+		}
+	}
+	return bins[len(bins)-1].Ns
 }

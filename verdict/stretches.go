@@ -68,7 +68,7 @@ func (f *runFacts) brokenBy(rows []record.LoadRow) *stretchFacts {
 		return nil
 	}
 	for _, term := range f.run.Spec.SLO {
-		v, why := f.measure(term)
+		v, _, why := f.measure(term)
 		latency := term.Metric == spec.MetricResponse || term.Metric == spec.MetricService
 		if why.Code != "" || !latency || term.Holds(v) || term.Quantile == spec.Mean {
 			continue

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"ceiling/internal/hist"
 	"ceiling/record"
 )
 
@@ -119,30 +118,18 @@ func cpuOf(runs []*record.Measured) (float64, record.Statement) {
 // quantileOf is a quantile of all response times together.
 func quantileOf(q float64) func([]*record.Measured) (float64, record.Statement) {
 	return func(runs []*record.Measured) (float64, record.Statement) {
+		times := new(responseTimes)
 		for _, m := range runs {
-			if m.Histogram == nil {
+			if !times.add(m.Histogram, m.Waiting) {
 				return 0, say("measured.no-histogram", with{"run": m.Run})
 			}
 		}
-		ns := merged(runs).Quantile(q)
+		ns, _ := times.quantile(q)
 		if ns <= 0 {
 			return 0, say("measured.nothing", nil)
 		}
 		return float64(ns), record.Statement{}
 	}
-}
-
-// merged returns all response times of some runs. It is read-only: with a single run it is the
-// run's own histogram.
-func merged(runs []*record.Measured) *hist.Hist {
-	if len(runs) == 1 {
-		return runs[0].Histogram
-	}
-	all := new(hist.Hist)
-	for _, m := range runs {
-		all.Merge(m.Histogram)
-	}
-	return all
 }
 
 // outcome is one metric in one block, each side's two runs combined.

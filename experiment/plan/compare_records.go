@@ -30,8 +30,9 @@ type Figures struct {
 	P50Ns       float64 // response time
 	P99Ns       float64
 	ServerCPUNs float64 // per request
-	// Response times, if kept.
+	// Response times, if kept, and the requests without a response.
 	Response *hist.Hist
+	Waiting  *record.Waiting
 	// Spread of a metric over the seconds of the run, by name: the standard deviation of its
 	// logarithm. The spread between runs is larger.
 	Spread map[string]float64
@@ -157,11 +158,12 @@ func (f *Figures) valueOf(metric string) float64 {
 func together(m compareMetric, list []Figures) float64 {
 	q := map[string]float64{metricP50: .5, metricP99: .99}[m.name]
 	if kept := !slices.ContainsFunc(list, func(f Figures) bool { return f.Response == nil || f.valueOf(m.name) == 0 }); kept && q > 0 {
-		all := new(hist.Hist)
+		all := new(responseTimes)
 		for i := range list {
-			all.Merge(list[i].Response)
+			all.add(list[i].Response, list[i].Waiting)
 		}
-		return float64(all.Quantile(q))
+		ns, _ := all.quantile(q)
+		return float64(ns)
 	}
 	var values []float64
 	for i := range list {

@@ -86,7 +86,7 @@ func TestEarlyStopCertainIsCertain(t *testing.T) {
 				m := record.Measured{Histogram: trace.response}
 				passed := true
 				for _, term := range slo {
-					v, _ := figure(term, &m)
+					v, _, _ := figure(term, &m)
 					passed = passed && term.Holds(v)
 				}
 				if passed {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/hist"
 	"ceiling/record"
 )
 
@@ -67,13 +66,13 @@ func (s *survey) table() []record.TriedRate {
 		row := record.TriedRate{PerS: t.perS, Runs: len(t.runs), Pass: t.passed, Fail: t.failed, Invalid: t.invalid + t.generatorLimited,
 			StoppedEarly: t.stoppedEarly,
 			Bottleneck:   wallAt(t)}
-		merged := &hist.Hist{}
+		times := new(responseTimes)
 		for _, m := range t.runs {
-			if m.StoppedEarly == "" && m.Histogram != nil {
-				merged.Merge(m.Histogram)
+			if m.StoppedEarly == "" {
+				times.add(m.Histogram, m.Waiting)
 			}
 		}
-		row.Response = record.QuantilesOf(merged)
+		row.Response = times.quantiles()
 		row.MissedP99Ns, row.MissedAtLeast = s.missedP99(t)
 		rates = append(rates, row)
 	}
@@ -90,7 +89,7 @@ func (s *survey) missedP99(t *tried) (ns int64, atLeast bool) {
 		case m.P99AtLeastNs > 0:
 			all, atLeast = append(all, m.P99AtLeastNs), true
 		case m.StoppedEarly == "" && m.Response.Count > 0:
-			all = append(all, m.Response.P99Ns)
+			all, atLeast = append(all, m.Response.P99Ns), atLeast || m.Response.IsBound(.99)
 		}
 	}
 	if len(all) == 0 {
@@ -232,6 +231,9 @@ func failedTerm(t record.SLOTerm) record.Statement {
 		return say("search.term.rate", with{"per_s": t.Value})
 	}
 	name, _, _ := strings.Cut(t.Term, "<")
+	if t.AtLeast {
+		return say("search.term.time.at-least", with{"stat": name, "ns": t.Value, "term": t.Term})
+	}
 	return say("search.term.time", with{"stat": name, "ns": t.Value, "term": t.Term})
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/hist"
 	"ceiling/record"
 )
 
@@ -48,13 +47,15 @@ func (s *survey) class(m *record.Measured) (b classification, near bool) {
 // lateOf returns how many requests of a run are over a term's limit, and how many may be; unknown
 // for terms that do not count requests.
 func lateOf(t spec.Term, m *record.Measured) (late, allowed float64, known bool) {
-	switch h := m.Histogram; {
+	switch {
 	case t.Metric == spec.MetricErrors:
 		n := float64(m.Completed) + float64(m.Failed)
 		return m.BadShare * n, t.Limit * n, true
-	case t.Metric == spec.MetricResponse && h != nil && t.Quantile > 0 && t.Quantile < 1:
-		n := h.Count()
-		return float64(n - h.CountAtMost(int64(t.Limit))), (1 - t.Quantile) * float64(n), true
+	case t.Metric == spec.MetricResponse && t.Quantile > 0 && t.Quantile < 1:
+		if times, ok := timesOf(m); ok {
+			over, n := times.over(int64(t.Limit))
+			return float64(over), (1 - t.Quantile) * float64(n), true
+		}
 	}
 	return 0, 0, false
 }
@@ -111,60 +112,44 @@ func errorsTerm(m *record.Measured) record.SLOTerm {
 func (s *survey) measure(m *record.Measured) (terms []record.SLOTerm, complete bool) {
 	complete = true
 	for _, t := range s.slo {
-		v, known := figure(t, m)
+		v, bound, known := figure(t, m)
 		if !known {
 			complete = false
 			continue
 		}
-		terms = append(terms, record.SLOTerm{Term: t.String(), Value: v, Met: t.Holds(v)})
+		terms = append(terms, record.SLOTerm{Term: t.String(), Value: v, Met: t.Holds(v), AtLeast: bound})
 	}
 	return terms, complete
 }
 
-// figure returns a term's value, in the unit of its limit.
-func figure(t spec.Term, m *record.Measured) (v float64, known bool) {
+// figure returns a term's value, in the unit of its limit, and whether it is a lower bound.
+func figure(t spec.Term, m *record.Measured) (v float64, bound, known bool) {
 	if t.Metric == spec.MetricErrors {
-		return m.BadShare, m.Completed > 0 || m.Failed > 0
+		return m.BadShare, false, m.Completed > 0 || m.Failed > 0
 	}
-	if h := m.Histogram; t.Metric == spec.MetricResponse && h != nil && h.Count() > 0 {
+	if times, ok := timesOf(m); ok && t.Metric == spec.MetricResponse && (times.ended.Count() > 0 || times.waiting.Count() > 0) {
 		if t.Quantile == spec.Mean {
-			return h.Mean(), true
+			v, bound = times.mean()
+			return v, bound, true
 		}
-		return float64(h.Quantile(t.Quantile)), true
+		ns, bound := times.quantile(t.Quantile)
+		return float64(ns), bound, true
 	}
 	name := t.String()
 	for _, h := range m.SLO {
 		if h.Term == name {
-			return h.Value, true
+			return h.Value, h.AtLeast, true
 		}
 	}
 	q := &m.Response
 	if t.Metric == spec.MetricService {
 		q = &m.Service
 	}
-	return kept(q, t.Quantile)
-}
-
-// kept returns one of the quantiles that a run keeps without its histogram.
-func kept(q *record.Quantiles, of float64) (v float64, known bool) {
-	if q.Count == 0 {
-		return 0, false
+	if t.Quantile == spec.Mean {
+		return q.MeanNs, false, q.Count > 0
 	}
-	switch of {
-	case spec.Mean:
-		return q.MeanNs, true
-	case spec.Maximum:
-		return float64(q.MaxNs), true
-	case .5:
-		return float64(q.P50Ns), true
-	case .9:
-		return float64(q.P90Ns), true
-	case .99:
-		return float64(q.P99Ns), true
-	case .999:
-		return float64(q.P999Ns), true
-	}
-	return 0, false
+	ns, known := q.Quantile(t.Quantile)
+	return float64(ns), q.IsBound(t.Quantile), known
 }
 
 // mergedRuns combines several runs: it merges histograms and weights shares by requests. For a
@@ -172,7 +157,6 @@ func kept(q *record.Quantiles, of float64) (v float64, known bool) {
 // run's is used.
 func mergedRuns(runs []*record.Measured) record.Measured {
 	all := record.Measured{Step: runs[0].Step}
-	merged := &hist.Hist{}
 	worst := map[string]record.SLOTerm{}
 	var bad, ended, elapsed float64
 	for _, m := range runs {
@@ -181,11 +165,6 @@ func mergedRuns(runs []*record.Measured) record.Measured {
 		all.Completed += m.Completed
 		all.Failed += m.Failed
 		all.CompletedPerS += m.CompletedPerS / float64(len(runs))
-		if merged != nil && m.Histogram != nil {
-			merged.Merge(m.Histogram)
-		} else {
-			merged = nil
-		}
 		for _, t := range m.SLO {
 			if w, seen := worst[t.Term]; !seen || t.Value > w.Value {
 				worst[t.Term] = t
@@ -199,9 +178,9 @@ func mergedRuns(runs []*record.Measured) record.Measured {
 	if ended > 0 {
 		all.BadShare = bad / ended
 	}
-	all.ElapsedS, all.Histogram = elapsed, merged
-	if merged != nil {
-		all.Response = record.QuantilesOf(merged)
+	all.ElapsedS = elapsed
+	if times, ok := timesOf(runs...); ok {
+		all.Histogram, all.Response, all.Waiting = &times.ended, times.quantiles(), times.left()
 	}
 	return all
 }
@@ -215,8 +194,12 @@ func worse(a, b record.Quantiles) record.Quantiles {
 	if b.Count == 0 {
 		return a
 	}
+	from := max(a.BoundFrom, b.BoundFrom)
+	if a.BoundFrom > 0 && b.BoundFrom > 0 {
+		from = min(a.BoundFrom, b.BoundFrom)
+	}
 	return record.Quantiles{
-		Count: a.Count + b.Count, MeanNs: math.Max(a.MeanNs, b.MeanNs), MinNs: min(a.MinNs, b.MinNs), MaxNs: max(a.MaxNs, b.MaxNs),
+		BoundFrom: from, Count: a.Count + b.Count, MeanNs: math.Max(a.MeanNs, b.MeanNs), MinNs: min(a.MinNs, b.MinNs), MaxNs: max(a.MaxNs, b.MaxNs),
 		P50Ns: max(a.P50Ns, b.P50Ns), P90Ns: max(a.P90Ns, b.P90Ns), P99Ns: max(a.P99Ns, b.P99Ns), P999Ns: max(a.P999Ns, b.P999Ns),
 	}
 }

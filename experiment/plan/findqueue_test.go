@@ -167,7 +167,7 @@ func (q *queue) measured(e *spec.Experiment, step *record.Step) record.Measured 
 	m.CompletedPerS = float64(m.Completed) / m.ElapsedS
 	m.Response = record.QuantilesOf(m.Histogram)
 	for _, term := range e.SLO {
-		if v, known := figure(term, &m); known {
+		if v, _, known := figure(term, &m); known {
 			m.SLO = append(m.SLO, record.SLOTerm{Term: term.String(), Value: v, Met: term.Holds(v)})
 			if !term.Holds(v) {
 				m.Outcome = record.Fail

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/hist"
 	"ceiling/internal/stat"
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -174,16 +173,14 @@ func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 		counted = runs
 	}
 	p.Runs = len(counted)
-	merged := new(hist.Hist)
+	times := new(responseTimes)
 	var bad float64
 	var completed uint64
 	var server, generator []float64
 	outcomes, ceilings := map[record.Outcome]int{}, map[record.Bottleneck]int{}
 	for _, m := range counted {
 		p.PerRun, p.RunIDs = append(p.PerRun, m.CompletedPerS), append(p.RunIDs, m.Run)
-		if m.Histogram != nil {
-			merged.Merge(m.Histogram)
-		}
+		times.add(m.Histogram, m.Waiting)
 		all := float64(m.Completed + m.Failed)
 		bad, completed = bad+m.BadShare*all, completed+m.Completed+m.Failed
 		if m.ServerCPUNs > 0 {
@@ -195,7 +192,7 @@ func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 		outcomes[m.Outcome]++
 		ceilings[m.Bottleneck]++
 	}
-	p.Response = record.QuantilesOf(merged)
+	p.Response = times.quantiles()
 	p.PerS, p.ServerCPUNs, p.GeneratorCPUNs = median(p.PerRun), median(server), median(generator)
 	if completed > 0 {
 		p.BadShare = bad / float64(completed)

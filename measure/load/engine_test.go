@@ -254,6 +254,9 @@ func balancedSlots(t testing.TB, c *Config, r *Result) {
 	if c.Share == (Share{}) {
 		slots = int64(c.Connections * c.Pipelining)
 	}
+	if r.Waiting != nil && int64(r.Waiting.Response.Sum()) != r.Edges.InFlightNs {
+		t.Errorf("the requests without a response had waited for %d ns, at the edge %d", r.Waiting.Response.Sum(), r.Edges.InFlightNs)
+	}
 	used := int64(r.Total.Response.Sum()) + r.Edges.InFlightNs - r.Edges.CarriedNs
 	if used != slots*r.WindowNs {
 		t.Errorf("%d slots of %d ns, but the requests took %d ns: %.4f of it", slots, r.WindowNs, used, float64(used)/float64(slots*r.WindowNs))

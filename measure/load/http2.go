@@ -219,13 +219,3 @@ func (h *h2conn) oldest() int {
 	}
 	return at
 }
-
-// waited returns how long the requests on the wire have waited for their responses at atNs, in sum.
-func (h *h2conn) waited(atNs int64) (sumNs int64) {
-	for k := range h.table {
-		if s := &h.table[k]; s.id != 0 {
-			sumNs += atNs - s.due
-		}
-	}
-	return sumNs
-}

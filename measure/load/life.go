@@ -16,7 +16,7 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 		flights: make([]flight, flights(count, s.Pipelining)),
 		fresh:   make([]uint32, 0, count),
 		reopen:  make([]uint32, 0, count),
-		tally:   newTally(len(s.Mix)), free: free, out: out,
+		tally:   newTally(len(s.Mix)), left: &Waiting{}, free: free, out: out,
 		openLoop: !s.Rate.IsZero(),
 		quota:    -1, granted: -1, tickNs: maxTime, nextDue: maxTime, windowNs: maxTime, endNs: maxTime,
 		gathering: gathering{trial: trial{untilNs: maxTime}},
@@ -107,6 +107,7 @@ func (w *worker) report() *WorkerReport {
 	}
 	r.carried, r.inFlight, r.lateAtEnd = uint64(w.carried), uint64(w.inFlight), w.lateAtEnd
 	r.asked, r.unsent = w.asked()
+	r.waiting = w.waiting()
 	if !w.openLoop && !w.h2.limited(w.pipelining) && !w.streams.subscribes() {
 		r.edges = &Edges{w.carriedNs, w.waited(w.lastNs)}
 	}

@@ -131,6 +131,8 @@ type Result struct {
 	Carried uint64
 	// Edges of the window in a closed loop; nil: unknown.
 	Edges *Edges
+	// Waiting has the requests without a response at the end; nil: unknown.
+	Waiting *Waiting
 	// Lone has the lone requests; nil: none were sent. First is the time from the start of a closed
 	// loop to each connection's first response, for those that got one before the window opened;
 	// nil: not measured.
@@ -197,6 +199,7 @@ type WorkerReport struct {
 
 	carried, inFlight, asked, unsent, lateAtEnd uint64
 	edges                                       *Edges
+	waiting                                     *Waiting
 	alone                                       *Lone
 	handshakes                                  *Handshakes
 	h2                                          *H2Report
@@ -499,6 +502,7 @@ func (r *coordinator) finish() {
 		}
 		r.result.Carried += w.carried
 		r.result.Edges = addEdges(r.result.Edges, w.edges)
+		r.result.Waiting = join(r.result.Waiting, w.waiting, (*Waiting).add)
 		r.result.Total.InFlight += w.inFlight
 		r.result.Asked += w.asked
 		r.result.Unsent += w.unsent

@@ -200,19 +200,3 @@ func (f *firsts) report() *hist.Hist {
 	}
 	return &f.after
 }
-
-// waited returns how long the requests of a closed loop's slots have waited for their responses at
-// atNs, in sum.
-func (w *worker) waited(atNs int64) (sumNs int64) {
-	for i := range w.conns {
-		c, q := &w.conns[i], w.queue(uint32(i))
-		for k := range c.entries {
-			f := &q[wrap(c.head+k, len(q))]
-			sumNs += int64(f.n) * (atNs - f.due)
-		}
-		if c.speaks == HTTP2 {
-			sumNs += w.h2.conns[i].waited(atNs)
-		}
-	}
-	return sumNs
-}

@@ -186,6 +186,7 @@ func (r *Result) join(o *Result) {
 	r.WindowNs, r.StartLateNs = max(r.WindowNs, o.WindowNs), max(r.StartLateNs, o.StartLateNs)
 	r.Carried += o.Carried
 	r.Edges = addEdges(r.Edges, o.Edges)
+	r.Waiting = join(r.Waiting, o.Waiting, (*Waiting).add)
 	if o.Lone != nil {
 		r.Lone = o.Lone // of the one agent that sent them
 	}

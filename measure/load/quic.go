@@ -143,7 +143,7 @@ func newQUICWorker(s *shared, id, first, count int, free chan *Tally, out chan<-
 	}
 	w := &quicWorker{
 		worker: worker{
-			shared: s, id: id, number: first, pipelining: s.Pipelining, tally: newTally(len(s.Mix)), free: free, out: out,
+			shared: s, id: id, number: first, pipelining: s.Pipelining, tally: newTally(len(s.Mix)), left: &Waiting{}, free: free, out: out,
 			openLoop: !s.Rate.IsZero(), quota: -1, granted: -1, tickNs: maxTime, nextDue: maxTime, windowNs: maxTime, endNs: maxTime,
 		},
 		config: quicconn.ClientConfig(s.TLS), to: to, from: s.SourceIPs,
@@ -501,6 +501,9 @@ func (w *quicWorker) report() *WorkerReport {
 	if !w.openLoop {
 		r.edges = &Edges{w.carriedNs, w.slots.waited(w.lastNs)}
 	}
+	w.slots.unanswered(w.left.of(&w.worker))
+	w.addBehind(w.left, w.waitedUntil())
+	r.waiting = w.left
 	if r.windowNs = w.lastNs - w.windowNs; r.windowNs > 0 {
 		r.Busy = min(float64(processNs()-w.cpu.windowNs)/float64(w.Threads)/float64(r.windowNs), 1)
 	}
@@ -510,13 +513,26 @@ func (w *quicWorker) report() *WorkerReport {
 // EngineQUIC names the engine of HTTP/3.
 const EngineQUIC = "quic-go"
 
+// unanswered calls f with each request that a slot has.
+func (list quicSlots) unanswered(f func(request)) {
+	for i := range list {
+		s := &list[i]
+		r := request{target: int(s.target), due: s.dueNs}
+		switch {
+		case s.state == slotFree:
+			continue
+		case s.state == slotAsking:
+			r.sent = s.asked.sentNs.Load()
+		case s.again:
+			r.sent = s.dueNs
+		}
+		f(r)
+	}
+}
+
 // waited returns how long the requests of all slots have waited at atNs, in sum.
 func (list quicSlots) waited(atNs int64) (sumNs int64) {
-	for i := range list {
-		if s := &list[i]; s.state != slotFree {
-			sumNs += atNs - s.dueNs
-		}
-	}
+	list.unanswered(func(r request) { sumNs += atNs - r.due })
 	return sumNs
 }
 

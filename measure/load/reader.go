@@ -241,6 +241,7 @@ func (r *reader) result(to *Result) {
 		to.Workers = append(to.Workers, w)
 	}
 	r.errors(to)
+	to.Waiting = r.waiting(max(len(to.Total.ByTarget), 1))
 }
 
 // errors reads the first response of each unexpected status.

@@ -13,7 +13,7 @@ import (
 // Versions of the binary forms.
 const (
 	tallyVersion  = 4
-	resultVersion = 8
+	resultVersion = 9
 )
 
 // NewResult returns an empty result of a run with so many targets, to decode into.
@@ -185,7 +185,7 @@ func (r *Result) AppendBinary(b []byte) ([]byte, error) {
 	for i := range r.Errors {
 		b = appendText(binary.AppendUvarint(b, uint64(r.Errors[i].Status)), r.Errors[i].Line)
 	}
-	return b, nil
+	return r.Waiting.append(b), nil
 }
 
 func (r *Result) counts() []*uint64 {

@@ -111,6 +111,7 @@ func TestWireIsExact(t *testing.T) {
 		account.Total = total
 		account.StartLateNs, account.Workers[0].RunDelay = -1, -1
 		account.Errors[0].Status, account.Errors[1].Status = 404, 500 // ascending
+		account.Waiting.Targets[0].Target, account.Waiting.Targets[1].Target = 0, 2
 		if b, err = account.AppendBinary(b[:0]); err != nil {
 			t.Fatal(err)
 		}
@@ -233,6 +234,7 @@ func FuzzWireResult(f *testing.F) {
 	f.Add(b)
 	r.Total = *wideTally(rand.New(rand.NewPCG(1, 7)))
 	r.Workers, r.EngineFeatures = make([]WorkerReport, 2), []string{"a", "b"}
+	r.Waiting = &Waiting{Response: r.Total.Lag, Targets: []TargetWaiting{{2, 5, 1}}}
 	r.Lone = &Lone{ServiceNs: []int64{5, 1 << 40}, RestNs: []int64{0, 1 << 30}, Connections: 4}
 	r.First, r.Edges = &r.Total.Lag, &Edges{-1, 1 << 40}
 	b, _ = r.AppendBinary(nil)

@@ -80,6 +80,7 @@ type worker struct {
 	tickNs      int64
 	expireNs    int64
 	tally       *Tally
+	left        *Waiting // filled in at the end
 	free        chan *Tally
 	out         chan<- delivery
 	delay       *sys.RunDelay

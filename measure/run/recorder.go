@@ -160,12 +160,8 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 		},
 		Bytes:    record.Bytes{Read: t.Read, Written: t.Written},
 		Statuses: statuses(t, s), Errors: faults(t, l.Setup, s), ErrorResponses: errorResponses(l, s),
-		Latency: record.Latency{
-			Response: record.QuantilesOf(&t.Response),
-			Service:  record.QuantilesOf(&t.Service),
-			Lag:      record.QuantilesOf(&t.Lag),
-		},
-		ByTarget: byTarget(t, s), Generator: generator(l),
+		Latency:  latencies(l),
+		ByTarget: byTarget(l, s), Generator: generator(l),
 	}
 	if s.Open() {
 		run.Load.Mode = "open"
@@ -179,6 +175,18 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 		run.Rate.SentPerS = float64(t.Sent) / elapsed
 	}
 	return run
+}
+
+// latencies returns the quantiles of a result, with what the requests without a response say about
+// them.
+func latencies(l *load.Result) record.Latency {
+	t := &l.Total
+	out := record.Latency{Response: record.QuantilesOf(&t.Response), Service: record.QuantilesOf(&t.Service), Lag: record.QuantilesOf(&t.Lag)}
+	if w := l.Waiting; w != nil {
+		out.Response, out.Service = record.Bounded(&t.Response, &w.Response), record.Bounded(&t.Service, &w.Service)
+		out.Waiting = &record.Waiting{Response: record.WaitedOf(&w.Response), Service: record.WaitedOf(&w.Service)}
+	}
+	return out
 }
 
 // closes converts the counts of closed connections; nil if there were none.
@@ -257,14 +265,23 @@ func errorResponses(l *load.Result, s *spec.Spec) []record.ErrorResponse {
 	return list
 }
 
-func byTarget(t *load.Tally, s *spec.Spec) []record.TargetResult {
+func byTarget(l *load.Result, s *spec.Spec) []record.TargetResult {
 	var list []record.TargetResult
-	for i := range t.ByTarget {
-		b := &t.ByTarget[i]
+	var left []load.TargetWaiting
+	if l.Waiting != nil {
+		left = slices.SortedFunc(slices.Values(l.Waiting.Targets), func(a, b load.TargetWaiting) int { return cmp.Compare(a.Target, b.Target) })
+	}
+	waiting := new(hist.Hist)
+	for i := range l.Total.ByTarget {
+		b := &l.Total.ByTarget[i]
+		waiting.Reset()
+		for ; len(left) > 0 && left[0].Target == i; left = left[1:] {
+			waiting.RecordN(left[0].Ns, left[0].Count)
+		}
 		r := record.TargetResult{
 			Target: s.Targets[i].Method + " " + s.Targets[i].URL, Weight: s.Targets[i].Weight,
 			Completed: b.Completed, Failed: b.Failed, Statuses: map[string]uint64{},
-			Response: record.QuantilesOf(&b.Response),
+			Response: record.Bounded(&b.Response, waiting),
 		}
 		for code, n := range b.Statuses {
 			if hasStatus(s, code) {

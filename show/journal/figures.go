@@ -91,13 +91,23 @@ type quantiles struct {
 
 func (q quantiles) ns(v float64) (answer, error) { return q.number(kindNs, v, q.q.Count > 0) }
 
+// at returns a quantile, which may be a lower bound.
+func (q quantiles) at(share float64) (answer, error) {
+	ns, _ := q.q.Quantile(share)
+	a, err := q.ns(float64(ns))
+	if err == nil && !a.pending && q.q.IsBound(share) {
+		a.text, a.short = "≥ "+a.text, "≥ "+a.short
+	}
+	return a, err
+}
+
 // Mean, P50, P90, P99, P999, Max and Min are times.
 func (q quantiles) Mean() (answer, error) { return q.ns(q.q.MeanNs) }
-func (q quantiles) P50() (answer, error)  { return q.ns(float64(q.q.P50Ns)) }
-func (q quantiles) P90() (answer, error)  { return q.ns(float64(q.q.P90Ns)) }
-func (q quantiles) P99() (answer, error)  { return q.ns(float64(q.q.P99Ns)) }
-func (q quantiles) P999() (answer, error) { return q.ns(float64(q.q.P999Ns)) }
-func (q quantiles) Max() (answer, error)  { return q.ns(float64(q.q.MaxNs)) }
+func (q quantiles) P50() (answer, error)  { return q.at(.5) }
+func (q quantiles) P90() (answer, error)  { return q.at(.9) }
+func (q quantiles) P99() (answer, error)  { return q.at(.99) }
+func (q quantiles) P999() (answer, error) { return q.at(.999) }
+func (q quantiles) Max() (answer, error)  { return q.at(1) }
 func (q quantiles) Min() (answer, error)  { return q.ns(float64(q.q.MinNs)) }
 
 // machine is the load generator host.

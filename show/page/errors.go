@@ -50,7 +50,8 @@ func balance(run *chart.Run) string {
 		return report.Subscribed(run.Run) + "."
 	}
 	n := func(v uint64) string { return unit.FormatCount(int64(v)) }
-	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight at the end.", n(q.Sent), n(q.Completed), n(q.Failed), n(q.InFlight))
+	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight at the end%s.", n(q.Sent), n(q.Completed), n(q.Failed),
+		n(q.InFlight), report.Oldest(run.Run))
 	if q.InFlightAtStart > 0 {
 		text += fmt.Sprintf(" %s of them were in flight when the window opened.", n(q.InFlightAtStart))
 	}
@@ -113,9 +114,9 @@ func targetTable(targets []record.TargetResult) Table {
 		}
 		t.Rows = append(t.Rows, []Cell{{Text: redact(r.Target), Code: true}, {Text: fmt.Sprint(r.Weight)},
 			{Text: unit.FormatCount(int64(r.Completed))},
-			{Text: unit.FormatCount(int64(r.Failed))}, {Text: quantile(&r.Response, r.Response.P50Ns)},
-			{Text: quantile(&r.Response, r.Response.P99Ns)},
-			{Text: quantile(&r.Response, r.Response.MaxNs)}, {Text: statuses}})
+			{Text: unit.FormatCount(int64(r.Failed))}, {Text: quantile(&r.Response, .5)},
+			{Text: quantile(&r.Response, .99)},
+			{Text: quantile(&r.Response, 1)}, {Text: statuses}})
 	}
 	t.more(len(targets))
 	return t

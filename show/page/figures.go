@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ceiling/internal/unit"
+	"ceiling/record"
 	"ceiling/show/chart"
 )
 
@@ -182,8 +183,7 @@ func percentileTable(run *chart.Run) Table {
 	}
 	row := []Cell{{Text: "mean"}}
 	for _, name := range chart.LatencyNames() {
-		_, exact := run.Latencies(name)
-		row = append(row, Cell{Text: quantile(exact, int64(exact.MeanNs))})
+		row = append(row, Cell{Text: meanOf(run, name)})
 	}
 	t.Rows = append(t.Rows, row)
 	return t
@@ -207,14 +207,25 @@ func percentilesCompared(name string, runs []chart.Run) Table {
 // quantileOf formats the record's figure if it has one, otherwise the histogram's (within 0.2 %).
 func quantileOf(run *chart.Run, name string, q float64) string {
 	h, exact := run.Latencies(name)
-	known := map[float64]int64{.5: exact.P50Ns, .9: exact.P90Ns, .99: exact.P99Ns, .999: exact.P999Ns, 1: exact.MaxNs}
-	if ns, ok := known[q]; ok && exact.Count > 0 {
-		return unit.FormatNs(ns)
+	if _, ok := exact.Quantile(q); ok {
+		return exact.Text(q)
 	}
 	if h == nil || h.Count() == 0 {
 		return "not measured"
 	}
-	return unit.FormatNs(h.Quantile(q))
+	waiting, err := run.Latency.Waited(name).Hist()
+	if err != nil {
+		return unit.FormatNs(h.Quantile(q))
+	}
+	return record.FormatBound(record.AtLeast(h, waiting, q))
+}
+
+func meanOf(run *chart.Run, name string) string {
+	_, exact := run.Latencies(name)
+	if exact.Count == 0 {
+		return "not measured"
+	}
+	return exact.MeanText(run.Latency.Waited(name))
 }
 
 // overTime shows rate and latency over time.

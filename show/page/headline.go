@@ -40,11 +40,11 @@ func tiles(run *chart.Run) []Tile {
 	}
 	list := []Tile{
 		{run.Spec.Kind.Many() + "/s", rate(run), steadiness(run)},
-		{"p50", quantile(response, response.P50Ns), about},
-		{"p99", quantile(response, response.P99Ns), name},
-		{"p99.9", quantile(response, response.P999Ns), name},
-		{"max", quantile(response, response.MaxNs), name},
-		{"lag p99", quantile(&run.Latency.Lag, run.Latency.Lag.P99Ns), "what the generator added: sent − due"},
+		{"p50", quantile(response, .5), about},
+		{"p99", quantile(response, .99), name},
+		{"p99.9", quantile(response, .999), name},
+		{"max", quantile(response, 1), name},
+		{"lag p99", quantile(&run.Latency.Lag, .99), "what the generator added: sent − due"},
 	}
 	bad := "not measured"
 	if q := &run.Requests; q.Completed+q.Failed > 0 {
@@ -140,11 +140,11 @@ func statusErrors(run *chart.Run) uint64 {
 	return n
 }
 
-func quantile(q *record.Quantiles, ns int64) string {
-	if q.Count == 0 {
+func quantile(l *record.Quantiles, q float64) string {
+	if !l.Known() {
 		return "not measured"
 	}
-	return unit.FormatNs(ns)
+	return l.Text(q)
 }
 
 func steadiness(run *chart.Run) string {

@@ -150,7 +150,7 @@ func plannedRuns(p *record.Plan) Section {
 		}
 		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprint(m.Number)}, {Text: part(p, m)}, {Text: fmt.Sprint(m.Connections)},
 			{Text: fmt.Sprint(m.Pipelining)}, {Text: asked},
-			{Text: count(m.CompletedPerS)}, {Text: quantileCell(&m.Response, m.Response.P50Ns)}, {Text: quantileCell(&m.Response, m.Response.P99Ns)},
+			{Text: count(m.CompletedPerS)}, {Text: quantileCell(&m.Response, .5)}, {Text: quantileCell(&m.Response, .99)},
 			{Text: cpu},
 			{Text: outcome}, {Text: string(m.Bottleneck)}, {Text: m.Run, Code: true}})
 	}
@@ -160,11 +160,18 @@ func plannedRuns(p *record.Plan) Section {
 	return s
 }
 
-func quantileCell(q *record.Quantiles, ns int64) string {
-	if q.Count == 0 {
+func quantileCell(l *record.Quantiles, q float64) string {
+	if !l.Known() {
 		return "–"
 	}
-	return unit.FormatNs(ns)
+	return l.Text(q)
+}
+
+func meanCell(l *record.Quantiles) string {
+	if l.Count == 0 {
+		return "–"
+	}
+	return l.MeanText(nil)
 }
 
 // part is a run's role in its plan.

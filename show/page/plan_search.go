@@ -176,7 +176,7 @@ func bracketGraph(p *record.Plan) (Drawing, bool) {
 func p99(r *record.TriedRate) string {
 	switch {
 	case r.Pass > r.Fail || r.MissedP99Ns == 0:
-		return quantileCell(&r.Response, r.Response.P99Ns)
+		return quantileCell(&r.Response, .99)
 	case r.MissedAtLeast:
 		return "≥ " + unit.FormatNs(r.MissedP99Ns)
 	}
@@ -193,8 +193,8 @@ func rateTable(p *record.Plan) Table {
 		r := &s.Rates[i]
 		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Pass)},
 			{Text: fmt.Sprint(r.Fail)}, {Text: fmt.Sprint(r.Invalid)},
-			{Text: fmt.Sprint(r.StoppedEarly)}, {Text: quantileCell(&r.Response, r.Response.P50Ns)}, {Text: p99(r)},
-			{Text: quantileCell(&r.Response, r.Response.P999Ns)}, {Text: string(r.Bottleneck)}})
+			{Text: fmt.Sprint(r.StoppedEarly)}, {Text: quantileCell(&r.Response, .5)}, {Text: p99(r)},
+			{Text: quantileCell(&r.Response, .999)}, {Text: string(r.Bottleneck)}})
 	}
 	return t
 }

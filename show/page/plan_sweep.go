@@ -355,8 +355,8 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 	if p.Invalid > 0 {
 		runs += fmt.Sprintf(" + %d invalid", p.Invalid)
 	}
-	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(&p.Response, p.Response.P50Ns)},
-		{Text: quantileCell(&p.Response, p.Response.P99Ns)}, {Text: quantileCell(&p.Response, int64(p.Response.MeanNs+0.5))},
+	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(&p.Response, .5)},
+		{Text: quantileCell(&p.Response, .99)}, {Text: meanCell(&p.Response)},
 		{Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
 		{Text: unit.Percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}
 }

@@ -161,7 +161,7 @@ func (t *table) point(name string, p *record.CurvePoint) {
 		ceiling = string(p.Outcome) + ": " + ceiling
 	}
 	t.rows = append(t.rows, []string{name, unit.FormatCount(int64(p.PerS.Mid + 0.5)), reach(&p.PerS, unit.FormatSI),
-		unit.FormatNs(p.Response.P50Ns), unit.FormatNs(p.Response.P99Ns), unit.FormatNs(int64(p.Response.MeanNs + 0.5)), cpu(&p.ServerCPUNs),
+		p.Response.Text(.5), p.Response.Text(.99), p.Response.MeanText(nil), cpu(&p.ServerCPUNs),
 		cpu(&p.GeneratorCPUNs), ceiling})
 	t.bars = append(t.bars, p.PerS.Mid)
 }
@@ -342,26 +342,26 @@ func triedP50(r *record.TriedRate) string {
 	if triedOutcome(r) == record.Fail && r.Pass+r.StoppedEarly > 0 {
 		return "-"
 	}
-	return times(r.Response.Count, r.Response.P50Ns)
+	return times(&r.Response, .5)
 }
 
 // triedP99 uses the decisive runs: those that failed if the rate failed.
 func triedP99(r *record.TriedRate) string {
 	switch {
 	case triedOutcome(r) != record.Fail || r.MissedP99Ns == 0:
-		return times(r.Response.Count, r.Response.P99Ns)
+		return times(&r.Response, .99)
 	case r.MissedAtLeast:
 		return "≥ " + unit.FormatNs(r.MissedP99Ns) + ", ended early"
 	}
 	return unit.FormatNs(r.MissedP99Ns)
 }
 
-// times formats a quantile, if there is a count.
-func times(count uint64, ns int64) string {
-	if count == 0 {
+// times formats a quantile, if there is one.
+func times(l *record.Quantiles, q float64) string {
+	if !l.Known() {
 		return "-"
 	}
-	return unit.FormatNs(ns)
+	return l.Text(q)
 }
 
 func proof(out *printer, p *record.Proof) {

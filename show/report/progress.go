@@ -154,7 +154,7 @@ func tail(m *record.Measured) string {
 	if m.P99AtLeastNs > 0 {
 		return "≥ " + unit.FormatNs(m.P99AtLeastNs)
 	}
-	return times(m.Response.Count, m.Response.P99Ns)
+	return times(&m.Response, .99)
 }
 
 // bottleneck names a run's bottleneck. "Target rate reached" does not apply to a run that failed.

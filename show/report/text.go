@@ -155,7 +155,7 @@ func targets(p *printer, r *record.Run) {
 		{name: "p99", right: true}, {name: "statuses", drop: 1, least: 12}}}
 	for _, one := range r.ByTarget {
 		t.rows = append(t.rows, []string{secret.Plain().Shell(one.Target), unit.FormatCount(int64(one.Completed)),
-			unit.FormatNs(one.Response.P50Ns), unit.FormatNs(one.Response.P99Ns), statusLine(one.Statuses)})
+			one.Response.Text(.5), one.Response.Text(.99), statusLine(one.Statuses)})
 	}
 	t.write(p)
 }
@@ -276,28 +276,29 @@ func latency(p *printer, r *record.Run) {
 		p.fact(timeName(r), "not measured")
 		return
 	}
-	add := func(name string, q *record.Quantiles) {
+	add := func(name, of string, q *record.Quantiles) {
 		// Align with the names of the facts below.
 		cells := []string{fmt.Sprintf("%-*s", column-gap, name), "", "", "", "", "", ""}
 		if q.Count == 0 {
 			cells[1] = "not measured"
 		} else {
-			for i, ns := range []int64{q.P50Ns, q.P90Ns, q.P99Ns, q.P999Ns, q.MaxNs, int64(q.MeanNs)} {
-				cells[i+1] = unit.FormatNs(ns)
+			for i, share := range []float64{.5, .9, .99, .999, 1} {
+				cells[i+1] = q.Text(share)
 			}
+			cells[6] = q.MeanText(l.Waited(of))
 		}
 		t.rows = append(t.rows, cells)
 	}
-	add(timeName(r), &l.Response)
+	add(timeName(r), "response", &l.Response)
 	if r.Load.Mode == "subscribed" { // the others count requests
 		t.write(p)
 		return
 	}
 	if p.Verbose || r.Load.Mode == "open" {
-		add("service", &l.Service)
+		add("service", "service", &l.Service)
 	}
 	if p.Verbose {
-		add("lag", &l.Lag)
+		add("lag", "lag", &l.Lag)
 	}
 	t.write(p)
 }
@@ -317,9 +318,18 @@ func answeredLine(r *record.Run) string {
 	if r.Unfinished && len(r.Statuses) == 0 {
 		answered = unit.FormatCount(int64(q.Completed)) + " answered"
 	}
-	text := fmt.Sprintf("%s · %s failed · %s in flight", answered, unit.FormatCount(int64(q.Failed)),
-		unit.FormatCount(int64(q.InFlight)))
+	text := fmt.Sprintf("%s · %s failed · %s in flight%s", answered, unit.FormatCount(int64(q.Failed)),
+		unit.FormatCount(int64(q.InFlight)), Oldest(r))
 	return text + missed(r)
+}
+
+// Oldest says how long the oldest request in flight had waited, if the figures depend on it.
+func Oldest(r *record.Run) string {
+	w := r.Latency.Waited("service")
+	if r.Latency.Response.BoundFrom == 0 || w.Count == 0 {
+		return ""
+	}
+	return ", the oldest for " + unit.FormatNs(w.OldestNs)
 }
 
 func requestsLine(r *record.Run) string {
@@ -327,8 +337,8 @@ func requestsLine(r *record.Run) string {
 	if r.Load.Mode == "subscribed" {
 		return Subscribed(r) + missed(r)
 	}
-	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight", unit.FormatCount(int64(q.Sent)),
-		unit.FormatCount(int64(q.Completed)), unit.FormatCount(int64(q.Failed)), unit.FormatCount(int64(q.InFlight)))
+	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight%s", unit.FormatCount(int64(q.Sent)),
+		unit.FormatCount(int64(q.Completed)), unit.FormatCount(int64(q.Failed)), unit.FormatCount(int64(q.InFlight)), Oldest(r))
 	return text + missed(r)
 }
 

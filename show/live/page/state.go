@@ -228,10 +228,10 @@ func tilesOf(s *live.Snapshot) []tile {
 		rate.Value, rate.Note = unit.FormatCount(int64(soFar.PerS+0.5)), whole
 	}
 	tiles := []tile{rate}
-	for i, ns := range []int64{q.P50Ns, q.P90Ns, q.P99Ns, q.MaxNs} {
+	for i, share := range []float64{.5, .9, .99, 1} {
 		t := tile{Name: "response " + [...]string{"p50", "p90", "p99", "max"}[i], Value: last[i], Note: "of the last interval"}
 		if exact {
-			t = tile{Name: t.Name, Value: unit.FormatNs(ns), Note: "of the window; " + last[i] + " in the last interval"}
+			t = tile{Name: t.Name, Value: q.Text(share), Note: "of the window; " + last[i] + " in the last interval"}
 			if s.Phase == live.Ended {
 				t.Note = whole
 			}

@@ -168,7 +168,7 @@ func (f *frame) times() {
 	p := f.s.Last
 	f.named(1, "  last", row(last(p.P50Ns), last(p.P90Ns), last(p.P99Ns), last(p.MaxNs)))
 	if q := &f.s.SoFar.Response; q.Count > 0 {
-		f.named(2, "  window", row(unit.FormatNs(q.P50Ns), unit.FormatNs(q.P90Ns), unit.FormatNs(q.P99Ns), unit.FormatNs(q.MaxNs)))
+		f.named(2, "  window", row(q.Text(.5), q.Text(.9), q.Text(.99), q.Text(1)))
 	}
 }
 

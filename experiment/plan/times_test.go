@@ -1,0 +1,54 @@
+package plan
+
+import (
+	"math"
+	"testing"
+
+	"ceiling/internal/hist"
+	"ceiling/record"
+)
+
+// hung is a run of 10,000 fast responses, and requests that still wait for theirs.
+func hung(waiting uint64) *record.Measured {
+	m := &record.Measured{Outcome: record.Valid, Completed: 10_000, Histogram: new(hist.Hist)}
+	m.Histogram.RecordN(1e6, m.Completed)
+	left := new(hist.Hist)
+	left.RecordN(1.17e9, waiting)
+	m.Response, m.Waiting = record.Bounded(m.Histogram, left), &record.Waiting{Response: record.WaitedOf(left)}
+	return m
+}
+
+// TestWaitingRequestsCountInASearch: they break a term of a run, and of runs that are judged
+// together.
+func TestWaitingRequestsCountInASearch(t *testing.T) {
+	e := searching(t, "p99.9<200ms,errors<1%", "")
+	for waiting, want := range map[uint64]classification{0: classMet, 5: classMet, 16: classMissed, 300: classMissed} {
+		m := hung(waiting)
+		pooled := mergedRuns([]*record.Measured{hung(waiting), hung(waiting)})
+		for _, one := range []*record.Measured{m, &pooled} {
+			class, broken := surveyOf(e, nil).judge(one)
+			if class != want || want == classMissed && (len(broken) != 1 || !broken[0].AtLeast || math.Abs(broken[0].Value-1.17e9) > 1e7) {
+				t.Errorf("%d waiting: %v, %+v", waiting, class, broken)
+			}
+		}
+		if p := curvePoint(1, []*record.Measured{m, m}); p.Response.IsBound(.999) != (want == classMissed) {
+			t.Errorf("%d waiting: a point of %+v", waiting, p.Response)
+		}
+	}
+}
+
+// TestWaitingRequestsCountInAComparison: in blocks as between saved runs.
+func TestWaitingRequestsCountInAComparison(t *testing.T) {
+	runs := []*record.Measured{hung(0), hung(300)}
+	if ns, why := quantileOf(.99)(runs); !why.IsZero() || math.Abs(ns-1.17e9) > 1e7 {
+		t.Errorf("p99 %v %v", ns, why)
+	}
+	var list []Figures
+	for _, m := range runs {
+		list = append(list, figuresOf(&Kept{Run: &record.Run{Latency: record.Latency{Response: m.Response, Waiting: m.Waiting}}, Response: m.Histogram}))
+	}
+	m, _ := gateMetric("p99")
+	if ns := together(m, list); math.Abs(ns-1.17e9) > 1e7 {
+		t.Errorf("p99 %v", ns)
+	}
+}
