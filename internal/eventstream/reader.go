@@ -8,12 +8,8 @@ import (
 	"errors"
 )
 
-const (
-	// MaxLine limits a line, in bytes, to detect a server that never ends one.
-	MaxLine = 1 << 20
-	// kept is how much of a split line is kept: marks are at its beginning.
-	kept = 512
-)
+// MaxLine limits a line, in bytes, to detect a server that never ends one.
+const MaxLine = 1 << 20
 
 // ErrLine is the error for a line over MaxLine.
 var ErrLine = errors.New("event line over 1 MiB")
@@ -21,9 +17,9 @@ var ErrLine = errors.New("event line over 1 MiB")
 // ErrCut is the error for a stream that ended within an event, which browsers drop too.
 var ErrCut = errors.New("event stream ended within an event")
 
-// Mark is what an event says of itself, in its first 512 bytes of data as in
+// Mark is what an event says of itself, in data that is a JSON object as in
 //
-//	data: {"seq":17,"unix_ns":1732378123000000000,"monotonic_ns":81234567890,"boot":"1f2e3d4c"}
+//	data: {"seq": 17, "unix_ns": 1732378123000000000, "monotonic_ns": 81234567890, "boot": "1f2e3d4c"}
 //
 // Each is 0, or nil, where the event lacks it.
 type Mark struct {
@@ -38,14 +34,25 @@ type Mark struct {
 
 // Reader reads the events of one connection. The zero value is ready.
 type Reader struct {
-	part  []byte // start of a split line, at most kept bytes
-	line  int    // length of that line so far
+	head  [len(byteOrderMark + "data: ")]byte // the beginning of the line
+	line  int                                 // length of the line so far
+	field field                               // of the line
 	after lineEnd
 	begun bool // the stream is past its byte order mark
 	data  bool // the current event has data
-	mark  Mark
-	boot  [8]byte
+	marks
 }
+
+const byteOrderMark = "\xef\xbb\xbf"
+
+// field is what a line is.
+type field uint8
+
+const (
+	unknown    field = iota // its beginning is not complete
+	dataField               // data of the event
+	otherField              // a comment, or a field irrelevant to the end of an event
+)
 
 // lineEnd is what preceded the current byte: a CR ends a line alone or with an LF.
 type lineEnd uint8
@@ -77,88 +84,68 @@ func (r *Reader) Next(b []byte) (n int, done bool, err error) {
 		if r.line+len(piece) > MaxLine {
 			return n, false, ErrLine
 		}
+		r.take(piece)
 		if end < 0 {
-			r.keep(piece)
 			return len(b), false, nil
 		}
-		n += end + 1
-		line := piece
-		if r.line > 0 {
-			r.keep(piece)
-			line = r.part
-		}
-		done := r.take(line, r.line == 0 && len(piece) == 0)
-		r.part, r.line = r.part[:0], 0
-		if done {
+		if n += end + 1; r.endLine() {
 			return n, true, nil
 		}
 	}
 	return n, false, nil
 }
 
-// keep stores a piece of a line.
-func (r *Reader) keep(piece []byte) {
+// take interprets a piece of a line.
+func (r *Reader) take(piece []byte) {
+	if r.field == unknown {
+		n := copy(r.head[r.line:], piece)
+		r.line += n
+		if piece = piece[n:]; r.line < len(r.head) {
+			return
+		}
+		r.begin()
+	}
 	r.line += len(piece)
-	r.part = append(r.part, piece[:min(len(piece), kept-len(r.part))]...)
+	if r.field == dataField {
+		r.feed(piece)
+	}
 }
 
-// take interprets a line, of which at least the beginning is available, and reports whether it
-// ended an event: one without data does not count.
-func (r *Reader) take(line []byte, empty bool) (done bool) {
+// begin finds out what a line is from its beginning.
+func (r *Reader) begin() {
+	head := r.head[:r.line]
 	if !r.begun {
 		r.begun = true
-		if line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")); len(line) == 0 {
-			empty = true
-		}
+		head = bytes.TrimPrefix(head, []byte(byteOrderMark))
+		r.line = len(head)
 	}
-	if empty {
-		done, r.data = r.data, false
-		return done
+	value, found := bytes.CutPrefix(head, []byte("data"))
+	if r.field = otherField; !found || len(value) > 0 && value[0] != ':' {
+		return
 	}
-	rest, found := bytes.CutPrefix(line, []byte("data"))
-	if !found || len(rest) > 0 && rest[0] != ':' {
-		return false // a comment, or a field irrelevant to the end of an event
-	}
-	if !r.data {
+	r.field = dataField
+	if r.data {
+		r.feed([]byte("\n")) // joins the lines
+	} else {
 		r.data = true
-		r.readMark(rest[:min(len(rest), kept)])
+		r.marks.begin()
 	}
-	return false
-}
-
-// readMark parses our marks in the first line of an event's data.
-func (r *Reader) readMark(b []byte) {
-	r.mark = Mark{Seq: uint64(number(b, `"seq":`)), UnixNs: number(b, `"unix_ns":`)}
-	if r.mark.UnixNs == 0 {
-		return
-	}
-	if r.mark.MonotonicNs = number(b, `"monotonic_ns":`); r.mark.MonotonicNs == 0 {
-		return
-	}
-	if _, after, found := bytes.Cut(b, []byte(`"boot":"`)); found && len(after) > len(r.boot) && after[len(r.boot)] == '"' {
-		r.mark.Boot = r.boot[:copy(r.boot[:], after)]
+	if len(value) > 0 {
+		r.feed(value[1:])
 	}
 }
 
-// number parses the number after name, of at most 19 digits; 0 if there is none.
-func number(b []byte, name string) (v int64) {
-	at := bytes.Index(b, []byte(name))
-	if at < 0 {
-		return 0
+// endLine handles the end of a line, and reports whether it ended an event: one without data does
+// not count.
+func (r *Reader) endLine() (done bool) {
+	if r.field == unknown {
+		r.begin()
 	}
-	for i, c := range b[at+len(name):] {
-		if c-'0' > 9 {
-			break
-		}
-		if i == 18 && v > (1<<63-1-9)/10 {
-			return 0
-		}
-		if i > 18 {
-			return 0
-		}
-		v = v*10 + int64(c-'0')
+	if r.line == 0 {
+		done, r.data = r.data, false
 	}
-	return v
+	r.line, r.field = 0, unknown
+	return done
 }
 
 // Mark returns the mark of the event that Next ended.
@@ -173,4 +160,4 @@ func (r *Reader) EOF() error {
 }
 
 // Reset prepares the reader for a new stream.
-func (r *Reader) Reset() { *r = Reader{part: r.part[:0]} }
+func (r *Reader) Reset() { *r = Reader{} }

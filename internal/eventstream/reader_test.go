@@ -1,7 +1,9 @@
 package eventstream
 
 import (
+	"encoding/json"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -41,12 +43,17 @@ func TestEventsAreFound(t *testing.T) {
 	}{
 		{"data: x\n\n", []string{none}},
 		{"id: 17\ndata: " + whole + "\n\n", []string{"17 1732378123000000000 81234567890 1f2e3d4c"}},
-		{"data:" + `{"seq": 1}` + "\n\ndata:" + `{"unix_ns":5}` + "\n\n", []string{none, "0 5 0 "}},
+		{"data:" + `{"seq": 1}` + "\n\ndata:" + `{"unix_ns":5}` + "\n\n", []string{"1 0 0 ", "0 5 0 "}},
+		{"data: {\ndata:   \"pad\": [1, {\"seq\": 7}, \"}\"],\ndata:   \"seq\"\ndata: : 9\ndata: }\n\n", []string{"9 0 0 "}},
+		{"data:\t" + `{"seq":"12"}` + "\n\ndata: " + `{"\u0073\u0065q":1.2e3}` + "\n\ndata: " + `[{"seq":1}]` + "\n\n", []string{"12 0 0 ", "1200 0 0 ", none}},
+		{"data: " + `{"seq":-1}` + "\n\ndata: " + `{"seq":1.5}` + "\n\ndata: " + `{"seq":null}` + "\n\ndata: " + `{"a":{"seq":1}}` + "\n\n", []string{none, none, none, none}},
+		{"data: " + `{"a":"\"seq\":3,\\","seq": 4 , "boot" : "1f2e3d4c"}` + "\n\n", []string{"4 0 0 1f2e3d4c"}},
+		{"data: " + `{"pad":"` + strings.Repeat("x", 5000) + `","seq":9}` + "\n\n", []string{"9 0 0 "}},
 		{"\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n", []string{none}},
 		{"\xef\xbb\xbf\n\ndata\n\n", []string{none}},
 		{": a comment\n\nevent: none\n\nretry: 5\n\ndatum: none\n\n\n\n", nil},
 		{"data: a\ndata: b\n\ndata: c\n\n", []string{none, none}},
-		{"data: a\ndata: " + `{"seq":9}` + "\n\n", []string{none}}, // a mark is in the first line
+		{"data: a\ndata: " + `{"seq":9}` + "\n\n", []string{none}}, // not JSON: it begins with a
 		{"data: a\n", []string{"cut"}},
 		{"data: a", []string{"cut"}},
 		{"data: ü€\n\n: \xff\xfe\n\n", []string{none}},
@@ -78,9 +85,47 @@ func TestEndlessLineIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if cap(r.part) > 4*kept {
-		t.Errorf("%d bytes of a line are held", cap(r.part))
+}
+
+// FuzzMarks: of every JSON object the marks are what encoding/json reads, in pieces of any size.
+func FuzzMarks(f *testing.F) {
+	for _, text := range []string{whole, `{"seq": 1}`, ` { "a" : [ { "seq" : 2 } , "\"" ] , "seq" : 3e2 } `, `{"seq":"17","boot":"\u0031f2e3d4c"}`,
+		`{"seq":17.0,"unix_ns":-0,"monotonic_ns":9.223372036854775807e18}`, `{"seq":{},"boot":null}`} {
+		f.Add(text, 3)
 	}
+	f.Fuzz(func(t *testing.T, text string, n int) {
+		var object map[string]json.RawMessage
+		if json.Unmarshal([]byte(text), &object) != nil || object == nil {
+			return
+		}
+		n = 1 + max(n, 0)%7
+		var m marks
+		m.begin()
+		for rest := []byte(text); len(rest) > 0; rest = rest[min(n, len(rest)):] {
+			m.feed(rest[:min(n, len(rest))])
+		}
+		want := Mark{Seq: uint64(wholeOf(object["seq"])), UnixNs: wholeOf(object["unix_ns"]), MonotonicNs: wholeOf(object["monotonic_ns"])}
+		var boot string
+		if json.Unmarshal(object["boot"], &boot) != nil || len(boot) != 8 || strings.ContainsFunc(boot, func(r rune) bool { return r > 126 }) {
+			boot = ""
+		}
+		if got := m.mark; got.Seq != want.Seq || got.UnixNs != want.UnixNs || got.MonotonicNs != want.MonotonicNs || boot != "" && string(got.Boot) != boot {
+			t.Errorf("%q: %+v, want %+v %q", text, got, want, boot)
+		}
+	})
+}
+
+// wholeOf is wholeNumber by the standard library: of a number, or of a string that is one.
+func wholeOf(raw json.RawMessage) int64 {
+	text := string(raw)
+	if json.Unmarshal(raw, &text) == nil && !json.Valid([]byte(text)) || len(text) > 24 {
+		return 0
+	}
+	v, ok := new(big.Rat).SetString(text)
+	if !ok || !v.IsInt() || v.Sign() < 0 || !v.Num().IsInt64() {
+		return 0
+	}
+	return v.Num().Int64()
 }
 
 func FuzzReader(f *testing.F) {
