@@ -134,8 +134,9 @@ type Load struct {
 	Arrivals string `json:"arrivals,omitempty"`
 }
 
-// Closes counts connections that the server closed after it had responded on them: Announced by
-// the response, Idle without a request, InFlight with requests still without a response. Most is
+// Closes counts connections that the server closed after it had responded on them: Announced
+// (Connection: close, a GOAWAY, a WebSocket's close frame, the end of an event stream), Idle without
+// a request, InFlight with requests still without a response. Most is
 // the largest number of responses on one of them, AtMost how many had that number.
 type Closes struct {
 	Announced uint64 `json:"announced"`
@@ -143,6 +144,10 @@ type Closes struct {
 	InFlight  uint64 `json:"in_flight"`
 	Most      uint64 `json:"most"`
 	AtMost    uint64 `json:"at_most"`
+	// IdleMeanNs is how long the Idle ones had had no request; 0 if there were none, or unknown. Code
+	// is that of the last WebSocket close frame; 0 if there was none.
+	IdleMeanNs int64  `json:"idle_mean_ns,omitempty"`
+	Code       uint64 `json:"code,omitempty"`
 }
 
 // Requests obeys Sent = Completed + Failed + InFlight.

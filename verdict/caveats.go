@@ -93,12 +93,33 @@ func (d *caveats) ofTheConnections(run *record.Run) {
 	all := float64(c.Announced + c.Idle + c.InFlight)
 	switch {
 	case all <= closesShare*done:
+	case float64(c.Idle) >= closesAlike*all && c.IdleMeanNs >= idleLeast:
+		d.add("caveat.idle-timeout", with{"idle_ns": c.IdleMeanNs, "reconnects": run.Load.Reconnects})
 	case all > 1 && float64(c.AtMost) >= closesAlike*all:
-		d.add("caveat.keepalive-limit", with{"requests": c.Most, "reconnects": run.Load.Reconnects})
+		d.ofTheEnds(run, "limit")
 	case float64(c.Idle) >= closesAlike*all:
 		d.add("caveat.keepalive-timeout", with{"requests": c.Most, "reconnects": run.Load.Reconnects})
+	case float64(c.Announced) >= closesAlike*all:
+		d.ofTheEnds(run, "age")
 	default:
 		d.add("caveat.closes-at-random", with{"requests": c.Most, "in_flight": c.InFlight, "closed": all, "reconnects": run.Load.Reconnects})
+	}
+}
+
+// ofTheEnds says how the server ends connections in order, in the words of their protocol: after a
+// number of requests ("limit"), or of any other rule ("age").
+func (d *caveats) ofTheEnds(run *record.Run, rule string) {
+	c := run.Load.Closes
+	values := with{"requests": c.Most, "reconnects": run.Load.Reconnects, "limit": rule == "limit", "code": c.Code, "goaway": run.Load.HTTP2 != nil}
+	switch {
+	case run.Spec.Kind == spec.Messages && c.Announced > 0:
+		d.add("caveat.websocket-ends", values)
+	case run.Spec.Kind == spec.Events:
+		d.add("caveat.event-stream-ends", values)
+	case rule == "limit":
+		d.add("caveat.keepalive-limit", with{"requests": c.Most, "reconnects": run.Load.Reconnects})
+	default:
+		d.add("caveat.closes-announced", values)
 	}
 }
 

@@ -99,6 +99,9 @@ const (
 	closesShare = 0.005
 	// closesAlike of those connections count as all of them: a reset loses responses in transit.
 	closesAlike = 0.95
+	// idleLeast is the mean idle time, in ns, from which connections that end idle have timed out:
+	// after a limit the end follows the last response at once.
+	idleLeast = 50e6
 )
 
 const (

@@ -6,6 +6,7 @@ package eventstream
 import (
 	"bytes"
 	"errors"
+	"time"
 )
 
 // MaxLine limits a line, in bytes, to detect a server that never ends one.
@@ -34,13 +35,16 @@ type Mark struct {
 
 // Reader reads the events of one connection. The zero value is ready.
 type Reader struct {
-	head  [len(byteOrderMark + "data: ")]byte // the beginning of the line
+	head  [len(byteOrderMark + "retry: ")]byte // the beginning of the line
 	line  int                                 // length of the line so far
 	field field                               // of the line
 	after lineEnd
 	begun bool // the stream is past its byte order mark
 	data  bool // the current event has data
 	marks
+	// retry is what the stream asks for, in milliseconds; asking what the current line does, -1 if
+	// that is no number.
+	retry, asking int64
 }
 
 const byteOrderMark = "\xef\xbb\xbf"
@@ -51,6 +55,7 @@ type field uint8
 const (
 	unknown    field = iota // its beginning is not complete
 	dataField               // data of the event
+	retryField              // how long to wait before reconnecting
 	otherField              // a comment, or a field irrelevant to the end of an event
 )
 
@@ -106,8 +111,11 @@ func (r *Reader) take(piece []byte) {
 		r.begin()
 	}
 	r.line += len(piece)
-	if r.field == dataField {
+	switch r.field {
+	case dataField:
 		r.feed(piece)
+	case retryField:
+		r.asking = digitsOf(r.asking, piece)
 	}
 }
 
@@ -118,6 +126,10 @@ func (r *Reader) begin() {
 		r.begun = true
 		head = bytes.TrimPrefix(head, []byte(byteOrderMark))
 		r.line = len(head)
+	}
+	if value, found := bytes.CutPrefix(head, []byte("retry:")); found {
+		r.field, r.asking = retryField, digitsOf(0, bytes.TrimPrefix(value, []byte(" ")))
+		return
 	}
 	value, found := bytes.CutPrefix(head, []byte("data"))
 	if r.field = otherField; !found || len(value) > 0 && value[0] != ':' {
@@ -144,12 +156,21 @@ func (r *Reader) endLine() (done bool) {
 	if r.line == 0 {
 		done, r.data = r.data, false
 	}
+	if r.field == retryField && r.asking >= 0 {
+		r.retry = r.asking
+	}
 	r.line, r.field = 0, unknown
 	return done
 }
 
 // Mark returns the mark of the event that Next ended.
 func (r *Reader) Mark() *Mark { return &r.mark }
+
+// Retry returns how long the stream asks a client to wait before it reconnects; 0 if it does not. More
+// than an hour counts as one.
+func (r *Reader) Retry() time.Duration {
+	return time.Duration(min(r.retry, int64(time.Hour/time.Millisecond))) * time.Millisecond
+}
 
 // EOF returns the error, if any, of the stream ending here.
 func (r *Reader) EOF() error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // read takes text in pieces of n bytes, and tells the events.
@@ -68,6 +69,28 @@ func TestEventsAreFound(t *testing.T) {
 				if err != nil || !slices.Equal(got, k.want) {
 					t.Errorf("%.60q in pieces of %d: %q, %v; want %q", text, n, got, err, k.want)
 				}
+			}
+		}
+	}
+}
+
+// TestRetry: the last valid one counts, in pieces of any size.
+func TestRetry(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"retry: 3000\n": 3 * time.Second, "retry:5\n\nretry: soon\n": 5 * time.Millisecond, "data: 1\n\n": 0, "retry: -1\n": 0,
+		"retry: 99999999999999999999\n": 0, "retry: 999999999999\n": time.Hour, "\xef\xbb\xbfretry: 20\n": 20 * time.Millisecond,
+	} {
+		for _, n := range []int{1, 2, 100} {
+			var r Reader
+			for rest := []byte(text); len(rest) > 0; {
+				used, _, err := r.Next(rest[:min(n, len(rest))])
+				if err != nil {
+					t.Fatal(err)
+				}
+				rest = rest[used:]
+			}
+			if got := r.Retry(); got != want {
+				t.Errorf("%q in pieces of %d: %v, want %v", text, n, got, want)
 			}
 		}
 	}

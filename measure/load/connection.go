@@ -47,7 +47,7 @@ type conn struct {
 	next   uint32 // position of the first request not on the wire
 
 	head, entries int32 // of the flights queue
-	since         int64 // the connect began, run's clock
+	since         int64 // the connect began or, once it is open, the last response came; run's clock
 	reopenAt      int64
 
 	reader http1.Reader
@@ -264,6 +264,7 @@ func (w *worker) complete(i uint32, c *conn, n int32, status int) {
 	w.doneNs = w.now
 	w.inFlight -= int64(n)
 	c.served += uint32(n)
+	c.since = w.now
 	c.onWire -= n
 	q := w.queue(i)
 	for n > 0 {

@@ -386,6 +386,7 @@ func (w *worker) countDone(i uint32, c *conn, h *h2conn, k, status int) {
 		w.resetStream(i, h, s.id, http2.Cancel)
 	}
 	c.served++
+	c.since = w.now
 	w.offWire(c, h, k)
 }
 
@@ -568,7 +569,7 @@ func (w *worker) endH2(i uint32, c *conn) {
 	case c.served > 0 && h.phase == leaving:
 		w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
 	case c.served > 0 && !w.NewConnections:
-		w.tally.Closes.note(&w.tally.Closes.Idle, c.served)
+		w.tally.Closes.noteIdle(c.served, w.now-c.since)
 	}
 	freed := h.freed
 	h.freed = 0

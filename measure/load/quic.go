@@ -75,6 +75,7 @@ type quicPeer struct {
 	generation uint32
 	busy       int // askers at work
 	served     uint32
+	doneNs     int64  // of its last response
 	used       bool   // NewConnections: it has had its request
 	next       uint32 // position in the script
 	reopenAt   int64

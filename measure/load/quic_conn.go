@@ -148,14 +148,23 @@ func (w *quicWorker) dialFailed(i int, p *quicPeer, err error) {
 func (w *quicWorker) closedBy(i int, p *quicPeer, err error) {
 	if p.state == peerOpen && p.busy == 0 && !w.NewConnections {
 		if p.served > 0 {
-			w.tally.Closes.note(&w.tally.Closes.Idle, p.served)
+			w.tally.Closes.noteIdle(p.served, w.now-p.doneNs)
 		}
-		var code *quic.ApplicationError
-		if graceful := errors.As(err, &code) && code.ErrorCode == quic.ApplicationErrorCode(http3.ErrCodeNoError); !graceful {
+		if !graceful(err) {
 			w.tally.Faults[Fault{PhaseIdle, quicconn.Explain(err)}]++
 		}
 	}
 	w.hangUpPeer(i, p)
+}
+
+// graceful reports whether an idle connection ended in order: by the server, or because either side
+// let it time out (RFC 9000, section 10).
+func graceful(err error) bool {
+	var application *quic.ApplicationError
+	var transport *quic.TransportError
+	var idle *quic.IdleTimeoutError
+	return errors.As(err, &application) && application.ErrorCode == quic.ApplicationErrorCode(http3.ErrCodeNoError) ||
+		errors.As(err, &transport) && transport.ErrorCode == quic.NoError || errors.As(err, &idle)
 }
 
 // hangUpPeer closes a connection; it will be reopened.
@@ -337,6 +346,7 @@ func (w *quicWorker) completeSlot(s *quicSlot, p *quicPeer, e *quicEvent) {
 		}
 	}
 	p.served++
+	p.doneNs = e.doneNs
 	w.inFlight--
 	w.doneNs = max(w.doneNs, e.doneNs)
 	counted := s.dueNs >= w.countFromNs

@@ -87,6 +87,8 @@ type feed struct {
 	body   http1.Body
 	events eventstream.Reader
 	seq    uint64 // of the last event
+	retry  time.Duration
+	ended  bool // a stream has ended in order
 }
 
 // clocks relates the run's clock to others.
@@ -197,6 +199,9 @@ func (w *worker) receivedAnswer(i uint32, c *conn, b []byte) {
 	if cause := w.refused(s, &r); cause != "" {
 		w.readPage(pageOf{tag: c.tag(i)}, r.Status, s.head, true)
 		w.abandon(i, c, PhaseOpen, cause)
+		if r.Status == 204 && s.ended {
+			c.reopenAt = maxTime // HTML, section 9.2.3: the client is to stay away
+		}
 		return
 	}
 	took := &w.streams.Setup
@@ -307,10 +312,28 @@ func (w *worker) closedByServer(i uint32, c *conn, s *feed) {
 	if s.code = code; code == 1005 {
 		s.code = websocket.CloseNormal
 	}
+	if normalClose(code) && c.served > 0 && s.echo == 0 {
+		w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
+		w.tally.Closes.Code = uint64(code)
+		w.lost(i, c)
+		return
+	}
 	cause := closeCause(code)
 	w.tally.Reconnects++
 	w.fail(i, c, PhaseResponse, cause, cause)
 }
+
+// normalClose reports whether a server closes with a code because it is done with the connection,
+// not because something failed. Messages without an answer are sent again on the next one, as
+// requests are at a keep-alive limit.
+func normalClose(code uint16) bool {
+	switch code {
+	case 1000, 1001, 1005, 1012: // normal, going away, no code, restart
+		return true
+	}
+	return false
+}
+
 
 // closeCause names a code of RFC 6455, section 7.4.1; others by their class, so that a server that
 // invents codes does not add causes.
@@ -398,7 +421,7 @@ func (w *worker) gotEvent(c *conn, s *feed) {
 	t.Completed++
 	t.Statuses[0]++ // as for messages
 	c.served++
-	w.doneNs = w.now
+	c.since, w.doneNs = w.now, w.now
 	if m.Seq > 0 {
 		if skipped := m.Seq - s.seq - 1; s.seq > 0 && m.Seq > s.seq && skipped > 0 && skipped < skippedMost {
 			t.Sent += skipped
@@ -446,14 +469,28 @@ func (k *clocks) published(m *eventstream.Mark) (at int64, same bool) {
 	return 0, false
 }
 
-// streamEnded handles a server's end of an event stream.
+// streamEnded handles a server's end of an event stream, after which a subscriber reconnects (HTML,
+// section 9.2.3), in the time that the server asks for. What is published until then reaches it as
+// little as what was published before it came, so it is not missed.
 func (w *worker) streamEnded(i uint32, c *conn, err error) {
-	cause := causeEnded
-	if err != nil {
-		cause = err.Error()
-	}
+	s := &w.streams.conns[i]
 	w.tally.Reconnects++
-	w.fail(i, c, PhaseResponse, cause, causeDropped)
+	switch {
+	case err != nil:
+		w.fail(i, c, PhaseResponse, err.Error(), causeDropped)
+		return
+	case c.served == 0 && !s.ended: // there has been no event yet
+		w.fail(i, c, PhaseResponse, causeEnded, causeDropped)
+		return
+	case c.served > 0:
+		w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
+	}
+	if retry := s.events.Retry(); retry > 0 {
+		s.retry = retry
+	}
+	s.seq, s.ended = 0, true
+	w.hangUp(i, c)
+	c.reopenAt = max(c.reopenAt, w.now+int64(s.retry))
 }
 
 // streamOver handles the end of the peer's data, orderly if no is 0.
@@ -475,6 +512,9 @@ func (w *worker) streamOver(i uint32, c *conn, no syscall.Errno) {
 		w.streamEnded(i, c, s.events.EOF())
 	case !s.frames.Idle():
 		w.fail(i, c, PhaseResponse, causeCutOff, causeDropped)
+	case c.onWire == 0 && c.served > 0:
+		w.endedIdle(c)
+		w.lost(i, c)
 	default:
 		w.fail(i, c, PhaseResponse, causeNoClose, causeDropped)
 	}

@@ -90,17 +90,30 @@ type Batching struct {
 // keep-alive limit ends all of them after the same number of responses; a timeout, or a server that
 // drops connections, does not.
 type Closes struct {
-	Announced uint64 // by the response: Connection: close, or a body delimited by the close
+	// Announced by the server: Connection: close, a body delimited by the close, a GOAWAY, a
+	// WebSocket's close frame, the end of an event stream.
+	Announced uint64
 	Idle      uint64 // without a request
 	InFlight  uint64 // with requests that had no response yet
 	// Most is the largest number of responses on one of them; AtMost counts those with that number.
 	Most, AtMost uint64
+	// IdleNs is how long the Idle ones had had no request, in sum: next to nothing if the server
+	// closes them after a number of responses, and its timeout if it closes idle ones.
+	IdleNs uint64
+	// Code is the code of the last WebSocket close frame among the Announced ones, 0 if there was none.
+	Code uint64
 }
 
 // note counts one in the given kind.
 func (c *Closes) note(kind *uint64, served uint32) {
 	*kind++
 	c.merge(uint64(served), 1)
+}
+
+// noteIdle counts one that ended idle.
+func (c *Closes) noteIdle(served uint32, idleNs int64) {
+	c.note(&c.Idle, served)
+	c.IdleNs += uint64(max(idleNs, 0))
 }
 
 func (c *Closes) merge(most, n uint64) {
@@ -116,6 +129,10 @@ func (c *Closes) add(o *Closes) {
 	c.Announced += o.Announced
 	c.Idle += o.Idle
 	c.InFlight += o.InFlight
+	c.IdleNs += o.IdleNs
+	if o.Code > 0 {
+		c.Code = o.Code
+	}
 	c.merge(o.Most, o.AtMost)
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Versions of the binary forms.
 const (
-	tallyVersion  = 4
+	tallyVersion  = 5
 	resultVersion = 9
 )
 
@@ -71,7 +71,8 @@ func (t *Tally) counts() []*uint64 {
 	return []*uint64{
 		&t.Sent, &t.Completed, &t.Failed, &t.Bad, &t.Read, &t.Written, &t.Reconnects, &t.Resent,
 		&t.InFlight, &t.Behind, &t.Batches, &t.Waits,
-		&t.Closes.Announced, &t.Closes.Idle, &t.Closes.InFlight, &t.Closes.Most, &t.Closes.AtMost, &t.Handshakes,
+		&t.Closes.Announced, &t.Closes.Idle, &t.Closes.InFlight, &t.Closes.Most, &t.Closes.AtMost,
+		&t.Closes.IdleNs, &t.Closes.Code, &t.Handshakes,
 	}
 }
 

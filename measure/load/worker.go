@@ -42,60 +42,62 @@ type worker struct {
 	lagN        uint64
 	closedAfter uint32 // responses of the last connection that ended idle
 	cutAfter    uint32 // the same for the last that ended with requests on the wire
-	batch       []ring.Event
-	rounds      uint64   // waits so far
-	fresh       []uint32 // connections whose requests leave with the next Wait
-	eager       []uint32 // connections that send once the batch is done
-	slots       slotQueue
-	reopen      []uint32 // closed connections, unordered
-	dialNs      int64    // when the first of them may be retried
-	openLoop    bool
-	arrivals    arrivals
-	nextDue     int64 // next arrival, run's clock
-	quota       int64 // requests left to assign to slots; -1: no limit, as before the load
-	granted     int64 // initial quota
-	countFromNs int64 // latencies of requests due earlier are left out
-	inFlight    int64
-	carried     int64 // inFlight when the window opened
-	carriedNs   int64 // and how long the requests of its slots had waited by then, in sum
-	connected   int
-	downNs      int64 // since when connected has been 0
-	pending     int   // connects under way
-	opened      int
-	attempted   int // first attempts that have ended, in success or failure
-	phase       phase
-	alone       *alone  // the lone requests and their results
-	first       *firsts // the first responses of the load; nil: not measured
-	now         int64
-	windowNs    int64  // when the window opens, run's clock
-	endNs       int64  // when it closes; maxTime without a duration
-	firstNs     int64  // the first request left; 0 none yet
-	firstDueNs  int64  // when that was due
-	doneNs      int64  // the last request that completed or failed
-	sentNs      int64  // the last time requests were sent
-	lastNs      int64  // end of the counted time, once the work is done
-	originNs    int64  // zero of the schedule
-	lateAtEnd   uint64 // requests due but not sent when the window closed
-	drainNs     int64  // deadline of the wait for the last responses
-	tickNs      int64
-	expireNs    int64
-	tally       *Tally
-	left        *Waiting // filled in at the end
-	free        chan *Tally
-	out         chan<- delivery
-	delay       *sys.RunDelay
-	gathering   gathering
-	handedOver  uint64 // completed requests of the tallies handed over
-	cpuNs       int64  // thread CPU at the last reading, at cpuAtNs
-	cpuAtNs     int64
-	windowCPUNs int64
-	windowDelay int64
-	errors      []ErrorResponse // the first of each unexpected status
-	page        page            // the one that is being read
-	tls         *secure         // nil: plain
-	long        bool            // a long body was received: discard.go
-	h2          *h2             // nil: no connection may use it
-	streams     *streams        // nil: the connections carry requests
+	// closedIdleNs is how long the last connection that ended idle had had no request
+	closedIdleNs int64
+	batch        []ring.Event
+	rounds       uint64   // waits so far
+	fresh        []uint32 // connections whose requests leave with the next Wait
+	eager        []uint32 // connections that send once the batch is done
+	slots        slotQueue
+	reopen       []uint32 // closed connections, unordered
+	dialNs       int64    // when the first of them may be retried
+	openLoop     bool
+	arrivals     arrivals
+	nextDue      int64 // next arrival, run's clock
+	quota        int64 // requests left to assign to slots; -1: no limit, as before the load
+	granted      int64 // initial quota
+	countFromNs  int64 // latencies of requests due earlier are left out
+	inFlight     int64
+	carried      int64 // inFlight when the window opened
+	carriedNs    int64 // and how long the requests of its slots had waited by then, in sum
+	connected    int
+	downNs       int64 // since when connected has been 0
+	pending      int   // connects under way
+	opened       int
+	attempted    int // first attempts that have ended, in success or failure
+	phase        phase
+	alone        *alone  // the lone requests and their results
+	first        *firsts // the first responses of the load; nil: not measured
+	now          int64
+	windowNs     int64  // when the window opens, run's clock
+	endNs        int64  // when it closes; maxTime without a duration
+	firstNs      int64  // the first request left; 0 none yet
+	firstDueNs   int64  // when that was due
+	doneNs       int64  // the last request that completed or failed
+	sentNs       int64  // the last time requests were sent
+	lastNs       int64  // end of the counted time, once the work is done
+	originNs     int64  // zero of the schedule
+	lateAtEnd    uint64 // requests due but not sent when the window closed
+	drainNs      int64  // deadline of the wait for the last responses
+	tickNs       int64
+	expireNs     int64
+	tally        *Tally
+	left         *Waiting // filled in at the end
+	free         chan *Tally
+	out          chan<- delivery
+	delay        *sys.RunDelay
+	gathering    gathering
+	handedOver   uint64 // completed requests of the tallies handed over
+	cpuNs        int64  // thread CPU at the last reading, at cpuAtNs
+	cpuAtNs      int64
+	windowCPUNs  int64
+	windowDelay  int64
+	errors       []ErrorResponse // the first of each unexpected status
+	page         page            // the one that is being read
+	tls          *secure         // nil: plain
+	long         bool            // a long body was received: discard.go
+	h2           *h2             // nil: no connection may use it
+	streams      *streams        // nil: the connections carry requests
 }
 
 // delivery is one interval of one worker.
@@ -587,7 +589,7 @@ func (w *worker) over(i uint32, c *conn, no syscall.Errno) {
 	switch {
 	case no == 0, no == syscall.EPIPE && (c.served > 0 || phase == PhaseResponse):
 		w.ended(i, c)
-	case no == syscall.ECONNRESET && c.reader.Idle() && w.limited(c):
+	case no == syscall.ECONNRESET && c.reader.Idle() && w.limited(i, c):
 		w.lost(i, c)
 	default:
 		w.fail(i, c, phase, sys.ErrnoName(no), causeDropped)
@@ -651,6 +653,11 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 	var freed int32
 	for len(b) > 0 {
 		out := c.onWire - c.stamped // what is stamped has not left yet
+		if out == 0 && c.served > 0 && freed == 0 && timeoutStatus(b) {
+			w.endedIdle(c)
+			w.lost(i, c)
+			return
+		}
 		if out == 0 {
 			w.keepStranger(c, b)
 			w.renew(i, c, freed)
@@ -713,6 +720,12 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 	}
 }
 
+// timeoutStatus reports whether bytes begin with status 408, which a server may send on an idle
+// connection before it closes it (RFC 9110, section 15.5.9).
+func timeoutStatus(b []byte) bool {
+	return len(b) > len("HTTP/1.1 408") && string(b[:7]) == "HTTP/1." && string(b[8:12]) == " 408"
+}
+
 // whole handles a complete response, and reports whether the connection ends with it.
 func (w *worker) whole(i uint32, c *conn) (last bool) {
 	closing := c.reader.Closing()
@@ -749,7 +762,7 @@ func (w *worker) ended(i uint32, c *conn) {
 			w.renew(i, c, 1)
 			return
 		}
-		if err != nil || c.served > 0 && !w.limited(c) {
+		if err != nil || c.served > 0 && !w.limited(i, c) {
 			cause := causeClosed
 			if err != nil {
 				cause = err.Error()
@@ -758,12 +771,17 @@ func (w *worker) ended(i uint32, c *conn) {
 			return
 		}
 	} else {
-		w.closedAfter = c.served
-		if c.served > 0 {
-			w.tally.Closes.note(&w.tally.Closes.Idle, c.served)
-		}
+		w.endedIdle(c)
 	}
 	w.lost(i, c)
+}
+
+// endedIdle notes a connection that the server ended without a request on it.
+func (w *worker) endedIdle(c *conn) {
+	if w.closedAfter = c.served; c.served > 0 {
+		w.closedIdleNs = w.now - c.since
+		w.tally.Closes.noteIdle(c.served, w.closedIdleNs)
+	}
 }
 
 // limited tells a keep-alive limit from a fault when a connection ends between two responses with
@@ -772,12 +790,23 @@ func (w *worker) ended(i uint32, c *conn) {
 // limit ends every connection after the same number of responses, and a fault after any number. The
 // first such end has nothing to compare with and counts as a limit; an end after a different number
 // than the previous one is a fault.
-func (w *worker) limited(c *conn) bool {
+func (w *worker) limited(i uint32, c *conn) bool {
 	if c.served == 0 {
 		return false
 	}
 	w.tally.Closes.note(&w.tally.Closes.InFlight, c.served)
 	before := w.cutAfter
 	w.cutAfter = c.served
-	return before == 0 || c.served == before || c.served == w.closedAfter
+	return before == 0 || c.served == before || c.served == w.closedAfter || w.timedOut(i, c)
 }
+
+// timedOut reports whether a connection with requests on the wire had been idle before them for as
+// long as the server leaves idle ones open: then its end crossed the requests.
+func (w *worker) timedOut(i uint32, c *conn) bool {
+	idle := w.queue(i)[c.head].sent - c.since
+	return w.closedIdleNs >= idleLeast && idle >= w.closedIdleNs/10*9
+}
+
+// idleLeast is the shortest idle time that a server may close a connection for. Less passes between
+// a last response and its end.
+const idleLeast = int64(50 * time.Millisecond)

@@ -194,7 +194,8 @@ func closes(c *load.Closes) *record.Closes {
 	if c.Most == 0 {
 		return nil
 	}
-	return &record.Closes{Announced: c.Announced, Idle: c.Idle, InFlight: c.InFlight, Most: c.Most, AtMost: c.AtMost}
+	return &record.Closes{Announced: c.Announced, Idle: c.Idle, InFlight: c.InFlight, Most: c.Most, AtMost: c.AtMost,
+		IdleMeanNs: int64(c.IdleNs / max(c.Idle, 1)), Code: c.Code}
 }
 
 // lone converts the lone requests; nil if there were none.
