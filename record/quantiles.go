@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 
 	"ceiling/internal/hist"
@@ -116,7 +117,7 @@ func (l *Quantiles) MeanWith(w *Waited) (ns float64, bound bool) {
 		return l.MeanNs, false
 	}
 	n, m := float64(l.Count), float64(w.Count)
-	if raised := (l.MeanNs*n + w.MeanNs*m) / (n + m); raised >= boundMatters*l.MeanNs {
+	if raised := (l.MeanNs*n + w.MeanNs*m) / (n + m); raised >= boundMatters*l.MeanNs && !math.IsInf(raised, 0) {
 		return raised, true
 	}
 	return l.MeanNs, false

@@ -38,7 +38,9 @@ type Run struct {
 	Errors   []Error           `json:"errors"`
 	// ErrorResponses has the first response of each unexpected status.
 	ErrorResponses []ErrorResponse `json:"error_responses,omitempty"`
-	Latency        Latency         `json:"latency"`
+	// Redirects has the first redirect of each status.
+	Redirects []Redirect `json:"redirects,omitempty"`
+	Latency   Latency    `json:"latency"`
 	// Edges of the window of a closed loop; nil if unknown.
 	Edges *Edges `json:"edges,omitempty"`
 	// Lone describes requests sent one at a time before the load; nil if there were none.
@@ -248,6 +250,13 @@ type ErrorResponse struct {
 	// first text (for a gRPC status, the server's message), on one line of at most 200 bytes,
 	// printable characters only; "" if there is none, or it is not text.
 	Line string `json:"line,omitempty"`
+}
+
+// Redirect is the first response of one status that sends clients elsewhere: to its Location,
+// without user, query and fragment; "" if it has none.
+type Redirect struct {
+	Status int    `json:"status"`
+	To     string `json:"to,omitempty"`
 }
 
 // Code returns the status as a key of Run.Statuses.

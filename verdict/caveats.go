@@ -65,6 +65,7 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	if share := f.errorShare.value; share > 0 && share < errorsMatter {
 		d.add("caveat.errors", with{"share": share, "kinds": kindsOf(f.errorKinds())})
 	}
+	d.ofTheResponses(f)
 	d.ofTheLatency(f.runFacts)
 	if run.Load.Established > 0 && run.Load.Established < run.Load.Connections {
 		d.add("caveat.connections", with{"established": run.Load.Established, "asked": run.Load.Connections})

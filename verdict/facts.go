@@ -104,6 +104,7 @@ type timeFacts struct {
 	trend        trendFacts
 	late         *stretchFacts // what failed the SLO, if that was only part of the window
 	startupQueue startupQueueFacts
+	changed      changedFacts
 }
 
 // facts is everything, including where the requests were.
@@ -212,6 +213,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	if f.local.unreachable(f.run) {
 		f.outage = outagesOf(load)
 	}
+	f.changed = changedOf(f.runFacts, load)
 	f.stall.during(f.cpuFacts, series)
 	f.link, f.ways = linkOf(f.cpuFacts, series)
 	f.exceeded = exceededOf(f.cpuFacts, series)

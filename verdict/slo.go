@@ -39,7 +39,7 @@ func checkSLO(f *runFacts) sloResult {
 		}
 		if !met {
 			out.broken = append(out.broken, say("slo.misses", with{"is": is, "term": term.String()}))
-		} else if n, oldest := f.mayBreak(term); n > 0 {
+		} else if n, oldest := mayBreak(f.run, term); n > 0 {
 			out.risky = append(out.risky, say("slo.risky", with{"term": term.String(), "waiting": n, "oldest_ns": oldest}))
 		}
 		out.terms = append(out.terms, record.SLOTerm{Term: term.String(), Value: measured, Met: met, AtLeast: bound})
@@ -140,11 +140,11 @@ func quantileOf(l *record.Quantiles, w *record.Waited, q float64) (v float64, bo
 // mayBreak returns how many requests without a response have waited longer than the term's share of
 // the others took, and the oldest, if they would break the term by taking long enough: those of a
 // server that hangs. 0 if they cannot, for there are too few.
-func (f *runFacts) mayBreak(t spec.Term) (n uint64, oldestNs int64) {
-	w := f.run.Latency.Waited(t.Metric)
-	bins, total := f.run.Latency.ResponseBins, float64(w.Count)
+func mayBreak(run *record.Run, t spec.Term) (n uint64, oldestNs int64) {
+	w := run.Latency.Waited(t.Metric)
+	bins, total := run.Latency.ResponseBins, float64(w.Count)
 	if t.Metric == spec.MetricService {
-		bins = f.run.Latency.ServiceBins
+		bins = run.Latency.ServiceBins
 	}
 	if w.Count == 0 || len(bins) == 0 || !t.Less || t.Metric != spec.MetricService && t.Metric != spec.MetricResponse {
 		return 0, 0

@@ -51,7 +51,8 @@ func TestWaitingRequestsCountInAnSLO(t *testing.T) {
 			t.Errorf("%s: broken: %q", c.name, text)
 		}
 		caveats := prose.Sentence(Judge(run, nil).Caveats)
-		if text := prose.Sentence(got.risky); !strings.HasPrefix(text, c.caveats) || (text == "") != (c.caveats == "") || !strings.Contains(caveats, c.caveats) {
+		if text := prose.Sentence(got.risky); !strings.HasPrefix(text, c.caveats) || (text == "") != (c.caveats == "") ||
+			!strings.Contains(caveats, c.caveats) {
 			t.Errorf("%s: caveats: %q", c.name, text)
 		}
 	}

@@ -105,6 +105,14 @@ const (
 )
 
 const (
+	// changedResponses make a mean size, changedPortions of such means in a row a size of its own,
+	// and changedRatio is how far apart two sizes are that are not the same responses.
+	changedResponses = 20
+	changedPortions  = 3
+	changedRatio     = 1.25
+)
+
+const (
 	// slotsTaken of the slots in flight at the end of an interval count as all: a few are always
 	// between two requests.
 	slotsTaken = 0.9

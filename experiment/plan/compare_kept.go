@@ -41,8 +41,8 @@ func figuresOf(k *Kept) Figures {
 	r := k.Run
 	f := Figures{
 		Name: r.ID, PerS: r.Rate.CompletedPerS, P50Ns: float64(r.Latency.Response.P50Ns), P99Ns: float64(r.Latency.Response.P99Ns),
-		Response: k.Response, Waiting: r.Latency.Waiting, Open: r.Load.Mode == "open", Bottleneck: r.Verdict.Bottleneck, Started: r.Started, ElapsedS: r.ElapsedS,
-		BadShare: r.BadShare(), Spread: map[string]float64{},
+		Response: k.Response, Waiting: r.Latency.Waiting, Open: r.Load.Mode == "open", Bottleneck: r.Verdict.Bottleneck,
+		Started: r.Started, ElapsedS: r.ElapsedS, BadShare: r.BadShare(), Spread: map[string]float64{},
 	}
 	if r.Subject != nil {
 		f.ServerCPUNs = r.Subject.CPUNsPerRequest

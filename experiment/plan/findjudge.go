@@ -199,7 +199,8 @@ func worse(a, b record.Quantiles) record.Quantiles {
 		from = min(a.BoundFrom, b.BoundFrom)
 	}
 	return record.Quantiles{
-		BoundFrom: from, Count: a.Count + b.Count, MeanNs: math.Max(a.MeanNs, b.MeanNs), MinNs: min(a.MinNs, b.MinNs), MaxNs: max(a.MaxNs, b.MaxNs),
+		BoundFrom: from,
+		Count:     a.Count + b.Count, MeanNs: math.Max(a.MeanNs, b.MeanNs), MinNs: min(a.MinNs, b.MinNs), MaxNs: max(a.MaxNs, b.MaxNs),
 		P50Ns: max(a.P50Ns, b.P50Ns), P90Ns: max(a.P90Ns, b.P90Ns), P99Ns: max(a.P99Ns, b.P99Ns), P999Ns: max(a.P999Ns, b.P999Ns),
 	}
 }

@@ -45,7 +45,8 @@ func TestWaitingRequestsCountInAComparison(t *testing.T) {
 	}
 	var list []Figures
 	for _, m := range runs {
-		list = append(list, figuresOf(&Kept{Run: &record.Run{Latency: record.Latency{Response: m.Response, Waiting: m.Waiting}}, Response: m.Histogram}))
+		run := &record.Run{Latency: record.Latency{Response: m.Response, Waiting: m.Waiting}}
+		list = append(list, figuresOf(&Kept{Run: run, Response: m.Histogram}))
 	}
 	m, _ := gateMetric("p99")
 	if ns := together(m, list); math.Abs(ns-1.17e9) > 1e7 {

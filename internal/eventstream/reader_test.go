@@ -132,7 +132,8 @@ func FuzzMarks(f *testing.F) {
 		if json.Unmarshal(object["boot"], &boot) != nil || len(boot) != 8 || strings.ContainsFunc(boot, func(r rune) bool { return r > 126 }) {
 			boot = ""
 		}
-		if got := m.mark; got.Seq != want.Seq || got.UnixNs != want.UnixNs || got.MonotonicNs != want.MonotonicNs || boot != "" && string(got.Boot) != boot {
+		if got := m.mark; got.Seq != want.Seq || got.UnixNs != want.UnixNs || got.MonotonicNs != want.MonotonicNs ||
+			boot != "" && string(got.Boot) != boot {
 			t.Errorf("%q: %+v, want %+v %q", text, got, want, boot)
 		}
 	})

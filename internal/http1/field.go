@@ -102,6 +102,7 @@ const (
 	saysClose                   // Connection: close
 	saysKeep                    // Connection: keep-alive
 	closing                     // Reader: the connection ends with this message
+	isEvents                    // Content-Type: text/event-stream
 )
 
 // note handles one field.
@@ -110,6 +111,10 @@ func (h *head) note(name, value []byte) FramingError {
 	case len("connection"):
 		if equalFold(name, "connection") {
 			h.connection(value)
+		}
+	case len("content-type"):
+		if kind := "text/event-stream"; equalFold(name, "content-type") && len(value) >= len(kind) && equalFold(value[:len(kind)], kind) {
+			h.flags |= isEvents
 		}
 	case len("content-length"):
 		if equalFold(name, "content-length") {

@@ -241,6 +241,10 @@ func (r *Reader) Status() int { return int(r.status) }
 // protocols, or marked the end of the body by closing.
 func (r *Reader) Closing() bool { return r.head.flags&closing != 0 }
 
+// EventStream reports whether the current response is a body of server-sent events, which may not
+// end.
+func (r *Reader) EventStream() bool { return r.at == atBody && r.head.flags&isEvents != 0 }
+
 // Idle reports whether the reader is between two responses and holds nothing.
 func (r *Reader) Idle() bool {
 	return r.at == atStatus && r.interim == 0 && len(r.body.lines.partial) == 0 && r.failed == 0

@@ -502,6 +502,7 @@ const (
 	causeBehind  = "behind a timed-out request"
 	causeDropped = "behind a failed request"
 	causeExtra   = "bytes that no request asked for"
+	causeEndless = "event stream that does not end: receive its events with --subscribe"
 	causeItself  = "connected to itself: nothing is listening"
 )
 

@@ -26,6 +26,17 @@ type ErrorResponse struct {
 	Line string
 }
 
+// FirstResponses are kept of a run, by status: of each unexpected one, and of each redirect.
+type FirstResponses struct {
+	Errors    []ErrorResponse
+	Redirects []Redirect
+}
+
+// join adds a part's.
+func (f *FirstResponses) join(part *FirstResponses) {
+	f.Errors, f.Redirects = joinErrors(f.Errors, part.Errors), joinRedirects(f.Redirects, part.Redirects)
+}
+
 // errorStatuses returns the statuses that count as errors by default.
 func errorStatuses() *[1000]bool {
 	var list [1000]bool

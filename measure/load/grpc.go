@@ -52,10 +52,14 @@ type callFields struct {
 	code    int8
 	typed   bool   // the content type is gRPC's
 	message []byte // start of grpc-message, still encoded
+	// location of a redirect, which is none of a call's
+	location []byte
 }
 
 // begin clears the fields of the previous block.
-func (f *callFields) begin() { f.code, f.typed, f.message = noCode, false, f.message[:0] }
+func (f *callFields) begin() {
+	f.code, f.typed, f.message, f.location = noCode, false, f.message[:0], f.location[:0]
+}
 
 // take handles one field.
 func (f *callFields) take(field hpack.Field) {

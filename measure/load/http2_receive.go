@@ -236,6 +236,7 @@ func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 		if w.script.noBody[target] || got.status == 204 || got.status == 304 {
 			got.length = 0 // the length is not that of this response's body (RFC 9110, section 8.6)
 		}
+		w.keepRedirect(int(got.status), w.h2.call.location)
 		known.learn(ev.Payload, h.decoder.Effect())
 		known.status, known.length, known.code, known.typed = got.status, got.length, w.h2.call.code, w.h2.call.typed
 		message = w.h2.call.message
@@ -290,6 +291,7 @@ func readHead(d *hpack.Decoder, block []byte, call *callFields) (got h2head, wro
 			got.length = n
 		}
 		call.take(f)
+		call.locationOf(f)
 	}
 	if got.status < 100 {
 		return got, malformed()

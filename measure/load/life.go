@@ -90,6 +90,11 @@ func (w *worker) end() {
 	if w.lastNs == 0 {
 		w.lastNs = w.now
 	}
+	for i := range w.conns {
+		if c := &w.conns[i]; c.onWire > 0 && c.reader.EventStream() {
+			w.tally.Faults[Fault{PhaseOpen, causeEndless}]++
+		}
+	}
 	w.close(w.lastNs)
 	w.tally.Behind = w.behind()
 }
@@ -100,16 +105,16 @@ func (w *worker) report() *WorkerReport {
 		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
 		engine: w.ring.Engine(), why: w.ring.Why(), features: w.ring.Features(),
 		firstNs: w.firstNs, firstDueNs: w.firstDueNs, alone: w.alone.report(), first: w.first.report(),
-		errors: w.kept(), handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
+		responses: FirstResponses{w.kept(), w.redirects}, handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
 	}
 	if w.phase < measuring {
 		return r
 	}
 	r.carried, r.inFlight, r.lateAtEnd = uint64(w.carried), uint64(w.inFlight), w.lateAtEnd
 	r.asked, r.unsent = w.asked()
-	r.waiting = w.waiting()
+	r.atEdges.Waiting = w.waiting()
 	if !w.openLoop && !w.h2.limited(w.pipelining) && !w.streams.subscribes() {
-		r.edges = &Edges{w.carriedNs, w.waited(w.lastNs)}
+		r.atEdges.Edges = &Edges{w.carriedNs, w.waited(w.lastNs)}
 	}
 	if r.windowNs = w.lastNs - w.windowNs; r.windowNs <= 0 {
 		return r

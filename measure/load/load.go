@@ -129,10 +129,7 @@ type Result struct {
 	// latencies, and leaves out those in flight at the end: the two balance. Those of an open loop
 	// were due in the warm-up, and their latencies are left out.
 	Carried uint64
-	// Edges of the window in a closed loop; nil: unknown.
-	Edges *Edges
-	// Waiting has the requests without a response at the end; nil: unknown.
-	Waiting *Waiting
+	AtEdges
 	// Lone has the lone requests; nil: none were sent. First is the time from the start of a closed
 	// loop to each connection's first response, for those that got one before the window opened;
 	// nil: not measured.
@@ -157,8 +154,7 @@ type Result struct {
 	UserNs, SystemNs  int64 // CPU of the process over the window
 	AllocatedBytes    uint64
 	Workers           []WorkerReport
-	// Errors has the first response of each unexpected status, by status.
-	Errors []ErrorResponse
+	FirstResponses
 	// Interrupted: the context ended before the plan did.
 	Interrupted bool
 }
@@ -176,6 +172,19 @@ type Spoken struct {
 // all response times + InFlightNs − CarriedNs, exactly, if no slot was ever without a request.
 type Edges struct {
 	CarriedNs, InFlightNs int64
+}
+
+// AtEdges is what is known of the requests at the edges of the window.
+type AtEdges struct {
+	// Edges of the window in a closed loop; nil: unknown.
+	Edges *Edges
+	// Waiting has the requests without a response at the end; nil: unknown.
+	Waiting *Waiting
+}
+
+// join adds a part's.
+func (e *AtEdges) join(part *AtEdges) {
+	e.Edges, e.Waiting = addEdges(e.Edges, part.Edges), join(e.Waiting, part.Waiting, (*Waiting).add)
 }
 
 // addEdges adds a part's edges to the total, which is nil if any part's are.
@@ -198,8 +207,7 @@ type WorkerReport struct {
 	Opened      int
 
 	carried, inFlight, asked, unsent, lateAtEnd uint64
-	edges                                       *Edges
-	waiting                                     *Waiting
+	atEdges                                     AtEdges
 	alone                                       *Lone
 	handshakes                                  *Handshakes
 	h2                                          *H2Report
@@ -208,7 +216,7 @@ type WorkerReport struct {
 	firstNs, firstDueNs                         int64 // when the first request left, and when it was due
 	windowNs                                    int64 // time its counted requests took
 	engine, why                                 string
-	errors                                      []ErrorResponse
+	responses                                   FirstResponses
 	features                                    []string
 }
 
@@ -501,14 +509,13 @@ func (r *coordinator) finish() {
 			r.result.StartLateNs = max(late, 0)
 		}
 		r.result.Carried += w.carried
-		r.result.Edges = addEdges(r.result.Edges, w.edges)
-		r.result.Waiting = join(r.result.Waiting, w.waiting, (*Waiting).add)
+		r.result.AtEdges.join(&w.atEdges)
 		r.result.Total.InFlight += w.inFlight
 		r.result.Asked += w.asked
 		r.result.Unsent += w.unsent
 		r.result.LateAtEnd += w.lateAtEnd
 		r.result.Opened += w.Opened
-		r.result.Errors = joinErrors(r.result.Errors, w.errors)
+		r.result.FirstResponses.join(&w.responses)
 		r.result.WindowNs = max(r.result.WindowNs, w.windowNs)
 	}
 }

@@ -221,3 +221,31 @@ func TestLoneRest(t *testing.T) {
 		}
 	}
 }
+
+// TestLoneRequestEndsNoConnection: a connection that the server closes after its lone request was
+// established like the others.
+func TestLoneRequestEndsNoConnection(t *testing.T) {
+	bothAtOnce(t, func(t *testing.T, engine string) {
+		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.Response("200 OK", "Connection: close\r\n", "x"))))
+		if r := runs(t, loneConfig(t, s, engine)); r.Established != 8 {
+			t.Errorf("%d of 8 established", r.Established)
+		}
+	})
+}
+
+// TestEndlessEventStream: a request for one is told from a server that does not answer.
+func TestEndlessEventStream(t *testing.T) {
+	answer := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\r\ndata: x\n\n"
+	bothAtOnce(t, func(t *testing.T, engine string) {
+		s := serve(t, faultserver.Every(faultserver.AnswerTimes(1, answer), faultserver.Stall()))
+		c := config(t, s, engine, 0)
+		c.Duration = 300 * time.Millisecond
+		if n := runs(t, c).Total.Faults[Fault{PhaseOpen, causeEndless}]; n != 4 {
+			t.Errorf("%d of 4 requests still receive events", n)
+		}
+		c.Timeout = 100 * time.Millisecond
+		if n := runs(t, c).Total.Faults[Fault{PhaseResponse, causeEndless}]; n == 0 {
+			t.Error("no request failed for receiving events without end")
+		}
+	})
+}

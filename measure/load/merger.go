@@ -185,8 +185,7 @@ func (r *Result) join(o *Result) {
 	}
 	r.WindowNs, r.StartLateNs = max(r.WindowNs, o.WindowNs), max(r.StartLateNs, o.StartLateNs)
 	r.Carried += o.Carried
-	r.Edges = addEdges(r.Edges, o.Edges)
-	r.Waiting = join(r.Waiting, o.Waiting, (*Waiting).add)
+	r.AtEdges.join(&o.AtEdges)
 	if o.Lone != nil {
 		r.Lone = o.Lone // of the one agent that sent them
 	}
@@ -203,7 +202,7 @@ func (r *Result) join(o *Result) {
 	r.SystemNs += o.SystemNs
 	r.AllocatedBytes += o.AllocatedBytes
 	r.Interrupted = r.Interrupted || o.Interrupted
-	r.Errors = joinErrors(r.Errors, o.Errors)
+	r.FirstResponses.join(&o.FirstResponses)
 }
 
 // join returns the sum of both, changing neither, or the one that is not nil.

@@ -132,6 +132,7 @@ type quicEvent struct {
 	doneNs     int64
 	expired    bool
 	head       []byte // beginning of an unexpected response's body
+	location   string // of a redirect
 	conn       *quicconn.Conn
 	err        error
 }
@@ -486,7 +487,7 @@ func (w *quicWorker) end() {
 func (w *quicWorker) report() *WorkerReport {
 	r := &WorkerReport{
 		Thread: os.Getpid(), Connections: len(w.peers), Opened: w.opened, RunDelay: -1, engine: EngineQUIC, why: "HTTP/3 is by quic-go",
-		firstNs: w.firstNs, firstDueNs: w.firstDueNs, errors: w.errors, handshakes: &w.Handshakes,
+		firstNs: w.firstNs, firstDueNs: w.firstDueNs, responses: FirstResponses{w.errors, w.redirects}, handshakes: &w.Handshakes,
 	}
 	if w.phase < measuring {
 		return r
@@ -500,11 +501,11 @@ func (w *quicWorker) report() *WorkerReport {
 		r.asked, r.unsent = uint64(w.granted), uint64(w.quota)+w.slots.unsent()
 	}
 	if !w.openLoop {
-		r.edges = &Edges{w.carriedNs, w.slots.waited(w.lastNs)}
+		r.atEdges.Edges = &Edges{w.carriedNs, w.slots.waited(w.lastNs)}
 	}
 	w.slots.unanswered(w.left.of(&w.worker))
 	w.addBehind(w.left, w.waitedUntil())
-	r.waiting = w.left
+	r.atEdges.Waiting = w.left
 	if r.windowNs = w.lastNs - w.windowNs; r.windowNs > 0 {
 		r.Busy = min(float64(processNs()-w.cpu.windowNs)/float64(w.Threads)/float64(r.windowNs), 1)
 	}

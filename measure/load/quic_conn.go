@@ -345,6 +345,7 @@ func (w *quicWorker) completeSlot(s *quicSlot, p *quicPeer, e *quicEvent) {
 			w.errors = append(w.errors, ErrorResponse{Status: e.status, Line: pageText(e.head)})
 		}
 	}
+	w.keepRedirect(e.status, []byte(e.location))
 	p.served++
 	p.doneNs = e.doneNs
 	w.inFlight--
@@ -508,7 +509,7 @@ func (a *quicAsker) exchange(e *quicEvent, r *quicRequest) error {
 			return err
 		}
 		if answer.StatusCode >= 200 {
-			e.status = answer.StatusCode
+			e.status, e.location = answer.StatusCode, answer.Header.Get("Location")
 			return a.drain(e, answer.Body)
 		}
 	}
@@ -526,7 +527,7 @@ func (a *quicAsker) exchangeBody(ctx context.Context, e *quicEvent, r *quicReque
 		}
 		return err
 	}
-	e.status = answer.StatusCode
+	e.status, e.location = answer.StatusCode, answer.Header.Get("Location")
 	err = a.drain(e, answer.Body)
 	_ = answer.Body.Close() // read to its end, or broken
 	return err

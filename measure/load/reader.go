@@ -241,6 +241,11 @@ func (r *reader) result(to *Result) {
 		to.Workers = append(to.Workers, w)
 	}
 	r.errors(to)
+	for left := r.uint(); left > 0 && r.err == nil; left-- {
+		one := Redirect{Status: r.number(), To: r.text()}
+		r.refuse(len(one.To) > errorLineMax || len(to.Redirects) == errorsKept)
+		to.Redirects = append(to.Redirects, one)
+	}
 	to.Waiting = r.waiting(max(len(to.Total.ByTarget), 1))
 }
 

@@ -334,7 +334,6 @@ func normalClose(code uint16) bool {
 	return false
 }
 
-
 // closeCause names a code of RFC 6455, section 7.4.1; others by their class, so that a server that
 // invents codes does not add causes.
 func closeCause(code uint16) string {

@@ -28,7 +28,8 @@ func TestWaitingRequestsCount(t *testing.T) {
 				change(&c)
 				r := runs(t, c)
 				w := r.Waiting
-				if slots := uint64(c.Connections * c.Pipelining); r.Total.InFlight != slots || w.Service.Count() != slots || w.Response.Count() != slots {
+				slots := uint64(c.Connections * c.Pipelining)
+				if r.Total.InFlight != slots || w.Service.Count() != slots || w.Response.Count() != slots {
 					t.Fatalf("%d in flight, %d waiting since they left, %d since they were due", r.Total.InFlight, w.Service.Count(), w.Response.Count())
 				}
 				if int64(w.Response.Sum()) != r.Edges.InFlightNs || w.Service.Max() == 0 {

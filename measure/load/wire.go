@@ -186,6 +186,10 @@ func (r *Result) AppendBinary(b []byte) ([]byte, error) {
 	for i := range r.Errors {
 		b = appendText(binary.AppendUvarint(b, uint64(r.Errors[i].Status)), r.Errors[i].Line)
 	}
+	b = binary.AppendUvarint(b, uint64(len(r.Redirects)))
+	for _, to := range r.Redirects {
+		b = appendText(binary.AppendUvarint(b, uint64(to.Status)), to.To)
+	}
 	return r.Waiting.append(b), nil
 }
 

@@ -60,6 +60,7 @@ type worker struct {
 	inFlight     int64
 	carried      int64 // inFlight when the window opened
 	carriedNs    int64 // and how long the requests of its slots had waited by then, in sum
+	established  int   // connected once the first attempts had ended
 	connected    int
 	downNs       int64 // since when connected has been 0
 	pending      int   // connects under way
@@ -94,6 +95,7 @@ type worker struct {
 	windowDelay  int64
 	errors       []ErrorResponse // the first of each unexpected status
 	page         page            // the one that is being read
+	redirects    []Redirect      // and of each redirect
 	tls          *secure         // nil: plain
 	long         bool            // a long body was received: discard.go
 	h2           *h2             // nil: no connection may use it
@@ -296,6 +298,7 @@ func (w *worker) lengthNs() int64 {
 // the start.
 func (w *worker) prepare() {
 	if w.phase == opening && w.attempted == len(w.conns) {
+		w.established = w.connected // a server may close one after its lone request
 		w.beAlone()
 	}
 	if w.phase == probing {
@@ -309,7 +312,7 @@ func (w *worker) prepare() {
 // ready reports to the coordinator that this worker can start.
 func (w *worker) ready() {
 	w.phase = waiting
-	w.out <- delivery{worker: w.id, ready: true, connected: w.connected}
+	w.out <- delivery{worker: w.id, ready: true, connected: max(w.connected, w.established)}
 }
 
 // begin starts the load.
@@ -480,7 +483,11 @@ func (w *worker) expire() {
 		case c.state == open && c.onWire > 0:
 			f := &w.queue(uint32(i))[c.head]
 			if f.sent != 0 && w.now-f.sent > limit {
-				w.fail(uint32(i), c, PhaseResponse, CauseTimeout, causeBehind)
+				cause := CauseTimeout
+				if c.reader.EventStream() {
+					cause = causeEndless
+				}
+				w.fail(uint32(i), c, PhaseResponse, cause, causeBehind)
 			}
 		}
 		if w.quota > 0 && c.parked > 0 && c.state == open {
@@ -666,6 +673,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		}
 		if w.script.single && out > 1 {
 			if n, k := c.reader.Run(b, &w.learned[0], int(out)); k > 0 {
+				w.redirected(c.reader.Status(), b[:n])
 				if w.Unexpected[c.reader.Status()] {
 					w.readPage(pageOf{tag: c.tag(i)}, c.reader.Status(), b[:n], true)
 				}
@@ -693,6 +701,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 			w.fail(i, c, PhaseResponse, err.Error(), causeDropped)
 			return
 		}
+		w.redirected(c.reader.Status(), b[:n])
 		if w.Unexpected[c.reader.Status()] {
 			w.readPage(pageOf{tag: c.tag(i)}, c.reader.Status(), b[:n], done)
 		}

@@ -159,7 +159,7 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 			Due: l.Asked, LateAtEnd: l.LateAtEnd,
 		},
 		Bytes:    record.Bytes{Read: t.Read, Written: t.Written},
-		Statuses: statuses(t, s), Errors: faults(t, l.Setup, s), ErrorResponses: errorResponses(l, s),
+		Statuses: statuses(t, s), Errors: faults(t, l.Setup, s), ErrorResponses: errorResponses(l, s), Redirects: redirects(l),
 		Latency:  latencies(l),
 		ByTarget: byTarget(l, s), Generator: generator(l),
 	}
@@ -262,6 +262,14 @@ func errorResponses(l *load.Result, s *spec.Spec) []record.ErrorResponse {
 			kept.Name = s.StatusName(e.Status)
 		}
 		list = append(list, kept)
+	}
+	return list
+}
+
+// redirects converts the first redirect of each status.
+func redirects(l *load.Result) (list []record.Redirect) {
+	for _, r := range l.Redirects {
+		list = append(list, record.Redirect{Status: r.Status, To: r.To})
 	}
 	return list
 }
