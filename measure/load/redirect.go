@@ -27,7 +27,7 @@ func isRedirect(status int) bool {
 
 // redirected keeps where a redirect of HTTP/1.1 leads, if b holds its head.
 func (w *worker) redirected(status int, b []byte) {
-	if isRedirect(status) && bytes.HasPrefix(b, []byte("HTTP/1.")) {
+	if w.lacksRedirect(status) && bytes.HasPrefix(b, []byte("HTTP/1.")) {
 		head, _, whole := bytes.Cut(b, []byte("\r\n\r\n"))
 		if whole {
 			w.keepRedirect(status, locationIn(head))
@@ -37,9 +37,14 @@ func (w *worker) redirected(status int, b []byte) {
 
 // keepRedirect keeps the first redirect of each status, with its location as on the wire.
 func (w *worker) keepRedirect(status int, location []byte) {
-	if isRedirect(status) && !slices.ContainsFunc(w.redirects, func(r Redirect) bool { return r.Status == status }) {
+	if w.lacksRedirect(status) {
 		w.redirects = append(w.redirects, Redirect{status, place(location)})
 	}
+}
+
+// lacksRedirect reports whether a status is a redirect of which none was kept.
+func (w *worker) lacksRedirect(status int) bool {
+	return isRedirect(status) && !slices.ContainsFunc(w.redirects, func(r Redirect) bool { return r.Status == status })
 }
 
 // place returns the part of a location that may be shown.
