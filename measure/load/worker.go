@@ -651,6 +651,17 @@ func (w *worker) stands(i uint32, c *conn) {
 	w.transmit(i, c)
 }
 
+// inspect keeps what a response that is not the page says, of a part of it; last: it ends with it.
+func (w *worker) inspect(i uint32, c *conn, part []byte, last bool) {
+	status := c.reader.Status()
+	if isRedirect(status) {
+		w.redirected(status, part)
+	}
+	if w.Unexpected[status] {
+		w.readPage(pageOf{tag: c.tag(i)}, status, part, last)
+	}
+}
+
 // received frames the bytes received.
 func (w *worker) received(i uint32, c *conn, b []byte) {
 	if w.streams != nil {
@@ -673,10 +684,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		}
 		if w.script.single && out > 1 {
 			if n, k := c.reader.Run(b, &w.learned[0], int(out)); k > 0 {
-				w.redirected(c.reader.Status(), b[:n])
-				if w.Unexpected[c.reader.Status()] {
-					w.readPage(pageOf{tag: c.tag(i)}, c.reader.Status(), b[:n], true)
-				}
+				w.inspect(i, c, b[:n], true)
 				extra := int32(k) == out && n < len(b)
 				if extra {
 					k--
@@ -701,10 +709,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 			w.fail(i, c, PhaseResponse, err.Error(), causeDropped)
 			return
 		}
-		w.redirected(c.reader.Status(), b[:n])
-		if w.Unexpected[c.reader.Status()] {
-			w.readPage(pageOf{tag: c.tag(i)}, c.reader.Status(), b[:n], done)
-		}
+		w.inspect(i, c, b[:n], done)
 		b = b[n:]
 		if !done {
 			if c.reads == asItComes && c.reader.Rest() >= longBody {
