@@ -36,8 +36,8 @@ type Mark struct {
 // Reader reads the events of one connection. The zero value is ready.
 type Reader struct {
 	head  [len(byteOrderMark + "retry: ")]byte // the beginning of the line
-	line  int                                 // length of the line so far
-	field field                               // of the line
+	line  int                                  // length of the line so far
+	field field                                // of the line
 	after lineEnd
 	begun bool // the stream is past its byte order mark
 	data  bool // the current event has data

@@ -148,8 +148,8 @@ func TestWireRefuses(t *testing.T) {
 		refused("cut", "damaged", small[:len(small)*n/40], large[:len(large)*n/40])
 	}
 	refused("with more", "damaged", append(bytes.Clone(small), 0), append(bytes.Clone(large), 0))
-	small[0], large[0] = 9, 9
-	refused("of another version", "version 9", small, large)
+	small[0], large[0] = 99, 99
+	refused("of another version", "version 99", small, large)
 	small[0], large[0] = tallyVersion, resultVersion
 	got, gotResult = newTally(2), NewResult(2)
 	if err := got.UnmarshalBinary(small); err == nil || !strings.Contains(err.Error(), "a run with 3 targets, this one has 2") {
