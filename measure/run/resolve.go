@@ -38,7 +38,7 @@ func (t target) String() string {
 }
 
 func tcpTarget(ip netip.Addr, port uint16) target {
-	at := netip.AddrPortFrom(ip, port)
+	at := netip.AddrPortFrom(ip.Unmap(), port) // a resolver returns IPv4 in IPv6's form
 	return target{sockaddr: ring.TCPAddr(at), addr: at, local: isLocal(ip)}
 }
 
