@@ -147,7 +147,7 @@ func TestTimeoutBelowOneResponse(t *testing.T) {
 		want := "measure longer than one response takes (-d), with a --timeout above that"
 		if timesOut {
 			r.Errors = []record.Error{{Phase: record.PhaseResponse, Cause: "timeout", Count: 1, BeforeWindow: true}}
-			want = "raise --timeout"
+			want = "the server takes longer than --timeout (10.0 s): raise it"
 		}
 		if next := texts(Judge(r, nil).Next); !strings.HasPrefix(next, want) {
 			t.Errorf("timeouts %v: %s", timesOut, next)
