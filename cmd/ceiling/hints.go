@@ -72,6 +72,12 @@ func otherLetters() map[string]string {
 	}
 }
 
+// otherWords maps long flags of those tools to the letter that has their answer.
+func otherWords() map[string]string {
+	return map[string]string{"latency": "L", "location": "L", "follow": "L", "redirects": "L", "max-redirects": "L", "script": "s", "lua": "s", "keepalive": "k",
+		"keep-alive": "k", "proxy": "x", "head": "I", "include": "i", "fail": "f", "form": "F", "get": "G", "referer": "e", "show-error": "S"}
+}
+
 // unknownVerb suggests a command for an unknown verb; nil if err is about something else.
 func unknownVerb(root *cobra.Command, args []string, err error) error {
 	found := regexp.MustCompile(`^unknown command "([^"]*)"`).FindStringSubmatch(err.Error())
@@ -112,7 +118,9 @@ func unknownFlag(c *cobra.Command, err error) error {
 		}
 	}
 	if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
-		if meant := nearestFlag(c.Flags(), name); meant != "" {
+		if letter := otherWords()[name]; letter != "" && c.Flags().Lookup("connections") != nil {
+			hint = "; " + otherLetters()[letter]
+		} else if meant := nearestFlag(c.Flags(), name); meant != "" {
 			hint = "; did you mean --" + meant + "?"
 		}
 	}

@@ -61,6 +61,12 @@ func TestOtherLetters(t *testing.T) {
 			t.Errorf("-%s: %v", letter, err)
 		}
 	}
+	for word, letter := range otherWords() {
+		hint := otherLetters()[letter]
+		if _, err := resolve("run", "--"+word, nowhere); hint == "" || err == nil || !strings.Contains(err.Error(), hint) {
+			t.Errorf("--%s: %v", word, err)
+		}
+	}
 	for args, want := range map[string]string{
 		"-t 10s": "the time is -d 10s", "-m 10": "-d 10", "-p body.json": "-b @FILE", `-d {"a":1}`: "is -b", "-d @body": "is -b",
 	} {
