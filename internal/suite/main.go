@@ -7,6 +7,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -56,11 +57,12 @@ type report struct {
 	out                     io.Writer
 	passed, failed, skipped int
 	output                  map[string][]string // of a test that has not ended, by package and name
+	said                    map[string]string   // the last message of a test, by package and whole name
 	needs                   map[string][]string // the tests skipped, by what they need
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[string][]string{}, needs: map[string][]string{}}
+	return &report{out: out, output: map[string][]string{}, said: map[string]string{}, needs: map[string][]string{}}
 }
 
 // read consumes the events. A line that is none is printed as it is.
@@ -95,6 +97,9 @@ func (r *report) add(e event) {
 func (r *report) addOutput(e event, key string) {
 	if e.Test != "" {
 		r.output[key] = append(r.output[key], e.Output)
+		if text := message(e.Output); text != "" {
+			r.said[e.Package+" "+e.Test] = text
+		}
 		return
 	}
 	for _, begin := range []string{"ok ", "PASS", "?", "testing: warning: no tests to run"} {
@@ -110,7 +115,7 @@ func (r *report) addOutput(e event, key string) {
 
 func (r *report) end(e event, key string, sub bool) {
 	if e.Action == "skip" && e.Test != "" {
-		need := skipReason(r.output[key], e.Test)
+		need := cmp.Or(r.said[e.Package+" "+e.Test], "no reason given")
 		if strings.HasPrefix(need, needs.AskedFor) {
 			return
 		}
@@ -142,20 +147,18 @@ func (r *report) end(e event, key string, sub bool) {
 	delete(r.output, key)
 }
 
-// skipReason is the last message of a skipped test: "    file_test.go:12: needs root".
-func skipReason(output []string, test string) string {
-	for i, line := range slices.Backward(output) {
-		if !strings.Contains(line, "--- SKIP: "+test+" ") {
-			continue
-		}
-		for _, message := range append(slices.Clone(output[i+1:min(i+2, len(output))]), output[max(i-1, 0)]) {
-			if _, reason, ok := strings.Cut(message, ".go:"); ok {
-				_, reason, _ = strings.Cut(reason, ": ")
-				return strings.TrimSpace(reason)
-			}
-		}
+// message returns what a test, or a script in it, says in a line: "    file_test.go:12: needs root",
+// "> [short] skip 'needs root'"; "" if it is no such line.
+func message(line string) string {
+	if _, text, ok := strings.Cut(line, " skip '"); ok {
+		text, _, _ = strings.Cut(text, "'")
+		return text
 	}
-	return "no reason given"
+	if _, text, ok := strings.Cut(line, ".go:"); ok {
+		_, text, _ = strings.Cut(text, ": ")
+		return strings.TrimSpace(text)
+	}
+	return ""
 }
 
 // summarize prints what was skipped and why, then the counts.

@@ -18,6 +18,9 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"ceiling/a","Test":"TestParts/one","Output":"    a_test.go:12: needs nginx\n"}
 {"Action":"output","Package":"ceiling/a","Test":"TestParts/one","Output":"    --- SKIP: TestParts/one (0.00s)\n"}
 {"Action":"skip","Package":"ceiling/a","Test":"TestParts/one"}
+{"Action":"output","Package":"ceiling/a","Test":"TestParts/two","Output":"        > [short] skip 'needs nginx'\n"}
+{"Action":"output","Package":"ceiling/a","Test":"TestParts/two","Output":"    --- SKIP: TestParts/two (0.00s)\n"}
+{"Action":"skip","Package":"ceiling/a","Test":"TestParts/two"}
 {"Action":"pass","Package":"ceiling/a","Test":"TestParts"}
 {"Action":"output","Package":"ceiling/a","Test":"TestOther","Output":"    a_test.go:20: no such device\n"}
 {"Action":"output","Package":"ceiling/a","Test":"TestOther","Output":"--- SKIP: TestOther (0.00s)\n"}
@@ -41,8 +44,8 @@ func TestReport(t *testing.T) {
 FAIL	ceiling/b	0.1s
 c.go:1: syntax error
 skipped: a TestOther: no such device
-left to make test-all, by what the tests need: nginx (1), root (1)
-2 passed, 1 failed, 3 skipped
+left to make test-all, by what the tests need: nginx (2), root (1)
+2 passed, 1 failed, 4 skipped
 `
 	var out strings.Builder
 	r := newReport(&out)
