@@ -26,8 +26,8 @@ not change the record.
 
 A FILE, or "-" for standard input, is the output of another load generator: wrk,
 wrk2, go-wrk, hey, ab, h2load, oha, autocannon, ghz, k6 or vegeta, as text, JSON
-or vegeta's results, also with what a log puts before each line. The verdict lists what is missing to name the bottleneck, and
-how to measure it.
+or vegeta's results, also with what a log puts before each line. The verdict
+lists what is missing to name the bottleneck, and how to measure it.
 
 --explain prints every rule with its result, in order, and marks the one that
 decided.

@@ -51,6 +51,9 @@ type event struct {
 	Action, Package, ImportPath, Test, Output string
 }
 
+// key names the test, or the subtest.
+func (e *event) key() string { return e.Package + " " + e.Test }
+
 // report counts the tests of a run. Subtests count as part of their test, unless skipped. A test
 // that runs only when asked for makes something, and is no test here.
 type report struct {
@@ -81,24 +84,23 @@ func (r *report) read(in io.Reader) error {
 }
 
 func (r *report) add(e event) {
-	test, _, sub := strings.Cut(e.Test, "/")
-	key := e.Package + " " + test
 	switch e.Action {
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)
 	case "output":
-		r.addOutput(e, key)
+		r.addOutput(e)
 	case "pass", "fail", "skip":
-		r.end(e, key, sub)
+		r.end(e)
 	}
 }
 
 // addOutput keeps a test's output until its end, and prints the line of a package.
-func (r *report) addOutput(e event, key string) {
+func (r *report) addOutput(e event) {
 	if e.Test != "" {
+		key := e.key()
 		r.output[key] = append(r.output[key], e.Output)
 		if text := message(e.Output); text != "" {
-			r.said[e.Package+" "+e.Test] = text
+			r.said[key] = text
 		}
 		return
 	}
@@ -113,38 +115,43 @@ func (r *report) addOutput(e event, key string) {
 	fmt.Fprint(r.out, e.Output)
 }
 
-func (r *report) end(e event, key string, sub bool) {
-	if e.Action == "skip" && e.Test != "" {
-		need := cmp.Or(r.said[e.Package+" "+e.Test], "no reason given")
-		if strings.HasPrefix(need, needs.AskedFor) {
-			return
-		}
-		r.needs[need] = append(r.needs[need], strings.TrimPrefix(e.Package, "ceiling/")+" "+e.Test)
-		if sub {
-			r.skipped++
-		}
-	}
-	if e.Test == "" && e.Action == "fail" { // a crash or the time limit leaves tests without an end
+// end counts a test, and prints the output of one that failed; its subtests print theirs.
+func (r *report) end(e event) {
+	key := e.key()
+	switch {
+	case e.Test == "" && e.Action == "fail": // a crash or the time limit leaves tests without an end
 		for _, k := range slices.Sorted(maps.Keys(r.output)) {
 			if strings.HasPrefix(k, e.Package+" ") {
 				fmt.Fprint(r.out, strings.Join(r.output[k], ""))
 				delete(r.output, k)
 			}
 		}
-	}
-	if sub || e.Test == "" {
 		return
-	}
-	switch e.Action {
-	case "pass":
-		r.passed++
-	case "skip":
-		r.skipped++
-	case "fail":
-		r.failed++
+	case e.Test == "":
+		return
+	case e.Action == "skip":
+		r.skip(e)
+	case e.Action == "fail":
 		fmt.Fprint(r.out, strings.Join(r.output[key], ""))
 	}
 	delete(r.output, key)
+	switch sub := strings.Contains(e.Test, "/"); {
+	case sub:
+	case e.Action == "pass":
+		r.passed++
+	case e.Action == "fail":
+		r.failed++
+	}
+}
+
+// skip notes what a skipped test needs.
+func (r *report) skip(e event) {
+	need := cmp.Or(r.said[e.key()], "no reason given")
+	if strings.HasPrefix(need, needs.AskedFor) {
+		return
+	}
+	r.skipped++
+	r.needs[need] = append(r.needs[need], strings.TrimPrefix(e.Package, "ceiling/")+" "+e.Test)
 }
 
 // message returns what a test, or a script in it, says in a line: "    file_test.go:12: needs root",
