@@ -11,6 +11,11 @@ import (
 // submission; if it was sent whole, there is no completion at all. A second kind of send, which
 // waits for room, sends the rest, and later sends stay in the connection's box until then.
 
+// sendMost bounds one send: its result is a signed 32-bit number, and the kernel takes at most
+// MAX_RW_COUNT, 2 GiB less a page, at once (fs/read_write.c, io_uring/net.c). The rest of a longer one
+// follows as after any short send.
+const sendMost = 1 << 30
+
 func (u *uring) send(fd int, o outgoing, t Tag) {
 	k := u.conn(fd, t)
 	if k.sentIn == u.epoch || k.waiting || k.deferred {
@@ -34,7 +39,7 @@ func (u *uring) try(k *uconn, o outgoing) {
 	k.sentIn, k.out = u.epoch, o
 	s := u.sendEntry(k)
 	s.opFlags = syscall.MSG_DONTWAIT | syscall.MSG_WAITALL | syscall.MSG_NOSIGNAL
-	if !o.notify {
+	if !o.notify && len(o.b) <= sendMost {
 		s.flags = sqeCQESkipSuccess
 	}
 }
@@ -50,7 +55,7 @@ func (u *uring) await(k *uconn) {
 func (u *uring) sendEntry(k *uconn) *sqe {
 	s := u.next()
 	s.opcode, s.fd, s.userData = opSend, k.fd, userData(doSend, k.tag)
-	s.addr, s.length = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(k.out.b)))), uint32(len(k.out.b))
+	s.addr, s.length = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(k.out.b)))), uint32(min(len(k.out.b), sendMost))
 	return s
 }
 
