@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"ceiling/internal/needs"
 	"fmt"
 	"io"
 	"mime"
@@ -233,4 +234,54 @@ func TestFileSlowReader(t *testing.T) {
 	l := dial(t, r.addr)
 	l.say("GET /huge HTTP/1.1\r\nHost: a\r\n\r\n")
 	until(t, "it is given up", func() bool { return r.count("client_timeouts_total") == 1 })
+	if sent := r.count("sent_body_bytes_total"); sent == 0 || sent >= 32<<20 {
+		t.Errorf("%d bytes are counted as sent, of 32 MiB that nobody read", sent)
+	}
+}
+
+// TestFileBeyond32Bits: a file of more bytes than 32 bits count is sent whole, and a range behind
+// them is that of the file.
+func TestFileBeyond32Bits(t *testing.T) {
+	needs.Time(t) // 5 GiB
+	const size, at = 5<<30 + 3, 5<<30 - 7
+	dir := siteDir(t)
+	name := filepath.Join(dir, "image.iso")
+	if err := os.WriteFile(name, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(name, size); err != nil { // a hole takes no room
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("0123456789"), at); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	engines(t, func(t *testing.T, engine string) {
+		r := run(t, engine, to("files://"+dir))
+		for ranges, want := range map[string]int64{"": size, "bytes=5368709115-": 8, "bytes=-5": 5, "bytes=2147483648-4294967300": 2147483653} {
+			q, err := http.NewRequest(http.MethodGet, "http://"+r.addr+"/image.iso", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Host = "a"
+			if ranges != "" {
+				q.Header.Set("Range", ranges)
+			}
+			res, err := http.DefaultTransport.RoundTrip(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := io.Copy(io.Discard, res.Body)
+			if err != nil || n != want || res.ContentLength != want {
+				t.Errorf("%q: %s, length %d, %d bytes came, want %d: %v", ranges, res.Status, res.ContentLength, n, want, err)
+			}
+			res.Body.Close()
+		}
+	})
 }

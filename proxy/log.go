@@ -156,6 +156,9 @@ func (x *exchange) log() {
 	}
 	x.state = answerLogged
 	l := x.client.loop
+	if x.file != nil { // its bytes were lent at once
+		x.sentBytes = max(0, x.sentBytes-int64(x.client.unsent()))
+	}
 	l.counts.statuses[min(x.status/100, 5)]++
 	l.counts.received += uint64(x.receivedBytes)
 	l.counts.sent += uint64(x.sentBytes)
