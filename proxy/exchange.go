@@ -250,15 +250,19 @@ func (x *inbound) asksUpgrade(head []byte) bool {
 func (x *exchange) dispatch(key uint64, clean []byte) {
 	status, why := x.status, x.why // of the previous attempt
 	x.status, x.why = 0, ""
-	d := x.choose(key, (*destination).usable)
 	loc := x.location
+	eligible := (*destination).usable
+	if loc.mostlyEjected(x.client.loop.now) {
+		eligible = (*destination).healthy
+	}
+	d := x.choose(key, eligible)
 	if d == nil && loc.fallback != nil && loc.fallback.usable(x.client.loop.now) && x.tried&triedFallback == 0 {
 		x.client.loop.counts.fallbacks++
 		x.tried |= triedFallback
 		d = loc.fallback
 	}
 	if d == nil { // one that may fail is better than none
-		d = x.choose(key, (*destination).recovering)
+		d = x.choose(key, (*destination).lastResort)
 	}
 	switch {
 	case d == nil && x.tries == 0:
@@ -309,11 +313,13 @@ func (x *exchange) choose(key uint64, may func(*destination, int64) bool) *desti
 			return nil
 		}
 		d := loc.destinations[i]
-		if d.upstream == nil || !d.upstream.ejected() {
+		switch u := d.upstream; {
+		case u == nil || !u.ejected():
 			return d
-		}
-		if d.upstream.try(l.now) { // one request tests whether it works again
+		case u.try(l.now): // one request tests whether it works again
 			x.trial = true
+			return d
+		case !d.usable(l.now): // its ejection is disregarded
 			return d
 		}
 		x.tried |= 1 << (i & 63)
@@ -362,6 +368,16 @@ type failure struct {
 	opened int64 // loop's clock: when the closed connection was opened; now, if irrelevant
 }
 
+// evidence is what an attempt says about its destination.
+func (x *exchange) evidence(f failure) evidence {
+	e := evidence{opened: f.opened}
+	if f.sent {
+		_, path, _ := route.SplitTarget(x.request.Target)
+		e.path = route.HashOf(path) | 1
+	}
+	return e
+}
+
 // failed ends an attempt without a response.
 func (x *exchange) failed(status int, why string, f failure) {
 	l, c := x.client.loop, x.client
@@ -374,7 +390,7 @@ func (x *exchange) failed(status int, why string, f failure) {
 		x.fresh = true
 		l.counts.stale++
 	} else {
-		x.destination.upstream.failed(l.now, f.opened, trial)
+		x.destination.upstream.failed(l.now, x.evidence(f), trial)
 		x.tried |= x.location.bit(x.destination)
 	}
 	c.resume() // it may be paused with a body that could not be forwarded

@@ -188,6 +188,7 @@ func (s *peerSession) connected(err syscall.Errno) {
 		return
 	}
 	l.counts.connects++
+	s.pool.upstream.connected()
 	s.state = outGreeting
 	out := s.buffer()
 	out.b = append(out.b, http2.Preface...)

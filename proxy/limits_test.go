@@ -375,9 +375,18 @@ func TestEjectionEndsWithACheck(t *testing.T) {
 	broken.Store(true)
 	r := run(t, "auto", to("http://"+o.addr)+"eject = { failures = 1, for = \"1h\", most = \"1h\" }\nhealth = { path = \"/health\", interval = \"20ms\", fall = 1000000 }\n")
 	dial(t, r.addr).status("/", 502)
-	dial(t, r.addr).status("/", 503)
+	state := func() string {
+		s, err := r.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Upstreams[0].State
+	}
+	if s := state(); s != "ejected" {
+		t.Errorf("it is %s", s)
+	}
 	broken.Store(false)
-	until(t, "it is asked again", func() bool { res, _ := dial(t, r.addr).get("/"); return res.StatusCode == 200 })
+	until(t, "it is no longer ejected", func() bool { return state() == "ok" })
 }
 
 // TestTraceMethod: a request that would show its own fields is not passed on.

@@ -91,7 +91,6 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	dial(t, r.addr).status("/ejected", 502)
-	dial(t, r.addr).status("/ejected", 503)
 	for range 4 {
 		dial(t, r.addr).status("/tried", 200)
 	}

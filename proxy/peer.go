@@ -60,6 +60,7 @@ func (p *peer) connected(err syscall.Errno) {
 		return
 	}
 	p.loop.counts.connects++
+	p.pool.upstream.connected()
 	p.opened = p.loop.now
 	if p.pool.large > 0 {
 		p.intake = intakePiece

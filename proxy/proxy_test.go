@@ -441,24 +441,107 @@ func TestEjection(t *testing.T) {
 	})
 }
 
-// TestAllEjected: when nobody works the answer is 503 at once, and the fallback's
-// where there is one.
-func TestAllEjected(t *testing.T) {
+// TestLastDestinationIsAsked: a destination without an alternative is never refused because it was
+// ejected: it is asked each time, and answers with the first request after its return. A fallback
+// is an alternative.
+func TestLastDestinationIsAsked(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("back"))))
+		s.Refuse()
+		const hour = "eject = { failures = 2, for = \"1h\", most = \"1h\" }\n"
+		r := run(t, engine, to("http://"+s.Address(), "retry = { attempts = 0 }")+hour)
+		for range 5 {
+			dial(t, r.addr).status("/", 502)
+		}
+		if n := r.count("no_destination_total"); n != 0 {
+			t.Errorf("%d requests were refused", n)
+		}
+		if err := s.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		if body := dial(t, r.addr).status("/", 200); body != "back" {
+			t.Error(body)
+		}
+	})
 	bad := faultyServer(t, faultserver.Every())
 	bad.Refuse()
 	good := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("instead"))))
-	r := run(t, "auto", to("http://"+bad.Address())+"eject = { failures = 2, for = \"1h\", most = \"1h\" }\n")
+	r := run(t, "auto", to("http://"+bad.Address(), "fallback = { uri = \"http://"+good.Address()+"\" }"))
 	l := dial(t, r.addr)
-	until(t, "ejected", func() bool {
-		res, _ := l.get("/")
-		return res.StatusCode == 503 && res.Header.Get("Retry-After") != ""
-	})
-	r2 := run(t, "auto", to("http://"+bad.Address(), "fallback = { uri = \"http://"+good.Address()+"\" }"))
-	l2 := dial(t, r2.addr)
 	for range 10 {
-		if body := l2.status("/", 200); body != "instead" {
+		if body := l.status("/", 200); body != "instead" {
 			t.Fatal(body)
 		}
+	}
+}
+
+// TestOnePageDoesNotEject: a page that kills its connections, however often it is requested, is one
+// failure; pages that all do are the destination's fault.
+func TestOnePageDoesNotEject(t *testing.T) {
+	o := serveHTTP(t, func(_ http.ResponseWriter, q *http.Request) {
+		if strings.HasPrefix(q.URL.Path, "/bad") {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	other := okServer(t)
+	r := run(t, "auto", to("http://"+o.addr, "retry = { attempts = 0 }")+
+		"eject = { failures = 5, for = \"1h\", most = \"1h\" }\n[[locations.destinations]]\nuri = \"http://"+other.Address()+"\"\n")
+	ejections := func() (n uint64) {
+		s, err := r.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range s.Upstreams {
+			n += u.Ejections
+		}
+		return n
+	}
+	for i := range 40 {
+		dial(t, r.addr).get(fmt.Sprint("/bad?", i))
+	}
+	if n := ejections(); n != 0 {
+		t.Errorf("%d ejections for one page", n)
+	}
+	for i := range 40 {
+		dial(t, r.addr).get(fmt.Sprint("/bad/", i))
+	}
+	if n := ejections(); n != 1 {
+		t.Errorf("%d ejections for a destination that answers nothing", n)
+	}
+}
+
+// TestHalfIsEjected: with three of four destinations ejected, all are asked again: one could not
+// carry the load of four.
+func TestHalfIsEjected(t *testing.T) {
+	text := "workers = 1\nlisten = [\"127.0.0.1:0\"]\n[[locations]]\nretry = { attempts = 0 }\n"
+	good := okServer(t)
+	var bad []*faultserver.Server
+	for range 3 {
+		s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("hi"))))
+		s.Refuse()
+		bad = append(bad, s)
+		text += "[[locations.destinations]]\nuri = \"http://" + s.Address() + "\"\neject = { failures = 1, for = \"1h\", most = \"1h\" }\n"
+	}
+	r := run(t, "auto", text+"[[locations.destinations]]\nuri = \"http://"+good.Address()+"\"\n")
+	statuses := map[int]int{}
+	for range 40 {
+		res, _ := dial(t, r.addr).get("/")
+		statuses[res.StatusCode]++
+	}
+	if statuses[502] < 3 || statuses[200] < 10 || statuses[502]+statuses[200] != 40 {
+		t.Errorf("statuses %v", statuses)
+	}
+	for _, s := range bad {
+		if err := s.Accept(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := bad[0].Requests() + bad[1].Requests() + bad[2].Requests()
+	for range 40 {
+		dial(t, r.addr).status("/", 200)
+	}
+	if n := bad[0].Requests() + bad[1].Requests() + bad[2].Requests() - before; n < 20 {
+		t.Errorf("%d of 40 requests reached the three that are back", n)
 	}
 }
 

@@ -83,8 +83,27 @@ type replacement struct {
 
 func (d *destination) usable(now int64) bool { return d.upstream == nil || d.upstream.usable(now) }
 
-// recovering: see upstream. Files never recover.
-func (d *destination) recovering(int64) bool { return d.upstream != nil && d.upstream.recovering() }
+// healthy and lastResort: see upstream. Files are never a last resort: they were no destination to
+// wait for.
+func (d *destination) healthy(int64) bool { return d.upstream == nil || !d.upstream.ill.Load() }
+
+func (d *destination) lastResort(int64) bool { return d.upstream != nil && d.upstream.lastResort() }
+
+// mostlyEjected reports whether more than half of several destinations are ejected. Then ejection
+// says less about them than about the requests or the network, and the rest could not carry the load:
+// all are used (Envoy's panic threshold, also half).
+func (loc *location) mostlyEjected(now int64) bool {
+	if len(loc.destinations) < 2 {
+		return false
+	}
+	out := 0
+	for _, d := range loc.destinations {
+		if d.upstream != nil && d.upstream.until.Load() > now {
+			out++
+		}
+	}
+	return 2*out > len(loc.destinations)
+}
 
 // bit returns the destination's bit in exchange.tried.
 func (loc *location) bit(d *destination) uint64 {

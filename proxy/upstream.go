@@ -26,13 +26,14 @@ type upstream struct {
 	idle      atomic.Int64 // ns a connection may be idle
 	gone      atomic.Bool  // removed from the configuration
 
-	ill      atomic.Bool  // according to the health checks
-	answers  atomic.Bool  // the last health check succeeded
-	failures atomic.Int32 // in a row
-	failedAt atomic.Int64 // proxy's clock: time of the last one
-	until    atomic.Int64 // proxy's clock: ejected until then; 0 if not ejected
-	times    atomic.Int32 // ejections in a row
-	trial    atomic.Bool  // a request is testing it
+	ill      atomic.Bool   // according to the health checks
+	answers  atomic.Bool   // the last health check succeeded
+	failures atomic.Int32  // in a row
+	failedAt atomic.Int64  // proxy's clock: time of the last one
+	failedOn atomic.Uint64 // evidence.path of the last one
+	until    atomic.Int64  // proxy's clock: ejected until then; 0 if not ejected
+	times    atomic.Int32  // ejections in a row
+	trial    atomic.Bool   // a request is testing it
 	ejects   atomic.Uint64
 	checked  atomic.Uint64 // health checks
 	unwell   atomic.Uint64 // of these, failed ones
@@ -49,9 +50,9 @@ func (u *upstream) usable(now int64) bool {
 	return !u.ill.Load() && u.until.Load() <= now
 }
 
-// recovering reports whether it passed its last check, but not yet enough of them to count as
-// healthy.
-func (u *upstream) recovering() bool { return u.ill.Load() && u.answers.Load() }
+// lastResort reports whether a request may be sent there if no destination is usable: an ejected one
+// may work again, and so may one that passed its last health check, but not yet enough of them.
+func (u *upstream) lastResort() bool { return !u.ill.Load() || u.answers.Load() }
 
 func (u *upstream) ejected() bool { return u.until.Load() != 0 }
 
@@ -65,17 +66,40 @@ func (u *upstream) worked() {
 	if u.failures.Load() != 0 {
 		u.failures.Store(0)
 	}
-	if u.until.Load() != 0 {
+	if u.times.Load() != 0 {
 		u.until.Store(0)
 		u.times.Store(0)
 		u.trial.Store(false)
 	}
 }
 
-// failed records an attempt without a response over a connection opened at that time; trial means
-// that it was a test. A restarting destination closes all its connections: that is one failure.
-func (u *upstream) failed(now, opened int64, trial bool) {
-	if last := u.failedAt.Swap(now); last != 0 && opened < last && !trial {
+// connected records that a destination accepts connections: it has been started again, or only some
+// of its requests fail.
+func (u *upstream) connected() {
+	if u.until.Load() != 0 {
+		u.until.Store(0)
+		u.failures.Store(0)
+		u.trial.Store(false)
+	}
+}
+
+// evidence is what an attempt without a response says about its destination.
+type evidence struct {
+	opened int64  // proxy's clock: when the connection that ended was opened
+	path   uint64 // hash of the request's path if the destination may have seen it; 0: it has not
+}
+
+// failed records an attempt without a response; trial means that it was a test. A restarting
+// destination closes all its connections: that is one failure. So is a page that crashes its
+// process, however often it is requested.
+func (u *upstream) failed(now int64, e evidence, trial bool) {
+	if last := u.failedAt.Swap(now); last != 0 && e.opened < last && !trial {
+		return
+	}
+	if before := u.failedOn.Swap(e.path); e.path != 0 && e.path == before {
+		if trial {
+			u.trial.Store(false)
+		}
 		return
 	}
 	n := u.failures.Add(1)
