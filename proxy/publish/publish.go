@@ -45,7 +45,16 @@ const (
 //	PUT  /regions/{name}       a region's file
 func (p *Publisher) Handle(mux *http.ServeMux, guard func(http.HandlerFunc) http.Handler) {
 	add := func(pattern string, f func(r *http.Request) (any, error)) {
-		mux.Handle(pattern, guard(func(w http.ResponseWriter, r *http.Request) { p.answer(w, r, f) }))
+		mux.Handle(pattern, guard(func(w http.ResponseWriter, r *http.Request) {
+			p.Exclusive(w, r, func(r *http.Request) error {
+				v, err := f(r)
+				if err == nil {
+					w.Header().Set("Content-Type", "application/json")
+					_ = json.NewEncoder(w).Encode(v) // it fails if the client has left
+				}
+				return err
+			})
+		}))
 	}
 	add("PUT /sites/{id}", p.put)
 	add("POST /sites/{id}/rollback", p.rollback)
@@ -59,11 +68,14 @@ type refusal struct {
 	error
 }
 
-func refuse(status int, format string, args ...any) error {
+// Refuse returns an error with an HTTP status, see Respond.
+func Refuse(status int, format string, args ...any) error {
 	return refusal{status, fmt.Errorf(format, args...)}
 }
 
-func (p *Publisher) answer(w http.ResponseWriter, r *http.Request, f func(*http.Request) (any, error)) {
+// Exclusive runs f if nothing else is being published, with the time that an upload takes and a
+// body of at most upload_bytes, and responds if it fails.
+func (p *Publisher) Exclusive(w http.ResponseWriter, r *http.Request, f func(*http.Request) error) {
 	if p.Config().Security.Credential == "" {
 		http.Error(w, "publishing needs [security] credential in the proxy's file", http.StatusForbidden)
 		return
@@ -76,22 +88,26 @@ func (p *Publisher) answer(w http.ResponseWriter, r *http.Request, f func(*http.
 	c := http.NewResponseController(w)
 	now := time.Now()
 	_ = c.SetReadDeadline(now.Add(uploadTime)) // a server without deadlines keeps its own
-	_ = c.SetWriteDeadline(now.Add(uploadTime + commandTime))
+	_ = c.SetWriteDeadline(now.Add(uploadTime + 2*commandTime))
 	r.Body = http.MaxBytesReader(w, r.Body, p.Config().Publish.UploadBytes)
-	v, err := f(r)
+	if err := f(r); err != nil {
+		Respond(w, err)
+	}
+}
+
+// Respond responds with an error, and its status if it has one.
+func Respond(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
 	var known refusal
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		status = http.StatusRequestEntityTooLarge
+		err = fmt.Errorf("the upload has more than %d bytes; [publish] upload_bytes is the limit", large.Limit)
 	case errors.As(err, &known):
-		http.Error(w, err.Error(), known.status)
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-	default:
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(v) // it fails if the client has left
+		status = known.status
 	}
+	http.Error(w, err.Error(), status)
 }
 
 func (p *Publisher) site(r *http.Request) (*site, error) {
@@ -101,7 +117,7 @@ func (p *Publisher) site(r *http.Request) (*site, error) {
 			return &site{s}, nil
 		}
 	}
-	return nil, refuse(http.StatusNotFound, "there is no site %q under [[publish.sites]]", id)
+	return nil, Refuse(http.StatusNotFound, "there is no site %q under [[publish.sites]]", id)
 }
 
 // published is the response body.
@@ -125,18 +141,31 @@ func (p *Publisher) put(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.adopt(); err != nil {
-		return nil, err
-	}
-	release, err := s.stage(r.Body, p.Config().Publish.UnpackedBytes)
+	release, err := Stage(s.Site, p.Config().Publish.UnpackedBytes)
 	if err != nil {
 		return nil, err
 	}
-	output, err := p.serve(r.Context(), s, release)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(s.path(release)))
+	if err := release.Unzip(r.Body); err != nil {
+		return nil, errors.Join(err, release.Discard())
 	}
-	return published{Release: release, Output: output}, s.prune()
+	output, err := p.Serve(r.Context(), release, nil)
+	if err != nil {
+		return nil, errors.Join(err, release.Discard())
+	}
+	return published{Release: release.name, Output: output}, nil
+}
+
+// Serve activates a release and runs what follows, which may be nil, and the site's command. If
+// one fails, the former release is active again.
+func (p *Publisher) Serve(ctx context.Context, r *Release, follows func() (string, error)) (output string, err error) {
+	if err := r.complete(); err != nil {
+		return "", err
+	}
+	if output, err = p.serve(ctx, &r.site, r.name, follows); err != nil {
+		return output, err
+	}
+	r.dir = ""
+	return output, r.site.prune()
 }
 
 func (p *Publisher) rollback(r *http.Request) (any, error) {
@@ -155,87 +184,107 @@ func (p *Publisher) rollback(r *http.Request) (any, error) {
 		}
 	}
 	if before == "" {
-		return nil, refuse(http.StatusConflict, "there is no release before %q", now)
+		return nil, Refuse(http.StatusConflict, "there is no release before %q", now)
 	}
-	output, err := p.serve(r.Context(), s, before)
+	output, err := p.serve(r.Context(), s, before, nil)
 	return published{Release: before, Output: output}, err
 }
 
-// serve activates a release and runs the command; if that fails, it reactivates the previous one.
-func (p *Publisher) serve(ctx context.Context, s *site, release string) (output string, err error) {
-	former := s.served()
-	if err := s.point(release); err != nil {
+// serve activates a release and runs what follows; if that fails, it reactivates the former one.
+func (p *Publisher) serve(ctx context.Context, s *site, release string, follows func() (string, error)) (output string, err error) {
+	former, err := s.link()
+	if err != nil {
 		return "", err
 	}
-	if err = p.Reload(); err == nil {
-		if output, err = s.command(ctx); err == nil {
-			return output, nil
-		}
+	if err := s.point(s.target(release)); err != nil {
+		return "", err
 	}
-	err = refuse(http.StatusUnprocessableEntity, "%w: the former release stays\n%s", err, output)
+	if err = p.Reload(); err == nil && follows != nil {
+		output, err = follows()
+	}
+	if err == nil && len(s.Command) > 0 {
+		var more string
+		if more, err = Run(ctx, s.Directory, s.Command, nil); err != nil {
+			err = fmt.Errorf("command %q: %w", s.Command, err)
+		}
+		output += more
+	}
+	if err == nil {
+		return output, nil
+	}
 	if former == "" {
+		err = Refuse(http.StatusUnprocessableEntity, "%w: nothing is published\n%s", err, output)
 		return output, errors.Join(err, os.Remove(s.Directory))
 	}
+	err = Refuse(http.StatusUnprocessableEntity, "%w: the former release stays\n%s", err, output)
 	if e := s.point(former); e != nil {
 		return output, errors.Join(err, e)
 	}
 	return output, errors.Join(err, p.Reload())
 }
 
-// command runs the command that follows a release, in its directory, in its own process group,
-// which is killed as a whole.
-func (s *site) command(ctx context.Context) (output string, err error) {
-	if len(s.Command) == 0 {
-		return "", nil
-	}
+// Run runs a command in a directory, with the proxy's environment and more, in its own process
+// group, which is killed as a whole after a time.
+func Run(ctx context.Context, dir string, command, environment []string) (output string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
-	cmd.Dir = s.Directory
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), environment...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	b, err := cmd.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("command %q: %w", s.Command, err)
-	}
 	return string(b[:min(len(b), 64<<10)]), err
 }
 
-// region puts a region's file in place. If the resulting configuration is rejected, it restores
-// the previous file.
 func (p *Publisher) region(r *http.Request) (any, error) {
-	dir, name := p.Config().Publish.Regions, r.PathValue("name")
-	switch {
-	case dir == "":
-		return nil, refuse(http.StatusNotFound, "[publish] regions names no directory")
-	case !strings.HasSuffix(name, ".toml") || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\*?[`) || name[0] == '.':
-		return nil, refuse(http.StatusBadRequest, "%q is no name such as site.toml", name)
-	}
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := config.Parse(name, text); err != nil {
-		return nil, refuse(http.StatusUnprocessableEntity, "the old configuration stays:\n%w", err)
+	name := r.PathValue("name")
+	return published{Release: name}, p.Region(name, text)
+}
+
+// RegionFile returns the path of a region's file.
+func (p *Publisher) RegionFile(name string) (string, error) {
+	dir := p.Config().Publish.Regions
+	switch {
+	case dir == "":
+		return "", Refuse(http.StatusNotFound, "[publish] regions names no directory")
+	case !strings.HasSuffix(name, ".toml") || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\*?[`) || name[0] == '.':
+		return "", Refuse(http.StatusBadRequest, "%q is no name such as site.toml", name)
 	}
-	file := filepath.Join(dir, name)
+	return filepath.Join(dir, name), nil
+}
+
+// Region puts a region's file in place. If the resulting configuration is rejected, it restores
+// the previous file.
+func (p *Publisher) Region(name string, text []byte) error {
+	file, err := p.RegionFile(name)
+	if err != nil {
+		return err
+	}
+	if _, err := config.Parse(name, text); err != nil {
+		return Refuse(http.StatusUnprocessableEntity, "the old configuration stays:\n%w", err)
+	}
 	former, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
+		return err
 	}
 	fresh := err != nil
 	if err := write(file, text); err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.Reload(); err != nil {
-		err = refuse(http.StatusUnprocessableEntity, "the old configuration stays:\n%w", err)
+		err = Refuse(http.StatusUnprocessableEntity, "the old configuration stays:\n%w", err)
 		if fresh {
-			return nil, errors.Join(err, os.Remove(file))
+			return errors.Join(err, os.Remove(file))
 		}
-		return nil, errors.Join(err, write(file, former))
+		return errors.Join(err, write(file, former))
 	}
-	return published{Release: name}, nil
+	return nil
 }
 
 // write replaces a file atomically: readers find the old or the new one, even after a crash.

@@ -203,6 +203,38 @@ func TestUndone(t *testing.T) {
 	}
 }
 
+// TestForeignLink: a directory that another tool has linked to its own release goes back to it.
+func TestForeignLink(t *testing.T) {
+	b := newBench(t)
+	www := filepath.Join(b.dir, "www")
+	if err := os.MkdirAll(filepath.Join(b.dir, "mine", "5"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("mine/5", www); err != nil {
+		t.Fatal(err)
+	}
+	b.reload = func() error { return errors.New("no") }
+	b.want(422, "PUT", "/sites/www", release(t, "bad"))
+	if to, err := os.Readlink(www); err != nil || to != "mine/5" || b.left() != 0 {
+		t.Errorf("%q %v, %d names in the store", to, err, b.left())
+	}
+	if text := b.want(200, "GET", "/sites/www", nil); strings.Contains(text, `"release"`) {
+		t.Errorf("a release that is not in the store: %s", text)
+	}
+}
+
+// TestLimits: what is refused because of its size names the setting.
+func TestLimits(t *testing.T) {
+	b := newBench(t)
+	if text := b.want(413, "PUT", "/sites/www", make([]byte, 2<<20)); !strings.Contains(text, "1048576 bytes; [publish] upload_bytes") {
+		t.Error(text)
+	}
+	zeros := entry{name: "a", text: strings.Repeat("\x00", 3<<20)}
+	if text := b.want(413, "PUT", "/sites/www", zipped(t, zeros)); !strings.Contains(text, "2097152 bytes; [publish] unpacked_bytes") {
+		t.Error(text)
+	}
+}
+
 // TestRegion: a region that is wrong, by itself or in the whole, leaves the file
 // that was there.
 func TestRegion(t *testing.T) {
@@ -277,7 +309,8 @@ func FuzzUnpack(f *testing.F) {
 		if err := os.MkdirAll(filepath.Join(outer, "in", "site"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		_ = unpack(r, filepath.Join(outer, "in", "site"), 1<<20) // an error or not: only where it wrote counts
+		release := Release{dir: filepath.Join(outer, "in", "site"), left: 1 << 20}
+		_ = release.within(func(root *os.Root) error { return release.unpack(r, root) }) // an error or not: only where it wrote counts
 		for dir, want := range map[string]int{outer: 1, filepath.Join(outer, "in"): 1} {
 			if list, err := os.ReadDir(dir); err != nil || len(list) != want {
 				t.Fatalf("%q %q: %v %v", one, two, list, err)

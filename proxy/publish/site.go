@@ -1,15 +1,11 @@
 package publish
 
 import (
-	"archive/zip"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"ceiling/proxy/config"
 )
@@ -24,13 +20,26 @@ const maxEntries = 100_000
 func (s *site) store() string              { return s.Directory + ".releases" }
 func (s *site) path(release string) string { return filepath.Join(s.store(), release) }
 
+// target is what the directory links to when a release is served: relative, so that both may be
+// moved together.
+func (s *site) target(release string) string { return filepath.Join(filepath.Base(s.store()), release) }
+
+// link returns what the directory links to, also if it is none of the releases; "" if nothing.
+func (s *site) link() (string, error) {
+	to, err := os.Readlink(s.Directory)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	return to, err
+}
+
 // served returns the served release; "" if none.
 func (s *site) served() string {
-	to, err := os.Readlink(s.Directory)
-	if err != nil {
-		return ""
+	to, err := s.link()
+	if release := filepath.Base(to); err == nil && to == s.target(release) {
+		return release
 	}
-	return filepath.Base(to)
+	return ""
 }
 
 // releases returns all releases, oldest first.
@@ -65,111 +74,22 @@ func (s *site) adopt() error {
 	}
 	const first = "00000000T000000.000000000Z"
 	if err := os.Rename(s.Directory, s.path(first)); err != nil {
-		return err
+		return Refuse(http.StatusUnprocessableEntity, "%w: the directory becomes a link to its release, so it must be no mount point, "+
+			"and its parent directory must be writable", err)
 	}
-	return s.point(first)
+	return s.point(s.target(first))
 }
 
-// point makes the directory a link to a release, with one rename.
-func (s *site) point(release string) error {
+// point makes the directory a link to another place, with one rename.
+func (s *site) point(to string) error {
 	link := filepath.Join(s.store(), ".next")
 	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	to := filepath.Join(filepath.Base(s.store()), release) // relative: both may be moved together
 	if err := os.Symlink(to, link); err != nil {
 		return err
 	}
 	return os.Rename(link, s.Directory)
-}
-
-// stage reads a zip from r and unpacks it into a release that is not served yet.
-func (s *site) stage(r io.Reader, most int64) (release string, err error) {
-	upload, err := os.CreateTemp(s.store(), ".upload-*")
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, upload.Close(), os.Remove(upload.Name())) }()
-	size, err := io.Copy(upload, r)
-	if err != nil {
-		return "", err
-	}
-	z, err := zip.NewReader(upload, size)
-	if err != nil {
-		return "", refuse(http.StatusUnprocessableEntity, "the upload is no zip: %w", err)
-	}
-	staging, err := os.MkdirTemp(s.store(), ".staging-*")
-	if err != nil {
-		return "", err
-	}
-	if err := unpack(z, staging, most); err != nil {
-		return "", errors.Join(err, os.RemoveAll(staging))
-	}
-	release = time.Now().UTC().Format("20060102T150405.000000000Z")
-	err = errors.Join(os.Chmod(staging, 0o755), os.Rename(staging, s.path(release)))
-	return release, err
-}
-
-// unpack writes a zip's files below dir, which none of them can escape.
-func unpack(z *zip.Reader, dir string, most int64) (err error) {
-	if len(z.File) == 0 || len(z.File) > maxEntries {
-		return refuse(http.StatusUnprocessableEntity, "the zip has %d entries; 1 to %d are possible", len(z.File), maxEntries)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	left := most
-	for _, f := range z.File {
-		name := strings.TrimSuffix(f.Name, "/")
-		mode := f.Mode()
-		switch {
-		case !filepath.IsLocal(name) || strings.ContainsAny(name, "\\\x00"):
-			return refuse(http.StatusUnprocessableEntity, "the zip's entry %q leads out of the site", f.Name)
-		case mode.IsDir():
-			if err := root.MkdirAll(name, 0o755); err != nil {
-				return refuse(http.StatusUnprocessableEntity, "the zip's entry %q: %w", f.Name, err)
-			}
-			continue
-		case !mode.IsRegular():
-			return refuse(http.StatusUnprocessableEntity, "the zip's entry %q is neither a file nor a directory", f.Name)
-		}
-		n, err := unpackFile(root, f, name, left)
-		if err != nil {
-			return err
-		}
-		if left -= n; left < 0 {
-			return refuse(http.StatusRequestEntityTooLarge, "the zip unpacks to more than %d bytes", most)
-		}
-	}
-	return nil
-}
-
-// unpackFile writes one file, of at most most+1 bytes.
-func unpackFile(root *os.Root, f *zip.File, name string, most int64) (n int64, err error) {
-	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return 0, refuse(http.StatusUnprocessableEntity, "the zip's entry %q: %w", f.Name, err)
-	}
-	mode := os.FileMode(0o644)
-	if f.Mode()&0o100 != 0 {
-		mode = 0o755
-	}
-	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return 0, refuse(http.StatusUnprocessableEntity, "the zip's entry %q: %w", f.Name, err)
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	in, err := f.Open()
-	if err != nil {
-		return 0, refuse(http.StatusUnprocessableEntity, "the zip's entry %q: %w", f.Name, err)
-	}
-	defer func() { err = errors.Join(err, in.Close()) }()
-	n, err = io.Copy(out, io.LimitReader(in, most+1))
-	if err != nil {
-		return n, refuse(http.StatusUnprocessableEntity, "the zip's entry %q: %w", f.Name, err)
-	}
-	return n, nil
 }
 
 // prune keeps the newest releases and the served one.
