@@ -52,6 +52,7 @@ type app struct {
 	s      *Supervisor
 	cancel context.CancelFunc
 	done   chan struct{}
+	recent recent // printed lately, if it has no file
 
 	mu     sync.Mutex
 	status Status

@@ -219,3 +219,21 @@ func TestLines(t *testing.T) {
 		t.Errorf("%d bytes %.50q", b.Len(), b.String())
 	}
 }
+
+// TestRecentOutput: the end of what an application has printed, from its file or without one.
+func TestRecentOutput(t *testing.T) {
+	script := "echo first; echo error >&2; i=0; while [ $i -lt 3000 ]; do echo a line that fills the memory for it; i=$((i+1)); done; echo last; exec sleep 1000"
+	file := shell("file", script)
+	file.Log = filepath.Join(t.TempDir(), "log")
+	u := supervise(t, shell("memory", script), file, shell("short", "echo first; echo error >&2; exec sleep 1000"))
+	until(t, "short", func() bool { text, err := u.Output("short"); return err == nil && text == "first\nerror\n" })
+	for _, id := range []string{"memory", "file"} {
+		until(t, id, func() bool {
+			text, err := u.Output(id)
+			return err == nil && len(text) == recentBytes && strings.HasSuffix(text, "\nlast\n")
+		})
+	}
+	if _, err := u.Output("none"); err == nil {
+		t.Error("output of an unknown application")
+	}
+}

@@ -39,7 +39,8 @@ func (a *app) once(ctx context.Context) (exit string) {
 	c := &a.config
 	cmd := exec.Command(c.Command[0], c.Command[1:]...)
 	cmd.Dir, cmd.Env = c.Workdir, append(os.Environ(), c.Environment...)
-	cmd.Stdout, cmd.Stderr = out.writer(), out.writer()
+	cmd.Stdout = out.writer(&a.recent)
+	cmd.Stderr = cmd.Stdout // as one pipe
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.WaitDelay = time.Second // a process outside the group may hold the pipe
 	if err := cmd.Start(); err != nil {
@@ -161,11 +162,11 @@ func (a *app) output() (*output, error) {
 	return &output{file: f}, err
 }
 
-func (o *output) writer() io.Writer {
+func (o *output) writer(recent *recent) io.Writer {
 	if o.file != nil {
 		return o.file
 	}
-	return o.lines
+	return io.MultiWriter(recent, o.lines)
 }
 
 func (o *output) Close() error {
