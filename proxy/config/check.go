@@ -96,7 +96,7 @@ func (k *checker) publish(p *Publish, at *places) {
 		}
 		seen[s.ID] = true
 		if s.Keep == 0 {
-			s.Keep = 3
+			s.Keep = DefaultKeep
 		}
 	}
 }

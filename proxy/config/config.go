@@ -52,12 +52,15 @@ type Publish struct {
 	Sites         []Site `toml:"sites"`
 }
 
+// DefaultKeep is the default of Site.Keep.
+const DefaultKeep = 3
+
 // Site is a directory whose releases can be published.
 type Site struct {
 	ID string `toml:"id"`
 	// Directory becomes a link to the served release.
 	Directory string `toml:"directory"`
-	// Keep is how many releases are kept: 3.
+	// Keep is how many releases are kept: DefaultKeep.
 	Keep int `toml:"keep"`
 	// Command runs in Directory after each change; if it fails, the change is undone.
 	Command []string `toml:"command"`

@@ -304,3 +304,20 @@ func TestExamplesInTheDocs(t *testing.T) {
 		}
 	}
 }
+
+// TestRegionsDirectory: it is relative to the file, as include is, and RoadSign's paths.configs is
+// one.
+func TestRegionsDirectory(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                "",
+		"[publish]\nregions = \"r\"\n":    "/etc/proxy/r",
+		"[publish]\nregions = \"/r\"\n":   "/r",
+		"[paths]\nconfigs = \"./none\"\n": "/etc/proxy/none",
+		"[paths]\nconfigs = \"./none\"\n[publish]\nregions = \"r\"\n": "/etc/proxy/r",
+	} {
+		c, err := Parse("/etc/proxy/site.toml", []byte(text))
+		if err != nil || c.Publish.Regions != want {
+			t.Errorf("%q: %+v %v, want %q", text, c, err, want)
+		}
+	}
+}

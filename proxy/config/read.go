@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -110,6 +111,9 @@ func complete(c *Config, dir string, at *places, outside bool) (*Config, error) 
 		at = &places{file: dir, lines: map[string]int{}}
 	}
 	c.translate()
+	if c.Publish.Regions != "" {
+		c.Publish.Regions = relativeTo(at.file, c.Publish.Regions) // as include
+	}
 	if len(c.Locations) > 0 || len(c.Applications) > 0 {
 		check.region(&c.Region, at, "")
 		if !c.Disabled {
@@ -152,6 +156,7 @@ func (c *Config) translate() {
 	c.TLS.Redirect = c.TLS.Redirect || c.Hypertext.ForceHTTPS || c.Hypertext.RedirectToHTTPS
 	if c.Paths.Configs != "" {
 		c.Include = append(c.Include, filepath.Join(c.Paths.Configs, "*.toml"))
+		c.Publish.Regions = cmp.Or(c.Publish.Regions, c.Paths.Configs)
 	}
 	if c.Log.Access == "" && c.Telemetry.RequestLogging {
 		c.Log.Access = "-"
