@@ -97,22 +97,24 @@ func (o *Operator) traces(w http.ResponseWriter, _ *http.Request) {
 // from a page in a browser.
 func (o *Operator) Guard(f http.HandlerFunc) http.Handler {
 	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if credential := o.credential(); credential != "" {
-			said, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			a, b := sha256.Sum256([]byte(said)), sha256.Sum256([]byte(credential)) // equal lengths, so that timing reveals nothing
-			if subtle.ConstantTimeCompare(a[:], b[:]) != 1 || !bearer {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-				http.Error(w, "the credential is needed", http.StatusUnauthorized)
-				return
-			}
+		said, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if o.NeedsCredential() && (!bearer || !o.Accepts(said)) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "the credential is needed", http.StatusUnauthorized)
+			return
 		}
 		f(w, r)
 	}))
 }
 
-func (o *Operator) credential() string {
-	if o.Credential == nil {
-		return ""
+// NeedsCredential reports whether changes require a credential.
+func (o *Operator) NeedsCredential() bool { return o.Credential != nil && o.Credential() != "" }
+
+// Accepts reports whether that is the credential; nothing is, if there is none.
+func (o *Operator) Accepts(said string) bool {
+	if o.Credential == nil || said == "" {
+		return false
 	}
-	return o.Credential()
+	a, b := sha256.Sum256([]byte(said)), sha256.Sum256([]byte(o.Credential())) // equal lengths, so that timing reveals nothing
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }

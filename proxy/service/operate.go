@@ -12,11 +12,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"ceiling/proxy"
 	"ceiling/proxy/apps"
 	"ceiling/proxy/config"
 	"ceiling/proxy/publish"
+	"ceiling/proxy/roadsign"
 )
 
 // serving answers requests: this process's proxy, or the parent of several.
@@ -64,9 +66,11 @@ func (s *Service) operate(ctx context.Context, serving serving, read func() (*co
 		Credential: func() string { return current.Load().Security.Credential },
 	}
 	publisher := publish.Publisher{Config: current.Load, Reload: reload}
+	sideload := roadsign.API{Operator: &operator, Config: current.Load, Supervisor: supervisor, Publisher: &publisher, Began: time.Now()}
 	server := operator.Server(func(mux *http.ServeMux) {
 		supervisor.Handle(mux, operator.Guard)
 		publisher.Handle(mux, operator.Guard)
+		sideload.Handle(mux)
 	})
 	supervisor.Replace(s.config)
 	go func() { _ = server.Serve(ln) }() // it ends with Close
