@@ -1,22 +1,27 @@
 package proxy
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
 	"fmt"
-	"mime"
+	"io"
 	"net/http"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"ceiling/proxy/config"
 )
 
-// fileSite is a served directory. It is immutable.
+// fileSite is a served directory. Apart from missing it is immutable.
 type fileSite struct {
-	root     *os.Root // nothing outside it is reachable, not even by a link
+	path     string
 	index    string
 	suffix   string
 	fallback string
@@ -26,17 +31,19 @@ type fileSite struct {
 	lines    []byte
 	hsts     []byte // for clients with TLS
 	level    packLevel
+	report   func(string)
+	missing  atomic.Bool // it was, when a loop looked last
 }
 
-func newFileSite(t config.Target, lines []byte) (*fileSite, error) {
-	root, err := os.OpenRoot(t.Address)
-	if err != nil {
-		return nil, fmt.Errorf("files: %w", err)
-	}
+func newFileSite(t config.Target, lines []byte, report func(string)) (*fileSite, error) {
 	s := &fileSite{
-		root: root, lines: lines, suffix: t.Options.Get("suffix"), charset: firstOf(t.Options.Get("charset"), "utf-8"),
+		path: t.Address, lines: lines, report: report,
+		suffix: t.Options.Get("suffix"), charset: firstOf(t.Options.Get("charset"), "utf-8"),
 		index: firstOf(t.Options.Get("index"), "index.html"), prefix: strings.Trim(t.Options.Get("prefix"), "/"),
 		fallback: strings.TrimPrefix(t.Options.Get("fallback"), "/"),
+	}
+	if s.fallback != "" {
+		s.fallback = path.Join(s.prefix, s.fallback)
 	}
 	if age := t.Options.Get("maxAge"); age != "" {
 		n, err := strconv.Atoi(age)
@@ -45,7 +52,27 @@ func newFileSite(t config.Target, lines []byte) (*fileSite, error) {
 		}
 		s.cache = fmt.Sprintf("Cache-Control: public, max-age=%d\r\n", n)
 	}
+	s.note(s.problem())
 	return s, nil
+}
+
+// problem returns why the directory cannot be served now.
+func (s *fileSite) problem() error {
+	root, err := os.OpenRoot(s.path)
+	if err != nil {
+		return err
+	}
+	return root.Close()
+}
+
+// note reports when the directory goes, and when it is back.
+func (s *fileSite) note(err error) {
+	switch {
+	case err != nil && s.missing.CompareAndSwap(false, true):
+		s.report(fmt.Sprintf("files: %v; requests for it get 404 until the directory can be read", err))
+	case err == nil && s.missing.CompareAndSwap(true, false):
+		s.report(fmt.Sprintf("files: %s is served", s.path))
+	}
 }
 
 // encodings of a file's precompressed siblings, the smallest first.
@@ -58,48 +85,70 @@ type found struct {
 	looked    [len(encodings)]bool
 	name      string
 	directory bool
+	instead   bool  // the name is the fallback's
 	checked   int64 // loop's clock
 }
 
 // find looks up a clean path.
-func (s *fileSite) find(clean string) found {
+func (d *directory) find(s *fileSite, clean string) found {
 	name := path.Join(s.prefix, strings.TrimPrefix(clean, "/"))
 	if name == "" {
 		name = "."
 	}
 	if hidden(name) {
-		return s.instead()
+		return found{}
 	}
-	info, err := s.root.Stat(name)
+	info, err := d.root.Stat(name)
 	switch {
 	case err == nil && info.IsDir() && !strings.HasSuffix(clean, "/"):
-		if s.regular(path.Join(name, s.index)) {
-			return found{directory: true}
+		if d.regular(path.Join(name, s.index)) {
+			return found{name: name, directory: true}
 		}
 	case err == nil && info.IsDir():
-		if index := path.Join(name, s.index); s.regular(index) {
+		if index := path.Join(name, s.index); d.regular(index) {
 			return found{name: index}
 		}
 	case err == nil && info.Mode().IsRegular() && !strings.HasSuffix(clean, "/"):
 		return found{name: name}
 	}
-	if s.suffix != "" && name != "." && s.regular(name+s.suffix) {
+	if s.suffix != "" && name != "." && d.regular(name+s.suffix) {
 		return found{name: name + s.suffix}
 	}
-	return s.instead()
-}
-
-// instead returns the fallback, if there is one.
-func (s *fileSite) instead() found {
-	if s.fallback != "" && s.regular(path.Join(s.prefix, s.fallback)) {
-		return found{name: path.Join(s.prefix, s.fallback)}
+	if s.fallback != "" && d.regular(s.fallback) {
+		return found{name: s.fallback, instead: true}
 	}
 	return found{}
 }
 
-func (s *fileSite) regular(name string) bool {
-	info, err := s.root.Stat(name)
+func (d *directory) regular(name string) bool {
+	info, err := d.root.Stat(name)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// navigates reports whether a request without a file is one for a page of a single-page application,
+// which the fallback answers, and not for a script, an image or other data: those are missing.
+func navigates(clean, accepts []byte) bool {
+	if bytes.HasPrefix(clean, []byte("/.well-known/")) {
+		return false
+	}
+	switch ext := path.Ext(string(clean)); {
+	case ext == "" || mediaType(ext) == "text/html":
+		return accepts == nil || acceptsType(accepts, "text/html", "text/*", "*/*")
+	case mediaType(ext) == "": // perhaps none of a file: /users/jane.doe
+		return acceptsType(accepts, "text/html")
+	}
+	return false
+}
+
+// acceptsType reports whether an Accept field names one of the types.
+func acceptsType(field []byte, types ...string) bool {
+	for part := range bytes.SplitSeq(field, []byte{','}) {
+		name, _, _ := bytes.Cut(part, []byte{';'})
+		if slices.Contains(types, strings.ToLower(string(bytes.TrimSpace(name)))) {
+			return true
+		}
+	}
+	return false
 }
 
 // hidden reports whether a name has a segment that begins with a dot, except .well-known (RFC
@@ -126,7 +175,9 @@ type file struct {
 	info     os.FileInfo
 	data     []byte
 	mapped   bool
-	refs     int // the cache, and current senders
+	young    bool // it changed so recently that its next change could have the same time
+	dated    bool // its modification time is when its content changed
+	refs     int  // the cache, and current senders
 	cache    *fileCache
 	etag     string
 	modified string
@@ -142,53 +193,84 @@ type file struct {
 }
 
 // open reads or maps a file, and builds its head lines.
-func (s *fileSite) open(name, encoding string, negotiated bool) (*file, error) {
+func (d *directory) open(s *fileSite, name, encoding string, negotiated bool) (*file, error) {
 	plain := name
 	for _, e := range encodings {
 		if e.name == encoding {
 			name += e.suffix
 		}
 	}
-	f, err := s.root.Open(name)
+	f, err := d.root.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	kind := s.kind(plain)
+	one := &file{packs: s.level != packNothing && encoding == "" && packable([]byte(kind))}
+	for range 3 { // it may be being written
+		if err = one.load(f); err == nil && one.settled(f) {
+			break
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > mapMost {
-		return nil, os.ErrNotExist
-	}
-	one := &file{info: info}
-	if info.Size() <= smallFile {
-		one.data = make([]byte, info.Size())
-		if _, err := f.ReadAt(one.data, 0); err != nil && info.Size() > 0 {
-			return nil, err
-		}
-	} else {
-		if one.data, err = syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED); err != nil {
-			return nil, os.NewSyscallError("mmap", err)
-		}
-		one.mapped = true
-	}
-	one.describe(s, plain, encoding, negotiated)
+	one.describe(s, plain, kind, encoding, negotiated)
 	return one, nil
 }
 
-// describe builds the lines of the head.
-func (f *file) describe(s *fileSite, name, encoding string, negotiated bool) {
-	f.etag = fmt.Sprintf(`"%x-%x"`, f.info.ModTime().UnixNano(), f.info.Size())
-	f.modified = f.info.ModTime().UTC().Format(http.TimeFormat)
-	kind := mime.TypeByExtension(path.Ext(name))
-	if kind == "" {
-		kind = "application/octet-stream"
+// load reads or maps the content.
+func (f *file) load(from *os.File) (err error) {
+	if f.info, err = from.Stat(); err != nil {
+		return err
 	}
-	if strings.HasPrefix(kind, "text/") && !strings.Contains(kind, "charset") {
+	size := f.info.Size()
+	if !f.info.Mode().IsRegular() || size > mapMost {
+		return os.ErrNotExist
+	}
+	if size > smallFile && !(f.packs && size <= mostPackedFile) { // a mapping that is read here could end earlier than it did
+		if f.data, err = syscall.Mmap(int(from.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_SHARED); err != nil {
+			return os.NewSyscallError("mmap", err)
+		}
+		f.mapped = true
+		return nil
+	}
+	f.data = make([]byte, size)
+	_, err = io.ReadFull(io.NewSectionReader(from, 0, size), f.data)
+	return err
+}
+
+// settled reports whether the file has not changed while it was loaded; a mapping always shows its
+// present content.
+func (f *file) settled(from *os.File) bool {
+	if f.mapped {
+		return true
+	}
+	info, err := from.Stat()
+	return err == nil && unchanged(f.info, info)
+}
+
+// kind returns the Content-Type of a file.
+func (s *fileSite) kind(name string) string {
+	kind := firstOf(mediaType(name), "application/octet-stream")
+	if strings.HasPrefix(kind, "text/") {
 		kind += "; charset=" + s.charset
 	}
-	f.packs = s.level != packNothing && encoding == "" && packable([]byte(kind))
+	return kind
+}
+
+// dateSet is by how much a file's last change may be later than its modification time, which
+// otherwise was set, by tar, rsync or a reproducible build, and says nothing about the content.
+const dateSet = 2 * time.Second
+
+// describe builds the lines of the head.
+func (f *file) describe(s *fileSite, name, kind, encoding string, negotiated bool) {
+	changed := changeTime(f.info)
+	age := time.Since(changed)
+	f.young = age < youngFile && age > -youngFile
+	f.dated = changed.Sub(f.info.ModTime()).Abs() < dateSet
+	f.etag = f.tag(encoding)
+	f.modified = f.info.ModTime().UTC().Format(http.TimeFormat)
 	b := fmt.Appendf(nil, "Content-Type: %s\r\nLast-Modified: %s\r\nETag: %s\r\nAccept-Ranges: bytes\r\n", kind, f.modified, f.etag)
 	if encoding != "" {
 		b = fmt.Appendf(b, "Content-Encoding: %s\r\n", encoding)
@@ -197,13 +279,45 @@ func (f *file) describe(s *fileSite, name, encoding string, negotiated bool) {
 	if negotiated {
 		b = append(b, "Vary: Accept-Encoding\r\n"...)
 	}
-	b = append(b, s.cache...)
+	if name == s.fallback { // it names the assets of its release, which a newer one may lack
+		b = append(b, "Cache-Control: no-cache\r\n"...)
+	} else {
+		b = append(b, s.cache...)
+	}
 	f.lines = append(b, s.lines...)
 }
 
-// same reports whether the file at a name is unchanged.
-func (f *file) same(info os.FileInfo) bool {
-	return os.SameFile(f.info, info) && f.info.ModTime().Equal(info.ModTime()) && f.info.Size() == info.Size()
+// tag returns the entity tag: a hash of the content or, if that is mapped, of everything that
+// differs between two files and two versions of one.
+func (f *file) tag(encoding string) string {
+	h := sha256.New()
+	h.Write([]byte(encoding + "\n")) // never fails
+	if f.mapped {
+		id := identityOf(f.info)
+		fmt.Fprintln(h, id, f.info.Size(), f.info.ModTime().UnixNano(), changeTime(f.info).UnixNano())
+	} else {
+		h.Write(f.data)
+	}
+	return fmt.Sprintf(`"%x"`, h.Sum(nil)[:12])
+}
+
+// identity of a file or directory, as long as it is open.
+type identity struct{ device, inode uint64 }
+
+func identityOf(info os.FileInfo) identity {
+	st := info.Sys().(*syscall.Stat_t)
+	return identity{st.Dev, st.Ino}
+}
+
+// changeTime is when the content or the attributes changed last. Unlike the modification time, no
+// program can set it.
+func changeTime(info os.FileInfo) time.Time {
+	return time.Unix(info.Sys().(*syscall.Stat_t).Ctim.Unix())
+}
+
+// unchanged reports whether both describe the same version of a file.
+func unchanged(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && changeTime(a).Equal(changeTime(b))
 }
 
 // unref releases the file.
@@ -217,55 +331,116 @@ func (f *file) unref() {
 	}
 }
 
-// fileCache holds a loop's open files.
+// fileCache holds a loop's open directories and files.
 type fileCache struct {
-	sites  map[*fileSite]map[string]*found
+	sites  map[*fileSite]*directory
 	size   int
 	packed int     // bytes of files compressed here
 	dying  []*file // to be unmapped once the ring no longer uses them
 	old    []*file
 }
 
+// directory is a site's directory as a loop has it open. Another directory may get its path at any
+// time: a deployment swaps a link, or renames.
+type directory struct {
+	root    *os.Root // nothing outside it is reachable, not even by a link; nil: the directory is missing
+	is      identity
+	checked int64 // loop's clock
+	paths   map[string]*found
+}
+
 const (
 	// maxFiles bounds the cached paths.
 	maxFiles = 4096
-	// fileFresh is how long a file is assumed to be unchanged.
-	fileFresh = int64(time.Second)
+	// fileFresh is how long a file is assumed to be unchanged, youngFresh a young one.
+	fileFresh  = int64(time.Second)
+	youngFresh = int64(20 * time.Millisecond)
+	// youngFile is the age up to which a file is young. It exceeds the resolution of file systems'
+	// times.
+	youngFile = time.Second
 )
 
-// get finds a path's files, checking the disk at most once a second.
-func (k *fileCache) get(s *fileSite, clean []byte, now int64) *found {
-	paths := k.sites[s]
-	if paths == nil {
+// directory returns the directory that has the site's path now, nil if there is none.
+func (k *fileCache) directory(s *fileSite, now int64) *directory {
+	d := k.sites[s]
+	if d == nil {
 		if k.sites == nil {
-			k.sites = map[*fileSite]map[string]*found{}
+			k.sites = map[*fileSite]*directory{}
 		}
-		paths = map[string]*found{}
-		k.sites[s] = paths
+		d = &directory{checked: -1, paths: map[string]*found{}}
+		k.sites[s] = d
 	}
-	f := paths[string(clean)]
-	if f != nil && now-f.checked < fileFresh {
+	if d.checked != now {
+		d.checked = now
+		s.note(k.follow(s, d))
+	}
+	if d.root == nil {
+		return nil
+	}
+	return d
+}
+
+// follow opens the directory if the site's path has another one than before. The old one stays open
+// until then, so that the new one cannot have its inode number.
+func (k *fileCache) follow(s *fileSite, d *directory) error {
+	var st syscall.Stat_t
+	err := syscall.Stat(s.path, &st)
+	if err == nil && d.root != nil && d.is == (identity{st.Dev, st.Ino}) {
+		return nil
+	}
+	k.leave(d)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: s.path, Err: err}
+	}
+	root, err := os.OpenRoot(s.path)
+	if err != nil {
+		return err
+	}
+	info, err := root.Stat(".")
+	if err != nil {
+		return errors.Join(err, root.Close())
+	}
+	d.root, d.is = root, identityOf(info)
+	return nil
+}
+
+// leave closes a directory and its files. Those being sent stay.
+func (k *fileCache) leave(d *directory) {
+	for _, f := range d.paths {
+		f.drop()
+	}
+	k.size -= len(d.paths)
+	clear(d.paths)
+	if d.root != nil {
+		_ = d.root.Close() // it was only read
+		d.root = nil
+	}
+}
+
+// get finds a path's files.
+func (k *fileCache) get(s *fileSite, d *directory, clean []byte, now int64) *found {
+	f := d.paths[string(clean)]
+	if f != nil && now-f.checked < f.fresh() {
 		return f
 	}
 	if f == nil {
 		if k.size >= maxFiles {
-			k.forget()
-			return k.get(s, clean, now)
+			k.empty()
 		}
 		f = new(found)
-		paths[string(clean)] = f
+		d.paths[string(clean)] = f
 		k.size++
 	}
-	if now2 := s.find(string(clean)); now2.name != f.name || now2.directory != f.directory {
+	if now2 := d.find(s, string(clean)); now2.name != f.name || now2.directory != f.directory || now2.instead != f.instead {
 		f.drop()
-		f.name, f.directory = now2.name, now2.directory
+		f.name, f.directory, f.instead = now2.name, now2.directory, now2.instead
 	}
 	for i, v := range f.variants {
 		f.looked[i] = f.looked[i] && v != nil
 		if v == nil {
 			continue
 		}
-		if info, err := s.root.Stat(f.name + encodings[i].suffix); err != nil || !v.same(info) {
+		if info, err := d.root.Stat(f.name + encodings[i].suffix); err != nil || v.young || !unchanged(v.info, info) {
 			v.unref()
 			f.variants[i], f.looked[i] = nil, false
 		}
@@ -274,11 +449,21 @@ func (k *fileCache) get(s *fileSite, clean []byte, now int64) *found {
 	return f
 }
 
+// fresh returns for how long the files are assumed to be unchanged.
+func (f *found) fresh() int64 {
+	for _, v := range f.variants {
+		if v != nil && v.young {
+			return youngFresh
+		}
+	}
+	return fileFresh
+}
+
 // variant returns the file in an encoding, nil if there is none.
-func (k *fileCache) variant(s *fileSite, f *found, i int, negotiated bool) *file {
+func (k *fileCache) variant(s *fileSite, d *directory, f *found, i int, negotiated bool) *file {
 	if !f.looked[i] {
 		f.looked[i] = true
-		one, err := s.open(f.name, encodings[i].name, negotiated)
+		one, err := d.open(s, f.name, encodings[i].name, negotiated)
 		if err == nil {
 			one.refs, one.cache = 1, k
 			f.variants[i] = one
@@ -296,14 +481,23 @@ func (f *found) drop() {
 	}
 }
 
-// forget empties the cache.
-func (k *fileCache) forget() {
-	for _, paths := range k.sites {
-		for _, f := range paths {
+// empty closes the cached files.
+func (k *fileCache) empty() {
+	for _, d := range k.sites {
+		for _, f := range d.paths {
 			f.drop()
 		}
+		clear(d.paths)
 	}
-	k.sites, k.size = nil, 0
+	k.size = 0
+}
+
+// forget closes the files and directories.
+func (k *fileCache) forget() {
+	for _, d := range k.sites {
+		k.leave(d)
+	}
+	k.sites = nil
 }
 
 // sweep unmaps what was released before the last call. It runs once a second: a cancelled send is

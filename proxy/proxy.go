@@ -122,7 +122,7 @@ func (p *Proxy) open(c *config.Config) error {
 		most = int(min(hard, 1<<20)) * 15 / 16
 	}
 	p.maxClients = max(most/len(p.loops), 1)
-	if p.site, err = p.build(c, nil); err != nil { // the garbage collector closes its directories
+	if p.site, err = p.build(c, nil); err != nil {
 		return err
 	}
 	if p.log, err = openLog(c.Log.Access, c.Log.Sample, p.options.Report); err != nil {
@@ -232,9 +232,6 @@ func (p *Proxy) abandon() error {
 	if p.options.Beside != nil {
 		err = errors.Join(err, p.options.Beside.Close())
 	}
-	if p.site != nil {
-		err = errors.Join(err, p.site.close())
-	}
 	for _, l := range p.loops {
 		for _, ln := range l.listeners {
 			err = errors.Join(err, syscall.Close(ln.socket))
@@ -297,7 +294,7 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 	for _, fd := range p.wakes {
 		err = errors.Join(err, syscall.Close(fd))
 	}
-	return errors.Join(err, p.site.close(), p.log.close())
+	return errors.Join(err, p.log.close())
 }
 
 // tell makes every loop call f soon.

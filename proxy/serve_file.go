@@ -11,7 +11,7 @@ import (
 
 // wants are the conditions of a file request: RFC 9110, sections 13 and 14.
 type wants struct {
-	accepts                              []byte
+	accepts, types                       []byte // Accept-Encoding and Accept
 	match, noneMatch, modifiedSince      []byte
 	unmodifiedSince, rangeField, ifRange []byte
 	several                              []byteRange // if more than one is sent
@@ -28,6 +28,8 @@ func want(head []byte, lines []http1.Line) (w wants) {
 		switch name := line.Name(head); len(name) {
 		case 5:
 			to = pick(name, "range", &w.rangeField)
+		case 6:
+			to = pick(name, "accept", &w.types)
 		case 8:
 			to = firstPick(pick(name, "if-match", &w.match), pick(name, "if-range", &w.ifRange))
 		case 13:
@@ -67,13 +69,12 @@ func (x *exchange) serveFile(s *fileSite, clean []byte) {
 		x.answer(405, "files can only be read")
 		return
 	}
-	f := l.files.get(s, clean, l.now)
+	w := want(c.in.b[x.headAt:x.headEnd], x.lines())
+	f, one := l.files.lookUp(s, clean, &w, l.now)
 	if f.directory {
 		x.toDirectory()
 		return
 	}
-	w := want(c.in.b[x.headAt:x.headEnd], x.lines())
-	one := l.files.choose(s, f, w.accepts)
 	if one == nil {
 		x.answer(404, "there is no such file")
 		return
@@ -100,14 +101,24 @@ func (x *exchange) serveFile(s *fileSite, clean []byte) {
 	x.sendFile(s, one, status, from, to)
 }
 
-// choose returns the smallest variant that the client accepts.
-func (k *fileCache) choose(s *fileSite, f *found, accepts []byte) *file {
-	if f.name == "" {
-		return nil
+// lookUp returns what a request is for, and the file to send, nil if there is none.
+func (k *fileCache) lookUp(s *fileSite, clean []byte, w *wants, now int64) (found, *file) {
+	d := k.directory(s, now)
+	if d == nil {
+		return found{}, nil
 	}
+	f := k.get(s, d, clean, now)
+	if f.name == "" || f.directory || f.instead && !navigates(clean, w.types) {
+		return *f, nil
+	}
+	return *f, k.choose(s, d, f, w.accepts)
+}
+
+// choose returns the smallest variant that the client accepts.
+func (k *fileCache) choose(s *fileSite, d *directory, f *found, accepts []byte) *file {
 	siblings := false
 	for i := 1; i < len(encodings); i++ {
-		siblings = k.variant(s, f, i, true) != nil || siblings
+		siblings = k.variant(s, d, f, i, true) != nil || siblings
 	}
 	if siblings && accepts != nil {
 		for i := 1; i < len(encodings); i++ {
@@ -116,7 +127,7 @@ func (k *fileCache) choose(s *fileSite, f *found, accepts []byte) *file {
 			}
 		}
 	}
-	return k.variant(s, f, 0, siblings)
+	return k.variant(s, d, f, 0, siblings)
 }
 
 // acceptsCoding reports whether an Accept-Encoding names a coding with a weight other than 0 (RFC
@@ -152,10 +163,10 @@ func (w *wants) decide(f *file) (status int, from, to int64) {
 		w.match == nil && w.unmodifiedSince != nil && after(f, w.unmodifiedSince):
 		return 412, 0, 0
 	case w.noneMatch != nil && matchesTag(w.noneMatch, f.etag, true),
-		w.noneMatch == nil && w.modifiedSince != nil && notAfter(f, w.modifiedSince):
+		w.noneMatch == nil && w.modifiedSince != nil && f.dated && sameDate(f, w.modifiedSince):
 		return 304, 0, 0
 	}
-	if w.rangeField == nil || w.ifRange != nil && string(w.ifRange) != f.etag && string(w.ifRange) != f.modified {
+	if w.rangeField == nil || w.ifRange != nil && string(w.ifRange) != f.etag && !(f.dated && string(w.ifRange) == f.modified) {
 		return 200, 0, size
 	}
 	if bytes.IndexByte(w.rangeField, ',') >= 0 {
@@ -191,19 +202,25 @@ func matchesTag(list []byte, etag string, weak bool) bool {
 	return false
 }
 
-// after and notAfter compare the file's time with a field's, in whole seconds; both are false for
-// an invalid date.
+// after reports whether the file changed after a field's time, in whole seconds; false for an invalid
+// date. A modification time that was set says nothing: then the last change counts.
 func after(f *file, field []byte) bool {
 	t, err := http.ParseTime(string(field))
-	return err == nil && f.info.ModTime().Unix() > t.Unix()
+	at := f.info.ModTime()
+	if !f.dated {
+		at = changeTime(f.info)
+	}
+	return err == nil && at.Unix() > t.Unix()
 }
 
-func notAfter(f *file, field []byte) bool {
+// sameDate reports whether a field's time is the file's, in whole seconds. An earlier file than the
+// client's is another one: a deployment that was taken back.
+func sameDate(f *file, field []byte) bool {
 	if string(field) == f.modified {
 		return true
 	}
 	t, err := http.ParseTime(string(field))
-	return err == nil && f.info.ModTime().Unix() <= t.Unix()
+	return err == nil && f.info.ModTime().Unix() == t.Unix()
 }
 
 // parseRange parses one byte range: first-last, first- or -suffix (RFC 9110, section 14.1.2).

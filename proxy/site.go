@@ -3,7 +3,6 @@ package proxy
 import (
 	"crypto/sha256"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -190,15 +189,6 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	return s, err
 }
 
-// close closes the directories. A reload leaves those of the old site to the garbage collector: a
-// request may still use them.
-func (s *site) close() (err error) {
-	for _, f := range s.fileSites {
-		err = errors.Join(err, f.root.Close())
-	}
-	return err
-}
-
 func ruleOf(l *config.Location) route.Rule {
 	r := route.Rule{Hosts: l.Hosts, Methods: l.Methods, Queries: l.Queries, Headers: l.Headers, Priority: l.Priority}
 	for _, p := range l.Paths {
@@ -303,7 +293,7 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 		dest.replace = append(dest.replace, r)
 	}
 	if target.Scheme == config.Files {
-		if dest.files, err = newFileSite(target, dest.lines); err == nil {
+		if dest.files, err = newFileSite(target, dest.lines, p.fail); err == nil {
 			dest.files.hsts, dest.files.level = dest.hsts, dest.level
 			s.fileSites = append(s.fileSites, dest.files)
 		}

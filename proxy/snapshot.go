@@ -23,8 +23,18 @@ type Snapshot struct {
 	Clients   int              `json:"clients"`
 	Loops     int              `json:"loops"`
 	Upstreams []UpstreamStatus `json:"upstreams"`
+	// Sites are the served directories.
+	Sites []SiteStatus `json:"sites,omitempty"`
 	// Secure covers the clients with TLS; nil if there is none.
 	Secure *Secure `json:"tls,omitempty"`
+}
+
+// SiteStatus describes a served directory.
+type SiteStatus struct {
+	Directory string `json:"directory"`
+	State     string `json:"state"` // ok, missing
+	// Problem is why it cannot be served.
+	Problem string `json:"problem,omitempty"`
 }
 
 // UpstreamStatus describes one upstream.
@@ -56,22 +66,26 @@ func (p *Proxy) Snapshot() (*Snapshot, error) {
 		clients   int
 		upstreams []UpstreamStatus
 		sessions  sessions
+		site      *site
 	}
 	var all sessions
+	var served *site
 	total := new(counters)
 	s := &Snapshot{Counters: map[string]uint64{}, Statuses: map[string]uint64{}, Loops: len(p.loops)}
 	err := ask(p, func(l *loop) part {
 		counts := l.counts
-		return part{&counts, len(l.clients), l.upstreams(), l.sessions}
+		return part{&counts, len(l.clients), l.upstreams(), l.sessions, l.site}
 	}, func(one part) {
 		total.add(one.counts)
 		s.Clients += one.clients
 		all.add(one.sessions)
 		s.addUpstreams(one.upstreams, false)
+		served = one.site
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.Sites = served.directories()
 	for _, f := range total.fields() {
 		s.Counters[f.name] = *f.at
 	}
@@ -89,6 +103,21 @@ func (p *Proxy) Snapshot() (*Snapshot, error) {
 		s.Secure.HTTP2Total, s.Secure.StreamsTotal = s.Secure.HTTP2Total+all.total, s.Secure.StreamsTotal+all.streamsTotal
 	}
 	return s, nil
+}
+
+// directories describes the served directories as they are now, each once.
+func (s *site) directories() (list []SiteStatus) {
+	for _, f := range s.fileSites {
+		if slices.ContainsFunc(list, func(o SiteStatus) bool { return o.Directory == f.path }) {
+			continue
+		}
+		one := SiteStatus{Directory: f.path, State: "ok"}
+		if err := f.problem(); err != nil {
+			one.State, one.Problem = "missing", err.Error()
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 func (s *sessions) add(o sessions) {
