@@ -44,11 +44,17 @@ func newProxyCheck(sh *shell) *cobra.Command {
 		Use:   "check FILE",
 		Short: "Say what is wrong with a proxy's file, by line",
 		Long: `Reads the file and what it includes, and looks at what a start would need:
-certificates with their keys, directories, the place of the log. Nothing is changed,
-no address is taken and no name looked up.`,
+certificates with their keys, directories, names, the place of the log. Warnings are
+about what a start survives, but not the requests that need it. Nothing is changed
+and no address is taken.`,
 		Args: exactly(1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := config.Check(args[0])
+			if c != nil {
+				for _, w := range c.Warnings {
+					fmt.Fprintln(sh.stderr, "ceiling: "+w.Error()+" (warning)")
+				}
+			}
 			if err != nil {
 				return proxyErrors(sh, err)
 			}
@@ -59,7 +65,11 @@ no address is taken and no name looked up.`,
 					destinations += len(l.Destinations)
 				}
 			}
-			fmt.Fprintf(sh.stdout, "%s is in order: %d regions, %d locations, %d destinations\n", args[0], len(c.Regions), locations, destinations)
+			verdict := "is in order"
+			if len(c.Warnings) > 0 {
+				verdict = "can be served, with warnings"
+			}
+			fmt.Fprintf(sh.stdout, "%s %s: %d regions, %d locations, %d destinations\n", args[0], verdict, len(c.Regions), locations, destinations)
 			return nil
 		},
 	}

@@ -15,8 +15,11 @@ import (
 
 // checker collects errors.
 type checker struct {
-	wrong Errors
-	apps  map[string]bool // names of the applications
+	wrong    Errors
+	warnings Errors
+	apps     map[string]bool // names of the applications
+	hosts    []named         // of the locations
+	names    []named         // to look up, of the destinations
 
 	outside bool // also check what the file refers to
 	workers int
@@ -24,6 +27,11 @@ type checker struct {
 
 func (k *checker) add(at *places, key, format string, args ...any) {
 	k.wrong = append(k.wrong, &Error{at.file, at.line(key), fmt.Sprintf(format, args...)})
+}
+
+// warn notes what a start survives, but not the requests that it concerns.
+func (k *checker) warn(at *places, key, format string, args ...any) {
+	k.warnings = append(k.warnings, &Error{at.file, at.line(key), fmt.Sprintf(format, args...)})
 }
 
 // whole checks everything outside of regions.
@@ -178,6 +186,8 @@ func (k *checker) location(l *Location, at *places, key string) {
 	for i, h := range l.Hosts {
 		if err := CheckHost(h); err != nil {
 			k.add(at, fmt.Sprintf("%s.hosts.%d", key, i), "hosts: %v", err)
+		} else if k.outside {
+			k.hosts = append(k.hosts, named{h, at, fmt.Sprintf("%s.hosts.%d", key, i)})
 		}
 	}
 	for i, p := range l.Paths {

@@ -40,6 +40,8 @@ type Config struct {
 
 	// Unserved lists what the file asks for and the proxy does not do: Read fills it in.
 	Unserved Errors `toml:"-"`
+	// Warnings lists what would fail requests: Check fills it in.
+	Warnings Errors `toml:"-"`
 }
 
 // Publish says what can be published over the admin address.

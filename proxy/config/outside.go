@@ -1,27 +1,31 @@
 package config
 
 import (
-	"crypto/tls"
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 )
 
 // Check is Read, and also checks what the file refers to on this machine: what would fail at
-// startup is an error, with its line. It changes nothing and makes no network requests: only a
-// start shows whether an address is free or a name resolves.
+// startup is an error, with its line, and what would fail requests is one of Config.Warnings, which
+// is set even if there are errors. It changes nothing and looks up only the names of destinations:
+// only a start shows whether an address is free.
 func Check(path string) (*Config, error) {
 	c, err := read(path, true)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	locations, applications := 0, 0
 	for _, r := range c.Regions {
@@ -40,16 +44,24 @@ func (k *checker) beside(c *Config, at *places) {
 		return
 	}
 	k.twice(c, at)
+	var certificates []*x509.Certificate
 	own := len(c.TLS.Certificates) - len(c.Hypertext.Certificate)
 	for i, p := range c.TLS.Certificates {
 		key := fmt.Sprintf("tls.certificates.%d", i)
 		if i >= own {
 			key = fmt.Sprintf("hypertext.certificate.%d", i-own)
 		}
-		if p.PEM != "" && p.Key != "" {
-			k.certificate(p, at, key)
+		if p.PEM == "" || p.Key == "" {
+			continue
+		}
+		if leaf := k.certificate(p, at, key); leaf != nil {
+			certificates = append(certificates, leaf)
 		}
 	}
+	if len(certificates) == len(c.TLS.Certificates) {
+		k.covered(&c.TLS, certificates)
+	}
+	k.resolve()
 	if a := c.TLS.ACME; a != nil {
 		k.authority(a, at)
 	}
@@ -88,22 +100,6 @@ func (k *checker) twice(c *Config, at *places) {
 	}
 }
 
-func (k *checker) certificate(p Certificate, at *places, key string) {
-	good := true
-	for _, f := range []struct{ key, name string }{{"pem", p.PEM}, {"key", p.Key}} {
-		if _, err := os.ReadFile(f.name); err != nil {
-			k.add(at, key+"."+f.key, "%s: %v", f.key, err)
-			good = false
-		}
-	}
-	if !good {
-		return
-	}
-	if _, err := tls.LoadX509KeyPair(p.PEM, p.Key); err != nil {
-		k.add(at, key+".pem", "certificate %s with key %s: %v", p.PEM, p.Key, err)
-	}
-}
-
 func (k *checker) authority(a *ACME, at *places) {
 	if a.Roots != "" {
 		text, err := os.ReadFile(a.Roots)
@@ -131,15 +127,22 @@ func (k *checker) there(d *Destination, target Target, at *places, key string) {
 	}
 	switch target.Scheme {
 	case Files:
-		if root, err := os.OpenRoot(target.Address); err != nil {
-			k.add(at, key+".uri", "uri: files: %v", err)
-		} else if err := root.Close(); err != nil {
-			k.add(at, key+".uri", "uri: files: %v", err)
+		root, err := os.OpenRoot(target.Address)
+		if err == nil {
+			err = root.Close()
+		}
+		if err != nil {
+			k.warn(at, key+".uri", "uri: files: %v; create it, or correct the path: until then its requests get 404", err)
 		}
 		if age := target.Options.Get("maxAge"); age != "" {
 			if n, err := strconv.Atoi(age); err != nil || n < 0 {
 				k.add(at, key+".uri", "uri: maxAge=%s is no number of seconds", age)
 			}
+		}
+	case HTTP, HTTPS:
+		host, _, err := net.SplitHostPort(target.Address)
+		if _, literal := netip.ParseAddr(host); err == nil && literal != nil {
+			k.names = append(k.names, named{host, at, key + ".uri"})
 		}
 	case Unix:
 		// A missing socket may appear later. An existing file that is not a socket will not
@@ -148,6 +151,27 @@ func (k *checker) there(d *Destination, target Target, at *places, key string) {
 			k.add(at, key+".uri", "uri: %s is no socket", target.Address)
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			k.add(at, key+".uri", "uri: %v", err)
+		}
+	}
+}
+
+// lookUpWithin bounds the time of all look-ups.
+const lookUpWithin = 5 * time.Second
+
+// resolve warns of destinations' names that do not resolve.
+func (k *checker) resolve() {
+	ctx, cancel := context.WithTimeout(context.Background(), lookUpWithin)
+	defer cancel()
+	failed := make([]error, len(k.names))
+	var all sync.WaitGroup
+	for i, n := range k.names {
+		all.Go(func() { _, failed[i] = net.DefaultResolver.LookupHost(ctx, n.name) })
+	}
+	all.Wait()
+	for i, n := range k.names {
+		if failed[i] != nil {
+			k.warn(n.at, n.key, "uri: %s does not resolve: %v; correct the name, or its DNS record: until then its requests get 502",
+				n.name, failed[i])
 		}
 	}
 }

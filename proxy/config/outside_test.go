@@ -12,16 +12,23 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // writePair makes a certificate and its key.
 func writePair(t *testing.T, dir, name string) {
 	t.Helper()
+	writeDated(t, dir, name, time.Time{}, time.Time{}, "a.example")
+}
+
+// writeDated makes one with these dates and names.
+func writeDated(t *testing.T, dir, name string, from, to time.Time, names ...string) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"a.example"}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: to, DNSNames: names}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -100,14 +107,11 @@ func TestCheck(t *testing.T) {
 		{"cache =", "roots = \"DIR/a.key\"\ncache =", "site.toml:11: acme: roots: DIR/a.key has no certificate in PEM"},
 		{"DIR/access.log", "DIR/logs/access.log", "site.toml:13: access: stat DIR/logs: no such file or directory"},
 		{"DIR/access.log", "DIR/www", "site.toml:13: access: DIR/www is a directory"},
-		{"DIR/www?maxAge=60", "DIR/gone", "site.toml:16: uri: files: open DIR/gone: no such file or directory"},
-		{"DIR/www?maxAge=60", "DIR/a.pem", "site.toml:16: uri: files: open DIR/a.pem: not a directory"},
 		{"maxAge=60", "maxAge=1h", "site.toml:16: uri: maxAge=1h is no number of seconds"},
 		{"DIR/socket", "DIR/a.pem", "site.toml:18: uri: DIR/a.pem is no socket"},
 		{"max_connections = 4", "max_connections = 3", "site.toml:21: max_connections: 3 for 4 workers; each needs one"},
 		{"127.0.0.1:443", "127.0.0.1:80", "site.toml:5: 127.0.0.1:80 is to be listened on twice"},
 		{"region.toml", "none.toml", "site.toml:3: include: there is no none.toml"},
-		{"region.toml", "gone.toml", "gone.toml:4: uri: files: open DIR/gone: no such file or directory"},
 	} {
 		if got := check(strings.Replace(outsideText, c.from, c.to, 1)); !strings.HasPrefix(got, "DIR/"+c.want) || strings.Contains(got, "\n") {
 			t.Errorf("%s for %s: %q, want %q", c.to, c.from, got, c.want)
@@ -137,5 +141,79 @@ func TestCheckEmpty(t *testing.T) {
 	put(t, file, "include = [\"regions/*.toml\"]\n[publish]\nregions = \"regions\"\n")
 	if _, err := Check(file); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCheckWarns: what a start survives, and requests do not, is a warning with its line.
+func TestCheckWarns(t *testing.T) {
+	dir := t.TempDir()
+	pair := func(name string, from, to time.Duration, names ...string) {
+		writeDated(t, dir, name, time.Now().Add(from), time.Now().Add(to), names...)
+	}
+	const day = 24 * time.Hour
+	pair("good", -day, 90*day, "a.example", "*.b.example")
+	pair("old", -90*day, -day, "a.example", "*.b.example")
+	pair("early", day, 90*day, "a.example", "*.b.example")
+	pair("soon", -80*day, 3*day+time.Hour, "a.example", "*.b.example")
+	if err := os.Mkdir(filepath.Join(dir, "www"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "gone.toml"), "\n[[locations]]\n[[locations.destinations]]\nuri = \"files://"+dir+"/gone\"\n")
+	put(t, filepath.Join(dir, "encrypted.key"), "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n")
+	put(t, filepath.Join(dir, "older.key"), "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nAAAA\n"+
+		"-----END RSA PRIVATE KEY-----\n")
+	const text = `listen = ["127.0.0.1:0"]
+include = ["none*.toml"]
+[tls]
+listen = ["127.0.0.1:0"]
+[[tls.certificates]]
+pem = "DIR/good.pem"
+key = "DIR/good.key"
+[[locations]]
+hosts = ["a.example", "A.example:8443", "x.b.example", "*.b.example", "*"]
+[[locations.destinations]]
+uri = "files://DIR/www"
+[[locations.destinations]]
+uri = "http://localhost:1"
+[locations.fallback]
+uri = "https://127.0.0.1:1"
+`
+	file := filepath.Join(dir, "site.toml")
+	check := func(from, to string) (*Config, error) {
+		put(t, file, strings.ReplaceAll(strings.Replace(text, from, to, 1), "DIR", dir))
+		return Check(file)
+	}
+	if c, err := check("", ""); err != nil || len(c.Warnings) > 0 {
+		t.Fatal(err, c.Warnings)
+	}
+	for _, w := range []struct{ from, to, want string }{
+		{"files://DIR/www", "files://DIR/gone", "site.toml:11: uri: files: open DIR/gone: no such file or directory; create it, or"},
+		{"files://DIR/www", "files://DIR/good.pem", "site.toml:11: uri: files: open DIR/good.pem: not a directory; create it, or"},
+		{"none*.toml", "gone.toml", "gone.toml:4: uri: files: open DIR/gone: no such file or directory"},
+		{"http://localhost:1", "http://none.invalid:1", "site.toml:13: uri: none.invalid does not resolve: "},
+		{"https://127.0.0.1:1", "https://none.invalid", "site.toml:15: uri: none.invalid does not resolve: "},
+		{"DIR/good.pem\"\nkey = \"DIR/good.key", "DIR/old.pem\"\nkey = \"DIR/old.key", "site.toml:6: certificate DIR/old.pem expired on "},
+		{"DIR/good.pem\"\nkey = \"DIR/good.key", "DIR/early.pem\"\nkey = \"DIR/early.key", "site.toml:6: certificate DIR/early.pem is not valid before "},
+		{"DIR/good.pem\"\nkey = \"DIR/good.key", "DIR/soon.pem\"\nkey = \"DIR/soon.key", "site.toml:6: certificate DIR/soon.pem expires in 3 days, on "},
+		{"x.b.example", "y.x.b.example", "site.toml:9: hosts: no certificate is for y.x.b.example: clients that use TLS reject"},
+		{"*.b.example", "*.a.example", "site.toml:9: hosts: no certificate is for *.a.example: "},
+	} {
+		c, err := check(w.from, w.to)
+		if err != nil || len(c.Warnings) != 1 {
+			t.Errorf("%s: %v %v", w.to, err, c.Warnings)
+			continue
+		}
+		if got := strings.ReplaceAll(c.Warnings[0].Error(), dir, "DIR"); !strings.HasPrefix(got, "DIR/"+w.want) {
+			t.Errorf("%s: %q, want %q", w.to, got, w.want)
+		}
+	}
+	for _, key := range []string{"encrypted", "older"} {
+		if _, err := check("DIR/good.key", "DIR/"+key+".key"); err == nil || !strings.Contains(err.Error(), "is encrypted; decrypt it: openssl") ||
+			!strings.HasPrefix(err.Error(), file+":6: ") {
+			t.Error(err)
+		}
+	}
+	if c, err := check("DIR/www\"", "DIR/gone\"\nweight = -1"); err == nil || len(c.Warnings) != 1 {
+		t.Error("a warning beside an error is lost:", err, c)
 	}
 }

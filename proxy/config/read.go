@@ -128,8 +128,9 @@ func complete(c *Config, dir string, at *places, outside bool) (*Config, error) 
 	c.Region = Region{}
 	check.whole(c, at)
 	check.beside(c, at)
+	c.Warnings = check.warnings
 	if len(check.wrong) > 0 {
-		return nil, check.wrong
+		return &Config{Warnings: c.Warnings}, check.wrong
 	}
 	return c, nil
 }

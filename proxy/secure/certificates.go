@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"ceiling/proxy/config"
@@ -34,7 +35,7 @@ func newCertificates(files []config.Certificate, report func(string)) (*certific
 	c := &certificates{report: report, looked: time.Now()}
 	for _, f := range files {
 		p := &pair{files: f}
-		if _, err := p.read(&c.mu); err != nil {
+		if _, err := p.read(report); err != nil {
 			return nil, err
 		}
 		c.list = append(c.list, p)
@@ -42,9 +43,8 @@ func newCertificates(files []config.Certificate, report func(string)) (*certific
 	return c, nil
 }
 
-// read reads the files if they have changed; mu guards the loaded certificate. An error keeps the
-// old one.
-func (p *pair) read(mu *sync.Mutex) (changed bool, err error) {
+// read reads the files if they have changed. An error keeps the old certificate.
+func (p *pair) read(report func(string)) (changed bool, err error) {
 	stamp, err := stampOf(p.files.PEM, p.files.Key)
 	if err != nil {
 		return false, fmt.Errorf("tls: certificate: %w", err)
@@ -53,57 +53,76 @@ func (p *pair) read(mu *sync.Mutex) (changed bool, err error) {
 		return false, nil
 	}
 	p.stamp = stamp
-	loaded, err := tls.LoadX509KeyPair(p.files.PEM, p.files.Key)
+	loaded, err := config.LoadCertificate(p.files)
 	if err != nil {
-		return true, fmt.Errorf("tls: certificate %s with key %s: %w", p.files.PEM, p.files.Key, err)
+		return true, fmt.Errorf("tls: %w", err)
 	}
-	mu.Lock()
-	defer mu.Unlock()
+	if why := config.Invalid(loaded.Leaf, time.Now()); why != "" {
+		report(fmt.Sprintf("tls: certificate %s %s", p.files.PEM, why))
+	}
 	p.loaded = &loaded
 	return true, nil
 }
 
-// stampOf changes when the files do. A file renamed into place also has another inode, but time
-// and size suffice: a renewal does not keep the time.
+// stampOf changes when the files do, even if a copy keeps their times.
 func stampOf(names ...string) (stamp string, err error) {
 	for _, name := range names {
-		info, err := os.Stat(name)
-		if err != nil {
-			return "", err
+		var st syscall.Stat_t
+		if err := syscall.Stat(name, &st); err != nil {
+			return "", &os.PathError{Op: "stat", Path: name, Err: err}
 		}
-		stamp += fmt.Sprint(info.ModTime().UnixNano(), info.Size(), " ")
+		stamp += fmt.Sprint(st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim, " ")
 	}
 	return stamp, nil
 }
 
 var errNoCertificate = errors.New("no certificate for this name")
 
-// get chooses the first certificate that suits the client; the first of all if none does, and the
-// client then judges its name.
+// get chooses a certificate for the client. The files of the chosen one are read again if they have
+// changed: no client gets the old one after a renewal.
 func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.looked) >= lookAgain && !c.looks {
-		c.looked, c.looks = now, true
-		go c.look() // the disk may be slow, and a loop waits for this
-	}
-	for _, p := range c.list {
-		if hello.SupportsCertificate(p.loaded) == nil {
-			return p.loaded, nil
-		}
-	}
 	if len(c.list) == 0 {
 		return nil, errNoCertificate
 	}
-	return c.list[0].loaded, nil
+	if now := time.Now(); now.Sub(c.looked) >= lookAgain && !c.looks {
+		c.looked, c.looks = now, true
+		go c.look() // another one may suit the client by now
+	}
+	p := c.choose(hello)
+	if c.refresh(p) {
+		p = c.choose(hello) // the names may be others
+	}
+	return p.loaded, nil
 }
 
-// look rereads what has changed, for the next handshakes.
+// choose returns the first certificate that suits the client; the first of all if none does, and the
+// client then judges its name.
+func (c *certificates) choose(hello *tls.ClientHelloInfo) *pair {
+	for _, p := range c.list {
+		if hello.SupportsCertificate(p.loaded) == nil {
+			return p
+		}
+	}
+	return c.list[0]
+}
+
+// refresh reads a certificate again if its files have changed.
+func (c *certificates) refresh(p *pair) (changed bool) {
+	changed, err := p.read(c.report)
+	if err != nil && changed {
+		c.report("the old certificate stays: " + err.Error()) // half of a renewal: the other half follows
+	}
+	return changed
+}
+
+// look refreshes all. Between two, handshakes go on.
 func (c *certificates) look() {
 	for _, p := range c.list {
-		if changed, err := p.read(&c.mu); err != nil && changed {
-			c.report("the old certificate stays: " + err.Error()) // half of a renewal: the other half follows
-		}
+		c.mu.Lock()
+		c.refresh(p)
+		c.mu.Unlock()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

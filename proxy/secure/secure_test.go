@@ -34,6 +34,12 @@ const patience = 3 * time.Minute
 // certify writes a certificate of itself for names, with its key.
 func certify(t *testing.T, dir string, names ...string) config.Certificate {
 	t.Helper()
+	return certifyAt(t, dir, time.Now(), names...)
+}
+
+// certifyAt makes one that is valid for an hour before and after a time.
+func certifyAt(t *testing.T, dir string, at time.Time, names ...string) config.Certificate {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +50,7 @@ func certify(t *testing.T, dir string, names ...string) config.Certificate {
 	}
 	c := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		NotBefore: at.Add(-time.Hour), NotAfter: at.Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
 	if err != nil {
@@ -385,6 +391,32 @@ func TestNames(t *testing.T) {
 	})
 	certify(t, dir, "b.example", "*.b.example")
 	until(t, "the new certificate is there", func() bool { _, serial := name("b.example"); return serial != before })
+	for sni, file := range map[string]string{"b.example": "b.example", "": "a.example"} { // the first handshake after a renewal
+		for range 2 {
+			_, before := name(sni)
+			certify(t, dir, file, "*."+file)
+			if got, serial := name(sni); serial == before || got != file {
+				t.Errorf("%q: the old certificate of %s", sni, got)
+			}
+		}
+	}
+}
+
+// TestInvalidDates: a certificate that clients reject for its dates is served, and reported.
+func TestInvalidDates(t *testing.T) {
+	dir := t.TempDir()
+	a := certify(t, dir, "a.example")
+	for name, by := range map[string]time.Duration{"expired on": -2 * time.Hour, "is not valid before": 2 * time.Hour} {
+		var said []string
+		c := &certificates{report: func(line string) { said = append(said, line) }}
+		pair := &pair{files: certifyAt(t, dir, time.Now().Add(by), "b.example")}
+		if !c.refresh(pair) || pair.loaded == nil || len(said) != 1 || !strings.Contains(said[0], "b.example.pem "+name) {
+			t.Error(said)
+		}
+	}
+	if _, err := newCertificates([]config.Certificate{{PEM: a.PEM, Key: dir + "/none"}}, func(string) {}); err == nil {
+		t.Error("no key")
+	}
 }
 
 func until(t *testing.T, what string, f func() bool) {
