@@ -53,6 +53,7 @@ func (p *Proxy) bridge(u *upstream, within time.Duration) (fd int, far *bridge, 
 		cancel()
 		if err != nil {
 			p.fail(fmt.Sprintf("destination %s: %v", u.key, err))
+			u.resolveSoon()
 			why := unbridged(err)
 			b.failed.Store(&why)
 			return

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -20,6 +21,7 @@ type pool struct {
 	busy     int     // requests
 	turn     int     // index of the last address used
 	avoid    []int64 // loop's clock: until when to skip each address
+	moved    int64   // loop's clock: when an address of the name went; 0 if none has
 }
 
 // pool returns the pool of an upstream, creating it on first use.
@@ -101,6 +103,9 @@ func (p *pool) wait(x *exchange) {
 func (p *pool) unopened(x *exchange, err error) {
 	l := p.loop
 	switch {
+	case errors.Is(err, errUnresolved):
+		l.counts.connectErrors++
+		x.failed(502, err.Error(), failure{opened: l.now})
 	case !outOfDescriptors(err):
 		l.counts.connectErrors++
 		x.failed(503, err.Error(), failure{opened: l.now})
@@ -136,11 +141,18 @@ func (p *pool) connect(x *exchange) {
 
 // socket creates a socket for the next address in turn.
 func (p *pool) socket() (fd, at int, to *ring.Sockaddr, err error) {
-	list := *p.upstream.addresses.Load()
+	known := p.upstream.addresses.Load()
+	if known == nil {
+		p.upstream.resolveSoon()
+		return -1, 0, nil, errUnresolved
+	}
+	list := *known
 	at = p.address(len(list))
 	fd, err = list[at].Socket()
 	return fd, at, &list[at], err
 }
+
+var errUnresolved = errors.New("the destination's name does not resolve")
 
 // avoidNs is how long an address of a name is skipped after a failed connect, while the name has
 // others.
@@ -184,6 +196,7 @@ func (p *pool) unreachable(peer *peer, status int, why string) {
 
 // avoidAddress skips an address for a while, and reports whether there are others.
 func (p *pool) avoidAddress(at int) (others bool) {
+	p.upstream.resolveSoon()
 	if at < len(p.avoid) {
 		p.avoid[at] = p.loop.now + avoidNs
 		for _, until := range p.avoid {
@@ -215,7 +228,7 @@ func (p *pool) rest(peer *peer) {
 		return
 	}
 	u := p.upstream
-	if p.loop.stopping || u.gone.Load() || len(p.idle) >= int(u.maxIdle.Load()) {
+	if p.loop.stopping || u.gone.Load() || peer.opened < p.moved || len(p.idle) >= int(u.maxIdle.Load()) {
 		peer.drop()
 		return
 	}
@@ -271,6 +284,12 @@ func (p *pool) admit() {
 	if c := p.next(); c != nil {
 		p.connect(c.x)
 	}
+}
+
+// move leaves the connections to addresses that the name no longer has.
+func (p *pool) move() {
+	p.avoid, p.moved = nil, p.loop.now
+	p.empty()
 }
 
 // empty closes the idle connections.

@@ -38,6 +38,9 @@ type Options struct {
 	// Roots are the CAs that verify destinations with TLS; nil means the system's.
 	Roots *x509.CertPool
 
+	// LookUp returns the addresses of a name; nil asks the system.
+	LookUp func(host string) ([]string, error)
+
 	// Beside serves clients that the loops cannot serve; each Snapshot includes its counts. It
 	// may be nil. New closes it when it fails.
 	Beside Beside

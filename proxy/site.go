@@ -186,6 +186,7 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	}
 	table, err := route.New(rules)
 	s.table = table
+	p.resolveAll(s)
 	return s, err
 }
 
@@ -270,10 +271,7 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 		return nil, err
 	}
 	dest := &destination{id: d.ID, name: firstOf(d.ID, secret.Plain().URL(d.URI)), weight: d.Weight, base: target.Base,
-		seed: route.HashOf([]byte(d.URI + " " + d.ID)), host: d.Host}
-	if d.Host == "upstream" {
-		dest.host = target.Host
-	}
+		seed: route.HashOf([]byte(d.URI + " " + d.ID)), host: d.SentHost(target)}
 	if d.Timeout > 0 {
 		loc.respond = int64(d.Timeout) * 1e6
 	}
@@ -318,7 +316,7 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 		}
 	}
 	u := &upstream{id: p.nextID(), key: target.Scheme + "://" + target.Address, target: target,
-		http2: d.HTTP == config.HTTP2}
+		http2: d.HTTP == config.HTTP2, again: make(chan struct{}, 1)}
 	if u.roots = p.options.Roots; d.CA != "" {
 		u.roots = x509.NewCertPool()
 		if !u.roots.AppendCertsFromPEM(d.Roots) {
@@ -337,7 +335,11 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 	u.eject.failures = int32(orInt(d.Eject.Failures, 5))
 	u.eject.first, u.eject.most = d.Eject.For.Or(5*time.Second), d.Eject.Most.Or(time.Minute)
 	s.upstreams[k] = u
-	return u, u.resolve(p.lookUp)
+	if named, _ := isName(target); named {
+		return u, nil // see resolveAll
+	}
+	_, err := u.resolve(nil)
+	return u, err
 }
 
 // upstreamKey identifies an upstream by its address and the rules for it.
@@ -351,7 +353,7 @@ func upstreamKey(d *config.Destination, target config.Target) string {
 		k += fmt.Sprintf(" ca=%x", sha256.Sum256(d.Roots)) // another CA file makes another upstream
 	}
 	if d.Health != nil {
-		k += fmt.Sprintf(" health=%+v", *d.Health)
+		k += fmt.Sprintf(" health=%+v host=%s", *d.Health, d.Host) // the checks send it
 	}
 	return k
 }

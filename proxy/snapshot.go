@@ -40,19 +40,21 @@ type SiteStatus struct {
 // UpstreamStatus describes one upstream.
 type UpstreamStatus struct {
 	Address   string `json:"address"`
-	State     string `json:"state"` // ok, ill, ejected, on trial
+	State     string `json:"state"` // ok, ill, ejected, on trial, unresolved
 	Open      int    `json:"open"`  // connections
 	Idle      int    `json:"idle"`
 	Busy      int    `json:"busy"` // requests
 	Queued    int    `json:"queued"`
 	Ejections uint64 `json:"ejections"`
+	// Problem is why its name did not resolve last.
+	Problem string `json:"problem,omitempty"`
 	// Checks of its health, including FailedChecks.
 	Checks       uint64 `json:"checks"`
 	FailedChecks uint64 `json:"failed_checks"`
 }
 
 // upstreamStates returns the values of UpstreamStatus.State.
-func upstreamStates() []string { return []string{"ok", "ill", "ejected", "on trial"} }
+func upstreamStates() []string { return []string{"ok", "ill", "ejected", "on trial", "unresolved"} }
 
 // LatencyBounds returns the bounds of Snapshot.Latency in seconds.
 func LatencyBounds() []float64 {
@@ -148,7 +150,11 @@ func (l *loop) upstreams() []UpstreamStatus {
 
 // status returns what the loops share.
 func (u *upstream) status(now int64) UpstreamStatus {
-	return UpstreamStatus{Address: u.key, State: u.state(now), Ejections: u.ejects.Load(), Checks: u.checked.Load(),
+	problem := ""
+	if text := u.problem.Load(); text != nil {
+		problem = *text
+	}
+	return UpstreamStatus{Address: u.key, Problem: problem, State: u.state(now), Ejections: u.ejects.Load(), Checks: u.checked.Load(),
 		FailedChecks: u.unwell.Load()}
 }
 

@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,9 +20,11 @@ type upstream struct {
 	http2  bool           // the loops speak HTTP/2 to it
 	roots  *x509.CertPool // CAs for a destination with TLS; nil is the system's
 
-	addresses atomic.Pointer[[]ring.Sockaddr]
-	limit     atomic.Int64 // connections per loop; 0 is no limit
-	queue     atomic.Int64 // requests that may wait, per loop
+	addresses atomic.Pointer[[]ring.Sockaddr] // nil until the name resolves
+	problem   atomic.Pointer[string]          // why the name did not resolve last; nil if it did
+	again     chan struct{}                   // see resolveSoon
+	limit     atomic.Int64                    // connections per loop; 0 is no limit
+	queue     atomic.Int64                    // requests that may wait, per loop
 	maxIdle   atomic.Int64
 	idle      atomic.Int64 // ns a connection may be idle
 	gone      atomic.Bool  // removed from the configuration
@@ -47,7 +50,7 @@ type upstream struct {
 
 // usable reports whether a request may be sent there now, possibly as a test.
 func (u *upstream) usable(now int64) bool {
-	return !u.ill.Load() && u.until.Load() <= now
+	return !u.ill.Load() && u.until.Load() <= now && u.addresses.Load() != nil
 }
 
 // lastResort reports whether a request may be sent there if no destination is usable: an ejected one
@@ -121,6 +124,8 @@ func (u *upstream) failed(now int64, e evidence, trial bool) {
 // state returns the state in one word.
 func (u *upstream) state(now int64) string {
 	switch until := u.until.Load(); {
+	case u.addresses.Load() == nil:
+		return "unresolved"
 	case u.ill.Load():
 		return "ill"
 	case until > now:
@@ -131,12 +136,44 @@ func (u *upstream) state(now int64) string {
 	return "ok"
 }
 
-// resolve looks the name up. Literal addresses and sockets are resolved once.
-func (u *upstream) resolve(look func(host string) ([]string, error)) error {
+// resolve looks the name up. Literal addresses and sockets are resolved once. moved means that an
+// address has gone.
+func (u *upstream) resolve(look func(host string) ([]string, error)) (moved bool, err error) {
 	list, err := socketAddresses(u.target, look)
 	if err != nil {
-		return fmt.Errorf("destination %s: %w", u.key, err)
+		return false, fmt.Errorf("destination %s: %w", u.key, err)
 	}
-	u.addresses.Store(&list)
-	return nil
+	before := u.addresses.Swap(&list)
+	if before == nil {
+		return false, nil
+	}
+	gone := func(a ring.Sockaddr) bool { return !slices.Contains(list, a) }
+	return slices.ContainsFunc(*before, gone), nil
+}
+
+// note reports when the name ceases to resolve, and when it does again.
+func (u *upstream) note(err error, report func(string)) {
+	if err == nil {
+		if u.problem.Swap(nil) != nil {
+			report(fmt.Sprintf("destination %s: its name resolves", u.key))
+		}
+		return
+	}
+	text := err.Error()
+	if u.problem.Swap(&text) != nil {
+		return
+	}
+	until := "its requests get 502 until the name resolves"
+	if u.addresses.Load() != nil {
+		until = "the old addresses stay"
+	}
+	report(text + "; " + until)
+}
+
+// resolveSoon has the name looked up again: an address may be that of a destination that has moved.
+func (u *upstream) resolveSoon() {
+	select {
+	case u.again <- struct{}{}:
+	default: // it will be
+	}
 }

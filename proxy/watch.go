@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"ceiling/internal/ring"
@@ -19,29 +20,30 @@ import (
 // Goroutines find out what the loops need to know and cannot wait for. They end with their
 // configuration.
 
-// resolveEvery is how often names are looked up again.
-const resolveEvery = 30 * time.Second
+// resolveEvery is how often names are looked up again, and resolveLeast the interval at which they are
+// after failed connects.
+const resolveEvery, resolveLeast = 5 * time.Second, time.Second / 2
 
 // watch starts the health checks and look-ups of s, and ends those of the previous site.
 func (p *Proxy) watch(s *site) {
 	p.slow()
 	ctx, cancel := context.WithCancel(context.Background())
 	p.slow = cancel
-	checks := map[*upstream]*config.Health{}
+	checks := map[*upstream]*config.Destination{}
 	for i := range s.config.Regions {
 		for j := range s.config.Regions[i].Locations {
 			loc := &s.config.Regions[i].Locations[j]
 			for k := range loc.Destinations {
-				d := &loc.Destinations[k]
-				if d.Health != nil {
-					checks[s.upstreamFor(d)] = d.Health
-				}
+				checks[s.upstreamFor(&loc.Destinations[k])] = &loc.Destinations[k]
+			}
+			if loc.Fallback != nil {
+				checks[s.upstreamFor(loc.Fallback)] = loc.Fallback
 			}
 		}
 	}
-	for u, h := range checks {
-		if u != nil {
-			p.tasks.Go(func() { p.check(ctx, u, h) })
+	for u, d := range checks {
+		if u != nil && d.Health != nil {
+			p.tasks.Go(func() { p.check(ctx, u, d) })
 		}
 	}
 	for _, u := range s.upstreams {
@@ -60,22 +62,48 @@ func (s *site) upstreamFor(d *config.Destination) *upstream {
 	return s.upstreams[upstreamKey(d, target)]
 }
 
-func (p *Proxy) resolveAgain(ctx context.Context, u *upstream) {
-	tick := time.NewTicker(resolveEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+// resolveAll looks up the names that no site before had, all at the same time.
+func (p *Proxy) resolveAll(s *site) {
+	var all sync.WaitGroup
+	for _, u := range s.upstreams {
+		if u.addresses.Load() == nil {
+			all.Go(func() { p.resolve(u) })
 		}
-		if err := u.resolve(p.lookUp); err != nil { // the old addresses stay
-			p.fail(err.Error())
+	}
+	all.Wait()
+}
+
+// resolve looks a name up, and reports when it ceases to resolve.
+func (p *Proxy) resolve(u *upstream) (moved bool) {
+	moved, err := u.resolve(p.lookUp)
+	u.note(err, p.fail)
+	return moved
+}
+
+// resolveAgain looks a name up from time to time, and soon after a connect has failed.
+func (p *Proxy) resolveAgain(ctx context.Context, u *upstream) {
+	for {
+		for _, wait := range []struct {
+			time.Duration
+			again <-chan struct{}
+		}{{resolveLeast, nil}, {resolveEvery - resolveLeast, u.again}} {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait.Duration):
+			case <-wait.again:
+			}
+		}
+		if p.resolve(u) && !p.ended.Load() {
+			p.tell(func(l *loop) { l.pool(u).move() })
 		}
 	}
 }
 
 func (p *Proxy) lookUp(host string) ([]string, error) {
+	if p.options.LookUp != nil {
+		return p.options.LookUp(host)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return net.DefaultResolver.LookupHost(ctx, host)
@@ -133,7 +161,8 @@ func socketAddresses(t config.Target, look func(string) ([]string, error)) ([]ri
 }
 
 // check probes an upstream periodically.
-func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
+func (p *Proxy) check(ctx context.Context, u *upstream, d *config.Destination) {
+	h := d.Health
 	every, patience := h.Interval.Or(5*time.Second), h.Timeout.Or(2*time.Second)
 	rise, fall := orInt(h.Rise, 2), orInt(h.Fall, 2)
 	network, address := "tcp", u.target.Address
@@ -162,7 +191,7 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 	defer tick.Stop()
 	good, bad := 0, 0
 	for {
-		err := healthy(ctx, client, scheme+u.target.Host+h.Path, h.Status)
+		err := healthy(ctx, client, scheme+u.target.Host+h.Path, d.SentHost(u.target), h.Status)
 		if ctx.Err() != nil {
 			return
 		}
@@ -192,10 +221,13 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 }
 
 // healthy sends one probe.
-func healthy(ctx context.Context, client *http.Client, url string, good []int) error {
+func healthy(ctx context.Context, client *http.Client, url, host string, good []int) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
+	}
+	if host != "" { // else the URI's: there is no client whose host it could be
+		req.Host = host
 	}
 	res, err := client.Do(req)
 	if err != nil {

@@ -26,6 +26,14 @@ type Target struct {
 	Options url.Values // for files
 }
 
+// SentHost returns the Host that the destination's requests carry; "" for the client's.
+func (d *Destination) SentHost(t Target) string {
+	if d.Host == "upstream" {
+		return t.Host
+	}
+	return d.Host
+}
+
 // ParseURI parses http://host[:port][/base], https://…, unix:/path or
 // files://directory[?options].
 func ParseURI(uri string) (Target, error) {

@@ -1,0 +1,152 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// resolver answers with one address, or none.
+type resolver struct{ address atomic.Pointer[string] }
+
+func (r *resolver) set(address string) { r.address.Store(&address) }
+
+func (r *resolver) lookUp(host string) ([]string, error) {
+	if a := r.address.Load(); a != nil {
+		return []string{*a}, nil
+	}
+	return nil, errors.New("lookup " + host + ": no such host")
+}
+
+// TestNameUnresolved: a destination whose name does not resolve is 502, the others are
+// served, and it is reported and shown; it is used once the name resolves.
+func TestNameUnresolved(t *testing.T) {
+	together(t)
+	o := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "found") })
+	_, port, err := net.SplitHostPort(o.addr)
+	must(t, err)
+	for _, version := range []string{"1.1", "2"} {
+		var names resolver
+		text := to("http://name.test:"+port, `hosts = ["a"]`) + fmt.Sprintf("http = %q\n", version) +
+			"[[locations]]\nhosts = [\"b\"]\n[[locations.destinations]]\nuri = \"files://" + siteDir(t) + "\"\n" +
+			"[[locations]]\nhosts = [\"c\"]\n[[locations.destinations]]\nuri = \"http://name.test:" + port + "\"\n" +
+			"[[locations.destinations]]\nuri = \"http://" + o.addr + "\"\n"
+		r := runWith(t, text, Options{LookUp: names.lookUp})
+		l := dial(t, r.addr)
+		status := func(host string) int {
+			l.say("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+			res, _ := l.answer("GET")
+			return res.StatusCode
+		}
+		must(t, r.Reload(parse(t, text)))
+		for range 12 { // ejected or not
+			if a, b, c := status("a"), status("b"), status("c"); a != 502 || b != 200 || c != 200 {
+				t.Fatal(a, b, c)
+			}
+		}
+		s, err := r.Snapshot()
+		must(t, err)
+		if u := s.Upstreams[len(s.Upstreams)-1]; u.State != "unresolved" || !strings.Contains(u.Problem, "no such host") {
+			t.Errorf("%+v", s.Upstreams)
+		}
+		said := strings.Join(r.said(), "\n")
+		if !strings.Contains(said, "name.test: no such host; its requests get 502 until the name resolves") {
+			t.Error(said)
+		}
+		if version == "2" {
+			continue // the origin speaks only HTTP/1.1
+		}
+		names.set("127.0.0.1")
+		until(t, "it is used", func() bool { return status("a") == 200 })
+		until(t, "it is shown", func() bool {
+			s, err := r.Snapshot()
+			return err == nil && s.Upstreams[len(s.Upstreams)-1].State == "ok" && s.Upstreams[len(s.Upstreams)-1].Problem == ""
+		})
+	}
+}
+
+// listenOn serves a text at an address of the loopback and a port, 0 for any.
+func listenOn(t *testing.T, address, port, text string) (at *http.Server, chosen string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", net.JoinHostPort(address, port))
+	if err != nil {
+		t.Skip("another program has the port: ", err)
+	}
+	at = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })}
+	go func() { _ = at.Serve(ln) }() // until Close
+	t.Cleanup(func() { at.Close() })
+	_, chosen, _ = net.SplitHostPort(ln.Addr().String())
+	return at, chosen
+}
+
+// TestNameMoves: a name's new address is used soon after a connect to the old one has failed,
+// and its idle connections are left if the old one still answers.
+func TestNameMoves(t *testing.T) {
+	together(t)
+	for _, gone := range []bool{true, false} {
+		var names resolver
+		a, port := listenOn(t, "127.0.0.2", "0", "a")
+		listenOn(t, "127.0.0.3", port, "b")
+		names.set("127.0.0.2")
+		r := runWith(t, to("http://name.test:"+port), Options{LookUp: names.lookUp})
+		l := dial(t, r.addr)
+		if body := l.status("/", 200); body != "a" {
+			t.Fatal(body)
+		}
+		names.set("127.0.0.3")
+		if gone {
+			a.Close()
+		} else {
+			for _, u := range r.site.upstreams {
+				u.resolveSoon() // instead of waiting for resolveEvery
+			}
+		}
+		since := time.Now()
+		until(t, "the new address", func() bool { _, body := l.get("/"); return body == "b" })
+		t.Logf("gone %v: after %v", gone, time.Since(since))
+	}
+}
+
+// TestHealthHost: a check sends the Host that the destination's requests carry.
+func TestHealthHost(t *testing.T) {
+	together(t)
+	for _, k := range []struct{ line, want string }{
+		{`host = "name.example"`, "name.example"}, {`host = "upstream"`, "ADDRESS"}, {"", "ADDRESS"},
+	} {
+		var asked atomic.Pointer[string]
+		o := serveHTTP(t, func(_ http.ResponseWriter, q *http.Request) {
+			if q.URL.Path == "/health" {
+				asked.Store(&q.Host)
+			}
+		})
+		health := "health = { path = \"/health\", interval = \"10ms\", timeout = \"10s\" }\n"
+		text := to("http://127.0.0.1:1") + "[locations.fallback]\nuri = \"http://" + o.addr + "\"\n" + k.line + "\n" + health // a fallback is checked too
+		for _, text := range []string{text, to("http://"+o.addr) + k.line + "\n" + health} {
+			asked.Store(nil)
+			r := run(t, "auto", text)
+			until(t, "a check", func() bool { return asked.Load() != nil })
+			if got, want := *asked.Load(), strings.ReplaceAll(k.want, "ADDRESS", o.addr); got != want {
+				t.Errorf("%s: %s, want %s", k.line, got, want)
+			}
+			r.stop()
+		}
+	}
+	one, other := atomic.Int32{}, atomic.Int32{} // two hosts at one address are checked each
+	o := serveHTTP(t, func(_ http.ResponseWriter, q *http.Request) {
+		switch q.Host {
+		case "one":
+			one.Add(1)
+		case "other":
+			other.Add(1)
+		}
+	})
+	health := "\"\nhealth = { interval = \"10ms\", timeout = \"10s\" }\n"
+	run(t, "auto", to("http://"+o.addr)+"host = \"one"+health+"[[locations.destinations]]\nuri = \"http://"+o.addr+"\"\nhost = \"other"+health)
+	until(t, "checks of both", func() bool { return one.Load() > 0 && other.Load() > 0 })
+}
