@@ -382,6 +382,7 @@ func (x *exchange) evidence(f failure) evidence {
 func (x *exchange) failed(status int, why string, f failure) {
 	l, c := x.client.loop, x.client
 	trial, first := x.trial, !x.fresh
+	managed := status != 504 && !f.stale && x.destination.upstream.managed.Load() // it may have exited
 	c.unsplice()
 	x.peer = nil
 	x.uncount()
@@ -397,7 +398,7 @@ func (x *exchange) failed(status int, why string, f failure) {
 	again := !x.passed && (!f.sent || x.idempotent() && status != 504)
 	if free := f.stale && !f.sent && first; again && !free { // a connection that was idle too long says nothing about the destination
 		again = int(x.tries) < x.location.retries
-		if again && !x.location.turn(l).mayRetry() {
+		if again && !managed && !x.location.turn(l).mayRetry() {
 			l.counts.retriesRefused++
 			again = false
 		}
@@ -407,6 +408,10 @@ func (x *exchange) failed(status int, why string, f failure) {
 		x.rewind()
 		x.tries++
 		l.counts.retries++
+		if managed {
+			x.tried &^= x.location.bit(x.destination)
+			l.proxy.suspect(x.destination.upstream)
+		}
 		x.dispatch(x.key(x.location.balanceKey, c.in.b[x.headAt:x.headEnd], nil), nil)
 		return
 	}
@@ -507,8 +512,12 @@ func (x *exchange) expired() {
 	}
 	c.loop.counts.requestTimeouts++
 	if q := x.queued; q != nil {
+		why := "the destination's queue took too long"
+		if q.upstream.held() {
+			why = "the application is starting"
+		}
 		q.leave(c)
-		x.answerLater(503, "the destination's queue took too long", 1e9)
+		x.answerLater(503, why, 1e9)
 		return
 	}
 	if p := x.peer; p != nil {

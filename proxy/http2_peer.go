@@ -114,8 +114,12 @@ func (p *pool) openSession(x *exchange) {
 
 // admitCalls assigns the head of the queue to connections with room, or to new ones.
 func (p *pool) admitCalls() {
-	for n := len(p.queue); n > 0 && len(p.queue) > 0 && p.hasRoom(); n-- {
-		p.ask(p.next().x)
+	for n := len(p.queue); n > 0 && p.hasRoom(); n-- {
+		c := p.next()
+		if c == nil {
+			return
+		}
+		p.ask(c.x)
 	}
 }
 

@@ -55,6 +55,10 @@ func (p *pool) note(large bool) {
 func (p *pool) request(x *exchange) {
 	p.busy++
 	x.counted = true
+	if p.upstream.held() {
+		p.line(x)
+		return
+	}
 	if p.upstream.http2 {
 		p.ask(x)
 		return
@@ -238,7 +242,7 @@ func (p *pool) rest(peer *peer) {
 
 // next removes the first client from the queue.
 func (p *pool) next() *client {
-	if len(p.queue) == 0 {
+	if len(p.queue) == 0 || p.upstream.held() {
 		return nil
 	}
 	c := p.queue[0]

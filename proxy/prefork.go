@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -32,6 +33,8 @@ const (
 
 	// childEnv is the environment variable with the number of children.
 	childEnv = "CEILING_PROXY_CHILD"
+	// applicationsEnv has the Applications at a child's start, in JSON.
+	applicationsEnv = "CEILING_PROXY_APPLICATIONS"
 
 	// restartAfter is the delay before a child that exited by itself is restarted.
 	restartAfter = time.Second
@@ -44,7 +47,8 @@ func IsPreforkChild() bool { return os.Getenv(childEnv) != "" }
 
 // question and reply are lines of the control socket.
 type question struct {
-	Ask string `json:"ask"` // snapshot, traces, reload or reopen
+	Ask          string       `json:"ask"` // snapshot, traces, reload, reopen or applications
+	Applications Applications `json:"applications,omitempty"`
 }
 
 type reply struct {
@@ -63,7 +67,9 @@ type Prefork struct {
 	// Environment is added to the children's environment.
 	Environment []string
 	report      func(string)
-	mu          sync.Mutex // of listeners, once it runs
+	mu          sync.Mutex // of listeners, once it runs, and applications
+
+	applications Applications
 }
 
 // child is a slot for a process; the process may change.
@@ -176,6 +182,10 @@ func (f *Prefork) keep(ctx context.Context, i int, serves func()) error {
 		if first {
 			serves()
 		}
+		f.mu.Lock()
+		known := f.applications
+		f.mu.Unlock()
+		_ = c.send(question{Ask: "applications", Applications: known}, new(reply)) // it may have ended
 		ended := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() { c.hangUp() })
 		go func() { _ = c.cmd.Wait(); close(ended) }() // ProcessState has the result
@@ -210,6 +220,12 @@ func (f *Prefork) start(i int) error {
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
+	f.mu.Lock()
+	applications, err := json.Marshal(f.applications)
+	f.mu.Unlock()
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
 	files, err := f.duplicates(i)
 	defer closeAll(files)
 	if err != nil {
@@ -218,7 +234,8 @@ func (f *Prefork) start(i int) error {
 	files = append([]*os.File{theirs}, files...)
 	cmd := &exec.Cmd{
 		Path: program, Args: os.Args, Stderr: os.Stderr, Stdout: os.Stdout, ExtraFiles: files,
-		Env:         append(append(os.Environ(), f.Environment...), childEnv+"="+strconv.Itoa(len(f.children))),
+		Env: append(append(os.Environ(), f.Environment...), childEnv+"="+strconv.Itoa(len(f.children)),
+			applicationsEnv+"="+string(applications)),
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // the parent forwards the terminal's interrupt
 	}
 	if err := cmd.Start(); err != nil {
@@ -274,13 +291,15 @@ func (c *child) end() error {
 }
 
 // ask sends the child a query.
-func (c *child) ask(what string, r *reply) error {
+func (c *child) ask(what string, r *reply) error { return c.send(question{Ask: what}, r) }
+
+func (c *child) send(q question, r *reply) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.control == nil {
 		return errors.New("not started yet")
 	}
-	line, err := json.Marshal(question{what})
+	line, err := json.Marshal(q)
 	if err != nil {
 		return err
 	}
@@ -331,6 +350,17 @@ func (f *Prefork) Traces() ([]Trace, error) {
 	}
 	newestFirst(all)
 	return all, nil
+}
+
+// SetApplications tells every child, see Proxy.SetApplications. One that does not answer has ended,
+// and its successor is told when it starts.
+func (f *Prefork) SetApplications(a Applications) {
+	f.mu.Lock()
+	f.applications = maps.Clone(a)
+	f.mu.Unlock()
+	for _, c := range f.children {
+		_ = c.send(question{Ask: "applications", Applications: a}, new(reply))
+	}
 }
 
 // Reload makes every child reread its configuration.
@@ -392,6 +422,11 @@ func RunChild(ctx context.Context, load func() (*config.Config, error), open fun
 	if err != nil {
 		return err
 	}
+	var applications Applications
+	if err := json.Unmarshal([]byte(os.Getenv(applicationsEnv)), &applications); err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", applicationsEnv, err), p.abandon())
+	}
+	p.SetApplications(applications)
 	control, err := inheritedControl()
 	if err != nil {
 		return errors.Join(err, p.abandon())
@@ -457,6 +492,8 @@ func answerParent(control net.Conn, p *Proxy, reload func() error) {
 			r.Traces, err = p.Traces()
 		case q.Ask == "reload":
 			err = reload()
+		case q.Ask == "applications":
+			p.SetApplications(q.Applications)
 		case q.Ask == "reopen":
 			err = p.ReopenLog()
 		default:

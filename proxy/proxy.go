@@ -62,11 +62,13 @@ type Proxy struct {
 	ids        atomic.Uint32
 	reported   atomic.Int64 // when crowded last reported, ns since began
 
-	mu    sync.Mutex // serialises reloads
-	site  *site
-	wakes []int // our ends of the loops' wake sockets
-	ended atomic.Bool
-	next  atomic.Uint32 // the loop for the next Connect
+	mu           sync.Mutex // serialises reloads
+	site         *site
+	applications Applications // what the supervisor knows
+	runs         bool         // the loops do
+	wakes        []int        // our ends of the loops' wake sockets
+	ended        atomic.Bool
+	next         atomic.Uint32 // the loop for the next Connect
 
 	slow  context.CancelFunc // ends the health checks and look-ups of site
 	tasks sync.WaitGroup
@@ -269,6 +271,7 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 		go func() { ended <- l.run() }()
 	}
 	p.mu.Lock()
+	p.runs = true
 	p.watch(p.site)
 	p.mu.Unlock()
 	left := len(p.loops)

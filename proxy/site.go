@@ -335,6 +335,7 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 	u.eject.failures = int32(orInt(d.Eject.Failures, 5))
 	u.eject.first, u.eject.most = d.Eject.For.Or(5*time.Second), d.Eject.Most.Or(time.Minute)
 	s.upstreams[k] = u
+	p.supervise(u)
 	if named, _ := isName(target); named {
 		return u, nil // see resolveAll
 	}

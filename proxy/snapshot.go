@@ -40,7 +40,7 @@ type SiteStatus struct {
 // UpstreamStatus describes one upstream.
 type UpstreamStatus struct {
 	Address   string `json:"address"`
-	State     string `json:"state"` // ok, ill, ejected, on trial, unresolved
+	State     string `json:"state"` // ok, ill, ejected, on trial, unresolved, starting
 	Open      int    `json:"open"`  // connections
 	Idle      int    `json:"idle"`
 	Busy      int    `json:"busy"` // requests
@@ -54,7 +54,9 @@ type UpstreamStatus struct {
 }
 
 // upstreamStates returns the values of UpstreamStatus.State.
-func upstreamStates() []string { return []string{"ok", "ill", "ejected", "on trial", "unresolved"} }
+func upstreamStates() []string {
+	return []string{"ok", "ill", "ejected", "on trial", "unresolved", "starting"}
+}
 
 // LatencyBounds returns the bounds of Snapshot.Latency in seconds.
 func LatencyBounds() []float64 {

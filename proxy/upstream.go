@@ -29,6 +29,10 @@ type upstream struct {
 	idle      atomic.Int64 // ns a connection may be idle
 	gone      atomic.Bool  // removed from the configuration
 
+	managed  atomic.Bool // an application that is started here
+	starting atomic.Bool // it is not ready
+	suspect  atomic.Bool // it may have exited, see Proxy.suspect
+
 	ill      atomic.Bool   // according to the health checks
 	answers  atomic.Bool   // the last health check succeeded
 	failures atomic.Int32  // in a row
@@ -50,12 +54,12 @@ type upstream struct {
 
 // usable reports whether a request may be sent there now, possibly as a test.
 func (u *upstream) usable(now int64) bool {
-	return !u.ill.Load() && u.until.Load() <= now && u.addresses.Load() != nil
+	return !u.ill.Load() && u.until.Load() <= now && u.addresses.Load() != nil && !u.held()
 }
 
 // lastResort reports whether a request may be sent there if no destination is usable: an ejected one
 // may work again, and so may one that passed its last health check, but not yet enough of them.
-func (u *upstream) lastResort() bool { return !u.ill.Load() || u.answers.Load() }
+func (u *upstream) lastResort() bool { return !u.ill.Load() || u.answers.Load() || u.held() }
 
 func (u *upstream) ejected() bool { return u.until.Load() != 0 }
 
@@ -126,6 +130,8 @@ func (u *upstream) state(now int64) string {
 	switch until := u.until.Load(); {
 	case u.addresses.Load() == nil:
 		return "unresolved"
+	case u.starting.Load():
+		return "starting"
 	case u.ill.Load():
 		return "ill"
 	case until > now:

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -37,6 +38,10 @@ type Status struct {
 
 // Supervisor runs applications.
 type Supervisor struct {
+	// Changed gets, whenever that changes, the addresses at which applications become ready, and
+	// whether they are starting: not ready yet, or about to be restarted. It may be nil.
+	Changed func(starting map[string]bool)
+
 	report func(string)
 	stderr io.Writer
 	ctx    context.Context
@@ -44,6 +49,9 @@ type Supervisor struct {
 
 	mu   sync.Mutex
 	apps map[string]*app
+
+	told     sync.Mutex // orders the calls of Changed
+	starting map[string]bool
 }
 
 // app is one application. Its goroutine ends with its context.
@@ -54,14 +62,15 @@ type app struct {
 	done   chan struct{}
 	recent recent // printed lately, if it has no file
 
-	mu     sync.Mutex
-	status Status
+	mu       sync.Mutex
+	status   Status
+	replaced bool // another one with its address follows
 }
 
 // New returns a supervisor without applications. Their output goes to stderr, each line prefixed
 // with the application's name, unless they have a file.
 func New(report func(string), stderr io.Writer) *Supervisor {
-	s := &Supervisor{report: report, stderr: &shared{to: stderr}, apps: map[string]*app{}}
+	s := &Supervisor{report: report, stderr: &shared{to: stderr}, apps: map[string]*app{}, starting: map[string]bool{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -80,9 +89,19 @@ func (s *Supervisor) Replace(c *config.Config) {
 	defer s.mu.Unlock()
 	var gone []*app
 	for id, a := range s.apps {
-		if next, ok := wanted[id]; !ok || !reflect.DeepEqual(next, a.config) {
-			gone = append(gone, a)
-			delete(s.apps, id)
+		next, ok := wanted[id]
+		if ok && reflect.DeepEqual(next, a.config) {
+			continue
+		}
+		if ok && next.ReadyAt() == a.config.ReadyAt() {
+			a.replace()
+		}
+		gone = append(gone, a)
+		delete(s.apps, id)
+	}
+	for id, a := range wanted { // stopping the old ones takes its time
+		if s.apps[id] == nil {
+			s.tell(a.ReadyAt(), Starting)
 		}
 	}
 	stop(gone)
@@ -103,7 +122,35 @@ func stop(list []*app) {
 	}
 }
 
+// replace keeps requests waiting while another one takes the application's place.
+func (a *app) replace() {
+	a.mu.Lock()
+	a.replaced = true
+	a.mu.Unlock()
+	a.s.tell(a.config.ReadyAt(), Starting)
+}
+
+// tell passes on a state of the application at an address.
+func (s *Supervisor) tell(address, state string) {
+	if address == "" || s.Changed == nil {
+		return
+	}
+	s.told.Lock()
+	defer s.told.Unlock()
+	was, known := s.starting[address]
+	is := state == Starting || state == Waiting
+	if known == (state != Stopped) && was == is {
+		return
+	}
+	s.starting[address] = is
+	if state == Stopped {
+		delete(s.starting, address)
+	}
+	s.Changed(maps.Clone(s.starting))
+}
+
 func (s *Supervisor) start(c config.Application) *app {
+	s.tell(c.ReadyAt(), Starting)
 	ctx, cancel := context.WithCancel(s.ctx)
 	a := &app{config: c, s: s, cancel: cancel, done: make(chan struct{}), status: Status{ID: c.ID, State: Starting}}
 	go a.keep(ctx)
@@ -112,19 +159,20 @@ func (s *Supervisor) start(c config.Application) *app {
 
 // Restart stops an application, if it runs, and starts it.
 func (s *Supervisor) Restart(id string) error {
-	return s.change(id, func(a *app) { s.apps[id] = s.start(a.config) })
+	return s.change(id, (*app).replace, func(a *app) { s.apps[id] = s.start(a.config) })
 }
 
 // Stop stops an application until it is restarted, or changes in the file.
-func (s *Supervisor) Stop(id string) error { return s.change(id, func(*app) {}) }
+func (s *Supervisor) Stop(id string) error { return s.change(id, func(*app) {}, func(*app) {}) }
 
-func (s *Supervisor) change(id string, then func(*app)) error {
+func (s *Supervisor) change(id string, before, then func(*app)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.apps[id]
 	if a == nil {
 		return fmt.Errorf("there is no application %q", id)
 	}
+	before(a)
 	stop([]*app{a})
 	then(a)
 	return nil
@@ -187,8 +235,12 @@ func (a *app) keep(ctx context.Context) {
 
 func (a *app) set(f func(*Status)) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	f(&a.status)
+	state, replaced := a.status.State, a.replaced
+	a.mu.Unlock()
+	if !replaced {
+		a.s.tell(a.config.ReadyAt(), state)
+	}
 }
 
 // Handle adds to the admin address: GET /applications, and, behind guard, POST

@@ -237,3 +237,68 @@ func TestRecentOutput(t *testing.T) {
 		t.Error("output of an unknown application")
 	}
 }
+
+// TestChanged: whether an application starts is known from before its start until it is ready,
+// through its exits, its restarts and its changes, without a gap.
+func TestChanged(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	u := &under{}
+	u.Supervisor = New(func(line string) { fmt.Fprintln(u, line) }, u)
+	t.Cleanup(u.Close)
+	key := config.SameHost(ln.Addr().String())
+	var mu sync.Mutex
+	var said []string
+	u.Changed = func(starting map[string]bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch is, known := starting[key]; {
+		case !known:
+			said = append(said, "none")
+		default:
+			said = append(said, map[bool]string{true: "starting", false: "ready"}[is])
+		}
+	}
+	all := func(want string) {
+		t.Helper()
+		until(t, want, func() bool { mu.Lock(); defer mu.Unlock(); return strings.Join(said, " ") == want })
+	}
+	a := shell("web", "sleep 1000")
+	a.Ready = "http://" + ln.Addr().String() + "/?query"
+	answer := make(chan bool, 1)
+	go func() {
+		for c, err := ln.Accept(); err == nil; c, err = ln.Accept() {
+			if <-answer {
+				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			}
+			c.Close()
+		}
+	}()
+	u.Replace(of(a))
+	all("starting")
+	answer <- true
+	all("starting ready")
+	if err := syscall.Kill(u.Status()[0].PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	all("starting ready starting")
+	answer <- true
+	all("starting ready starting ready")
+	if err := u.Restart("web"); err != nil {
+		t.Fatal(err)
+	}
+	all("starting ready starting ready starting")
+	answer <- true
+	all("starting ready starting ready starting ready")
+	a.Environment = []string{"X=1"}
+	u.Replace(of(a))
+	all("starting ready starting ready starting ready starting")
+	answer <- true
+	all("starting ready starting ready starting ready starting ready")
+	u.Replace(of())
+	close(answer)
+	until(t, "it is gone", func() bool { mu.Lock(); defer mu.Unlock(); return said[len(said)-1] == "none" })
+}

@@ -53,6 +53,9 @@ func (a *app) once(ctx context.Context) (exit string) {
 	tasks.Go(func() { a.end(own, cmd.Process.Pid, ended) })
 	tasks.Go(func() { a.await(own, cancel) })
 	awaitExit(cmd.Process.Pid)
+	if ctx.Err() == nil {
+		a.set(func(s *Status) { s.State, s.PID = Waiting, 0 }) // at once: what follows may take a second
+	}
 	// The process is not reaped yet and keeps its group ID: killing the rest of the group cannot
 	// hit another one.
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill what is left

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"net/url"
 	"strings"
 )
@@ -85,6 +87,32 @@ func parseFiles(uri string) (Target, error) {
 		}
 	}
 	return Target{Scheme: Files, Address: dir, Options: options}, nil
+}
+
+// ReadyAt returns the host:port at which the application becomes ready; "" if it does not say.
+func (a *Application) ReadyAt() string {
+	if t, err := ParseURI(a.Ready); err == nil {
+		return SameHost(t.Address)
+	}
+	if u, err := url.Parse(a.Ready); err == nil && u.Port() != "" { // with a query
+		return SameHost(u.Host)
+	}
+	if _, _, err := net.SplitHostPort(a.Ready); err != nil {
+		return ""
+	}
+	return SameHost(a.Ready)
+}
+
+// SameHost returns a host:port in one form for all names of this machine's loopback.
+func SameHost(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	if at, err := netip.ParseAddr(host); err == nil && (at.IsLoopback() || at.IsUnspecified()) || strings.EqualFold(host, "localhost") {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // Kinds of path patterns.

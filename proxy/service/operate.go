@@ -26,6 +26,7 @@ type serving interface {
 	Snapshot() (*proxy.Snapshot, error)
 	Traces() ([]proxy.Trace, error)
 	ReopenLog() error
+	SetApplications(proxy.Applications)
 }
 
 // operate runs serve with what exists once, however many processes serve: the applications, the
@@ -35,6 +36,7 @@ func (s *Service) operate(ctx context.Context, serving serving, read func() (*co
 	var current atomic.Pointer[config.Config]
 	current.Store(s.config)
 	supervisor := apps.New(s.Report, s.Output)
+	supervisor.Changed = func(starting map[string]bool) { serving.SetApplications(starting) }
 	defer supervisor.Close() // after their requests are answered
 	var one sync.Mutex
 	reload := func() error {
