@@ -8,7 +8,7 @@ import (
 // mediaTypes are the types of files by extension, in lower case, from the registrations of IANA and,
 // for what is not registered, from what browsers expect. The machine's table is not read: it differs
 // from one image to the next, and a bare container has none.
-var mediaTypes = typesOf( // read-only
+var mediaTypes = typesOf(
 	"text/html", "html htm shtml",
 	"text/css", "css",
 	"text/javascript", "js mjs cjs",
@@ -113,7 +113,7 @@ var mediaTypes = typesOf( // read-only
 	"model/gltf-binary", "glb",
 	"model/gltf+json", "gltf",
 	"model/stl", "stl",
-)
+) // read-only
 
 // typesOf maps extensions to types; pairs alternates types and their extensions.
 func typesOf(pairs ...string) map[string]string {

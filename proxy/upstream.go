@@ -20,18 +20,14 @@ type upstream struct {
 	http2  bool           // the loops speak HTTP/2 to it
 	roots  *x509.CertPool // CAs for a destination with TLS; nil is the system's
 
-	addresses atomic.Pointer[[]ring.Sockaddr] // nil until the name resolves
-	problem   atomic.Pointer[string]          // why the name did not resolve last; nil if it did
-	again     chan struct{}                   // see resolveSoon
-	limit     atomic.Int64                    // connections per loop; 0 is no limit
-	queue     atomic.Int64                    // requests that may wait, per loop
-	maxIdle   atomic.Int64
-	idle      atomic.Int64 // ns a connection may be idle
-	gone      atomic.Bool  // removed from the configuration
+	naming
+	limit   atomic.Int64 // connections per loop; 0 is no limit
+	queue   atomic.Int64 // requests that may wait, per loop
+	maxIdle atomic.Int64
+	idle    atomic.Int64 // ns a connection may be idle
+	gone    atomic.Bool  // removed from the configuration
 
-	managed  atomic.Bool // an application that is started here
-	starting atomic.Bool // it is not ready
-	suspect  atomic.Bool // it may have exited, see Proxy.suspect
+	supervised
 
 	ill      atomic.Bool   // according to the health checks
 	answers  atomic.Bool   // the last health check succeeded
@@ -50,6 +46,20 @@ type upstream struct {
 		first    time.Duration
 		most     time.Duration
 	}
+}
+
+// naming is what is known about its name.
+type naming struct {
+	addresses atomic.Pointer[[]ring.Sockaddr] // nil until the name resolves
+	problem   atomic.Pointer[string]          // why the name did not resolve last; nil if it did
+	again     chan struct{}                   // see resolveSoon
+}
+
+// supervised is what is known about an application.
+type supervised struct {
+	managed  atomic.Bool // it is started here
+	starting atomic.Bool // it is not ready
+	suspect  atomic.Bool // it may have exited, see Proxy.suspect
 }
 
 // usable reports whether a request may be sent there now, possibly as a test.
