@@ -242,7 +242,7 @@ command = ["/bin/sh", "-c", "echo $$ >>%[3]s; exec sleep 1000"]
 				t.Errorf("%d %s", code, got)
 			}
 			if code, got := put("/regions/a.toml", []byte(
-				"[[locations]]\npaths = [\"/a\"]\n[[locations.destinations]]\nuri = \"files:///no/such/directory\"\n")); code != 422 ||
+				"[[locations]]\npaths = [\"/a\"]\n[[locations.destinations]]\nuri = \"http://127.0.0.1:1\"\nmax_connections = 1\n")); code != 422 ||
 				!strings.Contains(got, "the old configuration stays") {
 				t.Errorf("%d %s", code, got)
 			}
