@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -31,9 +30,9 @@ func TestNameUnresolved(t *testing.T) {
 	o := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "found") })
 	_, port, err := net.SplitHostPort(o.addr)
 	must(t, err)
-	for _, version := range []string{"1.1", "2"} {
+	for _, version := range []string{"", "http = \"2\"\n", "health = { interval = \"10ms\", timeout = \"10s\" }\n"} {
 		var names resolver
-		text := to("http://name.test:"+port, `hosts = ["a"]`) + fmt.Sprintf("http = %q\n", version) +
+		text := to("http://name.test:"+port, `hosts = ["a"]`) + version +
 			"[[locations]]\nhosts = [\"b\"]\n[[locations.destinations]]\nuri = \"files://" + siteDir(t) + "\"\n" +
 			"[[locations]]\nhosts = [\"c\"]\n[[locations.destinations]]\nuri = \"http://name.test:" + port + "\"\n" +
 			"[[locations.destinations]]\nuri = \"http://" + o.addr + "\"\n"
@@ -45,6 +44,12 @@ func TestNameUnresolved(t *testing.T) {
 			return res.StatusCode
 		}
 		must(t, r.Reload(parse(t, text)))
+		if strings.Contains(version, "health") {
+			until(t, "the checks fail", func() bool {
+				s, err := r.Snapshot()
+				return err == nil && s.Upstreams[len(s.Upstreams)-1].FailedChecks > 2
+			})
+		}
 		for range 12 { // ejected or not
 			if a, b, c := status("a"), status("b"), status("c"); a != 502 || b != 200 || c != 200 {
 				t.Fatal(a, b, c)
@@ -59,8 +64,8 @@ func TestNameUnresolved(t *testing.T) {
 		if !strings.Contains(said, "name.test: no such host; its requests get 502 until the name resolves") {
 			t.Error(said)
 		}
-		if version == "2" {
-			continue // the origin speaks only HTTP/1.1
+		if version != "" {
+			continue // the origin speaks only HTTP/1.1, and a check asks the system
 		}
 		names.set("127.0.0.1")
 		until(t, "it is used", func() bool { return status("a") == 200 })

@@ -66,6 +66,7 @@ type Proxy struct {
 	site         *site
 	applications Applications // what the supervisor knows
 	runs         bool         // the loops do
+	departed     []*upstream  // starting ones that a reload has removed
 	wakes        []int        // our ends of the loops' wake sockets
 	ended        atomic.Bool
 	next         atomic.Uint32 // the loop for the next Connect
@@ -355,6 +356,9 @@ func (p *Proxy) Reload(c *config.Config) error {
 	for key, u := range old.upstreams {
 		if s.upstreams[key] == nil {
 			u.gone.Store(true)
+			if u.starting.Load() { // requests wait for it
+				p.departed = append(p.departed, u)
+			}
 		}
 	}
 	if err := ask(p, func(l *loop) struct{} { l.install(s); return struct{}{} }, func(struct{}) {}); err != nil {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"ceiling/proxy/config"
@@ -20,6 +21,10 @@ func (p *Proxy) SetApplications(a Applications) {
 	for _, u := range p.site.upstreams {
 		p.supervise(u)
 	}
+	for _, u := range p.departed {
+		p.supervise(u)
+	}
+	p.departed = slices.DeleteFunc(p.departed, func(u *upstream) bool { return !u.starting.Load() })
 }
 
 // supervise notes what the supervisor knows about an upstream.

@@ -53,6 +53,8 @@ func TestStarting(t *testing.T) {
 		if s := state(); s.State != "starting" || s.Open != 0 {
 			t.Errorf("%+v", s)
 		}
+		must(t, r.Reload(parse(t, to("files://"+t.TempDir())))) // they still wait for it
+		must(t, r.Reload(parse(t, to("http://"+address))))
 		listenOn(t, "127.0.0.4", port, "ready")
 		is(false)
 		answered(links)

@@ -68,8 +68,11 @@ func (u *upstream) usable(now int64) bool {
 }
 
 // lastResort reports whether a request may be sent there if no destination is usable: an ejected one
-// may work again, and so may one that passed its last health check, but not yet enough of them.
-func (u *upstream) lastResort() bool { return !u.ill.Load() || u.answers.Load() || u.held() }
+// may work again, and so may one that passed its last health check, but not yet enough of them. Of one
+// that is starting, or has no address, more is known than of its checks.
+func (u *upstream) lastResort() bool {
+	return !u.ill.Load() || u.answers.Load() || u.held() || u.addresses.Load() == nil
+}
 
 func (u *upstream) ejected() bool { return u.until.Load() != 0 }
 
