@@ -29,7 +29,8 @@ func (x *exchange) answerLater(status int, why string, after int64) {
 	}
 	page := page(status, why)
 	out := c.buffer()
-	b := fmt.Appendf(out.b, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
+	b := appendStatus(out.b, status)
+	at := len(b)
 	b = l.appendDate(b)
 	b = fmt.Appendf(b, "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: %d\r\n", len(page))
 	if after > 0 {
@@ -38,8 +39,7 @@ func (x *exchange) answerLater(status int, why string, after int64) {
 	if status == 405 {
 		b = append(b, "Allow: GET, HEAD\r\n"...)
 	}
-	b = c.appendConnection(b)
-	b = append(b, "\r\n"...)
+	b = x.endHead(b, at, pageHead)
 	if string(x.request.Method) != "HEAD" {
 		b = append(b, page...)
 		x.sentBytes = int64(len(page))
@@ -76,14 +76,10 @@ func (x *exchange) redirect() {
 	to := x.target(r.To)
 	x.status, x.state = uint16(r.Status), answerOwn
 	out := c.buffer()
-	b := fmt.Appendf(out.b, "HTTP/1.1 %d %s\r\nLocation: %s\r\nContent-Length: 0\r\n", r.Status, http.StatusText(r.Status), to)
-	b = l.appendDate(b)
-	b = append(b, x.location.response.lines...)
-	if c.secure() {
-		b = append(b, x.location.hsts...)
-	}
-	b = c.appendConnection(b)
-	out.b = append(b, "\r\n"...)
+	b := appendStatus(out.b, r.Status)
+	at := len(b)
+	b = fmt.Appendf(b, "Location: %s\r\nContent-Length: 0\r\n", to)
+	out.b = x.endHead(l.appendDate(b), at, redirectHead)
 	c.finish()
 }
 
@@ -145,7 +141,9 @@ func (x *exchange) toSecure() {
 	host, port := withoutPort(x.request.Host), l.site.securePort
 	x.status, x.state = 308, answerOwn
 	out := c.buffer()
-	b := append(appendStatus(out.b, 308), "Location: https://"...)
+	b := appendStatus(out.b, 308)
+	at := len(b)
+	b = append(b, "Location: https://"...)
 	b = append(b, host...)
 	if port != "443" {
 		b = append(append(b, ':'), port...)
@@ -155,9 +153,7 @@ func (x *exchange) toSecure() {
 		b = append(append(b, '?'), query...)
 	}
 	b = append(b, "\r\nContent-Length: 0\r\n"...)
-	b = l.appendDate(b)
-	b = c.appendConnection(b)
-	out.b = append(b, "\r\n"...)
+	out.b = x.endHead(l.appendDate(b), at, redirectHead)
 	c.finish()
 }
 

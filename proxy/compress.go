@@ -310,6 +310,7 @@ func (x *exchange) sendPacked(s *fileSite, f *file, accepts []byte) bool {
 	}
 	out := c.buffer()
 	b := appendStatus(out.b, 200)
+	at := len(b)
 	for line := range strings.SplitAfterSeq(string(f.lines), "\r\n") {
 		if !strings.HasPrefix(line, "ETag: ") && !strings.HasPrefix(line, "Vary: ") && !strings.HasPrefix(line, "Accept-Ranges: ") {
 			b = append(b, line...)
@@ -319,13 +320,7 @@ func (x *exchange) sendPacked(s *fileSite, f *file, accepts []byte) bool {
 	b = append(append(b, "Vary: Accept-Encoding\r\nContent-Encoding: "...), codings[coding]...)
 	b = append(b, "\r\nContent-Length: "...)
 	b = append(strconv.AppendInt(b, int64(len(data)), 10), "\r\n"...)
-	b = append(b, x.location.response.lines...)
-	if c.secure() {
-		b = append(append(b, s.hsts...), x.location.hsts...)
-	}
-	b = l.appendDate(b)
-	b = c.appendConnection(b)
-	out.b = append(b, "\r\n"...)
+	out.b = x.endHead(l.appendDate(b), at, contentHead)
 	x.status = 200
 	if len(x.request.Method) != 4 {
 		x.sentBytes = int64(len(data))

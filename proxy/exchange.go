@@ -105,6 +105,9 @@ func (x *exchange) start() {
 	}
 	authority, path, query := route.SplitTarget(q.Target)
 	clean, ok := route.Clean(path, l.clean)
+	if ok {
+		x.find(firstBytes(authority, q.Host), clean, query)
+	}
 	switch {
 	case q.Minor > 1:
 		c.refuse(505, "HTTP/1.0 and HTTP/1.1 are spoken here")
@@ -131,7 +134,14 @@ func (x *exchange) start() {
 	if &clean[0] != &path[0] {
 		l.clean = clean[:0]
 	}
-	x.route(clean, query)
+	x.route(c.in.b[x.headAt:x.headEnd], clean)
+}
+
+func firstBytes(a, b []byte) []byte {
+	if a != nil {
+		return a
+	}
+	return b
 }
 
 // expectation reports whether the proxy knows what a request expects.
@@ -147,44 +157,57 @@ func (l *loop) expectation(head []byte, q *http1.Request) bool {
 	return true
 }
 
-// route finds the location and checks its conditions.
-func (x *exchange) route(clean, query []byte) {
-	c, l, q := x.client, x.client.loop, &x.request
-	head := c.in.b[x.headAt:x.headEnd]
-	if limit := l.site.rate; limit != nil {
-		if wait := limit.take(x.key(key{kind: keyClient}, head, clean), l.now); wait > 0 {
-			l.counts.limitedRequests++
-			x.answerLater(429, "too many requests", wait)
-			return
-		}
-	}
-	asked := route.Query{Host: q.Host, Path: clean, Query: query, Method: q.Method}
+// find finds the location, first of all: even a refusal has its fields.
+func (x *exchange) find(host, clean, query []byte) {
+	l := x.client.loop
+	asked := route.Query{Host: host, Path: clean, Query: query, Method: x.request.Method}
 	if l.site.needsHeaders {
+		head := x.client.in.b[x.headAt:x.headEnd]
 		asked.Header = func(name string) []byte { return l.field(head, name) }
 	}
-	i := l.site.table.Find(&asked)
-	if i < 0 {
+	if i := l.site.table.Find(&asked); i >= 0 {
+		x.location = l.site.locations[i]
+	}
+}
+
+// route checks the conditions of the location.
+func (x *exchange) route(head, clean []byte) {
+	l, loc := x.client.loop, x.location
+	switch {
+	case x.limited(l.site.rate, key{kind: keyClient}, head, clean):
+	case loc == nil:
 		l.counts.unrouted++
 		x.answer(404, "no location takes this request")
-		return
-	}
-	loc := l.site.locations[i]
-	x.location = loc
-	x.upgrade = x.asksUpgrade(head)
-	if loc.bodyBytes > 0 && q.ContentLength > loc.bodyBytes {
+	case loc.bodyBytes > 0 && x.request.ContentLength > loc.bodyBytes:
 		x.answer(413, "the body is larger than allowed")
-		return
+	case x.limited(loc.rate, loc.rateKey, head, clean):
+	default:
+		x.act(head, clean)
 	}
-	if loc.rate != nil {
-		if wait := loc.rate.take(x.key(loc.rateKey, head, clean), l.now); wait > 0 {
-			l.counts.limitedRequests++
-			x.answerLater(429, "too many requests", wait)
-			return
-		}
+}
+
+// limited takes the request from a limit, if there is one, and answers one that exceeds it.
+func (x *exchange) limited(limit *limiter, k key, head, clean []byte) bool {
+	if limit == nil {
+		return false
 	}
+	l := x.client.loop
+	wait := limit.take(x.key(k, head, clean), l.now)
+	if wait <= 0 {
+		return false
+	}
+	l.counts.limitedRequests++
+	x.answerLater(429, "too many requests", wait)
+	return true
+}
+
+// act does with the request what its location says.
+func (x *exchange) act(head, clean []byte) {
+	loc, l := x.location, x.client.loop
+	x.upgrade = x.asksUpgrade(head)
 	loc.turn(l).earn()
 	if loc.total > 0 {
-		c.expire(loc.total)
+		x.client.expire(loc.total)
 	}
 	switch {
 	case l.site.securePort != "" && x.mustBeSecure(head):

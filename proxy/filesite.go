@@ -28,16 +28,14 @@ type fileSite struct {
 	prefix   string
 	charset  string
 	cache    string // a Cache-Control line, or nothing
-	lines    []byte
-	hsts     []byte // for clients with TLS
 	level    packLevel
 	report   func(string)
 	missing  atomic.Bool // it was, when a loop looked last
 }
 
-func newFileSite(t config.Target, lines []byte, report func(string)) (*fileSite, error) {
+func newFileSite(t config.Target, report func(string)) (*fileSite, error) {
 	s := &fileSite{
-		path: t.Address, lines: lines, report: report,
+		path: t.Address, report: report,
 		suffix: t.Options.Get("suffix"), charset: firstOf(t.Options.Get("charset"), "utf-8"),
 		index: firstOf(t.Options.Get("index"), "index.html"), prefix: strings.Trim(t.Options.Get("prefix"), "/"),
 		fallback: strings.TrimPrefix(t.Options.Get("fallback"), "/"),
@@ -284,7 +282,7 @@ func (f *file) describe(s *fileSite, name, kind, encoding string, negotiated boo
 	} else {
 		b = append(b, s.cache...)
 	}
-	f.lines = append(b, s.lines...)
+	f.lines = b
 }
 
 // tag returns the entity tag: a hash of the content or, if that is mapped, of everything that

@@ -227,6 +227,7 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 		}
 	}
 	b = appendStatusLine(b, r)
+	at := len(b)
 	b, dated := x.appendResponseLines(b, head)
 	if vary {
 		b = append(b, "Vary: Accept-Encoding\r\n"...)
@@ -248,15 +249,7 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 	if !dated {
 		b = l.appendDate(b)
 	}
-	b = append(b, l.site.via...)
-	b = append(b, x.destination.lines...)
-	b = append(b, x.location.response.lines...)
-	if c.secure() {
-		b = append(b, x.destination.hsts...)
-		b = append(b, x.location.hsts...)
-	}
-	b = c.appendConnection(b)
-	return append(b, "\r\n"...)
+	return x.endHead(append(b, l.site.via...), at, contentHead)
 }
 
 // secure reports whether this process decrypted the client's connection.
@@ -276,7 +269,6 @@ func (x *exchange) appendResponseLines(b, head []byte) (out []byte, dated bool) 
 	if len(lines) == 0 {
 		return b, false
 	}
-	drop := x.location.response.drop
 	from := lines[0].At
 	for i := range lines {
 		line := &lines[i]
@@ -291,7 +283,7 @@ func (x *exchange) appendResponseLines(b, head []byte) (out []byte, dated bool) 
 				continue
 			}
 		default:
-			if !line.Hop() && (len(drop) == 0 || !named(line.Name(head), drop)) && (x.coding == 0 || !staleWhenPacked(line.Name(head))) {
+			if !line.Hop() && (x.coding == 0 || !staleWhenPacked(line.Name(head))) {
 				continue
 			}
 		}
@@ -313,15 +305,17 @@ func (l *loop) appendInterim(b []byte, r *http1.Response, head []byte) []byte {
 }
 
 // appendSwitch appends a 101 response.
-func (l *loop) appendSwitch(b []byte, r *http1.Response, head []byte) []byte {
+func (x *exchange) appendSwitch(b []byte, r *http1.Response, head []byte) []byte {
+	l := x.client.loop
 	b = appendStatusLine(b, r)
+	at := len(b)
 	for i := range l.lines.List {
 		line := &l.lines.List[i]
 		if (line.Is == http1.Other || line.Is == http1.Date) && !line.Hop() || line.Is == http1.Upgrade {
 			b = append(b, head[line.At:line.End]...)
 		}
 	}
-	return append(b, "Connection: upgrade\r\n\r\n"...)
+	return append(x.edits(contentHead).apply(b, at), "Connection: upgrade\r\n\r\n"...)
 }
 
 var acceptField = []string{"sec-websocket-accept"} // read-only
@@ -329,15 +323,17 @@ var acceptField = []string{"sec-websocket-accept"} // read-only
 // appendOpened appends the response for an opened WebSocket over HTTP/2. It omits
 // Sec-WebSocket-Accept, which answers our key that the client does not know (RFC 8441, section
 // 5).
-func (l *loop) appendOpened(b, head []byte) []byte {
+func (x *exchange) appendOpened(b, head []byte) []byte {
+	l := x.client.loop
 	b = appendStatus(b, 200)
+	at := len(b)
 	for i := range l.lines.List {
 		line := &l.lines.List[i]
 		if (line.Is == http1.Other || line.Is == http1.Date) && !line.Hop() && !named(line.Name(head), acceptField) {
 			b = append(b, head[line.At:line.End]...)
 		}
 	}
-	return append(b, "\r\n"...)
+	return append(x.edits(contentHead).apply(b, at), "\r\n"...)
 }
 
 func (l *loop) appendDate(b []byte) []byte {

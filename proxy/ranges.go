@@ -49,7 +49,7 @@ func (w *wants) decideSeveral(size int64) (status int, from, to int64) {
 }
 
 // sendRanges sends the head and the parts (RFC 9110, section 14.6).
-func (x *exchange) sendRanges(s *fileSite, f *file, parts []byteRange) {
+func (x *exchange) sendRanges(f *file, parts []byteRange) {
 	c, l := x.client, x.client.loop
 	kind, lines, _ := bytes.Cut(f.lines, []byte("\r\n")) // the first says the type
 	heads, end := make([][]byte, len(parts)), fmt.Appendf(nil, "\r\n--%s--\r\n", boundary)
@@ -60,18 +60,14 @@ func (x *exchange) sendRanges(s *fileSite, f *file, parts []byteRange) {
 	}
 	x.status = 206
 	out := c.buffer()
-	b := append(appendStatus(out.b, 206), lines...)
+	b := appendStatus(out.b, 206)
+	at := len(b)
+	b = append(b, lines...)
 	if f.packs && !f.negotiated {
 		b = append(b, "Vary: Accept-Encoding\r\n"...)
 	}
 	b = fmt.Appendf(b, "Content-Type: multipart/byteranges; boundary=%s\r\nContent-Length: %d\r\n", boundary, total)
-	b = append(b, x.location.response.lines...)
-	if c.secure() {
-		b = append(append(b, s.hsts...), x.location.hsts...)
-	}
-	b = l.appendDate(b)
-	b = c.appendConnection(b)
-	out.b = append(b, "\r\n"...)
+	out.b = x.endHead(l.appendDate(b), at, contentHead)
 	if len(x.request.Method) == 4 {
 		c.finish()
 		return

@@ -70,6 +70,9 @@ func (x *exchange) serveFile(s *fileSite, clean []byte) {
 		return
 	}
 	w := want(c.in.b[x.headAt:x.headEnd], x.lines())
+	if x.destination.response.edits("content-encoding") { // a sibling's could not be said
+		w.accepts = nil
+	}
 	f, one := l.files.lookUp(s, clean, &w, l.now)
 	if f.directory {
 		x.toDirectory()
@@ -85,20 +88,23 @@ func (x *exchange) serveFile(s *fileSite, clean []byte) {
 	}
 	x.state = answerOwn
 	status, from, to := w.decide(one)
+	if w.several != nil && x.destination.response.edits("content-type") { // the parts' heads need their own type
+		w.several, status, from, to = nil, 200, 0, int64(len(one.data))
+	}
 	if one.packs && status == 200 && w.rangeField == nil && x.sendPacked(s, one, w.accepts) {
 		return
 	}
 	if status == 200 && !c.closing && !l.stopping && q.Minor == 1 && len(q.Method) == 3 && !one.mapped && !one.packs && !c.secure() {
 		x.status, x.sentBytes = 200, int64(len(one.data))
-		c.write(one.fresh(l, x.location))
+		c.write(one.fresh(l, x.edits(contentHead)))
 		c.finish()
 		return
 	}
 	if w.several != nil {
-		x.sendRanges(s, one, w.several)
+		x.sendRanges(one, w.several)
 		return
 	}
-	x.sendFile(s, one, status, from, to)
+	x.sendFile(one, status, from, to)
 }
 
 // lookUp returns what a request is for, and the file to send, nil if there is none.
@@ -249,13 +255,13 @@ func parseRange(field []byte, size int64) (from, to int64, ok, known bool) {
 }
 
 // fresh returns the complete response of a small file with this second's date.
-func (f *file) fresh(l *loop, loc *location) []byte {
+func (f *file) fresh(l *loop, e edits) []byte {
 	if f.second != l.second || f.page == nil {
 		b := appendStatus(f.page[:0], 200)
+		at := len(b)
 		b = append(b, f.lines...)
 		b = fmt.Appendf(b, "Content-Length: %d\r\n", len(f.data))
-		b = append(b, loc.response.lines...)
-		b = l.appendDate(b)
+		b = e.apply(l.appendDate(b), at)
 		b = append(b, "\r\n"...)
 		f.page, f.second = append(b, f.data...), l.second
 	}
@@ -263,11 +269,12 @@ func (f *file) fresh(l *loop, loc *location) []byte {
 }
 
 // sendFile sends the head and bytes of a file.
-func (x *exchange) sendFile(s *fileSite, f *file, status int, from, to int64) {
+func (x *exchange) sendFile(f *file, status int, from, to int64) {
 	c, l := x.client, x.client.loop
 	x.status = uint16(status)
 	out := c.buffer()
 	b := appendStatus(out.b, status)
+	at := len(b)
 	if status != 412 {
 		b = append(b, f.lines...)
 	}
@@ -283,13 +290,7 @@ func (x *exchange) sendFile(s *fileSite, f *file, status int, from, to int64) {
 	if status != 304 {
 		b = fmt.Appendf(b, "Content-Length: %d\r\n", to-from)
 	}
-	b = append(b, x.location.response.lines...)
-	if c.secure() {
-		b = append(append(b, s.hsts...), x.location.hsts...)
-	}
-	b = l.appendDate(b)
-	b = c.appendConnection(b)
-	out.b = append(b, "\r\n"...)
+	out.b = x.endHead(l.appendDate(b), at, contentHead)
 	if len(x.request.Method) == 4 || to == from {
 		c.finish()
 		return
@@ -328,7 +329,9 @@ func (x *exchange) toDirectory() {
 	c, l := x.client, x.client.loop
 	path, query, asked := bytes.Cut(x.request.Target, []byte{'?'})
 	out := c.buffer()
-	b := append(appendStatus(out.b, 301), "Location: "...)
+	b := appendStatus(out.b, 301)
+	at := len(b)
+	b = append(b, "Location: "...)
 	for len(path) > 1 && path[1] == '/' { // "//host/" would lead elsewhere
 		path = path[1:]
 	}
@@ -342,7 +345,6 @@ func (x *exchange) toDirectory() {
 		c.closing = true
 	}
 	x.status, x.state = 301, answerOwn
-	b = c.appendConnection(b)
-	out.b = append(b, "\r\n"...)
+	out.b = x.endHead(b, at, redirectHead)
 	c.finish()
 }

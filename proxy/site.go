@@ -48,9 +48,8 @@ type location struct {
 	bodyBytes    int64
 	turns        []turnOf // by loop
 	request      edits
-	response     edits
-	hsts         []byte // a line, only for clients with TLS
-	open         bool   // never redirected to https
+	response     responseEdits // while no destination is chosen
+	open         bool          // never redirected to https
 	compress     bool
 
 	connect, respond, idle, total, queue, tunnel int64
@@ -67,8 +66,7 @@ type destination struct {
 	host     string // to send; "" keeps the client's
 	base     string
 	replace  []replacement
-	lines    []byte // of the response: security headers
-	hsts     []byte
+	response responseEdits
 	level    packLevel // of compression
 	loopMark *loopMark // set if it may be this proxy
 	looped   atomic.Bool
@@ -210,9 +208,8 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 	}
 	loc.compress = l.Compress
 	loc.times(&l.Timeouts, &s.config.Timeouts)
-	loc.request, loc.response = editsOf(&l.RequestHeaders), editsOf(&l.ResponseHeaders)
-	loc.response.lines = append(loc.response.lines, helmetLines(l.Helmet)...)
-	loc.hsts, loc.open = hstsLine(l.Helmet), l.ID == config.OpenLocation
+	loc.request, loc.open = requestEditsOf(&l.RequestHeaders), l.ID == config.OpenLocation
+	loc.response = responseEditsOf(l, nil, false)
 	switch l.Balance {
 	case "least_connections":
 		loc.balance = route.LeastConnections
@@ -229,17 +226,20 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 		loc.rate, loc.rateKey = newLimiter(r.Requests, r.Per.Or(time.Second), r.Burst), keyOf(r.Key)
 	}
 	for i := range l.Destinations {
-		d, err := p.destination(s, old, &l.Destinations[i], loc)
+		d, err := p.destination(s, old, l, &l.Destinations[i], loc)
 		if err != nil {
 			return nil, err
 		}
 		loc.destinations = append(loc.destinations, d)
 	}
+	if len(loc.destinations) > 0 {
+		loc.response = loc.destinations[0].response
+	}
 	if len(loc.destinations) == 1 {
 		loc.files = loc.destinations[0].files
 	}
 	if l.Fallback != nil {
-		d, err := p.destination(s, old, l.Fallback, loc)
+		d, err := p.destination(s, old, l, l.Fallback, loc)
 		if err != nil {
 			return nil, err
 		}
@@ -265,7 +265,7 @@ func (loc *location) times(own, whole *config.Timeouts) {
 }
 
 // destination prepares one destination.
-func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) (*destination, error) {
+func (p *Proxy) destination(s, old *site, l *config.Location, d *config.Destination, loc *location) (*destination, error) {
 	target, err := config.ParseURI(d.URI)
 	if err != nil {
 		return nil, err
@@ -275,8 +275,11 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 	if d.Timeout > 0 {
 		loc.respond = int64(d.Timeout) * 1e6
 	}
-	dest.lines, dest.hsts = helmetLines(d.Helmet), hstsLine(d.Helmet)
 	dest.level = packLevelOf(loc.compress, d.Transformers)
+	dest.response = responseEditsOf(l, d.Helmet, dest.level != packNothing || target.Scheme == config.Files)
+	if dest.response.edits("content-encoding") { // what is compressed here would not say so
+		dest.level = packNothing
+	}
 	for _, t := range d.Transformers {
 		if t.Type != "replacePath" {
 			continue
@@ -291,8 +294,8 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 		dest.replace = append(dest.replace, r)
 	}
 	if target.Scheme == config.Files {
-		if dest.files, err = newFileSite(target, dest.lines, p.fail); err == nil {
-			dest.files.hsts, dest.files.level = dest.hsts, dest.level
+		if dest.files, err = newFileSite(target, p.fail); err == nil {
+			dest.files.level = dest.level
 			s.fileSites = append(s.fileSites, dest.files)
 		}
 		return dest, err
@@ -379,72 +382,4 @@ func (s *site) trusts(a netip.Addr) bool {
 		}
 	}
 	return false
-}
-
-// edits are changes to a head's lines.
-type edits struct {
-	drop  []string // names, in lower case
-	lines []byte   // to add
-}
-
-func editsOf(h *config.Headers) edits {
-	var e edits
-	for _, n := range h.Remove {
-		e.drop = append(e.drop, strings.ToLower(n))
-	}
-	for n, v := range h.Set {
-		e.drop = append(e.drop, strings.ToLower(n))
-		e.lines = fmt.Appendf(e.lines, "%s: %s\r\n", n, v)
-	}
-	for n, v := range h.Add {
-		e.lines = fmt.Appendf(e.lines, "%s: %s\r\n", n, v)
-	}
-	return e
-}
-
-// helmetLines returns the security headers without HSTS, which is ignored without TLS (RFC 6797,
-// section 7.2).
-func helmetLines(h *config.Helmet) []byte {
-	if h == nil {
-		return nil
-	}
-	var b []byte
-	add := func(name, value string) {
-		if value != "" {
-			b = fmt.Appendf(b, "%s: %s\r\n", name, value)
-		}
-	}
-	add("X-XSS-Protection", h.XSSProtection)
-	add("X-Content-Type-Options", h.ContentTypeNosniff)
-	add("X-Frame-Options", h.XFrameOptions)
-	add("Cross-Origin-Embedder-Policy", h.CrossOriginEmbedderPolicy)
-	add("Cross-Origin-Opener-Policy", h.CrossOriginOpenerPolicy)
-	add("Cross-Origin-Resource-Policy", h.CrossOriginResourcePolicy)
-	add("Origin-Agent-Cluster", h.OriginAgentCluster)
-	add("Referrer-Policy", h.ReferrerPolicy)
-	add("Permissions-Policy", h.PermissionPolicy)
-	add("X-DNS-Prefetch-Control", h.XDNSPrefetchControl)
-	add("X-Download-Options", h.XDownloadOptions)
-	add("X-Permitted-Cross-Domain-Policies", h.XPermittedCrossDomain)
-	policy := "Content-Security-Policy"
-	if h.CSPReportOnly {
-		policy += "-Report-Only"
-	}
-	add(policy, h.ContentSecurityPolicy)
-	return b
-}
-
-// hstsLine returns the HSTS line, for clients with TLS.
-func hstsLine(h *config.Helmet) []byte {
-	if h == nil || h.HSTSMaxAge <= 0 {
-		return nil
-	}
-	b := fmt.Appendf(nil, "Strict-Transport-Security: max-age=%d", h.HSTSMaxAge)
-	if !h.HSTSExcludeSubdomains {
-		b = append(b, "; includeSubDomains"...)
-	}
-	if h.HSTSPreloadEnabled {
-		b = append(b, "; preload"...)
-	}
-	return append(b, "\r\n"...)
 }

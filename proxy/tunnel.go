@@ -43,9 +43,9 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	x.uncount() // a tunnel no longer counts as a request
 	out := c.buffer()
 	if st != nil {
-		out.b = p.loop.appendOpened(out.b, head)
+		out.b = x.appendOpened(out.b, head)
 	} else {
-		out.b = p.loop.appendSwitch(out.b, r, head)
+		out.b = x.appendSwitch(out.b, r, head)
 	}
 	out.b = append(out.b, rest...)
 	p.freeIn()

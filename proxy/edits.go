@@ -1,0 +1,206 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"ceiling/proxy/config"
+)
+
+// edits are changes to a head's lines.
+type edits struct {
+	drop  []string // names, in lower case
+	lines []byte   // to add
+}
+
+// apply edits the lines from at on. It comes last, after all lines that could be meant: what is set
+// is one field, whoever else has one of that name.
+func (e edits) apply(b []byte, at int) []byte {
+	if len(e.drop) > 0 {
+		out := at
+		for at < len(b) {
+			end := at + bytes.IndexByte(b[at:], '\n') + 1
+			if name, _, _ := bytes.Cut(b[at:end], []byte{':'}); !named(name, e.drop) {
+				out += copy(b[out:], b[at:end])
+			}
+			at = end
+		}
+		b = b[:out]
+	}
+	return append(b, e.lines...)
+}
+
+func (e *edits) set(name, value string) {
+	e.drop = append(e.drop, strings.ToLower(name))
+	e.lines = appendField(e.lines, name, value)
+}
+
+func appendField(b []byte, name, value string) []byte {
+	return fmt.Appendf(b, "%s: %s\r\n", name, value)
+}
+
+// requestEditsOf returns the edits of requests.
+func requestEditsOf(h *config.Headers) edits {
+	var e edits
+	for _, n := range h.Remove {
+		e.drop = append(e.drop, strings.ToLower(n))
+	}
+	for _, n := range slices.Sorted(maps.Keys(h.Set)) {
+		e.set(n, h.Set[n])
+	}
+	for _, n := range slices.Sorted(maps.Keys(h.Add)) {
+		e.lines = appendField(e.lines, n, h.Add[n])
+	}
+	return e
+}
+
+// headKind is where a response's head comes from.
+type headKind uint8
+
+const (
+	contentHead  headKind = iota // a destination's or a file's
+	redirectHead                 // our redirection
+	pageHead                     // our error page
+	headKinds
+)
+
+// keeps reports whether a head of our own keeps its field of that name, in lower case: the
+// configured one is about other content. A page that was cached as long as what is missing would
+// outlive the error.
+func (k headKind) keeps(lower string) bool {
+	switch lower {
+	case "location":
+		return k != contentHead
+	case "content-type", "content-encoding", "content-language", "content-disposition", "content-range", "accept-ranges",
+		"cache-control", "expires", "etag", "last-modified", "age", "allow", "retry-after":
+		return k == pageHead
+	}
+	return false
+}
+
+// responseEdits are the edits of a destination's responses, by whether the client uses TLS and by
+// kind.
+type responseEdits [2][headKinds]edits
+
+// edits reports whether the field, in lower case, is removed or set.
+func (r *responseEdits) edits(name string) bool { return slices.Contains(r[1][contentHead].drop, name) }
+
+// edits returns those of the response to x.
+func (x *exchange) edits(k headKind) (e edits) {
+	secure := 0
+	if x.client.secure() {
+		secure = 1
+	}
+	switch {
+	case x.destination != nil:
+		e = x.destination.response[secure][k]
+	case x.location != nil:
+		e = x.location.response[secure][k]
+	}
+	return e
+}
+
+// endHead ends a head whose lines begin at at.
+func (x *exchange) endHead(b []byte, at int, k headKind) []byte {
+	e := x.edits(k)
+	b = x.client.appendConnection(e.apply(b, at))
+	return append(b, "\r\n"...)
+}
+
+// responseEditsOf joins the helmets of a location and of one of its destinations, which is more
+// specific, and the location's own edits, the most specific. varies means that the content may
+// depend on Accept-Encoding, as a configured Vary then says too.
+func responseEditsOf(l *config.Location, own *config.Helmet, varies bool) (r responseEdits) {
+	set, h := map[string]string{}, &l.ResponseHeaders
+	for _, helmet := range []*config.Helmet{l.Helmet, own} {
+		helmetFields(helmet, set)
+	}
+	for _, n := range h.Remove {
+		delete(set, strings.ToLower(n))
+	}
+	hsts := set[hstsName] // ignored without TLS (RFC 6797, section 7.2)
+	names := map[string]string{}
+	for n, v := range h.Set {
+		lower := strings.ToLower(n)
+		if lower == hstsName {
+			hsts = ""
+		}
+		if lower == "vary" && varies && v != "*" && !strings.Contains(strings.ToLower(v), "accept-encoding") {
+			v += ", Accept-Encoding"
+		}
+		set[lower], names[lower] = v, n
+	}
+	for secure := range r {
+		for k := range headKinds {
+			e := &r[secure][k]
+			for _, n := range h.Remove {
+				if lower := strings.ToLower(n); !k.keeps(lower) {
+					e.drop = append(e.drop, lower)
+				}
+			}
+			for _, n := range slices.Sorted(maps.Keys(set)) {
+				if !k.keeps(n) && (secure == 1 || n != hstsName || hsts == "") {
+					e.set(firstOf(names[n], canonical(n)), set[n])
+				}
+			}
+			for _, n := range slices.Sorted(maps.Keys(h.Add)) {
+				if !k.keeps(strings.ToLower(n)) {
+					e.lines = appendField(e.lines, n, h.Add[n])
+				}
+			}
+		}
+	}
+	return r
+}
+
+const hstsName = "strict-transport-security"
+
+// canonical spells a helmet's name as its specification does.
+func canonical(lower string) string {
+	return strings.NewReplacer("Xss", "XSS", "Dns", "DNS").Replace(textproto.CanonicalMIMEHeaderKey(lower))
+}
+
+// helmetFields adds the security headers, by name in lower case.
+func helmetFields(h *config.Helmet, set map[string]string) {
+	if h == nil {
+		return
+	}
+	policy := "content-security-policy"
+	if h.CSPReportOnly {
+		policy += "-report-only"
+	}
+	for name, value := range map[string]string{
+		"x-xss-protection":                  h.XSSProtection,
+		"x-content-type-options":            h.ContentTypeNosniff,
+		"x-frame-options":                   h.XFrameOptions,
+		"cross-origin-embedder-policy":      h.CrossOriginEmbedderPolicy,
+		"cross-origin-opener-policy":        h.CrossOriginOpenerPolicy,
+		"cross-origin-resource-policy":      h.CrossOriginResourcePolicy,
+		"origin-agent-cluster":              h.OriginAgentCluster,
+		"referrer-policy":                   h.ReferrerPolicy,
+		"permissions-policy":                h.PermissionPolicy,
+		"x-dns-prefetch-control":            h.XDNSPrefetchControl,
+		"x-download-options":                h.XDownloadOptions,
+		"x-permitted-cross-domain-policies": h.XPermittedCrossDomain,
+		policy:                              h.ContentSecurityPolicy,
+	} {
+		if value != "" {
+			set[name] = value
+		}
+	}
+	if h.HSTSMaxAge <= 0 {
+		return
+	}
+	value := fmt.Sprintf("max-age=%d", h.HSTSMaxAge)
+	if !h.HSTSExcludeSubdomains {
+		value += "; includeSubDomains"
+	}
+	if h.HSTSPreloadEnabled {
+		value += "; preload"
+	}
+	set[hstsName] = value
+}
