@@ -13,7 +13,7 @@ import (
 
 // edits are changes to a head's lines.
 type edits struct {
-	drop  []string // names, in lower case
+	drop  []string // names, as variableOf returns them
 	lines []byte   // to add
 }
 
@@ -35,7 +35,7 @@ func (e edits) apply(b []byte, at int) []byte {
 }
 
 func (e *edits) set(name, value string) {
-	e.drop = append(e.drop, strings.ToLower(name))
+	e.drop = append(e.drop, variableOf(name))
 	e.lines = appendField(e.lines, name, value)
 }
 
@@ -47,7 +47,7 @@ func appendField(b []byte, name, value string) []byte {
 func requestEditsOf(h *config.Headers) edits {
 	var e edits
 	for _, n := range h.Remove {
-		e.drop = append(e.drop, strings.ToLower(n))
+		e.drop = append(e.drop, variableOf(n))
 	}
 	for _, n := range slices.Sorted(maps.Keys(h.Set)) {
 		e.set(n, h.Set[n])
@@ -138,8 +138,8 @@ func responseEditsOf(l *config.Location, own *config.Helmet, varies bool) (r res
 		for k := range headKinds {
 			e := &r[secure][k]
 			for _, n := range h.Remove {
-				if lower := strings.ToLower(n); !k.keeps(lower) {
-					e.drop = append(e.drop, lower)
+				if !k.keeps(strings.ToLower(n)) {
+					e.drop = append(e.drop, variableOf(n))
 				}
 			}
 			for _, n := range slices.Sorted(maps.Keys(set)) {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"strconv"
+	"strings"
 
 	"ceiling/internal/http1"
 	"ceiling/proxy/route"
@@ -21,6 +22,7 @@ func (x *exchange) appendRequest(b []byte) []byte {
 	b = append(b, ' ')
 	b = x.appendTarget(b)
 	b = append(b, " HTTP/1.1\r\n"...)
+	at := len(b)
 	if d.host != "" || x.absolute() || q.Minor == 0 && !hasHost(lines) {
 		authority, _, _ := route.SplitTarget(q.Target)
 		b = append(b, "Host: "...)
@@ -50,8 +52,7 @@ func (x *exchange) appendRequest(b []byte) []byte {
 	if d.loopMark != nil {
 		b = append(b, d.loopMark.line...)
 	}
-	b = append(b, x.location.request.lines...)
-	return append(b, "\r\n"...)
+	return append(x.location.request.apply(b, at), "\r\n"...)
 }
 
 // absolute reports whether the target has an authority, which replaces the Host field (RFC 9112,
@@ -85,11 +86,10 @@ func (x *exchange) appendLines(b, head []byte, lines []http1.Line) []byte {
 	if len(lines) == 0 {
 		return b
 	}
-	drop := x.location.request.drop
 	from := lines[0].At
 	for i := range lines {
 		line := &lines[i]
-		if line.Is == http1.Other && !line.Hop() && len(drop) == 0 || x.passes(line, head, drop) {
+		if line.Is == http1.Other && !line.Hop() || x.passes(line) {
 			continue
 		}
 		b = append(b, head[from:line.At]...)
@@ -99,18 +99,16 @@ func (x *exchange) appendLines(b, head []byte, lines []http1.Line) []byte {
 }
 
 // passes reports whether a request line is forwarded to the destination.
-func (x *exchange) passes(line *http1.Line, head []byte, drop []string) bool {
+func (x *exchange) passes(line *http1.Line) bool {
 	switch line.Is {
 	case http1.Shadow, http1.ContentLength, http1.TransferEncoding, http1.Connection, http1.KeepAlive,
-		http1.ProxyConnection, http1.TE, http1.HTTP2Settings,
+		http1.ProxyConnection, http1.TE, http1.HTTP2Settings, http1.Proxy,
 		http1.ForwardedFor, http1.ForwardedProto, http1.ForwardedHost:
 		return false
 	case http1.Forwarded:
 		return x.client.trusted
-	case http1.RealIP:
-		if !x.client.trusted {
-			return false
-		}
+	case http1.Relayed:
+		return x.client.trusted && !line.Hop()
 	case http1.Trailer:
 		if !x.destination.upstream.http2 {
 			return false
@@ -122,18 +120,43 @@ func (x *exchange) passes(line *http1.Line, head []byte, drop []string) bool {
 	case http1.Expect:
 		return x.request.ExpectContinue && x.request.Minor > 0
 	}
-	return !line.Hop() && !named(line.Name(head), drop)
+	return !line.Hop()
 }
 
-// named reports whether name is one of names, which are in lower case.
+// named reports whether name is one of names, or becomes one as a variable of CGI; names are as
+// variableOf returns them.
 func named(name []byte, names []string) bool {
 	for _, n := range names {
-		if len(n) == len(name) && equalFoldASCII(name, n) {
+		if len(n) == len(name) && sameVariable(name, n) {
 			return true
 		}
 	}
 	return false
 }
+
+// variableOf returns what the names have in common that CGI and its successors, PHP among them, make
+// one variable of: they fold letters, and read all punctuation in one way.
+func variableOf(name string) string {
+	b := []byte(strings.ToLower(name))
+	for i, c := range b {
+		if !alphanumeric(c) {
+			b[i] = '-'
+		}
+	}
+	return string(b)
+}
+
+func sameVariable(name []byte, variable string) bool {
+	for i, c := range name {
+		d := variable[i]
+		if c != d && (c|0x20 != d || d < 'a') && (d != '-' || alphanumeric(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+func alphanumeric(c byte) bool { return c-'0' < 10 || c|0x20-'a' < 26 }
 
 // appendTarget appends the target in origin form (RFC 9112, section 3.2.1), unchanged unless the
 // destination edits it.

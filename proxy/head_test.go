@@ -64,6 +64,22 @@ func TestAppendRequest(t *testing.T) {
 				x.destination.replace = []replacement{{old: "/api", new: "/v2"}}
 				x.location.request = edits{lines: []byte("X-E: 1\r\n")}
 			}},
+		{"what anyone says", "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Port: 1\r\nx-forwarded-ssl: on\r\nX.Forwarded.Prefix: /a\r\n" +
+			"X_Forwarded_Uri: /b\r\nX-Forwarded-Anything: c\r\nX-Forwarded: d\r\nX-Real-IP: e\r\nX_Real.IP: e\r\nTrue-Client-IP: f\r\nX-Client-IP: g\r\n" +
+			"X-Original-URL: /h\r\nX-Rewrite-URL: /i\r\nContent.Length: 5\r\nTransfer~Encoding: chunked\r\nProxy: http://evil\r\nX-HTTP-Method-Override: PUT\r\n" +
+			"X-Forward: j\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: h\r\nX-HTTP-Method-Override: PUT\r\nX-Forward: j\r\n" +
+				"X-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false, nil},
+		{"what a trusted proxy says", "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Port: 1\r\nX_Forwarded_Port: 2\r\nX-Real-IP: e\r\nProxy: http://evil\r\n" +
+			"X-Original-URL: /h\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Port: 1\r\nX-Real-IP: e\r\nX-Original-URL: /h\r\n" +
+			"X-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", true, nil},
+		{"aliases of what is set or removed", "GET / HTTP/1.1\r\nHost: h\r\nX-User: a\r\nX_User: b\r\nx.user: c\r\nX!USER: d\r\nXUser: e\r\nX-Users: f\r\n" +
+			"X-Gone: g\r\nX_Gone: h\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nXUser: e\r\nX-Users: f\r\n" +
+			"X-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\nX-Forwarded-Proto: https\r\nX-User: us\r\n\r\n", false,
+			func(x *exchange) {
+				x.location.request = requestEditsOf(&config.Headers{Remove: []string{"x-gone"},
+					Set: map[string]string{"X-User": "us", "X-Forwarded-Proto": "https"}})
+			}},
 		{"an edit that would split the line", "GET /a HTTP/1.1\r\nHost: h\r\n\r\n",
 			"GET /a HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false,
 			func(x *exchange) { x.destination.replace = []replacement{{old: "/a", new: "/ HTTP/1.1\r\nX: y"}} }},

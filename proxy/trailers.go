@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"strings"
 
 	"ceiling/internal/hpack"
 	"ceiling/internal/http1"
@@ -59,43 +60,28 @@ func (x *exchange) endChunks(trailers []byte) {
 	c.write(lastChunk)
 }
 
-// trailerNameMost exceeds the length of each of untrailedNames.
-const trailerNameMost = 32
-
 // untrailed reports whether a field says how to frame, route, authenticate, decode or answer a
-// message, which only a head may do (RFC 9110, section 6.5.1). An underscore counts as a hyphen,
-// because CGI does not distinguish them.
+// message, which only a head may do (RFC 9110, section 6.5.1).
 func untrailed(name []byte) bool {
-	var lower [trailerNameMost]byte
-	n := copy(lower[:], name)
-	for i, c := range lower[:n] {
-		switch {
-		case c-'A' < 26:
-			lower[i] = c | 0x20
-		case c == '_':
-			lower[i] = '-'
-		}
-	}
+	variable := variableOf(string(name))
 	for _, prefix := range untrailedPrefixes {
-		if bytes.HasPrefix(lower[:n], []byte(prefix)) {
+		if strings.HasPrefix(variable, prefix) {
 			return true
 		}
 	}
-	return len(name) <= trailerNameMost && untrailedNames[string(lower[:n])]
+	return untrailedNames[variable] || http1.Classify(name) != http1.Other
 }
 
-var untrailedPrefixes = []string{"if-", "proxy-", "x-forwarded-", "sec-websocket-"} // read-only
+var untrailedPrefixes = []string{"if-", "proxy-", "sec-websocket-"} // read-only
 
 var untrailedNames = newUntrailedNames() // read-only
 
 func newUntrailedNames() map[string]bool {
 	set := map[string]bool{}
 	for _, name := range []string{
-		"transfer-encoding", "content-length", "connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings", // framing
-		"host", "forwarded", "x-real-ip", "via", "cdn-loop", "max-forwards", // routing
-		"authorization", "www-authenticate", "cookie", "set-cookie", // authentication
+		"cdn-loop", "authorization", "www-authenticate", "cookie", "set-cookie", // authentication
 		"content-encoding", "content-type", "content-range", // content
-		"cache-control", "pragma", "expect", "range", "age", "date", "expires", "location", "retry-after", "vary", "warning", // controls
+		"cache-control", "pragma", "range", "age", "expires", "location", "retry-after", "vary", "warning", // controls
 	} {
 		set[name] = true
 	}

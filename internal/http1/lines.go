@@ -6,8 +6,10 @@ import "bytes"
 // describe one connection, or that tell the next hop about the previous ones.
 type Known uint8
 
-// The fields, and Shadow: a name that becomes one of them when its underscores are read as hyphens,
-// as CGI and its successors do.
+// The fields, and Shadow: a name that becomes one of them when its punctuation is read as hyphens,
+// as CGI and its successors do. Relayed are those by which one proxy tells the next hop of the
+// client and its request, apart from the four that are named, and Proxy is what CGI turns into
+// HTTP_PROXY, which programs take for their own setting.
 const (
 	Other Known = iota
 	Shadow
@@ -26,7 +28,8 @@ const (
 	ForwardedFor
 	ForwardedProto
 	ForwardedHost
-	RealIP
+	Relayed
+	Proxy
 	Via
 	Date
 	MaxForwards
@@ -207,7 +210,7 @@ func (l *Lines) fields(b []byte, at int, note func(*Line) FramingError) (n int, 
 		from := end - 2 - cap(value) // both end where the line does
 		l.List = append(l.List, Line{
 			At: int32(at), End: int32(end), NameEnd: int32(at + len(name)),
-			From: int32(from), To: int32(from + len(value)), Is: classify(name),
+			From: int32(from), To: int32(from + len(value)), Is: Classify(name),
 		})
 		line := &l.List[len(l.List)-1]
 		if line.Is > Shadow {
@@ -232,8 +235,39 @@ func (h *head) known(is Known, value []byte) FramingError {
 	return 0
 }
 
-// classify looks up a name.
-func classify(name []byte) Known {
+// relayed are the names by length; all of x-forwarded-* are too.
+var relayed = byLength("x-forwarded", "x-real-ip", "x-client-ip", "client-ip", "true-client-ip", "x-cluster-client-ip", // read-only
+	"cf-connecting-ip", "fastly-client-ip", "wl-proxy-client-ip", "proxy-client-ip", "x-proxyuser-ip", "x-remote-ip", "x-remote-addr",
+	"x-envoy-external-address", "forwarded-for", "forwarded-proto", "x-original-forwarded-for", "x-original-host", "x-original-proto",
+	"x-original-url", "x-original-uri", "x-original-method", "x-rewrite-url", "x-host", "x-scheme", "x-url-scheme", "front-end-https")
+
+func byLength(names ...string) (list [25][]string) {
+	for _, n := range names {
+		list[len(n)] = append(list[len(n)], n)
+	}
+	return list
+}
+
+const relayedPrefix = "x-forwarded-"
+
+func isRelayed(name []byte) Known {
+	if n := len(relayedPrefix); len(name) > n {
+		if is := oneOf(name[:n], relayedPrefix, Relayed); is != Other {
+			return is
+		}
+	}
+	if len(name) < len(relayed) {
+		for _, lower := range relayed[len(name)] {
+			if is := oneOf(name, lower, Relayed); is != Other {
+				return is
+			}
+		}
+	}
+	return Other
+}
+
+// Classify looks up a name.
+func Classify(name []byte) Known {
 	is := Other
 	switch len(name) {
 	case 2:
@@ -244,6 +278,8 @@ func classify(name []byte) Known {
 		if is = oneOf(name, "host", Host); is == Other {
 			is = oneOf(name, "date", Date)
 		}
+	case 5:
+		is = oneOf(name, "proxy", Proxy)
 	case 6:
 		is = oneOf(name, "expect", Expect)
 	case 7:
@@ -251,9 +287,7 @@ func classify(name []byte) Known {
 			is = oneOf(name, "trailer", Trailer)
 		}
 	case 9:
-		if is = oneOf(name, "forwarded", Forwarded); is == Other {
-			is = oneOf(name, "x-real-ip", RealIP)
-		}
+		is = oneOf(name, "forwarded", Forwarded)
 	case 10:
 		if is = oneOf(name, "connection", Connection); is == Other {
 			is = oneOf(name, "keep-alive", KeepAlive)
@@ -275,24 +309,30 @@ func classify(name []byte) Known {
 			is = oneOf(name, "x-forwarded-proto", ForwardedProto)
 		}
 	}
+	if is == Other {
+		is = isRelayed(name)
+	}
 	return is
 }
 
-// oneOf compares a token with a name in lower case; an underscore counts as a hyphen.
+// oneOf compares a token with a name in lower case; other punctuation counts as a hyphen.
 func oneOf(name []byte, lower string, is Known) Known {
 	if name[0]|0x20 != lower[0] {
 		return Other
 	}
 	for i, c := range name {
-		if c == '_' {
-			c, is = '-', Shadow
-		}
-		if c|0x20 != lower[i] {
+		switch want := lower[i]; {
+		case c == want, c|0x20 == want && want >= 'a':
+		case want == '-' && !alphanumeric(c):
+			is = Shadow
+		default:
 			return Other
 		}
 	}
 	return is
 }
+
+func alphanumeric(c byte) bool { return c-'0' < 10 || c|0x20-'a' < 26 }
 
 // options marks the lines that Connection fields name, and rejects options that name a field every
 // hop needs: removing it would change where the message ends or where it goes.
@@ -322,7 +362,7 @@ func (l *Lines) optionsOf(b, value []byte) FramingError {
 		case !tokenOnly(option):
 			return ErrConnection
 		}
-		switch classify(option) {
+		switch Classify(option) {
 		case Other, KeepAlive, ProxyConnection, TE, Trailer, Upgrade, HTTP2Settings:
 		default:
 			return ErrConnection
