@@ -243,11 +243,12 @@ func equalFoldASCII(a []byte, b string) bool {
 	return true
 }
 
-// asksUpgrade reports whether the request asks for a protocol that can be tunnelled. h2c cannot:
-// the next hop would accept requests that this proxy never checked.
+// asksUpgrade reports whether the request asks for a protocol that can be tunnelled, by any method,
+// as docker and kubectl do by POST. h2c cannot: the next hop would accept requests that this proxy
+// never checked.
 func (x *inbound) asksUpgrade(head []byte) bool {
 	q := &x.request
-	if q.Minor == 0 || x.bodyState != bodyWhole || string(q.Method) != "GET" {
+	if q.Minor == 0 {
 		return false
 	}
 	upgrade, option := []byte(nil), false

@@ -22,6 +22,12 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 		p.give(502, "the destination switched protocols without being asked")
 		return
 	}
+	if x.bodyState != bodyWhole { // what follows would be a body to one side, and the new protocol to the other
+		p.loop.counts.badResponses++
+		c.closing = true
+		p.give(502, "the destination switched protocols within the request's body")
+		return
+	}
 	st := c.stream
 	if st != nil {
 		if wrong := websocket.CheckSwitch(head, p.loop.lines.List, st.key); wrong != 0 {
