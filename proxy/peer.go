@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"strconv"
 	"syscall"
 
@@ -174,7 +175,7 @@ func (p *peer) head(b []byte) {
 	x := c.x
 	for len(b) > 0 {
 		l.lines.Max, l.linesOf = 0, nil
-		r, n, err := l.lines.ParseResponse(b, string(x.request.Method) == "HEAD")
+		r, head, n, err := l.parseResponse(b, string(x.request.Method) == "HEAD")
 		switch {
 		case err != nil:
 			l.counts.badResponses++
@@ -184,10 +185,10 @@ func (p *peer) head(b []byte) {
 			p.await(b)
 			return
 		case r.Status == 101:
-			p.upgrade(&r, b[:n], b[n:])
+			p.upgrade(&r, head, b[n:])
 			return
 		case r.Status < 200:
-			if !p.interim(&r, b[:n]) {
+			if !p.interim(&r, head) {
 				return
 			}
 			b = b[n:]
@@ -197,7 +198,7 @@ func (p *peer) head(b []byte) {
 			p.declined("the destination does not switch to WebSocket")
 			return
 		}
-		p.final(&r, b[:n])
+		p.final(&r, head)
 		p.pass(b[n:])
 		if p.state == peerBody {
 			p.freeIn()
@@ -205,6 +206,26 @@ func (p *peer) head(b []byte) {
 		return
 	}
 	p.await(nil)
+}
+
+// parseResponse parses a head, also one with bare LFs: n is its length in b, and head is what the
+// lines refer to.
+func (l *loop) parseResponse(b []byte, noBody bool) (r http1.Response, head []byte, n int, err error) {
+	if r, n, err = l.lines.ParseResponse(b, noBody); err == nil || err == http1.ErrHeaderTooLarge {
+		return r, b[:n], n, err
+	}
+	head, n, bare := http1.WithCRLF(b)
+	if !bare || !bytes.HasPrefix(b, []byte("HTTP/1.")) {
+		return r, nil, 0, err
+	}
+	if n == 0 && len(b) > http1.MaxHead {
+		return r, nil, 0, http1.ErrHeaderTooLarge
+	}
+	if n > 0 {
+		r, _, err = l.lines.ParseResponse(head, noBody)
+		return r, head, n, err
+	}
+	return r, nil, 0, nil
 }
 
 // await stores the beginning of a head.

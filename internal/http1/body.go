@@ -8,6 +8,8 @@ type Body struct {
 	rest  int64 // bytes of the body, or of the chunk, still to come
 	at    bodyAt
 	into  *[]byte // see Collect
+	// lenient bodies are a destination's, framed again before anyone else reads them: see Lines.
+	lenient bool
 }
 
 // OpenBody returns a body that lasts until its owner says that it has ended.
@@ -128,12 +130,14 @@ func (f *Body) line(b []byte) (n int, e FramingError) {
 	case lineLong:
 		return n, long
 	case lineBare:
-		return n, bad
+		if !f.lenient {
+			return n, bad
+		}
 	}
 	switch f.at {
 	case chunkLine:
 		f.lines.size = 0
-		size, ok := chunkSize(line)
+		size, ok := chunkSize(line, f.lenient)
 		if !ok {
 			return n, ErrChunk
 		}
@@ -164,9 +168,13 @@ func (f *Body) line(b []byte) (n int, e FramingError) {
 
 // chunkSize parses 1 to 15 hexadecimal digits (so it cannot overflow), then nothing or an
 // extension, before which there may be blanks (RFC 9112, section 7.1.1). It rejects signs, 0x and
-// other blanks: implementations have disagreed about each.
-func chunkSize(line []byte) (size int64, ok bool) {
+// other blanks: implementations have disagreed about each. A lenient size may have more zeros in
+// front, blanks behind it, and any extension.
+func chunkSize(line []byte, lenient bool) (size int64, ok bool) {
 	i := 0
+	for lenient && len(line) > 1 && line[0] == '0' && alphanumeric(line[1]) && line[1]|0x20 != 'x' {
+		line = line[1:]
+	}
 	for ; i < len(line); i++ {
 		c := line[i]
 		switch {
@@ -176,6 +184,9 @@ func chunkSize(line []byte) (size int64, ok bool) {
 			c = c | 0x20 - 'a' + 10
 		default:
 			rest := bytes.TrimLeft(line[i:], " \t")
+			if lenient {
+				return size, i > 0 && (len(rest) == 0 || rest[0] == ';')
+			}
 			return size, i > 0 && len(rest) > 0 && rest[0] == ';' && validText(rest)
 		}
 		if i == 15 {

@@ -103,6 +103,7 @@ const (
 	saysKeep                    // Connection: keep-alive
 	closing                     // Reader: the connection ends with this message
 	isEvents                    // Content-Type: text/event-stream
+	isLenient                   // a destination's response, see Lines
 )
 
 // note handles one field.
@@ -178,7 +179,7 @@ func decimal(b []byte) (value int64, digits int) {
 // 6.1, calls such framing faulty.
 func (h *head) transferEncoding(value []byte) FramingError {
 	switch {
-	case h.flags&isOld != 0:
+	case h.flags&(isOld|isLenient) == isOld:
 		return ErrTransferEncodingOld
 	case h.flags&isChunked != 0 || !equalFold(value, "chunked"):
 		return ErrTransferEncoding
@@ -189,6 +190,13 @@ func (h *head) transferEncoding(value []byte) FramingError {
 
 // check does the checks that need all fields.
 func (h *head) check() FramingError {
+	if h.flags&isLenient != 0 && h.flags&isChunked != 0 {
+		if h.digits != 0 || h.flags&isOld != 0 { // the chunks count (RFC 9112, section 6.3), and nothing may follow
+			h.flags |= saysClose
+		}
+		h.digits, h.length = 0, 0
+		return 0
+	}
 	if h.digits != 0 && h.flags&isChunked != 0 {
 		return ErrLengthAndEncoding
 	}

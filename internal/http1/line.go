@@ -37,7 +37,7 @@ func (l *lines) next(b []byte, limit int) (line []byte, n int, is lineIs) {
 		return nil, n, lineLong
 	}
 	if len(line) < 2 || line[len(line)-2] != '\r' {
-		return nil, n, lineBare
+		return line[:len(line)-1], n, lineBare
 	}
 	return line[:len(line)-2], n, lineWhole
 }

@@ -119,6 +119,11 @@ func (r *Response) Body() Body { return r.body }
 // ParseResponse reads the head of the response at the start of b, interim ones
 // like final ones, and lists its lines. noBody says that it answers HEAD. n = 0
 // without an error: the head is not complete.
+//
+// It takes what nginx, HAProxy and Go all take of a destination and a proxy can frame anew without
+// a doubt: Content-Length beside Transfer-Encoding, Transfer-Encoding in HTTP/1.0, Connection options
+// without a meaning; in the body blanks behind a chunk size, more zeros in front of it, and LF for
+// CRLF. See WithCRLF for the head.
 func (l *Lines) ParseResponse(b []byte, noBody bool) (r Response, n int, err error) {
 	if !startsLikeResponse(nil, b) {
 		return Response{}, 0, ErrStatusLine
@@ -138,24 +143,46 @@ func (l *Lines) ParseResponse(b []byte, noBody bool) (r Response, n int, err err
 	r.Status, r.Minor = int(reader.status), int(line[7]-'0')
 	r.Reason = line[min(len(line), 13):]
 	h := reader.head
+	h.flags |= isLenient
 	n, e = l.fields(b, at, func(line *Line) FramingError { return h.known(line.Is, line.Value(b)) })
 	if n == 0 {
 		return Response{}, 0, asError(e)
 	}
-	if e = h.check(); e == 0 {
-		e = l.options(b)
-	}
-	if e != 0 {
+	if e = h.check(); e != 0 {
 		return Response{}, 0, e
 	}
+	_ = l.options(b) // an option that names what is framed or set anew changes nothing
 	r.KeepAlive, r.Chunked = h.keepAlive(), h.flags&isChunked != 0
 	r.ContentLength, r.HasLength = h.length, h.digits != 0
 	r.body = bodyOf(&h, bodyClose)
+	r.body.lenient = true
 	if noBody || r.Status < 200 || r.Status == 204 || r.Status == 304 {
 		r.body = Body{}
 	}
 	r.UntilClose = r.body.at == bodyClose
 	return r, n, nil
+}
+
+// WithCRLF returns a copy of a response's head, at the start of b, whose bare LFs are CRLFs, and the
+// head's length in b; 0 if it is not complete. known is false if there is no bare LF.
+func WithCRLF(b []byte) (head []byte, n int, known bool) {
+	for n < len(b) {
+		i := bytes.IndexByte(b[n:], '\n')
+		if i < 0 {
+			break
+		}
+		line := b[n : n+i]
+		n += i + 1
+		if cut, ok := bytes.CutSuffix(line, []byte{'\r'}); ok {
+			line = cut
+		} else {
+			known = true
+		}
+		if head = append(append(head, line...), "\r\n"...); len(line) == 0 {
+			return head, n, known
+		}
+	}
+	return nil, 0, known
 }
 
 // asError keeps a FramingError of 0 from becoming an error that is not nil.
@@ -336,19 +363,16 @@ func alphanumeric(c byte) bool { return c-'0' < 10 || c|0x20-'a' < 26 }
 
 // options marks the lines that Connection fields name, and rejects options that name a field every
 // hop needs: removing it would change where the message ends or where it goes.
-func (l *Lines) options(b []byte) FramingError {
+func (l *Lines) options(b []byte) (wrong FramingError) {
 	for i := range l.List {
-		if l.List[i].Is != Connection {
-			continue
-		}
-		if e := l.optionsOf(b, l.List[i].Value(b)); e != 0 {
-			return e
+		if l.List[i].Is == Connection {
+			wrong = max(wrong, l.optionsOf(b, l.List[i].Value(b)))
 		}
 	}
-	return 0
+	return wrong
 }
 
-func (l *Lines) optionsOf(b, value []byte) FramingError {
+func (l *Lines) optionsOf(b, value []byte) (wrong FramingError) {
 	for len(value) > 0 {
 		end := bytes.IndexByte(value, ',')
 		if end < 0 {
@@ -360,12 +384,14 @@ func (l *Lines) optionsOf(b, value []byte) FramingError {
 		case len(option) == 0, equalFold(option, "close"), equalFold(option, "keep-alive"):
 			continue
 		case !tokenOnly(option):
-			return ErrConnection
+			wrong = ErrConnection
+			continue
 		}
 		switch Classify(option) {
 		case Other, KeepAlive, ProxyConnection, TE, Trailer, Upgrade, HTTP2Settings:
 		default:
-			return ErrConnection
+			wrong = ErrConnection
+			continue
 		}
 		for i := range l.List {
 			if line := &l.List[i]; bytes.EqualFold(line.Name(b), option) {
@@ -373,7 +399,7 @@ func (l *Lines) optionsOf(b, value []byte) FramingError {
 			}
 		}
 	}
-	return 0
+	return wrong
 }
 
 func tokenOnly(b []byte) bool {

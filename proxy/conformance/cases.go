@@ -9,7 +9,7 @@ import (
 // Cases returns all of them.
 func Cases() []Case {
 	return slices.Concat(requestLines(), fieldLines(), contentLengths(), transferEncodings(), chunks(), hosts(), connections(), forwarded(),
-		pipelines(), responses(), responseBodies(), basics(), smuggling())
+		pipelines(), responses(), responseBodies(), lenientResponses(), basics(), smuggling())
 }
 
 const h = "Host: example.com\r\n"
