@@ -3,6 +3,7 @@ package proxy
 import (
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -62,6 +63,9 @@ func openLog(path string, sample float64, fail func(string)) (*accessLog, error)
 }
 
 func openAppend(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return nil, err
+	}
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -160,6 +161,9 @@ type output struct {
 func (a *app) output() (*output, error) {
 	if a.config.Log == "" {
 		return &output{lines: &lines{prefix: a.config.ID + " | ", to: a.s.stderr}}, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(a.config.Log), 0o750); err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(a.config.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
 	return &output{file: f}, err

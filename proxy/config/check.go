@@ -46,8 +46,10 @@ func (k *checker) whole(c *Config, at *places) {
 	}
 	if c.Admin != "" {
 		key := "admin"
-		if len(c.Hypertext.SideloadPorts) > 0 && c.Admin == c.Hypertext.SideloadPorts[0] {
-			key = "hypertext.sideload_ports"
+		for _, other := range []string{"hypertext.sideload_ports", "sideload.ports"} {
+			if _, ok := at.lines[other]; ok && at.lines[key] == 0 {
+				key = other
+			}
 		}
 		if err := CheckAddress(c.Admin); err != nil {
 			k.add(at, key, "admin: %v", err)
@@ -132,22 +134,6 @@ func (k *checker) log(c *Config, at *places) {
 
 // mostTraces per worker take a few megabytes.
 const mostTraces = 4096
-
-// unserved notes settings without effect. They are not errors: RoadSign's files have them.
-func (k *checker) unserved(c *Config, at *places) {
-	add := func(key, what string) {
-		c.Unserved = append(c.Unserved, &Error{at.file, at.line(key), key + ": " + what})
-	}
-	if len(c.Hypertext.SideloadSecured) > 0 {
-		add("hypertext.sideload_secured_ports", "the admin address is served without TLS")
-	}
-	if len(c.Hypertext.SideloadPorts) > 1 {
-		add("hypertext.sideload_ports", "there is one admin address: "+c.Admin)
-	}
-	if c.Debug.PrintRoutes {
-		add("debug.print_routes", "is not done; ceiling proxy check counts the locations")
-	}
-}
 
 func (k *checker) region(r *Region, at *places, key string) {
 	if r.Disabled { // nothing will use what it needs
@@ -290,6 +276,9 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 		k.add(at, key+".uri", "uri: %v", err)
 	} else {
 		k.there(d, target, at, key)
+		if d.Timeout == 0 {
+			d.Timeout = target.Timeout
+		}
 	}
 	if d.CA != "" {
 		k.authorities(d, err == nil && target.Scheme == HTTPS, at, key+".ca")
@@ -306,7 +295,7 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 	if d.Weight < 0 || d.MaxConnections < 0 || d.Queue < 0 || d.IdleConnections < 0 || d.Timeout < 0 {
 		k.add(at, key, "destination %q: a negative number", d.ID)
 	}
-	if d.Host != "" && d.Host != "upstream" && CheckHost(d.Host) != nil {
+	if d.Host != "" && d.Host != "upstream" && d.Host != "client" && CheckHost(d.Host) != nil {
 		k.add(at, key+".host", "host: %q is no host name", d.Host)
 	}
 	if d.Health != nil && d.Health.Path == "" {

@@ -162,8 +162,8 @@ type Destination struct {
 	ID     string `toml:"id"`
 	URI    string `toml:"uri"`
 	Weight int    `toml:"weight"` // 0 means 1
-	// Host to send: "" keeps the client's, "upstream" sends that of the URI, anything else this
-	// name.
+	// Host to send: "client", the default, keeps the client's, "upstream", the default of RoadSign's
+	// files, sends that of the URI, anything else this name.
 	Host string `toml:"host"`
 	// HTTP is the version that the destination speaks: "" and "1.1", or "2", over a plain
 	// connection with prior knowledge and over TLS by ALPN.
@@ -289,42 +289,6 @@ type Application struct {
 	Stop Duration `toml:"stop"`
 	// Log is a file to append to; "" means the proxy's standard error.
 	Log string `toml:"log"`
-}
-
-// Settings are the tables of RoadSign's settings file. Read translates those with a meaning here
-// into the fields above.
-type Settings struct {
-	Debug struct {
-		PrintRoutes bool `toml:"print_routes"`
-	} `toml:"debug"`
-	Hypertext struct {
-		Ports           []string      `toml:"ports"`
-		SecuredPorts    []string      `toml:"secured_ports"`
-		SideloadPorts   []string      `toml:"sideload_ports"`
-		SideloadSecured []string      `toml:"sideload_secured_ports"`
-		ForceHTTPS      bool          `toml:"force_https"`
-		RedirectToHTTPS bool          `toml:"redirect_to_https"`
-		Certificate     []Certificate `toml:"certificate"`
-		Limitation      struct {
-			MaxBodySize int64 `toml:"max_body_size"`
-			MaxQPS      int   `toml:"max_qps"`
-		} `toml:"limitation"`
-	} `toml:"hypertext"`
-	Paths struct {
-		Configs string `toml:"configs"`
-	} `toml:"paths"`
-	Telemetry struct {
-		RequestLogging bool `toml:"request_logging"`
-		CaptureTraces  bool `toml:"capture_traces"`
-	} `toml:"telemetry"`
-	Performance struct {
-		Prefork     bool `toml:"prefork"`
-		TracesLimit int  `toml:"traces_limit"`
-	} `toml:"performance"`
-	Security struct {
-		Credential            string   `toml:"credential"`
-		SideloadTrustedProxys []string `toml:"sideload_trusted_proxies"`
-	} `toml:"security"`
 }
 
 // Duration is a duration such as "1m30s".

@@ -45,11 +45,14 @@ func (k *checker) beside(c *Config, at *places) {
 	}
 	k.twice(c, at)
 	var certificates []*x509.Certificate
-	own := len(c.TLS.Certificates) - len(c.Hypertext.Certificate)
+	own := len(c.TLS.Certificates) - len(c.certificates)
 	for i, p := range c.TLS.Certificates {
 		key := fmt.Sprintf("tls.certificates.%d", i)
 		if i >= own {
 			key = fmt.Sprintf("hypertext.certificate.%d", i-own)
+			if _, many := c.Hypertext.Certificate.([]any); !many {
+				key = "hypertext.certificate"
+			}
 		}
 		if p.PEM == "" || p.Key == "" {
 			continue
@@ -195,7 +198,7 @@ func canAppend(name string) error {
 	case err == nil:
 		return access(name, mayWrite)
 	case errors.Is(err, fs.ErrNotExist):
-		return isDirectory(filepath.Dir(name))
+		return canMake(filepath.Dir(name)) // a start makes it
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -110,9 +109,12 @@ func complete(c *Config, dir string, at *places, outside bool) (*Config, error) 
 	if at == nil {
 		at = &places{file: dir, lines: map[string]int{}}
 	}
-	c.translate()
+	check.translate(c, at)
 	if c.Publish.Regions != "" {
 		c.Publish.Regions = relativeTo(at.file, c.Publish.Regions) // as include
+	}
+	if c.ID != "" || c.Paths.Configs != "" {
+		c.ofRoadSign(c.Logging.WardenApps)
 	}
 	if len(c.Locations) > 0 || len(c.Applications) > 0 {
 		check.region(&c.Region, at, "")
@@ -143,39 +145,10 @@ func len0(c *Config) int {
 	return 0
 }
 
-// translate maps the tables of RoadSign's settings.
-func (c *Config) translate() {
-	c.Listen = append(c.Listen, c.Hypertext.Ports...)
-	if c.Admin == "" && len(c.Hypertext.SideloadPorts) > 0 {
-		c.Admin = c.Hypertext.SideloadPorts[0]
-	}
-	if c.Limits.BodyBytes == 0 {
-		c.Limits.BodyBytes = max(c.Hypertext.Limitation.MaxBodySize, 0)
-	}
-	c.TLS.Listen = append(c.TLS.Listen, c.Hypertext.SecuredPorts...)
-	c.TLS.Certificates = append(c.TLS.Certificates, c.Hypertext.Certificate...)
-	c.TLS.Redirect = c.TLS.Redirect || c.Hypertext.ForceHTTPS || c.Hypertext.RedirectToHTTPS
-	if c.Paths.Configs != "" {
-		c.Include = append(c.Include, filepath.Join(c.Paths.Configs, "*.toml"))
-		c.Publish.Regions = cmp.Or(c.Publish.Regions, c.Paths.Configs)
-	}
-	if c.Log.Access == "" && c.Telemetry.RequestLogging {
-		c.Log.Access = "-"
-	}
-	if c.Limits.RequestsPerClient == 0 {
-		c.Limits.RequestsPerClient = max(c.Hypertext.Limitation.MaxQPS, 0) // -1 means none
-	}
-	if c.Log.Traces == 0 && c.Telemetry.CaptureTraces {
-		c.Log.Traces = 256
-		if n := c.Performance.TracesLimit; n > 0 {
-			c.Log.Traces = min(n, mostTraces)
-		}
-	}
-}
-
 // include reads the region files.
 func (k *checker) include(c *Config, dir string, at *places) {
 	for i, pattern := range c.Include {
+		theirs := c.Paths.Configs != "" && i == len(c.Include)-1 || at.lines["include"] == 0 && at.file == "."
 		if !filepath.IsAbs(pattern) {
 			pattern = filepath.Join(dir, pattern)
 		}
@@ -194,6 +167,9 @@ func (k *checker) include(c *Config, dir string, at *places) {
 			in, wrong := decode(file, text, &r)
 			k.wrong = append(k.wrong, wrong...)
 			if len(wrong) == 0 {
+				if theirs {
+					r.ofRoadSign(c.Logging.WardenApps)
+				}
 				k.region(&r, in, "")
 				c.Regions = append(c.Regions, r)
 			}

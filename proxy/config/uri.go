@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -26,12 +27,16 @@ type Target struct {
 	Host    string     // to send as Host if configured
 	Base    string     // path before the request's, without a trailing slash
 	Options url.Values // for files
+	Timeout int        // RoadSign's: milliseconds until the response's head; 0 if not given
 }
 
 // SentHost returns the Host that the destination's requests carry; "" for the client's.
 func (d *Destination) SentHost(t Target) string {
-	if d.Host == "upstream" {
+	switch d.Host {
+	case "upstream":
 		return t.Host
+	case "client":
+		return ""
 	}
 	return d.Host
 }
@@ -56,10 +61,14 @@ func ParseURI(uri string) (Target, error) {
 	if u.Scheme != HTTP && u.Scheme != HTTPS {
 		return Target{}, fmt.Errorf("%q: http://, https://, unix: and files:// are known", uri)
 	}
-	if u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Hostname() == "" {
+	if u.Host == "" || u.User != nil || u.Fragment != "" || u.Hostname() == "" {
 		return Target{}, fmt.Errorf("%q: a host, perhaps a port and a path are needed, and nothing else", uri)
 	}
-	t := Target{Scheme: u.Scheme, Address: u.Host, Host: u.Host, Base: strings.TrimRight(u.EscapedPath(), "/")}
+	timeout, err := timeoutOf(u.RawQuery)
+	if err != nil {
+		return Target{}, fmt.Errorf("%q: %w", uri, err)
+	}
+	t := Target{Timeout: timeout, Scheme: u.Scheme, Address: u.Host, Host: u.Host, Base: strings.TrimRight(u.EscapedPath(), "/")}
 	if u.Port() == "" {
 		port := "80"
 		if u.Scheme == HTTPS {
@@ -68,6 +77,19 @@ func ParseURI(uri string) (Target, error) {
 		t.Address = strings.TrimSuffix(u.Host, ":") + ":" + port
 	}
 	return t, nil
+}
+
+// timeoutOf reads the one parameter of an http:// URI.
+func timeoutOf(query string) (int, error) {
+	if query == "" {
+		return 0, nil
+	}
+	text, found := strings.CutPrefix(query, "timeout=")
+	n, err := strconv.Atoi(text)
+	if !found || err != nil || n < 1 {
+		return 0, fmt.Errorf("?%s: ?timeout=MILLISECONDS is the only parameter, 1 at least", query)
+	}
+	return n, nil
 }
 
 // parseFiles rejects unknown options: a misspelled fallback would otherwise show up as pages not
