@@ -58,6 +58,8 @@ func requestLines() []Case {
 		"encoded path above the root", "GET /%2e%2e/etc/passwd"+end,
 		"encoded NUL in the path", "GET /a%00b"+end,
 		"encoded backslash in the path", "GET /a%5c..%5cb"+end,
+		"parameters of a .. segment", "GET /a/..;/b"+end,
+		"encoded parameters of a .. segment", "GET /a/..%3bx/b"+end,
 		"garbage", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
 		"HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 		"CONNECT", "CONNECT example.com:80"+end,

@@ -29,11 +29,10 @@ func SplitTarget(target []byte) (authority, path, query []byte) {
 	return authority, path, query
 }
 
-// Clean returns the path that rules are compared with: percent-decoded, without empty, . and ..
-// segments. This is the form in which the most lenient upstream would understand it, so that no
-// other spelling reaches what a rule protects. The result is path itself if it is already clean,
-// or else lies in scratch. ok is false for a path that climbs above the root, or contains a NUL
-// or a backslash once decoded: no two servers agree on those.
+// Clean returns a path percent-decoded, without empty, . and .. segments. The result is path itself
+// if it is already clean, or else lies in scratch. ok is false for a path that climbs above the root,
+// or has once decoded what no two servers agree on: a NUL, a backslash, or a . or .. segment with
+// parameters, which Java's servers remove before they resolve it.
 func Clean(path, scratch []byte) (clean []byte, ok bool) {
 	if plain(path) {
 		return path, true
@@ -51,6 +50,23 @@ func Clean(path, scratch []byte) (clean []byte, ok bool) {
 		b = append(b, c)
 	}
 	return resolve(b)
+}
+
+// Bare returns the path that rules are compared with: a clean path without the parameters of its
+// segments, which Java's servers do not count as part of it, so that no spelling with some reaches
+// what a rule protects.
+func Bare(clean []byte) []byte {
+	if bytes.IndexByte(clean, ';') < 0 {
+		return clean
+	}
+	b, in := make([]byte, 0, len(clean)), false
+	for _, c := range clean {
+		if in = in && c != '/' || c == ';'; !in {
+			b = append(b, c)
+		}
+	}
+	b, _ = resolve(b) // no segment is . or ..; some may be empty now
+	return b
 }
 
 // plain reports whether a path is already clean.
@@ -80,7 +96,11 @@ func resolve(b []byte) (clean []byte, ok bool) {
 		for end < len(b) && b[end] != '/' {
 			end++
 		}
-		switch segment := b[i:end]; {
+		segment := b[i:end]
+		if name, _, found := bytes.Cut(segment, []byte{';'}); found && (string(name) == "." || string(name) == "..") {
+			return nil, false
+		}
+		switch {
 		case string(segment) == ".":
 		case string(segment) == "..":
 			if out == 0 {

@@ -289,3 +289,22 @@ func TestHashMovesLittle(t *testing.T) {
 		}
 	}
 }
+
+// TestParameters: a path is compared as Java's servers would read it, and refused where they would
+// climb by a segment that others take as a name.
+func TestParameters(t *testing.T) {
+	for path, want := range map[string]string{
+		"/admin;x": "/admin", "/admin;x=1;y/users;z": "/admin/users", "/;x/admin": "/admin", "/a/;x": "/a/", "/;": "/", "/admin%3bx": "/admin",
+		"/%61dmin;%2e%2e/x": "/admin/x", "/plain": "/plain", "/a;/b": "/a/b", "/...;x/b": "/.../b", "/a;../b": "/a/b",
+		"/x/..;/admin": "", "/x/.;/admin": "", "/x/..;a=b/admin": "", "/x/%2e%2e;/admin": "", "/x/..%3b/admin": "", "/x/.%2e%3Ba": "", "/..;/..;/a": "",
+	} {
+		clean, ok := Clean([]byte(path), nil)
+		if got := ""; ok {
+			if got = string(Bare(clean)); got != want {
+				t.Errorf("%s: %q, want %q", path, got, want)
+			}
+		} else if want != "" {
+			t.Errorf("%s is refused, want %q", path, want)
+		}
+	}
+}

@@ -44,7 +44,7 @@ type Rule struct {
 // Query is what matters of a request.
 type Query struct {
 	Host   []byte // of the Host field, with its port
-	Path   []byte // clean, see Clean
+	Path   []byte // see Bare
 	Query  []byte // without the question mark, as sent
 	Method []byte
 	// Header returns a field's first value, nil if absent.
