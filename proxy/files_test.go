@@ -73,6 +73,27 @@ func TestFiles(t *testing.T) {
 	})
 }
 
+// TestFilesBelowPrefix: a directory is served below a prefix, and its index at the prefix with its
+// slash.
+func TestFilesBelowPrefix(t *testing.T) {
+	dir := siteDir(t)
+	r := run(t, "", to("files://"+dir, `paths = ["/docs"]`)+
+		"transformers = [{ type = \"replacePath\", options = { pattern = \"/docs\", value = \"\" } }]\n")
+	l := dial(t, r.addr)
+	for path, want := range map[string]string{
+		"/docs/": "200 <h1>home</h1>", "/docs": "301 ", "/docs/index.html": "200 <h1>home</h1>", "/docs/docs/": "200 docs", "/docs/docs": "301 ",
+		"/%64ocs/about.html": "200 about", "/docs/empty.txt": "200 ", "/docs/.secret": "404", "/docs/%2e%2e/%2e%2e/outside": "400", "/about.html": "404",
+	} {
+		res, body := l.get(path)
+		if got := fmt.Sprintf("%d %s", res.StatusCode, body); got != want && !(len(want) == 3 && strings.HasPrefix(got, want)) {
+			t.Errorf("%s: %.100s, want %.100s", path, got, want)
+		}
+		if place := res.Header.Get("Location"); res.StatusCode == 301 && place != path+"/" {
+			t.Errorf("%s leads to %s", path, place)
+		}
+	}
+}
+
 func TestFileConditions(t *testing.T) {
 	together(t)
 	dir := siteDir(t)

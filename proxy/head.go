@@ -167,8 +167,8 @@ func (x *exchange) appendTarget(b []byte) []byte {
 		if target[0] == '*' {
 			return append(b, '*')
 		}
-		for i := range d.replace {
-			path = d.replace[i].apply(path)
+		if to := d.edited(path); inLine(to) {
+			path = to
 		}
 		b = append(b, d.base...)
 		if len(path) == 0 || path[0] != '/' {
@@ -184,20 +184,41 @@ func (x *exchange) appendTarget(b []byte) []byte {
 	return append(b, target...)
 }
 
-// apply edits a path and checks the result: an edit must not turn it into another request line.
-func (r *replacement) apply(path []byte) []byte {
-	var out []byte
-	if r.re != nil {
-		out = r.re.ReplaceAll(path, []byte(r.new))
-	} else {
-		out = bytes.ReplaceAll(path, []byte(r.old), []byte(r.new))
+// edited returns a path as the destination's transformers make it.
+func (d *destination) edited(path []byte) []byte {
+	for i := range d.replace {
+		path = d.replace[i].apply(path)
 	}
-	for _, c := range out {
+	return path
+}
+
+// apply edits a path. A pattern with a slash in front is a prefix; only a regular expression or a
+// text without the slash is looked for elsewhere.
+func (r *replacement) apply(path []byte) []byte {
+	if r.re != nil {
+		return r.re.ReplaceAll(path, []byte(r.new))
+	}
+	if r.old[0] != '/' {
+		return bytes.ReplaceAll(path, []byte(r.old), []byte(r.new))
+	}
+	rest, found := route.CutPrefix(path, r.old)
+	switch {
+	case !found:
+		return path
+	case strings.HasSuffix(r.old, "/"):
+		return append([]byte(strings.TrimSuffix(r.new, "/")), rest...)
+	}
+	return append([]byte(r.new), rest...)
+}
+
+// inLine reports whether a path can be part of a request line: an edit must not make another of it.
+func inLine(path []byte) bool {
+	for _, c := range path {
 		if c <= ' ' || c >= 0x7f || c == '?' || c == '#' {
-			return path
+			return false
 		}
 	}
-	return out
+	return true
 }
 
 // appendForwarded appends who the request comes from. It believes what the client says about that

@@ -64,6 +64,9 @@ func TestAppendRequest(t *testing.T) {
 				x.destination.replace = []replacement{{old: "/api", new: "/v2"}}
 				x.location.request = edits{lines: []byte("X-E: 1\r\n")}
 			}},
+		{"prefix once", "GET /api/x/api/y?/api HTTP/1.1\r\nHost: h\r\n\r\n",
+			"GET /x/api/y?/api HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false,
+			func(x *exchange) { x.destination.replace = []replacement{{old: "/api", new: ""}} }},
 		{"what anyone says", "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Port: 1\r\nx-forwarded-ssl: on\r\nX.Forwarded.Prefix: /a\r\n" +
 			"X_Forwarded_Uri: /b\r\nX-Forwarded-Anything: c\r\nX-Forwarded: d\r\nX-Real-IP: e\r\nX_Real.IP: e\r\nTrue-Client-IP: f\r\nX-Client-IP: g\r\n" +
 			"X-Original-URL: /h\r\nX-Rewrite-URL: /i\r\nContent.Length: 5\r\nTransfer~Encoding: chunked\r\nProxy: http://evil\r\nX-HTTP-Method-Override: PUT\r\n" +

@@ -73,7 +73,7 @@ func (x *exchange) serveFile(s *fileSite, clean []byte) {
 	if x.destination.response.edits("content-encoding") { // a sibling's could not be said
 		w.accepts = nil
 	}
-	f, one := l.files.lookUp(s, clean, &w, l.now)
+	f, one := l.files.lookUp(s, x.destination.edited(clean), &w, l.now)
 	if f.directory {
 		x.toDirectory()
 		return

@@ -69,6 +69,28 @@ func Bare(clean []byte) []byte {
 	return b
 }
 
+// CutPrefix removes a prefix of whole segments, however they are spelled. What is left does not climb
+// above it. With a slash at its end a prefix takes only what is below.
+func CutPrefix(path []byte, prefix string) (rest []byte, found bool) {
+	whole := strings.TrimRight(prefix, "/")
+	if whole == "" {
+		return path, true
+	}
+	for i := 1; i <= len(path); i++ {
+		if i < len(path) && path[i] != '/' || i == len(path) && whole != prefix {
+			continue
+		}
+		clean, ok := Clean(path[:i], nil)
+		if !ok || string(Bare(clean)) != whole {
+			continue
+		}
+		if _, ok := Clean(path[i:], nil); ok || i == len(path) {
+			return path[i:], true
+		}
+	}
+	return path, false
+}
+
 // plain reports whether a path is already clean.
 func plain(path []byte) bool {
 	for i, c := range path {

@@ -308,3 +308,18 @@ func TestParameters(t *testing.T) {
 		}
 	}
 }
+
+// TestCutPrefix: once, at the front, in whole segments, in every spelling.
+func TestCutPrefix(t *testing.T) {
+	for _, c := range []struct{ path, prefix, want string }{
+		{"/api/x", "/api", "/x"}, {"/api", "/api", ""}, {"/api/", "/api", "/"}, {"/api/x/api/y", "/api", "/x/api/y"}, {"/apiary", "/api", "-"},
+		{"/public/api/x", "/api", "-"}, {"/api/x", "/api/", "/x"}, {"/api", "/api/", "-"}, {"/api/", "/api/", "/"}, {"/%61pi/x%2fy", "/api", "/x%2fy"},
+		{"//api/x", "/api", "/x"}, {"/./api/x", "/api", "/x"}, {"/api;v=1/x", "/api", "/x"}, {"/api/../api/x", "/api", "/x"},
+		{"/api/../other", "/api", "-"}, {"/a/b/c", "/a/b", "/c"}, {"/x", "/", "/x"}, {"/api/%2e%2e/x", "/api", "-"},
+	} {
+		rest, found := CutPrefix([]byte(c.path), c.prefix)
+		if got := string(rest); found && got != c.want || !found && c.want != "-" {
+			t.Errorf("%s without %s: %q %v, want %q", c.path, c.prefix, got, found, c.want)
+		}
+	}
+}
