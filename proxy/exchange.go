@@ -160,7 +160,10 @@ func (l *loop) expectation(head []byte, q *http1.Request) bool {
 // find finds the location, first of all: even a refusal has its fields.
 func (x *exchange) find(host, clean, query []byte) {
 	l := x.client.loop
-	asked := route.Query{Host: host, Path: route.Bare(clean), Query: query, Method: x.request.Method}
+	asked := route.Query{Host: host, Path: route.Bare(clean), Query: query, Method: x.request.Method, Port: "80"}
+	if x.client.secure() {
+		asked.Port = "443"
+	}
 	if l.site.needsHeaders {
 		head := x.client.in.b[x.headAt:x.headEnd]
 		asked.Header = func(name string) []byte { return l.field(head, name) }

@@ -188,6 +188,38 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	return s, err
 }
 
+// Hidden lists, by line, what other locations hide: a location, or a host and a path of one, that gets
+// no request.
+func Hidden(c *config.Config) (list []string) {
+	var all []*config.Location
+	var rules []route.Rule
+	for i := range c.Regions {
+		for j := range c.Regions[i].Locations {
+			all = append(all, &c.Regions[i].Locations[j])
+			rules = append(rules, ruleOf(all[len(all)-1]))
+		}
+	}
+	found, err := route.FindHidden(rules)
+	if err != nil { // an invalid pattern, which a start reports
+		return nil
+	}
+	said := map[int]bool{}
+	for _, h := range found {
+		l, by := all[h.Rule], all[h.By]
+		switch {
+		case h.Whole && said[h.Rule]:
+		case h.Whole:
+			said[h.Rule] = true
+			list = append(list, fmt.Sprintf("%s: location %q gets no request: location %q (%s) takes them all; "+
+				"remove one, or give this one a longer path, a host, or a priority", l.At, l.ID, by.ID, by.At))
+		default:
+			list = append(list, fmt.Sprintf("%s: location %q gets no request for %s: location %q (%s) takes them all; "+
+				"remove it from one, or give this one a priority", l.At, l.ID, h.Host+h.Path.Text, by.ID, by.At))
+		}
+	}
+	return list
+}
+
 func ruleOf(l *config.Location) route.Rule {
 	r := route.Rule{Hosts: l.Hosts, Methods: l.Methods, Queries: l.Queries, Headers: l.Headers, Priority: l.Priority}
 	for _, p := range l.Paths {

@@ -50,10 +50,12 @@ and no address is taken.`,
 		Args: exactly(1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := config.Check(args[0])
+			var warnings []string
 			if c != nil {
-				for _, w := range c.Warnings {
-					fmt.Fprintln(sh.stderr, "ceiling: "+w.Error()+" (warning)")
-				}
+				warnings = service.Warnings(c)
+			}
+			for _, line := range warnings {
+				fmt.Fprintln(sh.stderr, "ceiling: "+line+" (warning)")
 			}
 			if err != nil {
 				return proxyErrors(sh, err)
@@ -66,7 +68,7 @@ and no address is taken.`,
 				}
 			}
 			verdict := "is in order"
-			if len(c.Warnings) > 0 {
+			if len(warnings) > 0 {
 				verdict = "can be served, with warnings"
 			}
 			fmt.Fprintf(sh.stdout, "%s %s: %d regions, %d locations, %d destinations\n", args[0], verdict, len(c.Regions), locations, destinations)

@@ -169,25 +169,23 @@ func (k *checker) region(r *Region, at *places, key string) {
 func (k *checker) location(l *Location, at *places, key string) {
 	l.Hosts, l.Host = append(l.Hosts, l.Host...), nil
 	l.Paths, l.Path = append(l.Paths, l.Path...), nil
+	l.At = Place{at.file, at.line(key)}
 	for i, h := range l.Hosts {
-		if err := CheckHost(h); err != nil {
+		l.Hosts[i] = asciiHost(h)
+		if err := CheckHost(l.Hosts[i]); err != nil {
 			k.add(at, fmt.Sprintf("%s.hosts.%d", key, i), "hosts: %v", err)
 		} else if k.outside {
 			k.hosts = append(k.hosts, named{h, at, fmt.Sprintf("%s.hosts.%d", key, i)})
 		}
 	}
 	for i, p := range l.Paths {
-		if kind, text := PathKind(p); kind == PathRegex {
-			if _, err := regexp.Compile(text); err != nil {
-				k.add(at, fmt.Sprintf("%s.paths.%d", key, i), "paths: %q: %v", p, err)
-			}
-		} else if !strings.HasPrefix(text, "/") {
-			k.add(at, fmt.Sprintf("%s.paths.%d", key, i), "paths: %q does not begin with /", p)
+		if err := checkPath(p); err != nil {
+			k.add(at, fmt.Sprintf("%s.paths.%d", key, i), "paths: %v", err)
 		}
 	}
 	for i, m := range l.Methods {
-		if !token(m) {
-			k.add(at, fmt.Sprintf("%s.methods.%d", key, i), "methods: %q is no token such as GET", m)
+		if err := checkMethod(m); err != nil {
+			k.add(at, fmt.Sprintf("%s.methods.%d", key, i), "methods: %v", err)
 		}
 	}
 	for name := range l.Headers {
@@ -413,7 +411,8 @@ func CheckHost(h string) error {
 		return nil
 	}
 	name = strings.TrimPrefix(name, "*.")
-	if u, err := url.Parse("http://" + name); err != nil || u.Host != name || name == "" || strings.ContainsAny(name, "*@ ") {
+	notASCII := strings.ContainsFunc(name, func(c rune) bool { return c > 0x7f })
+	if u, err := url.Parse("http://" + name); notASCII || err != nil || u.Host != name || name == "" || strings.ContainsAny(name, "*@ ") {
 		return fmt.Errorf("%q is no host name; names, *.suffix and * are known", h)
 	}
 	return nil

@@ -5,7 +5,10 @@
 // The zero value of a field means its documented default, which Read fills in.
 package config
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Config is a whole file, including the files it includes.
 type Config struct {
@@ -116,11 +119,14 @@ type Region struct {
 // Location is a set of requests and what to do with them.
 type Location struct {
 	ID string `toml:"id"`
+	// At is where the location begins: Read fills it in.
+	At Place `toml:"-"`
+
 	// Hosts are names with or without a port, *.suffix, or * for any. Empty means any.
 	Hosts []string `toml:"hosts"`
 	Host  []string `toml:"host"` // the same, RoadSign's older name
-	// Paths are "/prefix" (whole segments), "=/exact", "~regex"; a path with one of ^$*+?()[]{}|\
-	// is a regex without the ~. Empty means any.
+	// Paths are "/prefix" (whole segments), "/below/*", "=/exact", "~regex"; a path with one of
+	// ^$*+?()[]{}|\ is a regex for whole segments from the beginning. Empty means any.
 	Paths []string `toml:"paths"`
 	Path  []string `toml:"path"` // the same, RoadSign's older name
 	// Methods; empty means any.
@@ -154,6 +160,14 @@ type Location struct {
 	RequestHeaders  Headers  `toml:"request_headers"`
 	ResponseHeaders Headers  `toml:"response_headers"`
 }
+
+// Place is a line of a file.
+type Place struct {
+	File string
+	Line int
+}
+
+func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
 // Destination is where requests go: http://host:port[/base], https://…,
 // unix:/path, or files://directory with index, suffix, fallback, maxAge, prefix

@@ -136,23 +136,3 @@ func SameHost(address string) string {
 	}
 	return net.JoinHostPort(host, port)
 }
-
-// Kinds of path patterns.
-const (
-	PathPrefix = iota
-	PathExact
-	PathRegex
-)
-
-// PathKind returns a pattern's kind and its text without the mark.
-func PathKind(p string) (kind int, text string) {
-	switch {
-	case strings.HasPrefix(p, "="):
-		return PathExact, p[1:]
-	case strings.HasPrefix(p, "~"):
-		return PathRegex, p[1:]
-	case strings.ContainsAny(p, `^$*+?()[]{}|\`):
-		return PathRegex, p
-	}
-	return PathPrefix, p
-}

@@ -323,3 +323,71 @@ func TestCutPrefix(t *testing.T) {
 		}
 	}
 }
+
+// TestFindHidden: exactly the rules that no request reaches.
+func TestFindHidden(t *testing.T) {
+	p := func(texts ...string) (list []Path) {
+		for _, text := range texts {
+			list = append(list, Path{Prefix, text})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		rules []Rule
+		want  string // of rule 1
+	}{
+		"the same":                    {[]Rule{{Hosts: []string{"a"}, Paths: p("/x")}, {Hosts: []string{"a"}, Paths: p("/x")}}, "a/x by 0 whole"},
+		"both for all":                {[]Rule{{}, {}}, "* by 0 whole"},
+		"the same in other letters":   {[]Rule{{Hosts: []string{"A"}}, {Hosts: []string{"a"}}}, "a by 0 whole"},
+		"one of two paths":            {[]Rule{{Paths: p("/x")}, {Paths: p("/x", "/y")}}, "*/x by 0"},
+		"a longer path":               {[]Rule{{Paths: p("/x")}, {Paths: p("/x/y")}}, ""},
+		"a longer path, priority":     {[]Rule{{Paths: p("/x"), Priority: 1}, {Paths: p("/x/y")}}, "*/x/y by 0 whole"},
+		"a sibling path, priority":    {[]Rule{{Paths: p("/x"), Priority: 1}, {Paths: p("/xy")}}, ""},
+		"a host":                      {[]Rule{{Paths: p("/x")}, {Hosts: []string{"a"}, Paths: p("/x")}}, ""},
+		"a wildcard with priority":    {[]Rule{{Hosts: []string{"*.a"}, Priority: 1}, {Hosts: []string{"b.a"}}}, "b.a by 0 whole"},
+		"a regex for all":             {[]Rule{{Paths: []Path{{Regex, "^/"}}}, {Paths: p("/x")}}, "*/x by 0 whole"},
+		"a regex for others":          {[]Rule{{Paths: []Path{{Regex, "^/y"}}}, {Paths: p("/x")}}, ""},
+		"a regex of an exact path":    {[]Rule{{Paths: []Path{{Regex, "^/y"}}, Priority: 1}, {Paths: []Path{{Exact, "/yes"}}}}, "*/yes by 0 whole"},
+		"only some methods":           {[]Rule{{Methods: []string{"GET"}}, {}}, ""},
+		"more methods":                {[]Rule{{Methods: []string{"GET", "PUT"}}, {Methods: []string{"PUT"}}}, "* by 0 whole"},
+		"a query":                     {[]Rule{{Queries: map[string]string{"a": "*"}}, {}}, ""},
+		"any value of a query":        {[]Rule{{Queries: map[string]string{"a": "*"}}, {Queries: map[string]string{"a": "1", "b": "2"}}}, "* by 0 whole"},
+		"a field":                     {[]Rule{{Headers: map[string][]string{"A": {"1"}}}, {Headers: map[string][]string{"a": {"1", "2"}}}}, ""},
+		"more values of a field":      {[]Rule{{Headers: map[string][]string{"A": {"1", "2"}}}, {Headers: map[string][]string{"a": {"1"}}}}, "* by 0 whole"},
+		"a port":                      {[]Rule{{Hosts: []string{"a:1"}}, {Hosts: []string{"a"}}}, ""},
+		"without a port and priority": {[]Rule{{Hosts: []string{"a"}, Priority: 1}, {Hosts: []string{"a:1"}}}, "a:1 by 0 whole"},
+	} {
+		list, err := FindHidden(c.rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, h := range list {
+			if got = fmt.Sprintf("%s%s by %d", h.Host, h.Path.Text, h.By); h.Whole {
+				got += " whole"
+			}
+			if h.Rule != 1 {
+				t.Errorf("%s: rule %d is hidden", name, h.Rule)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestHostForms: a name with the root's dot is the same, and the scheme's port need not be said.
+func TestHostForms(t *testing.T) {
+	tab, err := New([]Rule{{Hosts: []string{"a.com:443"}}, {Hosts: []string{"b.com"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []struct {
+		host, port string
+		want       int
+	}{{"a.com", "443", 0}, {"a.com", "80", -1}, {"a.com:443", "80", 0}, {"a.com:8443", "443", -1}, {"b.com.", "80", 1}, {"b.com.:8080", "80", 1}} {
+		if got := tab.Find(&Query{Host: []byte(k.host), Port: k.port, Path: []byte("/")}); got != k.want {
+			t.Errorf("%s, port %s: %d, want %d", k.host, k.port, got, k.want)
+		}
+	}
+}

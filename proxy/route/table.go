@@ -44,6 +44,7 @@ type Rule struct {
 // Query is what matters of a request.
 type Query struct {
 	Host   []byte // of the Host field, with its port
+	Port   string // of the scheme, if Host has none
 	Path   []byte // see Bare
 	Query  []byte // without the question mark, as sent
 	Method []byte
@@ -80,15 +81,10 @@ type values struct {
 
 // New builds a table. Its answers are indices into rules.
 func New(rules []Rule) (*Table, error) {
-	var all []entry
-	for i := range rules {
-		list, err := entriesOf(&rules[i], i)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list...)
+	all, err := sorted(rules)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortStableFunc(all, before)
 	t := &Table{exact: map[string][]entry{}, wildcard: map[string][]entry{}}
 	for i := range all {
 		switch e := &all[i]; {
@@ -108,6 +104,19 @@ func New(rules []Rule) (*Table, error) {
 	}
 	t.any = those(all, func(e *entry) bool { return e.name == "*" })
 	return t, nil
+}
+
+// sorted expands the rules and puts them into the order in which they are tried.
+func sorted(rules []Rule) (all []entry, err error) {
+	for i := range rules {
+		list, err := entriesOf(&rules[i], i)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	slices.SortStableFunc(all, before)
+	return all, nil
 }
 
 func those(all []entry, keep func(*entry) bool) []entry {
@@ -197,6 +206,7 @@ func before(a, b entry) int {
 // if the host is in lower case.
 func (t *Table) Find(q *Query) int {
 	name, port := splitPort(q.Host)
+	name = bytes.TrimSuffix(name, []byte{'.'}) // of the root: the same name
 	if hasUpper(name) {
 		name = bytes.ToLower(name)
 	}
@@ -224,7 +234,7 @@ func (t *Table) Find(q *Query) int {
 }
 
 func (e *entry) matches(q *Query, port []byte) bool {
-	return (e.port == "" || e.port == string(port)) && e.matchesPath(q.Path) &&
+	return (e.port == "" || e.port == string(port) || port == nil && e.port == q.Port) && e.matchesPath(q.Path) &&
 		(len(e.methods) == 0 || e.matchesMethod(q.Method)) &&
 		(len(e.queries) == 0 || e.matchesQuery(q.Query)) &&
 		(len(e.headers) == 0 || e.matchesHeader(q.Header))

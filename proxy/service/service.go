@@ -108,13 +108,21 @@ func (s *Service) Run(ctx context.Context) error {
 			return secure.New(c, s.Report)
 		}, o)
 	}
-	for _, one := range s.config.Unserved { // a child's parent has reported it
-		s.Report(one.Error())
+	for _, line := range Warnings(s.config) { // a child's parent has reported them
+		s.Report(line)
 	}
 	if s.settings.Prefork || s.config.Performance.Prefork {
 		return s.prefork(ctx)
 	}
 	return s.workers(ctx, o)
+}
+
+// Warnings are what is no mistake, but probably not meant, by line.
+func Warnings(c *config.Config) (list []string) {
+	for _, one := range slices.Concat(c.Unserved, c.Warnings) {
+		list = append(list, one.Error())
+	}
+	return append(list, proxy.Hidden(c)...)
 }
 
 // prefork serves with one process per loop.
