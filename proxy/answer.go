@@ -39,7 +39,7 @@ func (x *exchange) answerLater(status int, why string, after int64) {
 	if status == 405 {
 		b = append(b, "Allow: GET, HEAD\r\n"...)
 	}
-	b = x.endHead(b, at, pageHead)
+	b = endHead(x, b, at, pageHead)
 	if string(x.request.Method) != "HEAD" {
 		b = append(b, page...)
 		x.sentBytes = int64(len(page))
@@ -79,7 +79,7 @@ func (x *exchange) redirect() {
 	b := appendStatus(out.b, r.Status)
 	at := len(b)
 	b = fmt.Appendf(b, "Location: %s\r\nContent-Length: 0\r\n", to)
-	out.b = x.endHead(l.appendDate(b), at, redirectHead)
+	out.b = endHead(x, l.appendDate(b), at, redirectHead)
 	c.finish()
 }
 
@@ -153,7 +153,7 @@ func (x *exchange) toSecure() {
 		b = append(append(b, '?'), query...)
 	}
 	b = append(b, "\r\nContent-Length: 0\r\n"...)
-	out.b = x.endHead(l.appendDate(b), at, redirectHead)
+	out.b = endHead(x, l.appendDate(b), at, redirectHead)
 	c.finish()
 }
 

@@ -320,7 +320,7 @@ func (x *exchange) sendPacked(s *fileSite, f *file, accepts []byte) bool {
 	b = append(append(b, "Vary: Accept-Encoding\r\nContent-Encoding: "...), codings[coding]...)
 	b = append(b, "\r\nContent-Length: "...)
 	b = append(strconv.AppendInt(b, int64(len(data)), 10), "\r\n"...)
-	out.b = x.endHead(l.appendDate(b), at, contentHead)
+	out.b = endHead(x, l.appendDate(b), at, contentHead)
 	x.status = 200
 	if len(x.request.Method) != 4 {
 		x.sentBytes = int64(len(data))

@@ -89,8 +89,8 @@ type responseEdits [2][headKinds]edits
 // edits reports whether the field, in lower case, is removed or set.
 func (r *responseEdits) edits(name string) bool { return slices.Contains(r[1][contentHead].drop, name) }
 
-// edits returns those of the response to x.
-func (x *exchange) edits(k headKind) (e edits) {
+// editsOf returns those of the response to x.
+func editsOf(x *exchange, k headKind) (e edits) {
 	secure := 0
 	if x.client.secure() {
 		secure = 1
@@ -105,8 +105,8 @@ func (x *exchange) edits(k headKind) (e edits) {
 }
 
 // endHead ends a head whose lines begin at at.
-func (x *exchange) endHead(b []byte, at int, k headKind) []byte {
-	e := x.edits(k)
+func endHead(x *exchange, b []byte, at int, k headKind) []byte {
+	e := editsOf(x, k)
 	b = x.client.appendConnection(e.apply(b, at))
 	return append(b, "\r\n"...)
 }

@@ -106,7 +106,7 @@ func (x *exchange) start() {
 	authority, path, query := route.SplitTarget(q.Target)
 	clean, ok := route.Clean(path, l.clean)
 	if ok {
-		x.find(firstBytes(authority, q.Host), clean, query)
+		l.find(x, firstBytes(authority, q.Host), clean, query)
 	}
 	switch {
 	case q.Minor > 1:
@@ -158,8 +158,7 @@ func (l *loop) expectation(head []byte, q *http1.Request) bool {
 }
 
 // find finds the location, first of all: even a refusal has its fields.
-func (x *exchange) find(host, clean, query []byte) {
-	l := x.client.loop
+func (l *loop) find(x *exchange, host, clean, query []byte) {
 	asked := route.Query{Host: host, Path: route.Bare(clean), Query: query, Method: x.request.Method, Port: "80"}
 	if x.client.secure() {
 		asked.Port = "443"
@@ -177,25 +176,25 @@ func (x *exchange) find(host, clean, query []byte) {
 func (x *exchange) route(head, clean []byte) {
 	l, loc := x.client.loop, x.location
 	switch {
-	case x.limited(l.site.rate, key{kind: keyClient}, head, clean):
+	case l.site.rate.refuses(x, key{kind: keyClient}, head, clean):
 	case loc == nil:
 		l.counts.unrouted++
 		x.answer(404, "no location takes this request")
 	case loc.bodyBytes > 0 && x.request.ContentLength > loc.bodyBytes:
 		x.answer(413, "the body is larger than allowed")
-	case x.limited(loc.rate, loc.rateKey, head, clean):
+	case loc.rate.refuses(x, loc.rateKey, head, clean):
 	default:
-		x.act(head, clean)
+		loc.act(x, head, clean)
 	}
 }
 
-// limited takes the request from a limit, if there is one, and answers one that exceeds it.
-func (x *exchange) limited(limit *limiter, k key, head, clean []byte) bool {
-	if limit == nil {
+// refuses takes the request from a limit, if there is one, and answers one that exceeds it.
+func (r *limiter) refuses(x *exchange, k key, head, clean []byte) bool {
+	if r == nil {
 		return false
 	}
 	l := x.client.loop
-	wait := limit.take(x.key(k, head, clean), l.now)
+	wait := r.take(x.key(k, head, clean), l.now)
 	if wait <= 0 {
 		return false
 	}
@@ -205,8 +204,8 @@ func (x *exchange) limited(limit *limiter, k key, head, clean []byte) bool {
 }
 
 // act does with the request what its location says.
-func (x *exchange) act(head, clean []byte) {
-	loc, l := x.location, x.client.loop
+func (loc *location) act(x *exchange, head, clean []byte) {
+	l := x.client.loop
 	x.upgrade = x.asksUpgrade(head)
 	loc.turn(l).earn()
 	if loc.total > 0 {

@@ -293,7 +293,7 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 	if !dated {
 		b = l.appendDate(b)
 	}
-	return x.endHead(append(b, l.site.via...), at, contentHead)
+	return endHead(x, append(b, l.site.via...), at, contentHead)
 }
 
 // secure reports whether this process decrypted the client's connection.
@@ -349,7 +349,7 @@ func (l *loop) appendInterim(b []byte, r *http1.Response, head []byte) []byte {
 }
 
 // appendSwitch appends a 101 response.
-func (x *exchange) appendSwitch(b []byte, r *http1.Response, head []byte) []byte {
+func appendSwitch(x *exchange, b []byte, r *http1.Response, head []byte) []byte {
 	l := x.client.loop
 	b = appendStatusLine(b, r)
 	at := len(b)
@@ -359,7 +359,7 @@ func (x *exchange) appendSwitch(b []byte, r *http1.Response, head []byte) []byte
 			b = append(b, head[line.At:line.End]...)
 		}
 	}
-	return append(x.edits(contentHead).apply(b, at), "Connection: upgrade\r\n\r\n"...)
+	return append(editsOf(x, contentHead).apply(b, at), "Connection: upgrade\r\n\r\n"...)
 }
 
 var acceptField = []string{"sec-websocket-accept"} // read-only
@@ -367,7 +367,7 @@ var acceptField = []string{"sec-websocket-accept"} // read-only
 // appendOpened appends the response for an opened WebSocket over HTTP/2. It omits
 // Sec-WebSocket-Accept, which answers our key that the client does not know (RFC 8441, section
 // 5).
-func (x *exchange) appendOpened(b, head []byte) []byte {
+func appendOpened(x *exchange, b, head []byte) []byte {
 	l := x.client.loop
 	b = appendStatus(b, 200)
 	at := len(b)
@@ -377,7 +377,7 @@ func (x *exchange) appendOpened(b, head []byte) []byte {
 			b = append(b, head[line.At:line.End]...)
 		}
 	}
-	return append(x.edits(contentHead).apply(b, at), "\r\n"...)
+	return append(editsOf(x, contentHead).apply(b, at), "\r\n"...)
 }
 
 func (l *loop) appendDate(b []byte) []byte {

@@ -42,6 +42,9 @@ func openLog(path string, sample float64, fail func(string)) (*accessLog, error)
 	a := &accessLog{path: path, file: os.Stdout, full: make(chan []byte, logBuffers), empty: make(chan []byte, logBuffers),
 		sample: uint64(sample * (1 << 32)), fail: fail}
 	if path != "-" {
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			return nil, err
+		}
 		file, err := openAppend(path)
 		if err != nil {
 			return nil, err
@@ -63,9 +66,6 @@ func openLog(path string, sample float64, fail func(string)) (*accessLog, error)
 }
 
 func openAppend(path string) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, err
-	}
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
 }
 

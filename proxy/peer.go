@@ -361,7 +361,7 @@ func (p *peer) done(clean bool) {
 	case x.chunked:
 		x.endChunks(p.trailers)
 	case c.stream != nil && len(p.trailers) > 0:
-		st, lines := c.stream, appendTrailers(nil, p.trailers, x.edits(contentHead).drop)
+		st, lines := c.stream, appendTrailers(nil, p.trailers, editsOf(x, contentHead).drop)
 		st.tail = p.loop.heads.appendTrailerBlock(st.tail, lines)
 	}
 	p.client, x.peer = nil, nil

@@ -67,7 +67,7 @@ func (x *exchange) sendRanges(f *file, parts []byteRange) {
 		b = append(b, "Vary: Accept-Encoding\r\n"...)
 	}
 	b = fmt.Appendf(b, "Content-Type: multipart/byteranges; boundary=%s\r\nContent-Length: %d\r\n", boundary, total)
-	out.b = x.endHead(l.appendDate(b), at, contentHead)
+	out.b = endHead(x, l.appendDate(b), at, contentHead)
 	if len(x.request.Method) == 4 {
 		c.finish()
 		return

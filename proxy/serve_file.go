@@ -96,7 +96,7 @@ func (x *exchange) serveFile(s *fileSite, clean []byte) {
 	}
 	if status == 200 && !c.closing && !l.stopping && q.Minor == 1 && len(q.Method) == 3 && !one.mapped && !one.packs && !c.secure() {
 		x.status, x.sentBytes = 200, int64(len(one.data))
-		c.write(one.fresh(l, x.edits(contentHead)))
+		c.write(one.fresh(l, editsOf(x, contentHead)))
 		c.finish()
 		return
 	}
@@ -290,7 +290,7 @@ func (x *exchange) sendFile(f *file, status int, from, to int64) {
 	if status != 304 {
 		b = fmt.Appendf(b, "Content-Length: %d\r\n", to-from)
 	}
-	out.b = x.endHead(l.appendDate(b), at, contentHead)
+	out.b = endHead(x, l.appendDate(b), at, contentHead)
 	if len(x.request.Method) == 4 || to == from {
 		c.finish()
 		return
@@ -345,6 +345,6 @@ func (x *exchange) toDirectory() {
 		c.closing = true
 	}
 	x.status, x.state = 301, answerOwn
-	out.b = x.endHead(b, at, redirectHead)
+	out.b = endHead(x, b, at, redirectHead)
 	c.finish()
 }

@@ -53,7 +53,7 @@ func (x *exchange) endChunks(trailers []byte) {
 	c := x.client
 	if len(trailers) > 0 && x.takesTrailers() {
 		c.write(lastChunk[:len("0\r\n")])
-		c.write(appendTrailers(nil, trailers, x.edits(contentHead).drop))
+		c.write(appendTrailers(nil, trailers, editsOf(x, contentHead).drop))
 		c.write(lastChunk[len("0\r\n"):])
 		return
 	}

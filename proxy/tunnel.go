@@ -49,9 +49,9 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	x.uncount() // a tunnel no longer counts as a request
 	out := c.buffer()
 	if st != nil {
-		out.b = x.appendOpened(out.b, head)
+		out.b = appendOpened(x, out.b, head)
 	} else {
-		out.b = x.appendSwitch(out.b, r, head)
+		out.b = appendSwitch(x, out.b, r, head)
 	}
 	out.b = append(out.b, rest...)
 	p.freeIn()

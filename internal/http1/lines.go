@@ -262,11 +262,11 @@ func (h *head) known(is Known, value []byte) FramingError {
 	return 0
 }
 
-// relayed are the names by length; all of x-forwarded-* are too.
-var relayed = byLength("x-forwarded", "x-real-ip", "x-client-ip", "client-ip", "true-client-ip", "x-cluster-client-ip", // read-only
+// relayed are the names by length; all of x-forwarded-* are too. It is read-only.
+var relayed = byLength("x-forwarded", "x-real-ip", "x-client-ip", "client-ip", "true-client-ip", "x-cluster-client-ip",
 	"cf-connecting-ip", "fastly-client-ip", "wl-proxy-client-ip", "proxy-client-ip", "x-proxyuser-ip", "x-remote-ip", "x-remote-addr",
 	"x-envoy-external-address", "forwarded-for", "forwarded-proto", "x-original-forwarded-for", "x-original-host", "x-original-proto",
-	"x-original-url", "x-original-uri", "x-original-method", "x-rewrite-url", "x-host", "x-scheme", "x-url-scheme", "front-end-https")
+	"x-original-url", "x-original-uri", "x-original-method", "x-rewrite-url", "x-host", "x-scheme", "x-url-scheme", "front-end-https") // read-only
 
 func byLength(names ...string) (list [25][]string) {
 	for _, n := range names {
