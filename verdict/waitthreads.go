@@ -29,17 +29,20 @@ type sleepers struct {
 }
 
 // tell reports whether a sleep shows what a request may wait for; idle pool threads are in the
-// other sleeps too. Of a server without connections to others, the threads that wait for data from a
-// socket wait for the next request of a client.
+// other sleeps too.
 func (s *sleepers) tell(calls bool) bool {
-	switch of := sleepOf(s.wchan); of.kind {
+	of := sleepOf(s.wchan)
+	switch of.kind {
 	case "lock", "time", "pipe":
 		return false
-	case "data":
-		return calls && s.threads >= sleepTells
-	default:
-		return of.step && s.threads >= sleepTells
 	}
+	return of.step && !s.forClients(calls) && s.threads >= sleepTells
+}
+
+// forClients reports whether the threads wait for the next request of a client: those of a server
+// without connections to others that wait for data of TCP.
+func (s *sleepers) forClients(calls bool) bool {
+	return !calls && sleepOf(s.wchan).kind == "data" && !strings.HasPrefix(s.wchan, "unix_")
 }
 
 // some reports whether the server has connections to other services, or may have some.
@@ -183,7 +186,7 @@ func (f *serverSide) threadClue() clue {
 func (t *threadFacts) strongest(calls bool) *sleepers {
 	for i := range t.sleeping {
 		s := &t.sleeping[i]
-		if idle := sleepOf(s.wchan).kind == "data" && !calls; !idle && (s.tell(calls) || s.threads >= mostOf*t.all) {
+		if !s.forClients(calls) && (s.tell(calls) || s.threads >= mostOf*t.all) {
 			return s
 		}
 	}

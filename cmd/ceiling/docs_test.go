@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,17 +134,27 @@ func consoleCommands(text string) [][]string {
 	return blocks
 }
 
-// shortened says what makes a documented command quick. A verb that serves
-// for ever is ended once it serves.
-func shortened(verb string) []string {
+// shortened says what makes a documented command quick. A verb that serves for ever is ended once
+// it serves.
+func shortened(command string) []string {
+	verb, rest, _ := strings.Cut(command, " ")
+	switch {
+	case verb == "run" && (strings.Contains(rest, ".yaml") || listOfLoads().MatchString(rest)):
+		return []string{"-d", "300ms", "--repeats", "1", "--rest", "0s"}
+	case verb == "compare" && !strings.Contains(rest, "--serve"): // of saved runs
+		return nil
+	}
 	return map[string][]string{
-		"run": {"-d", "300ms", "--repeats", "1", "--rest", "0s"}, "demo": {"-d", "60ms"}, "calibrate": {"-d", "30ms"},
+		"run": {"-d", "300ms"}, "demo": {"-d", "60ms"}, "calibrate": {"-d", "30ms"},
 		"selftest": {"--only", "one-connection", "--patience", "1s"}, "find": {"-d", "100ms", "--rest", "0s", "--most", "200", "--start", "100"},
 		"race":    {"--rounds", "1", "-d", "60ms", "--only", "ceiling,httputil", "--case", "16"},
 		"profile": {"-d", "1s"}, "regimes": {"--rounds", "1", "-d", "100ms"},
 		"prove": {"-d", "200ms", "--rest", "0s", "--blocks", "2"}, "compare": {"-d", "100ms", "--rest", "0s", "--blocks", "2", "--noise-blocks", "2"},
 	}[verb]
 }
+
+// listOfLoads matches the flags whose list makes a sweep.
+func listOfLoads() *regexp.Regexp { return regexp.MustCompile(`-[cpR] [^ ]*,`) }
 
 func absolute(t *testing.T, path string) string {
 	t.Helper()
@@ -171,7 +182,7 @@ func runDocumented(t *testing.T, bin, dir, command, addr string) {
 		return
 	}
 	// A shell takes the quotes apart, as the reader's does.
-	shell := exec.CommandContext(ctx, "sh", "-c", `ceiling() { "$BIN" "$@" `+strings.Join(shortened(verb), " ")+`; }; ceiling `+command)
+	shell := exec.CommandContext(ctx, "sh", "-c", `ceiling() { "$BIN" "$@" `+strings.Join(shortened(command), " ")+`; }; ceiling `+command)
 	shell.Env = append(os.Environ(), "BIN="+bin)
 	shell.Dir = dir
 	begin := time.Now()

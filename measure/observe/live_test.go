@@ -198,6 +198,8 @@ func TestSocketQueuesOfBothEnds(t *testing.T) {
 			arrived(t, pairs[9].client, 7)
 			pairs[5].client.Close() // end of file at the server is not unread data
 			arrived(t, pairs[5].server, 0)
+			runtime.LockOSThread() // the cost is this thread's
+			defer runtime.UnlockOSThread()
 			s := socketsOf(t, target)
 			out := &collect{t: t}
 			if err := s.sample(tick{tNs: 5}, out.emit); err != nil {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -245,7 +247,6 @@ func TestChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
 	u := &under{}
 	u.Supervisor = New(func(line string) { fmt.Fprintln(u, line) }, u)
 	t.Cleanup(u.Close)
@@ -268,37 +269,42 @@ func TestChanged(t *testing.T) {
 	}
 	a := shell("web", "sleep 1000")
 	a.Ready = "http://" + ln.Addr().String() + "/?query"
-	answer := make(chan bool, 1)
-	go func() {
-		for c, err := ln.Accept(); err == nil; c, err = ln.Accept() {
-			if <-answer {
-				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-			}
-			c.Close()
+	var up atomic.Bool
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !up.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-	}()
+	})}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	t.Cleanup(func() {
+		server.Close()
+		<-served
+	})
 	u.Replace(of(a))
 	all("starting")
-	answer <- true
+	up.Store(true)
 	all("starting ready")
+	up.Store(false)
 	if err := syscall.Kill(u.Status()[0].PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	all("starting ready starting")
-	answer <- true
+	up.Store(true)
 	all("starting ready starting ready")
+	up.Store(false)
 	if err := u.Restart("web"); err != nil {
 		t.Fatal(err)
 	}
 	all("starting ready starting ready starting")
-	answer <- true
+	up.Store(true)
 	all("starting ready starting ready starting ready")
+	up.Store(false)
 	a.Environment = []string{"X=1"}
 	u.Replace(of(a))
 	all("starting ready starting ready starting ready starting")
-	answer <- true
+	up.Store(true)
 	all("starting ready starting ready starting ready starting ready")
 	u.Replace(of())
-	close(answer)
 	until(t, "it is gone", func() bool { mu.Lock(); defer mu.Unlock(); return said[len(said)-1] == "none" })
 }
