@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ceiling/internal/needs"
 	"ceiling/proxy/config"
 )
 
@@ -50,7 +51,12 @@ const patience = 30 * time.Second
 // engines runs a test on both.
 func engines(t *testing.T, f func(t *testing.T, engine string)) {
 	for _, e := range []string{"uring", "epoll"} {
-		t.Run(e, func(t *testing.T) { f(t, e) })
+		t.Run(e, func(t *testing.T) {
+			if e == "uring" {
+				needs.LockedMemory(t)
+			}
+			f(t, e)
+		})
 	}
 }
 

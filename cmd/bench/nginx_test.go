@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"os"
 	"testing"
+
+	"ceiling/internal/needs"
 )
 
 // TestServeNginx: it answers over HTTP/2, is one process, and leaves nothing behind.
 func TestServeNginx(t *testing.T) {
+	needs.Program(t, "nginx")
 	s, err := serveNginx(t.Context())
 	if err != nil || s == nil {
 		t.Fatalf("nginx, which .ci/deps installs: %v, %v", s, err)

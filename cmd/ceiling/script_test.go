@@ -79,6 +79,7 @@ func runScripts(t *testing.T, files ...string) {
 		Files: files,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "data"))
+			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state-home"))
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			e.Setenv("COLUMNS", "1000") // a sentence is one line
 			return nil

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"bytes"
+	"ceiling/internal/needs"
 	"io"
 	"net"
 	"net/netip"
@@ -22,6 +23,9 @@ func each(t *testing.T, c Config, body func(t *testing.T, r *Ring)) {
 	t.Helper()
 	for _, engine := range []string{Uring, Epoll} {
 		t.Run(engine, func(t *testing.T) {
+			if engine == Uring {
+				needs.LockedMemory(t)
+			}
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			wakeNet(t)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -448,6 +449,7 @@ func TestLease(t *testing.T) {
 // TestFullDisk: the controller's disk has no room for what the agents tell. The
 // run ends, says so, and the next one works once there is room.
 func TestFullDisk(t *testing.T) {
+	needs.Root(t)
 	t.Parallel()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96m"); err != nil {

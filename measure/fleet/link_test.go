@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -56,6 +57,7 @@ func (h *host) ip(args string) {
 // TestLinkDown: the link of one agent's machine is down for 5 s, which nobody
 // minds, and for ever: then it is lost, and stops by itself.
 func TestLinkDown(t *testing.T) {
+	needs.Root(t)
 	t.Parallel()
 	for _, forEver := range []bool{false, true} {
 		t.Run(fmt.Sprint(forEver), func(t *testing.T) {

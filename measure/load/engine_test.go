@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/internal/unit"
 )
@@ -73,7 +74,12 @@ func settled(want int) (now int) {
 func both(t *testing.T, body func(t *testing.T, engine string)) {
 	t.Helper()
 	for _, engine := range []string{ring.Uring, ring.Epoll} {
-		t.Run(engine, func(t *testing.T) { body(t, engine) })
+		t.Run(engine, func(t *testing.T) {
+			if engine == ring.Uring {
+				needs.LockedMemory(t)
+			}
+			body(t, engine)
+		})
 	}
 }
 

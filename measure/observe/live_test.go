@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/record"
 )
@@ -554,6 +555,7 @@ func asNobody(t *testing.T, args ...string) (got observed) {
 // Without root the sockets are seen all the same; the processes of another
 // user are not, and that is said.
 func TestAnotherUsersServer(t *testing.T) {
+	needs.Root(t)
 	if os.Getuid() != 0 {
 		t.Fatal("becoming another user takes root: run this test as root")
 	}
@@ -808,6 +810,7 @@ func TestRunReportsItsCost(t *testing.T) {
 }
 
 func TestAnotherNetworkNamespace(t *testing.T) {
+	needs.Root(t)
 	if os.Getuid() != 0 {
 		t.Fatal("joining a namespace takes CAP_SYS_ADMIN: run this test as root")
 	}

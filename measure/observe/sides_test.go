@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -227,6 +228,7 @@ func (s *sampling) until(what string, holds func() bool) {
 }
 
 func TestServerInANamespaceIsSeenFromBothEnds(t *testing.T) {
+	needs.Root(t)
 	checkDescriptors(t)
 	r := newRemote(t)
 	if pid := FindNamespace(r.addr); pid != r.pid {
@@ -285,6 +287,7 @@ func TestServerInANamespaceIsSeenFromBothEnds(t *testing.T) {
 }
 
 func TestBytesWaitForTheClientHere(t *testing.T) {
+	needs.Root(t)
 	r := newRemote(t)
 	c := r.connect()
 	s := r.observe()
@@ -308,6 +311,7 @@ func TestBytesWaitForTheClientHere(t *testing.T) {
 }
 
 func TestBytesWaitForTheServerOverThere(t *testing.T) {
+	needs.Root(t)
 	r := newRemote(t)
 	c := r.connect()
 	s := r.observe()
@@ -337,6 +341,7 @@ func TestBytesWaitForTheServerOverThere(t *testing.T) {
 
 // A link of 1 Mbit/s, planted at either end and in two ways.
 func TestBytesWaitForTheLink(t *testing.T) {
+	needs.Root(t)
 	const megabit = 1_000_000
 	for _, c := range []struct {
 		name, side, kind string
@@ -418,6 +423,7 @@ func (r *remote) push(c *net.TCPConn, fromServer bool, n int) {
 
 // A qdisc that drops says so, and its drops are not in the interface's.
 func TestDropsOfAShapedLink(t *testing.T) {
+	needs.Root(t)
 	r := newRemote(t)
 	conn := r.connect()
 	tool(t, "tc -n %s qdisc add dev %s root tbf rate 1mbit burst 4kb limit 6kb", r.name, r.over)
@@ -440,6 +446,7 @@ func TestDropsOfAShapedLink(t *testing.T) {
 // Without root the server's namespace is closed; this side is seen all the
 // same, and what is missing is said.
 func TestServerInANamespaceThatIsClosed(t *testing.T) {
+	needs.Root(t)
 	r := newRemote(t)
 	r.connect()
 	r.connect()
@@ -460,6 +467,7 @@ func TestServerInANamespaceThatIsClosed(t *testing.T) {
 
 // The server ends during the run, and another starts in the same namespace.
 func TestTheNamespacesServerComesBack(t *testing.T) {
+	needs.Root(t)
 	r := newRemote(t)
 	r.connect()
 	s := r.observe()

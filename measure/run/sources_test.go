@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"ceiling/internal/needs"
 )
 
 // ownNetwork runs one test of this binary as root of a network namespace of its
@@ -68,6 +70,7 @@ func peers(t *testing.T, address string) (addr string, count func() map[netip.Ad
 // TestMoreConnectionsThanPorts: with 50 ports, 80 connections are refused from
 // one address, with the way out, and stand from two, over either protocol.
 func TestMoreConnectionsThanPorts(t *testing.T) {
+	needs.Root(t)
 	if !ownNetwork(t) {
 		return
 	}

@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/proxy"
 	"ceiling/proxy/config"
@@ -119,7 +120,12 @@ func run(t *testing.T, text string) *running {
 // engines runs f with each engine.
 func engines(t *testing.T, f func(t *testing.T, engine string)) {
 	for _, engine := range []string{ring.Uring, ring.Epoll} {
-		t.Run(engine, func(t *testing.T) { f(t, engine) })
+		t.Run(engine, func(t *testing.T) {
+			if engine == ring.Uring {
+				needs.LockedMemory(t)
+			}
+			f(t, engine)
+		})
 	}
 }
 

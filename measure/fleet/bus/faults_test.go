@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
 )
@@ -186,6 +187,7 @@ func fill(t *testing.T, name string) {
 // acknowledges it has, what it has not room for the agent keeps and sends when
 // there is room again.
 func TestAFullDisk(t *testing.T) {
+	needs.Root(t)
 	t.Parallel()
 	dir := small(t, 96<<20)
 	b := serve(t, bus.ServerOptions{State: filepath.Join(dir, "state")})
@@ -244,6 +246,7 @@ func TestAFullDisk(t *testing.T) {
 }
 
 func TestWhatAControllerCannotStartOn(t *testing.T) {
+	needs.Root(t)
 	t.Parallel()
 	b := serve(t, bus.ServerOptions{Bed: "lab"})
 	port := b.URL()[strings.LastIndexByte(b.URL(), ':')+1:]

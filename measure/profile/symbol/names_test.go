@@ -7,12 +7,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"ceiling/internal/needs"
 )
 
 // TestNamesAreKept: the second time answers what the first did, and reads
 // neither the program nor the kernel's symbols again; a program that was built
 // again is another one.
 func TestNamesAreKept(t *testing.T) {
+	needs.Root(t)
 	s, err := OpenSpace(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +127,7 @@ func TestReadKallsyms(t *testing.T) {
 
 // TestKernelNames holds what the kernel answers against what it lists.
 func TestKernelNames(t *testing.T) {
+	needs.Root(t)
 	k, err := openKernelNames()
 	if err != nil {
 		t.Fatalf("%v: run this test as root", err)
