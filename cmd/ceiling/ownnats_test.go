@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"ceiling/internal/natstest"
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -32,6 +33,7 @@ func ownNATS(t *testing.T) (at func(user string) string, ca string) {
 
 // TestOwnNATS: the verbs over an organisation's own NATS, each a process.
 func TestOwnNATS(t *testing.T) {
+	needs.Root(t)
 	t.Parallel()
 	var served atomic.Uint64
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))

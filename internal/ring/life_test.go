@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"ceiling/internal/needs"
 	"fmt"
 	"io"
 	"net"
@@ -118,6 +119,9 @@ func TestShut(t *testing.T) {
 }
 
 func shutOnce(t *testing.T, engine string) {
+	if engine == Uring {
+		needs.LockedMemory(t)
+	}
 	r, err := Open(Config{Engine: engine})
 	if err != nil && engine == Uring {
 		t.Skipf("this kernel refuses io_uring, so it is NOT tested: %v", err)

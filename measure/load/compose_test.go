@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/internal/tlsconn"
 )
@@ -240,6 +241,7 @@ func (p *composedPeer) text() string {
 // TestComposedPeers: whatever a peer is composed of, every request is counted
 // once, as what it was.
 func TestComposedPeers(t *testing.T) {
+	needs.LockedMemory(t)
 	const side, exchanges = 6, 8
 	dir := filepath.Dir(unixPath(t))
 	server, _ := trust(t, usual(), nil)

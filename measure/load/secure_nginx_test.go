@@ -29,6 +29,7 @@ func nginx(t *testing.T, lines string) (address, log string) {
 
 // nginxWith does so with the given words behind the address that it listens on.
 func nginxWith(t *testing.T, listen, lines string) (address, log string) {
+	needs.Program(t, "nginx")
 	t.Helper()
 	program, err := exec.LookPath("nginx")
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 func TestParse(t *testing.T) {
@@ -28,6 +30,7 @@ func TestParse(t *testing.T) {
 
 // Without the right to make namespaces replicas are on the loopback, and where namespaces were asked for it is said.
 func TestChooseNet(t *testing.T) {
+	needs.Program(t, "ip")
 	for _, test := range []struct {
 		asked string
 		user  int

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/scratch"
 )
 
@@ -223,6 +224,7 @@ func TestKilledServerKeepsItsCounts(t *testing.T) {
 
 // The database's own death loses nothing durable either: all of its processes are killed and it is started again.
 func TestKilledDatabaseLosesNothingDurable(t *testing.T) {
+	needs.Program(t, "pg_lsclusters")
 	t.Parallel()
 	bin, err := Installed()
 	if err != nil {
