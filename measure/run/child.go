@@ -110,6 +110,10 @@ func (c *Child) live(cmd *exec.Cmd, started chan<- error, ready chan<- string) {
 		}
 	}
 	c.err = cmd.Wait()
+	if c.group {
+		// The shell has ended; what it left in the background ends with it.
+		_ = syscall.Kill(-c.PID, syscall.SIGTERM)
+	}
 }
 
 // start starts the process from this thread, whose CPUs it inherits.
@@ -143,7 +147,9 @@ func (c *Child) Ended() bool {
 	}
 }
 
-// Stop asks the process to end, kills its whole group if it does not, and waits until it has.
+// Stop asks the process to end, kills its whole group if it does not, and waits until it has. Where
+// a shell wraps the server, it waits for every process of the group: the shell ends first, and what
+// it started may keep its port for a while longer.
 func (c *Child) Stop() {
 	if c.Ended() {
 		return
@@ -154,13 +160,49 @@ func (c *Child) Stop() {
 	}
 	// An error means that it has just ended, which is the goal.
 	_ = syscall.Kill(to, syscall.SIGTERM)
+	timeout := time.NewTimer(stopTimeout)
+	defer timeout.Stop()
 	select {
 	case <-c.done:
-		return
-	case <-time.After(stopTimeout):
+		if !c.group || c.groupEnds(timeout.C) {
+			return
+		}
+	case <-timeout.C:
 	}
 	_ = syscall.Kill(-c.PID, syscall.SIGKILL)
 	<-c.done
+}
+
+// groupEnds waits until every process of the group has ended, whether its parent has noticed or
+// not, and returns false if that takes too long.
+func (c *Child) groupEnds(tooLong <-chan time.Time) bool {
+	again := time.NewTicker(2 * time.Millisecond)
+	defer again.Stop()
+	for c.groupLives() {
+		select {
+		case <-again.C:
+		case <-tooLong:
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Child) groupLives() bool {
+	if syscall.Kill(-c.PID, 0) != nil {
+		return false
+	}
+	// An error: nothing more can be learned of it than that a signal found it.
+	all, err := sys.Processes()
+	if err != nil {
+		return true
+	}
+	for _, p := range all {
+		if p.Group == c.PID && !p.Ended() {
+			return true
+		}
+	}
+	return false
 }
 
 // itSaid returns the last line of its stderr, for an error.

@@ -204,6 +204,7 @@ func TestStartServerTellsTheAddress(t *testing.T) {
 	for _, serve := range []string{
 		"RUN_TEST_ADDR={host}:{port} '" + os.Args[0] + "'",
 		"RUN_TEST_ADDR={addr} '" + os.Args[0] + "'; echo it ended",
+		"RUN_TEST_ADDR={addr} '" + os.Args[0] + "' >/dev/null; echo it ended", // its output does not say when it ends
 		"RUN_TEST_ADDR=127.0.0.1:$PORT '" + os.Args[0] + "'",
 	} {
 		c, base, err := serverOn(t.Context(), &spec.Server{Serve: serve, Env: []string{"RUN_TEST_SERVE=nethttp"}}, nil)
