@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -138,7 +139,7 @@ func TestPipelining(t *testing.T) {
 						k := max(1, min(p/3, 10))
 						script = faultserver.Script{faultserver.Loop(faultserver.Request(k), faultserver.Drip(strings.Repeat(answer, k), piece))}
 						// What the last requests of a connection wait for may never
-						// fill a group of k, so time ends this run.
+						// fill a group of k, so the server's count ends this run.
 						if k > 1 {
 							n = 0
 						}
@@ -146,10 +147,18 @@ func TestPipelining(t *testing.T) {
 					s := serve(t, func(int) faultserver.Script { return script })
 					c := config(t, s, engine, n)
 					c.Pipelining = p
+					ctx, stop := context.WithCancel(context.Background())
+					defer stop()
 					if n == 0 {
-						c.Duration = 100 * time.Millisecond
+						c.Duration = time.Minute
+						go func() {
+							for s.Requests() < 1000 && ctx.Err() == nil {
+								time.Sleep(time.Millisecond)
+							}
+							stop()
+						}()
 					}
-					r := runs(t, c)
+					r := start(ctx, t, c, &watcher{})
 					if n > 0 {
 						clean(t, r, n)
 						if s.Requests() != n {
