@@ -29,12 +29,12 @@ func TestBounded(t *testing.T) {
 		"all":           {histogram(10, 2*ms), histogram(16, 1170*ms), .5, "≥ 1.17 s ≥ 1.17 s ≥ 1.17 s"},
 		"nothing ended": {histogram(0, 0), histogram(16, 1170*ms), .5, "≥ 1.17 s ≥ 1.17 s ≥ 1.17 s"},
 	} {
-		q := Bounded(k.ended, k.waiting)
+		q := Bounded(k.ended, &Unanswered{Waiting: *k.waiting})
 		if text := q.Text(.5) + " " + q.Text(.999) + " " + q.Text(1); q.BoundFrom != k.from || text != k.text || q.Count != k.ended.Count() {
 			t.Errorf("%s: bounds from %v: %s", name, q.BoundFrom, text)
 		}
 	}
-	w := WaitedOf(histogram(16, 1000*ms))
+	w := WaitedOf(&Unanswered{Waiting: *histogram(16, 1000*ms)})
 	q := QuantilesOf(histogram(16, 1000))
 	if text := q.MeanText(&w); text != "≥ 500 ms" || q.MeanText(nil) != "1.00 µs" {
 		t.Errorf("a mean of %s", text)
@@ -54,7 +54,7 @@ func TestBoundsHold(t *testing.T) {
 			waiting.Record(ns)
 			truth.Record(ns + rapid.Int64Range(0, 1e9).Draw(t, "left"))
 		}
-		q, before, plain := Bounded(ended, waiting), int64(0), QuantilesOf(ended)
+		q, before, plain := Bounded(ended, &Unanswered{Waiting: *waiting}), int64(0), QuantilesOf(ended)
 		for _, one := range q.figures() {
 			if was, _ := plain.Quantile(one.q); *one.ns < was || *one.ns < before {
 				t.Fatalf("quantile %v is %d, of the ended ones %d, the one below %d", one.q, *one.ns, was, before)
@@ -64,9 +64,9 @@ func TestBoundsHold(t *testing.T) {
 			}
 			before = *one.ns
 		}
-		w := WaitedOf(waiting)
-		if back, err := w.Hist(); err != nil || back.Count() != waiting.Count() {
-			t.Fatalf("%d came back, %v", back.Count(), err)
+		w := WaitedOf(&Unanswered{Waiting: *waiting})
+		if back, err := w.Unanswered(); err != nil || back.Waiting.Count() != waiting.Count() {
+			t.Fatalf("%+v came back, %v", back, err)
 		}
 	})
 }

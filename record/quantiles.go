@@ -29,11 +29,26 @@ func QuantilesOf(h *hist.Hist) Quantiles {
 // always move a quantile a little.
 const boundMatters = 1.05
 
+// Unanswered is what is known of the requests without a response.
+type Unanswered struct {
+	// Waiting is how long those had waited that were in flight at the end, nanoseconds.
+	Waiting hist.Hist
+	// TimedOut counts those that were given up. They are among those that ended, with the time until
+	// then.
+	TimedOut uint64
+}
+
+// Reach reports whether the quantile q falls on a request that timed out, if these would have taken
+// longer than all others. Whatever its figure, no objective for that quantile is met.
+func (u *Unanswered) Reach(ended *hist.Hist, q float64) bool {
+	return (&Waited{Count: u.Waiting.Count(), TimedOut: u.TimedOut}).Reach(ended.Count(), q)
+}
+
 // AtLeast returns the quantile q of the times of ended requests, counting those that still waited
-// with the time they had waited so far if that raises it. bound reports that it did: the true
-// quantile is at least that.
-func AtLeast(ended, waiting *hist.Hist, q float64) (ns int64, bound bool) {
-	return atLeast(ended, merged(ended, waiting), q)
+// with the time they had waited so far if that raises it. bound reports that it did, or that the
+// quantile falls on a request that timed out: the true quantile is at least that.
+func AtLeast(ended *hist.Hist, u *Unanswered, q float64) (ns int64, bound bool) {
+	return u.atLeast(ended, merged(ended, &u.Waiting), q)
 }
 
 func merged(ended, waiting *hist.Hist) *hist.Hist {
@@ -42,24 +57,24 @@ func merged(ended, waiting *hist.Hist) *hist.Hist {
 	return &all
 }
 
-func atLeast(ended, all *hist.Hist, q float64) (ns int64, bound bool) {
+func (u *Unanswered) atLeast(ended, all *hist.Hist, q float64) (ns int64, bound bool) {
 	ns, raised := ended.Quantile(q), all.Quantile(q)
 	if q < 1 && float64(raised) < boundMatters*float64(ns) || raised <= ns {
-		return ns, false
+		return ns, u.Reach(ended, q)
 	}
 	return raised, true
 }
 
 // Bounded returns the quantiles of ended requests, with those raised that the waiting ones raise; see
 // AtLeast.
-func Bounded(ended, waiting *hist.Hist) Quantiles {
+func Bounded(ended *hist.Hist, u *Unanswered) Quantiles {
 	l := QuantilesOf(ended)
-	if waiting.Count() == 0 {
+	if u.Waiting.Count() == 0 && u.TimedOut == 0 {
 		return l
 	}
-	all := merged(ended, waiting)
+	all := merged(ended, &u.Waiting)
 	for _, one := range l.figures() {
-		ns, bound := atLeast(ended, all, one.q)
+		ns, bound := u.atLeast(ended, all, one.q)
 		if bound && l.BoundFrom == 0 {
 			l.BoundFrom = one.q
 		}
@@ -113,14 +128,14 @@ func FormatBound(ns int64, bound bool) string {
 // MeanWith returns the mean, counting the waiting requests with the time they had waited if that
 // raises it; see AtLeast.
 func (l *Quantiles) MeanWith(w *Waited) (ns float64, bound bool) {
-	if w == nil || w.Count == 0 {
+	if w == nil {
 		return l.MeanNs, false
 	}
 	n, m := float64(l.Count), float64(w.Count)
 	if raised := (l.MeanNs*n + w.MeanNs*m) / (n + m); raised >= boundMatters*l.MeanNs && !math.IsInf(raised, 0) {
 		return raised, true
 	}
-	return l.MeanNs, false
+	return l.MeanNs, w.TimedOut > 0
 }
 
 // Known reports whether there are figures: of ended requests, or bounds from the waiting ones.
@@ -129,10 +144,11 @@ func (l *Quantiles) Known() bool { return l.Count > 0 || l.BoundFrom > 0 }
 // IsBound reports whether the quantile q, with 1 for the maximum, is a lower bound.
 func (l *Quantiles) IsBound(q float64) bool { return l.BoundFrom > 0 && q >= l.BoundFrom }
 
-// WaitedOf summarises how long requests have waited. A histogram that has no HdrHistogram form is left
-// out, and reading it fails.
-func WaitedOf(h *hist.Hist) Waited {
-	w := Waited{Count: h.Count(), MeanNs: h.Mean(), OldestNs: h.Max()}
+// WaitedOf summarises the requests without a response. A histogram that has no HdrHistogram form is
+// left out, and reading it fails.
+func WaitedOf(u *Unanswered) Waited {
+	h := &u.Waiting
+	w := Waited{Count: h.Count(), MeanNs: h.Mean(), OldestNs: h.Max(), TimedOut: u.TimedOut}
 	if w.Count > 0 {
 		w.HDR, _ = h.EncodeV2()
 	}
@@ -152,24 +168,32 @@ func (l *Latency) Waited(of string) *Waited {
 	return new(Waited)
 }
 
-// Times returns the response's part as a histogram; that of nil is empty.
-func (w *Waiting) Times() (*hist.Hist, error) {
+// Times returns the response's part; that of nil is empty.
+func (w *Waiting) Times() (*Unanswered, error) {
 	if w == nil {
-		return new(hist.Hist), nil
+		return new(Unanswered), nil
 	}
-	return w.Response.Hist()
+	return w.Response.Unanswered()
 }
 
-// Hist returns the times as a histogram.
-func (w *Waited) Hist() (*hist.Hist, error) {
+// Reach is that of Unanswered, with the number of requests that ended. A mean reaches none.
+func (w *Waited) Reach(ended uint64, q float64) bool {
+	all := float64(ended + w.Count)
+	return w.TimedOut > 0 && q > 0 && max(1, math.Ceil(q*all)) > all-float64(w.TimedOut)
+}
+
+// Unanswered decodes the times.
+func (w *Waited) Unanswered() (*Unanswered, error) {
+	u := &Unanswered{TimedOut: w.TimedOut}
 	if w.Count == 0 {
-		return new(hist.Hist), nil
+		return u, nil
 	}
 	h, err := hist.DecodeV2(w.HDR)
 	if err != nil {
 		return nil, err
 	}
-	return hist.FromHDR(h), nil
+	u.Waiting.Merge(hist.FromHDR(h))
+	return u, nil
 }
 
 // StepsOf returns a histogram in steps; nil for an empty one.

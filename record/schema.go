@@ -288,6 +288,9 @@ type Waited struct {
 	Count    uint64  `json:"count"`
 	MeanNs   float64 `json:"mean_ns,omitempty"`
 	OldestNs int64   `json:"oldest_ns,omitempty"`
+	// TimedOut counts requests that were given up earlier; they count among those that ended, with
+	// the time until then, also a lower bound.
+	TimedOut uint64 `json:"timed_out,omitempty"`
 	// HDR is the histogram in HdrHistogram V2 format, base64; "" without requests.
 	HDR string `json:"hdr,omitempty"`
 }
@@ -304,7 +307,8 @@ type Quantiles struct {
 	MinNs  int64   `json:"min_ns"`
 	MaxNs  int64   `json:"max_ns"`
 	// BoundFrom is the lowest of these quantiles, 1 for the maximum, that requests without a
-	// response raise: it and the higher ones are lower bounds. 0 if there is none.
+	// response raise, or that falls on one that timed out: it and the higher ones are lower bounds. 0
+	// if there is none.
 	BoundFrom float64 `json:"bound_from,omitempty"`
 	// HDR is the histogram in HdrHistogram V2 format, base64, if requested.
 	HDR string `json:"hdr,omitempty"`

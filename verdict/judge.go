@@ -130,6 +130,9 @@ func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 	}
 	v.Because = just("slo.broken", with{"terms": slo.broken, "why": why, "found": found.because})
 	switch {
+	case slo.timedOut:
+		v.Next = just("slo.broken.next.timeout", with{"timed_out": f.run.Latency.Waited("service").TimedOut,
+			"timeout_ns": f.run.Spec.Timeout.Nanoseconds()})
 	case v.Bottleneck == record.TargetRate && f.acceptHurtsTail():
 		v.Next = acceptNext()
 	case v.Bottleneck == record.TargetRate && f.late != nil:

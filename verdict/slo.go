@@ -18,6 +18,7 @@ type sloResult struct {
 	unknown  []record.Statement // terms for which the record has no figure
 	risky    []record.Statement // terms that the requests without a response may still break
 	latency  bool               // a term is about a latency
+	timedOut bool               // a term is broken by requests that were given up, not by their times
 }
 
 // checkSLO compares every term of the SLO with the measurement.
@@ -33,9 +34,13 @@ func checkSLO(f *runFacts) sloResult {
 			continue
 		}
 		met := term.Holds(measured)
+		if met && timedOut(f.run, term) {
+			met, out.timedOut = false, true
+		}
 		is := say("slo."+kindOf(term), with{"stat": stat, "of": term.Metric, "value": measured})
 		if bound {
-			is = say("slo.latency.at-least", with{"stat": stat, "of": term.Metric, "value": measured, "waiting": f.run.Latency.Waited(term.Metric).Count})
+			w := f.run.Latency.Waited(term.Metric)
+			is = say("slo.latency.at-least", with{"stat": stat, "of": term.Metric, "value": measured, "waiting": w.Count, "timed_out": w.TimedOut})
 		}
 		if !met {
 			out.broken = append(out.broken, say("slo.misses", with{"is": is, "term": term.String()}))
@@ -126,15 +131,21 @@ func quantileOf(l *record.Quantiles, w *record.Waited, q float64) (v float64, bo
 	if err != nil {
 		return 0, false, say("slo.bad-histogram", with{"error": err.Error()})
 	}
-	waiting, err := w.Hist()
+	u, err := w.Unanswered()
 	if err != nil {
 		return 0, false, say("slo.bad-histogram", with{"error": err.Error()})
 	}
-	if h.TotalCount() == 0 && waiting.Count() == 0 {
+	if h.TotalCount() == 0 && w.Count == 0 {
 		return 0, false, say("slo.empty-histogram", nil)
 	}
-	ns, bound := record.AtLeast(hist.FromHDR(h), waiting, q)
+	ns, bound := record.AtLeast(hist.FromHDR(h), u, q)
 	return float64(ns), bound, why
+}
+
+// timedOut reports whether a term's quantile falls on a request that was given up: it had no
+// response within the limit, even if --timeout is below it.
+func timedOut(run *record.Run, t spec.Term) bool {
+	return t.Less && run.Latency.Waited(t.Metric).Reach(run.Latency.Response.Count, t.Quantile)
 }
 
 // mayBreak returns how many requests without a response have waited longer than the term's share of
@@ -149,7 +160,7 @@ func mayBreak(run *record.Run, t spec.Term) (n uint64, oldestNs int64) {
 	if w.Count == 0 || len(bins) == 0 || !t.Less || t.Metric != spec.MetricService && t.Metric != spec.MetricResponse {
 		return 0, 0
 	}
-	waiting, err := w.Hist()
+	u, err := w.Unanswered()
 	if err != nil {
 		return 0, 0 // measure says so
 	}
@@ -164,7 +175,7 @@ func mayBreak(run *record.Run, t spec.Term) (n uint64, oldestNs int64) {
 			over += float64(b.Count)
 		}
 	}
-	n = waiting.Count() - waiting.CountAtMost(usual(bins, q))
+	n = w.Count - u.Waiting.CountAtMost(usual(bins, q))
 	if n == 0 || over+float64(n) <= (1-q)*total {
 		return 0, 0
 	}

@@ -40,8 +40,9 @@ func TestWaitingRequestsCountInAnSLO(t *testing.T) {
 		run.Latency.Response, run.Latency.Service = record.QuantilesOf(ended), record.QuantilesOf(ended)
 		run.Latency.ResponseBins, run.Latency.ServiceBins = record.BinsOf(ended), record.BinsOf(ended)
 		if c.waiting != nil {
-			run.Latency.Response, run.Latency.Service = record.Bounded(ended, c.waiting), record.Bounded(ended, c.waiting)
-			run.Latency.Waiting = &record.Waiting{Response: record.WaitedOf(c.waiting), Service: record.WaitedOf(c.waiting)}
+			u := &record.Unanswered{Waiting: *c.waiting}
+			run.Latency.Response, run.Latency.Service = record.Bounded(ended, u), record.Bounded(ended, u)
+			run.Latency.Waiting = &record.Waiting{Response: record.WaitedOf(u), Service: record.WaitedOf(u)}
 		}
 		if text, err := ended.EncodeV2(); err == nil {
 			run.Latency.Response.HDR = text
@@ -54,6 +55,38 @@ func TestWaitingRequestsCountInAnSLO(t *testing.T) {
 		if text := prose.Sentence(got.risky); !strings.HasPrefix(text, c.caveats) || (text == "") != (c.caveats == "") ||
 			!strings.Contains(caveats, c.caveats) {
 			t.Errorf("%s: caveats: %q", c.name, text)
+		}
+	}
+}
+
+// TestTimeoutsBreakAnSLO: a request that was given up before the limit has not met it, though its
+// time until then is below.
+func TestTimeoutsBreakAnSLO(t *testing.T) {
+	for _, c := range []struct {
+		slo      string
+		timedOut uint64
+		broken   string
+	}{
+		{"p99.9<200ms", 5, ""},
+		{"p99.9<200ms", 16, "p99.9 of the response time is at least 100 ms (16 requests timed out), SLO p99.9<200ms"},
+		{"max<200ms", 1, "maximum of the response time is at least 100 ms (1 request timed out), SLO max<200ms"},
+		{"service.max<200ms", 1, "maximum of the service time is at least 100 ms (1 request timed out), SLO service.max<200ms"},
+		{"p99.95<200ms", 16, "p99.95 of the response time is at least 100 ms (16 requests timed out), SLO p99.95<200ms"},
+		{"mean<200ms", 16, ""},
+	} {
+		run, ended := closedRun(), new(hist.Hist)
+		ended.RecordN(3e6, 10_000)
+		ended.RecordN(100e6, c.timedOut)
+		run.Spec.SLO = mustSLO(t, c.slo)
+		u := &record.Unanswered{TimedOut: c.timedOut}
+		run.Latency.Response, run.Latency.Service = record.Bounded(ended, u), record.Bounded(ended, u)
+		run.Latency.ResponseBins, run.Latency.ServiceBins = record.BinsOf(ended), record.BinsOf(ended)
+		run.Latency.Waiting = &record.Waiting{Response: record.WaitedOf(u), Service: record.WaitedOf(u)}
+		if text, err := ended.EncodeV2(); err == nil {
+			run.Latency.Response.HDR = text
+		}
+		if text := prose.Sentence(checkSLO(newFacts(run, nil).runFacts).broken); text != c.broken {
+			t.Errorf("%s with %d timeouts: %q, want %q", c.slo, c.timedOut, text, c.broken)
 		}
 	}
 }

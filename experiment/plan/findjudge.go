@@ -117,9 +117,23 @@ func (s *survey) measure(m *record.Measured) (terms []record.SLOTerm, complete b
 			complete = false
 			continue
 		}
-		terms = append(terms, record.SLOTerm{Term: t.String(), Value: v, Met: t.Holds(v), AtLeast: bound})
+		terms = append(terms, record.SLOTerm{Term: t.String(), Value: v, Met: t.Holds(v) && !timedOut(t, m), AtLeast: bound})
 	}
 	return terms, complete
+}
+
+// timedOut reports whether a latency term's quantile falls on a request that was given up.
+func timedOut(t spec.Term, m *record.Measured) bool {
+	if m.Waiting == nil || !t.Less {
+		return false
+	}
+	switch t.Metric {
+	case spec.MetricResponse:
+		return m.Waiting.Response.Reach(m.Response.Count, t.Quantile)
+	case spec.MetricService:
+		return m.Waiting.Service.Reach(m.Service.Count, t.Quantile)
+	}
+	return false
 }
 
 // figure returns a term's value, in the unit of its limit, and whether it is a lower bound.
@@ -127,7 +141,7 @@ func figure(t spec.Term, m *record.Measured) (v float64, bound, known bool) {
 	if t.Metric == spec.MetricErrors {
 		return m.BadShare, false, m.Completed > 0 || m.Failed > 0
 	}
-	if times, ok := timesOf(m); ok && t.Metric == spec.MetricResponse && (times.ended.Count() > 0 || times.waiting.Count() > 0) {
+	if times, ok := timesOf(m); ok && t.Metric == spec.MetricResponse && (times.ended.Count() > 0 || times.Waiting.Count() > 0) {
 		if t.Quantile == spec.Mean {
 			v, bound = times.mean()
 			return v, bound, true

@@ -12,10 +12,37 @@ import (
 func hung(waiting uint64) *record.Measured {
 	m := &record.Measured{Outcome: record.Valid, Completed: 10_000, Histogram: new(hist.Hist)}
 	m.Histogram.RecordN(1e6, m.Completed)
-	left := new(hist.Hist)
-	left.RecordN(1.17e9, waiting)
+	left := new(record.Unanswered)
+	left.Waiting.RecordN(1.17e9, waiting)
 	m.Response, m.Waiting = record.Bounded(m.Histogram, left), &record.Waiting{Response: record.WaitedOf(left)}
 	return m
+}
+
+// gaveUp is a run of 10,000 fast responses and of requests that were given up after 100 ms.
+func gaveUp(n uint64) *record.Measured {
+	m := hung(0)
+	m.Histogram.RecordN(100e6, n)
+	m.Failed, m.BadShare = n, float64(n)/float64(10_000+n)
+	u := &record.Unanswered{TimedOut: n}
+	m.Response, m.Waiting = record.Bounded(m.Histogram, u), &record.Waiting{Response: record.WaitedOf(u)}
+	return m
+}
+
+// TestTimeoutsCountInASearch: a request that was given up before the limit has not met it.
+func TestTimeoutsCountInASearch(t *testing.T) {
+	e := searching(t, "p99.9<200ms,errors<1%", "")
+	for n, want := range map[uint64]classification{0: classMet, 5: classMet, 16: classMissed} {
+		m, pooled := gaveUp(n), mergedRuns([]*record.Measured{gaveUp(n), gaveUp(n)})
+		for _, one := range []*record.Measured{m, &pooled} {
+			class, broken := surveyOf(e, nil).judge(one)
+			if class != want || want == classMissed && (len(broken) != 1 || !broken[0].AtLeast || math.Abs(broken[0].Value-100e6) > 1e6) {
+				t.Errorf("%d timed out: %v, %+v", n, class, broken)
+			}
+			if late, allowed, _ := lateOf(e.SLO[0], one); (late > allowed) != (want == classMissed) {
+				t.Errorf("%d timed out: %v over the limit, %v allowed", n, late, allowed)
+			}
+		}
+	}
 }
 
 // TestWaitingRequestsCountInASearch: they break a term of a run, and of runs that are judged

@@ -183,10 +183,22 @@ func latencies(l *load.Result) record.Latency {
 	t := &l.Total
 	out := record.Latency{Response: record.QuantilesOf(&t.Response), Service: record.QuantilesOf(&t.Service), Lag: record.QuantilesOf(&t.Lag)}
 	if w := l.Waiting; w != nil {
-		out.Response, out.Service = record.Bounded(&t.Response, &w.Response), record.Bounded(&t.Service, &w.Service)
-		out.Waiting = &record.Waiting{Response: record.WaitedOf(&w.Response), Service: record.WaitedOf(&w.Service)}
+		timedOut := timeouts(t)
+		response, service := &record.Unanswered{Waiting: w.Response, TimedOut: timedOut}, &record.Unanswered{Waiting: w.Service, TimedOut: timedOut}
+		out.Response, out.Service = record.Bounded(&t.Response, response), record.Bounded(&t.Service, service)
+		out.Waiting = &record.Waiting{Response: record.WaitedOf(response), Service: record.WaitedOf(service)}
 	}
 	return out
+}
+
+// timeouts returns how many requests failed for want of a response in time.
+func timeouts(t *load.Tally) (n uint64) {
+	for fault, k := range t.Faults {
+		if fault.OfRequest() && fault.Cause == load.CauseTimeout {
+			n += k
+		}
+	}
+	return n
 }
 
 // closes converts the counts of closed connections; nil if there were none.
@@ -280,17 +292,17 @@ func byTarget(l *load.Result, s *spec.Spec) []record.TargetResult {
 	if l.Waiting != nil {
 		left = slices.SortedFunc(slices.Values(l.Waiting.Targets), func(a, b load.TargetWaiting) int { return cmp.Compare(a.Target, b.Target) })
 	}
-	waiting := new(hist.Hist)
+	u := new(record.Unanswered)
 	for i := range l.Total.ByTarget {
 		b := &l.Total.ByTarget[i]
-		waiting.Reset()
+		u.Waiting.Reset()
 		for ; len(left) > 0 && left[0].Target == i; left = left[1:] {
-			waiting.RecordN(left[0].Ns, left[0].Count)
+			u.Waiting.RecordN(left[0].Ns, left[0].Count)
 		}
 		r := record.TargetResult{
 			Target: s.Targets[i].Method + " " + s.Targets[i].URL, Weight: s.Targets[i].Weight,
 			Completed: b.Completed, Failed: b.Failed, Statuses: map[string]uint64{},
-			Response: record.Bounded(&b.Response, waiting),
+			Response: record.Bounded(&b.Response, u),
 		}
 		for code, n := range b.Statuses {
 			if hasStatus(s, code) {

@@ -377,12 +377,12 @@ func started(t *testing.T, options string) *Bucket {
 	return b
 }
 
-// until waits for what comes within a minute.
+// until waits for what comes within three minutes.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(3 * time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within three minutes: %s", what)
 		}
 	}
 }

@@ -213,11 +213,11 @@ func quantileOf(run *chart.Run, name string, q float64) string {
 	if h == nil || h.Count() == 0 {
 		return "not measured"
 	}
-	waiting, err := run.Latency.Waited(name).Hist()
+	u, err := run.Latency.Waited(name).Unanswered()
 	if err != nil {
 		return unit.FormatNs(h.Quantile(q))
 	}
-	return record.FormatBound(record.AtLeast(h, waiting, q))
+	return record.FormatBound(record.AtLeast(h, u, q))
 }
 
 func meanOf(run *chart.Run, name string) string {
