@@ -39,6 +39,7 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	} else if run.Interrupted {
 		d.add("caveat.interrupted", with{"covered_ns": run.ElapsedS * 1e9, "asked_ns": time.Duration(run.Spec.Duration)})
 	}
+	d.ofTheResponses(f)
 	if asked := run.Spec.Pprof; asked != "" && asked != "off" {
 		for _, n := range run.NotMeasured {
 			if n.What == "pprof" {
@@ -65,7 +66,6 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	if share := f.errorShare.value; share > 0 && share < errorsMatter {
 		d.add("caveat.errors", with{"share": share, "kinds": kindsOf(f.errorKinds())})
 	}
-	d.ofTheResponses(f)
 	d.ofTheLatency(f.runFacts)
 	if run.Load.Established > 0 && run.Load.Established < run.Load.Connections {
 		d.add("caveat.connections", with{"established": run.Load.Established, "asked": run.Load.Connections})

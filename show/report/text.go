@@ -610,7 +610,11 @@ func (l Layout) verdict(v *record.Verdict) []block {
 	if v.NextBottleneck != nil {
 		add(5, "next bottleneck", prose.Text(v.NextBottleneck.Says))
 	}
-	list(2, "caveats", prose.Texts(v.Caveats))
+	caveats := prose.Texts(v.Caveats)
+	list(1, "caveats", caveats[:min(1, len(caveats))]) // the weightiest, whatever else is dropped
+	for _, text := range caveats[min(1, len(caveats)):] {
+		add(2, "", text)
+	}
 	if v.Next != nil {
 		add(0, "next", prose.Sentence(v.Next))
 	}
