@@ -209,6 +209,7 @@ func (k *checker) actions(l *Location, at *places, key string) {
 	}
 	for i := range l.Destinations {
 		k.destination(&l.Destinations[i], at, fmt.Sprintf("%s.destinations.%d", key, i))
+		k.below(l, &l.Destinations[i], at, fmt.Sprintf("%s.destinations.%d", key, i))
 	}
 	if l.Fallback != nil {
 		k.destination(l.Fallback, at, key+".fallback")

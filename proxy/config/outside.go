@@ -120,6 +120,34 @@ func (k *checker) authority(a *ACME, at *places) {
 	}
 }
 
+// below warns of a directory that has nothing at the location's path: paths are appended to it whole,
+// as by nginx's root.
+func (k *checker) below(l *Location, d *Destination, at *places, key string) {
+	target, err := ParseURI(d.URI)
+	if !k.outside || err != nil || target.Scheme != Files || len(d.Transformers) > 0 || target.Options.Get("fallback") != "" {
+		return
+	}
+	root, err := os.OpenRoot(target.Address)
+	if err != nil {
+		return // there has said so
+	}
+	for _, path := range l.Paths {
+		prefix := strings.Trim(strings.TrimSuffix(path, "/*"), "/")
+		if prefix == "" || path[0] != '/' || strings.ContainsAny(prefix, `^$*+?()[]{}\|`) {
+			continue
+		}
+		inside := filepath.Join(strings.Trim(target.Options.Get("prefix"), "/"), prefix)
+		if _, err := root.Stat(inside); err != nil {
+			k.warn(at, key+".uri", "uri: files: requests for %s look for %s, which is not there; to serve %s itself below /%s, add "+
+				`transformers = [{ type = "replacePath", options = { pattern = "/%s", value = "" } }]`,
+				path, filepath.Join(target.Address, inside), target.Address, prefix, prefix)
+		}
+	}
+	if err := root.Close(); err != nil {
+		k.warn(at, key+".uri", "uri: files: %v", err)
+	}
+}
+
 // there checks what a destination needs on this machine.
 func (k *checker) there(d *Destination, target Target, at *places, key string) {
 	if !k.outside {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -215,5 +216,39 @@ uri = "https://127.0.0.1:1"
 	}
 	if c, err := check("DIR/www\"", "DIR/gone\"\nweight = -1"); err == nil || len(c.Warnings) != 1 {
 		t.Error("a warning beside an error is lost:", err, c)
+	}
+}
+
+// A directory that is served below a path, and has nothing there, is warned of with what to write.
+func TestFilesBelowAPathAreLookedFor(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "docs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		paths, uri, more string
+		want             string
+	}{
+		{`"/s"`, "", "", `pattern = "/s"`},
+		{`"/a/b/*"`, "", "", `pattern = "/a/b"`},
+		{`"/docs"`, "", "", ""},
+		{`"/"`, "", "", ""},
+		{`"/v[0-9]+"`, "", "", ""},
+		{`"/s"`, "?fallback=index.html", "", ""},
+		{`"/s"`, "", `transformers = [{ type = "replacePath", options = { pattern = "/s", value = "" } }]`, ""},
+	} {
+		file := filepath.Join(t.TempDir(), "p.toml")
+		text := "[[locations]]\nid = \"x\"\npaths = [" + c.paths + "]\n[[locations.destinations]]\nuri = \"files://" + dir + c.uri + "\"\n" + c.more + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Check(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := fmt.Sprint(got.Warnings)
+		if (c.want == "") != (len(got.Warnings) == 0) || !strings.Contains(said, c.want) {
+			t.Errorf("%s %s: %s", c.paths, c.more, said)
+		}
 	}
 }
