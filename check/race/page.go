@@ -171,6 +171,9 @@ func (c *CaseResult) table() page.Table {
 	if c.Idle {
 		names = []string{"held", "bytes/connection", "req/s", "errors"}
 	}
+	if c.Outage != "" {
+		names = outageColumns()
+	}
 	for _, name := range names {
 		t.Columns = append(t.Columns, page.Column{Name: name, Figure: true})
 	}
@@ -181,6 +184,8 @@ func (c *CaseResult) table() page.Table {
 		case c.Idle && row.Idle != nil:
 			d := row.Idle
 			texts = append(texts, d.held(), fmt.Sprintf("%.0f", d.BytesPerConnection), unit.FormatCount(int64(d.PerS)), fmt.Sprint(d.Errors))
+		case c.Outage != "" && row.Outage != nil:
+			texts = append(texts, row.Outage.says()...)
 		case row.NotRaced == "" && row.NsPerRequest != nil:
 			calls := "not measured"
 			if row.SyscallsPerRequest != nil {

@@ -2,7 +2,8 @@
 // requests, the same backend, the same number of workers, the same fields added
 // and the same lines logged, in turns, each as a process of its own. What is
 // compared is CPU per request, by pairs from the same round; the rest of a row
-// says whether that was bought with something else.
+// says whether that was bought with something else. Other cases take away the
+// backend or the site, and count what still fails afterwards.
 package race
 
 import (
@@ -71,6 +72,8 @@ type Case struct {
 	GoWrk bool `json:"go_wrk"`
 	// Idle: connections are held, and what they take is measured.
 	Idle bool `json:"idle"`
+	// Outage names what happens to the backend or the site while requests go on; "": nothing.
+	Outage string `json:"outage,omitempty"`
 	// TLS: clients speak TLS 1.3. Handshakes: each request has a connection of its own.
 	TLS        bool `json:"tls"`
 	Handshakes bool `json:"handshakes"`
@@ -81,6 +84,14 @@ type Case struct {
 	// Limit of our CPU per request to nginx's, aimed at; 0 none.
 	Limit float64 `json:"limit,omitempty"`
 }
+
+// Names of the outages.
+const (
+	outageKilled     = "killed"
+	outageRestarted  = "restarted"
+	outageCrash      = "crashing-page"
+	outageRedeployed = "redeployed"
+)
 
 // Cases are all that there are.
 func Cases() []Case {
@@ -101,6 +112,12 @@ func Cases() []Case {
 			Handshakes: true, PerS: 200, Limit: 1.2},
 		{Name: "h2", About: "16-byte answer over HTTP/2 and TLS 1.3, 16 streams, no log", Path: "/bytes/16", Bytes: 16, TLS: true, Streams: 16,
 			Limit: 0.8},
+		{Name: outageKilled, About: "the backend is killed, and is back after 2 s", Path: "/bytes/16", Bytes: 16, Outage: outageKilled},
+		{Name: outageRestarted, About: "the backend restarts in order, and is back after 200 ms", Path: "/bytes/16", Bytes: 16,
+			Outage: outageRestarted},
+		{Name: outageCrash, About: "one page crashes the backend's worker, fifty times a second", Path: "/bytes/16", Bytes: 16, Outage: outageCrash},
+		{Name: outageRedeployed, About: "a site is replaced: link swapped, directory moved, directory made again", Path: "/page.html", Bytes: 268,
+			Files: true, Outage: outageRedeployed},
 	}
 }
 
@@ -234,8 +251,11 @@ func (r *race) do(ctx context.Context, k *Case) error {
 		}
 		return n.row.NotRaced != ""
 	})
-	if k.Idle {
+	switch {
+	case k.Idle:
 		return r.hold(ctx, k, runners)
+	case k.Outage != "":
+		return r.endure(ctx, k, runners)
 	}
 	from := len(r.samples)
 	if err := r.rounds(ctx, k, runners); err != nil {

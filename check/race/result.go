@@ -84,7 +84,29 @@ type Row struct {
 	Late               uint64   `json:"late"`
 	Miscounted         int      `json:"miscounted"` // rounds in which the backend counted otherwise
 	Idle               *Idle    `json:"idle,omitempty"`
+	Outage             *Outage  `json:"outage,omitempty"`
 }
+
+// Outage is what requests met that began when nothing was away any more.
+type Outage struct {
+	Rounds int     `json:"rounds"`
+	AwayS  float64 `json:"away_s"`
+	// Requests that began after it, Failed those without 200, and Wrong those answered with a former
+	// release, or a mix of two.
+	Requests int `json:"requests"`
+	Failed   int `json:"failed"`
+	Wrong    int `json:"wrong"`
+	// LongestNs after the end of it in which the last such request began, the worst of the rounds.
+	LongestNs int64 `json:"longest_ns"`
+}
+
+// says is a row of the table: what requests met after the outage.
+func (o *Outage) says() []string {
+	return []string{fmt.Sprint(o.Requests), fmt.Sprint(o.Failed), fmt.Sprint(o.Wrong), fmt.Sprintf("%.0f", float64(o.LongestNs)/1e6)}
+}
+
+// outageColumns name what says returns.
+func outageColumns() []string { return []string{"requests", "failed", "wrong", "longest ms"} }
 
 // Verdict is a figure and what is aimed at: at most Limit.
 type Verdict struct {
@@ -263,6 +285,9 @@ func (c *CaseResult) shareOfOthers() {
 // idleLimit is aimed at: bytes of a contestant's memory for an idle connection.
 const idleLimit = 1024
 
+// outageLimit is aimed at: how long after an outage a request may still fail, two turns of a prober.
+const outageLimit = 2 * probeEvery
+
 func (r *Result) judgeCase(c *CaseResult) {
 	for i := range c.Rows {
 		row := &c.Rows[i]
@@ -280,6 +305,11 @@ func (r *Result) judgeCase(c *CaseResult) {
 		if d := row.Idle; d != nil && row.NotRaced == "" {
 			b := d.BytesPerConnection
 			say(", bytes for an idle connection", &stat.Estimate{Value: b, Interval: stat.Interval{Low: b, High: b}}, idleLimit, "bytes")
+		}
+		if o := row.Outage; o != nil && row.NotRaced == "" {
+			ms := float64(o.LongestNs) / 1e6
+			say(", ms in which requests failed or were answered wrongly after it", &stat.Estimate{Value: ms, Interval: stat.Interval{Low: ms, High: ms}},
+				float64(outageLimit.Milliseconds()), "ms")
 		}
 	}
 }

@@ -37,9 +37,12 @@ func (r *Result) Write(w io.Writer) error {
 func (r *Result) writeCase(b *strings.Builder, c *CaseResult) {
 	fmt.Fprintf(b, "%s: %s\n", c.Name, c.title())
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	if c.Idle {
+	switch {
+	case c.Idle:
 		fmt.Fprintf(t, "%s\theld\tbytes each\trequests/s\terrors\tconfig\t\n", named(""))
-	} else {
+	case c.Outage != "":
+		fmt.Fprintf(t, "%s\t%s\tconfig\t\n", named(""), strings.Join(outageColumns(), "\t"))
+	default:
 		fmt.Fprintf(t, "%s\tCPU µs\t/nginx\t\treq/s\tp99\t%s\tcalls\tMB\terr\tconfig\t\n", named(""), c.lastColumn())
 	}
 	var absent []string
@@ -53,6 +56,8 @@ func (r *Result) writeCase(b *strings.Builder, c *CaseResult) {
 			d := row.Idle
 			fmt.Fprintf(t, "%s\t%s\t%.0f\t%s\t%d\t%s\t\n", named(row.Name), d.held(), d.BytesPerConnection, unit.FormatCount(int64(d.PerS)), d.Errors,
 				row.Hash)
+		case c.Outage != "" && row.Outage != nil:
+			fmt.Fprintf(t, "%s\t%s\t%s\t\n", named(row.Name), strings.Join(row.Outage.says(), "\t"), row.Hash)
 		case row.NotRaced == "" && row.NsPerRequest != nil:
 			writeRow(t, c, row)
 		}

@@ -24,7 +24,9 @@ func newRace(sh *shell) *cobra.Command {
 ceiling proxy, checks that all behave the same, byte for byte, and interleaves
 their runs: same request, backend, workers, added header fields and log. It
 compares CPU/request in pairs from the same round, and lists the proxies that are
-not installed. proxy/README.md has a race with its configurations.
+not installed. The last cases take the backend or the site away under load and
+count the requests that fail once it is back. proxy/README.md has a race with its
+configurations.
 
 Clients speak plain HTTP, TLS 1.3 and HTTP/2. All of them together take a quarter of an
 hour. A missed target is printed; the exit code is still 0.`,

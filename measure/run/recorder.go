@@ -183,8 +183,8 @@ func latencies(l *load.Result) record.Latency {
 	t := &l.Total
 	out := record.Latency{Response: record.QuantilesOf(&t.Response), Service: record.QuantilesOf(&t.Service), Lag: record.QuantilesOf(&t.Lag)}
 	if w := l.Waiting; w != nil {
-		timedOut := timeouts(t)
-		response, service := &record.Unanswered{Waiting: w.Response, TimedOut: timedOut}, &record.Unanswered{Waiting: w.Service, TimedOut: timedOut}
+		response := &record.Unanswered{Waiting: w.Response, TimedOut: timeouts(t)}
+		service := &record.Unanswered{Waiting: w.Service, TimedOut: response.TimedOut}
 		out.Response, out.Service = record.Bounded(&t.Response, response), record.Bounded(&t.Service, service)
 		out.Waiting = &record.Waiting{Response: record.WaitedOf(response), Service: record.WaitedOf(service)}
 	}

@@ -1,0 +1,275 @@
+package race
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An outage is what happens to a backend or a site while requests go on.
+type outage struct {
+	// happens makes it happen, round by round, and returns from when on nothing of it is left that a
+	// request could meet: the backend accepts again, the new release is in place.
+	happens func(s *scene, ctx context.Context, round int) (over time.Time, err error)
+	// about is what is asked for, and away how long the backend is away.
+	path string
+	away time.Duration
+	file bool
+	// every so often each prober makes a request.
+	every time.Duration
+}
+
+func outages() map[string]outage {
+	return map[string]outage{
+		outageKilled:    {happens: (*scene).killed, path: "/", away: 2 * time.Second, every: probeEvery},
+		outageRestarted: {happens: (*scene).restarted, path: "/", away: 200 * time.Millisecond, every: probeEvery},
+		// Fewer requests than crashes, so that many crashes follow each other.
+		outageCrash:      {happens: (*scene).crashes, path: "/", every: 500 * time.Millisecond},
+		outageRedeployed: {happens: (*scene).redeployed, path: "/page.html", file: true, every: probeEvery},
+	}
+}
+
+const (
+	// outageRounds happen one after the other; with redeployed, each in another way.
+	outageRounds = 3
+	// probers make requests, each on a connection of its own.
+	probers    = 4
+	probeEvery = 20 * time.Millisecond
+	// before and after an outage, requests go on for as long.
+	beforeOutage, afterOutage = 300 * time.Millisecond, 1500 * time.Millisecond
+	// probePatience is when a request that has no answer has failed.
+	probePatience = 2 * time.Second
+	// crashesPerS requests of the page that crashes.
+	crashesPerS = 50
+)
+
+// scene is one contestant, and what is behind it.
+type scene struct {
+	backend *mortal
+	dir     string // of the contestant, with the site
+	addr    string
+	release byte // that stands, 'a' onwards
+}
+
+// endure lets the contestants go through the outages of a case, side by side: the load is light, and
+// what is counted does not depend on the CPU that each gets.
+func (r *race) endure(ctx context.Context, k *Case, runners []*runner) error {
+	r.say("%s: %d times", k.Name, outageRounds)
+	var wait sync.WaitGroup
+	for _, n := range runners {
+		wait.Go(func() {
+			out, err := r.endureOne(ctx, k, n)
+			n.row.Outage = out
+			if err != nil {
+				n.row.NotRaced = err.Error()
+			}
+		})
+	}
+	wait.Wait()
+	return ctx.Err()
+}
+
+// endureOne starts the contestant again, before a backend that can be taken away.
+func (r *race) endureOne(ctx context.Context, k *Case, n *runner) (_ *Outage, err error) {
+	o := outages()[k.Outage]
+	n.child.Stop()
+	back, err := newMortal()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, back.close()) }()
+	s := k.setup(r.Workers)
+	s.Backend = back.addr
+	again, err := r.start(ctx, n.Entrant, s, k.Name+"-outage-"+strings.ReplaceAll(n.Name, " ", ""))
+	if err != nil {
+		return nil, err
+	}
+	n.child, n.addr, n.dir = again.child, again.addr, again.dir // stopped with the others
+	out := &Outage{Rounds: outageRounds, AwayS: o.away.Seconds()}
+	at := &scene{backend: back, dir: n.dir, addr: n.addr, release: 'a'}
+	if o.file {
+		if err := at.firstRelease(); err != nil {
+			return nil, err
+		}
+	}
+	for round := range outageRounds {
+		if err := at.round(ctx, &o, round, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// round has requests go on before, during and after an outage, and counts those after it.
+func (s *scene) round(ctx context.Context, o *outage, round int, out *Outage) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wait sync.WaitGroup
+	seen := make([][]probe, probers)
+	for i := range probers {
+		wait.Go(func() { seen[i] = s.probes(ctx, o, time.Duration(i)*o.every/probers) })
+	}
+	sleep(ctx, beforeOutage)
+	over, err := o.happens(s, ctx, round)
+	sleep(ctx, afterOutage)
+	cancel()
+	wait.Wait()
+	for _, p := range slices.Concat(seen...) {
+		if p.began.Before(over) {
+			continue
+		}
+		out.Requests++
+		wrong := p.ok && o.file && !s.stands(p.body)
+		if !p.ok {
+			out.Failed++
+		} else if wrong {
+			out.Wrong++
+		}
+		if !p.ok || wrong {
+			out.LongestNs = max(out.LongestNs, p.began.Sub(over).Nanoseconds())
+		}
+	}
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// A probe is one request; ok: it was answered with 200.
+type probe struct {
+	began time.Time
+	ok    bool
+	body  []byte
+}
+
+// probes makes requests until ctx ends, each at its time, on a connection that is kept as long as
+// it can be.
+func (s *scene) probes(ctx context.Context, o *outage, first time.Duration) (list []probe) {
+	request := requestBytes(question{"GET", o.path, ""}, s.addr)
+	var c net.Conn
+	in := bufio.NewReader(nil)
+	due := time.Now().Add(first)
+	for ; ; due = due.Add(o.every) {
+		sleep(ctx, time.Until(due))
+		if ctx.Err() != nil {
+			break
+		}
+		p := probe{began: time.Now()}
+		res, body, err := askOn(&c, in, request, s.addr)
+		p.ok, p.body = err == nil && res.StatusCode == http.StatusOK, body
+		list = append(list, p)
+		if c != nil && (err != nil || res.Close) {
+			_ = c.Close() // nothing more is expected of it
+			c = nil
+		}
+	}
+	if c != nil {
+		_ = c.Close() // all of its answers are there
+	}
+	return list
+}
+
+// askOn makes a request on a connection, which it opens if there is none.
+func askOn(c *net.Conn, in *bufio.Reader, request []byte, addr string) (*http.Response, []byte, error) {
+	if *c == nil {
+		fresh, err := net.DialTimeout("tcp", addr, probePatience)
+		if err != nil {
+			return nil, nil, err
+		}
+		*c = fresh
+		in.Reset(fresh)
+	}
+	if err := (*c).SetDeadline(time.Now().Add(probePatience)); err != nil {
+		return nil, nil, err
+	}
+	if _, err := (*c).Write(request); err != nil {
+		return nil, nil, err
+	}
+	return readAnswer(in, http.MethodGet)
+}
+
+// killed: the backend's process ends as by SIGKILL, and is started again 2 s later.
+func (s *scene) killed(ctx context.Context, _ int) (time.Time, error) {
+	if err := s.backend.kill(); err != nil {
+		return time.Time{}, err
+	}
+	sleep(ctx, outages()[outageKilled].away)
+	return s.backend.start()
+}
+
+// restarted: the backend finishes what it has begun, closes its connections, and is back 200 ms
+// later.
+func (s *scene) restarted(ctx context.Context, _ int) (time.Time, error) {
+	if err := s.backend.end(); err != nil {
+		return time.Time{}, err
+	}
+	sleep(ctx, outages()[outageRestarted].away)
+	return s.backend.start()
+}
+
+// crashes: for a second somebody asks, fifty times a second, for a page on which the backend closes
+// the connection; all other requests are good ones, from the beginning.
+func (s *scene) crashes(ctx context.Context, _ int) (time.Time, error) {
+	from := time.Now()
+	request := requestBytes(question{"GET", crashPath, ""}, s.addr)
+	for range crashesPerS {
+		var c net.Conn
+		_, _, _ = askOn(&c, bufio.NewReader(nil), request, s.addr) // it fails: that is what it is for
+		if c != nil {
+			_ = c.Close() // nothing more is expected of it
+		}
+		sleep(ctx, time.Second/crashesPerS)
+	}
+	return from, nil
+}
+
+// releaseBytes is the size of the page of a release: one letter, so that a mix of two shows.
+const releaseBytes = 64 << 10
+
+func (s *scene) page() []byte { return slices.Repeat([]byte{s.release}, releaseBytes) }
+
+// stands reports whether a body is the release in place, whole.
+func (s *scene) stands(body []byte) bool { return string(body) == string(s.page()) }
+
+func (s *scene) write(dir string) error {
+	dir = filepath.Join(s.dir, dir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "page.html"), s.page(), 0o644)
+}
+
+// firstRelease makes the site a link to a release.
+func (s *scene) firstRelease() error {
+	return errors.Join(s.write("releases/a"), os.RemoveAll(filepath.Join(s.dir, "site")), os.Symlink("releases/a", filepath.Join(s.dir, "site")))
+}
+
+// redeployed puts another release in place: by swapping the link, by moving a directory to the
+// site's name, and by removing the directory and making it again.
+func (s *scene) redeployed(_ context.Context, round int) (time.Time, error) {
+	s.release++
+	name := "releases/" + string(s.release)
+	site, fresh := filepath.Join(s.dir, "site"), filepath.Join(s.dir, name)
+	var err error
+	switch round {
+	case 0:
+		err = errors.Join(s.write(name), os.Symlink(name, site+".new"), os.Rename(site+".new", site))
+	case 1:
+		err = errors.Join(s.write(name), os.Rename(site, site+".old"), os.Rename(fresh, site))
+	default:
+		err = errors.Join(os.RemoveAll(site), s.write("site"))
+	}
+	return time.Now(), err
+}
