@@ -18,7 +18,7 @@ func tangledPackages() map[string]int {
 	return map[string]int{
 		"check/race":        30,
 		"cmd/bench":         25,
-		"cmd/ceiling":       26,
+		"cmd/ceiling":       28, // of 157 arrows; it was 26 of 207
 		"experiment/plan":   25,
 		"experiment/spec":   21,
 		"internal/ring":     21,
@@ -29,6 +29,8 @@ func tangledPackages() map[string]int {
 		"proxy":             28,
 		"proxy/config":      30,
 		"record":            23,
+		"server":            21,
+		"server/store":      33,
 		"show/journal":      24,
 		"show/live":         27,
 		"show/report":       25,

@@ -2,113 +2,63 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 
-	"ceiling/server/store"
+	"ceiling/server/backend"
 )
 
-// A Database configures the database of a server.
-type Database struct {
-	Source string // in the form of store.CheckSource; "" for none
-	store.Options
-
-	// Ready, if not nil, is called before Config.Ready with a line that describes the database
-	// and its commit mode.
-	Ready func(about string)
-}
-
 // preforkDatabaseEnv is set in the environment of a child whose parent has prepared a database,
-// to the input of store.Prepared.
+// to the input of backend.Database.Prepared.
 const preforkDatabaseEnv = "CEILING_PREFORK_DATABASE"
 
-// DatabaseRoutes returns the additional routes of a server with a database. Routes that write
-// accept POST with any body, the others GET and HEAD. If the database fails they return 503 and
-// the reason.
-func DatabaseRoutes() []Route {
-	read := func(path, about string, query func(*store.Store, uint64) ([]byte, error)) Route {
-		return Route{Path: path, About: about, ContentType: typeJSON, query: query}
-	}
-	write := func(path, about string, query func(*store.Store, uint64) ([]byte, error)) Route {
-		return Route{Path: path, About: about, ContentType: typeJSON, Writes: true, query: query}
-	}
-	return []Route{
-		read("/db/row", "one of 10,000 products by its primary key, 4.5 KB", (*store.Store).Product),
-		read("/db/range", "20 neighbours by the primary key, about 80 KB", (*store.Store).Range),
-		read("/db/scan", "number and prices of the products of every brand: reads all 10,000",
-			func(s *store.Store, _ uint64) ([]byte, error) { return s.Scan() }),
-		write("/db/insert", "INSERT of one row, durable when it is answered", (*store.Store).Insert),
-		write("/db/update", "UPDATE of one of 10,000 rows, durable when it is answered", (*store.Store).Update),
-		write("/db/counter", "UPDATE of one row, the same for all requests",
-			func(s *store.Store, _ uint64) ([]byte, error) { return s.Count() }),
-		write("/db/group", "INSERT that shares its commit with others (--db-group)", (*store.Store).InsertGroup),
-		write("/db/async", "INSERT that is answered before it is durable", (*store.Store).InsertAsync),
-		read("/db/status", "settings of the database, its pool, commits so far",
-			func(s *store.Store, _ uint64) ([]byte, error) { return s.StatusJSON() }),
-		read("/db/pool", "the same without asking the database",
-			func(s *store.Store, _ uint64) ([]byte, error) { return s.PoolJSON() }),
-	}
-}
-
-// prepare prepares the database for all processes of the server. The caller discards it.
-func (d *Database) prepare(ctx context.Context) (*store.Database, error) {
+// products returns those of the pool, for a database.
+func products() ([]backend.Product, error) {
 	p, err := onePool()
 	if err != nil {
 		return nil, err
 	}
-	products := make([]store.Product, len(p.products))
+	list := make([]backend.Product, len(p.products))
 	for i, x := range p.products {
-		products[i] = store.Product{Body: x.json, Brand: x.brand, PriceCents: x.priceCents}
+		list[i] = backend.Product{Body: x.json, Brand: x.brand, PriceCents: x.priceCents}
 	}
-	db, err := store.Prepare(ctx, d.Source, products, d.Options)
-	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", d.name(), err)
-	}
-	return db, nil
+	return list, nil
 }
 
-// name returns the source without the part after its scheme, which may contain a password.
-func (d *Database) name() string {
-	for i, c := range d.Source {
-		if c == ':' {
-			return d.Source[:i]
-		}
-	}
-	return d.Source
-}
-
-// open gives s the routes of the database, and its connections to it.
-func (d *Database) open(ctx context.Context, s *site, db *store.Database) error {
-	opened, err := store.Open(ctx, db, s.pool.brands, d.Options)
+// open gives s the routes of a database, and connections to it.
+func (s *site) open(ctx context.Context, db backend.Prepared) error {
+	opened, err := db.Open(ctx, s.pool.brands)
 	if err != nil {
-		return fmt.Errorf("database %s: %w", d.name(), err)
+		return err
 	}
-	s.db = opened
-	s.routes = append(s.routes, DatabaseRoutes()...)
+	s.add(opened)
 	return nil
 }
 
 // openInherited is open in a prefork child.
-func (d *Database) openInherited(ctx context.Context, s *site) error {
-	if d.Source == "" {
+func (s *site) openInherited(ctx context.Context, of backend.Database) error {
+	if of == nil {
 		return nil
 	}
-	db, err := store.Prepared(os.Getenv(preforkDatabaseEnv))
+	db, err := of.Prepared(os.Getenv(preforkDatabaseEnv))
 	if err != nil {
 		return fmt.Errorf("prefork child: %w", err)
 	}
-	return d.open(ctx, s, db)
+	return s.open(ctx, db)
 }
 
-// withDatabase calls serve with the database that cfg names, then stops and removes it. db is nil
-// without one.
-func withDatabase(ctx context.Context, cfg *Database, serve func(db *store.Database) error) error {
-	if cfg.Source == "" {
+// withDatabase calls serve with the database prepared, then stops and removes it. db is nil without
+// one.
+func withDatabase(ctx context.Context, of backend.Database, serve func(db backend.Prepared) error) error {
+	if of == nil {
 		return serve(nil)
 	}
-	db, err := cfg.prepare(ctx)
+	list, err := products()
+	if err != nil {
+		return err
+	}
+	db, err := of.Prepare(ctx, list)
 	if err != nil {
 		return err
 	}
@@ -117,15 +67,4 @@ func withDatabase(ctx context.Context, cfg *Database, serve func(db *store.Datab
 		err = errors.Join(err, fmt.Errorf("remove the database: %w", failed))
 	}
 	return err
-}
-
-// failure is the response to a database error.
-func failure(err error) []byte {
-	text, err := json.Marshal(struct {
-		Error string `json:"error"`
-	}{err.Error()})
-	if err != nil {
-		return []byte(`{"error":"unknown"}`)
-	}
-	return text
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ceiling/internal/needs"
+	"ceiling/server/backend"
 	"ceiling/server/store"
 )
 
@@ -25,15 +26,25 @@ func kindsWithDatabase() []Kind {
 	return kinds
 }
 
+// postgres is a cluster with the products.
+func postgres(t *testing.T) *store.Database {
+	t.Helper()
+	list, err := products()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := store.Prepare(t.Context(), "postgres", list, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster
+}
+
 // givenDatabases are one of each kind, which several servers may use.
 func givenDatabases(t *testing.T) map[string]string {
 	t.Helper()
 	needs.Program(t, "psql")
-	d := Database{Source: "postgres"}
-	cluster, err := d.prepare(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := postgres(t)
 	t.Cleanup(func() {
 		if err := cluster.Discard(); err != nil {
 			t.Error(err)
@@ -54,7 +65,7 @@ func TestFrameworksAnswerAlikeFromDatabases(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%s/prefork=%v", name, k.Name, prefork), func(t *testing.T) {
-					cfg := Config{Database: Database{Source: source, Options: store.Options{Pool: 2}}}
+					cfg := Config{Database: &store.Backend{Source: source, Options: store.Options{Pool: 2}}}
 					if prefork {
 						cfg.Prefork, cfg.Workers = true, 2
 					}
@@ -75,14 +86,14 @@ func checkDatabase(t *testing.T, c *client) (scan []byte) {
 	for _, x := range mustPool(t).products {
 		known[string(x.json)] = true
 	}
-	for _, r := range DatabaseRoutes() {
+	for _, r := range store.Routes(nil) {
 		method, other := http.MethodGet, http.MethodPost
 		if r.Writes {
 			method, other = other, method
 		}
 		c.send(t, method, r.Path)
 		a := c.read(t, method)
-		if a.status != 200 || a.contentType != r.ContentType || a.chunked || a.length != int64(len(a.body)) || !a.keepsServer || !a.date {
+		if a.status != 200 || a.contentType != typeJSON || a.chunked || a.length != int64(len(a.body)) || !a.keepsServer || !a.date {
 			t.Fatalf("%s %s: %+v", method, r.Path, a)
 		}
 		checkBody(t, &r, a.body, known)
@@ -101,7 +112,7 @@ func checkDatabase(t *testing.T, c *client) (scan []byte) {
 	return scan
 }
 
-func checkBody(t *testing.T, r *Route, body []byte, products map[string]bool) {
+func checkBody(t *testing.T, r *backend.Route, body []byte, products map[string]bool) {
 	t.Helper()
 	var answer struct {
 		ID, Product int64
@@ -148,7 +159,7 @@ func TestFrameworksSayThatDatabasesFail(t *testing.T) {
 	for _, k := range kindsWithDatabase() {
 		t.Run(k.Name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "db")
-			c := newClient(t, start(t, k.Name, Config{Database: Database{Source: "sqlite:" + name}}).addr)
+			c := newClient(t, start(t, k.Name, Config{Database: &store.Backend{Source: "sqlite:" + name}}).addr)
 			// The file's pages are gone, and so is what the log has of them.
 			for _, f := range []string{name, name + "-wal"} {
 				if err := os.Truncate(f, 0); err != nil {
@@ -173,7 +184,7 @@ func TestFrameworksSayThatDatabasesFail(t *testing.T) {
 func TestServerStopsWithBusyDatabase(t *testing.T) {
 	for _, k := range kindsWithDatabase() {
 		t.Run(k.Name, func(t *testing.T) {
-			d := Database{Source: "sqlite", Options: store.Options{GroupSize: 2, GroupWait: 1 << 40}} // some 18 minutes
+			d := &store.Backend{Source: "sqlite", Options: store.Options{GroupSize: 2, GroupWait: 1 << 40}} // some 18 minutes
 			r := start(t, k.Name, Config{Database: d})
 			c := newClient(t, r.addr)
 			c.send(t, http.MethodPost, "/db/group") // waits for a second write that does not come
@@ -184,7 +195,7 @@ func TestServerStopsWithBusyDatabase(t *testing.T) {
 }
 
 func TestServeRefusesDatabases(t *testing.T) {
-	for kind, d := range map[string]Database{
+	for kind, d := range map[string]*store.Backend{
 		"floor":   {Source: "sqlite"},
 		"nethttp": {Source: "mysql"},
 		"fiber":   {Source: "sqlite", Options: store.Options{Pool: -1}},
@@ -205,7 +216,7 @@ func TestPortIsTaken(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	for _, prefork := range []bool{false, true} {
-		cfg := Config{Addr: ln.Addr().String(), Prefork: prefork, Database: Database{Source: "sqlite"}}
+		cfg := Config{Addr: ln.Addr().String(), Prefork: prefork, Database: &store.Backend{Source: "sqlite"}}
 		err = Serve(t.Context(), "fiber", cfg)
 		if err == nil || !strings.Contains(err.Error(), "address already in use; ss -ltnp") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("prefork %v: %v", prefork, err)
@@ -219,18 +230,14 @@ func TestPortIsTaken(t *testing.T) {
 // A database that dies under its server is a 503 with one line, from each route; the server goes on, and ends as usual.
 func TestDatabaseDies(t *testing.T) {
 	needs.Program(t, "psql")
-	d := Database{Source: "postgres"}
-	cluster, err := d.prepare(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := postgres(t)
 	t.Cleanup(func() { _ = cluster.Discard() })
-	r := start(t, "fasthttp", Config{Database: Database{Source: cluster.Source(), Options: store.Options{Pool: 2}}})
+	r := start(t, "fasthttp", Config{Database: &store.Backend{Source: cluster.Source(), Options: store.Options{Pool: 2}}})
 	c := newClient(t, r.addr)
 	if err := cluster.Discard(); err != nil { // ends it as a crash would: without a word to its clients
 		t.Fatal(err)
 	}
-	for _, route := range DatabaseRoutes() {
+	for _, route := range store.Routes(nil) {
 		method := http.MethodGet
 		if route.Writes {
 			method = http.MethodPost

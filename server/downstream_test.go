@@ -1,6 +1,8 @@
 package server
 
 import (
+	"ceiling/server/backend"
+	"ceiling/server/downstream"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,7 +17,7 @@ func TestFrameworksAnswerAlikeFromDownstream(t *testing.T) {
 			"fail=100%,timeout=20s": {"none": "", "timeout": "", "retry": "", "budget": "", "fallback": `{"ok":true,"stale":true}`},
 		} {
 			t.Run(k.Name+" "+faults, func(t *testing.T) {
-				c := newClient(t, start(t, k.Name, Config{Downstream: faults}).addr)
+				c := newClient(t, start(t, k.Name, Config{Behind: []backend.Open{downstream.Backend(faults)}}).addr)
 				for policy, body := range want {
 					c.send(t, http.MethodGet, "/call/"+policy)
 					a := c.read(t, http.MethodGet)
@@ -40,7 +42,7 @@ func TestFrameworksAnswerAlikeFromDownstream(t *testing.T) {
 func TestServerStopsWhileDownstreamStalls(t *testing.T) {
 	for _, k := range kindsWithDatabase() {
 		t.Run(k.Name, func(t *testing.T) {
-			r := start(t, k.Name, Config{Downstream: "work=1m"})
+			r := start(t, k.Name, Config{Behind: []backend.Open{downstream.Backend("work=1m")}})
 			c := newClient(t, r.addr)
 			c.send(t, http.MethodGet, "/call/none")
 			c.send(t, http.MethodGet, "/call/retry")
@@ -51,7 +53,9 @@ func TestServerStopsWhileDownstreamStalls(t *testing.T) {
 
 func TestServeRefusesDownstream(t *testing.T) {
 	for kind, cfg := range map[string]Config{
-		"floor": {Downstream: "own"}, "nethttp": {Downstream: "speed=1"}, "fiber": {Downstream: "own", Prefork: true},
+		"floor":   {Behind: []backend.Open{downstream.Backend("own")}},
+		"nethttp": {Behind: []backend.Open{downstream.Backend("speed=1")}},
+		"fiber":   {Behind: []backend.Open{downstream.Backend("own")}, Prefork: true},
 	} {
 		if err := Serve(t.Context(), kind, cfg); err == nil {
 			t.Errorf("%s serves with %+v", kind, cfg)

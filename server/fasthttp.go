@@ -1,6 +1,7 @@
 package server
 
 import (
+	"ceiling/server/backend"
 	"context"
 	"net"
 	"sync"
@@ -39,7 +40,7 @@ func fastHTTPHandler(s *site) fasthttp.RequestHandler {
 	return func(c *fasthttp.RequestCtx) {
 		r, ok := byPath[string(c.Path())] // a conversion for a map lookup does not allocate
 		switch {
-		case !ok && s.bucket != nil && fastHTTPKeyValue(s, c):
+		case !ok && s.keys != nil && fastHTTPKeyValue(s, c):
 			return
 		case !ok && streams[string(c.Path())] != nil && c.IsGet():
 			streams[string(c.Path())](c)
@@ -74,16 +75,16 @@ func fastHTTPKeyValue(s *site, c *fasthttp.RequestCtx) bool {
 	if !ok {
 		return false
 	}
-	a := s.keyValue(&kvRequest{
-		method: string(c.Method()), key: key, read: string(c.QueryArgs().Peek("read")), match: string(c.Request.Header.Peek("If-Match")),
-		noMatch: string(c.Request.Header.Peek("If-None-Match")), body: c.PostBody(),
+	a := s.keys.Answer(&backend.KeyRequest{
+		Method: string(c.Method()), Key: key, Read: string(c.QueryArgs().Peek("read")), Match: string(c.Request.Header.Peek("If-Match")),
+		NoMatch: string(c.Request.Header.Peek("If-None-Match")), Body: c.PostBody(),
 	})
 	c.Response.Header.SetContentType(typeJSON)
-	if a.allow != "" {
-		c.Response.Header.Set(fasthttp.HeaderAllow, a.allow)
+	if a.Allow != "" {
+		c.Response.Header.Set(fasthttp.HeaderAllow, a.Allow)
 	}
-	c.Response.SetStatusCode(a.status)
-	c.Response.SetBodyRaw(a.body)
+	c.Response.SetStatusCode(a.Status)
+	c.Response.SetBodyRaw(a.Body)
 	return true
 }
 

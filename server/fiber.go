@@ -1,6 +1,7 @@
 package server
 
 import (
+	"ceiling/server/backend"
 	"context"
 	"net"
 
@@ -24,7 +25,7 @@ func mountFiber(s *site) engine {
 			app.Get(r.Path, fiberHandler(s, r)) // fiber adds the route for HEAD
 		}
 	}
-	if s.bucket != nil {
+	if s.keys != nil {
 		app.All(kvPath, fiberKeyValue(s))
 		app.All(kvPath+"/:key", fiberKeyValue(s))
 	}
@@ -57,15 +58,15 @@ func fiberHandler(s *site, r *Route) fiber.Handler {
 func fiberKeyValue(s *site) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		key, _ := keyOf(string(c.Request().URI().Path())) // decoded, as in the other frameworks
-		a := s.keyValue(&kvRequest{
-			method: c.Method(), key: key, read: c.Query("read"), match: c.Get(fiber.HeaderIfMatch),
-			noMatch: c.Get(fiber.HeaderIfNoneMatch), body: c.Body(),
+		a := s.keys.Answer(&backend.KeyRequest{
+			Method: c.Method(), Key: key, Read: c.Query("read"), Match: c.Get(fiber.HeaderIfMatch),
+			NoMatch: c.Get(fiber.HeaderIfNoneMatch), Body: c.Body(),
 		})
 		c.Set(fiber.HeaderContentType, typeJSON)
-		if a.allow != "" {
-			c.Set(fiber.HeaderAllow, a.allow)
+		if a.Allow != "" {
+			c.Set(fiber.HeaderAllow, a.Allow)
 		}
-		return c.Status(a.status).Send(a.body)
+		return c.Status(a.Status).Send(a.Body)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/server/backend"
 	"ceiling/server/quorum"
 )
 
@@ -47,8 +48,8 @@ func TestFrameworksAnswerAlikeFromBuckets(t *testing.T) {
 	for _, k := range kindsWithDatabase() {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
-			at := "http://" + start(t, k.Name, Config{KeyValue: "net=loopback"}).addr
-			var first kvEntry // its revision comes after those of the keys that are there from the start
+			at := "http://" + start(t, k.Name, Config{Behind: []backend.Open{quorum.Backend("net=loopback")}}).addr
+			var first struct{ Revision uint64 } // its revision comes after those of the keys that are there from the start
 			if a := ask(t, "PUT", at+"/kv/first", "x"); json.Unmarshal([]byte(a.body), &first) != nil || first.Revision < quorum.Keys {
 				t.Fatalf("%+v", a)
 			}
@@ -110,7 +111,9 @@ func TestFrameworksAnswerAlikeFromBuckets(t *testing.T) {
 
 func TestServeRefusesBuckets(t *testing.T) {
 	for kind, cfg := range map[string]Config{
-		"floor": {KeyValue: "own"}, "nethttp": {KeyValue: "replicas=2"}, "fiber": {KeyValue: "own", Prefork: true},
+		"floor":   {Behind: []backend.Open{quorum.Backend("own")}},
+		"nethttp": {Behind: []backend.Open{quorum.Backend("replicas=2")}},
+		"fiber":   {Behind: []backend.Open{quorum.Backend("own")}, Prefork: true},
 	} {
 		if err := Serve(t.Context(), kind, cfg); err == nil || strings.Contains(fmt.Sprint(err), "\n") {
 			t.Errorf("%s serves with %+v: %v", kind, cfg, err)

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	kind := os.Getenv(preforkChildEnv)
 	cfg := Config{Prefork: true, Workers: 2}
 	if os.Getenv(preforkDatabaseEnv) != "" { // its parent, a test, has prepared it
-		cfg.Database = Database{Source: "inherited", Options: store.Options{Pool: 2}}
+		cfg.Database = &store.Backend{Source: "inherited", Options: store.Options{Pool: 2}}
 	}
 	if kind == "" {
 		kind = os.Getenv(parentEnv)

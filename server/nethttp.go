@@ -1,14 +1,13 @@
 package server
 
 import (
+	"ceiling/server/backend"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
-
-	"ceiling/server/quorum"
 )
 
 // netHTTP is the standard library's server with its own router and default settings. It has no
@@ -28,7 +27,7 @@ func mountNetHTTP(s *site) engine {
 		}
 		mux.HandleFunc(method+r.Path, netHTTPHandler(s, r, lengths))
 	}
-	if s.bucket != nil {
+	if s.keys != nil {
 		mux.HandleFunc(kvPath, netHTTPKeyValue(s))
 		mux.HandleFunc(kvPath+"/{key}", netHTTPKeyValue(s))
 	}
@@ -76,22 +75,22 @@ func netHTTPHandler(s *site, r *Route, lengths map[int][]string) http.HandlerFun
 func netHTTPKeyValue(s *site) http.HandlerFunc {
 	contentType := []string{typeJSON}
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(io.LimitReader(r.Body, quorum.MaxValue+1)) // more is rejected
+		body, err := io.ReadAll(io.LimitReader(r.Body, backend.MaxValue+1)) // more is rejected
 		if err != nil {
 			return // the client has disconnected
 		}
-		a := s.keyValue(&kvRequest{
-			method: r.Method, key: r.PathValue("key"), read: r.URL.Query().Get("read"), match: r.Header.Get("If-Match"),
-			noMatch: r.Header.Get("If-None-Match"), body: body,
+		a := s.keys.Answer(&backend.KeyRequest{
+			Method: r.Method, Key: r.PathValue("key"), Read: r.URL.Query().Get("read"), Match: r.Header.Get("If-Match"),
+			NoMatch: r.Header.Get("If-None-Match"), Body: body,
 		})
 		h := w.Header()
 		h["Content-Type"] = contentType
-		h["Content-Length"] = []string{strconv.Itoa(len(a.body))}
-		if a.allow != "" {
-			h["Allow"] = []string{a.allow}
+		h["Content-Length"] = []string{strconv.Itoa(len(a.Body))}
+		if a.Allow != "" {
+			h["Allow"] = []string{a.Allow}
 		}
-		w.WriteHeader(a.status)
-		_, _ = w.Write(a.body) // fails if the client has disconnected
+		w.WriteHeader(a.Status)
+		_, _ = w.Write(a.Body) // fails if the client has disconnected
 	}
 }
 

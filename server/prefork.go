@@ -1,6 +1,7 @@
 package server
 
 import (
+	"ceiling/server/backend"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"ceiling/server/store"
 )
 
 // Prefork is our own implementation for all kinds that support it, instead of the frameworks'. A
@@ -87,7 +86,7 @@ func serveChild(ctx context.Context, f framework, cfg Config) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	if err := cfg.Database.openInherited(ctx, s); err != nil {
+	if err := s.openInherited(ctx, cfg.Database); err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	stop, err := profilesOfChild()
@@ -138,7 +137,7 @@ func serveChildren(ctx context.Context, f framework, cfg Config) error {
 	defer front.stop()
 	events := make(chan event, 2*n)
 	defer func() { closeFiles(files) }() // if the database failed; otherwise startChildren closes them
-	return withDatabase(ctx, &cfg.Database, func(db *store.Database) error {
+	return withDatabase(ctx, cfg.Database, func(db backend.Prepared) error {
 		env := []string{preforkChildEnv + "=" + f.Name}
 		if db != nil {
 			env = append(env, preforkDatabaseEnv+"="+db.String())

@@ -1,17 +1,17 @@
 package server
 
 import (
+	"errors"
 	"log"
 	"math/bits"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 
-	"ceiling/server/downstream"
+	"ceiling/server/backend"
 	"ceiling/server/publish"
-	"ceiling/server/quorum"
-	"ceiling/server/store"
 )
 
 // A Route is a path that every server of the catalogue serves, for GET and HEAD, or POST if it
@@ -33,18 +33,15 @@ type Route struct {
 	// route that is not computed ignores the scratch.
 	answer func(p *pool, seed uint64, s *scratch) []byte
 
-	// query, instead of answer, queries the database. The body belongs to the request.
-	query func(db *store.Store, seed uint64) ([]byte, error)
+	// query, instead of answer, asks a backend. The body belongs to the request.
+	query func(seed uint64) ([]byte, error)
 
 	// status, instead of these, reports on publishing.
 	status func(h *publish.Hub) ([]byte, error)
-
-	// call, instead of these, calls the downstream service. The body belongs to the request.
-	call func(c *downstream.Caller) ([]byte, error)
 }
 
 // own reports whether a route's bodies are built per request, outside the scratch.
-func (r *Route) own() bool { return r.query != nil || r.call != nil || r.status != nil }
+func (r *Route) own() bool { return r.query != nil || r.status != nil }
 
 // allow is the value of the Allow header.
 func (r *Route) allow() string {
@@ -102,12 +99,12 @@ func choose(seed uint64, n int) int {
 type site struct {
 	routes    []Route
 	pool      *pool
-	scratches sync.Pool          // of *scratch; per-processor in the runtime, so without a lock
-	db        *store.Store       // nil: no database routes
-	caller    *downstream.Caller // nil: no downstream service
-	bucket    *quorum.Bucket     // nil: no key-value bucket
-	hub       *publish.Hub       // nil: no publishing
-	log       *log.Logger        // for client errors
+	scratches sync.Pool // of *scratch; per-processor in the runtime, so without a lock
+	behind    []backend.Backend
+	closing   sync.Once
+	keys      backend.Keys // nil: no key-value bucket
+	hub       *publish.Hub // nil: no publishing
+	log       *log.Logger  // for client errors
 }
 
 // onePool is the shared pool of all sites of a process: it is immutable, and building it takes 40
@@ -134,16 +131,14 @@ func (s *site) respond(r *Route, m *scratch) ([]byte, int) {
 	var err error
 	switch {
 	case r.query != nil:
-		body, err = r.query(s.db, rand.Uint64())
-	case r.call != nil:
-		body, err = r.call(s.caller)
+		body, err = r.query(rand.Uint64())
 	case r.status != nil:
 		body, err = r.status(s.hub)
 	default:
 		body = r.answer(s.pool, rand.Uint64(), m)
 	}
 	if err != nil {
-		return failure(err), http.StatusServiceUnavailable
+		return backend.Failure(err), http.StatusServiceUnavailable
 	}
 	return body, http.StatusOK
 }
@@ -155,28 +150,32 @@ func (s *site) endStreams() {
 	}
 }
 
-// close closes the site's resources, except the bucket, which serveAlone closes because that may
-// fail.
-func (s *site) close() {
-	s.endStreams()
-	if s.db != nil {
-		s.db.Close()
+// add puts a backend behind the site, and gives it its routes.
+func (s *site) add(b backend.Backend) {
+	s.behind = append(s.behind, b)
+	for _, r := range b.Routes() {
+		s.routes = append(s.routes, Route{Path: r.Path, About: r.About, ContentType: typeJSON, Writes: r.Writes, query: r.Query})
 	}
-	if s.caller != nil {
-		s.caller.Close()
+	if keys, is := b.(backend.Keys); is {
+		s.keys = keys
 	}
 }
 
-// abort fails requests that wait for the database, the downstream service or the bucket.
+// close ends streams and backends, the last one first. Once more, it does nothing.
+func (s *site) close() (err error) {
+	s.closing.Do(func() {
+		s.endStreams()
+		for _, b := range slices.Backward(s.behind) {
+			err = errors.Join(err, b.Close())
+		}
+	})
+	return err
+}
+
+// abort fails requests that wait for a backend.
 func (s *site) abort() {
-	if s.db != nil {
-		s.db.Abort()
-	}
-	if s.caller != nil {
-		s.caller.Abort()
-	}
-	if s.bucket != nil {
-		s.bucket.Abort()
+	for _, b := range s.behind {
+		b.Abort()
 	}
 }
 

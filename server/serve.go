@@ -1,6 +1,7 @@
 package server
 
 import (
+	"ceiling/server/backend"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,9 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"ceiling/server/quorum"
-	"ceiling/server/store"
 )
 
 // When a server is stopped, requests in progress have graceful to finish; then their connections
@@ -59,19 +57,12 @@ type Config struct {
 	// MaxListKB; 0 is 111.
 	ListKB int
 
-	// Database is the database of the routes of DatabaseRoutes; with an empty source there are
-	// none.
-	Database Database
-
-	// Downstream starts a loopback service for the routes of DownstreamRoutes, with these faults
-	// (see downstream.Parse); "" for none.
-	Downstream string
-
-	// KeyValue starts a bucket with its own replicas for the routes of KeyValueRoutes, configured
-	// as for quorum.Parse; "" for none. Database.Ready gets its line too. The program is
-	// restarted for each replica, with the variable quorum.ReplicaEnv in its environment, and
-	// must then call quorum.Serve.
-	KeyValue string
+	// Database is what all processes of the server share; nil: none. Behind are backends of a server
+	// with one process.
+	Database backend.Database
+	Behind   []backend.Open
+	// Announce, if not nil, is called before Ready with a line that describes each backend.
+	Announce func(about string)
 
 	// Push publishes events on /events, and echoes messages on /ws, with these options (see
 	// publish.Parse). "" for neither.
@@ -105,12 +96,10 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 		return fmt.Errorf("serve %s: lists of %d KB; %d to %d can be made", kind, cfg.ListKB, MinListKB, MaxListKB)
 	case cfg.Prefork && !f.Prefork:
 		return fmt.Errorf("serve %s: the framework has no prefork", kind)
-	case cfg.Database.Source != "" && f.Memory:
+	case cfg.Database != nil && f.Memory:
 		return fmt.Errorf("serve %s: it answers from memory alone, without a database", kind)
-	case cfg.Downstream != "" && (f.Memory || cfg.Prefork):
-		return fmt.Errorf("serve %s: a downstream service goes with one process of another framework", kind)
-	case cfg.KeyValue != "" && (f.Memory || cfg.Prefork):
-		return fmt.Errorf("serve %s: a key-value bucket goes with one process of another framework", kind)
+	case len(cfg.Behind) > 0 && (f.Memory || cfg.Prefork):
+		return fmt.Errorf("serve %s: what is behind a server goes with one process of another framework", kind)
 	case cfg.Push != "" && (f.Memory || cfg.Prefork):
 		return fmt.Errorf("serve %s: one process of another framework publishes events", kind)
 	case cfg.TLS != nil && f.Plain:
@@ -141,7 +130,7 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 }
 
 // serveAlone runs a server in this process.
-func serveAlone(ctx context.Context, f framework, cfg Config) error {
+func serveAlone(ctx context.Context, f framework, cfg Config) (err error) {
 	if cfg.Workers > 0 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cfg.Workers))
 	}
@@ -156,21 +145,18 @@ func serveAlone(ctx context.Context, f framework, cfg Config) error {
 	if cfg.TLS != nil {
 		ln = tls.NewListener(ln, cfg.TLS)
 	}
-	if err := s.startDownstream(cfg.Downstream); err != nil {
-		return errors.Join(err, ln.Close())
-	}
-	defer s.close()
+	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.startPush(cfg.Push); err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	if err := s.startKeyValue(ctx, cfg.KeyValue); err != nil {
-		return errors.Join(err, ln.Close())
+	for _, open := range cfg.Behind {
+		b, err := open(ctx)
+		if err != nil {
+			return errors.Join(err, ln.Close())
+		}
+		s.add(b)
 	}
-	err = serveSite(ctx, f, s, ln, &cfg)
-	if s.bucket != nil {
-		err = errors.Join(err, s.bucket.Close())
-	}
-	return err
+	return serveSite(ctx, f, s, ln, &cfg)
 }
 
 // serveSite serves ln from s in this process.
@@ -180,9 +166,9 @@ func serveSite(ctx context.Context, f framework, s *site, ln net.Listener, cfg *
 		return errors.Join(err, ln.Close())
 	}
 	defer stop()
-	err = withDatabase(ctx, &cfg.Database, func(db *store.Database) error {
+	err = withDatabase(ctx, cfg.Database, func(db backend.Prepared) error {
 		if db != nil {
-			if err := cfg.Database.open(ctx, s, db); err != nil {
+			if err := s.open(ctx, db); err != nil {
 				return err
 			}
 		}
@@ -193,7 +179,7 @@ func serveSite(ctx context.Context, f framework, s *site, ln net.Listener, cfg *
 			}
 		}
 		return run(ctx, e, s, ln, func() error {
-			cfg.ready(db, s.bucket, address(ln))
+			cfg.ready(db, s.behind, address(ln))
 			return nil
 		})
 	})
@@ -203,13 +189,18 @@ func serveSite(ctx context.Context, f framework, s *site, ln net.Listener, cfg *
 	return err
 }
 
-// ready reports that the server serves on addr, and its database and bucket, if any.
-func (cfg *Config) ready(db *store.Database, bucket *quorum.Bucket, addr string) {
-	if bucket != nil && cfg.Database.Ready != nil {
-		cfg.Database.Ready(bucket.Line())
+// ready reports that the server serves on addr, and what is behind it.
+func (cfg *Config) ready(db backend.Prepared, behind []backend.Backend, addr string) {
+	announce := func(line string) {
+		if line != "" && cfg.Announce != nil {
+			cfg.Announce(line)
+		}
 	}
-	if db != nil && cfg.Database.Ready != nil {
-		cfg.Database.Ready(db.Line())
+	for _, b := range behind {
+		announce(b.Line())
+	}
+	if db != nil {
+		announce(db.Line())
 	}
 	if cfg.Ready != nil {
 		cfg.Ready(addr)
@@ -238,7 +229,7 @@ func run(ctx context.Context, e engine, s *site, ln net.Listener, ready func() e
 	defer context.AfterFunc(force, s.abort)() // a framework does not cancel a waiting request
 	s.endStreams()
 	e.stop(force)
-	s.close()
+	err = errors.Join(err, s.close())
 	// The engine has closed it, unless stop came before serve. In that case this makes serve
 	// return.
 	if closeErr := ln.Close(); closeErr != nil && !errors.Is(closeErr, net.ErrClosed) {

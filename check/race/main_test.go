@@ -10,12 +10,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// program builds the program, whose verbs a race starts.
+// program builds the programs into one directory, whose verbs a race starts.
 func program(t *testing.T) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "ceiling")
-	if out, err := exec.Command("go", "build", "-o", name, "ceiling/cmd/ceiling").CombinedOutput(); err != nil {
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", dir, "ceiling/cmd/ceiling", "ceiling/cmd/ceiling-proxy").CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v\n%s", err, out)
 	}
-	return name
+	return filepath.Join(dir, "ceiling")
 }

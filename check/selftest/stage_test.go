@@ -27,9 +27,9 @@ import (
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "ceiling-selftest-program-")
 	if err == nil {
-		programName = filepath.Join(dir, "ceiling")
+		programName = filepath.Join(dir, "ceiling-lab")
 		var out []byte
-		if out, err = exec.Command("go", "build", "-o", programName, "ceiling/cmd/ceiling").CombinedOutput(); err != nil {
+		if out, err = exec.Command("go", "build", "-o", programName, "ceiling/cmd/ceiling-lab").CombinedOutput(); err != nil {
 			err = fmt.Errorf("%w: %s", err, out)
 		}
 	}

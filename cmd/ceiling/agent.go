@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/internal/unit"
 	"ceiling/measure/fleet"
 	"ceiling/measure/fleet/bus"
@@ -46,15 +47,15 @@ a file, standard input or ` + tokenEnv + `. An agent whose token is wrong, expir
 revoked ends with exit code 2.`,
 		Example: `  ceiling agent --join nats://10.0.0.1:7422 --token-file token --allow 10.0.0.7:8080
   ceiling agent --join nats://10.0.0.1:7422 --token-file token --observe-only --name web1`,
-		Args: exactly(0, "no arguments"),
+		Args: command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := f.options()
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			err = sh.serveAgent(c.Context(), &f, o)
 			if bus.IsTokenOver(err) {
-				return usage(err)
+				return command.Usage(err)
 			}
 			return err
 		},
@@ -67,7 +68,7 @@ revoked ends with exit code 2.`,
 	p.Lookup("token").Hidden = true
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if errors.Is(err, errTokenArgument) { // without wrapping: the context contains the token
-			return usage(errTokenArgument)
+			return command.Usage(errTokenArgument)
 		}
 		return c.Root().FlagErrorFunc()(c, err)
 	})
@@ -85,7 +86,7 @@ revoked ends with exit code 2.`,
 
 // options validates the flags and returns the agent's options.
 func (f *agentFlags) options() (fleet.AgentOptions, error) {
-	o := fleet.AgentOptions{Version: version(), Loads: !f.observeOnly, Observes: !f.loadOnly, Allow: fleet.Loopback()}
+	o := fleet.AgentOptions{Version: command.Version(), Loads: !f.observeOnly, Observes: !f.loadOnly, Allow: fleet.Loopback()}
 	switch {
 	case f.observeOnly && f.loadOnly:
 		return o, errors.New("--observe-only and --load-only leave nothing to do")
@@ -164,30 +165,30 @@ const joinWithin = 30 * time.Second
 
 // serveAgent joins, and serves until it is stopped.
 func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOptions) error {
-	token, err := f.readToken(sh.stdin)
+	token, err := f.readToken(sh.Stdin)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
-	env := record.ReadEnvironment(version())
+	env := record.ReadEnvironment(command.Version())
 	name := f.name
 	if name == "" {
 		name = fleet.NameOf(env.Host)
 	}
 	if err := bus.CheckName(name); err != nil {
-		return usage(fmt.Errorf("--name: %w", err))
+		return command.Usage(fmt.Errorf("--name: %w", err))
 	}
 	var mu sync.Mutex
 	o.Log = func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintf(sh.stderr, "agent %s: %s\n", name, line)
+		fmt.Fprintf(sh.Stderr, "agent %s: %s\n", name, line)
 	}
 	conn, address, err := f.connect(ctx, token, name, bus.Watch{
-		Gone:      func(why error) { o.Log("no connection to the controller (" + oneLine(why) + "); trying again") },
+		Gone:      func(why error) { o.Log("no connection to the controller (" + command.OneLine(why) + "); trying again") },
 		Back:      func() { o.Log("controller is back") },
 		Lost:      func(a *bus.Absent) { o.Log(a.Error() + "; " + startController + ", or end this agent (Ctrl-C)") },
 		LostAfter: 3 * o.Grace,
-		Trouble:   func(err error) { o.Log(oneLine(err)) },
+		Trouble:   func(err error) { o.Log(command.OneLine(err)) },
 	})
 	if ctx.Err() != nil {
 		return nil // stopped before it had joined

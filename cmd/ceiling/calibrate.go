@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/check/calibrate"
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/measure/run"
@@ -29,17 +30,17 @@ the others: responses of 120 bytes, 4.5 KB and 110 KB, with 1, 16 and 100
 requests in flight on each of 64 connections, three times each. The result is
 saved; later runs on this machine report the generator's headroom from it.`,
 		Example: "  ceiling calibrate                            half a minute, on a quiet machine",
-		Args:    exactly(0, "no arguments"),
+		Args:    command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg := calibrate.Config{Engine: engine, Version: version()}
+			cfg := calibrate.Config{Engine: engine, Version: command.Version()}
 			if err := span(&cfg.Duration, "-d", duration); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			if cfg.Duration < 10*time.Millisecond || cfg.Duration > time.Minute {
-				return usage(fmt.Errorf("-d: %s is not from 10ms to 1m; leave it out for 1s", duration))
+				return command.Usage(fmt.Errorf("-d: %s is not from 10ms to 1m; leave it out for 1s", duration))
 			}
 			if engine != spec.EngineAuto && engine != spec.EngineUring && engine != spec.EngineEpoll {
-				return usage(fmt.Errorf("invalid --engine %q (use auto, uring or epoll)", engine))
+				return command.Usage(fmt.Errorf("invalid --engine %q (use auto, uring or epoll)", engine))
 			}
 			return sh.perform(c.Context(), &calibration{cfg, asJSON}, nil)
 		},
@@ -71,17 +72,17 @@ func (o *calibration) do(ctx context.Context, sh *shell) (err error) {
 	if cfg.Program, err = os.Executable(); err != nil {
 		return err
 	}
-	live := newProgress(sh.stderr)
+	live := command.NewProgress(sh.Stderr)
 	if live != nil {
 		cfg.Progress = func(done, of int, what string) {
 			left := time.Duration(of-done) * cfg.Duration * 5 / 4
-			live.print(fmt.Sprintf("%d of %d: %s (%s left)", done+1, of, what, unit.FormatDuration(left)))
+			live.Print(fmt.Sprintf("%d of %d: %s (%s left)", done+1, of, what, unit.FormatDuration(left)))
 		}
 	}
 	done, err := calibrate.Measure(ctx, cfg)
-	live.clear()
+	live.Clear()
 	if errors.Is(err, context.Canceled) {
-		sh.exit = run.ExitInterrupted
+		sh.Exit = run.ExitInterrupted
 		return nil
 	}
 	if err != nil {
@@ -91,14 +92,14 @@ func (o *calibration) do(ctx context.Context, sh *shell) (err error) {
 		return err
 	}
 	if o.json {
-		enc := json.NewEncoder(sh.stdout)
+		enc := json.NewEncoder(sh.Stdout)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
 		return enc.Encode(done)
 	}
-	if err := sh.folded(func(w io.Writer) error { return calibrate.Text(w, done) }); err != nil {
+	if err := sh.Folded(func(w io.Writer) error { return calibrate.Text(w, done) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.stderr, "saved to %s; later runs show their headroom against it\n", file)
+	fmt.Fprintf(sh.Stderr, "saved to %s; later runs show their headroom against it\n", file)
 	return nil
 }

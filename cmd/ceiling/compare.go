@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
 )
@@ -37,7 +38,7 @@ are records of earlier runs, or results of other tools.`,
 			if n := len(args) + len(o.serve); n == 2 || n == 1 && len(args) == 1 && spec.IsExperimentFile(args[0]) {
 				return nil
 			}
-			return usage(fmt.Errorf("compare takes two of URL, record and --serve COMMAND, or one FILE.yaml; see: %s --help", c.CommandPath()))
+			return command.Usage(fmt.Errorf("compare takes two of URL, record and --serve COMMAND, or one FILE.yaml; see: %s --help", c.CommandPath()))
 		},
 		RunE: func(c *cobra.Command, args []string) error { return sh.compare(c, args, &f, &o) },
 	}
@@ -58,11 +59,11 @@ are records of earlier runs, or results of other tools.`,
 
 func (sh *shell) compare(c *cobra.Command, args []string, f *runFlags, o *compareFlags) error {
 	if _, err := plan.ParseGate(o.asked.FailOn); err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	if i := slices.IndexFunc(args, spec.IsExperimentFile); i >= 0 {
 		if len(args) > 1 {
-			return usage(fmt.Errorf("%s is an experiment with servers of its own; give it alone", args[i]))
+			return command.Usage(fmt.Errorf("%s is an experiment with servers of its own; give it alone", args[i]))
 		}
 		return sh.fromFile(c, args[i], f)
 	}

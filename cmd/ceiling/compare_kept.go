@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/plan"
 	"ceiling/internal/secret"
 	"ceiling/measure/run"
@@ -35,19 +36,19 @@ func (o *comparison) do(_ context.Context, sh *shell) error {
 	if o.failOn != "" {
 		conditions, err := plan.ParseGate(o.failOn)
 		if err != nil {
-			return usage(err)
+			return command.Usage(err)
 		}
-		sh.exit = plan.Gate(&c, conditions)
+		sh.Exit = plan.Gate(&c, conditions)
 	} else if c.Incomparable != nil {
-		sh.exit = run.ExitInvalid
+		sh.Exit = run.ExitInvalid
 	}
 	if o.json {
-		e := json.NewEncoder(sh.stdout)
+		e := json.NewEncoder(sh.Stdout)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
 		return e.Encode(prose.Spell(c))
 	}
-	return report.Comparison(sh.stdout, &c, layout(sh.stdout, o.verbose))
+	return report.Comparison(sh.Stdout, &c, command.Layout(sh.Stdout, o.verbose))
 }
 
 // hider redacts as runs do, so that a clear-text secret on one side equals the redacted one on
@@ -56,7 +57,7 @@ func hider(sh *shell) *secret.Hider {
 	return secret.New(func() []byte {
 		key, err := record.SecretKey(os.Getenv)
 		if err != nil {
-			fmt.Fprintf(sh.stderr, "ceiling: equal secrets of the two sides may look different: %s\n", oneLine(err))
+			fmt.Fprintf(sh.Stderr, "ceiling: equal secrets of the two sides may look different: %s\n", command.OneLine(err))
 		}
 		return key
 	})
@@ -117,7 +118,7 @@ func readForeign(name string) (importer.Result, error) {
 	defer file.Close()
 	r, err := importer.Read(file)
 	if err != nil {
-		return r, usage(fmt.Errorf("%s: %w", name, err))
+		return r, command.Usage(fmt.Errorf("%s: %w", name, err))
 	}
 	return r, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/measure/fleet/bus"
 	"ceiling/record"
 )
@@ -69,14 +70,14 @@ your own NATS server, prints the command, and exits.`,
 		Example: `  ceiling controller                           every address, a free port
   ceiling controller --listen 10.0.0.1:7422    one address
   ceiling fleet tokens                         tokens that agents may join with`,
-		Args: exactly(0, "no arguments"),
+		Args: command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := own.check(); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			var err error
 			if o.State, err = controllerDir(o.State); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			if own.URL != "" {
 				return prepareOwn(sh, c.Context(), own.Own, o.State, o.Bed, showToken)
@@ -97,13 +98,13 @@ your own NATS server, prints the command, and exits.`,
 
 // control serves until it is stopped.
 func (sh *shell) control(ctx context.Context, o bus.ServerOptions, showToken bool) error {
-	o.Log = sh.stderr
+	o.Log = sh.Stderr
 	s, err := bus.Serve(o)
 	if err != nil {
 		return err
 	}
 	pass := s.Pass()
-	fmt.Fprintf(sh.stderr, "test bed %s at %s; token %s is valid until %s, in %s\n", s.Bed(), s.URL(), pass.ID(), localTime(pass.Expires),
+	fmt.Fprintf(sh.Stderr, "test bed %s at %s; token %s is valid until %s, in %s\n", s.Bed(), s.URL(), pass.ID(), localTime(pass.Expires),
 		filepath.Join(o.State, bus.TokenFile))
 	joinLine(sh, s.JoinLine(), s.Token(), showToken)
 	<-ctx.Done()
@@ -114,12 +115,12 @@ func (sh *shell) control(ctx context.Context, o bus.ServerOptions, showToken boo
 // every user of a machine could read it.
 func joinLine(sh *shell, line string, t bus.Token, showToken bool) {
 	if showToken {
-		fmt.Fprintln(sh.stderr, "on every other machine:")
-		fmt.Fprintf(sh.stdout, "%s=%s %s\n", tokenEnv, t, strings.TrimSuffix(line, " --token-file "+bus.TokenFile))
+		fmt.Fprintln(sh.Stderr, "on every other machine:")
+		fmt.Fprintf(sh.Stdout, "%s=%s %s\n", tokenEnv, t, strings.TrimSuffix(line, " --token-file "+bus.TokenFile))
 		return
 	}
-	fmt.Fprintln(sh.stderr, "copy that file to every other machine, and start there:")
-	fmt.Fprintln(sh.stdout, line)
+	fmt.Fprintln(sh.Stderr, "copy that file to every other machine, and start there:")
+	fmt.Fprintln(sh.Stdout, line)
 }
 
 // localTime formats a local time to the minute.
@@ -139,7 +140,7 @@ func prepareOwn(sh *shell, ctx context.Context, own bus.Own, dir, bed string, sh
 		return err
 	}
 	if bed != "" && bed != k.Bed {
-		return usage(fmt.Errorf("--bed %s: %s is of test bed %s; give that, or another --state", bed, file, k.Bed))
+		return command.Usage(fmt.Errorf("--bed %s: %s is of test bed %s; give that, or another --state", bed, file, k.Bed))
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
@@ -158,7 +159,7 @@ func prepareOwn(sh *shell, ctx context.Context, own bus.Own, dir, bed string, sh
 	if err := os.WriteFile(token, []byte(k.Token().String()+"\n"), 0o600); err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.stderr, "test bed %s is prepared; agents need credentials of your NATS, and the token in %s\n", k.Bed, token)
+	fmt.Fprintf(sh.Stderr, "test bed %s is prepared; agents need credentials of your NATS, and the token in %s\n", k.Bed, token)
 	joinLine(sh, "ceiling agent --nats "+bus.WithoutLogin(own.URL)+" --creds FILE --token-file "+bus.TokenFile, k.Token(), showToken)
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/headroom"
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/measure/cores"
@@ -38,7 +40,7 @@ free loopback ports, and measures /simple, /read, /list and /compute on each
 with 64 connections. Generator and server run on separate CPUs, so the figures
 are the server's. Every run is saved; ceiling list shows them.`,
 		Example: "  ceiling demo",
-		Args:    exactly(0, "no arguments"),
+		Args:    command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return sh.perform(c.Context(), &demo{duration}, nil)
 		},
@@ -70,40 +72,40 @@ func (o *demo) do(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	sh.knowHeadroom(ctx, spec.EngineAuto, time.Duration(len(demoServers())*len(demoRoutes()))*o.duration)
+	headroom.Know(ctx, &sh.Shell, spec.EngineAuto, time.Duration(len(demoServers())*len(demoRoutes()))*o.duration)
 	split, err := run.SplitForOwn(demoConnections)
 	if err != nil {
-		fmt.Fprintf(sh.stdout, "generator and server share their CPUs: %s\n\n", oneLine(err))
+		fmt.Fprintf(sh.Stdout, "generator and server share their CPUs: %s\n\n", command.OneLine(err))
 	} else {
-		fmt.Fprintf(sh.stdout, "%s\n\n", split)
+		fmt.Fprintf(sh.Stdout, "%s\n\n", split)
 	}
-	names, _ := layout(sh.stdout, false).Rows(demoColumns())
-	fmt.Fprintln(sh.stdout, names)
+	names, _ := command.Layout(sh.Stdout, false).Rows(demoColumns())
+	fmt.Fprintln(sh.Stdout, names)
 	var rows []demoRow
 	for _, server := range demoServers() {
 		measured, err := demoServer(sh, ctx, exe, server, o.duration, split)
 		rows = append(rows, measured...)
 		if ctx.Err() != nil {
-			sh.exit = run.ExitInterrupted
+			sh.Exit = run.ExitInterrupted
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 	}
-	fmt.Fprintln(sh.stdout)
+	fmt.Fprintln(sh.Stdout)
 	for _, r := range rows {
 		v := &r.run.Verdict
 		text := fmt.Sprintf("%-13s %-8s  %-7s %s: %s", r.name, r.route, v.Outcome, v.Bottleneck, prose.Reason(v))
-		if l := layout(sh.stdout, false); l.Screen {
-			if err := report.Paragraph(sh.stdout, text, l); err != nil {
+		if l := command.Layout(sh.Stdout, false); l.Screen {
+			if err := report.Paragraph(sh.Stdout, text, l); err != nil {
 				return err
 			}
 			continue
 		}
-		fmt.Fprintln(sh.stdout, text)
+		fmt.Fprintln(sh.Stdout, text)
 	}
-	fmt.Fprintf(sh.stdout, "\nsaved %d runs; see: ceiling list, ceiling show %s\n", len(rows), rows[len(rows)-1].run.ID)
+	fmt.Fprintf(sh.Stdout, "\nsaved %d runs; see: ceiling list, ceiling show %s\n", len(rows), rows[len(rows)-1].run.ID)
 	return nil
 }
 
@@ -122,14 +124,14 @@ func demoServer(sh *shell, ctx context.Context, exe string, server []string, dur
 			Connections: demoConnections, Pipelining: 1, Duration: duration, Warmup: duration / 5,
 			Timeout: 2 * time.Second, Engine: spec.EngineAuto, Seed: 1, PinGenerator: cores.Format(split.Generator),
 		}
-		done, err := run.Do(ctx, s, run.Options{Command: sh.args, Version: version()})
+		done, err := run.Do(ctx, s, run.Options{Command: sh.Args, Version: command.Version()})
 		if err != nil {
 			return rows, err
 		}
 		r := &done.Run
 		rows = append(rows, demoRow{name, route, r})
-		_, row := layout(sh.stdout, false).Rows(demoColumns())
-		fmt.Fprintln(sh.stdout, row(name, route, unit.FormatCount(int64(r.Rate.CompletedPerS+0.5)),
+		_, row := command.Layout(sh.Stdout, false).Rows(demoColumns())
+		fmt.Fprintln(sh.Stdout, row(name, route, unit.FormatCount(int64(r.Rate.CompletedPerS+0.5)),
 			unit.FormatNs(r.Latency.Response.P50Ns), unit.FormatNs(r.Latency.Response.P99Ns),
 			unit.FormatNs(int64(r.Generator.CPUNsPerRequest)), string(r.Verdict.Bottleneck)))
 		if done.KeepErr != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/check/doctor"
+	"ceiling/cmd/internal/command"
 	"ceiling/measure/run"
 )
 
@@ -27,32 +28,32 @@ second, changes nothing and sends no requests. Exit code 3: a check failed.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return exactly(1, "at most one URL")(c, args)
+			return command.Exactly(1, "at most one URL")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			cfg := doctor.Config{Watch: doctorWatches, Version: version()}
+			cfg := doctor.Config{Watch: doctorWatches, Version: command.Version()}
 			if len(args) == 1 {
 				if err := notURL(args[0]); err != nil {
-					return usage(err)
+					return command.Usage(err)
 				}
 				cfg.URL = args[0]
 			}
 			facts, err := doctor.Examine(c.Context(), cfg)
 			if c.Context().Err() != nil {
-				sh.exit = run.ExitInterrupted
+				sh.Exit = run.ExitInterrupted
 				return nil
 			}
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			report := doctor.Diagnose(facts)
 			if report.Count(doctor.Bad) > 0 {
-				sh.exit = run.ExitFail
+				sh.Exit = run.ExitFail
 			}
 			if asJSON {
-				return doctor.WriteJSON(sh.stdout, &report)
+				return doctor.WriteJSON(sh.Stdout, &report)
 			}
-			return sh.folded(func(w io.Writer) error { return doctor.Text(w, &report) })
+			return sh.Folded(func(w io.Writer) error { return doctor.Text(w, &report) })
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON document")

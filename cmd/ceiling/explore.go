@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -226,7 +227,7 @@ func only(c *cobra.Command, names []string, why func(name string) string) error 
 func (sh *shell) fromFile(c *cobra.Command, path string, f *runFlags) error {
 	e, err := f.readExperiment(c, path)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	o, err := f.complete(e)
 	return sh.perform(c.Context(), o, err)
@@ -267,14 +268,14 @@ func (sh *shell) answer(p *record.Plan, file record.File, err error, f *outputFl
 	if p == nil {
 		return err
 	}
-	sh.exit = p.Exit
+	sh.Exit = p.Exit
 	if f.json {
-		return errors.Join(err, report.PlanJSON(sh.stdout, p))
+		return errors.Join(err, report.PlanJSON(sh.Stdout, p))
 	}
 	if !f.quiet && len(p.Runs) > 0 {
 		sh.saved(file, p.ID)
 	}
-	if printed := report.Plan(sh.stdout, p, layout(sh.stdout, f.verbose)); printed != nil {
+	if printed := report.Plan(sh.Stdout, p, command.Layout(sh.Stdout, f.verbose)); printed != nil {
 		return errors.Join(err, printed)
 	}
 	return err

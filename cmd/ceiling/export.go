@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/record"
 	"ceiling/show/export"
 	"ceiling/show/report"
@@ -46,11 +47,11 @@ docs/export.md describes the formats and their limits.`,
 		Example: `  ceiling export x7f2 --format csv -o load.csv
   ceiling export ./x7f2.ndjson.gz --format hgrm --of service
   ceiling export x7f2 --format otlp --to http://127.0.0.1:4318`,
-		Args:              exactly(1, "one ID, file or -"),
+		Args:              command.Exactly(1, "one ID, file or -"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			return sh.export(c, args[0], &f)
 		},
@@ -150,7 +151,7 @@ func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
 	if f.to != "" {
 		header, err := export.ParseHeader(os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"))
 		if err != nil {
-			return usage(fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err))
+			return command.Usage(fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err))
 		}
 		err = export.Send(c.Context(), export.Collector{URL: f.to, Header: header}, source)
 		sh.tell(file, source.Problems)
@@ -169,10 +170,10 @@ func exportPlan(sh *shell, file record.File, name string, f *exportFlags) error 
 	}
 	if f.format == export.FormatCSV {
 		err := sh.write(f.out, func(out io.Writer) error { return export.PlanCSV(out, p, orElse(f.table, export.TableRuns)) })
-		return usage(err)
+		return command.Usage(err)
 	}
 	if f.format != export.FormatJSON || f.to != "" {
-		return usage(fmt.Errorf("%s is a %s of %d runs, and has no %s of its own; export one of its runs (%s/RUN), or the whole with --format json or csv", name, p.Experiment.Kind, len(p.Runs), f.format, p.ID))
+		return command.Usage(fmt.Errorf("%s is a %s of %d runs, and has no %s of its own; export one of its runs (%s/RUN), or the whole with --format json or csv", name, p.Experiment.Kind, len(p.Runs), f.format, p.ID))
 	}
 	return sh.write(f.out, func(out io.Writer) error { return report.PlanJSON(out, p) })
 }
@@ -241,7 +242,7 @@ func exportRows(sh *shell, file record.File, f *exportFlags) error {
 
 func (sh *shell) tell(file record.File, problems []string) {
 	for _, p := range problems {
-		fmt.Fprintf(sh.stderr, "ceiling: %s: %s\n", file, p)
+		fmt.Fprintf(sh.Stderr, "ceiling: %s: %s\n", file, p)
 	}
 }
 
@@ -249,23 +250,23 @@ func (sh *shell) tell(file record.File, problems []string) {
 // /dev/null).
 func (sh *shell) write(name string, content func(io.Writer) error) (err error) {
 	if name == "-" {
-		out := bufio.NewWriter(sh.stdout)
+		out := bufio.NewWriter(sh.Stdout)
 		return errors.Join(content(out), out.Flush())
 	}
 	info, err := os.Stat(name)
 	if err == nil && info.IsDir() {
-		return usage(fmt.Errorf("-o: %s is a directory; give the name of a file", name))
+		return command.Usage(fmt.Errorf("-o: %s is a directory; give the name of a file", name))
 	}
 	if err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(name, os.O_WRONLY, 0)
 		if err != nil {
-			return usage(fmt.Errorf("-o: %w", err))
+			return command.Usage(fmt.Errorf("-o: %w", err))
 		}
 		return errors.Join(content(f), f.Close())
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".export-*.part")
 	if err != nil {
-		return usage(fmt.Errorf("-o: %w", err))
+		return command.Usage(fmt.Errorf("-o: %w", err))
 	}
 	defer func() {
 		if err != nil {

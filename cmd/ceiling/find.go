@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 )
@@ -68,7 +69,7 @@ func urlOrTargets(f *runFlags) cobra.PositionalArgs {
 		if len(args) == 0 && f.targets != "" {
 			return nil
 		}
-		return exactly(1, "one URL (or --targets FILE)")(c, args)
+		return command.Exactly(1, "one URL (or --targets FILE)")(c, args)
 	}
 }
 

@@ -15,8 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ceiling/cmd/internal/command"
+	laboratory "ceiling/cmd/internal/lab"
+	"ceiling/cmd/internal/proxies"
 	"ceiling/experiment/spec"
 	"ceiling/internal/authority"
 	"ceiling/internal/unit"
@@ -136,11 +140,23 @@ func writeForms(t *testing.T, dir string) {
 	}
 }
 
+// rootOf returns the program that has a verb.
+func rootOf(sh *shell, verb string) *cobra.Command {
+	switch verb {
+	case "race", "baseline":
+		return proxies.New(&sh.Shell)
+	case "regimes", "selftest", "planted":
+		return laboratory.New(&sh.Shell)
+	}
+	return newRoot(sh)
+}
+
 // resolve returns the job of a command line, without doing it.
-func resolve(args ...string) (got job, err error) {
-	sh := &shell{args: append([]string{"ceiling"}, args...), stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard,
-		performs: func(j job) error { got = j; return nil }}
-	root := newRoot(sh)
+func resolve(args ...string) (got command.Job, err error) {
+	sh := &shell{Shell: command.Shell{Args: append([]string{"ceiling"}, args...), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard,
+		Performs: func(j command.Job) error { got = j; return nil }}}
+	root := rootOf(sh, args[0])
+	command.Prepare(root)
 	root.SetArgs(args)
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)
@@ -155,7 +171,7 @@ type plannedRun struct {
 }
 
 // effect is what a job does: of an experiment only what its runs, or the choice of them, depend on.
-func effect(t *testing.T, j job) any {
+func effect(t *testing.T, j command.Job) any {
 	t.Helper()
 	o, is := j.(*order)
 	if !is {
@@ -228,7 +244,7 @@ func TestEveryFlagHasAnEffect(t *testing.T) {
 	values := given(dir)
 	for _, k := range forms(dir) {
 		args := k.args
-		command, _, err := newRoot(&shell{}).Find(args)
+		verb, _, err := rootOf(&shell{}, args[0]).Find(args)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,21 +257,21 @@ func TestEveryFlagHasAnEffect(t *testing.T) {
 			t.Errorf("%s: ceiling %s: %v", k.name, strings.Join(args, " "), err)
 			continue
 		}
-		command.Flags().VisitAll(func(f *pflag.Flag) {
+		verb.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Name == "help" {
 				return
 			}
 			value, known := values[f.Name]
-			if command.Name() == "profile" && f.Name == "profile" || f.Name == "subscribe" && slices.Contains(args, "--subscribe") {
+			if verb.Name() == "profile" && f.Name == "profile" || f.Name == "subscribe" && slices.Contains(args, "--subscribe") {
 				value = "false" // it is on already
 			}
 			if !known {
-				t.Errorf("%s --%s: given has no value for it", command.Name(), f.Name)
+				t.Errorf("%s --%s: given has no value for it", verb.Name(), f.Name)
 				return
 			}
 			after, err := resolve(append(slices.Clone(args), "--"+f.Name+"="+value)...)
 			switch {
-			case err != nil && !isUsage(err):
+			case err != nil && !command.IsUsage(err):
 				t.Errorf("%s --%s: it fails: %v", k.name, f.Name, err)
 			case err != nil && !names(err.Error(), f):
 				t.Errorf("%s --%s: it is refused without its name: %v", k.name, f.Name, err)
@@ -304,12 +320,12 @@ func TestDryRunSendsNothing(t *testing.T) {
 	writeForms(t, dir)
 	tried := 0
 	for _, k := range forms(dir) {
-		command, _, err := newRoot(&shell{}).Find(k.args)
+		verb, _, err := rootOf(&shell{}, k.args[0]).Find(k.args)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = resolve(append(slices.Clone(k.args), "--dry-run")...)
-		if command.Flags().Lookup("dry-run") == nil || err != nil {
+		if verb.Flags().Lookup("dry-run") == nil || err != nil {
 			continue // the test above holds that the refusal says why
 		}
 		tried++
@@ -381,15 +397,5 @@ func TestEndOfARun(t *testing.T) {
 		if s.Requests != k.requests || s.Duration != k.duration || s.Warmup != k.warmup {
 			t.Errorf("%v: %d requests, %s after %s", k.args, s.Requests, s.Duration, s.Warmup)
 		}
-	}
-}
-
-// TestVersion: a build without git has a version of its own too, which is not that of another.
-func TestVersion(t *testing.T) {
-	if v := version(); v == "" || strings.Contains(v, "(devel)") || strings.ContainsAny(v, " \n") {
-		t.Errorf("%q", v)
-	}
-	if id := buildID(); len(id) != 12 || id != buildID() {
-		t.Errorf("build %q", id)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/measure/fleet"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
@@ -19,7 +20,7 @@ import (
 func controllerOf(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, error) {
 	dir, err := controllerDir(dir)
 	if err != nil {
-		return nil, usage(err)
+		return nil, command.Usage(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, driveWithin)
 	defer cancel()
@@ -46,24 +47,24 @@ func newFleet(sh *shell) *cobra.Command {
 		Short: "List the connected agents and what they offer",
 		Example: `  ceiling fleet
   ceiling fleet --json`,
-		Args: exactly(0, "no arguments"),
+		Args: command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			conn, err := controllerOf(c.Context(), dir, bus.Watch{})
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
-			w := fleet.NewWork(conn, fleet.WorkOptions{Version: version(), Log: func(line string) { fmt.Fprintln(sh.stderr, "ceiling: "+line) }})
+			w := fleet.NewWork(conn, fleet.WorkOptions{Version: command.Version(), Log: func(line string) { fmt.Fprintln(sh.Stderr, "ceiling: "+line) }})
 			here, err := w.Look(c.Context())
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(sh.stdout)
+				enc := json.NewEncoder(sh.Stdout)
 				enc.SetIndent("", "  ")
 				return enc.Encode(here)
 			}
-			return here.Text(sh.stdout)
+			return here.Text(sh.Stdout)
 		},
 	}
 	c.Flags().SortFlags = false
@@ -111,18 +112,21 @@ func (f *fleetFlags) open(ctx context.Context, say func(string)) (work run.Work,
 		return nil, func() {}, nil
 	}
 	conn, err := controllerOf(ctx, f.dir, bus.Watch{
-		Gone:    func(why error) { say("ceiling: no connection to the controller (" + oneLine(why) + "); trying again") },
+		Gone: func(why error) {
+			say("ceiling: no connection to the controller (" + command.OneLine(why) + "); trying again")
+		},
 		Lost:    func(a *bus.Absent) { say("ceiling: " + a.Error() + "; " + startController) },
 		Back:    func() { say("ceiling: controller is back") },
-		Trouble: func(err error) { say("ceiling: " + oneLine(err)) },
+		Trouble: func(err error) { say("ceiling: " + command.OneLine(err)) },
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	w := fleet.NewWork(conn, fleet.WorkOptions{Agents: f.agents, Observe: f.observe, AllowLoss: f.allowLoss, Version: version(), Log: say})
+	w := fleet.NewWork(conn, fleet.WorkOptions{Agents: f.agents, Observe: f.observe, AllowLoss: f.allowLoss, Version: command.Version(),
+		Log: say})
 	return w, func() {
 		if err := w.Close(); err != nil {
-			say("ceiling: " + oneLine(err))
+			say("ceiling: " + command.OneLine(err))
 		}
 		conn.Close()
 	}, nil

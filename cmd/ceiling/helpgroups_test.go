@@ -3,7 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"ceiling/cmd/internal/command"
+	laboratory "ceiling/cmd/internal/lab"
+	"ceiling/cmd/internal/proxies"
+	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -59,9 +64,35 @@ const (
 	screenColumns = 120
 )
 
+// ownCommands are the verbs of the three programs, each where it is carried out, and the programs.
+func ownCommands() (list []*cobra.Command) {
+	for _, root := range []*cobra.Command{newRoot(&shell{}), proxies.New(&command.Shell{}), laboratory.New(&command.Shell{})} {
+		for _, c := range append(root.Commands(), root) {
+			if !c.DisableFlagParsing {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+// helpOf prints a command's help as its program does, and returns the exit code.
+func helpOf(c *cobra.Command, stdout, stderr io.Writer) int {
+	args := append(strings.Fields(c.CommandPath()), "--help")
+	if args[0] == "ceiling" {
+		return execute(args, nil, stdout, stderr)
+	}
+	sh := &command.Shell{Args: args, Stdout: stdout, Stderr: stderr}
+	root := proxies.New(sh)
+	if args[0] == labProgram {
+		root = laboratory.New(sh)
+	}
+	return sh.Execute(context.Background(), root, args[1:], nil)
+}
+
 // TestHelpFitsAScreen: every verb's help fits one screen and has an example.
 func TestHelpFitsAScreen(t *testing.T) {
-	for _, c := range append(newRoot(&shell{}).Commands(), newRoot(&shell{})) {
+	for _, c := range ownCommands() {
 		if c.Hidden || c.Name() == "completion" || c.Name() == "help" {
 			continue
 		}
@@ -99,17 +130,23 @@ func TestEveryHelpHasText(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		var stdout, stderr bytes.Buffer
-		args := append(strings.Fields(c.CommandPath()), "--help")
-		code := execute(args, nil, &stdout, &stderr)
+		code := helpOf(c, &stdout, &stderr)
 		if code != 0 || !strings.Contains(stdout.String(), "Usage:") || !strings.Contains(stdout.String(), c.CommandPath()) {
-			t.Errorf("%v: exit code %d, it says %q and %q", args, code, stdout.String(), stderr.String())
+			t.Errorf("%s: exit code %d, it says %q and %q", c.CommandPath(), code, stdout.String(), stderr.String())
 		}
 		tried++
 		for _, sub := range c.Commands() {
-			walk(sub)
+			if !sub.DisableFlagParsing || sub.HasParent() && sub.Parent() != root {
+				walk(sub)
+			}
 		}
 	}
 	walk(root)
+	for _, c := range ownCommands() {
+		if c.Root().Name() != root.Name() && c.HasParent() {
+			walk(c)
+		}
+	}
 	if tried < 45 {
 		t.Errorf("%d commands", tried)
 	}
@@ -128,9 +165,9 @@ func TestHelpFoldsInATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := bufio.NewScanner(ptmx)
-	for _, c := range newRoot(&shell{}).Commands() {
+	for _, c := range ownCommands() {
 		go func() {
-			if code := execute([]string{"ceiling", c.Name(), "--help"}, nil, tty, tty); code != 0 {
+			if code := helpOf(c, tty, tty); code != 0 {
 				fmt.Fprintf(tty, "exit code %d\n", code)
 			}
 			fmt.Fprintln(tty, "that is all")

@@ -1,16 +1,13 @@
 package main
 
 import (
+	"ceiling/cmd/internal/command"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"ceiling/internal/unit"
 )
 
 // Foreseeable mistakes get an answer with the command to type instead.
@@ -28,56 +25,6 @@ func otherVerbs() map[string]string {
 	}
 }
 
-// otherFlags maps flags of other tools to ours.
-func otherFlags() map[string]string {
-	return map[string]string{
-		"concurrency": "connections", "clients": "connections", "vus": "connections", "qps": "rate", "rps": "rate", "number": "requests",
-		"time": "duration", "data": "body", "workers": "threads", "output": "out", "file": "out", "pipeline": "pipelining",
-		"disable-keepalive": "new-connections", "cpus": "pin-generator", "headers": "header", "request": "method", "max-time": "duration",
-		"connect-timeout": "timeout", "iterations": "requests", "user-agent": "header", "cookie": "header", "content-type": "header",
-		"user": "header", "data-binary": "body", "data-raw": "body", "body-file": "body", "http2": "http", "h2": "http", "http3": "http",
-		"root-certs": "cacert", "tls-skip-verify": "insecure", "skip-verify": "insecure", "thresholds": "slo", "streams": "pipelining",
-		"max-concurrent-streams": "pipelining", "rampup": "connect-ramp", "dry": "dry-run", "silent": "quiet",
-	}
-}
-
-// otherLetters maps letters of curl, wrk, hey, vegeta, ab, oha and h2load that a measuring verb
-// does not have to what they mean there, and how that is said here.
-func otherLetters() map[string]string {
-	return map[string]string{
-		"k": "curl's -k is --insecure; connections are kept alive without ab's -k (or not, with --new-connections)",
-		"q": "hey's -q is -R, the rate of all connections together; curl's is --quiet",
-		"X": "curl's -X is -m, as in -m POST",
-		"L": "wrk's -L needs no flag, latency is always measured; redirects, curl's -L, are not followed: give the last URL",
-		"u": "a user's name is a header field: -H 'Authorization: Basic BASE64'; k6's -u is -c",
-		"U": "a user's name is a header field: -H 'Authorization: Basic BASE64'",
-		"a": "a user's name is a header field: -H 'Authorization: Basic BASE64'",
-		"s": "curl's -s is --quiet, ab's -s is --timeout; scripts, wrk's -s, are not run: give -m, -H, -b or --targets",
-		"T": "a content type is a header field: -H 'Content-Type: application/json'; wrk's -T is --timeout",
-		"A": "curl's -A is a header field, -H 'User-Agent: NAME'; hey's is -H 'Accept: TYPE'",
-		"D": "hey's -D is -b, as in -b @FILE; h2load's is -d; curl's -D, the response's header, is not saved",
-		"C": "a cookie is a header field: -H 'Cookie: NAME=VALUE'",
-		"e": "curl's -e is a header field: -H 'Referer: URL'",
-		"I": "curl's -I is -m HEAD", "i": "ab's -i is -m HEAD; curl's -i, the response's header, is not printed",
-		"x": "proxies are not used; --resolve HOST:PORT:ADDRESS or --unix chooses where to connect",
-		"P": "proxies are not used; --resolve HOST:PORT:ADDRESS or --unix chooses where to connect",
-		"f": "curl's -f is --expect 2xx, and statuses from 400 on count as errors without it; locust's file is none here: give the URL",
-		"F": "forms are not written: give the body with -b @FILE and its type with -H 'Content-Type: TYPE'",
-		"G": "give the query in the URL, as in 'http://HOST/path?a=b'",
-		"S": "errors are always printed", "V": "the version is printed by: ceiling --version",
-		"w": "ab's -w and curl's -w are --json; hey's and vegeta's workers are -c (connections) or -t (threads)",
-		"r": "a run goes on after errors without ab's -r; hatch rates are --connect-ramp, and request rates -R",
-		"j": "a JSON document is printed with --json", "g": "ab's -g is ceiling export ID --format csv",
-		"l": "responses may differ in length without ab's -l", "B": "the body is -b, as in -b @FILE",
-	}
-}
-
-// otherWords maps long flags of those tools to the letter that has their answer.
-func otherWords() map[string]string {
-	return map[string]string{"latency": "L", "location": "L", "follow": "L", "redirects": "L", "max-redirects": "L", "script": "s", "lua": "s", "keepalive": "k",
-		"keep-alive": "k", "proxy": "x", "head": "I", "include": "i", "fail": "f", "form": "F", "get": "G", "referer": "e", "show-error": "S"}
-}
-
 // unknownVerb suggests a command for an unknown verb; nil if err is about something else.
 func unknownVerb(root *cobra.Command, args []string, err error) error {
 	found := regexp.MustCompile(`^unknown command "([^"]*)"`).FindStringSubmatch(err.Error())
@@ -86,117 +33,20 @@ func unknownVerb(root *cobra.Command, args []string, err error) error {
 	}
 	name := found[1]
 	if err := notURL(name); err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
-	if command := otherVerbs()[name]; command != "" {
+	if typed := otherVerbs()[name]; typed != "" {
 		if i := slices.IndexFunc(args, isURL); i >= 0 {
-			command = strings.Replace(command, "URL", args[i], 1)
+			typed = strings.Replace(typed, "URL", args[i], 1)
 		}
-		return usage(fmt.Errorf("unknown command %q; type: %s", name, command))
+		return command.Usage(fmt.Errorf("unknown command %q; type: %s", name, typed))
 	}
 	near := root.SuggestionsFor(name)
 	for i := range near {
 		near[i] = "ceiling " + near[i]
 	}
 	if len(near) == 0 {
-		return usage(fmt.Errorf("unknown command %q; see: ceiling --help", name))
+		return command.Usage(fmt.Errorf("unknown command %q; see: ceiling --help", name))
 	}
-	return usage(fmt.Errorf("unknown command %q; did you mean %s?", name, strings.Join(near, " or ")))
-}
-
-// unknownFlag suggests the flag that may have been meant.
-func unknownFlag(c *cobra.Command, err error) error {
-	hint := ""
-	if found := regexp.MustCompile(`^unknown shorthand flag: '(.)' in -`).FindStringSubmatch(err.Error()); found != nil && c.Flags().Lookup("connections") != nil {
-		if meant := otherLetters()[found[1]]; meant != "" {
-			hint = "; " + meant
-		}
-	}
-	if found := regexp.MustCompile(`^invalid argument "([^"]*)" for "-t, --threads"`).FindStringSubmatch(err.Error()); found != nil {
-		if _, failed := unit.ParseDuration(found[1]); failed == nil {
-			hint = "; -t is the number of threads, the time is -d " + found[1]
-		}
-	}
-	if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
-		if letter := otherWords()[name]; letter != "" && c.Flags().Lookup("connections") != nil {
-			hint = "; " + otherLetters()[letter]
-		} else if meant := nearestFlag(c.Flags(), name); meant != "" {
-			hint = "; did you mean --" + meant + "?"
-		}
-	}
-	return usage(fmt.Errorf("%w%s; see: %s --help", err, hint, c.CommandPath()))
-}
-
-// singleDash refuses a long flag with one dash, as Go's own tools write it: -rate=50 would be read
-// as -r -a -t, and -duration=10s as -d uration=10s.
-func singleDash(root *cobra.Command, args []string) error {
-	c, rest, err := root.Find(args)
-	if err != nil || c.DisableFlagParsing {
-		return nil // the error comes up again
-	}
-	for _, arg := range rest {
-		if arg == "--" {
-			return nil
-		}
-		name, value, valued := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		if len(name) < 3 || !strings.HasPrefix(arg, "-") || strings.HasPrefix(arg, "--") {
-			continue
-		}
-		meant := name
-		if c.Flags().Lookup(name) == nil {
-			meant = otherFlags()[name]
-		}
-		if meant == "" || c.Flags().Lookup(meant) == nil {
-			continue
-		}
-		if valued {
-			meant += "=" + value
-		}
-		return usage(fmt.Errorf("%s: a flag of more than one letter has two dashes: --%s; see: %s --help", arg, meant, c.CommandPath()))
-	}
-	return nil
-}
-
-// nearestFlag returns the flag with the most similar name, "" if none is similar.
-func nearestFlag(flags *pflag.FlagSet, name string) string {
-	if meant := otherFlags()[name]; meant != "" && flags.Lookup(meant) != nil {
-		return meant
-	}
-	far := map[string]int{}
-	flags.VisitAll(func(f *pflag.Flag) {
-		if d := distance(f.Name, name); !f.Hidden && (d <= 2 && d < len(name) || len(name) > 2 && strings.HasPrefix(f.Name, name)) {
-			far[f.Name] = d
-		}
-	})
-	names := slices.SortedFunc(maps.Keys(far), func(a, b string) int {
-		if far[a] != far[b] {
-			return far[a] - far[b]
-		}
-		return strings.Compare(a, b)
-	})
-	if len(names) == 0 {
-		return ""
-	}
-	return names[0]
-}
-
-// distance is the Levenshtein distance.
-func distance(a, b string) int {
-	above := make([]int, len(b)+1)
-	for j := range above {
-		above[j] = j
-	}
-	for i := range len(a) {
-		corner := above[0]
-		above[0]++
-		for j := range len(b) {
-			replaced := corner
-			if a[i] != b[j] {
-				replaced++
-			}
-			corner = above[j+1]
-			above[j+1] = min(above[j]+1, above[j+1]+1, replaced)
-		}
-	}
-	return above[len(b)]
+	return command.Usage(fmt.Errorf("unknown command %q; did you mean %s?", name, strings.Join(near, " or ")))
 }

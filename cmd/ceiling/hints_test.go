@@ -1,37 +1,27 @@
 package main
 
 import (
+	"ceiling/cmd/internal/command"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"abc", "abc", 0}, {"conections", "connections", 1}, {"list", "lst", 1}, {"ab", "ba", 2}, {"", "abc", 3}, {"kitten", "sitting", 3}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 // TestOtherVerbs: what is to be typed instead is a command that there is, and no verb of
 // our own is in the way.
 func TestOtherVerbs(t *testing.T) {
 	root := newRoot(&shell{})
-	for name, command := range otherVerbs() {
+	for name, typed := range otherVerbs() {
 		if c, _, err := root.Find([]string{name}); err == nil && c != root {
 			t.Errorf("%s is a verb of its own", name)
 		}
-		verb := strings.Fields(command)[1]
+		verb := strings.Fields(typed)[1]
 		if c, _, err := root.Find([]string{verb}); !strings.HasPrefix(verb, "-") && (err != nil || c == root) {
-			t.Errorf("%s: there is no %q", name, command)
+			t.Errorf("%s: there is no %q", name, typed)
 		}
 	}
 	flags := newRun(&shell{}).Flags()
-	for name, meant := range otherFlags() {
+	for name, meant := range command.OtherFlags() {
 		if flags.Lookup(meant) == nil || flags.Lookup(name) != nil {
 			t.Errorf("--%s for --%s", meant, name)
 		}
@@ -44,7 +34,7 @@ func TestOtherLetters(t *testing.T) {
 	run := newRun(&shell{})
 	ours := regexp.MustCompile(`(?:^|[ (;,])(-[a-zA-Z]|--[a-z-]+)`)
 	theirs := regexp.MustCompile(`[a-z0-9]+'s( and [a-z0-9]+'s)? -[a-zA-Z]|without ab's -[a-zA-Z]`)
-	for letter, hint := range otherLetters() {
+	for letter, hint := range command.OtherLetters() {
 		if run.Flags().ShorthandLookup(letter) != nil {
 			t.Errorf("-%s is ours", letter)
 		}
@@ -61,8 +51,8 @@ func TestOtherLetters(t *testing.T) {
 			t.Errorf("-%s: %v", letter, err)
 		}
 	}
-	for word, letter := range otherWords() {
-		hint := otherLetters()[letter]
+	for word, letter := range command.OtherWords() {
+		hint := command.OtherLetters()[letter]
 		if _, err := resolve("run", "--"+word, nowhere); hint == "" || err == nil || !strings.Contains(err.Error(), hint) {
 			t.Errorf("--%s: %v", word, err)
 		}
@@ -83,13 +73,13 @@ func TestSingleDash(t *testing.T) {
 		"-json": "--json;", "-qps=3": "--rate=3", "-cpus=2": "--pin-generator=2", "-disable-keepalive": "--new-connections;",
 	} {
 		args := []string{"run", arg, nowhere}
-		if err := singleDash(newRoot(&shell{}), args); err == nil || !isUsage(err) || !strings.Contains(err.Error(), want) {
+		if err := command.SingleDash(newRoot(&shell{}), args); err == nil || !command.IsUsage(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", arg, err)
 		}
 	}
 	for _, args := range [][]string{{"run", "-c5", "-d3s", nowhere}, {"run", "-vc", "5", nowhere}, {"run", "-b-text", nowhere}, {"run", "--rate=5", nowhere},
 		{"list", "-rate"}, {"nosuch"}, {"run", "--", "-rate"}} {
-		if err := singleDash(newRoot(&shell{}), args); err != nil {
+		if err := command.SingleDash(newRoot(&shell{}), args); err != nil {
 			t.Errorf("%v: %v", args, err)
 		}
 	}

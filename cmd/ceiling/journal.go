@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/net/netutil"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/journal"
@@ -49,7 +50,7 @@ func newJournalNew(sh *shell) *cobra.Command {
 		Use:     "new TITLE",
 		Short:   "Start an entry",
 		Example: `  ceiling journal new "Does gzip pay?" --from x7f2`,
-		Args:    exactly(1, "one title, in quotes"),
+		Args:    command.Exactly(1, "one title, in quotes"),
 	}
 	dir := journalDir(c)
 	c.Flags().StringArrayVar(&from, "from", nil, "include this run or plan; may be repeated")
@@ -60,9 +61,9 @@ func newJournalNew(sh *shell) *cobra.Command {
 		}
 		folder, err := journal.Create(*dir, args[0], time.Now().Format(time.DateOnly))
 		if err != nil {
-			return usage(err)
+			return command.Usage(err)
 		}
-		fmt.Fprintln(sh.stdout, filepath.Join(folder, "entry.md"))
+		fmt.Fprintln(sh.Stdout, filepath.Join(folder, "entry.md"))
 		for _, source := range sources {
 			if err := addRecord(sh, *dir, folder, source, ""); err != nil {
 				return err
@@ -86,7 +87,7 @@ runs has no ID, or --as names one, that name gets the ID.`,
   ceiling journal add docs/journal/0001-servers x7f2 --as servers`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usage(fmt.Errorf("add takes an entry and at least one ID or file; see: %s --help", c.CommandPath()))
+				return command.Usage(fmt.Errorf("add takes an entry and at least one ID or file; see: %s --help", c.CommandPath()))
 			}
 			return nil
 		},
@@ -95,7 +96,7 @@ runs has no ID, or --as names one, that name gets the ID.`,
 	c.Flags().StringVar(&as, "as", "", "name among the front matter's runs that gets the ID")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if as != "" && len(args) > 2 {
-			return usage(errors.New("--as names one record; add the others apart"))
+			return command.Usage(errors.New("--as names one record; add the others apart"))
 		}
 		sources, err := sh.findAll(args[1:])
 		if err != nil {
@@ -131,20 +132,20 @@ func (sh *shell) findAll(names []string) ([]record.File, error) {
 func addRecord(sh *shell, dir, entry string, source record.File, as string) error {
 	e, err := journal.FindEntry(dir, entry)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	added, err := journal.Add(e, source, as)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
-	fmt.Fprintf(sh.stderr, "%s: %s, in %s\n", added.ID, unit.FormatBytesSI(added.Bytes), added.File)
+	fmt.Fprintf(sh.Stderr, "%s: %s, in %s\n", added.ID, unit.FormatBytesSI(added.Bytes), added.File)
 	for _, l := range added.LeftOut {
-		fmt.Fprintf(sh.stderr, "  left out: %s (%s): %s\n", l.What, unit.FormatBytesSI(l.Bytes), l.Why)
+		fmt.Fprintf(sh.Stderr, "  left out: %s (%s): %s\n", l.What, unit.FormatBytesSI(l.Bytes), l.Why)
 	}
 	if added.As != "" {
-		fmt.Fprintf(sh.stderr, "  it is %q in %s now\n", added.As, e.File)
+		fmt.Fprintf(sh.Stderr, "  it is %q in %s now\n", added.As, e.File)
 	} else if !added.Named {
-		fmt.Fprintf(sh.stderr, "  name it in %s:\n    runs:\n      a-name: %s\n", e.File, added.ID)
+		fmt.Fprintf(sh.Stderr, "  name it in %s:\n    runs:\n      a-name: %s\n", e.File, added.ID)
 	}
 	return nil
 }
@@ -155,7 +156,7 @@ func newJournalBuild(sh *shell) *cobra.Command {
 		Use:     "build",
 		Short:   "Build the pages of a journal",
 		Example: "  ceiling journal build -o site",
-		Args:    exactly(0, "no arguments"),
+		Args:    command.Exactly(0, "no arguments"),
 	}
 	dir := journalDir(c)
 	c.Flags().StringVarP(&out, "out", "o", "site", "folder for the pages; an earlier build is replaced")
@@ -171,7 +172,7 @@ func newJournalBuild(sh *shell) *cobra.Command {
 		if err := journal.Write(site, out); err != nil {
 			return err
 		}
-		fmt.Fprintf(sh.stdout, "%s\n", filepath.Join(out, journal.IndexPage))
+		fmt.Fprintf(sh.Stdout, "%s\n", filepath.Join(out, journal.IndexPage))
 		return nil
 	}
 	return c
@@ -188,7 +189,7 @@ func buildJournal(sh *shell, dir string, store record.Store) (*journal.Site, err
 	var mistakes journal.Mistakes
 	if errors.As(err, &mistakes) {
 		for _, m := range mistakes {
-			fmt.Fprintln(sh.stderr, m.Error())
+			fmt.Fprintln(sh.Stderr, m.Error())
 		}
 		noun := "mistakes"
 		if len(mistakes) == 1 {
@@ -200,7 +201,7 @@ func buildJournal(sh *shell, dir string, store record.Store) (*journal.Site, err
 		return nil, err
 	}
 	for _, m := range site.Warnings {
-		fmt.Fprintf(sh.stderr, "warning: %s\n", m.Error())
+		fmt.Fprintf(sh.Stderr, "warning: %s\n", m.Error())
 	}
 	return site, nil
 }
@@ -211,7 +212,7 @@ func newJournalServe(sh *shell) *cobra.Command {
 		Use:     "serve",
 		Short:   "Show a journal in a browser, rebuilt on every change",
 		Example: "  ceiling journal serve --addr 127.0.0.1:8090",
-		Args:    exactly(0, "no arguments"),
+		Args:    command.Exactly(0, "no arguments"),
 	}
 	dir := journalDir(c)
 	c.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "loopback address to listen on; port 0 = any")
@@ -224,22 +225,22 @@ const connectionsOfJournal = 64
 
 func serveJournal(sh *shell, ctx context.Context, dir, addr string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return usage(fmt.Errorf("there is no folder %s; begin a journal with: ceiling journal new \"a title\"", dir))
+		return command.Usage(fmt.Errorf("there is no folder %s; begin a journal with: ceiling journal new \"a title\"", dir))
 	}
 	store, err := record.DefaultStore(os.Getenv)
 	if err != nil {
 		return err
 	}
 	if at, err := net.ResolveTCPAddr("tcp", addr); err != nil {
-		return usage(fmt.Errorf("--addr: %w; write it as in 127.0.0.1:8090", err))
+		return command.Usage(fmt.Errorf("--addr: %w; write it as in 127.0.0.1:8090", err))
 	} else if !at.IP.IsLoopback() {
-		return usage(fmt.Errorf("--addr: %s is not on this machine's loopback; a journal is served to its writer alone, and built to be published", addr))
+		return command.Usage(fmt.Errorf("--addr: %s is not on this machine's loopback; a journal is served to its writer alone, and built to be published", addr))
 	}
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		return usage(fmt.Errorf("%w; give another address with --addr, or port 0 to have one chosen", err))
+		return command.Usage(fmt.Errorf("%w; give another address with --addr, or port 0 to have one chosen", err))
 	}
-	fmt.Fprintf(sh.stdout, "http://%s/\n", ln.Addr())
+	fmt.Fprintf(sh.Stdout, "http://%s/\n", ln.Addr())
 	// The timeouts disconnect a reader that does not read.
 	server := &http.Server{Handler: journal.NewHandler(dir, store), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout:    time.Minute,

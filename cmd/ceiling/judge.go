@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/plan"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -39,7 +40,7 @@ same run; each gets a verdict and a list of contradictions (docs/points.md).`,
   wrk -t2 -c64 -d10s --latency http://127.0.0.1:8080/ | ceiling judge -
   ceiling judge results.json
   ceiling judge points.yaml`,
-		Args:              exactly(1, "one record (ID or file), file of another tool, or -"),
+		Args:              command.Exactly(1, "one record (ID or file), file of another tool, or -"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if explain {
@@ -70,28 +71,28 @@ func (sh *shell) judgeRecord(file record.File, asJSON, verbose bool) error {
 		return err
 	}
 	for _, problem := range series.Problems {
-		fmt.Fprintf(sh.stderr, "ceiling: %s: %s\n", file, problem)
+		fmt.Fprintf(sh.Stderr, "ceiling: %s: %s\n", file, problem)
 	}
 	r.Verdict = verdict.Judge(r, &series)
 	r.Exit = run.ExitOf(r)
-	sh.exit = r.Exit
+	sh.Exit = r.Exit
 	if asJSON {
-		return report.JSON(sh.stdout, r)
+		return report.JSON(sh.Stdout, r)
 	}
-	return report.Text(sh.stdout, r, layout(sh.stdout, verbose))
+	return report.Text(sh.Stdout, r, command.Layout(sh.Stdout, verbose))
 }
 
 // explain shows how the verdict on a run was reached.
 func (sh *shell) explain(name string, asJSON bool) error {
 	if isFile(name) {
-		return usage(fmt.Errorf("--explain is for a record of ours; %s is none", name))
+		return command.Usage(fmt.Errorf("--explain is for a record of ours; %s is none", name))
 	}
 	file, err := sh.findRecord(name)
 	if err != nil {
 		return err
 	}
 	if file.IsPlan() {
-		return usage(fmt.Errorf("%s holds several runs; explain one of them: ceiling judge --explain %s/ID", name, name))
+		return command.Usage(fmt.Errorf("%s holds several runs; explain one of them: ceiling judge --explain %s/ID", name, name))
 	}
 	r, series, err := record.Open(file)
 	if err != nil {
@@ -99,11 +100,11 @@ func (sh *shell) explain(name string, asJSON bool) error {
 	}
 	d, v := verdict.Explain(r, &series)
 	r.Verdict = v
-	sh.exit = run.ExitOf(r)
+	sh.Exit = run.ExitOf(r)
 	if !asJSON {
-		return sh.folded(func(w io.Writer) error { return report.Decision(w, &d, &v, layout(sh.stdout, true)) })
+		return sh.Folded(func(w io.Writer) error { return report.Decision(w, &d, &v, command.Layout(sh.Stdout, true)) })
 	}
-	out := json.NewEncoder(sh.stdout)
+	out := json.NewEncoder(sh.Stdout)
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
 	return out.Encode(struct {
@@ -121,7 +122,7 @@ func (sh *shell) judgePlan(file record.File, asJSON, verbose bool) error {
 		return err
 	}
 	for _, problem := range p.Problems {
-		fmt.Fprintf(sh.stderr, "ceiling: %s: %s\n", file, problem)
+		fmt.Fprintf(sh.Stderr, "ceiling: %s: %s\n", file, problem)
 	}
 	if err := record.ReadHistograms(file, p.Runs); err != nil {
 		return err
@@ -146,11 +147,11 @@ func (sh *shell) judgePlan(file record.File, asJSON, verbose bool) error {
 	if len(p.Runs) > 0 {
 		plan.Conclude(p)
 	}
-	sh.exit = p.Exit
+	sh.Exit = p.Exit
 	if asJSON {
-		return report.PlanJSON(sh.stdout, p)
+		return report.PlanJSON(sh.Stdout, p)
 	}
-	return report.Plan(sh.stdout, p, layout(sh.stdout, verbose))
+	return report.Plan(sh.Stdout, p, command.Layout(sh.Stdout, verbose))
 }
 
 func isYAML(name string) bool {

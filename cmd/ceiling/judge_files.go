@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/record"
 	"ceiling/show/importer"
 	"ceiling/show/report"
@@ -20,11 +21,11 @@ const exitVoid = 4
 // judgeFile judges a points file or another tool's output, from a file or, as "-", from standard
 // input.
 func (sh *shell) judgeFile(name string, asJSON, verbose bool) error {
-	var in io.Reader = sh.stdin
+	var in io.Reader = sh.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return usage(err)
+			return command.Usage(err)
 		}
 		defer f.Close()
 		in = f
@@ -33,12 +34,12 @@ func (sh *shell) judgeFile(name string, asJSON, verbose bool) error {
 	buffered := bufio.NewReaderSize(in, 64<<10)
 	head, err := buffered.Peek(64 << 10)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return usage(fmt.Errorf("%s: %w", name, err))
+		return command.Usage(fmt.Errorf("%s: %w", name, err))
 	}
 	if record.Is(head) {
 		file, err := record.ReadFile(buffered)
 		if err != nil {
-			return usage(err)
+			return command.Usage(err)
 		}
 		return sh.judgeRecord(file.Named(name), asJSON, verbose)
 	}
@@ -53,19 +54,19 @@ func (sh *shell) judgeFile(name string, asJSON, verbose bool) error {
 func judgePoints(sh *shell, name string, in io.Reader, asJSON bool) error {
 	points, err := record.ReadPoints(in)
 	if err != nil {
-		return usage(fmt.Errorf("%s: %w", name, err))
+		return command.Usage(fmt.Errorf("%s: %w", name, err))
 	}
 	judged := audit.Judge(points.Points)
 	if asJSON {
-		err = report.WritePointsJSON(sh.stdout, &points, &judged)
+		err = report.WritePointsJSON(sh.Stdout, &points, &judged)
 	} else {
-		err = report.WritePoints(sh.stdout, &points, &judged, layout(sh.stdout, false))
+		err = report.WritePoints(sh.Stdout, &points, &judged, command.Layout(sh.Stdout, false))
 	}
 	if err != nil {
 		return err
 	}
 	if n := len(points.Mistakes); n > 0 {
-		return usage(fmt.Errorf("%s: %d values could not be read; they are listed above", name, n))
+		return command.Usage(fmt.Errorf("%s: %d values could not be read; they are listed above", name, n))
 	}
 	return nil
 }
@@ -73,14 +74,14 @@ func judgePoints(sh *shell, name string, in io.Reader, asJSON bool) error {
 func judgeImported(sh *shell, name string, in io.Reader, asJSON bool) error {
 	r, err := importer.Read(in)
 	if err != nil {
-		return usage(fmt.Errorf("%s: %w", name, err))
+		return command.Usage(fmt.Errorf("%s: %w", name, err))
 	}
 	judged := audit.Judge([]record.Point{r.Point(name)}).Points[0]
 	if judged.Verdict.Outcome == record.Invalid {
-		sh.exit = exitVoid
+		sh.Exit = exitVoid
 	}
 	if asJSON {
-		return report.WriteImportedJSON(sh.stdout, name, &r, &judged)
+		return report.WriteImportedJSON(sh.Stdout, name, &r, &judged)
 	}
-	return report.Imported(sh.stdout, name, &r, &judged, layout(sh.stdout, false))
+	return report.Imported(sh.Stdout, name, &r, &judged, command.Layout(sh.Stdout, false))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -38,12 +39,12 @@ loop (R). The rate of a plan is the result of a search or the maximum of a sweep
 			if len(args) <= 1 {
 				return nil
 			}
-			return exactly(1, "at most one directory")(c, args)
+			return command.Exactly(1, "at most one directory")(c, args)
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			keep, err := f.filter(time.Now())
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			return sh.list(args, &f, keep)
 		},
@@ -86,7 +87,7 @@ func (sh *shell) list(args []string, f *listFlags, keep func(*record.Entry) bool
 		_, err = os.Stat(args[0])
 	}
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	all, err := store.List()
 	if err != nil {
@@ -95,15 +96,15 @@ func (sh *shell) list(args []string, f *listFlags, keep func(*record.Entry) bool
 	entries := slices.DeleteFunc(slices.Clone(all), func(e record.Entry) bool { return !keep(&e) })
 	switch {
 	case f.json:
-		return report.WriteListJSON(sh.stdout, store.Dir, entries)
+		return report.WriteListJSON(sh.Stdout, store.Dir, entries)
 	case len(all) == 0:
-		sh.note("no records in %s; those made with -o DIR are listed by: ceiling list DIR", store.Dir)
+		sh.Note("no records in %s; those made with -o DIR are listed by: ceiling list DIR", store.Dir)
 		return nil
 	case len(entries) == 0:
-		sh.note("none of the %s in %s is as asked", unit.Plural(len(all), "record", "records"), store.Dir)
+		sh.Note("none of the %s in %s is as asked", unit.Plural(len(all), "record", "records"), store.Dir)
 		return nil
 	}
-	return report.List(sh.stdout, entries, time.Now(), layout(sh.stdout, false))
+	return report.List(sh.Stdout, entries, time.Now(), command.Layout(sh.Stdout, false))
 }
 
 // filter returns the function that selects entries.

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/headroom"
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
@@ -26,9 +28,9 @@ type job interface {
 func (sh *shell) perform(ctx context.Context, j job, err error) error {
 	switch {
 	case err != nil:
-		return usage(err)
-	case sh.performs != nil:
-		return sh.performs(j)
+		return command.Usage(err)
+	case sh.Performs != nil:
+		return sh.Performs(j)
 	}
 	return j.do(ctx, sh)
 }
@@ -49,7 +51,7 @@ type order struct {
 // explore does an experiment with the other flags, unless building it failed.
 func (sh *shell) explore(ctx context.Context, f *runFlags, e spec.Experiment, err error) error {
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	o, err := f.complete(e)
 	return sh.perform(ctx, o, err)
@@ -70,7 +72,7 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 		e.Seed = f.seed
 	}
 	e.Complete(rand.Uint64() >> 11) // 53 bits survive any JSON reader
-	if err := errors.Join(f.fleet.check(), f.telemetry.check(), notFormat("-o", f.out)); err != nil {
+	if err := errors.Join(f.fleet.check(), f.telemetry.check(), command.NotFormat("-o", f.out)); err != nil {
 		return nil, err
 	}
 	if f.plan.dryRun && f.json {
@@ -144,7 +146,8 @@ func (o *order) do(ctx context.Context, sh *shell) error {
 		v.runEnded(nil, record.File{})
 		return err
 	}
-	options := run.Options{Out: o.out, Command: sh.args, Version: version(), Database: o.database, KeepSecrets: o.keepSecrets, Work: work}
+	options := run.Options{Out: o.out, Command: sh.Args, Version: command.Version(), Database: o.database,
+		KeepSecrets: o.keepSecrets, Work: work}
 	told.listen(&options)
 	end := func() {
 		leave()
@@ -181,7 +184,7 @@ func (o *order) preview(sh *shell) error {
 	case o.one == nil || o.one.Duration > 0:
 		total += fmt.Sprintf(", about %s including warm-ups and pauses", unit.FormatDuration(run.Takes(&e, len(o.steps)).Round(time.Second)))
 	}
-	return report.Steps(sh.stdout, &e, o.steps, total, layout(sh.stdout, o.verbose))
+	return report.Steps(sh.Stdout, &e, o.steps, total, command.Layout(sh.Stdout, o.verbose))
 }
 
 // announce prints what is measured and for how long: a plan's cost, and a single run for a user
@@ -189,13 +192,13 @@ func (o *order) preview(sh *shell) error {
 func (o *order) announce(sh *shell) {
 	e, length := &o.plan, o.takes()
 	switch {
-	case o.quiet || o.one != nil && isTerminal(sh.stdout):
+	case o.quiet || o.one != nil && command.IsTerminal(sh.Stdout):
 	case o.one != nil:
 		announceRun(sh, o.one, length)
 	case len(o.steps) == 0:
-		sh.note("%s: %s", e.Kind, o.searched())
+		sh.Note("%s: %s", e.Kind, o.searched())
 	default:
-		sh.note("%s: %s of %s, about %s", e.Kind, unit.Plural(len(o.steps), "run", "runs"), length,
+		sh.Note("%s: %s of %s, about %s", e.Kind, unit.Plural(len(o.steps), "run", "runs"), length,
 			unit.FormatDuration(run.Takes(e, len(o.steps)).Round(time.Second)))
 	}
 }
@@ -209,7 +212,7 @@ func announceRun(sh *shell, s *spec.Spec, takes string) {
 	if n := len(concealed.Targets); n > 1 {
 		more = fmt.Sprintf(" and %d more", n-1)
 	}
-	sh.note("run: %s%s, %s, %s", concealed.Targets[0].URL, more, unit.Plural(s.Connections, "connection", "connections"), takes)
+	sh.Note("run: %s%s, %s, %s", concealed.Targets[0].URL, more, unit.Plural(s.Connections, "connection", "connections"), takes)
 }
 
 // searchRuns is about the minimum for a search, which cannot list its runs: up to the rate that
@@ -226,7 +229,7 @@ func (o *order) knowHeadroom(ctx context.Context, sh *shell) {
 	if o.one != nil {
 		measures = o.one.Duration
 	}
-	sh.knowHeadroom(ctx, l.Engine, measures)
+	headroom.Know(ctx, &sh.Shell, l.Engine, measures)
 }
 
 // run does the single run and prints it.
@@ -243,20 +246,20 @@ func (o *order) run(ctx context.Context, sh *shell, v *view, options run.Options
 		kept = record.File{}
 	}
 	v.runEnded(&done.Run, kept)
-	sh.exit = done.Run.Exit
+	sh.Exit = done.Run.Exit
 	if done.KeepErr != nil {
-		fmt.Fprintln(sh.stderr, "ceiling: "+record.Incomplete(done.File.Path, done.KeepErr))
+		fmt.Fprintln(sh.Stderr, "ceiling: "+record.Incomplete(done.File.Path, done.KeepErr))
 	}
 	if done.RestoreErr != nil {
-		fmt.Fprintf(sh.stderr, "ceiling: not restored: %s\n", oneLine(done.RestoreErr))
+		fmt.Fprintf(sh.Stderr, "ceiling: not restored: %s\n", command.OneLine(done.RestoreErr))
 	}
 	if o.json {
-		return errors.Join(report.JSON(sh.stdout, &done.Run), o.profiled(sh, done))
+		return errors.Join(report.JSON(sh.Stdout, &done.Run), o.profiled(sh, done))
 	}
 	if done.KeepErr == nil && done.Run.Load.Established > 0 && !o.quiet {
 		sh.saved(done.File, done.Run.ID) // before the text: its end matters most
 	}
-	if err := report.Text(sh.stdout, &done.Run, layout(sh.stdout, o.verbose)); err != nil {
+	if err := report.Text(sh.Stdout, &done.Run, command.Layout(sh.Stdout, o.verbose)); err != nil {
 		return err
 	}
 	return o.profiled(sh, done)

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"ceiling/record"
-	"ceiling/show/export"
 )
 
 // Names that are given in the wrong place: a file in place of a URL, a format in place of a file.
@@ -54,37 +52,4 @@ func otherFiles() map[string]string {
 		".toml":  "is a file; for a configuration of the proxy: ceiling proxy FILE",
 		".proto": "has the messages of a service; call a method of it: --grpc package.Service/Method --proto FILE URL",
 	}
-}
-
-// notFormat refuses the name of a format where the record's file or directory is named: "-o json"
-// would make a directory. A directory that is there, and ./json, are meant.
-func notFormat(flag, path string) error {
-	base := filepath.Base(path)
-	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(base), "."))
-	bare := format == "" && base == path
-	if bare {
-		format = strings.ToLower(base)
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil
-	}
-	advice := ""
-	switch {
-	case format == "ndjson" && !bare:
-		return nil
-	case format == "json":
-		advice = "for the result as JSON give --json, and redirect it: --json > result.json"
-	case slices.Contains([]string{"html", "htm", "md", "markdown", "pdf"}, format):
-		advice = "for a page: ceiling report ID -o report.html"
-	case slices.Contains([]string{"text", "txt", "table", "stdout", "yaml", "yml", "xml", "junit"}, format):
-		advice = "the result is text on the standard output, which can be redirected: > result.txt; or JSON with --json"
-	case slices.Contains(export.Formats(), format):
-		advice = "for another format: ceiling export ID --format " + format
-	default:
-		return nil
-	}
-	if bare {
-		advice += "; for a directory of that name: ./" + base
-	}
-	return fmt.Errorf("%s %s: that is a format, and %[1]s names the file (NAME.ndjson.gz) or directory to save to; %[3]s", flag, path, advice)
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"ceiling/cmd/internal/command"
+	"ceiling/show/export"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +35,7 @@ func TestFileInPlaceOfURL(t *testing.T) {
 				args = append(args, "--slo", "p99<1s")
 			}
 			_, err := resolve(args...)
-			if err == nil || !isUsage(err) || !strings.HasPrefix(err.Error(), name+" ") || !strings.Contains(err.Error(), want) {
+			if err == nil || !command.IsUsage(err) || !strings.HasPrefix(err.Error(), name+" ") || !strings.Contains(err.Error(), want) {
 				t.Errorf("ceiling %s %s: %v", verb, name, err)
 			}
 		}
@@ -60,7 +63,7 @@ func TestFormatInPlaceOfFile(t *testing.T) {
 		for _, args := range [][]string{{"run", "-o", name, nowhere}, {"run", "-c", "1,2", "-o", name, nowhere}, {"find", "--slo", "p99<1s", "-o", name, nowhere},
 			{"regimes", "-o", name}, {"race", "-o", name}, {"selftest", "--keep", name}} {
 			_, err := resolve(args...)
-			if err == nil || !isUsage(err) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) {
+			if err == nil || !command.IsUsage(err) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) {
 				t.Errorf("ceiling %s: %v", strings.Join(args, " "), err)
 			}
 		}
@@ -69,7 +72,7 @@ func TestFormatInPlaceOfFile(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "record", "./json", "csv", "runs/html", "/tmp/text", "a.ndjson", "a.ndjson.gz", "v1.2"} {
-		if err := notFormat("-o", name); err != nil {
+		if err := command.NotFormat("-o", name); err != nil {
 			t.Errorf("-o %s: %v", name, err)
 		}
 	}
@@ -90,10 +93,10 @@ func TestEnumeratedFlags(t *testing.T) {
 		{"run --curves Q https://h/", "X25519"}, {"regimes --server apache", "nethttp, fasthttp"}, {"export x --format xml", "json, ndjson, csv"},
 		{"export x --format csv --table nope", "load, cpu"}, {"export x --format ndjson --table nope", "load, cpu"},
 		{"export x --format hgrm --of nope", "response, service, lag"}, {"serve apache", "nethttp, fasthttp"}, {"baseline apache", "fasthttp"},
-		{"planted nope", "pool"}, {"serve nethttp --db oracle", "postgres"},
+		{"planted nope", "pool"},
 	} {
 		_, err := resolve(strings.Fields(k.args)...)
-		if err == nil || !isUsage(err) || !strings.Contains(err.Error(), k.want) {
+		if err == nil || !command.IsUsage(err) || !strings.Contains(err.Error(), k.want) {
 			t.Errorf("ceiling %s: %v", k.args, err)
 		}
 	}
@@ -102,5 +105,12 @@ func TestEnumeratedFlags(t *testing.T) {
 		if _, err := flags.filter(time.Now()); err != nil {
 			t.Errorf("--verdict %s: %v", flags.verdict, err)
 		}
+	}
+}
+
+// TestExports: what is refused as a format is every format of an export.
+func TestExports(t *testing.T) {
+	if got := command.Exports(); !slices.Equal(got, export.Formats()) {
+		t.Errorf("%v, exported are %v", got, export.Formats())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/show/page"
 )
 
@@ -32,14 +33,14 @@ opens it in your browser (xdg-open).`,
 			}
 			file, err := pageFile(args)
 			if err == nil {
-				err = writeWhole(file, func(w io.Writer) error { return page.HTML(w, document) })
+				err = command.WriteWhole(file, func(w io.Writer) error { return page.HTML(w, document) })
 			}
 			if err != nil {
 				return fmt.Errorf("write the page: %w", err)
 			}
-			fmt.Fprintln(sh.stdout, file)
+			fmt.Fprintln(sh.Stdout, file)
 			if err := openInBrowser(c.Context(), file); err != nil {
-				sh.note("no browser was started: %s; open the file above yourself", oneLine(err))
+				sh.Note("no browser was started: %s; open the file above yourself", command.OneLine(err))
 			}
 			return nil
 		},

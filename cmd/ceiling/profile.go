@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -31,10 +32,10 @@ the run, which measures its overhead.`,
 		Args: urlOrTargets(&f),
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.changed("profile") {
-				return usage(errors.New("--profile: it is what this verb does; leave it out, or run without profiles: ceiling run"))
+				return command.Usage(errors.New("--profile: it is what this verb does; leave it out, or run without profiles: ceiling run"))
 			}
 			if f.isList() {
-				return usage(errors.New("profile makes one run; give one -c, -p and -R, or ceiling run --profile for a sweep"))
+				return command.Usage(errors.New("profile makes one run; give one -c, -p and -R, or ceiling run --profile for a sweep"))
 			}
 			f.profile = true
 			o, err := f.order(c.Context(), spec.KindSweep, args, sh)
@@ -78,7 +79,7 @@ func (sh *shell) writeProfiles(f record.File, dir string) error {
 			return fmt.Errorf("--files: %w", err)
 		}
 	}
-	fmt.Fprintf(sh.stderr, "written: %d profiles to %s, as .pprof.gz and .folded\n", len(source.Profiles()), dir)
+	fmt.Fprintf(sh.Stderr, "written: %d profiles to %s, as .pprof.gz and .folded\n", len(source.Profiles()), dir)
 	return nil
 }
 

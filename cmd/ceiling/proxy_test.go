@@ -42,8 +42,8 @@ func startProxyWith(t *testing.T, before string, args ...string) *proxyProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(t.TempDir(), "ceiling") // testscript runs the command by its name
-	if err := os.Symlink(exe, link); err != nil {
+	link, err := linked(exe, t.TempDir()) // testscript runs the command by its name
+	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("sh", append([]string{"-c", before + "\nexec \"$0\" proxy \"$@\"", link}, args...)...)

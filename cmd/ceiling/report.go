@@ -1,15 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/show/importer"
@@ -35,18 +33,18 @@ from a browser; it has a print style.`,
 		Args:              atLeastOneRecord,
 		ValidArgsFunction: completeRuns,
 		RunE: func(_ *cobra.Command, args []string) error {
-			write, err := formOf(out)
+			write, err := command.FormOf(out)
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			document, err := sh.documentOf(args)
 			if err != nil {
 				return err
 			}
-			if err := writeWhole(out, func(w io.Writer) error { return write(w, document) }); err != nil {
+			if err := command.WriteWhole(out, func(w io.Writer) error { return write(w, document) }); err != nil {
 				return fmt.Errorf("write report: %w", err)
 			}
-			fmt.Fprintf(sh.stderr, "written: %s\n", out)
+			fmt.Fprintf(sh.Stderr, "written: %s\n", out)
 			return nil
 		},
 	}
@@ -57,50 +55,8 @@ from a browser; it has a print style.`,
 // atLeastOneRecord requires a record.
 func atLeastOneRecord(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usage(fmt.Errorf("%s takes at least one ID or file; see: %s --help", c.Name(), c.CommandPath()))
+		return command.Usage(fmt.Errorf("%s takes at least one ID or file; see: %s --help", c.Name(), c.CommandPath()))
 	}
-	return nil
-}
-
-// formOf chooses the page's format by the file's extension.
-func formOf(out string) (func(io.Writer, page.Document) error, error) {
-	switch ending := strings.ToLower(filepath.Ext(out)); {
-	case out == "":
-		return nil, errors.New("say which file to write: -o report.html or -o report.md")
-	case ending == ".html" || ending == ".htm":
-		return page.HTML, nil
-	case ending == ".md" || ending == ".markdown":
-		return page.Markdown, nil
-	case ending == ".pdf":
-		return nil, fmt.Errorf("%s: PDF is not written; write an .html file and print it in a browser", out)
-	}
-	return nil, fmt.Errorf("%s: the ending says neither .html nor .md", out)
-}
-
-// checkForm refuses a --report that cannot be written as a page; "" asks for none.
-func checkForm(report string) error {
-	if report == "" {
-		return nil
-	}
-	if _, err := formOf(report); err != nil {
-		return fmt.Errorf("--report: %w", err)
-	}
-	return nil
-}
-
-// writePage writes a result's page into the file of --report, if one was asked for.
-func (sh *shell) writePage(report string, of interface{ Page() page.Document }) error {
-	if report == "" {
-		return nil
-	}
-	write, err := formOf(report)
-	if err != nil {
-		return err
-	}
-	if err := writeWhole(report, func(w io.Writer) error { return write(w, of.Page()) }); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	fmt.Fprintf(sh.stderr, "written: %s\n", report)
 	return nil
 }
 
@@ -123,7 +79,7 @@ func (sh *shell) documentOf(names []string) (page.Document, error) {
 	var runs []chart.Run
 	for _, name := range names {
 		if isFile(name) {
-			return page.Document{}, usage(fmt.Errorf("%s is of another tool and %s is a run of ours: compare them with ceiling compare", name,
+			return page.Document{}, command.Usage(fmt.Errorf("%s is of another tool and %s is a run of ours: compare them with ceiling compare", name,
 				names[0]))
 		}
 		file, err := sh.findRecord(name)
@@ -131,7 +87,7 @@ func (sh *shell) documentOf(names []string) (page.Document, error) {
 		case err != nil:
 			return page.Document{}, err
 		case file.IsPlan() && len(names) > 1:
-			return page.Document{}, usage(fmt.Errorf("%s is a plan, which has a page of its own: report it alone", name))
+			return page.Document{}, command.Usage(fmt.Errorf("%s is a plan, which has a page of its own: report it alone", name))
 		case file.IsPlan():
 			p, err := page.OpenPlan(file)
 			if err != nil {
@@ -147,7 +103,7 @@ func (sh *shell) documentOf(names []string) (page.Document, error) {
 		runs = append(runs, run)
 	}
 	document, err := page.Runs(runs)
-	return document, usage(err)
+	return document, command.Usage(err)
 }
 
 // isFile reports whether name is another tool's file, or points, rather than a record.
@@ -161,7 +117,7 @@ func importedDocument(names []string) (page.Document, error) {
 	results := make([]importer.Result, len(names))
 	for i, name := range names {
 		if !isFile(name) {
-			return page.Document{}, usage(fmt.Errorf("%s is not a file and %s is of another tool: compare them with ceiling compare", name,
+			return page.Document{}, command.Usage(fmt.Errorf("%s is not a file and %s is of another tool: compare them with ceiling compare", name,
 				names[0]))
 		}
 		var err error
@@ -170,21 +126,4 @@ func importedDocument(names []string) (page.Document, error) {
 		}
 	}
 	return page.Foreign(names, results), nil
-}
-
-// writeWhole writes a file atomically.
-func writeWhole(path string, content func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".ceiling-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // no-op after the rename
-	err = content(f)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
 	"ceiling/measure/run"
@@ -23,7 +24,7 @@ func newResume(sh *shell) *cobra.Command {
 		Long: `Reads the finished runs of a plan and makes the missing ones. Servers that ceiling
 started are restarted; others must already be running.`,
 		Example:           "  ceiling resume x7f2",
-		Args:              exactly(1, "one ID or file"),
+		Args:              command.Exactly(1, "one ID or file"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := sh.findRecord(args[0])
@@ -31,7 +32,7 @@ started are restarted; others must already be running.`,
 				return err
 			}
 			if !file.IsPlan() {
-				return usage(fmt.Errorf("%s is a single run; make it again with the command that ceiling show prints", args[0]))
+				return command.Usage(fmt.Errorf("%s is a single run; make it again with the command that ceiling show prints", args[0]))
 			}
 			p, err := record.OpenPlan(file)
 			if err != nil {
@@ -39,7 +40,7 @@ started are restarted; others must already be running.`,
 			}
 			byAgents := func(arg string) bool { return arg == "--agents" || strings.HasPrefix(arg, "--agents=") }
 			if f.fleet.agents == 0 && slices.ContainsFunc(p.Command, byAgents) {
-				return usage(fmt.Errorf("%s was run by agents (%s); give its --agents and --observe again, so that its runs are alike", p.ID,
+				return command.Usage(fmt.Errorf("%s was run by agents (%s); give its --agents and --observe again, so that its runs are alike", p.ID,
 					strings.Join(p.Command, " ")))
 			}
 			return sh.perform(c.Context(), &resumption{file, p.Experiment, f.outputFlags, f.fleet}, f.fleet.check())
@@ -73,7 +74,7 @@ func (o *resumption) do(ctx context.Context, sh *shell) error {
 		v.planEnded(nil, record.File{})
 		return err
 	}
-	options := run.Options{Command: sh.args, Version: version(), Work: work}
+	options := run.Options{Command: sh.Args, Version: command.Version(), Work: work}
 	v.listenPlan(&options, o.plan.Kind)
 	shown, _ := o.plan.Concealed(secret.Plain())
 	p, file, err := run.Resume(ctx, o.file, options, sh.told(&shown, &o.outputFlags, v))
@@ -85,8 +86,8 @@ func (o *resumption) do(ctx context.Context, sh *shell) error {
 // findRecord returns the run or plan that the user named: "-" is a record on standard input.
 func (sh *shell) findRecord(name string) (record.File, error) {
 	if name == "-" {
-		f, err := record.ReadFile(sh.stdin)
-		return f, usage(err)
+		f, err := record.ReadFile(sh.Stdin)
+		return f, command.Usage(err)
 	}
 	return findRecord(name)
 }
@@ -98,5 +99,5 @@ func findRecord(name string) (record.File, error) {
 		return record.File{}, err
 	}
 	f, err := store.Find(name)
-	return f, usage(err)
+	return f, command.Usage(err)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -94,7 +95,7 @@ func newRun(sh *shell) *cobra.Command {
 			if len(args) == 0 && f.targets != "" {
 				return nil
 			}
-			return exactly(1, "one URL (or --targets FILE)")(c, args)
+			return command.Exactly(1, "one URL (or --targets FILE)")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && spec.IsExperimentFile(args[0]) {
@@ -234,7 +235,7 @@ func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 	}
 	t := spec.Target{Method: strings.ToUpper(f.method), URL: args[0], Header: fields, Weight: 1}
 	if f.body != "" {
-		body, err := spec.ReadBody(f.body, sh.stdin)
+		body, err := spec.ReadBody(f.body, sh.Stdin)
 		if err != nil {
 			return nil, fmt.Errorf("-b: %w", err)
 		}
@@ -270,12 +271,12 @@ func span(into *time.Duration, flag, text string) error {
 // saved prints where a record is, and how to see more of it.
 func (sh *shell) saved(f record.File, id string) {
 	store, err := record.DefaultStore(os.Getenv)
-	if err != nil || !isTerminal(sh.stderr) || filepath.Dir(f.Path) != store.Dir {
-		fmt.Fprintf(sh.stderr, "saved to %s  ·  ceiling show %s\n", f, id)
+	if err != nil || !command.IsTerminal(sh.Stderr) || filepath.Dir(f.Path) != store.Dir {
+		fmt.Fprintf(sh.Stderr, "saved to %s  ·  ceiling show %s\n", f, id)
 		return
 	}
 	short := store.Short(id)
-	fmt.Fprintf(sh.stderr, "saved as %s · ceiling show -v %[1]s · ceiling open %[1]s\n", short)
+	fmt.Fprintf(sh.Stderr, "saved as %s · ceiling show -v %[1]s · ceiling open %[1]s\n", short)
 }
 
 // listens reports whether a URL's address may accept connections: only a refusal is false.

@@ -22,6 +22,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	laboratory "ceiling/cmd/internal/lab"
+	"ceiling/cmd/internal/proxies"
 	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
@@ -29,7 +31,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(ownStore{m}, map[string]func(){"ceiling": main})
+	testscript.Main(ownStore{m}, map[string]func(){"ceiling": main,
+		proxyProgram: func() { os.Exit(proxies.Main()) }, labProgram: func() { os.Exit(laboratory.Main()) }})
 }
 
 // ownStore runs the tests with a store of theirs, and more of them side by side than
@@ -124,12 +127,23 @@ func scriptFails(ts *testscript.TestScript, _ bool, _ []string) {
 func program(ts *testscript.TestScript) string {
 	exe, err := os.Executable()
 	ts.Check(err)
-	link := filepath.Join(ts.MkAbs("."), "ceiling-under-test", "ceiling")
-	ts.Check(os.MkdirAll(filepath.Dir(link), 0o755))
-	if _, err := os.Lstat(link); err != nil {
-		ts.Check(os.Symlink(exe, link))
-	}
+	link, err := linked(exe, filepath.Join(ts.MkAbs("."), "ceiling-under-test"))
+	ts.Check(err)
 	return link
+}
+
+// linked makes a directory with this test binary under the names of the three programs, and returns
+// the first one's path.
+func linked(exe, dir string) (string, error) {
+	link := filepath.Join(dir, "ceiling")
+	if _, err := os.Lstat(link); err == nil {
+		return link, nil
+	}
+	err := os.MkdirAll(dir, 0o755)
+	for _, name := range []string{"ceiling", proxyProgram, labProgram} {
+		err = errors.Join(err, os.Symlink(exe, filepath.Join(dir, name)))
+	}
+	return link, err
 }
 
 // scriptFleet starts a controller, whose state is in $STATE, and agents: fleet

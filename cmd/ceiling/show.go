@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/plan"
 	"ceiling/record"
 	"ceiling/show/report"
@@ -18,7 +19,7 @@ func newShow(sh *shell) *cobra.Command {
 		Short: "Show a saved run by ID, part of an ID, or file",
 		Example: `  ceiling show x7f2
   ceiling show ./x7f2.ndjson.gz --json`,
-		Args:              exactly(1, "one ID, file or -"),
+		Args:              command.Exactly(1, "one ID, file or -"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := sh.findRecord(args[0])
@@ -34,9 +35,9 @@ func newShow(sh *shell) *cobra.Command {
 			}
 			judgeKilled(r, &series)
 			if asJSON {
-				return report.JSON(sh.stdout, r)
+				return report.JSON(sh.Stdout, r)
 			}
-			return report.Text(sh.stdout, r, layout(sh.stdout, verbose))
+			return report.Text(sh.Stdout, r, command.Layout(sh.Stdout, verbose))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the JSON document")
@@ -65,9 +66,9 @@ func (sh *shell) showPlan(f record.File, asJSON, verbose bool) error {
 		plan.Conclude(p)
 	}
 	if asJSON {
-		return report.PlanJSON(sh.stdout, p)
+		return report.PlanJSON(sh.Stdout, p)
 	}
-	return report.Plan(sh.stdout, p, layout(sh.stdout, verbose))
+	return report.Plan(sh.Stdout, p, command.Layout(sh.Stdout, verbose))
 }
 
 // completeRuns completes the IDs of the store, newest first.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/measure/run"
 	"ceiling/show/export"
 )
@@ -46,20 +47,20 @@ func (f *telemetryFlags) start(sh *shell) (*telemetry, error) {
 		return nil, nil
 	}
 	host, _ := os.Hostname() // "" if the host has none
-	t := &telemetry{host: host, live: export.NewLive(export.Identity{Version: version(), Host: host})}
+	t := &telemetry{host: host, live: export.NewLive(export.Identity{Version: command.Version(), Host: host})}
 	if f.otlp != "" {
 		var err error
 		if t.pusher, err = export.StartPush(export.Collector{URL: f.otlp}, t.live); err != nil {
-			return nil, usage(fmt.Errorf("--otlp: %w", err))
+			return nil, command.Usage(fmt.Errorf("--otlp: %w", err))
 		}
 	}
 	if f.prometheus != "" {
 		var err error
 		if t.server, err = export.Serve(f.prometheus, t.live); err != nil {
 			t.close(sh)
-			return nil, usage(fmt.Errorf("--prometheus: %w", err))
+			return nil, command.Usage(fmt.Errorf("--prometheus: %w", err))
 		}
-		fmt.Fprintf(sh.stderr, "metrics at http://%s/metrics\n", t.server.Addr)
+		fmt.Fprintf(sh.Stderr, "metrics at http://%s/metrics\n", t.server.Addr)
 	}
 	return t, nil
 }
@@ -75,7 +76,8 @@ func (t *telemetry) listen(o *run.Options) {
 			t.live.Feed(e.Progress.Row)
 		case e.Began != nil:
 			s := e.Began
-			id := export.Identity{Run: s.ID, Target: s.Spec.Targets[0].URL, Mode: "closed", Counts: s.Spec.Kind.Many(), Version: version(), Host: t.host}
+			id := export.Identity{Run: s.ID, Target: s.Spec.Targets[0].URL, Mode: "closed", Counts: s.Spec.Kind.Many(),
+				Version: command.Version(), Host: t.host}
 			if s.Spec.Open() {
 				id.Mode = "open"
 			}
@@ -92,14 +94,14 @@ func (t *telemetry) close(sh *shell) {
 	t.live.Finish()
 	if t.pusher != nil {
 		if pushed := t.pusher.Close(); pushed.String() != "" {
-			fmt.Fprintln(sh.stderr, "ceiling: "+pushed.String())
+			fmt.Fprintln(sh.Stderr, "ceiling: "+pushed.String())
 		}
 	}
 	if t.server != nil {
 		ctx, stop := context.WithTimeout(context.Background(), closeTelemetry)
 		defer stop()
 		if err := t.server.Close(ctx); err != nil {
-			fmt.Fprintf(sh.stderr, "ceiling: close --prometheus: %s\n", oneLine(err))
+			fmt.Fprintf(sh.Stderr, "ceiling: close --prometheus: %s\n", command.OneLine(err))
 		}
 	}
 }

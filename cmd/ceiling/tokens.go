@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/internal/unit"
 	"ceiling/measure/fleet/bus"
 )
@@ -32,7 +33,7 @@ whether the controller is running or not.`,
 		Example: `  ceiling fleet tokens
   ceiling fleet tokens create --expires 7d -o token
   ceiling fleet tokens revoke 3f2a91bc`,
-		Args: exactly(0, "no arguments"),
+		Args: command.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			state, err := tokensDir(dir)
 			if err != nil {
@@ -59,10 +60,10 @@ whether the controller is running or not.`,
 func tokensDir(dir string) (string, error) {
 	dir, err := controllerDir(dir)
 	if err != nil {
-		return "", usage(err)
+		return "", command.Usage(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, ownWay)); err == nil {
-		return "", usage(fmt.Errorf("%s is prepared for your own NATS: its credentials let agents in, revoke them there", dir))
+		return "", command.Usage(fmt.Errorf("%s is prepared for your own NATS: its credentials let agents in, revoke them there", dir))
 	}
 	return dir, nil
 }
@@ -77,11 +78,11 @@ read. The secret is not stored: if you lose it, create another token. Several
 agents may share one.`,
 		Example: `  ceiling fleet tokens create -o token
   ceiling fleet tokens create --expires 2h | ssh load1 'cat > token'`,
-		Args: exactly(0, "no arguments"),
+		Args: command.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			life, err := parseLife(expires)
 			if err != nil {
-				return usage(fmt.Errorf("--expires: %w", err))
+				return command.Usage(fmt.Errorf("--expires: %w", err))
 			}
 			state, err := tokensDir(*dir)
 			if err != nil {
@@ -102,7 +103,7 @@ func createToken(sh *shell, dir string, life time.Duration, out string) error {
 		var err error
 		file, err = os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, os.ErrExist) {
-			return usage(fmt.Errorf("--out %s: the file exists; name a new one", out))
+			return command.Usage(fmt.Errorf("--out %s: the file exists; name a new one", out))
 		}
 		if err != nil {
 			return fmt.Errorf("--out: %w", err)
@@ -110,7 +111,7 @@ func createToken(sh *shell, dir string, life time.Duration, out string) error {
 	}
 	t, p, err := bus.CreateToken(dir, life)
 	if file == nil && err == nil {
-		_, err = fmt.Fprintln(sh.stdout, t)
+		_, err = fmt.Fprintln(sh.Stdout, t)
 	}
 	if file != nil {
 		if err == nil {
@@ -123,7 +124,7 @@ func createToken(sh *shell, dir string, life time.Duration, out string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.stderr, "token %s is valid until %s; agents take it from --token-file or %s\n", p.ID(), localTime(p.Expires), tokenEnv)
+	fmt.Fprintf(sh.Stderr, "token %s is valid until %s; agents take it from --token-file or %s\n", p.ID(), localTime(p.Expires), tokenEnv)
 	return nil
 }
 
@@ -136,7 +137,7 @@ two seconds; the agents say so and end with exit code 2.`,
 		Example: `  ceiling fleet tokens revoke 3f2a91bc`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(errors.New("which token? ceiling fleet tokens lists them: ceiling fleet tokens revoke ID"))
+				return command.Usage(errors.New("which token? ceiling fleet tokens lists them: ceiling fleet tokens revoke ID"))
 			}
 			return nil
 		},
@@ -167,7 +168,7 @@ two seconds; the agents say so and end with exit code 2.`,
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(sh.stderr, "token %s was revoked at %s\n", p.ID(), localTime(p.Revoked))
+				fmt.Fprintf(sh.Stderr, "token %s was revoked at %s\n", p.ID(), localTime(p.Revoked))
 			}
 			return nil
 		},
@@ -189,7 +190,7 @@ func parseLife(text string) (time.Duration, error) {
 func formatDays(d time.Duration) string { return fmt.Sprintf("%dd", d/(24*time.Hour)) }
 
 func tokensTable(sh *shell, list []bus.Listed) error {
-	t := tabwriter.NewWriter(sh.stdout, 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(sh.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "token\tstate\tmade\texpires\tlast used\tagents now")
 	now := time.Now()
 	for _, l := range list {
@@ -227,7 +228,7 @@ func tokensJSON(sh *shell, list []bus.Listed) error {
 	for _, l := range list {
 		doc.Tokens = append(doc.Tokens, token{l.ID(), l.State(now), l.Made, l.Expires, l.Revoked, l.Last, l.Agents})
 	}
-	enc := json.NewEncoder(sh.stdout)
+	enc := json.NewEncoder(sh.Stdout)
 	enc.SetIndent("", "  ")
 	return enc.Encode(doc)
 }

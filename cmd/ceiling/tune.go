@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/measure/run"
 	"ceiling/measure/tune"
@@ -64,7 +65,7 @@ func (f *tuneFlags) complete() error {
 	}
 	var err error
 	f.options.Interrupts, err = spec.ParseCPUList(f.interrupts)
-	return usage(err)
+	return command.Usage(err)
 }
 
 func newTuneShow(sh *shell, f *tuneFlags) *cobra.Command {
@@ -77,7 +78,7 @@ func newTuneShow(sh *shell, f *tuneFlags) *cobra.Command {
 			if len(args) == 0 {
 				return nil
 			}
-			return exactly(1, "at most one URL")(c, args)
+			return command.Exactly(1, "at most one URL")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.complete(); err != nil {
@@ -97,13 +98,13 @@ func newTuneShow(sh *shell, f *tuneFlags) *cobra.Command {
 			if shown.For = concerns; f.asJSON {
 				return writeIndented(sh, shown)
 			}
-			return sh.folded(shown.Text)
+			return sh.Folded(shown.Text)
 		},
 	}
 }
 
 func writeIndented(sh *shell, v any) error {
-	enc := json.NewEncoder(sh.stdout)
+	enc := json.NewEncoder(sh.Stdout)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
@@ -135,7 +136,7 @@ func (f *tuneFlags) towards(ctx context.Context, url string) (string, error) {
 func tuneTarget(ctx context.Context, url string) (*tune.Target, error) {
 	address, _, _, err := spec.ParseTarget(url)
 	if err != nil {
-		return nil, usage(err)
+		return nil, command.Usage(err)
 	}
 	t := &tune.Target{URL: url}
 	if address.Network == spec.Unix {
@@ -160,14 +161,14 @@ the earlier ones are undone. The tuning lasts until ceiling tune revert, or a re
 		Example: `  ceiling tune apply --dry-run server
   sudo ceiling tune apply --interface eth0 irq-pinned
   sudo ceiling tune apply ./mine.yaml`,
-		Args: exactly(1, "one profile or file"),
+		Args: command.Exactly(1, "one profile or file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.complete(); err != nil {
 				return err
 			}
 			profile, err := tune.Load(args[0])
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			plan, err := f.host.Plan(profile, f.options)
 			if err != nil {
@@ -182,10 +183,10 @@ the earlier ones are undone. The tuning lasts until ceiling tune revert, or a re
 			if f.asJSON {
 				err = writeIndented(sh, plan)
 			} else {
-				err = plan.Text(sh.stdout, dry || !allowed)
+				err = plan.Text(sh.Stdout, dry || !allowed)
 			}
 			if err == nil && !dry && !allowed {
-				return errors.New("only root may change these; run the commands above as root, or: sudo " + strings.Join(sh.args, " "))
+				return errors.New("only root may change these; run the commands above as root, or: sudo " + strings.Join(sh.Args, " "))
 			}
 			return err
 		},
@@ -213,12 +214,12 @@ has reverted it.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return exactly(1, "at most one URL")(c, args)
+			return command.Exactly(1, "at most one URL")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			watch := tune.Watch{For: long}
 			if long < 100*time.Millisecond || long > time.Hour {
-				return usage(fmt.Errorf("--duration %s is not between 100ms and 1h", long))
+				return command.Usage(fmt.Errorf("--duration %s is not between 100ms and 1h", long))
 			}
 			if len(args) == 1 {
 				target, err := tuneTarget(c.Context(), args[0])
@@ -232,19 +233,19 @@ has reverted it.`,
 			}
 			seen, err := f.host.Verify(c.Context(), watch)
 			if c.Context().Err() != nil {
-				sh.exit = run.ExitInterrupted
+				sh.Exit = run.ExitInterrupted
 				return nil
 			}
 			if err != nil {
 				return err
 			}
 			if seen.Bad() {
-				sh.exit = run.ExitFail
+				sh.Exit = run.ExitFail
 			}
 			if f.asJSON {
 				return writeIndented(sh, seen)
 			}
-			return sh.folded(seen.Text)
+			return sh.Folded(seen.Text)
 		},
 	}
 	c.Flags().DurationVarP(&long, "duration", "d", verifyDefault, "time between the two readings")
@@ -301,7 +302,7 @@ func (sh *shell) who() string {
 	if by := os.Getenv("SUDO_USER"); by != "" {
 		name = by + " (sudo)"
 	}
-	return name + ": ceiling " + strings.Join(sh.args[1:], " ")
+	return name + ": ceiling " + strings.Join(sh.Args[1:], " ")
 }
 
 func newTuneRevert(sh *shell, f *tuneFlags) *cobra.Command {
@@ -310,17 +311,17 @@ func newTuneRevert(sh *shell, f *tuneFlags) *cobra.Command {
 		Short: "Undo the tuning, last change first",
 		Example: `  sudo ceiling tune revert
   sudo ceiling tune revert --json`,
-		Args: exactly(0, "no arguments"),
+		Args: command.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			done, err := f.host.Revert()
 			if errors.Is(err, tune.ErrNotTuned) {
-				fmt.Fprintln(sh.stderr, "ceiling: "+err.Error())
+				fmt.Fprintln(sh.Stderr, "ceiling: "+err.Error())
 				done, err = []tune.Reverted{}, nil
 			}
 			if f.asJSON {
 				return errors.Join(writeIndented(sh, done), err)
 			}
-			return errors.Join(sh.folded(func(w io.Writer) error { return tune.TextReverted(w, done) }), err)
+			return errors.Join(sh.Folded(func(w io.Writer) error { return tune.TextReverted(w, done) }), err)
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -37,7 +38,7 @@ type view struct {
 // openView opens the live view: in a terminal by default, unless only the answer is wanted; in a
 // browser on request.
 func (sh *shell) openView(f *outputFlags) (*view, error) {
-	inTerminal := !f.quiet && !f.json && isTerminal(sh.stderr)
+	inTerminal := !f.quiet && !f.json && command.IsTerminal(sh.Stderr)
 	if !inTerminal && f.live == "" {
 		return nil, nil
 	}
@@ -45,11 +46,11 @@ func (sh *shell) openView(f *outputFlags) (*view, error) {
 	if f.live != "" {
 		var err error
 		if v.page, err = sh.servePage(f.live, v.board); err != nil {
-			return nil, usage(fmt.Errorf("--live: %w", err))
+			return nil, command.Usage(fmt.Errorf("--live: %w", err))
 		}
 	}
 	if inTerminal {
-		v.terminal = terminal.Show(sh.stderr.(*os.File), os.Environ(), v.board)
+		v.terminal = terminal.Show(sh.Stderr.(*os.File), os.Environ(), v.board)
 	}
 	v.keep()
 	return v, nil
@@ -72,9 +73,9 @@ func (sh *shell) servePage(addr string, board *live.Board) (*page.Server, error)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(sh.stderr, "live at %s\n", p.URL())
+	fmt.Fprintf(sh.Stderr, "live at %s\n", p.URL())
 	if !p.Local() {
-		fmt.Fprintln(sh.stderr, "ceiling: anyone who can reach this machine can read it there")
+		fmt.Fprintln(sh.Stderr, "ceiling: anyone who can reach this machine can read it there")
 	}
 	return p, nil
 }
@@ -145,7 +146,7 @@ func (sh *shell) told(e *spec.Experiment, f *outputFlags, v *view) func(record.M
 	if f.quiet && v == nil {
 		return nil
 	}
-	table := report.NewProgress(e, layout(sh.stderr, f.verbose))
+	table := report.NewProgress(e, command.Layout(sh.Stderr, f.verbose))
 	began := false
 	return func(m record.Measured, doing string) {
 		if v != nil {
@@ -170,7 +171,7 @@ func (v *view) line(sh *shell, text string) {
 		v.terminal.Print(text)
 		return
 	}
-	fmt.Fprintln(sh.stderr, text)
+	fmt.Fprintln(sh.Stderr, text)
 }
 
 // runEnded shows the end of a run, whose record is the file; r is nil if it has no result. The
@@ -215,7 +216,7 @@ func (v *view) settle() {
 	unprinted, err := v.terminal.Close()
 	v.terminal = nil
 	for _, line := range unprinted {
-		fmt.Fprintln(v.sh.stderr, line)
+		fmt.Fprintln(v.sh.Stderr, line)
 	}
 	v.failed(err)
 }
@@ -226,8 +227,8 @@ func (v *view) leave(ctx context.Context) {
 	if v == nil || v.page == nil {
 		return
 	}
-	if isTerminal(v.sh.stderr) && ctx.Err() == nil && v.board.Snapshot().Phase == live.Ended {
-		fmt.Fprintf(v.sh.stderr, "the page stays at %s until Ctrl-C\n", v.page.URL())
+	if command.IsTerminal(v.sh.Stderr) && ctx.Err() == nil && v.board.Snapshot().Phase == live.Ended {
+		fmt.Fprintf(v.sh.Stderr, "the page stays at %s until Ctrl-C\n", v.page.URL())
 		<-ctx.Done()
 	}
 	v.failed(v.page.Close(lastLook))
@@ -236,6 +237,6 @@ func (v *view) leave(ctx context.Context) {
 // failed reports an error of the view, which does not affect the result.
 func (v *view) failed(err error) {
 	if err != nil {
-		fmt.Fprintf(v.sh.stderr, "ceiling: the live view: %s\n", oneLine(err))
+		fmt.Fprintf(v.sh.Stderr, "ceiling: the live view: %s\n", command.OneLine(err))
 	}
 }

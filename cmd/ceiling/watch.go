@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/live"
@@ -27,7 +28,7 @@ Press Ctrl-C to stop.`,
 		Example: `  ceiling watch x7f2
   ceiling watch x7f2 --addr 127.0.0.1:9000
   ceiling watch x7f2 --terminal`,
-		Args:              exactly(1, "one ID or file"),
+		Args:              command.Exactly(1, "one ID or file"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := sh.findRecord(args[0])
@@ -35,7 +36,7 @@ Press Ctrl-C to stop.`,
 				return err
 			}
 			if inTerminal && c.Flags().Changed("addr") {
-				return usage(errors.New("--addr: it is that of the page, which --terminal replaces; leave one of them out"))
+				return command.Usage(errors.New("--addr: it is that of the page, which --terminal replaces; leave one of them out"))
 			}
 			if inTerminal {
 				return watchInTerminal(sh, c.Context(), file)
@@ -56,13 +57,13 @@ func (sh *shell) watch(ctx context.Context, file record.File, addr string) error
 	v := &view{sh: sh, board: live.NewBoard()}
 	var err error
 	if v.page, err = sh.servePage(addr, v.board); err != nil {
-		return usage(fmt.Errorf("--addr: %w", err))
+		return command.Usage(fmt.Errorf("--addr: %w", err))
 	}
 	v.link(file)
 	v.keep()
 	err = follow.Follow(ctx, file, v.board, words())
 	if err == nil && ctx.Err() == nil {
-		fmt.Fprintln(sh.stderr, "the run has ended; the page stays until Ctrl-C")
+		fmt.Fprintln(sh.Stderr, "the run has ended; the page stays until Ctrl-C")
 		<-ctx.Done()
 	}
 	v.settle()
@@ -72,19 +73,19 @@ func (sh *shell) watch(ctx context.Context, file record.File, addr string) error
 
 // watchInTerminal paints until the run has ended.
 func watchInTerminal(sh *shell, ctx context.Context, file record.File) error {
-	if !isTerminal(sh.stderr) {
-		return usage(errors.New("--terminal: the standard error is no terminal that can be painted; leave it out for a page in the browser"))
+	if !command.IsTerminal(sh.Stderr) {
+		return command.Usage(errors.New("--terminal: the standard error is no terminal that can be painted; leave it out for a page in the browser"))
 	}
 	v := &view{sh: sh, board: live.NewBoard()}
-	v.terminal = terminal.Show(sh.stderr.(*os.File), os.Environ(), v.board)
+	v.terminal = terminal.Show(sh.Stderr.(*os.File), os.Environ(), v.board)
 	v.keep()
 	err := follow.Follow(ctx, file, v.board, words())
 	v.board.Form()
 	snapshot := v.board.Snapshot()
 	v.settle()
 	if err == nil {
-		for _, line := range terminal.Frame(&snapshot, terminal.Trail{}, terminal.Columns(sh.stderr.(*os.File)), terminal.RowsMost) {
-			fmt.Fprintln(sh.stderr, line)
+		for _, line := range terminal.Frame(&snapshot, terminal.Trail{}, terminal.Columns(sh.Stderr.(*os.File)), terminal.RowsMost) {
+			fmt.Fprintln(sh.Stderr, line)
 		}
 	}
 	return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"ceiling/cmd/internal/command"
 	"context"
 	"io"
 	"net/http"
@@ -14,7 +15,7 @@ func watching(t *testing.T, args ...string) (at string, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	talk, to := io.Pipe()
-	sh := &shell{stdin: strings.NewReader(""), stdout: io.Discard, stderr: to}
+	sh := &shell{Shell: command.Shell{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: to}}
 	c := newWatch(sh)
 	c.SetArgs(args)
 	c.SetErr(io.Discard)

@@ -20,6 +20,8 @@ import (
 	"ceiling/internal/porttest"
 	"ceiling/record"
 	"ceiling/server"
+	"ceiling/server/backend"
+	"ceiling/server/downstream"
 	"ceiling/server/store"
 )
 
@@ -200,7 +202,7 @@ func client(dial func(context.Context) (net.Conn, error)) *http.Client {
 func TestServerSaysItsPool(t *testing.T) {
 	t.Parallel()
 	options := store.Options{Pool: 1, GroupSize: 7, GroupWait: 3 * time.Millisecond, Unprepared: true}
-	dial := started(t, server.Config{Database: server.Database{Source: "sqlite", Options: options}})
+	dial := started(t, server.Config{Database: &store.Backend{Source: "sqlite", Options: options}})
 	w, err := Open(t.Context(), Config{Paths: []string{"/simple", "/db/insert"}, Dial: dial, Near: true})
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +245,7 @@ func TestServerSaysItsPool(t *testing.T) {
 // A server says what it calls, and the service's own count of calls is what the policy made of the requests.
 func TestServerSaysItsCalls(t *testing.T) {
 	t.Parallel()
-	dial := started(t, server.Config{Downstream: "fail=100%,work=1ms,slots=5,timeout=2s"})
+	dial := started(t, server.Config{Behind: []backend.Open{downstream.Backend("fail=100%,work=1ms,slots=5,timeout=2s")}})
 	w, err := Open(t.Context(), Config{Paths: []string{"/call/retry"}, Dial: dial, Near: true})
 	if err != nil {
 		t.Fatal(err)

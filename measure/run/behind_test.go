@@ -26,7 +26,7 @@ func TestDatabaseIsInTheRecord(t *testing.T) {
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		ended <- server.Serve(ctx, "nethttp", server.Config{Ready: func(addr string) { ready <- addr },
-			Database: server.Database{Source: "postgres", Options: store.Options{Pool: 2}}})
+			Database: &store.Backend{Source: "postgres", Options: store.Options{Pool: 2}}})
 	}()
 	defer func() {
 		cancel()

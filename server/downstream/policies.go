@@ -130,10 +130,11 @@ func (c *Caller) Call(policy string) ([]byte, error) {
 func (c *Caller) Abort() { c.abort() }
 
 // Close closes the caller and its service.
-func (c *Caller) Close() {
+func (c *Caller) Close() error {
 	c.abort()
 	c.client.CloseIdleConnections()
 	c.Service.Stop()
+	return nil
 }
 
 // A Status is the results of all requests so far.

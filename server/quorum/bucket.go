@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"ceiling/server/backend"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -44,7 +45,7 @@ const Keys = 100
 const valueBytes = 100
 
 // MaxValue is the maximum length of a value.
-const MaxValue = 64 << 10
+const MaxValue = backend.MaxValue
 
 // An Entry is a key with its value.
 type Entry struct {

@@ -10,6 +10,7 @@
 package store
 
 import (
+	"ceiling/server/backend"
 	"context"
 	"database/sql"
 	"fmt"
@@ -46,11 +47,7 @@ const (
 )
 
 // A Product is a row of the pool.
-type Product struct {
-	Body       []byte // JSON
-	Brand      int
-	PriceCents int64
-}
+type Product = backend.Product
 
 // A Store is a process's connections to a prepared database. It is safe for concurrent use.
 type Store struct {

@@ -95,11 +95,9 @@ func (j *Journal) entryPage(i int, w *written) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	cardOf := e.preview(j.Title, w)
 	return layout{Title: e.Title + " · journal · ceiling", Heading: e.Title, Main: main,
-		Trail: []trail{{"Journal", IndexPage}, {e.Number, ""}},
-		Card: shareCard{Kind: "article", Says: w.summary(), URL: j.address(entryPage(e)), Image: j.URL + previewPage(e.Name),
-			Alt: cardOf.Alt()},
+		Trail:  []trail{{"Journal", IndexPage}, {e.Number, ""}},
+		Card:   shareCard{Kind: "article", Says: w.summary(), URL: j.address(entryPage(e))},
 		Footer: "Figures that are links are taken from records."}.whole()
 }
 

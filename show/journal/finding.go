@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unicode"
 
-	"ceiling/show/chart"
 	"ceiling/show/page"
 )
 
@@ -37,9 +36,6 @@ type hero struct {
 	// Page is the page of its record; "" if that is still to be measured.
 	Page    string
 	Picture template.HTML
-	// graph or forest is the picture's content, for the link preview.
-	graph  *chart.Graph
-	forest *chart.Forest
 }
 
 // piece is a part of a front matter text: plain, or a reference.
@@ -128,7 +124,7 @@ func (w *written) heroOf(text string) *hero {
 		switch {
 		case !ok:
 		case a.isBlock:
-			out.Picture += w.heroPicture(out, p.ref, a)
+			out.Picture += w.heroPicture(p.ref, a)
 		default:
 			numbers++
 			out.Figure, out.Interval = page.Text(a.short), page.Text(a.interval())
@@ -145,16 +141,13 @@ func (w *written) heroOf(text string) *hero {
 }
 
 // heroPicture returns a figure without its table, which the entry's page has.
-func (w *written) heroPicture(of *hero, r *referenceNode, a answer) template.HTML {
+func (w *written) heroPicture(r *referenceNode, a answer) template.HTML {
 	var blocks []page.Block
 	for i, b := range a.blocks {
 		id := fmt.Sprintf("hero-%s-%d", w.entry.Number, i+1)
 		switch f := anchored(b, id).(type) {
 		case page.Drawing:
 			f.Table, f.Note = nil, ""
-			if of.graph == nil && of.forest == nil {
-				of.graph, of.forest = f.Graph, f.Forest
-			}
 			if len(blocks) == 0 { // the entry has the others
 				blocks = append(blocks, f)
 			}

@@ -144,8 +144,6 @@ type layout struct {
 type shareCard struct {
 	// Kind is "website" or "article"; URL is "" if the journal's URL is unknown.
 	Kind, Says, URL string
-	// Image is the URL of its picture, 1200 × 630, and Alt its description; "" for none.
-	Image, Alt string
 }
 
 type trail struct{ Name, To string }

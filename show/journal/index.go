@@ -116,8 +116,7 @@ func (j *Journal) index(texts map[*Entry]*written, premise *written) ([]byte, er
 		title = "Journal · ceiling"
 	}
 	return layout{Title: title, Heading: j.Title, Lead: lead, Main: main, Script: template.JS(script), Filter: filterStyle(filters),
-		Card: shareCard{Kind: "website", Says: lead, URL: j.address(IndexPage), Image: j.URL + previewPage(indexPreview),
-			Alt: j.previewOfIndex(texts).Alt()},
+		Card:   shareCard{Kind: "website", Says: lead, URL: j.address(IndexPage)},
 		Footer: "Every figure in the entries is taken from a record by reference; its link leads to the record."}.whole()
 }
 

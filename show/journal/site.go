@@ -109,9 +109,6 @@ func (s *Site) pages(j *Journal, texts map[*Entry]*written) error {
 	if s.Files[FeedPage], err = j.feed(texts); err != nil {
 		return err
 	}
-	if err := s.previews(j, texts); err != nil {
-		return err
-	}
 	if err := s.ladderPages(j); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/check/selftest"
+	"ceiling/cmd/internal/command"
 	"ceiling/measure/run"
 	"ceiling/server/planted"
 )
 
-func newSelftest(sh *shell) *cobra.Command {
+func newSelftest(sh *command.Shell) *cobra.Command {
 	var o selftest.Options
 	var asJSON bool
 	c := &cobra.Command{
@@ -39,12 +40,12 @@ or were disturbed.`,
   ceiling selftest --rounds 3 --seed 7
   ceiling selftest --only pool,mutex-sleep --keep records
   ceiling selftest --real --only node-pool,java-lock`,
-		Args: exactly(0, "no arguments"),
+		Args: command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Rounds < 1 {
-				return usage(fmt.Errorf("--rounds: %d is not 1 or more", o.Rounds))
+				return command.Usage(fmt.Errorf("--rounds: %d is not 1 or more", o.Rounds))
 			}
-			return sh.perform(c.Context(), &selfTest{o, asJSON}, notFormat("--keep", o.Keep))
+			return sh.Perform(c.Context(), &selfTest{o, asJSON}, command.NotFormat("--keep", o.Keep))
 		},
 	}
 	f := c.Flags()
@@ -76,35 +77,35 @@ type selfTest struct {
 	json bool
 }
 
-func (o *selfTest) do(ctx context.Context, sh *shell) error {
-	o.Version = version()
-	o.Note = func(text string) { fmt.Fprintln(sh.stderr, text) }
+func (o *selfTest) Do(ctx context.Context, sh *command.Shell) error {
+	o.Version = command.Version()
+	o.Note = func(text string) { fmt.Fprintln(sh.Stderr, text) }
 	var failed error // of writing
 	if !o.json {
-		o.Told = func(r selftest.Result) { failed = errors.Join(failed, selftest.WriteRow(sh.stdout, r)) }
+		o.Told = func(r selftest.Result) { failed = errors.Join(failed, selftest.WriteRow(sh.Stdout, r)) }
 	}
 	started := time.Now()
 	results, err := selftest.Run(ctx, o.Options)
 	if errors.Is(err, selftest.ErrUnknown) {
-		return usage(err)
+		return command.Usage(err)
 	}
 	if ctx.Err() != nil {
-		sh.exit = run.ExitInterrupted
+		sh.Exit = run.ExitInterrupted
 		err = nil
 	}
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
 	if o.json {
-		e := json.NewEncoder(sh.stdout)
+		e := json.NewEncoder(sh.Stdout)
 		e.SetIndent("", "  ")
 		err = e.Encode(results)
 	} else {
-		err = selftest.WriteSummary(sh.stdout, results)
-		fmt.Fprintf(sh.stderr, "seed %d, %s\n", o.Seed, time.Since(started).Round(time.Second))
+		err = selftest.WriteSummary(sh.Stdout, results)
+		fmt.Fprintf(sh.Stderr, "seed %d, %s\n", o.Seed, time.Since(started).Round(time.Second))
 	}
-	if sh.exit == 0 {
-		sh.exit = selftestExit(results)
+	if sh.Exit == 0 {
+		sh.Exit = selftestExit(results)
 	}
 	return err
 }
@@ -121,7 +122,7 @@ func selftestExit(results []selftest.Result) int {
 }
 
 // newPlanted is the verb that serves a planted server; selftest starts it as its child.
-func newPlanted(sh *shell) *cobra.Command {
+func newPlanted(sh *command.Shell) *cobra.Command {
 	var p planted.Params
 	var names []string
 	for _, k := range planted.Catalogue() {
@@ -133,14 +134,14 @@ func newPlanted(sh *shell) *cobra.Command {
 		Long:      plantedLong(),
 		Example:   "  ceiling planted pool --n 6 --sleep 10ms",
 		Hidden:    true,
-		Args:      exactly(1, "one KIND ("+strings.Join(names, ", ")+")"),
+		Args:      command.Exactly(1, "one KIND ("+strings.Join(names, ", ")+")"),
 		ValidArgs: names,
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := planted.Lookup(args[0]); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			return planted.Serve(c.Context(), args[0], p, func(addr string) {
-				fmt.Fprintf(sh.stdout, "planted %s serves on %s\n", args[0], addr)
+				fmt.Fprintf(sh.Stdout, "planted %s serves on %s\n", args[0], addr)
 			})
 		},
 	}

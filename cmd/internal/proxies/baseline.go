@@ -1,4 +1,4 @@
-package main
+package proxies
 
 import (
 	"fmt"
@@ -8,23 +8,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/check/race/baseline"
+	"ceiling/cmd/internal/command"
 )
 
 // newBaseline is the verb that runs a minimal proxy; a race starts it as its child.
-func newBaseline(sh *shell) *cobra.Command {
+func newBaseline(sh *command.Shell) *cobra.Command {
 	var o baseline.Config
 	c := &cobra.Command{
 		Use:       "baseline KIND",
 		Short:     "Run a minimal proxy, as race does: " + strings.Join(baseline.Kinds(), ", "),
 		Example:   "  ceiling baseline fasthttp --backend 127.0.0.1:3000",
 		Hidden:    true,
-		Args:      exactly(1, "one KIND ("+strings.Join(baseline.Kinds(), ", ")+")"),
+		Args:      command.Exactly(1, "one KIND ("+strings.Join(baseline.Kinds(), ", ")+")"),
 		ValidArgs: baseline.Kinds(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !slices.Contains(baseline.Kinds(), args[0]) {
-				return usage(fmt.Errorf("unknown baseline %q; there are %s", args[0], strings.Join(baseline.Kinds(), ", ")))
+				return command.Usage(fmt.Errorf("unknown baseline %q; there are %s", args[0], strings.Join(baseline.Kinds(), ", ")))
 			}
-			o.Ready = func(addr string) { fmt.Fprintf(sh.stdout, "baseline %s serves on %s\n", args[0], addr) }
+			o.Ready = func(addr string) { fmt.Fprintf(sh.Stdout, "baseline %s serves on %s\n", args[0], addr) }
 			return baseline.Serve(c.Context(), args[0], o)
 		},
 	}

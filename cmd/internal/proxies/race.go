@@ -1,4 +1,4 @@
-package main
+package proxies
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/check/race"
+	"ceiling/cmd/internal/command"
 )
 
-func newRace(sh *shell) *cobra.Command {
+func newRace(sh *command.Shell) *cobra.Command {
 	var asJSON bool
 	var report string
 	o := race.Config{Rounds: 7, Duration: 500 * time.Millisecond, Workers: 1, Connections: 60, PerS: 10_000, Seed: 1}
@@ -34,9 +35,9 @@ hour. A missed target is printed; the exit code is still 0.`,
   ceiling race --only nginx,ceiling --case 16,file
   ceiling race --workers 2 -o race/              keep configurations and samples
   ceiling race --report race.html                also as a page`,
-		Args: exactly(0, "no arguments"),
+		Args: command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return sh.perform(c.Context(), &contest{o, report, asJSON}, checkRace(&o, report))
+			return sh.Perform(c.Context(), &contest{o, report, asJSON}, checkRace(&o, report))
 		},
 	}
 	f := c.Flags()
@@ -66,7 +67,7 @@ hour. A missed target is printed; the exit code is still 0.`,
 }
 
 func checkRace(o *race.Config, report string) error {
-	if err := errors.Join(checkForm(report), notFormat("-o", o.Keep)); err != nil {
+	if err := errors.Join(command.CheckForm(report), command.NotFormat("-o", o.Keep)); err != nil {
 		return err
 	}
 	switch {
@@ -87,25 +88,25 @@ type contest struct {
 	json   bool
 }
 
-func (o *contest) do(ctx context.Context, sh *shell) (err error) {
-	o.Version = version()
+func (o *contest) Do(ctx context.Context, sh *command.Shell) (err error) {
+	o.Version = command.Version()
 	if o.Program, err = os.Executable(); err != nil {
 		return err
 	}
-	result, ok, err := watched(ctx, sh, race.ErrUnknown, func(tell func(string)) (*race.Result, error) {
+	result, ok, err := command.Watched(ctx, sh, race.ErrUnknown, func(tell func(string)) (*race.Result, error) {
 		o.Progress = tell
 		return race.Run(ctx, o.Config)
 	})
 	if !ok {
 		return err
 	}
-	if err := sh.writePage(o.report, result); err != nil {
+	if err := sh.WritePage(o.report, result); err != nil {
 		return err
 	}
 	if o.json {
-		e := json.NewEncoder(sh.stdout)
+		e := json.NewEncoder(sh.Stdout)
 		e.SetIndent("", "  ")
 		return e.Encode(result)
 	}
-	return sh.folded(result.Write)
+	return sh.Folded(result.Write)
 }

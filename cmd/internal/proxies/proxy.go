@@ -1,4 +1,4 @@
-package main
+package proxies
 
 import (
 	"errors"
@@ -6,11 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/proxy/config"
 	"ceiling/proxy/service"
 )
 
-func newProxy(sh *shell) *cobra.Command {
+func newProxy(sh *command.Shell) *cobra.Command {
 	var s service.Settings
 	c := &cobra.Command{
 		Use:   "proxy FILE",
@@ -26,7 +27,7 @@ SIGTERM stops accepting, and ends when what was begun is answered.`,
   ceiling proxy --listen :8080 http://127.0.0.1:3000
   ceiling proxy --listen :8080 'files://public?fallback=index.html'
   ceiling proxy check site.toml`,
-		Args: exactly(1, "one FILE or URI"),
+		Args: command.Exactly(1, "one FILE or URI"),
 		RunE: func(c *cobra.Command, args []string) error { return runProxy(c, sh, s, args[0]) },
 	}
 	c.Flags().StringSliceVar(&s.Listen, "listen", nil, "addresses, instead of the file's; port 0 = any")
@@ -39,7 +40,7 @@ SIGTERM stops accepting, and ends when what was begun is answered.`,
 	return c
 }
 
-func newProxyCheck(sh *shell) *cobra.Command {
+func newProxyCheck(sh *command.Shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say what is wrong with a proxy's file, by line",
@@ -47,7 +48,7 @@ func newProxyCheck(sh *shell) *cobra.Command {
 certificates with their keys, directories, names, the place of the log. Warnings are
 about what a start survives, but not the requests that need it. Nothing is changed
 and no address is taken.`,
-		Args: exactly(1, "one FILE"),
+		Args: command.Exactly(1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := config.Check(args[0])
 			var warnings []string
@@ -55,7 +56,7 @@ and no address is taken.`,
 				warnings = service.Warnings(c)
 			}
 			for _, line := range warnings {
-				fmt.Fprintln(sh.stderr, "ceiling: "+line+" (warning)")
+				fmt.Fprintln(sh.Stderr, "ceiling: "+line+" (warning)")
 			}
 			if err != nil {
 				return proxyErrors(sh, err)
@@ -71,7 +72,7 @@ and no address is taken.`,
 			if len(warnings) > 0 {
 				verdict = "can be served, with warnings"
 			}
-			fmt.Fprintf(sh.stdout, "%s %s: %d regions, %d locations, %d destinations\n", args[0], verdict, len(c.Regions), locations, destinations)
+			fmt.Fprintf(sh.Stdout, "%s %s: %d regions, %d locations, %d destinations\n", args[0], verdict, len(c.Regions), locations, destinations)
 			return nil
 		},
 	}
@@ -79,27 +80,27 @@ and no address is taken.`,
 
 // proxyErrors prints all but the last of a file's errors; the last is the
 // command's.
-func proxyErrors(sh *shell, err error) error {
+func proxyErrors(sh *command.Shell, err error) error {
 	var list config.Errors
 	if !errors.As(err, &list) || len(list) == 0 {
-		return usage(err)
+		return command.Usage(err)
 	}
 	for _, one := range list[:len(list)-1] {
-		fmt.Fprintln(sh.stderr, "ceiling: "+one.Error())
+		fmt.Fprintln(sh.Stderr, "ceiling: "+one.Error())
 	}
-	return usage(list[len(list)-1])
+	return command.Usage(list[len(list)-1])
 }
 
-func runProxy(c *cobra.Command, sh *shell, settings service.Settings, name string) error {
+func runProxy(c *cobra.Command, sh *command.Shell, settings service.Settings, name string) error {
 	if err := settings.Check(); err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	s, err := service.Open(settings, name)
 	if err != nil {
 		return proxyErrors(sh, err)
 	}
-	s.Announce = func(line string) { fmt.Fprintln(sh.stdout, line) }
-	s.Report = func(line string) { fmt.Fprintln(sh.stderr, "ceiling: "+line) }
-	s.Output = sh.stderr
+	s.Announce = func(line string) { fmt.Fprintln(sh.Stdout, line) }
+	s.Report = func(line string) { fmt.Fprintln(sh.Stderr, "ceiling: "+line) }
+	s.Output = sh.Stderr
 	return s.Run(c.Context())
 }

@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"context"
@@ -11,11 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/check/regimes"
+	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/headroom"
 	"ceiling/experiment/spec"
 	"ceiling/server"
 )
 
-func newRegimes(sh *shell) *cobra.Command {
+func newRegimes(sh *command.Shell) *cobra.Command {
 	var asJSON bool
 	var report string
 	o := regimes.Config{Server: "fasthttp", Rounds: 5, Duration: 500 * time.Millisecond}
@@ -31,9 +33,9 @@ docs/regimes.md explains each.`,
 		Example: `  ceiling regimes
   ceiling regimes --only memory,sqlite-row,sqlite-insert
   ceiling regimes --server nethttp --report regimes.html --json`,
-		Args: exactly(0, "no arguments"),
+		Args: command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return sh.perform(c.Context(), &ladder{o, report, asJSON}, checkRegimes(&o, report))
+			return sh.Perform(c.Context(), &ladder{o, report, asJSON}, checkRegimes(&o, report))
 		},
 	}
 	f := c.Flags()
@@ -59,7 +61,7 @@ func checkRegimes(o *regimes.Config, report string) error {
 	if kind.Memory {
 		return fmt.Errorf("--server: %s answers from memory alone; use nethttp, fasthttp or fiber", kind.Name)
 	}
-	if err := errors.Join(checkForm(report), notFormat("-o", o.Keep)); err != nil {
+	if err := errors.Join(command.CheckForm(report), command.NotFormat("-o", o.Keep)); err != nil {
 		return err
 	}
 	switch {
@@ -78,13 +80,13 @@ type ladder struct {
 	json   bool
 }
 
-func (o *ladder) do(ctx context.Context, sh *shell) (err error) {
-	o.Version = version()
+func (o *ladder) Do(ctx context.Context, sh *command.Shell) (err error) {
+	o.Version = command.Version()
 	if o.Program, err = os.Executable(); err != nil {
 		return err
 	}
-	sh.knowHeadroom(ctx, spec.EngineAuto, time.Duration(o.Rounds*len(regimes.Names()))*o.Duration)
-	result, ok, err := watched(ctx, sh, regimes.ErrUnknown, func(tell func(string)) (*regimes.Result, error) {
+	headroom.Know(ctx, sh, spec.EngineAuto, time.Duration(o.Rounds*len(regimes.Names()))*o.Duration)
+	result, ok, err := command.Watched(ctx, sh, regimes.ErrUnknown, func(tell func(string)) (*regimes.Result, error) {
 		o.Progress = tell
 		return regimes.Measure(ctx, o.Config)
 	})
@@ -92,15 +94,15 @@ func (o *ladder) do(ctx context.Context, sh *shell) (err error) {
 		return err
 	}
 	if o.Keep != "" {
-		if err := writeWhole(filepath.Join(o.Keep, "ladder.json"), result.WriteJSON); err != nil {
+		if err := command.WriteWhole(filepath.Join(o.Keep, "ladder.json"), result.WriteJSON); err != nil {
 			return fmt.Errorf("write ladder: %w", err)
 		}
 	}
-	if err := sh.writePage(o.report, result); err != nil {
+	if err := sh.WritePage(o.report, result); err != nil {
 		return err
 	}
 	if o.json {
-		return result.WriteJSON(sh.stdout)
+		return result.WriteJSON(sh.Stdout)
 	}
-	return sh.folded(result.Write)
+	return sh.Folded(result.Write)
 }

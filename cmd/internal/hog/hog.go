@@ -1,14 +1,16 @@
-package main
+// Package hog is the verb that consumes CPU time.
+package hog
 
 import (
 	"github.com/spf13/cobra"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/measure/perturb"
 )
 
-// newHog is the verb that consumes CPU time; a proof starts it as its child.
-func newHog(sh *shell) *cobra.Command {
+// New is the verb that consumes CPU time; a proof starts it as its child.
+func New(sh *command.Shell) *cobra.Command {
 	var o perturb.HogOptions
 	var cpus string
 	c := &cobra.Command{
@@ -18,16 +20,16 @@ func newHog(sh *shell) *cobra.Command {
 millisecond, until its standard input ends.`,
 		Example: "  ceiling hog --cpus 1 --share 0.25",
 		Hidden:  true,
-		Args:    exactly(0, "no arguments"),
+		Args:    command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			if o.CPUs, err = spec.ParseCPUList(cpus); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			if err := o.Check(); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
-			return perturb.Hog(c.Context(), o, sh.stdin, sh.stdout)
+			return perturb.Hog(c.Context(), o, sh.Stdin, sh.Stdout)
 		},
 	}
 	c.Flags().StringVar(&cpus, "cpus", "", "CPUs to load, e.g. 0-3,8")

@@ -1,4 +1,5 @@
-package main
+// Package headroom calibrates the generator before a run that deserves it.
+package headroom
 
 import (
 	"context"
@@ -8,14 +9,15 @@ import (
 	"time"
 
 	"ceiling/check/calibrate"
+	"ceiling/cmd/internal/command"
 	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
-// knowHeadroom calibrates this host's generator before the first run that is long enough to
+// Know calibrates this host's generator before the first run that is long enough to
 // justify it, so that later runs know their headroom. It never prevents a run: it prints errors,
 // and the run reports an unknown headroom.
-func (sh *shell) knowHeadroom(ctx context.Context, engine string, measures time.Duration) {
+func Know(ctx context.Context, sh *command.Shell, engine string, measures time.Duration) {
 	file, err := record.CalibrationFile(os.Getenv)
 	if err != nil {
 		return // the run reports it
@@ -24,13 +26,13 @@ func (sh *shell) knowHeadroom(ctx context.Context, engine string, measures time.
 	if err != nil {
 		return // the run reports it
 	}
-	why := calibrate.Wanted(all, version(), engine, measures)
+	why := calibrate.Wanted(all, command.Version(), engine, measures)
 	if why == "" {
 		return
 	}
-	sh.note("measuring this host's generator first, about %s: %s", unit.FormatDuration(calibrate.FirstTakes),
+	sh.Note("measuring this host's generator first, about %s: %s", unit.FormatDuration(calibrate.FirstTakes),
 		oneReason(all, why))
-	c := calibrate.Config{Engine: engine, Version: version()}
+	c := calibrate.Config{Engine: engine, Version: command.Version()}
 	if c.Program, err = os.Executable(); err == nil {
 		var done *record.Calibration
 		if done, err = calibrate.First(ctx, c); err == nil {
@@ -38,7 +40,7 @@ func (sh *shell) knowHeadroom(ctx context.Context, engine string, measures time.
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		fmt.Fprintf(sh.stderr, "ceiling: the generator's headroom stays unknown: %s\n", oneLine(err))
+		fmt.Fprintf(sh.Stderr, "ceiling: the generator's headroom stays unknown: %s\n", command.OneLine(err))
 	}
 }
 

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/serving"
+)
+
+// Verbs of the other two programs, which what measures a URL does not need.
+const (
+	proxyProgram = "ceiling-proxy"
+	labProgram   = "ceiling-lab"
+)
+
+// siblings are verbs that another program has.
+func siblings(sh *command.Shell) []*cobra.Command {
+	hidden := func(c *cobra.Command) *cobra.Command {
+		c.Hidden = true
+		return c
+	}
+	return []*cobra.Command{
+		sh.Hand(proxyProgram, "proxy FILE", "Run the reverse proxy and static file server"),
+		sh.Hand(proxyProgram, "race", "Race the proxy against nginx and other installed proxies"),
+		sh.Hand(labProgram, "regimes", "Measure the cost of kinds of work: memory, compute, databases"),
+		sh.Hand(labProgram, "selftest", "Plant known bottlenecks and check the verdicts"),
+		hidden(sh.Hand(labProgram, "planted KIND", "Run a server with a planted bottleneck, as selftest does")),
+		hidden(sh.Hand(proxyProgram, "baseline KIND", "Run a minimal proxy, as race does")),
+	}
+}
+
+// labRoutes stands in the help of serve.
+const labRoutes = `
+ceiling-lab serve also has grpc, and puts a database (--db), a key-value bucket
+(--kv) or a failing service (--downstream) behind the others. Where it lies
+beside ceiling, ceiling serve runs it for these.
+`
+
+// newServe is the verb of this program, or of the laboratory for what only that can serve.
+func newServe(sh *command.Shell) *cobra.Command {
+	if slices.ContainsFunc(sh.Args, isOfLab) {
+		return sh.Hand(labProgram, "serve KIND", "Run one of the servers to measure")
+	}
+	return serving.New(sh, serving.Behind{About: labRoutes})
+}
+
+func isOfLab(arg string) bool {
+	name, _, _ := strings.Cut(arg, "=")
+	return arg == "grpc" || name == "--db" || strings.HasPrefix(name, "--db-") || name == "--kv" || name == "--downstream"
+}

@@ -1,0 +1,70 @@
+package command
+
+import (
+	"ceiling/show/page"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// FormOf chooses the page's format by the file's extension.
+func FormOf(out string) (func(io.Writer, page.Document) error, error) {
+	switch ending := strings.ToLower(filepath.Ext(out)); {
+	case out == "":
+		return nil, errors.New("say which file to write: -o report.html or -o report.md")
+	case ending == ".html" || ending == ".htm":
+		return page.HTML, nil
+	case ending == ".md" || ending == ".markdown":
+		return page.Markdown, nil
+	case ending == ".pdf":
+		return nil, fmt.Errorf("%s: PDF is not written; write an .html file and print it in a browser", out)
+	}
+	return nil, fmt.Errorf("%s: the ending says neither .html nor .md", out)
+}
+
+// CheckForm refuses a --report that cannot be written as a page; "" asks for none.
+func CheckForm(report string) error {
+	if report == "" {
+		return nil
+	}
+	if _, err := FormOf(report); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	return nil
+}
+
+// WritePage writes a result's page into the file of --report, if one was asked for.
+func (sh *Shell) WritePage(report string, of interface{ Page() page.Document }) error {
+	if report == "" {
+		return nil
+	}
+	write, err := FormOf(report)
+	if err != nil {
+		return err
+	}
+	if err := WriteWhole(report, func(w io.Writer) error { return write(w, of.Page()) }); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	fmt.Fprintf(sh.Stderr, "written: %s\n", report)
+	return nil
+}
+
+// WriteWhole writes a file atomically.
+func WriteWhole(path string, content func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".ceiling-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // no-op after the rename
+	err = content(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

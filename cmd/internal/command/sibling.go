@@ -1,0 +1,46 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Sibling returns the path of another program of this repository: beside this one, else in PATH.
+func Sibling(name string) (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range []string{filepath.Dir(os.Args[0]), filepath.Dir(exe)} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(path) {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", Usage(fmt.Errorf("%s is needed, and lies neither beside this program nor in PATH; build both into one directory: "+
+			"go build -o bin/ ./cmd/ceiling ./cmd/%[1]s", name))
+	}
+	return path, err
+}
+
+// Hand is a verb of another program, which takes over this process with the same arguments.
+func (sh *Shell) Hand(program, use, short string) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error { return HandOver(program, sh.Args[1:]) }}
+}
+
+// HandOver has another program take over this process.
+func HandOver(program string, args []string) error {
+	path, err := Sibling(program)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("start %s: %w", path, syscall.Exec(path, append([]string{path}, args...), os.Environ()))
+}

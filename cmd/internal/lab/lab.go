@@ -1,0 +1,49 @@
+// Package lab is the program ceiling-lab: it plants bottlenecks and checks the verdicts, measures what
+// kinds of work cost, and has the servers that this takes, with databases and replicas behind them.
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/hog"
+	"ceiling/cmd/internal/serving"
+	"ceiling/measure/run"
+	"ceiling/server/quorum"
+)
+
+// Main runs the program and returns its exit code.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), command.Signals()...)
+	defer stop()
+	if replica := os.Getenv(quorum.ReplicaEnv); replica != "" { // started by a server with --kv
+		if err := quorum.Serve(ctx, replica, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "ceiling: "+command.OneLine(err))
+			return run.ExitError
+		}
+		return 0
+	}
+	sh := &command.Shell{Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	return sh.Execute(ctx, New(sh), os.Args[1:], nil)
+}
+
+// New returns the program's verbs.
+func New(sh *command.Shell) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ceiling-lab",
+		Short: "Check ceiling's verdicts, and measure what kinds of work cost",
+		Long: `The laboratory of ceiling: planted bottlenecks and whether the verdicts name them,
+the cost of kinds of work, and servers with databases and replicas behind them.
+"ceiling selftest" and "ceiling regimes" run it where it lies beside ceiling.`,
+		Example: `  ceiling-lab selftest
+  ceiling-lab regimes --only memory,sqlite-row
+  ceiling-lab serve fasthttp --db sqlite`,
+	}
+	root.AddCommand(newSelftest(sh), newRegimes(sh), serving.New(sh, behind()), newPlanted(sh), hog.New(sh))
+	return root
+}

@@ -1,0 +1,38 @@
+package ceiling
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// leftOut says what each program must not link: what its first run does not need, nobody compiles.
+func leftOut() map[string][]string {
+	return map[string][]string{
+		"ceiling": {"ceiling/proxy", "ceiling/check/race", "ceiling/check/selftest", "ceiling/check/regimes", "ceiling/server/downstream",
+			"ceiling/server/planted", "ceiling/server/quorum", "ceiling/server/rpc", "ceiling/server/store", "ceiling/cmd/internal/lab",
+			"ceiling/cmd/internal/proxies", "modernc.org/sqlite", "google.golang.org/grpc"},
+		"ceiling-proxy": {"ceiling/server", "ceiling/measure/fleet", "ceiling/show/journal", "ceiling/check/selftest", "modernc.org/sqlite",
+			"google.golang.org/grpc", "github.com/nats-io", "github.com/gofiber/fiber"},
+		"ceiling-lab": {"ceiling/proxy", "ceiling/check/race", "ceiling/measure/fleet", "ceiling/show/journal"},
+	}
+}
+
+// TestProgramsStayApart: a verb that pulls another program's rooms in would bring their compile time
+// and size with it.
+func TestProgramsStayApart(t *testing.T) {
+	for program, banned := range leftOut() {
+		out, err := exec.Command("go", "list", "-deps", "./cmd/"+program).Output()
+		if err != nil {
+			t.Fatalf("%s: %v", program, err)
+		}
+		for dep := range strings.Lines(string(out)) {
+			dep = strings.TrimSpace(dep)
+			for _, b := range banned {
+				if dep == b || strings.HasPrefix(dep, b+"/") {
+					t.Errorf("%s links %s", program, dep)
+				}
+			}
+		}
+	}
+}
