@@ -156,7 +156,7 @@ func (f *Body) line(b []byte) (n int, e FramingError) {
 			f.at = bodyEnd
 			break
 		}
-		if _, _, ok := splitField(line); !ok {
+		if _, _, ok := splitLenient(line, f.lenient); !ok {
 			return n, ErrTrailer
 		}
 		if f.into != nil {

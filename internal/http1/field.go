@@ -1,6 +1,9 @@
 package http1
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // tokenChars holds c at position c when c may stand in a token (RFC 9110,
 // section 5.6.2) and a blank when not. A constant string is read-only data and
@@ -21,6 +24,29 @@ func isToken(c byte) bool { return tokenChars[c] != ' ' }
 // empty name, blanks before the colon, a folded line (its first byte is a blank, so its name is
 // empty), control bytes.
 func splitField(line []byte) (name, value []byte, ok bool) {
+	return splitLenient(line, false)
+}
+
+// splitLenient is splitField, but in a destination's line control bytes other than CR and NUL become
+// spaces, in place: RFC 9110, section 5.5. Other proxies retain them, and clients may reject them.
+func splitLenient(line []byte, lenient bool) (name, value []byte, ok bool) {
+	name, value, ok = cutField(line)
+	switch {
+	case !ok || validText(value):
+		return name, value, ok
+	case !lenient || bytes.IndexByte(value, 0) >= 0 || bytes.IndexByte(value, '\r') >= 0:
+		return nil, nil, false
+	}
+	for i, c := range value {
+		if c < ' ' || c == 0x7f {
+			value[i] = ' '
+		}
+	}
+	return name, trim(value), true
+}
+
+// cutField is splitField for a value of any bytes.
+func cutField(line []byte) (name, value []byte, ok bool) {
 	i := 0
 	for i < len(line) && isToken(line[i]) {
 		i++
@@ -28,8 +54,7 @@ func splitField(line []byte) (name, value []byte, ok bool) {
 	if i == 0 || i == len(line) || line[i] != ':' {
 		return nil, nil, false
 	}
-	value = trim(line[i+1:])
-	return line[:i], value, validText(value)
+	return line[:i], trim(line[i+1:]), true
 }
 
 // trim removes optional white space (SP and HTAB) around a field value.
@@ -145,10 +170,13 @@ func (h *head) connection(value []byte) {
 	}
 }
 
-// contentLength accepts 1 to 18 digits. A repeated field must have the same text (RFC 9112, section
+// contentLength accepts 1 to mostDigits digits, and of a destination any zeros before them. A repeated field must have the same text (RFC 9112, section
 // 6.3, lets us treat identical ones as one); equal value and equal number of digits is the same
 // text. It rejects lists in one field.
 func (h *head) contentLength(value []byte) FramingError {
+	for h.flags&isLenient != 0 && len(value) > mostDigits && value[0] == '0' {
+		value = value[1:]
+	}
 	length, n := decimal(value)
 	if n == 0 || n != len(value) {
 		return ErrContentLength
@@ -160,10 +188,12 @@ func (h *head) contentLength(value []byte) FramingError {
 	return 0
 }
 
-// decimal parses the digits at the start of b, at most 18 so that the value cannot overflow, and
-// returns their number.
+// mostDigits of a decimal number cannot overflow.
+const mostDigits = 18
+
+// decimal parses the digits at the start of b, at most mostDigits, and returns their number.
 func decimal(b []byte) (value int64, digits int) {
-	for digits < len(b) && digits < 18 {
+	for digits < len(b) && digits < mostDigits {
 		d := b[digits] - '0'
 		if d > 9 {
 			break

@@ -59,6 +59,8 @@ type Lines struct {
 	List []Line
 	// Max is how many lines a head may have; 0: no limit but MaxHead.
 	Max int
+
+	lenient bool // the head is a destination's
 }
 
 // ParseRequest is the function of that name, and also lists the lines of the head. It rejects what
@@ -66,6 +68,7 @@ type Lines struct {
 // or routing field (ErrConnection), and more lines than Max (ErrHeaderTooLarge).
 func (l *Lines) ParseRequest(b []byte) (q Request, n int, err error) {
 	var h head
+	l.lenient = false
 	at, e := firstLine(b)
 	if at == 0 {
 		return Request{}, 0, asError(e)
@@ -122,7 +125,8 @@ func (r *Response) Body() Body { return r.body }
 //
 // It takes what nginx, HAProxy and Go all take of a destination and a proxy can frame anew without
 // a doubt: Content-Length beside Transfer-Encoding, Transfer-Encoding in HTTP/1.0, Connection options
-// without a meaning; in the body blanks behind a chunk size, more zeros in front of it, and LF for
+// without a meaning, more spaces before the status, more zeros before a length, control bytes in a
+// value, which become spaces in b; in the body blanks behind a chunk size, more zeros in front of it, and LF for
 // CRLF. See WithCRLF for the head.
 func (l *Lines) ParseResponse(b []byte, noBody bool) (r Response, n int, err error) {
 	if !startsLikeResponse(nil, b) {
@@ -137,6 +141,9 @@ func (l *Lines) ParseResponse(b []byte, noBody bool) (r Response, n int, err err
 	}
 	var reader Reader
 	line := b[:at-2]
+	if i := len("HTTP/1.1 "); len(line) > i && line[i] == ' ' {
+		line = append(line[:i:i], bytes.TrimLeft(line[i:], " ")...)
+	}
 	if !reader.statusLine(line) {
 		return Response{}, 0, ErrStatusLine
 	}
@@ -144,6 +151,7 @@ func (l *Lines) ParseResponse(b []byte, noBody bool) (r Response, n int, err err
 	r.Reason = line[min(len(line), 13):]
 	h := reader.head
 	h.flags |= isLenient
+	l.lenient = true
 	n, e = l.fields(b, at, func(line *Line) FramingError { return h.known(line.Is, line.Value(b)) })
 	if n == 0 {
 		return Response{}, 0, asError(e)
@@ -230,7 +238,7 @@ func (l *Lines) fields(b []byte, at int, note func(*Line) FramingError) (n int, 
 		if l.Max > 0 && len(l.List) == l.Max {
 			return 0, ErrHeaderTooLarge
 		}
-		name, value, ok := splitField(b[at : end-2 : end-2])
+		name, value, ok := splitLenient(b[at:end-2:end-2], l.lenient)
 		if !ok {
 			return 0, ErrHeader
 		}

@@ -157,7 +157,7 @@ func FuzzLinesResponse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var l Lines
-		r, n, err := l.ParseResponse(b, false)
+		r, n, err := l.ParseResponse(bytes.Clone(b), false)
 		var reader Reader
 		_, _, readerErr := reader.Next(b, false, nil)
 		if err == nil && n > 0 && r.Status >= 200 && int(reader.status) != r.Status && readerErr == nil {
