@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -135,9 +136,50 @@ func TestMissingDirectory(t *testing.T) {
 	other(404)
 	l.status("/", 200)
 	said := strings.Join(r.said(), "\n")
-	if strings.Count(said, away) != 4 || !strings.Contains(said, "requests for it get 404 until") || !strings.Contains(said, away+" is served") {
+	if strings.Count(said, away) != 4 || !strings.Contains(said, "it is not served until") || !strings.Contains(said, away+" is served") {
 		t.Error(said)
 	}
+}
+
+// TestMissingDirectoryAmongSeveral: requests go to the directories that are there, then to the
+// fallback, and get 404 if nothing is left.
+func TestMissingDirectoryAmongSeveral(t *testing.T) {
+	together(t)
+	base := t.TempDir()
+	one, two, last := filepath.Join(base, "one"), filepath.Join(base, "two"), filepath.Join(base, "last")
+	for _, dir := range []string{one, two, last} {
+		write(t, dir, map[string]string{"index.html": filepath.Base(dir)})
+	}
+	destination := func(kind, dir string) string { return kind + "uri = \"files://" + dir + "\"\n" }
+	const normal, fallback = "[[locations.destinations]]\n", "[locations.fallback]\n"
+	location := func(host string, parts ...string) string {
+		return "[[locations]]\nhosts = [\"" + host + "\"]\n" + strings.Join(parts, "")
+	}
+	r := run(t, "auto", location("all", destination(normal, one), destination(normal, two), destination(fallback, last))+
+		location("only", destination(normal, one), destination(normal, two))+
+		location("single", destination(normal, one), destination(fallback, last)))
+	l := dial(t, r.addr)
+	answers := func(host, want string) {
+		t.Helper()
+		got := map[string]bool{}
+		for range 6 {
+			l.say("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+			res, body := l.answer("GET")
+			got[fmt.Sprint(res.StatusCode, " ", body[:min(len(body), 4)])] = true
+		}
+		if list := slices.Sorted(maps.Keys(got)); strings.Join(list, ", ") != want {
+			t.Errorf("%s: %q, want %s", host, list, want)
+		}
+	}
+	answers("all", "200 one, 200 two")
+	must(t, os.RemoveAll(one))
+	answers("all", "200 two")
+	answers("single", "200 last")
+	must(t, os.RemoveAll(two))
+	answers("all", "200 last")
+	answers("only", "404 <!do")
+	write(t, one, map[string]string{"index.html": "one"})
+	answers("all", "200 one")
 }
 
 func (r *running) said() []string {

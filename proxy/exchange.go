@@ -282,7 +282,7 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 		eligible = (*destination).healthy
 	}
 	d := x.choose(key, eligible)
-	if d == nil && loc.fallback != nil && loc.fallback.usable(x.client.loop.now) && x.tried&triedFallback == 0 {
+	if d == nil && loc.fallback != nil && loc.fallback.usable(x.client.loop) && x.tried&triedFallback == 0 {
 		x.client.loop.counts.fallbacks++
 		x.tried |= triedFallback
 		d = loc.fallback
@@ -317,7 +317,7 @@ func (x *inbound) cleanPath() []byte {
 }
 
 // choose asks the location's balance for one of the eligible destinations; nil if none is left.
-func (x *exchange) choose(key uint64, may func(*destination, int64) bool) *destination {
+func (x *exchange) choose(key uint64, may func(*destination, *loop) bool) *destination {
 	l, loc := x.client.loop, x.location
 	turn := loc.turn(l)
 	for {
@@ -331,7 +331,7 @@ func (x *exchange) choose(key uint64, may func(*destination, int64) bool) *desti
 			}
 			turn.choices[i] = route.Choice{
 				Weight: d.weight, Busy: busy, Seed: d.seed,
-				Usable: x.tried&(1<<(i&63)) == 0 && may(d, l.now),
+				Usable: x.tried&(1<<(i&63)) == 0 && may(d, l),
 			}
 		}
 		i := turn.chooser.Choose(turn.choices, key)
@@ -345,7 +345,7 @@ func (x *exchange) choose(key uint64, may func(*destination, int64) bool) *desti
 		case u.try(l.now): // one request tests whether it works again
 			x.trial = true
 			return d
-		case !d.usable(l.now): // its ejection is disregarded
+		case !d.usable(l): // its ejection is disregarded
 			return d
 		}
 		x.tried |= 1 << (i & 63)

@@ -67,7 +67,7 @@ func (s *fileSite) problem() error {
 func (s *fileSite) note(err error) {
 	switch {
 	case err != nil && s.missing.CompareAndSwap(false, true):
-		s.report(fmt.Sprintf("files: %v; requests for it get 404 until the directory can be read", err))
+		s.report(fmt.Sprintf("files: %v; it is not served until it can be read", err))
 	case err == nil && s.missing.CompareAndSwap(true, false):
 		s.report(fmt.Sprintf("files: %s is served", s.path))
 	}

@@ -38,7 +38,7 @@ type location struct {
 	id           string
 	destinations []*destination
 	fallback     *destination
-	files        *fileSite // the only destination
+	files        *fileSite // the only destination, without a fallback
 	redirect     *config.Redirect
 	balance      route.Balance
 	balanceKey   key
@@ -78,13 +78,23 @@ type replacement struct {
 	re       *regexp.Regexp // instead of old
 }
 
-func (d *destination) usable(now int64) bool { return d.upstream == nil || d.upstream.usable(now) }
+// usable, healthy and lastResort: see upstream. Files are usable while their directory is there; as
+// a last resort, they are 404.
+func (d *destination) usable(l *loop) bool {
+	if d.files != nil {
+		return l.files.directory(d.files, l.now) != nil
+	}
+	return d.upstream.usable(l.now)
+}
 
-// healthy and lastResort: see upstream. Files are never a last resort: they were no destination to
-// wait for.
-func (d *destination) healthy(int64) bool { return d.upstream == nil || !d.upstream.ill.Load() }
+func (d *destination) healthy(l *loop) bool {
+	if d.files != nil {
+		return d.usable(l)
+	}
+	return !d.upstream.ill.Load()
+}
 
-func (d *destination) lastResort(int64) bool { return d.upstream != nil && d.upstream.lastResort() }
+func (d *destination) lastResort(*loop) bool { return d.files != nil || d.upstream.lastResort() }
 
 // mostlyEjected reports whether more than half of several destinations are ejected. Then ejection
 // says less about them than about the requests or the network, and the rest could not carry the load:
@@ -267,7 +277,7 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 	if len(loc.destinations) > 0 {
 		loc.response = loc.destinations[0].response
 	}
-	if len(loc.destinations) == 1 {
+	if len(loc.destinations) == 1 && l.Fallback == nil {
 		loc.files = loc.destinations[0].files
 	}
 	if l.Fallback != nil {
