@@ -46,6 +46,7 @@ func (s *Service) operate(ctx context.Context, serving serving, read func() (*co
 		if err != nil {
 			return err
 		}
+		s.warn(next)
 		current.Store(next)
 		supervisor.Replace(next)
 		return nil

@@ -108,9 +108,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return secure.New(c, s.Report)
 		}, o)
 	}
-	for _, line := range Warnings(s.config) { // a child's parent has reported them
-		s.Report(line)
-	}
+	s.warn(s.config) // for its children, too
 	if s.settings.Prefork || s.config.Performance.Prefork {
 		return s.prefork(ctx)
 	}
@@ -123,6 +121,12 @@ func Warnings(c *config.Config) (list []string) {
 		list = append(list, one.Error())
 	}
 	return append(list, proxy.Hidden(c)...)
+}
+
+func (s *Service) warn(c *config.Config) {
+	for _, line := range Warnings(c) {
+		s.Report(line)
+	}
 }
 
 // prefork serves with one process per loop.
