@@ -92,6 +92,8 @@ func connections() []Case {
 			drops("upgrade")),
 		c("Expect of something else", "Expect: 200-ok\r\n", Reject, nil),
 		c("upgrade that is refused", "Connection: upgrade\r\nUpgrade: websocket\r\n", Forward, keeps("upgrade: websocket")),
+		{Group: "Connection", Name: "upgrade by POST, as kubectl exec asks", Want: Forward, Check: keeps("upgrade: spdy/3.1"),
+			Request: "POST /exec HTTP/1.1\r\n" + h + "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nContent-Length: 0\r\n\r\n"},
 	}
 }
 
@@ -100,7 +102,7 @@ func forwarded() []Case {
 	c := func(name, fields string, check func(*Seen) error) Case {
 		return Case{Group: "forwarding", Name: name, Request: with(fields), Want: Forward, Check: check}
 	}
-	return []Case{
+	list := []Case{
 		c("the client's address is added", "", keeps("x-forwarded-for: 127.0.0.1")),
 		c("what anybody says of it is not believed", "X-Forwarded-For: 6.6.6.6\r\n", keeps("x-forwarded-for: 127.0.0.1")),
 		c("nor twice", "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7\r\n", keeps("x-forwarded-for: 127.0.0.1")),
@@ -110,7 +112,16 @@ func forwarded() []Case {
 		c("Host stays", "", keeps("host: example.com")),
 		c("a cookie stays", "Cookie: a=b\r\n", keeps("cookie: a=b")),
 		c("an unknown field stays", "X-Anything: at all\r\n", keeps("x-anything: at all")),
+		// WSGI, CGI and PHP read both spellings as one field, and Proxy as HTTP_PROXY (httpoxy).
+		c("nor with an underscore", "X_Forwarded_For: 6.6.6.6\r\n", drops("x_forwarded_for")),
+		c("nor with a dot", "X.Forwarded.For: 6.6.6.6\r\n", drops("x.forwarded.for")),
+		c("Proxy is not passed on", "Proxy: http://evil.com\r\n", drops("proxy")),
 	}
+	for _, name := range []string{"X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Server", "X-Forwarded-Uri", "X-Forwarded-Method",
+		"X-Forwarded-Ssl", "X-Real-IP"} {
+		list = append(list, c("nor "+name+" of anybody", name+": 6.6.6.6\r\n", drops(strings.ToLower(name))))
+	}
+	return list
 }
 
 func pipelines() []Case {
