@@ -1,6 +1,7 @@
 package record
 
 import (
+	"ceiling/internal/durable"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -389,7 +390,7 @@ func writeWhole(path string, data []byte) error {
 		os.Remove(temp) // best effort: a leftover begins with a dot and is never read
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return durable.Dir(filepath.Dir(path))
 }
 
 func writeSynced(path string, data []byte) (err error) {

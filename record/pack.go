@@ -2,6 +2,7 @@ package record
 
 import (
 	"bufio"
+	"ceiling/internal/durable"
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
@@ -36,7 +37,7 @@ func compressed(plain string) (string, error) {
 		return plain, fmt.Errorf("compress %s, which stays as it is: %w", plain, err)
 	}
 	// The record must be on disk under its new name before the old one is removed.
-	if err := errors.Join(syncDir(filepath.Dir(plain)), os.Remove(plain)); err != nil {
+	if err := errors.Join(durable.Dir(filepath.Dir(plain)), os.Remove(plain)); err != nil {
 		return packed, fmt.Errorf("compress %s: %w", plain, err)
 	}
 	return packed, nil

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"ceiling/internal/durable"
 	"ceiling/internal/hist"
 )
 
@@ -32,7 +33,7 @@ func CreatePlan(path string, p *Plan) (*PlanWriter, error) {
 	}
 	w := &PlanWriter{s: s, compress: compress, head: planStart(p)}
 	head := w.head
-	err = errors.Join(s.document(&planHead{Kind: kindPlan, Plan: &head}), syncDir(filepath.Dir(s.path)))
+	err = errors.Join(s.document(&planHead{Kind: kindPlan, Plan: &head}), durable.Dir(filepath.Dir(s.path)))
 	if err != nil {
 		return nil, createFailed("plan", errors.Join(err, s.close(), os.Remove(s.path)))
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"ceiling/internal/durable"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,7 +150,7 @@ func (w *Writer) writeHead() error {
 		err = w.s.document(head)
 	}
 	if err == nil && w.plan == nil {
-		err = syncDir(filepath.Dir(w.s.path))
+		err = durable.Dir(filepath.Dir(w.s.path))
 	}
 	if err != nil {
 		return fmt.Errorf("write head: %w", err)

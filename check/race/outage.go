@@ -2,6 +2,7 @@ package race
 
 import (
 	"bufio"
+	"ceiling/internal/pause"
 	"context"
 	"errors"
 	"net"
@@ -117,9 +118,9 @@ func (s *scene) round(ctx context.Context, o *outage, round int, out *Outage) er
 	for i := range probers {
 		wait.Go(func() { seen[i] = s.probes(ctx, o, time.Duration(i)*o.every/probers) })
 	}
-	sleep(ctx, beforeOutage)
+	pause.For(ctx, beforeOutage)
 	over, err := o.happens(s, ctx, round)
-	sleep(ctx, afterOutage)
+	pause.For(ctx, afterOutage)
 	cancel()
 	wait.Wait()
 	for _, p := range slices.Concat(seen...) {
@@ -140,13 +141,6 @@ func (s *scene) round(ctx context.Context, o *outage, round int, out *Outage) er
 	return err
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // A probe is one request; ok: it was answered with 200.
 type probe struct {
 	began time.Time
@@ -162,7 +156,7 @@ func (s *scene) probes(ctx context.Context, o *outage, first time.Duration) (lis
 	in := bufio.NewReader(nil)
 	due := time.Now().Add(first)
 	for ; ; due = due.Add(o.every) {
-		sleep(ctx, time.Until(due))
+		pause.For(ctx, time.Until(due))
 		if ctx.Err() != nil {
 			break
 		}
@@ -205,7 +199,7 @@ func (s *scene) killed(ctx context.Context, _ int) (time.Time, error) {
 	if err := s.backend.kill(); err != nil {
 		return time.Time{}, err
 	}
-	sleep(ctx, outages()[outageKilled].away)
+	pause.For(ctx, outages()[outageKilled].away)
 	return s.backend.start()
 }
 
@@ -215,7 +209,7 @@ func (s *scene) restarted(ctx context.Context, _ int) (time.Time, error) {
 	if err := s.backend.end(); err != nil {
 		return time.Time{}, err
 	}
-	sleep(ctx, outages()[outageRestarted].away)
+	pause.For(ctx, outages()[outageRestarted].away)
 	return s.backend.start()
 }
 
@@ -230,7 +224,7 @@ func (s *scene) crashes(ctx context.Context, _ int) (time.Time, error) {
 		if c != nil {
 			_ = c.Close() // nothing more is expected of it
 		}
-		sleep(ctx, time.Second/crashesPerS)
+		pause.For(ctx, time.Second/crashesPerS)
 	}
 	return from, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"time"
 
+	"ceiling/internal/pause"
 	"ceiling/internal/sys"
 )
 
@@ -162,7 +163,7 @@ const calmShare = 0.05
 func (b *bench) calm(ctx context.Context, part string) {
 	before, err := sys.HostBusyNs()
 	begin := time.Now()
-	if err == nil && pause(ctx, 2*time.Second) {
+	if err == nil && pause.For(ctx, 2*time.Second) {
 		var after int64
 		after, err = sys.HostBusyNs()
 		share := float64(after-before) / float64(time.Since(begin)*time.Duration(b.host.Cores))

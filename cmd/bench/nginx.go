@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ceiling/internal/authority"
+	"ceiling/internal/pause"
 )
 
 // nginxConf is a single process, with HTTP/2 over TLS 1.3, with the same responses as ceiling
@@ -74,7 +75,7 @@ func serveNginxIn(ctx context.Context, program, dir string) (*served, error) {
 		if err == nil {
 			return s, conn.Close()
 		}
-		if !pause(limited, 5*time.Millisecond) {
+		if !pause.For(limited, 5*time.Millisecond) {
 			said, _ := os.ReadFile(filepath.Join(dir, "errors")) // if missing, the cause is unknown
 			return nil, errors.Join(fmt.Errorf("it does not listen: %w: %s", err, lastLine(said)), s.stop())
 		}

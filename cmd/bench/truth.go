@@ -1,6 +1,7 @@
 package main
 
 import (
+	"ceiling/internal/pause"
 	"context"
 	"fmt"
 	"math"
@@ -81,28 +82,16 @@ func (b *bench) freeze(ctx context.Context, t *tool, j job) (row Frozen, err err
 
 // standStill freezes the server for a while and returns the actual duration.
 func (s *served) standStill(ctx context.Context) (time.Duration, error) {
-	if !pause(ctx, frozenAfter) {
+	if !pause.For(ctx, frozenAfter) {
 		return 0, ctx.Err()
 	}
 	begin := time.Now()
 	if err := s.signal(syscall.SIGSTOP); err != nil {
 		return 0, err
 	}
-	pause(ctx, frozenFor)
+	pause.For(ctx, frozenFor)
 	err := s.signal(syscall.SIGCONT)
 	return time.Since(begin), err
-}
-
-// pause waits; it returns false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // able lists the tools that can do the job.
@@ -255,7 +244,7 @@ func (b *bench) resident(ctx context.Context, connections int) (uint64, error) {
 	j := job{URL: b.server.url("/simple"), Connections: connections, Pipelining: 1, Duration: 3 * time.Second, PerS: holdMany}
 	var peak uint64
 	o, err := b.tool(ours).run(ctx, j, func(pid int) {
-		for pause(ctx, 10*time.Millisecond) {
+		for pause.For(ctx, 10*time.Millisecond) {
 			now, err := residentPeak(pid)
 			if err != nil {
 				return // it has exited: a zombie has no memory

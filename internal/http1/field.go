@@ -170,9 +170,9 @@ func (h *head) connection(value []byte) {
 	}
 }
 
-// contentLength accepts 1 to mostDigits digits, and of a destination any zeros before them. A repeated field must have the same text (RFC 9112, section
-// 6.3, lets us treat identical ones as one); equal value and equal number of digits is the same
-// text. It rejects lists in one field.
+// contentLength accepts 1 to mostDigits digits, and of a destination any zeros before them. A
+// repeated field must have the same text (RFC 9112, section 6.3, lets us treat identical ones as
+// one); equal value and equal number of digits is the same text. It rejects lists in one field.
 func (h *head) contentLength(value []byte) FramingError {
 	for h.flags&isLenient != 0 && len(value) > mostDigits && value[0] == '0' {
 		value = value[1:]

@@ -156,18 +156,6 @@ func (w *Watch) Close() {
 	}
 }
 
-// pause waits until the next query; false: the run is over.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 // clock fills in the heads of rows.
 type clock struct {
 	host string

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"ceiling/internal/pause"
 	"ceiling/record"
 )
 
@@ -295,7 +296,7 @@ func (w *Watch) askPostgres(ctx context.Context, now func() int64, told func(rec
 			known = true
 			rest = max(rest, min(seldom, restful*time.Duration(row.TookNs)))
 		}
-		if !pause(ctx, rest) {
+		if !pause.For(ctx, rest) {
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"ceiling/internal/pause"
 	"ceiling/record"
 )
 
@@ -169,7 +170,7 @@ func (w *Watch) askStatus(ctx context.Context, now func() int64, told func(recor
 			}
 			w.status.last, known = row, true
 		}
-		if !pause(ctx, max(every, min(seldom, restful*took/4))) {
+		if !pause.For(ctx, max(every, min(seldom, restful*took/4))) {
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
+	"ceiling/internal/pause"
 	"ceiling/internal/secret"
 	"ceiling/measure/perturb"
 	"ceiling/measure/profile/stacks"
@@ -259,7 +260,7 @@ func (x *explorer) stepOn(ctx context.Context, d *plan.Decision) (*record.Measur
 	if err != nil {
 		return nil, err
 	}
-	if len(x.plan.Runs) > 0 && !pause(ctx, time.Duration(e.Rest)) {
+	if len(x.plan.Runs) > 0 && !pause.For(ctx, time.Duration(e.Rest)) {
 		return nil, ctx.Err()
 	}
 	s, err := e.Spec(base, step.Mix, step.Connections, step.Pipelining, step.Rate)
@@ -347,18 +348,6 @@ func Doing(e *spec.Experiment, s *record.Step) string {
 		text += ", " + part
 	}
 	return text
-}
-
-// pause rests between two runs; it returns false if interrupted.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // measured extracts what a plan needs from a run.

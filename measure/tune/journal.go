@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"ceiling/internal/durable"
 	"ceiling/internal/sys"
 )
 
@@ -126,7 +127,7 @@ func (h *Host) create(j *journal, p *Plan, by Owner) (err error) {
 		return err
 	}
 	if err = j.note(entry{Head: &j.head}); err == nil {
-		err = syncDir(h.state())
+		err = durable.Dir(h.state())
 	}
 	if err != nil {
 		err = errors.Join(err, os.Remove(j.path))
@@ -396,7 +397,7 @@ func (h *Host) undo(j *journal) ([]Reverted, error) {
 	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return done, fmt.Errorf("remove the journal: %w", err)
 	}
-	return done, syncDir(h.state())
+	return done, durable.Dir(h.state())
 }
 
 func afterReboot(c *Change) string {
@@ -455,13 +456,4 @@ func (h *Host) removeDirs(c *Change) error {
 		dir = filepath.Dir(dir)
 	}
 	return nil
-}
-
-// syncDir syncs a directory's entries to disk.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

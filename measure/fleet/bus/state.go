@@ -2,6 +2,7 @@ package bus
 
 import (
 	"bytes"
+	"ceiling/internal/durable"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -113,7 +114,7 @@ func writeWhole(name string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(name))
+	return durable.Dir(filepath.Dir(name))
 }
 
 // likeDirectory gives a file written by root to the owner of its directory: a controller may run as
@@ -127,15 +128,6 @@ func likeDirectory(f *os.File) error {
 		return err
 	}
 	return f.Chown(int(dir.Uid), int(dir.Gid))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // lockState locks dir for this process until the file is closed. The kernel releases it however the

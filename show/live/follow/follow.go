@@ -10,6 +10,7 @@ import (
 
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
+	"ceiling/internal/pause"
 	"ceiling/record"
 	"ceiling/show/live"
 )
@@ -60,7 +61,7 @@ func Follow(ctx context.Context, f record.File, board *live.Board, words Words) 
 		if quiet := time.Since(grew); quiet >= quietAfter {
 			board.Quiet(quiet.Seconds())
 		}
-		pause(ctx, lookEvery)
+		pause.For(ctx, lookEvery)
 		abandoned = time.Since(grew) >= abandonedAfter && t.Abandoned()
 	}
 	return nil
@@ -69,15 +70,6 @@ func Follow(ctx context.Context, f record.File, board *live.Board, words Words) 
 // abandonedAfter is the silence after which follow checks that the writer is still alive: twice
 // the write interval.
 const abandonedAfter = time.Second
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
 
 // follower passes a record's content to the board.
 type follower struct {

@@ -1,6 +1,7 @@
 //go:build unix
 
-package record
+// Package durable makes changes of a directory survive a crash of the machine.
+package durable
 
 import (
 	"errors"
@@ -8,9 +9,9 @@ import (
 	"syscall"
 )
 
-// syncDir syncs a directory to disk. If the file system does not support that (fsync(2): EINVAL),
+// Dir syncs a directory to disk. If the file system does not support that (fsync(2): EINVAL),
 // there is nothing to do.
-func syncDir(dir string) error {
+func Dir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -1,0 +1,19 @@
+// Package pause waits for a time, or for an interrupt.
+package pause
+
+import (
+	"context"
+	"time"
+)
+
+// For waits; it returns false if ctx ended first.
+func For(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
