@@ -12,7 +12,6 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,27 +109,6 @@ func TestAuthorityOfADestination(t *testing.T) {
 	if _, err := config.Parse("test.toml", []byte(strings.Replace(text, "https://", "http://", 1))); err == nil ||
 		!strings.Contains(err.Error(), "ca: ") {
 		t.Errorf("a destination without TLS: %v", err)
-	}
-}
-
-// TestConnect: a connection that was handed over is routed as any other, and its
-// origin is what the destination is told.
-func TestConnect(t *testing.T) {
-	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
-		fmt.Fprintf(w, "%s %s", q.Header.Get("X-Forwarded-For"), q.Header.Get("X-Forwarded-Proto"))
-	})
-	r := run(t, "auto", to("http://"+o.addr))
-	conn, err := r.Connect(Origin{Client: netip.MustParseAddrPort("7.7.7.7:99"), Scheme: "https"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	all, err := io.ReadAll(conn)
-	if err != nil || !strings.HasSuffix(string(all), "7.7.7.7 https") {
-		t.Errorf("%q %v", all, err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 	"os"
-	"sync/atomic"
 	"syscall"
 
 	"ceiling/internal/http1"
@@ -59,9 +58,8 @@ type client struct {
 	scheme  string
 	name    string // remote's address as text
 
-	before, behind *client       // in the idle list
-	since          int64         // loop's clock: idle since
-	idleSince      *atomic.Int64 // Origin.IdleSince
+	before, behind *client // in the idle list
+	since          int64   // loop's clock: idle since
 
 	// x is the current or incoming request; nil while idle, so that an idle connection costs
 	// little.
@@ -97,26 +95,20 @@ func (c *client) free() {
 	c.x = nil
 }
 
-// serve adds a connection that speaks HTTP/1 to the loop.
-func (l *loop) serve(fd int, from Origin, preface bool) {
-	c := &client{scheme: from.Scheme, remote: from.Client, idleSince: from.IdleSince}
+// serve adds an accepted connection to the loop.
+func (l *loop) serve(fd int, secure bool) {
+	c := &client{scheme: "http", remote: peerOf(fd)}
 	l.adopt(&c.conn, c, fd)
-	c.tcp = from.tcp
+	c.tcp = true
 	l.clients[c] = struct{}{}
-	if c.tcp {
-		l.taken++
-	}
 	c.waits()
-	if !c.remote.IsValid() {
-		c.remote = peerOf(fd)
-	}
 	c.state = atHead
-	if from.tls {
-		c.tls = new(ciphered)
+	if secure {
+		c.scheme, c.tls = "https", new(ciphered)
 		c.tls.Accept(l.tls)
 		c.state, c.intake = atGreeting, intakePiece // what is not decrypted here stays in the socket
 	}
-	if preface {
+	if l.site.config.ProxyProtocol {
 		c.state = atPreface
 	}
 	c.expire(l.site.timeouts.header)
@@ -130,8 +122,8 @@ func (l *loop) serve(fd int, from Origin, preface bool) {
 func (c *client) enter() bool {
 	l := c.loop
 	c.trusted = l.site.trusts(c.remote.Addr())
-	c.name = "unix"
-	if !c.remote.IsValid() {
+	c.name = "unknown"       // RFC 7239, section 6.2
+	if !c.remote.IsValid() { // it has left
 		return true
 	}
 	c.name = c.remote.Addr().String()
@@ -200,7 +192,7 @@ func (c *client) have() int {
 func (c *client) keep(data []byte) {
 	if c.in == nil {
 		c.in, c.at = c.loop.parcels.get(), 0
-	} else if c.at > 0 && c.state <= atHead && c.state != atGreeting { // a handshake may have to restart elsewhere
+	} else if c.at > 0 && c.state <= atHead {
 		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.at:])]
 		c.at = 0
 	}
@@ -443,12 +435,9 @@ func (c *client) end() {
 	c.in = nil
 	c.unlist()
 	if c.tls != nil {
-		c.tls.part(l.proxy.options.Beside)
+		l.part(c.tls)
 	}
 	delete(l.clients, c)
-	if c.tcp {
-		l.taken--
-	}
 	if c.entered {
 		c.entered = false
 		l.proxy.hosts.leave(c.remote.Addr())
@@ -603,7 +592,7 @@ func (c *client) expired() {
 	case atPreface:
 		c.end()
 	case atGreeting:
-		l.proxy.options.Beside.Failed(os.ErrDeadlineExceeded)
+		l.secured.failed(os.ErrDeadlineExceeded)
 		c.end()
 	case atHead:
 		if c.in == nil && !c.blocked {

@@ -2,18 +2,17 @@ package proxy
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"runtime/debug"
 	"syscall"
 
 	"ceiling/internal/tlsconn"
+	"ceiling/proxy/secure"
 )
 
-// A client with TLS 1.3 is served by the loop that accepted it: crypto/tls runs the handshake on
-// the loop's thread, and each record afterwards is one call of the cipher, from the ring's buffer
-// into a parcel. A client whose ClientHello requires something else is handed to Beside with
-// everything it has sent. See docs/decisions/031-tls-in-the-proxys-loop.md for the reasons.
+// A client with TLS is served by the loop that accepted it: crypto/tls runs the handshake on the
+// loop's thread, and each record afterwards is one call of the cipher, from the ring's buffer into a
+// parcel. See docs/decisions/031-tls-in-the-proxys-loop.md for the reasons.
 
 // greeting is a loop's state for handshakes.
 type greeting struct {
@@ -100,16 +99,12 @@ func (l *loop) greetQueued() {
 
 // greet feeds the handshake with the received bytes.
 func (c *client) greet() {
-	t, beside := c.tls, c.loop.proxy.options.Beside
+	t := c.tls
 	for c.at < c.have() {
 		_, n, err := t.Next(c.in.b[c.at:])
-		if errors.Is(err, tlsconn.ErrElsewhere) {
-			c.handOver()
-			return
-		}
 		c.sendRaw(t.Pending())
 		if err != nil {
-			beside.Failed(err)
+			c.loop.secured.failed(err)
 			c.end()
 			return
 		}
@@ -127,10 +122,13 @@ func (c *client) greeted() {
 	rest := in.b[c.at:]
 	c.in, c.at = nil, 0
 	c.state = atHead
-	l.proxy.options.Beside.Made(agreed.Version, agreed.Resumed)
+	l.secured.made(agreed.Version, agreed.Resumed)
 	c.gulp()
 	c.expire(l.site.timeouts.header)
-	if c.enter() {
+	switch {
+	case secure.IsChallenge(agreed.Protocol):
+		c.linger(false)
+	case c.enter():
 		c.waits()
 		if agreed.Protocol == "h2" {
 			l.speakHTTP2(c)
@@ -141,22 +139,6 @@ func (c *client) greeted() {
 	if c.fd >= 0 && c.state == atHead && c.in == nil && l.stopping {
 		c.linger(false)
 	}
-}
-
-// handOver passes the client, of which only the ClientHello is known, to Beside. It keeps its
-// place among the loop's clients until it has one there.
-func (c *client) handOver() {
-	l, fd := c.loop, int(c.fd)
-	begun := bytes.Clone(c.in.b)
-	c.tls.Stop()
-	l.ring.Release(fd, c.tag())
-	c.fd, c.deadline = -1, 0
-	l.forget(&c.conn)
-	l.parcels.put(c.in)
-	c.in = nil
-	c.state = atLinger
-	delete(l.clients, c)
-	l.proxy.options.Beside.Take(fd, Origin{Client: c.remote, Scheme: c.scheme}, begun, func() { l.handed.Add(1) })
 }
 
 // open decrypts.
@@ -190,7 +172,7 @@ func (c *client) tornOff(err syscall.Errno) bool {
 		if err != 0 {
 			cause = err
 		}
-		c.loop.proxy.options.Beside.Failed(cause)
+		c.loop.secured.failed(cause)
 		c.end()
 		return true
 	case err != 0:
@@ -327,9 +309,9 @@ func (c *conn) notify() {
 }
 
 // part ends a client's TLS.
-func (t *ciphered) part(from Beside) {
+func (l *loop) part(t *ciphered) {
 	if t.Established() {
-		from.Left()
+		l.secured.clients--
 	}
 	t.Stop()
 }

@@ -32,11 +32,8 @@ func (c *client) waits() {
 	if c.listed {
 		return
 	}
-	q := c.idlers()
+	q := &c.loop.idle
 	c.listed, c.since = true, c.loop.now
-	if c.idleSince != nil {
-		c.idleSince.Store(c.loop.proxy.began.UnixNano() + c.since)
-	}
 	c.before, c.behind = q.last, nil
 	if q.last != nil {
 		q.last.behind = c
@@ -51,10 +48,7 @@ func (c *client) unlist() {
 	if !c.listed {
 		return
 	}
-	if c.idleSince != nil {
-		c.idleSince.Store(0)
-	}
-	q := c.idlers()
+	q := &c.loop.idle
 	if c.before != nil {
 		c.before.behind = c.behind
 	} else {
@@ -68,15 +62,6 @@ func (c *client) unlist() {
 	c.listed, c.before, c.behind = false, nil, nil
 }
 
-// idlers returns the list that the client belongs to: accepted and handed-over clients have
-// separate limits.
-func (c *client) idlers() *idlers {
-	if c.tcp {
-		return &c.loop.idle
-	}
-	return &c.loop.idleHanded
-}
-
 // ripe reports whether the longest idle client may be closed.
 func (q *idlers) ripe(now int64) bool {
 	return q.first != nil && now-q.first.since >= int64(LeastIdle)
@@ -84,30 +69,21 @@ func (q *idlers) ripe(now int64) bool {
 
 // evict closes the longest idle client; false if there is none. It spares clients whose next
 // request is in their socket. It runs between two turns, after the current input was handled.
-func (l *loop) evict(q *idlers) bool {
-	for q.ripe(l.now) {
-		c := q.first
+func (l *loop) evict() bool {
+	for l.idle.ripe(l.now) {
+		c := l.idle.first
 		c.unlist()
 		if c.blocked || c.out != nil || len(c.pending) > 0 || c.speaks() {
 			continue
 		}
 		l.counts.idleEvicted++
 		if c.tls != nil {
-			l.proxy.options.Beside.Evicted()
+			l.secured.evicted++
 		}
 		c.end()
 		return true
 	}
 	return false
-}
-
-// evictAny closes the longest idle client of all.
-func (l *loop) evictAny() bool {
-	q := &l.idle
-	if h := &l.idleHanded; q.first == nil || h.first != nil && h.first.since < q.first.since {
-		q = h
-	}
-	return l.evict(q)
 }
 
 // speaks reports whether the client's socket has unread bytes: the beginning of a request.
@@ -118,26 +94,21 @@ func (c *client) speaks() bool {
 // relieve closes idle clients if there are too many, or if descriptors are needed, and accepts
 // new ones again if there is, or will be, room.
 func (l *loop) relieve() {
-	if l.handed.Load() > 0 {
-		l.taken -= int(l.handed.Swap(0))
-	}
 	before := l.counts.idleEvicted
 	why := "the limit of connections is reached"
-	for ; l.evictHanded > 0 && l.evict(&l.idleHanded); l.evictHanded-- {
-	}
 	if l.evictions > 0 {
 		why = "there are no more descriptors"
-		for ; l.evictions > 0 && l.evictAny(); l.evictions-- {
+		for ; l.evictions > 0 && l.evict(); l.evictions-- {
 		}
 	}
-	for l.taken > l.room && l.evict(&l.idle) {
+	for len(l.clients) > l.room && l.evict() {
 	}
-	l.evictions, l.evictHanded = 0, 0
+	l.evictions = 0
 	if l.counts.idleEvicted > before {
 		l.hurry = true // so that they are closed at once
 		l.proxy.crowded(why)
 	}
-	if l.full && (l.taken < l.room-l.room/8 || l.idle.ripe(l.now)) {
+	if l.full && (len(l.clients) < l.room-l.room/8 || l.idle.ripe(l.now)) {
 		l.full = false
 		for _, ln := range l.listeners {
 			ln.again()
@@ -148,10 +119,10 @@ func (l *loop) relieve() {
 // starve makes room if the process, or the machine, is out of descriptors, and lowers the client
 // limit for a while. It reports whether there may be some soon.
 func (l *loop) starve() bool {
-	less := max(spareClients, l.taken/16)
-	l.room = min(l.room, max(l.taken-less, 1))
+	less := max(spareClients, len(l.clients)/16)
+	l.room = min(l.room, max(len(l.clients)-less, 1))
 	l.evictions = less
-	if l.idle.ripe(l.now) || l.idleHanded.ripe(l.now) {
+	if l.idle.ripe(l.now) {
 		return true
 	}
 	for i, o := range l.proxy.loops {

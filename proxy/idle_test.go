@@ -138,7 +138,7 @@ func TestRequestOnItsWay(t *testing.T) {
 				time.Sleep(LeastIdle)
 				lp.tell(time.Now())
 				before()
-				return lp.evict(&lp.idle)
+				return lp.evict()
 			}, func(yes bool) { closed = yes })
 			if err != nil {
 				t.Fatal(err)

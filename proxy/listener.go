@@ -32,12 +32,8 @@ func (ln *listener) accepted(ev *ring.Event) {
 		closeNow(ev.FD)
 	default:
 		l.counts.accepted++
-		origin := Origin{Scheme: "http", tcp: true}
-		if ln.tls {
-			origin.Scheme, origin.tls = "https", true
-		}
-		l.serve(ev.FD, origin, l.site.config.ProxyProtocol)
-		if l.taken >= l.room && !l.full && !l.idle.ripe(l.now) {
+		l.serve(ev.FD, ln.tls)
+		if len(l.clients) >= l.room && !l.full && !l.idle.ripe(l.now) {
 			l.full = true
 			l.counts.acceptPauses++
 			for _, each := range l.listeners {

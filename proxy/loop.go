@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -54,14 +53,13 @@ type sockets struct {
 
 // admission is how many clients are allowed, and which are evicted beyond that.
 type admission struct {
-	idle, idleHanded       idlers // accepted clients, and handed-over ones
-	taken                  int    // accepted clients
-	room                   int    // the limit for taken
-	full                   bool   // currently accepting none
-	evictions, evictHanded int    // idle clients to close at the end of the turn
-	starved                []*pool
-	handed                 atomic.Int32 // clients that Beside took since the last turn
+	idle      idlers
+	room      int  // how many clients are allowed
+	full      bool // currently accepting none
+	evictions int  // idle clients to close at the end of the turn
+	starved   []*pool
 	greeting
+	secured  secured
 	sessions sessions
 }
 

@@ -106,7 +106,7 @@ func (c *client) preface() {
 	case err != nil, n > 0 && !c.loop.site.trusts(c.remote.Addr()):
 		c.loop.counts.badRequests++
 		if c.tls != nil {
-			c.loop.proxy.options.Beside.Failed(ErrPreface)
+			c.loop.secured.failed(ErrPreface)
 		}
 		c.end()
 		return

@@ -32,7 +32,8 @@ const (
 	childListenerFD = 4
 
 	// childEnv is the environment variable with the number of children.
-	childEnv = "CEILING_PROXY_CHILD"
+	childEnv      = "CEILING_PROXY_CHILD"
+	challengesEnv = "CEILING_PROXY_CHALLENGES"
 	// applicationsEnv has the Applications at a child's start, in JSON.
 	applicationsEnv = "CEILING_PROXY_APPLICATIONS"
 
@@ -64,10 +65,10 @@ type Prefork struct {
 	Addresses []string
 	// Secure are the addresses for clients with TLS.
 	Secure []string
-	// Environment is added to the children's environment.
-	Environment []string
-	report      func(string)
-	mu          sync.Mutex // of listeners, once it runs, and applications
+	// Challenges is the children's Options.Challenges: only the parent talks to an authority.
+	Challenges string
+	report     func(string)
+	mu         sync.Mutex // of listeners, once it runs, and applications
 
 	applications Applications
 }
@@ -234,7 +235,7 @@ func (f *Prefork) start(i int) error {
 	files = append([]*os.File{theirs}, files...)
 	cmd := &exec.Cmd{
 		Path: program, Args: os.Args, Stderr: os.Stderr, Stdout: os.Stdout, ExtraFiles: files,
-		Env: append(append(os.Environ(), f.Environment...), childEnv+"="+strconv.Itoa(len(f.children)),
+		Env: append(os.Environ(), childEnv+"="+strconv.Itoa(len(f.children)), challengesEnv+"="+f.Challenges,
 			applicationsEnv+"="+string(applications)),
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // the parent forwards the terminal's interrupt
 	}
@@ -382,9 +383,8 @@ func (f *Prefork) all(what string) error {
 }
 
 // RunChild serves as a child of a Prefork on the inherited listeners. load reads the
-// configuration; open creates what serves clients with TLS, on the listeners meant for it.
-func RunChild(ctx context.Context, load func() (*config.Config, error), open func(*config.Config) (Beside, error),
-	o Options) error {
+// configuration.
+func RunChild(ctx context.Context, load func() (*config.Config, error), o Options) error {
 	n, err := strconv.Atoi(os.Getenv(childEnv))
 	if err != nil || n < 1 {
 		return fmt.Errorf("%s=%q is no number of children", childEnv, os.Getenv(childEnv))
@@ -408,15 +408,9 @@ func RunChild(ctx context.Context, load func() (*config.Config, error), open fun
 	if err != nil {
 		return err
 	}
-	o.Share = n
+	o.Share, o.Challenges = n, os.Getenv(challengesEnv)
 	for i := range slices.Concat(c.Listen, c.TLS.Listen) {
 		o.inherited = append(o.inherited, childListenerFD+i)
-	}
-	if len(c.TLS.Listen) > 0 {
-		if o.Beside, err = open(c); err != nil {
-			return err
-		}
-		o.Beside.Prepare(c)
 	}
 	p, err := New(c, o)
 	if err != nil {
@@ -443,10 +437,10 @@ func RunChild(ctx context.Context, load func() (*config.Config, error), open fun
 			if err != nil {
 				return err
 			}
-			return p.ReloadAll(c)
+			return p.Reload(c)
 		})
 	}()
-	err = errors.Join(p.RunAll(ctx), control.Close())
+	err = errors.Join(p.Run(ctx), control.Close())
 	<-done
 	return err
 }

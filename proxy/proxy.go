@@ -2,12 +2,12 @@
 // own ring, listener, connections and counters. A request takes no lock, is not decoded, and
 // allocates nothing.
 //
-// What does not fit a loop, such as TLS 1.2, runs on Go's own stacks, which hand it over as a
-// connection that speaks plain HTTP/1.1; see Connect.
+// Clients with TLS and HTTP/2 are served by the same loops; what would block one runs elsewhere.
 package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -25,6 +25,7 @@ import (
 	"ceiling/internal/sys"
 	"ceiling/internal/tlsconn"
 	"ceiling/proxy/config"
+	"ceiling/proxy/secure"
 )
 
 // Options configure how a proxy runs, apart from its configuration.
@@ -41,9 +42,8 @@ type Options struct {
 	// LookUp returns the addresses of a name; nil asks the system.
 	LookUp func(host string) ([]string, error)
 
-	// Beside serves clients that the loops cannot serve; each Snapshot includes its counts. It
-	// may be nil. New closes it when it fails.
-	Beside Beside
+	// Challenges is the socket of the secure.Keeper that answers ACME's challenges, "" for none.
+	Challenges string
 
 	inherited []int // listeners, one per address, instead of new ones
 }
@@ -69,26 +69,12 @@ type Proxy struct {
 	departed     []*upstream  // starting ones that a reload has removed
 	wakes        []int        // our ends of the loops' wake sockets
 	ended        atomic.Bool
-	next         atomic.Uint32 // the loop for the next Connect
+	certificates atomic.Pointer[secure.Certificates] // of site; nil without TLS
 
 	slow  context.CancelFunc // ends the health checks and look-ups of site
 	tasks sync.WaitGroup
 	over  context.Context // ends when the loops have ended
 	end   context.CancelFunc
-}
-
-// Origin describes where a handed-over connection comes from.
-type Origin struct {
-	// Client is the peer's address. If it is invalid, the socket provides it.
-	Client netip.AddrPort
-	// Scheme that the client uses: http or https. It becomes X-Forwarded-Proto.
-	Scheme string
-	// IdleSince, unless nil, is set to when the connection began to wait for a request, in Unix
-	// nanoseconds, and to 0 during a request.
-	IdleSince *atomic.Int64
-
-	tcp bool // it was accepted and can be spliced
-	tls bool // a TLS handshake follows
 }
 
 // New returns a listening proxy. It serves requests once Run is called.
@@ -131,6 +117,7 @@ func (p *Proxy) open(c *config.Config) error {
 	if p.site, err = p.build(c, nil); err != nil {
 		return err
 	}
+	p.certificates.Store(p.site.certificates)
 	if p.log, err = openLog(c.Log.Access, c.Log.Sample, p.options.Report); err != nil {
 		return err
 	}
@@ -156,15 +143,14 @@ func (p *Proxy) open(c *config.Config) error {
 // listenAll listens on the configured addresses, or uses the inherited listeners, one per
 // address: the plain ones, then those for TLS.
 func (p *Proxy) listenAll(c *config.Config) (err error) {
-	addresses := c.Listen
-	if b := p.options.Beside; b != nil {
-		addresses = slices.Concat(c.Listen, c.TLS.Listen)
-		shared := b.TLS()
+	if len(c.TLS.Listen) > 0 {
+		shared := secure.Config(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificates.Load().Get(hello) },
+			c.TLS.ACME != nil)
 		for _, l := range p.loops {
-			l.tls = tlsconn.NewServer(shared, b.ForLoop)
+			l.tls = tlsconn.NewServer(shared)
 		}
 	}
-	for i, a := range addresses {
+	for i, a := range slices.Concat(c.Listen, c.TLS.Listen) {
 		secure, to := i >= len(c.Listen), &p.addresses
 		if secure {
 			to = &p.secured
@@ -235,9 +221,6 @@ func listenAddress(address string) (netip.AddrPort, error) {
 func (p *Proxy) abandon() error {
 	p.end()
 	err := p.log.close()
-	if p.options.Beside != nil {
-		err = errors.Join(err, p.options.Beside.Close())
-	}
 	for _, l := range p.loops {
 		for _, ln := range l.listeners {
 			err = errors.Join(err, syscall.Close(ln.socket))
@@ -353,6 +336,7 @@ func (p *Proxy) Reload(c *config.Config) error {
 	}
 	p.markLoops(s)
 	p.site = s
+	p.certificates.Store(s.certificates)
 	for key, u := range old.upstreams {
 		if s.upstreams[key] == nil {
 			u.gone.Store(true)
@@ -386,7 +370,18 @@ func unchangeable(old, c *config.Config) error {
 		return nil
 	}
 	return errors.Join(same("listen", old.Listen, c.Listen), same("workers", old.Workers, c.Workers),
+		same("tls.listen", old.TLS.Listen, c.TLS.Listen), same("tls.acme", fixedACME(old), fixedACME(c)),
 		same("admin", old.Admin, c.Admin), same("log", old.Log, c.Log), same("limits.connections", old.Limits.Connections, c.Limits.Connections))
+}
+
+// fixedACME is the part of the ACME configuration that only a new process can change.
+func fixedACME(c *config.Config) string {
+	if c.TLS.ACME == nil {
+		return "none"
+	}
+	fixed := *c.TLS.ACME
+	fixed.Hosts = nil
+	return fmt.Sprintf("%+v", fixed)
 }
 
 // install switches the loop to a site.
@@ -401,35 +396,6 @@ func (l *loop) install(s *site) {
 		}
 	}
 	l.files.forget()
-}
-
-// Connect opens an in-process connection to the proxy, as if a client at from.Client had. It
-// gives decrypted traffic and other versions of HTTP the same routing: a TLS connection is copied
-// to and from it, and an http.Transport can dial it.
-func (p *Proxy) Connect(from Origin) (net.Conn, error) {
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("socketpair", err)
-	}
-	file := os.NewFile(uintptr(pair[1]), "proxy")
-	conn, err := net.FileConn(file) // duplicates
-	if err := errors.Join(err, file.Close()); err != nil || p.ended.Load() {
-		closeNow(pair[0])
-		if conn != nil {
-			err = errors.Join(err, conn.Close())
-		}
-		return nil, errors.Join(err, errors.New("proxy: ending"))
-	}
-	i := int(p.next.Add(1)) % len(p.loops)
-	p.loops[i].calls <- func(l *loop) {
-		if l.stopping {
-			closeNow(pair[0])
-			return
-		}
-		l.serve(pair[0], from, false)
-	}
-	p.wakeUp(i)
-	return conn, nil
 }
 
 func (p *Proxy) nextID() uint32 { return p.ids.Add(1) - 1 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,11 +15,13 @@ import (
 	"ceiling/internal/secret"
 	"ceiling/proxy/config"
 	"ceiling/proxy/route"
+	"ceiling/proxy/secure"
 )
 
 // site is a prepared configuration. It is immutable, and the loops share it.
 type site struct {
 	config       *config.Config
+	certificates *secure.Certificates // nil without TLS
 	table        *route.Table
 	locations    []*location
 	trust        []netip.Prefix
@@ -179,10 +182,20 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	if c.Log.Format == "json" {
 		s.logFormat = logJSON
 	}
+	if len(c.TLS.Listen) > 0 {
+		var err error
+		if s.certificates, err = secure.Load(&c.TLS, p.fail); err != nil {
+			return nil, err
+		}
+	}
+	regions := c.Regions
+	if c.TLS.ACME != nil && p.options.Challenges != "" {
+		regions = append(slices.Clone(regions), secure.Region(p.options.Challenges))
+	}
 	var rules []route.Rule
-	for i := range c.Regions {
-		for j := range c.Regions[i].Locations {
-			l := &c.Regions[i].Locations[j]
+	for i := range regions {
+		for j := range regions[i].Locations {
+			l := &regions[i].Locations[j]
 			rules = append(rules, ruleOf(l))
 			s.needsHeaders = s.needsHeaders || len(l.Headers) > 0
 			loc, err := p.location(s, old, l)
@@ -412,12 +425,8 @@ func orInt(n, otherwise int) int {
 	return n
 }
 
-// trusts reports whether an address is a trusted proxy's. A unix socket's peer, which has none,
-// is trusted: the socket's mode controls who may connect.
+// trusts reports whether an address is a trusted proxy's.
 func (s *site) trusts(a netip.Addr) bool {
-	if !a.IsValid() {
-		return true
-	}
 	for _, p := range s.trust {
 		if p.Contains(a) {
 			return true

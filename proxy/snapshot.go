@@ -70,19 +70,22 @@ func (p *Proxy) Snapshot() (*Snapshot, error) {
 		clients   int
 		upstreams []UpstreamStatus
 		sessions  sessions
+		secured   secured
 		site      *site
 	}
 	var all sessions
+	var tls secured
 	var served *site
 	total := new(counters)
 	s := &Snapshot{Counters: map[string]uint64{}, Statuses: map[string]uint64{}, Loops: len(p.loops)}
 	err := ask(p, func(l *loop) part {
 		counts := l.counts
-		return part{&counts, len(l.clients), l.upstreams(), l.sessions, l.site}
+		return part{&counts, len(l.clients), l.upstreams(), l.sessions, l.secured, l.site}
 	}, func(one part) {
 		total.add(one.counts)
 		s.Clients += one.clients
 		all.add(one.sessions)
+		tls.add(&one.secured)
 		s.addUpstreams(one.upstreams, false)
 		served = one.site
 	})
@@ -101,10 +104,8 @@ func (p *Proxy) Snapshot() (*Snapshot, error) {
 	}
 	s.Latency = append(s.Latency, total.latency.Count())
 	s.LatencySeconds = float64(total.latency.Sum()) / 1e9
-	if p.options.Beside != nil {
-		p.options.Beside.Count(s)
-		s.Secure.HTTP2, s.Secure.Streams = s.Secure.HTTP2+all.open, s.Secure.Streams+all.streams
-		s.Secure.HTTP2Total, s.Secure.StreamsTotal = s.Secure.HTTP2Total+all.total, s.Secure.StreamsTotal+all.streamsTotal
+	if served.certificates != nil {
+		s.Secure = tls.report(&all)
 	}
 	return s, nil
 }

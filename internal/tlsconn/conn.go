@@ -2,9 +2,10 @@
 // in, bytes to send come out, and the caller moves them. It is made for a loop that serves many
 // connections from one thread.
 //
-// crypto/tls does the handshake. From then on TLS 1.3 is one call of the cipher per record, in the
-// caller's buffer and without allocating (RFC 8446, section 5). TLS 1.2 stays with crypto/tls,
-// which costs a few more copies and switches; a Server leaves TLS 1.2 connections to others.
+// crypto/tls does the handshake. From then on a record is one call of the cipher, in the caller's
+// buffer and without allocating (RFC 8446, section 5; RFC 5246, section 6.2.3.3). A client's TLS 1.2
+// stays with crypto/tls, which costs a few more copies and switches, since servers may choose other
+// ciphers.
 package tlsconn
 
 import (
@@ -51,12 +52,6 @@ type Client struct {
 	trusted []byte // the last verified leaf
 }
 
-// thread is what the connections of one thread share.
-type thread struct {
-	current *handshake // the one that is running
-	spare   [][]byte   // buffers for records that arrive in pieces
-}
-
 // NewClient returns a Client.
 func NewClient(c Config) *Client {
 	client := &Client{verify: c}
@@ -91,14 +86,11 @@ func (c *Client) check(s tls.ConnectionState) error {
 	return nil
 }
 
-// Errors that end a connection, besides crypto/tls's in a handshake.
+// Errors that end a connection, besides a record's, and crypto/tls's in a handshake.
 var (
-	ErrMAC        = errors.New("bad TLS record MAC")
-	ErrOversize   = errors.New("TLS record too long")
-	ErrUnexpected = errors.New("unexpected TLS message")
-	ErrIdle       = errors.New("too many TLS records without data")
-	ErrHandshake  = errors.New("connection closed in the TLS handshake")
-	ErrTruncated  = errors.New("connection closed without close_notify")
+	ErrIdle      = errors.New("too many TLS records without data")
+	ErrHandshake = errors.New("connection closed in the TLS handshake")
+	ErrTruncated = errors.New("connection closed without close_notify")
 )
 
 // idleMost is how many records without data may follow each other; two tickets, and key updates,
@@ -125,7 +117,7 @@ type Agreed struct {
 type Conn struct {
 	thread  *thread
 	server  *Server    // nil at a client's end
-	shake   *handshake // in progress, or TLS 1.2; nil: the halves are in use, or nothing has come yet
+	shake   *handshake // in progress, or a client's TLS 1.2; nil: the halves are in use, or nothing has come yet
 	former  *handshake // waits for a ticket; nil: none is wanted
 	in, out half
 	agreed  Agreed
@@ -146,6 +138,9 @@ func (c *Conn) Begin(client *Client) {
 	c.shaken()
 }
 
+// Accept makes c the server end of a new connection.
+func (c *Conn) Accept(s *Server) { *c = Conn{thread: &s.thread, server: s} }
+
 // shaken handles the result of a step of crypto/tls.
 func (c *Conn) shaken() {
 	h := c.shake
@@ -155,7 +150,8 @@ func (c *Conn) shaken() {
 	if h.over && !c.Established() {
 		s := h.conn.ConnectionState()
 		c.agreed = Agreed{s.Version, s.CipherSuite, uint16(s.CurveID), s.NegotiatedProtocol, s.DidResume}
-		if s.Version >= tls.VersionTLS13 {
+		switch {
+		case s.Version >= tls.VersionTLS13:
 			if c.shake = nil; !h.ended {
 				c.former = h
 			}
@@ -165,6 +161,9 @@ func (c *Conn) shaken() {
 			}
 			c.err = errors.Join(c.in.keys(s.CipherSuite, theirs), c.out.keys(s.CipherSuite, ours))
 			c.out.seq = h.tickets // crypto/tls has sealed these with our keys
+		case c.server != nil:
+			c.shake = nil
+			c.err = h.old.keys12(s.CipherSuite, &c.in, &c.out)
 		}
 	}
 	if c.err == nil {
@@ -283,16 +282,6 @@ func (c *Conn) malformed(b []byte) []byte {
 	return nil
 }
 
-// buffer returns a buffer for a record that arrives in pieces.
-func (t *thread) buffer() []byte {
-	if last := len(t.spare) - 1; last >= 0 {
-		b := t.spare[last]
-		t.spare = t.spare[:last]
-		return b[:0]
-	}
-	return make([]byte, 0, headerBytes+sealedMost12)
-}
-
 // Seal appends the records that carry plain to dst.
 func (c *Conn) Seal(dst, plain []byte) []byte {
 	if c.shake != nil {
@@ -304,7 +293,7 @@ func (c *Conn) Seal(dst, plain []byte) []byte {
 	}
 	for len(plain) > 0 {
 		n := min(len(plain), plainMost)
-		if c.owed || c.out.seq >= keyRecords {
+		if c.owed || c.out.seq >= keyRecords && c.out.about == nil {
 			dst = c.renew(dst)
 		}
 		dst = c.out.seal(dst, typeData, plain[:n])
@@ -313,7 +302,7 @@ func (c *Conn) Seal(dst, plain []byte) []byte {
 	return dst
 }
 
-// SealApart is Seal for a TLS 1.3 connection whose dst does not overlap plain: it encrypts from one
+// SealApart is Seal for a server's connection, or one of TLS 1.3, whose dst does not overlap plain: it encrypts from one
 // to the other, without a prior copy. It temporarily changes the byte after each piece of plain, so
 // plain's memory must be the caller's alone.
 func (c *Conn) SealApart(dst, plain []byte) []byte {
@@ -322,7 +311,7 @@ func (c *Conn) SealApart(dst, plain []byte) []byte {
 		if n == cap(plain) { // no byte after it
 			return c.Seal(dst, plain)
 		}
-		if c.owed || c.out.seq >= keyRecords {
+		if c.owed || c.out.seq >= keyRecords && c.out.about == nil {
 			dst = c.renew(dst)
 		}
 		dst = c.out.sealApart(dst, plain[:n+1])

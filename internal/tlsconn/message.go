@@ -29,13 +29,16 @@ func (c *Conn) other(kind byte, plain []byte) error {
 	if c.idle++; c.idle > idleMost {
 		return ErrIdle
 	}
+	old := c.in.about != nil // of TLS 1.2: a handshake message would begin another handshake
 	switch {
-	case kind == typeHandshake && len(plain) > 0:
+	case kind == typeHandshake && len(plain) > 0 && !old:
 		return c.messages(plain)
 	case len(c.message) > 0: // no other record may come within a message (section 5.1)
 		return ErrUnexpected
 	case kind == typeData:
 		return nil
+	case kind == typeAlert && len(plain) == 2 && old && plain[0] == alertWarning && plain[1] != alertClose:
+		return nil // as crypto/tls
 	case kind == typeAlert && len(plain) == 2:
 		return alerted(plain[1])
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 
@@ -31,9 +30,6 @@ func site(t testing.TB, change func(*tls.Config)) (shared, client *tls.Config) {
 	return shared, client
 }
 
-// notH2 is what the tests' servers serve.
-func notH2(hello *tls.ClientHelloInfo) bool { return !slices.Contains(hello.SupportedProtos, "h2") }
-
 // echo answers a crypto/tls client with what it sends, through a Conn that is given its
 // bytes in pieces, until either ends. It answers what the Conn agreed on, and how it ended.
 func echo(s *Server, wire net.Conn, piece int) (agreed Agreed, err error) {
@@ -52,9 +48,6 @@ func echo(s *Server, wire net.Conn, piece int) (agreed Agreed, err error) {
 			if len(plain) > 0 {
 				// Now with a byte behind, now without.
 				out = c.SealApart(nil, append(make([]byte, 0, len(plain)+len(plain)%2), plain...))
-			}
-			if errors.Is(err, ErrElsewhere) {
-				return agreed, err
 			}
 			if out = append(c.Pending(), out...); len(out) > 0 {
 				if _, err := wire.Write(out); err != nil {
@@ -126,7 +119,7 @@ func TestServer(t *testing.T) {
 		for _, piece := range []int{1, 100, 16 << 10} {
 			shared, client := site(t, change)
 			client.NextProtos = []string{"http/1.1"}
-			servers := []*Server{NewServer(shared, notH2), NewServer(shared, notH2)}
+			servers := []*Server{NewServer(shared), NewServer(shared)}
 			for round := range 3 {
 				state, agreed, ended, err := call(t, servers[round%2], client, piece, strings.Repeat("0123456789", 5000))
 				if err != nil || ended != io.EOF {
@@ -141,67 +134,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestElsewhere: who is not for a Server is not sent a byte, and crypto/tls can begin
-// anew with the same bytes.
-func TestElsewhere(t *testing.T) {
-	for name, change := range map[string]func(*tls.Config){
-		"h2":  func(c *tls.Config) { c.NextProtos = []string{"h2", "http/1.1"} },
-		"1.2": func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 },
-	} {
-		for _, piece := range []int{1, 16 << 10} {
-			shared, client := site(t, nil)
-			change(client)
-			far, near := net.Pipe()
-			done := make(chan error, 1)
-			go func() { done <- tls.Client(near, client).Handshake() }()
-			c, raw, buffer := new(Conn), []byte(nil), make([]byte, piece)
-			c.Accept(NewServer(shared, notH2))
-			var err error
-			for err == nil {
-				var n int
-				if n, err = far.Read(buffer); err != nil {
-					t.Fatal(err)
-				}
-				raw = append(raw, buffer[:n]...)
-				for b := buffer[:n]; len(b) > 0 && err == nil; {
-					var took int
-					_, took, err = c.Next(b)
-					b = b[took:]
-				}
-			}
-			c.Stop()
-			if !errors.Is(err, ErrElsewhere) {
-				t.Fatalf("%s: %v", name, err)
-			}
-			again := tls.Server(&before{far, raw}, shared)
-			if err := again.Handshake(); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			if err := <-done; err != nil {
-				t.Errorf("%s: the client: %v", name, err)
-			}
-			near.Close()
-			far.Close()
-		}
-	}
-}
-
-// before is a connection some of whose bytes were read.
-type before struct {
-	net.Conn
-	b []byte
-}
-
-func (w *before) Read(p []byte) (int, error) {
-	if len(w.b) > 0 {
-		n := copy(p, w.b)
-		w.b = w.b[n:]
-		return n, nil
-	}
-	return w.Conn.Read(p)
-}
-
-// TestRefusedClients: what is no client of TLS 1.3 fails by crypto/tls's own words, and is
+// TestRefusedClients: what is no client of TLS fails by crypto/tls's own words, and is
 // told where there is somebody to tell.
 func TestRefusedClients(t *testing.T) {
 	shared, client := site(t, nil)
@@ -211,7 +144,7 @@ func TestRefusedClients(t *testing.T) {
 		"\x15\x03\x01\x00\x02\x02\x28":         "handshake failure",
 	} {
 		c := new(Conn)
-		c.Accept(NewServer(shared, notH2))
+		c.Accept(NewServer(shared))
 		_, _, err := c.Next([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
@@ -219,11 +152,11 @@ func TestRefusedClients(t *testing.T) {
 		c.Stop()
 	}
 	client.NextProtos = []string{"spdy/1"}
-	if _, _, ended, err := call(t, NewServer(shared, notH2), client, 1<<14, "x"); err == nil || ended == nil {
+	if _, _, ended, err := call(t, NewServer(shared), client, 1<<14, "x"); err == nil || ended == nil {
 		t.Errorf("an unknown protocol: %v, %v", err, ended)
 	}
 	if c := new(Conn); true {
-		c.Accept(NewServer(shared, notH2))
+		c.Accept(NewServer(shared))
 		if err := c.EOF(); err != ErrHandshake {
 			t.Errorf("an end before the beginning: %v", err)
 		}
@@ -237,7 +170,7 @@ func TestServersRecords(t *testing.T) {
 	shared, _ := site(t, nil)
 	const suite = tls.TLS_AES_128_GCM_SHA256
 	made := func() (c *Conn, theirs half) {
-		s := NewServer(shared, notH2)
+		s := NewServer(shared)
 		c = &Conn{thread: &s.thread, server: s, agreed: Agreed{Version: tls.VersionTLS13}}
 		if err := errors.Join(c.in.keys(suite, secrets[0]), c.out.keys(suite, secrets[1]), theirs.keys(suite, secrets[0])); err != nil {
 			t.Fatal(err)
@@ -326,7 +259,7 @@ func FuzzAccept(f *testing.F) {
 	f.Add(hello(func(c *tls.Config) { c.NextProtos = []string{"h2"} }), 1)
 	f.Add(hello(func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), 7)
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), 3)
-	s := NewServer(shared, notH2)
+	s := NewServer(shared)
 	f.Fuzz(func(t *testing.T, b []byte, piece int) {
 		piece = min(max(piece, 1), 1<<16)
 		c := new(Conn)

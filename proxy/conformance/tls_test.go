@@ -16,12 +16,11 @@ import (
 	"ceiling/internal/authority"
 	"ceiling/proxy"
 	"ceiling/proxy/config"
-	"ceiling/proxy/secure"
 )
 
 // startTLS starts a proxy with TLS. Who speaks in the clear to the address is given TLS
 // on the way there.
-func startTLS(t *testing.T, engine string) (address string, b *Backend) {
+func startTLS(t *testing.T, engine string, version uint16) (address string, b *Backend) {
 	t.Helper()
 	b, err := NewBackend()
 	if err != nil {
@@ -49,24 +48,20 @@ failures = -1
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside, err := secure.New(c, report)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := proxy.New(c, proxy.Options{Engine: engine, Report: report, Beside: beside})
+	p, err := proxy.New(c, proxy.Options{Engine: engine, Report: report})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- p.RunAll(ctx) }()
+	go func() { ended <- p.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	sealer, err := Listen(func(near net.Conn) { seal(t, near, p.SecureAddresses()[0].String()) })
+	sealer, err := Listen(func(near net.Conn) { seal(t, near, p.SecureAddresses()[0].String(), version) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +70,8 @@ failures = -1
 }
 
 // seal copies both ways between a connection and one with TLS, with their ends.
-func seal(t *testing.T, near net.Conn, to string) {
-	far, err := tls.Dial("tcp", to, &tls.Config{ServerName: "a.test", InsecureSkipVerify: true})
+func seal(t *testing.T, near net.Conn, to string, version uint16) {
+	far, err := tls.Dial("tcp", to, &tls.Config{ServerName: "a.test", InsecureSkipVerify: true, MaxVersion: version})
 	if err != nil {
 		t.Error(err)
 		return
@@ -121,9 +116,12 @@ func certify(t *testing.T) (chain, key string) {
 // TestOursOverTLS holds the proxy to the cases over TLS too, where what a loop gets to see
 // comes in other pieces and has other ends.
 func TestOursOverTLS(t *testing.T) {
-	for _, engine := range []string{"uring", "epoll"} {
-		t.Run(engine, func(t *testing.T) {
-			address, b := startTLS(t, engine)
+	for _, k := range []struct {
+		engine  string
+		version uint16
+	}{{"uring", tls.VersionTLS13}, {"epoll", tls.VersionTLS13}, {"uring", tls.VersionTLS12}} {
+		t.Run(k.engine+" "+tls.VersionName(k.version), func(t *testing.T) {
+			address, b := startTLS(t, k.engine, k.version)
 			cases := Cases()
 			for i := range cases {
 				c := &cases[i]

@@ -5,21 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"ceiling/proxy/config"
+
+	"golang.org/x/crypto/acme"
 )
 
 // lookAgain is the shortest interval between checks of the files.
 const lookAgain = time.Second
 
-// certificates are read from files, and reread when these change.
-type certificates struct {
+// Certificates are read from files, and reread when these change.
+type Certificates struct {
 	report func(string)
 	mu     sync.Mutex
 	list   []*pair
+	hosts  map[string]*pair // what a Keeper obtains: files of its cache
+	cache  string
 	looked time.Time
 	looks  bool // a check is in progress
 }
@@ -31,17 +38,28 @@ type pair struct {
 	loaded *tls.Certificate
 }
 
-func newCertificates(files []config.Certificate, report func(string)) (*certificates, error) {
-	c := &certificates{report: report, looked: time.Now()}
-	for _, f := range files {
+// Load reads the certificates of a configuration. Those of ACME may be obtained later.
+func Load(c *config.TLS, report func(string)) (*Certificates, error) {
+	all := &Certificates{report: report, looked: time.Now(), hosts: map[string]*pair{}}
+	for _, f := range c.Certificates {
 		p := &pair{files: f}
 		if _, err := p.read(report); err != nil {
 			return nil, err
 		}
-		c.list = append(c.list, p)
+		all.list = append(all.list, p)
 	}
-	return c, nil
+	if c.ACME != nil {
+		all.cache = c.ACME.Cache
+		for _, h := range c.ACME.Hosts {
+			file := filepath.Join(all.cache, plainName(h))
+			all.hosts[plainName(h)] = &pair{files: config.Certificate{PEM: file, Key: file}}
+		}
+	}
+	return all, nil
 }
+
+// plainName is a host as the cache's files are named (autocert.go).
+func plainName(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
 // read reads the files if they have changed. An error keeps the old certificate.
 func (p *pair) read(report func(string)) (changed bool, err error) {
@@ -76,15 +94,20 @@ func stampOf(names ...string) (stamp string, err error) {
 	return stamp, nil
 }
 
-var errNoCertificate = errors.New("no certificate for this name")
+// ErrNoCertificate fails the handshake of a client that asks for another name, or too early.
+var ErrNoCertificate = errors.New("no certificate for this name")
 
-// get chooses a certificate for the client. The files of the chosen one are read again if they have
+// Get chooses a certificate for the client. The files of the chosen one are read again if they have
 // changed: no client gets the old one after a renewal.
-func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *Certificates) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	host := plainName(hello.ServerName)
+	if p := c.hosts[host]; p != nil {
+		return c.obtained(p, host, hello)
+	}
 	if len(c.list) == 0 {
-		return nil, errNoCertificate
+		return nil, ErrNoCertificate
 	}
 	if now := time.Now(); now.Sub(c.looked) >= lookAgain && !c.looks {
 		c.looked, c.looks = now, true
@@ -97,9 +120,26 @@ func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return p.loaded, nil
 }
 
+// obtained returns a host's certificate from the authority, or to an authority the one that answers
+// its challenge (RFC 8737).
+func (c *Certificates) obtained(p *pair, host string, hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) {
+		file := filepath.Join(c.cache, host+"+token") // as autocert names it
+		token, err := tls.LoadX509KeyPair(file, file)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNoCertificate, err)
+		}
+		return &token, nil
+	}
+	if c.refresh(p); p.loaded == nil {
+		return nil, ErrNoCertificate
+	}
+	return p.loaded, nil
+}
+
 // choose returns the first certificate that suits the client; the first of all if none does, and the
 // client then judges its name.
-func (c *certificates) choose(hello *tls.ClientHelloInfo) *pair {
+func (c *Certificates) choose(hello *tls.ClientHelloInfo) *pair {
 	for _, p := range c.list {
 		if hello.SupportsCertificate(p.loaded) == nil {
 			return p
@@ -109,7 +149,7 @@ func (c *certificates) choose(hello *tls.ClientHelloInfo) *pair {
 }
 
 // refresh reads a certificate again if its files have changed.
-func (c *certificates) refresh(p *pair) (changed bool) {
+func (c *Certificates) refresh(p *pair) (changed bool) {
 	changed, err := p.read(c.report)
 	if err != nil && changed {
 		c.report("the old certificate stays: " + err.Error()) // half of a renewal: the other half follows
@@ -118,7 +158,7 @@ func (c *certificates) refresh(p *pair) (changed bool) {
 }
 
 // look refreshes all. Between two, handshakes go on.
-func (c *certificates) look() {
+func (c *Certificates) look() {
 	for _, p := range c.list {
 		c.mu.Lock()
 		c.refresh(p)
@@ -127,12 +167,4 @@ func (c *certificates) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.looks = false
-}
-
-// certificate serves crypto/tls: from the authority for its names, else from files.
-func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if s.authority.has(hello.ServerName) {
-		return s.authority.certificate(hello)
-	}
-	return s.current.Load().certificates.get(hello)
 }

@@ -47,6 +47,9 @@ func (s *Service) operate(ctx context.Context, serving serving, read func() (*co
 			return err
 		}
 		s.warn(next)
+		if s.keeper != nil {
+			s.keeper.Become(next.TLS.ACME.Hosts)
+		}
 		current.Store(next)
 		supervisor.Replace(next)
 		return nil
@@ -57,7 +60,7 @@ func (s *Service) operate(ctx context.Context, serving serving, read func() (*co
 	defer on(ctx, syscall.SIGUSR1, serving.ReopenLog, s.Report, "log reopened", "the old log file stays")()
 	if s.config.Admin == "" {
 		supervisor.Replace(s.config)
-		return serve(ctx)
+		return s.keep(ctx, serve)
 	}
 	ln, err := net.Listen("tcp", s.config.Admin)
 	if err != nil {
@@ -77,7 +80,20 @@ func (s *Service) operate(ctx context.Context, serving serving, read func() (*co
 	})
 	supervisor.Replace(s.config)
 	go func() { _ = server.Serve(ln) }() // it ends with Close
-	return errors.Join(serve(ctx), server.Close())
+	return errors.Join(s.keep(ctx, serve), server.Close())
+}
+
+// keep runs serve, and the Keeper as long as anything serves.
+func (s *Service) keep(ctx context.Context, serve func(context.Context) error) error {
+	if s.keeper == nil {
+		return serve(ctx)
+	}
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	kept := make(chan error, 1)
+	go func() { kept <- s.keeper.Run(inner) }()
+	err := serve(ctx)
+	cancel()
+	return errors.Join(err, <-kept)
 }
 
 // on calls do at each signal and reports the result, until ctx ends or stop is called.

@@ -80,6 +80,7 @@ type Service struct {
 	settings Settings
 	name     string
 	config   *config.Config
+	keeper   *secure.Keeper // nil without ACME
 	// Announce receives one line per address once it is served.
 	Announce func(line string)
 	// Report receives what an operator should know.
@@ -101,16 +102,21 @@ func Open(s Settings, name string) (*Service, error) {
 func (s *Service) read() (*config.Config, error) { return s.settings.Read(s.name) }
 
 // Run serves until ctx ends and the requests in progress are answered.
-func (s *Service) Run(ctx context.Context) error {
+func (s *Service) Run(ctx context.Context) (err error) {
 	o := proxy.Options{Engine: s.settings.Engine, Report: s.Report}
 	if proxy.IsPreforkChild() {
-		return proxy.RunChild(ctx, s.read, func(c *config.Config) (proxy.Beside, error) {
-			return secure.New(c, s.Report)
-		}, o)
+		return proxy.RunChild(ctx, s.read, o)
 	}
 	s.warn(s.config) // for its children, too
+	if a := s.config.TLS.ACME; a != nil {
+		if s.keeper, err = secure.NewKeeper(a, s.Report); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.keeper.Close()) }()
+		o.Challenges = s.keeper.Socket()
+	}
 	if s.settings.Prefork || s.config.Performance.Prefork {
-		return s.prefork(ctx)
+		return s.prefork(ctx, o.Challenges)
 	}
 	return s.workers(ctx, o)
 }
@@ -130,47 +136,26 @@ func (s *Service) warn(c *config.Config) {
 }
 
 // prefork serves with one process per loop.
-func (s *Service) prefork(ctx context.Context) error {
+func (s *Service) prefork(ctx context.Context, challenges string) error {
 	parent, err := proxy.NewPrefork(s.config, s.Report)
 	if err != nil {
 		return err
 	}
-	keeper, err := secure.NewKeeper(s.config, s.Report)
-	if err != nil {
-		return err
-	}
-	parent.Environment = keeper.Environment()
+	parent.Challenges = challenges
 	reload := func() (*config.Config, error) {
 		c, err := s.read()
 		if err != nil { // reported once, not by every child
 			return nil, err
 		}
-		if err := parent.Reload(); err != nil {
-			return nil, err
-		}
-		keeper.Reload(c)
-		return c, nil
+		return c, parent.Reload()
 	}
 	return s.operate(ctx, parent, reload, func(ctx context.Context) error {
-		inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // answer challenges as long as anything serves
-		kept := make(chan error, 1)
-		go func() { kept <- keeper.Run(inner) }()
-		err := parent.Run(ctx, func() { s.announce(parent.Addresses, parent.Secure) })
-		cancel()
-		return errors.Join(err, <-kept)
+		return parent.Run(ctx, func() { s.announce(parent.Addresses, parent.Secure) })
 	})
 }
 
-// workers serves with all loops in this process, and TLS next to them.
+// workers serves with all loops in this process.
 func (s *Service) workers(ctx context.Context, o proxy.Options) error {
-	if len(s.config.TLS.Listen) > 0 {
-		t, err := secure.New(s.config, o.Report)
-		if err != nil {
-			return err
-		}
-		t.Prepare(s.config)
-		o.Beside = t
-	}
 	p, err := proxy.New(s.config, o)
 	if err != nil {
 		return err
@@ -180,7 +165,7 @@ func (s *Service) workers(ctx context.Context, o proxy.Options) error {
 		if err != nil {
 			return nil, err
 		}
-		return c, p.ReloadAll(c)
+		return c, p.Reload(c)
 	}
 	var addresses, secured []string
 	for _, a := range p.Addresses() {
@@ -191,7 +176,7 @@ func (s *Service) workers(ctx context.Context, o proxy.Options) error {
 	}
 	return s.operate(ctx, p, reload, func(ctx context.Context) error {
 		s.announce(addresses, secured)
-		return p.RunAll(ctx)
+		return p.Run(ctx)
 	})
 }
 

@@ -1,4 +1,4 @@
-package secure
+package proxy_test
 
 import (
 	"context"
@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"ceiling/internal/porttest"
+	"ceiling/proxy"
+	"ceiling/proxy/secure"
 
 	"github.com/letsencrypt/pebble/v2/ca"
 	"github.com/letsencrypt/pebble/v2/db"
@@ -95,13 +97,13 @@ func challenged(t *testing.T, challenge string) (text string) {
 		plain, secure, filepath.Join(t.TempDir(), "cache"), directory, roots)
 }
 
-// TestACME: a certificate is got by each challenge, and is taken from the cache by
-// the next process. Everybody else is sent to https meanwhile.
+// TestACME: a certificate is got by each challenge, and is taken from the cache by the next process,
+// which asks for none. Everybody else is sent to https meanwhile.
 func TestACME(t *testing.T) {
 	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
 		t.Run(challenge, func(t *testing.T) {
 			text := challenged(t, challenge)
-			r := run(t, text)
+			r := runKept(t, text)
 			serial := issued(t, r)
 			res, err := r.client(false).Get("http://a.example/x")
 			if text := read(t, res, err); res.StatusCode != 308 {
@@ -110,7 +112,7 @@ func TestACME(t *testing.T) {
 			if _, err := tls.Dial("tcp", r.addr, &tls.Config{ServerName: "b.example", InsecureSkipVerify: true}); err == nil {
 				t.Error("there is a certificate for another name")
 			}
-			if r.counted(t).Failures[noCertificate] == 0 {
+			if r.counted(t).Failures["no certificate"] == 0 {
 				t.Error("it was not counted that there is no certificate")
 			}
 			r.stop()
@@ -121,36 +123,27 @@ func TestACME(t *testing.T) {
 	}
 }
 
-// TestKeeper: with prefork the parent gets the certificate, and its children, who are
-// asked for the challenge, serve it; they ask for none themselves.
-func TestKeeper(t *testing.T) {
-	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
-		t.Run(challenge, func(t *testing.T) {
-			text := challenged(t, challenge)
-			k, err := NewKeeper(parse(t, text), func(line string) { t.Log(line) })
-			if err != nil {
-				t.Fatal(err)
-			}
-			name, socket, _ := strings.Cut(k.Environment()[0], "=")
-			t.Setenv(name, socket)
-			child := run(t, text)
-			if child.authority.manager != nil {
-				t.Error("a child asks the authority")
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- k.Run(ctx) }()
-			issued(t, child)
-			child.stop()
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-			if _, err := os.Stat(filepath.Dir(socket)); !os.IsNotExist(err) {
-				t.Errorf("%s is left: %v", filepath.Dir(socket), err)
-			}
-		})
+// runKept starts a proxy with a Keeper, which leaves nothing behind.
+func runKept(t *testing.T, text string) *running {
+	t.Helper()
+	k, err := secure.NewKeeper(parse(t, text).TLS.ACME, func(line string) { t.Log(line) })
+	if err != nil {
+		t.Fatal(err)
 	}
+	r := runWith(t, text, proxy.Options{Challenges: k.Socket()})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Dir(k.Socket())); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", filepath.Dir(k.Socket()), err)
+		}
+	})
+	return r
 }
 
 // issued waits for the certificate.
@@ -182,7 +175,7 @@ func TestChallengeIsOpen(t *testing.T) {
 	c := certify(t, dir, "b.example")
 	text := begin("redirect = true", c) + fmt.Sprintf("[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n", dir,
 		directory, roots) + location("files://"+dir, "")
-	r := run(t, text)
+	r := runKept(t, text)
 	res, err := r.client(false).Get("http://a.example/.well-known/acme-challenge/x")
 	if got := read(t, res, err); res.StatusCode != http.StatusNotFound {
 		t.Error(got)

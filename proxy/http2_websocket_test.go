@@ -1,4 +1,4 @@
-package secure
+package proxy_test
 
 import (
 	"bytes"
@@ -94,8 +94,9 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 		_, _ = io.Copy(c, r)
 		_, _ = io.WriteString(c, "behind the end")
 	})
-	engines(t, func(t *testing.T, engine string) {
+	versions(t, func(t *testing.T, engine string, version uint16) {
 		r := runOn(t, engine, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
+		r.tls = version
 		f := r.frames(t)
 		announced := false
 		f.await(func(frame http2.Frame) bool {
@@ -215,7 +216,7 @@ func TestWebSocketOverHTTP2Refused(t *testing.T) {
 			id += 2
 		}
 	}
-	s, err := r.proxy.Snapshot()
+	s, err := r.Snapshot()
 	if err != nil || s.Upstreams[0].Ejections != 0 {
 		t.Errorf("%+v %v", s.Upstreams, err)
 	}
@@ -236,8 +237,9 @@ func TestWebSocketOverHTTP2Ends(t *testing.T) {
 			ended <- err
 		}
 	})
-	engines(t, func(t *testing.T, engine string) {
+	versions(t, func(t *testing.T, engine string, version uint16) {
 		r := runOn(t, engine, begin("", certify(t, t.TempDir(), "a.example"))+"[timeouts]\ntunnel = \"500ms\"\n"+location(to, ""))
+		r.tls = version
 		f := r.frames(t)
 		open := func(id uint32, end bool, path string) {
 			t.Helper()

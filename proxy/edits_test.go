@@ -1,4 +1,4 @@
-package secure
+package proxy_test
 
 import (
 	"fmt"

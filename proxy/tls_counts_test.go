@@ -1,4 +1,4 @@
-package secure
+package proxy_test
 
 import (
 	"crypto/tls"
@@ -11,10 +11,19 @@ import (
 	"ceiling/proxy"
 )
 
-// counted is what the server has counted, by way of the proxy's snapshot.
+func (r *running) clients(t *testing.T) int {
+	t.Helper()
+	s, err := r.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Clients
+}
+
+// counted is what the loops have counted.
 func (r *running) counted(t *testing.T) *proxy.Secure {
 	t.Helper()
-	s, err := r.proxy.Snapshot()
+	s, err := r.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,11 +64,11 @@ func TestCounts(t *testing.T) {
 		f(c)
 		until(t, what, func() bool { return r.counted(t).Failures[what] == before+1 })
 	}
-	fails(hasty, timedOut, func(net.Conn) {})
-	fails(r, clientGone, func(c net.Conn) { c.Close() })
-	fails(r, notTLS, func(c net.Conn) { _, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n") })
-	fails(r, clientRefused, func(c net.Conn) { _ = tls.Client(c, &tls.Config{ServerName: "a.example"}).Handshake() })
-	fails(r, noAgreement, func(c net.Conn) {
+	fails(hasty, "timeout", func(net.Conn) {})
+	fails(r, "client gone", func(c net.Conn) { c.Close() })
+	fails(r, "not TLS", func(c net.Conn) { _, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n") })
+	fails(r, "client refused", func(c net.Conn) { _ = tls.Client(c, &tls.Config{ServerName: "a.example"}).Handshake() })
+	fails(r, "no agreement", func(c net.Conn) {
 		_ = tls.Client(c, &tls.Config{ServerName: "a.example", InsecureSkipVerify: true, NextProtos: []string{"spdy/1"}}).Handshake()
 	})
 	client := r.client(true)
@@ -74,7 +83,7 @@ func TestCounts(t *testing.T) {
 	until(t, "they are gone", func() bool { s := r.counted(t); return s.Clients == 0 && s.HTTP2 == 0 && s.Streams == 0 })
 	res, err := r.client(false).Get("http://a.example/")
 	read(t, res, err)
-	s, err := r.proxy.Snapshot()
+	s, err := r.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +106,7 @@ func TestCounts(t *testing.T) {
 			t.Errorf("not %s", line)
 		}
 	}
-	two, err := r.proxy.Snapshot()
+	two, err := r.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}

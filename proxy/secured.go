@@ -5,41 +5,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
+	"os"
 	"slices"
+	"syscall"
 
-	"ceiling/proxy/config"
+	"ceiling/proxy/secure"
 )
-
-// Beside has the TLS certificates and serves clients that the loops cannot serve, which it hands
-// over through Connect: proxy/secure.
-type Beside interface {
-	// Prepare adds what it needs to a configuration; call it before New and each Reload.
-	Prepare(*config.Config)
-	// Ready checks a configuration for a reload, and returns what activates it.
-	Ready(*config.Config) (install func(), err error)
-	// Run serves with the proxy's Run nested inside.
-	Run(ctx context.Context, connect func(Origin) (net.Conn, error), serve func(context.Context) error) error
-	// TLS is the handshake configuration, which is tlsconn.Shared.
-	TLS() *tls.Config
-	// ForLoop reports whether the loop with its ClientHello should serve a client with TLS 1.3.
-	// It is called on the loop's thread, like the methods down to Take, and must not block.
-	ForLoop(*tls.ClientHelloInfo) bool
-	// Made, Failed, Left and Evicted report on the loops' clients: a completed handshake, a
-	// failed one, the end of a client with a completed one, and an eviction to make room.
-	Made(version uint16, resumed bool)
-	Failed(error)
-	Left()
-	Evicted()
-	// Take serves a client that is not for a loop; begun is what was already read from it. It
-	// calls taken once it has room for it.
-	Take(fd int, from Origin, begun []byte, taken func())
-	// Count adds its counts to a snapshot.
-	Count(*Snapshot)
-	// Close frees a Beside that will not run.
-	Close() error
-}
 
 // Secure has the statistics of clients with TLS. The keys of the maps describe their values.
 type Secure struct {
@@ -95,31 +69,91 @@ func (s *Secure) appendPrometheus(b []byte, prefix string) []byte {
 	return b
 }
 
-// RunAll is Run together with Beside, if there is one.
-func (p *Proxy) RunAll(ctx context.Context) error {
-	if b := p.options.Beside; b != nil {
-		return b.Run(ctx, p.Connect, p.Run)
-	}
-	return p.Run(ctx)
+// secured counts a loop's clients with TLS.
+type secured struct {
+	clients    int // with a completed handshake
+	evicted    uint64
+	handshakes [4]uint64 // by version and kind
+	failures   [len(causes)]uint64
 }
 
-// ReloadAll is Reload together with Beside: both change, or neither.
-func (p *Proxy) ReloadAll(c *config.Config) error {
-	b := p.options.Beside
-	if b == nil {
-		if len(c.TLS.Listen) > 0 {
-			return errors.New("reload: tls.listen appears, which needs a new start")
-		}
-		return p.Reload(c)
+// What secured counts.
+var (
+	kinds  = [4]string{"1.2 full", "1.2 resumed", "1.3 full", "1.3 resumed"} // read-only
+	causes = [...]string{"timeout", "client gone", "not TLS", "client refused", "no certificate", "no agreement",
+		"PROXY header"} // read-only
+)
+
+// cause is an index of causes.
+type cause uint8
+
+const (
+	timedOut cause = iota
+	clientGone
+	notTLS
+	clientRefused // most likely our certificate
+	noCertificate
+	noAgreement // on a version, a suite, a protocol
+	badPreface
+)
+
+// made counts a completed handshake.
+func (s *secured) made(version uint16, resumed bool) {
+	s.clients++
+	kind := 0
+	if version == tls.VersionTLS13 {
+		kind += 2
 	}
-	b.Prepare(c)
-	install, err := b.Ready(c)
-	if err != nil {
-		return err
+	if resumed {
+		kind++
 	}
-	if err := p.Reload(c); err != nil {
-		return err
+	s.handshakes[kind]++
+}
+
+// failed counts a handshake by its error.
+func (s *secured) failed(err error) { s.failures[causeOf(err)]++ }
+
+func causeOf(err error) cause {
+	var record tls.RecordHeaderError
+	var op *net.OpError
+	switch {
+	case errors.Is(err, ErrPreface):
+		return badPreface
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return timedOut
+	case errors.As(err, &record):
+		return notTLS
+	case errors.Is(err, secure.ErrNoCertificate):
+		return noCertificate
+	case errors.As(err, &op) && op.Op == "remote error": // an alert (crypto/tls conn.go)
+		return clientRefused
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		errors.Is(err, net.ErrClosed):
+		return clientGone
 	}
-	install()
-	return nil
+	return noAgreement
+}
+
+func (s *secured) add(o *secured) {
+	s.clients += o.clients
+	s.evicted += o.evicted
+	for i, n := range o.handshakes {
+		s.handshakes[i] += n
+	}
+	for i, n := range o.failures {
+		s.failures[i] += n
+	}
+}
+
+// report is what a snapshot has of it.
+func (s *secured) report(h2 *sessions) *Secure {
+	r := &Secure{Clients: s.clients, Evicted: s.evicted, HTTP2: h2.open, HTTP2Total: h2.total, Streams: h2.streams,
+		StreamsTotal: h2.streamsTotal, Handshakes: map[string]uint64{}, Failures: map[string]uint64{}}
+	for i, n := range s.handshakes {
+		r.Handshakes[kinds[i]] = n
+	}
+	for i, n := range s.failures {
+		r.Failures[causes[i]] = n
+	}
+	return r
 }

@@ -1,4 +1,4 @@
-package secure
+package proxy_test
 
 import (
 	"bufio"
@@ -192,7 +192,7 @@ func TestSmugglingByVersion(t *testing.T) {
 	})
 	for _, name := range names {
 		c := cases[name]
-		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} { // by Go's server, and by the loop
+		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			t.Run(fmt.Sprint(name, " ", tls.VersionName(version)), func(t *testing.T) {
 				r.tls = version
 				status := exchange(t, r.handshake(t, "a.example", "h2"), c.fields, c.body)

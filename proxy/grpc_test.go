@@ -1,4 +1,4 @@
-package secure
+package proxy_test
 
 import (
 	"bytes"
@@ -131,7 +131,7 @@ func echoes(next <-chan bool, ended chan<- error) func(string, grpc.ServerStream
 // TestGRPC: a real client reaches a real server through the proxy, with all kinds of calls; no
 // message waits for another.
 func TestGRPC(t *testing.T) {
-	engines(t, func(t *testing.T, engine string) {
+	versions(t, func(t *testing.T, engine string, version uint16) {
 		for _, far := range []string{"plain", "TLS"} {
 			t.Run(far, func(t *testing.T) {
 				next, ended := make(chan bool), make(chan error, 4)
@@ -149,6 +149,7 @@ func TestGRPC(t *testing.T) {
 					uri = "http://127.0.0.1:" + grpcServer(t, handle) + "\"\nhttp = \"2"
 				}
 				r := runOn(t, engine, begin("", certify(t, t.TempDir(), "a.example"))+location(uri, ""))
+				r.tls = version
 				c := r.grpcClient(t)
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()

@@ -1,4 +1,4 @@
-package secure
+package proxy_test
 
 import (
 	"bufio"
@@ -103,9 +103,8 @@ func TestIdleClientsMakeRoom(t *testing.T) {
 					}
 				}
 			}
-			var s proxy.Snapshot
-			if r.Count(&s); evicted != 2 || s.Secure.Evicted != 2 {
-				t.Errorf("%d clients are gone, %d were counted: not 2", evicted, s.Secure.Evicted)
+			if n := r.counted(t).Evicted; evicted != 2 || n != 2 {
+				t.Errorf("%d clients are gone, %d were counted: not 2", evicted, n)
 			}
 		})
 	}

@@ -1,11 +1,13 @@
-package secure
+package proxy_test
 
 import (
 	"bufio"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -35,35 +37,44 @@ const patience = 3 * time.Minute
 // certify writes a certificate of itself for names, with its key.
 func certify(t *testing.T, dir string, names ...string) config.Certificate {
 	t.Helper()
-	return certifyAt(t, dir, time.Now(), names...)
-}
-
-// certifyAt makes one that is valid for an hour before and after a time.
-func certifyAt(t *testing.T, dir string, at time.Time, names ...string) config.Certificate {
-	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return certifyWith(t, dir, key, names...)
+}
+
+// certifyRSA is certify with an RSA key.
+func certifyRSA(t *testing.T, dir string, names ...string) config.Certificate {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certifyWith(t, dir, key, names...)
+}
+
+func certifyWith(t *testing.T, dir string, key crypto.Signer, names ...string) config.Certificate {
+	t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
-		NotBefore: at.Add(-time.Hour), NotAfter: at.Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := config.Certificate{PEM: filepath.Join(dir, names[0]+".pem"), Key: filepath.Join(dir, names[0]+".key")}
 	for name, block := range map[string]*pem.Block{files.PEM: {Type: "CERTIFICATE", Bytes: der},
-		files.Key: {Type: "EC PRIVATE KEY", Bytes: keyDER}} {
+		files.Key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
 		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -73,8 +84,7 @@ func certifyAt(t *testing.T, dir string, at time.Time, names ...string) config.C
 
 // running is a proxy with TLS under test.
 type running struct {
-	*Server
-	proxy *proxy.Proxy
+	*proxy.Proxy
 	addr  string // with TLS
 	plain string
 	tls   uint16 // the version that clients offer; 0: the last
@@ -129,22 +139,32 @@ func engines(t *testing.T, f func(t *testing.T, engine string)) {
 	}
 }
 
+// versions runs f with each engine and version of TLS.
+func versions(t *testing.T, f func(t *testing.T, engine string, version uint16)) {
+	engines(t, func(t *testing.T, engine string) {
+		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+			t.Run(tls.VersionName(version), func(t *testing.T) { f(t, engine, version) })
+		}
+	})
+}
+
 func runOn(t *testing.T, engine, text string) *running {
 	t.Helper()
+	return runWith(t, text, proxy.Options{Engine: engine})
+}
+
+func runWith(t *testing.T, text string, o proxy.Options) *running {
+	t.Helper()
 	r := &running{}
-	c := parse(t, text)
+	o.Report = r.report
 	var err error
-	if r.Server, err = New(c, r.report); err != nil {
+	if r.Proxy, err = proxy.New(parse(t, text), o); err != nil {
 		t.Fatal(err)
 	}
-	r.Prepare(c)
-	if r.proxy, err = proxy.New(c, proxy.Options{Engine: engine, Report: r.report, Beside: r.Server}); err != nil {
-		t.Fatal(err)
-	}
-	r.addr, r.plain = r.proxy.SecureAddresses()[0].String(), r.proxy.Addresses()[0].String()
+	r.addr, r.plain = r.SecureAddresses()[0].String(), r.Addresses()[0].String()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx, r.proxy.Connect, r.proxy.Run) }()
+	go func() { ended <- r.Proxy.Run(ctx) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		select {
@@ -348,8 +368,15 @@ func TestTunnel(t *testing.T) {
 		line, err := rw.ReadString('\n')
 		_, _ = fmt.Fprintf(conn, "%s%v\n", line, err)
 	})
-	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
-	conn := r.handshake(t, "a.example", "http/1.1")
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
+		r.tls = version
+		tunnel(t, r.handshake(t, "a.example", "http/1.1"))
+	}
+}
+
+func tunnel(t *testing.T, conn *tls.Conn) {
+	t.Helper()
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -405,23 +432,6 @@ func TestNames(t *testing.T) {
 				t.Errorf("%q: the old certificate of %s", sni, got)
 			}
 		}
-	}
-}
-
-// TestInvalidDates: a certificate that clients reject for its dates is served, and reported.
-func TestInvalidDates(t *testing.T) {
-	dir := t.TempDir()
-	a := certify(t, dir, "a.example")
-	for name, by := range map[string]time.Duration{"expired on": -2 * time.Hour, "is not valid before": 2 * time.Hour} {
-		var said []string
-		c := &certificates{report: func(line string) { said = append(said, line) }}
-		pair := &pair{files: certifyAt(t, dir, time.Now().Add(by), "b.example")}
-		if !c.refresh(pair) || pair.loaded == nil || len(said) != 1 || !strings.Contains(said[0], "b.example.pem "+name) {
-			t.Error(said)
-		}
-	}
-	if _, err := newCertificates([]config.Certificate{{PEM: a.PEM, Key: dir + "/none"}}, func(string) {}); err == nil {
-		t.Error("no key")
 	}
 }
 
@@ -488,9 +498,10 @@ func TestRedirectAndHSTS(t *testing.T) {
 }
 
 // TestDrain: a request that is under way when the proxy is told to end is answered,
-// by either version.
+// by either version of HTTP and TLS.
 func TestDrain(t *testing.T) {
-	for _, h2 := range []bool{false, true} {
+	for i := range 4 {
+		h2 := i%2 > 0
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			close(begun)
@@ -498,6 +509,9 @@ func TestDrain(t *testing.T) {
 			_, _ = io.WriteString(w, "done")
 		})
 		r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
+		if i/2 > 0 {
+			r.tls = tls.VersionTLS12
+		}
 		client := r.client(h2)
 		answered := make(chan string, 1)
 		go func() {
@@ -529,25 +543,23 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestReady: a certificate that cannot be read leaves the old ones; the addresses
+// TestReloadCertificates: a certificate that cannot be read leaves the old ones; the addresses
 // cannot change.
-func TestReady(t *testing.T) {
+func TestReloadCertificates(t *testing.T) {
 	dir := t.TempDir()
 	a := certify(t, dir, "a.example")
 	text := begin("", a) + location("files://"+dir, "")
 	r := run(t, text)
 	for _, wrong := range []string{strings.Replace(text, a.PEM, dir+"/none", 1),
 		strings.Replace(text, "[tls]\nlisten = [\"127.0.0.1:0\"]", "[tls]\nlisten = [\"127.0.0.1:1\"]", 1)} {
-		if _, err := r.Ready(parse(t, wrong)); err == nil {
+		if err := r.Reload(parse(t, wrong)); err == nil {
 			t.Errorf("%s", wrong)
 		}
 	}
 	b := certify(t, dir, "b.example")
-	install, err := r.Ready(parse(t, begin("", b)+location("files://"+dir, "")))
-	if err != nil {
+	if err := r.Reload(parse(t, begin("", b)+location("files://"+dir, ""))); err != nil {
 		t.Fatal(err)
 	}
-	install()
 	if got := r.handshake(t, "a.example").ConnectionState().PeerCertificates[0].Subject.CommonName; got != "b.example" {
 		t.Error(got)
 	}
@@ -571,21 +583,21 @@ func TestStuckReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, "the request has ended", func() bool {
-			s, err := r.proxy.Snapshot()
+			s, err := r.Snapshot()
 			if err != nil {
 				t.Fatal(err)
 			}
 			return s.Counters["client_timeouts_total"]+s.Counters["client_resets_total"] > 0 // whose limit is over first
 		})
 		if !h2 {
-			until(t, "the connection is let go of", func() bool { return len(r.room) <= 1 }) // one place is the next client's
+			until(t, "the connection is let go of", func() bool { return r.counted(t).Clients == 0 })
 		}
 		if _, err := io.Copy(io.Discard, res.Body); err == nil {
 			t.Error("the cut answer passed for a whole one")
 		}
 		res.Body.Close()
 		client.CloseIdleConnections()
-		until(t, "no connection is left", func() bool { return len(r.room) <= 1 })
+		until(t, "no connection is left", func() bool { return r.clients(t) == 0 })
 	}
 }
 
@@ -606,7 +618,7 @@ func TestGarbage(t *testing.T) {
 		}
 		conn.Close()
 	}
-	until(t, "no connection is left", func() bool { return len(r.room) <= 1 })
+	until(t, "no connection is left", func() bool { return r.clients(t) == 0 })
 }
 
 // TestPreface: the address in front of the handshake is believed from a trusted

@@ -1,4 +1,4 @@
-package secure
+package proxy_test
 
 import (
 	"bytes"
@@ -128,8 +128,9 @@ func TestHTTP2Bodies(t *testing.T) {
 		}
 		_, _ = w.Write(append([]byte(q.URL.Path), body...))
 	})
-	engines(t, func(t *testing.T, engine string) {
+	versions(t, func(t *testing.T, engine string, version uint16) {
 		r := runOn(t, engine, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
+		r.tls = version
 		client := r.client(true)
 		client.Transport.(*http.Transport).MaxConnsPerHost = 1
 		defer client.CloseIdleConnections()
@@ -659,8 +660,9 @@ func TestHTTP2Chance(t *testing.T) {
 		n, _ := io.Copy(io.Discard, q.Body)
 		_, _ = w.Write(make([]byte, 30_000+n))
 	})
-	engines(t, func(t *testing.T, engine string) {
+	versions(t, func(t *testing.T, engine string, version uint16) {
 		r := runOn(t, engine, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
+		r.tls = version
 		for seed := range uint64(150) {
 			chance := rand.New(rand.NewPCG(seed, 1))
 			f := r.frames(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: chance.Uint32N(100_000)})
@@ -717,11 +719,12 @@ func TestHTTP2Cut(t *testing.T) {
 	if err := os.WriteFile(name, make([]byte, 4<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	engines(t, func(t *testing.T, engine string) {
+	versions(t, func(t *testing.T, engine string, version uint16) {
 		if err := os.WriteFile(name, make([]byte, 4<<20), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		r := runOn(t, engine, begin("", certify(t, t.TempDir(), "a.example"))+location("files://"+dir, ""))
+		r.tls = version
 		f := r.frames(t)
 		f.ask(1, true, "GET", "/cut")
 		f.await(func(frame http2.Frame) bool { return frame.Header().Type == http2.FrameData })
