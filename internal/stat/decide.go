@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Floor is the result of A/A: the difference that the machine produces by itself.
@@ -40,9 +38,9 @@ func NoiseFloor(blocks []float64, confidence float64, comparisons int) (Floor, e
 	}
 	// The sum of squares over the variance is chi-squared with n degrees, not n−1: the centre is
 	// known.
-	lowest := distuv.ChiSquared{K: float64(d.N)}.Quantile(1 - confidence)
+	lowest := chiSquaredQuantile(1-confidence, d.N)
 	f := Floor{Difference: d, Share: floorShare, Resolution: max(math.Abs(d.Low), math.Abs(d.High))}
-	f.Bound = distuv.UnitNormal.Quantile((1+floorShare)/2) * math.Sqrt(squares/lowest)
+	f.Bound = normalQuantile((1+floorShare)/2) * math.Sqrt(squares/lowest)
 	if d.Certain() && !d.Contains(0) {
 		f.Warnings = append(f.Warnings, warn("stat.noise-is-no-noise", with{"share": Relative(d.Value)}))
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Difference is the estimate of ln(B/A) from paired blocks. Value, Low and High are log ratios;
@@ -100,11 +98,6 @@ func (d Difference) BlocksFor(within float64) (int, error) {
 		maxBlocks, percent(Relative(d.Spread)))
 }
 
-// studentQuantile is the p-quantile of Student's t.
-func studentQuantile(p float64, degrees int) float64 {
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(degrees)}.Quantile(p)
-}
-
 // pairMeans returns the means of all pairs of blocks, ascending (Walsh averages).
 func pairMeans(blocks []float64) []float64 {
 	means := make([]float64, 0, len(blocks)*(len(blocks)+1)/2)
@@ -144,8 +137,8 @@ const exactBlocks = 100
 func signedRank(n int) func(k int) float64 {
 	if n > exactBlocks {
 		ranks := float64(n)
-		normal := distuv.Normal{Mu: ranks * (ranks + 1) / 4, Sigma: math.Sqrt(ranks * (ranks + 1) * (2*ranks + 1) / 24)}
-		return func(k int) float64 { return normal.CDF(float64(k) + 0.5) }
+		mean, deviation := ranks*(ranks+1)/4, math.Sqrt(ranks*(ranks+1)*(2*ranks+1)/24)
+		return func(k int) float64 { return normalCDF(float64(k)+0.5, mean, deviation) }
 	}
 	p := make([]float64, n*(n+1)/2+1)
 	p[0] = 1

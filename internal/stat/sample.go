@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"golang.org/x/perf/benchmath"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Median returns the median of repeated measurements with the interval of order statistics
@@ -57,9 +56,7 @@ func checkSample(what string, values []float64, confidence float64) error {
 func belowQuantile(n uint64, q float64) func(k uint64) float64 {
 	mean, variance := float64(n)*q, float64(n)*q*(1-q)
 	if variance > 100*100 {
-		normal := distuv.Normal{Mu: mean, Sigma: math.Sqrt(variance)}
-		return func(k uint64) float64 { return normal.CDF(float64(k) + 0.5) }
+		return func(k uint64) float64 { return normalCDF(float64(k)+0.5, mean, math.Sqrt(variance)) }
 	}
-	binomial := distuv.Binomial{N: float64(n), P: q}
-	return func(k uint64) float64 { return binomial.CDF(float64(k)) }
+	return func(k uint64) float64 { return binomialCDF(k, n, q) }
 }

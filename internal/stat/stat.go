@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"ceiling/internal/unit"
 )
 
@@ -169,5 +167,5 @@ func PoissonAtLeast(k uint64, mean float64) float64 {
 	case !(mean > 0):
 		return 0
 	}
-	return 1 - distuv.Poisson{Lambda: mean}.CDF(float64(k-1))
+	return 1 - poissonCDF(k-1, mean)
 }

@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // USL is Gunther's Universal Scalability Law fitted to a curve:
@@ -242,6 +240,6 @@ func lackOfFit(points []Point, curve logPoints, fit uslFit, residuals []float64)
 		return 1, 0, 0
 	}
 	f := missed / float64(shape) / (within / float64(pure))
-	p = distuv.F{D1: float64(shape), D2: float64(pure)}.Survival(f)
+	p = fSurvival(f, shape, pure)
 	return p, math.Sqrt(missed / float64(len(residuals))), math.Sqrt(within / float64(pure))
 }

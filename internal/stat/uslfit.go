@@ -4,8 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // uslFit is the law as a line in its unknowns: N/X = one + serial·(N−1) +
@@ -280,7 +278,7 @@ func (c logPoints) resample(f uslFit, residuals []float64, repeats [][]float64, 
 		return nil
 	}
 	p := (1 + confidence) / 2
-	grow := math.Sqrt(float64(n)/float64(free)) * studentQuantile(p, free) / distuv.UnitNormal.Quantile(p)
+	grow := math.Sqrt(float64(n)/float64(free)) * studentQuantile(p, free) / normalQuantile(p)
 	centre := meanOf(residuals)
 	drawn := logPoints{points: slices.Clone(c.points), scale: c.scale}
 	draws := make([]uslFit, 0, uslDraws)
