@@ -33,7 +33,7 @@ type loopMark struct {
 
 // markLoops marks the destinations of a site that may be this proxy.
 func (p *Proxy) markLoops(s *site) {
-	ports := p.ports(s.config)
+	ports := p.ports()
 	for i, loc := range s.locations {
 		id := fmt.Sprintf("ceiling-%s-%d", p.id, i)
 		name := fmt.Sprintf("location %d", i+1)
@@ -60,7 +60,7 @@ func (p *Proxy) markLoops(s *site) {
 }
 
 // ports returns the ports that the proxy listens on, plain or with TLS.
-func (p *Proxy) ports(c *config.Config) map[string]bool {
+func (p *Proxy) ports() map[string]bool {
 	ports := map[string]bool{}
 	for _, ln := range p.loops[0].listeners {
 		name, err := syscall.Getsockname(ln.socket)
@@ -72,11 +72,6 @@ func (p *Proxy) ports(c *config.Config) map[string]bool {
 			ports[strconv.Itoa(n.Port)] = true
 		case *syscall.SockaddrInet6:
 			ports[strconv.Itoa(n.Port)] = true
-		}
-	}
-	for _, a := range c.TLS.Listen {
-		if _, port, err := net.SplitHostPort(a); err == nil {
-			ports[port] = true
 		}
 	}
 	return ports

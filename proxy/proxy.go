@@ -11,7 +11,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -21,7 +20,6 @@ import (
 	"syscall"
 	"time"
 
-	"ceiling/internal/ring"
 	"ceiling/internal/sys"
 	"ceiling/internal/tlsconn"
 	"ceiling/proxy/config"
@@ -45,7 +43,8 @@ type Options struct {
 	// Challenges is the socket of the secure.Keeper that answers ACME's challenges, "" for none.
 	Challenges string
 
-	inherited []int // listeners, one per address, instead of new ones
+	// Listeners, one per address, are used instead of new ones: a process with one loop inherited them.
+	Listeners []int
 }
 
 // Proxy serves one configuration after another.
@@ -155,66 +154,21 @@ func (p *Proxy) listenAll(c *config.Config) (err error) {
 		if secure {
 			to = &p.secured
 		}
-		if p.options.inherited != nil {
-			p.loops[0].listeners = append(p.loops[0].listeners, &listener{socket: p.options.inherited[i], tls: secure})
-			continue
+		var fds []int
+		if p.options.Listeners != nil {
+			fds = p.options.Listeners[i : i+1]
+		} else {
+			var at netip.AddrPort
+			if fds, at, err = Listen(a, len(p.loops)); err != nil {
+				return err
+			}
+			*to = append(*to, at)
 		}
-		at, err := p.listen(a, secure)
-		if err != nil && secure {
-			return fmt.Errorf("tls: %w", err)
+		for j, fd := range fds {
+			p.loops[j].listeners = append(p.loops[j].listeners, &listener{socket: fd, tls: secure})
 		}
-		if err != nil {
-			return err
-		}
-		*to = append(*to, at)
 	}
 	return nil
-}
-
-// listen gives each loop its own listener on the address; the kernel distributes new connections
-// over them by a hash of their addresses (SO_REUSEPORT, socket(7)).
-func (p *Proxy) listen(address string, secure bool) (at netip.AddrPort, err error) {
-	if at, err = listenAddress(address); err != nil {
-		return at, err
-	}
-	probe, _, err := ring.ListenTCP(at, 1, false) // another program sharing the port would take part of the clients
-	if err != nil {
-		return at, err
-	}
-	closeNow(probe)
-	for _, l := range p.loops {
-		fd, bound, err := ring.ListenTCP(at, backlog, true)
-		if err != nil {
-			return at, err
-		}
-		at = bound // choose port 0 only once
-		l.listeners = append(l.listeners, &listener{socket: fd, tls: secure})
-	}
-	return at, nil
-}
-
-// backlog requests as much as the kernel grants (net.core.somaxconn).
-const backlog = 65535
-
-// listenAddress parses host:port; an empty host means every address of both families.
-func listenAddress(address string) (netip.AddrPort, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return netip.AddrPort{}, err
-	}
-	switch host {
-	case "":
-		host = "::"
-		fd, err := syscall.Socket(syscall.AF_INET6, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-		if err != nil { // a host without IPv6
-			host = "0.0.0.0"
-		} else {
-			closeNow(fd)
-		}
-	case "localhost":
-		host = "127.0.0.1"
-	}
-	return netip.ParseAddrPort(net.JoinHostPort(host, port))
 }
 
 // abandon frees a proxy that will not run.

@@ -60,7 +60,7 @@ func (p *Proxy) Traces() ([]Trace, error) {
 		}
 		return list
 	}, func(list []Trace) { all = append(all, list...) })
-	newestFirst(all)
+	NewestFirst(all)
 	return all, err
 }
 
@@ -80,6 +80,7 @@ func hideSecrets(line []byte) []byte {
 	return []byte(text)
 }
 
-func newestFirst(list []Trace) {
+// NewestFirst sorts traces.
+func NewestFirst(list []Trace) {
 	slices.SortStableFunc(list, func(a, b Trace) int { return cmp.Compare(b.At, a.At) })
 }

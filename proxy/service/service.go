@@ -13,6 +13,7 @@ import (
 
 	"ceiling/proxy"
 	"ceiling/proxy/config"
+	"ceiling/proxy/prefork"
 	"ceiling/proxy/secure"
 )
 
@@ -104,8 +105,8 @@ func (s *Service) read() (*config.Config, error) { return s.settings.Read(s.name
 // Run serves until ctx ends and the requests in progress are answered.
 func (s *Service) Run(ctx context.Context) (err error) {
 	o := proxy.Options{Engine: s.settings.Engine, Report: s.Report}
-	if proxy.IsPreforkChild() {
-		return proxy.RunChild(ctx, s.read, o)
+	if prefork.IsChild() {
+		return prefork.Run(ctx, s.read, o)
 	}
 	s.warn(s.config) // for its children, too
 	if a := s.config.TLS.ACME; a != nil {
@@ -137,7 +138,7 @@ func (s *Service) warn(c *config.Config) {
 
 // prefork serves with one process per loop.
 func (s *Service) prefork(ctx context.Context, challenges string) error {
-	parent, err := proxy.NewPrefork(s.config, s.Report)
+	parent, err := prefork.New(s.config, s.Report)
 	if err != nil {
 		return err
 	}
