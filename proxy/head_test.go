@@ -176,7 +176,7 @@ func FuzzPreface(f *testing.F) {
 	f.Add([]byte("PROXY TCP4 1.2.3.4 127.0.0.1 1000 80\r\nGET"))
 	f.Add(append(append([]byte{}, signature2...), 0x21, 0x11, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 0, 2))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		client, n, err := ParsePreface(b)
+		client, n, err := parsePreface(b)
 		if n > len(b) || n > 0 && err == nil && n < 8 {
 			t.Fatal(n)
 		}
@@ -184,11 +184,11 @@ func FuzzPreface(f *testing.F) {
 			return
 		}
 		for cut := range n {
-			if c, m, err := ParsePreface(b[:cut]); m != 0 || err != nil {
+			if c, m, err := parsePreface(b[:cut]); m != 0 || err != nil {
 				t.Fatalf("%q: %v %d %v", b[:cut], c, m, err)
 			}
 		}
-		if c, m, err := ParsePreface(append(b[:n:n], "GET / HTTP/1.1"...)); c != client || m != n || err != nil {
+		if c, m, err := parsePreface(append(b[:n:n], "GET / HTTP/1.1"...)); c != client || m != n || err != nil {
 			t.Fatalf("%v %d %v", c, m, err)
 		}
 	})

@@ -19,8 +19,8 @@ const (
 	spareClients = 8
 	// crowdedTurn is how long a turn lasts while new clients or requests wait for room.
 	crowdedTurn = 5 * time.Millisecond
-	// CrowdedAgain is how often the report mentions that clients are closed.
-	CrowdedAgain = time.Minute
+	// crowdedAgain is how often the report mentions that clients are closed.
+	crowdedAgain = time.Minute
 )
 
 // idlers are clients that wait for a request, or for the client to close the connection, the
@@ -156,10 +156,10 @@ func (l *loop) feed() {
 	}
 }
 
-// crowded reports why idle clients are closed, at most once per CrowdedAgain.
+// crowded reports why idle clients are closed, at most once per crowdedAgain.
 func (p *Proxy) crowded(why string) {
 	now := int64(time.Since(p.began)) + 1
-	if last := p.reported.Load(); (last == 0 || now-last > int64(CrowdedAgain)) && p.reported.CompareAndSwap(last, now) {
+	if last := p.reported.Load(); (last == 0 || now-last > int64(crowdedAgain)) && p.reported.CompareAndSwap(last, now) {
 		p.fail(why + ": idle clients are closed, the longest idle first")
 	}
 }

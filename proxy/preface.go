@@ -11,31 +11,31 @@ import (
 // PROXY protocol, versions 1 and 2, as specified in HAProxy's proxy-protocol.txt.
 
 var (
-	// ErrPreface is for an invalid PROXY protocol header, or one from an untrusted client.
-	ErrPreface = errors.New("no PROXY protocol header")
+	// errPreface is for an invalid PROXY protocol header, or one from an untrusted client.
+	errPreface = errors.New("no PROXY protocol header")
 	signature2 = []byte("\r\n\r\n\x00\r\nQUIT\n") // read-only
 )
 
 // maxPreface1 is the longest version 1 header, including its CRLF.
 const maxPreface1 = 107
 
-// ParsePreface parses the header at the start of b. n = 0 without an error means that it is
+// parsePreface parses the header at the start of b. n = 0 without an error means that it is
 // incomplete. An invalid address stands for the connection's own: the proxy speaks for itself
 // (LOCAL), or for a client without one.
-func ParsePreface(b []byte) (client netip.AddrPort, n int, err error) {
+func parsePreface(b []byte) (client netip.AddrPort, n int, err error) {
 	if k := min(len(b), len(signature2)); bytes.Equal(b[:k], signature2[:k]) {
 		return parsePreface2(b)
 	}
 	const v1 = "PROXY "
 	if k := min(len(b), len(v1)); string(b[:k]) != v1[:k] {
-		return client, 0, ErrPreface
+		return client, 0, errPreface
 	}
 	i := bytes.IndexByte(b[:min(len(b), maxPreface1)], '\n')
 	switch {
 	case i < 0 && len(b) < maxPreface1:
 		return client, 0, nil
 	case i < 1 || b[i-1] != '\r':
-		return client, 0, ErrPreface
+		return client, 0, errPreface
 	}
 	client, err = parseWords(string(b[len(v1) : i-1]))
 	return client, i + 1, err
@@ -48,7 +48,7 @@ func parseWords(line string) (client netip.AddrPort, err error) {
 		return client, nil
 	}
 	if len(words) != 5 || words[0] != "TCP4" && words[0] != "TCP6" {
-		return client, ErrPreface
+		return client, errPreface
 	}
 	for i := range 2 {
 		host := words[1+i]
@@ -57,7 +57,7 @@ func parseWords(line string) (client netip.AddrPort, err error) {
 		}
 		a, err := netip.ParseAddrPort(host + ":" + words[3+i])
 		if err != nil || a.Addr().Is4() != (words[0] == "TCP4") || a.Addr().Zone() != "" {
-			return netip.AddrPort{}, ErrPreface
+			return netip.AddrPort{}, errPreface
 		}
 		if i == 0 {
 			client = a
@@ -74,7 +74,7 @@ func parsePreface2(b []byte) (client netip.AddrPort, n int, err error) {
 	}
 	length := int(binary.BigEndian.Uint16(b[14:]))
 	if b[12]>>4 != 2 || length > maxWaiting/2 {
-		return client, 0, ErrPreface
+		return client, 0, errPreface
 	}
 	if len(b) < 16+length {
 		return client, 0, nil
@@ -85,7 +85,7 @@ func parsePreface2(b []byte) (client netip.AddrPort, n int, err error) {
 	case command == 0: // LOCAL
 		return client, n, nil
 	case command != 1:
-		return client, 0, ErrPreface
+		return client, 0, errPreface
 	case b[13] == 0x11 && len(at) >= 12:
 		a, _ := netip.AddrFromSlice(at[:4])
 		return netip.AddrPortFrom(a, binary.BigEndian.Uint16(at[8:])), n, nil
@@ -95,18 +95,18 @@ func parsePreface2(b []byte) (client netip.AddrPort, n int, err error) {
 	case b[13] == 0x00, b[13]>>4 == 3: // unspecified, unix
 		return client, n, nil
 	}
-	return client, 0, ErrPreface
+	return client, 0, errPreface
 }
 
 // preface handles the header at the start of a connection. Only a trusted proxy may say who the
 // client is.
 func (c *client) preface() {
-	client, n, err := ParsePreface(c.in.b)
+	client, n, err := parsePreface(c.in.b)
 	switch {
 	case err != nil, n > 0 && !c.loop.site.trusts(c.remote.Addr()):
 		c.loop.counts.badRequests++
 		if c.tls != nil {
-			c.loop.secured.failed(ErrPreface)
+			c.loop.secured.failed(errPreface)
 		}
 		c.end()
 		return

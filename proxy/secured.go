@@ -117,7 +117,7 @@ func causeOf(err error) cause {
 	var record tls.RecordHeaderError
 	var op *net.OpError
 	switch {
-	case errors.Is(err, ErrPreface):
+	case errors.Is(err, errPreface):
 		return badPreface
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return timedOut
