@@ -186,3 +186,39 @@ func TestServer12Records(t *testing.T) {
 		}
 	}
 }
+
+// FuzzServer12: whatever records of a client hold, or are, ends in data, an error or the wish for
+// more; in pieces as at once.
+func FuzzServer12(f *testing.F) {
+	shared, _ := site12(f)
+	s, old := NewServer(shared), hellos12{master: make([]byte, masterBytes)}
+	f.Add([]byte("\x17hello"), true, 1)
+	f.Add([]byte("\x15\x01\x00"), true, 100)
+	f.Add([]byte("\x17\x03\x03\x00\x18GET / HTTP/1.1\r\nHost: a\r\n"), false, 7)
+	f.Fuzz(func(t *testing.T, b []byte, sealed bool, piece int) {
+		for _, suite := range []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256} {
+			c, theirs := &Conn{thread: &s.thread, server: s, agreed: Agreed{Version: tls.VersionTLS12}}, half{}
+			if err := errors.Join(old.keys12(suite, &c.in, &c.out), old.keys12(suite, &theirs, new(half))); err != nil {
+				t.Fatal(err)
+			}
+			input := append([]byte(nil), b...)
+			if sealed && len(b) > 0 {
+				input = theirs.seal(nil, b[0], b[1:min(len(b), plainMost)])
+			}
+			for len(input) > 0 {
+				part := input[:min(max(piece, 1), len(input))]
+				input = input[len(part):]
+				for len(part) > 0 {
+					plain, n, err := c.Next(part)
+					if n < 1 || n > len(part) || len(plain) > plainMost || len(plain) > 0 && !sealed {
+						t.Fatalf("%d of %d bytes taken, %d inside", n, len(part), len(plain))
+					}
+					if part = part[n:]; err != nil {
+						part, input = nil, nil
+					}
+				}
+			}
+			c.End()
+		}
+	})
+}
