@@ -63,12 +63,6 @@ type admission struct {
 	sessions sessions
 }
 
-// sessions counts the clients with HTTP/2 and their requests: current and total.
-type sessions struct {
-	open, streams       int
-	total, streamsTotal uint64
-}
-
 // sending are the connections with pending output, and those whose sends must be checked.
 type sending struct{ dirty, sent, settling []*conn }
 
@@ -359,7 +353,3 @@ func (w *waker) unsendable(syscall.Errno) {}
 func (w *waker) stalled()                 {}
 func (w *waker) drained()                 {}
 func (w *waker) expired()                 {}
-
-// closeNow closes a descriptor that no ring knows. A failure would mean a double close, a bug
-// that tests look for.
-func closeNow(fd int) { _ = syscall.Close(fd) }

@@ -308,3 +308,17 @@ var _ party = (*peer)(nil)
 var _ party = (*client)(nil)
 var _ party = (*listener)(nil)
 var _ party = (*waker)(nil)
+
+// resume sends the waiting requests.
+func (p *pool) resume() {
+	waiting := p.queue
+	p.queue = nil
+	for _, c := range waiting {
+		if c.x.queued != p { // it left meanwhile
+			continue
+		}
+		p.taken(c)
+		c.x.uncount()
+		p.request(c.x)
+	}
+}

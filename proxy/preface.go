@@ -106,7 +106,7 @@ func (c *client) preface() {
 	case err != nil, n > 0 && !c.loop.site.trusts(c.remote.Addr()):
 		c.loop.counts.badRequests++
 		if c.tls != nil {
-			c.loop.secured.failed(errPreface)
+			c.loop.secured.failures[badPreface]++
 		}
 		c.end()
 		return

@@ -117,8 +117,6 @@ func causeOf(err error) cause {
 	var record tls.RecordHeaderError
 	var op *net.OpError
 	switch {
-	case errors.Is(err, errPreface):
-		return badPreface
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return timedOut
 	case errors.As(err, &record):
@@ -143,6 +141,17 @@ func (s *secured) add(o *secured) {
 	for i, n := range o.failures {
 		s.failures[i] += n
 	}
+}
+
+// sessions counts the clients with HTTP/2 and their requests: current and total.
+type sessions struct {
+	open, streams       int
+	total, streamsTotal uint64
+}
+
+func (s *sessions) add(o sessions) {
+	s.open, s.streams = s.open+o.open, s.streams+o.streams
+	s.total, s.streamsTotal = s.total+o.total, s.streamsTotal+o.streamsTotal
 }
 
 // report is what a snapshot has of it.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Snapshot is what a proxy has counted, and its current state, at one moment. Snapshots of
@@ -110,6 +111,20 @@ func (p *Proxy) Snapshot() (*Snapshot, error) {
 	return s, nil
 }
 
+// Traces returns the last requests of all loops, newest first.
+func (p *Proxy) Traces() ([]Trace, error) {
+	var all []Trace
+	err := ask(p, func(l *loop) []Trace {
+		var list []Trace
+		for _, t := range l.traces.list {
+			list = append(list, Trace{p.began.Add(time.Duration(t.at)).UnixNano(), hideSecrets(t.line)})
+		}
+		return list
+	}, func(list []Trace) { all = append(all, list...) })
+	NewestFirst(all)
+	return all, err
+}
+
 // directories describes the served directories as they are now, each once.
 func (s *site) directories() (list []SiteStatus) {
 	for _, f := range s.fileSites {
@@ -123,11 +138,6 @@ func (s *site) directories() (list []SiteStatus) {
 		list = append(list, one)
 	}
 	return list
-}
-
-func (s *sessions) add(o sessions) {
-	s.open, s.streams = s.open+o.open, s.streams+o.streams
-	s.total, s.streamsTotal = s.total+o.total, s.streamsTotal+o.streamsTotal
 }
 
 // upstreams describes the loop's pools, and the upstreams it has not used yet.

@@ -75,20 +75,3 @@ func (p *Proxy) suspect(u *upstream) {
 		p.resume(u)
 	})
 }
-
-// held reports whether requests wait for the application to be ready.
-func (u *upstream) held() bool { return u.starting.Load() || u.suspect.Load() }
-
-// resume sends the waiting requests.
-func (p *pool) resume() {
-	waiting := p.queue
-	p.queue = nil
-	for _, c := range waiting {
-		if c.x.queued != p { // it left meanwhile
-			continue
-		}
-		p.taken(c)
-		c.x.uncount()
-		p.request(c.x)
-	}
-}

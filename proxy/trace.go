@@ -50,20 +50,6 @@ func (x *exchange) trace(took int64) {
 		traceText)
 }
 
-// Traces returns the last requests of all loops, newest first.
-func (p *Proxy) Traces() ([]Trace, error) {
-	var all []Trace
-	err := ask(p, func(l *loop) []Trace {
-		var list []Trace
-		for _, t := range l.traces.list {
-			list = append(list, Trace{p.began.Add(time.Duration(t.at)).UnixNano(), hideSecrets(t.line)})
-		}
-		return list
-	}, func(list []Trace) { all = append(all, list...) })
-	NewestFirst(all)
-	return all, err
-}
-
 // hideSecrets copies a line without the secrets of its URLs and texts. In these, quotation marks
 // and blanks are escaped, see appendSafe.
 func hideSecrets(line []byte) []byte {

@@ -196,3 +196,6 @@ func (u *upstream) resolveSoon() {
 	default: // it will be
 	}
 }
+
+// held reports whether requests wait for the application to be ready.
+func (u *upstream) held() bool { return u.starting.Load() || u.suspect.Load() }
