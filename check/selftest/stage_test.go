@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "ceiling-selftest-program-")
 	if err == nil {
-		programName = filepath.Join(dir, "ceiling-lab")
+		programName = filepath.Join(dir, labProgram)
 		var out []byte
 		if out, err = exec.Command("go", "build", "-o", programName, "ceiling/cmd/ceiling-lab").CombinedOutput(); err != nil {
 			err = fmt.Errorf("%w: %s", err, out)
@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
+
+// labProgram is the name of the program with the verbs.
+const labProgram = "ceiling-lab"
 
 var programName string
 
@@ -321,7 +324,7 @@ func servers(t *testing.T, parent int) []int {
 	}
 	var pids []int
 	for pid, p := range all {
-		if p.Parent == parent && string(p.Comm) == "ceiling" && p.State != 'Z' {
+		if p.Parent == parent && string(p.Comm) == labProgram && p.State != 'Z' {
 			pids = append(pids, pid)
 		}
 	}
