@@ -25,7 +25,7 @@ func tangledPackages() map[string]int {
 		"measure/fleet/bus": 23,
 		"measure/load":      77,
 		"measure/run":       37,
-		"proxy":             130,
+		"proxy":             118,
 		"proxy/config":      13,
 		"record":            61,
 		"server":            15,

@@ -13,19 +13,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/molecule-man/go-brrr"
-)
 
-func TestBestCoding(t *testing.T) {
-	for field, want := range map[string]string{
-		"": "", "gzip": "gzip", "gzip, br": "br", "gzip, br, zstd": "zstd", "GZIP;Q=0.5, br;q=0.4": "gzip", "br;q=0": "", "*": "zstd",
-		"zstd;q=0, *;q=0.1": "br", "deflate": "", "gzip;q=x, br;q=2": "", "identity, gzip;q=0.1": "gzip", " br ; q=0.2 ,gzip;q=0.1": "br",
-		"gzip;q=NaN": "",
-	} {
-		if got := codings[bestCoding([]byte(field))]; got != want {
-			t.Errorf("%q: %q, want %q", field, got, want)
-		}
-	}
-}
+	"ceiling/proxy/compress"
+)
 
 // unpack reads a body in a coding.
 func unpack(t *testing.T, coding string, r io.Reader) io.Reader {
@@ -122,7 +112,7 @@ func TestCompression(t *testing.T) {
 // TestCompressedStream: a piece is with the client before the next is made, by
 // either version of HTTP/1.
 func TestCompressedStream(t *testing.T) {
-	for _, coding := range codings[1:] {
+	for _, coding := range compress.Codings[1:] {
 		for minor := range 2 {
 			step := make(chan struct{})
 			o := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -175,7 +165,7 @@ func TestCompressedFile(t *testing.T) {
 		return l.answer(method)
 	}
 	for range 2 {
-		for _, coding := range codings[1:] {
+		for _, coding := range compress.Codings[1:] {
 			res, body := ask("GET", "/a.css", "Accept-Encoding: "+coding+"\r\n")
 			got, err := io.ReadAll(unpack(t, res.Header.Get("Content-Encoding"), strings.NewReader(body)))
 			if err != nil || res.Header.Get("Content-Encoding") != coding || !strings.HasPrefix(res.Header.Get("Etag"), "W/") ||

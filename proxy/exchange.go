@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"ceiling/internal/http1"
+	"ceiling/proxy/files"
 	"ceiling/proxy/route"
 )
 
@@ -70,11 +71,11 @@ type outbound struct {
 	offer     uint8 // the client's preferred coding, if the destination's responses are compressed
 	coding    uint8 // of a body compressed here
 	status    uint16
-	packer    *packer // compresses it
-	sentBytes int64   // of the body
-	why       string  // the cause of an error
-	file      *file   // being sent
-	left      int     // unsent bytes of it when last checked
+	packer    *packer     // compresses it
+	sentBytes int64       // of the body
+	why       string      // the cause of an error
+	file      *files.File // being sent
+	left      int         // unsent bytes of it when last checked
 }
 
 // answerState is the progress of the response.
@@ -521,7 +522,7 @@ func (x *exchange) uncount() {
 func (x *exchange) release() {
 	x.uncount()
 	if x.file != nil {
-		x.file.unref()
+		x.file.Release()
 		x.file = nil
 	}
 }

@@ -203,7 +203,7 @@ func TestPrecompressed(t *testing.T) {
 	l := dial(t, r.addr)
 	for accepts, want := range map[string]string{
 		"gzip": "gz", "gzip, deflate, br": "br", "br;q=0, gzip": "gz", "br;q=0.5": "br", "identity": strings.Repeat("js", 500),
-		"x-br": strings.Repeat("js", 500),
+		"x-br": strings.Repeat("js", 500), "*": "br", "br;q=0, *": "gz", "*;q=0": strings.Repeat("js", 500),
 	} {
 		l.say("GET /app.js HTTP/1.1\r\nHost: a\r\nAccept-Encoding: " + accepts + "\r\n\r\n")
 		res, body := l.answer("GET")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ceiling/internal/http1"
+	"ceiling/proxy/compress"
 	"ceiling/proxy/route"
 )
 
@@ -29,7 +30,7 @@ func (x *exchange) appendRequest(b []byte) []byte {
 		b = append(b, firstOf(d.host, string(authority), string(q.Host), d.upstream.target.Host)...)
 		b = append(b, "\r\n"...)
 	}
-	if d.level != packNothing {
+	if d.level != compress.None {
 		x.offered(head, lines)
 	}
 	b = x.appendLines(b, head, lines)
@@ -262,7 +263,7 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 	c, l := x.client, x.client.loop
 	x.chunked = false
 	bodiless := r.Status == 204 || r.Status == 304 || string(x.request.Method) == "HEAD"
-	vary := x.destination.level != packNothing && x.consider(r, head)
+	vary := x.destination.level != compress.None && x.consider(r, head)
 	open := !bodiless && (r.Chunked || r.UntilClose || x.coding != 0) // its end is unknown
 	if open && c.stream == nil {                                      // a stream's end is in its frames
 		x.chunked = x.request.Minor > 0

@@ -9,6 +9,8 @@ import (
 
 	"ceiling/internal/http1"
 	"ceiling/internal/ring"
+	"ceiling/proxy/compress"
+	"ceiling/proxy/files"
 )
 
 // A loop is one thread's part of the proxy, with its own ring, connections and counters; handling
@@ -31,7 +33,7 @@ type loop struct {
 	linesOf   *inbound // the request that these lines are of
 	wheel     wheel
 	pools     []*pool // by upstream.id
-	files     fileCache
+	files     files.Cache
 	beginning []*flow
 	log       *logBuffer
 	traces    traces
@@ -70,7 +72,7 @@ type sending struct{ dirty, sent, settling []*conn }
 type memory struct {
 	parcels   parcels
 	exchanges []*exchange
-	packers   [len(codings)][packSmall + 1][]*packer
+	packers   [len(compress.Codings)][compress.Small + 1][]*packer
 	pipes     pipes
 	extra     []byte // see conn.more
 	nothing   []byte // see blank
@@ -160,7 +162,7 @@ func (l *loop) tell(now time.Time) {
 		l.second = s
 		l.date = now.UTC().AppendFormat(l.date[:0], "Mon, 02 Jan 2006 15:04:05 GMT") // RFC 9110, section 5.6.7
 		l.log.flush(l)
-		l.files.sweep()
+		l.files.Sweep()
 		l.regrow()
 	}
 }
@@ -324,7 +326,7 @@ func (l *loop) letGo() error {
 			c.fd = -1
 		}
 	}
-	l.files.close()
+	l.files.Close()
 	l.pipes.close()
 	return err
 }

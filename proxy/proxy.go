@@ -349,7 +349,7 @@ func (l *loop) install(s *site) {
 			}
 		}
 	}
-	l.files.forget()
+	l.files.Forget()
 }
 
 func (p *Proxy) nextID() uint32 { return p.ids.Add(1) - 1 }

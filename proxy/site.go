@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"ceiling/internal/secret"
+	"ceiling/proxy/compress"
 	"ceiling/proxy/config"
+	"ceiling/proxy/files"
 	"ceiling/proxy/route"
 	"ceiling/proxy/secure"
 )
@@ -29,7 +31,7 @@ type site struct {
 	timeouts     struct{ header, keepAlive, idle int64 }
 	via          []byte // a Via line, or nothing
 	upstreams    map[string]*upstream
-	fileSites    []*fileSite
+	fileSites    []*files.Site
 	logFormat    logFormat
 	rate         *limiter // per client address, over all locations; nil for none
 	traces       int      // requests that each loop keeps
@@ -41,7 +43,7 @@ type location struct {
 	id           string
 	destinations []*destination
 	fallback     *destination
-	files        *fileSite // the only destination, without a fallback
+	files        *files.Site // the only destination, without a fallback
 	redirect     *config.Redirect
 	balance      route.Balance
 	balanceKey   key
@@ -63,15 +65,15 @@ type destination struct {
 	id       string
 	name     string    // for the log: the id, else the URI
 	upstream *upstream // nil for files
-	files    *fileSite
+	files    *files.Site
 	weight   int
 	seed     uint64
 	host     string // to send; "" keeps the client's
 	base     string
 	replace  []replacement
 	response responseEdits
-	level    packLevel // of compression
-	loopMark *loopMark // set if it may be this proxy
+	level    compress.Level // of compression
+	loopMark *loopMark      // set if it may be this proxy
 	looped   atomic.Bool
 }
 
@@ -85,7 +87,7 @@ type replacement struct {
 // a last resort, they are 404.
 func (d *destination) usable(l *loop) bool {
 	if d.files != nil {
-		return l.files.directory(d.files, l.now) != nil
+		return l.files.Has(d.files, l.now)
 	}
 	return d.upstream.usable(l.now)
 }
@@ -330,10 +332,10 @@ func (p *Proxy) destination(s, old *site, l *config.Location, d *config.Destinat
 	if d.Timeout > 0 {
 		loc.respond = int64(d.Timeout) * 1e6
 	}
-	dest.level = packLevelOf(loc.compress, d.Transformers)
-	dest.response = responseEditsOf(l, d.Helmet, dest.level != packNothing || target.Scheme == config.Files)
+	dest.level = compress.LevelOf(loc.compress, d.Transformers)
+	dest.response = responseEditsOf(l, d.Helmet, dest.level != compress.None || target.Scheme == config.Files)
 	if dest.response.edits("content-encoding") { // what is compressed here would not say so
-		dest.level = packNothing
+		dest.level = compress.None
 	}
 	for _, t := range d.Transformers {
 		if t.Type != "replacePath" {
@@ -349,8 +351,7 @@ func (p *Proxy) destination(s, old *site, l *config.Location, d *config.Destinat
 		dest.replace = append(dest.replace, r)
 	}
 	if target.Scheme == config.Files {
-		if dest.files, err = newFileSite(target, p.fail); err == nil {
-			dest.files.level = dest.level
+		if dest.files, err = files.NewSite(target, dest.level, p.fail); err == nil {
 			s.fileSites = append(s.fileSites, dest.files)
 		}
 		return dest, err

@@ -128,11 +128,11 @@ func (p *Proxy) Traces() ([]Trace, error) {
 // directories describes the served directories as they are now, each once.
 func (s *site) directories() (list []SiteStatus) {
 	for _, f := range s.fileSites {
-		if slices.ContainsFunc(list, func(o SiteStatus) bool { return o.Directory == f.path }) {
+		if slices.ContainsFunc(list, func(o SiteStatus) bool { return o.Directory == f.Path() }) {
 			continue
 		}
-		one := SiteStatus{Directory: f.path, State: "ok"}
-		if err := f.problem(); err != nil {
+		one := SiteStatus{Directory: f.Path(), State: "ok"}
+		if err := f.Problem(); err != nil {
 			one.State, one.Problem = "missing", err.Error()
 		}
 		list = append(list, one)
