@@ -108,8 +108,8 @@ func TestCountersAreReadAtTheEndOfTheWindow(t *testing.T) {
 			cfg.Window, long = window, 2*window
 		}
 		o := newObserver(t, cfg)
+		began := time.Now() // before the context's time, which ends the observing
 		ctx, cancel := context.WithTimeout(t.Context(), long)
-		began := time.Now()
 		var cpu []record.ObservedHead
 		o.Run(ctx, func() int64 { return int64(time.Since(began)) }, func(row record.ObservedRow) {
 			if row.Observed().Kind == record.KindCPU {
