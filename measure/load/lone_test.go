@@ -29,10 +29,11 @@ func (k *crowd) taking(delay time.Duration) func(int) faultserver.Script {
 	}, faultserver.Write(faultserver.OK("x"))))
 }
 
-// loneConfig is a closed loop with lone requests before it.
+// loneConfig is a closed loop with lone requests before it. The warm-up is long enough for a first
+// response on every connection, also where two busy loops have the CPUs.
 func loneConfig(t *testing.T, s *faultserver.Server, engine string) Config {
 	c := config(t, s, engine, 0)
-	c.Connections, c.Lone, c.Warmup, c.Duration = 8, 60*time.Millisecond, 100*time.Millisecond, 200*time.Millisecond
+	c.Connections, c.Lone, c.Warmup, c.Duration = 8, 60*time.Millisecond, time.Second, 200*time.Millisecond
 	return c
 }
 
@@ -47,7 +48,7 @@ func TestLoneRequests(t *testing.T) {
 		"mix":             func(c *Config) { c.Mix = mixOfTwo() },
 		"new connections": func(c *Config) { c.NewConnections = true },
 		"by number":       func(c *Config) { c.Requests, c.Duration = 100, 0 },
-		"both":            func(c *Config) { c.Requests, c.NewConnections = 100, true },
+		"both":            func(c *Config) { c.Requests, c.Duration, c.NewConnections = 100, time.Minute, true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothAtOnce(t, func(t *testing.T, engine string) {
