@@ -20,7 +20,7 @@ type outage struct {
 	// happens makes it happen, round by round, and returns from when on nothing of it is left that a
 	// request could meet: the backend accepts again, the new release is in place.
 	happens func(s *scene, ctx context.Context, round int) (over time.Time, err error)
-	// about is what is asked for, and away how long the backend is away.
+	// path is what is asked for, and away how long the backend is away.
 	path string
 	away time.Duration
 	file bool
