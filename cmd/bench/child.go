@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"ceiling/internal/process"
+	"ceiling/measure/run"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,8 +104,7 @@ func (t *tool) accept(ctx context.Context, err error) error {
 // lastLine returns the last line of the first non-empty text.
 func lastLine(texts ...[]byte) string {
 	for _, text := range texts {
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		if last := lines[len(lines)-1]; last != "" {
+		if last := process.LastLine(text); last != "" {
 			return last
 		}
 	}
@@ -114,12 +113,10 @@ func lastLine(texts ...[]byte) string {
 
 // A served is a child process that serves.
 type served struct {
+	*process.Process
 	Addr   string
 	scheme string // of its URLs
-	PID    int
-	c      *exec.Cmd
-	rest   chan struct{} // closed when its output has ended
-	dir    string        // removed with it; "": none
+	dir    string // removed with it; "": none
 }
 
 // serve starts ceiling serve KIND on a free port and returns once it is ready.
@@ -129,55 +126,25 @@ func serve(ctx context.Context, binary, kind string) (*served, error) {
 
 // serveCommand does the same for any verb that serves.
 func serveCommand(ctx context.Context, binary string, args ...string) (*served, error) {
-	c := exec.CommandContext(ctx, binary, append(args, "--addr", "127.0.0.1:0")...)
-	c.Stderr = os.Stderr
-	out, err := c.StdoutPipe()
+	c, err := run.StartChild(ctx, binary, append(args, "--addr", "127.0.0.1:0")...)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Start(); err != nil {
-		return nil, err
+	s := &served{Process: c.Process, Addr: c.Addr, scheme: "http"}
+	if before, rest, found := strings.Cut(c.Addr, "://"); found {
+		s.scheme, s.Addr = before, rest
 	}
-	r := bufio.NewReader(out)
-	line, err := r.ReadString('\n')
-	_, addr, ok := strings.Cut(strings.TrimSpace(line), " serves on ")
-	if err != nil || !ok {
-		killErr := c.Process.Kill()
-		waitErr := c.Wait()
-		return nil, fmt.Errorf("%s: it said %q: %w", strings.Join(args, " "), line, errors.Join(err, killErr, waitErr))
-	}
-	scheme := "http"
-	if before, rest, found := strings.Cut(addr, "://"); found {
-		scheme, addr = before, rest
-	}
-	s := &served{Addr: addr, scheme: scheme, PID: c.Process.Pid, c: c, rest: make(chan struct{})}
-	go func() {
-		defer close(s.rest)
-		if _, err := io.Copy(io.Discard, r); err != nil {
-			return // the pipe closed with the process, which stop waits for
-		}
-	}()
 	return s, nil
 }
 
 func (s *served) url(path string) string { return s.scheme + "://" + s.Addr + path }
 
-// stop stops the child and waits for it; it kills a child that does not exit.
+// stop stops the child and returns how it ended.
 func (s *served) stop() error {
-	if err := s.c.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	late := time.AfterFunc(5*time.Second, func() {
-		_ = s.c.Process.Kill() // an error means that it has exited already
-	})
-	defer late.Stop()
-	<-s.rest
-	err := s.c.Wait()
+	s.Stop()
+	err := s.Err()
 	if s.dir != "" {
 		err = errors.Join(err, os.RemoveAll(s.dir))
 	}
 	return err
 }
-
-// signal sends a signal to the child.
-func (s *served) signal(sig syscall.Signal) error { return s.c.Process.Signal(sig) }

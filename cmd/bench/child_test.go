@@ -54,9 +54,9 @@ func playServer(kind string) int {
 	signal.Notify(stop, syscall.SIGTERM)
 	if kind == "mute" {
 		fmt.Println("hello")
-	} else {
-		fmt.Printf("%s serves on 127.0.0.1:12345\nmore\n", kind)
+		return 0
 	}
+	fmt.Printf("%s serves on 127.0.0.1:12345\nmore\n", kind)
 	<-stop
 	return 0
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"ceiling/internal/authority"
-	"ceiling/internal/pause"
+	"ceiling/internal/process"
 )
 
 // nginxConf is a single process, with HTTP/2 over TLS 1.3, with the same responses as ceiling
@@ -61,25 +61,22 @@ func serveNginxIn(ctx context.Context, program, dir string) (*served, error) {
 	if err := writeNginx(dir, addr); err != nil {
 		return nil, err
 	}
-	c := exec.CommandContext(ctx, program, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
-	s := &served{Addr: addr, scheme: "https", c: c, rest: make(chan struct{})}
-	if err := c.Start(); err != nil {
+	c := process.Command{Name: program, Args: []string{"-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr"}}
+	p, err := c.Start()
+	if err != nil {
 		return nil, err
 	}
-	close(s.rest) // it prints nothing
-	s.PID = c.Process.Pid
-	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+	limited, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("it does not listen"))
 	defer cancel()
-	for {
+	_, err = p.Await(limited, func() bool {
 		conn, err := net.Dial("tcp4", addr)
-		if err == nil {
-			return s, conn.Close()
-		}
-		if !pause.For(limited, 5*time.Millisecond) {
-			said, _ := os.ReadFile(filepath.Join(dir, "errors")) // if missing, the cause is unknown
-			return nil, errors.Join(fmt.Errorf("it does not listen: %w: %s", err, lastLine(said)), s.stop())
-		}
+		return err == nil && conn.Close() == nil
+	})
+	if err != nil {
+		said, _ := os.ReadFile(filepath.Join(dir, "errors")) // if missing, the cause is unknown
+		return nil, fmt.Errorf("%w: %s", err, lastLine(said))
 	}
+	return &served{Process: p, Addr: addr, scheme: "https"}, nil
 }
 
 // writeNginx writes its configuration and its certificate.

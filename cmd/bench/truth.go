@@ -86,11 +86,11 @@ func (s *served) standStill(ctx context.Context) (time.Duration, error) {
 		return 0, ctx.Err()
 	}
 	begin := time.Now()
-	if err := s.signal(syscall.SIGSTOP); err != nil {
+	if err := s.Signal(syscall.SIGSTOP); err != nil {
 		return 0, err
 	}
 	pause.For(ctx, frozenFor)
-	err := s.signal(syscall.SIGCONT)
+	err := s.Signal(syscall.SIGCONT)
 	return time.Since(begin), err
 }
 

@@ -203,7 +203,7 @@ func TestHogThatEndsEarlyIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid := hog.cmd.Process.Pid
+	pid := hog.PID
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

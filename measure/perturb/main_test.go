@@ -92,7 +92,7 @@ func holdRole(args []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Println(t.cmd.Process.Pid)
+		fmt.Println(t.PID)
 	}
 	_, err := io.Copy(io.Discard, os.Stdin)
 	return err

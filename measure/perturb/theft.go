@@ -1,28 +1,26 @@
 package perturb
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"ceiling/internal/process"
 	"ceiling/internal/sys"
 	"ceiling/measure/cores"
 )
 
 // theft is a running hog, as seen by the process that started it.
 type theft struct {
-	cmd  *exec.Cmd
+	*process.Process
 	in   io.Closer // closing it ends the hog
-	said *strings.Builder
 	cpus []int
 	how  string // "real-time priority"
 
@@ -44,7 +42,6 @@ type sample struct {
 const (
 	// hogStart is how long a hog may take to start on a saturated host.
 	hogStart = 10 * time.Second
-	hogStop  = 3 * time.Second
 	// sampleEvery is how often the hog's clock is read: what was taken in a run is interpolated
 	// between two readings.
 	sampleEvery = 50 * time.Millisecond
@@ -59,65 +56,28 @@ func startHog(ctx context.Context, program string, cpus []int, share float64, po
 	if polite {
 		args = append(args, "--polite")
 	}
-	cmd := exec.Command(program, args...)
+	its, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
 	// Its threads run Go code without pause, for which each would get a hundred preemption signals
 	// a second.
-	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-	cmd.WaitDelay = time.Second
-	t := &theft{cmd: cmd, cpus: cpus, said: &strings.Builder{}, quit: make(chan struct{})}
-	cmd.Stderr = t.said
-	in, err := cmd.StdinPipe()
+	c := process.Command{Name: program, Args: args, Env: []string{"GODEBUG=asyncpreemptoff=1"}, Stdin: its,
+		Ready: func(line string) (how string, ok bool) { return strings.CutPrefix(line, hogReady+" with ") }}
+	p, err := c.Start()
+	err = errors.Join(err, its.Close())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("start a CPU hog: %w", errors.Join(err, in.Close()))
 	}
-	t.in = in
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start a CPU hog: %w", err)
-	}
-	if err := t.await(ctx, out); err != nil {
-		return nil, err
+	t := &theft{Process: p, in: in, cpus: cpus, quit: make(chan struct{})}
+	ctx, cancel := context.WithTimeoutCause(ctx, hogStart, fmt.Errorf("it took nothing within %s", hogStart))
+	defer cancel()
+	if t.how, err = p.Await(ctx, nil); err != nil {
+		return nil, fmt.Errorf("start a CPU hog on CPU %s: %w", cores.Format(cpus), errors.Join(err, in.Close()))
 	}
 	t.sample()
 	t.sampler.Go(t.watch)
 	return t, nil
-}
-
-// await reads the line that the hog prints once it runs.
-func (t *theft) await(ctx context.Context, out io.Reader) error {
-	line := make(chan string, 1)
-	go func() {
-		text, _ := bufio.NewReader(out).ReadString('\n') // an early end gives an empty line
-		line <- text
-	}()
-	timer := time.NewTimer(hogStart)
-	defer timer.Stop()
-	var why error
-	select {
-	case text := <-line:
-		how, ok := strings.CutPrefix(strings.TrimSpace(text), hogReady+" with ")
-		if t.how = how; ok {
-			return nil
-		}
-		why = errors.New("it ended before it took anything")
-	case <-timer.C:
-		why = fmt.Errorf("it took nothing within %s", hogStart)
-	case <-ctx.Done():
-		why = ctx.Err()
-	}
-	ended := t.end()
-	return fmt.Errorf("start a CPU hog on CPU %s: %w%s", cores.Format(t.cpus), errors.Join(why, ended), t.quoted())
-}
-
-// quoted returns the hog's error output. It has ended.
-func (t *theft) quoted() string {
-	if said := strings.TrimSpace(t.said.String()); said != "" {
-		return "; it said: " + said
-	}
-	return ""
 }
 
 // watch reads the hog's clock until quit.
@@ -138,7 +98,7 @@ func (t *theft) watch() {
 func (t *theft) sample() {
 	s := sample{at: time.Now()}
 	var err error
-	if s.hogNs, err = sys.ProcessClockNs(t.cmd.Process.Pid); err != nil {
+	if s.hogNs, err = sys.ProcessClockNs(t.PID); err != nil {
 		t.failed = fmt.Errorf("read the CPU time of the CPU hog: %w", err)
 		return
 	}
@@ -154,9 +114,9 @@ func (t *theft) sample() {
 func (t *theft) stop(from, to time.Time) (left float64, err error) {
 	close(t.quit)
 	t.sampler.Wait()
-	_, early := StartTicks(t.cmd.Process.Pid)
+	_, early := StartTicks(t.PID)
 	if err := errors.Join(early, t.end(), t.failed); err != nil {
-		return 0, fmt.Errorf("the CPU hog on CPU %s: %w%s", cores.Format(t.cpus), err, t.quoted())
+		return 0, fmt.Errorf("the CPU hog on CPU %s: %w", cores.Format(t.cpus), err)
 	}
 	return leftOf(t.samples, len(t.cpus), from, to)
 }
@@ -164,9 +124,8 @@ func (t *theft) stop(from, to time.Time) (left float64, err error) {
 // end closes the hog's input, and kills it if that is not enough.
 func (t *theft) end() error {
 	closed := t.in.Close()
-	timer := time.AfterFunc(hogStop, func() { _ = t.cmd.Process.Kill() })
-	defer timer.Stop()
-	return errors.Join(t.cmd.Wait(), closed)
+	t.End()
+	return errors.Join(t.Err(), closed)
 }
 
 // leftOf returns the share of the CPUs' time that was left between two times, by the samples around

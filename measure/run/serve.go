@@ -1,23 +1,23 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/lastline"
+	"ceiling/internal/process"
 	"ceiling/measure/netns"
 )
 
-// knock is the timeout of a connect to a starting server, and the interval between attempts.
+// knock is the timeout of a connect to a starting server.
 const knock = 20 * time.Millisecond
 
 // serverOn starts a server's command on a free loopback port and returns its base URL once it
@@ -44,26 +44,23 @@ func serverAt(ctx context.Context, s *spec.Server, addr string, cpus []int, in *
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
 	}
-	program, args := "sh", []string{"-c", command(s.Serve, addr, exe)}
-	if in != nil {
-		program, args = in.Within(program, args...)
-	}
-	cmd := exec.Command(program, args...)
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
 	}
-	cmd.Env = append(append(os.Environ(), "ADDR="+addr, "HOST="+host, "PORT="+port), s.Env...)
-	c := &Child{cpus: cpus, done: make(chan struct{}), errors: &lastline.Writer{}, group: true}
-	started, told := make(chan error, 1), make(chan string, 1)
-	go c.live(cmd, started, told)
-	if err := <-started; err != nil {
+	cmd := &process.Command{Name: "sh", Args: []string{"-c", command(s.Serve, addr, exe)}, CPUs: cpus, Ready: servesAt, Group: true}
+	if in != nil {
+		cmd.Name, cmd.Args = in.Within(cmd.Name, cmd.Args...)
+	}
+	cmd.Env = append([]string{"ADDR=" + addr, "HOST=" + host, "PORT=" + port}, s.Env...)
+	p, err := cmd.Start()
+	if err == nil {
+		addr, err = ready(ctx, p, addr, strings.HasPrefix(s.Serve, "ceiling "))
+	}
+	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
 	}
-	if c.Addr, err = c.ready(ctx, addr, strings.HasPrefix(s.Serve, "ceiling "), told); err != nil {
-		c.Stop()
-		return nil, "", fmt.Errorf("start %s: %w%s", s.Label(), err, c.itSaid())
-	}
+	c := &Child{p, addr}
 	return c, c.base(s), nil
 }
 
@@ -88,29 +85,13 @@ func command(text, addr, exe string) string {
 }
 
 // ready waits until the server reports its address or, if it need not, until the given address
-// accepts connections.
-func (c *Child) ready(ctx context.Context, addr string, says bool, told <-chan string) (string, error) {
-	timeout := time.NewTimer(startTimeout)
-	defer timeout.Stop()
-	again := time.NewTicker(knock)
-	defer again.Stop()
-	for {
-		select {
-		case addr := <-told:
-			return addr, nil
-		case <-c.done:
-			return "", fmt.Errorf("it ended: %w", cmpErr(c.err))
-		case <-timeout.C:
-			return "", fmt.Errorf("nothing accepts on %s after %s; put {addr} where the command takes its address, or let it read PORT", addr,
-				startTimeout)
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-again.C:
-			if !says && accepts(addr) {
-				return addr, nil
-			}
-		}
-	}
+// accepts connections, and returns the address.
+func ready(ctx context.Context, p *process.Process, addr string, says bool) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf(
+		"nothing accepts on %s after %s; put {addr} where the command takes its address, or let it read PORT", addr, startTimeout))
+	defer cancel()
+	told, err := p.Await(ctx, func() bool { return !says && accepts(addr) })
+	return cmp.Or(told, addr), err
 }
 
 func accepts(addr string) bool {
@@ -162,8 +143,8 @@ func (v *servers) base(ctx context.Context, index int, second bool) (string, err
 		key = -1 - index
 	}
 	if c := v.started[key]; c != nil {
-		if c.Ended() {
-			return "", fmt.Errorf("%s: it ended: %w%s", s.Label(), cmpErr(c.err), c.itSaid())
+		if err := c.Died(); err != nil {
+			return "", fmt.Errorf("%s: %w", s.Label(), err)
 		}
 		return c.base(s), nil
 	}
@@ -184,8 +165,8 @@ func (v *servers) base(ctx context.Context, index int, second bool) (string, err
 // ended returns which of the started servers has ended.
 func (v *servers) ended() error {
 	for key, c := range v.started {
-		if c.Ended() {
-			return fmt.Errorf("%s: it ended: %w%s", v.list[max(key, -1-key)].Label(), cmpErr(c.err), c.itSaid())
+		if err := c.Died(); err != nil {
+			return fmt.Errorf("%s: %w", v.list[max(key, -1-key)].Label(), err)
 		}
 	}
 	return nil

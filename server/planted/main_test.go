@@ -47,15 +47,15 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// process is a planted server in a process of its own.
-type process struct {
+// spawned is a planted server in a process of its own.
+type spawned struct {
 	t    *testing.T
 	addr string
 	pid  int
 	cmd  *exec.Cmd
 }
 
-func spawn(t *testing.T, kind string, p Params) *process {
+func spawn(t *testing.T, kind string, p Params) *spawned {
 	t.Helper()
 	text, err := json.Marshal(order{kind, p})
 	if err != nil {
@@ -71,7 +71,7 @@ func spawn(t *testing.T, kind string, p Params) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &process{t: t, pid: cmd.Process.Pid, cmd: cmd}
+	s := &spawned{t: t, pid: cmd.Process.Pid, cmd: cmd}
 	t.Cleanup(func() { s.end(syscall.SIGTERM) })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -82,7 +82,7 @@ func spawn(t *testing.T, kind string, p Params) *process {
 }
 
 // end tells the server to end and waits until it has.
-func (s *process) end(sig syscall.Signal) {
+func (s *spawned) end(sig syscall.Signal) {
 	if s.cmd == nil {
 		return
 	}
@@ -95,7 +95,7 @@ func (s *process) end(sig syscall.Signal) {
 }
 
 // cpu is the CPU time that the server has used.
-func (s *process) cpu() time.Duration {
+func (s *spawned) cpu() time.Duration {
 	s.t.Helper()
 	ns, err := sys.ProcessClockNs(s.pid)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *process) cpu() time.Duration {
 }
 
 // children of the server, by their parent's number in /proc/PID/stat.
-func (s *process) children() []int {
+func (s *spawned) children() []int {
 	s.t.Helper()
 	all, err := sys.Processes()
 	if err != nil {

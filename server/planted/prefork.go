@@ -1,14 +1,13 @@
 package planted
 
 import (
+	"ceiling/internal/process"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"syscall"
 	"time"
@@ -16,14 +15,12 @@ import (
 )
 
 // A prefork server creates one listener per process on a shared port and restarts the program,
-// with the same command line, for each of them. Descriptor 3 of a child is its listener; it
-// writes one byte to 4 when it serves; 5 reaches its end when the parent exits, even if killed.
+// with the same command line, for each of them. Descriptor 3 of a child is its listener.
 const (
 	preforkEnv = "CEILING_PLANTED_CHILD"
 
-	listenerFD = 3
-	readyFD    = 4
-	lifeFD     = 5
+	listenerFD  = 3
+	childServes = "child serves" // it prints
 
 	childStart = 20 * time.Second // it takes 0.1 s of CPU on a busy machine
 
@@ -44,35 +41,23 @@ func servePrefork(ctx context.Context, p *Params, ready func(string)) error {
 	if err != nil {
 		return err
 	}
-	children, err := startPrefork(files)
-	if err == nil {
-		ready(addr)
-		err = children.watch(ctx)
+	children, err := startPrefork(ctx, files)
+	defer children.stop()
+	if err != nil {
+		return err
 	}
-	children.stop()
-	return err
+	ready(addr)
+	return children.watch(ctx)
 }
 
 func servePreforkChild(ctx context.Context, p *Params) error {
 	runtime.GOMAXPROCS(1)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	life := os.NewFile(lifeFD, "life")
-	go func() {
-		_, _ = life.Read(make([]byte, 1)) // its end means stop
-		cancel()
-	}()
 	file := os.NewFile(listenerFD, "listener")
 	ln, err := net.FileListener(file) // duplicates
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	told := func() {
-		f := os.NewFile(readyFD, "ready")
-		// If the write fails, the parent has exited, which life reports as well.
-		_, _ = f.Write([]byte{1})
-		_ = f.Close()
-	}
+	told := func() { fmt.Fprintln(os.Stdout, childServes) }
 	return serveOn(ctx, ln, told, func(w http.ResponseWriter, _ *http.Request) {
 		burn(p.CPU)
 		ok(w)
@@ -128,84 +113,54 @@ func closeAll(files []*os.File) error {
 }
 
 // preforked are the children.
-type preforked struct {
-	commands []*exec.Cmd
-	life     *os.File   // closing it stops all of them
-	ended    chan error // one result per child
-}
+type preforked []*process.Process
 
 // startPrefork starts a child per listener and waits until all serve. It closes the parent's
-// listeners.
-func startPrefork(listeners []*os.File) (*preforked, error) {
-	c := &preforked{ended: make(chan error, len(listeners))}
-	lifeEnd, life, err := os.Pipe()
-	if err != nil {
-		return c, errors.Join(err, closeAll(listeners))
-	}
-	c.life = life
-	ready, tell, err := os.Pipe()
-	if err != nil {
-		return c, errors.Join(err, closeAll(listeners), lifeEnd.Close())
-	}
-	defer ready.Close()
+// descriptors of the listeners.
+func startPrefork(ctx context.Context, listeners []*os.File) (children preforked, err error) {
+	program, err := os.Executable()
 	for _, ln := range listeners {
-		if err = c.start(ln, tell, lifeEnd); err != nil {
-			break
+		c := process.Command{Name: program, Args: os.Args[1:], Env: []string{preforkEnv + "=1"}, Files: []*os.File{ln},
+			Ready: func(line string) (string, bool) { return "", line == childServes }}
+		var p *process.Process
+		if err == nil {
+			p, err = c.Start()
+		}
+		if err == nil {
+			children = append(children, p)
 		}
 	}
-	err = errors.Join(err, closeAll(listeners), tell.Close(), lifeEnd.Close())
-	if err != nil {
-		return c, err
+	if err := errors.Join(err, closeAll(listeners)); err != nil {
+		return children, err
 	}
-	if err := ready.SetReadDeadline(time.Now().Add(childStart)); err != nil {
-		return c, err
+	ctx, cancel := context.WithTimeoutCause(ctx, childStart, errors.New("it did not come to serve"))
+	defer cancel()
+	for _, p := range children {
+		if _, err := p.Await(ctx, nil); err != nil {
+			return children, fmt.Errorf("a prefork child: %w", err)
+		}
 	}
-	if _, err := io.ReadFull(ready, make([]byte, len(listeners))); err != nil {
-		return c, fmt.Errorf("a prefork child did not come to serve: %w", err)
-	}
-	return c, nil
-}
-
-func (c *preforked) start(ln, ready, life *os.File) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := &exec.Cmd{
-		Path: program, Args: os.Args, Env: append(os.Environ(), preforkEnv+"=1"),
-		Stderr: os.Stderr, ExtraFiles: []*os.File{ln, ready, life},
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	c.commands = append(c.commands, cmd)
-	go func() { c.ended <- cmd.Wait() }()
-	return nil
+	return children, nil
 }
 
 // watch returns when ctx ends, or with an error when a child exits.
-func (c *preforked) watch(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-c.ended:
-		c.ended <- err
-		return fmt.Errorf("a prefork child ended: %w", errors.Join(err, errors.New("which it should not")))
+func (c preforked) watch(ctx context.Context) error {
+	ended := make(chan error, len(c))
+	for _, p := range c {
+		go func() {
+			_ = p.Wait(ctx) // Died has it
+			ended <- p.Died()
+		}()
 	}
+	err := <-ended
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("a prefork child: %w", err)
 }
 
-// stop stops the children: they exit when life closes, or are killed.
-func (c *preforked) stop() {
-	if c.life != nil {
-		_ = c.life.Close()
-	}
-	patience := time.AfterFunc(time.Second, func() {
-		for _, cmd := range c.commands {
-			_ = cmd.Process.Kill() // fails if it has exited already
-		}
-	})
-	defer patience.Stop()
-	for range c.commands {
-		<-c.ended
+func (c preforked) stop() {
+	for _, p := range c {
+		p.Stop()
 	}
 }

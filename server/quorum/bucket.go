@@ -157,12 +157,8 @@ func (b *Bucket) makeStream(ctx context.Context, name string, config map[string]
 func (b *Bucket) clarify(err error) error {
 	var ended []string
 	for _, n := range b.nodes {
-		if p := n.current(); p != nil {
-			select {
-			case <-p.ended:
-				ended = append(ended, n.plan.Name+" "+p.said.Text())
-			default:
-			}
+		if p := n.current(); p != nil && p.Ended() {
+			ended = append(ended, fmt.Sprint(n.plan.Name, " ", p.Died()))
 		}
 	}
 	if len(ended) == 0 {

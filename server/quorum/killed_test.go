@@ -97,7 +97,7 @@ func (n *node) again(t *testing.T) {
 	if err := n.start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.current().await(n.plan.Name, time.After(time.Minute), t.Context().Done()); err != nil {
+	if _, err := n.current().Await(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -129,7 +129,7 @@ func TestKilledReplicasLoseNothing(t *testing.T) {
 				time.Sleep(rand.N(100 * time.Millisecond))
 				killed := test.kill(b)
 				for _, n := range killed {
-					n.current().kill()
+					n.current().Stop()
 				}
 				if len(killed) == len(b.nodes) {
 					for _, n := range killed {
@@ -235,7 +235,7 @@ func TestNoQuorum(t *testing.T) {
 	leader := b.leader()
 	for _, n := range b.nodes {
 		if n != leader {
-			n.current().kill()
+			n.current().Stop()
 		}
 	}
 	for name, do := range map[string]func() error{
@@ -271,7 +271,7 @@ func TestPortIsTaken(t *testing.T) {
 	if err := n.start(); err != nil {
 		t.Fatal(err)
 	}
-	err = n.current().await("r1", time.After(time.Minute), t.Context().Done())
+	_, err = n.current().Await(t.Context(), nil)
 	if err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("%v", err)
 	}

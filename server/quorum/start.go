@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ceiling/internal/process"
 	"ceiling/internal/scratch"
 	"ceiling/internal/sys"
 	"ceiling/measure/netns"
@@ -37,7 +38,7 @@ type node struct {
 	at   *netns.Namespace // nil for the loopback
 
 	mu      sync.Mutex
-	process *process // nil if never started
+	process *process.Process // nil if never started
 
 	conn *nats.Conn
 }
@@ -78,8 +79,8 @@ func Start(ctx context.Context, o Options) (*Bucket, error) {
 }
 
 func (b *Bucket) start(ctx context.Context) (err error) {
-	limit := time.NewTimer(b.options.Within)
-	defer limit.Stop()
+	limited, done := context.WithTimeoutCause(ctx, b.options.Within, errors.New("it takes no connections in time"))
+	defer done()
 	if b.net, err = chooseNet(b.options.Net, os.Geteuid()); err != nil {
 		return err
 	}
@@ -104,8 +105,8 @@ func (b *Bucket) start(ctx context.Context) (err error) {
 		}
 	}
 	for _, n := range b.nodes {
-		if err := n.process.await(n.plan.Name, limit.C, ctx.Done()); err != nil {
-			return err
+		if _, err := n.process.Await(limited, nil); err != nil {
+			return fmt.Errorf("replica %s: %w", n.plan.Name, err)
 		}
 		if err := b.connect(n); err != nil {
 			return err
@@ -234,7 +235,7 @@ func (n *node) start() error {
 }
 
 // current returns the node's process, or nil.
-func (n *node) current() *process {
+func (n *node) current() *process.Process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.process
@@ -270,7 +271,7 @@ func (b *Bucket) close() error {
 			n.conn.Close()
 		}
 		if p := n.current(); p != nil {
-			all.Go(p.kill)
+			all.Go(p.Stop)
 		}
 	}
 	all.Wait()

@@ -102,12 +102,10 @@ func (b *Bucket) Status() Status {
 func (n *node) describe(ctx context.Context) Replica {
 	r := Replica{Name: n.plan.Name, Address: n.conn.ConnectedAddr()}
 	if p := n.current(); p != nil {
-		select {
-		case <-p.ended:
+		if p.Ended() {
 			return r
-		default:
-			r.PID = p.cmd.Process.Pid
 		}
+		r.PID = p.PID
 	}
 	begun := time.Now()
 	answer, err := n.report(ctx)

@@ -9,15 +9,13 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"strconv"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"ceiling/internal/process"
 	"ceiling/internal/scratch"
 )
 
@@ -27,10 +25,6 @@ const (
 	// clusterWithin limits the start of a cluster, normally a second or two, on a machine that
 	// may be busy.
 	clusterWithin = 30 * time.Second
-	clusterKnock  = 20 * time.Millisecond
-
-	// clusterKillAfter is how long an immediate shutdown of a cluster may take.
-	clusterKillAfter = 3 * time.Second
 )
 
 // Installed returns the directory of PostgreSQL's programs, the newest if there are several:
@@ -56,11 +50,9 @@ func Installed() (string, error) {
 
 // A cluster is a PostgreSQL started by this process, reached over a socket in its directory.
 type cluster struct {
-	room  *scratch.Dir
-	as    *syscall.Credential // its user; nil: this process's own
-	cmd   *exec.Cmd
-	said  lines
-	ended chan struct{} // closed when it has exited
+	*process.Process
+	room *scratch.Dir
+	as   *syscall.Credential // its user; nil: this process's own
 }
 
 // startCluster creates and starts a cluster. It exits with this process, in whatever way.
@@ -69,7 +61,7 @@ func (d *Database) startCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := &cluster{ended: make(chan struct{})}
+	c := &cluster{}
 	parent := os.TempDir()
 	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
 		if c.as, err = postgresUser(); err != nil {
@@ -134,40 +126,29 @@ func (c *cluster) init(ctx context.Context, bin string) error {
 			return err
 		}
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", c.data(), "-U", clusterUser, "-A", "trust", "--no-sync",
-		"--locale=C", "-E", "UTF8", "--no-instructions")
-	cmd.Dir = c.room.Path
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // Pdeathsig follows the thread
-	defer runtime.UnlockOSThread()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		var said lines
-		_, _ = said.Write(out)
-		return fmt.Errorf("make a PostgreSQL cluster: initdb: %w: %s", err, said.last())
+	p, err := c.command(bin, "initdb", syscall.SIGKILL, "-U", clusterUser, "-A", "trust", "--no-sync", "--locale=C", "-E", "UTF8",
+		"--no-instructions").Start()
+	if err == nil {
+		err = p.Wait(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("make a PostgreSQL cluster: initdb: %w", err)
 	}
 	return nil
 }
 
-// start starts the server, on a thread that lives as long.
-func (c *cluster) start(bin string) error {
-	c.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", c.data(), "-c", "listen_addresses=", "-c", "unix_socket_directories="+c.room.Path,
-		"-c", "unix_socket_permissions=0777")
-	c.cmd.Dir = c.room.Path
-	c.cmd.Stdout, c.cmd.Stderr = &c.said, &c.said
-	// A separate group shields it from the terminal's interrupt until we stop it.
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := c.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = c.cmd.Wait() // the error is in said
-			close(c.ended)
-		}
-	}()
-	if err := <-started; err != nil {
+// command is one of PostgreSQL's programs for the cluster's files.
+func (c *cluster) command(bin, name string, death syscall.Signal, args ...string) *process.Command {
+	return &process.Command{Name: filepath.Join(bin, name), Args: append([]string{"-D", c.data()}, args...), Dir: c.room.Path, As: c.as,
+		Death: death}
+}
+
+// start starts the server. It ends by an immediate shutdown, without a checkpoint, since its files
+// are deleted with it.
+func (c *cluster) start(bin string) (err error) {
+	c.Process, err = c.command(bin, "postgres", syscall.SIGQUIT, "-c", "listen_addresses=", "-c", "unix_socket_directories="+c.room.Path,
+		"-c", "unix_socket_permissions=0777").Start()
+	if err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	return nil
@@ -177,57 +158,17 @@ func (c *cluster) start(bin string) error {
 func (c *cluster) ready(ctx context.Context, source string) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterWithin)
 	defer cancel()
-	knock := time.NewTicker(clusterKnock)
-	defer knock.Stop()
-	for {
+	_, err := c.Await(ctx, func() bool {
 		conn, err := pgx.Connect(ctx, source)
-		if err == nil {
-			return conn.Close(ctx)
-		}
-		select {
-		case <-c.ended:
-			return fmt.Errorf("start PostgreSQL: it ended: %v: %s", c.cmd.ProcessState, c.said.last())
-		case <-ctx.Done():
-			return fmt.Errorf("start PostgreSQL: %w: %s", ctx.Err(), c.said.last())
-		case <-knock.C:
-		}
+		return err == nil && conn.Close(ctx) == nil
+	})
+	if err != nil {
+		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
+	return nil
 }
 
-// remove stops the server without a checkpoint, since its files are deleted.
 func (c *cluster) remove() error {
-	_ = c.cmd.Process.Signal(syscall.SIGQUIT) // fails if it has exited
-	select {
-	case <-c.ended:
-	case <-time.After(clusterKillAfter):
-		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
-		<-c.ended
-	}
+	c.Stop()
 	return c.room.Remove()
-}
-
-// lines keeps the end of a program's output.
-type lines struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-const linesKept = 4096
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text = append(l.text, b...)
-	if extra := len(l.text) - linesKept; extra > 0 {
-		l.text = append(l.text[:0], l.text[extra:]...)
-	}
-	return len(b), nil
-}
-
-// last returns the last line, for an error.
-func (l *lines) last() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text := strings.TrimSpace(string(l.text))
-	return text[strings.LastIndexByte(text, '\n')+1:]
 }

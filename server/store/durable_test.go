@@ -241,7 +241,7 @@ func TestKilledDatabaseLosesNothingDurable(t *testing.T) {
 		// It has a process group of its own, and so have its children, whose death the first of them causes; a crash
 		// of all at once is what loses most.
 		acks := w.killed(t, func() { killTree(t, postmaster(t, dir)) })
-		c := &cluster{room: &scratch.Dir{Path: dir}, ended: make(chan struct{})}
+		c := &cluster{room: &scratch.Dir{Path: dir}}
 		if os.Getuid() == 0 {
 			if c.as, err = postgresUser(); err != nil {
 				t.Fatal(err)
@@ -250,11 +250,7 @@ func TestKilledDatabaseLosesNothingDurable(t *testing.T) {
 		if err := c.start(bin); err != nil {
 			t.Fatal(err)
 		}
-		stop := func() {
-			_ = c.cmd.Process.Signal(syscall.SIGQUIT)
-			<-c.ended
-		}
-		t.Cleanup(stop)
+		t.Cleanup(c.Stop)
 		if err := c.ready(t.Context(), d.Source()); err != nil {
 			t.Fatal(err)
 		}
