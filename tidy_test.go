@@ -42,7 +42,7 @@ func mayImport() map[string][]string {
 		"internal/needs":       {},
 		"internal/porttest":    {"internal/sys"},
 		"internal/option":      {},
-		"internal/nic":         {},
+		"internal/nic":         {"internal/sys"},
 		"internal/profiles":    {},
 		"internal/quicconn":    {"internal/sys", "internal/tlsconn"},
 		"internal/rebind":      {},

@@ -372,37 +372,10 @@ func KeepCalibration(path string, c *Calibration) error {
 	if err != nil {
 		return fmt.Errorf("keep calibration: %w", err)
 	}
-	if err := writeWhole(path, append(text, '\n')); err != nil {
+	if err := durable.Replace(path, append(text, '\n'), nil); err != nil {
 		return fmt.Errorf("keep calibration: write %s: %w", filepath.Base(path), err)
 	}
 	return nil
-}
-
-// writeWhole replaces a file atomically: it writes under another name, syncs, renames, and then
-// syncs the directory, because until then the rename is only in memory.
-func writeWhole(path string, data []byte) error {
-	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".part")
-	err := writeSynced(temp, data)
-	if err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		os.Remove(temp) // best effort: a leftover begins with a dot and is never read
-		return err
-	}
-	return durable.Dir(filepath.Dir(path))
-}
-
-func writeSynced(path string, data []byte) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	return f.Sync()
 }
 
 func readAll(path string) ([]byte, error) {

@@ -60,11 +60,7 @@ type host struct{ root fs.FS }
 
 // text returns a file's content without surrounding blanks, "" if it is unreadable.
 func (h host) text(name string) string {
-	data, err := fs.ReadFile(h.root, name)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
+	return sys.FileText(h.root, name)
 }
 
 // countCPUs counts the CPUs in a list; 0 if it is invalid.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"time"
 
 	"ceiling/experiment/spec"
@@ -116,7 +115,7 @@ func (t *Target) find(ctx context.Context, a spec.Address) observe.Config {
 	if len(ips) > 1 {
 		at = firstThatAccepts(ctx, ips, at)
 	}
-	t.Local = isLocal(at.Addr())
+	t.Local = sys.IsLocal(at.Addr())
 	c := observe.Config{TargetAddr: at, GeneratorPID: os.Getpid()}
 	if !t.Local {
 		t.Namespace = observe.FindNamespace(at)
@@ -141,21 +140,6 @@ func firstThatAccepts(ctx context.Context, ips []netip.Addr, first netip.AddrPor
 		}
 	}
 	return first
-}
-
-// isLocal reports whether an address belongs to this host.
-func isLocal(ip netip.Addr) bool {
-	if ip.IsLoopback() || ip.IsUnspecified() {
-		return true
-	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(addrs, func(a net.Addr) bool {
-		prefix, err := netip.ParsePrefix(a.String())
-		return err == nil && prefix.Addr().Unmap() == ip.Unmap()
-	})
 }
 
 // watch samples the host for a while, and finds the target's interface, listeners and processes.

@@ -15,11 +15,7 @@ type host struct{ root fs.FS }
 
 // text returns a file's content, trimmed, "" if unreadable.
 func (h host) text(name string) string {
-	data, err := fs.ReadFile(h.root, name)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
+	return sys.FileText(h.root, name)
 }
 
 // number returns a file's numeric content, -1 if it has none.

@@ -3,6 +3,7 @@
 package nic
 
 import (
+	"ceiling/internal/sys"
 	"fmt"
 	"io/fs"
 	"path"
@@ -91,12 +92,12 @@ func Read(root fs.FS, name string) (Interface, error) {
 		return n, fmt.Errorf("there is no interface %s; ip link lists them", name)
 	}
 	n.Rx, n.Tx = len(Queues(root, name, "rx")), len(Queues(root, name, "tx"))
-	for line := range strings.Lines(text(root, dir+"/device/uevent")) {
+	for line := range strings.Lines(sys.FileText(root, dir+"/device/uevent")) {
 		if driver, is := strings.CutPrefix(strings.TrimSpace(line), "DRIVER="); is {
 			n.Driver = driver
 		}
 	}
-	if node, err := strconv.Atoi(text(root, dir+"/device/numa_node")); err == nil {
+	if node, err := strconv.Atoi(sys.FileText(root, dir+"/device/numa_node")); err == nil {
 		n.Node = node
 	}
 	n.IRQs = IRQsOf(root, name)
@@ -120,14 +121,6 @@ func NumberAtEnd(text string) int {
 		return -1
 	}
 	return n
-}
-
-func text(root fs.FS, name string) string {
-	data, err := fs.ReadFile(root, name)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
 }
 
 // IRQsOf returns the interrupts of an interface's queues: those that sysfs lists for its device,
@@ -154,7 +147,7 @@ func IRQsOf(root fs.FS, name string) []IRQ {
 		break
 	}
 	var irqs []IRQ
-	for line := range strings.Lines(text(root, "proc/interrupts")) {
+	for line := range strings.Lines(sys.FileText(root, "proc/interrupts")) {
 		fields := strings.Fields(line)
 		if len(fields) < 3 || !strings.HasSuffix(fields[0], ":") {
 			continue

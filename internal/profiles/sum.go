@@ -239,11 +239,11 @@ func Fold(p *profile.Profile, value int) []byte {
 		}
 		var b strings.Builder
 		if name := s.Label[Process]; len(name) > 0 {
-			b.WriteString(foldable(name[0]) + ";")
+			b.WriteString(Foldable(name[0]) + ";")
 		}
 		frames := Frames(s)
 		for i := len(frames) - 1; i >= 0; i-- {
-			b.WriteString(foldable(frames[i].Name))
+			b.WriteString(Foldable(frames[i].Name))
 			if i > 0 {
 				b.WriteByte(';')
 			}
@@ -262,8 +262,8 @@ func Fold(p *profile.Profile, value int) []byte {
 	return out
 }
 
-// foldable removes characters from a name that are special to the format or a terminal.
-func foldable(name string) string {
+// Foldable removes characters from a name that are special to the format or a terminal.
+func Foldable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ';' || r < ' ' || r == 0x7f {
 			return '_'

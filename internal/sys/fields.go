@@ -3,7 +3,9 @@ package sys
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"iter"
+	"strings"
 )
 
 // Fields iterates over the names and values of a kernel file with one per line: the name ends at
@@ -67,4 +69,14 @@ func counter(value []byte, v *uint64) int {
 	}
 	*v = n
 	return 1
+}
+
+// FileText returns what is in a file of /proc or /sys without the space around it; "" if it cannot
+// be read, which is what it says on a machine that lacks what it is about.
+func FileText(root fs.FS, name string) string {
+	data, err := fs.ReadFile(root, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/sys"
 	"ceiling/measure/netns"
 	"ceiling/measure/tune"
 	"ceiling/record"
@@ -287,5 +288,5 @@ func hostIsHere(ctx context.Context, a spec.Address) (here, loopback bool) {
 		return false, false
 	}
 	ip := ips[0].Unmap()
-	return isLocal(ip), ip.IsLoopback() || ip.IsUnspecified()
+	return sys.IsLocal(ip), ip.IsLoopback() || ip.IsUnspecified()
 }

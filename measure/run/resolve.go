@@ -12,6 +12,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/ring"
+	"ceiling/internal/sys"
 	"ceiling/internal/unit"
 )
 
@@ -39,7 +40,7 @@ func (t target) String() string {
 
 func tcpTarget(ip netip.Addr, port uint16) target {
 	at := netip.AddrPortFrom(ip.Unmap(), port) // a resolver returns IPv4 in IPv6's form
-	return target{sockaddr: ring.TCPAddr(at), addr: at, local: isLocal(ip)}
+	return target{sockaddr: ring.TCPAddr(at), addr: at, local: sys.IsLocal(ip)}
 }
 
 // resolve looks the address up and finds whether it is this host's own. Of a name's addresses it
@@ -144,24 +145,4 @@ func firstThatAccepts(ctx context.Context, ips []netip.Addr, port uint16) netip.
 		}
 	}
 	return ips[0]
-}
-
-// isLocal reports whether an address is one of this host's. If the host's addresses cannot be read,
-// only loopback is.
-func isLocal(ip netip.Addr) bool {
-	if ip.IsLoopback() || ip.IsUnspecified() {
-		return true
-	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
-	}
-	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok {
-			if own, ok := netip.AddrFromSlice(n.IP); ok && own.Unmap() == ip.Unmap() {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -8,6 +8,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/nic"
+	"ceiling/internal/sys"
 	"ceiling/measure/cores"
 )
 
@@ -28,7 +29,7 @@ const interruptShare = 4
 // coresOf divides a host's CPUs. A core that serves interrupts is reserved as a whole: they would
 // slow its other thread.
 func coresOf(root fs.FS, of *nic.Interface, asked []int) (Cores, error) {
-	all, err := spec.ParseCPUList(fileText(root, "sys/devices/system/cpu/online"))
+	all, err := spec.ParseCPUList(sys.FileText(root, "sys/devices/system/cpu/online"))
 	if err != nil {
 		return Cores{}, fmt.Errorf("which CPUs are online: %w", err)
 	}

@@ -146,7 +146,7 @@ func (h *Host) headOf(p *Plan, by Owner) (head, error) {
 	return own, nil
 }
 
-func (h *Host) bootID() string { return fileText(h.tree(), "proc/sys/kernel/random/boot_id") }
+func (h *Host) bootID() string { return sys.FileText(h.tree(), "proc/sys/kernel/random/boot_id") }
 
 // namespaceHere returns the inode of the calling thread's network namespace, 0 if unknown.
 func namespaceHere() uint64 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ceiling/internal/nic"
+	"ceiling/internal/sys"
 )
 
 // Names of knobs in profiles. A sysctl has its own name.
@@ -314,7 +315,7 @@ func (k *planner) governor(s *Setting) ([]Change, error) {
 	}
 	var changes []Change
 	for _, dir := range dirs {
-		if offers := fileText(k.tree, dir+"/scaling_available_governors"); offers != "" && !slices.Contains(strings.Fields(offers), s.To) {
+		if offers := sys.FileText(k.tree, dir+"/scaling_available_governors"); offers != "" && !slices.Contains(strings.Fields(offers), s.To) {
 			return nil, fmt.Errorf("there is no governor %q; this driver has %s", s.To, offers)
 		}
 		changes = append(changes, Change{Of: path.Base(path.Dir(dir)), Kind: KindValue, Path: dir + "/scaling_governor", After: s.To})
@@ -336,7 +337,7 @@ func (k *planner) openFiles(s *Setting) ([]Change, error) {
 	if n, err := strconv.ParseUint(number, 10, 31); err != nil || n < 64 {
 		return nil, fmt.Errorf("%s: %q is no number of open files; give 1048576, or 1048576 for nginx.service", s.Set, s.To)
 	}
-	if most, err := strconv.ParseUint(fileText(k.tree, "proc/sys/fs/nr_open"), 10, 64); err == nil {
+	if most, err := strconv.ParseUint(sys.FileText(k.tree, "proc/sys/fs/nr_open"), 10, 64); err == nil {
 		if n, err := strconv.ParseUint(number, 10, 64); err == nil && n > most {
 			return nil, fmt.Errorf("%s: %s is above fs.nr_open, %d; set that first", s.Set, number, most)
 		}
@@ -357,7 +358,7 @@ func (k *planner) openFiles(s *Setting) ([]Change, error) {
 
 // openFilesHere returns this process's own limit.
 func openFilesHere(root fs.FS) string {
-	for line := range strings.Lines(fileText(root, "proc/self/limits")) {
+	for line := range strings.Lines(sys.FileText(root, "proc/self/limits")) {
 		if rest, is := strings.CutPrefix(line, "Max open files"); is {
 			if f := strings.Fields(rest); len(f) > 1 {
 				return f[0] + " soft, " + f[1] + " hard"

@@ -76,7 +76,7 @@ func (h *Host) waitUp(t *testing.T, name string) {
 	t.Helper()
 	err := h.inside(func(h *Host) error {
 		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-			if fileText(h.tree(), "sys/class/net/"+name+"/operstate") == "up" {
+			if sys.FileText(h.tree(), "sys/class/net/"+name+"/operstate") == "up" {
 				return nil
 			}
 		}
@@ -286,7 +286,7 @@ func TestSysctlsByEffect(t *testing.T) {
 		t.Helper()
 		text := ""
 		if err := h.inside(func(h *Host) error {
-			text = fileText(h.tree(), "proc/sys/"+strings.ReplaceAll(name, ".", "/"))
+			text = sys.FileText(h.tree(), "proc/sys/"+strings.ReplaceAll(name, ".", "/"))
 			return nil
 		}); err != nil {
 			t.Fatal(err)

@@ -11,14 +11,6 @@ import (
 	"github.com/safchain/ethtool"
 )
 
-func fileText(root fs.FS, name string) string {
-	data, err := fs.ReadFile(root, name)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
-}
-
 // Parameters by ethtool.
 const (
 	nicQueues     = "queues"

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ceiling/internal/nic"
+	"ceiling/internal/sys"
 	"ceiling/measure/observe"
 )
 
@@ -68,7 +69,7 @@ func (h *Host) wayOf(l *Target) (way, error) {
 			w.driven, w.irqs = w.driven || of.Driver != "", w.irqs || len(of.IRQs) > 0
 		}
 		for _, queue := range nic.Queues(h.tree(), name, "rx") {
-			w.flows = w.flows || fileText(h.tree(), queue+"/"+knobFlowCount) != "0"
+			w.flows = w.flows || sys.FileText(h.tree(), queue+"/"+knobFlowCount) != "0"
 		}
 	}
 	return w, nil

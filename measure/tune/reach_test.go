@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"ceiling/internal/sys"
 	"net"
 	"net/netip"
 	"strconv"
@@ -68,7 +69,7 @@ func TestAcceptQueueOfTheServer(t *testing.T) {
 	}
 	defer l.Close()
 	at := netip.MustParseAddrPort(l.Addr().String())
-	most, err := strconv.Atoi(fileText((&Host{}).tree(), "proc/sys/net/core/somaxconn"))
+	most, err := strconv.Atoi(sys.FileText((&Host{}).tree(), "proc/sys/net/core/somaxconn"))
 	if err != nil {
 		t.Fatal(err)
 	}

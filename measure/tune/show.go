@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ceiling/internal/nic"
+	"ceiling/internal/sys"
 	"ceiling/measure/cores"
 )
 
@@ -56,7 +57,7 @@ type Wanted struct {
 
 // Show reads the current settings and what the profiles would change. It changes nothing.
 func (h *Host) Show(o Options) (*Shown, error) {
-	s := &Shown{Schema: ShowSchema, Host: fileText(h.tree(), "proc/sys/kernel/hostname"), Kernel: fileText(h.tree(), "proc/sys/kernel/osrelease")}
+	s := &Shown{Schema: ShowSchema, Host: sys.FileText(h.tree(), "proc/sys/kernel/hostname"), Kernel: sys.FileText(h.tree(), "proc/sys/kernel/osrelease")}
 	var err error
 	if s.InForce, err = h.InForce(); err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func (k *planner) anyValue(knob string) string {
 	case knobIRQBalance:
 		return stopped
 	case knobGovernor:
-		return fileText(k.tree, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+		return sys.FileText(k.tree, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 	case knobFiles:
 		return "1024"
 	}

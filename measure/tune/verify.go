@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ceiling/internal/nic"
+	"ceiling/internal/sys"
 	"ceiling/internal/unit"
 	"ceiling/measure/cores"
 	"ceiling/measure/observe"
@@ -213,7 +214,7 @@ func (e *effects) shown(c *Change) (effect, what string) {
 		return e.xps(c)
 	case knobFlowCount, knobSocketFlows:
 		// The host's table is not in other network namespaces, and not on old copies.
-		if fileText(e.host.tree(), "proc/sys/net/core/rps_sock_flow_entries") == "0" {
+		if sys.FileText(e.host.tree(), "proc/sys/net/core/rps_sock_flow_entries") == "0" {
 			return NotShown, "it does nothing while " + knobSocketFlows + " is 0"
 		}
 		return NotShown, "the kernel has no counter for it; " + e.processed()

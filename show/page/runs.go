@@ -120,38 +120,7 @@ func lead(runs []chart.Run) string {
 	if len(runs) > 1 {
 		return ""
 	}
-	return loadLine(&runs[0]) + " · " + runs[0].Started.UTC().Format("2 January 2006, 15:04 UTC")
-}
-
-// loadLine summarises the load.
-func loadLine(run *chart.Run) string {
-	l := &run.Load
-	parts := []string{unit.Plural(l.Connections, "connection", "connections")}
-	if l.Established != l.Connections {
-		parts[0] += fmt.Sprintf(" (%s established)", unit.FormatCount(int64(l.Established)))
-	}
-	if l.Pipelining > 1 {
-		parts = append(parts, fmt.Sprintf("%d in flight on each", l.Pipelining))
-	}
-	if run.Spec.NewConnections {
-		parts = append(parts, "a new connection for each "+run.Spec.Kind.One())
-	}
-	switch l.Mode {
-	case "open":
-		parts = append(parts, fmt.Sprintf("open loop at %s %s", unit.FormatSI(l.TargetPerS), run.Spec.Kind.PerSecond()))
-	case "subscribed":
-		parts = append(parts, "subscribed to events")
-	default:
-		parts = append(parts, l.Mode+" loop")
-	}
-	parts = append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up")
-	if l.Threads > 0 { // otherwise it was killed before that was recorded
-		parts = append(parts, l.Engine+", "+unit.Plural(l.Threads, "thread", "threads"))
-	}
-	if n := report.Loading(run.Run); n > 0 {
-		parts = append(parts, unit.Plural(n, "agent", "agents"))
-	}
-	return strings.Join(parts, " · ")
+	return report.LoadLine(runs[0].Run) + " · " + runs[0].Started.UTC().Format("2 January 2006, 15:04 UTC")
 }
 
 func footer(runs []chart.Run) string {

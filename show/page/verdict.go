@@ -36,7 +36,7 @@ func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 	v := &run.Verdict
 	load := ""
 	if !lead {
-		load = clip(redact(run.Target), 120) + " · " + loadLine(run)
+		load = clip(redact(run.Target), 120) + " · " + report.LoadLine(run.Run)
 	}
 	card := Verdict{
 		Run: run.Label, Outcome: string(v.Outcome), Mood: v.Outcome, Gloss: gloss(v), Figure: rate(run), Unit: run.Spec.Kind.Many() + "/s",

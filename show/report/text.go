@@ -77,7 +77,7 @@ func concluded(v *record.Verdict) string {
 
 // head describes the setup and the target.
 func (l Layout) head(r *record.Run) []block {
-	blocks := []block{l.block(0, func(p *printer) { p.text(0, p.bold(targetLine(r))) }), l.fact(0, "", loadLine(r))}
+	blocks := []block{l.block(0, func(p *printer) { p.text(0, p.bold(targetLine(r))) }), l.fact(0, "", LoadLine(r))}
 	blocks[1].plain = true
 	blocks[1].lines = blocks[1].written(l)
 	return append(blocks, l.block(0, func(p *printer) {
@@ -194,7 +194,8 @@ func targetLine(r *record.Run) string {
 	return secret.Plain().URL(r.Target)
 }
 
-func loadLine(r *record.Run) string {
+// LoadLine summarises the load.
+func LoadLine(r *record.Run) string {
 	l := &r.Load
 	parts := []string{unit.Plural(l.Connections, "connection", "connections")}
 	if l.Established != l.Connections {

@@ -93,28 +93,7 @@ func (s *state) write(dir string) error {
 
 // writeWhole creates or replaces an owner-only file (0600) atomically.
 func writeWhole(name string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails after the rename, as it should
-	err = likeDirectory(f)
-	if err == nil {
-		_, err = f.Write(b)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return err
-	}
-	return durable.Dir(filepath.Dir(name))
+	return durable.Replace(name, b, likeDirectory)
 }
 
 // likeDirectory gives a file written by root to the owner of its directory: a controller may run as

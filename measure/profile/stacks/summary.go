@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"ceiling/internal/profiles"
 	"ceiling/measure/profile/symbol"
 	"ceiling/record"
 )
@@ -303,10 +304,10 @@ func fold(stacks []named, unit int64) []byte {
 	for i := range stacks {
 		s := &stacks[i]
 		b.Reset()
-		b.WriteString(foldable(cmp.Or(s.thread, s.space.Comm, "unknown")))
+		b.WriteString(profiles.Foldable(cmp.Or(s.thread, s.space.Comm, "unknown")))
 		for _, f := range slices.Backward(s.frames) {
 			b.WriteByte(';')
-			b.WriteString(foldable(cmp.Or(f.Name, "["+f.Package+"]")))
+			b.WriteString(profiles.Foldable(cmp.Or(f.Name, "["+f.Package+"]")))
 		}
 		line := b.String()
 		if _, had := lines[line]; !had {
@@ -325,14 +326,4 @@ func fold(stacks []named, unit int64) []byte {
 		}
 	}
 	return out
-}
-
-// foldable returns a name without what the format or a terminal would misinterpret.
-func foldable(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r == ';' || r < ' ' || r == 0x7f {
-			return '_'
-		}
-		return r
-	}, name)
 }
