@@ -29,6 +29,11 @@ func (p *Process) End() {
 	}
 	_ = syscall.Kill(-p.PID, syscall.SIGKILL)
 	<-p.done
+	if p.group {
+		killed := time.NewTimer(stopTimeout)
+		defer killed.Stop()
+		p.groupEnds(killed.C)
+	}
 }
 
 // groupEnds waits until every process of the group has ended, whether its parent has noticed or
