@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"ceiling/internal/pause"
@@ -26,8 +25,8 @@ const observerName = "ceiling observer"
 
 // postgres is our connection to a database.
 type postgres struct {
-	config *pgx.ConnConfig
-	conn   *pgx.Conn // nil: lost
+	config *pgconn.Config
+	conn   *pgconn.PgConn // nil: lost
 	wal    bool      // it has pg_stat_wal with the columns we read (14 to 17)
 	timed  bool      // it times WAL fsyncs
 	unseen int       // sessions whose activity we may not see
@@ -46,8 +45,8 @@ func CheckDatabase(source string) error {
 	if !strings.HasPrefix(source, "postgres://") && !strings.HasPrefix(source, "postgresql://") {
 		return errors.New("give PostgreSQL's URL: postgres://USER@HOST/DATABASE")
 	}
-	if _, err := pgx.ParseConfig(source); err != nil {
-		return errors.New(oneLine(err)) // pgx leaves the password out
+	if _, err := pgconn.ParseConfig(source); err != nil {
+		return errors.New(oneLine(err)) // pgconn leaves the password out
 	}
 	return nil
 }
@@ -76,14 +75,13 @@ func openPostgres(ctx context.Context, source string) (*postgres, *record.Databa
 	if err := CheckDatabase(source); err != nil {
 		return nil, nil, err
 	}
-	config, err := pgx.ParseConfig(source)
+	config, err := pgconn.ParseConfig(source)
 	if err != nil {
 		return nil, nil, err
 	}
 	config.ConnectTimeout = openWithin
 	config.RuntimeParams["application_name"] = observerName
 	config.RuntimeParams["statement_timeout"] = strconv.FormatInt(answerIn.Milliseconds(), 10)
-	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // a proxy (pgbouncer) may keep no statements
 	p := &postgres{config: config}
 	if err := p.connect(ctx); err != nil {
 		return nil, nil, err
@@ -100,7 +98,7 @@ func openPostgres(ctx context.Context, source string) (*postgres, *record.Databa
 }
 
 func (p *postgres) connect(ctx context.Context) (err error) {
-	if p.conn, err = pgx.ConnectConfig(ctx, p.config.Copy()); err != nil {
+	if p.conn, err = pgconn.ConnectConfig(ctx, p.config.Copy()); err != nil {
 		p.conn = nil
 		return errors.New(oneLine(err) + hint(err))
 	}
@@ -132,14 +130,14 @@ func settingNames() []string {
 }
 
 func (p *postgres) describe(ctx context.Context) (*record.Database, error) {
-	d := &record.Database{Product: "PostgreSQL " + p.conn.PgConn().ParameterStatus("server_version"), Address: p.address()}
-	rows, err := p.conn.Query(ctx, "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY($1)", settingNames())
+	d := &record.Database{Product: "PostgreSQL " + p.conn.ParameterStatus("server_version"), Address: p.address()}
+	text, err := p.query(ctx, "SELECT json_object_agg(name, current_setting(name)) FROM pg_settings WHERE name IN ('"+
+		strings.Join(settingNames(), "', '")+"')")
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]string{}
-	var name, value string
-	if _, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error { values[name] = value; return nil }); err != nil {
+	var values map[string]string
+	if err := json.Unmarshal(text, &values); err != nil {
 		return nil, err
 	}
 	for _, name := range settingNames() {
@@ -149,8 +147,22 @@ func (p *postgres) describe(ctx context.Context) (*record.Database, error) {
 	}
 	d.MaxConnections, _ = strconv.Atoi(values["max_connections"]) // 0: unknown
 	p.timed = values["track_wal_io_timing"] == "on"
-	p.wal = p.conn.QueryRow(ctx, "SELECT wal_sync, wal_sync_time, wal_bytes FROM pg_stat_wal").Scan(nil, nil, nil) == nil
+	_, err = p.query(ctx, "SELECT wal_sync, wal_sync_time, wal_bytes FROM pg_stat_wal")
+	p.wal = err == nil
 	return d, nil
+}
+
+// query returns the first column of the first row of a statement. It is sent by the simple protocol:
+// a proxy in between (pgbouncer) may not keep prepared statements.
+func (p *postgres) query(ctx context.Context, statement string) ([]byte, error) {
+	results, err := p.conn.Exec(ctx, statement).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(results) == 0 || len(results[0].Rows) == 0 {
+		return nil, errors.New("the database returned no row")
+	}
+	return results[0].Rows[0][0], nil
 }
 
 // address returns its address, without the user.
@@ -207,8 +219,8 @@ func (p *postgres) sample(ctx context.Context) (row record.DatabaseRow, err erro
 	if p.wal {
 		query = sessions + logCounts + `)` + ofLog
 	}
-	var text []byte
-	if err := p.conn.QueryRow(ctx, query).Scan(&text); err != nil {
+	text, err := p.query(ctx, query)
+	if err != nil {
 		return row, err
 	}
 	var a answer
@@ -217,7 +229,7 @@ func (p *postgres) sample(ctx context.Context) (row record.DatabaseRow, err erro
 	}
 	row.Sessions, row.Active, row.IdleInTransaction, row.Waits = a.Sessions, a.Active, a.Idle, a.Waits
 	if waitsForLock(a.Waits) {
-		if err := p.conn.QueryRow(ctx, lockQueues).Scan(&text); err != nil {
+		if text, err = p.query(ctx, lockQueues); err != nil {
 			return row, err
 		}
 		if err := json.Unmarshal(text, &row.Locks); err != nil {
