@@ -14,12 +14,12 @@ read_join_line() {
 	fi
 	token=${CEILING_TOKEN:-}
 	[[ ! $line =~ ^CEILING_TOKEN=([^ ]+)\  ]] || token=${BASH_REMATCH[1]}
-	read -ra words <<<"${line#*ceiling agent }"
+	read -ra words <<<"${line#*ceiling*agent }"
 	join=()
 	for ((i = 0; i < ${#words[@]}; i++)); do
 		case ${words[i]} in
 		--token | --token=*)
-			echo "the join line has the token as an argument, which ps shows: take the line of this ceiling controller" >&2
+			echo "the join line has the token as an argument, which ps shows: take the line of this ceiling fleet controller" >&2
 			return 2
 			;;
 		--token-file) file=${words[++i]-} ;;
@@ -30,7 +30,7 @@ read_join_line() {
 	case " ${join[*]} " in
 	*" --join "* | *" --join="*) ;;
 	*)
-		echo "the join line is the one that ceiling controller prints: ceiling agent --join nats://HOST:4222 --token-file token" >&2
+		echo "the join line is the one that ceiling fleet controller prints: ceiling fleet agent --join nats://HOST:4222 --token-file token" >&2
 		return 2
 		;;
 	esac

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	joinLine = "ceiling agent --join nats://127.0.0.1:4222 --token-file token"
+	joinLine = "ceiling fleet agent --join nats://127.0.0.1:4222 --token-file token"
 	// shownLine is that of controller --show-token.
-	shownLine = "CEILING_TOKEN=SECRET.0123 ceiling agent --join nats://127.0.0.1:4222"
+	shownLine = "CEILING_TOKEN=SECRET.0123 ceiling fleet agent --join nats://127.0.0.1:4222"
 )
 
 // fileLine is joinLine with a file that has the token.
@@ -160,8 +160,8 @@ func TestPlace(t *testing.T) {
 		"nowhere: no ssh":                          {shownLine, "nowhere"},
 		"the join line is the one that ceiling":    {"ceiling run http://h", "here"},
 		"no file token here, and CEILING_TOKEN is": {joinLine, "here"},
-		"there is no file /nowhere here":           {"ceiling agent --join nats://h:1 --token-file /nowhere", "here"},
-		"the token as an argument, which ps shows": {"ceiling agent --join nats://h:1 --token SECRET", "here"},
+		"there is no file /nowhere here":           {"ceiling fleet agent --join nats://h:1 --token-file /nowhere", "here"},
+		"the token as an argument, which ps shows": {"ceiling fleet agent --join nats://h:1 --token SECRET", "here"},
 		"which no argument of an agent looks like": {shownLine + " --name $(reboot)", "here"},
 		"usage: place.sh":                          {joinLine},
 	} {
@@ -260,7 +260,7 @@ func TestRealAgents(t *testing.T) {
 		t.Cleanup(func() { cancel(); c.Wait(); out.Close() })
 		return c, out
 	}
-	_, out := start(binary, "controller", "--listen", "0.0.0.0:0", "--advertise", "10.83.1.1")
+	_, out := start(binary, "fleet", "controller", "--listen", "0.0.0.0:0", "--advertise", "10.83.1.1")
 	line := ""
 	eventually(t, "the controller prints its join line", func() bool {
 		line = read(t, out.Name())

@@ -27,7 +27,7 @@ func TestUnits(t *testing.T) {
 			t.Errorf("a key that systemd does not know went through: %q", said)
 		}
 		// A token that is refused stays so: the unit does not try for ever.
-		if strings.Contains(text, "bin/ceiling agent ") && !strings.Contains(text, "\nRestartPreventExitStatus=2\n") {
+		if strings.Contains(text, "bin/ceiling fleet agent ") && !strings.Contains(text, "\nRestartPreventExitStatus=2\n") {
 			t.Errorf("%s starts an agent again whose token is refused", unit)
 		}
 		for _, quota := range []string{"\nCPUQuota=", "\nCPUWeight=", "\nMemoryMax=", "\nNice="} {

@@ -272,7 +272,7 @@ server_address) echo -n 10.83.0.9 ;; max_minutes) echo -n 5 ;; *) exit 1 ;; esac
 host=$1; shift
 case "$*" in
 *ceiling-ready*) ;;
-*journalctl*) echo "agents join with: %s" | grep -o 'ceiling agent --join .*' ;;
+*journalctl*) echo "agents join with: %s" | grep -o 'ceiling fleet agent --join .*' ;;
 *"fleet tokens create --expires 5m"*) echo %s ;;
 *ceiling-controller*|*install*) cat > /dev/null; echo "$host $*" >> %s ;;
 *) exec bash -c "$*" ;;

@@ -94,7 +94,7 @@ func (r Repeated) Spread() float64 {
 // Unfit says how the calibration differs from a run with this engine on this host; "" if it fits.
 func (c *Calibration) Unfit(env *Environment, engine string) string {
 	differs := func(of, was, is string) string {
-		return fmt.Sprintf("the calibration is of %s (%s, now %s); run ceiling calibrate", of, orNone(was), orNone(is))
+		return fmt.Sprintf("the calibration is of %s (%s, now %s); run ceiling doctor --calibrate", of, orNone(was), orNone(is))
 	}
 	switch {
 	case c.Host != env.Host:
@@ -108,7 +108,7 @@ func (c *Calibration) Unfit(env *Environment, engine string) string {
 	case c.Version != env.Version:
 		return differs("another version of ceiling", c.Version, env.Version)
 	case c.Engine != engine:
-		return fmt.Sprintf("the calibration is of another engine (%s, now %s); run ceiling calibrate --engine %s", orNone(c.Engine),
+		return fmt.Sprintf("the calibration is of another engine (%s, now %s); run ceiling doctor --calibrate --engine %s", orNone(c.Engine),
 			orNone(engine), orNone(engine))
 	}
 	return ""
@@ -137,7 +137,7 @@ func orNone(text string) string {
 // or says why there is none.
 func FitCalibration(all []Calibration, env *Environment, engine string) (*Calibration, string) {
 	if len(all) == 0 {
-		return nil, "this machine was not calibrated; run ceiling calibrate"
+		return nil, "this machine was not calibrated; run ceiling doctor --calibrate"
 	}
 	why, nearest := "", -1
 	for i := range all {
@@ -303,7 +303,7 @@ func ReadCalibrations(path string) ([]Calibration, error) {
 	}
 	all, err := parseCalibrations(data)
 	if err != nil {
-		return nil, fmt.Errorf("calibration: read %s: %w; move it away and run ceiling calibrate", path, err)
+		return nil, fmt.Errorf("calibration: read %s: %w; move it away and run ceiling doctor --calibrate", path, err)
 	}
 	return all, nil
 }

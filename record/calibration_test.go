@@ -108,13 +108,13 @@ func TestFitCalibration(t *testing.T) {
 		all  []Calibration
 		want string // "" fits
 	}{
-		{"none", nil, "run ceiling calibrate"},
+		{"none", nil, "run ceiling doctor --calibrate"},
 		{"fits", []Calibration{fits}, ""},
 		{"among others", []Calibration{other(func(c *Calibration) { c.Host = "x" }), other(func(c *Calibration) { c.Engine = "epoll" }), fits},
 			""},
 		{"host", []Calibration{other(func(c *Calibration) { c.Host = "x" })}, "another host (x, now h)"},
 		{"kernel", []Calibration{other(func(c *Calibration) { c.Kernel = "5.4" }), other(func(c *Calibration) { c.Host = "x" })},
-			"another kernel (5.4, now 6.1); run ceiling calibrate"},
+			"another kernel (5.4, now 6.1); run ceiling doctor --calibrate"},
 		{"cpu", []Calibration{other(func(c *Calibration) { c.CPUModel = "" })}, "another CPU (unknown, now cpu)"},
 		{"cpus", []Calibration{other(func(c *Calibration) { c.CPUs = "0" })}, "other CPUs (0, now 0-3)"},
 		{"version", []Calibration{other(func(c *Calibration) { c.Version = "v0" })}, "another version of ceiling (v0, now v1)"},
@@ -173,7 +173,7 @@ func TestKeepCalibration(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, err := range []error{lastError(ReadCalibrations(path)), KeepCalibration(path, a)} {
-			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "run ceiling calibrate") ||
+			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "run ceiling doctor --calibrate") ||
 				strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -46,7 +46,7 @@ func TestFleetOfOne(t *testing.T) {
 		}
 		got := Judge(run, series)
 		// What a fleet refuses it is not advised to do.
-		for _, flag := range []string{"--apart", "--pin-", "ceiling prove"} {
+		for _, flag := range []string{"--separate-cpus", "--pin-", "ceiling prove"} {
 			if texts := strings.Join(append(prose.Texts(got.Caveats), prose.Texts(got.Next)...), "\n"); strings.Contains(texts, flag) {
 				t.Errorf("%s: a fleet is told of %s: %s", f.path, flag, texts)
 			}

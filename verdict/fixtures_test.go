@@ -162,7 +162,7 @@ func TestFixtures(t *testing.T) {
 // refusedOfFleets are what a run with --agents refuses: the flags in package
 // fleet (refuseSpec), the verb in package run (mayDo).
 func refusedOfFleets() []string {
-	return []string{"--apart", "--pin-generator", "--source-ips", "ceiling prove"}
+	return []string{"--separate-cpus", "--pin-generator", "--source-ips", "ceiling prove"}
 }
 
 // TestNoRefusedAdvice judges every fixture, and the runs of this package's other

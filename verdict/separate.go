@@ -13,7 +13,7 @@ import (
 
 // This file has the advice for a generator and a server that share CPUs, as commands to type.
 
-// separate says how to give the two sides separate CPUs. With agents, neither --apart nor prove
+// separate says how to give the two sides separate CPUs. With agents, neither --separate-cpus nor prove
 // is available.
 func (f *cpuFacts) separate() record.Statement {
 	switch {
@@ -25,17 +25,17 @@ func (f *cpuFacts) separate() record.Statement {
 	return say("separate", with{"command": f.apartCommand()})
 }
 
-// separatingVerbs are the commands that accept --apart.
+// separatingVerbs are the commands that accept --separate-cpus.
 func separatingVerbs() []string { return []string{"run", "find", "prove", "compare"} }
 
-// apartCommand returns this run's command with --apart: as typed or, if another command made the
+// apartCommand returns this run's command with --separate-cpus: as typed or, if another command made the
 // run, rebuilt from the record.
 func (f *runFacts) apartCommand() string {
 	words := f.run.Command
 	if len(words) < 2 || !slices.Contains(separatingVerbs(), words[1]) {
 		return shellLine(f.ofSpec())
 	}
-	out := []string{filepath.Base(words[0]), words[1], "--apart"}
+	out := []string{filepath.Base(words[0]), words[1], "--separate-cpus"}
 	for i := 2; i < len(words); i++ {
 		name, _, joined := strings.Cut(words[i], "=")
 		switch name {
@@ -44,7 +44,7 @@ func (f *runFacts) apartCommand() string {
 			if !joined {
 				i++
 			}
-		case "--apart":
+		case "--separate-cpus", "--apart": // by its former name
 		default:
 			out = append(out, words[i])
 		}
@@ -55,7 +55,7 @@ func (f *runFacts) apartCommand() string {
 // ofSpec returns a run command for the first target under the same load.
 func (f *runFacts) ofSpec() []string {
 	s := &f.run.Spec
-	out := []string{"ceiling", "run", "--apart"}
+	out := []string{"ceiling", "run", "--separate-cpus"}
 	if s.Connections > 0 {
 		out = append(out, "-c", strconv.Itoa(s.Connections))
 	}

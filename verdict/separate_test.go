@@ -11,7 +11,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// TestApartCommand: what is printed is what was typed, with --apart, and can be
+// TestApartCommand: what is printed is what was typed, with --separate-cpus, and can be
 // typed again.
 func TestApartCommand(t *testing.T) {
 	rate, err := unit.ParseRate("10k")
@@ -24,17 +24,17 @@ func TestApartCommand(t *testing.T) {
 		command, want string
 		spec          spec.Spec
 	}{
-		{"/usr/bin/ceiling run http://127.0.0.1:8080/read", "ceiling run --apart http://127.0.0.1:8080/read", asked},
-		{"ceiling run -c 1,4 -d 3s http://h/", "ceiling run --apart -c 1,4 -d 3s http://h/", asked},
-		{"./ceiling run --pin-generator 0 --pin-server=0-1 -o dir --out=dir -c 9 http://h/", "ceiling run --apart -c 9 http://h/", asked},
-		{"ceiling run --apart http://h/", "ceiling run --apart http://h/", asked},
-		{"ceiling find --slo p99<5ms http://h/?a=1&b=2", "ceiling find --apart --slo 'p99<5ms' 'http://h/?a=1&b=2'", asked},
-		{"ceiling run -b it's http://h/", `ceiling run --apart -b hidden http://h/`, asked},
-		{"ceiling run -H Authorization:Bearer-x http://h/", "ceiling run --apart -H Authorization:hidden http://h/", asked},
-		{"ceiling run http://me:pw@h/", "ceiling run --apart http://hidden@h/", asked},
-		{"ceiling run -m IT'S http://h/", `ceiling run --apart -m 'IT'\''S' http://h/`, asked},
-		{"ceiling demo", "ceiling run --apart -c 200 -p 4 -R 10k -d 2s http://h/read", asked},
-		{"", "ceiling run --apart", spec.Spec{}},
+		{"/usr/bin/ceiling run http://127.0.0.1:8080/read", "ceiling run --separate-cpus http://127.0.0.1:8080/read", asked},
+		{"ceiling run -c 1,4 -d 3s http://h/", "ceiling run --separate-cpus -c 1,4 -d 3s http://h/", asked},
+		{"./ceiling run --pin-generator 0 --pin-server=0-1 -o dir --out=dir -c 9 http://h/", "ceiling run --separate-cpus -c 9 http://h/", asked},
+		{"ceiling run --separate-cpus http://h/", "ceiling run --separate-cpus http://h/", asked},
+		{"ceiling find --slo p99<5ms http://h/?a=1&b=2", "ceiling find --separate-cpus --slo 'p99<5ms' 'http://h/?a=1&b=2'", asked},
+		{"ceiling run -b it's http://h/", `ceiling run --separate-cpus -b hidden http://h/`, asked},
+		{"ceiling run -H Authorization:Bearer-x http://h/", "ceiling run --separate-cpus -H Authorization:hidden http://h/", asked},
+		{"ceiling run http://me:pw@h/", "ceiling run --separate-cpus http://hidden@h/", asked},
+		{"ceiling run -m IT'S http://h/", `ceiling run --separate-cpus -m 'IT'\''S' http://h/`, asked},
+		{"ceiling demo", "ceiling run --separate-cpus -c 200 -p 4 -R 10k -d 2s http://h/read", asked},
+		{"", "ceiling run --separate-cpus", spec.Spec{}},
 	} {
 		f := newParts(runFacts{run: &record.Run{Command: strings.Fields(c.command), Spec: c.spec}})
 		if got := f.apartCommand(); got != c.want {

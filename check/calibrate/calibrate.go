@@ -242,7 +242,7 @@ func caveats(c *record.Calibration, p division) []string {
 		list = append(list, fmt.Sprintf("the generator waited for its CPU up to %.0f%% of the time: others run there", 100*waited))
 	}
 	if c.DurationS < shortest.Seconds() {
-		list = append(list, fmt.Sprintf("%gs a measurement is a sketch; run ceiling calibrate for one to rely on", c.DurationS))
+		list = append(list, fmt.Sprintf("%gs a measurement is a sketch; run ceiling doctor --calibrate for one to rely on", c.DurationS))
 	}
 	return list
 }

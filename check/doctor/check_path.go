@@ -49,7 +49,7 @@ func checkSpeed(f *Facts) Finding {
 	case t.Iface == "lo":
 		return ok("loopback has none: memory is the limit")
 	case t.SpeedMbit <= 0:
-		return warn("the kernel does not know the speed of "+t.Iface+": a full link would not be recognised", "tell it to the run: --link 10Gbps")
+		return warn("the kernel does not know the speed of "+t.Iface+": a full link would not be recognised", "tell it to the run: --link-speed 10Gbps")
 	case t.Duplex == "half":
 		return bad(fmt.Sprintf("%s runs at half duplex", t.Iface),
 			"ethtool -s "+t.Iface+" duplex full autoneg on (as root), and look at the cable")

@@ -76,7 +76,7 @@ func checkCalibration(f *Facts) Finding {
 	if f.Calibration == "" {
 		return ok("kept, and it fits this machine")
 	}
-	return warn("runs inconclusive the generator's headroom: "+f.Calibration, "ceiling calibrate")
+	return warn("runs inconclusive the generator's headroom: "+f.Calibration, "ceiling doctor --calibrate")
 }
 
 // checkServer checks whether the server can be monitored.

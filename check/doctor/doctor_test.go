@@ -176,7 +176,7 @@ func TestChecks(t *testing.T) {
 		{"namespace", "interface", Warn, "process 99", "root", func(f *Facts) { f.Target.Namespace = 99 }},
 		{"unknown way", "interface", NotMeasured, "no route", "", func(f *Facts) { f.Target.Err = "no route" }},
 		{"unix socket", "interface", OK, "unix socket", "", func(f *Facts) { f.Target.Unix = true }},
-		{"speed unknown", "link speed", Warn, "not know the speed of eth0", "--link", func(f *Facts) { f.Target.SpeedMbit = -1 }},
+		{"speed unknown", "link speed", Warn, "not know the speed of eth0", "--link-speed", func(f *Facts) { f.Target.SpeedMbit = -1 }},
 		{"slow link", "link speed", Warn, "100 Mbit/s", "", func(f *Facts) { f.Target.SpeedMbit = 100 }},
 		{"small packets on loopback", "mtu", Warn, "1500 bytes on lo", "65536", func(f *Facts) { f.Target.Iface, f.Target.MTU = "lo", 1500 }},
 		{"netem", "shaping", Warn, "netem", "tc qdisc del", func(f *Facts) { f.Target.Qdisc = Qdisc{Kind: "netem"} }},

@@ -189,7 +189,7 @@ func (row *Compared) count(p *PairTrial) {
 // and servers had separate CPUs, which takes two or more.
 func (b *bench) compareOnce(ctx context.Context, k *pairKind, seed uint64) (p *record.Plan, apart bool, err error) {
 	args := append([]string{
-		"compare", "--serve", k.a, "--serve", k.b, "--json", "-d", b.comparedRun.String(), "--rest", "0s", "--no-lone",
+		"compare", "--serve", k.a, "--serve", k.b, "--json", "-d", b.comparedRun.String(), "--pause", "0s", "--no-unloaded",
 		"--blocks", fmt.Sprint(b.comparedBlocks), "--seed", fmt.Sprint(seed),
 	}, k.args...)
 	text, err := b.document(ctx, args...)

@@ -91,7 +91,7 @@ func (b *bench) findOnce(ctx context.Context, k *searchKind, seed uint64, row *F
 	truth := k.truth(closed.Rate.CompletedPerS, seed)
 	var p record.Plan
 	begin := time.Now()
-	args := append([]string{"find", "--slo", k.slo, "-d", foundRun, "--rest", "0s", "--seed", fmt.Sprint(seed), "--json"}, k.args...)
+	args := append([]string{"find", "--slo", k.slo, "-d", foundRun, "--pause", "0s", "--seed", fmt.Sprint(seed), "--json"}, k.args...)
 	if err := b.decode(ctx, &p, append(args, s.url("/"))...); err != nil {
 		return err
 	}

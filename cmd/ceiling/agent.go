@@ -45,8 +45,8 @@ and observes this machine. It executes no commands, does one run at a time, and
 stops a run by itself if the user who started it is gone. The token comes from
 a file, standard input or ` + tokenEnv + `. An agent whose token is wrong, expired or
 revoked ends with exit code 2.`,
-		Example: `  ceiling agent --join nats://10.0.0.1:7422 --token-file token --allow 10.0.0.7:8080
-  ceiling agent --join nats://10.0.0.1:7422 --token-file token --observe-only --name web1`,
+		Example: `  ceiling fleet agent --join nats://10.0.0.1:7422 --token-file token --allow 10.0.0.7:8080
+  ceiling fleet agent --join nats://10.0.0.1:7422 --token-file token --observe-only --name web1`,
 		Args: command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := f.options()
@@ -143,7 +143,7 @@ func (f *agentFlags) readToken(stdin io.Reader) (string, error) {
 		return os.Getenv(tokenEnv), nil
 	}
 	return "", errors.New("no token: give --token-file FILE (- is standard input), or set " + tokenEnv +
-		"; ceiling controller says where it is")
+		"; ceiling fleet controller says where it is")
 }
 
 // tokenArgument is the value of a flag that rejects a token as an argument, without repeating it.
@@ -158,7 +158,7 @@ func (tokenArgument) Set(string) error {
 var errTokenArgument = errors.New("--token would show the token to every user of this machine (ps); give --token-file FILE (- is standard input), or set " + tokenEnv)
 
 // startController is the fix for a missing controller.
-const startController = "start it on its host: ceiling controller"
+const startController = "start it on its host: ceiling fleet controller"
 
 // joinWithin is the timeout of a first connection.
 const joinWithin = 30 * time.Second

@@ -11,7 +11,7 @@ import (
 	"ceiling/measure/run"
 )
 
-// TestKilledApartIsRestored: kill -9 leaves the server where --apart had put it,
+// TestKilledApartIsRestored: kill -9 leaves the server where --separate-cpus had put it,
 // and the next run gives it its CPUs back before it chooses again.
 func TestKilledApartIsRestored(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
@@ -33,7 +33,7 @@ func TestKilledApartIsRestored(t *testing.T) {
 	before := allowed()
 	needs.CPUs(t, 2)
 	url := "http://" + server.Addr + "/simple"
-	killed := exec.Command(bin, "run", "--apart", "-d", "1m", url)
+	killed := exec.Command(bin, "run", "--separate-cpus", "-d", "1m", url)
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestKilledApartIsRestored(t *testing.T) {
 	if slices.Equal(during, before) {
 		t.Fatal("the server was never moved, or not left where it was")
 	}
-	for _, args := range [][]string{{"run", "--apart", "-d", "100ms", url}, {"run", "-d", "100ms", url}} {
+	for _, args := range [][]string{{"run", "--separate-cpus", "-d", "100ms", url}, {"run", "-d", "100ms", url}} {
 		out, err := exec.Command(bin, args...).CombinedOutput()
 		if code := exitOf(err); code != run.ExitPass && code != run.ExitInvalid {
 			t.Errorf("%v: %v\n%s", args, err, out)

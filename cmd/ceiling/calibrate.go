@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ceiling/check/calibrate"
 	"ceiling/cmd/internal/command"
@@ -19,37 +19,30 @@ import (
 	"ceiling/record"
 )
 
-func newCalibrate(sh *shell) *cobra.Command {
-	var asJSON bool
-	duration, engine := "1s", spec.EngineAuto
-	c := &cobra.Command{
-		Use:   "calibrate",
-		Short: "Measure this machine's generator, for the headroom of later runs",
-		Long: `Loads ceiling's own floor server from one thread on one CPU, with the server on
-the others: responses of 120 bytes, 4.5 KB and 110 KB, with 1, 16 and 100
-requests in flight on each of 64 connections, three times each. The result is
-saved; later runs on this machine report the generator's headroom from it.`,
-		Example: "  ceiling calibrate                            half a minute, on a quiet machine",
-		Args:    command.Exactly(0, "no arguments"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg := calibrate.Config{Engine: engine, Version: command.Version()}
-			if err := span(&cfg.Duration, "-d", duration); err != nil {
-				return command.Usage(err)
-			}
-			if cfg.Duration < 10*time.Millisecond || cfg.Duration > time.Minute {
-				return command.Usage(fmt.Errorf("-d: %s is not from 10ms to 1m; leave it out for 1s", duration))
-			}
-			if engine != spec.EngineAuto && engine != spec.EngineUring && engine != spec.EngineEpoll {
-				return command.Usage(fmt.Errorf("invalid --engine %q (use auto, uring or epoll)", engine))
-			}
-			return sh.perform(c.Context(), &calibration{cfg, asJSON}, nil)
-		},
+// calibrateFlags are the flags of doctor --calibrate.
+type calibrateFlags struct {
+	on               bool
+	duration, engine string
+}
+
+func (f *calibrateFlags) bind(p *pflag.FlagSet) {
+	p.BoolVar(&f.on, "calibrate", false, "measure the generator instead, and save its capacity (half a minute)")
+	p.StringVarP(&f.duration, "duration", "d", "1s", "--calibrate: duration of each of the 27 measurements")
+	p.StringVar(&f.engine, "engine", spec.EngineAuto, "--calibrate: auto, uring or epoll")
+}
+
+// config checks the flags.
+func (f *calibrateFlags) config() (calibrate.Config, error) {
+	cfg := calibrate.Config{Engine: f.engine, Version: command.Version()}
+	switch err := span(&cfg.Duration, "--duration", f.duration); {
+	case err != nil:
+		return cfg, err
+	case cfg.Duration < 10*time.Millisecond || cfg.Duration > time.Minute:
+		return cfg, fmt.Errorf("--duration %s: must be 10ms to 1m; leave it out for 1s", f.duration)
+	case f.engine != spec.EngineAuto && f.engine != spec.EngineUring && f.engine != spec.EngineEpoll:
+		return cfg, fmt.Errorf("invalid --engine %q (use auto, uring or epoll)", f.engine)
 	}
-	c.Flags().SortFlags = false
-	c.Flags().StringVarP(&duration, "duration", "d", duration, "duration of each of the 27 measurements")
-	c.Flags().StringVar(&engine, "engine", engine, "auto, uring or epoll")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON document")
-	return c
+	return cfg, nil
 }
 
 // calibration is the job that measures this machine's generator.

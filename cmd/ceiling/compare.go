@@ -51,9 +51,9 @@ are records of earlier runs, or results of other tools.`,
 	p.IntVar(&o.asked.Blocks, "blocks", 0, "blocks of A B B A (0 = auto)")
 	p.IntVar(&o.asked.NoiseBlocks, "noise-blocks", 0, "blocks of A vs A (0 = auto)")
 	f.bindPlan(p)
-	hide(c, "repeats", "slo", "targets", "connect-ramp", "link")
+	hide(c, "repeats", "slo", "targets", "connect-ramp", "link-speed")
 	p.Lookup("duration").DefValue, f.duration = "2s", "2s"
-	p.Lookup("rest").DefValue, f.plan.rest = "100ms", "100ms"
+	p.Lookup("pause").DefValue, f.plan.pause = "100ms", "100ms"
 	return c
 }
 

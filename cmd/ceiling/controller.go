@@ -32,7 +32,7 @@ const ownSamples = 1 << 30
 type ownFlags struct{ bus.Own }
 
 func (o *ownFlags) bind(f flagSet) {
-	f.StringVar(&o.URL, "nats", "", "your own NATS server, instead of ceiling controller")
+	f.StringVar(&o.URL, "nats", "", "your own NATS server, instead of ceiling fleet controller")
 	f.StringVar(&o.Creds, "creds", "", "its credentials file")
 	f.StringVar(&o.CA, "ca", "", "CA of its certificates, PEM (default: the system's)")
 }
@@ -67,8 +67,8 @@ func newController(sh *shell) *cobra.Command {
 command to start them with, and the path of the token file they need. Its state
 is stored with the runs, so a restart changes nothing. With --nats it prepares
 your own NATS server, prints the command, and exits.`,
-		Example: `  ceiling controller                           every address, a free port
-  ceiling controller --listen 10.0.0.1:7422    one address
+		Example: `  ceiling fleet controller                           every address, a free port
+  ceiling fleet controller --listen 10.0.0.1:7422    one address
   ceiling fleet tokens                         tokens that agents may join with`,
 		Args: command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -160,7 +160,7 @@ func prepareOwn(sh *shell, ctx context.Context, own bus.Own, dir, bed string, sh
 		return err
 	}
 	fmt.Fprintf(sh.Stderr, "test bed %s is prepared; agents need credentials of your NATS, and the token in %s\n", k.Bed, token)
-	joinLine(sh, "ceiling agent --nats "+bus.WithoutLogin(own.URL)+" --creds FILE --token-file "+bus.TokenFile, k.Token(), showToken)
+	joinLine(sh, "ceiling fleet agent --nats "+bus.WithoutLogin(own.URL)+" --creds FILE --token-file "+bus.TokenFile, k.Token(), showToken)
 	return nil
 }
 

@@ -140,16 +140,18 @@ func shortened(command string) []string {
 	verb, rest, _ := strings.Cut(command, " ")
 	switch {
 	case verb == "run" && (strings.Contains(rest, ".yaml") || listOfLoads().MatchString(rest)):
-		return []string{"-d", "300ms", "--repeats", "1", "--rest", "0s"}
+		return []string{"-d", "300ms", "--repeats", "1", "--pause", "0s"}
+	case command == "doctor --calibrate":
+		return []string{"-d", "30ms"}
 	case verb == "compare" && !strings.Contains(rest, "--serve"): // of saved runs
 		return nil
 	}
 	return map[string][]string{
-		"run": {"-d", "300ms"}, "demo": {"-d", "60ms"}, "calibrate": {"-d", "30ms"},
-		"selftest": {"--only", "one-connection", "--patience", "1s"}, "find": {"-d", "100ms", "--rest", "0s", "--most", "200", "--start", "100"},
+		"run": {"-d", "300ms"}, "demo": {"-d", "60ms"},
+		"selftest": {"--only", "one-connection", "--patience", "1s"}, "find": {"-d", "100ms", "--pause", "0s", "--max-rate", "200", "--start", "100"},
 		"race":    {"--rounds", "1", "-d", "60ms", "--only", "ceiling,httputil", "--case", "16"},
 		"profile": {"-d", "1s"}, "regimes": {"--rounds", "1", "-d", "100ms"},
-		"prove": {"-d", "200ms", "--rest", "0s", "--blocks", "2"}, "compare": {"-d", "100ms", "--rest", "0s", "--blocks", "2", "--noise-blocks", "2"},
+		"prove": {"-d", "200ms", "--pause", "0s", "--blocks", "2"}, "compare": {"-d", "100ms", "--pause", "0s", "--blocks", "2", "--noise-blocks", "2"},
 	}[verb]
 }
 
@@ -213,11 +215,12 @@ type documentedFleet struct {
 // one that this controller printed.
 func (f *documentedFleet) takes(t *testing.T, command string) bool {
 	t.Helper()
-	verb, rest, _ := strings.Cut(command, " ")
-	if id, revokes := strings.CutPrefix(rest, "tokens revoke "); verb == "fleet" && revokes {
+	command, is := strings.CutPrefix(command, "fleet ")
+	if id, revokes := strings.CutPrefix(command, "tokens revoke "); is && revokes {
 		f.revoke(t, id)
 		return true
 	}
+	verb, _, _ := strings.Cut(command, " ")
 	if verb != "controller" && verb != "agent" {
 		return false
 	}
@@ -229,7 +232,7 @@ func (f *documentedFleet) takes(t *testing.T, command string) bool {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	c := exec.Command(f.bin, strings.Fields(command)...)
+	c := exec.Command(f.bin, append([]string{"fleet"}, strings.Fields(command)...)...)
 	c.Dir, c.Stdout, c.Stderr = f.dir, file, file
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -240,8 +243,8 @@ func (f *documentedFleet) takes(t *testing.T, command string) bool {
 		s.await(t, "joined test bed")
 		return true
 	}
-	line := strings.Fields(s.await(t, "ceiling agent --join"))
-	f.url = line[3]
+	line := strings.Fields(s.await(t, "ceiling fleet agent --join"))
+	f.url = line[4]
 	// The page says: copy the token to every other machine. It is this one.
 	token, err := os.ReadFile(filepath.Join(os.Getenv("XDG_DATA_HOME"), "ceiling", "controller", bus.TokenFile))
 	if err != nil {

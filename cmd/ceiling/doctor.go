@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"time"
 
@@ -16,21 +17,38 @@ const doctorWatches = time.Second
 
 func newDoctor(sh *shell) *cobra.Command {
 	var asJSON bool
+	var calibrates calibrateFlags
 	c := &cobra.Command{
 		Use:   "doctor [URL]",
 		Short: "Check this host for problems that would disturb a run",
 		Long: `Checks limits, ports, clocks, CPUs, other processes, queues and the kernel; with a
 URL also the network path, and whether its server can be observed. Takes about a
-second, changes nothing and sends no requests. Exit code 3: a check failed.`,
+second, changes nothing and sends no requests. Exit code 3: a check failed.
+
+With --calibrate it measures this host's generator instead: it loads ceiling's own
+floor server from one thread on one CPU, with responses of 120 bytes, 4.5 KB and
+110 KB, and 1, 16 and 100 requests in flight on each of 64 connections, three times
+each. Later runs on this host report the generator's headroom from the result.`,
 		Example: `  ceiling doctor
-  ceiling doctor http://127.0.0.1:8080/`,
+  ceiling doctor http://127.0.0.1:8080/
+  ceiling doctor --calibrate                   half a minute, on a quiet machine`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
 			}
+			if calibrates.on {
+				return command.Usage(errors.New("--calibrate measures this host, not a server; leave the URL out"))
+			}
 			return command.Exactly(1, "at most one URL")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if calibrates.on {
+				cfg, err := calibrates.config()
+				return sh.perform(c.Context(), &calibration{cfg, asJSON}, err)
+			}
+			if err := only(c, []string{"json"}, func(string) string { return "it is for --calibrate; give that as well, or leave this out" }); err != nil {
+				return command.Usage(err)
+			}
 			cfg := doctor.Config{Watch: doctorWatches, Version: command.Version()}
 			if len(args) == 1 {
 				if err := notURL(args[0]); err != nil {
@@ -56,6 +74,8 @@ second, changes nothing and sends no requests. Exit code 3: a check failed.`,
 			return sh.Folded(func(w io.Writer) error { return doctor.Text(w, &report) })
 		},
 	}
+	c.Flags().SortFlags = false
 	c.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON document")
+	calibrates.bind(c.Flags())
 	return c
 }

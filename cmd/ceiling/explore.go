@@ -22,14 +22,15 @@ import (
 // planFlags are the flags of an experiment with more than one run.
 type planFlags struct {
 	repeats int
-	rest    string
+	pause   string
 	dryRun  bool
+	resume  string // an interrupted plan
 }
 
 // bindPlan adds the flags of the verbs that may make several runs.
 func (f *runFlags) bindPlan(p flagSet) {
 	p.IntVar(&f.plan.repeats, "repeats", 0, "runs per condition (0 = auto)")
-	p.StringVar(&f.plan.rest, "rest", "500ms", "pause before each of several runs")
+	p.StringVar(&f.plan.pause, "pause", "500ms", "pause before each of several runs")
 	p.BoolVar(&f.plan.dryRun, "dry-run", false, "print the runs and their duration, then exit")
 	p.BoolVar(&f.quiet, "quiet", false, "no progress output")
 }
@@ -52,17 +53,17 @@ func (f *runFlags) isPlan() bool { return f.isList() || f.plan.repeats > 1 }
 // experiment builds the Experiment of the flags, without servers if the URL names none.
 func (f *runFlags) experiment(ctx context.Context, kind string, args []string, sh *shell) (spec.Experiment, error) {
 	e := spec.Experiment{Kind: kind, Repeats: f.plan.repeats, Load: spec.Load{
-		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone, Engine: f.engine,
+		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noUnloaded, Engine: f.engine,
 		Dial: f.dial(), Fragment: f.fragment, PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
 		Profile: f.profile,
 	}}
-	if f.changed("apart") {
-		e.Load.Apart = &f.apart
+	if f.changed("separate-cpus") {
+		e.Load.Apart = &f.separate
 	}
 	err := errors.Join(f.goTogether(kind),
 		counts(&e.Load.Connections, "-c", f.connections), counts(&e.Load.Pipelining, "-p", f.pipelining),
 		moment(&e.Load.Duration, "-d", f.duration), moment(&e.Load.Timeout, "--timeout", f.timeout),
-		moment(&e.Load.ConnectRamp, "--connect-ramp", f.ramp), moment(&e.Rest, "--rest", f.plan.rest),
+		moment(&e.Load.ConnectRamp, "--connect-ramp", f.ramp), moment(&e.Rest, "--pause", f.plan.pause),
 		rates(&e.Load.Rate, f.rate),
 	)
 	if err != nil {
@@ -109,8 +110,8 @@ func (f *runFlags) goTogether(kind string) error {
 	switch {
 	case f.requests != "" && !single:
 		return errors.New("-n: the runs of a plan (a list in -c, -p or -R, or --repeats) end by time; leave -n out and give -d")
-	case single && f.changed("rest"):
-		return errors.New("--rest: one run has no pause between runs; give --repeats 3 or a list in -c, -p or -R as well, or leave it out")
+	case single && f.changed("pause"):
+		return errors.New("--pause: one run has no pause between runs; give --repeats 3 or a list in -c, -p or -R as well, or leave it out")
 	case f.changed("repeats") && (kind == spec.KindCompare || kind == spec.KindProve):
 		return fmt.Errorf("--repeats: %s repeats in blocks; give --blocks", kind)
 	}
@@ -191,12 +192,13 @@ func inFile() map[string]string {
 	keys := map[string]string{"method": "requests[].method", "header": "requests[].header", "body": "requests[].body",
 		"targets": "requests", "grpc": "requests[].path and load.grpc", "proto": "load.grpc.proto", "slo": "slo", "expect": "expect",
 		"serve": "servers", "path": "requests[].path", "fail-on": "compare.fail_on", "blocks": "compare.blocks", "noise-blocks": "compare.noise_blocks",
-		"connect-ramp": "load.connect_ramp", "sni": "load.tls.server_name", "tls-version": "load.tls.version", "subscribe": "load.kind"}
+		"connect-ramp": "load.connect_ramp", "sni": "load.tls.server_name", "tls-version": "load.tls.version", "subscribe": "load.kind",
+		"no-unloaded": "load.no_lone", "link-speed": "load.link", "tls-resume": "load.tls.resume"}
 	for _, name := range []string{"connections", "pipelining", "rate", "threads", "timeout", "warmup", "engine", "arrivals", "new-connections",
-		"http", "fragment", "no-lone", "source-ips", "resolve", "unix", "pin-generator", "pin-server", "link", "pprof", "profile"} {
+		"http", "fragment", "source-ips", "resolve", "unix", "pin-generator", "pin-server", "pprof", "profile"} {
 		keys[name] = "load." + strings.ReplaceAll(name, "-", "_")
 	}
-	for _, name := range []string{"insecure", "cacert", "cert", "key", "resume", "ciphers", "curves"} {
+	for _, name := range []string{"insecure", "cacert", "cert", "key", "ciphers", "curves"} {
 		keys[name] = "load.tls." + name
 	}
 	return keys
@@ -205,7 +207,7 @@ func inFile() map[string]string {
 // besideFile are the flags that go with an experiment file: those of its length, and all that say
 // nothing about what is measured.
 func besideFile() []string {
-	return append(outputNames(), "z", "duration", "repeats", "rest", "apart", "seed", "dry-run", "out", "keep-secrets", "prometheus", "otlp", "live",
+	return append(outputNames(), "z", "duration", "repeats", "pause", "separate-cpus", "seed", "dry-run", "out", "keep-secrets", "prometheus", "otlp", "live",
 		"agents", "observe", "allow-loss", "controller", "database")
 }
 
@@ -251,11 +253,11 @@ func (f *runFlags) readExperiment(c *cobra.Command, path string) (spec.Experimen
 	if err == nil && f.changed("duration") {
 		err = moment(&e.Load.Duration, "-d", f.duration)
 	}
-	if err == nil && f.changed("rest") {
-		err = moment(&e.Rest, "--rest", f.plan.rest)
+	if err == nil && f.changed("pause") {
+		err = moment(&e.Rest, "--pause", f.plan.pause)
 	}
-	if f.changed("apart") {
-		e.Load.Apart = &f.apart
+	if f.changed("separate-cpus") {
+		e.Load.Apart = &f.separate
 	}
 	if f.changed("repeats") {
 		e.Repeats = f.plan.repeats

@@ -20,7 +20,7 @@ func newFind(sh *shell) *cobra.Command {
 		Long: `Raises the rate of an open loop until the SLO fails, then bisects; each rate is
 measured more than once. A run that can no longer pass stops early.`,
 		Example: `  ceiling find --slo 'p99<5ms,errors<0.1%' http://127.0.0.1:8080/read
-  ceiling find --slo 'p99.9<50ms' --start 2k --most 20k -d 10s localhost:8080/`,
+  ceiling find --slo 'p99.9<50ms' --start 2k --max-rate 20k -d 10s localhost:8080/`,
 		Args: urlOrTargets(&f),
 		RunE: func(c *cobra.Command, args []string) error {
 			e, err := f.experiment(c.Context(), spec.KindFind, args, sh)
@@ -37,8 +37,8 @@ measured more than once. A run that can no longer pass stops early.`,
 	groupFlags(c)
 	p := c.Flags()
 	p.StringVar(&start, "start", "", "first rate to test, requests/s (default: auto)")
-	p.StringVar(&most, "most", "", "upper bound for the search (default: none)")
-	p.Float64Var(&within, "within", 0.03, "target precision of the answer (0.03 = 3%)")
+	p.StringVar(&most, "max-rate", "", "upper bound for the search (default: none)")
+	p.Float64Var(&within, "precision", 0.03, "target precision of the answer (0.03 = 3%)")
 	f.bindPlan(p)
 	hide(c, "rate")
 	p.Lookup("duration").DefValue, f.duration = "5s", "5s"
@@ -49,7 +49,7 @@ func bounds(f *spec.Find, start, most string, within float64) error {
 	for _, b := range []struct {
 		into       *spec.Count
 		flag, text string
-	}{{&f.Start, "--start", start}, {&f.Most, "--most", most}} {
+	}{{&f.Start, "--start", start}, {&f.Most, "--max-rate", most}} {
 		if b.text == "" {
 			continue
 		}

@@ -71,19 +71,19 @@ func forms(dir string) []form {
 		{"comparison of results", []string{"compare", in("a.txt"), in("b.txt")}},
 		{"proof", []string{"prove", nowhere}},
 		{"profile", []string{"profile", nowhere}},
-		{"resume", []string{"resume", in("plan.ndjson")}},
+		{"resume", []string{"run", "--resume", in("plan.ndjson")}},
 		{"demo", []string{"demo"}},
 		{"race", []string{"race"}},
 		{"regimes", []string{"regimes"}},
-		{"calibrate", []string{"calibrate"}},
+		{"calibrate", []string{"doctor", "--calibrate"}},
 		{"selftest", []string{"selftest"}},
 	}
 }
 
 // quietVerbs send no load of their own.
 func quietVerbs() []string {
-	return []string{"list", "show", "judge", "report", "open", "export", "watch", "journal", "serve", "proxy", "doctor", "tune",
-		"controller", "agent", "fleet", "planted", "hog", "baseline", "help", "completion"}
+	return []string{"list", "show", "judge", "report", "export", "journal", "serve", "proxy", "tune",
+		"fleet", "planted", "hog", "baseline", "help", "completion"}
 }
 
 // given returns a value for every flag, other than its default.
@@ -94,15 +94,15 @@ func given(dir string) map[string]string {
 		"body": "{}", "timeout": "7s", "warmup": "123ms", "engine": "epoll", "arrivals": "poisson", "slo": "p99<1s", "expect": "404",
 		"targets": in("others.txt"), "connect-ramp": "1s", "new-connections": "true", "grpc": "shop.Cart/Drop", "proto": in("cart.proto"),
 		"http": "1.1", "insecure": "true", "cacert": in("ca.pem"), "cert": in("ca.pem"), "key": in("ca.pem"), "sni": "a.example",
-		"resume": "true", "tls-version": "1.3", "ciphers": "ECDHE-RSA-AES128-GCM-SHA256", "curves": "X25519", "subscribe": "true",
-		"fragment": "10", "no-lone": "true", "source-ips": "127.0.0.1", "resolve": "127.0.0.1:1:127.0.0.2", "unix": "/tmp/x.sock",
-		"pin-generator": "0", "pin-server": "0", "apart": "true", "link": "1Gbps", "pprof": "off", "database": "postgres://127.0.0.1:1/x",
+		"resume": in("plan.ndjson"), "tls-resume": "true", "tls-version": "1.3", "ciphers": "ECDHE-RSA-AES128-GCM-SHA256", "curves": "X25519", "subscribe": "true",
+		"fragment": "10", "no-unloaded": "true", "source-ips": "127.0.0.1", "resolve": "127.0.0.1:1:127.0.0.2", "unix": "/tmp/x.sock",
+		"pin-generator": "0", "pin-server": "0", "separate-cpus": "true", "link-speed": "1Gbps", "pprof": "off", "database": "postgres://127.0.0.1:1/x",
 		"profile": "true", "seed": "7", "prometheus": ":0", "otlp": "http://127.0.0.1:1", "agents": "3", "observe": "web1",
 		"allow-loss": "true", "controller": dir, "verbose": "true", "json": "true", "live": "127.0.0.1:0", "out": in("out"),
-		"keep-secrets": "true", "requests": "5", "repeats": "2", "rest": "1s", "dry-run": "true", "quiet": "true", "files": in("profiles"),
-		"start": "10", "most": "9000", "within": "0.1", "serve": "c {addr}", "path": "/x", "fail-on": "p99>+10%", "blocks": "3",
+		"keep-secrets": "true", "requests": "5", "repeats": "2", "pause": "1s", "dry-run": "true", "quiet": "true", "files": in("profiles"),
+		"start": "10", "max-rate": "9000", "precision": "0.1", "serve": "c {addr}", "path": "/x", "fail-on": "p99>+10%", "blocks": "3",
 		"noise-blocks": "3", "share": "0.5", "interface": "lo", "namespace": "x", "rounds": "3", "workers": "2", "only": "a",
-		"case": "a", "output": in("kept"), "report": in("page.html"), "server": "nethttp", "patience": "1s", "keep": in("kept"), "real": "true",
+		"case": "a", "output": in("kept"), "report": in("page.html"), "server": "nethttp", "patience": "1s", "keep": in("kept"), "real": "true", "calibrate": "true",
 	}
 }
 
@@ -258,12 +258,13 @@ func TestEveryFlagHasAnEffect(t *testing.T) {
 			continue
 		}
 		verb.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Name == "help" {
+			if f.Name == "help" || f.Name == "calibrate" && slices.Contains(args, "--calibrate") {
 				return
 			}
 			value, known := values[f.Name]
-			if verb.Name() == "profile" && f.Name == "profile" || f.Name == "subscribe" && slices.Contains(args, "--subscribe") {
-				value = "false" // it is on already
+			if verb.Name() == "profile" && f.Name == "profile" || f.Name == "subscribe" && slices.Contains(args, "--subscribe") ||
+				f.Name == "resume" && slices.Contains(args, "--resume") {
+				value = "false" // it is on already; and no plan
 			}
 			if !known {
 				t.Errorf("%s --%s: given has no value for it", verb.Name(), f.Name)

@@ -44,7 +44,7 @@ func newFleet(sh *shell) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "fleet",
-		Short: "List the connected agents and what they offer",
+		Short: "Load from several machines: list connected agents and their capacity",
 		Example: `  ceiling fleet
   ceiling fleet --json`,
 		Args: command.Exactly(0, "no arguments"),
@@ -70,7 +70,7 @@ func newFleet(sh *shell) *cobra.Command {
 	c.Flags().SortFlags = false
 	controllerFlag(c.Flags(), &dir)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	c.AddCommand(newTokens(sh))
+	c.AddCommand(newController(sh), newAgent(sh), newTokens(sh))
 	return c
 }
 
@@ -89,7 +89,7 @@ type arraySet interface {
 }
 
 func (f *fleetFlags) bind(p arraySet) {
-	p.IntVar(&f.agents, "agents", 0, "generate the load with N agents of a ceiling controller")
+	p.IntVar(&f.agents, "agents", 0, "generate the load with N agents of a ceiling fleet controller")
 	p.StringArrayVar(&f.observe, "observe", nil, "agent on the server's machine, to observe it (repeatable)")
 	p.BoolVar(&f.allowLoss, "allow-loss", false, "continue without a lost agent, and report the loss")
 	controllerFlag(p, &f.dir)

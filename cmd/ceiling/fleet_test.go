@@ -61,8 +61,8 @@ func newLab(t *testing.T, loads ...string) *lab {
 		l.ip("ip", "-n", l.space(name), "address", "add", addressOf(i+1)+"/24", "dev", "eth0")
 		l.ip("ip", "-n", l.space(name), "link", "set", "eth0", "up")
 	}
-	c := l.start("hub", "controller", "--listen", addressOf(0), "--advertise", addressOf(0))
-	l.join = strings.Fields(strings.TrimPrefix(c.await(t, "ceiling agent --join"), "ceiling "))
+	c := l.start("hub", "fleet", "controller", "--listen", addressOf(0), "--advertise", addressOf(0))
+	l.join = strings.Fields(strings.TrimPrefix(c.await(t, "ceiling fleet agent --join"), "ceiling "))
 	l.join[len(l.join)-1] = filepath.Join(l.data, "ceiling", "controller", bus.TokenFile)
 	l.start("web1", append(slices.Clone(l.join), "--name", "web1", "--observe-only")...).await(t, "joined")
 	for _, name := range loads[:3] {

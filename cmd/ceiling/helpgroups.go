@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"ceiling/cmd/internal/command"
 )
 
 // flagGroup is a group of flags in a help screen.
@@ -15,27 +17,25 @@ type flagGroup struct {
 	flags []string
 }
 
-// manuals is the number of groups, the last ones, that run --help lists by name only.
-const manuals = 3
-
-// runGroups orders the flags of the measuring verbs, common ones first.
+// runGroups orders the flags of the measuring verbs. The first group is what --help describes;
+// --help-all describes all.
 func runGroups() []flagGroup {
 	return []flagGroup{
-		{"Common", []string{"connections", "duration", "rate", "slo", "live", "json"}},
-		{"Load and SLO", []string{"expect", "requests", "pipelining", "threads", "warmup", "arrivals", "method", "header", "body", "targets",
-			"http", "new-connections", "connect-ramp",
-			"timeout", "engine", "seed", "no-lone", "repeats", "rest", "dry-run"}},
-		{"Server", []string{"pin-generator", "pin-server", "apart", "link", "pprof", "database", "profile"}},
-		{"Output", []string{"out", "verbose", "quiet", "keep-secrets", "prometheus", "otlp"}},
+		{"Common", []string{"connections", "duration", "rate", "requests", "pipelining", "method", "header", "body", "timeout", "slo", "repeats",
+			"live", "out", "json", "verbose"}},
+		{"Load", []string{"targets", "expect", "threads", "warmup", "arrivals", "http", "new-connections", "connect-ramp", "engine", "seed",
+			"no-unloaded"}},
+		{"Plan", []string{"pause", "resume", "dry-run"}},
+		{"Server", []string{"pin-generator", "pin-server", "separate-cpus", "link-speed", "pprof", "database", "profile"}},
+		{"Output", []string{"quiet", "keep-secrets", "prometheus", "otlp"}},
 		{"gRPC and push", []string{"grpc", "proto", "subscribe", "fragment"}},
-		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "tls-version", "ciphers", "curves", "resume"}},
+		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "tls-version", "ciphers", "curves", "tls-resume"}},
 		{"Hosts", []string{"resolve", "unix", "source-ips", "agents", "observe", "allow-loss", "controller"}},
 	}
 }
 
 // groupFlags shows a verb's flags in groups in its help, starting with the verb's own flags under
-// its name. Verbs other than run list the less common ones by name only; run does so for those
-// with a manual.
+// its name. Those that are less common are described by --help-all, and only named by --help.
 func groupFlags(c *cobra.Command) {
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		own := flagGroup{title: strings.ToUpper(c.Name()[:1]) + c.Name()[1:]}
@@ -47,20 +47,18 @@ func groupFlags(c *cobra.Command) {
 		})
 		var b strings.Builder
 		fmt.Fprintf(&b, "Usage: %s\nExamples:\n%s\n\n", c.UseLine(), c.Example)
-		groups := append([]flagGroup{own}, runGroups()...)
-		shown, as := 2, "As in ceiling run --help"
-		if c.Name() == "run" { // the last ones have a manual, and the screen is limited
-			shown, as = len(groups)-manuals, "In docs/protocols.md and docs/fleet.md"
+		groups, shown := append([]flagGroup{own}, runGroups()...), 2
+		if command.HelpAll(c) {
+			shown = len(groups)
 		}
-		groups, rest := groups[:shown], groups[shown:]
-		for _, g := range groups {
+		for _, g := range groups[:shown] {
 			if set := g.of(c); set.HasAvailableFlags() {
 				fmt.Fprintf(&b, "%s:\n%s", g.title, set.FlagUsages())
 			}
 		}
-		for i, g := range rest {
+		for i, g := range groups[shown:] {
 			if i == 0 {
-				b.WriteString(as + ":\n")
+				fmt.Fprintf(&b, "More (%s --help-all describes them):\n", c.CommandPath())
 			}
 			b.WriteString(g.named(c))
 		}

@@ -20,7 +20,7 @@ func otherVerbs() map[string]string {
 		"load": "ceiling run URL", "test": "ceiling run URL", "measure": "ceiling run URL", "attack": "ceiling run -R 1k URL",
 		"search": "ceiling find --slo 'p99<5ms' URL", "max": "ceiling find --slo 'p99<5ms' URL", "diff": "ceiling compare A B",
 		"ls": "ceiling list", "history": "ceiling list", "runs": "ceiling list", "view": "ceiling show ID", "cat": "ceiling show ID",
-		"live": "ceiling watch ID", "check": "ceiling doctor URL", "server": "ceiling serve fasthttp --addr 127.0.0.1:8080",
+		"live": "ceiling show --live ID", "check": "ceiling doctor URL", "server": "ceiling serve fasthttp --addr 127.0.0.1:8080",
 		"version": "ceiling --version",
 	}
 }

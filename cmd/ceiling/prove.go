@@ -20,7 +20,7 @@ func newProve(sh *shell) *cobra.Command {
 CPU, concurrency, the link if you name it), measures the effect, and restores it.
 The resource that throughput follows is the bottleneck.`,
 		Example: `  ceiling prove http://127.0.0.1:8080/read
-  ceiling prove --interface veth1 --link 1Gbps http://10.0.0.2:8080/`,
+  ceiling prove --interface veth1 --link-speed 1Gbps http://10.0.0.2:8080/`,
 		Args: urlOrTargets(&f),
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.fleet.agents != 0 {

@@ -16,6 +16,7 @@ import (
 
 func newReport(sh *shell) *cobra.Command {
 	var out string
+	var open bool
 	c := &cobra.Command{
 		Use:   "report ID…",
 		Short: "Write runs or a plan as one HTML or Markdown file",
@@ -27,13 +28,21 @@ autocannon, vegeta, k6). Passwords in URLs and credentials in header fields are
 left out.
 
 The file extension selects the format: .html or .md. For a PDF, print the HTML
-from a browser; it has a print style.`,
-		Example: `  ceiling report x7f2 -o report.html
+from a browser; it has a print style. --open shows the page in your browser
+(xdg-open); without -o it is written to your cache directory.`,
+		Example: `  ceiling report --open x7f2
+  ceiling report x7f2 -o report.html
   ceiling report x7f2 k3mc ./a.ndjson.gz -o report.md`,
 		Args:              atLeastOneRecord,
 		ValidArgsFunction: completeRuns,
-		RunE: func(_ *cobra.Command, args []string) error {
-			write, err := command.FormOf(out)
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			file := out
+			if out == "" && open {
+				if file, err = pageFile(args); err != nil {
+					return fmt.Errorf("write the page: %w", err)
+				}
+			}
+			write, err := command.FormOf(file)
 			if err != nil {
 				return command.Usage(err)
 			}
@@ -41,14 +50,22 @@ from a browser; it has a print style.`,
 			if err != nil {
 				return err
 			}
-			if err := command.WriteWhole(out, func(w io.Writer) error { return write(w, document) }); err != nil {
+			if err := command.WriteWhole(file, func(w io.Writer) error { return write(w, document) }); err != nil {
 				return fmt.Errorf("write report: %w", err)
 			}
-			fmt.Fprintf(sh.Stderr, "written: %s\n", out)
+			if !open {
+				fmt.Fprintf(sh.Stderr, "written: %s\n", file)
+				return nil
+			}
+			fmt.Fprintln(sh.Stdout, file)
+			if err := openInBrowser(c.Context(), file); err != nil {
+				sh.Note("no browser was started: %s; open the file above yourself", command.OneLine(err))
+			}
 			return nil
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "file to write: report.html or report.md")
+	c.Flags().BoolVar(&open, "open", false, "open the page in a browser")
 	return c
 }
 

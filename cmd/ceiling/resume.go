@@ -16,43 +16,35 @@ import (
 	"ceiling/record"
 )
 
-func newResume(sh *shell) *cobra.Command {
-	var f runFlags
-	c := &cobra.Command{
-		Use:   "resume ID",
-		Short: "Resume an interrupted sweep, search, proof or comparison",
-		Long: `Reads the finished runs of a plan and makes the missing ones. Servers that ceiling
-started are restarted; others must already be running.`,
-		Example:           "  ceiling resume x7f2",
-		Args:              command.Exactly(1, "one ID or file"),
-		ValidArgsFunction: completeRuns,
-		RunE: func(c *cobra.Command, args []string) error {
-			file, err := sh.findRecord(args[0])
-			if err != nil {
-				return err
-			}
-			if !file.IsPlan() {
-				return command.Usage(fmt.Errorf("%s is a single run; make it again with the command that ceiling show prints", args[0]))
-			}
-			p, err := record.OpenPlan(file)
-			if err != nil {
-				return err
-			}
-			byAgents := func(arg string) bool { return arg == "--agents" || strings.HasPrefix(arg, "--agents=") }
-			if f.fleet.agents == 0 && slices.ContainsFunc(p.Command, byAgents) {
-				return command.Usage(fmt.Errorf("%s was run by agents (%s); give its --agents and --observe again, so that its runs are alike", p.ID,
-					strings.Join(p.Command, " ")))
-			}
-			return sh.perform(c.Context(), &resumption{file, p.Experiment, f.outputFlags, f.fleet}, f.fleet.check())
-		},
+// newResumption returns the job that makes the missing runs of the plan of --resume. Servers that
+// ceiling started are restarted; others must already be running.
+func newResumption(c *cobra.Command, args []string, f *runFlags, sh *shell) (*resumption, error) {
+	if len(args) > 0 || isURL(f.plan.resume) && !strings.HasPrefix(f.plan.resume, ".") && !strings.HasPrefix(f.plan.resume, "/") {
+		return nil, fmt.Errorf("--resume %s: takes the ID of an interrupted plan, and no URL; TLS sessions are resumed with --tls-resume", f.plan.resume)
 	}
-	c.Flags().BoolVar(&f.json, "json", false, "print the JSON document")
-	c.Flags().StringVar(&f.live, "live", "", "serve a live dashboard (--live=ADDR to choose the address)")
-	c.Flags().Lookup("live").NoOptDefVal = liveAddress
-	f.fleet.bind(c.Flags())
-	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print all of the text")
-	c.Flags().BoolVar(&f.quiet, "quiet", false, "no progress output")
-	return c
+	err := only(c, append(outputNames(), "resume", "live", "agents", "observe", "allow-loss", "controller"), func(string) string {
+		return "the plan of --resume says what is measured, and where it is saved; leave this out"
+	})
+	if err != nil {
+		return nil, err
+	}
+	file, err := sh.findRecord(f.plan.resume)
+	if err != nil {
+		return nil, fmt.Errorf("--resume: %w", err)
+	}
+	if !file.IsPlan() {
+		return nil, fmt.Errorf("--resume: %s is a single run; make it again with the command that ceiling show prints", f.plan.resume)
+	}
+	p, err := record.OpenPlan(file)
+	if err != nil {
+		return nil, err
+	}
+	byAgents := func(arg string) bool { return arg == "--agents" || strings.HasPrefix(arg, "--agents=") }
+	if f.fleet.agents == 0 && slices.ContainsFunc(p.Command, byAgents) {
+		return nil, fmt.Errorf("--resume: %s was run by agents (%s); give its --agents and --observe again, so that its runs are alike", p.ID,
+			strings.Join(p.Command, " "))
+	}
+	return &resumption{file, p.Experiment, f.outputFlags, f.fleet}, f.fleet.check()
 }
 
 // resumption is the job that makes the missing runs of a plan.

@@ -25,7 +25,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), command.Signals()...)
 	defer stop()
 	root := newRoot(sh)
-	return sh.Execute(ctx, root, withVerb(args[1:]), func(err error) error {
+	return sh.Execute(ctx, root, withVerb(renameVerb(args[1:], stderr)), func(err error) error {
 		if unknown := unknownVerb(root, args[1:], err); unknown != nil {
 			return unknown
 		}
@@ -45,10 +45,10 @@ ceiling URL is short for ceiling run URL.`,
   ceiling serve fasthttp --addr :8080          start a built-in server to try it on`,
 	}
 	cobra.EnableCommandSorting = false // the order is by use
-	addGroup(root, "Measure:", newRun(sh), newFind(sh), newCompare(sh), newProve(sh), newProfile(sh), newResume(sh))
-	addGroup(root, "Look:", newList(sh), newShow(sh), newReport(sh), newOpen(sh), newExport(sh), newJudge(sh), newWatch(sh), newJournal(sh))
-	addGroup(root, "Prepare:", newDoctor(sh), newTune(sh), newCalibrate(sh), newServe(&sh.Shell), newDemo(sh))
-	addGroup(root, "Several machines:", newController(sh), newAgent(sh), newFleet(sh))
+	addGroup(root, "Measure:", newRun(sh), newFind(sh), newCompare(sh), newProve(sh), newProfile(sh))
+	addGroup(root, "Look:", newList(sh), newShow(sh), newReport(sh), newExport(sh), newJudge(sh), newJournal(sh))
+	addGroup(root, "Prepare:", newDoctor(sh), newTune(sh), newServe(&sh.Shell), newDemo(sh))
+	addGroup(root, "Several machines:", newFleet(sh))
 	addGroup(root, "Other programs:", siblings(&sh.Shell)...)
 	root.AddCommand(hog.New(&sh.Shell))
 	return root

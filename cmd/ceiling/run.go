@@ -34,20 +34,20 @@ type runFlags struct {
 
 // loadFlags define the load.
 type loadFlags struct {
-	connections, pipelining, requests string
-	threads                           int
-	duration, warmup, timeout, ramp   string
-	rate, arrivals, engine            string
-	method, body, targets             string
-	header                            []string
-	newConnections, noLone, subscribe bool
-	fragment                          int
-	sourceIPs                         string
-	resolve                           []string
-	unix                              string
-	seed                              uint64
-	protocol                          protocolFlags
-	tls                               spec.TLS
+	connections, pipelining, requests     string
+	threads                               int
+	duration, warmup, timeout, ramp       string
+	rate, arrivals, engine                string
+	method, body, targets                 string
+	header                                []string
+	newConnections, noUnloaded, subscribe bool
+	fragment                              int
+	sourceIPs                             string
+	resolve                               []string
+	unix                                  string
+	seed                                  uint64
+	protocol                              protocolFlags
+	tls                                   spec.TLS
 }
 
 // secure returns the TLS settings of https:// URLs; nil if none were given. It reads the files.
@@ -71,7 +71,7 @@ func (l *loadFlags) dial() spec.Dial {
 // serverFlags define the placement of generator and server, and how the server is monitored.
 type serverFlags struct {
 	pinGenerator, pinServer string
-	apart                   bool
+	separate                bool
 	link, pprof, database   string
 	profile                 bool
 }
@@ -92,12 +92,16 @@ func newRun(sh *shell) *cobra.Command {
 		Example: `  ceiling run -c 1,10,100,500 -d 3s localhost:8080/read
   ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 && f.targets != "" {
+			if len(args) == 0 && f.targets != "" || f.plan.resume != "" {
 				return nil
 			}
 			return command.Exactly(1, "one URL (or --targets FILE)")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("resume") {
+				o, err := newResumption(c, args, &f, sh)
+				return sh.perform(c.Context(), o, err)
+			}
 			if len(args) == 1 && spec.IsExperimentFile(args[0]) {
 				return sh.fromFile(c, args[0], &f)
 			}
@@ -111,7 +115,11 @@ func newRun(sh *shell) *cobra.Command {
 	f.bind(c)
 	p := c.Flags()
 	p.StringVarP(&f.requests, "requests", "n", "", "stop after N requests instead of a duration")
+	p.StringVar(&f.plan.resume, "resume", "", "continue an interrupted plan, by its ID: run only what is missing")
 	f.bindPlan(p)
+	if err := c.RegisterFlagCompletionFunc("resume", completeRuns); err != nil {
+		panic(err) // an unknown flag name: a bug in this function
+	}
 	groupFlags(c)
 	return c
 }
@@ -145,28 +153,28 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.tls.Cert, "cert", "", "https: client certificate (PEM file)")
 	p.StringVar(&f.tls.Key, "key", "", "https: key of the client certificate (PEM file)")
 	p.StringVar(&f.tls.ServerName, "sni", "", "https: server name (default: the URL's host)")
-	p.BoolVar(&f.tls.Resume, "resume", false, "https: resume sessions instead of full handshakes")
+	p.BoolVar(&f.tls.Resume, "tls-resume", false, "https: resume sessions instead of full handshakes")
 	p.StringVar(&f.tls.Version, "tls-version", "", "https: the only version to offer, 1.2 or 1.3")
 	p.StringVar(&f.tls.Ciphers, "ciphers", "", "https: TLS 1.2 cipher suites to offer")
 	p.StringVar(&f.tls.Curves, "curves", "", "https: key exchange groups to offer: X25519MLKEM768,X25519,P-256")
 	p.BoolVar(&f.subscribe, "subscribe", false, "count server-sent events on each connection (text/event-stream)")
 	p.IntVar(&f.fragment, "fragment", 0, "ws: maximum bytes per frame (0 = whole message)")
-	p.BoolVar(&f.noLone, "no-lone", false, "skip the requests sent one at a time before the warm-up")
+	p.BoolVar(&f.noUnloaded, "no-unloaded", false, "skip the unloaded requests, sent one at a time before the warm-up")
 	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
 	p.StringArrayVar(&f.resolve, "resolve", nil, "HOST:PORT:ADDRESS: connect to this address; repeatable")
 	p.StringVar(&f.unix, "unix", "", "connect to this unix socket instead of the URL's host")
 	p.StringVar(&f.pinGenerator, "pin-generator", "", "pin the generator to these CPUs, e.g. 0-3,8")
 	p.StringVar(&f.pinServer, "pin-server", "", "pin the server to these CPUs (restored afterwards)")
-	p.BoolVar(&f.apart, "apart", false, "separate CPUs for generator and server (default with --serve)")
+	p.BoolVar(&f.separate, "separate-cpus", false, "separate CPUs for generator and server (default with --serve)")
 	f.changed = p.Changed
-	p.StringVar(&f.link, "link", "", "link speed if the kernel does not know it: 50Gbps")
+	p.StringVar(&f.link, "link-speed", "", "link speed if the kernel does not know it: 50Gbps")
 	p.StringVar(&f.pprof, "pprof", "", "server pprof address, or several: a,b (off disables)")
 	p.StringVar(&f.database, "database", "", "PostgreSQL behind the server, to query its wait events: postgres://…")
 	p.BoolVar(&f.profile, "profile", false, "profile all of the server's processes")
 	p.Uint64Var(&f.seed, "seed", 0, "random seed (0 = auto)")
 	f.telemetry.bind(p)
 	f.fleet.bind(p)
-	p.BoolVarP(&f.verbose, "verbose", "v", false, "print all of the text: evidence, lag, lone requests")
+	p.BoolVarP(&f.verbose, "verbose", "v", false, "print all of the text: evidence, lag, unloaded requests")
 	p.BoolVar(&f.json, "json", false, "print the result as one JSON document")
 	p.StringVar(&f.live, "live", "", "serve a live dashboard (--live=ADDR to choose the address)")
 	p.Lookup("live").NoOptDefVal = liveAddress
@@ -276,7 +284,7 @@ func (sh *shell) saved(f record.File, id string) {
 		return
 	}
 	short := store.Short(id)
-	fmt.Fprintf(sh.Stderr, "saved as %s · ceiling show -v %[1]s · ceiling open %[1]s\n", short)
+	fmt.Fprintf(sh.Stderr, "saved as %s · ceiling show -v %[1]s · ceiling report --open %[1]s\n", short)
 }
 
 // listens reports whether a URL's address may accept connections: only a refusal is false.

@@ -173,12 +173,12 @@ func scriptFleet(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return line
 	}
-	join := strings.Fields(start("", "ceiling agent --join", "controller", "--listen", "127.0.0.1", "--state", state))
+	join := strings.Fields(start("", "ceiling fleet agent --join", "fleet", "controller", "--listen", "127.0.0.1", "--state", state))
 	token, err := os.ReadFile(filepath.Join(state, bus.TokenFile))
 	ts.Check(err)
-	ts.Setenv("JOIN", join[3])
+	ts.Setenv("JOIN", join[4])
 	for _, name := range args {
-		start(string(token), "joined test bed", "agent", "--join", join[3], "--name", name)
+		start(string(token), "joined test bed", "fleet", "agent", "--join", join[4], "--name", name)
 	}
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -13,20 +15,36 @@ import (
 )
 
 func newShow(sh *shell) *cobra.Command {
-	var asJSON, verbose bool
+	var asJSON, verbose, inTerminal bool
+	var addr string
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a saved run by ID, part of an ID, or file",
+		Long: `Prints the result of a run or a plan. With --live it follows one that another
+process is making, or shows a finished one, as a page on this machine; it only
+reads the record's file. Press Ctrl-C to stop.`,
 		Example: `  ceiling show x7f2
-  ceiling show ./x7f2.ndjson.gz --json`,
+  ceiling show ./x7f2.ndjson.gz --json
+  ceiling show --live x7f2
+  ceiling show --terminal x7f2`,
 		Args:              command.Exactly(1, "one ID, file or -"),
 		ValidArgsFunction: completeRuns,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			file, err := sh.findRecord(args[0])
 			if err != nil {
 				return err
 			}
-			if file.IsPlan() {
+			live := c.Flags().Changed("live") || c.Flags().Changed("addr")
+			switch {
+			case (live || inTerminal) && (asJSON || verbose):
+				return command.Usage(errors.New("--json and --verbose print the result; leave out --live and --terminal"))
+			case inTerminal && addr != "" && addr != liveAddress:
+				return command.Usage(errors.New("--live: --terminal replaces the page, which the address is of; leave one of them out"))
+			case inTerminal:
+				return watchInTerminal(sh, c.Context(), file)
+			case live:
+				return sh.watch(c.Context(), file, cmp.Or(addr, liveAddress))
+			case file.IsPlan():
 				return sh.showPlan(file, asJSON, verbose)
 			}
 			r, series, err := record.Open(file)
@@ -42,6 +60,11 @@ func newShow(sh *shell) *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the JSON document")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print all of the text")
+	c.Flags().StringVar(&addr, "live", "", "follow it in a browser (--live=ADDR to choose the page's address)")
+	c.Flags().Lookup("live").NoOptDefVal = liveAddress
+	c.Flags().BoolVar(&inTerminal, "terminal", false, "follow it in this terminal, until the run has ended")
+	c.Flags().StringVar(&addr, "addr", "", "") // of ceiling show --live, as this was called
+	c.Flags().Lookup("addr").Hidden = true
 	return c
 }
 

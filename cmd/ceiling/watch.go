@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"ceiling/cmd/internal/command"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -15,39 +13,6 @@ import (
 	"ceiling/show/live/follow"
 	"ceiling/show/live/terminal"
 )
-
-func newWatch(sh *shell) *cobra.Command {
-	var addr string
-	var inTerminal bool
-	c := &cobra.Command{
-		Use:   "watch ID",
-		Short: "Show a running or finished run or plan in a browser",
-		Long: `Follows a run, sweep, search, proof or comparison of another process, or shows a
-finished one, as a page on this machine. It only reads the record's file.
-Press Ctrl-C to stop.`,
-		Example: `  ceiling watch x7f2
-  ceiling watch x7f2 --addr 127.0.0.1:9000
-  ceiling watch x7f2 --terminal`,
-		Args:              command.Exactly(1, "one ID or file"),
-		ValidArgsFunction: completeRuns,
-		RunE: func(c *cobra.Command, args []string) error {
-			file, err := sh.findRecord(args[0])
-			if err != nil {
-				return err
-			}
-			if inTerminal && c.Flags().Changed("addr") {
-				return command.Usage(errors.New("--addr: it is that of the page, which --terminal replaces; leave one of them out"))
-			}
-			if inTerminal {
-				return watchInTerminal(sh, c.Context(), file)
-			}
-			return sh.watch(c.Context(), file, addr)
-		},
-	}
-	c.Flags().StringVar(&addr, "addr", liveAddress, "address of the page; a port alone means loopback")
-	c.Flags().BoolVar(&inTerminal, "terminal", false, "show it in this terminal instead, until the run has ended")
-	return c
-}
 
 // words is the information that the follower of a plan lacks.
 func words() follow.Words { return follow.Words{Doing: run.Doing, Takes: run.Takes} }
@@ -57,7 +22,7 @@ func (sh *shell) watch(ctx context.Context, file record.File, addr string) error
 	v := &view{sh: sh, board: live.NewBoard()}
 	var err error
 	if v.page, err = sh.servePage(addr, v.board); err != nil {
-		return command.Usage(fmt.Errorf("--addr: %w", err))
+		return command.Usage(fmt.Errorf("--live: %w", err))
 	}
 	v.link(file)
 	v.keep()

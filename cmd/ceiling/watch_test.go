@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// watching runs ceiling watch until stop, and answers where its page is.
+// watching runs ceiling show --live until stop, and answers where its page is.
 func watching(t *testing.T, args ...string) (at string, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	talk, to := io.Pipe()
 	sh := &shell{Shell: command.Shell{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: to}}
-	c := newWatch(sh)
-	c.SetArgs(args)
+	c := newShow(sh)
+	c.SetArgs(append([]string{"--live"}, args...))
 	c.SetErr(io.Discard)
 	c.SetOut(io.Discard)
 	ended := make(chan error, 1)

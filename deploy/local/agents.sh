@@ -9,14 +9,14 @@ set -euo pipefail
 usage() {
 	cat >&2 <<'END'
 usage: agents.sh [--agents N] [--netns] [--binary FILE] [--for TIME] JOIN_LINE [-- ARGUMENTS OF THE AGENTS]
-  JOIN_LINE      what ceiling controller prints, in quotes; - reads it from
+  JOIN_LINE      what ceiling fleet controller prints, in quotes; - reads it from
                  standard input. The token is in the file that the line names,
                  or in CEILING_TOKEN
   --agents N     how many, up to 64 (2)
   --netns        each in a network namespace of its own, as root: this machine is
                  10.83.1.1 on their bridge, agent n is 10.83.1.(n+1). The
                  controller has to say so in its line:
-                 ceiling controller --listen 0.0.0.0:4222 --advertise 10.83.1.1:4222
+                 ceiling fleet controller --listen 0.0.0.0:4222 --advertise 10.83.1.1:4222
   --binary FILE  (./ceiling)
   --for TIME     all end after it: 90s, 30m, 2h (30m)
 END

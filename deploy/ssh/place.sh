@@ -6,7 +6,7 @@ set -euo pipefail
 usage() {
 	cat >&2 <<'END'
 usage: place.sh [--binary FILE] [--for TIME] JOIN_LINE HOST… [-- ARGUMENTS OF THE AGENT]
-  JOIN_LINE      what ceiling controller prints, in quotes; - reads it from
+  JOIN_LINE      what ceiling fleet controller prints, in quotes; - reads it from
                  standard input. The token is in the file that the line names,
                  here, or in CEILING_TOKEN
   HOST           as for ssh: name, user@address, or a Host of ~/.ssh/config

@@ -131,7 +131,7 @@ func (t *TLS) concealed() *TLS {
 	return &c
 }
 
-var errNoTLS = errors.New("--insecure, --cacert, --cert, --key, --sni, --resume, --tls-version, --ciphers and --curves are for https:// and wss:// URLs; give one, or leave them out")
+var errNoTLS = errors.New("--insecure, --cacert, --cert, --key, --sni, --tls-resume, --tls-version, --ciphers and --curves are for https:// and wss:// URLs; give one, or leave them out")
 
 // checkTLS rejects TLS settings without TLS.
 func (s *Spec) checkTLS() error {

@@ -82,7 +82,7 @@ func refuseSpec(s *spec.Spec) error {
 		return fmt.Errorf("%w: --pin-generator: the CPUs of one machine are not those of another; start the agents with taskset", run.ErrRefused)
 	}
 	if s.Apart {
-		return fmt.Errorf("%w: --apart: agents load from machines of their own; leave it out, or start an agent and a server that share one with taskset", run.ErrRefused)
+		return fmt.Errorf("%w: --separate-cpus: agents load from machines of their own; leave it out, or start an agent and a server that share one with taskset", run.ErrRefused)
 	}
 	if len(s.SourceIPs) > 0 {
 		return fmt.Errorf("%w: --source-ips: the addresses of one machine are not those of another; with several machines each has its own ports already", run.ErrRefused)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestResumedHandshakes: those that go on from a session are counted apart, as the
-// server counts them; the first ones and all without --resume are full.
+// server counts them; the first ones and all without --tls-resume are full.
 func TestResumedHandshakes(t *testing.T) {
 	const n = 60
 	for name, k := range map[string]struct {

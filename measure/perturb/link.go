@@ -125,7 +125,7 @@ func speedOf(name, namespace string, bitsPerS float64) (float64, error) {
 		return bitsPerS, nil
 	}
 	dir := filepath.Join("/sys/class/net", name)
-	unknown := errors.New("link speed unknown (set --link)")
+	unknown := errors.New("link speed unknown (set --link-speed)")
 	if _, err := os.Stat(filepath.Join(dir, "device")); err != nil || namespace != "" {
 		return 0, unknown
 	}

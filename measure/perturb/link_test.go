@@ -165,8 +165,8 @@ func TestLinkRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}
 	}
-	check("no speed", "lo", space, 0, "--link")
-	check("no speed of the loopback here", "lo", "", 0, "--link")
+	check("no speed", "lo", space, 0, "--link-speed")
+	check("no speed of the loopback here", "lo", "", 0, "--link-speed")
 	check("no interface", "nosuch0", space, 1e9, "no such interface")
 	check("no namespace", "lo", "ceiling-nosuch", 1e9, "no such interface")
 	check("a path", "lo", "../x", 1e9, "no name of a namespace")

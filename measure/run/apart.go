@@ -117,12 +117,12 @@ func apart(ctx context.Context, s *spec.Spec) error {
 	}
 	sides, err := sidesOf(s.PinGenerator, s.PinServer, pids)
 	if err != nil {
-		return fmt.Errorf("%w: --apart: %w", ErrRefused, err)
+		return fmt.Errorf("%w: --separate-cpus: %w", ErrRefused, err)
 	}
 	sides.Want = generatorWant(s.Threads, s.Slots(), max(s.Rate.From.PerSecond(), s.Rate.To.PerSecond()))
 	split, err := sides.Apart()
 	if err != nil {
-		return fmt.Errorf("%w: --apart: %w", ErrRefused, err)
+		return fmt.Errorf("%w: --separate-cpus: %w", ErrRefused, err)
 	}
 	s.PinGenerator, s.PinServer = cores.Format(split.Generator), cores.Format(split.Server)
 	return nil
@@ -144,7 +144,7 @@ func serverPIDs(ctx context.Context, d *spec.Dial, url string) ([]int, error) {
 	}
 	pids, err := subjectPIDs(to)
 	if err == nil && len(pids) == 0 {
-		err = fmt.Errorf("%w: --apart: no process that serves %s was found on this host; it has to run here, and be yours or you root",
+		err = fmt.Errorf("%w: --separate-cpus: no process that serves %s was found on this host; it has to run here, and be yours or you root",
 			ErrRefused, to)
 	}
 	return pids, err

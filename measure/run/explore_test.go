@@ -171,7 +171,7 @@ func TestServerThatIsGoneEndsThePlan(t *testing.T) {
 	if err != nil || p.Ended != record.EndedFailed || p.Exit != ExitError || len(p.Runs) != 1 {
 		t.Fatalf("%v: %s (%s) after %d runs, exit %d", err, p.Ended, prose.Text(p.Because), len(p.Runs), p.Exit)
 	}
-	for _, part := range []string{"run 2", "nothing is listening on", "ceiling resume " + p.ID} {
+	for _, part := range []string{"run 2", "nothing is listening on", "ceiling run --resume " + p.ID} {
 		if !strings.Contains(prose.Text(p.Because), part) {
 			t.Errorf("%q does not say %q", prose.Text(p.Because), part)
 		}

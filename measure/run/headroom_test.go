@@ -63,7 +63,7 @@ func TestHeadroom(t *testing.T) {
 		{"busy unknown", func(r *record.Run) { r.Generator.BusiestWorker = 0 }, 0, "not measured"},
 		{"new connections", func(r *record.Run) { r.Spec.NewConnections = true }, 0, "not calibrated"},
 		{"no threads", func(r *record.Run) { r.Load.Threads = 0 }, 0, "threads"},
-		{"other kernel", func(r *record.Run) { r.Environment.Kernel = "6.2" }, 0, "another kernel (6.1, now 6.2); run ceiling calibrate"},
+		{"other kernel", func(r *record.Run) { r.Environment.Kernel = "6.2" }, 0, "another kernel (6.1, now 6.2); run ceiling doctor --calibrate"},
 		{"other host", func(r *record.Run) { r.Environment.Host = "x" }, 0, "another host"},
 		{"other CPU", func(r *record.Run) { r.Environment.CPUModel = "x" }, 0, "another CPU"},
 		{"other engine", func(r *record.Run) { r.Load.Engine = "epoll" }, 0, "--engine epoll"},
@@ -78,7 +78,7 @@ func TestHeadroom(t *testing.T) {
 		}
 	}
 	r := finished()
-	if got, _, why := headroom(&r, nil); got != 0 || !strings.Contains(why, "run ceiling calibrate") {
+	if got, _, why := headroom(&r, nil); got != 0 || !strings.Contains(why, "run ceiling doctor --calibrate") {
 		t.Errorf("without a calibration: %g, %q", got, why)
 	}
 }
@@ -155,7 +155,7 @@ func TestRunShowsItsHeadroom(t *testing.T) {
 		}
 		return r.NotMeasured[0].Why
 	}
-	if why := missing(do()); !strings.Contains(why, "not calibrated; run ceiling calibrate") {
+	if why := missing(do()); !strings.Contains(why, "not calibrated; run ceiling doctor --calibrate") {
 		t.Error(why)
 	}
 	c := oneCore()

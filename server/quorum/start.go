@@ -79,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Bucket, error) {
 }
 
 func (b *Bucket) start(ctx context.Context) (err error) {
-	limited, done := context.WithTimeoutCause(ctx, b.options.Within, errors.New("it takes no connections in time"))
+	limited, done := context.WithTimeoutCause(ctx, b.options.Within, fmt.Errorf("accepted no connections within %s", b.options.Within))
 	defer done()
 	if b.net, err = chooseNet(b.options.Net, os.Geteuid()); err != nil {
 		return err

@@ -390,7 +390,7 @@ func TestLinkAgainstItsLimit(t *testing.T) {
 	run.Series.Observed = record.ObservedRows{}
 	run.Series.Observed.Add(netRow(1, 100, 0))
 	l = Links(&run, Most)[0]
-	if l.Received.Limit != 1e12 || l.Received.LimitFrom != "given (--link)" || len(l.Bits.Limits) != 0 {
+	if l.Received.Limit != 1e12 || l.Received.LimitFrom != "given (--link-speed)" || len(l.Bits.Limits) != 0 {
 		t.Errorf("a limit far above is drawn, or not known: %+v, %v", l.Received, l.Bits.Limits)
 	}
 

@@ -144,7 +144,7 @@ func count(n int64) float64 { return max(float64(n), 0) }
 func (l *Link) limits(run *Run, rows []*record.NetDevRow) {
 	for _, w := range []*Way{&l.Received, &l.Sent} {
 		if given := run.Spec.LinkBitsPerSecond; given > 0 {
-			w.Limit, w.LimitFrom = given, "given (--link)"
+			w.Limit, w.LimitFrom = given, "given (--link-speed)"
 			continue
 		}
 		for _, r := range rows {

@@ -131,7 +131,7 @@ func TestWhatIsCopied(t *testing.T) {
 	p.Ended = record.EndedInterrupted
 	broken := fileOf(t.TempDir(), p.ID)
 	keepPlan(t, broken, p, false)
-	if _, err := Add(e, record.File{Path: broken}, ""); err == nil || !strings.Contains(err.Error(), "resume with: ceiling resume "+searchID) {
+	if _, err := Add(e, record.File{Path: broken}, ""); err == nil || !strings.Contains(err.Error(), "resume with: ceiling run --resume "+searchID) {
 		t.Errorf("a plan that was broken off: %v", err)
 	}
 }

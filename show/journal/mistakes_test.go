@@ -304,7 +304,7 @@ func TestHalfWritten(t *testing.T) {
 	writeEntry(t, dir, "0001-a", "runs: ["+runID+", "+sweepID+"]\n", `{{(run "x7f2").P99}} {{(plan "swee").Capacity}}`+"\n")
 	got := strings.Join(mistakesOf(t, dir), "\n")
 	for _, want := range []string{`{{(run "x7f2").P99}}: was not measured, because no result was written`,
-		"was interrupted after 2 runs and has no such answer; resume with: ceiling resume"} {
+		"was interrupted after 2 runs and has no such answer; resume with: ceiling run --resume"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing from %q", want, got)
 		}

@@ -229,7 +229,7 @@ const fromKernel = "the link's speed"
 func limitsOf(row *record.NetDevRow, given float64) (received, sent Way) {
 	switch {
 	case given > 0:
-		received = Way{Limit: given, From: "given (--link)"}
+		received = Way{Limit: given, From: "given (--link-speed)"}
 	case row.SpeedMbit > 0 && !row.SpeedNominal:
 		received = Way{Limit: float64(row.SpeedMbit) * 1e6, From: fromKernel}
 	}

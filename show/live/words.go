@@ -215,7 +215,7 @@ func (l *Link) LimitSays() string {
 	case l.Sent.Limit > 0:
 		return "limit: " + l.Sent.From
 	}
-	return "link speed unknown (set --link)"
+	return "link speed unknown (set --link-speed)"
 }
 
 // Quantile formats a response time, "–" if there is none.

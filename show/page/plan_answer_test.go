@@ -110,7 +110,7 @@ func TestEvidenceLinks(t *testing.T) {
 // ends in none; caveats are counted.
 func TestCardsHaveTheNextCommand(t *testing.T) {
 	for next, want := range map[string]string{
-		"separate them: ceiling run --apart http://a/": "ceiling run --apart http://a/",
+		"separate them: ceiling run --separate-cpus http://a/": "ceiling run --separate-cpus http://a/",
 		"ceiling prove http://a/":                      "ceiling prove http://a/",
 		"give it more cores":                           "",
 		"separate them: /opt/my-ceiling run -H 'A: b'": "/opt/my-ceiling run -H 'A: b'",

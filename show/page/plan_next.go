@@ -20,7 +20,7 @@ func nextCommand(p *record.Plan) string {
 		if p.Hidden {
 			return ""
 		}
-		return "ceiling resume " + p.ID
+		return "ceiling run --resume " + p.ID
 	case p.Ended != "" && p.Comparison != nil:
 		return afterComparison(p)
 	case p.Ended != "" && p.Factorial != nil:

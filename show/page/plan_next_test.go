@@ -51,7 +51,7 @@ func TestNextCommand(t *testing.T) {
 	}{
 		"saturated":    {curve(record.Knee{Low: 8, High: 64}), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"still rising": {curve(record.Knee{Low: 64, Add: []float64{128, 256}}), "ceiling run -c 128,256 'http://127.0.0.1:8080/read?a=1&b'"},
-		"interrupted":  {func(p *record.Plan) { p.Ended = record.EndedInterrupted }, "ceiling resume 20261123-000000-abcd"},
+		"interrupted":  {func(p *record.Plan) { p.Ended = record.EndedInterrupted }, "ceiling run --resume 20261123-000000-abcd"},
 		"hidden":       {func(p *record.Plan) { p.Ended, p.Hidden = record.EndedInterrupted, true }, ""},
 		"going on":     {func(p *record.Plan) { p.Ended = "" }, ""},
 		"capacity": {func(p *record.Plan) { p.Search = &record.Search{Capacity: record.Estimate{Mid: 100}} },

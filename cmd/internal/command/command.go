@@ -52,6 +52,7 @@ func (sh *Shell) Perform(ctx context.Context, j interface {
 // replace an error by one with better advice.
 func (sh *Shell) Execute(ctx context.Context, root *cobra.Command, args []string, explain func(error) error) int {
 	Prepare(root)
+	args = addHelpAll(root, args)
 	root.SetArgs(args)
 	root.SetIn(sh.Stdin)
 	root.SetOut(sh.Stdout)
@@ -81,6 +82,7 @@ func Prepare(root *cobra.Command) {
 	root.Version = Version()
 	root.SetFlagErrorFunc(unknownFlag)
 	foldHelp(root)
+	renameFlags(root)
 }
 
 // Signals returns the signals that end a command with the results so far. They include SIGHUP (a

@@ -78,6 +78,9 @@ func unknownFlag(c *cobra.Command, err error) error {
 			hint = "; -t is the number of threads, the time is -d " + found[1]
 		}
 	}
+	if err.Error() == "flag needs an argument: --resume" {
+		hint = ", the ID of an interrupted plan; TLS sessions are resumed with --tls-resume"
+	}
 	if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
 		if letter := OtherWords()[name]; letter != "" && c.Flags().Lookup("connections") != nil {
 			hint = "; " + OtherLetters()[letter]

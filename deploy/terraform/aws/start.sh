@@ -44,10 +44,10 @@ done
 remote "$controller" 'cat > /tmp/ceiling && sudo install -m 755 /tmp/ceiling /usr/local/bin/ceiling' <"${binary//\{arch\}/amd64}"
 remote "$controller" "sudo systemctl stop ceiling-controller 2>/dev/null; sudo systemd-run --quiet --collect --unit=ceiling-controller \
 	-p RuntimeMaxSec=${minutes}min -p LimitNOFILE=1048576 -E XDG_DATA_HOME=/var/lib \
-	/usr/local/bin/ceiling controller --listen 0.0.0.0:4222 --advertise ${join#nats://}"
+	/usr/local/bin/ceiling fleet controller --listen 0.0.0.0:4222 --advertise ${join#nats://}"
 line=
 for ((try = 1; try <= 20; try++)); do
-	line=$(remote "$controller" "sudo journalctl -q -u ceiling-controller -o cat | grep -o 'ceiling agent --join .*' | tail -1" || true)
+	line=$(remote "$controller" "sudo journalctl -q -u ceiling-controller -o cat | grep -o 'ceiling fleet agent --join .*' | tail -1" || true)
 	[ -n "$line" ] && break
 	sleep 1
 done

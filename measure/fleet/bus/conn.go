@@ -87,13 +87,13 @@ func Join(ctx context.Context, address, token, name string, w Watch) (*Conn, err
 func Drive(ctx context.Context, dir string, w Watch) (*Conn, error) {
 	s, err := readState(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s has no controller's state: start `ceiling controller` there first", dir)
+		return nil, fmt.Errorf("%s has no controller's state: start `ceiling fleet controller` there first", dir)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if s.Address == "" {
-		return nil, fmt.Errorf("the controller of %s has never run: start `ceiling controller` there", dir)
+		return nil, fmt.Errorf("the controller of %s has never run: start `ceiling fleet controller` there", dir)
 	}
 	t := s.token()
 	c := &Conn{bed: s.Bed, name: driverName, key: t.Key, signer: s.signer(), watch: w}
@@ -154,7 +154,7 @@ func (c *Conn) connect(ctx context.Context, address string, login nats.Option, t
 		host = u.Host
 	}
 	if _, _, err := net.SplitHostPort(host); err != nil {
-		return fmt.Errorf("cannot join %q: want nats://host:port, as `ceiling controller` printed it", address)
+		return fmt.Errorf("cannot join %q: want nats://host:port, as `ceiling fleet controller` printed it", address)
 	}
 	if c.asker != nil {
 		c.asker.address = "tls://" + host

@@ -288,7 +288,7 @@ func TestWhatAControllerCannotStartOn(t *testing.T) {
 	fill(t, filepath.Join(full, "filler"))
 	check(bus.ServerOptions{State: filepath.Join(full, "state")}, "no space left on device")
 
-	if _, err := bus.Drive(within(t), t.TempDir(), bus.Watch{}); err == nil || !strings.Contains(err.Error(), "ceiling controller") {
+	if _, err := bus.Drive(within(t), t.TempDir(), bus.Watch{}); err == nil || !strings.Contains(err.Error(), "ceiling fleet controller") {
 		t.Errorf("drive without a controller: %v", err)
 	}
 	b.Close()

@@ -342,7 +342,7 @@ func (s *Server) Pass() Pass { return s.pass }
 // JoinLine returns the command for the other machines. It does not contain the token: they need the
 // file TokenFile of the state, or another token.
 func (s *Server) JoinLine() string {
-	return "ceiling agent --join " + s.url + " --token-file " + TokenFile
+	return "ceiling fleet agent --join " + s.url + " --token-file " + TokenFile
 }
 
 // Close ends all connections, flushes to disk and releases the state for another controller.

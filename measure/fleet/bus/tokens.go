@@ -182,7 +182,7 @@ func RevokeToken(dir, id string) (Pass, error) {
 func needState(dir string) (*state, error) {
 	s, err := readState(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s has no controller's state: start `ceiling controller` there first", dir)
+		return nil, fmt.Errorf("%s has no controller's state: start `ceiling fleet controller` there first", dir)
 	}
 	return s, err
 }

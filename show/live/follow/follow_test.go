@@ -187,7 +187,7 @@ func TestFollowsAPlan(t *testing.T) {
 		}
 		eventually(t, "the finished run", func() bool { return b.Snapshot().Finished == n+1 })
 	}
-	p.Ended, p.Because = record.EndedInterrupted, recordtest.Say("go on with: ceiling resume")
+	p.Ended, p.Because = record.EndedInterrupted, recordtest.Say("go on with: ceiling run --resume")
 	if err := keep.Finish(p); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// renamedVerbs maps verbs by the names they had to what to type now: both work.
+func renamedVerbs() map[string][]string {
+	return map[string][]string{"open": {"report", "--open"}, "watch": {"show", "--live"}, "calibrate": {"doctor", "--calibrate"},
+		"resume": {"run", "--resume"}, "controller": {"fleet", "controller"}, "agent": {"fleet", "agent"}}
+}
+
+// renameVerb replaces a verb that has another name now, with a line that says so.
+func renameVerb(args []string, stderr io.Writer) []string {
+	at := 0
+	if len(args) > 1 && args[0] == "help" {
+		at = 1
+	}
+	if len(args) == 0 || renamedVerbs()[args[at]] == nil {
+		return args
+	}
+	now := renamedVerbs()[args[at]]
+	// A failed message is no reason to stop.
+	fmt.Fprintf(stderr, "ceiling: ceiling %s is now ceiling %s\n", args[at], strings.Join(now, " "))
+	if at == 1 {
+		now = slices.DeleteFunc(now, func(word string) bool { return strings.HasPrefix(word, "-") }) // help takes verbs
+	}
+	return slices.Concat(args[:at], now, args[at+1:])
+}
