@@ -18,7 +18,7 @@ type edits struct {
 }
 
 // apply edits the lines from at on. It comes last, after all lines that could be meant: what is set
-// is one field, whoever else has one of that name.
+// is one field, whatever else has that name.
 func (e edits) apply(b []byte, at int) []byte {
 	if len(e.drop) > 0 {
 		out := at

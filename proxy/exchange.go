@@ -111,10 +111,10 @@ func (x *exchange) start() {
 	}
 	switch {
 	case q.Minor > 1:
-		c.refuse(505, "HTTP/1.0 and HTTP/1.1 are spoken here")
+		c.refuse(505, "only HTTP/1.0 and HTTP/1.1 are supported")
 		return
 	case string(q.Method) == "CONNECT":
-		c.refuse(405, "this is no forward proxy")
+		c.refuse(405, "not a forward proxy")
 		return
 	case string(q.Method) == "TRACE": // it would show a script the client's credentials (RFC 9110, section 9.3.8)
 		x.answer(405, "TRACE is not passed on")
@@ -123,7 +123,7 @@ func (x *exchange) start() {
 		c.refuse(400, "the target and Host name different hosts")
 		return
 	case !ok:
-		x.answer(400, "the path cannot be understood in one way")
+		x.answer(400, "ambiguous path")
 		return
 	case !l.expectation(c.in.b[x.headAt:x.headEnd], q):
 		x.answer(417, "only 100-continue can be expected")
@@ -180,7 +180,7 @@ func (x *exchange) route(head, clean []byte) {
 	case l.site.rate.refuses(x, key{kind: keyClient}, head, clean):
 	case loc == nil:
 		l.counts.unrouted++
-		x.answer(404, "no location takes this request")
+		x.answer(404, "no location matches this request")
 	case loc.bodyBytes > 0 && x.request.ContentLength > loc.bodyBytes:
 		x.answer(413, "the body is larger than allowed")
 	case loc.rate.refuses(x, loc.rateKey, head, clean):
@@ -294,7 +294,7 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 	switch {
 	case d == nil && x.tries == 0:
 		x.client.loop.counts.noDestination++
-		x.answerLater(503, "no destination is able to answer", 1e9)
+		x.answerLater(503, "no healthy destination", 1e9)
 	case d == nil:
 		x.answer(int(status), why)
 	case d.files != nil:

@@ -270,7 +270,7 @@ func (c *conn) lendSealed() {
 }
 
 // copyMapped copies from memory that may be a file's, and reports whether it is there: the pages
-// of a file that was truncated meanwhile are gone, which is a fault (mmap(2), SIGBUS).
+// of a file that was truncated since are gone, which is a fault (mmap(2), SIGBUS).
 func copyMapped(to, from []byte) (whole bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -197,7 +197,7 @@ func (w *rewriter) line() bool {
 		if w.have&(hadScheme|hadPath) != 0 || len(w.authority) == 0 { // section 8.5
 			return false
 		}
-		w.status, w.why = 405, "this is no forward proxy"
+		w.status, w.why = 405, "not a forward proxy"
 		return true
 	case w.have&(hadMethod|hadScheme|hadPath) != hadMethod|hadScheme|hadPath, len(w.method) == 0, len(w.path) == 0:
 		return false

@@ -97,7 +97,7 @@ func (l *loop) relieve() {
 	before := l.counts.idleEvicted
 	why := "the limit of connections is reached"
 	if l.evictions > 0 {
-		why = "there are no more descriptors"
+		why = "out of file descriptors"
 		for ; l.evictions > 0 && l.evict(); l.evictions-- {
 		}
 	}

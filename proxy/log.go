@@ -213,7 +213,7 @@ func (x *inbound) fieldOf(head []byte, name string) []byte {
 // cause returns the cause of a failure, "" if there is none.
 func (x *outbound) cause() string {
 	if x.why == "" && x.status >= 500 {
-		return "the destination answered so"
+		return "status from the destination"
 	}
 	return x.why
 }

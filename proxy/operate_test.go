@@ -104,7 +104,7 @@ func TestCauses(t *testing.T) {
 		{"http://" + broken.Address(), "", 502, "the destination's response: malformed status line"},
 		{"http://" + silent.Address(), "", 502, "the destination closed the connection before its response"},
 		{"http://" + stalled.Address(), "", 504, "the destination took too long to answer"},
-		{"http://" + ill.Address(), "", 507, "the destination answered so"},
+		{"http://" + ill.Address(), "", 507, "status from the destination"},
 		{untrusted.URL, "", 502, "TLS: the destination's certificate is not accepted"},
 		{"https://" + closed.Address(), "", 502, "connect: connection refused"},
 		{"https://" + plain.Address(), "", 502, "TLS: the handshake failed"},

@@ -314,7 +314,7 @@ func (p *pool) resume() {
 	waiting := p.queue
 	p.queue = nil
 	for _, c := range waiting {
-		if c.x.queued != p { // it left meanwhile
+		if c.x.queued != p { // it has left
 			continue
 		}
 		p.taken(c)

@@ -25,7 +25,7 @@ func (x *exchange) serveFile(s *files.Site, clean []byte) {
 		return
 	}
 	if one == nil {
-		x.answer(404, "there is no such file")
+		x.answer(404, "no such file")
 		return
 	}
 	l.counts.filesServed++

@@ -208,9 +208,9 @@ func (p *Proxy) check(ctx context.Context, u *upstream, d *config.Destination) {
 		}
 		switch {
 		case bad >= fall && u.ill.CompareAndSwap(false, true):
-			p.fail(fmt.Sprintf("destination %s is ill: %v", u.key, err))
+			p.fail(fmt.Sprintf("destination %s is unhealthy: %v", u.key, err))
 		case good >= rise && u.ill.CompareAndSwap(true, false):
-			p.fail(fmt.Sprintf("destination %s is well again", u.key))
+			p.fail(fmt.Sprintf("destination %s is healthy again", u.key))
 		}
 		select {
 		case <-ctx.Done():

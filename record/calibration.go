@@ -171,7 +171,7 @@ const reach = 2
 // the largest size it extrapolates the slope. More than a factor of 2 outside is an error.
 func (c *Calibration) CoreNsPerRequest(pipelining int, responseBytes float64) (float64, error) {
 	if pipelining < 1 || !(responseBytes > 0) || math.IsInf(responseBytes, 0) {
-		return 0, fmt.Errorf("pipelining of %d with responses of %g bytes is no condition", pipelining, responseBytes)
+		return 0, fmt.Errorf("not a calibration condition: pipelining %d, responses of %g bytes", pipelining, responseBytes)
 	}
 	var depths []int
 	for _, p := range c.Points {

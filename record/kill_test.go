@@ -203,7 +203,7 @@ func TestKilledAtAnyByte(t *testing.T) {
 			whole = text[:cut] // a line without its newline is whole
 		}
 		if len(whole) == 0 {
-			if _, err := OpenPlan(f); err == nil || !strings.Contains(err.Error(), "no record") {
+			if _, err := OpenPlan(f); err == nil || !strings.Contains(err.Error(), "not a ceiling record") {
 				t.Errorf("at byte %d, within the head: %v", cut, err)
 			}
 			continue

@@ -194,11 +194,11 @@ func histogramName(name string) error {
 	case "response", "service", "lag":
 		return nil
 	}
-	return fmt.Errorf("there is no latency %q", name)
+	return fmt.Errorf("unknown latency %q", name)
 }
 
 // errNoRecord is the error for a file without a record's head.
-var errNoRecord = errors.New("it is no record: it does not begin with the head of a run or of a plan")
+var errNoRecord = errors.New("not a ceiling record: it does not begin with the head of a run or a plan")
 
 // attachmentName returns an attachment's name.
 func attachmentName(text []byte) string {

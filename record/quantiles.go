@@ -253,7 +253,7 @@ func BinsOf(h *hist.Hist) []Bin {
 	return bins
 }
 
-// LoneOf summarises lone requests: times in sending order, round-robin over the connections. The
+// LoneOf summarises unloaded requests: times in sending order, round-robin over the connections. The
 // first on each connection and the first tenth count as cold; if there are few, fewer than half
 // of them.
 func LoneOf(serviceNs []int64, connections int) *Lone {

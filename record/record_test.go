@@ -228,10 +228,10 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: %v; want one line with %q", name, err, want)
 		}
 	}
-	check("empty", "is no record", "")
-	check("foreign", "is no record", `{"a":1}`+"\n")
-	check("text", "is no record", "hello\nworld\n")
-	check("cut off", "is no record", `{"kind":"run","schema":"ceiling.run/3"`)
+	check("empty", "not a ceiling record", "")
+	check("foreign", "not a ceiling record", `{"a":1}`+"\n")
+	check("text", "not a ceiling record", "hello\nworld\n")
+	check("cut off", "not a ceiling record", `{"kind":"run","schema":"ceiling.run/3"`)
 	check("newer", "it needs a ceiling that reads ceiling.run/4; this one reads up to ceiling.run/3",
 		`{"kind":"run","schema":"ceiling.run/4","id":7}`+"\n")
 	check("older", "it was written by an older ceiling as ceiling.run/1; this one reads ceiling.run/3: run it again",
@@ -466,7 +466,7 @@ func checkList(t *testing.T, s Store, ids []string) {
 	if err != nil || len(list) != 5 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	if e := list[0]; e.ID != ids[2] || !strings.Contains(e.Unreadable, "is no record") {
+	if e := list[0]; e.ID != ids[2] || !strings.Contains(e.Unreadable, "not a ceiling record") {
 		t.Errorf("damaged: %+v", e)
 	}
 	if e := list[1]; e.ID != ids[1] || e.Unreadable != "" || e.Target != "t" || e.CompletedPerS != 5 || e.Outcome != Valid ||

@@ -347,7 +347,7 @@ type Lone struct {
 	Service Quantiles `json:"service"`
 }
 
-// ServedAtOnce is the rate times a lone request's duration: by Little's law, the requests being
+// ServedAtOnce is the rate times an unloaded request's duration: by Little's law, the requests being
 // worked on while the others wait for their turn.
 type ServedAtOnce struct {
 	// Requests is the mean, Low and High its 95 % interval, and Of the possible maximum: the
@@ -356,7 +356,7 @@ type ServedAtOnce struct {
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
 	Of       float64 `json:"of"`
-	// LoneNs is the mean service time of a lone request, nanoseconds.
+	// LoneNs is the mean service time of an unloaded request, nanoseconds.
 	LoneNs float64 `json:"lone_ns"`
 	// Means is InTurn, EachItsTime, or "" if undecided.
 	Means string `json:"means,omitempty"`
@@ -482,7 +482,7 @@ type Verdict struct {
 	BacklogShare float64 `json:"backlog_share,omitempty"`
 	// SLO has every requested term that was measurable.
 	SLO []SLOTerm `json:"slo,omitempty"`
-	// Concurrency is how many requests were worked on at a time; nil if no lone request shows it.
+	// Concurrency is how many requests were worked on at a time; nil if no unloaded request shows it.
 	Concurrency *ServedAtOnce `json:"concurrency,omitempty"`
 	// Stations is where a request spends its time, as shares.
 	Stations []Station `json:"stations,omitempty"`

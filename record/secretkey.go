@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// secretKeyFile is next to the user's store, not in it: whoever receives a record must not
+// secretKeyFile is next to the user's store, not in it: the receiver of a record must not
 // receive the key to what it hides.
 const secretKeyFile = "secret.key"
 
@@ -68,7 +68,7 @@ func readKey(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular() || info.Size() > 4*secretKeyBytes:
-		return nil, fmt.Errorf("%s is no key; delete it, and the next run makes one", path)
+		return nil, fmt.Errorf("%s: not a key; delete it, and the next run makes one", path)
 	case info.Mode().Perm()&0o077 != 0:
 		return nil, fmt.Errorf("others can read %s; chmod 600 %s, or delete it, and the next run makes one", path, path)
 	}
@@ -78,7 +78,7 @@ func readKey(path string) ([]byte, error) {
 	}
 	key, err := hex.DecodeString(string(bytes.TrimSpace(text)))
 	if err != nil || len(key) != secretKeyBytes {
-		return nil, fmt.Errorf("%s is no key; delete it, and the next run makes one", path)
+		return nil, fmt.Errorf("%s: not a key; delete it, and the next run makes one", path)
 	}
 	return key, nil
 }

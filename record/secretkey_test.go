@@ -60,10 +60,10 @@ func TestSecretKeyThatCannotBeKept(t *testing.T) {
 	write := func(text string, mode fs.FileMode) func(string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(text), mode) }
 	}
-	check("a damaged one", write("abc\n", 0o600), "is no key; delete it")
+	check("a damaged one", write("abc\n", 0o600), "not a key; delete it")
 	check("one that others can read", write(strings.Repeat("ab", secretKeyBytes), 0o644), "others can read")
-	check("a long one", write(strings.Repeat("ab", 1000), 0o600), "is no key")
-	check("a directory", func(path string) error { return os.Mkdir(path, 0o700) }, "is no key")
+	check("a long one", write(strings.Repeat("ab", 1000), 0o600), "not a key")
+	check("a directory", func(path string) error { return os.Mkdir(path, 0o700) }, "not a key")
 	if key, err := SecretKey(func(string) string { return "" }); err == nil || len(key) != secretKeyBytes {
 		t.Errorf("no home: %v, %d bytes", err, len(key))
 	}

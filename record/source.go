@@ -168,7 +168,7 @@ func (s *source) seek(to place) error {
 	s.z = nil
 	_, err := io.CopyN(io.Discard, s, to.skip)
 	if err == io.EOF {
-		err = nil // whoever looks for the missing data reports it
+		err = nil // the reader of the missing data reports it
 	}
 	return err
 }

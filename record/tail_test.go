@@ -132,7 +132,7 @@ func TestTailOfOtherRecords(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"kind":"run","schema":"ceiling.run/99"}` + "\n":   "ceiling.run/99",
 		`{"kind":"plan","schema":"ceiling.plan/99"}` + "\n": "ceiling.plan/99",
-		`{"kind":"load"}` + "\n":                            "no record",
+		`{"kind":"load"}` + "\n":                            "not a ceiling record",
 		`{"kind":"run","schema":` + "\n":                    "unexpected",
 		"\x1f\x8b\x08xxx":                                   "damaged",
 	} {

@@ -37,7 +37,7 @@ type ProcessID struct {
 }
 
 // ProcessCPU is what processes used over some rows. Their time is the longest that any of them was
-// observed: one that started or ended meanwhile used nothing for the rest.
+// observed: one that started or ended within it used nothing for the rest.
 type ProcessCPU struct {
 	WholeNs float64
 	UsedNs  map[ProcessID]float64

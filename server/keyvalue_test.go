@@ -69,7 +69,7 @@ func TestFrameworksAnswerAlikeFromBuckets(t *testing.T) {
 				{"PUT", "/kv/b", "1", []string{"If-Match", "*"}, 200, `{"key":"b","revision":` + after(4) + `}`},
 				{"GET", "/kv/b?read=replica", "", nil, 200, `{"key":"b","revision":` + after(4) + `,"value":"1"}`},
 				{"GET", "/kv/b?read=stale", "", nil, 200, `{"key":"b","revision":` + after(4) + `,"value":"1"}`},
-				{"GET", "/kv/none", "", nil, 404, `{"error":"there is no such key"}`},
+				{"GET", "/kv/none", "", nil, 404, `{"error":"no such key"}`},
 				{"GET", "/kv/a?read=mirror", "", nil, 400, `{"error":"the bucket has none to read from: it has no mirror"}`},
 				{"GET", "/kv/a?read=fast", "", nil, 400, `{"error":"bad request: read=fast; there are linearizable, replica, stale and mirror"}`},
 				{"GET", "/kv/_x", "", nil, 400, `{"error":"a key has 1 to 200 bytes and does not begin with _"}`},

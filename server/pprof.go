@@ -234,7 +234,7 @@ func ofOne(w http.ResponseWriter, r *http.Request, children []profiledChild) {
 			return
 		}
 	}
-	http.Error(w, "there is no process "+pid, http.StatusNotFound)
+	http.Error(w, "no process "+pid, http.StatusNotFound)
 }
 
 // ofAll returns a profile of all children, taken at the same time and merged.

@@ -103,7 +103,7 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 	case cfg.Push != "" && (f.Memory || cfg.Prefork):
 		return fmt.Errorf("serve %s: one process of another framework publishes events", kind)
 	case cfg.TLS != nil && f.Plain:
-		return fmt.Errorf("serve %s: there is no TLS with it", kind)
+		return fmt.Errorf("serve %s: TLS is not supported", kind)
 	case cfg.HTTP3 && (cfg.TLS == nil || kind != "nethttp"):
 		return fmt.Errorf("serve %s: HTTP/3 goes with nethttp and TLS", kind)
 	case cfg.Addr == "":

@@ -113,7 +113,7 @@ func TestDelayIsOnBothWays(t *testing.T) {
 }
 
 // heldBack makes a share of the time of each response the wait for a delayed ACK, as the sampled
-// sockets of both ends show it, and sends lone requests before the load.
+// sockets of both ends show it, and sends unloaded requests before the load.
 func heldBack(w *watchedRun, held float64, loneNs, restNs []int64) *watchedRun {
 	l := &w.run.Latency
 	l.ServiceBins = []record.Bin{{Ns: l.Service.P50Ns, Count: l.Service.Count}}
@@ -152,18 +152,18 @@ func TestDelayedAckIsNoLock(t *testing.T) {
 	}{
 		{"sleeps for 50 ms", heldBack(watched(93e6, .05), 29, sleeps, rests), record.Concurrency,
 			[]string{"42.1 ms of each response (45% of its time) waits for a delayed ACK", "TCP_NODELAY", "up to 1.83× this rate", "-c 128"}, "lock"},
-		{"without a lone request that waited", heldBack(watched(93e6, .05), 29, []int64{50 * ms, 50 * ms, 50 * ms, 50 * ms, 50 * ms, 50 * ms},
+		{"without an unloaded request that waited", heldBack(watched(93e6, .05), 29, []int64{50 * ms, 50 * ms, 50 * ms, 50 * ms, 50 * ms, 50 * ms},
 			make([]int64, 6)), record.Concurrency, []string{"delayed ACK"}, "wait for each other"},
-		{"all lone requests waited", heldBack(watched(93e6, .05), 29, []int64{93 * ms, 93 * ms, 93 * ms, 93 * ms, 93 * ms, 93 * ms},
+		{"all unloaded requests waited", heldBack(watched(93e6, .05), 29, []int64{93 * ms, 93 * ms, 93 * ms, 93 * ms, 93 * ms, 93 * ms},
 			[]int64{42 * ms, 42 * ms, 42 * ms, 42 * ms, 42 * ms, 42 * ms}), record.Concurrency, []string{"delayed ACK"}, "wait for each other"},
 		{"sleeps for 200 ms", heldBack(watched(243e6, .05), 11, []int64{200 * ms, 200 * ms}, []int64{0, 0}), record.Concurrency,
 			[]string{"of each response (17% of its time) waits for a delayed ACK", "up to 1.21×"}, "wait for each other"},
 		{"sleeps for 5 ms", heldBack(watched(48e6, .05), 56, []int64{5 * ms, 5 * ms, 47 * ms, 5 * ms}, []int64{0, 0, 42 * ms, 0}),
 			record.ServerBlocked, []string{"42.0 ms of each response (88% of its time) waits for a delayed ACK", "TCP_NODELAY"}, "wait for each other"},
 		{"a lock of 3 ms", heldBack(watched(224e6, .05), 11, locked, lockedRests), record.ServerBlocked,
-			[]string{"wait for each other", "about 1 at a time", "delayed ACK"}, "about 5 at a time"},
+			[]string{"wait for each other", "effective concurrency about 1 ", "delayed ACK"}, "effective concurrency about 5 "},
 		{"a lock without Nagle", withLone(watched(224e6, .05), []int64{35e5, 35e5, 35e5, 35e5, 35e5, 35e5, 35e5, 35e5}), record.ServerBlocked,
-			[]string{"wait for each other", "about 1 at a time"}, "delayed ACK"},
+			[]string{"wait for each other", "effective concurrency about 1 "}, "delayed ACK"},
 		{"a pause between head and body, no Nagle", withLone(watched(93e6, .05), []int64{93 * ms, 93 * ms, 93 * ms, 93 * ms}), record.Concurrency,
 			nil, "delayed ACK"},
 	} {
@@ -180,7 +180,7 @@ func TestDelayedAckIsNoLock(t *testing.T) {
 	}
 }
 
-// A record of before first bytes were recorded does not tell whether its lone requests waited: what
+// A record of before first bytes were recorded does not tell whether its unloaded requests waited: what
 // depends on that is left open.
 func TestDelayedAckOfOldLoneRequests(t *testing.T) {
 	lone := []int64{46e6, 46e6, 46e6, 46e6, 46e6, 46e6}

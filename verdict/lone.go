@@ -10,16 +10,16 @@ import (
 )
 
 // loneFacts compares the requests that had the server to themselves with those of the loop. By
-// Little's law, the rate times a lone request's duration is how many requests the server works on
+// Little's law, the rate times an unloaded request's duration is how many requests the server works on
 // at once: S. If S is far below the slots, the others wait for their turn; if it equals the
 // slots, each simply takes its time.
 //
 // A mean alone cannot carry that: if one request in twenty is slow, a few lone ones may have
-// missed them. So a queue is claimed only if the lone requests cannot be a sample of the loop's
+// missed them. So a queue is claimed only if the unloaded requests cannot be a sample of the loop's
 // (their own order statistics, binomial), or if the loop's first responses came one after
 // another; the share that CPU or a stall may explain is subtracted.
 type loneFacts struct {
-	sent   bool             // there were lone requests
+	sent   bool             // there were unloaded requests
 	known  bool             // and they can be used
 	why    record.Statement // why not, or why they do not decide
 	is     queueing
@@ -27,19 +27,19 @@ type loneFacts struct {
 	meanNs float64 // mean duration of one
 	halfNs float64 // their median duration
 	// heldNs is how much of a response's time in the loop may be the wait for a delayed ACK, which
-	// the lone requests' times leave out; full is what S would be if none waited.
+	// the unloaded requests' times leave out; full is what S would be if none waited.
 	heldNs, full float64
 	// at is S; low and high are its 95 % interval.
 	at, low, high float64
-	// chance is the probability that the lone requests are a sample of the loop's.
+	// chance is the probability that the unloaded requests are a sample of the loop's.
 	chance float64
-	// first is the share of connections whose first response took no longer than a lone request.
+	// first is the share of connections whose first response took no longer than an unloaded request.
 	first figure
 	// answered counts the connections answered in that time; soon, those answered in loneSoon
 	// times that plus the CPU time of all, which a simultaneous start costs; expected, those
 	// expected in that time if the loop's service times were all there is.
 	answered, soon, expected float64
-	slow                     float64 // share of the lone requests that took longer
+	slow                     float64 // share of the unloaded requests that took longer
 	// lined: the server answers one request at a time per connection, so S counts connections,
 	// not slots.
 	lined bool
@@ -84,7 +84,7 @@ func loneOf(f *facts) loneFacts {
 	return l
 }
 
-// withoutAcks returns the times of the lone requests. If the loop's responses wait for delayed
+// withoutAcks returns the times of the unloaded requests. If the loop's responses wait for delayed
 // ACKs, the rest of a response that came long after its beginning waited for one too: on a busy host
 // the generator may see the beginning late.
 func (l *loneFacts) withoutAcks(lone *record.Lone) []int64 {
@@ -125,7 +125,7 @@ func settled(times []float64) (rest []float64, warming bool) {
 	return times, half < loneHalf || stat.Middle(times[half:]) < loneFell*stat.Middle(times[:half])
 }
 
-// measure computes S with its interval: Student's for the lone requests' mean, and twice the
+// measure computes S with its interval: Student's for the unloaded requests' mean, and twice the
 // deviation for the rate.
 func (l *loneFacts) measure(f *runFacts, times []float64) {
 	e, err := stat.Mean(times, 0.95)
@@ -142,7 +142,7 @@ func (l *loneFacts) measure(f *runFacts, times []float64) {
 }
 
 // sampleChance returns the probability that as many of a sample of the loop's service times are
-// as short as the lone requests were, at the rank that makes it least likely. The loop's times
+// as short as the unloaded requests were, at the rank that makes it least likely. The loop's times
 // may be loneSlower times as long without a queue, and heldNs longer. Cold ones count too: they can
 // only be longer.
 func sampleChance(times []int64, heldNs float64, bins []record.Bin) float64 {
@@ -173,7 +173,7 @@ func shareWithin(bins []record.Bin, all, ns float64) float64 {
 	return math.Min(sum/all, 1)
 }
 
-// firstAnswers counts the connections that had their first response within a lone request's time,
+// firstAnswers counts the connections that had their first response within an unloaded request's time,
 // all slots having started at once.
 func (l *loneFacts) firstAnswers(f *cpuFacts, times []float64) {
 	all := 0.0
@@ -235,7 +235,7 @@ func (l *loneFacts) decide(f *facts, warming bool) {
 	}
 }
 
-// looksLikeTheLoop reports whether the lone requests may be a sample of the loop's, nearly all of
+// looksLikeTheLoop reports whether the unloaded requests may be a sample of the loop's, nearly all of
 // which take no longer than most lone ones did: a few are inherently slow, and none waits for
 // another. Either a lone one was slow too, or the first responses came as the loop's do, not in
 // turn.
@@ -268,7 +268,7 @@ func (f *facts) mayBeAcks() bool {
 	return !f.delayed.known && float64(l.P50Ns) >= delayedAckNs && float64(l.P90Ns) <= delayedAckTight && l.MeanNs <= delayedAckTight
 }
 
-// waiting returns whether requests wait for each other: what the lone requests show or, if they
+// waiting returns whether requests wait for each other: what the unloaded requests show or, if they
 // do not decide, the first responses, unless the two contradict.
 func (f *facts) waiting() queueing {
 	l := &f.lone
@@ -306,8 +306,8 @@ func places(n float64) float64 {
 	return n
 }
 
-// loneEvidence says how long a lone request takes and what follows for the loop; empty without
-// lone requests.
+// loneEvidence says how long an unloaded request takes and what follows for the loop; empty without
+// unloaded requests.
 func (f *facts) loneEvidence() []record.Evidence {
 	l := &f.lone
 	if !l.sent || l.n == 0 {
@@ -326,7 +326,7 @@ func (f *facts) loneEvidence() []record.Evidence {
 	return list
 }
 
-// asLong says that a lone request takes as long as one under load: by its mean or, if a few slow
+// asLong says that an unloaded request takes as long as one under load: by its mean or, if a few slow
 // ones make that a matter of luck, by its median.
 func (l *loneFacts) asLong(f *runFacts) record.Statement {
 	if under := f.run.Latency.Service; l.low < loneAlone*l.full {
@@ -374,7 +374,7 @@ func (f *facts) turns() record.Statement {
 	return say("turns", with{"at_once": places(l.at), "what": what, "more": places(more), "more_per_s": perS, "cpu": cpu})
 }
 
-// result returns what the record keeps of it; nil if no lone request is usable.
+// result returns what the record keeps of it; nil if no unloaded request is usable.
 func (l *loneFacts) result(f *runFacts) *record.ServedAtOnce {
 	if !l.known {
 		return nil

@@ -13,7 +13,7 @@ import (
 )
 
 // TestLoneOfTailsIsNoQueue: where no request waits for another, whatever the
-// service times, a few lone requests do not make a queue.
+// service times, a few unloaded requests do not make a queue.
 func TestLoneOfTailsIsNoQueue(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 11))
 	all := tails(r)

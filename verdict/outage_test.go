@@ -95,9 +95,9 @@ func TestErrorsAddUp(t *testing.T) {
 		t.Errorf("%s\n%s", v.Outcome, sayings(v))
 	}
 	w = present()
-	w.run.Errors = []record.Error{{Phase: record.PhaseIdle, Cause: "bytes that no request asked for", Count: 50_000}}
+	w.run.Errors = []record.Error{{Phase: record.PhaseIdle, Cause: "unsolicited bytes", Count: 50_000}}
 	if v := w.judge(); v.Outcome != record.Fail || v.Bottleneck != record.Failures ||
-		!strings.Contains(sayings(v), "bytes that no request asked for, without a request × 50,000") {
+		!strings.Contains(sayings(v), "unsolicited bytes, without a request × 50,000") {
 		t.Errorf("%s %s\n%s", v.Outcome, v.Bottleneck, sayings(v))
 	}
 }

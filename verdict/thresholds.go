@@ -202,7 +202,7 @@ const (
 )
 
 const (
-	// Of the lone requests, the first half is dropped if the second took less than loneFell of it
+	// Of the unloaded requests, the first half is dropped if the second took less than loneFell of it
 	// and both have loneHalf requests or more: the server was still warming up.
 	loneHalf = 4
 	loneFell = 0.8
@@ -218,7 +218,7 @@ const (
 	loneAlone = 0.8
 	loneQueue = 0.75
 	loneRoom  = 0.8
-	// loneChance is how unlikely the lone requests must be as a sample of the loop's to indicate
+	// loneChance is how unlikely the unloaded requests must be as a sample of the loop's to indicate
 	// a queue, loneUnlikely the same if the first responses agree, loneLikely how likely they
 	// must be as a sample of the same times: the least of some hundred correlated ranks. In
 	// simulated heavy-tailed loops this mistakes at most 1 in 100 for a queue.
@@ -226,7 +226,7 @@ const (
 	loneUnlikely = 3e-3
 	loneLikely   = 0.01
 	// loneFirsts is the fewest connections whose first responses make a sample. They count as
-	// lone within loneFirstWithin times a lone request's ninth decile.
+	// lone within loneFirstWithin times an unloaded request's ninth decile.
 	loneFirsts      = 8
 	loneFirstWithin = 1.5
 	// loneSoon times that time is long past it: most connections without a response by then were

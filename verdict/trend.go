@@ -53,7 +53,7 @@ func trendOf(f *cpuFacts, load []record.LoadRow, series *record.Series) trendFac
 	}
 	t.known, t.from, t.to = true, c.from, c.to
 	t.slope, t.low, t.high = sen.Slope.Value/mean, sen.Slope.Low/mean, sen.Slope.High/mean
-	t.meanwhile(f, load, series)
+	t.changes(f, load, series)
 	return t
 }
 
@@ -91,8 +91,8 @@ func fifths(values []float64) change {
 	return change{true, stat.Middle(values[:n]), stat.Middle(values[len(values)-n:])}
 }
 
-// meanwhile collects what else changed during the run.
-func (t *trendFacts) meanwhile(f *cpuFacts, load []record.LoadRow, series *record.Series) {
+// changes collects what else changed during the run.
+func (t *trendFacts) changes(f *cpuFacts, load []record.LoadRow, series *record.Series) {
 	var rss, files, threads, cores, perRequest []float64
 	rows := slices.DeleteFunc(observed(f.runFacts, series.Observed.Processes), func(r *record.ProcessRow) bool {
 		return r.Role != record.RoleSubject || !f.subject.known || r.Host != f.subject.host || r.WidthNs <= 0

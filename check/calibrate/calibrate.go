@@ -139,7 +139,7 @@ func (k condition) measure(ctx context.Context, c *Config, addr string, cpu int)
 		// The warm-up is for TCP's windows, and the engine's batching trial.
 		Warmup: max(c.Duration/4, 20*time.Millisecond), Duration: c.Duration,
 		Timeout: 10 * time.Second, Engine: c.Engine, CPUs: []int{cpu},
-	}, nobody{})
+	}, ignoreLoad{})
 	if err != nil {
 		return sample{}, err
 	}
@@ -242,7 +242,7 @@ func caveats(c *record.Calibration, p division) []string {
 		list = append(list, fmt.Sprintf("the generator waited for its CPU up to %.0f%% of the time: others run there", 100*waited))
 	}
 	if c.DurationS < shortest.Seconds() {
-		list = append(list, fmt.Sprintf("%gs a measurement is a sketch; run ceiling doctor --calibrate for one to rely on", c.DurationS))
+		list = append(list, fmt.Sprintf("%gs a measurement is a rough estimate; for one to rely on: ceiling doctor --calibrate", c.DurationS))
 	}
 	return list
 }
@@ -256,12 +256,12 @@ func cpuList(cpus []int) string {
 	return strings.Join(parts, ",")
 }
 
-// nobody is a listener that ignores the load.
-type nobody struct{}
+// ignoreLoad is a listener that ignores the load.
+type ignoreLoad struct{}
 
-func (nobody) Connected(int, int, time.Time)  {}
-func (nobody) Window(bool, time.Time)         {}
-func (nobody) Interval(_ *load.Tally, _ bool) {}
+func (ignoreLoad) Connected(int, int, time.Time)  {}
+func (ignoreLoad) Window(bool, time.Time)         {}
+func (ignoreLoad) Interval(_ *load.Tally, _ bool) {}
 
 // Text writes a calibration as a table, with its caveats.
 func Text(out io.Writer, c *record.Calibration) error {

@@ -15,11 +15,11 @@ func checkCores(f *Facts) Finding {
 	case n <= 0:
 		return unknown("the CPUs that this process may use are not known", "")
 	case n == 1 && f.Target.URL != "" && !f.Target.remote():
-		return bad(what+": generator and server share the only one, and the number belongs to both", "load from another machine")
+		return bad(what+": generator and server share the only one, so the result reflects both", "load from another machine")
 	case n == 1:
 		return warn(what, "allow more: taskset -pc 0-"+fmt.Sprint(max(online-1, 1))+" $$")
 	case n < online:
-		return ok(what + " allowed (an affinity or a cpuset holds the rest back)")
+		return ok(what + " allowed (affinity or cpuset limits it)")
 	}
 	return ok(what)
 }
@@ -63,7 +63,7 @@ func joined(lists []string) string {
 func checkNUMA(f *Facts) Finding {
 	switch n := len(f.Files.Nodes); {
 	case n == 0:
-		return unknown("the kernel does not tell its memory nodes", "")
+		return unknown("NUMA nodes unknown", "")
 	case n == 1:
 		return ok("one memory node")
 	default:
@@ -110,7 +110,7 @@ func checkTurbo(f *Facts) Finding {
 	case "off":
 		return ok("off")
 	}
-	return unknown("the kernel does not tell", "")
+	return unknown("not reported by the kernel", "")
 }
 
 func checkThrottling(f *Facts) Finding {
@@ -144,7 +144,7 @@ func checkVirtual(f *Facts) Finding {
 	}
 	name := f.Env.Virtual
 	if name == "unnamed" {
-		name = "of a hypervisor that does not tell its name"
+		name = "of an unnamed hypervisor"
 	}
 	return warn("a virtual machine ("+name+"): noisy neighbours are visible only as steal time",
 		"compare interleaved runs only, or use a machine of your own")
@@ -155,17 +155,17 @@ func checkVirtual(f *Facts) Finding {
 func checkClock(f *Facts) Finding {
 	switch source := f.Env.ClockSource; source {
 	case "":
-		return unknown("the kernel does not tell its clock source", "")
+		return unknown("clock source unknown", "")
 	case "tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource", "timebase":
 		return ok(source)
 	case "hpet", "acpi_pm", "jiffies", "refined-jiffies":
-		fix := "find out why the kernel gave tsc up: dmesg | grep -i tsc"
+		fix := "see why the kernel dropped TSC: dmesg | grep -i tsc"
 		if slices.Contains(strings.Fields(f.Files.ClockSources), "tsc") {
 			fix = "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource (as root)"
 		}
-		return bad(source+": each look at the clock costs a microsecond or more", fix)
+		return bad(source+": each clock read costs a microsecond or more", fix)
 	default:
-		return warn(source+": each look at the clock may be a system call",
+		return warn(source+": each clock read may be a system call",
 			"see /sys/devices/system/clocksource/clocksource0/available_clocksource")
 	}
 }

@@ -109,7 +109,7 @@ func checkPorts(f *Facts) Finding {
 	if quick {
 		every = ports
 	}
-	what := fmt.Sprintf("%s to one address, so as many connections at once; for a new connection each request they last to %s/s",
+	what := fmt.Sprintf("%s to one address, so as many connections at once; enough for %s new connections/s",
 		unit.FormatCount(ports), unit.FormatCount(every))
 	fix := `sysctl -w net.ipv4.ip_local_port_range="1024 65535" (as root)` + tuned("client")
 	if !quick {

@@ -87,7 +87,7 @@ const (
 func checkMemory(f *Facts) Finding {
 	total, left := f.Files.MemTotal, f.Files.MemAvailable
 	if total <= 0 || left < 0 {
-		return unknown("the kernel does not tell how much memory is available", "")
+		return unknown("available memory unknown", "")
 	}
 	share := float64(left) / float64(total)
 	what := fmt.Sprintf("%s of %s available", unit.FormatBytesIEC(left), unit.FormatBytesIEC(total))
@@ -105,12 +105,12 @@ func checkSwap(f *Facts) Finding {
 	used := f.Files.SwapTotal - f.Files.SwapFree
 	switch {
 	case f.Files.SwapTotal < 0 || f.Files.SwapFree < 0:
-		return unknown("the kernel does not tell about swap", "")
+		return unknown("swap use unknown", "")
 	case f.Activity.SwapPages > 0:
 		return bad(fmt.Sprintf("%d pages were swapped in or out in %.1f s", f.Activity.SwapPages, f.Activity.WidthS),
 			"free memory, then: swapoff -a && swapon -a (as root)")
 	case used > swapWarn:
-		return warn(unit.FormatBytesIEC(used)+" are swapped out: who needs them waits for the disk",
+		return warn(unit.FormatBytesIEC(used)+" are swapped out: pages come back from disk on demand",
 			"swapoff -a && swapon -a (as root), once there is room in memory")
 	case f.Files.SwapTotal == 0:
 		return ok("none")

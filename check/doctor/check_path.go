@@ -12,7 +12,7 @@ func (f *Facts) noTarget() (Finding, bool) {
 	t := &f.Target
 	switch {
 	case t.URL == "":
-		return unknown("no URL was given: ceiling doctor URL looks at the way to it", ""), true
+		return unknown("no URL given: ceiling doctor URL checks the path to it", ""), true
 	case t.Unix:
 		return ok("a unix socket: no network is in the way"), true
 	case t.Iface == "" && t.Err == "":
@@ -49,13 +49,13 @@ func checkSpeed(f *Facts) Finding {
 	case t.Iface == "lo":
 		return ok("loopback has none: memory is the limit")
 	case t.SpeedMbit <= 0:
-		return warn("the kernel does not know the speed of "+t.Iface+": a full link would not be recognised", "tell it to the run: --link-speed 10Gbps")
+		return warn("the kernel does not know the speed of "+t.Iface+": a full link would not be recognised", "pass --link-speed 10Gbps")
 	case t.Duplex == "half":
 		return bad(fmt.Sprintf("%s runs at half duplex", t.Iface),
 			"ethtool -s "+t.Iface+" duplex full autoneg on (as root), and look at the cable")
 	}
 	speed := unit.BitsPerSecond(float64(t.SpeedMbit) * 1e6)
-	what := fmt.Sprintf("%s has %s: answers of 4.5 kB cannot come faster than %s/s", t.Iface, speed,
+	what := fmt.Sprintf("%s has %s: limits 4.5 kB responses to %s/s", t.Iface, speed,
 		unit.FormatCount(int64(float64(speed.Bytes())/largeAnswer)))
 	if t.SpeedMbit < 1000 {
 		return warn(what, "use a faster link, or answers that are small")

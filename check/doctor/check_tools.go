@@ -14,9 +14,9 @@ func checkKernel(f *Facts) Finding {
 	at := 100*major + minor
 	switch {
 	case !known:
-		return unknown(fmt.Sprintf("%q is no version of a kernel", f.Env.Kernel), "")
+		return unknown(fmt.Sprintf("invalid kernel version %q", f.Env.Kernel), "")
 	case at < 419:
-		return bad(f.Env.Kernel+": too old for what a verdict is made of", "use Linux 6.12 or later")
+		return bad(f.Env.Kernel+": too old to observe what a verdict needs", "use Linux 6.12 or later")
 	case at < 601:
 		return warn(f.Env.Kernel+": without the io_uring that the generator needs (6.1); it costs a third more CPU/request",
 			"use Linux 6.12 or later")
@@ -74,7 +74,7 @@ func checkRunDelay(f *Facts) Finding {
 
 func checkCalibration(f *Facts) Finding {
 	if f.Calibration == "" {
-		return ok("kept, and it fits this machine")
+		return ok("saved, matches this machine")
 	}
 	return warn("runs inconclusive the generator's headroom: "+f.Calibration, "ceiling doctor --calibrate")
 }
@@ -88,7 +88,7 @@ func checkServer(f *Facts) Finding {
 	case t.Err != "":
 		return unknown(t.Err, "")
 	case t.remote():
-		return unknown("the server is on another host: what it does is not seen from here", "look at it there: ceiling doctor, on that host")
+		return unknown("the server is on another host: not observable from here", "look at it there: ceiling doctor, on that host")
 	case t.ServerErr != "":
 		return unknown(t.ServerErr, "")
 	case len(t.Server) > 0:
@@ -104,7 +104,7 @@ func checkServer(f *Facts) Finding {
 	}
 	why := "its processes belong to another user"
 	if f.Files.HidePID {
-		why = "/proc shows a person his own processes only (hidepid)"
+		why = "/proc hides other users' processes (hidepid)"
 	}
 	return warn("it listens, but cannot be watched: "+why, "run ceiling as the server's user, or as root: sudo ceiling run …")
 }

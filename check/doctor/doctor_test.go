@@ -148,7 +148,7 @@ func TestChecks(t *testing.T) {
 		{"few files", "open files", Warn, "5,000", "ulimit", func(f *Facts) { f.Env.Limits["nofile"] = "1024/5000" }},
 		{"files unlimited", "open files", OK, "no limit", "", func(f *Facts) { f.Env.Limits["nofile"] = "unlimited/unlimited" }},
 		{"files unknown", "open files", NotMeasured, "", "", func(f *Facts) { f.Env.Limits["nofile"] = "x" }},
-		{"default ports", "local ports", OK, "last to 470/s where the generator closes first", "", func(f *Facts) {
+		{"default ports", "local ports", OK, "enough for 470 new connections/s where the generator closes first", "", func(f *Facts) {
 			f.Env.Sysctls["net.ipv4.ip_local_port_range"], f.Env.Sysctls["net.ipv4.tcp_tw_reuse"] = "32768 60999", "2"
 		}},
 		{"time wait", "local ports", Warn, "40,000 sockets", "wait a minute", func(f *Facts) { f.Files.TimeWait = 40_000 }},

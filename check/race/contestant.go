@@ -76,7 +76,7 @@ type Contestant struct {
 	render func(s *Setup) (Configuration, bool)
 }
 
-// Names of contestants that others are held against, and of ours.
+// Names of the contestants that others are compared with, and of ours.
 const (
 	Nginx   = "nginx"
 	Ours    = "ceiling"

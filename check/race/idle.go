@@ -31,7 +31,7 @@ type Idle struct {
 	Held   int `json:"held"`
 	// BytesPerConnection of the processes' proportional set size.
 	BytesPerConnection float64 `json:"bytes_per_connection"`
-	// Of the requests that others made meanwhile, in a closed loop.
+	// Of the requests that others made at the same time, in a closed loop.
 	Requests uint64  `json:"requests"`
 	PerS     float64 `json:"per_s"`
 	Errors   uint64  `json:"errors"`

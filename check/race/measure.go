@@ -22,7 +22,7 @@ type Sample struct {
 	Name  string `json:"name"`
 	Round int    `json:"round"`
 	// Requests that the generator completed, Seen those that the backend answered
-	// meanwhile; what was in flight at the end makes it a few more.
+	// in that time; what was in flight at the end makes it a few more.
 	Requests uint64  `json:"requests"`
 	Seen     uint64  `json:"seen,omitempty"`
 	WindowS  float64 `json:"window_s"`
@@ -52,7 +52,7 @@ type Sample struct {
 func (s *Sample) nsPerRequest() float64 { return float64(s.CPUNs) / float64(s.Requests) }
 func (s *Sample) perS() float64         { return float64(s.Requests) / s.WindowS }
 
-// others is the share of the CPU time used that was nobody's of the race.
+// others is the share of the CPU time used by processes outside the race.
 func (s *Sample) others() float64 {
 	if s.HostNs <= 0 {
 		return 0

@@ -50,7 +50,7 @@ func itemised(title, mark string, texts []string) page.List {
 // card counts the targets and has the range of our CPU per request against nginx's.
 func (r *Result) card() page.Verdict {
 	v := page.Verdict{Outcome: "measured", Mood: record.Valid, Gloss: "no targets", Lead: true,
-		Because: "nginx or ceiling did not take part, so there is no ratio."}
+		Because: "No ratio: nginx or ceiling did not take part."}
 	met, missed := 0, ""
 	for i := range r.Verdicts {
 		if r.Verdicts[i].met() {

@@ -52,7 +52,7 @@ type Config struct {
 	// Hold is how many idle connections are held; 0: 20,000, or as many as the limit
 	// of open files allows.
 	Hold int
-	// Progress is told what begins; nil tells nobody.
+	// Progress is called with what begins; nil: not called.
 	Progress func(text string)
 }
 
@@ -100,8 +100,8 @@ func Cases() []Case {
 			Limit: 0.55},
 		{Name: "4500", About: "4,500-byte answer, three forwarding fields and an access log", Path: "/bytes/4500", Bytes: 4500, Forward: true,
 			Limit: 0.58},
-		{Name: "16-bare", About: "16-byte answer, no fields asked for, no log", Path: "/bytes/16", Bytes: 16, Limit: 0.52},
-		{Name: "4500-bare", About: "4,500-byte answer, no fields asked for, no log", Path: "/bytes/4500", Bytes: 4500, Limit: 0.52},
+		{Name: "16-bare", About: "16-byte response, no added headers, no log", Path: "/bytes/16", Bytes: 16, Limit: 0.52},
+		{Name: "4500-bare", About: "4,500-byte response, no added headers, no log", Path: "/bytes/4500", Bytes: 4500, Limit: 0.52},
 		{Name: "file", About: "a file of 268 bytes, no log", Path: "/page.html", Bytes: 268, Files: true, Limit: 0.40},
 		{Name: "file-go-wrk", About: "the same file under a load like go-wrk's", Path: "/page.html", Bytes: 268, Files: true, GoWrk: true},
 		{Name: "idle", About: "connections held idle while others are served", Path: "/bytes/16", Bytes: 16, Idle: true},
@@ -160,7 +160,7 @@ func Run(ctx context.Context, c Config) (res *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	// Workers of nginx and h2o that root has started are nobody.
+	// Workers of nginx and h2o that root has started run as user nobody.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}

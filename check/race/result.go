@@ -47,7 +47,7 @@ type Settings struct {
 type CaseResult struct {
 	Case
 	Rows []Row `json:"rows"`
-	// Others is the CPU time that was nobody's of the race, as a share of all
+	// Others is the CPU time of processes outside the race, as a share of all
 	// that was used: the median of the samples and the greatest.
 	OthersMedian float64 `json:"others_median"`
 	OthersMax    float64 `json:"others_max"`
@@ -349,7 +349,7 @@ func (r *Result) caveatCase(c *CaseResult) {
 		}
 	}
 	tell("errors", func(row *Row) uint64 { return row.Errors })
-	tell("requests still unsent when an open loop ended: its p99 is of a load below the rate asked for",
+	tell("requests still unsent when an open loop ended: its p99 is of a load below the target rate",
 		func(row *Row) uint64 { return row.Late })
 	tell("rounds in which the backend's count is not the generator's", func(row *Row) uint64 { return uint64(row.Miscounted) })
 }

@@ -46,7 +46,7 @@ func TestConclude(t *testing.T) {
 		t.Errorf("%d errors, %d late, %d miscounted", own.Errors, own.Late, own.Miscounted)
 	}
 	caveats := strings.Join(r.Caveats, "\n")
-	for _, want := range []string{"16: errors: ceiling 3", "below the rate asked for: ceiling 5",
+	for _, want := range []string{"16: errors: ceiling 3", "below the target rate: ceiling 5",
 		"backend's count is not the generator's: ceiling 1"} {
 		if !strings.Contains(caveats, want) {
 			t.Errorf("no %q in:\n%s", want, caveats)
@@ -135,7 +135,7 @@ func TestPage(t *testing.T) {
 	}
 	r.Verdicts, r.Cases[0].samples = nil, nil
 	r.Cases[0].Rows[2].ToNginx = nil
-	if got := html(); !strings.Contains(got, "there is no ratio") {
+	if got := html(); !strings.Contains(got, "No ratio:") {
 		t.Error("the page of a race without nginx does not say that there is no ratio")
 	}
 }

@@ -53,7 +53,7 @@ func newSite() (*site, error) {
 }
 
 // write puts the files into a contestant's directory. Workers that root has started
-// are nobody, but all read the key before they become that.
+// run as user nobody, but all read the key before that.
 func (s *site) write(dir string) error {
 	pair := slices.Concat(s.certificate, s.key)
 	for name, text := range map[string][]byte{certificateFile: s.certificate, keyFile: s.key, pairFile: pair} {

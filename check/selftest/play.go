@@ -27,7 +27,7 @@ const (
 	NotRun = "not run" // the host lacks its needs: Why
 	Failed = "failed"  // it could not run: Why
 	// Disturbed is a wrong verdict while other programs used the cores, in every attempt: it
-	// proves nothing.
+	// invalid.
 	Disturbed = "disturbed"
 	// Unconfirmed is a plant whose rate did not follow the planted resource: it is not known to
 	// be the bottleneck, so the verdict cannot be checked against it.
@@ -239,7 +239,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 	}
 }
 
-// measure does the run, and the plan's deed to the subject meanwhile. It returns how many cores
+// measure does the run, and the plan's deed to the subject during it. It returns how many cores
 // others used.
 func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (*run.Result, float64, error) {
 	s := p.spec

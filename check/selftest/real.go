@@ -42,8 +42,8 @@ func atATime(n int) string {
 		number += `|one( request| thread)?`
 		number = "(" + number + ")"
 	}
-	return fmt.Sprintf(`(^|[^\d.,(])%s (of \d+ )?(busy )?(%s)|(pool|limit|maximum) of %s\b|(keeps|serves|served|before) %s\b`, number, things,
-		number, number)
+	return fmt.Sprintf(`(^|[^\d.,(])%s (of \d+ )?(busy )?(%s)|(pool|limit|maximum) of %s\b|(keeps|serves|served|before) %s\b|effective concurrency about %s( |;|$)`,
+		number, things, number, number, number)
 }
 
 // millis formats a duration in whole milliseconds, as commands accept it.

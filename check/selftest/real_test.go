@@ -85,6 +85,9 @@ func checkReal(t *testing.T, s *Scenario, seed uint64, known map[string]bool) {
 func TestNumberServedAtOnce(t *testing.T) {
 	for text, want := range map[string]bool{
 		"it serves 5 at a time":             true,
+		"effective concurrency about 5 (x)": true,
+		"effective concurrency about 5.6":   false,
+		"effective concurrency about 50":    false,
 		"a pool of 5":                       true,
 		"it keeps 5 connections to x":       true,
 		"5.1 at once":                       true,
@@ -111,7 +114,7 @@ func TestNumberServedAtOnce(t *testing.T) {
 	lock := plan{patterns: []string{`lock`, atATime(1)}}
 	for text, want := range map[string]bool{
 		"they wait for each other: a lock, a pool, or a downstream server that serves few requests at a time": false,
-		"serves about 2 at a time (a lock, or a single worker); 4 at a time would give":                       false,
+		"effective concurrency about 2 (a lock, or a single worker); 4 would give":                            false,
 		"27 in futex_do_wait (for a lock, or work to do)":                                                     false,
 		"threads blocked 98% in futex for a lock (3 threads)":                                                 true,
 		"its threads run one at a time":                                                                       true, "it serves 1.1 at a time": true,

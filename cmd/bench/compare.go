@@ -210,7 +210,7 @@ func planIn(text []byte) (*record.Plan, error) {
 	}
 	switch {
 	case p.Comparison == nil:
-		return nil, errors.New("there is no comparison in the answer")
+		return nil, errors.New("the answer has no comparison")
 	case p.Ended != record.EndedComplete:
 		return nil, fmt.Errorf("the plan is %s: %s", p.Ended, prose.Text(p.Because))
 	case p.Comparison.Incomparable != nil:

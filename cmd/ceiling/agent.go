@@ -135,7 +135,7 @@ func (f *agentFlags) readToken(stdin io.Reader) (string, error) {
 			return "", fmt.Errorf("--token-file: %w", err)
 		}
 		if !info.Mode().IsRegular() || info.Size() > tokenMost {
-			return "", fmt.Errorf("--token-file: %s is no file of a token", f.tokenFile)
+			return "", fmt.Errorf("--token-file %s: not a token file", f.tokenFile)
 		}
 		b, err := os.ReadFile(f.tokenFile)
 		return string(b), err

@@ -87,7 +87,7 @@ func (o *compareFlags) experiment(ctx context.Context, args []string, f *runFlag
 			return spec.Experiment{}, err
 		}
 		if path != "" && p != path && (p != "/" || o.path == "") {
-			return spec.Experiment{}, fmt.Errorf("%s is requested of one and %s of the other: give both the same path", path, p)
+			return spec.Experiment{}, fmt.Errorf("the two URLs have different paths, %s and %s: give both the same", path, p)
 		}
 		if o.path == "" {
 			path = p

@@ -246,9 +246,9 @@ func (f *runFlags) readExperiment(c *cobra.Command, path string) (spec.Experimen
 	}
 	err = only(c, besideFile(), func(name string) string {
 		if key := inFile()[name]; key != "" {
-			return fmt.Sprintf("%s says what is measured; set %s there", path, key)
+			return fmt.Sprintf("%s defines the experiment; set %s there", path, key)
 		}
-		return fmt.Sprintf("%s says what is measured, and has no such key; leave it out", path)
+		return fmt.Sprintf("%s defines the experiment, and has no such key; leave it out", path)
 	})
 	if err == nil && f.changed("duration") {
 		err = moment(&e.Load.Duration, "-d", f.duration)

@@ -108,7 +108,7 @@ func (f *exportFlags) check() error {
 			return fmt.Errorf("%s goes with --format %s, not with %s", o.flag, strings.Join(o.goesWith, " or "), f.format)
 		}
 		if o.values != nil && !slices.Contains(o.values, o.value) {
-			return fmt.Errorf("%s: there is no %q; it is one of %s", o.flag, o.value, strings.Join(o.values, ", "))
+			return fmt.Errorf("%s: unknown value %q; use one of %s", o.flag, o.value, strings.Join(o.values, ", "))
 		}
 	}
 	tables := append(export.Tables(), record.KindNotMeasured) // a table of its own in NDJSON alone
@@ -116,7 +116,7 @@ func (f *exportFlags) check() error {
 		tables = slices.Concat(export.Tables(), export.PlanTables())
 	}
 	if f.table != "" && !slices.Contains(tables, f.table) {
-		return fmt.Errorf("--table: there is no table %q; it is one of %s, and of a plan %s", f.table, strings.Join(export.Tables(), ", "),
+		return fmt.Errorf("--table: unknown table %q; use one of %s, of a plan %s", f.table, strings.Join(export.Tables(), ", "),
 			strings.Join(export.PlanTables(), ", "))
 	}
 	switch {

@@ -225,7 +225,7 @@ const connectionsOfJournal = 64
 
 func serveJournal(sh *shell, ctx context.Context, dir, addr string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return command.Usage(fmt.Errorf("there is no folder %s; begin a journal with: ceiling journal new \"a title\"", dir))
+		return command.Usage(fmt.Errorf("no folder %s; begin a journal with: ceiling journal new \"a title\"", dir))
 	}
 	store, err := record.DefaultStore(os.Getenv)
 	if err != nil {

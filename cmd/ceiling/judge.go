@@ -85,7 +85,7 @@ func (sh *shell) judgeRecord(file record.File, asJSON, verbose bool) error {
 // explain shows how the verdict on a run was reached.
 func (sh *shell) explain(name string, asJSON bool) error {
 	if isFile(name) {
-		return command.Usage(fmt.Errorf("--explain is for a record of ours; %s is none", name))
+		return command.Usage(fmt.Errorf("--explain needs a ceiling record; %s is another tool's result", name))
 	}
 	file, err := sh.findRecord(name)
 	if err != nil {

@@ -101,7 +101,7 @@ func (sh *shell) list(args []string, f *listFlags, keep func(*record.Entry) bool
 		sh.Note("no records in %s; those made with -o DIR are listed by: ceiling list DIR", store.Dir)
 		return nil
 	case len(entries) == 0:
-		sh.Note("none of the %s in %s is as asked", unit.Plural(len(all), "record", "records"), store.Dir)
+		sh.Note("none of the %s in %s match", unit.Plural(len(all), "record", "records"), store.Dir)
 		return nil
 	}
 	return report.List(sh.Stdout, entries, time.Now(), command.Layout(sh.Stdout, false))
@@ -110,10 +110,10 @@ func (sh *shell) list(args []string, f *listFlags, keep func(*record.Entry) bool
 // filter returns the function that selects entries.
 func (f *listFlags) filter(now time.Time) (func(*record.Entry) bool, error) {
 	if f.kind != "" && !slices.Contains(kinds(), f.kind) {
-		return nil, fmt.Errorf("--kind: there is no %q; give one of %s", f.kind, strings.Join(kinds(), ", "))
+		return nil, fmt.Errorf("--kind: unknown kind %q; use one of %s", f.kind, strings.Join(kinds(), ", "))
 	}
 	if f.verdict != "" && !slices.Contains(verdicts(), f.verdict) {
-		return nil, fmt.Errorf("--verdict: there is no %q; give one of %s", f.verdict, strings.Join(verdicts(), ", "))
+		return nil, fmt.Errorf("--verdict: unknown outcome %q; use one of %s", f.verdict, strings.Join(verdicts(), ", "))
 	}
 	var since time.Time
 	if f.since != "" {

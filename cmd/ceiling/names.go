@@ -39,7 +39,7 @@ func otherFiles() map[string]string {
 	const (
 		noScript = "ceiling runs no scripts: give the URL with -m, -H and -b, several requests with --targets, several loads in an experiment (docs/experiments.md)"
 		script   = "is a script, as k6 and autocannon have them; " + noScript
-		saved    = "is no URL; for a saved run: ceiling show FILE"
+		saved    = "is not a URL; for a saved run: ceiling show FILE"
 		plan     = "is an experiment; run it: ceiling run FILE"
 		requests = "is a file; for the requests in it, as METHOD URL lines: ceiling run --targets FILE"
 	)

@@ -34,7 +34,7 @@ func pageFile(names []string) (string, error) {
 // openInBrowser asks the desktop to show a file. It fails without a desktop.
 func openInBrowser(ctx context.Context, file string) error {
 	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-		return fmt.Errorf("there is no display here (DISPLAY and WAYLAND_DISPLAY are not set)")
+		return fmt.Errorf("no display (DISPLAY and WAYLAND_DISPLAY are not set)")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -23,7 +23,7 @@ func newResumption(c *cobra.Command, args []string, f *runFlags, sh *shell) (*re
 		return nil, fmt.Errorf("--resume %s: takes the ID of an interrupted plan, and no URL; TLS sessions are resumed with --tls-resume", f.plan.resume)
 	}
 	err := only(c, append(outputNames(), "resume", "live", "agents", "observe", "allow-loss", "controller"), func(string) string {
-		return "the plan of --resume says what is measured, and where it is saved; leave this out"
+		return "the plan of --resume defines what is measured and where it is saved; leave this out"
 	})
 	if err != nil {
 		return nil, err

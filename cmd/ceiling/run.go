@@ -202,9 +202,9 @@ func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
 	case calls && f.changed("method"):
 		return "", errors.New("-m: a gRPC call is always a POST; leave it out")
 	case ws && calls:
-		return "", errors.New("--grpc: a ws:// URL exchanges messages, which are no calls; give an http:// or https:// URL")
+		return "", errors.New("--grpc: a ws:// URL exchanges messages, not calls; give an http:// or https:// URL")
 	case ws && f.subscribe:
-		return "", errors.New("--subscribe: a ws:// URL exchanges messages, which are no events; give an http:// or https:// URL")
+		return "", errors.New("--subscribe: a ws:// URL exchanges messages, not events; give an http:// or https:// URL")
 	case ws && f.changed("method"):
 		return "", errors.New("-m: a WebSocket is opened by GET; leave it out")
 	case ws:
@@ -239,7 +239,7 @@ func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 		return nil, err
 	}
 	if _, err := unit.ParseDuration(f.method); err == nil {
-		return nil, fmt.Errorf("-m: %s is no method, as in -m POST; a time is -d %[1]s, and streams on each connection are -p %[1]s", f.method)
+		return nil, fmt.Errorf("-m: invalid method %s (use -m POST); a time is -d %[1]s, streams on each connection are -p %[1]s", f.method)
 	}
 	t := spec.Target{Method: strings.ToUpper(f.method), URL: args[0], Header: fields, Weight: 1}
 	if f.body != "" {

@@ -87,7 +87,7 @@ func pageAddress(text string) (string, error) {
 	}
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
-		return "", fmt.Errorf("%q is no address; give --live=127.0.0.1:9000, or --live=9000", text)
+		return "", fmt.Errorf("invalid address %q; give --live=127.0.0.1:9000, or --live=9000", text)
 	}
 	if host == "" {
 		host = "127.0.0.1"

@@ -77,7 +77,7 @@ func TestWatchRefuses(t *testing.T) {
 		"invalid port":    {"../../show/live/testdata/run.ndjson", "--addr", "127.0.0.1:99999"},
 		"can be painted":  {"../../show/live/testdata/run.ndjson", "--terminal"},
 		"takes one ID":    {},
-		"is no address":   {"../../show/live/testdata/run.ndjson", "--addr", "a:b:c"},
+		"invalid address": {"../../show/live/testdata/run.ndjson", "--addr", "a:b:c"},
 		"holds no record": {"./testdata"},
 	} {
 		_, stop := watching(t, args...)

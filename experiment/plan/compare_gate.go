@@ -110,7 +110,7 @@ func parseCondition(text string) (Condition, error) {
 	case c.Below && value >= 100:
 		return wrong("nothing loses 100%% and more")
 	case value > mostGain:
-		return wrong("a hundred times as much is no limit")
+		return wrong("a limit of 100 times as much limits nothing")
 	}
 	c.Limit = value / 100
 	if c.Below {

@@ -36,7 +36,7 @@ func concludeCurve(c *record.Curve, e *spec.Experiment) {
 	}
 }
 
-// knee brackets the load beyond which more load brings no more throughput.
+// knee brackets the load beyond which throughput no longer grows throughput.
 func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	k, err := stat.FindKnee(points, stat.KneeWithin, confidence)
 	if err != nil {

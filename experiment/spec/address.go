@@ -202,7 +202,7 @@ func originForm(target string) string {
 
 func parseAuthority(authority string, tls bool) (Address, string, error) {
 	if strings.Contains(authority, "@") {
-		return Address{}, "", fmt.Errorf("a user and password do not belong in it: leave out what stands before @ and give -H 'Authorization: Basic BASE64' with the base64 of user:password")
+		return Address{}, "", fmt.Errorf("remove user:password@ from it and give -H 'Authorization: Basic BASE64' with the base64 of user:password")
 	}
 	usual := uint16(80)
 	if tls {
@@ -344,7 +344,7 @@ func checkVisible(text string, free int) error {
 		switch c := text[i]; {
 		case i < free && c >= 0x20 && c != 0x7f:
 		case c == ' ':
-			return fmt.Errorf("a blank at byte %d; write %%20", i+1)
+			return fmt.Errorf("space at byte %d: write %%20", i+1)
 		case c < 0x20 || c == 0x7f:
 			return fmt.Errorf("a control character (%#02x) at byte %d; write %%%02X if it is meant", c, i+1, c)
 		case c > 0x7f:
@@ -388,7 +388,7 @@ func ParseSource(text string) (netip.Prefix, error) {
 	}
 	switch {
 	case err != nil:
-		return p, fmt.Errorf("source address: %s is none; give an address of this host, or a range, as in 10.0.0.2 or 10.0.0.0/28",
+		return p, fmt.Errorf("invalid source address %s; give an address of this host, or a range, as in 10.0.0.2 or 10.0.0.0/28",
 			quoteShort(text))
 	case p.Addr().Is4In6():
 		return p, fmt.Errorf("source address: %s is IPv4 in IPv6; write it as IPv4", quoteShort(text))

@@ -85,7 +85,7 @@ func TestParseTargetRefuses(t *testing.T) {
 		{"http://1.2.3/", "bad IPv4 address"},
 		{"http://a,b/", "no place in a host name"},
 		{"http://" + strings.Repeat("a", 254) + "/", "DNS allows 253"},
-		{"http://h/a b", "a blank at byte 11; write %20"},
+		{"http://h/a b", "space at byte 11: write %20"},
 		{"http://h/a\r\nX: y", "control character (0x0d) at byte 11; write %0D"},
 		{"http://h/é", "percent-encoded"},
 		{"http://h/" + strings.Repeat("a", urlMax), "are too many"},
@@ -157,7 +157,7 @@ func TestParseSource(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"": "is none", "eth0": "is none", "10.0.0.2:80": "is none", "10.0.0.0/33": "is none", "fe80::1%eth0": "is none",
+		"": "invalid", "eth0": "invalid", "10.0.0.2:80": "invalid", "10.0.0.0/33": "invalid", "fe80::1%eth0": "invalid",
 		"10.0.0.0/8": "more than 65536", "fd00::/64": "more than 65536", "::ffff:10.0.0.0/120": "IPv4 in IPv6",
 	} {
 		if _, err := ParseSource(text); err == nil || !strings.Contains(err.Error(), says) {

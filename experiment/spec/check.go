@@ -48,14 +48,14 @@ func (s *Spec) Check() error {
 func (s *Spec) checkShape() error {
 	switch {
 	case s.Connections < 1 || s.Connections > ConnectionsMax:
-		return fmt.Errorf("connections: %d is not from 1 to %d; give -c 64", s.Connections, ConnectionsMax)
+		return fmt.Errorf("connections: %d: must be 1–%d; give -c 64", s.Connections, ConnectionsMax)
 	case s.Threads < 0 || s.Threads > ThreadsMax:
-		return fmt.Errorf("threads: %d is not from 0 to %d; leave -t out to have them chosen", s.Threads, ThreadsMax)
+		return fmt.Errorf("threads: %d: must be 0–%d; leave -t out to have them chosen", s.Threads, ThreadsMax)
 	case s.Threads > s.Connections:
 		return fmt.Errorf("threads: %d threads cannot share %d connections; give at most -t %d, or more connections with -c",
 			s.Threads, s.Connections, s.Connections)
 	case s.Pipelining < 1 || s.Pipelining > PipeliningMax:
-		return fmt.Errorf("pipelining: %d is not from 1 to %d; leave -p out for 1", s.Pipelining, PipeliningMax)
+		return fmt.Errorf("pipelining: %d: must be 1–%d; leave -p out for 1", s.Pipelining, PipeliningMax)
 	case s.Slots() > SlotsMax:
 		return fmt.Errorf("pipelining: %d connections of %d requests each are more than %d in flight; give a smaller -p or -c",
 			s.Connections, s.Pipelining, SlotsMax)
@@ -83,7 +83,7 @@ func (s *Spec) checkTimes() error {
 		}
 	}
 	if s.Duration == 0 && s.Requests == 0 {
-		return fmt.Errorf("duration: nothing ends the run; give a time with -d 10s or a number of requests with -n 1000")
+		return fmt.Errorf("duration: set -d 10s or -n 1000: the run would never end")
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (t *Target) check() error {
 	case t.Method == "CONNECT":
 		return fmt.Errorf("method CONNECT turns the connection into a tunnel, which is not a request to measure; give -m GET")
 	case t.Weight < 1 || t.Weight > WeightMax:
-		return fmt.Errorf("weight %d is not from 1 to %d; give 1 for an equal share", t.Weight, WeightMax)
+		return fmt.Errorf("weight %d: must be 1–%d; give 1 for an equal share", t.Weight, WeightMax)
 	case len(t.Body) > BodyMax:
 		return fmt.Errorf("body: %d bytes are too many; at most %d", len(t.Body), BodyMax)
 	case len(t.Header) > fieldsMax:
@@ -207,11 +207,11 @@ func (t *Target) checkMeaning(f Field) error {
 	switch strings.ToLower(f.Name) {
 	case "host":
 		if i := strings.IndexAny(f.Value, hostNever); i >= 0 {
-			return fmt.Errorf("header Host: %q is no host: %q at byte %d; give a name or an address, with a port where there is one", f.Value, f.Value[i], i+1)
+			return fmt.Errorf("header Host: invalid host %q: %q at byte %d; give a name or an address, with its port if any", f.Value, f.Value[i], i+1)
 		}
 	case "content-length":
 		if f.Value != strconv.Itoa(t.bodyBytes()) {
-			return fmt.Errorf("header Content-Length: %s, but the body has %d bytes; leave it out, it is written by itself", quoteShort(f.Value), t.bodyBytes())
+			return fmt.Errorf("header Content-Length: %s, but the body has %d bytes; leave it out, it is set automatically", quoteShort(f.Value), t.bodyBytes())
 		}
 	case "transfer-encoding":
 		return fmt.Errorf("header Transfer-Encoding: bodies are sent with a Content-Length; leave it out")
@@ -220,7 +220,7 @@ func (t *Target) checkMeaning(f Field) error {
 			return fmt.Errorf("header Connection: %s; leave it out, and ask for a new connection per request instead if that is what you want to measure", quoteShort(f.Value))
 		}
 	case "upgrade":
-		return fmt.Errorf("header Upgrade: other protocols than HTTP/1.1 are not spoken; leave it out")
+		return fmt.Errorf("header Upgrade: only HTTP/1.1 is supported; leave it out")
 	case "expect":
 		return fmt.Errorf("header Expect: the body is sent at once, without waiting for a 100; leave it out")
 	}
@@ -247,7 +247,7 @@ func (s *Spec) checkPipelining() error {
 	}
 	for i := range s.Targets {
 		if t := &s.Targets[i]; t.bodyBytes() > 0 && !idempotent(t.Method) && s.HTTP != HTTP2 && s.HTTP != HTTP3 {
-			return fmt.Errorf("%spipelining: %s with a body may not be sent %d deep (RFC 9112 §9.3.2); give --http 2, or -p 1 and -c %d",
+			return fmt.Errorf("%spipelining: %s with a body cannot be pipelined, %d deep here (RFC 9112 §9.3.2); give --http 2, or -p 1 and -c %d",
 				targetName(s.Targets, i), t.Method, s.Pipelining, min(s.Slots(), ConnectionsMax))
 		}
 	}

@@ -59,7 +59,7 @@ func header(name, value string) func(*Spec) {
 func TestCheckShape(t *testing.T) {
 	runCheck(t, []checkCase{
 		{"good", func(s *Spec) {}, ""},
-		{"no connections", func(s *Spec) { s.Connections = 0 }, "connections: 0 is not from 1 to 1000000; give -c 64"},
+		{"no connections", func(s *Spec) { s.Connections = 0 }, "connections: 0: must be 1–1000000; give -c 64"},
 		{"too many connections", func(s *Spec) { s.Connections = ConnectionsMax + 1 }, "connections: 1000001"},
 		{"most connections", func(s *Spec) { s.Connections = ConnectionsMax }, ""},
 		{"negative threads", func(s *Spec) { s.Threads = -1 }, "threads: -1"},
@@ -74,7 +74,7 @@ func TestCheckShape(t *testing.T) {
 
 func TestCheckTimes(t *testing.T) {
 	runCheck(t, []checkCase{
-		{"nothing ends it", func(s *Spec) { s.Duration = 0 }, "nothing ends the run; give a time with -d 10s"},
+		{"nothing ends it", func(s *Spec) { s.Duration = 0 }, "set -d 10s or -n 1000"},
 		{"requests end it", func(s *Spec) { s.Duration, s.Requests = 0, 1 }, ""},
 		{"negative duration", func(s *Spec) { s.Duration = -1 }, "duration: -1ns is below 0; give -d 10s"},
 		{"long duration", func(s *Spec) { s.Duration = DurationMax + 1 }, "duration: 168h0m0.000000001s is too long"},
@@ -146,8 +146,8 @@ func TestCheckHeader(t *testing.T) {
 		{"host", header("Host", "example.com"), ""},
 		{"host with a port", header("Host", "[::1]:8080"), ""},
 		{"no host", header("Host", ""), ""},
-		{"a blank in the host", header("Host", "a b"), `header Host: "a b" is no host: ' ' at byte 2`},
-		{"a URL as host", header("Host", "http://a/"), `is no host: '/' at byte 6`},
+		{"a blank in the host", header("Host", "a b"), `header Host: invalid host "a b": ' ' at byte 2`},
+		{"a URL as host", header("Host", "http://a/"), `invalid host "http://a/": '/' at byte 6`},
 		{"two hosts", func(s *Spec) { header("Host", "a")(s); header("host", "b")(s) }, "header Host is given twice"},
 		{"true length", header("Content-Length", "0"), ""},
 		{"wrong length", header("content-length", "5"), "header Content-Length: \"5\", but the body has 0 bytes"},
@@ -164,7 +164,7 @@ func TestCheckPipelining(t *testing.T) {
 		{"pipelined get", func(s *Spec) { s.Pipelining = 16 }, ""},
 		{"pipelined put", func(s *Spec) { s.Pipelining, s.Targets[0].Method, s.Targets[0].Body = 16, "PUT", []byte("x") }, ""},
 		{"pipelined post", func(s *Spec) { s.Pipelining, s.Targets[0].Method, s.Targets[0].Body = 16, "POST", []byte("x") },
-			"pipelining: POST with a body may not be sent 16 deep (RFC 9112 §9.3.2); give --http 2, or -p 1 and -c 1024"},
+			"pipelining: POST with a body cannot be pipelined, 16 deep here (RFC 9112 §9.3.2); give --http 2, or -p 1 and -c 1024"},
 		{"pipelined patch", func(s *Spec) { s.Pipelining, s.Targets[0].Method, s.Targets[0].Body = 2, "PATCH", []byte("x") },
 			"PATCH with a body"},
 		{"post", func(s *Spec) { s.Targets[0].Method, s.Targets[0].Body = "POST", []byte("x") }, ""},
@@ -184,7 +184,7 @@ func TestCheckNames(t *testing.T) {
 		{"no pprof", func(s *Spec) { s.Pprof = "off" }, ""},
 		{"bad pprof", func(s *Spec) { s.Pprof = "on:x" }, "pprof: URL"},
 		{"slo", func(s *Spec) { s.SLO = SLO{{Metric: MetricRate, Limit: 1}} }, ""},
-		{"bad slo", func(s *Spec) { s.SLO = SLO{{Metric: MetricRate, Limit: 1, Less: true}} }, "SLO term rate<1: a rate is to be reached"},
+		{"bad slo", func(s *Spec) { s.SLO = SLO{{Metric: MetricRate, Limit: 1, Less: true}} }, "SLO term rate<1: a rate has a lower bound"},
 	})
 }
 

@@ -33,7 +33,7 @@ func ParseCPUList(text string) ([]int, error) {
 		case err1 != nil || err2 != nil:
 			return fail("%s is not a CPU number from 0 to %d, nor a range of them", quoteShort(part), cpuMax-1)
 		case last < first:
-			return fail("the range %s runs backwards", part)
+			return fail("invalid range %s: the first CPU is above the last", part)
 		case len(cpus)+last-first+1 > 2*cpuMax:
 			return fail("too many CPUs named")
 		}

@@ -23,7 +23,7 @@ func TestParseCPUList(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "an empty part"},
 		{"0,,1", "an empty part"},
-		{"3-1", "runs backwards"},
+		{"3-1", "the first CPU is above the last"},
 		{"4096", "not a CPU number from 0 to 4095"},
 		{"0-65536", "not a CPU number"},
 		{"a", "write numbers and ranges as in 0-3,8"},

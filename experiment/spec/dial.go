@@ -98,11 +98,11 @@ func parseResolve(text string) (r resolved, err error) {
 		end = strings.Index(text, "]:") + 1
 	}
 	if end < 1 {
-		return wrong("there is no port")
+		return wrong("no port")
 	}
 	port, list, found := strings.Cut(text[end+1:], ":")
 	if !found {
-		return wrong("there is no address")
+		return wrong("no address")
 	}
 	r.host = text[:end]
 	name := r.host
@@ -111,7 +111,7 @@ func parseResolve(text string) (r resolved, err error) {
 	}
 	to, path, _, err := ParseTarget("http://" + name + ":" + port)
 	if err != nil || to.Network != TCP || path != "/" || port == "" {
-		return wrong("its host or its port is none")
+		return wrong("invalid host or port")
 	}
 	if r.port = to.Port; r.host != "*" {
 		r.host = to.Host
@@ -124,7 +124,7 @@ func parseResolve(text string) (r resolved, err error) {
 		}
 		parsed, err := netip.ParseAddr(ip)
 		if err != nil {
-			return wrong(quoteShort(ip) + " is no address")
+			return wrong("invalid address " + quoteShort(ip))
 		}
 		ips = append(ips, parsed.Unmap().String())
 	}
@@ -169,9 +169,9 @@ func (s *Spec) checkHTTP(to Address) error {
 	switch {
 	case s.HTTP != HTTP3:
 	case !to.TLS:
-		return errors.New("--http 3: it is spoken over TLS alone; give an https:// URL")
+		return errors.New("--http 3: HTTP/3 requires TLS; give an https:// URL")
 	case s.Unix != "" || to.Network == Unix:
-		return errors.New("--http 3: it is spoken over UDP, not over a socket of the file system")
+		return errors.New("--http 3: HTTP/3 runs over UDP, not over a unix socket")
 	}
 	return nil
 }

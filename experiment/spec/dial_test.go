@@ -37,16 +37,16 @@ func TestAddressOfDial(t *testing.T) {
 // TestDialIsChecked: each mistake is named with what would mend it.
 func TestDialIsChecked(t *testing.T) {
 	for want, d := range map[string]Dial{
-		"there is no port":             {Resolve: []string{"a.test"}},
-		"there is no address":          {Resolve: []string{"a.test:80"}},
-		`"b" is no address`:            {Resolve: []string{"a.test:80:b"}},
-		"its host or its port is none": {Resolve: []string{"a.test:x:10.0.0.1"}},
-		"it is not for a.test:80":      {Resolve: []string{"a.test:443:10.0.0.1"}},
-		"a socket has no address":      {Resolve: []string{"a.test:80:10.0.0.1"}, Unix: "/run/s"},
-		"is not absolute":              {Unix: "s"},
-		"a unix socket has none":       {Unix: "/run/s", SourceIPs: []string{"127.0.0.1"}},
-		"are too many":                 {Resolve: make([]string, resolveMax+1)},
-		"example.com:443:127.0.0.1":    {Resolve: []string{":80:10.0.0.1"}},
+		"no port":                   {Resolve: []string{"a.test"}},
+		"no address":                {Resolve: []string{"a.test:80"}},
+		`invalid address "b"`:       {Resolve: []string{"a.test:80:b"}},
+		"invalid host or port":      {Resolve: []string{"a.test:x:10.0.0.1"}},
+		"it is not for a.test:80":   {Resolve: []string{"a.test:443:10.0.0.1"}},
+		"a socket has no address":   {Resolve: []string{"a.test:80:10.0.0.1"}, Unix: "/run/s"},
+		"is not absolute":           {Unix: "s"},
+		"a unix socket has none":    {Unix: "/run/s", SourceIPs: []string{"127.0.0.1"}},
+		"are too many":              {Resolve: make([]string, resolveMax+1)},
+		"example.com:443:127.0.0.1": {Resolve: []string{":80:10.0.0.1"}},
 	} {
 		s := good()
 		s.Targets[0].URL, s.Dial = "http://a.test/", d
@@ -87,9 +87,9 @@ func TestOffer(t *testing.T) {
 		}
 	}
 	for want, bad := range map[string]TLS{
-		"--tls-version: \"1.1\" is not spoken here":    {Version: "1.1"},
+		"--tls-version: \"1.1\" is not supported":      {Version: "1.1"},
 		"the suites of TLS 1.3 cannot be chosen":       {Ciphers: "TLS_AES_128_GCM_SHA256"},
-		"--ciphers: \"X\" is not spoken here":          {Ciphers: "X"},
+		"--ciphers: \"X\" is not supported":            {Ciphers: "X"},
 		"--curves: \"P-1\" is not known here":          {Curves: "P-1"},
 		"they are those of TLS 1.2, and --tls-version": {Version: "1.3", Ciphers: "ECDHE-RSA-AES128-GCM-SHA256"},
 	} {

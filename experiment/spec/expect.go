@@ -67,7 +67,7 @@ func (e Expect) check() error {
 	}
 	for _, r := range e {
 		if r.First < statusFirst || r.Last > statusLast || r.Last < r.First {
-			return fmt.Errorf("expected statuses: %d to %d is no range of status codes; write 2xx,304", r.First, r.Last)
+			return fmt.Errorf("expected statuses: invalid range %d–%d; write 2xx,304", r.First, r.Last)
 		}
 	}
 	return nil

@@ -23,9 +23,9 @@ const (
 // command line.
 type Experiment struct {
 	// Kind is KindSweep, KindFind, KindProve, KindCompare or KindFactorial.
-	Kind string `json:"kind" yaml:"kind" jsonschema:"what is asked: sweep, find, prove, compare or factorial"`
+	Kind string `json:"kind" yaml:"kind" jsonschema:"what to measure: sweep, find, prove, compare or factorial"`
 	// Question is the purpose, in one line.
-	Question string `json:"question,omitempty" yaml:"question,omitempty" jsonschema:"why this is asked, in a line"`
+	Question string `json:"question,omitempty" yaml:"question,omitempty" jsonschema:"the question, in a line"`
 	// Hypothesis is the expected result, written down before measuring.
 	Hypothesis string `json:"hypothesis,omitempty" yaml:"hypothesis,omitempty" jsonschema:"what is expected, and why"`
 	// Servers to load. A comparison has two, a search and a proof one.
@@ -34,7 +34,7 @@ type Experiment struct {
 	Requests []Mix `json:"requests" yaml:"requests" jsonschema:"what is sent: each entry is measured on its own"`
 	Load     Load  `json:"load,omitzero" yaml:"load,omitempty" jsonschema:"how it is sent; a list is a dimension of a sweep"`
 	// Expect is the set of expected status codes.
-	Expect Expect `json:"expect,omitempty" yaml:"expect,omitempty" jsonschema:"statuses that count as the response asked for: 2xx,304; below 400 where none is given"`
+	Expect Expect `json:"expect,omitempty" yaml:"expect,omitempty" jsonschema:"statuses that count as a response: 2xx,304 (default: below 400)"`
 	SLO    SLO    `json:"slo,omitempty" yaml:"slo,omitempty" jsonschema:"SLO to check: p99<5ms,errors<0.1%"`
 	// Repeats of every condition; 0 is the default of the kind.
 	Repeats int `json:"repeats,omitempty" yaml:"repeats,omitempty" jsonschema:"runs of every condition (0 = auto)"`
@@ -58,7 +58,7 @@ type Server struct {
 	// Serve is a command that starts one; {addr}, {host} and {port} are replaced with a free
 	// loopback address, also available in its environment as PORT and ADDR. A first word
 	// "ceiling" is this program.
-	Serve string `json:"serve,omitempty" yaml:"serve,omitempty" jsonschema:"a command that starts one; {addr} stands for a free address"`
+	Serve string `json:"serve,omitempty" yaml:"serve,omitempty" jsonschema:"a command that starts one; {addr} is replaced by a free address"`
 	// Env is added to the command's environment, NAME=value.
 	Env []string `json:"env,omitempty" yaml:"env,omitempty" jsonschema:"of the command, NAME=value"`
 	// TLS: the command serves https. Our own servers report it themselves.
@@ -103,7 +103,7 @@ type Load struct {
 	TLS            *TLS        `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
 	Fragment       int         `json:"fragment,omitempty" yaml:"fragment,omitempty" jsonschema:"of messages: at most so many bytes in a frame"`
 	GRPC           *GRPC       `json:"grpc,omitempty" yaml:"grpc,omitempty" jsonschema:"make the requests gRPC calls: paths are /package.Service/Method, bodies JSON; {} asks the server for the messages"`
-	NoLone         bool        `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"send no single requests before the warm-up, by which a queue is told from a slow answer"`
+	NoLone         bool        `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"skip the unloaded requests before the warm-up, which tell queueing from slow service"`
 	Dial           `yaml:",inline"`
 	Engine         string `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring or epoll"`
 	PinGenerator   string `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`

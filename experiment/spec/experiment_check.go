@@ -348,19 +348,19 @@ func twice(list []Count) bool {
 func (e *Experiment) checkBounds() error {
 	switch {
 	case e.Repeats < 0 || e.Repeats > RepeatsMax:
-		return fmt.Errorf("repeats: %d is not from 1 to %d", e.Repeats, RepeatsMax)
+		return fmt.Errorf("repeats: %d: must be 1–%d", e.Repeats, RepeatsMax)
 	case e.Rest < 0 || time.Duration(e.Rest) > time.Hour:
-		return fmt.Errorf("rest: %s is not from 0s to 1h", time.Duration(e.Rest))
+		return fmt.Errorf("rest: %s: must be 0s–1h", time.Duration(e.Rest))
 	case !(e.Find.Within >= 0 && e.Find.Within <= 0.5):
-		return fmt.Errorf("find.within: %v is not from 0 to 0.5; 0.03 is 3%%", e.Find.Within)
+		return fmt.Errorf("find.within: %v: must be 0–0.5; 0.03 is 3%%", e.Find.Within)
 	case e.Find.Start < 0 || e.Find.Most < 0 || float64(e.Find.Most) > RateMax || e.Find.Most > 0 && e.Find.Start > e.Find.Most:
-		return fmt.Errorf("find: from %d to %d requests per second is no range of rates", e.Find.Start, e.Find.Most)
+		return fmt.Errorf("find: invalid range of rates: %d–%d req/s", e.Find.Start, e.Find.Most)
 	case e.Prove.Namespace != "" && e.Prove.Interface == "":
 		return errors.New("--namespace (prove.namespace): it is that of the interface to throttle; give --interface (prove.interface) as well")
 	case !(e.Prove.Share >= 0 && e.Prove.Share <= 0.8):
-		return fmt.Errorf("prove.share: %v is not from 0 to 0.8; 0.25 removes a quarter", e.Prove.Share)
+		return fmt.Errorf("prove.share: %v: must be 0–0.8; 0.25 removes a quarter", e.Prove.Share)
 	case e.Compare.Blocks < 0 || e.Compare.Blocks > RunsMax/4 || e.Compare.NoiseBlocks < 0 || e.Compare.NoiseBlocks > RunsMax/4:
-		return fmt.Errorf("compare: %d blocks and %d of noise are not from 0 to %d", e.Compare.Blocks, e.Compare.NoiseBlocks, RunsMax/4)
+		return fmt.Errorf("compare: %d blocks, %d noise blocks: each must be 0–%d", e.Compare.Blocks, e.Compare.NoiseBlocks, RunsMax/4)
 	}
 	return nil
 }

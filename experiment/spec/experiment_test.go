@@ -143,7 +143,7 @@ func TestExperimentRefuses(t *testing.T) {
 		{"unknown key", "kind: sweep\nserver: x\n", `f.yaml:2: unknown field "server"`},
 		{"unknown key below", strings.Replace(goodFile, "connections", "conections", 1), `f.yaml:7: unknown field "conections"`},
 		{"twice", goodFile + "kind: find\n", "f.yaml:8: "},
-		{"bad count", strings.Replace(goodFile, "10]", "ten]", 1), `f.yaml:7: "ten" is not a count`},
+		{"bad count", strings.Replace(goodFile, "10]", "ten]", 1), `f.yaml:7: invalid count "ten"`},
 		{"bad rate", goodFile + "  rate: [fast]\n", "f.yaml:8: "},
 		{"bad slo", goodFile + "slo: p99>3\n", "f.yaml:8: SLO term"},
 		{"bad time", goodFile + "rest: soon\n", "f.yaml:8: "},

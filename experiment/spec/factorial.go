@@ -247,7 +247,7 @@ func (e *Experiment) checkFactorial() error {
 		return fmt.Errorf("factorial.factors: %d are given, from 1 to %d can be", n, factorsMax)
 	}
 	if !(f.Within >= 0 && f.Within <= 0.5) {
-		return fmt.Errorf("factorial.within: %v is not from 0 to 0.5; 0.05 is 5%%", f.Within)
+		return fmt.Errorf("factorial.within: %v: must be 0–0.5; 0.05 is 5%%", f.Within)
 	}
 	if err := e.checkVeth(); err != nil {
 		return err
@@ -276,7 +276,7 @@ func (e *Experiment) checkVeth() error {
 	f := &e.Factorial
 	switch {
 	case f.Veth < 0 || f.Veth > vethMax:
-		return fmt.Errorf("factorial.veth: %d queues are not from 1 to %d", f.Veth, vethMax)
+		return fmt.Errorf("factorial.veth: %d queues: must be 1–%d", f.Veth, vethMax)
 	case f.Veth > 0 && f.Interface != "":
 		return errors.New("factorial.interface: with veth the interface is that of the namespace; leave one of them out")
 	case f.Veth > 0 && slices.ContainsFunc(e.Servers, func(s Server) bool { return s.URL != "" }):
@@ -408,7 +408,7 @@ func (e *Experiment) checkCells() error {
 			return fmt.Errorf("factorial.cells[%d]: %w", i+1, err)
 		}
 		if slices.ContainsFunc(seen, func(o []int) bool { return slices.Equal(o, levels) }) {
-			return fmt.Errorf("factorial.cells[%d]: %s is there twice; repeats say how often each is measured", i+1, e.CellLabel(levels))
+			return fmt.Errorf("factorial.cells[%d]: duplicate %s; repeats say how often each is measured", i+1, e.CellLabel(levels))
 		}
 		seen = append(seen, levels)
 	}

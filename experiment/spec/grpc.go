@@ -12,7 +12,7 @@ import (
 type GRPC struct {
 	// Proto is a file that defines the service: a .proto, or a descriptor set. "": use server
 	// reflection.
-	Proto string `json:"proto,omitempty" yaml:"proto,omitempty" jsonschema:"file that has the service, a .proto or a descriptor set, relative to this one; where none is given the server is asked (reflection)"`
+	Proto string `json:"proto,omitempty" yaml:"proto,omitempty" jsonschema:"file that has the service, a .proto or a descriptor set, relative to this one (default: the server's reflection)"`
 	// Descriptors is the content of Proto, as a serialized FileDescriptorSet.
 	Descriptors []byte `json:"descriptors,omitempty" yaml:"-"`
 }
@@ -56,7 +56,7 @@ func ParseMethod(text string) (path string, err error) {
 		service, method = name[:dot], name[dot+1:]
 	}
 	if path = "/" + service + "/" + method; !isMethodPath(path) {
-		return "", fmt.Errorf("--grpc %s: it is no method; write package.Service/Method", quoteShort(text))
+		return "", fmt.Errorf("--grpc: not a gRPC method: %s; write package.Service/Method", quoteShort(text))
 	}
 	return path, nil
 }
@@ -87,7 +87,7 @@ func (t *Target) Call(path string) error {
 		own = path
 	}
 	if !isMethodPath(own) {
-		return fmt.Errorf("--grpc: the URL's path %s is no method; leave it out", quoteShort(own))
+		return fmt.Errorf("--grpc: the URL has a path, %s; leave it out", quoteShort(own))
 	}
 	if t.Method != "" && t.Method != "GET" && t.Method != "POST" {
 		return fmt.Errorf("--grpc: a call is a POST, not %s; leave the method out", quoteShort(t.Method))
@@ -116,7 +116,7 @@ func (s *Spec) checkGRPC() error {
 			return err
 		}
 		if !isMethodPath(path) || t.Method != "POST" {
-			return fmt.Errorf("%s%s %s is no call of a method; give POST and the path /package.Service/Method", targetName(s.Targets, i), t.Method, path)
+			return fmt.Errorf("%s%s %s does not call a gRPC method; give POST and the path /package.Service/Method", targetName(s.Targets, i), t.Method, path)
 		}
 		for _, f := range t.Header {
 			switch strings.ToLower(f.Name) {

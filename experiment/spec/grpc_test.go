@@ -60,8 +60,8 @@ func TestCheckGRPC(t *testing.T) {
 		"HTTP/3":  {func(s *Spec) { s.HTTP, s.Targets[0].URL = HTTP3, "https://h/a.B/C" }, "leave --http out"},
 		"expect":  {func(s *Spec) { s.Expect = Expect{{200, 299}} }, "--expect: it takes HTTP statuses"},
 		"events":  {func(s *Spec) { s.Kind = Events }, "over HTTP/1.1"},
-		"path":    {func(s *Spec) { s.Targets[0].URL = "http://h/read" }, "is no call of a method"},
-		"method":  {func(s *Spec) { s.Targets[0].Method = "PUT" }, "is no call of a method"},
+		"path":    {func(s *Spec) { s.Targets[0].URL = "http://h/read" }, "does not call a gRPC method"},
+		"method":  {func(s *Spec) { s.Targets[0].Method = "PUT" }, "does not call a gRPC method"},
 		"header":  {func(s *Spec) { s.Targets[0].Header = []Field{{"Grpc-Timeout", "1S"}} }, "header Grpc-Timeout: gRPC says what it is"},
 	} {
 		s := call()

@@ -29,7 +29,7 @@ func (t *TLS) Offer() (Offer, error) {
 	case "1.3":
 		o.Min, o.Max = tls.VersionTLS13, tls.VersionTLS13
 	default:
-		return o, fmt.Errorf("--tls-version: %s is not spoken here; give 1.2 or 1.3", quoteShort(t.Version))
+		return o, fmt.Errorf("--tls-version: %s is not supported; give 1.2 or 1.3", quoteShort(t.Version))
 	}
 	for name := range names(t.Ciphers) {
 		id, err := suite(name)
@@ -79,7 +79,7 @@ func suite(name string) (uint16, error) {
 			known = append(known, openSSL(s.Name))
 		}
 	}
-	return 0, fmt.Errorf("--ciphers: %s is not spoken here; of TLS 1.2 there are %s, and older ones", quoteShort(name), strings.Join(known, ", "))
+	return 0, fmt.Errorf("--ciphers: %s is not supported; of TLS 1.2 there are %s, and older ones", quoteShort(name), strings.Join(known, ", "))
 }
 
 // openSSL returns the OpenSSL name of a TLS 1.2 suite's IANA name.

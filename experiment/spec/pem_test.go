@@ -64,7 +64,7 @@ func TestKeyFiles(t *testing.T) {
 		"CA is a key":   {good, "", "", "--cacert: CA has a key and no certificate"},
 		"request":       {"", block("CERTIFICATE REQUEST", certDER, nil), good, "--cert: CERT has a request for a certificate"},
 		"OpenSSH":       {"", cert, block("OPENSSH PRIVATE KEY", private(key), nil), "--key: KEY is a key in OpenSSH's form"},
-		"nothing in CA": {"text", "", "", "--cacert: there is no certificate in it"},
+		"nothing in CA": {"text", "", "", "--cacert: no certificate in the file"},
 	} {
 		s := TLS{}
 		var names []string

@@ -103,7 +103,7 @@ func (s SLO) check() error {
 		}
 		for _, u := range s[:i] {
 			if t.Metric == u.Metric && t.Quantile == u.Quantile {
-				return fmt.Errorf("SLO: both %s and %s are asked; leave one of them out", u, t)
+				return fmt.Errorf("SLO: both %s and %s are given; leave one of them out", u, t)
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func parseMetric(name string) (Term, error) {
 	}
 	q, ok := parseQuantile(stat)
 	if !ok {
-		return Term{}, fmt.Errorf("%s is no SLO metric; there are p50 p99 p99.9 mean max, the same as service.p99, errors, and rate",
+		return Term{}, fmt.Errorf("unknown SLO metric %s; use p50 p99 p99.9 mean max, the same as service.p99, errors, rate",
 			quoteShort(name))
 	}
 	t.Quantile = q
@@ -260,7 +260,7 @@ func (t Term) check() error {
 	case math.IsNaN(t.Limit) || math.IsInf(t.Limit, 0) || t.Limit < 0:
 		return fmt.Errorf("the limit %v is not a number from 0 up", t.Limit)
 	case t.Metric == MetricRate && t.Less:
-		return fmt.Errorf("a rate is to be reached, not to stay below (-R sets the rate that is sent); write %s", t.meant(t.name(), t.limit()))
+		return fmt.Errorf("a rate has a lower bound (-R sets the rate that is sent); write %s", t.meant(t.name(), t.limit()))
 	case t.Metric != MetricRate && !t.Less:
 		return fmt.Errorf("this is to stay below its limit; write %s", t.meant(t.name(), t.limit()))
 	case t.Metric != MetricErrors && t.Limit != math.Trunc(t.Limit):

@@ -144,7 +144,7 @@ func (p *targetsParser) httpLine(line []byte) error {
 	case startsTarget(text):
 		return p.requestLine(text)
 	case p.weight != 0:
-		return errors.New("a weight stands on the line above METHOD URL, not before this")
+		return errors.New("put the weight on the line above METHOD URL, not before this")
 	case text[0] == '@' && p.open:
 		return p.bodyLine(text)
 	case p.open:
@@ -287,7 +287,7 @@ func (p *targetsParser) jsonLine(line []byte) error {
 	case !isToken(t.Method):
 		return fmt.Errorf("method %s is not a word; write GET", quoteShort(t.Method))
 	case target.Weight < 1 || target.Weight > WeightMax:
-		return fmt.Errorf("weight %d is not from 1 to %d; leave it out for 1", target.Weight, WeightMax)
+		return fmt.Errorf("weight %d: must be 1–%d; leave it out for 1", target.Weight, WeightMax)
 	}
 	if err := p.countBody(len(t.Body)); err != nil {
 		return err

@@ -96,7 +96,7 @@ func (t *TLS) Roots() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(t.CACert)) {
-		return nil, errors.New("--cacert: there is no certificate in it; give a file in PEM, which begins with -----BEGIN CERTIFICATE-----")
+		return nil, errors.New("--cacert: no certificate in the file; give one in PEM, which begins with -----BEGIN CERTIFICATE-----")
 	}
 	return pool, nil
 }

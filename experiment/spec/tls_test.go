@@ -32,7 +32,7 @@ func TestTLSReadsFiles(t *testing.T) {
 	}
 	for want, bad := range map[string]TLS{
 		"--cacert: " + filepath.Join(dir, "no.pem") + ": no such file": {CACert: "no.pem"},
-		"--cacert: there is no certificate in it":                      {CACert: "none.pem"},
+		"--cacert: no certificate in the file":                         {CACert: "none.pem"},
 		"--cert, --key: one needs the other":                           {Cert: "ca.pem"},
 		"has a certificate and no key":                                 {Cert: "ca.pem", Key: "ca.pem"},
 	} {

@@ -123,7 +123,7 @@ func (r *Response) Body() Body { return r.body }
 // like final ones, and lists its lines. noBody says that it answers HEAD. n = 0
 // without an error: the head is not complete.
 //
-// It takes what nginx, HAProxy and Go all take of a destination and a proxy can frame anew without
+// It takes what nginx, HAProxy and Go all take of a destination and a proxy can reframe without
 // a doubt: Content-Length beside Transfer-Encoding, Transfer-Encoding in HTTP/1.0, Connection options
 // without a meaning, more spaces before the status, more zeros before a length, control bytes in a
 // value, which become spaces in b; in the body blanks behind a chunk size, more zeros in front of it, and LF for
@@ -159,7 +159,7 @@ func (l *Lines) ParseResponse(b []byte, noBody bool) (r Response, n int, err err
 	if e = h.check(); e != 0 {
 		return Response{}, 0, e
 	}
-	_ = l.options(b) // an option that names what is framed or set anew changes nothing
+	_ = l.options(b) // an option that names what is reframed or reset changes nothing
 	r.KeepAlive, r.Chunked = h.keepAlive(), h.flags&isChunked != 0
 	r.ContentLength, r.HasLength = h.length, h.digits != 0
 	r.body = bodyOf(&h, bodyClose)

@@ -83,7 +83,7 @@ func CPUs(t testing.TB, n int) {
 }
 
 // AskedFor begins the reason of a test that runs only when it is asked for: it makes something.
-const AskedFor = "asked for by "
+const AskedFor = "run with "
 
 // Asking returns the value of an environment variable that asks for a test; without it, the test
 // is skipped.

@@ -86,10 +86,10 @@ func Read(root fs.FS, name string) (Interface, error) {
 	n := Interface{Name: name, Node: -1}
 	dir := "sys/class/net/" + name
 	if strings.ContainsAny(name, "/*?[\\") || name == "" {
-		return n, fmt.Errorf("%q is no name of an interface; ip link lists them", name)
+		return n, fmt.Errorf("invalid interface name %q; ip link lists them", name)
 	}
 	if _, err := fs.Stat(root, dir); err != nil {
-		return n, fmt.Errorf("there is no interface %s; ip link lists them", name)
+		return n, fmt.Errorf("no interface %s; ip link lists them", name)
 	}
 	n.Rx, n.Tx = len(Queues(root, name, "rx")), len(Queues(root, name, "tx"))
 	for line := range strings.Lines(sys.FileText(root, dir+"/device/uevent")) {

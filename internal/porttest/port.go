@@ -28,7 +28,7 @@ func Refuse() (address string, release func(), err error) {
 }
 
 // Free returns an address of host to listen on, for a program that needs it before it starts. Until
-// the test ends the kernel assigns its port to nobody else; a listener has to set SO_REUSEADDR, as
+// the test ends the kernel assigns its port to no one else; a listener has to set SO_REUSEADDR, as
 // Go's and most programs' do.
 func Free(t testing.TB, host string) string {
 	t.Helper()

@@ -50,7 +50,7 @@ func Parse(b []byte) (*profile.Profile, error) {
 		err = p.CheckValid()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("it is no profile in pprof's format: %s", firstLine(err))
+		return nil, fmt.Errorf("not a profile in pprof's format: %s", firstLine(err))
 	}
 	return p, nil
 }

@@ -135,11 +135,11 @@ func TestBadProfilesAreRefusedInOneLine(t *testing.T) {
 		text []byte
 		says string
 	}{
-		"html":      {[]byte("<!doctype html>\nno profile here"), "no profile in pprof's format"},
+		"html":      {[]byte("<!doctype html>\nno profile here"), "not a profile in pprof's format"},
 		"empty":     {nil, "empty"},
 		"cut gzip":  {bomb.Bytes()[:40], "cannot be unpacked"},
 		"huge":      {bomb.Bytes(), "more than 128 MB"},
-		"gzip text": {packed("hello"), "no profile in pprof's format"},
+		"gzip text": {packed("hello"), "not a profile in pprof's format"},
 	} {
 		_, err := Parse(c.text)
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {

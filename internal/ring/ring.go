@@ -104,10 +104,10 @@ func Open(c Config) (*Ring, error) {
 	switch c.Engine {
 	case Epoll:
 		e, err := openEpoll(c)
-		return &Ring{epoll: e, why: "asked for"}, err
+		return &Ring{epoll: e, why: "requested"}, err
 	case Uring:
 		u, err := openUring(c)
-		return &Ring{uring: u, why: "asked for"}, err
+		return &Ring{uring: u, why: "requested"}, err
 	case Auto, "":
 		u, err := openUring(c)
 		if err == nil {

@@ -25,7 +25,7 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"ceiling/a","Test":"TestOther","Output":"    a_test.go:20: no such device\n"}
 {"Action":"output","Package":"ceiling/a","Test":"TestOther","Output":"--- SKIP: TestOther (0.00s)\n"}
 {"Action":"skip","Package":"ceiling/a","Test":"TestOther"}
-{"Action":"output","Package":"ceiling/a","Test":"TestPictures","Output":"    a_test.go:30: asked for by PICTURES=…\n"}
+{"Action":"output","Package":"ceiling/a","Test":"TestPictures","Output":"    a_test.go:30: run with PICTURES=…\n"}
 {"Action":"output","Package":"ceiling/a","Test":"TestPictures","Output":"--- SKIP: TestPictures (0.00s)\n"}
 {"Action":"skip","Package":"ceiling/a","Test":"TestPictures"}
 {"Action":"output","Package":"ceiling/a","Output":"PASS\n"}

@@ -8,7 +8,7 @@ import (
 )
 
 // HoldPort takes a free TCP port of an address until release: bound and not listening, the kernel
-// assigns it to nobody, and connections to it are refused. Shared, a listener with SO_REUSEADDR,
+// does not assign it, and connections to it are refused. Shared, a listener with SO_REUSEADDR,
 // which Go's and most programs' are, may use it, here or in another process, again and again.
 func HoldPort(ip netip.Addr, shared bool) (at netip.AddrPort, release func(), err error) {
 	family, address := syscall.AF_INET6, syscall.Sockaddr(&syscall.SockaddrInet6{Addr: ip.As16()})

@@ -40,7 +40,7 @@ func (b BytesPerSecond) String() string {
 func ParseBits(s string) (BitsPerSecond, error) {
 	b, err := parseBits(s)
 	if err != nil {
-		return 0, fmt.Errorf("%s is not a link speed, %w: want bits per second such as 50Gbps, 10Gbit or 100M", quote(s), err)
+		return 0, fmt.Errorf("invalid link speed %s: %w (e.g. 50Gbps, 10Gbit, 100M, in bits per second)", quote(s), err)
 	}
 	return b, nil
 }
@@ -65,7 +65,7 @@ func parseBits(s string) (BitsPerSecond, error) {
 	}
 	factor := prefix(unit)
 	if factor == 0 {
-		return 0, fmt.Errorf("%s is not a unit", quote(rest))
+		return 0, fmt.Errorf("unknown unit %s", quote(rest))
 	}
 	b, ok := n.times(factor)
 	if !ok {

@@ -116,13 +116,13 @@ func ParseCount(s string) (int64, error) {
 	if !ok || factor == 0 {
 		hint := ""
 		if ok && rest == "m" {
-			hint = " (m is milli; a million is M)"
+			hint = ": m is milli; a million is M"
 		}
-		return 0, fmt.Errorf("%s is not a count%s: want a whole number such as 20000, 20k or 1M", quote(s), hint)
+		return 0, fmt.Errorf("invalid count %s%s (e.g. 20000, 20k, 1M)", quote(s), hint)
 	}
 	count, ok := n.times(factor)
 	if !ok || count > math.MaxInt64 {
-		return 0, fmt.Errorf("%s is not a whole number below 2^63: want something like 20000, 20k or 1M", quote(s))
+		return 0, fmt.Errorf("invalid count %s: at least 2^63 (e.g. 20000, 20k, 1M)", quote(s))
 	}
 	return int64(count), nil
 }

@@ -31,7 +31,7 @@ const maxPerSecond = 1e9
 func ParseRate(s string) (Rate, error) {
 	r, err := parseRate(s)
 	if err != nil {
-		return Rate{}, fmt.Errorf("%s is not a rate, %w: want something like 1000, 10k, 50/1s, 600/m or a ramp 100:10k", quote(s), err)
+		return Rate{}, fmt.Errorf("invalid rate %s: %w (e.g. 1000, 10k, 50/1s, 600/m, a ramp 100:10k)", quote(s), err)
 	}
 	return r, nil
 }
@@ -61,7 +61,7 @@ func parseFrequency(s string) (f Frequency, err error) {
 		if ok && rest == "m" {
 			return f, errors.New("m is milli; a million is M, a minute /m")
 		}
-		return f, fmt.Errorf("%s is not a count", quote(count))
+		return f, fmt.Errorf("%s must be a number", quote(count))
 	}
 	f.PerNs = second
 	if timed {
@@ -114,7 +114,7 @@ func parsePeriod(s string) (uint64, error) {
 	}
 	d, err := ParseDuration(text)
 	if err != nil || d == 0 {
-		return 0, fmt.Errorf("%s is not a time above 0", quote(s))
+		return 0, fmt.Errorf("%s must be a time above 0", quote(s))
 	}
 	return uint64(d), nil
 }

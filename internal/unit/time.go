@@ -11,7 +11,7 @@ import (
 // rejects negative times and accepts zero.
 func ParseDuration(s string) (time.Duration, error) {
 	bad := func(why string) (time.Duration, error) {
-		return 0, fmt.Errorf("%s %s: want something like 30s, 500us, 2m or 1h30m (a bare number is seconds)", quote(s), why)
+		return 0, fmt.Errorf("invalid duration %s%s (e.g. 30s, 500us, 2m, 1h30m; a bare number is seconds)", quote(s), why)
 	}
 	text := s
 	if _, rest, ok := cutNumber(s); ok && rest == "" {
@@ -19,14 +19,14 @@ func ParseDuration(s string) (time.Duration, error) {
 	}
 	// time.ParseDuration accepts a sign and ".5s"; both are probably mistakes.
 	if text == "" || text[0] < '0' || text[0] > '9' {
-		return bad("is not a time")
+		return bad("")
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
 		if n, rest, ok := cutNumber(text); ok && n.digits > 0 && isTimeUnit(rest) {
-			return bad("is more than 292 years")
+			return bad(": more than 292 years")
 		}
-		return bad("is not a time")
+		return bad("")
 	}
 	return d, nil
 }

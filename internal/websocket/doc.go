@@ -99,9 +99,9 @@ func (e ProtocolError) Error() string {
 	case ErrAccept:
 		return "wrong Sec-WebSocket-Accept"
 	case ErrExtension:
-		return "extension that was not asked for"
+		return "unrequested extension"
 	case ErrSubprotocol:
-		return "subprotocol that was not asked for"
+		return "unrequested subprotocol"
 	}
 	return "WebSocket error"
 }

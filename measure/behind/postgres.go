@@ -27,9 +27,9 @@ const observerName = "ceiling observer"
 type postgres struct {
 	config *pgconn.Config
 	conn   *pgconn.PgConn // nil: lost
-	wal    bool      // it has pg_stat_wal with the columns we read (14 to 17)
-	timed  bool      // it times WAL fsyncs
-	unseen int       // sessions whose activity we may not see
+	wal    bool           // it has pg_stat_wal with the columns we read (14 to 17)
+	timed  bool           // it times WAL fsyncs
+	unseen int            // sessions whose activity we may not see
 
 	last counts
 }

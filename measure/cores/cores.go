@@ -110,7 +110,7 @@ func (s Sides) Apart() (Split, error) {
 	generatorAlone, serverAlone := s.away(s.Generator, s.Server), s.away(s.Server, s.Generator)
 	switch {
 	case s.GeneratorPinned && s.ServerPinned:
-		return Split{}, fmt.Errorf("generator and server are both pinned to %s: what is taken from one is taken from the other; give each its own with --pin-generator and --pin-server", Name(shared))
+		return Split{}, fmt.Errorf("generator and server are both pinned to %s, and a hog there takes from both; give each its own with --pin-generator and --pin-server", Name(shared))
 	case s.GeneratorPinned && len(serverAlone) > 0:
 		return s.split(s.Generator, serverAlone, true), nil
 	case s.ServerPinned && len(generatorAlone) > 0:

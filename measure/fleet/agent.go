@@ -122,7 +122,7 @@ func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 		o.here()
 	}
 	err = a.watch(ctx)
-	why := "the agent was told to leave"
+	why := "the agent was asked to disconnect"
 	if err != nil {
 		why = err.Error()
 	}
@@ -537,7 +537,7 @@ func (a *Agent) look(now, late int64) error {
 	return nil
 }
 
-// leave ends whatever is running, because the agent was told to leave. It first reports its run's
+// leave ends whatever is running, because the agent was asked to disconnect. It first reports its run's
 // result, within a time limit.
 func (a *Agent) leave(why string, within time.Duration) error {
 	a.mu.Lock()

@@ -81,7 +81,7 @@ func parseRule(text string) (Rule, error) {
 		host, port = text[:i], text[i+1:]
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
-			return r, fmt.Errorf("%q is no port", port)
+			return r, fmt.Errorf("invalid port %q", port)
 		}
 		r.port = uint16(n)
 	}

@@ -32,7 +32,7 @@ func (w *Work) choose(ctx context.Context, s *spec.Spec) (*chosen, error) {
 		return nil, err
 	}
 	if len(here) == 0 {
-		return nil, fmt.Errorf("%w: no agent is here; start some with the line that ceiling fleet controller prints", run.ErrRefused)
+		return nil, fmt.Errorf("%w: no agents connected; start some with the line that ceiling fleet controller prints", run.ErrRefused)
 	}
 	all := make([]candidate, 0, len(here))
 	for _, p := range here {

@@ -45,7 +45,7 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.Worked, error) {
 	if err := j.unready(0); err != nil { // what arrived since Prepare
 		return nil, err
 	}
-	if j.nobody() {
+	if j.noneConnected() {
 		j.unstarted()
 		return j.worked()
 	}

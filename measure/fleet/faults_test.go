@@ -416,7 +416,7 @@ func TestToldToGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lost := worked.Agents[1].Lost; lost != "it stopped: the agent was told to leave" {
+	if lost := worked.Agents[1].Lost; lost != "it stopped: the agent was asked to disconnect" {
 		t.Errorf("lost: %q", lost)
 	}
 	if got := worked.Agents[0].Requests.Completed; got != 24_000 {

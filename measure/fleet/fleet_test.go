@@ -250,7 +250,7 @@ func TestTooFew(t *testing.T) {
 			}
 		}
 	}
-	refused(request(nobody, nil), "no agent is here")
+	refused(request(nobody, nil), "no agents connected")
 	b.agent("a1", nil)
 	refused(request(nobody, nil), "--observe web1: no agent of that name is here, but a1")
 	b.agent("web1", nil)

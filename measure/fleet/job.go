@@ -226,8 +226,8 @@ func (j *job) unreached() error {
 	return fmt.Errorf("agent %s could not connect to the target, which others can%s", not.name, why)
 }
 
-// nobody reports whether no agent has a connection.
-func (j *job) nobody() bool {
+// noneConnected reports whether no agent has a connection.
+func (j *job) noneConnected() bool {
 	return j.every(func(m *member) bool { return !m.load || m.ready == nil || m.ready.Established == 0 })
 }
 
@@ -339,7 +339,7 @@ func (j *job) pump(ctx context.Context, limit time.Duration, until func() bool) 
 		case s := <-j.arrive:
 			j.take(&s)
 		case err := <-j.broken:
-			j.loseAll("what the agents tell cannot be read: " + err.Error())
+			j.loseAll("unreadable agent message: " + err.Error())
 		case <-j.taken:
 			j.taken = nil
 			j.loseAll(fmt.Sprintf("the test bed was taken by another driver (%v)", j.w.lease.Why()))

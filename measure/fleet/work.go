@@ -122,7 +122,7 @@ func (w *Work) discover(ctx context.Context) ([]present, error) {
 func (w *Work) command(p *present) error {
 	var nonce bus.Nonce
 	if b, err := hex.DecodeString(p.about.Session); err != nil || copy(nonce[:], b) != len(nonce) || len(b) != len(nonce) {
-		return fmt.Errorf("agent %s: %q is no session", p.name, p.about.Session)
+		return fmt.Errorf("agent %s: invalid session %q", p.name, p.about.Session)
 	}
 	l := w.lines[nonce]
 	if l == nil {

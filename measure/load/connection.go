@@ -501,7 +501,7 @@ const (
 	causeUnused  = "connection closed before a request"
 	causeBehind  = "behind a timed-out request"
 	causeDropped = "behind a failed request"
-	causeExtra   = "bytes that no request asked for"
+	causeExtra   = "unsolicited bytes"
 	causeEndless = "event stream that does not end: receive its events with --subscribe"
 	causeItself  = "connected to itself: nothing is listening"
 )

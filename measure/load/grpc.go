@@ -15,7 +15,7 @@ import (
 // specification).
 const (
 	causeNoCode       = "no grpc-status"
-	causeBadCode      = "grpc-status that is no status code"
+	causeBadCode      = "invalid grpc-status"
 	causeContentType  = "content type is not application/grpc"
 	causeNoMessage    = "grpc-status 0 without a response message"
 	causeCutMessage   = "response message that is shorter than its prefix says"

@@ -130,7 +130,7 @@ type Result struct {
 	// were due in the warm-up, and their latencies are left out.
 	Carried uint64
 	AtEdges
-	// Lone has the lone requests; nil: none were sent. First is the time from the start of a closed
+	// Lone has the unloaded requests; nil: none were sent. First is the time from the start of a closed
 	// loop to each connection's first response, for those that got one before the window opened;
 	// nil: not measured.
 	Lone  *Lone

@@ -6,7 +6,7 @@ import (
 
 // Lone has the requests sent one at a time before a closed loop begins: a single one in flight in
 // the whole run, so that none queues behind another. By Little's law the rate of the loop times the
-// service time of a lone request is how many requests the server works on at once; all others of
+// service time of an unloaded request is how many requests the server works on at once; all others of
 // the loop wait.
 //
 // They are the requests of the mix in its order, over a few connections in turn, or with
@@ -39,7 +39,7 @@ const (
 	loneConnections = 4
 )
 
-// alone is a worker's state while it sends lone requests.
+// alone is a worker's state while it sends unloaded requests.
 type alone struct {
 	Lone
 	setup   *Tally // the counts before
@@ -57,7 +57,7 @@ func (w *worker) idle() bool {
 	return w.phase < starting && w.Start != nil || w.Lone > 0 && (w.phase == probing || w.phase == waiting)
 }
 
-// beAlone begins the lone requests if this worker sends them. The last worker does: in a ramp the
+// beAlone begins the unloaded requests if this worker sends them. The last worker does: in a ramp the
 // last connections are its own.
 func (w *worker) beAlone() {
 	a := &alone{setup: w.tally, begunNs: w.now}
@@ -80,7 +80,7 @@ func (w *worker) beAlone() {
 	w.tally.Warmup = true
 }
 
-// stayAlone sends the next lone request, or ends them.
+// stayAlone sends the next unloaded request, or ends them.
 func (w *worker) stayAlone() {
 	a := w.alone
 	past := w.now - a.begunNs
@@ -101,7 +101,7 @@ func (w *worker) stayAlone() {
 	}
 }
 
-// withdraw takes back a lone request whose connection could not be reopened.
+// withdraw takes back an unloaded request whose connection could not be reopened.
 func (w *worker) withdraw(i uint32) {
 	c := &w.conns[i]
 	if c.resend > 0 {
@@ -112,7 +112,7 @@ func (w *worker) withdraw(i uint32) {
 	c.next = c.oldest
 }
 
-// arrivedAlone notes when the current lone request's response begins to arrive: what is left of it
+// arrivedAlone notes when the current unloaded request's response begins to arrive: what is left of it
 // may wait for an acknowledgement.
 func (w *worker) arrivedAlone(i uint32) {
 	if a := w.alone; a.busy && i == a.on && a.firstNs == 0 {
@@ -120,7 +120,7 @@ func (w *worker) arrivedAlone(i uint32) {
 	}
 }
 
-// answeredAlone handles the end of a lone request, and sends the next one in the same turn.
+// answeredAlone handles the end of an unloaded request, and sends the next one in the same turn.
 func (w *worker) answeredAlone(i uint32) {
 	a, t := w.alone, w.tally
 	if !a.busy || i != a.on {
@@ -155,7 +155,7 @@ func (w *worker) forgetAlone() {
 	w.firstNs = 0
 }
 
-// report returns the lone requests; nil if there were none.
+// report returns the unloaded requests; nil if there were none.
 func (a *alone) report() *Lone {
 	if a == nil {
 		return nil

@@ -29,7 +29,7 @@ func (k *crowd) taking(delay time.Duration) func(int) faultserver.Script {
 	}, faultserver.Write(faultserver.OK("x"))))
 }
 
-// loneConfig is a closed loop with lone requests before it. The warm-up is long enough for a first
+// loneConfig is a closed loop with unloaded requests before it. The warm-up is long enough for a first
 // response on every connection, also where two busy loops have the CPUs.
 func loneConfig(t *testing.T, s *faultserver.Server, engine string) Config {
 	c := config(t, s, engine, 0)
@@ -63,11 +63,11 @@ func TestLoneRequests(t *testing.T) {
 				c.Start, c.Ready = began, func(int, int) { before, most = k.all.Load(), k.most.Load(); began <- time.Now() }
 				r := start(context.Background(), t, c, w)
 				if r.Lone == nil {
-					t.Fatal("no lone requests")
+					t.Fatal("no unloaded requests")
 				}
 				n := len(r.Lone.ServiceNs)
 				if n < loneLeast || n > loneMost || int64(n) != before || most != 1 || r.Lone.Failed != 0 || r.Lone.Bad != 0 {
-					t.Errorf("%d lone requests, the server had %d, %d at once at most: %+v", n, before, most, r.Lone)
+					t.Errorf("%d unloaded requests, the server had %d, %d at once at most: %+v", n, before, most, r.Lone)
 				}
 				if want := min(loneConnections, c.Connections); !c.NewConnections && r.Lone.Connections != want || c.NewConnections &&
 					r.Lone.Connections != 1 {
@@ -132,7 +132,7 @@ func TestLoneSlow(t *testing.T) {
 	})
 }
 
-// TestLoneFails: whatever the server does to a lone request, the load begins and
+// TestLoneFails: whatever the server does to an unloaded request, the load begins and
 // what went wrong is said.
 func TestLoneFails(t *testing.T) {
 	for name, script := range map[string]func(int) faultserver.Script{
@@ -161,7 +161,7 @@ func TestLoneFails(t *testing.T) {
 	}
 }
 
-// TestLoneOneEach: a server that answers once on each connection gets its lone
+// TestLoneOneEach: a server that answers once on each connection gets its unloaded
 // requests one after the other like any.
 func TestLoneOneEach(t *testing.T) {
 	bothAtOnce(t, func(t *testing.T, engine string) {
@@ -172,7 +172,7 @@ func TestLoneOneEach(t *testing.T) {
 	})
 }
 
-// TestLoneEnds: a run that is interrupted while a lone request has no answer ends
+// TestLoneEnds: a run that is interrupted while an unloaded request has no answer ends
 // at once.
 func TestLoneEnds(t *testing.T) {
 	bothAtOnce(t, func(t *testing.T, engine string) {
@@ -193,7 +193,7 @@ func TestLoneEnds(t *testing.T) {
 	})
 }
 
-// TestLoneRest: of each lone request it is known how long the rest of its response took, after its
+// TestLoneRest: of each unloaded request it is known how long the rest of its response took, after its
 // first bytes; what arrives on another connection does not count.
 func TestLoneRest(t *testing.T) {
 	bothAtOnce(t, func(t *testing.T, engine string) {
@@ -202,7 +202,7 @@ func TestLoneRest(t *testing.T) {
 		s := serve(t, faultserver.Every(faultserver.Loop(faultserver.Request(1), faultserver.Write(whole[:cut]), faultserver.Write(whole[cut:]))))
 		r := start(context.Background(), t, loneConfig(t, s, engine), &watcher{})
 		if r.Lone == nil || len(r.Lone.RestNs) != len(r.Lone.ServiceNs) {
-			t.Fatalf("lone requests: %+v", r.Lone)
+			t.Fatalf("unloaded requests: %+v", r.Lone)
 		}
 		for i, rest := range r.Lone.RestNs {
 			if rest < 0 || rest > r.Lone.ServiceNs[i] {
@@ -223,7 +223,7 @@ func TestLoneRest(t *testing.T) {
 	}
 }
 
-// TestLoneRequestEndsNoConnection: a connection that the server closes after its lone request was
+// TestLoneRequestEndsNoConnection: a connection that the server closes after its unloaded request was
 // established like the others.
 func TestLoneRequestEndsNoConnection(t *testing.T) {
 	bothAtOnce(t, func(t *testing.T, engine string) {

@@ -552,4 +552,4 @@ func (a *quicAsker) drain(e *quicEvent, body io.Reader) error {
 	}
 }
 
-var errStatus = errors.New("a status that is none")
+var errStatus = errors.New("an invalid status")

@@ -180,7 +180,7 @@ func (r *reader) faults(into map[Fault]uint64) {
 	}
 }
 
-// lone reads the lone requests and the first responses.
+// lone reads the unloaded requests and the first responses.
 func (r *reader) lone(to *Result) {
 	if r.bool() {
 		l := &Lone{Connections: r.number(), Failed: r.number(), Bad: r.number()}

@@ -36,7 +36,7 @@ const maxScript = 256 << 10
 // full batch is rarely split.
 func newScript(requests []Request, pipelining int, seed uint64) (*script, error) {
 	if len(requests) == 0 {
-		return nil, errors.New("load: there is no request in the mix")
+		return nil, errors.New("load: the mix has no requests")
 	}
 	s := &script{noBody: make([]bool, len(requests))}
 	order, size := []uint32{}, 0

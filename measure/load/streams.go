@@ -111,7 +111,7 @@ const (
 	causeNoEvents = "content type is not text/event-stream"
 	causeMissed   = "event missed"
 	causeEnded    = "event stream ended"
-	causeUnasked  = "message that no message had asked for"
+	causeUnasked  = "unsolicited message"
 	causeCutOff   = "connection closed within a message"
 	causeNoClose  = "connection closed without a close frame"
 )

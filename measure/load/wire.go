@@ -209,7 +209,7 @@ func appendEdges(b []byte, e *Edges) []byte {
 	return binary.AppendVarint(binary.AppendVarint(append(b, 1), e.CarriedNs), e.InFlightNs)
 }
 
-// appendLone adds the lone requests and the first responses, or their absence.
+// appendLone adds the unloaded requests and the first responses, or their absence.
 func appendLone(b []byte, l *Lone, first *hist.Hist) []byte {
 	if l == nil {
 		b = append(b, 0)

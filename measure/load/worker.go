@@ -67,7 +67,7 @@ type worker struct {
 	opened       int
 	attempted    int // first attempts that have ended, in success or failure
 	phase        phase
-	alone        *alone  // the lone requests and their results
+	alone        *alone  // the unloaded requests and their results
 	first        *firsts // the first responses of the load; nil: not measured
 	now          int64
 	windowNs     int64  // when the window opens, run's clock
@@ -115,13 +115,13 @@ type delivery struct {
 	connected int
 }
 
-// phase is a worker's stage. Each follows the one before it; only a closed loop has lone requests
+// phase is a worker's stage. Each follows the one before it; only a closed loop has unloaded requests
 // and awaits first responses, and only if configured.
 type phase uint8
 
 const (
 	opening   phase = iota // the first connect attempts are under way
-	probing                // sending lone requests, one after the other: lone.go
+	probing                // sending unloaded requests, one after the other: lone.go
 	waiting                // for the start
 	starting               // the load has begun; some connections await their first response
 	warming                // every connection has had its first response
@@ -294,11 +294,11 @@ func (w *worker) lengthNs() int64 {
 	return int64(w.Duration)
 }
 
-// prepare does what precedes the load: the first connect attempts, the lone requests, the wait for
+// prepare does what precedes the load: the first connect attempts, the unloaded requests, the wait for
 // the start.
 func (w *worker) prepare() {
 	if w.phase == opening && w.attempted == len(w.conns) {
-		w.established = w.connected // a server may close one after its lone request
+		w.established = w.connected // a server may close one after its unloaded request
 		w.beAlone()
 	}
 	if w.phase == probing {

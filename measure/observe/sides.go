@@ -125,7 +125,7 @@ func (o *Observer) addNetDev(s *side) {
 		return // has none
 	}
 	o.miss(record.NotMeasured{
-		What: s.source("netdev speed"), Why: fmt.Sprintf("interface %s does not tell its link speed", s.iface), Part: true,
+		What: s.source("netdev speed"), Why: fmt.Sprintf("interface %s reports no link speed", s.iface), Part: true,
 	})
 }
 

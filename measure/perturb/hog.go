@@ -121,7 +121,7 @@ func steal(cpu int, o HogOptions, epoch int64, ready chan<- policy) {
 		ready <- p
 		return
 	}
-	p.ordinary = errors.New("it was not asked for")
+	p.ordinary = errors.New("real-time priority was not requested")
 	if !o.Polite {
 		p.ordinary = sys.BeRealTime(hogPriority)
 	}

@@ -332,7 +332,7 @@ func (h *heldLink) restore() error {
 }
 
 // errNoLink means that an interface, or its namespace, does not exist.
-var errNoLink = errors.New("there is no such interface")
+var errNoLink = errors.New("no such interface")
 
 // handle talks to the kernel in one namespace.
 type handle struct{ sockets map[int]*nl.SocketHandle }
@@ -343,7 +343,7 @@ func (l *Link) inside(f func(*handle) error) error {
 	if l.space != "" {
 		var err error
 		if strings.ContainsRune(l.space, '/') {
-			return fmt.Errorf("%q is no name of a namespace; ip netns lists them", l.space)
+			return fmt.Errorf("invalid namespace name %q; ip netns lists them", l.space)
 		}
 		if there, err = netns.GetFromName(l.space); err != nil {
 			return fmt.Errorf("%w: no namespace %q: %w", errNoLink, l.space, err)

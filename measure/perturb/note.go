@@ -39,7 +39,7 @@ func notesDir(getenv func(string) string) (string, error) {
 	if !filepath.IsAbs(state) {
 		home := getenv("HOME")
 		if !filepath.IsAbs(home) {
-			return "", errors.New("neither XDG_STATE_HOME nor HOME is set: there is no place for the note by which a change is undone")
+			return "", errors.New("neither XDG_STATE_HOME nor HOME is set: the note that undoes a change cannot be written")
 		}
 		state = filepath.Join(home, ".local", "state")
 	}

@@ -99,7 +99,7 @@ func Survey(w Wish) (*Scene, error) {
 		}
 	}
 	if w.Connections*max(w.Pipelining, 1) < 2 {
-		s.lacks[record.PerturbConcurrency] = "there is one request in flight: none can be taken from it"
+		s.lacks[record.PerturbConcurrency] = "only one request in flight: nothing to remove"
 	}
 	return s, nil
 }
@@ -197,7 +197,7 @@ func (s *Scene) Begin(ctx context.Context, step *record.Step) (*Taking, error) {
 		before, after := s.wish.Connections*max(s.wish.Pipelining, 1), step.Connections*max(step.Pipelining, 1)
 		t.left, t.how = float64(after)/float64(before), fmt.Sprintf("%d of %d requests in flight", after, before)
 	default:
-		err = fmt.Errorf("there is no resource %q", step.Perturb.Resource)
+		err = fmt.Errorf("unknown resource %q", step.Perturb.Resource)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("take from %s: %w", step.Perturb.Resource, err)

@@ -147,7 +147,7 @@ func (r *reflector) keep(answer *answer) error {
 	for _, b := range answer.files {
 		f := &descriptorpb.FileDescriptorProto{}
 		if err := proto.Unmarshal(b, f); err != nil {
-			return r.wrong("reflection sent a file that is none")
+			return r.wrong("reflection sent an invalid file")
 		}
 		if !r.have[f.GetName()] {
 			r.have[f.GetName()] = true
@@ -226,7 +226,7 @@ func (r *reflector) unreached(err error) error {
 	if otherProtocol {
 		return fmt.Errorf("--grpc: %s does not speak HTTP/2, which gRPC needs (%s); check the port, or whether it is https://", r.server.Name, words(err))
 	}
-	return &unreachedError{fmt.Sprintf("--grpc: %s cannot be asked for its services: %s; start the server, or check its address", r.server.Name, words(err)), err}
+	return &unreachedError{fmt.Sprintf("--grpc: %s does not list its services: %s; start the server, or check its address", r.server.Name, words(err)), err}
 }
 
 // ErrUnreached means that there was no connection to the server.

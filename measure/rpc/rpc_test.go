@@ -103,7 +103,7 @@ func TestCompile(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"broken.proto": at("broken.proto") + ":3: syntax error", "lost.proto": at("lost.proto") + ":2: ", "type.proto": at("type.proto") + ":3: ",
-		"none.proto": "no such file", "cart.txt": "it is no descriptor set",
+		"none.proto": "no such file", "cart.txt": "not a descriptor set",
 	} {
 		if _, err := Compile(t.Context(), at(name)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", name, err, want)
@@ -312,7 +312,7 @@ func TestReflectRefuses(t *testing.T) {
 		"an error":      {with("16", nil), `reflection ends with grpc-status "16"`},
 		"no message":    {with("0", nil), "reflection answers with no message"},
 		"damaged":       {with("0", []byte{0xff}), "a message that is damaged"},
-		"no file":       {with("0", response(4, 1, []byte{0xff})), "reflection sent a file that is none"},
+		"no file":       {with("0", response(4, 1, []byte{0xff})), "reflection sent an invalid file"},
 		"another file":  {with("0", file(&descriptorpb.FileDescriptorProto{Name: new("a"), Dependency: []string{"b"}})), `does not send the file "b"`},
 		"nothing":       {with("0", []byte{}), "has no service a.B; it has none"},
 	} {

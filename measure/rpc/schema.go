@@ -29,7 +29,7 @@ type Schema struct {
 func Read(set []byte, from string) (*Schema, error) {
 	var list descriptorpb.FileDescriptorSet
 	if err := proto.Unmarshal(set, &list); err != nil {
-		return nil, fmt.Errorf("%s: it is no descriptor set (%s); give a .proto, or what protoc --descriptor_set_out wrote", from, words(err))
+		return nil, fmt.Errorf("%s: not a descriptor set (%s); give a .proto, or what protoc --descriptor_set_out wrote", from, words(err))
 	}
 	return newSchema(list.File, from)
 }
@@ -168,7 +168,7 @@ func (s *Schema) Encode(path string, json []byte) ([]byte, error) {
 			if strings.Contains(text, "unknown field") {
 				text += "; " + fieldsOf(m.Input())
 			}
-			return nil, fmt.Errorf("-b: it is no %s in JSON: %s", m.Input().FullName(), text)
+			return nil, fmt.Errorf("-b: not a %s in JSON: %s", m.Input().FullName(), text)
 		}
 	}
 	out, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 5), message)

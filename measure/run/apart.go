@@ -144,7 +144,7 @@ func serverPIDs(ctx context.Context, d *spec.Dial, url string) ([]int, error) {
 	}
 	pids, err := subjectPIDs(to)
 	if err == nil && len(pids) == 0 {
-		err = fmt.Errorf("%w: --separate-cpus: no process that serves %s was found on this host; it has to run here, and be yours or you root",
+		err = fmt.Errorf("%w: --separate-cpus: no process that serves %s was found on this host; it must run on this host, as your user (or run ceiling as root)",
 			ErrRefused, to)
 	}
 	return pids, err

@@ -75,8 +75,8 @@ func TestTuningThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ tune, want string }{
 		{"rps_cpus=lots", `RPS=on: profile rps_cpus=lots`},
-		{"no_knob=1", `there is no knob "no_knob"`},
-		{"fast", `there is no profile "fast"`},
+		{"no_knob=1", `unknown knob "no_knob"`},
+		{"fast", `unknown profile "fast"`},
 		{"irq_affinity=all", "irq_affinity"},
 	} {
 		note := filepath.Join(dir, "started")

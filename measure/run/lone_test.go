@@ -123,7 +123,7 @@ func TestLittleOfShortRuns(t *testing.T) {
 	}
 }
 
-// TestLoneTellsQueues: on servers whose waits are known, what a lone request takes
+// TestLoneTellsQueues: on servers whose waits are known, what an unloaded request takes
 // tells how many requests are served at a time, whatever the queue's order, and
 // where none waits for another it does not say so. Twice the connections are the
 // proof: they give twice the rate, or the same. On a machine that others fill it
@@ -141,7 +141,7 @@ func TestLoneTellsQueues(t *testing.T) {
 		{"last come", 64, 5, record.ServerBlocked, "serves about 5 at a time"},
 		{"lock", 64, 1, record.ServerBlocked, "serves about 1 at a time"},
 		{"workers", 160, 40, record.ServerBlocked, " at a time"},
-		{"nothing", 16, 16, record.Concurrency, "a lone request takes about as long"},
+		{"nothing", 16, 16, record.Concurrency, "an unloaded request takes about as long"},
 		{"tail", 64, 64, record.Concurrency, ""},
 	} {
 		t.Run(k.kind, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestLoneTellsQueues(t *testing.T) {
 			twice := &do(t, s).Run
 			v, a := &once.Verdict, once.Verdict.Concurrency
 			if a == nil {
-				t.Fatalf("nothing of lone requests in %s", v.Because)
+				t.Fatalf("nothing of unloaded requests in %s", v.Because)
 			}
 			t.Logf("%s: %s; %.3g (%.3g to %.3g) at a time; %.0f and %.0f /s; others had %.2g and %.2g cores",
 				v.Bottleneck, v.Because, a.Requests, a.Low, a.High, once.Rate.CompletedPerS, twice.Rate.CompletedPerS, v.OtherCores,

@@ -24,7 +24,7 @@ func pinServer(list string, to target) (*pinning, error) {
 		return nil, err
 	}
 	if len(pids) == 0 {
-		return nil, fmt.Errorf("%w: --pin-server: no process that serves %s was found on this host; it has to run here, and be yours or you root",
+		return nil, fmt.Errorf("%w: --pin-server: no process that serves %s was found on this host; it must run on this host, as your user (or run ceiling as root)",
 			ErrRefused, to)
 	}
 	held, err := perturb.Pin(pids, cpus)

@@ -210,7 +210,7 @@ func closes(c *load.Closes) *record.Closes {
 		IdleMeanNs: int64(c.IdleNs / max(c.Idle, 1)), Code: c.Code}
 }
 
-// lone converts the lone requests; nil if there were none.
+// lone converts the unloaded requests; nil if there were none.
 func lone(l *load.Lone) *record.Lone {
 	if l == nil {
 		return nil

@@ -144,7 +144,7 @@ func (m machine) setService(name, value string) error {
 	}
 	program, err := exec.LookPath("systemctl")
 	if err != nil {
-		return fmt.Errorf("there is no systemctl to %s %s (process %d); %[1]s it by hand and apply again", verb, name,
+		return fmt.Errorf("no systemctl here to %s %s (process %d); %[1]s it by hand and apply again", verb, name,
 			processNamed(os.DirFS(m.root), name))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), serviceTime)

@@ -217,7 +217,7 @@ func (j *journal) read() error {
 		n++
 		var e entry
 		if err := json.Unmarshal(line, &e); err != nil || n == 1 && (e.Head == nil || e.Head.Schema != journalSchema) {
-			return fmt.Errorf("%s:%d is no line of a journal of changes (%v); look at it, undo by hand what it says, and remove it", j.path, n, err)
+			return fmt.Errorf("%s:%d: not a line of a journal of changes (%v); undo by hand what it says, and remove it", j.path, n, err)
 		}
 		switch {
 		case e.Head != nil:
@@ -409,7 +409,7 @@ func afterReboot(c *Change) string {
 
 func afterNamespace(c *Change) string {
 	if c.Kind == KindNIC || strings.HasPrefix(c.Path, "proc/sys/net/") || strings.HasPrefix(c.Path, "sys/class/net/") {
-		return "its network namespace is no more"
+		return "its network namespace no longer exists"
 	}
 	return ""
 }
@@ -421,7 +421,7 @@ func (h *Host) undoOne(r *Reverted) error {
 	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 	switch {
 	case absent && c.Kind != KindFile:
-		r.Gone = "it is no more"
+		r.Gone = "it no longer exists"
 		return nil
 	case err != nil && !absent:
 		return err

@@ -272,7 +272,7 @@ func (k *planner) flowCount(s *Setting) ([]Change, error) {
 	text, shared := strings.CutSuffix(s.To, "/queues")
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || n < 0 {
-		return nil, fmt.Errorf("%s: %q is no number of flows; give 4096, or 32768/queues", s.Set, s.To)
+		return nil, fmt.Errorf("%s: invalid number of flows %q; give 4096, or 32768/queues", s.Set, s.To)
 	}
 	dirs := nic.Queues(k.tree, k.nic.Name, "rx")
 	if shared && len(dirs) > 0 {
@@ -316,7 +316,7 @@ func (k *planner) governor(s *Setting) ([]Change, error) {
 	var changes []Change
 	for _, dir := range dirs {
 		if offers := sys.FileText(k.tree, dir+"/scaling_available_governors"); offers != "" && !slices.Contains(strings.Fields(offers), s.To) {
-			return nil, fmt.Errorf("there is no governor %q; this driver has %s", s.To, offers)
+			return nil, fmt.Errorf("unknown governor %q; this driver has %s", s.To, offers)
 		}
 		changes = append(changes, Change{Of: path.Base(path.Dir(dir)), Kind: KindValue, Path: dir + "/scaling_governor", After: s.To})
 	}
@@ -335,7 +335,7 @@ const (
 func (k *planner) openFiles(s *Setting) ([]Change, error) {
 	number, unit, one := strings.Cut(s.To, " for ")
 	if n, err := strconv.ParseUint(number, 10, 31); err != nil || n < 64 {
-		return nil, fmt.Errorf("%s: %q is no number of open files; give 1048576, or 1048576 for nginx.service", s.Set, s.To)
+		return nil, fmt.Errorf("%s: invalid number of open files %q; give 1048576, or 1048576 for nginx.service", s.Set, s.To)
 	}
 	if most, err := strconv.ParseUint(sys.FileText(k.tree, "proc/sys/fs/nr_open"), 10, 64); err == nil {
 		if n, err := strconv.ParseUint(number, 10, 64); err == nil && n > most {
@@ -344,7 +344,7 @@ func (k *planner) openFiles(s *Setting) ([]Change, error) {
 	}
 	if one {
 		if strings.Contains(unit, "/") || !strings.HasSuffix(unit, ".service") {
-			return nil, fmt.Errorf("%s: %q is no unit; give its whole name, nginx.service", s.Set, unit)
+			return nil, fmt.Errorf("%s: invalid unit %q; give its whole name, nginx.service", s.Set, unit)
 		}
 		k.note("for " + unit + " to take it: systemctl daemon-reload && systemctl restart " + unit)
 		return []Change{{Of: unit, Kind: KindFile, Path: unitDir + unit + ".d/90-ceiling.conf", After: "[Service]\nLimitNOFILE=" + number + "\n"}}, nil

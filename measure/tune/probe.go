@@ -57,7 +57,7 @@ func (e *effects) burst(before, after string) (effect, what string) {
 	time.Sleep(settle)
 	waiting, most, err := sys.ListenQueue(l.fd)
 	if err != nil {
-		return NotShown, "the kernel does not tell a listener's queue: " + err.Error()
+		return NotShown, "listener queue length unavailable: " + err.Error()
 	}
 	full, err := e.look()
 	if err != nil {
@@ -94,7 +94,7 @@ func ports(after string) (effect, what string) {
 		at, err := syscall.Getsockname(fd)
 		own, is := at.(*syscall.SockaddrInet4)
 		if err != nil || !is {
-			return NotShown, "a socket does not tell its port"
+			return NotShown, "a socket reports no port"
 		}
 		least, most = min(least, own.Port), max(most, own.Port)
 	}
@@ -142,7 +142,7 @@ func (e *effects) xps(c *Change) (effect, what string) {
 			others += after[q] - before[q]
 		}
 	}
-	figures := fmt.Sprintf("of %d datagrams that CPU %d sent %d left by this queue; by others %d packets meanwhile", xpsDatagrams, cpus[0], own, others)
+	figures := fmt.Sprintf("of %d datagrams that CPU %d sent %d left by this queue; by others %d packets in that time", xpsDatagrams, cpus[0], own, others)
 	switch {
 	case own+others < xpsDatagrams/2:
 		return NotShown, figures + ": they left by another interface"

@@ -77,7 +77,7 @@ func Load(name string) (Profile, error) {
 			for _, p := range all {
 				names = append(names, p.Name)
 			}
-			return p, errors.Join(failed, fmt.Errorf("there is no profile %q; there are %s, or give a file: ./%[1]s.yaml", name, strings.Join(names, ", ")))
+			return p, errors.Join(failed, fmt.Errorf("unknown profile %q; use %s, or give a file: ./%[1]s.yaml", name, strings.Join(names, ", ")))
 		}
 		return p, nil
 	}
@@ -134,7 +134,7 @@ func (s *Setting) Check() error {
 	case s.Set == "":
 		return errors.New("set: names no knob")
 	case !known || strings.ContainsAny(s.Set, "/\\\x00") || strings.Contains(s.Set, ".."):
-		return fmt.Errorf("there is no knob %q; ceiling tune show lists them", s.Set)
+		return fmt.Errorf("unknown knob %q; ceiling tune show lists them", s.Set)
 	case s.To == "":
 		return fmt.Errorf("%s has no value; write one behind to:, as in to: 4096", s.Set)
 	case strings.ContainsAny(s.To, "\n\x00"):

@@ -182,7 +182,7 @@ func (h *Host) apply(c *Change) error {
 		return err
 	}
 	if !same(c.Knob, now, c.After) {
-		return fmt.Errorf("%s: the kernel made %s of %s; ask for what it takes", c, shown(now), shown(c.After))
+		return fmt.Errorf("%s: the kernel set %s instead of %s; give a value that it accepts", c, shown(now), shown(c.After))
 	}
 	return nil
 }
@@ -273,7 +273,7 @@ func (h *Host) inside(f func(*Host) error) error {
 		return f(h)
 	}
 	if strings.ContainsRune(h.Namespace, '/') {
-		return fmt.Errorf("%q is no name of a network namespace; ip netns lists them", h.Namespace)
+		return fmt.Errorf("invalid network namespace name %q; ip netns lists them", h.Namespace)
 	}
 	return sys.InNetworkNamespaceAt(filepath.Join(netnsDir, h.Namespace), func() error { return f(h) })
 }

@@ -175,7 +175,7 @@ func TestFailedChangesUndoTheOnesBefore(t *testing.T) {
 			h.back = &faults{h.back, map[string]func(string) (string, error){last: func(v string) (string, error) {
 				return strings.Replace(v, "15", "20", 1), nil
 			}}}
-		}, "the kernel made 20 of 15"},
+		}, "the kernel set 20 instead of 15"},
 		"changed back": {func(_ *testing.T, h *Host) {
 			// Another program writes when ours has gone on to the next.
 			h.back = &faults{h.back, map[string]func(string) (string, error){last: func(v string) (string, error) {
@@ -443,9 +443,9 @@ func TestProfilesThatAreNone(t *testing.T) {
 		"":                                 "it is empty",
 		"name: x":                          "no settings",
 		"nam: x\nsettings: []":             "p.yaml:1: unknown field",
-		"settings: [{set: a}]":             `no knob "a"`,
-		"settings: [{set: ../mtu, to: 1}]": "no knob",
-		"settings: [{set: net.core/../../x, to: 1}]": "no knob",
+		"settings: [{set: a}]":             `unknown knob "a"`,
+		"settings: [{set: ../mtu, to: 1}]": "unknown knob",
+		"settings: [{set: net.core/../../x, to: 1}]": "unknown knob",
 		"settings: [{set: mtu}]":                     "mtu has no value",
 		"settings: [{set: mtu, to: [1]}]":            "p.yaml",
 	} {
@@ -453,7 +453,7 @@ func TestProfilesThatAreNone(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := Load("sever"); err == nil || !strings.Contains(err.Error(), "there are client, irq-pinned, low-latency, rps-rfs, server") {
+	if _, err := Load("sever"); err == nil || !strings.Contains(err.Error(), "use client, irq-pinned, low-latency, rps-rfs, server") {
 		t.Error(err)
 	}
 	profiles, err := Profiles()
@@ -476,7 +476,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 	for set, c := range map[string]struct{ to, want string }{
 		knobRPS:        {"some", "names no CPUs"},
 		knobIRQ:        {"none", "needs CPUs"},
-		knobFlowCount:  {"many", "no number of flows"},
+		knobFlowCount:  {"many", "invalid number of flows"},
 		knobIRQBalance: {"off", "running or stopped"},
 		knobFiles:      {"9999999", "above fs.nr_open"},
 	} {

@@ -408,14 +408,14 @@ func (e *effects) listener(c *Change) (effect, what string) {
 	limits, err := observe.AcceptQueues(e.way.load.Server)
 	switch {
 	case err != nil:
-		return NotShown, "the kernel does not tell the server's accept queue: " + err.Error()
+		return NotShown, "the server's accept queue is unavailable: " + err.Error()
 	case len(limits) == 0:
 		return NotShown, "no socket of this network namespace listens for " + e.way.load.URL
 	case slices.Min(limits) > most:
 		return NotInEffect, fmt.Sprintf("the server's accept queue holds %s: it listens since before the change; start it again",
 			unit.FormatCount(int64(slices.Min(limits))))
 	case slices.Max(limits) < most:
-		return NotShown, fmt.Sprintf("the server's accept queue holds %s, which is what it asked for, or what held when it began to listen",
+		return NotShown, fmt.Sprintf("the server's accept queue holds %s, which is what it requested, or the limit when it began to listen",
 			unit.FormatCount(int64(slices.Max(limits))))
 	}
 	return InEffect, fmt.Sprintf("the server's accept queue holds %s", unit.FormatCount(int64(most)))

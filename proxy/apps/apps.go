@@ -170,7 +170,7 @@ func (s *Supervisor) change(id string, before, then func(*app)) error {
 	defer s.mu.Unlock()
 	a := s.apps[id]
 	if a == nil {
-		return fmt.Errorf("there is no application %q", id)
+		return fmt.Errorf("unknown application %q", id)
 	}
 	before(a)
 	stop([]*app{a})

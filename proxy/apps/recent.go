@@ -41,7 +41,7 @@ func (s *Supervisor) Output(id string) (string, error) {
 	s.mu.Unlock()
 	switch {
 	case a == nil:
-		return "", fmt.Errorf("there is no application %q", id)
+		return "", fmt.Errorf("unknown application %q", id)
 	case a.config.Log == "":
 		return a.recent.text(), nil
 	}

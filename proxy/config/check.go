@@ -66,7 +66,7 @@ func (k *checker) whole(c *Config, at *places) {
 		k.add(at, "workers", "workers: %d; 0 is one per CPU", c.Workers)
 	}
 	if c.Via != "" && !token(c.Via) {
-		k.add(at, "via", "via: %q is no pseudonym such as edge-1", c.Via)
+		k.add(at, "via", "via: invalid pseudonym %q; use one such as edge-1", c.Via)
 	}
 	if c.Limits.HeaderBytes == 0 {
 		c.Limits.HeaderBytes = 16 << 10
@@ -160,7 +160,7 @@ func (k *checker) region(r *Region, at *places, key string) {
 		k.apps[a.ID] = true
 		if a.Ready != "" && !strings.HasPrefix(a.Ready, "http://") && !strings.HasPrefix(a.Ready, "https://") {
 			if _, _, err := net.SplitHostPort(a.Ready); err != nil {
-				k.add(at, fmt.Sprintf("%sapplications.%d.ready", key, i), "ready: %q is no http:// URI and no host:port", a.Ready)
+				k.add(at, fmt.Sprintf("%sapplications.%d.ready", key, i), "ready: invalid value %q; use an http:// URI or host:port", a.Ready)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func (k *checker) location(l *Location, at *places, key string) {
 	}
 	for name := range l.Headers {
 		if !token(name) {
-			k.add(at, key+".headers", "headers: %q is no name of a field", name)
+			k.add(at, key+".headers", "headers: invalid field name %q", name)
 		}
 	}
 	k.actions(l, at, key)
@@ -295,7 +295,7 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 		k.add(at, key, "destination %q: a negative number", d.ID)
 	}
 	if d.Host != "" && d.Host != "upstream" && d.Host != "client" && CheckHost(d.Host) != nil {
-		k.add(at, key+".host", "host: %q is no host name", d.Host)
+		k.add(at, key+".host", "host: invalid host name %q", d.Host)
 	}
 	if d.Health != nil && d.Health.Path == "" {
 		d.Health.Path = "/"
@@ -346,7 +346,7 @@ func (k *checker) edits(h *Headers, at *places, key string) {
 	protected := []string{"content-length", "transfer-encoding", "connection", "host", "trailer", "te", "upgrade", "keep-alive", "cdn-loop"}
 	name := func(n string) {
 		if !token(n) || slices.Contains(protected, strings.ToLower(n)) {
-			k.add(at, key, "headers: %q is no field that can be edited", n)
+			k.add(at, key, "headers: field %q cannot be edited", n)
 		}
 	}
 	for _, n := range h.Remove {
@@ -366,10 +366,10 @@ func (k *checker) edits(h *Headers, at *places, key string) {
 func CheckAddress(a string) error {
 	host, port, err := net.SplitHostPort(a)
 	if err != nil {
-		return fmt.Errorf("%q is no host:port", a)
+		return fmt.Errorf("invalid host:port %q", a)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return fmt.Errorf("%q: the port is no number from 0 to 65535", a)
+		return fmt.Errorf("%q: the port must be 0–65535", a)
 	}
 	if host == "" || host == "localhost" {
 		return nil
@@ -404,7 +404,7 @@ func CheckHost(h string) error {
 	name := h
 	if i := strings.LastIndexByte(h, ':'); i >= 0 && !strings.HasSuffix(h, "]") {
 		if n, err := strconv.Atoi(h[i+1:]); err != nil || n < 1 || n > 65535 {
-			return fmt.Errorf("%q: the port is no number from 1 to 65535", h)
+			return fmt.Errorf("%q: the port must be 1–65535", h)
 		}
 		name = h[:i]
 	}
@@ -414,7 +414,7 @@ func CheckHost(h string) error {
 	name = strings.TrimPrefix(name, "*.")
 	notASCII := strings.ContainsFunc(name, func(c rune) bool { return c > 0x7f })
 	if u, err := url.Parse("http://" + name); notASCII || err != nil || u.Host != name || name == "" || strings.ContainsAny(name, "*@ ") {
-		return fmt.Errorf("%q is no host name; names, *.suffix and * are known", h)
+		return fmt.Errorf("invalid host name %q; use names, *.suffix or *", h)
 	}
 	return nil
 }
@@ -429,7 +429,7 @@ func ParseNetwork(s string) ([]netip.Prefix, error) {
 	}
 	a, err := netip.ParseAddr(s)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no address and no network such as 10.0.0.0/8", s)
+		return nil, fmt.Errorf("invalid address or network %q; use one such as 10.0.0.0/8", s)
 	}
 	return []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}, nil
 }

@@ -129,7 +129,7 @@ func TestErrorsNameTheirLine(t *testing.T) {
 		"duration":           {"[timeouts]\nidle = \"5 parsecs\"\n", 2, ""},
 		"regex":              {head + "paths = [\"/a\",\n\"^/(\"]\n" + dest, 4, "missing closing"},
 		"path":               {head + "paths = [\"a\"]\n" + dest, 3, "begin with /"},
-		"host":               {head + "hosts = [\"a b\"]\n" + dest, 3, "no host name"},
+		"host":               {head + "hosts = [\"a b\"]\n" + dest, 3, "invalid host name"},
 		"host port":          {head + "hosts = [\"a:99999\"]\n" + dest, 3, "port"},
 		"no destination":     {head, 2, "no destination"},
 		"uri":                {head + "[[locations.destinations]]\nid = 'x'\nuri = \"ftp://a\"\n", 5, "http://"},

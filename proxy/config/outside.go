@@ -33,7 +33,7 @@ func Check(path string) (*Config, error) {
 		applications += len(r.Applications)
 	}
 	if locations == 0 && applications == 0 && c.Publish.Regions == "" {
-		return nil, Errors{{path, 0, "there is no location in it, nor in what it includes: every request would be answered with 404"}}
+		return nil, Errors{{path, 0, "no location in it or in what it includes: every request would be answered with 404"}}
 	}
 	return c, nil
 }
@@ -75,7 +75,7 @@ func (k *checker) beside(c *Config, at *places) {
 	}
 	for i, pattern := range c.Include {
 		if _, err := os.Stat(relativeTo(at.file, pattern)); err != nil && !strings.ContainsAny(pattern, `*?[\`) {
-			k.add(at, fmt.Sprintf("include.%d", i), "include: there is no %s", pattern)
+			k.add(at, fmt.Sprintf("include.%d", i), "include: no file %s", pattern)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (k *checker) twice(c *Config, at *places) {
 			return
 		}
 		if seen[address] {
-			k.add(at, key, "%s is to be listened on twice", address)
+			k.add(at, key, "%s: duplicate listen address", address)
 		}
 		seen[address] = true
 	}
@@ -167,7 +167,7 @@ func (k *checker) there(d *Destination, target Target, at *places, key string) {
 		}
 		if age := target.Options.Get("maxAge"); age != "" {
 			if n, err := strconv.Atoi(age); err != nil || n < 0 {
-				k.add(at, key+".uri", "uri: maxAge=%s is no number of seconds", age)
+				k.add(at, key+".uri", "uri: maxAge=%s: must be a number of seconds", age)
 			}
 		}
 	case HTTP, HTTPS:
@@ -179,7 +179,7 @@ func (k *checker) there(d *Destination, target Target, at *places, key string) {
 		// A missing socket may appear later. An existing file that is not a socket will not
 		// become one.
 		if info, err := os.Stat(target.Address); err == nil && info.Mode()&fs.ModeSocket == 0 {
-			k.add(at, key+".uri", "uri: %s is no socket", target.Address)
+			k.add(at, key+".uri", "uri: %s is not a socket", target.Address)
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			k.add(at, key+".uri", "uri: %v", err)
 		}
@@ -248,7 +248,7 @@ func isDirectory(name string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s is no directory", name)
+		return fmt.Errorf("%s is not a directory", name)
 	}
 	return access(name, mayWrite|mayEnter)
 }

@@ -108,11 +108,11 @@ func TestCheck(t *testing.T) {
 		{"cache =", "roots = \"DIR/a.key\"\ncache =", "site.toml:11: acme: roots: DIR/a.key has no certificate in PEM"},
 		{"DIR/access.log", "DIR/a.pem/access.log", "site.toml:13: access: "},
 		{"DIR/access.log", "DIR/www", "site.toml:13: access: DIR/www is a directory"},
-		{"maxAge=60", "maxAge=1h", "site.toml:16: uri: maxAge=1h is no number of seconds"},
-		{"DIR/socket", "DIR/a.pem", "site.toml:18: uri: DIR/a.pem is no socket"},
+		{"maxAge=60", "maxAge=1h", "site.toml:16: uri: maxAge=1h: must be a number of seconds"},
+		{"DIR/socket", "DIR/a.pem", "site.toml:18: uri: DIR/a.pem is not a socket"},
 		{"max_connections = 4", "max_connections = 3", "site.toml:21: max_connections: 3 for 4 workers; each needs one"},
-		{"127.0.0.1:443", "127.0.0.1:80", "site.toml:5: 127.0.0.1:80 is to be listened on twice"},
-		{"region.toml", "none.toml", "site.toml:3: include: there is no none.toml"},
+		{"127.0.0.1:443", "127.0.0.1:80", "site.toml:5: 127.0.0.1:80: duplicate listen address"},
+		{"region.toml", "none.toml", "site.toml:3: include: no file none.toml"},
 	} {
 		if got := check(strings.Replace(outsideText, c.from, c.to, 1)); !strings.HasPrefix(got, "DIR/"+c.want) || strings.Contains(got, "\n") {
 			t.Errorf("%s for %s: %q, want %q", c.to, c.from, got, c.want)
@@ -135,7 +135,7 @@ func TestCheckEmpty(t *testing.T) {
 	file := filepath.Join(dir, "site.toml")
 	put(t, file, "")
 	for _, path := range []string{file, dir, t.TempDir()} {
-		if _, err := Check(path); err == nil || !strings.HasPrefix(err.Error(), path+": there is no location") {
+		if _, err := Check(path); err == nil || !strings.HasPrefix(err.Error(), path+": no location") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -95,13 +95,13 @@ func looksLike(p string, kind int) error {
 			}
 			return "[^/]+"
 		})
-		return fmt.Errorf("%q: %s is no name for a part of the path here; write %q", p, strings.TrimPrefix(found, "/"), "~^"+to+"$")
+		return fmt.Errorf("%q: invalid name %s for a part of the path; write %q", p, strings.TrimPrefix(found, "/"), "~^"+to+"$")
 	case kind == PathRegex && queryPart.MatchString(plain):
 		q := queryPart.FindStringSubmatch(plain)
 		return fmt.Errorf("%q: a path has no query; write queries = { %s = %q }", p, q[1], q[2])
 	case kind == PathRegex && globStar.MatchString(plain):
 		to := strings.NewReplacer("/**", "(/.*)?", "**", ".*", "*", "[^/]*", ".", `\.`).Replace(plain)
-		return fmt.Errorf("%q: * alone is no pattern within a path; write %q", p, "~^"+to+"$")
+		return fmt.Errorf("%q: * alone is not a pattern within a path; write %q", p, "~^"+to+"$")
 	case kind == PathRegex && plain[0] != '/' && plain[0] != '^':
 		return fmt.Errorf("%q: a regular expression that begins with neither / nor ^ has a mark; write %q", p, "~"+plain)
 	}
@@ -133,9 +133,9 @@ func checkMethod(m string) error {
 	upper := strings.ToUpper(m)
 	switch known := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}; {
 	case !token(m):
-		return fmt.Errorf("%q is no token such as GET", m)
+		return fmt.Errorf("invalid token %q; use one such as GET", m)
 	case m == "TRACE", m == "CONNECT":
-		return fmt.Errorf("%s is never forwarded: no location takes it", m)
+		return fmt.Errorf("%s is never forwarded: no location matches it", m)
 	case m != upper && slices.Contains(known, upper):
 		return fmt.Errorf("%q: methods are compared letter by letter; write %q", m, upper)
 	}

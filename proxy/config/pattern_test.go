@@ -83,7 +83,7 @@ func TestHostsAndMethods(t *testing.T) {
 	if err := CheckHost(asciiHost("a_\u2028.example")); err == nil {
 		t.Error("a name of no letters")
 	}
-	for method, want := range map[string]string{"GET": "", "PURGE": "", "get": `write "GET"`, "TRACE": "never", "G T": "no token", "purge": ""} {
+	for method, want := range map[string]string{"GET": "", "PURGE": "", "get": `write "GET"`, "TRACE": "never", "G T": "invalid token", "purge": ""} {
 		if err := checkMethod(method); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", method, err)
 		}

@@ -70,15 +70,15 @@ func (k *checker) acme(a *ACME, at *places) {
 	}
 	for i, h := range a.Hosts {
 		if CheckHost(h) != nil || strings.ContainsAny(h, "*:") || !strings.Contains(strings.Trim(h, "."), ".") {
-			k.add(at, fmt.Sprintf("tls.acme.hosts.%d", i), "acme: hosts: %q is no name that an authority could look up; wildcards are not possible",
+			k.add(at, fmt.Sprintf("tls.acme.hosts.%d", i), "acme: hosts: an authority cannot look up %q; wildcards are not possible",
 				h)
 		}
 	}
 	if a.Cache == "" {
-		k.add(at, "tls.acme", "acme: cache is needed, a directory that outlives the process: authorities limit how often they are asked")
+		k.add(at, "tls.acme", "acme: cache is required, a directory that outlives the process: authorities limit how often certificates are issued")
 	}
 	if u, err := url.Parse(a.Directory); a.Directory != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
-		k.add(at, "tls.acme.directory", "acme: directory: %q is no https:// URI", a.Directory)
+		k.add(at, "tls.acme.directory", "acme: directory: invalid https:// URI %q", a.Directory)
 	}
 }
 

@@ -56,7 +56,7 @@ func ParseURI(uri string) (Target, error) {
 	}
 	u, err := url.Parse(uri)
 	if err != nil {
-		return Target{}, fmt.Errorf("%q is no URI", uri)
+		return Target{}, fmt.Errorf("invalid URI %q", uri)
 	}
 	if u.Scheme != HTTP && u.Scheme != HTTPS {
 		return Target{}, fmt.Errorf("%q: http://, https://, unix: and files:// are known", uri)

@@ -229,7 +229,7 @@ func chunks() []Case {
 		"data shorter than the size", with("6\r\nhello\r\n0\r\n\r\n"),
 		"LF behind the data", with("5\r\nhello\n0\r\n\r\n"),
 		"nothing behind the data", with("5\r\nhello0\r\n\r\n"),
-		"two bytes behind the data that are no CRLF", with("5\r\nhelloXX0\r\n\r\n"),
+		"two bytes after the data that are not CRLF", with("5\r\nhelloXX0\r\n\r\n"),
 		"LF behind the last chunk", with("5\r\nhello\r\n0\n\r\n"),
 		"LF at the end", with("5\r\nhello\r\n0\r\n\n"),
 		"trailer without colon", with("5\r\nhello\r\n0\r\nX\r\n\r\n"),

@@ -179,15 +179,15 @@ func responses() []Case {
 		"line without colon", ok+"X\r\nContent-Length: 2\r\n\r\nok",
 		"closed within the head", ok+"Content-Le",
 		"head of 100,000 bytes", ok+"X: "+strings.Repeat("a", 100000)+"\r\nContent-Length: 2\r\n\r\nok",
-		"protocols that nobody asked to be switched", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+		"an unrequested switch of protocols", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
 		"many interim responses", strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 40)+ok+"Content-Length: 2\r\n\r\nok",
 	)
 	list[1].Response = "\x00"
 	return list
 }
 
-// lenientResponses are what destinations send and every proxy takes: it frames them anew, so that
-// nobody behind it can read them in another way.
+// lenientResponses are what destinations send and every proxy takes: it reframes them, so that
+// no client can read them in another way.
 func lenientResponses() []Case {
 	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
 	var list []Case
@@ -270,7 +270,7 @@ func responseBodies() []Case {
 		a("none with 304", get, "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", false, is("")),
 		a("behind an interim response", get, "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"+ok+"Content-Length: 5\r\n\r\nhello", false,
 			is("hello")),
-		a("a second response that nobody asked for", get, ok+"Content-Length: 2\r\n\r\nok"+ok+"Content-Length: 4\r\n\r\nevil", false, one),
+		a("an unsolicited second response", get, ok+"Content-Length: 2\r\n\r\nok"+ok+"Content-Length: 4\r\n\r\nevil", false, one),
 		a("bytes behind the length", get, ok+"Content-Length: 2\r\n\r\nokmore", false, one),
 		a("bytes behind a 204", get, "HTTP/1.1 204 No Content\r\n\r\nmore", false, one),
 		a("a body that HEAD must not have", head, ok+"Content-Length: 5\r\n\r\nhello", false, one),

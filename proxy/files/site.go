@@ -45,7 +45,7 @@ func NewSite(t config.Target, level compress.Level, report func(string)) (*Site,
 	if age := t.Options.Get("maxAge"); age != "" {
 		n, err := strconv.Atoi(age)
 		if err != nil || n < 0 {
-			return nil, fmt.Errorf("files: maxAge=%s is no number of seconds", age)
+			return nil, fmt.Errorf("files: maxAge=%s: must be a number of seconds", age)
 		}
 		s.cache = fmt.Sprintf("Cache-Control: public, max-age=%d\r\n", n)
 	}

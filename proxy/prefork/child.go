@@ -23,7 +23,7 @@ func IsChild() bool { return os.Getenv(childEnv) != "" }
 func Run(ctx context.Context, load func() (*config.Config, error), o proxy.Options) error {
 	n, err := strconv.Atoi(os.Getenv(childEnv))
 	if err != nil || n < 1 {
-		return fmt.Errorf("%s=%q is no number of children", childEnv, os.Getenv(childEnv))
+		return fmt.Errorf("%s=%q: must be a number of children", childEnv, os.Getenv(childEnv))
 	}
 	part := partOf(load, n)
 	c, err := part()

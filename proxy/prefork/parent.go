@@ -130,7 +130,7 @@ func (p *Parent) keep(ctx context.Context, c *child, serves func()) error {
 		stop()
 		c.hangUp()
 		if ctx.Err() == nil {
-			p.report(fmt.Sprintf("proxy child %d has ended: %v; another one follows", c.index, c.cmd.ProcessState))
+			p.report(fmt.Sprintf("proxy child %d ended: %v; restarting", c.index, c.cmd.ProcessState))
 			select {
 			case <-ctx.Done():
 			case <-time.After(restartAfter):

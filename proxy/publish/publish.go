@@ -117,7 +117,7 @@ func (p *Publisher) site(r *http.Request) (*site, error) {
 			return &site{s}, nil
 		}
 	}
-	return nil, Refuse(http.StatusNotFound, "there is no site %q under [[publish.sites]]", id)
+	return nil, Refuse(http.StatusNotFound, "unknown site %q: not under [[publish.sites]]", id)
 }
 
 // published is the response body.
@@ -184,7 +184,7 @@ func (p *Publisher) rollback(r *http.Request) (any, error) {
 		}
 	}
 	if before == "" {
-		return nil, Refuse(http.StatusConflict, "there is no release before %q", now)
+		return nil, Refuse(http.StatusConflict, "no release before %q", now)
 	}
 	output, err := p.serve(r.Context(), s, before, nil)
 	return published{Release: before, Output: output}, err
@@ -254,7 +254,7 @@ func (p *Publisher) RegionFile(name string) (string, error) {
 	case dir == "":
 		return "", Refuse(http.StatusNotFound, "[publish] regions names no directory")
 	case !strings.HasSuffix(name, ".toml") || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\*?[`) || name[0] == '.':
-		return "", Refuse(http.StatusBadRequest, "%q is no name such as site.toml", name)
+		return "", Refuse(http.StatusBadRequest, "invalid name %q; use one such as site.toml", name)
 	}
 	return filepath.Join(dir, name), nil
 }

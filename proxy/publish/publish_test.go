@@ -150,7 +150,7 @@ func TestBadUploads(t *testing.T) {
 		status int
 		body   []byte
 	}{
-		"no zip":         {422, []byte("hello")},
+		"not a zip file": {422, []byte("hello")},
 		"empty":          {422, nil},
 		"no entries":     {422, zipped(t)},
 		"above":          {422, zipped(t, entry{name: "../evil", text: "x"})},

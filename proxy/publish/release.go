@@ -83,7 +83,7 @@ func (r *Release) Unzip(from io.Reader) (err error) {
 	}
 	z, err := zip.NewReader(upload, size)
 	if err != nil {
-		return Refuse(http.StatusUnprocessableEntity, "the upload is no zip: %w", err)
+		return Refuse(http.StatusUnprocessableEntity, "the upload is not a zip file: %w", err)
 	}
 	return r.within(func(root *os.Root) error { return r.unpack(z, root) })
 }

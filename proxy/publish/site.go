@@ -70,7 +70,7 @@ func (s *site) adopt() error {
 	case info.Mode()&os.ModeSymlink != 0:
 		return nil
 	case !info.IsDir():
-		return fmt.Errorf("%s is no directory", s.Directory)
+		return fmt.Errorf("%s is not a directory", s.Directory)
 	}
 	const first = "00000000T000000.000000000Z"
 	if err := os.Rename(s.Directory, s.path(first)); err != nil {

@@ -34,7 +34,7 @@ type target struct {
 }
 
 // deploy makes an upload the next release. Applications that work in its directory are stopped
-// meanwhile, and started again.
+// before and started again after it.
 func (a *API) deploy(r *http.Request) error {
 	overwrite, err := choice(r, "overwrite", true)
 	if err != nil {
@@ -174,7 +174,7 @@ func (a *API) target(id, slug string) (target, error) {
 		}
 	}
 	if !known {
-		return target{}, publish.Refuse(http.StatusNotFound, "there is no region %q", id)
+		return target{}, publish.Refuse(http.StatusNotFound, "unknown region %q", id)
 	}
 	return target{}, publish.Refuse(http.StatusNotFound, "region %q has no destination and no application %q", id, slug)
 }
@@ -221,7 +221,7 @@ type form struct {
 func (f *form) read(r *http.Request) error {
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return publish.Refuse(http.StatusBadRequest, "the upload is no form: %w", err)
+		return publish.Refuse(http.StatusBadRequest, "the upload is not a form: %w", err)
 	}
 	for {
 		p, err := parts.NextPart()
@@ -229,11 +229,11 @@ func (f *form) read(r *http.Request) error {
 			return nil
 		}
 		if err != nil {
-			return publish.Refuse(http.StatusBadRequest, "the upload is no complete form: %w", err)
+			return publish.Refuse(http.StatusBadRequest, "incomplete upload form: %w", err)
 		}
 		err = f.part(p, r.URL.Query().Get("mimetype"))
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			err = publish.Refuse(http.StatusBadRequest, "the upload is no complete form: %w", err)
+			err = publish.Refuse(http.StatusBadRequest, "incomplete upload form: %w", err)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.FormName(), err)

@@ -49,7 +49,7 @@ func TestBadDeploys(t *testing.T) {
 		want   string
 		fields []field
 	}{
-		"unknown region": {404, "none/www", `no region "none"`, []field{attached(good)}},
+		"unknown region": {404, "none/www", `unknown region "none"`, []field{attached(good)}},
 		"unknown site":   {404, "central/none", `no destination and no application "none"`, []field{attached(good)}},
 		"no files":       {422, "central/never", "no files", []field{attached(good)}},
 		"no directory":   {422, "central/homeless", "no workdir", []field{attached(good)}},
@@ -57,15 +57,15 @@ func TestBadDeploys(t *testing.T) {
 		"only a script":  {400, "central/www", "no file named attachments", []field{{name: "post-deploy-script", text: "true"}}},
 		"no file":        {400, "central/www", "no file named attachments", []field{{name: "attachments", text: good}}},
 		"overwrite":      {400, "central/www?overwrite=maybe", "true and false", []field{attached(good)}},
-		"no zip":         {422, "central/www", "no zip", []field{attached("hello")}},
-		"cut zip":        {422, "central/www", "no zip", []field{attached(good[:len(good)/2])}},
+		"not a zip file": {422, "central/www", "not a zip file", []field{attached("hello")}},
+		"cut zip":        {422, "central/www", "not a zip file", []field{attached(good[:len(good)/2])}},
 		"zip slip":       {422, "central/www", "leads out", []field{attached(zipped(t, "index.html", "bad", "../evil", "x"))}},
 		"absolute":       {422, "central/www", "leads out", []field{attached(zipped(t, "/evil", "x"))}},
 		"backslash":      {422, "central/www", "leads out", []field{attached(zipped(t, `..\evil`, "x"))}},
 		"file name":      {422, "central/www", "leads out", []field{file(`..\\evil`)}},
 		"dots":           {422, "central/www", "leads out", []field{file("..")}},
 		"twice":          {422, "central/www", "two files", []field{file("a"), file("a")}},
-		"a good one too": {422, "central/www", "no zip", []field{attached(good), attached("hello")}},
+		"a good one too": {422, "central/www", "not a zip file", []field{attached(good), attached("hello")}},
 		"too large": {413, "central/www", "[publish] upload_bytes", []field{{"attachments", "a", "text/plain",
 			strings.Repeat("x", 150_001)}}},
 		"unpacks to more": {413, "central/www", "[publish] unpacked_bytes", []field{attached(zipped(t, "a", strings.Repeat("x", 200_001)))}},
@@ -94,7 +94,7 @@ func TestBadDeploys(t *testing.T) {
 	body, kind := formOf(t, attached(good))
 	q := b.request("PUT", "/webhooks/publish/central/www", strings.NewReader(body[:len(body)/2]))
 	q.Header.Set("Content-Type", kind)
-	if status, text := b.do(q); status != 400 || !strings.Contains(text, "no complete form") {
+	if status, text := b.do(q); status != 400 || !strings.Contains(text, "incomplete upload form") {
 		t.Errorf("cut: %d %s", status, text)
 	}
 	if b.page("/") != "good" || len(b.names("www.releases")) != 2 {

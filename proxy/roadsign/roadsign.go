@@ -153,7 +153,7 @@ func (a *API) regionFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return publish.Refuse(http.StatusNotFound, "there is no file %s", file)
+		return publish.Refuse(http.StatusNotFound, "no file %s", file)
 	}
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (a *API) regionFile(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) needRegions() error {
 	if a.Config().Publish.Regions == "" {
-		return publish.Refuse(http.StatusNotImplemented, "there is no directory for files of regions: name one in [paths] configs of the proxy's file")
+		return publish.Refuse(http.StatusNotImplemented, "no directory for region files: name one in [paths] configs of the proxy's file")
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (a *API) state(id string) (string, error) {
 	all := a.Supervisor.Status()
 	i := slices.IndexFunc(all, func(s apps.Status) bool { return s.ID == id })
 	if i < 0 {
-		return "", publish.Refuse(http.StatusNotFound, "there is no application %q", id)
+		return "", publish.Refuse(http.StatusNotFound, "unknown application %q", id)
 	}
 	return all[i].State, nil
 }

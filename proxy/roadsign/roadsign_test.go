@@ -494,9 +494,9 @@ func TestSync(t *testing.T) {
 		"not a region": {"new", "[security]\ncredential = \"x\"\n", "unknown key security", 422},
 		"fresh":        {"fresh", "[[locations]]\n", "no destination", 422},
 		"large":        {"new", strings.Repeat("#", 150_001), "upload_bytes", 413},
-		"elsewhere":    {"..%2fsettings", "id = \"x\"\n", "no name", 400},
-		"below":        {"a%2fb", "id = \"x\"\n", "no name", 400},
-		"hidden":       {".x", "id = \"x\"\n", "no name", 400},
+		"elsewhere":    {"..%2fsettings", "id = \"x\"\n", "invalid name", 400},
+		"below":        {"a%2fb", "id = \"x\"\n", "invalid name", 400},
+		"hidden":       {".x", "id = \"x\"\n", "invalid name", 400},
 	} {
 		if text := b.ask(k.status, "PUT", "/webhooks/sync/"+k.to, k.text); !strings.Contains(text, k.want) {
 			t.Errorf("%s: %s", name, text)

@@ -70,7 +70,7 @@ func (f *Faults) set(name, value string) (err error) {
 			*into /= 100
 		}
 		if !(*into >= 0 && *into <= 1) {
-			return errors.New("the share is not from 0% to 100%")
+			return errors.New("the share must be 0–100%")
 		}
 		return nil
 	}

@@ -105,7 +105,7 @@ func (o *Options) set(name, value string) error {
 		}
 		o.Slow = value
 	default:
-		return fmt.Errorf("there is no such option")
+		return fmt.Errorf("unknown option")
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ type Entry struct {
 
 // Errors for definite outcomes. After any other error, a write may or may not have happened.
 var (
-	ErrNoKey    = errors.New("there is no such key")
+	ErrNoKey    = errors.New("no such key")
 	ErrRevision = errors.New("the key has another revision")
 	ErrNone     = errors.New("the bucket has none to read from")
 	ErrNoLeader = errors.New("no leader takes writes") // nor did any take this one

@@ -88,7 +88,7 @@ func (d *Database) startCluster(ctx context.Context) error {
 func postgresUser() (*syscall.Credential, error) {
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres to run it as: make one (adduser --system postgres)")
+		return nil, errors.New("PostgreSQL does not run as root, and user postgres does not exist: adduser --system postgres")
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {

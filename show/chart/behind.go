@@ -34,8 +34,8 @@ func Behind(run *Run, most int) []Plot {
 				stalled = 0
 			}
 			return []float64{float64(r.Calls.Answered) / s, float64(r.Calls.Calls) / s, run.Downstream.CapacityPerS(), stalled}
-		}), []Line{{Name: "requests answered", Tone: 0}, {Name: "calls", Tone: 1}, {Name: "what the service can do", Tone: 7, Dashed: true},
-			{Name: "the service stands still", Tone: 4}})
+		}), []Line{{Name: "requests answered", Tone: 0}, {Name: "calls", Tone: 1}, {Name: "capacity", Tone: 7, Dashed: true},
+			{Name: "service stalled", Tone: 4}})
 	return plots
 }
 

@@ -64,7 +64,7 @@ func Tables() []string {
 func CSV(out io.Writer, rows *record.Rows, kind string) error {
 	t, ok := tableOf(kind)
 	if !ok {
-		return fmt.Errorf("there is no table %q; it is one of %s", kind, strings.Join(Tables(), ", "))
+		return fmt.Errorf("unknown table %q; use one of %s", kind, strings.Join(Tables(), ", "))
 	}
 	w := csv.NewWriter(out)
 	w.UseCRLF = true

@@ -69,7 +69,7 @@ func (s *Source) quantiles(of string) (*record.Quantiles, error) {
 	case "lag":
 		return &l.Lag, nil
 	}
-	return nil, fmt.Errorf("there is no latency %q; it is one of %s", of, strings.Join(Latencies(), ", "))
+	return nil, fmt.Errorf("unknown latency %q; use one of %s", of, strings.Join(Latencies(), ", "))
 }
 
 // text returns a histogram as HdrHistogram V2 in base64.

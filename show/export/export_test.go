@@ -209,7 +209,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("%s: %d lines, want %d", kind, len(lines)-1, want)
 		}
 	}
-	if err := CSV(io.Discard, openRows(t, real), "irqs"); err == nil || !strings.Contains(err.Error(), "no table") {
+	if err := CSV(io.Discard, openRows(t, real), "irqs"); err == nil || !strings.Contains(err.Error(), "unknown table") {
 		t.Errorf("a table that is none: %v", err)
 	}
 }
@@ -448,7 +448,7 @@ func TestUnfinished(t *testing.T) {
 // TestNewerSchema: a record of a newer program is refused, not misread.
 func TestNewerSchema(t *testing.T) {
 	for head, want := range map[string]string{
-		`{"kind":"run","schema":"ceiling.run/99"}`: "ceiling.run/99", "": "no record", "[]": "no record",
+		`{"kind":"run","schema":"ceiling.run/99"}`: "ceiling.run/99", "": "not a ceiling record", "[]": "not a ceiling record",
 		`{"kind":"run","a":{"schema":"x"}}`:   "its schema is \"\"",
 		`{"kind":"run","a":[1,2],"schema":7}`: "string",
 	} {

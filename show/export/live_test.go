@@ -335,8 +335,8 @@ func TestPushFailures(t *testing.T) {
 		{"a redirect", elsewhere.URL, "307"},
 		{"partly taken", picky.URL, "7 data points"},
 		{"an endless answer", endless.URL, ""},
-		{"no URL", "localhost:4318", "no URL"},
-		{"another scheme", "ftp://h/", "no URL"},
+		{"no URL", "localhost:4318", "invalid collector URL"},
+		{"another scheme", "ftp://h/", "invalid collector URL"},
 	} {
 		err := Send(t.Context(), Collector{URL: c.url, Timeout: 10 * time.Second}, s)
 		if c.want == "" {

@@ -63,7 +63,7 @@ func (c *Collector) Check() error {
 func (c *Collector) endpoint() (string, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("%q is no URL of a collector; give one such as http://127.0.0.1:4318", secret.Plain().URL(c.URL))
+		return "", fmt.Errorf("invalid collector URL %q; give one such as http://127.0.0.1:4318", secret.Plain().URL(c.URL))
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/metrics"

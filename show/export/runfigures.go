@@ -102,7 +102,7 @@ func (f *figures) requests(r *record.Run) {
 	}
 	f.add(counter, "read", "bytes", "Bytes read: heads, framing and bodies.", float64(r.Bytes.Read))
 	f.add(counter, "written", "bytes", "Bytes written: heads, framing and bodies.", float64(r.Bytes.Written))
-	f.add(gauge, "connections", "", "Connections asked for, and those that stood when the window opened.", float64(r.Load.Connections),
+	f.add(gauge, "connections", "", "Connections requested, and those established when the window opened.", float64(r.Load.Connections),
 		label{"state", "asked"})
 	f.add(gauge, "connections", "", "", float64(r.Load.Established), label{"state", "established"})
 }

@@ -34,8 +34,8 @@ func parseAb(data []byte) (Result, error) {
 	text := string(data)
 	r := Result{Tool: Ab, From: FromSent, Loop: Closed, Workers: 1, Pipelining: 1}
 	r.Caveats = append(r.Caveats,
-		"closed loop: a stalled server is sent less, so its quantiles leave the stall out (coordinated omission)",
-		"its latencies are whole milliseconds: a 0 is anything below one; its finer \"Time per request\" is connections × time ÷ requests and no measurement of one",
+		"closed loop: stalls are under-represented (coordinated omission)",
+		"resolution 1 ms: a 0 is anything below 1 ms; its finer \"Time per request\" is connections × time ÷ requests and no measurement of one",
 		"ab is one thread: with that thread full the rate is ab's own")
 	fields, err := abFields(text)
 	if err != nil {
@@ -45,7 +45,7 @@ func parseAb(data []byte) (Result, error) {
 		return r, fmt.Errorf("%s connections cannot be", fields[0])
 	}
 	if r.DurationS, err = strconv.ParseFloat(fields[1], 64); err != nil || r.DurationS <= 0 {
-		return r, fmt.Errorf("%s s is no time of a run", fields[1])
+		return r, fmt.Errorf("invalid duration: %s s", fields[1])
 	}
 	complete, err := countOf(fields[2])
 	if err != nil {
@@ -181,7 +181,7 @@ func (r *Result) abLatency(text string) error {
 	for _, g := range abQuantile().FindAllStringSubmatch(table, -1) {
 		percent, err := strconv.ParseFloat(g[1], 64)
 		if err != nil || percent > 100 {
-			return fmt.Errorf("%s%% is no quantile", g[1])
+			return fmt.Errorf("invalid quantile %s%%", g[1])
 		}
 		ns, err := milliseconds(g[2])
 		if err != nil {

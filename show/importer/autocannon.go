@@ -43,7 +43,7 @@ func parseAutocannon(data []byte) (Result, error) {
 	r := Result{Tool: Autocannon, From: FromSent, Target: d.URL, Connections: d.Connections, Pipelining: d.Pipelining,
 		Workers: max(d.Workers, 1), DurationS: *d.Duration, Statuses: map[string]uint64{}}
 	if err := figure("duration", r.DurationS); err != nil || r.DurationS == 0 {
-		return r, fmt.Errorf("%g s is no time of a run", r.DurationS)
+		return r, fmt.Errorf("invalid duration: %g s", r.DurationS)
 	}
 	if r.Connections < 0 {
 		return r, fmt.Errorf("%d connections cannot be", r.Connections)
@@ -78,8 +78,8 @@ func parseAutocannon(data []byte) (Result, error) {
 
 func (r *Result) autocannonLatency(d *autocannonDocument) error {
 	r.Caveats = append(r.Caveats,
-		"closed loop unless it was given -R: a stalled server is sent less, so its quantiles leave the stall out (coordinated omission)",
-		"its latencies are whole milliseconds: a 0 is anything below one")
+		"closed loop unless it was given -R: stalls are under-represented (coordinated omission)",
+		"resolution 1 ms: a 0 is anything below 1 ms")
 	if d.Mismatches > 0 {
 		r.caveat("%d responses had another body than expected; they are counted as responses", d.Mismatches)
 	}
@@ -107,7 +107,7 @@ func (r *Result) autocannonLatency(d *autocannonDocument) error {
 		case name[:min(1, len(name))] == "p": // min is not read: it is 1 where it should be 0
 			percent, err := strconv.ParseFloat(strings.Replace(name[1:], "_", ".", 1), 64)
 			if err != nil || !(percent >= 0 && percent <= 100) {
-				return fmt.Errorf("latency has %q, which is no percentile", clean(name))
+				return fmt.Errorf("latency: invalid percentile %q", clean(name))
 			}
 			r.Quantiles = append(r.Quantiles, Quantile{share(percent), ns, 1e6})
 		}

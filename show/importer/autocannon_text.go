@@ -28,14 +28,14 @@ func parseAutocannonText(data []byte) (Result, error) {
 	text := string(data)
 	r := Result{Tool: Autocannon, From: FromSent, BodiesOnly: false}
 	r.Caveats = append(r.Caveats,
-		"closed loop unless it was given -R: a stalled server is sent less, so its quantiles leave the stall out (coordinated omission)",
-		"its latencies are whole milliseconds: a 0 is anything below one")
+		"closed loop unless it was given -R: stalls are under-represented (coordinated omission)",
+		"resolution 1 ms: a 0 is anything below 1 ms")
 	sum, err := match(autocannonTotal(), "… requests in …s, … read", text)
 	if err != nil {
 		return r, err
 	}
 	if r.DurationS, err = strconv.ParseFloat(sum[2], 64); err != nil || r.DurationS <= 0 {
-		return r, fmt.Errorf("%s s is no time of a run", sum[2])
+		return r, fmt.Errorf("invalid duration: %s s", sum[2])
 	}
 	bytes, err := strconv.ParseFloat(sum[3], 64)
 	if err != nil {
@@ -117,7 +117,7 @@ func thousands(number, unit string) (n, step float64, err error) {
 	n, err = strconv.ParseFloat(number, 64)
 	factor := map[string]float64{"": 1, "k": 1e3, "M": 1e6}[unit]
 	if err != nil || n*factor > countMax {
-		return 0, 0, fmt.Errorf("%.40s%s is no count", number, unit)
+		return 0, 0, fmt.Errorf("invalid count %.40s%s", number, unit)
 	}
 	_, decimals, _ := strings.Cut(number, ".")
 	return n * factor, factor / math.Pow10(min(len(decimals), 20)), nil
@@ -228,7 +228,7 @@ func (r *Result) autocannonTimes(row map[string]string) error {
 		case isPercent:
 			p, err := strconv.ParseFloat(percent, 64)
 			if err != nil || !(p >= 0 && p <= 100) {
-				return fmt.Errorf("%.40q is no percentile", name)
+				return fmt.Errorf("invalid percentile %.40q", name)
 			}
 			r.Quantiles = append(r.Quantiles, Quantile{share(p), ns, 1e6})
 		}

@@ -57,7 +57,7 @@ func parseGhz(data []byte) (Result, error) {
 func fromGhz(d *ghzDocument) (Result, error) {
 	r := Result{Tool: Ghz, From: FromSent, Statuses: map[string]uint64{}}
 	r.Caveats = append(r.Caveats,
-		"closed loop unless it was given --rps or --load-schedule: a stalled server is sent less, so its quantiles leave the stall out (coordinated omission)",
+		"closed loop unless it was given --rps or --load-schedule: stalls are under-represented (coordinated omission)",
 		"latency counts from sending; the time that a call waited for its worker is not in it",
 		"its quantiles are those of the calls with status OK (unless --count-errors was given), its mean is that of all")
 	all, err := total(d.Statuses)
@@ -112,7 +112,7 @@ func (r *Result) ghzLatency(d *ghzDocument) error {
 			return err
 		}
 		if !(l.Percentage >= 0 && l.Percentage <= 100) {
-			return fmt.Errorf("%g%% is no quantile", l.Percentage)
+			return fmt.Errorf("invalid quantile %g%%", l.Percentage)
 		}
 		r.Quantiles = append(r.Quantiles, Quantile{share(l.Percentage), ns, max(l.digitNs, 1)})
 	}
@@ -160,7 +160,7 @@ func parseGhzText(data []byte) (Result, error) {
 	for _, g := range ghzQuantile().FindAllStringSubmatch(text, -1) {
 		percent, err := strconv.ParseFloat(g[1], 64)
 		if err != nil {
-			return Result{}, fmt.Errorf("%.40s%% is no quantile", g[1])
+			return Result{}, fmt.Errorf("invalid quantile %.40s%%", g[1])
 		}
 		ns, digit, err := ohaTime(g[2], g[3])
 		if err != nil {

@@ -44,7 +44,7 @@ func parseGoWrk(data []byte) (Result, error) {
 	}
 	elapsed, _, err := goTime(sum[1])
 	if err != nil || elapsed == 0 {
-		return r, fmt.Errorf("%.40s is no time of a run", sum[1])
+		return r, fmt.Errorf("invalid duration %.40s", sum[1])
 	}
 	r.DurationS = float64(elapsed) / 1e9
 	unit := map[string]string{"bytes": "", "KB": "K", "MB": "M", "GB": "G"}[sum[3]]
@@ -57,14 +57,14 @@ func parseGoWrk(data []byte) (Result, error) {
 	}
 	// go-wrk.go, main: the total time of all requests divided by the goroutines.
 	r.Caveats = append(r.Caveats,
-		"closed loop: a stalled server is sent less, so its latencies leave the stall out (coordinated omission)",
+		"closed loop: stalls are under-represented (coordinated omission)",
 		"its time is the sum of all latencies over its goroutines and no clock's: rate × mean is the number of goroutines whatever happened, so Little's law tells nothing",
 		"its percentiles are not read: runs are published in which the mean is above its 99.9%")
 	r.holdRate(r.Requests, perS)
 	if g := gowrkOverall().FindStringSubmatch(text); g != nil {
 		overall, err := strconv.ParseFloat(g[1], 64)
 		if err != nil || overall <= 0 {
-			return r, fmt.Errorf("%.40s is no rate", g[1])
+			return r, fmt.Errorf("invalid rate %.40s", g[1])
 		}
 		r.DurationS = float64(r.Requests) / overall
 	}

@@ -39,7 +39,7 @@ func parseH2load(data []byte) (Result, error) {
 	}
 	elapsed, _, err := printed(rate[0])
 	if err != nil || elapsed == 0 {
-		return r, fmt.Errorf("%s is no time of a run", rate[0])
+		return r, fmt.Errorf("invalid duration %s", rate[0])
 	}
 	r.DurationS = float64(elapsed) / 1e9
 	perS, err := strconv.ParseFloat(rate[1], 64)
@@ -47,8 +47,8 @@ func parseH2load(data []byte) (Result, error) {
 		return r, err
 	}
 	r.Caveats = append(r.Caveats,
-		"closed loop: a stalled server is sent less, so its latencies leave the stall out (coordinated omission)",
-		"it repeats neither the URL nor how many requests are in flight on a connection (-m)")
+		"closed loop: stalls are under-represented (coordinated omission)",
+		"the output lacks the URL and the requests in flight on a connection (-m)")
 	warm := strings.Contains(text, " warm-up time") && !strings.Contains(text, " 0s of warm-up time")
 	if err := r.h2loadCounts(sum, status, warm); err != nil {
 		return r, err

@@ -27,9 +27,9 @@ func parseHey(data []byte) (Result, error) {
 	summary, errorList, _ := strings.Cut(string(data), "\nError distribution:")
 	r := Result{Tool: Hey, From: FromSent, Loop: Closed, Pipelining: 1, BodiesOnly: true}
 	r.Caveats = append(r.Caveats,
-		"closed loop: a stalled server is sent less, so its quantiles leave the stall out (coordinated omission); -q holds each worker back and does not change that",
-		"its times have four decimals of a second: a 0 is anything below 0.05 ms",
-		"it repeats neither the URL nor the number of connections")
+		"closed loop: stalls are under-represented (coordinated omission); -q is per worker and does not change that",
+		"resolution 0.1 ms: a 0 is anything below 0.05 ms",
+		"the output lacks the URL and the number of connections")
 	seconds, err := match(heyTotal(), "Total", summary)
 	if err != nil {
 		return r, err
@@ -39,7 +39,7 @@ func parseHey(data []byte) (Result, error) {
 		return r, err
 	}
 	if r.DurationS, err = strconv.ParseFloat(seconds[0], 64); err != nil || r.DurationS <= 0 {
-		return r, fmt.Errorf("%s s is no time of a run", seconds[0])
+		return r, fmt.Errorf("invalid duration: %s s", seconds[0])
 	}
 	perS, err := strconv.ParseFloat(rate[0], 64)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *Result) heyLatency(summary string) error {
 	for _, g := range heyQuantile().FindAllStringSubmatch(summary, -1) {
 		percent, err := strconv.ParseFloat(g[1], 64)
 		if err != nil || percent > 100 {
-			return fmt.Errorf("%s%% is no quantile", g[1])
+			return fmt.Errorf("invalid quantile %s%%", g[1])
 		}
 		ns, err := heyTime(g[2])
 		if err != nil {
@@ -128,7 +128,7 @@ func (r *Result) heyLatency(summary string) error {
 func heyTime(text string) (int64, error) {
 	s, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%.40s is no time", text)
+		return 0, fmt.Errorf("invalid time %.40s", text)
 	}
 	return nanoseconds("a latency", s, 1e9)
 }

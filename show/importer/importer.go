@@ -262,7 +262,7 @@ func (r *Result) finish() {
 	}
 	r.Target = clean(r.Target)
 	if loopback().MatchString(r.Target) {
-		r.caveat("the target is on loopback: generator and server shared the CPUs of one host, so the rate is that of both")
+		r.caveat("the target is on loopback: generator and server shared the CPUs of one host, so the result reflects both")
 	}
 }
 

@@ -134,7 +134,7 @@ func TestCaveats(t *testing.T) {
 		"wrk2.txt":             {"1 ms"},
 		"hey.txt":              {"coordinated omission"},
 		"oha.json":             {"closed loop unless it was given -q", "64 requests in flight"},
-		"autocannon.json":      {"whole milliseconds", "coordinated omission"},
+		"autocannon.json":      {"resolution 1 ms", "coordinated omission"},
 		"autocannon_rate.json": {"188 of its 889 latencies were never measured"},
 		"vegeta.json":          {"-max-workers"},
 		"vegeta_failed.json":   {"500 requests without an answer"},
@@ -208,7 +208,7 @@ func TestWhatDoesNotAddUpIsSaid(t *testing.T) {
 		{"a negative latency", change("vegeta.json", `"99th":1002311`, `"99th":-5`), "cannot be"},
 		{"a fraction of a request", change("k6_export.json", `"count": 6000, "rate": 199.88945},
         "iter`, `"count": 6000.5, "rate": 199.88945},
-        "iter`), "no count"},
+        "iter`), "invalid count"},
 		{"more failures than requests", change("k6_v1.json", `"matches": 21`, `"matches": 2101`), "cannot be"},
 		{"no time", change("k6_export.json", `"rate": 199.88945},
         "iter`, `"rate": 0},
@@ -221,8 +221,8 @@ func TestWhatDoesNotAddUpIsSaid(t *testing.T) {
 		{"samples of k6", []byte(`{"type":"Metric","data":{}}` + "\n" + `{"type":"Point"}`), "more than one JSON value"},
 		{"wrk that made no request", read(t, "wrk_refused.txt"), "wrk made no request"},
 		{"a record of ours", []byte(`{"schema":"ceiling.run/3"}`), "record of ceiling itself"},
-		{"another JSON", []byte(`{"a":1}`), "none of the tools"},
-		{"a text", []byte("hello"), "none of the tools"},
+		{"another JSON", []byte(`{"a":1}`), "unknown format"},
+		{"a text", []byte("hello"), "unknown format"},
 		{"nothing", nil, "empty"},
 	} {
 		_, err := Parse(c.data)

@@ -52,7 +52,7 @@ func parseK6(data []byte) (Result, error) {
 func fromK6(m k6Metrics, durationS float64) (Result, error) {
 	count, ok := m["http_reqs"]["count"]
 	if !ok {
-		return Result{}, errors.New("no count of http_reqs in it: the script made no HTTP request, or this is no summary")
+		return Result{}, errors.New("no http_reqs count: the script made no HTTP request, or this is not a summary")
 	}
 	r := Result{Tool: K6, From: FromSent}
 	var err error
@@ -128,7 +128,7 @@ func (m k6Metrics) add(name string, fields map[string]json.RawMessage) error {
 		figures[field] = v
 	}
 	if _, twice := m[name]; twice {
-		return fmt.Errorf("metric %q is there twice", clean(name))
+		return fmt.Errorf("duplicate metric %q", clean(name))
 	}
 	m[name] = figures
 	return nil
@@ -137,7 +137,7 @@ func (m k6Metrics) add(name string, fields map[string]json.RawMessage) error {
 // whole converts a count that k6 stores as a float64.
 func whole(what string, v float64) (uint64, error) {
 	if !(v >= 0 && v <= countMax) || v != math.Trunc(v) {
-		return 0, fmt.Errorf("%s is %g, which is no count", what, v)
+		return 0, fmt.Errorf("%s: invalid count %g", what, v)
 	}
 	return uint64(v), nil
 }
@@ -146,7 +146,7 @@ func whole(what string, v float64) (uint64, error) {
 // the request does not.
 func (r *Result) k6Failures(m k6Metrics) error {
 	r.Caveats = append(r.Caveats,
-		"http_reqs counts requests without an answer too, and http_req_failed does not tell them from a bad status",
+		"http_reqs includes requests without a response, and http_req_failed counts them with bad statuses",
 		"latency is http_req_duration: from sending to the last byte, without the time to get a connection (http_req_blocked)",
 		"the duration has setup, ramps and teardown in it",
 		"its connections are virtual users; each may keep several")
@@ -154,7 +154,7 @@ func (r *Result) k6Failures(m k6Metrics) error {
 		r.Loop = Open
 		r.caveat("%.0f iterations were due and never begun: the asked load was not made", dropped)
 	} else {
-		r.caveat("closed loop unless the scenario is one of arrival rates, which the summary does not tell: a stalled server is sent less (coordinated omission)")
+		r.caveat("closed loop unless the scenario is one of arrival rates, which the summary does not state: stalls are under-represented (coordinated omission)")
 	}
 	failed, ok := m["http_req_failed"]["passes"]
 	if !ok {
@@ -200,7 +200,7 @@ func (r *Result) k6Latency(trend map[string]float64) error {
 		case isPercentile:
 			p, err := strconv.ParseFloat(strings.TrimSuffix(percent, ")"), 64)
 			if err != nil || !(p >= 0 && p <= 100) {
-				return fmt.Errorf("http_req_duration has %q, which is no percentile", clean(name))
+				return fmt.Errorf("http_req_duration: invalid percentile %q", clean(name))
 			}
 			if p != 50 || !hasKey(trend, "med") {
 				r.Quantiles = append(r.Quantiles, Quantile{share(p), ns, 1})

@@ -28,9 +28,9 @@ const ohaCutOff = "aborted due to deadline"
 
 func ohaCaveats() []string {
 	return []string{
-		"closed loop unless it was given -q: a stalled server is sent less, so its quantiles leave the stall out (coordinated omission)",
+		"closed loop unless it was given -q: stalls are under-represented (coordinated omission)",
 		"with -q latency still counts from sending, unless --latency-correction was given; the output tells neither",
-		"it repeats neither the URL nor the number of connections",
+		"the output lacks the URL and the number of connections",
 	}
 }
 
@@ -46,7 +46,7 @@ func parseOha(data []byte) (Result, error) {
 	r := Result{Tool: Oha, From: FromSent, DurationS: *d.Summary.Total, Statuses: d.Statuses, BytesRead: d.Summary.TotalData, BodiesOnly: true}
 	r.Caveats = append(r.Caveats, ohaCaveats()...)
 	if err := figure("summary.total", r.DurationS); err != nil || r.DurationS == 0 {
-		return r, fmt.Errorf("%g s is no time of a run", r.DurationS)
+		return r, fmt.Errorf("invalid duration: %g s", r.DurationS)
 	}
 	var err error
 	if r.Requests, err = total(d.Statuses); err != nil {
@@ -91,7 +91,7 @@ func (r *Result) ohaLatency(d *ohaDocument) error {
 		}
 		percent, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64)
 		if err != nil || !(percent >= 0 && percent <= 100) {
-			return fmt.Errorf("latencyPercentiles has %q, which is no percentile", clean(name))
+			return fmt.Errorf("latencyPercentiles: invalid percentile %q", clean(name))
 		}
 		ns, err := nanoseconds("latencyPercentiles."+clean(name), *value, 1e9)
 		if err != nil {

@@ -108,7 +108,7 @@ func (r *Result) ohaQuantiles(summary string) error {
 	for _, g := range ohaQuantile().FindAllStringSubmatch(summary, -1) {
 		percent, err := strconv.ParseFloat(g[1], 64)
 		if err != nil || percent > 100 {
-			return fmt.Errorf("%.40s%% is no quantile", g[1])
+			return fmt.Errorf("invalid quantile %.40s%%", g[1])
 		}
 		ns, digit, err := ohaTime(g[2], g[3])
 		if err != nil {
@@ -126,7 +126,7 @@ func ohaTime(number, unit string) (ns, digit int64, err error) {
 	scale := map[string]float64{"ns": 1, "us": 1e3, "ms": 1e6, "sec": 1e9, "secs": 1e9, "s": 1e9, "m": 60e9, "h": 3600e9}[unit]
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || scale == 0 {
-		return 0, 0, fmt.Errorf("%.40s %.20s is no time", number, unit)
+		return 0, 0, fmt.Errorf("invalid time %.40s %.20s", number, unit)
 	}
 	if ns, err = nanoseconds("a time", v, scale); err != nil {
 		return 0, 0, err

@@ -14,7 +14,7 @@ type parser func([]byte) (Result, error)
 // supported lists the tools that are read.
 const supported = "wrk, wrk2, go-wrk, hey, ab, h2load, oha, autocannon, ghz and k6 (their text, or JSON where they have it), vegeta (report as text or JSON, or its results)"
 
-var errUnknown = errors.New("it is of none of the tools that can be read: " + supported)
+var errUnknown = errors.New("unknown format; supported: " + supported)
 
 // sniff identifies the tool by a mark unique to its output.
 func sniff(text []byte) (string, parser, error) {

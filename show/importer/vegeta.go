@@ -68,8 +68,8 @@ func fromVegeta(d *vegetaDocument) (Result, error) {
 		r.BytesRead = &d.BytesIn.Total
 	}
 	r.Caveats = append(r.Caveats,
-		"latency counts from due only while -max-workers is not reached, which the report does not tell; from then on it counts from sending",
-		"it repeats neither the URL nor the number of connections, which grows as the server slows down")
+		"latency counts from due until -max-workers is reached, then from sending; the report does not say whether it was",
+		"the output lacks the URL and the number of connections, which grows as the server slows down")
 	return r, r.vegetaLatency(d)
 }
 

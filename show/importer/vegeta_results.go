@@ -117,7 +117,7 @@ func (a *vegetaHits) add(h *vegetaHit) error {
 func (a *vegetaHits) result() (Result, error) {
 	n := uint64(len(a.latencies))
 	if n == 0 {
-		return Result{}, errors.New("there is no result in it")
+		return Result{}, errors.New("no result in the file")
 	}
 	slices.Sort(a.latencies)
 	sum := 0.0

@@ -86,7 +86,7 @@ func vegetaRows(text string) (map[string]map[string]string, error) {
 			for _, pair := range strings.Fields(g[3]) {
 				code, n, found := strings.Cut(pair, ":")
 				if _, err := strconv.ParseUint(code, 10, 16); !found || err != nil {
-					return nil, fmt.Errorf("%.40q is no status with its count", pair)
+					return nil, fmt.Errorf("invalid status count %.40q", pair)
 				}
 				rows[g[1]][code] = n
 			}
@@ -113,7 +113,7 @@ func vegetaRows(text string) (map[string]map[string]string, error) {
 func goTime(text string) (ns, digit int64, err error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > countMax {
-		return 0, 0, fmt.Errorf("%.40q is no time", text)
+		return 0, 0, fmt.Errorf("invalid time %.40q", text)
 	}
 	digit = 1
 	for v := int64(d); v != 0 && v%10 == 0 && digit < 1e9; v /= 10 {

@@ -65,7 +65,7 @@ func parseWrk2(data []byte) (Result, error) {
 	r.Tool, r.Loop, r.From = Wrk2, Open, FromDue
 	r.Caveats = append(r.Caveats,
 		"its timer is 1 ms wide: a latency below that says nothing",
-		"it does not print the rate that it was asked for: a schedule that it missed shows in the latency alone")
+		"the output lacks the target rate: a missed schedule shows in the latency alone")
 	if r.DurationS < 20 {
 		r.caveat("a run of %.3g s: wrk2 spends the first 10 s on calibration and leaves them out of the latency", r.DurationS)
 	}
@@ -110,7 +110,7 @@ func wrkCounts(text string) (Result, error) {
 	}
 	elapsed, digit, err := printed(sum[1])
 	if err != nil || elapsed == 0 {
-		return r, fmt.Errorf("%s is no time of a run", sum[1])
+		return r, fmt.Errorf("invalid duration %s", sum[1])
 	}
 	r.DurationS = float64(elapsed) / 1e9
 	if r.BytesRead, err = binaryBytes(sum[2], sum[3]); err != nil {
@@ -185,7 +185,7 @@ func (r *Result) wrkQuantiles(text string) error {
 	for _, g := range wrkQuantile().FindAllStringSubmatch(text, -1) {
 		percent, err := strconv.ParseFloat(g[1], 64)
 		if err != nil || percent < 0 || percent > 100 {
-			return fmt.Errorf("%s%% is no quantile", g[1])
+			return fmt.Errorf("invalid quantile %s%%", g[1])
 		}
 		ns, resolution, err := printed(g[2])
 		if err != nil {
@@ -208,7 +208,7 @@ func share(percent float64) float64 { return math.Round(percent*1e7) / 1e9 }
 func countOf(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n > countMax {
-		return 0, fmt.Errorf("%.40s is no count", text)
+		return 0, fmt.Errorf("invalid count %.40s", text)
 	}
 	return n, nil
 }
@@ -217,12 +217,12 @@ func countOf(text string) (uint64, error) {
 func printed(text string) (ns, resolution int64, err error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > countMax {
-		return 0, 0, fmt.Errorf("%.40q is no time", text)
+		return 0, 0, fmt.Errorf("invalid time %.40q", text)
 	}
 	digits := strings.TrimRight(text, "nushm")
 	unit, err := time.ParseDuration("1" + text[len(digits):])
 	if err != nil {
-		return 0, 0, fmt.Errorf("%.40q is no time of one unit", text)
+		return 0, 0, fmt.Errorf("invalid time %.40q", text)
 	}
 	_, decimals, _ := strings.Cut(digits, ".")
 	return int64(d), max(int64(float64(unit)/math.Pow10(len(decimals))), 1), nil
@@ -232,13 +232,13 @@ func printed(text string) (ns, resolution int64, err error) {
 func binaryBytes(number, unit string) (*uint64, error) {
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%.40s is no size", number)
+		return nil, fmt.Errorf("invalid size %.40s", number)
 	}
 	if unit != "" {
 		v *= math.Pow(1024, float64(strings.Index("KMGTP", unit)+1))
 	}
 	if v > countMax {
-		return nil, fmt.Errorf("%.40s%s is no size", number, unit)
+		return nil, fmt.Errorf("invalid size %.40s%s", number, unit)
 	}
 	n := uint64(v)
 	return &n, nil

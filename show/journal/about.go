@@ -61,7 +61,7 @@ func readAbout(dir string) (About, Mistakes) {
 		u, err := url.Parse(a.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
 			!strings.HasSuffix(u.Path, "/") {
-			wrong.add(file, lineStarting(front, "url"), "url: %q is no folder of a web server; write it as in https://example.org/journal/", clip(a.URL))
+			wrong.add(file, lineStarting(front, "url"), "url: %q must be a folder of a web server, as in https://example.org/journal/", clip(a.URL))
 		}
 	}
 	return a, wrong

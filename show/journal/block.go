@@ -115,9 +115,9 @@ func figuresOf(d page.Document, kind string) ([]page.Block, error) {
 	})
 	if len(found) == 0 {
 		if len(names) == 0 {
-			return nil, fmt.Errorf("there is no figure %q: this record has nothing to draw", clip(kind))
+			return nil, fmt.Errorf("unknown figure %q: this record has nothing to draw", clip(kind))
 		}
-		return nil, fmt.Errorf("there is no figure %q; there is %s", clip(kind), strings.Join(names, ", "))
+		return nil, fmt.Errorf("unknown figure %q; use %s", clip(kind), strings.Join(names, ", "))
 	}
 	return found, nil
 }
@@ -151,7 +151,7 @@ func tablesOf(d page.Document, name string, plan bool) ([]page.Block, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("there is no table %q; there is %s", clip(name), strings.Join(names, ", "))
+		return nil, fmt.Errorf("unknown table %q; use %s", clip(name), strings.Join(names, ", "))
 	}
 	return found, nil
 }

@@ -218,7 +218,7 @@ func (r *runFigures) Station(name string) (answer, error) {
 	if r.of.Pending() {
 		return r.share(0)
 	}
-	return answer{}, fmt.Errorf("there is no station %q%s", clip(name), nearTo(name, names))
+	return answer{}, fmt.Errorf("unknown station %q%s", clip(name), nearTo(name, names))
 }
 
 // Headroom, BusiestWorker, RunDelay and GeneratorCPU describe the generator; ServerCPU is the

@@ -152,7 +152,7 @@ func (w *written) heroPicture(r *referenceNode, a answer) template.HTML {
 				blocks = append(blocks, f)
 			}
 		default:
-			w.wrong.add(w.entry.File, r.line, "hero: %s is no graph", r.source)
+			w.wrong.add(w.entry.File, r.line, "hero: %s is not a graph", r.source)
 		}
 	}
 	html, err := page.Blocks(blocks...)

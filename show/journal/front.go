@@ -213,7 +213,7 @@ func (r *frontReader) pair(pair *ast.MappingValueNode) {
 		"hypothesis": &f.Hypothesis, "status": (*string)(&f.Status), "finding": &f.Finding, "hero": &f.Hero, "next": &f.Next,
 		"regime": &f.Regime, "ladder": &f.Ladder, "retracted_because": &f.RetractedBecause}[key]
 	if into == nil {
-		r.wrong.add(r.file, line, "there is no key %q%s", clip(key), nearTo(key, frontKeys))
+		r.wrong.add(r.file, line, "unknown key %q%s", clip(key), nearTo(key, frontKeys))
 		return
 	}
 	text, ok := scalar(pair.Value)
@@ -263,7 +263,7 @@ func (r *frontReader) table(pairs []*ast.MappingValueNode) []Named {
 			r.wrong.add(r.file, line, "runs: %s appears twice", clip(name))
 		case strings.ContainsFunc(name, func(c rune) bool { return c == '/' || c == '"' || unicode.IsSpace(c) || unicode.IsControl(c) }) ||
 			name == "":
-			r.wrong.add(r.file, line, "runs: %q is no name; take letters, digits and dashes", clip(name))
+			r.wrong.add(r.file, line, "runs: invalid name %q; use letters, digits and dashes", clip(name))
 		default:
 			seen[name] = true
 			list = append(list, Named{Name: name, Text: text, Line: line})
@@ -283,7 +283,7 @@ func (r *frontReader) check() {
 	}
 	for _, d := range []struct{ key, value string }{{"date", f.Date}, {"updated", f.Updated}} {
 		if _, err := time.Parse(time.DateOnly, d.value); err != nil && d.value != "" {
-			r.wrong.add(r.file, f.Line(d.key), "%s: %q is no day; write it as in 2026-11-21", d.key, clip(d.value))
+			r.wrong.add(r.file, f.Line(d.key), "%s: invalid date %q; write it as in 2026-11-21", d.key, clip(d.value))
 		}
 	}
 	if f.Updated != "" && f.Updated < f.Date {
@@ -304,7 +304,7 @@ func (r *frontReader) checkStatus() {
 	switch {
 	case f.Status == "":
 	case !known:
-		r.wrong.add(r.file, f.Line("status"), "status: there is no %q; it is one of %s", clip(string(f.Status)), strings.Join(names, ", "))
+		r.wrong.add(r.file, f.Line("status"), "status: unknown status %q; use one of %s", clip(string(f.Status)), strings.Join(names, ", "))
 	case f.Status == Retracted && f.RetractedBecause == "":
 		r.wrong.add(r.file, f.Line("status"), "a retracted entry says why: retracted_because")
 	case f.Status != Retracted && f.RetractedBecause != "":
@@ -330,13 +330,13 @@ func (r *frontReader) checkLabels() {
 		names = append(names, string(b))
 	}
 	if f.Regime != "" && !slices.Contains(names, f.Regime) {
-		r.wrong.add(r.file, f.Line("regime"), "regime: there is no bottleneck %q%s", clip(f.Regime), nearTo(f.Regime, names))
+		r.wrong.add(r.file, f.Line("regime"), "regime: unknown bottleneck %q%s", clip(f.Regime), nearTo(f.Regime, names))
 	}
 	seen := map[string]bool{}
 	for _, t := range f.Tags {
 		switch {
 		case !tagWord().MatchString(t.Text):
-			r.wrong.add(r.file, t.Line, "tags: %q is no tag; take small letters, digits and dashes", clip(t.Text))
+			r.wrong.add(r.file, t.Line, "tags: invalid tag %q; use lower-case letters, digits and dashes", clip(t.Text))
 		case seen[t.Text]:
 			r.wrong.add(r.file, t.Line, "tags: %s appears twice", t.Text)
 		}

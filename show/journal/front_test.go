@@ -40,13 +40,13 @@ func TestMistakesInFrontMatter(t *testing.T) {
 // Texts of the front matter are held to what records have, at their line.
 func TestFrontTexts(t *testing.T) {
 	for _, c := range []struct{ front, want string }{
-		{"finding: It makes {{(run \"first\").Rte}}.\n", `entry.md:7: {{(run "first").Rte}}: there is no .Rte; near: Rate`},
+		{"finding: It makes {{(run \"first\").Rte}}.\n", `entry.md:7: {{(run "first").Rte}}: unknown .Rte; near: Rate`},
 		{"next: |\n  Then\n  {{(run \"frist\").Rate}}\n", `entry.md:9: {{(run "frist").Rate}}: "frist" is not among`},
 		{"finding: '{{table \"first\"}}'\n", `entry.md:7: {{table "first"}} stands in a paragraph of its own`},
 		{"finding: It makes {{(run \"first\").Rate\n", "entry.md:7: {{(run \"first\").Rate is not closed by }}"},
 		{"hero: on /read\n", "entry.md:7: hero: it takes one figure and what that counts"},
 		{"hero: '{{(run \"first\").Rate}} {{(run \"first\").P99}}'\n", "entry.md:7: hero: it takes one figure"},
-		{"hero: '{{(run \"first\").Rate}} {{table \"first\"}}'\n", `entry.md:7: hero: {{table "first"}} is no graph`},
+		{"hero: '{{(run \"first\").Rate}} {{table \"first\"}}'\n", `entry.md:7: hero: {{table "first"}} is not a graph`},
 		{"regime: bandwidth\n", `entry.md:7: regime: most runs of this entry name "CPU contention" (2 of 4)`},
 		{"regime: server CPU\n", ""}, // 2 of 4, too
 		{"finding: It makes 12,345 requests/s.\n", ""},

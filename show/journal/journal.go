@@ -201,7 +201,7 @@ func FindEntry(dir, name string) (*Entry, error) {
 func folders(dir string) ([]string, error) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read journal: there is no %s; begin one with: ceiling journal new \"a title\"", dir)
+		return nil, fmt.Errorf("read journal: no %s; begin one with: ceiling journal new \"a title\"", dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
@@ -298,7 +298,7 @@ func (j *Journal) Find(name string) (*Entry, error) {
 		}
 		names = append(names, e.Name)
 	}
-	return nil, fmt.Errorf("there is no entry %q%s", name, nearTo(last, names))
+	return nil, fmt.Errorf("unknown entry %q%s", name, nearTo(last, names))
 }
 
 // grounds resolves what each entry builds on, and marks those that build on a retracted entry,

@@ -73,7 +73,7 @@ func TestLadderMistakes(t *testing.T) {
 	for _, test := range []struct{ file, body, want string }{
 		{"none.json", "", "ceiling regimes -o DIR"},
 		{"../ladder.json", "", "not in the entry's folder"},
-		{"entry.md", "", "no ladder"},
+		{"entry.md", "", "not a ladder"},
 		{"ladder.json", `{{(regime "memry").Rate}}`, `no regime "memry"`},
 		{"ladder.json", `{{(regime "postgres").Rate}}`, "not measured: not installed"},
 		{"ladder.json", `{{(regime "memory").P99}}`, "not measured"},

@@ -45,7 +45,7 @@ func (w *written) resolveLink(j *Journal, line int, destination string, image bo
 	case destination == "":
 		return "", errors.New("it leads nowhere")
 	case err != nil:
-		return "", errors.New("it is no address")
+		return "", errors.New("not an address")
 	case u.Scheme != "" || u.Host != "":
 		if image {
 			return "", errors.New("a page loads nothing from elsewhere; put the image into the entry's folder")
@@ -56,7 +56,7 @@ func (w *written) resolveLink(j *Journal, line int, destination string, image bo
 		return destination, nil
 	case u.Path == "":
 		if !w.anchors[u.Fragment] {
-			return "", fmt.Errorf("there is no such heading%s", nearTo(u.Fragment, keysOf(w.anchors)))
+			return "", fmt.Errorf("no such heading%s", nearTo(u.Fragment, keysOf(w.anchors)))
 		}
 		return destination, nil
 	}
@@ -111,7 +111,7 @@ func (w *written) file(name string, image bool) (string, error) {
 	defer root.Close()
 	info, err := root.Stat(filepath.FromSlash(name))
 	if err != nil || !info.Mode().IsRegular() {
-		return "", errors.New("there is no such file in the entry's folder")
+		return "", errors.New("no such file in the entry's folder")
 	}
 	f, err := root.Open(filepath.FromSlash(name))
 	if err != nil {

@@ -38,7 +38,7 @@ func (e *Entry) openedRun(of *Record, id string) (*chart.Run, error) {
 		return nil, err
 	}
 	if r.Run == nil {
-		return nil, fmt.Errorf("%s is no run", id)
+		return nil, fmt.Errorf("%s is not a run", id)
 	}
 	e.opened[id] = r.Run
 	return r.Run, nil

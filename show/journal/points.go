@@ -38,7 +38,7 @@ type pointOf struct {
 // record has no runs.
 func (e *Entry) points(of *Record) ([]pointOf, error) {
 	if of.Plan == nil || of.Plan.Sweep == nil {
-		return nil, fmt.Errorf("%s is no sweep: it has no points", of.Name)
+		return nil, fmt.Errorf("%s is not a sweep: it has no points", of.Name)
 	}
 	var list []pointOf
 	for i := range of.Plan.Sweep.Curves {

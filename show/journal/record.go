@@ -118,7 +118,7 @@ func (e *Entry) findRecord(j *Journal, store record.Store, name string) (f recor
 		if f, err = store.Find(path); err == nil {
 			return f, within(j.Dir, f.Path), nil
 		}
-		return f, false, fmt.Errorf("there is no run and no plan in %s", clip(path))
+		return f, false, fmt.Errorf("no run and no plan in %s", clip(path))
 	}
 	for _, from := range append([]*Entry{e}, j.Entries...) {
 		if f, err := (record.Store{Dir: filepath.Join(from.Dir, recordsDir)}).Find(name); err == nil && within(j.Dir, f.Path) {

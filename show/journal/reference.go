@@ -88,7 +88,7 @@ func (e *Entry) answer(inside string) (out answer, err error) {
 			return out, fmt.Errorf("{{%s}} has figures; name one, as in {{(%s).%s}}; there is %s", clip(inside), clip(inside),
 				figures[0], strings.Join(figures, ", "))
 		}
-		return out, fmt.Errorf("{{%s}} is no figure of a record; it is written as in %s", clip(inside), usages["run"])
+		return out, fmt.Errorf("{{%s}} is not a figure of a record; write it as in %s", clip(inside), usages["run"])
 	}
 	return out, nil
 }
@@ -129,11 +129,11 @@ func methods(t reflect.Type) []string {
 func said(inside string, err error) error {
 	text := err.Error()
 	if m := noFunction().FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("there is no {{%s}}%s", clip(m[1]), nearTo(m[1], slices.Sorted(slices.Values(keysOf(usages)))))
+		return fmt.Errorf("unknown {{%s}}%s", clip(m[1]), nearTo(m[1], slices.Sorted(slices.Values(keysOf(usages)))))
 	}
 	if m := noFigure().FindStringSubmatch(text); m != nil {
 		if near := nearTo(m[1], methods(figureTypes()[m[2]])); near != "" {
-			return fmt.Errorf("{{%s}}: there is no .%s%s", clip(inside), clip(m[1]), near)
+			return fmt.Errorf("{{%s}}: unknown .%s%s", clip(inside), clip(m[1]), near)
 		}
 		return fmt.Errorf("{{%s}}: a figure has no parts, and no .%s", clip(inside), clip(m[1]))
 	}

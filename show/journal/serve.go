@@ -111,7 +111,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	data, there := site.Files[name]
 	if !there {
-		http.Error(w, "there is no such page in this journal", http.StatusNotFound)
+		http.Error(w, "no such page in this journal", http.StatusNotFound)
 		return
 	}
 	head.Set("Content-Type", typeOf(name))

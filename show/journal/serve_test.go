@@ -67,7 +67,7 @@ func TestServed(t *testing.T) {
 	check(t, os.WriteFile(path, []byte(strings.Replace(good, "status: in progress", "status: <b>", 1)), 0o644))
 	touch(t, path, 2*time.Second)
 	code, text, _ := get(t, server.URL+"/0001-base.html", nil)
-	if code != 500 || !strings.Contains(text, "0006-later/entry.md:4: status: there is no &#34;&lt;b&gt;&#34;") {
+	if code != 500 || !strings.Contains(text, "0006-later/entry.md:4: status: unknown status &#34;&lt;b&gt;&#34;") {
 		t.Errorf("a mistake: %d, %s", code, content(text))
 	}
 	check(t, os.WriteFile(path, []byte(good), 0o644))

@@ -111,14 +111,14 @@ func TestArithmeticThatFails(t *testing.T) {
 		{`{{utilization (run "first")}}`, "the server used 4.00 of 2 cores: the record contradicts itself",
 			func(r *record.Run, _ *hist.Hist) { r.Subject.Processes[0].CPUNs = 40e9 }},
 		{`{{shareOfLink (run "first")}}`, "the record has no link speed; assume one, as in", nil},
-		{`{{shareOfLink (run "first") "1GB/s"}}`, "is not a link speed", nil},
+		{`{{shareOfLink (run "first") "1GB/s"}}`, "invalid link speed", nil},
 		{`{{shareOfLink (run "first") "1Gbit/s"}}`, "the record's link has 10.0 Gbit/s, not 1Gbit/s",
 			func(r *record.Run, _ *hist.Hist) { r.Spec.LinkBitsPerSecond = 10e9 }},
 		{`{{workers (run "first")}}`, "the server's processes were not measured", func(r *record.Run, _ *hist.Hist) { r.Subject = nil }},
 		{`{{little "first"}}`, "it takes a run, a curve of one point, or a point", nil},
-		{`{{table "first" "points"}}`, "first is no sweep: it has no points", nil},
+		{`{{table "first" "points"}}`, "first is not a sweep: it has no points", nil},
 		{`text {{little (run "first")}}`, "stands in a paragraph of its own", nil},
-		{`{{litle (run "first")}}`, "there is no {{litle}}; near: little", nil},
+		{`{{litle (run "first")}}`, "unknown {{litle}}; near: little", nil},
 	} {
 		got := mistakesOf(t, summedJournal(t, c.text, c.change))
 		if len(got) != 1 || !strings.HasPrefix(got[0], "0001-a/entry.md:12: ") || !strings.Contains(got[0], c.want) {

@@ -119,7 +119,7 @@ func Read(r io.Reader) (*Ladder, error) {
 	}
 	l := new(Ladder)
 	if err := json.Unmarshal(text, l); err != nil {
-		return nil, fmt.Errorf("it is no ladder (ceiling regimes -o DIR writes one): %w", err)
+		return nil, fmt.Errorf("not a ladder (ceiling regimes -o DIR writes one): %w", err)
 	}
 	if l.Schema != Schema {
 		return nil, fmt.Errorf("its schema is %q, not %q; ceiling regimes -o DIR writes one", l.Schema, Schema)

@@ -31,7 +31,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for text, want := range map[string]string{
-		"":                                   "no ladder",
+		"":                                   "not a ladder",
 		`{"schema":"ceiling.run/3"}`:         `"ceiling.run/3"`,
 		`{"schema":"ceiling.ladder/1"}`:      "no rows",
 		strings.Repeat(" ", mostBytes) + "1": "4 MB",

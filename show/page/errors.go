@@ -56,7 +56,7 @@ func balance(run *chart.Run) string {
 		text += fmt.Sprintf(" %s of them were in flight when the window opened.", n(q.InFlightAtStart))
 	}
 	if q.Due > 0 {
-		text += fmt.Sprintf(" %s were asked for; %s never left, %s had not left when the window closed.", n(q.Due), n(q.Unsent), n(q.LateAtEnd))
+		text += fmt.Sprintf(" %s were due; %s were never sent, %s not before the window closed.", n(q.Due), n(q.Unsent), n(q.LateAtEnd))
 	}
 	if q.Resent > 0 {
 		text += fmt.Sprintf(" %s were sent again, because the server closed their connection before it took them.", n(q.Resent))

@@ -15,7 +15,7 @@ func figure(id string, p chart.Plot) Figure {
 	t := timeTable(&p)
 	f := Figure{ID: id, Plot: p, Note: note(&p), Zoom: p.X.Unit == chart.Seconds, Table: &t}
 	if d := p.Density; d != nil {
-		f.Note += fmt.Sprintf(" Stronger: more responses, on a logarithmic scale up to %s in %s; a cell is a quarter of a power of two high.",
+		f.Note += fmt.Sprintf(" Darker: more responses, on a logarithmic scale up to %s in %s; a cell is a quarter of a power of two high.",
 			unit.FormatSI(math.Round(d.Most)), unit.FormatNs(int64(d.ColumnS*1e9)))
 	}
 	return f

@@ -116,7 +116,7 @@ func costs(run *chart.Run) []Tile {
 	}
 	headroom, how := "not known", report.Headroom(run.Run)
 	if g := &run.Generator; run.Headroom() > 0 {
-		headroom, how = fmt.Sprintf("%.1f×", run.Headroom()), "reachable rate over this one"
+		headroom, how = fmt.Sprintf("%.1f×", run.Headroom()), "maximum ÷ measured rate"
 		if g.HeadroomBy != "" {
 			how += ": " + g.HeadroomBy
 		}

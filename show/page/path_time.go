@@ -54,7 +54,7 @@ func pathOverTime(run *chart.Run) (Drawing, bool) {
 	g := chart.NewTimes("The mean request over time", "service time", stacks, run.ElapsedS)
 	first, last := &list[0], &list[len(list)-1]
 	g.Says = fmt.Sprintf("%s at first, %s at last.", unit.FormatNsFloat(first.MeanNs), unit.FormatNsFloat(last.MeanNs))
-	d := graphOf("path-time", g, fmt.Sprintf("The boxes above in %s. A column is as high as its mean request took, from the client (bottom) and back to it (top).",
+	d := graphOf("path-time", g, fmt.Sprintf("The boxes above in %s. Stacked: client at the bottom, then the way to the server and back.",
 		unit.Plural(len(stacks), "stretch", "stretches")))
 	for _, name := range record.PlaceNames() {
 		if seen[name] {

@@ -33,7 +33,7 @@ func answer(p *record.Plan) Section {
 		s.Blocks = append(s.Blocks, Paragraph{Text: "Hypothesis: " + h})
 	}
 	if card == nil && len(says) == 0 {
-		s.Blocks = append(s.Blocks, Paragraph{Text: "There is no answer yet."})
+		s.Blocks = append(s.Blocks, Paragraph{Text: "No answer yet."})
 	}
 	if len(says) > 0 {
 		s.Blocks = append(s.Blocks, List{Items: plain(says), Mark: "next"})
@@ -108,9 +108,9 @@ func curveCard(c *record.Curve) *Verdict {
 	v.Mood, v.Outcome, v.Gloss = record.Valid, "still rising", "a higher load may bring more"
 	switch {
 	case c.Over == "" || c.Knee == nil:
-		v.Outcome, v.Gloss = "measured", "no knee to be seen"
+		v.Outcome, v.Gloss = "measured", "no knee found"
 	case c.Knee.High > 0:
-		v.Outcome, v.Gloss = "saturated", "more load brings no more"
+		v.Outcome, v.Gloss = "saturated", "throughput no longer grows"
 	}
 	v.Figure, v.Unit, v.Spread = count(top.PerS.Mid), "requests/s", reach(&top.PerS, unit.FormatSI)
 	v.Bottleneck = string(c.Bottleneck)
@@ -124,7 +124,7 @@ func curveCard(c *record.Curve) *Verdict {
 func overShort(c *record.Curve) string {
 	switch c.Over {
 	case "rate":
-		return "requests/s asked for"
+		return "target requests/s"
 	case "pipelining":
 		return "in flight on each connection"
 	}
@@ -142,7 +142,7 @@ func searchCard(q *record.Search) *Verdict {
 }
 
 func proofCard(q *record.Proof) *Verdict {
-	v := &Verdict{Outcome: "not proved", Mood: mood(q.Proved != ""), Gloss: "no resource stands apart", Figure: count(q.PerS.Mid), Unit: "requests/s",
+	v := &Verdict{Outcome: "not proved", Mood: mood(q.Proved != ""), Gloss: "no single resource limits", Figure: count(q.PerS.Mid), Unit: "requests/s",
 		Spread: reach(&q.PerS, unit.FormatSI), Bottleneck: q.Proved, Because: sentence(prose.Text(q.Says))}
 	if q.Proved != "" {
 		v.Outcome = "proved"
@@ -154,7 +154,7 @@ func proofCard(q *record.Proof) *Verdict {
 
 // comparisonCard shows the change of the rate, or that none could be determined.
 func comparisonCard(c *record.Comparison) *Verdict {
-	v := &Verdict{Outcome: "not comparable", Mood: record.Invalid, Gloss: "A and B differ in what forbids it", Because: sentence(comparisonSays(c)[0])}
+	v := &Verdict{Outcome: "not comparable", Mood: record.Invalid, Gloss: "A and B are not comparable", Because: sentence(comparisonSays(c)[0])}
 	if c.Incomparable != nil || len(c.Changes) == 0 {
 		return v
 	}

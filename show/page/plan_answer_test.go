@@ -58,7 +58,7 @@ func TestEveryAttemptIsDrawn(t *testing.T) {
 		t.Error(text)
 	}
 	html, _ := planPages(t, sampleSearch())
-	for _, want := range []string{"≥ 74.0 ms</td>", "≥ 74.0 ms</s>", "How the search closed in", "70.0k to 75.0k"} {
+	for _, want := range []string{"≥ 74.0 ms</td>", "≥ 74.0 ms</s>", "Search steps", "70.0k to 75.0k"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("no %q on the page", want)
 		}
@@ -111,11 +111,11 @@ func TestEvidenceLinks(t *testing.T) {
 func TestCardsHaveTheNextCommand(t *testing.T) {
 	for next, want := range map[string]string{
 		"separate them: ceiling run --separate-cpus http://a/": "ceiling run --separate-cpus http://a/",
-		"ceiling prove http://a/":                      "ceiling prove http://a/",
-		"give it more cores":                           "",
-		"separate them: /opt/my-ceiling run -H 'A: b'": "/opt/my-ceiling run -H 'A: b'",
-		"for the bottleneck: stop ceiling, or keep it": "",
-		"make the server behind ceiling proxy faster":  "",
+		"ceiling prove http://a/":                              "ceiling prove http://a/",
+		"give it more cores":                                   "",
+		"separate them: /opt/my-ceiling run -H 'A: b'":         "/opt/my-ceiling run -H 'A: b'",
+		"for the bottleneck: stop ceiling, or keep it":         "",
+		"make the server behind ceiling proxy faster":          "",
 		"": "",
 	} {
 		if v := chips(Verdict{}, 2, commandIn(next)); v.Next != want || v.Caveats != "2 caveats" {

@@ -53,7 +53,7 @@ func comparisonSections(p *record.Plan) []Section {
 
 // profileDifferences shows which functions became more expensive.
 func profileDifferences(c *record.Comparison) Section {
-	s := Section{ID: "profiles", Title: "What became dearer"}
+	s := Section{ID: "profiles", Title: "What costs more"}
 	for i := range c.Profiles {
 		d := &c.Profiles[i]
 		t := Table{Caption: upperFirst(report.ProfileName(d.Kind)) + " of one request", Columns: []Column{{Name: "function"},

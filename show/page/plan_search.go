@@ -95,7 +95,7 @@ func RatesGraph(p *record.Plan) (Drawing, bool) {
 		}
 	}
 	lines = slices.DeleteFunc(lines, func(l chart.Measured) bool { return len(l.Places) == 0 })
-	g, ok := chart.NewGraph("Every attempt: "+name+" by rate asked for", chart.Axis{Name: "rate asked for, requests/s", Unit: chart.PerSecond},
+	g, ok := chart.NewGraph("Every attempt: "+name+" by target rate", chart.Axis{Name: "target rate, requests/s", Unit: chart.PerSecond},
 		chart.Axis{Name: name, Unit: chart.Nanoseconds}, lines)
 	if !ok {
 		return Drawing{}, false
@@ -143,7 +143,7 @@ func bracketGraph(p *record.Plan) (Drawing, bool) {
 			continue
 		}
 		seen[r.PerS] = true
-		said := "proves nothing"
+		said := "invalid"
 		switch {
 		case r.Pass > r.Fail:
 			low, said = max(low, r.PerS), "pass"
@@ -153,7 +153,7 @@ func bracketGraph(p *record.Plan) (Drawing, bool) {
 			said = "fail"
 		}
 		row := chart.Estimated{Name: unit.FormatRate(r.PerS) + ": " + said, Mid: r.PerS, Low: low, High: high,
-			Tone: map[string]int{"pass": 3, "fail": 1, "proves nothing": 7}[said]}
+			Tone: map[string]int{"pass": 3, "fail": 1, "invalid": 7}[said]}
 		row.Value = "above " + unit.FormatSI(low)
 		if high > 0 {
 			row.Value = unit.FormatSI(low) + " to " + unit.FormatSI(high)
@@ -166,7 +166,7 @@ func bracketGraph(p *record.Plan) (Drawing, bool) {
 	if len(rows) < 2 {
 		return Drawing{}, false
 	}
-	f, ok := chart.NewForest("How the search closed in", "requests/s", chart.PerSecond, rows, nil, true)
+	f, ok := chart.NewForest("Search steps", "requests/s", chart.PerSecond, rows, nil, true)
 	f.Says = rowsSay(rows)
 	return forestOf("bracket", f, "Rates in the order in which they were tried. Bars: between the highest rate known to pass and the lowest known to fail."), ok
 }

@@ -127,7 +127,7 @@ func TestPlansWithoutFigures(t *testing.T) {
 			t.Errorf("%s: a place in the picture is no number", kind)
 		}
 		p.Sweep, p.Search, p.Proof, p.Comparison, p.Factorial, p.Ended = nil, nil, nil, nil, nil, ""
-		if html, _ := planPages(t, p); !strings.Contains(html, "There is no answer yet.") || !strings.Contains(html, "Interrupted after") {
+		if html, _ := planPages(t, p); !strings.Contains(html, "No answer yet.") || !strings.Contains(html, "Interrupted after") {
 			t.Errorf("%s: the page of a plan that was broken off does not say so", kind)
 		}
 	}

@@ -150,7 +150,7 @@ func whose(n *profiles.Node, level int) string {
 
 func functionTable(p *record.ProfileOf) Table {
 	t := Table{Caption: fmt.Sprintf("%s, the functions with most", upperFirst(report.ProfileName(p.Kind))),
-		Columns: []Column{{Name: "function"}, {Name: "own", Figure: true}, {Name: "share", Figure: true}, {Name: "with what it calls", Figure: true},
+		Columns: []Column{{Name: "function"}, {Name: "own", Figure: true}, {Name: "share", Figure: true}, {Name: "including callees", Figure: true},
 			{Name: "waits in"}, {Name: "place"}}}
 	if p.Total == 0 {
 		t.Caption = upperFirst(report.ProfileName(p.Kind)) + ": nothing recorded"

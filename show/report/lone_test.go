@@ -7,7 +7,7 @@ import (
 	"ceiling/record"
 )
 
-// TestLoneLine: what lone requests took, and how many are served at a time
+// TestLoneLine: what unloaded requests took, and how many are served at a time
 // where they tell.
 func TestLoneLine(t *testing.T) {
 	run := &record.Run{Lone: record.LoneOf([]int64{30e6, 10e6, 10e6, 11e6, 10e6, 12e6, 10e6, 10e6, 10e6}, 4)}
@@ -28,6 +28,6 @@ func TestLoneLine(t *testing.T) {
 	check(took + " · 4.84 of 64 requests processed at a time (95% CI 4.74–4.93)")
 	run.Lone = nil
 	if got := loneLine(run); got != "" {
-		t.Errorf("without lone requests: %q", got)
+		t.Errorf("without unloaded requests: %q", got)
 	}
 }

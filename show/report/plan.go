@@ -59,7 +59,7 @@ func Plan(w io.Writer, p *record.Plan, l Layout) error {
 func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, total string, l Layout) error {
 	out := &printer{w: w, Layout: l}
 	if len(steps) == 0 {
-		out.text(0, "A search picks each step from the previous result, so there is no fixed plan to print: "+total+".")
+		out.text(0, "A search picks each step from the previous result, so no fixed plan can be printed: "+total+".")
 		return out.err
 	}
 	t := table{cols: []col{{name: "run", right: true}, {name: "server", least: 12, drop: 1}, {name: "requests", least: 8, drop: 2},

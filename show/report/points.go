@@ -360,7 +360,7 @@ func pointsNotRead(p *printer, file *record.PointsFile) {
 		p.line("%s", m.Excerpt)
 	}
 	if len(file.Mistakes) > 0 {
-		p.line("These figures count as not stated.")
+		p.line("These figures are ignored.")
 		p.line("")
 	}
 	var parts []string

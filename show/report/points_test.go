@@ -72,7 +72,7 @@ func TestWritePointsOddFiles(t *testing.T) {
 	contains("no label", "points:\n- rps: 5\n", "no entry\n", "  line 2 ", "1 point: 1 inconclusive")
 	contains("no rate", "points:\n- id: 7\n", "  7 ", "invalid", "no rate is stated (rps is missing)")
 	contains("mistake", "points:\n- id: 7\n  rps: many\n", "line 3: rps: want a number or null, found the text \"many\"",
-		"     3 |   rps: many", "count as not stated")
+		"     3 |   rps: many", "These figures are ignored")
 	contains("not understood", "points:\n- rps: 1\n  foo: 2\n- rps: 3\n  foo: 2\n", "not understood, and not used: foo (line 3, 2 times)")
 	contains("escapes", "points:\n- id: \"\\e[2J\\a\"\n  entry: \"\\r\\t\"\n  rps: 5\n  \"\\e[1m\": 3\n", "[2J")
 }

@@ -97,7 +97,7 @@ func MissingProfiles(r *record.Run) []string {
 		list = append(list, r.Stacks.Missing...)
 	}
 	if r.Subject == nil {
-		list = append(list, "on-CPU and off-CPU profiles: the server's processes are not seen; run this on the server's host, as root or as its user")
+		list = append(list, "on-CPU and off-CPU profiles: the server's processes are not visible from here; run this on the server's host, as root or as its user")
 	}
 	return list
 }

@@ -83,11 +83,11 @@ func clockOf(r *record.Run) string {
 	var text string
 	switch {
 	case s.Monotonic+s.Wall == 0:
-		return "the events say no time"
+		return "the events have no timestamp"
 	case s.Wall == 0:
 		text = "times by this host's CLOCK_MONOTONIC"
 	default:
-		text = fmt.Sprintf("time from push to receipt of %s events not measured: another host's clock dates them, and its offset is not known",
+		text = fmt.Sprintf("time from push to receipt of %s events not measured: their timestamps are from another host's clock, whose offset is unknown",
 			unit.FormatCount(int64(s.Wall)))
 	}
 	if s.Early > 0 {

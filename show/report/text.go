@@ -550,7 +550,7 @@ func loneLine(r *record.Run) string {
 	return text
 }
 
-// AtOnce returns how many requests the server processed concurrently; "" if lone requests do not
+// AtOnce returns how many requests the server processed concurrently; "" if unloaded requests do not
 // show it.
 func AtOnce(r *record.Run) string {
 	a := r.Verdict.Concurrency

@@ -48,7 +48,7 @@ func OtherLetters() map[string]string {
 		"I": "curl's -I is -m HEAD", "i": "ab's -i is -m HEAD; curl's -i, the response's header, is not printed",
 		"x": "proxies are not used; --resolve HOST:PORT:ADDRESS or --unix chooses where to connect",
 		"P": "proxies are not used; --resolve HOST:PORT:ADDRESS or --unix chooses where to connect",
-		"f": "curl's -f is --expect 2xx, and statuses from 400 on count as errors without it; locust's file is none here: give the URL",
+		"f": "curl's -f is --expect 2xx, and statuses from 400 on count as errors without it; locust's file is not read: give the URL",
 		"F": "forms are not written: give the body with -b @FILE and its type with -H 'Content-Type: TYPE'",
 		"G": "give the query in the URL, as in 'http://HOST/path?a=b'",
 		"S": "errors are always printed", "V": "the version is printed by: ceiling --version",

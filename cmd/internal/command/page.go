@@ -14,7 +14,7 @@ import (
 func FormOf(out string) (func(io.Writer, page.Document) error, error) {
 	switch ending := strings.ToLower(filepath.Ext(out)); {
 	case out == "":
-		return nil, errors.New("say which file to write: -o report.html or -o report.md")
+		return nil, errors.New("which file to write? -o report.html or -o report.md")
 	case ending == ".html" || ending == ".htm":
 		return page.HTML, nil
 	case ending == ".md" || ending == ".markdown":
@@ -22,7 +22,7 @@ func FormOf(out string) (func(io.Writer, page.Document) error, error) {
 	case ending == ".pdf":
 		return nil, fmt.Errorf("%s: PDF is not written; write an .html file and print it in a browser", out)
 	}
-	return nil, fmt.Errorf("%s: the ending says neither .html nor .md", out)
+	return nil, fmt.Errorf("%s: unknown extension (use .html or .md)", out)
 }
 
 // CheckForm refuses a --report that cannot be written as a page; "" asks for none.

@@ -66,9 +66,9 @@ func checkRegimes(o *regimes.Config, report string) error {
 	}
 	switch {
 	case o.Rounds < 1 || o.Rounds > 100:
-		return fmt.Errorf("--rounds: %d is not from 1 to 100; leave it out for 5", o.Rounds)
+		return fmt.Errorf("--rounds %d: must be 1–100; leave it out for 5", o.Rounds)
 	case o.Duration < 50*time.Millisecond || o.Duration > time.Minute:
-		return fmt.Errorf("--duration: %s is not from 50ms to 1m; leave it out for 500ms", o.Duration)
+		return fmt.Errorf("--duration %s: must be 50ms–1m; leave it out for 500ms", o.Duration)
 	}
 	return nil
 }

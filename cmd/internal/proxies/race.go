@@ -72,11 +72,11 @@ func checkRace(o *race.Config, report string) error {
 	}
 	switch {
 	case o.Rounds < 1 || o.Rounds > 1000:
-		return fmt.Errorf("--rounds: %d is not from 1 to 1000; leave it out for 7", o.Rounds)
+		return fmt.Errorf("--rounds %d: must be 1–1,000; leave it out for 7", o.Rounds)
 	case o.Duration < 50*time.Millisecond || o.Duration > time.Minute:
-		return fmt.Errorf("--duration: %s is not from 50ms to 1m; leave it out for 500ms", o.Duration)
+		return fmt.Errorf("--duration %s: must be 50ms–1m; leave it out for 500ms", o.Duration)
 	case o.Workers < 1 || o.Workers > 256:
-		return fmt.Errorf("--workers: %d is not from 1 to 256; leave it out for 1", o.Workers)
+		return fmt.Errorf("--workers %d: must be 1–256; leave it out for 1", o.Workers)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // resourceSchemas is what the resources take. Names, types and what is required are
-// those of hashicorp/aws 6.62.0; arguments that nobody here uses may be missing,
+// those of hashicorp/aws 6.62.0; arguments that are not used here may be missing,
 // so that the stand-in refuses more than the provider does and never less.
 func resourceSchemas() map[string]*tfprotov6.Schema {
 	return map[string]*tfprotov6.Schema{
@@ -204,7 +204,7 @@ func attributes(table string) []*tfprotov6.SchemaAttribute {
 			continue
 		}
 		if len(fields) < 3 || types[fields[1]] == nil {
-			panic(fmt.Sprintf("schema: %q is no attribute", line))
+			panic(fmt.Sprintf("schema: unknown attribute %q", line))
 		}
 		a := &tfprotov6.SchemaAttribute{Name: fields[0], Type: types[fields[1]]}
 		for _, mode := range fields[2:] {

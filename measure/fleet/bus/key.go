@@ -24,7 +24,7 @@ func MakeKey(name, bed string) (*Key, error) {
 		return nil, err
 	}
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is there already: agents know its key; remove it first if they shall not obey it any more", name)
+		return nil, fmt.Errorf("%s exists: agents trust its key; remove it first to revoke their trust", name)
 	}
 	k := &Key{stateVersion, bed, make([]byte, ed25519.SeedSize)}
 	rand.Read(k.Seed)
@@ -43,7 +43,7 @@ func LoadKey(name string) (*Key, error) {
 	}
 	k := &Key{}
 	if err := json.Unmarshal(b, k); err != nil {
-		return nil, fmt.Errorf("%s is no key file: %w", name, err)
+		return nil, fmt.Errorf("%s: not a key file: %w", name, err)
 	}
 	if k.Version != stateVersion {
 		return nil, fmt.Errorf("%s is of version %d, this ceiling knows %d", name, k.Version, stateVersion)

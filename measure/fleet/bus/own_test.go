@@ -52,7 +52,7 @@ func TestAnOrganisationsOwnNATS(t *testing.T) {
 		if _, err := bus.MakeKey(file, name); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := bus.MakeKey(file, name); err == nil || !strings.Contains(err.Error(), "is there already") {
+		if _, err := bus.MakeKey(file, name); err == nil || !strings.Contains(err.Error(), "agents trust its key") {
 			t.Errorf("a key over a key: %v", err)
 		}
 		k, err := bus.LoadKey(file)

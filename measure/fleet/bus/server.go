@@ -204,7 +204,7 @@ func advertised(asked, host string, port int) (string, error) {
 		return "", fmt.Errorf("cannot advertise %q: want a name or address that agents reach", asked)
 	}
 	if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
-		return "", fmt.Errorf("cannot advertise %q: %s is no port", asked, p)
+		return "", fmt.Errorf("cannot advertise %q: invalid port %s", asked, p)
 	}
 	return net.JoinHostPort(h, p), nil
 }

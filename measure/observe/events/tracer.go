@@ -153,7 +153,7 @@ func (t *tracer) drain(events []Event) ([]Event, error) {
 		}
 		var e Event
 		if !parse(t.record.RawSample, &e) {
-			return events, fmt.Errorf("a BPF record of %d bytes is none of ours", len(t.record.RawSample))
+			return events, fmt.Errorf("unknown BPF record of %d bytes", len(t.record.RawSample))
 		}
 		events = append(events, e)
 	}

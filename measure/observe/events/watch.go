@@ -46,8 +46,7 @@ type Burst struct {
 }
 
 // settleNs separates attaching the programs from the burst. This thread has just used a CPU for the
-// millisecond that attaching takes: if that was the generator's or the server's, requests queue up
-// meanwhile.
+// millisecond that attaching takes: if that was the generator's or the server's, requests queue up.
 const settleNs = 3e6
 
 // Open loads the programs; the error says why this host cannot. types caches the kernel's types.

@@ -116,7 +116,7 @@ function draw() {
   text("title", s.title);
   text("load", s.load);
   text("id", s.id);
-  text("doing", failures < 12 ? s.doing : "lost: ceiling does not answer any more");
+  text("doing", failures < 12 ? s.doing : "connection to ceiling lost");
   text("time", failures < 12 ? s.time : "");
   text("cost", s.cost);
   text("count", `${points.length} points received.`);

@@ -9,7 +9,7 @@ const outcomes = ["valid", "pass", "fail", "invalid"];
 
 // over chooses what the runs differ in: the rate asked for, or the connections.
 function over(runs) {
-  if (runs.some(r => r.asked_per_s > 0)) return { name: "requests per second asked for", at: r => r.asked_per_s, format: si };
+  if (runs.some(r => r.asked_per_s > 0)) return { name: "target requests per second", at: r => r.asked_per_s, format: si };
   if (new Set(runs.map(r => r.connections)).size > 1) return { name: "connections", at: r => r.connections, format: String };
   return { name: "run", at: r => r.number, format: String };
 }
