@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 all: build
 
 build:
-	$(GO) build -trimpath -ldflags '-s -w' -o . ./cmd/ceiling ./cmd/ceiling-proxy ./cmd/ceiling-lab
+	$(GO) build -trimpath -ldflags '-s -w' -o . ./cmd/ceiling ./cmd/ceiling-proxy ./cmd/ceiling-lab ./cmd/ceiling-controller
 
 # test needs Go alone: what takes root, third-party programs or a quiet machine is skipped, and
 # counted by need in its last lines.

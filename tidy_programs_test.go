@@ -11,10 +11,13 @@ func leftOut() map[string][]string {
 	return map[string][]string{
 		"ceiling": {"ceiling/proxy", "ceiling/check/race", "ceiling/check/selftest", "ceiling/check/regimes", "ceiling/server/downstream",
 			"ceiling/server/planted", "ceiling/server/quorum", "ceiling/server/rpc", "ceiling/server/store", "ceiling/cmd/internal/lab",
-			"ceiling/cmd/internal/proxies", "modernc.org/sqlite", "google.golang.org/grpc"},
+			"ceiling/cmd/internal/proxies", "ceiling/cmd/internal/controlling", "ceiling/measure/fleet/controller", "ceiling/show/journal",
+			"ceiling/show/ladder", "modernc.org/sqlite", "google.golang.org/grpc", "github.com/nats-io/nats-server", "github.com/yuin/goldmark",
+			"github.com/jackc/pgx/v5/pgxpool"},
 		"ceiling-proxy": {"ceiling/server", "ceiling/measure/fleet", "ceiling/show/journal", "ceiling/check/selftest", "modernc.org/sqlite",
 			"google.golang.org/grpc", "github.com/nats-io", "github.com/gofiber/fiber"},
-		"ceiling-lab": {"ceiling/proxy", "ceiling/check/race", "ceiling/measure/fleet", "ceiling/show/journal"},
+		"ceiling-lab":        {"ceiling/proxy", "ceiling/check/race", "ceiling/measure/fleet"},
+		"ceiling-controller": {"ceiling/proxy", "ceiling/server", "ceiling/check", "modernc.org/sqlite"},
 	}
 }
 

@@ -260,7 +260,7 @@ func TestRealAgents(t *testing.T) {
 		t.Cleanup(func() { cancel(); c.Wait(); out.Close() })
 		return c, out
 	}
-	_, out := start(binary, "fleet", "controller", "--listen", "0.0.0.0:0", "--advertise", "10.83.1.1")
+	_, out := start(built(t, "ceiling-controller"), "--listen", "0.0.0.0:0", "--advertise", "10.83.1.1")
 	line := ""
 	eventually(t, "the controller prints its join line", func() bool {
 		line = read(t, out.Name())

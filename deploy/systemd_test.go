@@ -15,7 +15,7 @@ func TestUnits(t *testing.T) {
 	}
 	verify := func(text, name string) string {
 		file := filepath.Join(t.TempDir(), name)
-		write(t, file, strings.ReplaceAll(text, "/usr/local/bin/ceiling", "/bin/true"), 0o644)
+		write(t, file, strings.NewReplacer("/usr/local/bin/ceiling-controller", "/bin/true", "/usr/local/bin/ceiling", "/bin/true").Replace(text), 0o644)
 		return run(t, ".", nil, "systemd-analyze", "verify", "--man=no", file).String()
 	}
 	for _, unit := range units {

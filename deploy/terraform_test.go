@@ -279,7 +279,9 @@ case "$*" in
 esac`, joinLine, "SECRET.0123", log),
 	})
 	calls := t.TempDir()
-	o := must(t, ".", env, "terraform/aws/start.sh", actor(t, calls, false))
+	binary := actor(t, calls, false)
+	write(t, filepath.Join(filepath.Dir(binary), "ceiling-controller"), "the controller", 0o755)
+	o := must(t, ".", env, "terraform/aws/start.sh", binary)
 	for pid, note := range notes(t, calls, 2) {
 		checkCall(t, note, " --allow 10.83.0.9/32 ")
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
@@ -292,7 +294,13 @@ esac`, joinLine, "SECRET.0123", log),
 	if !strings.Contains(o.stdout, "ceiling run http://10.83.0.9:8080/ --agents 1") || strings.Contains(o.String(), "SECRET") {
 		t.Error(o)
 	}
-	if said := read(t, log); !strings.Contains(said, "admin@c sudo systemctl stop ceiling-controller") ||
+	said := read(t, log)
+	for _, program := range []string{"ceiling", "ceiling-controller"} {
+		if !strings.Contains(said, "admin@c cat > /tmp/"+program+" &&") {
+			t.Errorf("%s was not copied: %s", program, said)
+		}
+	}
+	if !strings.Contains(said, "admin@c sudo systemctl stop ceiling-controller") ||
 		!strings.Contains(said, "--advertise 127.0.0.1:4222") || strings.Contains(said, "SECRET") {
 		t.Error(said)
 	}

@@ -12,15 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/testbed"
 	"ceiling/internal/unit"
 	"ceiling/measure/fleet"
 	"ceiling/measure/fleet/bus"
 	"ceiling/record"
 )
-
-// tokenEnv holds the token if neither flag does: unlike an argument, it is not visible in the
-// process list.
-const tokenEnv = "CEILING_TOKEN"
 
 // tokenMost limits a token file; a token has about 200 characters.
 const tokenMost = 4 << 10
@@ -31,7 +28,7 @@ type agentFlags struct {
 	allow                             []string
 	maxRate, maxTime, maxConns, grace string
 	loadOnly, observeOnly             bool
-	own                               ownFlags
+	own                               testbed.OwnFlags
 }
 
 func newAgent(sh *shell) *cobra.Command {
@@ -43,7 +40,7 @@ func newAgent(sh *shell) *cobra.Command {
 serves its users: it loads only targets on its allow-list, within its limits,
 and observes this machine. It executes no commands, does one run at a time, and
 stops a run by itself if the user who started it is gone. The token comes from
-a file, standard input or ` + tokenEnv + `. An agent whose token is wrong, expired or
+a file, standard input or ` + testbed.TokenEnv + `. An agent whose token is wrong, expired or
 revoked ends with exit code 2.`,
 		Example: `  ceiling fleet agent --join nats://10.0.0.1:7422 --token-file token --allow 10.0.0.7:8080
   ceiling fleet agent --join nats://10.0.0.1:7422 --token-file token --observe-only --name web1`,
@@ -80,7 +77,7 @@ revoked ends with exit code 2.`,
 	p.BoolVar(&f.loadOnly, "load-only", false, "generate load only, do not observe this host")
 	p.BoolVar(&f.observeOnly, "observe-only", false, "observe only, generate no load")
 	p.StringVar(&f.grace, "grace", "10s", "time to continue without contact to the driver")
-	f.own.bind(p)
+	f.own.Bind(p)
 	return c
 }
 
@@ -95,7 +92,7 @@ func (f *agentFlags) options() (fleet.AgentOptions, error) {
 	case f.join != "" && f.own.URL != "":
 		return o, errors.New("--join and --nats are two ways; give one")
 	}
-	err := errors.Join(f.own.check(), span(&o.Caps.MaxTime, "--max-time", f.maxTime), span(&o.Grace, "--grace", f.grace))
+	err := errors.Join(f.own.Check(), span(&o.Caps.MaxTime, "--max-time", f.maxTime), span(&o.Grace, "--grace", f.grace))
 	if err == nil && (o.Caps.MaxTime <= 0 || o.Grace < time.Second) {
 		err = errors.New("--max-time has to be more than 0, --grace at least 1s")
 	}
@@ -139,10 +136,10 @@ func (f *agentFlags) readToken(stdin io.Reader) (string, error) {
 		}
 		b, err := os.ReadFile(f.tokenFile)
 		return string(b), err
-	case os.Getenv(tokenEnv) != "":
-		return os.Getenv(tokenEnv), nil
+	case os.Getenv(testbed.TokenEnv) != "":
+		return os.Getenv(testbed.TokenEnv), nil
 	}
-	return "", errors.New("no token: give --token-file FILE (- is standard input), or set " + tokenEnv +
+	return "", errors.New("no token: give --token-file FILE (- is standard input), or set " + testbed.TokenEnv +
 		"; ceiling fleet controller says where it is")
 }
 
@@ -155,13 +152,10 @@ func (tokenArgument) Set(string) error {
 	return errTokenArgument
 }
 
-var errTokenArgument = errors.New("--token would show the token to every user of this machine (ps); give --token-file FILE (- is standard input), or set " + tokenEnv)
+var errTokenArgument = errors.New("--token would show the token to every user of this machine (ps); give --token-file FILE (- is standard input), or set " + testbed.TokenEnv)
 
 // startController is the fix for a missing controller.
 const startController = "start it on its host: ceiling fleet controller"
-
-// joinWithin is the timeout of a first connection.
-const joinWithin = 30 * time.Second
 
 // serveAgent joins, and serves until it is stopped.
 func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOptions) error {
@@ -209,7 +203,7 @@ func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOpt
 }
 
 func (f *agentFlags) connect(ctx context.Context, token, name string, w bus.Watch) (*bus.Conn, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	ctx, cancel := context.WithTimeout(ctx, testbed.JoinWithin)
 	defer cancel()
 	if f.own.URL != "" {
 		c, err := bus.JoinOwn(ctx, f.own.Own, token, name, w)

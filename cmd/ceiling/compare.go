@@ -121,7 +121,7 @@ func isKept(name string) bool {
 	if name == "-" {
 		return true
 	}
-	if _, err := findRecord(name); err == nil {
+	if _, err := command.FindRecord(name); err == nil {
 		return true
 	}
 	info, err := os.Stat(name)

@@ -68,7 +68,7 @@ func finished(sh *shell, name string, h *secret.Hider) (plan.Finished, error) {
 	if isFile(name) {
 		return importedResult(name, h)
 	}
-	file, err := sh.findRecord(name)
+	file, err := sh.FindRecord(name)
 	if err != nil {
 		return plan.Finished{}, err
 	}

@@ -134,7 +134,7 @@ func (f *exportFlags) check() error {
 }
 
 func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
-	file, err := sh.findRecord(name)
+	file, err := sh.FindRecord(name)
 	if err != nil {
 		return err
 	}

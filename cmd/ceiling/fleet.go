@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/testbed"
 	"ceiling/measure/fleet"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
@@ -18,13 +19,13 @@ import (
 
 // controllerOf connects to the controller of a directory; "" is the default one.
 func controllerOf(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, error) {
-	dir, err := controllerDir(dir)
+	dir, err := testbed.Dir(dir)
 	if err != nil {
-		return nil, command.Usage(err)
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, driveWithin)
 	defer cancel()
-	c, err := drive(ctx, dir, w)
+	c, err := testbed.Drive(ctx, dir, w)
 	if absent := new(bus.Absent); errors.As(err, &absent) {
 		return nil, fmt.Errorf("%w; %s", absent, startController)
 	}
@@ -70,7 +71,7 @@ func newFleet(sh *shell) *cobra.Command {
 	c.Flags().SortFlags = false
 	controllerFlag(c.Flags(), &dir)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	c.AddCommand(newController(sh), newAgent(sh), newTokens(sh))
+	c.AddCommand(sh.HandAll(controllerProgram, "controller", "Coordinate several machines: agents join it, runs use it"), newAgent(sh), newTokens(sh))
 	return c
 }
 

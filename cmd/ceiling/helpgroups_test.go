@@ -136,7 +136,7 @@ func TestEveryHelpHasText(t *testing.T) {
 		}
 		tried++
 		for _, sub := range c.Commands() {
-			if !sub.DisableFlagParsing || sub.HasParent() && sub.Parent() != root {
+			if !command.Handed(sub) {
 				walk(sub)
 			}
 		}

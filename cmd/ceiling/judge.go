@@ -49,7 +49,7 @@ same run; each gets a verdict and a list of contradictions (docs/points.md).`,
 			if args[0] == "-" || isFile(args[0]) {
 				return sh.judgeFile(args[0], asJSON, verbose)
 			}
-			file, err := sh.findRecord(args[0])
+			file, err := sh.FindRecord(args[0])
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func (sh *shell) explain(name string, asJSON bool) error {
 	if isFile(name) {
 		return command.Usage(fmt.Errorf("--explain needs a ceiling record; %s is another tool's result", name))
 	}
-	file, err := sh.findRecord(name)
+	file, err := sh.FindRecord(name)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func programFile(t *testing.T) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"ceiling", proxyProgram, labProgram} {
+	for _, name := range []string{"ceiling", proxyProgram, labProgram, controllerProgram} {
 		file := filepath.Join(dir, name)
 		if os.Link(exe, file) == nil {
 			continue

@@ -195,7 +195,7 @@ func TestProfileWithoutPrivilege(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for _, want := range []string{"off-CPU stacks: see what threads wait for: ", "run as root, or with CAP_BPF and CAP_PERFMON",
-		"the server's processes are not seen; run this on the server's host", "ceiling: no profile was taken"} {
+		"the server's processes are not visible from here; run this on the server's host", "ceiling: no profile was taken"} {
 		if !strings.Contains(strings.Join(strings.Fields(string(out)), " "), want) { // lines are folded anywhere
 			t.Errorf("no %q in %s", want, out)
 		}

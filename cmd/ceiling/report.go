@@ -99,7 +99,7 @@ func (sh *shell) documentOf(names []string) (page.Document, error) {
 			return page.Document{}, command.Usage(fmt.Errorf("%s is of another tool and %s is a run of ours: compare them with ceiling compare", name,
 				names[0]))
 		}
-		file, err := sh.findRecord(name)
+		file, err := sh.FindRecord(name)
 		switch {
 		case err != nil:
 			return page.Document{}, err

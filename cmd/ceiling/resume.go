@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -28,7 +27,7 @@ func newResumption(c *cobra.Command, args []string, f *runFlags, sh *shell) (*re
 	if err != nil {
 		return nil, err
 	}
-	file, err := sh.findRecord(f.plan.resume)
+	file, err := sh.FindRecord(f.plan.resume)
 	if err != nil {
 		return nil, fmt.Errorf("--resume: %w", err)
 	}
@@ -73,23 +72,4 @@ func (o *resumption) do(ctx context.Context, sh *shell) error {
 	leave()
 	v.planEnded(p, file)
 	return sh.answer(p, file, err, &o.outputFlags)
-}
-
-// findRecord returns the run or plan that the user named: "-" is a record on standard input.
-func (sh *shell) findRecord(name string) (record.File, error) {
-	if name == "-" {
-		f, err := record.ReadFile(sh.Stdin)
-		return f, command.Usage(err)
-	}
-	return findRecord(name)
-}
-
-// findRecord returns a record by name.
-func findRecord(name string) (record.File, error) {
-	store, err := record.DefaultStore(os.Getenv)
-	if err != nil {
-		return record.File{}, err
-	}
-	f, err := store.Find(name)
-	return f, command.Usage(err)
 }

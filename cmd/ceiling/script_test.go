@@ -22,8 +22,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ceiling/cmd/internal/controlling"
 	laboratory "ceiling/cmd/internal/lab"
 	"ceiling/cmd/internal/proxies"
+	"ceiling/cmd/internal/testbed"
 	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
@@ -32,7 +34,8 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(ownStore{m}, map[string]func(){"ceiling": main,
-		proxyProgram: func() { os.Exit(proxies.Main()) }, labProgram: func() { os.Exit(laboratory.Main()) }})
+		proxyProgram: func() { os.Exit(proxies.Main()) }, labProgram: func() { os.Exit(laboratory.Main()) },
+		controllerProgram: func() { os.Exit(controlling.Main()) }})
 }
 
 // ownStore runs the tests with a store of theirs, and more of them side by side than
@@ -132,7 +135,7 @@ func program(ts *testscript.TestScript) string {
 	return link
 }
 
-// linked makes a directory with this test binary under the names of the three programs, and returns
+// linked makes a directory with this test binary under the names of the programs, and returns
 // the first one's path.
 func linked(exe, dir string) (string, error) {
 	link := filepath.Join(dir, "ceiling")
@@ -140,7 +143,7 @@ func linked(exe, dir string) (string, error) {
 		return link, nil
 	}
 	err := os.MkdirAll(dir, 0o755)
-	for _, name := range []string{"ceiling", proxyProgram, labProgram} {
+	for _, name := range []string{"ceiling", proxyProgram, labProgram, controllerProgram} {
 		err = errors.Join(err, os.Symlink(exe, filepath.Join(dir, name)))
 	}
 	return link, err
@@ -160,7 +163,7 @@ func scriptFleet(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		defer f.Close()
 		c := exec.Command(program(ts), args...)
-		c.Env = append(os.Environ(), tokenEnv+"="+token)
+		c.Env = append(os.Environ(), testbed.TokenEnv+"="+token)
 		c.Stdout, c.Stderr = f, f
 		ts.Check(c.Start())
 		ts.Defer(func() {

@@ -30,7 +30,7 @@ reads the record's file. Press Ctrl-C to stop.`,
 		Args:              command.Exactly(1, "one ID, file or -"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(c *cobra.Command, args []string) error {
-			file, err := sh.findRecord(args[0])
+			file, err := sh.FindRecord(args[0])
 			if err != nil {
 				return err
 			}

@@ -10,10 +10,11 @@ import (
 	"ceiling/cmd/internal/serving"
 )
 
-// Verbs of the other two programs, which what measures a URL does not need.
+// The other programs, whose verbs what measures a URL does not need.
 const (
-	proxyProgram = "ceiling-proxy"
-	labProgram   = "ceiling-lab"
+	proxyProgram      = "ceiling-proxy"
+	labProgram        = "ceiling-lab"
+	controllerProgram = "ceiling-controller"
 )
 
 // siblings are verbs that another program has.
@@ -25,6 +26,7 @@ func siblings(sh *command.Shell) []*cobra.Command {
 	return []*cobra.Command{
 		sh.Hand(proxyProgram, "proxy FILE", "Run the reverse proxy and static file server"),
 		sh.Hand(proxyProgram, "race", "Race the proxy against nginx and other installed proxies"),
+		sh.Hand(labProgram, "journal", "Keep a journal: entries whose figures come from records"),
 		sh.Hand(labProgram, "regimes", "Measure the cost of kinds of work: memory, compute, databases"),
 		sh.Hand(labProgram, "selftest", "Plant known bottlenecks and check the verdicts"),
 		hidden(sh.Hand(labProgram, "planted KIND", "Run a server with a planted bottleneck, as selftest does")),

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/testbed"
 	"ceiling/internal/unit"
 	"ceiling/measure/fleet/bus"
 )
@@ -58,11 +59,11 @@ whether the controller is running or not.`,
 
 // tokensDir returns the directory of a controller that issues its own tokens.
 func tokensDir(dir string) (string, error) {
-	dir, err := controllerDir(dir)
+	dir, err := testbed.Dir(dir)
 	if err != nil {
-		return "", command.Usage(err)
+		return "", err
 	}
-	if _, err := os.Stat(filepath.Join(dir, ownWay)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, testbed.OwnWay)); err == nil {
 		return "", command.Usage(fmt.Errorf("%s is prepared for your own NATS: its credentials let agents in, revoke them there", dir))
 	}
 	return dir, nil
@@ -124,7 +125,7 @@ func createToken(sh *shell, dir string, life time.Duration, out string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.Stderr, "token %s is valid until %s; agents take it from --token-file or %s\n", p.ID(), localTime(p.Expires), tokenEnv)
+	fmt.Fprintf(sh.Stderr, "token %s is valid until %s; agents take it from --token-file or %s\n", p.ID(), testbed.LocalTime(p.Expires), testbed.TokenEnv)
 	return nil
 }
 
@@ -168,7 +169,7 @@ two seconds; the agents say so and end with exit code 2.`,
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(sh.Stderr, "token %s was revoked at %s\n", p.ID(), localTime(p.Revoked))
+				fmt.Fprintf(sh.Stderr, "token %s was revoked at %s\n", p.ID(), testbed.LocalTime(p.Revoked))
 			}
 			return nil
 		},
@@ -196,16 +197,16 @@ func tokensTable(sh *shell, list []bus.Listed) error {
 	for _, l := range list {
 		state := string(l.State(now))
 		if !l.Revoked.IsZero() {
-			state += " " + localTime(l.Revoked)
+			state += " " + testbed.LocalTime(l.Revoked)
 		}
 		used := "never"
 		switch {
 		case l.Agents > 0:
 			used = "now"
 		case !l.Last.IsZero():
-			used = localTime(l.Last)
+			used = testbed.LocalTime(l.Last)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", l.ID(), state, localTime(l.Made), localTime(l.Expires), used, l.Agents)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", l.ID(), state, testbed.LocalTime(l.Made), testbed.LocalTime(l.Expires), used, l.Agents)
 	}
 	return t.Flush()
 }

@@ -14,7 +14,7 @@ if [ -d /run/systemd/system ] && { [ ${#root[@]} -eq 0 ] || sudo -n true 2>/dev/
 	"${root[@]}" systemd-run --quiet --collect --unit="$unit" -p RuntimeMaxSec="$life" \
 		-p LimitNOFILE=1048576 -p LimitMEMLOCK=infinity -p LoadCredential=token:"$dir/token" \
 		-p ExecStopPost="/bin/rm -rf $dir" \
-		"$dir/ceiling" agent --token-file "/run/credentials/$unit.service/token" "$@"
+		"$dir/ceiling" fleet agent --token-file "/run/credentials/$unit.service/token" "$@"
 	alive() { "${root[@]}" systemctl is-active --quiet "$unit"; }
 	log() { "${root[@]}" journalctl -q -u "$unit" -o cat -n 5; }
 	stop="${root[*]} systemctl stop $unit"
@@ -24,7 +24,7 @@ else
 	# log stays.
 	# shellcheck disable=SC2016 # it is the inner shell that expands
 	setsid bash -c 'dir=$1; shift; timeout --foreground "$@"; rm -f "$dir/ceiling" "$dir/token"' agent "$dir" \
-		"$life" "$dir/ceiling" agent --token-file "$dir/token" "$@" </dev/null >"$dir/log" 2>&1 &
+		"$life" "$dir/ceiling" fleet agent --token-file "$dir/token" "$@" </dev/null >"$dir/log" 2>&1 &
 	pid=$!
 	alive() { kill -0 "$pid" 2>/dev/null; }
 	log() { tail -n 5 "$dir/log"; }

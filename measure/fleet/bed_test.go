@@ -15,6 +15,7 @@ import (
 	"ceiling/internal/porttest"
 	"ceiling/internal/ring"
 	"ceiling/measure/fleet/bus"
+	"ceiling/measure/fleet/controller"
 	"ceiling/measure/load"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -25,7 +26,7 @@ type bed struct {
 	t           *testing.T
 	state, host string
 	listen      string // host and port, the same when it is restarted
-	*bus.Server
+	*controller.Server
 }
 
 func newBed(t *testing.T) *bed { return newBedAt(t, "127.0.0.1") }
@@ -46,7 +47,7 @@ func newBedOn(t *testing.T, host, state string) *bed {
 func (b *bed) serve() {
 	b.t.Helper()
 	var err error
-	b.Server, err = bus.Serve(bus.ServerOptions{State: b.state, Listen: b.listen, Advertise: b.host})
+	b.Server, err = controller.Serve(controller.Options{State: b.state, Listen: b.listen, Advertise: b.host})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -32,9 +32,20 @@ func Sibling(name string) (string, error) {
 
 // Hand is a verb of another program, which takes over this process with the same arguments.
 func (sh *Shell) Hand(program, use, short string) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, DisableFlagParsing: true,
-		RunE: func(*cobra.Command, []string) error { return HandOver(program, sh.Args[1:]) }}
+	return handed(program, use, short, func(*cobra.Command, []string) error { return HandOver(program, sh.Args[1:]) })
 }
+
+// HandAll is a verb that is the whole of another program, which gets the arguments behind it.
+func (sh *Shell) HandAll(program, use, short string) *cobra.Command {
+	return handed(program, use, short, func(_ *cobra.Command, args []string) error { return HandOver(program, args) })
+}
+
+func handed(program, use, short string, do func(*cobra.Command, []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, DisableFlagParsing: true, RunE: do, Annotations: map[string]string{"program": program}}
+}
+
+// Handed reports whether a verb is another program's: to carry it out ends this one.
+func Handed(c *cobra.Command) bool { return c.Annotations["program"] != "" }
 
 // HandOver has another program take over this process.
 func HandOver(program string, args []string) error {

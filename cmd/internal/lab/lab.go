@@ -1,5 +1,6 @@
 // Package lab is the program ceiling-lab: it plants bottlenecks and checks the verdicts, measures what
-// kinds of work cost, and has the servers that this takes, with databases and replicas behind them.
+// kinds of work cost, has the servers that this takes, with databases and replicas behind them, and
+// keeps a journal of what was measured.
 package lab
 
 import (
@@ -38,12 +39,13 @@ func New(sh *command.Shell) *cobra.Command {
 		Use:   "ceiling-lab",
 		Short: "Check ceiling's verdicts, and measure what kinds of work cost",
 		Long: `The laboratory of ceiling: planted bottlenecks and whether the verdicts name them,
-the cost of kinds of work, and servers with databases and replicas behind them.
-"ceiling selftest" and "ceiling regimes" run it where it lies beside ceiling.`,
+the cost of kinds of work, servers with databases and replicas behind them, and the
+journal. "ceiling selftest", "ceiling regimes" and "ceiling journal" run it where it
+lies beside ceiling.`,
 		Example: `  ceiling-lab selftest
   ceiling-lab regimes --only memory,sqlite-row
   ceiling-lab serve fasthttp --db sqlite`,
 	}
-	root.AddCommand(newSelftest(sh), newRegimes(sh), serving.New(sh, behind()), newPlanted(sh), hog.New(sh))
+	root.AddCommand(newSelftest(sh), newRegimes(sh), newJournal(sh), serving.New(sh, behind()), newPlanted(sh), hog.New(sh))
 	return root
 }

@@ -9,7 +9,7 @@ usage() {
 usage: start.sh BINARY
   BINARY   the static ceiling for these machines (make build); for machines of
            both kinds a path with {arch}, as ./ceiling-{arch} for ./ceiling-amd64
-           and ./ceiling-arm64
+           and ./ceiling-arm64; ceiling-controller, named alike, lies beside it
 needs: terraform (or TERRAFORM=tofu), and the ssh key in an agent
 END
 	exit 2
@@ -41,10 +41,14 @@ for host in "$controller" "${others[@]}"; do
 	echo "$host is up" >&2
 done
 
-remote "$controller" 'cat > /tmp/ceiling && sudo install -m 755 /tmp/ceiling /usr/local/bin/ceiling' <"${binary//\{arch\}/amd64}"
+for program in ceiling ceiling-controller; do
+	name=$(basename "${binary//\{arch\}/amd64}")
+	remote "$controller" "cat > /tmp/$program && sudo install -m 755 /tmp/$program /usr/local/bin/$program" \
+		<"$(dirname "$binary")/${name/ceiling/$program}" || { echo "start.sh: $program for the controller is missing: make build" >&2; exit 1; }
+done
 remote "$controller" "sudo systemctl stop ceiling-controller 2>/dev/null; sudo systemd-run --quiet --collect --unit=ceiling-controller \
 	-p RuntimeMaxSec=${minutes}min -p LimitNOFILE=1048576 -E XDG_DATA_HOME=/var/lib \
-	/usr/local/bin/ceiling fleet controller --listen 0.0.0.0:4222 --advertise ${join#nats://}"
+	/usr/local/bin/ceiling-controller --listen 0.0.0.0:4222 --advertise ${join#nats://}"
 line=
 for ((try = 1; try <= 20; try++)); do
 	line=$(remote "$controller" "sudo journalctl -q -u ceiling-controller -o cat | grep -o 'ceiling fleet agent --join .*' | tail -1" || true)

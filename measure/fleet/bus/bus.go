@@ -31,8 +31,10 @@ const (
 	MaxBody = 4 << 20
 	// MaxProfile is the largest profile, in bytes.
 	MaxProfile = 64 << 20
-	// maxPayload is what the embedded server accepts: a body and its envelope.
-	maxPayload = 8 << 20
+	// MaxPayload is what the embedded server accepts: a body and its envelope.
+	MaxPayload = 8 << 20
+	// MaxPending is what it keeps, in bytes, for a client that does not read.
+	MaxPending = 32 << 20
 	// answerWithin is how long an agent may take to answer a ping or to describe itself, unless the
 	// context ends sooner.
 	answerWithin = 5 * time.Second
@@ -113,5 +115,5 @@ func leaseBucket(bed string) string              { return "lease_" + bed }
 func profilesBucket(bed, name string) string     { return "profiles_" + bed + "_" + name }
 func inbox(bed, name string) string              { return "_INBOX." + bed + "." + name }
 
-// driverName is the user of the controller's own processes; agentForm denies it to agents.
-const driverName = "_driver"
+// DriverName is the user of the controller's own processes; agentForm denies it to agents.
+const DriverName = "_driver"

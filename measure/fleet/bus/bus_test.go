@@ -15,6 +15,7 @@ import (
 
 	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
+	"ceiling/measure/fleet/controller"
 )
 
 // patience is for what is done at once on an idle machine.
@@ -22,7 +23,7 @@ const patience = 60 * time.Second
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(serveEnv); dir != "" {
-		os.Exit(controller(dir))
+		os.Exit(serveFrom(dir))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -46,12 +47,12 @@ func (j *journal) String() string {
 }
 
 type bed struct {
-	*bus.Server
+	*controller.Server
 	dir string
 	log *journal
 }
 
-func serve(t *testing.T, o bus.ServerOptions) *bed {
+func serve(t *testing.T, o controller.Options) *bed {
 	t.Helper()
 	b := &bed{log: &journal{}}
 	if o.State == "" {
@@ -64,7 +65,7 @@ func serve(t *testing.T, o bus.ServerOptions) *bed {
 		}
 	}
 	o.Log = b.log
-	s, err := bus.Serve(o)
+	s, err := controller.Serve(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func session(o *bus.Opener) bus.Session {
 
 func TestConversation(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	ctx := within(t)
 	driver := b.drive(t)
 	if found, err := driver.Discover(ctx, 200*time.Millisecond); err != nil || len(found) != 0 {
@@ -187,7 +188,7 @@ func TestConversation(t *testing.T) {
 
 func TestSamplesSpecsProfiles(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	ctx := within(t)
 	driver, web := b.drive(t), b.join(t, "web1")
 	p, err := web.Publisher("r1")

@@ -48,9 +48,9 @@ func certificateFor(name string) *x509.Certificate {
 	}
 }
 
-// serverTLS makes a fresh key and certificate for the names and addresses of the controller. TLS
+// ServerTLS makes a fresh key and certificate for the names and addresses of the controller. TLS
 // 1.3 only: both ends are this program.
-func (s *state) serverTLS(names []string) (*tls.Config, error) {
+func (s *State) ServerTLS(names []string) (*tls.Config, error) {
 	ca, err := x509.ParseCertificate(s.Authority)
 	if err != nil {
 		return nil, fmt.Errorf("the controller's CA certificate: %w", err)
@@ -115,19 +115,4 @@ func pinned(authority [32]byte) *tls.Config {
 	// The standard verification is replaced, not skipped: VerifyConnection runs on every handshake,
 	// including every reconnect.
 	return &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyConnection: verify}
-}
-
-// localNames returns the names and addresses of this host, for the certificate.
-func localNames() []string {
-	names := []string{"localhost"}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return append(names, "127.0.0.1", "::1")
-	}
-	for _, a := range addresses {
-		if n, ok := a.(*net.IPNet); ok {
-			names = append(names, n.IP.String())
-		}
-	}
-	return names
 }

@@ -45,7 +45,7 @@ type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	bed    string
-	name   string // the agent's, or driverName
+	name   string // the agent's, or DriverName
 	key    ed25519.PublicKey
 	signer Signer // only a driver's
 	watch  Watch
@@ -96,8 +96,8 @@ func Drive(ctx context.Context, dir string, w Watch) (*Conn, error) {
 		return nil, fmt.Errorf("the controller of %s has never run: start `ceiling fleet controller` there", dir)
 	}
 	t := s.token()
-	c := &Conn{bed: s.Bed, name: driverName, key: t.Key, signer: s.signer(), watch: w}
-	return c.opened(c.connect(ctx, s.Address, nats.UserInfo(driverName, hex.EncodeToString(s.Driver[:])), pinned(t.Authority)))
+	c := &Conn{bed: s.Bed, name: DriverName, key: t.Key, signer: s.signer(), watch: w}
+	return c.opened(c.connect(ctx, s.Address, nats.UserInfo(DriverName, hex.EncodeToString(s.Driver[:])), pinned(t.Authority)))
 }
 
 // Own says how to reach an organisation's own NATS.
@@ -123,7 +123,7 @@ func JoinOwn(ctx context.Context, o Own, token, name string, w Watch) (*Conn, er
 
 // DriveOwn connects a driver to an organisation's own NATS. Call Furnish once.
 func DriveOwn(ctx context.Context, o Own, k *Key, w Watch) (*Conn, error) {
-	c := &Conn{bed: k.Bed, name: driverName, key: k.signer().Public(), signer: k.signer(), watch: w}
+	c := &Conn{bed: k.Bed, name: DriverName, key: k.signer().Public(), signer: k.signer(), watch: w}
 	return c.opened(c.connectOwn(ctx, o))
 }
 
@@ -334,7 +334,7 @@ func (c *Conn) Bed() string { return c.bed }
 
 // Name returns the agent's name; a driver has none.
 func (c *Conn) Name() string {
-	if c.name == driverName {
+	if c.name == DriverName {
 		return ""
 	}
 	return c.name

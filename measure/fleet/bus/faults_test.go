@@ -18,6 +18,7 @@ import (
 	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
+	"ceiling/measure/fleet/controller"
 )
 
 // serveEnv makes the test's binary a controller on that directory, to be
@@ -27,8 +28,8 @@ const serveEnv = "CEILING_TEST_SERVE"
 // listenEnv is its address.
 const listenEnv = "CEILING_TEST_LISTEN"
 
-func controller(dir string) int {
-	s, err := bus.Serve(bus.ServerOptions{State: dir, Listen: os.Getenv(listenEnv), Log: os.Stderr})
+func serveFrom(dir string) int {
+	s, err := controller.Serve(controller.Options{State: dir, Listen: os.Getenv(listenEnv), Log: os.Stderr})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -190,7 +191,7 @@ func TestAFullDisk(t *testing.T) {
 	needs.Root(t)
 	t.Parallel()
 	dir := small(t, 96<<20)
-	b := serve(t, bus.ServerOptions{State: filepath.Join(dir, "state")})
+	b := serve(t, controller.Options{State: filepath.Join(dir, "state")})
 	ctx := within(t)
 	driver, web := b.drive(t), b.join(t, "web1")
 	p, err := web.Publisher("r1")
@@ -248,7 +249,7 @@ func TestAFullDisk(t *testing.T) {
 func TestWhatAControllerCannotStartOn(t *testing.T) {
 	needs.Root(t)
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{Bed: "lab"})
+	b := serve(t, controller.Options{Bed: "lab"})
 	port := b.URL()[strings.LastIndexByte(b.URL(), ':')+1:]
 	write := func(text string) string {
 		dir := t.TempDir()
@@ -261,9 +262,9 @@ func TestWhatAControllerCannotStartOn(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	check := func(o bus.ServerOptions, want string) {
+	check := func(o controller.Options, want string) {
 		t.Helper()
-		s, err := bus.Serve(o)
+		s, err := controller.Serve(o)
 		if err == nil {
 			s.Close()
 		}
@@ -271,28 +272,28 @@ func TestWhatAControllerCannotStartOn(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
 	}
-	check(bus.ServerOptions{}, "no directory")
-	check(bus.ServerOptions{State: b.dir}, fmt.Sprintf("in use by another controller (process %d)", os.Getpid()))
-	check(bus.ServerOptions{State: t.TempDir(), Listen: "127.0.0.1:" + port}, "port "+port+" is taken")
-	check(bus.ServerOptions{State: t.TempDir(), Listen: "127.0.0.1:x"}, "want host:port")
-	check(bus.ServerOptions{State: t.TempDir(), Listen: "192.0.2.1:0"}, "cannot assign requested address")
-	check(bus.ServerOptions{State: t.TempDir(), Listen: "127.0.0.1", Advertise: "0.0.0.0"}, "cannot advertise")
-	check(bus.ServerOptions{State: t.TempDir(), Bed: "a.b"}, "test bed \"a.b\"")
-	check(bus.ServerOptions{State: filepath.Join(file, "x")}, "not a directory")
-	check(bus.ServerOptions{State: "/proc/1/state"}, "/proc/1/state")
-	check(bus.ServerOptions{State: write("not JSON")}, "is not a controller's state")
-	check(bus.ServerOptions{State: write(`{"version":2}`)}, "is of version 2, this ceiling knows 1")
-	check(bus.ServerOptions{State: write(`{"version":1}`)}, "lacks a key")
-	check(bus.ServerOptions{State: filepath.Join(small(t, 1<<20), "state")}, "a controller wants 64")
+	check(controller.Options{}, "no directory")
+	check(controller.Options{State: b.dir}, fmt.Sprintf("in use by another controller (process %d)", os.Getpid()))
+	check(controller.Options{State: t.TempDir(), Listen: "127.0.0.1:" + port}, "port "+port+" is taken")
+	check(controller.Options{State: t.TempDir(), Listen: "127.0.0.1:x"}, "want host:port")
+	check(controller.Options{State: t.TempDir(), Listen: "192.0.2.1:0"}, "cannot assign requested address")
+	check(controller.Options{State: t.TempDir(), Listen: "127.0.0.1", Advertise: "0.0.0.0"}, "cannot advertise")
+	check(controller.Options{State: t.TempDir(), Bed: "a.b"}, "test bed \"a.b\"")
+	check(controller.Options{State: filepath.Join(file, "x")}, "not a directory")
+	check(controller.Options{State: "/proc/1/state"}, "/proc/1/state")
+	check(controller.Options{State: write("not JSON")}, "is not a controller's state")
+	check(controller.Options{State: write(`{"version":2}`)}, "is of version 2, this ceiling knows 1")
+	check(controller.Options{State: write(`{"version":1}`)}, "lacks a key")
+	check(controller.Options{State: filepath.Join(small(t, 1<<20), "state")}, "a controller wants 64")
 	full := small(t, 1<<20)
 	fill(t, filepath.Join(full, "filler"))
-	check(bus.ServerOptions{State: filepath.Join(full, "state")}, "no space left on device")
+	check(controller.Options{State: filepath.Join(full, "state")}, "no space left on device")
 
 	if _, err := bus.Drive(within(t), t.TempDir(), bus.Watch{}); err == nil || !strings.Contains(err.Error(), "ceiling fleet controller") {
 		t.Errorf("drive without a controller: %v", err)
 	}
 	b.Close()
-	check(bus.ServerOptions{State: b.dir, Bed: "field"}, "belongs to test bed lab, not field")
+	check(controller.Options{State: b.dir, Bed: "field"}, "belongs to test bed lab, not field")
 	info, err := os.Stat(filepath.Join(b.dir, "controller.json"))
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("the keys are %v, %v", info.Mode(), err)
@@ -302,7 +303,7 @@ func TestWhatAControllerCannotStartOn(t *testing.T) {
 func TestLease(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
-	b := serve(t, bus.ServerOptions{LeaseTTL: ttl})
+	b := serve(t, controller.Options{LeaseTTL: ttl})
 	ctx := within(t)
 	one, two := b.drive(t), b.drive(t)
 	lease, err := one.Acquire(ctx, "ann on lab1")
@@ -355,7 +356,7 @@ func TestLease(t *testing.T) {
 
 func TestAPublisherIsBounded(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	web := b.join(t, "web1")
 	if _, err := web.Publisher("a.b"); err == nil {
 		t.Error("a run called a.b")
@@ -386,7 +387,7 @@ func TestAPublisherIsBounded(t *testing.T) {
 // TestWhatIsDiscardedIsCounted bounds the stream below what is published.
 func TestWhatIsDiscardedIsCounted(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{Samples: 1 << 20})
+	b := serve(t, controller.Options{Samples: 1 << 20})
 	ctx := within(t)
 	driver, web := b.drive(t), b.join(t, "web1")
 	p, err := web.Publisher("r1")
@@ -422,7 +423,7 @@ func TestWhatIsDiscardedIsCounted(t *testing.T) {
 // a farewell the moment before the next one of its name comes.
 func TestAnAgentIsStartedAgain(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	for range 20 {
 		c, err := bus.Join(within(t), b.URL(), b.Token().String(), "web1", bus.Watch{})
 		if err != nil {
@@ -444,7 +445,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	var first int
 	for i := range 3 {
-		b := serve(t, bus.ServerOptions{State: dir})
+		b := serve(t, controller.Options{State: dir})
 		b.drive(t).Close()
 		c := b.join(t, "web1")
 		publish(within(t), t, c, "r1", 3)

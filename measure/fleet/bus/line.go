@@ -38,7 +38,7 @@ func (c *Conn) Line(agent string, s Session) (*Line, error) {
 	if err := CheckName(agent); err != nil {
 		return nil, err
 	}
-	if c.name != driverName {
+	if c.name != DriverName {
 		return nil, fmt.Errorf("agent %s cannot command agent %s: only a driver has the key", c.name, agent)
 	}
 	l := &Line{c: c, agent: agent, session: s, inbox: c.nc.NewInbox(), sequence: s.Last, waiting: map[uint64]chan *nats.Msg{}}

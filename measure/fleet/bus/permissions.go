@@ -4,8 +4,8 @@ import "time"
 
 // An agent answers a question once, and a long command within this time.
 const (
-	answersMost = 1
-	answersFor  = 5 * time.Minute
+	AnswersMost = 1
+	AnswersFor  = 5 * time.Minute
 )
 
 // Permissions are the subjects that a user may publish to and subscribe to, with NATS wildcards.

@@ -26,8 +26,8 @@ var (
 	ErrTokenMalformed = errors.New("the token is malformed")
 )
 
-// askWithin is how long a controller may take to say why it refused.
-const askWithin = 5 * time.Second
+// AskWithin is how long a controller may take to say why it refused.
+const AskWithin = 5 * time.Second
 
 // asker asks a controller for the reason of a refusal.
 type asker struct {
@@ -74,8 +74,8 @@ func (w *worded) Unwrap() []error { return w.is }
 
 // ask logs in as a user that may only confirm that the token has a state.
 func (a *asker) ask(s TokenState) (bool, error) {
-	nc, err := nats.Connect(a.address, nats.UserInfo(whyPrefix+string(s), a.password), nats.Secure(pinned(a.token.Authority)),
-		nats.TLSHandshakeFirst(), nats.NoReconnect(), nats.Timeout(askWithin), nats.IgnoreDiscoveredServers())
+	nc, err := nats.Connect(a.address, nats.UserInfo(WhyPrefix+string(s), a.password), nats.Secure(pinned(a.token.Authority)),
+		nats.TLSHandshakeFirst(), nats.NoReconnect(), nats.Timeout(AskWithin), nats.IgnoreDiscoveredServers())
 	switch {
 	case err == nil:
 		nc.Close()
@@ -258,4 +258,14 @@ func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
+}
+
+// WhyPrefix begins the user names under which a refused agent asks for the reason, which NATS does
+// not report. Such a login succeeds if the token has the state at the end of the name, and has no
+// permissions. Only holders of the secret learn the state.
+const WhyPrefix = "_why-"
+
+// password is what an agent presents: the token's secret and its own.
+func (t Token) password(own Nonce) string {
+	return fmt.Sprintf("%x.%x", t.Secret, own)
 }

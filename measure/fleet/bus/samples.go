@@ -247,7 +247,7 @@ func (r *reader) read(ctx context.Context) error {
 		return gone(err)
 	}
 	messages, err := consumer.Messages(jetstream.PullExpiry(5*time.Second), jetstream.PullHeartbeat(time.Second),
-		jetstream.PullMaxBytes(maxPending/2))
+		jetstream.PullMaxBytes(MaxPending/2))
 	if err != nil {
 		return gone(err)
 	}

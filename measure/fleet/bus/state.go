@@ -21,11 +21,10 @@ const (
 	stateVersion = 1
 	stateName    = "controller.json"
 	lockName     = "lock"
-	storeName    = "store"
 )
 
-// state is the identity of a controller across restarts. It is one file, written atomically.
-type state struct {
+// State is the identity of a controller across restarts. It is one file, written atomically.
+type State struct {
 	Version   int      `json:"version"`
 	Bed       string   `json:"bed"`
 	Port      int      `json:"port"`            // as first bound; 0: not yet
@@ -37,15 +36,15 @@ type state struct {
 	CAKey     []byte   `json:"ca_key"`          // PKCS #8, DER
 }
 
-func (s *state) signer() Signer { return Signer{ed25519.NewKeyFromSeed(s.Seed)} }
+func (s *State) signer() Signer { return Signer{ed25519.NewKeyFromSeed(s.Seed)} }
 
 // token returns a token of this controller, without its secret.
-func (s *state) token() Token {
+func (s *State) token() Token {
 	return Token{Bed: s.Bed, Authority: sha256.Sum256(s.Authority), Key: s.signer().Public()}
 }
 
-func newState(bed string) (*state, error) {
-	s := &state{Version: stateVersion, Bed: bed, Seed: make([]byte, ed25519.SeedSize)}
+func newState(bed string) (*State, error) {
+	s := &State{Version: stateVersion, Bed: bed, Seed: make([]byte, ed25519.SeedSize)}
 	rand.Read(s.Seed)
 	rand.Read(s.Driver[:])
 	var err error
@@ -54,7 +53,7 @@ func newState(bed string) (*state, error) {
 }
 
 // readState reads a controller's state; fs.ErrNotExist if dir has none.
-func readState(dir string) (*state, error) {
+func readState(dir string) (*State, error) {
 	name := filepath.Join(dir, stateName)
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -70,7 +69,7 @@ func readState(dir string) (*state, error) {
 		return nil, fmt.Errorf("%s is of version %d, this ceiling knows %d: use the ceiling that made it, or another directory", name,
 			version.Version, stateVersion)
 	}
-	s := &state{}
+	s := &State{}
 	decoder := json.NewDecoder(bytes.NewReader(b))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(s); err != nil {
@@ -82,8 +81,8 @@ func readState(dir string) (*state, error) {
 	return s, nil
 }
 
-// write replaces the file atomically and waits until it is on disk.
-func (s *state) write(dir string) error {
+// Write replaces the file atomically and waits until it is on disk.
+func (s *State) Write(dir string) error {
 	b, err := json.MarshalIndent(s, "", "\t")
 	if err != nil {
 		return err
@@ -143,8 +142,8 @@ func lockState(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// openState locks dir, and reads its state or creates one.
-func openState(dir, bed string) (*state, *os.File, error) {
+// OpenState locks dir, and reads its state or creates one.
+func OpenState(dir, bed string) (*State, *os.File, error) {
 	if dir == "" {
 		return nil, nil, errors.New("no directory for the controller's state")
 	}
@@ -159,7 +158,7 @@ func openState(dir, bed string) (*state, *os.File, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		s, err = newState(cmpBed(bed))
 		if err == nil {
-			err = s.write(dir)
+			err = s.Write(dir)
 		}
 	}
 	if err == nil && bed != "" && bed != s.Bed {

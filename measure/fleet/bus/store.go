@@ -28,7 +28,7 @@ func (c *Conn) Furnish(ctx context.Context, samples int64, lease time.Duration) 
 		Name: samplesStream(c.bed), Description: "what agents measured, until it is in the record",
 		Subjects: []string{sampleSubject(c.bed, "*", "*")}, Storage: jetstream.FileStorage,
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, // what no driver deleted goes first
-		MaxBytes: samples, MaxAge: keptFor, MaxMsgSize: maxPayload, Duplicates: DuplicatesWithin,
+		MaxBytes: samples, MaxAge: keptFor, MaxMsgSize: MaxPayload, Duplicates: DuplicatesWithin,
 	}
 	if _, err := c.js.CreateStream(ctx, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return fmt.Errorf("make the stream of samples: %w", gone(err))

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ceiling/measure/fleet/bus"
+	"ceiling/measure/fleet/controller"
 )
 
 // raw logs in by hand, as whoever, to try what Conn does not offer.
@@ -57,7 +58,7 @@ func (b *bed) logged(t *testing.T, parts ...string) {
 
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	ctx := within(t)
 	join := func(name string, change func(*bus.Token)) error {
 		token := b.Token()
@@ -114,7 +115,7 @@ func TestStrangersAreRefused(t *testing.T) {
 // TestPlainAndReplayedBytes are strangers that speak no NATS library.
 func TestPlainAndReplayedBytes(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	address := strings.TrimPrefix(b.URL(), "nats://")
 	say := func(bytes []byte) string {
 		c, err := net.Dial("tcp", address)
@@ -177,7 +178,7 @@ func TestPlainAndReplayedBytes(t *testing.T) {
 // TestAnAgentSeesItsOwnOnly tries everything else, and its own.
 func TestAnAgentSeesItsOwnOnly(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{Bed: "lab"})
+	b := serve(t, controller.Options{Bed: "lab"})
 	ctx := within(t)
 	driver := b.drive(t)
 	if err := driver.PutSpec(ctx, "r1", []byte("spec")); err != nil {
@@ -282,7 +283,7 @@ func refused(t *testing.T, nc *nats.Conn, violations chan string, what, subject 
 
 func TestAFloodOfLogins(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	agent(t, b.join(t, "web1"))
 	driver := b.drive(t)
 	ctx := within(t)
@@ -322,7 +323,7 @@ func TestAFloodOfLogins(t *testing.T) {
 // and nobody else notices.
 func TestAStalledSocket(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	agent(t, b.join(t, "web1"))
 	driver := b.drive(t)
 	c, err := tls.Dial("tcp", strings.TrimPrefix(b.URL(), "nats://"), &tls.Config{InsecureSkipVerify: true})

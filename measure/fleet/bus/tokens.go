@@ -13,11 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
-
-	"ceiling/internal/unit"
 )
 
 const (
@@ -28,9 +25,9 @@ const (
 	// TokenFile is the file, in a controller's directory, of the token that it created itself.
 	TokenFile = "token"
 
-	tokensName = "tokens.json"      // hashes and dates of all tokens, written by every process that creates or revokes one
+	TokensName = "tokens.json"      // hashes and dates of all tokens, written by every process that creates or revokes one
 	tokensLock = "tokens.lock"      // held while tokens.json is changed
-	usesName   = "tokens-used.json" // only written by the controller
+	UsesName   = "tokens-used.json" // only written by the controller
 	tokensMost = 256                // kept; of invalid ones the oldest are dropped first
 )
 
@@ -45,7 +42,10 @@ type Pass struct {
 }
 
 // ID returns the name of a token in lists and messages.
-func (p *Pass) ID() string { return p.Hash[:idLength] }
+func (p *Pass) ID() string { return ShortID(p.Hash) }
+
+// ShortID returns the ID of a token by its hash.
+func ShortID(hash string) string { return hash[:idLength] }
 
 // idLength is in hex digits: 32 bits distinguish 256 tokens.
 const idLength = 8
@@ -71,11 +71,11 @@ const (
 )
 
 // ID returns the ID of this token in the controller's list.
-func (t Token) ID() string { return t.hash()[:idLength] }
+func (t Token) ID() string { return ShortID(t.hash()) }
 
-func (t Token) hash() string { return hashOf(hex.EncodeToString(t.Secret[:])) }
+func (t Token) hash() string { return HashOf(hex.EncodeToString(t.Secret[:])) }
 
-func hashOf(secret string) string {
+func HashOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
@@ -99,11 +99,11 @@ func ListTokens(dir string) ([]Listed, error) {
 	if _, err := needState(dir); err != nil {
 		return nil, err
 	}
-	passes, err := readPasses(dir)
+	passes, err := ReadPasses(dir)
 	if err != nil {
 		return nil, err
 	}
-	uses, err := readUses(dir)
+	uses, err := ReadUses(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func RevokeToken(dir, id string) (Pass, error) {
 }
 
 // needState reads the state of a controller that has been started at least once.
-func needState(dir string) (*state, error) {
+func needState(dir string) (*State, error) {
 	s, err := readState(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s has no controller's state: start `ceiling fleet controller` there first", dir)
@@ -187,9 +187,9 @@ func needState(dir string) (*state, error) {
 	return s, err
 }
 
-// readPasses reads tokens.json, which may be missing.
-func readPasses(dir string) ([]Pass, error) {
-	b, err := os.ReadFile(filepath.Join(dir, tokensName))
+// ReadPasses reads tokens.json, which may be missing.
+func ReadPasses(dir string) ([]Pass, error) {
+	b, err := os.ReadFile(filepath.Join(dir, TokensName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -198,7 +198,7 @@ func readPasses(dir string) ([]Pass, error) {
 	}
 	list, err := parsePasses(b)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, tokensName), err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, TokensName), err)
 	}
 	return list, nil
 }
@@ -228,17 +228,17 @@ func changePasses(dir string, change func([]Pass) ([]Pass, error)) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { // held while one small file is written
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	list, err := readPasses(dir)
+	list, err := ReadPasses(dir)
 	if err != nil {
 		return err
 	}
 	if list, err = change(list); err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(dir, tokensName), list)
+	return WriteJSON(filepath.Join(dir, TokensName), list)
 }
 
-func writeJSON(name string, of any) error {
+func WriteJSON(name string, of any) error {
 	b, err := json.MarshalIndent(of, "", "\t")
 	if err != nil {
 		return err
@@ -246,9 +246,9 @@ func writeJSON(name string, of any) error {
 	return writeWhole(name, append(b, '\n'))
 }
 
-func readUses(dir string) (map[string]Use, error) {
+func ReadUses(dir string) (map[string]Use, error) {
 	uses := map[string]Use{}
-	b, err := os.ReadFile(filepath.Join(dir, usesName))
+	b, err := os.ReadFile(filepath.Join(dir, UsesName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return uses, nil
 	}
@@ -256,15 +256,15 @@ func readUses(dir string) (map[string]Use, error) {
 		err = json.Unmarshal(b, &uses)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, usesName), err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, UsesName), err)
 	}
 	return uses, nil
 }
 
-// ownToken returns the token that the controller hands out itself: the one in its directory, or a
+// OwnToken returns the token that the controller hands out itself: the one in its directory, or a
 // new one if that is no longer valid.
-func ownToken(dir string, s *state) (Token, Pass, error) {
-	list, err := readPasses(dir)
+func OwnToken(dir string, s *State) (Token, Pass, error) {
+	list, err := ReadPasses(dir)
 	if err != nil {
 		return Token{}, Pass{}, err
 	}
@@ -289,188 +289,9 @@ func ownToken(dir string, s *state) (Token, Pass, error) {
 	}
 	if err == nil && s.Secret != [32]byte{} {
 		s.Secret = [32]byte{}
-		err = s.write(dir)
+		err = s.Write(dir)
 	}
 	return t, p, err
-}
-
-// passBook is what a running controller knows about its tokens.
-type passBook struct {
-	dir  string
-	note func(format string, a ...any)
-
-	mu      sync.Mutex
-	file    fs.FileInfo // at the last read
-	failed  bool        // a failure was already reported
-	passes  map[string]Pass
-	uses    map[string]Use  // by ID
-	written time.Time       // when the uses were written
-	warned  map[string]bool // hashes whose expiry was already announced
-}
-
-func newPassBook(dir string, note func(string, ...any)) (*passBook, error) {
-	b := &passBook{dir: dir, note: note}
-	var err error
-	if b.uses, err = readUses(dir); err != nil {
-		note("%v; when tokens were used is forgotten", err)
-		b.uses = map[string]Use{}
-	}
-	b.warned = map[string]bool{}
-	return b, b.read()
-}
-
-// read loads what was created and revoked since the last read.
-func (b *passBook) read() error {
-	name := filepath.Join(b.dir, tokensName)
-	info, err := os.Stat(name)
-	if err != nil {
-		return err
-	}
-	if b.file != nil && os.SameFile(info, b.file) && info.ModTime().Equal(b.file.ModTime()) && info.Size() == b.file.Size() {
-		return nil
-	}
-	list, err := readPasses(b.dir)
-	if err != nil {
-		return err
-	}
-	b.passes = map[string]Pass{}
-	for _, p := range list {
-		b.passes[p.Hash] = p
-	}
-	b.file = info
-	return nil
-}
-
-// refresh keeps the known tokens if the file cannot be read: a damaged file admits no agent, and
-// disconnects none.
-func (b *passBook) refresh() {
-	err := b.read()
-	if err != nil && !b.failed {
-		b.note("%v: tokens that were created or revoked since count once it can be read", err)
-	}
-	b.failed = err != nil
-}
-
-// find returns the token with this secret, and its current state.
-func (b *passBook) find(secret string) (p Pass, s TokenState, known bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.refresh()
-	p, known = b.passes[hashOf(secret)]
-	return p, p.State(time.Now()), known
-}
-
-// states returns the states of all tokens, by hash.
-func (b *passBook) states(now time.Time) map[string]TokenState {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.refresh()
-	all := map[string]TokenState{}
-	for hash, p := range b.passes {
-		all[hash] = p.State(now)
-	}
-	return all
-}
-
-// expireSoon is how long before the expiry of a token in use a controller warns.
-const expireSoon = 24 * time.Hour
-
-// warn reports once for each token in use that it expires soon.
-func (b *passBook) warn(agents map[string]int, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for hash, n := range agents {
-		p := b.passes[hash]
-		if b.warned[hash] || p.Expires.Sub(now) > expireSoon {
-			continue
-		}
-		b.warned[hash] = true
-		b.note("token %s expires at %s and its agents end then (%d now): make another: ceiling fleet tokens create",
-			p.ID(), p.Expires.Local().Format("2006-01-02 15:04:05"), n)
-	}
-}
-
-// useWritten is how stale the written time of the last use may become.
-const useWritten = time.Minute
-
-// used records how many agents are connected with each token, by hash, and writes it when that
-// changed, or every minute.
-func (b *passBook) used(agents map[string]int, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	changed := len(agents) > 0 && now.Sub(b.written) >= useWritten
-	uses := map[string]Use{}
-	for hash, p := range b.passes {
-		u := b.uses[p.ID()]
-		if u.Agents != agents[hash] {
-			changed = true
-		}
-		if agents[hash] > 0 || u.Agents > 0 { // or were until now
-			u.Last = now.UTC().Truncate(time.Second)
-		}
-		if u.Agents = agents[hash]; !u.Last.IsZero() {
-			uses[p.ID()] = u
-		}
-	}
-	b.uses = uses
-	if !changed {
-		return
-	}
-	b.written = now
-	if err := writeJSON(filepath.Join(b.dir, usesName), b.uses); err != nil {
-		b.note("%v: when tokens were used is not written", err)
-	}
-}
-
-// sweepEvery is how soon agents of an invalid token are disconnected.
-const sweepEvery = time.Second
-
-// sweep checks the tokens of connected agents until the controller ends.
-func (s *Server) sweep() {
-	defer close(s.swept)
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		s.mu.Lock()
-		gate := s.gate
-		s.mu.Unlock()
-		select {
-		case <-s.closed:
-			s.book.used(nil, time.Now())
-			return
-		case <-tick.C:
-			gate.sweep(time.Now())
-		}
-	}
-}
-
-// sweep disconnects agents with an invalid token, and counts the others.
-func (g *gate) sweep(now time.Time) {
-	states := g.book.states(now)
-	agents, ended := map[string]int{}, map[string]int{}
-	g.mu.Lock()
-	var kick []uint64
-	for _, h := range g.holders {
-		living := slices.DeleteFunc(slices.Clone(h.clients), func(c uint64) bool { return !g.alive(c) })
-		switch {
-		case len(living) == 0:
-		case states[h.token] == TokenValid:
-			agents[h.token]++
-		default:
-			ended[h.token]++
-			kick = append(kick, living...)
-		}
-	}
-	g.mu.Unlock()
-	for hash, n := range ended {
-		word := map[TokenState]string{TokenExpired: "has expired", TokenRevoked: "was revoked", "": "is no longer known"}[states[hash]]
-		g.note("token %s %s: disconnected %s", hash[:idLength], word, unit.Plural(n, "agent", "agents"))
-	}
-	for _, c := range kick {
-		g.kick(c)
-	}
-	g.book.warn(agents, now)
-	g.book.used(agents, now)
 }
 
 // isRunning reports whether a controller uses the directory.

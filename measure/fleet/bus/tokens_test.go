@@ -16,6 +16,7 @@ import (
 	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
+	"ceiling/measure/fleet/controller"
 )
 
 // overWith waits until a connection is over, and checks why.
@@ -45,7 +46,7 @@ func (b *bed) joinWith(t *testing.T, token bus.Token, name string) (*bus.Conn, e
 // and it stays revoked when the controller is started again.
 func TestRevokedToken(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	second, pass, err := bus.CreateToken(b.dir, time.Hour)
 	if err != nil || pass.ID() != second.ID() || second.Secret == b.Token().Secret {
 		t.Fatalf("%s, %s: %v", pass.ID(), second.ID(), err)
@@ -86,7 +87,7 @@ func TestRevokedToken(t *testing.T) {
 	if err := b.Server.Close(); err != nil {
 		t.Fatal(err)
 	}
-	b = serve(t, bus.ServerOptions{State: b.dir})
+	b = serve(t, controller.Options{State: b.dir})
 	check()
 	if b.Token().String() != own.String() {
 		t.Error("the controller's own token is another after a restart")
@@ -96,7 +97,7 @@ func TestRevokedToken(t *testing.T) {
 // TestExpiredToken: an agent ends when its token does, and cannot come back.
 func TestExpiredToken(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	short, pass, err := bus.CreateToken(b.dir, 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +128,7 @@ func TestExpiredToken(t *testing.T) {
 // others may not.
 func TestRefusalsNameTheirCause(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	b.join(t, "web1")
 	if _, err := b.joinWith(t, b.Token(), "web1"); !errors.Is(err, bus.ErrNameTaken) || bus.IsTokenOver(err) ||
 		!strings.Contains(err.Error(), "--name") {
@@ -175,7 +176,7 @@ func TestRefusalsNameTheirCause(t *testing.T) {
 // TestTokenList: dates and use, without a secret in any file but the token's.
 func TestTokenList(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	second, _, err := bus.CreateToken(b.dir, time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +264,7 @@ func TestTokenList(t *testing.T) {
 // and says so; one that starts does not guess.
 func TestDamagedTokenList(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	stays := b.join(t, "stays")
 	name := filepath.Join(b.dir, "tokens.json")
 	whole, err := os.ReadFile(name)
@@ -286,13 +287,13 @@ func TestDamagedTokenList(t *testing.T) {
 	if err := b.Server.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := bus.Serve(bus.ServerOptions{State: b.dir, Listen: "127.0.0.1"}); err == nil || !strings.Contains(err.Error(), name) {
+	if s, err := controller.Serve(controller.Options{State: b.dir, Listen: "127.0.0.1"}); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("started with a damaged list: %v, %v", s, err)
 	}
 	if err := os.WriteFile(name, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	serve(t, bus.ServerOptions{State: b.dir})
+	serve(t, controller.Options{State: b.dir})
 	for end := time.Now().Add(patience); !stays.Connected(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the agent did not come back")
@@ -303,7 +304,7 @@ func TestDamagedTokenList(t *testing.T) {
 // TestTokensAreBounded: those that are over make room, valid ones do not.
 func TestTokensAreBounded(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	_, first, err := bus.CreateToken(b.dir, time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +333,7 @@ func TestTokensAreBounded(t *testing.T) {
 func TestTokenMadeByRoot(t *testing.T) {
 	needs.Root(t)
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	if err := os.Chown(b.dir, 12345, 12346); err != nil {
 		t.Fatal(err)
 	}
@@ -352,13 +353,13 @@ func TestTokenMadeByRoot(t *testing.T) {
 // and takes over the one of a state from before tokens expired.
 func TestControllersOwnToken(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	first := b.Token()
 	if _, err := bus.RevokeToken(b.dir, first.ID()); err != nil {
 		t.Fatal(err)
 	}
 	b.Server.Close()
-	b = serve(t, bus.ServerOptions{State: b.dir})
+	b = serve(t, controller.Options{State: b.dir})
 	if b.Token().ID() == first.ID() {
 		t.Fatal("the controller hands out a token that was revoked")
 	}
@@ -392,7 +393,7 @@ func TestControllersOwnToken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b = serve(t, bus.ServerOptions{State: b.dir})
+	b = serve(t, controller.Options{State: b.dir})
 	if b.Token().ID() != old.ID() || b.Pass().Expires.Sub(b.Pass().Made) != bus.TokenLife {
 		t.Errorf("the old token: %+v", b.Pass())
 	}
@@ -406,7 +407,7 @@ func TestControllersOwnToken(t *testing.T) {
 // controller is back; and by the first connection that is waited for in vain.
 func TestControllerGoneForGood(t *testing.T) {
 	t.Parallel()
-	b := serve(t, bus.ServerOptions{})
+	b := serve(t, controller.Options{})
 	said := make(chan *bus.Absent, 10)
 	back := make(chan struct{}, 1)
 	c, err := bus.Join(within(t), b.URL(), b.Token().String(), "web1", bus.Watch{
@@ -430,7 +431,7 @@ func TestControllerGoneForGood(t *testing.T) {
 			t.Fatal("nothing was said")
 		}
 	}
-	serve(t, bus.ServerOptions{State: b.dir})
+	serve(t, controller.Options{State: b.dir})
 	select {
 	case <-back:
 	case <-time.After(patience):

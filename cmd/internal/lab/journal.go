@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"ceiling/show/journal"
 )
 
-func newJournal(sh *shell) *cobra.Command {
+func newJournal(sh *command.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "journal",
 		Short: "Keep a journal: entries whose figures come from records",
@@ -44,7 +44,7 @@ func journalDir(c *cobra.Command) *string {
 	return c.Flags().String("dir", "journal", "folder of the journal")
 }
 
-func newJournalNew(sh *shell) *cobra.Command {
+func newJournalNew(sh *command.Shell) *cobra.Command {
 	var from []string
 	c := &cobra.Command{
 		Use:     "new TITLE",
@@ -55,7 +55,7 @@ func newJournalNew(sh *shell) *cobra.Command {
 	dir := journalDir(c)
 	c.Flags().StringArrayVar(&from, "from", nil, "include this run or plan; may be repeated")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		sources, err := sh.findAll(from)
+		sources, err := findAll(sh, from)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func newJournalNew(sh *shell) *cobra.Command {
 	return c
 }
 
-func newJournalAdd(sh *shell) *cobra.Command {
+func newJournalAdd(sh *command.Shell) *cobra.Command {
 	var as string
 	c := &cobra.Command{
 		Use:   "add ENTRY ID…",
@@ -98,7 +98,7 @@ runs has no ID, or --as names one, that name gets the ID.`,
 		if as != "" && len(args) > 2 {
 			return command.Usage(errors.New("--as names one record; add the others apart"))
 		}
-		sources, err := sh.findAll(args[1:])
+		sources, err := findAll(sh, args[1:])
 		if err != nil {
 			return err
 		}
@@ -117,10 +117,10 @@ runs has no ID, or --as names one, that name gets the ID.`,
 }
 
 // findAll finds all records before anything uses the first.
-func (sh *shell) findAll(names []string) ([]record.File, error) {
+func findAll(sh *command.Shell, names []string) ([]record.File, error) {
 	var files []record.File
 	for _, name := range names {
-		file, err := sh.findRecord(name)
+		file, err := sh.FindRecord(name)
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func (sh *shell) findAll(names []string) ([]record.File, error) {
 	return files, nil
 }
 
-func addRecord(sh *shell, dir, entry string, source record.File, as string) error {
+func addRecord(sh *command.Shell, dir, entry string, source record.File, as string) error {
 	e, err := journal.FindEntry(dir, entry)
 	if err != nil {
 		return command.Usage(err)
@@ -150,7 +150,7 @@ func addRecord(sh *shell, dir, entry string, source record.File, as string) erro
 	return nil
 }
 
-func newJournalBuild(sh *shell) *cobra.Command {
+func newJournalBuild(sh *command.Shell) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:     "build",
@@ -180,7 +180,7 @@ func newJournalBuild(sh *shell) *cobra.Command {
 
 // buildJournal reads the journal and renders its pages; it prints mistakes and warnings, one per
 // line.
-func buildJournal(sh *shell, dir string, store record.Store) (*journal.Site, error) {
+func buildJournal(sh *command.Shell, dir string, store record.Store) (*journal.Site, error) {
 	j, err := journal.Read(dir, store)
 	var site *journal.Site
 	if err == nil {
@@ -206,7 +206,7 @@ func buildJournal(sh *shell, dir string, store record.Store) (*journal.Site, err
 	return site, nil
 }
 
-func newJournalServe(sh *shell) *cobra.Command {
+func newJournalServe(sh *command.Shell) *cobra.Command {
 	var addr string
 	c := &cobra.Command{
 		Use:     "serve",
@@ -223,7 +223,7 @@ func newJournalServe(sh *shell) *cobra.Command {
 // connectionsOfJournal limits the open sockets of a journal's readers.
 const connectionsOfJournal = 64
 
-func serveJournal(sh *shell, ctx context.Context, dir, addr string) error {
+func serveJournal(sh *command.Shell, ctx context.Context, dir, addr string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return command.Usage(fmt.Errorf("no folder %s; begin a journal with: ceiling journal new \"a title\"", dir))
 	}

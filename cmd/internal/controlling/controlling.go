@@ -1,4 +1,5 @@
-package main
+// Package controlling is the program ceiling-controller.
+package controlling
 
 import (
 	"cmp"
@@ -7,61 +8,36 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/testbed"
 	"ceiling/measure/fleet/bus"
-	"ceiling/record"
-)
-
-// Files in a controller's directory for an external NATS: the sealing key for commands, and the
-// connection settings.
-const (
-	ownKey = "own.key"
-	ownWay = "own.json"
+	"ceiling/measure/fleet/controller"
 )
 
 // ownSamples limits the stream of samples in an external NATS.
 const ownSamples = 1 << 30
 
-// ownFlags say how to reach an external NATS.
-type ownFlags struct{ bus.Own }
-
-func (o *ownFlags) bind(f flagSet) {
-	f.StringVar(&o.URL, "nats", "", "your own NATS server, instead of ceiling fleet controller")
-	f.StringVar(&o.Creds, "creds", "", "its credentials file")
-	f.StringVar(&o.CA, "ca", "", "CA of its certificates, PEM (default: the system's)")
+// Main runs the program and returns its exit code. "ceiling fleet controller" hands over to it.
+func Main() int {
+	sh := &command.Shell{Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	ctx, stop := signal.NotifyContext(context.Background(), command.Signals()...)
+	defer stop()
+	return sh.Execute(ctx, New(sh), os.Args[1:], nil)
 }
 
-func (o *ownFlags) check() error {
-	if o.URL == "" && (o.Creds != "" || o.CA != "") {
-		return errors.New("--creds and --ca are for your own NATS; give --nats URL as well")
-	}
-	return nil
-}
-
-// controllerDir is the directory of a controller's state: next to the runs.
-func controllerDir(dir string) (string, error) {
-	if dir != "" {
-		return dir, nil
-	}
-	store, err := record.DefaultStore(os.Getenv)
-	if err != nil {
-		return "", fmt.Errorf("%w: --controller DIR", err)
-	}
-	return filepath.Join(filepath.Dir(store.Dir), "controller"), nil
-}
-
-func newController(sh *shell) *cobra.Command {
-	var o bus.ServerOptions
-	var own ownFlags
+// New returns its one verb.
+func New(sh *command.Shell) *cobra.Command {
+	var o controller.Options
+	var own testbed.OwnFlags
 	var showToken bool
 	c := &cobra.Command{
-		Use:   "controller",
+		Use:   "ceiling-controller",
 		Short: "Coordinate several machines: agents join it, runs use it",
 		Long: `Serves NATS, over TLS with its own CA, for the agents of one test bed. Prints the
 command to start them with, and the path of the token file they need. Its state
@@ -72,17 +48,17 @@ your own NATS server, prints the command, and exits.`,
   ceiling fleet tokens                         tokens that agents may join with`,
 		Args: command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := own.check(); err != nil {
+			if err := own.Check(); err != nil {
 				return command.Usage(err)
 			}
 			var err error
-			if o.State, err = controllerDir(o.State); err != nil {
-				return command.Usage(err)
+			if o.State, err = testbed.Dir(o.State); err != nil {
+				return err
 			}
 			if own.URL != "" {
 				return prepareOwn(sh, c.Context(), own.Own, o.State, o.Bed, showToken)
 			}
-			return sh.control(c.Context(), o, showToken)
+			return control(c.Context(), sh, o, showToken)
 		},
 	}
 	p := c.Flags()
@@ -91,20 +67,20 @@ your own NATS server, prints the command, and exits.`,
 	p.StringVar(&o.Advertise, "advertise", "", "host, or host:port, that agents connect to")
 	p.StringVar(&o.Bed, "bed", "", "name of the test bed (lab)")
 	p.StringVar(&o.State, "state", "", "controller state directory (default: with the runs)")
-	p.BoolVar(&showToken, "show-token", false, "also print the token, before the command, as "+tokenEnv)
-	own.bind(p)
+	p.BoolVar(&showToken, "show-token", false, "also print the token, before the command, as "+testbed.TokenEnv)
+	own.Bind(p)
 	return c
 }
 
 // control serves until it is stopped.
-func (sh *shell) control(ctx context.Context, o bus.ServerOptions, showToken bool) error {
+func control(ctx context.Context, sh *command.Shell, o controller.Options, showToken bool) error {
 	o.Log = sh.Stderr
-	s, err := bus.Serve(o)
+	s, err := controller.Serve(o)
 	if err != nil {
 		return err
 	}
 	pass := s.Pass()
-	fmt.Fprintf(sh.Stderr, "test bed %s at %s; token %s is valid until %s, in %s\n", s.Bed(), s.URL(), pass.ID(), localTime(pass.Expires),
+	fmt.Fprintf(sh.Stderr, "test bed %s at %s; token %s is valid until %s, in %s\n", s.Bed(), s.URL(), pass.ID(), testbed.LocalTime(pass.Expires),
 		filepath.Join(o.State, bus.TokenFile))
 	joinLine(sh, s.JoinLine(), s.Token(), showToken)
 	<-ctx.Done()
@@ -113,25 +89,22 @@ func (sh *shell) control(ctx context.Context, o bus.ServerOptions, showToken boo
 
 // joinLine prints the command for other machines. The token is not among its arguments, where
 // every user of a machine could read it.
-func joinLine(sh *shell, line string, t bus.Token, showToken bool) {
+func joinLine(sh *command.Shell, line string, t bus.Token, showToken bool) {
 	if showToken {
 		fmt.Fprintln(sh.Stderr, "on every other machine:")
-		fmt.Fprintf(sh.Stdout, "%s=%s %s\n", tokenEnv, t, strings.TrimSuffix(line, " --token-file "+bus.TokenFile))
+		fmt.Fprintf(sh.Stdout, "%s=%s %s\n", testbed.TokenEnv, t, strings.TrimSuffix(line, " --token-file "+bus.TokenFile))
 		return
 	}
 	fmt.Fprintln(sh.Stderr, "copy that file to every other machine, and start there:")
 	fmt.Fprintln(sh.Stdout, line)
 }
 
-// localTime formats a local time to the minute.
-func localTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
-
 // prepareOwn creates what a test bed needs in an external NATS.
-func prepareOwn(sh *shell, ctx context.Context, own bus.Own, dir, bed string, showToken bool) error {
+func prepareOwn(sh *command.Shell, ctx context.Context, own bus.Own, dir, bed string, showToken bool) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	file := filepath.Join(dir, ownKey)
+	file := filepath.Join(dir, testbed.OwnKey)
 	k, err := bus.LoadKey(file)
 	if errors.Is(err, os.ErrNotExist) {
 		k, err = bus.MakeKey(file, cmp.Or(bed, "lab"))
@@ -142,7 +115,7 @@ func prepareOwn(sh *shell, ctx context.Context, own bus.Own, dir, bed string, sh
 	if bed != "" && bed != k.Bed {
 		return command.Usage(fmt.Errorf("--bed %s: %s is of test bed %s; give that, or another --state", bed, file, k.Bed))
 	}
-	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	ctx, cancel := context.WithTimeout(ctx, testbed.JoinWithin)
 	defer cancel()
 	conn, err := bus.DriveOwn(ctx, own, k, bus.Watch{})
 	if err != nil {
@@ -179,25 +152,5 @@ func keepOwn(dir string, own bus.Own) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, ownWay), append(b, '\n'), 0o600)
-}
-
-// drive connects to the controller of a directory, or to the external NATS prepared there.
-func drive(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, error) {
-	b, err := os.ReadFile(filepath.Join(dir, ownWay))
-	if errors.Is(err, os.ErrNotExist) {
-		return bus.Drive(ctx, dir, w)
-	}
-	var own bus.Own
-	if err == nil {
-		err = json.Unmarshal(b, &own)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ownWay), err)
-	}
-	k, err := bus.LoadKey(filepath.Join(dir, ownKey))
-	if err != nil {
-		return nil, err
-	}
-	return bus.DriveOwn(ctx, own, k, w)
+	return os.WriteFile(filepath.Join(dir, testbed.OwnWay), append(b, '\n'), 0o600)
 }

@@ -1,6 +1,7 @@
-package bus
+package controller
 
 import (
+	"ceiling/measure/fleet/bus"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
@@ -40,7 +41,7 @@ type holder struct {
 	from    string
 }
 
-func newGate(s *state, book *passBook, note func(string, ...any)) *gate {
+func newGate(s *bus.State, book *passBook, note func(string, ...any)) *gate {
 	return &gate{
 		bed:     s.Bed,
 		book:    book,
@@ -61,23 +62,23 @@ func (g *gate) Check(c server.ClientAuthentication) bool {
 		return false
 	}
 	o := c.GetOpts()
-	if o.Username == driverName {
+	if o.Username == bus.DriverName {
 		if !same(o.Password, g.driver) {
 			g.note("login from %s as the controller refused: wrong key", from)
 			return false
 		}
-		c.RegisterUser(&server.User{Username: driverName})
+		c.RegisterUser(&server.User{Username: bus.DriverName})
 		return true
 	}
 	secret, own, ok := strings.Cut(o.Password, ".")
 	p, state, known := g.book.find(secret)
-	if why, asks := strings.CutPrefix(o.Username, whyPrefix); asks {
+	if why, asks := strings.CutPrefix(o.Username, bus.WhyPrefix); asks {
 		if !known || why != string(state) {
 			return false
 		}
 		// It has no permissions, and is soon disconnected.
 		nothing := &server.SubjectPermission{Deny: []string{">"}}
-		c.RegisterUser(&server.User{Username: o.Username, ConnectionDeadline: time.Now().Add(askWithin),
+		c.RegisterUser(&server.User{Username: o.Username, ConnectionDeadline: time.Now().Add(bus.AskWithin),
 			Permissions: &server.Permissions{Publish: nothing, Subscribe: nothing}})
 		return true
 	}
@@ -85,11 +86,11 @@ func (g *gate) Check(c server.ClientAuthentication) bool {
 	case !known || !ok || len(own) < 16:
 		g.note("login from %s refused: wrong token", from)
 		return false
-	case state != TokenValid:
+	case state != bus.TokenValid:
 		g.note("login from %s refused: token %s is %s", from, p.ID(), state)
 		return false
 	}
-	if err := CheckName(o.Username); err != nil {
+	if err := bus.CheckName(o.Username); err != nil {
 		g.note("login from %s refused: %v", from, err)
 		return false
 	}
@@ -102,7 +103,7 @@ func (g *gate) Check(c server.ClientAuthentication) bool {
 		g.note("login from %s refused: another agent is called %s, at %s; start this one with another name", from, o.Username, other)
 		return false
 	}
-	c.RegisterUser(&server.User{Username: o.Username, Permissions: natsPermissions(AgentPermissions(g.bed, o.Username))})
+	c.RegisterUser(&server.User{Username: o.Username, Permissions: natsPermissions(bus.AgentPermissions(g.bed, o.Username))})
 	return true
 }
 
@@ -140,25 +141,15 @@ func (g *gate) take(name, own, token string, client uint64, from string) (other 
 	return ""
 }
 
-func natsPermissions(p Permissions) *server.Permissions {
+func natsPermissions(p bus.Permissions) *server.Permissions {
 	n := &server.Permissions{
 		Publish:   &server.SubjectPermission{Allow: p.Publish},
 		Subscribe: &server.SubjectPermission{Allow: p.Subscribe},
 	}
 	if p.Answer {
-		n.Response = &server.ResponsePermission{MaxMsgs: answersMost, Expires: answersFor}
+		n.Response = &server.ResponsePermission{MaxMsgs: bus.AnswersMost, Expires: bus.AnswersFor}
 	}
 	return n
-}
-
-// whyPrefix begins the user names under which a refused agent asks for the reason, which NATS does
-// not report. Such a login succeeds if the token has the state at the end of the name, and has no
-// permissions. Only holders of the secret learn the state.
-const whyPrefix = "_why-"
-
-// password is what an agent presents: the token's secret and its own.
-func (t Token) password(own Nonce) string {
-	return fmt.Sprintf("%x.%x", t.Secret, own)
 }
 
 // turnstile limits the handshakes per second of one address, so that a flood of logins takes

@@ -1,4 +1,5 @@
-package bus
+// Package controller is the NATS server of a test bed: who may join it, with which tokens and rights.
+package controller
 
 import (
 	"context"
@@ -16,17 +17,17 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ceiling/internal/unit"
+	"ceiling/measure/fleet/bus"
 )
 
 const (
 	maxConnections = 4096
-	maxPending     = 32 << 20 // bytes for a client that does not read
 	leastFree      = 64 << 20 // bytes a controller wants to start with
 	samplesMost    = 1 << 30
 )
 
-// ServerOptions configure a controller's addresses and storage.
-type ServerOptions struct {
+// Options configure a controller's addresses and storage.
+type Options struct {
 	// State is a directory, created if absent. A controller restarted on it is the same one: same
 	// CA, token, port and samples.
 	State string
@@ -41,7 +42,7 @@ type ServerOptions struct {
 	// Samples limits the disk space of the samples stream, in bytes; 0: 1 GB, or a quarter of the
 	// free space if that is less. It applies when the state is created.
 	Samples int64
-	// LeaseTTL is how long after its death a driver loses the test bed; 0: the constant LeaseTTL.
+	// LeaseTTL is how long after its death a driver loses the test bed; 0: bus.LeaseTTL.
 	// It applies when the state is created.
 	LeaseTTL time.Duration
 	// Log receives refused logins and errors, one line each; nil: no log.
@@ -50,15 +51,15 @@ type ServerOptions struct {
 
 // Server is a controller's NATS: embedded, TLS only, with JetStream in the state directory.
 type Server struct {
-	state *state
+	state *bus.State
 	dir   string
 	lock  *os.File
 	log   *logger
 	url   string
 	want  *server.Options
 	book  *passBook
-	token Token // the one it hands out
-	pass  Pass  // of it
+	token bus.Token // the one it hands out
+	pass  bus.Pass  // of it
 
 	closed chan struct{}
 	healed chan struct{} // closed when heal has ended; nil: never started
@@ -73,16 +74,16 @@ type Server struct {
 // Serve starts the server and returns when agents can join. Its errors are one line and say what to
 // do: the port is in use, the directory is not writable, it has a state of another version or
 // another controller, or the disk is full.
-func Serve(o ServerOptions) (*Server, error) {
+func Serve(o Options) (*Server, error) {
 	if o.Bed != "" {
-		if err := CheckBed(o.Bed); err != nil {
+		if err := bus.CheckBed(o.Bed); err != nil {
 			return nil, err
 		}
 	}
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
-	st, lock, err := openState(o.State, o.Bed)
+	st, lock, err := bus.OpenState(o.State, o.Bed)
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
@@ -97,7 +98,7 @@ func Serve(o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) start(o ServerOptions) error {
+func (s *Server) start(o Options) error {
 	free, err := freeBytes(o.State)
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func (s *Server) start(o ServerOptions) error {
 	if s.want, err = s.options(host, port, advertise); err != nil {
 		return err
 	}
-	if s.token, s.pass, err = ownToken(o.State, s.state); err != nil {
+	if s.token, s.pass, err = bus.OwnToken(o.State, s.state); err != nil {
 		return err
 	}
 	if s.book, err = newPassBook(o.State, s.log.line); err != nil {
@@ -128,12 +129,12 @@ func (s *Server) start(o ServerOptions) error {
 		return err
 	}
 	s.state.Port, s.state.Address = port, net.JoinHostPort(reachable(host), strconv.Itoa(port))
-	if err := s.state.write(o.State); err != nil {
+	if err := s.state.Write(o.State); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	c, err := Drive(ctx, o.State, Watch{})
+	c, err := bus.Drive(ctx, o.State, bus.Watch{})
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (s *Server) start(o ServerOptions) error {
 	}
 	lease := o.LeaseTTL
 	if lease == 0 {
-		lease = LeaseTTL
+		lease = bus.LeaseTTL
 	}
 	return c.Furnish(ctx, samples, lease)
 }
@@ -221,7 +222,7 @@ func outward() string {
 }
 
 func (s *Server) options(host string, port int, advertise string) (*server.Options, error) {
-	store := filepath.Join(s.dir, storeName)
+	store := filepath.Join(s.dir, "store")
 	if err := os.MkdirAll(store, 0o700); err != nil {
 		return nil, err
 	}
@@ -229,7 +230,7 @@ func (s *Server) options(host string, port int, advertise string) (*server.Optio
 	if err != nil {
 		return nil, err
 	}
-	tls, err := s.state.serverTLS(append(localNames(), name))
+	tls, err := s.state.ServerTLS(append(localNames(), name))
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +245,7 @@ func (s *Server) options(host string, port int, advertise string) (*server.Optio
 		ServerName: "ceiling-" + s.state.Bed,
 		Host:       host, Port: port, ClientAdvertise: advertise,
 		NoSigs: true, NoSystemAccount: false,
-		MaxConn: maxConnections, MaxSubs: 256, MaxPayload: maxPayload, MaxPending: maxPending,
+		MaxConn: maxConnections, MaxSubs: 256, MaxPayload: bus.MaxPayload, MaxPending: bus.MaxPending,
 		WriteDeadline: 5 * time.Second, AuthTimeout: 5, PingInterval: 5 * time.Second, MaxPingsOut: 2,
 		TLSConfig: tls, TLSHandshakeFirst: true, TLSTimeout: 5,
 		JetStream: true, StoreDir: store, DisableJetStreamBanner: true,
@@ -334,15 +335,15 @@ func (s *Server) Bed() string { return s.state.Bed }
 
 // Token returns the token that agents join with. It is the same after a restart unless it has
 // expired or was revoked.
-func (s *Server) Token() Token { return s.token }
+func (s *Server) Token() bus.Token { return s.token }
 
 // Pass returns what the controller stores about Token.
-func (s *Server) Pass() Pass { return s.pass }
+func (s *Server) Pass() bus.Pass { return s.pass }
 
 // JoinLine returns the command for the other machines. It does not contain the token: they need the
 // file TokenFile of the state, or another token.
 func (s *Server) JoinLine() string {
-	return "ceiling fleet agent --join " + s.url + " --token-file " + TokenFile
+	return "ceiling fleet agent --join " + s.url + " --token-file " + bus.TokenFile
 }
 
 // Close ends all connections, flushes to disk and releases the state for another controller.
@@ -375,4 +376,19 @@ func freeBytes(dir string) (int64, error) {
 		return 0, fmt.Errorf("statfs %s: %w", dir, err)
 	}
 	return int64(fs.Bavail) * fs.Bsize, nil
+}
+
+// localNames returns the names and addresses of this host, for the certificate.
+func localNames() []string {
+	names := []string{"localhost"}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return append(names, "127.0.0.1", "::1")
+	}
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok {
+			names = append(names, n.IP.String())
+		}
+	}
+	return names
 }
