@@ -14,9 +14,9 @@ import (
 // riddles are the turns of phrase that a native reader has to translate, and what to write instead.
 func riddles() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
-		`"X is no Y" is "invalid Y: X" or "X is not a Y"`:   regexp.MustCompile(`\b(is|are|was|were) (no|none)\b( [^l]|[^ ]|$| l[^o])`),
-		`"is not from A to B" is "must be A–B"`:             regexp.MustCompile(`\b(is|are) not from\b`),
-		`name the actor`:                                    regexp.MustCompile(`\b([Nn]obody|[Ww]hoever|anew|[Mm]eanwhile)\b|\bheld against\b`),
+		`"X is no Y" is "invalid Y: X" or "X is not a Y"`: regexp.MustCompile(`\b(is|are|was|were) (no|none)\b( [^l]|[^ ]|$| l[^o])`),
+		`"is not from A to B" is "must be A–B"`:           regexp.MustCompile(`\b(is|are) not from\b`),
+		`name the actor`: regexp.MustCompile(`\b([Nn]obody|[Ww]hoever|anew|[Mm]eanwhile)\b|\bheld against\b`),
 		`"does not tell" is "unknown" or "does not report"`: regexp.MustCompile(`\bdoes not tell\b`),
 		`"spoken" is "supported"`:                           regexp.MustCompile(`\bspoken\b`),
 		`"asked for" is "requested", "target" or "given"`:   regexp.MustCompile(`\basked for\b`),

@@ -53,7 +53,7 @@ type client struct {
 	listed  bool // is in the idle list
 	unread  bool // may still be sending after its response
 	at      int  // in.b[at:] is unused
-	in      *parcel
+	in      *buffer
 	remote  netip.AddrPort
 	scheme  string
 	name    string // remote's address as text
@@ -217,7 +217,7 @@ func (c *client) run() {
 	case c.state != atHead, c.blocked:
 		return
 	case full:
-		c.atEase()
+		c.deferDrain()
 		return
 	}
 	if c.at == c.have() && c.in != nil {
@@ -407,7 +407,7 @@ func (c *client) linger(unread bool) {
 	if c.intake == intakePaused && c.unread {
 		c.resume()
 	}
-	c.atEase()
+	c.deferDrain()
 }
 
 // end closes the connection.
@@ -555,7 +555,7 @@ func (c *client) stalled() {
 func (c *client) drained() {
 	if c.tls != nil && len(c.tls.rest) > 0 {
 		if c.lendSealed(); c.fd >= 0 {
-			c.atEase()
+			c.deferDrain()
 		}
 		return
 	}

@@ -88,8 +88,8 @@ func appendWeak(b, tag []byte) []byte {
 // takes time from the loop's other clients, so the levels are low. A file with a precompressed
 // sibling costs nothing.
 
-// packer compresses one response at a time.
-type packer struct {
+// compressor compresses one response at a time.
+type compressor struct {
 	compress.Encoder
 	coding uint8
 	level  compress.Level
@@ -97,7 +97,7 @@ type packer struct {
 }
 
 // packerOut is the packer as its encoder's sink.
-type packerOut packer
+type packerOut compressor
 
 // Write passes the encoder's output to the client.
 func (k *packerOut) Write(b []byte) (int, error) {
@@ -121,11 +121,11 @@ const sparePackers = 8
 func (x *exchange) pack() {
 	l, level := x.client.loop, x.destination.level
 	kept := &l.packers[x.coding][level]
-	var k *packer
+	var k *compressor
 	if n := len(*kept); n > 0 {
 		k, *kept = (*kept)[n-1], (*kept)[:n-1]
 	} else {
-		k = &packer{coding: x.coding, level: level}
+		k = &compressor{coding: x.coding, level: level}
 		k.Encoder = compress.NewEncoder(k.coding, k.level, (*packerOut)(k))
 	}
 	k.x, x.packer = x, k

@@ -16,14 +16,14 @@ type party interface {
 	unsendable(err syscall.Errno)
 	// stalled: what was sent finds no room; its source should pause.
 	stalled()
-	// drained: everything was sent, after a stall or a call to conn.atEase.
+	// drained: everything was sent, after a stall or a call to conn.deferDrain.
 	drained()
 	// expired: the deadline has passed.
 	expired()
 }
 
 // A parcel is a buffer for bytes to send, or received in parts.
-type parcel struct{ b []byte }
+type buffer struct{ b []byte }
 
 const (
 	// parcelBytes fits a head with a small body, and a receive buffer with its chunk framing.
@@ -37,20 +37,20 @@ const (
 )
 
 // parcels are stacks of spare parcels: the one warm in the cache comes first.
-type parcels struct{ spare, large []*parcel }
+type parcels struct{ spare, large []*buffer }
 
-func (s *parcels) get() *parcel { return take(&s.spare, parcelBytes) }
+func (s *parcels) get() *buffer { return take(&s.spare, parcelBytes) }
 
-func take(stack *[]*parcel, size int) *parcel {
+func take(stack *[]*buffer, size int) *buffer {
 	if n := len(*stack); n > 0 {
 		p := (*stack)[n-1]
 		*stack = (*stack)[:n-1]
 		return p
 	}
-	return &parcel{make([]byte, 0, size)}
+	return &buffer{make([]byte, 0, size)}
 }
 
-func (s *parcels) put(p *parcel) {
+func (s *parcels) put(p *buffer) {
 	p.b = p.b[:0]
 	switch size := cap(p.b); {
 	case size < largeBytes && size <= 2*parcelBytes && len(s.spare) < maxSpare:
@@ -60,19 +60,19 @@ func (s *parcels) put(p *parcel) {
 	}
 }
 
-// intake is how a connection receives.
+// readMode is how a connection receives.
 //
 //	from          to            when
 //	any           intakePaused  the sink is full, or a flow takes over (conn.pause)
 //	intakePaused  intakePiece   there is room again (conn.resume)
 //	any           intakeStream  another sink follows (conn.gulp)
 //	intakeStream  intakePiece   a connection to a destination with large responses
-type intake uint8
+type readMode uint8
 
 const (
-	intakeStream intake = iota // everything that arrives
-	intakePiece                // one piece at a time: its sink was full once, or may be
-	intakePaused               // nothing
+	intakeStream readMode = iota // everything that arrives
+	intakePiece                  // one piece at a time: its sink was full once, or may be
+	intakePaused                 // nothing
 )
 
 // conn is one socket of a loop. It sends nothing before the turn ends, so that what belongs
@@ -84,17 +84,17 @@ type conn struct {
 	index      uint32
 	generation uint32
 
-	dirty     bool // is in loop.dirty: out must be sent
-	unsettled bool // is in loop.sent: check whether everything was sent
-	blocked   bool // no room for what was sent; a Sent event will follow
-	ease      bool // call drained when everything was sent
-	tcp       bool // the socket can be spliced
-	intake    intake
+	dirty         bool // is in loop.dirty: out must be sent
+	unsettled     bool // is in loop.sent: check whether everything was sent
+	blocked       bool // no room for what was sent; a Sent event will follow
+	drainDeferred bool // call drained when everything was sent
+	tcp           bool // the socket can be spliced
+	intake        readMode
 
 	leaving int32     // bytes sent since the last Wait: a few megabytes at most
 	flushed int64     // bytes of out given to the ring
-	out     *parcel   // to be sent when the turn ends
-	pending []*parcel // sent, perhaps not yet transmitted
+	out     *buffer   // to be sent when the turn ends
+	pending []*buffer // sent, perhaps not yet transmitted
 
 	source, sink *flow     // what is spliced from here, and to here
 	tls          *ciphered // nil for plain traffic
@@ -111,7 +111,7 @@ type conn struct {
 func (c *conn) tag() ring.Tag { return ring.MakeTag(c.index, c.generation) }
 
 // buffer returns where to append the next bytes to send.
-func (c *conn) buffer() *parcel {
+func (c *conn) buffer() *buffer {
 	if c.out == nil {
 		c.out = c.loop.parcels.get()
 		c.mark()
@@ -134,7 +134,7 @@ func (c *conn) mark() {
 
 // room returns a buffer with space for n more bytes: a larger parcel if they do not fit, or a
 // fresh one after flushing a full large one.
-func (c *conn) room(n int) *parcel {
+func (c *conn) room(n int) *buffer {
 	p := c.buffer()
 	if cap(p.b)-len(p.b) >= n {
 		return p
@@ -212,9 +212,9 @@ func (c *conn) unsettle() {
 	}
 }
 
-// atEase schedules drained for a later turn, once all output was sent.
-func (c *conn) atEase() {
-	c.ease = true
+// deferDrain schedules drained for a later turn, once all output was sent.
+func (c *conn) deferDrain() {
+	c.drainDeferred = true
 	c.loop.hurry = true
 	c.unsettle()
 }
@@ -241,8 +241,8 @@ func (c *conn) settle() {
 		return
 	}
 	c.release()
-	if c.ease {
-		c.ease = false
+	if c.drainDeferred {
+		c.drainDeferred = false
 		c.owner.drained()
 	}
 }
@@ -253,7 +253,7 @@ func (c *conn) sent() {
 		c.loop.ring.SendNotify(int(c.fd), nil, c.tag())
 		return
 	}
-	c.blocked, c.ease = false, false
+	c.blocked, c.drainDeferred = false, false
 	c.release()
 	c.owner.drained()
 }
@@ -290,9 +290,9 @@ func (c *conn) resume() {
 func (c *conn) receive() {
 	switch {
 	case c.stream != nil:
-		c.stream.repay()
+		c.stream.returnCredit()
 	case c.call != nil:
-		c.call.repay()
+		c.call.returnCredit()
 	case c.intake == intakePiece:
 		c.loop.ring.ReceiveOnce(int(c.fd), c.tag())
 	default:

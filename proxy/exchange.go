@@ -71,7 +71,7 @@ type outbound struct {
 	offer     uint8 // the client's preferred coding, if the destination's responses are compressed
 	coding    uint8 // of a body compressed here
 	status    uint16
-	packer    *packer     // compresses it
+	packer    *compressor // compresses it
 	sentBytes int64       // of the body
 	why       string      // the cause of an error
 	file      *files.File // being sent

@@ -31,7 +31,7 @@ func (x *exchange) read(b []byte) bool {
 	if err != nil || n == 0 {
 		return false
 	}
-	c.in = &parcel{b}
+	c.in = &buffer{b}
 	x.request, x.headAt, x.headEnd, c.loop.linesOf = q, 0, n, &x.inbound
 	x.body = q.Body()
 	x.bodyState = bodyOf(x.body)
@@ -205,7 +205,7 @@ func TestLinesAreOwned(t *testing.T) {
 		}
 		l := x.client.loop
 		l.site.config = &config.Config{Limits: config.Limits{HeaderBytes: 16 << 10, HeaderLines: 100}}
-		other := &client{conn: conn{loop: l}, state: atHead, in: &parcel{[]byte(part)}}
+		other := &client{conn: conn{loop: l}, state: atHead, in: &buffer{[]byte(part)}}
 		if other.head() {
 			t.Fatal("a part was taken for a whole")
 		}

@@ -321,7 +321,7 @@ func (s *session) forget(st *stream) {
 	s.streams[end] = nil
 	s.ids, s.streams = s.ids[:end], s.streams[:end]
 	c.loop.sessions.streams--
-	if s.repay(st.owed); end > 0 || s.state == sessionOver {
+	if s.returnCredit(st.creditDue); end > 0 || s.state == sessionOver {
 		return
 	}
 	if s.state == sessionLast {
@@ -365,22 +365,22 @@ func (s *session) body(ev *http2.Event) {
 	case !s.credit.Spend(ev.Flow):
 		s.end(http2.FlowControlError)
 	case st == nil:
-		if s.repay(ev.Flow); ev.First && !ours && ev.Stream <= s.last {
+		if s.returnCredit(ev.Flow); ev.First && !ours && ev.Stream <= s.last {
 			s.wrong(ev.Stream, http2.StreamClosed)
 		}
 	case st.heard:
-		st.owed += ev.Flow
+		st.creditDue += ev.Flow
 		s.kill(st, http2.StreamClosed, "frames behind the end of the request")
 	case !st.credit.Spend(ev.Flow):
-		st.owed += ev.Flow
+		st.creditDue += ev.Flow
 		s.kill(st, http2.FlowControlError, "more than the window allows")
 	default:
 		st.take(ev.Payload, ev.Flow, ev.End)
 	}
 }
 
-// repay reopens the connection's window.
-func (s *session) repay(flow uint32) {
+// returnCredit reopens the connection's window.
+func (s *session) returnCredit(flow uint32) {
 	if n := s.credit.Return(flow); n > 0 && s.state < sessionOver {
 		p := s.connection.room(windowUpdateBytes)
 		p.b = http2.AppendWindowUpdate(p.b, 0, n)
@@ -519,14 +519,14 @@ func (s *session) gather() {
 		default:
 			st.listed = false
 		}
-		if st.fd >= 0 && (st.held > 0 && !st.blocked || st.held == 0 && (st.blocked || st.ease)) {
+		if st.fd >= 0 && (st.held > 0 && !st.blocked || st.held == 0 && (st.blocked || st.drainDeferred)) {
 			st.unsettle()
 			c.loop.hurry = c.loop.hurry || st.held == 0
 		}
 	}
 	s.ready, s.spared = kept, s.ready[:0]
 	if len(kept) > 0 && room <= 0 && !c.blocked && c.fd >= 0 {
-		c.atEase()
+		c.deferDrain()
 	}
 }
 

@@ -11,7 +11,7 @@ type call struct {
 	id      uint32 // 0: head not sent yet
 	place   int    // in session.calls
 
-	queue  []*parcel
+	queue  []*buffer
 	at     int    // sent part of queue's first
 	held   int    // bytes in queue
 	over   bool   // the request is complete
@@ -20,13 +20,13 @@ type call struct {
 	tail   []byte // header block of the request's trailers
 	window http2.Window
 
-	headed bool  // the final head has arrived
-	heard  bool  // END_STREAM received
-	left   int64 // of the response's body; unknownLength if its head does not say
-	credit http2.Credit
-	owed   uint32     // of the window, for bytes that the client has not read
-	code   http2.Code // to reset it with, if it ends before both sides have ended it
-	silent bool       // the destination knows that it has ended
+	headed    bool  // the final head has arrived
+	heard     bool  // END_STREAM received
+	left      int64 // of the response's body; unknownLength if its head does not say
+	credit    http2.Credit
+	creditDue uint32     // of the window, for bytes that the client has not read
+	code      http2.Code // to reset it with, if it ends before both sides have ended it
+	silent    bool       // the destination knows that it has ended
 }
 
 // ready schedules the call's pending data with the session.
@@ -206,7 +206,7 @@ func (k *call) takeHead(r *replies, end bool) {
 
 // take passes a piece of the response's body, which used flow of the window, to the client.
 func (k *call) take(piece []byte, flow uint32, end bool) {
-	k.owed += flow
+	k.creditDue += flow
 	if k.left != unknownLength {
 		if k.left -= int64(len(piece)); k.left < 0 || end && k.left > 0 {
 			k.malformed("a body that is not as long as its head says")
@@ -222,7 +222,7 @@ func (k *call) take(piece []byte, flow uint32, end bool) {
 	case end:
 		k.complete()
 	case k.intake != intakePaused:
-		k.repay()
+		k.returnCredit()
 	}
 }
 
@@ -237,10 +237,10 @@ func (k *call) takeTrailers(lines []byte) {
 	k.complete()
 }
 
-// repay reopens the window by what the client has read.
-func (k *call) repay() {
-	owed := k.owed
-	if k.owed = 0; owed == 0 || k.heard {
+// returnCredit reopens the window by what the client has read.
+func (k *call) returnCredit() {
+	owed := k.creditDue
+	if k.creditDue = 0; owed == 0 || k.heard {
 		return
 	}
 	if n := k.credit.Return(owed); n > 0 {

@@ -507,7 +507,7 @@ func (s *peerSession) gather() {
 	}
 	s.ready, s.spared = kept, s.ready[:0]
 	if len(kept) > 0 && room <= 0 && !s.blocked && s.fd >= 0 {
-		s.atEase()
+		s.deferDrain()
 	}
 }
 

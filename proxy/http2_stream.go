@@ -16,12 +16,12 @@ type stream struct {
 	id      uint32
 	place   int // in session.streams
 
-	chunked bool   // the body is forwarded in chunks, since its length is unknown
-	length  int64  // remaining length of a body of known length
-	heard   bool   // END_STREAM received
-	key     string // of the WebSocket that it requests, or is (RFC 8441); "" if none
-	credit  http2.Credit
-	owed    uint32 // of the windows, for bytes not forwarded yet
+	chunked   bool   // the body is forwarded in chunks, since its length is unknown
+	length    int64  // remaining length of a body of known length
+	heard     bool   // END_STREAM received
+	key       string // of the WebSocket that it requests, or is (RFC 8441); "" if none
+	credit    http2.Credit
+	creditDue uint32 // of the windows, for bytes not forwarded yet
 
 	queue  []piece
 	first  int // of queue
@@ -39,7 +39,7 @@ type stream struct {
 // piece is data to send: a parcel, or lent memory.
 type piece struct {
 	b      []byte
-	parcel *parcel
+	parcel *buffer
 }
 
 // ready schedules the stream's pending data with the session.
@@ -97,8 +97,8 @@ func (st *stream) settle() {
 		}
 		st.stalled()
 	case st.over: // the session makes its last frame
-	case st.held == 0 && (st.blocked || st.ease):
-		st.blocked, st.ease = false, false
+	case st.held == 0 && (st.blocked || st.drainDeferred):
+		st.blocked, st.drainDeferred = false, false
 		st.drained()
 	}
 }
@@ -226,7 +226,7 @@ func (st *stream) copyTo(b []byte, n int) ([]byte, bool) {
 // take passes a piece of the request's body, which used flow of the windows, to the loop.
 func (st *stream) take(piece []byte, flow uint32, end bool) {
 	s := st.session
-	st.owed += flow
+	st.creditDue += flow
 	switch {
 	case st.key != "": // tunnel bytes, possibly before the tunnel is open
 	case st.length != unknownLength && int64(len(piece)) > st.length, end && st.length > int64(len(piece)):
@@ -253,7 +253,7 @@ func (st *stream) take(piece []byte, flow uint32, end bool) {
 		st.client.over(0)
 	}
 	if st.fd >= 0 && st.intake != intakePaused {
-		st.repay()
+		st.returnCredit()
 	}
 }
 
@@ -269,21 +269,21 @@ func (st *stream) takeTrailers(lines []byte) {
 	st.heard = true
 	st.client.received(l.chunk)
 	if st.fd >= 0 && st.intake != intakePaused {
-		st.repay()
+		st.returnCredit()
 	}
 }
 
-// repay reopens the windows by what was forwarded.
-func (st *stream) repay() {
-	s, owed := st.session, st.owed
-	if st.owed = 0; owed == 0 {
+// returnCredit reopens the windows by what was forwarded.
+func (st *stream) returnCredit() {
+	s, owed := st.session, st.creditDue
+	if st.creditDue = 0; owed == 0 {
 		return
 	}
 	if n := st.credit.Return(owed); n > 0 && !st.heard {
 		p := s.connection.room(windowUpdateBytes)
 		p.b = http2.AppendWindowUpdate(p.b, st.id, n)
 	}
-	s.repay(owed)
+	s.returnCredit(owed)
 }
 
 // endTunnel tells the client that nothing more follows; the client may still send.

@@ -23,9 +23,9 @@ const (
 	crowdedAgain = time.Minute
 )
 
-// idlers are clients that wait for a request, or for the client to close the connection, the
+// idleList are clients that wait for a request, or for the client to close the connection, the
 // longest idle first. Entering and leaving cost each request a few stores.
-type idlers struct{ first, last *client }
+type idleList struct{ first, last *client }
 
 // waits marks the client as idle from now on.
 func (c *client) waits() {
@@ -63,7 +63,7 @@ func (c *client) unlist() {
 }
 
 // ripe reports whether the longest idle client may be closed.
-func (q *idlers) ripe(now int64) bool {
+func (q *idleList) ripe(now int64) bool {
 	return q.first != nil && now-q.first.since >= int64(LeastIdle)
 }
 
@@ -106,7 +106,7 @@ func (l *loop) relieve() {
 	l.evictions = 0
 	if l.counts.idleEvicted > before {
 		l.hurry = true // so that they are closed at once
-		l.proxy.crowded(why)
+		l.proxy.atLimit(why)
 	}
 	if l.full && (len(l.clients) < l.room-l.room/8 || l.idle.ripe(l.now)) {
 		l.full = false
@@ -156,8 +156,8 @@ func (l *loop) feed() {
 	}
 }
 
-// crowded reports why idle clients are closed, at most once per crowdedAgain.
-func (p *Proxy) crowded(why string) {
+// atLimit reports why idle clients are closed, at most once per crowdedAgain.
+func (p *Proxy) atLimit(why string) {
 	now := int64(time.Since(p.began)) + 1
 	if last := p.reported.Load(); (last == 0 || now-last > int64(crowdedAgain)) && p.reported.CompareAndSwap(last, now) {
 		p.fail(why + ": idle clients are closed, the longest idle first")

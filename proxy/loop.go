@@ -55,12 +55,12 @@ type sockets struct {
 
 // admission is how many clients are allowed, and which are evicted beyond that.
 type admission struct {
-	idle      idlers
+	idle      idleList
 	room      int  // how many clients are allowed
 	full      bool // currently accepting none
 	evictions int  // idle clients to close at the end of the turn
 	starved   []*pool
-	greeting
+	handshake
 	secured  secured
 	sessions sessions
 }
@@ -72,7 +72,7 @@ type sending struct{ dirty, sent, settling []*conn }
 type memory struct {
 	parcels   parcels
 	exchanges []*exchange
-	packers   [len(compress.Codings)][compress.Small + 1][]*packer
+	packers   [len(compress.Codings)][compress.Small + 1][]*compressor
 	pipes     pipes
 	extra     []byte // see conn.more
 	nothing   []byte // see blank

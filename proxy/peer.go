@@ -43,7 +43,7 @@ type peer struct {
 	address   int // index of its address among the upstream's
 	pool      *pool
 	client    *client // nil if none
-	in        *parcel // a response head that arrived in parts
+	in        *buffer // a response head that arrived in parts
 	response  http1.Body
 	trailers  []byte  // lines after the response's body
 	length    int64   // of the response's body; 0 if unknown
@@ -503,7 +503,7 @@ func (p *peer) ended(err syscall.Errno) {
 		}
 		p.down.state = directionEnded
 		p.client.notify()
-		p.client.atEase()
+		p.client.deferDrain()
 	}
 }
 

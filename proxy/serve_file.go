@@ -106,7 +106,7 @@ func (x *exchange) sendFile(f *files.File, status int, from, to int64) {
 	if c.lend(f.Data[from:to]); c.fd < 0 {
 		return
 	}
-	c.atEase()
+	c.deferDrain()
 	c.expire(l.site.timeouts.idle)
 }
 
@@ -195,6 +195,6 @@ func (x *exchange) sendRanges(f *files.File, parts []files.Range) {
 	x.file = f
 	f.Hold()
 	x.left = int(total)
-	c.atEase()
+	c.deferDrain()
 	c.expire(l.site.timeouts.idle)
 }

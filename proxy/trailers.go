@@ -17,7 +17,7 @@ import (
 func appendTrailers(dst, lines []byte, drop []string) []byte {
 	for len(lines) > 0 {
 		end := bytes.IndexByte(lines, '\n') + 1
-		if name := lines[:bytes.IndexByte(lines, ':')]; !untrailed(name) && !named(name, drop) {
+		if name := lines[:bytes.IndexByte(lines, ':')]; !forbiddenTrailer(name) && !named(name, drop) {
 			dst = append(dst, lines[:end]...)
 		}
 		lines = lines[end:]
@@ -60,9 +60,9 @@ func (x *exchange) endChunks(trailers []byte) {
 	c.write(lastChunk)
 }
 
-// untrailed reports whether a field says how to frame, route, authenticate, decode or answer a
+// forbiddenTrailer reports whether a field says how to frame, route, authenticate, decode or answer a
 // message, which only a head may do (RFC 9110, section 6.5.1).
-func untrailed(name []byte) bool {
+func forbiddenTrailer(name []byte) bool {
 	variable := variableOf(string(name))
 	for _, prefix := range untrailedPrefixes {
 		if strings.HasPrefix(variable, prefix) {

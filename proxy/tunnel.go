@@ -93,7 +93,7 @@ func (c *client) keepHead() {
 	x := c.x
 	head := bytes.Clone(c.in.b[x.headAt:x.headEnd])
 	c.loop.parcels.put(c.in)
-	c.in, c.at = &parcel{head}, len(head)
+	c.in, c.at = &buffer{head}, len(head)
 	x.headAt, x.headEnd = 0, len(head)
 	c.loop.linesOf = nil
 	x.lines()
@@ -109,7 +109,7 @@ func (p *peer) tunnelled(data []byte) {
 // halfClose: the client sends nothing more.
 func (p *peer) halfClose() {
 	p.up.state = directionEnded
-	p.atEase()
+	p.deferDrain()
 }
 
 // shut closes a direction whose last byte was sent, and the tunnel after the second one.

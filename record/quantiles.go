@@ -256,9 +256,9 @@ func BinsOf(h *hist.Hist) []Bin {
 // LoneOf summarises unloaded requests: times in sending order, round-robin over the connections. The
 // first on each connection and the first tenth count as cold; if there are few, fewer than half
 // of them.
-func LoneOf(serviceNs []int64, connections int) *Lone {
+func LoneOf(serviceNs []int64, connections int) *Unloaded {
 	n := len(serviceNs)
-	l := &Lone{Connections: connections, ServiceNs: serviceNs, Cold: max(min(max(connections, n/10), (n-1)/2), 0)}
+	l := &Unloaded{Connections: connections, ServiceNs: serviceNs, Cold: max(min(max(connections, n/10), (n-1)/2), 0)}
 	warm := new(hist.Hist)
 	for _, ns := range serviceNs[l.Cold:] {
 		warm.Record(ns)

@@ -43,11 +43,11 @@ type Run struct {
 	Latency   Latency    `json:"latency"`
 	// Edges of the window of a closed loop; nil if unknown.
 	Edges *Edges `json:"edges,omitempty"`
-	// Lone describes requests sent one at a time before the load; nil if there were none.
+	// Unloaded describes requests sent one at a time before the load; nil if there were none.
 	// FirstAnswers is how long after the start of a closed loop with a warm-up each connection
 	// got its first response, for those that got one before the window.
-	Lone         *Lone `json:"lone,omitempty"`
-	FirstAnswers []Bin `json:"first_answers,omitempty"`
+	Unloaded     *Unloaded `json:"lone,omitempty"`
+	FirstAnswers []Bin     `json:"first_answers,omitempty"`
 	// ByTarget has one row per target if the run has several.
 	ByTarget  []TargetResult `json:"by_target,omitempty"`
 	Generator Generator      `json:"generator"`
@@ -328,8 +328,8 @@ type Edges struct {
 	AtEndNs   int64 `json:"at_end_ns"`
 }
 
-// Lone describes the requests that had the server to themselves.
-type Lone struct {
+// Unloaded describes the requests that had the server to themselves.
+type Unloaded struct {
 	// Sent counts them; Failed those without a response; Bad those with a status of 400 or more.
 	Sent   int `json:"sent"`
 	Failed int `json:"failed,omitempty"`

@@ -34,7 +34,7 @@ const (
 )
 
 // A parcel is a buffer for combined responses. It returns to the worker once they are sent.
-type parcel struct{ b []byte }
+type buffer struct{ b []byte }
 
 // A floorConn is a connection.
 type floorConn struct {
@@ -51,7 +51,7 @@ type floorConn struct {
 	eof     bool // no more input
 	ending  bool // close once its responses are out
 	noted   bool // is in worker.check
-	parcels []*parcel
+	parcels []*buffer
 }
 
 // A floorWorker is one thread of the server.
@@ -82,9 +82,9 @@ type floorWorker struct {
 
 	// Responses for the current connection: in hold, or in out.
 	hold    []byte
-	out     *parcel
+	out     *buffer
 	pending int // bytes of response in this turn
-	spare   []*parcel
+	spare   []*buffer
 }
 
 func newFloorWorker(s *site, listener, wake, wakeFrom int) *floorWorker {
@@ -474,7 +474,7 @@ func (w *floorWorker) gather(i uint32, c *floorConn) {
 			w.out, w.spare = w.spare[n-1], w.spare[:n-1]
 			w.out.b = w.out.b[:0]
 		} else {
-			w.out = new(parcel)
+			w.out = new(buffer)
 		}
 	}
 	w.out.b = append(w.out.b, w.hold...)

@@ -55,7 +55,7 @@ func ruleAcceptQueue(f *cpuFacts) finding {
 	default:
 		return out
 	}
-	out.answer = yes
+	out.answer = matched
 	return out
 }
 
@@ -69,7 +69,7 @@ func (f *serverSide) acceptHurtsTail() bool {
 	}
 	if f.open {
 		s := &f.schedule
-		return s.asked > 0 && s.missed <= unsentShare && !(s.owed.known && s.owed.value > owedShare)
+		return s.asked > 0 && s.missed <= unsentShare && !(s.owed.known && s.owed.value > backlogMax)
 	}
 	return l.MeanNs-float64(l.P50Ns) < mostOf*l.MeanNs
 }

@@ -38,7 +38,7 @@ func (f *cpuFacts) several(loading []*record.Agent, series *record.Series, cpu [
 		if series != nil {
 			load = inWindow(series.Agents, a.Name)
 		}
-		v.places = placesOf(v, series, v.joined(series, []*facts{v}, v.slots/math.Max(f.slots, 1)), load)
+		v.places = occupancyOf(v, series, v.joined(series, []*facts{v}, v.slots/math.Max(f.slots, 1)), load)
 	}
 }
 

@@ -21,9 +21,9 @@ func arbitrate(f *facts) ruling {
 		found := rule.judge(f)
 		r.all = append(r.all, found)
 		switch {
-		case found.answer == yes && r.at < 0:
+		case found.answer == matched && r.at < 0:
 			r.at = i
-		case found.answer == cannotTell:
+		case found.answer == unknown:
 			missing = addNew(missing, found.missing)
 			if found.bottleneck == record.ServerBlocked && f.generator.busy.known {
 				next = found.next
@@ -74,7 +74,7 @@ func (r *ruling) qualify(f *facts) {
 		return // nothing was at its limit, or no figure counts
 	}
 	for _, other := range r.all[r.at+1:] {
-		if other.answer == yes && !sameThing(found.bottleneck, other.bottleneck) {
+		if other.answer == matched && !sameThing(found.bottleneck, other.bottleneck) {
 			found.caveats = append(found.caveats, say("caveat.other-bottleneck", with{"bottleneck": other.bottleneck, "found": other.because}))
 			return
 		}
@@ -108,7 +108,7 @@ func serverOnly(bottleneck record.Bottleneck) bool {
 // undetermined says what is missing, or that nothing is near its limit, and shows what was
 // observed.
 func undetermined(f *cpuFacts, all []finding, missing, next []record.Statement) finding {
-	out := finding{bottleneck: record.Inconclusive, answer: cannotTell, missing: missing, next: next,
+	out := finding{bottleneck: record.Inconclusive, answer: unknown, missing: missing, next: next,
 		because: just("inconclusive", with{"missing": missing})}
 	for _, found := range all {
 		for _, e := range slices.Concat(found.pro, found.against) {

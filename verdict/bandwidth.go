@@ -12,7 +12,7 @@ func ruleBandwidth(f *facts) finding {
 	out := finding{bottleneck: record.Bandwidth, next: just("bandwidth.next", nil)}
 	l := &f.link
 	if a := f.limitedBy(bandwidthAllowance); a != nil {
-		out.answer, out.pro = yes, []record.Evidence{a.evidence(f.runFacts)}
+		out.answer, out.pro = matched, []record.Evidence{a.evidence(f.runFacts)}
 		out.because, out.next = just("allowance.limits", a.values(f.runFacts)), just("allowance.next.bandwidth", nil)
 		return out
 	}
@@ -32,7 +32,7 @@ func ruleBandwidth(f *facts) finding {
 	if share < full {
 		return out
 	}
-	out.answer = yes
+	out.answer = matched
 	out.because = just("bandwidth.full", carried)
 	if l.host != "" && len(f.run.Agents) > 1 && !f.ofServer(l.host) {
 		out.next = just("bandwidth.next.agents", with{"host": l.host})
@@ -41,7 +41,7 @@ func ruleBandwidth(f *facts) finding {
 		out.caveats = append(out.caveats, say("bandwidth.computed", nil))
 	}
 	if share > linkTooMuch {
-		out.answer = no
+		out.answer = notMatched
 		out.against = append(out.against, record.NewEvidence("series.netdev", share, "share",
 			say("bandwidth.too-much", nil)))
 	}
@@ -68,18 +68,18 @@ func rulePath(f *facts) finding {
 	}
 	free, missing := f.generatorFree()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	idle, missing := f.serverIdle()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	if !free || !idle {
 		return out
 	}
-	out.pro = append(f.placeEvidence(wayIn, wayBack), f.tripEvidence()...)
+	out.pro = append(f.placeEvidence(toServer, toClient), f.tripEvidence()...)
 	if l.known && !l.fromBytes {
 		out.pro = append(out.pro, record.NewEvidence("series.netdev", l.bits, "bit/s",
 			say("link.packets", with{"interface": l.name, "sent": l.sent, "carried_bits": l.bits, "packets_per_s": l.packets,
@@ -88,8 +88,8 @@ func rulePath(f *facts) finding {
 			out.bottleneck = record.Packets
 		}
 	}
-	out.answer = yes
-	share := math.Max(p.share[wayIn]+p.share[wayBack], f.tripShare())
+	out.answer = matched
+	share := math.Max(p.share[toServer]+p.share[toClient], f.tripShare())
 	out.because = just("path.queues", with{"share": share, "known": l.known, "carried_bits": l.bits,
 		"packets": out.bottleneck == record.Packets, "packets_per_s": l.packets, "packet_bytes": l.perPacket})
 	switch {
@@ -121,7 +121,7 @@ func (f *facts) pathQueues() bool {
 	if f.onLoopback() && !f.link.shaper.holds() || f.delayed.known && f.delayed.is {
 		return false
 	}
-	where := math.Max(p.share[wayIn]+p.share[wayBack], f.tripShare()-p.share[generatorQueue])
+	where := math.Max(p.share[toServer]+p.share[toClient], f.tripShare()-p.share[generatorQueue])
 	if where < mostOf {
 		return false
 	}

@@ -179,7 +179,7 @@ func (b *behindServer) outOfCPU(f *serverSide) (how record.Statement) {
 	case n == 0 || !f.host.known:
 	case b.cores >= behindFull*n:
 		return say("behind.cores", used)
-	case f.host.full(b.cpus) && b.cores+b.queue.value >= serverWants*n && b.cores > f.subject.cores:
+	case f.host.full(b.cpus) && b.cores+b.queue.value >= serverDemandMin*n && b.cores > f.subject.cores:
 		used["idle_none"] = true
 		return say("behind.cores", used)
 	case full == 0 || full > 1 && b.use.timed && float64(full) >= poolBusy*b.use.used:
@@ -331,7 +331,7 @@ func (f *facts) sparePool() (*peerUse, *behindServer) {
 
 // explainPool adds the pool that requests wait for to a finding that the server waits.
 func explainPool(f *facts, found *finding) {
-	if found.bottleneck != record.ServerBlocked || found.answer != yes || found.explained {
+	if found.bottleneck != record.ServerBlocked || found.answer != matched || found.explained {
 		return
 	}
 	u, b := f.sparePool()
@@ -358,13 +358,13 @@ func ruleBehind(f *facts) finding {
 		}
 		if free, missing := f.generatorFree(); !free {
 			if missing != nil {
-				out.answer, out.missing = cannotTell, missing
+				out.answer, out.missing = unknown, missing
 			}
 			return out
 		}
 		p := &f.places
 		if !p.known || !p.both {
-			out.answer, out.missing = cannotTell, []record.Statement{p.missing()}
+			out.answer, out.missing = unknown, []record.Statement{p.missing()}
 			return out
 		}
 		if p.share[serverQueue]+p.share[inServer] < mostOf {
@@ -374,7 +374,7 @@ func ruleBehind(f *facts) finding {
 		if idle, missing := f.serverIdle(); missing != nil || !idle && b.cores <= f.subject.cores {
 			return out
 		}
-		out.answer = yes
+		out.answer = matched
 		out.pro = slices.Concat(b.evidence(), l.pro, []record.Evidence{f.peers.says(b.use)}, f.cpuEvidence(),
 			f.placeEvidence(serverQueue, inServer), f.stackClue().says)
 		out.because = just("behind", with{"server": b.who(), "limit": l.says})

@@ -377,13 +377,13 @@ func ruleDatabase(f *facts) finding {
 	}
 	if free, missing := f.generatorFree(); !free {
 		if missing != nil {
-			out.answer, out.missing = cannotTell, missing
+			out.answer, out.missing = unknown, missing
 		}
 		return out
 	}
 	p := &f.places
 	if !p.known || !p.both {
-		out.answer, out.missing = cannotTell, []record.Statement{p.missing()}
+		out.answer, out.missing = unknown, []record.Statement{p.missing()}
 		return out
 	}
 	if p.share[serverQueue]+p.share[inServer] < mostOf {
@@ -392,7 +392,7 @@ func ruleDatabase(f *facts) finding {
 	if idle, missing := f.serverIdle(); missing != nil || !idle {
 		return out // the CPU they all share is the bottleneck
 	}
-	out.answer = yes
+	out.answer = matched
 	out.pro = slices.Concat(seen, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer), f.stackClue().says)
 	out.because, out.next, out.caveats = []record.Statement{l.says}, l.next, l.caveats
 	return out
@@ -401,7 +401,7 @@ func ruleDatabase(f *facts) finding {
 // explainDatabase says which part of a full server is its database, and what the sessions do.
 func explainDatabase(f *serverSide, found *finding) {
 	d := &f.database
-	if found.answer != yes || !slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU}, found.bottleneck) {
+	if found.answer != matched || !slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU}, found.bottleneck) {
 		return
 	}
 	found.pro = append(found.pro, d.evidence()...)

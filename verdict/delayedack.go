@@ -62,7 +62,7 @@ func (d *delayedAckFacts) seen(rows []*record.SocketsRow) bool {
 			held, times = held+weight*n, times+1
 		}
 	}
-	if times < placesFewest {
+	if times < minSamples {
 		return false
 	}
 	d.known, d.held = true, held/moments
@@ -90,7 +90,7 @@ func (d *delayedAckFacts) inferred(f *pathFacts, rows []*record.SocketsRow) {
 			unsent += math.Max(row.ToClient.UnsentBytes, 0)
 		}
 	}
-	if samples < placesFewest || sockets == 0 {
+	if samples < minSamples || sockets == 0 {
 		return
 	}
 	d.known = true
@@ -131,8 +131,8 @@ func (d *delayedAckFacts) waitNs() float64 {
 // toServer moves the responses held back from the network to the server: they are in its kernel.
 func (d *delayedAckFacts) toServer(at *[stations]float64, rate float64) {
 	if d.waits {
-		held := math.Min(d.held, math.Max(at[wayBack]-rate*d.base.value/1e9, 0))
-		at[wayBack] -= held
+		held := math.Min(d.held, math.Max(at[toClient]-rate*d.base.value/1e9, 0))
+		at[toClient] -= held
 		at[inServer] += held
 	}
 }
@@ -159,13 +159,13 @@ func ruleDelayedAck(f *facts) finding {
 	}
 	free, missing := f.generatorFree()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	if !free {
 		return out
 	}
-	out.answer, out.explained = yes, true
+	out.answer, out.explained = matched, true
 	out.pro = append(f.delayedAckEvidence(), f.cpuEvidence()...)
 	if d.base.known {
 		out.pro = append(out.pro, record.NewEvidence("series.tcp_info.server.rtt_min_us", d.base.value, "ns",

@@ -118,8 +118,8 @@ func heldBack(w *watchedRun, held float64, loneNs, restNs []int64) *watchedRun {
 	l := &w.run.Latency
 	l.ServiceBins = []record.Bin{{Ns: l.Service.P50Ns, Count: l.Service.Count}}
 	if loneNs != nil {
-		w.run.Lone = record.LoneOf(loneNs, 1)
-		w.run.Lone.RestNs, w.run.Lone.Sent = restNs, len(loneNs)
+		w.run.Unloaded = record.LoneOf(loneNs, 1)
+		w.run.Unloaded.RestNs, w.run.Unloaded.Sent = restNs, len(loneNs)
 	}
 	return each(w, func(r *record.SocketsRow) {
 		r.Moments = 10
@@ -139,7 +139,7 @@ func TestDelayedAckIsNoLock(t *testing.T) {
 	locked := []int64{8 * ms, 35e5, 35e5, 45 * ms, 35e5, 35e5, 34e5, 33 * ms}
 	lockedRests := []int64{0, 0, 0, 41 * ms, 0, 0, 0, 29 * ms} // the last one's beginning was seen late
 	withLone := func(w *watchedRun, lone []int64) *watchedRun {
-		w.run.Lone = record.LoneOf(lone, 1)
+		w.run.Unloaded = record.LoneOf(lone, 1)
 		w.run.Latency.ServiceBins = []record.Bin{{Ns: w.run.Latency.Service.P50Ns, Count: w.run.Latency.Service.Count}}
 		return w
 	}

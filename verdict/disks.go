@@ -134,7 +134,7 @@ func ruleDisk(f *facts) finding {
 	if idle, missing := f.serverIdle(); !idle || missing != nil || !p.known || !p.both || p.share[serverQueue]+p.share[inServer] < mostOf {
 		return out // serverwait.go says what is missing
 	}
-	out.answer = yes
+	out.answer = matched
 	waiting := record.NewEvidence("series.process.states.disk", t.disk, "threads", say("threads.disk", with{"threads": t.disk, "of": t.all}))
 	out.pro = slices.Concat(out.pro, []record.Evidence{waiting}, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer))
 	out.because = just("blocked.by-disk", with{"device": d.Device, "work": workOf(d), "threads": t.disk})

@@ -39,7 +39,7 @@ func inTurn(w *watchedRun) *watchedRun {
 		all.Record(190e6)
 	}
 	w.run.Latency.ServiceBins, w.run.Latency.ResponseBins = record.BinsOf(&all), record.BinsOf(&all)
-	w.run.FirstAnswers, w.run.Lone = record.BinsOf(&first), loneSample(24, func() int64 { return 3e6 })
+	w.run.FirstAnswers, w.run.Unloaded = record.BinsOf(&first), loneSample(24, func() int64 { return 3e6 })
 	return w
 }
 

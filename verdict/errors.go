@@ -27,9 +27,9 @@ func ruleErrors(f *facts) finding {
 	}
 	switch {
 	case share >= errorsMatter:
-		out.answer, out.because, out.next = yes, []record.Statement{f.errorsSentence()}, f.errorsNext()
+		out.answer, out.because, out.next = matched, []record.Statement{f.errorsSentence()}, f.errorsNext()
 	case f.outage.share >= outageMatters:
-		out.answer, out.because, out.next = yes, []record.Statement{f.outage.says(f.runFacts)}, just("outage.next", nil)
+		out.answer, out.because, out.next = matched, []record.Statement{f.outage.says(f.runFacts)}, just("outage.next", nil)
 	}
 	return out
 }

@@ -9,7 +9,7 @@ import (
 // Requirements for kernel events to represent the run.
 const (
 	// placeBurstsFewest bursts yield an interval: of batches of bursts, as with samples.
-	placeBurstsFewest = placesFewest
+	placeBurstsFewest = minSamples
 	// requestsFewest is the fewest requests in all bursts: with 100, one request is one
 	// percentage point of a share.
 	requestsFewest = 100
@@ -28,8 +28,8 @@ const (
 // timedPlaces maps a row's places to stations.
 func timedPlaces() map[string]int {
 	return map[string]int{
-		record.PlaceToServer: wayIn, record.PlaceAtServer: serverQueue, record.PlaceInServer: inServer,
-		record.PlaceToClient: wayBack, record.PlaceAtClient: generatorQueue, record.PlaceGenerator: inGenerator,
+		record.PlaceToServer: toServer, record.PlaceAtServer: serverQueue, record.PlaceInServer: inServer,
+		record.PlaceToClient: toClient, record.PlaceAtClient: generatorQueue, record.PlaceGenerator: inGenerator,
 	}
 }
 
@@ -111,7 +111,7 @@ func (f *generatorSide) timedBytes(row *record.TimesRow, load []record.LoadRow) 
 			continue
 		}
 		size := f.responseBytes.value
-		if s == wayIn || s == serverQueue {
+		if s == toServer || s == serverQueue {
 			size = f.requestBytes.value
 		}
 		at[s] = math.Max(place.ByteNs, 0) / size / known * connections

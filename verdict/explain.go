@@ -53,9 +53,9 @@ func Explain(run *record.Run, series *record.Series) (Decision, record.Verdict) 
 		step := Step{Rule: rule.name, Asks: rule.asks}
 		found := &r.all[i]
 		switch found.answer {
-		case yes:
+		case matched:
 			step.Answer, step.Why = StepYes, found.because
-		case cannotTell:
+		case unknown:
 			step.Answer, step.Why = StepUnknown, found.missing
 		default:
 			step.Answer, step.Why = StepNo, whyNot(found)

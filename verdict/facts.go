@@ -116,7 +116,7 @@ type facts struct {
 	places        placeFacts
 	delayed       delayedAckFacts
 	slow          slowFacts
-	lone          loneFacts
+	lone          unloadedFacts
 	observerShare figure // of one core, for the most expensive observer
 	lostLater     []record.NotMeasured
 }
@@ -219,7 +219,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.exceeded = exceededOf(f.cpuFacts, series)
 	sockets := f.socketRows(series)
 	f.delayed = delayedAckOf(f, series, sockets)
-	f.places = placesOf(f, series, sockets, load)
+	f.places = occupancyOf(f, series, sockets, load)
 	f.slow = slowOf(f, series, load)
 	f.accept = acceptOf(f.cpuFacts, series)
 	f.datagrams = datagramsOf(f.cpuFacts, series)

@@ -9,9 +9,9 @@ import (
 type answer int
 
 const (
-	no         answer = iota // this is not the bottleneck
-	yes                      // it is
-	cannotTell               // a measurement is missing
+	notMatched answer = iota // this is not the bottleneck
+	matched                  // it is
+	unknown                  // a measurement is missing
 )
 
 // finding is a rule's complete answer, derived from the record alone.
@@ -21,7 +21,7 @@ type finding struct {
 	because    []record.Statement // with the figures
 	pro        []record.Evidence  // supporting evidence
 	against    []record.Evidence  // contradicting evidence
-	missing    []record.Statement // what was not measured, if the answer is cannotTell
+	missing    []record.Statement // what was not measured, if the answer is unknown
 	caveats    []record.Statement
 	next       []record.Statement // what to do
 	// explained: because and next name the cause itself, so explainWait consults no other source.

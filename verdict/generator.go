@@ -15,13 +15,13 @@ func ruleGenerator(f *facts) finding {
 	g := &f.generator
 	out := finding{bottleneck: record.LoadGenerator, next: generatorNext(f.generatorSide)}
 	if !g.busy.known {
-		out.answer = cannotTell
+		out.answer = unknown
 		out.missing = []record.Statement{f.cpuNotRecorded()}
 		return out
 	}
 	out.pro = f.generatorEvidence()
 	out.times, out.nearly = g.room()
-	if !g.full() && !f.answersLie() && !f.crowdedOut() && !f.aloneNearFull() {
+	if !g.full() && !f.answersLie() && !f.generatorStarved() && !f.aloneNearFull() {
 		return out
 	}
 	if f.fightForCores() {
@@ -35,11 +35,11 @@ func ruleGenerator(f *facts) finding {
 	if p := &f.places; p.known && p.both && p.share[serverQueue] >= mostOf && p.share[generatorQueue] < starvedQueue/4 {
 		out.against = append(out.against, f.placeEvidence(serverQueue, generatorQueue)...)
 	}
-	out.answer = yes
+	out.answer = matched
 	out.because = just("generator.full", with{"who": f.who(), "busy": g.busy.value})
 	switch {
 	case g.full() && g.busy.value >= GeneratorFull:
-	case g.full() || f.crowdedOut():
+	case g.full() || f.generatorStarved():
 		out.next, out.pro = []record.Statement{f.starvedNext()}, append(out.pro, f.homeEvidence()...)
 		out.because = just("generator.starved", with{"who": f.who(), "busy": g.busy.value, "delayed": g.delay.value})
 	case f.aloneNearFull():
@@ -69,11 +69,11 @@ func (f *facts) fullAgent() finding {
 	for _, v := range append([]*facts{worst}, rest...) {
 		one := ruleGenerator(v)
 		switch one.answer {
-		case cannotTell:
+		case unknown:
 			out.missing = append(out.missing, one.missing...)
-		case yes:
-			if out.answer != yes {
-				out.answer, out.because, out.next = yes, one.because, one.next
+		case matched:
+			if out.answer != matched {
+				out.answer, out.because, out.next = matched, one.because, one.next
 			}
 			out.pro = append(append(out.pro, one.pro...), v.partEvidence(f.generatorSide))
 		}
@@ -82,10 +82,10 @@ func (f *facts) fullAgent() finding {
 			out.times, out.nearly = one.times, say("generator.agent-near", with{"who": v.who(), "nearly": one.nearly})
 		}
 	}
-	if out.answer != yes {
+	if out.answer != matched {
 		out.pro = f.generatorEvidence()
 		if len(out.missing) > 0 {
-			out.answer = cannotTell
+			out.answer = unknown
 		}
 	}
 	return out

@@ -60,13 +60,13 @@ func ruleWindow(f *facts) finding {
 	}
 	free, missing := f.generatorFree()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	if !free {
 		return out
 	}
-	out.answer, out.explained = yes, true
+	out.answer, out.explained = matched, true
 	out.pro = append([]record.Evidence{
 		record.NewEvidence("load.http2.stalled_ns", share, "share", say("h2-window.stalled", with{"share": share, "stalls": h.Stalls})),
 		record.NewEvidence("load.http2.stall_ping_ns", h.StallPingNs, "ns",

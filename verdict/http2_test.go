@@ -63,7 +63,7 @@ func TestWindow(t *testing.T) {
 		for _, c := range Judge(r, &record.Series{}).Caveats {
 			text += "\n" + prose.Text(c)
 		}
-		if v.answer != yes {
+		if v.answer != matched {
 			return "", text
 		}
 		return v.bottleneck, text

@@ -259,7 +259,7 @@ func invalidThrottled(f *facts) *invalidity {
 // time tells whose fault it was.
 func invalidSchedule(f *facts, slo sloResult, found *finding) *invalidity {
 	s := &f.schedule
-	grew := s.owed.known && s.owed.value > owedShare
+	grew := s.owed.known && s.owed.value > backlogMax
 	if !f.open || s.missed <= unsentShare && !grew {
 		return nil
 	}

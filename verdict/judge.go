@@ -66,7 +66,7 @@ func judge(f *facts, r ruling) record.Verdict {
 	if p := &f.places; p.known {
 		v.StationsBy, v.StationsOf = p.by, p.moments
 	}
-	if found.answer == cannotTell {
+	if found.answer == unknown {
 		v.Missing = found.missing
 	}
 	switch {

@@ -92,7 +92,7 @@ func (f *cpuFacts) starvedThread() *threadUse {
 func ruleNeighbours(f *facts) finding {
 	out := finding{bottleneck: record.SharedCPU}
 	foreign := f.foreign()
-	if !foreign.known || foreign.value < neighbourTakes || f.fightForCores() && foreign.value < f.generator.cores.value+f.subject.cores {
+	if !foreign.known || foreign.value < othersMin || f.fightForCores() && foreign.value < f.generator.cores.value+f.subject.cores {
 		return out
 	}
 	t := f.starvedThread()
@@ -113,7 +113,7 @@ func ruleNeighbours(f *facts) finding {
 		out.pro = append(out.pro, record.NewEvidence("series.process.busiest.queue_ns", t.queue.value, "share", starved))
 	}
 	who := whoElse(f.neighbours)
-	out.answer = yes
+	out.answer = matched
 	out.because = just("neighbours.took", with{"starved": starved, "used_cores": foreign.value, "cores": n, "who": who})
 	out.next = just("neighbours.next", nil)
 	if len(who) > 0 {

@@ -16,7 +16,7 @@ func slept(stacks bool) *watchedRun {
 		r.States = record.ThreadCount{Sleeping: 65}
 		r.Waits = []record.WaitCount{{Wchan: "hrtimer_nanosleep", Threads: 61}, {Wchan: "wait_woken", Threads: 3}}
 	})
-	w.run.Lone = record.LoneOf([]int64{1e6, 1e6, 1e6, 1e6, 1e6, 1e6, 1e6, 1e6}, 1) // so that they seem to queue
+	w.run.Unloaded = record.LoneOf([]int64{1e6, 1e6, 1e6, 1e6, 1e6, 1e6, 1e6, 1e6}, 1) // so that they seem to queue
 	w.run.Latency.ServiceBins = []record.Bin{{Ns: 50e6, Count: w.run.Latency.Service.Count}}
 	w.run.Subject = &record.Subject{Host: "h", Processes: []record.SubjectProcess{{PID: 100, Comm: "python3", Exe: "/usr/bin/python3.11"}}}
 	for s := range 5 {

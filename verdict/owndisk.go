@@ -71,7 +71,7 @@ func ruleOwnDisk(f *facts) finding {
 	if idle, missing := f.serverIdle(); !idle || missing != nil || !p.known || !p.both || p.share[serverQueue]+p.share[inServer] < mostOf {
 		return out // serverwait.go says what is missing
 	}
-	out.answer = yes
+	out.answer = matched
 	device := f.disks.full(false)
 	out.pro = slices.Concat(f.stackClue().says, f.disks.evidence(device), f.cpuEvidence(), f.placeEvidence(serverQueue, inServer))
 	out.because = just("blocked.disk", with{"waits": d.says()})

@@ -10,7 +10,7 @@ func rulePackets(f *facts) finding {
 	out := finding{bottleneck: record.Packets, next: just("packets.next", nil)}
 	l := &f.link
 	if a := f.limitedBy(packetAllowance); a != nil {
-		out.answer, out.pro = yes, []record.Evidence{a.evidence(f.runFacts)}
+		out.answer, out.pro = matched, []record.Evidence{a.evidence(f.runFacts)}
 		out.because, out.next = just("allowance.limits", a.values(f.runFacts)), just("allowance.next.packets", nil)
 		return out
 	}
@@ -18,7 +18,7 @@ func rulePackets(f *facts) finding {
 		return out
 	}
 	if f.packetsOnOneCore(&out) || f.packetsDropped(&out) {
-		out.answer = yes
+		out.answer = matched
 	}
 	return out
 }

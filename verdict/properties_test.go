@@ -226,7 +226,7 @@ func anyRun(t *rapid.T) *record.Run {
 		run.Generator = rapid.Make[record.Generator]().Draw(t, "generator row")
 	}
 	if some("lone") {
-		run.Lone = rapid.Ptr(rapid.Make[record.Lone](), true).Draw(t, "unloaded requests")
+		run.Unloaded = rapid.Ptr(rapid.Make[record.Unloaded](), true).Draw(t, "unloaded requests")
 		run.FirstAnswers = rapid.SliceOfN(rapid.Make[record.Bin](), 0, 3).Draw(t, "first answers")
 		run.Edges = rapid.Ptr(rapid.Make[record.Edges](), true).Draw(t, "edges")
 	}

@@ -67,7 +67,7 @@ func explainLink(f *runFacts, q *record.Quorum, found *finding) {
 		return
 	}
 	if onlyTurnsMissing(found) {
-		*found = finding{bottleneck: record.Concurrency, answer: yes, pro: found.pro, against: found.against, explained: true,
+		*found = finding{bottleneck: record.Concurrency, answer: matched, pro: found.pro, against: found.against, explained: true,
 			because: just("slots.few", with{"slots": f.slots, "mean_ns": f.run.Latency.Response.MeanNs, "per_s": f.rate,
 				"network": record.Statement{}, "lone": record.Statement{}})}
 	}

@@ -47,7 +47,7 @@ func TestQuorumLink(t *testing.T) {
 func TestQuorumLinkSettles(t *testing.T) {
 	for code, want := range map[string]record.Bottleneck{"missing.turns": record.Concurrency, "missing.server-threads": record.Inconclusive} {
 		missing := just(code, nil)
-		found := finding{bottleneck: record.Inconclusive, answer: cannotTell, missing: missing,
+		found := finding{bottleneck: record.Inconclusive, answer: unknown, missing: missing,
 			because: just("inconclusive", with{"missing": missing})}
 		r := &record.Run{Quorum: quorumOfThree(3.3e6, 9e6, 3.2e6), Subject: &record.Subject{},
 			Load: record.Load{Connections: 8, Established: 8, Pipelining: 1}}

@@ -18,7 +18,7 @@ func rules() []rule {
 		{"shortage", "Did the generator's host run out of ports, files or memory?", ruleShortage},
 		{"accept queue", "Is the queue of connections to accept full?", func(f *facts) finding { return ruleAcceptQueue(f.cpuFacts) }},
 		{"errors", "Were responses errors?", ruleErrors},
-		{"target rate", "Was the target rate reached?", func(f *facts) finding { return ruleAskedRate(f.runFacts) }},
+		{"target rate", "Was the target rate reached?", func(f *facts) finding { return ruleTargetRate(f.runFacts) }},
 		{"generator", "Is the load generator saturated?", ruleGenerator},
 		{"slow subscriber", "Does publishing wait for a subscriber that does not read?", ruleSlowSubscriber},
 		{"standstill", "Did the server stall?", ruleStandstill},
@@ -26,7 +26,7 @@ func rules() []rule {
 		{"bandwidth", "Is the link saturated?", ruleBandwidth},
 		{"packets", "Does the packet rate limit, not the byte rate?", rulePackets},
 		{"subscribers", "Do sends to subscribers saturate the server's CPU?", ruleSubscribers},
-		{"worker imbalance", "Is one worker saturated while others are idle?", ruleUneven},
+		{"worker imbalance", "Is one worker saturated while others are idle?", ruleImbalance},
 		{"single-threaded server", "Is one server thread saturated while cores are idle?", ruleServerThread},
 		{"database", "Do requests wait for the database, or for a connection to it?", ruleDatabase},
 		{"server behind", "Is a downstream service saturated?", ruleBehind},
@@ -37,8 +37,8 @@ func rules() []rule {
 		{"path", "Is the path saturated (link speed unknown)?", rulePath},
 		{"own disk", "Does the server wait for a disk?", ruleOwnDisk},
 		{"disk", "Is a disk saturated?", ruleDisk},
-		{"server blocked", "Is the server blocked off-CPU: a lock, a pool, another server?", ruleServerWait},
-		{"concurrency", "Are there too few requests in flight?", ruleSlots},
+		{"server blocked", "Is the server blocked off-CPU: a lock, a pool, another server?", ruleServerBlocked},
+		{"concurrency", "Are there too few requests in flight?", ruleConcurrency},
 		{"publisher", "Does the publisher limit the rate?", rulePublisher},
 	}
 }

@@ -11,7 +11,7 @@ import (
 func ruleServerCPU(f *facts) finding {
 	out := finding{bottleneck: record.ServerCPU, next: just("server-cpu.next", with{"tool": f.cpuTool()})}
 	if !f.subject.known {
-		out.answer, out.missing = cannotTell, []record.Statement{notWatched(f.runFacts)}
+		out.answer, out.missing = unknown, []record.Statement{notWatched(f.runFacts)}
 		return out
 	}
 	out.pro = f.cpuEvidence()
@@ -28,12 +28,12 @@ func ruleServerCPU(f *facts) finding {
 	}
 	free, missing := f.generatorFree()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	part := f.generatorPart()
 	if !part.known {
-		out.answer, out.missing = cannotTell, just("missing.generator-process-cpu", nil)
+		out.answer, out.missing = unknown, just("missing.generator-process-cpu", nil)
 		return out
 	}
 	if f.fightForCores() {
@@ -43,7 +43,7 @@ func ruleServerCPU(f *facts) finding {
 	if !free && !(f.together && f.serverFull() && part.value <= 1-serversPart) {
 		return out
 	}
-	out.answer = yes
+	out.answer = matched
 	out.because = just("server-cpu", with{"why": why, "cpu_ns": f.subject.cores / math.Max(f.rate, 1e-9) * 1e9})
 	if f.together && f.coresTaken() && part.value >= partSaid {
 		out.because = append(out.because, say("server-cpu.part", with{"generator": part.value, "times": 1 / (1 - part.value)}))
@@ -79,7 +79,7 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound record.Statem
 	}
 	switch {
 	case !capacity.known:
-		out.answer, out.missing = cannotTell, just("missing.server-host-cpu", nil)
+		out.answer, out.missing = unknown, just("missing.server-host-cpu", nil)
 		return false, why
 	case f.coresTaken() && !f.serverFull():
 		wants := f.subject.cores + f.subject.queue.value
@@ -88,7 +88,7 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound record.Statem
 		return false, why
 	case f.serverFull():
 		if foreign := f.foreign(); foreign.known && foreign.value > f.subject.cores {
-			out.answer = cannotTell
+			out.answer = unknown
 			out.missing = just("missing.server-share", with{"others": foreign.value})
 			return false, why
 		}
@@ -96,7 +96,7 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound record.Statem
 			return false, why // others have the cores: neighbours.go
 		}
 		others := 0.0
-		if foreign := f.foreign(); foreign.value >= neighbourTakes {
+		if foreign := f.foreign(); foreign.value >= othersMin {
 			others = foreign.value
 		}
 		return true, say("server-cpu.used", with{"server": f.serverProcess(), "cores": f.subject.cores, "bound": bound, "others": others})
@@ -126,7 +126,7 @@ func (f *facts) selfLimited() (cores int, flat bool) {
 	p := &f.places
 	k := math.Round(f.subject.cores)
 	if k < 1 || f.subject.fullThreads() >= int(k) || k >= float64(len(f.serverCPUs)) || math.Abs(f.subject.cores-k) > selfLimitOff*k ||
-		len(f.subject.samples) < placesFewest {
+		len(f.subject.samples) < minSamples {
 		return 0, false
 	}
 	if !p.known || !p.both || p.share[serverQueue] < selfLimitQueue || p.share[serverQueue] < 2*p.share[generatorQueue] {

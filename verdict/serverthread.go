@@ -12,11 +12,11 @@ func ruleServerThread(f *facts) finding {
 	out := finding{bottleneck: record.ServerThread,
 		next: just("server-thread.next", with{"tool": f.cpuTool()})}
 	if !f.subject.known {
-		out.answer, out.missing = cannotTell, []record.Statement{notWatched(f.runFacts)}
+		out.answer, out.missing = unknown, []record.Statement{notWatched(f.runFacts)}
 		return out
 	}
 	if len(f.subject.threads) == 0 {
-		out.answer, out.missing = cannotTell, just("missing.server-threads", nil)
+		out.answer, out.missing = unknown, just("missing.server-threads", nil)
 		return out
 	}
 	t := f.subject.threads[0]
@@ -38,7 +38,7 @@ func ruleServerThread(f *facts) finding {
 		return out
 	}
 	if !f.host.known {
-		out.answer, out.missing = cannotTell, just("missing.server-host-cpu", nil)
+		out.answer, out.missing = unknown, just("missing.server-host-cpu", nil)
 		return out
 	}
 	if n >= len(f.serverCPUs) || f.serverFull() && !f.oneThreadHolds() && interpreters == nil {
@@ -46,14 +46,14 @@ func ruleServerThread(f *facts) finding {
 	}
 	free, missing := f.generatorFree()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	if !free {
 		return out
 	}
 	out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
-	out.answer = yes
+	out.answer = matched
 	if collector != nil && n == 1 {
 		out.next, out.because = f.collectorSays(collector)
 		return out

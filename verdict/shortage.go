@@ -102,7 +102,7 @@ func ruleShortage(f *facts) finding {
 		return out
 	}
 	why, next := shortageOf(f.run)
-	out.answer, out.next = yes, next
+	out.answer, out.next = matched, next
 	missing := l.missing
 	if l.share >= errorsMatter {
 		missing = 0 // the errors say more
@@ -147,7 +147,7 @@ func shortageOf(run *record.Run) (why record.Statement, next []record.Statement)
 // invalidShortage: figures that this host's limits produced say nothing about the server.
 func invalidShortage(f *facts, _ sloResult, _ *finding) *invalidity {
 	short := ruleShortage(f)
-	if short.answer != yes {
+	if short.answer != matched {
 		return nil
 	}
 	return &invalidity{nothing: true, bottleneck: record.LoadGenerator, because: short.because, next: short.next, evidence: short.pro}

@@ -108,7 +108,7 @@ func ruleSlowSubscriber(f *facts) finding {
 	if !f.slow.waits() {
 		return out
 	}
-	out.answer = yes
+	out.answer = matched
 	out.because = just("subscribers.slow", f.slow.says())
 	out.next = just("subscribers.slow-next", f.slow.says())
 	out.pro = append(out.pro, record.NewEvidence("observed.tcp_info.server.held.held_ns", f.slow.share, "share", out.because[0]))

@@ -13,10 +13,10 @@ import (
 // Stations of a request, in the order in which it passes them.
 const (
 	inGenerator    = iota // being sent, or its response being handled
-	wayIn                 // written by the generator, not yet in the server's kernel
+	toServer              // written by the generator, not yet in the server's kernel
 	serverQueue           // unread in the server's socket
 	inServer              // in no socket: inside the server
-	wayBack               // written by the server, not yet in the generator's kernel
+	toClient              // written by the server, not yet in the generator's kernel
 	generatorQueue        // response unread in the generator's socket
 	stations
 )
@@ -72,8 +72,8 @@ type placeFacts struct {
 	rwnd      figure // share of its sending time that the receiver's window blocked
 }
 
-// placesOf counts the requests at each station, sample by sample.
-func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load []record.LoadRow) placeFacts {
+// occupancyOf counts the requests at each station, sample by sample.
+func occupancyOf(f *facts, series *record.Series, rows []*record.SocketsRow, load []record.LoadRow) placeFacts {
 	p := placeFacts{occupancy: occupancy{by: record.BySocketSamples}}
 	if f.run.Spec.Kind == spec.Events {
 		return p // there are no requests
@@ -94,7 +94,7 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 		p.add(f.placed(row, flight, p.rtt, p.base), flight, float64(max(row.Moments, 1)))
 		p.moments += max(row.Moments, 1)
 	}
-	if p.known = len(p.samples) >= placesFewest; p.known {
+	if p.known = len(p.samples) >= minSamples; p.known {
 		p.settle()
 	}
 	if events, ok := fromEvents(f, series, load); ok && (!p.known || events.error() <= eventsSure || events.error() <= p.error()) {
@@ -142,7 +142,7 @@ func (p *placeFacts) sourcesDiffer() bool {
 
 // missing says why the shares of both ends are unknown.
 func (p *placeFacts) missing() record.Statement {
-	return say("missing.places", with{"samples": len(p.samples), "least": placesFewest, "one_end": p.known})
+	return say("missing.places", with{"samples": len(p.samples), "least": minSamples, "one_end": p.known})
 }
 
 // flightAt returns how many requests are in flight at a time: the slots of a closed loop,
@@ -185,15 +185,15 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 	at[serverQueue] = f.requestsIn(row.Server.Unread, row.Server.UnreadBytes, f.requestBytes)
 	at[inGenerator] = f.inGenerator()
 	if row.ToServer.Pairs > 0 && row.ToClient.Pairs > 0 {
-		at[wayIn] = f.requestsIn(row.ToServer.Connections, row.ToServer.Bytes, f.requestBytes)
-		at[wayBack] = f.requestsIn(row.ToClient.Connections, row.ToClient.Bytes, f.responseBytes)
+		at[toServer] = f.requestsIn(row.ToServer.Connections, row.ToServer.Bytes, f.requestBytes)
+		at[toClient] = f.requestsIn(row.ToClient.Connections, row.ToClient.Bytes, f.responseBytes)
 	} else {
-		at[wayIn], at[wayBack] = f.onTheWay(row, at[serverQueue], at[generatorQueue], rtt, base)
+		at[toServer], at[toClient] = f.onTheWay(row, at[serverQueue], at[generatorQueue], rtt, base)
 	}
 	if f.delayed.waits { // it is not a way to the server that waits for an ACK
-		at[wayIn] = math.Min(at[wayIn], f.rate*base.value/1e9)
+		at[toServer] = math.Min(at[toServer], f.rate*base.value/1e9)
 	}
-	at[wayIn] += math.Max(float64(row.Client.Connecting), 0)
+	at[toServer] += math.Max(float64(row.Client.Connecting), 0)
 	sum := 0.0
 	for s := range at {
 		sum += at[s]

@@ -25,12 +25,12 @@ func (f *facts) generatorFree() (free bool, missing []record.Statement) {
 	if !g.busy.known {
 		return false, []record.Statement{f.cpuNotRecorded()}
 	}
-	return !g.full() && !f.crowdedOut() && !f.aloneNearFull(), nil
+	return !g.full() && !f.generatorStarved() && !f.aloneNearFull(), nil
 }
 
-// crowdedOut reports whether processes other than the server keep the generator off its CPUs: it
+// generatorStarved reports whether processes other than the server keep the generator off its CPUs: it
 // is runnable nearly all the time, spends much of it on the run queue, and no CPU is idle.
-func (f *cpuFacts) crowdedOut() bool {
+func (f *cpuFacts) generatorStarved() bool {
 	g := &f.generator
 	return g.wanting.known && g.wanting.value >= generatorNear && g.delay.known && g.delay.value >= starvedDelay &&
 		f.home.full(f.generatorCPUs) && !f.fightForCores() && !f.serverFull()
@@ -76,7 +76,7 @@ func (f *cpuFacts) serverFull() bool {
 	if !f.coresTaken() {
 		return false
 	}
-	return !f.subject.queue.known || f.subject.cores+f.subject.queue.value >= serverWants*n
+	return !f.subject.queue.known || f.subject.cores+f.subject.queue.value >= serverDemandMin*n
 }
 
 // coresTaken reports whether the server's allowed CPUs are full, no matter who fills them: almost

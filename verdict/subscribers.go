@@ -13,7 +13,7 @@ func ruleSubscribers(f *facts) finding {
 		return out
 	}
 	for _, full := range []finding{ruleServerThread(f), ruleServerCPU(f)} {
-		if full.answer != yes {
+		if full.answer != matched {
 			continue
 		}
 		out = full
@@ -39,13 +39,13 @@ func rulePublisher(f *facts) finding {
 		free, missing = f.serverIdle()
 	}
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	if !free {
 		return out
 	}
-	out.answer = yes
+	out.answer = matched
 	out.pro = append(f.cpuEvidence(), f.generatorEvidence()...)
 	out.because = just("publisher", with{"subscribers": f.run.Load.Established, "per_s": f.run.PublishedPerS()})
 	out.next = just("publisher.next", with{"connections": 2 * f.run.Load.Connections})

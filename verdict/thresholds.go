@@ -119,9 +119,9 @@ const (
 	// slotsUsedShare is the share of intervals with every slot taken from which the slots, or the
 	// server behind them, explain a missed schedule.
 	slotsUsedShare = 0.25
-	// owedShare is the share of all requests that may be in flight at the end beyond those at the
+	// backlogMax is the share of all requests that may be in flight at the end beyond those at the
 	// start before the queue counts as growing without bound.
-	owedShare = 0.01
+	backlogMax = 0.01
 	// delayWorthSaying is the run-queue delay below which the verdict does not mention it.
 	delayWorthSaying = 0.02
 )
@@ -139,20 +139,20 @@ const (
 	// cores measured 22 % and 0.97.
 	coresIdleContested = 0.2
 	contested          = 1.15
-	// serverWants is the CPU that a server used or waited for, relative to what it may use, below
+	// serverDemandMin is the CPU that a server used or waited for, relative to what it may use, below
 	// which it did not fill the cores itself.
-	serverWants = 0.8
+	serverDemandMin = 0.8
 	// serverMost of the CPU that the server may use must be its own, and its generator's, for it to be
 	// what limits the server.
 	serverMost = 0.6
-	// neighbourTakes is how many of the server's cores others must use to explain a starved
+	// othersMin is how many of the server's cores others must use to explain a starved
 	// server thread; a shell and a daemon take less. neighbourMatters is the least use for which
 	// a process is named, and neighboursSaid bounds the names.
-	neighbourTakes   = 0.2
+	othersMin        = 0.2
 	neighbourMatters = 0.05
 	neighboursSaid   = 3
-	// bothWant is the same for both sides together, from which they compete for the cores.
-	bothWant = 0.92
+	// jointDemandMin is the same for both sides together, from which they compete for the cores.
+	jointDemandMin = 0.92
 
 	// threadFull is the share of its time that a saturated thread runs, threadWanting the same
 	// including its wait for a CPU, of which it must have run threadRuns.
@@ -166,9 +166,9 @@ const (
 	// working threads, not an occasional timer or garbage collector.
 	threadWorks = 0.15
 
-	// placesFewest is the fewest socket samples that yield a share: with fewer, its interval
+	// minSamples is the fewest socket samples that yield a share: with fewer, its interval
 	// spans half the range.
-	placesFewest = 5
+	minSamples = 5
 	// batchesMost is how many batches an interval is made of: with ten, each lasts a second of a
 	// usual run, far longer than samples stay correlated.
 	batchesMost = 10

@@ -134,8 +134,8 @@ func (f *facts) waitsFor() *peerUse {
 
 // peerClue says what the outgoing connections show: a pool smaller than its demand, another
 // server that is slow to answer, one that does not accept connections.
-func (f *facts) peerClue(upcoming *record.NextBottleneck) clue {
-	var c clue
+func (f *facts) peerClue(upcoming *record.NextBottleneck) hint {
+	var c hint
 	p, n := &f.peers, f.underWay()
 	if p.samples == 0 {
 		return c

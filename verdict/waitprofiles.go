@@ -36,8 +36,8 @@ func (w *waited) where() string {
 
 // profileClue reads the mutex profile, which names who holds a lock, the block profile, which
 // names who waits and where, and the CPU profile.
-func (f *serverSide) profileClue(upcoming *record.NextBottleneck) clue {
-	var c clue
+func (f *serverSide) profileClue(upcoming *record.NextBottleneck) hint {
+	var c hint
 	mean, completed := positive(f.run.Latency.Response.MeanNs), float64(f.run.Requests.Completed)
 	if mean == 0 || completed == 0 {
 		return c

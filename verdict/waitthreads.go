@@ -148,8 +148,8 @@ func sleepOf(wchan string) sleep {
 }
 
 // threadClue says where the server's threads sleep.
-func (f *serverSide) threadClue() clue {
-	var c clue
+func (f *serverSide) threadClue() hint {
+	var c hint
 	t := &f.sleeps
 	if t.looks == 0 || t.all <= 0 {
 		return c

@@ -153,7 +153,7 @@ func (f *runFacts) runtimeOfProcess(pid int) string {
 // workers ahead of what each of them waits for.
 func explainWorkers(f *facts, found *finding) {
 	n := f.underWay()
-	if w := &f.crew; found.bottleneck == record.ServerBlocked && found.answer == yes && !found.explained && w.full(n) {
+	if w := &f.crew; found.bottleneck == record.ServerBlocked && found.answer == matched && !found.explained && w.full(n) {
 		of := with{"workers": w.count, "busy": w.busy, "thread": w.thread, "requests": n, "next": found.next}
 		found.because = append(found.because, say("workers.busy", of))
 		found.pro = append(found.pro, record.NewEvidence("series.process.waits", w.busy, "workers", say("workers.mean-busy", of)))

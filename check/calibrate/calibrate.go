@@ -139,7 +139,7 @@ func (k condition) measure(ctx context.Context, c *Config, addr string, cpu int)
 		// The warm-up is for TCP's windows, and the engine's batching trial.
 		Warmup: max(c.Duration/4, 20*time.Millisecond), Duration: c.Duration,
 		Timeout: 10 * time.Second, Engine: c.Engine, CPUs: []int{cpu},
-	}, ignoreLoad{})
+	}, nopListener{})
 	if err != nil {
 		return sample{}, err
 	}
@@ -256,12 +256,12 @@ func cpuList(cpus []int) string {
 	return strings.Join(parts, ",")
 }
 
-// ignoreLoad is a listener that ignores the load.
-type ignoreLoad struct{}
+// nopListener is a listener that ignores the load.
+type nopListener struct{}
 
-func (ignoreLoad) Connected(int, int, time.Time)  {}
-func (ignoreLoad) Window(bool, time.Time)         {}
-func (ignoreLoad) Interval(_ *load.Tally, _ bool) {}
+func (nopListener) Connected(int, int, time.Time)  {}
+func (nopListener) Window(bool, time.Time)         {}
+func (nopListener) Interval(_ *load.Tally, _ bool) {}
 
 // Text writes a calibration as a table, with its caveats.
 func Text(out io.Writer, c *record.Calibration) error {

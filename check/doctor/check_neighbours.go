@@ -44,7 +44,7 @@ func (a *Activity) why() string {
 	return "the host's CPUs were not read"
 }
 
-func checkForeign(f *Facts) Finding {
+func checkOtherProcesses(f *Facts) Finding {
 	a := &f.Activity
 	if a.Err != "" || a.Cores == 0 {
 		return unknown(a.why(), "")

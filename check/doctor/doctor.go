@@ -68,7 +68,7 @@ func checks() []struct {
 		check func(*Facts) Finding
 	}{
 		{"server", checkServer},
-		{"other processes", checkForeign}, {"steal", checkSteal}, {"virtual machine", checkVirtual},
+		{"other processes", checkOtherProcesses}, {"steal", checkSteal}, {"virtual machine", checkVirtual},
 		{"cores", checkCores}, {"cpu quota", checkQuota}, {"siblings", checkSiblings}, {"numa", checkNUMA},
 		{"governor", checkGovernor}, {"turbo", checkTurbo}, {"throttling", checkThrottling}, {"power", checkPower},
 		{"clock", checkClock}, {"memory", checkMemory}, {"swap", checkSwap},

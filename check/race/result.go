@@ -137,12 +137,12 @@ func pairs(own, base map[int]*Sample, f func(*Sample) float64) []float64 {
 
 // estimate does, and it is said.
 const (
-	Met        = "met"
-	ProbablyIs = "met by the median; the interval reaches beyond"
-	ProbablyNo = "missed by the median; the interval reaches below"
-	TooFewMet  = "met by the median; too few rounds for an interval"
-	TooFewNot  = "missed by the median; too few rounds for an interval"
-	Missed     = "missed"
+	Met            = "met"
+	MetByMedian    = "met by the median; the interval reaches beyond"
+	MissedByMedian = "missed by the median; the interval reaches below"
+	TooFewMet      = "met by the median; too few rounds for an interval"
+	TooFewNot      = "missed by the median; too few rounds for an interval"
+	Missed         = "missed"
 )
 
 // met reports whether the estimate is within the limit.
@@ -160,9 +160,9 @@ func judge(v Verdict) Verdict {
 	case v.Low > v.Limit:
 		v.Says = Missed
 	case v.Value <= v.Limit:
-		v.Says = ProbablyIs
+		v.Says = MetByMedian
 	default:
-		v.Says = ProbablyNo
+		v.Says = MissedByMedian
 	}
 	return v
 }

@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		value, low, high float64
 		want             string
-	}{{.6, .5, .7, Met}, {.6, .5, .71, ProbablyIs}, {.75, .69, .8, ProbablyNo}, {.8, .71, .9, Missed}} {
+	}{{.6, .5, .7, Met}, {.6, .5, .71, MetByMedian}, {.75, .69, .8, MissedByMedian}, {.8, .71, .9, Missed}} {
 		if v := judge(Verdict{Value: c.value, Low: c.low, High: c.high, Limit: .7}); v.Says != c.want {
 			t.Errorf("%v: %q", c, v.Says)
 		}

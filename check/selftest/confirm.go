@@ -42,28 +42,28 @@ func (c *Confirmation) String() string {
 }
 
 // confirm measures the stage, and then the same with more of the resource. It strikes the plan's
-// stage between the two.
-func confirm(ctx context.Context, o *Options, g *ground, number int, st *stage, p *plan) (*Confirmation, error) {
+// fixture between the two.
+func confirm(ctx context.Context, o *Options, g *prereqs, number int, st *fixture, p *plan) (*Confirmation, error) {
 	c := &Confirmation{What: p.more}
 	var err error
 	if c.Planted, err = st.rate(ctx, &p.spec, confirmWarm); err != nil {
 		return nil, fmt.Errorf("confirm the plant: %w", err)
 	}
-	if err := st.strike(); err != nil {
+	if err := st.teardown(); err != nil {
 		return nil, err
 	}
 	more, err := setUp(ctx, o.Program, g, number, p.relieved)
 	if err == nil {
 		c.More, err = more.rate(ctx, &p.relieved.spec, max(confirmWarm, p.relieved.warm))
 	}
-	if err = errors.Join(err, more.strike()); err != nil {
+	if err = errors.Join(err, more.teardown()); err != nil {
 		return nil, fmt.Errorf("confirm the plant, %s: %w", p.more, err)
 	}
 	return c, nil
 }
 
 // rate returns the responses per second of a closed loop of Go's own client, after a warm-up.
-func (st *stage) rate(ctx context.Context, s *spec.Spec, warming time.Duration) (float64, error) {
+func (st *fixture) rate(ctx context.Context, s *spec.Spec, warming time.Duration) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, warming+confirmFor)
 	defer cancel()
 	transport := &http.Transport{MaxIdleConnsPerHost: s.Connections, MaxConnsPerHost: s.Connections, DisableCompression: true}
@@ -94,7 +94,7 @@ func (st *stage) rate(ctx context.Context, s *spec.Spec, warming time.Duration) 
 	return float64(answers.Load()) / confirmFor.Seconds(), nil
 }
 
-func (st *stage) ask(ctx context.Context, client *http.Client) error {
+func (st *fixture) ask(ctx context.Context, client *http.Client) error {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+st.addr+st.path, http.NoBody)
 	if err != nil {
 		return err

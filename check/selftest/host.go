@@ -15,8 +15,8 @@ import (
 	"ceiling/server/planted"
 )
 
-// ground is what this host offers: an empty reason means that it does.
-type ground struct {
+// prereqs is what this host offers: an empty reason means that it does.
+type prereqs struct {
 	cpus         []int
 	hierarchy    hierarchy
 	inet6        bool // ::1 can be listened on
@@ -30,8 +30,8 @@ type ground struct {
 }
 
 // survey probes the host.
-func survey(ctx context.Context) (ground, error) {
-	var g ground
+func survey(ctx context.Context) (prereqs, error) {
+	var g prereqs
 	var err error
 	if g.cpus, err = sys.AllowedCPUs(0); err != nil {
 		return g, err
@@ -93,7 +93,7 @@ func tryCgroup(h hierarchy) error {
 }
 
 // lacks returns why a scenario cannot run here; "" if it can.
-func (g *ground) lacks(n need) string {
+func (g *prereqs) lacks(n need) string {
 	switch {
 	case n.twoCPUs && g.noCPUs != "":
 		return g.noCPUs

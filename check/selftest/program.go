@@ -37,7 +37,7 @@ type program struct {
 
 // startProgram renders a program into its own directory and starts it on a free port. It is ready
 // when it accepts connections.
-func (st *stage) startProgram(ctx context.Context, p *program, helper string) (*run.Child, error) {
+func (st *fixture) startProgram(ctx context.Context, p *program, helper string) (*run.Child, error) {
 	dir, err := os.MkdirTemp("", "ceiling-plant-")
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (st *stage) startProgram(ctx context.Context, p *program, helper string) (*
 
 // names returns the replacements in configurations and commands.
 func (p *program) names(dir, addr, helper string, paths map[string]string) (*strings.Replacer, error) {
-	account, group, err := servant()
+	account, group, err := serviceUser()
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +79,9 @@ func (p *program) names(dir, addr, helper string, paths map[string]string) (*str
 	return strings.NewReplacer(pairs...), nil
 }
 
-// servant returns the account that serves if this process is root: Debian's; otherwise the
+// serviceUser returns the account that serves if this process is root: Debian's; otherwise the
 // current user.
-func servant() (account, group string, err error) {
+func serviceUser() (account, group string, err error) {
 	u, err := user.Current()
 	if os.Geteuid() == 0 {
 		u, err = user.Lookup("www-data")

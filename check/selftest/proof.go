@@ -116,7 +116,7 @@ func Proofs(ctx context.Context, o ProofOptions) ([]ProofResult, error) {
 }
 
 // prove stages one bottleneck and judges its proof.
-func (o *ProofOptions) prove(ctx context.Context, g *ground, p *plantedProof, number int) (r ProofResult) {
+func (o *ProofOptions) prove(ctx context.Context, g *prereqs, p *plantedProof, number int) (r ProofResult) {
 	began := time.Now()
 	r = ProofResult{Name: p.name, Planted: p.says, Proved: p.proved, Bottleneck: p.ceiling}
 	defer func() { r.Took = time.Since(began) }()
@@ -128,7 +128,7 @@ func (o *ProofOptions) prove(ctx context.Context, g *ground, p *plantedProof, nu
 	if err == nil {
 		r.Proof, r.Others, err = o.experiment(ctx, st, p, number)
 	}
-	if err = errors.Join(err, st.strike()); err != nil {
+	if err = errors.Join(err, st.teardown()); err != nil {
 		r.Judged, r.Why = Failed, err.Error()
 		return r
 	}
@@ -139,7 +139,7 @@ func (o *ProofOptions) prove(ctx context.Context, g *ground, p *plantedProof, nu
 }
 
 // experiment runs the proof.
-func (o *ProofOptions) experiment(ctx context.Context, st *stage, p *plantedProof, number int) (*record.Proof, float64, error) {
+func (o *ProofOptions) experiment(ctx context.Context, st *fixture, p *plantedProof, number int) (*record.Proof, float64, error) {
 	e := spec.Experiment{
 		Kind: spec.KindProve, Question: p.says, Repeats: o.Blocks,
 		Servers:  []spec.Server{{URL: "http://" + st.addr}},

@@ -49,12 +49,12 @@ func atATime(n int) string {
 // millis formats a duration in whole milliseconds, as commands accept it.
 func millis(d time.Duration) string { return strconv.Itoa(int(d.Milliseconds())) }
 
-func (d *dice) wholeMs(low, high int) time.Duration {
+func (d *params) wholeMs(low, high int) time.Duration {
 	return time.Duration(d.whole(low, high)) * time.Millisecond
 }
 
 // served is a plan of a program under a closed loop.
-func (d *dice) served(p program, connections int, says string) plan {
+func (d *params) served(p program, connections int, says string) plan {
 	return plan{says: says, subject: host{program: &p}, spec: d.run(connections)}
 }
 

@@ -132,7 +132,7 @@ func TestNumberServedAtOnce(t *testing.T) {
 }
 
 func TestMissingSoftwareIsSaid(t *testing.T) {
-	g := ground{cpus: []int{0, 1}, missing: map[string]string{"java": "openjdk-17-jdk-headless", "javac": "openjdk-17-jdk-headless",
+	g := prereqs{cpus: []int{0, 1}, missing: map[string]string{"java": "openjdk-17-jdk-headless", "javac": "openjdk-17-jdk-headless",
 		"nginx": "nginx"}}
 	if why := g.lacks(need{software: "java nginx javac"}); why != "not installed: apt-get install openjdk-17-jdk-headless nginx" {
 		t.Errorf("%q", why)
@@ -146,7 +146,7 @@ func TestMissingSoftwareIsSaid(t *testing.T) {
 		!strings.HasSuffix(text.String(), "\nfor those that were not run: apt-get install nginx php-cli\n") {
 		t.Errorf("%v: %q", err, text.String())
 	}
-	r := play(t.Context(), &Options{Real: true}, &g, &javaPlants()[0], 1, 1, &keeper{base: t.TempDir()})
+	r := play(t.Context(), &Options{Real: true}, &g, &javaPlants()[0], 1, 1, &recordStore{base: t.TempDir()})
 	if r.Judged != NotRun || !strings.HasPrefix(r.Why, "not installed: apt-get install") {
 		t.Errorf("%+v", r)
 	}

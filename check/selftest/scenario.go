@@ -26,7 +26,7 @@ type Scenario struct {
 	Name    string
 	Planted string // the plant, in one line
 	needs   need
-	draw    func(*dice) plan
+	draw    func(*params) plan
 }
 
 // need is what a scenario requires of the host.
@@ -49,7 +49,7 @@ type plan struct {
 	// quota is CPU time in cores for the subject, generatorQuota for the generator; 0 for none.
 	quota, generatorQuota float64
 	spec                  spec.Spec // without targets
-	during                []deed
+	during                []action
 	accept                []answer
 	// inet6 makes the subject listen on ::1, if available.
 	inet6 bool
@@ -85,10 +85,10 @@ type host struct {
 	toHelper bool
 }
 
-// deed is an action on the subject during the run.
-type deed struct {
+// action is an action on the subject during the run.
+type action struct {
 	at float64 // as a share of the run's duration
-	do func(*stage) error
+	do func(*fixture) error
 }
 
 // answer is a correct verdict. If there are reasons, the verdict's text must contain one of them.
@@ -104,12 +104,12 @@ func (p plan) or(ceiling record.Bottleneck, reasons ...string) plan {
 	return p
 }
 
-// orUndetermined also accepts an inconclusive verdict that states what is missing in one of these
+// orInconclusive also accepts an inconclusive verdict that states what is missing in one of these
 // words.
-func (p plan) orUndetermined(reasons ...string) plan { return p.or(record.Inconclusive, reasons...) }
+func (p plan) orInconclusive(reasons ...string) plan { return p.or(record.Inconclusive, reasons...) }
 
-// dice draws a scenario's parameters for one round.
-type dice struct {
+// params draws a scenario's parameters for one round.
+type params struct {
 	*rand.Rand
 	cpus []int // available to this process
 }
@@ -125,7 +125,7 @@ func seedOf(seed uint64, round int, name string) *rand.Rand {
 }
 
 // anyWay draws what no bottleneck depends on: the engine, and the address family.
-func (d *dice) anyWay(p *plan, g *ground) {
+func (d *params) anyWay(p *plan, g *prereqs) {
 	if d.IntN(4) == 0 {
 		p.spec.Engine = spec.EngineEpoll
 		p.says += ", epoll"
@@ -137,24 +137,24 @@ func (d *dice) anyWay(p *plan, g *ground) {
 }
 
 // whole draws an integer from low to high, both inclusive.
-func (d *dice) whole(low, high int) int { return low + d.IntN(high-low+1) }
+func (d *params) whole(low, high int) int { return low + d.IntN(high-low+1) }
 
-func (d *dice) share(low, high float64) float64 { return low + d.Float64()*(high-low) }
+func (d *params) share(low, high float64) float64 { return low + d.Float64()*(high-low) }
 
-func (d *dice) ms(low, high int) time.Duration {
+func (d *params) ms(low, high int) time.Duration {
 	return time.Duration(d.whole(low*1000, high*1000)) * time.Microsecond
 }
 
-func (d *dice) us(low, high int) time.Duration {
+func (d *params) us(low, high int) time.Duration {
 	return time.Duration(d.whole(low, high)) * time.Microsecond
 }
 
 // connections returns enough to keep every core busy.
-func (d *dice) connections() int { return d.whole(24, 40) * max(2, len(d.cpus)) }
+func (d *params) connections() int { return d.whole(24, 40) * max(2, len(d.cpus)) }
 
 // run is a closed loop of that many connections. In 3.5 s even an observer that must economise on
 // samples (a socket dump costs 0.5 to 5 ms, depending on the rest of the caches) gets enough.
-func (d *dice) run(connections int) spec.Spec {
+func (d *params) run(connections int) spec.Spec {
 	return spec.Spec{
 		Connections: connections, Pipelining: 1, Seed: d.Uint64() >> 11, Engine: spec.EngineAuto,
 		Duration: 3500 * time.Millisecond, Warmup: 400 * time.Millisecond, Timeout: 4 * time.Second,
@@ -162,7 +162,7 @@ func (d *dice) run(connections int) spec.Spec {
 }
 
 // apart pins the generator to the first CPU and the server to the second.
-func (d *dice) apart(s spec.Spec) spec.Spec {
+func (d *params) apart(s spec.Spec) spec.Spec {
 	s.PinGenerator, s.PinServer = cpuList(d.cpus[0]), cpuList(d.cpus[1])
 	return s
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func drawn(s *Scenario, seed uint64, round int) plan {
-	return s.draw(&dice{seedOf(seed, round, s.Name), []int{0, 1}})
+	return s.draw(&params{seedOf(seed, round, s.Name), []int{0, 1}})
 }
 
 func TestEveryScenarioCanBeAsked(t *testing.T) {
@@ -92,7 +92,7 @@ func TestSeedDecidesTheParameters(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	p := plan{accept: only(record.LoadGenerator), generator: true}.orUndetermined("throttl")
+	p := plan{accept: only(record.LoadGenerator), generator: true}.orInconclusive("throttl")
 	for _, c := range []struct {
 		v    record.Verdict
 		want string
@@ -123,10 +123,10 @@ func TestChoose(t *testing.T) {
 }
 
 func TestWhatIsMissingIsNotRun(t *testing.T) {
-	g := ground{cpus: []int{0}, noCPUs: "one CPU", noNamespaces: "no root", noCgroup: "no cgroup", noDisk: "no disk", noDevice: "no loop",
+	g := prereqs{cpus: []int{0}, noCPUs: "one CPU", noNamespaces: "no root", noCgroup: "no cgroup", noDisk: "no disk", noDevice: "no loop",
 		missing: map[string]string{"initdb": "postgresql"}}
 	all := Scenarios()
-	keep := &keeper{base: t.TempDir()}
+	keep := &recordStore{base: t.TempDir()}
 	for i := range all {
 		s := &all[i]
 		if s.needs == (need{}) {

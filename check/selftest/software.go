@@ -91,7 +91,7 @@ const (
 )
 
 // lacksSoftware returns what to install; "" for nothing.
-func (g *ground) lacksSoftware(names []string) string {
+func (g *prereqs) lacksSoftware(names []string) string {
 	var packages []string
 	for _, name := range names {
 		if pkg := g.missing[name]; pkg != "" && !slices.Contains(packages, pkg) {

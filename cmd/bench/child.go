@@ -86,13 +86,13 @@ func (t *tool) runCommand(ctx context.Context, line []string, limit time.Duratio
 	return outcome{answer: a, CPUNs: usage.Utime.Nano() + usage.Stime.Nano()}, nil
 }
 
-// exitVoid is ceiling's exit code for an invalid run, which is correct when generator and server
+// exitInvalid is ceiling's exit code for an invalid run, which is correct when generator and server
 // compete for the same CPUs.
-const exitVoid = 4
+const exitInvalid = 4
 
 func (t *tool) accept(ctx context.Context, err error) error {
 	var exit *exec.ExitError
-	if t.Name == ours && errors.As(err, &exit) && exit.ExitCode() == exitVoid {
+	if t.Name == ours && errors.As(err, &exit) && exit.ExitCode() == exitInvalid {
 		return nil
 	}
 	if err != nil && ctx.Err() != nil {

@@ -14,8 +14,8 @@ import (
 // documentLimit ends a command that hangs.
 const documentLimit = 15 * time.Minute
 
-// exitBroke is ceiling's exit code for a failed SLO.
-const exitBroke = 3
+// exitFail is ceiling's exit code for a failed SLO.
+const exitFail = 3
 
 // document runs the program as a user does and returns its JSON output. It discards the records.
 // A failed SLO or an invalid run is a valid answer.
@@ -34,7 +34,7 @@ func (b *bench) document(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it stops its servers
 	cmd.WaitDelay = grace
 	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && (exit.ExitCode() == exitVoid || exit.ExitCode() == exitBroke)) {
+	if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && (exit.ExitCode() == exitInvalid || exit.ExitCode() == exitFail)) {
 		return nil, fmt.Errorf("%w: %s", err, lastLine(stderr.Bytes(), stdout.Bytes()))
 	}
 	return stdout.Bytes(), nil

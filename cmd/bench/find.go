@@ -13,9 +13,9 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// Found is a kind of search that `ceiling find` ran repeatedly against a server of known
+// SearchTrial is a kind of search that `ceiling find` ran repeatedly against a server of known
 // capacity.
-type Found struct {
+type SearchTrial struct {
 	SLO string `json:"slo"`
 	// TruthPerS of each search, AnswerPerS, and the number of its runs.
 	TruthPerS  []float64 `json:"truth_per_s"`
@@ -59,7 +59,7 @@ func searchKinds() []searchKind {
 // found runs `ceiling find` where the answer is known.
 func (b *bench) found(ctx context.Context, e *Entry) {
 	for _, k := range searchKinds() {
-		row := Found{SLO: k.slo}
+		row := SearchTrial{SLO: k.slo}
 		for i := range b.rounds {
 			if ctx.Err() != nil {
 				return
@@ -78,7 +78,7 @@ func (b *bench) found(ctx context.Context, e *Entry) {
 	}
 }
 
-func (b *bench) findOnce(ctx context.Context, k *searchKind, seed uint64, row *Found) error {
+func (b *bench) findOnce(ctx context.Context, k *searchKind, seed uint64, row *SearchTrial) error {
 	s, err := serveCommand(ctx, b.binary, "planted", "pool", "--n", fmt.Sprint(foundPlaces), "--sleep", foundService.String())
 	if err != nil {
 		return err

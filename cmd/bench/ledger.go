@@ -40,7 +40,7 @@ type Entry struct {
 	Targets    []Target `json:"targets"`
 
 	Race     *race.Result           `json:"race,omitempty"`
-	Found    []Found                `json:"found,omitempty"`
+	Found    []SearchTrial          `json:"found,omitempty"`
 	Proofs   []selftest.ProofResult `json:"proofs,omitempty"`
 	Compared []Compared             `json:"compared,omitempty"`
 

@@ -237,7 +237,7 @@ func bareRun(ctx context.Context, split cores.Split, addr, route string, connect
 	r, err := load.Run(ctx, load.Config{
 		Address: ring.TCPAddr(to), Mix: []load.Request{{Bytes: request, Weight: 1}}, Connections: connections, Threads: 1, Pipelining: 1, Seed: 1,
 		Warmup: placesWarmup, Duration: d, Timeout: 10 * time.Second, Engine: spec.EngineAuto, CPUs: split.Generator,
-	}, silent{})
+	}, nopListener{})
 	if err != nil {
 		return 0, err
 	}
@@ -247,12 +247,12 @@ func bareRun(ctx context.Context, split cores.Split, addr, route string, connect
 	return float64(r.Total.Completed) / float64(r.WindowNs) * 1e9, nil
 }
 
-// silent ignores the load's events.
-type silent struct{}
+// nopListener ignores the load's events.
+type nopListener struct{}
 
-func (silent) Connected(int, int, time.Time) {}
-func (silent) Window(bool, time.Time)        {}
-func (silent) Interval(*load.Tally, bool)    {}
+func (nopListener) Connected(int, int, time.Time) {}
+func (nopListener) Window(bool, time.Time)        {}
+func (nopListener) Interval(*load.Tally, bool)    {}
 
 func printPlaces(w io.Writer, e *Entry) {
 	if len(e.Places) > 0 {

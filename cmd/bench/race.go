@@ -20,7 +20,7 @@ func (b *bench) raced(ctx context.Context, e *Entry) {
 	}
 	result, err := race.Run(ctx, race.Config{
 		Rounds: b.rounds, Duration: 500 * time.Millisecond, Workers: 1, Connections: 60, PerS: 10_000, Seed: b.seed,
-		Program: b.binary, Version: lastWord(version), Progress: func(text string) { b.progress("race: %s", text) },
+		Program: b.binary, Version: versionOf(version), Progress: func(text string) { b.progress("race: %s", text) },
 	})
 	if err != nil {
 		b.failed(ctx, "race", err)
@@ -38,8 +38,8 @@ func (b *bench) raced(ctx context.Context, e *Entry) {
 	}
 }
 
-// lastWord of a line: "ceiling version 0123456789ab" ends with the version.
-func lastWord(line []byte) string {
+// versionOf of a line: "ceiling version 0123456789ab" ends with the version.
+func versionOf(line []byte) string {
 	words := bytes.Fields(line)
 	if len(words) == 0 {
 		return "unknown"

@@ -9,14 +9,12 @@ import (
 	"regexp"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/importer"
 	"ceiling/show/report"
 	"ceiling/verdict/audit"
 )
-
-// exitVoid is the exit code of an invalid run.
-const exitVoid = 4
 
 // judgeFile judges a points file or another tool's output, from a file or, as "-", from standard
 // input.
@@ -78,7 +76,7 @@ func judgeImported(sh *shell, name string, in io.Reader, asJSON bool) error {
 	}
 	judged := audit.Judge([]record.Point{r.Point(name)}).Points[0]
 	if judged.Verdict.Outcome == record.Invalid {
-		sh.Exit = exitVoid
+		sh.Exit = run.ExitInvalid
 	}
 	if asJSON {
 		return report.WriteImportedJSON(sh.Stdout, name, &r, &judged)

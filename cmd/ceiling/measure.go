@@ -87,7 +87,7 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 	if err := plan.CheckGate(&e); err != nil {
 		return nil, err
 	}
-	steps := plan.Spell(&e)
+	steps := plan.Enumerate(&e)
 	if len(steps) > spec.RunsMax {
 		return nil, fmt.Errorf("the lists make %d runs, %s in all; at most %d are done: shorten the lists or the repeats",
 			len(steps), unit.FormatDuration(run.Takes(&e, len(steps)).Round(time.Minute)), spec.RunsMax)

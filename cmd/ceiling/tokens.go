@@ -63,7 +63,7 @@ func tokensDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(filepath.Join(dir, testbed.OwnWay)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, testbed.ExternalConfig)); err == nil {
 		return "", command.Usage(fmt.Errorf("%s is prepared for your own NATS: its credentials let agents in, revoke them there", dir))
 	}
 	return dir, nil

@@ -150,7 +150,7 @@ func (sh *shell) told(e *spec.Experiment, f *outputFlags, v *view) func(record.M
 	began := false
 	return func(m record.Measured, doing string) {
 		if v != nil {
-			v.board.Measured(live.Done{Measured: m, Doing: doing})
+			v.board.Measured(live.FinishedRun{Measured: m, Doing: doing})
 		}
 		if !f.quiet {
 			lines := table.Run(&m)

@@ -15,7 +15,7 @@ import (
 )
 
 // words is the information that the follower of a plan lacks.
-func words() follow.Words { return follow.Words{Doing: run.Doing, Takes: run.Takes} }
+func words() follow.Labels { return follow.Labels{Doing: run.Doing, Takes: run.Takes} }
 
 // watch serves the page until it is interrupted, even after the run has ended.
 func (sh *shell) watch(ctx context.Context, file record.File, addr string) error {
@@ -49,7 +49,7 @@ func watchInTerminal(sh *shell, ctx context.Context, file record.File) error {
 	snapshot := v.board.Snapshot()
 	v.settle()
 	if err == nil {
-		for _, line := range terminal.Frame(&snapshot, terminal.Trail{}, terminal.Columns(sh.Stderr.(*os.File)), terminal.RowsMost) {
+		for _, line := range terminal.Frame(&snapshot, terminal.History{}, terminal.Columns(sh.Stderr.(*os.File)), terminal.RowsMost) {
 			fmt.Fprintln(sh.Stderr, line)
 		}
 	}

@@ -35,8 +35,8 @@ const (
 
 // Exit codes of a comparison, as docs/record.md lists them for a run.
 const (
-	exitBroke = 3
-	exitVoid  = 4
+	exitFail    = 3
+	exitInvalid = 4
 )
 
 // CheckGate rejects conditions that an experiment cannot answer.
@@ -179,7 +179,7 @@ func closeGate(p *record.Plan, s *compareSides) {
 	conditions, err := ParseGate(p.Experiment.Compare.FailOn)
 	if err != nil { // CheckGate rejected it before the start, but a file may have been edited since
 		c.Caveats = append(c.Caveats, say("gate.unreadable", with{"error": err.Error()}))
-		p.Exit = exitVoid
+		p.Exit = exitInvalid
 		return
 	}
 	p.Exit = Gate(c, conditions)
@@ -187,7 +187,7 @@ func closeGate(p *record.Plan, s *compareSides) {
 		for i := range c.Gate {
 			c.Gate[i].Result = GateFailed
 		}
-		p.Exit = exitBroke
+		p.Exit = exitFail
 	}
 }
 
@@ -200,16 +200,16 @@ func onlyBFails(s *compareSides) bool {
 // inconclusive or the two are not comparable.
 func Gate(c *record.Comparison, conditions []Condition) (exit int) {
 	if c.Incomparable != nil {
-		exit = exitVoid
+		exit = exitInvalid
 	}
 	for _, condition := range conditions {
 		result := condition.judge(c)
 		c.Gate = append(c.Gate, result)
 		switch {
 		case result.Result == GateFailed:
-			exit = exitBroke
+			exit = exitFail
 		case result.Result == GateInconclusive && exit == 0:
-			exit = exitVoid
+			exit = exitInvalid
 		}
 	}
 	return exit

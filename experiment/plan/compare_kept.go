@@ -49,13 +49,13 @@ func figuresOf(k *Kept) Figures {
 	}
 	switch {
 	case r.Unfinished:
-		f.Void = r.Verdict.Because
+		f.Invalid = r.Verdict.Because
 	case r.Verdict.Outcome == record.Invalid && r.Verdict.Bottleneck == record.LoadGenerator && !f.Open:
 		// A run limited by the generator still has a valid server CPU per request.
 		f.PerS, f.P50Ns, f.P99Ns, f.Response = 0, 0, 0, nil
 		f.Missing = say("measured.generator", with{"run": r.ID})
 	case r.Verdict.Outcome == record.Invalid:
-		f.Void = r.Verdict.Because
+		f.Invalid = r.Verdict.Because
 	}
 	if s := r.Rate.Spread; s.Samples > 1 && r.Rate.CompletedPerS > 0 {
 		f.Spread[metricRPS] = s.StdevPerS / r.Rate.CompletedPerS

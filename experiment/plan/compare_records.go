@@ -40,8 +40,8 @@ type Figures struct {
 	Open bool
 	// BadShare is the share of requests that failed or got an unexpected status.
 	BadShare float64
-	// Void is why the measurement is invalid; nil if valid. Missing is why a figure is missing.
-	Void    []record.Statement
+	// Invalid is why the measurement is invalid; nil if valid. Missing is why a figure is missing.
+	Invalid []record.Statement
 	Missing record.Statement
 	// Bottleneck of the run; "" if unknown.
 	Bottleneck record.Bottleneck
@@ -123,8 +123,8 @@ func usable(side *Finished) counted {
 		if f.BadShare > mostly {
 			failing++
 		}
-		if f.Void != nil {
-			c.left = append(c.left, say("left.run", with{"run": f.Name, "why": f.Void}))
+		if f.Invalid != nil {
+			c.left = append(c.left, say("left.run", with{"run": f.Name, "why": f.Invalid}))
 			continue
 		}
 		c.list = append(c.list, f)

@@ -156,7 +156,7 @@ func comparedIn(t *testing.T, seed uint64, blocks int) *spec.Experiment {
 // simulate makes all runs of a comparison and concludes.
 func simulate(e *spec.Experiment, m *machine, by planted) *record.Plan {
 	p := &record.Plan{Experiment: *e}
-	steps := Spell(e)
+	steps := Enumerate(e)
 	for i, s := range steps {
 		p.Runs = append(p.Runs, m.run(s, float64(i)/float64(len(steps)), by))
 	}

@@ -20,7 +20,7 @@ func TestComparisonIsSpelledInBlocks(t *testing.T) {
 	firsts := map[string]int{}
 	for seed := range uint64(50) {
 		e := compared(t, seed+1)
-		steps := Spell(e)
+		steps := Enumerate(e)
 		blocks, noise := CompareBlocks(e)
 		if blocks != 18 || noise != 9 || len(steps) != 3+4*(18+9) {
 			t.Fatalf("%d blocks, %d of noise, %d steps", blocks, noise, len(steps))
@@ -59,7 +59,7 @@ func TestComparisonIsSpelledInBlocks(t *testing.T) {
 				t.Fatalf("noise in blocks %v", noiseAt)
 			}
 		}
-		if again := Spell(e); !reflect.DeepEqual(steps, again) {
+		if again := Enumerate(e); !reflect.DeepEqual(steps, again) {
 			t.Fatal("the same seed spells another plan")
 		}
 	}
@@ -71,7 +71,7 @@ func TestComparisonIsSpelledInBlocks(t *testing.T) {
 func TestAskedBlocksAreMade(t *testing.T) {
 	e := compared(t, 1)
 	e.Compare.Blocks, e.Compare.NoiseBlocks = 3, 7
-	if n := len(Spell(e)); n != 3+40 {
+	if n := len(Enumerate(e)); n != 3+40 {
 		t.Errorf("%d steps", n)
 	}
 	p := simulate(e, newMachine(1), planted{1, 2, 1})
@@ -90,7 +90,7 @@ func TestOpenLoopComparesNoRate(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Load.Rate = []unit.Rate{rate}
-	steps := Spell(e)
+	steps := Enumerate(e)
 	if steps[0].Rate != rate || len(steps) != 3+4*(15+8) {
 		t.Fatalf("%d steps, rate %v", len(steps), steps[0].Rate)
 	}
@@ -393,7 +393,7 @@ func TestAskedBlocksOfBothKindsAreMade(t *testing.T) {
 		e := comparedIn(t, uint64(blocks+1), blocks+1)
 		want, wantNoise := CompareBlocks(e)
 		runs, noise := 0, 0
-		for _, s := range Spell(e) {
+		for _, s := range Enumerate(e) {
 			switch {
 			case s.WarmupRun:
 			case s.Noise:

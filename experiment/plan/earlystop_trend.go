@@ -30,9 +30,9 @@ const (
 	driftFromS = 2
 	// driftRows is the minimum number of changes for a deviation.
 	driftRows = 8
-	// owedMost is the share of requests that may be unanswered at the end beyond those at the
+	// earlyStopBacklogMax is the share of requests that may be unanswered at the end beyond those at the
 	// start. A run with a backlog of more than half of it is invalid by its own verdict.
-	owedMost = 0.02
+	earlyStopBacklogMax = 0.02
 	// lateTimes is the factor over the SLO's allowance by which late requests must exceed it by
 	// the end.
 	lateTimes = 2
@@ -85,7 +85,7 @@ func (b *backlog) add(row *record.LoadRow) string {
 	end := size + least*(b.length-now)
 	served := math.Max(b.perS-slope, b.perS/1000)
 	growing := fmt.Sprintf("at %s, %s requests are waiting, %s more every second", at(row), countOf(size), countOf(slope))
-	if owed := end - b.size[0]; owed > owedMost*b.perS*b.length {
+	if owed := end - b.size[0]; owed > earlyStopBacklogMax*b.perS*b.length {
 		return fmt.Sprintf("the server cannot keep up: %s", growing)
 	}
 	for _, t := range b.slo {

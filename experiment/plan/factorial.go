@@ -263,7 +263,7 @@ func concludeFactorial(p *record.Plan) {
 	r := factorialBlocks(e, p.Runs)
 	f := &record.Factorial{Blocks: len(r.blocks), Confidence: compareConfidence, Comparisons: factorialComparisons(e),
 		Cells: []record.FactorialCell{}, Effects: []record.Effect{}}
-	p.Factorial, p.Exit = f, exitVoid
+	p.Factorial, p.Exit = f, exitInvalid
 	for i := range e.Factorial.Factors {
 		levels := record.FactorLevels{Name: e.Factorial.Factors[i].Name}
 		for l := range e.Factorial.Factors[i].Levels {
@@ -279,7 +279,7 @@ func concludeFactorial(p *record.Plan) {
 		m := &metrics[i]
 		logs, leftOut := r.logs(m)
 		counted, at := counting(r.cells, leftOut)
-		logs = calmRows(columns(logs, at), stat.LeastBlocks(compareConfidence, f.Comparisons))
+		logs = dropOutliers(columns(logs, at), stat.LeastBlocks(compareConfidence, f.Comparisons))
 		if out := len(r.blocks) - len(logs); out > 0 {
 			f.Caveats = append(f.Caveats, record.State("factorial.disturbed", record.Values{"metric": m.name, "out": out, "blocks": len(r.blocks)}))
 		}

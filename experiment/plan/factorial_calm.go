@@ -16,7 +16,7 @@ const (
 	calmShare = 2. / 3
 )
 
-// calmRows drops the blocks in which one run is far from the value expected for its cell and
+// dropOutliers drops the blocks in which one run is far from the value expected for its cell and
 // block, keeping at least two thirds and at least least. It considers the distance and not the
 // direction, so the remaining ones stay symmetric.
 //
@@ -26,7 +26,7 @@ const (
 // In the simulation of the tests, with two factors of two levels and 20 blocks, it detects an
 // interaction of 8 % in 79 of 100 experiments instead of 53, with false alarms in 5.1 % on a
 // quiet machine and 4.4 % on a busy one; calmOf's limits would give 94, 6.6 % and 9.4 %.
-func calmRows(logs [][]float64, least int) [][]float64 {
+func dropOutliers(logs [][]float64, least int) [][]float64 {
 	apart := make([]float64, len(logs))
 	var sorted []float64 // of complete blocks
 	for i, row := range residuals(logs) {

@@ -40,7 +40,7 @@ type plantedEffects func(cell []int) float64
 // simulateFactorial makes all runs, on a machine whose noise knows nothing of cells.
 func simulateFactorial(e *spec.Experiment, m *machine, by plantedEffects) *record.Plan {
 	p := &record.Plan{Experiment: *e}
-	steps := Spell(e)
+	steps := Enumerate(e)
 	for i, s := range steps {
 		ratio := by(s.Cell)
 		run := m.run(s, float64(i)/float64(len(steps)), planted{1, 1, 1})
@@ -70,7 +70,7 @@ func effect(t *testing.T, p *record.Plan, metric, factor, with string) *record.E
 // the same seed gives the same.
 func TestFactorialIsSpelled(t *testing.T) {
 	e := factorialOf(t, 3, 2, 3)
-	steps := Spell(e)
+	steps := Enumerate(e)
 	blocks := FactorialBlocks(e)
 	if len(steps) != 1+6*blocks || !steps[0].WarmupRun || blocks < 18 {
 		t.Fatalf("%d steps of %d blocks", len(steps), blocks)
@@ -93,10 +93,10 @@ func TestFactorialIsSpelled(t *testing.T) {
 	if len(orders) < blocks/2 {
 		t.Errorf("%d orders in %d blocks", len(orders), blocks)
 	}
-	if again := Spell(factorialOf(t, 3, 2, 3)); fmt.Sprint(again) != fmt.Sprint(steps) {
+	if again := Enumerate(factorialOf(t, 3, 2, 3)); fmt.Sprint(again) != fmt.Sprint(steps) {
 		t.Error("the same seed gives another order")
 	}
-	if other := Spell(factorialOf(t, 4, 2, 3)); fmt.Sprint(other) == fmt.Sprint(steps) {
+	if other := Enumerate(factorialOf(t, 4, 2, 3)); fmt.Sprint(other) == fmt.Sprint(steps) {
 		t.Error("another seed gives the same order")
 	}
 }
@@ -281,7 +281,7 @@ func TestInvalidRunsAreNotUsed(t *testing.T) {
 	for i := range p.Runs {
 		p.Runs[i].Outcome = record.Invalid
 	}
-	if Conclude(p); p.Exit != exitVoid {
+	if Conclude(p); p.Exit != exitInvalid {
 		t.Errorf("exit %d of nothing that counts", p.Exit)
 	}
 }

@@ -16,7 +16,7 @@ func simulateTuned(t *testing.T, seen func(block int) string) *record.Plan {
 	e.Factorial.Within = .5
 	m := newMachine(5)
 	p := &record.Plan{Experiment: *e}
-	for i, s := range Spell(e) {
+	for i, s := range Enumerate(e) {
 		run := m.run(s, float64(i)/200, planted{1, 1, 1})
 		if s.Cell[0] == 1 {
 			run.Tuned = []record.Tuned{{What: "eth0 rx-0 rps_cpus", Before: "0", During: "3", Effect: seen(s.Block), Evidence: "the figures"}}

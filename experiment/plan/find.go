@@ -55,7 +55,7 @@ const (
 // nextRate decides from the runs so far, and nothing else.
 func nextRate(e *spec.Experiment, done []record.Measured) Decision {
 	s := surveyOf(e, done)
-	if d, ended := s.hopeless(done); ended {
+	if d, ended := s.noSolution(done); ended {
 		return d
 	}
 	if e.Find.Start == 0 && len(done) == 0 {
@@ -79,8 +79,8 @@ func nextRate(e *spec.Experiment, done []record.Measured) Decision {
 	return s.grow(&b)
 }
 
-// hopeless returns a reason to stop that further runs cannot change.
-func (s *survey) hopeless(done []record.Measured) (Decision, bool) {
+// noSolution returns a reason to stop that further runs cannot change.
+func (s *searchState) noSolution(done []record.Measured) (Decision, bool) {
 	silent, voids := 0, 0
 	for i := len(done) - 1; i >= 0 && done[i].Completed == 0; i-- {
 		silent++
@@ -119,10 +119,10 @@ func converged(because record.Statement) Decision {
 }
 
 // runsMost limits the search.
-func (s *survey) runsMost() int { return min(findRunsPerRepeat*s.repeats, spec.RunsMax) }
+func (s *searchState) runsMost() int { return min(findRunsPerRepeat*s.repeats, spec.RunsMax) }
 
 // unfinished returns the last run's rate if it is still undecided.
-func (s *survey) unfinished() *tried {
+func (s *searchState) unfinished() *tried {
 	for i := range s.rates {
 		if t := &s.rates[i]; s.standing(t) == open {
 			return t
@@ -133,7 +133,7 @@ func (s *survey) unfinished() *tried {
 
 // shrink goes down from the lowest rate, faster with every step: 2, 4, 16, 256. Under an SLO that
 // no rate can meet, the trickle is only a few steps away.
-func (s *survey) shrink() Decision {
+func (s *searchState) shrink() Decision {
 	lowest := &s.rates[0]
 	if lowest.perS <= trickle {
 		return earlyStop(s.nothingHolds(lowest))
@@ -147,7 +147,7 @@ func (s *survey) shrink() Decision {
 }
 
 // grow goes up from the highest passing rate.
-func (s *survey) grow(b *bracket) Decision {
+func (s *searchState) grow(b *bracket) Decision {
 	if b.low.perS >= s.most {
 		return converged(say("search.highest-allowed", with{"per_s": b.low.perS}))
 	}
@@ -157,7 +157,7 @@ func (s *survey) grow(b *bracket) Decision {
 
 // follow goes to the limit estimated from the outcomes if it is above all passing or below all
 // failing rates: one of them was wrong.
-func (s *survey) follow(b *bracket) Decision {
+func (s *searchState) follow(b *bracket) Decision {
 	perS := math.Round(b.noise.mid)
 	switch {
 	case b.low == nil && s.rates[0].perS <= trickle:
@@ -173,7 +173,7 @@ func (s *survey) follow(b *bracket) Decision {
 }
 
 // narrow bisects the bracket until it is narrow enough, then confirms that it is not chance.
-func (s *survey) narrow(b *bracket) Decision {
+func (s *searchState) narrow(b *bracket) Decision {
 	target := s.within * endsShare
 	if s.standing(b.high) != failed {
 		target = math.Max(s.within, generatorWithin)
@@ -202,7 +202,7 @@ func (s *survey) narrow(b *bracket) Decision {
 
 // between chooses the next rate inside the bracket, 0 if no integer is left: the server's
 // capacity shown by an overloaded run, or the median of the remaining distribution.
-func (s *survey) between(b *bracket) float64 {
+func (s *searchState) between(b *bracket) float64 {
 	low, high := b.low.perS, b.high.perS
 	if c := s.capacity(b); c > 0 {
 		for _, probe := range []float64{c * (1 - probeShare*s.within), c * (1 + probeShare*s.within)} {

@@ -316,7 +316,7 @@ func TestFindPoolsShortRuns(t *testing.T) {
 		m.Histogram.RecordN(50e6, slow)
 		return m
 	}
-	check := func(want standing, slow ...uint64) {
+	check := func(want rateState, slow ...uint64) {
 		t.Helper()
 		var done []record.Measured
 		for _, n := range slow {
@@ -454,7 +454,7 @@ func TestOwedAnswersAreABrokenRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &survey{slo: slo}
+	s := &searchState{slo: slo}
 	for _, c := range []struct {
 		m    record.Measured
 		want classification

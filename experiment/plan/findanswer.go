@@ -40,7 +40,7 @@ func concludeSearch(p *record.Plan) {
 }
 
 // limit is what ended the search upwards.
-func (s *survey) limit(b *bracket, ended string) string {
+func (s *searchState) limit(b *bracket, ended string) string {
 	switch {
 	case b.low == nil:
 		return record.LimitNone
@@ -59,7 +59,7 @@ func (s *survey) limit(b *bracket, ended string) string {
 }
 
 // table returns every rate with its runs.
-func (s *survey) table() []record.TriedRate {
+func (s *searchState) table() []record.TriedRate {
 	rates := make([]record.TriedRate, 0, len(s.rates))
 	for i := range s.rates {
 		t := &s.rates[i]
@@ -81,7 +81,7 @@ func (s *survey) table() []record.TriedRate {
 
 // missedP99 returns the median p99 of the failed runs of a rate; atLeast is set if one of them
 // was stopped early.
-func (s *survey) missedP99(t *tried) (ns int64, atLeast bool) {
+func (s *searchState) missedP99(t *tried) (ns int64, atLeast bool) {
 	var all []int64
 	for _, m := range t.runs {
 		switch b, _ := s.judge(m); {
@@ -127,7 +127,7 @@ func worthNaming(ceiling record.Bottleneck) bool {
 
 // crossed returns the lowest failing rate and the highest passing one above it: one of them is
 // wrong.
-func (s *survey) crossed() (lowestBroke, highestHeld *tried) {
+func (s *searchState) crossed() (lowestBroke, highestHeld *tried) {
 	for i := range s.rates {
 		switch t := &s.rates[i]; s.standing(t) {
 		case passed:
@@ -145,7 +145,7 @@ func (s *survey) crossed() (lowestBroke, highestHeld *tried) {
 }
 
 // failedAt returns the terms that failed at a rate, over its failed runs.
-func (s *survey) failedAt(t *tried) []record.SLOTerm {
+func (s *searchState) failedAt(t *tried) []record.SLOTerm {
 	var broken []*record.Measured
 	for _, m := range t.judged {
 		if b, _ := s.judge(m); b == classMissed {
@@ -164,7 +164,7 @@ func (s *survey) failedAt(t *tried) []record.SLOTerm {
 }
 
 // says returns the answer.
-func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) record.Statement {
+func (s *searchState) says(p *record.Plan, out *record.Search, b *bracket) record.Statement {
 	slo := s.slo.String()
 	if p.Ended == "" || p.Ended == record.EndedInterrupted || p.Ended == record.EndedFailed {
 		return s.soFar(b, slo)
@@ -194,7 +194,7 @@ func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) record.Sta
 }
 
 // soFar states what an unfinished search knows.
-func (s *survey) soFar(b *bracket, slo string) record.Statement {
+func (s *searchState) soFar(b *bracket, slo string) record.Statement {
 	switch {
 	case b.low != nil && b.high != nil:
 		return say("search.so-far", with{"per_s": b.low.perS, "slo": slo, "failing_per_s": b.high.perS})
@@ -238,7 +238,7 @@ func failedTerm(t record.SLOTerm) record.Statement {
 }
 
 // nothingHolds states why even the lowest rate fails.
-func (s *survey) nothingHolds(t *tried) record.Statement {
+func (s *searchState) nothingHolds(t *tried) record.Statement {
 	slo := s.slo.String()
 	switch s.standing(t) {
 	case failed:
@@ -253,7 +253,7 @@ func (s *survey) nothingHolds(t *tried) record.Statement {
 }
 
 // floor returns the SLO's own rate term.
-func (s *survey) floor() (spec.Term, bool) {
+func (s *searchState) floor() (spec.Term, bool) {
 	i := slices.IndexFunc(s.e.SLO, func(t spec.Term) bool { return t.Metric == spec.MetricRate })
 	if i < 0 {
 		return spec.Term{}, false
@@ -262,25 +262,25 @@ func (s *survey) floor() (spec.Term, bool) {
 }
 
 // exit is 0 if the answer is known and meets the SLO.
-func (s *survey) exit(p *record.Plan, out *record.Search) int {
+func (s *searchState) exit(p *record.Plan, out *record.Search) int {
 	floor, asked := s.floor()
 	switch {
 	case asked && out.Capacity.Mid > 0 && floor.Holds(out.Capacity.Mid):
 		return 0 // whatever lies beyond
 	case out.Limit == record.LimitNone && len(out.Failed) > 0 && p.Ended == record.EndedEarly && s.answered:
-		return exitBroke
+		return exitFail
 	case asked && out.Limit == record.LimitServer && !floor.Holds(out.Capacity.High):
-		return exitBroke
+		return exitFail
 	case p.Ended == record.EndedConverged && !asked:
 		return 0
 	case p.Ended == record.EndedConverged && out.Limit == record.LimitServer:
-		return exitBroke // the required rate is inside the interval: not shown to pass
+		return exitFail // the required rate is inside the interval: not shown to pass
 	}
-	return exitVoid
+	return exitInvalid
 }
 
 // warnings lists the shortcomings of the interval.
-func (s *survey) warnings(out *record.Search, b *bracket) []record.Statement {
+func (s *searchState) warnings(out *record.Search, b *bracket) []record.Statement {
 	var list []record.Statement
 	if b.low == nil {
 		return nil
@@ -299,7 +299,7 @@ func (s *survey) warnings(out *record.Search, b *bracket) []record.Statement {
 }
 
 // caveats lists possible errors in the answer.
-func (s *survey) caveats(out *record.Search, b *bracket) []record.Statement {
+func (s *searchState) caveats(out *record.Search, b *bracket) []record.Statement {
 	var list []record.Statement
 	add := func(code string, values with) { list = append(list, say(code, values)) }
 	for i := range s.rates {

@@ -24,7 +24,7 @@ const (
 const nearDeviations = 3
 
 // class classifies a run; near if chance might have reversed it.
-func (s *survey) class(m *record.Measured) (b classification, near bool) {
+func (s *searchState) class(m *record.Measured) (b classification, near bool) {
 	b, broken := s.judge(m)
 	if b == classGeneratorLimited || b == classUnusable {
 		return b, false
@@ -62,7 +62,7 @@ func lateOf(t spec.Term, m *record.Measured) (late, allowed float64, known bool)
 
 // judge classifies a run by its own histogram, which has more than its verdict: a run at a low
 // rate fails rate>10k, which is not an upper limit. It returns the failed terms.
-func (s *survey) judge(m *record.Measured) (classification, []record.SLOTerm) {
+func (s *searchState) judge(m *record.Measured) (classification, []record.SLOTerm) {
 	if m.Bottleneck == record.LoadGenerator {
 		return classGeneratorLimited, nil
 	}
@@ -70,7 +70,7 @@ func (s *survey) judge(m *record.Measured) (classification, []record.SLOTerm) {
 	broken := slices.DeleteFunc(terms, func(t record.SLOTerm) bool { return t.Met })
 	switch {
 	case m.StoppedEarly != "", m.Outcome == record.Invalid &&
-		(m.Completed == 0 && m.Failed > 0 || (blames(m.Bottleneck) || m.BacklogShare > owedShare)):
+		(m.Completed == 0 && m.Failed > 0 || (blames(m.Bottleneck) || m.BacklogShare > backlogMax)):
 		// A run is invalid for a server's bottleneck if the rate was not sustained although the
 		// SLO passed: the cost of a growing queue comes later.
 		if len(broken) == 0 {
@@ -87,9 +87,9 @@ func (s *survey) judge(m *record.Measured) (classification, []record.SLOTerm) {
 	return classMet, nil
 }
 
-// owedShare is the share of requests that may be unanswered at the end of a step before the queue
+// backlogMax is the share of requests that may be unanswered at the end of a step before the queue
 // counts as growing, as in package verdict.
-const owedShare = 0.01
+const backlogMax = 0.01
 
 // blames reports whether something other than the generator kept the responses from keeping up.
 func blames(ceiling record.Bottleneck) bool {
@@ -109,7 +109,7 @@ func errorsTerm(m *record.Measured) record.SLOTerm {
 }
 
 // measure evaluates every term; complete is false if a figure is missing.
-func (s *survey) measure(m *record.Measured) (terms []record.SLOTerm, complete bool) {
+func (s *searchState) measure(m *record.Measured) (terms []record.SLOTerm, complete bool) {
 	complete = true
 	for _, t := range s.slo {
 		v, bound, known := figure(t, m)

@@ -25,14 +25,14 @@ const (
 
 // settle is the first contact with the server: a closed loop, whose throughput determines where
 // to start.
-func (s *survey) settle() Decision {
+func (s *searchState) settle() Decision {
 	step := record.Step{Number: s.runs + 1, Connections: s.asked(s.e.Load.Connections, connectionsLeast),
 		Pipelining: s.asked(s.e.Load.Pipelining, 1), WarmupRun: true}
 	return Decision{Next: &step, Left: 1 + s.left()}
 }
 
 // asked returns the single value of a list, or a default if it is empty.
-func (s *survey) asked(list []spec.Count, otherwise int) int {
+func (s *searchState) asked(list []spec.Count, otherwise int) int {
 	if len(list) == 0 {
 		return otherwise
 	}
@@ -40,7 +40,7 @@ func (s *survey) asked(list []spec.Count, otherwise int) int {
 }
 
 // first returns the first rate.
-func (s *survey) first() float64 {
+func (s *searchState) first() float64 {
 	start := float64(s.e.Find.Start)
 	if start == 0 && s.closed != nil && s.closed.CompletedPerS > 0 {
 		start = rounded(math.Min(s.closed.CompletedPerS, spec.RateMax) * firstShare)
@@ -49,7 +49,7 @@ func (s *survey) first() float64 {
 }
 
 // run returns a step at a rate.
-func (s *survey) run(perS float64) Decision {
+func (s *searchState) run(perS float64) Decision {
 	if s.runs >= s.runsMost() {
 		return earlyStop(say("search.too-many-runs", with{"within": s.within, "runs": s.runs}))
 	}
@@ -71,7 +71,7 @@ func (s *survey) run(perS float64) Decision {
 // connections returns the connections for a rate: the user's, or a power of two with room for the
 // requests in flight at the SLO's limit (Little: rate × time). While the search narrows it stays
 // at the maximum used so far, so that the number of connections does not vary.
-func (s *survey) connections(perS float64) int {
+func (s *searchState) connections(perS float64) int {
 	if len(s.e.Load.Connections) > 0 {
 		return int(s.e.Load.Connections[0])
 	}
@@ -99,7 +99,7 @@ func (s *survey) connections(perS float64) int {
 
 // capacity is the throughput that the upper end reached while overloaded, 0 if it was not. It
 // only guides the search: an overloaded server may be slower than its best.
-func (s *survey) capacity(b *bracket) float64 {
+func (s *searchState) capacity(b *bracket) float64 {
 	const overloaded = 0.95
 	best := 0.0
 	for _, m := range b.high.judged {
@@ -111,7 +111,7 @@ func (s *survey) capacity(b *bracket) float64 {
 }
 
 // left estimates the remaining runs.
-func (s *survey) left() int {
+func (s *searchState) left() int {
 	each := float64(s.repeats) + 0.5 // with an occasional tie
 	b := s.bracket()
 	gap, missing := math.Ln2, 0.

@@ -12,11 +12,11 @@ const (
 	// 100 %, depending on the noise of the steps and the distance to saturation, and within 5 %
 	// of the answer in 716.
 	noiseConfidence = 0.9
-	// brokeByChance and heldByChance are the shares of runs with a wrong vote, however far from
+	// falseFail and falsePass are the shares of runs with a wrong vote, however far from
 	// the limit. A neighbour on the machine slows down one run in ten; hardly anything speeds one
 	// up.
-	brokeByChance = 0.1
-	heldByChance  = 0.02
+	falseFail = 0.1
+	falsePass = 0.02
 	// noiseCells is the number of possible limits between two neighbouring rates.
 	noiseCells = 16
 	// noiseBeyond is how many times below the lowest rate and above the highest the limit may be.
@@ -39,8 +39,8 @@ func softnesses() []float64 { return []float64{.001, .005, .025} }
 // noise weighs the outcomes of all runs. The model has two unknowns: the limit, with a uniform
 // prior on a logarithmic axis, and the softness of the transition around it. A run at rate x
 // fails with probability ε + (1−ε−δ) / (1 + e^(−ln(x/limit)/softness)), where ε and δ are
-// brokeByChance and heldByChance.
-func (s *survey) noise() limits {
+// falseFail and falsePass.
+func (s *searchState) noise() limits {
 	var rates []*tried
 	var all outcomes
 	for i := range s.rates {
@@ -93,7 +93,7 @@ func edgesOf(rates []*tried) []float64 {
 func logLikelihood(rates []*tried, logLimit, softness float64) float64 {
 	all := 0.0
 	for _, t := range rates {
-		p := brokeByChance + (1-brokeByChance-heldByChance)/(1+math.Exp((logLimit-math.Log(t.perS))/softness))
+		p := falseFail + (1-falseFail-falsePass)/(1+math.Exp((logLimit-math.Log(t.perS))/softness))
 		all += float64(t.own.failed)*math.Log(p) + float64(t.own.passed)*math.Log(1-p)
 	}
 	return all

@@ -30,15 +30,15 @@ type tried struct {
 // last is the reason for the verdict of its last run.
 func (t *tried) last() []record.Statement { return t.runs[len(t.runs)-1].Because }
 
-// standing is the state of a rate.
-type standing int
+// rateState is the state of a rate.
+type rateState int
 
 const (
-	open         standing = iota // more runs are needed
-	passed                       // the majority passed
-	failed                       // the majority failed
-	generatorEnd                 // the generator cannot send it
-	unproved                     // invalid in every attempt
+	open         rateState = iota // more runs are needed
+	passed                        // the majority passed
+	failed                        // the majority failed
+	generatorEnd                  // the generator cannot send it
+	unproved                      // invalid in every attempt
 )
 
 const (
@@ -47,8 +47,8 @@ const (
 	invalidMost = 3
 )
 
-// survey is the result of all runs at each rate.
-type survey struct {
+// searchState is the result of all runs at each rate.
+type searchState struct {
 	e       *spec.Experiment
 	slo     spec.SLO // without its rate terms: they are no upper limit
 	within  float64
@@ -62,8 +62,8 @@ type survey struct {
 	ends     *bracket // computed once
 }
 
-func surveyOf(e *spec.Experiment, done []record.Measured) *survey {
-	s := &survey{e: e, within: e.Find.Within, repeats: e.Repeats, most: spec.RateMax, runs: len(done)}
+func surveyOf(e *spec.Experiment, done []record.Measured) *searchState {
+	s := &searchState{e: e, within: e.Find.Within, repeats: e.Repeats, most: spec.RateMax, runs: len(done)}
 	if s.within <= 0 {
 		s.within = findWithin
 	}
@@ -97,7 +97,7 @@ func surveyOf(e *spec.Experiment, done []record.Measured) *survey {
 }
 
 // take adds one run's vote.
-func (s *survey) take(m *record.Measured) {
+func (s *searchState) take(m *record.Measured) {
 	s.answered = s.answered || m.Completed > 0
 	if m.WarmupRun {
 		s.closed = m
@@ -142,7 +142,7 @@ func (s *survey) take(m *record.Measured) {
 
 // pool judges the runs near the limit together, with merged histograms: all of them vote like the
 // merged run.
-func (s *survey) pool(t *tried) {
+func (s *searchState) pool(t *tried) {
 	if len(t.near) == 0 {
 		return
 	}
@@ -156,7 +156,7 @@ func (s *survey) pool(t *tried) {
 
 // enough is the number of requests that a run needs for the finest quantile of the SLO: ten
 // beyond it, a number that chance changes by a third. 0 without quantiles.
-func (s *survey) enough() float64 {
+func (s *searchState) enough() float64 {
 	most := 0.0
 	for _, t := range s.slo {
 		if (t.Metric == spec.MetricResponse || t.Metric == spec.MetricService) && t.Quantile > 0 && t.Quantile < 1 {
@@ -167,7 +167,7 @@ func (s *survey) enough() float64 {
 }
 
 // short reports whether the runs of a rate have too few requests each.
-func (s *survey) short(t *tried) bool {
+func (s *searchState) short(t *tried) bool {
 	n := 0.0
 	for _, m := range t.judged {
 		n += float64(m.Completed) + float64(m.Failed)
@@ -175,8 +175,8 @@ func (s *survey) short(t *tried) bool {
 	return n < s.enough()*float64(len(t.judged))
 }
 
-// standing of a rate.
-func (s *survey) standing(t *tried) standing {
+// rateState of a rate.
+func (s *searchState) standing(t *tried) rateState {
 	n, lead := t.counted(), t.lead()
 	switch {
 	case n >= s.repeats && lead > 0:
@@ -205,7 +205,7 @@ func (b *bracket) width() float64 { return b.high.perS/b.low.perS - 1 }
 
 // bracket returns the range of the answer. If rates contradict each other, the ends are those
 // around the most likely limit.
-func (s *survey) bracket() bracket {
+func (s *searchState) bracket() bracket {
 	if s.ends == nil {
 		b := s.newBracket()
 		s.ends = &b
@@ -213,7 +213,7 @@ func (s *survey) bracket() bracket {
 	return *s.ends
 }
 
-func (s *survey) newBracket() bracket {
+func (s *searchState) newBracket() bracket {
 	b := bracket{noise: s.noise()}
 	middle := math.Inf(1)
 	if b.noise.known {

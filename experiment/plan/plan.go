@@ -44,21 +44,21 @@ func Next(e *spec.Experiment, done []record.Measured) Decision {
 	if e.Kind == spec.KindFind {
 		return nextRate(e, done)
 	}
-	steps := Spell(e)
+	steps := Enumerate(e)
 	if len(done) >= len(steps) {
 		return Decision{Ended: record.EndedComplete, Because: say("plan.complete", with{"runs": len(steps)})}
 	}
 	return Decision{Next: &steps[len(done)], Left: len(steps) - len(done)}
 }
 
-// Spell lists every run of a plan that is known in advance; nil for a search.
-func Spell(e *spec.Experiment) []record.Step {
+// Enumerate lists every run of a plan that is known in advance; nil for a search.
+func Enumerate(e *spec.Experiment) []record.Step {
 	var steps []record.Step
 	switch e.Kind {
 	case spec.KindSweep:
 		steps = spellSweep(e)
 	case spec.KindProve:
-		steps = spellProof(e)
+		steps = enumerateProof(e)
 	case spec.KindCompare:
 		steps = spellComparison(e)
 	case spec.KindFactorial:

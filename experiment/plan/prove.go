@@ -16,9 +16,9 @@ import (
 // machine does not look like a sensitive resource.
 
 const (
-	// takeShare is the default share: enough to be visible within a few blocks, and small enough
+	// perturbShare is the default share: enough to be visible within a few blocks, and small enough
 	// not to make another resource the bottleneck.
-	takeShare = 0.25
+	perturbShare = 0.25
 	// proofBlocks is the default number of blocks: 7 are the minimum for 95 % confidence in each
 	// of three resources.
 	proofBlocks = 8
@@ -29,7 +29,7 @@ func ProofShare(e *spec.Experiment) float64 {
 	if e.Prove.Share > 0 {
 		return e.Prove.Share
 	}
-	return takeShare
+	return perturbShare
 }
 
 // ProofBlocks returns the number of blocks of a proof.
@@ -45,7 +45,7 @@ func rates() []string {
 	return []string{record.PerturbGenerator, record.PerturbServer, record.PerturbLink}
 }
 
-func spellProof(e *spec.Experiment) []record.Step {
+func enumerateProof(e *spec.Experiment) []record.Step {
 	if len(e.Load.Rate) > 0 {
 		return nil // an open loop: its throughput is a setting
 	}
@@ -121,9 +121,9 @@ type proofRuns struct {
 	caveats []record.Statement
 }
 
-// leastTakenOfAsked is the share of the intended perturbation that a run must have achieved to
+// minPerturbed is the share of the intended perturbation that a run must have achieved to
 // count: with less, the noise would be divided by almost nothing.
-const leastTakenOfAsked = 0.5
+const minPerturbed = 0.5
 
 func proofRunsOf(all []record.Measured) proofRuns {
 	r := proofRuns{by: map[string]map[int]*record.Measured{}, why: map[string]record.Statement{}}
@@ -140,7 +140,7 @@ func proofRunsOf(all []record.Measured) proofRuns {
 		case !(m.CompletedPerS > 0):
 			r.caveats = append(r.caveats, say("proof.no-answers", with{"block": m.Block}))
 			continue
-		case resource != "" && (m.Perturbed == nil || !(m.Perturbed.Left > 0 && 1-m.Perturbed.Left >= leastTakenOfAsked*m.Perturb.Share)):
+		case resource != "" && (m.Perturbed == nil || !(m.Perturbed.Left > 0 && 1-m.Perturbed.Left >= minPerturbed*m.Perturb.Share)):
 			weak[resource]++
 			r.why[resource] = say("proof.perturbation-failed", with{"how": howPerturbed(m.Perturbed)})
 			continue
@@ -196,19 +196,19 @@ func concludeProof(p *record.Plan) {
 	blocks, part := r.whole()
 	proof := &record.Proof{Caveats: r.caveats}
 	p.Proof = proof
-	proof.NotTested = notTaken(e, &r)
+	proof.NotTested = notTested(e, &r)
 	proof.Passive = passiveCeiling(r.by[""])
 	if part > 0 {
 		proof.Caveats = append(proof.Caveats, say("proof.part-blocks", with{"part": part, "blocks": part + len(blocks)}))
 	}
 	if len(blocks) == 0 || r.by[""] == nil || len(r.by) < 2 {
-		proof.Agrees, proof.Says = cannotTell, say("proof.no-blocks", nil)
-		p.Exit = exitVoid
+		proof.Agrees, proof.Says = inconclusive, say("proof.no-blocks", nil)
+		p.Exit = exitInvalid
 		return
 	}
 	if err := r.measure(proof, blocks); err != nil {
-		proof.Agrees, proof.Says = cannotTell, say("proof.failed", with{"error": err.Error()})
-		p.Exit = exitVoid
+		proof.Agrees, proof.Says = inconclusive, say("proof.failed", with{"error": err.Error()})
+		p.Exit = exitInvalid
 		return
 	}
 	p.Exit = judgeProof(proof)
@@ -291,8 +291,8 @@ func passiveCeiling(runs map[int]*record.Measured) record.Bottleneck {
 	return name
 }
 
-// notTaken lists the resources without a run, with the reason.
-func notTaken(e *spec.Experiment, r *proofRuns) []record.NotTested {
+// notTested lists the resources without a run, with the reason.
+func notTested(e *spec.Experiment, r *proofRuns) []record.NotTested {
 	var list []record.NotTested
 	for _, resource := range append(rates(), record.PerturbConcurrency) {
 		if r.by[resource] != nil {

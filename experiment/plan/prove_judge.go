@@ -9,15 +9,15 @@ import (
 
 // Whether a proof and the passive verdict agree.
 const (
-	agrees      = "agrees"
-	contradicts = "contradicts"
-	cannotTell  = "inconclusive"
+	agrees       = "agrees"
+	contradicts  = "contradicts"
+	inconclusive = "inconclusive"
 )
 
 const (
-	// ownsLeast is the elasticity that a resource must have, at the low end of its interval, to
+	// minElasticity is the elasticity that a resource must have, at the low end of its interval, to
 	// be called the bottleneck.
-	ownsLeast = 0.5
+	minElasticity = 0.5
 	// leastConfidence is the minimum confidence of a proof's intervals: five blocks. Fewer are
 	// indicative, but prove nothing.
 	leastConfidence = 0.9
@@ -59,21 +59,21 @@ func judgeProof(p *record.Proof) int {
 	}
 	switch {
 	case p.Agrees == contradicts:
-		return exitBroke
+		return exitFail
 	case p.Proved != "" || waits:
 		return 0
 	}
-	return exitVoid
+	return exitInvalid
 }
 
 // proved returns the resource with the largest elasticity, if the low end of its interval is at
-// least ownsLeast and the interval is apart from the others'. Slots belong to another sum: their
+// least minElasticity and the interval is apart from the others'. Slots belong to another sum: their
 // interval need not be apart from the rates'.
 func proved(all []record.Elasticity) string {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b record.Elasticity) int {
 		return cmp.Compare(b.Elasticity.Mid, a.Elasticity.Mid)
 	})
-	if len(sorted) == 0 || sorted[0].Elasticity.Low < ownsLeast {
+	if len(sorted) == 0 || sorted[0].Elasticity.Low < minElasticity {
 		return ""
 	}
 	first := &sorted[0]
@@ -89,7 +89,7 @@ func proved(all []record.Elasticity) string {
 // mattered: requests then spend their time in a wait that no speed here changes.
 func waitsInside(p *record.Proof) bool {
 	server, slots := find(p, record.PerturbServer), find(p, record.PerturbConcurrency)
-	return server != nil && slots != nil && p.Sum.High < ownsLeast && slots.Elasticity.High < ownsLeast
+	return server != nil && slots != nil && p.Sum.High < minElasticity && slots.Elasticity.High < minElasticity
 }
 
 func find(p *record.Proof, resource string) *record.Elasticity {
@@ -107,13 +107,13 @@ func agreement(p *record.Proof, waits bool) string {
 		case waits:
 			return agrees
 		case p.Proved == "" || p.Proved == record.PerturbServer:
-			return cannotTell // a lock that is held while its holder computes
+			return inconclusive // a lock that is held while its holder computes
 		}
 		return contradicts
 	}
 	want := resourceOf(p.Passive)
 	if want == "" {
-		return cannotTell
+		return inconclusive
 	}
 	own := find(p, want)
 	switch {
@@ -122,11 +122,11 @@ func agreement(p *record.Proof, waits bool) string {
 	case own == nil && p.Proved != "" && p.Proved != record.PerturbConcurrency && want != record.PerturbConcurrency:
 		return contradicts // the rates add up to one: nothing is left for it
 	case own == nil:
-		return cannotTell
-	case own.Elasticity.High < ownsLeast && (p.Proved != "" || waits):
+		return inconclusive
+	case own.Elasticity.High < minElasticity && (p.Proved != "" || waits):
 		return contradicts
 	}
-	return cannotTell
+	return inconclusive
 }
 
 // proofSays returns the answer.

@@ -66,7 +66,7 @@ func prove(p *record.Plan, l loop, ceiling string, noise float64, seed uint64) *
 	chance := rand.New(rand.NewPCG(seed, 9))
 	slots := int(p.Experiment.Load.Connections[0])
 	p.Runs = nil
-	for _, s := range Spell(&p.Experiment) {
+	for _, s := range Enumerate(&p.Experiment) {
 		m := record.Measured{Step: s, Run: fmt.Sprint(s.Number), Bottleneck: record.Bottleneck(ceiling)}
 		left := 1.0
 		switch s.Perturb.Resource {
@@ -133,16 +133,16 @@ func TestPlantedCeilingsAreProved(t *testing.T) {
 			"More requests in flight would raise throughput"},
 		{"lock", loop{generator: 5 * us, server: 9 * us, link: 4 * us, lock: 90 * us}, 64, "server blocked", "", agrees, 0,
 			"time the server waits"},
-		{"the passive verdict is wrong", loop{generator: 5 * us, server: 20 * us}, 64, "generator", record.PerturbServer, contradicts, exitBroke,
+		{"the passive verdict is wrong", loop{generator: 5 * us, server: 20 * us}, 64, "generator", record.PerturbServer, contradicts, exitFail,
 			"contradicts"},
-		{"wrong about a wait", loop{generator: 20 * us, server: 5 * us}, 64, "server blocked", record.PerturbGenerator, contradicts, exitBroke,
+		{"wrong about a wait", loop{generator: 20 * us, server: 5 * us}, 64, "server blocked", record.PerturbGenerator, contradicts, exitFail,
 			"contradicts"},
-		{"a wait called CPU", loop{generator: 5 * us, server: 9 * us, lock: 90 * us}, 64, "server CPU", "", contradicts, exitBroke,
+		{"a wait called CPU", loop{generator: 5 * us, server: 9 * us, lock: 90 * us}, 64, "server CPU", "", contradicts, exitFail,
 			"contradicts"},
-		{"a lock whose holder computes", loop{generator: 5 * us, server: 20 * us}, 64, "server blocked", record.PerturbServer, cannotTell, 0,
+		{"a lock whose holder computes", loop{generator: 5 * us, server: 20 * us}, 64, "server blocked", record.PerturbServer, inconclusive, 0,
 			"more of them would not"},
-		{"inconclusive", loop{generator: 5 * us, server: 20 * us}, 64, "inconclusive", record.PerturbServer, cannotTell, 0, "neither confirms"},
-		{"two alike", loop{generator: 20 * us, server: 20 * us}, 64, "server CPU", "", cannotTell, exitVoid,
+		{"inconclusive", loop{generator: 5 * us, server: 20 * us}, 64, "inconclusive", record.PerturbServer, inconclusive, 0, "neither confirms"},
+		{"two alike", loop{generator: 20 * us, server: 20 * us}, 64, "server CPU", "", inconclusive, exitInvalid,
 			"no single resource is the bottleneck"},
 	}
 	for _, c := range cases {
@@ -169,7 +169,7 @@ func TestPlantedCeilingsAreProved(t *testing.T) {
 
 func TestSpelledProof(t *testing.T) {
 	p := proofOf(0, 10)
-	steps := Spell(&p.Experiment)
+	steps := Enumerate(&p.Experiment)
 	if len(steps) != 1+8*5 || !steps[0].WarmupRun {
 		t.Fatalf("%d steps, the first %+v", len(steps), steps[0])
 	}
@@ -185,7 +185,7 @@ func TestSpelledProof(t *testing.T) {
 			if s.Perturb.Resource == record.PerturbConcurrency {
 				want = 8
 			}
-			if s.Connections != want || s.Pipelining != 1 || s.Perturb.Resource != "" && s.Perturb.Share != takeShare {
+			if s.Connections != want || s.Pipelining != 1 || s.Perturb.Resource != "" && s.Perturb.Share != perturbShare {
 				t.Errorf("%+v", s)
 			}
 		}
@@ -200,7 +200,7 @@ func TestSpelledProof(t *testing.T) {
 	}
 	p.Experiment.Prove.Interface = ""
 	p.Experiment.Load.Connections[0] = 1
-	if steps := Spell(&p.Experiment); len(steps) != 1+8*3 {
+	if steps := Enumerate(&p.Experiment); len(steps) != 1+8*3 {
 		t.Errorf("%d steps without a link and with one slot", len(steps))
 	}
 }
@@ -258,7 +258,7 @@ func TestProofOfWhatThereIs(t *testing.T) {
 		return p.Proof.Proved == record.PerturbServer && len(p.Proof.NotTested) == 1 && prose.Text(p.Proof.NotTested[0].Why) == "not root"
 	})
 	check("no server", no(record.PerturbServer, "on another host"), func(p *record.Plan) bool {
-		return p.Proof.Proved == "" && p.Proof.Agrees == cannotTell && p.Exit == exitVoid &&
+		return p.Proof.Proved == "" && p.Proof.Agrees == inconclusive && p.Exit == exitInvalid &&
 			strings.Contains(prose.Sentence(p.Proof.Caveats), "server CPU, which was not tested")
 	})
 	check("a hog that got nothing", func(m *record.Measured) {
@@ -269,14 +269,14 @@ func TestProofOfWhatThereIs(t *testing.T) {
 		return p.Proof.Proved == record.PerturbServer && p.Proof.Resources[0].Blocks == 6 && len(p.Proof.Caveats) >= 2
 	})
 	check("nothing completed", func(m *record.Measured) { m.CompletedPerS = 0 }, func(p *record.Plan) bool {
-		return p.Proof.Proved == "" && p.Exit == exitVoid && strings.Contains(prose.Text(p.Proof.Says), "no result")
+		return p.Proof.Proved == "" && p.Exit == exitInvalid && strings.Contains(prose.Text(p.Proof.Says), "no result")
 	})
 	check("few blocks", func(m *record.Measured) {
 		if m.Block > 3 {
 			m.CompletedPerS = 0
 		}
 	}, func(p *record.Plan) bool {
-		return p.Proof.Proved == "" && p.Exit == exitVoid && strings.Contains(prose.Text(p.Proof.Says), "too few")
+		return p.Proof.Proved == "" && p.Exit == exitInvalid && strings.Contains(prose.Text(p.Proof.Says), "too few")
 	})
 	check("errors", func(m *record.Measured) { m.BadShare = 0.5 }, func(p *record.Plan) bool {
 		return strings.Contains(prose.Sentence(p.Proof.Caveats), "failed or were refused")
@@ -286,11 +286,11 @@ func TestProofOfWhatThereIs(t *testing.T) {
 			m.Bottleneck = "generator"
 		}
 	}, func(p *record.Plan) bool {
-		return p.Proof.Passive == "" && p.Proof.Agrees == cannotTell && p.Proof.Proved == record.PerturbServer && p.Exit == 0
+		return p.Proof.Passive == "" && p.Proof.Agrees == inconclusive && p.Proof.Proved == record.PerturbServer && p.Exit == 0
 	})
 	p := proofOf(0, 64)
 	Conclude(p)
-	if p.Proof == nil || p.Exit != exitVoid {
+	if p.Proof == nil || p.Exit != exitInvalid {
 		t.Errorf("without runs: %+v", p.Proof)
 	}
 }
@@ -299,7 +299,7 @@ func TestProofOfWhatThereIs(t *testing.T) {
 func TestProofNeverPanics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := proofOf(0, 64)
-		for _, s := range Spell(&p.Experiment) {
+		for _, s := range Enumerate(&p.Experiment) {
 			m := record.Measured{Step: s, Bottleneck: rapid.SampledFrom([]record.Bottleneck{"", "generator", "server blocked", "concurrency",
 				"bandwidth"}).Draw(t, "ceiling")}
 			m.Run = rapid.SampledFrom([]string{"", "1", "1", "1"}).Draw(t, "run")
@@ -312,7 +312,7 @@ func TestProofNeverPanics(t *testing.T) {
 			}
 		}
 		Conclude(p)
-		if p.Proof.Says.IsZero() || p.Proof.Agrees == "" || p.Exit != 0 && p.Exit != exitBroke && p.Exit != exitVoid {
+		if p.Proof.Says.IsZero() || p.Proof.Agrees == "" || p.Exit != 0 && p.Exit != exitFail && p.Exit != exitInvalid {
 			t.Fatalf("%+v", p.Proof)
 		}
 	})

@@ -132,15 +132,15 @@ func concludeSweep(p *record.Plan) {
 		p.Sweep.Curves = append(p.Sweep.Curves, c)
 	}
 	// A sweep looks for points that fail the SLO; it is invalid only if no run is valid.
-	p.Exit = exitVoid
+	p.Exit = exitInvalid
 	for _, c := range p.Sweep.Curves {
 		for _, q := range c.Points {
 			switch {
 			case q.Outcome == record.Invalid:
 			case q.BadShare <= mostly:
 				p.Exit = 0
-			case p.Exit == exitVoid: // mostly errors: not a measurement of the requests
-				p.Exit = exitBroke
+			case p.Exit == exitInvalid: // mostly errors: not a measurement of the requests
+				p.Exit = exitFail
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func sweepOver(t *testing.T, connections, pipelining []spec.Count, repeats int) 
 // own, and the same seed makes the same plan.
 func TestSweepIsBalanced(t *testing.T) {
 	e := sweepOver(t, []spec.Count{1, 10, 100}, []spec.Count{1, 5}, 4)
-	steps := Spell(e)
+	steps := Enumerate(e)
 	if len(steps) != 2*3*2*4 {
 		t.Fatalf("%d steps", len(steps))
 	}
@@ -58,7 +58,7 @@ func TestSweepIsBalanced(t *testing.T) {
 	if len(orders) != 4 {
 		t.Errorf("4 repeats in %d orders", len(orders))
 	}
-	if !reflect.DeepEqual(steps, Spell(e)) {
+	if !reflect.DeepEqual(steps, Enumerate(e)) {
 		t.Error("the same seed made another plan")
 	}
 }
@@ -77,7 +77,7 @@ func measuredAt(s record.Step, rate float64, chance *rand.Rand) record.Measured 
 func concluded(e *spec.Experiment, rate func(s record.Step) float64, change func(m *record.Measured)) *record.Sweep {
 	chance := rand.New(rand.NewPCG(3, 3))
 	p := &record.Plan{Experiment: *e}
-	for _, s := range Spell(e) {
+	for _, s := range Enumerate(e) {
 		m := measuredAt(s, rate(s), chance)
 		if change != nil {
 			change(&m)
@@ -152,7 +152,7 @@ func TestVoidRunsAreLeftOut(t *testing.T) {
 // TestResumeIsPure: a plan goes on where it stands, whatever was measured.
 func TestResumeIsPure(t *testing.T) {
 	e := sweepOver(t, []spec.Count{1, 2}, nil, 2)
-	steps := Spell(e)
+	steps := Enumerate(e)
 	var done []record.Measured
 	for i := range steps {
 		d := Next(e, done)

@@ -21,7 +21,7 @@ func TestLone(t *testing.T) {
 		{Spec{Warmup: time.Second, NoLone: true}, 0},
 		{Spec{Warmup: time.Second, Rate: rate}, 0},
 	} {
-		if got := k.of.Lone(); got != k.want {
+		if got := k.of.Unloaded(); got != k.want {
 			t.Errorf("%+v: %v, want %v", k.of, got, k.want)
 		}
 	}

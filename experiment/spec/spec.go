@@ -124,9 +124,9 @@ type Field struct {
 // Open reports whether the run is an open loop.
 func (s *Spec) Open() bool { return !s.Rate.IsZero() }
 
-// Lone is how long requests are sent one at a time before the load starts: in a closed loop a
+// Unloaded is how long requests are sent one at a time before the load starts: in a closed loop a
 // quarter of the warm-up, at most LoneMost; otherwise 0.
-func (s *Spec) Lone() time.Duration {
+func (s *Spec) Unloaded() time.Duration {
 	if s.NoLone || s.Open() || s.Kind == Events {
 		return 0
 	}

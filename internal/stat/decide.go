@@ -52,10 +52,10 @@ type Answer string
 
 // The four answers. The caller knows whether higher is better.
 const (
-	Higher     Answer = "higher"
-	Lower      Answer = "lower"
-	NoChange   Answer = "no change"
-	CannotTell Answer = "inconclusive"
+	Higher       Answer = "higher"
+	Lower        Answer = "lower"
+	NoChange     Answer = "no change"
+	Inconclusive Answer = "inconclusive"
 )
 
 // Decision is an answer and its margin.
@@ -69,14 +69,14 @@ type Decision struct {
 
 // Decide decides. NoChange requires the whole interval within the margin; Higher and Lower
 // require an interval without 0 and an estimate beyond the A/A noise; everything else is
-// CannotTell, with what would help. A real change entirely within the margin is NoChange. within
+// Inconclusive, with what would help. A real change entirely within the margin is NoChange. within
 // is relative (0.02 for ±2 %); 0 leaves the margin to the floor; floor may be nil if A/A was not
 // measured.
 func Decide(d Difference, floor *Floor, within float64) (Decision, error) {
 	if !(within >= 0 && within <= maxMagnitude) {
 		return Decision{}, fmt.Errorf("decide: margin %v must be 0 or above, as 0.02 for 2%%", within)
 	}
-	out := Decision{Answer: CannotTell, Within: within, Warnings: slices.Clone(d.Warnings)}
+	out := Decision{Answer: Inconclusive, Within: within, Warnings: slices.Clone(d.Warnings)}
 	resolution := 0.0
 	if floor == nil {
 		out.Warnings = append(out.Warnings, warn("stat.no-noise", nil))

@@ -20,10 +20,10 @@ const (
 	resetOnFork = 0x01 // SCHED_FLAG_RESET_ON_FORK
 )
 
-// BeRealTime gives the calling thread the real-time policy SCHED_FIFO: it runs as soon as it is
+// SetFIFO gives the calling thread the real-time policy SCHED_FIFO: it runs as soon as it is
 // runnable, before every ordinary thread, until it sleeps. It requires root or CAP_SYS_NICE, and
 // real-time bandwidth in the CPU cgroup. The caller must lock its goroutine to the thread.
-func BeRealTime(priority int) error {
+func SetFIFO(priority int) error {
 	a := unix.SchedAttr{Policy: policyFIFO, Flags: resetOnFork, Priority: uint32(priority)}
 	if err := unix.SchedSetAttr(0, &a, 0); err != nil {
 		return errors.Join(errors.New("ask for the policy SCHED_FIFO"), err)
@@ -31,8 +31,8 @@ func BeRealTime(priority int) error {
 	return nil
 }
 
-// BeOrdinary gives the calling thread its original policy.
-func BeOrdinary() error {
+// SetNormal gives the calling thread its original policy.
+func SetNormal() error {
 	a := unix.SchedAttr{Policy: policyOther}
 	if err := unix.SchedSetAttr(0, &a, 0); err != nil {
 		return errors.Join(errors.New("ask for the policy SCHED_OTHER"), err)
@@ -40,10 +40,10 @@ func BeOrdinary() error {
 	return nil
 }
 
-// BePrompt makes the calling thread an ordinary one with short slices, so that it runs soon after
+// SetLowLatency makes the calling thread an ordinary one with short slices, so that it runs soon after
 // it wakes (Linux 6.12 and later; earlier kernels ignore it: kernel/sched/syscalls.c,
 // __setparam_fair), and with the lowest nice value it may have.
-func BePrompt(slice time.Duration) error {
+func SetLowLatency(slice time.Duration) error {
 	var err error
 	for _, nice := range []int32{-20, 0} {
 		a := unix.SchedAttr{Policy: policyOther, Flags: resetOnFork, Nice: nice, Runtime: uint64(slice)}

@@ -193,7 +193,7 @@ func (n *notes) AgentInterval(agent string, _ *load.Tally, _ bool) {
 }
 
 // one does a run.
-func one(ctx context.Context, w *Work, s spec.Spec, sink *notes) (*run.Worked, error) {
+func one(ctx context.Context, w *Work, s spec.Spec, sink *notes) (*run.RunResult, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}

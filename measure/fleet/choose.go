@@ -143,7 +143,7 @@ func together(list []candidate) string {
 func (w *Work) ask(ctx context.Context, list []candidate, o order, s *spec.Spec) {
 	o.Spec = s
 	each(list, func(c *candidate) {
-		if why := unfit(&c.about, &o); why != "" {
+		if why := whyUnusable(&c.about, &o); why != "" {
 			c.refuses = why
 			return
 		}
@@ -153,8 +153,8 @@ func (w *Work) ask(ctx context.Context, list []candidate, o order, s *spec.Spec)
 	})
 }
 
-// unfit returns why an agent need not be asked; "": ask it.
-func unfit(a *About, o *order) string {
+// whyUnusable returns why an agent need not be asked; "": ask it.
+func whyUnusable(a *About, o *order) string {
 	switch {
 	case a.Protocol != Protocol:
 		return fmt.Sprintf("it speaks version %d of the protocol (ceiling %s), this ceiling %d: install the same on both", a.Protocol, a.Version,

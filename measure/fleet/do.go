@@ -29,7 +29,7 @@ const (
 func (j *job) Environment() record.Environment { return record.ReadEnvironment(j.w.o.Version) }
 
 // Do implements run.Job.
-func (j *job) Do(ctx context.Context, sink run.Sink) (*run.Worked, error) {
+func (j *job) Do(ctx context.Context, sink run.Sink) (*run.RunResult, error) {
 	j.sink = sink
 	for _, do := range j.early {
 		do(sink)
@@ -212,13 +212,13 @@ func (j *job) drop() {
 }
 
 // worked merges the results of the run.
-func (j *job) worked() (*run.Worked, error) {
+func (j *job) worked() (*run.RunResult, error) {
 	result := j.merger.Result()
 	if result == nil {
 		return nil, errors.New("no agent reported anything about the run")
 	}
 	result.Interrupted = j.interrupted
-	w := &run.Worked{Result: result, Fleet: &record.Fleet{Bed: j.w.conn.Bed(), AllowLoss: j.w.o.AllowLoss}}
+	w := &run.RunResult{Result: result, Fleet: &record.Fleet{Bed: j.w.conn.Bed(), AllowLoss: j.w.o.AllowLoss}}
 	for _, m := range j.members {
 		j.add(w, m)
 	}
@@ -227,7 +227,7 @@ func (j *job) worked() (*run.Worked, error) {
 }
 
 // add adds an agent's part.
-func (j *job) add(w *run.Worked, m *member) {
+func (j *job) add(w *run.RunResult, m *member) {
 	var own *load.Result
 	if m.number >= 0 {
 		own = j.merger.Agent(m.number)
@@ -273,7 +273,7 @@ func (j *job) add(w *run.Worked, m *member) {
 
 // oneTarget returns the address that was loaded, and notes if the agents resolved a name
 // differently.
-func (j *job) oneTarget(w *run.Worked) {
+func (j *job) oneTarget(w *run.RunResult) {
 	var texts []string
 	for _, m := range j.members {
 		if !m.load || m.done == nil {

@@ -103,7 +103,7 @@ func TestExact(t *testing.T) {
 
 // checkSums: requests counted by the server = sum over the agents = the merged
 // ones, in the total, the rows and the histogram.
-func checkSums(t *testing.T, worked *run.Worked, n *notes, served uint64) {
+func checkSums(t *testing.T, worked *run.RunResult, n *notes, served uint64) {
 	t.Helper()
 	var agents, rows uint64
 	for _, a := range worked.Agents {

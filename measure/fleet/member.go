@@ -20,7 +20,7 @@ type member struct {
 	share         load.Share
 	number        int // in the Merger; -1: does not load
 
-	inlet  inlet
+	inlet  frameReader
 	heard  int64 // the last message, driver's clock
 	ready  *readiness
 	result *load.Result

@@ -93,8 +93,8 @@ func (o *outlet) undo(chunk []byte) {
 	o.waiting = append(bytes.Clone(chunk), o.waiting...)
 }
 
-// inlet reads a stream. Invalid input is an error, after which it accepts no more.
-type inlet struct {
+// frameReader reads a stream. Invalid input is an error, after which it accepts no more.
+type frameReader struct {
 	next uint64
 	rest []byte
 	over bool // the last frame came
@@ -103,7 +103,7 @@ type inlet struct {
 
 // take reads a message, and calls each for every frame that it completes. It skips a repeated
 // message; a missing one is an error.
-func (in *inlet) take(number uint64, chunk []byte, each func(kind byte, body []byte) error) error {
+func (in *frameReader) take(number uint64, chunk []byte, each func(kind byte, body []byte) error) error {
 	switch {
 	case in.err != nil:
 		return in.err
@@ -119,7 +119,7 @@ func (in *inlet) take(number uint64, chunk []byte, each func(kind byte, body []b
 	return in.err
 }
 
-func (in *inlet) frames(each func(kind byte, body []byte) error) error {
+func (in *frameReader) frames(each func(kind byte, body []byte) error) error {
 	read := 0
 	for {
 		kind, body, n, err := cutFrame(in.rest[read:])

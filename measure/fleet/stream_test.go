@@ -16,7 +16,7 @@ func TestStreamIsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var out outlet
 	var want, got []string
-	var in inlet
+	var in frameReader
 	var number uint64
 	for range 200 {
 		for range r.IntN(5) {
@@ -69,22 +69,22 @@ func TestStreamIsExact(t *testing.T) {
 
 func TestStreamRefuses(t *testing.T) {
 	nothing := func(byte, []byte) error { return nil }
-	var in inlet
+	var in frameReader
 	if err := in.take(1, nil, nothing); err == nil || !strings.Contains(err.Error(), "lost") {
 		t.Errorf("a message is missing: %v", err)
 	}
 	if err := in.take(0, nil, nothing); err == nil {
 		t.Error("it goes on after an error")
 	}
-	in = inlet{}
+	in = frameReader{}
 	if err := in.take(0, []byte{'t', 0xff, 0xff, 0xff, 0xff, 0x7f}, nothing); err == nil {
 		t.Error("a frame of gigabytes was waited for")
 	}
-	in = inlet{}
+	in = frameReader{}
 	if err := in.take(0, []byte{'e', 0, 't', 0}, nothing); err == nil || !strings.Contains(err.Error(), "follows the end") {
 		t.Errorf("something behind the end: %v", err)
 	}
-	in = inlet{}
+	in = frameReader{}
 	if err := in.take(0, []byte{'x', 0}, func(byte, []byte) error { return fmt.Errorf("no") }); err == nil {
 		t.Error("what was refused was taken")
 	}
@@ -115,7 +115,7 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte{'t', 0x80}, 1)
 	f.Fuzz(func(t *testing.T, data []byte, step int) {
 		step = 1 + int(uint(step)%64)
-		var in inlet
+		var in frameReader
 		var seen []byte
 		for number := uint64(0); len(data) > 0; number++ {
 			n := min(step, len(data))

@@ -40,10 +40,10 @@ type Config struct {
 	// Poisson arrivals instead of constant gaps.
 	Poisson bool
 	Seed    uint64
-	// Lone is how long the run sends requests one at a time, a single one in flight in the whole
+	// Unloaded is how long the run sends requests one at a time, a single one in flight in the whole
 	// run, before a closed loop begins; 0: not at all. The last worker of the first share does it
 	// once its connections are established, and reports ready afterwards. See Lone.
-	Lone time.Duration
+	Unloaded time.Duration
 	// Warmup precedes the window, which lasts Duration (0: until Requests).
 	Warmup, Duration time.Duration
 	// Requests ends the run after that many; 0: Duration ends it.
@@ -130,11 +130,11 @@ type Result struct {
 	// were due in the warm-up, and their latencies are left out.
 	Carried uint64
 	AtEdges
-	// Lone has the unloaded requests; nil: none were sent. First is the time from the start of a closed
+	// Unloaded has the unloaded requests; nil: none were sent. First is the time from the start of a closed
 	// loop to each connection's first response, for those that got one before the window opened;
 	// nil: not measured.
-	Lone  *Lone
-	First *hist.Hist
+	Unloaded *Unloaded
+	First    *hist.Hist
 	// Handshakes of TLS; nil: no TLS.
 	Handshakes *Handshakes
 	Spoken
@@ -208,7 +208,7 @@ type WorkerReport struct {
 
 	carried, inFlight, asked, unsent, lateAtEnd uint64
 	atEdges                                     AtEdges
-	alone                                       *Lone
+	alone                                       *Unloaded
 	handshakes                                  *Handshakes
 	h2                                          *H2Report
 	streams                                     *Streams
@@ -242,7 +242,7 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		return nil, errors.New("load: threads, pipelining, timeout and a duration or a number of requests must be set")
 	case own < c.Threads:
 		return nil, fmt.Errorf("load: %d connections are too few for %d threads; each thread needs its own", own, c.Threads)
-	case c.Duration < 0 || c.Lone < 0 || c.Warmup < 0 || c.Drain < 0 || c.ConnectRamp < 0 || c.Interval < 0:
+	case c.Duration < 0 || c.Unloaded < 0 || c.Warmup < 0 || c.Drain < 0 || c.ConnectRamp < 0 || c.Interval < 0:
 		return nil, errors.New("load: a time is negative")
 	case c.Protocol == HTTP3 && c.TLS == nil:
 		return nil, errors.New("load: HTTP/3 needs TLS")
@@ -498,7 +498,7 @@ func (r *coordinator) finish() {
 	for i := range r.result.Workers {
 		w := &r.result.Workers[i]
 		if w.alone != nil {
-			r.result.Lone = w.alone
+			r.result.Unloaded = w.alone
 		}
 		r.result.First = join(r.result.First, w.first, (*hist.Hist).Merge)
 		r.result.Handshakes = join(r.result.Handshakes, w.handshakes, (*Handshakes).add)

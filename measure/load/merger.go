@@ -186,8 +186,8 @@ func (r *Result) join(o *Result) {
 	r.WindowNs, r.StartLateNs = max(r.WindowNs, o.WindowNs), max(r.StartLateNs, o.StartLateNs)
 	r.Carried += o.Carried
 	r.AtEdges.join(&o.AtEdges)
-	if o.Lone != nil {
-		r.Lone = o.Lone // of the one agent that sent them
+	if o.Unloaded != nil {
+		r.Unloaded = o.Unloaded // of the one agent that sent them
 	}
 	r.First = join(r.First, o.First, (*hist.Hist).Merge)
 	r.Handshakes = join(r.Handshakes, o.Handshakes, (*Handshakes).add)

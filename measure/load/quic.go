@@ -100,14 +100,14 @@ type quicSlot struct {
 	dueNs   int64
 	orderNs int64
 	orders  chan uint32 // of targets, to the asker; nil: the connection is closed
-	asked   *quicAsked
+	asked   *quicPending
 }
 
 // quicSlots are those of a worker, connection by connection.
 type quicSlots []quicSlot
 
-// quicAsked is what an asker publishes about its current request.
-type quicAsked struct {
+// quicPending is what an asker publishes about its current request.
+type quicPending struct {
 	sentNs  atomic.Int64 // 0: not yet
 	expired atomic.Bool
 	stop    atomic.Pointer[func()] // cancels the stream

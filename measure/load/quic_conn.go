@@ -110,8 +110,8 @@ func (w *quicWorker) dialed(e *quicEvent) {
 	w.connected++
 	for k := e.peer * w.pipelining; k < (e.peer+1)*w.pipelining; k++ {
 		s := &w.slots[k]
-		s.orders, s.asked = make(chan uint32, 1), &quicAsked{}
-		a := &quicAsker{
+		s.orders, s.asked = make(chan uint32, 1), &quicPending{}
+		a := &quicExchange{
 			shared: w.shared, ctx: w.ctx, requests: w.requests, events: w.events, conn: e.conn, shown: s.asked,
 			from: quicEvent{kind: quicAnswered, peer: e.peer, generation: e.generation, slot: k},
 		}
@@ -446,22 +446,22 @@ func (w *quicWorker) shut() {
 // readMost is how many bytes of a response are read at a time.
 const readMost = 32 << 10
 
-// quicAsker is the goroutine of one slot, for the life of its connection.
-type quicAsker struct {
+// quicExchange is the goroutine of one slot, for the life of its connection.
+type quicExchange struct {
 	*shared
 	ctx      context.Context
 	requests []quicRequest
 	events   chan<- quicEvent
 	conn     *quicconn.Conn
-	shown    *quicAsked
+	shown    *quicPending
 	from     quicEvent
 	buffer   [readMost]byte
 }
 
-func (a *quicAsker) clock() int64 { return int64(time.Since(a.base)) }
+func (a *quicExchange) clock() int64 { return int64(time.Since(a.base)) }
 
 // all does the requests, one after the other, until the connection closes.
-func (a *quicAsker) all(orders <-chan uint32) {
+func (a *quicExchange) all(orders <-chan uint32) {
 	for target := range orders {
 		e := a.from
 		e.err = a.exchange(&e, &a.requests[target])
@@ -472,7 +472,7 @@ func (a *quicAsker) all(orders <-chan uint32) {
 }
 
 // exchange does one request, and reads its response to the end.
-func (a *quicAsker) exchange(e *quicEvent, r *quicRequest) error {
+func (a *quicExchange) exchange(e *quicEvent, r *quicRequest) error {
 	ctx, cancel := context.WithCancel(a.ctx)
 	defer cancel()
 	stop := func() { cancel() }
@@ -516,7 +516,7 @@ func (a *quicAsker) exchange(e *quicEvent, r *quicRequest) error {
 }
 
 // exchangeBody does a request with a body, for which the library has only one call.
-func (a *quicAsker) exchangeBody(ctx context.Context, e *quicEvent, r *quicRequest) error {
+func (a *quicExchange) exchangeBody(ctx context.Context, e *quicEvent, r *quicRequest) error {
 	whole := r.whole.WithContext(ctx)
 	whole.Body = io.NopCloser(bytes.NewReader(r.body))
 	a.shown.sentNs.Store(a.clock())
@@ -534,7 +534,7 @@ func (a *quicAsker) exchangeBody(ctx context.Context, e *quicEvent, r *quicReque
 }
 
 // drain reads a body to its end, and keeps its beginning if the status is unexpected.
-func (a *quicAsker) drain(e *quicEvent, body io.Reader) error {
+func (a *quicExchange) drain(e *quicEvent, body io.Reader) error {
 	if e.status >= len(a.Unexpected) {
 		return errStatus
 	}

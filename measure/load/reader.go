@@ -183,9 +183,9 @@ func (r *reader) faults(into map[Fault]uint64) {
 // lone reads the unloaded requests and the first responses.
 func (r *reader) lone(to *Result) {
 	if r.bool() {
-		l := &Lone{Connections: r.number(), Failed: r.number(), Bad: r.number()}
+		l := &Unloaded{Connections: r.number(), Failed: r.number(), Bad: r.number()}
 		n, rests := r.number(), r.number()
-		r.refuse(n > loneMost || rests > loneMost)
+		r.refuse(n > unloadedMax || rests > unloadedMax)
 		l.ElapsedNs = r.time()
 		for ; n > 0 && r.err == nil; n-- {
 			l.ServiceNs = append(l.ServiceNs, r.time())
@@ -193,7 +193,7 @@ func (r *reader) lone(to *Result) {
 		for ; rests > 0 && r.err == nil; rests-- {
 			l.RestNs = append(l.RestNs, r.time())
 		}
-		to.Lone = l
+		to.Unloaded = l
 	}
 	if r.bool() {
 		to.First = new(hist.Hist)

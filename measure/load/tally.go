@@ -58,15 +58,15 @@ type Tally struct {
 	ByTarget               []TargetTally
 
 	Batching
-	Shaken
+	HandshakeTotals
 	// CPUNs of the worker's thread, and that as a share of one CPU; after a merge those of the
 	// busiest worker.
 	CPUNs int64
 	Busy  float64
 }
 
-// Shaken has the totals of TLS handshakes.
-type Shaken struct {
+// HandshakeTotals has the totals of TLS handshakes.
+type HandshakeTotals struct {
 	// Handshakes that succeeded, and the workers' CPU time for all of them, without their system
 	// calls.
 	Handshakes     uint64
@@ -242,7 +242,7 @@ func (t *Tally) clear() {
 	t.InFlight, t.Behind, t.Connected = 0, 0, 0
 	t.Statuses = [1000]uint64{}
 	t.Batches, t.Waits, t.BatchNs, t.HandledNs, t.BatchMaxNs, t.GatherNs = 0, 0, 0, 0, 0, 0
-	t.CPUNs, t.Busy, t.Shaken = 0, 0, Shaken{}
+	t.CPUNs, t.Busy, t.HandshakeTotals = 0, 0, HandshakeTotals{}
 	clear(faults)
 	for i := range targets {
 		targets[i].Completed, targets[i].Failed = 0, 0

@@ -172,7 +172,7 @@ func (r *Result) AppendBinary(b []byte) ([]byte, error) {
 		interrupted = 1
 	}
 	b = append(b, interrupted)
-	b = r.Streams.append(r.H2.append(r.Handshakes.append(appendLone(appendEdges(b, r.Edges), r.Lone, r.First))))
+	b = r.Streams.append(r.H2.append(r.Handshakes.append(appendLone(appendEdges(b, r.Edges), r.Unloaded, r.First))))
 	b = binary.AppendUvarint(b, uint64(len(r.Workers)))
 	for i := range r.Workers {
 		w := &r.Workers[i]
@@ -210,7 +210,7 @@ func appendEdges(b []byte, e *Edges) []byte {
 }
 
 // appendLone adds the unloaded requests and the first responses, or their absence.
-func appendLone(b []byte, l *Lone, first *hist.Hist) []byte {
+func appendLone(b []byte, l *Unloaded, first *hist.Hist) []byte {
 	if l == nil {
 		b = append(b, 0)
 	} else {

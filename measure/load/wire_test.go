@@ -235,7 +235,7 @@ func FuzzWireResult(f *testing.F) {
 	r.Total = *wideTally(rand.New(rand.NewPCG(1, 7)))
 	r.Workers, r.EngineFeatures = make([]WorkerReport, 2), []string{"a", "b"}
 	r.Waiting = &Waiting{Response: r.Total.Lag, Targets: []TargetWaiting{{2, 5, 1}}}
-	r.Lone = &Lone{ServiceNs: []int64{5, 1 << 40}, RestNs: []int64{0, 1 << 30}, Connections: 4}
+	r.Unloaded = &Unloaded{ServiceNs: []int64{5, 1 << 40}, RestNs: []int64{0, 1 << 30}, Connections: 4}
 	r.First, r.Edges = &r.Total.Lag, &Edges{-1, 1 << 40}
 	b, _ = r.AppendBinary(nil)
 	f.Add(b)

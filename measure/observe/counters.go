@@ -20,17 +20,17 @@ type NetworkCounters struct {
 	ListenOverflows, BusyPollRxPackets int64
 }
 
-// NetworkLook has those counters since boot: for a look before and after, without a run to observe.
-type NetworkLook struct {
+// NetworkSnapshot has those counters since boot: for a look before and after, without a run to observe.
+type NetworkSnapshot struct {
 	softnet []softnetLine
 	softirq softirqSample
 	irq     irqSample
 	ext     *counterTable
 }
 
-// LookAtNetwork reads them below a /proc, in the calling thread's network namespace.
-func LookAtNetwork(proc string) (*NetworkLook, error) {
-	l := &NetworkLook{ext: newCounterTable("TcpExt: ", []string{"ListenOverflows", "BusyPollRxPackets"})}
+// SnapshotNetwork reads them below a /proc, in the calling thread's network namespace.
+func SnapshotNetwork(proc string) (*NetworkSnapshot, error) {
+	l := &NetworkSnapshot{ext: newCounterTable("TcpExt: ", []string{"ListenOverflows", "BusyPollRxPackets"})}
 	net := filepath.Join(proc, "thread-self/net")
 	if _, err := os.Stat(net); err != nil { // a copy of a host's files
 		net = filepath.Join(proc, "net")
@@ -67,7 +67,7 @@ func LookAtNetwork(proc string) (*NetworkLook, error) {
 }
 
 // Since returns what was counted after an earlier look.
-func (l *NetworkLook) Since(before *NetworkLook) NetworkCounters {
+func (l *NetworkSnapshot) Since(before *NetworkSnapshot) NetworkCounters {
 	row := record.IRQRow{}
 	irqDelta(&before.irq, &l.irq, &row)
 	return NetworkCounters{

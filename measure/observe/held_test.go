@@ -38,7 +38,7 @@ func TestHeld(t *testing.T) {
 
 // The pairs with the fullest send queues are followed, the least of them give way.
 func TestFullest(t *testing.T) {
-	r := new(roster)
+	r := new(socketTable)
 	written := []uint32{fullFrom - 1, fullFrom, 9 << 20, 2 << 20, 3 << 20, 4 << 20}
 	for j := range written {
 		r.pairs = append(r.pairs, connection{})

@@ -27,9 +27,9 @@ type nicSampler struct {
 // nicNamesMost bounds the counters of a row: a driver has some per queue.
 const nicNamesMost = 64
 
-// tellsOfLoss selects counters by name: ENA's bw_in_allowance_exceeded, mlx5's rx_out_of_buffer,
+// isDropCounter selects counters by name: ENA's bw_in_allowance_exceeded, mlx5's rx_out_of_buffer,
 // virtio_net's rx_queue_0_drops.
-func tellsOfLoss(name string) bool {
+func isDropCounter(name string) bool {
 	return slices.ContainsFunc([]string{"exceeded", "drop", "discard", "miss", "no_buf", "nobuf", "out_of_buf", "overrun", "overflow",
 		"queue_stop", "bad_csum"}, func(word string) bool { return strings.Contains(name, word) })
 }
@@ -68,7 +68,7 @@ func (s *nicSampler) read() (map[string]uint64, error) {
 	}
 	kept := map[string]uint64{}
 	for name, count := range all {
-		if tellsOfLoss(name) {
+		if isDropCounter(name) {
 			kept[name] = count
 		}
 	}

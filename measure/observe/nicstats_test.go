@@ -19,7 +19,7 @@ func TestTellsOfLoss(t *testing.T) {
 		"rx_out_of_buffer": true, "rx_queue_1_drops": true, "rx_missed_errors": true, "port.rx_discards": true,
 		"queue_0_tx_cnt": false, "rx_bytes": false, "conntrack_allowance_available": false, "peer_ifindex": false,
 	} {
-		if got := tellsOfLoss(name); got != want {
+		if got := isDropCounter(name); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

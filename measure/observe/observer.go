@@ -118,7 +118,7 @@ type Observer struct {
 	timetable
 	missing []record.NotMeasured
 
-	looker   *looker // nil if no sockets can be looked up
+	looker   *socketLookup // nil if no sockets can be looked up
 	stat     *statSampler
 	throttle *throttleSampler
 

@@ -36,8 +36,8 @@ type owners struct {
 	diag    *dumper
 	exact   []byte // the question for one socket
 
-	mates  map[uint32]*mate // by the inode of the subject's end
-	wanted map[uint32]int   // inodes of other ends that are searched for, and their process once found
+	mates  map[uint32]*remoteEnd // by the inode of the subject's end
+	wanted map[uint32]int        // inodes of other ends that are searched for, and their process once found
 	socket inetSocket
 	pids   []int
 	fds    []int
@@ -47,8 +47,8 @@ type owners struct {
 	scanCost  int64 // ns of CPU
 }
 
-// mate is the other end of a connection.
-type mate struct {
+// remoteEnd is the other end of a connection.
+type remoteEnd struct {
 	inode uint32 // 0: unknown
 	pid   int    // 0: unknown, or not on this host
 	tries int
@@ -57,7 +57,7 @@ type mate struct {
 }
 
 func newOwners(t *tools, s *subject, diag *dumper) *owners {
-	return &owners{t: t, subject: s, diag: diag, exact: exactQuestion(), mates: make(map[uint32]*mate), wanted: make(map[uint32]int)}
+	return &owners{t: t, subject: s, diag: diag, exact: exactQuestion(), mates: make(map[uint32]*remoteEnd), wanted: make(map[uint32]int)}
 }
 
 // find looks for those not known yet. all are the subject's connections, unix the other ends of its
@@ -74,7 +74,7 @@ func (o *owners) find(at tick, all []peerSocket, unix map[uint32]uint32) error {
 		s := &all[i]
 		m := o.mates[s.inode]
 		if m == nil {
-			m = &mate{}
+			m = &remoteEnd{}
 			o.mates[s.inode] = m
 		}
 		m.kept = true

@@ -182,7 +182,7 @@ func TestLinksFollowTheInterfaces(t *testing.T) {
 }
 
 func TestRouteTellsTheAddressThatPacketsLeaveWith(t *testing.T) {
-	iface, from, err := wayTo(netip.MustParseAddr("127.0.0.1"))
+	iface, from, err := routeTo(netip.MustParseAddr("127.0.0.1"))
 	if err != nil || iface != "lo" || from != netip.MustParseAddr("127.0.0.1") {
 		t.Errorf("%s from %s, %v", iface, from, err)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // A roster has the run's connections from one full list: look-ups choose from it. It is immutable.
-type roster struct {
+type socketTable struct {
 	// pairs are the connections that look-ups are drawn from: those with both ends in the list, or
 	// else the ends there are.
 	pairs []connection
@@ -30,9 +30,9 @@ type connection struct{ client, server sockID }
 const looksAt = 2
 
 // readRoster lists all sockets of the target.
-func readRoster(e *ends) (*roster, error) {
+func readRoster(e *ends) (*socketTable, error) {
 	type tuple struct{ from, to netip.AddrPort }
-	r := &roster{}
+	r := &socketTable{}
 	var servers []sockID
 	var waiting []bool       // of each, whether it is in the accept queue
 	var written []uint32     // of each, unacknowledged bytes
@@ -94,7 +94,7 @@ const (
 )
 
 // full adds the last pair, whose server end is j, if it is among the fullest.
-func (r *roster) full(written []uint32, j int) {
+func (r *socketTable) full(written []uint32, j int) {
 	if written[j] < fullFrom {
 		return
 	}
@@ -112,7 +112,7 @@ func (r *roster) full(written []uint32, j int) {
 }
 
 // count adds a connection whose server end is known.
-func (r *roster) count(unaccepted bool) {
+func (r *socketTable) count(unaccepted bool) {
 	r.listed.Connections++
 	if unaccepted {
 		r.listed.Unaccepted++
@@ -121,7 +121,7 @@ func (r *roster) count(unaccepted bool) {
 
 // draw chooses up to n different pairs, all equally likely (Floyd's algorithm: no more random
 // numbers than pairs).
-func (r *roster) draw(rng *rand.Rand, n int, into []int) []int {
+func (r *socketTable) draw(rng *rand.Rand, n int, into []int) []int {
 	into = into[:0]
 	all := len(r.pairs)
 	n = min(n, all)

@@ -12,7 +12,7 @@ import (
 
 // Where the bytes of the run's own connections queue: the socket queues at both ends, from
 // inet_diag. All are listed when the run begins and occasionally after; in between, some are looked
-// up (lookup.go, looker.go).
+// up (lookup.go, socketlookup.go).
 
 // An end is the side of a connection that a socket is on.
 type end uint8
@@ -161,8 +161,8 @@ func (e *ends) close() {
 // what the looker saw of some of them.
 type socketSampler struct {
 	ends
-	looker   *looker
-	roster   *roster
+	looker   *socketLookup
+	roster   *socketTable
 	info     *tcpInfoSampler // uses the same roster; nil: none
 	seen     look
 	moments  int
@@ -185,7 +185,9 @@ const (
 )
 
 // newSocketSampler takes ownership of lists opened without TCP_INFO.
-func newSocketSampler(e ends, l *looker) *socketSampler { return &socketSampler{ends: e, looker: l} }
+func newSocketSampler(e ends, l *socketLookup) *socketSampler {
+	return &socketSampler{ends: e, looker: l}
+}
 
 func (s *socketSampler) close() {
 	s.looker.close()
@@ -275,7 +277,7 @@ func (s *socketSampler) emit(at tick, listed bool, costNs int64, emit Emit) {
 // tcpInfoSampler samples TCP_INFO of some of the connections, the same ones from one roster to the
 // next.
 type tcpInfoSampler struct {
-	doors          *looker // for its sockets; it does not look by itself
+	doors          *socketLookup // for its sockets; it does not look by itself
 	pairs          []connection
 	client, server endInfo
 	info           tcpInfo
@@ -287,7 +289,7 @@ type tcpInfoSampler struct {
 const infoPairs = 32
 
 // follow chooses the connections: at random, and those with the longest send queue on the server.
-func (s *tcpInfoSampler) follow(r *roster) {
+func (s *tcpInfoSampler) follow(r *socketTable) {
 	s.doors.chosen = r.draw(s.doors.rng, infoPairs, s.doors.chosen)
 	s.pairs = s.pairs[:0]
 	for _, k := range r.fullest {

@@ -123,10 +123,10 @@ func steal(cpu int, o HogOptions, epoch int64, ready chan<- policy) {
 	}
 	p.ordinary = errors.New("real-time priority was not requested")
 	if !o.Polite {
-		p.ordinary = sys.BeRealTime(hogPriority)
+		p.ordinary = sys.SetFIFO(hogPriority)
 	}
 	if p.ordinary != nil {
-		p.failed = sys.BePrompt(hogPeriod / 5)
+		p.failed = sys.SetLowLatency(hogPeriod / 5)
 	}
 	ready <- p
 	if p.failed != nil {

@@ -75,7 +75,7 @@ func victim(cpu int, d time.Duration) (share float64, err error) {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never released: the thread ends here
-		if err := errors.Join(sys.Pin(0, []int{cpu}), sys.BeRealTime(victimPriority)); err != nil {
+		if err := errors.Join(sys.Pin(0, []int{cpu}), sys.SetFIFO(victimPriority)); err != nil {
 			done <- err
 			return
 		}

@@ -9,20 +9,20 @@ import (
 	"ceiling/record"
 )
 
-// veil hides the secrets in what leaves this package: records, errors, and callback arguments. The
+// redactor hides the secrets in what leaves this package: records, errors, and callback arguments. The
 // load itself gets the spec as given. A nil veil hides nothing.
-type veil struct {
+type redactor struct {
 	hider *secret.Hider
 	// alone says why equal values of other runs do not look equal; nil if they do.
 	alone atomic.Pointer[string]
 }
 
-// newVeil creates the veil of a run or of a plan.
-func newVeil(o *Options) *veil {
+// newRedactor creates the veil of a run or of a plan.
+func newRedactor(o *Options) *redactor {
 	if o.KeepSecrets {
 		return nil
 	}
-	v := &veil{}
+	v := &redactor{}
 	v.hider = secret.New(func() []byte {
 		key, err := record.SecretKey(os.Getenv)
 		if err != nil {
@@ -35,7 +35,7 @@ func newVeil(o *Options) *veil {
 }
 
 // spec returns a spec as others see it.
-func (v *veil) spec(s *spec.Spec) *spec.Spec {
+func (v *redactor) spec(s *spec.Spec) *spec.Spec {
 	if v == nil {
 		return s
 	}
@@ -44,14 +44,14 @@ func (v *veil) spec(s *spec.Spec) *spec.Spec {
 }
 
 // experiment does the same; hidden reports whether anything was hidden.
-func (v *veil) experiment(e spec.Experiment) (shown spec.Experiment, hidden bool) {
+func (v *redactor) experiment(e spec.Experiment) (shown spec.Experiment, hidden bool) {
 	if v == nil {
 		return e, false
 	}
 	return e.Concealed(v.hider)
 }
 
-func (v *veil) command(words []string) []string {
+func (v *redactor) command(words []string) []string {
 	if v == nil {
 		return words
 	}
@@ -59,7 +59,7 @@ func (v *veil) command(words []string) []string {
 }
 
 // text hides secrets in a sentence: an error, or a server's response.
-func (v *veil) text(s string) string {
+func (v *redactor) text(s string) string {
 	if v == nil {
 		return s
 	}
@@ -75,7 +75,7 @@ type shownError struct {
 func (e *shownError) Error() string { return e.text }
 func (e *shownError) Unwrap() error { return e.error }
 
-func (v *veil) error(err error) error {
+func (v *redactor) error(err error) error {
 	if v == nil || err == nil {
 		return err
 	}
@@ -86,13 +86,13 @@ func (v *veil) error(err error) error {
 }
 
 // notMeasured hides secrets in a reason.
-func (v *veil) notMeasured(n record.NotMeasured) record.NotMeasured {
+func (v *redactor) notMeasured(n record.NotMeasured) record.NotMeasured {
 	n.What, n.Why = v.text(n.What), v.text(n.Why)
 	return n
 }
 
 // missing reports that the key could not be stored, if it was needed.
-func (v *veil) missing() []record.NotMeasured {
+func (v *redactor) missing() []record.NotMeasured {
 	if v == nil || v.alone.Load() == nil {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (v *veil) missing() []record.NotMeasured {
 }
 
 // worked hides secrets in a run's result.
-func (v *veil) worked(w *Worked) {
+func (v *redactor) worked(w *RunResult) {
 	if v == nil {
 		return
 	}

@@ -38,7 +38,7 @@ type PlanProgress struct {
 // plan, and is part of the answer; the error is for what prevented any answer, or saving it.
 func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m record.Measured, doing string)) (*record.Plan, record.File,
 	error) {
-	o.veil = newVeil(&o)
+	o.veil = newRedactor(&o)
 	p, file, err := begin(ctx, e, o, told)
 	return p, file, o.veil.error(err)
 }
@@ -111,7 +111,7 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 	}
 	// A plan saved with its secrets continues that way.
 	_, o.KeepSecrets = p.Experiment.Concealed(secret.Plain())
-	o.veil = newVeil(&o)
+	o.veil = newRedactor(&o)
 	return explore(ctx, p.Experiment, p, w, b, o, told)
 }
 
@@ -236,8 +236,8 @@ type explorer struct {
 	bed        *bed
 	options    Options
 	servers    servers
-	scene      *perturb.Scene // of a proof, once it began
-	unmet      string         // why the last run had no connection, and what to do; "": it had one
+	scene      *perturb.Targets // of a proof, once it began
+	unmet      string           // why the last run had no connection, and what to do; "": it had one
 }
 
 // step does one run. Its error is a server that is gone, or a failure of this side; the server's

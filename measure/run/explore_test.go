@@ -246,7 +246,7 @@ func TestGiveUpEndsTheRun(t *testing.T) {
 
 func TestTakes(t *testing.T) {
 	e := sweepOf(t, spec.Server{URL: "http://127.0.0.1:1"})
-	if n := len(plan.Spell(&e)); n != 4 || Takes(&e, n) < 4*110*time.Millisecond {
+	if n := len(plan.Enumerate(&e)); n != 4 || Takes(&e, n) < 4*110*time.Millisecond {
 		t.Errorf("%d runs take %v", n, Takes(&e, n))
 	}
 }

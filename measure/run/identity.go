@@ -222,7 +222,7 @@ func listenersOf(s *record.Subject, series *record.Series, processes map[int]*re
 // subjectOf names the server's processes and their usage in the window; nil if none was found on an
 // observed host. One host serves an address; if several agents on one machine report it, it takes
 // the one that identified the processes, or else the first.
-func subjectOf(r *record.Run, series *record.Series, w *Worked) *record.Subject {
+func subjectOf(r *record.Run, series *record.Series, w *RunResult) *record.Subject {
 	s := &record.Subject{Address: w.Target}
 	if len(w.Identities) > 0 {
 		s.Host = w.Identities[0].Host

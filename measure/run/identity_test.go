@@ -102,7 +102,7 @@ func TestSubjectIsOnOneHost(t *testing.T) {
 	}{
 		{nil, "a1"}, {[]Identity{{Host: "web1", PID: 7, BinaryID: "go:x"}}, "web1"},
 	} {
-		w := &Worked{Target: "10.0.0.1:80", Found: Found{Identities: c.identities}}
+		w := &RunResult{Target: "10.0.0.1:80", ServerInfo: ServerInfo{Identities: c.identities}}
 		s := subjectOf(r, &series, w)
 		identified(s, w.Identities)
 		if s == nil || s.Host != c.host || len(s.Processes) != 1 || s.Processes[0].CPUNs != 1000 || s.CPUNsPerRequest != 100 ||

@@ -143,7 +143,7 @@ func (p *profiler) end() {
 const cpuProfileFile = "cpu.pprof.gz"
 
 // keepProfiles adds the results to the record.
-func keepProfiles(w *record.Writer, r *record.Run, f *Found) error {
+func keepProfiles(w *record.Writer, r *record.Run, f *ServerInfo) error {
 	r.Profiles = f.Profiles
 	if f.CPUProfile == nil {
 		return nil

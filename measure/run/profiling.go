@@ -161,7 +161,7 @@ func profileOf(k kindOf, p *pprof.Profile, value, blocks int) record.ProfileOf {
 }
 
 // keepProfiling adds the profiling to the record, with the series' figures for each block.
-func keepProfiling(w *record.Writer, r *record.Run, f *Found, series *record.Series) error {
+func keepProfiling(w *record.Writer, r *record.Run, f *ServerInfo, series *record.Series) error {
 	r.Profiling = f.Profiling
 	if r.Profiling == nil {
 		return nil

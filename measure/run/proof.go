@@ -35,7 +35,7 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 		return err
 	}
 	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
-	x.scene, err = perturb.Survey(perturb.Wish{
+	x.scene, err = perturb.Survey(perturb.Request{
 		Share: plan.ProofShare(e), PIDs: pids, PinGenerator: s.PinGenerator, PinServer: s.PinServer,
 		Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0]), Threads: e.Load.Threads,
 		Interface: e.Prove.Interface, Namespace: e.Prove.Namespace, LinkBitsPerS: s.LinkBitsPerSecond,

@@ -111,7 +111,7 @@ func (r *recorder) AgentInterval(agent string, t *load.Tally, late bool) {
 func (r *recorder) tell() { r.options.tell(Event{Progress: &r.state}) }
 
 // assemble builds the document of the run, without the subject and the verdict.
-func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
+func (r *recorder) assemble(w *RunResult, env record.Environment) record.Run {
 	t := &w.Result.Total
 	run := figures(r.spec, w.Result, w.Connections, w.Threads)
 	run.Schema, run.Started, run.Target, run.Spec = record.Schema, w.Result.Started, r.spec.Targets[0].URL, *r.spec
@@ -125,7 +125,8 @@ func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	if len(w.Agents) > 0 {
 		run.Generator.PID = 0 // each agent has its own
 	}
-	run.Lone, run.Latency.ResponseBins, run.Latency.ServiceBins = lone(w.Result.Lone), record.BinsOf(&t.Response), record.BinsOf(&t.Service)
+	run.Unloaded = lone(w.Result.Unloaded)
+	run.Latency.ResponseBins, run.Latency.ServiceBins = record.BinsOf(&t.Response), record.BinsOf(&t.Service)
 	if e := w.Result.Edges; e != nil {
 		run.Edges = &record.Edges{AtStartNs: e.CarriedNs, AtEndNs: e.InFlightNs}
 	}
@@ -211,7 +212,7 @@ func closes(c *load.Closes) *record.Closes {
 }
 
 // lone converts the unloaded requests; nil if there were none.
-func lone(l *load.Lone) *record.Lone {
+func lone(l *load.Unloaded) *record.Unloaded {
 	if l == nil {
 		return nil
 	}

@@ -57,7 +57,7 @@ type Options struct {
 	// KeepSecrets leaves credentials and bodies unhidden in all that is saved and reported.
 	KeepSecrets bool
 	listeners   []func(Event)
-	veil        *veil              // of the plan that the run is part of
+	veil        *redactor          // of the plan that the run is part of
 	plan        *record.PlanWriter // its record, which will contain the run's
 	step        *PlanProgress      // which of its runs this is
 }
@@ -96,7 +96,7 @@ type Result struct {
 // failure of this side. The server's faults are in the record.
 func Do(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 	if o.veil == nil {
-		o.veil = newVeil(&o)
+		o.veil = newRedactor(&o)
 	}
 	done, err := doRun(ctx, s, o)
 	return done, o.veil.error(err)
@@ -161,8 +161,8 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, asked *b
 	}
 	done.Run.ID, done.Run.Command = w.ID(), o.Command
 	done.Response.Merge(&worked.Result.Total.Response)
-	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.Found),
-		keepStacks(w, &done.Run, &worked.Found), keepProfiling(w, &done.Run, &worked.Found, &rec.series), w.Err())
+	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.ServerInfo),
+		keepStacks(w, &done.Run, &worked.ServerInfo), keepProfiling(w, &done.Run, &worked.ServerInfo, &rec.series), w.Err())
 	done.Run.Subject = subjectOf(&done.Run, &rec.series, worked)
 	identified(done.Run.Subject, worked.Identities)
 	if bucket != nil {
@@ -244,7 +244,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		Address: to.sockaddr, Mix: mix,
 		Connections: s.Connections, Threads: min(s.Threads, own), Pipelining: s.Pipelining,
 		Rate: s.Rate, Poisson: s.Arrivals == spec.Poisson, Seed: s.Seed,
-		Lone: s.Lone(), Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests,
+		Unloaded: s.Unloaded(), Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests,
 		ConnectRamp: s.ConnectRamp, Timeout: s.Timeout,
 		NewConnections: s.NewConnections, Engine: s.Engine,
 		Unexpected: unexpected(s.Expect), Share: o.Share, Ready: o.Ready, Start: o.Start,

@@ -17,8 +17,8 @@ import (
 	"ceiling/measure/netns"
 )
 
-// knock is the timeout of a connect to a starting server.
-const knock = 20 * time.Millisecond
+// dialInterval is the timeout of a connect to a starting server.
+const dialInterval = 20 * time.Millisecond
 
 // serverOn starts a server's command on a free loopback port and returns its base URL once it
 // accepts connections. The command runs in a shell, in its own process group, on some CPUs only;
@@ -95,7 +95,7 @@ func ready(ctx context.Context, p *process.Process, addr string, says bool) (str
 }
 
 func accepts(addr string) bool {
-	conn, err := net.DialTimeout("tcp", addr, knock)
+	conn, err := net.DialTimeout("tcp", addr, dialInterval)
 	if err != nil {
 		return false
 	}

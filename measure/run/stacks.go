@@ -231,7 +231,7 @@ const (
 )
 
 // keepStacks adds the stacks to the record.
-func keepStacks(w *record.Writer, r *record.Run, f *Found) error {
+func keepStacks(w *record.Writer, r *record.Run, f *ServerInfo) error {
 	r.Stacks = f.Stacks
 	if r.Stacks == nil {
 		return nil

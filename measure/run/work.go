@@ -28,7 +28,7 @@ type Job interface {
 	// Do does the run, once, and reports to sink. If the context ends, it returns what was measured
 	// until then, with Result.Interrupted. An error means that this side could not measure
 	// anything.
-	Do(ctx context.Context, sink Sink) (*Worked, error)
+	Do(ctx context.Context, sink Sink) (*RunResult, error)
 	// Close undoes the run's changes; it is always called, once, and after Do if that is called.
 	// Its error is what could not be undone.
 	Close() error
@@ -48,22 +48,22 @@ type Sink interface {
 	AgentInterval(agent string, t *load.Tally, late bool)
 }
 
-// Worked is the result of a run.
-type Worked struct {
+// RunResult is the result of a run.
+type RunResult struct {
 	Result *load.Result
 	// Threads and Connections as set up, summed over the agents.
 	Threads, Connections int
 	// Target is the resolved address of the load.
 	Target string
-	Found
+	ServerInfo
 	// Agents, if several, and what they had in common; nil: this machine alone.
 	Agents []record.Agent
 	Fleet  *record.Fleet
 }
 
-// Found is what is known about the server, and about the generator's headroom, once the load is
+// ServerInfo is what is known about the server, and about the generator's headroom, once the load is
 // over. It is plain data.
-type Found struct {
+type ServerInfo struct {
 	// Identities of the server's processes, on the observed hosts.
 	Identities []Identity `json:"identities,omitempty"`
 	// Profiles of the server, and the raw CPU profile among them (pprof, gzip).
@@ -138,7 +138,7 @@ type ShareResult struct {
 	// Target as resolved here.
 	Target      string             `json:"target"`
 	Environment record.Environment `json:"environment"`
-	Found
+	ServerInfo
 	// RestoreErr says what could not be undone; "": nothing.
 	RestoreErr string `json:"left_over,omitempty"`
 }
@@ -188,10 +188,10 @@ func (j localJob) Environment() record.Environment { return j.env }
 func (j localJob) Close() error { return j.restore() }
 
 // Do implements Job.
-func (j localJob) Do(ctx context.Context, sink Sink) (*Worked, error) {
+func (j localJob) Do(ctx context.Context, sink Sink) (*RunResult, error) {
 	d, err := j.do(ctx, sink)
 	if err != nil {
 		return nil, err
 	}
-	return &Worked{Result: d.Result, Threads: d.Threads, Connections: d.Connections, Target: d.Target, Found: d.Found}, nil
+	return &RunResult{Result: d.Result, Threads: d.Threads, Connections: d.Connections, Target: d.Target, ServerInfo: d.ServerInfo}, nil
 }

@@ -129,7 +129,7 @@ func (p *pair) send(ctx context.Context) error {
 // woken is how often RPS woke each of two CPUs while a thread on CPU 0 sent.
 func (p *pair) woken(t *testing.T) (counts [2]uint32) {
 	t.Helper()
-	before, err := observe.LookAtNetwork("/proc")
+	before, err := observe.SnapshotNetwork("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func (p *pair) woken(t *testing.T) (counts [2]uint32) {
 	if err := p.send(ctx); err != nil {
 		t.Fatal(err)
 	}
-	after, err := observe.LookAtNetwork("/proc")
+	after, err := observe.SnapshotNetwork("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}

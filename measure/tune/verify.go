@@ -124,7 +124,7 @@ func (p *Plan) Watch() (done func(*Target) ([]Seen, error), err error) {
 func (h *Host) watch(changes []Change, probe netip.Addr, inside func(func() error) error) (done func(*Target) ([]Evidence, float64, error),
 	err error) {
 	e := effects{host: h, changes: changes, probe: probe}
-	var before *observe.NetworkLook
+	var before *observe.NetworkSnapshot
 	if err := inside(func() (err error) {
 		before, err = e.look()
 		return err
@@ -182,8 +182,8 @@ type effects struct {
 	way     *way // of the load; nil: unknown
 }
 
-func (e *effects) look() (*observe.NetworkLook, error) {
-	return observe.LookAtNetwork(filepath.Join(e.host.root(), "proc"))
+func (e *effects) look() (*observe.NetworkSnapshot, error) {
+	return observe.SnapshotNetwork(filepath.Join(e.host.root(), "proc"))
 }
 
 func (e *effects) of(c *Change) Evidence {

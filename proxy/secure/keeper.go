@@ -22,11 +22,11 @@ import (
 	"ceiling/proxy/config"
 )
 
-// Keeper obtains certificates by ACME, renews them, and answers the authority's challenges. Its cache
+// CertManager obtains certificates by ACME, renews them, and answers the authority's challenges. Its cache
 // on disk is where Certificates finds both the certificates and the answers to tls-alpn-01; http-01
 // arrives at the proxy's plain address like any request, whose location has a socket of the Keeper as
 // its destination. So several processes can serve what one Keeper obtains.
-type Keeper struct {
+type CertManager struct {
 	manager *autocert.Manager
 	hosts   atomic.Pointer[[]string]
 	report  func(string)
@@ -37,7 +37,7 @@ type Keeper struct {
 }
 
 // NewKeeper makes a Keeper, which does nothing before Run.
-func NewKeeper(c *config.ACME, report func(string)) (*Keeper, error) {
+func NewKeeper(c *config.ACME, report func(string)) (*CertManager, error) {
 	client := &http.Client{Timeout: 30 * time.Second}
 	if c.Roots != "" {
 		text, err := os.ReadFile(c.Roots)
@@ -53,7 +53,7 @@ func NewKeeper(c *config.ACME, report func(string)) (*Keeper, error) {
 	if err := os.MkdirAll(c.Cache, 0o700); err != nil {
 		return nil, fmt.Errorf("acme: cache: %w", err)
 	}
-	k := &Keeper{report: report, again: make(chan struct{}, 1)}
+	k := &CertManager{report: report, again: make(chan struct{}, 1)}
 	k.hosts.Store(&c.Hosts)
 	k.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(c.Cache), Email: c.Email,
@@ -84,7 +84,7 @@ func NewKeeper(c *config.ACME, report func(string)) (*Keeper, error) {
 }
 
 // Socket is the destination of http-01 challenges.
-func (k *Keeper) Socket() string { return k.socket }
+func (k *CertManager) Socket() string { return k.socket }
 
 // Region returns the location for challenges, with a Keeper's socket as its destination.
 func Region(socket string) config.Region {
@@ -96,12 +96,12 @@ func Region(socket string) config.Region {
 	}}}
 }
 
-func (k *Keeper) has(host string) bool {
+func (k *CertManager) has(host string) bool {
 	return slices.ContainsFunc(*k.hosts.Load(), func(h string) bool { return plainName(h) == plainName(host) })
 }
 
 // Become switches to other hosts.
-func (k *Keeper) Become(hosts []string) {
+func (k *CertManager) Become(hosts []string) {
 	k.hosts.Store(&hosts)
 	select {
 	case k.again <- struct{}{}:
@@ -110,7 +110,7 @@ func (k *Keeper) Become(hosts []string) {
 }
 
 // Close frees a Keeper that will not run.
-func (k *Keeper) Close() error {
+func (k *CertManager) Close() error {
 	err := k.server.Close()
 	if open := k.ln.Close(); !errors.Is(open, net.ErrClosed) { // a running server has closed it
 		err = errors.Join(err, open)
@@ -119,7 +119,7 @@ func (k *Keeper) Close() error {
 }
 
 // Run works until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *CertManager) Run(ctx context.Context) error {
 	served := make(chan struct{})
 	go func() { defer close(served); _ = k.server.Serve(k.ln) }() // it ends with Close
 	go k.obtainAll(ctx)                                           // not waited for: nothing cancels a request, which may take minutes
@@ -130,7 +130,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 // obtainAll obtains the certificates before a client needs them, and tries again what fails.
-func (k *Keeper) obtainAll(ctx context.Context) {
+func (k *CertManager) obtainAll(ctx context.Context) {
 	wait := time.Duration(0)
 	for {
 		if k.obtain() {
@@ -149,7 +149,7 @@ func (k *Keeper) obtainAll(ctx context.Context) {
 }
 
 // obtain gets the missing certificates; false if one is still missing.
-func (k *Keeper) obtain() bool {
+func (k *CertManager) obtain() bool {
 	all := true
 	for _, host := range *k.hosts.Load() {
 		if _, err := k.manager.GetCertificate(modern(host)); err != nil {

@@ -47,8 +47,8 @@ func (s *Service) operate(ctx context.Context, serving serving, read func() (*co
 			return err
 		}
 		s.warn(next)
-		if s.keeper != nil {
-			s.keeper.Become(next.TLS.ACME.Hosts)
+		if s.certs != nil {
+			s.certs.Become(next.TLS.ACME.Hosts)
 		}
 		current.Store(next)
 		supervisor.Replace(next)
@@ -85,12 +85,12 @@ func (s *Service) operate(ctx context.Context, serving serving, read func() (*co
 
 // keep runs serve, and the Keeper as long as anything serves.
 func (s *Service) keep(ctx context.Context, serve func(context.Context) error) error {
-	if s.keeper == nil {
+	if s.certs == nil {
 		return serve(ctx)
 	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan error, 1)
-	go func() { kept <- s.keeper.Run(inner) }()
+	go func() { kept <- s.certs.Run(inner) }()
 	err := serve(ctx)
 	cancel()
 	return errors.Join(err, <-kept)

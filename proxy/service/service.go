@@ -81,7 +81,7 @@ type Service struct {
 	settings Settings
 	name     string
 	config   *config.Config
-	keeper   *secure.Keeper // nil without ACME
+	certs    *secure.CertManager // nil without ACME
 	// Announce receives one line per address once it is served.
 	Announce func(line string)
 	// Report receives what an operator should know.
@@ -110,11 +110,11 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	}
 	s.warn(s.config) // for its children, too
 	if a := s.config.TLS.ACME; a != nil {
-		if s.keeper, err = secure.NewKeeper(a, s.Report); err != nil {
+		if s.certs, err = secure.NewKeeper(a, s.Report); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, s.keeper.Close()) }()
-		o.Challenges = s.keeper.Socket()
+		defer func() { err = errors.Join(err, s.certs.Close()) }()
+		o.Challenges = s.certs.Socket()
 	}
 	if s.settings.Prefork || s.config.Performance.Prefork {
 		return s.prefork(ctx, o.Challenges)

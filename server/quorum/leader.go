@@ -128,14 +128,14 @@ func (b *Bucket) info(ctx context.Context, n *node) (info streamInfo, err error)
 	return info, json.Unmarshal(answer.Data, &info)
 }
 
-// beats are writes at known times: a replica that has one has everything acknowledged before that
+// heartbeats are writes at known times: a replica that has one has everything acknowledged before that
 // time.
-type beats struct {
+type heartbeats struct {
 	mu   sync.Mutex
-	sent []beat
+	sent []heartbeat
 }
 
-type beat struct {
+type heartbeat struct {
 	seq uint64
 	at  time.Time // before it was sent
 }
@@ -152,7 +152,7 @@ func (b *Bucket) beat() {
 	for {
 		at := time.Now()
 		if seq, err := b.publish(b.ctx, beatKey, nil, nil); err == nil { // otherwise the last known beat ages
-			b.beats.add(beat{seq, at})
+			b.beats.add(heartbeat{seq, at})
 		}
 		select {
 		case <-b.ctx.Done():
@@ -162,7 +162,7 @@ func (b *Bucket) beat() {
 	}
 }
 
-func (s *beats) add(one beat) {
+func (s *heartbeats) add(one heartbeat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = append(s.sent, one)
@@ -173,7 +173,7 @@ func (s *beats) add(one beat) {
 
 // asOf returns a time before which everything acknowledged has a sequence up to seq; the zero
 // time if none is known.
-func (s *beats) asOf(seq uint64) (at time.Time) {
+func (s *heartbeats) asOf(seq uint64) (at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.sent {

@@ -53,7 +53,7 @@ type Bucket struct {
 
 	lead   leadership
 	reads  rounds
-	beats  beats
+	beats  heartbeats
 	counts counts
 
 	ctx   context.Context

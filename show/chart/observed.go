@@ -61,7 +61,7 @@ func Queues(run *Run, most int) (Plot, bool) {
 type Link struct {
 	Host, Side, Iface string
 	// Received and Sent cover the measured window.
-	Received, Sent Way
+	Received, Sent Direction
 	// Dropped counts drops, overruns and errors of the interface, QueueDropped
 	// those of its queueing discipline.
 	Dropped, QueueDropped int64
@@ -70,8 +70,8 @@ type Link struct {
 	Bits, Packets Plot
 }
 
-// Way is one direction of a link.
-type Way struct {
+// Direction is one direction of a link.
+type Direction struct {
 	// BitsPerS is compared with Limit; with Framing it includes Ethernet's preamble, checksum and
 	// gap.
 	BitsPerS, PacketsPerS, BytesPerPacket float64
@@ -142,7 +142,7 @@ func count(n int64) float64 { return max(float64(n), 0) }
 // limits determines the link speed: the user's setting takes precedence over the kernel's, and a
 // traffic shaper's lower rate over both.
 func (l *Link) limits(run *Run, rows []*record.NetDevRow) {
-	for _, w := range []*Way{&l.Received, &l.Sent} {
+	for _, w := range []*Direction{&l.Received, &l.Sent} {
 		if given := run.Spec.LinkBitsPerSecond; given > 0 {
 			w.Limit, w.LimitFrom = given, "given (--link-speed)"
 			continue
@@ -161,7 +161,7 @@ func (l *Link) limits(run *Run, rows []*record.NetDevRow) {
 }
 
 // bits returns one row's bits as they count towards the limit.
-func (w *Way) bits(bytes, packets int64) float64 {
+func (w *Direction) bits(bytes, packets int64) float64 {
 	sum := count(bytes)
 	if w.Framing {
 		sum += count(packets) * record.WirePerPacket
@@ -169,7 +169,7 @@ func (w *Way) bits(bytes, packets int64) float64 {
 	return sum * 8
 }
 
-func (w *Way) add(bits float64, packets, bytes int64, s float64) {
+func (w *Direction) add(bits float64, packets, bytes int64, s float64) {
 	w.BitsPerS += bits
 	w.packets += count(packets)
 	w.bytes += count(bytes)
@@ -178,7 +178,7 @@ func (w *Way) add(bits float64, packets, bytes int64, s float64) {
 }
 
 // close turns sums into means.
-func (w *Way) close() {
+func (w *Direction) close() {
 	if w.seconds > 0 {
 		w.BitsPerS, w.PacketsPerS = w.BitsPerS/w.seconds, w.packets/w.seconds
 	}
@@ -197,7 +197,7 @@ func (l *Link) plot(run *Run, title, of string, rows []row, most int) Plot {
 	p.Groups = []Group{timed(run, thin(run.Label, rows, []Line{{Name: "received", Tone: 0}, {Name: "sent", Tone: 1, Dashed: true}}, most))}
 	_, high, _ := bounds(p.Groups)
 	if of == BitPerSecond {
-		for _, w := range []*Way{&l.Received, &l.Sent} {
+		for _, w := range []*Direction{&l.Received, &l.Sent} {
 			if w.Limit > 0 && w.Limit <= limitShown*high {
 				p.limit("limit", w.Limit)
 				high = max(high, w.Limit)

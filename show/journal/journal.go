@@ -81,7 +81,7 @@ type Entry struct {
 	Records []*Record
 	// Unsound lists the retracted entries that it builds on, directly or through others; nil if
 	// there are none.
-	Unsound []Ground
+	Unsound []RetractedBase
 
 	ladder *Record               // ladder of regimes; nil if the front matter names none
 	opened map[string]*chart.Run // runs of plans that references use, by ID
@@ -89,8 +89,8 @@ type Entry struct {
 	body []byte // the whole file with the front matter blanked out, so that offsets are the file's
 }
 
-// Ground is a retracted entry that another entry builds on.
-type Ground struct {
+// RetractedBase is a retracted entry that another entry builds on.
+type RetractedBase struct {
 	Entry *Entry
 	// By is the chain of entries in between, starting with one in builds_on; nil if builds_on
 	// names the retracted entry itself.
@@ -332,7 +332,7 @@ func (j *Journal) grounds() Mistakes {
 				}
 				seen[ground] = true
 				if ground.Status == Retracted {
-					e.Unsound = append(e.Unsound, Ground{ground, by})
+					e.Unsound = append(e.Unsound, RetractedBase{ground, by})
 				}
 				walk(ground, append(slices.Clone(by), ground))
 			}

@@ -39,7 +39,7 @@ type Board struct {
 	quietS    float64
 
 	plan *Plan
-	done []Done
+	done []FinishedRun
 }
 
 // Phase is the phase of a run.
@@ -81,8 +81,8 @@ type Plan struct {
 	Answer string
 }
 
-// Done is a finished run of a plan.
-type Done struct {
+// FinishedRun is a finished run of a plan.
+type FinishedRun struct {
 	record.Measured
 	Doing string
 }
@@ -218,7 +218,7 @@ func (b *Board) Step(p Plan) {
 }
 
 // Measured adds a finished run of a plan.
-func (b *Board) Measured(d Done) {
+func (b *Board) Measured(d FinishedRun) {
 	d.Doing = secret.Plain().Shell(d.Doing)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -338,8 +338,8 @@ func (b *Board) Points(generation, from int) (points []Point, now int) {
 	return slices.Clone(b.track.points[from:]), b.track.generation
 }
 
-// Done returns the finished runs of a plan from an index on.
-func (b *Board) Done(from int) []Done {
+// FinishedRun returns the finished runs of a plan from an index on.
+func (b *Board) Done(from int) []FinishedRun {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.done[min(max(from, 0), len(b.done)):])

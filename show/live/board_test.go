@@ -57,7 +57,7 @@ func TestPhases(t *testing.T) {
 	check(WarmingUp)
 	b.Interval(record.LoadRow{TNs: 1e8, WidthNs: 1e8}, nil, 0)
 	check(Running)
-	b.Measured(Done{})
+	b.Measured(FinishedRun{})
 	check(Between)
 	b.RunEnded(&record.Run{})
 	check(Ended)
@@ -301,7 +301,7 @@ func TestLookersSeeNoSecrets(t *testing.T) {
 			Header: []spec.Field{{Name: "Authorization", Value: "s3cret1"}}}}},
 	})
 	b.Step(Plan{Kind: "sweep", Doing: "http://h/x?token=s3cret3, 1 connection"})
-	b.Measured(Done{Doing: "http://h/x?token=s3cret3, 1 connection"})
+	b.Measured(FinishedRun{Doing: "http://h/x?token=s3cret3, 1 connection"})
 	s := b.Snapshot()
 	text, err := json.Marshal(s)
 	if err != nil || bytes.Contains(text, []byte("s3cret")) || bytes.Contains(text, []byte("czNjcmV0")) {

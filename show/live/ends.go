@@ -12,8 +12,8 @@ import (
 // overNs is the period that the figures of ends and links cover: the last second of rows.
 const overNs = 1e9
 
-// Ends is the state of both ends' machines over the last second.
-type Ends struct {
+// Hosts is the state of both ends' machines over the last second.
+type Hosts struct {
 	Generator, Server End
 	// Hosts are the observed hosts, the generator's first.
 	Hosts []Host
@@ -62,8 +62,8 @@ func parts(c *record.CoreTicks) [CoreParts]float64 {
 		float64(c.Steal), float64(c.IOWait), float64(c.Idle)}
 }
 
-func endsOf(r *rows, home string) Ends {
-	var e Ends
+func endsOf(r *rows, home string) Hosts {
+	var e Hosts
 	after := r.latestNs - overNs
 	e.Generator, e.Server = endOf(r, record.RoleGenerator, after), endOf(r, record.RoleSubject, after)
 	e.Hosts = hostsOf(since(r.observed.CPU, after), home)
@@ -171,11 +171,11 @@ func coreOf(n int, ticks [CoreParts]float64, bad bool) Core {
 // Link is an interface between the two ends, over the last second.
 type Link struct {
 	Host, Side, Iface string
-	Received, Sent    Way
+	Received, Sent    Direction
 }
 
-// Way is one direction of a link.
-type Way struct {
+// Direction is one direction of a link.
+type Direction struct {
 	// BitsPerS is what counts against Limit: it includes Ethernet framing if the limit is the
 	// link's own speed.
 	BitsPerS, PacketsPerS float64
@@ -226,21 +226,21 @@ const fromKernel = "the link's speed"
 
 // limitsOf determines the link speed: the user's setting takes precedence over the kernel's, and
 // a traffic shaper's lower rate over both.
-func limitsOf(row *record.NetDevRow, given float64) (received, sent Way) {
+func limitsOf(row *record.NetDevRow, given float64) (received, sent Direction) {
 	switch {
 	case given > 0:
-		received = Way{Limit: given, From: "given (--link-speed)"}
+		received = Direction{Limit: given, From: "given (--link-speed)"}
 	case row.SpeedMbit > 0 && !row.SpeedNominal:
-		received = Way{Limit: float64(row.SpeedMbit) * 1e6, From: fromKernel}
+		received = Direction{Limit: float64(row.SpeedMbit) * 1e6, From: fromKernel}
 	}
 	sent = received
 	if shaped := float64(row.QdiscRateBitsPerS); shaped > 0 && (sent.Limit == 0 || shaped < sent.Limit) {
-		sent = Way{Limit: shaped, From: row.Qdisc}
+		sent = Direction{Limit: shaped, From: row.Qdisc}
 	}
 	return received, sent
 }
 
-func (w *Way) fill(bytes, packets, seconds float64) {
+func (w *Direction) fill(bytes, packets, seconds float64) {
 	if w.From == fromKernel {
 		bytes += packets * record.WirePerPacket
 	}

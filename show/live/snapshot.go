@@ -23,7 +23,7 @@ type Snapshot struct {
 	LastPerS float64
 	SoFar    SoFar
 	Formed   *Formed
-	Ends     Ends
+	Ends     Hosts
 	Links    []Link
 	// Agents are the agents, by name, if there are several.
 	Agents []Agent

@@ -199,7 +199,7 @@ func (e *End) CoresSay() string {
 }
 
 // Says formats a direction relative to its limit: "2.10 of 10.0 Gbit/s (21 %)".
-func (w *Way) Says() string {
+func (w *Direction) Says() string {
 	text := unit.FormatBits(unit.BitsPerSecond(w.BitsPerS))
 	if w.Limit > 0 {
 		return fmt.Sprintf("%s of %s, %s", text, unit.FormatBits(unit.BitsPerSecond(w.Limit)), unit.Percent(w.BitsPerS/w.Limit))

@@ -347,7 +347,7 @@ func linkTable(l *chart.Link) Table {
 		{Name: "bytes/packet", Figure: true}}}
 	for _, way := range []struct {
 		name string
-		of   *chart.Way
+		of   *chart.Direction
 	}{{"received", &l.Received}, {"sent", &l.Sent}} {
 		w := way.of
 		limit, share := "unknown", "–"

@@ -10,8 +10,8 @@ import (
 // TestLoneLine: what unloaded requests took, and how many are served at a time
 // where they tell.
 func TestLoneLine(t *testing.T) {
-	run := &record.Run{Lone: record.LoneOf([]int64{30e6, 10e6, 10e6, 11e6, 10e6, 12e6, 10e6, 10e6, 10e6}, 4)}
-	run.Lone.Sent = 9
+	run := &record.Run{Unloaded: record.LoneOf([]int64{30e6, 10e6, 10e6, 11e6, 10e6, 12e6, 10e6, 10e6, 10e6}, 4)}
+	run.Unloaded.Sent = 9
 	const took = "9 requests one at a time before the load, over 4 connections: p50 10.0 ms, 10.0 ms–12.0 ms without the first 4"
 	check := func(want string) {
 		t.Helper()
@@ -26,7 +26,7 @@ func TestLoneLine(t *testing.T) {
 	check(took)
 	run.Verdict.Concurrency = &record.ServedAtOnce{Requests: 4.836, Low: 4.743, High: 4.927, Of: 64, LoneNs: 10.3e6, Means: record.InTurn}
 	check(took + " · 4.84 of 64 requests processed at a time (95% CI 4.74–4.93)")
-	run.Lone = nil
+	run.Unloaded = nil
 	if got := loneLine(run); got != "" {
 		t.Errorf("without unloaded requests: %q", got)
 	}

@@ -530,7 +530,7 @@ func Headroom(r *record.Run) string {
 
 // loneLine describes the latency of requests sent one at a time; "" if there were none.
 func loneLine(r *record.Run) string {
-	l := r.Lone
+	l := r.Unloaded
 	if l == nil {
 		return ""
 	}

@@ -61,7 +61,7 @@ type pointFacts struct {
 	link            pointLink
 	little          pointLittle
 	conditions      conditions
-	lent            lent
+	lent            borrowedEvidence
 	inconsistencies contradictions
 }
 

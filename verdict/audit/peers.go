@@ -77,8 +77,8 @@ func (f *pointFacts) otherServerThan(g *pointFacts) bool {
 	return !strings.HasPrefix(a, b) && !strings.HasPrefix(b, a)
 }
 
-// lent is what other points contribute to one.
-type lent struct {
+// borrowedEvidence is what other points contribute to one.
+type borrowedEvidence struct {
 	// bytes are the points whose responses substitute for this one's.
 	bytes []*pointFacts
 	// generator and server are the CPU use of a run of the same kind.
@@ -131,7 +131,7 @@ func (ps *peers) inform(f *pointFacts) *pointFacts {
 	n := &informed.lent
 	if key := f.clientKey(); key != "" && f.Route != "" {
 		group := ps.clients[key]
-		n.generator = lendCPU(f, group, func(g *pointFacts) (*pointCPU, bool) {
+		n.generator = borrowCPU(f, group, func(g *pointFacts) (*pointCPU, bool) {
 			return &g.generator.pointCPU, len(g.generator.capacityLacks) == 0 || g.generator.full()
 		})
 		n.otherServer = best(f, group, func(g *pointFacts) bool {
@@ -142,7 +142,7 @@ func (ps *peers) inform(f *pointFacts) *pointFacts {
 	}
 	if key := f.serverKey(); key != "" && f.Route != "" {
 		group := ps.servers[key]
-		n.server = lendCPU(f, group, func(g *pointFacts) (*pointCPU, bool) { return &g.server.pointCPU, true })
+		n.server = borrowCPU(f, group, func(g *pointFacts) (*pointCPU, bool) { return &g.server.pointCPU, true })
 		n.otherClient = best(f, group, func(g *pointFacts) bool {
 			return f.conditions.contradict(g.conditions, "client_tool", "client_instance", "client_vcpus", "client_workers")
 		})
@@ -151,9 +151,9 @@ func (ps *peers) inform(f *pointFacts) *pointFacts {
 	return &informed
 }
 
-// lendCPU finds the run of a group with known CPU and the nearest rate. A side uses more CPU at a
+// borrowCPU finds the run of a group with known CPU and the nearest rate. A side uses more CPU at a
 // higher rate but, as wake-ups bring more work at once, no more per request.
-func lendCPU(f *pointFacts, group []*pointFacts, side func(*pointFacts) (*pointCPU, bool)) *lentCPU {
+func borrowCPU(f *pointFacts, group []*pointFacts, side func(*pointFacts) (*pointCPU, bool)) *lentCPU {
 	var out *lentCPU
 	nearest := math.Inf(1)
 	for _, g := range group {

@@ -20,8 +20,8 @@ import (
 	"ceiling/measure/fleet/controller"
 )
 
-// ownSamples limits the stream of samples in an external NATS.
-const ownSamples = 1 << 30
+// externalStreamMax limits the stream of samples in an external NATS.
+const externalStreamMax = 1 << 30
 
 // Main runs the program and returns its exit code. "ceiling fleet controller" hands over to it.
 func Main() int {
@@ -56,7 +56,7 @@ your own NATS server, prints the command, and exits.`,
 				return err
 			}
 			if own.URL != "" {
-				return prepareOwn(sh, c.Context(), own.Own, o.State, o.Bed, showToken)
+				return prepareExternal(sh, c.Context(), own.Own, o.State, o.Bed, showToken)
 			}
 			return control(c.Context(), sh, o, showToken)
 		},
@@ -99,12 +99,12 @@ func joinLine(sh *command.Shell, line string, t bus.Token, showToken bool) {
 	fmt.Fprintln(sh.Stdout, line)
 }
 
-// prepareOwn creates what a test bed needs in an external NATS.
-func prepareOwn(sh *command.Shell, ctx context.Context, own bus.Own, dir, bed string, showToken bool) error {
+// prepareExternal creates what a test bed needs in an external NATS.
+func prepareExternal(sh *command.Shell, ctx context.Context, own bus.Own, dir, bed string, showToken bool) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	file := filepath.Join(dir, testbed.OwnKey)
+	file := filepath.Join(dir, testbed.ExternalKey)
 	k, err := bus.LoadKey(file)
 	if errors.Is(err, os.ErrNotExist) {
 		k, err = bus.MakeKey(file, cmp.Or(bed, "lab"))
@@ -122,7 +122,7 @@ func prepareOwn(sh *command.Shell, ctx context.Context, own bus.Own, dir, bed st
 		return err
 	}
 	defer conn.Close()
-	if err := conn.Furnish(ctx, ownSamples, bus.LeaseTTL); err != nil {
+	if err := conn.Furnish(ctx, externalStreamMax, bus.LeaseTTL); err != nil {
 		return err
 	}
 	if err := keepOwn(dir, own); err != nil {
@@ -152,5 +152,5 @@ func keepOwn(dir string, own bus.Own) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, testbed.OwnWay), append(b, '\n'), 0o600)
+	return os.WriteFile(filepath.Join(dir, testbed.ExternalConfig), append(b, '\n'), 0o600)
 }

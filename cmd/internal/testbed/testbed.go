@@ -28,8 +28,8 @@ const JoinWithin = 30 * time.Second
 // Files in a controller's directory for an external NATS: the sealing key for commands, and the
 // connection settings.
 const (
-	OwnKey = "own.key"
-	OwnWay = "own.json"
+	ExternalKey    = "own.key"
+	ExternalConfig = "own.json"
 )
 
 // OwnFlags say how to reach an external NATS.
@@ -62,7 +62,7 @@ func Dir(dir string) (string, error) {
 
 // Drive connects to the controller of a directory, or to the external NATS prepared there.
 func Drive(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, error) {
-	b, err := os.ReadFile(filepath.Join(dir, OwnWay))
+	b, err := os.ReadFile(filepath.Join(dir, ExternalConfig))
 	if errors.Is(err, os.ErrNotExist) {
 		return bus.Drive(ctx, dir, w)
 	}
@@ -71,9 +71,9 @@ func Drive(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, error) {
 		err = json.Unmarshal(b, &own)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, OwnWay), err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ExternalConfig), err)
 	}
-	k, err := bus.LoadKey(filepath.Join(dir, OwnKey))
+	k, err := bus.LoadKey(filepath.Join(dir, ExternalKey))
 	if err != nil {
 		return nil, err
 	}

@@ -56,8 +56,8 @@ func (c *Conn) Present(s Service) (stop func() error, err error) {
 	return service.Stop, c.nc.FlushTimeout(answerWithin)
 }
 
-// Found is one agent of the test bed.
-type Found struct {
+// AgentInfo is one agent of the test bed.
+type AgentInfo struct {
 	Name    string
 	Version string // of its ceiling
 	About   []byte
@@ -66,7 +66,7 @@ type Found struct {
 // Discover asks which agents are present and collects answers until none has arrived for quiet, or
 // ctx ends. Each agent is then asked for its description on its own subject, where no other can
 // answer. Sorted by name.
-func (c *Conn) Discover(ctx context.Context, quiet time.Duration) ([]Found, error) {
+func (c *Conn) Discover(ctx context.Context, quiet time.Duration) ([]AgentInfo, error) {
 	subject, err := micro.ControlSubject(micro.PingVerb, serviceName(c.bed), "")
 	if err != nil {
 		return nil, err
@@ -103,23 +103,23 @@ func (c *Conn) Discover(ctx context.Context, quiet time.Duration) ([]Found, erro
 }
 
 // askAll drops the names that no agent answers for: an agent that has left, or another's claim.
-func (c *Conn) askAll(ctx context.Context, names map[string]string) ([]Found, error) {
+func (c *Conn) askAll(ctx context.Context, names map[string]string) ([]AgentInfo, error) {
 	var mu sync.Mutex
-	var all []Found
+	var all []AgentInfo
 	var group sync.WaitGroup
 	for name, version := range names {
 		group.Go(func() {
 			if about, err := c.About(ctx, name); err == nil {
 				mu.Lock()
 				defer mu.Unlock()
-				all = append(all, Found{name, version, about})
+				all = append(all, AgentInfo{name, version, about})
 			} else if ctx.Err() == nil && !errors.Is(err, ErrGone) {
 				c.trouble(fmt.Errorf("agent %s: %w", name, err))
 			}
 		})
 	}
 	group.Wait()
-	slices.SortFunc(all, func(a, b Found) int { return compareNames(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b AgentInfo) int { return compareNames(a.Name, b.Name) })
 	return all, ctx.Err()
 }
 

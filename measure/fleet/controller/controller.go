@@ -195,7 +195,7 @@ func advertised(asked, host string, port int) (string, error) {
 	case asked == "" && reachable(host) == host:
 		return net.JoinHostPort(host, own), nil
 	case asked == "":
-		return net.JoinHostPort(outward(), own), nil
+		return net.JoinHostPort(outboundIP(), own), nil
 	}
 	h, p, err := net.SplitHostPort(asked)
 	if err != nil {
@@ -210,9 +210,9 @@ func advertised(asked, host string, port int) (string, error) {
 	return net.JoinHostPort(h, p), nil
 }
 
-// outward returns this host's outbound address. It connects a UDP socket to an address of
+// outboundIP returns this host's outbound address. It connects a UDP socket to an address of
 // TEST-NET-1 (RFC 5737), which only consults the routing table and sends nothing.
-func outward() string {
+func outboundIP() string {
 	c, err := net.Dial("udp", "192.0.2.1:9")
 	if err != nil {
 		return "127.0.0.1"
@@ -240,7 +240,7 @@ func (s *Server) options(host string, port int, advertise string) (*server.Optio
 			host = "0.0.0.0"
 		}
 	}
-	tls.GetConfigForClient = newTurnstile().check
+	tls.GetConfigForClient = newLoginLimiter().check
 	return &server.Options{
 		ServerName: "ceiling-" + s.state.Bed,
 		Host:       host, Port: port, ClientAdvertise: advertise,

@@ -152,9 +152,9 @@ func natsPermissions(p bus.Permissions) *server.Permissions {
 	return n
 }
 
-// turnstile limits the handshakes per second of one address, so that a flood of logins takes
+// loginLimiter limits the handshakes per second of one address, so that a flood of logins takes
 // neither the controller's CPU nor other clients' turns. Refused clients retry later, as agents do.
-type turnstile struct {
+type loginLimiter struct {
 	mu     sync.Mutex
 	second int64
 	seen   map[string]int
@@ -163,10 +163,10 @@ type turnstile struct {
 // handshakesPerSecond of one address. A handshake takes 0.3 ms of CPU.
 const handshakesPerSecond = 100
 
-func newTurnstile() *turnstile { return &turnstile{seen: map[string]int{}} }
+func newLoginLimiter() *loginLimiter { return &loginLimiter{seen: map[string]int{}} }
 
 // check is a tls.Config's GetConfigForClient: nil, nil continues.
-func (t *turnstile) check(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+func (t *loginLimiter) check(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	from := hello.Conn.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(from); err == nil {
 		from = host

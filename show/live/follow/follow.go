@@ -22,8 +22,8 @@ const (
 	quietAfter = 5 * time.Second
 )
 
-// Words are texts and estimates that only the caller can provide.
-type Words struct {
+// Labels are texts and estimates that only the caller can provide.
+type Labels struct {
 	// Doing describes a step of an experiment; Takes estimates the duration of a number of its
 	// runs.
 	Doing func(*spec.Experiment, *record.Step) string
@@ -32,7 +32,7 @@ type Words struct {
 
 // Follow feeds the board from a record until the run or the plan has ended, or ctx is done. The
 // error is one line.
-func Follow(ctx context.Context, f record.File, board *live.Board, words Words) (err error) {
+func Follow(ctx context.Context, f record.File, board *live.Board, words Labels) (err error) {
 	t, err := record.OpenTail(f)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ const abandonedAfter = time.Second
 // follower passes a record's content to the board.
 type follower struct {
 	board *live.Board
-	words Words
+	words Labels
 	plan  *record.Plan // nil for a single run
 	over  bool
 }
@@ -91,7 +91,7 @@ func (w *follower) tell(e *record.Event) {
 	case e.Plan != nil:
 		w.plan = e.Plan
 		if e.Measured != nil {
-			w.board.Measured(live.Done{Measured: *e.Measured, Doing: w.words.Doing(&e.Plan.Experiment, &e.Measured.Step)})
+			w.board.Measured(live.FinishedRun{Measured: *e.Measured, Doing: w.words.Doing(&e.Plan.Experiment, &e.Measured.Step)})
 		}
 		if e.Plan.Ended == "" {
 			w.step()
@@ -110,7 +110,7 @@ func (w *follower) step() {
 	}
 	d := plan.Next(e, runs)
 	step := live.Plan{Kind: e.Kind, Number: len(runs) + 1, LeftRuns: d.Left, LeftS: w.words.Takes(e, d.Left).Seconds()}
-	step.All = len(plan.Spell(e))
+	step.All = len(plan.Enumerate(e))
 	if d.Next != nil {
 		step.Doing = w.words.Doing(e, d.Next)
 	}

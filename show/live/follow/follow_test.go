@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // runs these tests too.
 const patience = time.Minute
 
-func words() Words {
-	return Words{
+func words() Labels {
+	return Labels{
 		Doing: func(_ *spec.Experiment, s *record.Step) string { return "step " + string(rune('0'+s.Number)) },
 		Takes: func(_ *spec.Experiment, n int) time.Duration { return time.Duration(n) * time.Second },
 	}

@@ -42,7 +42,7 @@ func TestHostileTextsStayText(t *testing.T) {
 	b.Rows(s)
 	b.Lost(record.NotMeasured{What: evil, Why: evil})
 	b.Step(live.Plan{Kind: evil, Number: 1, Doing: evil})
-	b.Measured(live.Done{Measured: record.Measured{Outcome: evil, Bottleneck: evil, StoppedEarly: evil}, Doing: evil})
+	b.Measured(live.FinishedRun{Measured: record.Measured{Outcome: evil, Bottleneck: evil, StoppedEarly: evil}, Doing: evil})
 	b.RunEnded(r)
 	p := browser.Start(t).Page()
 	p.Open(server.URL())
@@ -76,7 +76,7 @@ func TestPhoneAndKeys(t *testing.T) {
 	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
 	b.Rows(s)
 	for n := range 30 {
-		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, CompletedPerS: 1234567, Outcome: "valid",
+		b.Measured(live.FinishedRun{Measured: record.Measured{Step: record.Step{Number: n + 1}, CompletedPerS: 1234567, Outcome: "valid",
 			Bottleneck: "server CPU"},
 			Doing: "http://127.0.0.1:18080/read, 100 connections, repeat 1"})
 	}
@@ -284,7 +284,8 @@ func TestPlanGrows(t *testing.T) {
 	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
 	b.Rows(s)
 	attempt := func(n int, perS float64, p99 int64, outcome record.Outcome, early string) {
-		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n}, CompletedPerS: perS, TargetPerS: perS, Outcome: outcome,
+		b.Measured(live.FinishedRun{Measured: record.Measured{Step: record.Step{Number: n}, CompletedPerS: perS,
+			TargetPerS: perS, Outcome: outcome,
 			StoppedEarly: early, Response: record.Quantiles{Count: 9, P99Ns: p99}}, Doing: "an attempt"})
 	}
 	b.Step(live.Plan{Kind: "find", Number: 2, LeftRuns: 3, Doing: "an attempt"})

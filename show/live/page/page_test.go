@@ -270,7 +270,7 @@ func TestNextRunOfAPlan(t *testing.T) {
 		b.Rows(part(s, begin, int64(n+1)*5e8))
 		want := len(part(s, begin, int64(n+1)*5e8).Load)
 		l.until("its points", func() bool { return l.state.ID == fmt.Sprint("run", n) && len(l.points) == want })
-		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, Outcome: "valid", Bottleneck: "concurrency",
+		b.Measured(live.FinishedRun{Measured: record.Measured{Step: record.Step{Number: n + 1}, Outcome: "valid", Bottleneck: "concurrency",
 			CompletedPerS: 5}, Doing: "something"})
 		l.until("the finished run", func() bool { return len(l.runs) == n+1 })
 		if got := l.runs[n]; got.Number != n+1 || got.Doing != "something" || got.Bottleneck != "concurrency" {
@@ -498,7 +498,7 @@ func TestHostileTexts(t *testing.T) {
 	b.Began(record.Start{ID: evil, Spec: r.Spec})
 	b.Rows(s)
 	b.Lost(record.NotMeasured{What: evil, Why: evil})
-	b.Measured(live.Done{Measured: record.Measured{Outcome: evil, StoppedEarly: evil}, Doing: evil})
+	b.Measured(live.FinishedRun{Measured: record.Measured{Outcome: evil, StoppedEarly: evil}, Doing: evil})
 	b.RunEnded(r)
 	l := listen(t, server, "")
 	l.until("the end", func() bool { return l.ended })

@@ -346,7 +346,7 @@ func linksOf(s *live.Snapshot) []link {
 		}
 		for _, w := range []struct {
 			name string
-			of   *live.Way
+			of   *live.Direction
 		}{{"received", &l.Received}, {"sent", &l.Sent}} {
 			share := -1.0
 			if w.of.Limit > 0 {
@@ -376,7 +376,7 @@ type finished struct {
 	StoppedEarly string            `json:"stopped_early"`
 }
 
-func encodeRun(d *live.Done) []byte {
+func encodeRun(d *live.FinishedRun) []byte {
 	p99 := 0.0
 	if d.Response.Count > 0 {
 		p99 = float64(d.Response.P99Ns) / 1e6

@@ -17,8 +17,8 @@ import (
 	"ceiling/show/path"
 )
 
-// Trail is the rate over the whole run, for the sparkline.
-type Trail struct {
+// History is the rate over the whole run, for the sparkline.
+type History struct {
 	// AtS is the end of each interval on the run's clock, in seconds.
 	AtS, PerS []float64
 }
@@ -33,7 +33,7 @@ type line struct {
 // frame is a frame under construction.
 type frame struct {
 	s     *live.Snapshot
-	trail Trail
+	trail History
 	width int
 	names int // width of the names on the left
 	lines []line
@@ -41,7 +41,7 @@ type frame struct {
 }
 
 // Frame renders a snapshot in at most height lines of less than width columns, with ANSI colours.
-func Frame(s *live.Snapshot, trail Trail, width, height int) []string {
+func Frame(s *live.Snapshot, trail History, width, height int) []string {
 	// Leave the last column free: some terminals wrap as soon as it is written.
 	f := &frame{s: s, trail: trail, width: max(width-1, 10), names: 10, paint: newPaint()}
 	if f.width >= namesFrom {

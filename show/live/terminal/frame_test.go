@@ -52,7 +52,7 @@ func fleetRows(t testing.TB, untilNs int64) *record.Series {
 	return out
 }
 
-func trailOf(b *live.Board) Trail {
+func trailOf(b *live.Board) History {
 	p := painter{generation: -1}
 	p.follow(b)
 	return p.trail
@@ -91,7 +91,7 @@ func TestFrames(t *testing.T) {
 	}
 	t.Run("waiting", func(t *testing.T) {
 		s := live.NewBoard().Snapshot()
-		golden(t, "waiting-80x24", Frame(&s, Trail{}, 80, 24), 80, 24)
+		golden(t, "waiting-80x24", Frame(&s, History{}, 80, 24), 80, 24)
 	})
 }
 
@@ -187,10 +187,10 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-func ExampleTrail() {
+func ExampleHistory() {
 	s := live.Snapshot{}
 	s.Spec.Duration = 4e9
-	f := frame{s: &s, trail: Trail{AtS: []float64{1, 2, 3}, PerS: []float64{10, 40, 80}}}
+	f := frame{s: &s, trail: History{AtS: []float64{1, 2, 3}, PerS: []float64{10, 40, 80}}}
 	fmt.Printf("%q\n", f.spark(8))
 	// Output: "▁▁▄▄██  "
 }

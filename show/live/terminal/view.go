@@ -81,7 +81,7 @@ func (v *View) Close() (unprinted []string, err error) {
 
 // painter is the last frame painted.
 type painter struct {
-	trail      Trail
+	trail      History
 	generation int
 	frame      []string
 }
@@ -120,7 +120,7 @@ func (p *painter) next(v *View) []string {
 func (p *painter) follow(b *live.Board) {
 	points, generation := b.Points(p.generation, len(p.trail.AtS))
 	if generation != p.generation {
-		p.trail, p.generation = Trail{}, generation
+		p.trail, p.generation = History{}, generation
 	}
 	for i := range points {
 		p.trail.AtS = append(p.trail.AtS, float64(points[i].TNs)/1e9)

@@ -27,8 +27,8 @@ import (
 	"ceiling/record"
 )
 
-// Wish says what a proof would perturb.
-type Wish struct {
+// Request says what a proof would perturb.
+type Request struct {
 	// Share of a resource to take, above 0 and at most ShareMax.
 	Share float64
 	// PIDs of the server's processes; none if it runs on another host.
@@ -46,9 +46,9 @@ type Wish struct {
 	Program string
 }
 
-// Scene has the resources that a proof can perturb, and how. It changes nothing on the host by
+// Targets has the resources that a proof can perturb, and how. It changes nothing on the host by
 // itself.
-type Scene struct {
+type Targets struct {
 	// Generator and Server are the separate CPUs of the two sides. Server is nil if the server is
 	// on another host.
 	Generator, Server []int
@@ -60,7 +60,7 @@ type Scene struct {
 	// Says tells the user how the sides were separated; "": they already were.
 	Says string
 
-	wish     Wish
+	wish     Request
 	link     *Link
 	lacks    map[string]string // by resource, why it cannot be perturbed
 	ordinary error             // why no thread here can be real-time
@@ -73,7 +73,7 @@ const affinityCPUs = 4
 
 // Survey finds what can be perturbed here. It fails if nothing can, because what is taken from one
 // side would be taken from the other.
-func Survey(w Wish) (*Scene, error) {
+func Survey(w Request) (*Targets, error) {
 	if !(w.Share > 0 && w.Share <= ShareMax) {
 		return nil, fmt.Errorf("take: a share of %v is not above 0 and at most %v; 0.25 takes a quarter", w.Share, ShareMax)
 	}
@@ -83,7 +83,7 @@ func Survey(w Wish) (*Scene, error) {
 			return nil, err
 		}
 	}
-	s := &Scene{wish: w, lacks: map[string]string{}, PinGenerator: w.PinGenerator, PinServer: w.PinServer}
+	s := &Targets{wish: w, lacks: map[string]string{}, PinGenerator: w.PinGenerator, PinServer: w.PinServer}
 	if err := s.findCPUs(); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func Survey(w Wish) (*Scene, error) {
 }
 
 // findCPUs finds the CPUs of the two sides and separates them.
-func (s *Scene) findCPUs() error {
+func (s *Targets) findCPUs() error {
 	w := &s.wish
 	var err error
 	if s.Generator, err = allowedHere(w.PinGenerator); err != nil {
@@ -141,7 +141,7 @@ func (s *Scene) findCPUs() error {
 const slotsPerThread = 32
 
 // threads returns how many CPUs the generator can use.
-func (w *Wish) threads() int {
+func (w *Request) threads() int {
 	if w.Threads > 0 {
 		return w.Threads
 	}
@@ -153,13 +153,13 @@ func tryRealTime() error {
 	tried := make(chan error)
 	go func() {
 		sys.HoldThread() // never unlocked: the thread ends with the goroutine
-		tried <- sys.BeRealTime(hogPriority)
+		tried <- sys.SetFIFO(hogPriority)
 	}()
 	return <-tried
 }
 
 // Lacks returns why a resource cannot be perturbed here; "": it can.
-func (s *Scene) Lacks(resource string) string { return s.lacks[resource] }
+func (s *Targets) Lacks(resource string) string { return s.lacks[resource] }
 
 // Taking is a perturbation during one run.
 type Taking struct {
@@ -169,13 +169,13 @@ type Taking struct {
 	take  record.Perturbation
 	how   string
 	left  float64
-	theft *theft
+	theft *hogProcess
 	note  *note
 }
 
 // Begin starts a step's perturbation, until End; a step without one does nothing. The step's own
 // load reduces slots. ctx bounds the wait for a hog to start.
-func (s *Scene) Begin(ctx context.Context, step *record.Step) (*Taking, error) {
+func (s *Targets) Begin(ctx context.Context, step *record.Step) (*Taking, error) {
 	t := &Taking{take: step.Perturb, PinServer: s.PinServer, left: 1}
 	if why := s.lacks[step.Perturb.Resource]; why != "" {
 		return nil, fmt.Errorf("take from %s: %s", step.Perturb.Resource, why)
@@ -205,14 +205,14 @@ func (s *Scene) Begin(ctx context.Context, step *record.Step) (*Taking, error) {
 	return t, nil
 }
 
-func (t *Taking) steal(ctx context.Context, s *Scene, cpus []int) error {
+func (t *Taking) steal(ctx context.Context, s *Targets, cpus []int) error {
 	var err error
 	t.theft, err = startHog(ctx, s.wish.Program, cpus, t.take.Share, s.ordinary != nil)
 	return err
 }
 
 // confine restricts the server to fewer CPUs.
-func (t *Taking) confine(s *Scene) {
+func (t *Taking) confine(s *Targets) {
 	n := len(s.Server)
 	left := min(n-1, max(1, int(math.Round(float64(n)*(1-t.take.Share)))))
 	t.PinServer = cores.Format(s.Server[:left])

@@ -171,7 +171,7 @@ var ErrUnknown = errors.New("unknown scenario")
 
 // play runs one scenario, repeatedly if disturbed. It uses numbers from number on for what it
 // creates.
-func play(ctx context.Context, o *Options, g *ground, s *Scenario, number, round int, keep *keeper) (r Result) {
+func play(ctx context.Context, o *Options, g *prereqs, s *Scenario, number, round int, keep *recordStore) (r Result) {
 	started := time.Now()
 	r = Result{Scenario: s.Name, Round: round, Planted: s.Planted}
 	if r.Why = g.lacks(s.needs); r.Why != "" {
@@ -183,7 +183,7 @@ func play(ctx context.Context, o *Options, g *ground, s *Scenario, number, round
 			r.Judged, r.Why = NotRun, err.Error()
 			break
 		}
-		d := &dice{seedOf(o.Seed, round, s.Name), g.cpus}
+		d := &params{seedOf(o.Seed, round, s.Name), g.cpus}
 		p := s.draw(d)
 		d.anyWay(&p, g)
 		r = Result{Scenario: s.Name, Round: round, Planted: s.Planted, Parameters: p.says, Attempts: attempt + 1}
@@ -200,7 +200,7 @@ func play(ctx context.Context, o *Options, g *ground, s *Scenario, number, round
 }
 
 // try sets a plan up, measures, strikes it, and judges the result.
-func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *keeper, r *Result) {
+func try(ctx context.Context, o *Options, g *prereqs, p *plan, number int, keep *recordStore, r *Result) {
 	st, err := setUp(ctx, o.Program, g, number, p)
 	var done *run.Result
 	if err == nil {
@@ -209,7 +209,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 	if err == nil && p.relieved != nil {
 		r.Confirmed, err = confirm(ctx, o, g, number, st, p)
 	}
-	if struck := st.strike(); struck != nil {
+	if struck := st.teardown(); struck != nil {
 		err = errors.Join(err, struck)
 	}
 	if done != nil {
@@ -241,7 +241,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 
 // measure does the run, and the plan's deed to the subject during it. It returns how many cores
 // others used.
-func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (*run.Result, float64, error) {
+func measure(ctx context.Context, o *Options, st *fixture, p *plan, file string) (*run.Result, float64, error) {
 	s := p.spec
 	s.Targets = []spec.Target{{Method: cmp.Or(p.method, "GET"), Body: []byte(p.body), URL: "http://" + st.addr + st.path, Header: st.header, Weight: 1}}
 	due := p.during
@@ -354,22 +354,22 @@ func said(v *record.Verdict) string {
 	return strings.ToLower(strings.Join(said, "\n"))
 }
 
-// keeper manages the records' files.
-type keeper struct {
+// recordStore manages the records' files.
+type recordStore struct {
 	base string
 	all  bool // keep those of right verdicts too
 }
 
-func newKeeper(dir string) (*keeper, error) {
+func newKeeper(dir string) (*recordStore, error) {
 	if dir != "" {
-		return &keeper{dir, true}, os.MkdirAll(dir, 0o755)
+		return &recordStore{dir, true}, os.MkdirAll(dir, 0o755)
 	}
 	base, err := os.MkdirTemp("", "ceiling-selftest-")
-	return &keeper{base, false}, err
+	return &recordStore{base, false}, err
 }
 
 // file returns a new file for one record.
-func (k *keeper) file(name string, round int) string {
+func (k *recordStore) file(name string, round int) string {
 	path := filepath.Join(k.base, fmt.Sprintf("%s-%d.ndjson.gz", name, round))
 	for i := 2; ; i++ {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
@@ -380,7 +380,7 @@ func (k *keeper) file(name string, round int) string {
 }
 
 // settle keeps or removes the record, and returns its path.
-func (k *keeper) settle(file, judged string) (string, error) {
+func (k *recordStore) settle(file, judged string) (string, error) {
 	if k.all || judged != Right {
 		return file, nil
 	}
@@ -388,7 +388,7 @@ func (k *keeper) settle(file, judged string) (string, error) {
 }
 
 // done removes the directory if it is empty.
-func (k *keeper) done() error {
+func (k *recordStore) done() error {
 	entries, err := os.ReadDir(k.base)
 	if err != nil || len(entries) > 0 || k.all {
 		return err

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// ruleServerWait asks whether requests wait at the server for something other than CPU: a lock, a
+// ruleServerBlocked asks whether requests wait at the server for something other than CPU: a lock, a
 // pool, another server, or a stall.
-func ruleServerWait(f *facts) finding {
+func ruleServerBlocked(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked, next: just("blocked.next", with{"tool": f.waitTool()})}
 	free, missing := f.generatorFree()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	if !free {
@@ -19,7 +19,7 @@ func ruleServerWait(f *facts) finding {
 	}
 	idle, missing := f.serverIdle()
 	if missing != nil {
-		out.pro, out.answer, out.missing = f.loneEvidence(), cannotTell, missing
+		out.pro, out.answer, out.missing = f.loneEvidence(), unknown, missing
 		return out
 	}
 	if !idle {
@@ -47,10 +47,10 @@ func ruleServerWait(f *facts) finding {
 func (f *facts) waitUnseen(out *finding, inTurn bool) {
 	out.pro = append(out.pro, f.turnEvidence()...)
 	if !inTurn || !f.lone.known || !f.onLoopback() {
-		out.answer, out.missing = cannotTell, []record.Statement{f.places.missing()}
+		out.answer, out.missing = unknown, []record.Statement{f.places.missing()}
 		return
 	}
-	out.answer = yes // loopback has no path to wait on, and the generator is free
+	out.answer = matched // loopback has no path to wait on, and the generator is free
 	out.because = just("blocked.turns-unseen", with{"cores": f.subject.cores, "turns": f.turns()})
 	out.caveats = append(out.caveats, say("blocked.not-seen", nil))
 }
@@ -59,14 +59,14 @@ func (f *facts) waitUnseen(out *finding, inTurn bool) {
 func (f *facts) waitUnread(out *finding, inTurn bool) {
 	switch {
 	case (f.coresTaken() || f.kept()) && !f.wantsLittle():
-		out.answer = cannotTell
+		out.answer = unknown
 		out.missing = just("missing.unread-cpu", with{"half": false})
 	case f.halfBusy() && !inTurn:
-		out.answer = cannotTell
+		out.answer = unknown
 		out.missing = just("missing.unread-cpu", with{"half": true})
 		out.next = []record.Statement{f.separate()}
 	default:
-		out.answer = yes
+		out.answer = matched
 		out.because = just("blocked.unread", with{"share": f.places.share[serverQueue], "cores": f.subject.cores})
 		if inTurn && f.lone.known {
 			out.because = append(out.because, f.turns())
@@ -84,23 +84,23 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 	pool, other := f.poolBefore(), f.waitsFor()
 	switch {
 	case inTurn:
-		out.answer = yes
+		out.answer = matched
 		out.pro = append(out.pro, f.turnEvidence()...)
 		out.because = just("blocked.turns", with{"inside": inside, "turns": f.turns()})
 	case pool != nil:
-		out.answer = yes
+		out.answer = matched
 		out.pro = append(out.pro, f.loneEvidence()...)
 		out.because = just("blocked.pool", with{"inside": inside, "requests": f.underWay(), "connections": pool.high,
 			"to": f.called(pool)})
-	case f.waiting() == alone: // slots.go
+	case f.waiting() == alone: // concurrency.go
 	case other != nil:
-		out.answer = yes
+		out.answer = matched
 		out.pro = append(out.pro, record.NewEvidence("series.peers", other.used, "sockets",
 			say("peers.awaited", with{"connections": other.used, "to": other.addr})))
 		out.because = just("blocked.peer", with{"cores": f.subject.cores, "to": f.called(other)})
 		out.next = just("blocked.peer.next", with{"to": other.addr, "connections": 2 * f.run.Load.Connections})
 	case f.waiting() == unclear && !f.fewSlots():
-		out.answer = cannotTell
+		out.answer = unknown
 		out.pro = append(out.pro, f.loneEvidence()...)
 		out.missing = just("missing.turns", with{"why": f.whyUnclear()})
 		out.next = just("missing.turns.next", with{"connections": 2 * f.run.Load.Connections})
@@ -119,13 +119,13 @@ func ruleStandstill(f *facts) finding {
 	}
 	free, missing := f.generatorFree()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	out.pro = append(out.pro, record.NewEvidence("series.load.completed", s.share, "share",
 		say("standstill.gaps", with{"total_ns": s.ns, "times": s.count})))
 	if !s.cores.known {
-		out.answer, out.missing = cannotTell, just("missing.stall", nil)
+		out.answer, out.missing = unknown, just("missing.stall", nil)
 		return out
 	}
 	out.pro = append(out.pro, record.NewEvidence("series.process.cpu_ns", s.cores.value, "cores",
@@ -143,7 +143,7 @@ func ruleStandstill(f *facts) finding {
 	if capacity, _ := f.capacity(); !free || capacity.known && s.cores.value > idleMost*capacity.value {
 		return out // it was working, perhaps collecting garbage
 	}
-	out.answer = yes
+	out.answer = matched
 	out.because = just("standstill", with{"total_ns": s.ns, "window_s": f.run.WindowS(), "times": s.count})
 	return out
 }

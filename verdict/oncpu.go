@@ -24,7 +24,7 @@ const (
 func explainCPU(f *serverSide, found *finding) {
 	if !slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.SharedCPU, record.Uneven, record.Subscribers},
 		found.bottleneck) ||
-		found.answer != yes {
+		found.answer != matched {
 		return
 	}
 	says, top := f.cpuStackEvidence()

@@ -6,12 +6,12 @@ import (
 	"ceiling/record"
 )
 
-// ruleUneven asks whether the server has workers that could help but get no work: one process
+// ruleImbalance asks whether the server has workers that could help but get no work: one process
 // full, others idle.
-func ruleUneven(f *facts) finding {
+func ruleImbalance(f *facts) finding {
 	out := finding{bottleneck: record.Uneven, next: just("uneven.next", nil)}
 	if !f.subject.known {
-		out.answer, out.missing = cannotTell, []record.Statement{notWatched(f.runFacts)}
+		out.answer, out.missing = unknown, []record.Statement{notWatched(f.runFacts)}
 		return out
 	}
 	workers := f.workers()
@@ -35,7 +35,7 @@ func ruleUneven(f *facts) finding {
 		return out
 	}
 	if !f.host.known {
-		out.answer, out.missing = cannotTell, just("missing.server-host-cpu", nil)
+		out.answer, out.missing = unknown, just("missing.server-host-cpu", nil)
 		return out
 	}
 	if f.serverFull() && !f.oneThreadHolds() {
@@ -43,13 +43,13 @@ func ruleUneven(f *facts) finding {
 	}
 	free, missing := f.generatorFree()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	if !free {
 		return out
 	}
-	out.answer = yes
+	out.answer = matched
 	out.because = just("uneven", used)
 	return out
 }

@@ -2,21 +2,21 @@ package verdict
 
 import "ceiling/record"
 
-// ruleSlots asks whether the loop itself is the limit: every resource has headroom, no request
+// ruleConcurrency asks whether the loop itself is the limit: every resource has headroom, no request
 // waits for another, and too few are in flight.
-func ruleSlots(f *facts) finding {
+func ruleConcurrency(f *facts) finding {
 	out := finding{bottleneck: record.Concurrency}
 	if f.open && !f.starvedOfSlots() {
 		return out
 	}
 	free, missing := f.generatorFree()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	idle, missing := f.serverIdle()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.answer, out.missing = unknown, missing
 		return out
 	}
 	if !free || !idle || f.waiting() == queued && !f.lone.lined {
@@ -32,12 +32,12 @@ func ruleSlots(f *facts) finding {
 		return out // serverwait.go says what is missing
 	}
 	mean := f.run.Latency.Response.MeanNs
-	out.answer = yes
+	out.answer = matched
 	out.pro = append(f.cpuEvidence(), f.generatorEvidence()...)
 	out.pro = append(out.pro, record.NewEvidence("latency.response.mean_ns", mean, "ns",
 		say("slots.busy", with{"slots": f.slots, "mean_ns": mean})))
 	out.pro = append(out.pro, f.turnEvidence()...)
-	out.pro = append(out.pro, f.placeEvidence(wayIn, serverQueue, inServer, wayBack)...)
+	out.pro = append(out.pro, f.placeEvidence(toServer, serverQueue, inServer, toClient)...)
 	var network, lone record.Statement
 	if slow {
 		network = say("slots.network", with{"share": f.tripShare(), "rtt_ns": p.rtt.value})

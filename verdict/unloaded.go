@@ -9,7 +9,7 @@ import (
 	"ceiling/record"
 )
 
-// loneFacts compares the requests that had the server to themselves with those of the loop. By
+// unloadedFacts compares the requests that had the server to themselves with those of the loop. By
 // Little's law, the rate times an unloaded request's duration is how many requests the server works on
 // at once: S. If S is far below the slots, the others wait for their turn; if it equals the
 // slots, each simply takes its time.
@@ -18,7 +18,7 @@ import (
 // missed them. So a queue is claimed only if the unloaded requests cannot be a sample of the loop's
 // (their own order statistics, binomial), or if the loop's first responses came one after
 // another; the share that CPU or a stall may explain is subtracted.
-type loneFacts struct {
+type unloadedFacts struct {
 	sent   bool             // there were unloaded requests
 	known  bool             // and they can be used
 	why    record.Statement // why not, or why they do not decide
@@ -45,9 +45,9 @@ type loneFacts struct {
 	lined bool
 }
 
-func loneOf(f *facts) loneFacts {
-	l := loneFacts{chance: 1}
-	lone := f.run.Lone
+func loneOf(f *facts) unloadedFacts {
+	l := unloadedFacts{chance: 1}
+	lone := f.run.Unloaded
 	if lone == nil || f.open || f.rate <= 0 || f.slots <= 0 {
 		return l
 	}
@@ -87,7 +87,7 @@ func loneOf(f *facts) loneFacts {
 // withoutAcks returns the times of the unloaded requests. If the loop's responses wait for delayed
 // ACKs, the rest of a response that came long after its beginning waited for one too: on a busy host
 // the generator may see the beginning late.
-func (l *loneFacts) withoutAcks(lone *record.Lone) []int64 {
+func (l *unloadedFacts) withoutAcks(lone *record.Unloaded) []int64 {
 	times := slices.Clone(lone.ServiceNs)
 	if l.heldNs == 0 || len(lone.RestNs) != len(times) {
 		return times
@@ -127,7 +127,7 @@ func settled(times []float64) (rest []float64, warming bool) {
 
 // measure computes S with its interval: Student's for the unloaded requests' mean, and twice the
 // deviation for the rate.
-func (l *loneFacts) measure(f *runFacts, times []float64) {
+func (l *unloadedFacts) measure(f *runFacts, times []float64) {
 	e, err := stat.Mean(times, 0.95)
 	below, above := 0.5, 1.0 // for a single one: half of it to twice
 	if err == nil && len(times) > 1 {
@@ -175,7 +175,7 @@ func shareWithin(bins []record.Bin, all, ns float64) float64 {
 
 // firstAnswers counts the connections that had their first response within an unloaded request's time,
 // all slots having started at once.
-func (l *loneFacts) firstAnswers(f *cpuFacts, times []float64) {
+func (l *unloadedFacts) firstAnswers(f *cpuFacts, times []float64) {
 	all := 0.0
 	for _, b := range f.run.Latency.ServiceBins {
 		all += float64(b.Count)
@@ -196,7 +196,7 @@ func (l *loneFacts) firstAnswers(f *cpuFacts, times []float64) {
 }
 
 // decide determines whether requests wait for each other.
-func (l *loneFacts) decide(f *facts, warming bool) {
+func (l *unloadedFacts) decide(f *facts, warming bool) {
 	c := math.Max(float64(f.run.Load.Established), 1)
 	if f.run.Load.Pipelining > 1 && f.run.Load.HTTP2 == nil && l.low >= loneAlone*c && l.high <= loneMost*c {
 		l.full, l.lined = c, true
@@ -239,7 +239,7 @@ func (l *loneFacts) decide(f *facts, warming bool) {
 // which take no longer than most lone ones did: a few are inherently slow, and none waits for
 // another. Either a lone one was slow too, or the first responses came as the loop's do, not in
 // turn.
-func (l *loneFacts) looksLikeTheLoop(connections float64) bool {
+func (l *unloadedFacts) looksLikeTheLoop(connections float64) bool {
 	fast := l.expected / connections
 	return l.chance > loneLikely && l.n >= loneHalf && l.first.known && fast >= loneAlone &&
 		(l.slow > 0 && l.slow >= (1-fast)/2 || l.soon >= loneAlone*l.expected)
@@ -328,7 +328,7 @@ func (f *facts) loneEvidence() []record.Evidence {
 
 // asLong says that an unloaded request takes as long as one under load: by its mean or, if a few slow
 // ones make that a matter of luck, by its median.
-func (l *loneFacts) asLong(f *runFacts) record.Statement {
+func (l *unloadedFacts) asLong(f *runFacts) record.Statement {
 	if under := f.run.Latency.Service; l.low < loneAlone*l.full {
 		return say("lone.half-as-long", with{"half_ns": l.halfNs, "under_load_ns": under.P50Ns})
 	}
@@ -375,7 +375,7 @@ func (f *facts) turns() record.Statement {
 }
 
 // result returns what the record keeps of it; nil if no unloaded request is usable.
-func (l *loneFacts) result(f *runFacts) *record.ServedAtOnce {
+func (l *unloadedFacts) result(f *runFacts) *record.ServedAtOnce {
 	if !l.known {
 		return nil
 	}

@@ -33,7 +33,7 @@ func (k *crowd) taking(delay time.Duration) func(int) faultserver.Script {
 // response on every connection, also where two busy loops have the CPUs.
 func loneConfig(t *testing.T, s *faultserver.Server, engine string) Config {
 	c := config(t, s, engine, 0)
-	c.Connections, c.Lone, c.Warmup, c.Duration = 8, 60*time.Millisecond, time.Second, 200*time.Millisecond
+	c.Connections, c.Unloaded, c.Warmup, c.Duration = 8, 60*time.Millisecond, time.Second, 200*time.Millisecond
 	return c
 }
 
@@ -62,24 +62,24 @@ func TestLoneRequests(t *testing.T) {
 				began := make(chan time.Time, 1)
 				c.Start, c.Ready = began, func(int, int) { before, most = k.all.Load(), k.most.Load(); began <- time.Now() }
 				r := start(context.Background(), t, c, w)
-				if r.Lone == nil {
+				if r.Unloaded == nil {
 					t.Fatal("no unloaded requests")
 				}
-				n := len(r.Lone.ServiceNs)
-				if n < loneLeast || n > loneMost || int64(n) != before || most != 1 || r.Lone.Failed != 0 || r.Lone.Bad != 0 {
-					t.Errorf("%d unloaded requests, the server had %d, %d at once at most: %+v", n, before, most, r.Lone)
+				n := len(r.Unloaded.ServiceNs)
+				if n < unloadedMin || n > unloadedMax || int64(n) != before || most != 1 || r.Unloaded.Failed != 0 || r.Unloaded.Bad != 0 {
+					t.Errorf("%d unloaded requests, the server had %d, %d at once at most: %+v", n, before, most, r.Unloaded)
 				}
-				if want := min(loneConnections, c.Connections); !c.NewConnections && r.Lone.Connections != want || c.NewConnections &&
-					r.Lone.Connections != 1 {
-					t.Errorf("over %d connections", r.Lone.Connections)
+				if want := min(loneConnections, c.Connections); !c.NewConnections && r.Unloaded.Connections != want || c.NewConnections &&
+					r.Unloaded.Connections != 1 {
+					t.Errorf("over %d connections", r.Unloaded.Connections)
 				}
-				for i, ns := range r.Lone.ServiceNs {
+				for i, ns := range r.Unloaded.ServiceNs {
 					if ns < int64(delay) {
 						t.Errorf("request %d took %v", i, time.Duration(ns))
 					}
 				}
-				if r.Lone.ElapsedNs < int64(n)*int64(delay) || len(r.Setup) != 0 {
-					t.Errorf("%d requests in %v; faults %v", n, time.Duration(r.Lone.ElapsedNs), r.Setup)
+				if r.Unloaded.ElapsedNs < int64(n)*int64(delay) || len(r.Setup) != 0 {
+					t.Errorf("%d requests in %v; faults %v", n, time.Duration(r.Unloaded.ElapsedNs), r.Setup)
 				}
 				slots := uint64(c.Connections * c.Pipelining) // of these some are unread when the run ends
 				if left := uint64(k.all.Load()) - uint64(n); !c.NewConnections && (left > sent || left+slots < sent) {
@@ -103,21 +103,22 @@ func TestLoneNone(t *testing.T) {
 	s := serve(t, answering())
 	c := loneConfig(t, s, "")
 	c.Rate = perS(100)
-	if r := runs(t, c); r.Lone != nil || r.First != nil {
-		t.Errorf("open loop: %+v", r.Lone)
+	if r := runs(t, c); r.Unloaded != nil || r.First != nil {
+		t.Errorf("open loop: %+v", r.Unloaded)
 	}
 	c = loneConfig(t, s, "")
-	c.Lone = 0
-	if r := runs(t, c); r.Lone != nil || r.First != nil {
-		t.Errorf("not asked: %+v", r.Lone)
+	c.Unloaded = 0
+	if r := runs(t, c); r.Unloaded != nil || r.First != nil {
+		t.Errorf("not asked: %+v", r.Unloaded)
 	}
 	shares, err := Split([]int{1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := together(t, shares, loneConfig(t, s, ""))
-	if r[0].Lone == nil || len(r[0].Lone.ServiceNs) < loneLeast || r[1].Lone != nil || r[0].First.Count()+r[1].First.Count() != 8 {
-		t.Errorf("of two agents: %+v, %+v", r[0].Lone, r[1].Lone)
+	if r[0].Unloaded == nil || len(r[0].Unloaded.ServiceNs) < unloadedMin || r[1].Unloaded != nil ||
+		r[0].First.Count()+r[1].First.Count() != 8 {
+		t.Errorf("of two agents: %+v, %+v", r[0].Unloaded, r[1].Unloaded)
 	}
 }
 
@@ -126,8 +127,8 @@ func TestLoneSlow(t *testing.T) {
 	bothAtOnce(t, func(t *testing.T, engine string) {
 		var k crowd
 		c := loneConfig(t, serve(t, k.taking(250*time.Millisecond)), engine)
-		if r := runs(t, c); len(r.Lone.ServiceNs) != 1 || r.Lone.ServiceNs[0] < 250e6 {
-			t.Errorf("%+v", r.Lone)
+		if r := runs(t, c); len(r.Unloaded.ServiceNs) != 1 || r.Unloaded.ServiceNs[0] < 250e6 {
+			t.Errorf("%+v", r.Unloaded)
 		}
 	})
 }
@@ -147,11 +148,11 @@ func TestLoneFails(t *testing.T) {
 				c.Timeout = 100 * time.Millisecond
 				began := time.Now()
 				r := runs(t, c)
-				if r.Lone != nil && (len(r.Lone.ServiceNs) > 0 || r.Lone.Failed > 1) || r.Total.Completed > 0 {
-					t.Errorf("%+v, %d completed", r.Lone, r.Total.Completed)
+				if r.Unloaded != nil && (len(r.Unloaded.ServiceNs) > 0 || r.Unloaded.Failed > 1) || r.Total.Completed > 0 {
+					t.Errorf("%+v, %d completed", r.Unloaded, r.Total.Completed)
 				}
-				if name != "closes unread" && (r.Lone == nil || r.Lone.Failed != 1 || len(r.Setup) == 0) {
-					t.Errorf("%+v, before the window %v", r.Lone, r.Setup)
+				if name != "closes unread" && (r.Unloaded == nil || r.Unloaded.Failed != 1 || len(r.Setup) == 0) {
+					t.Errorf("%+v, before the window %v", r.Unloaded, r.Setup)
 				}
 				if took := time.Since(began); took > 20*time.Second {
 					t.Errorf("it took %v", took)
@@ -166,8 +167,8 @@ func TestLoneFails(t *testing.T) {
 func TestLoneOneEach(t *testing.T) {
 	bothAtOnce(t, func(t *testing.T, engine string) {
 		c := loneConfig(t, serve(t, faultserver.Every(faultserver.AnswerTimes(1, faultserver.OK("x")))), engine)
-		if r := runs(t, c); len(r.Lone.ServiceNs) < loneLeast || r.Lone.Failed > 0 || r.Total.Failed > 0 {
-			t.Errorf("%+v, %d failed: %v", r.Lone, r.Total.Failed, r.Total.Faults)
+		if r := runs(t, c); len(r.Unloaded.ServiceNs) < unloadedMin || r.Unloaded.Failed > 0 || r.Total.Failed > 0 {
+			t.Errorf("%+v, %d failed: %v", r.Unloaded, r.Total.Failed, r.Total.Faults)
 		}
 	})
 }
@@ -187,8 +188,8 @@ func TestLoneEnds(t *testing.T) {
 		}()
 		began := time.Now()
 		r := start(ctx, t, c, &watcher{})
-		if !r.Interrupted || r.Lone == nil || r.Total.Sent > 0 || time.Since(began) > c.Timeout {
-			t.Errorf("after %v: %+v", time.Since(began), r.Lone)
+		if !r.Interrupted || r.Unloaded == nil || r.Total.Sent > 0 || time.Since(began) > c.Timeout {
+			t.Errorf("after %v: %+v", time.Since(began), r.Unloaded)
 		}
 	})
 }
@@ -201,12 +202,12 @@ func TestLoneRest(t *testing.T) {
 		cut := len(whole) - 1
 		s := serve(t, faultserver.Every(faultserver.Loop(faultserver.Request(1), faultserver.Write(whole[:cut]), faultserver.Write(whole[cut:]))))
 		r := start(context.Background(), t, loneConfig(t, s, engine), &watcher{})
-		if r.Lone == nil || len(r.Lone.RestNs) != len(r.Lone.ServiceNs) {
-			t.Fatalf("unloaded requests: %+v", r.Lone)
+		if r.Unloaded == nil || len(r.Unloaded.RestNs) != len(r.Unloaded.ServiceNs) {
+			t.Fatalf("unloaded requests: %+v", r.Unloaded)
 		}
-		for i, rest := range r.Lone.RestNs {
-			if rest < 0 || rest > r.Lone.ServiceNs[i] {
-				t.Errorf("the rest of request %d took %v of %v", i, time.Duration(rest), time.Duration(r.Lone.ServiceNs[i]))
+		for i, rest := range r.Unloaded.RestNs {
+			if rest < 0 || rest > r.Unloaded.ServiceNs[i] {
+				t.Errorf("the rest of request %d took %v of %v", i, time.Duration(rest), time.Duration(r.Unloaded.ServiceNs[i]))
 			}
 		}
 	})

@@ -17,8 +17,8 @@ import (
 	"ceiling/server/planted"
 )
 
-// stage is what one scenario has set up. strike removes it.
-type stage struct {
+// fixture is what one scenario has set up. strike removes it.
+type fixture struct {
 	program string // has the verb planted
 	subject *run.Child
 	addr    string
@@ -32,8 +32,8 @@ type stage struct {
 
 // setUp starts the servers of a plan, the subject last. The caller must strike the result even
 // after an error.
-func setUp(ctx context.Context, program string, g *ground, number int, p *plan) (*stage, error) {
-	st := &stage{program: program, groups: map[int]bool{}, path: cmp.Or(p.path, "/"), header: p.header, paths: g.paths}
+func setUp(ctx context.Context, program string, g *prereqs, number int, p *plan) (*fixture, error) {
+	st := &fixture{program: program, groups: map[int]bool{}, path: cmp.Or(p.path, "/"), header: p.header, paths: g.paths}
 	for i, h := range p.helpers {
 		c, err := st.start(ctx, h, nil)
 		if err != nil {
@@ -87,7 +87,7 @@ func setUp(ctx context.Context, program string, g *ground, number int, p *plan) 
 }
 
 // confine moves this process into a group, and back at the end.
-func (st *stage) confine(h hierarchy, number int, cores float64) error {
+func (st *fixture) confine(h hierarchy, number int, cores float64) error {
 	home, err := h.ownGroup()
 	if err != nil {
 		return err
@@ -104,11 +104,11 @@ func (st *stage) confine(h hierarchy, number int, cores float64) error {
 	return nil
 }
 
-func (st *stage) later(f func() error) { st.undo = append(st.undo, f) }
+func (st *fixture) later(f func() error) { st.undo = append(st.undo, f) }
 
-// strike stops what was started and removes what was created. Its error names what is left
+// teardown stops what was started and removes what was created. Its error names what is left
 // behind.
-func (st *stage) strike() error {
+func (st *fixture) teardown() error {
 	var err error
 	for i := len(st.undo) - 1; i >= 0; i-- {
 		err = errors.Join(err, st.undo[i]())
@@ -122,7 +122,7 @@ func (st *stage) strike() error {
 
 // start runs a server as a child, in a namespace or in this one; third-party programs run in this
 // one.
-func (st *stage) start(ctx context.Context, h host, n *netns.Namespace) (*run.Child, error) {
+func (st *fixture) start(ctx context.Context, h host, n *netns.Namespace) (*run.Child, error) {
 	var c *run.Child
 	var err error
 	switch {
@@ -191,11 +191,11 @@ func closedPort() (string, error) {
 }
 
 // kill kills the subject without warning.
-func (st *stage) kill() error { return signal(syscall.SIGKILL)(st) }
+func (st *fixture) kill() error { return signal(syscall.SIGKILL)(st) }
 
 // signal is a deed that signals the subject's whole process group.
-func signal(sig syscall.Signal) func(*stage) error {
-	return func(st *stage) error {
+func signal(sig syscall.Signal) func(*fixture) error {
+	return func(st *fixture) error {
 		if err := syscall.Kill(-st.subject.PID, sig); err != nil {
 			return fmt.Errorf("send %s to the subject: %w", sig, err)
 		}

@@ -48,7 +48,7 @@ const labProgram = "ceiling-lab"
 var programName string
 
 // standing surveys this host, and looks in the end for what the test has left.
-func standing(t *testing.T) *ground {
+func standing(t *testing.T) *prereqs {
 	t.Helper()
 	g, err := survey(t.Context())
 	if err != nil {
@@ -82,11 +82,11 @@ func belongings(t *testing.T, pid int) []string {
 }
 
 // set stages a plan and strikes it when the test ends.
-func set(t *testing.T, g *ground, number int, p plan) *stage {
+func set(t *testing.T, g *prereqs, number int, p plan) *fixture {
 	t.Helper()
 	st, err := setUp(t.Context(), programName, g, number, &p)
 	t.Cleanup(func() {
-		if err := st.strike(); err != nil {
+		if err := st.teardown(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -209,7 +209,7 @@ func TestGeneratorComesHome(t *testing.T) {
 	if err != nil || away.dir == home.dir {
 		t.Errorf("in %v, %v, as before", away, err)
 	}
-	if err := st.strike(); err != nil {
+	if err := st.teardown(); err != nil {
 		t.Fatal(err)
 	}
 	if now, err := g.hierarchy.ownGroup(); err != nil || now.dir != home.dir {
@@ -225,7 +225,7 @@ func TestFrozenIsStruck(t *testing.T) {
 		t.Fatal(err)
 	}
 	started := time.Now()
-	if err := st.strike(); err != nil {
+	if err := st.teardown(); err != nil {
 		t.Fatal(err)
 	}
 	if !st.subject.Ended() || time.Since(started) > 2*time.Second {
@@ -244,7 +244,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "pool needs") {
 		t.Errorf("%v", err)
 	}
-	if err := st.strike(); err != nil {
+	if err := st.teardown(); err != nil {
 		t.Error(err)
 	}
 	if _, err := newNamespace(t.Context(), 7, link{bitsPerS: 0}); err == nil {

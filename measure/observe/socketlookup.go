@@ -119,17 +119,17 @@ func (e *endLooks) queues(all *record.EndQueues) record.EndQueues {
 
 // A looker samples connections of a roster. It belongs to one goroutine: the observer's or, once
 // started, its own.
-type looker struct {
+type socketLookup struct {
 	client, server *lookups // the same if both ends are in one namespace
 	rng            *rand.Rand
 	chosen         []int
 	ends           []lookedEnd // the end of pair that each question of client, then of server, is about
 	client0        []flow      // by chosen pair
 	server0        []flow
-	roster         *roster
+	roster         *socketTable
 
 	cpus    []int // to run on; nil: any
-	rosters chan *roster
+	rosters chan *socketTable
 	looks   chan look
 	lost    atomic.Int64 // looks that were not taken in time
 	spentNs atomic.Int64 // CPU of its own thread that spent has not yet returned
@@ -152,8 +152,9 @@ type flow struct {
 }
 
 // newLooker opens the sockets, one in each namespace.
-func newLooker(sides []*side, seed uint64, cpus []int) (*looker, error) {
-	l := &looker{rng: rand.New(rand.NewPCG(jitterSeed, seed)), cpus: cpus, rosters: make(chan *roster, 1), looks: make(chan look, 512)}
+func newLooker(sides []*side, seed uint64, cpus []int) (*socketLookup, error) {
+	l := &socketLookup{rng: rand.New(rand.NewPCG(jitterSeed, seed)), cpus: cpus, rosters: make(chan *socketTable, 1),
+		looks: make(chan look, 512)}
 	for _, s := range sides {
 		var door *lookups
 		err := s.in(func() (err error) {
@@ -174,7 +175,7 @@ func newLooker(sides []*side, seed uint64, cpus []int) (*looker, error) {
 	return l, nil
 }
 
-func (l *looker) close() {
+func (l *socketLookup) close() {
 	l.stop()
 	if l.client != nil {
 		l.client.close()
@@ -186,7 +187,7 @@ func (l *looker) close() {
 }
 
 // look samples a handful of connections now.
-func (l *looker) look(n int) look {
+func (l *socketLookup) look(n int) look {
 	l.choose(n)
 	return l.seeChosen()
 }
@@ -194,7 +195,7 @@ func (l *looker) look(n int) look {
 // choose draws the connections of the next look and writes the questions, so that only the system
 // call is left when it is due: any work before would delay the load, and the look would see the
 // queue that this builds.
-func (l *looker) choose(n int) {
+func (l *socketLookup) choose(n int) {
 	l.chosen = l.roster.draw(l.rng, n, l.chosen)
 	for _, door := range []*lookups{l.client, l.server} {
 		if door != nil {
@@ -217,7 +218,7 @@ func (l *looker) choose(n int) {
 }
 
 // seeChosen asks the questions that choose has prepared.
-func (l *looker) seeChosen() (out look) {
+func (l *socketLookup) seeChosen() (out look) {
 	out.err = l.ask(&out)
 	for i := range l.chosen {
 		transitOf(&out.toServer, &l.client0[i], &l.server0[i])
@@ -227,7 +228,7 @@ func (l *looker) seeChosen() (out look) {
 }
 
 // ask asks both look-up sockets and handles the answers.
-func (l *looker) ask(out *look) error {
+func (l *socketLookup) ask(out *look) error {
 	doors := []*lookups{l.client, l.server}
 	if l.client == l.server {
 		doors = doors[:1]
@@ -254,7 +255,7 @@ func (l *looker) ask(out *look) error {
 
 // asked returns what the questions to one look-up socket were about: all of them if there is one,
 // else those of its end.
-func (l *looker) asked(door *lookups) func(i int) lookedEnd {
+func (l *socketLookup) asked(door *lookups) func(i int) lookedEnd {
 	if l.client == l.server {
 		return func(i int) lookedEnd { return l.ends[i] }
 	}
@@ -271,7 +272,7 @@ func (l *looker) asked(door *lookups) func(i int) lookedEnd {
 }
 
 // see handles one answer.
-func (l *looker) see(out *look, about lookedEnd, s *inetSocket) {
+func (l *socketLookup) see(out *look, about lookedEnd, s *inetSocket) {
 	sums, flows := &out.client, l.client0
 	if about.end == endServer {
 		sums, flows = &out.server, l.server0
@@ -305,7 +306,7 @@ func transitOf(t *record.Transit, from, to *flow) {
 
 // start makes it look by itself, at random moments, until stop. The observer's goroutine collects
 // the results with taken.
-func (l *looker) start(ctx context.Context) {
+func (l *socketLookup) start(ctx context.Context) {
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.started = make(chan struct{})
 	l.done.Go(func() {
@@ -319,30 +320,30 @@ func (l *looker) start(ctx context.Context) {
 		// another cgroup if it is a real-time one (CONFIG_RT_GROUP_SCHED). It may always give up
 		// that priority.
 		if real {
-			_ = sys.BeOrdinary()
+			_ = sys.SetNormal()
 		}
 	})
 	<-l.started
 }
 
 // prepare sets the thread's affinity and priority.
-func (l *looker) prepare() error {
+func (l *socketLookup) prepare() error {
 	if len(l.cpus) > 0 {
 		if err := sys.Pin(0, l.cpus); err != nil {
 			return err
 		}
 	}
-	err := sys.BeRealTime(lookerPriority)
+	err := sys.SetFIFO(lookerPriority)
 	if err == nil {
 		return nil
 	}
-	if prompt := sys.BePrompt(100 * time.Microsecond); prompt != nil {
+	if prompt := sys.SetLowLatency(100 * time.Microsecond); prompt != nil {
 		return fmt.Errorf("%w; %w", err, prompt)
 	}
 	return err
 }
 
-func (l *looker) run(ctx context.Context) {
+func (l *socketLookup) run(ctx context.Context) {
 	every := float64(lookEvery)
 	next, cpu := sys.MonotonicNs(), threadNs()
 	for ctx.Err() == nil {
@@ -381,7 +382,7 @@ func (l *looker) run(ctx context.Context) {
 }
 
 // stop ends it; look may be called again from the caller's goroutine.
-func (l *looker) stop() {
+func (l *socketLookup) stop() {
 	if l.cancel == nil {
 		return
 	}
@@ -391,13 +392,13 @@ func (l *looker) stop() {
 }
 
 // spent returns its own thread's CPU time since the last call, in nanoseconds.
-func (l *looker) spent() int64 { return l.spentNs.Swap(0) }
+func (l *socketLookup) spent() int64 { return l.spentNs.Swap(0) }
 
 // running reports whether it looks by itself.
-func (l *looker) running() bool { return l.cancel != nil }
+func (l *socketLookup) running() bool { return l.cancel != nil }
 
 // use makes it choose from another roster.
-func (l *looker) use(r *roster) {
+func (l *socketLookup) use(r *socketTable) {
 	if !l.running() {
 		l.roster = r
 		return
@@ -410,7 +411,7 @@ func (l *looker) use(r *roster) {
 }
 
 // taken sums what was seen since the last call, and returns the number of looks.
-func (l *looker) taken() (sum look, moments int) {
+func (l *socketLookup) taken() (sum look, moments int) {
 	for {
 		select {
 		case one := <-l.looks:

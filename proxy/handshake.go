@@ -14,8 +14,8 @@ import (
 // loop's thread, and each record afterwards is one call of the cipher, from the ring's buffer into a
 // parcel. See docs/decisions/031-tls-in-the-proxys-loop.md for the reasons.
 
-// greeting is a loop's state for handshakes.
-type greeting struct {
+// handshake is a loop's state for handshakes.
+type handshake struct {
 	tls    *tlsconn.Server // nil without TLS
 	steps  int             // handshake steps in this turn
 	queue  []*client       // clients whose next step is deferred to a later turn
@@ -71,7 +71,7 @@ func (c *client) greetSoon() (made bool) {
 	l := c.loop
 	if l.steps < stepsMost {
 		l.steps++
-		c.greet()
+		c.startHandshake()
 		return true
 	}
 	c.intake = intakePaused // the receive has delivered its event: see ring.ReceiveOnce
@@ -97,8 +97,8 @@ func (l *loop) greetQueued() {
 	l.spared = list[:0]
 }
 
-// greet feeds the handshake with the received bytes.
-func (c *client) greet() {
+// startHandshake feeds the handshake with the received bytes.
+func (c *client) startHandshake() {
 	t := c.tls
 	for c.at < c.have() {
 		_, n, err := t.Next(c.in.b[c.at:])
@@ -110,14 +110,14 @@ func (c *client) greet() {
 		}
 		c.at += n
 		if t.Established() {
-			c.greeted()
+			c.handshakeDone()
 			return
 		}
 	}
 }
 
-// greeted starts reading requests.
-func (c *client) greeted() {
+// handshakeDone starts reading requests.
+func (c *client) handshakeDone() {
 	l, in, agreed := c.loop, c.in, c.tls.Agreed()
 	rest := in.b[c.at:]
 	c.in, c.at = nil, 0
@@ -198,7 +198,7 @@ func (c *conn) sendRaw(b []byte) {
 }
 
 // hand gives a parcel to the ring.
-func (c *conn) hand(p *parcel) {
+func (c *conn) hand(p *buffer) {
 	c.loop.ring.Send(int(c.fd), p.b, c.tag())
 	c.pending = append(c.pending, p)
 	c.unsettle()
@@ -237,7 +237,7 @@ func (c *conn) seal() {
 }
 
 // fit returns a parcel with room for n bytes, at most a large one's.
-func (s *parcels) fit(n int) *parcel {
+func (s *parcels) fit(n int) *buffer {
 	if n <= parcelBytes {
 		return s.get()
 	}

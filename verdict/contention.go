@@ -14,13 +14,13 @@ func ruleSharedCPU(f *facts) finding {
 		return out
 	}
 	if foreign := f.foreign(); foreign.known && foreign.value >= f.generator.cores.value+f.subject.cores {
-		out.answer = cannotTell
+		out.answer = unknown
 		out.missing = just("missing.cpu-owner", with{"others": foreign.value})
 		return out
 	}
 	g, s := f.generator.cores.value, f.subject.cores
 	n := len(f.serverCPUs)
-	out.answer = yes
+	out.answer = matched
 	out.pro = append(f.cpuEvidence(), record.NewEvidence("generator.user_ns", g, "cores", say("generator.cores", with{"cores": g})))
 	out.pro = append(out.pro, f.generatorEvidence()...)
 	if q := f.subject.queue; q.known {
@@ -38,7 +38,7 @@ func ruleSharedCPU(f *facts) finding {
 func (f *cpuFacts) fightForCores() bool {
 	part := f.generatorPart()
 	return f.together && part.known && part.value > 1-serversPart && part.value < 1-smallPart &&
-		f.coresTaken() && f.wanted() >= bothWant*float64(len(f.serverCPUs)) && f.bothCores() && !f.oneThreadHolds()
+		f.coresTaken() && f.wanted() >= jointDemandMin*float64(len(f.serverCPUs)) && f.bothCores() && !f.oneThreadHolds()
 }
 
 // bothCores reports whether the CPUs that only the generator may use are full too; otherwise it

@@ -4,7 +4,7 @@ import (
 	"ceiling/internal/hist"
 )
 
-// Lone has the requests sent one at a time before a closed loop begins: a single one in flight in
+// Unloaded has the requests sent one at a time before a closed loop begins: a single one in flight in
 // the whole run, so that none queues behind another. By Little's law the rate of the loop times the
 // service time of an unloaded request is how many requests the server works on at once; all others of
 // the loop wait.
@@ -12,7 +12,7 @@ import (
 // They are the requests of the mix in its order, over a few connections in turn, or with
 // NewConnections each on a new connection. Of all they do only their faults count in the run's
 // figures, in Result.Setup.
-type Lone struct {
+type Unloaded struct {
 	// ServiceNs of each one answered, in the order sent: number k went over connection k modulo
 	// Connections.
 	ServiceNs []int64
@@ -27,13 +27,13 @@ type Lone struct {
 }
 
 const (
-	// loneMost requests give a median within 4 % of its rank: more would only warm up what the load
+	// unloadedMax requests give a median within 4 % of its rank: more would only warm up what the load
 	// should find unchanged.
-	loneMost = 200
-	// loneLeast is how many a slow server gets, within lonePatience times Config.Lone. The worker
+	unloadedMax = 200
+	// unloadedMin is how many a slow server gets, within unloadedPatience times Config.Lone. The worker
 	// always waits for one that was sent.
-	loneLeast    = 6
-	lonePatience = 3
+	unloadedMin      = 6
+	unloadedPatience = 3
 	// loneConnections are enough to spot a process or thread that is slower than the others, and
 	// leave enough requests for each.
 	loneConnections = 4
@@ -41,7 +41,7 @@ const (
 
 // alone is a worker's state while it sends unloaded requests.
 type alone struct {
-	Lone
+	Unloaded
 	setup   *Tally // the counts before
 	over    []uint32
 	busy    bool
@@ -54,7 +54,7 @@ type alone struct {
 // idle reports whether the connections are idle for a reason of this side: a server may close one
 // then without fault.
 func (w *worker) idle() bool {
-	return w.phase < starting && w.Start != nil || w.Lone > 0 && (w.phase == probing || w.phase == waiting)
+	return w.phase < starting && w.Start != nil || w.Unloaded > 0 && (w.phase == probing || w.phase == waiting)
 }
 
 // beAlone begins the unloaded requests if this worker sends them. The last worker does: in a ramp the
@@ -70,7 +70,7 @@ func (w *worker) beAlone() {
 			a.over = append(a.over, uint32(i))
 		}
 	}
-	if w.openLoop || w.Lone == 0 || w.Share.First > 0 || w.id != w.Threads-1 || len(a.over) == 0 {
+	if w.openLoop || w.Unloaded == 0 || w.Share.First > 0 || w.id != w.Threads-1 || len(a.over) == 0 {
 		w.ready()
 		return
 	}
@@ -84,10 +84,11 @@ func (w *worker) beAlone() {
 func (w *worker) stayAlone() {
 	a := w.alone
 	past := w.now - a.begunNs
-	enough := past >= int64(w.Lone) && len(a.ServiceNs) >= loneLeast || past >= lonePatience*int64(w.Lone) || len(a.ServiceNs) >= loneMost ||
+	enough := past >= int64(w.Unloaded) && len(a.ServiceNs) >= unloadedMin || past >= unloadedPatience*int64(w.Unloaded) ||
+		len(a.ServiceNs) >= unloadedMax ||
 		a.Failed > 0
 	switch {
-	case a.busy && enough && w.conns[a.on].onWire == 0 && (w.conns[a.on].resend == 0 || past >= 2*lonePatience*int64(w.Lone)):
+	case a.busy && enough && w.conns[a.on].onWire == 0 && (w.conns[a.on].resend == 0 || past >= 2*unloadedPatience*int64(w.Unloaded)):
 		w.withdraw(a.on) // about to be resent
 		w.endAlone()
 	case a.busy:
@@ -156,11 +157,11 @@ func (w *worker) forgetAlone() {
 }
 
 // report returns the unloaded requests; nil if there were none.
-func (a *alone) report() *Lone {
+func (a *alone) report() *Unloaded {
 	if a == nil {
 		return nil
 	}
-	return &a.Lone
+	return &a.Unloaded
 }
 
 // firsts has the times of a closed loop's first responses, by connection. All slots begin at once:
@@ -174,7 +175,7 @@ type firsts struct {
 
 // awaitFirsts begins to record them, if they allow a conclusion.
 func (w *worker) awaitFirsts() *firsts {
-	if w.Lone == 0 || w.phase != starting {
+	if w.Unloaded == 0 || w.phase != starting {
 		w.phase = max(w.phase, warming)
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 	"ceiling/measure/cores"
 )
 
-// theft is a running hog, as seen by the process that started it.
-type theft struct {
+// hogProcess is a running hog, as seen by the process that started it.
+type hogProcess struct {
 	*process.Process
 	in   io.Closer // closing it ends the hog
 	cpus []int
@@ -51,7 +51,7 @@ const (
 const hogVerb = "hog"
 
 // startHog starts a hog as a child of this process and waits until it runs.
-func startHog(ctx context.Context, program string, cpus []int, share float64, polite bool) (*theft, error) {
+func startHog(ctx context.Context, program string, cpus []int, share float64, polite bool) (*hogProcess, error) {
 	args := []string{hogVerb, "--cpus", cores.Format(cpus), "--share", strconv.FormatFloat(share, 'g', -1, 64)}
 	if polite {
 		args = append(args, "--polite")
@@ -69,7 +69,7 @@ func startHog(ctx context.Context, program string, cpus []int, share float64, po
 	if err != nil {
 		return nil, fmt.Errorf("start a CPU hog: %w", errors.Join(err, in.Close()))
 	}
-	t := &theft{Process: p, in: in, cpus: cpus, quit: make(chan struct{})}
+	t := &hogProcess{Process: p, in: in, cpus: cpus, quit: make(chan struct{})}
 	ctx, cancel := context.WithTimeoutCause(ctx, hogStart, fmt.Errorf("it took nothing within %s", hogStart))
 	defer cancel()
 	if t.how, err = p.Await(ctx, nil); err != nil {
@@ -81,7 +81,7 @@ func startHog(ctx context.Context, program string, cpus []int, share float64, po
 }
 
 // watch reads the hog's clock until quit.
-func (t *theft) watch() {
+func (t *hogProcess) watch() {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
@@ -95,7 +95,7 @@ func (t *theft) watch() {
 	}
 }
 
-func (t *theft) sample() {
+func (t *hogProcess) sample() {
 	s := sample{at: time.Now()}
 	var err error
 	if s.hogNs, err = sys.ProcessClockNs(t.PID); err != nil {
@@ -111,7 +111,7 @@ func (t *theft) sample() {
 
 // stop ends the hog and returns what it left of its CPUs' time between two times; without them,
 // from its start to its end.
-func (t *theft) stop(from, to time.Time) (left float64, err error) {
+func (t *hogProcess) stop(from, to time.Time) (left float64, err error) {
 	close(t.quit)
 	t.sampler.Wait()
 	_, early := StartTicks(t.PID)
@@ -122,7 +122,7 @@ func (t *theft) stop(from, to time.Time) (left float64, err error) {
 }
 
 // end closes the hog's input, and kills it if that is not enough.
-func (t *theft) end() error {
+func (t *hogProcess) end() error {
 	closed := t.in.Close()
 	t.End()
 	return errors.Join(t.Err(), closed)

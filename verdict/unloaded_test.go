@@ -28,7 +28,7 @@ func TestLoneOfTailsIsNoQueue(t *testing.T) {
 					first.Record(draw())
 				}
 				run.FirstAnswers = record.BinsOf(&first)
-				run.Lone = loneSample(n, draw)
+				run.Unloaded = loneSample(n, draw)
 				l := newFacts(run, nil).lone
 				runs++
 				switch l.is {
@@ -66,7 +66,7 @@ func TestLoneOfQueues(t *testing.T) {
 			for range runs {
 				draw := func() int64 { return int64(10e6 * (0.7 + 0.6*r.Float64())) }
 				run := queueLoop(128, places, 4e9, draw, pick)
-				run.Lone = loneSample(24, draw)
+				run.Unloaded = loneSample(24, draw)
 				l := newFacts(run, nil).lone
 				if l.is != queued || math.Abs(l.at-float64(places)) > 0.2*float64(places) || l.low > l.at || l.high < l.at {
 					wrong++
@@ -79,7 +79,7 @@ func TestLoneOfQueues(t *testing.T) {
 	}
 }
 
-func loneSample(n int, draw func() int64) *record.Lone {
+func loneSample(n int, draw func() int64) *record.Unloaded {
 	times := make([]int64, n)
 	for i := range times {
 		times[i] = draw()

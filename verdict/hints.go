@@ -11,8 +11,8 @@ import (
 // (waitprofiles.go), its outgoing connections (waitpeers.go), where its threads sleep
 // (waitthreads.go).
 
-// clue is what one source says about what the requests inside the server wait for.
-type clue struct {
+// hint is what one source says about what the requests inside the server wait for.
+type hint struct {
 	says    []record.Evidence
 	next    []record.Statement // what to do about it; empty if the source names nothing
 	caveats []record.Statement
@@ -32,7 +32,7 @@ func explainWait(f *facts, found *finding, upcoming *record.NextBottleneck) {
 	var next []record.Statement
 	var first, rest []record.Evidence
 	profiles := f.profileClue(upcoming)
-	for i, c := range []clue{profiles, f.peerClue(upcoming), f.stackClue(), f.threadClue()} {
+	for i, c := range []hint{profiles, f.peerClue(upcoming), f.stackClue(), f.threadClue()} {
 		if c.next == nil || next != nil && !(i == 1 && profiles.whereOnly) {
 			rest = append(rest, c.says...)
 			continue

@@ -15,9 +15,9 @@ import (
 )
 
 // wish is a proof against an idle process of this host.
-func wish(t *testing.T) Wish {
+func wish(t *testing.T) Request {
 	t.Helper()
-	return Wish{Share: 0.25, PIDs: []int{start(t, "idle").cmd.Process.Pid}, Connections: 64, Pipelining: 1, Program: os.Args[0]}
+	return Request{Share: 0.25, PIDs: []int{start(t, "idle").cmd.Process.Pid}, Connections: 64, Pipelining: 1, Program: os.Args[0]}
 }
 
 func step(resource string, share float64, connections int) *record.Step {
@@ -79,7 +79,7 @@ func TestSceneTakesAndGivesBack(t *testing.T) {
 func TestSceneOfALink(t *testing.T) {
 	stateDir(t)
 	space := linkIn(t, 4)
-	w := Wish{Share: 0.2, Connections: 1, Pipelining: 1, Interface: "lo", Namespace: space, LinkBitsPerS: 1e9, Program: os.Args[0]}
+	w := Request{Share: 0.2, Connections: 1, Pipelining: 1, Interface: "lo", Namespace: space, LinkBitsPerS: 1e9, Program: os.Args[0]}
 	s, err := Survey(w)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestSceneOfALink(t *testing.T) {
 }
 
 func TestSceneWithoutRealTime(t *testing.T) {
-	s := &Scene{Server: []int{0, 1, 2, 3, 8, 9, 10, 11}, PinServer: "0-3,8-11", ordinary: errors.New("not allowed"), wish: Wish{}}
+	s := &Targets{Server: []int{0, 1, 2, 3, 8, 9, 10, 11}, PinServer: "0-3,8-11", ordinary: errors.New("not allowed"), wish: Request{}}
 	for _, c := range []struct {
 		share float64
 		pin   string
@@ -122,13 +122,13 @@ func TestSceneWithoutRealTime(t *testing.T) {
 
 func TestSurveyRefuses(t *testing.T) {
 	for _, c := range []struct {
-		change func(*Wish)
+		change func(*Request)
 		want   string
 	}{
-		{func(w *Wish) { w.Share = 0 }, "above 0"},
-		{func(w *Wish) { w.Share = 0.9 }, "at most"},
-		{func(w *Wish) { w.PinGenerator = "x" }, "CPU list"},
-		{func(w *Wish) { w.PinGenerator, w.PinServer = "0", "0" }, "--pin-server"},
+		{func(w *Request) { w.Share = 0 }, "above 0"},
+		{func(w *Request) { w.Share = 0.9 }, "at most"},
+		{func(w *Request) { w.PinGenerator = "x" }, "CPU list"},
+		{func(w *Request) { w.PinGenerator, w.PinServer = "0", "0" }, "--pin-server"},
 	} {
 		w := wish(t)
 		c.change(&w)

@@ -4,8 +4,8 @@ import (
 	"ceiling/record"
 )
 
-// ruleAskedRate asks whether an open loop reached its target rate: then it hit no bottleneck.
-func ruleAskedRate(f *runFacts) finding {
+// ruleTargetRate asks whether an open loop reached its target rate: then it hit no bottleneck.
+func ruleTargetRate(f *runFacts) finding {
 	out := finding{bottleneck: record.TargetRate}
 	if !f.open {
 		return out
@@ -19,12 +19,12 @@ func ruleAskedRate(f *runFacts) finding {
 	if asked == 0 || s.missed > unsentShare {
 		return out
 	}
-	if s.owed.known && s.owed.value > owedShare {
+	if s.owed.known && s.owed.value > backlogMax {
 		out.against = append(out.against, record.NewEvidence("series.load.in_flight", s.owed.value, "share",
 			say("rate.waiting", with{"share": s.owed.value})))
 		return out
 	}
-	out.answer = yes
+	out.answer = matched
 	out.because = just("rate.answered", with{"per_s": asked, "lost": f.lostPart()})
 	out.next = just("rate.answered.next", with{"per_s": 2 * asked})
 	return out

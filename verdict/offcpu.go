@@ -98,8 +98,8 @@ func weak(w *offWait, requests float64) int {
 }
 
 // stackClue says what the threads wait for.
-func (f *serverSide) stackClue() clue {
-	var c clue
+func (f *serverSide) stackClue() hint {
+	var c hint
 	list := f.tellingWaits()
 	if len(list) == 0 || list[0].Threads < waitThreads {
 		return c
@@ -136,7 +136,7 @@ func (f *runFacts) heldDuring(list []offWait) []record.Statement {
 // explainBlocked adds what the threads wait for to a finding's sentence.
 func explainBlocked(f *serverSide, found *finding) {
 	list := f.tellingWaits()
-	if len(list) == 0 || found.answer != yes {
+	if len(list) == 0 || found.answer != matched {
 		return
 	}
 	top := &list[0]

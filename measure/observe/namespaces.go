@@ -167,7 +167,7 @@ func (o *Observer) findInterfaces() {
 	target, peer, here := o.cfg.TargetAddr.Addr(), o.cfg.PeerAddr, o.cfg.GeneratorPID != 0
 	if o.generator != nil {
 		var err error
-		if o.generator.iface, peer, err = wayTo(target); err != nil {
+		if o.generator.iface, peer, err = routeTo(target); err != nil {
 			o.miss(record.NotMeasured{What: o.generator.source("netdev target"), Why: err.Error(), Part: true})
 		}
 		here = false
@@ -181,9 +181,9 @@ func (o *Observer) findInterfaces() {
 	}
 }
 
-// wayTo returns the interface by which packets leave for an address, in the calling thread's
+// routeTo returns the interface by which packets leave for an address, in the calling thread's
 // namespace, and their source address.
-func wayTo(target netip.Addr) (iface string, from netip.Addr, err error) {
+func routeTo(target netip.Addr) (iface string, from netip.Addr, err error) {
 	r, err := lookUpRoute(target)
 	if err != nil {
 		return "", netip.Addr{}, err
