@@ -220,8 +220,8 @@ func invalidCPURows(f *cpuFacts) *invalidity {
 		if h.rows > 0 && float64(h.bad) >= badRowsMost*float64(h.rows) {
 			bad := say("cpu.samples-bad", with{"bad": h.bad, "rows": h.rows, "host": f.named(h.name)})
 			return &invalidity{
-				because:  just("cpu.samples-unbelievable", with{"samples": bad}),
-				next:     just("cpu.samples-unbelievable.next", nil),
+				because:  just("cpu.samples-inconsistent", with{"samples": bad}),
+				next:     just("cpu.samples-inconsistent.next", nil),
 				evidence: []record.Evidence{record.NewEvidence("series.cpu.cores.bad", float64(h.bad), "rows", bad)},
 			}
 		}

@@ -12,7 +12,7 @@ import (
 func haproxy() Contestant {
 	return Contestant{
 		Name: "haproxy", Program: "haproxy", Install: "apt-get install haproxy",
-		Differs: "its log is not buffered: it has no way to",
+		Differs: "its log is not buffered: not supported",
 		version: "-v", pattern: regexp.MustCompile(`(?i)haproxy version ([^ -]+)`),
 		render: func(s *Setup) (Configuration, bool) {
 			log := when(s.Forward, " >"+s.Dir+"/access.log")
@@ -83,7 +83,7 @@ func caddy() Contestant {
 func h2o() Contestant {
 	return Contestant{
 		Name: "h2o", Program: "h2o", Install: "apt-get install h2o",
-		Lacks: []string{"X-Forwarded-Host"}, Differs: "adds Via, and X-Forwarded-* but the host always; its log is not buffered",
+		Lacks: []string{"X-Forwarded-Host"}, Differs: "adds Via, and X-Forwarded-* except Host, always; its log is not buffered",
 		version: "--version", pattern: regexp.MustCompile(`h2o version (\S+)`),
 		render: func(s *Setup) (Configuration, bool) {
 			host, port, err := net.SplitHostPort(s.Listen)

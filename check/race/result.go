@@ -138,10 +138,10 @@ func pairs(own, base map[int]*Sample, f func(*Sample) float64) []float64 {
 // estimate does, and it is said.
 const (
 	Met            = "met"
-	MetByMedian    = "met by the median; the interval reaches beyond"
-	MissedByMedian = "missed by the median; the interval reaches below"
-	TooFewMet      = "met by the median; too few rounds for an interval"
-	TooFewNot      = "missed by the median; too few rounds for an interval"
+	MetByMedian    = "median met, interval not"
+	MissedByMedian = "median missed, interval met"
+	TooFewMet      = "median met; too few rounds for an interval"
+	TooFewNot      = "median missed; too few rounds for an interval"
 	Missed         = "missed"
 )
 

@@ -27,7 +27,7 @@ func remoteServers() []Scenario {
 // idleServers plant waiting: in the server, or for a backend.
 func idleServers() []Scenario {
 	return []Scenario{
-		{"mutex-sleep", "one lock for all requests, held asleep", need{}, func(d *params) plan {
+		{"mutex-sleep", "one global lock, held while sleeping", need{}, func(d *params) plan {
 			p := planted.Params{Sleep: d.ms(2, 9)}
 			return plan{says: p.Sleep.String(), subject: host{kind: "mutex", params: p}, spec: d.run(d.connections()),
 				accept: only(record.ServerBlocked)}
@@ -72,19 +72,19 @@ func idleServers() []Scenario {
 			return plan{says: fmt.Sprintf("%v, asked %s", p.CPU, s.Rate), subject: host{kind: "cpu", params: p}, spec: s,
 				accept: only(record.TargetRate)}
 		}},
-		{"asked-rate-slow", "an open loop asks little of a server that takes its time", need{}, func(d *params) plan {
+		{"asked-rate-slow", "open loop below capacity, slow server", need{}, func(d *params) plan {
 			p := planted.Params{Sleep: d.ms(10, 50)}
 			s := open(d.run(64), d.share(100, 500))
 			return plan{says: fmt.Sprintf("%v, asked %s", p.Sleep, s.Rate), subject: host{kind: "sleep", params: p}, spec: s,
 				accept: only(record.TargetRate)}
 		}},
-		{"pause-asked-rate", "an open loop asks little, and the server stalls once a second", need{}, func(d *params) plan {
+		{"pause-asked-rate", "open loop below capacity, the server stalls once a second", need{}, func(d *params) plan {
 			p := planted.Params{CPU: d.us(80, 160), Sleep: d.ms(120, 220), Period: d.ms(800, 1100)}
 			s := open(d.run(128), d.share(.05, .15)*d.capacity(p.CPU))
 			return plan{says: fmt.Sprintf("%v every %v, asked %s", p.Sleep, p.Period, s.Rate), subject: host{kind: "pause", params: p}, spec: s,
 				accept: only(record.TargetRate)}
 		}},
-		{"pause-breaks-slo", "an open loop asks little under an SLO, and the server stalls once a second", need{}, func(d *params) plan {
+		{"pause-breaks-slo", "open loop below capacity with an SLO, the server stalls once a second", need{}, func(d *params) plan {
 			p := planted.Params{CPU: d.us(80, 160), Sleep: d.ms(150, 220), Period: d.ms(800, 1100)}
 			s := open(d.run(128), d.share(.05, .15)*d.capacity(p.CPU))
 			s.SLO = spec.SLO{{Metric: spec.MetricResponse, Quantile: .95, Less: true, Limit: 60e6}}

@@ -194,7 +194,7 @@ func (d *doc) plants(list []Trial) {
 			continue
 		}
 		d.line("")
-		d.line("**%d of %d runs against %s named right (%.0f%%)**; in %d more the bottleneck is right, but the text lacks the word that a reader needs "+
+		d.line("**%d of %d runs against %s correct (%.0f%%)**; in %d more the bottleneck is right, but the text lacks the word that a reader needs "+
 			"(the pool's size, the database, the lock). A server was blamed for the generator's limit in %d.", right, runs, kind.name,
 			100*float64(right)/float64(runs), silent, blamed)
 		if disturbed > 0 {
@@ -392,7 +392,7 @@ func (d *doc) pairs(list []Trial) {
 		m := spreadOf(others)
 		d.line("Other programs used %.1f cores of the host in the median of %s, %.1f at most.", m.Median, count(m.N, "comparison"), m.Max)
 	}
-	d.head("pair", "B differs by", "comparisons", "found", "false alarms", "no change shown", "could not tell", "metrics")
+	d.head("pair", "B differs by", "comparisons", "found", "false alarms", "no change shown", "inconclusive", "metrics")
 	for _, c := range comparedOf(list) {
 		found, alarmed := "", fmt.Sprint(c.Alarms)
 		if c.Planted != "" {
@@ -411,7 +411,7 @@ func (d *doc) pairs(list []Trial) {
 		d.row(c.Pair, cmp.Or(c.Planted, "nothing"), fmt.Sprint(c.Pairs), found, alarmed, fmt.Sprint(shown), fmt.Sprint(open), fmt.Sprint(all))
 	}
 	d.perMetric(list)
-	d.line("\n\"no change shown\" and \"could not tell\" count metrics: each comparison has up to four (requests/s, p50, p99, the server's CPU per request).")
+	d.line("\n\"no change shown\" and \"inconclusive\" count metrics: each comparison has up to four (requests/s, p50, p99, the server's CPU per request).")
 	for i := range list {
 		if t := &list[i]; t.Pair.Alarm {
 			d.line("- alarm at %s: %s, %s; %s", t.Time.Format("15:04:05"), t.Pair.Pair, changesOf(t.Pair), othersOf(t.Pair))
@@ -459,7 +459,7 @@ func (d *doc) perMetric(list []Trial) {
 			}
 		}
 	}
-	d.head("metric", "comparisons", "no change shown", "could not tell", "different (false alarm)", "interval reaches to ±, median",
+	d.head("metric", "comparisons", "no change shown", "inconclusive", "different (false alarm)", "interval reaches to ±, median",
 		"p ≤ 0.05 by itself")
 	for _, metric := range slices.Sorted(maps.Keys(rows)) {
 		r, reach := rows[metric], ""

@@ -87,9 +87,9 @@ func TestAccuracyIsRendered(t *testing.T) {
 	}
 	text := string(b)
 	for _, want := range []string{
-		"**1 of 2 runs against planted servers (`ceiling selftest`) named right (50%)**; in 0 more", "limit in 1.", "Not counted: 1 run in which",
+		"**1 of 2 runs against planted servers (`ceiling selftest`) correct (50%)**; in 0 more", "limit in 1.", "Not counted: 1 run in which",
 		"1 of 3 (33%)",
-		"**0 of 1 runs against real software (`ceiling selftest --real`) named right (0%)**; in 1 more",
+		"**0 of 1 runs against real software (`ceiling selftest --real`) correct (0%)**; in 1 more",
 		"| planted ╲ named | server CPU | server blocked |", "| generator | **1** |  |", "| server blocked |  | 1 |",
 		"| server blocked | **1** |", "server blocked, without the word (1)", "×2.50", "disturbed (1)",
 		"not installed: apt-get install openjdk-17-jdk-headless (1)", "| node-pool | server blocked | server blocked | 1 | No number is said. |",

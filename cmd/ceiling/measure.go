@@ -79,7 +79,7 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 		return nil, errors.New("--json: a dry run has no result to print; leave it, or --dry-run, out")
 	}
 	if e.Load.Profile && f.fleet.agents != 0 {
-		return nil, errors.New("--profile: profiles are taken on the machine that loads, of a server there; leave --agents out, or run it on the server's machine")
+		return nil, errors.New("--profile needs the server on this machine; leave --agents out, or run it on the server's machine")
 	}
 	if err := e.Check(); err != nil {
 		return nil, err

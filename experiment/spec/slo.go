@@ -179,6 +179,11 @@ func parseMetric(name string) (Term, error) {
 		t.Metric, stat = metric, after
 	}
 	q, ok := parseQuantile(stat)
+	if inner := strings.TrimSuffix(strings.TrimPrefix(stat, "p("), ")"); !ok && len(inner) == len(stat)-3 {
+		if _, is := parseQuantile("p" + inner); is {
+			return Term{}, fmt.Errorf("%s is k6's form; write p%s<200ms", quoteShort(name), inner)
+		}
+	}
 	if !ok {
 		return Term{}, fmt.Errorf("unknown SLO metric %s; use p50 p99 p99.9 mean max, the same as service.p99, errors, rate",
 			quoteShort(name))

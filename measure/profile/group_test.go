@@ -257,7 +257,7 @@ func TestWhatIsNoProfile(t *testing.T) {
 		answer http.HandlerFunc
 		says   string
 	}{
-		"a page":   {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>\n<body>") }, "no profile in pprof's format"},
+		"a page":   {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>\n<body>") }, "not a profile in pprof's format"},
 		"nothing":  {func(http.ResponseWriter, *http.Request) {}, "empty"},
 		"an error": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "cpu profiling already in use", 500) }, "already in use"},
 		"cut short": {func(w http.ResponseWriter, _ *http.Request) {

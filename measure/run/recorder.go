@@ -125,7 +125,7 @@ func (r *recorder) assemble(w *RunResult, env record.Environment) record.Run {
 	if len(w.Agents) > 0 {
 		run.Generator.PID = 0 // each agent has its own
 	}
-	run.Unloaded = lone(w.Result.Unloaded)
+	run.Unloaded = unloaded(w.Result.Unloaded)
 	run.Latency.ResponseBins, run.Latency.ServiceBins = record.BinsOf(&t.Response), record.BinsOf(&t.Service)
 	if e := w.Result.Edges; e != nil {
 		run.Edges = &record.Edges{AtStartNs: e.CarriedNs, AtEndNs: e.InFlightNs}
@@ -211,8 +211,8 @@ func closes(c *load.Closes) *record.Closes {
 		IdleMeanNs: int64(c.IdleNs / max(c.Idle, 1)), Code: c.Code}
 }
 
-// lone converts the unloaded requests; nil if there were none.
-func lone(l *load.Unloaded) *record.Unloaded {
+// unloaded converts the unloaded requests; nil if there were none.
+func unloaded(l *load.Unloaded) *record.Unloaded {
 	if l == nil {
 		return nil
 	}

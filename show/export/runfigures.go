@@ -56,7 +56,7 @@ func (f *figures) agent(a *record.Agent) {
 	if a.StartSkewNs >= 0 { // otherwise it sent nothing, or its start is unknown
 		f.add(gauge, "agent_start_skew", "seconds", "First request of the agent, after the common start.", float64(a.StartSkewNs)/1e9, name()...)
 	}
-	f.add(gauge, "agent_connections", "", "Connections of the agent that stood when the window opened.", float64(a.Load.Established),
+	f.add(gauge, "agent_connections", "", "Connections of the agent established when the window opened.", float64(a.Load.Established),
 		name()...)
 	f.add(counter, "agent_requests_completed", "", "Requests completed, by agent.", float64(a.Requests.Completed), name()...)
 	f.add(counter, "agent_requests_failed", "", "Requests failed, by agent.", float64(a.Requests.Failed), name()...)

@@ -403,9 +403,9 @@ func scalingSection(curves []record.Curve) Section {
 		trust := "yes"
 		if !u.Trusted {
 			trust = "no"
-			says := "Not to be trusted: "
+			says := "Fit not usable: "
 			if len(curves) > 1 {
-				says = curveName(c) + " is not to be trusted: "
+				says = curveName(c) + " has no usable fit: "
 			}
 			distrust = append(distrust, Paragraph{Text: says + prose.Sentence(u.Warnings) + "."})
 		}

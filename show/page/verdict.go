@@ -237,7 +237,7 @@ func stations(runs []chart.Run) Section {
 			s.Blocks = append(s.Blocks, p)
 		}
 		if text := report.AtOnce(run.Run); text != "" {
-			s.Blocks = append(s.Blocks, Paragraph{Text: lone(run.Label, text)})
+			s.Blocks = append(s.Blocks, Paragraph{Text: unloaded(run.Label, text)})
 		}
 	}
 	if len(runs) > 1 {
@@ -316,8 +316,8 @@ func stationsCompared(runs []chart.Run) (Table, bool) {
 	return t, len(t.Rows) > 0
 }
 
-// lone describes the requests before the load, with the label of their run.
-func lone(label, text string) string {
+// unloaded describes the requests before the load, with the label of their run.
+func unloaded(label, text string) string {
 	says := "By requests sent one at a time before the load: " + text + "."
 	if label != "" {
 		return label + ": " + strings.ToLower(says[:1]) + says[1:]

@@ -125,8 +125,8 @@ func (l Layout) facts(r *record.Run) []block {
 	if text := Headroom(r); text != "" && l.Verbose {
 		blocks = append(blocks, fact(0, "headroom", text))
 	}
-	if text := loneLine(r); text != "" && l.Verbose {
-		blocks = append(blocks, fact(0, "lone", text))
+	if text := unloadedLine(r); text != "" && l.Verbose {
+		blocks = append(blocks, fact(0, "unloaded", text))
 	}
 	if d := r.Database; d != nil {
 		text := d.Brief()
@@ -528,8 +528,8 @@ func Headroom(r *record.Run) string {
 	return "unknown: " + strings.Join(why, "; ")
 }
 
-// loneLine describes the latency of requests sent one at a time; "" if there were none.
-func loneLine(r *record.Run) string {
+// unloadedLine describes the latency of requests sent one at a time; "" if there were none.
+func unloadedLine(r *record.Run) string {
 	l := r.Unloaded
 	if l == nil {
 		return ""

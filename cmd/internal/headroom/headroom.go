@@ -30,8 +30,7 @@ func Know(ctx context.Context, sh *command.Shell, engine string, measures time.D
 	if why == "" {
 		return
 	}
-	sh.Note("measuring this host's generator first, about %s: %s", unit.FormatDuration(calibrate.FirstTakes),
-		oneReason(all, why))
+	sh.Note("calibrating the generator (about %s): %s", unit.FormatDuration(calibrate.FirstTakes), oneReason(all, why))
 	c := calibrate.Config{Engine: engine, Version: command.Version()}
 	if c.Program, err = os.Executable(); err == nil {
 		var done *record.Calibration
@@ -47,7 +46,7 @@ func Know(ctx context.Context, sh *command.Shell, engine string, measures time.D
 // oneReason returns why no calibration is usable, without the advice to make one.
 func oneReason(all []record.Calibration, why string) string {
 	if len(all) == 0 {
-		return "its first run of this length here"
+		return "once per host"
 	}
 	why, _, _ = strings.Cut(why, ";")
 	return why

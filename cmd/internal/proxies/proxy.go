@@ -15,14 +15,13 @@ func newProxy(sh *command.Shell) *cobra.Command {
 	var s service.Settings
 	c := &cobra.Command{
 		Use:   "proxy FILE",
-		Short: "Run the reverse proxy and site host",
-		Long: `Serves what a TOML file says: regions of locations with their destinations,
-as RoadSign has them; proxy/CONFIG.md lists every key. Instead of a file a
-URI is enough, which then takes every request.
+		Short: "Run the reverse proxy and static file server",
+		Long: `Serves a TOML configuration (RoadSign's format; proxy/CONFIG.md lists every key).
+Given a URI instead of a file, forwards every request to it.
 
-SIGHUP reads the file again, and goes on with it if nothing is wrong with it.
+SIGHUP reloads the file; an invalid file changes nothing.
 SIGUSR1 reopens the access log, for log rotation.
-SIGTERM stops accepting, and ends when what was begun is answered.`,
+SIGTERM drains: stops accepting, finishes requests in progress, exits.`,
 		Example: `  ceiling proxy site.toml
   ceiling proxy --listen :8080 http://127.0.0.1:3000
   ceiling proxy --listen :8080 'files://public?fallback=index.html'
@@ -35,7 +34,7 @@ SIGTERM stops accepting, and ends when what was begun is answered.`,
 	c.Flags().IntVar(&s.Workers, "workers", 0, "loops, instead of the file's number; 0: one per CPU")
 	c.Flags().StringVar(&s.Engine, "engine", "auto", "auto, uring or epoll")
 	c.Flags().StringVar(&s.Log, "access-log", "", `file, "-" or "off", instead of the file's`)
-	c.Flags().BoolVar(&s.Prefork, "prefork", false, "one process for each loop")
+	c.Flags().BoolVar(&s.Prefork, "prefork", false, "one process per worker")
 	c.AddCommand(newProxyCheck(sh))
 	return c
 }
@@ -43,11 +42,10 @@ SIGTERM stops accepting, and ends when what was begun is answered.`,
 func newProxyCheck(sh *command.Shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say what is wrong with a proxy's file, by line",
-		Long: `Reads the file and what it includes, and looks at what a start would need:
-certificates with their keys, directories, names, the place of the log. Warnings are
-about what a start survives, but not the requests that need it. Nothing is changed
-and no address is taken.`,
+		Short: "Check a configuration file",
+		Long: `Checks a configuration file and what it includes, line by line, and also
+certificates, keys, directories, names and log paths. Warnings are about what the
+proxy starts without, and requests then miss. Changes nothing and binds nothing.`,
 		Args: command.Exactly(1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := config.Check(args[0])
@@ -68,11 +66,11 @@ and no address is taken.`,
 					destinations += len(l.Destinations)
 				}
 			}
-			verdict := "is in order"
+			verdict := "OK"
 			if len(warnings) > 0 {
 				verdict = "can be served, with warnings"
 			}
-			fmt.Fprintf(sh.Stdout, "%s %s: %d regions, %d locations, %d destinations\n", args[0], verdict, len(c.Regions), locations, destinations)
+			fmt.Fprintf(sh.Stdout, "%s: %s, %d regions, %d locations, %d destinations\n", args[0], verdict, len(c.Regions), locations, destinations)
 			return nil
 		},
 	}

@@ -7,7 +7,7 @@ import { element, ms, si } from "./chart.js";
 const wide = 1000, high = 220, inset = 40;
 const outcomes = ["valid", "pass", "fail", "invalid"];
 
-// over chooses what the runs differ in: the rate asked for, or the connections.
+// over chooses what the runs differ in: the target rate, or the connections.
 function over(runs) {
   if (runs.some(r => r.asked_per_s > 0)) return { name: "target requests per second", at: r => r.asked_per_s, format: si };
   if (new Set(runs.map(r => r.connections)).size > 1) return { name: "connections", at: r => r.connections, format: String };

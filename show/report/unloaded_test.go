@@ -19,7 +19,7 @@ func TestLoneLine(t *testing.T) {
 		if err := Text(&text, run, Layout{Columns: 1000, Verbose: true}); err != nil {
 			t.Fatal(err)
 		}
-		if got := loneLine(run); got != want || !strings.Contains(text.String(), "lone            "+want+"\n") {
+		if got := unloadedLine(run); got != want || !strings.Contains(text.String(), "unloaded        "+want+"\n") {
 			t.Errorf("%q, want %q, in\n%s", got, want, text.String())
 		}
 	}
@@ -27,7 +27,7 @@ func TestLoneLine(t *testing.T) {
 	run.Verdict.Concurrency = &record.ServedAtOnce{Requests: 4.836, Low: 4.743, High: 4.927, Of: 64, LoneNs: 10.3e6, Means: record.InTurn}
 	check(took + " · 4.84 of 64 requests processed at a time (95% CI 4.74–4.93)")
 	run.Unloaded = nil
-	if got := loneLine(run); got != "" {
+	if got := unloadedLine(run); got != "" {
 		t.Errorf("without unloaded requests: %q", got)
 	}
 }
