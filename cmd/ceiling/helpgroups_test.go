@@ -136,7 +136,7 @@ func TestEveryHelpHasText(t *testing.T) {
 		}
 		tried++
 		for _, sub := range c.Commands() {
-			if !command.Handed(sub) {
+			if sub.Annotations["program"] == "" { // to carry out another program's verb ends this one
 				walk(sub)
 			}
 		}

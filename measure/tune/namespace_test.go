@@ -343,7 +343,7 @@ func TestKernelsOwnAnswers(t *testing.T) {
 		set, to, want string
 	}{
 		{"net.ipv4.tcp_fin_timeout", "soon", "the kernel takes another range"},
-		{knobFlowCount, "3000", "the kernel made 4096 of 3000"},
+		{knobFlowCount, "3000", "the kernel set 4096 instead of 3000"},
 		{"net.core.netdev_max_backlog", "2000", "does not exist here"}, // the host's alone
 		{nicRxRing, "64", "driver veth has no rx_ring"},
 		{knobIRQ, "0", "a0 has no interrupts of its own"},
@@ -389,7 +389,7 @@ func TestNamespaceThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, err := (&Host{State: h.State}).Revert()
-	if err != nil || len(done) != 1 || !strings.Contains(done[0].Gone, "namespace is no more") {
+	if err != nil || len(done) != 1 || !strings.Contains(done[0].Gone, "namespace no longer exists") {
 		t.Errorf("%+v, %v", done, err)
 	}
 }

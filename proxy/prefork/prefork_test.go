@@ -139,7 +139,7 @@ func TestChildren(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.Loops != 2 || len(r.said) != 1 || !strings.Contains(r.said[0], "proxy child 0 has ended: signal: killed") {
+	if s.Loops != 2 || len(r.said) != 1 || !strings.Contains(r.said[0], "proxy child 0 ended: signal: killed; restarting") {
 		t.Errorf("%d loops, %q", s.Loops, r.said)
 	}
 	if err := os.WriteFile(r.file, []byte("listen = 5\n"), 0o600); err != nil {

@@ -44,9 +44,6 @@ func handed(program, use, short string, do func(*cobra.Command, []string) error)
 	return &cobra.Command{Use: use, Short: short, DisableFlagParsing: true, RunE: do, Annotations: map[string]string{"program": program}}
 }
 
-// Handed reports whether a verb is another program's: to carry it out ends this one.
-func Handed(c *cobra.Command) bool { return c.Annotations["program"] != "" }
-
 // HandOver has another program take over this process.
 func HandOver(program string, args []string) error {
 	path, err := Sibling(program)
