@@ -56,16 +56,7 @@ func largeTypes() map[string]shape {
 		"show/journal.runFigures":     {6, 59},
 		"show/live.FinishedRun":       {45, 1},
 		"show/live/page.state":        {26, 0},
-		"verdict.cpuFacts":            {42, 124},
-		"verdict.facts":               {58, 169},
-		"verdict.generatorSide":       {24, 56},
-		"verdict.pathFacts":           {20, 43},
-		"verdict.serverSide":          {31, 79},
-		"verdict.timeFacts":           {22, 41},
-		"verdict/audit.latencies":     {63, 22},
-		"verdict/audit.pointFacts":    {70, 46},
 		"verdict/audit.run":           {62, 17},
-		"verdict/audit.transfer":      {62, 31},
 	}
 }
 

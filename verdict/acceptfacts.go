@@ -27,7 +27,7 @@ func acceptOf(f *cpuFacts, series *record.Series) acceptFacts {
 		if row.Side == record.SideGenerator {
 			continue
 		}
-		if !f.ofServer(row.Host) {
+		if !f.server.ofServer(row.Host) {
 			a.resent += math.Max(float64(row.SynRetrans), 0)
 			continue
 		}
@@ -37,14 +37,14 @@ func acceptOf(f *cpuFacts, series *record.Series) acceptFacts {
 		a.resent += math.Max(float64(row.SynRetrans), 0)
 	}
 	for _, row := range setup(f, series.Observed.TCP) {
-		if row.Side == record.SideGenerator || !f.ofServer(row.Host) {
+		if row.Side == record.SideGenerator || !f.server.ofServer(row.Host) {
 			continue
 		}
 		a.before += math.Max(float64(row.ListenOverflows), 0)
 	}
 	looks, full := 0.0, 0.0
 	for _, row := range ours(f, series.Observed.Listeners) {
-		if len(row.Listeners) == 0 || !f.ofServer(row.Host) {
+		if len(row.Listeners) == 0 || !f.server.ofServer(row.Host) {
 			continue
 		}
 		looks++
@@ -68,7 +68,7 @@ func acceptOf(f *cpuFacts, series *record.Series) acceptFacts {
 // ofServer reports whether a host's row is about the server's end. A single host has both ends;
 // with several agents, the server's processes identify its host.
 func (f *serverSide) ofServer(host string) bool {
-	return len(f.run.Agents) == 0 || f.subject.known && host == f.subject.host
+	return len(f.base.run.Agents) == 0 || f.subject.known && host == f.subject.host
 }
 
 // packetFacts describes packets dropped below TCP on the host that dropped the larger share.

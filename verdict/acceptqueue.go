@@ -8,9 +8,9 @@ import (
 // connections, and the client retries after 1 s, 3 s, 7 s (net/ipv4/tcp_timer.c,
 // TCP_TIMEOUT_INIT).
 func ruleAcceptQueue(f *cpuFacts) finding {
-	a, run := &f.accept, f.run
+	a, run := &f.server.accept, f.base.run
 	out := finding{bottleneck: record.AcceptQueue, next: acceptNext()}
-	if f.neverAccepted() == 0 && !a.known && !a.fullShare.known {
+	if f.server.neverAccepted() == 0 && !a.known && !a.fullShare.known {
 		return out
 	}
 	if a.overflows > 0 || a.before > 0 {
@@ -27,31 +27,31 @@ func ruleAcceptQueue(f *cpuFacts) finding {
 	}
 	overflowed := a.overflows >= overflowShare*(a.overflows+a.opened) && a.overflows > 0
 	stood := a.fullShare.known && a.fullShare.value >= queueFullShare
-	never := f.neverAccepted()
+	never := f.server.neverAccepted()
 	if never > 0 {
-		out.pro = append(out.pro, f.unacceptedEvidence()...)
+		out.pro = append(out.pro, f.server.unacceptedEvidence()...)
 	}
 	opens := run.Spec.NewConnections || float64(run.Load.Reconnects) > reconnectShare*float64(run.Requests.Completed)
-	lacking := run.Load.Established < run.Load.Connections || f.refused > 0
+	lacking := run.Load.Established < run.Load.Connections || f.base.refused > 0
 	switch {
-	case never >= unacceptedShare*f.unaccepted.of && never > 0:
-		if idle, missing := f.serverIdle(); missing == nil && !idle && !f.unaccepted.files.full() {
-			out.against = f.cpuEvidence() // the connections it already holds fill it
+	case never >= unacceptedShare*f.server.unaccepted.of && never > 0:
+		if idle, missing := f.serverIdle(); missing == nil && !idle && !f.server.unaccepted.files.full() {
+			out.against = f.server.cpuEvidence() // the connections it already holds fill it
 			return out
 		}
-		out.because, out.next = just("accept.never", with{"says": f.unacceptedSays()}), f.unacceptedNext()
-	case opens && (overflowed || stood) && f.acceptHurtsTail():
+		out.because, out.next = just("accept.never", with{"says": f.server.unacceptedSays()}), f.server.unacceptedNext()
+	case opens && (overflowed || stood) && f.server.acceptHurtsTail():
 		out.against = append(out.against, record.NewEvidence("latency.response.p50_ns", float64(run.Latency.Response.P50Ns), "ns",
 			say("accept.tail-only", with{"p50_ns": run.Latency.Response.P50Ns})))
 		return out
 	case opens && (overflowed || stood):
 		if idle, missing := f.serverIdle(); missing == nil && !idle {
-			out.against = f.cpuEvidence() // it cannot accept faster: the queue is a symptom
+			out.against = f.server.cpuEvidence() // it cannot accept faster: the queue is a symptom
 			return out
 		}
 		out.because = just("accept.slow", nil)
 	case lacking && (overflowed || stood || a.before > 0):
-		out.because = f.lackingSays()
+		out.because = f.base.lackingSays()
 	default:
 		return out
 	}
@@ -63,12 +63,12 @@ func ruleAcceptQueue(f *cpuFacts) finding {
 // rate was not limited by that: an open loop reached its target rate, or less than half of the
 // time of a closed loop's slots went to them.
 func (f *serverSide) acceptHurtsTail() bool {
-	a, l := &f.accept, &f.run.Latency.Response
-	if a.overflows <= 0 || float64(l.P50Ns) >= retriedNs || f.acceptTail().Code == "" {
+	a, l := &f.accept, &f.base.run.Latency.Response
+	if a.overflows <= 0 || float64(l.P50Ns) >= retriedNs || f.base.acceptTail().Code == "" {
 		return false
 	}
-	if f.open {
-		s := &f.schedule
+	if f.base.open {
+		s := &f.base.schedule
 		return s.asked > 0 && s.missed <= unsentShare && !(s.owed.known && s.owed.value > backlogMax)
 	}
 	return l.MeanNs-float64(l.P50Ns) < mostOf*l.MeanNs
@@ -92,7 +92,7 @@ func (f *runFacts) acceptTail() record.Statement {
 // acceptTailSays describes what a full queue did to the tail alone.
 func (f *serverSide) acceptTailSays() record.Statement {
 	a := &f.accept
-	return say("accept.tail", with{"share": a.overflows / (a.overflows + a.opened), "tail": f.acceptTail()})
+	return say("accept.tail", with{"share": a.overflows / (a.overflows + a.opened), "tail": f.base.acceptTail()})
 }
 
 // acceptNext says what to do about a queue that is too short.

@@ -27,70 +27,70 @@ func oneMachine(run *record.Run, a, b string) bool {
 // ask for.
 func (f *cpuFacts) several(loading []*record.Agent, series *record.Series, cpu []*record.CPURow) {
 	for _, a := range loading {
-		f.agents = append(f.agents, f.ofAgent(a, series, cpu))
+		f.generator.agents = append(f.generator.agents, f.server.ofAgent(a, series, cpu))
 	}
 	f.sumGenerators()
 	for i, a := range loading {
-		v := f.agents[i]
+		v := f.generator.agents[i]
 		// All agents together compete for the server's cores.
-		v.generator.cores, v.generator.waiting = f.generator.cores, f.generator.waiting
+		v.cpu.generator.self.cores, v.cpu.generator.self.waiting = f.generator.self.cores, f.generator.self.waiting
 		var load []record.LoadRow
 		if series != nil {
 			load = inWindow(series.Agents, a.Name)
 		}
-		v.places = occupancyOf(v, series, v.joined(series, []*facts{v}, v.slots/math.Max(f.slots, 1)), load)
+		v.places = occupancyOf(v, series, v.cpu.server.joined(series, []*facts{v}, v.base.slots/math.Max(f.base.slots, 1)), load)
 	}
 }
 
 // ofAgent returns the facts from one agent's own account.
 func (f *serverSide) ofAgent(a *record.Agent, series *record.Series, cpu []*record.CPURow) *facts {
-	run := *f.run
+	run := *f.base.run
 	run.Load, run.Requests, run.Rate, run.Bytes = a.Load, a.Requests, a.Rate, a.Bytes
 	run.Statuses, run.Errors, run.Latency = a.Statuses, a.Errors, a.Latency
 	run.Generator, run.Environment = a.Generator, a.Environment
 	if a.ElapsedS > 0 {
 		run.ElapsedS = a.ElapsedS
 	}
-	v := newParts(runFacts{run: &run, open: f.open})
-	v.agent, v.homeHost = a.Name, a.Name
-	v.subject, v.host, v.serverCPUs = f.subject, f.host, f.serverCPUs
-	v.account()
+	v := newParts(runFacts{run: &run, open: f.base.open})
+	v.cpu.generator.agent, v.cpu.generator.homeHost = a.Name, a.Name
+	v.cpu.server.subject, v.cpu.server.host, v.cpu.server.cpus = f.subject, f.host, f.cpus
+	v.cpu.generator.account()
 	var load []record.LoadRow
 	if series != nil {
 		load = inWindow(series.Agents, a.Name)
 	}
-	v.scheduleOf(load)
-	v.own = processesOf(v.runFacts, series, record.RoleGenerator, a.Name)
-	v.generatorSeen(load)
-	v.atHome(cpu)
+	v.base.scheduleOf(load)
+	v.cpu.generator.own = processesOf(v.base, series, record.RoleGenerator, a.Name)
+	v.cpu.generator.generatorSeen(load)
+	v.cpu.atHome(cpu)
 	return v
 }
 
 // sumGenerators combines the agents into one generator: as busy as the busiest, with the CPU of
 // those on the server's machine, which is what other processes there lack.
 func (f *cpuFacts) sumGenerators() {
-	near := slices.DeleteFunc(slices.Clone(f.agents), func(v *facts) bool { return !v.near })
+	near := slices.DeleteFunc(slices.Clone(f.generator.agents), func(v *facts) bool { return !v.cpu.near })
 	f.near = len(near) > 0
 	if !f.near {
-		near = f.agents
+		near = f.generator.agents
 	}
 	g := generatorFacts{busy: some(0), where: "agents.generator.busiest_worker", cores: some(0)}
-	for _, v := range f.agents {
-		own := &v.generator
+	for _, v := range f.generator.agents {
+		own := &v.cpu.generator.self
 		g.busy = figure{math.Max(g.busy.value, own.busy.value), g.busy.known && own.busy.known}
 		g.wanting = larger(g.wanting, own.wanting)
 		g.delay = larger(g.delay, own.delay)
 	}
 	for _, v := range near {
-		g.cores = figure{g.cores.value + v.generator.cores.value, g.cores.known && v.generator.cores.known}
-		g.waiting += v.generator.waiting
-		f.together = f.together || v.together
-		f.generatorCPUs = append(f.generatorCPUs, v.generatorCPUs...)
+		g.cores = figure{g.cores.value + v.cpu.generator.self.cores.value, g.cores.known && v.cpu.generator.self.cores.known}
+		g.waiting += v.cpu.generator.self.waiting
+		f.together = f.together || v.cpu.together
+		f.generator.cpus = append(f.generator.cpus, v.cpu.generator.cpus...)
 	}
-	f.generator = g
-	f.home, f.homeHost = near[0].home, near[0].homeHost
-	slices.Sort(f.generatorCPUs)
-	f.generatorCPUs = slices.Compact(f.generatorCPUs)
+	f.generator.self = g
+	f.generator.home, f.generator.homeHost = near[0].cpu.generator.home, near[0].cpu.generator.homeHost
+	slices.Sort(f.generator.cpus)
+	f.generator.cpus = slices.Compact(f.generator.cpus)
 }
 
 // larger returns the larger of the figures that are known.
@@ -103,18 +103,18 @@ func larger(a, b figure) figure {
 
 // worst returns the agent nearest to its own limit; f itself if there is only one generator.
 func (f *facts) worst() *facts {
-	if len(f.agents) == 0 {
+	if len(f.cpu.generator.agents) == 0 {
 		return f
 	}
-	return slices.MaxFunc(f.agents, func(a, b *facts) int {
-		return cmp.Compare(math.Max(a.generator.busy.value, a.generator.wanting.value),
-			math.Max(b.generator.busy.value, b.generator.wanting.value))
+	return slices.MaxFunc(f.cpu.generator.agents, func(a, b *facts) int {
+		return cmp.Compare(math.Max(a.cpu.generator.self.busy.value, a.cpu.generator.self.wanting.value),
+			math.Max(b.cpu.generator.self.busy.value, b.cpu.generator.self.wanting.value))
 	})
 }
 
-// generatorFull reports whether a generator has nothing left by its own account.
-func (f *generatorSide) generatorFull() bool {
-	return slices.ContainsFunc(f.agents, (*facts).generatorFull) || f.generator.full()
+// full reports whether a generator has nothing left by its own account.
+func (f *generatorSide) full() bool {
+	return slices.ContainsFunc(f.agents, func(a *facts) bool { return a.cpu.generator.full() }) || f.self.full()
 }
 
 // who returns how a sentence refers to the generator.
@@ -143,17 +143,17 @@ func (f *generatorSide) cpuNotRecorded() record.Statement {
 
 // machines returns the hosts whose CPU was watched, each machine once, the server's first.
 func (f *cpuFacts) machines() []*hostFacts {
-	list := []*hostFacts{&f.host}
-	homes := []*hostFacts{&f.home}
-	if len(f.agents) > 0 {
+	list := []*hostFacts{&f.server.host}
+	homes := []*hostFacts{&f.generator.home}
+	if len(f.generator.agents) > 0 {
 		homes = nil
-		for _, v := range f.agents {
-			homes = append(homes, &v.home)
+		for _, v := range f.generator.agents {
+			homes = append(homes, &v.cpu.generator.home)
 		}
 	}
 	for _, home := range homes {
-		seen := f.subject.known && oneMachine(f.run, f.host.name, home.name) ||
-			slices.ContainsFunc(list[1:], func(h *hostFacts) bool { return oneMachine(f.run, h.name, home.name) })
+		seen := f.server.subject.known && oneMachine(f.base.run, f.server.host.name, home.name) ||
+			slices.ContainsFunc(list[1:], func(h *hostFacts) bool { return oneMachine(f.base.run, h.name, home.name) })
 		if !seen {
 			list = append(list, home)
 		}
@@ -165,7 +165,7 @@ func (f *cpuFacts) machines() []*hostFacts {
 func (f *generatorSide) apart() float64 {
 	most := 0.0
 	for _, v := range f.agents {
-		most = math.Max(most, math.Abs(float64(f.run.Agent(v.agent).StartSkewNs)))
+		most = math.Max(most, math.Abs(float64(f.base.run.Agent(v.cpu.generator.agent).StartSkewNs)))
 	}
 	return most
 }
@@ -173,10 +173,10 @@ func (f *generatorSide) apart() float64 {
 // slotsAt returns how many requests could be in flight at a time; a lost agent takes its slots
 // with it.
 func (f *generatorSide) slotsAt(tNs int64) float64 {
-	slots := f.slots
+	slots := f.base.slots
 	for _, v := range f.agents {
-		if a := f.run.Agent(v.agent); a.Lost != "" && tNs > a.LostAtNs {
-			slots -= v.slots
+		if a := f.base.run.Agent(v.cpu.generator.agent); a.Lost != "" && tNs > a.LostAtNs {
+			slots -= v.base.slots
 		}
 	}
 	return math.Max(slots, 0)
@@ -186,12 +186,12 @@ func (f *generatorSide) slotsAt(tNs int64) float64 {
 // joins what each host read.
 func (f *facts) socketRows(series *record.Series) []*record.SocketsRow {
 	switch {
-	case len(f.agents) > 0:
-		return f.joined(series, f.agents, 1)
-	case len(f.run.Agents) > 0 && f.subject.known && f.subject.host != f.homeHost:
-		return f.joined(series, []*facts{f}, 1)
+	case len(f.cpu.generator.agents) > 0:
+		return f.cpu.server.joined(series, f.cpu.generator.agents, 1)
+	case len(f.base.run.Agents) > 0 && f.cpu.server.subject.known && f.cpu.server.subject.host != f.cpu.generator.homeHost:
+		return f.cpu.server.joined(series, []*facts{f}, 1)
 	}
-	return ours(f.cpuFacts, series.Observed.Sockets)
+	return ours(f.cpu, series.Observed.Sockets)
 }
 
 // joined merges the server's sockets (a part of them) and those of some agents into one row per
@@ -199,7 +199,7 @@ func (f *facts) socketRows(series *record.Series) []*record.SocketsRow {
 // steady, so the ends need not be read at one instant, only within joinWithin.
 func (f *serverSide) joined(series *record.Series, agents []*facts, part float64) []*record.SocketsRow {
 	by := map[string][]*record.SocketsRow{}
-	for _, row := range observed(f.runFacts, series.Observed.Sockets) {
+	for _, row := range observed(f.base, series.Observed.Sockets) {
 		by[row.Host] = append(by[row.Host], row)
 	}
 	var ticks []*record.SocketsRow
@@ -207,8 +207,8 @@ func (f *serverSide) joined(series *record.Series, agents []*facts, part float64
 		ticks = slices.DeleteFunc(slices.Clone(by[f.subject.host]), func(r *record.SocketsRow) bool { return r.Server.Sockets <= 0 })
 	}
 	if len(ticks) == 0 {
-		fewest := slices.MinFunc(agents, func(a, b *facts) int { return len(by[a.homeHost]) - len(by[b.homeHost]) })
-		ticks = by[fewest.homeHost]
+		fewest := slices.MinFunc(agents, func(a, b *facts) int { return len(by[a.cpu.generator.homeHost]) - len(by[b.cpu.generator.homeHost]) })
+		ticks = by[fewest.cpu.generator.homeHost]
 	}
 	var rows []*record.SocketsRow
 	for _, tick := range ticks {
@@ -218,8 +218,8 @@ func (f *serverSide) joined(series *record.Series, agents []*facts, part float64
 		}
 		whole := true
 		for _, v := range agents {
-			near := nearest(by[v.homeHost], tick.TNs)
-			switch a := f.run.Agent(v.homeHost); {
+			near := nearest(by[v.cpu.generator.homeHost], tick.TNs)
+			switch a := f.base.run.Agent(v.cpu.generator.homeHost); {
 			case near != nil:
 				addQueues(&row.Client, &near.Client)
 			case a != nil && a.Lost != "" && tick.TNs > a.LostAtNs:

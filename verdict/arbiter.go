@@ -25,18 +25,18 @@ func arbitrate(f *facts) ruling {
 			r.at = i
 		case found.answer == unknown:
 			missing = addNew(missing, found.missing)
-			if found.bottleneck == record.ServerBlocked && f.generator.busy.known {
+			if found.bottleneck == record.ServerBlocked && f.cpu.generator.self.busy.known {
 				next = found.next
 			}
 		}
 	}
 	if r.at < 0 {
-		r.found = undetermined(f.cpuFacts, r.all, missing, next)
+		r.found = undetermined(f.cpu, r.all, missing, next)
 		return r
 	}
 	r.found = r.all[r.at]
 	if why := r.contradicted(f); why.Code != "" {
-		r.found, r.at = undetermined(f.cpuFacts, r.all, append(missing, why), next), -1
+		r.found, r.at = undetermined(f.cpu, r.all, append(missing, why), next), -1
 		return r
 	}
 	r.qualify(f)
@@ -52,7 +52,7 @@ func (r *ruling) contradicted(f *facts) record.Statement {
 	if !serverOnly(r.found.bottleneck) || !at.known || !at.both || at.share[generatorQueue] <= mostOf {
 		return record.Statement{}
 	}
-	if !f.together && r.found.bottleneck == record.ServerBlocked {
+	if !f.cpu.together && r.found.bottleneck == record.ServerBlocked {
 		return say("verdict.contradicted", with{"unread": at.share[generatorQueue], "found": r.found.because})
 	}
 	r.found.against = append(r.found.against, f.placeEvidence(generatorQueue)...)
@@ -62,13 +62,13 @@ func (r *ruling) contradicted(f *facts) record.Statement {
 // qualify adds what else is near its limit.
 func (r *ruling) qualify(f *facts) {
 	found := &r.found
-	busy, times := f.generator.busy, f.run.Headroom()
+	busy, times := f.cpu.generator.self.busy, f.base.run.Headroom()
 	switch {
 	case !serverOnly(found.bottleneck):
 	case busy.known && busy.value >= generatorNear:
-		found.caveats = append(found.caveats, say("caveat.generator-near", with{"who": f.worst().who(), "busy": busy.value}))
+		found.caveats = append(found.caveats, say("caveat.generator-near", with{"who": f.worst().cpu.generator.who(), "busy": busy.value}))
 	case times > 0 && times <= 1/generatorNear:
-		found.caveats = append(found.caveats, say("caveat.headroom", with{"who": f.worst().who(), "times": times}))
+		found.caveats = append(found.caveats, say("caveat.headroom", with{"who": f.worst().cpu.generator.who(), "times": times}))
 	}
 	if found.bottleneck == record.TargetRate || found.alone {
 		return // nothing was at its limit, or no figure counts
@@ -86,7 +86,7 @@ func (f *cpuFacts) experiment() record.Statement {
 	switch {
 	case f.together:
 		return f.separate()
-	case len(f.run.Agents) > 0:
+	case len(f.base.run.Agents) > 0:
 		return say("inconclusive.next.longer-agents", nil)
 	}
 	return say("inconclusive.next.longer", nil)
@@ -119,11 +119,11 @@ func undetermined(f *cpuFacts, all []finding, missing, next []record.Statement) 
 	}
 	switch {
 	case out.next != nil:
-	case !f.generator.busy.known && len(f.agents) > 0:
+	case !f.generator.self.busy.known && len(f.generator.agents) > 0:
 		out.next = just("inconclusive.next.agents-cpu", nil)
-	case !f.generator.busy.known:
+	case !f.generator.self.busy.known:
 		out.next = just("inconclusive.next.generator-cpu", nil)
-	case !f.subject.known:
+	case !f.server.subject.known:
 		out.next = just("inconclusive.next.watch-server", nil)
 	default:
 		out.next = []record.Statement{f.experiment()}

@@ -10,18 +10,18 @@ import (
 // division; if not, see rulePath.
 func ruleBandwidth(f *facts) finding {
 	out := finding{bottleneck: record.Bandwidth, next: just("bandwidth.next", nil)}
-	l := &f.link
-	if a := f.limitedBy(bandwidthAllowance); a != nil {
-		out.answer, out.pro = matched, []record.Evidence{a.evidence(f.runFacts)}
-		out.because, out.next = just("allowance.limits", a.values(f.runFacts)), just("allowance.next.bandwidth", nil)
+	l := &f.path.link
+	if a := f.path.limitedBy(bandwidthAllowance); a != nil {
+		out.answer, out.pro = matched, []record.Evidence{a.evidence(f.base)}
+		out.because, out.next = just("allowance.limits", a.values(f.base)), just("allowance.next.bandwidth", nil)
 		return out
 	}
-	if !l.known || !l.speed.known || f.onLoopback() && !l.shaper.holds() {
+	if !l.known || !l.speed.known || f.path.onLoopback() && !l.shaper.holds() {
 		return out
 	}
 	share := l.share()
 	out.pro = []record.Evidence{l.evidence()}
-	carried := with{"host": f.named(l.host), "carried_bits": l.bits, "speed_bits": l.speed.value, "share": share}
+	carried := with{"host": f.base.named(l.host), "carried_bits": l.bits, "speed_bits": l.speed.value, "share": share}
 	if share > 0 {
 		out.times, out.nearly = math.Max(1/share, 1), say("bandwidth.nearly", carried)
 	}
@@ -34,7 +34,7 @@ func ruleBandwidth(f *facts) finding {
 	}
 	out.answer = matched
 	out.because = just("bandwidth.full", carried)
-	if l.host != "" && len(f.run.Agents) > 1 && !f.ofServer(l.host) {
+	if l.host != "" && len(f.base.run.Agents) > 1 && !f.cpu.server.ofServer(l.host) {
 		out.next = just("bandwidth.next.agents", with{"host": l.host})
 	}
 	if l.fromBytes {
@@ -62,7 +62,7 @@ func (l *linkFacts) evidence() record.Evidence {
 // packets indicate bytes as the limit, small ones packets.
 func rulePath(f *facts) finding {
 	out := finding{bottleneck: record.Bandwidth}
-	p, l := &f.places, &f.link
+	p, l := &f.places, &f.path.link
 	if !p.known || !p.both || !f.pathQueues() {
 		return out
 	}
@@ -71,7 +71,7 @@ func rulePath(f *facts) finding {
 		out.answer, out.missing = unknown, missing
 		return out
 	}
-	idle, missing := f.serverIdle()
+	idle, missing := f.cpu.serverIdle()
 	if missing != nil {
 		out.answer, out.missing = unknown, missing
 		return out
@@ -108,17 +108,17 @@ func rulePath(f *facts) finding {
 
 // tripShare returns the round trip as a share of the response time.
 func (f *facts) tripShare() float64 {
-	if !f.places.rtt.known || !(f.run.Latency.Response.MeanNs > 0) {
+	if !f.places.rtt.known || !(f.base.run.Latency.Response.MeanNs > 0) {
 		return 0
 	}
-	return math.Min(f.places.rtt.value/f.run.Latency.Response.MeanNs, 1)
+	return math.Min(f.places.rtt.value/f.base.run.Latency.Response.MeanNs, 1)
 }
 
 // pathQueues reports whether most requests are in transit and queue there: the round trip is far
 // above its minimum, or packets are lost.
 func (f *facts) pathQueues() bool {
 	p := &f.places
-	if f.onLoopback() && !f.link.shaper.holds() || f.delayed.known && f.delayed.is {
+	if f.path.onLoopback() && !f.path.link.shaper.holds() || f.delayed.known && f.delayed.is {
 		return false
 	}
 	where := math.Max(p.share[toServer]+p.share[toClient], f.tripShare()-p.share[generatorQueue])
@@ -127,15 +127,15 @@ func (f *facts) pathQueues() bool {
 	}
 	grown := p.rtt.known && p.base.known && p.rtt.value >= tripGrown*p.base.value
 	lost := p.retrans.known && p.retrans.value >= lossMatters
-	return grown || lost || f.link.shaper.holds()
+	return grown || lost || f.path.link.shaper.holds()
 }
 
 func (f *facts) tripEvidence() []record.Evidence {
 	p := &f.places
 	var list []record.Evidence
-	if s := &f.link.shaper; s.holds() {
+	if s := &f.path.link.shaper; s.holds() {
 		list = append(list, record.NewEvidence("series.netdev.qdisc_overlimits", s.held, "times",
-			say("link.shaper-held", with{"shaper": s.kind, "interface": f.link.name, "times": s.held, "backlog_bytes": s.backlog})))
+			say("link.shaper-held", with{"shaper": s.kind, "interface": f.path.link.name, "times": s.held, "backlog_bytes": s.backlog})))
 	}
 	if p.rtt.known {
 		list = append(list, record.NewEvidence("series.tcp_info.server.rtt_p50_us", p.rtt.value, "ns",

@@ -64,13 +64,13 @@ func behindOf(f *serverSide, series *record.Series) []behindServer {
 			continue
 		}
 		b := behindServer{use: u, addr: u.addr, pid: u.pid}
-		b.processFacts = processesAmong(f.runFacts, series, record.RolePeer, f.subject.host, func(pid int) bool { return rootOf(pid) == b.pid })
+		b.processFacts = processesAmong(f.base, series, record.RolePeer, f.subject.host, func(pid int) bool { return rootOf(pid) == b.pid })
 		b.name = "PID " + strconv.Itoa(b.pid)
 		if p := b.find(b.pid); p != nil && p.comm != "" {
 			b.name = p.comm
 		}
 		b.cpus = f.host.allowedOf(b.allowed)
-		b.stacksOf(f.runFacts)
+		b.stacksOf(f.base)
 		b.states(f, series, rootOf)
 		b.sampled(f)
 		list = append(list, b)
@@ -107,10 +107,10 @@ func (b *behindServer) stacksOf(f *runFacts) {
 // sampled takes its CPU from stack samples if there is no row for its processes: with many
 // processes, rows are rare.
 func (b *behindServer) sampled(f *serverSide) {
-	if b.known || b.samples < stacksFewest || f.run.Stacks.CPU == nil {
+	if b.known || b.samples < stacksFewest || f.base.run.Stacks.CPU == nil {
 		return
 	}
-	c := f.run.Stacks.CPU
+	c := f.base.run.Stacks.CPU
 	if seconds := float64(c.DurationNs) / 1e9; c.Hz > 0 && seconds > 0 {
 		b.known, b.host, b.cores = true, f.subject.host, float64(b.samples)/float64(c.Hz)/seconds
 	}
@@ -121,7 +121,7 @@ func (b *behindServer) states(f *serverSide, series *record.Series, rootOf func(
 	looks := map[int]float64{}
 	disk := map[int]float64{}
 	written, width, bytesKnown := 0.0, map[int]float64{}, true
-	for _, row := range observed(f.runFacts, series.Observed.Processes) {
+	for _, row := range observed(f.base, series.Observed.Processes) {
 		s := &row.States
 		if row.Role != record.RolePeer || row.Host != f.subject.host || rootOf(row.PID) != b.pid {
 			continue
@@ -228,7 +228,7 @@ func (b *behindServer) limit(f *serverSide) *limit {
 		l := &limit{
 			says: say("behind.disk", with{"waits": d.says()}),
 			next: just("behind.next", with{"server": b.name, "step": d.top.step()}),
-			pro:  append([]record.Evidence{b.waitEvidence(f.runFacts)}, f.disks.evidence(device)...),
+			pro:  append([]record.Evidence{b.waitEvidence(f.base)}, f.disks.evidence(device)...),
 		}
 		if device != nil {
 			l.says = say("behind.disk-device", with{"waits": d.says(), "work": workOf(device)})
@@ -239,7 +239,7 @@ func (b *behindServer) limit(f *serverSide) *limit {
 		return &limit{
 			says: say("behind.lock", with{"threads": w.Threads, "what": w.object()}),
 			next: just("behind.next", with{"server": b.name, "step": w.step()}),
-			pro:  []record.Evidence{b.waitEvidence(f.runFacts)},
+			pro:  []record.Evidence{b.waitEvidence(f.base)},
 		}
 	}
 	if b.waits == nil && b.disk.known && b.disk.value >= waitStep {
@@ -319,10 +319,11 @@ func (f *serverSide) called(u *peerUse) string {
 // sparePool returns a connection pool that requests wait for, to a server on the same host with
 // CPU and disk to spare; nil if there is none.
 func (f *facts) sparePool() (*peerUse, *behindServer) {
-	n, mean := f.underWay(), positive(f.run.Latency.Response.MeanNs)
-	for i := range f.peers.list {
-		u := &f.peers.list[i]
-		if b := f.behindAt(u.addr); b != nil && b.known && u.high > 1 && f.peers.pool(u, n, mean) && b.limit(f.serverSide) == nil {
+	n, mean := f.underWay(), positive(f.base.run.Latency.Response.MeanNs)
+	server := f.cpu.server
+	for i := range server.peers.list {
+		u := &server.peers.list[i]
+		if b := server.behindAt(u.addr); b != nil && b.known && u.high > 1 && server.peers.pool(u, n, mean) && b.limit(server) == nil {
 			return u, b
 		}
 	}
@@ -338,7 +339,7 @@ func explainPool(f *facts, found *finding) {
 	if u == nil {
 		return
 	}
-	found.because = append(found.because, say("pool.in-use", with{"connections": u.high, "to": f.called(u), "spare": b.spare(),
+	found.because = append(found.because, say("pool.in-use", with{"connections": u.high, "to": f.cpu.server.called(u), "spare": b.spare(),
 		"said": u == f.poolBefore() && mentions(found.because, "turns.connections", "blocked.pool")}))
 }
 
@@ -347,12 +348,12 @@ func explainPool(f *facts, found *finding) {
 func ruleBehind(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked, explained: true}
 	n := f.underWay()
-	for i := range f.behind {
-		b := &f.behind[i]
+	for i := range f.cpu.server.behind {
+		b := &f.cpu.server.behind[i]
 		if !b.asked(n) {
 			continue
 		}
-		l := b.limit(f.serverSide)
+		l := b.limit(f.cpu.server)
 		if l == nil {
 			continue
 		}
@@ -371,12 +372,12 @@ func ruleBehind(f *facts) finding {
 			return out
 		}
 		// If the server has no CPU to spare either, the larger consumer decides.
-		if idle, missing := f.serverIdle(); missing != nil || !idle && b.cores <= f.subject.cores {
+		if idle, missing := f.cpu.serverIdle(); missing != nil || !idle && b.cores <= f.cpu.server.subject.cores {
 			return out
 		}
 		out.answer = matched
-		out.pro = slices.Concat(b.evidence(), l.pro, []record.Evidence{f.peers.says(b.use)}, f.cpuEvidence(),
-			f.placeEvidence(serverQueue, inServer), f.stackClue().says)
+		out.pro = slices.Concat(b.evidence(), l.pro, []record.Evidence{f.cpu.server.peers.says(b.use)}, f.cpu.server.cpuEvidence(),
+			f.placeEvidence(serverQueue, inServer), f.cpu.server.stackClue().says)
 		out.because = just("behind", with{"server": b.who(), "limit": l.says})
 		out.next, out.caveats = l.next, l.caveats
 		return out

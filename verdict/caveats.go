@@ -26,14 +26,14 @@ func caveatsOf(f *facts, slo sloResult, bottleneck record.Bottleneck) []record.S
 	d.ofTheRun(f, slo)
 	d.ofTheRate(f)
 	d.ofTheHost(f, bottleneck)
-	d.ofTheDisks(f.serverSide, bottleneck)
+	d.ofTheDisks(f.cpu.server, bottleneck)
 	d.ofTheWatching(f)
-	d.ofTheAgents(f.generatorSide)
+	d.ofTheAgents(f.cpu.generator)
 	return d
 }
 
 func (d *caveats) ofTheRun(f *facts, slo sloResult) {
-	run := f.run
+	run := f.base.run
 	if run.Unfinished {
 		d.add("caveat.unfinished", nil)
 	} else if run.Interrupted {
@@ -43,39 +43,39 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	if asked := run.Spec.Pprof; asked != "" && asked != "off" {
 		for _, n := range run.NotMeasured {
 			if n.What == "pprof" {
-				d.add("caveat.no-pprof", with{"host": f.named(n.Host), "why": n.Why})
+				d.add("caveat.no-pprof", with{"host": f.base.named(n.Host), "why": n.Why})
 			}
 		}
 	}
-	if o := &f.outage; o.count > 0 {
-		d.add("caveat.outage", with{"outage": o.says(f.runFacts), "open": f.open})
+	if o := &f.time.outage; o.count > 0 {
+		d.add("caveat.outage", with{"outage": o.says(f.base), "open": f.base.open})
 	}
-	if slo.latency && !f.open {
+	if slo.latency && !f.base.open {
 		d.add("caveat.slo-closed-loop", nil)
 	}
 	*d = append(*d, slo.risky...)
 	for _, u := range slo.unknown {
 		d.add("caveat.slo-not-checked", with{"term": u})
 	}
-	if f.elapsedS > 0 && f.elapsedS < shortS {
-		d.add("caveat.short", with{"elapsed_s": f.elapsedS})
+	if f.base.elapsedS > 0 && f.base.elapsedS < shortS {
+		d.add("caveat.short", with{"elapsed_s": f.base.elapsedS})
 	}
 	if run.WarmupS <= 0 && run.Spec.Warmup <= 0 {
 		d.add("caveat.no-warmup", nil)
 	}
-	if share := f.errorShare.value; share > 0 && share < errorsMatter {
-		d.add("caveat.errors", with{"share": share, "kinds": kindsOf(f.errorKinds())})
+	if share := f.base.errorShare.value; share > 0 && share < errorsMatter {
+		d.add("caveat.errors", with{"share": share, "kinds": kindsOf(f.base.errorKinds())})
 	}
-	d.ofTheLatency(f.runFacts)
+	d.ofTheLatency(f.base)
 	if run.Load.Established > 0 && run.Load.Established < run.Load.Connections {
 		d.add("caveat.connections", with{"established": run.Load.Established, "asked": run.Load.Connections})
 	}
 	d.ofTheConnections(run)
 	d.ofTheHandshakes(run)
 	d.ofTheStreams(run)
-	d.ofTheDatagrams(f.runFacts, f.datagrams)
-	if f.open && f.generatorFull() {
-		d.add("caveat.generator-full", with{"who": f.worst().who(), "busy": f.generator.busy.value})
+	d.ofTheDatagrams(f.base, f.cpu.server.datagrams)
+	if f.base.open && f.cpu.generator.full() {
+		d.add("caveat.generator-full", with{"who": f.worst().cpu.generator.who(), "busy": f.cpu.generator.self.busy.value})
 	}
 }
 
@@ -146,68 +146,68 @@ func (d *caveats) ofTheRate(f *facts) {
 	if s := &f.slow; s.dropped() {
 		d.add("caveat.slow-subscriber", s.says())
 	}
-	run, s := f.run, &f.run.Rate.Spread
-	if law := f.little(); law.known && law.off > littleTolerance &&
-		(run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.slots) {
+	run, s := f.base.run, &f.base.run.Rate.Spread
+	if law := f.base.little(); law.known && law.off > littleTolerance &&
+		(run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.base.slots) {
 		d.add("caveat.edges", with{"share": law.off})
 	}
-	if f.stall.known && f.stall.count > 0 && f.stall.share < stallBottleneck && f.outage.count == 0 {
-		d.add("caveat.gaps", with{"total_ns": f.stall.ns, "gaps": f.stall.count})
+	if f.time.stall.known && f.time.stall.count > 0 && f.time.stall.share < stallBottleneck && f.time.outage.count == 0 {
+		d.add("caveat.gaps", with{"total_ns": f.time.stall.ns, "gaps": f.time.stall.count})
 	}
 	switch {
-	case f.trend.known && !f.trend.worse():
-		d.add("caveat.warming-up", with{"trend": f.trend.says()})
-	case f.trend.known:
-	case s.Samples > 1 && f.rate > 0 && s.StdevPerS/f.rate > Unsteady:
+	case f.time.trend.known && !f.time.trend.worse():
+		d.add("caveat.warming-up", with{"trend": f.time.trend.says()})
+	case f.time.trend.known:
+	case s.Samples > 1 && f.base.rate > 0 && s.StdevPerS/f.base.rate > Unsteady:
 		d.add("caveat.unstable", with{"min_per_s": s.MinPerS, "max_per_s": s.MaxPerS, "interval_s": s.WidthS})
 	}
-	if len(f.agents) == 0 && s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
+	if len(f.cpu.generator.agents) == 0 && s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
 		d.add("caveat.sampled-late", with{"late": s.Late, "intervals": s.Late + s.Samples})
 	}
-	if len(run.Statuses) > 1 && f.errorShare.known && f.errorShare.value > 0 && f.errorShare.value < errorsMatter {
+	if len(run.Statuses) > 1 && f.base.errorShare.known && f.base.errorShare.value > 0 && f.base.errorShare.value < errorsMatter {
 		d.add("caveat.statuses-mixed", nil)
 	}
 }
 
 // ofTheHost adds what else ran on the hosts.
 func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
-	if f.together && f.aboutCPU(bottleneck) {
-		d.add("caveat.shared-cores", with{"who": f.sharing(), "cores": len(common(f.serverCPUs, f.generatorCPUs)), "apart": len(f.run.Agents) == 0})
+	if f.cpu.together && f.base.aboutCPU(bottleneck) {
+		d.add("caveat.shared-cores", with{"who": f.cpu.generator.sharing(), "cores": len(common(f.cpu.server.cpus, f.cpu.generator.cpus)), "apart": len(f.base.run.Agents) == 0})
 	}
-	if crowded := f.crowded(); crowded.Code != "" {
+	if crowded := f.cpu.server.crowded(); crowded.Code != "" {
 		*d = append(*d, crowded)
 	}
-	if pair := f.siblings(); pair != "" {
+	if pair := f.cpu.siblings(); pair != "" {
 		d.add("caveat.siblings", with{"cpus": pair})
 	}
-	for _, h := range f.machines() {
+	for _, h := range f.cpu.machines() {
 		if !h.known {
 			continue
 		}
 		if s := h.over(h.numbers(), stolen) / float64(len(h.cores)); s >= stealMatters {
-			d.add("caveat.steal", with{"share": s, "host": f.named(h.name)})
+			d.add("caveat.steal", with{"share": s, "host": f.base.named(h.name)})
 		}
 	}
-	if others := f.others(); others.known && others.value >= max(foreignCores, foreignShare*float64(len(f.host.cores))) {
-		d.add("caveat.others", with{"used_cores": others.value, "cores": len(f.host.cores)})
+	if others := f.cpu.others(); others.known && others.value >= max(foreignCores, foreignShare*float64(len(f.cpu.server.host.cores))) {
+		d.add("caveat.others", with{"used_cores": others.value, "cores": len(f.cpu.server.host.cores)})
 	}
-	for _, lost := range f.subject.lost {
+	for _, lost := range f.cpu.server.subject.lost {
 		d.add("caveat.process-lost", with{"process": lost})
 	}
-	if n := f.neverAccepted(); n > 0 && bottleneck != record.AcceptQueue {
-		d.both(f.unacceptedSays(), f.unacceptedNext())
-	} else if l := &f.unaccepted.files; l.full() && bottleneck != record.AcceptQueue {
+	if n := f.cpu.server.neverAccepted(); n > 0 && bottleneck != record.AcceptQueue {
+		d.both(f.cpu.server.unacceptedSays(), f.cpu.server.unacceptedNext())
+	} else if l := &f.cpu.server.unaccepted.files; l.full() && bottleneck != record.AcceptQueue {
 		d.both(l.says(), l.next())
 	}
-	if f.acceptHurtsTail() && bottleneck != record.AcceptQueue {
-		d.both(f.acceptTailSays(), acceptNext())
+	if f.cpu.server.acceptHurtsTail() && bottleneck != record.AcceptQueue {
+		d.both(f.cpu.server.acceptTailSays(), acceptNext())
 	}
-	if f.accept.before > 0 && bottleneck != record.AcceptQueue {
-		d.add("caveat.accept-before", with{"connections": f.accept.before})
+	if f.cpu.server.accept.before > 0 && bottleneck != record.AcceptQueue {
+		d.add("caveat.accept-before", with{"connections": f.cpu.server.accept.before})
 	}
-	for i := range f.exceeded {
-		if a := &f.exceeded[i]; !f.namedBy(bottleneck, a) {
-			d.add("allowance.exceeded", a.values(f.runFacts))
+	for i := range f.path.exceeded {
+		if a := &f.path.exceeded[i]; !f.path.namedBy(bottleneck, a) {
+			d.add("allowance.exceeded", a.values(f.base))
 		}
 	}
 	if p := &f.places; p.retrans.known && p.retrans.value >= lossMatters && bottleneck != record.Bandwidth && bottleneck != record.Packets {
@@ -224,16 +224,16 @@ func (f *runFacts) aboutCPU(bottleneck record.Bottleneck) bool {
 // siblings returns a pair of CPUs of one core, one used by each side, if the two sides are pinned
 // apart.
 func (f *cpuFacts) siblings() string {
-	if f.together || !f.near || len(f.generatorCPUs) == 0 {
+	if f.together || !f.near || len(f.generator.cpus) == 0 {
 		return ""
 	}
-	env := &f.run.Environment
-	if a := f.run.Agent(f.subject.host); a != nil {
+	env := &f.base.run.Environment
+	if a := f.base.run.Agent(f.server.subject.host); a != nil {
 		env = &a.Environment
 	}
 	for _, group := range env.Siblings {
 		cpus, err := spec.ParseCPUList(group)
-		if err == nil && len(common(cpus, f.serverCPUs)) > 0 && len(common(cpus, f.generatorCPUs)) > 0 {
+		if err == nil && len(common(cpus, f.server.cpus)) > 0 && len(common(cpus, f.generator.cpus)) > 0 {
 			return group
 		}
 	}
@@ -242,9 +242,9 @@ func (f *cpuFacts) siblings() string {
 
 // ofTheWatching adds what the observers could not do.
 func (d *caveats) ofTheWatching(f *facts) {
-	for _, h := range f.machines() {
+	for _, h := range f.cpu.machines() {
 		if float64(h.bad) > badRowsSaid*float64(h.rows) {
-			d.add("cpu.samples-bad", with{"bad": h.bad, "rows": h.rows, "host": f.named(h.name)})
+			d.add("cpu.samples-bad", with{"bad": h.bad, "rows": h.rows, "host": f.base.named(h.name)})
 		}
 	}
 	if n := f.places.moments; f.places.by != record.ByKernelEvents && n > 0 && n < samplesFew {
@@ -258,17 +258,17 @@ func (d *caveats) ofTheWatching(f *facts) {
 	if f.observerShare.known && f.observerShare.value > observerMost {
 		d.add("caveat.observers", with{"share": f.observerShare.value})
 	}
-	if f.subject.known && !f.subject.queue.known {
+	if f.cpu.server.subject.known && !f.cpu.server.subject.queue.known {
 		d.add("caveat.no-run-queue", nil)
 	}
-	for _, n := range f.run.NotMeasured {
+	for _, n := range f.base.run.NotMeasured {
 		if n.What == record.OtherAddresses {
 			d.add("caveat.other-addresses", with{"why": n.Why})
 		}
 	}
 	var lost []record.Statement
 	for _, n := range f.lostLater {
-		lost = append(lost, say("caveat.lost.what", with{"what": n.What, "host": f.named(n.Host), "why": n.Why}))
+		lost = append(lost, say("caveat.lost.what", with{"what": n.What, "host": f.base.named(n.Host), "why": n.Why}))
 	}
 	if len(lost) > 0 {
 		d.add("caveat.lost", with{"lost": lost})

@@ -6,7 +6,7 @@ import "ceiling/record"
 // waits for another, and too few are in flight.
 func ruleConcurrency(f *facts) finding {
 	out := finding{bottleneck: record.Concurrency}
-	if f.open && !f.starvedOfSlots() {
+	if f.base.open && !f.base.starvedOfSlots() {
 		return out
 	}
 	free, missing := f.generatorFree()
@@ -14,7 +14,7 @@ func ruleConcurrency(f *facts) finding {
 		out.answer, out.missing = unknown, missing
 		return out
 	}
-	idle, missing := f.serverIdle()
+	idle, missing := f.cpu.serverIdle()
 	if missing != nil {
 		out.answer, out.missing = unknown, missing
 		return out
@@ -28,14 +28,14 @@ func ruleConcurrency(f *facts) finding {
 		return out
 	}
 	slow := p.known && p.both && f.tripShare() >= mostOf
-	if !itsTime && !f.fewSlots() && !slow {
+	if !itsTime && !f.cpu.fewSlots() && !slow {
 		return out // serverwait.go says what is missing
 	}
-	mean := f.run.Latency.Response.MeanNs
+	mean := f.base.run.Latency.Response.MeanNs
 	out.answer = matched
-	out.pro = append(f.cpuEvidence(), f.generatorEvidence()...)
+	out.pro = append(f.cpu.server.cpuEvidence(), f.generatorEvidence()...)
 	out.pro = append(out.pro, record.NewEvidence("latency.response.mean_ns", mean, "ns",
-		say("slots.busy", with{"slots": f.slots, "mean_ns": mean})))
+		say("slots.busy", with{"slots": f.base.slots, "mean_ns": mean})))
 	out.pro = append(out.pro, f.turnEvidence()...)
 	out.pro = append(out.pro, f.placeEvidence(toServer, serverQueue, inServer, toClient)...)
 	var network, lone record.Statement
@@ -46,19 +46,19 @@ func ruleConcurrency(f *facts) finding {
 	switch {
 	case f.lone.lined:
 		out.caveats = append(out.caveats, say("slots.inferred.pipelined", nil))
-	case f.lone.is == alone && f.slots > 1:
-		lone = f.lone.asLong(f.runFacts)
+	case f.lone.is == alone && f.base.slots > 1:
+		lone = f.lone.asLong(f.base)
 		out.caveats = append(out.caveats, say("slots.inferred.lone", nil))
-	case f.startupQueue.is == alone && itsTime && f.slots > 1:
+	case f.time.startupQueue.is == alone && itsTime && f.base.slots > 1:
 		out.caveats = append(out.caveats, say("slots.inferred.first", nil))
-	case !slow && f.slots > 1:
+	case !slow && f.base.slots > 1:
 		out.caveats = append(out.caveats, say("slots.inferred.few", nil))
 	}
-	out.because = just("slots.few", with{"slots": f.slots, "mean_ns": mean, "per_s": f.rate, "network": network, "lone": lone})
+	out.because = just("slots.few", with{"slots": f.base.slots, "mean_ns": mean, "per_s": f.base.rate, "network": network, "lone": lone})
 	if f.lone.lined {
-		out.because = just("slots.pipelined", with{"connections": f.run.Load.Established})
+		out.because = just("slots.pipelined", with{"connections": f.base.run.Load.Established})
 	}
-	out.next = just("slots.next", with{"connections": 2 * f.run.Load.Connections})
+	out.next = just("slots.next", with{"connections": 2 * f.base.run.Load.Connections})
 	return out
 }
 
@@ -74,7 +74,7 @@ func (f *timeFacts) startupEvidence() record.Evidence {
 	switch {
 	case c.is == queued && c.firstN == 1:
 		return record.NewEvidence("latency.response.min_ns", c.first, "ns",
-			say("startup.fastest", with{"first_ns": c.first, "mean_ns": f.run.Latency.Response.MeanNs}))
+			say("startup.fastest", with{"first_ns": c.first, "mean_ns": f.base.run.Latency.Response.MeanNs}))
 	case c.is == queued:
 		return record.NewEvidence("series.load.mean_ns", c.first, "ns",
 			say("startup.queue", with{"answers": c.firstN, "first_ns": c.first, "later_ns": c.lasting}))

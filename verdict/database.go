@@ -77,11 +77,11 @@ func (p *poolFacts) full() bool {
 
 func databaseOf(f *serverSide, series *record.Series) databaseFacts {
 	d := databaseFacts{name: "the database"}
-	if of := f.run.Database; of != nil && of.Product != "" {
+	if of := f.base.run.Database; of != nil && of.Product != "" {
 		d.name, _, _ = strings.Cut(of.Product, " ")
 	}
-	d.pool = poolOf(f.runFacts, series)
-	rows := observed(f.runFacts, series.Observed.Databases)
+	d.pool = poolOf(f.base, series)
+	rows := observed(f.base, series.Observed.Databases)
 	d.samples = len(rows)
 	if d.samples == 0 {
 		return d
@@ -306,16 +306,16 @@ func (d *databaseFacts) atLog() *limit {
 // held for S per request serves 1/S requests a second, until the database's computing fills its
 // CPUs.
 func (f *facts) atPool() *limit {
-	d := &f.database
+	d := &f.cpu.server.database
 	p := &d.pool
-	if !p.full() || f.rate <= 0 {
+	if !p.full() || f.base.rate <= 0 {
 		return nil
 	}
-	heldNs := p.inUse / f.rate * 1e9
+	heldNs := p.inUse / f.base.rate * 1e9
 	times, bound := 2.0, "pool"
-	if mean := positive(f.run.Latency.Response.MeanNs); mean > 0 && !f.open {
+	if mean := positive(f.base.run.Latency.Response.MeanNs); mean > 0 && !f.base.open {
 		// A request that need not wait takes less time, with the same number in flight.
-		rest := math.Max(mean-p.waiting/f.rate*1e9, heldNs)
+		rest := math.Max(mean-p.waiting/f.base.rate*1e9, heldNs)
 		if most := mean / rest; most < times {
 			times, bound = math.Max(most, 1), "requests"
 		}
@@ -324,7 +324,7 @@ func (f *facts) atPool() *limit {
 		times, bound = room.value, "cpu"
 	}
 	of := with{"name": d.name, "size": p.size, "waiting": p.waiting, "requests": f.underWay(), "held_ns": heldNs, "most_per_s": p.size / heldNs * 1e9,
-		"wait_ns": p.waiting / f.rate * 1e9, "times": times, "bound": bound, "open": f.open, "twice": 2 * p.size}
+		"wait_ns": p.waiting / f.base.rate * 1e9, "times": times, "bound": bound, "open": f.base.open, "twice": 2 * p.size}
 	return &limit{says: say("database.pool-full", of), next: just("database.pool-full.next", of)}
 }
 
@@ -332,20 +332,20 @@ func (f *facts) atPool() *limit {
 // they were watched and if others left them idle. On a host that others also keep busy, doubling
 // a pool whose queries sleep measured twice the rate.
 func (f *facts) databaseRoom() figure {
-	if !f.database.cores.known || !f.host.known {
+	if !f.cpu.server.database.cores.known || !f.cpu.server.host.known {
 		return figure{}
 	}
-	used := f.subject.cores
-	for i := range f.behind {
-		used += f.behind[i].cores
+	used := f.cpu.server.subject.cores
+	for i := range f.cpu.server.behind {
+		used += f.cpu.server.behind[i].cores
 	}
-	if f.together {
-		used += f.generator.cores.value
+	if f.cpu.together {
+		used += f.cpu.generator.self.cores.value
 	}
 	if !(used > 0) {
 		return figure{}
 	}
-	return some(math.Max(float64(len(f.serverCPUs))/used, 1))
+	return some(math.Max(float64(len(f.cpu.server.cpus))/used, 1))
 }
 
 // atWork says that the sessions wait for nothing: the database computes.
@@ -361,15 +361,15 @@ func (d *databaseFacts) atWork() *limit {
 // to it.
 func ruleDatabase(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked, explained: true}
-	d := &f.database
-	if !d.known() && d.pool.samples < sessionsFewest && !f.titles.known() {
+	d := &f.cpu.server.database
+	if !d.known() && d.pool.samples < sessionsFewest && !f.cpu.server.titles.known() {
 		return out
 	}
 	seen := d.evidence()
 	l := cmp.Or(d.atLock(), d.atLog(), f.atPool(), d.atWork())
 	if !d.known() {
-		seen = append(f.titles.evidence(), seen...)
-		l = cmp.Or(f.titles.atLock(), l)
+		seen = append(f.cpu.server.titles.evidence(), seen...)
+		l = cmp.Or(f.cpu.server.titles.atLock(), l)
 	}
 	out.pro = seen
 	if l == nil {
@@ -389,11 +389,11 @@ func ruleDatabase(f *facts) finding {
 	if p.share[serverQueue]+p.share[inServer] < mostOf {
 		return out
 	}
-	if idle, missing := f.serverIdle(); missing != nil || !idle {
+	if idle, missing := f.cpu.serverIdle(); missing != nil || !idle {
 		return out // the CPU they all share is the bottleneck
 	}
 	out.answer = matched
-	out.pro = slices.Concat(seen, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer), f.stackClue().says)
+	out.pro = slices.Concat(seen, f.cpu.server.cpuEvidence(), f.placeEvidence(serverQueue, inServer), f.cpu.server.stackClue().says)
 	out.because, out.next, out.caveats = []record.Statement{l.says}, l.next, l.caveats
 	return out
 }

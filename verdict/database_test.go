@@ -123,9 +123,9 @@ func TestTwiceThePool(t *testing.T) {
 		}
 	}
 	f := newParts(runFacts{rate: 100, slots: 64, run: &record.Run{}})
-	f.database = databaseFacts{cores: some(.8), pool: poolFacts{samples: 50, size: 5, inUse: 5, waiting: 50}}
-	f.subject = processFacts{known: true, cores: 1.6}
-	f.host, f.serverCPUs = hostFacts{}, []int{0, 1}
+	f.cpu.server.database = databaseFacts{cores: some(.8), pool: poolFacts{samples: 50, size: 5, inUse: 5, waiting: 50}}
+	f.cpu.server.subject = processFacts{known: true, cores: 1.6}
+	f.cpu.server.host, f.cpu.server.cpus = hostFacts{}, []int{0, 1}
 	l := f.atPool()
 	if text := prose.Sentence(l.next); !strings.HasSuffix(text, "at most 2× this rate") {
 		t.Errorf("unknown CPUs: %q", text)

@@ -32,17 +32,17 @@ type delayedAckFacts struct {
 
 func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) delayedAckFacts {
 	var d delayedAckFacts
-	mean := positive(f.run.Latency.Response.MeanNs)
-	if f.rate <= 0 || mean == 0 {
+	mean := positive(f.base.run.Latency.Response.MeanNs)
+	if f.base.rate <= 0 || mean == 0 {
 		return d
 	}
 	var trips placeFacts
-	trips.trips(f.cpuFacts, series)
-	d.base, d.flying = trips.base, flyingOf(f.cpuFacts, series)
+	trips.trips(f.cpu, series)
+	d.base, d.flying = trips.base, flyingOf(f.cpu, series)
 	if !d.seen(rows) {
-		d.inferred(f.pathFacts, rows)
+		d.inferred(f.path, rows)
 	}
-	d.ns = d.held / f.rate * 1e9
+	d.ns = d.held / f.base.rate * 1e9
 	d.share = math.Min(d.ns/mean, 1)
 	d.waits = d.share >= waitMatters && d.ns >= 2*d.base.value
 	d.is = d.waits && d.share >= mostOf
@@ -71,7 +71,7 @@ func (d *delayedAckFacts) seen(rows []*record.SocketsRow) bool {
 
 // inferred estimates the same from what is unacknowledged.
 func (d *delayedAckFacts) inferred(f *pathFacts, rows []*record.SocketsRow) {
-	if f.open || f.slots <= 0 || !f.responseBytes.known || f.responseBytes.value <= 0 {
+	if f.base.open || f.base.slots <= 0 || !f.base.responseBytes.known || f.base.responseBytes.value <= 0 {
 		return
 	}
 	samples, sockets, unacked, unread, bytes := 0, 0.0, 0.0, 0.0, 0.0
@@ -99,10 +99,10 @@ func (d *delayedAckFacts) inferred(f *pathFacts, rows []*record.SocketsRow) {
 	}
 	d.unacked = math.Max(unacked-unread, 0) / sockets
 	if unacked > 0 {
-		d.written = bytes / unacked / f.responseBytes.value
+		d.written = bytes / unacked / f.base.responseBytes.value
 	}
 	if d.fits(f) {
-		d.held = d.unacked * f.slots
+		d.held = d.unacked * f.base.slots
 	}
 }
 
@@ -110,7 +110,7 @@ func (d *delayedAckFacts) inferred(f *pathFacts, rows []*record.SocketsRow) {
 // and nothing else on the path explains it. Bytes queued before a narrow link are unacknowledged
 // too, with more than a segment in flight.
 func (d *delayedAckFacts) fits(f *pathFacts) bool {
-	waits := d.unacked*f.slots/f.rate*1e9 - d.base.value
+	waits := d.unacked*f.base.slots/f.base.rate*1e9 - d.base.value
 	switch {
 	case d.written < delayedWritten, waits < delayedAckNs, waits > delayedAckTight, f.link.shaper.holds():
 		return false
@@ -166,12 +166,12 @@ func ruleDelayedAck(f *facts) finding {
 		return out
 	}
 	out.answer, out.explained = matched, true
-	out.pro = append(f.delayedAckEvidence(), f.cpuEvidence()...)
+	out.pro = append(f.delayedAckEvidence(), f.cpu.server.cpuEvidence()...)
 	if d.base.known {
 		out.pro = append(out.pro, record.NewEvidence("series.tcp_info.server.rtt_min_us", d.base.value, "ns",
 			say("delayed-ack.path", with{"rtt_ns": d.base.value})))
 	}
-	out.because = just("delayed-ack", with{"server": f.subjectName(), "held_ns": d.ns, "share": d.share})
+	out.because = just("delayed-ack", with{"server": f.cpu.server.subjectName(), "held_ns": d.ns, "share": d.share})
 	out.next = just("delayed-ack.next", nil)
 	return out
 }

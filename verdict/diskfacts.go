@@ -27,7 +27,7 @@ func disksOf(f *serverSide, series *record.Series) diskFacts {
 	if !f.subject.known {
 		return d
 	}
-	d.sumPressure(observed(f.runFacts, series.Observed.PSI), f.subject.host)
+	d.sumPressure(observed(f.base, series.Observed.PSI), f.subject.host)
 	roles := map[int]string{}
 	for _, row := range series.Observed.Subjects {
 		if row.Host == f.subject.host && roles[row.PID] != record.RoleSubject { // a child of the server that it also calls is both
@@ -35,13 +35,13 @@ func disksOf(f *serverSide, series *record.Series) diskFacts {
 		}
 	}
 	rows := map[string][]*record.DiskRow{}
-	for _, row := range observed(f.runFacts, series.Observed.Disks) {
+	for _, row := range observed(f.base, series.Observed.Disks) {
 		if row.Host == f.subject.host && row.WidthNs > 0 && row.Bad == "" {
 			rows[row.Device] = append(rows[row.Device], row)
 		}
 	}
 	for device, of := range rows {
-		use := diskUse(device, of, f.run.WindowS())
+		use := diskUse(device, of, f.base.run.WindowS())
 		for _, row := range of {
 			for _, pid := range row.PIDs {
 				use.Server = use.Server || roles[pid] == record.RoleSubject

@@ -114,16 +114,16 @@ func (d *diskFacts) pressed(looks int) bool {
 // the kernel's counters alone.
 func ruleDisk(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked, explained: true}
-	d := f.disks.full(false)
+	d := f.cpu.server.disks.full(false)
 	if d == nil {
 		return out
 	}
-	out.pro = f.disks.evidence(d)
-	t := &f.sleeps
-	if !holdsUp(d, t.disk, f.underWay()) || !f.disks.pressed(t.looks) {
+	out.pro = f.cpu.server.disks.evidence(d)
+	t := &f.cpu.server.sleeps
+	if !holdsUp(d, t.disk, f.underWay()) || !f.cpu.server.disks.pressed(t.looks) {
 		return out
 	}
-	beside := t.inDisk < 2 && t.disk < loggers && t.all > float64(len(f.subject.processes))+waitStep
+	beside := t.inDisk < 2 && t.disk < loggers && t.all > float64(len(f.cpu.server.subject.processes))+waitStep
 	if beside && (f.waiting() != queued || f.lone.lined) {
 		return out
 	}
@@ -131,12 +131,12 @@ func ruleDisk(f *facts) finding {
 		return out
 	}
 	p := &f.places
-	if idle, missing := f.serverIdle(); !idle || missing != nil || !p.known || !p.both || p.share[serverQueue]+p.share[inServer] < mostOf {
+	if idle, missing := f.cpu.serverIdle(); !idle || missing != nil || !p.known || !p.both || p.share[serverQueue]+p.share[inServer] < mostOf {
 		return out // serverwait.go says what is missing
 	}
 	out.answer = matched
 	waiting := record.NewEvidence("series.process.states.disk", t.disk, "threads", say("threads.disk", with{"threads": t.disk, "of": t.all}))
-	out.pro = slices.Concat(out.pro, []record.Evidence{waiting}, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer))
+	out.pro = slices.Concat(out.pro, []record.Evidence{waiting}, f.cpu.server.cpuEvidence(), f.placeEvidence(serverQueue, inServer))
 	out.because = just("blocked.by-disk", with{"device": d.Device, "work": workOf(d), "threads": t.disk})
 	out.next, out.caveats = []record.Statement{diskNext(d)}, diskCaveats(d)
 	if beside {

@@ -14,22 +14,22 @@ import (
 // its work has a different bottleneck from one that does it.
 func ruleErrors(f *facts) finding {
 	out := finding{bottleneck: record.Failures}
-	if !f.errorShare.known {
+	if !f.base.errorShare.known {
 		return out
 	}
-	share := f.errorShare.value
+	share := f.base.errorShare.value
 	if share > 0 {
-		out.pro = f.errorEvidence()
+		out.pro = f.base.errorEvidence()
 	}
-	if o := &f.outage; o.count > 0 {
+	if o := &f.time.outage; o.count > 0 {
 		out.pro = append(out.pro, record.NewEvidence("series.load.connected", o.share, "share",
-			say("outage.share", with{"outage": o.says(f.runFacts), "share": o.share})))
+			say("outage.share", with{"outage": o.says(f.base), "share": o.share})))
 	}
 	switch {
 	case share >= errorsMatter:
-		out.answer, out.because, out.next = matched, []record.Statement{f.errorsSentence()}, f.errorsNext()
-	case f.outage.share >= outageMatters:
-		out.answer, out.because, out.next = matched, []record.Statement{f.outage.says(f.runFacts)}, just("outage.next", nil)
+		out.answer, out.because, out.next = matched, []record.Statement{f.base.errorsSentence()}, f.cpu.server.errorsNext()
+	case f.time.outage.share >= outageMatters:
+		out.answer, out.because, out.next = matched, []record.Statement{f.time.outage.says(f.base)}, just("outage.next", nil)
 	}
 	return out
 }
@@ -37,7 +37,7 @@ func ruleErrors(f *facts) finding {
 // failedByErrors reports whether a run fails because of its errors alone, whatever its latencies:
 // the same rule with and without an SLO.
 func (f *timeFacts) failedByErrors() bool {
-	return f.errorShare.known && f.run.Spec.SLO.FailsBy(f.errorShare.value) || f.outage.share >= outageMatters
+	return f.base.errorShare.known && f.base.run.Spec.SLO.FailsBy(f.base.errorShare.value) || f.outage.share >= outageMatters
 }
 
 // errorsSentence says what the errors were, and what the run therefore does not measure.
@@ -165,17 +165,18 @@ func (f *runFacts) errorEvidence() []record.Evidence {
 
 // errorsNext says what to do about the most frequent error.
 func (f *serverSide) errorsNext() []record.Statement {
-	run := f.run
-	if f.timeouts > 0 && f.timeouts*2 >= f.errorShare.value*(float64(run.Requests.Completed)+float64(run.Requests.Failed)+f.connects) {
+	run := f.base.run
+	tried := float64(run.Requests.Completed) + float64(run.Requests.Failed) + f.base.connects
+	if f.base.timeouts > 0 && f.base.timeouts*2 >= f.base.errorShare.value*tried {
 		return f.timeoutNext()
 	}
-	if next := f.databaseRefuses(); next != nil {
+	if next := f.base.databaseRefuses(); next != nil {
 		return next
 	}
 	if next := otherProtocol(run); next != nil {
 		return next
 	}
-	kinds := f.errorKinds()
+	kinds := f.base.errorKinds()
 	if len(kinds) == 0 {
 		return just("errors.next", nil)
 	}
@@ -184,18 +185,18 @@ func (f *serverSide) errorsNext() []record.Statement {
 		return connectsNext(run)
 	}
 	if run.Spec.GRPC != nil {
-		return callsNext(name, f.whatWasAsked())
+		return callsNext(name, f.base.whatWasAsked())
 	}
 	status := with{"status": name}
 	switch {
 	case name == "404" || name == "410":
-		return just("errors.next.path", with{"status": name, "asked": f.whatWasAsked()})
+		return just("errors.next.path", with{"status": name, "asked": f.base.whatWasAsked()})
 	case name == "401" || name == "407":
 		return just("errors.next.credentials", status)
 	case name == "403":
 		return just("errors.next.forbidden", status)
 	case name == "405" || name == "501":
-		return just("errors.next.method", with{"status": name, "method": methodOf(&run.Spec), "asked": f.whatWasAsked()})
+		return just("errors.next.method", with{"status": name, "method": methodOf(&run.Spec), "asked": f.base.whatWasAsked()})
 	case name == "413":
 		return just("errors.next.body-size", status)
 	case name == "415":

@@ -37,21 +37,21 @@ func timedPlaces() map[string]int {
 // Events see every request of the connections that they follow at both ends, so nothing has to be
 // inferred from acknowledgements.
 func fromEvents(f *facts, series *record.Series, load []record.LoadRow) (o occupancy, ok bool) {
-	if len(f.run.Agents) > 1 {
+	if len(f.base.run.Agents) > 1 {
 		return o, false // each sees only its own connections
 	}
 	requests, covered, followed := 0.0, 0.0, 0.0
-	for _, row := range ours(f.cpuFacts, series.Observed.Times) {
-		at, all, ok := f.timed(row, load)
+	for _, row := range ours(f.cpu, series.Observed.Times) {
+		at, all, ok := f.cpu.generator.timed(row, load)
 		if !ok {
 			continue
 		}
-		covered += f.coverage(row, at)
-		f.delayed.toServer(&at, f.rate)
+		covered += f.base.coverage(row, at)
+		f.delayed.toServer(&at, f.base.rate)
 		o.add(at, all, float64(row.WidthNs))
 		requests += float64(row.Requests)
 		if row.Followed < 1 {
-			followed += row.Followed * math.Max(f.slots, 1)
+			followed += row.Followed * math.Max(f.base.slots, 1)
 		}
 	}
 	n := len(o.samples)
@@ -86,7 +86,7 @@ func (f *generatorSide) timed(row *record.TimesRow, load []record.LoadRow) (at [
 			at[s] = math.Max(float64(place.Ns), 0) / scale
 		}
 	}
-	if f.open {
+	if f.base.open {
 		// Between two requests, an open-loop connection waits for the schedule.
 		at[inGenerator] = f.inGenerator()
 	}
@@ -99,25 +99,25 @@ func (f *generatorSide) timed(row *record.TimesRow, load []record.LoadRow) (at [
 // timedBytes is the same if a connection may have several requests in flight: the bytes in each
 // place make so many requests, and requests without bytes anywhere are inside the server.
 func (f *generatorSide) timedBytes(row *record.TimesRow, load []record.LoadRow) (at [stations]float64, all float64, ok bool) {
-	if !(f.requestBytes.value > 0) || !(f.responseBytes.value > 0) {
+	if !(f.base.requestBytes.value > 0) || !(f.base.responseBytes.value > 0) {
 		return at, 0, false
 	}
 	known := float64(row.KnownNs)
-	connections := f.slots / math.Max(float64(f.run.Load.Pipelining), 1)
+	connections := f.base.slots / math.Max(float64(f.base.run.Load.Pipelining), 1)
 	sum := 0.0
 	for _, place := range row.Places {
 		s, is := timedPlaces()[place.Place]
-		if !is || s == inServer || f.open && s == inGenerator {
+		if !is || s == inServer || f.base.open && s == inGenerator {
 			continue
 		}
-		size := f.responseBytes.value
+		size := f.base.responseBytes.value
 		if s == toServer || s == serverQueue {
-			size = f.requestBytes.value
+			size = f.base.requestBytes.value
 		}
 		at[s] = math.Max(place.ByteNs, 0) / size / known * connections
 		sum += at[s]
 	}
-	if f.open {
+	if f.base.open {
 		at[inGenerator] = f.inGenerator()
 		sum += at[inGenerator]
 	}

@@ -38,7 +38,7 @@ type Decision struct {
 func Explain(run *record.Run, series *record.Series) (Decision, record.Verdict) {
 	f := newFacts(run, series)
 	r := arbitrate(f)
-	slo := checkSLO(f.runFacts)
+	slo := checkSLO(f.base)
 	var d Decision
 	valid := true
 	for _, c := range validity() {

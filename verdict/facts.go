@@ -41,27 +41,27 @@ type runFacts struct {
 
 // generatorSide is the generator and its host.
 type generatorSide struct {
-	*runFacts
+	base *runFacts
 	// agents are the facts of each agent that loads, if there are several, sorted by name: they
 	// share the server's facts, and each has its own generator's. agent is the agent these facts
 	// belong to, "" for the whole run. Both are empty if there is a single generator.
 	agents []*facts
 	agent  string
 
-	generator     generatorFacts
-	own           processFacts // its process
-	home          hostFacts    // CPU of its host
-	homeHost      string
-	generatorCPUs []int       // that it may use
-	atHomeToo     []neighbour // on its host
+	self      generatorFacts
+	own       processFacts // its process
+	home      hostFacts    // CPU of its host
+	homeHost  string
+	cpus      []int       // that it may use
+	atHomeToo []neighbour // on its host
 }
 
 // serverSide is the server and its host, if observed.
 type serverSide struct {
-	*runFacts
+	base       *runFacts
 	subject    processFacts
 	host       hostFacts // CPU of its host
-	serverCPUs []int     // that it may use
+	cpus       []int     // that it may use
 	neighbours []neighbour
 	behind     []behindServer // servers on the same host that it calls
 	peers      peerFacts
@@ -78,17 +78,17 @@ type serverSide struct {
 
 // cpuFacts says who used the CPUs of either end.
 type cpuFacts struct {
-	*runFacts
-	*generatorSide
-	*serverSide
-	near     bool // the generator runs on the server's machine
-	together bool // and they share CPUs
-	clock    clockFacts
+	base      *runFacts
+	generator *generatorSide
+	server    *serverSide
+	near      bool // the generator runs on the server's machine
+	together  bool // and they share CPUs
+	clock     clockFacts
 }
 
 // pathFacts is the network between the two ends.
 type pathFacts struct {
-	*runFacts
+	base    *runFacts
 	link    linkFacts
 	ways    [2]linkFacts // to the server, and back
 	packets packetFacts
@@ -98,7 +98,7 @@ type pathFacts struct {
 
 // timeFacts describes how the window went over time.
 type timeFacts struct {
-	*runFacts
+	base         *runFacts
 	stall        stallFacts
 	outage       outageFacts
 	trend        trendFacts
@@ -109,10 +109,10 @@ type timeFacts struct {
 
 // facts is everything, including where the requests were.
 type facts struct {
-	*runFacts
-	*cpuFacts
-	*pathFacts
-	*timeFacts
+	base          *runFacts
+	cpu           *cpuFacts
+	path          *pathFacts
+	time          *timeFacts
 	places        placeFacts
 	delayed       delayedAckFacts
 	slow          slowFacts
@@ -125,9 +125,9 @@ type facts struct {
 func newParts(result runFacts) *facts {
 	run := &result
 	return &facts{
-		runFacts:  run,
-		cpuFacts:  &cpuFacts{runFacts: run, generatorSide: &generatorSide{runFacts: run}, serverSide: &serverSide{runFacts: run}},
-		pathFacts: &pathFacts{runFacts: run}, timeFacts: &timeFacts{runFacts: run},
+		base: run,
+		cpu:  &cpuFacts{base: run, generator: &generatorSide{base: run}, server: &serverSide{base: run}},
+		path: &pathFacts{base: run}, time: &timeFacts{base: run},
 	}
 }
 
@@ -168,79 +168,79 @@ func newFacts(run *record.Run, series *record.Series) *facts {
 	}
 	f := newParts(runFacts{run: run, open: run.Load.Mode == "open" || run.Load.Mode == "" && run.Spec.Open() ||
 		run.Spec.Kind == spec.Events}) // the server decides when events come, not an earlier response
-	f.account()
-	rows := f.loadRows(series)
-	f.scheduleOf(rows)
+	f.cpu.generator.account()
+	rows := f.base.loadRows(series)
+	f.base.scheduleOf(rows)
 	f.watched(series, rows)
 	return f
 }
 
 // account reads the result.
 func (f *generatorSide) account() {
-	run := f.run
+	run := f.base.run
 	connections := run.Load.Established
 	if connections <= 0 {
 		connections = run.Load.Connections
 	}
-	f.slots = math.Max(float64(connections), 0) * streams(&run.Load)
-	f.elapsedS, f.rate = positive(run.ElapsedS), positive(run.Rate.CompletedPerS)
+	f.base.slots = math.Max(float64(connections), 0) * streams(&run.Load)
+	f.base.elapsedS, f.base.rate = positive(run.ElapsedS), positive(run.Rate.CompletedPerS)
 	completed := float64(run.Requests.Completed)
-	if f.rate == 0 && f.elapsedS > 0 {
-		f.rate = positive(completed / f.elapsedS)
+	if f.base.rate == 0 && f.base.elapsedS > 0 {
+		f.base.rate = positive(completed / f.base.elapsedS)
 	}
-	f.local = localOf(run)
-	f.countErrors()
+	f.base.local = localOf(run)
+	f.base.countErrors()
 	if completed > 0 {
-		f.responseBytes = some(float64(run.Bytes.Read) / completed)
+		f.base.responseBytes = some(float64(run.Bytes.Read) / completed)
 	}
 	if sent := float64(run.Requests.Sent) - float64(run.Requests.InFlightAtStart); sent > 0 {
-		f.requestBytes = some(float64(run.Bytes.Written) / sent)
+		f.base.requestBytes = some(float64(run.Bytes.Written) / sent)
 	}
 	f.generatorOwn()
 }
 
 // watched reads the observers' rows.
 func (f *facts) watched(series *record.Series, load []record.LoadRow) {
-	f.subject = processesOf(f.runFacts, series, record.RoleSubject, "")
-	cpu := observed(f.runFacts, series.Observed.CPU)
-	if f.subject.known {
-		f.host = hostOf(cpu, f.subject.host)
-		f.serverCPUs = f.host.allowedOf(f.run.Spec.PinServer, f.subject.allowed)
+	f.cpu.server.subject = processesOf(f.base, series, record.RoleSubject, "")
+	cpu := observed(f.base, series.Observed.CPU)
+	if f.cpu.server.subject.known {
+		f.cpu.server.host = hostOf(cpu, f.cpu.server.subject.host)
+		f.cpu.server.cpus = f.cpu.server.host.allowedOf(f.base.run.Spec.PinServer, f.cpu.server.subject.allowed)
 	}
-	f.generators(series, cpu, load)
-	f.stall = stallsOf(f.runFacts, load)
-	f.local.lackConnections(f.run, load)
-	if f.local.unreachable(f.run) {
-		f.outage = outagesOf(load)
+	f.cpu.generators(series, cpu, load)
+	f.time.stall = stallsOf(f.base, load)
+	f.base.local.lackConnections(f.base.run, load)
+	if f.base.local.unreachable(f.base.run) {
+		f.time.outage = outagesOf(load)
 	}
-	f.changed = changedOf(f.runFacts, load)
-	f.stall.during(f.cpuFacts, series)
-	f.link, f.ways = linkOf(f.cpuFacts, series)
-	f.exceeded = exceededOf(f.cpuFacts, series)
+	f.time.changed = changedOf(f.base, load)
+	f.time.stall.during(f.cpu, series)
+	f.path.link, f.path.ways = linkOf(f.cpu, series)
+	f.path.exceeded = exceededOf(f.cpu, series)
 	sockets := f.socketRows(series)
 	f.delayed = delayedAckOf(f, series, sockets)
 	f.places = occupancyOf(f, series, sockets, load)
 	f.slow = slowOf(f, series, load)
-	f.accept = acceptOf(f.cpuFacts, series)
-	f.datagrams = datagramsOf(f.cpuFacts, series)
-	f.unaccepted = unacceptedOf(f.cpuFacts, series, sockets)
-	f.packets = packetsOf(f.cpuFacts, series)
-	f.clock = clockOf(f.cpuFacts, series)
-	f.startupQueue = startupOf(f.generatorSide, series, &f.delayed)
-	f.peers = peersOf(f.serverSide, series)
-	f.neighbours = neighboursOf(f.runFacts, series, f.subject.host, f.serverCPUs)
-	f.atHomeToo = neighboursOf(f.runFacts, series, f.homeHost, f.generatorCPUs)
-	f.behind = behindOf(f.serverSide, series)
-	f.database = databaseOf(f.serverSide, series)
-	f.titles = titlesOf(f.serverSide, series)
-	f.calls = callsOf(f.runFacts, series)
-	f.disks = disksOf(f.serverSide, series)
-	f.sleeps = sleepsOf(f.serverSide, series)
-	f.crew = workersOf(f.serverSide, series)
-	f.observerShare = observerShareOf(f.cpuFacts, series)
-	f.lostLater = lostLater(f.runFacts, series)
-	f.trend = trendOf(f.cpuFacts, load, series)
-	f.late = f.brokenBy(load)
+	f.cpu.server.accept = acceptOf(f.cpu, series)
+	f.cpu.server.datagrams = datagramsOf(f.cpu, series)
+	f.cpu.server.unaccepted = unacceptedOf(f.cpu, series, sockets)
+	f.path.packets = packetsOf(f.cpu, series)
+	f.cpu.clock = clockOf(f.cpu, series)
+	f.time.startupQueue = startupOf(f.cpu.generator, series, &f.delayed)
+	f.cpu.server.peers = peersOf(f.cpu.server, series)
+	f.cpu.server.neighbours = neighboursOf(f.base, series, f.cpu.server.subject.host, f.cpu.server.cpus)
+	f.cpu.generator.atHomeToo = neighboursOf(f.base, series, f.cpu.generator.homeHost, f.cpu.generator.cpus)
+	f.cpu.server.behind = behindOf(f.cpu.server, series)
+	f.cpu.server.database = databaseOf(f.cpu.server, series)
+	f.cpu.server.titles = titlesOf(f.cpu.server, series)
+	f.cpu.server.calls = callsOf(f.base, series)
+	f.cpu.server.disks = disksOf(f.cpu.server, series)
+	f.cpu.server.sleeps = sleepsOf(f.cpu.server, series)
+	f.cpu.server.crew = workersOf(f.cpu.server, series)
+	f.observerShare = observerShareOf(f.cpu, series)
+	f.lostLater = lostLater(f.base, series)
+	f.time.trend = trendOf(f.cpu, load, series)
+	f.time.late = f.base.brokenBy(load)
 	f.lone = loneOf(f)
 }
 
@@ -249,8 +249,8 @@ func homeOf(f *generatorSide, load []record.LoadRow) string {
 	switch {
 	case f.own.known:
 		return f.own.host
-	case f.run.Environment.Host != "":
-		return f.run.Environment.Host
+	case f.base.run.Environment.Host != "":
+		return f.base.run.Environment.Host
 	case len(load) > 0:
 		return load[0].Host
 	}
@@ -259,7 +259,7 @@ func homeOf(f *generatorSide, load []record.LoadRow) string {
 
 // generators reads the generator's side: one, or several agents.
 func (f *cpuFacts) generators(series *record.Series, cpu []*record.CPURow, load []record.LoadRow) {
-	loading := loadersOf(f.run)
+	loading := loadersOf(f.base.run)
 	if len(loading) > 1 {
 		f.several(loading, series, cpu)
 		return
@@ -268,26 +268,26 @@ func (f *cpuFacts) generators(series *record.Series, cpu []*record.CPURow, load 
 	if len(loading) == 1 {
 		home = loading[0].Name
 	}
-	f.own = processesOf(f.runFacts, series, record.RoleGenerator, home)
-	if f.homeHost = home; home == "" {
-		f.homeHost = homeOf(f.generatorSide, load)
+	f.generator.own = processesOf(f.base, series, record.RoleGenerator, home)
+	if f.generator.homeHost = home; home == "" {
+		f.generator.homeHost = homeOf(f.generator, load)
 	}
-	f.generatorSeen(load)
+	f.generator.generatorSeen(load)
 	f.atHome(cpu)
 }
 
 // atHome finds the generator's CPUs and which of them the server may use too.
 func (f *cpuFacts) atHome(cpu []*record.CPURow) {
-	f.home = hostOf(cpu, f.homeHost)
-	f.generatorCPUs = f.home.allowedOf(f.run.Spec.PinGenerator, f.own.allowed)
-	f.near = f.subject.known && oneMachine(f.run, f.subject.host, f.homeHost)
-	f.together = f.near && len(common(f.serverCPUs, f.generatorCPUs)) > 0
+	f.generator.home = hostOf(cpu, f.generator.homeHost)
+	f.generator.cpus = f.generator.home.allowedOf(f.base.run.Spec.PinGenerator, f.generator.own.allowed)
+	f.near = f.server.subject.known && oneMachine(f.base.run, f.server.subject.host, f.generator.homeHost)
+	f.together = f.near && len(common(f.server.cpus, f.generator.cpus)) > 0
 }
 
 // generatorSeen fills in from the load rows and the observer what the generator did not report
 // itself.
 func (f *generatorSide) generatorSeen(load []record.LoadRow) {
-	g := &f.generator
+	g := &f.self
 	if !g.busy.known {
 		sum, width := 0.0, 0.0
 		for i := range load {
@@ -362,7 +362,7 @@ func (f *runFacts) countErrors() {
 // generatorOwn reads what the generator reports about itself. A generator that completed requests
 // has run: a share of 0 means it was not measured.
 func (f *generatorSide) generatorOwn() {
-	g, own := &f.generator, &f.run.Generator
+	g, own := &f.self, &f.base.run.Generator
 	if b := positive(own.BusiestWorker); b > 0 {
 		g.busy, g.where = some(b), "generator.busiest_worker"
 	}
@@ -382,13 +382,13 @@ func (f *generatorSide) generatorOwn() {
 			g.wanting = some(math.Max(g.wanting.value, busy+positive(w.RunDelay)))
 		}
 	}
-	if cpu := float64(own.UserNs) + float64(own.SystemNs); cpu > 0 && f.elapsedS > 0 {
-		g.cores = some(cpu / 1e9 / f.elapsedS)
+	if cpu := float64(own.UserNs) + float64(own.SystemNs); cpu > 0 && f.base.elapsedS > 0 {
+		g.cores = some(cpu / 1e9 / f.base.elapsedS)
 	}
 	if h := positive(own.Headroom); h > 0 {
 		g.headroom = some(h)
 	}
-	g.byUse, g.mayUse = f.run.RoomByUse(), f.run.GeneratorCores()
+	g.byUse, g.mayUse = f.base.run.RoomByUse(), f.base.run.GeneratorCores()
 }
 
 // scheduleOf compares an open loop's schedule with what was sent.

@@ -122,11 +122,11 @@ func (f *runFacts) invalidAgentsAccounting() *invalidity {
 
 // ofTheAgents adds what weakens the figures of several agents.
 func (d *caveats) ofTheAgents(f *generatorSide) {
-	d.ofTheLost(f.runFacts)
-	for _, a := range byName(f.run) {
-		d.ofTheClock(f.runFacts, a)
+	d.ofTheLost(f.base)
+	for _, a := range byName(f.base.run) {
+		d.ofTheClock(f.base, a)
 	}
-	for _, a := range loadersOf(f.run) {
+	for _, a := range loadersOf(f.base.run) {
 		d.ofTheStart(f, a)
 		if l := &a.Load; l.Established > 0 && l.Established < l.Connections {
 			d.add("agent.connections", with{"agent": a.Name, "established": l.Established, "asked": l.Connections})
@@ -136,8 +136,8 @@ func (d *caveats) ofTheAgents(f *generatorSide) {
 		return
 	}
 	for _, v := range f.agents {
-		if s := &v.run.Rate.Spread; s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
-			d.add("agent.sampled-late", with{"agent": v.agent, "late": s.Late, "intervals": s.Late + s.Samples})
+		if s := &v.base.run.Rate.Spread; s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
+			d.add("agent.sampled-late", with{"agent": v.cpu.generator.agent, "late": s.Late, "intervals": s.Late + s.Samples})
 		}
 	}
 	d.ofTheShares(f)
@@ -173,8 +173,8 @@ func (d *caveats) ofTheStart(f *generatorSide, a *record.Agent) {
 		return
 	}
 	missing := 0.0
-	if gone := late/1e9 - positive(f.run.WarmupS); gone > unsentShare*f.run.WindowS() && f.run.WindowS() > 0 {
-		missing = math.Min(gone/f.run.WindowS(), 1)
+	if gone := late/1e9 - positive(f.base.run.WarmupS); gone > unsentShare*f.base.run.WindowS() && f.base.run.WindowS() > 0 {
+		missing = math.Min(gone/f.base.run.WindowS(), 1)
 	}
 	d.add("agent.start", with{"agent": a.Name, "off_ns": math.Abs(late), "error_ns": a.Clock.ErrorNs, "missing": missing})
 }
@@ -193,19 +193,19 @@ func (d *caveats) ofTheClock(f *runFacts, a *record.Agent) {
 // ofTheShares looks for a closed-loop agent that does far less than its connections would with
 // the others' response times.
 func (d *caveats) ofTheShares(f *generatorSide) {
-	if f.open {
+	if f.base.open {
 		return
 	}
 	slots, rate := 0.0, 0.0
-	there := slices.DeleteFunc(slices.Clone(f.agents), func(v *facts) bool { return f.run.Agent(v.agent).Lost != "" })
+	there := slices.DeleteFunc(slices.Clone(f.agents), func(v *facts) bool { return f.base.run.Agent(v.cpu.generator.agent).Lost != "" })
 	for _, v := range there {
-		slots += v.slots
-		rate += v.rate
+		slots += v.base.slots
+		rate += v.base.rate
 	}
 	for _, v := range there {
-		if slots > 0 && rate > 0 && v.rate/rate < agentShort*v.slots/slots {
-			d.add("agent.slower", with{"agent": v.agent, "share": v.rate / rate, "slots_share": v.slots / slots,
-				"mean_ns": v.run.Latency.Response.MeanNs, "all_ns": f.run.Latency.Response.MeanNs})
+		if slots > 0 && rate > 0 && v.base.rate/rate < agentShort*v.base.slots/slots {
+			d.add("agent.slower", with{"agent": v.cpu.generator.agent, "share": v.base.rate / rate, "slots_share": v.base.slots / slots,
+				"mean_ns": v.base.run.Latency.Response.MeanNs, "all_ns": f.base.run.Latency.Response.MeanNs})
 		}
 	}
 }
@@ -214,8 +214,8 @@ func (d *caveats) ofTheShares(f *generatorSide) {
 func (d *caveats) ofTheMachines(f *generatorSide) {
 	told := map[string]bool{}
 	for _, v := range f.agents {
-		group := f.onMachine(v.agent)
-		if len(group) < 2 || told[v.agent] {
+		group := f.onMachine(v.cpu.generator.agent)
+		if len(group) < 2 || told[v.cpu.generator.agent] {
 			continue
 		}
 		for _, name := range group {
@@ -229,8 +229,8 @@ func (d *caveats) ofTheMachines(f *generatorSide) {
 func (f *generatorSide) onMachine(host string) []string {
 	var names []string
 	for _, v := range f.agents {
-		if oneMachine(f.run, v.agent, host) {
-			names = append(names, v.agent)
+		if oneMachine(f.base.run, v.cpu.generator.agent, host) {
+			names = append(names, v.cpu.generator.agent)
 		}
 	}
 	return names
@@ -240,8 +240,8 @@ func (f *generatorSide) onMachine(host string) []string {
 func (f *generatorSide) sharing() record.Statement {
 	var names []string
 	for _, v := range f.agents {
-		if v.together {
-			names = append(names, v.agent)
+		if v.cpu.together {
+			names = append(names, v.cpu.generator.agent)
 		}
 	}
 	return say("who.shares", with{"agents": listed(names), "number": len(names)})

@@ -24,15 +24,15 @@ type hint struct {
 // explainWait adds what the requests wait for to a finding that says they wait, or that they are
 // inside the server for an unknown reason. upcoming is the next bottleneck.
 func explainWait(f *facts, found *finding, upcoming *record.NextBottleneck) {
-	idle, _ := f.serverIdle()
+	idle, _ := f.cpu.serverIdle()
 	if found.explained || found.bottleneck != record.ServerBlocked &&
 		!(found.bottleneck == record.Inconclusive && idle && f.requestsInside()) {
 		return
 	}
 	var next []record.Statement
 	var first, rest []record.Evidence
-	profiles := f.profileClue(upcoming)
-	for i, c := range []hint{profiles, f.peerClue(upcoming), f.stackClue(), f.threadClue()} {
+	profiles := f.cpu.server.profileClue(upcoming)
+	for i, c := range []hint{profiles, f.peerClue(upcoming), f.cpu.server.stackClue(), f.cpu.server.threadClue()} {
 		if c.next == nil || next != nil && !(i == 1 && profiles.whereOnly) {
 			rest = append(rest, c.says...)
 			continue
@@ -60,8 +60,8 @@ func (f *facts) requestsInside() bool {
 
 // underWay returns the mean number of requests in flight.
 func (f *facts) underWay() float64 {
-	if !f.open || len(f.places.flight) == 0 {
-		return f.slots
+	if !f.base.open || len(f.places.flight) == 0 {
+		return f.base.slots
 	}
 	sum := 0.0
 	for _, n := range f.places.flight {

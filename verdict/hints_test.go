@@ -77,7 +77,7 @@ func TestWaitInAnOpenLoop(t *testing.T) {
 	run.Profiles = []record.Profile{{Kind: record.ProfileMutex, TotalNs: 100e9,
 		Frames: []record.Frame{{Function: "main.f", Ns: 100e9, Share: 1}}}}
 	f := newFacts(run, nil)
-	c := f.profileClue(nil)
+	c := f.cpu.server.profileClue(nil)
 	if len(c.says) == 0 || prose.Text(c.says[0].Says) != "mutex profile: main.f holds a lock that others wait for: 500 µs of each request's 640 µs, 78% of it; without that wait responses at most 500 µs faster, and 140 µs per request remain" {
 		t.Errorf("%+v", c.says)
 	}

@@ -47,14 +47,14 @@ func stalledShare(run *record.Run) float64 {
 // then whatever keeps it from reading is the limit.
 func ruleWindow(f *facts) finding {
 	out := finding{bottleneck: record.HTTP2Window}
-	l := &f.run.Load
-	h, share := l.HTTP2, stalledShare(f.run)
+	l := &f.base.run.Load
+	h, share := l.HTTP2, stalledShare(f.base.run)
 	if share < mostOf || h.StallPings == 0 || h.StallPingedNs > windowTrips*h.StallPingNs {
 		return out
 	}
 	window := min(float64(h.ConnectionWindow), float64(h.InitialWindow)*streams(l))
 	most := window / h.StallPingNs * 1e9
-	each := float64(f.run.Bytes.Written) / f.run.ElapsedS / float64(l.Connections)
+	each := float64(f.base.run.Bytes.Written) / f.base.run.ElapsedS / float64(l.Connections)
 	if !(window > 0) || each < windowFilled*most {
 		return out
 	}
@@ -72,8 +72,8 @@ func ruleWindow(f *facts) finding {
 		record.NewEvidence("load.http2.stall_ping_ns", h.StallPingNs, "ns",
 			say("h2-window.ping", with{"ping_ns": h.StallPingNs, "stall_ns": h.StallPingedNs})),
 		record.NewEvidence("bytes.written", each, "bytes per second", say("h2-window.carried", with{"each": each, "most": most})),
-	}, f.cpuEvidence()...)
-	out.because = just("h2-window", with{"server": f.subjectName(), "window": window, "trip_ns": h.StallPingNs, "most": most})
+	}, f.cpu.server.cpuEvidence()...)
+	out.because = just("h2-window", with{"server": f.cpu.server.subjectName(), "window": window, "trip_ns": h.StallPingNs, "most": most})
 	out.next = just("h2-window.next", with{"window": 2 * window, "connections": 2 * l.Connections})
 	return out
 }

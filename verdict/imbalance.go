@@ -10,16 +10,16 @@ import (
 // full, others idle.
 func ruleImbalance(f *facts) finding {
 	out := finding{bottleneck: record.Uneven, next: just("uneven.next", nil)}
-	if !f.subject.known {
-		out.answer, out.missing = unknown, []record.Statement{notWatched(f.runFacts)}
+	if !f.cpu.server.subject.known {
+		out.answer, out.missing = unknown, []record.Statement{notWatched(f.base)}
 		return out
 	}
-	workers := f.workers()
+	workers := f.cpu.server.workers()
 	if len(workers) < 2 {
 		return out
 	}
 	most := slices.MaxFunc(workers, func(a, b processUse) int { return int(1e6 * (a.cores - b.cores)) })
-	rest := (f.subjectCores(workers) - most.cores) / float64(len(workers)-1)
+	rest := (f.base.subjectCores(workers) - most.cores) / float64(len(workers)-1)
 	used := with{"pid": most.pid, "cores": most.cores, "others": len(workers) - 1, "each": rest}
 	out.pro = []record.Evidence{record.NewEvidence("series.process.cpu_ns", most.cores, "cores",
 		say("uneven.cores", used))}
@@ -34,11 +34,11 @@ func ruleImbalance(f *facts) finding {
 	if rest > unevenRest*most.cores || most.busiest < threadFull && most.cores < threadFull {
 		return out
 	}
-	if !f.host.known {
+	if !f.cpu.server.host.known {
 		out.answer, out.missing = unknown, just("missing.server-host-cpu", nil)
 		return out
 	}
-	if f.serverFull() && !f.oneThreadHolds() {
+	if f.cpu.serverFull() && !f.cpu.oneThreadHolds() {
 		return out
 	}
 	free, missing := f.generatorFree()

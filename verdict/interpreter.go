@@ -16,11 +16,11 @@ const (
 // one always does: CPython and Ruby have one lock for that. None of their threads is full,
 // because they take turns.
 func (f *serverSide) fullInterpreters() []processUse {
-	if f.run.Stacks == nil {
+	if f.base.run.Stacks == nil {
 		return nil
 	}
 	var full []processUse
-	for _, p := range f.run.Stacks.Processes {
+	for _, p := range f.base.run.Stacks.Processes {
 		if p.Runtime != "python" && p.Runtime != "ruby" {
 			continue
 		}
@@ -42,5 +42,5 @@ func (f *serverSide) interpretersSay(full []processUse) (next, because []record.
 		used += p.cores
 	}
 	return just("interpreter.next", nil), just("interpreter", with{"processes": len(full), "server": f.subjectName(), "used_cores": used,
-		"cores": len(f.serverCPUs)})
+		"cores": len(f.cpus)})
 }

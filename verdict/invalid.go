@@ -76,7 +76,7 @@ func invalidKilled(f *runFacts) *invalidity {
 
 // invalidNothing looks for a run without a completed request.
 func invalidNothing(f *serverSide) *invalidity {
-	run := f.run
+	run := f.base.run
 	causes := with{"causes": causesOf(run)}
 	switch {
 	case run.Requests.Completed > 0:
@@ -116,7 +116,7 @@ func invalidNothing(f *serverSide) *invalidity {
 		because: just("nothing.not-completed", causes),
 		next:    next,
 		evidence: []record.Evidence{record.NewEvidence("requests.completed", 0, "requests",
-			say("requests.none-completed", with{"elapsed_s": f.elapsedS}))},
+			say("requests.none-completed", with{"elapsed_s": f.base.elapsedS}))},
 	}
 }
 
@@ -218,7 +218,7 @@ func invalidLittle(f *runFacts) *invalidity {
 func invalidCPURows(f *cpuFacts) *invalidity {
 	for _, h := range f.machines() {
 		if h.rows > 0 && float64(h.bad) >= badRowsMost*float64(h.rows) {
-			bad := say("cpu.samples-bad", with{"bad": h.bad, "rows": h.rows, "host": f.named(h.name)})
+			bad := say("cpu.samples-bad", with{"bad": h.bad, "rows": h.rows, "host": f.base.named(h.name)})
 			return &invalidity{
 				because:  just("cpu.samples-inconsistent", with{"samples": bad}),
 				next:     just("cpu.samples-inconsistent.next", nil),
@@ -232,21 +232,21 @@ func invalidCPURows(f *cpuFacts) *invalidity {
 // invalidThrottled looks for a generator that its cgroup quota throttled: it then measures its
 // own quota.
 func invalidThrottled(f *facts) *invalidity {
-	for _, v := range append([]*facts{f}, f.agents...) {
-		q := v.own.quota.throttled
-		if q.known && q.value >= throttledShare && !(f.subject.known && f.subject.quota == v.own.quota) {
-			throttled := say("quota.throttled", with{"who": v.who(), "share": q.value})
+	for _, v := range append([]*facts{f}, f.cpu.generator.agents...) {
+		q := v.cpu.generator.own.quota.throttled
+		if q.known && q.value >= throttledShare && !(f.cpu.server.subject.known && f.cpu.server.subject.quota == v.cpu.generator.own.quota) {
+			throttled := say("quota.throttled", with{"who": v.cpu.generator.who(), "share": q.value})
 			return &invalidity{
 				because:    []record.Statement{throttled},
 				bottleneck: record.LoadGenerator,
-				next:       just("quota.throttled.next", with{"who": v.who()}),
+				next:       just("quota.throttled.next", with{"who": v.cpu.generator.who()}),
 				evidence:   []record.Evidence{record.NewEvidence("series.throttle.throttled", q.value, "share", throttled)},
 			}
 		}
 	}
-	if t := f.clock; t.throttles > 0 && t.slowest > 0 && t.slowest < clockDrop*t.fastest {
+	if t := f.cpu.clock; t.throttles > 0 && t.slowest > 0 && t.slowest < clockDrop*t.fastest {
 		return &invalidity{
-			because: just("clock.throttled", with{"host": f.named(t.host), "events": t.throttles, "from_ghz": t.fastest / 1e6, "to_ghz": t.slowest / 1e6}),
+			because: just("clock.throttled", with{"host": f.base.named(t.host), "events": t.throttles, "from_ghz": t.fastest / 1e6, "to_ghz": t.slowest / 1e6}),
 			next:    just("clock.throttled.next", nil),
 			evidence: []record.Evidence{record.NewEvidence("series.freq.throttles", t.throttles, "events",
 				say("clock.throttles", with{"events": t.throttles}))},
@@ -258,13 +258,13 @@ func invalidThrottled(f *facts) *invalidity {
 // invalidSchedule looks for an open loop that did not send its target rate. What was full at the
 // time tells whose fault it was.
 func invalidSchedule(f *facts, slo sloResult, found *finding) *invalidity {
-	s := &f.schedule
+	s := &f.base.schedule
 	grew := s.owed.known && s.owed.value > backlogMax
-	if !f.open || s.missed <= unsentShare && !grew {
+	if !f.base.open || s.missed <= unsentShare && !grew {
 		return nil
 	}
 	ev := []record.Evidence{
-		record.NewEvidence("load.target_per_s", f.run.Load.TargetPerS, "1/s", say("rate.asked", with{"per_s": f.run.Load.TargetPerS})),
+		record.NewEvidence("load.target_per_s", f.base.run.Load.TargetPerS, "1/s", say("rate.asked", with{"per_s": f.base.run.Load.TargetPerS})),
 		record.NewEvidence("requests.unsent", s.missed, "share", say("schedule.unsent", with{"share": s.missed, "due": s.asked})),
 	}
 	if s.missed <= unsentShare {
@@ -279,30 +279,30 @@ func invalidSchedule(f *facts, slo sloResult, found *finding) *invalidity {
 				say("schedule.backlog", with{"share": s.owed.value}))),
 		}
 	}
-	if f.generatorFull() && !onServerSide(found.bottleneck) {
+	if f.cpu.generator.full() && !onServerSide(found.bottleneck) {
 		worst := f.worst()
-		return &invalidity{because: just("schedule.generator-full", with{"share": s.missed, "who": worst.who()}),
-			bottleneck: record.LoadGenerator, evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst.generatorSide)}
+		return &invalidity{because: just("schedule.generator-full", with{"share": s.missed, "who": worst.cpu.generator.who()}),
+			bottleneck: record.LoadGenerator, evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst.cpu.generator)}
 	}
-	if len(slo.broken) > 0 && f.generator.busy.known && (f.starvedOfSlots() || !s.slotsUsed.known) {
+	if len(slo.broken) > 0 && f.cpu.generator.self.busy.known && (f.base.starvedOfSlots() || !s.slotsUsed.known) {
 		return nil // a failed SLO is proof enough: response time counts from when a request was due
 	}
-	if f.starvedOfSlots() {
+	if f.base.starvedOfSlots() {
 		return &invalidity{
-			because:    just("schedule.slots", with{"share": s.missed, "slots": f.slots, "found": found.because}),
+			because:    just("schedule.slots", with{"share": s.missed, "slots": f.base.slots, "found": found.because}),
 			bottleneck: found.bottleneck,
-			next:       just("schedule.slots.next", with{"connections": f.run.Load.Connections, "next": found.next}),
+			next:       just("schedule.slots.next", with{"connections": f.base.run.Load.Connections, "next": found.next}),
 			evidence: append(ev, record.NewEvidence("series.load.in_flight", s.slotsUsed.value, "share",
-				say("slots.used", with{"slots": f.slots, "share": s.slotsUsed.value}))),
+				say("slots.used", with{"slots": f.base.slots, "share": s.slotsUsed.value}))),
 		}
 	}
 	if v := f.heldUp(found.bottleneck); v != nil {
-		g := &v.generator
+		g := &v.cpu.generator.self
 		return &invalidity{
-			because: just("schedule.generator-starved", with{"share": s.missed, "who": v.who(), "busy": g.busy.value,
+			because: just("schedule.generator-starved", with{"share": s.missed, "who": v.cpu.generator.who(), "busy": g.busy.value,
 				"delayed": g.delay.value}),
 			bottleneck: record.LoadGenerator, evidence: append(ev, v.generatorEvidence()...),
-			next: just("schedule.generator-starved.next", with{"who": v.who(), "next": v.starvedNext()}),
+			next: just("schedule.generator-starved.next", with{"who": v.cpu.generator.who(), "next": v.cpu.starvedNext()}),
 		}
 	}
 	return &invalidity{because: just("schedule.unexplained", with{"share": s.missed}), evidence: ev, next: just("schedule.unexplained.next", nil)}
@@ -314,20 +314,20 @@ func invalidSchedule(f *facts, slo sloResult, found *finding) *invalidity {
 // cannot be read from within a network namespace. If the server's side was full, that explains
 // every agent that fell behind, unless others kept to their schedule.
 func (f *facts) heldUp(bottleneck record.Bottleneck) *facts {
-	all := f.agents
+	all := f.cpu.generator.agents
 	if len(all) == 0 {
 		all = []*facts{f}
 	}
 	var worst *facts
 	kept := false
 	for _, v := range all {
-		if v.schedule.missed <= unsentShare {
+		if v.base.schedule.missed <= unsentShare {
 			kept = true
 			continue
 		}
-		g := &v.generator
+		g := &v.cpu.generator.self
 		short := g.busy.known && (g.delay.value >= starvedDelay || math.Max(g.wanting.value, g.busy.value) >= generatorNear)
-		if short && (worst == nil || g.delay.value > worst.generator.delay.value) {
+		if short && (worst == nil || g.delay.value > worst.cpu.generator.self.delay.value) {
 			worst = v
 		}
 	}

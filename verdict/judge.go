@@ -26,7 +26,7 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 // Forming judges what exists so far of a run that is still going: unfinished, but not killed.
 func Forming(run *record.Run, series *record.Series) record.Verdict {
 	f := newFacts(run, series)
-	f.forming = true
+	f.base.forming = true
 	return judge(f, arbitrate(f))
 }
 
@@ -36,21 +36,21 @@ func Stations(run *record.Run, series *record.Series) []record.Station {
 }
 
 func judge(f *facts, r ruling) record.Verdict {
-	slo := checkSLO(f.runFacts)
+	slo := checkSLO(f.base)
 	found, all := r.found, r.all
 	why := invalidOf(f, slo, &found)
-	upcoming := nextBottleneck(f.cpuFacts, found.bottleneck, all)
+	upcoming := nextBottleneck(f.cpu, found.bottleneck, all)
 	if why == nil {
 		explainWait(f, &found, upcoming)
 		slowdown(f, &found)
-		explainCPU(f.serverSide, &found)
-		explainBlocked(f.serverSide, &found)
+		explainCPU(f.cpu.server, &found)
+		explainBlocked(f.cpu.server, &found)
 		explainPool(f, &found)
 		explainDelayedAck(f, &found)
-		explainQuorum(f.serverSide, &found)
+		explainQuorum(f.cpu.server, &found)
 		explainWorkers(f, &found)
-		explainDatabase(f.serverSide, &found)
-		explainRetries(f.serverSide, &found)
+		explainDatabase(f.cpu.server, &found)
+		explainRetries(f.cpu.server, &found)
 	}
 	outcome := record.Valid
 	if slo.asked && len(slo.unknown) == 0 {
@@ -58,11 +58,11 @@ func judge(f *facts, r ruling) record.Verdict {
 	}
 	v := record.Verdict{
 		Outcome: outcome, Bottleneck: found.bottleneck, Because: found.because, Next: found.next,
-		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, BacklogShare: f.schedule.owed.value,
-		Stations: f.places.stationsOf(), Uses: f.usesOf(), Disks: f.disks.uses(),
+		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.cpu.others().value, BacklogShare: f.base.schedule.owed.value,
+		Stations: f.places.stationsOf(), Uses: f.usesOf(), Disks: f.cpu.server.disks.uses(),
 	}
 	v.Stalls = f.stalls()
-	v.Concurrency = f.lone.result(f.runFacts)
+	v.Concurrency = f.lone.result(f.base)
 	if p := &f.places; p.known {
 		v.StationsBy, v.StationsOf = p.by, p.moments
 	}
@@ -76,10 +76,10 @@ func judge(f *facts, r ruling) record.Verdict {
 		if v.Bottleneck == "" {
 			v.Bottleneck = record.Inconclusive
 		}
-	case len(slo.broken) == 0 && f.failedByErrors():
+	case len(slo.broken) == 0 && f.time.failedByErrors():
 		v.Outcome = record.Fail
 		if found.bottleneck != record.Failures {
-			v.Because = just("errors.and", with{"errors": f.errorsSentence(), "found": v.Because})
+			v.Because = just("errors.and", with{"errors": f.base.errorsSentence(), "found": v.Because})
 		}
 	case len(slo.broken) > 0:
 		sloBroke(f, &v, slo, &found)
@@ -87,8 +87,8 @@ func judge(f *facts, r ruling) record.Verdict {
 	if v.Bottleneck == found.bottleneck {
 		v.Caveats = append(v.Caveats, found.caveats...)
 	}
-	if why != nil && f.trend.worse() {
-		v.Caveats = append(v.Caveats, f.trend.says())
+	if why != nil && f.time.trend.worse() {
+		v.Caveats = append(v.Caveats, f.time.trend.says())
 	}
 	v.Evidence = slices.Concat(v.Evidence, slo.evidence, f.places.sourceEvidence())
 	v.Caveats = slices.Concat(v.Caveats, caveatsOf(f, slo, v.Bottleneck))
@@ -96,12 +96,12 @@ func judge(f *facts, r ruling) record.Verdict {
 	case why == nil:
 		v.NextBottleneck = upcoming
 	case !why.nothing:
-		v.NextBottleneck = nextBottleneck(f.cpuFacts, v.Bottleneck, all)
+		v.NextBottleneck = nextBottleneck(f.cpu, v.Bottleneck, all)
 	}
-	if short := f.shortOfTarget(); short.Code != "" {
+	if short := f.base.shortOfTarget(); short.Code != "" {
 		v.Because = slices.Insert(slices.Clone(v.Because), 0, short)
 	}
-	inUnit(&v, f.run.Spec.Kind)
+	inUnit(&v, f.base.run.Spec.Kind)
 	return v
 }
 
@@ -123,24 +123,24 @@ func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 	v.Outcome = record.Fail
 	var why record.Statement
 	switch {
-	case f.acceptHurtsTail():
-		why = f.acceptTailSays()
-	case f.late != nil:
-		why = f.late.says()
+	case f.cpu.server.acceptHurtsTail():
+		why = f.cpu.server.acceptTailSays()
+	case f.time.late != nil:
+		why = f.time.late.says()
 	}
 	v.Because = just("slo.broken", with{"terms": slo.broken, "why": why, "found": found.because})
 	switch {
 	case slo.timedOut:
-		v.Next = just("slo.broken.next.timeout", with{"timed_out": f.run.Latency.Waited("service").TimedOut,
-			"timeout_ns": f.run.Spec.Timeout.Nanoseconds()})
-	case v.Bottleneck == record.TargetRate && f.acceptHurtsTail():
+		v.Next = just("slo.broken.next.timeout", with{"timed_out": f.base.run.Latency.Waited("service").TimedOut,
+			"timeout_ns": f.base.run.Spec.Timeout.Nanoseconds()})
+	case v.Bottleneck == record.TargetRate && f.cpu.server.acceptHurtsTail():
 		v.Next = acceptNext()
-	case v.Bottleneck == record.TargetRate && f.late != nil:
-		v.Next = f.late.next()
+	case v.Bottleneck == record.TargetRate && f.time.late != nil:
+		v.Next = f.time.late.next()
 	case v.Bottleneck == record.TargetRate:
 		v.Next = just("slo.broken.next.slow", nil)
-	case f.late != nil && f.open:
-		v.Next = slices.Concat(v.Next, f.late.next())
+	case f.time.late != nil && f.base.open:
+		v.Next = slices.Concat(v.Next, f.time.late.next())
 	}
 }
 

@@ -115,11 +115,11 @@ func linkOf(f *cpuFacts, series *record.Series) (best linkFacts, ways [2]linkFac
 	keys := slices.SortedFunc(maps.Keys(by), func(a, b ifaceKey) int {
 		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.side, b.side), cmp.Compare(a.iface, b.iface))
 	})
-	given := positive(f.run.Spec.LinkBitsPerSecond)
+	given := positive(f.base.run.Spec.LinkBitsPerSecond)
 	add := func(key ifaceKey, way int, l linkFacts) {
 		best = fuller(best, l)
 		to := &ways[1-way] // what the generator's interface sends goes to the server
-		if key.side == record.SideServer || key.side == "" && key.host == f.subject.host && key.host != f.homeHost {
+		if key.side == record.SideServer || key.side == "" && key.host == f.server.subject.host && key.host != f.generator.homeHost {
 			to = &ways[way]
 		}
 		*to = fuller(*to, l)
@@ -129,7 +129,7 @@ func linkOf(f *cpuFacts, series *record.Series) (best linkFacts, ways [2]linkFac
 		if s.seconds <= 0 {
 			continue
 		}
-		name := say("interface", with{"interface": key.iface, "host": f.named(key.host)})
+		name := say("interface", with{"interface": key.iface, "host": f.base.named(key.host)})
 		for way := range s.bytes {
 			speed, from := s.speed, ""
 			if given > 0 {
@@ -142,7 +142,7 @@ func linkOf(f *cpuFacts, series *record.Series) (best linkFacts, ways [2]linkFac
 		}
 	}
 	if !best.known {
-		ways = fromRun(f.runFacts, given)
+		ways = fromRun(f.base, given)
 		best = fuller(ways[1], ways[0])
 	}
 	return best, ways

@@ -72,10 +72,10 @@ func TestLittleHoldsWithTails(t *testing.T) {
 		for range 40 {
 			run := loop(64, 1e9, draw)
 			f := newFacts(run, nil)
-			if l := f.little(); !l.binding || math.Abs(l.inFlight-64) > 0.64 {
+			if l := f.base.little(); !l.binding || math.Abs(l.inFlight-64) > 0.64 {
 				t.Errorf("%s: %+v of 64 slots", name, l)
 			}
-			apart = math.Max(apart, f.little().off)
+			apart = math.Max(apart, f.base.little().off)
 			if v := Judge(run, nil); strings.Contains(prose.Sentence(v.Because), law) {
 				t.Errorf("%s: %s", name, prose.Sentence(v.Because))
 			}

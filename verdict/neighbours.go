@@ -74,12 +74,12 @@ func whoElse(list []neighbour) []record.Statement {
 // nearly all the time, without a CPU for a good part of it, while none of its allowed cores is
 // idle.
 func (f *cpuFacts) starvedThread() *threadUse {
-	if !f.subject.known || !f.host.known || !f.coresTaken() {
+	if !f.server.subject.known || !f.server.host.known || !f.coresTaken() {
 		return nil
 	}
 	var worst *threadUse
-	for i := range f.subject.threads {
-		t := &f.subject.threads[i]
+	for i := range f.server.subject.threads {
+		t := &f.server.subject.threads[i]
 		if t.queue.known && t.queue.value >= starvedDelay && t.run+t.queue.value >= threadWants &&
 			(worst == nil || t.queue.value > worst.queue.value) {
 			worst = t
@@ -91,35 +91,36 @@ func (f *cpuFacts) starvedThread() *threadUse {
 // ruleNeighbours asks whether the server wanted CPU that other processes used.
 func ruleNeighbours(f *facts) finding {
 	out := finding{bottleneck: record.SharedCPU}
-	foreign := f.foreign()
-	if !foreign.known || foreign.value < othersMin || f.fightForCores() && foreign.value < f.generator.cores.value+f.subject.cores {
+	foreign := f.cpu.foreign()
+	ours := f.cpu.generator.self.cores.value + f.cpu.server.subject.cores
+	if !foreign.known || foreign.value < othersMin || f.cpu.fightForCores() && foreign.value < ours {
 		return out
 	}
-	t := f.starvedThread()
-	wants := f.serverFull() && f.subject.queue.known && f.subject.queue.value >= starvedThreads &&
-		(foreign.value > f.subject.cores || !f.serverTakes())
-	if t == nil && !wants || f.together && f.generator.cores.value > foreign.value {
+	t := f.cpu.starvedThread()
+	wants := f.cpu.serverFull() && f.cpu.server.subject.queue.known && f.cpu.server.subject.queue.value >= starvedThreads &&
+		(foreign.value > f.cpu.server.subject.cores || !f.cpu.serverTakes())
+	if t == nil && !wants || f.cpu.together && f.cpu.generator.self.cores.value > foreign.value {
 		return out
 	}
-	if free, missing := f.generatorFree(); missing != nil || !free && !f.together {
+	if free, missing := f.generatorFree(); missing != nil || !free && !f.cpu.together {
 		return out
 	}
-	n := len(f.serverCPUs)
-	out.pro = append(f.cpuEvidence(), record.NewEvidence("series.cpu", foreign.value, "cores",
+	n := len(f.cpu.server.cpus)
+	out.pro = append(f.cpu.server.cpuEvidence(), record.NewEvidence("series.cpu", foreign.value, "cores",
 		say("neighbours.used", with{"used_cores": foreign.value, "cores": n})))
-	starved := say("neighbours.threads-starved", with{"server": f.subjectName(), "threads": f.subject.queue.value})
+	starved := say("neighbours.threads-starved", with{"server": f.cpu.server.subjectName(), "threads": f.cpu.server.subject.queue.value})
 	if t != nil {
-		starved = say("neighbours.thread-starved", with{"thread": t.comm, "server": f.subjectName(), "ran": t.run, "delayed": t.queue.value})
+		starved = say("neighbours.thread-starved", with{"thread": t.comm, "server": f.cpu.server.subjectName(), "ran": t.run, "delayed": t.queue.value})
 		out.pro = append(out.pro, record.NewEvidence("series.process.busiest.queue_ns", t.queue.value, "share", starved))
 	}
-	who := whoElse(f.neighbours)
+	who := whoElse(f.cpu.server.neighbours)
 	out.answer = matched
 	out.because = just("neighbours.took", with{"starved": starved, "used_cores": foreign.value, "cores": n, "who": who})
 	out.next = just("neighbours.next", nil)
 	if len(who) > 0 {
-		out.pro = append(out.pro, record.NewEvidence("series.neighbours", f.neighbours[0].cores, "cores",
+		out.pro = append(out.pro, record.NewEvidence("series.neighbours", f.cpu.server.neighbours[0].cores, "cores",
 			say("neighbours.server-host", with{"who": who})))
-		out.next = just("neighbours.next.stop", with{"process": f.neighbours[0].comm})
+		out.next = just("neighbours.next.stop", with{"process": f.cpu.server.neighbours[0].comm})
 	}
 	return out
 }

@@ -34,14 +34,14 @@ type offWait struct {
 
 // tellingWaits returns the informative waits, the longest first.
 func (f *serverSide) tellingWaits() []offWait {
-	s := f.run.Stacks
+	s := f.base.run.Stacks
 	if s == nil || s.OffCPU == nil || s.OffCPU.Bursts < burstsFewest || s.OffCPU.BurstNs <= 0 {
 		return nil
 	}
 	list := telling(s.OffCPU.Waits, s.OffCPU.BurstNs)
-	requests := f.slots
-	if f.open {
-		requests = math.Max(f.rate*f.run.Latency.Service.MeanNs/1e9, 1)
+	requests := f.base.slots
+	if f.base.open {
+		requests = math.Max(f.base.rate*f.base.run.Latency.Service.MeanNs/1e9, 1)
 	}
 	byStrength(list, requests)
 	for i := range list {
@@ -110,11 +110,11 @@ func (f *serverSide) stackClue() hint {
 			parts = append(parts, say("wait.threads", with{"wait": list[i].says(), "threads": list[i].Threads}))
 		}
 	}
-	off := f.run.Stacks.OffCPU
+	off := f.base.run.Stacks.OffCPU
 	c.says = []record.Evidence{record.NewEvidence("stacks.off_cpu.waits", list[0].Threads, "threads",
 		say("waits", with{"waits": parts, "seen_ns": off.BurstNs, "bursts": off.Bursts}))}
 	if top := &list[0]; top.Threads >= waitStep {
-		c.next = append([]record.Statement{top.stepWith(f.waitTool())}, f.heldDuring(list)...)
+		c.next = append([]record.Statement{top.stepWith(f.waitTool())}, f.base.heldDuring(list)...)
 	}
 	return c
 }

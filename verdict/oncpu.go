@@ -27,7 +27,7 @@ func explainCPU(f *serverSide, found *finding) {
 		found.answer != matched {
 		return
 	}
-	says, top := f.cpuStackEvidence()
+	says, top := f.base.cpuStackEvidence()
 	if says == nil {
 		return
 	}

@@ -51,9 +51,9 @@ func (d *diskWaits) says() record.Statement {
 // no request, so the rule needs several threads, or a process with only one.
 func ruleOwnDisk(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked, explained: true}
-	list := f.tellingWaits()
+	list := f.cpu.server.tellingWaits()
 	d := diskWaitsOf(list)
-	if !d.holdUp(f.underWay()) || d.distinct < 2 && f.sleeps.all > float64(len(f.subject.processes))+waitStep {
+	if !d.holdUp(f.underWay()) || d.distinct < 2 && f.cpu.server.sleeps.all > float64(len(f.cpu.server.subject.processes))+waitStep {
 		return out
 	}
 	for i := range list {
@@ -68,12 +68,14 @@ func ruleOwnDisk(f *facts) finding {
 	if free, missing := f.generatorFree(); !free || missing != nil {
 		return out
 	}
-	if idle, missing := f.serverIdle(); !idle || missing != nil || !p.known || !p.both || p.share[serverQueue]+p.share[inServer] < mostOf {
+	if idle, missing := f.cpu.serverIdle(); !idle || missing != nil || !p.known || !p.both || p.share[serverQueue]+p.share[inServer] < mostOf {
 		return out // serverwait.go says what is missing
 	}
 	out.answer = matched
-	device := f.disks.full(false)
-	out.pro = slices.Concat(f.stackClue().says, f.disks.evidence(device), f.cpuEvidence(), f.placeEvidence(serverQueue, inServer))
+	server := f.cpu.server
+	device := server.disks.full(false)
+	out.pro = slices.Concat(server.stackClue().says, server.disks.evidence(device), server.cpuEvidence(),
+		f.placeEvidence(serverQueue, inServer))
 	out.because = just("blocked.disk", with{"waits": d.says()})
 	if device != nil {
 		out.because = append(out.because, workOf(device))

@@ -8,16 +8,16 @@ import (
 // receive them, or they are dropped below TCP while the link is far from full.
 func rulePackets(f *facts) finding {
 	out := finding{bottleneck: record.Packets, next: just("packets.next", nil)}
-	l := &f.link
-	if a := f.limitedBy(packetAllowance); a != nil {
-		out.answer, out.pro = matched, []record.Evidence{a.evidence(f.runFacts)}
-		out.because, out.next = just("allowance.limits", a.values(f.runFacts)), just("allowance.next.packets", nil)
+	l := &f.path.link
+	if a := f.path.limitedBy(packetAllowance); a != nil {
+		out.answer, out.pro = matched, []record.Evidence{a.evidence(f.base)}
+		out.because, out.next = just("allowance.limits", a.values(f.base)), just("allowance.next.packets", nil)
 		return out
 	}
-	if f.onLoopback() || l.known && l.speed.known && l.share() >= linkTaken {
+	if f.path.onLoopback() || l.known && l.speed.known && l.share() >= linkTaken {
 		return out
 	}
-	if f.packetsOnOneCore(&out) || f.packetsDropped(&out) {
+	if f.cpu.packetsOnOneCore(&out) || f.packetsDropped(&out) {
 		out.answer = matched
 	}
 	return out
@@ -33,8 +33,8 @@ func (f *cpuFacts) packetsOnOneCore(out *finding) bool {
 			c := &h.cores[i]
 			if share := soft(c) / c.total; share >= softFull {
 				out.pro = append(out.pro, record.NewEvidence("series.cpu.softirq", share, "share",
-					say("packets.softirq", with{"cpu": c.cpu, "host": f.named(h.name), "share": share})))
-				out.because = just("packets.one-core", with{"cpu": c.cpu, "host": f.named(h.name), "share": share})
+					say("packets.softirq", with{"cpu": c.cpu, "host": f.base.named(h.name), "share": share})))
+				out.because = just("packets.one-core", with{"cpu": c.cpu, "host": f.base.named(h.name), "share": share})
 				return true
 			}
 		}
@@ -44,7 +44,7 @@ func (f *cpuFacts) packetsOnOneCore(out *finding) bool {
 
 // packetsDropped looks for losses that TCP had to repair.
 func (f *facts) packetsDropped(out *finding) bool {
-	l, p := &f.link, &f.packets
+	l, p := &f.path.link, &f.path.packets
 	resent := f.places.retrans.known && f.places.retrans.value >= lossMatters
 	nic := l.known && l.all > 0 && l.dropped >= lossMatters*l.all && l.perPacket <= smallPacket
 	backlog := p.known && p.handled > 0 && p.dropped >= lossMatters*p.handled
@@ -57,7 +57,7 @@ func (f *facts) packetsDropped(out *finding) bool {
 			say("packets.dropped-interface", with{"interface": l.name, "dropped": l.dropped, "packets": l.all}))
 	} else {
 		lost = record.NewEvidence("series.softnet.dropped", p.dropped, "packets",
-			say("packets.dropped-backlog", with{"host": f.named(p.host), "dropped": p.dropped, "packets": p.handled}))
+			say("packets.dropped-backlog", with{"host": f.base.named(p.host), "dropped": p.dropped, "packets": p.handled}))
 	}
 	out.pro = append(out.pro, lost, f.tripEvidence()[len(f.tripEvidence())-1])
 	out.because = just("packets.dropped", with{"lost": lost.Says})

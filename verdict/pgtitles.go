@@ -18,7 +18,7 @@ type titleFacts struct {
 func titlesOf(f *serverSide, series *record.Series) titleFacts {
 	var t titleFacts
 	commands := map[string]float64{}
-	for _, r := range observed(f.runFacts, series.Observed.Titles) {
+	for _, r := range observed(f.base, series.Observed.Titles) {
 		if !f.subject.known || r.Host != f.subject.host {
 			continue
 		}

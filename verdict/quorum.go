@@ -13,7 +13,7 @@ const quorumMost = 0.5
 // and the leader uses most of it, and the link that every write waits for, if requests wait or
 // each takes its time.
 func explainQuorum(f *serverSide, found *finding) {
-	q := f.run.Quorum
+	q := f.base.run.Quorum
 	if q == nil || q.Size < 2 {
 		return
 	}
@@ -21,18 +21,18 @@ func explainQuorum(f *serverSide, found *finding) {
 	case record.ServerCPU, record.SharedCPU, record.ServerThread, record.Uneven:
 		explainLeader(f, q, found)
 	case record.ServerBlocked, record.Concurrency, record.Inconclusive:
-		explainLink(f.runFacts, q, found)
+		explainLink(f.base, q, found)
 	}
 }
 
 // explainLeader adds the leader's share of the server's CPU, and names it if it is the largest.
 func explainLeader(f *serverSide, q *record.Quorum, found *finding) {
 	leader := q.Node(q.Leader)
-	if leader == nil || leader.PID == 0 || f.run.Subject == nil {
+	if leader == nil || leader.PID == 0 || f.base.run.Subject == nil {
 		return
 	}
 	var all, own, most int64
-	for _, p := range f.run.Subject.Processes {
+	for _, p := range f.base.run.Subject.Processes {
 		all, most = all+p.CPUNs, max(most, p.CPUNs)
 		if p.PID == leader.PID {
 			own = p.CPUNs

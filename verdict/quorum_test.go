@@ -35,7 +35,7 @@ func TestQuorumLink(t *testing.T) {
 		"the server is no such thing": {nil, record.Concurrency, false},
 	} {
 		found := finding{bottleneck: c.found}
-		explainQuorum(newFacts(&record.Run{Quorum: c.q, Subject: &record.Subject{}}, nil).serverSide, &found)
+		explainQuorum(newFacts(&record.Run{Quorum: c.q, Subject: &record.Subject{}}, nil).cpu.server, &found)
 		text := sayings(record.Verdict{Because: found.because})
 		if strings.Contains(text, named) != c.named || c.named && (len(found.next) != 1 || len(found.pro) != 1) {
 			t.Errorf("%s: %q, next %v", name, text, found.next)
@@ -52,7 +52,7 @@ func TestQuorumLinkSettles(t *testing.T) {
 		r := &record.Run{Quorum: quorumOfThree(3.3e6, 9e6, 3.2e6), Subject: &record.Subject{},
 			Load: record.Load{Connections: 8, Established: 8, Pipelining: 1}}
 		r.Latency.Response.MeanNs, r.Rate.CompletedPerS = 3.47e6, 2302
-		explainQuorum(newFacts(r, nil).serverSide, &found)
+		explainQuorum(newFacts(r, nil).cpu.server, &found)
 		if found.bottleneck != want {
 			t.Errorf("%s: %s", code, found.bottleneck)
 		}
@@ -88,7 +88,7 @@ func TestQuorumLeader(t *testing.T) {
 			subject.Processes = append(subject.Processes, record.SubjectProcess{PID: 11 + i, CPUNs: ns})
 		}
 		found := finding{bottleneck: c.found}
-		explainQuorum(newFacts(&record.Run{Quorum: c.q, Subject: subject}, nil).serverSide, &found)
+		explainQuorum(newFacts(&record.Run{Quorum: c.q, Subject: subject}, nil).cpu.server, &found)
 		if text := sayings(record.Verdict{Because: found.because}); strings.Contains(text, named) != c.named {
 			t.Errorf("%s: %q", name, text)
 		}

@@ -15,7 +15,7 @@ import (
 
 // ofTheResponses adds what the responses were.
 func (d *caveats) ofTheResponses(f *facts) {
-	run := f.run
+	run := f.base.run
 	if run.Spec.Kind != spec.Requests || run.Spec.GRPC != nil {
 		return
 	}
@@ -25,7 +25,7 @@ func (d *caveats) ofTheResponses(f *facts) {
 			d.add("caveat.no-content", with{"status": code, "conditional": code == "304"})
 		}
 	}
-	if c := f.changed; c.known {
+	if c := f.time.changed; c.known {
 		d.add("caveat.responses-changed", with{"at_s": c.atS, "until_s": c.untilS, "from_bytes": c.from, "to_bytes": c.to})
 	}
 }

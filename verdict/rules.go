@@ -16,9 +16,9 @@ type rule struct {
 func rules() []rule {
 	return []rule{
 		{"shortage", "Did the generator's host run out of ports, files or memory?", ruleShortage},
-		{"accept queue", "Is the queue of connections to accept full?", func(f *facts) finding { return ruleAcceptQueue(f.cpuFacts) }},
+		{"accept queue", "Is the queue of connections to accept full?", func(f *facts) finding { return ruleAcceptQueue(f.cpu) }},
 		{"errors", "Were responses errors?", ruleErrors},
-		{"target rate", "Was the target rate reached?", func(f *facts) finding { return ruleTargetRate(f.runFacts) }},
+		{"target rate", "Was the target rate reached?", func(f *facts) finding { return ruleTargetRate(f.base) }},
 		{"generator", "Is the load generator saturated?", ruleGenerator},
 		{"slow subscriber", "Does publishing wait for a subscriber that does not read?", ruleSlowSubscriber},
 		{"standstill", "Did the server stall?", ruleStandstill},
@@ -55,14 +55,14 @@ func validity() []validityCheck {
 		return func(f *facts, _ sloResult, _ *finding) *invalidity { return find(f) }
 	}
 	return []validityCheck{
-		{"agents", "Did the run lose an agent that it needed?", of(func(f *facts) *invalidity { return invalidLost(f.runFacts) })},
-		{"killed", "Was the run killed before it finished?", of(func(f *facts) *invalidity { return invalidKilled(f.runFacts) })},
-		{"accounting", "Do the counts contradict each other?", of(func(f *facts) *invalidity { return invalidAccounting(f.runFacts) })},
+		{"agents", "Did the run lose an agent that it needed?", of(func(f *facts) *invalidity { return invalidLost(f.base) })},
+		{"killed", "Was the run killed before it finished?", of(func(f *facts) *invalidity { return invalidKilled(f.base) })},
+		{"accounting", "Do the counts contradict each other?", of(func(f *facts) *invalidity { return invalidAccounting(f.base) })},
 		{"local errors", "Did the generator's host cause the errors?", invalidShortage},
-		{"nothing", "Did nothing happen?", of(func(f *facts) *invalidity { return invalidNothing(f.serverSide) })},
+		{"nothing", "Did nothing happen?", of(func(f *facts) *invalidity { return invalidNothing(f.cpu.server) })},
 		{"Little's law", "Do rate, response time and concurrency contradict each other?",
-			of(func(f *facts) *invalidity { return invalidLittle(f.runFacts) })},
-		{"CPU samples", "Is the host's CPU accounting inconsistent?", of(func(f *facts) *invalidity { return invalidCPURows(f.cpuFacts) })},
+			of(func(f *facts) *invalidity { return invalidLittle(f.base) })},
+		{"CPU samples", "Is the host's CPU accounting inconsistent?", of(func(f *facts) *invalidity { return invalidCPURows(f.cpu) })},
 		{"throttling", "Was the generator throttled by a CPU quota?", of(invalidThrottled)},
 		{"schedule", "Did the generator miss the schedule of an open loop?", invalidSchedule},
 		{"saturation", "Is the load generator the bottleneck?", invalidGenerator},

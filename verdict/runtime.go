@@ -43,16 +43,16 @@ func runtimeOf(p *record.SubjectProcess) string {
 // serverRuntime returns the runtime of most of the server's processes; "" if unknown.
 func (f *serverSide) serverRuntime() (name string, pid int) {
 	var list []record.StackProcess
-	if len(f.run.Profiles) > 0 {
+	if len(f.base.run.Profiles) > 0 {
 		return "go", 0 // only Go servers have these profiles
 	}
-	if f.run.Stacks != nil {
-		list = f.run.Stacks.Processes
+	if f.base.run.Stacks != nil {
+		list = f.base.run.Stacks.Processes
 	}
-	if !slices.ContainsFunc(list, func(p record.StackProcess) bool { return p.Runtime != "" }) && f.run.Subject != nil {
+	if !slices.ContainsFunc(list, func(p record.StackProcess) bool { return p.Runtime != "" }) && f.base.run.Subject != nil {
 		list = nil
-		for i := range f.run.Subject.Processes {
-			p := &f.run.Subject.Processes[i]
+		for i := range f.base.run.Subject.Processes {
+			p := &f.base.run.Subject.Processes[i]
 			list = append(list, record.StackProcess{PID: p.PID, Comm: p.Comm, Runtime: runtimeOf(p)})
 		}
 	}
@@ -96,7 +96,7 @@ const namelessMatters = 0.2
 // namesHint says how to start the server so that its own functions have symbols; empty if most of
 // its CPU already is in named code.
 func (f *serverSide) namesHint() (hint []record.Statement) {
-	s := f.run.Stacks
+	s := f.base.run.Stacks
 	if s == nil || s.CPU == nil || s.CPU.Samples < stacksFewest {
 		return nil
 	}
@@ -136,11 +136,11 @@ func nameless(runtime string, p *record.StackPackage) bool {
 
 // pythonMinor returns the Python 3 minor version of a process, from its program name.
 func (f *serverSide) pythonMinor(pid int) (int, bool) {
-	if f.run.Subject == nil {
+	if f.base.run.Subject == nil {
 		return 0, false
 	}
-	for i := range f.run.Subject.Processes {
-		p := &f.run.Subject.Processes[i]
+	for i := range f.base.run.Subject.Processes {
+		p := &f.base.run.Subject.Processes[i]
 		if text, ok := strings.CutPrefix(path.Base(cmp.Or(p.Exe, p.Comm)), "python3."); ok && p.PID == pid {
 			n, err := strconv.Atoi(text)
 			return n, err == nil

@@ -36,13 +36,13 @@ func served(runtime, exe string, packages ...record.StackPackage) *facts {
 func TestAdviceFitsTheRuntime(t *testing.T) {
 	for _, runtime := range []string{"go", "java", "python", "node", "php", "ruby", "dotnet", "erlang", "perl", runtimeNative, ""} {
 		f := served(runtime, "")
-		f.run.Subject = nil
-		for what, tool := range map[string]string{"CPU": prose.Text(f.cpuTool()), "waits": prose.Text(f.waitTool())} {
+		f.base.run.Subject = nil
+		for what, tool := range map[string]string{"CPU": prose.Text(f.cpu.server.cpuTool()), "waits": prose.Text(f.cpu.server.waitTool())} {
 			if strings.Contains(tool, "pprof") != (runtime == "go") || tool == "" {
 				t.Errorf("%s of %q: %s", what, runtime, tool)
 			}
 		}
-		if limit := prose.Text(f.ownLimit()); strings.Contains(limit, "GOMAXPROCS") != (runtime == "go") {
+		if limit := prose.Text(f.cpu.server.ownLimit()); strings.Contains(limit, "GOMAXPROCS") != (runtime == "go") {
 			t.Errorf("%q limits itself by %s", runtime, limit)
 		}
 	}
@@ -70,7 +70,7 @@ func TestNamesHint(t *testing.T) {
 			record.StackPackage{Name: "code made at run time", Share: 0.1}), ""},
 		{"go", served("go", "/srv/x", record.StackPackage{Name: "main", Share: 1}), ""},
 	} {
-		if got := prose.Sentence(c.f.namesHint()); !strings.Contains(got, c.want) || c.want == "" && got != "" {
+		if got := prose.Sentence(c.f.cpu.server.namesHint()); !strings.Contains(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
 	}

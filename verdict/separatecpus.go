@@ -17,12 +17,12 @@ import (
 // is available.
 func (f *cpuFacts) separate() record.Statement {
 	switch {
-	case len(f.run.Agents) > 0:
+	case len(f.base.run.Agents) > 0:
 		return say("separate.agents", nil)
-	case len(f.serverCPUs) < 2 && len(f.generatorCPUs) < 2:
+	case len(f.server.cpus) < 2 && len(f.generator.cpus) < 2:
 		return say("separate.machine", nil)
 	}
-	return say("separate", with{"command": f.apartCommand()})
+	return say("separate", with{"command": f.base.apartCommand()})
 }
 
 // separatingVerbs are the commands that accept --separate-cpus.
@@ -97,10 +97,10 @@ func shellLine(words []string) string {
 // once, at its start, and has as many threads as there were then.
 func (f *serverSide) crowded() record.Statement {
 	var none record.Statement
-	if f.run.Spec.PinServer == "" || !f.subject.known {
+	if f.base.run.Spec.PinServer == "" || !f.subject.known {
 		return none
 	}
-	cpus, err := spec.ParseCPUList(f.run.Spec.PinServer)
+	cpus, err := spec.ParseCPUList(f.base.run.Spec.PinServer)
 	if err != nil {
 		return none
 	}
@@ -113,5 +113,5 @@ func (f *serverSide) crowded() record.Statement {
 	if busy <= len(cpus) {
 		return none
 	}
-	return say("separate.crowded", with{"threads": busy, "cpus": len(cpus), "list": f.run.Spec.PinServer})
+	return say("separate.crowded", with{"threads": busy, "cpus": len(cpus), "list": f.base.run.Spec.PinServer})
 }

@@ -37,7 +37,7 @@ func TestApartCommand(t *testing.T) {
 		{"", "ceiling run --separate-cpus", spec.Spec{}},
 	} {
 		f := newParts(runFacts{run: &record.Run{Command: strings.Fields(c.command), Spec: c.spec}})
-		if got := f.apartCommand(); got != c.want {
+		if got := f.base.apartCommand(); got != c.want {
 			t.Errorf("%s: %s\nwant %s", c.command, got, c.want)
 		}
 	}
@@ -47,23 +47,23 @@ func TestApartCommand(t *testing.T) {
 func TestCrowded(t *testing.T) {
 	busy := func(n int) *facts {
 		f := newParts(runFacts{run: &record.Run{Spec: spec.Spec{PinServer: "1"}}})
-		f.subject.known = true
+		f.cpu.server.subject.known = true
 		for range n {
-			f.subject.threads = append(f.subject.threads, threadUse{run: 0.2, queue: some(0.5)})
+			f.cpu.server.subject.threads = append(f.cpu.server.subject.threads, threadUse{run: 0.2, queue: some(0.5)})
 		}
-		f.subject.threads = append(f.subject.threads, threadUse{run: 0.01, queue: some(0.02)})
+		f.cpu.server.subject.threads = append(f.cpu.server.subject.threads, threadUse{run: 0.01, queue: some(0.02)})
 		return f
 	}
-	if text := prose.Text(busy(1).crowded()); text != "" {
+	if text := prose.Text(busy(1).cpu.server.crowded()); text != "" {
 		t.Errorf("one busy thread on one CPU: %s", text)
 	}
-	if text := prose.Text(busy(4).crowded()); !strings.Contains(text, "4 threads of the server shared the 1 CPU") ||
+	if text := prose.Text(busy(4).cpu.server.crowded()); !strings.Contains(text, "4 threads of the server shared the 1 CPU") ||
 		!strings.Contains(text, "taskset -c 1") {
 		t.Errorf("four: %q", text)
 	}
 	free := busy(4)
-	free.run.Spec.PinServer = ""
-	if text := prose.Text(free.crowded()); text != "" {
+	free.base.run.Spec.PinServer = ""
+	if text := prose.Text(free.cpu.server.crowded()); text != "" {
 		t.Errorf("a server that was not moved: %s", text)
 	}
 }

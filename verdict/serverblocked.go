@@ -8,7 +8,7 @@ import (
 // ruleServerBlocked asks whether requests wait at the server for something other than CPU: a lock, a
 // pool, another server, or a stall.
 func ruleServerBlocked(f *facts) finding {
-	out := finding{bottleneck: record.ServerBlocked, next: just("blocked.next", with{"tool": f.waitTool()})}
+	out := finding{bottleneck: record.ServerBlocked, next: just("blocked.next", with{"tool": f.cpu.server.waitTool()})}
 	free, missing := f.generatorFree()
 	if missing != nil {
 		out.answer, out.missing = unknown, missing
@@ -17,7 +17,7 @@ func ruleServerBlocked(f *facts) finding {
 	if !free {
 		return out
 	}
-	idle, missing := f.serverIdle()
+	idle, missing := f.cpu.serverIdle()
 	if missing != nil {
 		out.pro, out.answer, out.missing = f.loneEvidence(), unknown, missing
 		return out
@@ -25,7 +25,7 @@ func ruleServerBlocked(f *facts) finding {
 	if !idle {
 		return out
 	}
-	out.pro = f.cpuEvidence()
+	out.pro = f.cpu.server.cpuEvidence()
 	p := &f.places
 	inTurn := f.waiting() == queued && !f.lone.lined
 	switch {
@@ -46,28 +46,28 @@ func ruleServerBlocked(f *facts) finding {
 // waitUnseen handles requests that wait for each other when nothing observed where.
 func (f *facts) waitUnseen(out *finding, inTurn bool) {
 	out.pro = append(out.pro, f.turnEvidence()...)
-	if !inTurn || !f.lone.known || !f.onLoopback() {
+	if !inTurn || !f.lone.known || !f.path.onLoopback() {
 		out.answer, out.missing = unknown, []record.Statement{f.places.missing()}
 		return
 	}
 	out.answer = matched // loopback has no path to wait on, and the generator is free
-	out.because = just("blocked.turns-unseen", with{"cores": f.subject.cores, "turns": f.turns()})
+	out.because = just("blocked.turns-unseen", with{"cores": f.cpu.server.subject.cores, "turns": f.turns()})
 	out.caveats = append(out.caveats, say("blocked.not-seen", nil))
 }
 
 // waitUnread explains why requests sit in an idle server's receive queue.
 func (f *facts) waitUnread(out *finding, inTurn bool) {
 	switch {
-	case (f.coresTaken() || f.kept()) && !f.wantsLittle():
+	case (f.cpu.coresTaken() || f.cpu.kept()) && !f.cpu.server.wantsLittle():
 		out.answer = unknown
 		out.missing = just("missing.unread-cpu", with{"half": false})
-	case f.halfBusy() && !inTurn:
+	case f.cpu.halfBusy() && !inTurn:
 		out.answer = unknown
 		out.missing = just("missing.unread-cpu", with{"half": true})
-		out.next = []record.Statement{f.separate()}
+		out.next = []record.Statement{f.cpu.separate()}
 	default:
 		out.answer = matched
-		out.because = just("blocked.unread", with{"share": f.places.share[serverQueue], "cores": f.subject.cores})
+		out.because = just("blocked.unread", with{"share": f.places.share[serverQueue], "cores": f.cpu.server.subject.cores})
 		if inTurn && f.lone.known {
 			out.because = append(out.because, f.turns())
 		}
@@ -80,7 +80,7 @@ func (f *facts) waitUnread(out *finding, inTurn bool) {
 // time.
 func (f *facts) waitInside(out *finding, inTurn bool) {
 	p := &f.places
-	inside := say("blocked.inside", with{"share": p.share[serverQueue] + p.share[inServer], "cores": f.subject.cores})
+	inside := say("blocked.inside", with{"share": p.share[serverQueue] + p.share[inServer], "cores": f.cpu.server.subject.cores})
 	pool, other := f.poolBefore(), f.waitsFor()
 	switch {
 	case inTurn:
@@ -91,19 +91,19 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 		out.answer = matched
 		out.pro = append(out.pro, f.loneEvidence()...)
 		out.because = just("blocked.pool", with{"inside": inside, "requests": f.underWay(), "connections": pool.high,
-			"to": f.called(pool)})
+			"to": f.cpu.server.called(pool)})
 	case f.waiting() == alone: // concurrency.go
 	case other != nil:
 		out.answer = matched
 		out.pro = append(out.pro, record.NewEvidence("series.peers", other.used, "sockets",
 			say("peers.awaited", with{"connections": other.used, "to": other.addr})))
-		out.because = just("blocked.peer", with{"cores": f.subject.cores, "to": f.called(other)})
-		out.next = just("blocked.peer.next", with{"to": other.addr, "connections": 2 * f.run.Load.Connections})
-	case f.waiting() == unclear && !f.fewSlots():
+		out.because = just("blocked.peer", with{"cores": f.cpu.server.subject.cores, "to": f.cpu.server.called(other)})
+		out.next = just("blocked.peer.next", with{"to": other.addr, "connections": 2 * f.base.run.Load.Connections})
+	case f.waiting() == unclear && !f.cpu.fewSlots():
 		out.answer = unknown
 		out.pro = append(out.pro, f.loneEvidence()...)
 		out.missing = just("missing.turns", with{"why": f.whyUnclear()})
-		out.next = just("missing.turns.next", with{"connections": 2 * f.run.Load.Connections})
+		out.next = just("missing.turns.next", with{"connections": 2 * f.base.run.Load.Connections})
 	}
 }
 
@@ -113,7 +113,7 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 func ruleStandstill(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked,
 		next: just("standstill.next", nil)}
-	s := &f.stall
+	s := &f.time.stall
 	if !s.known || s.share < stallBottleneck {
 		return out
 	}
@@ -140,17 +140,17 @@ func ruleStandstill(f *facts) finding {
 			say("standstill.generator-starved", with{"threads": s.hungry.value})))
 		return out
 	}
-	if capacity, _ := f.capacity(); !free || capacity.known && s.cores.value > idleMost*capacity.value {
+	if capacity, _ := f.cpu.server.capacity(); !free || capacity.known && s.cores.value > idleMost*capacity.value {
 		return out // it was working, perhaps collecting garbage
 	}
 	out.answer = matched
-	out.because = just("standstill", with{"total_ns": s.ns, "window_s": f.run.WindowS(), "times": s.count})
+	out.because = just("standstill", with{"total_ns": s.ns, "window_s": f.base.run.WindowS(), "times": s.count})
 	return out
 }
 
 // fewSlots reports whether there are hardly more requests than CPUs to work on them, so that none
 // waits long for another.
 func (f *cpuFacts) fewSlots() bool {
-	cores := max(len(f.serverCPUs), len(f.generatorCPUs))
-	return !f.open && cores > 0 && f.slots <= fewPerCore*float64(cores)
+	cores := max(len(f.server.cpus), len(f.generator.cpus))
+	return !f.base.open && cores > 0 && f.base.slots <= fewPerCore*float64(cores)
 }

@@ -10,22 +10,22 @@ import (
 // while other cores are idle: more cores would not help it.
 func ruleServerThread(f *facts) finding {
 	out := finding{bottleneck: record.ServerThread,
-		next: just("server-thread.next", with{"tool": f.cpuTool()})}
-	if !f.subject.known {
-		out.answer, out.missing = unknown, []record.Statement{notWatched(f.runFacts)}
+		next: just("server-thread.next", with{"tool": f.cpu.server.cpuTool()})}
+	if !f.cpu.server.subject.known {
+		out.answer, out.missing = unknown, []record.Statement{notWatched(f.base)}
 		return out
 	}
-	if len(f.subject.threads) == 0 {
+	if len(f.cpu.server.subject.threads) == 0 {
 		out.answer, out.missing = unknown, just("missing.server-threads", nil)
 		return out
 	}
-	t := f.subject.threads[0]
-	out.pro = append(f.cpuEvidence(), record.NewEvidence("series.process.busiest", t.run, "share",
+	t := f.cpu.server.subject.threads[0]
+	out.pro = append(f.cpu.server.cpuEvidence(), record.NewEvidence("series.process.busiest", t.run, "share",
 		say("server-thread.ran", with{"thread": t.comm, "ran": t.run})))
-	if t.run > 0 && t.run >= lonelyThread*f.subject.cores {
+	if t.run > 0 && t.run >= lonelyThread*f.cpu.server.subject.cores {
 		out.times, out.nearly = math.Max(1/t.run, 1), say("server-thread.nearly", with{"ran": t.run})
 	}
-	n, interpreters, collector := f.subject.fullThreads(), f.fullInterpreters(), f.collector()
+	n, interpreters, collector := f.cpu.server.subject.fullThreads(), f.cpu.server.fullInterpreters(), f.cpu.server.collector()
 	switch {
 	case n > 0:
 		interpreters = nil // that thread is the limit, whatever waits for it
@@ -37,11 +37,11 @@ func ruleServerThread(f *facts) finding {
 	if n == 0 {
 		return out
 	}
-	if !f.host.known {
+	if !f.cpu.server.host.known {
 		out.answer, out.missing = unknown, just("missing.server-host-cpu", nil)
 		return out
 	}
-	if n >= len(f.serverCPUs) || f.serverFull() && !f.oneThreadHolds() && interpreters == nil {
+	if n >= len(f.cpu.server.cpus) || f.cpu.serverFull() && !f.cpu.oneThreadHolds() && interpreters == nil {
 		return out // its cores are full: server CPU or shared CPU is the bottleneck
 	}
 	free, missing := f.generatorFree()
@@ -55,15 +55,15 @@ func ruleServerThread(f *facts) finding {
 	out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
 	out.answer = matched
 	if collector != nil && n == 1 {
-		out.next, out.because = f.collectorSays(collector)
+		out.next, out.because = f.cpu.server.collectorSays(collector)
 		return out
 	}
 	if interpreters != nil {
-		out.next, out.because = f.interpretersSay(interpreters)
+		out.next, out.because = f.cpu.server.interpretersSay(interpreters)
 		return out
 	}
-	out.because = just("server-thread", with{"thread": t.comm, "threads": n, "server": f.subjectName(), "ran": t.run,
-		"idle": f.host.over(f.serverCPUs, idle), "cores": len(f.serverCPUs)})
+	out.because = just("server-thread", with{"thread": t.comm, "threads": n, "server": f.cpu.server.subjectName(), "ran": t.run,
+		"idle": f.cpu.server.host.over(f.cpu.server.cpus, idle), "cores": len(f.cpu.server.cpus)})
 	if f.places.known && f.places.both && f.places.share[inServer] >= 0.5 {
 		out.caveats = append(out.caveats, say("server-thread.inside", nil))
 	}

@@ -91,24 +91,24 @@ func (l *localFacts) matters(run *record.Run) bool {
 // could blame another for them.
 func ruleShortage(f *facts) finding {
 	out := finding{bottleneck: record.LoadGenerator, alone: true}
-	l := &f.local
+	l := &f.base.local
 	if len(l.kinds) == 0 {
 		return out
 	}
 	n := l.total()
 	out.pro = []record.Evidence{record.NewEvidence("errors.origin", float64(n), "errors",
 		say("shortage.errors", with{"count": n, "kinds": kindsOf(l.kinds)}))}
-	if !l.matters(f.run) {
+	if !l.matters(f.base.run) {
 		return out
 	}
-	why, next := shortageOf(f.run)
+	why, next := shortageOf(f.base.run)
 	out.answer, out.next = matched, next
 	missing := l.missing
 	if l.share >= errorsMatter {
 		missing = 0 // the errors say more
 	}
-	out.because = just("shortage", with{"why": why, "none": f.run.Load.Established == 0 && f.run.Requests.Sent == 0,
-		"missing": math.Ceil(missing), "asked": f.run.Load.Connections,
+	out.because = just("shortage", with{"why": why, "none": f.base.run.Load.Established == 0 && f.base.run.Requests.Sent == 0,
+		"missing": math.Ceil(missing), "asked": f.base.run.Load.Connections,
 		"share": l.share, "connects": l.connects >= l.requests, "kinds": kindsOf(l.kinds)})
 	return out
 }

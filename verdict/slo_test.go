@@ -47,7 +47,7 @@ func TestWaitingRequestsCountInAnSLO(t *testing.T) {
 		if text, err := ended.EncodeV2(); err == nil {
 			run.Latency.Response.HDR = text
 		}
-		got := checkSLO(newFacts(run, nil).runFacts)
+		got := checkSLO(newFacts(run, nil).base)
 		if text := prose.Sentence(got.broken); text != c.broken {
 			t.Errorf("%s: broken: %q", c.name, text)
 		}
@@ -85,7 +85,7 @@ func TestTimeoutsBreakAnSLO(t *testing.T) {
 		if text, err := ended.EncodeV2(); err == nil {
 			run.Latency.Response.HDR = text
 		}
-		if text := prose.Sentence(checkSLO(newFacts(run, nil).runFacts).broken); text != c.broken {
+		if text := prose.Sentence(checkSLO(newFacts(run, nil).base).broken); text != c.broken {
 			t.Errorf("%s with %d timeouts: %q, want %q", c.slo, c.timedOut, text, c.broken)
 		}
 	}

@@ -29,7 +29,7 @@ type slowFacts struct {
 // slowOf finds the subscriber that was held up the longest. If half or more of the sampled ones
 // are held up, the receiving end as a whole is slow, which the generator's rules cover.
 func slowOf(f *facts, series *record.Series, load []record.LoadRow) (s slowFacts) {
-	if f.run.Spec.Kind != spec.Events {
+	if f.base.run.Spec.Kind != spec.Events {
 		return s
 	}
 	type held struct {
@@ -37,7 +37,7 @@ func slowOf(f *facts, series *record.Series, load []record.LoadRow) (s slowFacts
 		rows                     int
 	}
 	by := map[string]held{}
-	for _, row := range ours(f.cpuFacts, series.Observed.TCPInfo) {
+	for _, row := range ours(f.cpu, series.Observed.TCPInfo) {
 		if row.WidthNs <= 0 || 2*len(row.Server.Held) > row.Server.Sockets {
 			continue
 		}

@@ -75,10 +75,10 @@ type placeFacts struct {
 // occupancyOf counts the requests at each station, sample by sample.
 func occupancyOf(f *facts, series *record.Series, rows []*record.SocketsRow, load []record.LoadRow) placeFacts {
 	p := placeFacts{occupancy: occupancy{by: record.BySocketSamples}}
-	if f.run.Spec.Kind == spec.Events {
+	if f.base.run.Spec.Kind == spec.Events {
 		return p // there are no requests
 	}
-	p.trips(f.cpuFacts, series)
+	p.trips(f.cpu, series)
 	if f.delayed.waits {
 		p.rtt = p.base // the other one is of the delayed ACKs
 	}
@@ -86,7 +86,7 @@ func occupancyOf(f *facts, series *record.Series, rows []*record.SocketsRow, loa
 		if row.Client.Sockets <= 0 && row.Client.Connecting <= 0 {
 			continue
 		}
-		flight := f.flightAt(load, row.TNs)
+		flight := f.cpu.generator.flightAt(load, row.TNs)
 		if flight <= 0 {
 			continue
 		}
@@ -148,7 +148,7 @@ func (p *placeFacts) missing() record.Statement {
 // flightAt returns how many requests are in flight at a time: the slots of a closed loop,
 // interpolated load rows for an open one.
 func (f *generatorSide) flightAt(load []record.LoadRow, tNs int64) float64 {
-	if !f.open {
+	if !f.base.open {
 		return f.slotsAt(tNs)
 	}
 	if len(load) == 0 {
@@ -181,17 +181,17 @@ func (f *runFacts) requestsIn(sockets, bytes float64, each figure) float64 {
 // certain, and so is what is in transit if both ends of a connection were read: TCP counts
 // progress at either end.
 func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure) (at [stations]float64) {
-	at[generatorQueue] = f.requestsIn(row.Client.Unread, row.Client.UnreadBytes, f.responseBytes)
-	at[serverQueue] = f.requestsIn(row.Server.Unread, row.Server.UnreadBytes, f.requestBytes)
-	at[inGenerator] = f.inGenerator()
+	at[generatorQueue] = f.base.requestsIn(row.Client.Unread, row.Client.UnreadBytes, f.base.responseBytes)
+	at[serverQueue] = f.base.requestsIn(row.Server.Unread, row.Server.UnreadBytes, f.base.requestBytes)
+	at[inGenerator] = f.cpu.generator.inGenerator()
 	if row.ToServer.Pairs > 0 && row.ToClient.Pairs > 0 {
-		at[toServer] = f.requestsIn(row.ToServer.Connections, row.ToServer.Bytes, f.requestBytes)
-		at[toClient] = f.requestsIn(row.ToClient.Connections, row.ToClient.Bytes, f.responseBytes)
+		at[toServer] = f.base.requestsIn(row.ToServer.Connections, row.ToServer.Bytes, f.base.requestBytes)
+		at[toClient] = f.base.requestsIn(row.ToClient.Connections, row.ToClient.Bytes, f.base.responseBytes)
 	} else {
-		at[toServer], at[toClient] = f.onTheWay(row, at[serverQueue], at[generatorQueue], rtt, base)
+		at[toServer], at[toClient] = f.path.onTheWay(row, at[serverQueue], at[generatorQueue], rtt, base)
 	}
 	if f.delayed.waits { // it is not a way to the server that waits for an ACK
-		at[toServer] = math.Min(at[toServer], f.rate*base.value/1e9)
+		at[toServer] = math.Min(at[toServer], f.base.rate*base.value/1e9)
 	}
 	at[toServer] += math.Max(float64(row.Client.Connecting), 0)
 	sum := 0.0
@@ -205,7 +205,7 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 		sum = flight
 	}
 	at[inServer] = flight - sum
-	f.delayed.toServer(&at, f.rate)
+	f.delayed.toServer(&at, f.base.rate)
 	return at
 }
 
@@ -217,23 +217,23 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 // for. In an open loop the generator has no next request to acknowledge a response with, so
 // completed responses seem to be in transit; there the round trip bounds both.
 func (f *pathFacts) onTheWay(row *record.SocketsRow, unreadThere, unreadHere float64, rtt, base figure) (in, back float64) {
-	back = math.Max(f.requestsIn(row.Server.Unacked, row.Server.UnackedBytes, f.responseBytes)-unreadHere, 0)
-	shortest, longest := f.rate*base.value/1e9, f.rate*rtt.value/1e9
+	back = math.Max(f.base.requestsIn(row.Server.Unacked, row.Server.UnackedBytes, f.base.responseBytes)-unreadHere, 0)
+	shortest, longest := f.base.rate*base.value/1e9, f.base.rate*rtt.value/1e9
 	if f.onLoopback() && !f.link.shaper.holds() {
 		back, longest = math.Min(back, shortest), shortest
 	}
-	if f.open && f.responseBytes.value < largeRequest {
+	if f.base.open && f.base.responseBytes.value < largeRequest {
 		back = math.Min(back, shortest)
 	}
-	if !f.open {
+	if !f.base.open {
 		// The next request carries the ACK, so what is unacknowledged at the server is in transit
 		// in either direction: half of the path each.
 		in = math.Min(shortest, back) / 2
 		back -= in
 	}
-	out := math.Max(f.requestsIn(row.Client.Unacked, row.Client.UnackedBytes, f.requestBytes)-unreadThere, 0)
+	out := math.Max(f.base.requestsIn(row.Client.Unacked, row.Client.UnackedBytes, f.base.requestBytes)-unreadThere, 0)
 	switch {
-	case f.requestBytes.known && f.requestBytes.value >= largeRequest:
+	case f.base.requestBytes.known && f.base.requestBytes.value >= largeRequest:
 		in = out
 	case rtt.known:
 		in = math.Max(in, math.Min(out, math.Max(longest-back, 0)))
@@ -247,12 +247,12 @@ func (f *generatorSide) inGenerator() float64 {
 	if len(f.agents) > 0 {
 		sum := 0.0
 		for _, a := range f.agents {
-			sum += a.inGenerator()
+			sum += a.cpu.generator.inGenerator()
 		}
 		return sum
 	}
-	g := &f.run.Generator
-	return f.rate * cmp.Or(positive(g.HandlingMeanNs), positive(g.BatchMeanNs)) / 1e9
+	g := &f.base.run.Generator
+	return f.base.rate * cmp.Or(positive(g.HandlingMeanNs), positive(g.BatchMeanNs)) / 1e9
 }
 
 // trips reads the round-trip times. It uses the server's: the generator acknowledges a response
@@ -262,7 +262,7 @@ func (p *placeFacts) trips(f *cpuFacts, series *record.Series) {
 	var retrans, sent, busyNs, rwndNs float64
 	rows := ours(f, series.Observed.TCPInfo)
 	if len(rows) == 0 { // an expensive source, so read rarely: then use the last one of the warm-up
-		if before := setup(f, series.Observed.TCPInfo); len(before) > 0 && before[len(before)-1].TNs > -int64(positive(f.run.WarmupS)*1e9) {
+		if before := setup(f, series.Observed.TCPInfo); len(before) > 0 && before[len(before)-1].TNs > -int64(positive(f.base.run.WarmupS)*1e9) {
 			rows = before[len(before)-1:]
 		}
 	}

@@ -13,38 +13,38 @@ import (
 // generatorFree reports whether the generator is known to have headroom, and what is missing if
 // that is unknown.
 func (f *facts) generatorFree() (free bool, missing []record.Statement) {
-	if len(f.agents) > 0 {
+	if len(f.cpu.generator.agents) > 0 {
 		free = true
-		for _, v := range f.agents {
+		for _, v := range f.cpu.generator.agents {
 			one, why := v.generatorFree()
 			free, missing = free && one, append(missing, why...)
 		}
 		return free && missing == nil, missing
 	}
-	g := &f.generator
+	g := &f.cpu.generator.self
 	if !g.busy.known {
-		return false, []record.Statement{f.cpuNotRecorded()}
+		return false, []record.Statement{f.cpu.generator.cpuNotRecorded()}
 	}
-	return !g.full() && !f.generatorStarved() && !f.aloneNearFull(), nil
+	return !g.full() && !f.cpu.generatorStarved() && !f.aloneNearFull(), nil
 }
 
 // generatorStarved reports whether processes other than the server keep the generator off its CPUs: it
 // is runnable nearly all the time, spends much of it on the run queue, and no CPU is idle.
 func (f *cpuFacts) generatorStarved() bool {
-	g := &f.generator
+	g := &f.generator.self
 	return g.wanting.known && g.wanting.value >= generatorNear && g.delay.known && g.delay.value >= starvedDelay &&
-		f.home.full(f.generatorCPUs) && !f.fightForCores() && !f.serverFull()
+		f.generator.home.full(f.generator.cpus) && !f.fightForCores() && !f.serverFull()
 }
 
 // aloneNearFull reports whether a nearly full generator has nothing but itself to wait for: the
 // server has CPU to spare and few requests are with it.
 func (f *facts) aloneNearFull() bool {
-	g, p := &f.generator, &f.places
-	if !g.wanting.known || g.wanting.value < generatorNear || !p.known || !p.both || !f.subject.known || f.fightForCores() {
+	g, p := &f.cpu.generator.self, &f.places
+	if !g.wanting.known || g.wanting.value < generatorNear || !p.known || !p.both || !f.cpu.server.subject.known || f.cpu.fightForCores() {
 		return false
 	}
-	capacity, _ := f.capacity()
-	return capacity.known && f.subject.cores <= (1-idleClearly)*capacity.value && f.subject.fullThreads() == 0 &&
+	capacity, _ := f.cpu.server.capacity()
+	return capacity.known && f.cpu.server.subject.cores <= (1-idleClearly)*capacity.value && f.cpu.server.subject.fullThreads() == 0 &&
 		p.share[serverQueue]+p.share[inServer] < mostOf
 }
 
@@ -52,7 +52,7 @@ func (f *facts) aloneNearFull() bool {
 // a queue. Fewer than one on average is only wake-up latency.
 func (f *facts) queuesUnread() bool {
 	p := &f.places
-	return p.known && p.both && p.share[serverQueue] >= waitQueue && (f.open || p.share[serverQueue]*f.slots >= 1)
+	return p.known && p.both && p.share[serverQueue] >= waitQueue && (f.base.open || p.share[serverQueue]*f.base.slots >= 1)
 }
 
 // capacity returns the CPU that the server may use, in cores, and what bounds it. Unknown without
@@ -61,22 +61,22 @@ func (f *serverSide) capacity() (cores figure, bound record.Statement) {
 	if !f.host.known {
 		return figure{}, record.Statement{}
 	}
-	n := float64(len(f.serverCPUs))
+	n := float64(len(f.cpus))
 	if q := f.subject.quota.cores; q.known && q.value < n {
 		return q, say("capacity.cgroup", with{"cores": q.value})
 	}
-	return some(n), say("capacity", with{"cores": n, "allowed": len(f.serverCPUs) < len(f.host.cores)})
+	return some(n), say("capacity", with{"cores": n, "allowed": len(f.cpus) < len(f.host.cores)})
 }
 
 // serverFull reports whether the server's allowed CPUs are all busy and the server wants them.
 // Cores filled by others do not hold back a server that is rarely runnable: its requests wait for
 // something else.
 func (f *cpuFacts) serverFull() bool {
-	n := float64(len(f.serverCPUs))
+	n := float64(len(f.server.cpus))
 	if !f.coresTaken() {
 		return false
 	}
-	return !f.subject.queue.known || f.subject.cores+f.subject.queue.value >= serverDemandMin*n
+	return !f.server.subject.queue.known || f.server.subject.cores+f.server.subject.queue.value >= serverDemandMin*n
 }
 
 // coresTaken reports whether the server's allowed CPUs are full, no matter who fills them: almost
@@ -84,21 +84,21 @@ func (f *cpuFacts) serverFull() bool {
 // than exists. Two sides that wake each other through sockets leave up to a seventh of two cores
 // idle in between, however much CPU they want.
 func (f *cpuFacts) coresTaken() bool {
-	if !f.host.known {
+	if !f.server.host.known {
 		return false
 	}
-	if f.host.full(f.serverCPUs) {
+	if f.server.host.full(f.server.cpus) {
 		return true
 	}
-	n := float64(len(f.serverCPUs))
-	return f.subject.queue.known && n > 0 && f.host.over(f.serverCPUs, idle) <= coresIdleContested*n &&
+	n := float64(len(f.server.cpus))
+	return f.server.subject.queue.known && n > 0 && f.server.host.over(f.server.cpus, idle) <= coresIdleContested*n &&
 		f.wanted()+f.foreign().value >= contested*n
 }
 
 // kept reports whether a server that does not fill its CPUs was kept off them for a good part of
 // the remaining time: its threads were runnable while others ran.
 func (f *cpuFacts) kept() bool {
-	q, rest := f.subject.queue, float64(len(f.serverCPUs))-f.subject.cores
+	q, rest := f.server.subject.queue, float64(len(f.server.cpus))-f.server.subject.cores
 	return q.known && rest > 0 && q.value >= halfOf*rest && f.foreign().value >= foreignCores
 }
 
@@ -111,9 +111,9 @@ func (f *serverSide) wantsLittle() bool {
 // wanted returns the CPU that the two sides used or waited for on the server's cores, in cores.
 // It exceeds the number of cores when threads queue.
 func (f *cpuFacts) wanted() float64 {
-	sum := f.subject.cores + f.subject.queue.value
+	sum := f.server.subject.cores + f.server.subject.queue.value
 	if f.together {
-		sum += f.generator.cores.value + f.generator.waiting
+		sum += f.generator.self.cores.value + f.generator.self.waiting
 	}
 	return sum
 }
@@ -122,26 +122,26 @@ func (f *cpuFacts) wanted() float64 {
 // if they share none.
 func (f *cpuFacts) generatorPart() figure {
 	switch {
-	case !f.subject.known || !f.generator.cores.known:
+	case !f.server.subject.known || !f.generator.self.cores.known:
 		return figure{}
 	case !f.together:
 		return some(0)
 	}
-	return some(f.generator.cores.value / math.Max(f.generator.cores.value+f.subject.cores, 1e-9))
+	return some(f.generator.self.cores.value / math.Max(f.generator.self.cores.value+f.server.subject.cores, 1e-9))
 }
 
 // foreign returns the CPU that other processes used on the server's allowed cores, in cores. If
 // the generator may also run elsewhere, only its share by number of CPUs is subtracted.
 func (f *cpuFacts) foreign() figure {
-	if !f.host.known || !f.subject.known {
+	if !f.server.host.known || !f.server.subject.known {
 		return figure{}
 	}
-	used := f.host.over(f.serverCPUs, busy) - f.subject.cores
+	used := f.server.host.over(f.server.cpus, busy) - f.server.subject.cores
 	if f.together {
-		if !f.generator.cores.known {
+		if !f.generator.self.cores.known {
 			return figure{}
 		}
-		used -= f.generator.cores.value * float64(len(common(f.serverCPUs, f.generatorCPUs))) / float64(len(f.generatorCPUs))
+		used -= f.generator.self.cores.value * float64(len(common(f.server.cpus, f.generator.cpus))) / float64(len(f.generator.cpus))
 	}
 	return some(math.Max(used, 0))
 }
@@ -149,18 +149,18 @@ func (f *cpuFacts) foreign() figure {
 // others returns the CPU on the server's host, in cores, used by neither side nor by the servers
 // it calls.
 func (f *cpuFacts) others() figure {
-	if !f.host.known || !f.subject.known {
+	if !f.server.host.known || !f.server.subject.known {
 		return figure{}
 	}
-	used := f.host.over(f.host.numbers(), busy) - f.subject.cores
+	used := f.server.host.over(f.server.host.numbers(), busy) - f.server.subject.cores
 	if f.near {
-		if !f.generator.cores.known {
+		if !f.generator.self.cores.known {
 			return figure{}
 		}
-		used -= f.generator.cores.value
+		used -= f.generator.self.cores.value
 	}
-	for i := range f.behind {
-		used -= f.behind[i].cores
+	for i := range f.server.behind {
+		used -= f.server.behind[i].cores
 	}
 	return some(math.Max(used, 0))
 }
@@ -169,19 +169,19 @@ func (f *cpuFacts) others() figure {
 // threads is full. missing names what was not measured.
 func (f *cpuFacts) serverIdle() (idle bool, missing []record.Statement) {
 	switch {
-	case !f.subject.known:
-		return false, []record.Statement{notWatched(f.runFacts)}
-	case !f.host.known:
+	case !f.server.subject.known:
+		return false, []record.Statement{notWatched(f.base)}
+	case !f.server.host.known:
 		return false, just("missing.server-host-cpu", nil)
 	}
-	capacity, _ := f.capacity()
-	for _, t := range f.subject.threads {
+	capacity, _ := f.server.capacity()
+	for _, t := range f.server.subject.threads {
 		if t.queue.known && t.run+t.queue.value >= threadWants && f.coresTaken() {
 			return false, nil // it would run if others yielded the CPU
 		}
 	}
-	throttled := f.subject.quota.throttled.known && f.subject.quota.throttled.value >= throttledShare
-	return f.subject.cores <= idleMost*capacity.value && !f.serverFull() && f.subject.fullThreads() == 0 && !throttled, nil
+	throttled := f.server.subject.quota.throttled.known && f.server.subject.quota.throttled.value >= throttledShare
+	return f.server.subject.cores <= idleMost*capacity.value && !f.serverFull() && f.server.subject.fullThreads() == 0 && !throttled, nil
 }
 
 // notWatched says why there is no data on the server's processes.
@@ -232,8 +232,8 @@ func (f *serverSide) cpuEvidence() []record.Evidence {
 	list := []record.Evidence{record.NewEvidence("series.process.cpu_ns", f.subject.cores, "cores",
 		say("server.cpu", with{"server": f.serverProcess(), "cores": f.subject.cores, "bound": bound}))}
 	if f.host.known {
-		list = append(list, record.NewEvidence("series.cpu.idle", f.host.over(f.serverCPUs, idle), "cores",
-			say("server.cores-idle", with{"idle": f.host.over(f.serverCPUs, idle), "cores": len(f.serverCPUs)})))
+		list = append(list, record.NewEvidence("series.cpu.idle", f.host.over(f.cpus, idle), "cores",
+			say("server.cores-idle", with{"idle": f.host.over(f.cpus, idle), "cores": len(f.cpus)})))
 	}
 	return list
 }
@@ -257,6 +257,6 @@ func (f *facts) placeEvidence(at ...int) []record.Evidence {
 // halfBusy reports whether a server that shares its CPUs with the generator uses so much of them
 // that the two may only be taking turns.
 func (f *cpuFacts) halfBusy() bool {
-	capacity, _ := f.capacity()
-	return f.together && capacity.known && f.subject.cores >= halfOf*capacity.value
+	capacity, _ := f.server.capacity()
+	return f.together && capacity.known && f.server.subject.cores >= halfOf*capacity.value
 }

@@ -9,7 +9,7 @@ import (
 // subscribers is n sends, so the CPU needed is events/s × subscribers × cost.
 func ruleSubscribers(f *facts) finding {
 	out := finding{bottleneck: record.Subscribers}
-	if f.run.Spec.Kind != spec.Events {
+	if f.base.run.Spec.Kind != spec.Events {
 		return out
 	}
 	for _, full := range []finding{ruleServerThread(f), ruleServerCPU(f)} {
@@ -18,8 +18,8 @@ func ruleSubscribers(f *facts) finding {
 		}
 		out = full
 		out.bottleneck, out.times = record.Subscribers, 0
-		out.because = just("subscribers", with{"subscribers": f.run.Load.Established, "per_s": f.run.PublishedPerS(), "sends_per_s": f.rate,
-			"cpu_ns": f.subject.cores / max(f.rate, 1e-9) * 1e9, "found": full.because})
+		out.because = just("subscribers", with{"subscribers": f.base.run.Load.Established, "per_s": f.base.run.PublishedPerS(), "sends_per_s": f.base.rate,
+			"cpu_ns": f.cpu.server.subject.cores / max(f.base.rate, 1e-9) * 1e9, "found": full.because})
 		out.next = just("subscribers.next", with{"next": full.next})
 		return out
 	}
@@ -30,13 +30,13 @@ func ruleSubscribers(f *facts) finding {
 // everything, and neither end was near a limit.
 func rulePublisher(f *facts) finding {
 	out := finding{bottleneck: record.TargetRate}
-	s := f.run.Load.Streams
-	if f.run.Spec.Kind != spec.Events || s == nil || s.Numbered == 0 || f.run.Requests.Failed > 0 {
+	s := f.base.run.Load.Streams
+	if f.base.run.Spec.Kind != spec.Events || s == nil || s.Numbered == 0 || f.base.run.Requests.Failed > 0 {
 		return out
 	}
 	free, missing := f.generatorFree()
 	if missing == nil && free {
-		free, missing = f.serverIdle()
+		free, missing = f.cpu.serverIdle()
 	}
 	if missing != nil {
 		out.answer, out.missing = unknown, missing
@@ -46,9 +46,9 @@ func rulePublisher(f *facts) finding {
 		return out
 	}
 	out.answer = matched
-	out.pro = append(f.cpuEvidence(), f.generatorEvidence()...)
-	out.because = just("publisher", with{"subscribers": f.run.Load.Established, "per_s": f.run.PublishedPerS()})
-	out.next = just("publisher.next", with{"connections": 2 * f.run.Load.Connections})
+	out.pro = append(f.cpu.server.cpuEvidence(), f.generatorEvidence()...)
+	out.because = just("publisher", with{"subscribers": f.base.run.Load.Established, "per_s": f.base.run.PublishedPerS()})
+	out.next = just("publisher.next", with{"connections": 2 * f.base.run.Load.Connections})
 	return out
 }
 

@@ -76,9 +76,9 @@ const stallsMost = 100
 
 // stalls returns the stalls and reported outages in time order.
 func (f *facts) stalls() []record.Stall {
-	list := slices.Clone(f.outage.list)
-	for i := range f.stall.from {
-		list = append(list, record.Stall{FromNs: f.stall.from[i], ToNs: f.stall.to[i]})
+	list := slices.Clone(f.time.outage.list)
+	for i := range f.time.stall.from {
+		list = append(list, record.Stall{FromNs: f.time.stall.from[i], ToNs: f.time.stall.to[i]})
 	}
 	slices.SortFunc(list, func(a, b record.Stall) int { return cmp.Compare(a.FromNs, b.FromNs) })
 	return list[:min(len(list), stallsMost)]
@@ -121,10 +121,10 @@ func (s *stallFacts) during(f *cpuFacts, series *record.Series) {
 		}
 		return some(cpu / whole), figure{wait / whole, known}
 	}
-	s.cores, s.starved = of(record.RoleSubject, f.subject.host)
-	_, s.hungry = of(record.RoleGenerator, f.homeHost)
-	for _, a := range f.agents {
-		if _, hungry := of(record.RoleGenerator, a.agent); hungry.value > s.hungry.value {
+	s.cores, s.starved = of(record.RoleSubject, f.server.subject.host)
+	_, s.hungry = of(record.RoleGenerator, f.generator.homeHost)
+	for _, a := range f.generator.agents {
+		if _, hungry := of(record.RoleGenerator, a.cpu.generator.agent); hungry.value > s.hungry.value {
 			s.hungry = hungry
 		}
 	}
@@ -225,58 +225,58 @@ func (f *runFacts) variation() float64 {
 // startupOf reads the first responses, and the fastest one if too many arrived at a time.
 func startupOf(f *generatorSide, series *record.Series, delayed *delayedAckFacts) startupQueueFacts {
 	var c startupQueueFacts
-	l := &f.run.Latency.Response
+	l := &f.base.run.Latency.Response
 	mean := positive(l.MeanNs)
 	switch {
-	case f.open:
+	case f.base.open:
 		c.why = say("startup.open-loop", nil)
 		return c
-	case f.slots <= 1:
+	case f.base.slots <= 1:
 		c.is = alone
 		return c
 	case mean == 0 || l.Count == 0 || series == nil:
 		c.why = say("startup.no-rows", nil)
 		return c
-	case f.run.Spec.ConnectRamp > 0 || f.run.Spec.NewConnections || f.apart() > skewMost:
+	case f.base.run.Spec.ConnectRamp > 0 || f.base.run.Spec.NewConnections || f.apart() > skewMost:
 		c.why = say("startup.apart", nil)
 		return c
 	}
-	c.cv = f.variation()
+	c.cv = f.base.variation()
 	rows := slices.DeleteFunc(slices.Clone(series.Load), func(r record.LoadRow) bool { return r.WidthNs <= 0 })
 	sortLoad(rows)
-	if len(rows) > 0 && !rows[0].Warmup && f.run.WarmupS > 0 {
+	if len(rows) > 0 && !rows[0].Warmup && f.base.run.WarmupS > 0 {
 		c.why = say("startup.not-recorded", nil)
 		return c
 	}
 	sum, n := 0.0, 0.0
 	for i := range rows {
-		if n >= f.slots {
+		if n >= f.base.slots {
 			break
 		}
 		n += float64(rows[i].Completed)
 		sum += float64(rows[i].Completed) * positive(rows[i].MeanNs)
 	}
-	if n < f.slots || sum == 0 {
+	if n < f.base.slots || sum == 0 {
 		c.why = say("startup.not-recorded", nil)
 		return c
 	}
 	c.first, c.firstN = sum/n, n
-	if low := fastest(l, rows); f.someWereFast(c.cv, low, mean-delayed.waitNs()) {
+	if low := fastest(l, rows); f.base.someWereFast(c.cv, low, mean-delayed.waitNs()) {
 		c.is, c.first, c.firstN = queued, low, 1
 		return c
 	}
 	c.lasting = mean
 	settled, deviation := lasting(rows)
-	if startupSure*deviation*n/f.slots > startupAlone {
+	if startupSure*deviation*n/f.base.slots > startupAlone {
 		c.why = say("startup.late", nil)
 		return c
 	}
 	c.lasting = settled
-	c.q = some((1 - c.first/settled) * n / f.slots)
+	c.q = some((1 - c.first/settled) * n / f.base.slots)
 	c.is, c.why = c.concludes(c.q.value)
 	// The first responses may have waited for an ACK or not: a new connection delays none.
 	if rest := settled - delayed.waitNs(); rest < settled {
-		if is, _ := c.concludes((1 - c.first/math.Max(rest, 1)) * n / f.slots); is != c.is {
+		if is, _ := c.concludes((1 - c.first/math.Max(rest, 1)) * n / f.base.slots); is != c.is {
 			c.is, c.why = unclear, say("startup.delayed-ack", nil)
 		}
 	}

@@ -31,11 +31,11 @@ func (c change) grew(times float64) bool { return c.known && c.to >= times*c.fro
 
 // trendOf looks for a trend in the window's rows.
 func trendOf(f *cpuFacts, load []record.LoadRow, series *record.Series) trendFacts {
-	t := trendFacts{open: f.open}
-	if f.open && !f.run.Spec.Rate.Constant() || f.schedule.owed.value > backlogMax {
+	t := trendFacts{open: f.base.open}
+	if f.base.open && !f.base.run.Spec.Rate.Constant() || f.base.schedule.owed.value > backlogMax {
 		return t // a requested ramp, or a queue that grows by itself
 	}
-	times, values := bins(load, f.open)
+	times, values := bins(load, f.base.open)
 	if len(values) < trendBins || times[len(times)-1]-times[0] < trendLeastS {
 		return t
 	}
@@ -94,8 +94,8 @@ func fifths(values []float64) change {
 // changes collects what else changed during the run.
 func (t *trendFacts) changes(f *cpuFacts, load []record.LoadRow, series *record.Series) {
 	var rss, files, threads, cores, perRequest []float64
-	rows := slices.DeleteFunc(observed(f.runFacts, series.Observed.Processes), func(r *record.ProcessRow) bool {
-		return r.Role != record.RoleSubject || !f.subject.known || r.Host != f.subject.host || r.WidthNs <= 0
+	rows := slices.DeleteFunc(observed(f.base, series.Observed.Processes), func(r *record.ProcessRow) bool {
+		return r.Role != record.RoleSubject || !f.server.subject.known || r.Host != f.server.subject.host || r.WidthNs <= 0
 	})
 	for i := 0; i < len(rows); { // the processes of one sample end their interval together
 		var sums [4]float64
@@ -118,8 +118,8 @@ func (t *trendFacts) changes(f *cpuFacts, load []record.LoadRow, series *record.
 	}
 	t.rss, t.files, t.threads, t.cpuPerRequest = fifths(rss), fifths(files), fifths(threads), fifths(perRequest)
 	var others []float64
-	for _, r := range observed(f.runFacts, series.Observed.CPU) {
-		if r.WidthNs <= 0 || !f.subject.known || r.Host != f.subject.host {
+	for _, r := range observed(f.base, series.Observed.CPU) {
+		if r.WidthNs <= 0 || !f.server.subject.known || r.Host != f.server.subject.host {
 			continue
 		}
 		busy := 0.0
@@ -128,10 +128,10 @@ func (t *trendFacts) changes(f *cpuFacts, load []record.LoadRow, series *record.
 		}
 		others = append(others, busy)
 	}
-	if all, own := fifths(others), fifths(cores); all.known && own.known && f.generator.cores.known {
+	if all, own := fifths(others), fifths(cores); all.known && own.known && f.generator.self.cores.known {
 		home := 0.0
 		if f.near {
-			home = f.generator.cores.value
+			home = f.generator.self.cores.value
 		}
 		t.others = change{true, math.Max(all.from-own.from-home, 0), math.Max(all.to-own.to-home, 0)}
 	}
@@ -182,7 +182,7 @@ func (t *trendFacts) grown() (says []record.Statement, evidences []record.Eviden
 // mean describes no steady state. Other processes that took its CPU, or a full generator, are
 // blamed first.
 func slowdown(f *facts, found *finding) {
-	t := &f.trend
+	t := &f.time.trend
 	if !t.worse() {
 		return
 	}
@@ -190,7 +190,7 @@ func slowdown(f *facts, found *finding) {
 		found.caveats = append(found.caveats, say("trend.others", with{"trend": t.says(), "more_cores": t.others.to - t.others.from}))
 		return
 	}
-	if free, missing := f.generatorFree(); !free || missing != nil || !f.subject.known || found.bottleneck == record.Failures {
+	if free, missing := f.generatorFree(); !free || missing != nil || !f.cpu.server.subject.known || found.bottleneck == record.Failures {
 		found.caveats = append(found.caveats, t.says())
 		return
 	}

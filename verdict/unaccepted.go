@@ -46,7 +46,7 @@ func unacceptedOf(f *cpuFacts, series *record.Series, rows []*record.SocketsRow)
 		}
 		u.mean, u.of = u.mean+math.Max(row.Server.Unaccepted, 0), u.of+float64(row.Server.Sockets)
 		n++
-		if row.Moments == 0 && len(f.agents) == 0 { // the row is a list
+		if row.Moments == 0 && len(f.generator.agents) == 0 { // the row is a list
 			u.count = math.Min(u.count, math.Max(row.Server.Unaccepted, 0))
 		}
 	}
@@ -57,7 +57,7 @@ func unacceptedOf(f *cpuFacts, series *record.Series, rows []*record.SocketsRow)
 		u.count, u.of = math.Min(u.count, float64(max(l.Unaccepted, 0))), float64(l.Connections)
 	}
 	for _, row := range ours(f, series.Observed.Listeners) {
-		if queue := queueOf(row); queue >= 0 && f.ofServer(row.Host) && !f.isOver(row.TNs) {
+		if queue := queueOf(row); queue >= 0 && f.server.ofServer(row.Host) && !f.base.isOver(row.TNs) {
 			u.count = math.Min(u.count, float64(queue))
 		}
 	}
@@ -75,7 +75,7 @@ func (f *runFacts) isOver(tNs int64) bool { return float64(tNs) > f.run.WindowS(
 func fullestList(f *cpuFacts, series *record.Series) (fullest record.Listing) {
 	for _, row := range append(setup(f, series.Observed.Sockets), ours(f, series.Observed.Sockets)...) {
 		l := row.Listed
-		if f.ofServer(row.Host) && !f.isOver(row.TNs) &&
+		if f.server.ofServer(row.Host) && !f.base.isOver(row.TNs) &&
 			(l.Connections > fullest.Connections || l.Connections == fullest.Connections && l.Unaccepted < fullest.Unaccepted) {
 			fullest = l
 		}
@@ -101,19 +101,19 @@ func queueOf(row *record.ListenerRow) int {
 
 func filesOf(f *cpuFacts, series *record.Series) filesFacts {
 	var worst filesFacts
-	if !f.subject.known {
+	if !f.server.subject.known {
 		return worst
 	}
 	may := map[int]int64{}
 	for _, row := range series.Observed.Subjects {
-		if row.Role == record.RoleSubject && row.Host == f.subject.host && row.FilesMax > 0 {
+		if row.Role == record.RoleSubject && row.Host == f.server.subject.host && row.FilesMax > 0 {
 			may[row.PID] = row.FilesMax
 		}
 	}
 	// Samples are rare: if the window has none, the last one before it counts.
 	looks := map[int]*record.ProcessRow{}
-	for _, row := range append(setup(f, series.Observed.Processes), observed(f.runFacts, series.Observed.Processes)...) {
-		if row.Role != record.RoleSubject || row.Host != f.subject.host || row.OpenFiles <= 0 || f.isOver(row.TNs) {
+	for _, row := range append(setup(f, series.Observed.Processes), observed(f.base, series.Observed.Processes)...) {
+		if row.Role != record.RoleSubject || row.Host != f.server.subject.host || row.OpenFiles <= 0 || f.base.isOver(row.TNs) {
 			continue
 		}
 		if was := looks[row.PID]; was == nil || was.TNs < 0 || row.OpenFiles > was.OpenFiles {
@@ -137,12 +137,12 @@ func filesOf(f *cpuFacts, series *record.Series) filesFacts {
 // neverAccepted returns how many connections of the run no process ever accepted; 0 if all were,
 // or if connections come and go, because then some always wait for their turn.
 func (f *serverSide) neverAccepted() float64 {
-	u, run := &f.unaccepted, f.run
+	u, run := &f.unaccepted, f.base.run
 	if !u.known || u.count < 1 || u.mean < u.count*unacceptedSeen || run.Spec.NewConnections {
 		return 0
 	}
 	// Reconnects after a timeout do not count as coming and going.
-	if again := float64(run.Load.Reconnects); again > reconnectShare*float64(run.Requests.Completed) && again > 2*f.timeouts {
+	if again := float64(run.Load.Reconnects); again > reconnectShare*float64(run.Requests.Completed) && again > 2*f.base.timeouts {
 		return 0
 	}
 	return u.count

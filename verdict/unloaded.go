@@ -47,14 +47,14 @@ type unloadedFacts struct {
 
 func loneOf(f *facts) unloadedFacts {
 	l := unloadedFacts{chance: 1}
-	lone := f.run.Unloaded
-	if lone == nil || f.open || f.rate <= 0 || f.slots <= 0 {
+	lone := f.base.run.Unloaded
+	if lone == nil || f.base.open || f.base.rate <= 0 || f.base.slots <= 0 {
 		return l
 	}
 	l.sent = true
-	l.full = f.slots
+	l.full = f.base.slots
 	if f.delayed.waits {
-		l.heldNs, l.full = math.Max(f.delayed.ns, delayedAckHolds), math.Max(f.slots-f.delayed.held, 0)
+		l.heldNs, l.full = math.Max(f.delayed.ns, delayedAckHolds), math.Max(f.base.slots-f.delayed.held, 0)
 	}
 	all := l.withoutAcks(lone)
 	times := warm(all, lone.Cold)
@@ -62,24 +62,24 @@ func loneOf(f *facts) unloadedFacts {
 	case len(times) == 0:
 		l.why = say("lone.none", nil)
 		return l
-	case lone.Bad > 0 && f.errorShare.value < errorsMostly:
+	case lone.Bad > 0 && f.base.errorShare.value < errorsMostly:
 		l.why = say("lone.errors", with{"bad": lone.Bad, "sent": lone.Sent})
 		return l
 	}
 	times, warming := settled(times)
 	l.n = len(times)
-	l.measure(f.runFacts, times)
+	l.measure(f.base, times)
 	if f.delayed.waits && len(lone.RestNs) != len(lone.ServiceNs) { // some may have waited for an ACK
-		l.low = math.Min(l.low, f.rate*math.Max(l.meanNs-l.heldNs, 0)/1e9)
+		l.low = math.Min(l.low, f.base.rate*math.Max(l.meanNs-l.heldNs, 0)/1e9)
 	}
-	mean := f.run.Latency.Service.MeanNs
+	mean := f.base.run.Latency.Service.MeanNs
 	if l.low > loneMost*l.full {
 		l.why = say("lone.slower", with{"lone_ns": l.meanNs, "mean_ns": mean})
 		return l
 	}
 	l.known = true
-	l.chance = sampleChance(all, l.heldNs, f.run.Latency.ServiceBins)
-	l.firstAnswers(f.cpuFacts, times)
+	l.chance = sampleChance(all, l.heldNs, f.base.run.Latency.ServiceBins)
+	l.firstAnswers(f.cpu, times)
 	l.decide(f, warming)
 	return l
 }
@@ -177,28 +177,28 @@ func shareWithin(bins []record.Bin, all, ns float64) float64 {
 // all slots having started at once.
 func (l *unloadedFacts) firstAnswers(f *cpuFacts, times []float64) {
 	all := 0.0
-	for _, b := range f.run.Latency.ServiceBins {
+	for _, b := range f.base.run.Latency.ServiceBins {
 		all += float64(b.Count)
 	}
-	n := float64(f.run.Load.Established)
-	if len(f.run.FirstAnswers) == 0 || all == 0 || n < loneFirsts || f.apart() > skewMost {
+	n := float64(f.base.run.Load.Established)
+	if len(f.base.run.FirstAnswers) == 0 || all == 0 || n < loneFirsts || f.generator.apart() > skewMost {
 		return
 	}
 	sorted := slices.Sorted(slices.Values(times))
 	alone := loneFirstWithin * sorted[(len(sorted)-1)*9/10]
 	within := alone + l.heldNs
 	l.slow = float64(len(sorted)-sort.SearchFloat64s(sorted, math.Nextafter(alone, math.MaxFloat64))) / float64(len(sorted))
-	l.answered = n * shareWithin(f.run.FirstAnswers, n, within)
-	start := (f.subject.cores + f.subject.queue.value) / f.rate * 1e9 * f.slots
-	l.soon = n * shareWithin(f.run.FirstAnswers, n, loneSoon*alone+l.heldNs+start)
-	l.expected = n * shareWithin(f.run.Latency.ServiceBins, all, within)
+	l.answered = n * shareWithin(f.base.run.FirstAnswers, n, within)
+	start := (f.server.subject.cores + f.server.subject.queue.value) / f.base.rate * 1e9 * f.base.slots
+	l.soon = n * shareWithin(f.base.run.FirstAnswers, n, loneSoon*alone+l.heldNs+start)
+	l.expected = n * shareWithin(f.base.run.Latency.ServiceBins, all, within)
 	l.first = some(l.answered / n)
 }
 
 // decide determines whether requests wait for each other.
 func (l *unloadedFacts) decide(f *facts, warming bool) {
-	c := math.Max(float64(f.run.Load.Established), 1)
-	if f.run.Load.Pipelining > 1 && f.run.Load.HTTP2 == nil && l.low >= loneAlone*c && l.high <= loneMost*c {
+	c := math.Max(float64(f.base.run.Load.Established), 1)
+	if f.base.run.Load.Pipelining > 1 && f.base.run.Load.HTTP2 == nil && l.low >= loneAlone*c && l.high <= loneMost*c {
 		l.full, l.lined = c, true
 	}
 	// The ones being served are served at once, and most are not being served.
@@ -212,9 +212,9 @@ func (l *unloadedFacts) decide(f *facts, warming bool) {
 	explained := f.explained()
 	far := l.high <= math.Min(loneQueue, loneRoom-explained)*l.full
 	switch {
-	case far && (l.chance <= unlikely || passedBy) && !together && !f.trend.worse() && !f.mayBeAcks():
+	case far && (l.chance <= unlikely || passedBy) && !together && !f.time.trend.worse() && !f.mayBeAcks():
 		l.is = queued
-	case far && f.trend.worse():
+	case far && f.time.trend.worse():
 		l.why = say("lone.slowed-down", nil)
 	case far && f.mayBeAcks():
 		l.why = say("lone.delayed-ack", nil)
@@ -250,21 +250,21 @@ func (l *unloadedFacts) looksLikeTheLoop(connections float64) bool {
 // or is runnable.
 func (f *facts) explained() float64 {
 	share := 0.0
-	if n := float64(len(f.serverCPUs)); f.host.known && n > 0 {
-		share = math.Max(1-f.host.over(f.serverCPUs, idle)/n, 0)
-		if f.subject.queue.known {
-			share = math.Min(share, f.subject.cores+f.subject.queue.value)
+	if n := float64(len(f.cpu.server.cpus)); f.cpu.server.host.known && n > 0 {
+		share = math.Max(1-f.cpu.server.host.over(f.cpu.server.cpus, idle)/n, 0)
+		if f.cpu.server.subject.queue.known {
+			share = math.Min(share, f.cpu.server.subject.cores+f.cpu.server.subject.queue.value)
 		}
 	}
-	if f.stall.known {
-		share = math.Min(share+f.stall.share, 1)
+	if f.time.stall.known {
+		share = math.Min(share+f.time.stall.share, 1)
 	}
 	return share
 }
 
 // mayBeAcks reports whether responses take as long as a delayed ACK and may be waiting for one.
 func (f *facts) mayBeAcks() bool {
-	l := &f.run.Latency.Response
+	l := &f.base.run.Latency.Response
 	return !f.delayed.known && float64(l.P50Ns) >= delayedAckNs && float64(l.P90Ns) <= delayedAckTight && l.MeanNs <= delayedAckTight
 }
 
@@ -273,15 +273,15 @@ func (f *facts) mayBeAcks() bool {
 func (f *facts) waiting() queueing {
 	l := &f.lone
 	switch {
-	case f.slots <= 1 && !f.open:
+	case f.base.slots <= 1 && !f.base.open:
 		return alone
 	case !l.known || l.is != unclear:
 		if l.known {
 			return l.is
 		}
-		return f.startupQueue.is
-	case f.startupQueue.is == queued && l.low < loneAlone*l.full, f.startupQueue.is == alone && l.high > loneQueue*l.full:
-		return f.startupQueue.is
+		return f.time.startupQueue.is
+	case f.time.startupQueue.is == queued && l.low < loneAlone*l.full, f.time.startupQueue.is == alone && l.high > loneQueue*l.full:
+		return f.time.startupQueue.is
 	}
 	return unclear
 }
@@ -290,11 +290,11 @@ func (f *facts) waiting() queueing {
 func (f *facts) whyUnclear() []record.Statement {
 	switch {
 	case f.lone.why.Code == "":
-		return []record.Statement{f.startupQueue.why}
-	case f.startupQueue.why.Code == "" || f.lone.known:
+		return []record.Statement{f.time.startupQueue.why}
+	case f.time.startupQueue.why.Code == "" || f.lone.known:
 		return []record.Statement{f.lone.why}
 	}
-	return []record.Statement{f.lone.why, f.startupQueue.why}
+	return []record.Statement{f.lone.why, f.time.startupQueue.why}
 }
 
 // places returns how many requests are worked on at a time, as a whole number if that is about as
@@ -313,10 +313,10 @@ func (f *facts) loneEvidence() []record.Evidence {
 	if !l.sent || l.n == 0 {
 		return nil
 	}
-	says := say("lone.time", with{"lone_ns": l.meanNs, "requests": l.n, "mean_ns": f.run.Latency.Service.MeanNs,
+	says := say("lone.time", with{"lone_ns": l.meanNs, "requests": l.n, "mean_ns": f.base.run.Latency.Service.MeanNs,
 		"without_acks": l.heldNs > 0})
 	if l.known {
-		says = say("lone.at-once", with{"time": says, "per_s": f.rate, "lone_ns": l.meanNs, "at_once": l.at, "low": l.low, "high": l.high,
+		says = say("lone.at-once", with{"time": says, "per_s": f.base.rate, "lone_ns": l.meanNs, "at_once": l.at, "low": l.low, "high": l.high,
 			"of": l.full})
 	}
 	list := []record.Evidence{record.NewEvidence("lone.service_ns", l.at, "requests", says)}
@@ -338,8 +338,8 @@ func (l *unloadedFacts) asLong(f *runFacts) record.Statement {
 // turnEvidence returns the evidence for or against requests waiting for each other.
 func (f *facts) turnEvidence() []record.Evidence {
 	list := f.loneEvidence()
-	if f.startupQueue.q.known && (!f.lone.known || f.lone.is == unclear) || f.startupQueue.is == queued && !f.lone.known {
-		list = append(list, f.startupEvidence())
+	if f.time.startupQueue.q.known && (!f.lone.known || f.lone.is == unclear) || f.time.startupQueue.is == queued && !f.lone.known {
+		list = append(list, f.time.startupEvidence())
 	}
 	return list
 }
@@ -357,19 +357,19 @@ func (f *facts) turns() record.Statement {
 	what := say("turns.pool", nil)
 	if l.at < 1.5 {
 		what = say("turns.lock", nil)
-		if c := f.subject.cores; c >= halfOf*l.at && c <= 1.1 {
+		if c := f.cpu.server.subject.cores; c >= halfOf*l.at && c <= 1.1 {
 			what = say("turns.interpreter", with{"cores": c})
 		}
 	}
 	if u := f.poolBefore(); u != nil {
 		size := float64(u.high)
-		what = say("turns.connections", with{"connections": u.high, "to": f.called(u), "whole": size < loneQueue*l.at || loneQueue*size > l.at})
+		what = say("turns.connections", with{"connections": u.high, "to": f.cpu.server.called(u), "whole": size < loneQueue*l.at || loneQueue*size > l.at})
 	}
-	more, perS, cpu := 2*places(l.at), 2*f.rate, false
-	if more > f.slots {
+	more, perS, cpu := 2*places(l.at), 2*f.base.rate, false
+	if more > f.base.slots {
 		more, perS = 0, 0
-	} else if capacity, _ := f.capacity(); capacity.known && f.subject.cores > 0 {
-		cpu = f.cpuRoom(capacity.value) < 2
+	} else if capacity, _ := f.cpu.server.capacity(); capacity.known && f.cpu.server.subject.cores > 0 {
+		cpu = f.cpu.cpuRoom(capacity.value) < 2
 	}
 	return say("turns", with{"at_once": places(l.at), "what": what, "more": places(more), "more_per_s": perS, "cpu": cpu})
 }

@@ -167,7 +167,7 @@ func TestLongRequestsAreNoStandstill(t *testing.T) {
 	f := newFacts(run, nil)
 	check := func(count int, stretchNs, inFlight float64, want bool) {
 		t.Helper()
-		if got := f.byLongRequests(count, stretchNs, inFlight, 10e9); got != want {
+		if got := f.base.byLongRequests(count, stretchNs, inFlight, 10e9); got != want {
 			t.Errorf("%d of %.0f ms with %.0f in flight: by long requests %v", count, stretchNs/1e6, inFlight, got)
 		}
 	}

@@ -38,7 +38,7 @@ type peerUse struct {
 func peersOf(f *serverSide, series *record.Series) peerFacts {
 	var p peerFacts
 	uses := map[string]*peerUse{}
-	for _, row := range observed(f.runFacts, series.Observed.Peers) {
+	for _, row := range observed(f.base, series.Observed.Peers) {
 		if !f.subject.known || row.Host != f.subject.host {
 			continue
 		}
@@ -105,12 +105,12 @@ func (p *peerFacts) pool(u *peerUse, n, responseNs float64) bool {
 // are more requests; nil if there is none. If requests do not queue, many share a connection
 // (HTTP/2, pipelining).
 func (f *facts) poolBefore() *peerUse {
-	mean := positive(f.run.Latency.Response.MeanNs)
+	mean := positive(f.base.run.Latency.Response.MeanNs)
 	if f.waiting() == alone {
 		return nil
 	}
-	for i := range f.peers.list {
-		if u := &f.peers.list[i]; u.timed && f.peers.pool(u, f.underWay(), mean) {
+	for i := range f.cpu.server.peers.list {
+		if u := &f.cpu.server.peers.list[i]; u.timed && f.cpu.server.peers.pool(u, f.underWay(), mean) {
 			return u
 		}
 	}
@@ -121,11 +121,11 @@ func (f *facts) poolBefore() *peerUse {
 // or its sockets do not show it.
 func (f *facts) waitsFor() *peerUse {
 	n := f.underWay()
-	if f.peers.samples < awaitedFewest || f.peers.cut || n <= 0 {
+	if f.cpu.server.peers.samples < awaitedFewest || f.cpu.server.peers.cut || n <= 0 {
 		return nil
 	}
-	for i := range f.peers.list {
-		if u := &f.peers.list[i]; u.timed && u.used >= mostOf*n {
+	for i := range f.cpu.server.peers.list {
+		if u := &f.cpu.server.peers.list[i]; u.timed && u.used >= mostOf*n {
 			return u
 		}
 	}
@@ -136,24 +136,24 @@ func (f *facts) waitsFor() *peerUse {
 // server that is slow to answer, one that does not accept connections.
 func (f *facts) peerClue(upcoming *record.NextBottleneck) hint {
 	var c hint
-	p, n := &f.peers, f.underWay()
+	p, n := &f.cpu.server.peers, f.underWay()
 	if p.samples == 0 {
 		return c
 	}
 	if len(p.list) == 0 && !p.cut {
 		c.says = append(c.says, record.NewEvidence("series.peers", 0, "sockets", say("peers.none", nil)))
 	}
-	mean := positive(f.run.Latency.Response.MeanNs)
+	mean := positive(f.base.run.Latency.Response.MeanNs)
 	for i := range p.list {
 		u := &p.list[i]
 		var next []record.Statement
 		switch {
 		case c.next != nil:
 		case f.waiting() != alone && p.pool(u, n, mean):
-			next = []record.Statement{f.poolStep(u, n, upcoming)}
+			next = []record.Statement{f.cpu.server.poolStep(u, n, upcoming)}
 			c.caveats = append(c.caveats, say("pool.inferred", with{"to": u.addr}))
 		case u.timed && u.used >= mostOf*n:
-			next = just("peer.next", with{"to": f.called(u), "waiting": math.Min(u.used, n), "requests": n, "spare": f.spareAt(u)})
+			next = just("peer.next", with{"to": f.cpu.server.called(u), "waiting": math.Min(u.used, n), "requests": n, "spare": f.cpu.server.spareAt(u)})
 		case u.connecting >= 1 && u.connecting >= u.sockets:
 			next = just("peer.connecting.next", with{"to": u.addr, "connections": u.connecting})
 		}
@@ -178,7 +178,7 @@ func (f *serverSide) poolStep(u *peerUse, n float64, upcoming *record.NextBottle
 	}
 	size := float64(u.high)
 	gains := gain(math.Min(2, n/size), upcoming)
-	if f.open {
+	if f.base.open {
 		gains = say("gain.twice", nil)
 	}
 	return say("pool.next", with{"to": f.called(u), "address": u.addr, "sure": u.timed, "connections": u.high, "requests": n,

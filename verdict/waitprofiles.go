@@ -38,20 +38,20 @@ func (w *waited) where() string {
 // names who waits and where, and the CPU profile.
 func (f *serverSide) profileClue(upcoming *record.NextBottleneck) hint {
 	var c hint
-	mean, completed := positive(f.run.Latency.Response.MeanNs), float64(f.run.Requests.Completed)
+	mean, completed := positive(f.base.run.Latency.Response.MeanNs), float64(f.base.run.Requests.Completed)
 	if mean == 0 || completed == 0 {
 		return c
 	}
 	var locks, blocks []waited
 	recorded := map[string]bool{}
-	for i := range f.run.Profiles {
-		p := &f.run.Profiles[i]
+	for i := range f.base.run.Profiles {
+		p := &f.base.run.Profiles[i]
 		recorded[p.Kind] = p.TotalNs > 0
 		if p.Kind == record.ProfileCPU {
 			continue
 		}
-		real, idle := f.requestWaits(p, mean, completed)
-		c.says = append(c.says, f.waitEvidence(p.Kind, real, mean, upcoming)...)
+		real, idle := f.base.requestWaits(p, mean, completed)
+		c.says = append(c.says, f.base.waitEvidence(p.Kind, real, mean, upcoming)...)
 		for i := range idle {
 			c.says = append(c.says, idle[i].notCounted(p.Kind, mean))
 		}
@@ -64,10 +64,10 @@ func (f *serverSide) profileClue(upcoming *record.NextBottleneck) hint {
 	switch {
 	case len(locks) > 0 && locks[0].share >= waitExplains:
 		w := &locks[0]
-		c.next = just("profile.lock.next", with{"where": w.where(), "gain": f.without(w, mean, upcoming)})
+		c.next = just("profile.lock.next", with{"where": w.where(), "gain": f.base.without(w, mean, upcoming)})
 	case len(blocks) > 0 && blocks[0].share >= waitExplains:
 		w := &blocks[0]
-		c.next = just("profile.block.next", with{"where": w.where(), "through": through(w.Through), "gain": f.without(w, mean, upcoming)})
+		c.next = just("profile.block.next", with{"where": w.where(), "through": through(w.Through), "gain": f.base.without(w, mean, upcoming)})
 		c.whereOnly = !strings.Contains(w.Through, "Mutex)")
 	}
 	c.says = append(c.says, f.cpuProfileEvidence(mean)...)
@@ -158,12 +158,12 @@ func through(name string) record.Statement {
 // cpuProfileEvidence says what optimising the top function's CPU can gain: next to nothing in a
 // server that waits.
 func (f *serverSide) cpuProfileEvidence(mean float64) []record.Evidence {
-	if !f.subject.known || f.rate <= 0 {
+	if !f.subject.known || f.base.rate <= 0 {
 		return nil
 	}
-	each := f.subject.cores / f.rate * 1e9
-	for i := range f.run.Profiles {
-		p := &f.run.Profiles[i]
+	each := f.subject.cores / f.base.rate * 1e9
+	for i := range f.base.run.Profiles {
+		p := &f.base.run.Profiles[i]
 		if p.Kind != record.ProfileCPU || p.TotalNs <= 0 || len(p.Frames) == 0 {
 			continue
 		}

@@ -63,7 +63,7 @@ func sleepsOf(f *serverSide, series *record.Series) threadFacts {
 	var t threadFacts
 	looks := map[int]float64{}
 	var rows []*record.ProcessRow
-	for _, row := range observed(f.runFacts, series.Observed.Processes) {
+	for _, row := range observed(f.base, series.Observed.Processes) {
 		s := &row.States
 		if row.Role == record.RoleSubject && f.subject.known && row.Host == f.subject.host && s.Running+s.Sleeping+s.Disk+s.Other > 0 {
 			rows = append(rows, row)

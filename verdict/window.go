@@ -12,7 +12,7 @@ func observed[R record.ObservedRow](f *runFacts, rows []R) []R { return chosen(r
 
 // ours is observed for the run's own hosts: those of the server and the generator.
 func ours[R record.ObservedRow](f *cpuFacts, rows []R) []R {
-	return slices.DeleteFunc(observed(f.runFacts, rows), func(row R) bool { return !f.isOurs(row.Observed().Host) })
+	return slices.DeleteFunc(observed(f.base, rows), func(row R) bool { return !f.isOurs(row.Observed().Host) })
 }
 
 // setup returns the rows of one kind of the run's own hosts from before the window opened.
@@ -23,15 +23,15 @@ func setup[R record.ObservedRow](f *cpuFacts, rows []R) []R {
 }
 
 func (f *cpuFacts) isOurs(host string) bool {
-	if f.subject.known && host == f.subject.host {
+	if f.server.subject.known && host == f.server.subject.host {
 		return true
 	}
-	for _, a := range f.agents {
-		if a.agent == host {
+	for _, a := range f.generator.agents {
+		if a.cpu.generator.agent == host {
 			return true
 		}
 	}
-	return len(f.agents) == 0 && host == f.homeHost
+	return len(f.generator.agents) == 0 && host == f.generator.homeHost
 }
 
 // chosen returns the selected rows in time order. Rows of one moment (several processes or

@@ -32,7 +32,7 @@ func workersOf(f *serverSide, series *record.Series) workerFacts {
 	if w := f.workerProcesses(series); w.count > 0 {
 		return w
 	}
-	return f.workerThreads()
+	return f.base.workerThreads()
 }
 
 // workerProcesses finds the server's single-threaded processes without children.
@@ -42,7 +42,7 @@ func (f *serverSide) workerProcesses(series *record.Series) workerFacts {
 		parents[p.parent] = true
 	}
 	looks, idle := map[int]float64{}, map[int]float64{}
-	for _, row := range observed(f.runFacts, series.Observed.Processes) {
+	for _, row := range observed(f.base, series.Observed.Processes) {
 		s := &row.States
 		all := s.Running + s.Sleeping + s.Disk + s.Other
 		if row.Role != record.RoleSubject || row.Host != f.subject.host || all == 0 || parents[row.PID] {
@@ -61,7 +61,7 @@ func (f *serverSide) workerProcesses(series *record.Series) workerFacts {
 	if len(looks) < 2 {
 		return workerFacts{}
 	}
-	waits := f.idleByProcess()
+	waits := f.base.idleByProcess()
 	w := workerFacts{count: len(looks)}
 	for pid, n := range looks {
 		share := idle[pid] / n
@@ -153,7 +153,7 @@ func (f *runFacts) runtimeOfProcess(pid int) string {
 // workers ahead of what each of them waits for.
 func explainWorkers(f *facts, found *finding) {
 	n := f.underWay()
-	if w := &f.crew; found.bottleneck == record.ServerBlocked && found.answer == matched && !found.explained && w.full(n) {
+	if w := &f.cpu.server.crew; found.bottleneck == record.ServerBlocked && found.answer == matched && !found.explained && w.full(n) {
 		of := with{"workers": w.count, "busy": w.busy, "thread": w.thread, "requests": n, "next": found.next}
 		found.because = append(found.because, say("workers.busy", of))
 		found.pro = append(found.pro, record.NewEvidence("series.process.waits", w.busy, "workers", say("workers.mean-busy", of)))

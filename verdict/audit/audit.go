@@ -138,7 +138,7 @@ func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 	if v := f.verdictErrors(); v != nil {
 		return *v, nil, nil
 	}
-	if !f.RPS.Known {
+	if !f.point.RPS.Known {
 		return record.Verdict{Outcome: record.Invalid, Bottleneck: record.Inconclusive,
 			Because: just("inconclusive", with{"missing": just("point.no-rate", nil)}),
 			Next:    just("point.no-rate.next", nil)}, []string{"rps"}, nil
@@ -147,7 +147,7 @@ func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 		return *v, nil, nil
 	}
 	switch {
-	case f.open() && f.metSchedule():
+	case f.point.open() && f.point.metSchedule():
 		v = f.verdictAskedRate()
 	case f.link.full():
 		v = f.verdictBandwidth()
@@ -158,9 +158,9 @@ func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 	default:
 		v, missing, from = f.judgeFromOthers()
 	}
-	if f.open() && !f.metSchedule() {
+	if f.point.open() && !f.point.metSchedule() {
 		v.Outcome = record.Invalid
-		v.Because = append(just("point.schedule.missed", f.schedule()), v.Because...)
+		v.Because = append(just("point.schedule.missed", f.point.schedule()), v.Because...)
 	}
 	return v, missing, from
 }
@@ -177,8 +177,8 @@ func (f *pointFacts) judgeFromOthers() (v record.Verdict, missing, from []string
 	}
 	var called []record.Statement
 	for _, g := range points {
-		if label := g.Label(); !slices.Contains(from, label) {
-			from, called = append(from, label), append(called, g.called())
+		if label := g.point.Label(); !slices.Contains(from, label) {
+			from, called = append(from, label), append(called, g.point.called())
 		}
 	}
 	other.Because = just("point.from", with{"points": called, "because": other.Because})
@@ -198,7 +198,7 @@ type missingFigure struct {
 // lacks lists what is missing to determine the bottleneck.
 func (f *pointFacts) lacks() []missingFigure {
 	list := slices.Concat(f.generator.lacks(), f.server.lacks(), f.link.lacks())
-	if keys := f.littleLacks(); len(keys) > 0 {
+	if keys := f.point.littleLacks(); len(keys) > 0 {
 		list = append(list, missingFigure{keys, say("point.little.unchecked", with{"missing": keysMissing(keys)})})
 	}
 	return list

@@ -21,7 +21,7 @@ const (
 )
 
 // transfer is the bytes of the responses, as a point counts them.
-type transfer struct{ *run }
+type transfer struct{ point *run }
 
 // flow is bytes per second derived from one figure; the zero flow means not stated.
 type flow struct {
@@ -42,7 +42,7 @@ func bytesKeys() []string {
 // arrived.
 func (t transfer) framed(bytes float64) float64 {
 	segments := bytes / largestPayload
-	if p := t.Pipelining; p.Known && p.Value == 1 {
+	if p := t.point.Pipelining; p.Known && p.Value == 1 {
 		segments = math.Max(math.Ceil(segments), 1)
 	}
 	return bytes + segments*leastFrame
@@ -50,10 +50,10 @@ func (t transfer) framed(bytes float64) float64 {
 
 // framedShare returns the least share that framing adds to the bytes read.
 func (t transfer) framedShare(read float64) float64 {
-	if !t.RPS.Known {
+	if !t.point.RPS.Known {
 		return float64(leastFrame) / largestPayload
 	}
-	each := read / t.RPS.Value
+	each := read / t.point.RPS.Value
 	return t.framed(each)/each - 1
 }
 
@@ -68,90 +68,90 @@ func (t transfer) onLink() (most flow) {
 }
 
 func (t transfer) ofInterface() flow {
-	if !t.NICMBS.Known {
+	if !t.point.NICMBS.Known {
 		return flow{}
 	}
-	return flow{t.NICMBS.Value * mega, "nic_mb_s", say("point.bytes.interface", with{"mb_per_s": t.NICMBS.Value})}
+	return flow{t.point.NICMBS.Value * mega, "nic_mb_s", say("point.bytes.interface", with{"mb_per_s": t.point.NICMBS.Value})}
 }
 
 func (t transfer) ofRead() flow {
 	read := t.read()
-	if !read.known() || !t.RPS.Known {
+	if !read.known() || !t.point.RPS.Known {
 		return read
 	}
-	each := read.perS / t.RPS.Value
+	each := read.perS / t.point.RPS.Value
 	wire := t.framed(each)
-	return flow{wire * t.RPS.Value, read.key,
+	return flow{wire * t.point.RPS.Value, read.key,
 		say("point.bytes.framed", with{"how": read.how, "response_bytes": each, "framing_bytes": wire - each})}
 }
 
 func (t transfer) ofBodies() flow {
-	if !t.RPS.Known || !t.BodyBytes.Known {
+	if !t.point.RPS.Known || !t.point.BodyBytes.Known {
 		return flow{}
 	}
-	body := t.BodyBytes.Value
+	body := t.point.BodyBytes.Value
 	head := leastHead + math.Floor(math.Log10(math.Max(body, 1))) + 1
 	wire := t.framed(body + head)
-	perS := wire * t.RPS.Value
-	return flow{perS, "body_bytes", say("point.bytes.framed-bodies", with{"per_s": t.RPS.Value, "body_bytes": body, "head_bytes": head,
+	perS := wire * t.point.RPS.Value
+	return flow{perS, "body_bytes", say("point.bytes.framed-bodies", with{"per_s": t.point.RPS.Value, "body_bytes": body, "head_bytes": head,
 		"framing_bytes": wire - body - head, "mb_per_s": perS / mega})}
 }
 
 func (t transfer) ofResponses() flow {
-	if !t.RPS.Known || !t.ResponseBytes.Known {
+	if !t.point.RPS.Known || !t.point.ResponseBytes.Known {
 		return flow{}
 	}
-	each := t.ResponseBytes.Value
+	each := t.point.ResponseBytes.Value
 	wire := t.framed(each)
-	perS := wire * t.RPS.Value
-	return flow{perS, "mean_response_bytes", say("point.bytes.framed-responses", with{"per_s": t.RPS.Value, "response_bytes": each,
+	perS := wire * t.point.RPS.Value
+	return flow{perS, "mean_response_bytes", say("point.bytes.framed-responses", with{"per_s": t.point.RPS.Value, "response_bytes": each,
 		"framing_bytes": wire - each, "mb_per_s": perS / mega})}
 }
 
 // read returns what the generator read.
 func (t transfer) read() flow {
-	if printed := t.ClientThroughput; printed.Known && printed.Value > 0 {
-		return flow{printed.Value * t.tool.megabyte(), "client_throughput_mb_s",
-			say("point.bytes.read", with{"printed": printed.Value, "binary": t.tool.binary})}
+	if printed := t.point.ClientThroughput; printed.Known && printed.Value > 0 {
+		return flow{printed.Value * t.point.tool.megabyte(), "client_throughput_mb_s",
+			say("point.bytes.read", with{"printed": printed.Value, "binary": t.point.tool.binary})}
 	}
 	return t.totalRead()
 }
 
 // totalRead returns the same from the bytes of the whole run.
 func (t transfer) totalRead() flow {
-	total := t.TotalReadGB
-	elapsed, _, timed := t.seconds()
+	total := t.point.TotalReadGB
+	elapsed, _, timed := t.point.seconds()
 	if !total.Known || !timed || total.Value <= 0 {
 		return flow{}
 	}
-	perS := total.Value * t.tool.gigabyte() / elapsed
-	return flow{perS, "total_read_gb", say("point.bytes.read-in-all", with{"printed": total.Value, "binary": t.tool.binary, "time_s": elapsed,
+	perS := total.Value * t.point.tool.gigabyte() / elapsed
+	return flow{perS, "total_read_gb", say("point.bytes.read-in-all", with{"printed": total.Value, "binary": t.point.tool.binary, "time_s": elapsed,
 		"mb_per_s": perS / mega})}
 }
 
 // responseBytes returns the size of one response from whatever was counted.
 func (t transfer) responseBytes() (float64, bool) {
-	if t.ResponseBytes.Known {
-		return t.ResponseBytes.Value, true
+	if t.point.ResponseBytes.Known {
+		return t.point.ResponseBytes.Value, true
 	}
-	if read := t.read(); read.known() && t.RPS.Known {
-		return read.perS / t.RPS.Value, true
+	if read := t.read(); read.known() && t.point.RPS.Known {
+		return read.perS / t.point.RPS.Value, true
 	}
-	return t.BodyBytes.Value, t.BodyBytes.Known
+	return t.point.BodyBytes.Value, t.point.BodyBytes.Known
 }
 
 // countedBytes returns bounds for the size of one response without using a printed MB/s, whose
 // unit may be misread; they allow a head of up to 1 kB.
 func (t transfer) countedBytes() (least, most float64, known bool) {
-	total, _, counted := t.totalRequests()
+	total, _, counted := t.point.totalRequests()
 	switch {
-	case t.TotalReadGB.Known && counted && t.TotalReadGB.Value > 0 && t.tool.name != "":
-		each := t.TotalReadGB.Value * t.tool.gigabyte() / total
+	case t.point.TotalReadGB.Known && counted && t.point.TotalReadGB.Value > 0 && t.point.tool.name != "":
+		each := t.point.TotalReadGB.Value * t.point.tool.gigabyte() / total
 		return each, each, true
-	case t.ResponseBytes.Known:
-		return t.ResponseBytes.Value, t.ResponseBytes.Value, true
-	case t.BodyBytes.Known:
-		return t.BodyBytes.Value, t.BodyBytes.Value + 1000, true
+	case t.point.ResponseBytes.Known:
+		return t.point.ResponseBytes.Value, t.point.ResponseBytes.Value, true
+	case t.point.BodyBytes.Known:
+		return t.point.BodyBytes.Value, t.point.BodyBytes.Value + 1000, true
 	}
 	return 0, 0, false
 }
@@ -176,23 +176,23 @@ func within(v, low, high float64) bool { return v >= low*(1-bytesOff) && v <= hi
 
 // check compares the counts of the same bytes.
 func (t transfer) check() (found contradictions) {
-	if t.ClientThroughput.Known && t.ClientThroughput.Value > 0 {
+	if t.point.ClientThroughput.Known && t.point.ClientThroughput.Value > 0 {
 		found = t.checkThroughput()
 	}
 	read := t.read()
-	if !read.known() || !t.NICMBS.Known {
+	if !read.known() || !t.point.NICMBS.Known {
 		return found
 	}
-	nic := t.NICMBS.Value * mega
-	switch asMebi := t.NICMBS.Value * mebi; {
+	nic := t.point.NICMBS.Value * mega
+	switch asMebi := t.point.NICMBS.Value * mebi; {
 	case math.Abs(nic/read.perS-1) < 0.0005:
 		found.note(KindBytes, say("point.link.own-count", with{"framing": t.framedShare(read.perS)}), "nic_mb_s", read.key)
 	case nic >= read.perS*(1-bytesOff):
 	case asMebi >= 0.99*read.perS && asMebi <= 1.1*read.perS:
-		found.note(KindUnit, say("point.link.fits-mib", with{"how": read.how, "printed": t.NICMBS.Value, "mb_per_s": asMebi / mega}),
+		found.note(KindUnit, say("point.link.fits-mib", with{"how": read.how, "printed": t.point.NICMBS.Value, "mb_per_s": asMebi / mega}),
 			"nic_mb_s", read.key)
 	default:
-		found.note(KindBytes, say("point.link.less", with{"how": read.how, "printed": t.NICMBS.Value, "off": 1 - nic/read.perS}),
+		found.note(KindBytes, say("point.link.less", with{"how": read.how, "printed": t.point.NICMBS.Value, "off": 1 - nic/read.perS}),
 			"nic_mb_s", read.key)
 	}
 	return found
@@ -201,14 +201,14 @@ func (t transfer) check() (found contradictions) {
 // checkThroughput compares the printed MB/s with bytes counted otherwise.
 func (t transfer) checkThroughput() (found contradictions) {
 	counted, high := t.countedFlow()
-	printed, unit := t.ClientThroughput.Value, t.tool.megabyte()
+	printed, unit := t.point.ClientThroughput.Value, t.point.tool.megabyte()
 	if !counted.known() || within(printed*unit, counted.perS, high) {
 		return nil
 	}
 	keys := []string{"client_throughput_mb_s", counted.key, "rps"}
 	is := unitOf(printed, counted.perS, high)
 	if is.name == "" {
-		found.note(KindBytes, say("point.bytes.apart", with{"how": counted.how, "printed": printed, "binary": t.tool.binary,
+		found.note(KindBytes, say("point.bytes.apart", with{"how": counted.how, "printed": printed, "binary": t.point.tool.binary,
 			"off": math.Abs(printed*unit/counted.perS - 1)}), keys...)
 		return found
 	}
@@ -220,21 +220,21 @@ func (t transfer) checkThroughput() (found contradictions) {
 // countedFlow returns the least and the most that was read, from the bytes of all responses or of
 // one.
 func (t transfer) countedFlow() (least flow, most float64) {
-	rate := t.RPS.Value
+	rate := t.point.RPS.Value
 	if total := t.totalRead(); total.known() {
 		return total, total.perS
 	}
 	switch {
-	case !t.RPS.Known:
-	case t.ResponseBytes.Known:
-		perS := rate * t.ResponseBytes.Value
+	case !t.point.RPS.Known:
+	case t.point.ResponseBytes.Known:
+		perS := rate * t.point.ResponseBytes.Value
 		return flow{perS, "mean_response_bytes",
-			say("point.bytes.responses", with{"per_s": rate, "response_bytes": t.ResponseBytes.Value, "mb_per_s": perS / mega})}, perS
-	case t.BodyBytes.Known:
+			say("point.bytes.responses", with{"per_s": rate, "response_bytes": t.point.ResponseBytes.Value, "mb_per_s": perS / mega})}, perS
+	case t.point.BodyBytes.Known:
 		// A head rarely exceeds 1 kB.
-		perS := rate * t.BodyBytes.Value
-		return flow{perS, "body_bytes", say("point.bytes.bodies", with{"per_s": rate, "body_bytes": t.BodyBytes.Value,
-			"mb_per_s": perS / mega})}, rate * (t.BodyBytes.Value + 1000)
+		perS := rate * t.point.BodyBytes.Value
+		return flow{perS, "body_bytes", say("point.bytes.bodies", with{"per_s": rate, "body_bytes": t.point.BodyBytes.Value,
+			"mb_per_s": perS / mega})}, rate * (t.point.BodyBytes.Value + 1000)
 	}
 	return flow{}, 0
 }

@@ -54,7 +54,7 @@ const (
 // pointFacts is a point with what follows from its figures. It is immutable; what other points
 // say makes a copy (peers.inform).
 type pointFacts struct {
-	*run
+	point           *run
 	bytes           transfer
 	generator       pointGenerator
 	server          pointServer
@@ -72,7 +72,7 @@ func newPointFacts(p record.Point) *pointFacts {
 	bytes, latencies := transfer{r}, newLatencies(r)
 	little, link := newLittle(latencies), newLink(bytes)
 	return &pointFacts{
-		run: r, bytes: bytes, generator: generator, server: server, link: link, little: little, conditions: conditionsOf(&r.Point),
+		point: r, bytes: bytes, generator: generator, server: server, link: link, little: little, conditions: conditionsOf(&r.Point),
 		inconsistencies: slices.Concat(impossible, ofServer, ofGenerator, r.checkConnections(), latencies.check(), little.found,
 			r.checkTotals(), bytes.check(), link.check(&r.Point), r.checkSchedule()),
 	}
@@ -81,11 +81,11 @@ func newPointFacts(p record.Point) *pointFacts {
 // caveats returns what weakens the point's figures, whatever the bottleneck.
 func (f *pointFacts) caveats() []record.Statement {
 	list := slices.Clone(f.little.caveats)
-	if f.Approx {
+	if f.point.Approx {
 		list = append(list, say("point.approximate", nil))
 	}
-	if s := f.RPSStdev; s.Known && f.RPS.Known && s.Value/f.RPS.Value > verdict.Unsteady {
-		list = append(list, say("point.unsteady", with{"deviation": s.Value / f.RPS.Value}))
+	if s := f.point.RPSStdev; s.Known && f.point.RPS.Known && s.Value/f.point.RPS.Value > verdict.Unsteady {
+		list = append(list, say("point.unsteady", with{"deviation": s.Value / f.point.RPS.Value}))
 	}
 	return list
 }

@@ -120,10 +120,10 @@ func identicalPoints(all []*pointFacts) []Inconsistency {
 	var out []Inconsistency
 	byRate := map[float64][]int{}
 	for j, b := range all {
-		if !b.RPS.Known {
+		if !b.point.RPS.Known {
 			continue
 		}
-		rate := b.RPS.Value
+		rate := b.point.RPS.Value
 		same := byRate[rate]
 		// A rate shared by many points is a round one; this bounds the comparisons.
 		const most = 50
@@ -152,7 +152,7 @@ func sharedFigures(a, b *pointFacts) (keys []string, ok bool) {
 	measured := []string{"p50_ms", "p75_ms", "p90_ms", "p95_ms", "p99_ms", "latency_avg_ms", "latency_stdev_ms", "latency_max_ms", "rps_stdev",
 		"peak_rps",
 		"total_requests", "total_requests_k", "total_read_gb", "client_throughput_mb_s", "server_cpu_pct", "client_cpu_pct", "nic_mb_s"}
-	fa, fb := a.Figures(), b.Figures()
+	fa, fb := a.point.Figures(), b.point.Figures()
 	for i := range fa {
 		x, y := fa[i].Figure, fb[i].Figure
 		if !x.Known || !y.Known || !slices.Contains(measured, fa[i].Key) {
@@ -184,7 +184,7 @@ func unequalPoints(all []*pointFacts) []Inconsistency {
 	var order []string
 	entries := map[string][]int{}
 	for i, f := range all {
-		e := f.Entry
+		e := f.point.Entry
 		if e == "" {
 			continue
 		}

@@ -12,7 +12,7 @@ func ns(ms float64) float64 { return ms * 1e6 }
 
 // latencies are the latencies that a point prints.
 type latencies struct {
-	*run
+	point   *run
 	printed []printedQuantile // in order
 }
 
@@ -24,7 +24,7 @@ type printedQuantile struct {
 }
 
 func newLatencies(r *run) latencies {
-	l := latencies{run: r}
+	l := latencies{point: r}
 	for _, c := range []printedQuantile{
 		{0.025, "latency_p2_5_ms", r.LatencyP2_5Ms}, {0.5, "p50_ms", r.P50Ms}, {0.75, "p75_ms", r.P75Ms}, {0.9, "p90_ms", r.P90Ms},
 		{0.95, "p95_ms", r.P95Ms}, {0.975, "latency_p97_5_ms", r.LatencyP97_5Ms}, {0.99, "p99_ms", r.P99Ms},
@@ -39,7 +39,7 @@ func newLatencies(r *run) latencies {
 
 // leastMean returns the lowest mean that the printed latencies allow, in milliseconds.
 func (l latencies) leastMean() (ms float64, key string, known bool) {
-	if avg := l.LatencyAvgMs; avg.Known && !l.tool.corrected {
+	if avg := l.point.LatencyAvgMs; avg.Known && !l.point.tool.corrected {
 		return math.Max(avg.Value-avg.Step(), 0), "latency_avg_ms", true
 	}
 	return l.leastByQuantiles()
@@ -48,7 +48,7 @@ func (l latencies) leastMean() (ms float64, key string, known bool) {
 func (l latencies) leastByQuantiles() (ms float64, key string, known bool) {
 	least := 0.0
 	list := l.printed
-	if l.tool.corrected {
+	if l.point.tool.corrected {
 		list = onlyMedian(list)
 	}
 	for i, c := range list {
@@ -85,8 +85,8 @@ func (l latencies) check() (found contradictions) {
 				"upper_ns": ns(b.ms.Value)}), a.key, b.key)
 		}
 	}
-	avg := l.LatencyAvgMs
-	if longest := l.LatencyMaxMs; avg.Known && longest.Known && avg.Value > longest.Value {
+	avg := l.point.LatencyAvgMs
+	if longest := l.point.LatencyMaxMs; avg.Known && longest.Known && avg.Value > longest.Value {
 		found.note(KindOrder, say("point.latency.mean-above-max", with{"mean_ns": ns(avg.Value), "max_ns": ns(longest.Value)}),
 			"latency_avg_ms", "latency_max_ms")
 	}

@@ -20,12 +20,12 @@ type pointLink struct {
 
 func newLink(t transfer) pointLink {
 	l := pointLink{used: t.onLink()}
-	if t.NICGbps.Known {
-		l.capacity = record.Figure{Value: t.NICGbps.Value * 1e9 / 8, Known: true}
+	if t.point.NICGbps.Known {
+		l.capacity = record.Figure{Value: t.point.NICGbps.Value * 1e9 / 8, Known: true}
 	}
-	if t.NICPctAuthor.Value > 0 && l.capacity.Known && !l.used.known() {
-		l.used = flow{t.NICPctAuthor.Value / 100 * l.capacity.Value, "nic_pct_author",
-			say("point.link.author", with{"percent": t.NICPctAuthor.Value})}
+	if t.point.NICPctAuthor.Value > 0 && l.capacity.Known && !l.used.known() {
+		l.used = flow{t.point.NICPctAuthor.Value / 100 * l.capacity.Value, "nic_pct_author",
+			say("point.link.author", with{"percent": t.point.NICPctAuthor.Value})}
 	}
 	return l
 }

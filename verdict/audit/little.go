@@ -39,21 +39,21 @@ func (r *run) littleLacks() []string {
 
 func newLittle(l latencies) pointLittle {
 	out := pointLittle{found: l.checkInFlight()}
-	least, most, ok := l.slots()
-	if !ok || !l.RPS.Known || l.open() || l.tool.fromDue {
+	least, most, ok := l.point.slots()
+	if !ok || !l.point.RPS.Known || l.point.open() || l.point.tool.fromDue {
 		// An open loop's latencies may count from when a request was due, and so include time
 		// before it was sent, which needs no slot.
 		return out
 	}
 	mean, key, _ := l.leastMean()
 	switch {
-	case l.RPS.Value*mean/1000 > littleImpossible*most:
+	case l.point.RPS.Value*mean/1000 > littleImpossible*most:
 		out.broken = l.littleBroken(mean, key, most)
 		out.note(out.broken, key)
-	case l.LatencyAvgMs.Known:
-		out.holdMean(l.run, least, most)
-	case l.P50Ms.Known:
-		out.holdMedian(l.run, least, most)
+	case l.point.LatencyAvgMs.Known:
+		out.holdMean(l.point, least, most)
+	case l.point.P50Ms.Known:
+		out.holdMedian(l.point, least, most)
 	}
 	return out
 }
@@ -97,30 +97,30 @@ func (l latencies) littleBroken(mean float64, key string, most float64) record.S
 	bound := say("point.mean.by-percentiles", with{"mean_ns": ns(mean)})
 	switch key {
 	case "latency_avg_ms":
-		bound = say("point.mean.printed", with{"mean_ns": ns(l.LatencyAvgMs.Value)})
+		bound = say("point.mean.printed", with{"mean_ns": ns(l.point.LatencyAvgMs.Value)})
 	case "p50_ms":
-		bound = say("point.mean.by-median", with{"median_ns": ns(l.P50Ms.Value), "mean_ns": ns(mean)})
+		bound = say("point.mean.by-median", with{"median_ns": ns(l.point.P50Ms.Value), "mean_ns": ns(mean)})
 	}
 	byMedian := 0.0
-	if l.P50Ms.Known && l.P50Ms.Value > 0 {
-		byMedian = 1000 * most / l.P50Ms.Value
+	if l.point.P50Ms.Known && l.point.P50Ms.Value > 0 {
+		byMedian = 1000 * most / l.point.P50Ms.Value
 	}
-	rate := l.RPS.Value
-	return say("point.little.broken", with{"slots": l.slotsSay(), "bound": bound, "most_per_s": 1000 * most / mean, "per_s": rate,
+	rate := l.point.RPS.Value
+	return say("point.little.broken", with{"slots": l.point.slotsSay(), "bound": bound, "most_per_s": 1000 * most / mean, "per_s": rate,
 		"in_flight": rate * mean / 1000, "by_median_per_s": byMedian})
 }
 
 // checkInFlight checks the author's own product of rate and latency.
 func (l latencies) checkInFlight() (found contradictions) {
-	latency, author := l.P50Ms, l.InFlight
-	if !author.Known || !l.RPS.Known || !latency.Known {
+	latency, author := l.point.P50Ms, l.point.InFlight
+	if !author.Known || !l.point.RPS.Known || !latency.Known {
 		return nil
 	}
-	low, high := l.RPS.Value*(latency.Value-latency.Step())/1000, l.RPS.Value*(latency.Value+latency.Step())/1000
+	low, high := l.point.RPS.Value*(latency.Value-latency.Step())/1000, l.point.RPS.Value*(latency.Value+latency.Step())/1000
 	step := math.Max(author.Step(), 0.02*author.Value)
 	if author.Value+step < low || author.Value-step > high {
-		found.note(KindLittle, say("point.in-flight.apart", with{"per_s": l.RPS.Value, "latency_ns": ns(latency.Value),
-			"in_flight": l.RPS.Value * latency.Value / 1000, "author": author.Value}), "in_flight_little", "rps", "p50_ms")
+		found.note(KindLittle, say("point.in-flight.apart", with{"per_s": l.point.RPS.Value, "latency_ns": ns(latency.Value),
+			"in_flight": l.point.RPS.Value * latency.Value / 1000, "author": author.Value}), "in_flight_little", "rps", "p50_ms")
 	}
 	return found
 }

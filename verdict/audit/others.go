@@ -81,7 +81,7 @@ func (f *pointFacts) fromOthers() (*record.Verdict, []*pointFacts) {
 
 func (f *pointFacts) bandwidthFromOthers() *record.Verdict {
 	return &record.Verdict{Outcome: record.Valid, Bottleneck: record.Bandwidth,
-		Because:  just("point.link.full-by-others", with{"share": f.link.shareSays(), "gbps": f.NICGbps.Value}),
+		Because:  just("point.link.full-by-others", with{"share": f.link.shareSays(), "gbps": f.point.NICGbps.Value}),
 		Evidence: f.evidence(), Next: just("point.link.full.next", nil)}
 }
 
@@ -90,7 +90,7 @@ func (f *pointFacts) generatorFromOthers() *record.Verdict {
 	return &record.Verdict{Outcome: record.Invalid, Bottleneck: record.LoadGenerator,
 		Because: just("point.generator.full-by-others", with{"share": n.low}),
 		Evidence: append(f.evidence(), record.NewEvidence("client_cpu_pct", 100*n.low, "%", say("point.generator.elsewhere",
-			with{"per_s": n.from.RPS.Value, "share": n.from.generator.use(), "here_per_s": f.RPS.Value}))),
+			with{"per_s": n.from.point.RPS.Value, "share": n.from.generator.use(), "here_per_s": f.point.RPS.Value}))),
 		Next: just("point.generator.full.next", nil)}
 }
 
@@ -104,14 +104,14 @@ func (f *pointFacts) serverFromOthers(use float64, generatorSays, linkSays recor
 func (f *pointFacts) clientSide() *record.Verdict {
 	c := f.lent.otherClient
 	return &record.Verdict{Outcome: record.Invalid, Bottleneck: record.LoadGenerator,
-		Because:  just("point.client-side", with{"per_s": c.with.RPS.Value, "times": c.times}),
+		Because:  just("point.client-side", with{"per_s": c.with.point.RPS.Value, "times": c.times}),
 		Evidence: append(f.evidence(), c.evidence(f)), Next: just("point.generator.full.next", nil)}
 }
 
 func (f *pointFacts) serverSide() *record.Verdict {
 	c := f.lent.otherServer
 	v := &record.Verdict{Outcome: record.Valid, Bottleneck: ServerSide,
-		Because:  just("point.server-side", with{"per_s": c.with.RPS.Value, "times": c.times}),
+		Because:  just("point.server-side", with{"per_s": c.with.point.RPS.Value, "times": c.times}),
 		Evidence: append(f.evidence(), c.evidence(f)), Next: just("point.server-side.next", nil)}
 	if f.server.known() && f.server.whole() && f.server.use() <= pointFree {
 		v.Because = append(v.Because, say("point.server.not-full", with{"share": f.server.use()}))
@@ -130,6 +130,6 @@ func (f *pointFacts) slotsFromOthers() *record.Verdict {
 // evidence names the other run and how it differs.
 func (c *comparison) evidence(f *pointFacts) record.Evidence {
 	a, b := c.with.conditions, f.conditions
-	return record.NewEvidence("rps", c.times, "×", say("point.compared", with{"point": c.with.called(), "per_s": c.with.RPS.Value,
+	return record.NewEvidence("rps", c.times, "×", say("point.compared", with{"point": c.with.point.called(), "per_s": c.with.point.RPS.Value,
 		"differences": differencesSay(a, b, differences(a, b))}))
 }

@@ -24,14 +24,14 @@ func newPeers(all []*pointFacts) *peers {
 		map[string][]*pointFacts{}}
 	for _, f := range all {
 		if f.server.known() && f.server.whole() {
-			k := [2]string{f.ServerInstance, f.ServerKind}
+			k := [2]string{f.point.ServerInstance, f.point.ServerKind}
 			out.serverCPU[k] = max(out.serverCPU[k], f.server.low)
 		}
 		out.ramps[f.rampKey()] = append(out.ramps[f.rampKey()], f)
-		if !f.RPS.Known || f.void() != nil || f.Route == "" {
+		if !f.point.RPS.Known || f.void() != nil || f.point.Route == "" {
 			continue // it contributes nothing
 		}
-		out.routes[f.Route] = append(out.routes[f.Route], f)
+		out.routes[f.point.Route] = append(out.routes[f.point.Route], f)
 		if key := f.clientKey(); key != "" {
 			out.clients[key] = append(out.clients[key], f)
 		}
@@ -50,7 +50,7 @@ func (f *pointFacts) rampKey() string {
 // clientKey covers the generator and its work: tool, host, workers, route and pipelining; "" if
 // tool or host is not stated.
 func (f *pointFacts) clientKey() string {
-	if f.ClientTool == "" || f.ClientInstance == "" && !f.ClientVCPUs.Known {
+	if f.point.ClientTool == "" || f.point.ClientInstance == "" && !f.point.ClientVCPUs.Known {
 		return ""
 	}
 	return f.conditions.key("client_tool", "client_instance", "client_vcpus", "client_workers", "route", "pipelining")
@@ -58,7 +58,7 @@ func (f *pointFacts) clientKey() string {
 
 // serverKey covers the server and its work; "" if the server is not stated.
 func (f *pointFacts) serverKey() string {
-	if f.ServerKind == "" {
+	if f.point.ServerKind == "" {
 		return ""
 	}
 	return f.conditions.key("server_kind", "server_instance", "vcpus", "server_cpus_used", "route", "pipelining")
@@ -70,7 +70,7 @@ func (f *pointFacts) otherServerThan(g *pointFacts) bool {
 	if f.conditions.contradict(g.conditions, "server_instance") {
 		return true
 	}
-	a, b := strings.ToLower(f.ServerKind), strings.ToLower(g.ServerKind)
+	a, b := strings.ToLower(f.point.ServerKind), strings.ToLower(g.point.ServerKind)
 	if a == "" || b == "" || strings.Contains(a+b, "not stated") {
 		return false
 	}
@@ -125,22 +125,22 @@ const (
 func (ps *peers) inform(f *pointFacts) *pointFacts {
 	informed := *f
 	ps.lendBytes(f, &informed)
-	if !f.RPS.Known || !f.little.holds() {
+	if !f.point.RPS.Known || !f.little.holds() {
 		return &informed
 	}
 	n := &informed.lent
-	if key := f.clientKey(); key != "" && f.Route != "" {
+	if key := f.clientKey(); key != "" && f.point.Route != "" {
 		group := ps.clients[key]
 		n.generator = borrowCPU(f, group, func(g *pointFacts) (*pointCPU, bool) {
 			return &g.generator.pointCPU, len(g.generator.capacityLacks) == 0 || g.generator.full()
 		})
 		n.otherServer = best(f, group, func(g *pointFacts) bool {
 			// An open loop does what it is asked to: its target rate must be known.
-			asked := !f.tool.fromDue || f.open()
-			return f.otherServerThan(g) && asked && f.open() == g.open() && f.TargetRPS.Value == g.TargetRPS.Value
+			asked := !f.point.tool.fromDue || f.point.open()
+			return f.otherServerThan(g) && asked && f.point.open() == g.point.open() && f.point.TargetRPS.Value == g.point.TargetRPS.Value
 		})
 	}
-	if key := f.serverKey(); key != "" && f.Route != "" {
+	if key := f.serverKey(); key != "" && f.point.Route != "" {
 		group := ps.servers[key]
 		n.server = borrowCPU(f, group, func(g *pointFacts) (*pointCPU, bool) { return &g.server.pointCPU, true })
 		n.otherClient = best(f, group, func(g *pointFacts) bool {
@@ -158,15 +158,15 @@ func borrowCPU(f *pointFacts, group []*pointFacts, side func(*pointFacts) (*poin
 	nearest := math.Inf(1)
 	for _, g := range group {
 		c, usable := side(g)
-		if g == f || !usable || !c.known() || !c.whole() || c.low <= 0 || g.Approx {
+		if g == f || !usable || !c.known() || !c.whole() || c.low <= 0 || g.point.Approx {
 			continue
 		}
-		distance := math.Abs(math.Log(g.RPS.Value / f.RPS.Value))
-		if distance > nearest || distance == nearest && g.Line >= out.from.Line {
+		distance := math.Abs(math.Log(g.point.RPS.Value / f.point.RPS.Value))
+		if distance > nearest || distance == nearest && g.point.Line >= out.from.point.Line {
 			continue
 		}
 		nearest = distance
-		times, use := f.RPS.Value/g.RPS.Value, c.use()
+		times, use := f.point.RPS.Value/g.point.RPS.Value, c.use()
 		out = &lentCPU{from: g}
 		if times <= 1 {
 			out.low, out.high = use*times, math.Min(use, use*times*costGrows)
@@ -182,12 +182,12 @@ func borrowCPU(f *pointFacts, group []*pointFacts, side func(*pointFacts) (*poin
 func best(f *pointFacts, group []*pointFacts, fits func(*pointFacts) bool) *comparison {
 	var out *comparison
 	for _, g := range group {
-		times := g.RPS.Value / f.RPS.Value
+		times := g.point.RPS.Value / f.point.RPS.Value
 		enough := moreTimes
-		if f.Approx || g.Approx {
+		if f.point.Approx || g.point.Approx {
 			enough = moreTimesApprox
 		}
-		if g == f || times < enough || out != nil && (times < out.times || times == out.times && g.Line >= out.with.Line) {
+		if g == f || times < enough || out != nil && (times < out.times || times == out.times && g.point.Line >= out.with.point.Line) {
 			continue
 		}
 		// In a closed loop, k times the requests in flight can bring k times the rate: latency
@@ -205,12 +205,12 @@ func best(f *pointFacts, group []*pointFacts, fits func(*pointFacts) bool) *comp
 // comparable if unknown, or if g had less than half: a side may be slower with more connections.
 // Slots do not limit an open loop.
 func slotsTimes(f, g *pointFacts) (times float64, comparable bool) {
-	if f.open() || f.tool.fromDue {
+	if f.point.open() || f.point.tool.fromDue {
 		return 1, true
 	}
-	least, _, ok := f.slots()
-	_, most, ok2 := g.slots()
-	if !ok || !ok2 || g.open() || most < least/2 {
+	least, _, ok := f.point.slots()
+	_, most, ok2 := g.point.slots()
+	if !ok || !ok2 || g.point.open() || most < least/2 {
 		return 0, false
 	}
 	return math.Max(most/least, 1), true
@@ -226,7 +226,7 @@ func lessWork(g, f *pointFacts) bool {
 // lendBytes gives a point without bytes those of its route, and a point whose MB/s imply an
 // unlikely size the unit that fits its route.
 func (ps *peers) lendBytes(f, informed *pointFacts) {
-	if f.Route == "" || !f.link.capacity.Known || !f.RPS.Known || !f.little.holds() {
+	if f.point.Route == "" || !f.link.capacity.Known || !f.point.RPS.Known || !f.little.holds() {
 		return
 	}
 	if f.link.used.known() {
@@ -235,15 +235,15 @@ func (ps *peers) lendBytes(f, informed *pointFacts) {
 	}
 	low, high := math.Inf(1), 0.0
 	var least, most *pointFacts
-	for _, g := range ps.routes[f.Route] {
+	for _, g := range ps.routes[f.point.Route] {
 		each, ok := g.bytes.responseBytes()
 		if !ok || g == f {
 			continue
 		}
-		if each < low || each == low && g.Line < least.Line {
+		if each < low || each == low && g.point.Line < least.point.Line {
 			low, least = each, g
 		}
-		if each > high || each == high && g.Line < most.Line {
+		if each > high || each == high && g.point.Line < most.point.Line {
 			high, most = each, g
 		}
 	}
@@ -255,7 +255,7 @@ func (ps *peers) lendBytes(f, informed *pointFacts) {
 		informed.lent.bytes = append(informed.lent.bytes, most)
 	}
 	share := func(each float64) record.Figure {
-		return record.Figure{Value: f.bytes.framed(each) * f.RPS.Value / f.link.capacity.Value, Known: true}
+		return record.Figure{Value: f.bytes.framed(each) * f.point.RPS.Value / f.link.capacity.Value, Known: true}
 	}
 	informed.link.peersLow, informed.link.peersHigh = share(low), share(high)
 }
@@ -263,24 +263,24 @@ func (ps *peers) lendBytes(f, informed *pointFacts) {
 // repairUnit reads a printed MB/s as MiB/s if only that fits the bytes that another run of the
 // route counted.
 func (ps *peers) repairUnit(f, informed *pointFacts) {
-	printed := f.ClientThroughput
-	if !printed.Known || printed.Value <= 0 || f.link.used.key != "client_throughput_mb_s" || f.tool.binary {
+	printed := f.point.ClientThroughput
+	if !printed.Known || printed.Value <= 0 || f.link.used.key != "client_throughput_mb_s" || f.point.tool.binary {
 		return
 	}
 	if _, _, own := f.bytes.countedBytes(); own {
 		return // its own count decides
 	}
 	var from *pointFacts
-	for _, g := range ps.routes[f.Route] {
+	for _, g := range ps.routes[f.point.Route] {
 		least, most, ok := g.bytes.countedBytes()
 		if !ok || g == f {
 			continue
 		}
-		switch unitOf(printed.Value, least*f.RPS.Value, most*f.RPS.Value).bytes {
+		switch unitOf(printed.Value, least*f.point.RPS.Value, most*f.point.RPS.Value).bytes {
 		case mega:
 			return
 		case mebi:
-			if from == nil || g.Line < from.Line {
+			if from == nil || g.point.Line < from.point.Line {
 				from = g
 			}
 		}
@@ -288,22 +288,22 @@ func (ps *peers) repairUnit(f, informed *pointFacts) {
 	if from == nil {
 		return
 	}
-	each := printed.Value * mebi / f.RPS.Value
+	each := printed.Value * mebi / f.point.RPS.Value
 	informed.lent.bytes = []*pointFacts{from}
-	informed.link.used.perS = f.bytes.framed(each) * f.RPS.Value
-	informed.link.used.how = say("point.bytes.repaired", with{"printed": printed.Value, "point": from.called()})
+	informed.link.used.perS = f.bytes.framed(each) * f.point.RPS.Value
+	informed.link.used.how = say("point.bytes.repaired", with{"printed": printed.Value, "point": from.point.called()})
 	informed.inconsistencies = slices.Clone(f.inconsistencies)
-	informed.inconsistencies.note(KindUnit, say("point.bytes.fits-other", with{"printed": printed.Value, "per_s": f.RPS.Value,
-		"printed_bytes": printed.Value * mega / f.RPS.Value, "point": from.called(), "response_bytes": each}), "client_throughput_mb_s", "rps")
+	informed.inconsistencies.note(KindUnit, say("point.bytes.fits-other", with{"printed": printed.Value, "per_s": f.point.RPS.Value,
+		"printed_bytes": printed.Value * mega / f.point.RPS.Value, "point": from.point.called(), "response_bytes": each}), "client_throughput_mb_s", "rps")
 }
 
 // more finds the next run with more connections, if the rate follows them.
 func (ps *peers) more(f *pointFacts) *comparison {
 	next, connections := ps.next(f)
-	if next == nil || connections < slotsStep || next.Approx || f.Approx {
+	if next == nil || connections < slotsStep || next.point.Approx || f.point.Approx {
 		return nil
 	}
-	times := next.RPS.Value / f.RPS.Value
+	times := next.point.RPS.Value / f.point.RPS.Value
 	if math.Log(times)/math.Log(connections) < slotsFollow {
 		return nil
 	}
@@ -312,14 +312,14 @@ func (ps *peers) more(f *pointFacts) *comparison {
 
 // next returns the run that has the next number of connections and is otherwise the same.
 func (ps *peers) next(f *pointFacts) (next *pointFacts, times float64) {
-	opened, ok := f.opened()
-	if !ok || !f.RPS.Known || f.open() || f.tool.fromDue || !f.little.holds() {
+	opened, ok := f.point.opened()
+	if !ok || !f.point.RPS.Known || f.point.open() || f.point.tool.fromDue || !f.little.holds() {
 		return nil, 0
 	}
 	nearest := math.Inf(1)
 	for _, g := range ps.ramps[f.rampKey()] {
-		more, ok := g.opened()
-		if ok && g.RPS.Known && g.little.holds() && more >= 1.1*opened && more < nearest {
+		more, ok := g.point.opened()
+		if ok && g.point.RPS.Known && g.little.holds() && more >= 1.1*opened && more < nearest {
 			next, nearest = g, more
 		}
 	}
@@ -332,16 +332,16 @@ func (ps *peers) hints(f *pointFacts) []record.Statement {
 		return nil
 	}
 	var list []record.Statement
-	if highest := ps.serverCPU[[2]string{f.ServerInstance, f.ServerKind}]; f.ServerInstance != "" && f.server.known() &&
+	if highest := ps.serverCPU[[2]string{f.point.ServerInstance, f.point.ServerKind}]; f.point.ServerInstance != "" && f.server.known() &&
 		f.server.low >= 0.5 && highest > f.server.low+0.005 {
 		list = append(list, say("point.server.used-more", with{"percent": 100 * f.server.low, "highest_percent": 100 * highest}))
 	}
 	if s, c := f.lent.otherServer, f.lent.otherClient; s != nil && c != nil {
-		list = append(list, say("point.neither-side", with{"server_times": s.times, "server_point": s.with.called(),
-			"client_times": c.times, "client_point": c.with.called()}))
+		list = append(list, say("point.neither-side", with{"server_times": s.times, "server_point": s.with.point.called(),
+			"client_times": c.times, "client_point": c.with.point.called()}))
 	}
 	if next, connections := ps.next(f); next != nil {
-		list = append(list, rampHint(next.RPS.Value/f.RPS.Value, connections))
+		list = append(list, rampHint(next.point.RPS.Value/f.point.RPS.Value, connections))
 	}
 	return list
 }

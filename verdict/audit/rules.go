@@ -11,17 +11,17 @@ import (
 
 // void returns the verdict on figures that cannot all be true, or nil.
 func (f *pointFacts) void() *record.Verdict {
-	total, totalKey, counted := f.totalRequests()
-	elapsed, _, timed := f.seconds()
+	total, totalKey, counted := f.point.totalRequests()
+	elapsed, _, timed := f.point.seconds()
 	because := f.little.broken
 	switch {
 	case !f.little.holds():
 	case f.link.impossible():
-		because = say("point.link.impossible", with{"how": f.link.used.how, "gbps": f.NICGbps.Value,
+		because = say("point.link.impossible", with{"how": f.link.used.how, "gbps": f.point.NICGbps.Value,
 			"capacity_mb_per_s": f.link.capacity.Value / mega})
-	case counted && timed && math.Abs(total/elapsed/f.RPS.Value-1) > totalsImpossible:
+	case counted && timed && math.Abs(total/elapsed/f.point.RPS.Value-1) > totalsImpossible:
 		because = say("point.totals.impossible", with{"key": totalKey, "requests": total, "time_s": elapsed, "counted_per_s": total / elapsed,
-			"per_s": f.RPS.Value})
+			"per_s": f.point.RPS.Value})
 	default:
 		return nil
 	}
@@ -32,10 +32,10 @@ func (f *pointFacts) void() *record.Verdict {
 // verdictErrors returns the verdict on a run whose requests failed, or nil: a server that refuses
 // part of its work has a different limit from one that does it.
 func (f *pointFacts) verdictErrors() *record.Verdict {
-	total, _, counted := f.totalRequests()
-	failed, bad := f.FailedRequests.Value, f.BadStatuses.Value
+	total, _, counted := f.point.totalRequests()
+	failed, bad := f.point.FailedRequests.Value, f.point.BadStatuses.Value
 	all := total + failed
-	if !counted && !f.FailedRequests.Known || all <= 0 || failed+bad < spec.ErrorsMatter*all {
+	if !counted && !f.point.FailedRequests.Known || all <= 0 || failed+bad < spec.ErrorsMatter*all {
 		return nil
 	}
 	share := math.Min((failed+bad)/all, 1)
@@ -47,7 +47,7 @@ func (f *pointFacts) verdictErrors() *record.Verdict {
 }
 
 func (f *pointFacts) verdictAskedRate() record.Verdict {
-	return record.Verdict{Outcome: record.Valid, Bottleneck: record.TargetRate, Because: just("point.target-reached", f.schedule()),
+	return record.Verdict{Outcome: record.Valid, Bottleneck: record.TargetRate, Because: just("point.target-reached", f.point.schedule()),
 		Next: just("point.target-reached.next", nil)}
 }
 
@@ -56,7 +56,7 @@ func (f *pointFacts) verdictBandwidth() record.Verdict {
 	v := record.Verdict{
 		Outcome: record.Valid, Bottleneck: record.Bandwidth,
 		Because: just("point.link.full", with{"mb_per_s": l.used.perS / mega, "capacity_mb_per_s": l.capacity.Value / mega,
-			"gbps": f.NICGbps.Value, "share": l.share()}),
+			"gbps": f.point.NICGbps.Value, "share": l.share()}),
 		Evidence: l.evidence(), Next: just("point.link.full.next", nil),
 	}
 	switch {
@@ -161,21 +161,21 @@ func (f *pointFacts) evidence() []record.Evidence {
 
 // loadEvidence returns what the load itself shows.
 func (f *pointFacts) loadEvidence() []record.Evidence {
-	latency, key := f.LatencyAvgMs, "latency_avg_ms"
-	if !latency.Known || f.tool.corrected && f.P50Ms.Known {
-		latency, key = f.P50Ms, "p50_ms"
+	latency, key := f.point.LatencyAvgMs, "latency_avg_ms"
+	if !latency.Known || f.point.tool.corrected && f.point.P50Ms.Known {
+		latency, key = f.point.P50Ms, "p50_ms"
 	}
-	if !f.RPS.Known || !latency.Known || latency.Value == 0 || !f.little.holds() || f.tool.corrected && key == "latency_avg_ms" {
+	if !f.point.RPS.Known || !latency.Known || latency.Value == 0 || !f.little.holds() || f.point.tool.corrected && key == "latency_avg_ms" {
 		return nil
 	}
-	inFlight := f.RPS.Value * latency.Value / 1000
+	inFlight := f.point.RPS.Value * latency.Value / 1000
 	slots, idle := 0.0, 0.0
-	if least, _, ok := f.slots(); ok && !f.open() {
+	if least, _, ok := f.point.slots(); ok && !f.point.open() {
 		slots = least
 	}
-	if f.open() && !f.metSchedule() && inFlight < f.VCPUs.Value {
-		idle = f.VCPUs.Value
+	if f.point.open() && !f.point.metSchedule() && inFlight < f.point.VCPUs.Value {
+		idle = f.point.VCPUs.Value
 	}
-	return []record.Evidence{record.NewEvidence(key, inFlight, "requests", say("point.in-flight", with{"per_s": f.RPS.Value,
+	return []record.Evidence{record.NewEvidence(key, inFlight, "requests", say("point.in-flight", with{"per_s": f.point.RPS.Value,
 		"latency_ns": ns(latency.Value), "in_flight": inFlight, "slots": slots, "more_cpus": idle}))}
 }
