@@ -17,8 +17,8 @@ func (x *exchange) answer(status int, why string) { x.answerLater(status, why, 0
 
 // answerLater adds after how many nanoseconds the client should retry.
 func (x *exchange) answerLater(status int, why string, after int64) {
-	c, l := x.client, x.client.loop
-	if c.fd < 0 {
+	c, l := x.client, x.client.conn.loop
+	if c.conn.fd < 0 {
 		return
 	}
 	x.state = answerOwn
@@ -28,7 +28,7 @@ func (x *exchange) answerLater(status int, why string, after int64) {
 		c.closing = true
 	}
 	page := page(status, why)
-	out := c.buffer()
+	out := c.conn.buffer()
 	b := appendStatus(out.b, status)
 	at := len(b)
 	b = l.appendDate(b)
@@ -65,7 +65,7 @@ func escape(s string) string {
 
 // redirect responds with the location's redirection.
 func (x *exchange) redirect() {
-	c, l, r := x.client, x.client.loop, x.location.redirect
+	c, l, r := x.client, x.client.conn.loop, x.location.redirect
 	if x.bodyState != bodyWhole {
 		c.closing = true
 	}
@@ -75,7 +75,7 @@ func (x *exchange) redirect() {
 	}
 	to := x.target(r.To)
 	x.status, x.state = uint16(r.Status), answerOwn
-	out := c.buffer()
+	out := c.conn.buffer()
 	b := appendStatus(out.b, r.Status)
 	at := len(b)
 	b = fmt.Appendf(b, "Location: %s\r\nContent-Length: 0\r\n", to)
@@ -125,22 +125,22 @@ func withoutPort(host []byte) []byte {
 // mustBeSecure reports whether the request came in plain while the configuration redirects such
 // clients to https. A request that a trusted proxy decrypted did not.
 func (x *exchange) mustBeSecure(head []byte) bool {
-	c, port := x.client, x.client.loop.site.securePort
+	c, port := x.client, x.client.conn.loop.site.securePort
 	if port == "" || c.secure() || x.location.open || len(x.request.Host) == 0 {
 		return false
 	}
-	return !c.trusted || !bytes.EqualFold(c.loop.field(head, "x-forwarded-proto"), []byte("https"))
+	return !c.trusted || !bytes.EqualFold(c.conn.loop.field(head, "x-forwarded-proto"), []byte("https"))
 }
 
 // toSecure redirects to the same URL with https.
 func (x *exchange) toSecure() {
-	c, l := x.client, x.client.loop
+	c, l := x.client, x.client.conn.loop
 	if x.bodyState != bodyWhole {
 		c.closing = true
 	}
 	host, port := withoutPort(x.request.Host), l.site.securePort
 	x.status, x.state = 308, answerOwn
-	out := c.buffer()
+	out := c.conn.buffer()
 	b := appendStatus(out.b, 308)
 	at := len(b)
 	b = append(b, "Location: https://"...)

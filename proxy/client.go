@@ -43,7 +43,7 @@ const lingerNs = 2e9
 
 // client is one client's connection, with its current request.
 type client struct {
-	conn
+	conn    conn
 	state   clientState
 	trusted bool // trust its X-Forwarded-*
 	running bool // run is on the stack
@@ -69,7 +69,7 @@ type client struct {
 // exchange returns the client's exchange, creating it if needed.
 func (c *client) exchange() *exchange {
 	if c.x == nil {
-		l := c.loop
+		l := c.conn.loop
 		if n := len(l.exchanges); n > 0 {
 			c.x, l.exchanges = l.exchanges[n-1], l.exchanges[:n-1]
 		} else {
@@ -81,7 +81,7 @@ func (c *client) exchange() *exchange {
 
 // free gives the exchange to the next client.
 func (c *client) free() {
-	x, l := c.x, c.loop
+	x, l := c.x, c.conn.loop
 	if x == nil {
 		return
 	}
@@ -99,28 +99,28 @@ func (c *client) free() {
 func (l *loop) serve(fd int, secure bool) {
 	c := &client{scheme: "http", remote: peerOf(fd)}
 	l.adopt(&c.conn, c, fd)
-	c.tcp = true
+	c.conn.tcp = true
 	l.clients[c] = struct{}{}
 	c.waits()
 	c.state = atHead
 	if secure {
-		c.scheme, c.tls = "https", new(ciphered)
-		c.tls.Accept(l.tls)
-		c.state, c.intake = atGreeting, intakePiece // what is not decrypted here stays in the socket
+		c.scheme, c.conn.tls = "https", new(ciphered)
+		c.conn.tls.Accept(l.admission.tls)
+		c.state, c.conn.intake = atGreeting, intakePiece // what is not decrypted here stays in the socket
 	}
 	if l.site.config.ProxyProtocol {
 		c.state = atPreface
 	}
-	c.expire(l.site.timeouts.header)
+	c.conn.expire(l.site.timeouts.header)
 	if c.state <= atGreeting || c.enter() {
-		c.receive()
+		c.conn.receive()
 	}
 }
 
 // enter applies what depends on the remote address; false if there are too many connections from
 // it.
 func (c *client) enter() bool {
-	l := c.loop
+	l := c.conn.loop
 	c.trusted = l.site.trusts(c.remote.Addr())
 	c.name = "unknown"       // RFC 7239, section 6.2
 	if !c.remote.IsValid() { // it has left
@@ -151,7 +151,7 @@ func (c *client) received(data []byte) {
 		x.touch()
 		return
 	case c.state == atSession:
-		c.session.received(data)
+		c.conn.session.received(data)
 		return
 	case c.state >= atEnd:
 		return
@@ -175,7 +175,7 @@ func (c *client) received(data []byte) {
 		c.run()
 	}
 	if c.have()-c.at > maxWaiting {
-		c.pause()
+		c.conn.pause()
 	}
 }
 
@@ -191,7 +191,7 @@ func (c *client) have() int {
 // old memory alone, and used bytes are not moved during a request.
 func (c *client) keep(data []byte) {
 	if c.in == nil {
-		c.in, c.at = c.loop.parcels.get(), 0
+		c.in, c.at = c.conn.loop.parcels.get(), 0
 	} else if c.at > 0 && c.state <= atHead {
 		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.at:])]
 		c.at = 0
@@ -206,39 +206,39 @@ func (c *client) run() {
 	}
 	c.running = true
 	full := false
-	for c.state == atHead && !c.blocked && !full && c.at < c.have() {
+	for c.state == atHead && !c.conn.blocked && !full && c.at < c.have() {
 		if !c.head() {
 			break
 		}
-		full = c.leaving >= maxAnswered
+		full = c.conn.leaving >= maxAnswered
 	}
 	c.running = false
 	switch {
-	case c.state != atHead, c.blocked:
+	case c.state != atHead, c.conn.blocked:
 		return
 	case full:
-		c.deferDrain()
+		c.conn.deferDrain()
 		return
 	}
 	if c.at == c.have() && c.in != nil {
-		c.loop.parcels.put(c.in)
+		c.conn.loop.parcels.put(c.in)
 		c.in, c.at = nil, 0
 	}
 	if c.in == nil {
 		c.free()
 	}
 	switch {
-	case c.eof && c.in == nil && c.out == nil && len(c.pending) == 0:
+	case c.eof && c.in == nil && c.conn.out == nil && len(c.conn.pending) == 0:
 		c.end()
 	case c.eof && c.in == nil: // its response is still being sent
 		c.linger(false)
-	case c.loop.stopping && c.in == nil:
+	case c.conn.loop.stopping && c.in == nil:
 		c.linger(false)
 	case c.eof:
 		c.refuse(400, "the connection ended within a request's head")
 	default:
-		c.resume()
-		c.gulp()
+		c.conn.resume()
+		c.conn.gulp()
 		if c.in == nil {
 			c.waits()
 		}
@@ -247,7 +247,7 @@ func (c *client) run() {
 
 // head starts one request; false if its head is incomplete.
 func (c *client) head() bool {
-	l, limits := c.loop, &c.loop.site.config.Limits
+	l, limits := c.conn.loop, &c.conn.loop.site.config.Limits
 	b := c.in.b[c.at:]
 	l.lines.Max, l.linesOf = limits.HeaderLines, nil
 	q, n, err := l.lines.ParseRequest(b)
@@ -267,7 +267,7 @@ func (c *client) head() bool {
 	case n == 0:
 		if x := c.exchange(); x.began == 0 { // the header timeout starts at its first byte
 			x.began = l.now
-			c.expire(l.site.timeouts.header)
+			c.conn.expire(l.site.timeouts.header)
 		}
 		return false
 	}
@@ -279,7 +279,7 @@ func (c *client) head() bool {
 	}
 	c.at += n
 	c.state = atRequest
-	c.deadline = 0
+	c.conn.deadline = 0
 	l.counts.requests++
 	if c.secure() {
 		l.counts.secureRequests++
@@ -304,7 +304,7 @@ func (c *client) body(data []byte) (used int) {
 		x.receivedBytes += int64(len(piece))
 		switch {
 		case err != nil:
-			c.loop.counts.badRequests++
+			c.conn.loop.counts.badRequests++
 			x.spoiled(400, err.Error())
 			return len(data)
 		case x.location.bodyBytes > 0 && x.receivedBytes > x.location.bodyBytes:
@@ -345,34 +345,34 @@ func (c *client) pump() {
 	case x.bodyState == bodyStreaming && c.eof:
 		c.unfinished()
 	case x.bodyState == bodyStreaming && !c.stalledUpstream():
-		c.resume()
+		c.conn.resume()
 	}
 }
 
-func (c *client) stalledUpstream() bool { return c.x.peer != nil && c.x.peer.blocked }
+func (c *client) stalledUpstream() bool { return c.x.peer != nil && c.x.peer.conn.blocked }
 
 // finish continues after a complete response.
 func (c *client) finish() {
 	c.x.log()
 	unread := c.x.bodyState != bodyWhole
 	*c.x = exchange{}
-	if c.stream != nil {
-		c.stream.answered()
+	if c.conn.stream != nil {
+		c.conn.stream.answered()
 		return
 	}
 	if c.at == c.have() && c.in != nil {
-		c.loop.parcels.put(c.in)
+		c.conn.loop.parcels.put(c.in)
 		c.in, c.at = nil, 0
 	} else if c.at >= maxWaiting/4 { // nothing views the used bytes any more
 		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.at:])]
 		c.at = 0
 	}
-	if c.closing || c.loop.stopping {
+	if c.closing || c.conn.loop.stopping {
 		c.linger(unread || c.at < c.have())
 		return
 	}
 	c.state = atHead
-	c.expire(c.loop.site.timeouts.keepAlive)
+	c.conn.expire(c.conn.loop.site.timeouts.keepAlive)
 	if !c.running {
 		c.run()
 	}
@@ -384,7 +384,7 @@ func (c *client) refuse(status int, why string) {
 	x := c.exchange()
 	x.client = c
 	if x.began == 0 {
-		x.began = c.loop.now
+		x.began = c.conn.loop.now
 	}
 	if x.request.Method == nil && c.in != nil && bytes.HasPrefix(c.in.b[c.at:], []byte("HEAD ")) {
 		x.request.Method = c.in.b[c.at:][:len("HEAD")] // the response must have no body, whatever else is wrong
@@ -397,27 +397,27 @@ func (c *client) refuse(status int, why string) {
 // linger ends the connection once the output is sent; unread means that the client may still be
 // sending.
 func (c *client) linger(unread bool) {
-	if c.fd < 0 {
+	if c.conn.fd < 0 {
 		return
 	}
 	c.state = atEnd
 	c.unread = unread && !c.eof
-	c.notify()
-	c.expire(c.loop.site.timeouts.idle)
-	if c.intake == intakePaused && c.unread {
-		c.resume()
+	c.conn.notify()
+	c.conn.expire(c.conn.loop.site.timeouts.idle)
+	if c.conn.intake == intakePaused && c.unread {
+		c.conn.resume()
 	}
-	c.deferDrain()
+	c.conn.deferDrain()
 }
 
 // end closes the connection.
 func (c *client) end() {
-	if c.fd < 0 {
+	if c.conn.fd < 0 {
 		return
 	}
-	l := c.loop
-	if c.session != nil {
-		c.session.lost("client gone")
+	l := c.conn.loop
+	if c.conn.session != nil {
+		c.conn.session.lost("client gone")
 	}
 	if x := c.x; x != nil {
 		if p := x.peer; p != nil {
@@ -434,8 +434,8 @@ func (c *client) end() {
 	}
 	c.in = nil
 	c.unlist()
-	if c.tls != nil {
-		l.part(c.tls)
+	if c.conn.tls != nil {
+		l.part(c.conn.tls)
 	}
 	delete(l.clients, c)
 	if c.entered {
@@ -461,13 +461,13 @@ func (c *client) fail(why string) {
 // drain ends the connection after its current request.
 func (c *client) drain() {
 	switch {
-	case c.state == atHead && c.in == nil && !c.blocked:
+	case c.state == atHead && c.in == nil && !c.conn.blocked:
 		c.linger(false)
 	case c.state == atGreeting && c.in == nil:
 		c.end()
 	case c.state == atTunnel:
 	case c.state == atSession:
-		c.session.drain()
+		c.conn.session.drain()
 	default:
 		c.closing = true
 	}
@@ -482,7 +482,7 @@ func (c *client) unfinished() {
 		c.fail(why)
 		return
 	}
-	c.unsplice()
+	c.conn.unsplice()
 	if p := x.peer; p != nil {
 		x.peer = nil
 		p.abandon()
@@ -511,7 +511,7 @@ func (c *client) hasBody() bool {
 }
 
 func (c *client) ended(err syscall.Errno) {
-	if c.tls != nil && c.tornOff(err) {
+	if c.conn.tls != nil && c.tornOff(err) {
 		return
 	}
 	c.over(err)
@@ -522,7 +522,7 @@ func (c *client) over(err syscall.Errno) {
 	c.eof = true
 	switch {
 	case err != 0:
-		c.loop.counts.clientResets++
+		c.conn.loop.counts.clientResets++
 		c.fail("client reset")
 	case c.state == atTunnel:
 		c.x.peer.halfClose()
@@ -541,21 +541,21 @@ func (c *client) over(err syscall.Errno) {
 }
 
 func (c *client) unsendable(syscall.Errno) {
-	c.loop.counts.clientResets++
+	c.conn.loop.counts.clientResets++
 	c.fail("client gone")
 }
 
 // stalled pauses the client's source.
 func (c *client) stalled() {
 	if c.x != nil && c.x.peer != nil {
-		c.x.peer.pause()
+		c.x.peer.conn.pause()
 	}
 }
 
 func (c *client) drained() {
-	if c.tls != nil && len(c.tls.rest) > 0 {
-		if c.lendSealed(); c.fd >= 0 {
-			c.deferDrain()
+	if c.conn.tls != nil && len(c.conn.tls.rest) > 0 {
+		if c.conn.lendSealed(); c.conn.fd >= 0 {
+			c.conn.deferDrain()
 		}
 		return
 	}
@@ -566,15 +566,15 @@ func (c *client) drained() {
 			return
 		}
 		c.state = atLinger
-		_ = syscall.Shutdown(int(c.fd), syscall.SHUT_WR) // it fails if the client is gone, as the next event reports
-		c.expire(lingerNs)
+		_ = syscall.Shutdown(int(c.conn.fd), syscall.SHUT_WR) // it fails if the client is gone, as the next event reports
+		c.conn.expire(lingerNs)
 		c.waits()
 	case atHead:
 		c.run()
 	case atTunnel:
 		c.x.peer.goOn()
 	case atSession:
-		c.session.drained()
+		c.conn.session.drained()
 	case atRequest:
 		switch p := c.x.peer; {
 		case p != nil:
@@ -587,21 +587,21 @@ func (c *client) drained() {
 }
 
 func (c *client) expired() {
-	l := c.loop
+	l := c.conn.loop
 	switch c.state {
 	case atPreface:
 		c.end()
 	case atGreeting:
-		l.secured.failed(os.ErrDeadlineExceeded)
+		l.admission.secured.failed(os.ErrDeadlineExceeded)
 		c.end()
 	case atHead:
-		if c.in == nil && !c.blocked {
+		if c.in == nil && !c.conn.blocked {
 			l.counts.idleClosed++
 			c.end()
 			return
 		}
 		l.counts.headerTimeouts++
-		if c.blocked {
+		if c.conn.blocked {
 			c.end()
 			return
 		}
@@ -609,7 +609,7 @@ func (c *client) expired() {
 	case atRequest:
 		c.x.expired()
 	case atSession:
-		c.session.expired()
+		c.conn.session.expired()
 	default:
 		c.end()
 	}

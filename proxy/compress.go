@@ -18,7 +18,7 @@ func (x *exchange) consider(r *http1.Response, head []byte) (vary bool) {
 		return false
 	}
 	kind := []byte(nil)
-	lines := x.client.loop.lines.List
+	lines := x.client.conn.loop.lines.List
 	for i := range lines {
 		if lines[i].Is != http1.Other {
 			continue
@@ -37,7 +37,7 @@ func (x *exchange) consider(r *http1.Response, head []byte) (vary bool) {
 	if !compress.Packable(kind) {
 		return false
 	}
-	if st := x.client.stream; x.offer == 0 || st == nil || !st.session.packing() {
+	if st := x.client.conn.stream; x.offer == 0 || st == nil || !st.session.packing() {
 		x.coding = x.offer
 	}
 	return true
@@ -63,7 +63,7 @@ func staleWhenPacked(name []byte) bool {
 func (x *exchange) appendPacked(b, head []byte) []byte {
 	b = append(b, "Content-Encoding: "...)
 	b = append(append(b, compress.Codings[x.coding]...), "\r\n"...)
-	lines := x.client.loop.lines.List
+	lines := x.client.conn.loop.lines.List
 	for i := range lines {
 		if lines[i].Is == http1.Other && equalFold(lines[i].Name(head), "etag") {
 			b = appendWeak(b, lines[i].Value(head))
@@ -103,7 +103,7 @@ type packerOut compressor
 func (k *packerOut) Write(b []byte) (int, error) {
 	x := k.x
 	x.sentBytes += int64(len(b))
-	out := x.client.room(len(b) + chunkFrame)
+	out := x.client.conn.room(len(b) + chunkFrame)
 	switch {
 	case len(b) == 0: // an empty chunk would end the body
 	case x.chunked:
@@ -119,7 +119,7 @@ const sparePackers = 8
 
 // pack starts compressing.
 func (x *exchange) pack() {
-	l, level := x.client.loop, x.destination.level
+	l, level := x.client.conn.loop, x.destination.level
 	kept := &l.packers[x.coding][level]
 	var k *compressor
 	if n := len(*kept); n > 0 {
@@ -139,7 +139,7 @@ func (x *exchange) packed(whole bool) error {
 		return k.Flush()
 	}
 	err := k.Close()
-	l := x.client.loop
+	l := x.client.conn.loop
 	x.packer, k.x = nil, nil
 	if kept := &l.packers[k.coding][k.level]; err == nil && len(*kept) < sparePackers {
 		*kept = append(*kept, k)
@@ -149,13 +149,13 @@ func (x *exchange) packed(whole bool) error {
 
 // sendPacked sends a file compressed, if the client accepts that; false if not.
 func (x *exchange) sendPacked(s *files.Site, f *files.File, accepts []byte) bool {
-	c, l := x.client, x.client.loop
+	c, l := x.client, x.client.conn.loop
 	coding := compress.Best(accepts)
 	data := l.files.Pack(s, f, coding)
 	if data == nil {
 		return false
 	}
-	out := c.buffer()
+	out := c.conn.buffer()
 	b := appendStatus(out.b, 200)
 	at := len(b)
 	for line := range strings.SplitAfterSeq(string(f.Lines), "\r\n") {
@@ -171,10 +171,10 @@ func (x *exchange) sendPacked(s *files.Site, f *files.File, accepts []byte) bool
 	x.status = 200
 	if len(x.request.Method) != 4 {
 		x.sentBytes = int64(len(data))
-		if c.stream != nil { // a hundred copies for one client would be too many
-			c.lend(data)
+		if c.conn.stream != nil { // a hundred copies for one client would be too many
+			c.conn.lend(data)
 		} else {
-			c.write(data)
+			c.conn.write(data)
 		}
 	}
 	c.finish()

@@ -128,7 +128,7 @@ func (c *conn) mark() {
 		c.call.ready()
 	case !c.dirty:
 		c.dirty = true
-		c.loop.dirty = append(c.loop.dirty, c)
+		c.loop.sending.dirty = append(c.loop.sending.dirty, c)
 	}
 }
 
@@ -208,7 +208,7 @@ func (c *conn) flush() {
 func (c *conn) unsettle() {
 	if !c.unsettled {
 		c.unsettled = true
-		c.loop.sent = append(c.loop.sent, c)
+		c.loop.sending.sent = append(c.loop.sending.sent, c)
 	}
 }
 

@@ -99,7 +99,7 @@ const triedFallback = 1 << 63
 
 // start decides what to do with a request whose head is complete.
 func (x *exchange) start() {
-	c, l, q := x.client, x.client.loop, &x.request
+	c, l, q := x.client, x.client.conn.loop, &x.request
 	x.unread()
 	if !q.KeepAlive {
 		c.closing = true
@@ -175,7 +175,7 @@ func (l *loop) find(x *exchange, host, clean, query []byte) {
 
 // route checks the conditions of the location.
 func (x *exchange) route(head, clean []byte) {
-	l, loc := x.client.loop, x.location
+	l, loc := x.client.conn.loop, x.location
 	switch {
 	case l.site.rate.refuses(x, key{kind: keyClient}, head, clean):
 	case loc == nil:
@@ -194,7 +194,7 @@ func (r *limiter) refuses(x *exchange, k key, head, clean []byte) bool {
 	if r == nil {
 		return false
 	}
-	l := x.client.loop
+	l := x.client.conn.loop
 	wait := r.take(x.key(k, head, clean), l.now)
 	if wait <= 0 {
 		return false
@@ -206,11 +206,11 @@ func (r *limiter) refuses(x *exchange, k key, head, clean []byte) bool {
 
 // act does with the request what its location says.
 func (loc *location) act(x *exchange, head, clean []byte) {
-	l := x.client.loop
+	l := x.client.conn.loop
 	x.upgrade = x.asksUpgrade(head)
 	loc.turn(l).earn()
 	if loc.total > 0 {
-		x.client.expire(loc.total)
+		x.client.conn.expire(loc.total)
 	}
 	switch {
 	case l.site.securePort != "" && x.mustBeSecure(head):
@@ -279,12 +279,12 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 	x.status, x.why = 0, ""
 	loc := x.location
 	eligible := (*destination).usable
-	if loc.mostlyEjected(x.client.loop.now) {
+	if loc.mostlyEjected(x.client.conn.loop.now) {
 		eligible = (*destination).healthy
 	}
 	d := x.choose(key, eligible)
-	if d == nil && loc.fallback != nil && loc.fallback.usable(x.client.loop) && x.tried&triedFallback == 0 {
-		x.client.loop.counts.fallbacks++
+	if d == nil && loc.fallback != nil && loc.fallback.usable(x.client.conn.loop) && x.tried&triedFallback == 0 {
+		x.client.conn.loop.counts.fallbacks++
 		x.tried |= triedFallback
 		d = loc.fallback
 	}
@@ -293,7 +293,7 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 	}
 	switch {
 	case d == nil && x.tries == 0:
-		x.client.loop.counts.noDestination++
+		x.client.conn.loop.counts.noDestination++
 		x.answerLater(503, "no healthy destination", 1e9)
 	case d == nil:
 		x.answer(int(status), why)
@@ -307,19 +307,19 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 		x.loopDetected(d)
 	default:
 		x.destination = d
-		x.client.loop.pool(d.upstream).request(x)
+		x.client.conn.loop.pool(d.upstream).request(x)
 	}
 }
 
 func (x *inbound) cleanPath() []byte {
 	_, path, _ := route.SplitTarget(x.request.Target)
-	clean, _ := route.Clean(path, x.client.loop.clean) // already checked
+	clean, _ := route.Clean(path, x.client.conn.loop.clean) // already checked
 	return clean
 }
 
 // choose asks the location's balance for one of the eligible destinations; nil if none is left.
 func (x *exchange) choose(key uint64, may func(*destination, *loop) bool) *destination {
-	l, loc := x.client.loop, x.location
+	l, loc := x.client.conn.loop, x.location
 	turn := loc.turn(l)
 	for {
 		if len(turn.choices) != len(loc.destinations) {
@@ -359,7 +359,7 @@ func (x *exchange) requestDone() {
 	if p := x.peer; p != nil {
 		p.endBody()
 		if p.state < peerBody {
-			p.expire(x.location.respond)
+			p.conn.expire(x.location.respond)
 		}
 	}
 }
@@ -375,7 +375,7 @@ func (x *inbound) hold() {
 // it.
 func (x *exchange) spoiled(status int, why string) {
 	x.hold()
-	x.client.unsplice()
+	x.client.conn.unsplice()
 	if p := x.peer; p != nil {
 		x.peer = nil
 		p.abandon()
@@ -407,10 +407,10 @@ func (x *exchange) evidence(f failure) evidence {
 
 // failed ends an attempt without a response.
 func (x *exchange) failed(status int, why string, f failure) {
-	l, c := x.client.loop, x.client
+	l, c := x.client.conn.loop, x.client
 	trial, first := x.trial, !x.fresh
 	managed := status != 504 && !f.stale && x.destination.upstream.managed.Load() // it may have exited
-	c.unsplice()
+	c.conn.unsplice()
 	x.peer = nil
 	x.uncount()
 	x.hold()
@@ -421,7 +421,7 @@ func (x *exchange) failed(status int, why string, f failure) {
 		x.destination.upstream.failed(l.now, x.evidence(f), trial)
 		x.tried |= x.location.bit(x.destination)
 	}
-	c.resume() // it may be paused with a body that could not be forwarded
+	c.conn.resume() // it may be paused with a body that could not be forwarded
 	again := !x.passed && (!f.sent || x.idempotent() && status != 504)
 	if free := f.stale && !f.sent && first; again && !free { // a connection that was idle too long says nothing about the destination
 		again = int(x.tries) < x.location.retries
@@ -481,7 +481,7 @@ func bodyOf(b http1.Body) bodyState {
 // since.
 func (x *inbound) lines() []http1.Line {
 	c := x.client
-	l := c.loop
+	l := c.conn.loop
 	if l.linesOf != x {
 		l.lines.Max = 0
 		q, _, err := l.lines.ParseRequest(c.in.b[x.headAt:x.headEnd])
@@ -514,7 +514,7 @@ func (x *exchange) uncount() {
 	}
 	if x.counted {
 		x.counted = false
-		x.client.loop.pool(x.destination.upstream).busy--
+		x.client.conn.loop.pool(x.destination.upstream).busy--
 	}
 }
 
@@ -528,7 +528,7 @@ func (x *exchange) release() {
 }
 
 // touch extends a tunnel's deadline.
-func (x *exchange) touch() { x.client.expire(x.location.tunnel) }
+func (x *exchange) touch() { x.client.conn.expire(x.location.tunnel) }
 
 // expired: the time for the request, or in a queue, has passed.
 func (x *exchange) expired() {
@@ -537,7 +537,7 @@ func (x *exchange) expired() {
 		x.fileTimeout()
 		return
 	}
-	c.loop.counts.requestTimeouts++
+	c.conn.loop.counts.requestTimeouts++
 	if q := x.queued; q != nil {
 		why := "the destination's queue took too long"
 		if q.upstream.held() {

@@ -68,43 +68,43 @@ func (c *client) decipher(data []byte) {
 
 // greetSoon makes the next handshake step, in this turn unless others have used it up.
 func (c *client) greetSoon() (made bool) {
-	l := c.loop
-	if l.steps < stepsMost {
-		l.steps++
+	l := c.conn.loop
+	if l.admission.steps < stepsMost {
+		l.admission.steps++
 		c.startHandshake()
 		return true
 	}
-	c.intake = intakePaused // the receive has delivered its event: see ring.ReceiveOnce
-	l.queue = append(l.queue, c)
+	c.conn.intake = intakePaused // the receive has delivered its event: see ring.ReceiveOnce
+	l.admission.queue = append(l.admission.queue, c)
 	l.hurry = true
 	return false
 }
 
 // greetQueued continues with the deferred clients.
 func (l *loop) greetQueued() {
-	l.steps = 0
-	if len(l.queue) == 0 {
+	l.admission.steps = 0
+	if len(l.admission.queue) == 0 {
 		return
 	}
-	list := l.queue
-	l.queue, l.spared = l.spared[:0], nil
+	list := l.admission.queue
+	l.admission.queue, l.admission.spared = l.admission.spared[:0], nil
 	for i, c := range list {
 		list[i] = nil
-		if c.fd >= 0 && c.state == atGreeting && c.greetSoon() && c.state == atGreeting {
-			c.resume()
+		if c.conn.fd >= 0 && c.state == atGreeting && c.greetSoon() && c.state == atGreeting {
+			c.conn.resume()
 		}
 	}
-	l.spared = list[:0]
+	l.admission.spared = list[:0]
 }
 
 // startHandshake feeds the handshake with the received bytes.
 func (c *client) startHandshake() {
-	t := c.tls
+	t := c.conn.tls
 	for c.at < c.have() {
 		_, n, err := t.Next(c.in.b[c.at:])
-		c.sendRaw(t.Pending())
+		c.conn.sendRaw(t.Pending())
 		if err != nil {
-			c.loop.secured.failed(err)
+			c.conn.loop.admission.secured.failed(err)
 			c.end()
 			return
 		}
@@ -118,13 +118,13 @@ func (c *client) startHandshake() {
 
 // handshakeDone starts reading requests.
 func (c *client) handshakeDone() {
-	l, in, agreed := c.loop, c.in, c.tls.Agreed()
+	l, in, agreed := c.conn.loop, c.in, c.conn.tls.Agreed()
 	rest := in.b[c.at:]
 	c.in, c.at = nil, 0
 	c.state = atHead
-	l.secured.made(agreed.Version, agreed.Resumed)
-	c.gulp()
-	c.expire(l.site.timeouts.header)
+	l.admission.secured.made(agreed.Version, agreed.Resumed)
+	c.conn.gulp()
+	c.conn.expire(l.site.timeouts.header)
 	switch {
 	case secure.IsChallenge(agreed.Protocol):
 		c.linger(false)
@@ -136,15 +136,15 @@ func (c *client) handshakeDone() {
 		c.open(rest)
 	}
 	l.parcels.put(in)
-	if c.fd >= 0 && c.state == atHead && c.in == nil && l.stopping {
+	if c.conn.fd >= 0 && c.state == atHead && c.in == nil && l.stopping {
 		c.linger(false)
 	}
 }
 
 // open decrypts.
 func (c *client) open(data []byte) {
-	for len(data) > 0 && c.fd >= 0 && !c.eof {
-		plain, n, err := c.tls.Next(data)
+	for len(data) > 0 && c.conn.fd >= 0 && !c.eof {
+		plain, n, err := c.conn.tls.Next(data)
 		data = data[n:]
 		if len(plain) > 0 {
 			c.received(plain)
@@ -153,10 +153,10 @@ func (c *client) open(data []byte) {
 		case err == io.EOF: // close_notify: nothing more follows, as with a FIN
 			c.over(0)
 			return
-		case err != nil && c.fd >= 0:
-			c.loop.counts.badRecords++
-			c.flush()
-			c.sendRaw(c.tls.Pending())
+		case err != nil && c.conn.fd >= 0:
+			c.conn.loop.counts.badRecords++
+			c.conn.flush()
+			c.conn.sendRaw(c.conn.tls.Pending())
 			c.fail(err.Error())
 			return
 		}
@@ -172,7 +172,7 @@ func (c *client) tornOff(err syscall.Errno) bool {
 		if err != 0 {
 			cause = err
 		}
-		c.loop.secured.failed(cause)
+		c.conn.loop.admission.secured.failed(cause)
 		c.end()
 		return true
 	case err != 0:
@@ -311,7 +311,7 @@ func (c *conn) notify() {
 // part ends a client's TLS.
 func (l *loop) part(t *ciphered) {
 	if t.Established() {
-		l.secured.clients--
+		l.admission.secured.clients--
 	}
 	t.Stop()
 }

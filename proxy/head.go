@@ -49,7 +49,7 @@ func (x *exchange) appendRequest(b []byte) []byte {
 		b = append(b, "Connection: upgrade\r\n"...)
 	}
 	b = x.appendForwarded(b, head, lines)
-	b = append(b, c.loop.site.via...)
+	b = append(b, c.conn.loop.site.via...)
 	if d.loopMark != nil {
 		b = append(b, d.loopMark.line...)
 	}
@@ -260,12 +260,12 @@ func (x *inbound) appendForwarded(b, head []byte, lines []http1.Line) []byte {
 
 // appendResponse appends the response head for the client, and decides how to frame the body.
 func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []byte {
-	c, l := x.client, x.client.loop
+	c, l := x.client, x.client.conn.loop
 	x.chunked = false
 	bodiless := r.Status == 204 || r.Status == 304 || string(x.request.Method) == "HEAD"
 	vary := x.destination.level != compress.None && x.consider(r, head)
 	open := !bodiless && (r.Chunked || r.UntilClose || x.coding != 0) // its end is unknown
-	if open && c.stream == nil {                                      // a stream's end is in its frames
+	if open && c.conn.stream == nil {                                 // a stream's end is in its frames
 		x.chunked = x.request.Minor > 0
 		if !x.chunked {
 			c.closing = true
@@ -310,7 +310,7 @@ func appendStatusLine(b []byte, r *http1.Response) []byte {
 
 // appendResponseLines appends the lines to forward, and reports whether they include a Date.
 func (x *exchange) appendResponseLines(b, head []byte) (out []byte, dated bool) {
-	lines := x.client.loop.lines.List
+	lines := x.client.conn.loop.lines.List
 	if len(lines) == 0 {
 		return b, false
 	}
@@ -324,7 +324,7 @@ func (x *exchange) appendResponseLines(b, head []byte) (out []byte, dated bool) 
 		case http1.Shadow, http1.ContentLength, http1.TransferEncoding, http1.Connection, http1.KeepAlive,
 			http1.ProxyConnection, http1.TE, http1.Upgrade, http1.HTTP2Settings:
 		case http1.Trailer:
-			if x.client.stream != nil && !line.Hop() {
+			if x.client.conn.stream != nil && !line.Hop() {
 				continue
 			}
 		default:
@@ -351,7 +351,7 @@ func (l *loop) appendInterim(b []byte, r *http1.Response, head []byte) []byte {
 
 // appendSwitch appends a 101 response.
 func appendSwitch(x *exchange, b []byte, r *http1.Response, head []byte) []byte {
-	l := x.client.loop
+	l := x.client.conn.loop
 	b = appendStatusLine(b, r)
 	at := len(b)
 	for i := range l.lines.List {
@@ -369,7 +369,7 @@ var acceptField = []string{"sec-websocket-accept"} // read-only
 // Sec-WebSocket-Accept, which answers our key that the client does not know (RFC 8441, section
 // 5).
 func appendOpened(x *exchange, b, head []byte) []byte {
-	l := x.client.loop
+	l := x.client.conn.loop
 	b = appendStatus(b, 200)
 	at := len(b)
 	for i := range l.lines.List {
@@ -390,7 +390,7 @@ func (l *loop) appendDate(b []byte) []byte {
 // appendConnection says whether the connection persists, if HTTP/1.x needs that to be explicit.
 func (c *client) appendConnection(b []byte) []byte {
 	switch {
-	case c.closing || c.loop.stopping:
+	case c.closing || c.conn.loop.stopping:
 		c.closing = true
 		return append(b, "Connection: close\r\n"...)
 	case c.x.request.Minor == 0:

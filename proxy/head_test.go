@@ -18,7 +18,7 @@ import (
 func bench(trusted bool) *exchange {
 	l := &loop{site: &site{via: []byte("Via: 1.1 me\r\n")}}
 	c := &client{scheme: "http", name: "9.9.9.9", trusted: trusted, remote: netip.MustParseAddrPort("9.9.9.9:1")}
-	c.loop = l
+	c.conn.loop = l
 	c.x = &exchange{location: &location{}}
 	c.x.client, c.x.destination = c, &destination{upstream: &upstream{target: config.Target{Host: "up"}}}
 	return c.x
@@ -27,12 +27,12 @@ func bench(trusted bool) *exchange {
 // read puts a request into the exchange; false when it is none.
 func (x *exchange) read(b []byte) bool {
 	c := x.client
-	q, n, err := c.loop.lines.ParseRequest(b)
+	q, n, err := c.conn.loop.lines.ParseRequest(b)
 	if err != nil || n == 0 {
 		return false
 	}
 	c.in = &buffer{b}
-	x.request, x.headAt, x.headEnd, c.loop.linesOf = q, 0, n, &x.inbound
+	x.request, x.headAt, x.headEnd, c.conn.loop.linesOf = q, 0, n, &x.inbound
 	x.body = q.Body()
 	x.bodyState = bodyOf(x.body)
 	x.upgrade = x.asksUpgrade(b[:n])
@@ -109,7 +109,7 @@ func TestHeadsDoNotAllocate(t *testing.T) {
 	x.read(request)
 	in := x.client.in
 	if n := testing.AllocsPerRun(100, func() {
-		l := x.client.loop
+		l := x.client.conn.loop
 		q, _, err := l.lines.ParseRequest(request)
 		if err != nil {
 			t.Fatal(err)
@@ -203,7 +203,7 @@ func TestLinesAreOwned(t *testing.T) {
 		if !x.read([]byte("GET / HTTP/1.1\r\nHost: h\r\nTE: x\r\nX-A: a\r\n\r\n")) {
 			t.Fatal("not read")
 		}
-		l := x.client.loop
+		l := x.client.conn.loop
 		l.site.config = &config.Config{Limits: config.Limits{HeaderBytes: 16 << 10, HeaderLines: 100}}
 		other := &client{conn: conn{loop: l}, state: atHead, in: &buffer{[]byte(part)}}
 		if other.head() {

@@ -91,10 +91,10 @@ func (l *loop) speakHTTP2(c *client) {
 	most := l.site.config.Limits.HeaderBytes
 	s.reader.BlockMost = blockFactor * most
 	s.decoder.SetLimit(tableBytes)
-	c.session, c.state = s, atSession
-	l.sessions.open++
-	l.sessions.total++
-	out := c.buffer()
+	c.conn.session, c.state = s, atSession
+	l.admission.sessions.open++
+	l.admission.sessions.total++
+	out := c.conn.buffer()
 	out.b = http2.AppendSettings(out.b, http2.Setting{ID: http2.MaxConcurrentStreams, Value: streamsMost},
 		http2.Setting{ID: http2.InitialWindowSize, Value: streamWindow}, http2.Setting{ID: http2.MaxHeaderListSize, Value: uint32(most)},
 		http2.Setting{ID: http2.EnableConnect, Value: 1})
@@ -110,7 +110,7 @@ func (s *session) received(b []byte) {
 	if s.prefaced < len(http2.Preface) {
 		n := min(len(b), len(http2.Preface)-s.prefaced)
 		if string(b[:n]) != http2.Preface[s.prefaced:][:n] {
-			c.loop.counts.badRequests++
+			c.conn.loop.counts.badRequests++
 			s.end(http2.ProtocolError)
 			return
 		}
@@ -122,7 +122,7 @@ func (s *session) received(b []byte) {
 		b = b[n:]
 		switch {
 		case err != nil && err.Stream == 0:
-			c.loop.counts.badRequests++
+			c.conn.loop.counts.badRequests++
 			s.end(err.Code)
 		case err != nil:
 			s.wrong(err.Stream, err.Code)
@@ -142,13 +142,13 @@ func (s *session) received(b []byte) {
 func (s *session) await() {
 	c := s.connection
 	switch unfinished := s.prefaced < len(http2.Preface) || s.reader.Unfinished(); {
-	case unfinished && c.deadline == 0:
-		c.expire(c.loop.site.timeouts.header)
+	case unfinished && c.conn.deadline == 0:
+		c.conn.expire(c.conn.loop.site.timeouts.header)
 	case !unfinished && len(s.streams) > 0 && s.state != sessionLeaving:
-		c.deadline = 0
+		c.conn.deadline = 0
 	}
-	if c.blocked && c.out != nil && len(c.out.b) > controlMost {
-		c.pause()
+	if c.conn.blocked && c.conn.out != nil && len(c.conn.out.b) > controlMost {
+		c.conn.pause()
 	}
 }
 
@@ -165,7 +165,7 @@ func (s *session) take(ev *http2.Event) {
 		s.set(ev)
 	case http2.Ping:
 		if ev.Flags&http2.Ack == 0 {
-			p := s.connection.room(pingBytes)
+			p := s.connection.conn.room(pingBytes)
 			p.b = http2.AppendPing(p.b, ev.Payload, true)
 		} else if s.state == sessionLeaving {
 			s.finalWord()
@@ -195,7 +195,7 @@ func (s *session) find(id uint32) *stream {
 func (s *session) packing() bool {
 	n := 0
 	for _, st := range s.streams {
-		if st.x != nil && st.x.packer != nil {
+		if st.client.x != nil && st.client.x.packer != nil {
 			n++
 		}
 	}
@@ -208,7 +208,7 @@ func (s *session) idle(id uint32) bool { return id&1 == 0 || id > s.last && s.st
 
 // head handles a header block: a request, or the trailers of one.
 func (s *session) head(ev *http2.Event) {
-	id, l := ev.Stream, s.connection.loop
+	id, l := ev.Stream, s.connection.conn.loop
 	most := l.site.config.Limits.HeaderBytes
 	st := s.find(id)
 	if st == nil && id > s.last && id&1 == 1 && s.state < sessionLast && len(s.streams) < streamsMost {
@@ -242,7 +242,7 @@ func (s *session) head(ev *http2.Event) {
 
 // bad ends the connection because of a header block that leaves the decoder's table undefined.
 func (s *session) bad(err error) {
-	s.connection.loop.counts.badRequests++
+	s.connection.conn.loop.counts.badRequests++
 	if errors.Is(err, errBlock) {
 		s.end(http2.EnhanceYourCalm)
 		return
@@ -252,7 +252,7 @@ func (s *session) bad(err error) {
 
 // request starts a stream.
 func (s *session) request(ev *http2.Event) {
-	l, w := s.connection.loop, &s.connection.loop.rewriter
+	l, w := s.connection.conn.loop, &s.connection.conn.loop.rewriter
 	in := l.parcels.get()
 	var err error
 	in.b, err = w.request(in.b, &s.decoder, ev.Payload, l.site.config.Limits.HeaderBytes, ev.End)
@@ -271,24 +271,24 @@ func (s *session) request(ev *http2.Event) {
 	st := s.open(ev.Stream)
 	st.heard, st.length, st.key = ev.End, w.length, w.key
 	st.chunked = !ev.End && w.length == unknownLength && w.key == ""
-	st.eof = ev.End && w.key != ""
+	st.client.eof = ev.End && w.key != ""
 	if w.status != 0 {
 		l.parcels.put(in)
 		l.counts.badRequests++
 		if string(w.method) == "HEAD" {
-			st.exchange().request.Method = nameHead // the response must have no body
+			st.client.exchange().request.Method = nameHead // the response must have no body
 		}
-		st.refuse(w.status, w.why)
+		st.client.refuse(w.status, w.why)
 		return
 	}
-	st.in = in
-	st.run()
+	st.client.in = in
+	st.client.run()
 }
 
 // open makes a stream.
 func (s *session) open(id uint32) *stream {
 	c := s.connection
-	l := c.loop
+	l := c.conn.loop
 	var st *stream
 	if n := len(l.streams); n > 0 {
 		st, l.streams = l.streams[n-1], l.streams[:n-1]
@@ -299,17 +299,17 @@ func (s *session) open(id uint32) *stream {
 	st.session, st.id, st.place, st.code = s, id, len(s.streams), http2.InternalError
 	st.credit, st.window = http2.NewCredit(streamWindow), http2.Window(s.settings.InitialWindowSize)
 	s.ids, s.streams = append(s.ids, id), append(s.streams, st)
-	l.adopt(&st.conn, &st.client, int(c.fd))
-	st.stream = st
-	st.state, st.trusted, st.remote, st.scheme, st.name = atHead, c.trusted, c.remote, c.scheme, c.name
+	l.adopt(&st.client.conn, &st.client, int(c.conn.fd))
+	st.client.conn.stream = st
+	st.client.state, st.client.trusted, st.client.remote, st.client.scheme, st.client.name = atHead, c.trusted, c.remote, c.scheme, c.name
 	if len(s.streams) == 1 {
 		c.unlist()
 		if s.state <= sessionOpen {
-			c.deadline = 0
+			c.conn.deadline = 0
 		}
 	}
-	l.sessions.streams++
-	l.sessions.streamsTotal++
+	l.admission.sessions.streams++
+	l.admission.sessions.streamsTotal++
 	return st
 }
 
@@ -320,7 +320,7 @@ func (s *session) forget(st *stream) {
 	s.ids[st.place], s.streams[st.place], moved.place = s.ids[end], moved, st.place
 	s.streams[end] = nil
 	s.ids, s.streams = s.ids[:end], s.streams[:end]
-	c.loop.sessions.streams--
+	c.conn.loop.admission.sessions.streams--
 	if s.returnCredit(st.creditDue); end > 0 || s.state == sessionOver {
 		return
 	}
@@ -332,25 +332,25 @@ func (s *session) forget(st *stream) {
 	s.decoder.Shrink()
 	c.waits()
 	if s.state == sessionOpen {
-		c.expire(c.loop.site.timeouts.keepAlive)
+		c.conn.expire(c.conn.loop.site.timeouts.keepAlive)
 	}
 }
 
 // finish ends a stream whose response was sent.
 func (s *session) finish(st *stream) {
-	l := s.connection.loop
+	l := s.connection.conn.loop
 	if !st.heard {
 		s.reset(st.id, http2.NoError) // RFC 9113, section 8.1: the rest of the request is not needed
 	}
 	s.forget(st)
-	if st.in != nil {
-		l.parcels.put(st.in)
-		st.in = nil
+	if st.client.in != nil {
+		l.parcels.put(st.client.in)
+		st.client.in = nil
 	}
-	st.free()
-	st.fd, st.deadline = -1, 0
-	l.forget(&st.conn)
-	if !st.unsettled && len(l.streams) < maxSpare { // no other reference
+	st.client.free()
+	st.client.conn.fd, st.client.conn.deadline = -1, 0
+	l.forget(&st.client.conn)
+	if !st.client.conn.unsettled && len(l.streams) < maxSpare { // no other reference
 		l.streams = append(l.streams, st)
 	}
 }
@@ -382,7 +382,7 @@ func (s *session) body(ev *http2.Event) {
 // returnCredit reopens the connection's window.
 func (s *session) returnCredit(flow uint32) {
 	if n := s.credit.Return(flow); n > 0 && s.state < sessionOver {
-		p := s.connection.room(windowUpdateBytes)
+		p := s.connection.conn.room(windowUpdateBytes)
 		p.b = http2.AppendWindowUpdate(p.b, 0, n)
 	}
 }
@@ -392,9 +392,9 @@ func (s *session) resetBy(ev *http2.Event) {
 	st := s.find(ev.Stream)
 	switch {
 	case st != nil:
-		s.connection.loop.counts.clientResets++
+		s.connection.conn.loop.counts.clientResets++
 		st.silent = true
-		st.fail("client reset the stream")
+		st.client.fail("client reset the stream")
 		s.charge()
 	case s.idle(ev.Stream):
 		s.end(http2.ProtocolError)
@@ -423,7 +423,7 @@ func (s *session) set(ev *http2.Event) {
 			st.ready()
 		}
 	}
-	p := s.connection.room(http2.HeaderBytes)
+	p := s.connection.conn.room(http2.HeaderBytes)
 	p.b = http2.AppendSettingsAck(p.b)
 }
 
@@ -435,7 +435,7 @@ func (s *session) grow(ev *http2.Event) {
 			return
 		}
 		if len(s.ready) > 0 {
-			s.connection.mark()
+			s.connection.conn.mark()
 		}
 		return
 	}
@@ -466,9 +466,9 @@ func (s *session) kill(st *stream, code http2.Code, why string) {
 	if st.ended {
 		return
 	}
-	s.connection.loop.counts.badRequests++
+	s.connection.conn.loop.counts.badRequests++
 	st.code = code
-	st.fail(why)
+	st.client.fail(why)
 	s.charge()
 }
 
@@ -478,13 +478,13 @@ func (s *session) reset(id uint32, code http2.Code) {
 		return
 	}
 	s.recent.disregard(id)
-	p := s.connection.room(resetBytes)
+	p := s.connection.conn.room(resetBytes)
 	p.b = http2.AppendReset(p.b, id, code)
 }
 
 // charge counts a stream that cost more than it was worth.
 func (s *session) charge() {
-	l := s.connection.loop
+	l := s.connection.conn.loop
 	if s.state == sessionOver {
 		return
 	}
@@ -500,14 +500,14 @@ func (s *session) charge() {
 // gather frames the streams' pending data, one frame of each in turn.
 func (s *session) gather() {
 	c, room := s.connection, maxAnswered
-	if c.blocked || c.fd < 0 {
+	if c.conn.blocked || c.conn.fd < 0 {
 		room = 0
 	}
 	kept := s.spared[:0]
 	for i := 0; i < len(s.ready); i++ {
 		st := s.ready[i]
 		s.ready[i] = nil
-		if st.fd < 0 || !st.listed { // it has ended
+		if st.client.conn.fd < 0 || !st.listed { // it has ended
 			continue
 		}
 		switch st.frame(&room) {
@@ -519,20 +519,21 @@ func (s *session) gather() {
 		default:
 			st.listed = false
 		}
-		if st.fd >= 0 && (st.held > 0 && !st.blocked || st.held == 0 && (st.blocked || st.drainDeferred)) {
-			st.unsettle()
-			c.loop.hurry = c.loop.hurry || st.held == 0
+		own := &st.client.conn
+		if own.fd >= 0 && (st.held > 0 && !own.blocked || st.held == 0 && (own.blocked || own.drainDeferred)) {
+			own.unsettle()
+			c.conn.loop.hurry = c.conn.loop.hurry || st.held == 0
 		}
 	}
 	s.ready, s.spared = kept, s.ready[:0]
-	if len(kept) > 0 && room <= 0 && !c.blocked && c.fd >= 0 {
-		c.deferDrain()
+	if len(kept) > 0 && room <= 0 && !c.conn.blocked && c.conn.fd >= 0 {
+		c.conn.deferDrain()
 	}
 }
 
 // data writes a DATA frame with the next n bytes of a stream; false once the stream has ended.
 func (s *session) data(st *stream, n int, last bool) bool {
-	p := s.connection.room(http2.HeaderBytes + n)
+	p := s.connection.conn.room(http2.HeaderBytes + n)
 	before, flags, whole := len(p.b), uint8(0), true
 	if last {
 		flags = http2.EndStream
@@ -560,33 +561,33 @@ func (s *session) drain() {
 		return
 	}
 	s.state = sessionLeaving
-	p := s.connection.room(goAwayBytes + pingBytes)
+	p := s.connection.conn.room(goAwayBytes + pingBytes)
 	p.b = http2.AppendGoAway(p.b, http2.MaxStream, http2.NoError)
 	p.b = http2.AppendPing(p.b, make([]byte, 8), false)
-	s.connection.expire(leaveNs)
+	s.connection.conn.expire(leaveNs)
 }
 
 // finalWord refuses new streams from now on.
 func (s *session) finalWord() {
 	s.state = sessionLast
-	s.connection.deadline = 0
+	s.connection.conn.deadline = 0
 	if len(s.streams) == 0 {
 		s.end(http2.NoError)
 		return
 	}
-	p := s.connection.room(goAwayBytes)
+	p := s.connection.conn.room(goAwayBytes)
 	p.b = http2.AppendGoAway(p.b, s.last, http2.NoError)
 }
 
 // end ends the session: with an error, or because it is done.
 func (s *session) end(code http2.Code) {
 	c := s.connection
-	if s.state == sessionOver || c.fd < 0 {
+	if s.state == sessionOver || c.conn.fd < 0 {
 		return
 	}
-	p := c.room(goAwayBytes)
+	p := c.conn.room(goAwayBytes)
 	p.b = http2.AppendGoAway(p.b, s.last, code)
-	c.mark()
+	c.conn.mark()
 	s.lost(code.String())
 	c.linger(true)
 }
@@ -597,25 +598,25 @@ func (s *session) lost(why string) {
 		return
 	}
 	s.state = sessionOver
-	s.connection.loop.sessions.open--
+	s.connection.conn.loop.admission.sessions.open--
 	for len(s.streams) > 0 {
 		st := s.streams[len(s.streams)-1]
 		st.silent = true
-		st.fail(why)
+		st.client.fail(why)
 	}
 }
 
 // drained continues after the client has read its input.
 func (s *session) drained() {
-	s.connection.resume()
-	if len(s.ready) > 0 || s.connection.out != nil {
-		s.connection.mark()
+	s.connection.conn.resume()
+	if len(s.ready) > 0 || s.connection.conn.out != nil {
+		s.connection.conn.mark()
 	}
 }
 
 // holds reports whether writes must wait because the client has not read its input: await bounds
 // the content of one parcel, but nothing bounds what the ring holds.
-func (s *session) holds() bool { return s.connection.blocked && s.state < sessionOver }
+func (s *session) holds() bool { return s.connection.conn.blocked && s.state < sessionOver }
 
 // expired: nothing arrived for too long.
 func (s *session) expired() {
@@ -623,11 +624,11 @@ func (s *session) expired() {
 	switch {
 	case s.state == sessionLeaving:
 		s.finalWord()
-	case len(s.streams) == 0 && s.prefaced == len(http2.Preface) && !s.reader.Unfinished() && !c.blocked:
-		c.loop.counts.idleClosed++
+	case len(s.streams) == 0 && s.prefaced == len(http2.Preface) && !s.reader.Unfinished() && !c.conn.blocked:
+		c.conn.loop.counts.idleClosed++
 		s.end(http2.NoError)
 	default:
-		c.loop.counts.headerTimeouts++
+		c.conn.loop.counts.headerTimeouts++
 		c.end()
 	}
 }

@@ -6,7 +6,7 @@ import "ceiling/internal/http2"
 // without framing, waits in its queue until the session frames it; received frames reach the peer
 // as an HTTP/1.1 head and a body that lasts until the stream ends.
 type call struct {
-	peer
+	peer    peer
 	session *peerSession
 	id      uint32 // 0: head not sent yet
 	place   int    // in session.calls
@@ -35,17 +35,17 @@ func (k *call) ready() {
 		k.listed = true
 		k.session.ready = append(k.session.ready, k)
 	}
-	k.session.mark()
+	k.session.conn.mark()
 }
 
 // enqueue queues the written data.
 func (k *call) enqueue() {
-	p := k.out
-	k.out = nil
+	p := k.peer.conn.out
+	k.peer.conn.out = nil
 	switch {
 	case p == nil:
 	case len(p.b) == 0:
-		k.loop.parcels.put(p)
+		k.peer.conn.loop.parcels.put(p)
 	default:
 		k.queue = append(k.queue, p)
 		k.held += len(p.b)
@@ -55,19 +55,19 @@ func (k *call) enqueue() {
 // settle reports to the call's source whether there is room, as conn.settle does.
 func (k *call) settle() {
 	switch {
-	case k.held > 0 && !k.blocked:
-		k.blocked = true
-		k.stalled()
-	case k.held == 0 && k.blocked:
-		k.blocked = false
-		k.drained()
+	case k.held > 0 && !k.peer.conn.blocked:
+		k.peer.conn.blocked = true
+		k.peer.stalled()
+	case k.held == 0 && k.peer.conn.blocked:
+		k.peer.conn.blocked = false
+		k.peer.drained()
 	}
 }
 
 // endBody ends the request.
 func (k *call) endBody() {
-	if x := k.client.x; len(x.trailers) > 0 {
-		k.tail = k.loop.heads.appendTrailerBlock(k.tail[:0], appendTrailers(nil, x.trailers, x.location.request.drop))
+	if x := k.peer.client.x; len(x.trailers) > 0 {
+		k.tail = k.peer.conn.loop.heads.appendTrailerBlock(k.tail[:0], appendTrailers(nil, x.trailers, x.location.request.drop))
 	}
 	k.over = true
 	k.ready()
@@ -101,7 +101,7 @@ func (k *call) frame(room *int) outcome {
 		k.said = true
 		flags = http2.EndStream
 	}
-	p := s.room(http2.HeaderBytes + n)
+	p := s.conn.room(http2.HeaderBytes + n)
 	p.b = http2.AppendHeader(p.b, n, http2.Data, flags, k.id)
 	p.b = k.copyTo(p.b, n)
 	s.reader.Forgive()
@@ -114,7 +114,7 @@ func (k *call) frame(room *int) outcome {
 // frameHead frames the request's head.
 func (k *call) frameHead(room *int) {
 	s := k.session
-	block, n := k.loop.asks.request(k.queue[0].b, s.pool.upstream.secure())
+	block, n := k.peer.conn.loop.asks.request(k.queue[0].b, s.pool.upstream.secure())
 	if n == 0 {
 		panic("proxy: the request of a call begins without a head")
 	}
@@ -137,7 +137,7 @@ func (k *call) frameEnd(room *int) outcome {
 		k.block(k.tail, true, room)
 	default:
 		k.said = true
-		p := k.session.room(http2.HeaderBytes)
+		p := k.session.conn.room(http2.HeaderBytes)
 		p.b = http2.AppendHeader(p.b, 0, http2.Data, http2.EndStream, k.id)
 	}
 	return framedAll
@@ -145,7 +145,7 @@ func (k *call) frameEnd(room *int) outcome {
 
 // block sends a header block.
 func (k *call) block(block []byte, last bool, room *int) {
-	p := k.session.room(len(block) + 1 + http2.HeaderBytes*(2+len(block)/http2.DefaultFrame))
+	p := k.session.conn.room(len(block) + 1 + http2.HeaderBytes*(2+len(block)/http2.DefaultFrame))
 	before := len(p.b)
 	p.b = k.session.table.appendBlock(p.b, k.id, block, last)
 	*room -= len(p.b) - before
@@ -158,7 +158,7 @@ func (k *call) pass(n int) {
 	if k.at < len(k.queue[0].b) {
 		return
 	}
-	k.loop.parcels.put(k.queue[0])
+	k.peer.conn.loop.parcels.put(k.queue[0])
 	k.at = 0
 	k.queue = k.queue[:copy(k.queue, k.queue[1:])]
 }
@@ -177,13 +177,13 @@ func (k *call) copyTo(b []byte, n int) []byte {
 
 // takeHead handles a response head; end means that the response ends with it.
 func (k *call) takeHead(r *replies, end bool) {
-	x := k.client.x
+	x := k.peer.client.x
 	if r.status < 200 {
 		if end {
 			k.malformed("an interim response that ends its stream")
 			return
 		}
-		k.received(r.text)
+		k.peer.received(r.text)
 		return
 	}
 	k.headed, k.heard, k.left = true, end, r.length
@@ -194,13 +194,13 @@ func (k *call) takeHead(r *replies, end bool) {
 	case end && k.left > 0:
 		k.malformed("a body that is not as long as its head says")
 		return
-	case end && k.left == unknownLength && k.client.stream == nil: // HTTP/1.1 cannot say this in the head otherwise
+	case end && k.left == unknownLength && k.peer.client.conn.stream == nil: // HTTP/1.1 cannot say this in the head otherwise
 		text = r.empty()
 	}
 	k.session.served = true
-	k.received(text)
-	if end && k.fd >= 0 {
-		k.complete()
+	k.peer.received(text)
+	if end && k.peer.conn.fd >= 0 {
+		k.peer.complete()
 	}
 }
 
@@ -215,13 +215,13 @@ func (k *call) take(piece []byte, flow uint32, end bool) {
 	}
 	k.heard = end
 	if len(piece) > 0 {
-		k.received(piece)
+		k.peer.received(piece)
 	}
 	switch {
-	case k.fd < 0:
+	case k.peer.conn.fd < 0:
 	case end:
-		k.complete()
-	case k.intake != intakePaused:
+		k.peer.complete()
+	case k.peer.conn.intake != intakePaused:
 		k.returnCredit()
 	}
 }
@@ -233,8 +233,8 @@ func (k *call) takeTrailers(lines []byte) {
 		return
 	}
 	k.heard = true
-	k.trailers = append(k.trailers[:0], lines...)
-	k.complete()
+	k.peer.trailers = append(k.peer.trailers[:0], lines...)
+	k.peer.complete()
 }
 
 // returnCredit reopens the window by what the client has read.
@@ -244,22 +244,22 @@ func (k *call) returnCredit() {
 		return
 	}
 	if n := k.credit.Return(owed); n > 0 {
-		p := k.session.room(windowUpdateBytes)
+		p := k.session.conn.room(windowUpdateBytes)
 		p.b = http2.AppendWindowUpdate(p.b, k.id, n)
 	}
 }
 
 // detach takes the request off the call for another one.
 func (k *call) detach() *exchange {
-	x := k.client.x
-	k.client, x.peer = nil, nil
-	k.drop()
+	x := k.peer.client.x
+	k.peer.client, x.peer = nil, nil
+	k.peer.drop()
 	return x
 }
 
 // malformed ends a call because of an error of the destination.
 func (k *call) malformed(why string) {
-	k.loop.counts.badResponses++
+	k.peer.conn.loop.counts.badResponses++
 	if k.code == http2.Cancel {
 		k.code = http2.ProtocolError
 	}
@@ -268,11 +268,11 @@ func (k *call) malformed(why string) {
 
 // fail ends a call whose request the destination has.
 func (k *call) fail(why string) {
-	if k.state == peerBody {
-		k.cut(why)
+	if k.peer.state == peerBody {
+		k.peer.cut(why)
 		return
 	}
-	k.give(502, why)
+	k.peer.give(502, why)
 }
 
 // resetBy handles the destination's RST_STREAM.
@@ -282,8 +282,8 @@ func (k *call) resetBy(code http2.Code) {
 		k.refused("the destination refused the stream")
 		return
 	}
-	k.loop.counts.peerResets++
-	if st := k.client.stream; st != nil && code != http2.NoError { // gRPC reads the code
+	k.peer.conn.loop.counts.peerResets++
+	if st := k.peer.client.conn.stream; st != nil && code != http2.NoError { // gRPC reads the code
 		st.code = code
 	}
 	k.fail("the destination reset the stream: " + code.String())
@@ -292,23 +292,24 @@ func (k *call) resetBy(code http2.Code) {
 // refused ends a call that the destination says it has not processed: any request may be sent
 // again, the first time without counting as a retry.
 func (k *call) refused(why string) {
-	k.loop.counts.peerRefused++
-	if k.state == peerBody {
-		k.cut(why)
+	k.peer.conn.loop.counts.peerRefused++
+	if k.peer.state == peerBody {
+		k.peer.cut(why)
 		return
 	}
-	k.giveUp(502, why, failure{stale: !k.client.x.fresh, opened: k.opened})
+	k.peer.giveUp(502, why, failure{stale: !k.peer.client.x.fresh, opened: k.peer.opened})
 }
 
 // lose ends a call whose connection has ended.
 func (k *call) lose(status int, why string) {
-	switch k.state {
+	switch k.peer.state {
 	case peerBody:
-		k.cut(why)
+		k.peer.cut(why)
 	case peerConnecting:
-		k.giveUp(status, why, failure{opened: k.opened})
+		k.peer.giveUp(status, why, failure{opened: k.peer.opened})
 	default:
-		k.giveUp(status, why, failure{sent: !k.untaken(false), stale: k.peer.served > 1 && k.state == peerAsked, opened: k.opened})
+		k.peer.giveUp(status, why, failure{sent: !k.peer.untaken(false), stale: k.peer.served > 1 && k.peer.state == peerAsked,
+			opened: k.peer.opened})
 	}
 }
 
@@ -319,7 +320,7 @@ func (k *call) leave() {
 		s.reset(k.id, k.code)
 	}
 	for i, p := range k.queue {
-		k.loop.parcels.put(p)
+		k.peer.conn.loop.parcels.put(p)
 		k.queue[i] = nil
 	}
 	k.queue, k.held = k.queue[:0], 0
@@ -330,7 +331,7 @@ func (k *call) leave() {
 // them.
 func (l *loop) reuseCalls() {
 	for i, k := range l.spent {
-		if !k.unsettled && !k.listed && len(l.idleCalls) < maxSpare {
+		if !k.peer.conn.unsettled && !k.listed && len(l.idleCalls) < maxSpare {
 			l.idleCalls = append(l.idleCalls, k)
 		}
 		l.spent[i] = nil

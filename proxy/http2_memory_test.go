@@ -8,12 +8,12 @@ func TestSessionHeld(t *testing.T) {
 	l := &loop{}
 	s := &session{connection: &client{conn: conn{loop: l}}}
 	st := &stream{session: s}
-	st.loop, st.client.stream = l, st
+	st.client.conn.loop, st.client.conn.stream = l, st
 	p := &peer{state: peerBody, client: &st.client}
 	p.conn = conn{loop: l, owner: p, intake: intakePiece}
 	write := func(n int) {
-		st.out = l.parcels.get()
-		st.out.b = st.out.b[:n]
+		st.client.conn.out = l.parcels.get()
+		st.client.conn.out.b = st.client.conn.out.b[:n]
 		st.enqueue()
 	}
 	write(0)
@@ -23,18 +23,18 @@ func TestSessionHeld(t *testing.T) {
 	st.queue = append(st.queue, piece{b: make([]byte, 2*heldMost)}) // lent
 	st.held = 2 * heldMost
 	for n := 0; n < heldMost; n += parcelBytes {
-		if !p.tastes() {
+		if !p.conn.tastes() {
 			t.Fatalf("%d bytes are too many", s.held)
 		}
 		write(parcelBytes)
 	}
-	if p.tastes() {
+	if p.conn.tastes() {
 		t.Errorf("%d bytes are few", s.held)
 	}
 	for st.held > 0 {
 		st.pass(min(1000, len(st.queue[st.first].b)))
 	}
-	if s.held != 0 || !p.tastes() {
+	if s.held != 0 || !p.conn.tastes() {
 		t.Errorf("%d bytes are left", s.held)
 	}
 }

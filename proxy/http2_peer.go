@@ -40,7 +40,7 @@ const (
 
 // peerSession is a connection with HTTP/2 to a destination.
 type peerSession struct {
-	conn
+	conn     conn
 	pool     *pool
 	state    peerSessionState
 	reader   http2.Reader
@@ -99,17 +99,17 @@ func (p *pool) openSession(x *exchange) {
 		return
 	}
 	l.adopt(&s.conn, s, fd)
-	s.outward = s
+	s.conn.outward = s
 	s.decoder.SetLimit(0)
 	p.open++
 	p.sessions = append(p.sessions, s)
 	s.take(x)
-	s.expire(x.location.connect)
+	s.conn.expire(x.location.connect)
 	if to == nil {
 		s.connected(0)
 		return
 	}
-	l.ring.Connect(fd, to, s.tag())
+	l.ring.Connect(fd, to, s.conn.tag())
 }
 
 // admitCalls assigns the head of the queue to connections with room, or to new ones.
@@ -160,7 +160,7 @@ func (s *peerSession) most() int { return int(min(s.settings.MaxConcurrentStream
 
 // take makes x a call, which begins once the destination has stated its limit.
 func (s *peerSession) take(x *exchange) {
-	l := s.loop
+	l := s.conn.loop
 	var k *call
 	if n := len(l.idleCalls); n > 0 {
 		k, l.idleCalls = l.idleCalls[n-1], l.idleCalls[:n-1]
@@ -171,21 +171,21 @@ func (s *peerSession) take(x *exchange) {
 	k.session, k.place, k.code, k.left = s, len(s.calls), http2.Cancel, unknownLength
 	k.credit, k.window = http2.NewCredit(callWindow), http2.Window(s.settings.InitialWindowSize)
 	s.ids, s.calls = append(s.ids, 0), append(s.calls, k)
-	l.adopt(&k.conn, &k.peer, int(s.fd))
-	k.call = k
-	k.pool, k.client, x.peer, k.opened = s.pool, x.client, &k.peer, s.began
+	l.adopt(&k.peer.conn, &k.peer, int(s.conn.fd))
+	k.peer.conn.call = k
+	k.peer.pool, k.peer.client, x.peer, k.peer.opened = s.pool, x.client, &k.peer, s.began
 	if s.served {
 		k.peer.served = 1
 	}
 	if s.state == outOpen {
-		s.deadline = 0
-		k.begin(x)
+		s.conn.deadline = 0
+		k.peer.begin(x)
 	}
 }
 
 // connected completes a connect.
 func (s *peerSession) connected(err syscall.Errno) {
-	l := s.loop
+	l := s.conn.loop
 	if err != 0 {
 		l.counts.connectErrors++
 		s.unreachable(502, "connect: "+err.Error())
@@ -194,12 +194,12 @@ func (s *peerSession) connected(err syscall.Errno) {
 	l.counts.connects++
 	s.pool.upstream.connected()
 	s.state = outGreeting
-	out := s.buffer()
+	out := s.conn.buffer()
 	out.b = append(out.b, http2.Preface...)
 	out.b = http2.AppendSettings(out.b, http2.Setting{ID: http2.HeaderTableSize}, http2.Setting{ID: http2.EnablePush},
 		http2.Setting{ID: http2.InitialWindowSize, Value: callWindow}, http2.Setting{ID: http2.MaxHeaderListSize, Value: http1.MaxHead})
 	out.b = http2.AppendWindowUpdate(out.b, 0, peerSessionWindow-http2.DefaultWindow)
-	s.receive()
+	s.conn.receive()
 }
 
 // unreachable ends a connect attempt. It tries a name's next address before the destination
@@ -214,17 +214,18 @@ func (s *peerSession) unreachable(status int, why string) {
 		if others {
 			p.ask(k.detach())
 		} else {
-			k.giveUp(status, why, failure{opened: p.loop.now}) // each counts, as with HTTP/1.1: otherwise the retry budget would be exhausted first
+			// Each counts, as with HTTP/1.1: otherwise the retry budget would be exhausted first.
+			k.peer.giveUp(status, why, failure{opened: p.loop.now})
 		}
 	}
-	s.close()
+	s.conn.close()
 	p.admit()
 }
 
 // begin starts the waiting requests once the destination has stated its limit. Those beyond it
 // find another connection.
 func (s *peerSession) begin() {
-	s.state, s.deadline = outOpen, 0
+	s.state, s.conn.deadline = outOpen, 0
 	if s.most() == 0 {
 		s.end(502, "the destination takes no request: SETTINGS_MAX_CONCURRENT_STREAMS is 0")
 		return
@@ -232,10 +233,10 @@ func (s *peerSession) begin() {
 	begun := 0
 	for _, k := range slices.Clone(s.calls) {
 		switch {
-		case k.fd < 0 || k.state != peerConnecting:
+		case k.peer.conn.fd < 0 || k.peer.state != peerConnecting:
 		case begun < s.most():
 			begun++
-			k.begin(k.client.x)
+			k.peer.begin(k.peer.client.x)
 		default:
 			s.pool.ask(k.detach())
 		}
@@ -248,12 +249,12 @@ func (s *peerSession) begin() {
 
 // received handles bytes from the destination.
 func (s *peerSession) received(b []byte) {
-	for len(b) > 0 && s.fd >= 0 {
+	for len(b) > 0 && s.conn.fd >= 0 {
 		ev, n, err := s.reader.Next(b)
 		b = b[n:]
 		switch greeting := s.state == outGreeting; {
 		case greeting && (err != nil || ev != nil && (ev.Type != http2.SettingsFrame || ev.Flags&http2.Ack != 0)):
-			s.loop.counts.peerFaults++
+			s.conn.loop.counts.peerFaults++
 			s.end(502, "the destination does not speak HTTP/2")
 		case err != nil && err.Stream == 0:
 			s.broken(err.Code, err.Reason)
@@ -263,8 +264,8 @@ func (s *peerSession) received(b []byte) {
 			s.event(ev)
 		}
 	}
-	if s.blocked && s.out != nil && len(s.out.b) > controlMost {
-		s.pause()
+	if s.conn.blocked && s.conn.out != nil && len(s.conn.out.b) > controlMost {
+		s.conn.pause()
 	}
 }
 
@@ -281,7 +282,7 @@ func (s *peerSession) event(ev *http2.Event) {
 		s.set(ev)
 	case http2.Ping:
 		if ev.Flags&http2.Ack == 0 {
-			p := s.room(pingBytes)
+			p := s.conn.room(pingBytes)
 			p.b = http2.AppendPing(p.b, ev.Payload, true)
 		}
 	case http2.GoAway:
@@ -323,7 +324,7 @@ func (s *peerSession) stray(id uint32) bool {
 
 // head handles a header block: a response, or the trailers of one.
 func (s *peerSession) head(ev *http2.Event) {
-	l, k := s.loop, s.find(ev.Stream)
+	l, k := s.conn.loop, s.find(ev.Stream)
 	if k == nil && !s.stray(ev.Stream) {
 		return
 	}
@@ -359,7 +360,7 @@ func (s *peerSession) body(ev *http2.Event) {
 		return
 	}
 	if n := s.credit.Return(ev.Flow); n > 0 {
-		p := s.room(windowUpdateBytes)
+		p := s.conn.room(windowUpdateBytes)
 		p.b = http2.AppendWindowUpdate(p.b, 0, n)
 	}
 	switch {
@@ -408,7 +409,7 @@ func (s *peerSession) set(ev *http2.Event) {
 			k.ready()
 		}
 	}
-	p := s.room(http2.HeaderBytes)
+	p := s.conn.room(http2.HeaderBytes)
 	p.b = http2.AppendSettingsAck(p.b)
 	switch s.state {
 	case outGreeting:
@@ -421,12 +422,12 @@ func (s *peerSession) set(ev *http2.Event) {
 // goAway: the destination accepts no more requests on the connection, and has not processed those
 // after the one it names.
 func (s *peerSession) goAway(ev *http2.Event) {
-	s.loop.counts.peerAways++
+	s.conn.loop.counts.peerAways++
 	if ev.Code != http2.NoError {
 		s.away = ": GOAWAY " + ev.Code.String()
 	}
 	s.retire()
-	for s.fd >= 0 {
+	for s.conn.fd >= 0 {
 		i := slices.IndexFunc(s.ids, func(id uint32) bool { return id == 0 || id > ev.Promised })
 		if i < 0 {
 			break
@@ -434,7 +435,7 @@ func (s *peerSession) goAway(ev *http2.Event) {
 		s.calls[i].silent = true
 		s.calls[i].refused("the destination ends the connection" + s.away)
 	}
-	if s.fd >= 0 && len(s.calls) == 0 {
+	if s.conn.fd >= 0 && len(s.calls) == 0 {
 		s.bye()
 	}
 }
@@ -445,7 +446,7 @@ func (s *peerSession) grow(ev *http2.Event) {
 		if !s.window.Grow(int64(ev.Promised)) {
 			s.broken(http2.FlowControlError, "a window over 2^31-1")
 		} else if len(s.ready) > 0 {
-			s.mark()
+			s.conn.mark()
 		}
 		return
 	}
@@ -473,21 +474,21 @@ func (s *peerSession) wrong(id uint32, code http2.Code, why string) {
 // reset tells the destination that a stream has ended.
 func (s *peerSession) reset(id uint32, code http2.Code) {
 	s.recent.disregard(id)
-	p := s.room(resetBytes)
+	p := s.conn.room(resetBytes)
 	p.b = http2.AppendReset(p.b, id, code)
 }
 
 // gather frames the calls' pending data, one frame of each in turn.
 func (s *peerSession) gather() {
 	room := maxAnswered
-	if s.blocked || s.fd < 0 {
+	if s.conn.blocked || s.conn.fd < 0 {
 		room = 0
 	}
 	kept := s.spared[:0]
 	for i := 0; i < len(s.ready); i++ {
 		k := s.ready[i]
 		s.ready[i] = nil
-		if k.fd < 0 {
+		if k.peer.conn.fd < 0 {
 			k.listed = false
 			continue
 		}
@@ -500,14 +501,14 @@ func (s *peerSession) gather() {
 		default:
 			k.listed = false
 		}
-		if k.held > 0 && !k.blocked || k.held == 0 && k.blocked {
-			k.unsettle()
-			s.loop.hurry = s.loop.hurry || k.held == 0
+		if k.held > 0 && !k.peer.conn.blocked || k.held == 0 && k.peer.conn.blocked {
+			k.peer.conn.unsettle()
+			s.conn.loop.hurry = s.conn.loop.hurry || k.held == 0
 		}
 	}
 	s.ready, s.spared = kept, s.ready[:0]
-	if len(kept) > 0 && room <= 0 && !s.blocked && s.fd >= 0 {
-		s.deferDrain()
+	if len(kept) > 0 && room <= 0 && !s.conn.blocked && s.conn.fd >= 0 {
+		s.conn.deferDrain()
 	}
 }
 
@@ -518,7 +519,7 @@ func (s *peerSession) forget(k *call) {
 	s.ids[k.place], s.calls[k.place], moved.place = s.ids[end], moved, k.place
 	s.calls[end] = nil
 	s.ids, s.calls = s.ids[:end], s.calls[:end]
-	s.loop.spent = append(s.loop.spent, k)
+	s.conn.loop.spent = append(s.conn.loop.spent, k)
 	if s.state == outOver {
 		return
 	}
@@ -542,7 +543,7 @@ func (s *peerSession) rest() {
 	}
 	s.reader.Shrink()
 	s.decoder.Shrink()
-	s.expire(p.upstream.idle.Load())
+	s.conn.expire(p.upstream.idle.Load())
 }
 
 // retire gives the connection no more requests. It no longer counts against the connection limit,
@@ -570,16 +571,16 @@ func (s *peerSession) broken(code http2.Code, why string) {
 	if s.state == outOver {
 		return
 	}
-	s.loop.counts.peerFaults++
+	s.conn.loop.counts.peerFaults++
 	s.sayGoAway(code)
 	s.end(502, "the destination broke HTTP/2: "+code.String()+" ("+why+")")
 }
 
 func (s *peerSession) sayGoAway(code http2.Code) {
-	if s.fd >= 0 && !s.blocked && s.state > outConnecting {
-		p := s.room(goAwayBytes)
+	if s.conn.fd >= 0 && !s.conn.blocked && s.state > outConnecting {
+		p := s.conn.room(goAwayBytes)
 		p.b = http2.AppendGoAway(p.b, 0, code)
-		s.flush()
+		s.conn.flush()
 	}
 }
 
@@ -593,17 +594,17 @@ func (s *peerSession) end(status int, why string) {
 	for len(s.calls) > 0 {
 		s.calls[len(s.calls)-1].lose(status, why)
 	}
-	s.close()
+	s.conn.close()
 	s.pool.admit()
 }
 
 func (s *peerSession) ended(syscall.Errno) {
 	switch {
 	case s.bridge != nil && s.bridge.failed.Load() != nil:
-		s.loop.counts.connectErrors++
+		s.conn.loop.counts.connectErrors++
 		s.end(502, *s.bridge.failed.Load())
 	case len(s.calls) == 0 && s.state == outOpen:
-		s.loop.counts.idlePeersClosed++
+		s.conn.loop.counts.idlePeersClosed++
 		s.end(502, "the connection ended")
 	default:
 		s.end(502, "the destination closed the connection"+s.away)
@@ -617,19 +618,19 @@ func (s *peerSession) stalled() {}
 
 // drained continues after the destination has read its input.
 func (s *peerSession) drained() {
-	s.resume()
-	if len(s.ready) > 0 || s.out != nil {
-		s.mark()
+	s.conn.resume()
+	if len(s.ready) > 0 || s.conn.out != nil {
+		s.conn.mark()
 	}
 }
 
 func (s *peerSession) expired() {
 	switch s.state {
 	case outConnecting:
-		s.loop.counts.connectTimeouts++
+		s.conn.loop.counts.connectTimeouts++
 		s.unreachable(504, "connect: timeout")
 	case outGreeting:
-		s.loop.counts.connectTimeouts++
+		s.conn.loop.counts.connectTimeouts++
 		s.end(504, "the destination did not begin HTTP/2 in time")
 	case outOpen:
 		if len(s.calls) == 0 {

@@ -11,7 +11,7 @@ import (
 // and the loop's response, a head and a body without framing, waits in its queue until the
 // session frames it.
 type stream struct {
-	client
+	client  client
 	session *session
 	id      uint32
 	place   int // in session.streams
@@ -49,17 +49,17 @@ func (st *stream) ready() {
 		st.listed = true
 		s.ready = append(s.ready, st)
 	}
-	s.connection.mark()
+	s.connection.conn.mark()
 }
 
 // enqueue queues the written data.
 func (st *stream) enqueue() {
-	p := st.out
-	st.out = nil
+	p := st.client.conn.out
+	st.client.conn.out = nil
 	switch {
 	case p == nil:
 	case len(p.b) == 0: // it would stay in a queue that is completely sent
-		st.loop.parcels.put(p)
+		st.client.conn.loop.parcels.put(p)
 	default:
 		st.queue = append(st.queue, piece{p.b, p})
 		st.held += len(p.b)
@@ -81,25 +81,25 @@ func (st *stream) lent(b []byte) {
 // answered marks the response as complete. Further input from the client is ignored.
 func (st *stream) answered() {
 	st.over = true
-	st.state = atEnd
-	st.deadline = 0
+	st.client.state = atEnd
+	st.client.conn.deadline = 0
 	st.ready()
 }
 
 // settle reports to the stream's source whether there is room, as conn.settle does.
 func (st *stream) settle() {
 	switch {
-	case st.held > 0 && !st.blocked:
-		st.blocked = true
+	case st.held > 0 && !st.client.conn.blocked:
+		st.client.conn.blocked = true
 		if st.over {
 			st.code = http2.Cancel // in case the client reads no more of it
-			st.expire(st.loop.site.timeouts.idle)
+			st.client.conn.expire(st.client.conn.loop.site.timeouts.idle)
 		}
-		st.stalled()
+		st.client.stalled()
 	case st.over: // the session makes its last frame
-	case st.held == 0 && (st.blocked || st.drainDeferred):
-		st.blocked, st.drainDeferred = false, false
-		st.drained()
+	case st.held == 0 && (st.client.conn.blocked || st.client.conn.drainDeferred):
+		st.client.conn.blocked, st.client.conn.drainDeferred = false, false
+		st.client.drained()
 	}
 }
 
@@ -147,8 +147,8 @@ func (st *stream) frame(room *int) outcome {
 	n = s.window.Take(min(n, int(st.window)))
 	st.window.Take(n)
 	*room -= n + http2.HeaderBytes
-	if st.over && st.blocked {
-		st.expire(st.loop.site.timeouts.idle)
+	if st.over && st.client.conn.blocked {
+		st.client.conn.expire(st.client.conn.loop.site.timeouts.idle)
 	}
 	if !s.data(st, n, st.over && n == st.held && len(st.tail) == 0) || st.held == 0 && len(st.tail) == 0 {
 		return framedAll
@@ -158,7 +158,7 @@ func (st *stream) frame(room *int) outcome {
 
 // frameTail ends the response with its trailers.
 func (st *stream) frameTail(room *int) {
-	p := st.session.connection.room(len(st.tail) + http2.HeaderBytes*(2+len(st.tail)/http2.DefaultFrame))
+	p := st.session.connection.conn.room(len(st.tail) + http2.HeaderBytes*(2+len(st.tail)/http2.DefaultFrame))
 	before := len(p.b)
 	p.b = st.session.table.appendBlock(p.b, st.id, st.tail, true)
 	*room -= len(p.b) - before
@@ -169,14 +169,14 @@ func (st *stream) frameTail(room *int) {
 func (st *stream) frameHead(room *int) bool {
 	s, c := st.session, st.session.connection
 	first := &st.queue[st.first]
-	block, status, n := st.loop.heads.of(first.b)
+	block, status, n := st.client.conn.loop.heads.of(first.b)
 	if n == 0 {
 		panic("proxy: the answer of a stream begins without a head")
 	}
 	st.headed = status >= 200
 	st.pass(n)
 	last := st.headed && st.over && st.held == 0 && len(st.tail) == 0
-	p := c.room(len(block) + http2.HeaderBytes*(2+len(block)/http2.DefaultFrame))
+	p := c.conn.room(len(block) + http2.HeaderBytes*(2+len(block)/http2.DefaultFrame))
 	before := len(p.b)
 	p.b = s.table.appendBlock(p.b, st.id, block, last)
 	*room -= len(p.b) - before
@@ -198,7 +198,7 @@ func (st *stream) pass(n int) {
 		return
 	}
 	if first.parcel != nil {
-		st.loop.parcels.put(first.parcel)
+		st.client.conn.loop.parcels.put(first.parcel)
 	}
 	*first = piece{}
 	if st.first++; st.first == len(st.queue) {
@@ -234,7 +234,7 @@ func (st *stream) take(piece []byte, flow uint32, end bool) {
 		s.kill(st, http2.ProtocolError, "a body that is not as long as its head says")
 		return
 	case st.chunked:
-		l := st.loop
+		l := st.client.conn.loop
 		if l.chunk = l.chunk[:0]; len(piece) > 0 {
 			l.chunk = appendChunk(l.chunk, piece)
 		}
@@ -249,10 +249,10 @@ func (st *stream) take(piece []byte, flow uint32, end bool) {
 	if len(piece) > 0 {
 		st.client.received(piece)
 	}
-	if end && st.key != "" && st.fd >= 0 {
+	if end && st.key != "" && st.client.conn.fd >= 0 {
 		st.client.over(0)
 	}
-	if st.fd >= 0 && st.intake != intakePaused {
+	if st.client.conn.fd >= 0 && st.client.conn.intake != intakePaused {
 		st.returnCredit()
 	}
 }
@@ -264,11 +264,11 @@ func (st *stream) takeTrailers(lines []byte) {
 		st.take(nil, 0, true)
 		return
 	}
-	l := st.loop
+	l := st.client.conn.loop
 	l.chunk = append(append(append(l.chunk[:0], "0\r\n"...), lines...), "\r\n"...)
 	st.heard = true
 	st.client.received(l.chunk)
-	if st.fd >= 0 && st.intake != intakePaused {
+	if st.client.conn.fd >= 0 && st.client.conn.intake != intakePaused {
 		st.returnCredit()
 	}
 }
@@ -280,7 +280,7 @@ func (st *stream) returnCredit() {
 		return
 	}
 	if n := st.credit.Return(owed); n > 0 && !st.heard {
-		p := s.connection.room(windowUpdateBytes)
+		p := s.connection.conn.room(windowUpdateBytes)
 		p.b = http2.AppendWindowUpdate(p.b, st.id, n)
 	}
 	s.returnCredit(owed)
@@ -288,7 +288,7 @@ func (st *stream) returnCredit() {
 
 // endTunnel tells the client that nothing more follows; the client may still send.
 func (st *stream) endTunnel() {
-	p := st.session.connection.room(http2.HeaderBytes)
+	p := st.session.connection.conn.room(http2.HeaderBytes)
 	p.b = http2.AppendHeader(p.b, 0, http2.Data, http2.EndStream, st.id)
 }
 
@@ -298,7 +298,7 @@ func (st *stream) cut() {
 	st.over, st.ended = false, true
 	if !st.silent {
 		room := maxAnswered
-		if s.connection.blocked {
+		if s.connection.conn.blocked {
 			room = 0
 		}
 		for st.frame(&room) == framedSome { // the client gets what came before the cut

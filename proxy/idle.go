@@ -32,8 +32,8 @@ func (c *client) waits() {
 	if c.listed {
 		return
 	}
-	q := &c.loop.idle
-	c.listed, c.since = true, c.loop.now
+	q := &c.conn.loop.admission.idle
+	c.listed, c.since = true, c.conn.loop.now
 	c.before, c.behind = q.last, nil
 	if q.last != nil {
 		q.last.behind = c
@@ -48,7 +48,7 @@ func (c *client) unlist() {
 	if !c.listed {
 		return
 	}
-	q := &c.loop.idle
+	q := &c.conn.loop.admission.idle
 	if c.before != nil {
 		c.before.behind = c.behind
 	} else {
@@ -70,15 +70,15 @@ func (q *idleList) ripe(now int64) bool {
 // evict closes the longest idle client; false if there is none. It spares clients whose next
 // request is in their socket. It runs between two turns, after the current input was handled.
 func (l *loop) evict() bool {
-	for l.idle.ripe(l.now) {
-		c := l.idle.first
+	for l.admission.idle.ripe(l.now) {
+		c := l.admission.idle.first
 		c.unlist()
-		if c.blocked || c.out != nil || len(c.pending) > 0 || c.speaks() {
+		if c.conn.blocked || c.conn.out != nil || len(c.conn.pending) > 0 || c.speaks() {
 			continue
 		}
 		l.counts.idleEvicted++
-		if c.tls != nil {
-			l.secured.evicted++
+		if c.conn.tls != nil {
+			l.admission.secured.evicted++
 		}
 		c.end()
 		return true
@@ -88,7 +88,7 @@ func (l *loop) evict() bool {
 
 // speaks reports whether the client's socket has unread bytes: the beginning of a request.
 func (c *client) speaks() bool {
-	return c.state != atLinger && sys.HasUnread(int(c.fd))
+	return c.state != atLinger && sys.HasUnread(int(c.conn.fd))
 }
 
 // relieve closes idle clients if there are too many, or if descriptors are needed, and accepts
@@ -96,20 +96,20 @@ func (c *client) speaks() bool {
 func (l *loop) relieve() {
 	before := l.counts.idleEvicted
 	why := "the limit of connections is reached"
-	if l.evictions > 0 {
+	if l.admission.evictions > 0 {
 		why = "out of file descriptors"
-		for ; l.evictions > 0 && l.evict(); l.evictions-- {
+		for ; l.admission.evictions > 0 && l.evict(); l.admission.evictions-- {
 		}
 	}
-	for len(l.clients) > l.room && l.evict() {
+	for len(l.clients) > l.admission.room && l.evict() {
 	}
-	l.evictions = 0
+	l.admission.evictions = 0
 	if l.counts.idleEvicted > before {
 		l.hurry = true // so that they are closed at once
 		l.proxy.atLimit(why)
 	}
-	if l.full && (len(l.clients) < l.room-l.room/8 || l.idle.ripe(l.now)) {
-		l.full = false
+	if l.admission.full && (len(l.clients) < l.admission.room-l.admission.room/8 || l.admission.idle.ripe(l.now)) {
+		l.admission.full = false
 		for _, ln := range l.listeners {
 			ln.again()
 		}
@@ -120,9 +120,9 @@ func (l *loop) relieve() {
 // limit for a while. It reports whether there may be some soon.
 func (l *loop) starve() bool {
 	less := max(spareClients, len(l.clients)/16)
-	l.room = min(l.room, max(len(l.clients)-less, 1))
-	l.evictions = less
-	if l.idle.ripe(l.now) {
+	l.admission.room = min(l.admission.room, max(len(l.clients)-less, 1))
+	l.admission.evictions = less
+	if l.admission.idle.ripe(l.now) {
 		return true
 	}
 	for i, o := range l.proxy.loops {
@@ -130,7 +130,7 @@ func (l *loop) starve() bool {
 			continue
 		}
 		select {
-		case o.calls <- func(o *loop) { o.evictions++ }:
+		case o.calls <- func(o *loop) { o.admission.evictions++ }:
 			l.proxy.wakeUp(i)
 		default: // it is busy, and a loop must not block
 		}
@@ -140,15 +140,15 @@ func (l *loop) starve() bool {
 
 // regrow raises the client limit again, by a sixty-fourth each second.
 func (l *loop) regrow() {
-	if most := l.proxy.maxClients; l.room < most {
-		l.room = min(l.room+l.room/64+1, most)
+	if most := l.proxy.maxClients; l.admission.room < most {
+		l.admission.room = min(l.admission.room+l.admission.room/64+1, most)
 	}
 }
 
 // feed opens the connections to destinations that lacked a descriptor.
 func (l *loop) feed() {
-	list := l.starved
-	l.starved = nil
+	list := l.admission.starved
+	l.admission.starved = nil
 	for _, p := range list {
 		if limit := int(p.upstream.limit.Load()); limit == 0 || p.open < limit {
 			p.admit()

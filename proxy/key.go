@@ -20,10 +20,10 @@ func (x *inbound) key(k key, head, clean []byte) uint64 {
 		return route.HashOf(clean)
 	case keyHeader:
 		x.lines()
-		return route.HashOf(x.client.loop.field(head, k.name))
+		return route.HashOf(x.client.conn.loop.field(head, k.name))
 	case keyCookie:
 		x.lines()
-		return route.HashOf(cookie(x.client.loop.field(head, "cookie"), k.name))
+		return route.HashOf(cookie(x.client.conn.loop.field(head, "cookie"), k.name))
 	}
 	a := x.address().As16()
 	return route.HashOf(a[:])
@@ -73,7 +73,7 @@ func (x *inbound) address() netip.Addr {
 				return a
 			}
 			a = said.Unmap()
-			if !c.loop.site.trusts(a) {
+			if !c.conn.loop.site.trusts(a) {
 				return a
 			}
 		}

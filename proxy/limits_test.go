@@ -205,7 +205,7 @@ func TestPipelineOfLargeAnswers(t *testing.T) {
 		until(t, "the client's buffer is full", func() bool {
 			err := ask(r.Proxy, func(lp *loop) int {
 				for c := range lp.clients {
-					return lp.ring.Unsent(c.tag())
+					return lp.ring.Unsent(c.conn.tag())
 				}
 				return 0
 			}, func(n int) { held = max(held, n) })

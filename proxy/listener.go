@@ -8,13 +8,13 @@ import (
 
 // listener is a loop's own accept queue.
 type listener struct {
-	conn
+	conn   conn
 	socket int
 	tls    bool // its clients begin with a ClientHello
 }
 
 func (ln *listener) accepted(ev *ring.Event) {
-	l := ln.loop
+	l := ln.conn.loop
 	switch {
 	case ev.Err != 0:
 		if !ring.TransientAccept(ev.Err) && !l.stopping {
@@ -31,11 +31,11 @@ func (ln *listener) accepted(ev *ring.Event) {
 	default:
 		l.counts.accepted++
 		l.serve(ev.FD, ln.tls)
-		if len(l.clients) >= l.room && !l.full && !l.idle.ripe(l.now) {
-			l.full = true
+		if len(l.clients) >= l.admission.room && !l.admission.full && !l.admission.idle.ripe(l.now) {
+			l.admission.full = true
 			l.counts.acceptPauses++
 			for _, each := range l.listeners {
-				l.ring.Pause(each.tag())
+				l.ring.Pause(each.conn.tag())
 			}
 		}
 	}
@@ -43,8 +43,8 @@ func (ln *listener) accepted(ev *ring.Event) {
 
 // again resumes accepting after a pause.
 func (ln *listener) again() {
-	if ln.fd >= 0 {
-		ln.loop.ring.Accept(int(ln.fd), ln.tag())
+	if ln.conn.fd >= 0 {
+		ln.conn.loop.ring.Accept(int(ln.conn.fd), ln.conn.tag())
 	}
 }
 

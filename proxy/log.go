@@ -159,9 +159,9 @@ func (x *exchange) log() {
 		return
 	}
 	x.state = answerLogged
-	l := x.client.loop
+	l := x.client.conn.loop
 	if x.file != nil { // its bytes were lent at once
-		x.sentBytes = max(0, x.sentBytes-int64(x.client.unsent()))
+		x.sentBytes = max(0, x.sentBytes-int64(x.client.conn.unsent()))
 	}
 	l.counts.statuses[min(x.status/100, 5)]++
 	l.counts.received += uint64(x.receivedBytes)
@@ -207,7 +207,7 @@ func (x *inbound) fieldOf(head []byte, name string) []byte {
 		return nil
 	}
 	x.lines()
-	return x.client.loop.field(head, name)
+	return x.client.conn.loop.field(head, name)
 }
 
 // cause returns the cause of a failure, "" if there is none.
@@ -229,7 +229,7 @@ func (x *exchange) logCombined(g *logBuffer, head []byte) {
 		b = append(b, x.request.Method...)
 		b = append(b, ' ')
 		b = appendSafe(b, x.request.Target)
-		b = x.client.appendProtocol(b, x.request.Minor)
+		b = x.client.conn.appendProtocol(b, x.request.Minor)
 	}
 	b = append(b, "\" "...)
 	b = strconv.AppendInt(b, int64(x.status), 10)

@@ -23,11 +23,11 @@ type loop struct {
 	calls chan func(*loop)
 	wake  int // readable when there are calls
 
-	sockets
+	sockets   sockets
 	listeners []*listener
 	clients   map[*client]struct{}
-	admission
-	sending
+	admission admission
+	sending   sending
 	memory
 	lines     http1.Lines
 	linesOf   *inbound // the request that these lines are of
@@ -110,7 +110,7 @@ func (l *loop) run() (err error) {
 	}
 	for _, ln := range l.listeners {
 		l.adopt(&ln.conn, ln, ln.socket)
-		l.ring.Accept(ln.socket, ln.tag())
+		l.ring.Accept(ln.socket, ln.conn.tag())
 	}
 	w := &waker{}
 	l.adopt(&w.conn, w, l.wake)
@@ -130,7 +130,7 @@ func (l *loop) turn() error {
 	if l.hurry {
 		l.hurry, patience.Timeout = false, 0
 	}
-	if l.full || len(l.starved) > 0 {
+	if l.admission.full || len(l.admission.starved) > 0 {
 		patience.Timeout = min(patience.Timeout, crowdedTurn)
 	}
 	events, err := l.ring.Wait(patience)
@@ -140,7 +140,7 @@ func (l *loop) turn() error {
 	l.tell(time.Now())
 	l.settle()
 	l.greetQueued()
-	if len(l.starved) > 0 {
+	if len(l.admission.starved) > 0 {
 		l.feed()
 	}
 	for i := range events {
@@ -168,15 +168,15 @@ func (l *loop) tell(now time.Time) {
 }
 
 func (l *loop) settle() {
-	l.settling, l.sent = l.sent, l.settling[:0]
-	for _, c := range l.settling {
+	l.sending.settling, l.sending.sent = l.sending.sent, l.sending.settling[:0]
+	for _, c := range l.sending.settling {
 		c.settle()
 	}
 }
 
 func (l *loop) flush() {
-	for i := 0; i < len(l.dirty); i++ {
-		c := l.dirty[i]
+	for i := 0; i < len(l.sending.dirty); i++ {
+		c := l.sending.dirty[i]
 		switch {
 		case c.session != nil:
 			c.session.gather()
@@ -188,7 +188,7 @@ func (l *loop) flush() {
 			c.flush()
 		}
 	}
-	l.dirty = l.dirty[:0]
+	l.sending.dirty = l.sending.dirty[:0]
 	if len(l.spent) > 0 {
 		l.reuseCalls()
 	}
@@ -200,7 +200,7 @@ func (c *conn) holds() bool {
 }
 
 func (l *loop) handle(ev *ring.Event) {
-	c := l.conn(ev.Tag.Index(), ev.Tag.Generation())
+	c := l.connAt(ev.Tag.Index(), ev.Tag.Generation())
 	if c == nil {
 		if ev.Kind == ring.Accepted && ev.Err == 0 {
 			closeNow(ev.FD) // its listener is closed
@@ -252,12 +252,12 @@ func (l *loop) handle(ev *ring.Event) {
 	}
 }
 
-// conn returns the connection at an index, nil if that is closed or another's.
-func (l *loop) conn(index, generation uint32) *conn {
-	if int(index) >= len(l.conns) {
+// connAt returns the connection at an index, nil if that is closed or another's.
+func (l *loop) connAt(index, generation uint32) *conn {
+	if int(index) >= len(l.sockets.conns) {
 		return nil
 	}
-	c := l.conns[index]
+	c := l.sockets.conns[index]
 	if c == nil || c.generation != generation {
 		return nil
 	}
@@ -267,23 +267,23 @@ func (l *loop) conn(index, generation uint32) *conn {
 // adopt makes c the connection of a socket.
 func (l *loop) adopt(c *conn, owner party, fd int) {
 	var i uint32
-	if n := len(l.free); n > 0 {
-		i = l.free[n-1]
-		l.free = l.free[:n-1]
+	if n := len(l.sockets.free); n > 0 {
+		i = l.sockets.free[n-1]
+		l.sockets.free = l.sockets.free[:n-1]
 	} else {
-		i = uint32(len(l.conns))
-		l.conns = append(l.conns, nil)
-		l.generations = append(l.generations, 0)
+		i = uint32(len(l.sockets.conns))
+		l.sockets.conns = append(l.sockets.conns, nil)
+		l.sockets.generations = append(l.sockets.generations, 0)
 	}
-	l.generations[i] = (l.generations[i] + 1) & 0xffffff
-	*c = conn{loop: l, owner: owner, fd: int32(fd), index: i, generation: l.generations[i]}
-	l.conns[i] = c
+	l.sockets.generations[i] = (l.sockets.generations[i] + 1) & 0xffffff
+	*c = conn{loop: l, owner: owner, fd: int32(fd), index: i, generation: l.sockets.generations[i]}
+	l.sockets.conns[i] = c
 }
 
 // forget frees the index of a closed connection.
 func (l *loop) forget(c *conn) {
-	l.conns[c.index] = nil
-	l.free = append(l.free, c.index)
+	l.sockets.conns[c.index] = nil
+	l.sockets.free = append(l.sockets.free, c.index)
 }
 
 // over reports whether the loop was stopped and has nothing left to do.
@@ -306,7 +306,7 @@ func (l *loop) stop(within time.Duration) {
 	}
 	l.stopping = true
 	for _, ln := range l.listeners {
-		ln.close()
+		ln.conn.close()
 	}
 	for c := range l.clients {
 		c.drain()
@@ -316,7 +316,7 @@ func (l *loop) stop(within time.Duration) {
 // letGo closes what is left, so that no descriptor outlives the loop.
 func (l *loop) letGo() error {
 	var err error
-	for _, c := range l.conns {
+	for _, c := range l.sockets.conns {
 		if c != nil && c.fd >= 0 && c.hasSocket() {
 			c.unsplice()
 			if c.tls != nil {

@@ -97,7 +97,7 @@ func (x *inbound) wentRound(d *destination) bool {
 // loopDetected answers a looping request. It reports the first one, with the destination's
 // address, which clients must not see.
 func (x *exchange) loopDetected(d *destination) {
-	l := x.client.loop
+	l := x.client.conn.loop
 	x.destination = d
 	x.uncount()
 	l.counts.loopsDetected++

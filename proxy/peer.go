@@ -33,7 +33,7 @@ const (
 
 // peer is one connection to an upstream.
 type peer struct {
-	conn
+	conn      conn
 	state     peerState
 	keep      bool      // the connection is reusable after the response
 	chunkBody bool      // the request's body is sent in chunks
@@ -56,17 +56,17 @@ type peer struct {
 func (p *peer) connected(err syscall.Errno) {
 	c := p.client
 	if err != 0 {
-		p.loop.counts.connectErrors++
+		p.conn.loop.counts.connectErrors++
 		p.pool.unreachable(p, 502, "connect: "+err.Error())
 		return
 	}
-	p.loop.counts.connects++
+	p.conn.loop.counts.connects++
 	p.pool.upstream.connected()
-	p.opened = p.loop.now
+	p.opened = p.conn.loop.now
 	if p.pool.large > 0 {
-		p.intake = intakePiece
+		p.conn.intake = intakePiece
 	}
-	p.receive()
+	p.conn.receive()
 	if c == nil {
 		p.rest()
 		return
@@ -79,43 +79,43 @@ func (p *peer) begin(x *exchange) {
 	p.client, x.peer = x.client, p
 	p.state, p.broken = peerAsked, false
 	p.served++
-	p.base = p.flushed
-	p.chunkBody = x.request.Chunked && p.call == nil
-	out := p.buffer()
+	p.base = p.conn.flushed
+	p.chunkBody = x.request.Chunked && p.conn.call == nil
+	out := p.conn.buffer()
 	out.b = x.appendRequest(out.b)
 	if x.bodyState == bodyWhole {
-		p.expire(x.location.respond)
+		p.conn.expire(x.location.respond)
 	} else {
-		p.expire(x.location.idle)
+		p.conn.expire(x.location.idle)
 	}
 	x.client.pump()
 }
 
 // body forwards a piece of the request's body.
 func (p *peer) body(piece []byte) {
-	if p.broken || p.fd < 0 {
+	if p.broken || p.conn.fd < 0 {
 		return
 	}
-	out := p.room(len(piece) + chunkFrame)
+	out := p.conn.room(len(piece) + chunkFrame)
 	if p.chunkBody {
 		out.b = appendChunk(out.b, piece)
 	} else {
 		out.b = append(out.b, piece...)
 	}
-	if p.state < peerBody || p.call != nil {
-		p.expire(p.client.x.location.idle)
+	if p.state < peerBody || p.conn.call != nil {
+		p.conn.expire(p.client.x.location.idle)
 	}
 }
 
 // endBody ends the request's body.
 func (p *peer) endBody() {
-	if p.call != nil {
-		p.call.endBody()
+	if p.conn.call != nil {
+		p.conn.call.endBody()
 		return
 	}
-	if p.chunkBody && !p.broken && p.fd >= 0 {
+	if p.chunkBody && !p.broken && p.conn.fd >= 0 {
 		p.chunkBody = false
-		p.write(lastChunk)
+		p.conn.write(lastChunk)
 	}
 }
 
@@ -139,10 +139,10 @@ func (c *conn) tastes() bool {
 		return false
 	}
 	p, ok := c.owner.(*peer)
-	if !ok || p.state != peerBody || p.client.blocked {
+	if !ok || p.state != peerBody || p.client.conn.blocked {
 		return false
 	}
-	st := p.client.stream
+	st := p.client.conn.stream
 	return st == nil || !st.crowded()
 }
 
@@ -160,18 +160,18 @@ func (p *peer) received(data []byte) {
 	case peerTunnel:
 		c := p.client
 		c.x.sentBytes += int64(len(data))
-		c.write(data)
+		c.conn.write(data)
 		c.x.touch()
 		p.down.busy(&p.conn, &c.conn, len(data))
 	case peerIdle: // unsolicited: nothing that follows can be trusted
-		p.loop.counts.unsolicited++
+		p.conn.loop.counts.unsolicited++
 		p.drop()
 	}
 }
 
 // head parses response heads from b until the final one, or the bytes end.
 func (p *peer) head(b []byte) {
-	c, l := p.client, p.loop
+	c, l := p.client, p.conn.loop
 	x := c.x
 	for len(b) > 0 {
 		l.lines.Max, l.linesOf = 0, nil
@@ -194,7 +194,7 @@ func (p *peer) head(b []byte) {
 			b = b[n:]
 			continue
 		}
-		if r.Status < 300 && c.isWebSocket() {
+		if r.Status < 300 && c.conn.isWebSocket() {
 			p.declined("the destination does not switch to WebSocket")
 			return
 		}
@@ -235,7 +235,7 @@ func (p *peer) await(b []byte) {
 		return
 	}
 	if p.in == nil {
-		p.in = p.loop.parcels.get()
+		p.in = p.conn.loop.parcels.get()
 		p.in.b = append(p.in.b, b...)
 		return
 	}
@@ -244,7 +244,7 @@ func (p *peer) await(b []byte) {
 
 func (p *peer) freeIn() {
 	if p.in != nil {
-		p.loop.parcels.put(p.in)
+		p.conn.loop.parcels.put(p.in)
 		p.in = nil
 	}
 }
@@ -253,13 +253,13 @@ func (p *peer) freeIn() {
 func (p *peer) interim(r *http1.Response, head []byte) bool {
 	x := p.client.x
 	if x.interim++; x.interim > http1.MaxInterim {
-		p.loop.counts.badResponses++
+		p.conn.loop.counts.badResponses++
 		p.give(502, "the destination's response: "+http1.ErrInterim.Error())
 		return false
 	}
 	if x.request.Minor > 0 && (r.Status != 100 || x.request.ExpectContinue) {
-		out := p.client.buffer()
-		out.b = p.loop.appendInterim(out.b, r, head)
+		out := p.client.conn.buffer()
+		out.b = p.conn.loop.appendInterim(out.b, r, head)
 	}
 	return true
 }
@@ -273,7 +273,7 @@ func (p *peer) final(r *http1.Response, head []byte) {
 	if r.Chunked {
 		p.response.Collect(&p.trailers)
 	}
-	if p.call != nil {
+	if p.conn.call != nil {
 		p.response = http1.OpenBody() // its frames show where it ends
 	}
 	if r.HasLength && !r.Chunked {
@@ -288,9 +288,9 @@ func (p *peer) final(r *http1.Response, head []byte) {
 	if x.bodyState != bodyWhole { // where its body ends is uncertain now
 		c.closing = true
 	}
-	out := c.buffer()
+	out := c.conn.buffer()
 	out.b = x.appendResponse(out.b, r, head)
-	p.expire(x.location.idle)
+	p.conn.expire(x.location.idle)
 }
 
 // pass forwards what follows the head.
@@ -300,7 +300,7 @@ func (p *peer) pass(b []byte) {
 	for !p.response.Ended() && len(b) > 0 {
 		piece, n, _, err := p.response.Next(b)
 		if err != nil {
-			p.loop.counts.badResponses++
+			p.conn.loop.counts.badResponses++
 			p.cut("the destination's response: " + err.Error())
 			return
 		}
@@ -314,7 +314,7 @@ func (p *peer) pass(b []byte) {
 			}
 		default:
 			x.sentBytes += int64(len(piece))
-			out := c.room(len(piece) + chunkFrame)
+			out := c.conn.room(len(piece) + chunkFrame)
 			if x.chunked {
 				out.b = appendChunk(out.b, piece)
 			} else {
@@ -329,11 +329,11 @@ func (p *peer) pass(b []byte) {
 		}
 	}
 	if !p.response.Ended() {
-		p.expire(x.location.idle)
+		p.conn.expire(x.location.idle)
 		switch {
 		case x.packer == nil && x.spliceBody(&p.conn, &c.conn, p.length-x.sentBytes):
-		case c.blocked:
-			p.pause()
+		case c.conn.blocked:
+			p.conn.pause()
 		}
 		return
 	}
@@ -354,27 +354,27 @@ func (p *peer) complete() {
 
 // done ends a response. clean means that nothing followed it.
 func (p *peer) done(clean bool) {
-	p.unsplice()
+	p.conn.unsplice()
 	c := p.client
 	x := c.x
 	switch {
 	case x.chunked:
 		x.endChunks(p.trailers)
-	case c.stream != nil && len(p.trailers) > 0:
-		st, lines := c.stream, appendTrailers(nil, p.trailers, editsOf(x, contentHead).drop)
-		st.tail = p.loop.heads.appendTrailerBlock(st.tail, lines)
+	case c.conn.stream != nil && len(p.trailers) > 0:
+		st, lines := c.conn.stream, appendTrailers(nil, p.trailers, editsOf(x, contentHead).drop)
+		st.tail = p.conn.loop.heads.appendTrailerBlock(st.tail, lines)
 	}
 	p.client, x.peer = nil, nil
 	x.uncount()
 	x.hold()
 	p.freeIn()
 	switch {
-	case p.call != nil:
+	case p.conn.call != nil:
 		p.drop()
 	case !clean:
-		p.loop.counts.unsolicited++
+		p.conn.loop.counts.unsolicited++
 		p.drop()
-	case p.keep && x.bodyState == bodyWhole && !p.broken && !p.blocked && !p.loop.stopping:
+	case p.keep && x.bodyState == bodyWhole && !p.broken && !p.conn.blocked && !p.conn.loop.stopping:
 		p.rest()
 	default:
 		p.drop()
@@ -386,9 +386,9 @@ func (p *peer) done(clean bool) {
 func (p *peer) rest() {
 	p.state = peerIdle
 	if p.pool.large > 0 { // what follows the head stays in the kernel
-		p.resume()
+		p.conn.resume()
 	} else {
-		p.gulp()
+		p.conn.gulp()
 	}
 	p.pool.rest(p)
 }
@@ -400,14 +400,14 @@ func (p *peer) cut(why string) {
 	p.client, c.x.peer = nil, nil
 	c.x.uncount()
 	p.drop()
-	p.loop.counts.cutResponses++
-	c.flush() // the client gets what came before the cut
+	p.conn.loop.counts.cutResponses++
+	c.conn.flush() // the client gets what came before the cut
 	c.fail(why)
 }
 
 // give ends an attempt whose request the destination has, or may have.
 func (p *peer) give(status int, why string) {
-	p.giveUp(status, why, failure{sent: true, opened: p.loop.now})
+	p.giveUp(status, why, failure{sent: true, opened: p.conn.loop.now})
 }
 
 func (p *peer) giveUp(status int, why string, f failure) {
@@ -429,16 +429,16 @@ func (p *peer) lost(why string, closed bool) {
 // came after was discarded. A count of 0 acknowledged means that the kernel does not count, since
 // the handshake is one.
 func (p *peer) untaken(closed bool) bool {
-	if p.call != nil {
-		return p.call.id == 0
+	if p.conn.call != nil {
+		return p.conn.call.id == 0
 	}
-	if p.flushed == p.base {
+	if p.conn.flushed == p.base {
 		return true
 	}
-	if !p.tcp || p.state != peerAsked {
+	if !p.conn.tcp || p.state != peerAsked {
 		return false
 	}
-	counts, err := sys.CountTCP(int(p.fd))
+	counts, err := sys.CountTCP(int(p.conn.fd))
 	if err != nil || counts.Acked == 0 {
 		return false
 	}
@@ -452,7 +452,7 @@ func (p *peer) abandon() {
 		c.x.uncount()
 	}
 	p.client = nil
-	if p.state != peerConnecting || p.call != nil { // the new connection will serve another client
+	if p.state != peerConnecting || p.conn.call != nil { // the new connection will serve another client
 		p.drop()
 	}
 }
@@ -462,29 +462,29 @@ func (p *peer) drop() {
 	if p.state == peerClosed {
 		return
 	}
-	if p.call != nil {
+	if p.conn.call != nil {
 		p.state = peerClosed
 		p.freeIn()
-		p.close()
+		p.conn.close()
 		return
 	}
 	p.pool.forget(p)
 	p.state = peerClosed
 	p.freeIn()
-	p.close()
+	p.conn.close()
 	p.pool.admit()
 }
 
 func (p *peer) ended(err syscall.Errno) {
 	switch p.state {
 	case peerIdle:
-		p.loop.counts.idlePeersClosed++
+		p.conn.loop.counts.idlePeersClosed++
 		p.drop()
 	case peerAsked, peerHead:
 		why := "the destination closed the connection before its response"
 		if p.far != nil {
 			if failed := p.far.failed.Load(); failed != nil {
-				p.loop.counts.connectErrors++
+				p.conn.loop.counts.connectErrors++
 				why = *failed
 			}
 		}
@@ -502,8 +502,8 @@ func (p *peer) ended(err syscall.Errno) {
 			return
 		}
 		p.down.state = directionEnded
-		p.client.notify()
-		p.client.deferDrain()
+		p.client.conn.notify()
+		p.client.conn.deferDrain()
 	}
 }
 
@@ -511,8 +511,8 @@ func (p *peer) ended(err syscall.Errno) {
 func (p *peer) unsendable(syscall.Errno) {
 	p.broken = true
 	p.keep = false
-	if p.sink != nil {
-		p.sink.stop()
+	if p.conn.sink != nil {
+		p.conn.sink.stop()
 	}
 	if p.state == peerTunnel {
 		p.client.end()
@@ -523,15 +523,15 @@ func (p *peer) unsendable(syscall.Errno) {
 		return
 	}
 	if c := p.client; c != nil {
-		c.resume()
-		p.expire(lingerNs)
+		c.conn.resume()
+		p.conn.expire(lingerNs)
 	}
 }
 
 // stalled pauses the peer's source.
 func (p *peer) stalled() {
 	if c := p.client; c != nil && (c.x.bodyState == bodyStreaming || p.state == peerTunnel) {
-		c.pause()
+		c.conn.pause()
 	}
 }
 
@@ -540,7 +540,7 @@ func (p *peer) drained() {
 	if c == nil {
 		return
 	}
-	c.resume()
+	c.conn.resume()
 	if p.state == peerTunnel && p.up.state == directionEnded {
 		p.shut(&p.up, &p.conn)
 	}
@@ -548,16 +548,16 @@ func (p *peer) drained() {
 
 // goOn continues after the client has taken its input.
 func (p *peer) goOn() {
-	p.resume()
+	p.conn.resume()
 	if p.state == peerTunnel && p.down.state == directionEnded {
 		p.shut(&p.down, &p.client.conn)
 	} else if p.state == peerBody {
-		p.expire(p.client.x.location.idle)
+		p.conn.expire(p.client.x.location.idle)
 	}
 }
 
 func (p *peer) expired() {
-	l := p.loop
+	l := p.conn.loop
 	c := p.client
 	switch p.state {
 	case peerConnecting:
@@ -566,7 +566,7 @@ func (p *peer) expired() {
 	case peerIdle:
 		p.drop()
 	case peerAsked, peerHead:
-		if c.x.bodyState != bodyWhole && !p.blocked && !p.broken {
+		if c.x.bodyState != bodyWhole && !p.conn.blocked && !p.broken {
 			l.counts.bodyTimeouts++
 			c.x.spoiled(408, "the request's body took too long")
 			return
@@ -574,7 +574,7 @@ func (p *peer) expired() {
 		l.counts.responseTimeouts++
 		p.give(504, "the destination took too long to answer")
 	case peerBody:
-		if c.blocked {
+		if c.conn.blocked {
 			l.counts.clientTimeouts++
 		} else {
 			l.counts.responseTimeouts++

@@ -99,7 +99,7 @@ func (p *pool) wait(x *exchange) {
 	p.loop.counts.queued++
 	p.queue = append(p.queue, x.client)
 	x.queued = p
-	x.client.expire(x.location.queue)
+	x.client.conn.expire(x.location.queue)
 }
 
 // unopened handles a failure to open a socket. A lack of descriptors is not the destination's
@@ -114,7 +114,7 @@ func (p *pool) unopened(x *exchange, err error) {
 		l.counts.connectErrors++
 		x.failed(503, err.Error(), failure{opened: l.now})
 	case l.starve() && len(p.queue) < int(p.upstream.queue.Load()):
-		l.starved = append(l.starved, p)
+		l.admission.starved = append(l.admission.starved, p)
 		p.wait(x)
 	default:
 		l.counts.connectErrors++
@@ -136,16 +136,16 @@ func (p *pool) connect(x *exchange) {
 	}
 	peer := &peer{pool: p, client: x.client, address: at}
 	p.loop.adopt(&peer.conn, peer, fd)
-	peer.tcp = p.upstream.target.Scheme == config.HTTP
+	peer.conn.tcp = p.upstream.target.Scheme == config.HTTP
 	p.open++
 	x.peer = peer
-	peer.expire(x.location.connect)
-	p.loop.ring.Connect(fd, to, peer.tag())
+	peer.conn.expire(x.location.connect)
+	p.loop.ring.Connect(fd, to, peer.conn.tag())
 }
 
 // socket creates a socket for the next address in turn.
 func (p *pool) socket() (fd, at int, to *ring.Sockaddr, err error) {
-	known := p.upstream.addresses.Load()
+	known := p.upstream.naming.addresses.Load()
 	if known == nil {
 		p.upstream.resolveSoon()
 		return -1, 0, nil, errUnresolved
@@ -194,7 +194,7 @@ func (p *pool) unreachable(peer *peer, status int, why string) {
 	c.x.peer = nil
 	p.forget(peer)
 	peer.state = peerClosed
-	peer.close()
+	peer.conn.close()
 	p.connect(c.x)
 }
 
@@ -237,7 +237,7 @@ func (p *pool) rest(peer *peer) {
 		return
 	}
 	p.idle = append(p.idle, peer)
-	peer.expire(u.idle.Load())
+	peer.conn.expire(u.idle.Load())
 }
 
 // next removes the first client from the queue.
@@ -254,9 +254,9 @@ func (p *pool) next() *client {
 // taken notes that a client has left the queue.
 func (p *pool) taken(c *client) {
 	c.x.queued = nil
-	c.deadline = 0
+	c.conn.deadline = 0
 	if total := c.x.location.total; total > 0 {
-		c.expire(max(c.x.began+total-p.loop.now, 1))
+		c.conn.expire(max(c.x.began+total-p.loop.now, 1))
 	}
 }
 

@@ -103,10 +103,10 @@ func parsePreface2(b []byte) (client netip.AddrPort, n int, err error) {
 func (c *client) preface() {
 	client, n, err := parsePreface(c.in.b)
 	switch {
-	case err != nil, n > 0 && !c.loop.site.trusts(c.remote.Addr()):
-		c.loop.counts.badRequests++
-		if c.tls != nil {
-			c.loop.secured.failures[badPreface]++
+	case err != nil, n > 0 && !c.conn.loop.site.trusts(c.remote.Addr()):
+		c.conn.loop.counts.badRequests++
+		if c.conn.tls != nil {
+			c.conn.loop.admission.secured.failures[badPreface]++
 		}
 		c.end()
 		return
@@ -116,7 +116,7 @@ func (c *client) preface() {
 	if client.IsValid() {
 		c.remote = client
 	}
-	if c.tls != nil { // the first byte of the handshake comes first in the buffer
+	if c.conn.tls != nil { // the first byte of the handshake comes first in the buffer
 		c.in.b = c.in.b[:copy(c.in.b, c.in.b[n:])]
 		c.state = atGreeting
 		c.greetSoon()

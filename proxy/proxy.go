@@ -131,7 +131,7 @@ func (p *Proxy) open(c *config.Config) error {
 		}
 		l.wake = pair[0]
 		p.wakes = append(p.wakes, pair[1])
-		l.room = p.maxClients
+		l.admission.room = p.maxClients
 		l.log = &logBuffer{to: p.log, lots: uint64(pair[0]) * 0x9e3779b97f4a7c15}
 		l.install(p.site)
 		l.tell(time.Now())
@@ -146,7 +146,7 @@ func (p *Proxy) listenAll(c *config.Config) (err error) {
 		shared := secure.Config(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificates.Load().Get(hello) },
 			c.TLS.ACME != nil)
 		for _, l := range p.loops {
-			l.tls = tlsconn.NewServer(shared)
+			l.admission.tls = tlsconn.NewServer(shared)
 		}
 	}
 	for i, a := range slices.Concat(c.Listen, c.TLS.Listen) {

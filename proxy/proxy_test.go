@@ -129,8 +129,8 @@ func TestSlowReader(t *testing.T) {
 			err := ask(r.Proxy, func(lp *loop) int {
 				n := 0
 				for c := range lp.clients {
-					n += lp.ring.Unsent(c.tag())
-					for _, p := range c.pending {
+					n += lp.ring.Unsent(c.conn.tag())
+					for _, p := range c.conn.pending {
 						n += cap(p.b)
 					}
 				}
@@ -609,7 +609,7 @@ func TestAddresses(t *testing.T) {
 		r := run(t, engine, to("http://"+good.Address(), "retry = { attempts = 0 }"))
 		list := []ring.Sockaddr{ring.TCPAddr(netip.MustParseAddrPort(bad.Address())), ring.TCPAddr(netip.MustParseAddrPort(good.Address()))}
 		for _, u := range r.site.upstreams {
-			u.addresses.Store(&list)
+			u.naming.addresses.Store(&list)
 		}
 		l := dial(t, r.addr)
 		for range 20 {

@@ -98,7 +98,7 @@ func inTurn(t *testing.T, r *running, first func(), second func(*loop)) {
 // begun tells whether a loop's request waits in its turn to be sent to a destination.
 func begun(l *loop) bool {
 	for c := range l.clients {
-		if c.x != nil && c.x.peer != nil && c.x.peer.state == peerAsked && c.x.peer.flushed == c.x.peer.base {
+		if c.x != nil && c.x.peer != nil && c.x.peer.state == peerAsked && c.x.peer.conn.flushed == c.x.peer.base {
 			return true
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 // serveFile responds with a file.
 func (x *exchange) serveFile(s *files.Site, clean []byte) {
-	c, l, q := x.client, x.client.loop, &x.request
-	if m := string(q.Method); m != "GET" && m != "HEAD" || c.isWebSocket() {
+	c, l, q := x.client, x.client.conn.loop, &x.request
+	if m := string(q.Method); m != "GET" && m != "HEAD" || c.conn.isWebSocket() {
 		x.answer(405, "files can only be read")
 		return
 	}
@@ -42,7 +42,7 @@ func (x *exchange) serveFile(s *files.Site, clean []byte) {
 	}
 	if status == 200 && !c.closing && !l.stopping && q.Minor == 1 && len(q.Method) == 3 && !one.Mapped && !one.Packs && !c.secure() {
 		x.status, x.sentBytes = 200, int64(len(one.Data))
-		c.write(freshPage(one, l, editsOf(x, contentHead)))
+		c.conn.write(freshPage(one, l, editsOf(x, contentHead)))
 		c.finish()
 		return
 	}
@@ -69,9 +69,9 @@ func freshPage(f *files.File, l *loop, e edits) []byte {
 
 // sendFile sends the head and bytes of a file.
 func (x *exchange) sendFile(f *files.File, status int, from, to int64) {
-	c, l := x.client, x.client.loop
+	c, l := x.client, x.client.conn.loop
 	x.status = uint16(status)
-	out := c.buffer()
+	out := c.conn.buffer()
 	b := appendStatus(out.b, status)
 	at := len(b)
 	if status != 412 {
@@ -96,38 +96,38 @@ func (x *exchange) sendFile(f *files.File, status int, from, to int64) {
 	}
 	x.sentBytes = to - from
 	if !f.Mapped {
-		c.write(f.Data[from:to])
+		c.conn.write(f.Data[from:to])
 		c.finish()
 		return
 	}
 	x.file = f
 	f.Hold()
 	x.left = int(to - from)
-	if c.lend(f.Data[from:to]); c.fd < 0 {
+	if c.conn.lend(f.Data[from:to]); c.conn.fd < 0 {
 		return
 	}
-	c.deferDrain()
-	c.expire(l.site.timeouts.idle)
+	c.conn.deferDrain()
+	c.conn.expire(l.site.timeouts.idle)
 }
 
 // fileTimeout ends a file's exchange if nothing of it was sent since the last time.
 func (x *exchange) fileTimeout() {
 	c := x.client
-	left := c.unsent()
+	left := c.conn.unsent()
 	if left >= x.left {
-		c.loop.counts.clientTimeouts++
+		c.conn.loop.counts.clientTimeouts++
 		c.fail("the client does not read")
 		return
 	}
 	x.left = left
-	c.expire(c.loop.site.timeouts.idle)
+	c.conn.expire(c.conn.loop.site.timeouts.idle)
 }
 
 // toDirectory redirects to the path with a slash, which an index's relative links need.
 func (x *exchange) toDirectory() {
-	c, l := x.client, x.client.loop
+	c, l := x.client, x.client.conn.loop
 	path, query, asked := bytes.Cut(x.request.Target, []byte{'?'})
-	out := c.buffer()
+	out := c.conn.buffer()
 	b := appendStatus(out.b, 301)
 	at := len(b)
 	b = append(b, "Location: "...)
@@ -153,7 +153,7 @@ var boundary = rand.Text() // read-only
 
 // sendRanges sends the head and the parts (RFC 9110, section 14.6).
 func (x *exchange) sendRanges(f *files.File, parts []files.Range) {
-	c, l := x.client, x.client.loop
+	c, l := x.client, x.client.conn.loop
 	kind, lines, _ := bytes.Cut(f.Lines, []byte("\r\n")) // the first says the type
 	heads, end := make([][]byte, len(parts)), fmt.Appendf(nil, "\r\n--%s--\r\n", boundary)
 	total := int64(len(end))
@@ -162,7 +162,7 @@ func (x *exchange) sendRanges(f *files.File, parts []files.Range) {
 		total += int64(len(heads[i])) + p.To - p.From
 	}
 	x.status = 206
-	out := c.buffer()
+	out := c.conn.buffer()
 	b := appendStatus(out.b, 206)
 	at := len(b)
 	b = append(b, lines...)
@@ -177,24 +177,24 @@ func (x *exchange) sendRanges(f *files.File, parts []files.Range) {
 	}
 	x.sentBytes = total
 	for i, p := range parts {
-		c.write(heads[i])
+		c.conn.write(heads[i])
 		if f.Mapped {
-			if c.lend(f.Data[p.From:p.To]); c.fd < 0 {
+			if c.conn.lend(f.Data[p.From:p.To]); c.conn.fd < 0 {
 				return
 			}
 		} else {
-			c.write(f.Data[p.From:p.To])
+			c.conn.write(f.Data[p.From:p.To])
 		}
 	}
-	c.write(end)
+	c.conn.write(end)
 	if !f.Mapped {
 		c.finish()
 		return
 	}
-	c.flush()
+	c.conn.flush()
 	x.file = f
 	f.Hold()
 	x.left = int(total)
-	c.deferDrain()
-	c.expire(l.site.timeouts.idle)
+	c.conn.deferDrain()
+	c.conn.expire(l.site.timeouts.idle)
 }

@@ -376,7 +376,7 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 	}
 	u := &upstream{id: p.nextID(), key: target.Scheme + "://" + target.Address, target: target,
 		http2: d.HTTP == config.HTTP2}
-	u.again = make(chan struct{}, 1)
+	u.naming.again = make(chan struct{}, 1)
 	if u.roots = p.options.Roots; d.CA != "" {
 		u.roots = x509.NewCertPool()
 		if !u.roots.AppendCertsFromPEM(d.Roots) {

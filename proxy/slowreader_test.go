@@ -67,12 +67,12 @@ func heldForClients(t *testing.T, r *running) (blocked, largest int) {
 		var n [2]int
 		for c := range l.clients {
 			held := 0
-			for _, p := range append(c.pending[:len(c.pending):len(c.pending)], c.out, c.in) {
+			for _, p := range append(c.conn.pending[:len(c.conn.pending):len(c.conn.pending)], c.conn.out, c.in) {
 				if p != nil {
 					held += cap(p.b)
 				}
 			}
-			if c.blocked {
+			if c.conn.blocked {
 				n[0]++
 			}
 			n[1] = max(n[1], held)

@@ -81,7 +81,7 @@ func (p *Proxy) Snapshot() (*Snapshot, error) {
 	s := &Snapshot{Counters: map[string]uint64{}, Statuses: map[string]uint64{}, Loops: len(p.loops)}
 	err := ask(p, func(l *loop) part {
 		counts := l.counts
-		return part{&counts, len(l.clients), l.upstreams(), l.sessions, l.secured, l.site}
+		return part{&counts, len(l.clients), l.upstreams(), l.admission.sessions, l.admission.secured, l.site}
 	}, func(one part) {
 		total.add(one.counts)
 		s.Clients += one.clients
@@ -164,7 +164,7 @@ func (l *loop) upstreams() []UpstreamStatus {
 // status returns what the loops share.
 func (u *upstream) status(now int64) UpstreamStatus {
 	problem := ""
-	if text := u.problem.Load(); text != nil {
+	if text := u.naming.problem.Load(); text != nil {
 		problem = *text
 	}
 	return UpstreamStatus{Address: u.key, Problem: problem, State: u.state(now), Ejections: u.ejects.Load(), Checks: u.checked.Load(),

@@ -202,7 +202,7 @@ func (f *flow) moved(n int) {
 			return
 		}
 		_, _, _ = o.response.Skip(l.blank(n)) // with a known length nothing can be wrong
-		o.expire(x.location.idle)
+		o.conn.expire(x.location.idle)
 	case *client:
 		x := o.x
 		x.receivedBytes += int64(n)
@@ -212,7 +212,7 @@ func (f *flow) moved(n int) {
 		}
 		_, _, _ = x.body.Skip(l.blank(n)) // as above
 		if x.peer.state < peerBody {
-			x.peer.expire(x.location.idle)
+			x.peer.conn.expire(x.location.idle)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (f *flow) done() {
 		o.done(true) // what follows it is noticed when it arrives
 	case *client:
 		o.x.requestDone()
-		o.resume()
+		o.conn.resume()
 	}
 }
 

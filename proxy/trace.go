@@ -35,7 +35,7 @@ type trace struct {
 
 // trace stores the request in place of the oldest one.
 func (x *exchange) trace(took int64) {
-	l := x.client.loop
+	l := x.client.conn.loop
 	r := &l.traces
 	most := l.site.traces
 	if len(r.list) < most {

@@ -52,12 +52,12 @@ func (x *inbound) takesTrailers() bool {
 func (x *exchange) endChunks(trailers []byte) {
 	c := x.client
 	if len(trailers) > 0 && x.takesTrailers() {
-		c.write(lastChunk[:len("0\r\n")])
-		c.write(appendTrailers(nil, trailers, editsOf(x, contentHead).drop))
-		c.write(lastChunk[len("0\r\n"):])
+		c.conn.write(lastChunk[:len("0\r\n")])
+		c.conn.write(appendTrailers(nil, trailers, editsOf(x, contentHead).drop))
+		c.conn.write(lastChunk[len("0\r\n"):])
 		return
 	}
-	c.write(lastChunk)
+	c.conn.write(lastChunk)
 }
 
 // forbiddenTrailer reports whether a field says how to frame, route, authenticate, decode or answer a

@@ -18,27 +18,27 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	c := p.client
 	x := c.x
 	if !x.upgrade {
-		p.loop.counts.badResponses++
+		p.conn.loop.counts.badResponses++
 		p.give(502, "the destination switched protocols without being asked")
 		return
 	}
 	if x.bodyState != bodyWhole { // what follows would be a body to one side, and the new protocol to the other
-		p.loop.counts.badResponses++
+		p.conn.loop.counts.badResponses++
 		c.closing = true
 		p.give(502, "the destination switched protocols within the request's body")
 		return
 	}
-	st := c.stream
+	st := c.conn.stream
 	if st != nil {
-		if wrong := websocket.CheckSwitch(head, p.loop.lines.List, st.key); wrong != 0 {
-			p.loop.counts.badResponses++
+		if wrong := websocket.CheckSwitch(head, p.conn.loop.lines.List, st.key); wrong != 0 {
+			p.conn.loop.counts.badResponses++
 			p.declined("the destination's WebSocket handshake: " + wrong.Error())
 			return
 		}
 		st.code = http2.Cancel // RFC 8441, section 5: the equivalent of a TCP RST
 		p.byPieces()
 	}
-	p.loop.counts.tunnels++
+	p.conn.loop.counts.tunnels++
 	p.state = peerTunnel
 	x.status, x.state = 101, answerPassing
 	if st != nil {
@@ -47,7 +47,7 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	p.pool.upstream.worked()
 	x.trial = false
 	x.uncount() // a tunnel no longer counts as a request
-	out := c.buffer()
+	out := c.conn.buffer()
 	if st != nil {
 		out.b = appendOpened(x, out.b, head)
 	} else {
@@ -55,14 +55,14 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	}
 	out.b = append(out.b, rest...)
 	p.freeIn()
-	p.deadline = 0
+	p.conn.deadline = 0
 	c.state = atTunnel
 	x.touch()
 	if c.at < c.have() { // the client did not wait
-		p.write(c.in.b[c.at:])
+		p.conn.write(c.in.b[c.at:])
 	}
 	c.keepHead()
-	c.resume()
+	c.conn.resume()
 	if c.eof {
 		p.halfClose()
 	}
@@ -82,9 +82,9 @@ func (p *peer) declined(why string) {
 // byPieces makes the peer receive piece by piece, so that an unread stream holds little: a
 // connection has 128 of them.
 func (p *peer) byPieces() {
-	if p.intake == intakeStream {
-		p.pause()
-		p.intake = intakePiece // the next receive follows the current event
+	if p.conn.intake == intakeStream {
+		p.conn.pause()
+		p.conn.intake = intakePiece // the next receive follows the current event
 	}
 }
 
@@ -92,24 +92,24 @@ func (p *peer) byPieces() {
 func (c *client) keepHead() {
 	x := c.x
 	head := bytes.Clone(c.in.b[x.headAt:x.headEnd])
-	c.loop.parcels.put(c.in)
+	c.conn.loop.parcels.put(c.in)
 	c.in, c.at = &buffer{head}, len(head)
 	x.headAt, x.headEnd = 0, len(head)
-	c.loop.linesOf = nil
+	c.conn.loop.linesOf = nil
 	x.lines()
 }
 
 // tunnelled handles bytes from the client.
 func (p *peer) tunnelled(data []byte) {
 	p.client.x.receivedBytes += int64(len(data))
-	p.write(data)
+	p.conn.write(data)
 	p.up.busy(&p.client.conn, &p.conn, len(data))
 }
 
 // halfClose: the client sends nothing more.
 func (p *peer) halfClose() {
 	p.up.state = directionEnded
-	p.deferDrain()
+	p.conn.deferDrain()
 }
 
 // shut closes a direction whose last byte was sent, and the tunnel after the second one.
@@ -121,7 +121,7 @@ func (p *peer) shut(d *direction, to *conn) {
 		_ = syscall.Shutdown(int(to.fd), syscall.SHUT_WR) // it fails if the other end is gone, as the next event reports
 	}
 	if p.up.state == directionShut && p.down.state == directionShut {
-		if st := p.client.stream; st != nil {
+		if st := p.client.conn.stream; st != nil {
 			st.silent = true // both have announced their end
 		}
 		p.client.end()

@@ -20,7 +20,7 @@ type upstream struct {
 	http2  bool           // the loops speak HTTP/2 to it
 	roots  *x509.CertPool // CAs for a destination with TLS; nil is the system's
 
-	naming
+	naming  naming
 	limit   atomic.Int64 // connections per loop; 0 is no limit
 	queue   atomic.Int64 // requests that may wait, per loop
 	maxIdle atomic.Int64
@@ -64,14 +64,14 @@ type supervised struct {
 
 // usable reports whether a request may be sent there now, possibly as a test.
 func (u *upstream) usable(now int64) bool {
-	return !u.ill.Load() && u.until.Load() <= now && u.addresses.Load() != nil && !u.held()
+	return !u.ill.Load() && u.until.Load() <= now && u.naming.addresses.Load() != nil && !u.held()
 }
 
 // lastResort reports whether a request may be sent there if no destination is usable: an ejected one
 // may work again, and so may one that passed its last health check, but not yet enough of them. Of one
 // that is starting, or has no address, more is known than of its checks.
 func (u *upstream) lastResort() bool {
-	return !u.ill.Load() || u.answers.Load() || u.held() || u.addresses.Load() == nil
+	return !u.ill.Load() || u.answers.Load() || u.held() || u.naming.addresses.Load() == nil
 }
 
 func (u *upstream) ejected() bool { return u.until.Load() != 0 }
@@ -141,7 +141,7 @@ func (u *upstream) failed(now int64, e evidence, trial bool) {
 // state returns the state in one word.
 func (u *upstream) state(now int64) string {
 	switch until := u.until.Load(); {
-	case u.addresses.Load() == nil:
+	case u.naming.addresses.Load() == nil:
 		return "unresolved"
 	case u.starting.Load():
 		return "starting"
@@ -162,7 +162,7 @@ func (u *upstream) resolve(look func(host string) ([]string, error)) (moved bool
 	if err != nil {
 		return false, fmt.Errorf("destination %s: %w", u.key, err)
 	}
-	before := u.addresses.Swap(&list)
+	before := u.naming.addresses.Swap(&list)
 	if before == nil {
 		return false, nil
 	}
@@ -173,17 +173,17 @@ func (u *upstream) resolve(look func(host string) ([]string, error)) (moved bool
 // note reports when the name ceases to resolve, and when it does again.
 func (u *upstream) note(err error, report func(string)) {
 	if err == nil {
-		if u.problem.Swap(nil) != nil {
+		if u.naming.problem.Swap(nil) != nil {
 			report(fmt.Sprintf("destination %s: its name resolves", u.key))
 		}
 		return
 	}
 	text := err.Error()
-	if u.problem.Swap(&text) != nil {
+	if u.naming.problem.Swap(&text) != nil {
 		return
 	}
 	until := "its requests get 502 until the name resolves"
-	if u.addresses.Load() != nil {
+	if u.naming.addresses.Load() != nil {
 		until = "the old addresses stay"
 	}
 	report(text + "; " + until)
@@ -192,7 +192,7 @@ func (u *upstream) note(err error, report func(string)) {
 // resolveSoon has the name looked up again: an address may be that of a destination that has moved.
 func (u *upstream) resolveSoon() {
 	select {
-	case u.again <- struct{}{}:
+	case u.naming.again <- struct{}{}:
 	default: // it will be
 	}
 }

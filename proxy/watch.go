@@ -66,7 +66,7 @@ func (s *site) upstreamFor(d *config.Destination) *upstream {
 func (p *Proxy) resolveAll(s *site) {
 	var all sync.WaitGroup
 	for _, u := range s.upstreams {
-		if u.addresses.Load() == nil {
+		if u.naming.addresses.Load() == nil {
 			all.Go(func() { p.resolve(u) })
 		}
 	}
@@ -86,7 +86,7 @@ func (p *Proxy) resolveAgain(ctx context.Context, u *upstream) {
 		for _, wait := range []struct {
 			time.Duration
 			again <-chan struct{}
-		}{{resolveLeast, nil}, {resolveEvery - resolveLeast, u.again}} {
+		}{{resolveLeast, nil}, {resolveEvery - resolveLeast, u.naming.again}} {
 			select {
 			case <-ctx.Done():
 				return

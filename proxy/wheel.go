@@ -36,7 +36,7 @@ func (w *wheel) turn(l *loop, now int64) {
 		list := *slot
 		*slot = list[:0] // entries added now go to other slots
 		for _, t := range list {
-			c := l.conn(t.index, t.generation)
+			c := l.connAt(t.index, t.generation)
 			if c == nil || c.checkAt != w.at {
 				continue
 			}

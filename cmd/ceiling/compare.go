@@ -52,7 +52,7 @@ are records of earlier runs, or results of other tools.`,
 	p.IntVar(&o.asked.NoiseBlocks, "noise-blocks", 0, "blocks of A vs A (0 = auto)")
 	f.bindPlan(p)
 	hide(c, "repeats", "slo", "targets", "connect-ramp", "link-speed")
-	p.Lookup("duration").DefValue, f.duration = "2s", "2s"
+	p.Lookup("duration").DefValue, f.load.duration = "2s", "2s"
 	p.Lookup("pause").DefValue, f.plan.pause = "100ms", "100ms"
 	return c
 }
@@ -71,7 +71,7 @@ func (sh *shell) compare(c *cobra.Command, args []string, f *runFlags, o *compar
 		err := only(c, append(outputNames(), "fail-on"), func(string) string {
 			return fmt.Sprintf("%s and %s are measured already; leave it out, or compare two URLs", args[0], args[1])
 		})
-		return sh.perform(c.Context(), &comparison{args[0], args[1], o.asked.FailOn, f.outputFlags}, err)
+		return sh.perform(c.Context(), &comparison{args[0], args[1], o.asked.FailOn, f.output}, err)
 	}
 	e, err := o.experiment(c.Context(), args, f, sh)
 	return sh.explore(c.Context(), f, e, err)

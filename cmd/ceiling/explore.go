@@ -32,7 +32,7 @@ func (f *runFlags) bindPlan(p flagSet) {
 	p.IntVar(&f.plan.repeats, "repeats", 0, "runs per condition (0 = auto)")
 	p.StringVar(&f.plan.pause, "pause", "500ms", "pause before each of several runs")
 	p.BoolVar(&f.plan.dryRun, "dry-run", false, "print the runs and their duration, then exit")
-	p.BoolVar(&f.quiet, "quiet", false, "no progress output")
+	p.BoolVar(&f.output.quiet, "quiet", false, "no progress output")
 }
 
 // flagSet is the interface that flags are bound to; pflag has none of its own.
@@ -44,7 +44,7 @@ type flagSet interface {
 
 // isList reports whether the flags have a list of loads.
 func (f *runFlags) isList() bool {
-	return strings.Contains(f.connections+f.pipelining+f.rate, ",")
+	return strings.Contains(f.load.connections+f.load.pipelining+f.load.rate, ",")
 }
 
 // isPlan reports whether the flags ask for more than one run.
@@ -53,25 +53,25 @@ func (f *runFlags) isPlan() bool { return f.isList() || f.plan.repeats > 1 }
 // experiment builds the Experiment of the flags, without servers if the URL names none.
 func (f *runFlags) experiment(ctx context.Context, kind string, args []string, sh *shell) (spec.Experiment, error) {
 	e := spec.Experiment{Kind: kind, Repeats: f.plan.repeats, Load: spec.Load{
-		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noUnloaded, Engine: f.engine,
-		Dial: f.dial(), Fragment: f.fragment, PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
-		Profile: f.profile,
+		Threads: f.load.threads, Arrivals: f.load.arrivals, NewConnections: f.load.newConnections, NoLone: f.load.noUnloaded,
+		Engine: f.load.engine, Dial: f.load.dial(), Fragment: f.load.fragment, PinGenerator: f.server.pinGenerator,
+		PinServer: f.server.pinServer, Link: f.server.link, Pprof: f.server.pprof, Profile: f.server.profile,
 	}}
 	if f.changed("separate-cpus") {
-		e.Load.Apart = &f.separate
+		e.Load.Apart = &f.server.separate
 	}
 	err := errors.Join(f.goTogether(kind),
-		counts(&e.Load.Connections, "-c", f.connections), counts(&e.Load.Pipelining, "-p", f.pipelining),
-		moment(&e.Load.Duration, "-d", f.duration), moment(&e.Load.Timeout, "--timeout", f.timeout),
-		moment(&e.Load.ConnectRamp, "--connect-ramp", f.ramp), moment(&e.Rest, "--pause", f.plan.pause),
-		rates(&e.Load.Rate, f.rate),
+		counts(&e.Load.Connections, "-c", f.load.connections), counts(&e.Load.Pipelining, "-p", f.load.pipelining),
+		moment(&e.Load.Duration, "-d", f.load.duration), moment(&e.Load.Timeout, "--timeout", f.load.timeout),
+		moment(&e.Load.ConnectRamp, "--connect-ramp", f.load.ramp), moment(&e.Rest, "--pause", f.plan.pause),
+		rates(&e.Load.Rate, f.load.rate),
 	)
 	if err != nil {
 		return e, err
 	}
-	if f.warmup != "" {
+	if f.load.warmup != "" {
 		e.Load.Warmup = new(spec.Time)
-		if err := moment(e.Load.Warmup, "--warmup", f.warmup); err != nil {
+		if err := moment(e.Load.Warmup, "--warmup", f.load.warmup); err != nil {
 			return e, err
 		}
 	}
@@ -81,7 +81,7 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	if e.Expect, err = spec.ParseExpect(f.expect); err != nil {
 		return e, fmt.Errorf("--expect: %w", err)
 	}
-	if e.Load.TLS, err = f.secure(); err != nil {
+	if e.Load.TLS, err = f.load.secure(); err != nil {
 		return e, err
 	}
 	list, err := f.targetList(args, sh)
@@ -91,7 +91,7 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	if e.Load.Kind, err = f.kind(list); err != nil {
 		return e, err
 	}
-	if e.Load.GRPC, err = f.protocol.calls(ctx, list); err != nil {
+	if e.Load.GRPC, err = f.load.protocol.calls(ctx, list); err != nil {
 		return e, err
 	}
 	server, mix, err := mixOf(list)
@@ -102,13 +102,13 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 // goTogether refuses flags that exclude each other, or that the runs asked for have no use for.
 func (f *runFlags) goTogether(kind string) error {
 	single := kind == spec.KindSweep && !f.isPlan()
-	for _, zero := range []struct{ flag, text, example string }{{"-d", f.duration, "-d 10s"}, {"--timeout", f.timeout, "--timeout 10s"}} {
+	for _, zero := range []struct{ flag, text, example string }{{"-d", f.load.duration, "-d 10s"}, {"--timeout", f.load.timeout, "--timeout 10s"}} {
 		if d, err := unit.ParseDuration(zero.text); err == nil && d == 0 {
 			return fmt.Errorf("%s: %s is not above 0; give %s", zero.flag, zero.text, zero.example)
 		}
 	}
 	switch {
-	case f.requests != "" && !single:
+	case f.load.requests != "" && !single:
 		return errors.New("-n: the runs of a plan (a list in -c, -p or -R, or --repeats) end by time; leave -n out and give -d")
 	case single && f.changed("pause"):
 		return errors.New("--pause: one run has no pause between runs; give --repeats 3 or a list in -c, -p or -R as well, or leave it out")
@@ -251,13 +251,13 @@ func (f *runFlags) readExperiment(c *cobra.Command, path string) (spec.Experimen
 		return fmt.Sprintf("%s defines the experiment, and has no such key; leave it out", path)
 	})
 	if err == nil && f.changed("duration") {
-		err = moment(&e.Load.Duration, "-d", f.duration)
+		err = moment(&e.Load.Duration, "-d", f.load.duration)
 	}
 	if err == nil && f.changed("pause") {
 		err = moment(&e.Rest, "--pause", f.plan.pause)
 	}
 	if f.changed("separate-cpus") {
-		e.Load.Apart = &f.separate
+		e.Load.Apart = &f.server.separate
 	}
 	if f.changed("repeats") {
 		e.Repeats = f.plan.repeats

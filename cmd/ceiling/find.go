@@ -41,7 +41,7 @@ measured more than once. A run that can no longer pass stops early.`,
 	p.Float64Var(&within, "precision", 0.03, "target precision of the answer (0.03 = 3%)")
 	f.bindPlan(p)
 	hide(c, "rate")
-	p.Lookup("duration").DefValue, f.duration = "5s", "5s"
+	p.Lookup("duration").DefValue, f.load.duration = "5s", "5s"
 	return c
 }
 
@@ -66,7 +66,7 @@ func bounds(f *spec.Find, start, most string, within float64) error {
 // urlOrTargets requires one URL, or none with a targets file.
 func urlOrTargets(f *runFlags) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if len(args) == 0 && f.targets != "" {
+		if len(args) == 0 && f.load.targets != "" {
 			return nil
 		}
 		return command.Exactly(1, "one URL (or --targets FILE)")(c, args)

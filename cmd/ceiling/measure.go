@@ -69,13 +69,13 @@ func (f *runFlags) order(ctx context.Context, kind string, args []string, sh *sh
 // complete completes and checks an experiment, and adds the flags that are not part of one.
 func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 	if f.changed("seed") {
-		e.Seed = f.seed
+		e.Seed = f.load.seed
 	}
 	e.Complete(rand.Uint64() >> 11) // 53 bits survive any JSON reader
-	if err := errors.Join(f.fleet.check(), f.telemetry.check(), command.NotFormat("-o", f.out)); err != nil {
+	if err := errors.Join(f.fleet.check(), f.telemetry.check(), command.NotFormat("-o", f.output.out)); err != nil {
 		return nil, err
 	}
-	if f.plan.dryRun && f.json {
+	if f.plan.dryRun && f.output.json {
 		return nil, errors.New("--json: a dry run has no result to print; leave it, or --dry-run, out")
 	}
 	if e.Load.Profile && f.fleet.agents != 0 {
@@ -92,7 +92,7 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 		return nil, fmt.Errorf("the lists make %d runs, %s in all; at most %d are done: shorten the lists or the repeats",
 			len(steps), unit.FormatDuration(run.Takes(&e, len(steps)).Round(time.Minute)), spec.RunsMax)
 	}
-	return &order{plan: e, steps: steps, outputFlags: f.outputFlags, dryRun: f.plan.dryRun, database: f.database, telemetry: f.telemetry,
+	return &order{plan: e, steps: steps, outputFlags: f.output, dryRun: f.plan.dryRun, database: f.server.database, telemetry: f.telemetry,
 		fleet: f.fleet}, nil
 }
 
@@ -104,10 +104,10 @@ func (o *order) single(f *runFlags) error {
 		return err
 	}
 	s.Apart = e.Load.Apart != nil && *e.Load.Apart
-	if f.requests != "" {
-		n, err := unit.ParseCount(f.requests)
+	if f.load.requests != "" {
+		n, err := unit.ParseCount(f.load.requests)
 		if err != nil || n < 1 {
-			return fmt.Errorf("-n: %s is not a number of requests; give -n 1000", f.requests)
+			return fmt.Errorf("-n: %s is not a number of requests; give -n 1000", f.load.requests)
 		}
 		s.Requests = uint64(n)
 		if !f.changed("duration") {

@@ -37,7 +37,7 @@ the run, which measures its overhead.`,
 			if f.isList() {
 				return command.Usage(errors.New("profile makes one run; give one -c, -p and -R, or ceiling run --profile for a sweep"))
 			}
-			f.profile = true
+			f.server.profile = true
 			o, err := f.order(c.Context(), spec.KindSweep, args, sh)
 			if err == nil {
 				err = o.single(&f)
@@ -48,10 +48,10 @@ the run, which measures its overhead.`,
 	f.bind(c)
 	groupFlags(c)
 	p := c.Flags()
-	p.StringVar(&f.files, "files", "", "directory for the profiles, as pprof and folded stacks")
-	p.StringVarP(&f.requests, "requests", "n", "", "stop after N requests instead of a duration")
+	p.StringVar(&f.output.files, "files", "", "directory for the profiles, as pprof and folded stacks")
+	p.StringVarP(&f.load.requests, "requests", "n", "", "stop after N requests instead of a duration")
 	hide(c, "profile")
-	p.Lookup("duration").DefValue, f.duration = "20s", "20s"
+	p.Lookup("duration").DefValue, f.load.duration = "20s", "20s"
 	return c
 }
 

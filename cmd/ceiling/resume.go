@@ -43,7 +43,7 @@ func newResumption(c *cobra.Command, args []string, f *runFlags, sh *shell) (*re
 		return nil, fmt.Errorf("--resume: %s was run by agents (%s); give its --agents and --observe again, so that its runs are alike", p.ID,
 			strings.Join(p.Command, " "))
 	}
-	return &resumption{file, p.Experiment, f.outputFlags, f.fleet}, f.fleet.check()
+	return &resumption{file, p.Experiment, f.output, f.fleet}, f.fleet.check()
 }
 
 // resumption is the job that makes the missing runs of a plan.

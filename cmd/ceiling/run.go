@@ -21,9 +21,9 @@ import (
 
 // runFlags are the flags of a run as typed. They use wrk's letters where wrk has one.
 type runFlags struct {
-	loadFlags
-	serverFlags
-	outputFlags
+	load        loadFlags
+	server      serverFlags
+	output      outputFlags
 	slo, expect string
 	plan        planFlags
 	telemetry   telemetryFlags
@@ -92,7 +92,7 @@ func newRun(sh *shell) *cobra.Command {
 		Example: `  ceiling run -c 1,10,100,500 -d 3s localhost:8080/read
   ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 && f.targets != "" || f.plan.resume != "" {
+			if len(args) == 0 && f.load.targets != "" || f.plan.resume != "" {
 				return nil
 			}
 			return command.Exactly(1, "one URL (or --targets FILE)")(c, args)
@@ -114,7 +114,7 @@ func newRun(sh *shell) *cobra.Command {
 	}
 	f.bind(c)
 	p := c.Flags()
-	p.StringVarP(&f.requests, "requests", "n", "", "stop after N requests instead of a duration")
+	p.StringVarP(&f.load.requests, "requests", "n", "", "stop after N requests instead of a duration")
 	p.StringVar(&f.plan.resume, "resume", "", "continue an interrupted plan, by its ID: run only what is missing")
 	f.bindPlan(p)
 	if err := c.RegisterFlagCompletionFunc("resume", completeRuns); err != nil {
@@ -128,58 +128,58 @@ func newRun(sh *shell) *cobra.Command {
 func (f *runFlags) bind(c *cobra.Command) {
 	p := c.Flags()
 	p.SortFlags = false
-	p.StringVarP(&f.connections, "connections", "c", "64", "connections")
-	p.IntVarP(&f.threads, "threads", "t", 0, "generator threads (0 = auto)")
-	p.StringVarP(&f.duration, "duration", "d", "10s", "measured time (also -z)")
-	p.StringVarP(&f.rate, "rate", "R", "", "open loop: total request rate (10k, 50/1s, ramp 1k:5k)")
-	p.StringVarP(&f.pipelining, "pipelining", "p", "1", "requests in flight on each connection")
-	p.StringVarP(&f.method, "method", "m", "", "method (GET, or POST with a body)")
-	p.StringArrayVarP(&f.header, "header", "H", nil, "header field 'Name: value'; repeatable")
-	p.StringVarP(&f.body, "body", "b", "", "body: text, @file, or @- for standard input")
-	p.StringVar(&f.timeout, "timeout", "2s", "request and connect timeout")
-	p.StringVar(&f.warmup, "warmup", "", "warm-up, excluded from all figures (10% of -d, at most 1s)")
-	p.StringVar(&f.engine, "engine", spec.EngineAuto, "auto, uring or epoll")
-	p.StringVar(&f.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
+	p.StringVarP(&f.load.connections, "connections", "c", "64", "connections")
+	p.IntVarP(&f.load.threads, "threads", "t", 0, "generator threads (0 = auto)")
+	p.StringVarP(&f.load.duration, "duration", "d", "10s", "measured time (also -z)")
+	p.StringVarP(&f.load.rate, "rate", "R", "", "open loop: total request rate (10k, 50/1s, ramp 1k:5k)")
+	p.StringVarP(&f.load.pipelining, "pipelining", "p", "1", "requests in flight on each connection")
+	p.StringVarP(&f.load.method, "method", "m", "", "method (GET, or POST with a body)")
+	p.StringArrayVarP(&f.load.header, "header", "H", nil, "header field 'Name: value'; repeatable")
+	p.StringVarP(&f.load.body, "body", "b", "", "body: text, @file, or @- for standard input")
+	p.StringVar(&f.load.timeout, "timeout", "2s", "request and connect timeout")
+	p.StringVar(&f.load.warmup, "warmup", "", "warm-up, excluded from all figures (10% of -d, at most 1s)")
+	p.StringVar(&f.load.engine, "engine", spec.EngineAuto, "auto, uring or epoll")
+	p.StringVar(&f.load.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
 	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,errors<0.1%'")
 	p.StringVar(&f.expect, "expect", "", "statuses that count as a response: 2xx,304 (default: below 400)")
-	p.StringVar(&f.targets, "targets", "", "file of requests in vegeta's format, with weights")
-	p.StringVar(&f.ramp, "connect-ramp", "", "open the connections over this time")
-	p.BoolVar(&f.newConnections, "new-connections", false, "a new connection for each request")
-	p.StringVar(&f.protocol.method, "grpc", "", "call this gRPC method, package.Service/Method, with -b as JSON")
-	p.StringVar(&f.protocol.proto, "proto", "", "grpc: file with the service, .proto or descriptor set (default: ask the server)")
-	p.StringVar(&f.protocol.http, "http", "", "HTTP version: 1.1, 2 or 3 (default: https asks the server, 1.1 or 2)")
-	p.BoolVar(&f.tls.Insecure, "insecure", false, "https: accept any certificate")
-	p.StringVar(&f.tls.CACert, "cacert", "", "https: CA certificates to trust (PEM file)")
-	p.StringVar(&f.tls.Cert, "cert", "", "https: client certificate (PEM file)")
-	p.StringVar(&f.tls.Key, "key", "", "https: key of the client certificate (PEM file)")
-	p.StringVar(&f.tls.ServerName, "sni", "", "https: server name (default: the URL's host)")
-	p.BoolVar(&f.tls.Resume, "tls-resume", false, "https: resume sessions instead of full handshakes")
-	p.StringVar(&f.tls.Version, "tls-version", "", "https: the only version to offer, 1.2 or 1.3")
-	p.StringVar(&f.tls.Ciphers, "ciphers", "", "https: TLS 1.2 cipher suites to offer")
-	p.StringVar(&f.tls.Curves, "curves", "", "https: key exchange groups to offer: X25519MLKEM768,X25519,P-256")
-	p.BoolVar(&f.subscribe, "subscribe", false, "count server-sent events on each connection (text/event-stream)")
-	p.IntVar(&f.fragment, "fragment", 0, "ws: maximum bytes per frame (0 = whole message)")
-	p.BoolVar(&f.noUnloaded, "no-unloaded", false, "skip the unloaded requests, sent one at a time before the warm-up")
-	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
-	p.StringArrayVar(&f.resolve, "resolve", nil, "HOST:PORT:ADDRESS: connect to this address; repeatable")
-	p.StringVar(&f.unix, "unix", "", "connect to this unix socket instead of the URL's host")
-	p.StringVar(&f.pinGenerator, "pin-generator", "", "pin the generator to these CPUs, e.g. 0-3,8")
-	p.StringVar(&f.pinServer, "pin-server", "", "pin the server to these CPUs (restored afterwards)")
-	p.BoolVar(&f.separate, "separate-cpus", false, "separate CPUs for generator and server (default with --serve)")
+	p.StringVar(&f.load.targets, "targets", "", "file of requests in vegeta's format, with weights")
+	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")
+	p.BoolVar(&f.load.newConnections, "new-connections", false, "a new connection for each request")
+	p.StringVar(&f.load.protocol.method, "grpc", "", "call this gRPC method, package.Service/Method, with -b as JSON")
+	p.StringVar(&f.load.protocol.proto, "proto", "", "grpc: file with the service, .proto or descriptor set (default: ask the server)")
+	p.StringVar(&f.load.protocol.http, "http", "", "HTTP version: 1.1, 2 or 3 (default: https asks the server, 1.1 or 2)")
+	p.BoolVar(&f.load.tls.Insecure, "insecure", false, "https: accept any certificate")
+	p.StringVar(&f.load.tls.CACert, "cacert", "", "https: CA certificates to trust (PEM file)")
+	p.StringVar(&f.load.tls.Cert, "cert", "", "https: client certificate (PEM file)")
+	p.StringVar(&f.load.tls.Key, "key", "", "https: key of the client certificate (PEM file)")
+	p.StringVar(&f.load.tls.ServerName, "sni", "", "https: server name (default: the URL's host)")
+	p.BoolVar(&f.load.tls.Resume, "tls-resume", false, "https: resume sessions instead of full handshakes")
+	p.StringVar(&f.load.tls.Version, "tls-version", "", "https: the only version to offer, 1.2 or 1.3")
+	p.StringVar(&f.load.tls.Ciphers, "ciphers", "", "https: TLS 1.2 cipher suites to offer")
+	p.StringVar(&f.load.tls.Curves, "curves", "", "https: key exchange groups to offer: X25519MLKEM768,X25519,P-256")
+	p.BoolVar(&f.load.subscribe, "subscribe", false, "count server-sent events on each connection (text/event-stream)")
+	p.IntVar(&f.load.fragment, "fragment", 0, "ws: maximum bytes per frame (0 = whole message)")
+	p.BoolVar(&f.load.noUnloaded, "no-unloaded", false, "skip the unloaded requests, sent one at a time before the warm-up")
+	p.StringVar(&f.load.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
+	p.StringArrayVar(&f.load.resolve, "resolve", nil, "HOST:PORT:ADDRESS: connect to this address; repeatable")
+	p.StringVar(&f.load.unix, "unix", "", "connect to this unix socket instead of the URL's host")
+	p.StringVar(&f.server.pinGenerator, "pin-generator", "", "pin the generator to these CPUs, e.g. 0-3,8")
+	p.StringVar(&f.server.pinServer, "pin-server", "", "pin the server to these CPUs (restored afterwards)")
+	p.BoolVar(&f.server.separate, "separate-cpus", false, "separate CPUs for generator and server (default with --serve)")
 	f.changed = p.Changed
-	p.StringVar(&f.link, "link-speed", "", "link speed if the kernel does not know it: 50Gbps")
-	p.StringVar(&f.pprof, "pprof", "", "server pprof address, or several: a,b (off disables)")
-	p.StringVar(&f.database, "database", "", "PostgreSQL behind the server, to query its wait events: postgres://…")
-	p.BoolVar(&f.profile, "profile", false, "profile all of the server's processes")
-	p.Uint64Var(&f.seed, "seed", 0, "random seed (0 = auto)")
+	p.StringVar(&f.server.link, "link-speed", "", "link speed if the kernel does not know it: 50Gbps")
+	p.StringVar(&f.server.pprof, "pprof", "", "server pprof address, or several: a,b (off disables)")
+	p.StringVar(&f.server.database, "database", "", "PostgreSQL behind the server, to query its wait events: postgres://…")
+	p.BoolVar(&f.server.profile, "profile", false, "profile all of the server's processes")
+	p.Uint64Var(&f.load.seed, "seed", 0, "random seed (0 = auto)")
 	f.telemetry.bind(p)
 	f.fleet.bind(p)
-	p.BoolVarP(&f.verbose, "verbose", "v", false, "print all of the text: evidence, lag, unloaded requests")
-	p.BoolVar(&f.json, "json", false, "print the result as one JSON document")
-	p.StringVar(&f.live, "live", "", "serve a live dashboard (--live=ADDR to choose the address)")
+	p.BoolVarP(&f.output.verbose, "verbose", "v", false, "print all of the text: evidence, lag, unloaded requests")
+	p.BoolVar(&f.output.json, "json", false, "print the result as one JSON document")
+	p.StringVar(&f.output.live, "live", "", "serve a live dashboard (--live=ADDR to choose the address)")
 	p.Lookup("live").NoOptDefVal = liveAddress
-	p.StringVarP(&f.out, "out", "o", "", "file or directory for the record (default: your store)")
-	p.BoolVar(&f.keepSecrets, "keep-secrets", false, "save credentials and bodies in the record and in --json")
+	p.StringVarP(&f.output.out, "out", "o", "", "file or directory for the record (default: your store)")
+	p.BoolVar(&f.output.keepSecrets, "keep-secrets", false, "save credentials and bodies in the record and in --json")
 	p.FuncP("z", "z", "the same as -d", func(text string) error { return p.Set("duration", text) })
 	p.Lookup("z").Hidden = true
 	for name, values := range map[string][]string{
@@ -196,20 +196,20 @@ func (f *runFlags) bind(c *cobra.Command) {
 // kind returns the kind of load, from the URL and --subscribe, and refuses flags of another.
 func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
 	ws := len(targets) > 0 && spec.IsWebSocket(targets[0].URL)
-	switch calls := f.protocol.method != ""; {
-	case calls && f.subscribe:
+	switch calls := f.load.protocol.method != ""; {
+	case calls && f.load.subscribe:
 		return "", errors.New("--grpc, --subscribe: a call has no events; leave one of them out")
 	case calls && f.changed("method"):
 		return "", errors.New("-m: a gRPC call is always a POST; leave it out")
 	case ws && calls:
 		return "", errors.New("--grpc: a ws:// URL exchanges messages, not calls; give an http:// or https:// URL")
-	case ws && f.subscribe:
+	case ws && f.load.subscribe:
 		return "", errors.New("--subscribe: a ws:// URL exchanges messages, not events; give an http:// or https:// URL")
 	case ws && f.changed("method"):
 		return "", errors.New("-m: a WebSocket is opened by GET; leave it out")
 	case ws:
 		return spec.Messages, nil
-	case f.subscribe:
+	case f.load.subscribe:
 		return spec.Events, nil
 	}
 	return spec.Requests, nil
@@ -218,18 +218,18 @@ func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
 // targetList returns the file's targets, or the one of the URL; -H applies to all.
 func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 	var fields []spec.Field
-	for _, text := range f.header {
+	for _, text := range f.load.header {
 		field, err := spec.ParseField(text)
 		if err != nil {
 			return nil, fmt.Errorf("-H: %w", err)
 		}
 		fields = append(fields, field)
 	}
-	if f.targets != "" {
-		if len(args) > 0 || f.method != "" || f.body != "" {
+	if f.load.targets != "" {
+		if len(args) > 0 || f.load.method != "" || f.load.body != "" {
 			return nil, errors.New("--targets: the file has the URLs, methods and bodies; leave out the URL, -m and -b")
 		}
-		list, err := spec.ReadTargetsFile(f.targets)
+		list, err := spec.ReadTargetsFile(f.load.targets)
 		for i := range list {
 			list[i].Header = append(list[i].Header, fields...)
 		}
@@ -238,12 +238,12 @@ func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 	if err := notURL(args[0]); err != nil {
 		return nil, err
 	}
-	if _, err := unit.ParseDuration(f.method); err == nil {
-		return nil, fmt.Errorf("-m: invalid method %s (use -m POST); a time is -d %[1]s, streams on each connection are -p %[1]s", f.method)
+	if _, err := unit.ParseDuration(f.load.method); err == nil {
+		return nil, fmt.Errorf("-m: invalid method %s (use -m POST); a time is -d %[1]s, streams on each connection are -p %[1]s", f.load.method)
 	}
-	t := spec.Target{Method: strings.ToUpper(f.method), URL: args[0], Header: fields, Weight: 1}
-	if f.body != "" {
-		body, err := spec.ReadBody(f.body, sh.Stdin)
+	t := spec.Target{Method: strings.ToUpper(f.load.method), URL: args[0], Header: fields, Weight: 1}
+	if f.load.body != "" {
+		body, err := spec.ReadBody(f.load.body, sh.Stdin)
 		if err != nil {
 			return nil, fmt.Errorf("-b: %w", err)
 		}

@@ -59,7 +59,7 @@ func (w *worker) tune() {
 	if w.openLoop || w.streams.subscribes() || !w.ring.CanGather() || inFlight < 2*gatherFewest {
 		return
 	}
-	wait := w.gatherFor
+	wait := w.shared.gatherFor
 	if wait == 0 {
 		wait = time.Duration(w.tally.Response.Mean() / gatherShare)
 	}

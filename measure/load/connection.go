@@ -131,13 +131,13 @@ func (w *worker) transmitNow(i uint32, c *conn) {
 	}
 	for c.waiting > 0 && c.state == open && !c.sending {
 		n := int(c.waiting)
-		if w.NewConnections {
+		if w.shared.NewConnections {
 			if c.onWire > 0 || c.served > 0 {
 				return // one each: this one is about to be closed
 			}
 			n = 1
 		}
-		b, got, next := w.script.stretch(c.next, n)
+		b, got, next := w.shared.script.stretch(c.next, n)
 		c.next = next
 		w.send(i, c, b)
 		w.stamp(i, c, int32(got))
@@ -258,7 +258,7 @@ func (w *worker) complete(i uint32, c *conn, n int32, status int) {
 	t := w.tally
 	t.Completed += uint64(n)
 	t.Statuses[status] += uint64(n)
-	if w.Unexpected[status] {
+	if w.shared.Unexpected[status] {
 		t.Bad += uint64(n)
 	}
 	w.doneNs = w.now
@@ -277,7 +277,7 @@ func (w *worker) complete(i uint32, c *conn, n int32, status int) {
 		if t.ByTarget != nil {
 			w.completeByTarget(c, k, status, f.due)
 		}
-		c.oldest = w.script.step(c.oldest, int(k))
+		c.oldest = w.shared.script.step(c.oldest, int(k))
 		n -= k
 		if f.n -= k; f.n == 0 {
 			w.popFlight(c, q)
@@ -295,13 +295,13 @@ func (w *worker) popFlight(c *conn, q []flight) {
 func (w *worker) completeByTarget(c *conn, n int32, status int, dueNs int64) {
 	at := c.oldest
 	for range n {
-		b := &w.tally.ByTarget[w.script.target[at]]
+		b := &w.tally.ByTarget[w.shared.script.target[at]]
 		b.Completed++
 		b.Statuses[status]++
 		if dueNs >= w.countFromNs {
 			b.Response.Record(w.now - dueNs)
 		}
-		at = w.script.step(at, 1)
+		at = w.shared.script.step(at, 1)
 	}
 }
 
@@ -387,7 +387,7 @@ func (w *worker) fail(i uint32, c *conn, phase, first, others string) {
 		if w.tally.ByTarget != nil {
 			w.failByTarget(c, m)
 		}
-		c.oldest = w.script.step(c.oldest, int(m))
+		c.oldest = w.shared.script.step(c.oldest, int(m))
 		k -= m
 		if f.n -= m; f.n == 0 {
 			w.popFlight(c, q)
@@ -411,7 +411,7 @@ func (w *worker) fail(i uint32, c *conn, phase, first, others string) {
 
 func (w *worker) failByTarget(c *conn, n int32) {
 	for k := range n {
-		w.tally.ByTarget[w.script.target[w.script.step(c.oldest, int(k))]].Failed++
+		w.tally.ByTarget[w.shared.script.target[w.shared.script.step(c.oldest, int(k))]].Failed++
 	}
 }
 
@@ -487,7 +487,7 @@ func (w *worker) lost(i uint32, c *conn) {
 	c.onWire = 0
 	c.next = c.oldest
 	w.hangUp(i, c)
-	if !w.NewConnections {
+	if !w.shared.NewConnections {
 		w.tally.Reconnects++
 	}
 }

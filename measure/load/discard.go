@@ -34,7 +34,7 @@ func (w *worker) read(i uint32, c *conn) {
 // meets records that the rest of a body is long. Discarding is not for TLS, which has to decrypt
 // it, for unix sockets, which always copy, or for pipelining, where the next response may follow.
 func (w *worker) meets(c *conn) {
-	if w.tls == nil && w.pipelining == 1 && !w.Address.IsUnix() {
+	if w.tls == nil && w.pipelining == 1 && !w.shared.Address.IsUnix() {
 		c.reads, w.long = turning, true
 	}
 }

@@ -131,7 +131,7 @@ func TestOneSendForABatch(t *testing.T) {
 		}
 		defer syscall.Close(fds[1])
 		w.pipelining, w.flights = 4, make([]flight, 8)
-		if w.script, err = newScript(get(), 4, 1); err != nil {
+		if w.shared.script, err = newScript(get(), 4, 1); err != nil {
 			t.Fatal(err)
 		}
 		w.conns = append(w.conns, conn{fd: int32(fds[0]), generation: 1, state: open})
@@ -143,7 +143,7 @@ func TestOneSendForABatch(t *testing.T) {
 			_, failed := w.ring.Wait(ring.Patience{})
 			b := make([]byte, 4096)
 			n, err := syscall.Read(fds[1], b)
-			if want := requests * int(w.script.begin[1]); failed != nil || err != nil || n != want {
+			if want := requests * int(w.shared.script.begin[1]); failed != nil || err != nil || n != want {
 				t.Errorf("one send of %d bytes, want %d, of %d requests: %v, %v", n, want, requests, failed, err)
 			}
 		}

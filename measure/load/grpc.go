@@ -173,7 +173,7 @@ func (w *worker) callEnds(i uint32, c *conn, h *h2conn, k int, code int8, messag
 		cause = s.call.wrong()
 	}
 	if cause == "" {
-		if w.Unexpected[code] && w.lacksError(int(code)) {
+		if w.shared.Unexpected[code] && w.lacksError(int(code)) {
 			w.errors = append(w.errors, ErrorResponse{Status: int(code), Line: callMessage(message)})
 		}
 		w.countDone(i, c, h, k, int(code))
@@ -188,7 +188,7 @@ func (w *worker) callEnds(i uint32, c *conn, h *h2conn, k int, code int8, messag
 
 // callTrailers handles the trailers of a call. Those of a success are the same bytes each time.
 func (w *worker) callTrailers(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
-	known := &w.h2.trailers[w.script.target[h.table[k].at]]
+	known := &w.h2.trailers[w.shared.script.target[h.table[k].at]]
 	if known.means(ev.Payload, &h.decoder) {
 		w.callEnds(i, c, h, k, known.code, nil)
 		return nil

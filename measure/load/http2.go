@@ -113,7 +113,7 @@ func newH2(s *shared, connections int) *h2 {
 
 // speak finds what an established connection speaks, and begins with it.
 func (w *worker) speak(i uint32, c *conn) {
-	c.speaks = w.Protocol
+	c.speaks = w.shared.Protocol
 	if w.tls != nil {
 		switch w.tls.conns[i].conn.Agreed().Protocol {
 		case alpnH2:

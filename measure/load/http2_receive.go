@@ -85,7 +85,7 @@ func (w *worker) proceed(i uint32, c *conn, tag ring.Tag) {
 	if c.tag(i) != tag || c.state != open {
 		return
 	}
-	if h.phase == leaving && c.onWire == 0 || w.NewConnections && c.served > 0 && c.onWire == 0 {
+	if h.phase == leaving && c.onWire == 0 || w.shared.NewConnections && c.served > 0 && c.onWire == 0 {
 		w.endH2(i, c)
 		return
 	}
@@ -188,10 +188,10 @@ func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 			return &http2.Error{Code: http2.ProtocolError, Stream: s.id, Reason: causeLength}
 		}
 	}
-	if w.Unexpected[s.status] {
+	if w.shared.Unexpected[s.status] {
 		w.readPage(pageOf{c.tag(i), s.id}, int(s.status), ev.Payload, ev.End)
 	}
-	if w.GRPC {
+	if w.shared.GRPC {
 		s.call.take(ev.Payload)
 		if ev.End {
 			w.callEnds(i, c, h, k, noCode, nil)
@@ -212,7 +212,7 @@ func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 // head handles a header block: an interim response, a response, or trailers.
 func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
 	s := &h.table[k]
-	target := w.script.target[s.at]
+	target := w.shared.script.target[s.at]
 	if s.status != 0 {
 		return w.trailers(i, c, h, k, ev)
 	}
@@ -233,7 +233,7 @@ func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 			}
 			return nil
 		}
-		if w.script.noBody[target] || got.status == 204 || got.status == 304 {
+		if w.shared.script.noBody[target] || got.status == 204 || got.status == 304 {
 			got.length = 0 // the length is not that of this response's body (RFC 9110, section 8.6)
 		}
 		w.keepRedirect(int(got.status), w.h2.call.location)
@@ -243,7 +243,7 @@ func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 	}
 	s.status, s.left = known.status, known.length
 	h.stall.spent = false
-	if w.GRPC {
+	if w.shared.GRPC {
 		w.callBegins(i, c, h, k, known, ev.End, message)
 		return nil
 	}
@@ -332,7 +332,7 @@ func (w *worker) trailers(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) 
 	if !ev.End {
 		return malformed()
 	}
-	if w.GRPC {
+	if w.shared.GRPC {
 		return w.callTrailers(i, c, h, k, ev)
 	}
 	h.decoder.Begin(ev.Payload)
@@ -356,7 +356,7 @@ func (w *worker) responded(i uint32, c *conn, h *h2conn, k int) *http2.Error {
 	if s.left > 0 {
 		return &http2.Error{Code: http2.ProtocolError, Stream: s.id, Reason: causeLength}
 	}
-	if w.Unexpected[s.status] { // without a body, or ended by trailers
+	if w.shared.Unexpected[s.status] { // without a body, or ended by trailers
 		w.readPage(pageOf{c.tag(i), s.id}, int(s.status), nil, true)
 	}
 	w.countDone(i, c, h, k, int(s.status))
@@ -368,7 +368,7 @@ func (w *worker) countDone(i uint32, c *conn, h *h2conn, k, status int) {
 	s, t := &h.table[k], w.tally
 	t.Completed++
 	t.Statuses[status]++
-	if w.Unexpected[status] {
+	if w.shared.Unexpected[status] {
 		t.Bad++
 	}
 	w.doneNs = w.now
@@ -377,7 +377,7 @@ func (w *worker) countDone(i uint32, c *conn, h *h2conn, k, status int) {
 		t.Service.Record(w.now - s.sent)
 	}
 	if t.ByTarget != nil {
-		b := &t.ByTarget[w.script.target[s.at]]
+		b := &t.ByTarget[w.shared.script.target[s.at]]
 		b.Completed++
 		b.Statuses[status]++
 		if s.due >= w.countFromNs {
@@ -429,7 +429,7 @@ func (w *worker) countFailed(s *stream, phase, cause string) {
 		t.Service.Record(w.now - sent)
 	}
 	if t.ByTarget != nil {
-		t.ByTarget[w.script.target[s.at]].Failed++
+		t.ByTarget[w.shared.script.target[s.at]].Failed++
 	}
 	t.Failed++
 	t.Faults[Fault{phase, cause}]++
@@ -570,13 +570,13 @@ func (w *worker) endH2(i uint32, c *conn) {
 		w.tally.Faults[Fault{PhaseConnect, causeUnused}]++
 	case c.served > 0 && h.phase == leaving:
 		w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
-	case c.served > 0 && !w.NewConnections:
+	case c.served > 0 && !w.shared.NewConnections:
 		w.tally.Closes.noteIdle(c.served, w.now-c.since)
 	}
 	freed := h.freed
 	h.freed = 0
 	w.hangUp(i, c)
-	if !w.NewConnections {
+	if !w.shared.NewConnections {
 		w.tally.Reconnects++
 	}
 	w.renew(i, c, freed)
@@ -639,7 +639,7 @@ func (w *worker) hungUp(i uint32, c *conn) {
 // expireH2 looks for streams that timed out. One of several ends alone; if the server has sent
 // nothing at all for as long, the connection ends.
 func (w *worker) expireH2(i uint32, c *conn) {
-	h, limit := &w.h2.conns[i], int64(w.Timeout)
+	h, limit := &w.h2.conns[i], int64(w.shared.Timeout)
 	late := false
 	for k := 0; k < len(h.table); {
 		s := &h.table[k]

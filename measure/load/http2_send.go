@@ -9,7 +9,7 @@ import (
 func (w *worker) transmitH2(i uint32, c *conn) {
 	h := &w.h2.conns[i]
 	for c.waiting > 0 && c.state == open && !c.sending && h.phase != leaving && c.onWire < h.limit {
-		if w.NewConnections && (c.onWire > 0 || c.served > 0) {
+		if w.shared.NewConnections && (c.onWire > 0 || c.served > 0) {
 			break // one each: this one is about to be closed
 		}
 		if len(h.out)-h.begin > outMost {
@@ -22,7 +22,7 @@ func (w *worker) transmitH2(i uint32, c *conn) {
 		w.upload(i, c, h)
 	}
 	w.flush(i, c, h)
-	if c.waiting > 0 && !w.openLoop && h.phase == serving && !w.NewConnections && c.waiting+c.onWire > h.limit {
+	if c.waiting > 0 && !w.openLoop && h.phase == serving && !w.shared.NewConnections && c.waiting+c.onWire > h.limit {
 		w.park(i, c, h)
 	}
 }
@@ -36,7 +36,7 @@ func (w *worker) openStream(i uint32, c *conn, h *h2conn) {
 		at = h.again[0]
 		h.again = h.again[:copy(h.again, h.again[1:])]
 	} else {
-		c.next = w.script.step(c.next, 1)
+		c.next = w.shared.script.step(c.next, 1)
 		c.oldest = c.next
 	}
 	id := h.next
@@ -45,7 +45,7 @@ func (w *worker) openStream(i uint32, c *conn, h *h2conn) {
 	if h.next += 2; h.next > http2.MaxStream {
 		h.phase = leaving // section 5.1.1: identifiers are not reused
 	}
-	r := &w.h2.requests[w.script.target[at]]
+	r := &w.h2.requests[w.shared.script.target[at]]
 	w.room(i, h)
 	h.out = r.appendHead(h.out, id)
 	w.h2.Sent[http2.Headers]++
@@ -140,7 +140,7 @@ func (w *worker) writeData(i uint32, h *h2conn, s *stream) bool {
 	}
 	w.h2.Allowed = max(w.h2.Allowed, uint32(h.window))
 	h.window.Take(n)
-	body := w.h2.requests[w.script.target[s.at]].body
+	body := w.h2.requests[w.shared.script.target[s.at]].body
 	from := len(body) - int(s.body)
 	flags := uint8(0)
 	if s.body -= uint32(n); s.body == 0 {

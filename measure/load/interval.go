@@ -10,7 +10,7 @@ import "ceiling/internal/sys"
 func (w *worker) tick() {
 	end := min(w.tickNs, w.endNs)
 	for w.tickNs <= w.now {
-		w.tickNs += int64(w.Interval)
+		w.tickNs += int64(w.shared.Interval)
 	}
 	select {
 	case next := <-w.free:
@@ -32,7 +32,7 @@ func (w *worker) spare() *Tally {
 	case t := <-w.free:
 		return t
 	default:
-		return newTally(len(w.Mix))
+		return newTally(len(w.shared.Mix))
 	}
 }
 
@@ -82,10 +82,10 @@ func (w *worker) behindNow() uint64 {
 	if !w.openLoop || w.nextDue > w.now {
 		return 0
 	}
-	rate := perNs(w.schedule.from)
-	if w.phase >= measuring && w.schedule.to != w.schedule.from {
+	rate := perNs(w.shared.schedule.from)
+	if w.phase >= measuring && w.shared.schedule.to != w.shared.schedule.from {
 		done := float64(w.nextDue-w.windowNs) / float64(w.lengthNs())
-		rate += (perNs(w.schedule.to) - rate) * min(max(done, 0), 1)
+		rate += (perNs(w.shared.schedule.to) - rate) * min(max(done, 0), 1)
 	}
-	return uint64(float64(w.now-w.nextDue)*rate*w.Share.Fraction()/float64(w.Threads)) + 1
+	return uint64(float64(w.now-w.nextDue)*rate*w.shared.Share.Fraction()/float64(w.shared.Threads)) + 1
 }

@@ -58,8 +58,8 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 
 // settle prepares the thread and opens the ring.
 func (w *worker) settle() error {
-	if len(w.CPUs) > 0 {
-		if err := sys.Pin(0, w.CPUs); err != nil {
+	if len(w.shared.CPUs) > 0 {
+		if err := sys.Pin(0, w.shared.CPUs); err != nil {
 			return err
 		}
 	}
@@ -71,7 +71,7 @@ func (w *worker) settle() error {
 		w.delay = d
 	}
 	var err error
-	w.ring, err = ring.Open(ring.Config{Engine: w.Engine})
+	w.ring, err = ring.Open(ring.Config{Engine: w.shared.Engine})
 	if err != nil {
 		err = fmt.Errorf("open ring: %w", err)
 		if w.delay != nil {

@@ -265,14 +265,14 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(need))
 	}
 	r := &coordinator{shared: &shared{Config: c, script: s, own: own, base: time.Now()}, observer: o, ctx: ctx}
-	if r.sources, err = newSources(&c); err != nil {
+	if r.shared.sources, err = newSources(&c); err != nil {
 		return nil, err
 	}
-	r.schedule = newSchedule(&c)
-	if r.Unexpected == nil {
-		r.Unexpected = errorStatuses()
+	r.shared.schedule = newSchedule(&c)
+	if r.shared.Unexpected == nil {
+		r.shared.Unexpected = errorStatuses()
 		if c.GRPC {
-			r.Unexpected = callErrors()
+			r.shared.Unexpected = callErrors()
 		}
 	}
 	return r.run()
@@ -293,7 +293,7 @@ func newSources(c *Config) ([]ring.Sockaddr, error) {
 
 // coordinator starts the workers, sets the start time, and merges their tallies.
 type coordinator struct {
-	*shared
+	shared   *shared
 	observer Observer
 	ctx      context.Context
 	out      chan delivery
@@ -312,30 +312,30 @@ type coordinator struct {
 const spareTallies = 4
 
 func (r *coordinator) run() (*Result, error) {
-	n, undo := r.Threads, func() error { return nil }
-	if r.Protocol == HTTP3 && len(r.CPUs) > 0 { // goroutines have no threads of their own to pin
+	n, undo := r.shared.Threads, func() error { return nil }
+	if r.shared.Protocol == HTTP3 && len(r.shared.CPUs) > 0 { // goroutines have no threads of their own to pin
 		var err error
-		if undo, err = pinProcess(r.CPUs); err != nil {
+		if undo, err = pinProcess(r.shared.CPUs); err != nil {
 			return nil, errors.Join(err, undo())
 		}
 	}
 	r.out = make(chan delivery, n*(spareTallies+6)) // never full: a worker does not wait
 	r.merge()
-	r.result.Total = *newTally(len(r.Mix))
+	r.result.Total = *newTally(len(r.shared.Mix))
 	r.result.Setup = map[Fault]uint64{}
 	r.result.Workers = make([]WorkerReport, n)
 	first := 0
 	for id := range n {
-		count := r.own / n
-		if id < r.own%n {
+		count := r.shared.own / n
+		if id < r.shared.own%n {
 			count++
 		}
 		free := make(chan *Tally, spareTallies)
 		for range spareTallies - 1 {
-			free <- newTally(len(r.Mix))
+			free <- newTally(len(r.shared.Mix))
 		}
 		r.free = append(r.free, free)
-		if r.Protocol == HTTP3 {
+		if r.shared.Protocol == HTTP3 {
 			go r.startQUIC(id, first, count, free)
 		} else {
 			go r.start(id, first, count, free)
@@ -365,7 +365,7 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 		}
 	}
 	r.out <- d
-	if len(r.CPUs) == 0 {
+	if len(r.shared.CPUs) == 0 {
 		release() // a pinned thread is not given back: it ends with the goroutine
 	}
 }
@@ -373,7 +373,7 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 // merge sets up the merging of the workers' tallies. Of a worker's four tallies one is in use, up
 // to two wait for the other workers, and one is in transit.
 func (r *coordinator) merge() {
-	r.rows = newRowMerger(r.Threads, spareTallies-2, len(r.Mix))
+	r.rows = newRowMerger(r.shared.Threads, spareTallies-2, len(r.shared.Mix))
 	r.rows.taken, r.rows.closed = r.addPart, r.rowEnds
 	r.rows.free = func(id int, t *Tally) {
 		select {
@@ -419,20 +419,20 @@ func (r *Result) include(t *Tally) {
 
 // rowEnds reports a row to the observer, on the window's clock.
 func (r *coordinator) rowEnds(row *Tally) {
-	if r.startNs.Load() == 0 {
+	if r.shared.startNs.Load() == 0 {
 		return
 	}
 	row.StartNs -= r.openNs()
 	row.EndNs -= r.openNs()
-	r.observer.Interval(row, isLate(row, int64(r.Interval)))
+	r.observer.Interval(row, isLate(row, int64(r.shared.Interval)))
 }
 
 // openNs returns when the window opens on the run's clock, once the start is known.
-func (r *coordinator) openNs() int64 { return r.startNs.Load() + int64(r.Warmup) }
+func (r *coordinator) openNs() int64 { return r.shared.startNs.Load() + int64(r.shared.Warmup) }
 
 // collect takes deliveries until every worker has ended.
 func (r *coordinator) collect() error {
-	ready, left := 0, r.Threads
+	ready, left := 0, r.shared.Threads
 	done := r.ctx.Done()
 	var start, window, windowEnd <-chan time.Time
 	for left > 0 {
@@ -454,14 +454,14 @@ func (r *coordinator) collect() error {
 			windowEnd = nil
 			r.measureCost()
 		case d := <-r.out:
-			if window != nil && time.Since(r.base) >= time.Duration(r.openNs()) {
+			if window != nil && time.Since(r.shared.base) >= time.Duration(r.openNs()) {
 				window = nil // the timer is due too, and comes first
 				r.windowOpens()
 			}
 			switch {
 			case d.ready:
 				r.result.Established += d.connected
-				if ready++; ready == r.Threads && !r.result.Interrupted {
+				if ready++; ready == r.shared.Threads && !r.result.Interrupted {
 					if start = r.connected(); start == nil && r.result.Established > 0 {
 						window, windowEnd = r.begin(time.Now().Add(slack))
 					}
@@ -477,7 +477,7 @@ func (r *coordinator) collect() error {
 		}
 	}
 	if r.opened {
-		if windowEnd != nil || r.Duration == 0 || !r.Rate.IsZero() {
+		if windowEnd != nil || r.shared.Duration == 0 || !r.shared.Rate.IsZero() {
 			r.measureCost() // the run ended before its time, or after it
 		}
 		r.observer.Window(false, time.Now())
@@ -489,7 +489,7 @@ func (r *coordinator) collect() error {
 // fail ends the run for a failure of this side.
 func (r *coordinator) fail(err error) {
 	r.failure = errors.Join(r.failure, err)
-	r.stop.Store(true)
+	r.shared.stop.Store(true)
 }
 
 // finish merges the workers' reports.
@@ -504,7 +504,7 @@ func (r *coordinator) finish() {
 		r.result.Handshakes = join(r.result.Handshakes, w.handshakes, (*Handshakes).add)
 		r.result.H2 = join(r.result.H2, w.h2, (*H2Report).add)
 		r.result.Streams = join(r.result.Streams, w.streams, (*Streams).add)
-		late := w.firstNs - w.firstDueNs + r.startNs.Load() - r.askedNs
+		late := w.firstNs - w.firstDueNs + r.shared.startNs.Load() - r.askedNs
 		if w.firstNs > 0 && (r.result.StartLateNs < 0 || late < r.result.StartLateNs) {
 			r.result.StartLateNs = max(late, 0)
 		}
@@ -522,48 +522,48 @@ func (r *coordinator) finish() {
 
 // interrupt ends the run before its time.
 func (r *coordinator) interrupt() {
-	r.stop.Store(true)
+	r.shared.stop.Store(true)
 	r.result.Interrupted = true
 }
 
 // connected reports that every first connect attempt has ended, and ends the run if none succeeded.
 // It returns the channel that delivers the start; nil: the load begins now.
 func (r *coordinator) connected() <-chan time.Time {
-	if r.Ready != nil {
-		r.Ready(r.result.Established, r.own)
+	if r.shared.Ready != nil {
+		r.shared.Ready(r.result.Established, r.shared.own)
 	}
 	if r.result.Established == 0 {
-		r.observer.Connected(0, r.own, time.Time{})
-		r.stop.Store(true)
+		r.observer.Connected(0, r.shared.own, time.Time{})
+		r.shared.stop.Store(true)
 		return nil
 	}
-	return r.Start
+	return r.shared.Start
 }
 
 // begin sets when the load starts. A time before the zero of the run's clock counts as zero.
 func (r *coordinator) begin(at time.Time) (window, end <-chan time.Time) {
-	start := max(at.Sub(r.base), 1)
-	open := start + r.Warmup
-	if late := time.Since(at); r.Duration > 0 && late >= r.Warmup+r.Duration {
-		r.fail(fmt.Errorf("load: the start was %v ago, and the run takes %v", late.Round(time.Millisecond), r.Warmup+r.Duration))
+	start := max(at.Sub(r.shared.base), 1)
+	open := start + r.shared.Warmup
+	if late := time.Since(at); r.shared.Duration > 0 && late >= r.shared.Warmup+r.shared.Duration {
+		r.fail(fmt.Errorf("load: the start was %v ago, and the run takes %v", late.Round(time.Millisecond), r.shared.Warmup+r.shared.Duration))
 		return nil, nil
 	}
-	if r.Warmup == 0 {
+	if r.shared.Warmup == 0 {
 		r.costBegins() // before the load does, which may be over in no time
 	}
-	r.result.Started = r.base.Add(open)
-	r.askedNs = int64(at.Sub(r.base))
-	r.startNs.Store(int64(start))
-	r.observer.Connected(r.result.Established, r.own, r.result.Started)
-	if r.Duration > 0 {
-		end = time.After(time.Until(r.base.Add(open + r.Duration)))
+	r.result.Started = r.shared.base.Add(open)
+	r.askedNs = int64(at.Sub(r.shared.base))
+	r.shared.startNs.Store(int64(start))
+	r.observer.Connected(r.result.Established, r.shared.own, r.result.Started)
+	if r.shared.Duration > 0 {
+		end = time.After(time.Until(r.shared.base.Add(open + r.shared.Duration)))
 	}
-	return time.After(time.Until(r.base.Add(open))), end
+	return time.After(time.Until(r.shared.base.Add(open))), end
 }
 
 func (r *coordinator) windowOpens() {
 	r.opened = true
-	if r.Warmup > 0 {
+	if r.shared.Warmup > 0 {
 		r.costBegins()
 	}
 	r.observer.Window(true, r.result.Started)

@@ -20,7 +20,7 @@ func TestMerge(t *testing.T) {
 			shared: &shared{Config: Config{Threads: n, Interval: interval, Warmup: 300, Mix: get()}}, observer: w, ctx: context.Background(),
 		}
 		r.merge()
-		r.startNs.Store(700)
+		r.shared.startNs.Store(700)
 		r.result.Total, r.result.Setup, r.result.Workers = *newTally(1), map[Fault]uint64{}, make([]WorkerReport, n)
 		last := int64(opens + rapid.IntRange(1, 15).Draw(t, "length")*interval/2)
 		players := make([]*player, n)

@@ -6,9 +6,9 @@ import (
 
 // warmSchedule runs the warm-up at the window's initial rate.
 func (w *worker) warmSchedule(start int64) {
-	s := w.schedule
+	s := w.shared.schedule
 	s.to, s.seed = s.from, s.seed+1
-	w.arrivals = s.arrivals(uint64(w.id), uint64(w.Threads))
+	w.arrivals = s.arrivals(uint64(w.id), uint64(w.shared.Threads))
 	w.originNs = start
 	w.advance()
 	w.firstDueNs = w.nextDue
@@ -17,8 +17,8 @@ func (w *worker) warmSchedule(start int64) {
 // mainSchedule begins the window's schedule, whose request 0 is due when it opens. The backlog of
 // the warm-up is dropped.
 func (w *worker) mainSchedule() {
-	s := w.schedule
-	w.arrivals = s.arrivals(uint64(w.id), uint64(w.Threads))
+	s := w.shared.schedule
+	w.arrivals = s.arrivals(uint64(w.id), uint64(w.shared.Threads))
 	w.originNs = w.windowNs
 	w.advance()
 	if w.firstNs == 0 {
@@ -29,11 +29,11 @@ func (w *worker) mainSchedule() {
 // advance computes when the next arrival is due; maxTime after the last.
 func (w *worker) advance() {
 	due := w.arrivals.due()
-	length := int64(w.Warmup)
+	length := int64(w.shared.Warmup)
 	if w.phase >= measuring {
 		length = w.lengthNs()
 	}
-	if due >= length || w.phase >= measuring && w.Requests > 0 && w.arrivals.number >= w.Requests {
+	if due >= length || w.phase >= measuring && w.shared.Requests > 0 && w.arrivals.number >= w.shared.Requests {
 		w.nextDue = maxTime
 		return
 	}
@@ -67,10 +67,10 @@ func (w *worker) behind() uint64 {
 	}
 	limit := min(w.now-w.originNs, w.lengthNs()-1)
 	left := uint64(maxTime)
-	if w.Requests > 0 {
-		left = w.arrivals.before(w.Requests)
+	if w.shared.Requests > 0 {
+		left = w.arrivals.before(w.shared.Requests)
 	}
-	if !w.schedule.poisson {
+	if !w.shared.schedule.poisson {
 		return uint64(sort.Search(int(min(left, 1<<40)), func(k int) bool {
 			rest := w.arrivals.after(uint64(k))
 			return rest.due() > limit

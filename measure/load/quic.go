@@ -29,7 +29,7 @@ import (
 //
 // The embedded worker has the counts and the schedule; its ring and its connections are unused.
 type quicWorker struct {
-	worker
+	worker   worker
 	config   *tls.Config
 	to       netip.AddrPort
 	from     []netip.Addr
@@ -153,12 +153,12 @@ func newQUICWorker(s *shared, id, first, count int, free chan *Tally, out chan<-
 		events: make(chan quicEvent, count*(s.Pipelining+2)+1), pacer: make(chan int64, 1),
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.tally.Warmup = true
-	if !w.openLoop && s.Requests > 0 {
+	w.worker.tally.Warmup = true
+	if !w.worker.openLoop && s.Requests > 0 {
 		own := s.Share.Part(s.Requests)
-		w.granted = int64(own / uint64(s.Threads))
+		w.worker.granted = int64(own / uint64(s.Threads))
 		if uint64(id) < own%uint64(s.Threads) {
-			w.granted++
+			w.worker.granted++
 		}
 	}
 	for i := range w.peers {
@@ -211,7 +211,7 @@ func (r *coordinator) startQUIC(id, first, count int, free chan *Tally) {
 	if err == nil {
 		w.loop()
 		w.end()
-		d.tally, d.report = w.tally, w.report()
+		d.tally, d.report = w.worker.tally, w.report()
 		w.shut()
 	}
 	r.out <- d
@@ -222,7 +222,7 @@ const batchMost = 256
 
 // loop is the worker's event loop: wait for an event, read the clock, handle.
 func (w *quicWorker) loop() {
-	if w.openLoop {
+	if w.worker.openLoop {
 		w.running.Go(w.pace)
 	}
 	timer := time.NewTimer(0)
@@ -230,26 +230,26 @@ func (w *quicWorker) loop() {
 	for {
 		w.dial()
 		w.order()
-		timer.Reset(time.Duration(max(w.until()-w.clock(), 0)))
-		w.tally.Waits++
+		timer.Reset(time.Duration(max(w.until()-w.worker.clock(), 0)))
+		w.worker.tally.Waits++
 		select {
 		case e := <-w.events:
-			w.now = w.clock()
+			w.worker.now = w.worker.clock()
 			if w.turn() {
 				tooLate(e)
 				return
 			}
 			w.batch(e)
 		case <-timer.C:
-			w.now = w.clock()
+			w.worker.now = w.worker.clock()
 			if w.turn() {
 				return
 			}
 		}
-		if w.now >= w.expireNs {
+		if w.worker.now >= w.worker.expireNs {
 			w.expire()
 		}
-		if w.inFlight == 0 && w.phase >= measuring && w.finished() {
+		if w.worker.inFlight == 0 && w.worker.phase >= measuring && w.finished() {
 			return
 		}
 	}
@@ -257,7 +257,7 @@ func (w *quicWorker) loop() {
 
 // batch handles an event and those already queued.
 func (w *quicWorker) batch(e quicEvent) {
-	before := w.tally.Completed
+	before := w.worker.tally.Completed
 	w.handle(&e)
 	for range batchMost {
 		select {
@@ -268,25 +268,25 @@ func (w *quicWorker) batch(e quicEvent) {
 		}
 		break
 	}
-	w.tally.batch(w.clock()-w.now, before)
+	w.worker.tally.batch(w.worker.clock()-w.worker.now, before)
 }
 
 // until returns when the loop must continue without an event.
 func (w *quicWorker) until() int64 {
-	until := min(w.tickNs, w.expireNs, w.now+int64(100*time.Millisecond))
-	if w.phase < starting {
-		until = min(until, w.now+int64(2*time.Millisecond))
-		if start := w.startNs.Load(); start > 0 {
+	until := min(w.worker.tickNs, w.worker.expireNs, w.worker.now+int64(100*time.Millisecond))
+	if w.worker.phase < starting {
+		until = min(until, w.worker.now+int64(2*time.Millisecond))
+		if start := w.worker.shared.startNs.Load(); start > 0 {
 			until = min(until, start)
 		}
 	}
-	switch w.phase {
+	switch w.worker.phase {
 	case measuring:
-		until = min(until, w.endNs)
+		until = min(until, w.worker.endNs)
 	case draining:
-		until = min(until, w.drainNs)
+		until = min(until, w.worker.drainNs)
 	}
-	return min(until, w.dialNs)
+	return min(until, w.worker.dialNs)
 }
 
 // pace wakes the loop when a request of an open loop is due: Go's timers are only good to a
@@ -308,124 +308,125 @@ func (w *quicWorker) pace() {
 
 // order hands requests to askers: in an open loop those that are due.
 func (w *quicWorker) order() {
-	if !w.openLoop || w.phase < starting {
+	if !w.worker.openLoop || w.worker.phase < starting {
 		return
 	}
-	w.now = w.clock()
-	for w.nextDue <= w.now && len(w.idle) > 0 {
+	w.worker.now = w.worker.clock()
+	for w.worker.nextDue <= w.worker.now && len(w.idle) > 0 {
 		k := w.idle[0]
 		w.idle = w.idle[1:]
 		s := &w.slots[k]
-		if w.peers[k/w.pipelining].state != peerOpen {
+		if w.peers[k/w.worker.pipelining].state != peerOpen {
 			s.parked = true
 			continue
 		}
-		w.supplyDue(k, w.nextDue)
+		w.supplyDue(k, w.worker.nextDue)
 		w.ask(k)
-		w.arrivals.next()
-		w.advance()
+		w.worker.arrivals.next()
+		w.worker.advance()
 	}
-	if w.nextDue < maxTime && len(w.idle) > 0 && !w.paced {
+	if w.worker.nextDue < maxTime && len(w.idle) > 0 && !w.paced {
 		w.paced = true
-		w.pacer <- sys.MonotonicNs() + min(max(w.nextDue-w.clock(), 0), int64(time.Millisecond)*50)
+		w.pacer <- sys.MonotonicNs() + min(max(w.worker.nextDue-w.worker.clock(), 0), int64(time.Millisecond)*50)
 	}
 }
 
 // turn handles the time boundaries, as worker.turn does.
 func (w *quicWorker) turn() (done bool) {
-	if w.phase == opening && w.attempted == len(w.peers) {
-		w.ready()
+	if w.worker.phase == opening && w.worker.attempted == len(w.peers) {
+		w.worker.ready()
 	}
-	if start := w.startNs.Load(); w.phase == waiting && start > 0 && w.now >= start {
+	if start := w.worker.shared.startNs.Load(); w.worker.phase == waiting && start > 0 && w.worker.now >= start {
 		w.begin(start)
 	}
-	if w.phase >= starting && w.phase < measuring && w.now >= w.windowNs {
+	if w.worker.phase >= starting && w.worker.phase < measuring && w.worker.now >= w.worker.windowNs {
 		w.openWindow()
 	}
-	if w.now >= w.tickNs {
-		end := min(w.tickNs, w.endNs)
-		for w.tickNs <= w.now {
-			w.tickNs += int64(w.Interval)
+	if w.worker.now >= w.worker.tickNs {
+		end := min(w.worker.tickNs, w.worker.endNs)
+		for w.worker.tickNs <= w.worker.now {
+			w.worker.tickNs += int64(w.worker.shared.Interval)
 		}
 		select {
-		case next := <-w.free:
+		case next := <-w.worker.free:
 			w.handOver(end, next)
 		default:
 		}
 	}
-	if w.stop.Load() {
-		w.lastNs = w.now
+	if w.worker.shared.stop.Load() {
+		w.worker.lastNs = w.worker.now
 		return true
 	}
-	return w.phase >= measuring && w.finished()
+	return w.worker.phase >= measuring && w.finished()
 }
 
 // begin starts the load.
 func (w *quicWorker) begin(start int64) {
-	w.phase, w.downNs, w.quota = warming, w.now, w.granted
-	w.windowNs = start + int64(w.Warmup)
-	w.endNs = maxTime
-	if w.Duration > 0 {
-		w.endNs = w.windowNs + int64(w.Duration)
-		w.drainNs = w.endNs + int64(w.Drain)
+	w.worker.phase, w.worker.downNs, w.worker.quota = warming, w.worker.now, w.worker.granted
+	w.worker.windowNs = start + int64(w.worker.shared.Warmup)
+	w.worker.endNs = maxTime
+	if w.worker.shared.Duration > 0 {
+		w.worker.endNs = w.worker.windowNs + int64(w.worker.shared.Duration)
+		w.worker.drainNs = w.worker.endNs + int64(w.worker.shared.Drain)
 	}
-	w.tickNs = w.windowNs - (int64(w.Warmup)-1)/int64(w.Interval)*int64(w.Interval)
-	w.tally.StartNs = start
-	w.handOver(start, w.spare())
-	if w.Warmup == 0 {
+	w.worker.tickNs = w.worker.windowNs - (int64(w.worker.shared.Warmup)-1)/int64(w.worker.shared.Interval)*int64(w.worker.shared.Interval)
+	w.worker.tally.StartNs = start
+	w.handOver(start, w.worker.spare())
+	if w.worker.shared.Warmup == 0 {
 		w.openWindow()
 	}
-	w.firstDueNs = start
-	if w.openLoop && w.phase < measuring {
-		w.warmSchedule(start)
+	w.worker.firstDueNs = start
+	if w.worker.openLoop && w.worker.phase < measuring {
+		w.worker.warmSchedule(start)
 	}
 	w.wakeAll()
-	if w.phase == measuring {
-		w.carriedNs = w.slots.waited(w.windowNs)
+	if w.worker.phase == measuring {
+		w.worker.carriedNs = w.slots.waited(w.worker.windowNs)
 	}
 }
 
 // openWindow ends the warm-up.
 func (w *quicWorker) openWindow() {
-	if w.windowNs > w.tally.StartNs {
-		w.handOver(w.windowNs, w.spare())
+	if w.worker.windowNs > w.worker.tally.StartNs {
+		w.handOver(w.worker.windowNs, w.worker.spare())
 	}
-	w.tickNs = w.windowNs + int64(w.Interval)
-	w.phase = measuring
-	w.tally.Warmup = false
-	w.carried, w.carriedNs = w.inFlight, w.slots.waited(w.windowNs)
-	w.doneNs = w.windowNs
+	w.worker.tickNs = w.worker.windowNs + int64(w.worker.shared.Interval)
+	w.worker.phase = measuring
+	w.worker.tally.Warmup = false
+	w.worker.carried, w.worker.carriedNs = w.worker.inFlight, w.slots.waited(w.worker.windowNs)
+	w.worker.doneNs = w.worker.windowNs
 	w.cpu.windowNs = processNs()
-	if w.openLoop {
-		w.countFromNs = w.windowNs
-		w.mainSchedule()
+	if w.worker.openLoop {
+		w.worker.countFromNs = w.worker.windowNs
+		w.worker.mainSchedule()
 	}
 }
 
 // finished reports whether the work is done, as worker.finished does.
 func (w *quicWorker) finished() bool {
-	if w.now >= w.endNs && w.phase == measuring {
-		w.phase = draining
-		w.lastNs = w.endNs
-		if !w.openLoop {
+	if w.worker.now >= w.worker.endNs && w.worker.phase == measuring {
+		w.worker.phase = draining
+		w.worker.lastNs = w.worker.endNs
+		if !w.worker.openLoop {
 			return true
 		}
-		w.lateAtEnd = w.behind() + w.slots.unsent()
-		if w.endNs > w.tally.StartNs {
-			w.handOver(w.endNs, w.spare())
+		w.worker.lateAtEnd = w.worker.behind() + w.slots.unsent()
+		if w.worker.endNs > w.worker.tally.StartNs {
+			w.handOver(w.worker.endNs, w.worker.spare())
 		}
-		w.tickNs = maxTime
+		w.worker.tickNs = maxTime
 	}
-	answered := w.inFlight == 0 && w.quota <= 0 && (!w.openLoop || w.nextDue == maxTime) && w.slots.unsent() == 0
+	answered := w.worker.inFlight == 0 && w.worker.quota <= 0 && (!w.worker.openLoop || w.worker.nextDue == maxTime) && w.slots.unsent() == 0
 	switch {
-	case w.phase == draining:
-		w.lastNs = max(w.endNs, w.doneNs, w.sentNs, w.counting())
-		return answered || w.now >= w.drainNs
-	case w.Requests > 0 && answered:
-		w.lastNs = max(w.windowNs, w.doneNs, w.counting())
+	case w.worker.phase == draining:
+		w.worker.lastNs = max(w.worker.endNs, w.worker.doneNs, w.worker.sentNs, w.counting())
+		return answered || w.worker.now >= w.worker.drainNs
+	case w.worker.shared.Requests > 0 && answered:
+		w.worker.lastNs = max(w.worker.windowNs, w.worker.doneNs, w.counting())
 		return true
-	case w.Duration == 0 && w.connected == 0 && w.now-w.downNs > int64(w.Timeout)+2*maxBackoffNs:
-		w.lastNs = w.now
+	case w.worker.shared.Duration == 0 && w.worker.connected == 0 &&
+		w.worker.now-w.worker.downNs > int64(w.worker.shared.Timeout)+2*maxBackoffNs:
+		w.worker.lastNs = w.worker.now
 		return true
 	}
 	return false
@@ -434,7 +435,7 @@ func (w *quicWorker) finished() bool {
 // counting returns the earliest end of the current tally: a response read before the end of the
 // last one may have been counted after it.
 func (w *quicWorker) counting() int64 {
-	if t := w.tally; t.Completed+t.Failed+t.Sent > 0 {
+	if t := w.worker.tally; t.Completed+t.Failed+t.Sent > 0 {
 		return t.StartNs + 1
 	}
 	return 0
@@ -443,13 +444,13 @@ func (w *quicWorker) counting() int64 {
 // handOver delivers the tally up to endNs, and continues with next.
 func (w *quicWorker) handOver(endNs int64, next *Tally) {
 	w.close(endNs)
-	w.deliver(endNs, next)
+	w.worker.deliver(endNs, next)
 }
 
 // close fills in what is known at the end of the tally. It divides the process's CPU time among the
 // workers, since its threads serve all of them.
 func (w *quicWorker) close(endNs int64) {
-	t := w.tally
+	t := w.worker.tally
 	if endNs > t.StartNs { // counts need an interval to be counted in
 		w.countSent()
 		for i := range w.peers {
@@ -457,11 +458,11 @@ func (w *quicWorker) close(endNs int64) {
 		}
 	}
 	t.EndNs = max(endNs, t.StartNs)
-	t.InFlight, t.Connected = uint64(w.inFlight), w.connected
-	if w.phase >= starting && w.phase < draining {
-		t.Behind = w.behindNow()
+	t.InFlight, t.Connected = uint64(w.worker.inFlight), w.worker.connected
+	if w.worker.phase >= starting && w.worker.phase < draining {
+		t.Behind = w.worker.behindNow()
 	}
-	cpu, now := processNs()/int64(w.Threads), w.clock()
+	cpu, now := processNs()/int64(w.worker.shared.Threads), w.worker.clock()
 	t.CPUNs = cpu - w.cpu.lastNs
 	if past := now - w.cpu.lastAtNs; past > 0 {
 		t.Busy = min(float64(t.CPUNs)/float64(past), 1)
@@ -476,38 +477,39 @@ func processNs() int64 {
 
 // end finishes the window's counts.
 func (w *quicWorker) end() {
-	if w.lastNs == 0 {
-		w.lastNs = w.now
+	if w.worker.lastNs == 0 {
+		w.worker.lastNs = w.worker.now
 	}
-	w.close(w.lastNs)
-	w.tally.Behind = w.behind()
+	w.close(w.worker.lastNs)
+	w.worker.tally.Behind = w.worker.behind()
 }
 
 // report returns this worker's report of the window.
 func (w *quicWorker) report() *WorkerReport {
 	r := &WorkerReport{
-		Thread: os.Getpid(), Connections: len(w.peers), Opened: w.opened, RunDelay: -1, engine: EngineQUIC, why: "HTTP/3 is by quic-go",
-		firstNs: w.firstNs, firstDueNs: w.firstDueNs, responses: FirstResponses{w.errors, w.redirects}, handshakes: &w.Handshakes,
+		Thread: os.Getpid(), Connections: len(w.peers), Opened: w.worker.opened, RunDelay: -1, engine: EngineQUIC, why: "HTTP/3 is by quic-go",
+		firstNs: w.worker.firstNs, firstDueNs: w.worker.firstDueNs, responses: FirstResponses{w.worker.errors, w.worker.redirects},
+		handshakes: &w.Handshakes,
 	}
-	if w.phase < measuring {
+	if w.worker.phase < measuring {
 		return r
 	}
-	r.carried, r.inFlight, r.lateAtEnd = uint64(w.carried), uint64(w.inFlight), w.lateAtEnd
+	r.carried, r.inFlight, r.lateAtEnd = uint64(w.worker.carried), uint64(w.worker.inFlight), w.worker.lateAtEnd
 	switch {
-	case w.openLoop:
-		behind := w.behind()
-		r.asked, r.unsent = w.arrivals.passed(uint64(w.id))+behind, behind+w.slots.unsent()
-	case w.quota >= 0:
-		r.asked, r.unsent = uint64(w.granted), uint64(w.quota)+w.slots.unsent()
+	case w.worker.openLoop:
+		behind := w.worker.behind()
+		r.asked, r.unsent = w.worker.arrivals.passed(uint64(w.worker.id))+behind, behind+w.slots.unsent()
+	case w.worker.quota >= 0:
+		r.asked, r.unsent = uint64(w.worker.granted), uint64(w.worker.quota)+w.slots.unsent()
 	}
-	if !w.openLoop {
-		r.atEdges.Edges = &Edges{w.carriedNs, w.slots.waited(w.lastNs)}
+	if !w.worker.openLoop {
+		r.atEdges.Edges = &Edges{w.worker.carriedNs, w.slots.waited(w.worker.lastNs)}
 	}
-	w.slots.unanswered(w.left.of(&w.worker))
-	w.addBehind(w.left, w.waitedUntil())
-	r.atEdges.Waiting = w.left
-	if r.windowNs = w.lastNs - w.windowNs; r.windowNs > 0 {
-		r.Busy = min(float64(processNs()-w.cpu.windowNs)/float64(w.Threads)/float64(r.windowNs), 1)
+	w.slots.unanswered(w.worker.left.of(&w.worker))
+	w.worker.addBehind(w.worker.left, w.worker.waitedUntil())
+	r.atEdges.Waiting = w.worker.left
+	if r.windowNs = w.worker.lastNs - w.worker.windowNs; r.windowNs > 0 {
+		r.Busy = min(float64(processNs()-w.cpu.windowNs)/float64(w.worker.shared.Threads)/float64(r.windowNs), 1)
 	}
 	return r
 }
@@ -562,18 +564,18 @@ func (w *quicWorker) countSent() {
 // sent counts a request that left.
 func (w *quicWorker) sent(s *quicSlot, atNs int64) {
 	s.counted = true
-	w.sentNs = max(w.sentNs, atNs)
-	if w.firstNs == 0 || atNs < w.firstNs {
-		w.firstNs = atNs
+	w.worker.sentNs = max(w.worker.sentNs, atNs)
+	if w.worker.firstNs == 0 || atNs < w.worker.firstNs {
+		w.worker.firstNs = atNs
 	}
 	if s.again {
-		w.tally.Resent++
+		w.worker.tally.Resent++
 		return
 	}
-	w.tally.Sent++
-	w.inFlight++
-	if s.dueNs >= w.countFromNs {
-		w.tally.Lag.Record(max(atNs-s.dueNs, 0))
+	w.worker.tally.Sent++
+	w.worker.inFlight++
+	if s.dueNs >= w.worker.countFromNs {
+		w.worker.tally.Lag.Record(max(atNs-s.dueNs, 0))
 	}
 }
 

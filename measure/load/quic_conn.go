@@ -18,18 +18,18 @@ import (
 
 // dial opens closed connections that may be retried, within bounds.
 func (w *quicWorker) dial() {
-	w.dialNs = maxTime
-	if w.pending >= maxPending || w.stop.Load() {
+	w.worker.dialNs = maxTime
+	if w.worker.pending >= maxPending || w.worker.shared.stop.Load() {
 		return
 	}
-	now := w.clock()
+	now := w.worker.clock()
 	for i := range w.peers {
 		p := &w.peers[i]
 		if p.state != peerClosed || p.busy > 0 || w.unneededPeer(i) {
 			continue
 		}
-		if p.reopenAt > now || w.pending >= maxPending {
-			w.dialNs = min(w.dialNs, max(p.reopenAt, now+int64(time.Millisecond)))
+		if p.reopenAt > now || w.worker.pending >= maxPending {
+			w.worker.dialNs = min(w.worker.dialNs, max(p.reopenAt, now+int64(time.Millisecond)))
 			continue
 		}
 		w.connect(i, p)
@@ -38,30 +38,32 @@ func (w *quicWorker) dial() {
 
 // unneededPeer reports whether a new connection would have no request.
 func (w *quicWorker) unneededPeer(i int) bool {
-	if !w.NewConnections || w.phase < starting || w.quota != 0 {
+	if !w.worker.shared.NewConnections || w.worker.phase < starting || w.worker.quota != 0 {
 		return false
 	}
 	return !slices.ContainsFunc(w.slotsOf(i), func(s quicSlot) bool { return s.state == slotWaiting })
 }
 
-func (w *quicWorker) slotsOf(i int) []quicSlot { return w.slots[i*w.pipelining : (i+1)*w.pipelining] }
+func (w *quicWorker) slotsOf(i int) []quicSlot {
+	return w.slots[i*w.worker.pipelining : (i+1)*w.worker.pipelining]
+}
 
 func (w *quicWorker) connect(i int, p *quicPeer) {
 	p.state = peerDialing
 	p.generation++
-	w.pending++
-	w.opened++
+	w.worker.pending++
+	w.worker.opened++
 	var from netip.Addr
 	if len(w.from) > 0 {
-		from = w.from[(w.number+i)%len(w.from)]
+		from = w.from[(w.worker.number+i)%len(w.from)]
 	}
 	generation := p.generation
 	w.running.Go(func() {
-		ctx, cancel := context.WithTimeout(w.ctx, w.Timeout)
+		ctx, cancel := context.WithTimeout(w.ctx, w.worker.shared.Timeout)
 		defer cancel()
-		e := quicEvent{kind: quicDialed, peer: i, generation: generation, sentNs: w.clock()}
+		e := quicEvent{kind: quicDialed, peer: i, generation: generation, sentNs: w.worker.clock()}
 		e.conn, e.err = quicconn.Dial(ctx, w.to, from, w.config)
-		e.doneNs = w.clock()
+		e.doneNs = w.worker.clock()
 		w.events <- e
 		if e.err != nil {
 			return
@@ -91,7 +93,7 @@ func (w *quicWorker) handle(e *quicEvent) {
 
 func (w *quicWorker) dialed(e *quicEvent) {
 	p := &w.peers[e.peer]
-	w.pending--
+	w.worker.pending--
 	if !p.attempted {
 		p.attempted = true
 		w.worker.attempted++
@@ -101,18 +103,18 @@ func (w *quicWorker) dialed(e *quicEvent) {
 		return
 	}
 	took := &w.Setup
-	if w.phase >= measuring {
+	if w.worker.phase >= measuring {
 		took = &w.Handshakes.Window
 	}
 	took.Record(e.doneNs - e.sentNs)
 	w.Agreed = e.conn.Agreed()
 	p.conn, p.state, p.served, p.used, p.readBytes, p.wroteBytes = e.conn, peerOpen, 0, false, 0, 0
-	w.connected++
-	for k := e.peer * w.pipelining; k < (e.peer+1)*w.pipelining; k++ {
+	w.worker.connected++
+	for k := e.peer * w.worker.pipelining; k < (e.peer+1)*w.worker.pipelining; k++ {
 		s := &w.slots[k]
 		s.orders, s.asked = make(chan uint32, 1), &quicPending{}
 		a := &quicExchange{
-			shared: w.shared, ctx: w.ctx, requests: w.requests, events: w.events, conn: e.conn, shown: s.asked,
+			shared: w.worker.shared, ctx: w.ctx, requests: w.requests, events: w.events, conn: e.conn, shown: s.asked,
 			from: quicEvent{kind: quicAnswered, peer: e.peer, generation: e.generation, slot: k},
 		}
 		orders := s.orders
@@ -123,22 +125,22 @@ func (w *quicWorker) dialed(e *quicEvent) {
 
 func (w *quicWorker) dialFailed(i int, p *quicPeer, err error) {
 	p.state, p.failures = peerClosed, min(p.failures+1, 9)
-	p.reopenAt = w.now + backoffNs<<(p.failures-1)
+	p.reopenAt = w.worker.now + backoffNs<<(p.failures-1)
 	phase := PhaseConnect
 	var transport *quic.TransportError
 	if errors.As(err, &transport) && transport.ErrorCode.IsCryptoError() {
 		phase = PhaseTLS
 	}
-	w.tally.Faults[Fault{phase, quicconn.Explain(err)}]++
+	w.worker.tally.Faults[Fault{phase, quicconn.Explain(err)}]++
 	list := w.slotsOf(i)
 	for k := range list {
 		s := &list[k]
 		switch {
 		case s.state == slotWaiting && s.again: // the server refused it, and is gone
-			w.failSlot(s, PhaseResponse, causeClosed, w.now, 0)
-			w.renewSlot(i*w.pipelining+k, w.now)
-		case s.state == slotWaiting && w.quota >= 0 && !w.openLoop:
-			w.quota++ // for the others to send
+			w.failSlot(s, PhaseResponse, causeClosed, w.worker.now, 0)
+			w.renewSlot(i*w.worker.pipelining+k, w.worker.now)
+		case s.state == slotWaiting && w.worker.quota >= 0 && !w.worker.openLoop:
+			w.worker.quota++ // for the others to send
 			s.state, s.parked = slotFree, true
 		}
 	}
@@ -146,12 +148,12 @@ func (w *quicWorker) dialFailed(i int, p *quicPeer, err error) {
 
 // closedBy handles the end of a connection. Its askers' requests come back as their replies.
 func (w *quicWorker) closedBy(i int, p *quicPeer, err error) {
-	if p.state == peerOpen && p.busy == 0 && !w.NewConnections {
+	if p.state == peerOpen && p.busy == 0 && !w.worker.shared.NewConnections {
 		if p.served > 0 {
-			w.tally.Closes.noteIdle(p.served, w.now-p.doneNs)
+			w.worker.tally.Closes.noteIdle(p.served, w.worker.now-p.doneNs)
 		}
 		if !graceful(err) {
-			w.tally.Faults[Fault{PhaseIdle, quicconn.Explain(err)}]++
+			w.worker.tally.Faults[Fault{PhaseIdle, quicconn.Explain(err)}]++
 		}
 	}
 	w.hangUpPeer(i, p)
@@ -169,10 +171,10 @@ func graceful(err error) bool {
 
 // hangUpPeer closes a connection; it will be reopened.
 func (w *quicWorker) hangUpPeer(i int, p *quicPeer) {
-	p.countBytes(w.tally)
+	p.countBytes(w.worker.tally)
 	_ = p.conn.Close() // it may have ended
-	if w.connected--; w.connected == 0 {
-		w.downNs = w.now
+	if w.worker.connected--; w.worker.connected == 0 {
+		w.worker.downNs = w.worker.now
 	}
 	list := w.slotsOf(i)
 	for k := range list {
@@ -184,12 +186,12 @@ func (w *quicWorker) hangUpPeer(i int, p *quicPeer) {
 		p.failures = 0
 	}
 	p.failures = min(p.failures, 9)
-	p.conn, p.state, p.reopenAt = nil, peerClosed, w.now
+	p.conn, p.state, p.reopenAt = nil, peerClosed, w.worker.now
 	if p.failures > 0 {
 		p.reopenAt += backoffNs << (p.failures - 1)
 	}
-	if w.phase >= starting && !w.NewConnections {
-		w.tally.Reconnects++
+	if w.worker.phase >= starting && !w.worker.shared.NewConnections {
+		w.worker.tally.Reconnects++
 	}
 }
 
@@ -205,25 +207,25 @@ func (w *quicWorker) wakeAll() {
 func (w *quicWorker) wakeSlot(k int) {
 	s := &w.slots[k]
 	switch {
-	case w.phase < starting:
+	case w.worker.phase < starting:
 	case s.state == slotWaiting:
 		w.ask(k)
 	case s.state != slotFree || !s.parked:
-	case w.openLoop:
-		if w.peers[k/w.pipelining].state == peerOpen {
+	case w.worker.openLoop:
+		if w.peers[k/w.worker.pipelining].state == peerOpen {
 			s.parked = false
 			w.idle = append(w.idle, k)
 		}
-	case w.quota >= 0 && w.peers[k/w.pipelining].state != peerOpen: // others may use its share
+	case w.worker.quota >= 0 && w.peers[k/w.worker.pipelining].state != peerOpen: // others may use its share
 	default:
-		w.supplySlot(k, w.startOr(w.now))
+		w.supplySlot(k, w.startOr(w.worker.now))
 	}
 }
 
 // startOr returns the start of the load until the first requests are handed out, afterwards now.
 func (w *quicWorker) startOr(now int64) int64 {
-	if w.firstNs == 0 && w.phase == warming {
-		return w.startNs.Load()
+	if w.worker.firstNs == 0 && w.worker.phase == warming {
+		return w.worker.shared.startNs.Load()
 	}
 	return now
 }
@@ -231,33 +233,33 @@ func (w *quicWorker) startOr(now int64) int64 {
 // supplySlot gives a free slot of a closed loop a request, if any is left.
 func (w *quicWorker) supplySlot(k int, dueNs int64) {
 	s := &w.slots[k]
-	s.parked = w.quota == 0
+	s.parked = w.worker.quota == 0
 	if s.parked {
 		return
 	}
-	if w.quota > 0 {
-		w.quota--
+	if w.worker.quota > 0 {
+		w.worker.quota--
 	}
 	w.supplyDue(k, dueNs)
 	w.ask(k)
 }
 
 func (w *quicWorker) supplyDue(k int, dueNs int64) {
-	s, p := &w.slots[k], &w.peers[k/w.pipelining]
+	s, p := &w.slots[k], &w.peers[k/w.worker.pipelining]
 	s.state, s.again, s.counted, s.parked, s.dueNs = slotWaiting, false, false, false, dueNs
-	s.target = w.script.target[p.next]
-	p.next = w.script.step(p.next, 1)
+	s.target = w.worker.shared.script.target[p.next]
+	p.next = w.worker.shared.script.step(p.next, 1)
 }
 
 // ask hands a waiting request to the slot's asker, if its connection may take it.
 func (w *quicWorker) ask(k int) {
-	s, p := &w.slots[k], &w.peers[k/w.pipelining]
-	if s.state != slotWaiting || p.state != peerOpen || w.NewConnections && p.used {
+	s, p := &w.slots[k], &w.peers[k/w.worker.pipelining]
+	if s.state != slotWaiting || p.state != peerOpen || w.worker.shared.NewConnections && p.used {
 		return
 	}
 	p.used = true
 	p.busy++
-	s.state, s.counted, s.orderNs = slotAsking, false, w.now
+	s.state, s.counted, s.orderNs = slotAsking, false, w.worker.now
 	s.asked.sentNs.Store(0)
 	s.asked.expired.Store(false)
 	s.orders <- s.target
@@ -267,13 +269,13 @@ func (w *quicWorker) ask(k int) {
 func (w *quicWorker) renewSlot(k int, doneNs int64) {
 	s := &w.slots[k]
 	s.state = slotFree
-	if w.openLoop {
+	if w.worker.openLoop {
 		s.parked = true
 		w.wakeSlot(k)
 		return
 	}
-	if w.quota >= 0 && w.phase < measuring {
-		w.quota++
+	if w.worker.quota >= 0 && w.worker.phase < measuring {
+		w.worker.quota++
 	}
 	w.supplySlot(k, doneNs)
 }
@@ -315,7 +317,7 @@ const causeNoStream = "no stream granted (MAX_STREAMS)"
 
 // renewAfter frees the slot of a response, whose connection may end with it.
 func (w *quicWorker) renewAfter(e *quicEvent, p *quicPeer) {
-	if w.NewConnections {
+	if w.worker.shared.NewConnections {
 		w.retire(e.peer, p)
 	}
 	w.renewSlot(e.slot, e.doneNs)
@@ -326,8 +328,8 @@ func (w *quicWorker) retire(i int, p *quicPeer) {
 	if p.state != peerOpen {
 		return
 	}
-	if !w.NewConnections {
-		w.tally.Closes.note(&w.tally.Closes.Announced, p.served)
+	if !w.worker.shared.NewConnections {
+		w.worker.tally.Closes.note(&w.worker.tally.Closes.Announced, p.served)
 	}
 	p.state = peerEnding
 	if p.busy == 0 {
@@ -336,21 +338,22 @@ func (w *quicWorker) retire(i int, p *quicPeer) {
 }
 
 func (w *quicWorker) completeSlot(s *quicSlot, p *quicPeer, e *quicEvent) {
-	t := w.tally
+	t := w.worker.tally
 	t.Completed++
 	t.Statuses[e.status]++
-	if w.Unexpected[e.status] {
+	if w.worker.shared.Unexpected[e.status] {
 		t.Bad++
-		if len(w.errors) < errorsKept && !slices.ContainsFunc(w.errors, func(k ErrorResponse) bool { return k.Status == e.status }) {
-			w.errors = append(w.errors, ErrorResponse{Status: e.status, Line: pageText(e.head)})
+		same := func(k ErrorResponse) bool { return k.Status == e.status }
+		if len(w.worker.errors) < errorsKept && !slices.ContainsFunc(w.worker.errors, same) {
+			w.worker.errors = append(w.worker.errors, ErrorResponse{Status: e.status, Line: pageText(e.head)})
 		}
 	}
-	w.keepRedirect(e.status, []byte(e.location))
+	w.worker.keepRedirect(e.status, []byte(e.location))
 	p.served++
 	p.doneNs = e.doneNs
-	w.inFlight--
-	w.doneNs = max(w.doneNs, e.doneNs)
-	counted := s.dueNs >= w.countFromNs
+	w.worker.inFlight--
+	w.worker.doneNs = max(w.worker.doneNs, e.doneNs)
+	counted := s.dueNs >= w.worker.countFromNs
 	if counted {
 		t.Response.Record(e.doneNs - s.dueNs)
 		t.Service.Record(e.doneNs - e.sentNs)
@@ -367,15 +370,15 @@ func (w *quicWorker) completeSlot(s *quicSlot, p *quicPeer, e *quicEvent) {
 
 // failSlot ends a sent request, with its cause.
 func (w *quicWorker) failSlot(s *quicSlot, phase, cause string, doneNs, sentNs int64) {
-	t := w.tally
+	t := w.worker.tally
 	t.Failed++
 	t.Faults[Fault{phase, cause}]++
-	w.inFlight--
-	w.doneNs = max(w.doneNs, doneNs)
+	w.worker.inFlight--
+	w.worker.doneNs = max(w.worker.doneNs, doneNs)
 	if sentNs == 0 {
 		sentNs = s.dueNs
 	}
-	if s.dueNs >= w.countFromNs {
+	if s.dueNs >= w.worker.countFromNs {
 		t.Response.Record(doneNs - s.dueNs)
 		t.Service.Record(doneNs - sentNs)
 	}
@@ -387,8 +390,8 @@ func (w *quicWorker) failSlot(s *quicSlot, phase, cause string, doneNs, sentNs i
 // expire gives up requests that timed out, as worker.expire does, and gives slots without a request
 // what others returned.
 func (w *quicWorker) expire() {
-	limit := int64(w.Timeout)
-	w.expireNs = w.now + min(max(limit/10, 1e6), 1e8)
+	limit := int64(w.worker.shared.Timeout)
+	w.worker.expireNs = w.worker.now + min(max(limit/10, 1e6), 1e8)
 	for k := range w.slots {
 		s := &w.slots[k]
 		switch s.state {
@@ -397,7 +400,7 @@ func (w *quicWorker) expire() {
 			if since == 0 {
 				since = s.orderNs
 			}
-			if w.now-since <= limit || s.asked.expired.Load() {
+			if w.worker.now-since <= limit || s.asked.expired.Load() {
 				continue
 			}
 			s.asked.expired.Store(true)
@@ -405,7 +408,7 @@ func (w *quicWorker) expire() {
 				(*stop)()
 			}
 		case slotFree:
-			if w.quota > 0 && s.parked && w.peers[k/w.pipelining].state == peerOpen {
+			if w.worker.quota > 0 && s.parked && w.peers[k/w.worker.pipelining].state == peerOpen {
 				w.wakeSlot(k)
 			}
 		}
@@ -422,7 +425,7 @@ func tooLate(e quicEvent) {
 // shut ends all connections and waits for every goroutine.
 func (w *quicWorker) shut() {
 	w.cancel()
-	w.tally = newTally(len(w.Mix)) // the last one has left
+	w.worker.tally = newTally(len(w.worker.shared.Mix)) // the last one has left
 	for i := range w.peers {
 		if p := &w.peers[i]; p.conn != nil {
 			w.hangUpPeer(i, p)

@@ -274,7 +274,7 @@ func (w *worker) receivedFrames(i uint32, c *conn, b []byte) {
 			w.fail(i, c, PhaseResponse, causeUnasked, causeDropped)
 			return
 		}
-		want := w.streams.Payloads[w.script.target[c.oldest]]
+		want := w.streams.Payloads[w.shared.script.target[c.oldest]]
 		if s.echo >= 0 {
 			if bytes.HasPrefix(want[s.echo:], piece) {
 				s.echo += len(piece)
@@ -291,7 +291,7 @@ func (w *worker) receivedFrames(i uint32, c *conn, b []byte) {
 		s.echo = 0
 		w.complete(i, c, 1, 0)
 		freed++
-		if w.NewConnections {
+		if w.shared.NewConnections {
 			w.lost(i, c)
 			w.renew(i, c, freed)
 			return

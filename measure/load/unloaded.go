@@ -54,7 +54,7 @@ type alone struct {
 // idle reports whether the connections are idle for a reason of this side: a server may close one
 // then without fault.
 func (w *worker) idle() bool {
-	return w.phase < starting && w.Start != nil || w.Unloaded > 0 && (w.phase == probing || w.phase == waiting)
+	return w.phase < starting && w.shared.Start != nil || w.shared.Unloaded > 0 && (w.phase == probing || w.phase == waiting)
 }
 
 // beAlone begins the unloaded requests if this worker sends them. The last worker does: in a ramp the
@@ -62,7 +62,7 @@ func (w *worker) idle() bool {
 func (w *worker) beAlone() {
 	a := &alone{setup: w.tally, begunNs: w.now}
 	most := loneConnections
-	if w.NewConnections {
+	if w.shared.NewConnections {
 		most = 1
 	}
 	for i := 0; i < len(w.conns) && len(a.over) < most; i++ {
@@ -70,13 +70,13 @@ func (w *worker) beAlone() {
 			a.over = append(a.over, uint32(i))
 		}
 	}
-	if w.openLoop || w.Unloaded == 0 || w.Share.First > 0 || w.id != w.Threads-1 || len(a.over) == 0 {
+	if w.openLoop || w.shared.Unloaded == 0 || w.shared.Share.First > 0 || w.id != w.shared.Threads-1 || len(a.over) == 0 {
 		w.ready()
 		return
 	}
 	a.Connections = len(a.over)
 	w.alone, w.phase = a, probing
-	w.tally = newTally(len(w.Mix))
+	w.tally = newTally(len(w.shared.Mix))
 	w.tally.Warmup = true
 }
 
@@ -84,11 +84,11 @@ func (w *worker) beAlone() {
 func (w *worker) stayAlone() {
 	a := w.alone
 	past := w.now - a.begunNs
-	enough := past >= int64(w.Unloaded) && len(a.ServiceNs) >= unloadedMin || past >= unloadedPatience*int64(w.Unloaded) ||
+	enough := past >= int64(w.shared.Unloaded) && len(a.ServiceNs) >= unloadedMin || past >= unloadedPatience*int64(w.shared.Unloaded) ||
 		len(a.ServiceNs) >= unloadedMax ||
 		a.Failed > 0
 	switch {
-	case a.busy && enough && w.conns[a.on].onWire == 0 && (w.conns[a.on].resend == 0 || past >= 2*unloadedPatience*int64(w.Unloaded)):
+	case a.busy && enough && w.conns[a.on].onWire == 0 && (w.conns[a.on].resend == 0 || past >= 2*unloadedPatience*int64(w.shared.Unloaded)):
 		w.withdraw(a.on) // about to be resent
 		w.endAlone()
 	case a.busy:
@@ -175,7 +175,7 @@ type firsts struct {
 
 // awaitFirsts begins to record them, if they allow a conclusion.
 func (w *worker) awaitFirsts() *firsts {
-	if w.Unloaded == 0 || w.phase != starting {
+	if w.shared.Unloaded == 0 || w.phase != starting {
 		w.phase = max(w.phase, warming)
 		return nil
 	}

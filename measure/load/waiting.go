@@ -85,9 +85,9 @@ func (w *worker) unanswered(f func(request)) {
 			}
 			for range one.n {
 				if one.again && len(again) > 0 {
-					r.target, again = int(w.script.target[again[0]]), again[1:]
+					r.target, again = int(w.shared.script.target[again[0]]), again[1:]
 				} else {
-					r.target, at = int(w.script.target[at]), w.script.step(at, 1)
+					r.target, at = int(w.shared.script.target[at]), w.shared.script.step(at, 1)
 				}
 				f(r)
 			}
@@ -99,7 +99,7 @@ func (w *worker) unanswered(f func(request)) {
 func (w *worker) onStreams(h *h2conn, f func(request)) {
 	for k := range h.table {
 		if s := &h.table[k]; s.id != 0 {
-			f(request{int(w.script.target[s.at]), s.due, s.sent})
+			f(request{int(w.shared.script.target[s.at]), s.due, s.sent})
 		}
 	}
 }

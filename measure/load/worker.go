@@ -30,7 +30,7 @@ type shared struct {
 // worker is one OS thread with its own ring, connections and tally. It shares none of them; it
 // hands over a tally through a channel once per interval.
 type worker struct {
-	*shared
+	shared      *shared
 	id          int
 	number      int // of the first connection among the share's
 	pipelining  int
@@ -135,7 +135,7 @@ const maxTime = int64(1) << 62
 // queue: Linux's default somaxconn was 128 until 5.4.
 const maxPending = 64
 
-func (w *worker) clock() int64 { return int64(time.Since(w.base)) }
+func (w *worker) clock() int64 { return int64(time.Since(w.shared.base)) }
 
 // loop is the worker's event loop: submit, wait, read the clock, handle.
 func (w *worker) loop() error {
@@ -207,7 +207,7 @@ func (w *worker) patience(now int64) ring.Patience {
 	until := min(w.tickNs, w.expireNs, now+int64(100*time.Millisecond))
 	if w.phase < starting {
 		until = min(until, now+int64(2*time.Millisecond))
-		if start := w.startNs.Load(); start > 0 {
+		if start := w.shared.startNs.Load(); start > 0 {
 			until = min(until, start)
 		}
 	}
@@ -238,7 +238,7 @@ func (w *worker) turn() (done bool) {
 	if w.now >= w.tickNs {
 		w.tick()
 	}
-	if w.stop.Load() {
+	if w.shared.stop.Load() {
 		w.lastNs = w.now
 		return true
 	}
@@ -263,10 +263,10 @@ func (w *worker) finished() bool {
 	case w.phase == draining:
 		w.lastNs = max(w.endNs, w.doneNs, w.sentNs)
 		return w.answered() || w.now >= w.drainNs
-	case w.Requests > 0 && w.answered():
+	case w.shared.Requests > 0 && w.answered():
 		w.lastNs = max(w.windowNs, w.doneNs)
 		return true
-	case w.Duration == 0 && w.connected == 0 && w.now-w.downNs > int64(w.Timeout)+2*maxBackoffNs:
+	case w.shared.Duration == 0 && w.connected == 0 && w.now-w.downNs > int64(w.shared.Timeout)+2*maxBackoffNs:
 		w.lastNs = w.now
 		return true // no connection is left, and no deadline would end the wait
 	}
@@ -288,10 +288,10 @@ func (w *worker) answered() bool {
 
 // lengthNs returns the length of the schedule in the window.
 func (w *worker) lengthNs() int64 {
-	if w.Duration == 0 {
+	if w.shared.Duration == 0 {
 		return maxTime / 2
 	}
-	return int64(w.Duration)
+	return int64(w.shared.Duration)
 }
 
 // prepare does what precedes the load: the first connect attempts, the unloaded requests, the wait for
@@ -304,7 +304,7 @@ func (w *worker) prepare() {
 	if w.phase == probing {
 		w.stayAlone()
 	}
-	if start := w.startNs.Load(); w.phase == waiting && start > 0 && w.now >= start {
+	if start := w.shared.startNs.Load(); w.phase == waiting && start > 0 && w.now >= start {
 		w.begin(start)
 	}
 }
@@ -318,18 +318,18 @@ func (w *worker) ready() {
 // begin starts the load.
 func (w *worker) begin(start int64) {
 	w.phase, w.downNs, w.quota = starting, w.now, w.granted
-	w.windowNs = start + int64(w.Warmup)
+	w.windowNs = start + int64(w.shared.Warmup)
 	w.endNs = maxTime
-	if w.Duration > 0 {
-		w.endNs = w.windowNs + int64(w.Duration)
-		w.drainNs = w.endNs + int64(w.Drain)
+	if w.shared.Duration > 0 {
+		w.endNs = w.windowNs + int64(w.shared.Duration)
+		w.drainNs = w.endNs + int64(w.shared.Drain)
 	}
 	// Intervals end at whole multiples of their length from the window's opening, for every worker,
 	// however late it gets here; the first ends after the start.
-	w.tickNs = w.windowNs - (int64(w.Warmup)-1)/int64(w.Interval)*int64(w.Interval)
+	w.tickNs = w.windowNs - (int64(w.shared.Warmup)-1)/int64(w.shared.Interval)*int64(w.shared.Interval)
 	w.tally.StartNs = start
 	w.handOver(start, w.spare()) // the faults while connecting
-	if w.Warmup == 0 {
+	if w.shared.Warmup == 0 {
 		w.openWindow()
 	}
 	if w.openLoop {
@@ -362,7 +362,7 @@ func (w *worker) begin(start int64) {
 func (w *worker) openWindow() {
 	w.cutAt(w.windowNs)
 	w.choose()
-	w.tickNs = w.windowNs + int64(w.Interval)
+	w.tickNs = w.windowNs + int64(w.shared.Interval)
 	w.phase = measuring
 	w.tally.Warmup = false
 	w.carried, w.carriedNs = w.inFlight, w.waited(w.windowNs)
@@ -418,7 +418,7 @@ func (w *worker) dial(now int64) {
 // unneeded reports whether a new connection would have no request: all requested ones have been
 // assigned.
 func (w *worker) unneeded(c *conn) bool {
-	return w.NewConnections && w.phase >= starting && w.quota == 0 && c.waiting == 0
+	return w.shared.NewConnections && w.phase >= starting && w.quota == 0 && c.waiting == 0
 }
 
 func (w *worker) connect(i uint32, c *conn, now int64) {
@@ -432,16 +432,16 @@ func (w *worker) connect(i uint32, c *conn, now int64) {
 	}
 	c.fd, c.state = int32(fd), connecting
 	w.pending++
-	w.ring.Connect(fd, &w.Address, c.tag(i))
+	w.ring.Connect(fd, &w.shared.Address, c.tag(i))
 }
 
 // socket opens the socket of connection i, bound to the next local address.
 func (w *worker) socket(i uint32) (int, error) {
-	fd, err := w.Address.Socket()
-	if err != nil || len(w.sources) == 0 {
+	fd, err := w.shared.Address.Socket()
+	if err != nil || len(w.shared.sources) == 0 {
 		return fd, err
 	}
-	from := &w.sources[(w.number+int(i))%len(w.sources)]
+	from := &w.shared.sources[(w.number+int(i))%len(w.shared.sources)]
 	if err = from.BindSource(fd); err != nil {
 		err = errors.Join(err, syscall.Close(fd))
 	}
@@ -467,7 +467,7 @@ func (w *worker) firstAttemptEnded(c *conn) {
 // expire looks for connects and requests that timed out. It runs ten times per timeout, at most a
 // thousand times a second.
 func (w *worker) expire() {
-	limit := int64(w.Timeout)
+	limit := int64(w.shared.Timeout)
 	w.expireNs = w.now + min(max(limit/10, 1e6), 1e8)
 	for i := range w.conns {
 		c := &w.conns[i]
@@ -657,7 +657,7 @@ func (w *worker) inspect(i uint32, c *conn, part []byte, last bool) {
 	if isRedirect(status) {
 		w.redirected(status, part)
 	}
-	if w.Unexpected[status] {
+	if w.shared.Unexpected[status] {
 		w.readPage(pageOf{tag: c.tag(i)}, status, part, last)
 	}
 }
@@ -682,7 +682,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 			w.fail(i, c, PhaseResponse, causeExtra, causeDropped)
 			return
 		}
-		if w.script.single && out > 1 {
+		if w.shared.script.single && out > 1 {
 			if n, k := c.reader.Run(b, &w.learned[0], int(out)); k > 0 {
 				w.inspect(i, c, b[:n], true)
 				extra := int32(k) == out && n < len(b)
@@ -699,8 +699,8 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 				continue
 			}
 		}
-		t := w.script.target[c.oldest]
-		n, done, err := c.reader.Next(b, w.script.noBody[t], &w.learned[t])
+		t := w.shared.script.target[c.oldest]
+		n, done, err := c.reader.Next(b, w.shared.script.noBody[t], &w.learned[t])
 		if err != nil {
 			if err == http1.ErrStatusLine {
 				w.keepStranger(c, b)
@@ -744,10 +744,10 @@ func timeoutStatus(b []byte) bool {
 func (w *worker) whole(i uint32, c *conn) (last bool) {
 	closing := c.reader.Closing()
 	w.complete(i, c, 1, c.reader.Status())
-	if closing && !w.NewConnections {
+	if closing && !w.shared.NewConnections {
 		w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
 	}
-	if closing || w.NewConnections {
+	if closing || w.shared.NewConnections {
 		w.lost(i, c)
 		return true
 	}

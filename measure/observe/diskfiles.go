@@ -50,7 +50,7 @@ func (d *diskFiles) sample(tick, Emit) error {
 	all := d.subject.processes
 	for i := range all {
 		p := all[(d.from+i)%len(all)]
-		if p.gone || p.role == record.RoleGenerator {
+		if p.gone || p.identity.role == record.RoleGenerator {
 			continue
 		}
 		if left <= 0 {
@@ -84,8 +84,8 @@ func (d *diskFiles) look(p *process, most int) int {
 			d.devices[at] = names
 		}
 		for _, name := range names {
-			if !slices.Contains(d.users[name], p.pid) {
-				d.users[name] = append(d.users[name], p.pid)
+			if !slices.Contains(d.users[name], p.identity.pid) {
+				d.users[name] = append(d.users[name], p.identity.pid)
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (d *diskFiles) elsewhere(p *process, m sys.Mount) {
 		slices.Contains([]string{"nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "virtiofs", "lustre", "glusterfs", "btrfs", "zfs"}, m.Kind)
 	if what := m.Kind + " " + m.Source; remote && !d.said[what] {
 		d.said[what] = true
-		d.missing("disk of process "+strconv.Itoa(p.pid)+" ("+p.comm+")",
+		d.missing("disk of process "+strconv.Itoa(p.identity.pid)+" ("+p.identity.comm+")",
 			fmt.Sprintf("it has files open on %s (%s), which is on no block device that can be seen here", m.Source, m.Kind))
 	}
 }

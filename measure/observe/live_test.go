@@ -422,7 +422,7 @@ func TestUnixSockets(t *testing.T) {
 			t.Errorf("%s: client %+v", path, e)
 		}
 		o := newObserver(t, Config{TargetUnix: path})
-		if len(o.subject.processes) != 1 || o.subject.processes[0].pid != os.Getpid() {
+		if len(o.subject.processes) != 1 || o.subject.processes[0].identity.pid != os.Getpid() {
 			t.Errorf("%s: subject %+v", path, o.subject.processes)
 		}
 	}

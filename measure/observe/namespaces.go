@@ -83,11 +83,11 @@ func (o *Observer) addNetwork() {
 		online = func() []sys.CPUTicks { return o.stat.cur.CPUs }
 	}
 	softnet, err := newSoftnetSampler(&t.r, o.server.netDir, online)
-	o.add(&o.counters, "softnet", true, softnet, err)
+	o.add(&o.timetable.counters, "softnet", true, softnet, err)
 	o.findInterfaces()
 	for _, s := range o.sides() {
 		netstat, err := newNetstatSampler(&t.r, s)
-		o.add(&o.counters, s.source("tcp"), true, netstat, err)
+		o.add(&o.timetable.counters, s.source("tcp"), true, netstat, err)
 		o.addNetDev(s)
 		o.addNIC(s)
 	}
@@ -117,7 +117,7 @@ func (o *Observer) addNetDev(s *side) {
 			o.miss(record.NotMeasured{What: s.source("netdev qdisc"), Why: err.Error(), TNs: o.nowNs, Part: true})
 		}
 	}
-	o.add(&o.counters, s.source("netdev"), true, n, err)
+	o.add(&o.timetable.counters, s.source("netdev"), true, n, err)
 	if s.iface == "" || s.iface == "lo" || speed(s.iface) >= 0 {
 		return
 	}
@@ -139,7 +139,7 @@ func (o *Observer) addNIC(s *side) {
 	if errors.Is(err, errNoNICCounters) {
 		return
 	}
-	o.add(&o.slow, s.source("nic"), true, nic, err)
+	o.add(&o.timetable.slow, s.source("nic"), true, nic, err)
 }
 
 // addIRQ adds the interrupts of the interface to the other end.
@@ -155,7 +155,7 @@ func (o *Observer) addIRQ() {
 		o.miss(record.NotMeasured{What: "irq", Why: err.Error()})
 	default:
 		irq, err := newIRQSampler(&o.t.r, o.t.names, o.t.proc, o.t.sysfs, s.iface)
-		o.add(&o.slow, "irq", true, irq, err)
+		o.add(&o.timetable.slow, "irq", true, irq, err)
 	}
 }
 
@@ -237,11 +237,11 @@ func (o *Observer) addLooks(e ends) {
 	} else {
 		o.miss(record.NotMeasured{What: "tcp_info", Why: err.Error()})
 	}
-	o.add(&o.queues, "sockets", true, sockets, nil)
+	o.add(&o.timetable.queues, "sockets", true, sockets, nil)
 	if sockets.info != nil {
-		o.add(&o.tcpInfo, "tcp_info", true, sockets.info, nil)
+		o.add(&o.timetable.tcpInfo, "tcp_info", true, sockets.info, nil)
 	}
-	if len(o.queues.sources) > 0 {
+	if len(o.timetable.queues.sources) > 0 {
 		o.looker = looker
 	}
 }

@@ -171,7 +171,7 @@ func (s *sampling) again() {
 	for _, r := range s.o.rounds() {
 		r.started = false
 	}
-	for _, one := range s.o.queues.sources {
+	for _, one := range s.o.timetable.queues.sources {
 		if sockets, ok := one.sampler.(*socketSampler); ok {
 			sockets.roster = nil
 		}

@@ -89,7 +89,7 @@ func (s *neighbourSampler) sample(at tick, emit Emit) error {
 // database that the server queries is a neighbour too.
 func (s *neighbourSampler) watched(pid int) bool {
 	for _, p := range s.subject.processes {
-		if p.pid == pid && p.role != record.RolePeer && !p.gone {
+		if p.identity.pid == pid && p.identity.role != record.RolePeer && !p.gone {
 			return true
 		}
 	}

@@ -115,8 +115,8 @@ type Observer struct {
 	server    side
 	generator *side
 
-	timetable
-	missing []record.NotMeasured
+	timetable timetable
+	missing   []record.NotMeasured
 
 	looker   *socketLookup // nil if no sockets can be looked up
 	stat     *statSampler
@@ -185,8 +185,9 @@ func New(cfg Config) (*Observer, error) {
 
 // rounds lists all rounds in order.
 func (o *Observer) rounds() [12]*round {
-	return [...]*round{&o.times, &o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.beyond, &o.behind, &o.others, &o.files, &o.titles,
-		&o.slow, &o.counters}
+	t := &o.timetable
+	return [...]*round{&t.times, &t.queues, &t.tcpInfo, &t.spread, &t.peers, &t.beyond, &t.behind, &t.others, &t.files, &t.titles,
+		&t.slow, &t.counters}
 }
 
 // planRounds sets the timetable.
@@ -195,20 +196,20 @@ func (o *Observer) planRounds() {
 	seldom := max(every, secondNs)
 	// A row sums up the looks and costs little; the lists, which may cost 50 ms, have a share of
 	// their own.
-	o.queues = round{everyNs: every, share: shareQueues, longestNs: max(every, secondNs/4)}
-	o.tcpInfo = round{everyNs: seldom, share: shareTCPInfo}
-	o.spread = round{everyNs: seldom, share: shareSpread}
+	o.timetable.queues = round{everyNs: every, share: shareQueues, longestNs: max(every, secondNs/4)}
+	o.timetable.tcpInfo = round{everyNs: seldom, share: shareTCPInfo}
+	o.timetable.spread = round{everyNs: seldom, share: shareSpread}
 	// Its pauses are no longer than that: it limits its expensive parts itself.
-	o.peers = round{everyNs: seldom, share: sharePeers, longestNs: seldom, jitter: rand.New(rand.NewPCG(jitterSeed, 2))}
-	o.behind = round{everyNs: max(every, secondNs/2), share: shareBehind, longestNs: max(every, 2*secondNs)} // a short run has some
-	o.beyond = round{everyNs: seldom, share: shareBeyond, longestNs: max(every, int64(longestUnseen))}
+	o.timetable.peers = round{everyNs: seldom, share: sharePeers, longestNs: seldom, jitter: rand.New(rand.NewPCG(jitterSeed, 2))}
+	o.timetable.behind = round{everyNs: max(every, secondNs/2), share: shareBehind, longestNs: max(every, 2*secondNs)} // a short run has some
+	o.timetable.beyond = round{everyNs: seldom, share: shareBeyond, longestNs: max(every, int64(longestUnseen))}
 	// A one-second run has one at its end.
-	o.others = round{everyNs: seldom, share: shareOthers, longestNs: max(every, 3*secondNs), counts: true}
-	o.files = round{everyNs: seldom, share: shareFiles, longestNs: max(every, int64(longestUnseen))}
-	o.titles = round{everyNs: max(every, secondNs/4), share: shareTitles, longestNs: max(every, secondNs/2),
+	o.timetable.others = round{everyNs: seldom, share: shareOthers, longestNs: max(every, 3*secondNs), counts: true}
+	o.timetable.files = round{everyNs: seldom, share: shareFiles, longestNs: max(every, int64(longestUnseen))}
+	o.timetable.titles = round{everyNs: max(every, secondNs/4), share: shareTitles, longestNs: max(every, secondNs/2),
 		jitter: rand.New(rand.NewPCG(jitterSeed, 3))}
-	o.slow = round{everyNs: max(every, secondNs/2), share: shareSlow, longestNs: max(every, int64(longestUnseen)), counts: true}
-	o.counters = round{everyNs: every, share: shareCounters, counts: true}
+	o.timetable.slow = round{everyNs: max(every, secondNs/2), share: shareSlow, longestNs: max(every, int64(longestUnseen)), counts: true}
+	o.timetable.counters = round{everyNs: every, share: shareCounters, counts: true}
 	for _, r := range o.rounds() {
 		r.plannedMinNs = every
 	}
@@ -239,13 +240,13 @@ func (o *Observer) addCPU() {
 	t := o.t
 	var err error
 	o.stat, err = newStatSampler(&t.r, t.proc)
-	o.add(&o.counters, "cpu", true, o.stat, err)
+	o.add(&o.timetable.counters, "cpu", true, o.stat, err)
 	softirq, err := newSoftirqSampler(&t.r, t.proc)
-	o.add(&o.counters, "softirq", true, softirq, err)
+	o.add(&o.timetable.counters, "softirq", true, softirq, err)
 	psi, err := newPSISampler(&t.r, t.proc)
-	o.add(&o.counters, "psi", true, psi, err)
+	o.add(&o.timetable.counters, "psi", true, psi, err)
 	freq, err := newFreqSampler(&t.r, t.names, t.sysfs)
-	o.add(&o.slow, "freq", true, freq, err)
+	o.add(&o.timetable.slow, "freq", true, freq, err)
 }
 
 // Seeds of the jitter: the record allows the moments of a run to be recomputed anyway, and a fixed
@@ -296,7 +297,7 @@ func (o *Observer) addUnix() {
 		o.miss(record.NotMeasured{What: "sockets", Why: err.Error()})
 		return
 	}
-	o.add(&o.queues, "sockets", true, sockets, nil)
+	o.add(&o.timetable.queues, "sockets", true, sockets, nil)
 	o.addListeners(listeners.list, nil, listeners.close)
 	o.miss(record.NotMeasured{What: "tcp_info", Why: "the target is a unix socket"})
 	o.miss(record.NotMeasured{What: "connections per process", Why: "not counted for unix sockets", Part: true})
@@ -312,9 +313,9 @@ func (o *Observer) addListeners(list func([]listener) ([]listener, error), c *co
 	s := &listenerSampler{list: list, subject: o.subject, stop: stop}
 	if c != nil {
 		s.spread = newSpreadSampler(o.t, o.subject, c)
-		o.add(&o.spread, "connections per process", true, s.spread, nil)
+		o.add(&o.timetable.spread, "connections per process", true, s.spread, nil)
 	}
-	o.add(&o.counters, "listener", true, s, nil)
+	o.add(&o.timetable.counters, "listener", true, s, nil)
 }
 
 // addProcesses adds the subject, found and named, and the generator. The order is that of one
@@ -323,7 +324,7 @@ func (o *Observer) addProcesses() {
 	t, s := o.t, o.subject
 	var err error
 	if o.throttle, err = newThrottleSampler(&t.r, t.proc); err == nil {
-		o.add(&o.slow, "throttle", false, o.throttle, nil)
+		o.add(&o.timetable.slow, "throttle", false, o.throttle, nil)
 	} else {
 		o.throttle = nil
 		o.miss(record.NotMeasured{What: "throttle", Why: err.Error()})
@@ -335,8 +336,8 @@ func (o *Observer) addProcesses() {
 	if o.cfg.GeneratorPID != 0 {
 		o.watch(record.RoleGenerator, o.cfg.GeneratorPID)
 	}
-	o.add(&o.slow, "subject", true, &subjectSampler{s}, nil)
-	if !slices.ContainsFunc(s.processes, func(p *process) bool { return p.role == record.RoleSubject }) && len(s.listeners) == 0 {
+	o.add(&o.timetable.slow, "subject", true, &subjectSampler{s}, nil)
+	if !slices.ContainsFunc(s.processes, func(p *process) bool { return p.identity.role == record.RoleSubject }) && len(s.listeners) == 0 {
 		o.miss(record.NotMeasured{What: "subject", Why: fmt.Sprintf("nothing listens on %s in this network namespace: "+
 			"the server is on another host, or in a container whose process has to be named", s.target)})
 	}
@@ -349,14 +350,14 @@ func (o *Observer) addProcesses() {
 	} else {
 		o.miss(record.NotMeasured{What: "wait channels", Why: fmt.Sprintf("this kernel has no /proc/PID/wchan: %v", err), Part: true})
 	}
-	o.add(&o.slow, "thread states", false, &stateSampler{t: t, subject: s}, nil)
-	o.add(&o.slow, "context switches", false, &switchSampler{t: t, subject: s}, nil)
-	o.add(&o.others, "neighbours", false, newNeighbourSampler(t, s), nil)
-	o.add(&o.counters, "process", false, &processSampler{t: t, subject: s, schedstat: schedstat}, nil)
-	o.add(&o.beyond, "peers' thread states", false, &stateSampler{t: t, subject: s, peers: true}, nil)
-	o.add(&o.beyond, "peers' context switches", false, &switchSampler{t: t, subject: s, peers: true}, nil)
-	o.add(&o.titles, "titles", false, &titleSampler{t: t, subject: s}, nil)
-	o.add(&o.behind, "peers' processes", false, &processSampler{t: t, subject: s, schedstat: schedstat, peers: true}, nil)
+	o.add(&o.timetable.slow, "thread states", false, &stateSampler{t: t, subject: s}, nil)
+	o.add(&o.timetable.slow, "context switches", false, &switchSampler{t: t, subject: s}, nil)
+	o.add(&o.timetable.others, "neighbours", false, newNeighbourSampler(t, s), nil)
+	o.add(&o.timetable.counters, "process", false, &processSampler{t: t, subject: s, schedstat: schedstat}, nil)
+	o.add(&o.timetable.beyond, "peers' thread states", false, &stateSampler{t: t, subject: s, peers: true}, nil)
+	o.add(&o.timetable.beyond, "peers' context switches", false, &switchSampler{t: t, subject: s, peers: true}, nil)
+	o.add(&o.timetable.titles, "titles", false, &titleSampler{t: t, subject: s}, nil)
+	o.add(&o.timetable.behind, "peers' processes", false, &processSampler{t: t, subject: s, schedstat: schedstat, peers: true}, nil)
 }
 
 // addPeers adds what the subject is connected to. It runs after the search for the subject, so that
@@ -367,7 +368,7 @@ func (o *Observer) addPeers() {
 		s, err = newPeerSampler(o.t, o.subject, o.cfg.TargetAddr)
 		return err
 	})
-	o.add(&o.peers, "peers", true, s, err)
+	o.add(&o.timetable.peers, "peers", true, s, err)
 }
 
 // addDisks adds the block devices, with the processes that have files open on them.
@@ -376,8 +377,8 @@ func (o *Observer) addDisks() {
 		o.miss(record.NotMeasured{What: what, Why: why, TNs: o.nowNs, Part: true})
 	})
 	disks, err := newDiskSampler(o.t, files.usedBy)
-	o.add(&o.counters, "disk", true, disks, err)
-	o.add(&o.files, "disk files", false, files, nil)
+	o.add(&o.timetable.counters, "disk", true, disks, err)
+	o.add(&o.timetable.files, "disk files", false, files, nil)
 }
 
 // watch adds a named process.
@@ -389,8 +390,8 @@ func (o *Observer) watch(role string, pid int) {
 
 // joined completes the facts about a process that was found.
 func (o *Observer) joined(p *process) {
-	name := fmt.Sprintf("process %d (%s)", p.pid, p.comm)
-	if p.role == record.RoleSubject {
+	name := fmt.Sprintf("process %d (%s)", p.identity.pid, p.identity.comm)
+	if p.identity.role == record.RoleSubject {
 		o.missing = slices.DeleteFunc(o.missing, func(n record.NotMeasured) bool { return n.What == "subject" })
 	}
 	if fd, err := sys.OpenBelow(p.dir, o.t.path.of("fd").end()); err == nil {
@@ -410,8 +411,8 @@ func (o *Observer) joined(p *process) {
 	}
 	if err == nil {
 		var ok bool
-		if p.cgroup, ok = sys.ParseCgroupPath(text, o.throttle.mount.Version); ok {
-			err = o.throttle.watch(p.cgroup)
+		if p.identity.cgroup, ok = sys.ParseCgroupPath(text, o.throttle.mount.Version); ok {
+			err = o.throttle.watch(p.identity.cgroup)
 		} else {
 			err = fmt.Errorf("it is in no cgroup of version %d", o.throttle.mount.Version)
 		}
@@ -556,8 +557,8 @@ func (o *Observer) Run(ctx context.Context, clock func() int64, emit Emit) {
 // them: in New, and in Sample from time to time.
 func (o *Observer) Subject() (pids []int) {
 	for _, p := range o.subject.processes {
-		if p.role == record.RoleSubject && !p.gone {
-			pids = append(pids, p.pid)
+		if p.identity.role == record.RoleSubject && !p.gone {
+			pids = append(pids, p.identity.pid)
 		}
 	}
 	return pids

@@ -139,8 +139,8 @@ func (o *owners) otherEnd(s *peerSocket, unix map[uint32]uint32) (uint32, error)
 // all.
 func (o *owners) search(at tick) error {
 	for _, p := range o.subject.processes {
-		if !p.gone && p.role == record.RolePeer {
-			o.lookInto(p.pid)
+		if !p.gone && p.identity.role == record.RolePeer {
+			o.lookInto(p.identity.pid)
 		}
 	}
 	if o.settle(false) {
@@ -215,13 +215,13 @@ func (o *owners) settle(final bool) (all bool) {
 func (o *owners) peer(pid int) int {
 	root := o.outermost(pid)
 	for _, p := range o.subject.processes {
-		if p.gone || p.pid != pid && p.pid != root {
+		if p.gone || p.identity.pid != pid && p.identity.pid != root {
 			continue
 		}
-		if p.role != record.RolePeer {
+		if p.identity.role != record.RolePeer {
 			return 0
 		}
-		if p.pid == root {
+		if p.identity.pid == root {
 			return root
 		}
 	}
@@ -252,7 +252,7 @@ func (o *owners) outermost(pid int) int {
 // started is not part of it.
 func (o *owners) ours(pid int) bool {
 	return slices.ContainsFunc(o.subject.processes, func(p *process) bool {
-		return p.pid == pid && p.role != record.RolePeer && !p.gone
+		return p.identity.pid == pid && p.identity.role != record.RolePeer && !p.gone
 	})
 }
 
@@ -281,7 +281,7 @@ func (t *tools) parentOf(pid int) (int, bool) {
 // peerWatched returns the watched peer process with this PID, nil if there is none.
 func (s *subject) peerWatched(pid int) *process {
 	for _, p := range s.processes {
-		if p.pid == pid && p.role == record.RolePeer && !p.gone {
+		if p.identity.pid == pid && p.identity.role == record.RolePeer && !p.gone {
 			return p
 		}
 	}
@@ -292,7 +292,7 @@ func (s *subject) peerWatched(pid int) *process {
 // a writer.
 func (s *subject) watchPeerChild(pid, parent int) error {
 	of := s.peerWatched(parent)
-	if of == nil || of.exe == "" || s.t.exeOf(pid) != of.exe || s.peerCount() >= peerProcessesMost {
+	if of == nil || of.identity.exe == "" || s.t.exeOf(pid) != of.identity.exe || s.peerCount() >= peerProcessesMost {
 		return nil
 	}
 	return s.watch(record.RolePeer, pid, "child of "+strconv.Itoa(parent))
@@ -301,7 +301,7 @@ func (s *subject) watchPeerChild(pid, parent int) error {
 func (s *subject) peerCount() int {
 	n := 0
 	for _, p := range s.processes {
-		if p.role == record.RolePeer && !p.gone {
+		if p.identity.role == record.RolePeer && !p.gone {
 			n++
 		}
 	}
@@ -313,7 +313,7 @@ func (s *subject) adoptPeers(pids []int) {
 	for before := -1; before != len(s.processes); {
 		before = len(s.processes)
 		for _, pid := range pids {
-			if slices.ContainsFunc(s.processes, func(p *process) bool { return p.pid == pid && !p.gone }) {
+			if slices.ContainsFunc(s.processes, func(p *process) bool { return p.identity.pid == pid && !p.gone }) {
 				continue
 			}
 			if parent, ok := s.t.parentOf(pid); ok {

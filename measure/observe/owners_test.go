@@ -130,7 +130,7 @@ func TestPeerProcesses(t *testing.T) {
 			}
 			roles := map[int]string{}
 			for _, one := range p.subject.processes {
-				roles[one.pid] = one.role
+				roles[one.identity.pid] = one.identity.role
 			}
 			if roles[parent] != record.RolePeer || roles[backend] != record.RolePeer || roles[os.Getpid()] != record.RoleSubject || len(roles) != 3 {
 				t.Errorf("watched are %v; the database is %d and %d", roles, parent, backend)

@@ -181,7 +181,7 @@ func (p *peerSampler) keepMine() {
 func (p *peerSampler) countFiles() int {
 	n := 0
 	for _, one := range p.subject.processes {
-		if one.gone || one.role != record.RoleSubject {
+		if one.gone || one.identity.role != record.RoleSubject {
 			continue
 		}
 		dir, err := sys.OpenBelow(one.dir, p.t.path.of("fd").end())
@@ -203,14 +203,14 @@ func (p *peerSampler) countFiles() int {
 func (p *peerSampler) noticeProcesses() bool {
 	n, same := 0, true
 	for _, one := range p.subject.processes {
-		if one.gone || one.role != record.RoleSubject {
+		if one.gone || one.identity.role != record.RoleSubject {
 			continue
 		}
 		if n < len(p.watched) {
-			same = same && p.watched[n] == one.pid
-			p.watched[n] = one.pid
+			same = same && p.watched[n] == one.identity.pid
+			p.watched[n] = one.identity.pid
 		} else {
-			p.watched, same = append(p.watched, one.pid), false
+			p.watched, same = append(p.watched, one.identity.pid), false
 		}
 		n++
 	}
@@ -263,7 +263,7 @@ func (p *peerSampler) lookThroughFiles() (whole, seen bool) {
 	skip, left := p.from, p.filesMost
 	p.from = 0
 	for _, one := range p.subject.processes {
-		if one.gone || one.role != record.RoleSubject {
+		if one.gone || one.identity.role != record.RoleSubject {
 			continue
 		}
 		err := p.listFiles(one)

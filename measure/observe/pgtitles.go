@@ -69,8 +69,8 @@ func (s *titleSampler) sample(at tick, emit Emit) error {
 	s.row.WidthNs = 0 // gauges only
 	left := titlesMost
 	for _, p := range s.subject.processes {
-		if p.gone || p.role == record.RoleGenerator || p.comm != "postgres" ||
-			p.role == record.RolePeer && s.subject.isSubject(p.pid) { // the server's own child, which it is connected to
+		if p.gone || p.identity.role == record.RoleGenerator || p.identity.comm != "postgres" ||
+			p.identity.role == record.RolePeer && s.subject.isSubject(p.identity.pid) { // the server's own child, which it is connected to
 			continue
 		}
 		if left--; left < 0 {

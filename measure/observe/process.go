@@ -25,9 +25,9 @@ const (
 // process is one watched process. Its files stay open: once it is gone they return ESRCH, even if
 // its PID has been reused.
 type process struct {
-	identity
-	usage
-	looks
+	identity  identity
+	usage     usage
+	looks     looks
 	gone      bool
 	announced bool
 	dir, stat int // descriptors of /proc/PID and its stat
@@ -118,7 +118,7 @@ func (p *process) describe(t *tools) error {
 	if st.Ended() {
 		return syscall.ESRCH
 	}
-	p.ppid, p.startTicks, p.comm = st.Parent, st.StartTicks, t.names.of(st.Comm)
+	p.identity.ppid, p.identity.startTicks, p.identity.comm = st.Parent, st.StartTicks, t.names.of(st.Comm)
 	if text, err = t.r.below(p.dir, t.path.of("status").end()); err != nil {
 		return err
 	}
@@ -126,12 +126,12 @@ func (p *process) describe(t *tools) error {
 	if err := sys.ParsePIDStatus(text, &status); err != nil {
 		return err
 	}
-	p.cpus = string(status.CPUsAllowed)
+	p.identity.cpus = string(status.CPUsAllowed)
 	if text, err := t.r.below(p.dir, t.path.of("limits").end()); err == nil {
-		p.filesMax = parseOpenFilesLimit(text)
+		p.identity.filesMax = parseOpenFilesLimit(text)
 	}
 	if n, err := sys.LinkBelow(p.dir, t.path.of("exe").end(), t.link[:]); err == nil {
-		p.exe = string(t.link[:n]) // another user's may not be readable: then it is ""
+		p.identity.exe = string(t.link[:n]) // another user's may not be readable: then it is ""
 	}
 	return nil
 }
@@ -139,10 +139,10 @@ func (p *process) describe(t *tools) error {
 func (p *process) close(t *tools) {
 	closeFile(&p.dir)
 	closeFile(&p.stat)
-	for i := range p.threads {
-		t.closeThread(&p.threads[i])
+	for i := range p.usage.threads {
+		t.closeThread(&p.usage.threads[i])
 	}
-	p.threads = nil
+	p.usage.threads = nil
 }
 
 // vanished reports whether an error means that the process or thread is gone.
@@ -163,7 +163,7 @@ type processSampler struct {
 func (s *processSampler) sample(at tick, emit Emit) error {
 	s.subject.announce(at, emit)
 	for _, p := range s.subject.processes {
-		if p.gone || (p.role == record.RolePeer) != s.peers {
+		if p.gone || (p.identity.role == record.RolePeer) != s.peers {
 			continue
 		}
 		err := s.one(p, at, emit)
@@ -171,7 +171,7 @@ func (s *processSampler) sample(at tick, emit Emit) error {
 		case vanished(err):
 			p.gone = true
 		case err != nil:
-			p.read = false // it starts afresh when it can be read again
+			p.usage.read = false // it starts afresh when it can be read again
 			s.subject.missOf(p, "CPU times", err)
 		}
 	}
@@ -191,18 +191,18 @@ func (s *processSampler) one(p *process, at tick, emit Emit) error {
 	if st.Ended() {
 		return syscall.ESRCH
 	}
-	p.comm = s.t.names.of(st.Comm)
-	cpuNs, err := sys.ProcessClockNs(p.pid)
+	p.identity.comm = s.t.names.of(st.Comm)
+	cpuNs, err := sys.ProcessClockNs(p.identity.pid)
 	if err != nil {
 		return syscall.ESRCH // EINVAL: no such process
 	}
 	s.readThreads(p, st.Threads)
-	if p.read {
+	if p.usage.read {
 		s.fill(p, at, &st, cpuNs)
 		emit(&s.row)
 	}
-	p.read, p.lastNs = true, at.tNs
-	p.cpuNs, p.utime, p.stime = cpuNs, st.UserTicks, st.SystemTicks
+	p.usage.read, p.usage.lastNs = true, at.tNs
+	p.usage.cpuNs, p.usage.utime, p.usage.stime = cpuNs, st.UserTicks, st.SystemTicks
 	return nil
 }
 
@@ -210,61 +210,61 @@ func (s *processSampler) one(p *process, at tick, emit Emit) error {
 func (s *processSampler) fill(p *process, at tick, st *sys.PIDStat, cpuNs int64) {
 	s.row = record.ProcessRow{
 		ObservedHead: at.head(record.KindProcess),
-		Role:         p.role, PID: p.pid, StartTicks: p.startTicks, Comm: p.comm,
-		CPUNs: cpuNs - p.cpuNs, UserNs: int64(st.UserTicks-p.utime) * tickNs, SystemNs: int64(st.SystemTicks-p.stime) * tickNs,
+		Role:         p.identity.role, PID: p.identity.pid, StartTicks: p.identity.startTicks, Comm: p.identity.comm,
+		CPUNs: cpuNs - p.usage.cpuNs, UserNs: int64(st.UserTicks-p.usage.utime) * tickNs, SystemNs: int64(st.SystemTicks-p.usage.stime) * tickNs,
 		RunNs: -1, QueueNs: -1,
-		Threads: st.Threads, ThreadsRead: len(p.threads),
+		Threads: st.Threads, ThreadsRead: len(p.usage.threads),
 		Voluntary: -1, Involuntary: -1,
 		RSSBytes: st.RSSPages * s.t.pageBytes,
 	}
-	s.row.WidthNs = at.tNs - p.lastNs
+	s.row.WidthNs = at.tNs - p.usage.lastNs
 	if s.schedstat {
 		s.row.RunNs, s.row.QueueNs = 0, 0
-		for i := range p.threads {
-			s.row.RunNs += p.threads[i].dRun
-			s.row.QueueNs += p.threads[i].dQueue
+		for i := range p.usage.threads {
+			s.row.RunNs += p.usage.threads[i].dRun
+			s.row.QueueNs += p.usage.threads[i].dQueue
 		}
 	}
-	if p.looked {
-		s.row.States, s.row.Waits = p.states, p.waits
+	if p.looks.looked {
+		s.row.States, s.row.Waits = p.looks.states, p.looks.waits
 	}
 	s.row.Busiest = p.fillBusiest()
-	p.looked = false
-	if p.switchesNs > 0 {
-		s.row.Voluntary, s.row.Involuntary, s.row.SwitchesNs = p.vol, p.invol, p.switchesNs
-		s.row.OpenFiles = p.openFiles
-		s.row.ReadBytes, s.row.WrittenBytes = p.readBytes, p.writtenBytes
-		p.switchesNs = 0
+	p.looks.looked = false
+	if p.looks.switchesNs > 0 {
+		s.row.Voluntary, s.row.Involuntary, s.row.SwitchesNs = p.looks.vol, p.looks.invol, p.looks.switchesNs
+		s.row.OpenFiles = p.looks.openFiles
+		s.row.ReadBytes, s.row.WrittenBytes = p.looks.readBytes, p.looks.writtenBytes
+		p.looks.switchesNs = 0
 	}
 }
 
 // fillBusiest picks the threads that ran most, or that waited for a CPU.
 func (p *process) fillBusiest() []record.ThreadUse {
 	n := 0
-	for i := range p.threads {
-		t := &p.threads[i]
+	for i := range p.usage.threads {
+		t := &p.usage.threads[i]
 		if t.dRun <= 0 && t.dQueue <= 0 {
 			continue
 		}
 		if n < busiestThreads {
 			n++
-		} else if t.dRun <= p.threads[p.busiest[n-1]].dRun {
+		} else if t.dRun <= p.usage.threads[p.usage.busiest[n-1]].dRun {
 			continue
 		}
 		k := n - 1
-		for ; k > 0 && p.threads[p.busiest[k-1]].dRun < t.dRun; k-- {
-			p.busiest[k] = p.busiest[k-1]
+		for ; k > 0 && p.usage.threads[p.usage.busiest[k-1]].dRun < t.dRun; k-- {
+			p.usage.busiest[k] = p.usage.busiest[k-1]
 		}
-		p.busiest[k] = i
+		p.usage.busiest[k] = i
 	}
-	for k, i := range p.busiest[:n] {
-		t := &p.threads[i]
-		p.use[k] = record.ThreadUse{TID: t.tid, Comm: t.comm, RunNs: t.dRun, QueueNs: t.dQueue}
-		if p.looked {
-			p.use[k].State, p.use[k].Wchan = stateText(t.state), t.wchan
+	for k, i := range p.usage.busiest[:n] {
+		t := &p.usage.threads[i]
+		p.usage.use[k] = record.ThreadUse{TID: t.tid, Comm: t.comm, RunNs: t.dRun, QueueNs: t.dQueue}
+		if p.looks.looked {
+			p.usage.use[k].State, p.usage.use[k].Wchan = stateText(t.state), t.wchan
 		}
 	}
-	return p.use[:n]
+	return p.usage.use[:n]
 }
 
 // stateText returns a state letter as a string, without allocating.
@@ -281,14 +281,14 @@ func stateText(state byte) string {
 // readThreads reads the times of the process's threads, and first lists them again if their number
 // changed. A thread that cannot be read does not affect the others.
 func (s *processSampler) readThreads(p *process, count int) {
-	if want := min(count, s.t.threadLimit(p)); want != len(p.threads) {
+	if want := min(count, s.t.threadLimit(p)); want != len(p.usage.threads) {
 		if err := s.listThreads(p); err != nil && !vanished(err) {
 			s.subject.missOf(p, "its threads", err)
 		}
 	}
-	kept := p.threads[:0]
-	for i := range p.threads {
-		t := p.threads[i]
+	kept := p.usage.threads[:0]
+	for i := range p.usage.threads {
+		t := p.usage.threads[i]
 		err := s.readThread(&t)
 		if err == nil {
 			kept = append(kept, t)
@@ -296,11 +296,11 @@ func (s *processSampler) readThreads(p *process, count int) {
 		}
 		s.t.closeThread(&t)
 		if !vanished(err) {
-			p.cut = true
+			p.usage.cut = true
 			s.subject.missOf(p, "a thread", err)
 		}
 	}
-	p.threads = kept
+	p.usage.threads = kept
 }
 
 // readThread reads one thread's times. They go backwards if another thread has called execve(2): it
@@ -342,10 +342,10 @@ func (s *processSampler) listThreads(p *process) error {
 	if err != nil {
 		return err
 	}
-	old, cut := p.threads, p.cut
+	old, cut := p.usage.threads, p.usage.cut
 	limit := s.t.threadLimit(p)
-	p.threads = make([]thread, 0, min(len(s.tids), limit))
-	p.cut = false
+	p.usage.threads = make([]thread, 0, min(len(s.tids), limit))
+	p.usage.cut = false
 	i := 0
 	for _, tid := range s.tids {
 		for i < len(old) && old[i].tid < tid {
@@ -353,20 +353,20 @@ func (s *processSampler) listThreads(p *process) error {
 			i++
 		}
 		if i < len(old) && old[i].tid == tid {
-			p.threads = append(p.threads, old[i])
+			p.usage.threads = append(p.usage.threads, old[i])
 			i++
 			continue
 		}
-		if len(p.threads) == limit {
-			p.cut = true
+		if len(p.usage.threads) == limit {
+			p.usage.cut = true
 			continue
 		}
 		t, err := s.openThread(p, tid, cut)
 		if err == nil {
-			p.threads = append(p.threads, t)
+			p.usage.threads = append(p.usage.threads, t)
 			continue
 		}
-		p.cut = true
+		p.usage.cut = true
 		if !vanished(err) {
 			s.subject.missOf(p, "a thread", err)
 		}
@@ -396,7 +396,7 @@ func (s *processSampler) openThread(p *process, tid int, seen bool) (thread, err
 		return t, err
 	}
 	s.t.openThreads++
-	if !p.read || seen {
+	if !p.usage.read || seen {
 		if err := s.readThread(&t); err != nil {
 			s.t.closeThread(&t)
 			return t, err
@@ -436,18 +436,18 @@ func groupOf(comm string, into []byte) []byte {
 
 func (s *stateSampler) sample(_ tick, _ Emit) error {
 	for _, p := range s.subject.processes {
-		if p.gone || p.role == record.RoleGenerator || (p.role == record.RolePeer) != s.peers {
+		if p.gone || p.identity.role == record.RoleGenerator || (p.identity.role == record.RolePeer) != s.peers {
 			continue
 		}
-		p.states, p.waits, p.looked = record.ThreadCount{}, p.waits[:0], len(p.threads) > 0
-		for i := range p.threads {
-			if err := s.one(p, &p.threads[i]); err != nil && !vanished(err) {
-				p.looked = false
+		p.looks.states, p.looks.waits, p.looks.looked = record.ThreadCount{}, p.looks.waits[:0], len(p.usage.threads) > 0
+		for i := range p.usage.threads {
+			if err := s.one(p, &p.usage.threads[i]); err != nil && !vanished(err) {
+				p.looks.looked = false
 				s.subject.missOf(p, "what its threads do", err)
 				break
 			}
 		}
-		p.waits = p.waits[:min(len(p.waits), commonWaits)]
+		p.looks.waits = p.looks.waits[:min(len(p.looks.waits), commonWaits)]
 	}
 	return nil
 }
@@ -463,7 +463,7 @@ func (s *stateSampler) one(p *process, t *thread) error {
 		return err
 	}
 	t.state, t.comm = st.State, s.t.names.of(st.Comm)
-	countState(st.State, &p.states)
+	countState(st.State, &p.looks.states)
 	if st.State == 'R' {
 		return nil
 	}
@@ -479,10 +479,10 @@ func (s *stateSampler) one(p *process, t *thread) error {
 	}
 	t.wchan = s.t.names.of(text)
 	group := ""
-	if t.comm != p.comm {
+	if t.comm != p.identity.comm {
 		group = s.t.names.of(groupOf(t.comm, s.group[:0]))
 	}
-	p.waits = countWait(p.waits, t.wchan, group)
+	p.looks.waits = countWait(p.looks.waits, t.wchan, group)
 	return nil
 }
 
@@ -516,7 +516,7 @@ type switchSampler struct {
 
 func (s *switchSampler) sample(at tick, _ Emit) error {
 	for _, p := range s.subject.processes {
-		if p.gone || (p.role == record.RolePeer) != s.peers {
+		if p.gone || (p.identity.role == record.RolePeer) != s.peers {
 			continue
 		}
 		s.count(p, at)
@@ -525,10 +525,10 @@ func (s *switchSampler) sample(at tick, _ Emit) error {
 		switch {
 		case vanished(err):
 		case err != nil:
-			p.openFiles = -1
+			p.looks.openFiles = -1
 			s.subject.missOf(p, "its open files", err)
 		default:
-			p.openFiles = n
+			p.looks.openFiles = n
 		}
 	}
 	return nil
@@ -536,19 +536,19 @@ func (s *switchSampler) sample(at tick, _ Emit) error {
 
 // count adds up the switches of a process's threads. If that fails, the next sample starts afresh.
 func (s *switchSampler) count(p *process, at tick) {
-	p.vol, p.invol, p.switchesNs = 0, 0, 0
-	if p.switchesAt != 0 {
-		p.switchesNs = at.tNs - p.switchesAt
+	p.looks.vol, p.looks.invol, p.looks.switchesNs = 0, 0, 0
+	if p.looks.switchesAt != 0 {
+		p.looks.switchesNs = at.tNs - p.looks.switchesAt
 	}
-	p.switchesAt = at.tNs
-	for i := range p.threads {
-		err := s.one(p, &p.threads[i])
+	p.looks.switchesAt = at.tNs
+	for i := range p.usage.threads {
+		err := s.one(p, &p.usage.threads[i])
 		if err == nil || vanished(err) {
 			continue
 		}
-		p.switchesNs, p.switchesAt = 0, 0
-		for k := range p.threads {
-			p.threads[k].switchesRead = false
+		p.looks.switchesNs, p.looks.switchesAt = 0, 0
+		for k := range p.usage.threads {
+			p.usage.threads[k].switchesRead = false
 		}
 		s.subject.missOf(p, "context switches", err)
 		return
@@ -565,8 +565,8 @@ func (s *switchSampler) one(p *process, t *thread) error {
 		return err
 	}
 	if t.switchesRead {
-		p.vol += max(int64(st.Voluntary-t.vol), 0)
-		p.invol += max(int64(st.Involuntary-t.invol), 0)
+		p.looks.vol += max(int64(st.Voluntary-t.vol), 0)
+		p.looks.invol += max(int64(st.Involuntary-t.invol), 0)
 	}
 	t.vol, t.invol, t.switchesRead = st.Voluntary, st.Involuntary, true
 	return nil
@@ -574,17 +574,17 @@ func (s *switchSampler) one(p *process, t *thread) error {
 
 // countBytes reads how much a process has read from and written to block devices.
 func (s *switchSampler) countBytes(p *process) {
-	p.readBytes, p.writtenBytes = -1, -1
+	p.looks.readBytes, p.looks.writtenBytes = -1, -1
 	text, err := s.t.r.below(p.dir, s.t.path.of("io").end())
 	var now sys.PIDIO
 	if err != nil || sys.ParsePIDIO(text, &now) != nil {
-		p.ioRead = false // another user's, or a kernel without CONFIG_TASK_IO_ACCOUNTING
+		p.looks.ioRead = false // another user's, or a kernel without CONFIG_TASK_IO_ACCOUNTING
 		return
 	}
-	if p.ioRead {
-		p.readBytes, p.writtenBytes = max(int64(now.Read-p.lastReadBytes), 0), max(int64(now.Written-p.lastWrites), 0)
+	if p.looks.ioRead {
+		p.looks.readBytes, p.looks.writtenBytes = max(int64(now.Read-p.looks.lastReadBytes), 0), max(int64(now.Written-p.looks.lastWrites), 0)
 	}
-	p.ioRead, p.lastReadBytes, p.lastWrites = true, now.Read, now.Written
+	p.looks.ioRead, p.looks.lastReadBytes, p.looks.lastWrites = true, now.Read, now.Written
 }
 
 // countFiles returns -1 if the process may not be inspected.

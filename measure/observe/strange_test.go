@@ -235,11 +235,11 @@ func TestOneProcessThatCannotBeRead(t *testing.T) {
 	w.step()
 	var strange *process
 	for _, p := range w.o.subject.processes {
-		if p.pid == w.h.child {
+		if p.identity.pid == w.h.child {
 			strange = p
 		}
 	}
-	name := fmt.Sprintf("process %d (%s): ", w.h.child, strange.comm)
+	name := fmt.Sprintf("process %d (%s): ", w.h.child, strange.identity.comm)
 	others := func() {
 		t.Helper()
 		if w.row(w.h.pid) == nil {
@@ -266,9 +266,9 @@ func TestOneProcessThatCannotBeRead(t *testing.T) {
 	}
 
 	// One thread: the others' times are kept, and it is opened again.
-	before := len(strange.threads)
-	kept := strange.threads[0].file
-	spoil(t, &strange.threads[0].file) // the observer closes it
+	before := len(strange.usage.threads)
+	kept := strange.usage.threads[0].file
+	spoil(t, &strange.usage.threads[0].file) // the observer closes it
 	syscall.Close(kept)
 	w.step()
 	if r := w.row(w.h.child); r == nil || r.ThreadsRead != before-1 {

@@ -90,7 +90,7 @@ func (s *subject) addrText(l *listener) string {
 // watch adds a process by its PID. It may be watched already.
 func (s *subject) watch(role string, pid int, how string) error {
 	for _, p := range s.processes {
-		if p.pid == pid && p.role == role {
+		if p.identity.pid == pid && p.identity.role == role {
 			return nil
 		}
 	}
@@ -98,7 +98,7 @@ func (s *subject) watch(role string, pid int, how string) error {
 	if err != nil {
 		return err
 	}
-	p.how = how
+	p.identity.how = how
 	s.processes = append(s.processes, p)
 	s.joined(p)
 	return nil
@@ -107,7 +107,7 @@ func (s *subject) watch(role string, pid int, how string) error {
 // isSubject reports whether a process is part of the subject.
 func (s *subject) isSubject(pid int) bool {
 	for _, p := range s.processes {
-		if p.pid == pid && p.role == record.RoleSubject && !p.gone {
+		if p.identity.pid == pid && p.identity.role == record.RoleSubject && !p.gone {
 			return true
 		}
 	}
@@ -239,8 +239,8 @@ func (s *subject) holds(pid int, l *listener) error {
 		return err
 	}
 	for _, p := range s.processes {
-		if p.pid == pid && p.role == record.RoleSubject && !slices.Contains(p.listeners, l.inode) {
-			p.listeners = append(p.listeners, l.inode)
+		if p.identity.pid == pid && p.identity.role == record.RoleSubject && !slices.Contains(p.identity.listeners, l.inode) {
+			p.identity.listeners = append(p.identity.listeners, l.inode)
 		}
 	}
 	return nil
@@ -296,7 +296,7 @@ func (s *subject) miss(what, why string) {
 // missOf reports once what could not be read of one process. Sources of the others continue, and so
 // do this one's, in case it changes.
 func (s *subject) missOf(p *process, what string, err error) {
-	s.miss(fmt.Sprintf("process %d (%s): %s", p.pid, p.comm, what), err.Error())
+	s.miss(fmt.Sprintf("process %d (%s): %s", p.identity.pid, p.identity.comm, what), err.Error())
 }
 
 // announce emits a row for each process that has joined since the last call.
@@ -307,7 +307,7 @@ func (s *subject) announce(at tick, emit Emit) {
 		}
 		p.announced = true
 		event := record.SubjectFound
-		if _, again := s.ended[p.pid]; again {
+		if _, again := s.ended[p.identity.pid]; again {
 			event = record.SubjectRestarted
 		}
 		s.emit(p, event, at, emit)
@@ -322,8 +322,8 @@ func (s *subject) bury(at tick, emit Emit) {
 			kept = append(kept, p)
 			continue
 		}
-		s.ended[p.pid] = struct{}{}
-		if i, ok := slices.BinarySearch(s.known, p.pid); ok {
+		s.ended[p.identity.pid] = struct{}{}
+		if i, ok := slices.BinarySearch(s.known, p.identity.pid); ok {
 			s.known = slices.Delete(s.known, i, i+1) // the PID may be reused
 		}
 		s.emit(p, record.SubjectGone, at, emit)
@@ -335,9 +335,9 @@ func (s *subject) bury(at tick, emit Emit) {
 
 func (s *subject) emit(p *process, event string, at tick, emit Emit) {
 	s.row = record.SubjectRow{
-		ObservedHead: at.head(record.KindSubject), Event: event, Role: p.role, PID: p.pid, ParentPID: p.ppid,
-		StartTicks: p.startTicks, Comm: p.comm, Exe: p.exe, CPUsAllowed: p.cpus, Cgroup: p.cgroup,
-		Listeners: p.listeners, FilesMax: p.filesMax, How: p.how,
+		ObservedHead: at.head(record.KindSubject), Event: event, Role: p.identity.role, PID: p.identity.pid, ParentPID: p.identity.ppid,
+		StartTicks: p.identity.startTicks, Comm: p.identity.comm, Exe: p.identity.exe, CPUsAllowed: p.identity.cpus, Cgroup: p.identity.cgroup,
+		Listeners: p.identity.listeners, FilesMax: p.identity.filesMax, How: p.identity.how,
 	}
 	s.row.WidthNs, s.row.Late = 0, false
 	emit(&s.row)
@@ -392,10 +392,10 @@ func (s *spreadSampler) sample(_ tick, _ Emit) error {
 	clear(s.owner)
 	s.counts, s.unowned, s.fresh = s.counts[:0], 0, false
 	for _, p := range s.subject.processes {
-		if p.gone || p.role != record.RoleSubject {
+		if p.gone || p.identity.role != record.RoleSubject {
 			continue
 		}
-		s.counts = append(s.counts, record.ProcessConnections{PID: p.pid})
+		s.counts = append(s.counts, record.ProcessConnections{PID: p.identity.pid})
 		if err := s.own(p, len(s.counts)-1); err != nil && !vanished(err) && !denied(err) {
 			s.subject.missOf(p, "its open files", err)
 		}

@@ -42,8 +42,8 @@ func (o *Observer) addTimes() {
 		return
 	}
 	s := &timesSampler{watch: w, pipelined: o.cfg.Pipelining > 1}
-	o.times.pause = func() int64 { return int64(s.next) }
-	o.add(&o.times, name, false, s, nil)
+	o.timetable.times.pause = func() int64 { return int64(s.next) }
+	o.add(&o.timetable.times, name, false, s, nil)
 }
 
 // timesSampler begins and ends bursts.

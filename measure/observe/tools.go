@@ -49,7 +49,7 @@ func newTools(proc, sysfs string) (*tools, error) {
 
 // threadLimit returns how many threads of p may be read.
 func (t *tools) threadLimit(p *process) int {
-	return len(p.threads) + t.maxThreads - t.openThreads
+	return len(p.usage.threads) + t.maxThreads - t.openThreads
 }
 
 func (t *tools) closeThread(th *thread) {
