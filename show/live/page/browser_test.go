@@ -252,7 +252,7 @@ func TestProgramIsGone(t *testing.T) {
 		t.Error(text)
 	}
 	grey := `getComputedStyle(document.querySelector("main")).filter == "grayscale(1)" && document.querySelector("#link").textContent == "lost" &&
-		document.querySelector("#doing").textContent.startsWith("lost")`
+		document.querySelector("#doing").textContent.endsWith("lost")`
 	p.Wait(grey)
 	again, err := Start(at, b)
 	if err != nil {
