@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/internal/unit"
 	"ceiling/proxy/config"
 	"ceiling/proxy/service"
 )
@@ -70,7 +71,8 @@ proxy starts without, and requests then miss. Changes nothing and binds nothing.
 			if len(warnings) > 0 {
 				verdict = "can be served, with warnings"
 			}
-			fmt.Fprintf(sh.Stdout, "%s: %s, %d regions, %d locations, %d destinations\n", args[0], verdict, len(c.Regions), locations, destinations)
+			fmt.Fprintf(sh.Stdout, "%s: %s (%s, %s, %s)\n", args[0], verdict, unit.Plural(len(c.Regions), "region", "regions"),
+				unit.Plural(locations, "location", "locations"), unit.Plural(destinations, "destination", "destinations"))
 			return nil
 		},
 	}
