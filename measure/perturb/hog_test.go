@@ -211,7 +211,7 @@ func TestHogThatEndsEarlyIsTold(t *testing.T) {
 		_, err := StartTicks(pid)
 		return err != nil
 	})
-	if _, err := hog.stop(time.Time{}, time.Time{}); err == nil || !strings.Contains(err.Error(), "has ended") {
+	if _, err := hog.stop(time.Time{}, time.Time{}); err == nil || !strings.Contains(err.Error(), "signal: killed") {
 		t.Errorf("%v", err)
 	}
 	if _, err := startHog(t.Context(), os.Args[0], []int{4095}, 0.1, false); err == nil || !strings.Contains(err.Error(), "4095") {

@@ -114,7 +114,7 @@ func (t *hogProcess) sample() {
 func (t *hogProcess) stop(from, to time.Time) (left float64, err error) {
 	close(t.quit)
 	t.sampler.Wait()
-	_, early := StartTicks(t.PID)
+	early := t.Died() // before its input is closed, which ends it
 	if err := errors.Join(early, t.end(), t.failed); err != nil {
 		return 0, fmt.Errorf("the CPU hog on CPU %s: %w", cores.Format(t.cpus), err)
 	}

@@ -169,7 +169,7 @@ func TestLinkRefuses(t *testing.T) {
 	check("no speed of the loopback here", "lo", "", 0, "--link-speed")
 	check("no interface", "nosuch0", space, 1e9, "no such interface")
 	check("no namespace", "lo", "ceiling-nosuch", 1e9, "no such interface")
-	check("a path", "lo", "../x", 1e9, "no name of a namespace")
+	check("a path", "lo", "../x", 1e9, "invalid namespace name")
 	shaped(t, space, []string{"htb"})
 	check("htb", "lo", space, 1e9, "root queueing discipline is htb")
 }
