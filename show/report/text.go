@@ -550,14 +550,14 @@ func unloadedLine(r *record.Run) string {
 	return text
 }
 
-// AtOnce returns how many requests the server processed concurrently; "" if unloaded requests do not
+// AtOnce returns the effective concurrency: how many requests the server processed at once; "" if unloaded requests do not
 // show it.
 func AtOnce(r *record.Run) string {
 	a := r.Verdict.Concurrency
 	if a == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s of %.0f %s processed at a time (95%% CI %s)", unit.Digits(a.Requests, 3), a.Of, r.Spec.Kind.Many(),
+	return fmt.Sprintf("effective concurrency %s of %.0f (95%% CI %s)", unit.Digits(a.Requests, 3), a.Of,
 		unit.Range(unit.Digits(a.Low, 3), "–", unit.Digits(a.High, 3)))
 }
 

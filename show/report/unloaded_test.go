@@ -25,7 +25,7 @@ func TestLoneLine(t *testing.T) {
 	}
 	check(took)
 	run.Verdict.Concurrency = &record.ServedAtOnce{Requests: 4.836, Low: 4.743, High: 4.927, Of: 64, LoneNs: 10.3e6, Means: record.InTurn}
-	check(took + " · 4.84 of 64 requests processed at a time (95% CI 4.74–4.93)")
+	check(took + " · effective concurrency 4.84 of 64 (95% CI 4.74–4.93)")
 	run.Unloaded = nil
 	if got := unloadedLine(run); got != "" {
 		t.Errorf("without unloaded requests: %q", got)

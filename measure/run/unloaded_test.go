@@ -137,10 +137,10 @@ func TestLoneTellsQueues(t *testing.T) {
 		ceiling     record.Bottleneck
 		says        string
 	}{
-		{"pool", 64, 5, record.ServerBlocked, "serves about 5 at a time"},
-		{"last come", 64, 5, record.ServerBlocked, "serves about 5 at a time"},
-		{"lock", 64, 1, record.ServerBlocked, "serves about 1 at a time"},
-		{"workers", 160, 40, record.ServerBlocked, " at a time"},
+		{"pool", 64, 5, record.ServerBlocked, "effective concurrency about 5 "},
+		{"last come", 64, 5, record.ServerBlocked, "effective concurrency about 5 "},
+		{"lock", 64, 1, record.ServerBlocked, "effective concurrency about 1 "},
+		{"workers", 160, 40, record.ServerBlocked, "effective concurrency about "},
 		{"nothing", 16, 16, record.Concurrency, "an unloaded request takes about as long"},
 		{"tail", 64, 64, record.Concurrency, ""},
 	} {
