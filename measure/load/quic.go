@@ -108,10 +108,17 @@ type quicSlots []quicSlot
 
 // quicPending is what an asker publishes about its current request.
 type quicPending struct {
-	sentNs  atomic.Int64 // 0: not yet
+	sentNs  atomic.Int64 // 0: not yet; revoked: never
 	expired atomic.Bool
 	stop    atomic.Pointer[func()] // cancels the stream
 }
+
+// revoked keeps a request that has not left by the end of the run from leaving: the server would
+// have one more than was counted.
+const revoked = -1
+
+// leave marks the request as sent, or returns false if it was revoked.
+func (q *quicPending) leave(atNs int64) bool { return q.sentNs.CompareAndSwap(0, atNs) }
 
 // Kinds of quicEvent.
 const (
@@ -342,6 +349,9 @@ func (w *quicWorker) turn() (done bool) {
 	if w.worker.phase >= starting && w.worker.phase < measuring && w.worker.now >= w.worker.windowNs {
 		w.openWindow()
 	}
+	if !w.worker.openLoop && w.worker.now >= w.worker.endNs {
+		w.slots.revoke() // the last tally counts what has left
+	}
 	if w.worker.now >= w.worker.tickNs {
 		end := min(w.worker.tickNs, w.worker.endNs)
 		for w.worker.tickNs <= w.worker.now {
@@ -480,6 +490,7 @@ func (w *quicWorker) end() {
 	if w.worker.lastNs == 0 {
 		w.worker.lastNs = w.worker.now
 	}
+	w.slots.revoke()
 	w.close(w.worker.lastNs)
 	w.worker.tally.Behind = w.worker.behind()
 }
@@ -526,7 +537,7 @@ func (list quicSlots) unanswered(f func(request)) {
 		case s.state == slotFree:
 			continue
 		case s.state == slotAsking:
-			r.sent = s.asked.sentNs.Load()
+			r.sent = max(s.asked.sentNs.Load(), 0)
 		case s.again:
 			r.sent = s.dueNs
 		}
@@ -538,6 +549,15 @@ func (list quicSlots) unanswered(f func(request)) {
 func (list quicSlots) waited(atNs int64) (sumNs int64) {
 	list.unanswered(func(r request) { sumNs += atNs - r.due })
 	return sumNs
+}
+
+// revoke keeps what has not left from leaving.
+func (list quicSlots) revoke() {
+	for i := range list {
+		if s := &list[i]; s.state == slotAsking {
+			s.asked.leave(revoked)
+		}
+	}
 }
 
 // unsent counts the requests assigned to a slot that have not left.
@@ -554,7 +574,7 @@ func (list quicSlots) unsent() (n uint64) {
 func (w *quicWorker) countSent() {
 	for i := range w.slots {
 		if s := &w.slots[i]; s.state == slotAsking && !s.counted {
-			if at := s.asked.sentNs.Load(); at != 0 {
+			if at := s.asked.sentNs.Load(); at > 0 {
 				w.sent(s, at)
 			}
 		}

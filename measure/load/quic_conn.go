@@ -282,6 +282,9 @@ func (w *quicWorker) renewSlot(k int, doneNs int64) {
 
 // replied handles the outcome of a request.
 func (w *quicWorker) replied(e *quicEvent) {
+	if !w.worker.openLoop && e.doneNs > w.worker.endNs {
+		return // at the end it was in flight
+	}
 	s, p := &w.slots[e.slot], &w.peers[e.peer]
 	p.busy--
 	if !s.counted && e.sentNs != 0 {
@@ -498,7 +501,10 @@ func (a *quicExchange) exchange(e *quicEvent, r *quicRequest) error {
 	if a.shown.expired.Load() {
 		quit()
 	}
-	a.shown.sentNs.Store(a.clock())
+	if !a.shown.leave(a.clock()) {
+		quit()
+		return context.Canceled
+	}
 	if err := stream.SendRequestHeader(r.header); err != nil {
 		return err
 	}
@@ -522,7 +528,9 @@ func (a *quicExchange) exchange(e *quicEvent, r *quicRequest) error {
 func (a *quicExchange) exchangeBody(ctx context.Context, e *quicEvent, r *quicRequest) error {
 	whole := r.whole.WithContext(ctx)
 	whole.Body = io.NopCloser(bytes.NewReader(r.body))
-	a.shown.sentNs.Store(a.clock())
+	if !a.shown.leave(a.clock()) {
+		return context.Canceled
+	}
 	answer, err := a.conn.HTTP.RoundTrip(whole)
 	if err != nil {
 		if strings.Contains(err.Error(), "graceful shutdown") { // the server has not begun it
