@@ -86,13 +86,10 @@ func (t *tool) runCommand(ctx context.Context, line []string, limit time.Duratio
 	return outcome{answer: a, CPUNs: usage.Utime.Nano() + usage.Stime.Nano()}, nil
 }
 
-// exitInvalid is ceiling's exit code for an invalid run, which is correct when generator and server
-// compete for the same CPUs.
-const exitInvalid = 4
-
+// accept lets an invalid run pass: it is one where generator and server compete for the same CPUs.
 func (t *tool) accept(ctx context.Context, err error) error {
 	var exit *exec.ExitError
-	if t.Name == ours && errors.As(err, &exit) && exit.ExitCode() == exitInvalid {
+	if t.Name == ours && errors.As(err, &exit) && exit.ExitCode() == run.ExitInvalid {
 		return nil
 	}
 	if err != nil && ctx.Err() != nil {

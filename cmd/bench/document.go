@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"ceiling/measure/run"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,9 +14,6 @@ import (
 
 // documentLimit ends a command that hangs.
 const documentLimit = 15 * time.Minute
-
-// exitFail is ceiling's exit code for a failed SLO.
-const exitFail = 3
 
 // document runs the program as a user does and returns its JSON output. It discards the records.
 // A failed SLO or an invalid run is a valid answer.
@@ -34,7 +32,7 @@ func (b *bench) document(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it stops its servers
 	cmd.WaitDelay = grace
 	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && (exit.ExitCode() == exitInvalid || exit.ExitCode() == exitFail)) {
+	if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && (exit.ExitCode() == run.ExitInvalid || exit.ExitCode() == run.ExitFail)) {
 		return nil, fmt.Errorf("%w: %s", err, lastLine(stderr.Bytes(), stdout.Bytes()))
 	}
 	return stdout.Bytes(), nil
