@@ -555,7 +555,7 @@ func (list quicSlots) waited(atNs int64) (sumNs int64) {
 func (list quicSlots) revoke() {
 	for i := range list {
 		if s := &list[i]; s.state == slotAsking {
-			s.asked.leave(revoked)
+			s.asked.sentNs.CompareAndSwap(0, revoked)
 		}
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -152,6 +154,51 @@ func TestQUICCounts(t *testing.T) {
 			}
 			if r.Total.Read == 0 || r.Total.Written == 0 {
 				t.Errorf("read %d, written %d bytes", r.Total.Read, r.Total.Written)
+			}
+		})
+	}
+}
+
+// TestQUICRevoked: a request that had not left at the end of the run never does, and one that had
+// is not called back.
+func TestQUICRevoked(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"no body": "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "body": "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nb",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := quicConfig(t, 0, nil, nil)
+			to, err := c.Address.AddrPort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := quicconn.Dial(t.Context(), to, netip.Addr{}, quicconn.ClientConfig(c.TLS))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			r, err := newQUICRequest([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Unexpected = errorStatuses()
+			exchange := func(shown *quicPending) error {
+				a := quicExchange{shared: &shared{Config: c, base: time.Now()}, ctx: t.Context(), conn: conn, shown: shown}
+				return a.exchange(&quicEvent{}, &r)
+			}
+			slots := quicSlots{{state: slotAsking, asked: &quicPending{}}}
+			slots.revoke()
+			if err := exchange(slots[0].asked); !errors.Is(err, context.Canceled) {
+				t.Errorf("revoked: %v", err)
+			}
+			slots[0].asked = &quicPending{}
+			if err := exchange(slots[0].asked); err != nil || s.requests.Load() != 1 {
+				t.Errorf("%v, the server had %d requests, want the second alone", err, s.requests.Load())
+			}
+			left := slots[0].asked.sentNs.Load()
+			slots.revoke()
+			if at := slots[0].asked.sentNs.Load(); left <= 0 || at != left {
+				t.Errorf("sent at %d ns, after the end at %d", left, at)
 			}
 		})
 	}
