@@ -24,7 +24,7 @@ type planFlags struct {
 	repeats int
 	pause   string
 	dryRun  bool
-	resume  string // an interrupted plan
+	resume  bool // an interrupted plan
 }
 
 // bindPlan adds the flags of the verbs that may make several runs.

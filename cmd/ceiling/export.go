@@ -116,7 +116,7 @@ func (f *exportFlags) check() error {
 		tables = slices.Concat(export.Tables(), export.PlanTables())
 	}
 	if f.table != "" && !slices.Contains(tables, f.table) {
-		return fmt.Errorf("--table: unknown table %q; use one of %s, of a plan %s", f.table, strings.Join(export.Tables(), ", "),
+		return fmt.Errorf("--table: unknown table %q; use one of %s; for a plan %s", f.table, strings.Join(export.Tables(), ", "),
 			strings.Join(export.PlanTables(), ", "))
 	}
 	switch {

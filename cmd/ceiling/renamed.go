@@ -19,10 +19,13 @@ func renameVerb(args []string, stderr io.Writer) []string {
 	if len(args) > 1 && args[0] == "help" {
 		at = 1
 	}
-	if len(args) == 0 || renamedVerbs()[args[at]] == nil {
+	if len(args) == 0 {
 		return args
 	}
-	now := renamedVerbs()[args[at]]
+	now, is := renamedVerbs()[args[at]]
+	if !is {
+		return args
+	}
 	// A failed message is no reason to stop.
 	fmt.Fprintf(stderr, "ceiling: ceiling %s is now ceiling %s\n", args[at], strings.Join(now, " "))
 	if at == 1 {

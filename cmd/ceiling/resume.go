@@ -15,11 +15,11 @@ import (
 	"ceiling/record"
 )
 
-// newResumption returns the job that makes the missing runs of the plan of --resume. Servers that
-// ceiling started are restarted; others must already be running.
-func newResumption(c *cobra.Command, args []string, f *runFlags, sh *shell) (*resumption, error) {
-	if len(args) > 0 || isURL(f.plan.resume) && !strings.HasPrefix(f.plan.resume, ".") && !strings.HasPrefix(f.plan.resume, "/") {
-		return nil, fmt.Errorf("--resume %s: takes the ID of an interrupted plan, and no URL; TLS sessions are resumed with --tls-resume", f.plan.resume)
+// newResumption returns the job that makes the missing runs of a plan. Servers that ceiling started
+// are restarted; others must already be running.
+func newResumption(c *cobra.Command, id string, f *runFlags, sh *shell) (*resumption, error) {
+	if strings.Contains(id, "://") {
+		return nil, fmt.Errorf("--resume continues an interrupted plan, by its ID; to resume TLS sessions with %s: --tls-resume", id)
 	}
 	err := only(c, append(outputNames(), "resume", "live", "agents", "observe", "allow-loss", "controller"), func(string) string {
 		return "the plan of --resume defines what is measured and where it is saved; leave this out"
@@ -27,12 +27,12 @@ func newResumption(c *cobra.Command, args []string, f *runFlags, sh *shell) (*re
 	if err != nil {
 		return nil, err
 	}
-	file, err := sh.FindRecord(f.plan.resume)
+	file, err := sh.FindRecord(id)
 	if err != nil {
 		return nil, fmt.Errorf("--resume: %w", err)
 	}
 	if !file.IsPlan() {
-		return nil, fmt.Errorf("--resume: %s is a single run; make it again with the command that ceiling show prints", f.plan.resume)
+		return nil, fmt.Errorf("--resume: %s is a single run; make it again with the command that ceiling show prints", id)
 	}
 	p, err := record.OpenPlan(file)
 	if err != nil {

@@ -90,16 +90,26 @@ func newRun(sh *shell) *cobra.Command {
 		Short: "Measure one server under one load, or a list of them",
 		Long:  `Measures one load; a list in -c, -p or -R, or a FILE.yaml, makes a sweep.`,
 		Example: `  ceiling run -c 1,10,100,500 -d 3s localhost:8080/read
-  ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read`,
+  ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read
+  ceiling run --resume x7f2`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 && f.load.targets != "" || f.plan.resume != "" {
+			if f.plan.resume {
+				return command.Exactly(1, "the ID of an interrupted plan with --resume")(c, args)
+			}
+			if len(args) == 0 && f.load.targets != "" {
 				return nil
 			}
 			return command.Exactly(1, "one URL (or --targets FILE)")(c, args)
 		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if f.plan.resume {
+				return completeRuns(c, args, typed)
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("resume") {
-				o, err := newResumption(c, args, &f, sh)
+			if f.plan.resume {
+				o, err := newResumption(c, args[0], &f, sh)
 				return sh.perform(c.Context(), o, err)
 			}
 			if len(args) == 1 && spec.IsExperimentFile(args[0]) {
@@ -115,11 +125,8 @@ func newRun(sh *shell) *cobra.Command {
 	f.bind(c)
 	p := c.Flags()
 	p.StringVarP(&f.load.requests, "requests", "n", "", "stop after N requests instead of a duration")
-	p.StringVar(&f.plan.resume, "resume", "", "continue an interrupted plan, by its ID: run only what is missing")
+	p.BoolVar(&f.plan.resume, "resume", false, "continue an interrupted plan by its ID: run only what is missing")
 	f.bindPlan(p)
-	if err := c.RegisterFlagCompletionFunc("resume", completeRuns); err != nil {
-		panic(err) // an unknown flag name: a bug in this function
-	}
 	groupFlags(c)
 	return c
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"os"
 
@@ -30,20 +29,22 @@ reads the record's file. Press Ctrl-C to stop.`,
 		Args:              command.Exactly(1, "one ID, file or -"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(c *cobra.Command, args []string) error {
+			live := addr != ""
+			switch {
+			case (live || inTerminal) && (asJSON || verbose):
+				return command.Usage(errors.New("--json and --verbose print the result; leave out --live and --terminal"))
+			case inTerminal && live && addr != liveAddress:
+				return command.Usage(errors.New("--live=ADDR is the address of a page, and --terminal shows none; leave one of them out"))
+			}
 			file, err := sh.FindRecord(args[0])
 			if err != nil {
 				return err
 			}
-			live := c.Flags().Changed("live") || c.Flags().Changed("addr")
 			switch {
-			case (live || inTerminal) && (asJSON || verbose):
-				return command.Usage(errors.New("--json and --verbose print the result; leave out --live and --terminal"))
-			case inTerminal && addr != "" && addr != liveAddress:
-				return command.Usage(errors.New("--live: --terminal replaces the page, which the address is of; leave one of them out"))
 			case inTerminal:
 				return watchInTerminal(sh, c.Context(), file)
 			case live:
-				return sh.watch(c.Context(), file, cmp.Or(addr, liveAddress))
+				return sh.watch(c.Context(), file, addr)
 			case file.IsPlan():
 				return sh.showPlan(file, asJSON, verbose)
 			}
@@ -63,7 +64,7 @@ reads the record's file. Press Ctrl-C to stop.`,
 	c.Flags().StringVar(&addr, "live", "", "follow it in a browser (--live=ADDR to choose the page's address)")
 	c.Flags().Lookup("live").NoOptDefVal = liveAddress
 	c.Flags().BoolVar(&inTerminal, "terminal", false, "follow it in this terminal, until the run has ended")
-	c.Flags().StringVar(&addr, "addr", "", "") // of ceiling show --live, as this was called
+	c.Flags().StringVar(&addr, "addr", "", "") // of ceiling watch, as this was called
 	c.Flags().Lookup("addr").Hidden = true
 	return c
 }

@@ -78,8 +78,8 @@ func unknownFlag(c *cobra.Command, err error) error {
 			hint = "; -t is the number of threads, the time is -d " + found[1]
 		}
 	}
-	if err.Error() == "flag needs an argument: --resume" {
-		hint = ", the ID of an interrupted plan; TLS sessions are resumed with --tls-resume"
+	if found := regexp.MustCompile(`^invalid argument ("[^"]*") for "([^"]*)" flag: strconv\.ParseBool`).FindStringSubmatch(err.Error()); found != nil {
+		err = fmt.Errorf("%s takes no value, got %s", found[2], found[1])
 	}
 	if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
 		if letter := OtherWords()[name]; letter != "" && c.Flags().Lookup("connections") != nil {

@@ -45,7 +45,7 @@ is stored with the runs, so a restart changes nothing. With --nats it prepares
 your own NATS server, prints the command, and exits.`,
 		Example: `  ceiling fleet controller                           every address, a free port
   ceiling fleet controller --listen 10.0.0.1:7422    one address
-  ceiling fleet tokens                         tokens that agents may join with`,
+  ceiling fleet tokens                               tokens that agents may join with`,
 		Args: command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := own.Check(); err != nil {
