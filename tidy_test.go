@@ -225,6 +225,23 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
+// TestImportsAreGrouped: the module's own packages stand apart from those of others.
+func TestImportsAreGrouped(t *testing.T) {
+	for _, s := range sources(t) {
+		text, err := os.ReadFile(s.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, imports, _ := strings.Cut(string(text), "\nimport (\n")
+		imports, _, _ = strings.Cut(imports, "\n)\n")
+		for group := range strings.SplitSeq(imports, "\n\n") {
+			if own := strings.Count(group, "\"ceiling/"); own > 0 && own < strings.Count(group, "\n")+1 {
+				t.Errorf("%s: sort its imports: goimports -local ceiling -w %[1]s", s.name)
+			}
+		}
+	}
+}
+
 // maxColumns is what two files side by side leave of a screen. A line may be longer by
 // its texts: a sentence is not broken.
 const maxColumns = 140

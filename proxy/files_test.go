@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"ceiling/internal/needs"
 	"fmt"
 	"io"
 	"mime"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // site makes a directory of files, and beside it one that is not to be seen.

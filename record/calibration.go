@@ -1,7 +1,6 @@
 package record
 
 import (
-	"ceiling/internal/durable"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ceiling/internal/durable"
 )
 
 // CalibrationSchema names the version of a Calibration.

@@ -2,7 +2,6 @@ package record
 
 import (
 	"bufio"
-	"ceiling/internal/durable"
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
@@ -10,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"ceiling/internal/durable"
 )
 
 // The last member of a compressed record is empty, and its extra field (RFC 1952, 2.3.1.1) has

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"ceiling/internal/durable"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"ceiling/internal/durable"
 )
 
 // Writer writes one run as its facts arrive, so that a crash leaves what was known by then. It is

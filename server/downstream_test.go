@@ -1,11 +1,12 @@
 package server
 
 import (
-	"ceiling/server/backend"
-	"ceiling/server/downstream"
 	"net/http"
 	"strings"
 	"testing"
+
+	"ceiling/server/backend"
+	"ceiling/server/downstream"
 )
 
 // Every framework answers the routes of a downstream service alike: what the policy came to, or 503 with the reason.

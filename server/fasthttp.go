@@ -1,11 +1,12 @@
 package server
 
 import (
-	"ceiling/server/backend"
 	"context"
 	"net"
 	"sync"
 	"time"
+
+	"ceiling/server/backend"
 
 	"github.com/valyala/fasthttp"
 )

@@ -1,9 +1,10 @@
 package server
 
 import (
-	"ceiling/server/backend"
 	"context"
 	"net"
+
+	"ceiling/server/backend"
 
 	"github.com/gofiber/fiber/v3"
 )

@@ -1,13 +1,14 @@
 package server
 
 import (
-	"ceiling/server/backend"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
+
+	"ceiling/server/backend"
 )
 
 // netHTTP is the standard library's server with its own router and default settings. It has no

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"ceiling/server/backend"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ceiling/server/backend"
 )
 
 // Prefork is our own implementation for all kinds that support it, instead of the frameworks'. A

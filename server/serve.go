@@ -1,7 +1,6 @@
 package server
 
 import (
-	"ceiling/server/backend"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ceiling/server/backend"
 )
 
 // When a server is stopped, requests in progress have graceful to finish; then their connections

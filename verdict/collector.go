@@ -1,8 +1,9 @@
 package verdict
 
 import (
-	"ceiling/record"
 	"strings"
+
+	"ceiling/record"
 )
 
 // collectorRuns is the share of the time during which a stop-the-world garbage collector makes it

@@ -1,8 +1,9 @@
 package verdict
 
 import (
-	"ceiling/record"
 	"slices"
+
+	"ceiling/record"
 )
 
 // answer is a rule's judgement of a run.

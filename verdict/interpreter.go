@@ -1,8 +1,9 @@
 package verdict
 
 import (
-	"ceiling/record"
 	"slices"
+
+	"ceiling/record"
 )
 
 // Bounds for the CPU of a process whose interpreter is always busy; threads in system calls use

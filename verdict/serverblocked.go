@@ -1,8 +1,9 @@
 package verdict
 
 import (
-	"ceiling/record"
 	"slices"
+
+	"ceiling/record"
 )
 
 // ruleServerBlocked asks whether requests wait at the server for something other than CPU: a lock, a

@@ -2,7 +2,6 @@ package race
 
 import (
 	"bufio"
-	"ceiling/internal/pause"
 	"context"
 	"errors"
 	"net"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ceiling/internal/pause"
 )
 
 // An outage is what happens to a backend or a site while requests go on.

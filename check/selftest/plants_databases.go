@@ -1,9 +1,10 @@
 package selftest
 
 import (
-	"ceiling/record"
 	"fmt"
 	"time"
+
+	"ceiling/record"
 )
 
 // databasePlants have the bottleneck in the database, or in front of it.

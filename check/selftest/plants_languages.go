@@ -1,10 +1,11 @@
 package selftest
 
 import (
-	"ceiling/record"
 	"fmt"
 	"strconv"
 	"time"
+
+	"ceiling/record"
 )
 
 func nodePlants() []Scenario {

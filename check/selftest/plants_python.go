@@ -1,9 +1,10 @@
 package selftest
 
 import (
-	"ceiling/record"
 	"fmt"
 	"time"
+
+	"ceiling/record"
 )
 
 func pythonPlants() []Scenario {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"ceiling/internal/process"
-	"ceiling/measure/run"
 	"context"
 	_ "embed"
 	"errors"
@@ -14,6 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ceiling/internal/process"
+	"ceiling/measure/run"
 )
 
 // grace is how much longer than its job a tool may take: node takes 0.3 s to start, and ab sorts

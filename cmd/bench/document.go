@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"ceiling/measure/run"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"ceiling/measure/run"
 )
 
 // documentLimit ends a command that hangs.

@@ -1,13 +1,14 @@
 package main
 
 import (
-	"ceiling/internal/pause"
 	"context"
 	"fmt"
 	"math"
 	"sync"
 	"syscall"
 	"time"
+
+	"ceiling/internal/pause"
 )
 
 // truthConnections is few enough for hey's per-connection rates to be integers. The truth part

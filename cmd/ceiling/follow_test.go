@@ -2,12 +2,13 @@ package main
 
 import (
 	"bufio"
-	"ceiling/cmd/internal/command"
 	"context"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"ceiling/cmd/internal/command"
 )
 
 // watching runs ceiling show --live until stop, and answers where its page is.

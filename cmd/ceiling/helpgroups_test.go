@@ -3,15 +3,16 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"ceiling/cmd/internal/command"
-	laboratory "ceiling/cmd/internal/lab"
-	"ceiling/cmd/internal/proxies"
 	"context"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+
+	"ceiling/cmd/internal/command"
+	laboratory "ceiling/cmd/internal/lab"
+	"ceiling/cmd/internal/proxies"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/creack/pty"

@@ -1,11 +1,12 @@
 package main
 
 import (
-	"ceiling/cmd/internal/command"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	"ceiling/cmd/internal/command"
 
 	"github.com/spf13/cobra"
 )

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"ceiling/cmd/internal/command"
 	"regexp"
 	"strings"
 	"testing"
+
+	"ceiling/cmd/internal/command"
 )
 
 // TestOtherVerbs: what is to be typed instead is a command that there is, and no verb of

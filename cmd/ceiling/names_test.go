@@ -1,14 +1,15 @@
 package main
 
 import (
-	"ceiling/cmd/internal/command"
-	"ceiling/show/export"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/cmd/internal/command"
+	"ceiling/show/export"
 )
 
 // TestFileInPlaceOfURL: a file that another tool would run is called what it is, before anything

@@ -2,12 +2,13 @@
 package main
 
 import (
-	"ceiling/cmd/internal/command"
-	"ceiling/cmd/internal/hog"
 	"context"
 	"io"
 	"os"
 	"os/signal"
+
+	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/hog"
 
 	"github.com/spf13/cobra"
 )

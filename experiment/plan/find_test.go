@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"ceiling/record"
 	"ceiling/record/recordtest"
 	"ceiling/verdict/prose"
-	"strings"
 )
 
 // searching is a search for the given SLO.

@@ -3,13 +3,14 @@
 package nic
 
 import (
-	"ceiling/internal/sys"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"ceiling/internal/sys"
 )
 
 // Interface is a network interface and its queues.

@@ -2,7 +2,6 @@ package ring
 
 import (
 	"bytes"
-	"ceiling/internal/needs"
 	"io"
 	"net"
 	"net/netip"
@@ -11,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // patience of the tests: far more than anything takes, so that a failure is a

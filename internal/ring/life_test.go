@@ -1,7 +1,6 @@
 package ring
 
 import (
-	"ceiling/internal/needs"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // TestCloseIsSeen: Close ends the multishot receive, which holds the socket

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,6 @@ import (
 	"ceiling/measure/cores"
 	"ceiling/record"
 	"ceiling/verdict/prose"
-	"reflect"
 )
 
 // twoCPUs skips where there is nothing to divide, and answers what there is.

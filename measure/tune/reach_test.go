@@ -1,12 +1,13 @@
 package tune
 
 import (
-	"ceiling/internal/sys"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
+
+	"ceiling/internal/sys"
 )
 
 // TestReaches: what a load crosses decides what a tuning can act on. The load goes over the

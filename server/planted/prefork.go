@@ -1,7 +1,6 @@
 package planted
 
 import (
-	"ceiling/internal/process"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"ceiling/internal/process"
 )
 
 // A prefork server creates one listener per process on a shared port and restarts the program,

@@ -1,7 +1,6 @@
 package planted
 
 import (
-	"ceiling/internal/needs"
 	"context"
 	"net/http"
 	"os"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 func TestNumbersAreChecked(t *testing.T) {

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"ceiling/server/backend"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"ceiling/server/backend"
 )
 
 // anyKey represents one of the initial keys.

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"ceiling/server/backend"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"ceiling/server/backend"
 
 	"github.com/nats-io/nats.go"
 )

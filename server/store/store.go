@@ -10,7 +10,6 @@
 package store
 
 import (
-	"ceiling/server/backend"
 	"context"
 	"database/sql"
 	"fmt"
@@ -19,6 +18,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"ceiling/server/backend"
 )
 
 // Options configure a process's use of its database. Open fills in the zero value.

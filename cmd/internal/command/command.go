@@ -3,7 +3,6 @@
 package command
 
 import (
-	"ceiling/measure/run"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"ceiling/measure/run"
 
 	"github.com/spf13/cobra"
 )

@@ -1,13 +1,14 @@
 package command
 
 import (
-	"ceiling/show/page"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"ceiling/show/page"
 )
 
 // FormOf chooses the page's format by the file's extension.

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"bytes"
-	"ceiling/internal/durable"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ceiling/internal/durable"
 )
 
 const (

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"ceiling/measure/fleet/bus"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ceiling/measure/fleet/bus"
 
 	"github.com/nats-io/nats-server/v2/server"
 )

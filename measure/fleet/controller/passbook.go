@@ -1,14 +1,15 @@
 package controller
 
 import (
-	"ceiling/internal/unit"
-	"ceiling/measure/fleet/bus"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"ceiling/internal/unit"
+	"ceiling/measure/fleet/bus"
 )
 
 // passBook is what a running controller knows about its tokens.
