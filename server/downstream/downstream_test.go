@@ -54,13 +54,13 @@ func TestPolicies(t *testing.T) {
 		{"none", "work=1ms", fresh, 1},
 		{"none", "work=1ms,fail=100%", "", 1},
 		{"none", "work=100ms,timeout=10ms", fresh, 1},
-		{"timeout", "work=100ms,timeout=10ms", "", 1},
+		{"timeout", "work=2s,timeout=300ms", "", 1}, // a busy machine takes some of it to connect
 		{"timeout", "work=1ms,timeout=5s", fresh, 1},
 		{"retry", "work=1ms,fail=100%,timeout=5s", "", Attempts},
-		{"retry", "work=300ms,timeout=10ms", "", Attempts},
+		{"retry", "work=2s,timeout=300ms", "", Attempts},
 		{"hedge", "work=60ms,timeout=5s", fresh, 2},
 		{"fallback", "work=1ms,fail=100%,timeout=5s", stale, 1},
-		{"fallback", "work=300ms,timeout=10ms", stale, 1},
+		{"fallback", "work=2s,timeout=300ms", stale, 1},
 	} {
 		t.Run(test.policy+" "+test.faults, func(t *testing.T) {
 			t.Parallel()
