@@ -214,6 +214,17 @@ func TestHogThatEndsEarlyIsTold(t *testing.T) {
 	if _, err := hog.stop(time.Time{}, time.Time{}); err == nil || !strings.Contains(err.Error(), "signal: killed") {
 		t.Errorf("%v", err)
 	}
+	// One that ends with success has taken too little as well.
+	if hog, err = startHog(t.Context(), os.Args[0], []int{lastCPU(t)}, 0.1, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := hog.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the end of the hog", hog.Ended)
+	if _, err := hog.stop(time.Time{}, time.Time{}); err == nil || !strings.Contains(err.Error(), "it ended: without an error") {
+		t.Errorf("%v", err)
+	}
 	if _, err := startHog(t.Context(), os.Args[0], []int{4095}, 0.1, false); err == nil || !strings.Contains(err.Error(), "4095") {
 		t.Errorf("a CPU that is not there: %v", err)
 	}
