@@ -46,7 +46,7 @@ each. Later runs on this host report the generator's headroom from the result.`,
 				cfg, err := calibrates.config()
 				return sh.perform(c.Context(), &calibration{cfg, asJSON}, err)
 			}
-			if err := only(c, []string{"json"}, func(string) string { return "it is for --calibrate; give that as well, or leave this out" }); err != nil {
+			if err := only(c, []string{"json"}, func(string) string { return "only used with --calibrate; add that, or leave this out" }); err != nil {
 				return command.Usage(err)
 			}
 			cfg := doctor.Config{Watch: doctorWatches, Version: command.Version()}

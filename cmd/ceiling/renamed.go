@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// renamedVerbs maps verbs by the names they had to what to type now: both work.
+// renamedVerbs maps the former name of a verb to what to type now; both work.
 func renamedVerbs() map[string][]string {
 	return map[string][]string{"open": {"report", "--open"}, "watch": {"show", "--live"}, "calibrate": {"doctor", "--calibrate"},
 		"resume": {"run", "--resume"}, "controller": {"fleet", "controller"}, "agent": {"fleet", "agent"}}
 }
 
-// renameVerb replaces a verb that has another name now, with a line that says so.
+// renameVerb replaces the former name of a verb, and prints the new one.
 func renameVerb(args []string, stderr io.Writer) []string {
 	at := 0
 	if len(args) > 1 && args[0] == "help" {

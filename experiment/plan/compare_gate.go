@@ -110,7 +110,7 @@ func parseCondition(text string) (Condition, error) {
 	case c.Below && value >= 100:
 		return wrong("nothing loses 100%% and more")
 	case value > mostGain:
-		return wrong("a limit of 100 times as much limits nothing")
+		return wrong("limits above 100× are not supported")
 	}
 	c.Limit = value / 100
 	if c.Below {

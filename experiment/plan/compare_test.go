@@ -302,7 +302,7 @@ func TestGateIsStrict(t *testing.T) {
 		"rps<5%": "begins with -", "p99>10%": "begins with +", "rps>+5%": "a gain, not a loss; write rps<-5%", "p99<-5%": "a gain, not a loss; write p99>+5%",
 		"p95>+5%": "there are rps", "rps": "no < or >", "rps<=-5%": "only < and >", "rps=-5%": "only < and >", "p99≥+5%": "only < and >",
 		"rps<-5": "per cent", "rps<-x%": "not a number", "rps<-%": "not a number", "rps<-1e1%": "not a number", "rps<-100%": "nothing loses",
-		"p99>+1000000%": "limits nothing", "rps<-5%,rps<-6%": "leave one of them out", "cpu>+1%,server_cpu>+2%": "leave one", "rps<-5%,": "no < or >",
+		"p99>+1000000%": "limits above 100×", "rps<-5%,rps<-6%": "leave one of them out", "cpu>+1%,server_cpu>+2%": "leave one", "rps<-5%,": "no < or >",
 	} {
 		_, err := ParseGate(text)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

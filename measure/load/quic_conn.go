@@ -283,7 +283,7 @@ func (w *quicWorker) renewSlot(k int, doneNs int64) {
 // replied handles the outcome of a request.
 func (w *quicWorker) replied(e *quicEvent) {
 	if !w.worker.openLoop && e.doneNs > w.worker.endNs {
-		return // at the end it was in flight
+		return // still in flight when the window closed
 	}
 	s, p := &w.slots[e.slot], &w.peers[e.peer]
 	p.busy--

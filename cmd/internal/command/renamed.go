@@ -7,14 +7,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// renamedFlags maps flags by the names they had to those they have: both work.
+// renamedFlags maps the former name of a flag to its new one; both work.
 func renamedFlags() map[string]string {
 	return map[string]string{"most": "max-rate", "apart": "separate-cpus", "link": "link-speed", "within": "precision", "rest": "pause",
 		"no-lone": "no-unloaded"}
 }
 
-// renameFlags lets a root's flags work under the names that they had, with a line that names the
-// new one.
+// renameFlags accepts the flags of a root under their former names, and prints the new ones.
 func renameFlags(root *cobra.Command) {
 	renamed, told := renamedFlags(), map[string]bool{}
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {

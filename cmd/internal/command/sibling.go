@@ -35,7 +35,7 @@ func (sh *Shell) Hand(program, use, short string) *cobra.Command {
 	return handed(program, use, short, func(*cobra.Command, []string) error { return HandOver(program, sh.Args[1:]) })
 }
 
-// HandAll is a verb that is the whole of another program, which gets the arguments behind it.
+// HandAll is a verb that is another program: it gets the arguments after the verb.
 func (sh *Shell) HandAll(program, use, short string) *cobra.Command {
 	return handed(program, use, short, func(_ *cobra.Command, args []string) error { return HandOver(program, args) })
 }
