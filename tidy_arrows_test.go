@@ -23,14 +23,14 @@ func tangledPackages() map[string]int {
 		"measure/fleet":     18,
 		"measure/fleet/bus": 15,
 		"measure/load":      74,
-		"measure/run":       36,
+		"measure/run":       32,
 		"proxy":             111,
 		"proxy/config":      13,
 		"record":            56,
 		"server/store":      11,
 		"show/journal":      44,
 		"show/live":         11,
-		"show/report":       13,
+		"show/report":       11,
 		"verdict/audit":     18,
 	}
 }

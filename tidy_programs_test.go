@@ -14,9 +14,9 @@ func leftOut() map[string][]string {
 			"ceiling/cmd/internal/proxies", "ceiling/cmd/internal/controlling", "ceiling/measure/fleet/controller", "ceiling/show/journal",
 			"ceiling/show/ladder", "modernc.org/sqlite", "google.golang.org/grpc", "github.com/nats-io/nats-server", "github.com/yuin/goldmark",
 			"github.com/jackc/pgx/v5/pgxpool"},
-		"ceiling-proxy": {"ceiling/server", "ceiling/measure/fleet", "ceiling/show/journal", "ceiling/check/selftest", "modernc.org/sqlite",
-			"google.golang.org/grpc", "github.com/nats-io", "github.com/gofiber/fiber"},
-		"ceiling-lab":        {"ceiling/proxy", "ceiling/check/race", "ceiling/measure/fleet"},
+		"ceiling-proxy": {"ceiling/server", "ceiling/measure", "ceiling/experiment", "ceiling/record", "ceiling/verdict", "ceiling/check",
+			"html/template", "github.com/gofiber/fiber", "github.com/nats-io"},
+		"ceiling-lab":        {"ceiling/proxy", "ceiling/measure/fleet"},
 		"ceiling-controller": {"ceiling/proxy", "ceiling/server", "ceiling/check", "modernc.org/sqlite"},
 	}
 }

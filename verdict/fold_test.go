@@ -7,6 +7,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"ceiling/record"
+	"ceiling/show/layout"
 	"ceiling/show/report"
 	"ceiling/verdict"
 )
@@ -15,10 +16,10 @@ import (
 // the mark is a part of the whole text that a sign divides from the rest.
 func TestFoldedTextsAreWhole(t *testing.T) {
 	verdict.EachFixture(t, func(name string, run *record.Run) {
-		whole := words(written(t, run, report.Layout{Columns: 100_000, Screen: true, Verbose: true}))
-		brief := words(written(t, run, report.Layout{Columns: 100_000, Screen: true}))
+		whole := words(written(t, run, report.Layout{Output: layout.Output{Columns: 100_000, Screen: true}, Verbose: true}))
+		brief := words(written(t, run, report.Layout{Output: layout.Output{Columns: 100_000, Screen: true}}))
 		for _, columns := range []int{60, 80, 100, 120} {
-			lines := strings.Split(ansi.Strip(written(t, run, report.Layout{Columns: columns, Screen: true})), "\n")
+			lines := strings.Split(ansi.Strip(written(t, run, report.Layout{Output: layout.Output{Columns: columns, Screen: true}})), "\n")
 			if len(lines) > 24 {
 				t.Errorf("%s at %d columns: %d lines", name, columns, len(lines))
 			}

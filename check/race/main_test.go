@@ -14,8 +14,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func program(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir, "ceiling/cmd/ceiling", "ceiling/cmd/ceiling-proxy").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", dir, "ceiling/cmd/ceiling-lab", "ceiling/cmd/ceiling-proxy").CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v\n%s", err, out)
 	}
-	return filepath.Join(dir, "ceiling")
+	return filepath.Join(dir, "ceiling-lab")
 }

@@ -44,7 +44,7 @@ type Config struct {
 	Seed uint64
 	// Only are names of contestants, Cases of cases; none are all.
 	Only, Cases []string
-	// Program is this one, with the verbs serve, proxy and baseline; Version is its.
+	// Program is this one, with the verbs serve, baseline and, of another program, proxy; Version is its.
 	Program, Version string
 	// Keep is a directory for configurations, logs of errors and raw samples; ""
 	// keeps none.

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"ceiling/internal/exit"
 	"ceiling/internal/process"
 	"ceiling/measure/run"
 )
@@ -89,8 +90,8 @@ func (t *tool) runCommand(ctx context.Context, line []string, limit time.Duratio
 
 // accept lets an invalid run pass: it is one where generator and server compete for the same CPUs.
 func (t *tool) accept(ctx context.Context, err error) error {
-	var exit *exec.ExitError
-	if t.Name == ours && errors.As(err, &exit) && exit.ExitCode() == run.ExitInvalid {
+	var ended *exec.ExitError
+	if t.Name == ours && errors.As(err, &ended) && ended.ExitCode() == exit.Invalid {
 		return nil
 	}
 	if err != nil && ctx.Err() != nil {

@@ -10,7 +10,7 @@ import (
 	"os/exec"
 	"time"
 
-	"ceiling/measure/run"
+	"ceiling/internal/exit"
 )
 
 // documentLimit ends a command that hangs.
@@ -32,8 +32,8 @@ func (b *bench) document(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "NO_COLOR=1", "XDG_DATA_HOME="+dir)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it stops its servers
 	cmd.WaitDelay = grace
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && (exit.ExitCode() == run.ExitInvalid || exit.ExitCode() == run.ExitFail)) {
+	var ended *exec.ExitError
+	if err := cmd.Run(); err != nil && !(errors.As(err, &ended) && (ended.ExitCode() == exit.Invalid || ended.ExitCode() == exit.Fail)) {
 		return nil, fmt.Errorf("%w: %s", err, lastLine(stderr.Bytes(), stdout.Bytes()))
 	}
 	return stdout.Bytes(), nil

@@ -1,4 +1,4 @@
-// Command ceiling-proxy is a reverse proxy and static file server, and races it against others.
+// Command ceiling-proxy is a reverse proxy and static file server.
 package main
 
 import (

@@ -14,8 +14,8 @@ import (
 	"ceiling/check/calibrate"
 	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/unit"
-	"ceiling/measure/run"
 	"ceiling/record"
 )
 
@@ -75,7 +75,7 @@ func (o *calibration) do(ctx context.Context, sh *shell) (err error) {
 	done, err := calibrate.Measure(ctx, cfg)
 	live.Clear()
 	if errors.Is(err, context.Canceled) {
-		sh.Exit = run.ExitInterrupted
+		sh.Exit = exit.Interrupted
 		return nil
 	}
 	if err != nil {

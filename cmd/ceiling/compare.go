@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
 )
@@ -121,7 +122,7 @@ func isKept(name string) bool {
 	if name == "-" {
 		return true
 	}
-	if _, err := command.FindRecord(name); err == nil {
+	if _, err := records.InStore(name); err == nil {
 		return true
 	}
 	info, err := os.Stat(name)

@@ -7,9 +7,10 @@ import (
 	"os"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 	"ceiling/experiment/plan"
+	"ceiling/internal/exit"
 	"ceiling/internal/secret"
-	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/importer"
 	"ceiling/show/report"
@@ -40,7 +41,7 @@ func (o *comparison) do(_ context.Context, sh *shell) error {
 		}
 		sh.Exit = plan.Gate(&c, conditions)
 	} else if c.Incomparable != nil {
-		sh.Exit = run.ExitInvalid
+		sh.Exit = exit.Invalid
 	}
 	if o.json {
 		e := json.NewEncoder(sh.Stdout)
@@ -48,7 +49,7 @@ func (o *comparison) do(_ context.Context, sh *shell) error {
 		e.SetEscapeHTML(false)
 		return e.Encode(prose.Spell(c))
 	}
-	return report.Comparison(sh.Stdout, &c, command.Layout(sh.Stdout, o.verbose))
+	return report.Comparison(sh.Stdout, &c, records.Layout(sh.Stdout, o.verbose))
 }
 
 // hider redacts as runs do, so that a clear-text secret on one side equals the redacted one on
@@ -68,7 +69,7 @@ func finished(sh *shell, name string, h *secret.Hider) (plan.Finished, error) {
 	if isFile(name) {
 		return importedResult(name, h)
 	}
-	file, err := sh.FindRecord(name)
+	file, err := records.Find(&sh.Shell, name)
 	if err != nil {
 		return plan.Finished{}, err
 	}

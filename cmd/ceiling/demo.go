@@ -13,11 +13,12 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/headroom"
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/unit"
 	"ceiling/measure/cores"
 	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/show/report"
+	"ceiling/show/layout"
 	"ceiling/verdict/prose"
 )
 
@@ -50,8 +51,8 @@ are the server's. Every run is saved; ceiling list shows them.`,
 }
 
 // demoColumns are the columns of the demo's table.
-func demoColumns() []report.Column {
-	return []report.Column{
+func demoColumns() []layout.Column {
+	return []layout.Column{
 		{Name: "server", Width: 13}, {Name: "route", Width: 8}, {Name: "req/s", Width: 11, Right: true},
 		{Name: "p50", Width: 8, Right: true, Drop: 2},
 		{Name: "p99", Width: 8, Right: true}, {Name: "generator", Width: 10, Right: true, Drop: 3}, {Name: "bottleneck", Width: 22, Least: 14},
@@ -79,14 +80,14 @@ func (o *demo) do(ctx context.Context, sh *shell) error {
 	} else {
 		fmt.Fprintf(sh.Stdout, "%s\n\n", split)
 	}
-	names, _ := command.Layout(sh.Stdout, false).Rows(demoColumns())
-	fmt.Fprintln(sh.Stdout, names)
+	table := layout.NewGrid(command.Output(sh.Stdout), demoColumns())
+	fmt.Fprintln(sh.Stdout, table.Head())
 	var rows []demoRow
 	for _, server := range demoServers() {
-		measured, err := demoServer(sh, ctx, exe, server, o.duration, split)
+		measured, err := demoServer(sh, ctx, exe, server, o.duration, split, table)
 		rows = append(rows, measured...)
 		if ctx.Err() != nil {
-			sh.Exit = run.ExitInterrupted
+			sh.Exit = exit.Interrupted
 			return nil
 		}
 		if err != nil {
@@ -97,8 +98,8 @@ func (o *demo) do(ctx context.Context, sh *shell) error {
 	for _, r := range rows {
 		v := &r.run.Verdict
 		text := fmt.Sprintf("%-13s %-8s  %-7s %s: %s", r.name, r.route, v.Outcome, v.Bottleneck, prose.Reason(v))
-		if l := command.Layout(sh.Stdout, false); l.Screen {
-			if err := report.Paragraph(sh.Stdout, text, l); err != nil {
+		if l := command.Output(sh.Stdout); l.Screen {
+			if err := l.Paragraph(sh.Stdout, text); err != nil {
 				return err
 			}
 			continue
@@ -110,8 +111,8 @@ func (o *demo) do(ctx context.Context, sh *shell) error {
 }
 
 // demoServer starts one server, measures its routes and stops it.
-func demoServer(sh *shell, ctx context.Context, exe string, server []string, duration time.Duration, split cores.Split) (rows []demoRow,
-	err error) {
+func demoServer(sh *shell, ctx context.Context, exe string, server []string, duration time.Duration, split cores.Split,
+	table *layout.Grid) (rows []demoRow, err error) {
 	name := strings.ReplaceAll(strings.Join(server, " "), "--", "")
 	child, err := run.StartChildOn(ctx, split.Server, exe, append([]string{"serve", "--addr", "127.0.0.1:0"}, server...)...)
 	if err != nil {
@@ -130,8 +131,7 @@ func demoServer(sh *shell, ctx context.Context, exe string, server []string, dur
 		}
 		r := &done.Run
 		rows = append(rows, demoRow{name, route, r})
-		_, row := command.Layout(sh.Stdout, false).Rows(demoColumns())
-		fmt.Fprintln(sh.Stdout, row(name, route, unit.FormatCount(int64(r.Rate.CompletedPerS+0.5)),
+		fmt.Fprintln(sh.Stdout, table.Row(name, route, unit.FormatCount(int64(r.Rate.CompletedPerS+0.5)),
 			unit.FormatNs(r.Latency.Response.P50Ns), unit.FormatNs(r.Latency.Response.P99Ns),
 			unit.FormatNs(int64(r.Generator.CPUNsPerRequest)), string(r.Verdict.Bottleneck)))
 		if done.KeepErr != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"ceiling/internal/archive"
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
@@ -193,7 +194,7 @@ func runDocumented(t *testing.T, bin, dir, command, addr string) {
 	code := shell.ProcessState.ExitCode()
 	// What was measured may be void or broken here: the command has to work.
 	// So may a scenario be disturbed, which is no success of a selftest.
-	works := []int{run.ExitPass, run.ExitFail, run.ExitInvalid}
+	works := []int{exit.Pass, exit.Fail, exit.Invalid}
 	if verb == "selftest" && bytes.Contains(out, []byte(" 0 failed")) {
 		works = append(works, 1)
 	}

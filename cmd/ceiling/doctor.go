@@ -9,7 +9,7 @@ import (
 
 	"ceiling/check/doctor"
 	"ceiling/cmd/internal/command"
-	"ceiling/measure/run"
+	"ceiling/internal/exit"
 )
 
 // doctorWatches is how long doctor monitors the host's activity.
@@ -58,7 +58,7 @@ each. Later runs on this host report the generator's headroom from the result.`,
 			}
 			facts, err := doctor.Examine(c.Context(), cfg)
 			if c.Context().Err() != nil {
-				sh.Exit = run.ExitInterrupted
+				sh.Exit = exit.Interrupted
 				return nil
 			}
 			if err != nil {
@@ -66,7 +66,7 @@ each. Later runs on this host report the generator's headroom from the result.`,
 			}
 			report := doctor.Diagnose(facts)
 			if report.Count(doctor.Bad) > 0 {
-				sh.Exit = run.ExitFail
+				sh.Exit = exit.Fail
 			}
 			if asJSON {
 				return doctor.WriteJSON(sh.Stdout, &report)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -277,7 +278,7 @@ func (sh *shell) answer(p *record.Plan, file record.File, err error, f *outputFl
 	if !f.quiet && len(p.Runs) > 0 {
 		sh.saved(file, p.ID)
 	}
-	if printed := report.Plan(sh.Stdout, p, command.Layout(sh.Stdout, f.verbose)); printed != nil {
+	if printed := report.Plan(sh.Stdout, p, records.Layout(sh.Stdout, f.verbose)); printed != nil {
 		return errors.Join(err, printed)
 	}
 	return err

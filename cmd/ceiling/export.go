@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 	"ceiling/record"
 	"ceiling/show/export"
 	"ceiling/show/report"
@@ -134,7 +135,7 @@ func (f *exportFlags) check() error {
 }
 
 func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
-	file, err := sh.FindRecord(name)
+	file, err := records.Find(&sh.Shell, name)
 	if err != nil {
 		return err
 	}

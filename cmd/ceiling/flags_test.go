@@ -20,7 +20,6 @@ import (
 
 	"ceiling/cmd/internal/command"
 	laboratory "ceiling/cmd/internal/lab"
-	"ceiling/cmd/internal/proxies"
 	"ceiling/experiment/spec"
 	"ceiling/internal/authority"
 	"ceiling/internal/unit"
@@ -143,9 +142,7 @@ func writeForms(t *testing.T, dir string) {
 // rootOf returns the program that has a verb.
 func rootOf(sh *shell, verb string) *cobra.Command {
 	switch verb {
-	case "race", "baseline":
-		return proxies.New(&sh.Shell)
-	case "regimes", "selftest", "planted":
+	case "race", "baseline", "regimes", "selftest", "planted":
 		return laboratory.New(&sh.Shell)
 	}
 	return newRoot(sh)

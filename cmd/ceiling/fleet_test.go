@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
 	"ceiling/measure/fleet/bus"
-	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -170,7 +170,7 @@ func (l *lab) run(args ...string) (*record.Run, record.Series) {
 	var out, talk bytes.Buffer
 	c.Stdout, c.Stderr = &out, &talk
 	err := c.Run()
-	if code := c.ProcessState.ExitCode(); !slices.Contains([]int{run.ExitPass, run.ExitFail, run.ExitInvalid}, code) {
+	if code := c.ProcessState.ExitCode(); !slices.Contains([]int{exit.Pass, exit.Fail, exit.Invalid}, code) {
 		l.t.Fatalf("exit %d: %v\n%s", code, err, talk.String())
 	}
 	var r record.Run

@@ -9,6 +9,7 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/measure/run"
 	"ceiling/record"
+	"ceiling/show/layout"
 	"ceiling/show/live"
 	"ceiling/show/live/follow"
 	"ceiling/show/live/terminal"
@@ -49,7 +50,7 @@ func watchInTerminal(sh *shell, ctx context.Context, file record.File) error {
 	snapshot := v.board.Snapshot()
 	v.settle()
 	if err == nil {
-		for _, line := range terminal.Frame(&snapshot, terminal.History{}, terminal.Columns(sh.Stderr.(*os.File)), terminal.RowsMost) {
+		for _, line := range terminal.Frame(&snapshot, terminal.History{}, layout.Columns(sh.Stderr.(*os.File)), terminal.RowsMost) {
 			fmt.Fprintln(sh.Stderr, line)
 		}
 	}

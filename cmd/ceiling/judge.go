@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 	"ceiling/experiment/plan"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -49,7 +50,7 @@ same run; each gets a verdict and a list of contradictions (docs/points.md).`,
 			if args[0] == "-" || isFile(args[0]) {
 				return sh.judgeFile(args[0], asJSON, verbose)
 			}
-			file, err := sh.FindRecord(args[0])
+			file, err := records.Find(&sh.Shell, args[0])
 			if err != nil {
 				return err
 			}
@@ -79,7 +80,7 @@ func (sh *shell) judgeRecord(file record.File, asJSON, verbose bool) error {
 	if asJSON {
 		return report.JSON(sh.Stdout, r)
 	}
-	return report.Text(sh.Stdout, r, command.Layout(sh.Stdout, verbose))
+	return report.Text(sh.Stdout, r, records.Layout(sh.Stdout, verbose))
 }
 
 // explain shows how the verdict on a run was reached.
@@ -87,7 +88,7 @@ func (sh *shell) explain(name string, asJSON bool) error {
 	if isFile(name) {
 		return command.Usage(fmt.Errorf("--explain needs a ceiling record; %s is another tool's result", name))
 	}
-	file, err := sh.FindRecord(name)
+	file, err := records.Find(&sh.Shell, name)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (sh *shell) explain(name string, asJSON bool) error {
 	r.Verdict = v
 	sh.Exit = run.ExitOf(r)
 	if !asJSON {
-		return sh.Folded(func(w io.Writer) error { return report.Decision(w, &d, &v, command.Layout(sh.Stdout, true)) })
+		return sh.Folded(func(w io.Writer) error { return report.Decision(w, &d, &v, records.Layout(sh.Stdout, true)) })
 	}
 	out := json.NewEncoder(sh.Stdout)
 	out.SetEscapeHTML(false)
@@ -151,7 +152,7 @@ func (sh *shell) judgePlan(file record.File, asJSON, verbose bool) error {
 	if asJSON {
 		return report.PlanJSON(sh.Stdout, p)
 	}
-	return report.Plan(sh.Stdout, p, command.Layout(sh.Stdout, verbose))
+	return report.Plan(sh.Stdout, p, records.Layout(sh.Stdout, verbose))
 }
 
 func isYAML(name string) bool {

@@ -9,7 +9,8 @@ import (
 	"regexp"
 
 	"ceiling/cmd/internal/command"
-	"ceiling/measure/run"
+	"ceiling/cmd/internal/records"
+	"ceiling/internal/exit"
 	"ceiling/record"
 	"ceiling/show/importer"
 	"ceiling/show/report"
@@ -58,7 +59,7 @@ func judgePoints(sh *shell, name string, in io.Reader, asJSON bool) error {
 	if asJSON {
 		err = report.WritePointsJSON(sh.Stdout, &points, &judged)
 	} else {
-		err = report.WritePoints(sh.Stdout, &points, &judged, command.Layout(sh.Stdout, false))
+		err = report.WritePoints(sh.Stdout, &points, &judged, records.Layout(sh.Stdout, false))
 	}
 	if err != nil {
 		return err
@@ -76,10 +77,10 @@ func judgeImported(sh *shell, name string, in io.Reader, asJSON bool) error {
 	}
 	judged := audit.Judge([]record.Point{r.Point(name)}).Points[0]
 	if judged.Verdict.Outcome == record.Invalid {
-		sh.Exit = run.ExitInvalid
+		sh.Exit = exit.Invalid
 	}
 	if asJSON {
 		return report.WriteImportedJSON(sh.Stdout, name, &r, &judged)
 	}
-	return report.Imported(sh.Stdout, name, &r, &judged, command.Layout(sh.Stdout, false))
+	return report.Imported(sh.Stdout, name, &r, &judged, records.Layout(sh.Stdout, false))
 }

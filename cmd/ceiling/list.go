@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -104,7 +105,7 @@ func (sh *shell) list(args []string, f *listFlags, keep func(*record.Entry) bool
 		sh.Note("none of the %s in %s match", unit.Plural(len(all), "record", "records"), store.Dir)
 		return nil
 	}
-	return report.List(sh.Stdout, entries, time.Now(), command.Layout(sh.Stdout, false))
+	return report.List(sh.Stdout, entries, time.Now(), records.Layout(sh.Stdout, false))
 }
 
 // filter returns the function that selects entries.

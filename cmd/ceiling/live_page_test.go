@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"ceiling/internal/browser"
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
-	"ceiling/measure/run"
 	"ceiling/record"
 )
 
@@ -99,7 +99,7 @@ func TestPageFollowsARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Exit != run.ExitInterrupted {
+	if r.Exit != exit.Interrupted {
 		t.Errorf("exit %d", r.Exit)
 	}
 	page.Wait(`+document.querySelector("#rate .plot").dataset.points == ` + strconv.Itoa(len(series.Load)))

@@ -16,6 +16,7 @@ import (
 	"github.com/charmbracelet/x/term"
 	"github.com/creack/pty"
 
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
 	"ceiling/internal/screen"
 	"ceiling/measure/run"
@@ -159,17 +160,17 @@ func TestTerminalIsLeftClean(t *testing.T) {
 			if _, err := s.master.Write([]byte{3}); err != nil {
 				s.t.Error(err)
 			}
-		}, run.ExitInterrupted},
+		}, exit.Interrupted},
 		{"SIGTERM", []string{"run", "-c", "8", "-d", "10m", url}, func(s *seat) {
 			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				s.t.Error(err)
 			}
-		}, run.ExitInterrupted},
+		}, exit.Interrupted},
 		{"SIGHUP", []string{"run", "-c", "8", "-d", "10m", url}, func(s *seat) {
 			if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 				s.t.Error(err)
 			}
-		}, run.ExitInterrupted},
+		}, exit.Interrupted},
 		{"a sweep", []string{"run", "-c", "1,4", "-d", "700ms", "--repeats", "1", url}, func(s *seat) { s.sees("step 2 of") }, -1},
 	} {
 		if c.name == "SIGHUP" && signal.Ignored(syscall.SIGHUP) {
@@ -234,9 +235,9 @@ func TestPageStays(t *testing.T) {
 	if _, err := s.master.Write([]byte{3}); err != nil {
 		t.Error(err)
 	}
-	want := run.ExitFail
+	want := exit.Fail
 	if strings.Contains(s.shown.Text(), "invalid ·") { // others had the CPUs, and it says so
-		want = run.ExitInvalid
+		want = exit.Invalid
 	}
 	s.ends(want)
 }

@@ -10,6 +10,7 @@ import (
 
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/headroom"
+	"ceiling/cmd/internal/records"
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
@@ -184,7 +185,7 @@ func (o *order) preview(sh *shell) error {
 	case o.one == nil || o.one.Duration > 0:
 		total += fmt.Sprintf(", about %s including warm-ups and pauses", unit.FormatDuration(run.Takes(&e, len(o.steps)).Round(time.Second)))
 	}
-	return report.Steps(sh.Stdout, &e, o.steps, total, command.Layout(sh.Stdout, o.verbose))
+	return report.Steps(sh.Stdout, &e, o.steps, total, records.Layout(sh.Stdout, o.verbose))
 }
 
 // announce prints what is measured and for how long: a plan's cost, and a single run for a user
@@ -259,7 +260,7 @@ func (o *order) run(ctx context.Context, sh *shell, v *view, options run.Options
 	if done.KeepErr == nil && done.Run.Load.Established > 0 && !o.quiet {
 		sh.saved(done.File, done.Run.ID) // before the text: its end matters most
 	}
-	if err := report.Text(sh.Stdout, &done.Run, command.Layout(sh.Stdout, o.verbose)); err != nil {
+	if err := report.Text(sh.Stdout, &done.Run, records.Layout(sh.Stdout, o.verbose)); err != nil {
 		return err
 	}
 	return o.profiled(sh, done)

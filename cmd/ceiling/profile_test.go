@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/measure/run"
@@ -191,7 +192,7 @@ func TestProfileWithoutPrivilege(t *testing.T) {
 	cmd.Dir, cmd.Env = dir, []string{"XDG_DATA_HOME=" + dir + "/data", "XDG_CACHE_HOME=" + dir + "/cache", "HOME=" + dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != run.ExitError {
+	if cmd.ProcessState.ExitCode() != exit.Error {
 		t.Errorf("%v", err)
 	}
 	for _, want := range []string{"off-CPU stacks: see what threads wait for: ", "run as root, or with CAP_BPF and CAP_PERFMON",

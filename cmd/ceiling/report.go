@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/show/importer"
@@ -42,7 +43,7 @@ from a browser; it has a print style. --open shows the page in your browser
 					return fmt.Errorf("write the page: %w", err)
 				}
 			}
-			write, err := command.FormOf(file)
+			write, err := records.FormOf(file)
 			if err != nil {
 				return command.Usage(err)
 			}
@@ -50,7 +51,7 @@ from a browser; it has a print style. --open shows the page in your browser
 			if err != nil {
 				return err
 			}
-			if err := command.WriteWhole(file, func(w io.Writer) error { return write(w, document) }); err != nil {
+			if err := records.WriteWhole(file, func(w io.Writer) error { return write(w, document) }); err != nil {
 				return fmt.Errorf("write report: %w", err)
 			}
 			if !open {
@@ -99,7 +100,7 @@ func (sh *shell) documentOf(names []string) (page.Document, error) {
 			return page.Document{}, command.Usage(fmt.Errorf("%s is of another tool and %s is a run of ours: compare them with ceiling compare", name,
 				names[0]))
 		}
-		file, err := sh.FindRecord(name)
+		file, err := records.Find(&sh.Shell, name)
 		switch {
 		case err != nil:
 			return page.Document{}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
 	"ceiling/measure/run"
@@ -27,7 +28,7 @@ func newResumption(c *cobra.Command, id string, f *runFlags, sh *shell) (*resump
 	if err != nil {
 		return nil, err
 	}
-	file, err := sh.FindRecord(id)
+	file, err := records.Find(&sh.Shell, id)
 	if err != nil {
 		return nil, fmt.Errorf("--resume: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/measure/run"
@@ -50,7 +51,7 @@ func TestKilledApartIsRestored(t *testing.T) {
 	}
 	for _, args := range [][]string{{"run", "--separate-cpus", "-d", "100ms", url}, {"run", "-d", "100ms", url}} {
 		out, err := exec.Command(bin, args...).CombinedOutput()
-		if code := exitOf(err); code != run.ExitPass && code != run.ExitInvalid {
+		if code := exitOf(err); code != exit.Pass && code != exit.Invalid {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
 		if after := allowed(); !slices.Equal(after, before) {

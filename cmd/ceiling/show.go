@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 	"ceiling/experiment/plan"
 	"ceiling/record"
 	"ceiling/show/report"
@@ -36,7 +37,7 @@ reads the record's file. Press Ctrl-C to stop.`,
 			case inTerminal && live && addr != liveAddress:
 				return command.Usage(errors.New("--live=ADDR is the address of a page, and --terminal shows none; leave one of them out"))
 			}
-			file, err := sh.FindRecord(args[0])
+			file, err := records.Find(&sh.Shell, args[0])
 			if err != nil {
 				return err
 			}
@@ -56,7 +57,7 @@ reads the record's file. Press Ctrl-C to stop.`,
 			if asJSON {
 				return report.JSON(sh.Stdout, r)
 			}
-			return report.Text(sh.Stdout, r, command.Layout(sh.Stdout, verbose))
+			return report.Text(sh.Stdout, r, records.Layout(sh.Stdout, verbose))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the JSON document")
@@ -92,7 +93,7 @@ func (sh *shell) showPlan(f record.File, asJSON, verbose bool) error {
 	if asJSON {
 		return report.PlanJSON(sh.Stdout, p)
 	}
-	return report.Plan(sh.Stdout, p, command.Layout(sh.Stdout, verbose))
+	return report.Plan(sh.Stdout, p, records.Layout(sh.Stdout, verbose))
 }
 
 // completeRuns completes the IDs of the store, newest first.

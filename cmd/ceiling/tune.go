@@ -20,7 +20,7 @@ import (
 
 	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
-	"ceiling/measure/run"
+	"ceiling/internal/exit"
 	"ceiling/measure/tune"
 )
 
@@ -233,14 +233,14 @@ has reverted it.`,
 			}
 			seen, err := f.host.Verify(c.Context(), watch)
 			if c.Context().Err() != nil {
-				sh.Exit = run.ExitInterrupted
+				sh.Exit = exit.Interrupted
 				return nil
 			}
 			if err != nil {
 				return err
 			}
 			if seen.Bad() {
-				sh.Exit = run.ExitFail
+				sh.Exit = exit.Fail
 			}
 			if f.asJSON {
 				return writeIndented(sh, seen)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 	"ceiling/experiment/spec"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -146,7 +147,7 @@ func (sh *shell) told(e *spec.Experiment, f *outputFlags, v *view) func(record.M
 	if f.quiet && v == nil {
 		return nil
 	}
-	table := report.NewProgress(e, command.Layout(sh.Stderr, f.verbose))
+	table := report.NewProgress(e, records.Layout(sh.Stderr, f.verbose))
 	began := false
 	return func(m record.Measured, doing string) {
 		if v != nil {

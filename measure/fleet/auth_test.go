@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/unit"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/load"
@@ -191,7 +192,7 @@ func TestEngineIsAsked(t *testing.T) {
 	b.agent("a1", func(o *AgentOptions) {
 		o.engine = func(ctx context.Context, s *spec.Spec, so run.ShareOptions, sink run.Sink) (*run.ShareResult, error) {
 			if err := so.Permit(netip.MustParseAddrPort("198.18.0.1:9"), ""); err != nil {
-				return nil, errors.Join(run.ErrRefused, err)
+				return nil, errors.Join(exit.ErrRefused, err)
 			}
 			return pretend(ctx, s, so, sink)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/porttest"
 	"ceiling/internal/ring"
 	"ceiling/measure/fleet/bus"
@@ -226,7 +227,7 @@ func pretend(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sin
 	done := &run.ShareResult{Target: "127.0.0.1:9"}
 	if o.Permit != nil {
 		if err := o.Permit(netip.MustParseAddrPort("127.0.0.1:9"), ""); err != nil {
-			return nil, fmt.Errorf("%w: %w", run.ErrRefused, err)
+			return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
 	}
 	asked := 0

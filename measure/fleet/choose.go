@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/unit"
 	"ceiling/measure/load"
 	"ceiling/measure/run"
@@ -32,7 +33,7 @@ func (w *Work) choose(ctx context.Context, s *spec.Spec) (*chosen, error) {
 		return nil, err
 	}
 	if len(here) == 0 {
-		return nil, fmt.Errorf("%w: no agents connected; start some with the line that ceiling fleet controller prints", run.ErrRefused)
+		return nil, fmt.Errorf("%w: no agents connected; start some with the line that ceiling fleet controller prints", exit.ErrRefused)
 	}
 	all := make([]candidate, 0, len(here))
 	for _, p := range here {
@@ -55,14 +56,14 @@ func (w *Work) observers(ctx context.Context, all []candidate, s *spec.Spec) ([]
 	for _, name := range w.o.Observe {
 		i := slices.IndexFunc(all, func(c candidate) bool { return c.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("%w: --observe %s: no agent of that name is here, but %s", run.ErrRefused, name, strings.Join(namesOf(all), ", "))
+			return nil, fmt.Errorf("%w: --observe %s: no agent of that name is here, but %s", exit.ErrRefused, name, strings.Join(namesOf(all), ", "))
 		}
 		list = append(list, all[i])
 	}
 	w.ask(ctx, list, order{Protocol: Protocol, Observe: true}, s)
 	for _, c := range list {
 		if c.refuses != "" {
-			return nil, fmt.Errorf("%w: --observe %s: %s", run.ErrRefused, c.name, c.refuses)
+			return nil, fmt.Errorf("%w: --observe %s: %s", exit.ErrRefused, c.name, c.refuses)
 		}
 	}
 	return list, nil
@@ -80,10 +81,10 @@ func namesOf(all []candidate) []string {
 func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]candidate, error) {
 	n := w.o.Agents
 	if n < 1 {
-		return nil, fmt.Errorf("%w: --agents: give the number of agents that shall load, 1 or more", run.ErrRefused)
+		return nil, fmt.Errorf("%w: --agents: give the number of agents that shall load, 1 or more", exit.ErrRefused)
 	}
 	if s.Connections < n {
-		return nil, fmt.Errorf("%w: %d connections are too few for %d agents; each needs its own: -c %d", run.ErrRefused, s.Connections, n, n)
+		return nil, fmt.Errorf("%w: %d connections are too few for %d agents; each needs its own: -c %d", exit.ErrRefused, s.Connections, n, n)
 	}
 	var list, others []candidate
 	for _, c := range all {
@@ -93,7 +94,7 @@ func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]ca
 	}
 	equal, err := load.Split(weights(list[:0], n))
 	if err != nil {
-		return nil, fmt.Errorf("%w: --agents: %w", run.ErrRefused, err)
+		return nil, fmt.Errorf("%w: --agents: %w", exit.ErrRefused, err)
 	}
 	w.ask(ctx, list, order{Protocol: Protocol, Load: true, Share: equal[0]}, s)
 	var fit []candidate
@@ -120,7 +121,7 @@ func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]ca
 	if slices.ContainsFunc(others, func(c candidate) bool { return strings.Contains(c.refuses, run.NoAddress) }) {
 		return nil, few // the same request succeeds once the name resolves there
 	}
-	return nil, fmt.Errorf("%w: %w", run.ErrRefused, few)
+	return nil, fmt.Errorf("%w: %w", exit.ErrRefused, few)
 }
 
 // together lists the replies, merging equal ones.

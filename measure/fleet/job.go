@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/unit"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/load"
@@ -79,13 +80,13 @@ func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
 // refuseSpec rejects what several machines cannot do.
 func refuseSpec(s *spec.Spec) error {
 	if s.PinGenerator != "" {
-		return fmt.Errorf("%w: --pin-generator: the CPUs of one machine are not those of another; start the agents with taskset", run.ErrRefused)
+		return fmt.Errorf("%w: --pin-generator: the CPUs of one machine are not those of another; start the agents with taskset", exit.ErrRefused)
 	}
 	if s.Apart {
-		return fmt.Errorf("%w: --separate-cpus: agents load from machines of their own; leave it out, or start an agent and a server that share one with taskset", run.ErrRefused)
+		return fmt.Errorf("%w: --separate-cpus: agents load from machines of their own; leave it out, or start an agent and a server that share one with taskset", exit.ErrRefused)
 	}
 	if len(s.SourceIPs) > 0 {
-		return fmt.Errorf("%w: --source-ips: the addresses of one machine are not those of another; with several machines each has its own ports already", run.ErrRefused)
+		return fmt.Errorf("%w: --source-ips: the addresses of one machine are not those of another; with several machines each has its own ports already", exit.ErrRefused)
 	}
 	return nil
 }
@@ -114,7 +115,7 @@ func (j *job) hold(ctx context.Context) error {
 	}
 	var held *bus.Held
 	if errors.As(err, &held) {
-		return fmt.Errorf("%w: %w", run.ErrRefused, err)
+		return fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	return err
 }
@@ -123,7 +124,7 @@ func (j *job) hold(ctx context.Context) error {
 func (j *job) enlist(c *chosen) error {
 	shares, err := load.Split(weights(c.loads, len(c.loads)))
 	if err != nil {
-		return fmt.Errorf("%w: %w", run.ErrRefused, err)
+		return fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	for i, l := range c.loads {
 		j.members = append(j.members, &member{present: l.present, load: true, share: shares[i], number: i})
@@ -185,7 +186,7 @@ func (j *job) unready(limit time.Duration) error {
 	for _, m := range j.members {
 		switch {
 		case m.end != nil && m.end.Refused:
-			return fmt.Errorf("%w: agent %s: %s", run.ErrRefused, m.name, strings.TrimPrefix(m.end.Error, run.ErrRefused.Error()+": "))
+			return fmt.Errorf("%w: agent %s: %s", exit.ErrRefused, m.name, strings.TrimPrefix(m.end.Error, exit.ErrRefused.Error()+": "))
 		case m.end != nil && m.end.Error != "":
 			return fmt.Errorf("agent %s: %s", m.name, m.end.Error)
 		case m.end != nil && m.end.Stopped != "":
@@ -255,7 +256,7 @@ func (j *job) prepare(ctx context.Context) error {
 		_, err := j.w.say(ctx, &m.present, verbPrepare, j.id, mine)
 		m.heard = j.w.now()
 		if isAnswered(err) {
-			return fmt.Errorf("%w: agent %w", run.ErrRefused, err)
+			return fmt.Errorf("%w: agent %w", exit.ErrRefused, err)
 		}
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/measure/load"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -58,7 +59,7 @@ func (s *session) work(ctx context.Context, engine Engine, o run.ShareOptions, r
 	}
 	done, err := engine(ctx, s.order.Spec, o, s)
 	if err != nil {
-		return nil, ending{Error: err.Error(), Refused: errors.Is(err, run.ErrRefused)}
+		return nil, ending{Error: err.Error(), Refused: errors.Is(err, exit.ErrRefused)}
 	}
 	if done.Result != nil {
 		b, err := done.Result.AppendBinary(nil)

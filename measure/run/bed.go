@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/sys"
 	"ceiling/measure/netns"
 	"ceiling/measure/tune"
@@ -38,7 +39,7 @@ func makeBed(ctx context.Context, e *spec.Experiment, o *Options) (*bed, error) 
 	b := &bed{options: tune.Options{Interface: f.Interface}, who: strings.Join(o.Command, " "), here: o.here()}
 	if f.Veth > 0 {
 		if os.Geteuid() != 0 {
-			return nil, fmt.Errorf("%w: factorial.veth: a network namespace takes root; run it with sudo", ErrRefused)
+			return nil, fmt.Errorf("%w: factorial.veth: a network namespace takes root; run it with sudo", exit.ErrRefused)
 		}
 		if _, err := netns.Sweep(); err != nil {
 			return nil, fmt.Errorf("remove what a killed process left: %w", err)
@@ -50,7 +51,7 @@ func makeBed(ctx context.Context, e *spec.Experiment, o *Options) (*bed, error) 
 		b.in, b.host.Namespace, b.options.Interface = in, in.Name, netns.Interface
 	}
 	if err := b.check(ctx, e); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", ErrRefused, err), b.remove())
+		return nil, errors.Join(fmt.Errorf("%w: %w", exit.ErrRefused, err), b.remove())
 	}
 	return b, nil
 }
@@ -261,16 +262,16 @@ func (o *Options) mayTune(ctx context.Context, e *spec.Experiment) error {
 		}
 		address, _, _, err := spec.ParseTarget(e.Servers[i].URL)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrRefused, err)
+			return fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
 		here, loopback := hostIsHere(ctx, address)
 		switch {
 		case loopback && !o.here():
 			return fmt.Errorf("%w: tune: %s is each agent's own host, and not this machine, which is tuned; give this machine's address on the network",
-				ErrRefused, e.Servers[i].URL)
+				exit.ErrRefused, e.Servers[i].URL)
 		case !here:
 			return fmt.Errorf("%w: tune: it changes this machine, and %s is not an address of it; run the experiment on the server's machine and load it by agents (--agents)",
-				ErrRefused, e.Servers[i].URL)
+				exit.ErrRefused, e.Servers[i].URL)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
 	"ceiling/measure/netns"
 	"ceiling/measure/tune"
@@ -83,7 +84,7 @@ func TestTuningThatCannotBe(t *testing.T) {
 		e := steered(t, note)
 		e.Factorial.Factors[0].Levels[1].Tune = []string{c.tune}
 		_, _, err := Explore(t.Context(), e, Options{Out: filepath.Join(dir, "plan")}, nil)
-		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", c.tune, err)
 		}
 		for _, path := range []string{note, filepath.Join(dir, "plan"), filepath.Join("/run/netns", netns.Name(bedNumber))} {
@@ -100,7 +101,7 @@ func TestTuningThatCannotBe(t *testing.T) {
 	}
 	e = steered(t, "")
 	e.Factorial.Veth, e.Servers[0] = 0, spec.Server{URL: "http://192.0.2.1:80"}
-	if _, _, err := Explore(t.Context(), e, Options{Out: filepath.Join(dir, "plan")}, nil); !errors.Is(err, ErrRefused) ||
+	if _, _, err := Explore(t.Context(), e, Options{Out: filepath.Join(dir, "plan")}, nil); !errors.Is(err, exit.ErrRefused) ||
 		!strings.Contains(err.Error(), "http://192.0.2.1:80 is not an address of it") {
 		t.Errorf("%v", err)
 	}
@@ -185,7 +186,7 @@ func TestTuningOfAgents(t *testing.T) {
 		"http://192.0.2.99:80": "is not an address of it", "http://no-such-host.invalid:80": "is not an address of it",
 	} {
 		e.Servers[0] = spec.Server{URL: url}
-		if err := o.mayTune(t.Context(), &e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) {
+		if err := o.mayTune(t.Context(), &e); !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

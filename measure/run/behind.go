@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/measure/behind"
 )
 
@@ -27,7 +28,7 @@ func openBehind(ctx context.Context, s *spec.Spec, job Job, o *Options) (*behind
 	}
 	w, err := behind.Open(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("%w: --database: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: --database: %w", exit.ErrRefused, err)
 	}
 	return w, nil
 }

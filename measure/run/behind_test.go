@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/record"
@@ -97,7 +98,7 @@ func TestNamedDatabaseHasToAnswer(t *testing.T) {
 	for _, database := range []string{"postgres://u:hunter2@" + closed + "/x", "nonsense"} {
 		dir := t.TempDir()
 		_, err := Do(t.Context(), specOf(c.Addr, "/simple"), Options{Store: dir, Version: "test", Database: database})
-		if !errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "\n") ||
+		if !errors.Is(err, exit.ErrRefused) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "\n") ||
 			!strings.Contains(err.Error(), "--database") {
 			t.Errorf("%s: %v", database, err)
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -219,7 +220,7 @@ func TestPlanWithoutItsSecrets(t *testing.T) {
 		}
 		q, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil)
 		if !keep {
-			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "--keep-secrets") || !strings.Contains(prose.Text(p.Because), "--keep-secrets") {
+			if !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), "--keep-secrets") || !strings.Contains(prose.Text(p.Because), "--keep-secrets") {
 				t.Errorf("resumed without its secrets: %v; because %s", err, prose.Text(p.Because))
 			}
 			continue

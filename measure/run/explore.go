@@ -10,6 +10,7 @@ import (
 
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/hist"
 	"ceiling/internal/pause"
 	"ceiling/internal/secret"
@@ -63,7 +64,7 @@ func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.M
 	p.Experiment, p.Hidden = o.veil.experiment(e)
 	w, err := createPlan(p, &o)
 	if err != nil {
-		return nil, record.File{}, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, record.File{}, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	return explore(ctx, e, p, w, b, o, told)
 }
@@ -84,15 +85,15 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 	err error) {
 	p, err = record.OpenPlan(f)
 	if err != nil {
-		return nil, record.File{}, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, record.File{}, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	switch p.Ended {
 	case "", record.EndedInterrupted, record.EndedFailed:
 	default:
-		return nil, record.File{}, fmt.Errorf("%w: %s is %s: %s; show it: ceiling show %s", ErrRefused, p.ID, p.Ended, prose.Text(p.Because), p.ID)
+		return nil, record.File{}, fmt.Errorf("%w: %s is %s: %s; show it: ceiling show %s", exit.ErrRefused, p.ID, p.Ended, prose.Text(p.Because), p.ID)
 	}
 	if p.Hidden {
-		return nil, record.File{}, fmt.Errorf("%w: %s: %s", ErrRefused, p.ID, prose.Text(p.Onward()))
+		return nil, record.File{}, fmt.Errorf("%w: %s: %s", exit.ErrRefused, p.ID, prose.Text(p.Onward()))
 	}
 	if err := o.mayDo(ctx, &p.Experiment); err != nil {
 		return nil, record.File{}, err
@@ -119,7 +120,7 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, b *bed, o Options,
 	told func(record.Measured, string)) (*record.Plan, record.File, error) {
 	began := time.Now()
-	p.Exit, p.Because = ExitPass, record.Statement{}
+	p.Exit, p.Because = exit.Pass, record.Statement{}
 	if o.here() {
 		tables := stacks.NewTables()
 		defer tables.Close()
@@ -163,9 +164,9 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 	}
 	switch p.Ended {
 	case record.EndedInterrupted:
-		p.Exit = ExitInterrupted
+		p.Exit = exit.Interrupted
 	case record.EndedFailed:
-		p.Exit = ExitError
+		p.Exit = exit.Error
 	}
 	err := w.Finish(p)
 	return p, w.File(), err
@@ -215,14 +216,14 @@ func (o *Options) mayDo(ctx context.Context, e *spec.Experiment) error {
 		return mayPin(e)
 	}
 	if e.Kind == spec.KindProve {
-		return fmt.Errorf("%w: a proof takes CPUs, a link and slots of this machine away, and several agents load; run it where generator and server are: ceiling prove without --agents", ErrRefused)
+		return fmt.Errorf("%w: a proof takes CPUs, a link and slots of this machine away, and several agents load; run it where generator and server are: ceiling prove without --agents", exit.ErrRefused)
 	}
 	if e.Load.Apart != nil && *e.Load.Apart {
-		return fmt.Errorf("%w: apart: the CPUs of this machine are not those that agents load from; leave it out", ErrRefused)
+		return fmt.Errorf("%w: apart: the CPUs of this machine are not those that agents load from; leave it out", exit.ErrRefused)
 	}
 	for i := range e.Servers {
 		if s := &e.Servers[i]; s.URL == "" {
-			return fmt.Errorf("%w: %s would be started on this machine's loopback, where no other agent reaches it; start it where it belongs and give its URL", ErrRefused, s.Label())
+			return fmt.Errorf("%w: %s would be started on this machine's loopback, where no other agent reaches it; start it where it belongs and give its URL", exit.ErrRefused, s.Label())
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/faultserver"
 	"ceiling/internal/hist"
 	"ceiling/record"
@@ -48,7 +49,7 @@ func TestSweepIsMadeAndKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if kept.Path != filepath.Join(dir, p.ID+".ndjson.gz") || p.Ended != record.EndedComplete || len(p.Runs) != 4 ||
-		!slices.Equal(told, []int{1, 2, 3, 4}) || p.Exit != ExitPass {
+		!slices.Equal(told, []int{1, 2, 3, 4}) || p.Exit != exit.Pass {
 		t.Fatalf("kept in %s, %s (%s), %d runs, told %v, exit %d", kept, p.Ended, prose.Text(p.Because), len(p.Runs), told, p.Exit)
 	}
 	if c := p.Sweep.Curves; len(c) != 1 || len(c[0].Points) != 2 || c[0].Points[0].Response.Count == 0 {
@@ -81,11 +82,11 @@ func TestInterruptedPlanIsResumed(t *testing.T) {
 			stop()
 		}
 	})
-	if err != nil || p.Ended != record.EndedInterrupted || len(p.Runs) != 2 || p.Exit != ExitInterrupted || p.Sweep == nil {
+	if err != nil || p.Ended != record.EndedInterrupted || len(p.Runs) != 2 || p.Exit != exit.Interrupted || p.Sweep == nil {
 		t.Fatalf("%v: %s after %d runs, exit %d", err, p.Ended, len(p.Runs), p.Exit)
 	}
 	q, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil)
-	if err != nil || q.Ended != record.EndedComplete || len(q.Runs) != 4 || q.Exit != ExitPass {
+	if err != nil || q.Ended != record.EndedComplete || len(q.Runs) != 4 || q.Exit != exit.Pass {
 		t.Fatalf("resumed: %v: %s after %d runs", err, q.Ended, len(q.Runs))
 	}
 	for i := range 2 {
@@ -93,7 +94,7 @@ func TestInterruptedPlanIsResumed(t *testing.T) {
 			t.Errorf("run %d was made again", i+1)
 		}
 	}
-	if _, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil); !errors.Is(err, ErrRefused) {
+	if _, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil); !errors.Is(err, exit.ErrRefused) {
 		t.Errorf("resumed once more: %v", err)
 	}
 }
@@ -119,17 +120,17 @@ func TestResumedComparisonHasItsOwnExit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exit := func(ended string, want int) {
+	saved := func(ended string, want int) {
 		t.Helper()
 		if p, err := record.OpenPlan(record.File{Path: dir}); err != nil || p.Ended != ended || p.Exit != want {
 			t.Fatalf("%v: %s (%s), exit %d; want %s, exit %d", err, p.Ended, prose.Text(p.Because), p.Exit, ended, want)
 		}
 	}
-	exit(record.EndedInterrupted, ExitInterrupted)
-	if p, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil); err != nil || p.Exit != ExitPass || p.Comparison == nil {
+	saved(record.EndedInterrupted, exit.Interrupted)
+	if p, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil); err != nil || p.Exit != exit.Pass || p.Comparison == nil {
 		t.Fatalf("resumed: %v: %s (%s), exit %d", err, p.Ended, prose.Text(p.Because), p.Exit)
 	}
-	exit(record.EndedComplete, ExitPass)
+	saved(record.EndedComplete, exit.Pass)
 }
 
 // TestKilledPlan: what a kill leaves is a plan without an end and a line that is
@@ -168,7 +169,7 @@ func TestServerThatIsGoneEndsThePlan(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{URL: "http://" + s.Address()}), Options{Out: dir},
 		func(m record.Measured, _ string) { s.Kill() })
-	if err != nil || p.Ended != record.EndedFailed || p.Exit != ExitError || len(p.Runs) != 1 {
+	if err != nil || p.Ended != record.EndedFailed || p.Exit != exit.Error || len(p.Runs) != 1 {
 		t.Fatalf("%v: %s (%s) after %d runs, exit %d", err, p.Ended, prose.Text(p.Because), len(p.Runs), p.Exit)
 	}
 	for _, part := range []string{"run 2", "nothing is listening on", "ceiling run --resume " + p.ID} {

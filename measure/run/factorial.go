@@ -8,6 +8,7 @@ import (
 
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/measure/tune"
 	"ceiling/record"
 )
@@ -21,7 +22,7 @@ func mayPin(e *spec.Experiment) error {
 				continue
 			}
 			if _, err := allowedCPUs(list); err != nil {
-				return fmt.Errorf("%w: %s: %s: %w", ErrRefused, e.CellLabel(c.Levels), name, err)
+				return fmt.Errorf("%w: %s: %s: %w", exit.ErrRefused, e.CellLabel(c.Levels), name, err)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
 	"ceiling/record"
 )
@@ -43,7 +44,7 @@ func TestFactorialFindsWhatIsPlanted(t *testing.T) {
 	needs.Quiet(t)
 	dir := filepath.Join(t.TempDir(), "plan")
 	p, _, err := Explore(t.Context(), slept(t), Options{Out: dir, Version: "test"}, nil)
-	if err != nil || p.Ended != record.EndedComplete || len(p.Runs) != 49 || p.Exit != ExitPass {
+	if err != nil || p.Ended != record.EndedComplete || len(p.Runs) != 49 || p.Exit != exit.Pass {
 		t.Fatalf("%v: %s (%s), %d runs, exit %d", err, p.Ended, p.Because, len(p.Runs), p.Exit)
 	}
 	found := map[string]record.Effect{}
@@ -73,7 +74,7 @@ func TestFactorialRefusesCPUs(t *testing.T) {
 	e.Requests = e.Requests[:1]
 	dir := filepath.Join(t.TempDir(), "plan")
 	_, _, err := Explore(t.Context(), e, Options{Out: dir}, nil)
-	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "cores=server on CPU 0-4000: pin_server: CPU") {
+	if !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), "cores=server on CPU 0-4000: pin_server: CPU") {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(dir); err == nil {

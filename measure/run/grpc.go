@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/tlsconn"
 	"ceiling/measure/load"
 	"ceiling/measure/rpc"
@@ -23,7 +24,7 @@ func calls(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target) ([]l
 	for i := range s.Targets {
 		_, path, at, err := spec.ParseTarget(s.Targets[i].URL)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+			return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
 		paths, host = append(paths, path), at
 	}
@@ -35,14 +36,14 @@ func calls(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target) ([]l
 	case errors.Is(err, rpc.ErrUnreached):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	own := *s
 	own.Targets = slices.Clone(s.Targets)
 	for i := range own.Targets {
 		t := &own.Targets[i]
 		if t.Body, err = schema.Encode(paths[i], t.Body); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+			return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
 		t.Header = append([]spec.Field{
 			{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
@@ -51,7 +52,7 @@ func calls(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target) ([]l
 	}
 	mix, err := requests(&own)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	return mix, nil
 }

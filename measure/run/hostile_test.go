@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/faultserver"
 	"ceiling/internal/needs"
 	"ceiling/internal/unit"
@@ -40,7 +41,7 @@ func TestBadFramingFails(t *testing.T) {
 			if r.Requests.Failed == 0 || r.Requests.Completed > r.Requests.Failed/10 {
 				t.Errorf("%+v %v", r.Requests, r.Errors)
 			}
-			if r.Verdict.Outcome == record.Valid || r.Exit == ExitPass {
+			if r.Verdict.Outcome == record.Valid || r.Exit == exit.Pass {
 				t.Errorf("%s, exit %d", r.Verdict.Outcome, r.Exit)
 			}
 			causes := uint64(0)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/measure/observe"
 	"ceiling/measure/perturb"
 	"ceiling/measure/tune"
@@ -17,7 +18,7 @@ type pinning struct{ held *perturb.Pinned }
 func pinServer(list string, to target) (*pinning, error) {
 	cpus, err := spec.ParseCPUList(list)
 	if err != nil {
-		return nil, fmt.Errorf("%w: --pin-server: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: --pin-server: %w", exit.ErrRefused, err)
 	}
 	pids, err := subjectPIDs(to)
 	if err != nil {
@@ -25,11 +26,11 @@ func pinServer(list string, to target) (*pinning, error) {
 	}
 	if len(pids) == 0 {
 		return nil, fmt.Errorf("%w: --pin-server: no process that serves %s was found on this host; it must run on this host, as your user (or run ceiling as root)",
-			ErrRefused, to)
+			exit.ErrRefused, to)
 	}
 	held, err := perturb.Pin(pids, cpus)
 	if err != nil {
-		return nil, fmt.Errorf("%w: --pin-server: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: --pin-server: %w", exit.ErrRefused, err)
 	}
 	return &pinning{held}, nil
 }

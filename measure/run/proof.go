@@ -8,6 +8,7 @@ import (
 
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/measure/perturb"
 	"ceiling/record"
 )
@@ -42,7 +43,7 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 		Program: x.options.Program,
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+		return fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
 	"ceiling/internal/unit"
@@ -52,7 +53,7 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 			return nil
 		}
 		if err := permit(to, unix); err != nil {
-			return fmt.Errorf("%w: %w", ErrRefused, err)
+			return fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
 		return nil
 	}
@@ -62,7 +63,7 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 		}
 		to, err := ring.UnixAddr(a.Path)
 		if err != nil {
-			err = fmt.Errorf("%w: %w", ErrRefused, err)
+			err = fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
 		return target{sockaddr: to, unix: a.Path, local: true}, err
 	}
@@ -70,7 +71,7 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 	defer cancel()
 	ips, err := a.Given()
 	if err != nil {
-		return target{}, fmt.Errorf("%w: %w", ErrRefused, err)
+		return target{}, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	if ip, not := netip.ParseAddr(a.Host); not == nil && ips == nil {
 		return tcpTarget(ip, a.Port), allowed(netip.AddrPortFrom(ip, a.Port), "")

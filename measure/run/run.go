@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/hist"
 	"ceiling/internal/http1"
 	"ceiling/internal/sys"
@@ -18,20 +19,6 @@ import (
 	"ceiling/measure/load"
 	"ceiling/record"
 	"ceiling/verdict"
-)
-
-// ErrRefused wraps what is wrong with the request itself, found before anything was sent: exit code
-// 2.
-var ErrRefused = errors.New("refused")
-
-// Exit codes of a run; docs/record.md lists them.
-const (
-	ExitPass        = 0
-	ExitError       = 1
-	ExitRefused     = 2
-	ExitFail        = 3
-	ExitInvalid     = 4
-	ExitInterrupted = 130
 )
 
 // Options are the settings that are not part of the measured condition.
@@ -92,7 +79,7 @@ type Result struct {
 	RestoreErr error
 }
 
-// Do does one run. An error that wraps ErrRefused names what the user must change; any other is a
+// Do does one run. An error that wraps exit.ErrRefused names what the user must change; any other is a
 // failure of this side. The server's faults are in the record.
 func Do(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 	if o.veil == nil {
@@ -104,7 +91,7 @@ func Do(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 
 func doRun(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 	if err := s.Check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	work := o.Work
 	if work == nil {
@@ -179,13 +166,13 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, asked *b
 func ExitOf(r *record.Run) int {
 	switch {
 	case r.Interrupted:
-		return ExitInterrupted
+		return exit.Interrupted
 	case r.Verdict.Outcome == record.Fail:
-		return ExitFail
+		return exit.Fail
 	case r.Verdict.Outcome.Sound():
-		return ExitPass
+		return exit.Pass
 	}
-	return ExitInvalid
+	return exit.Invalid
 }
 
 func open(o Options) (*record.Writer, error) {
@@ -196,7 +183,7 @@ func open(o Options) (*record.Writer, error) {
 	if o.Out != "" {
 		w, err := record.Create(o.Out, id)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+			return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
 		return w, nil
 	}
@@ -222,7 +209,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 	var to target
 	address, err := s.Address(s.Targets[0].URL)
 	if err != nil {
-		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, to, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	to, err = resolve(ctx, address, o.Permit)
 	to.secure = address.TLS
@@ -238,7 +225,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		mix, err = requests(s)
 	}
 	if err != nil {
-		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, to, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	c := &load.Config{
 		Address: to.sockaddr, Mix: mix,
@@ -251,7 +238,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 	}
 	if s.PinGenerator != "" {
 		if c.CPUs, err = allowedCPUs(s.PinGenerator); err != nil {
-			return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+			return nil, to, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
 	}
 	c.Protocol = protocolOf(s)
@@ -277,7 +264,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		return nil, to, err
 	}
 	if err := errors.Join(checkLimits(own, len(c.SourceIPs), address), checkTasks(c.Threads)); err != nil {
-		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, to, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	return c, to, nil
 }

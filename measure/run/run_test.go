@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/unit"
 	"ceiling/record"
 )
@@ -96,7 +97,7 @@ func TestInterruptedRunKeepsWhatItMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !d.Run.Interrupted || d.Run.Exit != ExitInterrupted || d.Run.Requests.Completed == 0 || d.Run.ElapsedS > 50 {
+	if !d.Run.Interrupted || d.Run.Exit != exit.Interrupted || d.Run.Requests.Completed == 0 || d.Run.ElapsedS > 50 {
 		t.Errorf("interrupted %v, exit %d, completed %d in %v s", d.Run.Interrupted, d.Run.Exit, d.Run.Requests.Completed, d.Run.ElapsedS)
 	}
 }
@@ -107,7 +108,7 @@ func TestRefusals(t *testing.T) {
 		s := specOf("127.0.0.1:1", "/")
 		change(&s)
 		_, err := Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run")})
-		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want a refusal with %q", what, err, want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/quicconn"
 	"ceiling/internal/tlsconn"
 	"ceiling/measure/load"
@@ -34,7 +35,7 @@ func secured(ctx context.Context, s *spec.Spec, a spec.Address, to target) (*tls
 	}
 	c, err := tlsConfig(version, s.TLS, a)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -57,13 +58,13 @@ func secured(ctx context.Context, s *spec.Spec, a spec.Address, to target) (*tls
 		if s.GRPC != nil {
 			remedy = "gRPC needs it: check the port"
 		}
-		return nil, fmt.Errorf("%w: %s does not offer HTTP/2 (ALPN h2); %s", ErrRefused, to, remedy)
+		return nil, fmt.Errorf("%w: %s does not offer HTTP/2 (ALPN h2); %s", exit.ErrRefused, to, remedy)
 	}
 	if err == nil || ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return c, nil
 	}
 	cause := tlsconn.Explain(err)
-	return nil, fmt.Errorf("%w: TLS with %s: %s%s", ErrRefused, to, cause, adviceFor(cause, s.TLS))
+	return nil, fmt.Errorf("%w: TLS with %s: %s%s", exit.ErrRefused, to, cause, adviceFor(cause, s.TLS))
 }
 
 // strange looks for TLS behind a port that answered nothing in plain: most servers of TLS only close
@@ -103,7 +104,7 @@ func tryQUIC(ctx context.Context, c *tlsconn.Config, s *spec.Spec, to target) er
 		return conn.Close()
 	}
 	if cause := quicconn.Explain(err); cause != quicconn.CauseTimeout && !record.Errno(cause) && ctx.Err() == nil {
-		return fmt.Errorf("%w: HTTP/3 with %s: %s%s", ErrRefused, to, cause, adviceFor(cause, s.TLS))
+		return fmt.Errorf("%w: HTTP/3 with %s: %s%s", exit.ErrRefused, to, cause, adviceFor(cause, s.TLS))
 	}
 	return nil
 }

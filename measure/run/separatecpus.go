@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/sys"
 	"ceiling/measure/cores"
 	"ceiling/measure/perturb"
@@ -117,12 +118,12 @@ func apart(ctx context.Context, s *spec.Spec) error {
 	}
 	sides, err := sidesOf(s.PinGenerator, s.PinServer, pids)
 	if err != nil {
-		return fmt.Errorf("%w: --separate-cpus: %w", ErrRefused, err)
+		return fmt.Errorf("%w: --separate-cpus: %w", exit.ErrRefused, err)
 	}
 	sides.Want = generatorWant(s.Threads, s.Slots(), max(s.Rate.From.PerSecond(), s.Rate.To.PerSecond()))
 	split, err := sides.Apart()
 	if err != nil {
-		return fmt.Errorf("%w: --separate-cpus: %w", ErrRefused, err)
+		return fmt.Errorf("%w: --separate-cpus: %w", exit.ErrRefused, err)
 	}
 	s.PinGenerator, s.PinServer = cores.Format(split.Generator), cores.Format(split.Server)
 	return nil
@@ -136,7 +137,7 @@ func restoreFirst() { _ = RestorePins() }
 func serverPIDs(ctx context.Context, d *spec.Dial, url string) ([]int, error) {
 	address, err := d.Address(url)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	to, err := resolve(ctx, address, nil)
 	if err != nil {
@@ -145,7 +146,7 @@ func serverPIDs(ctx context.Context, d *spec.Dial, url string) ([]int, error) {
 	pids, err := subjectPIDs(to)
 	if err == nil && len(pids) == 0 {
 		err = fmt.Errorf("%w: --separate-cpus: no process that serves %s was found on this host; it must run on this host, as your user (or run ceiling as root)",
-			ErrRefused, to)
+			exit.ErrRefused, to)
 	}
 	return pids, err
 }
@@ -172,7 +173,7 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 	}
 	sides, err := sidesOf(l.PinGenerator, l.PinServer, pids)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	slots, rate := 1, 0.0
 	for _, c := range l.Connections {
@@ -193,7 +194,7 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 	split, err := sides.Apart()
 	switch {
 	case err != nil && asked:
-		return nil, fmt.Errorf("%w: apart: %w", ErrRefused, err)
+		return nil, fmt.Errorf("%w: apart: %w", exit.ErrRefused, err)
 	case err != nil:
 		return &record.CPUSplit{Says: record.State("cpus.shared", record.Values{"error": err.Error()})}, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/measure/cores"
@@ -113,7 +114,7 @@ func TestApartRefuses(t *testing.T) {
 		s.Apart = true
 		k.change(&s)
 		_, err := Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run")})
-		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), k.want) {
+		if !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), k.want) {
 			t.Errorf("%v, want %q", err, k.want)
 		}
 		checkThreads(t, c.PID, allowed)

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/measure/load"
 	"ceiling/measure/profile/stacks"
 	"ceiling/record"
 )
 
 // DoShare does this host's share of a run. Refusals come before Ready is called and wrap
-// ErrRefused. If the context ends, it returns what was measured until then. It returns once all its
+// exit.ErrRefused. If the context ends, it returns what was measured until then. It returns once all its
 // work has ended.
 func DoShare(ctx context.Context, s *spec.Spec, o ShareOptions, sink Sink) (*ShareResult, error) {
 	p, err := prepare(ctx, s, o)
@@ -278,10 +279,10 @@ func AgentOf(s *spec.Spec, share load.Share, d *ShareResult, rows []record.LoadR
 // checkShare rejects a share of the run that has no work.
 func checkShare(s *spec.Spec, o *ShareOptions) (connections int, err error) {
 	if err := o.Share.Check(); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrRefused, err)
+		return 0, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	if connections = int(o.Share.Part(uint64(s.Connections))); connections == 0 {
-		return 0, fmt.Errorf("%w: %d connections are too few for so many agents: one has none; give at least -c %d", ErrRefused, s.Connections,
+		return 0, fmt.Errorf("%w: %d connections are too few for so many agents: one has none; give at least -c %d", exit.ErrRefused, s.Connections,
 			o.Share.Of)
 	}
 	return connections, nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/faultserver"
 	"ceiling/measure/load"
 	"ceiling/record"
@@ -151,7 +152,7 @@ func TestShareIsRefused(t *testing.T) {
 		"not on the list":   {Load: true, Permit: func(to netip.AddrPort, _ string) error { return fmt.Errorf("%s is not on the list", to) }},
 		"to nobody's taste": {Observe: true, Permit: func(netip.AddrPort, string) error { return errors.New("to nobody's taste") }},
 	} {
-		if _, err := DoShare(t.Context(), &s, o, &notes{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), says) {
+		if _, err := DoShare(t.Context(), &s, o, &notes{}); !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
@@ -190,12 +191,12 @@ func TestObserverEnds(t *testing.T) {
 func TestFleetCannotDoEverything(t *testing.T) {
 	o := Options{Out: filepath.Join(t.TempDir(), "plan"), Work: elsewhere{}}
 	e := sweepOf(t, ownServer("nethttp"))
-	if _, _, err := Explore(t.Context(), e, o, nil); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "give its URL") {
+	if _, _, err := Explore(t.Context(), e, o, nil); !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), "give its URL") {
 		t.Error(err)
 	}
 	e = sweepOf(t, spec.Server{URL: "http://127.0.0.1:1"})
 	e.Kind = spec.KindProve
-	if _, _, err := Explore(t.Context(), e, o, nil); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "a proof takes CPUs") {
+	if _, _, err := Explore(t.Context(), e, o, nil); !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), "a proof takes CPUs") {
 		t.Error(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
 	"ceiling/measure/load"
 	"ceiling/record"
@@ -112,7 +113,7 @@ func TestUnresolved(t *testing.T) {
 		{net.DNSError{Err: "dial udp: connection refused"}, "the DNS server: dial udp: connection refused; check /etc/resolv.conf"},
 	} {
 		err := Unresolved(a, &c.err)
-		if errors.Is(err, ErrRefused) || !strings.HasPrefix(err.Error(), "shop.test does not resolve: ") ||
+		if errors.Is(err, exit.ErrRefused) || !strings.HasPrefix(err.Error(), "shop.test does not resolve: ") ||
 			!strings.Contains(err.Error(), c.want) || !strings.HasSuffix(err.Error(), without) {
 			t.Errorf("%v: %v, want %q", c.err.Err, err, c.want)
 		}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/ring"
 	"ceiling/measure/load"
 )
@@ -21,11 +22,11 @@ func sources(s *spec.Spec, to target, share load.Share) ([]netip.Addr, error) {
 	for _, text := range s.SourceIPs {
 		p, err := spec.ParseSource(text)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+			return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
 		if p.Addr().Is4() != to.addr.Addr().Unmap().Is4() {
 			return nil, fmt.Errorf("%w: --source-ips: %s and the target %s are not both IPv4 or both IPv6; give addresses of the target's kind",
-				ErrRefused, text, to)
+				exit.ErrRefused, text, to)
 		}
 		for ip := p.Addr(); p.Contains(ip); ip = ip.Next() {
 			if seen[ip] || !mayBeHost(p, ip) {
@@ -38,14 +39,14 @@ func sources(s *spec.Spec, to target, share load.Share) ([]netip.Addr, error) {
 			case !errors.Is(err, syscall.EADDRNOTAVAIL):
 				return nil, fmt.Errorf("--source-ips: %s: %w", ip, local(err))
 			case p.IsSingleIP() && share.Whole():
-				return nil, fmt.Errorf("%w: --source-ips: %s is not an address of this host; add it: ip addr add %s dev eth0 (as root)", ErrRefused, ip,
+				return nil, fmt.Errorf("%w: --source-ips: %s is not an address of this host; add it: ip addr add %s dev eth0 (as root)", exit.ErrRefused, ip,
 					p)
 			}
 		}
 	}
 	if len(s.SourceIPs) > 0 && len(list) == 0 {
 		return nil, fmt.Errorf("%w: --source-ips: no address of %s is this host's; add them with ip addr add (as root), or leave the flag out",
-			ErrRefused, strings.Join(s.SourceIPs, ","))
+			exit.ErrRefused, strings.Join(s.SourceIPs, ","))
 	}
 	return list, nil
 }

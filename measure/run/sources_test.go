@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ceiling/internal/exit"
 	"ceiling/internal/needs"
 )
 
@@ -98,7 +99,7 @@ func TestMoreConnectionsThanPorts(t *testing.T) {
 		}
 		s.SourceIPs = c.sources[:1]
 		if !strings.Contains(c.sources[0], "/") {
-			if _, err := once(); !errors.Is(err, ErrRefused) ||
+			if _, err := once(); !errors.Is(err, exit.ErrRefused) ||
 				!strings.Contains(err.Error(), "80 connections to one address need as many local ports; from one address of this host there are 50") ||
 				!strings.Contains(err.Error(), "over 2 local addresses: --source-ips") {
 				t.Errorf("%s from one address: %v", addr, err)
@@ -157,7 +158,7 @@ func TestSourcesAreThisHosts(t *testing.T) {
 	} {
 		n, err := try(c.agent, strings.Fields(c.list)...)
 		if n != c.want || (err == nil) != (c.says == "") || err != nil &&
-			(!strings.Contains(err.Error(), c.says) || !errors.Is(err, ErrRefused)) {
+			(!strings.Contains(err.Error(), c.says) || !errors.Is(err, exit.ErrRefused)) {
 			t.Errorf("%s: %d addresses, %v", c.list, n, err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // fleet. A run on this machine is one agent with the whole share, so there is one path through Do.
 type Work interface {
 	// Prepare checks that the run can be done, and sets up all that does not need the record. What
-	// is wrong with the request wraps ErrRefused. The spec is checked, and stays unchanged until
+	// is wrong with the request wraps exit.ErrRefused. The spec is checked, and stays unchanged until
 	// the job is closed.
 	Prepare(ctx context.Context, s *spec.Spec) (Job, error)
 }

@@ -7,6 +7,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/layout"
 )
 
 // AgentColumns are the columns of AgentRows.
@@ -117,19 +118,19 @@ func agents(p *printer, r *record.Run) {
 		return
 	}
 	p.line("")
-	t := table{rows: AgentRows(r)}
+	t := layout.Table{Rows: AgentRows(r)}
 	for i, name := range AgentColumns() {
-		c := col{name: name, right: i > 0}
+		c := layout.Column{Name: name, Right: i > 0}
 		switch name {
 		case "agent":
-			c.least = 8
+			c.Least = 8
 		case "req/s", "p99":
 		default:
-			c.drop = i
+			c.Drop = i
 		}
-		t.cols = append(t.cols, c)
+		t.Columns = append(t.Columns, c)
 	}
-	t.write(p)
+	p.table(&t)
 	for i, text := range LostLines(r) {
 		p.fact([]string{"lost", ""}[min(i, 1)], text)
 	}

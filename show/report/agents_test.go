@@ -7,6 +7,7 @@ import (
 
 	"ceiling/record"
 	"ceiling/record/recordtest"
+	"ceiling/show/layout"
 )
 
 func fleetRun() *record.Run {
@@ -34,7 +35,7 @@ func fleetRun() *record.Run {
 // TestAgentsInText: the table stays within the screen.
 func TestAgentsInText(t *testing.T) {
 	var b strings.Builder
-	if err := Text(&b, fleetRun(), Layout{Columns: 100, Screen: true, Verbose: true}); err != nil {
+	if err := Text(&b, fleetRun(), Layout{Output: layout.Output{Columns: 100, Screen: true}, Verbose: true}); err != nil {
 		t.Fatal(err)
 	}
 	_, after, _ := strings.Cut(b.String(), "generator       not measured\n\n")
@@ -63,7 +64,7 @@ func TestTextWithoutAgents(t *testing.T) {
 	r := fleetRun()
 	r.Agents, r.Fleet = nil, nil
 	var b strings.Builder
-	if err := Text(&b, r, Layout{Columns: 1000, Verbose: true}); err != nil {
+	if err := Text(&b, r, Layout{Output: layout.Output{Columns: 1000}, Verbose: true}); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "agent") {

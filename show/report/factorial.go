@@ -6,6 +6,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/layout"
 	"ceiling/verdict/prose"
 )
 
@@ -27,12 +28,12 @@ func factorialCells(out *printer, f *record.Factorial) {
 	if out.err != nil {
 		return
 	}
-	var t table
+	var t layout.Table
 	for _, factor := range f.Factors {
-		t.cols = append(t.cols, col{name: factor.Name, least: 8})
+		t.Columns = append(t.Columns, layout.Column{Name: factor.Name, Least: 8})
 	}
-	t.cols = append(t.cols, col{name: "req/s"}, col{drop: 3}, col{name: "p99"}, col{name: "server", drop: 2}, col{name: "runs", drop: 1},
-		col{name: "bottleneck", least: 10})
+	t.Columns = append(t.Columns, []layout.Column{{Name: "req/s"}, {Drop: 3}, {Name: "p99"}, {Name: "server", Drop: 2},
+		{Name: "runs", Drop: 1}, {Name: "bottleneck", Least: 10}}...)
 	for i := range f.Cells {
 		c := &f.Cells[i]
 		var cells []string
@@ -47,10 +48,10 @@ func factorialCells(out *printer, f *record.Factorial) {
 		if c.LeftOut {
 			bottleneck = "left out"
 		}
-		t.rows = append(t.rows, append(cells, amount(c.PerS.Mid, "/s"), reach(&c.PerS, unit.FormatSI), cpu(&c.P99Ns), cpu(&c.ServerCPUNs), runs,
+		t.Rows = append(t.Rows, append(cells, amount(c.PerS.Mid, "/s"), reach(&c.PerS, unit.FormatSI), cpu(&c.P99Ns), cpu(&c.ServerCPUNs), runs,
 			bottleneck))
 	}
-	t.write(out)
+	out.table(&t)
 }
 
 // levelName is the name of a level of the n-th factor.
@@ -77,21 +78,21 @@ func effects(out *printer, f *record.Factorial, metric string) {
 	if out.err != nil {
 		return
 	}
-	t := table{cols: []col{{name: EffectMetric(metric), least: 16}, {name: "effect", right: true}, {name: "interval"},
-		{name: "blocks", right: true, drop: 1}, {name: "decision", least: 12}}}
+	t := layout.Table{Columns: []layout.Column{{Name: EffectMetric(metric), Least: 16}, {Name: "effect", Right: true}, {Name: "interval"},
+		{Name: "blocks", Right: true, Drop: 1}, {Name: "decision", Least: 12}}}
 	for i := range f.Effects {
 		x := &f.Effects[i]
 		switch {
 		case x.Metric != metric:
 		case x.Blocks == 0:
-			t.rows = append(t.rows, []string{EffectName(f, x), "-", "", "0", EffectDecision(x)})
+			t.Rows = append(t.Rows, []string{EffectName(f, x), "-", "", "0", EffectDecision(x)})
 		default:
 			r := &x.Relative
-			t.rows = append(t.rows, []string{EffectName(f, x), unit.Change(r.Mid), unit.Change(r.Low) + " to " + unit.Change(r.High),
+			t.Rows = append(t.Rows, []string{EffectName(f, x), unit.Change(r.Mid), unit.Change(r.Low) + " to " + unit.Change(r.High),
 				fmt.Sprint(x.Blocks), EffectDecision(x)})
 		}
 	}
-	t.write(out)
+	out.table(&t)
 	out.line("")
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/layout"
 	"ceiling/verdict/prose"
 )
 
@@ -17,9 +18,9 @@ const KindRun = "run"
 
 // List writes the runs and plans of a store, one line each, as of now.
 func List(w io.Writer, entries []record.Entry, now time.Time, l Layout) error {
-	t := table{cols: []col{{name: "id"}, {name: "when", drop: 2}, {name: "kind", drop: 1}, {name: "target", least: 12, fromLeft: true},
-		{name: "load", drop: 4}, {name: "req/s", right: true}, {name: "p99", right: true, drop: 3}, {name: "verdict"},
-		{name: "bottleneck", least: 10}}}
+	t := layout.Table{Columns: []layout.Column{{Name: "id"}, {Name: "when", Drop: 2}, {Name: "kind", Drop: 1}, {Name: "target", Least: 12, FromLeft: true},
+		{Name: "load", Drop: 4}, {Name: "req/s", Right: true}, {Name: "p99", Right: true, Drop: 3}, {Name: "verdict"},
+		{Name: "bottleneck", Least: 10}}}
 	for i := range entries {
 		e := &entries[i]
 		cells := []string{cmp.Or(e.Short, e.ID), when(e.Started, now), cmp.Or(e.Kind, KindRun), strings.TrimPrefix(e.Target, "http://"), load(e),
@@ -36,10 +37,10 @@ func List(w io.Writer, entries []record.Entry, now time.Time, l Layout) error {
 		case e.Progress != record.Ended:
 			cells[7] = string(e.Progress)
 		}
-		t.rows = append(t.rows, cells)
+		t.Rows = append(t.Rows, cells)
 	}
 	p := &printer{w: w, Layout: l}
-	t.write(p)
+	p.table(&t)
 	return p.err
 }
 

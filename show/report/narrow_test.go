@@ -10,6 +10,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/record"
 	"ceiling/record/recordtest"
+	"ceiling/show/layout"
 )
 
 // At 60 columns the runs of a plan say whole what each is for, and what limited it.
@@ -36,7 +37,7 @@ func TestProgressOnANarrowScreen(t *testing.T) {
 			e.Servers = e.Servers[:1]
 		}
 		e.Load.Connections = []spec.Count{64}
-		line := NewProgress(e, Layout{Columns: 60, Screen: true}).Run(c.run)[0]
+		line := NewProgress(e, Layout{Output: layout.Output{Columns: 60, Screen: true}}).Run(c.run)[0]
 		for _, text := range c.want {
 			if !strings.Contains(line, text) || ansi.StringWidth(line) > 60 {
 				t.Errorf("%s: %q is not in %d columns: %s", c.kind, text, ansi.StringWidth(line), line)
@@ -48,7 +49,7 @@ func TestProgressOnANarrowScreen(t *testing.T) {
 // A comparison's table is whole at 60 columns, and the answer of a long search is one
 // screen with the rates around it.
 func TestPlansOnANarrowScreen(t *testing.T) {
-	l := Layout{Columns: 60, Screen: true}
+	l := Layout{Output: layout.Output{Columns: 60, Screen: true}}
 	c := &record.Comparison{A: "a", B: "b", Says: recordtest.Say("B is better than A")}
 	for _, metric := range []string{"rps", "server_cpu"} {
 		c.Changes = append(c.Changes, record.Change{Metric: metric, A: 29_180, B: 41_894, Floor: .034,

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/layout"
 	"ceiling/verdict/prose"
 )
 
@@ -62,24 +62,21 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, total string, l
 		out.text(0, "A search picks each step from the previous result, so no fixed plan can be printed: "+total+".")
 		return out.err
 	}
-	t := table{cols: []col{{name: "run", right: true}, {name: "server", least: 12, drop: 1}, {name: "requests", least: 8, drop: 2},
-		{name: "conns", right: true}, {name: "pipe", right: true, drop: 3}, {name: "rate", right: true, drop: 4}, {name: "what"}}}
+	t := layout.Table{Columns: []layout.Column{{Name: "run", Right: true}, {Name: "server", Least: 12, Drop: 1}, {Name: "requests", Least: 8, Drop: 2},
+		{Name: "conns", Right: true}, {Name: "pipe", Right: true, Drop: 3}, {Name: "rate", Right: true, Drop: 4}, {Name: "what"}}}
 	for _, s := range steps {
 		rate := "-"
 		if !s.Rate.IsZero() {
 			rate = s.Rate.String()
 		}
-		t.rows = append(t.rows, []string{strconv.Itoa(s.Number), e.Servers[s.Server].Label(), e.Requests[s.Mix].Label(),
+		t.Rows = append(t.Rows, []string{strconv.Itoa(s.Number), e.Servers[s.Server].Label(), e.Requests[s.Mix].Label(),
 			strconv.Itoa(s.Connections), strconv.Itoa(s.Pipelining), rate,
 			strings.Trim(e.CellLabel(s.Cell)+", "+s.Part(), ", ")})
 	}
-	t.write(out)
+	out.table(&t)
 	out.line("\n%s", total)
 	return out.err
 }
-
-// barWidth is the width of a chart's largest bar, in columns.
-const barWidth = 12
 
 // sweep writes a table per curve, or one per mix if the load does not vary. Caveats shared by all
 // appear once, at the end.
@@ -129,11 +126,11 @@ func servers(out *printer, curves []record.Curve, shared []record.Statement) {
 		title += ", " + fixed
 	}
 	out.text(0, title)
-	t := curveTable(out, col{name: "server", least: 12})
+	t := curveTable(out, layout.Column{Name: "server", Least: 12})
 	for _, c := range curves {
-		t.point(c.Server, &c.Points[0])
+		addPoint(t, c.Server, &c.Points[0])
 	}
-	t.write(out)
+	out.table(t)
 	for _, c := range curves {
 		for _, d := range c.Caveats {
 			if !slices.ContainsFunc(shared, d.Same) {
@@ -145,25 +142,25 @@ func servers(out *printer, curves []record.Curve, shared []record.Statement) {
 
 // curveTable has a row per point of a curve, with its rate as a bar. On a narrow screen, wide and
 // less informative columns are dropped first.
-func curveTable(p *printer, first col) *table {
-	t := &table{cols: []col{first, {name: "req/s", right: true}, {name: "range", drop: 2}, {name: "p50", right: true, drop: 1},
-		{name: "p99", right: true}, {name: "mean", right: true, drop: 5}, {name: "server", right: true, drop: 3},
-		{name: "gen.", right: true, drop: 4}, {name: "bottleneck", least: 12}}}
+func curveTable(p *printer, first layout.Column) *layout.Table {
+	t := &layout.Table{Columns: []layout.Column{first, {Name: "req/s", Right: true}, {Name: "range", Drop: 2}, {Name: "p50", Right: true, Drop: 1},
+		{Name: "p99", Right: true}, {Name: "mean", Right: true, Drop: 5}, {Name: "server", Right: true, Drop: 3},
+		{Name: "gen.", Right: true, Drop: 4}, {Name: "bottleneck", Least: 12}}}
 	if !p.Verbose {
-		t.cols[5].drop = hidden
+		t.Columns[5].Drop = layout.Hidden
 	}
 	return t
 }
 
-func (t *table) point(name string, p *record.CurvePoint) {
+func addPoint(t *layout.Table, name string, p *record.CurvePoint) {
 	ceiling := string(p.Bottleneck)
 	if !p.Outcome.Sound() {
 		ceiling = string(p.Outcome) + ": " + ceiling
 	}
-	t.rows = append(t.rows, []string{name, unit.FormatCount(int64(p.PerS.Mid + 0.5)), reach(&p.PerS, unit.FormatSI),
+	t.Rows = append(t.Rows, []string{name, unit.FormatCount(int64(p.PerS.Mid + 0.5)), reach(&p.PerS, unit.FormatSI),
 		p.Response.Text(.5), p.Response.Text(.99), p.Response.MeanText(nil), cpu(&p.ServerCPUNs),
 		cpu(&p.GeneratorCPUNs), ceiling})
-	t.bars = append(t.bars, p.PerS.Mid)
+	t.Bars = append(t.Bars, p.PerS.Mid)
 }
 
 // curve writes a table whose last column is a bar chart.
@@ -173,14 +170,14 @@ func curve(out *printer, c *record.Curve, shared []record.Statement) {
 		title += ", " + fixed
 	}
 	out.text(0, title)
-	t := curveTable(out, col{name: map[string]string{"connections": "conns"}[c.Over], right: true})
-	if t.cols[0].name == "" {
-		t.cols[0].name = c.Over
+	t := curveTable(out, layout.Column{Name: map[string]string{"connections": "conns"}[c.Over], Right: true})
+	if t.Columns[0].Name == "" {
+		t.Columns[0].Name = c.Over
 	}
 	for _, p := range c.Points {
-		t.point(unit.FormatCount(int64(p.X)), &p)
+		addPoint(t, unit.FormatCount(int64(p.X)), &p)
 	}
-	t.write(out)
+	out.table(t)
 	out.line("")
 	usl(out, c.USL)
 	own := slices.DeleteFunc(slices.Clone(c.Caveats), func(d record.Statement) bool { return slices.ContainsFunc(shared, d.Same) })
@@ -190,8 +187,8 @@ func curve(out *printer, c *record.Curve, shared []record.Statement) {
 
 // answer writes the answer last, where the reader looks first.
 func (p *printer) answer(says string) {
-	for i, line := range p.wrap(says, p.columns()-column) {
-		p.line("%s", p.bold(fmt.Sprintf("%-*s%s", column, []string{"answer", ""}[min(i, 1)], line)))
+	for i, line := range p.Wrap(says, p.Width()-column) {
+		p.line("%s", p.Bold(fmt.Sprintf("%-*s%s", column, []string{"answer", ""}[min(i, 1)], line)))
 	}
 }
 
@@ -215,19 +212,6 @@ func cpu(e *record.Estimate) string {
 		return "-"
 	}
 	return unit.FormatNs(int64(e.Mid + 0.5))
-}
-
-// bar draws in eighths of a column.
-func bar(value, most float64, width int) string {
-	if !(most > 0) || !(value > 0) {
-		return ""
-	}
-	eighths := int(math.Round(8 * float64(width) * value / most))
-	text := strings.Repeat("█", eighths/8)
-	if rest := eighths % 8; rest > 0 {
-		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])
-	}
-	return text
 }
 
 func usl(out *printer, u *record.USL) {
@@ -257,16 +241,16 @@ func figure(e *record.Estimate, digits int) string {
 }
 
 func search(out *printer, s *record.Search) {
-	t := table{cols: []col{{name: "req/s", right: true}, {name: "runs", right: true, drop: 3}, {name: "pass", right: true},
-		{name: "fail", right: true}, {name: "invalid", right: true, drop: 4}, {name: "p50", right: true, drop: 2}, {name: "p99", right: true},
-		{name: "bottleneck", least: 12}}}
+	t := layout.Table{Columns: []layout.Column{{Name: "req/s", Right: true}, {Name: "runs", Right: true, Drop: 3}, {Name: "pass", Right: true},
+		{Name: "fail", Right: true}, {Name: "invalid", Right: true, Drop: 4}, {Name: "p50", Right: true, Drop: 2}, {Name: "p99", Right: true},
+		{Name: "bottleneck", Least: 12}}}
 	rates, hidden := out.nearest(s)
 	for _, r := range rates {
-		t.rows = append(t.rows, []string{unit.FormatCount(int64(r.PerS + 0.5)), strconv.Itoa(r.Runs), strconv.Itoa(r.Pass),
+		t.Rows = append(t.Rows, []string{unit.FormatCount(int64(r.PerS + 0.5)), strconv.Itoa(r.Runs), strconv.Itoa(r.Pass),
 			strconv.Itoa(r.Fail), strconv.Itoa(r.Invalid), triedP50(&r),
 			triedP99(&r), bottleneck(triedOutcome(&r), r.Bottleneck)})
 	}
-	t.write(out)
+	out.table(&t)
 	out.line("")
 	out.fact("SLO", s.SLO)
 	out.caveats(s.Caveats, hidden, "rate")
@@ -365,15 +349,15 @@ func times(l *record.Quantiles, q float64) string {
 }
 
 func proof(out *printer, p *record.Proof) {
-	t := table{cols: []col{{name: "resource"}, {name: "left", right: true}, {name: "req/s", right: true}, {name: "elasticity", right: true},
-		{name: "95% CI", drop: 1}, {name: "how", drop: 2, least: 10}}}
-	t.rows = append(t.rows, []string{"-", "100%", unit.FormatCount(int64(p.PerS.Mid + 0.5)), "", "", ""})
+	t := layout.Table{Columns: []layout.Column{{Name: "resource"}, {Name: "left", Right: true}, {Name: "req/s", Right: true}, {Name: "elasticity", Right: true},
+		{Name: "95% CI", Drop: 1}, {Name: "how", Drop: 2, Least: 10}}}
+	t.Rows = append(t.Rows, []string{"-", "100%", unit.FormatCount(int64(p.PerS.Mid + 0.5)), "", "", ""})
 	for _, r := range p.Resources {
-		t.rows = append(t.rows, []string{r.Resource, fmt.Sprintf("%.0f%%", 100*r.Left), unit.FormatCount(int64(r.PerS.Mid + 0.5)),
+		t.Rows = append(t.Rows, []string{r.Resource, fmt.Sprintf("%.0f%%", 100*r.Left), unit.FormatCount(int64(r.PerS.Mid + 0.5)),
 			fmt.Sprintf("%.2f", r.Elasticity.Mid), fmt.Sprintf("%.2f–%.2f", r.Elasticity.Low, r.Elasticity.High), r.How})
 	}
-	t.rows = append(t.rows, []string{"sum", "", "", fmt.Sprintf("%.2f", p.Sum.Mid), fmt.Sprintf("%.2f–%.2f", p.Sum.Low, p.Sum.High), ""})
-	t.write(out)
+	t.Rows = append(t.Rows, []string{"sum", "", "", fmt.Sprintf("%.2f", p.Sum.Mid), fmt.Sprintf("%.2f–%.2f", p.Sum.Low, p.Sum.High), ""})
+	out.table(&t)
 	out.line("")
 	if p.Passive == "" {
 		out.fact("verdict", "the runs' own verdicts do not agree on a bottleneck")
@@ -408,13 +392,13 @@ func comparison(out *printer, c *record.Comparison) {
 	}
 	if len(c.Changes) > 0 {
 		out.line("")
-		t := table{cols: []col{{}, {name: "A", right: true}, {name: "B", right: true}, {name: "change", right: true},
-			{name: "interval", drop: 1}, {name: "noise A/A", drop: 2}, {name: "decision"}}}
+		t := layout.Table{Columns: []layout.Column{{}, {Name: "A", Right: true}, {Name: "B", Right: true}, {Name: "change", Right: true},
+			{Name: "interval", Drop: 1}, {Name: "noise A/A", Drop: 2}, {Name: "decision"}}}
 		for _, m := range c.Changes {
-			t.rows = append(t.rows, []string{metricName(m.Metric), amount(m.A, m.Unit), amount(m.B, m.Unit), unit.Change(m.Relative.Mid),
+			t.Rows = append(t.Rows, []string{metricName(m.Metric), amount(m.A, m.Unit), amount(m.B, m.Unit), unit.Change(m.Relative.Mid),
 				unit.Change(m.Relative.Low) + " to " + unit.Change(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Decision})
 		}
-		t.write(out)
+		out.table(&t)
 	}
 	out.line("")
 	for i, g := range c.Gate {

@@ -8,6 +8,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/record"
 	"ceiling/record/recordtest"
+	"ceiling/show/layout"
 )
 
 // TestSweepWithoutALoadThatDiffers: one table for a mix, the caveats that all
@@ -30,7 +31,7 @@ func TestSweepWithoutALoadThatDiffers(t *testing.T) {
 	text := b.String()
 	for want, times := range map[string]int{
 		"Which?": 1, "/a, 64 connections": 1, "/b, 64 connections": 1, "one ": 2, "another ": 2, "noise": 1, "another: few": 1, "server CPU": 4,
-		strings.Repeat("█", barWidth) + "\n": 2, " " + strings.Repeat("█", barWidth/2) + "\n": 2,
+		strings.Repeat("█", layout.BarWidth) + "\n": 2, " " + strings.Repeat("█", layout.BarWidth/2) + "\n": 2,
 	} {
 		if got := strings.Count(text, want); got != times {
 			t.Errorf("%q stands %d times, want %d:\n%s", want, got, times, text)
@@ -43,7 +44,7 @@ func TestBar(t *testing.T) {
 		value, most float64
 		want        string
 	}{{1, 1, strings.Repeat("█", 12)}, {0.5, 12, "▌"}, {0, 1, ""}, {1, 0, ""}, {2.125, 12, "██▏"}} {
-		if got := bar(c.value, c.most, barWidth); got != c.want {
+		if got := layout.Bar(c.value, c.most, layout.BarWidth); got != c.want {
 			t.Errorf("bar(%v, %v) = %q, want %q", c.value, c.most, got, c.want)
 		}
 	}

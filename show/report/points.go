@@ -101,7 +101,7 @@ func pointTable(p *printer, e *pointEntry, file *record.PointsFile, v *audit.Poi
 // narrow makes a table of points fit a screen: it cuts the measurements first, then the verdict's
 // basis, then the verdict. In a pipe it cuts nothing.
 func (p *printer) narrow(widths []int) {
-	over := 2 - p.columns()
+	over := 2 - p.Width()
 	for _, width := range widths {
 		over += width + 2
 	}
@@ -424,7 +424,7 @@ func pointSummary(p *printer, v *audit.PointsVerdict) {
 func hanging(p *printer, head string, indent int, text string) {
 	room := max(pointsWidth, indent+40)
 	if p.Screen {
-		room, indent = p.columns(), min(indent, 6)
+		room, indent = p.Width(), min(indent, 6)
 		head = ansi.Truncate(head, room-indent-2, "…")
 	}
 	line, used := head, utf8.RuneCountInString(head)

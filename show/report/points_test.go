@@ -13,6 +13,7 @@ import (
 	"ceiling/internal/archive"
 	"ceiling/record"
 	"ceiling/show/importer"
+	"ceiling/show/layout"
 	"ceiling/verdict/audit"
 	"ceiling/verdict/prose"
 )
@@ -149,7 +150,7 @@ func TestForeign(t *testing.T) {
 		}
 		v := audit.Judge([]record.Point{r.Point("x")}).Points[0]
 		var out bytes.Buffer
-		if err := Imported(&out, "x\x1b[2J", &r, &v, Layout{Columns: 120}); err != nil {
+		if err := Imported(&out, "x\x1b[2J", &r, &v, Layout{Output: layout.Output{Columns: 120}}); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"Requests/sec:", "\nlatency ", "\nverdict ", "\nbottleneck ", "\ncaveats ", "\nnext "} {

@@ -7,6 +7,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/layout"
 	"ceiling/verdict/prose"
 )
 
@@ -177,14 +178,14 @@ const differencesShown = 8
 func profileDifference(out *printer, d *record.ProfileDifference) {
 	out.line("")
 	out.text(0, prose.ProfileDifference(d))
-	t := table{cols: []col{{}, {name: "A", right: true, drop: 1}, {name: "B", right: true, drop: 1}, {name: "B − A, with its interval"},
-		{name: ProfileName(d.Kind) + " of a request", least: 20}}}
+	t := layout.Table{Columns: []layout.Column{{}, {Name: "A", Right: true, Drop: 1}, {Name: "B", Right: true, Drop: 1}, {Name: "B − A, with its interval"},
+		{Name: ProfileName(d.Kind) + " of a request", Least: 20}}}
 	for i := range d.Functions[:min(len(d.Functions), differencesShown)] {
 		f := &d.Functions[i]
-		t.rows = append(t.rows, []string{f.Decision, prose.Cost(f.A, d.Unit), prose.Cost(f.B, d.Unit), DifferenceText(f, d.Unit),
+		t.Rows = append(t.Rows, []string{f.Decision, prose.Cost(f.A, d.Unit), prose.Cost(f.B, d.Unit), DifferenceText(f, d.Unit),
 			FunctionPlace(f.Name, f.File, f.Line)})
 	}
-	t.write(out)
+	out.table(&t)
 }
 
 // DifferenceText is "+1.20 µs (0.9 to 1.5)", without the interval if there is none.

@@ -11,6 +11,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/layout"
 )
 
 // Progress is the table of a plan's runs in progress: their common settings once above it, and a
@@ -18,22 +19,22 @@ import (
 type Progress struct {
 	layout Layout
 	title  string
-	cols   []col
-	widths []int
+	cols   []layout.Column
+	grid   *layout.Grid
 	cells  []func(*record.Measured) string
 }
 
 // NewProgress returns the table of a complete experiment.
 func NewProgress(e *spec.Experiment, l Layout) *Progress {
 	g := &Progress{layout: l, title: common(e)}
-	g.column(col{name: "run", right: true}, 3, func(m *record.Measured) string { return strconv.Itoa(m.Number) })
+	g.column(layout.Column{Name: "run", Right: true}, 3, func(m *record.Measured) string { return strconv.Itoa(m.Number) })
 	g.conditions(e)
-	perS, p99 := col{name: "req/s", right: true}, col{name: "p99", right: true}
+	perS, p99 := layout.Column{Name: "req/s", Right: true}, layout.Column{Name: "p99", Right: true}
 	switch e.Kind { // least informative columns first, for narrow screens
 	case spec.KindFind:
-		perS.drop = 2
+		perS.Drop = 2
 	case spec.KindProve:
-		p99.drop = 2
+		p99.Drop = 2
 	}
 	g.column(perS, 9, func(m *record.Measured) string { return unit.FormatCount(int64(m.CompletedPerS + 0.5)) })
 	g.column(p99, 9, tail)
@@ -41,13 +42,13 @@ func NewProgress(e *spec.Experiment, l Layout) *Progress {
 	if e.Kind == spec.KindFind {
 		outcome = len(record.Fail) + len(early)
 	}
-	g.column(col{name: "verdict"}, outcome, func(m *record.Measured) string {
+	g.column(layout.Column{Name: "verdict"}, outcome, func(m *record.Measured) string {
 		if m.StoppedEarly != "" && m.Outcome == record.Fail {
 			return string(m.Outcome) + early
 		}
 		return string(m.Outcome)
 	})
-	g.column(col{name: "bottleneck", least: 14}, 22, func(m *record.Measured) string {
+	g.column(layout.Column{Name: "bottleneck", Least: 14}, 22, func(m *record.Measured) string {
 		switch {
 		case m.NotRun != "":
 			return "not run: " + m.NotRun
@@ -56,16 +57,16 @@ func NewProgress(e *spec.Experiment, l Layout) *Progress {
 		}
 		return bottleneck(m.Outcome, m.Bottleneck)
 	})
-	l.fit(g.cols, g.widths)
+	g.grid = layout.NewGrid(l.Output, g.cols)
 	return g
 }
 
 // early marks a run that was stopped early.
 const early = ", early"
 
-func (g *Progress) column(c col, width int, cell func(*record.Measured) string) {
-	g.cols, g.widths = append(g.cols, c), append(g.widths, max(width, ansi.StringWidth(c.name)))
-	g.cells = append(g.cells, cell)
+func (g *Progress) column(c layout.Column, width int, cell func(*record.Measured) string) {
+	c.Width = width
+	g.cols, g.cells = append(g.cols, c), append(g.cells, cell)
 }
 
 // conditions adds the columns of the settings that vary.
@@ -76,42 +77,42 @@ func (g *Progress) conditions(e *spec.Experiment) {
 		for i := range e.Servers {
 			labels[i] = e.Servers[i].Label()
 		}
-		g.column(col{name: "server", least: 8}, widest(labels), func(m *record.Measured) string { return labels[m.Server] })
+		g.column(layout.Column{Name: "server", Least: 8}, widest(labels), func(m *record.Measured) string { return labels[m.Server] })
 	}
 	if len(e.Requests) > 1 {
 		labels := make([]string, len(e.Requests))
 		for i := range e.Requests {
 			labels[i] = e.Requests[i].Label()
 		}
-		g.column(col{name: "requests", least: 8}, widest(labels), func(m *record.Measured) string { return labels[m.Mix] })
+		g.column(layout.Column{Name: "requests", Least: 8}, widest(labels), func(m *record.Measured) string { return labels[m.Mix] })
 	}
 	if len(e.Load.Connections) != 1 {
-		g.column(col{name: "conns", right: true, drop: map[bool]int{true: 1}[searches]}, 6,
+		g.column(layout.Column{Name: "conns", Right: true, Drop: map[bool]int{true: 1}[searches]}, 6,
 			func(m *record.Measured) string { return unit.FormatCount(int64(m.Connections)) })
 	}
 	if len(e.Load.Pipelining) > 1 {
-		g.column(col{name: "pipe", right: true}, 4, func(m *record.Measured) string { return strconv.Itoa(m.Pipelining) })
+		g.column(layout.Column{Name: "pipe", Right: true}, 4, func(m *record.Measured) string { return strconv.Itoa(m.Pipelining) })
 	}
 	if len(e.Load.Rate) > 1 || searches {
-		g.column(col{name: "rate", right: true}, 7, rate)
+		g.column(layout.Column{Name: "rate", Right: true}, 7, rate)
 	}
 	if e.Kind == spec.KindSweep || searches {
 		return
 	}
 	wide := map[string]int{spec.KindCompare: len("warm-up"), spec.KindProve: len("-25% concurrency")}[e.Kind]
 	if wide == 0 {
-		g.column(col{name: "part", least: 10}, 34, func(m *record.Measured) string {
+		g.column(layout.Column{Name: "part", Least: 10}, 34, func(m *record.Measured) string {
 			return strings.Trim(e.CellLabel(m.Cell)+", "+m.Part(), ", ")
 		})
 		return
 	}
-	g.column(col{name: "block", right: true, drop: 3}, 5, func(m *record.Measured) string {
+	g.column(layout.Column{Name: "block", Right: true, Drop: 3}, 5, func(m *record.Measured) string {
 		if m.Block == 0 {
 			return "-"
 		}
 		return strconv.Itoa(m.Block)
 	})
-	g.column(col{name: "part"}, wide, part)
+	g.column(layout.Column{Name: "part"}, wide, part)
 }
 
 // part describes a run's role in a comparison or a proof: A/A measures the noise, and a proof
@@ -194,25 +195,18 @@ func common(e *spec.Experiment) string {
 
 // Head returns the common settings and the column names.
 func (g *Progress) Head() []string {
-	names := make([]string, len(g.cols))
-	for i, c := range g.cols {
-		names[i] = c.name
-	}
-	return append(g.layout.wrap(g.title, g.layout.columns()), g.layout.row(g.cols, g.widths, names))
+	return append(g.layout.Wrap(g.title, g.layout.Width()), g.grid.Head())
 }
 
 // Run formats a finished run in one line; a verbose layout adds why it was stopped early.
 func (g *Progress) Run(m *record.Measured) []string {
-	cells := make([]string, len(g.cols))
+	cells := make([]string, len(g.cells))
 	for i, cell := range g.cells {
 		cells[i] = cell(m)
-		if g.layout.Screen && g.cols[i].least == 0 && g.widths[i] > 0 {
-			cells[i] = ansi.Truncate(cells[i], max(g.widths[i], 9), "…")
-		}
 	}
-	lines := []string{strings.TrimRight(g.layout.row(g.cols, g.widths, cells), " ")}
+	lines := []string{g.grid.Row(g.grid.Bounded(cells, 9)...)}
 	if why := cmp.Or(m.StoppedEarly, m.NotRun); why != "" && g.layout.Verbose {
-		for _, text := range g.layout.wrap("ended early: "+why, g.layout.columns()-5) {
+		for _, text := range g.layout.Wrap("ended early: "+why, g.layout.Width()-5) {
 			lines = append(lines, "     "+text)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/measure/cores"
 	"ceiling/record"
+	"ceiling/show/layout"
 	"ceiling/show/path"
 	"ceiling/verdict/prose"
 )
@@ -50,8 +51,8 @@ func Text(w io.Writer, r *record.Run, l Layout) error {
 		p.line("")
 		p.line("Transfer/sec: %14s   %s read, %s written", unit.FormatTransfer(transfer(r)),
 			unit.FormatBytesSI(int64(r.Bytes.Read)), unit.FormatBytesSI(int64(r.Bytes.Written)))
-		p.line("%s%s", p.bold(fmt.Sprintf("%-13s %14.2f", perSecond(r), r.Rate.CompletedPerS)), spread(p, r))
-		p.line("%s", p.bold(fmt.Sprintf("%-*s%s", column, "verdict", concluded(&r.Verdict))))
+		p.line("%s%s", p.Bold(fmt.Sprintf("%-13s %14.2f", perSecond(r), r.Rate.CompletedPerS)), spread(p, r))
+		p.line("%s", p.Bold(fmt.Sprintf("%-*s%s", column, "verdict", concluded(&r.Verdict))))
 	}))
 	most := linesMost + len(profiles.lines)
 	if l.Verbose {
@@ -77,7 +78,7 @@ func concluded(v *record.Verdict) string {
 
 // head describes the setup and the target.
 func (l Layout) head(r *record.Run) []block {
-	blocks := []block{l.block(0, func(p *printer) { p.text(0, p.bold(targetLine(r))) }), l.fact(0, "", LoadLine(r))}
+	blocks := []block{l.block(0, func(p *printer) { p.text(0, p.Bold(targetLine(r))) }), l.fact(0, "", LoadLine(r))}
 	blocks[1].plain = true
 	blocks[1].lines = blocks[1].written(l)
 	return append(blocks, l.block(0, func(p *printer) {
@@ -151,13 +152,13 @@ func targets(p *printer, r *record.Run) {
 	if len(r.ByTarget) == 0 {
 		return
 	}
-	t := table{cols: []col{{name: "target", least: 16}, {name: "completed", right: true, drop: 2}, {name: "p50", right: true, drop: 3},
-		{name: "p99", right: true}, {name: "statuses", drop: 1, least: 12}}}
+	t := layout.Table{Columns: []layout.Column{{Name: "target", Least: 16}, {Name: "completed", Right: true, Drop: 2}, {Name: "p50", Right: true, Drop: 3},
+		{Name: "p99", Right: true}, {Name: "statuses", Drop: 1, Least: 12}}}
 	for _, one := range r.ByTarget {
-		t.rows = append(t.rows, []string{secret.Plain().Shell(one.Target), unit.FormatCount(int64(one.Completed)),
+		t.Rows = append(t.Rows, []string{secret.Plain().Shell(one.Target), unit.FormatCount(int64(one.Completed)),
 			one.Response.Text(.5), one.Response.Text(.99), statusLine(one.Statuses)})
 	}
-	t.write(p)
+	p.table(&t)
 }
 
 // printer writes lines and stores the first error.
@@ -175,14 +176,20 @@ func (p *printer) line(format string, args ...any) {
 
 // text writes a paragraph, indented.
 func (p *printer) text(indent int, text string) {
-	for _, line := range p.wrap(text, p.columns()-indent) {
+	for _, line := range p.Wrap(text, p.Width()-indent) {
 		p.line("%*s%s", indent, "", line)
+	}
+}
+
+func (p *printer) table(t *layout.Table) {
+	for _, line := range t.Lines(p.Output) {
+		p.line("%s", line)
 	}
 }
 
 // fact writes a named fact with hanging continuation lines.
 func (p *printer) fact(name, text string) {
-	for i, line := range p.wrap(text, p.columns()-column) {
+	for i, line := range p.Wrap(text, p.Width()-column) {
 		p.line("%-*s%s", column, []string{name, ""}[min(i, 1)], line)
 	}
 }
@@ -257,7 +264,7 @@ func spread(p *printer, r *record.Run) string {
 		late = fmt.Sprintf(", %d late", s.Late)
 	}
 	for _, text := range []string{ends + median + over + late, ends + over + late, ends + over} {
-		if ansi.StringWidth(text) <= p.columns()-rateWidth {
+		if ansi.StringWidth(text) <= p.Width()-rateWidth {
 			return text
 		}
 	}
@@ -270,8 +277,8 @@ const rateWidth = 28
 // latency writes the table of latencies. The generator's lag appears only in a verbose layout; in
 // a closed loop a request is sent when it is due, so response and service are equal.
 func latency(p *printer, r *record.Run) {
-	t := table{cols: []col{{}, {name: "p50", right: true}, {name: "p90", right: true, drop: 3}, {name: "p99", right: true},
-		{name: "p99.9", right: true, drop: 1}, {name: "max", right: true}, {name: "mean", right: true, drop: 2}}}
+	t := layout.Table{Columns: []layout.Column{{}, {Name: "p50", Right: true}, {Name: "p90", Right: true, Drop: 3}, {Name: "p99", Right: true},
+		{Name: "p99.9", Right: true, Drop: 1}, {Name: "max", Right: true}, {Name: "mean", Right: true, Drop: 2}}}
 	l := &r.Latency
 	if l.Response.Count == 0 {
 		p.fact(timeName(r), "not measured")
@@ -279,7 +286,7 @@ func latency(p *printer, r *record.Run) {
 	}
 	add := func(name, of string, q *record.Quantiles) {
 		// Align with the names of the facts below.
-		cells := []string{fmt.Sprintf("%-*s", column-gap, name), "", "", "", "", "", ""}
+		cells := []string{fmt.Sprintf("%-*s", column-layout.Gap, name), "", "", "", "", "", ""}
 		if q.Count == 0 {
 			cells[1] = "not measured"
 		} else {
@@ -288,11 +295,11 @@ func latency(p *printer, r *record.Run) {
 			}
 			cells[6] = q.MeanText(l.Waited(of))
 		}
-		t.rows = append(t.rows, cells)
+		t.Rows = append(t.Rows, cells)
 	}
 	add(timeName(r), "response", &l.Response)
 	if r.Load.Mode == "subscribed" { // the others count requests
-		t.write(p)
+		p.table(&t)
 		return
 	}
 	if p.Verbose || r.Load.Mode == "open" {
@@ -301,7 +308,7 @@ func latency(p *printer, r *record.Run) {
 	if p.Verbose {
 		add("lag", "lag", &l.Lag)
 	}
-	t.write(p)
+	p.table(&t)
 }
 
 // answeredLine summarises the request outcomes.
@@ -633,7 +640,7 @@ func evidence(list []record.Evidence) []string {
 // pathOf returns the path of a request as boxes; their utilisation may be omitted.
 func (l Layout) pathOf(r *record.Run) []block {
 	var blocks []block
-	for i, line := range path.Lines(r.Path(), min(l.columns(), columnsMost)-column, path.Style{Strong: l.bold, Intervals: l.Verbose}) {
+	for i, line := range path.Lines(r.Path(), min(l.Width(), layout.WidthMost)-column, path.Style{Strong: l.Bold, Intervals: l.Verbose}) {
 		if i == 0 {
 			line.Name = "where time goes"
 		}

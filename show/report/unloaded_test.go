@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ceiling/record"
+	"ceiling/show/layout"
 )
 
 // TestLoneLine: what unloaded requests took, and how many are served at a time
@@ -16,7 +17,7 @@ func TestLoneLine(t *testing.T) {
 	check := func(want string) {
 		t.Helper()
 		var text strings.Builder
-		if err := Text(&text, run, Layout{Columns: 1000, Verbose: true}); err != nil {
+		if err := Text(&text, run, Layout{Output: layout.Output{Columns: 1000}, Verbose: true}); err != nil {
 			t.Fatal(err)
 		}
 		if got := unloadedLine(run); got != want || !strings.Contains(text.String(), "unloaded        "+want+"\n") {

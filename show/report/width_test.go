@@ -11,6 +11,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/record"
 	"ceiling/record/recordtest"
+	"ceiling/show/layout"
 	"ceiling/show/path"
 	"ceiling/verdict/audit"
 )
@@ -90,8 +91,8 @@ func TestNothingFolds(t *testing.T) {
 			return written(t, func(b *strings.Builder) error { return widePoints(b, l) })
 		},
 		"rows": func(l Layout) string {
-			names, row := l.Rows([]Column{{Name: "server", Width: 13}, {Name: "p50", Width: 30, Drop: 1}, {Name: "bottleneck", Width: 30, Least: 14}})
-			return names + "\n" + row("fiber prefork", "1.23 ms", "single-threaded server")
+			g := layout.NewGrid(l.Output, []layout.Column{{Name: "server", Width: 13}, {Name: "p50", Width: 30, Drop: 1}, {Name: "bottleneck", Width: 30, Least: 14}})
+			return g.Head() + "\n" + g.Row("fiber prefork", "1.23 ms", "single-threaded server")
 		},
 		"list": func(l Layout) string {
 			return written(t, func(b *strings.Builder) error { return List(b, wideEntries(), time.Now(), l) })
@@ -104,7 +105,7 @@ func TestNothingFolds(t *testing.T) {
 	for name, text := range texts {
 		for _, columns := range []int{60, 80, 120} {
 			for _, verbose := range []bool{false, true} {
-				got := text(Layout{Columns: columns, Screen: true, Verbose: verbose})
+				got := text(Layout{Output: layout.Output{Columns: columns, Screen: true}, Verbose: verbose})
 				for line := range strings.SplitSeq(got, "\n") {
 					if n := ansi.StringWidth(line); n > columns {
 						t.Errorf("%s has %d of %d columns: %s", name, n, columns, line)
@@ -165,9 +166,11 @@ func TestRunFitsAScreen(t *testing.T) {
 	run := wordyRun()
 	for _, columns := range []int{60, 80, 120} {
 		all := written(t, func(b *strings.Builder) error {
-			return Text(b, run, Layout{Columns: columns, Screen: true, Verbose: true})
+			return Text(b, run, Layout{Output: layout.Output{Columns: columns, Screen: true}, Verbose: true})
 		})
-		got := written(t, func(b *strings.Builder) error { return Text(b, run, Layout{Columns: columns, Screen: true}) })
+		got := written(t, func(b *strings.Builder) error {
+			return Text(b, run, Layout{Output: layout.Output{Columns: columns, Screen: true}})
+		})
 		lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
 		if len(lines) > linesMost {
 			t.Errorf("%d lines at %d columns:\n%s", len(lines), columns, got)
@@ -193,7 +196,9 @@ func TestPathIsShownWhole(t *testing.T) {
 		run.Verdict.Stations = append(run.Verdict.Stations, record.Station{Name: record.PlaceNames()[i], Share: share, Low: share, High: share})
 	}
 	for _, columns := range []int{60, 80, 120} {
-		got := ansi.Strip(written(t, func(b *strings.Builder) error { return Text(b, run, Layout{Columns: columns, Screen: true}) }))
+		got := ansi.Strip(written(t, func(b *strings.Builder) error {
+			return Text(b, run, Layout{Output: layout.Output{Columns: columns, Screen: true}})
+		}))
 		for _, line := range path.Lines(run.Path(), columns-column, path.Style{}) {
 			if line.Name != "busy" && !strings.Contains(got, line.Text+"\n") {
 				t.Errorf("the path at %d columns lacks %q:\n%s", columns, line.Text, got)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"ceiling/measure/run"
+	"ceiling/internal/exit"
 
 	"github.com/spf13/cobra"
 )
@@ -70,9 +70,9 @@ func (sh *Shell) Execute(ctx context.Context, root *cobra.Command, args []string
 	}
 	Complain(sh.Stderr, "ceiling: "+OneLine(err))
 	if IsUsage(err) {
-		return run.ExitRefused
+		return exit.Refused
 	}
-	return run.ExitError
+	return exit.Error
 }
 
 // Prepare makes a root read, complain and help as all of these programs do.
@@ -110,14 +110,14 @@ func Usage(err error) error {
 
 func IsUsage(err error) bool {
 	var u usageError
-	return errors.As(err, &u) || errors.Is(err, run.ErrRefused) ||
+	return errors.As(err, &u) || errors.Is(err, exit.ErrRefused) ||
 		// cobra gives these no type
 		strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag")
 }
 
 // OneLine joins an error of several lines into one.
 func OneLine(err error) string {
-	text := strings.TrimPrefix(err.Error(), run.ErrRefused.Error()+": ")
+	text := strings.TrimPrefix(err.Error(), exit.ErrRefused.Error()+": ")
 	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
 }
 

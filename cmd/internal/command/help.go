@@ -34,7 +34,7 @@ func foldHelp(root *cobra.Command) {
 		c.SetOut(&b)
 		help(c, args)
 		c.SetOut(out)
-		l := Layout(out, false)
+		l := Output(out)
 		text := l.Fold(b.String())
 		if before, after, found := strings.Cut(b.String(), c.Example); found && c.Example != "" {
 			text = l.Fold(before) + c.Example + l.Fold(after)

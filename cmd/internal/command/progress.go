@@ -11,9 +11,8 @@ import (
 
 	"github.com/mattn/go-isatty"
 
-	"ceiling/measure/run"
-	"ceiling/show/live/terminal"
-	"ceiling/show/report"
+	"ceiling/internal/exit"
+	"ceiling/show/layout"
 )
 
 // Progress is a one-line progress display for work other than the user's own runs.
@@ -65,21 +64,21 @@ func Watched[R any](ctx context.Context, sh *Shell, unknown error,
 	case errors.Is(err, unknown):
 		return result, false, Usage(err)
 	case ctx.Err() != nil:
-		sh.Exit = run.ExitInterrupted
+		sh.Exit = exit.Interrupted
 		return result, false, nil
 	}
 	return result, err == nil, err
 }
 
-// Layout returns the layout for w: the terminal's width, or COLUMNS if it is not a terminal.
-func Layout(w io.Writer, verbose bool) report.Layout {
-	l := report.Layout{Verbose: verbose}
+// Output returns what a text for w is fitted to: the terminal's width, or COLUMNS if it is not a terminal.
+func Output(w io.Writer) layout.Output {
+	var o layout.Output
 	if IsTerminal(w) {
-		l.Screen, l.Columns = true, terminal.Columns(w.(*os.File))
+		o.Screen, o.Columns = true, layout.Columns(w.(*os.File))
 	} else if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
-		l.Columns = n
+		o.Columns = n
 	}
-	return l
+	return o
 }
 
 // Folded writes a text to the standard output, wrapped to the terminal's width.
@@ -88,17 +87,17 @@ func (sh *Shell) Folded(write func(io.Writer) error) error {
 	if err := write(&b); err != nil {
 		return err
 	}
-	_, err := io.WriteString(sh.Stdout, Layout(sh.Stdout, false).Fold(b.String()))
+	_, err := io.WriteString(sh.Stdout, Output(sh.Stdout).Fold(b.String()))
 	return err
 }
 
 // Complain prints an error as one line, wrapped on a terminal.
 func Complain(stderr io.Writer, text string) {
-	fmt.Fprintln(stderr, Layout(stderr, false).Fold(text)) // a failed message is no reason to stop
+	fmt.Fprintln(stderr, Output(stderr).Fold(text)) // a failed message is no reason to stop
 }
 
 // Note prints a message for the user, separate from the data.
 func (sh *Shell) Note(format string, args ...any) {
 	// A failed message is no reason to stop.
-	_ = report.Paragraph(sh.Stderr, fmt.Sprintf(format, args...), Layout(sh.Stderr, false))
+	_ = Output(sh.Stderr).Paragraph(sh.Stderr, fmt.Sprintf(format, args...))
 }

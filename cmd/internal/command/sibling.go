@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -32,23 +33,31 @@ func Sibling(name string) (string, error) {
 
 // Hand is a verb of another program, which takes over this process with the same arguments.
 func (sh *Shell) Hand(program, use, short string) *cobra.Command {
-	return handed(program, use, short, func(*cobra.Command, []string) error { return HandOver(program, sh.Args[1:]) })
+	return sh.handed(program, use, short, func([]string) []string { return sh.Args[1:] })
 }
 
 // HandAll is a verb that is another program: it gets the arguments after the verb.
 func (sh *Shell) HandAll(program, use, short string) *cobra.Command {
-	return handed(program, use, short, func(_ *cobra.Command, args []string) error { return HandOver(program, args) })
+	return sh.handed(program, use, short, func(args []string) []string { return args })
 }
 
-func handed(program, use, short string, do func(*cobra.Command, []string) error) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, DisableFlagParsing: true, RunE: do, Annotations: map[string]string{"program": program}}
+func (sh *Shell) handed(program, use, short string, of func(args []string) []string) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, DisableFlagParsing: true, Annotations: map[string]string{"program": program},
+		RunE: func(c *cobra.Command, args []string) error {
+			return sh.Perform(c.Context(), handOver{program, of(args)}, nil)
+		}}
 }
 
-// HandOver has another program take over this process.
-func HandOver(program string, args []string) error {
-	path, err := Sibling(program)
+// handOver is the job of having another program take over this process.
+type handOver struct {
+	program string
+	args    []string
+}
+
+func (o handOver) Do(context.Context, *Shell) error {
+	path, err := Sibling(o.program)
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("start %s: %w", path, syscall.Exec(path, append([]string{path}, args...), os.Environ()))
+	return fmt.Errorf("start %s: %w", path, syscall.Exec(path, append([]string{path}, o.args...), os.Environ()))
 }

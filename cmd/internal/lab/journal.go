@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/journal"
@@ -120,7 +121,7 @@ runs has no ID, or --as names one, that name gets the ID.`,
 func findAll(sh *command.Shell, names []string) ([]record.File, error) {
 	var files []record.File
 	for _, name := range names {
-		file, err := sh.FindRecord(name)
+		file, err := records.Find(sh, name)
 		if err != nil {
 			return nil, err
 		}

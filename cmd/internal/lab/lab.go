@@ -1,6 +1,6 @@
 // Package lab is the program ceiling-lab: it plants bottlenecks and checks the verdicts, measures what
-// kinds of work cost, has the servers that this takes, with databases and replicas behind them, and
-// keeps a journal of what was measured.
+// kinds of work cost, races proxies, has the servers that this takes, with databases and replicas
+// behind them, and keeps a journal of what was measured.
 package lab
 
 import (
@@ -14,7 +14,7 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/hog"
 	"ceiling/cmd/internal/serving"
-	"ceiling/measure/run"
+	"ceiling/internal/exit"
 	"ceiling/server/quorum"
 )
 
@@ -25,7 +25,7 @@ func Main() int {
 	if replica := os.Getenv(quorum.ReplicaEnv); replica != "" { // started by a server with --kv
 		if err := quorum.Serve(ctx, replica, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "ceiling: "+command.OneLine(err))
-			return run.ExitError
+			return exit.Error
 		}
 		return 0
 	}
@@ -39,13 +39,17 @@ func New(sh *command.Shell) *cobra.Command {
 		Use:   "ceiling-lab",
 		Short: "Check ceiling's verdicts, and measure what kinds of work cost",
 		Long: `The laboratory of ceiling: planted bottlenecks and whether the verdicts name them,
-the cost of kinds of work, servers with databases and replicas behind them, and the
-journal. "ceiling selftest", "ceiling regimes" and "ceiling journal" run it where it
-lies beside ceiling.`,
+the cost of kinds of work, a race between proxies, servers with databases and replicas
+behind them, and the journal. "ceiling selftest", "ceiling regimes", "ceiling race" and
+"ceiling journal" run it where it lies beside ceiling.`,
 		Example: `  ceiling-lab selftest
   ceiling-lab regimes --only memory,sqlite-row
   ceiling-lab serve fasthttp --db sqlite`,
 	}
-	root.AddCommand(newSelftest(sh), newRegimes(sh), newJournal(sh), serving.New(sh, behind()), newPlanted(sh), hog.New(sh))
+	// A race has our own proxy from its program.
+	proxy := sh.Hand("ceiling-proxy", "proxy FILE", "Run the reverse proxy and static file server")
+	proxy.Hidden = true
+	root.AddCommand(newSelftest(sh), newRegimes(sh), newRace(sh), newJournal(sh), serving.New(sh, behind()), newPlanted(sh), newBaseline(sh),
+		proxy, hog.New(sh))
 	return root
 }

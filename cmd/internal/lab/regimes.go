@@ -13,6 +13,7 @@ import (
 	"ceiling/check/regimes"
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/headroom"
+	"ceiling/cmd/internal/records"
 	"ceiling/experiment/spec"
 	"ceiling/server"
 )
@@ -61,7 +62,7 @@ func checkRegimes(o *regimes.Config, report string) error {
 	if kind.Memory {
 		return fmt.Errorf("--server: %s answers from memory alone; use nethttp, fasthttp or fiber", kind.Name)
 	}
-	if err := errors.Join(command.CheckForm(report), command.NotFormat("-o", o.Keep)); err != nil {
+	if err := errors.Join(records.CheckForm(report), command.NotFormat("-o", o.Keep)); err != nil {
 		return err
 	}
 	switch {
@@ -94,11 +95,11 @@ func (o *ladder) Do(ctx context.Context, sh *command.Shell) (err error) {
 		return err
 	}
 	if o.Keep != "" {
-		if err := command.WriteWhole(filepath.Join(o.Keep, "ladder.json"), result.WriteJSON); err != nil {
+		if err := records.WriteWhole(filepath.Join(o.Keep, "ladder.json"), result.WriteJSON); err != nil {
 			return fmt.Errorf("write ladder: %w", err)
 		}
 	}
-	if err := sh.WritePage(o.report, result); err != nil {
+	if err := records.WritePage(sh, o.report, result); err != nil {
 		return err
 	}
 	if o.json {

@@ -13,7 +13,7 @@ import (
 
 	"ceiling/check/selftest"
 	"ceiling/cmd/internal/command"
-	"ceiling/measure/run"
+	"ceiling/internal/exit"
 	"ceiling/server/planted"
 )
 
@@ -90,7 +90,7 @@ func (o *selfTest) Do(ctx context.Context, sh *command.Shell) error {
 		return command.Usage(err)
 	}
 	if ctx.Err() != nil {
-		sh.Exit = run.ExitInterrupted
+		sh.Exit = exit.Interrupted
 		err = nil
 	}
 	if err = errors.Join(err, failed); err != nil {
@@ -114,11 +114,11 @@ func selftestExit(results []selftest.Result) int {
 	n := selftest.Count(results)
 	switch {
 	case n[selftest.Wrong] > 0:
-		return run.ExitFail
+		return exit.Fail
 	case n[selftest.Failed]+n[selftest.Disturbed]+n[selftest.Unconfirmed] > 0:
-		return run.ExitError
+		return exit.Error
 	}
-	return run.ExitPass
+	return exit.Pass
 }
 
 // newPlanted is the verb that serves a planted server; selftest starts it as its child.

@@ -1,5 +1,4 @@
-// Package proxies is the program ceiling-proxy: the reverse proxy, the check of its configuration, and
-// the race against others.
+// Package proxies is the program ceiling-proxy: the reverse proxy and the check of its configuration.
 package proxies
 
 import (
@@ -26,15 +25,12 @@ func Main() int {
 func New(sh *command.Shell) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ceiling-proxy",
-		Short: "A reverse proxy and static file server, and a race against others",
-		Long: `The reverse proxy of ceiling. "ceiling proxy" and "ceiling race" run it where it
-lies beside ceiling.`,
+		Short: "A reverse proxy and static file server",
+		Long: `The reverse proxy of ceiling. "ceiling proxy" runs it where it lies beside
+ceiling; its race against other proxies is a verb of ceiling-lab.`,
 		Example: `  ceiling-proxy proxy site.toml
   ceiling-proxy race --only nginx,ceiling`,
 	}
-	// A race has its backend from the load tester.
-	serve := sh.Hand("ceiling", "serve KIND", "Run one of the servers to measure")
-	serve.Hidden = true
-	root.AddCommand(newProxy(sh), newRace(sh), newBaseline(sh), serve)
+	root.AddCommand(newProxy(sh), sh.Hand("ceiling-lab", "race", "Race the proxy against nginx and other installed proxies"))
 	return root
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
 
+	"ceiling/show/layout"
 	"ceiling/show/live"
 )
 
@@ -162,7 +163,7 @@ func (v *View) write(p *painter, frame []string) error {
 
 // rows returns how many rows a frame takes now: a narrower window wraps its lines.
 func rows(frame []string, w *os.File) int {
-	width, n := Columns(w), 0
+	width, n := layout.Columns(w), 0
 	for _, line := range frame {
 		n += max((ansi.StringWidth(line)+width-1)/width, 1)
 	}
@@ -171,12 +172,3 @@ func rows(frame []string, w *os.File) int {
 
 // RowsMost exceeds the rows of any frame.
 const RowsMost = 1000
-
-// Columns returns the width of a terminal, 80 if unknown.
-func Columns(w *os.File) int {
-	width, _, err := term.GetSize(w.Fd())
-	if err != nil || width <= 0 {
-		return 80
-	}
-	return width
-}

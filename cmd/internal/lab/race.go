@@ -1,4 +1,4 @@
-package proxies
+package lab
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"ceiling/check/race"
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/records"
 )
 
 func newRace(sh *command.Shell) *cobra.Command {
@@ -67,7 +68,7 @@ hour. A missed target is printed; the exit code is still 0.`,
 }
 
 func checkRace(o *race.Config, report string) error {
-	if err := errors.Join(command.CheckForm(report), command.NotFormat("-o", o.Keep)); err != nil {
+	if err := errors.Join(records.CheckForm(report), command.NotFormat("-o", o.Keep)); err != nil {
 		return err
 	}
 	switch {
@@ -100,7 +101,7 @@ func (o *contest) Do(ctx context.Context, sh *command.Shell) (err error) {
 	if !ok {
 		return err
 	}
-	if err := sh.WritePage(o.report, result); err != nil {
+	if err := records.WritePage(sh, o.report, result); err != nil {
 		return err
 	}
 	if o.json {

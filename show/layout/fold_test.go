@@ -1,4 +1,4 @@
-package report
+package layout
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestFold(t *testing.T) {
-	l := Layout{Screen: true, Columns: 40}
+	l := Output{Screen: true, Columns: 40}
 	for name, k := range map[string]struct{ text, want string }{
 		"fits":      {"short\n  --flag  says", "short\n  --flag  says"},
 		"column":    {"warn  clock  a clock that steps is no measure\nok", "warn  clock  a clock that steps is no\n             measure\nok"},
@@ -22,7 +22,7 @@ func TestFold(t *testing.T) {
 		if got := l.Fold(k.text); got != k.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, k.want)
 		}
-		if got := (Layout{Columns: 40}).Fold(k.text); got != k.text {
+		if got := (Output{Columns: 40}).Fold(k.text); got != k.text {
 			t.Errorf("%s: no screen, and it becomes\n%s", name, got)
 		}
 	}
@@ -33,14 +33,14 @@ func FuzzFold(f *testing.F) {
 	f.Add("      --flag strings   日本語 text", 20)
 	f.Add("\x1b[1mbold\x1b[m  and\ttab \xff", 1)
 	f.Fuzz(func(t *testing.T, text string, columns int) {
-		l := Layout{Screen: true, Columns: columns % 200}
+		l := Output{Screen: true, Columns: columns % 200}
 		folded := l.Fold(text)
 		if strings.ContainsRune(text, '\x1b') || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' || r > 0x2fff }) {
 			return // not measured in columns
 		}
 		for line := range strings.Lines(folded) {
-			if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > l.columns() && strings.Contains(strings.TrimSpace(line), " ") {
-				t.Errorf("%d columns: %q is %d wide", l.columns(), line, w)
+			if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > l.Width() && strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("%d columns: %q is %d wide", l.Width(), line, w)
 			}
 		}
 		if a, b := strings.Join(strings.Fields(text), ""), strings.Join(strings.Fields(folded), ""); a != b {

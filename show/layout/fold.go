@@ -1,4 +1,4 @@
-package report
+package layout
 
 import (
 	"strings"
@@ -13,22 +13,22 @@ const besideLeast = 24
 
 // Fold wraps the lines of a text that are wider than the screen: continuations align with the
 // last column of their line. If the output is not a screen, the text is unchanged.
-func (l Layout) Fold(text string) string {
-	if !l.Screen {
+func (o Output) Fold(text string) string {
+	if !o.Screen {
 		return text
 	}
 	var out []string
 	lines := strings.Split(text, "\n")
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
-		if ansi.StringWidth(line) <= l.columns() {
+		if ansi.StringWidth(line) <= o.Width() {
 			out = append(out, line)
 			continue
 		}
 		for ; i+1 < len(lines) && goesOn(line, lines[i+1]); i++ {
 			line += " " + lines[i+1]
 		}
-		out = append(out, l.hung(line)...)
+		out = append(out, o.hung(line)...)
 	}
 	return strings.Join(out, "\n")
 }
@@ -41,19 +41,19 @@ func goesOn(line, next string) bool {
 }
 
 // hung splits a line into pieces that fit.
-func (l Layout) hung(line string) []string {
-	at := lastColumn(line, l.columns()-besideLeast)
+func (o Output) hung(line string) []string {
+	at := lastColumn(line, o.Width()-besideLeast)
 	head, tail := line[:at], line[at:]
 	indent := ansi.StringWidth(head)
 	var out []string
-	if l.columns()-indent < besideLeast {
+	if o.Width()-indent < besideLeast {
 		if strings.TrimSpace(head) != "" {
 			out = append(out, strings.TrimRight(head, " "))
 		}
-		indent = min(8, l.columns()/4)
+		indent = min(8, o.Width()/4)
 		head = strings.Repeat(" ", indent)
 	}
-	for i, piece := range l.wrap(tail, l.columns()-indent) {
+	for i, piece := range o.Wrap(tail, o.Width()-indent) {
 		if i > 0 {
 			head = strings.Repeat(" ", indent)
 		}

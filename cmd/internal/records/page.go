@@ -1,4 +1,4 @@
-package command
+package records
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/show/page"
 )
 
@@ -38,7 +39,7 @@ func CheckForm(report string) error {
 }
 
 // WritePage writes a result's page into the file of --report, if one was asked for.
-func (sh *Shell) WritePage(report string, of interface{ Page() page.Document }) error {
+func WritePage(sh *command.Shell, report string, of interface{ Page() page.Document }) error {
 	if report == "" {
 		return nil
 	}
