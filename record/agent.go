@@ -69,8 +69,8 @@ type AgentClock struct {
 	ErrorNs int64 `json:"error_ns"`
 	// DriftPPM is how much faster the agent's clock runs, in parts per million.
 	DriftPPM float64 `json:"drift_ppm"`
-	Pings    int     `json:"pings"`
-	RTTMinNs int64   `json:"rtt_min_ns"`
+	Pings    int     `json:"pings"`      // before and after the run
+	RTTMinNs int64   `json:"rtt_min_ns"` // of the shortest round trip
 }
 
 // Fleet is what the agents of a run had in common.

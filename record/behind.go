@@ -60,14 +60,14 @@ func (d *Database) Brief() string {
 
 // DatabaseSetting is one setting, as the database reports it.
 type DatabaseSetting struct {
-	Name  string `json:"name"`
+	Name  string `json:"name"` // by the database's own name
 	Value string `json:"value"`
 }
 
 // DatabaseUse is how one process of the server uses its database.
 type DatabaseUse struct {
-	Pool        int   `json:"pool"` // maximum number of connections
-	Prepared    bool  `json:"prepared"`
+	Pool        int   `json:"pool"`             // maximum number of connections
+	Prepared    bool  `json:"prepared"`         // statements are prepared
 	Cached      bool  `json:"cached,omitempty"` // products read once are served from memory
 	GroupSize   int   `json:"group_size"`       // writes that a group commit waits for
 	GroupWaitNs int64 `json:"group_wait_ns"`    // how long it waits for them
@@ -75,8 +75,8 @@ type DatabaseUse struct {
 
 // Downstream is the service that the server calls, as the server describes it.
 type Downstream struct {
-	Slots     int   `json:"slots"` // calls that it works on at a time
-	WorkNs    int64 `json:"work_ns"`
+	Slots     int   `json:"slots"`      // calls that it works on at a time
+	WorkNs    int64 `json:"work_ns"`    // that a call takes
 	TimeoutNs int64 `json:"timeout_ns"` // of one call, under a retry policy
 }
 
@@ -122,21 +122,21 @@ type CallStatus struct {
 // interval. -1: it does not count that.
 type DatabaseRow struct {
 	ObservedHead
-	Sessions          int `json:"sessions"` // of clients in this database, except the observer's own
-	Active            int `json:"active"`   // of these, within a statement
-	IdleInTransaction int `json:"idle_in_transaction,omitempty"`
+	Sessions          int `json:"sessions"`                      // of clients in this database, except the observer's own
+	Active            int `json:"active"`                        // of these, within a statement
+	IdleInTransaction int `json:"idle_in_transaction,omitempty"` // sessions between the statements of a transaction
 	// Waits of the active sessions, most sessions first: pg_stat_activity's wait_event. A session
 	// without one is on a CPU or runnable.
 	Waits []SessionWait `json:"waits,omitempty"`
 	// Locks that sessions wait for, most waiters first.
 	Locks []LockQueue `json:"locks,omitempty"`
 
-	Commits   int64 `json:"commits"`
+	Commits   int64 `json:"commits"` // as pg_stat_database has it
 	Rollbacks int64 `json:"rollbacks"`
 	WALSyncs  int64 `json:"wal_syncs"`   // fsyncs of the log
 	WALSyncNs int64 `json:"wal_sync_ns"` // time they took; -1 without track_wal_io_timing
-	WALBytes  int64 `json:"wal_bytes"`
-	TookNs    int64 `json:"took_ns"` // from query to response
+	WALBytes  int64 `json:"wal_bytes"`   // written to the log
+	TookNs    int64 `json:"took_ns"`     // from query to response
 }
 
 // OnCPU is the SessionWait.Type of a session without a wait event.

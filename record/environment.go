@@ -3,14 +3,14 @@ package record
 // Environment is the host a run was made on, as far as it affects the figures. Text fields are ""
 // and numbers 0 if unknown.
 type Environment struct {
-	Host string `json:"host"`
+	Host string `json:"host"` // its name
 	// BootID is the kernel's random ID of this boot (/proc/sys/kernel/random/boot_id). Namespaces
 	// share it, so two containers or network namespaces with the same one share CPUs.
 	BootID  string `json:"boot_id,omitempty"`
-	Kernel  string `json:"kernel"`
+	Kernel  string `json:"kernel"`  // its release
 	Arch    string `json:"arch"`    // GOARCH: "amd64"
 	Version string `json:"version"` // version of this program
-	Go      string `json:"go"`
+	Go      string `json:"go"`      // version of Go that built the program
 	// CPUModel is from /proc/cpuinfo; CoresAllowed are those this process may use.
 	CPUModel     string `json:"cpu_model"`
 	CoresOnline  int    `json:"cores_online"`

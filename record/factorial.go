@@ -21,14 +21,14 @@ type Factorial struct {
 // FactorLevels is one factor with the names of its levels.
 type FactorLevels struct {
 	Name   string   `json:"name"`
-	Levels []string `json:"levels"`
+	Levels []string `json:"levels"` // names; the others are compared with the first
 }
 
 // FactorialCell is one combination of levels with all its runs.
 type FactorialCell struct {
 	// Levels are indices into those of each factor.
 	Levels []int `json:"levels"`
-	Runs   int   `json:"runs"`
+	Runs   int   `json:"runs"` // in whole blocks
 	// Invalid runs are not used; Because gives the reason of one of them. A LeftOut cell has too
 	// few valid runs: effects are estimated without it.
 	Invalid int         `json:"invalid"`
@@ -36,9 +36,9 @@ type FactorialCell struct {
 	LeftOut bool        `json:"left_out,omitempty"`
 	// Medians of the runs used, each with a 95 % interval.
 	PerS        Estimate   `json:"per_s"`
-	ServerCPUNs Estimate   `json:"server_cpu_ns"`
-	P99Ns       Estimate   `json:"p99_ns"`
-	Bottleneck  Bottleneck `json:"bottleneck"`
+	ServerCPUNs Estimate   `json:"server_cpu_ns"` // per request
+	P99Ns       Estimate   `json:"p99_ns"`        // of the runs' p99
+	Bottleneck  Bottleneck `json:"bottleneck"`    // that most of its runs have
 }
 
 // Decisions of an Effect, in addition to NoChange and CannotTell.
@@ -63,7 +63,7 @@ type Effect struct {
 	WithLevel int    `json:"with_level,omitempty"`
 	// Pairs of cells that differ only in this, and blocks that had them all.
 	Pairs  int `json:"pairs"`
-	Blocks int `json:"blocks"`
+	Blocks int `json:"blocks"` // that have all these cells
 	// Relative is the ratio of the two levels − 1; for an interaction, the ratio of the effects
 	// with and without it − 1. It is the geometric mean over all pairs.
 	Relative Estimate `json:"relative"`

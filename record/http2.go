@@ -22,8 +22,8 @@ type HTTP2 struct {
 	ConnectionWindow uint32 `json:"connection_window_bytes,omitempty"`
 	// The server's last announced settings. MaxStreams is per connection, 2^32-1 if unlimited.
 	MaxStreams    uint32 `json:"max_concurrent_streams"`
-	InitialWindow uint32 `json:"initial_window_bytes"`
-	MaxFrame      uint32 `json:"max_frame_bytes"`
+	InitialWindow uint32 `json:"initial_window_bytes"` // bytes of a request body, as the server announced last
+	MaxFrame      uint32 `json:"max_frame_bytes"`      // bytes of the longest frame that the server takes
 }
 
 // Frames are counted by type. A header block split into several frames counts once.

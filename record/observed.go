@@ -112,10 +112,10 @@ type CoreTicks struct {
 	Nice      int64 `json:"nice,omitempty"`
 	System    int64 `json:"system,omitempty"`
 	Idle      int64 `json:"idle,omitempty"`
-	IOWait    int64 `json:"iowait,omitempty"`
+	IOWait    int64 `json:"iowait,omitempty"` // idle with a disk request outstanding
 	IRQ       int64 `json:"irq,omitempty"`
 	SoftIRQ   int64 `json:"softirq,omitempty"`
-	Steal     int64 `json:"steal,omitempty"`
+	Steal     int64 `json:"steal,omitempty"`      // taken by the hypervisor
 	Guest     int64 `json:"guest,omitempty"`      // contained in User
 	GuestNice int64 `json:"guest_nice,omitempty"` // contained in Nice
 
@@ -156,12 +156,12 @@ const (
 // returns with another start time.
 type SubjectRow struct {
 	ObservedHead
-	Event       string   `json:"event"`
-	Role        string   `json:"role"`
+	Event       string   `json:"event"` // found, gone or restarted
+	Role        string   `json:"role"`  // subject, generator, or peer: a server on the same host that the subject is connected to
 	PID         int      `json:"pid"`
 	ParentPID   int      `json:"ppid,omitempty"`
-	StartTicks  uint64   `json:"start_ticks,omitempty"` // since boot, ticks of 10 ms: with PID, the process's identity
-	Comm        string   `json:"comm,omitempty"`
+	StartTicks  uint64   `json:"start_ticks,omitempty"`  // since boot, ticks of 10 ms: with PID, the process's identity
+	Comm        string   `json:"comm,omitempty"`         // its name
 	Exe         string   `json:"exe,omitempty"`          // "" if unreadable
 	CPUsAllowed string   `json:"cpus_allowed,omitempty"` // as in Cpus_allowed_list, "0-3,8"
 	Cgroup      string   `json:"cgroup,omitempty"`       // path within the hierarchy of the cpu controller
@@ -173,7 +173,7 @@ type SubjectRow struct {
 // ProcessRow is one observed process over one interval.
 type ProcessRow struct {
 	ObservedHead
-	Role       string `json:"role"`
+	Role       string `json:"role"` // as in the row subject
 	PID        int    `json:"pid"`
 	StartTicks uint64 `json:"start_ticks"`
 	Comm       string `json:"comm"`
@@ -225,7 +225,7 @@ type ThreadCount struct {
 
 // WaitCount is how many threads of one name sleep in one kernel function.
 type WaitCount struct {
-	Wchan string `json:"wchan"`
+	Wchan string `json:"wchan"` // where sleeping threads sleep
 	// Comm is the threads' name with # for its digits ("exec-#"); "" means the process's name.
 	Comm    string `json:"comm,omitempty"`
 	Threads int    `json:"threads"`
@@ -253,7 +253,7 @@ type SocketsRow struct {
 // Listing counts the connections in one list of all of them, not a sample. If both ends are on
 // the host, it counts those that have both, which excludes those the generator has given up.
 type Listing struct {
-	Connections int `json:"connections"`
+	Connections int `json:"connections"`          // in a list of all of them; 0: none was made for this row
 	Unaccepted  int `json:"unaccepted,omitempty"` // of these, in the accept queue: no process holds them
 }
 
@@ -330,7 +330,7 @@ const (
 
 // PlaceTime is the time that requests spent at one place during a burst.
 type PlaceTime struct {
-	Place string `json:"place"`
+	Place string `json:"place"` // network to server, server receive queue, server, network to client, generator receive queue or generator
 	// Ns sums the time of all requests; over TimesRow.Requests it is the mean.
 	// 0 in a pipelined row.
 	Ns int64 `json:"ns"`
@@ -365,7 +365,7 @@ type Listener struct {
 
 // ProcessConnections counts one process's established connections.
 type ProcessConnections struct {
-	PID         int `json:"pid"`
+	PID         int `json:"pid"` // only in rows that looked: who holds the connections
 	Connections int `json:"connections"`
 }
 
@@ -486,7 +486,7 @@ type TCPRow struct {
 	// UDP datagrams over IPv4 delivered to sockets, and dropped because a socket's receive buffer
 	// was full.
 	UDPIn           int64 `json:"udp_in,omitempty"`
-	UDPRcvbufErrors int64 `json:"udp_rcvbuf_errors,omitempty"`
+	UDPRcvbufErrors int64 `json:"udp_rcvbuf_errors,omitempty"` // datagrams dropped because a socket's receive buffer was full
 }
 
 // NetDevRow is one interface over one interval: /proc/net/dev, and its root queueing discipline
@@ -586,8 +586,8 @@ type NICRow struct {
 
 // NICCounter is a counter that rose, by the driver's own name.
 type NICCounter struct {
-	Name  string `json:"name"` // "bw_in_allowance_exceeded", "rx_queue_0_drops"
-	Count int64  `json:"count"`
+	Name  string `json:"name"`  // "bw_in_allowance_exceeded", "rx_queue_0_drops"
+	Count int64  `json:"count"` // packets, as a rule
 }
 
 // PSIRow is /proc/pressure over one interval: time in which some task, or all
@@ -616,14 +616,14 @@ type DiskRow struct {
 	ReadNs       int64 `json:"read_ns,omitempty"` // summed over the reads, including queueing
 	Writes       int64 `json:"writes,omitempty"`  // an fsync without data counts as one of no bytes
 	WrittenBytes int64 `json:"written_bytes,omitempty"`
-	WriteNs      int64 `json:"write_ns,omitempty"`
+	WriteNs      int64 `json:"write_ns,omitempty"` // summed over the writes, a flush that they waited for included
 	// Flushes of the device's cache: the block layer runs one at a time, for all waiters. A
 	// device without a write cache has none.
 	Flushes  int64 `json:"flushes,omitempty"`
-	FlushNs  int64 `json:"flush_ns,omitempty"`
-	BusyNs   int64 `json:"busy_ns"`   // with at least one request in flight (io_ticks), in ticks of 1 to 10 ms
-	QueueNs  int64 `json:"queue_ns"`  // summed over all reads, writes and discards: over WidthNs, the mean queue depth
-	InFlight int   `json:"in_flight"` // gauge
+	FlushNs  int64 `json:"flush_ns,omitempty"` // summed over the flushes
+	BusyNs   int64 `json:"busy_ns"`            // with at least one request in flight (io_ticks), in ticks of 1 to 10 ms
+	QueueNs  int64 `json:"queue_ns"`           // summed over all reads, writes and discards: over WidthNs, the mean queue depth
+	InFlight int   `json:"in_flight"`          // gauge
 	// Bad says why the row is unusable: a counter went backwards.
 	Bad string `json:"bad,omitempty"`
 }
@@ -632,10 +632,10 @@ type DiskRow struct {
 // gauges.
 type TitlesRow struct {
 	ObservedHead
-	Sessions          int `json:"sessions"` // processes that serve a client
-	Active            int `json:"active"`   // of these, within a statement
-	IdleInTransaction int `json:"idle_in_transaction,omitempty"`
-	Waiting           int `json:"waiting"` // of the active, for a lock held by another session
+	Sessions          int `json:"sessions"`                      // processes that serve a client
+	Active            int `json:"active"`                        // of these, within a statement
+	IdleInTransaction int `json:"idle_in_transaction,omitempty"` // sessions between the statements of a transaction
+	Waiting           int `json:"waiting"`                       // of the active, for a lock held by another session
 	// Commands of the waiting ones, most first, at most 4.
 	Commands []TitleCommand `json:"commands,omitempty"`
 	Cut      bool           `json:"cut,omitempty"` // there are more processes than were read
@@ -643,7 +643,7 @@ type TitlesRow struct {
 
 // TitleCommand is a command, "UPDATE", and how many sessions wait in it.
 type TitleCommand struct {
-	Command  string `json:"command"`
+	Command  string `json:"command"` // of those that wait, most first, at most 4: UPDATE
 	Sessions int    `json:"sessions"`
 }
 
@@ -682,7 +682,7 @@ type ObserverRow struct {
 
 // SourceCost is one sampler's part of that cost.
 type SourceCost struct {
-	Source  string `json:"source"`
+	Source  string `json:"source"` // a sampler that ran in the interval
 	Samples int    `json:"samples"`
 	CPUNs   int64  `json:"cpu_ns"`
 }

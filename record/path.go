@@ -22,12 +22,12 @@ const (
 
 // Use is how much of a station's resource was used over the window.
 type Use struct {
-	Station string `json:"station"`
+	Station string `json:"station"` // a place of the path, with what works there
 	// What is used: UseOfThread, UseOfCores or UseOfLink.
 	What string `json:"what"`
 	// Name of the interface; "" for the others.
 	Name string  `json:"name,omitempty"`
-	Used float64 `json:"used"`
+	Used float64 `json:"used"` // over the window: a share of a thread's time, cores, or bits per second
 	// Of is the total available; 0 if unknown.
 	Of float64 `json:"of,omitempty"`
 }

@@ -111,7 +111,7 @@ type Step struct {
 	Mix    int `json:"mix"`
 	// The load of a closed loop or, with a Rate, an open one.
 	Connections int       `json:"connections"`
-	Pipelining  int       `json:"pipelining"`
+	Pipelining  int       `json:"pipelining"` // requests in flight on each connection
 	Rate        unit.Rate `json:"rate,omitzero"`
 	// Repeat numbers the runs of one condition, from 1.
 	Repeat int `json:"repeat,omitempty"`
@@ -264,8 +264,8 @@ const (
 // SLOTerm is one term of an SLO with its measured value, in the unit of its limit (nanoseconds, a
 // share, requests per second).
 type SLOTerm struct {
-	Term  string  `json:"term"`
-	Value float64 `json:"value"`
+	Term  string  `json:"term"`  // one that could be measured, such as p99<5ms
+	Value float64 `json:"value"` // measured: nanoseconds, a share, or requests per second
 	Met   bool    `json:"met"`
 	// AtLeast: requests without a response make the value a lower bound.
 	AtLeast bool `json:"at_least,omitempty"`
@@ -315,13 +315,13 @@ type CurvePoint struct {
 	Connections int      `json:"connections"`
 	Pipelining  int      `json:"pipelining"`
 	TargetPerS  float64  `json:"target_per_s,omitempty"`
-	Runs        int      `json:"runs"`
+	Runs        int      `json:"runs"`    // that count
 	Invalid     int      `json:"invalid"` // of them; left out if there are valid ones
-	PerS        Estimate `json:"per_s"`
+	PerS        Estimate `json:"per_s"`   // median of the runs
 	// Response merges the histograms of all counted runs.
 	Response       Quantiles `json:"response"`
-	ServerCPUNs    Estimate  `json:"server_cpu_ns"`
-	GeneratorCPUNs Estimate  `json:"generator_cpu_ns"`
+	ServerCPUNs    Estimate  `json:"server_cpu_ns"`    // per request
+	GeneratorCPUNs Estimate  `json:"generator_cpu_ns"` // per request
 	BadShare       float64   `json:"bad_share"`
 	// Outcome and Bottleneck of most runs; Split is set if they disagree.
 	Outcome    Outcome    `json:"outcome"`
@@ -352,13 +352,13 @@ type USL struct {
 	Kappa  Estimate `json:"kappa"`  // coherency
 	// Best concurrency and its throughput; nil if the curve never bends.
 	Best     *Estimate `json:"best,omitempty"`
-	PeakPerS *Estimate `json:"peak_per_s,omitempty"`
+	PeakPerS *Estimate `json:"peak_per_s,omitempty"` // there
 	// BestAtLeast is a lower bound for an unknown best concurrency; 0 if unknown.
 	BestAtLeast float64 `json:"best_at_least,omitempty"`
-	R2          float64 `json:"r2"`
+	R2          float64 `json:"r2"` // of ln X
 	// Trusted is false if a warning rules out using the fit.
 	Trusted  bool        `json:"trusted"`
-	Warnings []Statement `json:"warnings,omitempty"`
+	Warnings []Statement `json:"warnings,omitempty"` // why it is not usable
 }
 
 // Search is the answer of a search: the highest rate that meets the SLO.
@@ -396,7 +396,7 @@ type TriedRate struct {
 	Pass         int     `json:"pass"`
 	Fail         int     `json:"fail"`
 	Invalid      int     `json:"invalid"`
-	StoppedEarly int     `json:"stopped_early"`
+	StoppedEarly int     `json:"stopped_early"` // of those that failed
 	// Response merges the histograms of all runs except those stopped early.
 	Response   Quantiles  `json:"response"`
 	Bottleneck Bottleneck `json:"bottleneck"`
@@ -434,11 +434,11 @@ type NotTested struct {
 
 // Elasticity says how throughput follows one resource: 1 is proportional, 0 is unaffected.
 type Elasticity struct {
-	Resource string `json:"resource"`
-	How      string `json:"how"`
+	Resource string `json:"resource"` // generator, server CPU, link or slots
+	How      string `json:"how"`      // it was taken away
 	// Left of the resource, averaged over the runs.
 	Left       float64  `json:"left"`
-	PerS       Estimate `json:"per_s"`
+	PerS       Estimate `json:"per_s"` // while it was taken away
 	Elasticity Estimate `json:"elasticity"`
 	Blocks     int      `json:"blocks"`
 }
@@ -456,7 +456,7 @@ type Comparison struct {
 	Profiles []ProfileDifference `json:"profiles,omitempty"`
 	// Blocks counted, and blocks of A against A.
 	Blocks      int         `json:"blocks"`
-	NoiseBlocks int         `json:"noise_blocks"`
+	NoiseBlocks int         `json:"noise_blocks"` // of A against A
 	Says        Statement   `json:"says"`
 	Caveats     []Statement `json:"caveats,omitempty"`
 	// Gate has the conditions of --fail-on.
@@ -465,13 +465,13 @@ type Comparison struct {
 
 // Difference is something that differs between the sides.
 type Difference struct {
-	What string `json:"what"`
+	What string `json:"what"` // that differs between the sides
 	A    string `json:"a"`
 	B    string `json:"b"`
 	// Weight is "forbids" (the two cannot be compared), "explains" (it may be
 	// what changed the result) or "noted".
 	Weight string    `json:"weight"`
-	Why    Statement `json:"why,omitzero"`
+	Why    Statement `json:"why,omitzero"` // it matters, where that is not plain
 }
 
 // Decisions of a Change.
@@ -495,7 +495,7 @@ type Change struct {
 	Floor float64 `json:"floor"`
 	// Within is the ± share within which "no change" was shown.
 	Within   float64   `json:"within"`
-	Decision string    `json:"decision"`
+	Decision string    `json:"decision"` // better, worse, no change or inconclusive
 	Says     Statement `json:"says"`
 	// PerBlock has ln(B/A) of every block, for drawing.
 	PerBlock []float64 `json:"per_block"`
@@ -504,7 +504,7 @@ type Change struct {
 // GateResult is one condition of --fail-on: "passed", "failed" or
 // "inconclusive".
 type GateResult struct {
-	Condition string    `json:"condition"`
-	Result    string    `json:"result"`
+	Condition string    `json:"condition"` // of --fail-on
+	Result    string    `json:"result"`    // passed, failed or inconclusive
 	Says      Statement `json:"says"`
 }

@@ -22,12 +22,12 @@ type Profile struct {
 
 // Frame is a function of the subject's own code under which time is spent.
 type Frame struct {
-	Function string `json:"function"`
+	Function string `json:"function"` // of the subject's own code
 	File     string `json:"file"`
 	Line     int    `json:"line"`
 	// Through is the function of runtime or sync that it waits or works in.
 	Through string `json:"through,omitempty"`
-	Ns      int64  `json:"ns"`
+	Ns      int64  `json:"ns"` // under this function
 	// Share of the profile's total, 0 to 1.
 	Share float64 `json:"share"`
 }

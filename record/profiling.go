@@ -58,7 +58,7 @@ type ProfilingBlock struct {
 	// Requests completed and the server's CPU time per request, from the series rows within the
 	// block; 0 if there are none.
 	Requests        float64 `json:"requests,omitempty"`
-	CPUNsPerRequest float64 `json:"cpu_ns_per_request,omitempty"`
+	CPUNsPerRequest float64 `json:"cpu_ns_per_request,omitempty"` // of the server
 }
 
 // ProfileCost compares the server's CPU time per request with and without profiles, in
@@ -66,9 +66,9 @@ type ProfilingBlock struct {
 type ProfileCost struct {
 	// Pairs of blocks, and how many an interval needs.
 	Pairs     int     `json:"pairs"`
-	Needed    int     `json:"needed"`
-	WithNs    float64 `json:"with_ns"` // medians over the blocks
-	WithoutNs float64 `json:"without_ns"`
+	Needed    int     `json:"needed"`     // pairs that an interval needs
+	WithNs    float64 `json:"with_ns"`    // medians over the blocks
+	WithoutNs float64 `json:"without_ns"` // of those without
 	// Relative is with/without - 1.
 	Relative Estimate `json:"relative"`
 }
@@ -78,7 +78,7 @@ type ProfileOf struct {
 	Kind string `json:"kind"`
 	// Unit is "nanoseconds", "bytes" or "count".
 	Unit  string `json:"unit"`
-	Total int64  `json:"total"`
+	Total int64  `json:"total"` // of all processes, without waits of threads that have nothing to do
 	// SeenNs is the observed time if it is only a part of the blocks: for off-CPU waits, the
 	// bursts.
 	SeenNs int64 `json:"seen_ns,omitempty"`
@@ -104,7 +104,7 @@ type ProcessPart struct {
 type ProfileFunction struct {
 	Name string `json:"name"`
 	File string `json:"file,omitempty"`
-	Line int    `json:"line,omitempty"`
+	Line int    `json:"line,omitempty"` // where most of it is
 	// Through is the runtime function that it waits in.
 	Through string `json:"through,omitempty"`
 	// Self is its own value, Total includes what it calls.
@@ -120,7 +120,7 @@ type GoGC struct {
 	Collections int64 `json:"collections"`
 	// Pauses known, the last 256 of each process, and their sum.
 	Pauses  int64 `json:"pauses"`
-	PauseNs int64 `json:"pause_ns"`
+	PauseNs int64 `json:"pause_ns"` // their sum
 	P50Ns   int64 `json:"p50_ns"`
 	MaxNs   int64 `json:"max_ns"`
 	// CPUShare of all CPU time since the processes started; of several, the largest.
@@ -130,8 +130,8 @@ type GoGC struct {
 // GoScheduler is how long runnable goroutines waited for a thread, from an execution trace after
 // the last block.
 type GoScheduler struct {
-	TraceNs int64 `json:"trace_ns"`
-	Waits   int64 `json:"waits"`
+	TraceNs int64 `json:"trace_ns"` // length of the execution trace
+	Waits   int64 `json:"waits"`    // of goroutines that could run, for a thread
 	P50Ns   int64 `json:"p50_ns"`
 	P99Ns   int64 `json:"p99_ns"`
 	MaxNs   int64 `json:"max_ns"`
@@ -162,7 +162,7 @@ type RequestFunction struct {
 	Name string  `json:"name"`
 	File string  `json:"file,omitempty"`
 	Line int     `json:"line,omitempty"`
-	Each float64 `json:"each"`
+	Each float64 `json:"each"` // what a request costs in it
 }
 
 // ProfileDifference compares what a kind of profile costs per request on two sides.
@@ -195,7 +195,7 @@ type FunctionDifference struct {
 	Name string  `json:"name"`
 	File string  `json:"file,omitempty"`
 	Line int     `json:"line,omitempty"`
-	A    float64 `json:"a"`
+	A    float64 `json:"a"` // what a request costs in it
 	B    float64 `json:"b"`
 	// Low and High bound B - A, if there are enough blocks.
 	Low  float64 `json:"low,omitempty"`

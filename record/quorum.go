@@ -12,7 +12,7 @@ type Quorum struct {
 	Size  int          `json:"size"`
 	Nodes []QuorumNode `json:"nodes"`
 
-	Writes  int64 `json:"writes"`
+	Writes  int64 `json:"writes"` // of the whole run, with its warm-up
 	Reads   int64 `json:"reads"`
 	Commits int64 `json:"commits"` // of writes, and of quorum-confirmed reads
 	Trips   int64 `json:"trips"`   // round trips to a replica
@@ -37,8 +37,8 @@ type QuorumNode struct {
 
 // QuorumLink leads to another node.
 type QuorumLink struct {
-	To    string `json:"to"`
-	RTTNs int64  `json:"rtt_ns"`
+	To    string `json:"to"`     // another node
+	RTTNs int64  `json:"rtt_ns"` // as measured once a second: the shorter of before and after the load
 }
 
 // Node returns the node of a name, or nil.

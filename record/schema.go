@@ -178,8 +178,8 @@ type Requests struct {
 
 // Rate is requests per second over ElapsedS.
 type Rate struct {
-	CompletedPerS float64 `json:"completed_per_s"`
-	SentPerS      float64 `json:"sent_per_s"`
+	CompletedPerS float64 `json:"completed_per_s"` // over the elapsed time
+	SentPerS      float64 `json:"sent_per_s"`      // in the window, over the elapsed time
 	// Spread over the run's whole seconds (or over intervals if the run is short).
 	Spread Spread `json:"spread"`
 }
@@ -190,17 +190,17 @@ type Spread struct {
 	WidthS    float64 `json:"width_s"`
 	Samples   int     `json:"samples"`
 	Late      int     `json:"late"`
-	MinPerS   float64 `json:"min_per_s"`
+	MinPerS   float64 `json:"min_per_s"` // of the slowest sample, over its true width
 	P25PerS   float64 `json:"p25_per_s"`
 	P50PerS   float64 `json:"p50_per_s"`
 	P75PerS   float64 `json:"p75_per_s"`
 	MaxPerS   float64 `json:"max_per_s"`
-	StdevPerS float64 `json:"stdev_per_s"`
+	StdevPerS float64 `json:"stdev_per_s"` // n−1
 }
 
 // Bytes on the wire above TCP: heads, framing and bodies, both directions.
 type Bytes struct {
-	Read    uint64 `json:"read"`
+	Read    uint64 `json:"read"` // above TCP: heads, framing and bodies
 	Written uint64 `json:"written"`
 }
 
@@ -226,7 +226,7 @@ type Error struct {
 	// Cause is an errno name ("ECONNRESET"), "timeout", a framing error, or in phase "status" a
 	// status code or the name of a gRPC status (those requests are completed, not failed).
 	Cause string `json:"cause"`
-	Count uint64 `json:"count"`
+	Count uint64 `json:"count"` // of requests; in the phases connect, tls and open of attempts; in the phase status they completed
 	// Origin is where it arose; "" in a record of an older version.
 	Origin Origin `json:"origin,omitempty"`
 	// BeforeWindow marks errors before the window opened.
@@ -243,7 +243,7 @@ func (e Error) OfRequest() bool { return e.Phase == PhaseSend || e.Phase == Phas
 
 // ErrorResponse is the first response of one unexpected status.
 type ErrorResponse struct {
-	Status int `json:"status"`
+	Status int `json:"status"` // unexpected; 0: the bytes are not a response
 	// Name of a gRPC status; "" for HTTP.
 	Name string `json:"name,omitempty"`
 	// Line is what its body says to a reader: a page's title, a JSON document's message, else the
@@ -256,7 +256,7 @@ type ErrorResponse struct {
 // without user, query and fragment; "" if it has none.
 type Redirect struct {
 	Status int    `json:"status"`
-	To     string `json:"to,omitempty"`
+	To     string `json:"to,omitempty"` // its Location, without user, query and fragment
 }
 
 // Code returns the status as a key of Run.Statuses.
@@ -285,8 +285,8 @@ type Waiting struct {
 
 // Waited is how long requests had waited, nanoseconds: lower bounds of their times.
 type Waited struct {
-	Count    uint64  `json:"count"`
-	MeanNs   float64 `json:"mean_ns,omitempty"`
+	Count    uint64  `json:"count"`             // without a response at the end, sent or not
+	MeanNs   float64 `json:"mean_ns,omitempty"` // since they were due
 	OldestNs int64   `json:"oldest_ns,omitempty"`
 	// TimedOut counts requests that were given up earlier; they count among those that ended, with
 	// the time until then, also a lower bound.
@@ -299,13 +299,13 @@ type Waited struct {
 // that ended.
 type Quantiles struct {
 	Count  uint64  `json:"count"`
-	MeanNs float64 `json:"mean_ns"`
-	P50Ns  int64   `json:"p50_ns"`
+	MeanNs float64 `json:"mean_ns"` // exact
+	P50Ns  int64   `json:"p50_ns"`  // nearest rank, within 0.2%, as the other quantiles
 	P90Ns  int64   `json:"p90_ns"`
 	P99Ns  int64   `json:"p99_ns"`
 	P999Ns int64   `json:"p999_ns"`
-	MinNs  int64   `json:"min_ns"`
-	MaxNs  int64   `json:"max_ns"`
+	MinNs  int64   `json:"min_ns"` // exact
+	MaxNs  int64   `json:"max_ns"` // exact
 	// BoundFrom is the lowest of these quantiles, 1 for the maximum, that requests without a
 	// response raise, or that falls on one that timed out: it and the higher ones are lower bounds. 0
 	// if there is none.
@@ -343,7 +343,7 @@ type Unloaded struct {
 	// RestNs of each, from its first bytes to its last: how long the rest of a response was held
 	// back. Missing in older records.
 	RestNs  []int64   `json:"rest_ns,omitempty"`
-	Cold    int       `json:"cold"`
+	Cold    int       `json:"cold"` // requests, the first of them, which Service leaves out
 	Service Quantiles `json:"service"`
 }
 
@@ -371,7 +371,7 @@ const (
 // TargetResult is one target's part of a mix.
 type TargetResult struct {
 	Target    string            `json:"target"`
-	Weight    int               `json:"weight"`
+	Weight    int               `json:"weight"` // over the sum of all weights
 	Completed uint64            `json:"completed"`
 	Failed    uint64            `json:"failed"`
 	Statuses  map[string]uint64 `json:"statuses"`
@@ -383,7 +383,7 @@ type Generator struct {
 	PID int `json:"pid"`
 	// CPU of the whole process over the window, nanoseconds.
 	UserNs   int64 `json:"user_ns"`
-	SystemNs int64 `json:"system_ns"`
+	SystemNs int64 `json:"system_ns"` // in the kernel
 	// CPUNsPerRequest is (UserNs + SystemNs) / Completed.
 	CPUNsPerRequest float64 `json:"cpu_ns_per_request"`
 	// BusiestWorker is the share of the window, 0 to 1, during which the busiest worker's thread
@@ -418,8 +418,8 @@ type Generator struct {
 
 // Worker is one thread of the engine.
 type Worker struct {
-	Thread      int     `json:"thread"` // kernel thread id
-	Connections int     `json:"connections"`
+	Thread      int     `json:"thread"`      // kernel thread id
+	Connections int     `json:"connections"` // it has
 	Completed   uint64  `json:"completed"`
 	Busy        float64 `json:"busy"`      // share of the window on a CPU
 	RunDelay    float64 `json:"run_delay"` // share of the window runnable without a CPU; -1 if not measured
@@ -442,7 +442,7 @@ type SubjectProcess struct {
 	PID   int    `json:"pid"`
 	Comm  string `json:"comm"`
 	Exe   string `json:"exe,omitempty"`
-	CPUNs int64  `json:"cpu_ns"`
+	CPUNs int64  `json:"cpu_ns"` // over the window
 	// BinaryID identifies a build of the program: the linker's ID ("go:…", "gnu:…") or, without
 	// one, a hash of the file ("sha256:…"); "" if unknown. For a script it identifies the
 	// interpreter only.
@@ -459,7 +459,7 @@ type SubjectProcess struct {
 
 // Verdict is what the run proves.
 type Verdict struct {
-	Outcome Outcome `json:"outcome"`
+	Outcome Outcome `json:"outcome"` // pass, fail, valid or invalid
 	// Bottleneck is the resource that limited the run.
 	Bottleneck Bottleneck `json:"bottleneck"`
 	// Because is the reason, in one sentence.
@@ -469,7 +469,7 @@ type Verdict struct {
 	Against []Evidence `json:"against,omitempty"`
 	// Missing names what was not measured, if the bottleneck is inconclusive.
 	Missing []Statement `json:"missing,omitempty"`
-	Caveats []Statement `json:"caveats"`
+	Caveats []Statement `json:"caveats"` // what weakens the verdict
 	// Next says what to do.
 	Next []Statement `json:"next"`
 	// NextBottleneck is the resource that would limit next.
@@ -502,7 +502,7 @@ type Verdict struct {
 // connection to the server.
 type Stall struct {
 	FromNs int64 `json:"from_ns"`
-	ToNs   int64 `json:"to_ns"`
+	ToNs   int64 `json:"to_ns"` // to an interval of the generator, as FromNs
 	Outage bool  `json:"outage,omitempty"`
 }
 
@@ -526,7 +526,7 @@ type NextBottleneck struct {
 	Bottleneck Bottleneck `json:"bottleneck"`
 	// Times is the multiple of this run's rate.
 	Times float64   `json:"times"`
-	Says  Statement `json:"says"`
+	Says  Statement `json:"says"` // the same, and how near the resource is now
 }
 
 // How the stations are measured.
@@ -539,7 +539,7 @@ const (
 // interval of that share.
 type Station struct {
 	Name  string  `json:"name"`
-	Share float64 `json:"share"`
+	Share float64 `json:"share"` // of a request's time
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 }
@@ -554,7 +554,7 @@ type LoadRow struct {
 	WidthNs int64 `json:"width_ns"`
 	// Late marks an interval wider than 1.5 times the requested width.
 	Late      bool   `json:"late,omitempty"`
-	Warmup    bool   `json:"warmup,omitempty"`
+	Warmup    bool   `json:"warmup,omitempty"` // before the window
 	Sent      uint64 `json:"sent"`
 	Completed uint64 `json:"completed"`
 	Failed    uint64 `json:"failed"`
@@ -564,14 +564,14 @@ type LoadRow struct {
 	// InFlight and Backlog at the end of the interval; Backlog counts requests due and not sent.
 	InFlight  uint64 `json:"in_flight"`
 	Backlog   uint64 `json:"backlog,omitempty"`
-	Connected int    `json:"connected"`
+	Connected int    `json:"connected"` // at the end of the interval
 	RowHandshakes
 	// Quantiles of the response time of this interval, nanoseconds.
 	P50Ns int64 `json:"p50_ns"`
 	P90Ns int64 `json:"p90_ns"`
 	P99Ns int64 `json:"p99_ns"`
 	MaxNs int64 `json:"max_ns"`
-	MinNs int64 `json:"min_ns"`
+	MinNs int64 `json:"min_ns"` // of the interval, as the other response times
 	// MeanNs and ServiceMeanNs are the means of response and service time.
 	MeanNs        float64 `json:"mean_ns"`
 	ServiceMeanNs float64 `json:"service_mean_ns"`

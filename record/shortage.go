@@ -58,7 +58,7 @@ type Shortage struct {
 	// TimeWait of them were in TIME_WAIT. Reuse: the kernel reuses those already.
 	Low      int   `json:"low,omitempty"`
 	High     int   `json:"high,omitempty"`
-	Sources  int   `json:"sources,omitempty"`
+	Sources  int   `json:"sources,omitempty"` // addresses of this host that each have the ports
 	TimeWait int64 `json:"time_wait,omitempty"`
 	Reuse    bool  `json:"reuse,omitempty"`
 }

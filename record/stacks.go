@@ -43,7 +43,7 @@ type CPUStacks struct {
 	// Method says what was sampled, Hz how often each CPU.
 	Method     string `json:"method"`
 	Hz         int    `json:"hz"`
-	DurationNs int64  `json:"duration_ns"`
+	DurationNs int64  `json:"duration_ns"` // of the sampling
 	// Samples of the server's processes; each represents 1/Hz seconds of CPU.
 	Samples int `json:"samples"`
 	// Lost samples, of any process: the rings were full.
@@ -65,8 +65,8 @@ type CPUStacks struct {
 // belongs to the innermost frame that is not plumbing (allocation, copying, reflection, the
 // interpreter): what the runtime does for encoding/json counts as encoding/json's.
 type StackPackage struct {
-	Name  string  `json:"name"`
-	Share float64 `json:"share"`
+	Name  string  `json:"name"`  // package, library, kernel or garbage collector
+	Share float64 `json:"share"` // of the samples, by the innermost frame that is not plumbing
 	// Under is the share of the samples with the package anywhere in the stack.
 	Under float64 `json:"under"`
 	// Entry is the package's function through which most of this is called, and Caller the
@@ -81,7 +81,7 @@ type StackPackage struct {
 type StackFunction struct {
 	Name    string `json:"name"`
 	Package string `json:"package"`
-	File    string `json:"file,omitempty"`
+	File    string `json:"file,omitempty"` // where most of its samples were
 	Line    int    `json:"line,omitempty"` // where most samples were
 	// Self is the share of the samples with this function innermost, Total the share with it
 	// anywhere.
@@ -146,7 +146,7 @@ const StackWaitsMost = 20
 
 // StackWait is one thing that threads wait for.
 type StackWait struct {
-	Reason string `json:"reason"`
+	Reason string `json:"reason"` // cpu (it could run), lock, interpreter lock, condition, events, receive, send, connect, accept, sync, disk and others
 	// Idle: the wait is uninformative, because threads without work wait like this too.
 	Idle bool `json:"idle,omitempty"`
 	// Ns is the time of all its threads within the bursts; Threads, how many were in it on

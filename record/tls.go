@@ -32,7 +32,7 @@ type TLS struct {
 // they took without its system calls.
 type RowHandshakes struct {
 	Handshakes     uint64 `json:"handshakes,omitempty"`
-	HandshakeCPUNs int64  `json:"handshake_cpu_ns,omitempty"`
+	HandshakeCPUNs int64  `json:"handshake_cpu_ns,omitempty"` // of the generator's threads, without their system calls
 }
 
 // Count returns the number of handshakes in the window, full and resumed.

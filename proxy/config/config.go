@@ -18,7 +18,8 @@ type Config struct {
 	// ProxyProtocol requires a PROXY protocol header, version 1 or 2, on every connection, from a
 	// trusted proxy.
 	ProxyProtocol bool `toml:"proxy_protocol"`
-	// Admin is the address of /metrics, /status and /reload; "" for none.
+	// Admin is the address of /metrics, /status, /healthz, /traces, /reload, the applications and
+	// publishing; "" for none.
 	Admin string `toml:"admin"`
 	// Workers is the number of loops; 0 means one per CPU.
 	Workers int `toml:"workers"`
@@ -62,10 +63,10 @@ const DefaultKeep = 3
 
 // Site is a directory whose releases can be published.
 type Site struct {
-	ID string `toml:"id"`
+	ID string `toml:"id"` // in the address of publishing: /sites/ID
 	// Directory becomes a link to the served release.
 	Directory string `toml:"directory"`
-	// Keep is how many releases are kept: DefaultKeep.
+	// Keep is how many releases are kept: 3.
 	Keep int `toml:"keep"`
 	// Command runs in Directory after each change; if it fails, the change is undone.
 	Command []string `toml:"command"`
@@ -73,16 +74,16 @@ type Site struct {
 
 // Timeouts; 0 means the default, a negative one none.
 type Timeouts struct {
-	Header       Duration `toml:"header"`        // a request's complete head: 10 s
-	KeepAlive    Duration `toml:"keep_alive"`    // a client's connection between requests: 75 s
-	Connect      Duration `toml:"connect"`       // to a destination: 2 s
-	Response     Duration `toml:"response"`      // until the response's head: 60 s
-	Idle         Duration `toml:"idle"`          // between two pieces of a body: 60 s
-	Tunnel       Duration `toml:"tunnel"`        // a tunnel without a byte: 1 h
+	Header       Duration `toml:"header"`        // a request's complete head: 10s
+	KeepAlive    Duration `toml:"keep_alive"`    // a client's connection between requests: 75s
+	Connect      Duration `toml:"connect"`       // to a destination: 2s
+	Response     Duration `toml:"response"`      // from the end of the request to the response's head: 60s
+	Idle         Duration `toml:"idle"`          // between two pieces of a body, in either direction: 60s
+	Tunnel       Duration `toml:"tunnel"`        // a tunnel without a byte: 1h
 	Total        Duration `toml:"total"`         // of a whole request: none
-	Queue        Duration `toml:"queue"`         // waiting for a destination's connection: 5 s
-	UpstreamIdle Duration `toml:"upstream_idle"` // a destination's connection between requests: 4 s, below the 5 s of common servers
-	Drain        Duration `toml:"drain"`         // at the end: 30 s
+	Queue        Duration `toml:"queue"`         // waiting for a destination's connection: 5s
+	UpstreamIdle Duration `toml:"upstream_idle"` // a destination's connection between requests: 4s, below the 5s of common servers
+	Drain        Duration `toml:"drain"`         // at the end: 30s
 }
 
 // Limits; 0 means the default.
@@ -90,28 +91,29 @@ type Limits struct {
 	HeaderBytes          int   `toml:"header_bytes"`           // 16 KiB, at most 64 KiB
 	HeaderLines          int   `toml:"header_lines"`           // 100
 	BodyBytes            int64 `toml:"body_bytes"`             // no limit
-	Connections          int   `toml:"connections"`            // of clients: 15/16 of the process's descriptors
-	ConnectionsPerClient int   `toml:"connections_per_client"` // no limit
-	RequestsPerClient    int   `toml:"requests_per_client"`    // per second and address: no limit
+	Connections          int   `toml:"connections"`            // of clients, divided among workers and processes: 15/16 of the process's descriptors
+	ConnectionsPerClient int   `toml:"connections_per_client"` // by address; further ones get 429 and are closed: no limit
+	RequestsPerClient    int   `toml:"requests_per_client"`    // per second and address, over all locations; excess gets 429 with Retry-After: no limit
 }
 
 // Log is the access log.
 type Log struct {
-	// Access is a file, "-" for standard output, or "off", the default.
+	// Access is a file, "-" for standard output, or "off", the default. SIGUSR1 opens the file again.
 	Access string `toml:"access"`
-	// Format is "combined", the default, or "json".
+	// Format is "combined", the default, or "json". For responses of 500 and above, combined has the
+	// cause and the destination as two more quoted fields, json as error and destination.
 	Format string `toml:"format"`
-	// Sample is the share of requests logged; errors always are. Default 1.
+	// Sample is the share of requests logged; responses of 500 and above always are. Default 1.
 	Sample float64 `toml:"sample"`
 	// Traces is how many of the last requests each worker keeps for the admin address, at most
-	// 4096; 0 for none.
+	// 4096; 0 for none. GET /traces returns them newest first, one line of JSON each.
 	Traces int `toml:"traces"`
 }
 
-// Region groups locations.
+// Region groups locations and applications.
 type Region struct {
-	ID           string        `toml:"id"`
-	Disabled     bool          `toml:"disabled"`
+	ID           string        `toml:"id"`       // for publishing and messages
+	Disabled     bool          `toml:"disabled"` // is as if it were not there
 	Locations    []Location    `toml:"locations"`
 	Applications []Application `toml:"applications"`
 }
@@ -138,6 +140,7 @@ type Location struct {
 	// Priority takes precedence over everything else, the highest first.
 	Priority int `toml:"priority"`
 
+	// Destinations are one or more, at most 63.
 	Destinations []Destination `toml:"destinations"`
 	// Fallback handles the requests when no destination can.
 	Fallback *Destination `toml:"fallback"`
@@ -152,11 +155,11 @@ type Location struct {
 	// Compress responses as the client prefers, see Transformer compressResponse.
 	Compress bool `toml:"compress"`
 
-	Rate            *Rate    `toml:"rate"`
-	Retry           *Retry   `toml:"retry"`
-	Timeouts        Timeouts `toml:"timeouts"`
-	BodyBytes       int64    `toml:"body_bytes"`
-	Helmet          *Helmet  `toml:"helmet"`
+	Rate            *Rate    `toml:"rate"`       // none by default
+	Retry           *Retry   `toml:"retry"`      // two attempts by default
+	Timeouts        Timeouts `toml:"timeouts"`   // those of the file by default
+	BodyBytes       int64    `toml:"body_bytes"` // larger bodies get 413; 0: the file's limit
+	Helmet          *Helmet  `toml:"helmet"`     // of all responses; a destination's goes first
 	RequestHeaders  Headers  `toml:"request_headers"`
 	ResponseHeaders Headers  `toml:"response_headers"`
 }
@@ -173,7 +176,7 @@ func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 // unix:/path, or files://directory with index, suffix, fallback, maxAge, prefix
 // and charset.
 type Destination struct {
-	ID     string `toml:"id"`
+	ID     string `toml:"id"` // in logs and publishing; the URI without one
 	URI    string `toml:"uri"`
 	Weight int    `toml:"weight"` // 0 means 1
 	// Host to send: "client", the default, keeps the client's, "upstream", the default of RoadSign's
@@ -186,7 +189,8 @@ type Destination struct {
 	// Roots is its text: Read fills it in.
 	CA    string `toml:"ca"`
 	Roots []byte `toml:"-"`
-	// Timeout in milliseconds until the response's head: RoadSign's name for Timeouts.Response.
+	// Timeout in milliseconds until the response's head: RoadSign's name for timeouts.response; also
+	// ?timeout= behind an http uri.
 	Timeout int `toml:"timeout"`
 	// MaxConnections bounds the connections of all workers; 0 means no bound. Further requests
 	// wait, at most Queue of them (0: 100 per worker).
@@ -195,10 +199,10 @@ type Destination struct {
 	// IdleConnections kept for later requests, per worker; 0 means 64.
 	IdleConnections int `toml:"idle_connections"`
 
-	Health       *Health       `toml:"health"`
+	Health       *Health       `toml:"health"` // none by default
 	Eject        Eject         `toml:"eject"`
 	Helmet       *Helmet       `toml:"helmet"`
-	Transformers []Transformer `toml:"transformers"`
+	Transformers []Transformer `toml:"transformers"` // in this order
 }
 
 // Redirect responds with 301, 302, 303, 307 or 308 (the default). In To, {host}, {path} and
@@ -211,10 +215,10 @@ type Redirect struct {
 
 // Rate limits requests with the same key.
 type Rate struct {
-	Requests int      `toml:"requests"`
-	Per      Duration `toml:"per"`   // 0 means a second
-	Burst    int      `toml:"burst"` // additional, at once
-	Key      string   `toml:"key"`   // as Location.Key
+	Requests int      `toml:"requests"` // that get through; excess gets 429 with Retry-After
+	Per      Duration `toml:"per"`      // 0 means a second
+	Burst    int      `toml:"burst"`    // additional, at once
+	Key      string   `toml:"key"`      // client (the default), path, header:NAME or cookie:NAME
 }
 
 // Retry of requests that failed before the first byte of a response.
@@ -236,7 +240,7 @@ type Health struct {
 }
 
 // Eject takes out a failing destination: after Failures in a row for For, twice as long after the
-// next failure, up to Most. Then one request tests it.
+// next failure, up to Most. Then one request tests it. Failures on one path count once.
 type Eject struct {
 	Failures int      `toml:"failures"` // 0 means 5, negative never
 	For      Duration `toml:"for"`      // 0 means 5 s
@@ -252,7 +256,7 @@ type Headers struct {
 
 // Transformer changes the request or the response: replacePath or compressResponse.
 type Transformer struct {
-	Type    string           `toml:"type"`
+	Type    string           `toml:"type"` // replacePath or compressResponse
 	Options TransformOptions `toml:"options"`
 }
 
@@ -267,7 +271,8 @@ type TransformOptions struct {
 	Level   int    `toml:"level"`
 }
 
-// Helmet sets security headers on responses.
+// Helmet sets security headers on responses: each field the header of its name, RoadSign's terms.
+// The header of HSTS goes to TLS clients alone.
 type Helmet struct {
 	XSSProtection             string `toml:"xss_protection"`
 	ContentTypeNosniff        string `toml:"content_type_nosniff"`
@@ -290,18 +295,19 @@ type Helmet struct {
 
 // Application is a process that the proxy keeps running.
 type Application struct {
-	ID          string   `toml:"id"`
-	Workdir     string   `toml:"workdir"`
-	Command     []string `toml:"command"`
-	Exe         string   `toml:"exe"` // RoadSign's older name for a command without arguments
-	Environment []string `toml:"environment"`
+	ID          string   `toml:"id"`          // unique
+	Workdir     string   `toml:"workdir"`     // the proxy's by default
+	Command     []string `toml:"command"`     // the program and its arguments; no shell
+	Exe         string   `toml:"exe"`         // RoadSign's older name for a command without arguments
+	Environment []string `toml:"environment"` // NAME=value, added to the proxy's
 	// Ready is an http URI or host:port that responds when the application is ready; "" means at
-	// once. ReadyWithin is how long that may take: 1 min.
+	// once. ReadyWithin is how long that may take before it is restarted: 1m.
 	Ready       string   `toml:"ready"`
 	ReadyWithin Duration `toml:"ready_within"`
-	// Stop is how long it may take to exit after SIGTERM: 10 s.
+	// Stop is how long it may take to exit after SIGTERM before SIGKILL: 10s.
 	Stop Duration `toml:"stop"`
-	// Log is a file to append to; "" means the proxy's standard error.
+	// Log is a file to append to; "" means the proxy's standard error, each line with the ID
+	// in front.
 	Log string `toml:"log"`
 }
 

@@ -8,9 +8,10 @@ import (
 
 // TLS is what clients are offered in addition to plain HTTP.
 type TLS struct {
-	// Listen has "host:port", as Config.Listen; empty means no TLS.
+	// Listen has "host:port" for TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1; empty means no TLS.
 	Listen []string `toml:"listen"`
-	// Redirect responds to plain requests with 308 and the same URL with https.
+	// Redirect responds to plain requests with 308 and the same URL with https, at the first of these
+	// ports.
 	Redirect bool `toml:"redirect"`
 	// Certificates are chosen by the name that a client requests; the first is for other names,
 	// or none.
@@ -22,13 +23,13 @@ type TLS struct {
 type Certificate struct {
 	// PEM is the chain, the server's own certificate first.
 	PEM string `toml:"pem"`
-	Key string `toml:"key"`
+	Key string `toml:"key"` // its private key, not encrypted
 }
 
 // ACME obtains certificates from an authority (RFC 8555), by the challenges http-01 and
 // tls-alpn-01.
 type ACME struct {
-	// Hosts to obtain certificates for.
+	// Hosts to obtain certificates for; no wildcards.
 	Hosts []string `toml:"hosts"`
 	// Directory of the authority; "" is Let's Encrypt's.
 	Directory string `toml:"directory"`
