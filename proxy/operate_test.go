@@ -370,7 +370,7 @@ func TestRedirectParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example := regexp.MustCompile("(?m)^\\| `redirect` \\| none \\| `(\\{.*?\\})`, see").FindSubmatch(text)
+	example := regexp.MustCompile(`(?m)^redirect = (\{.*\})$`).FindSubmatch(text)
 	if example == nil {
 		t.Fatal("there is no example")
 	}
