@@ -19,7 +19,7 @@ type CopyOptions struct {
 
 // Copy writes a finished record to a new compressed file as o says, with a note of what it omits.
 // It returns that and the size of the file.
-func Copy(path string, f File, o CopyOptions) ([]LeftOut, int64, error) {
+func Copy(path string, f File, o CopyOptions) ([]Omission, int64, error) {
 	src, err := f.open()
 	if err != nil {
 		return nil, 0, err
@@ -48,7 +48,7 @@ func Copy(path string, f File, o CopyOptions) ([]LeftOut, int64, error) {
 }
 
 // leave chooses what to omit.
-func leave(src *source, o *CopyOptions) (left []LeftOut, seriesStays bool, err error) {
+func leave(src *source, o *CopyOptions) (left []Omission, seriesStays bool, err error) {
 	in, plan := newLines(src), false
 	series, attached := int64(0), map[string]int{}
 	for {
@@ -69,7 +69,7 @@ func leave(src *source, o *CopyOptions) (left []LeftOut, seriesStays bool, err e
 			if !there {
 				i = len(left)
 				attached[name] = i
-				left = append(left, LeftOut{What: name, Why: o.AttachmentWhy})
+				left = append(left, Omission{What: name, Why: o.AttachmentWhy})
 			}
 			left[i].Bytes += size
 		case l.kind == kindLeftOut: // a copy of a copy
@@ -83,13 +83,13 @@ func leave(src *source, o *CopyOptions) (left []LeftOut, seriesStays bool, err e
 		}
 	}
 	if seriesStays = !plan && series <= o.SeriesMost; !seriesStays && series > 0 {
-		left = append([]LeftOut{{What: "series", Bytes: series, Why: o.SeriesWhy}}, left...)
+		left = append([]Omission{{What: "series", Bytes: series, Why: o.SeriesWhy}}, left...)
 	}
 	return left, seriesStays, nil
 }
 
 // copyLines writes what stays, and after the head what does not.
-func copyLines(to io.Writer, src *source, left []LeftOut, seriesStays bool) error {
+func copyLines(to io.Writer, src *source, left []Omission, seriesStays bool) error {
 	out, in := bufio.NewWriter(to), newLines(src)
 	for first := true; ; first = false {
 		l, err := in.line()

@@ -147,13 +147,8 @@ func (p *Plan) goesOn() {
 	}
 }
 
-// over reports whether a plan needs no further run.
-func (p *Plan) over() bool {
-	return p.Ended == EndedComplete || p.Ended == EndedConverged || p.Ended == EndedEarly
-}
-
-// LeftOut is what a copy of a record lacks.
-type LeftOut struct {
+// Omission is what a copy of a record lacks.
+type Omission struct {
 	// What it is: "series", or the name of an attachment; for a plan, over all its runs.
 	What  string `json:"what"`
 	Bytes int64  `json:"bytes"`
@@ -161,8 +156,8 @@ type LeftOut struct {
 }
 
 type leftOutLine struct {
-	Kind    string    `json:"kind"`
-	LeftOut []LeftOut `json:"left_out"`
+	Kind    string     `json:"kind"`
+	LeftOut []Omission `json:"left_out"`
 }
 
 // isDocument reports whether a line may be larger than a row: one with bodies, or a profile. The

@@ -46,7 +46,7 @@ type Plan struct {
 	Factorial  *Factorial  `json:"factorial,omitempty"`
 
 	// LeftOut is what a copy lacks.
-	LeftOut []LeftOut `json:"-"`
+	LeftOut []Omission `json:"-"`
 
 	// Problems describes what is wrong with the file read, at most ten lines. A plan that was
 	// killed and resumed has such a line.
@@ -66,23 +66,9 @@ type CPUSplit struct {
 	Says Statement `json:"says"`
 }
 
-// Says returns the answer as one statement; empty if there is none yet.
-func (p *Plan) Says() Statement {
-	switch {
-	case p.Search != nil:
-		return p.Search.Says
-	case p.Proof != nil:
-		return p.Proof.Says
-	case p.Comparison != nil:
-		return p.Comparison.Says
-	case p.Factorial != nil:
-		return State("factorial.says", Values{"answer": p.Factorial.Answer})
-	case p.Sweep != nil && len(p.Sweep.Curves) == 1:
-		return p.Sweep.Curves[0].Says
-	case p.Sweep != nil:
-		return State("plan.curves", Values{"curves": len(p.Sweep.Curves)})
-	}
-	return p.Because
+// over reports whether a plan needs no further run.
+func (p *Plan) over() bool {
+	return p.Ended == EndedComplete || p.Ended == EndedConverged || p.Ended == EndedEarly
 }
 
 // Onward says how to continue a plan that did not finish.

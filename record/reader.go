@@ -22,7 +22,7 @@ type Contents struct {
 	Histograms  map[string]string
 	Attachments []Attachment
 	// LeftOut is what a copy lacks.
-	LeftOut []LeftOut
+	LeftOut []Omission
 }
 
 // Open reads a run: the result of a finished one, or what the lines show of one that was killed

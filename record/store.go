@@ -300,14 +300,19 @@ func planEntry(f File, entry Entry) Entry {
 	if p.Ended == "" {
 		entry.Progress = progressOf(f)
 	}
-	entry.answer(p)
+	answer := p.Answer().Summary()
+	entry.CompletedPerS, entry.P99Ns, entry.Outcome, entry.Bottleneck, entry.Result = answer.CompletedPerS, answer.P99Ns, answer.Outcome,
+		answer.Bottleneck, answer.Result
+	if entry.Outcome == "" && entry.Result == "" {
+		entry.Result = p.Ended
+	}
 	entry.Target = p.Experiment.Servers[0].Label()
 	if len(p.Experiment.Requests) == 1 {
 		entry.Target = spec.Loaded(entry.Target, p.Experiment.Requests[0].Label())
 	}
 	entry.Target = secret.Plain().Shell(entry.Target)
 	switch n := len(p.Experiment.Servers); {
-	case n == 2 && p.Experiment.Kind == spec.KindCompare:
+	case n == 2 && p.Experiment.HasSides():
 		entry.Target = p.versus()
 	case n > 1:
 		entry.Target = fmt.Sprintf("%s and %d more", entry.Target, n-1)
@@ -327,38 +332,6 @@ func (p *Plan) versus() string {
 		text += " " + secret.Plain().Shell(p.Experiment.Requests[0].Label())
 	}
 	return text
-}
-
-// answer copies a plan's answer into the entry.
-func (e *Entry) answer(p *Plan) {
-	switch {
-	case p.Sweep != nil:
-		for i := range p.Sweep.Curves {
-			c := &p.Sweep.Curves[i]
-			for n := range c.Points {
-				if at := &c.Points[n]; at.PerS.Mid > e.CompletedPerS {
-					e.CompletedPerS, e.P99Ns, e.Outcome, e.Bottleneck = at.PerS.Mid, at.Response.P99Ns, at.Outcome, c.Bottleneck
-				}
-			}
-		}
-	case p.Search != nil:
-		e.CompletedPerS, e.Bottleneck, e.Outcome = p.Search.Capacity.Mid, p.Search.Bottleneck, Fail
-		for i := range p.Search.Rates {
-			if r := &p.Search.Rates[i]; r.PerS == p.Search.Capacity.Mid && r.PerS > 0 {
-				e.P99Ns, e.Outcome = r.Response.P99Ns, Pass
-			}
-		}
-	case p.Proof != nil:
-		e.CompletedPerS, e.Bottleneck, e.Result = p.Proof.PerS.Mid, Bottleneck(p.Proof.Proved), "proved"
-		if p.Proof.Proved == "" {
-			e.Bottleneck, e.Result = p.Proof.Passive, "not proved"
-		}
-	case p.Comparison != nil && len(p.Comparison.Changes) > 0:
-		e.Result = p.Comparison.Changes[0].Decision
-	}
-	if e.Outcome == "" && e.Result == "" {
-		e.Result = p.Ended
-	}
 }
 
 // planAnswer reads a plan's head and answer, and its number of runs. It reads the whole file only

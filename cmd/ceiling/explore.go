@@ -113,7 +113,7 @@ func (f *runFlags) goTogether(kind string) error {
 		return errors.New("-n: the runs of a plan (a list in -c, -p or -R, or --repeats) end by time; leave -n out and give -d")
 	case single && f.changed("pause"):
 		return errors.New("--pause: one run has no pause between runs; give --repeats 3 or a list in -c, -p or -R as well, or leave it out")
-	case f.changed("repeats") && (kind == spec.KindCompare || kind == spec.KindProve):
+	case f.changed("repeats") && (&spec.Experiment{Kind: kind}).InBlocks():
 		return fmt.Errorf("--repeats: %s repeats in blocks; give --blocks", kind)
 	}
 	return nil

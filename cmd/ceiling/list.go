@@ -77,7 +77,7 @@ const unreadable = "unreadable"
 
 // kinds returns the kinds of entries.
 func kinds() []string {
-	return []string{report.KindRun, spec.KindSweep, spec.KindFind, spec.KindProve, spec.KindCompare, spec.KindFactorial}
+	return append([]string{report.KindRun}, spec.Kinds()...)
 }
 
 // list prints a store, or why there is nothing to print.

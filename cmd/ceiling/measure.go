@@ -268,7 +268,7 @@ func (o *order) run(ctx context.Context, sh *shell, v *view, options run.Options
 
 // explore does the runs of a plan and prints their answer.
 func (o *order) explore(ctx context.Context, sh *shell, v *view, options run.Options, end func()) error {
-	v.listenPlan(&options, o.plan.Kind)
+	v.listenPlan(&options, &o.plan)
 	shown, _ := o.plan.Concealed(secret.Plain())
 	p, file, err := run.Explore(ctx, o.plan, options, sh.told(&shown, &o.outputFlags, v))
 	end()

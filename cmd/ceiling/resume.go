@@ -67,7 +67,7 @@ func (o *resumption) do(ctx context.Context, sh *shell) error {
 		return err
 	}
 	options := run.Options{Command: sh.Args, Version: command.Version(), Work: work}
-	v.listenPlan(&options, o.plan.Kind)
+	v.listenPlan(&options, &o.plan)
 	shown, _ := o.plan.Concealed(secret.Plain())
 	p, file, err := run.Resume(ctx, o.file, options, sh.told(&shown, &o.outputFlags, v))
 	leave()

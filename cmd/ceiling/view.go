@@ -124,17 +124,17 @@ func (v *view) progress(p *run.Progress) {
 }
 
 // listenPlan adds the view to the plan's listeners, which also receive its progress.
-func (v *view) listenPlan(o *run.Options, kind string) {
+func (v *view) listenPlan(o *run.Options, e *spec.Experiment) {
 	if v == nil {
 		return
 	}
-	o.Listen(func(e run.Event) {
-		if e.Progress == nil || e.Progress.Plan == nil {
+	o.Listen(func(ev run.Event) {
+		if ev.Progress == nil || ev.Progress.Plan == nil {
 			return
 		}
-		at := e.Progress.Plan
-		step := live.Plan{Kind: kind, Number: at.Number, LeftRuns: at.Left, LeftS: at.LeftS, Doing: at.Doing}
-		if kind != spec.KindFind {
+		at := ev.Progress.Plan
+		step := live.Plan{Kind: e.Kind, Number: at.Number, LeftRuns: at.Left, LeftS: at.LeftS, Doing: at.Doing}
+		if !e.Searches() {
 			step.All = at.Number - 1 + at.Left
 		}
 		v.board.Step(step)

@@ -38,10 +38,27 @@ type Decision struct {
 	Left int
 }
 
+// method is how one kind of experiment is carried out: its runs, if they are known in advance, and
+// its answer.
+type method struct {
+	steps    func(*spec.Experiment) []record.Step
+	conclude func(*record.Plan)
+}
+
+func methodOf(e *spec.Experiment) method {
+	return map[string]method{
+		spec.KindSweep:     {spellSweep, concludeSweep},
+		spec.KindFind:      {nil, concludeSearch},
+		spec.KindProve:     {enumerateProof, concludeProof},
+		spec.KindCompare:   {spellComparison, concludeComparison},
+		spec.KindFactorial: {spellFactorial, concludeFactorial},
+	}[e.Kind]
+}
+
 // Next decides from the experiment and the runs so far. The experiment must have been through
 // Complete.
 func Next(e *spec.Experiment, done []record.Measured) Decision {
-	if e.Kind == spec.KindFind {
+	if e.Searches() {
 		return nextRate(e, done)
 	}
 	steps := Enumerate(e)
@@ -53,17 +70,11 @@ func Next(e *spec.Experiment, done []record.Measured) Decision {
 
 // Enumerate lists every run of a plan that is known in advance; nil for a search.
 func Enumerate(e *spec.Experiment) []record.Step {
-	var steps []record.Step
-	switch e.Kind {
-	case spec.KindSweep:
-		steps = spellSweep(e)
-	case spec.KindProve:
-		steps = enumerateProof(e)
-	case spec.KindCompare:
-		steps = spellComparison(e)
-	case spec.KindFactorial:
-		steps = spellFactorial(e)
+	list := methodOf(e).steps
+	if list == nil {
+		return nil
 	}
+	steps := list(e)
 	for i := range steps {
 		steps[i].Number = i + 1
 	}
@@ -73,24 +84,10 @@ func Enumerate(e *spec.Experiment) []record.Step {
 // Conclude derives the plan's answer from its runs, and sets the exit code. It may be called
 // before the plan has ended.
 func Conclude(p *record.Plan) {
-	switch p.Experiment.Kind {
-	case spec.KindSweep:
-		concludeSweep(p)
-	case spec.KindFind:
-		concludeSearch(p)
-	case spec.KindProve:
-		concludeProof(p)
-	case spec.KindCompare:
-		concludeComparison(p)
-	case spec.KindFactorial:
-		concludeFactorial(p)
-	}
+	methodOf(&p.Experiment).conclude(p)
 	if caveat := disturbed(p.Runs); !caveat.IsZero() {
-		for _, caveats := range caveatLists(p) {
+		for _, caveats := range p.Answer().CaveatLists() {
 			*caveats = append(*caveats, caveat)
-		}
-		if p.Factorial != nil {
-			p.Factorial.Caveats = append(p.Factorial.Caveats, record.State("said", record.Values{"text": caveat}))
 		}
 	}
 }
@@ -112,22 +109,4 @@ func disturbed(runs []record.Measured) record.Statement {
 		return record.Statement{}
 	}
 	return say("plan.disturbed", with{"cores": others[len(others)/2], "most_cores": others[len(others)-1]})
-}
-
-// caveatLists returns the caveat lists in a plan's answer.
-func caveatLists(p *record.Plan) []*[]record.Statement {
-	var all []*[]record.Statement
-	switch {
-	case p.Search != nil:
-		all = append(all, &p.Search.Caveats)
-	case p.Proof != nil:
-		all = append(all, &p.Proof.Caveats)
-	case p.Comparison != nil:
-		all = append(all, &p.Comparison.Caveats)
-	case p.Sweep != nil:
-		for i := range p.Sweep.Curves {
-			all = append(all, &p.Sweep.Curves[i].Caveats)
-		}
-	}
-	return all
 }

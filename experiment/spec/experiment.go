@@ -9,15 +9,6 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Kinds of an Experiment.
-const (
-	KindSweep     = "sweep"
-	KindFind      = "find"
-	KindProve     = "prove"
-	KindCompare   = "compare"
-	KindFactorial = "factorial"
-)
-
 // Experiment is a question that takes more than one run: the servers, the requests, and the
 // number of runs. It is the content of a file in docs/experiments/, or built from lists on the
 // command line.

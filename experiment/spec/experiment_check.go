@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -40,17 +39,17 @@ func (e *Experiment) Complete(seed uint64) {
 	if e.Seed == 0 {
 		e.Seed = seed
 	}
-	if e.Repeats == 0 && e.Kind == KindSweep {
-		e.Repeats = 3
+	if e.Repeats == 0 {
+		e.Repeats = e.kind().repeats
 	}
-	if len(l.Connections) == 0 && e.Kind != KindFind {
+	if len(l.Connections) == 0 && !e.Searches() { // a search sizes them by its rates
 		l.Connections = []Count{64}
 	}
 	if len(l.Pipelining) == 0 {
 		l.Pipelining = []Count{1}
 	}
 	if l.Duration == 0 {
-		l.Duration = Time(runTime(e.Kind))
+		l.Duration = Time(e.kind().runTime)
 	}
 	if l.Warmup == nil {
 		l.Warmup = new(min(Time(time.Second), l.Duration/10))
@@ -70,17 +69,6 @@ func (e *Experiment) Complete(seed uint64) {
 	for i := range e.Requests {
 		e.Requests[i].complete(l)
 	}
-}
-
-// runTime is the default duration of a run: a proof and a comparison do many short ones.
-func runTime(kind string) time.Duration {
-	switch kind {
-	case KindProve:
-		return 3 * time.Second
-	case KindCompare, KindFactorial:
-		return 2 * time.Second
-	}
-	return 5 * time.Second
 }
 
 func (m *Mix) complete(l *Load) {
@@ -109,7 +97,7 @@ func (r *MixRequest) complete(l *Load) {
 
 // open reports whether the runs are open loops: those of a search always are.
 func (e *Experiment) open() bool {
-	return len(e.Load.Rate) > 0 || e.Kind == KindFind || slices.ContainsFunc(e.Factorial.Factors, func(f Factor) bool {
+	return len(e.Load.Rate) > 0 || e.Searches() || slices.ContainsFunc(e.Factorial.Factors, func(f Factor) bool {
 		return slices.ContainsFunc(f.Levels, func(l Level) bool { return !l.Rate.IsZero() })
 	})
 }
@@ -117,8 +105,8 @@ func (e *Experiment) open() bool {
 // Check rejects what can be rejected before anything starts. The error is one line.
 func (e *Experiment) Check() error {
 	checks := []func() error{e.checkKind, e.checkParts, e.checkServers, e.checkDial, e.checkMixes, e.checkLoad, e.checkBounds}
-	if e.Kind == KindFactorial {
-		checks = append(checks, e.checkFactorial)
+	if parts := e.kind().parts; parts != nil {
+		checks = append(checks, func() error { return parts(e) })
 	}
 	for _, check := range checks {
 		if err := check(); err != nil {
@@ -129,55 +117,6 @@ func (e *Experiment) Check() error {
 		return err
 	}
 	return e.SLO.check()
-}
-
-func (e *Experiment) checkKind() error {
-	type list struct {
-		name string
-		n    int
-	}
-	single := []list{{"connections", len(e.Load.Connections)}, {"pipelining", len(e.Load.Pipelining)}, {"rate", len(e.Load.Rate)}}
-	remedy := "a list makes a sweep"
-	switch e.Kind {
-	case KindSweep:
-		return nil
-	case KindFactorial:
-		remedy = "give them as the levels of a factor"
-	case KindFind, KindProve:
-		single = append(single, list{"requests", len(e.Requests)}, list{"servers", len(e.Servers)})
-		if err := e.checkRates(); err != nil {
-			return err
-		}
-	case KindCompare:
-		single = append(single, list{"requests", len(e.Requests)})
-		if len(e.Servers) != 2 {
-			return fmt.Errorf("servers: a comparison has two, not %d", len(e.Servers))
-		}
-	default:
-		return fmt.Errorf("invalid kind %s (use %s, %s, %s, %s or %s)", quoteShort(e.Kind), KindSweep, KindFind, KindProve, KindCompare,
-			KindFactorial)
-	}
-	for _, l := range single {
-		if l.n > 1 {
-			return fmt.Errorf("%s: %d are given and kind %s takes one; %s", l.name, l.n, e.Kind, remedy)
-		}
-	}
-	return nil
-}
-
-// checkRates rejects a rate where none applies.
-func (e *Experiment) checkRates() error {
-	switch {
-	case e.Kind == KindFind && len(e.SLO) == 0:
-		return errors.New("slo: a search needs an SLO; give --slo 'p99<5ms,errors<0.1%'")
-	case e.Kind == KindFind && len(e.Load.Rate) > 0:
-		return errors.New("rate: a search chooses the rates itself; give the first with --start and the highest with --max-rate")
-	case e.Kind == KindFind && e.Load.Kind == Events:
-		return errors.New("kind: a search varies the rate, and that of events is the server's; vary the subscribers, as in ceiling run --subscribe -c 100,1000")
-	case e.Kind == KindProve && len(e.Load.Rate) > 0:
-		return errors.New("rate: a proof perturbs a closed loop; leave the rate out")
-	}
-	return nil
 }
 
 func (e *Experiment) checkServers() error {
@@ -210,7 +149,7 @@ func (e *Experiment) checkServers() error {
 	}
 	for i, s := range e.Servers {
 		for _, t := range e.Servers[:i] {
-			if s.Label() == t.Label() && (e.Kind == KindSweep || e.Kind == KindFactorial) {
+			if s.Label() == t.Label() && !e.HasSides() {
 				return fmt.Errorf("server %d: there are two called %s; give them different names", i+1, quoteShort(s.Label()))
 			}
 		}
@@ -249,22 +188,6 @@ func (e *Experiment) checkMixes() error {
 	return nil
 }
 
-// checkParts rejects settings of another kind of experiment, which would have no effect.
-func (e *Experiment) checkParts() error {
-	for _, part := range []struct {
-		kind     string
-		settings any
-	}{{KindFind, e.Find}, {KindProve, e.Prove}, {KindCompare, e.Compare}, {KindFactorial, e.Factorial}} {
-		if part.kind != e.Kind && !reflect.ValueOf(part.settings).IsZero() {
-			return fmt.Errorf("%s: these are settings of kind %[1]s, and the kind is %[2]s; leave them out, or give kind: %[1]s", part.kind, e.Kind)
-		}
-	}
-	if e.Kind == KindCompare && e.Repeats != 0 {
-		return errors.New("repeats: a comparison repeats in blocks; give compare.blocks in place of it")
-	}
-	return nil
-}
-
 // bases returns the URLs of the servers, with one placeholder for all that are to be started.
 func (e *Experiment) bases() []string {
 	var list []string
@@ -285,7 +208,7 @@ func (e *Experiment) checkLoad() error {
 	if len(connections) == 0 {
 		connections = []Count{64}
 	}
-	if e.Kind == KindFind {
+	if e.Searches() {
 		r, err := unit.ParseRate("1000")
 		if err != nil {
 			return err
@@ -306,7 +229,7 @@ func (e *Experiment) checkLoad() error {
 	switch most := slices.Max(connections); {
 	case l.Arrivals != "" && !e.open():
 		return fmt.Errorf("arrivals: %s arrivals need a rate; give one with -R 10k, or leave --arrivals out", l.Arrivals)
-	case len(l.Connections) > 0 && e.Kind != KindFactorial && l.Threads > int(most):
+	case len(l.Connections) > 0 && len(e.Factorial.Factors) == 0 && l.Threads > int(most):
 		return fmt.Errorf("threads: %d threads cannot share %d connections; give at most -t %d, or more connections with -c",
 			l.Threads, most, most)
 	case l.TLS != nil && !slices.ContainsFunc(e.Servers, func(s Server) bool { return s.URL == "" || isSecure(s.URL) }):

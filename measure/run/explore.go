@@ -215,7 +215,7 @@ func (o *Options) mayDo(ctx context.Context, e *spec.Experiment) error {
 	if o.here() {
 		return mayPin(e)
 	}
-	if e.Kind == spec.KindProve {
+	if e.TakesAway() {
 		return fmt.Errorf("%w: a proof takes CPUs, a link and slots of this machine away, and several agents load; run it where generator and server are: ceiling prove without --agents", exit.ErrRefused)
 	}
 	if e.Load.Apart != nil && *e.Load.Apart {
@@ -278,7 +278,7 @@ func (x *explorer) stepOn(ctx context.Context, d *plan.Decision) (*record.Measur
 		o.StopEarly = func(row *record.LoadRow, h *hist.Hist) string { return earlyStop.Add(row, h) }
 	}
 	var m *record.Measured
-	if e.Kind == spec.KindProve {
+	if e.TakesAway() {
 		m, err = x.proofRun(ctx, step, base, s, o)
 	} else {
 		m, err = x.one(ctx, step, s, o)

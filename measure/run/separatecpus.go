@@ -187,7 +187,7 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 	for _, r := range l.Rate {
 		rate = max(rate, r.From.PerSecond(), r.To.PerSecond())
 	}
-	if e.Kind == spec.KindFind { // it chooses its rates, and sizes the connections by them
+	if e.Searches() { // it chooses its rates, and sizes the connections by them
 		slots, rate = math.MaxInt32, float64(e.Find.Most)
 	}
 	sides.Want = generatorWant(l.Threads, slots, rate)

@@ -29,7 +29,7 @@ const series = "series"
 type Added struct {
 	ID, File string
 	Bytes    int64
-	LeftOut  []record.LeftOut
+	LeftOut  []record.Omission
 	// As is the front matter name that refers to the record; "" if no name could, and the user
 	// must write the line.
 	As string

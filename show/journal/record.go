@@ -30,7 +30,7 @@ type Record struct {
 	// Ladder of regimes, in place of both.
 	Ladder *ladder.Ladder
 	// LeftOut lists what the journal's copy lacks.
-	LeftOut []record.LeftOut
+	LeftOut []record.Omission
 
 	of *Record // for a run of a plan: the plan
 }

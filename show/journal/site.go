@@ -193,10 +193,10 @@ func (s *Site) planned(u *use) ([]link, error) {
 		if r.Run == nil || r.ID != m.Run {
 			return nil, fmt.Errorf("%s is not the run %s", f, m.Run)
 		}
-		r.LeftOut = []record.LeftOut{}
+		r.LeftOut = []record.Omission{}
 		for _, l := range u.record.LeftOut {
 			if l.What == series {
-				r.LeftOut = append(r.LeftOut, record.LeftOut{What: series, Bytes: l.Bytes / int64(max(len(u.record.Plan.Records()), 1)), Why: l.Why})
+				r.LeftOut = append(r.LeftOut, record.Omission{What: series, Bytes: l.Bytes / int64(max(len(u.record.Plan.Records()), 1)), Why: l.Why})
 			}
 		}
 		d, err := page.Runs([]chart.Run{r.shown()})

@@ -19,7 +19,7 @@ func Open(f record.File) (chart.Run, error) {
 }
 
 // OpenCopy is Open for a copy; it also returns what the copy lacks.
-func OpenCopy(f record.File) (chart.Run, []record.LeftOut, error) {
+func OpenCopy(f record.File) (chart.Run, []record.Omission, error) {
 	c, err := record.Read(f)
 	if err != nil {
 		return chart.Run{}, nil, err

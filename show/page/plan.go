@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,23 +28,7 @@ func Plan(p *record.Plan) (Document, error) {
 		}
 	}
 	add(answer(p))
-	if p.Comparison == nil { // a comparison shows the changes first
-		add(planPaths(p))
-	}
-	switch {
-	case p.Sweep != nil:
-		add(sweepSections(p)...)
-	case p.Search != nil:
-		add(searchSection(p))
-	case p.Proof != nil:
-		add(proofSection(p.Proof))
-	case p.Comparison != nil:
-		list := comparisonSections(p)
-		add(list[0], planPaths(p))
-		add(list[1:]...)
-	case p.Factorial != nil:
-		add(factorialSections(p.Factorial)...)
-	}
+	add(answerOf(p).sections(planPaths(p))...)
 	add(plannedRuns(p), planEnvironment(p))
 	return d, nil
 }
@@ -79,18 +62,11 @@ func planTitle(p *record.Plan) string {
 		a, b := sideNames(c)
 		return clip("comparison of "+a+" and "+b, 200)
 	}
-	return clip(kindOf(p)+" of "+strings.Join(names, ", "), 200)
-}
-
-// kindOf is the name of the kind of plan.
-func kindOf(p *record.Plan) string {
-	name := map[string]string{spec.KindFind: "search", spec.KindProve: "proof", spec.KindCompare: "comparison",
-		spec.KindFactorial: "factorial experiment"}[p.Experiment.Kind]
-	return cmp.Or(name, "sweep")
+	return clip(p.Experiment.Noun()+" of "+strings.Join(names, ", "), 200)
 }
 
 func planLead(p *record.Plan) string {
-	return fmt.Sprintf("A %s of %s · %s", kindOf(p), unit.Plural(len(p.Runs), "run", "runs"),
+	return fmt.Sprintf("A %s of %s · %s", p.Experiment.Noun(), unit.Plural(len(p.Runs), "run", "runs"),
 		p.Created.UTC().Format("2 January 2006, 15:04 UTC"))
 }
 

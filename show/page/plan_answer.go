@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"ceiling/internal/secret"
@@ -24,7 +23,7 @@ func answer(p *record.Plan) Section {
 	default:
 		s.Blocks = append(s.Blocks, Notice{strings.ToUpper(p.Ended[:1]) + p.Ended[1:] + ": " + prose.Text(p.Because)})
 	}
-	card, says, caveats := planAnswer(p)
+	card, says, caveats := answerOf(p).card()
 	if card != nil {
 		card.Lead = true
 		s.Blocks = append(s.Blocks, chips(*card, len(caveats), nextCommand(p)))
@@ -56,38 +55,6 @@ func caveatList(caveats []string) []Block {
 	}
 	shown.Items = plain(caveats[:caveatsMost])
 	return []Block{shown, Fold{fmt.Sprintf("%d more caveats", len(caveats)-caveatsMost), []Block{List{Items: plain(caveats[caveatsMost:]), Mark: "doubt"}}}}
-}
-
-// planAnswer returns the card of a plan with a single answer, its other statements, and its
-// caveats.
-func planAnswer(p *record.Plan) (card *Verdict, says, caveats []string) {
-	switch {
-	case p.Sweep != nil && len(p.Sweep.Curves) == 1:
-		c := &p.Sweep.Curves[0]
-		return curveCard(c), nil, prose.Texts(c.Caveats)
-	case p.Sweep != nil:
-		for i := range p.Sweep.Curves {
-			c := &p.Sweep.Curves[i]
-			says = append(says, curveName(c)+": "+prose.Text(c.Says))
-			for _, caveat := range prose.Texts(c.Caveats) {
-				caveats = append(caveats, curveName(c)+": "+caveat)
-			}
-		}
-		return nil, says, caveats
-	case p.Search != nil:
-		return searchCard(p.Search), nil, prose.Texts(p.Search.Caveats)
-	case p.Proof != nil:
-		return proofCard(p.Proof), nil, prose.Texts(p.Proof.Caveats)
-	case p.Comparison != nil:
-		says = comparisonSays(p.Comparison)
-		card = comparisonCard(p.Comparison)
-		card.Bottleneck = sideBottleneck(p)
-		says = slices.DeleteFunc(says[1:], func(text string) bool { return strings.Contains(card.Because, text) })
-		return card, says, prose.Texts(p.Comparison.Caveats)
-	case p.Factorial != nil:
-		return factorialCard(p.Factorial), prose.Texts(p.Factorial.Answer[min(1, len(p.Factorial.Answer)):]), prose.Texts(p.Factorial.Caveats)
-	}
-	return nil, nil, nil
 }
 
 // mood returns the colours of a card: those of a sound answer, or of none.

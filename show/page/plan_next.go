@@ -21,29 +21,10 @@ func nextCommand(p *record.Plan) string {
 			return ""
 		}
 		return "ceiling run --resume " + p.ID
-	case p.Ended != "" && p.Comparison != nil:
-		return afterComparison(p)
-	case p.Ended != "" && p.Factorial != nil:
-		return afterFactorial(p)
-	case p.Ended == "" || !oneLine(&p.Experiment):
+	case p.Ended == "":
 		return ""
 	}
-	load := ""
-	if c := p.Experiment.Load.Connections; len(c) == 1 {
-		load = fmt.Sprintf("-c %d ", c[0])
-	}
-	at := quoted(p.Experiment.Servers[0].URL + p.Experiment.Requests[0].Path)
-	switch {
-	case p.Sweep != nil && len(p.Sweep.Curves) == 1:
-		return afterSweep(&p.Sweep.Curves[0], at)
-	case p.Search != nil && p.Search.Capacity.Mid > 0:
-		return "ceiling prove " + load + at
-	case p.Proof != nil && p.Proof.Proved == string(record.ServerCPU):
-		return "ceiling profile " + load + at
-	case p.Proof != nil && p.Proof.Proved == "":
-		return "ceiling prove --share 0.1 " + load + at
-	}
-	return ""
+	return answerOf(p).next()
 }
 
 // afterComparison says which functions became dearer, and where nothing can be told asks
@@ -89,18 +70,24 @@ func again(command []string, flag ...string) string {
 	return line
 }
 
-// oneLine tells whether a command line of connections and URL is all of an experiment's
-// load.
-func oneLine(e *spec.Experiment) bool {
-	if len(e.Servers) != 1 || e.Servers[0].URL == "" || len(e.Requests) != 1 || len(e.Load.Connections) > 1 && e.Kind != spec.KindSweep {
-		return false
+// oneLoad returns an experiment's load and URL as a command line has them; "" where connections and URL
+// are not all of its load.
+func oneLoad(e *spec.Experiment) (load, at string) {
+	if len(e.Servers) != 1 || e.Servers[0].URL == "" || len(e.Requests) != 1 {
+		return "", ""
 	}
 	m := &e.Requests[0]
 	if len(m.Mix) > 0 || m.Method != "" && m.Method != "GET" || len(m.Header) > 0 || m.Body != "" {
-		return false
+		return "", ""
 	}
 	l := &e.Load
-	return l.Kind == "" && l.TLS == nil && l.GRPC == nil && !l.NewConnections && len(l.Rate) == 0 && reflect.ValueOf(l.Dial).IsZero()
+	if l.Kind != "" || l.TLS != nil || l.GRPC != nil || l.NewConnections || len(l.Rate) > 0 || !reflect.ValueOf(l.Dial).IsZero() {
+		return "", ""
+	}
+	if c := l.Connections; len(c) == 1 {
+		load = fmt.Sprintf("-c %d ", c[0])
+	}
+	return load, quoted(e.Servers[0].URL + m.Path)
 }
 
 // afterSweep proves the bottleneck at the load from which more brings no more, and

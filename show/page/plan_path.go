@@ -2,14 +2,11 @@ package page
 
 import (
 	"cmp"
-	"slices"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
-// planPaths shows the path of a request at the plan's answer: at the highest rate of a sweep, at
-// the capacity of a search, undisturbed in a proof, and for both sides of a comparison.
+// planPaths shows the path of a request at the plan's answer.
 func planPaths(p *record.Plan) Section {
 	s := Section{ID: "where", Title: "Where the time goes"}
 	add := func(says string, of record.Bottleneck, in func(m *record.Measured) bool) {
@@ -18,29 +15,7 @@ func planPaths(p *record.Plan) Section {
 			s.Blocks = append(s.Blocks, path.On("", []Section{{}}))
 		}
 	}
-	switch {
-	case p.Sweep != nil && len(p.Sweep.Curves) == 1 && p.Sweep.Curves[0].Over != "":
-		c := &p.Sweep.Curves[0]
-		if top := topOf(c); top != nil {
-			add("The path of a request at "+count(top.X)+" "+overShort(c), c.Bottleneck, func(m *record.Measured) bool { return slices.Contains(top.RunIDs, m.Run) })
-		}
-	case p.Search != nil && p.Search.Capacity.Mid > 0:
-		best := 0.0
-		for i := range p.Search.Rates {
-			if r := &p.Search.Rates[i]; r.Pass > r.Fail {
-				best = max(best, r.PerS)
-			}
-		}
-		add("The path of a request at "+unit.FormatRate(best), p.Search.Bottleneck,
-			func(m *record.Measured) bool { return m.TargetPerS == best && m.Outcome == record.Pass })
-	case p.Proof != nil:
-		add("The path of a request, undisturbed", record.Bottleneck(p.Proof.Proved), func(m *record.Measured) bool { return m.Perturb == record.Perturbation{} })
-	case p.Comparison != nil:
-		a, b := sideNames(p.Comparison)
-		for i, side := range []string{"A", "B"} {
-			add([]string{a, b}[i]+": the path of a request", "", func(m *record.Measured) bool { return m.Side == side && !m.Noise })
-		}
-	}
+	answerOf(p).paths(add)
 	return s
 }
 

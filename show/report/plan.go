@@ -30,18 +30,21 @@ func Plan(w io.Writer, p *record.Plan, l Layout) error {
 		out.text(0, prose.Text(p.CPUs.Says))
 		out.line("")
 	}
-	switch {
-	case len(p.Runs) == 0 && p.Comparison == nil: // nothing to tabulate
-	case p.Sweep != nil:
-		sweep(out, p.Sweep)
-	case p.Search != nil:
-		search(out, p.Search)
-	case p.Proof != nil:
-		proof(out, p.Proof)
-	case p.Comparison != nil:
-		comparison(out, p.Comparison)
-	case p.Factorial != nil:
-		factorial(out, p.Factorial)
+	found := p.Answer()
+	if _, compares := found.(*record.Comparison); len(p.Runs) == 0 && !compares {
+		found = record.NoAnswer{} // nothing to tabulate
+	}
+	switch a := found.(type) {
+	case *record.Sweep:
+		sweep(out, a)
+	case *record.Search:
+		search(out, a)
+	case *record.Proof:
+		proof(out, a)
+	case *record.Comparison:
+		comparison(out, a)
+	case *record.Factorial:
+		factorial(out, a)
 	}
 	switch p.Ended {
 	case record.EndedComplete, record.EndedConverged:

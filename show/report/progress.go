@@ -30,16 +30,16 @@ func NewProgress(e *spec.Experiment, l Layout) *Progress {
 	g.column(layout.Column{Name: "run", Right: true}, 3, func(m *record.Measured) string { return strconv.Itoa(m.Number) })
 	g.conditions(e)
 	perS, p99 := layout.Column{Name: "req/s", Right: true}, layout.Column{Name: "p99", Right: true}
-	switch e.Kind { // least informative columns first, for narrow screens
-	case spec.KindFind:
+	switch { // least informative columns first, for narrow screens
+	case e.Searches():
 		perS.Drop = 2
-	case spec.KindProve:
+	case e.TakesAway():
 		p99.Drop = 2
 	}
 	g.column(perS, 9, func(m *record.Measured) string { return unit.FormatCount(int64(m.CompletedPerS + 0.5)) })
 	g.column(p99, 9, tail)
 	outcome := len(record.Invalid)
-	if e.Kind == spec.KindFind {
+	if e.Searches() {
 		outcome = len(record.Fail) + len(early)
 	}
 	g.column(layout.Column{Name: "verdict"}, outcome, func(m *record.Measured) string {
@@ -71,8 +71,8 @@ func (g *Progress) column(c layout.Column, width int, cell func(*record.Measured
 
 // conditions adds the columns of the settings that vary.
 func (g *Progress) conditions(e *spec.Experiment) {
-	searches := e.Kind == spec.KindFind
-	if len(e.Servers) > 1 && e.Kind != spec.KindCompare {
+	searches := e.Searches()
+	if len(e.Servers) > 1 && !e.HasSides() {
 		labels := make([]string, len(e.Servers))
 		for i := range e.Servers {
 			labels[i] = e.Servers[i].Label()
@@ -96,11 +96,15 @@ func (g *Progress) conditions(e *spec.Experiment) {
 	if len(e.Load.Rate) > 1 || searches {
 		g.column(layout.Column{Name: "rate", Right: true}, 7, rate)
 	}
-	if e.Kind == spec.KindSweep || searches {
+	var wide int
+	switch {
+	case e.HasSides():
+		wide = len("warm-up")
+	case e.TakesAway():
+		wide = len("-25% concurrency")
+	case len(e.Factorial.Factors) == 0:
 		return
-	}
-	wide := map[string]int{spec.KindCompare: len("warm-up"), spec.KindProve: len("-25% concurrency")}[e.Kind]
-	if wide == 0 {
+	default:
 		g.column(layout.Column{Name: "part", Least: 10}, 34, func(m *record.Measured) string {
 			return strings.Trim(e.CellLabel(m.Cell)+", "+m.Part(), ", ")
 		})
@@ -175,7 +179,7 @@ func common(e *spec.Experiment) string {
 		parts[0] = spec.Loaded(server, mix)
 	case len(e.Servers) == 1:
 		parts[0] = server
-	case e.Kind == spec.KindCompare:
+	case e.HasSides():
 		parts[0] = "A is " + spec.Loaded(server, mix) + ", B is " + spec.Loaded(e.Servers[1].Label(), mix)
 	}
 	if c := e.Load.Connections; len(c) == 1 {

@@ -102,7 +102,7 @@ func (w *follower) tell(e *record.Event) {
 // step announces the next run.
 func (w *follower) step() {
 	e, runs := &w.plan.Experiment, w.plan.Runs
-	if e.Kind == spec.KindFind && slices.ContainsFunc(runs, func(m record.Measured) bool { return m.Histogram == nil && m.Run != "" }) {
+	if e.Searches() && slices.ContainsFunc(runs, func(m record.Measured) bool { return m.Histogram == nil && m.Run != "" }) {
 		// A search needs the histograms to choose its next run; without them the time left is
 		// unknown.
 		w.board.Step(live.Plan{Kind: e.Kind, Number: len(runs) + 1})
