@@ -17,29 +17,29 @@ const (
 	// completions.
 	gatherPart   = 16
 	gatherFewest = 8
-	// deepLoop requests in flight, several per connection, keep a server busy while some
-	// completions are batched: such a loop gathers unless the warm-up shows a loss, any other only
-	// if it shows a gain.
+	// deepLoop requests in flight, several per connection, keep a server busy while some completions
+	// are batched: such a loop gathers unless the trial shows a loss, any other only if it shows a gain.
 	deepLoop = 512
 
-	// trialBlockNs is how long each half of a comparison lasts: many response times of a server for
-	// which gathering matters to a loop that is not deep.
+	// trialBlockNs is how long each quarter of a comparison lasts: many response times of a server for
+	// which gathering matters.
 	trialBlockNs = 4e6
-	// trialFewest comparisons are needed to decide. The wins must exceed the losses, or the
-	// reverse, by more than trialSure standard deviations (√n): if gathering makes no difference,
-	// chance decides one trial in forty.
+	// A trial ends when, of at least trialFewest comparisons, the wins exceed the losses, or the
+	// reverse, by more than trialSure standard deviations (√n), or after trialMost, 0.8 s.
 	trialFewest = 12
+	trialMost   = 48
 	trialSure   = 2
 )
 
 // gathering is whether a worker waits for several completions at a time. That saves both ends
 // wake-ups but delays responses: the balance depends on the server, the machine and the number of
-// requests in flight. So the warm-up alternates between the two.
+// requests in flight. So the load begins by alternating between the two.
 type gathering struct {
-	on    bool
-	deep  bool
-	may   time.Duration // longest wait; 0: nothing to gather
-	count int           // completions to wait for
+	on      bool
+	may     time.Duration // longest wait; 0: nothing to gather
+	count   int           // completions to wait for
+	deep    bool          // many requests in flight on each connection
+	decided bool          // the trial has ended
 	trial
 }
 
@@ -67,25 +67,21 @@ func (w *worker) tune() {
 		return
 	}
 	g.may, g.count, g.deep = wait, max(inFlight/gatherPart, gatherFewest), w.pipelining > 1 && inFlight >= deepLoop
-	switch {
-	case w.phase == measuring && g.block == 0:
-		g.on = g.deep // no warm-up, or one too short for a trial
-	case w.phase == warming && g.untilNs == maxTime:
+	if !g.decided && g.untilNs == maxTime && w.phase >= warming && w.phase < draining {
 		g.begin(w.now, w.completed())
 		g.on = g.turn()
 	}
 }
 
-// tryOther ends a block of the trial.
+// tryOther ends a block of the trial, and the trial once it is clear.
 func (w *worker) tryOther() {
-	w.gathering.end(w.now, w.completed())
-	w.gathering.on = w.gathering.turn()
-}
-
-// choose ends the trial at the end of the warm-up.
-func (w *worker) choose() {
-	w.gathering.untilNs = maxTime
-	w.gathering.on = w.gathering.won() || w.gathering.deep && !w.gathering.lost()
+	g := &w.gathering
+	g.end(w.now, w.completed())
+	if g.decided, g.on = g.over(g.deep); g.decided {
+		g.untilNs = maxTime
+		return
+	}
+	g.on = g.turn()
 }
 
 // completed returns the number of requests completed since the worker began.
@@ -132,13 +128,14 @@ func (t *trial) end(now int64, completed uint64) {
 	t.begin(now, completed)
 }
 
-// won reports whether gathering was faster, beyond chance.
-func (t *trial) won() bool { return t.clear(t.wins - t.loses) }
-
-// lost reports whether it was slower, beyond chance.
-func (t *trial) lost() bool { return t.clear(t.loses - t.wins) }
-
-func (t *trial) clear(lead int) bool {
-	n := t.wins + t.loses
-	return n >= trialFewest && float64(lead) >= trialSure*math.Sqrt(float64(n))
+// over reports whether the trial has ended, and whether gathering goes on: if it was faster beyond
+// chance, and in a deep loop also if it was not clearly slower.
+func (t *trial) over(deep bool) (over, gather bool) {
+	n, lead := t.wins+t.loses, float64(t.wins-t.loses)
+	if n < trialFewest || t.block%4 != 0 {
+		return false, false
+	}
+	deviation := math.Sqrt(float64(n))
+	sure := math.Abs(lead) >= trialSure*deviation
+	return sure || n >= trialMost, sure && lead > 0 || deep && lead > -deviation
 }

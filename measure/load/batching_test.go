@@ -10,49 +10,53 @@ import (
 	"ceiling/internal/ring"
 )
 
-// tried is what a trial of so many blocks decides about a server whose
-// throughput gathering multiplies by gain, beside noise of that deviation, on a
-// machine that slows down all the time.
-func tried(seed uint64, blocks int, gain, noise float64) bool {
+// tried is what a trial decides about a server whose throughput gathering multiplies by gain, beside
+// noise of that deviation, on a machine that slows down all the time, and after how many blocks.
+func tried(seed uint64, gain, noise float64, deep bool) (gather bool, blocks int) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var t trial
 	now, done := int64(1e9), uint64(1000)
 	t.begin(now, done)
-	for i := range blocks {
-		rate := 80_000 * (1 - 0.2*float64(i)/float64(blocks)) * max(0.05, 1+noise*rng.NormFloat64())
+	for i := 0; ; i++ {
+		rate := 80_000 * (1 - 0.2*float64(i)/(4*trialMost)) * max(0.05, 1+noise*rng.NormFloat64())
 		if t.turn() {
 			rate *= gain
 		}
 		now += trialBlockNs + rng.Int64N(1e6)
 		done += uint64(rate * float64(now-t.beganNs) / 1e9)
 		t.end(now, done)
+		if over, gather := t.over(deep); over {
+			return gather, t.block
+		}
 	}
-	return t.won()
 }
 
 func TestTrial(t *testing.T) {
 	const runs = 400
 	for _, k := range []struct {
-		name        string
-		blocks      int
-		gain, noise float64
-		least, most int // of 400 that gather
+		name         string
+		gain, noise  float64
+		deep         bool
+		least, most  int // of 400 that gather
+		blocksInMean int // at most
 	}{
-		{"it costs a tenth", 200, 0.9, 0.2, 0, 0},
-		{"it costs a twentieth, quiet", 200, 0.95, 0.05, 0, 0},
-		{"no difference", 200, 1, 0.2, 0, 25},
-		{"no difference, quiet", 200, 1, 0.01, 0, 25},
-		{"it gives a fifth", 200, 1.2, 0.2, 380, runs},
-		{"it gives a fifth, for a short time", 4 * (trialFewest - 1), 1.2, 0.01, 0, 0},
+		{"it costs a tenth", 0.9, 0.2, false, 0, 8, 100},
+		{"it costs a tenth, deep", 0.9, 0.2, true, 0, 60, 100},
+		{"no difference", 1, 0.2, false, 0, 60, 4 * trialMost},
+		{"no difference, deep", 1, 0.2, true, 300, runs, 4 * trialMost},
+		{"it gives a fifth", 1.2, 0.2, false, 380, runs, 60},
+		{"it gives a fifth, quiet", 1.2, 0.01, false, runs, runs, 4 * trialFewest},
 	} {
-		n := 0
+		n, blocks := 0, 0
 		for seed := range uint64(runs) {
-			if tried(seed, k.blocks, k.gain, k.noise) {
+			gather, took := tried(seed, k.gain, k.noise, k.deep)
+			if blocks += took; gather {
 				n++
 			}
 		}
-		if n < k.least || n > k.most {
-			t.Errorf("%s: %d of %d gather, want %d to %d", k.name, n, runs, k.least, k.most)
+		if n < k.least || n > k.most || blocks > runs*k.blocksInMean {
+			t.Errorf("%s: %d of %d gather, want %d to %d; after %d blocks in the mean, want at most %d", k.name, n, runs, k.least, k.most, blocks/runs,
+				k.blocksInMean)
 		}
 	}
 }
@@ -112,28 +116,25 @@ func TestGatheringThatCostsEnds(t *testing.T) {
 	}
 }
 
-// TestDeepLoopGathers: without a warm-up, which could try it, a loop gathers from the
-// second interval on where it is deep, for at most its share of a response time, and
-// not where it is not.
-func TestDeepLoopGathers(t *testing.T) {
+// TestTrialInTheWindow: without a warm-up the trial takes the beginning of the window, with waits of at
+// most their share of a response time.
+func TestTrialInTheWindow(t *testing.T) {
 	s := serve(t, func(int) faultserver.Script { return faultserver.Script{faultserver.Answer(faultserver.OK("x"))} })
-	for _, pipelining := range []int{1, 16} {
-		c := config(t, s, ring.Uring, 0)
-		c.Connections, c.Threads, c.Pipelining, c.Warmup, c.Duration, c.Interval = 32, 1, pipelining, 0, 300*time.Millisecond, 30*time.Millisecond
-		var before time.Duration // the most that the last interval allows
-		var gathered, rows int
-		w := &watcher{onRow: func(k *Tally) {
-			if rows++; k.GatherNs > 0 {
-				gathered++
-				if time.Duration(k.GatherNs) > before {
-					t.Errorf("pipelining %d: waits up to %v, where the interval before allows %v", pipelining, time.Duration(k.GatherNs), before)
-				}
+	c := config(t, s, ring.Uring, 0)
+	c.Connections, c.Threads, c.Pipelining, c.Warmup, c.Duration, c.Interval = 32, 1, 16, 0, 600*time.Millisecond, 10*time.Millisecond
+	var before time.Duration // the most that the last interval allows
+	var gathered, rows int
+	w := &watcher{onRow: func(k *Tally) {
+		if rows++; k.GatherNs > 0 {
+			gathered++
+			if time.Duration(k.GatherNs) > before {
+				t.Errorf("waits up to %v, where the interval before allows %v", time.Duration(k.GatherNs), before)
 			}
-			before = time.Duration(k.Response.Mean() / gatherShare)
-		}}
-		start(t.Context(), t, c, w)
-		if deep := pipelining*c.Connections >= deepLoop; deep && gathered < rows/2 || !deep && gathered > 0 {
-			t.Errorf("pipelining %d: %d of %d intervals gather", pipelining, gathered, rows)
 		}
+		before = time.Duration(k.Response.Mean() / gatherShare)
+	}}
+	start(t.Context(), t, c, w)
+	if gathered == 0 {
+		t.Errorf("none of %d intervals gathers", rows)
 	}
 }

@@ -361,7 +361,6 @@ func (w *worker) begin(start int64) {
 // in flight into the window.
 func (w *worker) openWindow() {
 	w.cutAt(w.windowNs)
-	w.choose()
 	w.tickNs = w.windowNs + int64(w.shared.Interval)
 	w.phase = measuring
 	w.tally.Warmup = false
