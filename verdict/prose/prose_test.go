@@ -97,7 +97,7 @@ func stated(call *ast.CallExpr) (s said, is bool) {
 
 // fieldsOf are the values that a template names.
 func fieldsOf(name string, all map[string]bool) {
-	tree := sentences().Lookup(name)
+	tree := sentences().template(name)
 	if tree == nil || tree.Tree == nil {
 		return
 	}
@@ -155,10 +155,8 @@ func branch(n *parse.BranchNode, root, inside bool, all map[string]bool) {
 func TestCodesAndSentences(t *testing.T) {
 	used := map[string]bool{}
 	defined := map[string]bool{}
-	for _, one := range sentences().Templates() {
-		if one.Tree != nil && !strings.HasSuffix(one.Name(), ".tmpl") {
-			defined[one.Name()] = true
-		}
+	for code := range sentences() {
+		defined[code] = true
 	}
 	for _, s := range statements(t) {
 		codes := []string{s.code}
@@ -188,10 +186,8 @@ func TestCodesAndSentences(t *testing.T) {
 			}
 		}
 	}
-	for _, one := range sentences().Templates() {
-		if one.Tree != nil {
-			uses(one.Root, used)
-		}
+	for code := range defined {
+		uses(sentences().template(code).Root, used)
 	}
 	for _, code := range slices.Sorted(maps.Keys(defined)) {
 		if !used[code] {
@@ -256,8 +252,8 @@ func FuzzText(f *testing.F) {
 	f.Add(`{"code":"killed","with":{"covered_s":1,"asked_s":null}}`)
 	f.Add(`{"code":"inconclusive","with":{"missing":[{"code":"killed"}]}}`)
 	f.Add(`{"code":"caveat.errors","with":{"share":true,"kinds":1e300}}`)
-	for _, s := range sentences().Templates() {
-		f.Add(fmt.Sprintf(`{"code":%q,"with":{}}`, s.Name()))
+	for code := range sentences() {
+		f.Add(fmt.Sprintf(`{"code":%q,"with":{}}`, code))
 	}
 	f.Fuzz(func(_ *testing.T, text string) {
 		var s record.Statement
