@@ -29,8 +29,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cilium/ebpf/btf"
-
 	"ceiling/internal/sys"
 	"ceiling/record"
 )
@@ -68,9 +66,6 @@ type Config struct {
 	// CPUs that the thread that samples the sockets runs on; nil: any. Best are CPUs that neither
 	// server nor generator uses.
 	CPUs []int
-	// KernelTypes caches the kernel's types, which take 20 ms to read, for several observers; nil:
-	// this one reads them itself.
-	KernelTypes *btf.Cache
 
 	proc, sysfs string // roots for tests; "": /proc and /sys
 }

@@ -4,8 +4,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/cilium/ebpf/btf"
-
 	"ceiling/internal/sys"
 	"ceiling/measure/observe/events"
 	"ceiling/record"
@@ -32,11 +30,7 @@ func (o *Observer) addTimes() {
 		return
 	}
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), jitterSeed))
-	types := o.cfg.KernelTypes
-	if types == nil {
-		types = btf.NewCache()
-	}
-	w, err := events.Open(types, o.cfg.TargetAddr, o.cfg.Pipelining > 1, random)
+	w, err := events.Open(o.cfg.TargetAddr, o.cfg.Pipelining > 1, random)
 	if err != nil {
 		o.miss(record.NotMeasured{What: name, Why: err.Error()})
 		return

@@ -35,7 +35,6 @@ func (p *part) newWatch() *watch {
 		c.GeneratorPID, c.Pipelining = os.Getpid(), p.spec.Pipelining
 	}
 	c.Window = p.spec.Duration
-	c.KernelTypes = p.tables.Types
 	c.CPUs = thirdCPUs(p.spec.PinGenerator, p.spec.PinServer)
 	o, err := observe.New(c)
 	if err != nil {

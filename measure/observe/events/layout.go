@@ -2,9 +2,8 @@ package events
 
 import (
 	"errors"
-	"fmt"
 
-	"github.com/cilium/ebpf/btf"
+	"ceiling/internal/kerneltypes"
 )
 
 // layout has the offsets of the fields that the programs read, in bytes from the beginning of each
@@ -22,17 +21,10 @@ type layout struct {
 
 const noField = int16(-1)
 
-// readLayout gets the fields from the kernel's BTF, and checks that it has the tracepoints: the
-// error names a missing one.
-func readLayout(kernel *btf.Spec) (layout, error) {
-	for _, point := range tracepoints() {
-		var t *btf.Typedef
-		if err := kernel.TypeByName("btf_trace_"+point.name, &t); err != nil {
-			return layout{}, fmt.Errorf("this kernel has no tracepoint %s: %w", point.name, err)
-		}
-	}
+// readLayout gets the fields from the kernel's types.
+func readLayout(kernel *kerneltypes.Types) (layout, error) {
 	var l layout
-	fields := []struct {
+	for _, f := range []struct {
 		to   *int16
 		of   string
 		path []string
@@ -46,64 +38,18 @@ func readLayout(kernel *btf.Spec) (layout, error) {
 		{&l.copiedSeq, "tcp_sock", []string{"copied_seq"}},
 		{&l.received, "tcp_sock", []string{"bytes_received"}},
 		{&l.left, "msghdr", []string{"msg_iter", "count"}},
-	}
-	for _, f := range fields {
-		offset, err := fieldOffset(kernel, f.of, f.path...)
+	} {
+		offset, err := kernel.Offset(f.of, f.path...)
 		if err != nil {
 			return layout{}, err
 		}
 		*f.to = offset
 	}
 	var errs [2]error
-	l.localV6, errs[0] = fieldOffset(kernel, "sock", "__sk_common", "skc_v6_rcv_saddr")
-	l.remoteV6, errs[1] = fieldOffset(kernel, "sock", "__sk_common", "skc_v6_daddr")
+	l.localV6, errs[0] = kernel.Offset("sock", "__sk_common", "skc_v6_rcv_saddr")
+	l.remoteV6, errs[1] = kernel.Offset("sock", "__sk_common", "skc_v6_daddr")
 	if errors.Join(errs[:]...) != nil {
 		l.localV6, l.remoteV6 = noField, noField // CONFIG_IPV6 is off
 	}
 	return l, nil
-}
-
-// fieldOffset returns a field's offset, looking through anonymous structs and unions.
-func fieldOffset(kernel *btf.Spec, of string, path ...string) (int16, error) {
-	var s *btf.Struct
-	if err := kernel.TypeByName(of, &s); err != nil {
-		return 0, fmt.Errorf("find struct %s in the kernel's BTF: %w", of, err)
-	}
-	var t btf.Type = s
-	total := uint32(0)
-	for _, name := range path {
-		member, offset, ok := findMember(t, name)
-		if !ok {
-			return 0, fmt.Errorf("struct %s has no field %s in this kernel's BTF", of, name)
-		}
-		total += offset
-		t = member
-	}
-	if total > 1<<15-1 {
-		return 0, fmt.Errorf("field %s of struct %s lies %d bytes into it: too far for one load", path[len(path)-1], of, total)
-	}
-	return int16(total), nil
-}
-
-// findMember finds a member by name, and its offset in bytes from the beginning of t.
-func findMember(t btf.Type, name string) (found btf.Type, offset uint32, ok bool) {
-	var members []btf.Member
-	switch t := btf.UnderlyingType(t).(type) {
-	case *btf.Struct:
-		members = t.Members
-	case *btf.Union:
-		members = t.Members
-	}
-	for _, m := range members {
-		if m.Name == name {
-			return m.Type, m.Offset.Bytes(), true
-		}
-		if m.Name != "" {
-			continue
-		}
-		if found, offset, ok = findMember(m.Type, name); ok {
-			return found, m.Offset.Bytes() + offset, true
-		}
-	}
-	return nil, 0, false
 }

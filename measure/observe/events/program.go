@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"net/netip"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 )
 
@@ -80,7 +79,7 @@ func sampled(port uint16, seed, threshold uint32) bool { return uint32(port)*see
 
 // program builds the program of one tracepoint. Registers: r6 the socket, r7 the tracepoint's
 // arguments, r8 the control map's value, r9 the client's port with the end above it.
-func (t tracepoint) program(l layout, target netip.AddrPort, controlFD, ringFD int) *ebpf.ProgramSpec {
+func (t tracepoint) program(l layout, target netip.AddrPort, controlFD, ringFD int) asm.Instructions {
 	bigEndianPort := int32(binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, target.Port())))
 	code := asm.Instructions{
 		asm.Mov.Reg(asm.R7, asm.R1),
@@ -128,10 +127,7 @@ func (t tracepoint) program(l layout, target netip.AddrPort, controlFD, ringFD i
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("out"),
 		asm.Return(),
 	)
-	return &ebpf.ProgramSpec{
-		Name: "ceil_" + t.kind.short(), Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: t.name,
-		Instructions: code, License: "Dual MIT/GPL",
-	}
+	return code
 }
 
 // States of a socket that is no longer established: include/net/tcp_states.h.

@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
+
+	"ceiling/internal/kerneltypes"
 )
 
 // ringBytes holds 87,381 events of 40 bytes with headers of 8.
@@ -28,23 +29,19 @@ type tracer struct {
 	record        ringbuf.Record
 }
 
-// openTracer loads the programs, which takes 3 ms, and 20 more unless the kernel's types (5 MB) are
-// cached.
-func openTracer(types *btf.Cache, target netip.AddrPort) (*tracer, error) {
-	kernel, err := types.Kernel()
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, errors.New("this kernel has no type information (CONFIG_DEBUG_INFO_BTF)")
-	case err != nil:
-		return nil, fmt.Errorf("read the kernel's type information (/sys/kernel/btf/vmlinux): %w", err)
-	}
-	l, err := readLayout(kernel)
+// openTracer loads the programs, which takes 4 ms.
+func openTracer(target netip.AddrPort) (*tracer, error) {
+	kernel, err := kerneltypes.Read()
 	if err != nil {
 		return nil, err
 	}
 	t := &tracer{}
-	if err := t.load(l, types, target); err != nil {
-		return nil, errors.Join(explain(err), t.close())
+	l, err := readLayout(kernel)
+	if err == nil {
+		err = explain(t.load(l, kernel, target))
+	}
+	if err = errors.Join(err, kernel.Close()); err != nil {
+		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
 }
@@ -57,7 +54,7 @@ func explain(err error) error {
 	return err
 }
 
-func (t *tracer) load(l layout, types *btf.Cache, target netip.AddrPort) (err error) {
+func (t *tracer) load(l layout, kernel *kerneltypes.Types, target netip.AddrPort) (err error) {
 	if target.Addr().Is6() && l.remoteV6 == noField {
 		return errors.New("this kernel has no IPv6")
 	}
@@ -71,19 +68,13 @@ func (t *tracer) load(l layout, types *btf.Cache, target netip.AddrPort) (err er
 	if t.reader, err = ringbuf.NewReader(t.ring); err != nil {
 		return fmt.Errorf("map a BPF ring buffer: %w", err)
 	}
-	// One collection, because only that reads the kernel's types once for all programs.
-	spec := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{}}
 	for _, point := range tracepoints() {
-		spec.Programs[point.name] = point.program(l, target, t.control.FD(), t.ring.FD())
+		p, err := kernel.Load("ceil_"+point.kind.short(), point.name, point.program(l, target, t.control.FD(), t.ring.FD()))
+		if err != nil {
+			return fmt.Errorf("load a BPF program: %w", err)
+		}
+		t.programs = append(t.programs, p)
 	}
-	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types})
-	if err != nil {
-		return fmt.Errorf("load BPF programs: %w", err)
-	}
-	for _, point := range tracepoints() {
-		t.programs = append(t.programs, c.DetachProgram(point.name))
-	}
-	c.Close()
 	return nil
 }
 

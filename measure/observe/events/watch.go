@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 
 	"ceiling/internal/sys"
 )
@@ -49,11 +48,11 @@ type Burst struct {
 // millisecond that attaching takes: if that was the generator's or the server's, requests queue up.
 const settleNs = 3e6
 
-// Open loads the programs; the error says why this host cannot. types caches the kernel's types.
+// Open loads the programs; the error says why this host cannot.
 // pipelined: a connection may have several requests in flight. random chooses moments and
 // connections.
-func Open(types *btf.Cache, target netip.AddrPort, pipelined bool, random *rand.Rand) (*Watch, error) {
-	t, err := openTracer(types, target)
+func Open(target netip.AddrPort, pipelined bool, random *rand.Rand) (*Watch, error) {
+	t, err := openTracer(target)
 	if err != nil {
 		return nil, err
 	}

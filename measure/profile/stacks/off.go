@@ -88,7 +88,7 @@ const tidsMax = 1024
 // NewOffSampler loads the program, which takes up to 30 ms: call it before the load begins. served
 // is the port that the load uses.
 func NewOffSampler(t *Tables, served uint16) (*OffSampler, error) {
-	s, err := loadSwitches(t.Types)
+	s, err := loadSwitches()
 	if err != nil {
 		return nil, fmt.Errorf("see what threads wait for: %w", err)
 	}

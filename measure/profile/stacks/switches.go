@@ -7,7 +7,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/btf"
+
+	"ceiling/internal/kerneltypes"
 )
 
 // The program on the scheduler's context switches. When a thread of a target leaves its
@@ -73,16 +74,23 @@ type layout struct {
 }
 
 // loadSwitches loads the program, or says why it cannot.
-func loadSwitches(types *btf.Cache) (*switches, error) {
-	spec, err := types.Kernel()
-	if err != nil {
-		return nil, fmt.Errorf("read the kernel's types (CONFIG_DEBUG_INFO_BTF): %w", err)
-	}
-	at, err := layoutOf(spec)
+func loadSwitches() (*switches, error) {
+	kernel, err := kerneltypes.Read()
 	if err != nil {
 		return nil, err
 	}
 	s := &switches{}
+	at, err := layoutOf(kernel)
+	if err == nil {
+		err = s.load(at, kernel)
+	}
+	if err = errors.Join(err, kernel.Close()); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *switches) load(at layout, kernel *kerneltypes.Types) (err error) {
 	for _, m := range []struct {
 		into **ebpf.Map
 		spec ebpf.MapSpec
@@ -93,21 +101,13 @@ func loadSwitches(types *btf.Cache) (*switches, error) {
 		{&s.stacks, ebpf.MapSpec{Name: "stacks", Type: ebpf.StackTrace, KeySize: 4, ValueSize: 8 * framesMax, MaxEntries: stacksSlot}},
 	} {
 		if *m.into, err = ebpf.NewMap(&m.spec); err != nil {
-			return nil, errors.Join(permitted(fmt.Errorf("make a BPF map: %w", err)), s.close())
+			return permitted(fmt.Errorf("make a BPF map: %w", err))
 		}
 	}
-	const name = "switches"
-	// A collection, because a single program would read the kernel's types again.
-	c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{name: {
-		Name: name, Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "sched_switch",
-		Instructions: s.instructions(at), License: "Dual MIT/GPL",
-	}}}, ebpf.CollectionOptions{Cache: types})
-	if err != nil {
-		return nil, errors.Join(permitted(fmt.Errorf("load the BPF program: %w", err)), s.close())
+	if s.program, err = kernel.Load("switches", "sched_switch", s.instructions(at)); err != nil {
+		return permitted(fmt.Errorf("load the BPF program: %w", err))
 	}
-	s.program = c.DetachProgram(name)
-	c.Close()
-	return s, nil
+	return nil
 }
 
 // permitted says what would permit it.
@@ -131,64 +131,34 @@ func (s *switches) close() error {
 	return err
 }
 
-func layoutOf(spec *btf.Spec) (layout, error) {
+func layoutOf(kernel *kerneltypes.Types) (layout, error) {
 	at := layout{state: -1, call: -1, arg: -1, arg2: -1}
-	var probe *btf.Typedef
-	if err := spec.TypeByName("btf_trace_sched_switch", &probe); err != nil {
-		return at, fmt.Errorf("the kernel has no tracepoint sched_switch: %w", err)
-	}
-	if p, ok := btf.UnderlyingType(probe).(*btf.Pointer); ok {
-		if f, ok := p.Target.(*btf.FuncProto); ok {
-			at.arguments = len(f.Params) - 1 // the first is the tracepoint's own
-		}
-	}
-	var task, registers *btf.Struct
-	if err := errors.Join(spec.TypeByName("task_struct", &task), spec.TypeByName("pt_regs", &registers)); err != nil {
+	var err error
+	if _, at.arguments, err = kernel.Tracepoint("sched_switch"); err != nil {
 		return at, err
 	}
-	if at.pid = offsetOf(task.Members, "pid", 0); at.pid < 0 {
-		return at, errors.New("the kernel's task_struct has no pid")
+	if at.pid, err = kernel.Offset("task_struct", "pid"); err != nil {
+		return at, err
+	}
+	offset := func(of, name string) int16 {
+		if at, err := kernel.Offset(of, name); err == nil {
+			return at
+		}
+		return -1 // this kernel, or this architecture, has none
 	}
 	// __state since 5.14, state before.
-	if at.state = offsetOf(task.Members, "__state", 0); at.state < 0 {
-		at.state = offsetOf(task.Members, "state", 0)
+	if at.state = offset("task_struct", "__state"); at.state < 0 {
+		at.state = offset("task_struct", "state")
 	}
 	// x86, and arm64, whose first argument stays in orig_x0.
 	for _, names := range [][3]string{{"orig_ax", "di", "si"}, {"syscallno", "orig_x0", ""}} {
-		call, arg := offsetOf(registers.Members, names[0], 0), offsetOf(registers.Members, names[1], 0)
+		call, arg := offset("pt_regs", names[0]), offset("pt_regs", names[1])
 		if call >= 0 && arg >= 0 {
-			at.call, at.arg, at.arg2 = call, arg, offsetOf(registers.Members, names[2], 0)
+			at.call, at.arg, at.arg2 = call, arg, offset("pt_regs", names[2])
 			break
 		}
 	}
 	return at, nil
-}
-
-// offsetOf returns the offset of a member, in bytes; -1 if there is none. It looks through
-// anonymous structs.
-func offsetOf(members []btf.Member, name string, base btf.Bits) int16 {
-	for _, m := range members {
-		if m.Name == name && name != "" {
-			if at := (base + m.Offset).Bytes(); at < 1<<15 {
-				return int16(at)
-			}
-			return -1
-		}
-		if m.Name != "" {
-			continue
-		}
-		var inner []btf.Member
-		switch t := btf.UnderlyingType(m.Type).(type) {
-		case *btf.Struct:
-			inner = t.Members
-		case *btf.Union:
-			inner = t.Members
-		}
-		if at := offsetOf(inner, name, base+m.Offset); at >= 0 {
-			return at
-		}
-	}
-	return -1
 }
 
 // Offsets on the program's stack.
