@@ -40,11 +40,12 @@ func trailing() [20]struct{ own, each uint32 } {
 	}
 }
 
-// Types are the kernel's types. Until Close it is read-only, and safe for concurrent use.
+// Types are the kernel's types. One goroutine at a time may use them.
 type Types struct {
 	types, strings []byte
-	at             []uint32 // where each type begins; type 0 is void
-	mapped         []byte   // nil: read
+	at             []uint32          // where each type begins; type 0 is void
+	found          map[string]uint32 // by name: what was looked up, which takes 0.3 ms
+	mapped         []byte            // nil: read
 }
 
 // ErrNone is the error of a kernel that does not show its types.
@@ -121,7 +122,7 @@ func parse(b []byte) (*Types, error) {
 	if err = errors.Join(err, err2); err != nil {
 		return nil, err
 	}
-	t := &Types{types: types, strings: text, at: make([]uint32, 1, 1+len(types)/24)}
+	t := &Types{types: types, strings: text, at: make([]uint32, 1, 1+len(types)/24), found: map[string]uint32{}}
 	follows := trailing()
 	for at := uint32(0); int(at) < len(types); {
 		if int(at)+12 > len(types) {
@@ -145,12 +146,16 @@ const tracepointPrefix = "btf_trace_"
 
 // find returns the number of the first type of a kind that has a name.
 func (t *Types) find(kind int, name string) (id uint32, ok bool) {
+	if id, ok = t.found[name]; ok {
+		return id, true
+	}
 	place := bytes.Index(t.strings, []byte("\x00"+name+"\x00")) // each text stands once
 	if place < 0 {
 		return 0, false
 	}
 	for id, at := range t.at[1:] {
 		if k, _ := t.kind(at); k == kind && t.word(at, 0) == uint32(place)+1 {
+			t.found[name] = uint32(id) + 1
 			return uint32(id) + 1, true
 		}
 	}
