@@ -1,10 +1,12 @@
 package run
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"ceiling/internal/sys"
 )
@@ -44,16 +46,25 @@ func list(cpus []int) string {
 	return text
 }
 
+// checkThreads fails if a thread of a process may run on other CPUs. A pinned thread that an earlier run
+// has ended may still be on its way out.
 func checkThreads(t *testing.T, pid int, want []int) {
 	t.Helper()
-	tids, err := sys.Threads(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tid := range tids {
-		got, err := sys.AllowedCPUs(tid)
-		if err == nil && !slices.Equal(got, want) {
-			t.Errorf("thread %d may run on %v, want %v", tid, got, want)
+	var wrong string
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		tids, err := sys.Threads(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong = ""
+		for _, tid := range tids {
+			if got, err := sys.AllowedCPUs(tid); err == nil && !slices.Equal(got, want) {
+				wrong = fmt.Sprintf("thread %d may run on %v, want %v", tid, got, want)
+			}
+		}
+		if wrong == "" {
+			return
 		}
 	}
+	t.Error(wrong)
 }
