@@ -29,6 +29,9 @@ type unloadedFacts struct {
 	// heldNs is how much of a response's time in the loop may be the wait for a delayed ACK, which
 	// the unloaded requests' times leave out; full is what S would be if none waited.
 	heldNs, full float64
+	// gatheredNs is how long the generator, waiting for several completions at a time, may leave a
+	// response of the loop unseen: it does not batch unloaded requests and first responses.
+	gatheredNs float64
 	// at is S; low and high are its 95 % interval.
 	at, low, high float64
 	// chance is the probability that the unloaded requests are a sample of the loop's.
@@ -52,7 +55,7 @@ func loneOf(f *facts) unloadedFacts {
 		return l
 	}
 	l.sent = true
-	l.full = f.base.slots
+	l.full, l.gatheredNs = f.base.slots, float64(f.base.run.Generator.CoalesceNs)
 	if f.delayed.waits {
 		l.heldNs, l.full = math.Max(f.delayed.ns, delayedAckHolds), math.Max(f.base.slots-f.delayed.held, 0)
 	}
@@ -78,7 +81,7 @@ func loneOf(f *facts) unloadedFacts {
 		return l
 	}
 	l.known = true
-	l.chance = sampleChance(all, l.heldNs, f.base.run.Latency.ServiceBins)
+	l.chance = sampleChance(all, l.heldNs+l.gatheredNs, f.base.run.Latency.ServiceBins)
 	l.firstAnswers(f.cpu, times)
 	l.decide(f, warming)
 	return l
@@ -143,9 +146,9 @@ func (l *unloadedFacts) measure(f *runFacts, times []float64) {
 
 // sampleChance returns the probability that as many of a sample of the loop's service times are
 // as short as the unloaded requests were, at the rank that makes it least likely. The loop's times
-// may be loneSlower times as long without a queue, and heldNs longer. Cold ones count too: they can
+// may be loneSlower times as long without a queue, and laterNs longer. Cold ones count too: they can
 // only be longer.
-func sampleChance(times []int64, heldNs float64, bins []record.Bin) float64 {
+func sampleChance(times []int64, laterNs float64, bins []record.Bin) float64 {
 	all := 0.0
 	for _, b := range bins {
 		all += float64(b.Count)
@@ -157,7 +160,7 @@ func sampleChance(times []int64, heldNs float64, bins []record.Bin) float64 {
 	n, least := uint64(len(sorted)), 1.0
 	for i, t := range sorted {
 		longer := uint64(len(sorted) - 1 - i) // no more than these exceed t
-		least = math.Min(least, stat.BinomialAtMost(longer, n, 1-shareWithin(bins, all, loneSlower*float64(t)+heldNs)))
+		least = math.Min(least, stat.BinomialAtMost(longer, n, 1-shareWithin(bins, all, loneSlower*float64(t)+laterNs)))
 	}
 	return least
 }
@@ -191,7 +194,7 @@ func (l *unloadedFacts) firstAnswers(f *cpuFacts, times []float64) {
 	l.answered = n * shareWithin(f.base.run.FirstAnswers, n, within)
 	start := (f.server.subject.cores + f.server.subject.queue.value) / f.base.rate * 1e9 * f.base.slots
 	l.soon = n * shareWithin(f.base.run.FirstAnswers, n, loneSoon*alone+l.heldNs+start)
-	l.expected = n * shareWithin(f.base.run.Latency.ServiceBins, all, within)
+	l.expected = n * shareWithin(f.base.run.Latency.ServiceBins, all, within+l.gatheredNs)
 	l.first = some(l.answered / n)
 }
 

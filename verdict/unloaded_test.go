@@ -49,6 +49,37 @@ func TestLoneOfTailsIsNoQueue(t *testing.T) {
 	}
 }
 
+// TestLoneBesideGathering: a generator that batches completions sees the loop's responses later than the
+// unloaded ones. The verdict must not read that wait as queueing at the server.
+func TestLoneBesideGathering(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 5))
+	const gather, runs = 1_000_000, 200
+	draw := func() int64 {
+		if r.IntN(20) == 0 {
+			return 300e6
+		}
+		return 3e6 + r.Int64N(1e5)
+	}
+	alones := func(recorded int64) (n int) {
+		for range runs {
+			run := loop(64, 4e9, func() int64 { return draw() + gather + r.Int64N(gather/4) })
+			run.Generator.CoalesceNs = recorded
+			var first hist.Hist
+			for range 64 {
+				first.Record(draw())
+			}
+			run.FirstAnswers, run.Unloaded = record.BinsOf(&first), loneSample(24, draw)
+			if newFacts(run, nil).lone.is == alone {
+				n++
+			}
+		}
+		return n
+	}
+	if with, without := alones(gather), alones(0); with < runs*3/4 || without > with/2 {
+		t.Errorf("alone in %d of %d runs, and in %d if the record does not have the wait", with, runs, without)
+	}
+}
+
 // TestLoneOfQueues: before so many places, of times that vary moderately, the
 // number is found whatever the order in which they are given.
 func TestLoneOfQueues(t *testing.T) {
