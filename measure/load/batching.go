@@ -76,12 +76,20 @@ func (w *worker) tune() {
 // tryOther ends a block of the trial, and the trial once it is clear.
 func (w *worker) tryOther() {
 	g := &w.gathering
+	g.note(w.tally)
 	g.end(w.now, w.completed())
 	if g.decided, g.on = g.over(g.deep); g.decided {
 		g.untilNs = maxTime
 		return
 	}
 	g.on = g.turn()
+}
+
+// note records in a tally that its interval had waits for further completions.
+func (g *gathering) note(t *Tally) {
+	if g.on {
+		t.GatherNs = max(t.GatherNs, int64(g.may))
+	}
 }
 
 // completed returns the number of requests completed since the worker began.

@@ -116,6 +116,19 @@ func TestGatheringThatCostsEnds(t *testing.T) {
 	}
 }
 
+// TestGatheringIsNoted: an interval in which a block gathered says so, also if the next block, in which
+// the interval ends, does not.
+func TestGatheringIsNoted(t *testing.T) {
+	g := gathering{on: true, may: 7 * time.Microsecond}
+	tally := newTally(1)
+	g.note(tally)
+	g.on = false
+	g.note(tally)
+	if tally.GatherNs != 7000 {
+		t.Errorf("GatherNs is %d, want 7000", tally.GatherNs)
+	}
+}
+
 // TestTrialInTheWindow: without a warm-up the trial takes the beginning of the window, with waits of at
 // most their share of a response time.
 func TestTrialInTheWindow(t *testing.T) {

@@ -62,9 +62,7 @@ func (w *worker) close(endNs int64) {
 	t.EndNs = max(endNs, t.StartNs)
 	t.InFlight = uint64(w.inFlight)
 	t.Connected = w.connected
-	if w.gathering.on {
-		t.GatherNs = int64(w.gathering.may)
-	}
+	w.gathering.note(t)
 	if w.phase >= starting && w.phase < draining {
 		t.Behind = w.behindNow()
 	}
