@@ -124,6 +124,7 @@ func mayImport() map[string][]string {
 		"internal/exit":        {},
 		"internal/kerneltypes": {"internal/sys"},
 		"internal/reference":   {},
+		"internal/golden":      {},
 		"show/page": {"experiment/plan", "experiment/spec", "internal/hist", "internal/lazy", "internal/profiles", "internal/secret",
 			"internal/stat", "internal/unit", "record", "show/chart", "show/importer", "show/live", "show/path", "show/report", "verdict/prose"},
 		"show/report": {"experiment/spec", "internal/lazy", "internal/secret", "internal/unit", "measure/cores", "record",

@@ -61,7 +61,7 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	if f.changed("separate-cpus") {
 		e.Load.Apart = &f.server.separate
 	}
-	err := errors.Join(f.goTogether(kind),
+	err := errors.Join(f.goTogether(&e),
 		counts(&e.Load.Connections, "-c", f.load.connections), counts(&e.Load.Pipelining, "-p", f.load.pipelining),
 		moment(&e.Load.Duration, "-d", f.load.duration), moment(&e.Load.Timeout, "--timeout", f.load.timeout),
 		moment(&e.Load.ConnectRamp, "--connect-ramp", f.load.ramp), moment(&e.Rest, "--pause", f.plan.pause),
@@ -101,8 +101,8 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 }
 
 // goTogether refuses flags that exclude each other, or that the runs asked for have no use for.
-func (f *runFlags) goTogether(kind string) error {
-	single := kind == spec.KindSweep && !f.isPlan()
+func (f *runFlags) goTogether(e *spec.Experiment) error {
+	single := e.Kind == spec.KindSweep && !f.isPlan()
 	for _, zero := range []struct{ flag, text, example string }{{"-d", f.load.duration, "-d 10s"}, {"--timeout", f.load.timeout, "--timeout 10s"}} {
 		if d, err := unit.ParseDuration(zero.text); err == nil && d == 0 {
 			return fmt.Errorf("%s: %s is not above 0; give %s", zero.flag, zero.text, zero.example)
@@ -113,8 +113,8 @@ func (f *runFlags) goTogether(kind string) error {
 		return errors.New("-n: the runs of a plan (a list in -c, -p or -R, or --repeats) end by time; leave -n out and give -d")
 	case single && f.changed("pause"):
 		return errors.New("--pause: one run has no pause between runs; give --repeats 3 or a list in -c, -p or -R as well, or leave it out")
-	case f.changed("repeats") && (&spec.Experiment{Kind: kind}).InBlocks():
-		return fmt.Errorf("--repeats: %s repeats in blocks; give --blocks", kind)
+	case f.changed("repeats") && e.InBlocks():
+		return fmt.Errorf("--repeats: %s repeats in blocks; give --blocks", e.Kind)
 	}
 	return nil
 }

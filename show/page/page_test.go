@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ceiling/internal/golden"
 	"ceiling/internal/secret"
 	"ceiling/record"
 	"ceiling/show/chart"
@@ -44,27 +45,13 @@ func markdownOf(t testing.TB, runs ...chart.Run) string {
 	return out.String()
 }
 
-// The golden files are the reports of runs made up. Write them anew with
-// UPDATE_GOLDEN=1 and read the difference.
+// The golden files are the reports of runs made up.
 func TestMarkdownGolden(t *testing.T) {
 	other := sampleRun(12, 4)
 	other.ID, other.Spec.Connections, other.Verdict.Outcome = "20261121-094500-k3mc", 128, record.Valid
 	other.Environment.CPUModel = "Another CPU"
 	for name, runs := range map[string][]chart.Run{"one": {sampleRun(30, 2)}, "two": {sampleRun(12, 2), other}} {
-		path := filepath.Join("testdata", name+".md")
-		got := markdownOf(t, runs...)
-		if os.Getenv("UPDATE_GOLDEN") != "" {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s: -want +got\n%s", path, diff)
-		}
+		golden.Text(t, filepath.Join("testdata", name+".md"), markdownOf(t, runs...))
 	}
 }
 

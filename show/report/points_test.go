@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"ceiling/internal/archive"
+	"ceiling/internal/golden"
 	"ceiling/record"
 	"ceiling/show/importer"
 	"ceiling/show/layout"
@@ -32,27 +31,13 @@ func pointsText(t *testing.T, text string) string {
 	return out.String()
 }
 
-// The golden file is the report on 46 points of a public journal. Write it
-// anew with UPDATE_GOLDEN=1 and read the difference.
+// TestWritePointsGolden: the text of the points that the audit's tests judge.
 func TestWritePointsGolden(t *testing.T) {
-	const golden = "../../verdict/audit/testdata/report.txt"
 	data, err := os.ReadFile("../../verdict/audit/testdata/points.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := pointsText(t, string(data))
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
-		t.Errorf("differs from %s:\n%s", golden, d)
-	}
+	golden.Text(t, "../../verdict/audit/testdata/report.txt", pointsText(t, string(data)))
 }
 
 func TestWritePointsOddFiles(t *testing.T) {
