@@ -56,6 +56,7 @@ type resumption struct {
 }
 
 func (o *resumption) do(ctx context.Context, sh *shell) error {
+	defer relaxGC()()
 	v, err := sh.openView(&o.outputFlags)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -101,13 +100,5 @@ func (o *contest) Do(ctx context.Context, sh *command.Shell) (err error) {
 	if !ok {
 		return err
 	}
-	if err := records.WritePage(sh, o.report, result); err != nil {
-		return err
-	}
-	if o.json {
-		e := json.NewEncoder(sh.Stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(result)
-	}
-	return sh.Folded(result.Write)
+	return records.Show(sh, result, o.report, o.json)
 }

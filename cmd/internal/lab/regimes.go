@@ -99,11 +99,5 @@ func (o *ladder) Do(ctx context.Context, sh *command.Shell) (err error) {
 			return fmt.Errorf("write ladder: %w", err)
 		}
 	}
-	if err := records.WritePage(sh, o.report, result); err != nil {
-		return err
-	}
-	if o.json {
-		return result.WriteJSON(sh.Stdout)
-	}
-	return sh.Folded(result.Write)
+	return records.Show(sh, result, o.report, o.json)
 }

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,8 +39,27 @@ func CheckForm(report string) error {
 	return nil
 }
 
-// WritePage writes a result's page into the file of --report, if one was asked for.
-func WritePage(sh *command.Shell, report string, of interface{ Page() page.Document }) error {
+// Result is a result with a text, a page and a JSON document, which is itself.
+type Result interface {
+	Page() page.Document
+	Write(w io.Writer) error
+}
+
+// Show writes a result's page into the file of --report, if one was asked for, and prints the result:
+// as text, or with --json as JSON.
+func Show(sh *command.Shell, r Result, report string, asJSON bool) error {
+	if err := writePage(sh, report, r.Page); err != nil {
+		return err
+	}
+	if !asJSON {
+		return sh.Folded(r.Write)
+	}
+	e := json.NewEncoder(sh.Stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+func writePage(sh *command.Shell, report string, document func() page.Document) error {
 	if report == "" {
 		return nil
 	}
@@ -47,7 +67,7 @@ func WritePage(sh *command.Shell, report string, of interface{ Page() page.Docum
 	if err != nil {
 		return err
 	}
-	if err := WriteWhole(report, func(w io.Writer) error { return write(w, of.Page()) }); err != nil {
+	if err := WriteWhole(report, func(w io.Writer) error { return write(w, document()) }); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	fmt.Fprintf(sh.Stderr, "written: %s\n", report)
