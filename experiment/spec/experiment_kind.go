@@ -17,20 +17,20 @@ const (
 	KindFactorial = "factorial"
 )
 
-// kind is what one kind of experiment takes, and what it assumes where nothing is said.
+// kind describes one kind of experiment: what it accepts, and its defaults.
 type kind struct {
 	name, noun string
-	// searches: the runs so far choose the rate of the next one. sides: its two servers are A and B.
-	// blocks: it repeats in blocks, not run by run. shares: a proof takes a share of a resource away.
+	// searches: each rate depends on the runs so far. sides: it compares servers A and B. blocks: it
+	// repeats in blocks. shares: it takes a share of a resource away.
 	searches, sides, blocks, shares bool
 	runTime                         time.Duration // of a run: a proof and a comparison do many short ones
 	repeats                         int
-	// single are the lists of which it takes one value; remedy is what to do with more.
+	// single names the lists that may have only one value; remedy says what to do with more.
 	single []string
 	remedy string
-	// settings are its own part of an Experiment; nil for none.
+	// settings returns the part of an Experiment that only this kind has; nil for none.
 	settings func(*Experiment) any
-	// check is what only this kind asks for, first; parts checks its settings, last.
+	// check runs before the checks of all kinds, parts after them.
 	check, parts func(*Experiment) error
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
-// Output is what a text is formatted for.
+// Output describes where a text is written.
 type Output struct {
 	// Columns is the width of the screen; 0 is 80.
 	Columns int

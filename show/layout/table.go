@@ -11,7 +11,7 @@ import (
 // Column is a column of a table.
 type Column struct {
 	Name string
-	// Width is the least width of a cell; the table of rows that arrive one by one has no other.
+	// Width is fixed in advance for a Grid, whose rows arrive one by one; a Table measures its cells.
 	Width int
 	Right bool // aligned: figures
 	// Drop is the order in which columns are dropped on a narrow screen: largest first, 0 never.
@@ -25,14 +25,14 @@ type Column struct {
 // Hidden is the Drop of a column that is always omitted.
 const Hidden = math.MaxInt
 
-// Grid is the columns of a table as wide as they are written.
+// Grid is the columns of a table with their final widths.
 type Grid struct {
 	out     Output
 	columns []Column
 	widths  []int // 0: dropped
 }
 
-// NewGrid fits columns of known width to the output.
+// NewGrid fits columns of fixed width to the output.
 func NewGrid(o Output, columns []Column) *Grid {
 	g := &Grid{o, columns, make([]int, len(columns))}
 	for i, c := range columns {
@@ -42,7 +42,7 @@ func NewGrid(o Output, columns []Column) *Grid {
 	return g
 }
 
-// Head is the row of names.
+// Head returns the header row.
 func (g *Grid) Head() string {
 	names := make([]string, len(g.columns))
 	for i, c := range g.columns {
@@ -75,7 +75,7 @@ func (g *Grid) Row(cells ...string) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// Bounded cuts the cells that Row would let run over their column, at least columns wide.
+// Bounded truncates, on a screen, the cells that Row leaves whole; no cell below least columns.
 func (g *Grid) Bounded(cells []string, least int) []string {
 	for i, c := range g.columns {
 		if g.out.Screen && c.Least == 0 && g.widths[i] > 0 {
@@ -88,7 +88,7 @@ func (g *Grid) Bounded(cells []string, least int) []string {
 // Gap is the space between two columns.
 const Gap = 2
 
-// width is that of a row.
+// width returns the width of a row.
 func (g *Grid) width() int {
 	n := -Gap
 	for _, w := range g.widths {
@@ -99,7 +99,7 @@ func (g *Grid) width() int {
 	return n
 }
 
-// cutWidth is the width of a row whose cells are cut as far as they may be.
+// cutWidth returns the width of a row with every cell cut as far as allowed.
 func (g *Grid) cutWidth() int {
 	n := -Gap
 	for i, c := range g.columns {
