@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -44,7 +45,9 @@ type field struct {
 // Read parses the structs of some directories. kinds are types that are written as something else
 // than their own fields: "time.Duration": "text, as in 10s".
 func Read(tag string, kinds map[string]string, dirs ...string) (*Format, error) {
-	f := &Format{tag, map[string]*structure{}, kinds, map[string]string{}, map[string]string{}, "", nil}
+	own := map[string]string{} // types of the files join them
+	maps.Copy(own, kinds)
+	f := &Format{tag, map[string]*structure{}, own, map[string]string{}, map[string]string{}, "", nil}
 	for _, dir := range dirs {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {

@@ -3,7 +3,7 @@ package events
 import (
 	"errors"
 
-	"ceiling/internal/kerneltypes"
+	"ceiling/internal/btf"
 )
 
 // layout has the offsets of the fields that the programs read, in bytes from the beginning of each
@@ -22,7 +22,7 @@ type layout struct {
 const noField = int16(-1)
 
 // readLayout gets the fields from the kernel's types.
-func readLayout(kernel *kerneltypes.Types) (layout, error) {
+func readLayout(kernel *btf.Types) (layout, error) {
 	var l layout
 	for _, f := range []struct {
 		to   *int16

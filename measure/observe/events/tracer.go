@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 
-	"ceiling/internal/kerneltypes"
+	"ceiling/internal/btf"
 )
 
 // ringBytes holds 87,381 events of 40 bytes with headers of 8.
@@ -31,7 +31,7 @@ type tracer struct {
 
 // openTracer loads the programs, which takes 4 ms.
 func openTracer(target netip.AddrPort) (*tracer, error) {
-	kernel, err := kerneltypes.Read()
+	kernel, err := btf.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func explain(err error) error {
 	return err
 }
 
-func (t *tracer) load(l layout, kernel *kerneltypes.Types, target netip.AddrPort) (err error) {
+func (t *tracer) load(l layout, kernel *btf.Types, target netip.AddrPort) (err error) {
 	if target.Addr().Is6() && l.remoteV6 == noField {
 		return errors.New("this kernel has no IPv6")
 	}

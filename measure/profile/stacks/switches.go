@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
-	"ceiling/internal/kerneltypes"
+	"ceiling/internal/btf"
 )
 
 // The program on the scheduler's context switches. When a thread of a target leaves its
@@ -75,7 +75,7 @@ type layout struct {
 
 // loadSwitches loads the program, or says why it cannot.
 func loadSwitches() (*switches, error) {
-	kernel, err := kerneltypes.Read()
+	kernel, err := btf.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func loadSwitches() (*switches, error) {
 	return s, nil
 }
 
-func (s *switches) load(at layout, kernel *kerneltypes.Types) (err error) {
+func (s *switches) load(at layout, kernel *btf.Types) (err error) {
 	for _, m := range []struct {
 		into **ebpf.Map
 		spec ebpf.MapSpec
@@ -131,7 +131,7 @@ func (s *switches) close() error {
 	return err
 }
 
-func layoutOf(kernel *kerneltypes.Types) (layout, error) {
+func layoutOf(kernel *btf.Types) (layout, error) {
 	at := layout{state: -1, call: -1, arg: -1, arg2: -1}
 	var err error
 	if _, at.arguments, err = kernel.Tracepoint("sched_switch"); err != nil {

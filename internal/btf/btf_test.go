@@ -1,14 +1,14 @@
-package kerneltypes
+package btf
 
 import (
 	"encoding/binary"
 	"errors"
 	"testing"
 
-	"github.com/cilium/ebpf/btf"
+	cilium "github.com/cilium/ebpf/btf"
 )
 
-// TestAgainstAnotherReader holds offsets and numbers against github.com/cilium/ebpf/btf.
+// TestAgainstAnotherReader compares offsets and type numbers with github.com/cilium/ebpf/btf.
 func TestAgainstAnotherReader(t *testing.T) {
 	types, err := Read()
 	if errors.Is(err, ErrNone) {
@@ -22,12 +22,12 @@ func TestAgainstAnotherReader(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	spec, err := btf.LoadKernelSpec()
+	spec, err := cilium.LoadKernelSpec()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"sched_switch", "sk_data_ready", "tcp_rcv_space_adjust"} {
-		var probe *btf.Typedef
+		var probe *cilium.Typedef
 		if err := spec.TypeByName(tracepointPrefix+name, &probe); err != nil {
 			continue // older kernels lack some
 		}
@@ -35,13 +35,13 @@ func TestAgainstAnotherReader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		params := len(probe.Type.(*btf.Pointer).Target.(*btf.FuncProto).Params)
-		if id, n, err := types.Tracepoint(name); err != nil || btf.TypeID(id) != want || n != params-1 {
+		params := len(probe.Type.(*cilium.Pointer).Target.(*cilium.FuncProto).Params)
+		if id, n, err := types.Tracepoint(name); err != nil || cilium.TypeID(id) != want || n != params-1 {
 			t.Errorf("%s: type %d, %d arguments, %v; want %d, %d", name, id, n, err, want, params-1)
 		}
 	}
 	for _, name := range []string{"task_struct", "tcp_sock", "pt_regs", "msghdr", "sock_common"} {
-		var s *btf.Struct
+		var s *cilium.Struct
 		if err := spec.TypeByName(name, &s); err != nil {
 			t.Fatal(err)
 		}
