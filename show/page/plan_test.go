@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,6 +130,20 @@ func TestPlansWithoutFigures(t *testing.T) {
 		p.Sweep, p.Search, p.Proof, p.Comparison, p.Factorial, p.Ended = nil, nil, nil, nil, nil, ""
 		if html, _ := planPages(t, p); !strings.Contains(html, "No answer yet.") || !strings.Contains(html, "Interrupted after") {
 			t.Errorf("%s: the page of a plan that was broken off does not say so", kind)
+		}
+	}
+}
+
+// TestWhereTheTimeGoesHasItsPlace: a comparison shows first what changed, the other kinds where the time
+// goes.
+func TestWhereTheTimeGoesHasItsPlace(t *testing.T) {
+	paths := Section{ID: "where"}
+	place := func(a answered) int {
+		return slices.IndexFunc(a.sections(paths), func(s Section) bool { return s.ID == paths.ID })
+	}
+	for kind, want := range map[string]int{spec.KindSweep: 0, spec.KindFind: 0, spec.KindProve: 0, spec.KindCompare: 1} {
+		if got := place(answerOf(filledPlan("x", kind))); got != want {
+			t.Errorf("%s: section %d, want %d", kind, got, want)
 		}
 	}
 }

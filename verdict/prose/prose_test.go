@@ -218,6 +218,22 @@ func uses(n parse.Node, used map[string]bool) {
 	}
 }
 
+// TestSentencesAreWhole: a sentence has every template that it calls, and those that these call.
+func TestSentencesAreWhole(t *testing.T) {
+	for _, code := range slices.Sorted(maps.Keys(sentences())) {
+		one := sentences().template(code)
+		for _, part := range one.Templates() {
+			called := map[string]bool{}
+			uses(part.Root, called)
+			for name := range called {
+				if one.Lookup(name) == nil {
+					t.Errorf("%q calls %q, which was not parsed with it", code, name)
+				}
+			}
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	check := func(s record.Statement, want string) {
 		t.Helper()
