@@ -26,6 +26,7 @@ import (
 
 	"ceiling/internal/authority"
 	"ceiling/internal/needs"
+	"ceiling/internal/porttest"
 	"ceiling/internal/ring"
 	"ceiling/internal/tlsconn"
 	"ceiling/measure/load"
@@ -75,7 +76,7 @@ const (
 	largeBytes = 100_000
 )
 
-// newSite makes the files of one and finds ports that are free.
+// newSite makes the files of one and holds its ports.
 func newSite(t *testing.T, tools string) *site {
 	t.Helper()
 	s := &site{dir: t.TempDir(), tools: tools, roots: x509.NewCertPool()}
@@ -101,12 +102,7 @@ func newSite(t *testing.T, tools string) *site {
 	s.write(t, "site/large", strings.Repeat("x", largeBytes))
 	s.write(t, "log", "")
 	for i := range s.ports {
-		free, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer free.Close()
-		s.ports[i] = free.Addr().(*net.TCPAddr).Port
+		s.ports[i] = int(netip.MustParseAddrPort(porttest.Free(t, "127.0.0.1")).Port())
 	}
 	s.count = func() uint64 { return uint64(strings.Count(s.read(t, "log"), "\n")) }
 	return s

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/sys"
 	"ceiling/measure/netns"
 	"ceiling/measure/run"
 	"ceiling/server/planted"
@@ -44,8 +46,11 @@ func setUp(ctx context.Context, program string, g *prereqs, number int, p *plan)
 		}
 	}
 	if p.subject.kind == "" && p.subject.program == nil && p.subject.serve == nil {
-		var err error
-		st.addr, err = closedPort()
+		closed, release, err := sys.HoldPort(netip.MustParseAddr("127.0.0.1"), false)
+		if err == nil {
+			st.addr = closed.String()
+			st.later(func() error { release(); return nil })
+		}
 		return st, err
 	}
 	if p.subject.toHelper {
@@ -179,15 +184,6 @@ func join(numbers []int) string {
 		text = append(text, strconv.Itoa(n))
 	}
 	return strings.Join(text, ",")
-}
-
-// closedPort returns a loopback address without a listener: a port that was free a moment ago.
-func closedPort() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return ln.Addr().String(), ln.Close()
 }
 
 // kill kills the subject without warning.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"ceiling/internal/authority"
 	"ceiling/internal/process"
+	"ceiling/internal/sys"
 )
 
 // nginxConf is a single process, with HTTP/2 over TLS 1.3, with the same responses as ceiling
@@ -50,14 +52,12 @@ func serveNginx(ctx context.Context) (*served, error) {
 }
 
 func serveNginxIn(ctx context.Context, program, dir string) (*served, error) {
-	free, err := net.Listen("tcp4", "127.0.0.1:0")
+	held, release, err := sys.HoldPort(netip.MustParseAddr("127.0.0.1"), true)
 	if err != nil {
 		return nil, err
 	}
-	addr := free.Addr().String()
-	if err := free.Close(); err != nil {
-		return nil, err
-	}
+	defer release() // nginx has it by then
+	addr := held.String()
 	if err := writeNginx(dir, addr); err != nil {
 		return nil, err
 	}

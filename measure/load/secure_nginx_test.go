@@ -17,6 +17,7 @@ import (
 
 	"ceiling/internal/authority"
 	"ceiling/internal/needs"
+	"ceiling/internal/porttest"
 	"ceiling/internal/tlsconn"
 )
 
@@ -47,12 +48,7 @@ func nginxWith(t *testing.T, listen, lines string) (address, log string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address = free.Addr().String()
-	free.Close()
+	address = porttest.Free(t, "127.0.0.1")
 	for name, text := range map[string]string{
 		"cert.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})),
 		"key.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key})),
