@@ -27,7 +27,7 @@ type behindServer struct {
 	samples  int
 	disk     figure // threads in uninterruptible sleep, on average
 	written  figure // bytes per second to block devices
-	looks    int
+	looks    int    // samples of what its threads do, of the process with the most
 }
 
 // behindOf collects them, the ones with the most connections first.
@@ -134,12 +134,12 @@ func (b *behindServer) states(f *serverSide, series *record.Series, rootOf func(
 		if s.Running+s.Sleeping+s.Disk+s.Other > 0 {
 			looks[row.PID]++
 			disk[row.PID] += positive(float64(s.Disk))
-			b.looks++
 		}
 	}
 	sum := 0.0
 	for pid, n := range looks {
 		sum += disk[pid] / n
+		b.looks = max(b.looks, int(n))
 	}
 	longest := 0.0
 	for _, s := range width {
@@ -260,8 +260,19 @@ func (b *behindServer) limit(f *serverSide) *limit {
 				say("behind.disk-threads", asleep))},
 		}
 	}
+	if b.waits == nil && !b.lookedAt() && device != nil && device.Behind && f.disks.pressed(b.looks) {
+		return &limit{
+			says:    say("behind.disk-unseen", with{"work": workOf(device)}),
+			next:    just("behind.next", with{"server": b.name, "step": diskNext(device)}),
+			pro:     f.disks.evidence(device),
+			caveats: append(diskCaveats(device), say("caveat.behind-unseen", with{"server": b.name, "looks": b.looks})),
+		}
+	}
 	return nil
 }
+
+// lookedAt reports whether enough samples show what its threads do: a short run may have one.
+func (b *behindServer) lookedAt() bool { return b.looks >= looksFewest }
 
 // waitEvidence returns what its threads wait for.
 func (b *behindServer) waitEvidence(f *runFacts) record.Evidence {
@@ -281,7 +292,7 @@ func (b *behindServer) spare() record.Statement {
 		return record.Statement{}
 	}
 	return say("behind.spare", with{"server": b.name, "used_cores": b.cores, "cores": len(b.cpus),
-		"no_disk": b.disk.known && b.disk.value < waitThreads})
+		"no_disk": b.lookedAt() && b.disk.value < waitThreads})
 }
 
 // evidence returns its CPU use as evidence.

@@ -21,7 +21,7 @@ const (
 	// loggers is how many threads must wait for a disk if one of them may just be writing a log;
 	// then the requests must also wait for each other.
 	loggers = 1.2
-	// looksFewest is how many samples show what threads do if the kernel reports no I/O pressure.
+	// looksFewest is how many samples show what threads do, where nothing else does.
 	looksFewest = 3
 )
 

@@ -133,3 +133,39 @@ func TestDiskIsSaidWithStacks(t *testing.T) {
 		}
 	}
 }
+
+// TestDiskBehindIsInferred: a short run may have one sample of what the threads of a server behind do.
+// It does not show that they do not wait, and the disk's own counts decide.
+func TestDiskBehindIsInferred(t *testing.T) {
+	for name, c := range map[string]struct {
+		samples       int
+		pressure      float64
+		says, refuses string
+	}{
+		"one sample":              {1, .97, "has only 1 sample of what its threads do", "did not wait for a disk"},
+		"one, without pressure":   {1, .1, "", "waits for its disk"},
+		"as many as are believed": {looksFewest, .97, "did not wait for a disk", "waits for its disk"},
+	} {
+		run, series := fixtureNamed(t, "behind-disk-states.json")
+		w := &watchedRun{run, series}
+		left := map[int]int{}
+		each(w, func(r *record.ProcessRow) {
+			if r.Role != record.RolePeer {
+				return
+			}
+			if left[r.PID]++; left[r.PID] > c.samples {
+				r.States = record.ThreadCount{}
+			} else {
+				r.States = record.ThreadCount{Sleeping: r.States.Running + r.States.Sleeping + r.States.Disk + r.States.Other}
+			}
+		})
+		for s := range 10 {
+			w.row(s, time.Second, &record.PSIRow{IOSomeNs: int64(c.pressure * 1e9)})
+		}
+		w.flushing("vda", 920, time.Millisecond, 51)
+		text := sayings(w.judge())
+		if !strings.Contains(text, c.says) || c.refuses != "" && strings.Contains(text, c.refuses) {
+			t.Errorf("%s: want %q and not %q in %s", name, c.says, c.refuses, text)
+		}
+	}
+}
