@@ -111,7 +111,8 @@ func TestSplicedTunnel(t *testing.T) {
 				}
 			}
 		}
-		if n := r.count("spliced_bytes_total"); n < large {
+		// Of 4 x large: a tunnel that runs dry for a moment, as on a busy machine, is copied until it is busy again.
+		if n := r.count("spliced_bytes_total"); n < large/2 {
 			t.Errorf("%d bytes spliced", n)
 		}
 		held := 0
