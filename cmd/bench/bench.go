@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"time"
 
@@ -20,10 +21,8 @@ type bench struct {
 	log   io.Writer
 	// failures and caveats are texts for the entry, in order of occurrence.
 	failures, caveats []string
-	server            *served // of the speed part and the floor
-	secure            *served // of the speed part, over TLS
-	h2, h3            *served // same, over HTTP/2 and HTTP/3
-	nginx             *served // with HTTP/2; nil if not installed
+	servers           servers
+	dir               string // of the floor's program
 }
 
 func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
@@ -37,24 +36,15 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 	}
 	b := &bench{options: o, tools: tools, host: host, log: log}
 	b.binary = tools[0].Path
-	if b.server, err = serve(ctx, b.binary, serverKind); err != nil {
+	if err := b.addFloor(ctx); err != nil {
 		return nil, err
 	}
-	if b.secure, err = serveCommand(ctx, b.binary, "serve", serverKind, "--tls"); err != nil {
+	if b.servers, err = startServers(ctx, b.binary, serverKind, o.connections); err != nil {
 		b.close()
 		return nil, err
 	}
-	if b.h2, err = serveCommand(ctx, b.binary, "serve", "nethttp", "--tls"); err != nil {
-		b.close()
-		return nil, err
-	}
-	if b.h3, err = serveCommand(ctx, b.binary, "serve", "nethttp", "--tls", "--http3"); err != nil {
-		b.close()
-		return nil, err
-	}
-	if b.nginx, err = serveNginx(ctx); err != nil {
-		b.close()
-		return nil, err
+	if b.servers.apart == nil {
+		b.caveat("no works with separate CPUs: this process may use one")
 	}
 	return b, nil
 }
@@ -64,14 +54,30 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 const serverKind = "fasthttp"
 
 func (b *bench) close() {
-	for _, s := range []*served{b.server, b.secure, b.h2, b.h3, b.nginx} {
-		if s == nil {
-			continue
-		}
+	for _, s := range b.servers.running() {
 		if err := s.stop(); err != nil {
 			fmt.Fprintln(b.log, "bench: the server:", err)
 		}
 	}
+	if err := os.RemoveAll(b.dir); err != nil {
+		fmt.Fprintln(b.log, "bench:", err)
+	}
+}
+
+// addFloor compiles the floor and has it measured like a tool, if it can be compiled.
+func (b *bench) addFloor(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "ceiling-bench-floor-")
+	if err != nil {
+		return err
+	}
+	b.dir = dir
+	path, err := compileFloor(ctx, dir)
+	if err != nil {
+		b.caveat("no floor, which needs cc and liburing-dev: %v", err)
+		return nil
+	}
+	b.tools = append(b.tools, floorTools(path)...)
+	return nil
 }
 
 func (b *bench) progress(format string, args ...any) {

@@ -51,18 +51,18 @@ func (t *tool) run(ctx context.Context, j job, watch func(pid int)) (outcome, er
 	if err := os.WriteFile(filepath.Join(dir, pipelineName), pipelineLua, 0o600); err != nil {
 		return outcome{}, err
 	}
-	return t.runCommand(ctx, append([]string{t.Path}, args...), j.Duration+grace, watch)
+	return t.runCommand(ctx, append([]string{t.Path}, args...), j, watch)
 }
 
 // runCommand runs a command line and returns the tool's output.
-func (t *tool) runCommand(ctx context.Context, line []string, limit time.Duration, watch func(pid int)) (outcome, error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
+func (t *tool) runCommand(ctx context.Context, line []string, j job, watch func(pid int)) (outcome, error) {
+	limited, cancel := context.WithTimeout(ctx, j.Duration+grace)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	c := exec.CommandContext(limited, line[0], line[1:]...)
 	c.Stdout, c.Stderr = &stdout, &stderr
 	c.Env = append(os.Environ(), "LC_ALL=C", "NO_COLOR=1")
-	if err := c.Start(); err != nil {
+	if err := process.StartOn(j.CPUs, c); err != nil {
 		return outcome{}, err
 	}
 	watched := make(chan struct{})
@@ -125,7 +125,12 @@ func serve(ctx context.Context, binary, kind string) (*served, error) {
 
 // serveCommand does the same for any verb that serves.
 func serveCommand(ctx context.Context, binary string, args ...string) (*served, error) {
-	c, err := run.StartChild(ctx, binary, append(args, "--addr", "127.0.0.1:0")...)
+	return serveOn(ctx, nil, binary, args...)
+}
+
+// serveOn does the same on some CPUs only.
+func serveOn(ctx context.Context, cpus []int, binary string, args ...string) (*served, error) {
+	c, err := run.StartChildOn(ctx, cpus, binary, append(args, "--addr", "127.0.0.1:0")...)
 	if err != nil {
 		return nil, err
 	}

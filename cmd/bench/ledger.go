@@ -79,6 +79,10 @@ type Row struct {
 	// WindowToThis is our window divided by this tool's whole run: the ratio that a long run
 	// approaches.
 	WindowToThis *Spread `json:"our_window_to_this_ratio,omitempty"`
+	// ServerToThis is the server's CPU per request under our load divided by that under this tool's,
+	// PerSToThis the same for the rate.
+	ServerToThis *Spread `json:"server_under_ours_to_this_ratio,omitempty"`
+	PerSToThis   *Spread `json:"completed_per_s_ours_to_this_ratio,omitempty"`
 }
 
 // UserShare is the engine's user-space CPU, nanoseconds per request.

@@ -21,7 +21,7 @@ func fullEntry() Entry {
 	return Entry{
 		Schema: ledgerSchema, Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Commit: strings.Repeat("ab", 20), Dirty: true,
 		Host: Host{"6.18.0", "A CPU", 2, "go1.26"}, Tools: map[string]string{wrk: "4.1"}, Settings: Settings{7, 2, 64, 1, "fasthttp"}, TookS: 300,
-		Speed:   []Row{{"/simple", ours, s, s, &s, &s, s, s, &s, nil, nil}, {"/simple", wrk, s, s, nil, nil, s, s, &s, &s, &s}},
+		Speed:   []Row{{"/simple", ours, s, s, &s, &s, s, s, &s, nil, nil, nil, nil}, {"/simple", wrk, s, s, nil, nil, s, s, &s, &s, &s, &s, &s}},
 		User:    []UserShare{{"/simple", s, &ns, 1000, 20}},
 		Frozen:  []Frozen{{ours, 901, 900, 1000, 0.001}},
 		Pacing:  []Pacing{{ours, 1000, s, s, &s}},

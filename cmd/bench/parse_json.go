@@ -86,3 +86,44 @@ func parseOurs(out []byte) (answer, error) {
 	}
 	return a, a.check(q.Completed, r.Rate.CompletedPerS)
 }
+
+// parseFloor parses the line that the floor prints. Its count is right as long as every response
+// has a length: it reads no status, and the server's count is compared as for every tool.
+func parseFloor(out []byte) (answer, error) {
+	var said struct {
+		Requests uint64  `json:"requests"`
+		ElapsedS float64 `json:"elapsed_s"`
+	}
+	if err := oneValue(out, &said); err != nil {
+		return answer{}, err
+	}
+	a := answer{Completed: said.Requests, ElapsedS: said.ElapsedS}
+	return a, a.check(said.Requests, float64(said.Requests)/said.ElapsedS)
+}
+
+// parseGcannon parses gcannon --json.
+func parseGcannon(out []byte) (answer, error) {
+	var said struct {
+		ElapsedS  float64           `json:"elapsed_sec"`
+		Responses uint64            `json:"responses"`
+		PerS      float64           `json:"rps"`
+		Status    map[string]uint64 `json:"status"`
+		Errors    map[string]uint64 `json:"errors"`
+		Latency   map[string]uint64 `json:"latency_us"`
+	}
+	if err := oneValue(out, &said); err != nil {
+		return answer{}, err
+	}
+	if said.Status == nil {
+		return answer{}, errors.New("it has no statuses")
+	}
+	a := answer{
+		Completed: said.Status["2xx"], ElapsedS: said.ElapsedS, Resolution: time.Microsecond,
+		P50: time.Duration(said.Latency["p50"]) * time.Microsecond, P99: time.Duration(said.Latency["p99"]) * time.Microsecond,
+	}
+	for _, n := range said.Errors {
+		a.Bad += n
+	}
+	a.Bad += said.Responses - a.Completed
+	return a, a.check(said.Responses, said.PerS)
+}

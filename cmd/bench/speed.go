@@ -16,6 +16,8 @@ type work struct {
 	pipelining int
 	over       transport
 	limits     map[string]float64
+	// apart: generator and server have separate CPUs.
+	apart bool
 	// userNs is the target for the engine's user-space CPU per request; 0: none.
 	userNs float64
 }
@@ -33,20 +35,24 @@ const (
 
 func works() []work {
 	return []work{
-		{"/simple", "/simple", 1, plain, map[string]float64{wrk: 0.58}, 100},
-		{"/simple -p 16", "/simple", 16, plain, map[string]float64{wrk: 0.50}, 50},
-		{"/simple -p 100", "/simple", 100, plain, map[string]float64{wrk: 0.60, autocannon: 1.0 / 30}, 50},
-		{"/read", "/read", 1, plain, map[string]float64{wrk: 0.58}, 0},
-		{"/simple TLS", "/simple", 1, overTLS, map[string]float64{wrk: 0.55}, 0},
-		{"/read TLS", "/read", 1, overTLS, map[string]float64{wrk: 0.55}, 0},
-		{"/simple h2", "/simple", 1, overH2, map[string]float64{h2load: 0.50}, 0},
-		{"/simple h2 -p 16", "/simple", 16, overH2, map[string]float64{h2load: 0.25}, 0},
-		{"/simple h2 -p 100", "/simple", 100, overH2, map[string]float64{h2load: 0.25}, 0},
-		{"/simple h2, nginx", "/simple", 1, nginxH2, map[string]float64{h2load: 0.50}, 0},
-		{"/simple h2 -p 16, nginx", "/simple", 16, nginxH2, map[string]float64{h2load: 0.25}, 0},
-		{"/simple h2 -p 100, nginx", "/simple", 100, nginxH2, map[string]float64{h2load: 0.25}, 0},
-		{"/simple h3", "/simple", 1, overH3, nil, 0},
-		{"/simple h3 -p 16", "/simple", 16, overH3, nil, 0},
+		{name: "/simple", path: "/simple", pipelining: 1, limits: map[string]float64{wrk: 0.58}, userNs: 100},
+		{name: "/simple -p 16", path: "/simple", pipelining: 16, limits: map[string]float64{wrk: 0.50}, userNs: 50},
+		{name: "/simple -p 64", path: "/simple", pipelining: 64},
+		{name: "/simple -p 100", path: "/simple", pipelining: 100, limits: map[string]float64{wrk: 0.60, autocannon: 1.0 / 30}, userNs: 50},
+		{name: "/read", path: "/read", pipelining: 1, limits: map[string]float64{wrk: 0.58}},
+		{name: "/simple, CPUs apart", path: "/simple", pipelining: 1, apart: true},
+		{name: "/simple -p 16, CPUs apart", path: "/simple", pipelining: 16, apart: true},
+		{name: "/read, CPUs apart", path: "/read", pipelining: 1, apart: true},
+		{name: "/simple TLS", path: "/simple", pipelining: 1, over: overTLS, limits: map[string]float64{wrk: 0.55}},
+		{name: "/read TLS", path: "/read", pipelining: 1, over: overTLS, limits: map[string]float64{wrk: 0.55}},
+		{name: "/simple h2", path: "/simple", pipelining: 1, over: overH2, limits: map[string]float64{h2load: 0.50}},
+		{name: "/simple h2 -p 16", path: "/simple", pipelining: 16, over: overH2, limits: map[string]float64{h2load: 0.25}},
+		{name: "/simple h2 -p 100", path: "/simple", pipelining: 100, over: overH2, limits: map[string]float64{h2load: 0.25}},
+		{name: "/simple h2, nginx", path: "/simple", pipelining: 1, over: nginxH2, limits: map[string]float64{h2load: 0.50}},
+		{name: "/simple h2 -p 16, nginx", path: "/simple", pipelining: 16, over: nginxH2, limits: map[string]float64{h2load: 0.25}},
+		{name: "/simple h2 -p 100, nginx", path: "/simple", pipelining: 100, over: nginxH2, limits: map[string]float64{h2load: 0.25}},
+		{name: "/simple h3", path: "/simple", pipelining: 1, over: overH3},
+		{name: "/simple h3 -p 16", path: "/simple", pipelining: 16, over: overH3},
 	}
 }
 
@@ -126,7 +132,7 @@ func (b *bench) order(round int) []step {
 	all := works()
 	r.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 	for _, w := range all {
-		if b.serving(w) == nil {
+		if b.servers.serving(w) == nil {
 			continue
 		}
 		var able []step
@@ -142,30 +148,36 @@ func (b *bench) order(round int) []step {
 }
 
 func (b *bench) job(w work) job {
-	return job{
-		URL: b.serving(w).url(w.path), Connections: b.connections, Pipelining: w.pipelining, Duration: b.duration,
+	j := job{
+		URL: b.servers.serving(w).url(w.path), Connections: b.connections, Pipelining: w.pipelining, Duration: b.duration,
 		HTTP2: w.over == overH2 || w.over == nginxH2, HTTP3: w.over == overH3,
 	}
+	if w.apart {
+		j.CPUs = b.servers.split.Generator
+	}
+	return j
 }
 
-// serving returns the server of a work; nil if not installed.
-func (b *bench) serving(w work) *served {
-	switch w.over {
-	case overTLS:
-		return b.secure
-	case overH2:
-		return b.h2
-	case nginxH2:
-		return b.nginx
-	case overH3:
-		return b.h3
+// serving returns the server of a work; nil if there is none here.
+func (s *servers) serving(w work) *served {
+	switch {
+	case w.apart:
+		return s.apart
+	case w.over == overTLS:
+		return s.tls
+	case w.over == overH2:
+		return s.h2
+	case w.over == nginxH2:
+		return s.nginx
+	case w.over == overH3:
+		return s.h3
 	}
-	return b.server
+	return s.http1
 }
 
 // measure measures one cell. length is that of the tool's requests for /simple.
 func (b *bench) measure(ctx context.Context, w work, t *tool, length int) (cell, error) {
-	on := b.serving(w)
+	on := b.servers.serving(w)
 	before, err := on.readings()
 	if err != nil {
 		return cell{}, err

@@ -10,38 +10,76 @@ func summarise(cells []cell, names []string) ([]Row, []Target) {
 	var rows []Row
 	var targets []Target
 	for _, w := range works() {
-		own := byRound(cells, w.name, ours, (*cell).generatorNsPerRequest)
-		window := byRound(cells, w.name, ours, (*cell).windowNsPerRequest)
 		for _, name := range names {
-			cost := byRound(cells, w.name, name, (*cell).generatorNsPerRequest)
-			if len(cost) == 0 {
+			row := rowOf(cells, w.name, name)
+			if row.GeneratorNsPerRequest.N == 0 {
 				continue
 			}
-			row := Row{
-				Work: w.name, Tool: name,
-				GeneratorNsPerRequest: of(cells, w.name, name, (*cell).generatorNsPerRequest),
-				ServerNsPerRequest:    of(cells, w.name, name, (*cell).serverNsPerRequest),
-				HostNsPerRequest:      of(cells, w.name, name, (*cell).hostNsPerRequest),
-				PerS:                  of(cells, w.name, name, (*cell).perS),
-			}
-			if seen := of(cells, w.name, name, func(c *cell) float64 { return c.seen / c.requests }); seen.Min > 0 {
-				row.SeenByServer = &seen
-			}
-			if name == ours {
-				in, out := of(cells, w.name, ours, (*cell).windowNsPerRequest), of(cells, w.name, ours, (*cell).outsideMs)
-				row.WindowNsPerRequest, row.OutsideMs = &in, &out
-			}
-			if name != ours && len(own) > 0 {
-				r, in := spreadOf(ratios(own, cost)), spreadOf(ratios(window, cost))
-				row.OursToThis, row.WindowToThis = &r, &in
-				if limit, ok := w.limits[name]; ok && r.N > 0 {
-					targets = append(targets, target(fmt.Sprintf("%s: CPU per request, ours / %s", w.name, name), r.Median, limit, "ratio"))
-				}
-			}
 			rows = append(rows, row)
+			if row.OursToThis == nil || row.OursToThis.N == 0 {
+				continue
+			}
+			if limit, ok := w.limits[name]; ok {
+				targets = append(targets, target(fmt.Sprintf("%s: CPU per request, ours / %s", w.name, name), row.OursToThis.Median, limit, "ratio"))
+			}
+			targets = append(targets, floorTargets(w.name, &row)...)
 		}
 	}
 	return rows, targets
+}
+
+// rowOf is one tool on one work.
+func rowOf(cells []cell, work, name string) Row {
+	row := Row{
+		Work: work, Tool: name,
+		GeneratorNsPerRequest: of(cells, work, name, (*cell).generatorNsPerRequest),
+		ServerNsPerRequest:    of(cells, work, name, (*cell).serverNsPerRequest),
+		HostNsPerRequest:      of(cells, work, name, (*cell).hostNsPerRequest),
+		PerS:                  of(cells, work, name, (*cell).perS),
+	}
+	if seen := of(cells, work, name, func(c *cell) float64 { return c.seen / c.requests }); seen.Min > 0 {
+		row.SeenByServer = &seen
+	}
+	if name == ours {
+		in, out := of(cells, work, ours, (*cell).windowNsPerRequest), of(cells, work, ours, (*cell).outsideMs)
+		row.WindowNsPerRequest, row.OutsideMs = &in, &out
+		return row
+	}
+	compared := func(our, this figure) *Spread {
+		own := byRound(cells, work, ours, our)
+		if len(own) == 0 {
+			return nil
+		}
+		r := spreadOf(ratios(own, byRound(cells, work, name, this)))
+		return &r
+	}
+	row.OursToThis = compared((*cell).generatorNsPerRequest, (*cell).generatorNsPerRequest)
+	row.WindowToThis = compared((*cell).windowNsPerRequest, (*cell).generatorNsPerRequest)
+	row.ServerToThis = compared((*cell).serverNsPerRequest, (*cell).serverNsPerRequest)
+	row.PerSToThis = compared((*cell).perS, (*cell).perS)
+	return row
+}
+
+// Targets against the floor with waits for eight, and against gcannon, on every work.
+const (
+	windowToFloor = 1.10
+	serverToFloor = 1.02
+	floorToOurs   = 1 / .97 // of the rates
+	windowToPeer  = 1
+)
+
+func floorTargets(work string, row *Row) []Target {
+	switch row.Tool {
+	case floorEight:
+		return []Target{
+			target(work+": CPU per request in the window, ours / "+floorEight, row.WindowToThis.Median, windowToFloor, "ratio"),
+			target(work+": server's CPU per request, under ours / under "+floorEight, row.ServerToThis.Median, serverToFloor, "ratio"),
+			target(work+": requests/s, "+floorEight+" / ours", 1/row.PerSToThis.Median, floorToOurs, "ratio"),
+		}
+	case gcannon:
+		return []Target{target(work+": CPU per request in the window, ours / "+gcannon, row.WindowToThis.Median, windowToPeer, "ratio")}
+	}
+	return nil
 }
 
 // target checks a value against its limit.

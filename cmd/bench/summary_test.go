@@ -102,9 +102,9 @@ func TestTarget(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	b := &bench{options: options{seed: 7, connections: 64, rounds: 1}, server: &served{Addr: "127.0.0.1:1"},
-		secure: &served{Addr: "127.0.0.1:2", scheme: "https"}, h2: &served{Addr: "127.0.0.1:3", scheme: "https"},
-		h3: &served{Addr: "127.0.0.1:4", scheme: "https"}}
+	b := &bench{options: options{seed: 7, connections: 64, rounds: 1}, servers: servers{http1: &served{Addr: "127.0.0.1:1"},
+		tls: &served{Addr: "127.0.0.1:2", scheme: "https"}, h2: &served{Addr: "127.0.0.1:3", scheme: "https"},
+		h3: &served{Addr: "127.0.0.1:4", scheme: "https"}}}
 	for _, k := range kinds() {
 		b.tools = append(b.tools, tool{Name: k.name, arguments: k.arguments})
 	}
@@ -132,12 +132,12 @@ func TestOrder(t *testing.T) {
 		last = s.work.name
 	}
 	// Pipelining is what h2load --h1, ab, hey and oha do not have.
-	if count["/simple"] != 7 || count["/simple -p 16"] != 3 || count["/simple -p 100"] != 3 || count["/read"] != 7 ||
-		count["/read TLS"] != 7 || count["/simple h2"] != 2 || count["/simple h2 -p 100"] != 2 || count["/simple h3"] != 1 || changes != 11 {
+	if count["/simple"] != 8 || count["/simple -p 16"] != 4 || count["/simple -p 64"] != 4 || count["/simple -p 100"] != 3 || count["/read"] != 8 ||
+		count["/read TLS"] != 7 || count["/simple h2"] != 2 || count["/simple h2 -p 100"] != 2 || count["/simple h3"] != 1 || changes != 12 {
 		t.Errorf("%v, %d changes of work", count, changes)
 	}
 	// nginx may not be there.
-	b.nginx = &served{Addr: "127.0.0.1:5", scheme: "https"}
+	b.servers.nginx = &served{Addr: "127.0.0.1:5", scheme: "https"}
 	with := 0
 	for _, s := range b.order(0) {
 		if s.work.over == nginxH2 {

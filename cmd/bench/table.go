@@ -61,11 +61,11 @@ func printSpeed(w io.Writer, e *Entry) {
 	}
 	head(w, fmt.Sprintf("CPU per request, µs: median [min–max] of %d rounds of %.0f s, %d connections, one thread, against %s (seed %d)",
 		e.Settings.Rounds, e.Settings.DurationS, e.Settings.Connections, e.Settings.Server, e.Settings.Seed),
-		"work", "tool", "generator", "in the window", "outside it, ms a run", "server", "host", "ours / this", "our window / this", "requests/s", "seen")
+		"work", "tool", "generator", "in the window", "outside it, ms a run", "server", "host", "ours / this", "our window / this", "server, ours / this", "requests/s", "ours / this", "seen")
 	last := ""
 	for _, r := range e.Speed {
 		name, ratio, seen := r.Work, "", "?"
-		var window, outside, windowRatio string
+		var window, outside, windowRatio, serverRatio, perSRatio string
 		if name == last {
 			name = ""
 		}
@@ -79,11 +79,14 @@ func printSpeed(w io.Writer, e *Entry) {
 		if r.WindowToThis != nil {
 			windowRatio = ranged(*r.WindowToThis, "%.3f")
 		}
+		if r.ServerToThis != nil && r.PerSToThis != nil {
+			serverRatio, perSRatio = ranged(*r.ServerToThis, "%.3f"), ranged(*r.PerSToThis, "%.3f")
+		}
 		if r.SeenByServer != nil {
 			seen = fmt.Sprintf("%.4f", r.SeenByServer.Median)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.3g\t%s\t%s\t%.0f\t%s\t\n", name, r.Tool, micro(r.GeneratorNsPerRequest), window, outside,
-			micro(r.ServerNsPerRequest), r.HostNsPerRequest.Median/1e3, ratio, windowRatio, r.PerS.Median, seen)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.3g\t%s\t%s\t%s\t%.0f\t%s\t%s\t\n", name, r.Tool, micro(r.GeneratorNsPerRequest), window,
+			outside, micro(r.ServerNsPerRequest), r.HostNsPerRequest.Median/1e3, ratio, windowRatio, serverRatio, r.PerS.Median, perSRatio, seen)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -19,6 +20,10 @@ const (
 	wrk        = "wrk"
 	h2load     = "h2load"
 	autocannon = "autocannon"
+	gcannon    = "gcannon" // github.com/MDA2AV/gcannon, on io_uring
+	// The floor, with waits for one completion and for eight.
+	floorOne   = "floor"
+	floorEight = "floor, 8 at once"
 )
 
 // A job is the load that a tool generates.
@@ -33,6 +38,8 @@ type job struct {
 	HTTP2 bool
 	// HTTP3, with Pipelining streams per connection.
 	HTTP3 bool
+	// CPUs of the tool; nil: all.
+	CPUs []int
 }
 
 // secure reports whether the job uses TLS, with an untrusted certificate.
@@ -68,6 +75,7 @@ func kinds() []kind {
 		{ours, "--version", regexp.MustCompile(`version (\S+)`), ourArguments, parseOurs},
 		{wrk, "-v", regexp.MustCompile(`wrk (\S+)`), onlyHTTP1(wrkArguments), peer(importer.Wrk)},
 		{h2load, "--version", regexp.MustCompile(`nghttp2/(\S+)`), h2loadArguments, peer(importer.H2load)},
+		{gcannon, "", nil, onlyHTTP1(gcannonArguments), parseGcannon},
 		{"ab", "-V", regexp.MustCompile(`Version (\S+)`), onlyHTTP1(abArguments), parseAb},
 		{"oha", "--version", regexp.MustCompile(`oha (\S+)`), onlyHTTP1(ohaArguments), peer(importer.Oha)},
 		{"hey", "", nil, onlyHTTP1(heyArguments), peer(importer.Hey)},
@@ -173,6 +181,12 @@ func abArguments(j job, _ string) ([]string, bool) {
 	return args, j.Pipelining == 1 && j.PerS == 0
 }
 
+// gcannonArguments pipelines at most 64 requests, its limit.
+func gcannonArguments(j job, _ string) ([]string, bool) {
+	args := []string{j.URL, "-t", "1", "-c", strconv.Itoa(j.Connections), "-d", j.seconds() + "s", "-p", strconv.Itoa(j.Pipelining), "--json"}
+	return args, j.Pipelining <= 64 && j.PerS == 0 && !j.secure()
+}
+
 func ohaArguments(j job, _ string) ([]string, bool) {
 	args := []string{"--no-tui", "--output-format", "json", "-c", strconv.Itoa(j.Connections), "-z", j.seconds() + "s"}
 	if j.PerS > 0 {
@@ -199,4 +213,24 @@ func autocannonArguments(j job, _ string) ([]string, bool) {
 		args = append(args, "-R", strconv.Itoa(j.PerS))
 	}
 	return append(args, j.URL), true
+}
+
+// floorTools are the floor, as if it were two tools.
+func floorTools(path string) []tool {
+	return []tool{
+		{floorOne, path, "floor.c", floorArguments(1), parseFloor},
+		{floorEight, path, "floor.c", floorArguments(8), parseFloor},
+	}
+}
+
+func floorArguments(gather int) arguments {
+	return onlyHTTP1(func(j job, _ string) ([]string, bool) {
+		to, err := url.Parse(j.URL)
+		if err != nil || j.PerS > 0 || j.secure() {
+			return nil, false
+		}
+		return []string{
+			to.Port(), to.Path, strconv.Itoa(j.Connections), strconv.Itoa(j.Pipelining), j.seconds(), strconv.Itoa(gather),
+		}, true
+	})
 }

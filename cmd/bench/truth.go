@@ -188,7 +188,7 @@ const floorLimit = 83
 // runs.
 func (b *bench) floor(ctx context.Context, e *Entry) {
 	b.progress("the least latency, at 1000/s")
-	j := job{URL: b.server.url("/simple"), Connections: truthConnections, Pipelining: 1, Duration: time.Second, PerS: 1000}
+	j := job{URL: b.servers.http1.url("/simple"), Connections: truthConnections, Pipelining: 1, Duration: time.Second, PerS: 1000}
 	tools := b.able(j)
 	p50, p99 := map[string][]float64{}, map[string][]float64{}
 	resolution := map[string]float64{}
@@ -242,7 +242,7 @@ func (b *bench) hold(ctx context.Context, e *Entry) {
 // resident returns our process's peak resident set with that many connections. The rate lets each
 // send at least one request.
 func (b *bench) resident(ctx context.Context, connections int) (uint64, error) {
-	j := job{URL: b.server.url("/simple"), Connections: connections, Pipelining: 1, Duration: 3 * time.Second, PerS: holdMany}
+	j := job{URL: b.servers.http1.url("/simple"), Connections: connections, Pipelining: 1, Duration: 3 * time.Second, PerS: holdMany}
 	var peak uint64
 	o, err := b.tool(ours).run(ctx, j, func(pid int) {
 		for pause.For(ctx, 10*time.Millisecond) {

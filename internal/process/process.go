@@ -89,7 +89,7 @@ func (p *Process) live(c *Command, started chan<- error) {
 	cmd.ExtraFiles, cmd.WaitDelay = c.Files, time.Second
 	out, err := cmd.StdoutPipe()
 	if err == nil {
-		err = startOn(c.CPUs, cmd)
+		err = StartOn(c.CPUs, cmd)
 	}
 	if err != nil {
 		started <- err
@@ -106,11 +106,14 @@ func (p *Process) live(c *Command, started chan<- error) {
 	}
 }
 
-// startOn starts the process from this thread, whose CPUs it inherits.
-func startOn(cpus []int, cmd *exec.Cmd) error {
+// StartOn starts a command on some CPUs only, from its first instruction; nil: those of this
+// process. It inherits them from the thread that starts it.
+func StartOn(cpus []int, cmd *exec.Cmd) error {
 	if cpus == nil {
 		return cmd.Start()
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	before, err := sys.AllowedCPUs(0)
 	if err != nil {
 		return err
@@ -120,7 +123,7 @@ func startOn(cpus []int, cmd *exec.Cmd) error {
 	}
 	err = cmd.Start()
 	if sys.Pin(0, before) != nil {
-		// Locked once more than live unlocks, the thread ends with its goroutine and never runs
+		// Locked once more than it is unlocked, the thread ends with its goroutine and never runs
 		// another one restricted to these CPUs.
 		runtime.LockOSThread()
 	}

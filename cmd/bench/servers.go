@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+
+	"ceiling/measure/cores"
+	"ceiling/measure/run"
+)
+
+// servers are those of the speed part.
+type servers struct {
+	http1  *served // of the minimum latency too
+	tls    *served
+	h2, h3 *served
+	nginx  *served // with HTTP/2; nil if not installed
+	// apart is on CPUs of its own, by split; nil if there is one CPU.
+	apart *served
+	split cores.Split
+}
+
+// startServers starts them; after an error, those that it has started are to be stopped.
+func startServers(ctx context.Context, binary, kind string, connections int) (s servers, err error) {
+	if s.http1, err = serve(ctx, binary, kind); err != nil {
+		return s, err
+	}
+	if s.tls, err = serveCommand(ctx, binary, "serve", kind, "--tls"); err != nil {
+		return s, err
+	}
+	if s.h2, err = serveCommand(ctx, binary, "serve", "nethttp", "--tls"); err != nil {
+		return s, err
+	}
+	if s.h3, err = serveCommand(ctx, binary, "serve", "nethttp", "--tls", "--http3"); err != nil {
+		return s, err
+	}
+	if s.nginx, err = serveNginx(ctx); err != nil {
+		return s, err
+	}
+	var split error
+	if s.split, split = run.SplitForOwn(connections); split == nil {
+		s.apart, err = serveOn(ctx, s.split.Server, binary, "serve", kind)
+	}
+	return s, err
+}
+
+// running returns those that run.
+func (s *servers) running() (list []*served) {
+	for _, one := range []*served{s.http1, s.tls, s.h2, s.h3, s.nginx, s.apart} {
+		if one != nil {
+			list = append(list, one)
+		}
+	}
+	return list
+}
