@@ -12,7 +12,9 @@ const (
 	// time. By Little's law that is also the most throughput a closed loop can lose if waiting
 	// gains nothing: 3%.
 	gatherShare = 32
-	gatherMin   = 5 * time.Microsecond
+	// deepShare is gatherShare of a deep loop: most of its requests are at the server while some wait.
+	deepShare = 8
+	gatherMin = 5 * time.Microsecond
 	// gatherPart: a wait is for 1/gatherPart of the requests in flight, but at least gatherFewest
 	// completions.
 	gatherPart   = 16
@@ -55,18 +57,22 @@ func (g *gathering) patienceFor(p ring.Patience) ring.Patience {
 // only a small part of a request's time. An open loop never gathers.
 func (w *worker) tune() {
 	g, inFlight := &w.gathering, len(w.conns)*w.pipelining
-	g.may = 0
+	g.may, g.deep = 0, w.pipelining > 1 && inFlight >= deepLoop
 	if w.openLoop || w.streams.subscribes() || !w.ring.CanGather() || inFlight < 2*gatherFewest {
 		return
 	}
 	wait := w.shared.gatherFor
 	if wait == 0 {
-		wait = time.Duration(w.tally.Response.Mean() / gatherShare)
+		share := float64(gatherShare)
+		if g.deep {
+			share = deepShare
+		}
+		wait = time.Duration(w.tally.Response.Mean() / share)
 	}
 	if wait < gatherMin {
 		return
 	}
-	g.may, g.count, g.deep = wait, max(inFlight/gatherPart, gatherFewest), w.pipelining > 1 && inFlight >= deepLoop
+	g.may, g.count = wait, max(inFlight/gatherPart, gatherFewest)
 	if !g.decided && g.untilNs == maxTime && w.phase >= warming && w.phase < draining {
 		g.begin(w.now, w.completed())
 		g.on = g.turn()

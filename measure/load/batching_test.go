@@ -144,7 +144,7 @@ func TestTrialInTheWindow(t *testing.T) {
 				t.Errorf("waits up to %v, where the interval before allows %v", time.Duration(k.GatherNs), before)
 			}
 		}
-		before = time.Duration(k.Response.Mean() / gatherShare)
+		before = time.Duration(k.Response.Mean() / deepShare) // 512 in flight
 	}}
 	start(t.Context(), t, c, w)
 	if gathered == 0 {

@@ -105,6 +105,9 @@ func (w *worker) transmit(i uint32, c *conn) {
 		w.transmitNow(i, c)
 		return
 	}
+	if c.onWire > 0 && w.gathering.on && w.gathering.deep {
+		return // the last response on the wire sends them all: the server reads and answers as many at a time
+	}
 	if !c.listed {
 		c.listed = true
 		w.eager = append(w.eager, i)

@@ -21,7 +21,7 @@ type Request struct {
 // and every weight is exact over one loop.
 type script struct {
 	bytes  []byte
-	begin  []uint32 // of request i; one more than requests
+	begin  []uint32 // of request i, and of the end; the first requests stand again after the loop
 	target []uint32 // of request i
 	noBody []bool   // by target
 	single bool     // one target whose responses all have a body
@@ -32,8 +32,8 @@ type script struct {
 // than this many bytes, so that it stays in a core's cache for small requests.
 const maxScript = 256 << 10
 
-// newScript lays out the mix. With one target the loop has at least pipelining requests, so that a
-// full batch is rarely split.
+// newScript lays out the mix. After the loop its first requests stand once more, pipelining − 1 of
+// them if they are small, so that a full batch from any position is one piece.
 func newScript(requests []Request, pipelining int, seed uint64) (*script, error) {
 	if len(requests) == 0 {
 		return nil, errors.New("load: the mix has no requests")
@@ -68,6 +68,14 @@ func newScript(requests []Request, pipelining int, seed uint64) (*script, error)
 		s.begin = append(s.begin, uint32(len(s.bytes)))
 		s.bytes = append(s.bytes, requests[t].Bytes...)
 	}
+	loop := len(s.bytes)
+	for _, t := range order[:min(pipelining-1, len(order))] {
+		if len(s.bytes)-loop >= maxScript {
+			break
+		}
+		s.begin = append(s.begin, uint32(len(s.bytes)))
+		s.bytes = append(s.bytes, requests[t].Bytes...)
+	}
 	s.begin = append(s.begin, uint32(len(s.bytes)))
 	s.target = order
 	return s, nil
@@ -86,16 +94,11 @@ func weightDivisor(requests []Request) int {
 	return max(d, 1)
 }
 
-// stretch returns up to n requests from position at in one piece, fewer at the end of the loop, and
-// the next position.
+// stretch returns up to n requests from position at in one piece, fewer at the end of what is laid
+// out, and the next position.
 func (s *script) stretch(at uint32, n int) (b []byte, got int, next uint32) {
-	end := min(int(at)+n, len(s.target))
-	b = s.bytes[s.begin[at]:s.begin[end]]
-	got = end - int(at)
-	if end == len(s.target) {
-		end = 0
-	}
-	return b, got, uint32(end)
+	end := min(int(at)+n, len(s.begin)-1)
+	return s.bytes[s.begin[at]:s.begin[end]], end - int(at), s.step(at, end-int(at))
 }
 
 // step returns the position n requests after at.
