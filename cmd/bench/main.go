@@ -102,7 +102,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	if o.benchDoc != "" && ctx.Err() == nil {
-		if err := renderPlaces(o.benchDoc, &e); err != nil {
+		if err := renderPage(o.benchDoc, &e); err != nil {
 			e.Failures = append(e.Failures, err.Error())
 		}
 	}
@@ -143,7 +143,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.trials, "trials", "docs/journal/accuracy.ndjson",
 		"file that the parts "+onlyAccuracy+" and "+onlyCompare+" go on with, a line for each trial")
 	f.StringVar(&o.accuracyDoc, "accuracy-doc", "docs/accuracy.md", "page that is rendered from the trials; empty: none")
-	f.StringVar(&o.benchDoc, "bench-doc", "docs/bench.md", "page whose table of the part "+onlyPlaces+" is replaced; empty: none")
+	f.StringVar(&o.benchDoc, "bench-doc", "docs/bench.md", "page whose tables of the parts "+onlySpeed+" and "+onlyPlaces+" are replaced; empty: none")
 	f.DurationVar(&o.budget, "budget", 0, "begin no trial that would end after this; 0: make them all")
 	if err := f.Parse(args); err != nil {
 		return o, err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"ceiling/experiment/spec"
@@ -290,49 +286,4 @@ func shareOf(list []record.Station, name string) string {
 		}
 	}
 	return "?"
-}
-
-// Marks around the generated part of a hand-written page.
-const (
-	placesBegin = "<!-- places: made by go run ./cmd/bench -only places -->\n"
-	placesEnd   = "<!-- end of places -->\n"
-)
-
-// renderPlaces replaces the text between the marks of a page.
-func renderPlaces(path string, e *Entry) error {
-	if !slices.ContainsFunc(e.Places, func(p PlaceShares) bool { return len(p.Events) > 0 }) {
-		return nil // leave the page unchanged
-	}
-	page, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	text, err := between(string(page), placesTable(e))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return os.WriteFile(path, []byte(text), 0o644)
-}
-
-func between(page, made string) (string, error) {
-	before, rest, begins := strings.Cut(page, placesBegin)
-	_, after, ends := strings.Cut(rest, placesEnd)
-	if !begins || !ends {
-		return "", errors.New("the marks of the places part are missing")
-	}
-	return before + placesBegin + made + placesEnd + after, nil
-}
-
-// placesTable formats the part for a page.
-func placesTable(e *Entry) string {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "```\ncommit %.12s, %s · Linux %s · %s, %d CPUs\n", e.Commit, e.Time.Format(time.DateOnly), e.Host.Kernel, e.Host.CPU, e.Host.Cores)
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	printPlaces(t, e)
-	t.Flush() // to memory
-	for _, caveat := range e.Caveats {
-		fmt.Fprintln(&b, "\ndoubt:", caveat)
-	}
-	b.WriteString("```\n")
-	return b.String()
 }

@@ -17,19 +17,6 @@ func TestApartIsTheLargestDifference(t *testing.T) {
 	}
 }
 
-func TestBetweenReplacesWhatBenchMade(t *testing.T) {
-	page := "before\n" + placesBegin + "old\n" + placesEnd + "after\n"
-	got, err := between(page, "new\n")
-	if want := "before\n" + placesBegin + "new\n" + placesEnd + "after\n"; err != nil || got != want {
-		t.Errorf("%q, %v", got, err)
-	}
-	for _, page := range []string{"", placesBegin, placesEnd} {
-		if _, err := between(page, "new"); err == nil {
-			t.Errorf("%q: no error", page)
-		}
-	}
-}
-
 // TestReadNeedsBoth: a record in which one method says nothing is no comparison.
 func TestReadNeedsBoth(t *testing.T) {
 	var p PlaceShares
@@ -49,7 +36,7 @@ func TestPlacesTable(t *testing.T) {
 		}},
 		Observed: []Observed{{"nethttp", "/simple", Spread{0.99, 0.97, 1.01, 7}}},
 	}
-	text := placesTable(&e)
+	text := block(&e, printPlaces)
 	for _, want := range []string{"commit 0123456789ab", "96 / 94", "2.0", "0.990 [0.970–1.010]", "server CPU"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

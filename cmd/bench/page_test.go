@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBetweenReplacesWhatBenchMade(t *testing.T) {
+	const begin, end = "<!-- a: made by go run ./cmd/bench -only a -->\n", "<!-- end of a -->\n"
+	got, err := between("before\n"+begin+"old\n"+end+"after\n", "a", "new\n")
+	if want := "before\n" + begin + "new\n" + end + "after\n"; err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, page := range []string{"", begin, end} {
+		if _, err := between(page, "a", "new"); err == nil {
+			t.Errorf("%q: no error", page)
+		}
+	}
+}
+
+// The page of this project has the marks of both parts, and one that was not measured stays.
+func TestRenderPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/bench.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "bench.md")
+	if err := os.WriteFile(path, page, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := Spread{2100, 1, 3000, 7}
+	half := Spread{.5, .4, .6, 7}
+	e := Entry{Commit: strings.Repeat("ab", 20), Speed: []Row{
+		{Work: "/read", Tool: ours, WindowNsPerRequest: &s, OutsideMs: &s},
+		{Work: "/read", Tool: floorEight, OursToThis: &half, WindowToThis: &half, ServerToThis: &half, PerSToThis: &half},
+	}}
+	if err := renderPage(path, &e); err != nil {
+		t.Fatal(err)
+	}
+	made, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := func(text []byte) string {
+		_, rest, _ := strings.Cut(string(text), "<!-- places")
+		return rest
+	}
+	if places(made) != places(page) {
+		t.Error("the part that was not measured has changed")
+	}
+	var line string
+	for text := range strings.Lines(string(made)) {
+		if strings.HasPrefix(text, "/read ") {
+			line = strings.Join(strings.Fields(text), " ")
+			break
+		}
+	}
+	if want := "/read 2.1 – 0.50 – – – 2100 0.50 0.50"; line != want {
+		t.Errorf("%q, want %q", line, want)
+	}
+	if err := renderPage(filepath.Join(t.TempDir(), "none"), &Entry{}); err != nil {
+		t.Errorf("nothing measured: %v", err)
+	}
+}
