@@ -21,7 +21,7 @@ func tangledPackages() map[string]int {
 		"internal/ring":     10,
 		"measure/fleet":     18,
 		"measure/fleet/bus": 15,
-		"measure/load":      74,
+		"measure/load":      58,
 		"measure/run":       32,
 		"proxy":             111,
 		"proxy/config":      13,

@@ -117,7 +117,7 @@ func (w *worker) event(i uint32, c *conn, h *h2conn, ev *http2.Event) *http2.Err
 	case http2.Data:
 		return w.data(i, c, h, k, ev)
 	case http2.Headers:
-		return w.head(i, c, h, k, ev)
+		return w.readHeaders(i, c, h, k, ev)
 	case http2.ResetStream:
 		w.failStream(c, h, k, resetCause(ev.Code))
 	case http2.SettingsFrame:
@@ -209,8 +209,8 @@ func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 	return nil
 }
 
-// head handles a header block: an interim response, a response, or trailers.
-func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
+// readHeaders handles a header block: an interim response, a response, or trailers.
+func (w *worker) readHeaders(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
 	s := &h.table[k]
 	target := w.shared.script.target[s.at]
 	if s.status != 0 {

@@ -102,8 +102,8 @@ func (r *H2Report) settings() []*uint32 {
 
 func (r *H2Report) times() []*int64 { return []*int64{&r.StalledNs, &r.PingNs, &r.PingedNs} }
 
-// h2 reads what append wrote.
-func (r *reader) h2() *H2Report {
+// readH2 reads what append wrote.
+func (r *reader) readH2() *H2Report {
 	if !r.bool() {
 		return nil
 	}

@@ -112,7 +112,7 @@ func (w *worker) report() *WorkerReport {
 	}
 	r.carried, r.inFlight, r.lateAtEnd = uint64(w.carried), uint64(w.inFlight), w.lateAtEnd
 	r.asked, r.unsent = w.asked()
-	r.atEdges.Waiting = w.waiting()
+	r.atEdges.Waiting = w.unansweredAtEnd()
 	if !w.openLoop && !w.h2.limited(w.pipelining) && !w.streams.subscribes() {
 		r.atEdges.Edges = &Edges{w.carriedNs, w.waited(w.lastNs)}
 	}

@@ -529,10 +529,10 @@ func (w *quicWorker) report() *WorkerReport {
 const EngineQUIC = "quic-go"
 
 // unanswered calls f with each request that a slot has.
-func (list quicSlots) unanswered(f func(request)) {
+func (list quicSlots) unanswered(f func(outstanding)) {
 	for i := range list {
 		s := &list[i]
-		r := request{target: int(s.target), due: s.dueNs}
+		r := outstanding{target: int(s.target), due: s.dueNs}
 		switch {
 		case s.state == slotFree:
 			continue
@@ -547,7 +547,7 @@ func (list quicSlots) unanswered(f func(request)) {
 
 // waited returns how long the requests of all slots have waited at atNs, in sum.
 func (list quicSlots) waited(atNs int64) (sumNs int64) {
-	list.unanswered(func(r request) { sumNs += atNs - r.due })
+	list.unanswered(func(r outstanding) { sumNs += atNs - r.due })
 	return sumNs
 }
 

@@ -259,8 +259,8 @@ func (h *Handshakes) append(b []byte) []byte {
 	return append(appendText(b, h.Agreed.Protocol), resumed)
 }
 
-// handshakes reads what append wrote.
-func (r *reader) handshakes() *Handshakes {
+// readHandshakes reads what append wrote.
+func (r *reader) readHandshakes() *Handshakes {
 	if !r.bool() {
 		return nil
 	}

@@ -566,8 +566,8 @@ func (s *Streams) append(b []byte) []byte {
 	return b
 }
 
-// streams reads what append wrote.
-func (r *reader) streams() *Streams {
+// readStreams reads what append wrote.
+func (r *reader) readStreams() *Streams {
 	if !r.bool() {
 		return nil
 	}

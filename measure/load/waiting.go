@@ -24,14 +24,14 @@ type TargetWaiting struct {
 	Count  uint64
 }
 
-// request is one without a response; its times are on the run's clock.
-type request struct {
+// outstanding is a request without a response; its times are on the run's clock.
+type outstanding struct {
 	target    int
 	due, sent int64 // sent 0: not yet
 }
 
-// waiting collects the requests without a response at the end.
-func (w *worker) waiting() *Waiting {
+// unansweredAtEnd collects the requests without a response at the end.
+func (w *worker) unansweredAtEnd() *Waiting {
 	if w.streams.subscribes() {
 		return nil
 	}
@@ -50,9 +50,9 @@ func (w *worker) waitedUntil() int64 {
 }
 
 // of returns what adds a request of the worker, unless its latency would not count either.
-func (all *Waiting) of(w *worker) func(request) {
+func (all *Waiting) of(w *worker) func(outstanding) {
 	until := w.waitedUntil()
-	return func(r request) {
+	return func(r outstanding) {
 		if r.due < w.countFromNs || r.due > until {
 			return
 		}
@@ -68,7 +68,7 @@ func (all *Waiting) of(w *worker) func(request) {
 
 // unanswered calls f with each request that a connection has and that has no response. One to be
 // sent again has been on its way since it was due, as in fail.
-func (w *worker) unanswered(f func(request)) {
+func (w *worker) unanswered(f func(outstanding)) {
 	for i := range w.conns {
 		c, q := &w.conns[i], w.queue(uint32(i))
 		at, again := c.oldest, []uint32(nil)
@@ -79,7 +79,7 @@ func (w *worker) unanswered(f func(request)) {
 		}
 		for k := range c.entries {
 			one := &q[wrap(c.head+k, len(q))]
-			r := request{due: one.due, sent: one.sent}
+			r := outstanding{due: one.due, sent: one.sent}
 			if one.again && r.sent == 0 {
 				r.sent = one.due
 			}
@@ -96,10 +96,10 @@ func (w *worker) unanswered(f func(request)) {
 }
 
 // onStreams calls f with each request on the wire of an HTTP/2 connection.
-func (w *worker) onStreams(h *h2conn, f func(request)) {
+func (w *worker) onStreams(h *h2conn, f func(outstanding)) {
 	for k := range h.table {
 		if s := &h.table[k]; s.id != 0 {
-			f(request{int(w.shared.script.target[s.at]), s.due, s.sent})
+			f(outstanding{int(w.shared.script.target[s.at]), s.due, s.sent})
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (w *worker) addBehind(all *Waiting, until int64) {
 // waited returns how long the requests of a closed loop's slots have waited for their responses at
 // atNs, in sum.
 func (w *worker) waited(atNs int64) (sumNs int64) {
-	w.unanswered(func(r request) { sumNs += atNs - r.due })
+	w.unanswered(func(r outstanding) { sumNs += atNs - r.due })
 	return sumNs
 }
 
@@ -150,8 +150,8 @@ func (all *Waiting) append(b []byte) []byte {
 	return b
 }
 
-// waiting reads what append wrote, of a run with so many targets.
-func (r *reader) waiting(targets int) *Waiting {
+// readWaiting reads what append wrote, of a run with so many targets.
+func (r *reader) readWaiting(targets int) *Waiting {
 	if !r.bool() {
 		return nil
 	}

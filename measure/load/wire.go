@@ -139,7 +139,7 @@ func (t *Tally) UnmarshalBinary(b []byte) error {
 	}
 	r := reader{b: b}
 	r.version(tallyVersion)
-	r.tally(t)
+	r.readTally(t)
 	if err := r.end(); err != nil {
 		t.clear()
 		return fmt.Errorf("decode tally: %w", err)
@@ -235,7 +235,7 @@ func (r *Result) UnmarshalBinary(b []byte) error {
 	r.clear()
 	in := reader{b: b}
 	in.version(resultVersion)
-	in.result(r)
+	in.readResult(r)
 	if err := in.end(); err != nil {
 		r.clear()
 		return fmt.Errorf("decode result: %w", err)
