@@ -27,7 +27,7 @@ type behindServer struct {
 	samples  int
 	disk     figure // threads in uninterruptible sleep, on average
 	written  figure // bytes per second to block devices
-	looks    int    // samples of what its threads do, of the process with the most
+	looks    int    // samples of its threads' states: of its process with the most
 }
 
 // behindOf collects them, the ones with the most connections first.
@@ -271,7 +271,7 @@ func (b *behindServer) limit(f *serverSide) *limit {
 	return nil
 }
 
-// lookedAt reports whether enough samples show what its threads do: a short run may have one.
+// lookedAt reports whether the run has enough samples of its threads' states: a short one may have one.
 func (b *behindServer) lookedAt() bool { return b.looks >= looksFewest }
 
 // waitEvidence returns what its threads wait for.

@@ -21,7 +21,7 @@ const (
 	// loggers is how many threads must wait for a disk if one of them may just be writing a log;
 	// then the requests must also wait for each other.
 	loggers = 1.2
-	// looksFewest is how many samples show what threads do, where nothing else does.
+	// looksFewest is how many samples of threads' states show what the threads wait for.
 	looksFewest = 3
 )
 

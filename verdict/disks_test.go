@@ -142,9 +142,11 @@ func TestDiskBehindIsInferred(t *testing.T) {
 		pressure      float64
 		says, refuses string
 	}{
-		"one sample":              {1, .97, "has only 1 sample of what its threads do", "did not wait for a disk"},
-		"one, without pressure":   {1, .1, "", "waits for its disk"},
-		"as many as are believed": {looksFewest, .97, "did not wait for a disk", "waits for its disk"},
+		"one sample":               {1, .97, "has only 1 sample of its threads' states", "did not wait for a disk"},
+		"no sample":                {0, .97, "has no sample of its threads' states", "did not wait for a disk"},
+		"one, without pressure":    {1, .1, "", "waits for its disk"},
+		"one, which shows nothing": {1, .1, "", "did not wait for a disk"},
+		"enough samples":           {looksFewest, .97, "did not wait for a disk", "waits for its disk"},
 	} {
 		run, series := fixtureNamed(t, "behind-disk-states.json")
 		w := &watchedRun{run, series}
