@@ -404,7 +404,9 @@ type Generator struct {
 	// Batches counts waits that returned completions; Waits counts all waits.
 	Batches uint64 `json:"batches"`
 	Waits   uint64 `json:"waits"`
-	// CoalesceNs is the longest time for which the engine batches completions, ns; 0 is off.
+	// CoalesceNs is the longest time for which the engine batches completions, ns; 0 is off. With 512
+	// requests in flight or more, several per connection, a connection's requests then leave together,
+	// when all of its responses are in: the wait is part of their response times.
 	CoalesceNs int64    `json:"coalesce_ns"`
 	Workers    []Worker `json:"workers"`
 	// Headroom is the rate this generator could reach, by calibration on this machine, over its

@@ -40,7 +40,7 @@ type gathering struct {
 	on      bool
 	may     time.Duration // longest wait; 0: nothing to gather
 	count   int           // completions to wait for
-	deep    bool          // many requests in flight on each connection
+	deep    bool          // it may gather, with many requests in flight on each connection
 	decided bool          // the trial has ended
 	trial
 }
@@ -57,22 +57,21 @@ func (g *gathering) patienceFor(p ring.Patience) ring.Patience {
 // only a small part of a request's time. An open loop never gathers.
 func (w *worker) tune() {
 	g, inFlight := &w.gathering, len(w.conns)*w.pipelining
-	g.may, g.deep = 0, w.pipelining > 1 && inFlight >= deepLoop
+	g.may, g.deep = 0, false
 	if w.openLoop || w.streams.subscribes() || !w.ring.CanGather() || inFlight < 2*gatherFewest {
 		return
 	}
-	wait := w.shared.gatherFor
+	wait, deep, share := w.shared.gatherFor, w.pipelining > 1 && inFlight >= deepLoop, float64(gatherShare)
+	if deep {
+		share = deepShare
+	}
 	if wait == 0 {
-		share := float64(gatherShare)
-		if g.deep {
-			share = deepShare
-		}
 		wait = time.Duration(w.tally.Response.Mean() / share)
 	}
 	if wait < gatherMin {
 		return
 	}
-	g.may, g.count = wait, max(inFlight/gatherPart, gatherFewest)
+	g.may, g.count, g.deep = wait, max(inFlight/gatherPart, gatherFewest), deep
 	if !g.decided && g.untilNs == maxTime && w.phase >= warming && w.phase < draining {
 		g.begin(w.now, w.completed())
 		g.on = g.turn()

@@ -151,3 +151,34 @@ func TestTrialInTheWindow(t *testing.T) {
 		t.Errorf("none of %d intervals gathers", rows)
 	}
 }
+
+// TestDeepLoopSendsTogether: while a deep loop gathers, a connection's requests wait for its last
+// response. A loop that does not gather, or may not, sends them as slots become free.
+func TestDeepLoopSendsTogether(t *testing.T) {
+	for name, k := range map[string]struct {
+		gathering
+		onWire int32
+		sends  bool
+	}{
+		"responses to come":  {gathering{on: true, deep: true}, 1, false},
+		"the last is in":     {gathering{on: true, deep: true}, 0, true},
+		"it does not gather": {gathering{deep: true}, 1, true},
+		"not deep":           {gathering{on: true}, 1, true},
+	} {
+		w := &worker{pipelining: 4, gathering: k.gathering}
+		w.transmit(0, &conn{onWire: k.onWire, waiting: 3})
+		if sends := len(w.eager) == 1; sends != k.sends {
+			t.Errorf("%s: it sends: %v", name, sends)
+		}
+	}
+	onThread(t, func(t *testing.T, w *worker, _ *conn) {
+		w.pipelining = deepLoop
+		for _, wait := range []time.Duration{gatherMin, gatherMin - 1} {
+			w.shared.gatherFor = wait
+			may := wait >= gatherMin && w.ring.CanGather()
+			if w.tune(); w.gathering.deep != may || (w.gathering.may > 0) != may {
+				t.Errorf("%s with waits of %v: deep %v, waits up to %v", w.ring.Engine(), wait, w.gathering.deep, w.gathering.may)
+			}
+		}
+	})
+}

@@ -106,7 +106,7 @@ func (w *worker) transmit(i uint32, c *conn) {
 		return
 	}
 	if c.onWire > 0 && w.gathering.on && w.gathering.deep {
-		return // the last response on the wire sends them all: the server reads and answers as many at a time
+		return // they leave together once its last response is in: one send, which the server reads at once
 	}
 	if !c.listed {
 		c.listed = true

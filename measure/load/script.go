@@ -21,7 +21,7 @@ type Request struct {
 // and every weight is exact over one loop.
 type script struct {
 	bytes  []byte
-	begin  []uint32 // of request i, and of the end; the first requests stand again after the loop
+	begin  []uint32 // of request i, then of the first ones repeated after the loop, then the end
 	target []uint32 // of request i
 	noBody []bool   // by target
 	single bool     // one target whose responses all have a body
@@ -32,8 +32,8 @@ type script struct {
 // than this many bytes, so that it stays in a core's cache for small requests.
 const maxScript = 256 << 10
 
-// newScript lays out the mix. After the loop its first requests stand once more, pipelining − 1 of
-// them if they are small, so that a full batch from any position is one piece.
+// newScript lays out the mix. The first pipelining − 1 requests are repeated after the loop, if they
+// are small, so that a full batch is one piece from any position.
 func newScript(requests []Request, pipelining int, seed uint64) (*script, error) {
 	if len(requests) == 0 {
 		return nil, errors.New("load: the mix has no requests")
@@ -94,8 +94,8 @@ func weightDivisor(requests []Request) int {
 	return max(d, 1)
 }
 
-// stretch returns up to n requests from position at in one piece, fewer at the end of what is laid
-// out, and the next position.
+// stretch returns up to n requests from position at in one piece, fewer if the layout ends before,
+// and the next position.
 func (s *script) stretch(at uint32, n int) (b []byte, got int, next uint32) {
 	end := min(int(at)+n, len(s.begin)-1)
 	return s.bytes[s.begin[at]:s.begin[end]], end - int(at), s.step(at, end-int(at))
