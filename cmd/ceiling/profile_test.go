@@ -78,13 +78,11 @@ func TestGlobalMutex(t *testing.T) {
 	if text := strings.Split(string(lines), "\n")[f.Line-1]; !strings.HasSuffix(f.File, "planted/random.go") || !strings.Contains(text, "mu.Lock()") {
 		t.Errorf("%s:%d is %q", f.File, f.Line, text)
 	}
-	// Arming a timer and waking a thread cost CPU, twice as much on a busy host: .04 to .1 of the profile.
+	// Arming a timer and waking a thread cost CPU: .02 to .04 of the profile, and where .29 was seen with
+	// half of this planted CPU, on a host at half speed, .22.
 	for _, f := range cpu.Functions {
-		if share := float64(f.Total) / float64(cpu.Total); strings.HasSuffix(f.Name, draw) {
-			t.Logf("the CPU profile has %.2f in %s", share, f.Name)
-			if share > .25 {
-				t.Errorf("the CPU profile has %.2f in %s", share, f.Name)
-			}
+		if share := float64(f.Total) / float64(cpu.Total); strings.HasSuffix(f.Name, draw) && share > .25 {
+			t.Errorf("the CPU profile has %.2f in %s", share, f.Name)
 		}
 	}
 	if verdict, err := json.Marshal(slow.Verdict); err != nil || !strings.Contains(string(verdict), draw) {
