@@ -11,6 +11,7 @@ import (
 
 	"ceiling/internal/pause"
 	"ceiling/internal/sys"
+	"ceiling/measure/run"
 )
 
 // bench is one run of this command.
@@ -36,15 +37,13 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 	}
 	b := &bench{options: o, tools: tools, host: host, log: log}
 	b.binary = tools[0].Path
-	if err := b.addFloor(ctx); err != nil {
-		return nil, err
+	split, err := run.SplitForOwn(o.connections)
+	if err != nil {
+		b.caveat("no workloads with separate CPUs: %v", err)
 	}
-	if b.servers, err = startServers(ctx, b.binary, serverKind, o.connections); err != nil {
+	if b.servers, err = startServers(ctx, b.binary, serverKind, split); err != nil {
 		b.close()
 		return nil, err
-	}
-	if b.servers.apart == nil {
-		b.caveat("no works with separate CPUs: this process may use one")
 	}
 	return b, nil
 }
@@ -73,7 +72,7 @@ func (b *bench) addFloor(ctx context.Context) error {
 	b.dir = dir
 	path, err := compileFloor(ctx, dir)
 	if err != nil {
-		b.caveat("no floor, which needs cc and liburing-dev: %v", err)
+		b.caveat("the floor was not measured (it needs cc and liburing-dev): %v", err)
 		return nil
 	}
 	b.tools = append(b.tools, floorTools(path)...)
@@ -138,6 +137,7 @@ func (b *bench) run(ctx context.Context) Entry {
 		b.accuracy(ctx, &e)
 	}
 	if b.only == "" || b.only == onlySpeed {
+		b.failed(ctx, "the floor", b.addFloor(ctx))
 		b.calm(ctx, onlySpeed)
 		b.startup(ctx, &e)
 		b.userShare(ctx, &e, b.speed(ctx, &e))
@@ -146,7 +146,7 @@ func (b *bench) run(ctx context.Context) Entry {
 		b.calm(ctx, onlyTruth)
 		b.frozen(ctx, &e)
 		b.pacing(ctx, &e)
-		b.floor(ctx, &e)
+		b.leastLatency(ctx, &e)
 		b.hold(ctx, &e)
 	}
 	if b.only == "" || b.only == onlyPlaces {

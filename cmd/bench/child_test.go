@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"ceiling/internal/archive"
+	"ceiling/internal/needs"
+	"ceiling/internal/sys"
+	"ceiling/measure/cores"
 	"ceiling/show/importer"
 )
 
@@ -224,4 +227,29 @@ func FuzzCountHeads(f *testing.F) {
 			t.Errorf("%d heads, rest %d, first %d of %q", heads, rest, first, data)
 		}
 	})
+}
+
+// TestToolRunsOnItsCPUs: from its first instruction, a tool has the CPUs of its job.
+func TestToolRunsOnItsCPUs(t *testing.T) {
+	needs.CPUs(t, 2)
+	allowed, err := sys.AllowedCPUs(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []struct{ cpus, want []int }{{allowed[1:2], allowed[1:2]}, {nil, allowed}} {
+		var said string
+		shell := tool{
+			Name: "sh", Path: "/bin/sh",
+			arguments: func(job, string) ([]string, bool) {
+				return []string{"-c", "grep Cpus_allowed_list /proc/self/status"}, true
+			},
+			parse: func(out []byte) (answer, error) { said = string(out); return answer{}, nil },
+		}
+		if _, err := shell.run(t.Context(), job{CPUs: k.cpus}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if want := "Cpus_allowed_list:\t" + cores.Format(k.want) + "\n"; said != want {
+			t.Errorf("%q, want %q", said, want)
+		}
+	}
 }

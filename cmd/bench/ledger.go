@@ -24,12 +24,12 @@ type Entry struct {
 	Settings Settings          `json:"settings"`
 	TookS    float64           `json:"took_s"`
 
-	Speed  []Row       `json:"speed,omitempty"`
-	User   []UserShare `json:"user_space,omitempty"`
-	Frozen []Frozen    `json:"frozen,omitempty"`
-	Pacing []Pacing    `json:"pacing,omitempty"`
-	Floor  []Floor     `json:"floor,omitempty"`
-	Hold   *Hold       `json:"hold,omitempty"`
+	Speed        []Row          `json:"speed,omitempty"`
+	User         []UserShare    `json:"user_space,omitempty"`
+	Frozen       []Frozen       `json:"frozen,omitempty"`
+	Pacing       []Pacing       `json:"pacing,omitempty"`
+	LeastLatency []LeastLatency `json:"floor,omitempty"`
+	Hold         *Hold          `json:"hold,omitempty"`
 	// Places compares two methods of locating requests, Observed is the cost of observing.
 	Places   []PlaceShares `json:"places,omitempty"`
 	Observed []Observed    `json:"observed,omitempty"`
@@ -119,8 +119,8 @@ type Pacing struct {
 	LagP99Us *Spread `json:"lag_p99_us,omitempty"`
 }
 
-// Floor is the lowest latency that a tool can measure.
-type Floor struct {
+// LeastLatency is the lowest latency that a tool can measure.
+type LeastLatency struct {
 	Tool         string  `json:"tool"`
 	P50Us        Spread  `json:"p50_us"`
 	P99Us        Spread  `json:"p99_us"`

@@ -21,15 +21,15 @@ func fullEntry() Entry {
 	return Entry{
 		Schema: ledgerSchema, Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Commit: strings.Repeat("ab", 20), Dirty: true,
 		Host: Host{"6.18.0", "A CPU", 2, "go1.26"}, Tools: map[string]string{wrk: "4.1"}, Settings: Settings{7, 2, 64, 1, "fasthttp"}, TookS: 300,
-		Speed:   []Row{{"/simple", ours, s, s, &s, &s, s, s, &s, nil, nil, nil, nil}, {"/simple", wrk, s, s, nil, nil, s, s, &s, &s, &s, &s, &s}},
-		User:    []UserShare{{"/simple", s, &ns, 1000, 20}},
-		Frozen:  []Frozen{{ours, 901, 900, 1000, 0.001}},
-		Pacing:  []Pacing{{ours, 1000, s, s, &s}},
-		Floor:   []Floor{{ours, s, s, 0.001}},
-		Hold:    &Hold{1000, 10000, 20e6, 25e6, 520},
-		Startup: &s,
-		Targets: []Target{{"a", 0.5, 0.65, "ratio", true}, {"b", 100, 83, "µs", false}},
-		Caveats: []string{"it was noisy"}, Failures: []string{"oha: it printed nothing"},
+		Speed:        []Row{{"/simple", ours, s, s, &s, &s, s, s, &s, nil, nil, nil, nil}, {"/simple", wrk, s, s, nil, nil, s, s, &s, &s, &s, &s, &s}},
+		User:         []UserShare{{"/simple", s, &ns, 1000, 20}},
+		Frozen:       []Frozen{{ours, 901, 900, 1000, 0.001}},
+		Pacing:       []Pacing{{ours, 1000, s, s, &s}},
+		LeastLatency: []LeastLatency{{ours, s, s, 0.001}},
+		Hold:         &Hold{1000, 10000, 20e6, 25e6, 520},
+		Startup:      &s,
+		Targets:      []Target{{"a", 0.5, 0.65, "ratio", true}, {"b", 100, 83, "µs", false}},
+		Caveats:      []string{"it was noisy"}, Failures: []string{"oha: it printed nothing"},
 	}
 }
 

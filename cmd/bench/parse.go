@@ -31,13 +31,21 @@ type answer struct {
 // prints the time until it had stopped, 1 % more on a busy machine. A wrong count is off by more.
 const rateTolerance = 0.05
 
-// check compares a printed rate with the counted requests and the time.
-func (a *answer) check(counted uint64, perS float64) error {
+// happened rejects a run without requests or time.
+func (a *answer) happened(counted uint64) error {
 	if counted == 0 {
 		return errors.New("no request was made")
 	}
 	if a.ElapsedS <= 0 {
 		return errors.New("no time has passed")
+	}
+	return nil
+}
+
+// check compares a printed rate with the counted requests and the time.
+func (a *answer) check(counted uint64, perS float64) error {
+	if err := a.happened(counted); err != nil {
+		return err
 	}
 	if want := float64(counted) / a.ElapsedS; math.Abs(perS-want) > rateTolerance*want {
 		return fmt.Errorf("it prints %.1f requests/s, but %d requests in %.3f s are %.1f", perS, counted, a.ElapsedS, want)

@@ -58,6 +58,8 @@ func TestParseSamples(t *testing.T) {
 		{"oha", "oha.json", 145101, 0, 1.002402402, 329745, 1760031},
 		{"oha", "oha_404.json", 0, 88596, 1.002283529, 36130, 124193},
 		{"oha", "oha_refused.json", 0, 4, 0.000806146, 0, 0},
+		{gcannon, "gcannon.json", 91635, 0, 1, 612 * time.Microsecond, 4680 * time.Microsecond},
+		{gcannon, "gcannon_404.json", 0, 103314, 1, 548 * time.Microsecond, 2323 * time.Microsecond},
 		{autocannon, "autocannon.json", 118000, 0, 1.06, 50 * time.Millisecond, 129 * time.Millisecond},
 		{autocannon, "autocannon_404.json", 0, 47895, 1.01, 0, 0},
 		{ours, "ceiling.json", 189353, 0, 1, 291328, 2469888},
@@ -123,6 +125,10 @@ func TestParseRefuses(t *testing.T) {
 	replace("oha", "oha.json", `"200": 145101`, `"200": 1451010`)
 	replace("oha", "oha.json", `"summary"`, `"sum"`)
 	replace("oha", "oha.json", `"p50": [\d.e-]+`, `"p50": "fast"`)
+	replace(gcannon, "gcannon.json", `"responses": 91635`, `"responses": 91636`)
+	replace(gcannon, "gcannon.json", `"rps": 91615.04`, `"rps": 81615.04`)
+	replace(gcannon, "gcannon.json", `"elapsed_sec": 1.000`, `"elapsed_sec": 0`)
+	replace(gcannon, "gcannon.json", `(?s)"status": \{.*?\},`, ``)
 	replace(autocannon, "autocannon.json", `"2xx"`, `"2yy"`)
 	replace(autocannon, "autocannon.json", `"duration":1.06`, `"duration":0`)
 	replace(ours, "ceiling.json", `ceiling.run/3`, `ceiling.run/2`)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"ceiling/measure/cores"
-	"ceiling/measure/run"
 )
 
 // servers are those of the speed part.
@@ -13,13 +12,14 @@ type servers struct {
 	tls    *served
 	h2, h3 *served
 	nginx  *served // with HTTP/2; nil if not installed
-	// apart is on CPUs of its own, by split; nil if there is one CPU.
+	// apart is on CPUs of its own, by split; nil if split has none.
 	apart *served
 	split cores.Split
 }
 
-// startServers starts them; after an error, those that it has started are to be stopped.
-func startServers(ctx context.Context, binary, kind string, connections int) (s servers, err error) {
+// startServers starts them; after an error, the caller stops those that it has started.
+func startServers(ctx context.Context, binary, kind string, split cores.Split) (s servers, err error) {
+	s.split = split
 	if s.http1, err = serve(ctx, binary, kind); err != nil {
 		return s, err
 	}
@@ -35,9 +35,8 @@ func startServers(ctx context.Context, binary, kind string, connections int) (s 
 	if s.nginx, err = serveNginx(ctx); err != nil {
 		return s, err
 	}
-	var split error
-	if s.split, split = run.SplitForOwn(connections); split == nil {
-		s.apart, err = serveOn(ctx, s.split.Server, binary, "serve", kind)
+	if len(split.Server) > 0 {
+		s.apart, err = serveOn(ctx, split.Server, binary, "serve", kind)
 	}
 	return s, err
 }

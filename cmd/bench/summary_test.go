@@ -2,8 +2,11 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
+
+	"ceiling/measure/cores"
 )
 
 // madeCells are three rounds of three tools at one work; the second round is
@@ -146,5 +149,44 @@ func TestOrder(t *testing.T) {
 	}
 	if with != 6 {
 		t.Errorf("%d measurements against nginx, want 6", with)
+	}
+}
+
+// TestFloorTargets: the floor is compared in the window, at both ends and in its rate, gcannon in the
+// window, and nothing else has such targets.
+func TestFloorTargets(t *testing.T) {
+	cells := madeCells()
+	for i := range cells {
+		switch c := &cells[i]; c.tool {
+		case ours:
+			c.serverNs, c.elapsedS = c.serverNs/2, c.elapsedS/4
+		case wrk:
+			c.tool = floorEight
+		case autocannon:
+			c.tool = gcannon
+		}
+	}
+	rows, targets := summarise(cells, []string{ours, floorEight, gcannon})
+	if r := rows[1]; r.ServerToThis.Median != 0.5 || r.PerSToThis.Median != 4 {
+		t.Errorf("%+v", r)
+	}
+	var values []float64
+	for _, k := range targets {
+		values = append(values, k.Value)
+	}
+	// Window, server and rate of the floor, window of gcannon.
+	if want := []float64{1. / 3, 0.5, 0.25, 1. / 6}; !slices.Equal(values, want) {
+		t.Errorf("targets %v, want %v", values, want)
+	}
+}
+
+// TestApartJob: of a workload with separate CPUs, the tools get those that the server does not have.
+func TestApartJob(t *testing.T) {
+	b := &bench{servers: servers{http1: &served{}, apart: &served{}, split: cores.Split{Generator: []int{0}, Server: []int{1}}}}
+	if j := b.job(work{apart: true}); !slices.Equal(j.CPUs, []int{0}) {
+		t.Errorf("CPUs %v", j.CPUs)
+	}
+	if j := b.job(work{}); j.CPUs != nil {
+		t.Errorf("CPUs %v of a workload without", j.CPUs)
 	}
 }

@@ -121,9 +121,9 @@ func printTruth(w io.Writer, e *Entry) {
 			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t%s\t\n", p.Tool, p.AskedPerS, p.SeenPerS.Median, ranged(p.Dispersion, "%.2g"), lag)
 		}
 	}
-	if len(e.Floor) > 0 {
+	if len(e.LeastLatency) > 0 {
 		head(w, "The least latency, at 1000/s, µs", "tool", "p50", "p99", "last digit")
-		for _, f := range e.Floor {
+		for _, f := range e.LeastLatency {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%.3g\t\n", f.Tool, ranged(f.P50Us, "%.0f"), ranged(f.P99Us, "%.0f"), f.ResolutionUs)
 		}
 	}

@@ -180,13 +180,13 @@ func arrivalsOf(ctx context.Context, t *tool, j job) ([]int64, outcome, error) {
 	return c.arrivals(pacingTrim), o, err
 }
 
-// floorLimit is plow's p50, microseconds, measured against a server that took 50–80 µs, on two
+// leastLatencyLimit is plow's p50, microseconds, measured against a server that took 50–80 µs, on two
 // CPUs like these.
-const floorLimit = 83
+const leastLatencyLimit = 83
 
-// floor measures the latency with an idle server, at 1,000/s: the medians of three interleaved
+// leastLatency measures the latency with an idle server, at 1,000/s: the medians of three interleaved
 // runs.
-func (b *bench) floor(ctx context.Context, e *Entry) {
+func (b *bench) leastLatency(ctx context.Context, e *Entry) {
 	b.progress("the least latency, at 1000/s")
 	j := job{URL: b.servers.http1.url("/simple"), Connections: truthConnections, Pipelining: 1, Duration: time.Second, PerS: 1000}
 	tools := b.able(j)
@@ -208,10 +208,10 @@ func (b *bench) floor(ctx context.Context, e *Entry) {
 		if len(p50[t.Name]) == 0 {
 			continue
 		}
-		row := Floor{Tool: t.Name, P50Us: spreadOf(p50[t.Name]), P99Us: spreadOf(p99[t.Name]), ResolutionUs: resolution[t.Name]}
-		e.Floor = append(e.Floor, row)
+		row := LeastLatency{Tool: t.Name, P50Us: spreadOf(p50[t.Name]), P99Us: spreadOf(p99[t.Name]), ResolutionUs: resolution[t.Name]}
+		e.LeastLatency = append(e.LeastLatency, row)
 		if t.Name == ours {
-			e.Targets = append(e.Targets, target("p50 at 1000/s", row.P50Us.Median, floorLimit, "µs"))
+			e.Targets = append(e.Targets, target("p50 at 1000/s", row.P50Us.Median, leastLatencyLimit, "µs"))
 		}
 	}
 }
