@@ -42,6 +42,8 @@ type Calibration struct {
 	DurationS float64            `json:"duration_s"`
 	Repeats   int                `json:"repeats"`
 	Points    []CalibrationPoint `json:"points"`
+	// Observing is what observing costs a server; nil: not measured.
+	Observing *Observing `json:"observing,omitempty"`
 	// Caveats say what makes the figures less certain than they look.
 	Caveats []string `json:"caveats"`
 }
@@ -165,6 +167,16 @@ func FitCalibration(all []Calibration, env *Environment, engine string) (*Calibr
 // reach is the factor beyond the measured sizes and pipelining up to which a calibration is
 // trusted: a request's fixed cost and its cost per byte both still matter within a factor of two.
 const reach = 2
+
+// ObservingOf returns what observing costs on this host; nil if no calibration of it measured that.
+func ObservingOf(all []Calibration, env *Environment) *Observing {
+	for i := range all {
+		if c := &all[i]; c.Observing != nil && c.Unfit(env, c.Engine) == "" {
+			return c.Observing
+		}
+	}
+	return nil
+}
 
 // CoreNsPerRequest returns the time that one core of the generator takes for a request: 1e9 /
 // capacity, interpolated in the logarithms of response size and pipelining. Below the smallest

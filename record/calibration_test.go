@@ -249,3 +249,20 @@ func FuzzParseCalibrations(f *testing.F) {
 		}
 	})
 }
+
+func TestObservingEffort(t *testing.T) {
+	for _, k := range []struct{ share, low, want float64 }{
+		{0.01, 0, 1}, {0.05, -0.01, 1}, {0.05, 0.019, 1}, {0.05, 0.04, 0.5}, {0.3, 0.2, 0.25},
+	} {
+		o := &Observing{ServerCPU: Growth{By: k.share, Low: k.low, High: 2 * k.share}}
+		if got := o.Effort(); got != k.want {
+			t.Errorf("a cost of %g, at least %g: %g of the effort, want %g", k.share, k.low, got, k.want)
+		}
+		if less := strings.Contains(o.String(), "as often as usual"); less != (k.want < 1) {
+			t.Errorf("%g, at least %g: %q", k.share, k.low, o)
+		}
+	}
+	if e := (*Observing)(nil).Effort(); e != 1 {
+		t.Errorf("not measured: %g of the effort", e)
+	}
+}

@@ -437,6 +437,9 @@ type Subject struct {
 	Processes []SubjectProcess `json:"processes"`
 	// CPUNsPerRequest of all its processes over the window.
 	CPUNsPerRequest float64 `json:"cpu_ns_per_request"`
+	// Observing is what observing costs a server on its host, by calibration; missing: not measured
+	// there.
+	Observing *Observing `json:"observing,omitempty"`
 }
 
 // SubjectProcess names one process of the subject.

@@ -33,6 +33,9 @@ type Config struct {
 	// Duration is that of each measurement, and Repeats the number per point; 0 is repeats.
 	Duration time.Duration
 	Repeats  int
+	// Observing is the number of blocks that measure what observing costs a server, of 1.6 s each;
+	// not measured with 0, or with a Duration below half a second.
+	Observing int
 	// Engine to calibrate: "auto", "uring" or "epoll".
 	Engine string
 	// Version of this program, for the record.
@@ -74,7 +77,7 @@ type sample struct {
 	engine                             string
 }
 
-// Measure calibrates. It takes 9 × Repeats × 1¼ × Duration; the floor server is a separate
+// Measure calibrates. It takes 9 × Repeats × 1¼ × Duration, and 1.6 s for each block of Observing; the floor server is a separate
 // process that has exited when Measure returns.
 func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	allowed, err := sys.AllowedCPUs(0)
@@ -118,6 +121,14 @@ func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	}
 	for i, k := range list {
 		done.Points = append(done.Points, k.point(samples[i]))
+	}
+	if c.Observing > 0 && c.Duration >= shortest { // else it is a rough estimate
+		if c.Progress != nil {
+			c.Progress(rounds*len(list), rounds*len(list), "what observing costs a server")
+		}
+		if done.Observing, err = observing(ctx, &c, child.Addr, child.PID, p); err != nil {
+			return nil, err
+		}
 	}
 	done.Caveats = append(done.Caveats, caveats(done, p)...)
 	return done, nil
@@ -287,6 +298,9 @@ func Text(out io.Writer, c *record.Calibration) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if c.Observing != nil {
+		fmt.Fprintf(&b, "\nobserving %s\n", c.Observing)
 	}
 	for i, d := range c.Caveats {
 		fmt.Fprintf(&b, "%s%-7s %s\n", []string{"\n", ""}[min(i, 1)], []string{"caveats", ""}[min(i, 1)], d)

@@ -26,14 +26,17 @@ type calibrateFlags struct {
 }
 
 func (f *calibrateFlags) bind(p *pflag.FlagSet) {
-	p.BoolVar(&f.on, "calibrate", false, "measure the generator instead, and save its capacity (half a minute)")
+	p.BoolVar(&f.on, "calibrate", false, "measure the generator's capacity instead, and what observing costs a server (a minute)")
 	p.StringVarP(&f.duration, "duration", "d", "1s", "--calibrate: duration of each of the 27 measurements")
 	p.StringVar(&f.engine, "engine", spec.EngineAuto, "--calibrate: auto, uring or epoll")
 }
 
+// observingBlocks take 24 s. Six are the fewest for an interval at 95 %; 15 tolerate a disturbed one.
+const observingBlocks = 15
+
 // config checks the flags.
 func (f *calibrateFlags) config() (calibrate.Config, error) {
-	cfg := calibrate.Config{Engine: f.engine, Version: command.Version()}
+	cfg := calibrate.Config{Engine: f.engine, Version: command.Version(), Observing: observingBlocks}
 	switch err := span(&cfg.Duration, "--duration", f.duration); {
 	case err != nil:
 		return cfg, err
@@ -68,7 +71,7 @@ func (o *calibration) do(ctx context.Context, sh *shell) (err error) {
 	live := command.NewProgress(sh.Stderr)
 	if live != nil {
 		cfg.Progress = func(done, of int, what string) {
-			left := time.Duration(of-done) * cfg.Duration * 5 / 4
+			left := time.Duration(of-done)*cfg.Duration*5/4 + calibrate.ObservingTakes(cfg.Observing)
 			live.Print(fmt.Sprintf("%d of %d: %s (%s left)", done+1, of, what, unit.FormatDuration(left)))
 		}
 	}

@@ -28,10 +28,11 @@ second, changes nothing and sends no requests. Exit code 3: a check failed.
 With --calibrate it measures this host's generator instead: it loads ceiling's own
 floor server from one thread on one CPU, with responses of 120 bytes, 4.5 KB and
 110 KB, and 1, 16 and 100 requests in flight on each of 64 connections, three times
-each. Later runs on this host report the generator's headroom from the result.`,
+each. Later runs on this host report the generator's headroom from the result. Then
+it measures what observing costs that server, with the observers on and off in turn.`,
 		Example: `  ceiling doctor
   ceiling doctor http://127.0.0.1:8080/
-  ceiling doctor --calibrate                   half a minute, on a quiet machine`,
+  ceiling doctor --calibrate                   a minute, on a quiet machine`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

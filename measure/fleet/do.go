@@ -254,7 +254,7 @@ func (j *job) add(w *run.RunResult, m *member) {
 	w.Shortages = append(w.Shortages, m.done.Shortages...)
 	w.Profiles = append(w.Profiles, m.done.Profiles...)
 	if w.Stacks == nil && m.done.Stacks != nil { // a server runs on one host
-		w.Stacks, w.Folded, w.FoldedOff = m.done.Stacks, m.done.Folded, m.done.FoldedOff
+		w.Stacks, w.Folded, w.FoldedOff, w.Observing = m.done.Stacks, m.done.Folded, m.done.FoldedOff, m.done.Observing
 	}
 	if m.load && m.done.Headroom > 0 && (w.Headroom == 0 || m.done.Headroom < w.Headroom) {
 		w.Headroom, w.HeadroomBy = m.done.Headroom, m.done.HeadroomBy // the weakest agent's counts

@@ -9,6 +9,9 @@ import (
 	"ceiling/internal/unit"
 )
 
+// DefaultInterval is the width of the rows of a run.
+const DefaultInterval = 100 * time.Millisecond
+
 // Config configures one run of the engine. Every field is required unless its zero value is
 // documented.
 type Config struct {
@@ -49,7 +52,7 @@ type Config struct {
 	Engine string
 	// CPUs that the workers may run on; nil: any.
 	CPUs []int
-	// Interval between two samples; 0: 100 ms.
+	// Interval between two samples; 0: DefaultInterval.
 	Interval time.Duration
 
 	// Share of the run that this engine does; zero value: all of it. Connections, Rate, Requests

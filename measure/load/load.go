@@ -28,7 +28,7 @@ const slack = 5 * time.Millisecond
 // faults are in the Result.
 func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	if c.Interval == 0 {
-		c.Interval = 100 * time.Millisecond
+		c.Interval = DefaultInterval
 	}
 	if c.Drain == 0 {
 		c.Drain = min(c.Timeout, max(time.Second, c.Duration/10))

@@ -173,11 +173,11 @@ func endsOf(t testing.TB, target netip.AddrPort) ends {
 func socketsOf(t testing.TB, target netip.AddrPort) *socketSampler {
 	t.Helper()
 	here := []*side{{}}
-	l, err := newLooker(here, 1, nil)
+	l, err := newLooker(here, 1, nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	doors, err := newLooker(here, 2, nil)
+	doors, err := newLooker(here, 2, nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -225,14 +225,14 @@ func (o *Observer) addLooks(e ends) {
 	sides := slices.DeleteFunc(o.sides(), func(s *side) bool {
 		return !slices.ContainsFunc(e.lists, func(c *connections) bool { return c.only == s.only })
 	})
-	looker, err := newLooker(sides, 1, o.cfg.CPUs)
+	looker, err := newLooker(sides, 1, o.cfg.CPUs, o.cfg.Effort)
 	if err != nil {
 		e.close()
 		o.miss(record.NotMeasured{What: "sockets", Why: err.Error()})
 		return
 	}
 	sockets := newSocketSampler(e, looker)
-	if doors, err := newLooker(sides, 2, nil); err == nil {
+	if doors, err := newLooker(sides, 2, nil, 1); err == nil {
 		sockets.info = &tcpInfoSampler{doors: doors}
 	} else {
 		o.miss(record.NotMeasured{What: "tcp_info", Why: err.Error()})

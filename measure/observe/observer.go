@@ -63,6 +63,9 @@ type Config struct {
 	// Cumulative counters are read then, however seldom they are otherwise: a row that begins in
 	// the window and ends after it describes neither.
 	Window time.Duration
+	// Effort is the part of the usual cost that observing may have, above 0 to 1; 0: 1. What is
+	// sampled is sampled less often by that.
+	Effort float64
 	// CPUs that the thread that samples the sockets runs on; nil: any. Best are CPUs that neither
 	// server nor generator uses.
 	CPUs []int
@@ -114,6 +117,7 @@ type Observer struct {
 	missing   []record.NotMeasured
 
 	looker   *socketLookup // nil if no sockets can be looked up
+	times    *timesSampler // nil without kernel events
 	stat     *statSampler
 	throttle *throttleSampler
 
@@ -150,6 +154,9 @@ type timetable struct {
 func New(cfg Config) (*Observer, error) {
 	if cfg.Interval <= 0 {
 		cfg.Interval = defaultInterval
+	}
+	if cfg.Effort == 0 {
+		cfg.Effort = 1
 	}
 	if cfg.proc == "" {
 		cfg.proc, cfg.sysfs = "/proc", "/sys"
@@ -207,6 +214,7 @@ func (o *Observer) planRounds() {
 	o.timetable.counters = round{everyNs: every, share: shareCounters, counts: true}
 	for _, r := range o.rounds() {
 		r.plannedMinNs = every
+		r.share *= o.cfg.Effort
 	}
 }
 
@@ -521,8 +529,12 @@ func (o *Observer) Next() int64 {
 }
 
 // Run samples whenever a source is due until ctx is done, and the cumulative counters once more
-// then if the window's end was not known. clock is the run's, in nanoseconds.
+// then if the window's end was not known. clock is the run's, in nanoseconds. It may be called
+// again after it has returned; nothing observes in between.
 func (o *Observer) Run(ctx context.Context, clock func() int64, emit Emit) {
+	if o.times != nil {
+		defer o.times.rest()
+	}
 	if o.looker != nil {
 		o.looker.start(ctx)
 		defer o.looker.stop()

@@ -129,6 +129,7 @@ type socketLookup struct {
 	roster         *socketTable
 
 	cpus    []int // to run on; nil: any
+	effort  float64
 	rosters chan *socketTable
 	looks   chan look
 	lost    atomic.Int64 // looks that were not taken in time
@@ -152,8 +153,8 @@ type flow struct {
 }
 
 // newLooker opens the sockets, one in each namespace.
-func newLooker(sides []*side, seed uint64, cpus []int) (*socketLookup, error) {
-	l := &socketLookup{rng: rand.New(rand.NewPCG(jitterSeed, seed)), cpus: cpus, rosters: make(chan *socketTable, 1),
+func newLooker(sides []*side, seed uint64, cpus []int, effort float64) (*socketLookup, error) {
+	l := &socketLookup{rng: rand.New(rand.NewPCG(jitterSeed, seed)), cpus: cpus, effort: effort, rosters: make(chan *socketTable, 1),
 		looks: make(chan look, 512)}
 	for _, s := range sides {
 		var door *lookups
@@ -344,7 +345,8 @@ func (l *socketLookup) prepare() error {
 }
 
 func (l *socketLookup) run(ctx context.Context) {
-	every := float64(lookEvery)
+	least, share := float64(lookEvery)/l.effort, lookShare*l.effort
+	every := least
 	next, cpu := sys.MonotonicNs(), threadNs()
 	for ctx.Err() == nil {
 		select {
@@ -369,7 +371,7 @@ func (l *socketLookup) run(ctx context.Context) {
 		cpu = threadNs()
 		seen.costNs = cpu - was // including the pause before it
 		l.spentNs.Add(seen.costNs)
-		every += (max(float64(lookEvery), float64(seen.costNs)/lookShare) - every) / 16
+		every += (max(least, float64(seen.costNs)/share) - every) / 16
 		select {
 		case l.looks <- seen:
 		default:

@@ -30,7 +30,7 @@ func (o *Observer) addTimes() {
 		return
 	}
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), jitterSeed))
-	w, err := events.Open(o.cfg.TargetAddr, o.cfg.Pipelining > 1, random)
+	w, err := events.Open(o.cfg.TargetAddr, o.cfg.Pipelining > 1, o.cfg.Effort, random)
 	if err != nil {
 		o.miss(record.NotMeasured{What: name, Why: err.Error()})
 		return
@@ -38,6 +38,7 @@ func (o *Observer) addTimes() {
 	s := &timesSampler{watch: w, pipelined: o.cfg.Pipelining > 1}
 	o.timetable.times.pause = func() int64 { return int64(s.next) }
 	o.add(&o.timetable.times, name, false, s, nil)
+	o.times = s
 }
 
 // timesSampler begins and ends bursts.
@@ -85,6 +86,13 @@ func (s *timesSampler) sample(at tick, emit Emit) error {
 	}
 	emit(&s.row)
 	return nil
+}
+
+// rest leaves nothing attached.
+func (s *timesSampler) rest() {
+	if !s.closed {
+		_ = s.watch.Rest() // what cannot be detached ends with close
+	}
 }
 
 func (s *timesSampler) close() {

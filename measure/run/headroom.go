@@ -14,15 +14,30 @@ import (
 // calibrated returns the generator's headroom by the user's stored calibration and how it was
 // derived, or the reason why there is none.
 func calibrated(r *record.Run) (times float64, by, why string) {
-	path, err := record.CalibrationFile(os.Getenv)
-	var all []record.Calibration
-	if err == nil {
-		all, err = record.ReadCalibrations(path)
-	}
+	all, err := calibrations()
 	if err != nil {
 		return 0, "", err.Error()
 	}
 	return headroom(r, all)
+}
+
+// observing returns what observing costs a server here; nil: not measured. A file that cannot be read
+// is reported with the headroom.
+func observing(env *record.Environment) *record.Observing {
+	all, err := calibrations()
+	if err != nil {
+		return nil
+	}
+	return record.ObservingOf(all, env)
+}
+
+// calibrations returns the user's own.
+func calibrations() ([]record.Calibration, error) {
+	path, err := record.CalibrationFile(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return record.ReadCalibrations(path)
 }
 
 // requestBytesMost is the mean request size up to which a request costs about as much as a

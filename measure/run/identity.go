@@ -69,12 +69,13 @@ func (s *sightings) identify(host string) (list []Identity, missing []record.Not
 	return list, []record.NotMeasured{{What: "the server's program and environment", Why: why, Host: host}}
 }
 
-// identified adds what was found about the processes to the record.
-func identified(s *record.Subject, list []Identity) {
+// identified adds what was found about the server to the record.
+func identified(s *record.Subject, info *ServerInfo) {
 	if s == nil {
 		return
 	}
-	for _, id := range list {
+	s.Observing = info.Observing
+	for _, id := range info.Identities {
 		for i := range s.Processes {
 			if p := &s.Processes[i]; p.PID == id.PID && s.Host == id.Host {
 				p.BinaryID, p.GOMAXPROCS = id.BinaryID, id.GOMAXPROCS

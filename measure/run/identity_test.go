@@ -104,7 +104,7 @@ func TestSubjectIsOnOneHost(t *testing.T) {
 	} {
 		w := &RunResult{Target: "10.0.0.1:80", ServerInfo: ServerInfo{Identities: c.identities}}
 		s := subjectOf(r, &series, w)
-		identified(s, w.Identities)
+		identified(s, &w.ServerInfo)
 		if s == nil || s.Host != c.host || len(s.Processes) != 1 || s.Processes[0].CPUNs != 1000 || s.CPUNsPerRequest != 100 ||
 			(s.Processes[0].BinaryID != "") != (c.identities != nil) {
 			t.Errorf("%+v, want it on %s", s, c.host)

@@ -231,7 +231,7 @@ func (w watched) watch(ctx context.Context, addr netip.AddrPort, cpu int) error 
 	if err := sys.Pin(0, []int{cpu}); err != nil {
 		return err
 	}
-	events, err := events.Open(addr, false, rand.New(rand.NewPCG(1, uint64(cpu))))
+	events, err := events.Open(addr, false, 1, rand.New(rand.NewPCG(1, uint64(cpu))))
 	if err != nil {
 		return err
 	}

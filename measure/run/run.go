@@ -151,7 +151,7 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, asked *b
 	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.ServerInfo),
 		keepStacks(w, &done.Run, &worked.ServerInfo), keepProfiling(w, &done.Run, &worked.ServerInfo, &rec.series), w.Err())
 	done.Run.Subject = subjectOf(&done.Run, &rec.series, worked)
-	identified(done.Run.Subject, worked.Identities)
+	identified(done.Run.Subject, &worked.ServerInfo)
 	if bucket != nil {
 		done.Run.Quorum = quorumOf(bucket, askQuorum(ctx, s))
 	}

@@ -96,6 +96,7 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 	p.profiler = &profiler{}
 	if p.Observe {
 		p.profiler = newProfiler(ctx, p.spec, p.target, p.watch.subject(), p.Permit)
+		p.stacks.effort = p.watch.cost.Effort()
 		p.stacks.prepare(p.tables, p.target)
 		if p.spec.Profile {
 			p.rotation = newRotation(p.profiler.group, &p.stacks)
@@ -139,6 +140,7 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 	done.Profiles = append(p.rotation.cpuProfile(), done.Profiles...)
 	p.tell(p.rotation.notMeasured())
 	if p.Observe {
+		done.Observing = p.watch.cost
 		var missing []record.NotMeasured
 		done.Identities, missing = p.subject.identify(p.Host)
 		p.tell(missing)
@@ -194,6 +196,21 @@ func (p *part) Window(open bool, at time.Time) {
 func (p *part) Interval(t *load.Tally, late bool) {
 	p.short.look(t.Faults)
 	p.sink.Interval(t, late)
+	if p.Observing != nil && !t.Warmup {
+		p.observe(p.Observing(t))
+	}
+}
+
+// observe pauses the observers, or lets them go on.
+func (p *part) observe(on bool) {
+	switch running := p.watch.cancel != nil; {
+	case on && !running:
+		p.watch.start(p.watch.window)
+		p.stacks.mark(0)
+	case !on && running:
+		p.stacks.pause()
+		p.watch.stop()
+	}
 }
 
 // observed takes a row from the observer, which reuses its memory: it copies it, and the copy must

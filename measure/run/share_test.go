@@ -207,3 +207,34 @@ type elsewhere struct{}
 func (elsewhere) Prepare(context.Context, *spec.Spec) (Job, error) {
 	return nil, errors.New("nobody is there")
 }
+
+// TestPausedObservers: while they pause, nothing is observed, and afterwards it is again.
+func TestPausedObservers(t *testing.T) {
+	c := startServer(t, "nethttp")
+	s := specOf(c.Addr, "/simple")
+	s.Connections, s.Duration, s.Warmup = 4, 1500*time.Millisecond, 0
+	n := &notes{}
+	rows := func() (sum int) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, k := range n.observed {
+			sum += k
+		}
+		return sum
+	}
+	var counts []int
+	_, err := DoShare(t.Context(), &s, ShareOptions{Load: true, Observe: true, Observing: func(*load.Tally) bool {
+		counts = append(counts, rows())
+		return len(counts) < 4 || len(counts) >= 10
+	}}, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(counts) < 14 {
+		t.Fatalf("%d intervals", len(counts))
+	}
+	// The fifth call is the first one after the pause began.
+	if counts[3] == 0 || counts[4] != counts[9] || rows() <= counts[9] {
+		t.Errorf("rows at the ends of the intervals: %d, at last %d; intervals 5 to 10 were not observed", counts, rows())
+	}
+}

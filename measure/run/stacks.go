@@ -13,6 +13,8 @@ import (
 // stacker samples stacks of the server's processes while the window is open, and of the servers
 // behind it. It follows the observer, which finds them.
 type stacker struct {
+	effort float64 // as in stacks.NewCPUSampler
+
 	mu    sync.Mutex     // guards what the observer has found
 	pids  []int          // the server's
 	peers []peerProcess  // of the servers behind it
@@ -35,7 +37,7 @@ type peerProcess struct{ pid, parent int }
 
 // prepare does the slow loading, before the load begins.
 func (s *stacker) prepare(t *stacks.Tables, to target) {
-	off, err := stacks.NewOffSampler(t, to.addr.Port())
+	off, err := stacks.NewOffSampler(t, to.addr.Port(), s.effort)
 	if err != nil {
 		s.missing = append(s.missing, record.NotMeasured{What: "off-CPU stacks", Why: err.Error()})
 		return
@@ -141,7 +143,7 @@ func (s *stacker) start() {
 	if s.late = len(pids) == 0; s.late {
 		return
 	}
-	cpu, err := stacks.NewCPUSampler(pids)
+	cpu, err := stacks.NewCPUSampler(pids, s.effort)
 	if err == nil {
 		err = cpu.Start()
 	}

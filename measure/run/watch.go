@@ -19,6 +19,8 @@ type watch struct {
 	told     func(record.ObservedRow)
 	observer *observe.Observer
 	missing  []record.NotMeasured
+	cost     *record.Observing // nil: not measured here
+	window   time.Time         // the zero of the run's clock
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
 }
@@ -34,13 +36,17 @@ func (p *part) newWatch() *watch {
 	if p.Load {
 		c.GeneratorPID, c.Pipelining = os.Getpid(), p.spec.Pipelining
 	}
-	c.Window = p.spec.Duration
+	var cost *record.Observing
+	if p.Observing == nil { // else it is being measured
+		cost = observing(&p.env)
+	}
+	c.Window, c.Effort = p.spec.Duration, cost.Effort()
 	c.CPUs = thirdCPUs(p.spec.PinGenerator, p.spec.PinServer)
 	o, err := observe.New(c)
 	if err != nil {
 		return &watch{missing: []record.NotMeasured{{What: "host", Why: err.Error(), Host: p.Host}}}
 	}
-	return &watch{told: p.observed, observer: o}
+	return &watch{told: p.observed, observer: o, cost: cost}
 }
 
 // subject returns the server's processes on this host that the observer found.
@@ -79,7 +85,7 @@ func (w *watch) start(window time.Time) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	w.cancel = cancel
+	w.cancel, w.window = cancel, window
 	w.done.Go(func() {
 		w.observer.Run(ctx, func() int64 { return int64(time.Since(window)) }, w.told)
 	})

@@ -83,6 +83,8 @@ type ServerInfo struct {
 	Headroom float64 `json:"headroom,omitempty"`
 	// HeadroomBy says how it was derived, as in record.Generator.
 	HeadroomBy string `json:"headroom_by,omitempty"`
+	// Observing is what observing costs a server on this host; nil: not measured.
+	Observing *record.Observing `json:"observing,omitempty"`
 	// Shortages of the generator's host.
 	Shortages []record.Shortage `json:"shortages,omitempty"`
 }
@@ -104,6 +106,9 @@ type ShareOptions struct {
 	// on this host, observes, identifies and profiles it, and moves it to the CPUs of
 	// Spec.PinServer. At least one of the two must be set.
 	Load, Observe bool
+	// Observing, if set, is called after every interval, and says whether the next one is
+	// observed. It is for measuring what observing costs.
+	Observing func(*load.Tally) bool
 	// Host is this host's name in the rows: the agent's name. "": the host's own.
 	Host string
 	// Version of this program, for the environment.

@@ -126,6 +126,9 @@ func (l Layout) facts(r *record.Run) []block {
 	if text := Headroom(r); text != "" && l.Verbose {
 		blocks = append(blocks, fact(0, "headroom", text))
 	}
+	if r.Subject != nil && r.Subject.Observing != nil && l.Verbose {
+		blocks = append(blocks, fact(0, "observing", r.Subject.Observing.String()))
+	}
 	if text := unloadedLine(r); text != "" && l.Verbose {
 		blocks = append(blocks, fact(0, "unloaded", text))
 	}

@@ -191,7 +191,7 @@ func watchFor(t *testing.T, target netip.AddrPort, long time.Duration) (s sums) 
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	w, err := Open(target, false, rand.New(rand.NewPCG(1, 2)))
+	w, err := Open(target, false, 1, rand.New(rand.NewPCG(1, 2)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 
 // What bursts may cost, and what they must see.
 const (
-	// budget is the share of one core that they may use on average, in the kernel and here.
-	budget = 0.006
+	// usualBudget is the share of one core that they may use on average, in the kernel and here.
+	usualBudget = 0.006
 	// followedPerSecond bounds the events of the followed connections during a burst: 150 ns each
 	// in the programs and as much here make 1.5 % of a core.
 	followedPerSecond = 50_000
@@ -32,6 +32,7 @@ const (
 // pure except for its random numbers.
 type pace struct {
 	random    *rand.Rand
+	budget    float64 // share of one core
 	bursts    int
 	width     time.Duration // of the next burst
 	threshold uint32        // of the next burst
@@ -43,8 +44,8 @@ type pace struct {
 	bpfPerSecond, ofEvents float64
 }
 
-func newPace(random *rand.Rand) *pace {
-	p := &pace{random: random, width: shortestBurst, threshold: math.MaxUint32}
+func newPace(effort float64, random *rand.Rand) *pace {
+	p := &pace{random: random, budget: usualBudget * effort, width: shortestBurst, threshold: math.MaxUint32}
 	p.seed = p.newSeed()
 	return p
 }
@@ -96,8 +97,8 @@ func (p *pace) plan(o outcome) (bpfNs int64) {
 		p.width = max(o.width/2, shortestBurst/4)
 	}
 	next := fixed + p.width.Seconds()*cost*max(p.share()/wasShare, 0.5)
-	every := max(everyBurst.Seconds(), next/budget)
-	if !o.lost && (cost <= budget/2 || cost <= budget && (p.joined || p.width.Seconds() >= every/2)) {
+	every := max(everyBurst.Seconds(), next/p.budget)
+	if !o.lost && (cost <= p.budget/2 || cost <= p.budget && (p.joined || p.width.Seconds() >= every/2)) {
 		// It may run continuously, cut into bursts of equal length. A change of the followed
 		// connections takes a gap.
 		p.width, p.pause, p.joined = everyBurst, 0, p.threshold == before

@@ -49,14 +49,14 @@ type Burst struct {
 const settleNs = 3e6
 
 // Open loads the programs; the error says why this host cannot.
-// pipelined: a connection may have several requests in flight. random chooses moments and
-// connections.
-func Open(target netip.AddrPort, pipelined bool, random *rand.Rand) (*Watch, error) {
+// pipelined: a connection may have several requests in flight. effort is the part of the usual cost
+// that the bursts may have, above 0 to 1. random chooses moments and connections.
+func Open(target netip.AddrPort, pipelined bool, effort float64, random *rand.Rand) (*Watch, error) {
 	t, err := openTracer(target)
 	if err != nil {
 		return nil, err
 	}
-	return &Watch{t: t, pace: newPace(random), follower: NewFollower(pipelined)}, nil
+	return &Watch{t: t, pace: newPace(effort, random), follower: NewFollower(pipelined)}, nil
 }
 
 // Step begins a burst, or ends the current one, and returns how long after its return the next step
@@ -202,6 +202,13 @@ func (w *Watch) goOn(attached bool, toNs int64) error {
 		return w.t.detach()
 	}
 	return nil
+}
+
+// Rest gives up the current burst, so that nothing stays attached until the next step.
+func (w *Watch) Rest() error {
+	w.began, w.pace.joined = false, false
+	_, err := w.measured()
+	return errors.Join(err, w.t.detach())
 }
 
 // Close detaches the programs and unloads them.

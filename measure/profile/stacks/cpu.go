@@ -185,9 +185,10 @@ func (m *members) of(pid int) *symbol.Space {
 
 // NewCPUSampler opens the sampler for existing processes; more may be watched later. If it may
 // sample every CPU (root, CAP_PERFMON, or kernel.perf_event_paranoid below 1) it sees every new
-// thread and child; else only the existing threads, and what they start.
-func NewCPUSampler(pids []int) (*CPUSampler, error) {
-	c, cpus, err := newSampler()
+// thread and child; else only the existing threads, and what they start. effort is the part of the
+// usual rate of samples, above 0 to 1.
+func NewCPUSampler(pids []int, effort float64) (*CPUSampler, error) {
+	c, cpus, err := newSampler(effort)
 	if err != nil {
 		return nil, err
 	}
@@ -195,15 +196,15 @@ func NewCPUSampler(pids []int) (*CPUSampler, error) {
 	for _, cpu := range cpus {
 		if err = c.open(sys.PerfClockConfig{PID: -1, CPU: cpu}); err != nil {
 			c.closeEvents()
-			return newThreadSampler(pids)
+			return newThreadSampler(pids, effort)
 		}
 	}
 	return c.watching(pids), nil
 }
 
 // newThreadSampler works without the privilege to sample whole CPUs.
-func newThreadSampler(pids []int) (*CPUSampler, error) {
-	c, cpus, err := newSampler()
+func newThreadSampler(pids []int, effort float64) (*CPUSampler, error) {
+	c, cpus, err := newSampler(effort)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +215,7 @@ func newThreadSampler(pids []int) (*CPUSampler, error) {
 	return c.watching(pids), nil
 }
 
-func newSampler() (*CPUSampler, []int, error) {
+func newSampler(effort float64) (*CPUSampler, []int, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, nil, err
@@ -222,7 +223,7 @@ func newSampler() (*CPUSampler, []int, error) {
 	return &CPUSampler{
 		members: newMembers(),
 		table:   newTable(), comms: map[int]string{}, kernel: true,
-		hz: max(min(hzMax, samplesMax/len(cpus)), hzLeast),
+		hz: max(int(effort*float64(min(hzMax, samplesMax/len(cpus)))), hzLeast),
 	}, cpus, nil
 }
 

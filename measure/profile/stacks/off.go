@@ -35,6 +35,7 @@ const (
 // OffSampler samples what threads wait for.
 type OffSampler struct {
 	s       *switches
+	effort  float64
 	served  uint16 // port that the load uses; 0: none
 	members *members
 
@@ -86,14 +87,14 @@ type blocked struct {
 const tidsMax = 1024
 
 // NewOffSampler loads the program, which takes up to 30 ms: call it before the load begins. served
-// is the port that the load uses.
-func NewOffSampler(t *Tables, served uint16) (*OffSampler, error) {
+// is the port that the load uses; effort the part of the usual cost that it may have, above 0 to 1.
+func NewOffSampler(t *Tables, served uint16, effort float64) (*OffSampler, error) {
 	s, err := loadSwitches()
 	if err != nil {
 		return nil, fmt.Errorf("see what threads wait for: %w", err)
 	}
 	return &OffSampler{
-		s: s, served: served, table: map[string]*blocked{}, comms: map[int]string{},
+		s: s, effort: effort, served: served, table: map[string]*blocked{}, comms: map[int]string{},
 		members: newMembers(), block: noBlock,
 	}, nil
 }
@@ -152,7 +153,7 @@ func (o *OffSampler) run() {
 			return
 		}
 		cost := float64(o.costNs + o.kernelNs - before)
-		least := max(burstEvery-burst, time.Duration(cost/offShare)-burst)
+		least := time.Duration(max(float64(burstEvery), cost/offShare)/o.effort) - burst
 		pause = least/2 + time.Duration(rand.Int64N(int64(least)))
 	}
 }

@@ -104,7 +104,7 @@ func slowPeer(t *testing.T, after time.Duration) string {
 func offSamplerOf(t *testing.T, served uint16) *OffSampler {
 	t.Helper()
 	needs.Root(t)
-	o, err := NewOffSampler(NewTables(), served)
+	o, err := NewOffSampler(NewTables(), served, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

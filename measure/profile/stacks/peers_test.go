@@ -33,7 +33,7 @@ func TestPeersAreApart(t *testing.T) {
 	database, _ := plant(t, "wait")
 	server, _ := plant(t, "burn")
 
-	cpu, err := NewCPUSampler([]int{server})
+	cpu, err := NewCPUSampler([]int{server}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func addr(t *testing.T, text string) netip.AddrPort {
 func samplerOf(t *testing.T, pids ...int) *CPUSampler {
 	t.Helper()
 	needs.Root(t)
-	c, err := NewCPUSampler(pids)
+	c, err := NewCPUSampler(pids, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestChildrenCount(t *testing.T) {
 			c = samplerOf(t, pid)
 		} else {
 			var err error
-			c, err = newThreadSampler([]int{pid})
+			c, err = newThreadSampler([]int{pid}, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -258,7 +258,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if s := Summarize(NewTables(), gone, nil).Stacks; s.CPU.Samples != 0 || len(s.Missing) != 1 {
 		t.Errorf("a process that is not there: %+v", s)
 	}
-	if _, err := newThreadSampler([]int{1 << 30}); err == nil {
+	if _, err := newThreadSampler([]int{1 << 30}, 1); err == nil {
 		t.Error("threads of a process that is not there")
 	}
 	if after := openFiles(t); after > before { // fewer: the runtime has closed one of an earlier test
