@@ -112,13 +112,26 @@ type coordinator struct {
 const spareTallies = 4
 
 func (r *coordinator) run() (*Result, error) {
-	n, undo := r.shared.Threads, func() error { return nil }
-	if r.shared.Protocol == HTTP3 && len(r.shared.CPUs) > 0 { // goroutines have no threads of their own to pin
-		var err error
-		if undo, err = pinProcess(r.shared.CPUs); err != nil {
-			return nil, errors.Join(err, undo())
-		}
+	if r.shared.Protocol != HTTP3 {
+		return r.runWith(r.start)
 	}
+	if len(r.shared.CPUs) == 0 {
+		return r.runWith(r.startQUIC)
+	}
+	undo, err := pinProcess(r.shared.CPUs) // goroutines have no threads of their own to pin
+	if err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	result, err := r.runWith(r.startQUIC)
+	if err = errors.Join(err, undo()); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// runWith does the run with workers whose goroutines have the given body.
+func (r *coordinator) runWith(worker func(id, first, count int, free chan *Tally)) (*Result, error) {
+	n := r.shared.Threads
 	r.out = make(chan delivery, n*(spareTallies+6)) // never full: a worker does not wait
 	r.merge()
 	r.result.Total = *newTally(len(r.shared.Mix))
@@ -135,14 +148,10 @@ func (r *coordinator) run() (*Result, error) {
 			free <- newTally(len(r.shared.Mix))
 		}
 		r.free = append(r.free, free)
-		if r.shared.Protocol == HTTP3 {
-			go r.startQUIC(id, first, count, free)
-		} else {
-			go r.start(id, first, count, free)
-		}
+		go worker(id, first, count, free)
 		first += count
 	}
-	if err := errors.Join(r.collect(), undo()); err != nil {
+	if err := r.collect(); err != nil {
 		return nil, err
 	}
 	return &r.result, nil

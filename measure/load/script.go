@@ -3,6 +3,7 @@ package load
 import (
 	"errors"
 	"math/rand/v2"
+	"unsafe"
 
 	"ceiling/internal/http1"
 )
@@ -77,8 +78,18 @@ func newScript(requests []Request, pipelining int, seed uint64) (*script, error)
 		s.bytes = append(s.bytes, requests[t].Bytes...)
 	}
 	s.begin = append(s.begin, uint32(len(s.bytes)))
-	s.target = order
+	s.bytes, s.begin, s.target, s.noBody = wholeLines(s.bytes), wholeLines(s.begin), wholeLines(order), wholeLines(s.noBody)
 	return s, nil
+}
+
+// wholeLines copies a list that all workers read into cache lines of its own: the allocator puts small
+// objects side by side, and if a line also has what somebody writes, every reader waits for it. The
+// size of T must divide a line's.
+func wholeLines[T byte | bool | uint32](list []T) []T {
+	const line = 64
+	size := int(unsafe.Sizeof(*new(T)))
+	lines := (len(list)*size + line - 1) / line
+	return append(make([]T, 0, (lines*line+size-1)/size), list...)
 }
 
 // weightDivisor is the greatest common divisor of all weights.
