@@ -40,18 +40,27 @@ func SetNormal() error {
 	return nil
 }
 
-// SetLowLatency makes the calling thread an ordinary one with short slices, so that it runs soon after
-// it wakes (Linux 6.12 and later; earlier kernels ignore it: kernel/sched/syscalls.c,
-// __setparam_fair), and with the lowest nice value it may have.
+// SetLowLatency makes the calling thread an ordinary one with short slices and with the lowest nice
+// value it may have.
 func SetLowLatency(slice time.Duration) error {
-	var err error
-	for _, nice := range []int32{-20, 0} {
-		a := unix.SchedAttr{Policy: policyOther, Flags: resetOnFork, Nice: nice, Runtime: uint64(slice)}
-		if err = unix.SchedSetAttr(0, &a, 0); err == nil {
-			return nil
-		}
+	if setSlice(slice, -20) == nil {
+		return nil
 	}
-	return errors.Join(errors.New("ask for short slices"), err)
+	return SetShortSlice(slice)
+}
+
+// SetShortSlice makes the calling thread an ordinary one with short slices, so that it runs soon after
+// it wakes (Linux 6.12 and later; earlier kernels ignore it: kernel/sched/syscalls.c,
+// __setparam_fair), but no longer than others.
+func SetShortSlice(slice time.Duration) error {
+	if err := setSlice(slice, 0); err != nil {
+		return errors.Join(errors.New("ask for short slices"), err)
+	}
+	return nil
+}
+
+func setSlice(slice time.Duration, nice int32) error {
+	return unix.SchedSetAttr(0, &unix.SchedAttr{Policy: policyOther, Flags: resetOnFork, Nice: nice, Runtime: uint64(slice)}, 0)
 }
 
 // MonotonicNs returns CLOCK_MONOTONIC, in nanoseconds: the same for all processes of this host.
