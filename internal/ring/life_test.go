@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -184,8 +185,46 @@ func TestShutClosesAccepted(t *testing.T) {
 		if err := peer.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := peer.Read(make([]byte, 1)); err == nil || err.(interface{ Timeout() bool }).Timeout() {
+		if _, err := peer.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the peer's read ends with %v, want EOF or a reset", err)
+		}
+	})
+}
+
+// TestSettle: cancelled one by one, all receives have ended before Shut has the kernel look for what is
+// left, which takes the square of their number.
+func TestSettle(t *testing.T) {
+	each(t, Config{}, func(t *testing.T, r *Ring) {
+		if r.uring == nil {
+			return
+		}
+		const many = 300
+		polls := func() int {
+			info, err := os.ReadFile(fmt.Sprint("/proc/self/fdinfo/", r.uring.realFD))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Count(string(info), "task_works=")
+		}
+		var fds []int
+		for i := range many {
+			fd, peer := pair(t)
+			defer peer.Close()
+			r.Receive(fd, MakeTag(uint32(i), 1))
+			fds = append(fds, fd)
+		}
+		quiet(t, r)
+		if n := polls(); n != many {
+			t.Errorf("%d polls are armed for %d receives", n, many)
+		}
+		for i, fd := range fds {
+			r.Close(fd, MakeTag(uint32(i), 1))
+		}
+		if err := r.uring.settle(); err != nil {
+			t.Fatal(err)
+		}
+		if n := polls(); n != 0 {
+			t.Errorf("%d of %d receives have not ended", n, many)
 		}
 	})
 }
