@@ -36,7 +36,7 @@ func openUring(c Config) (*uring, error) {
 	if err := u.provideBuffers(c); err != nil {
 		return nil, errors.Join(err, u.shut())
 	}
-	u.registerFD()
+	u.fd, u.enter = registered(u.realFD)
 	u.granted = grantedNames(p.flags, u.minWait, u.enter&enterRegisteredRing != 0)
 	u.arg.ts = uint64(uintptr(unsafe.Pointer(&u.ts))) // u is on the heap, which does not move
 	u.events = make([]Event, 0, 1024)
@@ -146,14 +146,16 @@ func (u *uring) provideBuffers(c Config) error {
 	return nil
 }
 
-// registerFD saves the kernel a descriptor look-up per enter; a failure is not worth reporting.
-func (u *uring) registerFD() {
-	u.fd, u.enter = u.realFD, enterGetEvents|enterExtArg
-	up := ringUpdate{offset: ^uint32(0), data: uint64(u.realFD)}
-	n, _, e := syscall.RawSyscall6(unix.SYS_IO_URING_REGISTER, uintptr(u.realFD), registerRingFDs, uintptr(unsafe.Pointer(&up)), 1, 0, 0)
+// registered saves the kernel a descriptor look-up per enter: it returns the ring's place among the
+// registered ones and the flags of an enter. A failure, after which that is the descriptor itself, is not
+// worth reporting.
+func registered(realFD int) (fd int, enter uintptr) {
+	up := ringUpdate{offset: ^uint32(0), data: uint64(realFD)}
+	n, _, e := syscall.RawSyscall6(unix.SYS_IO_URING_REGISTER, uintptr(realFD), registerRingFDs, uintptr(unsafe.Pointer(&up)), 1, 0, 0)
 	if e == 0 && n == 1 {
-		u.fd, u.enter = int(up.offset), u.enter|enterRegisteredRing
+		return int(up.offset), enterGetEvents | enterExtArg | enterRegisteredRing
 	}
+	return realFD, enterGetEvents | enterExtArg
 }
 
 // shut cancels what is armed before it closes: the kernel ends a closed ring's requests in a worker
