@@ -97,10 +97,15 @@ func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	list := conditions()
 	samples := make([][]sample, len(list))
 	rounds := cmp.Or(c.Repeats, repeats)
+	observes := c.Observing > 0 && c.Duration >= shortest // else it is a rough estimate
+	all := rounds * len(list)
+	if observes {
+		all++
+	}
 	for round := range rounds {
 		for i, k := range list {
 			if c.Progress != nil {
-				c.Progress(round*len(list)+i, rounds*len(list), fmt.Sprintf("%s, %d in flight on each connection", k.route, k.pipelining))
+				c.Progress(round*len(list)+i, all, fmt.Sprintf("%s, %d in flight on each connection", k.route, k.pipelining))
 			}
 			s, err := k.measure(ctx, &c, child.Addr, p.generator)
 			for longer := c; errors.Is(err, errNothing) && longer.Duration < 16*c.Duration; {
@@ -122,9 +127,9 @@ func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	for i, k := range list {
 		done.Points = append(done.Points, k.point(samples[i]))
 	}
-	if c.Observing > 0 && c.Duration >= shortest { // else it is a rough estimate
+	if observes {
 		if c.Progress != nil {
-			c.Progress(rounds*len(list), rounds*len(list), "what observing costs a server")
+			c.Progress(all-1, all, "what observing costs a server")
 		}
 		if done.Observing, err = observing(ctx, &c, child.Addr, child.PID, p); err != nil {
 			return nil, err
