@@ -77,8 +77,8 @@ type sample struct {
 	engine                             string
 }
 
-// Measure calibrates. It takes 9 × Repeats × 1¼ × Duration, and 1.6 s for each block of Observing; the floor server is a separate
-// process that has exited when Measure returns.
+// Measure calibrates. It takes 9 × Repeats × 1¼ × Duration, and 1.6 s for each block of Observing;
+// the floor server is a separate process that has exited when Measure returns.
 func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	allowed, err := sys.AllowedCPUs(0)
 	if err != nil {

@@ -84,11 +84,7 @@ const wantBusy = 0.5
 // calibratedNs returns the time that a core of this machine's generator takes for a request with a
 // 4.5 KB response, as calibrated; 0 without a calibration.
 func calibratedNs() float64 {
-	path, err := record.CalibrationFile(os.Getenv)
-	if err != nil {
-		return 0
-	}
-	all, err := record.ReadCalibrations(path)
+	all, err := calibrations()
 	if err != nil {
 		return 0 // the run itself reports it, with its headroom
 	}
