@@ -122,3 +122,28 @@ func TestCountersAreReadAtTheEndOfTheWindow(t *testing.T) {
 		}
 	}
 }
+
+// Half the effort is half of every budget.
+func TestEffortScalesTheBudgets(t *testing.T) {
+	whole, half := &Observer{cfg: Config{Interval: defaultInterval, Effort: 1}}, &Observer{cfg: Config{Interval: defaultInterval, Effort: 0.5}}
+	whole.planRounds()
+	half.planRounds()
+	for i, r := range whole.rounds() {
+		if h := half.rounds()[i]; h.share != r.share/2 {
+			t.Errorf("round %d: %g of a core at half the effort, %g at the whole", i, h.share, r.share)
+		}
+	}
+}
+
+// The server's processes, which may take 60 ms to read, do not use up the budget of the host's CPUs.
+func TestProcessesHaveABudgetOfTheirOwn(t *testing.T) {
+	o := newObserver(t, Config{})
+	for _, s := range o.timetable.counters.sources {
+		if s.name == "process" || s.name == "listener" {
+			t.Errorf("%s is read in the round of the host's CPUs", s.name)
+		}
+	}
+	if len(o.timetable.members.sources) == 0 || len(o.timetable.counters.sources) == 0 {
+		t.Errorf("%d sources of processes, %d counters", len(o.timetable.members.sources), len(o.timetable.counters.sources))
+	}
+}
