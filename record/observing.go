@@ -33,10 +33,10 @@ func (o *Observing) Effort() float64 {
 // String states the cost and how certain it is.
 func (o *Observing) String() string {
 	one := func(what string, c *Growth) string {
-		return fmt.Sprintf("%s %+.1f%% (%+.1f to %+.1f)", what, 100*c.By, 100*c.Low, 100*c.High)
+		return fmt.Sprintf("%s %+.1f%% (%.0f%% CI %+.1f to %+.1f)", what, 100*c.By, 100*c.Confidence, 100*c.Low, 100*c.High)
 	}
-	text := fmt.Sprintf("costs a busy server %s, %s, %s (%.0f%% intervals, %d blocks of 4 × %g s)",
-		one("CPU/request", &o.ServerCPU), one("throughput", &o.Throughput), one("p99", &o.P99), 100*o.ServerCPU.Confidence, o.Blocks, o.DurationS)
+	text := fmt.Sprintf("changes a busy server's %s, %s, %s · by calibration, %d blocks of 4 × %g s",
+		one("CPU/request", &o.ServerCPU), one("throughput", &o.Throughput), one("p99", &o.P99), o.Blocks, o.DurationS)
 	if e := o.Effort(); e < 1 {
 		text += fmt.Sprintf(" · so this host is observed %.0f%% as often as usual", 100*e)
 	}
