@@ -202,7 +202,7 @@ type ProcessRow struct {
 	ReadBytes    int64       `json:"read_bytes,omitempty"`    // from block devices (/proc/PID/io), over SwitchesNs; -1 if not permitted
 	WrittenBytes int64       `json:"written_bytes,omitempty"` // to block devices, the same
 	RSSBytes     int64       `json:"rss_bytes"`               // gauge
-	OpenFiles    int         `json:"open_files,omitempty"`    // gauge, only in samples that include it; -1 if not permitted
+	OpenFiles    int         `json:"open_files,omitempty"`    // gauge; only in some samples before Linux 6.2; -1 if not permitted
 }
 
 // ThreadUse is one thread over the interval of its ProcessRow.

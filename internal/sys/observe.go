@@ -86,13 +86,18 @@ func terminated(path []byte) bool {
 	return bytes.IndexByte(path, 0) == len(path)-1 && len(path) > 0
 }
 
-// OpenFileCount returns the number of files a process has open, from its directory /proc/PID/fd
-// without listing it. Since Linux 6.2 the directory's size is that number (fs/proc/fd.c,
-// proc_fd_getattr); before, the size is 0, which also means none: on 0 the caller must count them.
-func OpenFileCount(fdDirectory int) (int, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fdDirectory, &st); err != nil {
-		return 0, err
+// OpenFileCount returns the number of files a process has open, without listing them: the size of
+// its directory /proc/PID/fd, which path names relative to dir as in OpenBelow. Linux sets it since
+// 6.2 (fs/proc/fd.c, proc_fd_getattr); before, the size is 0, which also means none: on 0 the caller
+// must count them.
+func OpenFileCount(dir int, path []byte) (int, error) {
+	if !terminated(path) {
+		return 0, errUnterminated
+	}
+	var st unix.Statx_t
+	if _, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&path[0])), 0, unix.STATX_SIZE,
+		uintptr(unsafe.Pointer(&st)), 0); errno != 0 {
+		return 0, errno
 	}
 	return int(st.Size), nil
 }

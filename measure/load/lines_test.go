@@ -24,7 +24,7 @@ import (
 const lineBytes = 64
 
 // reached is what an object reaches, in cache lines. Channels and the file of the run delay are left
-// out: a worker uses them once an interval.
+// out, because a worker uses them once an interval, and time zones, because it never does.
 type reached struct {
 	lines map[uintptr]string // by what
 	seen  map[span]bool
@@ -56,7 +56,7 @@ func (m reached) follow(v reflect.Value, name string) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		s := span{v.UnsafePointer(), v.Type(), 1}
-		if v.IsNil() || m.seen[s] || v.Type() == reflect.TypeFor[*sys.RunDelay]() {
+		if v.IsNil() || m.seen[s] || v.Type() == reflect.TypeFor[*sys.RunDelay]() || v.Type() == reflect.TypeFor[*time.Location]() {
 			return
 		}
 		m.seen[s] = true

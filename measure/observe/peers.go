@@ -184,12 +184,7 @@ func (p *peerSampler) countFiles() int {
 		if one.gone || one.identity.role != record.RoleSubject {
 			continue
 		}
-		dir, err := sys.OpenBelow(one.dir, p.t.path.of("fd").end())
-		if err != nil {
-			return -1
-		}
-		count, err := sys.OpenFileCount(dir)
-		closeFile(&dir)
+		count, err := sys.OpenFileCount(one.dir, p.t.path.of("fd").end())
 		if err != nil || count == 0 { // kernels before 6.2 do not report it
 			return -1
 		}

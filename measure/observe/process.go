@@ -67,7 +67,7 @@ type looks struct {
 	vol, invol int64
 	switchesNs int64 // 0: nothing new
 	switchesAt int64 // last reading, 0: never
-	openFiles  int
+	openFiles  int // 0: nothing new, -1: not permitted
 
 	readBytes, writtenBytes   int64 // over switchesNs; -1: not readable
 	ioRead                    bool
@@ -197,6 +197,9 @@ func (s *processSampler) one(p *process, at tick, emit Emit) error {
 		return syscall.ESRCH // EINVAL: no such process
 	}
 	s.readThreads(p, st.Threads)
+	if n, err := sys.OpenFileCount(p.dir, s.t.path.of("fd").end()); err == nil && n > 0 {
+		p.looks.openFiles = n
+	}
 	if p.usage.read {
 		s.fill(p, at, &st, cpuNs)
 		emit(&s.row)
@@ -229,10 +232,10 @@ func (s *processSampler) fill(p *process, at tick, st *sys.PIDStat, cpuNs int64)
 		s.row.States, s.row.Waits = p.looks.states, p.looks.waits
 	}
 	s.row.Busiest = p.fillBusiest()
-	p.looks.looked = false
+	s.row.OpenFiles = p.looks.openFiles
+	p.looks.looked, p.looks.openFiles = false, 0
 	if p.looks.switchesNs > 0 {
 		s.row.Voluntary, s.row.Involuntary, s.row.SwitchesNs = p.looks.vol, p.looks.invol, p.looks.switchesNs
-		s.row.OpenFiles = p.looks.openFiles
 		s.row.ReadBytes, s.row.WrittenBytes = p.looks.readBytes, p.looks.writtenBytes
 		p.looks.switchesNs = 0
 	}
@@ -521,14 +524,8 @@ func (s *switchSampler) sample(at tick, _ Emit) error {
 		}
 		s.count(p, at)
 		s.countBytes(p)
-		n, err := s.countFiles(p)
-		switch {
-		case vanished(err):
-		case err != nil:
-			p.looks.openFiles = -1
+		if err := s.countFiles(p); err != nil && !vanished(err) {
 			s.subject.missOf(p, "its open files", err)
-		default:
-			p.looks.openFiles = n
 		}
 	}
 	return nil
@@ -587,24 +584,26 @@ func (s *switchSampler) countBytes(p *process) {
 	p.looks.ioRead, p.looks.lastReadBytes, p.looks.lastWrites = true, now.Read, now.Written
 }
 
-// countFiles returns -1 if the process may not be inspected.
-func (s *switchSampler) countFiles(p *process) (int, error) {
-	fd, err := sys.OpenBelow(p.dir, s.t.path.of("fd").end())
+// countFiles lists a process's open files where the kernel does not count them, which every sample
+// of the process's times asks it.
+func (s *switchSampler) countFiles(p *process) error {
+	path := s.t.path.of("fd").end()
+	if n, err := sys.OpenFileCount(p.dir, path); n > 0 || err != nil {
+		return err
+	}
+	p.looks.openFiles = -1
+	fd, err := sys.OpenBelow(p.dir, path)
 	if err == nil {
 		defer closeFile(&fd)
-		var n int
-		if n, err = sys.OpenFileCount(fd); err == nil && n == 0 {
-			s.fds, err = s.t.list.numbers(fd, s.fds)
-			n = len(s.fds)
-		}
-		if err == nil {
-			return n, nil
+		if s.fds, err = s.t.list.numbers(fd, s.fds); err == nil {
+			p.looks.openFiles = len(s.fds)
+			return nil
 		}
 	}
 	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) {
-		return -1, nil
+		return nil
 	}
-	return 0, err
+	return err
 }
 
 func (s *switchSampler) close() {}
