@@ -70,6 +70,7 @@ func behindOf(f *serverSide, series *record.Series) []behindServer {
 			b.name = p.comm
 		}
 		b.cpus = f.host.allowedOf(b.allowed)
+		b.stolen = f.host.stolenOf(b.cpus)
 		b.stacksOf(f.base)
 		b.states(f, series, rootOf)
 		b.sampled(f)
@@ -169,7 +170,7 @@ func (b *behindServer) asked(n float64) bool {
 // outOfCPU says how its CPU is used up; empty if it is not. With a thread per connection, the
 // number of connections bounds the full threads.
 func (b *behindServer) outOfCPU(f *serverSide) (how record.Statement) {
-	n := float64(len(b.cpus))
+	n, had := float64(len(b.cpus)), f.host.had(b.cpus)
 	full := b.fullThreads()
 	used := with{"used_cores": b.cores, "cores": n, "waited": b.queue.value, "idle_none": false}
 	switch q := b.quota.throttled; {
@@ -177,9 +178,9 @@ func (b *behindServer) outOfCPU(f *serverSide) (how record.Statement) {
 	case q.known && q.value >= throttledShare:
 		return say("behind.throttled", with{"share": q.value})
 	case n == 0 || !f.host.known:
-	case b.cores >= behindFull*n:
+	case b.cores >= behindFull*had:
 		return say("behind.cores", used)
-	case f.host.full(b.cpus) && b.cores+b.queue.value >= serverDemandMin*n && b.cores > f.subject.cores:
+	case f.host.full(b.cpus) && b.cores+b.queue.value >= serverDemandMin*had && b.cores > f.subject.cores:
 		used["idle_none"] = true
 		return say("behind.cores", used)
 	case full == 0 || full > 1 && b.use.timed && float64(full) >= poolBusy*b.use.used:
@@ -216,7 +217,7 @@ func (b *behindServer) limit(f *serverSide) *limit {
 	if how := b.outOfCPU(f); how.Code != "" {
 		l := &limit{says: say("behind.out-of-cpu", with{"how": how}),
 			next: just("behind.out-of-cpu.next", with{"server": b.name, "profiler": profilerOf(b.runtime, b.pid),
-				"one_thread": b.fullThreads() == 1 && b.cores < behindFull*float64(len(b.cpus))})}
+				"one_thread": b.fullThreads() == 1 && b.cores < behindFull*f.host.had(b.cpus)})}
 		if b.samples >= stacksFewest && len(b.packages) > 0 {
 			l.pro = append(l.pro, record.NewEvidence("stacks.peers.packages", b.packages[0].Share, "share",
 				say("behind.packages", with{"server": b.name, "packages": packagesOf(b.packages), "samples": b.samples})))

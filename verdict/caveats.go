@@ -184,7 +184,7 @@ func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
 		if !h.known {
 			continue
 		}
-		if s := h.over(h.numbers(), stolen) / float64(len(h.cores)); s >= stealMatters {
+		if s := h.stolenOf(h.numbers()); s > 0 {
 			d.add("caveat.steal", with{"share": s, "host": f.base.named(h.name)})
 		}
 	}

@@ -38,7 +38,7 @@ func ruleSharedCPU(f *facts) finding {
 func (f *cpuFacts) fightForCores() bool {
 	part := f.generatorPart()
 	return f.together && part.known && part.value > 1-serversPart && part.value < 1-smallPart &&
-		f.coresTaken() && f.wanted() >= jointDemandMin*float64(len(f.server.cpus)) && f.bothCores() && !f.oneThreadHolds()
+		f.coresTaken() && f.wanted() >= jointDemandMin*f.server.host.had(f.server.cpus) && f.bothCores() && !f.oneThreadHolds()
 }
 
 // bothCores reports whether the CPUs that only the generator may use are full too; otherwise it

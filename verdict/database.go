@@ -345,7 +345,7 @@ func (f *facts) databaseRoom() figure {
 	if !(used > 0) {
 		return figure{}
 	}
-	return some(math.Max(float64(len(f.cpu.server.cpus))/used, 1))
+	return some(math.Max(f.cpu.server.host.had(f.cpu.server.cpus)/used, 1))
 }
 
 // atWork says that the sessions wait for nothing: the database computes.

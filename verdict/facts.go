@@ -206,6 +206,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	if f.cpu.server.subject.known {
 		f.cpu.server.host = hostOf(cpu, f.cpu.server.subject.host)
 		f.cpu.server.cpus = f.cpu.server.host.allowedOf(f.base.run.Spec.PinServer, f.cpu.server.subject.allowed)
+		f.cpu.server.subject.stolen = f.cpu.server.host.stolenOf(f.cpu.server.cpus)
 	}
 	f.cpu.generators(series, cpu, load)
 	f.time.stall = stallsOf(f.base, load)

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"math"
 	"slices"
 
 	"ceiling/experiment/spec"
@@ -86,15 +87,25 @@ func stolen(c *coreUse) float64 { return c.steal }
 func busy(c *coreUse) float64   { return c.total - c.idle - c.steal }
 func soft(c *coreUse) float64   { return c.soft }
 
+// had returns the CPU time that there was for this host's programs, in cores: what the hypervisor
+// took (steal) is neither used nor idle.
+func (h *hostFacts) had(cpus []int) float64 {
+	return h.over(cpus, func(c *coreUse) float64 { return c.total - c.steal })
+}
+
+// stolenOf returns the share of the CPUs' time that the hypervisor took; 0 where that is too little
+// to matter.
+func (h *hostFacts) stolenOf(cpus []int) float64 {
+	if share := h.over(cpus, stolen) / math.Max(float64(len(cpus)), 1); share >= stealMatters {
+		return share
+	}
+	return 0
+}
+
 // full reports whether some CPUs had nothing left.
 func (h *hostFacts) full(cpus []int) bool {
-	n := 0
-	for i := range h.cores {
-		if slices.Contains(cpus, h.cores[i].cpu) {
-			n++
-		}
-	}
-	return n > 0 && h.over(cpus, idle) <= coresIdle*float64(n)
+	had := h.had(cpus)
+	return had > 0 && h.over(cpus, idle) <= coresIdle*had
 }
 
 // allowedOf returns the seen CPUs that a list allows; all of them if there is no list.

@@ -21,6 +21,7 @@ type processFacts struct {
 	peak    figure
 	samples []float64 // total cores, sample by sample
 	allowed string    // CPU list common to all of them, "" if unknown or different
+	stolen  float64   // share of their CPUs' time that the hypervisor took
 	quota   quota
 	lost    []string // what happened to them during the window
 }
@@ -259,13 +260,16 @@ func (p *processFacts) connectionsOf(f *runFacts, series *record.Series) {
 func (p *processFacts) fullThreads() int {
 	n := 0
 	for _, t := range p.threads {
-		if t.full() {
+		if t.full(p.stolen) {
 			n++
 		}
 	}
 	return n
 }
 
-func (t *threadUse) full() bool {
-	return t.run >= threadFull || t.queue.known && t.run >= threadRuns && t.run+t.queue.value >= threadWanting
+// full reports whether it ran, or wanted to, whenever the hypervisor left its CPUs to this host.
+// A thread's time does not include what was stolen (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+func (t *threadUse) full(stolen float64) bool {
+	had := 1 - stolen
+	return t.run >= threadFull*had || t.queue.known && t.run >= threadRuns*had && t.run+t.queue.value >= threadWanting*had
 }

@@ -55,28 +55,28 @@ func (f *facts) queuesUnread() bool {
 	return p.known && p.both && p.share[serverQueue] >= waitQueue && (f.base.open || p.share[serverQueue]*f.base.slots >= 1)
 }
 
-// capacity returns the CPU that the server may use, in cores, and what bounds it. Unknown without
+// capacity returns the CPU that the server could use, in cores, and what bounds it. Unknown without
 // the host's CPU rows.
 func (f *serverSide) capacity() (cores figure, bound record.Statement) {
 	if !f.host.known {
 		return figure{}, record.Statement{}
 	}
-	n := float64(len(f.cpus))
-	if q := f.subject.quota.cores; q.known && q.value < n {
+	n, had := float64(len(f.cpus)), f.host.had(f.cpus)
+	if q := f.subject.quota.cores; q.known && q.value < had {
 		return q, say("capacity.cgroup", with{"cores": q.value})
 	}
-	return some(n), say("capacity", with{"cores": n, "allowed": len(f.cpus) < len(f.host.cores)})
+	return some(had), say("capacity", with{"cores": n, "allowed": len(f.cpus) < len(f.host.cores), "stolen": f.host.stolenOf(f.cpus)})
 }
 
 // serverFull reports whether the server's allowed CPUs are all busy and the server wants them.
 // Cores filled by others do not hold back a server that is rarely runnable: its requests wait for
 // something else.
 func (f *cpuFacts) serverFull() bool {
-	n := float64(len(f.server.cpus))
 	if !f.coresTaken() {
 		return false
 	}
-	return !f.server.subject.queue.known || f.server.subject.cores+f.server.subject.queue.value >= serverDemandMin*n
+	return !f.server.subject.queue.known ||
+		f.server.subject.cores+f.server.subject.queue.value >= serverDemandMin*f.server.host.had(f.server.cpus)
 }
 
 // coresTaken reports whether the server's allowed CPUs are full, no matter who fills them: almost
@@ -90,15 +90,15 @@ func (f *cpuFacts) coresTaken() bool {
 	if f.server.host.full(f.server.cpus) {
 		return true
 	}
-	n := float64(len(f.server.cpus))
-	return f.server.subject.queue.known && n > 0 && f.server.host.over(f.server.cpus, idle) <= coresIdleContested*n &&
-		f.wanted()+f.foreign().value >= contested*n
+	had := f.server.host.had(f.server.cpus)
+	return f.server.subject.queue.known && had > 0 && f.server.host.over(f.server.cpus, idle) <= coresIdleContested*had &&
+		f.wanted()+f.foreign().value >= contested*had
 }
 
 // kept reports whether a server that does not fill its CPUs was kept off them for a good part of
 // the remaining time: its threads were runnable while others ran.
 func (f *cpuFacts) kept() bool {
-	q, rest := f.server.subject.queue, float64(len(f.server.cpus))-f.server.subject.cores
+	q, rest := f.server.subject.queue, f.server.host.had(f.server.cpus)-f.server.subject.cores
 	return q.known && rest > 0 && q.value >= halfOf*rest && f.foreign().value >= foreignCores
 }
 
