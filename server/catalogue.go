@@ -30,6 +30,7 @@ type Kind struct {
 	Memory  bool   // responds from memory only: takes no database
 	Plain   bool   // without TLS
 	HTTP2   bool   // also speaks HTTP/2
+	Forks   bool   // is several processes by the framework's own prefork, which serve the routes alone
 }
 
 // An engine is a framework with the routes mounted.
@@ -47,14 +48,18 @@ type engine interface {
 type framework struct {
 	Kind
 	mount func(*site) engine
+	// serve, if not nil, is Serve for a framework that starts processes by itself.
+	serve func(ctx context.Context, cfg Config) error
 }
 
 func frameworks() []framework {
 	return []framework{
-		{Kind{Name: "nethttp", About: "the standard library's net/http", HTTP2: true}, mountNetHTTP},
-		{Kind{Name: "fasthttp", About: "valyala/fasthttp", Prefork: true}, mountFastHTTP},
-		{Kind{Name: "fiber", About: "gofiber/fiber v3, built on fasthttp", Prefork: true}, mountFiber},
-		{Kind{Name: "floor", About: "minimal io_uring server: its cost is close to that of the kernel alone", Memory: true, Plain: true, HTTP2: true}, mountFloor},
+		{Kind{Name: "nethttp", About: "the standard library's net/http", HTTP2: true}, mountNetHTTP, nil},
+		{Kind{Name: "fasthttp", About: "valyala/fasthttp", Prefork: true}, mountFastHTTP, nil},
+		{Kind{Name: "fiber", About: "gofiber/fiber v3, built on fasthttp", Prefork: true}, mountFiber, nil},
+		{Kind{Name: "fiber-prefork", About: "fiber with its own prefork: as many processes as its GOMAXPROCS", Memory: true, Plain: true, Forks: true},
+			mountFiber, serveFiberPrefork},
+		{Kind{Name: "floor", About: "minimal io_uring server: its cost is close to that of the kernel alone", Memory: true, Plain: true, HTTP2: true}, mountFloor, nil},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"ceiling/server/backend"
@@ -21,7 +22,7 @@ func products() ([]backend.Product, error) {
 	}
 	list := make([]backend.Product, len(p.products))
 	for i, x := range p.products {
-		list[i] = backend.Product{Body: x.json, Brand: x.brand, PriceCents: x.priceCents}
+		list[i] = backend.Product{Body: x.json, Brand: x.brand, PriceCents: int64(math.Round(x.Price * 100))}
 	}
 	return list, nil
 }

@@ -139,7 +139,7 @@ func checkBody(t *testing.T, r *backend.Route, body []byte, products map[string]
 		for _, b := range answer.Brands {
 			n += b.Count
 		}
-		good = n == 10_000 && len(answer.Brands) == brandCount
+		good = n == 10_000 && len(answer.Brands) == 40
 	case "/db/update":
 		good = answer.Product >= 1 && answer.Product <= 10_000
 	case "/db/counter":

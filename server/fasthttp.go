@@ -58,15 +58,9 @@ func fastHTTPHandler(s *site) fasthttp.RequestHandler {
 		if r.ContentEncoding != "" {
 			c.Response.Header.SetContentEncoding(r.ContentEncoding)
 		}
-		m := s.borrow(r)
-		body, status := s.respond(r, m)
+		body, status := s.respond(r)
 		c.Response.SetStatusCode(status)
-		if r.computed {
-			c.SetBody(body) // copies
-		} else {
-			c.Response.SetBodyRaw(body)
-		}
-		s.giveBack(m)
+		c.Response.SetBodyRaw(body)
 	}
 }
 

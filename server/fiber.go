@@ -43,15 +43,8 @@ func fiberHandler(s *site, r *Route) fiber.Handler {
 		if r.ContentEncoding != "" {
 			c.Set(fiber.HeaderContentEncoding, r.ContentEncoding)
 		}
-		m := s.borrow(r)
-		defer s.giveBack(m)
-		body, status := s.respond(r, m)
-		c.Status(status)
-		if r.computed {
-			c.Response().SetBody(body) // copies, whereas Send would retain the scratch
-			return nil
-		}
-		return c.Send(body)
+		body, status := s.respond(r)
+		return c.Status(status).Send(body)
 	}
 }
 

@@ -80,16 +80,15 @@ type pageKey struct {
 
 // answers builds a worker's responses.
 type answers struct {
-	site    *site
-	byPath  map[string]*Route
-	fixed   map[*Route]bool // routes with a constant response
-	scratch scratch
-	filler  []byte // content of /bytes/N; nil until requested
-	pages   map[pageKey]*page
-	blocks  map[pageKey]*floorBlock // for HTTP/2
-	second  int64
-	date    string
-	total   func() uint64 // responses of all workers
+	site   *site
+	byPath map[string]*Route
+	fixed  map[*Route]bool // routes with a constant response
+	filler []byte          // content of /bytes/N; nil until requested
+	pages  map[pageKey]*page
+	blocks map[pageKey]*floorBlock // for HTTP/2
+	second int64
+	date   string
+	total  func() uint64 // responses of all workers
 }
 
 func newAnswers(s *site) *answers {
@@ -99,7 +98,7 @@ func newAnswers(s *site) *answers {
 		r := &s.routes[i]
 		a.byPath[r.Path] = r
 		if !r.computed { // the smallest seed and the largest choose the first and the last of a route's bodies
-			a.fixed[r] = &r.answer(s.pool, 0, nil)[0] == &r.answer(s.pool, 1<<64-1, nil)[0]
+			a.fixed[r] = &r.answer(s.pool, 0)[0] == &r.answer(s.pool, 1<<64-1)[0]
 		}
 	}
 	return a
@@ -146,7 +145,7 @@ func (a *answers) to(q *http1.Request) (ans reply, route *Route) {
 func (a *answers) of(r *Route) reply {
 	return reply{
 		status: "200 OK", contentType: r.ContentType, encoding: r.ContentEncoding,
-		body: r.answer(a.site.pool, rand.Uint64(), &a.scratch), lasting: !r.computed, constant: a.fixed[r],
+		body: r.answer(a.site.pool, rand.Uint64()), lasting: !r.computed, constant: a.fixed[r],
 	}
 }
 

@@ -300,9 +300,6 @@ func (w *floorWorker) putHTTP2(i uint32, c *floorConn, ans *reply, route *Route,
 	}
 	w.pending += len(w.out.b) - before
 	w.release(i, c)
-	if s := h.find(id); s != nil && !ans.lasting { // the scratch of a computed response is reused
-		s.rest = bytes.Clone(s.rest)
-	}
 }
 
 // release sends waiting responses as far as flow control allows, until the turn is over.

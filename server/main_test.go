@@ -7,9 +7,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gofiber/fiber/v3"
 
 	"ceiling/server/quorum"
 	"ceiling/server/store"
@@ -25,6 +29,14 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		os.Exit(1)
+	}
+	if fiber.IsChild() {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := Serve(ctx, "fiber-prefork", Config{}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(0)
 	}
 	kind := os.Getenv(preforkChildEnv)
 	cfg := Config{Prefork: true, Workers: 2}

@@ -52,8 +52,7 @@ func netHTTPHandler(s *site, r *Route, lengths map[int][]string) http.HandlerFun
 		encoding = []string{r.ContentEncoding}
 	}
 	return func(w http.ResponseWriter, _ *http.Request) {
-		m := s.borrow(r)
-		body, status := s.respond(r, m)
+		body, status := s.respond(r)
 		h := w.Header()
 		h["Content-Type"] = contentType
 		if encoding != nil {
@@ -68,7 +67,6 @@ func netHTTPHandler(s *site, r *Route, lengths map[int][]string) http.HandlerFun
 			w.WriteHeader(status)
 		}
 		_, _ = w.Write(body) // fails if the client has disconnected
-		s.giveBack(m)
 	}
 }
 

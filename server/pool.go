@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -17,7 +17,6 @@ import (
 
 const (
 	productCount = 500
-	brandCount   = 40
 	listCount    = 8
 
 	// listProducts is the mean number of products in a list, ± listSpread per cent, unless
@@ -40,13 +39,38 @@ type pool struct {
 	lists    [][]byte
 }
 
-// A product is a product of the pool, in its served forms.
+// A product is a product of the pool, with its served forms.
 type product struct {
-	json       []byte
-	gzip       []byte // json, compressed
-	id         []byte // quoted for JSON
-	priceCents int64
-	brand      int // index into pool.brands
+	Product
+	json  []byte
+	gzip  []byte // json, compressed
+	brand int    // index into pool.brands
+}
+
+// Product is what the JSON of a product says.
+type Product struct {
+	ID          string     `json:"id"`
+	Name        string     `json:"name"`
+	Brand       string     `json:"brand"`
+	Category    string     `json:"category"`
+	Price       float64    `json:"price"`
+	Rating      float64    `json:"rating"`
+	ReviewCount int        `json:"review_count"`
+	Description string     `json:"description"`
+	Tags        []string   `json:"tags"`
+	Attributes  Attributes `json:"attributes"`
+	Images      []string   `json:"images"` // addresses
+}
+
+// Attributes are a product's properties.
+type Attributes struct {
+	Colour   string `json:"colour"`
+	Material string `json:"material"`
+	Size     string `json:"size"`
+	WeightG  int    `json:"weight_g"`
+	Feature  string `json:"feature"`
+	Use      string `json:"use"`
+	Country  string `json:"country_of_origin"`
 }
 
 // productFile has the brands on its first line, then one product per line, gzipped;
@@ -105,30 +129,22 @@ func (p *pool) read() error {
 	if err := json.Unmarshal(head, &brands); err != nil {
 		return err
 	}
-	number := map[string]int{}
-	for i, b := range brands {
+	for _, b := range brands {
 		quoted, err := json.Marshal(b)
 		if err != nil {
 			return err
 		}
 		p.brands = append(p.brands, quoted)
-		number[b] = i
 	}
 	for line := range bytes.Lines(rest) {
-		var d struct {
-			ID    json.RawMessage
-			Brand string
-			Price float64
-		}
-		line = bytes.TrimSuffix(line, []byte("\n"))
-		if err := json.Unmarshal(line, &d); err != nil {
+		one := product{json: bytes.TrimSuffix(line, []byte("\n"))}
+		if err := json.Unmarshal(one.json, &one.Product); err != nil {
 			return err
 		}
-		brand, known := number[d.Brand]
-		if !known {
-			return fmt.Errorf("brand %q is not among the brands", d.Brand)
+		if one.brand = slices.Index(brands, one.Brand); one.brand < 0 {
+			return fmt.Errorf("brand %q is not among the brands", one.Brand)
 		}
-		p.products = append(p.products, product{json: line, id: d.ID, priceCents: int64(math.Round(d.Price * 100)), brand: brand})
+		p.products = append(p.products, one)
 	}
 	if len(p.products) != productCount {
 		return fmt.Errorf("%d products, not %d", len(p.products), productCount)

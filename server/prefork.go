@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"ceiling/server/backend"
+
+	"github.com/gofiber/fiber/v3"
 )
 
 // Prefork is our own implementation for all kinds that support it, instead of the frameworks'. A
@@ -48,7 +50,7 @@ const (
 
 // IsPreforkChild reports whether Serve started this process as part of a prefork server. A
 // program that does more than call Serve, such as printing or opening files, can then skip it.
-func IsPreforkChild() bool { return os.Getenv(preforkChildEnv) != "" }
+func IsPreforkChild() bool { return os.Getenv(preforkChildEnv) != "" || fiber.IsChild() }
 
 // serveChild is Serve in a child.
 func serveChild(ctx context.Context, f framework, cfg Config) error {

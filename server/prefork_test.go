@@ -292,3 +292,49 @@ func TestPreforkTLS(t *testing.T) {
 	}
 	r.stop(t)
 }
+
+// fiber's own prefork starts as many children as GOMAXPROCS: a container that sets it to 1 has one worker.
+func TestForkedByTheFramework(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		open := descriptors(t)
+		r := start(t, "fiber-prefork", Config{Workers: workers})
+		if children := childrenOf(t, os.Getpid()); len(children) != workers {
+			t.Errorf("GOMAXPROCS %d: %d children", workers, len(children))
+		}
+		if n := listeners(t, r.addr); n != workers { // one that only holds the port would refuse connections
+			t.Errorf("GOMAXPROCS %d: %d listeners", workers, n)
+		}
+		r.stop(t)
+		if left := childrenOf(t, os.Getpid()); len(left) > 0 {
+			t.Errorf("children %v are left", left)
+		}
+		if now := descriptors(t); now > open {
+			t.Errorf("%d descriptors open, %d before", now, open)
+		}
+	}
+}
+
+// A child that is killed ends the server, and its end is told.
+func TestForkedChildKilled(t *testing.T) {
+	r := start(t, "fiber-prefork", Config{Workers: 2})
+	if err := syscall.Kill(childrenOf(t, os.Getpid())[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-r.done; err == nil || !strings.Contains(err.Error(), "child") {
+		t.Errorf("%v", err)
+	}
+	if left := childrenOf(t, os.Getpid()); len(left) > 0 {
+		t.Errorf("children %v are left", left)
+	}
+}
+
+func TestForksRefuses(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"only ports": {Addr: "unix:" + t.TempDir() + "/s"}, "profiles": {Pprof: "127.0.0.1:0"}, "no prefork": {Prefork: true},
+		"TLS": {TLS: &tls.Config{}}, "publishes": {Push: "own"},
+	} {
+		if err := Serve(t.Context(), "fiber-prefork", cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -25,13 +25,12 @@ type Route struct {
 	// Writes is set if the route changes the database.
 	Writes bool
 
-	// computed means that the body is built per request, in the scratch. The bodies of other
-	// routes belong to the pool and are immutable, so a framework may use them without a copy.
+	// computed means that the body is built per request. The bodies of other routes belong to the
+	// pool and are immutable.
 	computed bool
 
-	// answer returns the body for seed. It is pure: the same pool and seed give the same bytes. A
-	// route that is not computed ignores the scratch.
-	answer func(p *pool, seed uint64, s *scratch) []byte
+	// answer returns the body for seed. It is pure: the same pool and seed give the same bytes.
+	answer func(p *pool, seed uint64) []byte
 
 	// query, instead of answer, asks a backend. The body belongs to the request.
 	query func(seed uint64) ([]byte, error)
@@ -40,7 +39,7 @@ type Route struct {
 	status func(h *publish.Hub) ([]byte, error)
 }
 
-// own reports whether a route's bodies are built per request, outside the scratch.
+// own reports whether a route's bodies are made outside this package.
 func (r *Route) own() bool { return r.query != nil || r.status != nil }
 
 // allow is the value of the Allow header.
@@ -61,28 +60,28 @@ func Routes() []Route {
 	return []Route{
 		{
 			Path: "/simple", About: "16 bytes of JSON, always the same", ContentType: typeJSON,
-			answer: func(p *pool, _ uint64, _ *scratch) []byte { return p.hello },
+			answer: func(p *pool, _ uint64) []byte { return p.hello },
 		},
 		{
 			Path: "/read", About: "one of 500 products at random, about 4.5 KB of precomputed JSON", ContentType: typeJSON,
-			answer: func(p *pool, seed uint64, _ *scratch) []byte { return p.products[choose(seed, productCount)].json },
+			answer: func(p *pool, seed uint64) []byte { return p.products[choose(seed, productCount)].json },
 		},
 		{
-			Path: "/read-gz", About: "the same, precompressed (1.97 times smaller), always sent as gzip", ContentType: typeJSON,
+			Path: "/read-gz", About: "the same, precompressed (1.96 times smaller), always sent as gzip", ContentType: typeJSON,
 			ContentEncoding: "gzip",
-			answer:          func(p *pool, seed uint64, _ *scratch) []byte { return p.products[choose(seed, productCount)].gzip },
+			answer:          func(p *pool, seed uint64) []byte { return p.products[choose(seed, productCount)].gzip },
 		},
 		{
 			Path: "/list", About: "20 to 30 products, about 110 KB of precomputed JSON (--list-kb)", ContentType: typeJSON,
-			answer: func(p *pool, seed uint64, _ *scratch) []byte { return p.lists[choose(seed, listCount)] },
+			answer: func(p *pool, seed uint64) []byte { return p.lists[choose(seed, listCount)] },
 		},
 		{
-			Path: "/compute", About: "statistics of 100 random products: sorting, arithmetic, about 500 bytes of JSON",
+			Path: "/compute", About: "statistics of 100 random products: sorting, counting, encoding; about 490 bytes of JSON",
 			ContentType: typeJSON, computed: true, answer: summarise,
 		},
 		{
 			Path: "/healthz", About: "returns ok", ContentType: typeText,
-			answer: func(p *pool, _ uint64, _ *scratch) []byte { return p.ok },
+			answer: func(p *pool, _ uint64) []byte { return p.ok },
 		},
 	}
 }
@@ -94,17 +93,15 @@ func choose(seed uint64, n int) int {
 	return int(hi)
 }
 
-// A site is what every framework mounts: the routes, the pool, and memory for the computing
-// routes.
+// A site is what every framework mounts: the routes and the pool.
 type site struct {
-	routes    []Route
-	pool      *pool
-	scratches sync.Pool // of *scratch; per-processor in the runtime, so without a lock
-	behind    []backend.Backend
-	closing   sync.Once
-	keys      backend.Keys // nil: no key-value bucket
-	hub       *publish.Hub // nil: no publishing
-	log       *log.Logger  // for client errors
+	routes  []Route
+	pool    *pool
+	behind  []backend.Backend
+	closing sync.Once
+	keys    backend.Keys // nil: no key-value bucket
+	hub     *publish.Hub // nil: no publishing
+	log     *log.Logger  // for client errors
 }
 
 // onePool is the shared pool of all sites of a process: it is immutable, and building it takes 40
@@ -120,13 +117,11 @@ func newSite(listKB int) (*site, error) {
 	if listKB > 0 {
 		p = p.withLists(listKB)
 	}
-	s := &site{routes: Routes(), pool: p, log: newComplaints(os.Stderr)}
-	s.scratches.New = func() any { return new(scratch) }
-	return s, nil
+	return &site{routes: Routes(), pool: p, log: newComplaints(os.Stderr)}, nil
 }
 
-// respond returns a response body of r and its status. m is borrow's result for r.
-func (s *site) respond(r *Route, m *scratch) ([]byte, int) {
+// respond returns a response body of r and its status.
+func (s *site) respond(r *Route) ([]byte, int) {
 	var body []byte
 	var err error
 	switch {
@@ -135,7 +130,7 @@ func (s *site) respond(r *Route, m *scratch) ([]byte, int) {
 	case r.status != nil:
 		body, err = r.status(s.hub)
 	default:
-		body = r.answer(s.pool, rand.Uint64(), m)
+		body = r.answer(s.pool, rand.Uint64())
 	}
 	if err != nil {
 		return backend.Failure(err), http.StatusServiceUnavailable
@@ -176,20 +171,5 @@ func (s *site) close() (err error) {
 func (s *site) abort() {
 	for _, b := range s.behind {
 		b.Abort()
-	}
-}
-
-// borrow returns memory for one response of r, nil if r needs none. Return it when the body has
-// been sent or copied.
-func (s *site) borrow(r *Route) *scratch {
-	if !r.computed {
-		return nil
-	}
-	return s.scratches.Get().(*scratch)
-}
-
-func (s *site) giveBack(m *scratch) {
-	if m != nil {
-		s.scratches.Put(m)
 	}
 }

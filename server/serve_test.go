@@ -114,6 +114,9 @@ func TestServeStopsUnderLoad(t *testing.T) {
 
 func TestServeOnUnixSocket(t *testing.T) {
 	for _, k := range Catalogue() {
+		if k.Forks {
+			continue // refused: TestForksRefuses
+		}
 		t.Run(k.Name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "s")
 			// What a killed server leaves: a socket nobody listens on.

@@ -100,7 +100,7 @@ func New(sh *command.Shell, behind Behind) *cobra.Command {
 	c.Flags().StringVar(&cfg.Push, "push", "", "publish events: own, or rate=100,size=1000,slow=block,…")
 	c.Flags().StringVar(&cfg.Addr, "addr", cfg.Addr, "address; port 0 = any, unix:/path a socket")
 	c.Flags().StringVar(&cfg.Pprof, "pprof", "", "serve pprof profiles of all processes at host:port")
-	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core, by the framework's own prefork")
+	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core (ceiling's prefork, alike for all kinds)")
 	c.Flags().BoolVar(&secure.on, "tls", false, "serve https, with a certificate of a temporary CA")
 	c.Flags().BoolVar(&cfg.HTTP3, "http3", false, "also serve HTTP/3, on the UDP port with the same number (nethttp)")
 	c.Flags().StringVar(&secure.ca, "ca", "", "write the CA certificate here, for --cacert (default: a temporary file)")
@@ -151,6 +151,8 @@ func (t *serveTLS) goesWith(cfg *server.Config, kind server.Kind) error {
 		return fmt.Errorf("%s has no prefork mode; leave --prefork out", kind.Name)
 	case kb != 0 && (kb < server.MinListKB || kb > server.MaxListKB):
 		return fmt.Errorf("--list-kb %d: give %d to %d, or leave it out for lists of 111 KB", kb, server.MinListKB, server.MaxListKB)
+	case cfg.Pprof != "" && kind.Forks:
+		return fmt.Errorf("--pprof: %s has no profiles; take fiber --prefork, or leave --pprof out", kind.Name)
 	case t.on && kind.Plain:
 		return fmt.Errorf("--tls: %s has none; leave --tls out, or take nethttp, fasthttp or fiber", kind.Name)
 	case cfg.HTTP3 && (!t.on || kind.Name != "nethttp"):
@@ -214,11 +216,11 @@ func serveLong(behind *Behind) string {
 	var b strings.Builder
 	b.WriteString("Serves the same routes with the same bytes, whatever the kind.\n\nKinds:\n")
 	for _, k := range server.Catalogue() {
-		fmt.Fprintf(&b, "  %-10s %s\n", k.Name, k.About)
+		fmt.Fprintf(&b, "  %-14s %s\n", k.Name, k.About)
 	}
 	except := ""
 	if o := behind.Other; o != nil {
-		fmt.Fprintf(&b, "  %-10s %s\n", o.Name, o.About)
+		fmt.Fprintf(&b, "  %-14s %s\n", o.Name, o.About)
 		except = " except " + o.Name
 	}
 	b.WriteString("\nRoutes of all kinds" + except + ":\n")

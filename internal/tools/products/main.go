@@ -20,9 +20,12 @@ const (
 	productCount = 500
 	brandCount   = 40
 
-	// paragraphCount template paragraphs and 6 to 10 reviews give a product 4.5 KB on average,
-	// which gzip at its default level compresses by a factor of 1.97: TestProducts checks both.
-	paragraphCount = 3
+	// paragraphCount paragraphs of leastParagraph to mostParagraph bytes give a product 4.52 KB on
+	// average, which gzip at its default level compresses by a factor of 1.97: TestProducts checks
+	// both.
+	paragraphCount = 5
+	leastParagraph = 586
+	mostParagraph  = 706
 
 	// Product i uses the PCG with seed poolSeed and stream i. The stream after the products is
 	// the brands'.
@@ -72,16 +75,6 @@ type document struct {
 	Tags        []string   `json:"tags"`
 	Attributes  attributes `json:"attributes"`
 	Images      []string   `json:"images"`
-	Reviews     []review   `json:"reviews"`
-}
-
-// review is a customer's review, in words without a template, so that it compresses like real
-// prose.
-type review struct {
-	ID     string `json:"id"`
-	Author string `json:"author"`
-	Stars  int    `json:"stars"`
-	Text   string `json:"text"`
 }
 
 type attributes struct {
@@ -142,30 +135,26 @@ func makeDocument(f *gofakeit.Faker) document {
 	for range f.Number(3, 8) {
 		d.Images = append(d.Images, "https://images.example.com/"+f.UUID()+".jpg")
 	}
-	for range f.Number(6, 10) {
-		d.Reviews = append(d.Reviews, makeReview(f))
-	}
 	return d
 }
 
-// makeParagraph returns 400 to about 710 bytes of prose.
+// makeParagraph returns a sentence from a template, and sentences of words without one, so that it
+// compresses like prose.
 func makeParagraph(f *gofakeit.Faker) string {
-	atLeast := f.Number(400, 560)
 	text := f.ProductDescription()
-	for len(text) < atLeast {
-		text += " " + f.ProductDescription()
+	for length := f.Number(leastParagraph, mostParagraph); len(text) < length; {
+		text += " " + makeSentence(f)
 	}
 	return text
 }
 
-func makeReview(f *gofakeit.Faker) review {
-	r := review{ID: f.UUID(), Author: f.FirstName() + " " + f.LastName(), Stars: f.Number(1, 5)}
+func makeSentence(f *gofakeit.Faker) string {
 	var clauses []string
 	for range f.Number(2, 5) {
 		clauses = append(clauses, strings.Join([]string{
-			f.AdverbManner(), f.VerbAction(), "the", f.AdjectiveDescriptive(), f.NounCommon(), f.PrepositionSimple(), f.NounConcrete(),
+			f.AdverbManner(), f.VerbAction(), f.RandomString([]string{"the", "its"}), f.AdjectiveDescriptive(), f.NounCommon(), f.PrepositionSimple(), f.NounConcrete(),
 		}, " "))
 	}
-	r.Text = strings.Join(clauses, ", ") + "."
-	return r
+	sentence := strings.Join(clauses, ", ") + "."
+	return strings.ToUpper(sentence[:1]) + sentence[1:]
 }
