@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,9 @@ func ruleErrors(f *facts) finding {
 	switch {
 	case share >= errorsMatter:
 		out.answer, out.because, out.next = matched, []record.Statement{f.base.errorsSentence()}, f.cpu.server.errorsNext()
+		if w := askedWait(f.base); w != nil && mostlyTimeouts(f.base) {
+			out.because = append(out.because, say("errors.asked-wait", w))
+		}
 	case f.time.outage.share >= outageMatters:
 		out.answer, out.because, out.next = matched, []record.Statement{f.time.outage.says(f.base)}, just("outage.next", nil)
 	}
@@ -166,8 +170,7 @@ func (f *runFacts) errorEvidence() []record.Evidence {
 // errorsNext says what to do about the most frequent error.
 func (f *serverSide) errorsNext() []record.Statement {
 	run := f.base.run
-	tried := float64(run.Requests.Completed) + float64(run.Requests.Failed) + f.base.connects
-	if f.base.timeouts > 0 && f.base.timeouts*2 >= f.base.errorShare.value*tried {
+	if mostlyTimeouts(f.base) {
 		return f.timeoutNext()
 	}
 	if next := f.base.databaseRefuses(); next != nil {
@@ -281,5 +284,26 @@ func (f *serverSide) timeoutNext() []record.Statement {
 	if f.neverAccepted() > 0 {
 		return f.unacceptedNext() // they would time out however long the timeout is
 	}
+	if w := askedWait(f.base); w != nil {
+		return just("errors.next.asked-wait", w)
+	}
 	return just("errors.next.timeout", nil)
+}
+
+// mostlyTimeouts reports whether at least half of the errors are timeouts.
+func mostlyTimeouts(f *runFacts) bool {
+	tried := float64(f.run.Requests.Completed) + float64(f.run.Requests.Failed) + f.connects
+	return f.timeouts > 0 && (f.timeouts+f.behindTimeouts)*2 >= f.errorShare.value*tried
+}
+
+// askedWait describes a closed loop whose own requests in flight take longer than the timeout, by
+// Little's law at the rate that the server answered; nil if they do not.
+func askedWait(f *runFacts) with {
+	timeout := f.run.Spec.Timeout.Seconds()
+	if f.open || !(f.rate > 0) || timeout <= 0 || f.slots/f.rate < timeout {
+		return nil
+	}
+	wait := f.slots / f.rate
+	return with{"in_flight": f.slots, "per_s": f.rate, "wait_ns": wait * 1e9, "timeout_ns": timeout * 1e9,
+		"connections": math.Max(1, math.Floor(f.rate*timeout/2/float64(max(f.run.Load.Pipelining, 1)))), "give_s": math.Ceil(2 * wait)}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
@@ -91,6 +92,13 @@ func TestErrorsFailARun(t *testing.T) {
 			r.Requests.Sent += r.Requests.Failed
 			r.Errors = []record.Error{{Phase: "response", Cause: "timeout", Count: r.Requests.Failed}}
 		}), record.Fail, "of requests failed (timeout ×", "were errors"},
+		{"a timeout below the wait that the load makes", answeredWith(map[string]uint64{"200": 100_000}, func(r *record.Run) {
+			r.Load.Connections, r.Load.Established, r.Load.Pipelining = 3000, 3000, 10
+			r.Spec.Connections, r.Spec.Pipelining = 3000, 10
+			r.Requests = record.Requests{InFlightAtStart: 30_000, Sent: 180_000, Completed: 100_000, Failed: 50_000, InFlight: 30_000}
+			r.Rate.CompletedPerS, r.Spec.Timeout = 10_000, 2*time.Second
+			r.Errors = []record.Error{{Phase: "response", Cause: "timeout", Count: 2000}, {Phase: "response", Cause: "behind a timed-out request", Count: 48_000}}
+		}), record.Fail, "shorter than the wait that this load makes: 30,000 in flight ÷ 10,000 req/s = 3.00 s", "server log"},
 	} {
 		v := Judge(c.run, nil)
 		if text := says(v); v.Outcome != c.outcome || !strings.Contains(text, c.has) || c.not != "" && strings.Contains(text, c.not) {

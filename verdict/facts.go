@@ -33,6 +33,7 @@ type runFacts struct {
 	connects, idle float64
 	refused        float64 // connects including those before the window
 	timeouts       float64 // timed out, in any phase
+	behindTimeouts float64 // failed with a pipelined request that timed out
 	local          localFacts
 	// requestBytes and responseBytes are mean sizes on the wire, above TCP.
 	requestBytes, responseBytes figure
@@ -349,8 +350,11 @@ func (f *runFacts) countErrors() {
 		case e.Phase == record.PhaseIdle && !record.Errno(e.Cause):
 			f.idle += float64(e.Count)
 		}
-		if e.Cause == "timeout" || e.Cause == "ETIMEDOUT" {
+		switch e.Cause {
+		case "timeout", "ETIMEDOUT":
 			f.timeouts += float64(e.Count)
+		case "behind a timed-out request": // pipelined on its connection
+			f.behindTimeouts += float64(e.Count)
 		}
 	}
 	failed := math.Max(float64(run.Requests.Failed)-f.local.requests, 0)
