@@ -99,6 +99,8 @@ type Step struct {
 	Connections int       `json:"connections"`
 	Pipelining  int       `json:"pipelining"` // requests in flight on each connection
 	Rate        unit.Rate `json:"rate,omitzero"`
+	// Threads of the generator, where a sweep varies them.
+	Threads int `json:"threads,omitempty"`
 	// Repeat numbers the runs of one condition, from 1.
 	Repeat int `json:"repeat,omitempty"`
 	// Cell of a factorial experiment: an index into the levels of each factor.
@@ -110,14 +112,17 @@ type Step struct {
 	Noise bool   `json:"noise,omitempty"`
 	// Perturb is what this run of a proof takes away; the zero value is the baseline run.
 	Perturb Perturbation `json:"perturb,omitzero"`
-	// MayStopEarly: the run may end as soon as it can no longer meet its SLO.
-	MayStopEarly bool `json:"may_stop_early,omitempty"`
 	// WarmupRun: the run is not counted; it is the first to touch a server.
 	WarmupRun bool `json:"warmup_run,omitempty"`
 	// Restart restarts, before this run, the servers started by a command (all of them, including
 	// the second instance of A): chance effects of one process, such as memory layout and thread
 	// placement, then belong to the block, not to the side.
 	Restart bool `json:"restart,omitempty"`
+}
+
+// ConditionOf returns the load of a step.
+func ConditionOf(s *Step) *spec.Condition {
+	return &spec.Condition{Mix: s.Mix, Connections: s.Connections, Pipelining: s.Pipelining, Threads: s.Threads, Rate: s.Rate}
 }
 
 // Part says in a few words which role a step has in its plan; "" if it is the only one of its
@@ -179,8 +184,9 @@ type Measured struct {
 	ElapsedS float64 `json:"elapsed_s"`
 	// Requests per second. TargetPerS is 0 in a closed loop.
 	TargetPerS    float64 `json:"target_per_s,omitempty"`
-	SentPerS      float64 `json:"sent_per_s"`
 	CompletedPerS float64 `json:"completed_per_s"`
+	// ReadBytesPerS is what the generator read, above TCP; 0 in older records.
+	ReadBytesPerS float64 `json:"read_bytes_per_s,omitempty"`
 	Completed     uint64  `json:"completed"`
 	Failed        uint64  `json:"failed"`
 	// BadShare is the share of requests that failed or got an unexpected status.
@@ -209,6 +215,10 @@ type Measured struct {
 	// Histogram of the response time, for merging; read from the run's record.
 	Histogram *hist.Hist `json:"-"`
 }
+
+// MeanInFlight returns the mean number of requests without a response, by Little's law; 0 if
+// unknown.
+func MeanInFlight(m *Measured) float64 { return m.CompletedPerS * m.Service.MeanNs / 1e9 }
 
 // MeasuredMore is what only some runs of a plan have.
 type MeasuredMore struct {
@@ -279,7 +289,7 @@ type Sweep struct {
 type Curve struct {
 	Server string `json:"server"`
 	Mix    string `json:"mix"`
-	// Over is what varies between the points: "connections", "pipelining", "rate", or "" for a
+	// Over is what varies between the points: "connections", "pipelining", "rate", "threads", or "" for a
 	// single point.
 	Over string `json:"over"`
 	// Fixed is what does not vary: pipelining 10.
@@ -300,14 +310,17 @@ type CurvePoint struct {
 	X           float64  `json:"x"`
 	Connections int      `json:"connections"`
 	Pipelining  int      `json:"pipelining"`
+	Threads     int      `json:"threads,omitempty"` // of the generator, where the sweep varies them
 	TargetPerS  float64  `json:"target_per_s,omitempty"`
 	Runs        int      `json:"runs"`    // that count
 	Invalid     int      `json:"invalid"` // of them; left out if there are valid ones
 	PerS        Estimate `json:"per_s"`   // median of the runs
 	// Response merges the histograms of all counted runs.
 	Response       Quantiles `json:"response"`
-	ServerCPUNs    Estimate  `json:"server_cpu_ns"`    // per request
-	GeneratorCPUNs Estimate  `json:"generator_cpu_ns"` // per request
+	ReadBytesPerS  Estimate  `json:"read_bytes_per_s,omitzero"` // above TCP, by the generator
+	InFlight       Estimate  `json:"in_flight,omitzero"`        // mean number of requests without a response (Little's law)
+	ServerCPUNs    Estimate  `json:"server_cpu_ns"`             // per request
+	GeneratorCPUNs Estimate  `json:"generator_cpu_ns"`          // per request
 	BadShare       float64   `json:"bad_share"`
 	// Outcome and Bottleneck of most runs; Split is set if they disagree.
 	Outcome    Outcome    `json:"outcome"`

@@ -12,16 +12,23 @@ import (
 // QuantilesOf returns a histogram's figures as a Run stores them, in nanoseconds; all 0 for an
 // empty one. It leaves HDR empty: see Hist.EncodeV2.
 func QuantilesOf(h *hist.Hist) Quantiles {
-	return Quantiles{
+	q := Quantiles{
 		Count:  h.Count(),
 		MeanNs: h.Mean(),
 		P50Ns:  h.Quantile(.5),
+		P75Ns:  h.Quantile(.75),
 		P90Ns:  h.Quantile(.9),
+		P95Ns:  h.Quantile(.95),
 		P99Ns:  h.Quantile(.99),
 		P999Ns: h.Quantile(.999),
 		MinNs:  h.Min(),
 		MaxNs:  h.Max(),
 	}
+	deviation, within := h.Deviation()
+	if q.StdevNs = deviation; q.Count > 0 {
+		q.WithinStdev = float64(within) / float64(q.Count)
+	}
+	return q
 }
 
 // boundMatters is how much the waiting requests must raise a quantile for it to be given as a lower
@@ -87,7 +94,7 @@ func Bounded(ended *hist.Hist, u *Unanswered) Quantiles {
 
 // figures returns the stored quantiles, the highest last.
 func (l *Quantiles) figures() []quantile {
-	return []quantile{{.5, &l.P50Ns}, {.9, &l.P90Ns}, {.99, &l.P99Ns}, {.999, &l.P999Ns}, {1, &l.MaxNs}}
+	return []quantile{{.5, &l.P50Ns}, {.75, &l.P75Ns}, {.9, &l.P90Ns}, {.95, &l.P95Ns}, {.99, &l.P99Ns}, {.999, &l.P999Ns}, {1, &l.MaxNs}}
 }
 
 type quantile struct {
@@ -95,11 +102,12 @@ type quantile struct {
 	ns *int64
 }
 
-// Quantile returns a stored quantile; ok is false if q is not one of them.
+// Quantile returns a stored quantile; ok is false if q is not one of them. Records made before
+// 2026-11-27 lack p75 and p95.
 func (l *Quantiles) Quantile(q float64) (ns int64, ok bool) {
 	for _, one := range l.figures() {
 		if one.q == q {
-			return *one.ns, l.Known()
+			return *one.ns, l.Known() && (*one.ns > 0 || l.P50Ns == 0)
 		}
 	}
 	return 0, false

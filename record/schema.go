@@ -196,6 +196,8 @@ type Spread struct {
 	P75PerS   float64 `json:"p75_per_s"`
 	MaxPerS   float64 `json:"max_per_s"`
 	StdevPerS float64 `json:"stdev_per_s"` // n−1
+	// WithinStdev is the share of the samples within one deviation of their mean.
+	WithinStdev float64 `json:"within_stdev,omitempty"`
 }
 
 // Bytes on the wire above TCP: heads, framing and bodies, both directions.
@@ -301,11 +303,16 @@ type Quantiles struct {
 	Count  uint64  `json:"count"`
 	MeanNs float64 `json:"mean_ns"` // exact
 	P50Ns  int64   `json:"p50_ns"`  // nearest rank, within 0.2%, as the other quantiles
+	P75Ns  int64   `json:"p75_ns,omitempty"`
 	P90Ns  int64   `json:"p90_ns"`
+	P95Ns  int64   `json:"p95_ns,omitempty"`
 	P99Ns  int64   `json:"p99_ns"`
 	P999Ns int64   `json:"p999_ns"`
 	MinNs  int64   `json:"min_ns"` // exact
 	MaxNs  int64   `json:"max_ns"` // exact
+	// StdevNs is the standard deviation, and WithinStdev the share of the times within one of the mean.
+	StdevNs     float64 `json:"stdev_ns,omitempty"`
+	WithinStdev float64 `json:"within_stdev,omitempty"`
 	// BoundFrom is the lowest of these quantiles, 1 for the maximum, that requests without a
 	// response raise, or that falls on one that timed out: it and the higher ones are lower bounds. 0
 	// if there is none.

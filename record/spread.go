@@ -51,7 +51,16 @@ func SpreadOf(rows []LoadRow) Spread {
 	slices.Sort(rates)
 	out.MinPerS, out.MaxPerS = rates[0], rates[len(rates)-1]
 	out.P25PerS, out.P50PerS, out.P75PerS = ranked(rates, .25), ranked(rates, .5), ranked(rates, .75)
-	out.StdevPerS = stdev(rates)
+	mean := 0.0
+	for _, v := range rates {
+		mean += v / float64(len(rates))
+	}
+	out.StdevPerS = stdev(rates, mean)
+	for _, v := range rates {
+		if math.Abs(v-mean) <= out.StdevPerS {
+			out.WithinStdev += 1 / float64(len(rates))
+		}
+	}
 	return out
 }
 
@@ -120,13 +129,9 @@ func ranked(values []float64, q float64) float64 {
 	return values[low] + (at-float64(low))*(values[low+1]-values[low])
 }
 
-func stdev(values []float64) float64 {
+func stdev(values []float64, mean float64) float64 {
 	if len(values) < 2 {
 		return 0
-	}
-	mean := 0.0
-	for _, v := range values {
-		mean += v / float64(len(values))
 	}
 	square := 0.0
 	for _, v := range values {

@@ -61,7 +61,8 @@ func TestSpreadOfFigures(t *testing.T) {
 	for i, n := range []uint64{40, 10, 30, 20} {
 		rows = append(rows, LoadRow{TNs: int64(i+1) * 1e9, WidthNs: 1e9, Completed: n})
 	}
-	want := Spread{WidthS: 1, Samples: 4, MinPerS: 10, P25PerS: 17.5, P50PerS: 25, P75PerS: 32.5, MaxPerS: 40, StdevPerS: math.Sqrt(500. / 3)}
+	want := Spread{WidthS: 1, Samples: 4, MinPerS: 10, P25PerS: 17.5, P50PerS: 25, P75PerS: 32.5, MaxPerS: 40, StdevPerS: math.Sqrt(500. / 3),
+		WithinStdev: 0.5}
 	if got := SpreadOf(rows); got != want {
 		t.Errorf("%+v; want %+v", got, want)
 	}

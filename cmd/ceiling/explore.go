@@ -45,7 +45,7 @@ type flagSet interface {
 
 // isList reports whether the flags have a list of loads.
 func (f *runFlags) isList() bool {
-	return strings.Contains(f.load.connections+f.load.pipelining+f.load.rate, ",")
+	return strings.Contains(f.load.connections+f.load.pipelining+f.load.rate+f.load.threads, ",")
 }
 
 // isPlan reports whether the flags ask for more than one run.
@@ -54,7 +54,7 @@ func (f *runFlags) isPlan() bool { return f.isList() || f.plan.repeats > 1 }
 // experiment builds the Experiment of the flags, without servers if the URL names none.
 func (f *runFlags) experiment(ctx context.Context, kind string, args []string, sh *shell) (spec.Experiment, error) {
 	e := spec.Experiment{Kind: kind, Repeats: f.plan.repeats, Load: spec.Load{
-		Threads: f.load.threads, Arrivals: f.load.arrivals, NewConnections: f.load.newConnections, NoLone: f.load.noUnloaded,
+		Arrivals: f.load.arrivals, NewConnections: f.load.newConnections, NoLone: f.load.noUnloaded,
 		Engine: f.load.engine, Dial: f.load.dial(), Fragment: f.load.fragment, PinGenerator: f.server.pinGenerator,
 		PinServer: f.server.pinServer, Link: f.server.link, Pprof: f.server.pprof, Profile: f.server.profile,
 	}}
@@ -63,6 +63,7 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	}
 	err := errors.Join(f.goTogether(&e),
 		counts(&e.Load.Connections, "-c", f.load.connections), counts(&e.Load.Pipelining, "-p", f.load.pipelining),
+		threads(&e.Load.Threads, f.load.threads),
 		moment(&e.Load.Duration, "-d", f.load.duration), moment(&e.Load.Timeout, "--timeout", f.load.timeout),
 		moment(&e.Load.ConnectRamp, "--connect-ramp", f.load.ramp), moment(&e.Rest, "--pause", f.plan.pause),
 		rates(&e.Load.Rate, f.load.rate),
@@ -110,9 +111,9 @@ func (f *runFlags) goTogether(e *spec.Experiment) error {
 	}
 	switch {
 	case f.load.requests != "" && !single:
-		return errors.New("-n: the runs of a plan (a list in -c, -p or -R, or --repeats) end by time; leave -n out and give -d")
+		return errors.New("-n: the runs of a plan (a list in -c, -p, -R or -t, or --repeats) end by time; leave -n out and give -d")
 	case single && f.changed("pause"):
-		return errors.New("--pause: one run has no pause between runs; give --repeats 3 or a list in -c, -p or -R as well, or leave it out")
+		return errors.New("--pause: one run has no pause between runs; give --repeats 3 or a list in -c, -p, -R or -t as well, or leave it out")
 	case f.changed("repeats") && e.InBlocks():
 		return fmt.Errorf("--repeats: %s repeats in blocks; give --blocks", e.Kind)
 	}
@@ -146,7 +147,7 @@ func mixOf(list []spec.Target) (spec.Server, spec.Mix, error) {
 	return server, spec.Mix{Mix: all}, nil
 }
 
-func counts(into *[]spec.Count, flag, text string) error {
+func counts(into *spec.List[spec.Count], flag, text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		if part == "" {
 			continue
@@ -163,8 +164,26 @@ func counts(into *[]spec.Count, flag, text string) error {
 	return nil
 }
 
+// threads parses the numbers of threads; 0 alone leaves the choice to the engine.
+func threads(into *spec.List[spec.Count], text string) error {
+	var list spec.List[spec.Count]
+	if err := counts(&list, "-t", text); err != nil {
+		if _, isTime := unit.ParseDuration(text); isTime == nil {
+			err = fmt.Errorf("%w; -t is the number of threads, the time is -d %s", err, text)
+		}
+		return err
+	}
+	if len(list) > 1 && slices.Contains(list, 0) {
+		return errors.New("-t: a list of 0 and others (0 leaves the number to ceiling); give numbers from 1, as in -t 1,2,4")
+	}
+	if len(list) > 1 || len(list) == 1 && list[0] != 0 {
+		*into = list
+	}
+	return nil
+}
+
 // rates parses the rates of open loops.
-func rates(into *[]unit.Rate, text string) error {
+func rates(into *spec.List[unit.Rate], text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		if part == "" {
 			continue

@@ -102,7 +102,7 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 // single makes the order one run, which a number of requests may end.
 func (o *order) single(f *runFlags) error {
 	e := &o.plan
-	s, err := e.Spec(e.Servers[0].URL, 0, int(e.Load.Connections[0]), int(e.Load.Pipelining[0]), o.steps[0].Rate)
+	s, err := e.Spec(e.Servers[0].URL, record.ConditionOf(&o.steps[0]))
 	if err != nil {
 		return err
 	}

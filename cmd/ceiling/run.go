@@ -35,7 +35,7 @@ type runFlags struct {
 // loadFlags define the load.
 type loadFlags struct {
 	connections, pipelining, requests     string
-	threads                               int
+	threads                               string
 	duration, warmup, timeout, ramp       string
 	rate, arrivals, engine                string
 	method, body, targets                 string
@@ -88,7 +88,7 @@ func newRun(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run URL",
 		Short: "Measure one server under one load, or a list of them",
-		Long:  `Measures one load; a list in -c, -p or -R, or a FILE.yaml, makes a sweep.`,
+		Long:  `Measures one load; a list in -c, -p, -R or -t, or a FILE.yaml, makes a sweep.`,
 		Example: `  ceiling run -c 1,10,100,500 -d 3s localhost:8080/read
   ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read
   ceiling run --resume x7f2`,
@@ -136,14 +136,14 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p := c.Flags()
 	p.SortFlags = false
 	p.StringVarP(&f.load.connections, "connections", "c", "64", "connections")
-	p.IntVarP(&f.load.threads, "threads", "t", 0, "generator threads (0 = auto)")
+	p.StringVarP(&f.load.threads, "threads", "t", "0", "generator threads (0 = auto)")
 	p.StringVarP(&f.load.duration, "duration", "d", "10s", "measured time (also -z)")
 	p.StringVarP(&f.load.rate, "rate", "R", "", "open loop: total request rate (10k, 50/1s, ramp 1k:5k)")
 	p.StringVarP(&f.load.pipelining, "pipelining", "p", "1", "requests in flight on each connection")
 	p.StringVarP(&f.load.method, "method", "m", "", "method (GET, or POST with a body)")
 	p.StringArrayVarP(&f.load.header, "header", "H", nil, "header field 'Name: value'; repeatable")
 	p.StringVarP(&f.load.body, "body", "b", "", "body: text, @file, or @- for standard input")
-	p.StringVar(&f.load.timeout, "timeout", "2s", "request and connect timeout")
+	p.StringVar(&f.load.timeout, "timeout", "", "request and connect timeout (2s, or more for over 10k in flight)")
 	p.StringVar(&f.load.warmup, "warmup", "", "warm-up, excluded from all figures (10% of -d, at most 1s)")
 	p.StringVar(&f.load.engine, "engine", spec.EngineAuto, "auto, uring or epoll")
 	p.StringVar(&f.load.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")

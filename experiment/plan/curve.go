@@ -31,7 +31,7 @@ func concludeCurve(c *record.Curve, e *spec.Experiment) {
 		points[i] = stat.Point{N: p.X, X: p.PerRun}
 	}
 	knee(c, valid, points)
-	if c.Over != OverRate {
+	if c.Over != OverRate && c.Over != OverThreads {
 		fit(c, points, e.Seed)
 	}
 }
@@ -65,6 +65,8 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	switch {
 	case !k.BracketedAbove:
 		c.Says = say("curve.grows", with{"top": place(c, top.X), "per_s": k.Peak, "extend": extend, "bottleneck": c.Bottleneck})
+	case !k.BracketedBelow && k.High <= 1:
+		c.Says = say("curve.flat", with{"high": place(c, k.High), "per_s": k.Peak, "bottleneck": c.Bottleneck})
 	case !k.BracketedBelow:
 		c.Says = say("curve.plateau", with{"high": place(c, k.High), "per_s": k.Peak, "extend": extend, "bottleneck": c.Bottleneck})
 	default:
@@ -118,7 +120,7 @@ func fit(c *record.Curve, points []stat.Point, seed uint64) {
 
 // lower is the lower of two points of a curve: the 1 in "1 and 16 connections".
 func lower(c *record.Curve, x float64) record.Statement {
-	if c.Over == OverRate || c.Over == OverPipelining {
+	if c.Over != OverConnections {
 		return place(c, x)
 	}
 	return say("load.count", with{"connections": x})
@@ -129,7 +131,7 @@ func more(c *record.Curve, add []float64) record.Statement {
 	if len(add) == 0 {
 		return record.Statement{}
 	}
-	flag := map[string]string{OverConnections: "-c", OverPipelining: "-p", OverRate: "-R"}[c.Over]
+	flag := map[string]string{OverConnections: "-c", OverPipelining: "-p", OverRate: "-R", OverThreads: "-t"}[c.Over]
 	return say("load.flag", with{"flag": flag, "values": list(add)})
 }
 
@@ -140,6 +142,8 @@ func place(c *record.Curve, x float64) record.Statement {
 		return say("load.rate", with{"per_s": x})
 	case OverPipelining:
 		return say("load.pipelining", with{"pipelining": x})
+	case OverThreads:
+		return say("load.threads", with{"threads": x})
 	}
 	return say("load.connections", with{"connections": x})
 }

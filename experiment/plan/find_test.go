@@ -41,6 +41,12 @@ func searching(t testing.TB, slo, arrivals string) *spec.Experiment {
 // search drives Next to its end and concludes.
 func search(t testing.TB, e *spec.Experiment, do func(*record.Step) record.Measured) *record.Plan {
 	t.Helper()
+	return searchDeciding(t, e, func(d *Decision) record.Measured { return do(d.Next) })
+}
+
+// searchDeciding is search for runs that may stop early.
+func searchDeciding(t testing.TB, e *spec.Experiment, do func(*Decision) record.Measured) *record.Plan {
+	t.Helper()
 	p := &record.Plan{Experiment: *e}
 	for {
 		d := Next(e, p.Runs)
@@ -55,7 +61,7 @@ func search(t testing.TB, e *spec.Experiment, do func(*record.Step) record.Measu
 		if d.Left < 1 {
 			t.Fatalf("a run is to come and %d are left", d.Left)
 		}
-		p.Runs = append(p.Runs, do(d.Next))
+		p.Runs = append(p.Runs, do(&d))
 	}
 }
 
@@ -110,7 +116,7 @@ func TestFindWithinFivePercentOfTheTruth(t *testing.T) {
 			}
 			for seed := uint64(1); float64(seed) <= seeds; seed++ {
 				c.q.seed, c.q.disturbed, c.q.slower = seed, .1, 1.2
-				p := search(t, e, func(s *record.Step) record.Measured { return c.q.measured(e, s) })
+				p := searchDeciding(t, e, func(d *Decision) record.Measured { return c.q.measured(e, d) })
 				holds := p.Search.Capacity
 				off := holds.Mid/c.truth - 1
 				worst = math.Max(worst, math.Abs(off))
@@ -150,7 +156,6 @@ func fake(e *spec.Experiment, s *record.Step, holds bool, capacity float64) reco
 	if s.Rate.IsZero() {
 		m.CompletedPerS = capacity
 	}
-	m.SentPerS = m.CompletedPerS
 	m.Completed = uint64(m.CompletedPerS*5) + 1
 	m.Histogram = &hist.Hist{}
 	ns := int64(1e6)
@@ -214,7 +219,7 @@ func TestFindEnds(t *testing.T) {
 	generator := func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e6)
 		if m.TargetPerS > 70_000 {
-			m.Outcome, m.Bottleneck, m.SentPerS = record.Invalid, record.LoadGenerator, 70_000
+			m.Outcome, m.Bottleneck = record.Invalid, record.LoadGenerator
 		}
 		if s.WarmupRun {
 			m.CompletedPerS, m.Bottleneck = 60_000, record.LoadGenerator
@@ -333,7 +338,7 @@ func TestFindPoolsShortRuns(t *testing.T) {
 	check(failed, 1, 5)
 	check(failed, 30, 40)
 	d := Next(e, []record.Measured{fake(e, &record.Step{WarmupRun: true}, true, 80)})
-	if d.Next == nil || d.Next.MayStopEarly {
+	if d.Next == nil || d.MayStopEarly {
 		t.Errorf("a step of 200 requests may give up at the third slow one: %+v", d.Next)
 	}
 }
@@ -383,7 +388,7 @@ func TestNextIsAFunctionOfTheHistory(t *testing.T) {
 	e := searching(t, "p99<3ms,errors<0.1%", spec.Poisson)
 	q := queue{workers: 2, meanNs: 1e6, exponential: true, disturbed: .2, slower: 1.2, seed: 3}
 	var decisions []Decision
-	p := search(t, e, func(s *record.Step) record.Measured { return q.measured(e, s) })
+	p := searchDeciding(t, e, func(d *Decision) record.Measured { return q.measured(e, d) })
 	for i := range p.Runs {
 		decisions = append(decisions, Next(e, p.Runs[:i]))
 	}
@@ -438,7 +443,7 @@ func garbage(chance *rand.Rand, e *spec.Experiment, s *record.Step) record.Measu
 	m.Bottleneck = []record.Bottleneck{"server CPU", record.LoadGenerator, record.Inconclusive, record.TargetRate, "",
 		"concurrency"}[chance.IntN(6)]
 	m.StoppedEarly = pick("", "", "the queue grew")
-	m.CompletedPerS, m.SentPerS, m.TargetPerS, m.BadShare, m.ElapsedS = odd(), odd(), odd(), odd(), odd()
+	m.CompletedPerS, m.TargetPerS, m.BadShare, m.ElapsedS = odd(), odd(), odd(), odd()
 	m.Completed, m.Failed = chance.Uint64N(3)*chance.Uint64(), chance.Uint64N(2)
 	m.SLO = []record.SLOTerm{{Term: pick("p99<5ms", "service.p50<1ms"), Value: odd()}}
 	if chance.IntN(2) == 0 {

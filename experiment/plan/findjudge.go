@@ -215,6 +215,7 @@ func worse(a, b record.Quantiles) record.Quantiles {
 	return record.Quantiles{
 		BoundFrom: from,
 		Count:     a.Count + b.Count, MeanNs: math.Max(a.MeanNs, b.MeanNs), MinNs: min(a.MinNs, b.MinNs), MaxNs: max(a.MaxNs, b.MaxNs),
-		P50Ns: max(a.P50Ns, b.P50Ns), P90Ns: max(a.P90Ns, b.P90Ns), P99Ns: max(a.P99Ns, b.P99Ns), P999Ns: max(a.P999Ns, b.P999Ns),
+		P50Ns: max(a.P50Ns, b.P50Ns), P75Ns: max(a.P75Ns, b.P75Ns), P90Ns: max(a.P90Ns, b.P90Ns), P95Ns: max(a.P95Ns, b.P95Ns),
+		P99Ns: max(a.P99Ns, b.P99Ns), P999Ns: max(a.P999Ns, b.P999Ns),
 	}
 }

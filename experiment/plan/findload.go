@@ -64,8 +64,7 @@ func (s *searchState) run(perS float64) Decision {
 	// a closed loop.
 	step.Rate, _ = unit.ParseRate(strconv.FormatFloat(perS, 'f', 0, 64))
 	seconds := float64(s.e.Load.Duration) / 1e9
-	step.MayStopEarly = perS*seconds >= s.enough()
-	return Decision{Next: &step, Left: min(max(1, s.left()), s.runsMost()-s.runs)}
+	return Decision{Next: &step, MayStopEarly: perS*seconds >= s.enough(), Left: min(max(1, s.left()), s.runsMost()-s.runs)}
 }
 
 // connections returns the connections for a rate: the user's, or a power of two with room for the

@@ -133,31 +133,32 @@ func (q *queue) serve(perS, warmupS, lengthS float64, arrivals string, number ui
 
 // measured is a step done on the queue, as a run's record would have it, and
 // judged as package verdict does. It costs no time but what it says in TookS.
-func (q *queue) measured(e *spec.Experiment, step *record.Step) record.Measured {
+func (q *queue) measured(e *spec.Experiment, d *Decision) record.Measured {
+	step := d.Next
 	m := record.Measured{Step: *step, Outcome: record.Valid, Bottleneck: record.TargetRate}
 	warmup, length := e.Load.WarmupTime().Seconds(), time.Duration(e.Load.Duration).Seconds()
 	if step.Rate.IsZero() {
 		m.CompletedPerS, m.ElapsedS, m.TookS = .98*q.capacity(), length, warmup+length
-		m.SentPerS, m.Completed = m.CompletedPerS, uint64(m.CompletedPerS*length)
+		m.Completed = uint64(m.CompletedPerS * length)
 		m.Bottleneck = "server CPU"
 		return m
 	}
 	perS := step.Rate.PerSecond()
 	var each []*hist.Hist
-	if step.MayStopEarly {
+	if d.MayStopEarly {
 		each = histograms(length)
 	}
 	t := q.serve(perS, warmup, length, e.Load.Arrivals, uint64(step.Number), each)
-	m.TargetPerS, m.SentPerS = perS, perS
+	m.TargetPerS = perS
 	m.ElapsedS, m.Completed, m.Histogram = t.elapsedS, t.completed, t.response
-	if step.MayStopEarly {
-		d := NewEarlyStop(e.SLO, perS, time.Duration(e.Load.Duration), e.Load.Arrivals)
+	if d.MayStopEarly {
+		stop := NewEarlyStop(e.SLO, perS, time.Duration(e.Load.Duration), e.Load.Arrivals)
 		so := &hist.Hist{}
 		var completed uint64
 		for i := range t.rows {
 			so.Merge(each[i])
 			completed += t.rows[i].Completed
-			if m.StoppedEarly = d.Add(&t.rows[i], each[i]); m.StoppedEarly != "" {
+			if m.StoppedEarly = stop.Add(&t.rows[i], each[i]); m.StoppedEarly != "" {
 				m.ElapsedS, m.Histogram, m.Completed = float64(t.rows[i].TNs)/1e9, so, completed
 				break
 			}

@@ -21,6 +21,7 @@ const (
 	OverConnections = "connections"
 	OverPipelining  = "pipelining"
 	OverRate        = "rate"
+	OverThreads     = "threads"
 )
 
 // spellSweep is a randomised complete block design: every repeat is one pass over all conditions
@@ -31,18 +32,17 @@ func spellSweep(e *spec.Experiment) []record.Step {
 	if len(rates) == 0 {
 		rates = []unit.Rate{{}}
 	}
-	var all []record.Step
-	for server := range e.Servers {
-		for mix := range e.Requests {
-			for _, p := range e.Load.Pipelining {
-				for _, c := range e.Load.Connections {
-					for _, r := range rates {
-						all = append(all, record.Step{Server: server, Mix: mix, Connections: int(c), Pipelining: int(p), Rate: r})
-					}
-				}
-			}
-		}
+	threads := e.Load.Threads
+	if len(threads) == 0 {
+		threads = spec.List[spec.Count]{0}
 	}
+	all := []record.Step{{}}
+	all = cross(all, len(e.Servers), func(s *record.Step, i int) { s.Server = i })
+	all = cross(all, len(e.Requests), func(s *record.Step, i int) { s.Mix = i })
+	all = cross(all, len(e.Load.Pipelining), func(s *record.Step, i int) { s.Pipelining = int(e.Load.Pipelining[i]) })
+	all = cross(all, len(threads), func(s *record.Step, i int) { s.Threads = int(threads[i]) })
+	all = cross(all, len(e.Load.Connections), func(s *record.Step, i int) { s.Connections = int(e.Load.Connections[i]) })
+	all = cross(all, len(rates), func(s *record.Step, i int) { s.Rate = rates[i] })
 	chance := rand.New(rand.NewPCG(e.Seed, 1))
 	steps := make([]record.Step, 0, len(all)*e.Repeats)
 	for repeat := range e.Repeats {
@@ -55,8 +55,20 @@ func spellSweep(e *spec.Experiment) []record.Step {
 	return steps
 }
 
-// over returns the dimension of the curves: the first of connections, pipelining and rate that
-// has more than one value.
+// cross returns every step with each of n values, which set puts in.
+func cross(steps []record.Step, n int, set func(s *record.Step, i int)) []record.Step {
+	var all []record.Step
+	for _, s := range steps {
+		for i := range n {
+			set(&s, i)
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// over returns the dimension of the curves: the first of connections, pipelining, rate and threads
+// that has more than one value.
 func over(e *spec.Experiment) string {
 	switch {
 	case len(e.Load.Connections) > 1:
@@ -65,18 +77,20 @@ func over(e *spec.Experiment) string {
 		return OverPipelining
 	case len(e.Load.Rate) > 1:
 		return OverRate
+	case len(e.Load.Threads) > 1:
+		return OverThreads
 	}
 	return ""
 }
 
 // curveKey is everything but the dimension of the curve.
 type curveKey struct {
-	server, mix, connections, pipelining int
-	rate                                 string
+	server, mix, connections, pipelining, threads int
+	rate                                          string
 }
 
 func keyOf(s *record.Step, over string) curveKey {
-	k := curveKey{s.Server, s.Mix, s.Connections, s.Pipelining, s.Rate.String()}
+	k := curveKey{s.Server, s.Mix, s.Connections, s.Pipelining, s.Threads, s.Rate.String()}
 	switch over {
 	case OverConnections:
 		k.connections = 0
@@ -84,6 +98,8 @@ func keyOf(s *record.Step, over string) curveKey {
 		k.pipelining = 0
 	case OverRate:
 		k.rate = ""
+	case OverThreads:
+		k.threads = 0
 	}
 	return k
 }
@@ -95,6 +111,8 @@ func abscissa(s *record.Step, over string) float64 {
 		return float64(s.Pipelining)
 	case OverRate:
 		return s.Rate.PerSecond()
+	case OverThreads:
+		return float64(s.Threads)
 	}
 	return float64(s.Connections)
 }
@@ -119,7 +137,7 @@ func concludeSweep(p *record.Plan) {
 	}
 	slices.SortFunc(keys, func(a, b curveKey) int {
 		return cmp.Or(cmp.Compare(a.mix, b.mix), cmp.Compare(a.server, b.server), cmp.Compare(a.pipelining, b.pipelining),
-			cmp.Compare(a.connections, b.connections), cmp.Compare(a.rate, b.rate))
+			cmp.Compare(a.connections, b.connections), cmp.Compare(a.rate, b.rate), cmp.Compare(a.threads, b.threads))
 	})
 	p.Sweep = &record.Sweep{Curves: []record.Curve{}}
 	for _, k := range keys {
@@ -159,6 +177,9 @@ func fixed(e *spec.Experiment, k curveKey, over string) []record.Statement {
 		rate, _ := unit.ParseRate(k.rate) // formatted by us
 		parts = append(parts, say("load.target", with{"per_s": rate.PerSecond()}))
 	}
+	if k.threads > 0 {
+		parts = append(parts, say("load.threads", with{"threads": k.threads}))
+	}
 	return parts
 }
 
@@ -166,7 +187,8 @@ func fixed(e *spec.Experiment, k curveKey, over string) []record.Statement {
 // shows them, and the point's outcome says so.
 func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 	first := runs[0]
-	p := record.CurvePoint{X: x, Connections: first.Connections, Pipelining: first.Pipelining, TargetPerS: first.TargetPerS}
+	p := record.CurvePoint{X: x, Connections: first.Connections, Pipelining: first.Pipelining, Threads: first.Threads,
+		TargetPerS: first.TargetPerS}
 	counted := slices.DeleteFunc(slices.Clone(runs), func(m *record.Measured) bool { return m.Outcome == record.Invalid })
 	p.Invalid = len(runs) - len(counted)
 	if len(counted) == 0 {
@@ -176,7 +198,7 @@ func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 	times := new(responseTimes)
 	var bad float64
 	var completed uint64
-	var server, generator []float64
+	var server, generator, read, inFlight []float64
 	outcomes, ceilings := map[record.Outcome]int{}, map[record.Bottleneck]int{}
 	for _, m := range counted {
 		p.PerRun, p.RunIDs = append(p.PerRun, m.CompletedPerS), append(p.RunIDs, m.Run)
@@ -189,11 +211,23 @@ func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 		if m.GeneratorCPUNs > 0 {
 			generator = append(generator, m.GeneratorCPUNs)
 		}
+		if m.ReadBytesPerS > 0 {
+			read = append(read, m.ReadBytesPerS)
+		}
+		if n := record.MeanInFlight(m); n > 0 {
+			inFlight = append(inFlight, n)
+		}
 		outcomes[m.Outcome]++
 		ceilings[m.Bottleneck]++
 	}
 	p.Response = times.quantiles()
 	p.PerS, p.ServerCPUNs, p.GeneratorCPUNs = median(p.PerRun), median(server), median(generator)
+	if len(read) > 0 {
+		p.ReadBytesPerS = median(read)
+	}
+	if len(inFlight) > 0 {
+		p.InFlight = median(inFlight)
+	}
 	if completed > 0 {
 		p.BadShare = bad / float64(completed)
 	}

@@ -32,6 +32,30 @@ func sweepOver(t *testing.T, connections, pipelining []spec.Count, repeats int) 
 
 // TestSweepIsBalanced: every repeat has every condition once, in an order of its
 // own, and the same seed makes the same plan.
+// The threads of the generator are a dimension like the others: a curve over them where they alone
+// vary, and one for each number where another does too.
+func TestSweepOverThreads(t *testing.T) {
+	for _, c := range []struct {
+		connections []spec.Count
+		over        string
+		curves      int
+	}{{[]spec.Count{8}, OverThreads, 1}, {[]spec.Count{8, 16}, OverConnections, 3}} {
+		e := sweepOver(t, c.connections, nil, 2)
+		e.Load.Threads = []spec.Count{1, 2, 4}
+		p := concluded(e, func(s record.Step) float64 { return 100 * float64(s.Threads) }, nil)
+		if len(p.Curves) != c.curves*len(e.Servers)*len(e.Requests) || p.Curves[0].Over != c.over {
+			t.Fatalf("%d curves over %s, want %d over %s", len(p.Curves), p.Curves[0].Over, c.curves, c.over)
+		}
+		for _, curve := range p.Curves {
+			for _, point := range curve.Points {
+				if want := 100 * float64(point.Threads); math.Abs(point.PerS.Mid/want-1) > .05 { // concluded adds noise
+					t.Errorf("%d threads, %g: %g requests/s, want %g", point.Threads, point.X, point.PerS.Mid, want)
+				}
+			}
+		}
+	}
+}
+
 func TestSweepIsBalanced(t *testing.T) {
 	e := sweepOver(t, []spec.Count{1, 10, 100}, []spec.Count{1, 5}, 4)
 	steps := Enumerate(e)

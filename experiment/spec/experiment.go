@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -80,21 +81,21 @@ type MixRequest struct {
 
 // Load is the load settings. The lists are the dimensions of a sweep.
 type Load struct {
-	Kind           LoadKind    `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"messages over WebSockets, or events to subscribe to; requests where none is given"`
-	Connections    []Count     `json:"connections,omitempty" yaml:"connections,omitempty"`
-	Pipelining     []Count     `json:"pipelining,omitempty" yaml:"pipelining,omitempty" jsonschema:"requests in flight on each connection"`
-	Rate           []unit.Rate `json:"rate,omitempty" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all, as in 10k or a ramp 1k:5k"`
-	Threads        int         `json:"threads,omitempty" yaml:"threads,omitempty" jsonschema:"of the generator; 0 chooses"`
-	Arrivals       string      `json:"arrivals,omitempty" yaml:"arrivals,omitempty" jsonschema:"of the open loop: constant or poisson"`
-	Duration       Time        `json:"duration,omitempty" yaml:"duration,omitempty" jsonschema:"measured time of each run"`
-	Warmup         *Time       `json:"warmup,omitempty" yaml:"warmup,omitempty" jsonschema:"before it, not counted"`
-	Timeout        Time        `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"request and connect timeout"`
-	ConnectRamp    Time        `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
-	NewConnections bool        `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request"`
-	TLS            *TLS        `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
-	Fragment       int         `json:"fragment,omitempty" yaml:"fragment,omitempty" jsonschema:"of messages: at most so many bytes in a frame"`
-	GRPC           *GRPC       `json:"grpc,omitempty" yaml:"grpc,omitempty" jsonschema:"make the requests gRPC calls: paths are /package.Service/Method, bodies JSON; {} asks the server for the messages"`
-	NoLone         bool        `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"skip the unloaded requests before the warm-up, which tell queueing from slow service"`
+	Kind           LoadKind        `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"messages over WebSockets, or events to subscribe to; requests where none is given"`
+	Connections    List[Count]     `json:"connections,omitempty" yaml:"connections,omitempty"`
+	Pipelining     List[Count]     `json:"pipelining,omitempty" yaml:"pipelining,omitempty" jsonschema:"requests in flight on each connection"`
+	Rate           List[unit.Rate] `json:"rate,omitempty" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all, as in 10k or a ramp 1k:5k"`
+	Threads        List[Count]     `json:"threads,omitempty" yaml:"threads,omitempty" jsonschema:"of the generator; 0 chooses"`
+	Arrivals       string          `json:"arrivals,omitempty" yaml:"arrivals,omitempty" jsonschema:"of the open loop: constant or poisson"`
+	Duration       Time            `json:"duration,omitempty" yaml:"duration,omitempty" jsonschema:"measured time of each run"`
+	Warmup         *Time           `json:"warmup,omitempty" yaml:"warmup,omitempty" jsonschema:"before it, not counted"`
+	Timeout        Time            `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"request and connect timeout"`
+	ConnectRamp    Time            `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
+	NewConnections bool            `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request"`
+	TLS            *TLS            `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
+	Fragment       int             `json:"fragment,omitempty" yaml:"fragment,omitempty" jsonschema:"of messages: at most so many bytes in a frame"`
+	GRPC           *GRPC           `json:"grpc,omitempty" yaml:"grpc,omitempty" jsonschema:"make the requests gRPC calls: paths are /package.Service/Method, bodies JSON; {} asks the server for the messages"`
+	NoLone         bool            `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"skip the unloaded requests before the warm-up, which tell queueing from slow service"`
 	Dial           `yaml:",inline"`
 	Engine         string `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring or epoll"`
 	PinGenerator   string `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
@@ -165,6 +166,32 @@ func (c Count) MarshalJSON() ([]byte, error) { return c.MarshalText() }
 // UnmarshalJSON reads a number, or text as UnmarshalText does.
 func (c *Count) UnmarshalJSON(text []byte) error {
 	return c.UnmarshalText([]byte(strings.Trim(string(text), `"`)))
+}
+
+// List is a list that one value without brackets also gives: connections: 64.
+type List[T any] []T
+
+// UnmarshalYAML reads a list, or one value.
+func (l *List[T]) UnmarshalYAML(unmarshal func(any) error) error {
+	return either(l, unmarshal)
+}
+
+// UnmarshalJSON does the same: in records made before it was a list, threads is a number.
+func (l *List[T]) UnmarshalJSON(text []byte) error {
+	return either(l, func(into any) error { return json.Unmarshal(text, into) })
+}
+
+// either reads a list or, where there is none, one value.
+func either[T any](l *List[T], unmarshal func(any) error) error {
+	if unmarshal(new([]any)) == nil {
+		return unmarshal((*[]T)(l))
+	}
+	var one T
+	if err := unmarshal(&one); err != nil {
+		return err
+	}
+	*l = List[T]{one}
+	return nil
 }
 
 // Label is the server's name in tables.

@@ -54,9 +54,6 @@ func (e *Experiment) Complete(seed uint64) {
 	if l.Warmup == nil {
 		l.Warmup = new(min(Time(time.Second), l.Duration/10))
 	}
-	if l.Timeout == 0 {
-		l.Timeout = Time(2 * time.Second)
-	}
 	if l.Arrivals == "" && e.open() {
 		l.Arrivals = Constant
 	}
@@ -220,25 +217,31 @@ func (e *Experiment) checkLoad() error {
 	for _, c := range connections {
 		for _, p := range l.Pipelining {
 			for _, r := range rates {
-				if err := e.checkCondition(int(c), int(p), r); err != nil {
+				if err := e.checkCondition(Condition{Connections: int(c), Pipelining: int(p), Rate: r}); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	switch most := slices.Max(connections); {
+	most := slices.Max(connections)
+	if len(l.Threads) > 1 {
+		most = slices.Min(connections) // every pair of the two lists is measured
+	}
+	switch threads := slices.Max(append(List[Count]{0}, l.Threads...)); {
 	case l.Arrivals != "" && !e.open():
 		return fmt.Errorf("arrivals: %s arrivals need a rate; give one with -R 10k, or leave --arrivals out", l.Arrivals)
-	case len(l.Connections) > 0 && len(e.Factorial.Factors) == 0 && l.Threads > int(most):
+	case len(l.Connections) > 0 && len(e.Factorial.Factors) == 0 && threads > most:
 		return fmt.Errorf("threads: %d threads cannot share %d connections; give at most -t %d, or more connections with -c",
-			l.Threads, most, most)
+			threads, most, most)
+	case threads > ThreadsMax:
+		return fmt.Errorf("threads: %d: must be 0–%d; leave -t out to have them chosen", threads, ThreadsMax)
 	case l.TLS != nil && !slices.ContainsFunc(e.Servers, func(s Server) bool { return s.URL == "" || isSecure(s.URL) }):
 		return errNoTLS
 	}
 	if err := l.TLS.check(); err != nil {
 		return err
 	}
-	for _, list := range [][]Count{connections, l.Pipelining} {
+	for _, list := range [][]Count{connections, l.Pipelining, l.Threads} {
 		if twice(list) {
 			return errors.New("load: a value appears twice in a list; repeats say how often each is measured")
 		}
@@ -247,10 +250,11 @@ func (e *Experiment) checkLoad() error {
 }
 
 // checkCondition validates the runs of one load, with every mix at every server.
-func (e *Experiment) checkCondition(connections, pipelining int, rate unit.Rate) error {
+func (e *Experiment) checkCondition(c Condition) error {
 	for _, base := range e.bases() {
 		for mix := range e.Requests {
-			s, err := e.Spec(base, mix, connections, pipelining, rate)
+			c.Mix = mix
+			s, err := e.Spec(base, &c)
 			if err == nil {
 				err = s.Check()
 			}
@@ -296,13 +300,36 @@ func (l *Load) WarmupTime() time.Duration {
 	return time.Duration(*l.Warmup)
 }
 
+// Condition is the load of a run, one value of each list of an experiment.
+type Condition struct {
+	Mix                              int // index into Requests
+	Connections, Pipelining, Threads int // 0 threads: the experiment's, or the engine chooses
+	Rate                             unit.Rate
+}
+
+// timeout is the default for a load: the requests in flight divided by a rate that nearly every
+// server reaches, 5,000 requests/s, and 2 s at least. With 5,000 connections of 100 requests each
+// a fast server, too, answers a request only after seconds.
+func (c *Condition) timeout() time.Duration {
+	const each = time.Second / 5000
+	return min(max(2*time.Second, time.Duration(c.Connections*c.Pipelining)*each).Round(time.Second), TimeoutMax)
+}
+
+// fewest returns the least of a list; 0 if it is empty.
+func fewest(list []Count) int {
+	if len(list) == 0 {
+		return 0
+	}
+	return int(slices.Min(list))
+}
+
 // Spec returns one run of the experiment: a mix sent to the server at base.
-func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate unit.Rate) (Spec, error) {
+func (e *Experiment) Spec(base string, c *Condition) (Spec, error) {
 	l := &e.Load
 	s := Spec{
-		Connections: connections, Threads: l.Threads, Pipelining: pipelining, Rate: rate,
+		Connections: c.Connections, Threads: cmp.Or(c.Threads, fewest(l.Threads)), Pipelining: c.Pipelining, Rate: c.Rate,
 		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: l.WarmupTime(),
-		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: time.Duration(l.Timeout),
+		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: cmp.Or(time.Duration(l.Timeout), c.timeout()),
 		NewConnections: l.NewConnections, NoLone: l.NoLone, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,
 		Wire:         Wire{Kind: l.Kind, Fragment: l.Fragment, GRPC: l.GRPC, Dial: l.For(base)},
 		PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof, Profile: l.Profile,
@@ -314,7 +341,7 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 			base = "wss://" + rest
 		}
 	}
-	s.Threads = min(s.Threads, connections)
+	s.Threads = min(s.Threads, c.Connections)
 	if s.Open() {
 		s.Arrivals = l.Arrivals
 	}
@@ -328,7 +355,7 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 	if isSecure(base) {
 		s.TLS = l.TLS
 	}
-	for _, r := range e.Requests[mix].All() {
+	for _, r := range e.Requests[c.Mix].All() {
 		t, err := r.target(base)
 		if err != nil {
 			return s, err

@@ -35,7 +35,7 @@ type kind struct {
 }
 
 // loads are the lists that make a sweep.
-func loads() []string { return []string{"connections", "pipelining", "rate"} }
+func loads() []string { return []string{"connections", "pipelining", "rate", "threads"} }
 
 func allKinds() []kind {
 	const sweepInstead = "a list makes a sweep"
@@ -94,7 +94,7 @@ func (e *Experiment) checkKind() error {
 		return fmt.Errorf("invalid kind %s (use %s or %s)", quoteShort(e.Kind), strings.Join(names[:last], ", "), names[last])
 	}
 	given := map[string]int{"connections": len(e.Load.Connections), "pipelining": len(e.Load.Pipelining), "rate": len(e.Load.Rate),
-		"requests": len(e.Requests), "servers": len(e.Servers)}
+		"threads": len(e.Load.Threads), "requests": len(e.Requests), "servers": len(e.Servers)}
 	if k.check != nil {
 		if err := k.check(e); err != nil {
 			return err

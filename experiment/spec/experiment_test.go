@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -27,12 +28,17 @@ func experimentSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text := func(pattern string) *jsonschema.Schema { return &jsonschema.Schema{Type: "string", Pattern: pattern} }
 	number := &jsonschema.Schema{Types: []string{"integer", "string"}, Pattern: `^[0-9.]+[kMG]?$`}
+	rate := &jsonschema.Schema{Types: []string{"integer", "string"}}
+	list := func(of *jsonschema.Schema) *jsonschema.Schema {
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{of, {Type: "array", Items: of}}}
+	}
 	s, err := jsonschema.For[Experiment](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[Time]():      text(`^[0-9.]+(ns|us|µs|ms|s|m|h)`),
-		reflect.TypeFor[Count]():     number,
-		reflect.TypeFor[unit.Rate](): {Types: []string{"integer", "string"}},
-		reflect.TypeFor[SLO]():       {Type: "string"},
-		reflect.TypeFor[Expect]():    {Types: []string{"integer", "string"}},
+		reflect.TypeFor[Time]():        text(`^[0-9.]+(ns|us|µs|ms|s|m|h)`),
+		reflect.TypeFor[Count]():       number,
+		reflect.TypeFor[unit.Rate]():   rate,
+		reflect.TypeFor[List[Count]](): list(number), reflect.TypeFor[List[unit.Rate]](): list(rate),
+		reflect.TypeFor[SLO]():    {Type: "string"},
+		reflect.TypeFor[Expect](): {Types: []string{"integer", "string"}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -247,4 +253,29 @@ func FuzzParseExperiment(f *testing.F) {
 			t.Errorf("%q", err)
 		}
 	})
+}
+
+// One value is a list of one, in files and in records; an error inside a list is that of its value.
+func TestOneValueIsAList(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"connections": 64, "threads": 2, "rate": "1k"}`: "[64] [2] [1k]", `{"connections": ["1k", 2], "threads": [1, 2]}`: "[1000 2] [1 2] []",
+		`{"threads": 0}`: "[] [0] []",
+	} {
+		var l Load
+		if err := json.Unmarshal([]byte(text), &l); err != nil || fmt.Sprint(l.Connections, l.Threads, l.Rate) != want {
+			t.Errorf("%s: %v %v %v, %v; want %s", text, l.Connections, l.Threads, l.Rate, err, want)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"connections": [64, "x"]}`), new(Load)); err == nil || !strings.Contains(err.Error(), `invalid count "x"`) {
+		t.Error(err)
+	}
+	path := filepath.Join(t.TempDir(), "e.yaml")
+	text := "kind: sweep\nservers: [{url: 'http://127.0.0.1:1'}]\nrequests: [{path: /}]\nload: {connections: 8, threads: [1, 2], pipelining: 4}\n"
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	e, err := ReadExperiment(path)
+	if err != nil || fmt.Sprint(e.Load.Connections, e.Load.Threads, e.Load.Pipelining) != "[8] [1 2] [4]" {
+		t.Errorf("%v %v %v, %v", e.Load.Connections, e.Load.Threads, e.Load.Pipelining, err)
+	}
 }

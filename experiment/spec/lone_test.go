@@ -27,7 +27,7 @@ func TestLone(t *testing.T) {
 	}
 	e := Experiment{Servers: []Server{{URL: "http://127.0.0.1:1"}}, Requests: []Mix{{MixRequest: MixRequest{Path: "/"}}},
 		Load: Load{NoLone: true}}
-	if s, err := e.Spec("http://127.0.0.1:1", 0, 1, 1, unit.Rate{}); err != nil || !s.NoLone {
+	if s, err := e.Spec("http://127.0.0.1:1", &Condition{Connections: 1, Pipelining: 1}); err != nil || !s.NoLone {
 		t.Errorf("of an experiment: %v, %v", s.NoLone, err)
 	}
 }

@@ -143,6 +143,26 @@ func (h *Hist) Mean() float64 {
 	return (math.Ldexp(float64(h.sumHi), 64) + float64(h.sumLo)) / float64(h.n)
 }
 
+// Deviation returns the standard deviation of all values in nanoseconds, each within 1/512, and how
+// many are within one deviation of the mean; 0 if empty.
+func (h *Hist) Deviation() (ns float64, within uint64) {
+	mean, squares := h.Mean(), 0.0
+	lo, hi := h.used()
+	for i := lo; i <= hi; i++ {
+		off := float64(h.middle(i)) - mean
+		squares += off * off * float64(h.counts[i])
+	}
+	if h.n > 0 {
+		ns = math.Sqrt(squares / float64(h.n))
+	}
+	for i := lo; i <= hi; i++ {
+		if math.Abs(float64(h.middle(i))-mean) <= ns {
+			within += h.counts[i]
+		}
+	}
+	return ns, within
+}
+
 // Min returns the exact minimum in nanoseconds; 0 if empty.
 func (h *Hist) Min() int64 {
 	if h.n == 0 {

@@ -3,6 +3,7 @@ package hist
 import (
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -283,5 +284,32 @@ func BenchmarkQuantile(b *testing.B) {
 	}
 	for b.Loop() {
 		h.Quantile(0.99)
+	}
+}
+
+func TestDeviation(t *testing.T) {
+	h := new(Hist)
+	if ns, within := h.Deviation(); ns != 0 || within != 0 {
+		t.Errorf("of nothing: %v, %d", ns, within)
+	}
+	draw := rand.New(rand.NewPCG(1, 2))
+	var values []float64
+	for range 10_000 {
+		v := int64(math.Exp(draw.NormFloat64()) * 1e6)
+		h.Record(v)
+		values = append(values, float64(v))
+	}
+	mean, squares, within := h.Mean(), 0.0, 0
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	want := math.Sqrt(squares / float64(len(values)))
+	for _, v := range values {
+		if math.Abs(v-mean) <= want {
+			within++
+		}
+	}
+	if ns, n := h.Deviation(); math.Abs(ns/want-1) > 1./256 || math.Abs(float64(n)-float64(within)) > 100 {
+		t.Errorf("%v and %d, want %v and %d", ns, n, want, within)
 	}
 }

@@ -168,6 +168,8 @@ func (f *Format) kindOf(pkg string, x ast.Expr) string {
 			return "text, base64"
 		}
 		return "list of " + f.kindOf(pkg, t.Elt)
+	case *ast.IndexExpr: // spec.List, where one value is a list of one
+		return "list of " + f.kindOf(pkg, t.Index)
 	case *ast.MapType:
 		return "by " + f.kindOf(pkg, t.Key) + ": " + f.kindOf(pkg, t.Value)
 	}

@@ -90,7 +90,7 @@ func kneeWarnings(k Knee, points []Point, degrees int) []Warning {
 	if degrees == 0 {
 		out = append(out, warn("knee.no-repeats", nil))
 	}
-	if !k.BracketedBelow {
+	if !k.BracketedBelow && k.High > 1 { // there is nothing below 1
 		out = append(out, warn("knee.open-below", with{"at": k.High}))
 	}
 	if !k.BracketedAbove {

@@ -55,11 +55,11 @@ func TestKnee(t *testing.T) {
 		true)
 	check("still rising", kneePoints(doublings(), wallAt(1000), 5, 0.01, r), 64, 128, true, false,
 		"knee.open-above map[at:128]")
-	check("flat from the start", kneePoints(doublings(), wallAt(1), 5, 0.01, r), 0, 1, false, true,
-		"knee.open-below map[at:1]")
+	check("flat from the start", kneePoints(doublings(), wallAt(1), 5, 0.01, r), 0, 1, false, true)
+	check("flat from 2 on", []Point{{2, []float64{5, 5}}, {4, []float64{5, 5}}, {8, []float64{5, 5}}}, 0, 2, false, true, "knee.open-below map[at:2]")
 	check("one point", []Point{{10, []float64{5, 5}}}, 0, 10, false, false, "knee.few-points map[points:1]", "knee.open-below", "knee.open-above")
 	check("single runs", kneePoints(doublings(), wallAt(16), 1, 0, r), 8, 16, true, true, "knee.no-repeats")
-	check("all equal", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {3, []float64{5, 5}}}, 0, 1, false, true, "knee.open-below")
+	check("all equal", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {3, []float64{5, 5}}}, 0, 1, false, true)
 }
 
 // TestKneeHoldsThePlanted: the first concurrency that reaches 95 % of the peak

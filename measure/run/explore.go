@@ -14,6 +14,7 @@ import (
 	"ceiling/internal/hist"
 	"ceiling/internal/pause"
 	"ceiling/internal/secret"
+	"ceiling/internal/unit"
 	"ceiling/measure/perturb"
 	"ceiling/measure/profile/stacks"
 	"ceiling/record"
@@ -264,7 +265,7 @@ func (x *explorer) stepOn(ctx context.Context, d *plan.Decision) (*record.Measur
 	if len(x.plan.Runs) > 0 && !pause.For(ctx, time.Duration(e.Rest)) {
 		return nil, ctx.Err()
 	}
-	s, err := e.Spec(base, step.Mix, step.Connections, step.Pipelining, step.Rate)
+	s, err := e.Spec(base, record.ConditionOf(step))
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +274,7 @@ func (x *explorer) stepOn(ctx context.Context, d *plan.Decision) (*record.Measur
 	pinCell(e, step, &s)
 	o := x.options
 	o.plan, o.step = x.keep, x.progress(d)
-	if step.MayStopEarly {
+	if d.MayStopEarly {
 		earlyStop := plan.NewEarlyStop(e.SLO, step.Rate.PerSecond(), s.Duration, s.Arrivals)
 		o.StopEarly = func(row *record.LoadRow, h *hist.Hist) string { return earlyStop.Add(row, h) }
 	}
@@ -342,6 +343,9 @@ func Doing(e *spec.Experiment, s *record.Step) string {
 	if s.Pipelining > 1 {
 		text += fmt.Sprintf(" × %d", s.Pipelining)
 	}
+	if s.Threads > 0 {
+		text += ", " + unit.Plural(s.Threads, "generator thread", "generator threads")
+	}
 	if !s.Rate.IsZero() {
 		text += " at " + s.Rate.String() + "/s"
 	}
@@ -351,13 +355,21 @@ func Doing(e *spec.Experiment, s *record.Step) string {
 	return text
 }
 
+func readPerS(r *record.Run) float64 {
+	if r.ElapsedS <= 0 {
+		return 0
+	}
+	return float64(r.Bytes.Read) / r.ElapsedS
+}
+
 // measured extracts what a plan needs from a run.
 func measured(step *record.Step, done *Result) *record.Measured {
 	r := &done.Run
 	m := &record.Measured{
 		Step: *step, Run: r.ID, Started: r.Started, ElapsedS: r.ElapsedS,
-		TargetPerS: r.Load.TargetPerS, SentPerS: r.Rate.SentPerS, CompletedPerS: r.Rate.CompletedPerS,
-		Completed: r.Requests.Completed, Failed: r.Requests.Failed,
+		TargetPerS: r.Load.TargetPerS, CompletedPerS: r.Rate.CompletedPerS,
+		ReadBytesPerS: readPerS(r),
+		Completed:     r.Requests.Completed, Failed: r.Requests.Failed,
 		Response: r.Latency.Response, Service: r.Latency.Service,
 		GeneratorCPUNs: r.Generator.CPUNsPerRequest,
 		Outcome:        r.Verdict.Outcome, Bottleneck: r.Verdict.Bottleneck, Because: r.Verdict.Because,

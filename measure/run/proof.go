@@ -31,14 +31,14 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 	if err != nil {
 		return err
 	}
-	s, err := e.Spec(base, step.Mix, step.Connections, step.Pipelining, step.Rate)
+	s, err := e.Spec(base, record.ConditionOf(step))
 	if err != nil {
 		return err
 	}
 	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
 	x.scene, err = perturb.Survey(perturb.Request{
 		Share: plan.ProofShare(e), PIDs: pids, PinGenerator: s.PinGenerator, PinServer: s.PinServer,
-		Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0]), Threads: e.Load.Threads,
+		Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0]), Threads: s.Threads,
 		Interface: e.Prove.Interface, Namespace: e.Prove.Namespace, LinkBitsPerS: s.LinkBitsPerSecond,
 		Program: x.options.Program,
 	})

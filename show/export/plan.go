@@ -46,7 +46,7 @@ func decimal(v float64) string {
 	if v == 0 {
 		return ""
 	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
+	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
 func planRuns(p *record.Plan) [][]string {
@@ -55,8 +55,9 @@ func planRuns(p *record.Plan) [][]string {
 	for i := range e.Factorial.Factors {
 		head = append(head, harmless(e.Factorial.Factors[i].Name))
 	}
-	head = append(head, "server", "requests", "connections", "pipelining", "target_per_s", "outcome", "bottleneck", "elapsed_s", "completed",
-		"failed", "bad_share", "completed_per_s", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "mean_ns", "server_cpu_ns",
+	head = append(head, "server", "requests", "connections", "pipelining", "threads", "target_per_s", "outcome", "bottleneck", "elapsed_s", "completed",
+		"failed", "bad_share", "completed_per_s", "read_bytes_per_s", "in_flight", "p50_ns", "p75_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns", "max_ns",
+		"mean_ns", "stdev_ns", "within_stdev", "server_cpu_ns",
 		"generator_cpu_ns", "other_cores")
 	lines := [][]string{head}
 	for i := range p.Runs {
@@ -75,23 +76,28 @@ func planRuns(p *record.Plan) [][]string {
 			server, requests = e.Servers[m.Server].Label(), e.Requests[m.Mix].Label()
 		}
 		line = append(line, harmless(server), harmless(requests), strconv.Itoa(m.Connections), strconv.Itoa(m.Pipelining),
-			decimal(m.TargetPerS), string(m.Outcome), string(m.Bottleneck), decimal(m.ElapsedS), strconv.FormatUint(m.Completed, 10),
-			strconv.FormatUint(m.Failed, 10), strconv.FormatFloat(m.BadShare, 'g', -1, 64), decimal(m.CompletedPerS))
+			decimal(float64(m.Threads)), decimal(m.TargetPerS), string(m.Outcome), string(m.Bottleneck), decimal(m.ElapsedS),
+			strconv.FormatUint(m.Completed, 10), strconv.FormatUint(m.Failed, 10), strconv.FormatFloat(m.BadShare, 'f', -1, 64),
+			decimal(m.CompletedPerS), decimal(m.ReadBytesPerS), decimal(record.MeanInFlight(m)))
 		lines = append(lines, append(append(line, quantileCells(&m.Response)...), decimal(m.ServerCPUNs), decimal(m.GeneratorCPUNs),
-			strconv.FormatFloat(m.OtherCores, 'g', -1, 64)))
+			strconv.FormatFloat(m.OtherCores, 'f', -1, 64)))
 	}
 	return lines
 }
 
 func quantileCells(q *record.Quantiles) []string {
 	if q.Count == 0 {
-		return make([]string, 6)
+		return make([]string, 10)
 	}
 	var cells []string
-	for _, ns := range []int64{q.P50Ns, q.P90Ns, q.P99Ns, q.P999Ns, q.MaxNs} {
-		cells = append(cells, strconv.FormatInt(ns, 10))
+	for _, share := range []float64{.5, .75, .9, .95, .99, .999, 1} {
+		cell := ""
+		if ns, ok := q.Quantile(share); ok {
+			cell = strconv.FormatInt(ns, 10)
+		}
+		cells = append(cells, cell)
 	}
-	return append(cells, strconv.FormatFloat(q.MeanNs, 'g', -1, 64))
+	return append(cells, decimal(q.MeanNs), decimal(q.StdevNs), decimal(q.WithinStdev))
 }
 
 func planEffects(f *record.Factorial) [][]string {

@@ -171,7 +171,13 @@ func (e *Entry) pointsCSV(of *Record) ([]byte, error) {
 }
 
 func (p *pointOf) fields() []string {
-	plain := func(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }
+	plain := func(v float64) string { // nine digits, never with an exponent
+		rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 8, 64), 64)
+		if err != nil {
+			rounded = v
+		}
+		return strconv.FormatFloat(rounded, 'f', -1, 64)
+	}
 	c, at := p.curve, p.point
 	row := []string{cellText(c.Server), cellText(c.Mix), cellText(prose.Fixed(c)), c.Over, plain(at.X), fmt.Sprint(at.Connections),
 		fmt.Sprint(at.Pipelining), "", fmt.Sprint(at.Runs), fmt.Sprint(at.Invalid), cellText(string(at.Outcome)), cellText(string(at.Bottleneck))}

@@ -94,6 +94,8 @@ func overShort(c *record.Curve) string {
 		return "target requests/s"
 	case "pipelining":
 		return "in flight on each connection"
+	case "threads":
+		return "generator threads"
 	}
 	return c.Over
 }

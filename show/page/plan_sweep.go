@@ -220,6 +220,8 @@ func overName(c *record.Curve) string {
 		return "target rate, requests/s"
 	case "pipelining":
 		return "requests in flight on each connection"
+	case "threads":
+		return "generator threads"
 	}
 	return c.Over
 }
@@ -314,8 +316,8 @@ func curveTable(g curveGroup) Table {
 	}
 	t := Table{Caption: titled("Every load", name),
 		Columns: []Column{{Name: "of"}, {Name: orWord(g.curves[0].Over, "load"), Figure: true}, {Name: "req/s", Figure: true},
-			{Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "mean", Figure: true}, {Name: "server CPU", Figure: true},
-			{Name: "generator CPU", Figure: true}, {Name: "bad", Figure: true},
+			{Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "mean", Figure: true}, {Name: "in flight", Figure: true},
+			{Name: "MB/s", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "generator CPU", Figure: true}, {Name: "bad", Figure: true},
 			{Name: "runs", Figure: true}, {Name: "bottleneck"}}}
 	for i := range g.curves {
 		c := &g.curves[i]
@@ -357,8 +359,17 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 	}
 	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(&p.Response, .5)},
 		{Text: quantileCell(&p.Response, .99)}, {Text: meanCell(&p.Response)},
+		{Text: someFigure(p.InFlight.Mid)}, {Text: someFigure(p.ReadBytesPerS.Mid / 1e6)},
 		{Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
 		{Text: unit.Percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}
+}
+
+// someFigure formats a figure that older records lack.
+func someFigure(v float64) string {
+	if !(v > 0) {
+		return "–"
+	}
+	return unit.Digits(v, 3)
 }
 
 // timesEach formats "server CPU 2, generator 1" as "server CPU ×2, generator ×1".

@@ -66,14 +66,18 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, total string, l
 		return out.err
 	}
 	t := layout.Table{Columns: []layout.Column{{Name: "run", Right: true}, {Name: "server", Least: 12, Drop: 1}, {Name: "requests", Least: 8, Drop: 2},
-		{Name: "conns", Right: true}, {Name: "pipe", Right: true, Drop: 3}, {Name: "rate", Right: true, Drop: 4}, {Name: "what"}}}
+		{Name: "conns", Right: true}, {Name: "pipe", Right: true, Drop: 3}, {Name: "threads", Right: true, Drop: 5}, {Name: "rate", Right: true, Drop: 4},
+		{Name: "what"}}}
+	if len(e.Load.Threads) < 2 {
+		t.Columns[5].Drop = layout.Hidden
+	}
 	for _, s := range steps {
 		rate := "-"
 		if !s.Rate.IsZero() {
 			rate = s.Rate.String()
 		}
 		t.Rows = append(t.Rows, []string{strconv.Itoa(s.Number), e.Servers[s.Server].Label(), e.Requests[s.Mix].Label(),
-			strconv.Itoa(s.Connections), strconv.Itoa(s.Pipelining), rate,
+			strconv.Itoa(s.Connections), strconv.Itoa(s.Pipelining), strconv.Itoa(s.Threads), rate,
 			strings.Trim(e.CellLabel(s.Cell)+", "+s.Part(), ", ")})
 	}
 	out.table(&t)
@@ -147,11 +151,8 @@ func servers(out *printer, curves []record.Curve, shared []record.Statement) {
 // less informative columns are dropped first.
 func curveTable(p *printer, first layout.Column) *layout.Table {
 	t := &layout.Table{Columns: []layout.Column{first, {Name: "req/s", Right: true}, {Name: "range", Drop: 2}, {Name: "p50", Right: true, Drop: 1},
-		{Name: "p99", Right: true}, {Name: "mean", Right: true, Drop: 5}, {Name: "server", Right: true, Drop: 3},
-		{Name: "gen.", Right: true, Drop: 4}, {Name: "bottleneck", Least: 12}}}
-	if !p.Verbose {
-		t.Columns[5].Drop = layout.Hidden
-	}
+		{Name: "p99", Right: true}, {Name: "mean", Right: true, Drop: 5}, {Name: "in flight", Right: true, Drop: 7}, {Name: "MB/s", Right: true, Drop: 6},
+		{Name: "server", Right: true, Drop: 3}, {Name: "gen.", Right: true, Drop: 4}, {Name: "bottleneck", Least: 12}}}
 	return t
 }
 
@@ -161,8 +162,8 @@ func addPoint(t *layout.Table, name string, p *record.CurvePoint) {
 		ceiling = string(p.Outcome) + ": " + ceiling
 	}
 	t.Rows = append(t.Rows, []string{name, unit.FormatCount(int64(p.PerS.Mid + 0.5)), reach(&p.PerS, unit.FormatSI),
-		p.Response.Text(.5), p.Response.Text(.99), p.Response.MeanText(nil), cpu(&p.ServerCPUNs),
-		cpu(&p.GeneratorCPUNs), ceiling})
+		p.Response.Text(.5), p.Response.Text(.99), p.Response.MeanText(nil), some(p.InFlight.Mid, 3), some(p.ReadBytesPerS.Mid/1e6, 3),
+		cpu(&p.ServerCPUNs), cpu(&p.GeneratorCPUNs), ceiling})
 	t.Bars = append(t.Bars, p.PerS.Mid)
 }
 
@@ -208,6 +209,14 @@ func reach(e *record.Estimate, format func(float64) string) string {
 		return ""
 	}
 	return format(e.Low) + "–" + format(e.High)
+}
+
+// some formats a figure that may not be known.
+func some(v float64, digits int) string {
+	if !(v > 0) {
+		return "-"
+	}
+	return unit.Digits(v, digits)
 }
 
 func cpu(e *record.Estimate) string {

@@ -122,6 +122,9 @@ func (l Layout) facts(r *record.Run) []block {
 	if len(r.Errors) == 0 && l.Verbose {
 		blocks = append(blocks, fact(0, "errors", "none"))
 	}
+	if text := deviations(r); text != "" && l.Verbose {
+		blocks = append(blocks, fact(0, "deviation", text))
+	}
 	blocks = append(blocks, l.block(2, func(p *printer) { targets(p, r) }), fact(0, "generator", generatorLine(r, l.Verbose)))
 	if text := Headroom(r); text != "" && l.Verbose {
 		blocks = append(blocks, fact(0, "headroom", text))
@@ -272,6 +275,21 @@ func spread(p *printer, r *record.Run) string {
 		}
 	}
 	return ends
+}
+
+// deviations describes how far times and rates are from their means, as wrk does, and the quantiles
+// that the table has no room for.
+func deviations(r *record.Run) string {
+	var parts []string
+	q := &r.Latency.Response
+	if q.StdevNs > 0 {
+		parts = append(parts, fmt.Sprintf("p75 %s, p95 %s, stdev %s (%s within)", q.Text(.75), q.Text(.95), unit.FormatNs(int64(q.StdevNs+.5)),
+			unit.Percent(q.WithinStdev)))
+	}
+	if s := &r.Rate.Spread; s.StdevPerS > 0 {
+		parts = append(parts, fmt.Sprintf("rate: stdev %s %s (%s within)", unit.FormatSI(s.StdevPerS), r.Spec.Kind.PerSecond(), unit.Percent(s.WithinStdev)))
+	}
+	return strings.Join(parts, " · ")
 }
 
 // rateWidth is the width of "Requests/sec:" and its figure.

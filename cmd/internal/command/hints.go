@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"ceiling/internal/unit"
 )
 
 // Foreseeable mistakes get an answer with the command to type instead.
@@ -71,11 +69,6 @@ func unknownFlag(c *cobra.Command, err error) error {
 	if found := regexp.MustCompile(`^unknown shorthand flag: '(.)' in -`).FindStringSubmatch(err.Error()); found != nil && c.Flags().Lookup("connections") != nil {
 		if meant := OtherLetters()[found[1]]; meant != "" {
 			hint = "; " + meant
-		}
-	}
-	if found := regexp.MustCompile(`^invalid argument "([^"]*)" for "-t, --threads"`).FindStringSubmatch(err.Error()); found != nil {
-		if _, failed := unit.ParseDuration(found[1]); failed == nil {
-			hint = "; -t is the number of threads, the time is -d " + found[1]
 		}
 	}
 	if found := regexp.MustCompile(`^invalid argument ("[^"]*") for "([^"]*)" flag: strconv\.ParseBool`).FindStringSubmatch(err.Error()); found != nil {
