@@ -149,7 +149,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.load.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
 	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,errors<0.1%'")
 	p.StringVar(&f.expect, "expect", "", "statuses that count as a response: 2xx,304 (default: below 400)")
-	p.StringVar(&f.load.targets, "targets", "", "file of requests in vegeta's format, with weights")
+	p.StringVar(&f.load.targets, "targets", "", "file of requests in vegeta's format, with weights; - is standard input")
 	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.load.newConnections, "new-connections", false, "a new connection for each request")
 	p.StringVar(&f.load.protocol.method, "grpc", "", "call this gRPC method, package.Service/Method, with -b as JSON")
@@ -236,7 +236,7 @@ func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 		if len(args) > 0 || f.load.method != "" || f.load.body != "" {
 			return nil, errors.New("--targets: the file has the URLs, methods and bodies; leave out the URL, -m and -b")
 		}
-		list, err := spec.ReadTargetsFile(f.load.targets)
+		list, err := spec.ReadTargetsFile(f.load.targets, sh.Stdin)
 		for i := range list {
 			list[i].Header = append(list[i].Header, fields...)
 		}

@@ -29,9 +29,12 @@ const (
 	WeightMax = 1_000_000
 )
 
-// ReadTargetsFile reads a targets file; see ReadTargets. Body files are relative to the file's
-// directory.
-func ReadTargetsFile(path string) ([]Target, error) {
+// ReadTargetsFile reads a targets file, "-" for standard input; see ReadTargets. Body files are
+// relative to the file's directory, or to the working directory.
+func ReadTargetsFile(path string, stdin io.Reader) ([]Target, error) {
+	if path == "-" {
+		return ReadTargets(stdin, "standard input", "")
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("targets: %w", err)
@@ -51,7 +54,8 @@ func ReadTargetsFile(path string) ([]Target, error) {
 // JSON: one object per line, {"method": "POST", "url": "http://…", "header": {"Name": ["value"]},
 // "body": "base64", "weight": 3}; header fields keep their order.
 //
-// Both: a weight is an integer from 1 to WeightMax, by default 1. name identifies the file in
+// Both: a weight is an integer from 1 to WeightMax, by default 1; equal requests are one target with
+// the sum of their weights. name identifies the file in
 // errors, which read "NAME:LINE: what is wrong, and how it should look". dir is the directory of
 // relative body files.
 func ReadTargets(r io.Reader, name, dir string) ([]Target, error) {
@@ -108,10 +112,28 @@ func parseTargets(data []byte, name string, read func(string) ([]byte, error)) (
 			return nil, fmt.Errorf("%s:%d: %w", name, p.lines[i], err)
 		}
 	}
-	if err := checkRound(p.targets); err != nil {
+	targets := joined(p.targets)
+	if err := checkRound(targets); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return p.targets, nil
+	return targets, nil
+}
+
+// joined makes equal requests one target with the sum of their weights: a list of URLs from an
+// access log names some of them often.
+func joined(targets []Target) []Target {
+	var out []Target
+	at := map[string]int{}
+	for _, t := range targets {
+		key := fmt.Sprintf("%q", []any{t.Method, t.URL, t.Header, t.Body})
+		if i, seen := at[key]; seen && out[i].Weight+t.Weight <= WeightMax {
+			out[i].Weight += t.Weight
+			continue
+		}
+		at[key] = len(out)
+		out = append(out, t)
+	}
+	return out
 }
 
 // checkRound rejects weights whose round, after division by what they have in common, is too long.

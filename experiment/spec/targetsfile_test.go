@@ -106,16 +106,16 @@ func TestReadTargetsFile(t *testing.T) {
 	absolute := write("abs.txt", "absolute")
 	write("rel.txt", "relative")
 	path := write("targets", fmt.Sprintf("POST http://h/\n@rel.txt\n\nPOST http://h/\n@%s\n", absolute))
-	got, err := ReadTargetsFile(path)
+	got, err := ReadTargetsFile(path, nil)
 	if err != nil || len(got) != 2 || string(got[0].Body) != "relative" || string(got[1].Body) != "absolute" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	_, err = ReadTargetsFile(filepath.Join(dir, "no"))
+	_, err = ReadTargetsFile(filepath.Join(dir, "no"), nil)
 	checkError(t, "missing file", err, "no such file")
 	if err := os.Truncate(path, TargetsFileMax+1); err != nil {
 		t.Fatal(err)
 	}
-	_, err = ReadTargetsFile(path)
+	_, err = ReadTargetsFile(path, nil)
 	checkError(t, "big file", err, "more than 67108864 bytes")
 }
 
@@ -141,4 +141,20 @@ func FuzzParseTargets(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Equal requests are one target, from standard input as from a file.
+func TestEqualTargetsAreOne(t *testing.T) {
+	text := "GET http://h/a\n\nGET http://h/b\nX: 1\n\nGET http://h/a\n\n# weight: 3\nGET http://h/a\n\nGET http://h/b\n"
+	got, err := ReadTargetsFile("-", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for _, one := range got {
+		rows = append(rows, fmt.Sprintf("%s %d×%d", one.URL, len(one.Header), one.Weight))
+	}
+	if want := "[http://h/a 0×5 http://h/b 1×1 http://h/b 0×1]"; fmt.Sprint(rows) != want {
+		t.Errorf("%v, want %s", rows, want)
+	}
 }
