@@ -108,6 +108,7 @@ func mayImport() map[string][]string {
 		"measure/behind":    {"record", "internal/pause"},
 		"record/recordtest": {"record"},
 		"verdict/audit":     {"experiment/spec", "record", "verdict"},
+		"verdict/forecast":  {"internal/unit", "record"},
 		"verdict":           {"experiment/spec", "internal/hist", "internal/secret", "internal/stat", "record"},
 		"show/chart":        {"internal/hist", "internal/unit", "record"},
 		"show/export":       {"internal/hist", "internal/profiles", "internal/secret", "record", "verdict/prose"},

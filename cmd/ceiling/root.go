@@ -8,6 +8,7 @@ import (
 	"os/signal"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/forecasting"
 	"ceiling/cmd/internal/hog"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,7 @@ ceiling URL is short for ceiling run URL.`,
 	}
 	cobra.EnableCommandSorting = false // the order is by use
 	addGroup(root, "Measure:", newRun(sh), newFind(sh), newCompare(sh), newProve(sh), newProfile(sh))
-	addGroup(root, "Look:", newList(sh), newShow(sh), newReport(sh), newExport(sh), newJudge(sh))
+	addGroup(root, "Look:", newList(sh), newShow(sh), newReport(sh), newExport(sh), newJudge(sh), forecasting.New(&sh.Shell, completeRuns))
 	addGroup(root, "Prepare:", newDoctor(sh), newTune(sh), newServe(&sh.Shell), newDemo(sh))
 	addGroup(root, "Several machines:", newFleet(sh))
 	addGroup(root, "Other programs:", siblings(&sh.Shell)...)

@@ -1,0 +1,195 @@
+package forecast
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"ceiling/record"
+)
+
+// Costs is what one request took in a measurement. 0 is unknown.
+type Costs struct {
+	Of   string  `json:"of"`    // the measurement
+	PerS float64 `json:"per_s"` // its rate
+	// CPU time of the server's processes and of the generator, nanoseconds.
+	ServerCPUNs    float64 `json:"server_cpu_ns,omitempty"`
+	GeneratorCPUNs float64 `json:"generator_cpu_ns,omitempty"`
+	// Bytes above TCP.
+	ResponseBytes float64 `json:"response_bytes,omitempty"`
+	RequestBytes  float64 `json:"request_bytes,omitempty"`
+	// ResponseNs is the response time of an unloaded request.
+	ResponseNs float64 `json:"response_ns,omitempty"`
+	// Pipelined: several responses may share a segment.
+	Pipelined bool `json:"pipelined,omitempty"`
+	// OneThread: the server's work is on one thread, which more cores do not speed up.
+	OneThread bool `json:"one_thread,omitempty"`
+}
+
+// Resources, as ceilings name them.
+const (
+	ServerCPU    = "server CPU"
+	GeneratorCPU = "generator CPU"
+	Link         = "link, baseline"
+	LinkBurst    = "link, burst"
+)
+
+// Ceiling is the rate at which one machine's resource is used up.
+type Ceiling struct {
+	Resource string  `json:"resource"`
+	PerS     float64 `json:"per_s"`
+	// Low and High are PerS times the range of measured rates over forecasts (Errors).
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Forecast is what a machine for each side allows.
+type Forecast struct {
+	Costs     Costs     `json:"costs"`
+	Server    Machine   `json:"server"`
+	Generator Machine   `json:"generator"`
+	Ceilings  []Ceiling `json:"ceilings"` // ascending
+	// Missing are resources whose ceiling is unknown, because the measurement lacks the cost or the
+	// machine the capacity.
+	Missing []Missing `json:"missing,omitempty"`
+}
+
+// Missing says what a ceiling lacks.
+type Missing struct {
+	Resource string `json:"resource"`
+	Lacks    string `json:"lacks"`
+}
+
+// CostsOf returns the costs of a run.
+func CostsOf(r *record.Run) Costs {
+	c := Costs{Of: r.ID, PerS: r.Rate.CompletedPerS, GeneratorCPUNs: r.Generator.CPUNsPerRequest, Pipelined: r.Load.Pipelining > 1,
+		OneThread: r.Verdict.Bottleneck == record.ServerThread}
+	if r.Subject != nil {
+		c.ServerCPUNs = r.Subject.CPUNsPerRequest
+	}
+	if n := float64(r.Requests.Completed); n > 0 {
+		c.ResponseBytes, c.RequestBytes = float64(r.Bytes.Read)/n, float64(r.Bytes.Written)/n
+	}
+	if u := r.Unloaded; u != nil && u.Service.Known() {
+		c.ResponseNs = float64(u.Service.P50Ns)
+	}
+	return c
+}
+
+const (
+	// jumbo is the MTU of the cloud networks in the catalogue; with 1,500 bytes a response of 4.5 KB
+	// takes 3 % more.
+	jumbo = 9001
+	// headers of IPv4 and TCP with timestamps, and the Ethernet frame without preamble and gap, which
+	// clouds do not count.
+	ipTCP, ethernet = 52, 14
+)
+
+// onWire returns the bytes that a message takes on the link.
+func onWire(bytes float64, pipelined bool) float64 {
+	segments := bytes / (jumbo - ipTCP)
+	if !pipelined {
+		segments = math.Ceil(segments)
+	}
+	return bytes + segments*(ipTCP+ethernet)
+}
+
+// Make returns the ceilings of costs on a machine for each side.
+func Make(c Costs, server, generator *Machine) *Forecast {
+	f := &Forecast{Costs: c, Server: *server, Generator: *generator}
+	cores := server.VCPUs
+	if c.OneThread {
+		cores = min(cores, 1)
+	}
+	f.cpu(ServerCPU, c.ServerCPUNs, cores, "the server's CPU per request (run it where ceiling sees the server's processes, or with --observe)")
+	f.cpu(GeneratorCPU, c.GeneratorCPUNs, generator.VCPUs, "the generator's CPU per request")
+	// The fuller direction, on the narrower of the two links.
+	bytes := max(onWire(c.ResponseBytes, c.Pipelined), onWire(c.RequestBytes, c.Pipelined))
+	for _, l := range []struct {
+		name         string
+		server, load float64
+	}{{Link, server.BaselineGbps, generator.BaselineGbps}, {LinkBurst, server.BurstGbps, generator.BurstGbps}} {
+		gbps := min(l.server, l.load)
+		switch {
+		case c.ResponseBytes <= 0:
+			f.Missing = append(f.Missing, Missing{l.name, "the bytes of a response"})
+		case gbps <= 0 && l.name == LinkBurst:
+		case gbps <= 0:
+			f.Missing = append(f.Missing, Missing{l.name, "the link's speed (--here 64cores,50Gbps)"})
+		case l.name == LinkBurst && gbps == min(server.BaselineGbps, generator.BaselineGbps):
+		default:
+			f.add(l.name, gbps*1e9/8/bytes, linkErrors())
+		}
+	}
+	slices.SortStableFunc(f.Ceilings, func(a, b Ceiling) int { return cmp.Compare(a.PerS, b.PerS) })
+	return f
+}
+
+func (f *Forecast) cpu(resource string, ns, cores float64, lacks string) {
+	if ns <= 0 || cores <= 0 {
+		f.Missing = append(f.Missing, Missing{resource, lacks})
+		return
+	}
+	f.add(resource, cores*1e9/ns, cpuErrors())
+}
+
+func (f *Forecast) add(resource string, perS float64, e Errors) {
+	f.Ceilings = append(f.Ceilings, Ceiling{resource, perS, perS * e.Low, perS * e.High})
+}
+
+// Sustained returns the lowest ceiling that holds for good: a burst ends.
+func (f *Forecast) Sustained() *Ceiling {
+	for i := range f.Ceilings {
+		if f.Ceilings[i].Resource != LinkBurst {
+			return &f.Ceilings[i]
+		}
+	}
+	return nil
+}
+
+// Of returns a resource's ceiling; nil if it is unknown.
+func (f *Forecast) Of(resource string) *Ceiling {
+	if i := slices.IndexFunc(f.Ceilings, func(c Ceiling) bool { return c.Resource == resource }); i >= 0 {
+		return &f.Ceilings[i]
+	}
+	return nil
+}
+
+// Need is what a rate takes.
+type Need struct {
+	PerS float64 `json:"per_s"`
+	// Machines, and those at the low end of the ceilings' ranges; 0 if a ceiling of theirs is unknown.
+	Servers        int `json:"servers"`
+	ServersMost    int `json:"servers_most"`
+	Generators     int `json:"generators"`
+	GeneratorsMost int `json:"generators_most"`
+	// DollarsPerHour of all of them at the low end; 0 if a price is unknown.
+	DollarsPerHour float64 `json:"dollars_per_hour,omitempty"`
+	// InFlight requests at the unloaded response time (Little's law): connections and pools need as
+	// many, and more as a resource fills up; 0 unknown.
+	InFlight                    float64 `json:"in_flight,omitempty"`
+	CoresServer, CoresGenerator float64 `json:"-"`
+}
+
+// For returns what a rate takes.
+func (f *Forecast) For(perS float64) Need {
+	n := Need{PerS: perS, InFlight: perS * f.Costs.ResponseNs / 1e9, CoresServer: perS * f.Costs.ServerCPUNs / 1e9,
+		CoresGenerator: perS * f.Costs.GeneratorCPUNs / 1e9}
+	n.Servers, n.ServersMost = machines(perS, f.Of(ServerCPU), f.Of(Link))
+	n.Generators, n.GeneratorsMost = machines(perS, f.Of(GeneratorCPU), f.Of(Link))
+	if f.Server.Dollars > 0 && f.Generator.Dollars > 0 && n.Servers > 0 && n.Generators > 0 {
+		n.DollarsPerHour = float64(n.ServersMost)*f.Server.Dollars + float64(n.GeneratorsMost)*f.Generator.Dollars
+	}
+	return n
+}
+
+// machines returns how many a rate takes by the ceilings of one, and by their low ends.
+func machines(perS float64, ceilings ...*Ceiling) (n, most int) {
+	for _, c := range ceilings {
+		if c == nil {
+			return 0, 0
+		}
+		n, most = max(n, int(math.Ceil(perS/c.PerS))), max(most, int(math.Ceil(perS/c.Low)))
+	}
+	return n, most
+}

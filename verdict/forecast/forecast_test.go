@@ -1,0 +1,107 @@
+package forecast
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"ceiling/record"
+)
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-6*math.Abs(want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// A resource divided by what a request takes of it, and the machines that a rate then needs.
+func TestCeilingsAreDivisions(t *testing.T) {
+	c := Costs{ServerCPUNs: 10_000, GeneratorCPUNs: 5000, ResponseBytes: 1000, RequestBytes: 100, ResponseNs: 1e6}
+	m := &Machine{Name: "m", VCPUs: 8, BaselineGbps: 4, BurstGbps: 8, Dollars: 2}
+	f := Make(c, m, m)
+	near(t, "server", f.Of(ServerCPU).PerS, 800_000)
+	near(t, "generator", f.Of(GeneratorCPU).PerS, 1_600_000)
+	near(t, "link", f.Of(Link).PerS, 4e9/8/1066)
+	near(t, "burst", f.Of(LinkBurst).PerS, 8e9/8/1066)
+	if top := f.Sustained(); top.Resource != Link || top.Low > top.PerS || top.High < top.PerS {
+		t.Errorf("%+v comes first", top)
+	}
+	n := f.For(2_000_000)
+	if n.Servers != 5 || n.Generators != 5 || n.ServersMost < n.Servers {
+		t.Errorf("%+v, want 5 of each: the link carries 469k", n)
+	}
+	near(t, "in flight", n.InFlight, 2000)
+	near(t, "price", n.DollarsPerHour, float64(n.ServersMost+n.GeneratorsMost)*2)
+	c.OneThread = true
+	near(t, "one thread", Make(c, m, m).Of(ServerCPU).PerS, 100_000)
+}
+
+// What was not measured, or is not known of the machine, is named, and no number of machines follows.
+func TestMissingCostsAreNamed(t *testing.T) {
+	m := &Machine{VCPUs: 8}
+	f := Make(Costs{GeneratorCPUNs: 5000}, m, m)
+	var lacks []string
+	for _, one := range f.Missing {
+		lacks = append(lacks, one.Resource)
+	}
+	if strings.Join(lacks, "; ") != "server CPU; link, baseline; link, burst" {
+		t.Errorf("%v", f.Missing)
+	}
+	if n := f.For(1000); n.Servers != 0 || n.DollarsPerHour != 0 {
+		t.Errorf("%+v", n)
+	}
+	if f := Make(Costs{}, m, m); f.Sustained() != nil {
+		t.Errorf("%+v from no costs", f.Sustained())
+	}
+}
+
+func TestCostsOfARun(t *testing.T) {
+	r := &record.Run{ID: "x"}
+	r.Rate.CompletedPerS, r.Requests.Completed, r.Bytes = 1000, 2000, record.Bytes{Read: 8_000_000, Written: 200_000}
+	r.Generator.CPUNsPerRequest = 7000
+	c := CostsOf(r)
+	if c.ResponseBytes != 4000 || c.RequestBytes != 100 || c.GeneratorCPUNs != 7000 || c.ServerCPUNs != 0 || c.ResponseNs != 0 || c.OneThread {
+		t.Errorf("%+v", c)
+	}
+	r.Subject, r.Verdict.Bottleneck = &record.Subject{CPUNsPerRequest: 12_000}, record.ServerThread
+	if c := CostsOf(r); c.ServerCPUNs != 12_000 || !c.OneThread {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestMachines(t *testing.T) {
+	list, err := Machines()
+	if err != nil || len(list) == 0 {
+		t.Fatal(err)
+	}
+	for _, m := range list {
+		if !(m.VCPUs > 0) || !(m.BaselineGbps > 0) || m.BurstGbps < m.BaselineGbps || m.Dollars < 0 || !strings.Contains(m.Source, ", 20") {
+			t.Errorf("%+v", m)
+		}
+	}
+	if m, err := Named("c8i.32xlarge"); err != nil || m.VCPUs != 128 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if _, err := Named("c9"); err == nil || !strings.Contains(err.Error(), "c8i.32xlarge") {
+		t.Error(err)
+	}
+	for text, want := range map[string]Machine{
+		"64cores,50Gbps":                   {VCPUs: 64, BaselineGbps: 50, BurstGbps: 50},
+		"1core":                            {VCPUs: 1},
+		"8cores, 12.5Gbps:25Gbps, 0.68$/h": {VCPUs: 8, BaselineGbps: 12.5, BurstGbps: 25, Dollars: 0.68},
+	} {
+		m, err := ParseMachine(text)
+		if m != nil {
+			m.Name, m.Source = "", ""
+		}
+		if err != nil || *m != want {
+			t.Errorf("%s: %+v, %v", text, m, err)
+		}
+	}
+	for _, text := range []string{"", "64", "50Gbps", "xcores", "64cores,fast", "64cores,-1$/h", "-4cores", "4cores,1Gbps:x", "NaNcores"} {
+		if _, err := ParseMachine(text); err == nil || !strings.Contains(err.Error(), "64cores,50Gbps") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
