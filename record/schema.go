@@ -506,6 +506,8 @@ type Verdict struct {
 	Uses []Use `json:"uses,omitempty"`
 	// Disks are the block devices of the server's host, the busiest first, at most 8.
 	Disks []DiskUse `json:"disks,omitempty"`
+	// Hosts are both ends' CPUs by category and their links, the server's first.
+	Hosts []HostUse `json:"hosts,omitempty"`
 	// Stalls are the stretches of the window without a response.
 	Stalls []Stall `json:"stalls,omitempty"`
 }

@@ -82,8 +82,9 @@ type cpuFacts struct {
 	base      *runFacts
 	generator *generatorSide
 	server    *serverSide
-	near      bool // the generator runs on the server's machine
-	together  bool // and they share CPUs
+	hosts     []record.HostUse // both ends' CPUs and links
+	near      bool             // the generator runs on the server's machine
+	together  bool             // and they share CPUs
 	clock     clockFacts
 }
 
@@ -218,6 +219,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.time.changed = changedOf(f.base, load)
 	f.time.stall.during(f.cpu, series)
 	f.path.link, f.path.ways = linkOf(f.cpu, series)
+	f.cpu.hosts = hostsOf(f.cpu, series)
 	f.path.exceeded = exceededOf(f.cpu, series)
 	sockets := f.socketRows(series)
 	f.delayed = delayedAckOf(f, series, sockets)

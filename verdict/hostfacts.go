@@ -21,6 +21,7 @@ type hostFacts struct {
 type coreUse struct {
 	cpu                      int
 	total, idle, soft, steal float64
+	user, system, irq        float64 // user includes nice; soft includes irq
 }
 
 // hostOf sums the CPU rows of one host. It discards an inconsistent row entirely, since its other
@@ -50,6 +51,9 @@ func hostOf(rows []*record.CPURow, name string) hostFacts {
 			use.idle += float64(c.Idle) + float64(c.IOWait)
 			use.soft += float64(c.SoftIRQ) + float64(c.IRQ)
 			use.steal += float64(c.Steal)
+			use.user += float64(c.User) + float64(c.Nice)
+			use.system += float64(c.System)
+			use.irq += float64(c.IRQ)
 		}
 	}
 	for _, use := range by {

@@ -59,7 +59,7 @@ func judge(f *facts, r ruling) record.Verdict {
 	v := record.Verdict{
 		Outcome: outcome, Bottleneck: found.bottleneck, Because: found.because, Next: found.next,
 		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.cpu.others().value, BacklogShare: f.base.schedule.owed.value,
-		Stations: f.places.stationsOf(), Uses: f.usesOf(), Disks: f.cpu.server.disks.uses(),
+		Stations: f.places.stationsOf(), Uses: f.usesOf(), Disks: f.cpu.server.disks.uses(), Hosts: f.cpu.hosts,
 	}
 	v.Stalls = f.stalls()
 	v.Concurrency = f.lone.result(f.base)

@@ -158,6 +158,9 @@ func processesSection(run *chart.Run) Section {
 	if t, ok := peerTable(run); ok {
 		s.Blocks = append(s.Blocks, t)
 	}
+	if len(run.Verdict.Hosts) > 0 {
+		s.Blocks = append(s.Blocks, hostTable(run.Verdict.Hosts))
+	}
 	if len(run.Verdict.Disks) > 0 {
 		s.Blocks = append(s.Blocks, diskTable(run.Verdict.Disks))
 	}
@@ -246,6 +249,30 @@ func sleeps(waits []chart.Wait) string {
 		return "–"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// hostTable shows both ends' CPU time by category, which adds up to 100 %, and what their links carried.
+func hostTable(list []record.HostUse) Table {
+	t := Table{Caption: "CPU time of both ends over the window",
+		Columns: []Column{{Name: "end"}, {Name: "CPUs"}, {Name: "usr", Figure: true}, {Name: "sys", Figure: true}, {Name: "irq", Figure: true},
+			{Name: "softirq", Figure: true}, {Name: "steal", Figure: true}, {Name: "idle", Figure: true}, {Name: "link"}, {Name: "in", Figure: true},
+			{Name: "out", Figure: true}}}
+	way := func(u *record.HostUse, bytes, packets float64) Cell {
+		if u.Link == "" {
+			return Cell{Text: "–"}
+		}
+		return Cell{Text: unit.FormatBytesSI(int64(bytes+.5)) + "/s, " + unit.FormatSI(packets) + " packets/s"}
+	}
+	for i := range list {
+		u := &list[i]
+		row := []Cell{{Text: u.Name()}, {Text: u.CPUs}}
+		for _, share := range []float64{u.User, u.System, u.IRQ, u.SoftIRQ, u.Steal, u.Idle} {
+			row = append(row, Cell{Text: u.Share(share)})
+		}
+		t.Rows = append(t.Rows, append(row, Cell{Text: orWord(u.Link, "loopback or not watched")}, way(u, u.RxBytesPerS, u.RxPacketsPerS),
+			way(u, u.TxBytesPerS, u.TxPacketsPerS)))
+	}
+	return t
 }
 
 // diskTable shows the block devices of the server's host.

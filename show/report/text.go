@@ -143,6 +143,10 @@ func (l Layout) facts(r *record.Run) []block {
 		blocks = append(blocks, fact(4, "database", text))
 	}
 	if l.Verbose {
+		for i := range r.Verdict.Hosts {
+			u := &r.Verdict.Hosts[i]
+			blocks = append(blocks, fact(0, []string{"CPU time", ""}[min(i, 1)], fmt.Sprintf("CPU %s (%s): %s", u.CPUs, u.Name(), u)))
+		}
 		for i := range r.Verdict.Disks {
 			blocks = append(blocks, fact(0, []string{"disks", ""}[min(i, 1)], diskLine(&r.Verdict.Disks[i])))
 		}

@@ -1,0 +1,62 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+
+	"ceiling/internal/unit"
+)
+
+// HostUse is what the CPUs of one end did over the window, and what its link carried.
+type HostUse struct {
+	// End is "server", "generator", or "both" where they may use the same CPUs.
+	End  string `json:"end"`
+	Host string `json:"host,omitempty"`
+	// CPUs of that end: "0-3".
+	CPUs string `json:"cpus"`
+	// Shares of these CPUs' time by the kernel's count in ticks of 10 ms, which add up to 1. User
+	// includes nice, Idle the time in which a disk request was outstanding.
+	User    float64 `json:"user"`
+	System  float64 `json:"system"`
+	IRQ     float64 `json:"irq"`
+	SoftIRQ float64 `json:"softirq"`
+	Steal   float64 `json:"steal"` // taken by the hypervisor
+	Idle    float64 `json:"idle"`
+	// Link is the interface toward the other end, "" on the loopback or if none was watched; what it
+	// carried, per second, as the kernel counts it.
+	Link          string  `json:"link,omitempty"`
+	RxBytesPerS   float64 `json:"rx_bytes_per_s,omitempty"`
+	TxBytesPerS   float64 `json:"tx_bytes_per_s,omitempty"`
+	RxPacketsPerS float64 `json:"rx_packets_per_s,omitempty"`
+	TxPacketsPerS float64 `json:"tx_packets_per_s,omitempty"`
+}
+
+// Name returns whose CPUs these are.
+func (u *HostUse) Name() string {
+	name := map[string]string{"both": "generator and server"}[u.End]
+	if name == "" {
+		name = u.End
+	}
+	if u.Host != "" {
+		name += " on " + u.Host
+	}
+	return name
+}
+
+// Share formats a share with one decimal, so that the categories visibly add up to 100 %.
+func (*HostUse) Share(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) }
+
+// String lists the shares, and what the link carried.
+func (u *HostUse) String() string {
+	parts := []string{"usr " + u.Share(u.User), "sys " + u.Share(u.System)}
+	if u.IRQ > 0 {
+		parts = append(parts, "irq "+u.Share(u.IRQ))
+	}
+	parts = append(parts, "softirq "+u.Share(u.SoftIRQ), "steal "+u.Share(u.Steal), "idle "+u.Share(u.Idle))
+	text := strings.Join(parts, ", ")
+	if u.Link != "" {
+		text += "; " + u.Link + " in " + unit.FormatBytesSI(int64(u.RxBytesPerS+.5)) + "/s, " + unit.FormatSI(u.RxPacketsPerS) + " packets/s, out " +
+			unit.FormatBytesSI(int64(u.TxBytesPerS+.5)) + "/s, " + unit.FormatSI(u.TxPacketsPerS) + " packets/s"
+	}
+	return text
+}

@@ -1,0 +1,38 @@
+package verdict
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// Each end's CPU time adds up to all of it, whatever category a row has; both ends are told apart where
+// their CPUs are, and a link's bytes are the rows'.
+func TestHostSharesAddUp(t *testing.T) {
+	seen, apart, links := 0, 0, 0
+	for _, f := range fixtures(t) {
+		run, series := f.read(t)
+		hosts := Judge(run, series).Hosts
+		for _, u := range hosts {
+			if sum := u.User + u.System + u.IRQ + u.SoftIRQ + u.Steal + u.Idle; math.Abs(sum-1) > 1e-9 {
+				t.Errorf("%s: %s: %s adds up to %g", f.path, u.Name(), &u, sum)
+			}
+			seen++
+			if u.Link != "" {
+				links++
+				if !(u.RxBytesPerS > 0 || u.TxBytesPerS > 0) {
+					t.Errorf("%s: %s carries nothing: %s", f.path, u.Link, &u)
+				}
+			}
+		}
+		if len(hosts) == 2 {
+			apart++
+		}
+		if strings.HasSuffix(f.path, "servercpu.txtar/stolen.json") && (len(hosts) != 1 || math.Abs(hosts[0].Steal-.13) > 1e-9 || hosts[0].CPUs != "1") {
+			t.Errorf("%s: %+v, want 13 %% of CPU 1 stolen", f.path, hosts)
+		}
+	}
+	if seen < 20 || apart == 0 || links == 0 {
+		t.Errorf("%d ends, %d runs with two, %d links", seen, apart, links)
+	}
+}
