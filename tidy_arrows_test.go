@@ -27,7 +27,7 @@ func tangledPackages() map[string]int {
 		"proxy/config":      13,
 		"record":            56,
 		"server/store":      11,
-		"show/journal":      44,
+		"show/journal":      43,
 		"show/live":         11,
 		"show/report":       11,
 		"verdict/audit":     18,

@@ -81,7 +81,7 @@ func forms(dir string) []form {
 
 // quietVerbs send no load of their own.
 func quietVerbs() []string {
-	return []string{"list", "show", "judge", "report", "export", "journal", "serve", "proxy", "tune",
+	return []string{"list", "show", "judge", "plan", "report", "export", "journal", "serve", "proxy", "tune",
 		"fleet", "planted", "hog", "baseline", "help", "completion"}
 }
 

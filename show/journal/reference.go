@@ -46,7 +46,7 @@ var usages = map[string]string{
 	"compare": `{{compare (run "A").Rate (run "B").Rate}}`, "times": `{{times (run "A").Rate (run "B").Rate}}`,
 	"typed": `{{typed "5 ms"}}`, "table": `{{table "NAME"}} or {{table "NAME" "KIND"}}`, "figure": `{{figure "NAME" "KIND"}}`,
 	"little": `{{little (run "NAME")}}`, "shareOfLink": `{{shareOfLink (run "NAME") "10Gbit/s"}}`, "utilization": `{{utilization (run "NAME")}}`,
-	"regime": `{{(regime "kv-quorum").Rate}}`, "ladder": `{{ladder}}`,
+	"regime": `{{(regime "kv-quorum").Rate}}`, "ladder": `{{ladder}}`, "reported": `{{(reported "records/wrk.txt").Rate}}`,
 	"ends": `{{ends (run "NAME")}}`, "workers": `{{workers (run "NAME")}}`, "path": `{{path (run "NAME")}}`,
 } // read-only
 
@@ -54,13 +54,14 @@ var usages = map[string]string{
 func (e *Entry) functions() texttemplate.FuncMap {
 	return texttemplate.FuncMap{
 		"run": e.run, "plan": e.plan, "curve": e.curveOf, "resource": e.resource, "metric": e.metric,
-		"regime":  func(name string) (*regimeFigures, error) { return regimeOf(e, name) },
-		"ladder":  func() (answer, error) { return ladderBlock(e) },
-		"compare": func(a, b answer) (answer, error) { return against(kindChange, a, b) },
-		"times":   func(a, b answer) (answer, error) { return against(kindTimes, a, b) },
-		"typed":   func(text string) answer { return answer{text: text, short: text, typed: true} },
-		"table":   func(args ...string) (answer, error) { return e.blocks("table", args) },
-		"little":  e.little, "shareOfLink": e.shareOfLink, "utilization": e.utilization, "ends": e.ends, "workers": e.workers,
+		"regime":   func(name string) (*regimeFigures, error) { return regimeOf(e, name) },
+		"reported": func(file string) (*reportedFigures, error) { return reportedIn(e, file) },
+		"ladder":   func() (answer, error) { return ladderBlock(e) },
+		"compare":  func(a, b answer) (answer, error) { return against(kindChange, a, b) },
+		"times":    func(a, b answer) (answer, error) { return against(kindTimes, a, b) },
+		"typed":    func(text string) answer { return answer{text: text, short: text, typed: true} },
+		"table":    func(args ...string) (answer, error) { return e.blocks("table", args) },
+		"little":   e.little, "shareOfLink": e.shareOfLink, "utilization": e.utilization, "ends": e.ends, "workers": e.workers,
 		"path":   e.pathOf,
 		"figure": func(name, kind string) (answer, error) { return e.blocks("figure", []string{name, kind}) },
 	}
@@ -104,7 +105,7 @@ var (
 func figureTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{&runFigures{}, &planFigures{}, &curveFigures{}, &pointFigures{}, &resourceFigures{}, &metricFigures{},
-		&regimeFigures{}, quantiles{}} {
+		&regimeFigures{}, &reportedFigures{}, quantiles{}} {
 		t := reflect.TypeOf(v)
 		name := t.Name()
 		if t.Kind() == reflect.Pointer {
@@ -194,7 +195,9 @@ func against(as kind, a, b answer) (answer, error) {
 	case !(a.number > 0) || !(a.low > 0):
 		return out, fmt.Errorf("nothing can be compared with %s", a.text)
 	}
-	if out.warning, err = comparable(a.of[0], b.of[0]); err != nil {
+	if len(a.of) == 0 || len(b.of) == 0 {
+		out.warning = "one of them is another tool's report, which does not say under what conditions"
+	} else if out.warning, err = comparable(a.of[0], b.of[0]); err != nil {
 		return out, err
 	}
 	show := func(ratio float64) string {
