@@ -37,7 +37,7 @@ func (r *race) goWrk(ctx context.Context, k *Case, n *runner, s *Sample) error {
 		all.Merge(&w.times)
 	}
 	s.Requests = all.Count()
-	s.P50Ns, s.P99Ns = all.Quantile(.5), all.Quantile(.99)
+	s.took(&all)
 	if inRequests > 0 {
 		s.GoWrkPerS = float64(s.Requests) / (inRequests.Seconds() / float64(r.Connections))
 	}

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"ceiling/internal/hist"
 	"ceiling/internal/sys"
 	"ceiling/internal/unit"
 	"ceiling/measure/load"
@@ -33,8 +34,11 @@ type Sample struct {
 	GeneratorNs int64 `json:"generator_ns"`
 	HostNs      int64 `json:"host_ns"`
 	// Of the closed loop, from due to done.
-	P50Ns int64 `json:"p50_ns"`
-	P99Ns int64 `json:"p99_ns"`
+	P50Ns  int64   `json:"p50_ns"`
+	P99Ns  int64   `json:"p99_ns"`
+	MinNs  int64   `json:"min_ns"`
+	MeanNs float64 `json:"mean_ns"`
+	MaxNs  int64   `json:"max_ns"`
 	// Of the open loop; Late are requests that had not left when it ended.
 	OpenPerS  float64 `json:"open_per_s,omitempty"`
 	OpenP50Ns int64   `json:"open_p50_ns,omitempty"`
@@ -181,8 +185,14 @@ func (r *race) closed(ctx context.Context, k *Case, n *runner, s *Sample) error 
 	}
 	t := &res.Total
 	s.Requests, s.WindowS, s.Errors = t.Completed, float64(res.WindowNs)/1e9, t.Failed+t.Bad+uint64(r.Connections-res.Established)
-	s.P50Ns, s.P99Ns = t.Response.Quantile(.5), t.Response.Quantile(.99)
+	s.took(&t.Response)
 	return nil
+}
+
+// took keeps the response times of the closed loop.
+func (s *Sample) took(h *hist.Hist) {
+	s.P50Ns, s.P99Ns = h.Quantile(.5), h.Quantile(.99)
+	s.MinNs, s.MeanNs, s.MaxNs = h.Min(), h.Mean(), h.Max()
 }
 
 // open measures response times at the rate of all.

@@ -77,6 +77,8 @@ type Row struct {
 	OpenP99Ns  *stat.Estimate `json:"open_p99_ns,omitempty"`
 	P99Ns      *stat.Estimate `json:"p99_ns,omitempty"`
 	Memory     *stat.Estimate `json:"memory_bytes,omitempty"`
+	// Times are of the requests of all closed loops.
+	Times *Times `json:"times,omitempty"`
 
 	SyscallsPerRequest *float64 `json:"syscalls_per_request,omitempty"`
 	SyscallsBy         string   `json:"syscalls_by,omitempty"`
@@ -85,6 +87,34 @@ type Row struct {
 	Miscounted         int      `json:"miscounted"` // rounds in which the backend counted otherwise
 	Idle               *Idle    `json:"idle,omitempty"`
 	Outage             *Outage  `json:"outage,omitempty"`
+}
+
+// Times are the fastest, the mean and the slowest response, as go-wrk prints them.
+type Times struct {
+	FastestNs int64   `json:"fastest_ns"`
+	AverageNs float64 `json:"average_ns"`
+	SlowestNs int64   `json:"slowest_ns"`
+}
+
+// timesOf sums up the closed loops of one contestant.
+func timesOf(samples map[int]*Sample) *Times {
+	var t Times
+	var sum, requests float64
+	for _, s := range samples {
+		if s.Requests == 0 {
+			continue
+		}
+		if t.FastestNs == 0 || s.MinNs < t.FastestNs {
+			t.FastestNs = s.MinNs
+		}
+		t.SlowestNs = max(t.SlowestNs, s.MaxNs)
+		sum, requests = sum+s.MeanNs*float64(s.Requests), requests+float64(s.Requests)
+	}
+	if requests == 0 {
+		return nil
+	}
+	t.AverageNs = sum / requests
+	return &t
 }
 
 // Outage is what requests met that began when nothing was away any more.
@@ -218,6 +248,7 @@ func (r *Result) summarise(c *CaseResult, row *Row) {
 	}
 	row.NsPerRequest, row.PerS = middle((*Sample).nsPerRequest), middle((*Sample).perS)
 	row.P99Ns = middle(func(s *Sample) float64 { return float64(s.P99Ns) })
+	row.Times = timesOf(own)
 	row.Memory = middle(func(s *Sample) float64 { return float64(s.Memory) })
 	if c.GoWrk {
 		row.GoWrkPerS = middle(func(s *Sample) float64 { return s.GoWrkPerS })

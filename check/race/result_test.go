@@ -139,3 +139,16 @@ func TestPage(t *testing.T) {
 		t.Error("the page of a race without nginx does not say that there is no ratio")
 	}
 }
+
+// The fastest and the slowest are of all rounds, the average weighs each by its requests.
+func TestTimesOfAllRounds(t *testing.T) {
+	times := timesOf(map[int]*Sample{
+		1: {Requests: 100, MinNs: 20, MeanNs: 50, MaxNs: 90}, 2: {Requests: 300, MinNs: 10, MeanNs: 70, MaxNs: 80}, 3: {}, // the last failed
+	})
+	if times == nil || *times != (Times{10, 65, 90}) {
+		t.Errorf("%+v", times)
+	}
+	if times := timesOf(map[int]*Sample{1: {}}); times != nil {
+		t.Errorf("%+v of no request", times)
+	}
+}

@@ -63,6 +63,12 @@ func (r *Result) writeCase(b *strings.Builder, c *CaseResult) {
 		}
 	}
 	_ = t.Flush() // a Builder takes everything
+	for i := range c.Rows {
+		if times := c.Rows[i].Times; c.GoWrk && times != nil {
+			wrapped(b, "times       ", fmt.Sprintf("%s: fastest %s, average %s, slowest %s", c.Rows[i].Name, unit.FormatNs(times.FastestNs),
+				unit.FormatNs(int64(times.AverageNs+.5)), unit.FormatNs(times.SlowestNs)))
+		}
+	}
 	for _, line := range absent {
 		wrapped(b, "not raced   ", line)
 	}

@@ -67,7 +67,7 @@ type looks struct {
 	vol, invol int64
 	switchesNs int64 // 0: nothing new
 	switchesAt int64 // last reading, 0: never
-	openFiles  int // 0: nothing new, -1: not permitted
+	openFiles  int   // 0: nothing new, -1: not permitted
 
 	readBytes, writtenBytes   int64 // over switchesNs; -1: not readable
 	ioRead                    bool

@@ -2,8 +2,10 @@ package forecast
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"ceiling/record"
 )
@@ -18,9 +20,37 @@ type Checked struct {
 // Error is measured over forecast, less 1: −0.1 where a tenth less was measured.
 func (c *Checked) Error() float64 { return c.Point.RPS.Value/c.Forecast.Sustained().PerS - 1 }
 
-// Complete reports whether the ceilings of both CPUs and of the link are known: otherwise the forecast
-// is an upper bound.
-func (c *Checked) Complete() bool { return c.Forecast != nil && len(c.Forecast.Missing) == 0 }
+// Usable reports whether a point's rate says anything of a forecast: it does not if its figures
+// contradict each other. A generator at its limit is a measurement of the generator.
+func Usable(v *record.Verdict) bool {
+	return v.Outcome != record.Invalid || v.Bottleneck == record.LoadGenerator
+}
+
+// Why says what kept the point from its forecast, as far as the figures tell; "" where the error is
+// small or nothing does.
+func (c *Checked) Why() string {
+	e, p := c.Error(), c.Point
+	var parts []string
+	switch {
+	case p.ClientWorkers != c.From.ClientWorkers:
+		parts = append(parts, fmt.Sprintf("%s generator workers, the costs are of %s", workers(p), workers(c.From)))
+	case p.Connections.Value > 2*c.From.Connections.Value:
+		parts = append(parts, fmt.Sprintf("%.1f times as many in flight as where the costs are from", p.Connections.Value/c.From.Connections.Value))
+	case e < -.02 && p.Connections.Value < c.From.Connections.Value:
+		parts = append(parts, fmt.Sprintf("%.0f connections, the costs are of %.0f: fewer in flight", p.Connections.Value, c.From.Connections.Value))
+	}
+	if e < -.02 && len(c.Forecast.Missing) > 0 {
+		parts = append(parts, "an upper bound: the cost in "+c.Forecast.Missing[0].Resource+" is not stated")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func workers(p *record.Point) string {
+	if !p.ClientWorkers.Known {
+		return "unstated"
+	}
+	return fmt.Sprintf("%.0f", p.ClientWorkers.Value)
+}
 
 // refusedNoCosts is why a point has no forecast where nothing says what a request costs there.
 const refusedNoCosts = "no other point of the route on these machines states the CPU of a side"
@@ -129,7 +159,8 @@ type Errors struct{ Low, High float64 }
 func cpuErrors() Errors  { return Errors{0.80, 1.07} }
 func linkErrors() Errors { return Errors{0.62, 1.00} }
 
-// Range returns the range of the errors of complete forecasts, or of all that a resource limits.
+// Range returns the range in which four of five of the chosen points' rates lie, relative to their
+// forecasts, the median of the sizes of the errors, and the number of points.
 func Range(list []Checked, keep func(*Checked) bool) (e Errors, median float64, n int) {
 	var ratios, sizes []float64
 	for i := range list {

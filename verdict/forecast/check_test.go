@@ -37,10 +37,7 @@ const unexplained = .15
 func TestForecastsOfPublishedPoints(t *testing.T) {
 	points := published(t)
 	list, judged := Check(points), audit.Judge(points).Points
-	valid := func(c *Checked) bool { // a generator at its limit is a measurement of the generator
-		v := &judged[at(points, c.Point)].Verdict
-		return v.Outcome != record.Invalid || v.Bottleneck == record.LoadGenerator
-	}
+	valid := func(c *Checked) bool { return Usable(&judged[at(points, c.Point)].Verdict) }
 	_, median, n := Range(list, valid)
 	if n < 20 || median > .15 {
 		t.Errorf("median error %.1f%% of %d points; at most 15%% is asked", 100*median, n)
@@ -59,7 +56,10 @@ func TestForecastsOfPublishedPoints(t *testing.T) {
 				unit.FormatSI(top.PerS), top.Resource, unit.FormatSI(c.Point.RPS.Value), prose.Sentence(judged[i].Verdict.Because))
 			continue
 		}
-		why := reason(c, judged[i].Verdict.Bottleneck)
+		why := c.Why()
+		if why == "" && e < -.02 {
+			why = "the judge says " + cmp.Or(string(judged[i].Verdict.Bottleneck), "nothing")
+		}
 		if math.Abs(e) > unexplained && why == "" {
 			t.Errorf("point %s: an error of %+.0f%% has no reason", c.Point.ID, 100*e)
 		}
@@ -128,32 +128,4 @@ func at(points []record.Point, p *record.Point) int {
 		}
 	}
 	return -1
-}
-
-// reason says what kept a point from its forecast, as far as the figures tell.
-func reason(c *Checked, found record.Bottleneck) string {
-	e, p := c.Error(), c.Point
-	var parts []string
-	switch {
-	case p.ClientWorkers != c.From.ClientWorkers:
-		parts = append(parts, fmt.Sprintf("%s generator workers, the costs are of %s", workers(p), workers(c.From)))
-	case p.Connections.Value > 2*c.From.Connections.Value:
-		parts = append(parts, fmt.Sprintf("%.1f times as many in flight as where the costs are from", p.Connections.Value/c.From.Connections.Value))
-	case e < -.02 && p.Connections.Value < c.From.Connections.Value:
-		parts = append(parts, fmt.Sprintf("%.0f connections, the costs are of %.0f: fewer in flight", p.Connections.Value, c.From.Connections.Value))
-	}
-	if e < -.02 && len(c.Forecast.Missing) > 0 {
-		parts = append(parts, "an upper bound: the cost in "+c.Forecast.Missing[0].Resource+" is not stated")
-	}
-	if e < -.02 && len(parts) == 0 {
-		parts = append(parts, "the judge says "+cmp.Or(string(found), "nothing"))
-	}
-	return strings.Join(parts, "; ")
-}
-
-func workers(p *record.Point) string {
-	if !p.ClientWorkers.Known {
-		return "unstated"
-	}
-	return fmt.Sprintf("%.0f", p.ClientWorkers.Value)
 }

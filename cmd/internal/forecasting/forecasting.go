@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,13 +17,14 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/layout"
+	"ceiling/verdict/audit"
 	"ceiling/verdict/forecast"
 )
 
 // flags are those of plan.
 type flags struct {
-	from, target, on, here, generator string
-	asJSON                            bool
+	from, target, on, here, generator, check string
+	asJSON                                   bool
 }
 
 // Completion completes a flag's value.
@@ -37,7 +39,10 @@ func New(sh *command.Shell, runs Completion) *cobra.Command {
 		Long: `Divides what a machine has by what a request of a run costs: the CPU of server
 and generator, and the link's bytes. Each ceiling has the range in which four of
 five published results lay around such forecasts (docs/plan.md). With --target,
-it says how many machines that rate takes.`,
+it says how many machines that rate takes.
+
+--check holds such forecasts against a file of published points (docs/points.md):
+each one from the costs of another.`,
 		Example: `  ceiling plan --from x7f2 --target 1M --on c8i.32xlarge
   ceiling plan --from x7f2 --target 200k --here 16cores,10Gbps`,
 		Args: command.Exactly(0, "no arguments: the run is --from RUN"),
@@ -52,6 +57,7 @@ it says how many machines that rate takes.`,
 	p.StringVar(&f.on, "on", "", "machine of the server, as in c8i.32xlarge")
 	p.StringVar(&f.here, "here", "", "describe it instead: 64cores,50Gbps or 64cores,12.5Gbps:50Gbps,3.5$/h")
 	p.StringVar(&f.generator, "generator", "", "machine of each generator (default: as the server's)")
+	p.StringVar(&f.check, "check", "", "instead: forecast every point of this file from another one's costs")
 	p.BoolVar(&f.asJSON, "json", false, "print the result as one JSON document")
 	for name, complete := range map[string]Completion{"from": runs, "on": completeMachines, "generator": completeMachines} {
 		if err := c.RegisterFlagCompletionFunc(name, complete); err != nil {
@@ -104,6 +110,12 @@ func (f *flags) machines() (server, generator *forecast.Machine, err error) {
 }
 
 func (f *flags) do(sh *command.Shell) error {
+	if f.check != "" {
+		if f.from != "" || f.on != "" || f.here != "" || f.target != "" || f.generator != "" || f.asJSON {
+			return command.Usage(errors.New("--check: the file has the machines and the costs; leave the other flags out"))
+		}
+		return check(sh, f.check)
+	}
 	if f.from == "" {
 		return command.Usage(errors.New("--from: a forecast needs the costs of a run: --from RUN; ceiling list shows them"))
 	}
@@ -270,4 +282,46 @@ func several(n, most int, one, many string) string {
 		return unit.Plural(n, one, many)
 	}
 	return fmt.Sprintf("%d to %d %s", n, most, many)
+}
+
+// check prints every point's forecast beside what was measured, and the distribution of the errors.
+func check(sh *command.Shell, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return command.Usage(fmt.Errorf("--check: %w", err))
+	}
+	defer file.Close()
+	points, err := record.ReadPoints(file)
+	if err != nil {
+		return command.Usage(fmt.Errorf("--check: %s: %w", path, err))
+	}
+	list, judged := forecast.Check(points.Points), audit.Judge(points.Points).Points
+	t := layout.Table{Columns: []layout.Column{{Name: "point"}, {Name: "route", Drop: 2}, {Name: "costs of", Drop: 3}, {Name: "forecast", Right: true},
+		{Name: "first", Least: 8}, {Name: "measured", Right: true}, {Name: "error", Right: true}, {Name: "why", Least: 12, Drop: 1}}}
+	usable := map[*forecast.Checked]bool{}
+	for i := range list {
+		c := &list[i]
+		usable[c] = forecast.Usable(&judged[i].Verdict)
+		row := []string{judged[i].Label, c.Point.Route, "-", "-", "-", unit.FormatSI(c.Point.RPS.Value), "-", c.Refused}
+		if c.Forecast != nil {
+			top := c.Forecast.Sustained()
+			row[2], row[3], row[4] = c.Forecast.Costs.Of, unit.FormatSI(top.PerS), top.Resource
+			if row[7] = "the point contradicts itself"; usable[c] {
+				row[6], row[7] = fmt.Sprintf("%+.1f%%", 100*c.Error()), c.Why()
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	out := records.Layout(sh.Stdout, false).Output
+	for _, line := range t.Lines(out) {
+		fmt.Fprintln(sh.Stdout, line)
+	}
+	e, median, n := forecast.Range(list, func(c *forecast.Checked) bool { return usable[c] })
+	if n == 0 {
+		fmt.Fprintln(sh.Stdout, "\nNo point has a forecast: two of one route and the same machines are needed, one with the CPU of a side.")
+		return nil
+	}
+	fmt.Fprintf(sh.Stdout, "\nmedian error %.1f%% of %s; four of five measured %.0f–%.0f%% of their forecast\n", 100*median,
+		unit.Plural(n, "point", "points"), 100*e.Low, 100*e.High)
+	return nil
 }
