@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -125,5 +126,26 @@ func TestConnectionsMissing(t *testing.T) {
 	run.Errors = []record.Error{{Phase: "connect", Cause: "EMFILE", Count: 1, BeforeWindow: true}}
 	if v := Judge(run, series); v.Bottleneck == record.LoadGenerator {
 		t.Errorf("an error that was made up for before the window: %s: %s", v.Outcome, prose.Sentence(v.Because))
+	}
+}
+
+// With a connection for each request, a load that stands still for want of files has few errors: each
+// connection is tried again later and later. The rows in which nothing was answered tell.
+func TestLoadStoodStill(t *testing.T) {
+	for still, want := range map[int]float64{0: 0, 6: 4.8} {
+		r := closedRun()
+		r.Spec.NewConnections, r.Load.Connections = true, 8
+		var rows []record.LoadRow
+		for i := range 10 {
+			row := record.LoadRow{Completed: 500, Connected: 3}
+			if i >= 10-still {
+				row = record.LoadRow{}
+			}
+			rows = append(rows, row)
+		}
+		l := localFacts{connects: 32, share: .005, kinds: []errorKind{{name: "EMFILE", connect: true, count: 32}}}
+		if l.lackConnections(r, rows); math.Abs(l.missing-want) > 1e-9 || l.matters(r) != (still > 0) {
+			t.Errorf("%d of 10 rows without an answer: %v connections missing, want %v; matters %v", still, l.missing, want, l.matters(r))
+		}
 	}
 }
