@@ -216,9 +216,16 @@ type Measured struct {
 	Histogram *hist.Hist `json:"-"`
 }
 
-// MeanInFlight returns the mean number of requests without a response, by Little's law; 0 if
-// unknown.
-func MeanInFlight(m *Measured) float64 { return m.CompletedPerS * m.Service.MeanNs / 1e9 }
+// MeanInFlight returns the mean number of requests without a response, by Little's law. It is 0,
+// unknown, where those under way when the window opened or closed weigh too much: if a quantile is a
+// lower bound, or if it comes out above the slots of a closed loop.
+func MeanInFlight(m *Measured) float64 {
+	n := m.CompletedPerS * m.Service.MeanNs / 1e9
+	if m.Response.BoundFrom > 0 || m.TargetPerS == 0 && n > 1.02*float64(m.Connections*m.Pipelining) {
+		return 0
+	}
+	return n
+}
 
 // MeasuredMore is what only some runs of a plan have.
 type MeasuredMore struct {

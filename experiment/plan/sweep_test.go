@@ -189,3 +189,23 @@ func TestResumeIsPure(t *testing.T) {
 		t.Errorf("at the end: %+v", d)
 	}
 }
+
+// Little's law holds between the edges of the window; where these weigh too much the number is unknown.
+func TestMeanInFlight(t *testing.T) {
+	m := record.Measured{Step: record.Step{Connections: 8, Pipelining: 2}, CompletedPerS: 1000,
+		Service: record.Quantiles{Count: 1, MeanNs: 15e6}}
+	if n := record.MeanInFlight(&m); math.Abs(n-15) > 1e-9 {
+		t.Errorf("%v, want 15", n)
+	}
+	m.Service.MeanNs = 20e6 // 20 of 16 slots
+	if n := record.MeanInFlight(&m); n != 0 {
+		t.Errorf("%v in 16 slots", n)
+	}
+	m.TargetPerS = 1000 // an open loop has none
+	if n := record.MeanInFlight(&m); math.Abs(n-20) > 1e-9 {
+		t.Errorf("%v, want 20", n)
+	}
+	if m.Response.BoundFrom = .5; record.MeanInFlight(&m) != 0 {
+		t.Error("known though half of the requests still waited")
+	}
+}
