@@ -130,7 +130,7 @@ func mayImport() map[string][]string {
 		"show/page": {"experiment/plan", "experiment/spec", "internal/hist", "internal/lazy", "internal/profiles", "internal/secret",
 			"internal/stat", "internal/unit", "record", "show/chart", "show/importer", "show/live", "show/path", "show/report", "verdict/prose"},
 		"show/report": {"experiment/spec", "internal/lazy", "internal/secret", "internal/unit", "measure/cores", "record",
-			"show/importer", "show/layout", "show/path", "verdict", "verdict/audit", "verdict/prose"},
+			"show/importer", "show/layout", "show/path", "verdict", "verdict/audit", "verdict/forecast", "verdict/prose"},
 		"check/calibrate": {"experiment/spec", "internal/hist", "internal/http1", "internal/ring", "internal/stat", "internal/sys",
 			"internal/unit", "measure/load", "measure/run", "record"},
 		"check/interop": {},

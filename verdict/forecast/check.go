@@ -59,9 +59,8 @@ const refusedNoCosts = "no other point of the route on these machines states the
 // use.
 const refusedNoWorkers = "the number of the generator's workers is not stated"
 
-// Check forecasts every point of a file from the costs of another point: the one with the highest
-// rate of the same route on the same machines with as many workers, else with any; a server's cost
-// falls as its load rises.
+// Check forecasts every point of a file from the costs of another one of the same route on the same
+// machines (nearer): of the higher rate, because a server's cost falls as its load rises.
 func Check(points []record.Point) []Checked {
 	var list []Checked
 	for i := range points {
@@ -89,30 +88,34 @@ func Check(points []record.Point) []Checked {
 	return list
 }
 
-// source returns the point whose costs forecast p.
+// source returns the point whose costs forecast p; nil if there is none.
 func source(points []record.Point, p *record.Point) *record.Point {
 	var best *record.Point
-	rank := func(q *record.Point) float64 {
-		n := q.RPS.Value
-		if q.ClientWorkers == p.ClientWorkers {
-			n += 1e12
-		}
-		if q.ServerCPUPct.Known && q.ClientCPUPct.Known {
-			n += 1e15
-		}
-		return n
-	}
 	for i := range points {
 		q := &points[i]
 		if q == p || q.Route != p.Route || q.ServerInstance != p.ServerInstance || q.ClientInstance != p.ClientInstance ||
 			!q.ServerCPUPct.Known && !q.ClientCPUPct.Known || !(q.RPS.Value > 0) || !(p.RPS.Value > 0) {
 			continue
 		}
-		if best == nil || rank(q) > rank(best) {
+		if best == nil || nearer(q, best, p) {
 			best = q
 		}
 	}
 	return best
+}
+
+// nearer reports whether q's costs are better for a forecast of p than those of another point: those
+// of both sides, then those of as many generator workers, then those of the higher rate.
+func nearer(q, than, p *record.Point) bool {
+	both := func(x *record.Point) bool { return x.ServerCPUPct.Known && x.ClientCPUPct.Known }
+	alike := func(x *record.Point) bool { return x.ClientWorkers == p.ClientWorkers }
+	switch {
+	case both(q) != both(than):
+		return both(q)
+	case alike(q) != alike(than):
+		return alike(q)
+	}
+	return q.RPS.Value > than.RPS.Value
 }
 
 // costsOfPoint derives costs from a point: used cores over the rate, and bytes from whatever counts

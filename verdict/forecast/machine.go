@@ -91,8 +91,11 @@ func ParseMachine(text string) (*Machine, error) {
 			return nil, fmt.Errorf("%s: %w; describe a machine as in 64cores,50Gbps or 64cores,12.5Gbps:50Gbps,3.5$/h", part, err)
 		}
 	}
-	if !(m.VCPUs > 0) || m.VCPUs > 1e6 || m.BaselineGbps < 0 || m.Dollars < 0 {
-		return nil, errors.New("no cores; describe a machine as in 64cores,50Gbps")
+	switch {
+	case !(m.VCPUs > 0) || m.VCPUs > 1e6:
+		return nil, errors.New("the number of cores must be 1 to 1,000,000; describe a machine as in 64cores,50Gbps")
+	case !(m.BaselineGbps >= 0) || !(m.BurstGbps >= 0) || !(m.Dollars >= 0):
+		return nil, errors.New("speed and price cannot be negative; describe a machine as in 64cores,50Gbps,3.5$/h")
 	}
 	m.BurstGbps = max(m.BurstGbps, m.BaselineGbps)
 	return m, nil
