@@ -32,10 +32,7 @@ func spellSweep(e *spec.Experiment) []record.Step {
 	if len(rates) == 0 {
 		rates = []unit.Rate{{}}
 	}
-	threads := e.Load.Threads
-	if len(threads) == 0 {
-		threads = spec.List[spec.Count]{0}
-	}
+	threads := spec.ThreadCounts(&e.Load)
 	all := []record.Step{{}}
 	all = cross(all, len(e.Servers), func(s *record.Step, i int) { s.Server = i })
 	all = cross(all, len(e.Requests), func(s *record.Step, i int) { s.Mix = i })

@@ -217,8 +217,10 @@ func (e *Experiment) checkLoad() error {
 	for _, c := range connections {
 		for _, p := range l.Pipelining {
 			for _, r := range rates {
-				if err := e.checkCondition(Condition{Connections: int(c), Pipelining: int(p), Rate: r}); err != nil {
-					return err
+				for _, t := range ThreadCounts(l) {
+					if err := e.checkCondition(Condition{Connections: int(c), Pipelining: int(p), Threads: int(t), Rate: r}); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -227,14 +229,12 @@ func (e *Experiment) checkLoad() error {
 	if len(l.Threads) > 1 {
 		most = slices.Min(connections) // every pair of the two lists is measured
 	}
-	switch threads := slices.Max(append(List[Count]{0}, l.Threads...)); {
+	switch threads := slices.Max(ThreadCounts(l)); {
 	case l.Arrivals != "" && !e.open():
 		return fmt.Errorf("arrivals: %s arrivals need a rate; give one with -R 10k, or leave --arrivals out", l.Arrivals)
 	case len(l.Connections) > 0 && len(e.Factorial.Factors) == 0 && threads > most:
 		return fmt.Errorf("threads: %d threads cannot share %d connections; give at most -t %d, or more connections with -c",
 			threads, most, most)
-	case threads > ThreadsMax:
-		return fmt.Errorf("threads: %d: must be 0–%d; leave -t out to have them chosen", threads, ThreadsMax)
 	case l.TLS != nil && !slices.ContainsFunc(e.Servers, func(s Server) bool { return s.URL == "" || isSecure(s.URL) }):
 		return errNoTLS
 	}
@@ -315,19 +315,20 @@ func (c *Condition) timeout() time.Duration {
 	return min(max(2*time.Second, time.Duration(c.Connections*c.Pipelining)*each).Round(time.Second), TimeoutMax)
 }
 
-// fewest returns the least of a list; 0 if it is empty.
-func fewest(list []Count) int {
-	if len(list) == 0 {
-		return 0
+// ThreadCounts returns the numbers of generator threads to measure with: 0, which leaves the number to
+// the engine, if none is given.
+func ThreadCounts(l *Load) List[Count] {
+	if len(l.Threads) == 0 {
+		return List[Count]{0}
 	}
-	return int(slices.Min(list))
+	return l.Threads
 }
 
 // Spec returns one run of the experiment: a mix sent to the server at base.
 func (e *Experiment) Spec(base string, c *Condition) (Spec, error) {
 	l := &e.Load
 	s := Spec{
-		Connections: c.Connections, Threads: cmp.Or(c.Threads, fewest(l.Threads)), Pipelining: c.Pipelining, Rate: c.Rate,
+		Connections: c.Connections, Threads: cmp.Or(c.Threads, int(ThreadCounts(l)[0])), Pipelining: c.Pipelining, Rate: c.Rate,
 		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: l.WarmupTime(),
 		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: cmp.Or(time.Duration(l.Timeout), c.timeout()),
 		NewConnections: l.NewConnections, NoLone: l.NoLone, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,

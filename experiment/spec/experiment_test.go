@@ -279,3 +279,39 @@ func TestOneValueIsAList(t *testing.T) {
 		t.Errorf("%v %v %v, %v", e.Load.Connections, e.Load.Threads, e.Load.Pipelining, err)
 	}
 }
+
+// Without a timeout of its own, a load has 2 s, or as long as 5,000 requests/s take for what is in
+// flight; a timeout that is given stays.
+func TestTimeoutFollowsTheLoad(t *testing.T) {
+	for _, c := range []struct {
+		connections, pipelining int
+		given, want             time.Duration
+	}{{64, 1, 0, 2 * time.Second}, {10_000, 1, 0, 2 * time.Second}, {5000, 100, 0, 100 * time.Second}, {5000, 100, time.Second, time.Second}} {
+		e := Experiment{Kind: KindSweep, Servers: []Server{{URL: "http://127.0.0.1:1"}}, Requests: []Mix{{MixRequest: MixRequest{Path: "/"}}},
+			Load: Load{Timeout: Time(c.given)}}
+		e.Complete(1)
+		s, err := e.Spec("http://127.0.0.1:1", &Condition{Connections: c.connections, Pipelining: c.pipelining})
+		if err != nil || s.Timeout != c.want {
+			t.Errorf("%d × %d, %v given: %v, %v; want %v", c.connections, c.pipelining, c.given, s.Timeout, err, c.want)
+		}
+	}
+}
+
+// Every number of threads is measured with every number of connections, so the fewest connections bound
+// the threads; one number of threads is cut to fit instead.
+func TestThreadsFitTheConnections(t *testing.T) {
+	for _, c := range []struct {
+		connections, threads []Count
+		wants                string
+	}{
+		{[]Count{1, 8}, []Count{4}, ""}, {[]Count{8}, []Count{1, 8}, ""}, {[]Count{2, 8}, []Count{1, 4}, "4 threads cannot share 2 connections"},
+		{[]Count{8}, []Count{9}, "9 threads cannot share 8"}, {[]Count{5000}, []Count{1, 1025}, "must be 0–1024"}, {[]Count{8}, []Count{2, 2}, "twice"},
+	} {
+		e := Experiment{Kind: KindSweep, Servers: []Server{{URL: "http://127.0.0.1:1"}}, Requests: []Mix{{MixRequest: MixRequest{Path: "/"}}},
+			Load: Load{Connections: c.connections, Threads: c.threads}}
+		e.Complete(1)
+		if err := e.Check(); (err == nil) != (c.wants == "") || err != nil && !strings.Contains(err.Error(), c.wants) {
+			t.Errorf("-c %v -t %v: %v, want %q", c.connections, c.threads, err, c.wants)
+		}
+	}
+}

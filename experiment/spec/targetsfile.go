@@ -55,9 +55,8 @@ func ReadTargetsFile(path string, stdin io.Reader) ([]Target, error) {
 // "body": "base64", "weight": 3}; header fields keep their order.
 //
 // Both: a weight is an integer from 1 to WeightMax, by default 1; equal requests are one target with
-// the sum of their weights. name identifies the file in
-// errors, which read "NAME:LINE: what is wrong, and how it should look". dir is the directory of
-// relative body files.
+// the sum of their weights. name identifies the file in errors, which read "NAME:LINE: what is wrong,
+// and how it should look". dir is the directory of relative body files.
 func ReadTargets(r io.Reader, name, dir string) ([]Target, error) {
 	data, err := readAtMost(r, TargetsFileMax, name)
 	if err != nil {
@@ -125,7 +124,7 @@ func joined(targets []Target) []Target {
 	var out []Target
 	at := map[string]int{}
 	for _, t := range targets {
-		key := fmt.Sprintf("%q", []any{t.Method, t.URL, t.Header, t.Body})
+		key := sameAs(&t)
 		if i, seen := at[key]; seen && out[i].Weight+t.Weight <= WeightMax {
 			out[i].Weight += t.Weight
 			continue
@@ -134,6 +133,19 @@ func joined(targets []Target) []Target {
 		out = append(out, t)
 	}
 	return out
+}
+
+// sameAs is equal for two targets if their requests are: no part but the body, which is the last, may
+// have a line break.
+func sameAs(t *Target) string {
+	var b strings.Builder
+	b.WriteString(t.Method + " " + t.URL + "\n")
+	for _, h := range t.Header {
+		b.WriteString(h.Name + ": " + h.Value + "\n")
+	}
+	b.WriteString("\n")
+	b.Write(t.Body)
+	return b.String()
 }
 
 // checkRound rejects weights whose round, after division by what they have in common, is too long.
