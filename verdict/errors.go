@@ -29,7 +29,7 @@ func ruleErrors(f *facts) finding {
 	switch {
 	case share >= errorsMatter:
 		out.answer, out.because, out.next = matched, []record.Statement{f.base.errorsSentence()}, f.cpu.server.errorsNext()
-		if w := askedWait(f.base); w != nil && mostlyTimeouts(f.base) {
+		if w := askedWait(f.cpu.server); w != nil && mostlyTimeouts(f.base) {
 			out.because = append(out.because, say("errors.asked-wait", w))
 		}
 	case f.time.outage.share >= outageMatters:
@@ -284,7 +284,7 @@ func (f *serverSide) timeoutNext() []record.Statement {
 	if f.neverAccepted() > 0 {
 		return f.unacceptedNext() // they would time out however long the timeout is
 	}
-	if w := askedWait(f.base); w != nil {
+	if w := askedWait(f); w != nil {
 		return just("errors.next.asked-wait", w)
 	}
 	return just("errors.next.timeout", nil)
@@ -297,10 +297,12 @@ func mostlyTimeouts(f *runFacts) bool {
 }
 
 // askedWait describes a closed loop whose own requests in flight take longer than the timeout, by
-// Little's law at the rate that the server answered; nil if they do not.
-func askedWait(f *runFacts) with {
+// Little's law at the rate that the server answered; nil if they do not, or if the server never
+// accepts some of the connections.
+func askedWait(server *serverSide) with {
+	f := server.base
 	timeout := f.run.Spec.Timeout.Seconds()
-	if f.open || !(f.rate > 0) || timeout <= 0 || f.slots/f.rate < timeout {
+	if f.open || !(f.rate > 0) || timeout <= 0 || f.slots/f.rate < timeout || server.neverAccepted() > 0 {
 		return nil
 	}
 	wait := f.slots / f.rate

@@ -19,9 +19,9 @@ type hostFacts struct {
 
 // coreUse is one core's time in ticks.
 type coreUse struct {
-	cpu                      int
-	total, idle, soft, steal float64
-	user, system, irq        float64 // user includes nice; soft includes irq
+	cpu                        int
+	total, idle, steal         float64 // idle includes iowait
+	user, system, irq, softirq float64 // user includes nice
 }
 
 // hostOf sums the CPU rows of one host. It discards an inconsistent row entirely, since its other
@@ -49,11 +49,11 @@ func hostOf(rows []*record.CPURow, name string) hostFacts {
 			}
 			use.total += total
 			use.idle += float64(c.Idle) + float64(c.IOWait)
-			use.soft += float64(c.SoftIRQ) + float64(c.IRQ)
+			use.irq += float64(c.IRQ)
+			use.softirq += float64(c.SoftIRQ)
 			use.steal += float64(c.Steal)
 			use.user += float64(c.User) + float64(c.Nice)
 			use.system += float64(c.System)
-			use.irq += float64(c.IRQ)
 		}
 	}
 	for _, use := range by {
@@ -89,7 +89,7 @@ func (h *hostFacts) over(cpus []int, of func(*coreUse) float64) float64 {
 func idle(c *coreUse) float64   { return c.idle }
 func stolen(c *coreUse) float64 { return c.steal }
 func busy(c *coreUse) float64   { return c.total - c.idle - c.steal }
-func soft(c *coreUse) float64   { return c.soft }
+func soft(c *coreUse) float64   { return c.softirq + c.irq }
 
 // had returns the CPU time that there was for this host's programs, in cores: what the hypervisor
 // took (steal) is neither used nor idle.

@@ -17,8 +17,9 @@ func hostsOf(f *cpuFacts, series *record.Series) (list []record.HostUse) {
 	if f.generator.home.known && len(f.generator.cpus) > 0 && !f.together && len(f.generator.agents) == 0 {
 		list = append(list, f.generator.home.use("generator", f.generator.cpus))
 	}
+	by, keys := interfacesOf(f, series)
 	for i := range list {
-		linkUse(&list[i], ours(f, series.Observed.NetDevs))
+		linkUse(&list[i], by, keys)
 	}
 	return list
 }
@@ -32,29 +33,23 @@ func (h *hostFacts) use(end string, cpus []int) record.HostUse {
 	}
 	share := func(of func(*coreUse) float64) float64 { return h.over(cpus, of) / n }
 	u.User, u.System = share(func(c *coreUse) float64 { return c.user }), share(func(c *coreUse) float64 { return c.system })
-	u.IRQ, u.SoftIRQ = share(func(c *coreUse) float64 { return c.irq }), share(func(c *coreUse) float64 { return c.soft - c.irq })
+	u.IRQ, u.SoftIRQ = share(func(c *coreUse) float64 { return c.irq }), share(func(c *coreUse) float64 { return c.softirq })
 	u.Steal, u.Idle = share(stolen), share(idle)
 	return u
 }
 
-// linkUse adds the interface toward the other end: that of the end's own side where both are on one
-// host, in namespaces.
-func linkUse(u *record.HostUse, rows []*record.NetDevRow) {
-	seconds := 0.0
-	for _, row := range rows {
-		if !row.Target || row.Bad != "" || row.WidthNs <= 0 || row.Host != u.Host || row.Iface == "lo" || row.Side != "" && row.Side != u.End ||
-			u.Link != "" && row.Iface != u.Link {
+// linkUse adds the interface toward the other end that carried most: of the end's own side where both
+// are on one host, in namespaces.
+func linkUse(u *record.HostUse, by map[ifaceKey]*ifaceSums, keys []ifaceKey) {
+	most := 0.0
+	for _, key := range keys {
+		s := by[key]
+		carried := s.bytes[0] + s.bytes[1]
+		if key.host != u.Host || key.iface == "lo" || key.side != "" && key.side != u.End || s.seconds <= 0 || u.Link != "" && carried <= most {
 			continue
 		}
-		u.Link = row.Iface
-		u.RxBytesPerS += float64(max(row.RxBytes, 0))
-		u.TxBytesPerS += float64(max(row.TxBytes, 0))
-		u.RxPacketsPerS += float64(max(row.RxPackets, 0))
-		u.TxPacketsPerS += float64(max(row.TxPackets, 0))
-		seconds += float64(row.WidthNs) / 1e9
-	}
-	if seconds > 0 {
-		u.RxBytesPerS, u.TxBytesPerS = u.RxBytesPerS/seconds, u.TxBytesPerS/seconds
-		u.RxPacketsPerS, u.TxPacketsPerS = u.RxPacketsPerS/seconds, u.TxPacketsPerS/seconds
+		most, u.Link = carried, key.iface
+		u.RxBytesPerS, u.TxBytesPerS = s.bytes[0]/s.seconds, s.bytes[1]/s.seconds
+		u.RxPacketsPerS, u.TxPacketsPerS = s.packets[0]/s.seconds, s.packets[1]/s.seconds
 	}
 }

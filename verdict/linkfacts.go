@@ -98,10 +98,9 @@ func (s *ifaceSums) link(of ifaceKey, name record.Statement, way int, speed floa
 	return l
 }
 
-// linkOf reads the interfaces that lead to the target, on either side. It returns the fuller
-// direction, and the fullest interface of each direction, the one toward the server first.
-func linkOf(f *cpuFacts, series *record.Series) (best linkFacts, ways [2]linkFacts) {
-	by := map[ifaceKey]*ifaceSums{}
+// interfacesOf sums up the interfaces that lead to the target, on either side.
+func interfacesOf(f *cpuFacts, series *record.Series) (by map[ifaceKey]*ifaceSums, keys []ifaceKey) {
+	by = map[ifaceKey]*ifaceSums{}
 	for _, row := range ours(f, series.Observed.NetDevs) {
 		if !row.Target || row.Bad != "" || row.WidthNs <= 0 {
 			continue
@@ -112,9 +111,16 @@ func linkOf(f *cpuFacts, series *record.Series) (best linkFacts, ways [2]linkFac
 		}
 		by[key].add(row)
 	}
-	keys := slices.SortedFunc(maps.Keys(by), func(a, b ifaceKey) int {
+	keys = slices.SortedFunc(maps.Keys(by), func(a, b ifaceKey) int {
 		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.side, b.side), cmp.Compare(a.iface, b.iface))
 	})
+	return by, keys
+}
+
+// linkOf reads the interfaces that lead to the target, on either side. It returns the fuller
+// direction, and the fullest interface of each direction, the one toward the server first.
+func linkOf(f *cpuFacts, series *record.Series) (best linkFacts, ways [2]linkFacts) {
+	by, keys := interfacesOf(f, series)
 	given := positive(f.base.run.Spec.LinkBitsPerSecond)
 	add := func(key ifaceKey, way int, l linkFacts) {
 		best = fuller(best, l)
