@@ -49,7 +49,7 @@ type framework struct {
 	Kind
 	mount func(*site) engine
 	// serve, if not nil, is Serve for a framework that starts processes by itself.
-	serve func(ctx context.Context, cfg Config) error
+	serve func(ctx context.Context, f framework, cfg Config) error
 }
 
 func frameworks() []framework {

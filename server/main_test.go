@@ -45,6 +45,7 @@ func TestMain(m *testing.M) {
 	}
 	if kind == "" {
 		kind = os.Getenv(parentEnv)
+		cfg.Prefork = kind != "fiber-prefork" // which forks by itself
 		cfg.Ready = func(addr string) { os.Stdout.WriteString(addr + "\n") }
 	}
 	if kind == "" {

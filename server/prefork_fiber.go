@@ -25,7 +25,7 @@ const (
 )
 
 // serveFiberPrefork is Serve in the parent and in the children.
-func serveFiberPrefork(ctx context.Context, cfg Config) error {
+func serveFiberPrefork(ctx context.Context, _ framework, cfg Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if fiber.IsChild() {

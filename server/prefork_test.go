@@ -218,7 +218,7 @@ func TestPreforkChildCannotStart(t *testing.T) {
 // The children end also when their parent has no time to tell them. All of them hold the parent's standard output, so
 // it ends when the last one has.
 func TestPreforkParentKilled(t *testing.T) {
-	for _, kind := range preforkKinds() {
+	for _, kind := range append(preforkKinds(), "fiber-prefork") {
 		t.Run(kind, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), parentEnv+"="+kind)

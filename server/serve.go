@@ -49,7 +49,7 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 	serve := serveAlone
 	switch {
 	case f.serve != nil:
-		serve = func(ctx context.Context, f framework, cfg Config) error { return f.serve(ctx, cfg) }
+		serve = f.serve
 	case IsPreforkChild():
 		serve = serveChild
 	case cfg.Prefork:
