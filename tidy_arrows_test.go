@@ -25,7 +25,6 @@ func tangledPackages() map[string]int {
 		"measure/run":       32,
 		"proxy":             111,
 		"proxy/config":      13,
-		"record":            56,
 		"server/store":      11,
 		"show/journal":      43,
 		"show/live":         11,

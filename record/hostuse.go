@@ -1,7 +1,6 @@
 package record
 
 import (
-	"fmt"
 	"strings"
 
 	"ceiling/internal/unit"
@@ -43,16 +42,13 @@ func (u *HostUse) Name() string {
 	return name
 }
 
-// Share formats a share with one decimal, so that the categories visibly add up to 100 %.
-func (*HostUse) Share(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) }
-
 // String lists the shares, and what the link carried.
 func (u *HostUse) String() string {
-	parts := []string{"usr " + u.Share(u.User), "sys " + u.Share(u.System)}
+	parts := []string{"usr " + unit.PercentFixed(u.User), "sys " + unit.PercentFixed(u.System)}
 	if u.IRQ > 0 {
-		parts = append(parts, "irq "+u.Share(u.IRQ))
+		parts = append(parts, "irq "+unit.PercentFixed(u.IRQ))
 	}
-	parts = append(parts, "softirq "+u.Share(u.SoftIRQ), "steal "+u.Share(u.Steal), "idle "+u.Share(u.Idle))
+	parts = append(parts, "softirq "+unit.PercentFixed(u.SoftIRQ), "steal "+unit.PercentFixed(u.Steal), "idle "+unit.PercentFixed(u.Idle))
 	text := strings.Join(parts, ", ")
 	if u.Link != "" {
 		text += "; " + u.Link + " in " + unit.FormatBytesSI(int64(u.RxBytesPerS+.5)) + "/s, " + unit.FormatSI(u.RxPacketsPerS) + " packets/s, out " +

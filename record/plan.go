@@ -296,8 +296,8 @@ type Sweep struct {
 type Curve struct {
 	Server string `json:"server"`
 	Mix    string `json:"mix"`
-	// Over is what varies between the points: "connections", "pipelining", "rate", "threads", or "" for a
-	// single point.
+	// Over is what varies between the points: "connections", "pipelining", "rate", "threads", or "" for
+	// a single point.
 	Over string `json:"over"`
 	// Fixed is what does not vary: pipelining 10.
 	Fixed  []Statement  `json:"fixed"`

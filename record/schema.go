@@ -86,6 +86,14 @@ type Run struct {
 	Exit int `json:"exit"`
 }
 
+// ReadPerS returns the bytes that the generator read per second, above TCP; 0 if nothing was measured.
+func ReadPerS(r *Run) float64 {
+	if r.ElapsedS <= 0 {
+		return 0
+	}
+	return float64(r.Bytes.Read) / r.ElapsedS
+}
+
 // BadShare returns the share of requests that failed or got an unexpected status.
 func (r *Run) BadShare() float64 {
 	bad := r.Requests.Failed

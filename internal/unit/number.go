@@ -222,6 +222,14 @@ func Times(x float64) string {
 	return Digits(x, 2) + "×"
 }
 
+// DigitsOr is Digits for a figure above 0, and other for one that is not known.
+func DigitsOr(x float64, digits int, other string) string {
+	if !(x > 0) {
+		return other
+	}
+	return Digits(x, digits)
+}
+
 // Range joins two ends, or returns the one that both are.
 func Range(low, join, high string) string {
 	if low == high {
@@ -249,6 +257,9 @@ func Percent(share float64) string {
 func PercentDigits(share float64, digits int) string {
 	return Digits(100*share, digits) + "%"
 }
+
+// PercentFixed formats a share with one decimal: 51.2%, 0.0%. Shares of a whole add up to 100 to the eye.
+func PercentFixed(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 
 // Change formats a relative change with its sign and one decimal: +5.0%, −12.4%.
 func Change(share float64) string { return Minus(fmt.Sprintf("%+.1f%%", 100*share)) }

@@ -355,20 +355,13 @@ func Doing(e *spec.Experiment, s *record.Step) string {
 	return text
 }
 
-func readPerS(r *record.Run) float64 {
-	if r.ElapsedS <= 0 {
-		return 0
-	}
-	return float64(r.Bytes.Read) / r.ElapsedS
-}
-
 // measured extracts what a plan needs from a run.
 func measured(step *record.Step, done *Result) *record.Measured {
 	r := &done.Run
 	m := &record.Measured{
 		Step: *step, Run: r.ID, Started: r.Started, ElapsedS: r.ElapsedS,
 		TargetPerS: r.Load.TargetPerS, CompletedPerS: r.Rate.CompletedPerS,
-		ReadBytesPerS: readPerS(r),
+		ReadBytesPerS: record.ReadPerS(r),
 		Completed:     r.Requests.Completed, Failed: r.Requests.Failed,
 		Response: r.Latency.Response, Service: r.Latency.Service,
 		GeneratorCPUNs: r.Generator.CPUNsPerRequest,

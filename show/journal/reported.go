@@ -90,8 +90,7 @@ func (r *reportedFigures) P999() (answer, error) { return r.rank(.999) }
 // Reporter is the name of the tool.
 func (r *reportedFigures) Reporter() (answer, error) { return r.text(r.result.Tool) }
 
-// Proves is what the figures prove, as ceiling judge FILE says it; Missing what would name the
-// bottleneck.
+// Proves is what the figures prove, as ceiling judge FILE says it.
 func (r *reportedFigures) Proves() (answer, error) {
 	v := audit.Judge([]record.Point{r.result.Point(r.name)}).Points[0].Verdict
 	return r.text(fmt.Sprintf("%s, %s: %s", v.Outcome, v.Bottleneck, prose.Sentence(v.Because)))

@@ -57,7 +57,7 @@ func tiles(run *chart.Run) []Tile {
 	list = append(list, Tile{"errors", bad, why})
 	transfer := "not measured"
 	if run.ElapsedS > 0 {
-		transfer = unit.FormatBytesSI(int64(float64(run.Bytes.Read)/run.ElapsedS)) + "/s"
+		transfer = unit.FormatBytesSI(int64(record.ReadPerS(run.Run))) + "/s"
 	}
 	list = append(list, Tile{"read", transfer, "above TCP: heads, framing and bodies"})
 	return append(list, costs(run)...)

@@ -267,7 +267,7 @@ func hostTable(list []record.HostUse) Table {
 		u := &list[i]
 		row := []Cell{{Text: u.Name()}, {Text: u.CPUs}}
 		for _, share := range []float64{u.User, u.System, u.IRQ, u.SoftIRQ, u.Steal, u.Idle} {
-			row = append(row, Cell{Text: u.Share(share)})
+			row = append(row, Cell{Text: unit.PercentFixed(share)})
 		}
 		t.Rows = append(t.Rows, append(row, Cell{Text: orWord(u.Link, "loopback or not watched")}, way(u, u.RxBytesPerS, u.RxPacketsPerS),
 			way(u, u.TxBytesPerS, u.TxPacketsPerS)))

@@ -359,17 +359,9 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 	}
 	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(&p.Response, .5)},
 		{Text: quantileCell(&p.Response, .99)}, {Text: meanCell(&p.Response)},
-		{Text: someFigure(p.InFlight.Mid)}, {Text: someFigure(p.ReadBytesPerS.Mid / 1e6)},
+		{Text: unit.DigitsOr(p.InFlight.Mid, 3, "–")}, {Text: unit.DigitsOr(p.ReadBytesPerS.Mid/1e6, 3, "–")},
 		{Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
 		{Text: unit.Percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}
-}
-
-// someFigure formats a figure that older records lack.
-func someFigure(v float64) string {
-	if !(v > 0) {
-		return "–"
-	}
-	return unit.Digits(v, 3)
 }
 
 // timesEach formats "server CPU 2, generator 1" as "server CPU ×2, generator ×1".

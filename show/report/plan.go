@@ -162,7 +162,8 @@ func addPoint(t *layout.Table, name string, p *record.CurvePoint) {
 		ceiling = string(p.Outcome) + ": " + ceiling
 	}
 	t.Rows = append(t.Rows, []string{name, unit.FormatCount(int64(p.PerS.Mid + 0.5)), reach(&p.PerS, unit.FormatSI),
-		p.Response.Text(.5), p.Response.Text(.99), p.Response.MeanText(nil), some(p.InFlight.Mid, 3), some(p.ReadBytesPerS.Mid/1e6, 3),
+		p.Response.Text(.5), p.Response.Text(.99), p.Response.MeanText(nil), unit.DigitsOr(p.InFlight.Mid, 3, "-"),
+		unit.DigitsOr(p.ReadBytesPerS.Mid/1e6, 3, "-"),
 		cpu(&p.ServerCPUNs), cpu(&p.GeneratorCPUNs), ceiling})
 	t.Bars = append(t.Bars, p.PerS.Mid)
 }
@@ -209,14 +210,6 @@ func reach(e *record.Estimate, format func(float64) string) string {
 		return ""
 	}
 	return format(e.Low) + "–" + format(e.High)
-}
-
-// some formats a figure that may not be known.
-func some(v float64, digits int) string {
-	if !(v > 0) {
-		return "-"
-	}
-	return unit.Digits(v, digits)
 }
 
 func cpu(e *record.Estimate) string {

@@ -255,12 +255,7 @@ func arrivals(r *record.Run) string {
 
 func seconds(s float64) string { return unit.FormatNs(int64(s * float64(time.Second))) }
 
-func transfer(r *record.Run) unit.BytesPerSecond {
-	if r.ElapsedS <= 0 {
-		return 0
-	}
-	return unit.BytesPerSecond(float64(r.Bytes.Read) / r.ElapsedS)
-}
+func transfer(r *record.Run) unit.BytesPerSecond { return unit.BytesPerSecond(record.ReadPerS(r)) }
 
 // spread describes how steady the rate was, over samples of one width.
 func spread(p *printer, r *record.Run) string {

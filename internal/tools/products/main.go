@@ -20,9 +20,9 @@ const (
 	productCount = 500
 	brandCount   = 40
 
-	// paragraphCount paragraphs of leastParagraph to mostParagraph bytes give a product 4.52 KB on
-	// average, which gzip at its default level compresses by a factor of 1.97: TestProducts checks
-	// both.
+	// paragraphCount paragraphs of at least leastParagraph to mostParagraph bytes give a product 4.51
+	// KB on average, which gzip at its default level compresses by a factor of 1.96: TestProducts
+	// checks both.
 	paragraphCount = 5
 	leastParagraph = 586
 	mostParagraph  = 706
@@ -152,7 +152,8 @@ func makeSentence(f *gofakeit.Faker) string {
 	var clauses []string
 	for range f.Number(2, 5) {
 		clauses = append(clauses, strings.Join([]string{
-			f.AdverbManner(), f.VerbAction(), f.RandomString([]string{"the", "its"}), f.AdjectiveDescriptive(), f.NounCommon(), f.PrepositionSimple(), f.NounConcrete(),
+			f.AdverbManner(), f.VerbAction(), f.RandomString([]string{"the", "its"}), f.AdjectiveDescriptive(), f.NounCommon(),
+			f.PrepositionSimple(), f.NounConcrete(),
 		}, " "))
 	}
 	sentence := strings.Join(clauses, ", ") + "."
