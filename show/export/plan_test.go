@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"encoding/csv"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -68,5 +69,20 @@ func TestPlanCSV(t *testing.T) {
 	check(1, "decision", "inconclusive")
 	if err := PlanCSV(&bytes.Buffer{}, factorialPlan(), "cpu"); err == nil || !strings.Contains(err.Error(), "runs, effects") {
 		t.Errorf("%v", err)
+	}
+}
+
+// No figure has an exponent: a spreadsheet takes 1.5e+06 for text, or for another number.
+func TestPlanCSVHasNoExponents(t *testing.T) {
+	p := factorialPlan()
+	m := &p.Runs[0]
+	m.CompletedPerS, m.BadShare, m.OtherCores, m.ReadBytesPerS = 1_266_289_000, 0.0000001, 1e-9, 2.5e9
+	m.Response = record.Quantiles{Count: 1, P50Ns: 1, MeanNs: 1.5e7, StdevNs: 1.25e6, WithinStdev: 1e-6}
+	_, rows := planTable(t, p, TableRuns)
+	exponent := regexp.MustCompile(`^[0-9.]+e[+-][0-9]+$`)
+	for i, cell := range rows[0] {
+		if exponent.MatchString(cell) {
+			t.Errorf("column %d is %s", i, cell)
+		}
 	}
 }

@@ -105,3 +105,20 @@ func TestMachines(t *testing.T) {
 		}
 	}
 }
+
+// The costs of both sides come before those of as many workers, and these before the higher rate.
+func TestNearerCosts(t *testing.T) {
+	known := func(v float64) record.Figure { return record.Figure{Value: v, Known: true} }
+	p := &record.Point{ClientWorkers: known(30)}
+	ordered := []*record.Point{
+		{RPS: known(1), ServerCPUPct: known(50), ClientCPUPct: known(50), ClientWorkers: known(60)},
+		{RPS: known(1), ServerCPUPct: known(50), ClientWorkers: known(30)},
+		{RPS: known(3), ClientCPUPct: known(50), ClientWorkers: known(60)},
+		{RPS: known(2), ClientCPUPct: known(50), ClientWorkers: known(60)},
+	}
+	for i := range ordered[1:] {
+		if !nearer(ordered[i], ordered[i+1], p) || nearer(ordered[i+1], ordered[i], p) {
+			t.Errorf("point %d does not come before the next", i)
+		}
+	}
+}
