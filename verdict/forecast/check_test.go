@@ -84,7 +84,7 @@ func TestForecastsOfPublishedPoints(t *testing.T) {
 	if len(refused) > 0 {
 		t.Errorf("refused for other reasons: %v", refused)
 	}
-	summary := fmt.Sprintf("Of %d points, %d have a forecast and a valid measurement. The median of the errors' sizes is %.1f%%: %.1f%% where a CPU is\n"+
+	summary := fmt.Sprintf("Of %d points, %d have a forecast and figures that do not contradict each other. Their median error, without its sign, is %.1f%%:\n%.1f%% where a CPU is "+
 		"the lowest ceiling (%d points; four of five measured %.0f–%.0f%% of the forecast), %.1f%% where the link is (%d points; %.0f–%.0f%%).\n",
 		len(points), n, 100*median, 100*cpuMedian, cpuN, 100*cpu.Low, 100*cpu.High, 100*linkMedian, linkN, 100*link.Low, 100*link.High)
 	summary += carried(points, "19", "23")
