@@ -24,7 +24,9 @@ type Experiment struct {
 	Servers []Server `json:"servers" yaml:"servers" jsonschema:"what is loaded"`
 	// Requests are the mixes to measure separately on each server.
 	Requests []Mix `json:"requests" yaml:"requests" jsonschema:"what is sent: each entry is measured on its own"`
-	Load     Load  `json:"load,omitzero" yaml:"load,omitempty" jsonschema:"how it is sent; a list is a dimension of a sweep"`
+	// Link is the link that the load crosses; the zero value: whatever leads to the servers.
+	Link Link `json:"link,omitzero" yaml:"link,omitempty" jsonschema:"a link to the servers, which are started in a network namespace at its other end"`
+	Load Load `json:"load,omitzero" yaml:"load,omitempty" jsonschema:"how it is sent; a list is a dimension of a sweep"`
 	// Expect is the set of expected status codes.
 	Expect Expect `json:"expect,omitempty" yaml:"expect,omitempty" jsonschema:"statuses that count as a response: 2xx,304 (default: below 400)"`
 	SLO    SLO    `json:"slo,omitempty" yaml:"slo,omitempty" jsonschema:"SLO to check: p99<5ms,errors<0.1%"`

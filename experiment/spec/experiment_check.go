@@ -101,7 +101,7 @@ func (e *Experiment) open() bool {
 
 // Check rejects what can be rejected before anything starts. The error is one line.
 func (e *Experiment) Check() error {
-	checks := []func() error{e.checkKind, e.checkParts, e.checkServers, e.checkDial, e.checkMixes, e.checkLoad, e.checkBounds}
+	checks := []func() error{e.checkKind, e.checkParts, e.checkServers, e.checkLink, e.checkDial, e.checkMixes, e.checkLoad, e.checkBounds}
 	if parts := e.kind().parts; parts != nil {
 		checks = append(checks, func() error { return parts(e) })
 	}

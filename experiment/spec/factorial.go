@@ -23,9 +23,6 @@ type Factorial struct {
 	Factors []Factor `json:"factors,omitempty" yaml:"factors,omitempty" jsonschema:"what is varied, each on its own"`
 	// Cells to measure: one level name per factor, in the order of the factors.
 	Cells [][]string `json:"cells,omitempty" yaml:"cells,omitempty" jsonschema:"combinations to measure, by the names of their levels; every combination where none is given"`
-	// Veth is the number of queues of the interface of a network namespace in which the servers
-	// are started; 0: no namespace.
-	Veth int `json:"veth,omitempty" yaml:"veth,omitempty" jsonschema:"start the servers in a network namespace of their own, over a veth pair with so many queues; its eth0 is what is tuned"`
 	// Interface whose queues and interrupts are tuned; "" for the one that the load crosses.
 	Interface string `json:"interface,omitempty" yaml:"interface,omitempty" jsonschema:"network interface that is tuned; the one that the load crosses where none is given"`
 	// Within is the ± share within which "no effect" may be concluded; 0 for the metric's
@@ -53,6 +50,8 @@ type Level struct {
 	// Tune are profiles and settings of this host during the run: rps-rfs, a file with a
 	// slash in its name, or rps_cpus=all (docs/tuning.md).
 	Tune []string `json:"tune,omitempty" yaml:"tune,omitempty" jsonschema:"profiles of ceiling tune, and settings as in rps_cpus=all, in force during the run"`
+	// Link has what the level changes of the experiment's.
+	Link Link `json:"link,omitzero" yaml:"link,omitempty" jsonschema:"what changes of the link to the servers"`
 	// Load settings, as in Load.
 	Connections  Count     `json:"connections,omitempty" yaml:"connections,omitempty"`
 	Pipelining   Count     `json:"pipelining,omitempty" yaml:"pipelining,omitempty"`
@@ -75,6 +74,8 @@ type Cell struct {
 	Args, Env []string
 	// Tune is the host settings during the run.
 	Tune []string
+	// Link to the server.
+	Link Link
 }
 
 // Label is the level's name in tables.
@@ -87,7 +88,7 @@ func (f *Factor) Label(level int) string {
 	for _, v := range l.Env {
 		parts = append(parts, strings.TrimPrefix(v, f.Name+"="))
 	}
-	parts = append(parts, l.Tune...)
+	parts = append(append(parts, l.Tune...), l.Link.parts()...)
 	if l.Connections > 0 {
 		parts = append(parts, unit.Plural(int(l.Connections), "connection", "connections"))
 	}
@@ -192,7 +193,7 @@ func (f *Factor) labels() []string {
 
 // Cell returns the settings of a combination of levels.
 func (e *Experiment) Cell(levels []int) Cell {
-	c := Cell{Levels: levels, Connections: 64, Pipelining: 1}
+	c := Cell{Levels: levels, Connections: 64, Pipelining: 1, Link: e.Link}
 	if l := &e.Load; len(l.Connections) > 0 {
 		c.Connections = int(l.Connections[0])
 	}
@@ -214,6 +215,7 @@ func (e *Experiment) Cell(levels []int) Cell {
 		if !l.Rate.IsZero() {
 			c.Rate = l.Rate
 		}
+		c.Link = c.Link.with(l.Link)
 		c.PinServer, c.PinGenerator = cmp.Or(l.PinServer, c.PinServer), cmp.Or(l.PinGenerator, c.PinGenerator)
 		if l.Args != "" {
 			c.Args = append(c.Args, l.Args)
@@ -249,9 +251,6 @@ func (e *Experiment) checkFactorial() error {
 	if !(f.Within >= 0 && f.Within <= 0.5) {
 		return fmt.Errorf("factorial.within: %v: must be 0–0.5; 0.05 is 5%%", f.Within)
 	}
-	if err := e.checkVeth(); err != nil {
-		return err
-	}
 	owner := map[string]string{} // setting to factor
 	for i := range f.Factors {
 		if err := e.checkFactor(i, owner); err != nil {
@@ -267,22 +266,6 @@ func (e *Experiment) checkFactorial() error {
 		}
 	}
 	return e.checkCells()
-}
-
-// vethMax is more queues than any host has CPUs.
-const vethMax = 256
-
-func (e *Experiment) checkVeth() error {
-	f := &e.Factorial
-	switch {
-	case f.Veth < 0 || f.Veth > vethMax:
-		return fmt.Errorf("factorial.veth: %d queues: must be 1–%d", f.Veth, vethMax)
-	case f.Veth > 0 && f.Interface != "":
-		return errors.New("factorial.interface: with veth the interface is that of the namespace; leave one of them out")
-	case f.Veth > 0 && slices.ContainsFunc(e.Servers, func(s Server) bool { return s.URL != "" }):
-		return errors.New("factorial.veth: a server that runs already is in no namespace of this experiment; give the command that serves")
-	}
-	return nil
 }
 
 func named(name string) string {
@@ -315,7 +298,7 @@ func (e *Experiment) checkFactor(at int, owner map[string]string) error {
 		}
 	}
 	if len(f.sets()) == 0 {
-		return errors.New("its levels set nothing: give server, request, args, env, tune, connections, pipelining, rate, pin_server or pin_generator")
+		return errors.New("its levels set nothing: give server, request, args, env, tune, link, connections, pipelining, rate, pin_server or pin_generator")
 	}
 	return nil
 }
@@ -350,7 +333,7 @@ func (l *Level) sets() []string {
 		name, _, _ := strings.Cut(t, "=")
 		keys = append(keys, "tune "+name)
 	}
-	return keys
+	return append(keys, l.Link.sets()...)
 }
 
 // checkLevel validates one level; owner maps settings to factors, so that no two set the same.
@@ -383,6 +366,9 @@ func (e *Experiment) checkLevel(f *Factor, l *Level, owner map[string]string) er
 	}
 	if l.Connections < 0 || l.Pipelining < 0 {
 		return errors.New("connections and pipelining are 1 or more")
+	}
+	if l.Link.Queues != 0 {
+		return errors.New("link.queues: the queues are those of all runs; give them in the experiment's link")
 	}
 	return nil
 }
@@ -422,6 +408,9 @@ func (e *Experiment) checkCells() error {
 		if err == nil {
 			s.PinServer, s.PinGenerator = cmp.Or(c.PinServer, s.PinServer), cmp.Or(c.PinGenerator, s.PinGenerator)
 			err = s.Check()
+		}
+		if err == nil {
+			err = c.Link.check()
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.CellLabel(c.Levels), err)

@@ -25,7 +25,8 @@ type Namespace struct {
 	// Addr of Interface, the inner end.
 	Addr netip.Addr
 
-	veth string // the outer end
+	veth   string // the outer end
+	shaped bool   // its ends have a discipline of ours
 }
 
 // Interface is the name of the inner end.

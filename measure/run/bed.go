@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
@@ -35,25 +36,62 @@ const bedNumber = 3
 // makeBed creates the namespace that an experiment needs, and checks that all its tunings are
 // possible, and can act on its load, before anything starts.
 func makeBed(ctx context.Context, e *spec.Experiment, o *Options) (*bed, error) {
-	f := &e.Factorial
-	b := &bed{options: tune.Options{Interface: f.Interface}, who: strings.Join(o.Command, " "), here: o.here()}
-	if f.Veth > 0 {
+	b := &bed{options: tune.Options{Interface: e.Factorial.Interface}, who: strings.Join(o.Command, " "), here: o.here()}
+	if e.Linked() {
 		if os.Geteuid() != 0 {
-			return nil, fmt.Errorf("%w: factorial.veth: a network namespace takes root; run it with sudo", exit.ErrRefused)
+			return nil, fmt.Errorf("%w: link: the servers start in a network namespace, which takes root; run it with sudo", exit.ErrRefused)
 		}
 		if _, err := netns.Sweep(); err != nil {
 			return nil, fmt.Errorf("remove what a killed process left: %w", err)
 		}
-		in, err := netns.New(ctx, bedNumber, f.Veth)
+		in, err := netns.New(ctx, bedNumber, max(e.Link.Queues, 1))
 		if err != nil {
-			return nil, fmt.Errorf("factorial.veth: %w", err)
+			return nil, fmt.Errorf("link: %w", err)
 		}
 		b.in, b.host.Namespace, b.options.Interface = in, in.Name, netns.Interface
 	}
-	if err := b.check(ctx, e); err != nil {
+	err := b.shapes(ctx, e)
+	if err == nil {
+		err = b.check(ctx, e)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", exit.ErrRefused, err), b.remove())
 	}
 	return b, nil
+}
+
+// shapes tries the links of all cells, and leaves the experiment's own in place.
+func (b *bed) shapes(ctx context.Context, e *spec.Experiment) error {
+	var tried []spec.Link
+	for _, c := range e.Cells() {
+		if slices.Contains(tried, c.Link) {
+			continue
+		}
+		if err := b.shape(ctx, &c.Link); err != nil {
+			return fmt.Errorf("%s: %w", e.CellLabel(c.Levels), err)
+		}
+		tried = append(tried, c.Link)
+	}
+	return b.shape(ctx, &e.Link)
+}
+
+// shape gives the link to the servers its rate and delay.
+func (b *bed) shape(ctx context.Context, l *spec.Link) error {
+	if b.in == nil {
+		return nil
+	}
+	rate, err := l.BitsPerS()
+	if err != nil {
+		return err
+	}
+	shape := netns.Shape{BitsPerS: float64(rate), BurstBytes: int64(l.Burst), Delay: time.Duration(l.Delay)}
+	if l.Packets > 0 {
+		shape.LimitPackets(float64(l.Packets))
+	}
+	if err := b.in.Shape(ctx, shape); err != nil {
+		return fmt.Errorf("link: %w", err)
+	}
+	return nil
 }
 
 // check rejects tunings that are not possible, that cannot act on the load of any cell that has

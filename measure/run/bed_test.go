@@ -28,7 +28,8 @@ func steered(t *testing.T, note string) spec.Experiment {
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}},
 		Load: spec.Load{Connections: []spec.Count{2}, Duration: spec.Time(50 * time.Millisecond), Warmup: new(spec.Time(10 * time.Millisecond)),
 			NoLone: true},
-		Factorial: spec.Factorial{Veth: 2, Factors: []spec.Factor{
+		Link: spec.Link{Queues: 2},
+		Factorial: spec.Factorial{Factors: []spec.Factor{
 			{Name: "RPS", Levels: []spec.Level{{Name: "off"}, {Name: "on", Tune: []string{"rps_cpus=0"}}}},
 		}},
 		Repeats: 3,
@@ -100,7 +101,7 @@ func TestTuningThatCannotBe(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	e = steered(t, "")
-	e.Factorial.Veth, e.Servers[0] = 0, spec.Server{URL: "http://192.0.2.1:80"}
+	e.Link, e.Servers[0] = spec.Link{}, spec.Server{URL: "http://192.0.2.1:80"}
 	if _, _, err := Explore(t.Context(), e, Options{Out: filepath.Join(dir, "plan")}, nil); !errors.Is(err, exit.ErrRefused) ||
 		!strings.Contains(err.Error(), "http://192.0.2.1:80 is not an address of it") {
 		t.Errorf("%v", err)
@@ -148,7 +149,7 @@ func TestTuningMustReachTheLoad(t *testing.T) {
 		{"", "", "net.core.somaxconn=5", "net.core.somaxconn=5", "net.core.somaxconn is 5"},
 	} {
 		e := steered(t, "")
-		e.Factorial.Veth, e.Factorial.Interface = 0, c.iface
+		e.Link, e.Factorial.Interface = spec.Link{}, c.iface
 		if c.url != "" {
 			e.Servers[0] = spec.Server{URL: c.url}
 		}
@@ -164,14 +165,14 @@ func TestTuningMustReachTheLoad(t *testing.T) {
 	}
 	// A level that sets something else too may leave the host as it is.
 	e := steered(t, "")
-	e.Factorial.Veth = 0
+	e.Link = spec.Link{}
 	e.Factorial.Factors[0].Levels[1] = spec.Level{Name: "on", Tune: []string{"rps_cpus=none"}, Connections: 8}
 	if err := onCopy(t, e); err != nil {
 		t.Error(err)
 	}
 	e = steered(t, "")
 	e.Load.HTTP = spec.HTTP3
-	e.Factorial.Veth, e.Factorial.Factors[0].Levels[1].Tune = 0, []string{"net.ipv4.tcp_fin_timeout=30"}
+	e.Link, e.Factorial.Factors[0].Levels[1].Tune = spec.Link{}, []string{"net.ipv4.tcp_fin_timeout=30"}
 	if err := onCopy(t, e); err == nil || !strings.Contains(err.Error(), "HTTP/3 goes over UDP") {
 		t.Error(err)
 	}

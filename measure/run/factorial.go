@@ -36,6 +36,9 @@ func (x *explorer) cellRun(ctx context.Context, d *plan.Decision) (*record.Measu
 	if err := x.arrange(d.Next, &cell); err != nil {
 		return nil, err
 	}
+	if err := x.bed.shape(ctx, &cell.Link); err != nil {
+		return nil, fmt.Errorf("%s: %w", x.plan.Experiment.CellLabel(d.Next.Cell), err)
+	}
 	seen, undo, err := x.bed.tune(ctx, cell.Tune)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", x.plan.Experiment.CellLabel(d.Next.Cell), err)

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,8 +40,8 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 	x.scene, err = perturb.Survey(perturb.Request{
 		Share: plan.ProofShare(e), PIDs: pids, PinGenerator: s.PinGenerator, PinServer: s.PinServer,
 		Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0]), Threads: s.Threads,
-		Interface: e.Prove.Interface, Namespace: e.Prove.Namespace, LinkBitsPerS: s.LinkBitsPerSecond,
-		Program: x.options.Program,
+		Interface: cmp.Or(x.bed.options.Interface, e.Prove.Interface), Namespace: cmp.Or(x.bed.host.Namespace, e.Prove.Namespace),
+		LinkBitsPerS: s.LinkBitsPerSecond, Program: x.options.Program,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", exit.ErrRefused, err)
