@@ -504,25 +504,36 @@ type NetDevRow struct {
 	RxFifo    int64  `json:"rx_fifo,omitempty"` // ring overruns
 	TxBytes   int64  `json:"tx_bytes"`
 	TxPackets int64  `json:"tx_packets"`
-	TxErrs    int64  `json:"tx_errs,omitempty"`
-	TxDrop    int64  `json:"tx_drop,omitempty"`
+	TxDrop    int64  `json:"tx_drop,omitempty"` // dropped, or not sent for an error
 	SpeedMbit int64  `json:"speed_mbit"` // link speed in 10⁶ bit/s; -1 unknown (lo, most virtual interfaces)
 	// SpeedNominal: the interface is virtual (veth, bridge, tun), so its stated speed limits
 	// nothing.
 	SpeedNominal bool `json:"speed_nominal,omitempty"`
 
+	QdiscUse
+	// Bad says why the row is unusable: a counter went backwards.
+	Bad string `json:"bad,omitempty"`
+}
+
+// Lost returns the packets that were dropped, overran a ring or had errors.
+func (r *NetDevRow) Lost() int64 {
+	return max(r.RxDrop, 0) + max(r.TxDrop, 0) + max(r.RxFifo, 0) + max(r.RxErrs, 0)
+}
+
+// QdiscUse is an interface's queueing discipline over one interval, for the sending direction.
+type QdiscUse struct {
 	// Qdisc is the kind of the queueing discipline that all traffic sent here passes, "tbf",
-	// "htb", "mq"; "" if not read. The next four fields are its own, for the sending direction
-	// only.
+	// "htb", "mq"; "" if not read.
 	Qdisc string `json:"qdisc,omitempty"`
 	// QdiscRateBitsPerS is the rate to which it shapes, in bits per second with link-layer
 	// headers: tbf's rate, or htb's default class's. 0: none known.
 	QdiscRateBitsPerS int64 `json:"qdisc_rate_bits_per_s,omitempty"`
+	// QdiscPacketBytes is what a smaller packet is charged as (mpu of tc-tbf(8)), so that the rate is
+	// one of packets; 0: its own size.
+	QdiscPacketBytes  int64 `json:"qdisc_packet_bytes,omitempty"`
 	QdiscBacklogBytes int64 `json:"qdisc_backlog_bytes,omitempty"` // gauge: waiting to be sent
 	QdiscDrops        int64 `json:"qdisc_drops,omitempty"`         // packets dropped because its queue was full; not in TxDrop
 	QdiscOverlimits   int64 `json:"qdisc_overlimits,omitempty"`    // times it delayed a packet
-	// Bad says why the row is unusable: a counter went backwards.
-	Bad string `json:"bad,omitempty"`
 }
 
 // SoftnetRow is /proc/net/softnet_stat over one interval, for the CPUs whose

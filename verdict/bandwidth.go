@@ -19,7 +19,10 @@ func ruleBandwidth(f *facts) finding {
 	if !l.known || !l.speed.known || f.path.onLoopback() && !l.shaper.holds() {
 		return out
 	}
-	share := l.share()
+	share := l.byteShare()
+	if l.packetShare() > share { // see rulePackets
+		return out
+	}
 	out.pro = []record.Evidence{l.evidence()}
 	carried := with{"host": f.base.named(l.host), "carried_bits": l.bits, "speed_bits": l.speed.value, "share": share}
 	if share > 0 {

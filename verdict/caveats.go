@@ -246,6 +246,11 @@ func (d *caveats) ofTheWatching(f *facts) {
 		if float64(h.bad) > badRowsSaid*float64(h.rows) {
 			d.add("cpu.samples-bad", with{"bad": h.bad, "rows": h.rows, "host": f.base.named(h.name)})
 		}
+		for i := range h.cores {
+			if c := &h.cores[i]; c.missing >= missingSaid*c.total {
+				d.add("cpu.charged-to-nothing", with{"cpu": c.cpu, "host": f.base.named(h.name), "share": c.missing / c.total})
+			}
+		}
 	}
 	if n := f.places.moments; f.places.by != record.ByKernelEvents && n > 0 && n < samplesFew {
 		d.add("caveat.few-samples", with{"samples": n})

@@ -39,6 +39,11 @@ func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) de
 	var trips placeFacts
 	trips.trips(f.cpu, series)
 	d.base, d.flying = trips.base, flyingOf(f.cpu, series)
+	// Behind a shaper with a queue a part is unsent because the kernel keeps the queue short
+	// (tcp_small_queue_check in net/ipv4/tcp_output.c).
+	if f.path.link.shaper.holds() {
+		return d
+	}
 	if !d.seen(rows) {
 		d.inferred(f.path, rows)
 	}
@@ -112,7 +117,7 @@ func (d *delayedAckFacts) inferred(f *pathFacts, rows []*record.SocketsRow) {
 func (d *delayedAckFacts) fits(f *pathFacts) bool {
 	waits := d.unacked*f.base.slots/f.base.rate*1e9 - d.base.value
 	switch {
-	case d.written < delayedWritten, waits < delayedAckNs, waits > delayedAckTight, f.link.shaper.holds():
+	case d.written < delayedWritten, waits < delayedAckNs, waits > delayedAckTight:
 		return false
 	case d.unsent.known && d.unsent.value < 1: // all of it was sent
 		return false

@@ -189,3 +189,31 @@ func TestDelayedAckOfOldLoneRequests(t *testing.T) {
 		t.Errorf("%+v %s", v.Concurrency, text)
 	}
 }
+
+// TestPacketsOfAShaper: a shaper that charges each small packet as a full one limits packets, and is full at its
+// number of them, whatever the server's CPU did meanwhile. Behind its queue nothing waits for a delayed ACK.
+func TestPacketsOfAShaper(t *testing.T) {
+	shaped := func(perS, backlog int64) *watchedRun {
+		return each(onLink(watched(2e6, .99)), func(r *record.NetDevRow) {
+			r.TxPackets, r.TxBytes = perS*r.WidthNs/1e9, 190*perS*r.WidthNs/1e9
+			r.RxPackets, r.RxBytes = r.TxPackets, r.TxBytes/2
+			r.Qdisc, r.QdiscRateBitsPerS, r.QdiscPacketBytes, r.QdiscOverlimits, r.QdiscBacklogBytes = "tbf", 33_000*1514*8, 1514, 100, backlog
+		})
+	}
+	v := shaped(32_900, 0).judge()
+	if text := sayings(v); v.Bottleneck != record.Packets || !strings.Contains(text, "sent 32.9k packets/s of 33.0k") {
+		t.Errorf("at its limit: %s: %s", v.Bottleneck, text)
+	}
+	if v := shaped(10_000, 0).judge(); v.Bottleneck == record.Packets || v.Bottleneck == record.Bandwidth {
+		t.Errorf("at a third of it: %s: %s", v.Bottleneck, sayings(v))
+	}
+	held := each(heldBack(onLink(watched(7e6, .3)), 40, nil, nil), func(r *record.NetDevRow) {
+		r.Qdisc, r.QdiscRateBitsPerS, r.QdiscOverlimits, r.QdiscBacklogBytes = "tbf", 400e6, 100, 150_000
+	})
+	if text := sayings(held.judge()); strings.Contains(text, "delayed ACK") {
+		t.Errorf("behind a queue: %s", text)
+	}
+	if text := sayings(heldBack(onLink(watched(7e6, .3)), 40, nil, nil).judge()); !strings.Contains(text, "delayed ACK") {
+		t.Errorf("without the queue: %s", text)
+	}
+}

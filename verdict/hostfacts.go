@@ -22,6 +22,34 @@ type coreUse struct {
 	cpu                        int
 	total, idle, steal         float64 // idle includes iowait
 	user, system, irq, softirq float64 // user includes nice
+	// missing is the time that the kernel charged to no category. It was not idle, which is measured, and
+	// counts as busy.
+	missing float64
+}
+
+// missingLeast are the ticks that rounding may lose: one for each of the eight categories, at both ends.
+const missingLeast = 16
+
+// missingSaid is the share of a CPU's time that is worth a caveat.
+const missingSaid = 0.1
+
+// shareOut spreads the missing time over the busy categories in the proportion of the ticks that they
+// have, as the kernel does with a process's user and system time (cputime_adjust in kernel/sched/cputime.c).
+func (c *coreUse) shareOut() {
+	charged := busy(c)
+	if c.missing <= missingLeast {
+		c.missing = 0
+		return
+	}
+	c.total += c.missing
+	if charged <= 0 {
+		c.system += c.missing
+		return
+	}
+	grown := 1 + c.missing/charged
+	for _, part := range []*float64{&c.user, &c.system, &c.irq, &c.softirq} {
+		*part *= grown
+	}
 }
 
 // hostOf sums the CPU rows of one host. It discards an inconsistent row entirely, since its other
@@ -48,6 +76,7 @@ func hostOf(rows []*record.CPURow, name string) hostFacts {
 				by[c.CPU] = use
 			}
 			use.total += total
+			use.missing += float64(c.Missing)
 			use.idle += float64(c.Idle) + float64(c.IOWait)
 			use.irq += float64(c.IRQ)
 			use.softirq += float64(c.SoftIRQ)
@@ -57,7 +86,7 @@ func hostOf(rows []*record.CPURow, name string) hostFacts {
 		}
 	}
 	for _, use := range by {
-		if use.total > 0 {
+		if use.shareOut(); use.total > 0 {
 			h.cores = append(h.cores, *use)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"ceiling/record"
 )
 
 // Each end's CPU time adds up to all of it, whatever category a row has; both ends are told apart where
@@ -35,5 +37,33 @@ func TestHostSharesAddUp(t *testing.T) {
 	}
 	if seen < 20 || apart == 0 || links == 0 {
 		t.Errorf("%d ends, %d runs with two, %d links", seen, apart, links)
+	}
+}
+
+// Time that the kernel charged to no category was not idle: it is shared out over the busy ones, and said.
+func TestMissingTimeIsBusy(t *testing.T) {
+	for _, c := range []struct {
+		core                        record.CoreTicks
+		user, system, softirq, idle float64
+	}{
+		{record.CoreTicks{CPU: 1, User: 20, System: 20, SoftIRQ: 10, Idle: 50, Missing: 100}, .3, .3, .15, .25},
+		{record.CoreTicks{CPU: 1, User: 20, System: 20, SoftIRQ: 10, Idle: 50, Missing: missingLeast}, .2, .2, .1, .5},
+		{record.CoreTicks{CPU: 1, Idle: 50, Missing: 50}, 0, .5, 0, .5},
+	} {
+		h := hostOf([]*record.CPURow{{Cores: []record.CoreTicks{c.core}}}, "")
+		u := h.use("server", []int{1})
+		for _, part := range [][2]float64{{u.User, c.user}, {u.System, c.system}, {u.SoftIRQ, c.softirq}, {u.Idle, c.idle}} {
+			if math.Abs(part[0]-part[1]) > 1e-9 {
+				t.Errorf("%+v: %+v", c.core, u)
+			}
+		}
+	}
+	w := each(watched(2e6, .9), func(r *record.CPURow) {
+		for i := range r.Cores {
+			r.Cores[i].Missing = r.Cores[i].Accounted()
+		}
+	})
+	if text := sayings(w.judge()); !strings.Contains(text, "the kernel charged 50% of the time of CPU") {
+		t.Error(text)
 	}
 }

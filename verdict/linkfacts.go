@@ -34,6 +34,7 @@ type shaperFacts struct {
 	dropped float64 // packets dropped because its queue was full
 	backlog float64 // mean bytes waiting
 	queued  bool    // something was waiting in most samples
+	packets float64 // limit in packets per second, if it charges small ones as larger; 0: none
 }
 
 // holds reports whether the shaper is a queue of the loop.
@@ -51,6 +52,7 @@ type ifaceSums struct {
 	speed, shaped      float64 // bits per second; 0 if unknown
 	held, lost         float64
 	backlog, with, all float64 // bytes, rows with any, rows
+	charged            float64 // bytes that the shaper charges a smaller packet as
 	kind               string
 }
 
@@ -60,7 +62,7 @@ func (s *ifaceSums) add(row *record.NetDevRow) {
 	s.bytes[1] += count(row.TxBytes)
 	s.packets[0] += count(row.RxPackets)
 	s.packets[1] += count(row.TxPackets)
-	s.dropped += count(row.RxDrop) + count(row.TxDrop) + count(row.RxFifo) + count(row.RxErrs) + count(row.TxErrs)
+	s.dropped += float64(row.Lost())
 	s.seconds += float64(row.WidthNs) / 1e9
 	if row.SpeedMbit > 0 && !row.SpeedNominal {
 		s.speed = float64(row.SpeedMbit) * 1e6
@@ -71,6 +73,7 @@ func (s *ifaceSums) add(row *record.NetDevRow) {
 	if row.Qdisc != "" {
 		s.kind = row.Qdisc
 	}
+	s.charged = math.Max(s.charged, float64(row.QdiscPacketBytes))
 	s.held += count(row.QdiscOverlimits)
 	s.lost += count(row.QdiscDrops)
 	s.backlog += count(row.QdiscBacklogBytes)
@@ -95,6 +98,9 @@ func (s *ifaceSums) link(of ifaceKey, name record.Statement, way int, speed floa
 		}
 	}
 	l.shaper = shaperFacts{kind: s.kind, held: s.held, dropped: s.lost, backlog: s.backlog / s.all, queued: s.with >= mostOf*s.all}
+	if s.charged > 0 && way == 1 {
+		l.shaper.packets = s.shaped / 8 / s.charged
+	}
 	return l
 }
 
@@ -187,12 +193,23 @@ func fromRun(f *runFacts, given float64) (ways [2]linkFacts) {
 	return ways
 }
 
-// share returns how full the link was; 0 if its speed is unknown.
-func (l *linkFacts) share() float64 {
+// share returns how full the link was, by its bytes or its packets; 0 if its speed is unknown.
+func (l *linkFacts) share() float64 { return math.Max(l.byteShare(), l.packetShare()) }
+
+func (l *linkFacts) byteShare() float64 {
 	if !l.known || !l.speed.known {
 		return 0
 	}
 	return l.bits / l.speed.value
+}
+
+// packetShare is the share of the packets that a shaper lets through. It is the smaller share where
+// they are larger than what it charges a small one as.
+func (l *linkFacts) packetShare() float64 {
+	if !(l.shaper.packets > 0) || !(l.perPacket > 0) {
+		return 0
+	}
+	return l.bits / 8 / l.perPacket / l.shaper.packets
 }
 
 // onLoopback reports whether the requests use the loopback interface. It has no speed, delivers

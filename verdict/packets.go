@@ -1,17 +1,28 @@
 package verdict
 
 import (
+	"math"
+
 	"ceiling/record"
 )
 
-// rulePackets asks whether packets rather than bytes are the limit: one core does nothing but
-// receive them, or they are dropped below TCP while the link is far from full.
+// rulePackets asks whether packets rather than bytes are the limit: a shaper lets so many through, one
+// core does nothing but receive them, or they are dropped below TCP while the link is far from full.
 func rulePackets(f *facts) finding {
 	out := finding{bottleneck: record.Packets, next: just("packets.next", nil)}
 	l := &f.path.link
 	if a := f.path.limitedBy(packetAllowance); a != nil {
 		out.answer, out.pro = matched, []record.Evidence{a.evidence(f.base)}
 		out.because, out.next = just("allowance.limits", a.values(f.base)), just("allowance.next.packets", nil)
+		return out
+	}
+	if share := l.packetShare(); share > l.byteShare() {
+		sent := with{"interface": l.name, "per_s": share * l.shaper.packets, "limit": l.shaper.packets, "by": l.shaper.kind, "share": share}
+		out.pro, out.times, out.nearly = []record.Evidence{record.NewEvidence("series.netdev.tx_packets", share*l.shaper.packets, "packets/s",
+			say("packets.shaped", sent))}, math.Max(1/share, 1), say("packets.nearly", sent)
+		if share >= linkTaken {
+			out.answer, out.because, out.next = matched, just("packets.full", sent), just("packets.full.next", nil)
+		}
 		return out
 	}
 	if f.path.onLoopback() || l.known && l.speed.known && l.share() >= linkTaken {

@@ -71,16 +71,16 @@ func netDevDelta(prev, cur *netDev, row *record.NetDevRow) {
 	row.RxBytes, row.RxPackets = int64(cur.rxBytes-prev.rxBytes), int64(cur.rxPackets-prev.rxPackets)
 	row.RxErrs, row.RxDrop, row.RxFifo = int64(cur.rxErrs-prev.rxErrs), int64(cur.rxDrop-prev.rxDrop), int64(cur.rxFifo-prev.rxFifo)
 	row.TxBytes, row.TxPackets = int64(cur.txBytes-prev.txBytes), int64(cur.txPackets-prev.txPackets)
-	row.TxErrs, row.TxDrop = int64(cur.txErrs-prev.txErrs), int64(cur.txDrop-prev.txDrop)
+	row.TxDrop = int64(cur.txDrop-prev.txDrop) + int64(cur.txErrs-prev.txErrs)
 	row.Bad = ""
-	if min(row.RxBytes, row.RxPackets, row.TxBytes, row.TxPackets, row.RxErrs, row.RxDrop, row.RxFifo, row.TxErrs, row.TxDrop) < 0 {
+	if min(row.RxBytes, row.RxPackets, row.TxBytes, row.TxPackets, row.RxErrs, row.RxDrop, row.RxFifo, row.TxDrop) < 0 {
 		row.Bad = "a counter went backwards: the interface was reset"
 	}
 }
 
 func netDevMoved(row *record.NetDevRow) bool {
 	return row.Bad != "" ||
-		row.RxBytes|row.RxPackets|row.RxErrs|row.RxDrop|row.RxFifo|row.TxBytes|row.TxPackets|row.TxErrs|row.TxDrop != 0
+		row.RxBytes|row.RxPackets|row.RxErrs|row.RxDrop|row.RxFifo|row.TxBytes|row.TxPackets|row.TxDrop != 0
 }
 
 // maxInterfaces bounds the rows of one sample: a host of containers has hundreds of interfaces. The

@@ -41,6 +41,7 @@ const (
 	queueOverlimits  = 16
 	queueStatsBytes  = 20
 	rateSpecBytes    = 12 // struct tc_ratespec
+	rateSpecMPU      = 6  // u16 bytes: a smaller packet is charged as many
 	rateSpecRate     = 8  // u32 bytes per second; all ones: see the 64-bit attribute
 	rateSpecTooLarge = 1<<32 - 1
 
@@ -67,6 +68,7 @@ type qdisc struct {
 	handle  uint32
 	kind    string
 	rate    uint64 // bytes per second, 0: unknown
+	charged uint16 // bytes that a smaller packet is charged as, of tbf
 	defcls  uint32 // of htb
 	backlog uint32 // bytes
 
@@ -105,6 +107,9 @@ func parseQdisc(body []byte, names *interned, q *qdisc) (root bool, err error) {
 	switch q.kind {
 	case "tbf":
 		q.rate = attrRate(options, tbfParms, 0, tbfRate64)
+		if p := attrOf(options, tbfParms); len(p) >= rateSpecBytes {
+			q.charged = binary.NativeEndian.Uint16(p[rateSpecMPU:])
+		}
 	case "htb":
 		if glob := attrOf(options, htbInit); len(glob) >= htbGlob {
 			q.defcls = binary.NativeEndian.Uint32(glob[htbDefcls:])
@@ -301,6 +306,7 @@ func (s *qdiscs) fill(index int, row *record.NetDevRow) {
 	}
 	row.Qdisc = cur.kind
 	row.QdiscRateBitsPerS, row.QdiscBacklogBytes = int64(min(cur.rate, mostRate))*8, int64(cur.backlog)
+	row.QdiscPacketBytes = int64(cur.charged)
 	prev := ofInterface(s.prev, index)
 	if prev == nil || prev.handle != cur.handle || prev.kind != cur.kind {
 		prev = &qdisc{} // created since: it counts from 0

@@ -134,8 +134,8 @@ func TestQdiscIsReplaced(t *testing.T) {
 			t.Errorf("interface %d: %s", index, d)
 		}
 	}
-	check(1, record.NetDevRow{Qdisc: "tbf", QdiscRateBitsPerS: 80, QdiscBacklogBytes: 3, QdiscDrops: 200})
-	check(2, record.NetDevRow{Qdisc: "tbf", QdiscRateBitsPerS: mostRate * 8, QdiscDrops: 2})
+	check(1, record.NetDevRow{QdiscUse: record.QdiscUse{Qdisc: "tbf", QdiscRateBitsPerS: 80, QdiscBacklogBytes: 3, QdiscDrops: 200}})
+	check(2, record.NetDevRow{QdiscUse: record.QdiscUse{Qdisc: "tbf", QdiscRateBitsPerS: mostRate * 8, QdiscDrops: 2}})
 	check(3, record.NetDevRow{})
 }
 

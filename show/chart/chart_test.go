@@ -357,8 +357,9 @@ func TestHeatColumnsAddUp(t *testing.T) {
 func netRow(tenth int64, speed int64, shaped int64) *record.NetDevRow {
 	return &record.NetDevRow{ObservedHead: record.ObservedHead{Kind: record.KindNetDev, Host: "h", TNs: tenth * 1e8, WidthNs: 1e8},
 		Iface: "eth0", Target: true,
-		RxBytes: 1e6, RxPackets: 1000, TxBytes: 1e5, TxPackets: 500, RxDrop: 2, SpeedMbit: speed, Qdisc: "tbf", QdiscRateBitsPerS: shaped,
-		QdiscDrops: 1}
+		RxBytes: 1e6, RxPackets: 1000, TxBytes: 1e5, TxPackets: 500, RxDrop: 2, SpeedMbit: speed,
+		QdiscUse: record.QdiscUse{Qdisc: "tbf", QdiscRateBitsPerS: shaped,
+			QdiscDrops: 1}}
 }
 
 func TestLinkAgainstItsLimit(t *testing.T) {

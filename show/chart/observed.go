@@ -126,7 +126,7 @@ func linkOf(run *Run, key linkKey, rows []*record.NetDevRow, most int) Link {
 		if run.InWindow(&r.ObservedHead) {
 			l.Received.add(received, r.RxPackets, r.RxBytes, s)
 			l.Sent.add(sent, r.TxPackets, r.TxBytes, s)
-			l.Dropped += max(r.RxDrop, 0) + max(r.TxDrop, 0) + max(r.RxFifo, 0) + max(r.RxErrs, 0) + max(r.TxErrs, 0)
+			l.Dropped += r.Lost()
 			l.QueueDropped += max(r.QdiscDrops, 0)
 		}
 	}

@@ -153,7 +153,7 @@ func sampleRow(s *record.Series, r *record.Run, i int, t, w int64, coreCount int
 		}
 		s.Observed.Add(cpu, &record.NetDevRow{ObservedHead: head(record.KindNetDev, host), Iface: "eth0", Target: true,
 			RxBytes: int64(done) * 4500, RxPackets: int64(done) * 4, TxBytes: int64(done) * 120, TxPackets: int64(done) * 2, SpeedMbit: 1000,
-			Qdisc: "mq"})
+			QdiscUse: record.QdiscUse{Qdisc: "mq"}})
 	}
 	s.Observed.Add(
 		&record.ProcessRow{ObservedHead: head(record.KindProcess, "web1"), Role: record.RoleSubject, PID: 390, StartTicks: 5, Comm: "shop",
