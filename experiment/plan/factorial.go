@@ -199,6 +199,27 @@ func factorialBlocks(e *spec.Experiment, runs []record.Measured) factorialRuns {
 	return r
 }
 
+// CellPoint summarises the runs of a cell, given by its levels, as a point of a curve; p50 is the
+// median of their medians. The runs need no histograms.
+func CellPoint(runs []record.Measured, levels []int) (point record.CurvePoint, p50 record.Estimate) {
+	var own []*record.Measured
+	var medians []float64
+	for i := range runs {
+		m := runs[i]
+		if m.WarmupRun || m.Block == 0 || !slices.Equal(m.Cell, levels) {
+			continue
+		}
+		own = append(own, &m)
+		if m.Outcome != record.Invalid && m.Response.Count > 0 {
+			medians = append(medians, float64(m.Response.P50Ns))
+		}
+	}
+	if len(own) == 0 {
+		return point, p50
+	}
+	return curvePoint(0, own), median(medians)
+}
+
 // counts reports whether a run counts for a metric, and why not.
 func counts(m *record.Measured, metric *compareMetric) (why []record.Statement, is bool) {
 	switch {

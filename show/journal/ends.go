@@ -6,12 +6,64 @@ import (
 	"slices"
 
 	"ceiling/internal/unit"
+	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/show/page"
 )
 
-// ends returns CPU use of both ends during a point.
+// ends returns CPU use of both ends during a point, and what their link carried.
 func (e *Entry) ends(of any) (answer, error) {
+	out, err := blockOf(e, of, hostsOf)
+	if err != nil || out.pending {
+		return out, err
+	}
+	each, err := perEnd(e, of)
+	if out.blocks[0] != nil { // nil in records made before it was measured
+		each.blocks = append(each.blocks, out.blocks...)
+	}
+	return each, err
+}
+
+// hostsOf returns the CPU time of both ends by category, the mean of the runs.
+func hostsOf(m measured) (page.Block, error) {
+	var list []record.HostUse
+	count := map[string]float64{}
+	for _, r := range m.runs {
+		for _, u := range r.Verdict.Hosts {
+			i := slices.IndexFunc(list, func(o record.HostUse) bool { return o.Name() == u.Name() && o.Link == u.Link })
+			if i < 0 {
+				i, list = len(list), append(list, record.HostUse{End: u.End, Host: u.Host, CPUs: u.CPUs, Link: u.Link})
+			}
+			sum := &list[i]
+			count[u.Name()+u.Link]++
+			for _, pair := range figuresOfHost(sum, &u) {
+				*pair[0] += *pair[1]
+			}
+		}
+	}
+	for i := range list {
+		sum := &list[i]
+		for _, pair := range figuresOfHost(sum, sum) {
+			*pair[0] /= count[sum.Name()+sum.Link]
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	t := page.HostTable(list)
+	t.Caption += m.called() + ", mean of " + unit.Plural(len(m.runs), "run", "runs")
+	return t, nil
+}
+
+// figuresOfHost pairs the figures of two rows.
+func figuresOfHost(a, b *record.HostUse) [][2]*float64 {
+	return [][2]*float64{{&a.User, &b.User}, {&a.System, &b.System}, {&a.IRQ, &b.IRQ}, {&a.SoftIRQ, &b.SoftIRQ}, {&a.Steal, &b.Steal},
+		{&a.Idle, &b.Idle}, {&a.RxBytesPerS, &b.RxBytesPerS}, {&a.TxBytesPerS, &b.TxBytesPerS}, {&a.RxPacketsPerS, &b.RxPacketsPerS},
+		{&a.TxPacketsPerS, &b.TxPacketsPerS}}
+}
+
+// perEnd returns the CPU per request of both ends.
+func perEnd(e *Entry, of any) (answer, error) {
 	return blockOf(e, of, func(m measured) (page.Block, error) {
 		t := page.Table{Caption: "Both ends" + m.called() + ": CPU over " + unit.Plural(len(m.runs), "run", "runs"),
 			Columns: []page.Column{{Name: "end"}, {Name: "cores used", Figure: true}, {Name: "CPU per request", Figure: true},

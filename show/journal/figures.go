@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ceiling/experiment/plan"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
@@ -401,6 +402,9 @@ func (p *pointFigures) GeneratorCPU() (answer, error) {
 func (p *pointFigures) Errors() (answer, error)  { return p.share(p.point.BadShare) }
 func (p *pointFigures) Outcome() (answer, error) { return p.says(string(p.point.Outcome)) }
 
+// asPoint returns the point itself, also of a curve or a cell.
+func (p *pointFigures) asPoint() *pointFigures { return p }
+
 // Run returns the first of its runs.
 func (p *pointFigures) Run() (*runFigures, error) {
 	if p.of.Pending() {
@@ -584,4 +588,136 @@ func named[T any](p *planFigures, list []T, name string, nameOf func(T) string) 
 		return found, nil
 	}
 	return found, fmt.Errorf("%s has no %q%s", p.of.Name, clip(name), nearTo(name, names))
+}
+
+// cellFigures are the figures of one combination of levels of a factorial experiment.
+type cellFigures struct {
+	pointFigures
+	cell *record.FactorialCell
+	p50  record.Estimate
+}
+
+// P50 and P99 are medians over its runs.
+func (c *cellFigures) P50() (answer, error) { return c.between(kindNs, c.p50, c.p50.Mid > 0) }
+func (c *cellFigures) P99() (answer, error) {
+	return c.between(kindNs, c.cell.P99Ns, c.cell.P99Ns.Mid > 0)
+}
+
+// Bottleneck is that of most of its runs.
+func (c *cellFigures) Bottleneck() (answer, error) { return c.says(string(c.cell.Bottleneck)) }
+
+// cellOf finds a cell by names of its levels.
+func cellOf(e *Entry, name string, levels ...string) (*cellFigures, error) {
+	p, f, err := factorialOf(e, name)
+	if err != nil {
+		return nil, err
+	}
+	out := &cellFigures{cell: new(record.FactorialCell)}
+	out.pointFigures = pointFigures{quantiles{source: p.source}, p.source, new(record.CurvePoint), strings.Join(levels, ", ")}
+	if p.of.Pending() {
+		return out, nil
+	}
+	var found []*record.FactorialCell
+	for i := range f.Cells {
+		own := labelsOf(f, f.Cells[i].Levels)
+		if !slices.ContainsFunc(levels, func(l string) bool { return !slices.Contains(own, l) }) {
+			found = append(found, &f.Cells[i])
+		}
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("%d cells of %s have these levels; name one level of each factor: %s", len(found), name, levelsOf(f))
+	}
+	out.cell = found[0]
+	*out.point, out.p50 = plan.CellPoint(p.plan.Runs, out.cell.Levels)
+	out.point.PerS, out.point.ServerCPUNs = out.cell.PerS, out.cell.ServerCPUNs
+	return out, nil
+}
+
+// effectFigures are the changes by one level of a factor, relative to the factor's first.
+type effectFigures struct {
+	source
+	changes map[string]record.Estimate // by metric
+}
+
+// Rate, P99 and ServerCPU are changes of these.
+func (f *effectFigures) Rate() (answer, error)      { return f.change("rps") }
+func (f *effectFigures) P99() (answer, error)       { return f.change("p99") }
+func (f *effectFigures) ServerCPU() (answer, error) { return f.change("server_cpu") }
+
+func (f *effectFigures) change(metric string) (answer, error) {
+	v, known := f.changes[metric]
+	return f.between(kindChange, v, known)
+}
+
+// effectOf finds the effect of a factor's level over all others, or, with a second factor and one of
+// its levels, at that level.
+func effectOf(e *Entry, name, factor, level string, given ...string) (*effectFigures, error) {
+	p, f, err := factorialOf(e, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(given) != 0 && len(given) != 2 {
+		return nil, fmt.Errorf("an effect takes a factor and its level, and where needed a second factor and the level at which the effect is wanted")
+	}
+	out := &effectFigures{p.source, map[string]record.Estimate{}}
+	if p.of.Pending() {
+		return out, nil
+	}
+	for i := range f.Effects {
+		x := &f.Effects[i]
+		if len(given) == 0 && x.With == "" && x.Factor == factor && levelName(f, factor, x.Level) == level {
+			out.changes[x.Metric] = x.Relative
+		}
+		if len(given) == 0 || len(x.Given) < 2 || x.With == "" {
+			continue
+		}
+		if x.Factor != factor || x.With != given[0] || levelName(f, factor, x.Level) != level {
+			continue
+		}
+		switch given[1] {
+		case levelName(f, x.With, 0):
+			out.changes[x.Metric] = x.Given[0]
+		case levelName(f, x.With, x.WithLevel):
+			out.changes[x.Metric] = x.Given[1]
+		}
+	}
+	if len(out.changes) == 0 {
+		return nil, fmt.Errorf("%s has no effect of %s at level %s; its factors, in the order of their effects: %s", name, clip(factor), clip(level), levelsOf(f))
+	}
+	return out, nil
+}
+
+func factorialOf(e *Entry, name string) (*planFigures, *record.Factorial, error) {
+	p, err := e.plan(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := answered(p, p.plan.Factorial, "cells")
+	return p, f, err
+}
+
+func levelName(f *record.Factorial, factor string, level int) string {
+	for _, one := range f.Factors {
+		if one.Name == factor && level < len(one.Levels) {
+			return one.Levels[level]
+		}
+	}
+	return ""
+}
+
+// labelsOf names the levels of a cell.
+func labelsOf(f *record.Factorial, levels []int) (names []string) {
+	for i, at := range levels {
+		names = append(names, levelName(f, f.Factors[i].Name, at))
+	}
+	return names
+}
+
+// levelsOf lists the factors with their levels.
+func levelsOf(f *record.Factorial) string {
+	var list []string
+	for _, one := range f.Factors {
+		list = append(list, one.Name+" ("+strings.Join(one.Levels, ", ")+")")
+	}
+	return strings.Join(list, ", ")
 }

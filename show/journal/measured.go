@@ -52,12 +52,10 @@ func (e *Entry) measuredOf(of any) (m measured, pending bool, err error) {
 	case *runFigures:
 		m.of, m.runs = of.of, []*chart.Run{of.run}
 		return m, of.of.Pending(), nil
-	case *curveFigures:
-		p = &of.pointFigures
-	case *pointFigures:
-		p = of
+	case interface{ asPoint() *pointFigures }:
+		p = of.asPoint()
 	default:
-		return m, false, errors.New("it takes a run, a curve of one point, or a point")
+		return m, false, errors.New("it takes a run, a curve of one point, a point, or a cell")
 	}
 	m.of = p.of
 	if p.of.Pending() {

@@ -42,6 +42,7 @@ func (a answer) interval() string { return strings.TrimSpace(strings.TrimPrefix(
 // usages is the syntax of each function.
 var usages = map[string]string{
 	"run": `{{(run "NAME").Rate}}`, "plan": `{{(plan "NAME").Count}}`, "curve": `{{(curve "NAME" "SERVER" "MIX").Rate}}`,
+	"cell": `{{(cell "NAME" "LEVEL" "LEVEL").Rate}}`, "effect": `{{(effect "NAME" "FACTOR" "LEVEL").Rate}}`,
 	"resource": `{{(resource "NAME" "server CPU").Elasticity}}`, "metric": `{{(metric "NAME" "rps").Change}}`,
 	"compare": `{{compare (run "A").Rate (run "B").Rate}}`, "times": `{{times (run "A").Rate (run "B").Rate}}`,
 	"typed": `{{typed "5 ms"}}`, "table": `{{table "NAME"}} or {{table "NAME" "KIND"}}`, "figure": `{{figure "NAME" "KIND"}}`,
@@ -54,6 +55,10 @@ var usages = map[string]string{
 func (e *Entry) functions() texttemplate.FuncMap {
 	return texttemplate.FuncMap{
 		"run": e.run, "plan": e.plan, "curve": e.curveOf, "resource": e.resource, "metric": e.metric,
+		"cell": func(name string, levels ...string) (*cellFigures, error) { return cellOf(e, name, levels...) },
+		"effect": func(name, factor, level string, given ...string) (*effectFigures, error) {
+			return effectOf(e, name, factor, level, given...)
+		},
 		"regime":   func(name string) (*regimeFigures, error) { return regimeOf(e, name) },
 		"reported": func(file string) (*reportedFigures, error) { return reportedIn(e, file) },
 		"ladder":   func() (answer, error) { return ladderBlock(e) },
@@ -105,6 +110,7 @@ var (
 func figureTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{&runFigures{}, &planFigures{}, &curveFigures{}, &pointFigures{}, &resourceFigures{}, &metricFigures{},
+		&cellFigures{}, &effectFigures{},
 		&regimeFigures{}, &reportedFigures{}, quantiles{}} {
 		t := reflect.TypeOf(v)
 		name := t.Name()

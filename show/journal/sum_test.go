@@ -115,7 +115,7 @@ func TestArithmeticThatFails(t *testing.T) {
 		{`{{shareOfLink (run "first") "1Gbit/s"}}`, "the record's link has 10.0 Gbit/s, not 1Gbit/s",
 			func(r *record.Run, _ *hist.Hist) { r.Spec.LinkBitsPerSecond = 10e9 }},
 		{`{{workers (run "first")}}`, "the server's processes were not measured", func(r *record.Run, _ *hist.Hist) { r.Subject = nil }},
-		{`{{little "first"}}`, "it takes a run, a curve of one point, or a point", nil},
+		{`{{little "first"}}`, "it takes a run, a curve of one point, a point, or a cell", nil},
 		{`{{table "first" "points"}}`, "first is not a sweep: it has no points", nil},
 		{`text {{little (run "first")}}`, "stands in a paragraph of its own", nil},
 		{`{{litle (run "first")}}`, "unknown {{litle}}; near: little", nil},

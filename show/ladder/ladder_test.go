@@ -49,7 +49,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("%q", table)
 		}
 	}
-	if got := texts(sample().Short().Rows)[1]; got[4] != "5.00 µs CPU, 143 B, 0.5 fsyncs, 1 round trips" || got[6] != "server CPU" {
+	if got := texts(sample().Short().Rows)[1]; got[5] != "5.00 µs CPU, 143 B, 0.5 fsyncs, 1 round trips" || got[7] != "server CPU" {
 		t.Errorf("%q", got)
 	}
 }

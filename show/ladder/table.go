@@ -3,6 +3,7 @@ package ladder
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -132,7 +133,7 @@ func (row *Row) reasons() []string {
 // notes describe how the figures were measured.
 func (l *Ladder) notes() []string {
 	notes := []string{
-		fmt.Sprintf("req/s is the median of %s of %.3g s, and their range (of 5 runs it holds the median with 94%% confidence). p99 at 70%% is an "+
+		fmt.Sprintf("req/s is the median of %s of %.3g s (with calls of a service 0.8 s at least), and their range (of 5 runs it holds the median with 94%% confidence). p99 at 70%% is an "+
 			"open loop with Poisson arrivals at 70%% of that.", unit.Plural(l.Rounds, "closed-loop run", "closed-loop runs"), l.DurationS),
 		"CPU/req is that of all processes of the server, the database's among them; bytes are the response's; trips are round trips to the database's process or a replica, or calls of the downstream service.",
 	}
@@ -153,24 +154,38 @@ func (l *Ladder) notes() []string {
 
 // Table returns the whole ladder.
 func (l *Ladder) Table() page.Table {
-	return l.table(columns(), (*Row).cells)
+	return l.table(columns(), len(columns())-2, (*Row).cells)
 }
 
-// Short returns the columns for a journal's index: rate, p99, bottleneck, the next one, and the
-// cost that explains the rate.
+// Short returns the columns for a journal's index: rate, p99, headroom, bottleneck, the next one, and
+// the cost that explains the rate. Regimes of the same kind of work stand together, kinds and regimes
+// fastest first.
 func (l *Ladder) Short() page.Table {
-	t := l.table([]string{"regime", "req/s", "range", "p99 at 70%", "cost of a request", "bottleneck", "next"}, func(row *Row) []string {
+	sorted := Ladder{Rows: slices.Clone(l.Rows)}
+	kinds := map[string]int{}
+	for i := range l.Rows {
+		if kind := l.Rows[i].kind(); kinds[kind] == 0 {
+			kinds[kind] = len(kinds) + 1
+		}
+	}
+	slices.SortStableFunc(sorted.Rows, func(a, b Row) int { return kinds[a.kind()] - kinds[b.kind()] })
+	return sorted.table([]string{"regime", "req/s", "range", "p99 at 70%", "headroom", "cost of a request", "bottleneck", "next"}, 4, func(row *Row) []string {
 		all := row.cells()
-		return []string{row.Regime + ": " + row.About, all[1], all[2], all[3], row.cost(), row.Bottleneck, row.next()}
+		return []string{row.Regime + ": " + row.About, all[1], all[2], all[3], all[8], row.cost(), row.Bottleneck, row.next()}
 	})
-	t.Fold = true
-	return t
 }
 
-func (l *Ladder) table(names []string, cells func(*Row) []string) page.Table {
+// kind returns the kind of work, the first word of the regime's name: memory, sqlite.
+func (row *Row) kind() string {
+	kind, _, _ := strings.Cut(row.Regime, "-")
+	return kind
+}
+
+// table makes a table whose first column is text, and so many after it are numeric.
+func (l *Ladder) table(names []string, numeric int, cells func(*Row) []string) page.Table {
 	table := page.Table{Caption: "What a request costs, by what it does"}
 	for i, name := range names {
-		table.Columns = append(table.Columns, page.Column{Name: name, Figure: i > 0 && i < min(len(names)-1, 4)})
+		table.Columns = append(table.Columns, page.Column{Name: name, Figure: i > 0 && i <= numeric})
 	}
 	for i := range l.Rows {
 		row := &l.Rows[i]

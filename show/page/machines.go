@@ -159,7 +159,7 @@ func processesSection(run *chart.Run) Section {
 		s.Blocks = append(s.Blocks, t)
 	}
 	if len(run.Verdict.Hosts) > 0 {
-		s.Blocks = append(s.Blocks, hostTable(run.Verdict.Hosts))
+		s.Blocks = append(s.Blocks, HostTable(run.Verdict.Hosts))
 	}
 	if len(run.Verdict.Disks) > 0 {
 		s.Blocks = append(s.Blocks, diskTable(run.Verdict.Disks))
@@ -251,8 +251,8 @@ func sleeps(waits []chart.Wait) string {
 	return strings.Join(parts, ", ")
 }
 
-// hostTable shows both ends' CPU time by category, which adds up to 100 %, and what their links carried.
-func hostTable(list []record.HostUse) Table {
+// HostTable shows both ends' CPU time by category, which adds up to 100 %, and what their links carried.
+func HostTable(list []record.HostUse) Table {
 	t := Table{Caption: "CPU time of both ends over the window",
 		Columns: []Column{{Name: "end"}, {Name: "CPUs"}, {Name: "usr", Figure: true}, {Name: "sys", Figure: true}, {Name: "irq", Figure: true},
 			{Name: "softirq", Figure: true}, {Name: "steal", Figure: true}, {Name: "idle", Figure: true}, {Name: "link"}, {Name: "in", Figure: true},
