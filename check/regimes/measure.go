@@ -33,6 +33,10 @@ const (
 	warmup  = 300 * time.Millisecond
 	timeout = 10 * time.Second // queued scans take seconds
 	rest    = 100 * time.Millisecond
+
+	// callsLast is the least duration of a run that calls a service: its queues are sampled ten times a
+	// second, and the verdict wants five samples of them.
+	callsLast = 800 * time.Millisecond
 )
 
 // A measurement is a measurement in progress.
@@ -193,6 +197,7 @@ func (m *measurement) run(ctx context.Context, r *Regime, rate unit.Rate) (*reco
 	}
 	if r.Faults != "" { // unanswered requests are part of the measurement
 		s.Expect = spec.Expect{{First: 200, Last: 299}, {First: http.StatusServiceUnavailable, Last: http.StatusServiceUnavailable}}
+		s.Duration = max(s.Duration, callsLast)
 	}
 	if r.Outage {
 		s.Duration = outageLasts
