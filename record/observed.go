@@ -505,7 +505,7 @@ type NetDevRow struct {
 	TxBytes   int64  `json:"tx_bytes"`
 	TxPackets int64  `json:"tx_packets"`
 	TxDrop    int64  `json:"tx_drop,omitempty"` // dropped, or not sent for an error
-	SpeedMbit int64  `json:"speed_mbit"` // link speed in 10⁶ bit/s; -1 unknown (lo, most virtual interfaces)
+	SpeedMbit int64  `json:"speed_mbit"`        // link speed in 10⁶ bit/s; -1 unknown (lo, most virtual interfaces)
 	// SpeedNominal: the interface is virtual (veth, bridge, tun), so its stated speed limits
 	// nothing.
 	SpeedNominal bool `json:"speed_nominal,omitempty"`
