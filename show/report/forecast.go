@@ -37,6 +37,9 @@ func Forecast(w io.Writer, r *record.Run, f *forecast.Forecast, target float64, 
 	p.facts("caveats", forecastCaveats(r))
 	p.fact("assumes", "a request costs the same CPU on every core there, and uses all of them; links carry frames of 9,001 bytes. "+
 		"Four of five published results lay in these ranges, on machines of the same type (docs/plan.md)")
+	if f.Of(forecast.DiskFlushes) != nil {
+		p.fact("", "the disk there flushes as fast as the one measured, one flush at a time; no published result checks this ceiling")
+	}
 	top := f.Sustained()
 	p.fact("first", fmt.Sprintf("%s, at %s (%s) with one server and one generator", top.Resource, unit.FormatRate(top.PerS),
 		unit.Range(unit.FormatSI(top.Low), "–", unit.FormatSI(top.High))))
@@ -74,6 +77,12 @@ func costsText(c *forecast.Costs) string {
 	if c.ResponseBytes > 0 {
 		text += fmt.Sprintf("; responses of %s, requests of %s", unit.FormatBytesSI(int64(c.ResponseBytes+.5)), unit.FormatBytesSI(int64(c.RequestBytes+.5)))
 	}
+	if c.Packets > 0 {
+		text += "; " + unit.Digits(c.Packets, 2) + " packets each way"
+	}
+	if c.Flushes > 0 {
+		text += "; " + unit.Digits(c.Flushes, 2) + " disk flushes of " + unit.FormatNsFloat(c.FlushNs)
+	}
 	if c.ResponseNs > 0 {
 		text += "; " + unit.FormatNs(int64(c.ResponseNs)) + " unloaded"
 	}
@@ -87,6 +96,9 @@ func machineText(m *forecast.Machine) string {
 		text += fmt.Sprintf(", %s Gbit/s, %s for a while", unit.Digits(m.BaselineGbps, 4), unit.Digits(m.BurstGbps, 4))
 	case m.BaselineGbps > 0:
 		text += fmt.Sprintf(", %s Gbit/s", unit.Digits(m.BaselineGbps, 4))
+	}
+	if m.PacketsPerS > 0 {
+		text += ", " + unit.FormatSI(m.PacketsPerS) + " packets/s"
 	}
 	if m.Dollars > 0 {
 		text += fmt.Sprintf(", $%.2f/h", m.Dollars)

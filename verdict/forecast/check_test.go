@@ -17,7 +17,7 @@ import (
 
 func published(t *testing.T) []record.Point {
 	t.Helper()
-	f, err := os.Open("../audit/testdata/points.yaml")
+	f, err := os.Open("../../docs/journal/0022-published/records/points.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,11 @@ type Costs struct {
 	// Bytes above TCP.
 	ResponseBytes float64 `json:"response_bytes,omitempty"`
 	RequestBytes  float64 `json:"request_bytes,omitempty"`
+	// Packets on the server's link, in the fuller direction; unknown on the loopback.
+	Packets float64 `json:"packets,omitempty"`
+	// Flushes of the disk that is flushed most, and how long one takes, nanoseconds.
+	Flushes float64 `json:"flushes,omitempty"`
+	FlushNs float64 `json:"flush_ns,omitempty"`
 	// ResponseNs is the response time of an unloaded request.
 	ResponseNs float64 `json:"response_ns,omitempty"`
 	// Pipelined: several responses may share a segment.
@@ -32,6 +37,8 @@ const (
 	GeneratorCPU = "generator CPU"
 	Link         = "link, baseline"
 	LinkBurst    = "link, burst"
+	Packets      = "packets"
+	DiskFlushes  = "disk flushes"
 )
 
 // Ceiling is the rate at which one machine's resource is used up.
@@ -69,6 +76,17 @@ func CostsOf(r *record.Run) Costs {
 	}
 	if n := float64(r.Requests.Completed); n > 0 {
 		c.ResponseBytes, c.RequestBytes = float64(r.Bytes.Read)/n, float64(r.Bytes.Written)/n
+	}
+	for i := range r.Verdict.Hosts {
+		if u := &r.Verdict.Hosts[i]; u.Link != "" && c.PerS > 0 {
+			c.Packets = max(c.Packets, u.RxPacketsPerS/c.PerS, u.TxPacketsPerS/c.PerS)
+		}
+	}
+	for i := range r.Verdict.Disks {
+		d := &r.Verdict.Disks[i]
+		if (d.Server || d.Behind) && c.PerS > 0 && d.FlushesPerS/c.PerS > c.Flushes {
+			c.Flushes, c.FlushNs = d.FlushesPerS/c.PerS, d.FlushNs
+		}
 	}
 	if u := r.Unloaded; u != nil && u.Service.Known() {
 		c.ResponseNs = float64(u.Service.P50Ns)
@@ -120,6 +138,14 @@ func Make(c Costs, server, generator *Machine) *Forecast {
 		default:
 			f.add(l.name, gbps*1e9/8/bytes, linkErrors())
 		}
+	}
+	if pps := min(server.PacketsPerS, generator.PacketsPerS); c.Packets > 0 && pps > 0 {
+		f.add(Packets, pps/c.Packets, linkErrors())
+	} else if c.Packets > 0 {
+		f.Missing = append(f.Missing, Missing{Packets, "the machine's packets per second, which clouds do not publish (--here 64cores,50Gbps,2Mpps)"})
+	}
+	if c.Flushes > 0 && c.FlushNs > 0 {
+		f.add(DiskFlushes, 1e9/(c.Flushes*c.FlushNs), Errors{Low: 1, High: 1})
 	}
 	slices.SortStableFunc(f.Ceilings, func(a, b Ceiling) int { return cmp.Compare(a.PerS, b.PerS) })
 	return f
@@ -177,6 +203,12 @@ func (f *Forecast) For(perS float64) Need {
 		CoresGenerator: perS * f.Costs.GeneratorCPUNs / 1e9}
 	n.Servers, n.ServersMost = machines(perS, f.Of(ServerCPU), f.Of(Link))
 	n.Generators, n.GeneratorsMost = machines(perS, f.Of(GeneratorCPU), f.Of(Link))
+	for _, resource := range []string{Packets, DiskFlushes} {
+		if c := f.Of(resource); c != nil && n.Servers > 0 {
+			more, most := machines(perS, c)
+			n.Servers, n.ServersMost = max(n.Servers, more), max(n.ServersMost, most)
+		}
+	}
 	if f.Server.Dollars > 0 && f.Generator.Dollars > 0 && n.Servers > 0 && n.Generators > 0 {
 		n.DollarsPerHour = float64(n.ServersMost)*f.Server.Dollars + float64(n.GeneratorsMost)*f.Generator.Dollars
 	}

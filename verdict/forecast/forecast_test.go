@@ -122,3 +122,34 @@ func TestNearerCosts(t *testing.T) {
 		}
 	}
 }
+
+// Packets and disk flushes are divisions too: of what the machine lets through, and of the time of a flush.
+func TestPacketsAndDisks(t *testing.T) {
+	r := &record.Run{ID: "x"}
+	r.Rate.CompletedPerS, r.Requests.Completed = 1000, 2000
+	r.Verdict.Hosts = []record.HostUse{{End: "server", Link: "eth0", RxPacketsPerS: 1500, TxPacketsPerS: 2500}, {End: "generator"}}
+	r.Verdict.Disks = []record.DiskUse{{Device: "sda", FlushesPerS: 900, FlushNs: 5e6}, {Device: "sdb", Behind: true, FlushesPerS: 500, FlushNs: 1e6}}
+	c := CostsOf(r)
+	if c.Packets != 2.5 || c.Flushes != .5 || c.FlushNs != 1e6 {
+		t.Fatalf("%+v", c)
+	}
+	m, err := ParseMachine("8cores,10Gbps,1Mpps")
+	if err != nil || m.PacketsPerS != 1e6 {
+		t.Fatal(m, err)
+	}
+	c.ServerCPUNs, c.GeneratorCPUNs, c.ResponseBytes = 10_000, 5000, 1000
+	f := Make(c, m, m)
+	near(t, "packets", f.Of(Packets).PerS, 400_000)
+	near(t, "disk", f.Of(DiskFlushes).PerS, 2000)
+	if n := f.For(5000); n.Servers != 3 || n.Generators != 1 {
+		t.Errorf("%+v, want 3 servers for their disks", n)
+	}
+	m.PacketsPerS = 0
+	f = Make(c, m, m)
+	if f.Of(Packets) != nil || len(f.Missing) != 1 || f.Missing[0].Resource != Packets {
+		t.Errorf("%+v", f.Missing)
+	}
+	if m, err := ParseMachine("8cores,manypps"); err == nil {
+		t.Errorf("%+v", m)
+	}
+}

@@ -24,6 +24,8 @@ type Machine struct {
 	// Gbit/s that it always has, and that it has for a while; 0 unknown.
 	BaselineGbps float64 `json:"baseline_gbps,omitempty"`
 	BurstGbps    float64 `json:"burst_gbps,omitempty"`
+	// PacketsPerS in each direction; 0 unknown.
+	PacketsPerS float64 `json:"packets_per_s,omitempty"`
 	// Dollars per hour; 0 unknown.
 	Dollars float64 `json:"dollars_per_hour,omitempty"`
 	// Source of these figures, with its date.
@@ -70,7 +72,8 @@ func Named(name string) (*Machine, error) {
 	return nil, fmt.Errorf("unknown machine %s: there are %s; describe another one, as in --here 64cores,50Gbps,3.5$/h", name, strings.Join(names, ", "))
 }
 
-// ParseMachine reads "64cores,50Gbps" with an optional burst and price: "64cores,12.5Gbps:50Gbps,3.5$/h".
+// ParseMachine reads "64cores,50Gbps" with an optional burst, limit of packets and price:
+// "64cores,12.5Gbps:50Gbps,2Mpps,3.5$/h".
 func ParseMachine(text string) (*Machine, error) {
 	m := &Machine{Name: "the machine given", Source: "as given"}
 	for part := range strings.SplitSeq(text, ",") {
@@ -79,6 +82,10 @@ func ParseMachine(text string) (*Machine, error) {
 		switch {
 		case strings.HasSuffix(part, "cores") || strings.HasSuffix(part, "core"):
 			m.VCPUs, err = strconv.ParseFloat(strings.TrimSuffix(strings.TrimSuffix(part, "s"), "core"), 64)
+		case strings.HasSuffix(part, "pps"):
+			var n int64
+			n, err = unit.ParseCount(strings.TrimSuffix(part, "pps"))
+			m.PacketsPerS = float64(n)
 		case strings.HasSuffix(part, "$/h"):
 			m.Dollars, err = strconv.ParseFloat(strings.TrimSuffix(part, "$/h"), 64)
 		default:

@@ -35,7 +35,7 @@ func New(sh *command.Shell, runs Completion) *cobra.Command {
 		Use:   "plan --from RUN (--on MACHINE | --here CORES,LINK)",
 		Short: "Forecast what a measured server could reach on other hardware",
 		Long: `Divides what a machine has by what a request of a run costs: the CPU of server
-and generator, and the link's bytes. Each ceiling has the range in which four of
+and generator, the link's bytes and packets, and the disk's flushes. Each ceiling has the range in which four of
 five published results lay around such forecasts (docs/plan.md). With --target,
 it says how many machines that rate takes.
 
@@ -53,7 +53,7 @@ forecast from the costs of another.`,
 	p.StringVar(&f.from, "from", "", "run whose costs carry the forecast: ID or file")
 	p.StringVar(&f.target, "target", "", "rate to reach: 1M")
 	p.StringVar(&f.on, "on", "", "machine of the server, as in c8i.32xlarge")
-	p.StringVar(&f.here, "here", "", "describe it instead: 64cores,50Gbps or 64cores,12.5Gbps:50Gbps,3.5$/h")
+	p.StringVar(&f.here, "here", "", "describe it instead: 64cores,50Gbps or 64cores,12.5Gbps:50Gbps,2Mpps,3.5$/h")
 	p.StringVar(&f.generator, "generator", "", "machine of each generator (default: as the server's)")
 	p.StringVar(&f.check, "check", "", "instead: forecast every point of this file from another one's costs")
 	p.BoolVar(&f.asJSON, "json", false, "print the result as one JSON document")
