@@ -90,7 +90,7 @@ func TestTerraform(t *testing.T) {
 	})
 	t.Run("plan", func(t *testing.T) { checkPlan(t, g.plan(t)) })
 	t.Run("arm", func(t *testing.T) {
-		p := g.plan(t, "load_type=c7gn.16xlarge", "load_machines=3")
+		p := g.plan(t, "load_type=c8gn.16xlarge", "load_machines=3")
 		if n := count(p, "aws_instance"); n != 5 {
 			t.Errorf("%d machines, not a controller, a server and three for load", n)
 		}
@@ -211,10 +211,19 @@ func checkRefusals(t *testing.T, g *group) {
 		t.Errorf("exit code %d, and not %q: %s", o.code, says, o)
 	}
 	table := read(t, filepath.Join(g.dir, "machines.tf"))
-	write(t, filepath.Join(g.dir, "machines.tf"), strings.Replace(table, "vcpus = 32,", "vcpus = 48,", 1), 0o600)
-	o = g.run(t, variables()...)
-	if says := "machines.tf gives c6in.8xlarge 48 vCPUs, AWS 32: mend the table."; o.code == 0 || !strings.Contains(flat(o.String()), says) {
-		t.Errorf("a wrong table: exit code %d, and not %q: %s", o.code, says, o)
+	const row = `"c6in.8xlarge"  = { vcpus = 32, network_gbps = 50, burst_gbps = 50,`
+	for wrong, says := range map[string]string{
+		`"c6in.8xlarge"  = { vcpus = 48, network_gbps = 50, burst_gbps = 50,`: "machines.tf gives c6in.8xlarge 48 vCPUs, AWS 32: mend the table.",
+		`"c6in.8xlarge"  = { vcpus = 32, network_gbps = 50, burst_gbps = 40,`: "machines.tf gives c6in.8xlarge 40 Gbit/s, AWS says 50 Gigabit: mend the table.",
+	} {
+		if !strings.Contains(table, row) {
+			t.Fatalf("no row %s", row)
+		}
+		write(t, filepath.Join(g.dir, "machines.tf"), strings.Replace(table, row, wrong, 1), 0o600)
+		o = g.run(t, variables()...)
+		if o.code == 0 || !strings.Contains(flat(o.String()), says) {
+			t.Errorf("a wrong table: exit code %d, and not %q: %s", o.code, says, o)
+		}
 	}
 	write(t, filepath.Join(g.dir, "machines.tf"), table, 0o600)
 }

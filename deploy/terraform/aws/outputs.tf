@@ -33,6 +33,11 @@ output "slowest_link_gbps" {
   value       = min(local.machine_types[var.server_type].network_gbps, local.machine_types[var.load_type].network_gbps * var.load_machines)
 }
 
+output "quota_vcpus" {
+  description = "What the account must be allowed in the region: the quota Running On-Demand Standard instances (L-1216C47A), in vCPUs. A new account has less."
+  value       = sum([for machine in local.machines : local.machine_types[machine.type].vcpus])
+}
+
 output "max_minutes" {
   description = "From their first boot the machines live so long."
   value       = var.max_minutes

@@ -125,11 +125,29 @@ func (*provider) ReadDataSource(_ context.Context, r *tfprotov6.ReadDataSourceRe
 		}
 		values["default_vcpus"] = tftypes.NewValue(tftypes.Number, vcpus)
 		values["supported_architectures"] = list(architecture)
+		values["network_performance"] = text(networkOf(name))
 	case "aws_ami":
 		values["id"] = text("ami-00000000000000000")
 	}
 	state, err := pack(s, values)
 	return &tfprotov6.ReadDataSourceResponse{State: state}, err
+}
+
+// networkOf is what AWS says of a type's link.
+func networkOf(name string) string {
+	switch name {
+	case "c6i.4xlarge":
+		return "Up to 12.5 Gigabit"
+	case "c6i.8xlarge":
+		return "12.5 Gigabit"
+	case "c6in.8xlarge", "c8i.32xlarge":
+		return "50 Gigabit"
+	case "c6in.16xlarge":
+		return "100 Gigabit"
+	case "c7gn.16xlarge", "c8gn.16xlarge":
+		return "200 Gigabit"
+	}
+	return "Up to 25 Gigabit"
 }
 
 // shape derives from a type's name what AWS would say of it: 4 vCPUs for each
