@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"ceiling/internal/unit"
@@ -82,6 +83,18 @@ func (l *Link) parts() (list []string) {
 		list = append(list, unit.Plural(l.Queues, "queue", "queues"))
 	}
 	return list
+}
+
+// LinkSays describes the link to the servers; "": there is none of the experiment's own.
+func (e *Experiment) LinkSays() string {
+	parts := e.Link.parts()
+	switch {
+	case !e.Linked():
+		return ""
+	case len(parts) == 0:
+		return "a veth pair to a network namespace"
+	}
+	return "a veth pair to a network namespace, " + strings.Join(parts, ", ")
 }
 
 // sets returns the keys that a level's link sets.

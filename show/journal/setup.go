@@ -60,6 +60,11 @@ func (e *Entry) planSetup(out *setup, r *Record) {
 		}
 	}
 	out.machines(first, &p.Environment, cpuSplit(p.CPUs))
+	if link := p.Experiment.LinkSays(); link != "" {
+		for i := range out.Rows {
+			out.Rows[i].Link = link
+		}
+	}
 	out.database(r.Name, first)
 	out.add(command{"generator", r.Name, page.CommandLine(p.Command)})
 	servers := page.Servers(p)

@@ -30,6 +30,10 @@ func Plan(w io.Writer, p *record.Plan, l Layout) error {
 		out.text(0, prose.Text(p.CPUs.Says))
 		out.line("")
 	}
+	if link := p.Experiment.LinkSays(); link != "" {
+		out.text(0, "link: "+link)
+		out.line("")
+	}
 	found := p.Answer()
 	if _, compares := found.(*record.Comparison); len(p.Runs) == 0 && !compares {
 		found = record.NoAnswer{} // nothing to tabulate
@@ -82,6 +86,9 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, total string, l
 	}
 	out.table(&t)
 	out.line("\n%s", total)
+	if link := e.LinkSays(); link != "" {
+		out.line("link: %s", link)
+	}
 	return out.err
 }
 
