@@ -19,7 +19,7 @@ func readPoints(t *testing.T, text string) PointsFile {
 
 // The journal's own file is understood to its last key.
 func TestReadPointsJournal(t *testing.T) {
-	data, err := os.ReadFile("../verdict/audit/testdata/points.yaml")
+	data, err := os.ReadFile("../docs/journal/0022-published/records/points.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestReadPointsListsFewMistakes(t *testing.T) {
 }
 
 func FuzzReadPoints(f *testing.F) {
-	if data, err := os.ReadFile("../verdict/audit/testdata/points.yaml"); err == nil {
+	if data, err := os.ReadFile("../docs/journal/0022-published/records/points.yaml"); err == nil {
 		f.Add(data[:1500])
 	}
 	for _, s := range []string{"points:\n- rps: 1\n", "points: [{rps: 1}]", "points:\n- rps: !!x &a *b\n", "points:\n- <<: *a\n",

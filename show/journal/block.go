@@ -128,7 +128,7 @@ func tablesOf(d page.Document, name string, plan bool) ([]page.Block, error) {
 	if name == "" {
 		want = []string{"differences", "figures"} // of runs
 		if plan {
-			want = []string{"curves", "rates", "resources", "changes"}
+			want = []string{"curves", "rates", "resources", "changes", "cells"}
 		}
 	}
 	var found []page.Block

@@ -386,6 +386,8 @@ type pointFigures struct {
 	point *record.CurvePoint
 	// name is the curve's name and the load.
 	name string
+	// linkBits is the rate of the experiment's own link, bits per second; 0: none.
+	linkBits float64
 }
 
 // Rate, TargetRate, ServerCPU, GeneratorCPU, Errors (a share) and Outcome summarise all its runs.
@@ -434,7 +436,7 @@ func (p *planFigures) curve(c *record.Curve) *curveFigures {
 	} else {
 		own.wrong = fmt.Errorf("the curve has %d points; say which by its load, as in (C.At 64).Rate: %s", len(c.Points), out.loads())
 	}
-	out.pointFigures = pointFigures{quantiles{own, point.Response}, own, point, out.name()}
+	out.pointFigures = pointFigures{quantiles{own, point.Response}, own, point, out.name(), 0}
 	return out
 }
 
@@ -458,7 +460,7 @@ func (c *curveFigures) At(x float64) (*pointFigures, error) {
 	} else if !c.of.Pending() {
 		return nil, fmt.Errorf("the curve has no point at %v; there is %s", x, c.loads())
 	}
-	return &pointFigures{quantiles{c.source, point.Response}, c.source, point, c.name() + fmt.Sprintf(", %s %v", c.curve.Over, x)}, nil
+	return &pointFigures{quantiles{c.source, point.Response}, c.source, point, c.name() + fmt.Sprintf(", %s %v", c.curve.Over, x), 0}, nil
 }
 
 // name distinguishes the curve from others: fasthttp /read, 64 connections.
@@ -613,7 +615,7 @@ func cellOf(e *Entry, name string, levels ...string) (*cellFigures, error) {
 		return nil, err
 	}
 	out := &cellFigures{cell: new(record.FactorialCell)}
-	out.pointFigures = pointFigures{quantiles{source: p.source}, p.source, new(record.CurvePoint), strings.Join(levels, ", ")}
+	out.pointFigures = pointFigures{quantiles{source: p.source}, p.source, new(record.CurvePoint), strings.Join(levels, ", "), 0}
 	if p.of.Pending() {
 		return out, nil
 	}
@@ -630,7 +632,10 @@ func cellOf(e *Entry, name string, levels ...string) (*cellFigures, error) {
 	out.cell = found[0]
 	*out.point, out.p50 = plan.CellPoint(p.plan.Runs, out.cell.Levels)
 	out.point.PerS, out.point.ServerCPUNs = out.cell.PerS, out.cell.ServerCPUNs
-	return out, nil
+	l := p.plan.Experiment.Cell(out.cell.Levels).Link
+	rate, err := l.BitsPerS()
+	out.linkBits = float64(rate)
+	return out, err
 }
 
 // effectFigures are the changes by one level of a factor, relative to the factor's first.
@@ -705,10 +710,11 @@ func levelName(f *record.Factorial, factor string, level int) string {
 	return ""
 }
 
-// labelsOf names the levels of a cell.
+// labelsOf names the levels of a cell, each also with its factor: gzip, body=gzip.
 func labelsOf(f *record.Factorial, levels []int) (names []string) {
 	for i, at := range levels {
-		names = append(names, levelName(f, f.Factors[i].Name, at))
+		name := levelName(f, f.Factors[i].Name, at)
+		names = append(names, name, f.Factors[i].Name+"="+name)
 	}
 	return names
 }

@@ -37,6 +37,7 @@ func TestFactorialFigures(t *testing.T) {
 	e := factorialEntry()
 	for reference, want := range map[string]string{
 		`(cell "gzip" "gzip" "400 Mbit/s").Rate`:                     "20,000 req/s (",
+		`(cell "gzip" "body=gzip" "link=400 Mbit/s").Rate`:           "20,000 req/s (",
 		`(cell "gzip" "gzip").ServerCPU`:                             "9.00 µs (8.90–9.10 µs)",
 		`(cell "gzip" "plain").P99`:                                  "8.00 ms (7.00–9.00 ms)",
 		`(cell "gzip" "gzip").P50`:                                   "3.00 ms",

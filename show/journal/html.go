@@ -91,6 +91,9 @@ func (w *written) blockHTML(r *referenceNode) template.HTML {
 		From   []*Record
 		CSV    string
 	}{inside + a.html, a.of, ""}
+	if len(a.of) == 0 { // published, or typed
+		return data.Inside
+	}
 	if of := a.of[0]; a.html == "" && of.Plan != nil && of.Plan.Sweep != nil {
 		data.CSV = csvPage(of.ID)
 	}

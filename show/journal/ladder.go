@@ -17,9 +17,9 @@ import (
 // openLadder reads the ladder of regimes that the front matter names: a file in the entry's own
 // folder.
 func openLadder(e *Entry) error {
-	path := filepath.Join(e.Dir, e.Front.Ladder)
+	path := filepath.Join(e.Dir, e.Front.Files.Ladder)
 	if !within(e.Dir, path) {
-		return fmt.Errorf("%s is not in the entry's folder; put it there, as in ladder: records/ladder.json", clip(e.Front.Ladder))
+		return fmt.Errorf("%s is not in the entry's folder; put it there, as in ladder: records/ladder.json", clip(e.Front.Files.Ladder))
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -28,7 +28,7 @@ func openLadder(e *Entry) error {
 	defer f.Close()
 	l, err := ladder.Read(f)
 	if err != nil {
-		return fmt.Errorf("%s: %w", clip(e.Front.Ladder), err)
+		return fmt.Errorf("%s: %w", clip(e.Front.Files.Ladder), err)
 	}
 	e.ladder = &Record{Name: "ladder", Line: e.Line("ladder"), ID: e.Name + "-ladder", File: record.File{Path: path}, Here: true, Ladder: l}
 	return nil

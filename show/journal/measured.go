@@ -18,7 +18,9 @@ type measured struct {
 	of *Record
 	// name distinguishes it from the others of its record; "" for a single run.
 	name string
-	runs []*chart.Run
+	// linkBits is the rate of the experiment's own link, bits per second; 0: none.
+	linkBits float64
+	runs     []*chart.Run
 }
 
 // openedRun reads a run of a plan, once for all references of an entry.
@@ -65,7 +67,7 @@ func (e *Entry) measuredOf(of any) (m measured, pending bool, err error) {
 		return m, false, p.wrong
 	}
 	m, err = e.measuredPoint(p.of, p.point)
-	m.name = page.Shown(p.name)
+	m.name, m.linkBits = page.Shown(p.name), p.linkBits
 	return m, false, err
 }
 

@@ -69,12 +69,12 @@ func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 		}
 		e.Records = append(e.Records, r)
 	}
-	if e.Front.Ladder != "" {
+	if e.Front.Files.Ladder != "" {
 		if err := openLadder(e); err != nil {
 			wrong.add(e.File, e.Line("ladder"), "ladder: %v", err)
 		}
 	}
-	if len(e.Runs) == 0 && e.Front.Ladder == "" && e.Status == Done {
+	if len(e.Runs) == 0 && e.Front.Files == (Files{}) && e.Status == Done {
 		wrong.add(e.File, e.Line("status"), "a done entry names the runs that it is about: runs")
 	}
 	if most, runs, all := e.bottleneck(); e.Regime != "" && e.Status == Done && all > 0 && !slices.Contains(most, e.Regime) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/importer"
 	"ceiling/show/page"
@@ -36,6 +37,67 @@ func reportedIn(e *Entry, file string) (*reportedFigures, error) {
 		return nil, fmt.Errorf("%s: %w", clip(file), err)
 	}
 	return &reportedFigures{file, r}, nil
+}
+
+// publishedIn returns the published measurements of the file that the front matter names, each with its
+// author's conclusion and what its figures prove. Points are judged together, and group selects some by their
+// entry.
+func publishedIn(e *Entry, group string) (answer, error) {
+	file := e.Front.Files.Points
+	if file == "" {
+		return answer{}, errors.New("this entry names no points; points: records/points.yaml in its front matter does that")
+	}
+	path := filepath.Join(e.Dir, file)
+	if !within(e.Dir, path) {
+		return answer{}, fmt.Errorf("%s is not in the entry's folder; put it there, as in points: records/points.yaml", clip(file))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return answer{}, err
+	}
+	defer f.Close()
+	points, err := record.ReadPoints(f)
+	if err != nil {
+		return answer{}, fmt.Errorf("%s: %w", clip(file), err)
+	}
+	var rows [][]page.Cell
+	for i, judged := range audit.Judge(points.Points).Points {
+		if p := &points.Points[i]; p.Entry == group {
+			rows = append(rows, publishedRow(p, &judged))
+		}
+	}
+	if len(rows) == 0 {
+		return answer{}, fmt.Errorf("%s has no points of entry %q", clip(file), clip(group))
+	}
+	t := page.Table{Caption: "Published in " + page.Shown(group), Columns: []page.Column{{Name: "point"}, {Name: "server"}, {Name: "load"},
+		{Name: "req/s", Figure: true}, {Name: "P99", Figure: true}, {Name: "the author's conclusion"}, {Name: "what the figures prove"}}, Rows: rows}
+	return answer{isBlock: true, blocks: []page.Block{t}}, nil
+}
+
+func publishedRow(p *record.Point, judged *audit.PointVerdict) []page.Cell {
+	load := "not stated"
+	if p.Connections.Known {
+		load = unit.FormatSI(p.Connections.Value)
+		if p.Pipelining.Known {
+			load += " × " + unit.FormatSI(p.Pipelining.Value)
+		}
+	}
+	figure := func(f record.Figure, format func(float64) string) string {
+		if !f.Known {
+			return "–"
+		}
+		return format(f.Value)
+	}
+	says := fmt.Sprintf("%s: %s", judged.Verdict.Bottleneck, prose.Sentence(judged.Verdict.Because))
+	if judged.Verdict.Outcome == record.Invalid {
+		says = "invalid, " + says
+	}
+	for i := range judged.Inconsistencies {
+		says += "; " + prose.Text(judged.Inconsistencies[i].Says)
+	}
+	return []page.Cell{{Text: page.Shown(p.ID)}, {Text: page.Shown(p.ServerKind + ", " + p.Route + ", " + p.ServerInstance)}, {Text: load},
+		{Text: figure(p.RPS, kindCount.format)}, {Text: figure(p.P99Ms, func(ms float64) string { return unit.FormatNsFloat(ms * 1e6) })},
+		{Text: page.Shown(p.AuthorVerdict)}, {Text: page.Shown(says)}}
 }
 
 // number returns a figure, marked with the tool that reports it.

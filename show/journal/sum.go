@@ -65,6 +65,9 @@ func (e *Entry) shareOfLink(of any, links ...string) (answer, error) {
 	}
 	return e.sumOf(of, func(m measured) (sum, error) {
 		speed, says := m.runs[0].Spec.LinkBitsPerSecond, "The link speed is that of the record."
+		if m.linkBits > 0 {
+			speed, says = m.linkBits, "The link speed is that of the experiment."
+		}
 		if len(links) == 1 {
 			bits, err := unit.ParseBits(links[0])
 			if err != nil {

@@ -63,7 +63,7 @@ func ratio(v float64) string {
 }
 
 // interval formats an interval; a unit shared by both ends appears once. It names a confidence
-// other than 95%; 0 means minimum to maximum.
+// below 95%; 0 means minimum to maximum.
 func interval(low, high string, confidence float64) string {
 	figure, of, _ := strings.Cut(low, " ")
 	if of != "" && strings.HasSuffix(high, " "+of) {
@@ -73,10 +73,10 @@ func interval(low, high string, confidence float64) string {
 	if strings.ContainsAny(low+high, "+−") {
 		between = " to " // a dash next to a sign reads as another sign
 	}
-	switch text := low + between + high; confidence {
-	case 0.95:
+	switch text := low + between + high; {
+	case confidence >= 0.95: // the levels of medians of eight runs, and of several effects together, are above it
 		return "(" + text + ")"
-	case 0:
+	case confidence == 0:
 		return "(" + text + ", min–max)"
 	default:
 		return fmt.Sprintf("(%.0f%% CI %s)", 100*confidence, text)

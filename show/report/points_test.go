@@ -33,7 +33,7 @@ func pointsText(t *testing.T, text string) string {
 
 // TestWritePointsGolden: the text of the points that the audit's tests judge.
 func TestWritePointsGolden(t *testing.T) {
-	data, err := os.ReadFile("../../verdict/audit/testdata/points.yaml")
+	data, err := os.ReadFile("../../docs/journal/0022-published/records/points.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

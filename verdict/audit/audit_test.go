@@ -15,7 +15,7 @@ import (
 
 func journal(t testing.TB) []record.Point {
 	t.Helper()
-	f, err := os.Open("testdata/points.yaml")
+	f, err := os.Open("../../docs/journal/0022-published/records/points.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
