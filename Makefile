@@ -63,8 +63,8 @@ deploy-test:
 deps:
 	./.ci/deps
 
-# journal measures entries 0001 to 0006 of docs/journal again: 16 minutes of a machine
-# that does nothing else. One of them: make journal ENTRY=0005-gzip.
+# journal measures all entries of docs/journal again: an hour of a machine that does
+# nothing else, as root. One of them: make journal ENTRY=0005-gzip.
 ENTRY ?=
 journal: build
 	./docs/journal/measure $(ENTRY)
