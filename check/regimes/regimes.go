@@ -57,7 +57,7 @@ func All() []Regime {
 		{Name: "memory-16B", Path: "/simple", About: "answer 16 bytes from memory", Connections: usual},
 		{Name: "memory-4.5KB", Path: "/read", About: "answer one of 500 products from memory, 4.5 KB", Connections: usual},
 		{Name: "memory-110KB", Path: "/list", About: "answer 20 to 30 products from memory, 110 KB", Connections: usual},
-		{Name: "compute", Path: "/compute", About: "sort and sum up 100 prices", Connections: usual},
+		{Name: "compute", Path: "/compute", About: "sort, count and encode 100 products", Connections: usual},
 	}
 	for _, db := range []struct {
 		name, source string
