@@ -320,6 +320,7 @@ func (l *Level) sets() []string {
 	}{
 		{"server", l.Server != ""}, {"request", l.Request != ""}, {"connections", l.Connections != 0}, {"pipelining", l.Pipelining != 0},
 		{"rate", !l.Rate.IsZero()}, {"pin_server", l.PinServer != ""}, {"pin_generator", l.PinGenerator != ""}, {"args", l.Args != ""},
+		{"link.rate", l.Link.Rate != "" || l.Link.Packets != 0}, {"link.burst", l.Link.Burst != 0}, {"link.delay", l.Link.Delay != 0},
 	} {
 		if k.set {
 			keys = append(keys, k.name)
@@ -333,7 +334,7 @@ func (l *Level) sets() []string {
 		name, _, _ := strings.Cut(t, "=")
 		keys = append(keys, "tune "+name)
 	}
-	return append(keys, l.Link.sets()...)
+	return keys
 }
 
 // checkLevel validates one level; owner maps settings to factors, so that no two set the same.

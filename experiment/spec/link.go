@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -95,17 +94,6 @@ func (e *Experiment) LinkSays() string {
 		return "a veth pair to a network namespace"
 	}
 	return "a veth pair to a network namespace, " + strings.Join(parts, ", ")
-}
-
-// sets returns the keys that a level's link sets.
-func (l *Link) sets() (keys []string) {
-	v := reflect.ValueOf(*l)
-	for i := range v.NumField() {
-		if !v.Field(i).IsZero() {
-			keys = append(keys, "link "+v.Type().Field(i).Name)
-		}
-	}
-	return keys
 }
 
 func (l *Link) check() error {

@@ -72,6 +72,7 @@ func TestLinksThatCannotBe(t *testing.T) {
 	inAnother := strings.Replace(levels("[{pipelining: 1}, {pipelining: 2}]"), "{factors", "{interface: eth1, factors", 1)
 	twice := strings.Replace(levels("[{link: {rate: 1M}}, {link: {rate: 2M}}]"), "}]}]}",
 		"}]}, {name: b, levels: [{link: {rate: 3M}}, {pipelining: 2}]}]}", 1)
+	replaced := strings.Replace(twice, "{link: {rate: 3M}}", "{link: {packets: 3k}}", 1)
 	for text, want := range map[string]string{
 		sweep + "link: {rate: 50MB/s}":                       "link.rate: invalid link speed",
 		sweep + "link: {rate: 1kbit/s}":                      "link.rate: 1kbit/s: must be 8 kbit/s or more",
@@ -87,7 +88,8 @@ func TestLinksThatCannotBe(t *testing.T) {
 		levels("[{link: {queues: 1}}, {link: {queues: 2}}]"): "link.queues: the queues are those of all runs",
 		levels("[{link: {rate: 1M}}, {link: {rate: fast}}]"): "invalid link speed",
 		inAnother + "\nlink: {queues: 1}":                    "that of the namespace",
-		twice:                                                "is set by a already",
+		twice:                                                "link.rate is set by a already",
+		replaced:                                             "link.rate is set by a already",
 	} {
 		if _, err := linked(t, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v, want %s", text, err, want)
