@@ -205,11 +205,11 @@ func CellPoint(runs []record.Measured, levels []int) (point record.CurvePoint, p
 	var own []*record.Measured
 	var medians []float64
 	for i := range runs {
-		m := runs[i]
+		m := &runs[i]
 		if m.WarmupRun || m.Block == 0 || !slices.Equal(m.Cell, levels) {
 			continue
 		}
-		own = append(own, &m)
+		own = append(own, m)
 		if m.Outcome != record.Invalid && m.Response.Count > 0 {
 			medians = append(medians, float64(m.Response.P50Ns))
 		}

@@ -27,24 +27,22 @@ func (e *Entry) ends(of any) (answer, error) {
 // hostsOf returns the CPU time of both ends by category, the mean of the runs.
 func hostsOf(m measured) (page.Block, error) {
 	var list []record.HostUse
-	count := map[string]float64{}
 	for _, r := range m.runs {
 		for _, u := range r.Verdict.Hosts {
-			i := slices.IndexFunc(list, func(o record.HostUse) bool { return o.Name() == u.Name() && o.Link == u.Link })
-			if i < 0 {
-				i, list = len(list), append(list, record.HostUse{End: u.End, Host: u.Host, CPUs: u.CPUs, Link: u.Link})
-			}
-			sum := &list[i]
-			count[u.Name()+u.Link]++
-			for _, pair := range figuresOfHost(sum, &u) {
-				*pair[0] += *pair[1]
+			if endIn(list, &u) == nil {
+				list = append(list, u)
 			}
 		}
 	}
 	for i := range list {
-		sum := &list[i]
-		for _, pair := range figuresOfHost(sum, sum) {
-			*pair[0] /= count[sum.Name()+sum.Link]
+		mean := &list[i]
+		for _, figure := range hostFigures() {
+			*figure(mean) = m.over(func(r *chart.Run) float64 {
+				if u := endIn(r.Verdict.Hosts, mean); u != nil {
+					return *figure(u)
+				}
+				return math.NaN()
+			}).mean
 		}
 	}
 	if len(list) == 0 {
@@ -55,11 +53,24 @@ func hostsOf(m measured) (page.Block, error) {
 	return t, nil
 }
 
-// figuresOfHost pairs the figures of two rows.
-func figuresOfHost(a, b *record.HostUse) [][2]*float64 {
-	return [][2]*float64{{&a.User, &b.User}, {&a.System, &b.System}, {&a.IRQ, &b.IRQ}, {&a.SoftIRQ, &b.SoftIRQ}, {&a.Steal, &b.Steal},
-		{&a.Idle, &b.Idle}, {&a.RxBytesPerS, &b.RxBytesPerS}, {&a.TxBytesPerS, &b.TxBytesPerS}, {&a.RxPacketsPerS, &b.RxPacketsPerS},
-		{&a.TxPacketsPerS, &b.TxPacketsPerS}}
+// endIn returns the row of the same end and link; nil if there is none.
+func endIn(list []record.HostUse, of *record.HostUse) *record.HostUse {
+	i := slices.IndexFunc(list, func(u record.HostUse) bool { return u.Name() == of.Name() && u.Link == of.Link })
+	if i < 0 {
+		return nil
+	}
+	return &list[i]
+}
+
+// hostFigures are the figures of a row that have a mean.
+func hostFigures() []func(*record.HostUse) *float64 {
+	return []func(*record.HostUse) *float64{
+		func(u *record.HostUse) *float64 { return &u.User }, func(u *record.HostUse) *float64 { return &u.System },
+		func(u *record.HostUse) *float64 { return &u.IRQ }, func(u *record.HostUse) *float64 { return &u.SoftIRQ },
+		func(u *record.HostUse) *float64 { return &u.Steal }, func(u *record.HostUse) *float64 { return &u.Idle },
+		func(u *record.HostUse) *float64 { return &u.RxBytesPerS }, func(u *record.HostUse) *float64 { return &u.TxBytesPerS },
+		func(u *record.HostUse) *float64 { return &u.RxPacketsPerS }, func(u *record.HostUse) *float64 { return &u.TxPacketsPerS },
+	}
 }
 
 // perEnd returns the CPU per request of both ends.

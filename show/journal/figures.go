@@ -670,19 +670,16 @@ func effectOf(e *Entry, name, factor, level string, given ...string) (*effectFig
 	}
 	for i := range f.Effects {
 		x := &f.Effects[i]
-		if len(given) == 0 && x.With == "" && x.Factor == factor && levelName(f, factor, x.Level) == level {
+		if x.Factor != factor || levelName(f, factor, x.Level) != level {
+			continue
+		}
+		switch {
+		case len(given) == 0 && x.With == "":
 			out.changes[x.Metric] = x.Relative
-		}
-		if len(given) == 0 || len(x.Given) < 2 || x.With == "" {
-			continue
-		}
-		if x.Factor != factor || x.With != given[0] || levelName(f, factor, x.Level) != level {
-			continue
-		}
-		switch given[1] {
-		case levelName(f, x.With, 0):
+		case len(given) == 0 || x.With != given[0] || len(x.Given) < 2:
+		case given[1] == levelName(f, x.With, 0):
 			out.changes[x.Metric] = x.Given[0]
-		case levelName(f, x.With, x.WithLevel):
+		case given[1] == levelName(f, x.With, x.WithLevel):
 			out.changes[x.Metric] = x.Given[1]
 		}
 	}

@@ -86,14 +86,14 @@ func (w *written) blockHTML(r *referenceNode) template.HTML {
 		w.wrong.add(w.entry.File, r.line, "%v", err)
 		return ""
 	}
+	if len(a.of) == 0 { // published: it comes from no record
+		return inside
+	}
 	data := struct {
 		Inside template.HTML
 		From   []*Record
 		CSV    string
 	}{inside + a.html, a.of, ""}
-	if len(a.of) == 0 { // published, or typed
-		return data.Inside
-	}
 	if of := a.of[0]; a.html == "" && of.Plan != nil && of.Plan.Sweep != nil {
 		data.CSV = csvPage(of.ID)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"ceiling/internal/unit"
@@ -17,9 +16,9 @@ import (
 // openLadder reads the ladder of regimes that the front matter names: a file in the entry's own
 // folder.
 func openLadder(e *Entry) error {
-	path := filepath.Join(e.Dir, e.Front.Files.Ladder)
-	if !within(e.Dir, path) {
-		return fmt.Errorf("%s is not in the entry's folder; put it there, as in ladder: records/ladder.json", clip(e.Front.Files.Ladder))
+	path, err := pathInside(e, e.Front.Files.Ladder, "ladder: records/ladder.json")
+	if err != nil {
+		return err
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -134,6 +134,16 @@ func (e *Entry) findRecord(j *Journal, store record.Store, name string) (f recor
 	return f, false, nil
 }
 
+// pathInside returns the path of a file that an entry names, which is in the entry's folder; as is how it is
+// written.
+func pathInside(e *Entry, file, as string) (string, error) {
+	path := filepath.Join(e.Dir, file)
+	if !within(e.Dir, path) {
+		return "", fmt.Errorf("%s is not in the entry's folder; put it there, as in %s", clip(file), as)
+	}
+	return path, nil
+}
+
 // within reports whether a path is inside a folder.
 func within(dir, path string) bool {
 	a, err1 := filepath.Abs(dir)

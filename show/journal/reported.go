@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -23,9 +22,9 @@ type reportedFigures struct {
 
 // reportedIn reads a tool's output in the entry's folder.
 func reportedIn(e *Entry, file string) (*reportedFigures, error) {
-	path := filepath.Join(e.Dir, file)
-	if !within(e.Dir, path) {
-		return nil, fmt.Errorf("%s is not in the entry's folder; put it there, as in {{(reported \"records/wrk.txt\").Rate}}", clip(file))
+	path, err := pathInside(e, file, usages["reported"])
+	if err != nil {
+		return nil, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -47,9 +46,9 @@ func publishedIn(e *Entry, group string) (answer, error) {
 	if file == "" {
 		return answer{}, errors.New("this entry names no points; points: records/points.yaml in its front matter does that")
 	}
-	path := filepath.Join(e.Dir, file)
-	if !within(e.Dir, path) {
-		return answer{}, fmt.Errorf("%s is not in the entry's folder; put it there, as in points: records/points.yaml", clip(file))
+	path, err := pathInside(e, file, "points: records/points.yaml")
+	if err != nil {
+		return answer{}, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
