@@ -71,9 +71,10 @@ func netDevDelta(prev, cur *netDev, row *record.NetDevRow) {
 	row.RxBytes, row.RxPackets = int64(cur.rxBytes-prev.rxBytes), int64(cur.rxPackets-prev.rxPackets)
 	row.RxErrs, row.RxDrop, row.RxFifo = int64(cur.rxErrs-prev.rxErrs), int64(cur.rxDrop-prev.rxDrop), int64(cur.rxFifo-prev.rxFifo)
 	row.TxBytes, row.TxPackets = int64(cur.txBytes-prev.txBytes), int64(cur.txPackets-prev.txPackets)
-	row.TxDrop = int64(cur.txDrop-prev.txDrop) + int64(cur.txErrs-prev.txErrs)
+	txErrs, txDrop := int64(cur.txErrs-prev.txErrs), int64(cur.txDrop-prev.txDrop)
+	row.TxDrop = txErrs + txDrop
 	row.Bad = ""
-	if min(row.RxBytes, row.RxPackets, row.TxBytes, row.TxPackets, row.RxErrs, row.RxDrop, row.RxFifo, row.TxDrop) < 0 {
+	if min(row.RxBytes, row.RxPackets, row.TxBytes, row.TxPackets, row.RxErrs, row.RxDrop, row.RxFifo, txErrs, txDrop) < 0 {
 		row.Bad = "a counter went backwards: the interface was reset"
 	}
 }
