@@ -25,8 +25,8 @@ type Namespace struct {
 	// Addr of Interface, the inner end.
 	Addr netip.Addr
 
-	veth   string // the outer end
-	shaped bool   // its ends have a discipline of ours
+	veth  string // the outer end
+	shape Shape  // of both directions
 }
 
 // Interface is the name of the inner end.

@@ -47,6 +47,9 @@ var ErrNoDelay = errors.New("this kernel has no netem (CONFIG_NET_SCH_NETEM), wh
 
 // Shape limits or delays both directions of the link, or takes that away again.
 func (n *Namespace) Shape(ctx context.Context, s Shape) error {
+	if s == n.shape {
+		return nil
+	}
 	for _, end := range [][]string{{"qdisc"}, {"-n", n.Name, "qdisc"}} {
 		device := n.veth
 		if len(end) > 1 {
@@ -56,7 +59,7 @@ func (n *Namespace) Shape(ctx context.Context, s Shape) error {
 			return err
 		}
 	}
-	n.shaped = s != (Shape{})
+	n.shape = s
 	return nil
 }
 
@@ -69,7 +72,7 @@ func (n *Namespace) ShapeInside(ctx context.Context, s Shape) error {
 // change its rate, and the delay is below it.
 func (n *Namespace) discipline(ctx context.Context, end []string, device string, s Shape) error {
 	do := func(args ...string) error { return tool(ctx, "tc", append(append([]string(nil), end...), args...)...) }
-	if n.shaped {
+	if n.shape != (Shape{}) {
 		if err := do("delete", "dev", device, "root"); err != nil {
 			return err
 		}
