@@ -35,9 +35,9 @@ func New(sh *command.Shell, runs Completion) *cobra.Command {
 		Use:   "plan --from RUN (--on MACHINE | --here CORES,LINK)",
 		Short: "Forecast what a measured server could reach on other hardware",
 		Long: `Divides what a machine has by what a request of a run costs: the CPU of server
-and generator, the link's bytes and packets, and the disk's flushes. Each ceiling has the range in which four of
-five published results lay around such forecasts (docs/plan.md). With --target,
-it says how many machines that rate takes.
+and generator, the link's bytes and packets, and the disk's flushes. Each ceiling
+has the range in which four of five published results lay around such forecasts
+(docs/plan.md). With --target, it says how many machines that rate takes.
 
 --check compares such forecasts with published points (docs/points.md): each is
 forecast from the costs of another.`,
