@@ -203,6 +203,17 @@ func TestCounterTables(t *testing.T) {
 	}
 }
 
+// Up to half of the time may be in no category, and no more.
+func TestMissingTicks(t *testing.T) {
+	for idle, bad := range map[uint64]string{40: "", 20: "", 19: "categories add to 19 ticks of 40 elapsed"} {
+		var cur sys.CPUTicks
+		cur.Ticks[sys.TicksIdle] = idle
+		if row := coreDelta(new(sys.CPUTicks), &cur, 400e6); row.Bad != bad || row.Missing != int64(40-idle) {
+			t.Errorf("%d ticks of 40: %+v", idle, row)
+		}
+	}
+}
+
 func TestNetDev(t *testing.T) {
 	names := newInterned()
 	devs, err := parseNetDev(fixture(t, "vm2/net_dev"), names, nil)

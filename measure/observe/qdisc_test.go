@@ -51,6 +51,11 @@ func tbfMessage(index int, parent, rate uint32, wide uint64) []byte {
 	return attr(p, tcaStats2, queueStats(1500, 2, 30))
 }
 
+// packetsMessage is a tbf that charges a smaller packet as so many bytes: the upper half of the second word.
+func packetsMessage(index int, rate uint32, charged uint16) []byte {
+	return attr(tcMessage(index, 0x10000, tcRoot, "tbf"), tcaOptions, attr(nil, tbfParms, words(0, uint32(charged)<<16, rate, 0, 0, 0, 0, 0, 0)))
+}
+
 func htbMessage(index int, defcls uint32) []byte {
 	return attr(tcMessage(index, 0x10000, tcRoot, "htb"), tcaOptions, attr(nil, htbInit, words(3, 10, defcls, 0, 0)))
 }
@@ -69,6 +74,7 @@ func TestParseQdisc(t *testing.T) {
 	check("1 Mbit/s", tbfMessage(7, tcRoot, 125_000, 0), true, tbf)
 	tbf.rate = 5_000_000_000
 	check("40 Gbit/s", tbfMessage(7, tcRoot, 1<<32-1, tbf.rate), true, tbf)
+	check("packets", packetsMessage(7, 1000, 1514), true, qdisc{index: 7, handle: 0x10000, kind: "tbf", rate: 1000, charged: 1514})
 	check("below another", tbfMessage(7, 0x10001, 125_000, 0), false, qdisc{})
 	check("ingress", tcMessage(7, 0xffff0000, 0xfffffff1, "ingress"), false, qdisc{})
 	check("htb", htbMessage(2, 0x10), true, qdisc{index: 2, handle: 0x10000, kind: "htb", defcls: 0x10})
@@ -123,7 +129,7 @@ func TestQdiscIsReplaced(t *testing.T) {
 	s := qdiscs{
 		prev: []qdisc{{index: 1, handle: 1, kind: "tbf", drops: 100, overlimits: 9}, {index: 2, handle: 1, kind: "tbf", drops: 5},
 			{index: 3, kind: "mq"}},
-		cur: []qdisc{{index: 1, handle: 2, kind: "tbf", drops: 200, rate: 10, backlog: 3},
+		cur: []qdisc{{index: 1, handle: 2, kind: "tbf", drops: 200, rate: 10, charged: 1514, backlog: 3},
 			{index: 2, handle: 1, kind: "tbf", drops: 7, rate: 1<<64 - 1}},
 	}
 	check := func(index int, want record.NetDevRow) {
@@ -134,7 +140,8 @@ func TestQdiscIsReplaced(t *testing.T) {
 			t.Errorf("interface %d: %s", index, d)
 		}
 	}
-	check(1, record.NetDevRow{QdiscUse: record.QdiscUse{Qdisc: "tbf", QdiscRateBitsPerS: 80, QdiscBacklogBytes: 3, QdiscDrops: 200}})
+	check(1, record.NetDevRow{QdiscUse: record.QdiscUse{Qdisc: "tbf", QdiscRateBitsPerS: 80, QdiscPacketBytes: 1514, QdiscBacklogBytes: 3,
+		QdiscDrops: 200}})
 	check(2, record.NetDevRow{QdiscUse: record.QdiscUse{Qdisc: "tbf", QdiscRateBitsPerS: mostRate * 8, QdiscDrops: 2}})
 	check(3, record.NetDevRow{})
 }

@@ -60,6 +60,14 @@ func makeBed(ctx context.Context, e *spec.Experiment, o *Options) (*bed, error) 
 	return b, nil
 }
 
+// throttled returns the interface, and its namespace, whose rate a proof may lower; "" for none.
+func (b *bed) throttled(p *spec.Prove) (iface, namespace string) {
+	if b.in != nil {
+		return netns.Interface, b.in.Name
+	}
+	return p.Interface, p.Namespace
+}
+
 // shapes tries the links of all cells, and leaves the experiment's own in place.
 func (b *bed) shapes(ctx context.Context, e *spec.Experiment) error {
 	var tried []spec.Link

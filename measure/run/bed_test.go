@@ -71,6 +71,41 @@ func TestTuningIsInForceDuringItsRuns(t *testing.T) {
 	}
 }
 
+// A run has the link of its cell, and a proof lowers the rate of that of its experiment.
+func TestLinkIsInForceDuringItsRuns(t *testing.T) {
+	needs.Root(t)
+	dir := t.TempDir()
+	note := filepath.Join(dir, "rates")
+	e := steered(t, note)
+	e.Servers[0].Serve = "tc qdisc show dev eth0 | sed -n 's/.*rate \\([^ ]*\\).*/\\1/p' >>" + note + "; exec '" + os.Args[0] + "'"
+	e.Link.Rate = "30Mbit/s"
+	e.Factorial.Factors = []spec.Factor{{Name: "link", Levels: []spec.Level{{Name: "as it is"}, {Link: spec.Link{Rate: "10Mbit/s"}}}}}
+	p, _, err := Explore(t.Context(), e, Options{Out: filepath.Join(dir, "plan")}, nil)
+	if err != nil || p.Ended != record.EndedComplete {
+		t.Fatalf("%v: %s (%s), %d runs", err, p.Ended, p.Because, len(p.Runs))
+	}
+	text, err := os.ReadFile(note)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rates := strings.Fields(string(text))
+	for i, m := range p.Runs {
+		if want := []string{"30Mbit", "10Mbit"}[m.Cell[0]]; len(rates) != len(p.Runs) || rates[i] != want {
+			t.Errorf("run %d: the server found the rates %v, want %s", i+1, rates, want)
+		}
+	}
+}
+
+func TestThrottledInterface(t *testing.T) {
+	p := &spec.Prove{Interface: "eth1", Namespace: "other"}
+	if iface, space := new(bed).throttled(p); iface != "eth1" || space != "other" {
+		t.Error(iface, space)
+	}
+	if iface, space := (&bed{in: &netns.Namespace{Name: "ours"}}).throttled(&spec.Prove{}); iface != netns.Interface || space != "ours" {
+		t.Error(iface, space)
+	}
+}
+
 // What cannot be tuned is refused before anything is started, and leaves nothing.
 func TestTuningThatCannotBe(t *testing.T) {
 	needs.Root(t)

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,11 +36,11 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 		return err
 	}
 	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
+	iface, namespace := x.bed.throttled(&e.Prove)
 	x.scene, err = perturb.Survey(perturb.Request{
 		Share: plan.ProofShare(e), PIDs: pids, PinGenerator: s.PinGenerator, PinServer: s.PinServer,
 		Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0]), Threads: s.Threads,
-		Interface: cmp.Or(x.bed.options.Interface, e.Prove.Interface), Namespace: cmp.Or(x.bed.host.Namespace, e.Prove.Namespace),
-		LinkBitsPerS: s.LinkBitsPerSecond, Program: x.options.Program,
+		Interface: iface, Namespace: namespace, LinkBitsPerS: s.LinkBitsPerSecond, Program: x.options.Program,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", exit.ErrRefused, err)

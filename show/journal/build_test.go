@@ -165,6 +165,36 @@ func TestOwnJournal(t *testing.T) {
 	if entries < 6 || walked < 100 {
 		t.Errorf("%d entries with %d references: some are missing, or this test does not find them", entries, walked)
 	}
+	checkOwnPages(t, s)
+}
+
+// checkOwnPages looks for what only a real journal has: experiments over a link, both ends by category, every
+// published point, and intervals above and below 95 %.
+func checkOwnPages(t *testing.T, s *Site) {
+	t.Helper()
+	for name, want := range map[string][]string{
+		"0017-link.html":      {"The link speed is that of the experiment", "CPU time of both ends over the window of ", "a veth pair to a network namespace"},
+		"0022-published.html": {"Published in 01", "Published in 12", "artifact: backlog flush"},
+		"index.html":          {"A million requests per second is not one number", "memory-16B", "headroom"},
+	} {
+		for _, text := range want {
+			if !strings.Contains(string(s.Files[name]), text) {
+				t.Errorf("%s lacks %q", name, text)
+			}
+		}
+	}
+	rows := strings.Count(string(s.Files["0022-published.html"]), "<tr><th scope=\"row\"")
+	points := mustRead(t, filepath.Join("..", "..", "docs", "journal", "0022-published", "records", "points.yaml"))
+	if n := strings.Count(points, "\n- id:"); n < 46 || rows < n {
+		t.Errorf("%d rows for %d published points", rows, n)
+	}
+	// An interval of 96 or 99 % goes without its level, one of 88 % has it.
+	if page := string(s.Files["0001-servers.html"]); strings.Contains(page, "96% CI") {
+		t.Error("a level above 95% is named")
+	}
+	if page := string(s.Files["0002-connections.html"]); !strings.Contains(page, "88% CI") {
+		t.Error("a level below 95% is not named")
+	}
 }
 
 // The documentation has every figure, and of a record to come each can be asked.
@@ -173,6 +203,7 @@ func TestDocumentedFigures(t *testing.T) {
 	e := &Entry{Records: []*Record{{Name: "later"}}}
 	for name, of := range map[string]string{"runFigures": `(run "later")`, "planFigures": `(plan "later")`, "curveFigures": `(curve "later" "a")`,
 		"pointFigures": `((curve "later" "a").At 1)`, "resourceFigures": `(resource "later" "a")`, "metricFigures": `(metric "later" "a")`,
+		"cellFigures": `(cell "later" "a")`, "effectFigures": `(effect "later" "a" "b")`,
 		"quantiles": `(run "later").Lag`} {
 		for _, figure := range methods(figureTypes()[name]) {
 			if !strings.Contains(text, "`"+figure+"`") {

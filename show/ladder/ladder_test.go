@@ -54,6 +54,21 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// On the index regimes of the same kind of work stand together, in the order in which the kinds first come.
+func TestShortGroupsKinds(t *testing.T) {
+	l := &Ladder{Rows: []Row{{Regime: "memory-a"}, {Regime: "sqlite-a"}, {Regime: "memory-b"}, {Regime: "compute"}, {Regime: "sqlite-b"}}}
+	var got []string
+	for _, row := range texts(l.Short().Rows) {
+		got = append(got, row[0])
+	}
+	if want := []string{"memory-a: ", "memory-b: ", "sqlite-a: ", "sqlite-b: ", "compute: "}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%q", got)
+	}
+	if l.Rows[1].Regime != "sqlite-a" {
+		t.Error("the ladder itself was sorted")
+	}
+}
+
 func texts(rows [][]page.Cell) (list [][]string) {
 	for _, row := range rows {
 		var cells []string
