@@ -22,7 +22,6 @@ func tangledPackages() map[string]int {
 		"measure/fleet":     18,
 		"measure/fleet/bus": 15,
 		"measure/load":      58,
-		"measure/run":       32,
 		"proxy":             111,
 		"proxy/config":      13,
 		"server/store":      11,

@@ -160,7 +160,7 @@ func TestFixtures(t *testing.T) {
 }
 
 // refusedOfFleets are what a run with --agents refuses: the flags in package
-// fleet (refuseSpec), the verb in package run (mayDo).
+// run (RefuseFar), and the verb (mayDo).
 func refusedOfFleets() []string {
 	return []string{"--separate-cpus", "--pin-generator", "--source-ips", "ceiling prove"}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ type agentFlags struct {
 	join, tokenFile, name             string
 	allow                             []string
 	maxRate, maxTime, maxConns, grace string
-	loadOnly, observeOnly             bool
+	loadOnly, observeOnly, serve      bool
 	own                               testbed.OwnFlags
 }
 
@@ -39,11 +40,13 @@ func newAgent(sh *shell) *cobra.Command {
 		Long: `Joins a controller, which prints the command to start the agent with, and then
 serves its users: it loads only targets on its allow-list, within its limits,
 and observes this machine. It executes no commands, does one run at a time, and
-stops a run by itself if the user who started it is gone. The token comes from
-a file, standard input or ` + testbed.TokenEnv + `. An agent whose token is wrong, expired or
-revoked ends with exit code 2.`,
+stops a run by itself if the user who started it is gone. With --serve it starts
+ceiling's own servers, as experiments ask for them, on the address from which it
+reaches the controller, and ends them when their user is done or gone. The token
+comes from a file, standard input or ` + testbed.TokenEnv + `. An agent whose token is wrong,
+expired or revoked ends with exit code 2.`,
 		Example: `  ceiling fleet agent --join nats://10.0.0.1:7422 --token-file token --allow 10.0.0.7:8080
-  ceiling fleet agent --join nats://10.0.0.1:7422 --token-file token --observe-only --name web1`,
+  ceiling fleet agent --join nats://10.0.0.1:7422 --token-file token --observe-only --serve --name web1`,
 		Args: command.Exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := f.options()
@@ -76,6 +79,7 @@ revoked ends with exit code 2.`,
 	p.StringVar(&f.maxConns, "max-connections", "", "maximum connections (default: no limit)")
 	p.BoolVar(&f.loadOnly, "load-only", false, "generate load only, do not observe this host")
 	p.BoolVar(&f.observeOnly, "observe-only", false, "observe only, generate no load")
+	p.BoolVar(&f.serve, "serve", false, "start ceiling's own servers for experiments")
 	p.StringVar(&f.grace, "grace", "10s", "time to continue without contact to the driver")
 	f.own.Bind(p)
 	return c
@@ -87,6 +91,8 @@ func (f *agentFlags) options() (fleet.AgentOptions, error) {
 	switch {
 	case f.observeOnly && f.loadOnly:
 		return o, errors.New("--observe-only and --load-only leave nothing to do")
+	case f.serve && f.loadOnly:
+		return o, errors.New("--serve: the agent on a server's machine observes it; leave --load-only out")
 	case f.join == "" && f.own.URL == "":
 		return o, errors.New("--join: where is the controller? It prints the whole line when it starts")
 	case f.join != "" && f.own.URL != "":
@@ -194,7 +200,13 @@ func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOpt
 		return err
 	}
 	defer conn.Close()
-	o.NIC, o.NICBitsPerSecond = fleet.WayTo(address)
+	var from netip.Addr
+	from, o.NIC, o.NICBitsPerSecond = fleet.WayTo(address)
+	if f.serve {
+		if o.Serves = from; !from.IsValid() {
+			return fmt.Errorf("--serve: this host's address towards %s is unknown", address)
+		}
+	}
 	if o.CapacityPerS, err = fleet.Capacity(os.Getenv, &env); err != nil {
 		o.CapacityPerS = 0 // reported where it matters: the table, and the run's headroom
 	}

@@ -64,7 +64,7 @@ func newLab(t *testing.T, loads ...string) *lab {
 	c := l.start("hub", "fleet", "controller", "--listen", addressOf(0), "--advertise", addressOf(0))
 	l.join = strings.Fields(strings.TrimPrefix(c.await(t, "ceiling fleet agent --join"), "ceiling "))
 	l.join[len(l.join)-1] = filepath.Join(l.data, "ceiling", "controller", bus.TokenFile)
-	l.start("web1", append(slices.Clone(l.join), "--name", "web1", "--observe-only")...).await(t, "joined")
+	l.start("web1", append(slices.Clone(l.join), "--name", "web1", "--observe-only", "--serve", "--grace", "3s")...).await(t, "joined")
 	for _, name := range loads[:3] {
 		l.agent(name)
 	}
@@ -73,7 +73,7 @@ func newLab(t *testing.T, loads ...string) *lab {
 
 func (l *lab) agent(name string) *started {
 	l.t.Helper()
-	a := l.start(name, append(slices.Clone(l.join), "--name", name, "--allow", addressOf(1)+":8080", "--grace", "3s")...)
+	a := l.start(name, append(slices.Clone(l.join), "--name", name, "--allow", addressOf(1), "--grace", "3s")...)
 	a.await(l.t, "joined")
 	return a
 }
@@ -196,7 +196,32 @@ func TestFleet(t *testing.T) {
 		l.planted(t, "bandwidth", "planted", "loop", "--n", "1", "--bytes", "9000")
 	})
 	t.Run("generator", func(t *testing.T) { l.weakAgent(t) })
+	t.Run("experiments", func(t *testing.T) { l.experiments(t) })
 	t.Run("driver killed", func(t *testing.T) { l.driverKilled(t) })
+}
+
+// experiments: servers that web1's agent starts, with an environment of their own and beside a tuning
+// of web1, and what is refused before anything starts. No server is left.
+func (l *lab) experiments(t *testing.T) {
+	l.t = t
+	for name, refused := range map[string]string{
+		"mix": "", "rps": "", "lock": "", // a sweep, a factorial that tunes, one of planted servers with env
+		"client": "a proof takes", "prefork-cores": "pin-generator", "irq": "interrupts", "link": "link:", "packets": "link:",
+	} {
+		c := l.command("web1", "run", "../../docs/experiments/"+name+".yaml", "--agents", "2", "--observe", "web1", "-d", "50ms",
+			"--repeats", "1")
+		out, err := c.CombinedOutput()
+		code := c.ProcessState.ExitCode()
+		switch {
+		case refused != "" && (code != exit.Refused || !strings.Contains(string(out), refused)),
+			refused == "" && !slices.Contains([]int{exit.Pass, exit.Fail, exit.Invalid}, code):
+			t.Errorf("%s: exit %d, %v:\n%s", name, code, err, out)
+		}
+	}
+	out, err := exec.Command("ip", "netns", "exec", l.space("web1"), "ss", "-Hltn", "src", addressOf(1)).Output()
+	if err != nil || len(out) > 0 {
+		t.Errorf("something still listens on web1: %s, %v", out, err)
+	}
 }
 
 // threeMachines: each agent's part, and both ends of the way.

@@ -42,6 +42,14 @@ func (e *Experiment) Linked() bool {
 	})
 }
 
+// Limited reports whether the link, or a level's, has a rate or a delay.
+func (e *Experiment) Limited() bool {
+	limits := func(l *Link) bool { return l.Rate != "" || l.Packets > 0 || l.Delay > 0 }
+	return limits(&e.Link) || slices.ContainsFunc(e.Factorial.Factors, func(f Factor) bool {
+		return slices.ContainsFunc(f.Levels, func(l Level) bool { return limits(&l.Link) })
+	})
+}
+
 // BitsPerS returns the rate; 0 if there is no limit.
 func (l *Link) BitsPerS() (unit.BitsPerSecond, error) {
 	if l.Rate == "" {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -24,8 +25,10 @@ type AgentOptions struct {
 	Version string
 	// Loads and Observes are the roles that it accepts.
 	Loads, Observes bool
-	Allow           AllowList
-	Caps            Caps
+	// Serves is the address that it starts ceiling's own servers on; the zero value: it starts none.
+	Serves netip.Addr
+	Allow  AllowList
+	Caps   Caps
 	// Grace is how long it continues without hearing from the driver; 0: 10 s.
 	Grace time.Duration
 	// Log receives every event, one line each, from any goroutine.
@@ -40,6 +43,7 @@ type AgentOptions struct {
 	here   func()    // called once it can be discovered; may be nil
 	clock  *ownClock // nil: the real one
 	find   Lookup    // nil: this host's resolver
+	serve  starter   // nil: run.StartOwn
 }
 
 const (
@@ -81,6 +85,7 @@ type Agent struct {
 	session *session
 	ended   sync.WaitGroup // sessions
 	stopAt  int64          // when the engine was told to stop; 0: not
+	hosted  hosted
 }
 
 func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
@@ -89,6 +94,9 @@ func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
 	}
 	if o.engine == nil {
 		o.engine = run.DoShare
+	}
+	if o.serve == nil {
+		o.serve = startOwn
 	}
 	if o.clock == nil {
 		o.clock = &ownClock{base: time.Now()}
@@ -100,7 +108,8 @@ func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
 		o.Log = func(string) {}
 	}
 	o.Name = conn.Name()
-	a := &Agent{o: o, env: record.ReadEnvironment(o.Version), conn: conn, life: newLife(o.Grace)}
+	a := &Agent{o: o, env: record.ReadEnvironment(o.Version), conn: conn, life: newLife(o.Grace),
+		hosted: hosted{start: o.serve, at: o.Serves, grace: o.Grace, log: o.Log, servers: map[string]*instance{}}}
 	a.opener = bus.Opener{Key: conn.Key(), Clock: func() time.Duration { return time.Duration(a.now()) }}
 	rand.Read(a.opener.Session[:])
 	return a
@@ -127,6 +136,7 @@ func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 		why = err.Error()
 	}
 	err = errors.Join(err, a.leave(why, leaveWithin))
+	a.hosted.stop(why)
 	if e := stop(); e != nil && conn.Connected() { // without a connection no driver would get it
 		err = errors.Join(err, e)
 	}
@@ -159,11 +169,14 @@ func (a *Agent) hear(sealed []byte, answer func([]byte)) {
 		defer cancel()
 		answer(text(a.command(ctx, e.Verb, e.Run, e.Body)))
 	}
-	if e.Verb == verbOffer || e.Verb == verbPrepare {
+	switch e.Verb {
+	case verbServe:
+		go func() { answer(text(a.serve(e.Body))) }()
+	case verbOffer, verbPrepare, verbDismiss:
 		go do()
-		return
+	default:
+		do()
 	}
-	do()
 }
 
 func (a *Agent) phase() Phase {
@@ -182,10 +195,10 @@ func (a *Agent) about() About {
 		Protocol: Protocol, Version: a.o.Version, Host: a.env.Host, Cores: cores(&a.env),
 		MemoryBytes: a.env.MemoryBytes, CPUModel: a.env.CPUModel, Kernel: a.env.Kernel, BootID: a.env.BootID,
 		NIC: a.o.NIC, NICBitsPerSecond: a.o.NICBitsPerSecond, CapacityPerS: a.o.CapacityPerS,
-		Loads: a.o.Loads, Observes: a.o.Observes, Allow: a.o.Allow.Texts(),
+		Loads: a.o.Loads, Observes: a.o.Observes, Serves: a.hosted.address(), Allow: a.o.Allow.Texts(),
 		MaxRate: a.o.Caps.MaxRate, MaxTimeNs: int64(a.o.Caps.MaxTime), MaxConnections: a.o.Caps.MaxConnections,
 		Phase: a.life.phase, Run: a.life.run,
-		Session: hex.EncodeToString(a.opener.Session[:]), Last: a.opener.Last(), NowNs: a.now(),
+		Session: Session{Nonce: hex.EncodeToString(a.opener.Session[:]), Last: a.opener.Last(), NowNs: a.now()},
 	}
 	if a.life.phase != Idle {
 		x.BusyNs = a.now() - a.life.since
@@ -195,7 +208,18 @@ func (a *Agent) about() About {
 
 // command executes a driver's request, whose signature has been checked.
 func (a *Agent) command(ctx context.Context, verb, run string, body []byte) reply {
-	err := a.obey(ctx, verb, run, body)
+	return a.reply(a.obey(ctx, verb, run, body))
+}
+
+// serve starts a server.
+func (a *Agent) serve(body []byte) reply {
+	address, err := a.hosted.serve(body, a.now)
+	r := a.reply(a.refuse(verbServe, "", err))
+	r.Address = address
+	return r
+}
+
+func (a *Agent) reply(err error) reply {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := reply{Phase: a.life.phase, NowNs: a.now(), WallNs: time.Now().UnixNano()}
@@ -231,6 +255,8 @@ func (a *Agent) obey(ctx context.Context, verb, run string, body []byte) error {
 		return a.life.hear(run, a.now())
 	case verbFinish, verbStop, verbRelease:
 		return a.conclude(verb, run, body)
+	case verbKeep, verbDismiss:
+		return a.hosted.obey(verb, body, a.now())
 	}
 	return a.refuse(verb, run, errors.New("no such verb"))
 }
@@ -238,7 +264,11 @@ func (a *Agent) obey(ctx context.Context, verb, run string, body []byte) error {
 // refuse logs a refused request.
 func (a *Agent) refuse(verb, run string, err error) error {
 	if err != nil {
-		a.o.Log(fmt.Sprintf("refused %s of run %s: %v", verb, run, err))
+		of := ""
+		if run != "" {
+			of = " of run " + run
+		}
+		a.o.Log(fmt.Sprintf("refused %s%s: %v", verb, of, err))
 	}
 	return err
 }
@@ -506,6 +536,7 @@ func (a *Agent) watch(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := a.now()
+		a.hosted.expire(now)
 		if err := a.look(now, now-last-int64(watchEvery)); err != nil {
 			return err
 		}

@@ -54,19 +54,28 @@ func (w *Work) choose(ctx context.Context, s *spec.Spec) (*chosen, error) {
 func (w *Work) observers(ctx context.Context, all []candidate, s *spec.Spec) ([]candidate, error) {
 	var list []candidate
 	for _, name := range w.o.Observe {
-		i := slices.IndexFunc(all, func(c candidate) bool { return c.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("%w: --observe %s: no agent of that name is here, but %s", exit.ErrRefused, name, strings.Join(namesOf(all), ", "))
+		i, err := observer(name, namesOf(all))
+		if err != nil {
+			return nil, err
 		}
 		list = append(list, all[i])
 	}
-	w.ask(ctx, list, order{Protocol: Protocol, Observe: true}, s)
+	w.offer(ctx, list, order{Protocol: Protocol, Observe: true}, s)
 	for _, c := range list {
 		if c.refuses != "" {
 			return nil, fmt.Errorf("%w: --observe %s: %s", exit.ErrRefused, c.name, c.refuses)
 		}
 	}
 	return list, nil
+}
+
+// observer returns where one is among the agents that are here.
+func observer(name string, here []string) (int, error) {
+	i := slices.Index(here, name)
+	if i < 0 {
+		return 0, fmt.Errorf("%w: --observe %s: no agent of that name is here, but %s", exit.ErrRefused, name, strings.Join(here, ", "))
+	}
+	return i, nil
 }
 
 func namesOf(all []candidate) []string {
@@ -96,7 +105,7 @@ func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]ca
 	if err != nil {
 		return nil, fmt.Errorf("%w: --agents: %w", exit.ErrRefused, err)
 	}
-	w.ask(ctx, list, order{Protocol: Protocol, Load: true, Share: equal[0]}, s)
+	w.offer(ctx, list, order{Protocol: Protocol, Load: true, Share: equal[0]}, s)
 	var fit []candidate
 	for _, c := range list {
 		if c.refuses == "" {
@@ -140,8 +149,8 @@ func together(list []candidate) string {
 	return strings.Join(said, "; ")
 }
 
-// ask offers an order to all of a list concurrently.
-func (w *Work) ask(ctx context.Context, list []candidate, o order, s *spec.Spec) {
+// offer offers an order to all of a list concurrently.
+func (w *Work) offer(ctx context.Context, list []candidate, o order, s *spec.Spec) {
 	o.Spec = s
 	each(list, func(c *candidate) {
 		if why := whyUnusable(&c.about, &o); why != "" {
@@ -156,10 +165,10 @@ func (w *Work) ask(ctx context.Context, list []candidate, o order, s *spec.Spec)
 
 // whyUnusable returns why an agent need not be asked; "": ask it.
 func whyUnusable(a *About, o *order) string {
+	if err := a.speaks(); err != nil {
+		return err.Error()
+	}
 	switch {
-	case a.Protocol != Protocol:
-		return fmt.Sprintf("it speaks version %d of the protocol (ceiling %s), this ceiling %d: install the same on both", a.Protocol, a.Version,
-			Protocol)
 	case a.Phase != Idle:
 		return fmt.Sprintf("busy with run %s since %s", a.Run, unit.FormatDuration(time.Duration(a.BusyNs).Round(time.Second)))
 	case o.Load && !a.Loads:

@@ -14,24 +14,26 @@ import (
 	"ceiling/record"
 )
 
-// WayTo returns the interface over which this host reaches an address (a URL, or host:port), and
-// its speed from /sys/class/net in bits per second; "" and 0 if unknown. It sends nothing.
-func WayTo(address string) (nic string, bitsPerSecond float64) {
+// WayTo returns this host's address on the way to another (a URL, or host:port), its interface, and
+// the interface's speed from /sys/class/net in bits per second; the zero values if unknown. It sends
+// nothing.
+func WayTo(address string) (from netip.Addr, nic string, bitsPerSecond float64) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		address = u.Host
 	}
 	c, err := net.Dial("udp", address) // connect(2) of a datagram socket chooses a route and sends nothing
 	if err != nil {
-		return "", 0
+		return from, "", 0
 	}
 	defer c.Close()
 	own, err := netip.ParseAddrPort(c.LocalAddr().String())
 	if err != nil {
-		return "", 0
+		return from, "", 0
 	}
+	from = own.Addr().Unmap()
 	all, err := net.Interfaces()
 	if err != nil {
-		return "", 0
+		return from, "", 0
 	}
 	for _, i := range all {
 		addrs, err := i.Addrs()
@@ -39,12 +41,12 @@ func WayTo(address string) (nic string, bitsPerSecond float64) {
 			continue
 		}
 		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == own.Addr().Unmap().WithZone("") {
-				return i.Name, speedOf("/sys/class/net", i.Name)
+			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == from.WithZone("") {
+				return from, i.Name, speedOf("/sys/class/net", i.Name)
 			}
 		}
 	}
-	return "", 0
+	return from, "", 0
 }
 
 // speedOf reads an interface's speed: Mbit/s, -1 or an error if it has none

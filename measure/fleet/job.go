@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -55,12 +54,13 @@ const specInline = 64 << 10
 
 // Prepare chooses the agents of a run, has them connect, and waits until all are ready.
 func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
-	if err := refuseSpec(s); err != nil {
+	if err := run.RefuseFar(s); err != nil {
 		return nil, err
 	}
 	j := &job{w: w, id: record.NewID(time.Now()), spec: s, byName: map[string]*member{}, arrive: make(chan bus.Sample, 64),
 		broken: make(chan error, 1)}
-	if err := j.hold(ctx); err != nil {
+	var err error
+	if j.taken, err = w.hold(ctx, "run "+j.id); err != nil {
 		return nil, err
 	}
 	picked, err := w.choose(ctx, s)
@@ -75,49 +75,6 @@ func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
 		return nil, err
 	}
 	return j, nil
-}
-
-// refuseSpec rejects what several machines cannot do.
-func refuseSpec(s *spec.Spec) error {
-	if s.PinGenerator != "" {
-		return fmt.Errorf("%w: --pin-generator: the CPUs of one machine are not those of another; start the agents with taskset", exit.ErrRefused)
-	}
-	if s.Apart {
-		return fmt.Errorf("%w: --separate-cpus: agents load from machines of their own; leave it out, or start an agent and a server that share one with taskset", exit.ErrRefused)
-	}
-	if len(s.SourceIPs) > 0 {
-		return fmt.Errorf("%w: --source-ips: the addresses of one machine are not those of another; with several machines each has its own ports already", exit.ErrRefused)
-	}
-	return nil
-}
-
-// hold takes the test bed's lease, unless it is held from an earlier run.
-func (j *job) hold(ctx context.Context) error {
-	w := j.w
-	if w.lease != nil {
-		select {
-		case <-w.lease.Lost(): // another driver has commanded the agents since
-			if err := w.hangUp(); err != nil {
-				return err
-			}
-		default:
-			j.taken = w.lease.Lost()
-			return nil
-		}
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "a host without a name"
-	}
-	lease, err := w.conn.Acquire(ctx, fmt.Sprintf("run %s (process %d on %s)", j.id, os.Getpid(), host))
-	if err == nil {
-		w.lease, j.taken = lease, lease.Lost()
-	}
-	var held *bus.Held
-	if errors.As(err, &held) {
-		return fmt.Errorf("%w: %w", exit.ErrRefused, err)
-	}
-	return err
 }
 
 // enlist assigns every agent its part.

@@ -12,9 +12,10 @@ import (
 )
 
 // Protocol is the version of the messages between agents and drivers. Both must use the same.
-const Protocol = 1
+const Protocol = 2
 
-// Verbs of a command. None makes an agent execute anything.
+// Verbs of a command. None makes an agent execute anything but ceiling's own servers, and those only
+// if it was started with that.
 const (
 	verbOffer   = "offer"   // order: would it do this?
 	verbPrepare = "prepare" // order: connect, and wait
@@ -23,6 +24,9 @@ const (
 	verbFinish  = "finish"  // the others' load is over: nothing is left to observe
 	verbStop    = "stop"    // stopping: end the run
 	verbRelease = "release" // the driver has received all reports
+	verbServe   = "serve"   // serveOrder: start a server
+	verbKeep    = "keep"    // server: it is still needed
+	verbDismiss = "dismiss" // server: end it
 )
 
 // order tells an agent what to do.
@@ -46,6 +50,25 @@ type stopping struct {
 	Why string `json:"why"`
 }
 
+// serveOrder tells an agent to start a server. It ends when it is dismissed, or some time after the
+// last word of its driver.
+type serveOrder struct {
+	Protocol int `json:"protocol"`
+	// ID is the driver's name for it.
+	ID string `json:"id"`
+	spec.Own
+	// CPUs that it runs on; none: the agent's.
+	CPUs []int `json:"cpus,omitempty"`
+}
+
+// server names one that an agent has started.
+type server struct {
+	ID string `json:"id"`
+}
+
+// errServesNone says how an agent comes to start servers.
+var errServesNone = errors.New("it starts no servers; start that agent with --serve")
+
 // reply answers a command.
 type reply struct {
 	// Error is why the agent refuses, "" if it does not.
@@ -54,6 +77,8 @@ type reply struct {
 	NowNs  int64 `json:"now_ns"`
 	WallNs int64 `json:"wall_ns"`
 	Phase  Phase `json:"phase"`
+	// Address of the server that was started, or its URL if that is not http.
+	Address string `json:"address,omitempty"`
 }
 
 // About is what an agent says about itself to those who may ask.
@@ -73,9 +98,11 @@ type About struct {
 	NIC              string  `json:"nic,omitempty"`
 	NICBitsPerSecond float64 `json:"nic_bits_per_second,omitempty"`
 	// Roles that it accepts.
-	Loads    bool     `json:"loads"`
-	Observes bool     `json:"observes"`
-	Allow    []string `json:"allow"`
+	Loads    bool `json:"loads"`
+	Observes bool `json:"observes"`
+	// Serves is the address that it starts servers on; "": it starts none.
+	Serves string   `json:"serves,omitempty"`
+	Allow  []string `json:"allow"`
 	// Caps, as Caps has them; the time in nanoseconds.
 	MaxRate        float64 `json:"max_rate,omitempty"`
 	MaxTimeNs      int64   `json:"max_time_ns"`
@@ -84,14 +111,34 @@ type About struct {
 	// responses of 1 kB, no pipelining; 0: no calibration.
 	CapacityPerS float64 `json:"capacity_per_s,omitempty"`
 	// Phase, and the run that it has taken part in since BusyNs.
-	Phase  Phase  `json:"phase"`
-	Run    string `json:"run,omitempty"`
-	BusyNs int64  `json:"busy_ns,omitempty"`
-	// Session identifies this life of the agent, Last the last command it obeyed, NowNs its clock:
-	// what a driver needs to seal the next command.
-	Session string `json:"session"` // 16 bytes, hex
-	Last    uint64 `json:"last"`
-	NowNs   int64  `json:"now_ns"`
+	Phase   Phase   `json:"phase"`
+	Run     string  `json:"run,omitempty"`
+	BusyNs  int64   `json:"busy_ns,omitempty"`
+	Session Session `json:"session"`
+}
+
+// Session identifies one life of an agent: what a driver needs to seal the next command.
+type Session struct {
+	Nonce string `json:"nonce"` // 16 bytes, hex
+	// Last is the last command that it obeyed, NowNs its clock.
+	Last  uint64 `json:"last"`
+	NowNs int64  `json:"now_ns"`
+}
+
+// speaks rejects an agent of another version.
+func (a *About) speaks() error {
+	if a.Protocol != Protocol {
+		return fmt.Errorf("it speaks version %d of the protocol (ceiling %s), this ceiling %d: install the same on both", a.Protocol, a.Version, Protocol)
+	}
+	return nil
+}
+
+// checkDriver rejects a driver of another version.
+func checkDriver(protocol int) error {
+	if protocol != Protocol {
+		return fmt.Errorf("the driver speaks version %d of the protocol, this agent %d: install the same ceiling on both", protocol, Protocol)
+	}
+	return nil
 }
 
 // readMessage decodes JSON from the network: all of it, and no field that this version does not
@@ -110,9 +157,10 @@ func readMessage(b []byte, into any) error {
 
 // check rejects an order that no driver of this version makes.
 func (o *order) check() error {
+	if err := checkDriver(o.Protocol); err != nil {
+		return err
+	}
 	switch {
-	case o.Protocol != Protocol:
-		return fmt.Errorf("the driver speaks version %d of the protocol, this agent %d: install the same ceiling on both", o.Protocol, Protocol)
 	case !o.Load && !o.Observe:
 		return errors.New("malformed: neither load nor observe")
 	case o.Spec == nil:

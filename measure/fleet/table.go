@@ -109,13 +109,17 @@ func (h *Here) cells() []string {
 
 // offers returns the limits of what it accepts.
 func (h *Here) offers() string {
-	if !h.Loads {
-		return "observes"
-	}
-	text := "loads "
+	var does []string
 	if h.Observes {
-		text = "observes, loads "
+		does = append(does, "observes")
 	}
+	if h.Serves != "" {
+		does = append(does, "serves on "+h.Serves)
+	}
+	if !h.Loads {
+		return strings.Join(does, ", ")
+	}
+	text := strings.Join(append(does, "loads "), ", ")
 	bounds := []string{unit.FormatDuration(time.Duration(h.MaxTimeNs))}
 	if h.MaxRate > 0 {
 		bounds = append(bounds, unit.FormatSI(h.MaxRate)+"/s")

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"ceiling/internal/exit"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/fleet/clock"
 )
@@ -46,6 +49,22 @@ type Work struct {
 	lease *bus.Lease
 	lines map[bus.Nonce]*lane // to sessions of agents
 	said  string              // last description of the members
+	serve serving
+}
+
+// serving are the servers that a driver has had started.
+type serving struct {
+	beats  sync.WaitGroup // a goroutine for each
+	cancel context.CancelFunc
+	until  context.Context // of the beats; nil: none yet
+}
+
+// quit ends the heartbeats.
+func (s *serving) quit() {
+	if s.cancel != nil {
+		s.cancel()
+		s.beats.Wait()
+	}
 }
 
 // lane is a line to one session of an agent, and how far its clock is ahead of the driver's.
@@ -75,8 +94,38 @@ func NewWork(conn *bus.Conn, o WorkOptions) *Work {
 	return &Work{o: o, conn: conn, base: time.Now(), lines: map[bus.Nonce]*lane{}}
 }
 
+// hold takes the test bed's lease, unless it is held already. taken is closed when another driver
+// takes it.
+func (w *Work) hold(ctx context.Context, purpose string) (taken <-chan struct{}, err error) {
+	if w.lease != nil {
+		select {
+		case <-w.lease.Lost(): // another driver has commanded the agents since
+			if err := w.hangUp(); err != nil {
+				return nil, err
+			}
+		default:
+			return w.lease.Lost(), nil
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "a host without a name"
+	}
+	lease, err := w.conn.Acquire(ctx, fmt.Sprintf("%s (process %d on %s)", purpose, os.Getpid(), host))
+	if err == nil {
+		w.lease = lease
+		return lease.Lost(), nil
+	}
+	var held *bus.Held
+	if errors.As(err, &held) {
+		return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
+	}
+	return nil, err
+}
+
 // Close releases the test bed.
 func (w *Work) Close() error {
+	w.serve.quit()
 	err := w.hangUp()
 	if w.lease != nil {
 		defer func() { w.lease = nil }()
@@ -121,18 +170,18 @@ func (w *Work) discover(ctx context.Context) ([]present, error) {
 // command opens the line to an agent, or reuses the open one.
 func (w *Work) command(p *present) error {
 	var nonce bus.Nonce
-	if b, err := hex.DecodeString(p.about.Session); err != nil || copy(nonce[:], b) != len(nonce) || len(b) != len(nonce) {
-		return fmt.Errorf("agent %s: invalid session %q", p.name, p.about.Session)
+	if b, err := hex.DecodeString(p.about.Session.Nonce); err != nil || copy(nonce[:], b) != len(nonce) || len(b) != len(nonce) {
+		return fmt.Errorf("agent %s: invalid session %q", p.name, p.about.Session.Nonce)
 	}
 	l := w.lines[nonce]
 	if l == nil {
 		l = &lane{}
 	}
 	// Good to a round trip, where seconds would do; set again for each run, since clocks drift.
-	l.ahead.Store(p.about.NowNs - w.now())
+	l.ahead.Store(p.about.Session.NowNs - w.now())
 	if l.Line == nil {
 		var err error
-		l.Line, err = w.conn.Line(p.name, bus.Session{Nonce: nonce, Last: p.about.Last, Clock: func() time.Duration {
+		l.Line, err = w.conn.Line(p.name, bus.Session{Nonce: nonce, Last: p.about.Session.Last, Clock: func() time.Duration {
 			return time.Duration(w.now() + l.ahead.Load())
 		}})
 		if err != nil {
@@ -149,12 +198,17 @@ func (w *Work) now() int64 { return int64(time.Since(w.base)) }
 
 // say sends a command and returns the agent's reply; a refusal is an error that names the agent.
 func (w *Work) say(ctx context.Context, to *present, verb, run string, body any) (*reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, sayWithin)
+	defer cancel()
+	return w.ask(ctx, to, verb, run, body)
+}
+
+// ask is say without a limit of its own.
+func (w *Work) ask(ctx context.Context, to *present, verb, run string, body any) (*reply, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, sayWithin)
-	defer cancel()
 	answer, err := to.line.Do(ctx, verb, run, text)
 	if err != nil {
 		return nil, err // the error names it

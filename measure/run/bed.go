@@ -24,6 +24,8 @@ import (
 // bed is where the servers of an experiment run, and the tuning of the host for them.
 type bed struct {
 	in      *netns.Namespace // nil: this process's
+	on      Host             // that starts the servers; nil: this one
+	at      netip.Addr       // that on starts them on
 	host    tune.Host
 	options tune.Options
 	who     string
@@ -37,7 +39,10 @@ const bedNumber = 3
 // possible, and can act on its load, before anything starts.
 func makeBed(ctx context.Context, e *spec.Experiment, o *Options) (*bed, error) {
 	b := &bed{options: tune.Options{Interface: e.Factorial.Interface}, who: strings.Join(o.Command, " "), here: o.here()}
-	if e.Linked() {
+	if err := b.place(ctx, e, o); err != nil {
+		return nil, err
+	}
+	if b.here && e.Linked() {
 		if os.Geteuid() != 0 {
 			return nil, fmt.Errorf("%w: link: the servers start in a network namespace, which takes root; run it with sudo", exit.ErrRefused)
 		}
@@ -58,6 +63,44 @@ func makeBed(ctx context.Context, e *spec.Experiment, o *Options) (*bed, error) 
 		return nil, errors.Join(fmt.Errorf("%w: %w", exit.ErrRefused, err), b.remove())
 	}
 	return b, nil
+}
+
+// place finds the machine that the servers are started on, and rejects what cannot be had there.
+func (b *bed) place(ctx context.Context, e *spec.Experiment, o *Options) (err error) {
+	starts := slices.ContainsFunc(e.Servers, func(s spec.Server) bool { return s.URL == "" })
+	if !b.here && starts {
+		host, is := o.Work.(Host)
+		if !is {
+			return fmt.Errorf("%w: serve: the servers would be started on this machine's loopback, where no other reaches them; give their URLs", exit.ErrRefused)
+		}
+		if err := startable(e); err != nil {
+			return fmt.Errorf("%w: %w", exit.ErrRefused, err)
+		}
+		if b.at, err = host.Hosting(ctx); err != nil {
+			return err
+		}
+		b.on = host
+	}
+	return o.mayTune(ctx, e, b.at)
+}
+
+// startable rejects servers that no other machine starts, as they are and in every cell.
+func startable(e *spec.Experiment) error {
+	for i := range e.Servers {
+		if s := &e.Servers[i]; s.URL == "" {
+			if _, err := s.Own(); err != nil {
+				return fmt.Errorf("serve: %w", err)
+			}
+		}
+	}
+	for _, c := range e.Cells() {
+		if s := c.With(e.Servers[c.Server]); s.URL == "" {
+			if _, err := s.Own(); err != nil {
+				return fmt.Errorf("%s: %w", e.CellLabel(c.Levels), err)
+			}
+		}
+	}
+	return nil
 }
 
 // throttled returns the interface, and its namespace, whose rate a proof may lower; "" for none.
@@ -210,6 +253,8 @@ func (b *bed) target(ctx context.Context, e *spec.Experiment, server int, base s
 	switch {
 	case t.URL == "" && b.in != nil:
 		t.URL = "http://" + b.in.Addr.String()
+	case t.URL == "" && b.on != nil:
+		t.URL = "http://" + netip.AddrPortFrom(b.at, 1).String() // it will have another port
 	case t.URL == "":
 		t.URL = "http://127.0.0.1"
 	}
@@ -297,16 +342,21 @@ func (b *bed) tune(ctx context.Context, names []string) (seen func(*tune.Target)
 	}, undo, nil
 }
 
-// mayTune refuses to tune this machine for a server on another one.
-func (o *Options) mayTune(ctx context.Context, e *spec.Experiment) error {
+// mayTune refuses to tune this machine for a server on another one. at is the address that servers
+// are started on, if another machine starts them.
+func (o *Options) mayTune(ctx context.Context, e *spec.Experiment, at netip.Addr) error {
 	if !slices.ContainsFunc(e.Cells(), func(c spec.Cell) bool { return len(c.Tune) > 0 }) {
 		return nil
 	}
 	for i := range e.Servers {
-		if e.Servers[i].URL == "" {
+		url := e.Servers[i].URL
+		switch {
+		case url == "" && !at.IsValid():
 			continue
+		case url == "":
+			url = "http://" + netip.AddrPortFrom(at, 1).String()
 		}
-		address, _, _, err := spec.ParseTarget(e.Servers[i].URL)
+		address, _, _, err := spec.ParseTarget(url)
 		if err != nil {
 			return fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
@@ -314,10 +364,10 @@ func (o *Options) mayTune(ctx context.Context, e *spec.Experiment) error {
 		switch {
 		case loopback && !o.here():
 			return fmt.Errorf("%w: tune: %s is each agent's own host, and not this machine, which is tuned; give this machine's address on the network",
-				exit.ErrRefused, e.Servers[i].URL)
+				exit.ErrRefused, url)
 		case !here:
 			return fmt.Errorf("%w: tune: it changes this machine, and %s is not an address of it; run the experiment on the server's machine and load it by agents (--agents)",
-				exit.ErrRefused, e.Servers[i].URL)
+				exit.ErrRefused, url)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -222,7 +223,7 @@ func TestTuningOfAgents(t *testing.T) {
 		"http://192.0.2.99:80": "is not an address of it", "http://no-such-host.invalid:80": "is not an address of it",
 	} {
 		e.Servers[0] = spec.Server{URL: url}
-		if err := o.mayTune(t.Context(), &e); !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), want) {
+		if err := o.mayTune(t.Context(), &e, netip.Addr{}); !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

@@ -3,9 +3,13 @@ package run
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/process"
 )
 
@@ -35,15 +39,31 @@ func StartChild(ctx context.Context, name string, args ...string) (*Child, error
 
 // StartChildOn is StartChild on some CPUs only; nil: those of this process.
 func StartChildOn(ctx context.Context, cpus []int, name string, args ...string) (*Child, error) {
-	p, err := (&process.Command{Name: name, Args: args, CPUs: cpus, Ready: servesAt}).Start()
+	return startChild(ctx, &process.Command{Name: name, Args: args, CPUs: cpus})
+}
+
+// StartOwn starts one of ceiling's own servers on a free port of an address of this machine, on
+// some CPUs only; nil: those of this process.
+func StartOwn(ctx context.Context, o *spec.Own, at netip.Addr, cpus []int) (*Child, error) {
+	exe, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return nil, err
+	}
+	args := slices.Concat(o.Args, []string{"--addr", netip.AddrPortFrom(at, 0).String()})
+	return startChild(ctx, &process.Command{Name: exe, Args: args, Env: o.Env, CPUs: cpus})
+}
+
+func startChild(ctx context.Context, cmd *process.Command) (*Child, error) {
+	cmd.Ready = servesAt
+	p, err := cmd.Start()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Name, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no line %q within %s", strings.TrimSpace(servesOn), startTimeout))
 	defer cancel()
 	addr, err := p.Await(ctx, nil)
 	if err != nil {
-		return nil, fmt.Errorf("start %s %s: %w", name, strings.Join(args, " "), err)
+		return nil, fmt.Errorf("start %s %s: %w", cmd.Name, strings.Join(cmd.Args, " "), err)
 	}
 	return &Child{p, addr}, nil
 }

@@ -47,7 +47,7 @@ func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m reco
 
 func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured, string)) (p *record.Plan, _ record.File,
 	err error) {
-	if err := o.mayDo(ctx, &e); err != nil {
+	if err := o.mayDo(&e); err != nil {
 		return nil, record.File{}, err
 	}
 	b, err := makeBed(ctx, &e, &o)
@@ -59,8 +59,10 @@ func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.M
 		ID: record.NewID(time.Now()), Created: time.Now(), Command: o.veil.command(o.Command),
 		Environment: record.ReadEnvironment(o.Version),
 	}
-	if p.CPUs, err = splitPlan(ctx, &e); err != nil {
-		return nil, record.File{}, err
+	if b.here {
+		if p.CPUs, err = splitPlan(ctx, &e); err != nil {
+			return nil, record.File{}, err
+		}
 	}
 	p.Experiment, p.Hidden = o.veil.experiment(e)
 	w, err := createPlan(p, &o)
@@ -96,7 +98,7 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 	if p.Hidden {
 		return nil, record.File{}, fmt.Errorf("%w: %s: %s", exit.ErrRefused, p.ID, prose.Text(p.Onward()))
 	}
-	if err := o.mayDo(ctx, &p.Experiment); err != nil {
+	if err := o.mayDo(&p.Experiment); err != nil {
 		return nil, record.File{}, err
 	}
 	b, err := makeBed(ctx, &p.Experiment, &o)
@@ -128,7 +130,8 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 		o.Work = Local{Version: o.Version, tables: tables}
 	}
 	x := &explorer{plan: p, experiment: &e, keep: w, bed: b, options: o,
-		servers: servers{list: slices.Clone(e.Servers), dial: &e.Load.Dial, started: map[int]*Child{}, cpus: startCPUs(p.CPUs), in: b.in}}
+		servers: servers{list: slices.Clone(e.Servers), dial: &e.Load.Dial, started: map[int]started{}, cpus: startCPUs(p.CPUs),
+			in: b.in, on: b.on}}
 	defer x.servers.stop()
 	for p.Ended = ""; p.Ended == ""; {
 		d := plan.Next(&e, p.Runs)
@@ -209,23 +212,25 @@ func (o *Options) here() bool {
 }
 
 // mayDo rejects what only this machine can do if others generate the load.
-func (o *Options) mayDo(ctx context.Context, e *spec.Experiment) error {
-	if err := o.mayTune(ctx, e); err != nil {
-		return err
-	}
+func (o *Options) mayDo(e *spec.Experiment) error {
 	if o.here() {
 		return mayPin(e)
 	}
 	if e.TakesAway() {
 		return fmt.Errorf("%w: a proof takes CPUs, a link and slots of this machine away, and several agents load; run it where generator and server are: ceiling prove without --agents", exit.ErrRefused)
 	}
-	if e.Load.Apart != nil && *e.Load.Apart {
-		return fmt.Errorf("%w: apart: the CPUs of this machine are not those that agents load from; leave it out", exit.ErrRefused)
+	s := spec.Spec{PinGenerator: e.Load.PinGenerator, Apart: e.Load.Apart != nil && *e.Load.Apart}
+	s.SourceIPs = e.Load.SourceIPs
+	if err := RefuseFar(&s); err != nil {
+		return err
 	}
-	for i := range e.Servers {
-		if s := &e.Servers[i]; s.URL == "" {
-			return fmt.Errorf("%w: %s would be started on this machine's loopback, where no other agent reaches it; start it where it belongs and give its URL", exit.ErrRefused, s.Label())
+	for _, c := range e.Cells() {
+		if err := RefuseFar(&spec.Spec{PinGenerator: c.PinGenerator}); err != nil {
+			return fmt.Errorf("%s: %w", e.CellLabel(c.Levels), err)
 		}
+	}
+	if e.Limited() {
+		return fmt.Errorf("%w: link: agents load over the network between their machines, whose rate and delay are its own; leave out rate, packets and delay, or run it without --agents", exit.ErrRefused)
 	}
 	return nil
 }

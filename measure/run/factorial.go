@@ -75,7 +75,11 @@ func (x *explorer) arrange(step *record.Step, cell *spec.Cell) error {
 	if cell.PinServer == "" {
 		return nil
 	}
-	cpus, err := allowedCPUs(cell.PinServer)
+	parse := allowedCPUs
+	if x.bed.on != nil {
+		parse = spec.ParseCPUList // it knows its own
+	}
+	cpus, err := parse(cell.PinServer)
 	x.servers.cpus = cpus
 	return err
 }

@@ -60,19 +60,19 @@ func serverAt(ctx context.Context, s *spec.Server, addr string, cpus []int, in *
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
 	}
-	c := &Child{p, addr}
-	return c, c.base(s), nil
+	return &Child{p, addr}, baseAt(s, addr), nil
 }
 
-// base returns the child's URL. The address that it reports has the scheme if that is not http.
-func (c *Child) base(s *spec.Server) string {
+// baseAt returns the URL of a server at the address that it reports, which has the scheme if that is
+// not http.
+func baseAt(s *spec.Server, addr string) string {
 	switch {
-	case strings.Contains(c.Addr, "://"):
-		return c.Addr
+	case strings.Contains(addr, "://"):
+		return addr
 	case s.TLS:
-		return "https://" + c.Addr
+		return "https://" + addr
 	}
-	return "http://" + c.Addr
+	return "http://" + addr
 }
 
 // command substitutes the address and this program in a server's command.
@@ -124,11 +124,19 @@ type servers struct {
 	dial *spec.Dial // to those that run already
 	// started by index; the second instance of a server, for a comparison of A against A, by -1
 	// minus its index.
-	started map[int]*Child
+	started map[int]started
 	// cpus that they are started on; nil: those of this process.
 	cpus []int
 	// in is the network namespace that they are started in; nil: this process's.
 	in *netns.Namespace
+	// on is the machine that they are started on; nil: this one.
+	on Host
+}
+
+// started is a server that was started, and its URL.
+type started struct {
+	Instance
+	base string
 }
 
 // base returns the URL of a server, and starts it if needed.
@@ -142,24 +150,34 @@ func (v *servers) base(ctx context.Context, index int, second bool) (string, err
 	if second {
 		key = -1 - index
 	}
-	if c := v.started[key]; c != nil {
+	if c, is := v.started[key]; is {
 		if err := c.Died(); err != nil {
 			return "", fmt.Errorf("%s: %w", s.Label(), err)
 		}
-		return c.base(s), nil
+		return c.base, nil
 	}
-	start := func() (*Child, string, error) { return serverOn(ctx, s, v.cpus) }
-	if v.in != nil {
-		start = func() (*Child, string, error) {
-			return serverAt(ctx, s, net.JoinHostPort(v.in.Addr.String(), insidePort), v.cpus, v.in)
-		}
-	}
-	c, base, err := start()
+	c, base, err := v.start(ctx, s)
 	if err != nil {
 		return "", err
 	}
-	v.started[key] = c
+	v.started[key] = started{c, base}
 	return base, nil
+}
+
+// start starts a server where they are to run.
+func (v *servers) start(ctx context.Context, s *spec.Server) (Instance, string, error) {
+	switch {
+	case v.on != nil:
+		own, err := s.Own()
+		if err != nil {
+			return nil, "", err
+		}
+		c, addr, err := v.on.Start(ctx, own, v.cpus)
+		return c, baseAt(s, addr), err
+	case v.in != nil:
+		return serverAt(ctx, s, net.JoinHostPort(v.in.Addr.String(), insidePort), v.cpus, v.in)
+	}
+	return serverOn(ctx, s, v.cpus)
 }
 
 // ended returns which of the started servers has ended.

@@ -191,7 +191,7 @@ func TestObserverEnds(t *testing.T) {
 func TestFleetCannotDoEverything(t *testing.T) {
 	o := Options{Out: filepath.Join(t.TempDir(), "plan"), Work: elsewhere{}}
 	e := sweepOf(t, ownServer("nethttp"))
-	if _, _, err := Explore(t.Context(), e, o, nil); !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), "give its URL") {
+	if _, _, err := Explore(t.Context(), e, o, nil); !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), "give their URLs") {
 		t.Error(err)
 	}
 	e = sweepOf(t, spec.Server{URL: "http://127.0.0.1:1"})

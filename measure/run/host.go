@@ -1,0 +1,43 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
+)
+
+// RefuseFar rejects what only the machine that starts a run can do.
+func RefuseFar(s *spec.Spec) error {
+	if s.PinGenerator != "" {
+		return fmt.Errorf("%w: --pin-generator: the CPUs of one machine are not those of another; leave it out, and start the agents with taskset", exit.ErrRefused)
+	}
+	if s.Apart {
+		return fmt.Errorf("%w: --separate-cpus: agents load from machines of their own; leave it out, or start an agent and a server that share one with taskset", exit.ErrRefused)
+	}
+	if len(s.SourceIPs) > 0 {
+		return fmt.Errorf("%w: --source-ips: the addresses of one machine are not those of another; with several machines each has its own ports already", exit.ErrRefused)
+	}
+	return nil
+}
+
+// Host is a Work that starts an experiment's servers on their own machine.
+type Host interface {
+	Work
+	// Hosting returns the address that servers are started on. The error says why none are, and what
+	// to do; it wraps exit.ErrRefused.
+	Hosting(ctx context.Context) (netip.Addr, error)
+	// Start starts a server on some of that machine's CPUs, nil for all, and returns its address, or
+	// its URL if that is not http, once it accepts connections.
+	Start(ctx context.Context, o *spec.Own, cpus []int) (Instance, string, error)
+}
+
+// Instance is a server that was started for an experiment.
+type Instance interface {
+	// Died returns nil while it runs; then how it ended.
+	Died() error
+	// Stop ends it, and waits for that.
+	Stop()
+}
