@@ -86,6 +86,10 @@ const (
 
 	secondNs = int64(time.Second)
 
+	// peerSamples is how many samples of the connections to others a window shorter than that many
+	// seconds has, if they are cheap.
+	peerSamples = 6
+
 	// sliceOfReadings is the thread's time slice; the usual one is 3 ms.
 	sliceOfReadings = 100 * time.Microsecond
 )
@@ -206,8 +210,13 @@ func (o *Observer) planRounds() {
 	o.timetable.queues = round{everyNs: every, share: shareQueues, longestNs: max(every, secondNs/4)}
 	o.timetable.tcpInfo = round{everyNs: seldom, share: shareTCPInfo}
 	o.timetable.spread = round{everyNs: seldom, share: shareSpread}
-	// Its pauses are no longer than that: it limits its expensive parts itself.
-	o.timetable.peers = round{everyNs: seldom, share: sharePeers, longestNs: seldom, jitter: rand.New(rand.NewPCG(jitterSeed, 2))}
+	// Its pauses are no longer than that: it limits its expensive parts itself. A short run has
+	// several too, since one sample proves no pool.
+	few := seldom
+	if w := int64(o.cfg.Window); w > 0 {
+		few = min(seldom, max(every, w/peerSamples))
+	}
+	o.timetable.peers = round{everyNs: few, share: sharePeers, longestNs: few, jitter: rand.New(rand.NewPCG(jitterSeed, 2))}
 	o.timetable.behind = round{everyNs: max(every, secondNs/2), share: shareBehind, longestNs: max(every, 2*secondNs)} // a short run has some
 	o.timetable.beyond = round{everyNs: seldom, share: shareBeyond, longestNs: max(every, int64(longestUnseen))}
 	// A one-second run has one at its end.

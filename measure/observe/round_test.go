@@ -123,6 +123,20 @@ func TestCountersAreReadAtTheEndOfTheWindow(t *testing.T) {
 	}
 }
 
+// A run of any length looks at the connections to others more than once within its window, and no
+// more than ten times a second.
+func TestPeersOfAShortRun(t *testing.T) {
+	for _, c := range []struct{ window, want time.Duration }{
+		{0, time.Second}, {300 * time.Millisecond, defaultInterval}, {900 * time.Millisecond, 150 * time.Millisecond}, {time.Minute, time.Second},
+	} {
+		o := &Observer{cfg: Config{Interval: defaultInterval, Window: c.window}}
+		o.planRounds()
+		if r := &o.timetable.peers; r.everyNs != int64(c.want) || r.longestNs != int64(c.want) {
+			t.Errorf("window of %v: every %v, %v at most", c.window, time.Duration(r.everyNs), time.Duration(r.longestNs))
+		}
+	}
+}
+
 // Half the effort is half of every budget.
 func TestEffortScalesTheBudgets(t *testing.T) {
 	whole, half := &Observer{cfg: Config{Interval: defaultInterval, Effort: 1}}, &Observer{cfg: Config{Interval: defaultInterval, Effort: 0.5}}
