@@ -28,8 +28,8 @@ const (
 	peerQuietMs = 1000
 	// peersByOne is how many sockets are looked up one by one, 0.3 ms.
 	peersByOne = 64
-	// peerListsFree is how many lists a run may begin with at any cost: one before the load makes
-	// the server connect, two for a pool to settle.
+	// peerListsFree is how many lists a run may make at any cost: one before the load makes the
+	// server connect, and two in the window, where requests are seen to wait.
 	peerListsFree = 3
 )
 
@@ -130,7 +130,8 @@ func (p *peerSampler) sample(at tick, emit Emit) error {
 		}
 	}
 	if !fresh {
-		if p.lists >= peerListsFree && float64(at.tNs-p.listedNs)*sharePeers < float64(p.listCost) {
+		free := p.lists < peerListsFree && (at.tNs >= 0 || p.lists == 0)
+		if !free && float64(at.tNs-p.listedNs)*sharePeers < float64(p.listCost) {
 			return nil
 		}
 		if seen, err := p.list(at, files); err != nil || !seen {
