@@ -45,6 +45,7 @@ type options struct {
 	trials      string
 	accuracyDoc string
 	benchDoc    string
+	readme      string
 	budget      time.Duration // no trial starts after it; 0: no limit
 	comparedRun time.Duration
 	// comparedBlocks of A against B in each comparison; 0: as many as it chooses.
@@ -106,6 +107,11 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			e.Failures = append(e.Failures, err.Error())
 		}
 	}
+	if o.readme != "" && ctx.Err() == nil {
+		if err := renderReadme(o.readme, &e); err != nil {
+			e.Failures = append(e.Failures, err.Error())
+		}
+	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(stderr, "bench: interrupted; the ledger is left as it was")
 		return exitFailure
@@ -113,7 +119,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	for _, failure := range e.Failures {
 		fmt.Fprintln(stderr, "bench:", failure)
 	}
-	if o.ledger != "" && o.only == "" {
+	if o.ledger != "" && (o.only == "" || o.only == onlySpeed) {
 		if err := appendEntry(o.ledger, &e); err != nil {
 			fmt.Fprintln(stderr, "bench:", err)
 			return exitFailure
@@ -134,8 +140,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.DurationVar(&o.duration, "d", 4*time.Second, "time of one measurement, in whole seconds")
 	f.IntVar(&o.connections, "c", 64, "connections of the speed part")
 	f.Uint64Var(&o.seed, "seed", 1, "of the order within the rounds")
-	f.StringVar(&o.ledger, "ledger", "docs/journal/bench.ndjson", "file that a whole run adds one line to; empty: none")
-	f.StringVar(&o.only, "only", "", "a part by itself: "+strings.Join(parts(), ", ")+"; nothing is added to the ledger")
+	f.StringVar(&o.ledger, "ledger", "docs/journal/bench.ndjson", "file that a whole run, or its part "+onlySpeed+", adds one line to; empty: none")
+	f.StringVar(&o.only, "only", "", "a part by itself: "+strings.Join(parts(), ", "))
 	f.IntVar(&o.pairs, "pairs", 100, "of servers that do not differ, in the part "+onlyCompare+", with those in the ledger of trials")
 	f.DurationVar(&o.comparedRun, "compare-run", 250*time.Millisecond, "time of each run of a comparison")
 	f.IntVar(&o.comparedBlocks, "compare-blocks", 0,
@@ -144,6 +150,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		"file that the parts "+onlyAccuracy+" and "+onlyCompare+" go on with, a line for each trial")
 	f.StringVar(&o.accuracyDoc, "accuracy-doc", "docs/accuracy.md", "page that is rendered from the trials; empty: none")
 	f.StringVar(&o.benchDoc, "bench-doc", "docs/bench.md", "page whose tables of the parts "+onlySpeed+" and "+onlyPlaces+" are replaced; empty: none")
+	f.StringVar(&o.readme, "readme", "README.md", "page whose table of the part "+onlySpeed+" is replaced; empty: none")
 	f.DurationVar(&o.budget, "budget", 0, "begin no trial that would end after this; 0: make them all")
 	if err := f.Parse(args); err != nil {
 		return o, err

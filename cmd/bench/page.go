@@ -18,7 +18,7 @@ func renderPage(path string, e *Entry) error {
 	if slices.ContainsFunc(e.Places, func(p PlaceShares) bool { return len(p.Events) > 0 }) {
 		parts[onlyPlaces] = printPlaces
 	}
-	if slices.ContainsFunc(e.Speed, func(r Row) bool { return r.OursToThis != nil }) {
+	if e.hasSpeed() {
 		parts[onlySpeed] = printSpeedRatios
 	}
 	if len(parts) == 0 {
@@ -36,6 +36,65 @@ func renderPage(path string, e *Entry) error {
 	}
 	return os.WriteFile(path, []byte(text), 0o644)
 }
+
+// renderReadme replaces the table of the speed part in the README, if that part was measured.
+func renderReadme(path string, e *Entry) error {
+	if !e.hasSpeed() {
+		return nil
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	text, err := between(string(page), onlySpeed, readmeTable(e))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+// readmeTable is the speed part in a few columns, and what it was measured with.
+func readmeTable(e *Entry) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n| work, %d connections | CPU/request of ceiling, µs | / floor | / %s | / %s | / %s | requests/s / floor |\n",
+		e.Settings.Connections, e.version(gcannon), e.version(wrk), e.version(h2load))
+	b.WriteString("|---|---|---|---|---|---|---|\n")
+	for _, work := range works() {
+		own := rowWith(e, work.name, ours)
+		if own == nil || work.says == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "| %s | %.2g |", work.says, own.WindowNsPerRequest.Median/1e3)
+		for _, tool := range []string{floorEight, gcannon, wrk, h2load} {
+			fmt.Fprintf(&b, " %s |", e.ratio(work.name, tool, windowToThis))
+		}
+		fmt.Fprintf(&b, " %s |\n", e.ratio(work.name, floorEight, perSToThis))
+	}
+	fmt.Fprintf(&b, "\n%d rounds of %.0f s on %d CPUs of an %s, %s, commit %.12s.\n\n", e.Settings.Rounds, e.Settings.DurationS, e.Host.Cores,
+		e.Host.CPU, e.Time.Format(time.DateOnly), e.Commit)
+	return b.String()
+}
+
+// version is a tool with its version, as it says it itself.
+func (e *Entry) version(tool string) string {
+	return strings.TrimSpace(tool + " " + strings.TrimPrefix(e.Tools[tool], tool+" "))
+}
+
+func (e *Entry) hasSpeed() bool {
+	return slices.ContainsFunc(e.Speed, func(r Row) bool { return r.OursToThis != nil })
+}
+
+// ratio formats one of a tool's ratios on a work, "–" if it was not measured.
+func (e *Entry) ratio(work, tool string, of func(*Row) *Spread) string {
+	if r := rowWith(e, work, tool); r != nil && of(r) != nil {
+		return fmt.Sprintf("%.2f", of(r).Median)
+	}
+	return "–"
+}
+
+func windowToThis(r *Row) *Spread { return r.WindowToThis }
+func serverToThis(r *Row) *Spread { return r.ServerToThis }
+func perSToThis(r *Row) *Spread   { return r.PerSToThis }
 
 // between replaces what stands between the marks of a part.
 func between(page, part, made string) (string, error) {
@@ -74,16 +133,12 @@ func printSpeedRatios(w io.Writer, e *Entry) {
 		if own == nil {
 			continue
 		}
-		ratio := func(tool string, of func(*Row) *Spread) string {
-			if r := rowWith(e, work.name, tool); r != nil && of(r) != nil {
-				return fmt.Sprintf("%.2f", of(r).Median)
-			}
-			return "–"
+		fmt.Fprintf(w, "%s\t%.3g\t", work.name, own.WindowNsPerRequest.Median/1e3)
+		for _, tool := range []string{floorOne, floorEight, gcannon, wrk, h2load} {
+			fmt.Fprintf(w, "%s\t", e.ratio(work.name, tool, windowToThis))
 		}
-		window := func(r *Row) *Spread { return r.WindowToThis }
-		fmt.Fprintf(w, "%s\t%.3g\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\t%s\t\n", work.name, own.WindowNsPerRequest.Median/1e3, ratio(floorOne, window),
-			ratio(floorEight, window), ratio(gcannon, window), ratio(wrk, window), ratio(h2load, window), own.OutsideMs.Median,
-			ratio(floorEight, func(r *Row) *Spread { return r.ServerToThis }), ratio(floorEight, func(r *Row) *Spread { return r.PerSToThis }))
+		fmt.Fprintf(w, "%.0f\t%s\t%s\t\n", own.OutsideMs.Median, e.ratio(work.name, floorEight, serverToThis),
+			e.ratio(work.name, floorEight, perSToThis))
 	}
 }
 

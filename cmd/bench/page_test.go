@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,5 +65,37 @@ func TestRenderPage(t *testing.T) {
 	}
 	if err := renderPage(filepath.Join(t.TempDir(), "none"), &Entry{}); err != nil {
 		t.Errorf("nothing measured: %v", err)
+	}
+}
+
+// The speed part of both pages is what the last line of the ledger that has one says.
+func TestTablesAreRecorded(t *testing.T) {
+	ledger, err := os.ReadFile("../../docs/journal/bench.ndjson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last Entry
+	for line := range bytes.Lines(ledger) {
+		var e Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.hasSpeed() {
+			last = e
+		}
+	}
+	last.Places = nil // of another sitting
+	for path, render := range map[string]func(string, *Entry) error{"../../README.md": renderReadme, "../../docs/bench.md": renderPage} {
+		kept, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := filepath.Join(t.TempDir(), "page.md")
+		if err := errors.Join(os.WriteFile(copied, kept, 0o600), render(copied, &last)); err != nil {
+			t.Fatal(err)
+		}
+		if made, err := os.ReadFile(copied); err != nil || !bytes.Equal(made, kept) {
+			t.Errorf("%s differs from the ledger's line of %s, commit %.12s; go run ./cmd/bench -only speed makes both", path, last.Time, last.Commit)
+		}
 	}
 }
