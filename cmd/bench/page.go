@@ -57,35 +57,39 @@ func renderReadme(path string, e *Entry) error {
 func readmeTable(e *Entry) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n| work, %d connections | CPU/request of ceiling, µs | / floor | / %s | / %s | / %s | requests/s / floor |\n",
-		e.Settings.Connections, e.version(gcannon), e.version(wrk), e.version(h2load))
+		e.Settings.Connections, e.named(gcannon), e.named(wrk), e.named(h2load))
 	b.WriteString("|---|---|---|---|---|---|---|\n")
 	for _, work := range works() {
 		own := rowWith(e, work.name, ours)
 		if own == nil || work.says == "" {
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %.2g |", work.says, own.WindowNsPerRequest.Median/1e3)
+		fmt.Fprintf(&b, "| %s | %.3g |", work.says, own.WindowNsPerRequest.Median/1e3)
 		for _, tool := range []string{floorEight, gcannon, wrk, h2load} {
-			fmt.Fprintf(&b, " %s |", e.ratio(work.name, tool, windowToThis))
+			fmt.Fprintf(&b, " %s |", e.ratioTo(work.name, tool, windowToThis))
 		}
-		fmt.Fprintf(&b, " %s |\n", e.ratio(work.name, floorEight, perSToThis))
+		fmt.Fprintf(&b, " %s |\n", e.ratioTo(work.name, floorEight, perSToThis))
 	}
 	fmt.Fprintf(&b, "\n%d rounds of %.0f s on %d CPUs of an %s, %s, commit %.12s.\n\n", e.Settings.Rounds, e.Settings.DurationS, e.Host.Cores,
 		e.Host.CPU, e.Time.Format(time.DateOnly), e.Commit)
 	return b.String()
 }
 
-// version is a tool with its version, as it says it itself.
-func (e *Entry) version(tool string) string {
-	return strings.TrimSpace(tool + " " + strings.TrimPrefix(e.Tools[tool], tool+" "))
+// named is a tool with its version, as it says it itself.
+func (e *Entry) named(tool string) string {
+	v := strings.TrimPrefix(strings.TrimPrefix(e.Tools[tool], tool+" "), "debian/")
+	if v == "" || v == "unknown" {
+		return tool
+	}
+	return tool + " " + v
 }
 
 func (e *Entry) hasSpeed() bool {
 	return slices.ContainsFunc(e.Speed, func(r Row) bool { return r.OursToThis != nil })
 }
 
-// ratio formats one of a tool's ratios on a work, "–" if it was not measured.
-func (e *Entry) ratio(work, tool string, of func(*Row) *Spread) string {
+// ratioTo formats one of a tool's ratios on a work, "–" if it was not measured.
+func (e *Entry) ratioTo(work, tool string, of func(*Row) *Spread) string {
 	if r := rowWith(e, work, tool); r != nil && of(r) != nil {
 		return fmt.Sprintf("%.2f", of(r).Median)
 	}
@@ -135,10 +139,10 @@ func printSpeedRatios(w io.Writer, e *Entry) {
 		}
 		fmt.Fprintf(w, "%s\t%.3g\t", work.name, own.WindowNsPerRequest.Median/1e3)
 		for _, tool := range []string{floorOne, floorEight, gcannon, wrk, h2load} {
-			fmt.Fprintf(w, "%s\t", e.ratio(work.name, tool, windowToThis))
+			fmt.Fprintf(w, "%s\t", e.ratioTo(work.name, tool, windowToThis))
 		}
-		fmt.Fprintf(w, "%.0f\t%s\t%s\t\n", own.OutsideMs.Median, e.ratio(work.name, floorEight, serverToThis),
-			e.ratio(work.name, floorEight, perSToThis))
+		fmt.Fprintf(w, "%.0f\t%s\t%s\t\n", own.OutsideMs.Median, e.ratioTo(work.name, floorEight, serverToThis),
+			e.ratioTo(work.name, floorEight, perSToThis))
 	}
 }
 
