@@ -112,6 +112,7 @@ func mayImport() map[string][]string {
 		"verdict":           {"experiment/spec", "internal/hist", "internal/secret", "internal/stat", "record"},
 		"show/chart":        {"internal/hist", "internal/unit", "record"},
 		"show/export":       {"internal/hist", "internal/profiles", "internal/secret", "record", "verdict/prose"},
+		"show/face":         {"internal/hist", "record"},
 		"show/importer":     {"internal/lazy", "record"},
 		"show/journal": {"experiment/plan", "internal/lazy", "internal/rebind", "internal/unit", "record", "show/chart",
 			"show/importer", "show/ladder", "show/page", "verdict/audit", "verdict/prose"},

@@ -6,8 +6,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/cmd/internal/faces"
 	"ceiling/cmd/internal/forecasting"
 	"ceiling/cmd/internal/hog"
 
@@ -18,12 +20,12 @@ func main() {
 	os.Exit(execute(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// shell is a verb's environment.
-type shell struct{ command.Shell }
-
 // execute runs one command line and returns the exit code.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	sh := &shell{command.Shell{Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr}}
+	if t := faces.Of(args[0]); t != nil { // a link of its name to this program
+		args = slices.Insert(slices.Clone(args), 1, t.Verb())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), command.Signals()...)
 	defer stop()
 	root := newRoot(sh)
@@ -52,7 +54,12 @@ ceiling URL is short for ceiling run URL.`,
 	addGroup(root, "Prepare:", newDoctor(sh), newTune(sh), newServe(&sh.Shell), newDemo(sh))
 	addGroup(root, "Several machines:", newFleet(sh))
 	addGroup(root, "Other programs:", siblings(&sh.Shell)...)
-	root.AddCommand(hog.New(&sh.Shell))
+	for _, t := range faces.All() {
+		if t.Verb() == t.Name {
+			root.AddCommand(newFace(sh, t))
+		}
+	}
+	root.AddCommand(newVegeta(sh), hog.New(&sh.Shell))
 	return root
 }
 

@@ -122,13 +122,18 @@ func newRun(sh *shell) *cobra.Command {
 			return sh.perform(c.Context(), o, err)
 		},
 	}
+	f.bindRun(c)
+	groupFlags(c)
+	return c
+}
+
+// bindRun adds the flags of the verb run.
+func (f *runFlags) bindRun(c *cobra.Command) {
 	f.bind(c)
 	p := c.Flags()
 	p.StringVarP(&f.load.requests, "requests", "n", "", "stop after N requests instead of a duration")
 	p.BoolVar(&f.plan.resume, "resume", false, "continue an interrupted plan by its ID: run only what is missing")
 	f.bindPlan(p)
-	groupFlags(c)
-	return c
 }
 
 // bind adds the flags of every measuring verb.

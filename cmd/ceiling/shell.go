@@ -1,0 +1,6 @@
+package main
+
+import "ceiling/cmd/internal/command"
+
+// shell is a verb's environment.
+type shell struct{ command.Shell }
