@@ -12,7 +12,6 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/faces"
 	"ceiling/experiment/spec"
-	"ceiling/internal/exit"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/face"
@@ -129,9 +128,6 @@ func (sh *shell) judged(done *run.Result) {
 		fmt.Fprintln(sh.Stderr, "ceiling: "+record.Incomplete(done.File.Path, done.KeepErr))
 	default:
 		fmt.Fprintf(sh.Stderr, "ceiling: more: ceiling show -v %s\n", done.Run.ID)
-	}
-	if done.Run.Interrupted {
-		sh.Exit = exit.Interrupted
 	}
 }
 

@@ -237,7 +237,7 @@ func ReadHits(r io.Reader, f func(*Hit) error) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("result %d: %w", n, err)
+			return fmt.Errorf("result %d: %w; results of vegeta are gob, JSON or CSV", n, err)
 		}
 		if err := f(&h); err != nil {
 			return err

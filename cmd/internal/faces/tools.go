@@ -55,15 +55,16 @@ func whole(text string) (int, error) {
 	return n, nil
 }
 
-// timeIn makes a flag of a number of units, or of a text with a unit of its own.
+// timeIn makes a flag of a number of units, or of a text with a unit of its own; unit 0: it has to
+// have one.
 func timeIn(unit time.Duration, set func(f *CommandLine, d time.Duration)) func(*CommandLine, string) error {
 	return func(f *CommandLine, text string) error {
 		d, err := time.ParseDuration(text)
-		if n, bare := strconv.ParseFloat(text, 64); bare == nil {
+		if n, bare := strconv.ParseFloat(text, 64); bare == nil && unit > 0 {
 			d, err = time.Duration(n*float64(unit)), nil
 		}
 		if err != nil || d <= 0 {
-			return errors.New("not a time, as in 10 or 10s")
+			return errors.New("not a time, as in 10s")
 		}
 		set(f, d)
 		return nil

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
@@ -47,7 +46,7 @@ func vegetaAttackOptions() []Option {
 	}
 	return []Option{
 		{names: []string{"rate"}, value: "N/TIME", differs: "same: 50/1s where none is given; 0 is as fast as -max-workers allow", set: setVegetaRate},
-		{names: []string{"duration"}, value: "TIME", differs: "same, but not for ever: it has to be given", set: timeIn(time.Nanosecond, setDuration)},
+		{names: []string{"duration"}, value: "TIME", differs: "same, but not for ever: it has to be given", set: timeIn(0, setDuration)},
 		{names: []string{"targets"}, value: "FILE", set: text(func(f *CommandLine, file string) {
 			if file == standard {
 				file = "-"
@@ -83,7 +82,7 @@ func vegetaNetOptions() []Option {
 		return err
 	}
 	return []Option{
-		{names: []string{"timeout"}, value: "TIME", set: timeIn(time.Nanosecond, setTimeout)},
+		{names: []string{"timeout"}, value: "TIME", set: timeIn(0, setTimeout)},
 		{names: []string{"workers"}, value: "N", differs: "ceiling has none", set: workersIgnored},
 		{names: []string{"max-workers"}, value: "N", differs: "connections: a hundredth of the rate where none are given, 64 to 10,000", set: workers},
 		{names: []string{"connections"}, value: "N", differs: "idle ones there; ceiling keeps all it has", set: workersIgnored},
