@@ -53,6 +53,10 @@ func (f *runFlags) isPlan() bool { return f.isList() || f.plan.repeats > 1 }
 
 // experiment builds the Experiment of the flags, without servers if the URL names none.
 func (f *runFlags) experiment(ctx context.Context, kind string, args []string, sh *shell) (spec.Experiment, error) {
+	list, err := f.targetList(args, sh) // first: a curl command line has flags too
+	if err != nil {
+		return spec.Experiment{}, err
+	}
 	e := spec.Experiment{Kind: kind, Repeats: f.plan.repeats, Load: spec.Load{
 		Arrivals: f.load.arrivals, NewConnections: f.load.newConnections, NoLone: f.load.noUnloaded,
 		Engine: f.load.engine, Dial: f.load.dial(), Fragment: f.load.fragment, PinGenerator: f.server.pinGenerator,
@@ -61,7 +65,7 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	if f.changed("separate-cpus") {
 		e.Load.Apart = &f.server.separate
 	}
-	err := errors.Join(f.goTogether(&e),
+	err = errors.Join(f.goTogether(&e),
 		counts(&e.Load.Connections, "-c", f.load.connections), counts(&e.Load.Pipelining, "-p", f.load.pipelining),
 		threads(&e.Load.Threads, f.load.threads),
 		moment(&e.Load.Duration, "-d", f.load.duration), moment(&e.Load.Timeout, "--timeout", f.load.timeout),
@@ -84,10 +88,6 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 		return e, fmt.Errorf("--expect: %w", err)
 	}
 	if e.Load.TLS, err = f.load.secure(); err != nil {
-		return e, err
-	}
-	list, err := f.targetList(args, sh)
-	if err != nil {
 		return e, err
 	}
 	if e.Load.Kind, err = f.kind(list); err != nil {

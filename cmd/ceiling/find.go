@@ -66,10 +66,10 @@ func bounds(f *spec.Find, start, most string, within float64) error {
 // urlOrTargets requires one URL, or none with a targets file.
 func urlOrTargets(f *runFlags) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if len(args) == 0 && f.load.targets != "" {
+		if len(args) == 0 && (f.load.from.targets != "" || f.load.from.curl != "") {
 			return nil
 		}
-		return command.Exactly(1, "one URL (or --targets FILE)")(c, args)
+		return command.Exactly(1, "one URL (or --targets FILE, or --curl 'curl …')")(c, args)
 	}
 }
 

@@ -41,13 +41,13 @@ func otherFiles() map[string]string {
 		script   = "is a script, as k6 and autocannon have them; " + noScript
 		saved    = "is not a URL; for a saved run: ceiling show FILE"
 		plan     = "is an experiment; run it: ceiling run FILE"
-		requests = "is a file; for the requests in it, as METHOD URL lines: ceiling run --targets FILE"
+		requests = "is a file; for the requests in it: ceiling run --targets FILE"
 	)
 	return map[string]string{
 		".js": script, ".mjs": script, ".cjs": script, ".ts": script, ".lua": "is a script, as wrk has them; " + noScript,
 		".scala": "is a simulation, as Gatling has them; " + noScript, ".jmx": "is a test plan, as JMeter has them; " + noScript,
-		".har": "is a browser's recording; write its requests as METHOD URL lines, and give them with --targets",
-		".txt": requests, ".http": requests, ".yaml": plan, ".yml": plan, ".ndjson": saved,
+		".har": "is a browser's recording; for the requests in it: ceiling run --targets FILE",
+		".txt": requests, ".http": requests, ".rest": requests, ".yaml": plan, ".yml": plan, ".ndjson": saved,
 		".json":  "is a file; for another tool's result: ceiling judge FILE; for requests, one JSON object a line: ceiling run --targets FILE",
 		".toml":  "is a file; for a configuration of the proxy: ceiling proxy FILE",
 		".proto": "has the messages of a service; call a method of it: --grpc package.Service/Method --proto FILE URL",

@@ -30,6 +30,7 @@ type runFlags struct {
 	fleet       fleetFlags
 	// changed reports whether a flag was given, by its name.
 	changed func(string) bool
+	set     func(flag, value string) error
 }
 
 // loadFlags define the load.
@@ -38,7 +39,7 @@ type loadFlags struct {
 	threads                               string
 	duration, warmup, timeout, ramp       string
 	rate, arrivals, engine                string
-	method, body, targets                 string
+	method, body                          string
 	header                                []string
 	newConnections, noUnloaded, subscribe bool
 	fragment                              int
@@ -48,7 +49,11 @@ type loadFlags struct {
 	seed                                  uint64
 	protocol                              protocolFlags
 	tls                                   spec.TLS
+	from                                  sourceFlags
 }
+
+// sourceFlags say where requests come from, if not from the URL.
+type sourceFlags struct{ targets, curl string }
 
 // secure returns the TLS settings of https:// URLs; nil if none were given. It reads the files.
 func (l *loadFlags) secure() (*spec.TLS, error) {
@@ -96,10 +101,7 @@ func newRun(sh *shell) *cobra.Command {
 			if f.plan.resume {
 				return command.Exactly(1, "the ID of an interrupted plan with --resume")(c, args)
 			}
-			if len(args) == 0 && f.load.targets != "" {
-				return nil
-			}
-			return command.Exactly(1, "one URL (or --targets FILE)")(c, args)
+			return urlOrTargets(&f)(c, args)
 		},
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if f.plan.resume {
@@ -154,7 +156,8 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.load.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
 	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,errors<0.1%'")
 	p.StringVar(&f.expect, "expect", "", "statuses that count as a response: 2xx,304 (default: below 400)")
-	p.StringVar(&f.load.targets, "targets", "", "file of requests in vegeta's format, with weights; - is standard input")
+	p.StringVar(&f.load.from.targets, "targets", "", "file of requests: vegeta's format with weights, HAR, .http, Postman, curl lines; - is standard input")
+	p.StringVar(&f.load.from.curl, "curl", "", "the request of a curl command line: --curl 'curl -H … URL'")
 	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.load.newConnections, "new-connections", false, "a new connection for each request")
 	p.StringVar(&f.load.protocol.method, "grpc", "", "call this gRPC method, package.Service/Method, with -b as JSON")
@@ -178,7 +181,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.server.pinGenerator, "pin-generator", "", "pin the generator to these CPUs, e.g. 0-3,8")
 	p.StringVar(&f.server.pinServer, "pin-server", "", "pin the server to these CPUs (restored afterwards)")
 	p.BoolVar(&f.server.separate, "separate-cpus", false, "separate CPUs for generator and server (default with --serve)")
-	f.changed = p.Changed
+	f.changed, f.set = p.Changed, p.Set
 	p.StringVar(&f.server.link, "link-speed", "", "link speed if the kernel does not know it: 50Gbps")
 	p.StringVar(&f.server.pprof, "pprof", "", "server pprof address, or several: a,b (off disables)")
 	p.StringVar(&f.server.database, "database", "", "PostgreSQL behind the server, to query its wait events: postgres://…")
@@ -237,11 +240,11 @@ func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 		}
 		fields = append(fields, field)
 	}
-	if f.load.targets != "" {
-		if len(args) > 0 || f.load.method != "" || f.load.body != "" {
-			return nil, errors.New("--targets: the file has the URLs, methods and bodies; leave out the URL, -m and -b")
+	if f.load.from.targets != "" || f.load.from.curl != "" {
+		if len(args) > 0 || f.load.method != "" || f.load.body != "" || f.load.from.targets != "" && f.load.from.curl != "" {
+			return nil, errors.New("--targets, --curl: they have the URLs, methods and bodies; leave out the other of them, the URL, -m and -b")
 		}
-		list, err := spec.ReadTargetsFile(f.load.targets, sh.Stdin)
+		list, err := f.borrowed(sh)
 		for i := range list {
 			list[i].Header = append(list[i].Header, fields...)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -28,20 +27,6 @@ const (
 	// WeightMax limits a target's weight, so that no sum over TargetsMax of them overflows.
 	WeightMax = 1_000_000
 )
-
-// ReadTargetsFile reads a targets file, "-" for standard input; see ReadTargets. Body files are
-// relative to the file's directory, or to the working directory.
-func ReadTargetsFile(path string, stdin io.Reader) ([]Target, error) {
-	if path == "-" {
-		return ReadTargets(stdin, "standard input", "")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("targets: %w", err)
-	}
-	defer f.Close()
-	return ReadTargets(f, path, filepath.Dir(path))
-}
 
 // ReadTargets reads targets in either of vegeta's formats, distinguished by the first non-blank
 // character: '{' is JSON.

@@ -96,6 +96,14 @@ func TestParseTargetsRefuses(t *testing.T) {
 
 func TestReadTargetsFile(t *testing.T) {
 	dir := t.TempDir()
+	read := func(path string) ([]Target, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		return ReadTargets(f, path, dir)
+	}
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -106,16 +114,14 @@ func TestReadTargetsFile(t *testing.T) {
 	absolute := write("abs.txt", "absolute")
 	write("rel.txt", "relative")
 	path := write("targets", fmt.Sprintf("POST http://h/\n@rel.txt\n\nPOST http://h/\n@%s\n", absolute))
-	got, err := ReadTargetsFile(path, nil)
+	got, err := read(path)
 	if err != nil || len(got) != 2 || string(got[0].Body) != "relative" || string(got[1].Body) != "absolute" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	_, err = ReadTargetsFile(filepath.Join(dir, "no"), nil)
-	checkError(t, "missing file", err, "no such file")
 	if err := os.Truncate(path, TargetsFileMax+1); err != nil {
 		t.Fatal(err)
 	}
-	_, err = ReadTargetsFile(path, nil)
+	_, err = read(path)
 	checkError(t, "big file", err, "more than 67108864 bytes")
 }
 
@@ -146,7 +152,7 @@ func FuzzParseTargets(f *testing.F) {
 // Equal requests are one target, from standard input as from a file.
 func TestEqualTargetsAreOne(t *testing.T) {
 	text := "GET http://h/a\n\nGET http://h/b\nX: 1\n\nGET http://h/a\n\n# weight: 3\nGET http://h/a\n\nGET http://h/b\n"
-	got, err := ReadTargetsFile("-", strings.NewReader(text))
+	got, err := ReadTargets(strings.NewReader(text), "standard input", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,29 +22,27 @@ func (h *Hider) Command(words []string) []string {
 
 // argument redacts one word; before is the previous one.
 func (h *Hider) argument(word, before string) string {
-	switch {
-	case before == "-H" || before == "--header":
-		return h.FieldLine(word)
-	case before == "-b" || before == "--body":
-		return h.bodyOf(word)
-	case before == "-u" || before == "--user":
-		return h.Value(word)
-	case isFlag(before) && !strings.HasPrefix(word, "-") && isName(strings.TrimLeft(before, "-")):
+	if hide := h.ofFlag(before); hide != nil && isDashed(before) {
+		return hide(word)
+	}
+	if isFlag(before) && !strings.HasPrefix(word, "-") && isName(strings.TrimLeft(before, "-")) {
 		return h.Value(word)
 	}
-	if flag, value, found := strings.Cut(word, "="); found && isFlag(flag) {
+	if flag, value, found := strings.Cut(word, "="); found && isDashed(flag) && !strings.ContainsAny(flag, " \t:/") {
+		hide := h.ofFlag(flag)
 		switch {
-		case flag == "--header":
-			return flag + "=" + h.FieldLine(value)
-		case flag == "--body":
-			return flag + "=" + h.bodyOf(value)
-		case isName(strings.TrimLeft(flag, "-")):
-			return flag + "=" + h.Value(value)
+		case hide == nil && isName(strings.TrimLeft(flag, "-")):
+			hide = h.Value
+		case hide == nil:
+			hide = h.shell
 		}
-		return flag + "=" + h.shell(value)
+		return flag + "=" + hide(value)
+	}
+	if isDashed(word) && h.ofFlag(word) != nil {
+		return word // -body is not -b with a value
 	}
 	if short, ok := strings.CutPrefix(word, "-H"); ok {
-		return "-H" + h.FieldLine(short)
+		return "-H" + h.fieldOf(short)
 	}
 	if short, ok := strings.CutPrefix(word, "-b"); ok {
 		return "-b" + h.bodyOf(short)
@@ -53,6 +51,31 @@ func (h *Hider) argument(word, before string) string {
 		return h.FieldLine(word)
 	}
 	return h.shell(word)
+}
+
+// ofFlag returns what redacts the value of a flag, of ours or of the tools whose command lines we
+// take, with one dash or two; nil: the flag says nothing.
+func (h *Hider) ofFlag(flag string) func(string) string {
+	switch strings.TrimLeft(flag, "-") {
+	case "H", "header", "headers":
+		return h.fieldOf
+	case "b", "body":
+		return h.bodyOf
+	case "u", "user", "curl": // of curl's line not even the body's place is known
+		return h.Value
+	}
+	return nil
+}
+
+func isDashed(word string) bool { return strings.HasPrefix(word, "-") && strings.Trim(word, "-") != "" }
+
+// fieldOf redacts a field, Name: value or Name=value.
+func (h *Hider) fieldOf(word string) string {
+	name, value, found := strings.Cut(word, "=")
+	if !found || strings.Contains(name, ":") {
+		return h.FieldLine(word)
+	}
+	return name + "=" + h.Field(name, value)
 }
 
 // bodyOf redacts a body, unless it names a file.

@@ -104,17 +104,19 @@ func TestHidesCommands(t *testing.T) {
 		"@file",
 		"--body=xyz", "--token", "abc", "--token-file", "name", "--otlp", "http://u:p@c:4318", "--keep-secrets", "--serve", "TOKEN=abc ./srv",
 		"-c", "64", "h/x?token=abc",
+		"--curl", "curl -d pin h", "-body", "pin", "-header=Cookie: a=1", "-H", "authorization=x", "-headers", "X-Run=1",
 	}
 	want := []string{
 		"ceiling", "run", "-H", "Authorization: hidden", "-HCookie: hidden", "--header=X-Api-Key: hidden", "-H", "Accept: */*", "-b", "hidden",
 		"-b", "@file",
 		"--body=hidden", "--token", "hidden", "--token-file", "name", "--otlp", "http://hidden@c:4318", "--keep-secrets", "--serve",
 		"TOKEN=hidden ./srv", "-c", "64", "h/x?token=hidden",
+		"--curl", "hidden", "-body", "hidden", "-header=Cookie: hidden", "-H", "authorization=hidden", "-headers", "X-Run=1",
 	}
 	if got := (&Hider{}).Command(words); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if found := InCommand(words); len(found) != 9 || found[0] != "Authorization: hidden" {
+	if found := InCommand(words); len(found) != 13 || found[0] != "Authorization: hidden" {
 		t.Errorf("found %q", found)
 	}
 	if found := InCommand([]string{"ceiling", "run", "-c", "64", "-b", "@x", "http://h/simple"}); found != nil {

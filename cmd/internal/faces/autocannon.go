@@ -81,7 +81,7 @@ func autocannonOptions() []Option {
 		{names: []string{"E", "expectBody"}, value: "BODY", differs: "ceiling does not compare bodies"},
 		{names: []string{"I", "idReplacement"}, differs: "requests are prepared before the run, and have no IDs of their own"},
 		{names: []string{"F", "form"}, value: "FORM", differs: "give the body as it is sent: -i FILE, and -H Content-Type=…"},
-		{names: []string{"har"}, value: "FILE", differs: "write its requests as METHOD URL lines: ceiling run --targets FILE"},
+		{names: []string{"har"}, value: "FILE", differs: "ceiling run --targets FILE reads it"},
 		{names: []string{"W", "warmup"}, value: "OPTS", differs: "ceiling run has a warm-up, --warmup 2s"},
 		{names: []string{"f", "forever"}, differs: "one run at a time; repeat it in your shell"},
 		{names: []string{"on-port", "onPort"}, differs: "start the server yourself, or ceiling run FILE.yaml with serve: (docs/experiments.md)"},

@@ -1,0 +1,167 @@
+// Package borrowed reads requests as other programs keep them: curl command lines, browsers'
+// recordings (HAR), .http files of editors, Postman collections. It makes of them what
+// spec.ReadTargets reads, which checks them.
+package borrowed
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"ceiling/experiment/spec"
+)
+
+// Request is one request.
+type Request struct {
+	Method, URL string
+	Header      []spec.Field
+	Body        []byte
+}
+
+// Set is what a file or a command line has.
+type Set struct {
+	Requests []Request
+	// Left says what was left out, a line each.
+	Left []string
+	// Flags of ceiling run that curl's own ask for, by name: insecure, http, cacert, …
+	Flags map[string]string
+}
+
+// Opener reads a file that is named beside a request.
+type Opener func(name string) ([]byte, error)
+
+// Read reads a file's requests; nil if it is none of these formats.
+func Read(data []byte, name string, open Opener) (*Set, error) {
+	text := strings.TrimSpace(strings.TrimPrefix(string(data), "\ufeff"))
+	var s *Set
+	var err error
+	switch {
+	case strings.HasPrefix(text, "{"):
+		s, err = readJSON([]byte(text))
+	case text == "curl" || strings.HasPrefix(text, "curl "):
+		s, err = readCurls(text, open)
+	case isHTTPFile(text, name):
+		s, err = readHTTP(text, open)
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if s == nil {
+		return nil, nil
+	}
+	return s, s.oneHost(name)
+}
+
+// readJSON reads a HAR or a Postman collection; nil for other JSON.
+func readJSON(data []byte) (*Set, error) {
+	var top map[string]json.RawMessage
+	if json.NewDecoder(bytes.NewReader(data)).Decode(&top) != nil {
+		return nil, nil // targets' own format has an object a line, and reports what is wrong with it
+	}
+	switch {
+	case top["log"] != nil:
+		return readHAR(top["log"])
+	case top["info"] != nil && top["item"] != nil:
+		return readPostman(data)
+	}
+	return nil, nil
+}
+
+// oneHost keeps the requests to the host that most are for: a run loads one.
+func (s *Set) oneHost(name string) error {
+	count := map[string]int{}
+	most := ""
+	for _, r := range s.Requests {
+		h := r.host()
+		if count[h]++; most == "" || count[h] > count[most] {
+			most = h
+		}
+	}
+	if len(s.Requests) == 0 {
+		return fmt.Errorf("%s: no request in it that can be sent%s", name, strings.Join(append([]string{""}, s.Left...), "; "))
+	}
+	var others []string
+	for h, n := range count {
+		if h != most {
+			others = append(others, fmt.Sprintf("%d to %s", n, h))
+		}
+	}
+	if len(others) > 0 {
+		slices.Sort(others)
+		s.Left = append(s.Left, "a run has one host, "+most+"; left out: "+strings.Join(others, ", "))
+		s.Requests = slices.DeleteFunc(s.Requests, func(r Request) bool { return r.host() != most })
+	}
+	return nil
+}
+
+// host is scheme and host, as far as the URL says.
+func (r *Request) host() string {
+	u, err := url.Parse(r.URL)
+	if err != nil {
+		return r.URL
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// Lines writes the requests in the format of spec.ReadTargets, a line each.
+func (s *Set) Lines() []byte {
+	var b bytes.Buffer
+	quoted := func(text string) []byte {
+		q, err := json.Marshal(text)
+		if err != nil {
+			panic(err) // of a string
+		}
+		return q
+	}
+	for _, r := range s.Requests {
+		fmt.Fprintf(&b, `{"method":%s,"url":%s,"header":{`, quoted(r.Method), quoted(r.URL))
+		for i, f := range r.Header {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(&b, "%s:[%s]", quoted(f.Name), quoted(f.Value))
+		}
+		body, err := json.Marshal(r.Body)
+		if err != nil {
+			panic(err) // of bytes
+		}
+		fmt.Fprintf(&b, "},\"body\":%s}\n", body)
+	}
+	return b.Bytes()
+}
+
+// sent reports whether a header field is one that a client sends by itself, and the generator too.
+func sent(name string) bool {
+	switch strings.ToLower(name) {
+	case "host", "content-length", "connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade", "expect":
+		return true
+	}
+	return strings.HasPrefix(name, ":") // of HTTP/2
+}
+
+// variables replaces {{name}}.
+type variables map[string]string
+
+// fill replaces the variables of a text. The error names one that has no value.
+func (v variables) fill(text string) (string, error) {
+	for depth := 0; ; depth++ {
+		before, rest, found := strings.Cut(text, "{{")
+		name, after, closed := strings.Cut(rest, "}}")
+		if !found || !closed {
+			return text, nil
+		}
+		value, known := v[strings.TrimSpace(name)]
+		if !known {
+			return "", fmt.Errorf("{{%s}} has no value here; replace it", strings.TrimSpace(name))
+		}
+		if depth > 100 {
+			return "", fmt.Errorf("{{%s}} refers to itself", strings.TrimSpace(name))
+		}
+		text = before + value + after
+	}
+}

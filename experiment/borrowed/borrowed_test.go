@@ -1,0 +1,164 @@
+package borrowed_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"ceiling/experiment/borrowed"
+	"ceiling/experiment/spec"
+)
+
+func open(name string) ([]byte, error) {
+	if name == "no" {
+		return nil, errors.New("no such file")
+	}
+	return []byte("of " + name + "\n"), nil
+}
+
+// said writes requests as one reads them.
+func said(t *testing.T, s *borrowed.Set) string {
+	t.Helper()
+	list, err := spec.ReadTargets(bytes.NewReader(s.Lines()), "t", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, one := range list {
+		fmt.Fprintf(&b, "%s %s", one.Method, one.URL)
+		for _, f := range one.Header {
+			fmt.Fprintf(&b, " [%s: %s]", f.Name, f.Value)
+		}
+		if len(one.Body) > 0 {
+			fmt.Fprintf(&b, " {%s}", one.Body)
+		}
+		if one.Weight > 1 {
+			fmt.Fprintf(&b, " ×%d", one.Weight)
+		}
+		b.WriteString("\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// TestCurl: command lines as documentation, browsers and Postman write them.
+func TestCurl(t *testing.T) {
+	for line, want := range map[string]string{
+		"curl http://h/x":                 "GET http://h/x",
+		"h/x":                             "GET http://h/x",
+		"curl -sSL -o /dev/null http://h": "GET http://h",
+		`curl 'http://h/a?b=1&c=2' -H 'Accept: text/html' -H 'Cookie: a=b; c=d' --compressed`:                                  "GET http://h/a?b=1&c=2 [Accept: text/html] [Cookie: a=b; c=d] [Accept-Encoding: deflate, gzip, br, zstd]",
+		"curl -X PUT http://h -d a=1 -d b=2":                                                                                   "PUT http://h [Content-Type: application/x-www-form-urlencoded] {a=1&b=2}",
+		`curl --location --request POST 'http://h/v1' --header 'Content-Type: application/json' --data-raw '{"a": "it'\''s"}'`: `POST http://h/v1 [Content-Type: application/json] {{"a": "it's"}}`,
+		`curl http://h --json '{"a":1}'`:                                                                                       `POST http://h [Content-Type: application/json] [Accept: application/json] {{"a":1}}`,
+		"curl -u me:secret http://h":                                                                                           "GET http://h [Authorization: Basic bWU6c2VjcmV0]",
+		"curl -G http://h/s?x=1 --data-urlencode 'q=a b&c'":                                                                    "GET http://h/s?x=1&q=a+b%26c",
+		"curl -I http://h":    "HEAD http://h",
+		"curl -d @f http://h": "POST http://h [Content-Type: application/x-www-form-urlencoded] {of f}",
+		"curl --data-binary @f -H 'Content-Type: a/b' http://h": "POST http://h [Content-Type: a/b] {of f\n}",
+		"curl http://h \\\n  -H 'A: b' \\\n  -A me":             "GET http://h [A: b] [User-Agent: me]",
+		"curl $'http://h' --data-raw $'a\\nb'":                  "POST http://h [Content-Type: application/x-www-form-urlencoded] {a\nb}",
+		`curl "http://h/\$x" -H "A: \"q\""`:                     `GET http://h/$x [A: "q"]`,
+	} {
+		s, err := borrowed.Curl(line, open)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if got := said(t, s); got != want {
+			t.Errorf("%s:\n%q, want\n%q", line, got, want)
+		}
+	}
+	s, err := borrowed.Curl("curl -k --http2 -m 3 --cacert ca.pem --resolve a:1:2 --unix-socket /s https://a:1/", open)
+	if want := "map[cacert:ca.pem http:2 insecure:true resolve:a:1:2 timeout:3s unix:/s]"; err != nil || fmt.Sprint(s.Flags) != want {
+		t.Errorf("%v, %v", s, err)
+	}
+	for line, want := range map[string]string{
+		"curl":                         "curl without a URL",
+		"curl -F a=b http://h":         "-F of curl cannot be honoured",
+		"curl -x proxy http://h":       "-x of curl cannot",
+		"curl --retri 3 http://h":      "--retri of curl cannot",
+		"curl http://h -H":             "-H: its value is missing",
+		"curl 'http://h":               "a quote is not closed",
+		"curl http://h | jq .":         `"|": only curl itself is read`,
+		"curl http://h && curl http:/": "only curl itself",
+		"curl http://h/a http://h/b":   "several URLs",
+		"curl -d @no http://h":         "no such file",
+		"curl -b jar.txt http://h":     "a file of cookies",
+	} {
+		if s, err := borrowed.Curl(line, open); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v, want %q", line, s, err, want)
+		}
+	}
+}
+
+// TestFiles: what each kind of file is read as, and what is left out of it.
+func TestFiles(t *testing.T) {
+	for _, c := range []struct{ name, text, want, left string }{
+		{"a.txt", "curl http://h/a\n\ncurl http://h/b -d x \\\n -H 'A: b'\ncurl http://h/a\n",
+			"GET http://h/a ×2\nPOST http://h/b [A: b] [Content-Type: application/x-www-form-urlencoded] {x}", ""},
+		{"a.har", `{"log": {"version": "1.2", "entries": [
+			{"request": {"method": "GET", "url": "https://h/a", "headers": [{"name": ":authority", "value": "h"}, {"name": "Host", "value": "h"}, {"name": "Accept", "value": "*/*"}]}},
+			{"request": {"method": "POST", "url": "https://h/b", "headers": [], "postData": {"text": "aGk=", "encoding": "base64"}}},
+			{"request": {"method": "GET", "url": "https://other/c", "headers": []}},
+			{"request": {"method": "GET", "url": "data:image/png", "headers": []}}]}}`,
+			"GET https://h/a [Accept: */*]\nPOST https://h/b {hi}", "left out: 1 that are not http:// or https://; a run has one host, https://h; left out: 1 to https://other"},
+		{"a.http", "@host = http://h\n### one\n# @name one\nGET {{host}}/a HTTP/1.1\nAccept: x\n\n### two\nPOST {{host}}/b\n    ?q=1\nContent-Type: application/json\n\n{\n  \"a\": 1\n}\n\n> {% client.test() %}\n###\nPUT {{host}}/c\n\n< ./f\n",
+			"GET http://h/a [Accept: x]\nPOST http://h/b?q=1 [Content-Type: application/json] {{\n  \"a\": 1\n}}\nPUT http://h/c {of ./f\n}", ""},
+		{"raw", "GET /x?y=1 HTTP/1.1\r\nHost: h:8080\r\nAccept: */*\r\n\r\n", "GET http://h:8080/x?y=1 [Accept: */*]", ""},
+		{"a.json", `{"info": {"name": "n"}, "variable": [{"key": "base", "value": "http://h"}], "auth": {"type": "bearer", "bearer": [{"key": "token", "value": "t"}]},
+			"item": [{"name": "f", "item": [{"name": "a", "request": {"method": "GET", "url": {"raw": "{{base}}/a"}, "header": [{"key": "A", "value": "b"}, {"key": "C", "value": "d", "disabled": true}]}}]},
+			{"name": "b", "request": {"method": "POST", "url": "{{base}}/b", "auth": {"type": "noauth"}, "body": {"mode": "urlencoded", "urlencoded": [{"key": "k", "value": "a b"}]}}},
+			{"name": "c", "request": "{{base}}/c"}, {"name": "d", "request": {"method": "GET", "url": "{{gone}}/d"}},
+			{"name": "e", "request": {"method": "POST", "url": "{{base}}/e", "body": {"mode": "formdata"}}}]}`,
+			"GET http://h/a [A: b] [Authorization: Bearer t]\nPOST http://h/b [Content-Type: application/x-www-form-urlencoded] {k=a+b}\nGET http://h/c [Authorization: Bearer t]",
+			"left out: d: {{gone}} has no value here; replace it; left out: e: its body is formdata; raw and urlencoded can be sent"},
+	} {
+		s, err := borrowed.Read([]byte(c.text), c.name, open)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := said(t, s); got != c.want || strings.Join(s.Left, "; ") != c.left {
+			t.Errorf("%s:\n%q, want\n%q\nleft out %q, want %q", c.name, got, c.want, strings.Join(s.Left, "; "), c.left)
+		}
+	}
+	for name, text := range map[string]string{"targets": "GET http://h/\n", "t.json": `{"method": "GET", "url": "http://h/"}`, "empty": "", "bad": `{"log`} {
+		if s, err := borrowed.Read([]byte(text), name, open); s != nil || err != nil {
+			t.Errorf("%s: %v, %v", name, s, err)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"log": {"entries": []}}`:                      "no request in it",
+		`{"log": []}`:                                   "not a HAR",
+		"### a\nGET {{x}}/a":                            "line 2: {{x}} has no value here",
+		"@a = {{a}}\n###\nGET http://{{a}}/":            "refers to itself",
+		"### a\nGET http://h/\nbody at once":            "the body follows a blank line",
+		"### a\nget it":                                 "not a request line",
+		"### a\nGET /x":                                 "has no host",
+		"curl http://h/\ncurl -F x http://h/":           "-F of curl",
+		"curl http://h/\nwget http://h/":                "is not a curl command",
+		`{"info": {}, "item": [{"request": {"x": 1}}]}`: "its URL has no text",
+	} {
+		s, err := borrowed.Read([]byte(text), "x.http", open)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "x.http: ") {
+			t.Errorf("%s: %+v, %v, want %q", text, s, err, want)
+		}
+	}
+}
+
+// FuzzRead: no input makes it panic, hang, or hand over what cannot be read.
+func FuzzRead(f *testing.F) {
+	for _, text := range []string{"curl -d '$a' $'b\\n' \"c\" http://h", `{"log":{"entries":[{"request":{"url":"http://h"}}]}}`, "### x\n@a=b\nGET http://{{a}}/\n\nb",
+		`{"info":{},"item":[{"item":[{"request":"http://h"}]}]}`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := borrowed.Read([]byte(text), "f.http", open)
+		if err == nil && s != nil {
+			_, err = spec.ReadTargets(bytes.NewReader(s.Lines()), "t", "")
+			_ = err // its own checks
+		}
+	})
+}
