@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,7 @@ func orderOf(ctx context.Context, f *faces.CommandLine, sh *shell) (*order, erro
 	var own runFlags
 	c := &cobra.Command{Use: "run"}
 	own.bindRun(c)
-	if err := c.ParseFlags(append([]string{"--warmup", "0s"}, f.Own...)); err != nil {
+	if err := c.ParseFlags(ownFlags(f)); err != nil {
 		return nil, err
 	}
 	var urls []string
@@ -65,6 +66,22 @@ func orderOf(ctx context.Context, f *faces.CommandLine, sh *shell) (*order, erro
 	return o, o.single(&own)
 }
 
+// ownFlags are the flags of ceiling run: there is no warm-up, as in those tools, unless one is asked
+// for.
+func ownFlags(f *faces.CommandLine) []string { return append([]string{"--warmup", "0s"}, f.Own...) }
+
+// typed writes words as one types them in a shell.
+func typed(words []string, last string) string {
+	var list []string
+	for _, w := range append(slices.Clone(words), last) {
+		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$`!*?[]{}()<>|&;#~") {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		list = append(list, w)
+	}
+	return strings.Join(list, " ")
+}
+
 // worn is a run that looks like another tool's.
 type worn struct {
 	tool  *faces.Tool
@@ -73,6 +90,10 @@ type worn struct {
 }
 
 func (w *worn) do(ctx context.Context, sh *shell) error {
+	if w.tool.Begin == nil {
+		sh.Note("ceiling run %s", typed(ownFlags(w.given), w.given.URL))
+		return w.order.do(ctx, sh)
+	}
 	defer relaxGC()()
 	out := sh.Stdout
 	if w.tool.Aside {

@@ -22,13 +22,16 @@ type Tool struct {
 	single bool
 	// defaults of its load, where they are not ours.
 	defaults CommandLine
-	// Begin and End write what it prints before and after a run.
+	// Begin and End write what it prints before and after a run; nil: the run is reported as ceiling
+	// does.
 	Begin, End func(w io.Writer, r *face.Run, f *CommandLine) error
 	// Aside: its text goes to standard error, as autocannon's does.
 	Aside bool
 	// noURL: it takes no URL, but a list of targets. Hits: its output has every response.
 	noURL, Hits bool
-	check       func(f *CommandLine) error
+	// verb may stand before its flags.
+	verb  string
+	check func(f *CommandLine) error
 }
 
 // Option is one of its flags.
@@ -51,6 +54,10 @@ type CommandLine struct {
 	JSON, Help, Version bool
 
 	connections string
+	requests    string  // ends the run; "": a time does
+	timed       bool    // a time ends it, whatever requests says
+	perClient   float64 // requests/s of each connection; 0: as they come
+	fresh       bool    // a connection for each request
 	latency     bool
 	cannon      face.Autocannon
 	vegeta      vegetaAttack
@@ -58,7 +65,10 @@ type CommandLine struct {
 
 // All lists them.
 func All() []*Tool {
-	return []*Tool{wrkFace(), goWrkFace(), autocannonFace(), vegetaFace()}
+	return []*Tool{
+		wrkFace(), goWrkFace(), autocannonFace(), vegetaFace(), // and their output
+		heyFace(), abFace(), ohaFace(), bombardierFace(), h2loadFace(), k6Face(),
+	}
 }
 
 // Of returns the tool that a program's name, or that of a link to it, asks for; nil: it is ceiling.
@@ -80,6 +90,10 @@ func (t *Tool) Verb() string {
 // Parse reads a command line as the tool does: flags before and after the URL.
 func (t *Tool) Parse(args []string) (*CommandLine, error) {
 	f := t.defaults
+	f.Own = slices.Clone(f.Own)
+	if len(args) > 0 && args[0] == t.verb && t.verb != "" {
+		args = args[1:]
+	}
 	for at := 0; at < len(args); at++ {
 		arg := args[at]
 		if arg == "--" {
@@ -95,6 +109,10 @@ func (t *Tool) Parse(args []string) (*CommandLine, error) {
 				return nil, err
 			}
 			continue
+		}
+		if arg == "--help" {
+			f.Help = true
+			break
 		}
 		rest, err := t.take(&f, arg, args[at+1:])
 		if err != nil {

@@ -1,6 +1,7 @@
 package faces
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,23 @@ func on(flag string) func(*CommandLine, string) error {
 		return nil
 	}
 }
+
+// over sets the version of HTTP.
+func over(version string) func(*CommandLine, string) error {
+	return func(f *CommandLine, text string) error {
+		if text == "true" {
+			f.Own = append(f.Own, "--http", version)
+		}
+		return nil
+	}
+}
+
+// method sets the method.
+func method(name string) func(*CommandLine, string) error {
+	return func(f *CommandLine, _ string) error { return pass("-m")(f, name) }
+}
+
+func base64of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
 func ignored(*CommandLine, string) error { return nil }
 

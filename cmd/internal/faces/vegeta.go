@@ -89,12 +89,7 @@ func vegetaNetOptions() []Option {
 		{names: []string{"max-connections"}, value: "N", set: workers},
 		{names: []string{"keepalive"}, set: off("--new-connections")},
 		{names: []string{"http2"}, set: off("--http", spec.HTTP11)},
-		{names: []string{"h2c"}, set: func(f *CommandLine, text string) error {
-			if text == "true" {
-				f.Own = append(f.Own, "--http", spec.HTTP2)
-			}
-			return nil
-		}},
+		{names: []string{"h2c"}, set: over(spec.HTTP2)},
 		{names: []string{"insecure"}, set: on("--insecure")},
 		{names: []string{"cert"}, value: "FILE", set: pass("--cert")},
 		{names: []string{"key"}, value: "FILE", set: pass("--key")},
