@@ -36,7 +36,7 @@ func basic(f *CommandLine, text string) error {
 // forTime ends a run by its time alone.
 func forTime(f *CommandLine, d time.Duration) {
 	f.Duration, f.timed = d, true
-	f.Own = append(f.Own, "-d", d.String())
+	f.put("-d", d.String())
 }
 
 func forRequests(f *CommandLine, text string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,9 +16,17 @@ import (
 // pass hands a value to a flag of ceiling run.
 func pass(flag string) func(*CommandLine, string) error {
 	return func(f *CommandLine, text string) error {
-		f.Own = append(f.Own, flag, text)
+		f.put(flag, text)
 		return nil
 	}
+}
+
+// put sets a flag of ceiling run, in place of what it had; fields add up.
+func (f *CommandLine) put(flag, text string) {
+	if at := slices.Index(f.Own, flag); at >= 0 && flag != "-H" {
+		f.Own = slices.Delete(f.Own, at, at+2)
+	}
+	f.Own = append(f.Own, flag, text)
 }
 
 // on sets a switch of ceiling run.
@@ -91,10 +100,10 @@ func timeIn(unit time.Duration, set func(f *CommandLine, d time.Duration)) func(
 
 func setDuration(f *CommandLine, d time.Duration) {
 	f.Duration = d
-	f.Own = append(f.Own, "-d", d.String())
+	f.put("-d", d.String())
 }
 
-func setTimeout(f *CommandLine, d time.Duration) { f.Own = append(f.Own, "--timeout", d.String()) }
+func setTimeout(f *CommandLine, d time.Duration) { f.put("--timeout", d.String()) }
 
 const noScripts = "ceiling runs no Lua; for a constant request give its URL, -H, and ceiling run -m and -b, for several ceiling run --targets"
 

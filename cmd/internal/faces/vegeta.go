@@ -51,7 +51,7 @@ func vegetaAttackOptions() []Option {
 			if file == standard {
 				file = "-"
 			}
-			f.Own = append(f.Own, "--targets", file)
+			f.put("--targets", file)
 		})},
 		{names: []string{"format"}, value: "http|json", differs: "same: seen from the targets", set: func(_ *CommandLine, text string) error {
 			if text != "http" && text != "json" {
