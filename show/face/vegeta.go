@@ -20,9 +20,9 @@ import (
 	"ceiling/record"
 )
 
-// Hit is one of vegeta's results, with the names of its fields, by which its binary format (gob) is
-// read.
-type Hit struct {
+// Result is one of vegeta's, with its name and those of its fields, by which its binary format (gob)
+// is read and recognised.
+type Result struct {
 	Attack    string        `json:"attack"`
 	Seq       uint64        `json:"seq"`
 	Code      uint16        `json:"code"`
@@ -58,9 +58,9 @@ func (h *Hits) Add(row *record.LoadRow, response *hist.Hist) {
 }
 
 // Each calls f for every response, in the order in which they came.
-func (h *Hits) Each(r *Run, attack string, f func(*Hit) error) error {
+func (h *Hits) Each(r *Run, attack string, f func(*Result) error) error {
 	good, bad, failed := r.kinds()
-	hit := Hit{Attack: attack, Method: r.Done.Spec.Targets[0].Method, URL: r.Done.Spec.Targets[0].URL}
+	hit := Result{Attack: attack, Method: r.Done.Spec.Targets[0].Method, URL: r.Done.Spec.Targets[0].URL}
 	n := max(r.Done.Requests.Completed, 1)
 	hit.BytesIn, hit.BytesOut = r.Done.Bytes.Read/n, r.Done.Bytes.Written/n
 	for _, i := range h.intervals {
@@ -175,17 +175,17 @@ func (k *kind) next() (uint16, string) {
 
 // Encoder returns a function that writes results: "gob", vegeta's own, "json" or "csv". The writer is
 // the caller's to flush.
-func Encoder(w io.Writer, as string) (func(*Hit) error, error) {
+func Encoder(w io.Writer, as string) (func(*Result) error, error) {
 	switch as {
 	case "gob":
 		enc := gob.NewEncoder(w)
-		return func(h *Hit) error { return enc.Encode(h) }, nil
+		return func(h *Result) error { return enc.Encode(h) }, nil
 	case "json":
 		enc := json.NewEncoder(w)
-		return func(h *Hit) error { return enc.Encode(h) }, nil
+		return func(h *Result) error { return enc.Encode(h) }, nil
 	case "csv":
 		enc := csv.NewWriter(w)
-		return func(h *Hit) error {
+		return func(h *Result) error {
 			if err := enc.Write(h.row()); err != nil {
 				return err
 			}
@@ -196,7 +196,7 @@ func Encoder(w io.Writer, as string) (func(*Hit) error, error) {
 	return nil, fmt.Errorf("invalid format: %s (use gob, json or csv)", as)
 }
 
-func (h *Hit) row() []string {
+func (h *Result) row() []string {
 	var head bytes.Buffer
 	if h.Headers != nil {
 		_ = h.Headers.Write(&head) // to memory
@@ -206,21 +206,22 @@ func (h *Hit) row() []string {
 		strconv.FormatUint(h.Seq, 10), h.Method, h.URL, base64.StdEncoding.EncodeToString(head.Bytes())}
 }
 
-// ReadHits calls f for every result of a stream, in whichever of the three formats it is.
-func ReadHits(r io.Reader, f func(*Hit) error) error {
+// ReadResults calls f for every result of a stream, in whichever of the three formats it is.
+func ReadResults(r io.Reader, f func(*Result) error) error {
 	in := bufio.NewReaderSize(r, 1<<20)
-	first, err := in.Peek(1)
-	if err != nil {
+	head, _ := in.Peek(64) // less at the end of a short one
+	first := bytes.TrimSpace(head)
+	if len(first) == 0 {
 		return errors.New("no results; pipe those of vegeta attack into this, or name files of them")
 	}
-	var next func(*Hit) error
+	var next func(*Result) error
 	switch {
 	case first[0] == '{':
 		dec := json.NewDecoder(in)
-		next = func(h *Hit) error { return dec.Decode(h) }
-	case first[0] >= '0' && first[0] <= '9' && isLine(in):
+		next = func(h *Result) error { return dec.Decode(h) }
+	case isLine(first):
 		dec := csv.NewReader(in)
-		next = func(h *Hit) error {
+		next = func(h *Result) error {
 			row, err := dec.Read()
 			if err != nil {
 				return err
@@ -229,15 +230,17 @@ func ReadHits(r io.Reader, f func(*Hit) error) error {
 		}
 	default:
 		dec := gob.NewDecoder(in)
-		next = func(h *Hit) error { return dec.Decode(h) }
+		next = func(h *Result) error { return dec.Decode(h) }
 	}
 	for n := 1; ; n++ {
-		var h Hit
+		var h Result
 		switch err := next(&h); {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("result %d: %w; results of vegeta are gob, JSON or CSV", n, err)
+			return fmt.Errorf("result %d is damaged, or the file is cut off (results of vegeta are gob, JSON or CSV): %w", n, err)
+		case h.Latency < 0:
+			return fmt.Errorf("result %d: a latency of %s cannot be", n, h.Latency)
 		}
 		if err := f(&h); err != nil {
 			return err
@@ -247,13 +250,12 @@ func ReadHits(r io.Reader, f func(*Hit) error) error {
 
 // isLine reports whether a stream begins as a line of CSV does: digits and a comma. A gob begins
 // with a length.
-func isLine(in *bufio.Reader) bool {
-	head, _ := in.Peek(24)
+func isLine(head []byte) bool {
 	digits, _, found := bytes.Cut(head, []byte{','})
-	return found && len(bytes.Trim(digits, "0123456789")) == 0
+	return found && len(digits) > 0 && len(bytes.Trim(digits, "0123456789")) == 0
 }
 
-func (h *Hit) parse(row []string) error {
+func (h *Result) parse(row []string) error {
 	if len(row) < 9 {
 		return fmt.Errorf("%d columns; vegeta has 9 or 12", len(row))
 	}

@@ -36,7 +36,7 @@ func NewMetrics(bounds []time.Duration) *Metrics {
 }
 
 // Add counts a result.
-func (m *Metrics) Add(h *Hit) error {
+func (m *Metrics) Add(h *Result) error {
 	m.latencies.Record(int64(h.Latency))
 	m.totalNs += float64(h.Latency)
 	m.in, m.out = m.in+h.BytesIn, m.out+h.BytesOut

@@ -1,10 +1,7 @@
 package importer
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/gob"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,17 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
-)
 
-// vegetaHit is the part that we read of one result of vegeta attack (lib/results.go). A gob names
-// its fields, so the decoder skips the others.
-type vegetaHit struct {
-	Code      uint16        `json:"code"`
-	Timestamp time.Time     `json:"timestamp"`
-	Latency   time.Duration `json:"latency"`
-	BytesIn   uint64        `json:"bytes_in"`
-	Error     string        `json:"error"`
-}
+	"ceiling/show/face"
+)
 
 // hitsMax limits the results kept for the quantiles: 8 bytes each.
 const hitsMax = 20_000_000
@@ -43,38 +32,11 @@ func isVegetaResults(head []byte) bool {
 
 // readVegetaResults reads the output of vegeta attack or vegeta encode --to json.
 func readVegetaResults(in io.Reader) (Result, error) {
-	buffered := bufio.NewReaderSize(in, sniffed)
-	head, err := buffered.Peek(sniffed)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return Result{}, fmt.Errorf("read results: %w", err)
-	}
-	var next func(*vegetaHit) error
-	if bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")) {
-		next = jsonHits(buffered)
-	} else {
-		d := gob.NewDecoder(buffered)
-		next = func(h *vegetaHit) error { return d.Decode(h) }
-	}
 	var all vegetaHits
-	for {
-		var h vegetaHit
-		err := next(&h)
-		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			break
-		}
-		if err != nil {
-			return Result{}, fmt.Errorf("result %d is damaged, or the file is cut off: %s", len(all.latencies)+1, clean(err.Error()))
-		}
-		if err := all.add(&h); err != nil {
-			return Result{}, err
-		}
+	if err := face.ReadResults(in, all.add); err != nil {
+		return Result{}, errors.New(clean(err.Error()))
 	}
 	return all.result()
-}
-
-func jsonHits(in io.Reader) func(*vegetaHit) error {
-	d := json.NewDecoder(in)
-	return func(h *vegetaHit) error { return d.Decode(h) }
 }
 
 // vegetaHits adds up results the way vegeta report does (lib/metrics.go).
@@ -86,7 +48,7 @@ type vegetaHits struct {
 	first, last, ends time.Time // first start, last start, last end
 }
 
-func (a *vegetaHits) add(h *vegetaHit) error {
+func (a *vegetaHits) add(h *face.Result) error {
 	if h.Latency < 0 || int64(h.Latency) > countMax || h.BytesIn > countMax || a.bytes > countMax {
 		return fmt.Errorf("result %d: a latency of %s and %d bytes cannot be", len(a.latencies)+1, h.Latency, h.BytesIn)
 	}

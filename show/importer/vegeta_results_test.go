@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/show/face"
 )
 
 // vegetaResults stands for what vegeta writes (lib/results.go, v12.11); gob sends
@@ -65,7 +67,15 @@ func TestVegetaResults(t *testing.T) {
 	if err := vegetaResults(200, json.NewEncoder(&lines).Encode); err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"gob": binary.Bytes(), "JSON": lines.Bytes()} {
+	var ours bytes.Buffer // what ceiling vegeta attack writes
+	encode, err := face.Encoder(&ours, "gob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := face.ReadResults(bytes.NewReader(binary.Bytes()), encode); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"gob": binary.Bytes(), "JSON": lines.Bytes(), "ours": ours.Bytes()} {
 		r, err := Parse(data)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

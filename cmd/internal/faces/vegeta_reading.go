@@ -81,7 +81,7 @@ func (o *Reading) Do(_ context.Context, sh *command.Shell) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	take, metrics := (func(*face.Hit) error)(nil), face.NewMetrics(o.buckets)
+	take, metrics := (func(*face.Result) error)(nil), face.NewMetrics(o.buckets)
 	if take = metrics.Add; o.verb == "encode" {
 		if take, err = face.Encoder(w, o.as); err != nil {
 			return command.Usage(fmt.Errorf("vegeta encode: -to: %w", err))
@@ -97,7 +97,7 @@ func (o *Reading) Do(_ context.Context, sh *command.Shell) (err error) {
 				return err
 			}
 		}
-		err = face.ReadHits(in, take)
+		err = face.ReadResults(in, take)
 		if err = errors.Join(err, in.Close()); err != nil {
 			return fmt.Errorf("vegeta %s: %s: %w", o.verb, name, err)
 		}
