@@ -14,7 +14,7 @@ import (
 	"ceiling/measure/run"
 )
 
-// serversMost is how many servers an agent runs at a time; the largest experiment shipped has four.
+// serversMost is how many servers an agent runs at a time; the largest experiment shipped has six.
 const serversMost = 16
 
 // starter starts one of ceiling's own servers on an address and some CPUs, and returns its own

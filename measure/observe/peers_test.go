@@ -327,3 +327,24 @@ func FuzzPeerSocket(f *testing.F) {
 		}
 	})
 }
+
+// TestListsAreKeptForTheWindow: of the three lists that a run makes at any cost, one comes before
+// the window, whose rows no verdict uses, and two within it.
+func TestListsAreKeptForTheWindow(t *testing.T) {
+	back, _ := listen(t, "tcp", "127.0.0.1:0")
+	p := peersOf(t, netip.AddrPort{})
+	lists := 0
+	for _, step := range []struct {
+		tNs  int64
+		want int
+	}{{-300e6, 1}, {-150e6, 1}, {100e6, 2}, {250e6, 3}, {400e6, 3}} {
+		connect(t, back, 1) // what was listed is stale
+		p.listCost = 30e6   // a quarter of a minute's share
+		if err := p.sample(tick{tNs: step.tNs, widthNs: 150e6}, (&collect{t: t}).emit); err != nil {
+			t.Fatal(err)
+		}
+		if lists = p.lists; lists != step.want {
+			t.Errorf("%d lists at %v ms, want %d", lists, step.tNs/1e6, step.want)
+		}
+	}
+}

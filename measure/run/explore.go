@@ -230,7 +230,7 @@ func (o *Options) mayDo(e *spec.Experiment) error {
 		}
 	}
 	if e.Limited() {
-		return fmt.Errorf("%w: link: agents load over the network between their machines, whose rate and delay are its own; leave out rate, packets and delay, or run it without --agents", exit.ErrRefused)
+		return fmt.Errorf("%w: link: with --agents the load crosses the real network, which ceiling does not shape; leave out rate, packets and delay, or run it without --agents", exit.ErrRefused)
 	}
 	return nil
 }

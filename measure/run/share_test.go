@@ -194,6 +194,17 @@ func TestFleetCannotDoEverything(t *testing.T) {
 	if _, _, err := Explore(t.Context(), e, o, nil); !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), "give their URLs") {
 		t.Error(err)
 	}
+	for want, change := range map[string]func(*spec.Experiment){
+		"link: with --agents the load crosses": func(e *spec.Experiment) { e.Link.Rate = "1Gbit/s" },
+		"--pin-generator":                      func(e *spec.Experiment) { e.Load.PinGenerator = "0" },
+		"--source-ips":                         func(e *spec.Experiment) { e.Load.SourceIPs = []string{"127.0.0.1"} },
+	} {
+		e = sweepOf(t, spec.Server{URL: "http://127.0.0.1:1"})
+		change(&e)
+		if _, _, err := Explore(t.Context(), e, o, nil); !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 	e = sweepOf(t, spec.Server{URL: "http://127.0.0.1:1"})
 	e.Kind = spec.KindProve
 	if _, _, err := Explore(t.Context(), e, o, nil); !errors.Is(err, exit.ErrRefused) || !strings.Contains(err.Error(), "a proof takes CPUs") {
