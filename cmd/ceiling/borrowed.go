@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -22,7 +21,7 @@ func (f *runFlags) borrowed(sh *shell) ([]spec.Target, error) {
 		set, err = borrowed.Curl(f.load.from.curl, opener(""))
 	case name == "-":
 		name = "standard input"
-		data, err = readTargets(sh.Stdin, name)
+		data, err = spec.ReadAtMost(sh.Stdin, spec.TargetsFileMax, name)
 	default:
 		dir = filepath.Dir(name)
 		var file *os.File
@@ -30,7 +29,7 @@ func (f *runFlags) borrowed(sh *shell) ([]spec.Target, error) {
 			return nil, fmt.Errorf("targets: %w", err)
 		}
 		defer file.Close()
-		data, err = readTargets(file, name)
+		data, err = spec.ReadAtMost(file, spec.TargetsFileMax, name)
 	}
 	if err == nil && set == nil {
 		set, err = borrowed.Read(data, name, opener(dir))
@@ -53,14 +52,6 @@ func (f *runFlags) borrowed(sh *shell) ([]spec.Target, error) {
 		}
 	}
 	return spec.ReadTargets(bytes.NewReader(set.Lines()), name+", request", dir)
-}
-
-func readTargets(r io.Reader, name string) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, spec.TargetsFileMax+1))
-	if err == nil && len(data) > spec.TargetsFileMax {
-		err = fmt.Errorf("%s: more than %d bytes", name, spec.TargetsFileMax)
-	}
-	return data, err
 }
 
 // opener reads body files, relative to a directory.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/faces"
 	"ceiling/experiment/spec"
+	quoting "ceiling/internal/shell"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/face"
@@ -70,18 +70,6 @@ func orderOf(ctx context.Context, f *faces.CommandLine, sh *shell) (*order, erro
 // for.
 func ownFlags(f *faces.CommandLine) []string { return append([]string{"--warmup", "0s"}, f.Own...) }
 
-// typed writes words as one types them in a shell.
-func typed(words []string, last string) string {
-	var list []string
-	for _, w := range append(slices.Clone(words), last) {
-		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$`!*?[]{}()<>|&;#~") {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-		list = append(list, w)
-	}
-	return strings.Join(list, " ")
-}
-
 // worn is a run that looks like another tool's.
 type worn struct {
 	tool  *faces.Tool
@@ -91,7 +79,7 @@ type worn struct {
 
 func (w *worn) do(ctx context.Context, sh *shell) error {
 	if w.tool.Begin == nil {
-		sh.Note("ceiling run %s", typed(ownFlags(w.given), w.given.URL))
+		sh.Note("ceiling run %s", quoting.Line(append(ownFlags(w.given), w.given.URL)))
 		return w.order.do(ctx, sh)
 	}
 	defer relaxGC()()

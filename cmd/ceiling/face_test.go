@@ -34,8 +34,7 @@ func TestFacesAreDocumented(t *testing.T) {
 	b.Write(intro)
 	for _, one := range faces.All() {
 		fmt.Fprintf(&b, "\n## %s\n\n```\nceiling %s\n```\n\n| flag | in ceiling |\n|---|---|\n", one.Name, one.Example)
-		for i := range one.Options {
-			o := &one.Options[i]
+		for _, o := range one.Options() {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", o.Written(one), strings.ReplaceAll(o.Says(), "|", `\|`))
 		}
 	}
@@ -102,6 +101,9 @@ func TestFaceCommandLines(t *testing.T) {
 		{"vegeta attack -rate 500000 -duration 5s", func(s *spec.Spec) bool { return s.Connections == 5000 && s.Targets[0].URL == url }},
 		{"vegeta attack -rate=0 -max-workers=12 -duration=1m --keepalive=false", func(s *spec.Spec) bool {
 			return s.Rate.IsZero() && s.Connections == 12 && s.NewConnections
+		}},
+		{"vegeta attack -duration=1s -http2=false -insecure=false -keepalive", func(s *spec.Spec) bool {
+			return s.HTTP == spec.HTTP11 && !s.NewConnections
 		}},
 		{"hey -n 2000 -c 20 -m POST -d x -T text/plain -a me:pw " + url, func(s *spec.Spec) bool {
 			return s.Requests == 2000 && s.Connections == 20 && s.Duration == 0 && len(s.Targets[0].Header) == 2 && string(s.Targets[0].Body) == "x"

@@ -74,7 +74,7 @@ func ReadBody(arg string, stdin io.Reader) ([]byte, error) {
 	case name == "":
 		return nil, errors.New("body @: the file's name is missing; write @file, or @- for the standard input")
 	case name == "-":
-		return readAtMost(stdin, BodyMax, "body from the standard input")
+		return ReadAtMost(stdin, BodyMax, "body from the standard input")
 	}
 	return readFile(name, BodyMax, "body")
 }
@@ -86,10 +86,11 @@ func readFile(name string, most int64, what string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	defer f.Close()
-	return readAtMost(f, most, what+" "+name)
+	return ReadAtMost(f, most, what+" "+name)
 }
 
-func readAtMost(r io.Reader, most int64, what string) ([]byte, error) {
+// ReadAtMost reads all of r, or says that it is more than most bytes. what names it in errors.
+func ReadAtMost(r io.Reader, most int64, what string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", what, err)

@@ -43,7 +43,7 @@ const (
 // the sum of their weights. name identifies the file in errors, which read "NAME:LINE: what is wrong,
 // and how it should look". dir is the directory of relative body files.
 func ReadTargets(r io.Reader, name, dir string) ([]Target, error) {
-	data, err := readAtMost(r, TargetsFileMax, name)
+	data, err := ReadAtMost(r, TargetsFileMax, name)
 	if err != nil {
 		return nil, err
 	}

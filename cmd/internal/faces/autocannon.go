@@ -16,7 +16,7 @@ func autocannonFace() *Tool {
 		Name: "autocannon", Short: "Measure as autocannon does: its flags and its output, the verdict on standard error", Aside: true,
 		Example:  "autocannon -c 100 -p 10 -d 30 http://127.0.0.1:8080/read",
 		defaults: CommandLine{Own: []string{"-c", "10", "-d", "10s", "--timeout", "10s"}, connections: "10", Duration: 10 * time.Second},
-		Options:  autocannonOptions(),
+		options:  autocannonOptions,
 		Begin:    func(w io.Writer, r *face.Run, f *CommandLine) error { return face.AutocannonBegin(w, r, &f.cannon) },
 		End: func(w io.Writer, r *face.Run, f *CommandLine) error {
 			if f.JSON {
@@ -49,7 +49,7 @@ func autocannonOptions() []Option {
 		}},
 		{names: []string{"O", "maxOverallRequests"}, value: "NUM", set: pass("-n")},
 		{names: []string{"t", "timeout"}, value: "SEC", set: timeIn(time.Second, setTimeout)},
-		{names: []string{"w", "workers"}, value: "NUM", differs: "threads, as far as there are CPUs", set: func(f *CommandLine, text string) (err error) {
+		{names: []string{"w", "workers"}, value: "NUM", differs: "generator threads, at most one per CPU", set: func(f *CommandLine, text string) (err error) {
 			if f.cannon.Workers, err = whole(text); err == nil {
 				err = pass("-t")(f, strconv.Itoa(min(f.cannon.Workers, runtime.NumCPU())))
 			}

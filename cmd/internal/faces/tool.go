@@ -17,7 +17,10 @@ import (
 // Tool is another load generator.
 type Tool struct {
 	Name, Short, Example string
-	Options              []Option
+	// options makes its table, which only its own command line needs: all of them take 60 µs, and
+	// every start of ceiling names the tools.
+	options func() []Option
+	table   []Option
 	// single: flags of several letters have one dash too, as in Go's package flag.
 	single bool
 	// defaults of its load, where they are not ours.
@@ -42,6 +45,8 @@ type Option struct {
 	// differs says what is not as in the tool, and of a flag that is refused why; "": the same.
 	differs string
 	set     func(f *CommandLine, text string) error // nil: refused
+	// on: a switch that is on unless it is set to false; only then set is called.
+	on bool
 }
 
 // CommandLine is another tool's, as ceiling's own.
@@ -74,11 +79,12 @@ func All() []*Tool {
 // Of returns the tool that a program's name, or that of a link to it, asks for; nil: it is ceiling.
 func Of(program string) *Tool {
 	name := filepath.Base(program)
-	at := slices.IndexFunc(All(), func(t *Tool) bool { return t.Verb() == name })
-	if at < 0 {
-		return nil
+	for _, t := range All() {
+		if t.Verb() == name {
+			return t
+		}
 	}
-	return All()[at]
+	return nil
 }
 
 // Verb is the first word of its name: vegeta attack is one of vegeta's.
@@ -170,12 +176,21 @@ func (t *Tool) take(f *CommandLine, arg string, rest []string) ([]string, error)
 	return rest, nil
 }
 
+// Options are its flags.
+func (t *Tool) Options() []Option {
+	if t.table == nil {
+		t.table = t.options()
+	}
+	return t.table
+}
+
 func (t *Tool) option(name string) *Option {
-	at := slices.IndexFunc(t.Options, func(o Option) bool { return slices.Contains(o.names, name) })
+	all := t.Options()
+	at := slices.IndexFunc(all, func(o Option) bool { return slices.Contains(o.names, name) })
 	if at < 0 {
 		return nil
 	}
-	return &t.Options[at]
+	return &all[at]
 }
 
 // apply sets a flag; its value may be the next argument.
@@ -192,6 +207,9 @@ func (o *Option) apply(f *CommandLine, as, value string, given bool, rest []stri
 	case o.value != "" && !given:
 		value, rest = rest[0], rest[1:]
 	}
+	if o.value == "" && (value == "true") == o.on {
+		return rest, nil // as it is already
+	}
 	if err := o.set(f, value); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", as, value, err)
 	}
@@ -201,9 +219,12 @@ func (o *Option) apply(f *CommandLine, as, value string, given bool, rest []stri
 // HelpText lists the tool's flags, and which of them are not as there.
 func (t *Tool) HelpText() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\nUsage: ceiling %s [flags] URL\nExample:\n  ceiling %s\n\nFlags, as %[2]s has them:\n", t.Short, t.Name, t.Example)
-	for i := range t.Options {
-		o := &t.Options[i]
+	url := " URL"
+	if t.noURL {
+		url = ""
+	}
+	fmt.Fprintf(&b, "%s\n\nUsage: ceiling %s [flags]%s\nExample:\n  ceiling %s\n\nFlags, as %[2]s has them:\n", t.Short, t.Name, url, t.Example)
+	for _, o := range t.Options() {
 		fmt.Fprintf(&b, "  %-34s %s\n", o.Written(t), o.Says())
 	}
 	return b.String()

@@ -31,22 +31,15 @@ func (f *CommandLine) put(flag, text string) {
 
 // on sets a switch of ceiling run.
 func on(flag string) func(*CommandLine, string) error {
-	return func(f *CommandLine, text string) error {
-		if text == "true" {
-			f.Own = append(f.Own, flag)
-		}
+	return func(f *CommandLine, _ string) error {
+		f.Own = append(f.Own, flag)
 		return nil
 	}
 }
 
 // over sets the version of HTTP.
 func over(version string) func(*CommandLine, string) error {
-	return func(f *CommandLine, text string) error {
-		if text == "true" {
-			f.Own = append(f.Own, "--http", version)
-		}
-		return nil
-	}
+	return func(f *CommandLine, _ string) error { return pass("--http")(f, version) }
 }
 
 // method sets the method.
@@ -118,17 +111,19 @@ func wrkFace() *Tool {
 		Name: "wrk", Short: "Measure as wrk does: its flags and its output, the verdict on standard error",
 		Example:  "wrk -t2 -c100 -d30s --latency http://127.0.0.1:8080/read",
 		defaults: CommandLine{Own: []string{"-c", "10", "-d", "10s", "--timeout", "2s"}, connections: "10", Threads: 2, Duration: 10 * time.Second},
-		Options: []Option{
-			{names: []string{"c", "connections"}, value: "N", set: setConnections},
-			{names: []string{"d", "duration"}, value: "T", set: timeIn(time.Second, setDuration)},
-			{names: []string{"t", "threads"}, value: "N", differs: "same; without it ceiling chooses, and two are printed", set: threads},
-			{names: []string{"H", "header"}, value: "H", set: pass("-H")},
-			{names: []string{"L", "latency"}, differs: "same; not corrected for coordinated omission afterwards, as wrk does: the load is closed",
-				set: func(f *CommandLine, _ string) error { f.latency = true; return nil }},
-			{names: []string{"T", "timeout"}, value: "T", differs: "same; the request fails then, which wrk only counts", set: timeIn(time.Second, setTimeout)},
-			{names: []string{"s", "script"}, value: "S", differs: noScripts},
-			{names: []string{"v", "version"}, set: askVersion},
-			{names: []string{"h", "help"}, set: askHelp},
+		options: func() []Option {
+			return []Option{
+				{names: []string{"c", "connections"}, value: "N", set: setConnections},
+				{names: []string{"d", "duration"}, value: "T", set: timeIn(time.Second, setDuration)},
+				{names: []string{"t", "threads"}, value: "N", differs: "same; without it ceiling chooses, and two are printed", set: threads},
+				{names: []string{"H", "header"}, value: "H", set: pass("-H")},
+				{names: []string{"L", "latency"}, differs: "same; not corrected for coordinated omission afterwards, as wrk does: the load is closed",
+					set: func(f *CommandLine, _ string) error { f.latency = true; return nil }},
+				{names: []string{"T", "timeout"}, value: "T", differs: "same; the request fails then, which wrk only counts", set: timeIn(time.Second, setTimeout)},
+				{names: []string{"s", "script"}, value: "S", differs: noScripts},
+				{names: []string{"v", "version"}, set: askVersion},
+				{names: []string{"h", "help"}, set: askHelp},
+			}
 		},
 		check: func(f *CommandLine) error {
 			if !strings.Contains(f.URL, "://") {
@@ -150,26 +145,28 @@ func goWrkFace() *Tool {
 		Example: "go-wrk -c 60 -d 30 http://127.0.0.1:8080/read",
 		defaults: CommandLine{Own: []string{"-c", "10", "-d", "10s", "--timeout", "1s", "-H", "User-Agent: go-wrk"}, connections: "10",
 			Duration: 10 * time.Second},
-		Options: []Option{
-			{names: []string{"c"}, value: "N", differs: "same: connections, a request at a time on each", set: setConnections},
-			{names: []string{"d"}, value: "SECONDS", set: timeIn(time.Second, setDuration)},
-			{names: []string{"T"}, value: "MS", set: timeIn(time.Millisecond, setTimeout)},
-			{names: []string{"M"}, value: "METHOD", set: pass("-m")},
-			{names: []string{"H"}, value: "HEADER", set: pass("-H")},
-			{names: []string{"host"}, value: "HOST", set: func(f *CommandLine, text string) error { return pass("-H")(f, "Host: "+text) }},
-			{names: []string{"body"}, value: "TEXT", differs: "same: a text, or @file", set: pass("-b")},
-			{names: []string{"no-ka"}, set: on("--new-connections")},
-			{names: []string{"no-vr"}, set: on("--insecure")},
-			{names: []string{"ca"}, value: "FILE", set: pass("--cacert")},
-			{names: []string{"cert"}, value: "FILE", set: pass("--cert")},
-			{names: []string{"key"}, value: "FILE", set: pass("--key")},
-			{names: []string{"cpus"}, value: "N", set: pass("-t")},
-			{names: []string{"http"}, differs: "same: over TLS the server chooses", set: ignored},
-			{names: []string{"no-c"}, differs: "without it go-wrk asks for gzip; ceiling asks for nothing, unless -H 'Accept-Encoding: gzip'", set: ignored},
-			{names: []string{"redir"}, differs: "ceiling follows no redirects; give the URL that they lead to"},
-			{names: []string{"f"}, value: "FILE", differs: "a file with the URL; give the URL"},
-			{names: []string{"v"}, set: askVersion},
-			{names: []string{"help"}, set: askHelp},
+		options: func() []Option {
+			return []Option{
+				{names: []string{"c"}, value: "N", differs: "same: connections, a request at a time on each", set: setConnections},
+				{names: []string{"d"}, value: "SECONDS", set: timeIn(time.Second, setDuration)},
+				{names: []string{"T"}, value: "MS", set: timeIn(time.Millisecond, setTimeout)},
+				{names: []string{"M"}, value: "METHOD", set: pass("-m")},
+				{names: []string{"H"}, value: "HEADER", set: pass("-H")},
+				{names: []string{"host"}, value: "HOST", set: func(f *CommandLine, text string) error { return pass("-H")(f, "Host: "+text) }},
+				{names: []string{"body"}, value: "TEXT", differs: "same: a text, or @file", set: pass("-b")},
+				{names: []string{"no-ka"}, set: on("--new-connections")},
+				{names: []string{"no-vr"}, set: on("--insecure")},
+				{names: []string{"ca"}, value: "FILE", set: pass("--cacert")},
+				{names: []string{"cert"}, value: "FILE", set: pass("--cert")},
+				{names: []string{"key"}, value: "FILE", set: pass("--key")},
+				{names: []string{"cpus"}, value: "N", set: pass("-t")},
+				{names: []string{"http"}, differs: "same: over TLS the server chooses", set: ignored},
+				{names: []string{"no-c"}, differs: "without it go-wrk asks for gzip; ceiling asks for nothing, unless -H 'Accept-Encoding: gzip'", set: ignored},
+				{names: []string{"redir"}, differs: "ceiling follows no redirects; give the URL that they lead to"},
+				{names: []string{"f"}, value: "FILE", differs: "a file with the URL; give the URL"},
+				{names: []string{"v"}, set: askVersion},
+				{names: []string{"help"}, set: askHelp},
+			}
 		},
 		Begin: func(w io.Writer, r *face.Run, _ *CommandLine) error { return face.GoWrkBegin(w, r) },
 		End:   func(w io.Writer, r *face.Run, _ *CommandLine) error { return face.GoWrkEnd(w, r) },

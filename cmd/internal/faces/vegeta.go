@@ -31,7 +31,7 @@ func vegetaFace() *Tool {
 		Name: "vegeta attack", Short: "Measure as vegeta does: its flags and its output, the verdict on standard error", single: true, noURL: true, Hits: true,
 		Example:  "vegeta attack -rate=1000 -duration=10s -targets=targets.txt | ceiling vegeta report",
 		defaults: CommandLine{Own: []string{"--timeout", "30s", "--targets", "-"}, vegeta: vegetaAttack{rate: rate, output: "stdout"}},
-		Options:  slices.Concat(vegetaAttackOptions(), vegetaNetOptions()),
+		options:  func() []Option { return slices.Concat(vegetaAttackOptions(), vegetaNetOptions()) },
 		check:    checkVegeta,
 		Begin:    func(io.Writer, *face.Run, *CommandLine) error { return nil },
 		End:      writeHits,
@@ -53,7 +53,7 @@ func vegetaAttackOptions() []Option {
 			}
 			f.put("--targets", file)
 		})},
-		{names: []string{"format"}, value: "http|json", differs: "same: seen from the targets", set: func(_ *CommandLine, text string) error {
+		{names: []string{"format"}, value: "http|json", differs: "same; the format is detected", set: func(_ *CommandLine, text string) error {
 			if text != "http" && text != "json" {
 				return errors.New("none of http, json")
 			}
@@ -69,26 +69,18 @@ func vegetaAttackOptions() []Option {
 // vegetaNetOptions are those of connections.
 func vegetaNetOptions() []Option {
 	const noDNS = "names are looked up once, at the start; ceiling run --resolve sets an address"
-	off := func(flag ...string) func(*CommandLine, string) error {
-		return func(f *CommandLine, text string) error {
-			if text == "false" {
-				f.Own = append(f.Own, flag...)
-			}
-			return nil
-		}
-	}
 	workers := func(f *CommandLine, text string) (err error) {
 		f.vegeta.workers, err = whole(text)
 		return err
 	}
 	return []Option{
 		{names: []string{"timeout"}, value: "TIME", set: timeIn(0, setTimeout)},
-		{names: []string{"workers"}, value: "N", differs: "ceiling has none", set: workersIgnored},
+		{names: []string{"workers"}, value: "N", differs: "ignored: ceiling has no workers", set: workersIgnored},
 		{names: []string{"max-workers"}, value: "N", differs: "connections: a hundredth of the rate where none are given, 64 to 10,000", set: workers},
-		{names: []string{"connections"}, value: "N", differs: "idle ones there; ceiling keeps all it has", set: workersIgnored},
+		{names: []string{"connections"}, value: "N", differs: "ignored: ceiling keeps every connection open", set: workersIgnored},
 		{names: []string{"max-connections"}, value: "N", set: workers},
-		{names: []string{"keepalive"}, set: off("--new-connections")},
-		{names: []string{"http2"}, set: off("--http", spec.HTTP11)},
+		{names: []string{"keepalive"}, on: true, set: on("--new-connections")},
+		{names: []string{"http2"}, on: true, set: over(spec.HTTP11)},
 		{names: []string{"h2c"}, set: over(spec.HTTP2)},
 		{names: []string{"insecure"}, set: on("--insecure")},
 		{names: []string{"cert"}, value: "FILE", set: pass("--cert")},
@@ -97,7 +89,7 @@ func vegetaNetOptions() []Option {
 		{names: []string{"session-tickets"}, set: on("--tls-resume")},
 		{names: []string{"laddr"}, value: "IP", set: pass("--source-ips")},
 		{names: []string{"unix-socket"}, value: "PATH", set: pass("--unix")},
-		{names: []string{"max-body"}, value: "N", differs: "bodies are read and not kept", set: ignored},
+		{names: []string{"max-body"}, value: "N", differs: "ignored: bodies are read and not kept", set: ignored},
 		{names: []string{"lazy"}, differs: "targets are read before the run, which ends with its duration", set: ignored},
 		{names: []string{"redirects"}, value: "N", differs: "ceiling follows none: a redirect is a response", set: ignored},
 		{names: []string{"body"}, value: "FILE", differs: "give each target its own: a line @FILE below it"},
