@@ -53,6 +53,8 @@ type Server struct {
 	// loopback address, also available in its environment as PORT and ADDR. A first word
 	// "ceiling" is this program.
 	Serve string `json:"serve,omitempty" yaml:"serve,omitempty" jsonschema:"a command that starts one; {addr} is replaced by a free address"`
+	// Dir is where the command starts; "": where ceiling was.
+	Dir string `json:"dir,omitempty" yaml:"dir,omitempty" jsonschema:"directory that the command starts in, relative to this file"`
 	// Env is added to the command's environment, NAME=value.
 	Env []string `json:"env,omitempty" yaml:"env,omitempty" jsonschema:"of the command, NAME=value"`
 	// TLS: the command serves https. Our own servers report it themselves.

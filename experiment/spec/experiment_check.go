@@ -128,6 +128,8 @@ func (e *Experiment) checkServers() error {
 			return fmt.Errorf("server %d: give either the url of one that runs or the command that serves", i+1)
 		case s.URL != "" && len(s.Env) > 0:
 			return fmt.Errorf("server %d: env is for a command that is started; %s runs already", i+1, s.URL)
+		case s.URL != "" && s.Dir != "":
+			return fmt.Errorf("server %d: dir is for a command that is started; %s runs already", i+1, s.URL)
 		case s.URL != "" && s.TLS:
 			return fmt.Errorf("server %d: tls is for a command that is started; write the url as https://", i+1)
 		}

@@ -44,24 +44,17 @@ func ReadExperiment(path string) (Experiment, error) {
 	if err != nil {
 		return e, err
 	}
-	if e.Load.TLS != nil {
-		if err := e.Load.TLS.Read(filepath.Dir(path)); err != nil {
+	if err := e.Load.TLS.Read(filepath.Dir(path)); err != nil {
+		return e, fmt.Errorf("%s: %w", path, err)
+	}
+	for i := range e.Requests {
+		if err := e.Requests[i].read(filepath.Dir(path)); err != nil {
 			return e, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	for i := range e.Requests {
-		m := &e.Requests[i]
-		requests := m.Mix
-		if len(requests) == 0 {
-			requests = []MixRequest{m.MixRequest}
-		}
-		for j := range requests {
-			if err := requests[j].read(filepath.Dir(path)); err != nil {
-				return e, fmt.Errorf("%s: %w", path, err)
-			}
-		}
-		if len(m.Mix) == 0 {
-			m.MixRequest = requests[0]
+	for i := range e.Servers {
+		if d := &e.Servers[i].Dir; *d != "" && !filepath.IsAbs(*d) {
+			*d = filepath.Join(filepath.Dir(path), *d)
 		}
 	}
 	e.Factorial.relativeTo(filepath.Dir(path))
@@ -82,6 +75,16 @@ func (f *Factorial) relativeTo(dir string) {
 	}
 }
 
+// read loads the body files.
+func (m *Mix) read(dir string) error {
+	for j := range m.Mix {
+		if err := m.Mix[j].read(dir); err != nil {
+			return err
+		}
+	}
+	return m.MixRequest.read(dir)
+}
+
 // read loads a body file.
 func (r *MixRequest) read(dir string) error {
 	name, isFile := strings.CutPrefix(r.Body, "@")
@@ -98,21 +101,27 @@ func (r *MixRequest) read(dir string) error {
 
 func parseExperiment(data []byte, name string) (Experiment, error) {
 	var e Experiment
+	err := parseYAML(data, name, "docs/experiments.md", &e)
+	return e, err
+}
+
+// parseYAML reads a file's keys, all of which must be known; manual has an example of such a file.
+func parseYAML(data []byte, name, manual string, into any) error {
 	if line := tooDeep(data); line > 0 {
-		return e, fmt.Errorf("%s:%d: nested more than %d deep", name, line, experimentDepth)
+		return fmt.Errorf("%s:%d: nested more than %d deep", name, line, experimentDepth)
 	}
-	err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&e)
+	err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(into)
 	if err == nil {
-		return e, nil
+		return nil
 	}
 	var at yaml.Error
 	if errors.As(err, &at) {
-		return e, fmt.Errorf("%s:%d: %s", name, lineOf(at.GetToken()), strings.ReplaceAll(at.GetMessage(), "\n", " "))
+		return fmt.Errorf("%s:%d: %s", name, lineOf(at.GetToken()), strings.ReplaceAll(at.GetMessage(), "\n", " "))
 	}
 	if errors.Is(err, io.EOF) {
-		return e, fmt.Errorf("%s: it is empty; docs/experiments.md has an example", name)
+		return fmt.Errorf("%s: it is empty; %s has an example", name, manual)
 	}
-	return e, fmt.Errorf("%s:%d: %s", name, lineOfValue(data, err), strings.ReplaceAll(err.Error(), "\n", " "))
+	return fmt.Errorf("%s:%d: %s", name, lineOfValue(data, err), strings.ReplaceAll(err.Error(), "\n", " "))
 }
 
 // lineOfValue finds the value that an error of UnmarshalText quotes: the decoder does not report

@@ -45,6 +45,9 @@ func (s *Server) Own() (*Own, error) {
 	if len(words) < 3 || words[0] != "ceiling" || ownFlags[words[1]] == nil {
 		return nil, fmt.Errorf("%q is a command, and agents execute none: they start ceiling's own servers (ceiling serve KIND, ceiling planted KIND)", s.Serve)
 	}
+	if s.Dir != "" {
+		return nil, fmt.Errorf("dir: %s is a directory of this machine; leave it out with --agents", s.Dir)
+	}
 	o := &Own{Env: s.Env}
 	for at := 1; at < len(words); at++ {
 		switch {

@@ -48,6 +48,9 @@ type TLS struct {
 // Read replaces the files' names, which are relative to dir, with their content, and validates
 // it.
 func (t *TLS) Read(dir string) error {
+	if t == nil {
+		return nil
+	}
 	for _, f := range []struct {
 		at   *string
 		what string

@@ -48,7 +48,7 @@ func serverAt(ctx context.Context, s *spec.Server, addr string, cpus []int, in *
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
 	}
-	cmd := &process.Command{Name: "sh", Args: []string{"-c", command(s.Serve, addr, exe)}, CPUs: cpus, Ready: servesAt, Group: true}
+	cmd := &process.Command{Name: "sh", Args: []string{"-c", command(s.Serve, addr, exe)}, Dir: s.Dir, CPUs: cpus, Ready: servesAt, Group: true}
 	if in != nil {
 		cmd.Name, cmd.Args = in.Within(cmd.Name, cmd.Args...)
 	}
