@@ -82,13 +82,14 @@ func arrowsOf(files []source) arrows {
 	}
 	for _, s := range files {
 		selected := map[*ast.Ident]bool{}
+		own, _ := declarations([]source{s}) // a file for another build declares the same names
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.SelectorExpr:
 				selected[n.Sel] = true
 				add(s.name, methods[n.Sel.Name])
 			case *ast.Ident:
-				if !selected[n] {
+				if !selected[n] && own[n.Name] == "" {
 					add(s.name, names[n.Name])
 				}
 			}

@@ -72,6 +72,7 @@ func forms(dir string) []form {
 		{"profile", []string{"profile", nowhere}},
 		{"resume", []string{"run", "--resume", in("plan.ndjson")}},
 		{"demo", []string{"demo"}},
+		{"pipeline", []string{"ci", in("ci.yaml")}},
 		{"wrk's", []string{"wrk", nowhere}},
 		{"go-wrk's", []string{"go-wrk", nowhere}},
 		{"autocannon's", []string{"autocannon", nowhere}},
@@ -92,7 +93,7 @@ func forms(dir string) []form {
 // quietVerbs send no load of their own.
 func quietVerbs() []string {
 	return []string{"list", "show", "judge", "plan", "report", "export", "journal", "serve", "proxy", "tune",
-		"fleet", "planted", "hog", "baseline", "help", "completion"}
+		"fleet", "planted", "version", "hog", "baseline", "help", "completion"}
 }
 
 // given returns a value for every flag, other than its default.
@@ -111,6 +112,7 @@ func given(dir string) map[string]string {
 		"keep-secrets": "true", "requests": "5", "repeats": "2", "pause": "1s", "dry-run": "true", "quiet": "true", "files": in("profiles"),
 		"start": "10", "max-rate": "9000", "precision": "0.1", "serve": "c {addr}", "path": "/x", "fail-on": "p99>+10%", "blocks": "3",
 		"noise-blocks": "3", "share": "0.5", "interface": "lo", "namespace": "x", "rounds": "3", "workers": "2", "only": "a",
+		"base": dir, "markdown": in("summary.md"), "junit": in("junit.xml"),
 		"case": "a", "output": in("kept"), "report": in("page.html"), "server": "nethttp", "patience": "1s", "keep": in("kept"), "real": "true", "calibrate": "true",
 	}
 }
@@ -131,6 +133,7 @@ func writeForms(t *testing.T, dir string) {
 		"factorial.yaml": "kind: factorial\nfactorial: {factors: [{name: c, levels: [{connections: 1}, {connections: 2}]}]}\n" + head,
 		"compare.yaml":   "kind: compare\nservers: [{url: 'http://127.0.0.1:1'}, {url: 'http://127.0.0.1:2'}]\nrequests: [{path: /}]\n",
 		"cart.proto":     "syntax = \"proto3\";\npackage shop;\nservice Cart { rpc Add(Item) returns (Item); }\nmessage Item {}\n",
+		"ci.yaml":        "serve: ./a {addr}\nloads: [{path: /}]\n",
 		"a.txt":          "a", "b.txt": "b", "ca.pem": string(ca.PEM()),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

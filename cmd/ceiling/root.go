@@ -49,7 +49,7 @@ ceiling URL is short for ceiling run URL.`,
   ceiling serve fasthttp --addr :8080          start a built-in server to try it on`,
 	}
 	cobra.EnableCommandSorting = false // the order is by use
-	addGroup(root, "Measure:", newRun(sh), newFind(sh), newCompare(sh), newProve(sh), newProfile(sh))
+	addGroup(root, "Measure:", newRun(sh), newFind(sh), newCompare(sh), newCI(sh), newProve(sh), newProfile(sh))
 	addGroup(root, "Look:", newList(sh), newShow(sh), newReport(sh), newExport(sh), newJudge(sh), forecasting.New(&sh.Shell, completeRuns))
 	addGroup(root, "Prepare:", newDoctor(sh), newTune(sh), newServe(&sh.Shell), newDemo(sh))
 	addGroup(root, "Several machines:", newFleet(sh))
@@ -59,7 +59,7 @@ ceiling URL is short for ceiling run URL.`,
 			root.AddCommand(newFace(sh, t))
 		}
 	}
-	root.AddCommand(newVegeta(sh), hog.New(&sh.Shell))
+	root.AddCommand(command.NewVersion(sh.Stdout), newVegeta(sh), hog.New(&sh.Shell))
 	return root
 }
 

@@ -4,7 +4,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -81,6 +80,7 @@ func Prepare(root *cobra.Command) {
 	// hints.go prints suggestions in one line
 	root.DisableSuggestions, root.SuggestionsMinimumDistance = true, 2
 	root.Version = Version()
+	addMan(root)
 	root.SetFlagErrorFunc(unknownFlag)
 	foldHelp(root)
 	renameFlags(root)
@@ -94,31 +94,6 @@ func Signals() []os.Signal {
 		list = append(list, syscall.SIGHUP)
 	}
 	return list
-}
-
-// usageError marks a user's mistake in the command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func Usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return usageError{err}
-}
-
-func IsUsage(err error) bool {
-	var u usageError
-	return errors.As(err, &u) || errors.Is(err, exit.ErrRefused) ||
-		// cobra gives these no type
-		strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag")
-}
-
-// OneLine joins an error of several lines into one.
-func OneLine(err error) string {
-	text := strings.TrimPrefix(err.Error(), exit.ErrRefused.Error()+": ")
-	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
 }
 
 // Exactly requires n arguments, with an error that says what is wanted.

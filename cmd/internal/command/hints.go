@@ -49,7 +49,7 @@ func OtherLetters() map[string]string {
 		"f": "curl's -f is --expect 2xx, and statuses from 400 on count as errors without it; locust's file is not read: give the URL",
 		"F": "forms are not written: give the body with -b @FILE and its type with -H 'Content-Type: TYPE'",
 		"G": "give the query in the URL, as in 'http://HOST/path?a=b'",
-		"S": "errors are always printed", "V": "the version is printed by: ceiling --version",
+		"S": "errors are always printed", "V": "the version is printed by: ceiling version",
 		"w": "ab's -w and curl's -w are --json; hey's and vegeta's workers are -c (connections) or -t (threads)",
 		"r": "a run goes on after errors without ab's -r; hatch rates are --connect-ramp, and request rates -R",
 		"j": "a JSON document is printed with --json", "g": "ab's -g is ceiling export ID --format csv",

@@ -3,24 +3,70 @@ package command
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
+	"io"
+	"runtime"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
 
-// Version returns the module's version, or the commit of the build.
+// release is the version of a release, set by the linker (.goreleaser.yaml).
+var release string // read-only
+
+// Version returns the release, the module's version, or the commit of the build.
 func Version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return s.Value[:12]
-		}
+	if commit := setting(info, "vcs.revision"); len(commit) >= 12 {
+		return commit[:12]
 	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
 	return "build-" + buildID() // without git: two builds still differ
+}
+
+// setting returns a setting of the build; "" if it was not recorded.
+func setting(info *debug.BuildInfo, key string) string {
+	for _, s := range info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// NewVersion returns the verb that says what this build is.
+func NewVersion(out io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, with commit and date",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(out, describeBuild(c.Root().Name()))
+			return err
+		},
+	}
+}
+
+// describeBuild is one line: "ceiling 1.2.0, commit 8f2b4de3ff21 of 2026-11-28T03:31:55Z, go1.26.8 linux/amd64".
+func describeBuild(program string) string {
+	text := program + " " + Version()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if commit := setting(info, "vcs.revision"); len(commit) >= 12 {
+			text += ", commit " + commit[:12] + " of " + setting(info, "vcs.time")
+		}
+		if setting(info, "vcs.modified") == "true" {
+			text += ", with uncommitted changes"
+		}
+	}
+	return fmt.Sprintf("%s, %s %s/%s", text, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // buildID returns the end of the linker's ID of this program, which is a hash of its content.
