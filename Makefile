@@ -3,7 +3,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test test-all bench journal lint race fuzz soak deps conformance deploy-test
+.PHONY: all build test test-all bench journal lint race fuzz soak deps conformance deploy-test release-check
 
 all: build
 
@@ -59,6 +59,11 @@ conformance:
 # API server, which takes ten minutes to build: deploy/kubernetes/try.sh.
 deploy-test:
 	./.ci/deploy
+
+# release-check makes a release as a snapshot with goreleaser, installs the package in a clean root,
+# runs the image's file system, and measures a server in both: root on Debian, about ten minutes.
+release-check:
+	./deploy/release/check.sh
 
 deps:
 	./.ci/deps
