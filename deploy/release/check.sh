@@ -15,11 +15,15 @@ say "goreleaser"
 goreleaser=$PWD/bin/goreleaser
 # The last version that builds with the Go of go.mod, from what the module proxy serves.
 [ -x "$goreleaser" ] || CGO_ENABLED=0 GOBIN=$PWD/bin go install -ldflags '-s -w' github.com/goreleaser/goreleaser/v2@v2.16.0
-"$goreleaser" release --snapshot --clean --parallelism "$(nproc)"
-
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 commit=$(git log -1 --format=%h)
+# A clone has what is committed and nothing else. goreleaser reads the commit only where there is a
+# remote with an owner and a name.
+git clone -q . "$work/source"
+cd "$work/source"
+git remote set-url origin https://github.com/ceiling/ceiling
+"$goreleaser" release --snapshot --clean --parallelism "$(nproc)"
 
 say "the same commit gives the same files"
 cp dist/checksums.txt "$work/first"
@@ -56,7 +60,7 @@ say "the image, under bubblewrap"
 (cd internal/tools && CGO_ENABLED=0 go build -o ../../bin/image ./image)
 date=$(git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ)
 for arch in amd64 arm64; do
-	bin/image -o "dist/ceiling_image_$arch.tar" -tag "ceiling:$commit" -arch "$arch" -date "$date" \
+	./bin/image -o "dist/ceiling_image_$arch.tar" -tag "ceiling:$commit" -arch "$arch" -date "$date" \
 		dist/ceiling_linux_${arch}*/ceiling dist/ceiling-controller_linux_${arch}*/ceiling-controller
 done
 mkdir -p "$work/image"
@@ -69,5 +73,5 @@ inside /ceiling version
 inside /ceiling demo -d 300ms >"$work/image.txt" 2>&1 || { cat "$work/image.txt"; exit 1; }
 grep -q '^nethttp ' "$work/image.txt"
 
-say "done: dist/"
+say "done"
 ls -l dist/*.{tar.gz,deb,rpm,apk,tar,txt}
