@@ -20,7 +20,6 @@ func tangledPackages() map[string]int {
 		"internal/ring":     10,
 		"measure/fleet":     18,
 		"measure/fleet/bus": 15,
-		"measure/load":      58,
 		"proxy":             111,
 		"proxy/config":      13,
 		"server/store":      11,

@@ -393,6 +393,23 @@ type TargetResult struct {
 	Response  Quantiles         `json:"response"`
 }
 
+// ComposeCost is what a script or data took to make the requests, beside the load's own threads.
+type ComposeCost struct {
+	// What it is: "script" or "data".
+	What string `json:"what"`
+	// Requests that it made over the whole run, and the CPU time of its threads in the window.
+	Requests uint64 `json:"requests"`
+	CPUNs    int64  `json:"cpu_ns"`
+	// Busy is the share of the window that the busiest of its threads ran.
+	Busy float64 `json:"busy"`
+	// WaitedShare is the share of the window in which at least one connection of a worker had no
+	// request, of the worker where it was largest.
+	WaitedShare float64 `json:"waited_share"`
+	// DelayedNs sums the delays that it asked for before requests, over all connections: time in which
+	// a connection had no request.
+	DelayedNs int64 `json:"delayed_ns,omitempty"`
+}
+
 // Generator is what the generator cost and how near it was to its limit.
 type Generator struct {
 	PID int `json:"pid"`
@@ -424,6 +441,8 @@ type Generator struct {
 	// when all of its responses are in: the wait is part of their response times.
 	CoalesceNs int64    `json:"coalesce_ns"`
 	Workers    []Worker `json:"workers"`
+	// Source is what making the requests during the run took; nil: they were there before it.
+	Source *ComposeCost `json:"source,omitempty"`
 	// Headroom is the rate this generator could reach, by calibration on this machine, over its
 	// actual rate; 0 if unknown.
 	Headroom float64 `json:"headroom,omitempty"`

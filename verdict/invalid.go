@@ -161,6 +161,9 @@ func (f *runFacts) little() (l littleFacts) {
 	l.off = math.Abs(l.inFlight-f.slots) / f.slots
 	clean := len(run.Errors) == 0 && run.Requests.Failed == 0 && run.Load.Reconnects == 0 &&
 		!run.Spec.NewConnections && run.Load.Established == run.Load.Connections && len(lostOf(run)) == 0
+	if s := run.Generator.Source; s != nil {
+		clean = clean && s.DelayedNs == 0
+	}
 	l.binding = clean && run.Spec.Requests == 0 && !run.Interrupted && !run.Unfinished
 	if e := run.Edges; e != nil {
 		l.inFlight += (float64(e.AtEndNs) - float64(e.AtStartNs)) / 1e9 / f.elapsedS

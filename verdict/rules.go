@@ -19,6 +19,7 @@ func rules() []rule {
 		{"accept queue", "Is the queue of connections to accept full?", func(f *facts) finding { return ruleAcceptQueue(f.cpu) }},
 		{"errors", "Were responses errors?", ruleErrors},
 		{"target rate", "Was the target rate reached?", func(f *facts) finding { return ruleTargetRate(f.base) }},
+		{"source", "Do a script or data make requests too slowly?", func(f *facts) finding { return ruleSource(f.base) }},
 		{"generator", "Is the load generator saturated?", ruleGenerator},
 		{"slow subscriber", "Does publishing wait for a subscriber that does not read?", ruleSlowSubscriber},
 		{"standstill", "Did the server stall?", ruleStandstill},

@@ -63,7 +63,10 @@ func orderOf(ctx context.Context, f *faces.CommandLine, sh *shell) (*order, erro
 	if own.isPlan() {
 		return nil, errors.New("a list of values; give one")
 	}
-	return o, o.single(&own)
+	if err := o.single(&own); err != nil {
+		return nil, err
+	}
+	return o, o.scripted(&own)
 }
 
 // ownFlags are the flags of ceiling run: there is no warm-up, as in those tools, unless one is asked
@@ -89,6 +92,13 @@ func (w *worn) do(ctx context.Context, sh *shell) error {
 	}
 	f := w.given
 	r := &face.Run{URL: f.URL, Threads: f.Threads, Asked: f.Duration, Done: &record.Run{Spec: *w.order.one}}
+	if s := w.order.script; s != nil && s.Requests == nil {
+		// As in wrk, a script has the threads that were asked for, before anything is printed.
+		w.order.one.Threads = min(f.Threads, w.order.one.Connections)
+		if err := s.Prepare(w.order.one.Threads); err != nil {
+			return err
+		}
+	}
 	if !f.JSON {
 		if err := w.tool.Begin(out, r, f); err != nil {
 			return err
@@ -103,6 +113,9 @@ func (w *worn) do(ctx context.Context, sh *shell) error {
 			r.Add(&e.Progress.Row, e.Progress.Response)
 		}
 	})
+	if w.order.script != nil {
+		w.order.script.watch(&options)
+	}
 	done, err := run.Do(ctx, *w.order.one, options)
 	if err != nil {
 		return err
@@ -116,6 +129,11 @@ func (w *worn) do(ctx context.Context, sh *shell) error {
 	}
 	if err := w.tool.End(out, r, f); err != nil {
 		return err
+	}
+	if w.order.script != nil {
+		if err := w.order.script.finish(done); err != nil {
+			return err
+		}
 	}
 	sh.judged(done)
 	return nil

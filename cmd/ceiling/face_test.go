@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -134,7 +135,7 @@ func TestFaceCommandLines(t *testing.T) {
 		"wrk -x " + url:                      "-x: wrk has no such flag",
 		"wrk --conections 3 " + url:          "--conections: wrk has no such flag",
 		"wrk -t8 -c4 " + url:                 "number of connections must be >= threads",
-		"wrk -s a.lua " + url:                "-s: ceiling runs no Lua",
+		"wrk -s a.lua " + url:                "--lua: open a.lua",
 		"wrk -d soon " + url:                 "-d soon: not a time",
 		"wrk 127.0.0.1:1":                    "wrk wants http:// before it",
 		"wrk " + url + " " + url:             "a second URL",
@@ -303,5 +304,70 @@ func TestWrkBesideUs(t *testing.T) {
 	ours, _ := looks(t, append([]string{"ceiling", "wrk"}, line...)...)
 	if got, want := hollow(ours), hollow(string(theirs)); !slices.Equal(got, want) {
 		t.Errorf("%s\nis not like\n%s", ours, theirs)
+	}
+}
+
+// scripted is a server that gives out a token, and wants it back.
+func scripted(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		switch {
+		case err != nil:
+			w.WriteHeader(http.StatusBadRequest)
+		case r.URL.Path == "/login":
+			w.Header().Set("X-Token", "secret")
+		case r.URL.Path == "/private" && r.Header.Get("X-Token") != "secret":
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Path == "/post" && (r.Method != "POST" || string(body) != "a=1"):
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		fmt.Fprintln(w, "answer to", r.URL.RequestURI())
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestWrksScripts: the same scripts to both programs, of every function that wrk calls.
+func TestWrksScripts(t *testing.T) {
+	needs.Program(t, "wrk")
+	url := scripted(t)
+	for name, c := range map[string]struct{ script, want string }{
+		"constant POST": {`wrk.method = "POST"; wrk.path = "/post"; wrk.body = "a=1"; wrk.headers["Content-Type"] = "text/plain"`, "requests in"},
+		"requests in one": {`init = function() all = wrk.format(nil, "/1") .. wrk.format(nil, "/2") .. wrk.format(nil, "/3") end
+			request = function() return all end`, "requests in"},
+		"a counter": {`n = 0; request = function() n = n + 1; return wrk.format(nil, "/" .. n) end`, "requests in"},
+		"a login": {`local path = "/login"
+			request = function() return wrk.format("GET", path) end
+			response = function(status, headers, body)
+				if status == 200 and headers["X-Token"] then path = "/private"; wrk.headers["X-Token"] = headers["X-Token"] end
+			end
+			done = function(summary) print("status errors: " .. summary.errors.status) end`, "status errors: 0"},
+		"delays": {`delay = function() return math.random(5, 20) end`, "requests in"},
+		"threads and results": {`local threads = {}
+			setup = function(thread) table.insert(threads, thread); thread:set("number", #threads) end
+			init = function(args) print("thread " .. number .. " with " .. args[1]); requests = 0; responses = 0 end
+			request = function() requests = requests + 1; return wrk.request() end
+			response = function() responses = responses + 1 end
+			done = function(summary, latency)
+				for _, t in ipairs(threads) do
+					print(t:get("requests") - t:get("responses") < 40, t:get("number"))
+				end
+				print(latency:percentile(99) >= latency:percentile(50), latency.max >= latency.mean, summary.requests > 0, summary.bytes > 0)
+			end`, "true\ttrue\ttrue\ttrue"},
+	} {
+		file := filepath.Join(t.TempDir(), "script.lua")
+		if err := os.WriteFile(file, []byte(c.script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		line := []string{"-t2", "-c4", "-d1s", "--latency", "-s", file, url + "/start", "--", "an-argument"}
+		theirs, err := exec.Command("wrk", line...).Output()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		ours, _ := looks(t, append([]string{"ceiling", "wrk"}, line...)...)
+		if got, want := hollow(ours), hollow(string(theirs)); !slices.Equal(got, want) || !strings.Contains(ours, c.want) {
+			t.Errorf("%s:\n%s\nis not like\n%s", name, ours, theirs)
+		}
 	}
 }

@@ -44,6 +44,8 @@ type order struct {
 	plan  spec.Experiment // complete and checked
 	one   *spec.Spec      // the plan's only run, if its record is that of a run; nil for a plan
 	steps []record.Step   // of the plan; none for a search
+	// script of --lua; nil: none.
+	script *scriptRun
 	outputFlags
 	dryRun    bool
 	database  string
@@ -252,8 +254,14 @@ func (o *order) knowHeadroom(ctx context.Context, sh *shell) {
 // run does the single run and prints it.
 func (o *order) run(ctx context.Context, sh *shell, v *view, options run.Options, end func()) error {
 	v.listen(&options)
+	if o.script != nil {
+		o.script.watch(&options)
+	}
 	done, err := run.Do(ctx, *o.one, options)
 	end()
+	if err == nil && o.script != nil {
+		err = o.script.finish(done)
+	}
 	if err != nil {
 		v.runEnded(nil, record.File{})
 		return err

@@ -16,6 +16,7 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
+	"ceiling/measure/lua"
 	"ceiling/record"
 )
 
@@ -31,6 +32,7 @@ type runFlags struct {
 	// changed reports whether a flag was given, by its name.
 	changed func(string) bool
 	set     func(flag, value string) error
+	script  *lua.Script // of --lua
 }
 
 // loadFlags define the load.
@@ -53,7 +55,10 @@ type loadFlags struct {
 }
 
 // sourceFlags say where requests come from, if not from the URL.
-type sourceFlags struct{ targets, curl string }
+type sourceFlags struct {
+	targets, curl, lua string
+	luaArgs            []string
+}
 
 // secure returns the TLS settings of https:// URLs; nil if none were given. It reads the files.
 func (l *loadFlags) secure() (*spec.TLS, error) {
@@ -121,6 +126,9 @@ func newRun(sh *shell) *cobra.Command {
 			if err == nil && !f.isPlan() {
 				err = o.single(&f)
 			}
+			if err == nil {
+				err = o.scripted(&f)
+			}
 			return sh.perform(c.Context(), o, err)
 		},
 	}
@@ -158,6 +166,8 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.expect, "expect", "", "statuses that count as a response: 2xx,304 (default: below 400)")
 	p.StringVar(&f.load.from.targets, "targets", "", "file of requests: vegeta's format with weights, HAR, .http, Postman, curl lines; - is standard input")
 	p.StringVar(&f.load.from.curl, "curl", "", "the request of a curl command line: --curl 'curl -H … URL'")
+	p.StringVar(&f.load.from.lua, "lua", "", "script of wrk that makes the requests (setup, init, request, response, delay, done)")
+	p.StringArrayVar(&f.load.from.luaArgs, "lua-arg", nil, "argument of the script's init; repeatable")
 	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.load.newConnections, "new-connections", false, "a new connection for each request")
 	p.StringVar(&f.load.protocol.method, "grpc", "", "call this gRPC method, package.Service/Method, with -b as JSON")
@@ -240,9 +250,12 @@ func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 		}
 		fields = append(fields, field)
 	}
+	if len(f.load.from.luaArgs) > 0 && f.load.from.lua == "" {
+		return nil, errors.New("--lua-arg: it goes to a script; give --lua FILE")
+	}
 	if f.load.from.targets != "" || f.load.from.curl != "" {
-		if len(args) > 0 || f.load.method != "" || f.load.body != "" || f.load.from.targets != "" && f.load.from.curl != "" {
-			return nil, errors.New("--targets, --curl: they have the URLs, methods and bodies; leave out the other of them, the URL, -m and -b")
+		if len(args) > 0 || f.load.from.lua != "" || f.load.method != "" || f.load.body != "" || f.load.from.targets != "" && f.load.from.curl != "" {
+			return nil, errors.New("--targets, --curl: they have the URLs, methods and bodies; leave out the other of them, the URL, --lua, -m and -b")
 		}
 		list, err := f.borrowed(sh)
 		for i := range list {
@@ -252,6 +265,9 @@ func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 	}
 	if err := notURL(args[0]); err != nil {
 		return nil, err
+	}
+	if f.load.from.lua != "" {
+		return f.readScript(args[0], fields, sh)
 	}
 	if _, err := unit.ParseDuration(f.load.method); err == nil {
 		return nil, fmt.Errorf("-m: invalid method %s (use -m POST); a time is -d %[1]s, streams on each connection are -p %[1]s", f.load.method)

@@ -102,6 +102,21 @@ type Wire struct {
 	Dial
 }
 
+// Origin identifies a script or data. Its content is not kept: it may have secrets.
+type Origin struct {
+	// What it is: OriginScript or OriginData.
+	What string `json:"what"`
+	// Name of its file, and the SHA-256 of its content, in hex; "" for one too large to read twice.
+	Name   string `json:"name,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// What may make requests during a run.
+const (
+	OriginScript = "script" // wrk's Lua
+	OriginData   = "data"   // rows, numbers and the like in place of {{…}}
+)
+
 // Target is one request of the mix.
 type Target struct {
 	Method string  `json:"method"`
@@ -113,6 +128,8 @@ type Target struct {
 	BodyHidden *HiddenBody `json:"body_hidden,omitempty"`
 	// Weight divided by the sum of all weights is this target's share of the mix. 1 or more.
 	Weight int `json:"weight"`
+	// From made or filled in its requests while the run lasted; nil: they are as above.
+	From *Origin `json:"from,omitempty"`
 }
 
 // Field is one header field, in the given order.
@@ -127,7 +144,7 @@ func (s *Spec) Open() bool { return !s.Rate.IsZero() }
 // Unloaded is how long requests are sent one at a time before the load starts: in a closed loop a
 // quarter of the warm-up, at most LoneMost; otherwise 0.
 func (s *Spec) Unloaded() time.Duration {
-	if s.NoLone || s.Open() || s.Kind == Events {
+	if s.NoLone || s.Open() || s.Kind == Events || len(s.Targets) > 0 && s.Targets[0].From != nil {
 		return 0
 	}
 	return min(s.Warmup/4, LoneMost)

@@ -17,7 +17,7 @@ const DefaultInterval = 100 * time.Millisecond
 type Config struct {
 	// Address of the server.
 	Address ring.Sockaddr
-	// Mix has the requests to send, with their weights.
+	// Mix has the requests to send, with their weights; or one that is composed during the run.
 	Mix []Request
 	// Connections over all Threads. Each keeps Pipelining requests in flight in a closed loop, and
 	// at most that many in an open loop.

@@ -132,6 +132,10 @@ func (w *worker) transmitNow(i uint32, c *conn) {
 		w.transmitH2(i, c)
 		return
 	}
+	if w.feeder != nil {
+		w.feeder.transmit(w, i, c)
+		return
+	}
 	for c.waiting > 0 && c.state == open && !c.sending {
 		n := int(c.waiting)
 		if w.shared.NewConnections {
@@ -431,6 +435,9 @@ func (w *worker) hangUp(i uint32, c *conn) {
 	}
 	if w.streams != nil {
 		w.endStream(i, c)
+	}
+	if w.feeder != nil {
+		w.feeder.forget(i)
 	}
 	if c.speaks == HTTP2 {
 		w.hungUp(i, c)

@@ -100,7 +100,7 @@ func (w *worker) keep(of pageOf, status int, b []byte) {
 	if of.stream == 0 {
 		b = bodyOf(b)
 	}
-	w.errors = append(w.errors, ErrorResponse{Status: status, Line: pageText(b)})
+	w.responses.Errors = append(w.responses.Errors, ErrorResponse{Status: status, Line: pageText(b)})
 }
 
 // bodyOf returns the body of an HTTP/1.1 response as far as it is there, without its chunks' sizes.
@@ -145,7 +145,7 @@ func field(head []byte, name string) string {
 // 0: the server speaks another protocol.
 func (w *worker) keepStranger(c *conn, b []byte) {
 	if c.served == 0 && w.lacksError(0) && !bytes.HasPrefix(b, []byte("HTTP/")) {
-		w.errors = append(w.errors, ErrorResponse{Line: strangerText(b)})
+		w.responses.Errors = append(w.responses.Errors, ErrorResponse{Line: strangerText(b)})
 	}
 }
 
@@ -169,16 +169,16 @@ func strangerText(b []byte) string {
 // kept returns what was kept, when no more comes.
 func (w *worker) kept() []ErrorResponse {
 	w.keepPage()
-	return w.errors
+	return w.responses.Errors
 }
 
 // lacksError reports whether no response of this status was kept, and one more may be.
 func (w *worker) lacksError(status int) bool {
-	if len(w.errors) >= errorsKept {
+	if len(w.responses.Errors) >= errorsKept {
 		return false
 	}
-	for i := range w.errors {
-		if w.errors[i].Status == status {
+	for i := range w.responses.Errors {
+		if w.responses.Errors[i].Status == status {
 			return false
 		}
 	}

@@ -174,7 +174,7 @@ func (w *worker) callEnds(i uint32, c *conn, h *h2conn, k int, code int8, messag
 	}
 	if cause == "" {
 		if w.shared.Unexpected[code] && w.lacksError(int(code)) {
-			w.errors = append(w.errors, ErrorResponse{Status: int(code), Line: callMessage(message)})
+			w.responses.Errors = append(w.responses.Errors, ErrorResponse{Status: int(code), Line: callMessage(message)})
 		}
 		w.countDone(i, c, h, k, int(code))
 		return

@@ -71,6 +71,9 @@ func (w *worker) close(endNs int64) {
 	if past := now - w.cpuAtNs; past > 0 {
 		t.Busy = float64(t.CPUNs) / float64(past)
 	}
+	if w.feeder != nil {
+		w.feeder.charge(t, now-w.cpuAtNs)
+	}
 	w.cpuNs, w.cpuAtNs = cpu, now
 }
 

@@ -40,6 +40,10 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 		c.reopenAt = int64(s.ConnectRamp) / int64(s.Connections) * int64(number)
 		w.reopen = append(w.reopen, uint32(i))
 	}
+	var err error
+	if w.feeder, err = newFeeder(composing(s.Mix), id, count, s.Pipelining); err != nil {
+		return nil, err
+	}
 	w.h2 = newH2(s, count)
 	if s.TLS != nil {
 		w.tls = newSecure(s.TLS, count)
@@ -51,7 +55,10 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 		}
 	}
 	if err := w.settle(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, w.feeder.shut())
+	}
+	if w.feeder != nil {
+		w.ring.Receive(w.feeder.bell[0], w.feeder.bellTag())
 	}
 	return w, nil
 }
@@ -103,9 +110,10 @@ func (w *worker) end() {
 func (w *worker) report() *WorkerReport {
 	r := &WorkerReport{
 		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
-		engine: w.ring.Engine(), why: w.ring.Why(), features: w.ring.Features(),
+		ring:    ringFacts{w.ring.Engine(), w.ring.Why(), w.ring.Features()},
 		firstNs: w.firstNs, firstDueNs: w.firstDueNs, alone: w.alone.report(), first: w.first.report(),
-		responses: FirstResponses{w.kept(), w.redirects}, handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
+		responses: FirstResponses{w.kept(), w.responses.Redirects}, handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
+		Compose: w.feeder.report(w.lastNs-w.windowNs, w.lastNs),
 	}
 	if w.phase < measuring {
 		return r
@@ -120,6 +128,9 @@ func (w *worker) report() *WorkerReport {
 		return r
 	}
 	r.Busy = float64(sys.ThreadCPUNs()-w.windowCPUNs) / float64(r.windowNs)
+	if r.Compose != nil {
+		r.Busy = max(r.Busy, r.Compose.Busy)
+	}
 	if now := w.runDelay(); now >= 0 && w.windowDelay >= 0 {
 		r.RunDelay = float64(now-w.windowDelay) / float64(r.windowNs)
 	}
@@ -139,8 +150,11 @@ func (w *worker) shut() error {
 			w.ring.Close(int(c.fd), c.tag(uint32(i)))
 		}
 	}
+	if w.feeder != nil {
+		w.ring.Release(w.feeder.bell[0], w.feeder.bellTag())
+	}
 	_, err := w.ring.Wait(ring.Patience{})
-	err = errors.Join(err, w.ring.Shut())
+	err = errors.Join(err, w.ring.Shut(), w.feeder.shut())
 	if w.delay != nil {
 		err = errors.Join(err, w.delay.Close())
 	}

@@ -48,10 +48,12 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		return nil, errors.New("load: HTTP/3 needs TLS")
 	case c.GRPC && c.Protocol != HTTP2:
 		return nil, errors.New("load: gRPC needs HTTP/2")
+	case composing(c.Mix) != nil && (c.Protocol != HTTP1 || c.Opening != nil || c.Unloaded > 0):
+		return nil, errors.New("load: requests are composed for HTTP/1.1 only, and without unloaded ones")
 	case c.Duration == 0 && !c.Rate.Constant():
 		return nil, errors.New("load: a ramp needs a duration")
 	}
-	s, err := newScript(c.Mix, c.Pipelining, c.Seed)
+	s, err := scriptOf(&c)
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +78,14 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		}
 	}
 	return r.run()
+}
+
+// scriptOf lays out the requests of a run.
+func scriptOf(c *Config) (*script, error) {
+	if composing(c.Mix) != nil {
+		return composedScript(c.Pipelining), nil
+	}
+	return newScript(c.Mix, c.Pipelining, c.Seed)
 }
 
 // newSources returns the addresses to bind to, in the kernel's form.
@@ -197,7 +207,7 @@ func (r *coordinator) take(d delivery) {
 	if d.report != nil {
 		d.report.Completed = r.result.Workers[d.worker].Completed
 		r.result.Workers[d.worker] = *d.report
-		r.result.Engine, r.result.EngineWhy, r.result.EngineFeatures = d.report.engine, d.report.why, d.report.features
+		r.result.Engine, r.result.EngineWhy, r.result.EngineFeatures = d.report.ring.engine, d.report.ring.why, d.report.ring.features
 	}
 	if d.last {
 		r.rows.end(d.worker, d.tally)
@@ -259,7 +269,7 @@ func (r *coordinator) collect() error {
 			case d.ready:
 				r.result.Established += d.connected
 				if ready++; ready == r.shared.Threads && !r.result.Interrupted {
-					if start = r.connected(); start == nil && r.result.Established > 0 {
+					if start = r.allConnected(); start == nil && r.result.Established > 0 {
 						window, windowEnd = r.begin(time.Now().Add(slack))
 					}
 				}
@@ -323,9 +333,9 @@ func (r *coordinator) interrupt() {
 	r.result.Interrupted = true
 }
 
-// connected reports that every first connect attempt has ended, and ends the run if none succeeded.
+// allConnected reports that every first connect attempt has ended, and ends the run if none succeeded.
 // It returns the channel that delivers the start; nil: the load begins now.
-func (r *coordinator) connected() <-chan time.Time {
+func (r *coordinator) allConnected() <-chan time.Time {
 	if r.shared.Ready != nil {
 		r.shared.Ready(r.result.Established, r.shared.own)
 	}

@@ -498,8 +498,8 @@ func (w *quicWorker) end() {
 // report returns this worker's report of the window.
 func (w *quicWorker) report() *WorkerReport {
 	r := &WorkerReport{
-		Thread: os.Getpid(), Connections: len(w.peers), Opened: w.worker.opened, RunDelay: -1, engine: EngineQUIC, why: "HTTP/3 is by quic-go",
-		firstNs: w.worker.firstNs, firstDueNs: w.worker.firstDueNs, responses: FirstResponses{w.worker.errors, w.worker.redirects},
+		Thread: os.Getpid(), Connections: len(w.peers), Opened: w.worker.opened, RunDelay: -1, ring: ringFacts{engine: EngineQUIC, why: "HTTP/3 is by quic-go"},
+		firstNs: w.worker.firstNs, firstDueNs: w.worker.firstDueNs, responses: w.worker.responses,
 		handshakes: &w.Handshakes,
 	}
 	if w.worker.phase < measuring {
@@ -575,14 +575,14 @@ func (w *quicWorker) countSent() {
 	for i := range w.slots {
 		if s := &w.slots[i]; s.state == slotAsking && !s.counted {
 			if at := s.asked.sentNs.Load(); at > 0 {
-				w.sent(s, at)
+				w.countSentSlot(s, at)
 			}
 		}
 	}
 }
 
-// sent counts a request that left.
-func (w *quicWorker) sent(s *quicSlot, atNs int64) {
+// countSentSlot counts a request that left.
+func (w *quicWorker) countSentSlot(s *quicSlot, atNs int64) {
 	s.counted = true
 	w.worker.sentNs = max(w.worker.sentNs, atNs)
 	if w.worker.firstNs == 0 || atNs < w.worker.firstNs {

@@ -288,7 +288,7 @@ func (w *quicWorker) replied(e *quicEvent) {
 	s, p := &w.slots[e.slot], &w.peers[e.peer]
 	p.busy--
 	if !s.counted && e.sentNs != 0 {
-		w.sent(s, e.sentNs)
+		w.countSentSlot(s, e.sentNs)
 	}
 	switch {
 	case e.err == nil:
@@ -304,7 +304,7 @@ func (w *quicWorker) replied(e *quicEvent) {
 			cause = CauseTimeout
 		}
 		if e.sentNs == 0 { // no stream was granted in time
-			w.sent(s, e.doneNs)
+			w.countSentSlot(s, e.doneNs)
 			cause = causeNoStream
 		}
 		w.failSlot(s, PhaseResponse, cause, e.doneNs, e.sentNs)
@@ -347,8 +347,8 @@ func (w *quicWorker) completeSlot(s *quicSlot, p *quicPeer, e *quicEvent) {
 	if w.worker.shared.Unexpected[e.status] {
 		t.Bad++
 		same := func(k ErrorResponse) bool { return k.Status == e.status }
-		if len(w.worker.errors) < errorsKept && !slices.ContainsFunc(w.worker.errors, same) {
-			w.worker.errors = append(w.worker.errors, ErrorResponse{Status: e.status, Line: pageText(e.head)})
+		if len(w.worker.responses.Errors) < errorsKept && !slices.ContainsFunc(w.worker.responses.Errors, same) {
+			w.worker.responses.Errors = append(w.worker.responses.Errors, ErrorResponse{Status: e.status, Line: pageText(e.head)})
 		}
 	}
 	w.worker.keepRedirect(e.status, []byte(e.location))

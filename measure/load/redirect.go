@@ -38,13 +38,13 @@ func (w *worker) redirected(status int, b []byte) {
 // keepRedirect keeps the first redirect of each status, with its location as on the wire.
 func (w *worker) keepRedirect(status int, location []byte) {
 	if w.lacksRedirect(status) {
-		w.redirects = append(w.redirects, Redirect{status, place(location)})
+		w.responses.Redirects = append(w.responses.Redirects, Redirect{status, place(location)})
 	}
 }
 
 // lacksRedirect reports whether a status is a redirect of which none was kept.
 func (w *worker) lacksRedirect(status int) bool {
-	return isRedirect(status) && !slices.ContainsFunc(w.redirects, func(r Redirect) bool { return r.Status == status })
+	return isRedirect(status) && !slices.ContainsFunc(w.responses.Redirects, func(r Redirect) bool { return r.Status == status })
 }
 
 // place returns the part of a location that may be shown.

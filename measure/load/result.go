@@ -95,6 +95,8 @@ type WorkerReport struct {
 	Busy        float64 // share of the window on a CPU
 	RunDelay    float64 // share of the window runnable, waiting for a CPU; -1 not measured
 	Opened      int
+	// Compose is what composing the requests took; nil: they were there before the run.
+	Compose *ComposeReport
 
 	carried, inFlight, asked, unsent, lateAtEnd uint64
 	atEdges                                     AtEdges
@@ -105,9 +107,14 @@ type WorkerReport struct {
 	first                                       *hist.Hist
 	firstNs, firstDueNs                         int64 // when the first request left, and when it was due
 	windowNs                                    int64 // time its counted requests took
-	engine, why                                 string
 	responses                                   FirstResponses
-	features                                    []string
+	ring                                        ringFacts
+}
+
+// ringFacts is which kind of ring a worker had, and why.
+type ringFacts struct {
+	engine, why string
+	features    []string
 }
 
 // include adds a tally to the total, or only its faults if it is from before the window.
@@ -120,4 +127,19 @@ func (r *Result) include(t *Tally) {
 	}
 	r.Total.count(t)
 	r.Total.CPUNs, r.Total.Busy = max(r.Total.CPUNs, t.CPUNs), max(r.Total.Busy, t.Busy)
+}
+
+// MergeCompose merges the reports of all workers; nil if nothing was composed.
+func MergeCompose(workers []WorkerReport) *ComposeReport {
+	var all *ComposeReport
+	for i := range workers {
+		all = join(all, workers[i].Compose, func(all, one *ComposeReport) {
+			all.Requests += one.Requests
+			all.CPUNs += one.CPUNs
+			all.Busy = max(all.Busy, one.Busy)
+			all.WaitedNs = max(all.WaitedNs, one.WaitedNs)
+			all.DelayedNs += one.DelayedNs
+		})
+	}
+	return all
 }

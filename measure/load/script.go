@@ -15,6 +15,9 @@ type Request struct {
 	NoBody bool
 	// Weight is this request's share of the mix, over the sum of all.
 	Weight int
+	// Compose makes the requests while the run lasts, in place of Bytes, over HTTP/1.1; nil: Bytes has
+	// them. It is then the only one of its mix.
+	Compose *Composing
 }
 
 // script is the endless sequence of requests, built in advance: a loop of bytes with the offset at
@@ -119,3 +122,17 @@ func (s *script) step(at uint32, n int) uint32 {
 
 // learned allocates the memory of response heads, one per target.
 func (s *script) learned() []http1.Learned { return make([]http1.Learned, len(s.noBody)) }
+
+// composing returns how the requests of a mix are composed; nil: they are there.
+func composing(mix []Request) *Composing {
+	if len(mix) != 1 {
+		return nil
+	}
+	return mix[0].Compose
+}
+
+// composedScript is the script of requests that come from a source: a ring of as many positions as a
+// connection has slots.
+func composedScript(pipelining int) *script {
+	return &script{target: make([]uint32, pipelining), noBody: make([]bool, 1)}
+}

@@ -93,13 +93,13 @@ type worker struct {
 	cpuAtNs      int64
 	windowCPUNs  int64
 	windowDelay  int64
-	errors       []ErrorResponse // the first of each unexpected status
-	page         page            // the one that is being read
-	redirects    []Redirect      // and of each redirect
-	tls          *secure         // nil: plain
-	long         bool            // a long body was received: discard.go
-	h2           *h2             // nil: no connection may use it
-	streams      *streams        // nil: the connections carry requests
+	responses    FirstResponses // the first of each unexpected status, and of each redirect
+	page         page           // the one that is being read
+	tls          *secure        // nil: plain
+	long         bool           // a long body was received: discard.go
+	h2           *h2            // nil: no connection may use it
+	streams      *streams       // nil: the connections carry requests
+	feeder       *feeder        // nil: the script has the requests
 }
 
 // delivery is one interval of one worker.
@@ -151,6 +151,13 @@ func (w *worker) loop() error {
 		}
 		if len(w.eager) > 0 { // from a start, a schedule or an expiry: work sends its own
 			w.transmitAll()
+			before = w.clock()
+		}
+		if w.feeder != nil {
+			w.now = before
+			if over, err := w.feeder.turn(w); over || err != nil {
+				return err
+			}
 			before = w.clock()
 		}
 		w.fill(before)
@@ -222,6 +229,9 @@ func (w *worker) patience(now int64) ring.Patience {
 	}
 	if len(w.reopen) > 0 && w.pending < maxPending {
 		until = min(until, w.dialNs)
+	}
+	if w.feeder != nil {
+		until = w.feeder.nextDelayed(until)
 	}
 	return w.gathering.patienceFor(ring.Patience{Timeout: time.Duration(max(until-now, 0))})
 }
@@ -374,6 +384,9 @@ func (w *worker) openWindow() {
 		w.countFromNs = w.windowNs
 		w.mainSchedule()
 	}
+	if w.feeder != nil {
+		w.feeder.startWindow(w.windowNs)
+	}
 }
 
 func (w *worker) runDelay() int64 {
@@ -520,6 +533,9 @@ func (w *worker) abandon(i uint32, c *conn, phase, cause string) {
 // handle handles one event. It drops those of an earlier connection.
 func (w *worker) handle(ev *ring.Event) {
 	i := ev.Tag.Index()
+	if int(i) == len(w.conns) {
+		return // the source has woken the loop, which looks what it has
+	}
 	c := &w.conns[i]
 	if ev.Tag != c.tag(i) {
 		return
@@ -653,6 +669,9 @@ func (w *worker) stands(i uint32, c *conn) {
 // inspect keeps what a response that is not the page says, of a part of it; last: it ends with it.
 func (w *worker) inspect(i uint32, c *conn, part []byte, last bool) {
 	status := c.reader.Status()
+	if w.feeder != nil {
+		w.feeder.collect(i, part, last)
+	}
 	if isRedirect(status) {
 		w.redirected(status, part)
 	}
@@ -699,7 +718,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 			}
 		}
 		t := w.shared.script.target[c.oldest]
-		n, done, err := c.reader.Next(b, w.shared.script.noBody[t], &w.learned[t])
+		n, done, err := c.reader.Next(b, w.feeder.bodiless(i, c.oldest, w.shared.script.noBody[t]), &w.learned[t])
 		if err != nil {
 			if err == http1.ErrStatusLine {
 				w.keepStranger(c, b)
@@ -769,6 +788,9 @@ func (w *worker) ended(i uint32, c *conn) {
 			done, err = false, tlsconn.ErrTruncated
 		}
 		if done {
+			if w.feeder != nil {
+				w.feeder.collect(i, nil, true)
+			}
 			w.complete(i, c, 1, c.reader.Status())
 			w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
 			w.lost(i, c)

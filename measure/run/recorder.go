@@ -329,6 +329,12 @@ func generator(l *load.Result) record.Generator {
 	if t.Batches > 0 {
 		g.BatchMeanNs = float64(t.BatchNs) / float64(t.Batches)
 	}
+	if c := load.MergeCompose(l.Workers); c != nil {
+		g.Source = &record.ComposeCost{What: c.What, Requests: c.Requests, CPUNs: c.CPUNs, Busy: c.Busy, DelayedNs: c.DelayedNs}
+		if l.WindowNs > 0 {
+			g.Source.WaitedShare = min(float64(c.WaitedNs)/float64(l.WindowNs), 1)
+		}
+	}
 	for _, w := range l.Workers {
 		g.Workers = append(g.Workers, record.Worker{
 			Thread: w.Thread, Connections: w.Connections, Completed: w.Completed, Busy: w.Busy, RunDelay: w.RunDelay,

@@ -38,6 +38,8 @@ type Options struct {
 	StopEarly func(row *record.LoadRow, response *hist.Hist) string
 	// Work does the run; nil: this machine.
 	Work Work
+	// Compose makes the requests of a run whose targets have an Origin, on this machine.
+	Compose *load.Composing
 	// Database is the URL of the PostgreSQL that is asked, during the run, what its sessions wait
 	// for; "": the one that our own server on this host names. Only its address is in the record.
 	Database string
@@ -95,7 +97,7 @@ func doRun(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 	}
 	work := o.Work
 	if work == nil {
-		work = Local{Version: o.Version}
+		work = Local{Version: o.Version, Compose: o.Compose}
 	}
 	job, err := work.Prepare(ctx, &s)
 	if err != nil {
@@ -221,7 +223,13 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		return nil, to, err
 	}
 	open, mix, err := opening(s)
-	if err == nil && open == nil && s.GRPC == nil {
+	switch {
+	case err != nil || open != nil || s.GRPC != nil:
+	case s.Targets[0].From != nil && o.compose == nil:
+		err = errors.New("what makes the requests is not on this machine")
+	case s.Targets[0].From != nil:
+		mix = []load.Request{{Weight: 1, Compose: o.compose}}
+	default:
 		mix, err = requests(s)
 	}
 	if err != nil {

@@ -37,12 +37,11 @@ func DoShare(ctx context.Context, s *spec.Spec, o ShareOptions, sink Sink) (*Sha
 // the run.
 type part struct {
 	ShareOptions
-	spec     *spec.Spec
-	config   *load.Config // nil if it only observes
-	target   target
-	env      record.Environment
-	pins     *pinning
-	leftOver error
+	spec   *spec.Spec
+	config *load.Config // nil if it only observes
+	target target
+	env    record.Environment
+	pins   pinned
 
 	sink     Sink
 	watch    *watch
@@ -51,6 +50,12 @@ type part struct {
 	rotation *rotation // nil: no profiles were requested
 	subject  sightings
 	short    shortages
+}
+
+// pinned is what a part has moved to other CPUs, and what could not be moved back before.
+type pinned struct {
+	server   *pinning
+	leftOver error
 }
 
 // prepare checks that this host can do the share, and moves the server to the requested CPUs.
@@ -63,9 +68,9 @@ func prepare(ctx context.Context, s *spec.Spec, o ShareOptions) (*part, error) {
 	if p.config, p.target, err = configure(ctx, s, &o); err != nil {
 		return nil, err
 	}
-	p.leftOver = RestorePins()
+	p.pins.leftOver = RestorePins()
 	if o.Observe && s.PinServer != "" {
-		if p.pins, err = pinServer(s.PinServer, p.target); err != nil {
+		if p.pins.server, err = pinServer(s.PinServer, p.target); err != nil {
 			return nil, err
 		}
 	}
@@ -81,8 +86,8 @@ func prepare(ctx context.Context, s *spec.Spec, o ShareOptions) (*part, error) {
 // restore undoes the changes to the host, once; its error is what could not be undone, now or from
 // an earlier killed run.
 func (p *part) restore() error {
-	err := errors.Join(p.leftOver, p.pins.restore())
-	p.pins, p.leftOver = nil, nil
+	err := errors.Join(p.pins.leftOver, p.pins.server.restore())
+	p.pins = pinned{}
 	return err
 }
 
@@ -112,8 +117,7 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 		p.onlyObserve(ctx)
 	}
 	p.watch.close()
-	p.leftOver = errors.Join(p.leftOver, p.pins.restore())
-	p.pins = nil
+	p.pins = pinned{leftOver: errors.Join(p.pins.leftOver, p.pins.server.restore())}
 	p.profiler.end()
 	p.stacks.end(p.tables, p.Host)
 	if err != nil {

@@ -129,7 +129,8 @@ type ShareOptions struct {
 	// once the run must be over: after warm-up, duration and drain.
 	Over <-chan struct{}
 
-	tables *stacks.Tables // shared by several runs; nil: created for this one
+	tables  *stacks.Tables  // shared by several runs; nil: created for this one
+	compose *load.Composing // of targets with an Origin
 }
 
 // ShareResult is what one host did of a run. It is plain data except for the Result, which has its
@@ -167,6 +168,8 @@ func LoadRow(host string, t *load.Tally, late bool) record.LoadRow {
 type Local struct {
 	// Version of this program, for the environment.
 	Version string
+	// Compose makes the requests, of one run; nil: its spec has them.
+	Compose *load.Composing
 	// tables shared by its runs; nil: each has its own.
 	tables *stacks.Tables
 }
@@ -179,7 +182,7 @@ func (l Local) Prepare(ctx context.Context, s *spec.Spec) (Job, error) {
 	if err := apart(ctx, s); err != nil {
 		return nil, err
 	}
-	p, err := prepare(ctx, s, ShareOptions{Load: true, Observe: true, Version: l.Version, tables: l.tables})
+	p, err := prepare(ctx, s, ShareOptions{Load: true, Observe: true, Version: l.Version, compose: l.Compose, tables: l.tables})
 	if err != nil {
 		return nil, err
 	}

@@ -108,12 +108,12 @@ func (s *cannonStat) object() map[string]any {
 // AutocannonJSON writes its document (--json).
 func AutocannonJSON(w io.Writer, r *Run, o *Autocannon) error {
 	latency, requests, bytes := r.cannonStats()
-	f := r.failures()
+	f := r.Failures()
 	m := map[string]any{
 		"url": r.URL, "connections": r.Done.Spec.Connections, "sampleInt": 1000, "pipelining": r.Done.Spec.Pipelining, "duration": hundredths(r.Done.ElapsedS),
 		"samples": len(r.whole()), "start": r.Done.Started.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 		"finish": r.Done.Started.Add(r.elapsed()).UTC().Format("2006-01-02T15:04:05.000Z07:00"),
-		"errors": f.connect + f.read + f.write + f.timeout, "timeouts": f.timeout, "mismatches": 0, "resets": 0,
+		"errors": f.Connect + f.Read + f.Write + f.Timeout, "timeouts": f.Timeout, "mismatches": 0, "resets": 0,
 		"latency": latency.object(), "requests": requests.object(), "throughput": bytes.object(),
 	}
 	m["latency"].(map[string]any)["totalCount"] = r.Response.Count()
@@ -184,8 +184,8 @@ func (r *Run) cannonCounts(b *strings.Builder, o *Autocannon) {
 		fmt.Fprintf(b, "%d 2xx responses, %d non 2xx responses\n", good, bad)
 	}
 	fmt.Fprintf(b, "%s requests in %ss, %s read\n", cannonThousands(r.Done.Requests.Sent), cannonNumber(r.Done.ElapsedS), cannonBytes(float64(r.Done.Bytes.Read)))
-	if f := r.failures(); f.connect+f.read+f.write+f.timeout > 0 {
-		fmt.Fprintf(b, "%s errors (%s timeouts)\n", cannonThousands(f.connect+f.read+f.write+f.timeout), cannonThousands(f.timeout))
+	if f := r.Failures(); f.Connect+f.Read+f.Write+f.Timeout > 0 {
+		fmt.Fprintf(b, "%s errors (%s timeouts)\n", cannonThousands(f.Connect+f.Read+f.Write+f.Timeout), cannonThousands(f.Timeout))
 	}
 }
 

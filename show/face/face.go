@@ -45,31 +45,32 @@ func (r *Run) Add(row *record.LoadRow, response *hist.Hist) {
 	r.Seconds[at].Read += row.Read
 }
 
-// failures are a run's errors as these tools divide them.
-type failures struct {
-	connect, read, write, timeout uint64
-	status                        uint64 // responses of 400 and more
-	byCause                       map[string]uint64
+// Failures are a run's errors as these tools divide them.
+type Failures struct {
+	Connect, Read, Write, Timeout uint64
+	Status                        uint64 // responses of 400 and more
+	ByCause                       map[string]uint64
 }
 
-func (r *Run) failures() failures {
-	f := failures{byCause: map[string]uint64{}}
+// Failures divides the errors of a run.
+func (r *Run) Failures() Failures {
+	f := Failures{ByCause: map[string]uint64{}}
 	for _, e := range r.Done.Errors {
 		if e.BeforeWindow && e.OfRequest() {
 			continue
 		}
-		f.byCause[e.Cause] += e.Count
+		f.ByCause[e.Cause] += e.Count
 		switch {
 		case e.Phase == record.PhaseStatus:
-			f.status += e.Count
+			f.Status += e.Count
 		case e.OfConnecting():
-			f.connect += e.Count
+			f.Connect += e.Count
 		case e.Cause == "timeout":
-			f.timeout += e.Count
+			f.Timeout += e.Count
 		case e.Phase == record.PhaseSend:
-			f.write += e.Count
+			f.Write += e.Count
 		default:
-			f.read += e.Count
+			f.Read += e.Count
 		}
 	}
 	return f

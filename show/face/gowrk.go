@@ -19,19 +19,19 @@ func GoWrkBegin(w io.Writer, r *Run) error {
 // its histogram for 0.5 where 50 is meant); these are what they are called.
 func GoWrkEnd(w io.Writer, r *Run) error {
 	var b strings.Builder
-	f := r.failures()
-	errors := f.connect + f.read + f.write + f.timeout + f.status
+	f := r.Failures()
+	errors := f.Connect + f.Read + f.Write + f.Timeout + f.Status
 	counts := func() {
 		fmt.Fprintf(&b, "Number of Errors:\t%v\n", errors)
 		if errors > 0 {
 			var list []string
-			for _, cause := range slices.Sorted(maps.Keys(f.byCause)) {
-				list = append(list, fmt.Sprintf("%s=%d", cause, f.byCause[cause]))
+			for _, cause := range slices.Sorted(maps.Keys(f.ByCause)) {
+				list = append(list, fmt.Sprintf("%s=%d", cause, f.ByCause[cause]))
 			}
 			fmt.Fprintf(&b, "Error Counts:\t\t%s\n", strings.Join(list, ","))
 		}
 	}
-	good := r.Done.Requests.Completed - min(f.status, r.Done.Requests.Completed)
+	good := r.Done.Requests.Completed - min(f.Status, r.Done.Requests.Completed)
 	if good == 0 {
 		b.WriteString("Error: No statistics collected / no requests found\n")
 		counts()

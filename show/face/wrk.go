@@ -31,10 +31,10 @@ func WrkEnd(w io.Writer, r *Run, latency bool) error {
 		}
 	}
 	fmt.Fprintf(&b, "  %d requests in %s, %sB read\n", r.Done.Requests.Completed, wrkTime(r.Done.ElapsedS*1e6), wrkBinary(float64(r.Done.Bytes.Read)))
-	if f := r.failures(); f.connect+f.read+f.write+f.timeout > 0 {
-		fmt.Fprintf(&b, "  Socket errors: connect %d, read %d, write %d, timeout %d\n", f.connect, f.read, f.write, f.timeout)
+	if f := r.Failures(); f.Connect+f.Read+f.Write+f.Timeout > 0 {
+		fmt.Fprintf(&b, "  Socket errors: connect %d, read %d, write %d, timeout %d\n", f.Connect, f.Read, f.Write, f.Timeout)
 	}
-	if n := r.failures().status; n > 0 {
+	if n := r.Failures().Status; n > 0 {
 		fmt.Fprintf(&b, "  Non-2xx or 3xx responses: %d\n", n)
 	}
 	perS := 0.0

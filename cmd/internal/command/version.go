@@ -45,9 +45,10 @@ func setting(info *debug.BuildInfo, key string) string {
 // NewVersion returns the verb that says what this build is.
 func NewVersion(out io.Writer) *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version, with commit and date",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print the version, with commit and date",
+		Example: "  ceiling version",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(out, describeBuild(c.Root().Name()))
 			return err

@@ -102,6 +102,12 @@ func (t *Tool) Parse(args []string) (*CommandLine, error) {
 	}
 	for at := 0; at < len(args); at++ {
 		arg := args[at]
+		if arg == "--" && t.Name == "wrk" && f.URL != "" { // what follows is the script's
+			for _, rest := range args[at+1:] {
+				f.Own = append(f.Own, "--lua-arg="+rest)
+			}
+			break
+		}
 		if arg == "--" {
 			for _, rest := range args[at+1:] {
 				if err := f.takeURL(rest); err != nil {

@@ -98,8 +98,6 @@ func setDuration(f *CommandLine, d time.Duration) {
 
 func setTimeout(f *CommandLine, d time.Duration) { f.put("--timeout", d.String()) }
 
-const noScripts = "ceiling runs no Lua; for a constant request give its URL, -H, and ceiling run -m and -b, for several ceiling run --targets"
-
 func wrkFace() *Tool {
 	threads := func(f *CommandLine, text string) (err error) {
 		if f.Threads, err = whole(text); err == nil {
@@ -120,7 +118,7 @@ func wrkFace() *Tool {
 				{names: []string{"L", "latency"}, differs: "same; not corrected for coordinated omission afterwards, as wrk does: the load is closed",
 					set: func(f *CommandLine, _ string) error { f.latency = true; return nil }},
 				{names: []string{"T", "timeout"}, value: "T", differs: "same; the request fails then, which wrk only counts", set: timeIn(time.Second, setTimeout)},
-				{names: []string{"s", "script"}, value: "S", differs: noScripts},
+				{names: []string{"s", "script"}, value: "S", differs: "same, with Lua 5.1 (gopher-lua) in place of LuaJIT: no ffi, no bit; beside the loop, so that response() is seen a little later; os.execute is off", set: pass("--lua")},
 				{names: []string{"v", "version"}, set: askVersion},
 				{names: []string{"h", "help"}, set: askHelp},
 			}

@@ -1,0 +1,221 @@
+package load
+
+import (
+	"errors"
+	"sync/atomic"
+	"syscall"
+
+	"ceiling/internal/ring"
+	"ceiling/internal/sys"
+)
+
+// composeOrder asks a source for requests, and hands it responses.
+type composeOrder struct {
+	seen []Answer
+	n    int
+}
+
+// composedBatch is its answer.
+type composedBatch struct {
+	list []Composed
+	n    int // as ordered
+	err  error
+}
+
+// feeder is a worker's side of its source. The worker's thread owns it, except for cpuNs.
+type feeder struct {
+	*Composing
+	orders  chan composeOrder
+	batches chan composedBatch
+	bell    [2]int // the source writes to the second, the ring reads the first
+	gone    chan struct{}
+	source  atomic.Pointer[Source]
+	cpuNs   atomic.Int64
+
+	made    []Composed // in the order in which they are sent
+	ordered int        // ordered, and not there yet
+	places  []Composed // those that are queued or on the wire, by slot
+	taken   []int64    // by connection: when its next request may leave, if that is held already; 0: it is not
+	hungry  []uint32   // connections that wait for a request
+	late    []uint32   // connections whose next request is delayed
+	listed  []bool     // by connection: it is in one of the two
+
+	partial  [][]byte // responses that are being received, by connection
+	seen     []Answer
+	composed uint64
+
+	hungryNs int64 // since when one waits; 0: none
+	waitedNs int64
+	delayNs  int64 // of requests, summed
+	lastNs   int64 // CPU at the last interval
+	windowNs int64 // and at the opening of the window
+}
+
+// ordersMost is how many orders may wait for a source: a worker never waits for it.
+const ordersMost = 64
+
+func newFeeder(c *Composing, id, connections, pipelining int) (*feeder, error) {
+	if c == nil {
+		return nil, nil
+	}
+	m := &feeder{
+		Composing: c, orders: make(chan composeOrder, ordersMost), batches: make(chan composedBatch, ordersMost+1), gone: make(chan struct{}),
+		places: make([]Composed, connections*pipelining), taken: make([]int64, connections), listed: make([]bool, connections),
+	}
+	if c.Answers {
+		m.partial = make([][]byte, connections)
+	}
+	var err error
+	if m.bell, err = syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0); err != nil {
+		return nil, err
+	}
+	go m.compose(id)
+	return m, nil
+}
+
+// compose is the goroutine of the source.
+func (m *feeder) compose(id int) {
+	release := sys.HoldThread()
+	defer release()
+	defer close(m.gone)
+	before := sys.ThreadCPUNs() // the thread may have served others
+	source, err := m.New(id)
+	m.source.Store(&source)
+	for o := range m.orders {
+		b := composedBatch{n: o.n}
+		if b.err = err; err == nil {
+			b.list, b.err = source.Next(o.seen, o.n)
+			err = b.err
+		}
+		m.cpuNs.Store(sys.ThreadCPUNs() - before)
+		m.batches <- b
+		// A full socket means that the worker will look anyway.
+		_, _ = syscall.Write(m.bell[1], []byte{0})
+	}
+}
+
+// shut ends the source.
+func (m *feeder) shut() error {
+	if m == nil {
+		return nil
+	}
+	close(m.orders)
+	if s := m.source.Load(); s != nil && *s != nil {
+		(*s).Interrupt()
+	}
+	for more := true; more; {
+		select {
+		case <-m.batches: // those that nobody waits for any more
+		case <-m.gone:
+			more = false
+		}
+	}
+	return errors.Join(syscall.Close(m.bell[0]), syscall.Close(m.bell[1]))
+}
+
+// bellTag is that of the socket by which the source wakes the worker: no connection has its number.
+func (m *feeder) bellTag() ring.Tag { return ring.MakeTag(uint32(len(m.taken)), 1) }
+
+// place is where the bytes lie of a connection's request.
+func (m *feeder) place(i, at uint32) *Composed {
+	return &m.places[int(i)*(len(m.places)/len(m.taken))+int(at)]
+}
+
+// bodiless reports whether the response to a connection's request has no body; without a feeder the
+// script says so.
+func (m *feeder) bodiless(i, at uint32, scripted bool) bool {
+	if m == nil {
+		return scripted
+	}
+	return m.place(i, at).NoBody
+}
+
+// bytesOf joins the bytes of n requests of a connection.
+func (m *feeder) bytesOf(s *script, i, at uint32, n int) []byte {
+	if n == 1 {
+		return m.place(i, at).Bytes
+	}
+	var b []byte
+	for range n {
+		b = append(b, m.place(i, at).Bytes...)
+		at = s.step(at, 1)
+	}
+	return b
+}
+
+// starve notes a connection that has to wait for the source.
+func (m *feeder) starve(i uint32, now int64) {
+	if m.hungryNs == 0 {
+		m.hungryNs = now
+	}
+	if !m.listed[i] {
+		m.listed[i] = true
+		m.hungry = append(m.hungry, i)
+	}
+}
+
+// sated ends the wait of all connections, as of the given time.
+func (m *feeder) sated(now int64) {
+	if m.hungryNs > 0 {
+		m.waitedNs += now - m.hungryNs
+		m.hungryNs = 0
+	}
+}
+
+// nextDelayed is when the first delayed request leaves, or the given time, if that is earlier.
+func (m *feeder) nextDelayed(until int64) int64 {
+	for _, i := range m.late {
+		until = min(until, m.taken[i])
+	}
+	return until
+}
+
+// collect keeps a part of a response for the source; last: it ends with it.
+func (m *feeder) collect(i uint32, part []byte, last bool) {
+	if m.partial == nil {
+		return
+	}
+	m.partial[i] = append(m.partial[i], part...)
+	if last {
+		m.seen = append(m.seen, Answer{m.partial[i]})
+		m.partial[i] = nil
+	}
+}
+
+// forget drops what a connection has received of a response.
+func (m *feeder) forget(i uint32) {
+	if m.partial != nil {
+		m.partial[i] = nil
+	}
+}
+
+// charge adds the source's CPU to an interval's: the busier of the two threads is the limit.
+func (m *feeder) charge(t *Tally, width int64) {
+	cpu := m.cpuNs.Load()
+	t.CPUNs += cpu - m.lastNs
+	if width > 0 {
+		t.Busy = max(t.Busy, float64(cpu-m.lastNs)/float64(width))
+	}
+	m.lastNs = cpu
+}
+
+// startWindow notes the opening of the window.
+func (m *feeder) startWindow(now int64) {
+	m.windowNs, m.waitedNs, m.delayNs = m.cpuNs.Load(), 0, 0
+	if m.hungryNs > 0 {
+		m.hungryNs = now
+	}
+}
+
+func (m *feeder) report(windowNs, now int64) *ComposeReport {
+	if m == nil {
+		return nil
+	}
+	m.sated(now)
+	cpu := m.cpuNs.Load()
+	r := &ComposeReport{What: m.What, Requests: m.composed, CPUNs: cpu - m.windowNs, WaitedNs: m.waitedNs, DelayedNs: m.delayNs}
+	if windowNs > 0 {
+		r.Busy = float64(r.CPUNs) / float64(windowNs)
+	}
+	return r
+}
