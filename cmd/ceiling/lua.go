@@ -78,7 +78,8 @@ func (o *order) scripted(f *runFlags) error {
 		return err
 	}
 	sum := sha256.Sum256(text)
-	o.one.Targets[0].From, o.one.HTTP = &spec.Origin{What: spec.OriginScript, Name: f.load.from.lua, SHA256: hex.EncodeToString(sum[:])}, spec.HTTP11
+	o.one.HTTP = spec.HTTP11
+	o.one.Targets[0].From = &spec.Origin{What: spec.OriginScript, Name: f.load.from.lua, SHA256: hex.EncodeToString(sum[:])}
 	return nil
 }
 

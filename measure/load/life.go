@@ -113,7 +113,7 @@ func (w *worker) report() *WorkerReport {
 		ring:    ringFacts{w.ring.Engine(), w.ring.Why(), w.ring.Features()},
 		firstNs: w.firstNs, firstDueNs: w.firstDueNs, alone: w.alone.report(), first: w.first.report(),
 		responses: FirstResponses{w.kept(), w.responses.Redirects}, handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
-		Compose: w.feeder.report(w.lastNs-w.windowNs, w.lastNs),
+		compose: w.feeder.report(w.lastNs-w.windowNs, w.lastNs),
 	}
 	if w.phase < measuring {
 		return r
@@ -128,8 +128,8 @@ func (w *worker) report() *WorkerReport {
 		return r
 	}
 	r.Busy = float64(sys.ThreadCPUNs()-w.windowCPUNs) / float64(r.windowNs)
-	if r.Compose != nil {
-		r.Busy = max(r.Busy, r.Compose.Busy)
+	if r.compose != nil {
+		r.Busy = max(r.Busy, r.compose.Busy)
 	}
 	if now := w.runDelay(); now >= 0 && w.windowDelay >= 0 {
 		r.RunDelay = float64(now-w.windowDelay) / float64(r.windowNs)

@@ -95,8 +95,6 @@ type WorkerReport struct {
 	Busy        float64 // share of the window on a CPU
 	RunDelay    float64 // share of the window runnable, waiting for a CPU; -1 not measured
 	Opened      int
-	// Compose is what composing the requests took; nil: they were there before the run.
-	Compose *ComposeReport
 
 	carried, inFlight, asked, unsent, lateAtEnd uint64
 	atEdges                                     AtEdges
@@ -104,6 +102,7 @@ type WorkerReport struct {
 	handshakes                                  *Handshakes
 	h2                                          *H2Report
 	streams                                     *Streams
+	compose                                     *ComposeReport // nil: the requests were there before the run
 	first                                       *hist.Hist
 	firstNs, firstDueNs                         int64 // when the first request left, and when it was due
 	windowNs                                    int64 // time its counted requests took
@@ -133,7 +132,7 @@ func (r *Result) include(t *Tally) {
 func MergeCompose(workers []WorkerReport) *ComposeReport {
 	var all *ComposeReport
 	for i := range workers {
-		all = join(all, workers[i].Compose, func(all, one *ComposeReport) {
+		all = join(all, workers[i].compose, func(all, one *ComposeReport) {
 			all.Requests += one.Requests
 			all.CPUNs += one.CPUNs
 			all.Busy = max(all.Busy, one.Busy)
