@@ -45,7 +45,6 @@ type options struct {
 	trials      string
 	accuracyDoc string
 	benchDoc    string
-	readme      string
 	budget      time.Duration // no trial starts after it; 0: no limit
 	comparedRun time.Duration
 	// comparedBlocks of A against B in each comparison; 0: as many as it chooses.
@@ -107,11 +106,6 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			e.Failures = append(e.Failures, err.Error())
 		}
 	}
-	if o.readme != "" && ctx.Err() == nil {
-		if err := renderReadme(o.readme, &e); err != nil {
-			e.Failures = append(e.Failures, err.Error())
-		}
-	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(stderr, "bench: interrupted; the ledger is left as it was")
 		return exitFailure
@@ -150,7 +144,6 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		"file that the parts "+onlyAccuracy+" and "+onlyCompare+" go on with, a line for each trial")
 	f.StringVar(&o.accuracyDoc, "accuracy-doc", "docs/accuracy.md", "page that is rendered from the trials; empty: none")
 	f.StringVar(&o.benchDoc, "bench-doc", "docs/bench.md", "page whose tables of the parts "+onlySpeed+" and "+onlyPlaces+" are replaced; empty: none")
-	f.StringVar(&o.readme, "readme", "README.md", "page whose table of the part "+onlySpeed+" is replaced; empty: none")
 	f.DurationVar(&o.budget, "budget", 0, "begin no trial that would end after this; 0: make them all")
 	if err := f.Parse(args); err != nil {
 		return o, err

@@ -37,53 +37,6 @@ func renderPage(path string, e *Entry) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// renderReadme replaces the table of the speed part in the README, if that part was measured.
-func renderReadme(path string, e *Entry) error {
-	if !e.hasSpeed() {
-		return nil
-	}
-	page, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	text, err := between(string(page), onlySpeed, readmeTable(e))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return os.WriteFile(path, []byte(text), 0o644)
-}
-
-// readmeTable is the speed part in a few columns, and what it was measured with.
-func readmeTable(e *Entry) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n| work, %d connections | CPU/request of ceiling, µs | / floor | / %s | / %s | / %s | requests/s / floor |\n",
-		e.Settings.Connections, e.named(gcannon), e.named(wrk), e.named(h2load))
-	b.WriteString("|---|---|---|---|---|---|---|\n")
-	for _, work := range works() {
-		own := rowWith(e, work.name, ours)
-		if own == nil || work.says == "" {
-			continue
-		}
-		fmt.Fprintf(&b, "| %s | %.3g |", work.says, own.WindowNsPerRequest.Median/1e3)
-		for _, tool := range []string{floorEight, gcannon, wrk, h2load} {
-			fmt.Fprintf(&b, " %s |", e.ratioTo(work.name, tool, windowToThis))
-		}
-		fmt.Fprintf(&b, " %s |\n", e.ratioTo(work.name, floorEight, perSToThis))
-	}
-	fmt.Fprintf(&b, "\n%d rounds of %.0f s on %d CPUs of an %s, %s, commit %.12s.\n\n", e.Settings.Rounds, e.Settings.DurationS, e.Host.Cores,
-		e.Host.CPU, e.Time.Format(time.DateOnly), e.Commit)
-	return b.String()
-}
-
-// named is a tool with its version, as it says it itself.
-func (e *Entry) named(tool string) string {
-	v := strings.TrimPrefix(strings.TrimPrefix(e.Tools[tool], tool+" "), "debian/")
-	if v == "" || v == "unknown" {
-		return tool
-	}
-	return tool + " " + v
-}
-
 func (e *Entry) hasSpeed() bool {
 	return slices.ContainsFunc(e.Speed, func(r Row) bool { return r.OursToThis != nil })
 }

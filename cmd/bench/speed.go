@@ -12,7 +12,6 @@ import (
 // CPU per request. A prototype of the engine reached 0.62, 0.55, 0.61 and 0.66 of wrk.
 type work struct {
 	name       string
-	says       string // its name in the README; "": not there
 	path       string
 	pipelining int
 	over       transport
@@ -36,22 +35,22 @@ const (
 
 func works() []work {
 	return []work{
-		{name: "/simple", says: "/simple", path: "/simple", pipelining: 1, limits: map[string]float64{wrk: 0.58}, userNs: 100},
-		{name: "/simple -p 16", says: "/simple, 16 in flight", path: "/simple", pipelining: 16, limits: map[string]float64{wrk: 0.50}, userNs: 50},
-		{name: "/simple -p 64", says: "/simple, 64 in flight", path: "/simple", pipelining: 64},
-		{name: "/simple -p 100", says: "/simple, 100 in flight", path: "/simple", pipelining: 100, limits: map[string]float64{wrk: 0.60, autocannon: 1.0 / 30}, userNs: 50},
-		{name: "/read", says: "/read, 4.5 KB", path: "/read", pipelining: 1, limits: map[string]float64{wrk: 0.58}},
-		{name: "/simple, CPUs apart", says: "/simple, a CPU for each side", path: "/simple", pipelining: 1, apart: true},
-		{name: "/simple -p 16, CPUs apart", says: "same, 16 in flight", path: "/simple", pipelining: 16, apart: true},
-		{name: "/read, CPUs apart", says: "/read, a CPU for each side", path: "/read", pipelining: 1, apart: true},
-		{name: "/simple TLS", says: "/simple, TLS 1.3", path: "/simple", pipelining: 1, over: overTLS, limits: map[string]float64{wrk: 0.55}},
-		{name: "/read TLS", says: "/read, TLS 1.3", path: "/read", pipelining: 1, over: overTLS, limits: map[string]float64{wrk: 0.55}},
+		{name: "/simple", path: "/simple", pipelining: 1, limits: map[string]float64{wrk: 0.58}, userNs: 100},
+		{name: "/simple -p 16", path: "/simple", pipelining: 16, limits: map[string]float64{wrk: 0.50}, userNs: 50},
+		{name: "/simple -p 64", path: "/simple", pipelining: 64},
+		{name: "/simple -p 100", path: "/simple", pipelining: 100, limits: map[string]float64{wrk: 0.60, autocannon: 1.0 / 30}, userNs: 50},
+		{name: "/read", path: "/read", pipelining: 1, limits: map[string]float64{wrk: 0.58}},
+		{name: "/simple, CPUs apart", path: "/simple", pipelining: 1, apart: true},
+		{name: "/simple -p 16, CPUs apart", path: "/simple", pipelining: 16, apart: true},
+		{name: "/read, CPUs apart", path: "/read", pipelining: 1, apart: true},
+		{name: "/simple TLS", path: "/simple", pipelining: 1, over: overTLS, limits: map[string]float64{wrk: 0.55}},
+		{name: "/read TLS", path: "/read", pipelining: 1, over: overTLS, limits: map[string]float64{wrk: 0.55}},
 		{name: "/simple h2", path: "/simple", pipelining: 1, over: overH2, limits: map[string]float64{h2load: 0.50}},
 		{name: "/simple h2 -p 16", path: "/simple", pipelining: 16, over: overH2, limits: map[string]float64{h2load: 0.25}},
 		{name: "/simple h2 -p 100", path: "/simple", pipelining: 100, over: overH2, limits: map[string]float64{h2load: 0.25}},
-		{name: "/simple h2, nginx", says: "/simple, HTTP/2, nginx", path: "/simple", pipelining: 1, over: nginxH2, limits: map[string]float64{h2load: 0.50}},
-		{name: "/simple h2 -p 16, nginx", says: "same, 16 streams", path: "/simple", pipelining: 16, over: nginxH2, limits: map[string]float64{h2load: 0.25}},
-		{name: "/simple h2 -p 100, nginx", says: "same, 100 streams", path: "/simple", pipelining: 100, over: nginxH2, limits: map[string]float64{h2load: 0.25}},
+		{name: "/simple h2, nginx", path: "/simple", pipelining: 1, over: nginxH2, limits: map[string]float64{h2load: 0.50}},
+		{name: "/simple h2 -p 16, nginx", path: "/simple", pipelining: 16, over: nginxH2, limits: map[string]float64{h2load: 0.25}},
+		{name: "/simple h2 -p 100, nginx", path: "/simple", pipelining: 100, over: nginxH2, limits: map[string]float64{h2load: 0.25}},
 		{name: "/simple h3", path: "/simple", pipelining: 1, over: overH3},
 		{name: "/simple h3 -p 16", path: "/simple", pipelining: 16, over: overH3},
 	}

@@ -12,9 +12,9 @@ import (
 	"ceiling/show/layout"
 )
 
-// TestReadmeShowsAKeptSweep: the sweep in the README is one curve of the record that the journal keeps.
-func TestReadmeShowsAKeptSweep(t *testing.T) {
-	const readme = "../../README.md"
+// TestManualShowsAKeptSweep: the sweep in the recipes is one curve of the record that the journal keeps.
+func TestManualShowsAKeptSweep(t *testing.T) {
+	const page = "../../docs/recipes.md"
 	kept, err := filepath.Glob("../../docs/journal/0003-pipelining/records/*.ndjson.gz")
 	if err != nil || len(kept) != 1 {
 		t.Fatal(kept, err)
@@ -30,14 +30,14 @@ func TestReadmeShowsAKeptSweep(t *testing.T) {
 	const first = "fasthttp /simple, 64 connections"
 	_, curve, found := strings.Cut(out.String(), first)
 	curve, _, more := strings.Cut(curve, "\n\nfasthttp /read")
-	text, err := os.ReadFile(readme)
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, shown := strings.Cut(string(text), "```\n"+first)
 	_, after, closed := strings.Cut(rest, "\n```\n")
 	if !found || !more || !shown || !closed {
-		t.Fatalf("the record has the curve: %v and another one: %v; the README shows it: %v", found, more, shown && closed)
+		t.Fatalf("the record has the curve: %v and another one: %v; the page shows it: %v", found, more, shown && closed)
 	}
-	golden.Text(t, readme, before+"```\n"+first+strings.TrimRight(curve, "\n")+"\n```\n"+after)
+	golden.Text(t, page, before+"```\n"+first+strings.TrimRight(curve, "\n")+"\n```\n"+after)
 }
