@@ -66,7 +66,7 @@ func orderOf(ctx context.Context, f *faces.CommandLine, sh *shell) (*order, erro
 	if err := o.single(&own); err != nil {
 		return nil, err
 	}
-	return o, o.scripted(&own)
+	return o, o.composed(&own)
 }
 
 // ownFlags are the flags of ceiling run: there is no warm-up, as in those tools, unless one is asked

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/measure/load"
 	"ceiling/measure/lua"
 	"ceiling/measure/run"
 	"ceiling/show/face"
@@ -58,10 +59,9 @@ func (f *runFlags) readScript(url string, fields []spec.Field, sh *shell) ([]spe
 // scripted adds a script that makes the requests during the run to the order.
 func (o *order) scripted(f *runFlags) error {
 	s := f.script
-	if s == nil {
-		return nil
+	if o.one != nil {
+		o.script = &scriptRun{Script: s}
 	}
-	o.script = &scriptRun{Script: s}
 	if s.Requests != nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ type scriptRun struct {
 // watch has the run make its requests from the script, and collects what the script is told.
 func (s *scriptRun) watch(o *run.Options) {
 	if s.Requests == nil {
-		o.Compose = s.Composing()
+		o.Compose = func([]load.Request, int, uint64) (*load.Composing, error) { return s.Composing(), nil }
 	}
 	o.Listen(func(e run.Event) {
 		if p := e.Progress; p != nil && !p.Row.Warmup && p.Row.WidthNs > 0 {

@@ -46,6 +46,8 @@ type order struct {
 	steps []record.Step   // of the plan; none for a search
 	// script of --lua; nil: none.
 	script *scriptRun
+	// compose makes the requests during the run; nil: they are there.
+	compose run.Composer
 	outputFlags
 	dryRun    bool
 	database  string
@@ -59,6 +61,9 @@ func (sh *shell) explore(ctx context.Context, f *runFlags, e spec.Experiment, er
 		return command.Usage(err)
 	}
 	o, err := f.complete(e)
+	if err == nil {
+		err = o.composed(f)
+	}
 	return sh.perform(ctx, o, err)
 }
 
@@ -166,7 +171,7 @@ func (o *order) do(ctx context.Context, sh *shell) error {
 		return err
 	}
 	options := run.Options{Out: o.out, Command: sh.Args, Version: command.Version(), Database: o.database,
-		KeepSecrets: o.keepSecrets, Work: work}
+		KeepSecrets: o.keepSecrets, Work: work, Compose: o.compose}
 	told.listen(&options)
 	end := func() {
 		leave()

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
+	"ceiling/measure/data"
 	"ceiling/measure/lua"
 	"ceiling/record"
 )
@@ -33,6 +35,8 @@ type runFlags struct {
 	changed func(string) bool
 	set     func(flag, value string) error
 	script  *lua.Script // of --lua
+	feed    *data.Feed  // of --data; nil: none
+	fills   bool        // requests have places that are filled in
 }
 
 // loadFlags define the load.
@@ -58,6 +62,8 @@ type loadFlags struct {
 type sourceFlags struct {
 	targets, curl, lua string
 	luaArgs            []string
+	data               string
+	once               bool
 }
 
 // secure returns the TLS settings of https:// URLs; nil if none were given. It reads the files.
@@ -127,7 +133,7 @@ func newRun(sh *shell) *cobra.Command {
 				err = o.single(&f)
 			}
 			if err == nil {
-				err = o.scripted(&f)
+				err = o.composed(&f)
 			}
 			return sh.perform(c.Context(), o, err)
 		},
@@ -143,6 +149,7 @@ func (f *runFlags) bindRun(c *cobra.Command) {
 	p := c.Flags()
 	p.StringVarP(&f.load.requests, "requests", "n", "", "stop after N requests instead of a duration")
 	p.BoolVar(&f.plan.resume, "resume", false, "continue an interrupted plan by its ID: run only what is missing")
+	p.BoolVar(&f.load.from.once, "once", false, "send each row of --data, or each target, once and in order, then end")
 	f.bindPlan(p)
 }
 
@@ -164,10 +171,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.load.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
 	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,errors<0.1%'")
 	p.StringVar(&f.expect, "expect", "", "statuses that count as a response: 2xx,304 (default: below 400)")
-	p.StringVar(&f.load.from.targets, "targets", "", "file of requests: vegeta's format with weights, HAR, .http, Postman, curl lines; - is standard input")
-	p.StringVar(&f.load.from.curl, "curl", "", "the request of a curl command line: --curl 'curl -H … URL'")
-	p.StringVar(&f.load.from.lua, "lua", "", "script of wrk that makes the requests (setup, init, request, response, delay, done)")
-	p.StringArrayVar(&f.load.from.luaArgs, "lua-arg", nil, "argument of the script's init; repeatable")
+	f.load.from.bind(p)
 	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.load.newConnections, "new-connections", false, "a new connection for each request")
 	p.StringVar(&f.load.protocol.method, "grpc", "", "call this gRPC method, package.Service/Method, with -b as JSON")
@@ -218,6 +222,15 @@ func (f *runFlags) bind(c *cobra.Command) {
 	}
 }
 
+// bind adds the flags that say where requests come from.
+func (f *sourceFlags) bind(p *pflag.FlagSet) {
+	p.StringVar(&f.targets, "targets", "", "file of requests: vegeta's format with weights, HAR, .http, Postman, curl lines; - is standard input")
+	p.StringVar(&f.curl, "curl", "", "the request of a curl command line: --curl 'curl -H … URL'")
+	p.StringVar(&f.lua, "lua", "", "script of wrk that makes the requests (setup, init, request, response, delay, done)")
+	p.StringVar(&f.data, "data", "", "rows for {{.column}} in URL, fields and body: CSV, NDJSON or a list; none sends {{…}} as it is")
+	p.StringArrayVar(&f.luaArgs, "lua-arg", nil, "argument of the script's init; repeatable")
+}
+
 // kind returns the kind of load, from the URL and --subscribe, and refuses flags of another.
 func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
 	ws := len(targets) > 0 && spec.IsWebSocket(targets[0].URL)
@@ -240,8 +253,17 @@ func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
 	return spec.Requests, nil
 }
 
-// targetList returns the file's targets, or the one of the URL; -H applies to all.
+// targetList returns the targets, with what fills them in.
 func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
+	list, err := f.plainTargets(args, sh)
+	if err != nil {
+		return nil, err
+	}
+	return list, f.fillIn(list, sh)
+}
+
+// plainTargets returns the file's targets, or the one of the URL; -H applies to all.
+func (f *runFlags) plainTargets(args []string, sh *shell) ([]spec.Target, error) {
 	var fields []spec.Field
 	for _, text := range f.load.header {
 		field, err := spec.ParseField(text)

@@ -81,6 +81,8 @@ type MixRequest struct {
 	// BodyHidden replaces a redacted Body and Content.
 	BodyHidden *HiddenBody `json:"body_hidden,omitempty" yaml:"-"`
 	Weight     int         `json:"weight,omitempty" yaml:"weight,omitempty" jsonschema:"share of the mix, 1 where none is given"`
+	// From fills it in during the run, as in a Target.
+	From *Origin `json:"from,omitempty" yaml:"-"`
 }
 
 // Load is the load settings. The lists are the dimensions of a sweep.

@@ -369,7 +369,7 @@ func (e *Experiment) Spec(base string, c *Condition) (Spec, error) {
 }
 
 func (r *MixRequest) target(base string) (Target, error) {
-	t := Target{Method: r.Method, URL: base + r.Path, Weight: r.Weight, Body: r.Content, BodyHidden: r.BodyHidden}
+	t := Target{Method: r.Method, URL: base + r.Path, Weight: r.Weight, Body: r.Content, BodyHidden: r.BodyHidden, From: r.From}
 	if t.Body == nil && r.BodyHidden == nil && r.Body != "" {
 		t.Body = []byte(r.Body)
 	}

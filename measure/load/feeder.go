@@ -81,6 +81,11 @@ func (m *feeder) compose(id int) {
 	before := sys.ThreadCPUNs() // the thread may have served others
 	source, err := m.New(id)
 	m.source.Store(&source)
+	defer func() {
+		if source != nil {
+			_ = source.Close() // it has made its last request
+		}
+	}()
 	for o := range m.orders {
 		b := composedBatch{n: o.n}
 		if b.err = err; err == nil {

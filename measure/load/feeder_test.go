@@ -37,7 +37,8 @@ func (n *numbers) Next(answers []Answer, count int) (list []Composed, err error)
 	return list, nil
 }
 
-func (n *numbers) Interrupt() {}
+func (n *numbers) Interrupt()   {}
+func (n *numbers) Close() error { return nil }
 
 // asked is a server that counts the paths it is asked for.
 type asked struct {

@@ -87,7 +87,7 @@ func (m *feeder) order(w *worker) {
 		want += int(w.conns[i].waiting - w.conns[i].resend)
 	}
 	n := max(want-m.ordered-len(m.made), 0)
-	if n == 0 && len(m.seen) == 0 || m.Ahead > 0 && n < m.Ahead/2 && len(m.hungry) == 0 {
+	if n == 0 && len(m.seen) == 0 || m.Ahead > 0 && n < m.Ahead/2 {
 		return
 	}
 	select {

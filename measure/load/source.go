@@ -26,6 +26,8 @@ type Source interface {
 	Next(seen []Answer, n int) ([]Composed, error)
 	// Interrupt makes a call of Next that is under way return; any goroutine may call it.
 	Interrupt()
+	// Close ends the source, after the last call of Next.
+	Close() error
 }
 
 // ErrStopped is a source's error that ends its worker's load, as if its time were over.

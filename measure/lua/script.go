@@ -191,6 +191,12 @@ type source struct {
 // Interrupt ends a call that is under way.
 func (s *source) Interrupt() { s.cancel() }
 
+// Close leaves the thread as it is: done may ask for its values.
+func (s *source) Close() error {
+	s.cancel()
+	return nil
+}
+
 // Next hands the responses to the script, and asks it for requests.
 func (s *source) Next(answers []load.Answer, n int) (list []load.Composed, err error) {
 	for _, a := range answers {

@@ -127,7 +127,7 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 	if o.here() {
 		tables := stacks.NewTables()
 		defer tables.Close()
-		o.Work = Local{Version: o.Version, tables: tables}
+		o.Work = Local{Version: o.Version, Compose: o.Compose, tables: tables}
 	}
 	x := &explorer{plan: p, experiment: &e, keep: w, bed: b, options: o,
 		servers: servers{list: slices.Clone(e.Servers), dial: &e.Load.Dial, started: map[int]started{}, cpus: startCPUs(p.CPUs),

@@ -38,8 +38,8 @@ type Options struct {
 	StopEarly func(row *record.LoadRow, response *hist.Hist) string
 	// Work does the run; nil: this machine.
 	Work Work
-	// Compose makes the requests of a run whose targets have an Origin, on this machine.
-	Compose *load.Composing
+	// Compose makes the requests of runs whose targets have an Origin, on this machine.
+	Compose Composer
 	// Database is the URL of the PostgreSQL that is asked, during the run, what its sessions wait
 	// for; "": the one that our own server on this host names. Only its address is in the record.
 	Database string
@@ -223,13 +223,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		return nil, to, err
 	}
 	open, mix, err := opening(s)
-	switch {
-	case err != nil || open != nil || s.GRPC != nil:
-	case s.Targets[0].From != nil && o.compose == nil:
-		err = errors.New("what makes the requests is not on this machine")
-	case s.Targets[0].From != nil:
-		mix = []load.Request{{Weight: 1, Compose: o.compose}}
-	default:
+	if err == nil && open == nil && s.GRPC == nil {
 		mix, err = requests(s)
 	}
 	if err != nil {
@@ -259,6 +253,9 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 			return nil, to, err
 		}
 	}
+	if err := o.filled(s, c); err != nil {
+		return nil, to, err
+	}
 	c.Opening = open
 	if c.TLS, err = secured(ctx, s, address, to); err != nil {
 		return nil, to, err
@@ -275,6 +272,22 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		return nil, to, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	return c, to, nil
+}
+
+// filled has the requests made while the run lasts, if a script or data makes them.
+func (o *ShareOptions) filled(s *spec.Spec, c *load.Config) error {
+	if s.Targets[0].From == nil {
+		return nil
+	}
+	if o.compose == nil {
+		return fmt.Errorf("%w: its requests come from a script or from data, which a record does not have: run it again as a whole", exit.ErrRefused)
+	}
+	composed, err := o.compose(c.Mix, c.Threads, s.Seed)
+	if err != nil {
+		return fmt.Errorf("%w: %w", exit.ErrRefused, err)
+	}
+	c.Mix = []load.Request{{Weight: 1, Compose: composed}}
+	return nil
 }
 
 // unexpected returns the status codes that count as errors, in the engine's form; nil for the

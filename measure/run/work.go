@@ -11,6 +11,10 @@ import (
 	"ceiling/record"
 )
 
+// Composer makes the requests of a run while it lasts: of its mix, as encoded, for a number of load
+// threads.
+type Composer func(mix []load.Request, threads int, seed uint64) (*load.Composing, error)
+
 // Work generates and observes the load of runs: on this machine (Local), or with the agents of a
 // fleet. A run on this machine is one agent with the whole share, so there is one path through Do.
 type Work interface {
@@ -129,8 +133,8 @@ type ShareOptions struct {
 	// once the run must be over: after warm-up, duration and drain.
 	Over <-chan struct{}
 
-	tables  *stacks.Tables  // shared by several runs; nil: created for this one
-	compose *load.Composing // of targets with an Origin
+	tables  *stacks.Tables // shared by several runs; nil: created for this one
+	compose Composer       // of targets with an Origin
 }
 
 // ShareResult is what one host did of a run. It is plain data except for the Result, which has its
@@ -168,8 +172,8 @@ func LoadRow(host string, t *load.Tally, late bool) record.LoadRow {
 type Local struct {
 	// Version of this program, for the environment.
 	Version string
-	// Compose makes the requests, of one run; nil: its spec has them.
-	Compose *load.Composing
+	// Compose makes the requests of targets with an Origin.
+	Compose Composer
 	// tables shared by its runs; nil: each has its own.
 	tables *stacks.Tables
 }
