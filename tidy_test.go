@@ -81,7 +81,7 @@ func mayImport() map[string][]string {
 		"proxy/route":         {},
 		"proxy/secure":        {"internal/tlsconn", "proxy/config"},
 		"measure/cores":       {"experiment/spec"},
-		"experiment/borrowed": {"experiment/spec"},
+		"experiment/borrowed": {"experiment/spec", "internal/unit"},
 		"experiment/plan":     {"experiment/spec", "internal/hist", "internal/stat", "internal/unit", "record"},
 		"experiment/spec":     {"internal/secret", "internal/unit"},
 		"record":              {"experiment/spec", "internal/hist", "internal/nic", "internal/secret", "internal/sys", "internal/unit", "internal/durable"},

@@ -12,7 +12,8 @@ import (
 
 // borrowed returns the targets of --targets or --curl: of a targets file, or of requests that another
 // program wrote. What those leave out is said, and curl's flags apply where ceiling's own do not.
-func (f *runFlags) borrowed(sh *shell) ([]spec.Target, error) {
+// An access log has no host: args has the URL of the server that its requests are for.
+func (f *runFlags) borrowed(args []string, sh *shell) ([]spec.Target, error) {
 	data, name, dir := []byte(nil), f.load.from.targets, ""
 	set, err := (*borrowed.Set)(nil), error(nil)
 	switch {
@@ -32,7 +33,7 @@ func (f *runFlags) borrowed(sh *shell) ([]spec.Target, error) {
 		data, err = spec.ReadAtMost(file, spec.TargetsFileMax, name)
 	}
 	if err == nil && set == nil {
-		set, err = borrowed.Read(data, name, opener(dir))
+		set, err = readBorrowed(data, name, dir, args)
 	}
 	switch {
 	case err != nil:
@@ -52,6 +53,31 @@ func (f *runFlags) borrowed(sh *shell) ([]spec.Target, error) {
 		}
 	}
 	return spec.ReadTargets(bytes.NewReader(set.Lines()), name+", request", dir)
+}
+
+// readBorrowed reads the requests of a file; nil if it is one of targets.
+func readBorrowed(data []byte, name, dir string, args []string) (*borrowed.Set, error) {
+	base := ""
+	if len(args) > 0 {
+		server, path, err := spec.SplitURL(args[0])
+		if err == nil && path != "/" {
+			err = fmt.Errorf("%s: the log has the paths; give %s", args[0], server)
+		}
+		if err != nil {
+			return nil, err
+		}
+		base = server
+	}
+	set, err := borrowed.Log(data, name, base)
+	switch {
+	case set != nil && base == "":
+		return nil, fmt.Errorf("%s is an access log, which has no host; give the server as well: --targets %[1]s http://127.0.0.1:8080", name)
+	case set == nil && base != "" && err == nil:
+		return nil, fmt.Errorf("--targets: %s is not an access log, and other files have the URLs; leave %s out", name, args[0])
+	case set != nil || err != nil:
+		return set, err
+	}
+	return borrowed.Read(data, name, opener(dir))
 }
 
 // opener reads body files, relative to a directory.

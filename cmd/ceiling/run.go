@@ -224,7 +224,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 
 // bind adds the flags that say where requests come from.
 func (f *sourceFlags) bind(p *pflag.FlagSet) {
-	p.StringVar(&f.targets, "targets", "", "file of requests: vegeta's format with weights, HAR, .http, Postman, curl lines; - is standard input")
+	p.StringVar(&f.targets, "targets", "", "file of requests: vegeta's format with weights, HAR, .http, Postman, curl lines, access log; - is standard input")
 	p.StringVar(&f.curl, "curl", "", "the request of a curl command line: --curl 'curl -H … URL'")
 	p.StringVar(&f.lua, "lua", "", "script of wrk that makes the requests (setup, init, request, response, delay, done)")
 	p.StringVar(&f.data, "data", "", "rows for {{.column}} in URL, fields and body: CSV, NDJSON or a list; none sends {{…}} as it is")
@@ -276,10 +276,11 @@ func (f *runFlags) plainTargets(args []string, sh *shell) ([]spec.Target, error)
 		return nil, errors.New("--lua-arg: it goes to a script; give --lua FILE")
 	}
 	if f.load.from.targets != "" || f.load.from.curl != "" {
-		if len(args) > 0 || f.load.from.lua != "" || f.load.method != "" || f.load.body != "" || f.load.from.targets != "" && f.load.from.curl != "" {
+		both := f.load.from.targets != "" && f.load.from.curl != "" || f.load.from.lua != ""
+		if both || len(args) > 0 && f.load.from.curl != "" || f.load.method != "" || f.load.body != "" {
 			return nil, errors.New("--targets, --curl: they have the URLs, methods and bodies; leave out the other of them, the URL, --lua, -m and -b")
 		}
-		list, err := f.borrowed(sh)
+		list, err := f.borrowed(args, sh)
 		for i := range list {
 			list[i].Header = append(list[i].Header, fields...)
 		}

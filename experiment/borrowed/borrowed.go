@@ -1,5 +1,5 @@
 // Package borrowed reads requests as other programs keep them: curl command lines, browsers'
-// recordings (HAR), .http files of editors, Postman collections. It makes of them what
+// recordings (HAR), .http files of editors, Postman collections, access logs. It makes of them what
 // spec.ReadTargets reads, which checks them.
 package borrowed
 
@@ -19,6 +19,8 @@ type Request struct {
 	Method, URL string
 	Header      []spec.Field
 	Body        []byte
+	// Weight is how often it is in the file; 0 is once.
+	Weight int
 }
 
 // Set is what a file or a command line has.
@@ -130,7 +132,7 @@ func (s *Set) Lines() []byte {
 		if err != nil {
 			panic(err) // of bytes
 		}
-		fmt.Fprintf(&b, "},\"body\":%s}\n", body)
+		fmt.Fprintf(&b, "},\"body\":%s,\"weight\":%d}\n", body, max(r.Weight, 1))
 	}
 	return b.Bytes()
 }

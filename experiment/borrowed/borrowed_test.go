@@ -162,3 +162,46 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestAccessLogs: each request as often as the log has it, and what is left out.
+func TestAccessLogs(t *testing.T) {
+	const nginx = `10.0.0.1 - - [28/Nov/2026:05:00:00 +0000] "GET /a?x=1 HTTP/1.1" 200 12 "-" "curl/8"
+10.0.0.1 - bob [28/Nov/2026:05:00:00 +0000] "GET /b HTTP/2.0" 200 12 "http://h/" "Mozilla \"quoted\""
+10.0.0.1 - - [28/Nov/2026:05:00:01 +0000] "GET /a?x=1 HTTP/1.1" 304 0 "-" "-"
+10.0.0.1 - - [28/Nov/2026:05:00:01 +0000] "POST /c HTTP/1.1" 201 0 "-" "-"
+10.0.0.1 - - [28/Nov/2026:05:00:01 +0000] "\x16\x03\x01" 400 0 "-" "-"
+10.0.0.1 - - [28/Nov/2026:05:00:01 +0000] "HEAD /b HTTP/1.0" 200 0 "-" "-"
+`
+	const caddy = `{"level":"info","ts":1.5,"request":{"method":"GET","host":"h","uri":"/a","headers":{"A":["b"]}},"status":200}
+{"level":"info","request":{"method":"GET","uri":"/a"}}
+{"level":"error","msg":"something else"}
+`
+	for name, c := range map[string]struct{ text, want, left string }{
+		"nginx": {nginx, "GET /a?x=1 2, GET /b 1, HEAD /b 1", "left out: 1 line without a request line; left out: 1 line whose bodies"},
+		"caddy": {caddy, "GET /a 2", "left out: 1 line without"},
+	} {
+		s, err := borrowed.Log([]byte(c.text), name, "http://h:1")
+		if err != nil || s == nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, r := range s.Requests {
+			got = append(got, fmt.Sprintf("%s %s %d", r.Method, strings.TrimPrefix(r.URL, "http://h:1"), r.Weight))
+		}
+		if text := strings.Join(got, ", "); text != c.want || !strings.HasPrefix(strings.Join(s.Left, "; "), c.left) {
+			t.Errorf("%s: %s, %v", name, text, s.Left)
+		}
+		if targets, err := spec.ReadTargets(bytes.NewReader(s.Lines()), name, ""); err != nil || targets[0].Weight != 2 {
+			t.Errorf("%s: %+v, %v", name, targets, err)
+		}
+	}
+	for _, text := range []string{"", "GET http://h/a\n", "hello\nthere\n", `{"method":"GET","url":"http://h/"}`, `{"log":{"entries":[]}}`} {
+		if s, err := borrowed.Log([]byte(text), "x", ""); s != nil || err != nil {
+			t.Errorf("%q is taken for a log: %+v, %v", text, s, err)
+		}
+	}
+	if _, err := borrowed.Log([]byte(`1 - - [x] "POST /c HTTP/1.1" 201 0`), "posts.log", "http://h"); err == nil || !strings.Contains(err.Error(), "no request in it that can be sent") {
+		t.Errorf("only posts: %v", err)
+	}
+}
