@@ -10,7 +10,7 @@ import (
 	"ceiling/measure/load"
 )
 
-// asItIs is the value of --data that sends {{…}} as it is.
+// asItIs is the value of --feed that sends {{…}} as it is.
 const asItIs = "none"
 
 // fillIn marks the targets whose places are filled in during the run, and opens the data.
@@ -19,13 +19,13 @@ func (f *runFlags) fillIn(list []spec.Target, sh *shell) error {
 		return nil
 	}
 	if f.script != nil {
-		return errors.New("--data: a script reads its data itself (io.lines); leave it, or --lua, out")
+		return errors.New("--feed: a script reads its data itself (io.lines); leave it, or --lua, out")
 	}
 	o := &spec.Origin{What: spec.OriginData}
 	if f.load.from.data != "" {
 		var err error
 		if f.feed, err = data.Open(f.load.from.data, sh.Stdin); err != nil {
-			return fmt.Errorf("--data: %w", err)
+			return fmt.Errorf("--feed: %w", err)
 		}
 		o.Name, o.SHA256 = f.feed.Name, f.feed.SHA256
 	}
@@ -38,7 +38,7 @@ func (f *runFlags) fillIn(list []spec.Target, sh *shell) error {
 	}
 	switch {
 	case f.feed != nil && !f.fills:
-		return fmt.Errorf("--data: no request has a place for it; write {{.%s}} in the URL, a field or the body", f.feed.Columns[0])
+		return fmt.Errorf("--feed: no request has a place for it; write {{.%s}} in the URL, a field or the body", f.feed.Columns[0])
 	case !f.fills && !f.load.from.once:
 		return nil
 	}
@@ -56,7 +56,7 @@ func (o *order) composed(f *runFlags) error {
 	if !f.fills && !f.load.from.once {
 		return nil
 	}
-	name := "--data"
+	name := "--feed"
 	switch {
 	case f.load.from.once:
 		name = "--once"
@@ -67,7 +67,7 @@ func (o *order) composed(f *runFlags) error {
 	case f.fleet.agents != 0:
 		return fmt.Errorf("%s: agents are not sent what fills in the requests; leave --agents out", name)
 	case o.plan.Load.GRPC != nil || o.plan.Load.Kind != spec.Requests:
-		return fmt.Errorf("%s: only requests are filled in, not messages, events or calls; --data none sends {{…}} as it is", name)
+		return fmt.Errorf("%s: only requests are filled in, not messages, events or calls; --feed none sends {{…}} as it is", name)
 	case o.plan.Load.HTTP == spec.HTTP2 || o.plan.Load.HTTP == spec.HTTP3:
 		return fmt.Errorf("%s: requests are filled in over HTTP/1.1; leave --http out", name)
 	}

@@ -72,7 +72,7 @@ func forms(dir string) []form {
 		{"profile", []string{"profile", nowhere}},
 		{"resume", []string{"run", "--resume", in("plan.ndjson")}},
 		{"demo", []string{"demo"}},
-		{"pipeline", []string{"ci", in("ci.yaml")}},
+		{"pipeline", []string{"ci", in("ci.yaml"), "--base", dir}},
 		{"wrk's", []string{"wrk", nowhere}},
 		{"go-wrk's", []string{"go-wrk", nowhere}},
 		{"autocannon's", []string{"autocannon", nowhere}},
@@ -102,7 +102,7 @@ func given(dir string) map[string]string {
 	return map[string]string{
 		"connections": "3", "threads": "1", "duration": "4s", "z": "4s", "rate": "50", "pipelining": "2", "method": "PUT", "header": "X-A: b",
 		"body": "{}", "timeout": "7s", "warmup": "123ms", "engine": "epoll", "arrivals": "poisson", "slo": "p99<1s", "expect": "404",
-		"targets": in("others.txt"), "curl": "curl http://127.0.0.1:1/d", "lua": in("wrk.lua"), "lua-arg": "x", "data": in("rows.csv"), "once": "true", "connect-ramp": "1s", "new-connections": "true", "grpc": "shop.Cart/Drop", "proto": in("cart.proto"),
+		"targets": in("others.txt"), "curl": "curl http://127.0.0.1:1/d", "lua": in("wrk.lua"), "lua-arg": "x", "feed": in("rows.csv"), "once": "true", "connect-ramp": "1s", "new-connections": "true", "grpc": "shop.Cart/Drop", "proto": in("cart.proto"),
 		"http": "1.1", "insecure": "true", "cacert": in("ca.pem"), "cert": in("ca.pem"), "key": in("ca.pem"), "sni": "a.example",
 		"resume": "true", "tls-resume": "true", "tls-version": "1.3", "ciphers": "ECDHE-RSA-AES128-GCM-SHA256", "curves": "X25519", "subscribe": "true",
 		"fragment": "10", "no-unloaded": "true", "source-ips": "127.0.0.1", "resolve": "127.0.0.1:1:127.0.0.2", "unix": "/tmp/x.sock",
@@ -112,7 +112,7 @@ func given(dir string) map[string]string {
 		"keep-secrets": "true", "requests": "5", "repeats": "2", "pause": "1s", "dry-run": "true", "quiet": "true", "files": in("profiles"),
 		"start": "10", "max-rate": "9000", "precision": "0.1", "serve": "c {addr}", "path": "/x", "fail-on": "p99>+10%", "blocks": "3",
 		"noise-blocks": "3", "share": "0.5", "interface": "lo", "namespace": "x", "rounds": "3", "workers": "2", "only": "a",
-		"base": dir, "markdown": in("summary.md"), "junit": in("junit.xml"),
+		"base": "/", "markdown": in("summary.md"), "junit": in("junit.xml"),
 		"case": "a", "output": in("kept"), "report": in("page.html"), "server": "nethttp", "patience": "1s", "keep": in("kept"), "real": "true", "calibrate": "true",
 	}
 }

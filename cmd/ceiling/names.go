@@ -44,9 +44,10 @@ func otherFiles() map[string]string {
 		requests = "is a file; for the requests in it: ceiling run --targets FILE"
 	)
 	return map[string]string{
-		".js": script, ".mjs": script, ".cjs": script, ".ts": script, ".lua": "is a script, as wrk has them; " + noScript,
+		".js": script, ".mjs": script, ".cjs": script, ".ts": script, ".lua": "is a script, as wrk has them; run it: --lua FILE URL",
 		".scala": "is a simulation, as Gatling has them; " + noScript, ".jmx": "is a test plan, as JMeter has them; " + noScript,
 		".har": "is a browser's recording; for the requests in it: ceiling run --targets FILE",
+		".csv": "is a file; to fill in requests with its rows: --feed FILE URL", ".log": "is a file; for the requests of an access log: --targets FILE URL",
 		".txt": requests, ".http": requests, ".rest": requests, ".yaml": plan, ".yml": plan, ".ndjson": saved,
 		".json":  "is a file; for another tool's result: ceiling judge FILE; for requests, one JSON object a line: ceiling run --targets FILE",
 		".toml":  "is a file; for a configuration of the proxy: ceiling proxy FILE",

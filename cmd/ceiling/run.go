@@ -35,7 +35,7 @@ type runFlags struct {
 	changed func(string) bool
 	set     func(flag, value string) error
 	script  *lua.Script // of --lua
-	feed    *data.Feed  // of --data; nil: none
+	feed    *data.Feed  // of --feed; nil: none
 	fills   bool        // requests have places that are filled in
 }
 
@@ -149,7 +149,7 @@ func (f *runFlags) bindRun(c *cobra.Command) {
 	p := c.Flags()
 	p.StringVarP(&f.load.requests, "requests", "n", "", "stop after N requests instead of a duration")
 	p.BoolVar(&f.plan.resume, "resume", false, "continue an interrupted plan by its ID: run only what is missing")
-	p.BoolVar(&f.load.from.once, "once", false, "send each row of --data, or each target, once and in order, then end")
+	p.BoolVar(&f.load.from.once, "once", false, "send each row of --feed, or each target, once and in order, then end")
 	f.bindPlan(p)
 }
 
@@ -227,7 +227,7 @@ func (f *sourceFlags) bind(p *pflag.FlagSet) {
 	p.StringVar(&f.targets, "targets", "", "file of requests: vegeta's format with weights, HAR, .http, Postman, curl lines, access log; - is standard input")
 	p.StringVar(&f.curl, "curl", "", "the request of a curl command line: --curl 'curl -H … URL'")
 	p.StringVar(&f.lua, "lua", "", "script of wrk that makes the requests (setup, init, request, response, delay, done)")
-	p.StringVar(&f.data, "data", "", "rows for {{.column}} in URL, fields and body: CSV, NDJSON or a list; none sends {{…}} as it is")
+	p.StringVar(&f.data, "feed", "", "rows for {{.column}} in URL, fields and body: CSV, NDJSON or a list; none sends {{…}} as it is")
 	p.StringArrayVar(&f.luaArgs, "lua-arg", nil, "argument of the script's init; repeatable")
 }
 

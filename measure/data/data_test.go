@@ -158,7 +158,7 @@ func TestMistakes(t *testing.T) {
 	if _, err := Open(t.TempDir(), nil); err == nil {
 		t.Error("a directory has rows")
 	}
-	if _, err := sent(t, request(get), nil, 1, 1, true); err == nil || !strings.Contains(err.Error(), "give --data FILE") {
+	if _, err := sent(t, request(get), nil, 1, 1, true); err == nil || !strings.Contains(err.Error(), "give --feed FILE") {
 		t.Errorf("no data: %v", err)
 	}
 	feed, err := Open("-", strings.NewReader("a\n1\n"))

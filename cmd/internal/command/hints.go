@@ -37,7 +37,7 @@ func OtherLetters() map[string]string {
 		"u": "a user's name is a header field: -H 'Authorization: Basic BASE64'; k6's -u is -c",
 		"U": "a user's name is a header field: -H 'Authorization: Basic BASE64'",
 		"a": "a user's name is a header field: -H 'Authorization: Basic BASE64'",
-		"s": "curl's -s is --quiet, ab's -s is --timeout; scripts, wrk's -s, are not run: give -m, -H, -b or --targets",
+		"s": "curl's -s is --quiet, ab's -s is --timeout; scripts, wrk's -s, are --lua",
 		"T": "a content type is a header field: -H 'Content-Type: application/json'; wrk's -T is --timeout",
 		"A": "curl's -A is a header field, -H 'User-Agent: NAME'; hey's is -H 'Accept: TYPE'",
 		"D": "hey's -D is -b, as in -b @FILE; h2load's is -d; curl's -D, the response's header, is not saved",
@@ -59,7 +59,7 @@ func OtherLetters() map[string]string {
 
 // OtherWords maps long flags of those tools to the letter that has their answer.
 func OtherWords() map[string]string {
-	return map[string]string{"latency": "L", "location": "L", "follow": "L", "redirects": "L", "max-redirects": "L", "script": "s", "lua": "s", "keepalive": "k",
+	return map[string]string{"latency": "L", "location": "L", "follow": "L", "redirects": "L", "max-redirects": "L", "script": "s", "keepalive": "k",
 		"keep-alive": "k", "proxy": "x", "head": "I", "include": "i", "fail": "f", "form": "F", "get": "G", "referer": "e", "show-error": "S"}
 }
 
