@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ceiling/record"
+	"ceiling/show/report"
 )
 
 // link is a Markdown link to another place of the repository.
@@ -88,6 +91,16 @@ func TestEveryPageIsReached(t *testing.T) {
 	for _, page := range pages {
 		if name := filepath.Base(page); name != "index.md" && !strings.Contains(index, "]("+name+")") {
 			t.Errorf("%s is not reached from docs/index.md", page)
+		}
+	}
+}
+
+// TestEveryBottleneckHasItsSection: the verdict names it with -v.
+func TestEveryBottleneckHasItsSection(t *testing.T) {
+	all := anchors(prose(t, "docs/verdicts.md"))
+	for _, b := range record.Bottlenecks() {
+		if _, anchor, _ := strings.Cut(report.ManualOf(b), "#"); !all[anchor] {
+			t.Errorf("docs/verdicts.md has no section %q", anchor)
 		}
 	}
 }

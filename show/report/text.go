@@ -646,7 +646,14 @@ func (l Layout) verdict(v *record.Verdict) []block {
 	if v.Next != nil {
 		add(0, "next", prose.Sentence(v.Next))
 	}
+	add(7, "manual", ManualOf(v.Bottleneck))
 	return blocks
+}
+
+// ManualOf is where the manual describes a bottleneck: its evidence, what to do, an example.
+func ManualOf(b record.Bottleneck) string {
+	anchor := strings.NewReplacer(" ", "-", "/", "").Replace(strings.ToLower(string(b)))
+	return "docs/verdicts.md#" + anchor
 }
 
 func evidence(list []record.Evidence) []string {
