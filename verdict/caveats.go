@@ -36,6 +36,8 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	run := f.base.run
 	if run.Unfinished {
 		d.add("caveat.unfinished", nil)
+	} else if run.StoppedEarly != "" {
+		d.add("caveat.stopped-early", with{"why": run.StoppedEarly, "covered_ns": run.ElapsedS * 1e9, "asked_ns": time.Duration(run.Spec.Duration)})
 	} else if run.Interrupted {
 		d.add("caveat.interrupted", with{"covered_ns": run.ElapsedS * 1e9, "asked_ns": time.Duration(run.Spec.Duration)})
 	}

@@ -46,6 +46,8 @@ type order struct {
 	steps []record.Step   // of the plan; none for a search
 	// script of --lua; nil: none.
 	script *scriptRun
+	// abort is the share of errors that ends a run; 0: none does.
+	abort float64
 	// compose makes the requests during the run; nil: they are there.
 	compose run.Composer
 	outputFlags
@@ -102,8 +104,12 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 		return nil, fmt.Errorf("the lists make %d runs, %s in all; at most %d are done: shorten the lists or the repeats",
 			len(steps), unit.FormatDuration(run.Takes(&e, len(steps)).Round(time.Minute)), spec.RunsMax)
 	}
-	return &order{plan: e, steps: steps, outputFlags: f.output, dryRun: f.plan.dryRun, database: f.server.database, telemetry: f.telemetry,
-		fleet: f.fleet}, nil
+	share, err := abortShare(f.abort)
+	if err != nil {
+		return nil, err
+	}
+	return &order{plan: e, steps: steps, abort: share, outputFlags: f.output, dryRun: f.plan.dryRun, database: f.server.database,
+		telemetry: f.telemetry, fleet: f.fleet}, nil
 }
 
 // single makes the order one run, which a number of requests may end.
@@ -172,6 +178,9 @@ func (o *order) do(ctx context.Context, sh *shell) error {
 	}
 	options := run.Options{Out: o.out, Command: sh.Args, Version: command.Version(), Database: o.database,
 		KeepSecrets: o.keepSecrets, Work: work, Compose: o.compose}
+	if o.abort > 0 {
+		options.StopEarly = (&abort{share: o.abort}).row
+	}
 	told.listen(&options)
 	end := func() {
 		leave()

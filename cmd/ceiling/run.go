@@ -28,6 +28,7 @@ type runFlags struct {
 	server      serverFlags
 	output      outputFlags
 	slo, expect string
+	abort       string
 	plan        planFlags
 	telemetry   telemetryFlags
 	fleet       fleetFlags
@@ -170,6 +171,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.load.engine, "engine", spec.EngineAuto, "auto, uring or epoll")
 	p.StringVar(&f.load.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
 	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,errors<0.1%'")
+	p.StringVar(&f.abort, "abort-errors", "", "end a run once this share of a second's requests were errors: 10%")
 	p.StringVar(&f.expect, "expect", "", "statuses that count as a response: 2xx,304 (default: below 400)")
 	f.load.from.bind(p)
 	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")

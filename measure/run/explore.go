@@ -281,7 +281,15 @@ func (x *explorer) stepOn(ctx context.Context, d *plan.Decision) (*record.Measur
 	o.plan, o.step = x.keep, x.progress(d)
 	if d.MayStopEarly {
 		earlyStop := plan.NewEarlyStop(e.SLO, step.Rate.PerSecond(), s.Duration, s.Arrivals)
-		o.StopEarly = func(row *record.LoadRow, h *hist.Hist) string { return earlyStop.Add(row, h) }
+		other := o.StopEarly
+		o.StopEarly = func(row *record.LoadRow, h *hist.Hist) string {
+			if other != nil {
+				if why := other(row, h); why != "" {
+					return why
+				}
+			}
+			return earlyStop.Add(row, h)
+		}
 	}
 	var m *record.Measured
 	if e.TakesAway() {
