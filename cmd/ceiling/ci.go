@@ -18,6 +18,7 @@ import (
 	"ceiling/cmd/internal/records"
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/internal/unit"
 	"ceiling/measure/checkout"
 	"ceiling/measure/run"
@@ -116,11 +117,23 @@ func (j *ciJob) do(ctx context.Context, sh *shell) (err error) {
 	if checkout.Same(ctx, &s.base, &s.change) {
 		return command.Usage(fmt.Errorf("base and change are the same commit, %s; name another with --base", s.change.Commit))
 	}
+	// Before minutes of measuring, and not after them.
+	for _, name := range []string{j.markdown, j.junit} {
+		if err := toFile(name, os.O_APPEND, func(io.Writer) error { return nil }); err != nil {
+			return command.Usage(err)
+		}
+	}
 	o := &pipeline.Outcome{Base: describe(&s.base), Change: describe(&s.change), Machine: machine()}
 	if j.dryRun {
 		return j.preview(sh.Stdout, o)
 	}
-	if o.Loads, err = j.check(ctx, sh, &s); err != nil {
+	o.Loads, err = j.check(ctx, sh, &s)
+	if errors.Is(err, context.Canceled) {
+		sh.Note("interrupted: no load was measured to its end, or not all; nothing is reported")
+		sh.Exit = exit.Interrupted
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	return j.report(sh, o)
@@ -146,6 +159,9 @@ func (j *ciJob) check(ctx context.Context, sh *shell, s *sides) ([]plan.Checked,
 	var list []plan.Checked
 	for i := range j.wanted.Loads {
 		c, err := j.load(ctx, sh, s, i)
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return list, err
 		}
