@@ -70,10 +70,18 @@ func TestFaceCommandLines(t *testing.T) {
 	if err := os.WriteFile(file, []byte("GET "+url+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	script := filepath.Join(filepath.Dir(file), "script_rw.lua")
+	if err := os.WriteFile(script, []byte("n = 0; request = function() n = n + 1; return wrk.format(nil, '/' .. n) end"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		line string
 		want func(*spec.Spec) bool
 	}{
+		{"wrk -t4 -c100 -d90s --latency --script " + script + " " + url + " -- read write", func(s *spec.Spec) bool {
+			return s.Threads == 4 && s.Connections == 100 && s.Duration == 90*time.Second && s.HTTP == spec.HTTP11 &&
+				s.Targets[0].From.What == spec.OriginScript
+		}},
 		{"wrk -t4 -c100 -d90s --latency " + url, func(s *spec.Spec) bool {
 			return s.Threads == 4 && s.Connections == 100 && s.Duration == 90*time.Second && s.Warmup == 0 && s.Timeout == 2*time.Second
 		}},
