@@ -168,7 +168,11 @@ func (s *Script) source(int) (load.Source, error) {
 		return one, nil
 	}
 	s.mu.Unlock()
-	return s.newSource()
+	one, err := s.newSource()
+	if err != nil {
+		return nil, err // without the pointer, which would be no nil Source
+	}
+	return one, nil
 }
 
 func (s *Script) newSource() (*source, error) {

@@ -153,6 +153,21 @@ func TestALoopWithoutAnEnd(t *testing.T) {
 	}
 }
 
+// TestAThreadThatFails: a script may fail in a later thread, and then there is no source.
+func TestAThreadThatFails(t *testing.T) {
+	s, _, err := script(t, "local n = 0; function setup(t) n = n + 1; if n > 1 then error('one is enough') end end; function delay() end")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Composing()
+	if _, err := c.New(0); err != nil {
+		t.Fatal(err)
+	}
+	if source, err := c.New(1); source != nil || err == nil || !strings.Contains(err.Error(), "one is enough") {
+		t.Errorf("%v, %v", source, err)
+	}
+}
+
 // FuzzResponses: a response is whatever a server sent.
 func FuzzResponses(f *testing.F) {
 	f.Add("HTTP/1.1 200 OK\r\nA: b\r\n\r\nx")
