@@ -42,6 +42,9 @@ the run, which measures its overhead.`,
 			if err == nil {
 				err = o.single(&f)
 			}
+			if err == nil {
+				err = o.composed(&f)
+			}
 			return sh.perform(c.Context(), o, err)
 		},
 	}
