@@ -3,7 +3,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test test-all bench journal lint race fuzz soak deps conformance deploy-test release-check
+.PHONY: all build test test-all bench journal lint race fuzz soak deps conformance deploy-test release-check site
 
 all: build
 
@@ -64,6 +64,12 @@ deploy-test:
 # runs the image's file system, and measures a server in both: root on Debian, about ten minutes.
 release-check:
 	./deploy/release/check.sh
+
+# site makes pages of docs/, in bin/site: python3 and pip, which fetches MkDocs into bin/.
+site:
+	python3 -c 'import sys; sys.path.insert(0, "bin/mkdocs"); import mkdocs' 2>/dev/null || \
+		python3 -m pip install --quiet --disable-pip-version-check --target bin/mkdocs mkdocs==1.6.1
+	PYTHONPATH=bin/mkdocs python3 -m mkdocs build --strict --quiet
 
 deps:
 	./.ci/deps
