@@ -151,14 +151,20 @@ func TestFiles(t *testing.T) {
 // FuzzRead: no input makes it panic, hang, or hand over what cannot be read.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{"curl -d '$a' $'b\\n' \"c\" http://h", `{"log":{"entries":[{"request":{"url":"http://h"}}]}}`, "### x\n@a=b\nGET http://{{a}}/\n\nb",
-		`{"info":{},"item":[{"item":[{"request":"http://h"}]}]}`} {
+		`{"info":{},"item":[{"item":[{"request":"http://h"}]}]}`, `1 - - [x] "GET /a HTTP/1.1" 200`, `{"request":{"method":"GET","uri":"/a"}}`,
+		"openapi: 3.0.0\nservers: [{url: http://h}]\npaths: {/{a}: {get: {parameters: [{$ref: '#/c'}]}}}\nc: {name: a, in: path, schema: {items: {$ref: '#/c'}}}"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := borrowed.Read([]byte(text), "f.http", open)
-		if err == nil && s != nil {
-			_, err = spec.ReadTargets(bytes.NewReader(s.Lines()), "t", "")
-			_ = err // its own checks
+		for _, read := range []func() (*borrowed.Set, error){
+			func() (*borrowed.Set, error) { return borrowed.Read([]byte(text), "f.http", open) },
+			func() (*borrowed.Set, error) { return borrowed.Log([]byte(text), "a.log", "http://h") },
+			func() (*borrowed.Set, error) { return borrowed.OpenAPI([]byte(text), "a.yaml", "") },
+		} {
+			if s, err := read(); err == nil && s != nil {
+				_, err = spec.ReadTargets(bytes.NewReader(s.Lines()), "t", "")
+				_ = err // its own checks
+			}
 		}
 	})
 }
@@ -203,5 +209,75 @@ func TestAccessLogs(t *testing.T) {
 	}
 	if _, err := borrowed.Log([]byte(`1 - - [x] "POST /c HTTP/1.1" 201 0`), "posts.log", "http://h"); err == nil || !strings.Contains(err.Error(), "no request in it that can be sent") {
 		t.Errorf("only posts: %v", err)
+	}
+}
+
+// TestOpenAPI: each operation as its examples make it, and what is left out.
+func TestOpenAPI(t *testing.T) {
+	const text = `# a comment
+openapi: 3.1.0
+servers: [{url: "https://{host}/v1/", variables: {host: {default: api.example.com}}}]
+paths:
+  /users/{id}:
+    parameters: [{$ref: "#/components/parameters/Id"}]
+    get:
+      parameters:
+        - {name: fields, in: query, schema: {type: array, items: {enum: [name, age]}}}
+        - {name: limit, in: query, schema: {default: 10}}
+        - {name: more, in: query, schema: {type: string}}
+        - {name: X-Trace, in: header, example: a b}
+    delete: {}
+  /users:
+    post:
+      requestBody:
+        required: true
+        content: {application/json: {schema: {$ref: "#/components/schemas/User"}}}
+    put: {requestBody: {content: {text/plain: {example: a}}}}
+  /search/{what}:
+    get: {parameters: [{name: what, in: path, required: true, schema: {type: string}}]}
+components:
+  parameters: {Id: {name: id, in: path, required: true, examples: {one: {value: "a/b"}}}}
+  schemas:
+    User: {allOf: [{properties: {name: {example: Ann}}}, {properties: {friend: {$ref: "#/components/schemas/User"}, age: {example: 7}}}]}
+`
+	s, err := borrowed.OpenAPI([]byte(text), "api.yaml", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range s.Requests {
+		got = append(got, strings.TrimSpace(fmt.Sprint(r.Method, " ", r.URL, " ", r.Header, " ", string(r.Body))))
+	}
+	want := []string{
+		`POST https://api.example.com/v1/users [{Content-Type application/json}] {"age":7,"name":"Ann"}`,
+		"GET https://api.example.com/v1/users/a%2Fb?fields=name&limit=10 [{X-Trace a b}]",
+		"DELETE https://api.example.com/v1/users/a%2Fb []",
+	}
+	for i := range want {
+		if i >= len(got) || got[i] != want[i] {
+			t.Errorf("%q\nwant\n%q", got, want)
+			break
+		}
+	}
+	if left := strings.Join(s.Left, "; "); left != "left out: GET /search/{what}: what has no example; left out: PUT /users: its body has no example, or is not JSON" {
+		t.Error(left)
+	}
+	if s, err := borrowed.OpenAPI([]byte(text), "api.yaml", "http://127.0.0.1:8080"); err != nil || !strings.HasPrefix(s.Requests[0].URL, "http://127.0.0.1:8080/v1/users") {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for text, want := range map[string]string{
+		"swagger: '2.0'\n":                      "OpenAPI 3 is read",
+		"openapi: 3.0.0\npaths: {/: {get: {}}}": "it names no server",
+		`{"openapi": "3.0.0", "servers": [{"url": "http://h"}], "paths": {}}`: "no request in it",
+		"openapi: [\n": "a.yaml: ",
+	} {
+		if _, err := borrowed.OpenAPI([]byte(text), "a.yaml", ""); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	for _, text := range []string{"", "kind: sweep\n", `{"log": {}}`, "GET http://h/openapi: 3\n"} {
+		if s, err := borrowed.OpenAPI([]byte(text), "x", ""); s != nil || err != nil {
+			t.Errorf("%q is taken for a description: %v", text, err)
+		}
 	}
 }
