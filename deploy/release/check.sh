@@ -57,12 +57,7 @@ chroot "$root" sh -c 'test -s /usr/share/man/man1/ceiling-run.1.gz && test -s /u
 	! test -e /usr/bin/ceiling'
 
 say "the image, under bubblewrap"
-(cd internal/tools && CGO_ENABLED=0 go build -o ../../bin/image ./image)
-date=$(git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ)
-for arch in amd64 arm64; do
-	./bin/image -o "dist/ceiling_image_$arch.tar" -tag "ceiling:$commit" -arch "$arch" -date "$date" \
-		dist/ceiling_linux_${arch}*/ceiling dist/ceiling-controller_linux_${arch}*/ceiling-controller
-done
+deploy/release/images.sh
 mkdir -p "$work/image"
 tar xf "dist/ceiling_image_$(dpkg --print-architecture).tar" -C "$work" manifest.json
 layer=$(grep -o '[0-9a-f]*\.tar\.gz' "$work/manifest.json")
