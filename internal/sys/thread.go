@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package sys wraps the kernel: threads, affinity, limits, clocks. Apart from internal/ring it is
 // the only importer of golang.org/x/sys.
 package sys
