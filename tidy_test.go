@@ -114,7 +114,7 @@ func mayImport() map[string][]string {
 		"record/recordtest": {"record"},
 		"verdict/audit":     {"experiment/spec", "record", "verdict"},
 		"verdict/forecast":  {"internal/unit", "record"},
-		"verdict":           {"experiment/spec", "internal/hist", "internal/secret", "internal/shell", "internal/stat", "record"},
+		"verdict":           {"experiment/spec", "internal/exit", "internal/hist", "internal/secret", "internal/shell", "internal/stat", "record"},
 		"show/chart":        {"internal/hist", "internal/unit", "record"},
 		"show/export":       {"internal/hist", "internal/profiles", "internal/secret", "record", "verdict/prose"},
 		"show/face":         {"internal/hist", "record"},

@@ -1,16 +1,16 @@
+//go:build linux
+
 package main
 
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
-	"ceiling/cmd/internal/records"
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
 )
@@ -112,19 +112,4 @@ func (o *compareFlags) experiment(ctx context.Context, args []string, f *runFlag
 	e, err := f.experiment(ctx, spec.KindCompare, []string{base + path}, sh)
 	e.Servers, e.Compare = servers, o.asked
 	return e, err
-}
-
-// isKept reports whether an argument names a record or another tool's file.
-func isKept(name string) bool {
-	if strings.Contains(name, "://") {
-		return false
-	}
-	if name == "-" {
-		return true
-	}
-	if _, err := records.InStore(name); err == nil {
-		return true
-	}
-	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular() && !spec.IsExperimentFile(name)
 }

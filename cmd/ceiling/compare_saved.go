@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/records"
 	"ceiling/experiment/plan"
+	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
 	"ceiling/internal/secret"
 	"ceiling/record"
@@ -149,4 +151,19 @@ func importedResult(name string, h *secret.Hider) (plan.Finished, error) {
 		Label: name, Figures: []plan.Figures{f}, Facts: [][]plan.Fact{plan.ToolFacts(r.Tool, r.Loop, r.From, r.Connections, r.Target)},
 		Caveats: caveats, Decide: r.Target,
 	}, nil
+}
+
+// isKept reports whether an argument names a record or another tool's file.
+func isKept(name string) bool {
+	if strings.Contains(name, "://") {
+		return false
+	}
+	if name == "-" {
+		return true
+	}
+	if _, err := records.InStore(name); err == nil {
+		return true
+	}
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular() && !spec.IsExperimentFile(name)
 }

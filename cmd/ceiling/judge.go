@@ -11,7 +11,6 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/records"
 	"ceiling/experiment/plan"
-	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/report"
 	"ceiling/verdict"
@@ -75,7 +74,7 @@ func (sh *shell) judgeRecord(file record.File, asJSON, verbose bool) error {
 		fmt.Fprintf(sh.Stderr, "ceiling: %s: %s\n", file, problem)
 	}
 	r.Verdict = verdict.Judge(r, &series)
-	r.Exit = run.ExitOf(r)
+	r.Exit = verdict.ExitOf(r)
 	sh.Exit = r.Exit
 	if asJSON {
 		return report.JSON(sh.Stdout, r)
@@ -101,7 +100,7 @@ func (sh *shell) explain(name string, asJSON bool) error {
 	}
 	d, v := verdict.Explain(r, &series)
 	r.Verdict = v
-	sh.Exit = run.ExitOf(r)
+	sh.Exit = verdict.ExitOf(r)
 	if !asJSON {
 		return sh.Folded(func(w io.Writer) error { return report.Decision(w, &d, &v, records.Layout(sh.Stdout, true)) })
 	}

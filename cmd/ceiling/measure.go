@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -21,22 +23,6 @@ import (
 	"ceiling/record"
 	"ceiling/show/report"
 )
-
-// job is a resolved command line: all that its flags say, before anything has an effect.
-type job interface {
-	do(ctx context.Context, sh *shell) error
-}
-
-// perform does a job, unless resolving it failed.
-func (sh *shell) perform(ctx context.Context, j job, err error) error {
-	switch {
-	case err != nil:
-		return command.Usage(err)
-	case sh.Performs != nil:
-		return sh.Performs(j)
-	}
-	return j.do(ctx, sh)
-}
 
 // order is the job of the verbs that load a server. A single run is a plan of one: the flags of
 // both are read, checked and carried out in the same places.

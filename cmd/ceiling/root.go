@@ -10,8 +10,6 @@ import (
 
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/faces"
-	"ceiling/cmd/internal/forecasting"
-	"ceiling/cmd/internal/hog"
 
 	"github.com/spf13/cobra"
 )
@@ -49,17 +47,7 @@ ceiling URL is short for ceiling run URL.`,
   ceiling serve fasthttp --addr :8080          start a built-in server to try it on`,
 	}
 	cobra.EnableCommandSorting = false // the order is by use
-	addGroup(root, "Measure:", newRun(sh), newFind(sh), newCompare(sh), newCI(sh), newProve(sh), newProfile(sh))
-	addGroup(root, "Look:", newList(sh), newShow(sh), newReport(sh), newExport(sh), newJudge(sh), forecasting.New(&sh.Shell, completeRuns))
-	addGroup(root, "Prepare:", newDoctor(sh), newTune(sh), newServe(&sh.Shell), newDemo(sh))
-	addGroup(root, "Several machines:", newFleet(sh))
-	addGroup(root, "Other programs:", siblings(&sh.Shell)...)
-	for _, t := range faces.All() {
-		if t.Verb() == t.Name {
-			root.AddCommand(newFace(sh, t))
-		}
-	}
-	root.AddCommand(command.NewVersion(sh.Stdout), newVegeta(sh), hog.New(&sh.Shell))
+	addVerbs(sh, root)
 	return root
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -91,13 +93,6 @@ type serverFlags struct {
 	separate                bool
 	link, pprof, database   string
 	profile                 bool
-}
-
-// outputFlags define the output.
-type outputFlags struct {
-	json, keepSecrets, verbose, quiet bool
-	out, live                         string
-	files                             string // directory for profiles
 }
 
 func newRun(sh *shell) *cobra.Command {

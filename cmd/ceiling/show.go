@@ -14,6 +14,9 @@ import (
 	"ceiling/verdict"
 )
 
+// liveAddress is the address of --live without one: loopback, on a port that the kernel chooses.
+const liveAddress = "127.0.0.1:0"
+
 func newShow(sh *shell) *cobra.Command {
 	var asJSON, verbose, inTerminal bool
 	var addr string

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -19,9 +21,6 @@ import (
 	"ceiling/show/live/terminal"
 	"ceiling/show/report"
 )
-
-// liveAddress is the address of --live without one: loopback, on a port that the kernel chooses.
-const liveAddress = "127.0.0.1:0"
 
 // lastLook is how long open pages may take to fetch the final state.
 const lastLook = time.Second

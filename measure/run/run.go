@@ -158,23 +158,10 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, asked *b
 		done.Run.Quorum = quorumOf(bucket, askQuorum(ctx, s))
 	}
 	done.Run.Verdict = verdict.Judge(&done.Run, &rec.series)
-	done.Run.Exit = ExitOf(&done.Run)
+	done.Run.Exit = verdict.ExitOf(&done.Run)
 	done.KeepErr = errors.Join(done.KeepErr, w.Finish(&done.Run))
 	done.File = w.File()
 	return done, nil
-}
-
-// ExitOf returns the exit code for a run.
-func ExitOf(r *record.Run) int {
-	switch {
-	case r.Interrupted:
-		return exit.Interrupted
-	case r.Verdict.Outcome == record.Fail:
-		return exit.Fail
-	case r.Verdict.Outcome.Sound():
-		return exit.Pass
-	}
-	return exit.Invalid
 }
 
 func open(o Options) (*record.Writer, error) {
