@@ -121,7 +121,7 @@ func (j *ciJob) do(ctx context.Context, sh *shell) (err error) {
 	}
 	// Before minutes of measuring, and not after them.
 	for _, name := range []string{j.markdown, j.junit} {
-		if err := toFile(name, os.O_APPEND, func(io.Writer) error { return nil }); err != nil {
+		if err := canWrite(name); err != nil {
 			return command.Usage(err)
 		}
 	}
@@ -251,6 +251,17 @@ func (j *ciJob) report(sh *shell, o *pipeline.Outcome) error {
 		return errors.Join(err, e.Encode(prose.Spell(*o)))
 	}
 	return errors.Join(err, pipeline.Text(sh.Stdout, o, records.Layout(sh.Stdout, false).Output))
+}
+
+// canWrite reports why a file cannot be written; "" is none. It leaves no file that was not there: the
+// directory of the records takes no other.
+func canWrite(name string) error {
+	_, missing := os.Stat(name)
+	err := toFile(name, os.O_APPEND, func(io.Writer) error { return nil })
+	if err == nil && name != "" && errors.Is(missing, os.ErrNotExist) {
+		err = os.Remove(name)
+	}
+	return err
 }
 
 // toFile writes a file; "" is none. mode is how it treats what is there.
