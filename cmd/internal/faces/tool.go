@@ -30,6 +30,8 @@ type Tool struct {
 	Begin, End func(w io.Writer, r *face.Run, f *CommandLine) error
 	// Aside: its text goes to standard error, as autocannon's does.
 	Aside bool
+	// more takes an argument after the URL and --; nil: it has none there.
+	more func(f *CommandLine, text string) error
 	// noURL: it takes no URL, but a list of targets. Hits: its output has every response.
 	noURL, Hits bool
 	// verb may stand before its flags.
@@ -102,15 +104,13 @@ func (t *Tool) Parse(args []string) (*CommandLine, error) {
 	}
 	for at := 0; at < len(args); at++ {
 		arg := args[at]
-		if arg == "--" && t.Name == "wrk" && f.URL != "" { // what follows is the script's
-			for _, rest := range args[at+1:] {
-				f.Own = append(f.Own, "--lua-arg="+rest)
-			}
-			break
-		}
 		if arg == "--" {
+			take := f.takeURL
+			if t.more != nil && f.URL != "" {
+				take = func(text string) error { return t.more(&f, text) }
+			}
 			for _, rest := range args[at+1:] {
-				if err := f.takeURL(rest); err != nil {
+				if err := take(rest); err != nil {
 					return nil, err
 				}
 			}

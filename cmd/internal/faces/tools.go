@@ -123,6 +123,10 @@ func wrkFace() *Tool {
 				{names: []string{"h", "help"}, set: askHelp},
 			}
 		},
+		more: func(f *CommandLine, text string) error { // of the script's init
+			f.Own = append(f.Own, "--lua-arg="+text)
+			return nil
+		},
 		check: func(f *CommandLine) error {
 			if !strings.Contains(f.URL, "://") {
 				return fmt.Errorf("invalid URL: %s; wrk wants http:// before it", f.URL)
