@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -90,10 +89,7 @@ func (o *calibration) do(ctx context.Context, sh *shell) (err error) {
 		return err
 	}
 	if o.json {
-		enc := json.NewEncoder(sh.Stdout)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(done)
+		return sh.JSON(done)
 	}
 	if err := sh.Folded(func(w io.Writer) error { return calibrate.Text(w, done) }); err != nil {
 		return err

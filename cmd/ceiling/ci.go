@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -116,7 +115,7 @@ func (j *ciJob) do(ctx context.Context, sh *shell) (err error) {
 		return command.Usage(err)
 	}
 	defer func() { err = errors.Join(err, s.base.Remove()) }()
-	if checkout.Same(ctx, &s.base, &s.change) {
+	if checkout.Same(&s.base, &s.change) {
 		return command.Usage(fmt.Errorf("base and change are the same commit, %s; name another with --base", s.change.Commit))
 	}
 	// Before minutes of measuring, and not after them.
@@ -211,9 +210,8 @@ func (j *ciJob) load(ctx context.Context, sh *shell, s *sides, i int) (plan.Chec
 	if err := e.Check(); err != nil {
 		return plan.Checked{}, fmt.Errorf("%s: %w", j.file, err)
 	}
-	label, steps := j.wanted.Loads[i].Label(), plan.Enumerate(&e)
-	j.note(sh, "%s: %s of %s, about %s", label, unit.Plural(len(steps), "run", "runs"), unit.FormatDuration(time.Duration(e.Load.Duration)),
-		unit.FormatDuration(run.Takes(&e, len(steps)).Round(time.Second)))
+	label := j.wanted.Loads[i].Label()
+	j.note(sh, "%s: %s", label, takes(&e))
 	v, err := sh.openView(&j.output)
 	if err != nil {
 		return plan.Checked{}, err
@@ -245,10 +243,7 @@ func (j *ciJob) report(sh *shell, o *pipeline.Outcome) error {
 		toFile(j.markdown, os.O_APPEND, func(w io.Writer) error { return pipeline.Markdown(w, o) }),
 		toFile(j.junit, os.O_TRUNC, func(w io.Writer) error { return pipeline.JUnit(w, o) }))
 	if j.output.json {
-		e := json.NewEncoder(sh.Stdout)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return errors.Join(err, e.Encode(prose.Spell(*o)))
+		return errors.Join(err, sh.JSON(prose.Spell(*o)))
 	}
 	return errors.Join(err, pipeline.Text(sh.Stdout, o, records.Layout(sh.Stdout, false).Output))
 }
@@ -278,27 +273,30 @@ func toFile(name string, mode int, write func(io.Writer) error) (err error) {
 
 // preview prints what would be done.
 func (j *ciJob) preview(w io.Writer, o *pipeline.Outcome) error {
-	_, err := fmt.Fprintf(w, "base      %s\nchange    %s\n", o.Base, o.Change)
-	if err == nil && j.wanted.Build != "" {
-		_, err = fmt.Fprintf(w, "build     %s\n", j.wanted.Build)
+	var b strings.Builder
+	fmt.Fprintf(&b, "base      %s\nchange    %s\n", o.Base, o.Change)
+	if j.wanted.Build != "" {
+		fmt.Fprintf(&b, "build     %s\n", j.wanted.Build)
 	}
-	if err == nil {
-		_, err = fmt.Fprintf(w, "serve     %s\n", j.wanted.Serve)
-	}
+	fmt.Fprintf(&b, "serve     %s\n", j.wanted.Serve)
 	for i := range j.wanted.Loads {
 		e := j.wanted.Compared(i, j.wanted.Server("base", ""), j.wanted.Server("change", ""))
 		e.Complete(1)
-		steps := plan.Enumerate(&e)
 		holds := e.Compare.FailOn
 		if len(e.SLO) > 0 {
 			holds = fmt.Sprintf("%s, SLO %s", holds, e.SLO)
 		}
-		if err == nil {
-			_, err = fmt.Fprintf(w, "load      %s: %s of %s, about %s; %s\n", j.wanted.Loads[i].Label(), unit.Plural(len(steps), "run", "runs"),
-				unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(run.Takes(&e, len(steps)).Round(time.Second)), holds)
-		}
+		fmt.Fprintf(&b, "load      %s: %s; %s\n", j.wanted.Loads[i].Label(), takes(&e), holds)
 	}
+	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// takes is how many runs an experiment has, and how long they take.
+func takes(e *spec.Experiment) string {
+	n := len(plan.Enumerate(e))
+	return fmt.Sprintf("%s of %s, about %s", unit.Plural(n, "run", "runs"), unit.FormatDuration(time.Duration(e.Load.Duration)),
+		unit.FormatDuration(run.Takes(e, n).Round(time.Second)))
 }
 
 // describe names a tree.

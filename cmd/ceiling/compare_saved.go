@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -46,10 +45,7 @@ func (o *comparison) do(_ context.Context, sh *shell) error {
 		sh.Exit = exit.Invalid
 	}
 	if o.json {
-		e := json.NewEncoder(sh.Stdout)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return e.Encode(prose.Spell(c))
+		return sh.JSON(prose.Spell(c))
 	}
 	return report.Comparison(sh.Stdout, &c, records.Layout(sh.Stdout, o.verbose))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -104,10 +103,7 @@ func (sh *shell) explain(name string, asJSON bool) error {
 	if !asJSON {
 		return sh.Folded(func(w io.Writer) error { return report.Decision(w, &d, &v, records.Layout(sh.Stdout, true)) })
 	}
-	out := json.NewEncoder(sh.Stdout)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	return out.Encode(struct {
+	return sh.JSON(struct {
 		Schema   string           `json:"schema"`
 		ID       string           `json:"id"`
 		Decision verdict.Decision `json:"decision"`

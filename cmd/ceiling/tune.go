@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -98,18 +97,11 @@ func newTuneShow(sh *shell, f *tuneFlags) *cobra.Command {
 				return err
 			}
 			if shown.For = concerns; f.asJSON {
-				return writeIndented(sh, shown)
+				return sh.JSON(shown)
 			}
 			return sh.Folded(shown.Text)
 		},
 	}
-}
-
-func writeIndented(sh *shell, v any) error {
-	enc := json.NewEncoder(sh.Stdout)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }
 
 // towards says which profiles apply to this host for a load on a URL, and selects its interface
@@ -183,7 +175,7 @@ the earlier ones are undone. The tuning lasts until ceiling tune revert, or a re
 				}
 			}
 			if f.asJSON {
-				err = writeIndented(sh, plan)
+				err = sh.JSON(plan)
 			} else {
 				err = plan.Text(sh.Stdout, dry || !allowed)
 			}
@@ -245,7 +237,7 @@ has reverted it.`,
 				sh.Exit = exit.Fail
 			}
 			if f.asJSON {
-				return writeIndented(sh, seen)
+				return sh.JSON(seen)
 			}
 			return sh.Folded(seen.Text)
 		},
@@ -321,7 +313,7 @@ func newTuneRevert(sh *shell, f *tuneFlags) *cobra.Command {
 				done, err = []tune.Reverted{}, nil
 			}
 			if f.asJSON {
-				return errors.Join(writeIndented(sh, done), err)
+				return errors.Join(sh.JSON(done), err)
 			}
 			return errors.Join(sh.Folded(func(w io.Writer) error { return tune.TextReverted(w, done) }), err)
 		},

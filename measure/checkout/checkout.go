@@ -21,6 +21,8 @@ type Tree struct {
 	Dir string
 	// Commit in short; "" for a directory that is no repository.
 	Commit string
+	// Changed: files differ from the commit's.
+	Changed bool
 	// Why it is this one: "merge-base with origin/main".
 	Why string
 
@@ -33,7 +35,7 @@ func Of(ctx context.Context, dir string) Tree {
 	if commit, err := git(ctx, dir, "rev-parse", "--short", "HEAD"); err == nil {
 		t.Commit = commit
 		if changed, err := git(ctx, dir, "status", "--porcelain", "--untracked-files=no", "."); err == nil && changed != "" {
-			t.Why = "with uncommitted changes"
+			t.Changed, t.Why = true, "with uncommitted changes"
 		} else if err == nil {
 			t.Why = "HEAD"
 		}
@@ -98,8 +100,8 @@ func (t *Tree) Remove() error {
 }
 
 // Same reports whether two trees have the same files, as git counts them.
-func Same(ctx context.Context, base, change *Tree) bool {
-	return base.Commit != "" && base.Commit == change.Commit && change.Why == "HEAD"
+func Same(base, change *Tree) bool {
+	return base.Commit != "" && base.Commit == change.Commit && !change.Changed
 }
 
 // choose finds the base's commit.
@@ -112,7 +114,7 @@ func choose(ctx context.Context, dir, ref string, env func(string) string) (Tree
 	case env("CI_MERGE_REQUEST_DIFF_BASE_SHA") != "": // GitLab's, for a merge request
 		return commit(ctx, dir, env("CI_MERGE_REQUEST_DIFF_BASE_SHA"), "the merge request's base")
 	}
-	if Of(ctx, dir).Why == "with uncommitted changes" {
+	if Of(ctx, dir).Changed {
 		return commit(ctx, dir, "HEAD", "HEAD, which the files have changed since")
 	}
 	if t, err := fork(ctx, dir, "origin/HEAD"); err == nil {

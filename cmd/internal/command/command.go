@@ -4,6 +4,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -72,6 +73,14 @@ func (sh *Shell) Execute(ctx context.Context, root *cobra.Command, args []string
 		return exit.Refused
 	}
 	return exit.Error
+}
+
+// JSON prints a value as one document, to be read by people too.
+func (sh *Shell) JSON(v any) error {
+	e := json.NewEncoder(sh.Stdout)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }
 
 // Prepare makes a root read, complain and help as all of these programs do.
