@@ -30,6 +30,7 @@ type feeder struct {
 	bell    [2]int // the source writes to the second, the ring reads the first
 	gone    chan struct{}
 	source  atomic.Pointer[Source]
+	ended   atomic.Bool // no request is wanted any more
 	cpuNs   atomic.Int64
 
 	made    []Composed // in the order in which they are sent
@@ -40,13 +41,11 @@ type feeder struct {
 	late    []uint32   // connections whose next request is delayed
 	listed  []bool     // by connection: it is in one of the two
 
-	partial  [][]byte // responses that are being received, by connection
-	seen     []Answer
-	composed uint64
+	partial [][]byte // responses that are being received, by connection
+	seen    []Answer
+	sums    ComposeReport // without the CPU
 
 	hungryNs int64 // since when one waits; 0: none
-	waitedNs int64
-	delayNs  int64 // of requests, summed
 	lastNs   int64 // CPU at the last interval
 	windowNs int64 // and at the opening of the window
 }
@@ -87,6 +86,9 @@ func (m *feeder) compose(id int) {
 		}
 	}()
 	for o := range m.orders {
+		if m.ended.Load() {
+			continue // set before the source is looked for: either it is interrupted, or this is seen
+		}
 		b := composedBatch{n: o.n}
 		if b.err = err; err == nil {
 			b.list, b.err = source.Next(o.seen, o.n)
@@ -104,6 +106,7 @@ func (m *feeder) shut() error {
 	if m == nil {
 		return nil
 	}
+	m.ended.Store(true)
 	close(m.orders)
 	if s := m.source.Load(); s != nil && *s != nil {
 		(*s).Interrupt()
@@ -162,7 +165,7 @@ func (m *feeder) starve(i uint32, now int64) {
 // sated ends the wait of all connections, as of the given time.
 func (m *feeder) sated(now int64) {
 	if m.hungryNs > 0 {
-		m.waitedNs += now - m.hungryNs
+		m.sums.WaitedNs += now - m.hungryNs
 		m.hungryNs = 0
 	}
 }
@@ -206,7 +209,7 @@ func (m *feeder) charge(t *Tally, width int64) {
 
 // startWindow notes the opening of the window.
 func (m *feeder) startWindow(now int64) {
-	m.windowNs, m.waitedNs, m.delayNs = m.cpuNs.Load(), 0, 0
+	m.windowNs, m.sums.WaitedNs, m.sums.DelayedNs = m.cpuNs.Load(), 0, 0
 	if m.hungryNs > 0 {
 		m.hungryNs = now
 	}
@@ -217,10 +220,10 @@ func (m *feeder) report(windowNs, now int64) *ComposeReport {
 		return nil
 	}
 	m.sated(now)
-	cpu := m.cpuNs.Load()
-	r := &ComposeReport{What: m.What, Requests: m.composed, CPUNs: cpu - m.windowNs, WaitedNs: m.waitedNs, DelayedNs: m.delayNs}
+	r := m.sums
+	r.What, r.CPUNs = m.What, m.cpuNs.Load()-m.windowNs
 	if windowNs > 0 {
 		r.Busy = float64(r.CPUNs) / float64(windowNs)
 	}
-	return r
+	return &r
 }

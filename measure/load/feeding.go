@@ -54,7 +54,7 @@ func (m *feeder) take(w *worker, i, at uint32, n int) (took int) {
 		m.made = m.made[1:]
 		if r.Delay > 0 {
 			m.taken[i] = w.now + int64(r.Delay)
-			m.delayNs += int64(r.Delay)
+			m.sums.DelayedNs += int64(r.Delay)
 			return 1
 		}
 	}
@@ -107,7 +107,7 @@ func (m *feeder) supplied(w *worker) error {
 				return b.err
 			}
 			m.ordered -= b.n
-			m.composed += uint64(len(b.list))
+			m.sums.Requests += uint64(len(b.list))
 			m.made = append(m.made, b.list...)
 			continue
 		default:
