@@ -4,8 +4,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -75,13 +73,8 @@ func (o *order) scripted(f *runFlags) error {
 	case o.one.HTTP == spec.HTTP2 || o.one.HTTP == spec.HTTP3:
 		return errors.New("--lua: a script writes requests of HTTP/1.1; leave --http out")
 	}
-	text, err := os.ReadFile(f.load.from.lua)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(text)
 	o.one.HTTP = spec.HTTP11
-	o.one.Targets[0].From = &spec.Origin{What: spec.OriginScript, Name: f.load.from.lua, SHA256: hex.EncodeToString(sum[:])}
+	o.one.Targets[0].From = &spec.Origin{What: spec.OriginScript, Name: f.load.from.lua, SHA256: s.SHA256}
 	return nil
 }
 

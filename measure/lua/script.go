@@ -4,6 +4,8 @@ package lua
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	lua "github.com/yuin/gopher-lua"
 
@@ -48,6 +51,8 @@ type Script struct {
 	PerCall  int
 	// Answers: the script wants the responses. Done: it has a function for the end.
 	Answers, Done bool
+	// SHA256 of its text, in hex.
+	SHA256 string
 }
 
 // Load reads a script and runs it once, without a request, to see what it defines. A mistake in it is
@@ -61,7 +66,8 @@ func Load(file string, o Options) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Script{name: file, text: string(text), options: o, url: u}
+	sum := sha256.Sum256(text)
+	s := &Script{name: file, text: string(text), options: o, url: u, SHA256: hex.EncodeToString(sum[:])}
 	silent := o
 	silent.Out = io.Discard
 	if err := s.look(&Script{name: file, text: s.text, options: silent, url: u}); err != nil {
@@ -170,13 +176,15 @@ func (s *Script) source(int) (load.Source, error) {
 	s.mu.Unlock()
 	one, err := s.newSource()
 	if err != nil {
-		return nil, err // without the pointer, which would be no nil Source
+		return nil, err // a nil *source in the interface would not be nil
 	}
 	return one, nil
 }
 
 func (s *Script) newSource() (*source, error) {
 	ctx, cancel := context.WithCancel(context.Background())
+	late := time.AfterFunc(probeTime, cancel) // setup and init are calls that nobody interrupts
+	defer late.Stop()
 	t, err := s.begin(ctx)
 	if err != nil {
 		cancel()
