@@ -17,16 +17,16 @@ const asItIs = "none"
 
 // fillIn marks the targets whose places are filled in during the run, and opens the data.
 func (f *runFlags) fillIn(list []spec.Target, sh *shell) error {
-	if f.load.from.data == asItIs || f.script != nil && f.load.from.data == "" {
+	if f.load.from.feed == asItIs || f.script != nil && f.load.from.feed == "" {
 		return nil
 	}
 	if f.script != nil {
 		return errors.New("--feed: a script reads its data itself (io.lines); leave it, or --lua, out")
 	}
 	o := &spec.Origin{What: spec.OriginData}
-	if f.load.from.data != "" {
+	if f.load.from.feed != "" {
 		var err error
-		if f.feed, err = data.Open(f.load.from.data, sh.Stdin); err != nil {
+		if f.feed, err = data.Open(f.load.from.feed, sh.Stdin); err != nil {
 			return fmt.Errorf("--feed: %w", err)
 		}
 		o.Name, o.SHA256 = f.feed.Name, f.feed.SHA256
