@@ -1,0 +1,53 @@
+package pipeline
+
+import (
+	"encoding/xml"
+	"strings"
+	"testing"
+
+	"ceiling/experiment/plan"
+	"ceiling/record"
+)
+
+// hostile is an outcome whose names are those of a change that nobody has looked at.
+func hostile() *Outcome {
+	says := record.State("ci.unchecked", record.Values{"why": "<script>alert(1)</script> | @team [x](y) `a` *b*"})
+	return &Outcome{Base: "1 (HEAD^)", Change: "2 (HEAD)", Machine: "2 CPUs", Loads: []plan.Checked{
+		{Name: "/a|b_c", Result: plan.GateFailed, Checks: []plan.Check{{Condition: "rps<-5%", Result: plan.GateFailed, Says: says},
+			{Condition: "p99<5ms", Result: plan.GateInconclusive}}},
+		{Name: "/ok", Result: plan.GatePassed, Checks: []plan.Check{{Condition: "cpu>+5%", Result: plan.GatePassed}}},
+	}}
+}
+
+// TestMarkdownIsPlain: what a change brings along is text, and mentions nobody.
+func TestMarkdownIsPlain(t *testing.T) {
+	var b strings.Builder
+	if err := Markdown(&b, hostile()); err != nil {
+		t.Fatal(err)
+	}
+	for _, not := range []string{"<script", "@team", " [x](", " `a`", " *b*", "/a|b"} {
+		if strings.Contains(b.String(), not) {
+			t.Errorf("it has %q:\n%s", not, b.String())
+		}
+	}
+	if want := "### ceiling: failed: /a\\|b\\_c: rps&lt;-5%\n"; !strings.HasPrefix(b.String(), want) {
+		t.Errorf("%s\nwant %s", b.String(), want)
+	}
+}
+
+// TestJUnitCounts: a failure is one, and what is inconclusive has been skipped.
+func TestJUnitCounts(t *testing.T) {
+	var b strings.Builder
+	if err := JUnit(&b, hostile()); err != nil {
+		t.Fatal(err)
+	}
+	var got junitSuites
+	if err := xml.Unmarshal([]byte(b.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	first, second := got.Suites[0], got.Suites[1]
+	if first.Tests != 2 || first.Failures != 1 || first.Skipped != 1 || first.Cases[0].Failure == nil || first.Cases[1].Skipped == nil ||
+		second.Failures != 0 || second.Cases[0].Failure != nil || second.Cases[0].Skipped != nil {
+		t.Errorf("%s", b.String())
+	}
+}
