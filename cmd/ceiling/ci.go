@@ -130,7 +130,7 @@ func (j *ciJob) do(ctx context.Context, sh *shell) (err error) {
 	}
 	o.Loads, err = j.check(ctx, sh, &s)
 	if errors.Is(err, context.Canceled) {
-		sh.Note("interrupted: no load was measured to its end, or not all; nothing is reported")
+		sh.Note("interrupted: no result is reported")
 		sh.Exit = exit.Interrupted
 		return nil
 	}

@@ -40,7 +40,7 @@ func (f *runFlags) fillIn(list []spec.Target, sh *shell) error {
 	}
 	switch {
 	case f.feed != nil && !f.fills:
-		return fmt.Errorf("--feed: no request has a place for it; write {{.%s}} in the URL, a field or the body", f.feed.Columns[0])
+		return fmt.Errorf("--feed: no request uses a column; write {{.%s}} in the URL, a header field or the body", f.feed.Columns[0])
 	case !f.fills && !f.load.from.once:
 		return nil
 	}
@@ -67,11 +67,11 @@ func (o *order) composed(f *runFlags) error {
 	}
 	switch {
 	case f.fleet.agents != 0:
-		return fmt.Errorf("%s: agents are not sent what fills in the requests; leave --agents out", name)
+		return fmt.Errorf("%s: agents do not receive the data; leave --agents out", name)
 	case o.plan.Load.GRPC != nil || o.plan.Load.Kind != spec.Requests:
-		return fmt.Errorf("%s: only requests are filled in, not messages, events or calls; --feed none sends {{…}} as it is", name)
+		return fmt.Errorf("%s: templates work in HTTP requests only, not in messages, events or gRPC calls; --feed none sends {{…}} unchanged", name)
 	case o.plan.Load.HTTP == spec.HTTP2 || o.plan.Load.HTTP == spec.HTTP3:
-		return fmt.Errorf("%s: requests are filled in over HTTP/1.1; leave --http out", name)
+		return fmt.Errorf("%s: templates need HTTP/1.1; leave --http out", name)
 	}
 	o.plan.Load.HTTP = spec.HTTP11
 	if o.one != nil {
@@ -118,7 +118,7 @@ func (o *order) once(f *runFlags) error {
 	}
 	switch {
 	case o.one == nil:
-		return errors.New("--once: one run sends each row once; leave the list and --repeats out")
+		return errors.New("--once: it works in a single run; leave the list and --repeats out")
 	case o.one.Requests != 0:
 		return errors.New("--once: the rows end the run; leave -n out")
 	case o.one.Open() && !o.one.Rate.Constant():

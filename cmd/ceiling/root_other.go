@@ -25,7 +25,7 @@ func addVerbs(sh *shell, root *cobra.Command) {
 	for _, name := range []string{"run", "find", "prove", "profile", "ci", "demo", "serve", "doctor", "tune", "fleet", "proxy", "race", "journal",
 		"regimes", "selftest", "wrk", "vegeta", "autocannon", "go-wrk"} {
 		root.AddCommand(&cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
-			return command.Usage(fmt.Errorf("ceiling %s needs Linux; here it shows, reports, judges, compares and exports what was measured there", name))
+			return command.Usage(fmt.Errorf("ceiling %s needs Linux; on this system ceiling shows, reports, judges, compares and exports records", name))
 		}})
 	}
 }

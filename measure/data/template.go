@@ -134,7 +134,7 @@ func isJSON(body []byte) bool {
 
 func noColumn(name string, columns []string, file string) error {
 	if file == "" {
-		return fmt.Errorf("{{.%s}}: no data is given; give --feed FILE, or --feed none to send it as it is", name)
+		return fmt.Errorf("{{.%s}}: no data is given; give --feed FILE, or --feed none to send it unchanged", name)
 	}
 	return fmt.Errorf("{{.%s}}: %s has no such column; it has %s", name, file, strings.Join(columns, ", "))
 }
