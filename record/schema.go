@@ -36,7 +36,7 @@ type Run struct {
 	// Statuses counts responses by status code, or gRPC calls by status name.
 	Statuses map[string]uint64 `json:"statuses"`
 	Errors   []Error           `json:"errors"`
-	// ErrorResponses has the first response of each unexpected status.
+	// ErrorResponses has the first response of each unexpected status, and against each condition.
 	ErrorResponses []ErrorResponse `json:"error_responses,omitempty"`
 	// Redirects has the first redirect of each status.
 	Redirects []Redirect `json:"redirects,omitempty"`
@@ -94,11 +94,11 @@ func ReadPerS(r *Run) float64 {
 	return float64(r.Bytes.Read) / r.ElapsedS
 }
 
-// BadShare returns the share of requests that failed or got an unexpected status.
+// BadShare returns the share of requests that failed, or got a response that counts as an error.
 func (r *Run) BadShare() float64 {
 	bad := r.Requests.Failed
 	for _, e := range r.Errors {
-		if e.Phase == PhaseStatus {
+		if e.OfResponse() && !e.BeforeWindow {
 			bad += e.Count
 		}
 	}
@@ -218,7 +218,7 @@ type Bytes struct {
 // Requests.Failed. PhaseConnect counts connect attempts, PhaseTLS handshakes on established
 // connections, PhaseOpen responses that did not open a WebSocket or an event stream, and
 // PhaseIdle connections that failed without a request; none of these fails a request. In
-// PhaseStatus the requests are completed.
+// PhaseStatus and PhaseCheck the requests are completed.
 const (
 	PhaseConnect  = "connect"
 	PhaseTLS      = "tls"
@@ -227,6 +227,7 @@ const (
 	PhaseSend     = "send"
 	PhaseResponse = "response"
 	PhaseStatus   = "status"
+	PhaseCheck    = "check"
 )
 
 // Error counts one cause in one phase.
@@ -234,9 +235,10 @@ type Error struct {
 	// Phase is one of the constants above.
 	Phase string `json:"phase"`
 	// Cause is an errno name ("ECONNRESET"), "timeout", a framing error, or in phase "status" a
-	// status code or the name of a gRPC status (those requests are completed, not failed).
+	// status code or the name of a gRPC status, in phase "check" the condition that a response does not
+	// satisfy (those requests are completed, not failed).
 	Cause string `json:"cause"`
-	Count uint64 `json:"count"` // of requests; in the phases connect, tls and open of attempts; in the phase status they completed
+	Count uint64 `json:"count"` // of requests; in the phases connect, tls and open of attempts; in the phases status and check they completed
 	// Origin is where it arose; "" in a record of an older version.
 	Origin Origin `json:"origin,omitempty"`
 	// BeforeWindow marks errors before the window opened.
@@ -251,9 +253,15 @@ func (e Error) OfConnecting() bool {
 // OfRequest reports whether the error is a failed request.
 func (e Error) OfRequest() bool { return e.Phase == PhaseSend || e.Phase == PhaseResponse }
 
-// ErrorResponse is the first response of one unexpected status.
+// OfResponse reports whether the error is a completed response.
+func (e Error) OfResponse() bool { return e.Phase == PhaseStatus || e.Phase == PhaseCheck }
+
+// ErrorResponse is the first response of one unexpected status, or against one condition.
 type ErrorResponse struct {
-	Status int `json:"status"` // unexpected; 0: the bytes are not a response
+	Status int `json:"status"` // 0: the bytes are not a response
+	// Check is the condition that it does not satisfy; "": its status is unexpected. Line is then what it
+	// has instead.
+	Check string `json:"check,omitempty"`
 	// Name of a gRPC status; "" for HTTP.
 	Name string `json:"name,omitempty"`
 	// Line is what its body says to a reader: a page's title, a JSON document's message, else the
@@ -269,8 +277,8 @@ type Redirect struct {
 	To     string `json:"to,omitempty"` // its Location, without user, query and fragment
 }
 
-// Code returns the status as a key of Run.Statuses.
-func (e ErrorResponse) Code() string { return cmp.Or(e.Name, strconv.Itoa(e.Status)) }
+// Code returns the condition, or the status as a key of Run.Statuses.
+func (e ErrorResponse) Code() string { return cmp.Or(e.Check, e.Name, strconv.Itoa(e.Status)) }
 
 // Latency has the three times of a request: response = done - due, service = done - sent, lag =
 // sent - due. Failed requests count in response and service with the time until they failed.

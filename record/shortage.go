@@ -26,7 +26,7 @@ func OriginOf(unix bool, phase, cause string) Origin {
 	case cause == "timeout" && phase == PhaseConnect,
 		from("ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "ENONET", "EMSGSIZE"):
 		return OfPath
-	case phase == PhaseStatus, !Errno(cause), from("ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE", "EPROTO", "ENOPROTOOPT", "ENOTCONN"),
+	case phase == PhaseStatus, phase == PhaseCheck, !Errno(cause), from("ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE", "EPROTO", "ENOPROTOOPT", "ENOTCONN"),
 		unix && from("ENOENT", "ENOTDIR", "ELOOP", "EAGAIN", "EPROTOTYPE", "ENOTSOCK"):
 		return OfPeer
 	}

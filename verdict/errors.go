@@ -57,7 +57,7 @@ func (f *runFacts) errorsSentence() record.Statement {
 // onlyConnects reports whether the errors are connections that could not be opened: the requests for
 // them were never sent, so none failed.
 func onlyConnects(f *runFacts) bool {
-	return f.connects > 0 && f.bad == 0 && f.idle == 0 && float64(f.run.Requests.Failed) <= f.local.requests
+	return f.connects > 0 && f.bad+f.unlike == 0 && f.idle == 0 && float64(f.run.Requests.Failed) <= f.local.requests
 }
 
 // unexpected reports whether a status code is an error for this run.
@@ -72,9 +72,9 @@ func (f *runFacts) unexpected(status string) bool {
 // errorKind is one cause and its count: a status code, or the cause of an error met while
 // connecting or on a connection without a request.
 type errorKind struct {
-	name          string
-	connect, idle bool
-	count         uint64
+	name                 string
+	connect, idle, check bool
+	count                uint64
 }
 
 // errorKinds returns the causes in the window, the most frequent first.
@@ -84,7 +84,7 @@ func (f *runFacts) errorKinds() []errorKind {
 		if e.BeforeWindow || e.Count == 0 || originOf(f.run, e) == record.OfLocal {
 			continue
 		}
-		kind := errorKind{name: e.Cause, count: e.Count}
+		kind := errorKind{name: e.Cause, check: e.Phase == record.PhaseCheck, count: e.Count}
 		switch {
 		case e.OfConnecting():
 			if !f.run.Spec.NewConnections {
@@ -118,7 +118,7 @@ const kindsSaid = 3
 func kindsOf(list []errorKind) []record.Statement {
 	var kinds []record.Statement
 	for _, k := range list[:min(len(list), kindsSaid)] {
-		kinds = append(kinds, say("errors.kind", with{"cause": k.name, "connect": k.connect, "idle": k.idle, "count": k.count}))
+		kinds = append(kinds, say("errors.kind", with{"cause": k.name, "connect": k.connect, "idle": k.idle, "check": k.check, "count": k.count}))
 	}
 	return kinds
 }
@@ -158,13 +158,21 @@ func (f *runFacts) errorEvidence() []record.Evidence {
 	at := func(e record.ErrorResponse) int {
 		return slices.IndexFunc(kinds, func(k errorKind) bool { return k.name == e.Code() })
 	}
-	responses = slices.DeleteFunc(responses, func(e record.ErrorResponse) bool { return at(e) < 0 || e.Line == "" })
+	responses = slices.DeleteFunc(responses, func(e record.ErrorResponse) bool { return at(e) < 0 || e.Line == "" && e.Check == "" })
 	slices.SortFunc(responses, func(a, b record.ErrorResponse) int { return cmp.Compare(at(a), at(b)) })
 	for _, e := range responses[:min(len(responses), kindsSaid)] {
 		list = append(list, record.NewEvidence("error_responses", float64(e.Status), "status",
-			say("errors.response", with{"status": e.Code(), "line": strconv.Quote(e.Line)})))
+			say("errors.response", with{"status": e.Code(), "check": e.Check, "line": quoted(e.Line)})))
 	}
 	return list
+}
+
+// quoted returns a line in quotes, and "" as it is.
+func quoted(line string) string {
+	if line == "" {
+		return ""
+	}
+	return strconv.Quote(line)
 }
 
 // errorsNext says what to do about the most frequent error.
@@ -186,6 +194,9 @@ func (f *serverSide) errorsNext() []record.Statement {
 	name := kinds[0].name
 	if kinds[0].connect {
 		return connectsNext(run)
+	}
+	if kinds[0].check {
+		return just("errors.next.check", nil)
 	}
 	if run.Spec.GRPC != nil {
 		return callsNext(name, f.base.whatWasAsked())

@@ -67,7 +67,7 @@ func TestErrorsFailARun(t *testing.T) {
 			record.Fail, "75% of responses", ""},
 		{"a few", answeredWith(map[string]uint64{"200": all - all/1000, "503": all / 1000}, nil), record.Valid, "", "were errors"},
 		{"not found is what was asked", answeredWith(map[string]uint64{"404": all}, func(r *record.Run) {
-			r.Spec.Expect, r.Errors = spec.Expect{{First: 404, Last: 404}}, nil
+			r.Spec.Expect, r.Errors = mustExpect(t, "404"), nil
 		}), record.Valid, "", "were errors"},
 		{"calls", answeredWith(map[string]uint64{"OK": all}, isCall), record.Valid, "", "were errors"},
 		{"calls that fail", answeredWith(map[string]uint64{"UNAVAILABLE": all}, func(r *record.Run) {
@@ -79,7 +79,7 @@ func TestErrorsFailARun(t *testing.T) {
 		{"statuses of calls", answeredWith(map[string]uint64{"OK": all / 2, "NOT_FOUND": all - all/2}, isCall), record.Fail,
 			"had an unexpected status (not OK)", "from 400 on"},
 		{"a redirect that was not asked for", answeredWith(map[string]uint64{"302": all}, func(r *record.Run) {
-			r.Spec.Expect = spec.Expect{{First: 200, Last: 299}}
+			r.Spec.Expect = mustExpect(t, "2xx")
 			r.Errors = []record.Error{{Phase: "status", Cause: "302", Count: all}}
 		}), record.Fail, "100% of responses were errors (302 ×", ""},
 		{"https asked as http", answeredWith(map[string]uint64{"400": all}, func(r *record.Run) {

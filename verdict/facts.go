@@ -26,6 +26,7 @@ type runFacts struct {
 	// plus the completed requests.
 	errorShare figure
 	bad        float64 // completed with an unexpected status
+	unlike     float64 // completed with an expected one, and against a check
 	// connects counts the connect attempts that failed within the window if each request uses its
 	// own connection; otherwise the generator retries freely and no request fails. idle counts
 	// connections on which the server sent something that no request had asked for; closing one
@@ -347,6 +348,8 @@ func (f *runFacts) countErrors() {
 			continue
 		}
 		switch {
+		case e.Phase == record.PhaseCheck:
+			f.unlike += float64(e.Count)
 		case e.OfConnecting() && run.Spec.NewConnections:
 			f.connects += float64(e.Count)
 		case e.Phase == record.PhaseIdle && !record.Errno(e.Cause):
@@ -360,7 +363,7 @@ func (f *runFacts) countErrors() {
 		}
 	}
 	failed := math.Max(float64(run.Requests.Failed)-f.local.requests, 0)
-	wrong := failed + f.bad + f.connects + f.idle
+	wrong := failed + f.bad + f.unlike + f.connects + f.idle
 	if all := float64(run.Requests.Completed) + failed + f.connects; all > 0 {
 		f.errorShare = some(math.Min(wrong/all, 1))
 	}

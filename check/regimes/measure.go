@@ -196,7 +196,8 @@ func (m *measurement) run(ctx context.Context, r *Regime, rate unit.Rate) (*reco
 		s.Kind = spec.Events
 	}
 	if r.Faults != "" { // unanswered requests are part of the measurement
-		s.Expect = spec.Expect{{First: 200, Last: 299}, {First: http.StatusServiceUnavailable, Last: http.StatusServiceUnavailable}}
+		s.Expect.Statuses = []spec.StatusRange{{First: 200, Last: 299},
+			{First: http.StatusServiceUnavailable, Last: http.StatusServiceUnavailable}}
 		s.Duration = max(s.Duration, callsLast)
 	}
 	if r.Outage {

@@ -86,7 +86,7 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	if e.SLO, err = spec.ParseSLO(f.slo); err != nil {
 		return e, fmt.Errorf("--slo: %w", err)
 	}
-	if e.Expect, err = spec.ParseExpect(f.expect); err != nil {
+	if e.Expect, err = spec.ParseExpect(f.expect...); err != nil {
 		return e, fmt.Errorf("--expect: %w", err)
 	}
 	if e.Load.TLS, err = f.load.secure(); err != nil {

@@ -26,14 +26,15 @@ import (
 
 // runFlags are the flags of a run as typed. They use wrk's letters where wrk has one.
 type runFlags struct {
-	load        loadFlags
-	server      serverFlags
-	output      outputFlags
-	slo, expect string
-	abort       string
-	plan        planFlags
-	telemetry   telemetryFlags
-	fleet       fleetFlags
+	load      loadFlags
+	server    serverFlags
+	output    outputFlags
+	slo       string
+	expect    []string
+	abort     string
+	plan      planFlags
+	telemetry telemetryFlags
+	fleet     fleetFlags
 	// changed reports whether a flag was given, by its name.
 	changed func(string) bool
 	set     func(flag, value string) error
@@ -167,7 +168,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.load.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
 	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,errors<0.1%'")
 	p.StringVar(&f.abort, "abort-errors", "", "end a run once this share of a second's requests were errors: 10%")
-	p.StringVar(&f.expect, "expect", "", "statuses that count as a response: 2xx,304 (default: below 400)")
+	p.StringArrayVar(&f.expect, "expect", nil, "what a response must be: 2xx,304 (default: below 400), 'body contains ok', 'json $.a == 1'; repeatable")
 	f.load.from.bind(p)
 	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.load.newConnections, "new-connections", false, "a new connection for each request")

@@ -25,8 +25,8 @@ type CI struct {
 type CILoad struct {
 	Mix  `yaml:",inline"`
 	Load Load `yaml:"load,omitempty" jsonschema:"how it is sent, as in an experiment"`
-	// Expect is the set of expected status codes.
-	Expect Expect `yaml:"expect,omitempty" jsonschema:"statuses that count as a response: 2xx,304 (default: below 400)"`
+	// Expect is what a response must be like.
+	Expect Expect `yaml:"expect,omitempty" jsonschema:"what a response must be like: statuses, or a list with body contains \"ok\""`
 	// SLO that the change must meet.
 	SLO SLO `yaml:"slo,omitempty" jsonschema:"what the change must hold: p99<5ms,errors<0.1%"`
 	// FailOn has the losses against the base that fail it; "" for FailOnRate or FailOnCost.

@@ -1,9 +1,12 @@
 package spec
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"ceiling/internal/condition"
 )
 
 // Status codes of HTTP, as three digits (RFC 9110 §15).
@@ -12,12 +15,20 @@ const (
 	statusLast  = 999
 )
 
-// expectMax limits the parts of an Expect; more would be unreadable.
-const expectMax = 64
+// Limits of an Expect: more statuses would be unreadable, and each check is examined on the generator's
+// thread.
+const (
+	statusesMax = 64
+	checksMax   = 16
+)
 
-// Expect is the set of status codes that count as expected. Its text in JSON and YAML is that of
-// String: "2xx,304". The zero value expects every status below 400.
-type Expect []StatusRange
+// Expect is what a response must be like to count as one. In JSON and YAML it is a text, "2xx,304", or
+// a list of these and of checks. The zero value expects every status below 400.
+type Expect struct {
+	Statuses []StatusRange
+	// Checks are for the responses of an expected status.
+	Checks []condition.Condition
+}
 
 // StatusRange is the status codes from First to Last, inclusive.
 type StatusRange struct {
@@ -25,21 +36,36 @@ type StatusRange struct {
 	Last  int `json:"last"`
 }
 
-// ParseExpect parses comma-separated codes (404), classes (2xx) and ranges (200-299). "" is the
-// zero value. The error names the wrong part and the correct form.
-func ParseExpect(text string) (Expect, error) {
-	if strings.TrimSpace(text) == "" {
-		return nil, nil
-	}
-	var e Expect
-	for part := range strings.SplitSeq(text, ",") {
-		r, ok := parseStatusRange(strings.TrimSpace(part))
-		if !ok {
-			return nil, fmt.Errorf("status %s: write a code, a class or a range: 2xx,304,400-404", quoteShort(part))
+// ParseExpect parses statuses, comma-separated codes (404), classes (2xx) and ranges (200-299), and
+// checks (body contains "ok"). "" is the zero value. The error names the wrong part and the correct form.
+func ParseExpect(lines ...string) (e Expect, err error) {
+	for _, line := range lines {
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+		case line[0] >= '0' && line[0] <= '9':
+			err = e.addStatuses(line)
+		default:
+			var c condition.Condition
+			if c, err = condition.Parse(line); err == nil {
+				e.Checks = append(e.Checks, c)
+			}
 		}
-		e = append(e, r)
+		if err != nil {
+			return Expect{}, err
+		}
 	}
 	return e, e.check()
+}
+
+func (e *Expect) addStatuses(line string) error {
+	for part := range strings.SplitSeq(line, ",") {
+		r, ok := parseStatusRange(strings.TrimSpace(part))
+		if !ok {
+			return fmt.Errorf("status %s: write a code, a class or a range: 2xx,304,400-404", quoteShort(part))
+		}
+		e.Statuses = append(e.Statuses, r)
+	}
+	return nil
 }
 
 func parseStatusRange(text string) (StatusRange, bool) {
@@ -62,10 +88,13 @@ func parseStatus(text string) (int, bool) {
 }
 
 func (e Expect) check() error {
-	if len(e) > expectMax {
-		return fmt.Errorf("expected statuses: %d parts are too many; at most %d", len(e), expectMax)
+	if len(e.Statuses) > statusesMax {
+		return fmt.Errorf("expected statuses: %d parts are too many; at most %d", len(e.Statuses), statusesMax)
 	}
-	for _, r := range e {
+	if len(e.Checks) > checksMax {
+		return fmt.Errorf("expected responses: %d checks are too many; at most %d", len(e.Checks), checksMax)
+	}
+	for _, r := range e.Statuses {
 		if r.First < statusFirst || r.Last > statusLast || r.Last < r.First {
 			return fmt.Errorf("expected statuses: invalid range %d–%d; write 2xx,304", r.First, r.Last)
 		}
@@ -75,10 +104,10 @@ func (e Expect) check() error {
 
 // Has reports whether a status is expected.
 func (e Expect) Has(status int) bool {
-	if len(e) == 0 {
+	if len(e.Statuses) == 0 {
 		return status < 400
 	}
-	for _, r := range e {
+	for _, r := range e.Statuses {
 		if status >= r.First && status <= r.Last {
 			return true
 		}
@@ -86,10 +115,13 @@ func (e Expect) Has(status int) bool {
 	return false
 }
 
-// String formats the Expect for ParseExpect; "" for the zero value.
+// IsZero reports whether nothing is said.
+func (e Expect) IsZero() bool { return len(e.Statuses) == 0 && len(e.Checks) == 0 }
+
+// String formats the statuses; "" for those below 400.
 func (e Expect) String() string {
-	parts := make([]string, len(e))
-	for i, r := range e {
+	parts := make([]string, len(e.Statuses))
+	for i, r := range e.Statuses {
 		switch {
 		case r.First == r.Last:
 			parts[i] = strconv.Itoa(r.First)
@@ -102,12 +134,41 @@ func (e Expect) String() string {
 	return strings.Join(parts, ",")
 }
 
-// MarshalText formats it for ParseExpect.
-func (e Expect) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+// written returns a text or, with checks, a list for ParseExpect.
+func (e Expect) written() any {
+	if len(e.Checks) == 0 {
+		return e.String()
+	}
+	var list []string
+	if len(e.Statuses) > 0 {
+		list = append(list, e.String())
+	}
+	for i := range e.Checks {
+		list = append(list, e.Checks[i].String())
+	}
+	return list
+}
 
-// UnmarshalText is ParseExpect.
-func (e *Expect) UnmarshalText(text []byte) error {
-	parsed, err := ParseExpect(string(text))
+// MarshalJSON writes it for ParseExpect.
+func (e Expect) MarshalJSON() ([]byte, error) { return json.Marshal(e.written()) }
+
+// MarshalYAML writes it for ParseExpect.
+func (e Expect) MarshalYAML() (any, error) { return e.written(), nil }
+
+// UnmarshalJSON is ParseExpect, of a text or a list.
+func (e *Expect) UnmarshalJSON(b []byte) error {
+	return e.read(func(to any) error { return json.Unmarshal(b, to) })
+}
+
+// UnmarshalYAML is ParseExpect, of a text, a number or a list.
+func (e *Expect) UnmarshalYAML(unmarshal func(any) error) error { return e.read(unmarshal) }
+
+func (e *Expect) read(unmarshal func(any) error) error {
+	var lines List[string]
+	if err := either(&lines, unmarshal); err != nil {
+		return err
+	}
+	parsed, err := ParseExpect(lines...)
 	*e = parsed
 	return err
 }

@@ -44,7 +44,7 @@ func TestParseExpect(t *testing.T) {
 // TestExpectIsText holds that a spec and an experiment keep it as it was typed.
 func TestExpectIsText(t *testing.T) {
 	s := good()
-	s.Expect = Expect{{200, 299}, {304, 304}}
+	s.Expect = Expect{Statuses: []StatusRange{{200, 299}, {304, 304}}}
 	text, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestExpectIsText(t *testing.T) {
 	if err := yaml.Unmarshal([]byte("expect: 404\n"), &e); err != nil || !e.Expect.Has(404) || e.Expect.Has(200) {
 		t.Errorf("a number in YAML is read as %q, %v", e.Expect, err)
 	}
-	s.Expect = Expect{{200, 99}}
+	s.Expect = Expect{Statuses: []StatusRange{{200, 99}}}
 	if s.Check() == nil {
 		t.Error("an empty range passes")
 	}

@@ -27,8 +27,8 @@ type Experiment struct {
 	// Link is the link that the load crosses; the zero value: whatever leads to the servers.
 	Link Link `json:"link,omitzero" yaml:"link,omitempty" jsonschema:"a link to the servers, which are started in a network namespace at its other end"`
 	Load Load `json:"load,omitzero" yaml:"load,omitempty" jsonschema:"how it is sent; a list is a dimension of a sweep"`
-	// Expect is the set of expected status codes.
-	Expect Expect `json:"expect,omitempty" yaml:"expect,omitempty" jsonschema:"statuses that count as a response: 2xx,304 (default: below 400)"`
+	// Expect is what a response must be like.
+	Expect Expect `json:"expect,omitzero" yaml:"expect,omitempty" jsonschema:"what a response must be like: statuses, as in 2xx,304 (default: below 400), or a list with body contains \"ok\", json $.status == \"up\", header Name contains x, bytes < 10000"`
 	SLO    SLO    `json:"slo,omitempty" yaml:"slo,omitempty" jsonschema:"SLO to check: p99<5ms,errors<0.1%"`
 	// Repeats of every condition; 0 is the default of the kind.
 	Repeats int `json:"repeats,omitempty" yaml:"repeats,omitempty" jsonschema:"runs of every condition (0 = auto)"`

@@ -38,7 +38,7 @@ func experimentSchema(t *testing.T) *jsonschema.Schema {
 		reflect.TypeFor[unit.Rate]():   rate,
 		reflect.TypeFor[List[Count]](): list(number), reflect.TypeFor[List[unit.Rate]](): list(rate),
 		reflect.TypeFor[SLO]():    {Type: "string"},
-		reflect.TypeFor[Expect](): {Types: []string{"integer", "string"}},
+		reflect.TypeFor[Expect](): list(&jsonschema.Schema{Types: []string{"integer", "string"}}),
 	}})
 	if err != nil {
 		t.Fatal(err)

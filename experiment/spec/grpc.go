@@ -106,7 +106,7 @@ func (s *Spec) checkGRPC() error {
 		return fmt.Errorf("--grpc: it makes calls, not %s; leave one of them out", s.Kind.Many())
 	case s.HTTP != HTTP2:
 		return errors.New("--grpc: calls go over HTTP/2; leave --http out")
-	case len(s.Expect) > 0:
+	case !s.Expect.IsZero():
 		return errors.New("--expect: it takes HTTP statuses, and of gRPC's OK alone is a success; leave it out")
 	}
 	for i := range s.Targets {

@@ -58,7 +58,7 @@ func TestCheckGRPC(t *testing.T) {
 	}{
 		"version": {func(s *Spec) { s.HTTP = "" }, "leave --http out"},
 		"HTTP/3":  {func(s *Spec) { s.HTTP, s.Targets[0].URL = HTTP3, "https://h/a.B/C" }, "leave --http out"},
-		"expect":  {func(s *Spec) { s.Expect = Expect{{200, 299}} }, "--expect: it takes HTTP statuses"},
+		"expect":  {func(s *Spec) { s.Expect = Expect{Statuses: []StatusRange{{200, 299}}} }, "--expect: it takes HTTP statuses"},
 		"events":  {func(s *Spec) { s.Kind = Events }, "over HTTP/1.1"},
 		"path":    {func(s *Spec) { s.Targets[0].URL = "http://h/read" }, "does not call a gRPC method"},
 		"method":  {func(s *Spec) { s.Targets[0].Method = "PUT" }, "does not call a gRPC method"},

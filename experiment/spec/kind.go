@@ -70,7 +70,7 @@ func (s *Spec) checkKind() error {
 }
 
 func (s *Spec) checkMessages() error {
-	if len(s.Expect) > 0 {
+	if !s.Expect.IsZero() {
 		return errors.New("--expect: messages of a WebSocket have no status; leave it out")
 	}
 	for i := range s.Targets {
@@ -105,7 +105,7 @@ func (s *Spec) checkEvents() error {
 		return errors.New("--subscribe: all connections subscribe to one URL; give one")
 	case s.Targets[0].Method != "GET" && s.Targets[0].Method != "POST":
 		return fmt.Errorf("--subscribe: method %s has no events in its answer; leave -m out", s.Targets[0].Method)
-	case len(s.Expect) > 0:
+	case !s.Expect.IsZero():
 		return errors.New("--expect: events have no status; leave it out")
 	}
 	return nil

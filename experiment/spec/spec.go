@@ -71,8 +71,8 @@ type Spec struct {
 
 	// Engine: EngineAuto, EngineUring or EngineEpoll.
 	Engine string `json:"engine"`
-	// Expect is the set of expected status codes; nil: all below 400.
-	Expect Expect `json:"expect,omitempty"`
+	// Expect is what a response must be like; the zero value: of a status below 400.
+	Expect Expect `json:"expect,omitzero"`
 	// SLO that the run must meet. Empty for none.
 	SLO SLO `json:"slo,omitempty"`
 

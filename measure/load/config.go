@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"ceiling/internal/condition"
 	"ceiling/internal/ring"
 	"ceiling/internal/tlsconn"
 	"ceiling/internal/unit"
@@ -46,8 +47,8 @@ type Config struct {
 	Timeout time.Duration
 	// NewConnections opens a new connection for each request.
 	NewConnections bool
-	// Unexpected has the status codes that count as Bad; nil: 400 and up.
-	Unexpected *[1000]bool
+	// Expect is what a response must be like.
+	Expect Expect
 	// Engine of the ring; see ring.Config.
 	Engine string
 	// CPUs that the workers may run on; nil: any.
@@ -75,6 +76,14 @@ type Config struct {
 	gatherFor time.Duration
 }
 
+// Expect is what a response must be like; others count as Bad.
+type Expect struct {
+	// Unexpected has the status codes that are not; nil: 400 and up.
+	Unexpected *[1000]bool
+	// Checks are conditions for responses of the other codes.
+	Checks []condition.Condition
+}
+
 // Sockets is how the engine makes connections.
 type Sockets struct {
 	// SourceIPs to spread the connections over, round robin; same family as the address. The kernel
@@ -86,7 +95,7 @@ type Sockets struct {
 	// Protocol of the connections, unless ALPN selects another.
 	Protocol Protocol
 	// GRPC: the requests are unary gRPC calls over HTTP/2. Their status codes, 0 to 16, are the
-	// statuses; if Unexpected is nil, all but 0 are Bad.
+	// statuses; if Expect.Unexpected is nil, all but 0 are Bad.
 	GRPC bool
 	// Opening makes the connections WebSockets or event streams; nil: they carry requests.
 	Opening *Opening

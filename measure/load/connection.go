@@ -265,7 +265,7 @@ func (w *worker) complete(i uint32, c *conn, n int32, status int) {
 	t := w.tally
 	t.Completed += uint64(n)
 	t.Statuses[status] += uint64(n)
-	if w.shared.Unexpected[status] {
+	if w.shared.Expect.Unexpected[status] {
 		t.Bad += uint64(n)
 	}
 	w.doneNs = w.now
@@ -439,6 +439,7 @@ func (w *worker) hangUp(i uint32, c *conn) {
 	if w.feeder != nil {
 		w.feeder.forget(i)
 	}
+	w.seen.checks.forget(c.tag(i), c.speaks)
 	if c.speaks == HTTP2 {
 		w.hungUp(i, c)
 	}

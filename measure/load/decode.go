@@ -1,7 +1,9 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"ceiling/internal/hist"
@@ -135,11 +137,12 @@ func (r *reader) readResult(to *Result) {
 
 // readErrors reads the first response of each unexpected status.
 func (r *reader) readErrors(to *Result) {
-	before := 0
+	before := ErrorResponse{Status: -1}
 	for left := r.uint(); left > 0 && r.err == nil; left-- {
-		e := ErrorResponse{Status: r.number(), Line: r.text()}
-		r.refuse(e.Status <= before || e.Status >= len(Tally{}.Statuses) || len(e.Line) > errorLineMax || len(to.Errors) == errorsKept)
-		if before = e.Status; r.err == nil {
+		e := ErrorResponse{Status: r.number(), Check: r.text(), Line: r.text()}
+		r.refuse(cmp.Or(cmp.Compare(e.Status, before.Status), strings.Compare(e.Check, before.Check)) <= 0 ||
+			e.Status >= len(Tally{}.Statuses) || len(e.Line) > errorLineMax || len(to.Errors) == errorsKept)
+		if before = e; r.err == nil {
 			to.Errors = append(to.Errors, e)
 		}
 	}

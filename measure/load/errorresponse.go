@@ -18,11 +18,14 @@ const (
 	errorLineMax = 200
 )
 
-// ErrorResponse is the first response of one unexpected status.
+// ErrorResponse is the first response of one unexpected status, or against one condition.
 type ErrorResponse struct {
 	Status int
+	// Check is the condition; "" for an unexpected status.
+	Check string
 	// Line is what its body says to a reader (pageText), at most 200 bytes, printable characters
-	// only; "" if there is none, or the body is not text. Status 0: bytes that are no response.
+	// only; "" if there is none, or the body is not text. With a Check it is what was found. Status 0:
+	// bytes that are no response.
 	Line string
 }
 
@@ -46,6 +49,13 @@ func errorStatuses() *[1000]bool {
 	return &list
 }
 
+// inspector keeps what a worker's responses say that are errors, or redirects.
+type inspector struct {
+	first  FirstResponses // the first of each unexpected status, against each condition, and of each redirect
+	page   page           // the one that is being read
+	checks *checker       // nil: no conditions
+}
+
 // page is an unexpected response while its parts arrive.
 type page struct {
 	of      pageOf
@@ -65,57 +75,58 @@ const pageMost = 8 << 10
 
 // readPage takes a part of an unexpected response; last: it ends with it. The first response of each
 // status is kept, if its beginning is seen.
-func (w *worker) readPage(of pageOf, status int, part []byte, last bool) {
-	p := &w.page
+func (in *inspector) readPage(of pageOf, status int, part []byte, last bool) {
+	p := &in.page
 	begins := of.stream > 0 || bytes.HasPrefix(part, []byte("HTTP/1."))
 	if p.reading && p.of == of && of.stream == 0 && begins {
-		w.keepPage() // its rest was discarded, and the next response begins
+		in.keepPage() // its rest was discarded, and the next response begins
 	}
 	switch {
 	case p.reading && p.of == of:
 		p.b = append(p.b, part[:min(len(part), pageMost-len(p.b))]...)
 		if last || len(p.b) == pageMost {
-			w.keepPage()
+			in.keepPage()
 		}
-	case !begins || !w.lacksError(status):
+	case !begins || !in.lacksError(status, ""):
 	case last:
-		w.keep(of, status, part[:min(len(part), pageMost)])
+		in.keep(of, status, part[:min(len(part), pageMost)])
 	case !p.reading:
 		*p = page{of: of, reading: true, status: status, b: append(p.b[:0], part[:min(len(part), pageMost)]...)}
 	}
 }
 
 // keepPage keeps the page as far as it has come.
-func (w *worker) keepPage() {
-	if p := &w.page; p.reading {
+func (in *inspector) keepPage() {
+	if p := &in.page; p.reading {
 		p.reading = false
-		w.keep(p.of, p.status, p.b)
+		in.keep(p.of, p.status, p.b)
 	}
 }
 
-func (w *worker) keep(of pageOf, status int, b []byte) {
-	if !w.lacksError(status) {
+func (in *inspector) keep(of pageOf, status int, b []byte) {
+	if !in.lacksError(status, "") {
 		return
 	}
 	if of.stream == 0 {
-		b = bodyOf(b)
+		_, b = parts(b)
 	}
-	w.responses.Errors = append(w.responses.Errors, ErrorResponse{Status: status, Line: pageText(b)})
+	in.first.Errors = append(in.first.Errors, ErrorResponse{Status: status, Line: pageText(b)})
 }
 
-// bodyOf returns the body of an HTTP/1.1 response as far as it is there, without its chunks' sizes.
-func bodyOf(b []byte) []byte {
-	head, body, _ := bytes.Cut(b, []byte("\r\n\r\n"))
+// parts returns the header of an HTTP/1.1 response, and its body as far as it is there, without its
+// chunks' sizes.
+func parts(b []byte) (head, body []byte) {
+	head, body, _ = bytes.Cut(b, []byte("\r\n\r\n"))
 	for bytes.HasPrefix(head, []byte("HTTP/1.1 1")) { // interim
 		head, body, _ = bytes.Cut(body, []byte("\r\n\r\n"))
 	}
 	if length := field(head, "content-length"); length != "" {
 		if n, err := strconv.Atoi(length); err == nil && n >= 0 {
-			return body[:min(n, len(body))]
+			return head, body[:min(n, len(body))]
 		}
 	}
 	if !strings.Contains(strings.ToLower(field(head, "transfer-encoding")), "chunked") {
-		return body
+		return head, body
 	}
 	var whole []byte
 	for {
@@ -123,7 +134,7 @@ func bodyOf(b []byte) []byte {
 		hex, _, _ := bytes.Cut(size, []byte(";"))
 		n, err := strconv.ParseUint(strings.TrimSpace(string(hex)), 16, 31)
 		if !found || err != nil || n == 0 {
-			return whole
+			return head, whole
 		}
 		end := min(int(n), len(rest))
 		whole = append(whole, rest[:end]...)
@@ -143,9 +154,9 @@ func field(head []byte, name string) string {
 
 // keepStranger keeps the first bytes of a connection that are no HTTP/1.1 response, as one of status
 // 0: the server speaks another protocol.
-func (w *worker) keepStranger(c *conn, b []byte) {
-	if c.served == 0 && w.lacksError(0) && !bytes.HasPrefix(b, []byte("HTTP/")) {
-		w.responses.Errors = append(w.responses.Errors, ErrorResponse{Line: strangerText(b)})
+func (in *inspector) keepStranger(c *conn, b []byte) {
+	if c.served == 0 && in.lacksError(0, "") && !bytes.HasPrefix(b, []byte("HTTP/")) {
+		in.first.Errors = append(in.first.Errors, ErrorResponse{Line: strangerText(b)})
 	}
 }
 
@@ -167,28 +178,35 @@ func strangerText(b []byte) string {
 }
 
 // kept returns what was kept, when no more comes.
-func (w *worker) kept() []ErrorResponse {
-	w.keepPage()
-	return w.responses.Errors
+func (in *inspector) kept() FirstResponses {
+	in.keepPage()
+	return in.first
 }
 
-// lacksError reports whether no response of this status was kept, and one more may be.
-func (w *worker) lacksError(status int) bool {
-	if len(w.responses.Errors) >= errorsKept {
+// lacksError reports whether no response of this status, or against this condition, was kept, and one
+// more may be.
+func (in *inspector) lacksError(status int, check string) bool {
+	if len(in.first.Errors) >= errorsKept {
 		return false
 	}
-	for i := range w.responses.Errors {
-		if w.responses.Errors[i].Status == status {
+	for i := range in.first.Errors {
+		if in.first.Errors[i].same(status, check) {
 			return false
 		}
 	}
 	return true
 }
 
-// joinErrors adds another part's first responses: one per status, preferably with text, ascending.
+// same reports whether it is the one of a condition or, without one, of a status.
+func (e *ErrorResponse) same(status int, check string) bool {
+	return e.Check == check && (check != "" || e.Status == status)
+}
+
+// joinErrors adds another part's first responses: one per condition and status, preferably with text,
+// ascending.
 func joinErrors(list, more []ErrorResponse) []ErrorResponse {
 	for _, e := range more {
-		i := slices.IndexFunc(list, func(have ErrorResponse) bool { return have.Status == e.Status })
+		i := slices.IndexFunc(list, func(have ErrorResponse) bool { return have.same(e.Status, e.Check) })
 		switch {
 		case i < 0 && len(list) < errorsKept:
 			list = append(list, e)
@@ -196,6 +214,8 @@ func joinErrors(list, more []ErrorResponse) []ErrorResponse {
 			list[i].Line = e.Line
 		}
 	}
-	slices.SortFunc(list, func(a, b ErrorResponse) int { return cmp.Compare(a.Status, b.Status) })
+	slices.SortFunc(list, func(a, b ErrorResponse) int {
+		return cmp.Or(cmp.Compare(a.Status, b.Status), strings.Compare(a.Check, b.Check))
+	})
 	return list
 }

@@ -122,18 +122,18 @@ func TestErrorResponses(t *testing.T) {
 			bad        uint64
 		}{
 			"fine":    {faultserver.Every(faultserver.Answer(faultserver.OK("secret"))), 1, nil, nil, 0},
-			"missing": {faultserver.Every(faultserver.Answer(missing)), 1, nil, []ErrorResponse{{404, "no such path"}}, 400},
-			"deep":    {faultserver.Every(faultserver.Answer(missing)), 8, nil, []ErrorResponse{{404, "no such path"}}, 400},
+			"missing": {faultserver.Every(faultserver.Answer(missing)), 1, nil, []ErrorResponse{{Status: 404, Line: "no such path"}}, 400},
+			"deep":    {faultserver.Every(faultserver.Answer(missing)), 8, nil, []ErrorResponse{{Status: 404, Line: "no such path"}}, 400},
 			"both": {faultserver.Every(faultserver.Loop(faultserver.AnswerTimes(1, missing), faultserver.AnswerTimes(1, broken))), 1, nil,
-				[]ErrorResponse{{404, "no such path"}, {500, "it broke"}}, 400},
+				[]ErrorResponse{{Status: 404, Line: "no such path"}, {Status: 500, Line: "it broke"}}, 400},
 			"parts": {faultserver.Every(faultserver.Loop(faultserver.Request(1), faultserver.Drip(missing, 9))), 1, nil,
-				[]ErrorResponse{{404, "no such path"}}, 400},
+				[]ErrorResponse{{Status: 404, Line: "no such path"}}, 400},
 			"expected": {faultserver.Every(faultserver.Answer(missing)), 1, new([1000]bool), nil, 0},
 		} {
 			t.Run(name, func(t *testing.T) {
 				s := serve(t, c.script)
 				cfg := config(t, s, engine, 400)
-				cfg.Pipelining, cfg.Unexpected = c.pipelining, c.unexpected
+				cfg.Pipelining, cfg.Expect.Unexpected = c.pipelining, c.unexpected
 				r := runs(t, cfg)
 				if !reflect.DeepEqual(r.Errors, c.want) || r.Total.Bad != c.bad {
 					t.Errorf("%d bad, %v; want %d, %v", r.Total.Bad, r.Errors, c.bad, c.want)

@@ -54,15 +54,22 @@ type callFields struct {
 	message []byte // start of grpc-message, still encoded
 	// location of a redirect, which is none of a call's
 	location []byte
+	// all of them as HTTP/1.1 writes them, if the run's conditions ask for one
+	all     []byte
+	keepAll bool
 }
 
 // begin clears the fields of the previous block.
 func (f *callFields) begin() {
+	f.all = f.all[:0]
 	f.code, f.typed, f.message, f.location = noCode, false, f.message[:0], f.location[:0]
 }
 
 // take handles one field.
 func (f *callFields) take(field hpack.Field) {
+	if f.keepAll {
+		f.all = append(append(append(append(f.all, field.Name...), ": "...), field.Value...), "\r\n"...)
+	}
 	switch string(field.Name) {
 	case "content-type":
 		f.typed = isCallType(field.Value)
@@ -173,8 +180,8 @@ func (w *worker) callEnds(i uint32, c *conn, h *h2conn, k int, code int8, messag
 		cause = s.call.wrong()
 	}
 	if cause == "" {
-		if w.shared.Unexpected[code] && w.lacksError(int(code)) {
-			w.responses.Errors = append(w.responses.Errors, ErrorResponse{Status: int(code), Line: callMessage(message)})
+		if w.shared.Expect.Unexpected[code] && w.seen.lacksError(int(code), "") {
+			w.seen.first.Errors = append(w.seen.first.Errors, ErrorResponse{Status: int(code), Line: callMessage(message)})
 		}
 		w.countDone(i, c, h, k, int(code))
 		return
@@ -183,7 +190,7 @@ func (w *worker) callEnds(i uint32, c *conn, h *h2conn, k int, code int8, messag
 		w.resetStream(i, h, s.id, http2.Cancel)
 	}
 	c.served++ // a response all the same
-	w.failStream(c, h, k, cause)
+	w.failStream(i, c, h, k, cause)
 }
 
 // callTrailers handles the trailers of a call. Those of a success are the same bytes each time.

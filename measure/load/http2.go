@@ -1,6 +1,9 @@
 package load
 
 import (
+	"slices"
+
+	"ceiling/internal/condition"
 	"ceiling/internal/hpack"
 	"ceiling/internal/http2"
 )
@@ -108,6 +111,7 @@ func newH2(s *shared, connections int) *h2 {
 	targets := len(s.script.noBody)
 	return &h2{
 		conns: make([]h2conn, connections), requests: s.script.h2, heads: make([]h2head, targets), trailers: make([]h2head, targets),
+		call: callFields{keepAll: slices.ContainsFunc(s.Expect.Checks, func(c condition.Condition) bool { return c.NeedsHead() })},
 	}
 }
 

@@ -119,7 +119,7 @@ func (w *worker) event(i uint32, c *conn, h *h2conn, ev *http2.Event) *http2.Err
 	case http2.Headers:
 		return w.readHeaders(i, c, h, k, ev)
 	case http2.ResetStream:
-		w.failStream(c, h, k, resetCause(ev.Code))
+		w.failStream(i, c, h, k, resetCause(ev.Code))
 	case http2.SettingsFrame:
 		return w.settings(i, c, h, ev)
 	case http2.PushPromise:
@@ -188,8 +188,11 @@ func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 			return &http2.Error{Code: http2.ProtocolError, Stream: s.id, Reason: causeLength}
 		}
 	}
-	if w.shared.Unexpected[s.status] {
-		w.readPage(pageOf{c.tag(i), s.id}, int(s.status), ev.Payload, ev.End)
+	if w.shared.Expect.Unexpected[s.status] {
+		w.seen.readPage(pageOf{c.tag(i), s.id}, int(s.status), ev.Payload, ev.End)
+	}
+	if w.seen.checks != nil {
+		w.examine(pageOf{c.tag(i), s.id}, int(s.status), ev.Payload, false)
 	}
 	if w.shared.GRPC {
 		s.call.take(ev.Payload)
@@ -218,7 +221,7 @@ func (w *worker) readHeaders(i uint32, c *conn, h *h2conn, k int, ev *http2.Even
 	}
 	known := &w.h2.heads[target]
 	var message []byte
-	if !known.means(ev.Payload, &h.decoder) {
+	if w.h2.call.keepAll || !known.means(ev.Payload, &h.decoder) {
 		got, err := readHead(&h.decoder, ev.Payload, &w.h2.call)
 		if err != nil {
 			err.Stream = ev.Stream
@@ -236,12 +239,13 @@ func (w *worker) readHeaders(i uint32, c *conn, h *h2conn, k int, ev *http2.Even
 		if w.shared.script.noBody[target] || got.status == 204 || got.status == 304 {
 			got.length = 0 // the length is not that of this response's body (RFC 9110, section 8.6)
 		}
-		w.keepRedirect(int(got.status), w.h2.call.location)
+		w.seen.keepRedirect(int(got.status), w.h2.call.location)
 		known.learn(ev.Payload, h.decoder.Effect())
 		known.status, known.length, known.code, known.typed = got.status, got.length, w.h2.call.code, w.h2.call.typed
 		message = w.h2.call.message
 	}
 	s.status, s.left = known.status, known.length
+	w.seen.checks.takeHead(pageOf{c.tag(i), s.id}, w.h2.call.all)
 	h.stall.spent = false
 	if w.shared.GRPC {
 		w.callBegins(i, c, h, k, known, ev.End, message)
@@ -356,8 +360,11 @@ func (w *worker) responded(i uint32, c *conn, h *h2conn, k int) *http2.Error {
 	if s.left > 0 {
 		return &http2.Error{Code: http2.ProtocolError, Stream: s.id, Reason: causeLength}
 	}
-	if w.shared.Unexpected[s.status] { // without a body, or ended by trailers
-		w.readPage(pageOf{c.tag(i), s.id}, int(s.status), nil, true)
+	if w.shared.Expect.Unexpected[s.status] { // without a body, or ended by trailers
+		w.seen.readPage(pageOf{c.tag(i), s.id}, int(s.status), nil, true)
+	}
+	if w.seen.checks != nil {
+		w.examine(pageOf{c.tag(i), s.id}, int(s.status), nil, true)
 	}
 	w.countDone(i, c, h, k, int(s.status))
 	return nil
@@ -368,7 +375,7 @@ func (w *worker) countDone(i uint32, c *conn, h *h2conn, k, status int) {
 	s, t := &h.table[k], w.tally
 	t.Completed++
 	t.Statuses[status]++
-	if w.shared.Unexpected[status] {
+	if w.shared.Expect.Unexpected[status] {
 		t.Bad++
 	}
 	w.doneNs = w.now
@@ -412,7 +419,8 @@ func (w *worker) resetStream(i uint32, h *h2conn, id uint32, code http2.Code) {
 func resetCause(code http2.Code) string { return "RST_STREAM from the server: " + code.String() }
 
 // failStream counts one request as failed.
-func (w *worker) failStream(c *conn, h *h2conn, k int, cause string) {
+func (w *worker) failStream(i uint32, c *conn, h *h2conn, k int, cause string) {
+	w.seen.checks.forgetStream(pageOf{c.tag(i), h.table[k].id})
 	w.countFailed(&h.table[k], PhaseResponse, cause)
 	w.offWire(c, h, k)
 }
@@ -442,7 +450,7 @@ func (w *worker) misbehaved(i uint32, c *conn, h *h2conn, err *http2.Error) {
 	if err.Stream != 0 {
 		if k := h.find(err.Stream); k >= 0 && h.table[k].sent != 0 {
 			w.resetStream(i, h, err.Stream, err.Code)
-			w.failStream(c, h, k, err.Error())
+			w.failStream(i, c, h, k, err.Error())
 		}
 		return
 	}
@@ -513,7 +521,7 @@ func (w *worker) goAway(i uint32, c *conn, h *h2conn, ev *http2.Event) {
 		switch k := h.find(id); {
 		case k < 0:
 		case c.served == 0 && ev.Promised == 0:
-			w.failStream(c, h, k, goAwayCause(ev.Code))
+			w.failStream(i, c, h, k, goAwayCause(ev.Code))
 		default:
 			w.requeue(i, c, h, k)
 		}
@@ -652,7 +660,7 @@ func (w *worker) expireH2(i uint32, c *conn) {
 			return
 		}
 		w.resetStream(i, h, s.id, http2.Cancel)
-		w.failStream(c, h, k, CauseTimeout)
+		w.failStream(i, c, h, k, CauseTimeout)
 		late = true
 	}
 	if late {

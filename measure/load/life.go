@@ -44,6 +44,7 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 	if w.feeder, err = newFeeder(composing(s.Mix), id, count, s.Pipelining); err != nil {
 		return nil, err
 	}
+	w.seen.checks = newChecker(s.Expect.Checks)
 	w.h2 = newH2(s, count)
 	if s.TLS != nil {
 		w.tls = newSecure(s.TLS, count)
@@ -112,7 +113,7 @@ func (w *worker) report() *WorkerReport {
 		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
 		ring:    ringFacts{w.ring.Engine(), w.ring.Why(), w.ring.Features()},
 		firstNs: w.firstNs, firstDueNs: w.firstDueNs, alone: w.alone.report(), first: w.first.report(),
-		responses: FirstResponses{w.kept(), w.responses.Redirects}, handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
+		responses: w.seen.kept(), handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
 		compose: w.feeder.report(w.lastNs-w.windowNs, w.lastNs),
 	}
 	if w.phase < measuring {

@@ -162,7 +162,7 @@ func TestWorkersWriteNoSharedLine(t *testing.T) {
 		shared:   &shared{Config: c, script: script, own: c.Connections, base: time.Now(), schedule: newSchedule(&c)},
 		observer: watch, ctx: t.Context(),
 	}
-	r.shared.Unexpected = errorStatuses()
+	r.shared.Expect.Unexpected = errorStatuses()
 	var before [][]byte
 	watch.connected = func() {
 		a, b = <-each, <-each

@@ -71,10 +71,10 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		return nil, err
 	}
 	r.shared.schedule = newSchedule(&c)
-	if r.shared.Unexpected == nil {
-		r.shared.Unexpected = errorStatuses()
+	if r.shared.Expect.Unexpected == nil {
+		r.shared.Expect.Unexpected = errorStatuses()
 		if c.GRPC {
-			r.shared.Unexpected = callErrors()
+			r.shared.Expect.Unexpected = callErrors()
 		}
 	}
 	return r.run()

@@ -37,7 +37,7 @@ func TestConnectionQueue(t *testing.T) {
 		}
 		defer r.Shut()
 		w := &worker{
-			shared:     &shared{Config: Config{Mix: mix, Pipelining: p, Unexpected: errorStatuses()}, script: s},
+			shared:     &shared{Config: Config{Mix: mix, Pipelining: p, Expect: Expect{Unexpected: errorStatuses()}}, script: s},
 			pipelining: p, ring: r,
 			conns: make([]conn, 1), flights: make([]flight, p), tally: newTally(2), quota: 0,
 			phase: measuring, dialNs: maxTime, now: 1, gathering: gathering{trial: trial{untilNs: maxTime}},
@@ -189,7 +189,7 @@ func TestOneSendTooMany(t *testing.T) {
 		}
 		defer syscall.Close(fds[1])
 		defer syscall.Close(fds[0])
-		w := &worker{shared: &shared{Config: Config{Mix: mix, Pipelining: 1, Unexpected: errorStatuses()}, script: s},
+		w := &worker{shared: &shared{Config: Config{Mix: mix, Pipelining: 1, Expect: Expect{Unexpected: errorStatuses()}}, script: s},
 			pipelining: 1, ring: r,
 			conns: make([]conn, 1), flights: make([]flight, 1), tally: newTally(1), quota: -1}
 		c := &w.conns[0]

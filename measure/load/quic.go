@@ -139,6 +139,8 @@ type quicEvent struct {
 	doneNs     int64
 	expired    bool
 	head       []byte // beginning of an unexpected response's body
+	against    string // the condition that the response does not satisfy, and what it has instead
+	found      string
 	location   string // of a redirect
 	conn       *quicconn.Conn
 	err        error
@@ -499,7 +501,7 @@ func (w *quicWorker) end() {
 func (w *quicWorker) report() *WorkerReport {
 	r := &WorkerReport{
 		Thread: os.Getpid(), Connections: len(w.peers), Opened: w.worker.opened, RunDelay: -1, ring: ringFacts{engine: EngineQUIC, why: "HTTP/3 is by quic-go"},
-		firstNs: w.worker.firstNs, firstDueNs: w.worker.firstDueNs, responses: w.worker.responses,
+		firstNs: w.worker.firstNs, firstDueNs: w.worker.firstDueNs, responses: w.worker.seen.first,
 		handshakes: &w.Handshakes,
 	}
 	if w.worker.phase < measuring {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
+	"ceiling/internal/condition"
 	"ceiling/internal/quicconn"
 )
 
@@ -344,14 +346,15 @@ func (w *quicWorker) completeSlot(s *quicSlot, p *quicPeer, e *quicEvent) {
 	t := w.worker.tally
 	t.Completed++
 	t.Statuses[e.status]++
-	if w.worker.shared.Unexpected[e.status] {
+	if w.worker.shared.Expect.Unexpected[e.status] {
 		t.Bad++
-		same := func(k ErrorResponse) bool { return k.Status == e.status }
-		if len(w.worker.responses.Errors) < errorsKept && !slices.ContainsFunc(w.worker.responses.Errors, same) {
-			w.worker.responses.Errors = append(w.worker.responses.Errors, ErrorResponse{Status: e.status, Line: pageText(e.head)})
+		if w.worker.seen.lacksError(e.status, "") {
+			w.worker.seen.first.Errors = append(w.worker.seen.first.Errors, ErrorResponse{Status: e.status, Line: pageText(e.head)})
 		}
+	} else if e.against != "" {
+		w.worker.wrong(e.status, e.against, e.found)
 	}
-	w.worker.keepRedirect(e.status, []byte(e.location))
+	w.worker.seen.keepRedirect(e.status, []byte(e.location))
 	p.served++
 	p.doneNs = e.doneNs
 	w.worker.inFlight--
@@ -519,7 +522,7 @@ func (a *quicExchange) exchange(e *quicEvent, r *quicRequest) error {
 		}
 		if answer.StatusCode >= 200 {
 			e.status, e.location = answer.StatusCode, answer.Header.Get("Location")
-			return a.drain(e, answer.Body)
+			return a.drain(e, answer)
 		}
 	}
 }
@@ -539,28 +542,40 @@ func (a *quicExchange) exchangeBody(ctx context.Context, e *quicEvent, r *quicRe
 		return err
 	}
 	e.status, e.location = answer.StatusCode, answer.Header.Get("Location")
-	err = a.drain(e, answer.Body)
+	err = a.drain(e, answer)
 	_ = answer.Body.Close() // read to its end, or broken
 	return err
 }
 
-// drain reads a body to its end, and keeps its beginning if the status is unexpected.
-func (a *quicExchange) drain(e *quicEvent, body io.Reader) error {
-	if e.status >= len(a.Unexpected) {
+// drain reads a body to its end. It keeps its beginning if the status is unexpected, and holds the
+// response to the conditions if not.
+func (a *quicExchange) drain(e *quicEvent, answer *http.Response) error {
+	if e.status >= len(a.Expect.Unexpected) {
 		return errStatus
 	}
+	var whole []byte
+	unexpected := a.Expect.Unexpected[e.status]
 	for {
-		n, err := body.Read(a.buffer[:])
-		if a.Unexpected[e.status] {
+		n, err := answer.Body.Read(a.buffer[:])
+		switch {
+		case unexpected:
 			e.head = append(e.head, a.buffer[:min(n, pageMost-len(e.head))]...)
+		case len(a.Expect.Checks) > 0:
+			whole = append(whole, a.buffer[:n]...)
 		}
 		if err == io.EOF {
-			return nil
+			break
 		}
 		if err != nil {
 			return err
 		}
 	}
+	if !unexpected && len(a.Expect.Checks) > 0 {
+		var head bytes.Buffer
+		_ = answer.Header.Write(&head) // to memory
+		e.against, e.found = contradicts(a.Expect.Checks, &condition.Response{Head: head.Bytes(), Body: whole})
+	}
+	return nil
 }
 
 var errStatus = errors.New("an invalid status")

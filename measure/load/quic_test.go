@@ -181,7 +181,7 @@ func TestQUICRevoked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.Unexpected = errorStatuses()
+			c.Expect.Unexpected = errorStatuses()
 			exchange := func(shown *quicPending) error {
 				a := quicExchange{shared: &shared{Config: c, base: time.Now()}, ctx: t.Context(), conn: conn, shown: shown}
 				return a.exchange(&quicEvent{}, &r)

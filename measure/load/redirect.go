@@ -26,25 +26,25 @@ func isRedirect(status int) bool {
 }
 
 // redirected keeps where a redirect of HTTP/1.1 leads, if b holds its head.
-func (w *worker) redirected(status int, b []byte) {
-	if w.lacksRedirect(status) && bytes.HasPrefix(b, []byte("HTTP/1.")) {
+func (in *inspector) redirected(status int, b []byte) {
+	if in.lacksRedirect(status) && bytes.HasPrefix(b, []byte("HTTP/1.")) {
 		head, _, whole := bytes.Cut(b, []byte("\r\n\r\n"))
 		if whole {
-			w.keepRedirect(status, locationIn(head))
+			in.keepRedirect(status, locationIn(head))
 		}
 	}
 }
 
 // keepRedirect keeps the first redirect of each status, with its location as on the wire.
-func (w *worker) keepRedirect(status int, location []byte) {
-	if w.lacksRedirect(status) {
-		w.responses.Redirects = append(w.responses.Redirects, Redirect{status, place(location)})
+func (in *inspector) keepRedirect(status int, location []byte) {
+	if in.lacksRedirect(status) {
+		in.first.Redirects = append(in.first.Redirects, Redirect{status, place(location)})
 	}
 }
 
 // lacksRedirect reports whether a status is a redirect of which none was kept.
-func (w *worker) lacksRedirect(status int) bool {
-	return isRedirect(status) && !slices.ContainsFunc(w.responses.Redirects, func(r Redirect) bool { return r.Status == status })
+func (in *inspector) lacksRedirect(status int) bool {
+	return isRedirect(status) && !slices.ContainsFunc(in.first.Redirects, func(r Redirect) bool { return r.Status == status })
 }
 
 // place returns the part of a location that may be shown.

@@ -197,7 +197,7 @@ func (w *worker) receivedAnswer(i uint32, c *conn, b []byte) {
 		s.head = s.head[n:] // an interim response
 	}
 	if cause := w.refused(s, &r); cause != "" {
-		w.readPage(pageOf{tag: c.tag(i)}, r.Status, s.head, true)
+		w.seen.readPage(pageOf{tag: c.tag(i)}, r.Status, s.head, true)
 		w.abandon(i, c, PhaseOpen, cause)
 		if r.Status == 204 && s.ended {
 			c.reopenAt = maxTime // HTML, section 9.2.3: the client is to stay away

@@ -10,6 +10,7 @@ const (
 	PhaseOpen     = "open" // the opening of a WebSocket or an event stream
 	PhaseSend     = "send"
 	PhaseResponse = "response"
+	PhaseCheck    = "check" // a completed response does not satisfy the condition that is the cause
 )
 
 // Fault is one cause of failure in one phase.
@@ -20,8 +21,8 @@ type Fault struct {
 	Cause string
 }
 
-// OfRequest reports whether each such fault is one failed request; the others are faults of
-// connections without one.
+// OfRequest reports whether each such fault is one failed request; the others are completed responses
+// (PhaseCheck), and faults of connections without a request.
 func (f Fault) OfRequest() bool { return f.Phase == PhaseSend || f.Phase == PhaseResponse }
 
 // Tally counts what one worker did in one interval, or all of them together.
@@ -33,7 +34,7 @@ type Tally struct {
 	Sent      uint64
 	Completed uint64
 	Failed    uint64
-	// Bad counts completed responses with an unexpected status.
+	// Bad counts completed responses with an unexpected status, or against a condition.
 	Bad uint64
 	// Read and Written are bytes above TCP. Written counts all requests sent; a broken connection
 	// may have taken fewer.

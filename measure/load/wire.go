@@ -13,7 +13,7 @@ import (
 // Versions of the binary forms.
 const (
 	tallyVersion  = 5
-	resultVersion = 9
+	resultVersion = 10
 )
 
 // NewResult returns an empty result of a run with so many targets, to decode into.
@@ -184,7 +184,7 @@ func (r *Result) AppendBinary(b []byte) ([]byte, error) {
 	}
 	b = binary.AppendUvarint(b, uint64(len(r.Errors)))
 	for i := range r.Errors {
-		b = appendText(binary.AppendUvarint(b, uint64(r.Errors[i].Status)), r.Errors[i].Line)
+		b = appendText(appendText(binary.AppendUvarint(b, uint64(r.Errors[i].Status)), r.Errors[i].Check), r.Errors[i].Line)
 	}
 	b = binary.AppendUvarint(b, uint64(len(r.Redirects)))
 	for _, to := range r.Redirects {

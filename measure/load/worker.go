@@ -93,13 +93,12 @@ type worker struct {
 	cpuAtNs      int64
 	windowCPUNs  int64
 	windowDelay  int64
-	responses    FirstResponses // the first of each unexpected status, and of each redirect
-	page         page           // the one that is being read
-	tls          *secure        // nil: plain
-	long         bool           // a long body was received: discard.go
-	h2           *h2            // nil: no connection may use it
-	streams      *streams       // nil: the connections carry requests
-	feeder       *feeder        // nil: the script has the requests
+	seen         inspector
+	tls          *secure  // nil: plain
+	long         bool     // a long body was received: discard.go
+	h2           *h2      // nil: no connection may use it
+	streams      *streams // nil: the connections carry requests
+	feeder       *feeder  // nil: the script has the requests
 }
 
 // delivery is one interval of one worker.
@@ -673,10 +672,13 @@ func (w *worker) inspect(i uint32, c *conn, part []byte, last bool) {
 		w.feeder.collect(i, part, last)
 	}
 	if isRedirect(status) {
-		w.redirected(status, part)
+		w.seen.redirected(status, part)
 	}
-	if w.shared.Unexpected[status] {
-		w.readPage(pageOf{tag: c.tag(i)}, status, part, last)
+	if w.shared.Expect.Unexpected[status] {
+		w.seen.readPage(pageOf{tag: c.tag(i)}, status, part, last)
+	}
+	if w.seen.checks != nil {
+		w.examine(pageOf{tag: c.tag(i)}, status, part, last)
 	}
 }
 
@@ -695,12 +697,12 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 			return
 		}
 		if out == 0 {
-			w.keepStranger(c, b)
+			w.seen.keepStranger(c, b)
 			w.renew(i, c, freed)
 			w.fail(i, c, PhaseResponse, causeExtra, causeDropped)
 			return
 		}
-		if w.shared.script.single && out > 1 {
+		if w.shared.script.single && out > 1 && w.seen.checks == nil {
 			if n, k := c.reader.Run(b, &w.learned[0], int(out)); k > 0 {
 				w.inspect(i, c, b[:n], true)
 				extra := int32(k) == out && n < len(b)
@@ -721,7 +723,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		n, done, err := c.reader.Next(b, w.feeder.bodiless(i, c.oldest, w.shared.script.noBody[t]), &w.learned[t])
 		if err != nil {
 			if err == http1.ErrStatusLine {
-				w.keepStranger(c, b)
+				w.seen.keepStranger(c, b)
 			}
 			w.renew(i, c, freed)
 			w.fail(i, c, PhaseResponse, err.Error(), causeDropped)
@@ -788,9 +790,7 @@ func (w *worker) ended(i uint32, c *conn) {
 			done, err = false, tlsconn.ErrTruncated
 		}
 		if done {
-			if w.feeder != nil {
-				w.feeder.collect(i, nil, true)
-			}
+			w.inspect(i, c, nil, true)
 			w.complete(i, c, 1, c.reader.Status())
 			w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
 			w.lost(i, c)

@@ -266,11 +266,11 @@ func faults(t *load.Tally, setup map[load.Fault]uint64, s *spec.Spec) []record.E
 	return list
 }
 
-// errorResponses converts the first response of each unexpected status.
+// errorResponses converts the first response of each unexpected status, and against each condition.
 func errorResponses(l *load.Result, s *spec.Spec) []record.ErrorResponse {
 	var list []record.ErrorResponse
 	for _, e := range l.Errors {
-		kept := record.ErrorResponse{Status: e.Status, Line: e.Line}
+		kept := record.ErrorResponse{Status: e.Status, Check: e.Check, Line: e.Line}
 		if s.GRPC != nil {
 			kept.Name = s.StatusName(e.Status)
 		}

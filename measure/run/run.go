@@ -223,7 +223,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		Unloaded: s.Unloaded(), Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests,
 		ConnectRamp: s.ConnectRamp, Timeout: s.Timeout,
 		NewConnections: s.NewConnections, Engine: s.Engine,
-		Unexpected: unexpected(s.Expect), Share: o.Share, Ready: o.Ready, Start: o.Start,
+		Expect: load.Expect{Unexpected: unexpected(s.Expect), Checks: s.Expect.Checks}, Share: o.Share, Ready: o.Ready, Start: o.Start,
 	}
 	if s.PinGenerator != "" {
 		if c.CPUs, err = allowedCPUs(s.PinGenerator); err != nil {
@@ -280,7 +280,7 @@ func (o *ShareOptions) filled(s *spec.Spec, c *load.Config) error {
 // unexpected returns the status codes that count as errors, in the engine's form; nil for the
 // engine's default.
 func unexpected(e spec.Expect) *[1000]bool {
-	if len(e) == 0 {
+	if len(e.Statuses) == 0 {
 		return nil
 	}
 	var list [1000]bool

@@ -113,7 +113,7 @@ func AutocannonJSON(w io.Writer, r *Run, o *Autocannon) error {
 		"url": r.URL, "connections": r.Done.Spec.Connections, "sampleInt": 1000, "pipelining": r.Done.Spec.Pipelining, "duration": hundredths(r.Done.ElapsedS),
 		"samples": len(r.whole()), "start": r.Done.Started.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 		"finish": r.Done.Started.Add(r.elapsed()).UTC().Format("2006-01-02T15:04:05.000Z07:00"),
-		"errors": f.Connect + f.Read + f.Write + f.Timeout, "timeouts": f.Timeout, "mismatches": 0, "resets": 0,
+		"errors": f.Connect + f.Read + f.Write + f.Timeout, "timeouts": f.Timeout, "mismatches": f.Mismatch, "resets": 0,
 		"latency": latency.object(), "requests": requests.object(), "throughput": bytes.object(),
 	}
 	m["latency"].(map[string]any)["totalCount"] = r.Response.Count()

@@ -49,6 +49,7 @@ func (r *Run) Add(row *record.LoadRow, response *hist.Hist) {
 type Failures struct {
 	Connect, Read, Write, Timeout uint64
 	Status                        uint64 // responses of 400 and more
+	Mismatch                      uint64 // responses with another body than expected
 	ByCause                       map[string]uint64
 }
 
@@ -61,6 +62,8 @@ func (r *Run) Failures() Failures {
 		}
 		f.ByCause[e.Cause] += e.Count
 		switch {
+		case e.Phase == record.PhaseCheck:
+			f.Mismatch += e.Count
 		case e.Phase == record.PhaseStatus:
 			f.Status += e.Count
 		case e.OfConnecting():

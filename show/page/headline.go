@@ -50,7 +50,7 @@ func tiles(run *chart.Run) []Tile {
 	if q := &run.Requests; q.Completed+q.Failed > 0 {
 		bad = unit.FormatCount(int64(q.Failed + statusErrors(run)))
 	}
-	why := "no response, or an unexpected status (from 400 on, or not in --expect)"
+	why := "no response, or an unexpected one (a status from 400 on, or not as in --expect)"
 	if run.Spec.GRPC != nil {
 		why = "no response, or a gRPC status other than OK"
 	}
@@ -129,11 +129,11 @@ func costs(run *chart.Run) []Tile {
 	}
 }
 
-// statusErrors returns the number of completed requests with an unexpected status.
+// statusErrors returns the number of completed requests whose response counts as an error.
 func statusErrors(run *chart.Run) uint64 {
 	var n uint64
 	for _, e := range run.Errors {
-		if e.Phase == "status" && !e.BeforeWindow {
+		if e.OfResponse() && !e.BeforeWindow {
 			n += e.Count
 		}
 	}

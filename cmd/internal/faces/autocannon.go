@@ -1,6 +1,7 @@
 package faces
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"runtime"
@@ -78,7 +79,10 @@ func autocannonOptions() []Option {
 		{names: []string{"B", "bailout"}, value: "NUM", differs: "a run goes on to its end, and its errors are in the result"},
 		{names: []string{"L", "sampleInt"}, value: "MS", differs: "samples are of a second"},
 		{names: []string{"x", "excludeErrorStats"}, differs: "all responses count; ceiling run --expect says which are errors"},
-		{names: []string{"E", "expectBody"}, value: "BODY", differs: "ceiling does not compare bodies"},
+		{names: []string{"E", "expectBody"}, value: "BODY", set: func(f *CommandLine, text string) error {
+			quoted, err := json.Marshal(text)
+			return errors.Join(err, pass("--expect")(f, "body == "+string(quoted)))
+		}},
 		{names: []string{"I", "idReplacement"}, differs: "requests are prepared before the run, and have no IDs of their own"},
 		{names: []string{"F", "form"}, value: "FORM", differs: "give the body as it is sent: -i FILE, and -H Content-Type=…"},
 		{names: []string{"har"}, value: "FILE", differs: "ceiling run --targets FILE reads it"},
