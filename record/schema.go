@@ -137,11 +137,20 @@ type Load struct {
 	TLS *TLS `json:"tls,omitempty"`
 	// Streams of messages or events; nil if the connections carried requests.
 	Streams *Streams `json:"streams,omitempty"`
+	// Events of responses that have server-sent events and end; nil if there were none.
+	Events *Events `json:"events,omitempty"`
 	// TargetPerS is the mean target rate of an open loop, requests per second; 0 in a closed
 	// loop.
 	TargetPerS float64 `json:"target_per_s"`
 	// Arrivals of the open loop.
 	Arrivals string `json:"arrivals,omitempty"`
+}
+
+// Events counts the server-sent events of responses that ended.
+type Events struct {
+	Responses uint64  `json:"responses"`
+	Count     uint64  `json:"count"`
+	PerS      float64 `json:"per_s"`
 }
 
 // Closes counts connections that the server closed after it had responded on them: Announced
@@ -286,6 +295,11 @@ type Latency struct {
 	Response Quantiles `json:"response"`
 	Service  Quantiles `json:"service"`
 	Lag      Quantiles `json:"lag"`
+	// FirstByte is first byte of the response - sent; nil if every response came in one piece: then it
+	// is Service. FirstEvent is the same for the first event of responses that have server-sent events
+	// (text/event-stream) and end; nil if there were none.
+	FirstByte  *Quantiles `json:"first_byte,omitempty"`
+	FirstEvent *Quantiles `json:"first_event,omitempty"`
 	// Waiting has the requests that had no response at the end; nil if that was not measured.
 	Waiting *Waiting `json:"waiting,omitempty"`
 	// ResponseBins and ServiceBins are the distributions over the whole run: ascending, none

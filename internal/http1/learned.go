@@ -104,7 +104,7 @@ type lesson struct {
 // teach adds the head b[:end], just read by r, to l if it is worth it.
 func (s lesson) teach(l *Learned, r *Reader, b []byte, end int) {
 	h := &r.head
-	if s.start != 0 || h.digits == 0 || h.flags&(isChunked|closing) != 0 ||
+	if s.start != 0 || h.digits == 0 || h.flags&(isChunked|closing|isEvents) != 0 ||
 		r.status == 204 || r.status == 304 || end > maxLearnHead || h.digits > 1 && b[s.from] == '0' {
 		return
 	}

@@ -31,6 +31,8 @@ const (
 // noBody says that the response answers HEAD. l, if not nil, is searched before
 // the head is parsed, and learns heads worth remembering.
 //
+// The body of server-sent events is not taken together with its head, but piece by piece by Data.
+//
 // An error is a FramingError and final: the connection must be closed.
 func (r *Reader) Next(b []byte, noBody bool, l *Learned) (n int, done bool, err error) {
 	if l != nil && !noBody && r.Idle() {
@@ -49,7 +51,7 @@ func (r *Reader) Next(b []byte, noBody bool, l *Learned) (n int, done bool, err 
 	}
 	if r.at != atBody {
 		n, err = r.readHead(b, noBody, l)
-		if err != nil || r.at != atBody {
+		if err != nil || r.at != atBody || r.EventStream() && !r.body.Ended() {
 			return n, false, err
 		}
 	}
@@ -61,6 +63,21 @@ func (r *Reader) Next(b []byte, noBody bool, l *Learned) (n int, done bool, err 
 		r.finish()
 	}
 	return n, done, err
+}
+
+// Data is Next for the rest of a body whose payload is read: it takes the bytes of b up to the end of
+// the first piece of payload, a view of b; empty if there is none in b.
+func (r *Reader) Data(b []byte) (data []byte, n int, done bool, err error) {
+	if r.failed != 0 {
+		return nil, 0, false, r.failed
+	}
+	data, n, done, err = r.body.Next(b)
+	if err != nil {
+		r.failed = err.(FramingError)
+	} else if done {
+		r.finish()
+	}
+	return data, n, done, err
 }
 
 // Run takes complete responses of one status from the start of b, at most max, while each equals a

@@ -50,7 +50,8 @@ type conn struct {
 	since         int64 // the connect began or, once it is open, the last response came; run's clock
 	reopenAt      int64
 
-	reader http1.Reader
+	reader   http1.Reader
+	arriving *arriving // nil: every response so far came in one piece
 
 	// one is the queue of a connection without pipelining: it lies in memory already in use, which
 	// saves a cache and TLB miss per request.
@@ -279,7 +280,8 @@ func (w *worker) complete(i uint32, c *conn, n int32, status int) {
 		k := min(n, f.n)
 		if f.due >= w.countFromNs {
 			t.Response.RecordN(w.now-f.due, uint64(k))
-			t.Service.RecordN(w.now-f.sent, uint64(k))
+			t.Early.took(&t.Service, w.now-f.sent, c.arriving.first(w.now)-f.sent, uint64(k))
+			c.arriving.ends(t, f.sent)
 		}
 		if t.ByTarget != nil {
 			w.completeByTarget(c, k, status, f.due)
@@ -389,7 +391,7 @@ func (w *worker) fail(i uint32, c *conn, phase, first, others string) {
 		}
 		if f.due >= w.countFromNs {
 			w.tally.Response.RecordN(w.now-f.due, uint64(m))
-			w.tally.Service.RecordN(w.now-sent, uint64(m))
+			w.tally.Early.took(&w.tally.Service, w.now-sent, w.now-sent, uint64(m))
 		}
 		if w.tally.ByTarget != nil {
 			w.failByTarget(c, m)
@@ -456,6 +458,7 @@ func (w *worker) hangUp(i uint32, c *conn) {
 	}
 	c.fd, c.state, c.sending, c.sendErr, c.served = -1, closed, false, 0, 0
 	c.reader.Reset()
+	c.arriving = nil
 	c.reads = asItComes
 	c.generation++
 	c.reopenAt = w.now
@@ -513,7 +516,7 @@ const (
 	causeBehind  = "behind a timed-out request"
 	causeDropped = "behind a failed request"
 	causeExtra   = "unsolicited bytes"
-	causeEndless = "event stream that does not end: receive its events with --subscribe"
+	causeEndless = "event stream longer than the timeout: raise --timeout or, if it does not end, use --subscribe"
 	causeItself  = "connected to itself: nothing is listening"
 )
 

@@ -39,7 +39,7 @@ func (r *reader) readTally(t *Tally) {
 		}
 	}
 	r.readFaults(t.Faults)
-	for _, h := range []*hist.Hist{&t.Response, &t.Service, &t.Lag} {
+	for _, h := range histsOf(t) {
 		r.sized(h.UnmarshalBinary)
 	}
 	if n := r.uint(); r.err == nil && n != uint64(len(t.ByTarget)) {

@@ -31,10 +31,11 @@ func (w *worker) read(i uint32, c *conn) {
 	w.ring.Receive(int(c.fd), c.tag(i))
 }
 
-// meets records that the rest of a body is long. Discarding is not for TLS, which has to decrypt
+// meets records that the rest of a body is long, if it is. Discarding is not for TLS, which has to decrypt
 // it, for unix sockets, which always copy, or for pipelining, where the next response may follow.
 func (w *worker) meets(c *conn) {
-	if w.tls == nil && w.pipelining == 1 && !w.shared.Address.IsUnix() && !w.readsBodies() {
+	long := c.reads == asItComes && c.reader.Rest() >= longBody
+	if long && w.tls == nil && w.pipelining == 1 && !w.shared.Address.IsUnix() && !w.readsBodies() {
 		c.reads, w.long = turning, true
 	}
 }

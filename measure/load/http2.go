@@ -74,8 +74,10 @@ const (
 
 // stream is one request on the wire.
 type stream struct {
-	due, sent int64 // run's clock; sent 0: it leaves with the next Wait
-	left      int64 // of the response body, if its length is known; else -1
+	due, sent int64     // run's clock; sent 0: it leaves with the next Wait
+	first     int64     // when the response head came; 0: not yet
+	events    *arriving // nil: the response has no server-sent events
+	left      int64     // of the response body, if its length is known; else -1
 	id        uint32
 	at        uint32 // position in the script
 	got       uint32 // of the response body, not yet returned as window

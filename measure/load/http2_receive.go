@@ -35,6 +35,7 @@ type h2head struct {
 	length int64 // of the body; -1: not given
 	code   int8  // grpc-status, or noCode
 	typed  bool  // the content type is gRPC's
+	events bool  // it is that of server-sent events
 }
 
 // learnMost bounds a learned head, in bytes.
@@ -194,6 +195,11 @@ func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 	if w.seen.checks != nil {
 		w.examine(pageOf{c.tag(i), s.id}, int(s.status), ev.Payload, false)
 	}
+	if s.events != nil {
+		if err := s.events.take(ev.Payload, w.now); err != nil {
+			return &http2.Error{Code: http2.Cancel, Stream: s.id, Reason: err.Error()}
+		}
+	}
 	if w.shared.GRPC {
 		s.call.take(ev.Payload)
 		if ev.End {
@@ -241,10 +247,14 @@ func (w *worker) readHeaders(i uint32, c *conn, h *h2conn, k int, ev *http2.Even
 		}
 		w.seen.keepRedirect(int(got.status), w.h2.call.location)
 		known.learn(ev.Payload, h.decoder.Effect())
+		known.events = got.events
 		known.status, known.length, known.code, known.typed = got.status, got.length, w.h2.call.code, w.h2.call.typed
 		message = w.h2.call.message
 	}
-	s.status, s.left = known.status, known.length
+	s.status, s.left, s.first = known.status, known.length, w.now
+	if known.events {
+		s.events = &arriving{firstNs: w.now}
+	}
 	w.seen.checks.takeHead(pageOf{c.tag(i), s.id}, w.h2.call.all)
 	h.stall.spent = false
 	if w.shared.GRPC {
@@ -293,6 +303,9 @@ func readHead(d *hpack.Decoder, block []byte, call *callFields) (got h2head, wro
 				return got, malformed()
 			}
 			got.length = n
+		}
+		if string(f.Name) == "content-type" {
+			got.events = bytes.HasPrefix(f.Value, []byte("text/event-stream"))
 		}
 		call.take(f)
 		call.locationOf(f)
@@ -381,7 +394,8 @@ func (w *worker) countDone(i uint32, c *conn, h *h2conn, k, status int) {
 	w.doneNs = w.now
 	if s.due >= w.countFromNs {
 		t.Response.Record(w.now - s.due)
-		t.Service.Record(w.now - s.sent)
+		t.Early.took(&t.Service, w.now-s.sent, s.first-s.sent, 1)
+		s.events.ends(t, s.sent)
 	}
 	if t.ByTarget != nil {
 		b := &t.ByTarget[w.shared.script.target[s.at]]
@@ -434,7 +448,7 @@ func (w *worker) countFailed(s *stream, phase, cause string) {
 	}
 	if s.due >= w.countFromNs {
 		t.Response.Record(w.now - s.due)
-		t.Service.Record(w.now - sent)
+		t.Early.took(&t.Service, w.now-sent, w.now-sent, 1)
 	}
 	if t.ByTarget != nil {
 		t.ByTarget[w.shared.script.target[s.at]].Failed++

@@ -99,7 +99,7 @@ func (w *worker) end() {
 		w.lastNs = w.now
 	}
 	for i := range w.conns {
-		if c := &w.conns[i]; c.onWire > 0 && c.reader.EventStream() {
+		if c := &w.conns[i]; c.onWire > 0 && c.served == 0 && c.reader.EventStream() {
 			w.tally.Faults[Fault{PhaseOpen, causeEndless}]++
 		}
 	}

@@ -138,8 +138,10 @@ type quicEvent struct {
 	sentNs     int64
 	doneNs     int64
 	expired    bool
-	head       []byte // beginning of an unexpected response's body
-	against    string // the condition that the response does not satisfy, and what it has instead
+	first      int64     // when the response head came
+	events     *arriving // the server-sent events of the response; nil: it has none
+	head       []byte    // beginning of an unexpected response's body
+	against    string    // the condition that the response does not satisfy, and what it has instead
 	found      string
 	location   string // of a redirect
 	conn       *quicconn.Conn

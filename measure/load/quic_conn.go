@@ -362,7 +362,8 @@ func (w *quicWorker) completeSlot(s *quicSlot, p *quicPeer, e *quicEvent) {
 	counted := s.dueNs >= w.worker.countFromNs
 	if counted {
 		t.Response.Record(e.doneNs - s.dueNs)
-		t.Service.Record(e.doneNs - e.sentNs)
+		t.Early.took(&t.Service, e.doneNs-e.sentNs, e.first-e.sentNs, 1)
+		e.events.ends(t, e.sentNs)
 	}
 	if t.ByTarget != nil {
 		b := &t.ByTarget[s.target]
@@ -386,7 +387,7 @@ func (w *quicWorker) failSlot(s *quicSlot, phase, cause string, doneNs, sentNs i
 	}
 	if s.dueNs >= w.worker.countFromNs {
 		t.Response.Record(doneNs - s.dueNs)
-		t.Service.Record(doneNs - sentNs)
+		t.Early.took(&t.Service, doneNs-sentNs, doneNs-sentNs, 1)
 	}
 	if t.ByTarget != nil {
 		t.ByTarget[s.target].Failed++
@@ -553,10 +554,19 @@ func (a *quicExchange) drain(e *quicEvent, answer *http.Response) error {
 	if e.status >= len(a.Expect.Unexpected) {
 		return errStatus
 	}
+	e.first = a.clock()
+	if strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
+		e.events = &arriving{firstNs: e.first}
+	}
 	var whole []byte
 	unexpected := a.Expect.Unexpected[e.status]
 	for {
 		n, err := answer.Body.Read(a.buffer[:])
+		if e.events != nil {
+			if err := e.events.take(a.buffer[:n], a.clock()); err != nil {
+				return err
+			}
+		}
 		switch {
 		case unexpected:
 			e.head = append(e.head, a.buffer[:min(n, pageMost-len(e.head))]...)

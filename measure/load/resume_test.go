@@ -45,8 +45,8 @@ func TestResumedHandshakes(t *testing.T) {
 				if k.resume != (ownResumed > n/2) || h.Setup.Count() == 0 || k.resume != (h.ResumedCPUNs > 0) || h.ResumedCPUNs > h.CPUNs {
 					t.Errorf("%d full, %d resumed, %d of %d ns CPU", ownFull, ownResumed, h.ResumedCPUNs, h.CPUNs)
 				}
-				if got := r.Total.Handshakes; got != h.Window.Count()+h.Resumed.Window.Count() || r.Total.HandshakeCPUNs > h.CPUNs || got == 0 {
-					t.Errorf("the rows have %d handshakes and %d ns, the account %d and %d", got, r.Total.HandshakeCPUNs,
+				if got := r.Total.Shakes.Count; got != h.Window.Count()+h.Resumed.Window.Count() || r.Total.Shakes.CPUNs > h.CPUNs || got == 0 {
+					t.Errorf("the rows have %d handshakes and %d ns, the account %d and %d", got, r.Total.Shakes.CPUNs,
 						h.Window.Count()+h.Resumed.Window.Count(), h.CPUNs)
 				}
 			})

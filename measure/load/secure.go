@@ -70,7 +70,7 @@ func (w *worker) shaking(i uint32, step func()) {
 	before := sys.ThreadCPUNs()
 	step()
 	took := sys.ThreadCPUNs() - before
-	w.tally.HandshakeCPUNs += took
+	w.tally.Shakes.CPUNs += took
 	if w.phase >= measuring {
 		w.tls.CPUNs += took
 		s := &w.tls.conns[i]
@@ -154,7 +154,7 @@ func (w *worker) shaken(i uint32, c *conn) {
 	} else {
 		before.Record(w.clock() - c.since)
 	}
-	w.tally.Handshakes++
+	w.tally.Shakes.Count++
 	w.stands(i, c)
 }
 

@@ -59,7 +59,8 @@ type Tally struct {
 	ByTarget               []TargetTally
 
 	Batching
-	HandshakeTotals
+	Early  Early
+	Shakes HandshakeTotals
 	// CPUNs of the worker's thread, and that as a share of one CPU; after a merge those of the
 	// busiest worker.
 	CPUNs int64
@@ -68,10 +69,10 @@ type Tally struct {
 
 // HandshakeTotals has the totals of TLS handshakes.
 type HandshakeTotals struct {
-	// Handshakes that succeeded, and the workers' CPU time for all of them, without their system
+	// Count of those that succeeded, and the workers' CPU time for all of them, without their system
 	// calls.
-	Handshakes     uint64
-	HandshakeCPUNs int64
+	Count uint64
+	CPUNs int64
 }
 
 // Batching is how completions arrived: one by one, or several at once.
@@ -196,6 +197,7 @@ func (t *Tally) count(o *Tally) {
 		t.Faults[f] += n
 	}
 	t.Response.Merge(&o.Response)
+	t.Early.add(&t.Service, &o.Early, &o.Service)
 	t.Service.Merge(&o.Service)
 	t.Lag.Merge(&o.Lag)
 	for i := range o.ByTarget {
@@ -207,8 +209,8 @@ func (t *Tally) count(o *Tally) {
 	t.HandledNs += o.HandledNs
 	t.BatchMaxNs = max(t.BatchMaxNs, o.BatchMaxNs)
 	t.GatherNs = max(t.GatherNs, o.GatherNs)
-	t.Handshakes += o.Handshakes
-	t.HandshakeCPUNs += o.HandshakeCPUNs
+	t.Shakes.Count += o.Shakes.Count
+	t.Shakes.CPUNs += o.Shakes.CPUNs
 }
 
 func (t *TargetTally) add(o *TargetTally) {
@@ -236,6 +238,7 @@ func (t *Tally) clear() {
 	t.Response.Reset()
 	t.Service.Reset()
 	t.Lag.Reset()
+	t.Early.reset()
 	t.StartNs, t.EndNs, t.Warmup = 0, 0, false
 	t.Sent, t.Completed, t.Failed, t.Bad = 0, 0, 0, 0
 	t.Read, t.Written, t.Reconnects, t.Resent = 0, 0, 0, 0
@@ -243,7 +246,7 @@ func (t *Tally) clear() {
 	t.InFlight, t.Behind, t.Connected = 0, 0, 0
 	t.Statuses = [1000]uint64{}
 	t.Batches, t.Waits, t.BatchNs, t.HandledNs, t.BatchMaxNs, t.GatherNs = 0, 0, 0, 0, 0, 0
-	t.CPUNs, t.Busy, t.HandshakeTotals = 0, 0, HandshakeTotals{}
+	t.CPUNs, t.Busy, t.Shakes = 0, 0, HandshakeTotals{}
 	clear(faults)
 	for i := range targets {
 		targets[i].Completed, targets[i].Failed = 0, 0

@@ -12,7 +12,7 @@ import (
 
 // Versions of the binary forms.
 const (
-	tallyVersion  = 5
+	tallyVersion  = 6
 	resultVersion = 10
 )
 
@@ -56,7 +56,7 @@ func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
 		}
 	}
 	b = appendFaults(b, t.Faults)
-	for _, h := range []*hist.Hist{&t.Response, &t.Service, &t.Lag} {
+	for _, h := range histsOf(t) {
 		b = sized(b, h.AppendBinary)
 	}
 	b = binary.AppendUvarint(b, uint64(len(t.ByTarget)))
@@ -66,19 +66,24 @@ func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
+// histsOf returns the histograms of a tally, in wire order.
+func histsOf(t *Tally) []*hist.Hist {
+	return []*hist.Hist{&t.Response, &t.Service, &t.Lag, &t.Early.FirstByte, &t.Early.FirstEvent}
+}
+
 // counts returns the plain numbers of a tally, in wire order.
 func (t *Tally) counts() []*uint64 {
 	return []*uint64{
 		&t.Sent, &t.Completed, &t.Failed, &t.Bad, &t.Read, &t.Written, &t.Reconnects, &t.Resent,
 		&t.InFlight, &t.Behind, &t.Batches, &t.Waits,
 		&t.Closes.Announced, &t.Closes.Idle, &t.Closes.InFlight, &t.Closes.Most, &t.Closes.AtMost,
-		&t.Closes.IdleNs, &t.Closes.Code, &t.Handshakes,
+		&t.Closes.IdleNs, &t.Closes.Code, &t.Shakes.Count, &t.Early.Responses, &t.Early.Events,
 	}
 }
 
 // times does the same for durations, none of which is negative.
 func (t *Tally) times() []*int64 {
-	return []*int64{&t.BatchNs, &t.BatchMaxNs, &t.GatherNs, &t.CPUNs, &t.HandshakeCPUNs, &t.HandledNs}
+	return []*int64{&t.BatchNs, &t.BatchMaxNs, &t.GatherNs, &t.CPUNs, &t.Shakes.CPUNs, &t.HandledNs}
 }
 
 func (t *TargetTally) append(b []byte) []byte {

@@ -698,8 +698,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		}
 		if out == 0 {
 			w.seen.keepStranger(c, b)
-			w.renew(i, c, freed)
-			w.fail(i, c, PhaseResponse, causeExtra, causeDropped)
+			w.overfull(i, c, freed)
 			return
 		}
 		if w.shared.script.single && out > 1 && w.seen.checks == nil {
@@ -720,7 +719,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 			}
 		}
 		t := w.shared.script.target[c.oldest]
-		n, done, err := c.reader.Next(b, w.feeder.bodiless(i, c.oldest, w.shared.script.noBody[t]), &w.learned[t])
+		n, done, err := c.frame(b, w.feeder.bodiless(i, c.oldest, w.shared.script.noBody[t]), &w.learned[t], w.now)
 		if err != nil {
 			if err == http1.ErrStatusLine {
 				w.seen.keepStranger(c, b)
@@ -732,9 +731,10 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		w.inspect(i, c, b[:n], done)
 		b = b[n:]
 		if !done {
-			if c.reads == asItComes && c.reader.Rest() >= longBody {
-				w.meets(c)
+			if len(b) > 0 {
+				continue // the head of an event stream, or one of its pieces
 			}
+			w.meets(c)
 			break
 		}
 		if out == 1 && len(b) > 0 {

@@ -151,7 +151,7 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 			Reconnects: t.Reconnects, Closes: closes(&t.Closes), Threads: threads, Pipelining: s.Pipelining,
 			Mode: "closed", Engine: l.Engine, EngineWhy: l.EngineWhy, EngineFeatures: l.EngineFeatures,
 			Arrivals: s.Arrivals, Protocol: protocolName(l), TLS: tlsOf(l.Handshakes, s.TLS, elapsed), HTTP2: http2Of(l.H2),
-			Streams: streamsOf(l.Streams),
+			Streams: streamsOf(l.Streams), Events: eventsOf(&t.Early, elapsed),
 		},
 		ElapsedS: elapsed,
 		Requests: record.Requests{
@@ -189,7 +189,25 @@ func latencies(l *load.Result) record.Latency {
 		out.Response, out.Service = record.Bounded(&t.Response, response), record.Bounded(&t.Service, service)
 		out.Waiting = &record.Waiting{Response: record.WaitedOf(response), Service: record.WaitedOf(service)}
 	}
+	out.FirstByte, out.FirstEvent = quantilesOf(&t.Early.FirstByte), quantilesOf(&t.Early.FirstEvent)
 	return out
+}
+
+// quantilesOf returns those of a histogram, nil if it is empty.
+func quantilesOf(h *hist.Hist) *record.Quantiles {
+	if h.Count() == 0 {
+		return nil
+	}
+	q := record.QuantilesOf(h)
+	return &q
+}
+
+// eventsOf converts the server-sent events of responses; nil if there were none.
+func eventsOf(e *load.Early, elapsed float64) *record.Events {
+	if e.Events == 0 {
+		return nil
+	}
+	return &record.Events{Responses: e.Responses, Count: e.Events, PerS: float64(e.Events) / elapsed}
 }
 
 // timeouts returns how many requests failed for want of a response in time.

@@ -161,7 +161,7 @@ func LoadRow(host string, t *load.Tally, late bool) record.LoadRow {
 		Sent: t.Sent, Completed: t.Completed, Failed: t.Failed, Bad: t.Bad,
 		Read: t.Read, Written: t.Written,
 		InFlight: t.InFlight, Backlog: t.Behind, Connected: t.Connected,
-		RowHandshakes: record.RowHandshakes{Handshakes: t.Handshakes, HandshakeCPUNs: t.HandshakeCPUNs},
+		RowHandshakes: record.RowHandshakes{Handshakes: t.Shakes.Count, HandshakeCPUNs: t.Shakes.CPUNs},
 		P50Ns:         t.Response.Quantile(0.5), P90Ns: t.Response.Quantile(0.9),
 		P99Ns: t.Response.Quantile(0.99), MaxNs: t.Response.Max(), MinNs: t.Response.Min(),
 		MeanNs: t.Response.Mean(), ServiceMeanNs: t.Service.Mean(), Busy: t.Busy,

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -13,7 +14,7 @@ import (
 func headline(runs []chart.Run) Section {
 	s := Section{ID: "figures", Title: "Headline figures"}
 	if len(runs) == 1 {
-		s.Blocks = []Block{Tiles{append(tiles(&runs[0]), handshakes(&runs[0])...)}}
+		s.Blocks = []Block{Tiles{slices.Concat(tiles(&runs[0]), early(&runs[0].Latency), handshakes(&runs[0]))}}
 		return s
 	}
 	t := Table{Caption: "Headline figures of each run", Columns: []Column{{Name: "figure"}}}
@@ -30,6 +31,19 @@ func headline(runs []chart.Run) Section {
 	shakes(&t, runs)
 	s.Blocks = []Block{t, Paragraph{Text: deltaMethod, Quiet: true}}
 	return s
+}
+
+// early has the tiles of what came before the ends of responses, if it was another time.
+func early(l *record.Latency) (list []Tile) {
+	for _, t := range []struct {
+		name string
+		q    *record.Quantiles
+	}{{"first byte", l.FirstByte}, {"first event", l.FirstEvent}} {
+		if t.q != nil {
+			list = append(list, Tile{t.name + " p99", quantile(t.q, .99), t.name + " of the response − sent, p50 " + t.q.Text(.5)})
+		}
+	}
+	return list
 }
 
 // tiles are the same for every run, in the same order.

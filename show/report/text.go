@@ -107,6 +107,10 @@ func (l Layout) facts(r *record.Run) []block {
 	if r.Load.Streams != nil {
 		blocks = append(blocks, fact(1, streamsName(r), streamsLine(r)))
 	}
+	if e := r.Load.Events; e != nil {
+		blocks = append(blocks, fact(1, "events", fmt.Sprintf("%s in %s responses · %s/s · %.1f a response", unit.FormatCount(int64(e.Count)),
+			unit.FormatCount(int64(e.Responses)), unit.FormatSI(e.PerS), float64(e.Count)/float64(e.Responses))))
+	}
 	if r.Load.TLS != nil {
 		blocks = append(blocks, fact(3, "tls", tlsLine(r)))
 		if line := handshakeLine(r); line != "" {
@@ -318,6 +322,12 @@ func latency(p *printer, r *record.Run) {
 		t.Rows = append(t.Rows, cells)
 	}
 	add(timeName(r), "response", &l.Response)
+	if l.FirstByte != nil {
+		add("first byte", "", l.FirstByte)
+	}
+	if l.FirstEvent != nil {
+		add("first event", "", l.FirstEvent)
+	}
 	if r.Load.Mode == "subscribed" { // the others count requests
 		p.table(&t)
 		return
