@@ -201,6 +201,14 @@ func (t *Target) check() error {
 // hostNever are characters that a Host field never contains (RFC 9110 §7.2, RFC 3986 §3.2.2).
 const hostNever = " \t/?#@\\\"<>^`{|}"
 
+// Chunked as the Transfer-Encoding of a request has its body sent in chunks, over HTTP/1.1.
+const Chunked = "chunked"
+
+// SendsChunks reports whether the body is sent in chunks.
+func (t *Target) SendsChunks() bool {
+	return slices.ContainsFunc(t.Header, func(f Field) bool { return strings.EqualFold(f.Name, "Transfer-Encoding") })
+}
+
 // checkMeaning rejects fields that determine a message's framing or its connection's fate: the
 // generator sets those.
 func (t *Target) checkMeaning(f Field) error {
@@ -214,7 +222,10 @@ func (t *Target) checkMeaning(f Field) error {
 			return fmt.Errorf("header Content-Length: %s, but the body has %d bytes; leave it out, it is set automatically", quoteShort(f.Value), t.bodyBytes())
 		}
 	case "transfer-encoding":
-		return fmt.Errorf("header Transfer-Encoding: bodies are sent with a Content-Length; leave it out")
+		if !strings.EqualFold(f.Value, Chunked) {
+			return fmt.Errorf("header Transfer-Encoding: %s: a body is sent with a Content-Length, or chunked; give Transfer-Encoding: chunked or leave it out",
+				quoteShort(f.Value))
+		}
 	case "connection":
 		if !strings.EqualFold(f.Value, "keep-alive") {
 			return fmt.Errorf("header Connection: %s; leave it out, and ask for a new connection per request instead if that is what you want to measure", quoteShort(f.Value))

@@ -151,7 +151,7 @@ func TestCheckHeader(t *testing.T) {
 		{"two hosts", func(s *Spec) { header("Host", "a")(s); header("host", "b")(s) }, "header Host is given twice"},
 		{"true length", header("Content-Length", "0"), ""},
 		{"wrong length", header("content-length", "5"), "header Content-Length: \"5\", but the body has 0 bytes"},
-		{"chunked", header("Transfer-Encoding", "chunked"), "header Transfer-Encoding"},
+		{"coded", header("Transfer-Encoding", "gzip"), "header Transfer-Encoding"},
 		{"close", header("Connection", "close"), "header Connection: \"close\"; leave it out"},
 		{"keep-alive", header("Connection", "Keep-Alive"), ""},
 		{"upgrade", header("Upgrade", "websocket"), "header Upgrade"},

@@ -46,6 +46,18 @@ func AppendRequest(dst []byte, method, target, host string, header []Field, body
 	return append(dst, body...), nil
 }
 
+// AppendChunks appends a body in the chunked coding (RFC 9112, section 7.1), in chunks of at most the
+// given bytes.
+func AppendChunks(dst, body []byte, most int) []byte {
+	for len(body) > 0 {
+		n := min(most, len(body))
+		dst = append(strconv.AppendInt(dst, int64(n), 16), "\r\n"...)
+		dst = append(append(dst, body[:n]...), "\r\n"...)
+		body = body[n:]
+	}
+	return append(dst, "0\r\n\r\n"...)
+}
+
 func appendField(dst []byte, name, value string) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)

@@ -51,13 +51,13 @@ var errNoRequest = errors.New("load: a request is not in the form of HTTP/1.1")
 func newH2Request(b []byte, scheme string, grpc bool) (r h2request, err error) {
 	head, body, whole := bytes.Cut(b, []byte("\r\n\r\n"))
 	first, rest, _ := bytes.Cut(head, []byte("\r\n"))
-	parts := bytes.SplitN(first, []byte(" "), 3)
-	if !whole || len(parts) != 3 {
+	words := bytes.SplitN(first, []byte(" "), 3)
+	if !whole || len(words) != 3 {
 		return r, errNoRequest
 	}
-	block := hpack.AppendField(nil, ":method", string(parts[0]), false)
+	block := hpack.AppendField(nil, ":method", string(words[0]), false)
 	block = hpack.AppendField(block, ":scheme", scheme, false)
-	block = hpack.AppendField(block, ":path", string(parts[1]), false)
+	block = hpack.AppendField(block, ":path", string(words[1]), false)
 	var fields []byte
 	for line := range bytes.SplitSeq(rest, []byte("\r\n")) {
 		name, value, ok := bytes.Cut(line, []byte(":"))
@@ -68,7 +68,9 @@ func newH2Request(b []byte, scheme string, grpc bool) (r h2request, err error) {
 		switch string(name) {
 		case "host":
 			block = hpack.AppendField(block, ":authority", string(value), false)
-		case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
+		case "transfer-encoding": // HTTP/2 has frames
+			_, body = parts(b)
+		case "connection", "keep-alive", "proxy-connection", "upgrade":
 		case "te":
 			if string(value) == "trailers" {
 				fields = hpack.AppendField(fields, name, value, false)

@@ -107,6 +107,9 @@ func TestH2Counts(t *testing.T) {
 		}},
 		"uploads":      {depth: 3, n: 300, handler: hello, body: 300_000},
 		"long uploads": {depth: 2, n: 20, handler: hello, body: 3 << 20},
+		"in chunks over HTTP/1.1": {depth: 3, n: 300, handler: hello, body: 20, change: func(c *Config) {
+			c.Mix[0].Bytes = []byte("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nf\r\n0123456789abcde\r\n5\r\n01234\r\n0\r\n\r\n")
+		}},
 		"HEAD": {depth: 5, n: n, handler: hello, change: func(c *Config) {
 			c.Mix = []Request{{Bytes: []byte("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"), NoBody: true, Weight: 1}}
 		}},

@@ -331,6 +331,9 @@ func allowedCPUs(list string) ([]int, error) {
 	return cpus, nil
 }
 
+// chunkBytes is the most that a chunk of a body has: as much as a TLS record.
+const chunkBytes = 16 << 10
+
 // requests encodes every target's request once.
 func requests(s *spec.Spec) ([]load.Request, error) {
 	mix := make([]load.Request, 0, len(s.Targets))
@@ -346,7 +349,11 @@ func requests(s *spec.Spec) ([]load.Request, error) {
 		if s.NewConnections {
 			fields = append(fields, http1.Field{Name: "Connection", Value: "close"})
 		}
-		b, err := http1.AppendRequest(nil, t.Method, path, host, fields, t.Body)
+		body := t.Body
+		if t.SendsChunks() {
+			body = http1.AppendChunks(nil, body, chunkBytes)
+		}
+		b, err := http1.AppendRequest(nil, t.Method, path, host, fields, body)
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", t.Method, t.URL, err)
 		}

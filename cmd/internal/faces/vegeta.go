@@ -93,7 +93,7 @@ func vegetaNetOptions() []Option {
 		{names: []string{"lazy"}, differs: "targets are read before the run, which ends with its duration", set: ignored},
 		{names: []string{"redirects"}, value: "N", differs: "ceiling follows none: a redirect is a response", set: ignored},
 		{names: []string{"body"}, value: "FILE", differs: "give each target its own: a line @FILE below it"},
-		{names: []string{"chunked"}, differs: "bodies are sent with their length"},
+		{names: []string{"chunked"}, set: func(f *CommandLine, _ string) error { return pass("-H")(f, "Transfer-Encoding: chunked") }},
 		{names: []string{"connect-to"}, value: "A:B", differs: noDNS},
 		{names: []string{"dns-ttl"}, value: "TIME", differs: noDNS},
 		{names: []string{"resolvers"}, value: "IP", differs: noDNS},
