@@ -97,7 +97,7 @@ func mayImport() map[string][]string {
 		"measure/observe/events": {"internal/btf", "internal/hist", "internal/sys"},
 		"measure/perturb":        {"experiment/spec", "internal/process", "internal/sys", "internal/unit", "measure/cores", "record"},
 		"measure/netns":          {"internal/sys"},
-		"measure/data":           {"measure/load"},
+		"measure/data":           {"experiment/spec", "internal/condition", "measure/load"},
 		"measure/lua":            {"measure/load"},
 		"measure/checkout":       {"internal/process", "internal/scratch"},
 		"measure/rpc":            {},

@@ -417,7 +417,7 @@ type TargetResult struct {
 
 // ComposeCost is what a script or data took to make the requests, beside the load's own threads.
 type ComposeCost struct {
-	// What it is: "script" or "data".
+	// What it is: "script", "data" or "session".
 	What string `json:"what"`
 	// Requests that it made over the whole run, and the CPU time of its threads in the window.
 	Requests uint64 `json:"requests"`

@@ -1,6 +1,9 @@
 package verdict
 
-import "ceiling/record"
+import (
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
 
 // ruleSource asks whether what makes the requests sets the pace: a script or data that make them too
 // slowly, or a script that asks for delays between them.
@@ -10,8 +13,11 @@ func ruleSource(b *runFacts) finding {
 	if s == nil {
 		return out
 	}
-	if s.What == "data" {
+	switch s.What {
+	case spec.OriginData:
 		out.next = just("source.next.data", nil)
+	case spec.OriginSession:
+		out.next = just("source.next.session", nil)
 	}
 	l := &b.run.Latency
 	lag := 0.0
@@ -27,7 +33,8 @@ func ruleSource(b *runFacts) finding {
 	}
 	if delayed := float64(s.DelayedNs) / 1e9 / b.elapsedS / b.slots; b.elapsedS > 0 && b.slots > 0 && delayed >= mostOf {
 		out.answer, out.bottleneck = matched, record.Concurrency
-		out.because, out.next = just("source.delays", with{"delayed": min(delayed, 1)}), just("source.delays.next", nil)
+		facts["delayed"] = min(delayed, 1)
+		out.because, out.next = just("source.delays", facts), just("source.delays.next", facts)
 		return out
 	}
 	if s.WaitedShare >= mostOf && (s.Busy >= GeneratorFull || lag >= mostOf) {

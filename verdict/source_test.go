@@ -3,6 +3,7 @@ package verdict
 import (
 	"testing"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
 )
 
@@ -27,6 +28,13 @@ func TestSourcesThatSetThePace(t *testing.T) {
 		matches := got.answer == matched
 		if matches != (c.want != "") || matches && (got.bottleneck != c.want || got.because[0].Code != c.because) {
 			t.Errorf("%s: %v %s %v", name, got.answer, got.bottleneck, got.because)
+		}
+	}
+	for what, next := range map[string]string{spec.OriginScript: "source.next.script", spec.OriginData: "source.next.data", spec.OriginSession: "source.next.session"} {
+		run := closedRun()
+		run.Generator.Source = &record.ComposeCost{What: what, Requests: 1e6, CPUNs: 99e8, Busy: .99, WaitedShare: .9}
+		if got := ruleSource(newFacts(run, &record.Series{}).base); got.next[0].Code != next {
+			t.Errorf("%s: %v", what, got.next)
 		}
 	}
 	run := closedRun()

@@ -215,7 +215,7 @@ func inFile() map[string]string {
 		"targets": "requests", "grpc": "requests[].path and load.grpc", "proto": "load.grpc.proto", "slo": "slo", "expect": "expect",
 		"serve": "servers", "path": "requests[].path", "fail-on": "compare.fail_on", "blocks": "compare.blocks", "noise-blocks": "compare.noise_blocks",
 		"connect-ramp": "load.connect_ramp", "sni": "load.tls.server_name", "tls-version": "load.tls.version", "subscribe": "load.kind",
-		"lua": "requests", "lua-arg": "requests", "feed": "requests", "once": "requests", "no-unloaded": "load.no_lone", "link-speed": "load.link", "tls-resume": "load.tls.resume"}
+		"lua": "requests", "lua-arg": "requests", "feed": "requests", "once": "requests", "session": "requests", "no-unloaded": "load.no_lone", "link-speed": "load.link", "tls-resume": "load.tls.resume"}
 	for _, name := range []string{"connections", "pipelining", "rate", "threads", "timeout", "warmup", "engine", "arrivals", "new-connections",
 		"http", "fragment", "source-ips", "resolve", "unix", "pin-generator", "pin-server", "pprof", "profile"} {
 		keys[name] = "load." + strings.ReplaceAll(name, "-", "_")

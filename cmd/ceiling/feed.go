@@ -20,6 +20,9 @@ func (f *runFlags) fillIn(list []spec.Target, sh *shell) error {
 	if f.load.from.feed == asItIs || f.script != nil && f.load.from.feed == "" {
 		return nil
 	}
+	if f.session != nil && f.load.from.feed == "" {
+		return nil
+	}
 	if f.script != nil {
 		return errors.New("--feed: a script reads its data itself (io.lines); leave it, or --lua, out")
 	}
@@ -30,6 +33,9 @@ func (f *runFlags) fillIn(list []spec.Target, sh *shell) error {
 			return fmt.Errorf("--feed: %w", err)
 		}
 		o.Name, o.SHA256 = f.feed.Name, f.feed.SHA256
+	}
+	if f.session != nil {
+		return nil // its steps have an origin
 	}
 	for i := range list {
 		t := &list[i]
@@ -50,16 +56,52 @@ func (f *runFlags) fillIn(list []spec.Target, sh *shell) error {
 	return nil
 }
 
+// readSession reads the file of --session, for the server of a URL, and returns its steps.
+func (f *runFlags) readSession(args []string, fields []spec.Field) ([]spec.Target, error) {
+	from := &f.load.from
+	if from.targets != "" || from.curl != "" || from.lua != "" || from.once || f.load.method != "" || f.load.body != "" {
+		return nil, errors.New("--session: the file has the requests; leave --targets, --curl, --lua, --once, -m and -b out")
+	}
+	if len(args) == 0 {
+		return nil, errors.New("--session: which server? give its URL: ceiling run --session FILE http://127.0.0.1:8080")
+	}
+	if err := notURL(args[0]); err != nil {
+		return nil, err
+	}
+	base, path, err := spec.SplitURL(args[0])
+	switch {
+	case err != nil:
+		return nil, err
+	case spec.IsWebSocket(args[0]):
+		return nil, errors.New("--session: its steps are requests; give an http:// or https:// URL")
+	case path != "" && path != "/":
+		return nil, fmt.Errorf("--session: the file has the paths; give the server alone: %s", base)
+	}
+	if f.session, err = spec.ReadSession(from.session); err != nil {
+		return nil, fmt.Errorf("--session: %w", err)
+	}
+	list, err := f.session.Targets(base)
+	if err != nil {
+		return nil, fmt.Errorf("--session: %s: %w", from.session, err)
+	}
+	for i := range list {
+		list[i].Header = append(list[i].Header, fields...)
+	}
+	return list, nil
+}
+
 // composed adds what makes the requests during the runs to the order: a script, or data.
 func (o *order) composed(f *runFlags) error {
 	if f.script != nil {
 		return o.scripted(f)
 	}
-	if !f.fills && !f.load.from.once {
+	if !f.fills && !f.load.from.once && f.session == nil {
 		return nil
 	}
 	name := "--feed"
 	switch {
+	case f.session != nil:
+		name = "--session"
 	case f.load.from.once:
 		name = "--once"
 	case f.feed == nil:
@@ -76,6 +118,15 @@ func (o *order) composed(f *runFlags) error {
 	o.plan.Load.HTTP = spec.HTTP11
 	if o.one != nil {
 		o.one.HTTP = spec.HTTP11
+	}
+	if f.session != nil {
+		o.compose = func(mix []load.Request, threads int, seed uint64) (*load.Composing, error) {
+			return data.Sessions(f.session, mix, f.feed, threads, seed)
+		}
+		if _, err := data.Sessions(f.session, sample(o.plan.Requests[0].All()), f.feed, 1, 0); err != nil {
+			return fmt.Errorf("--session: %s: %w", f.load.from.session, err)
+		}
+		return nil
 	}
 	if f.load.from.once {
 		if err := o.once(f); err != nil {

@@ -23,7 +23,7 @@ func runGroups() []flagGroup {
 	return []flagGroup{
 		{"Common", []string{"connections", "duration", "rate", "requests", "pipelining", "method", "header", "body", "timeout", "slo", "repeats",
 			"live", "out", "json", "verbose"}},
-		{"Load", []string{"targets", "curl", "feed", "once", "lua", "lua-arg", "abort-errors", "expect", "threads", "warmup", "arrivals", "http", "new-connections", "connect-ramp", "engine", "seed",
+		{"Load", []string{"targets", "curl", "feed", "once", "session", "lua", "lua-arg", "abort-errors", "expect", "threads", "warmup", "arrivals", "http", "new-connections", "connect-ramp", "engine", "seed",
 			"no-unloaded"}},
 		{"Plan", []string{"pause", "resume", "dry-run"}},
 		{"Server", []string{"pin-generator", "pin-server", "separate-cpus", "link-speed", "pprof", "database", "profile"}},

@@ -39,8 +39,9 @@ type runFlags struct {
 	changed func(string) bool
 	set     func(flag, value string) error
 	script  *lua.Script // of --lua
-	feed    *data.Feed  // of --feed; nil: none
-	fills   bool        // requests have places that are filled in
+	session *spec.Session
+	feed    *data.Feed // of --feed; nil: none
+	fills   bool       // requests have places that are filled in
 }
 
 // loadFlags define the load.
@@ -66,7 +67,7 @@ type loadFlags struct {
 type sourceFlags struct {
 	targets, curl, lua string
 	luaArgs            []string
-	feed               string
+	feed, session      string
 	once               bool
 }
 
@@ -226,6 +227,7 @@ func (f *sourceFlags) bind(p *pflag.FlagSet) {
 	p.StringVar(&f.curl, "curl", "", "the request of a curl command line: --curl 'curl -H … URL'")
 	p.StringVar(&f.lua, "lua", "", "script of wrk that makes the requests (setup, init, request, response, delay, done)")
 	p.StringVar(&f.feed, "feed", "", "file with values for {{.column}} in URL, header and body: CSV, NDJSON or a list (none: send {{…}} unchanged)")
+	p.StringVar(&f.session, "session", "", "file with the steps of each user, with values of earlier responses in later requests (YAML)")
 	p.StringArrayVar(&f.luaArgs, "lua-arg", nil, "argument of the script's init; repeatable")
 }
 
@@ -272,6 +274,9 @@ func (f *runFlags) plainTargets(args []string, sh *shell) ([]spec.Target, error)
 	}
 	if len(f.load.from.luaArgs) > 0 && f.load.from.lua == "" {
 		return nil, errors.New("--lua-arg: it goes to a script; give --lua FILE")
+	}
+	if f.load.from.session != "" {
+		return f.readSession(args, fields)
 	}
 	if f.load.from.targets != "" || f.load.from.curl != "" {
 		both := f.load.from.targets != "" && f.load.from.curl != "" || f.load.from.lua != ""

@@ -104,7 +104,7 @@ type Wire struct {
 
 // Origin identifies a script or data. Its content is not kept: it may have secrets.
 type Origin struct {
-	// What it is: OriginScript or OriginData.
+	// What it is: OriginScript, OriginData or OriginSession.
 	What string `json:"what"`
 	// Name of its file, and the SHA-256 of its content, in hex; "" for one too large to read twice.
 	Name   string `json:"name,omitempty"`

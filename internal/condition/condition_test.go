@@ -157,3 +157,32 @@ func FuzzHolds(f *testing.F) {
 		}
 	})
 }
+
+func TestSelectors(t *testing.T) {
+	t.Parallel()
+	r := &Response{Head: []byte("Location: /orders/42\r\n"), Body: []byte(`{"token":"a b","n":5,"form":"<input name=\"csrf\" value=\"x9\">"}`)}
+	for line, want := range map[string]string{
+		"json $.token": "a b", "json $.n": "5", "header location": "/orders/42", `header Location /orders/(\d+)`: "42", `header Location \d`: "4",
+		`body value=\\"([^\\]+)`: "x9", "json $.none": "-", `body nothing(\d)`: "-", "header X-None": "-",
+	} {
+		s, err := ParseSelector(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, exists := s.In(r)
+		if !exists {
+			got = "-"
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+	for line, want := range map[string]string{
+		"": "taken from", "token": "taken from", "json": "a path follows", "json $.a b": "a path follows", "json $.a[*]": "a number from 0",
+		"header": "name is missing", "body": "is missing", "body (": "missing closing", "bytes": "taken from",
+	} {
+		if _, err := ParseSelector(line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", line, err, want)
+		}
+	}
+}

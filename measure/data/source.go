@@ -26,7 +26,7 @@ func Composing(mix []load.Request, feed *Feed, workers int, seed uint64, ordered
 	all := make([]*template, len(mix))
 	var turn []int
 	for i := range mix {
-		t, err := compile(mix[i].Bytes, columns, name)
+		t, err := compile(mix[i].Bytes, columns, func(missing string) error { return noColumn(missing, columns, name) })
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func Composing(mix []load.Request, feed *Feed, workers int, seed uint64, ordered
 	if !ordered {
 		rand.New(rand.NewPCG(seed, 0xda7a)).Shuffle(len(turn), func(i, j int) { turn[i], turn[j] = turn[j], turn[i] })
 	}
-	return &load.Composing{What: "data", Ahead: ahead, New: func(number int) (load.Source, error) {
+	return &load.Composing{What: "data", Ahead: ahead, Targets: len(mix), New: func(number int) (load.Source, error) {
 		return &source{templates: all, turn: turn, feed: feed, step: uint64(workers), at: uint64(number),
 			row: row{rng: rand.New(rand.NewPCG(seed, uint64(number)))}}, nil
 	}}, nil
@@ -82,7 +82,8 @@ func (s *source) Next(_ []load.Answer, n int) ([]load.Composed, error) {
 		if err := s.fill(); err != nil {
 			return nil, err
 		}
-		t := s.templates[s.turn[s.at%uint64(len(s.turn))]]
+		target := s.turn[s.at%uint64(len(s.turn))]
+		t := s.templates[target]
 		s.row.number = s.at
 		s.at += s.step
 		var err error
@@ -90,7 +91,7 @@ func (s *source) Next(_ []load.Answer, n int) ([]load.Composed, error) {
 			return nil, fmt.Errorf("row %d of %s: %w", s.read, s.feed.Name, err)
 		}
 		ends = append(ends, len(all))
-		list = append(list, load.Composed{NoBody: t.noBody})
+		list = append(list, load.Composed{NoBody: t.noBody, Target: uint32(target)})
 	}
 	begin := 0
 	for i, end := range ends {

@@ -36,6 +36,7 @@ const (
 	random
 	now
 	length // of the body, in its field
+	cookie // the field with all of a user's, if there are any
 )
 
 // Where a place is, which says how its value is written.
@@ -85,8 +86,9 @@ func parsePlace(text string) (segment, error) {
 	return segment{}, fmt.Errorf("%s: there are {{.column}}, {{seq}}, {{uuid}}, {{random 1 100}} and {{now}}", text)
 }
 
-// compile takes an encoded request apart. columns are those of the data.
-func compile(request []byte, columns []string, file string) (*template, error) {
+// compile takes an encoded request apart. columns are those of the data; missing says that a name is not
+// among them.
+func compile(request []byte, columns []string, missing func(name string) error) (*template, error) {
 	head, body, _ := bytes.Cut(request, []byte("\r\n\r\n"))
 	t := &template{noBody: bytes.HasPrefix(head, []byte("HEAD "))}
 	first, fields, _ := bytes.Cut(append(bytes.Clone(head), "\r\n"...), []byte("\r\n"))
@@ -119,7 +121,7 @@ func compile(request []byte, columns []string, file string) (*template, error) {
 		for i := range list {
 			if s := &list[i]; s.kind == column {
 				if s.at = slices.Index(columns, s.name); s.at < 0 {
-					return nil, noColumn(s.name, columns, file)
+					return nil, missing(s.name)
 				}
 			}
 		}
@@ -156,10 +158,11 @@ func places(to []segment, text []byte, where int) ([]segment, error) {
 
 // row is what one request is filled in with.
 type row struct {
-	number uint64 // of the request, from 0
-	values []string
-	rng    *rand.Rand
-	now    time.Time
+	number  uint64 // of the request, from 0
+	values  []string
+	cookies []string
+	rng     *rand.Rand
+	now     time.Time
 }
 
 // render appends the request to b.
@@ -188,6 +191,11 @@ func (s *segment) append(b []byte, r *row, bodyLength int) ([]byte, error) {
 		return strconv.AppendInt(b, int64(bodyLength), 10), nil
 	case sequence:
 		return strconv.AppendUint(b, r.number+1, 10), nil
+	case cookie:
+		if len(r.cookies) == 0 {
+			return b, nil
+		}
+		return append(append(append(b, "Cookie: "...), strings.Join(r.cookies, "; ")...), "\r\n"...), nil
 	case random:
 		return strconv.AppendInt(b, s.low+r.rng.Int64N(s.up-s.low+1), 10), nil
 	case now:

@@ -284,7 +284,7 @@ func (w *worker) complete(i uint32, c *conn, n int32, status int) {
 			c.arriving.ends(t, f.sent)
 		}
 		if t.ByTarget != nil {
-			w.completeByTarget(c, k, status, f.due)
+			w.completeByTarget(i, c, k, status, f.due)
 		}
 		c.oldest = w.shared.script.step(c.oldest, int(k))
 		n -= k
@@ -301,10 +301,10 @@ func (w *worker) popFlight(c *conn, q []flight) {
 	c.entries--
 }
 
-func (w *worker) completeByTarget(c *conn, n int32, status int, dueNs int64) {
+func (w *worker) completeByTarget(i uint32, c *conn, n int32, status int, dueNs int64) {
 	at := c.oldest
 	for range n {
-		b := &w.tally.ByTarget[w.shared.script.target[at]]
+		b := &w.tally.ByTarget[w.feeder.targetAt(w.shared.script, i, at)]
 		b.Completed++
 		b.Statuses[status]++
 		if dueNs >= w.countFromNs {
@@ -381,6 +381,7 @@ func (w *worker) fail(i uint32, c *conn, phase, first, others string) {
 	if n == 0 {
 		w.tally.Faults[Fault{PhaseIdle, first}]++
 	}
+	w.feeder.failed(w.shared.script, i, c.oldest, n)
 	q := w.queue(i)
 	for k := n; k > 0; {
 		f := &q[c.head]
@@ -394,7 +395,7 @@ func (w *worker) fail(i uint32, c *conn, phase, first, others string) {
 			w.tally.Early.took(&w.tally.Service, w.now-sent, w.now-sent, uint64(m))
 		}
 		if w.tally.ByTarget != nil {
-			w.failByTarget(c, m)
+			w.failByTarget(i, c, m)
 		}
 		c.oldest = w.shared.script.step(c.oldest, int(m))
 		k -= m
@@ -418,9 +419,9 @@ func (w *worker) fail(i uint32, c *conn, phase, first, others string) {
 	w.renew(i, c, n)
 }
 
-func (w *worker) failByTarget(c *conn, n int32) {
+func (w *worker) failByTarget(i uint32, c *conn, n int32) {
 	for k := range n {
-		w.tally.ByTarget[w.shared.script.target[w.shared.script.step(c.oldest, int(k))]].Failed++
+		w.tally.ByTarget[w.feeder.targetAt(w.shared.script, i, w.shared.script.step(c.oldest, int(k)))].Failed++
 	}
 }
 

@@ -42,7 +42,7 @@ func (w *worker) meets(c *conn) {
 
 // readsBodies reports whether somebody looks at the bodies of responses.
 func (w *worker) readsBodies() bool {
-	return w.seen.checks != nil || w.feeder != nil && w.feeder.Answers
+	return w.seen.checks != nil || w.feeder != nil && w.feeder.composing.Answers
 }
 
 // readOn requests the next piece on a connection in a mode other than asItComes. To turn, it waits

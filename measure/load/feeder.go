@@ -24,14 +24,14 @@ type composedBatch struct {
 
 // feeder is a worker's side of its source. The worker's thread owns it, except for cpuNs.
 type feeder struct {
-	*Composing
-	orders  chan composeOrder
-	batches chan composedBatch
-	bell    [2]int // the source writes to the second, the ring reads the first
-	gone    chan struct{}
-	source  atomic.Pointer[Source]
-	ended   atomic.Bool // no request is wanted any more
-	cpuNs   atomic.Int64
+	composing *Composing
+	orders    chan composeOrder
+	batches   chan composedBatch
+	bell      [2]int // the source writes to the second, the ring reads the first
+	gone      chan struct{}
+	source    atomic.Pointer[Source]
+	ended     atomic.Bool // no request is wanted any more
+	cpuNs     atomic.Int64
 
 	made    []Composed // in the order in which they are sent
 	ordered int        // ordered, and not there yet
@@ -58,7 +58,7 @@ func newFeeder(c *Composing, id, connections, pipelining int) (*feeder, error) {
 		return nil, nil
 	}
 	m := &feeder{
-		Composing: c, orders: make(chan composeOrder, ordersMost), batches: make(chan composedBatch, ordersMost+1), gone: make(chan struct{}),
+		composing: c, orders: make(chan composeOrder, ordersMost), batches: make(chan composedBatch, ordersMost+1), gone: make(chan struct{}),
 		places: make([]Composed, connections*pipelining), taken: make([]int64, connections), listed: make([]bool, connections),
 	}
 	if c.Answers {
@@ -78,7 +78,7 @@ func (m *feeder) compose(id int) {
 	defer release()
 	defer close(m.gone)
 	before := sys.ThreadCPUNs() // the thread may have served others
-	source, err := m.New(id)
+	source, err := m.composing.New(id)
 	m.source.Store(&source)
 	defer func() {
 		if source != nil {
@@ -178,16 +178,35 @@ func (m *feeder) nextDelayed(until int64) int64 {
 	return until
 }
 
-// collect keeps a part of a response for the source; last: it ends with it.
-func (m *feeder) collect(i uint32, part []byte, last bool) {
+// collect keeps a part of the response to the request at a place, for the source; last: it ends with it.
+func (m *feeder) collect(i, at uint32, part []byte, last bool) {
 	if m.partial == nil {
 		return
 	}
 	m.partial[i] = append(m.partial[i], part...)
 	if last {
-		m.seen = append(m.seen, Answer{m.partial[i]})
+		m.seen = append(m.seen, Answer{m.partial[i], m.place(i, at).Tag})
 		m.partial[i] = nil
 	}
+}
+
+// failed tells the source of n requests that have no response.
+func (m *feeder) failed(s *script, i, at uint32, n int32) {
+	if m == nil || !m.composing.Answers {
+		return
+	}
+	for range n {
+		m.seen = append(m.seen, Answer{Tag: m.place(i, at).Tag})
+		at = s.step(at, 1)
+	}
+}
+
+// targetAt returns which target the request at a place is of; without a feeder the script says so.
+func (m *feeder) targetAt(s *script, i, at uint32) uint32 {
+	if m == nil {
+		return s.target[at]
+	}
+	return m.place(i, at).Target
 }
 
 // forget drops what a connection has received of a response.
@@ -221,7 +240,7 @@ func (m *feeder) report(windowNs, now int64) *ComposeReport {
 	}
 	m.sated(now)
 	r := m.sums
-	r.What, r.CPUNs = m.What, m.cpuNs.Load()-m.windowNs
+	r.What, r.CPUNs = m.composing.What, m.cpuNs.Load()-m.windowNs
 	if windowNs > 0 {
 		r.Busy = float64(r.CPUNs) / float64(windowNs)
 	}

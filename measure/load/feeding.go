@@ -19,7 +19,9 @@ func (m *feeder) transmit(w *worker, i uint32, c *conn) {
 				m.starve(i, w.now)
 				return
 			}
-			n = m.take(w, i, c.next, n)
+			if n = m.take(w, i, c.next, n); m.taken[i] > 0 {
+				redate(w, i, c, m.taken[i])
+			}
 		} else {
 			n = 1
 		}
@@ -30,10 +32,7 @@ func (m *feeder) transmit(w *worker, i uint32, c *conn) {
 			}
 			return
 		}
-		if m.taken[i] > 0 {
-			redate(w, i, c, m.taken[i])
-			m.taken[i] = 0
-		}
+		m.taken[i] = 0
 		b := m.bytesOf(w.shared.script, i, c.next, n)
 		c.next = w.shared.script.step(c.next, n)
 		w.send(i, c, b)
@@ -46,6 +45,9 @@ func (m *feeder) transmit(w *worker, i uint32, c *conn) {
 func (m *feeder) take(w *worker, i, at uint32, n int) (took int) {
 	for ; took < n; took++ {
 		r := m.made[0]
+		if m.composing.Thinks && w.openLoop {
+			r.Delay = 0
+		}
 		if r.Delay > 0 && took > 0 {
 			return took
 		}
@@ -82,12 +84,12 @@ func (m *feeder) order(w *worker) {
 	if w.phase == draining {
 		return
 	}
-	want := m.Ahead
+	want := m.composing.Ahead
 	for _, i := range m.hungry {
 		want += int(w.conns[i].waiting - w.conns[i].resend)
 	}
 	n := max(want-m.ordered-len(m.made), 0)
-	if n == 0 && len(m.seen) == 0 || m.Ahead > 0 && n < m.Ahead/2 {
+	if n == 0 && len(m.seen) == 0 || m.composing.Ahead > 0 && n < m.composing.Ahead/2 {
 		return
 	}
 	select {

@@ -125,7 +125,7 @@ func (s *script) learned() []http1.Learned { return make([]http1.Learned, len(s.
 
 // composing returns how the requests of a mix are composed; nil: they are there.
 func composing(mix []Request) *Composing {
-	if len(mix) != 1 {
+	if len(mix) == 0 {
 		return nil
 	}
 	return mix[0].Compose

@@ -2,6 +2,7 @@ package load
 
 import (
 	"errors"
+	"strconv"
 	"time"
 )
 
@@ -9,7 +10,7 @@ import (
 // a goroutine and a thread of its own. Where no request is ready a connection waits for one, and the
 // wait counts as lag.
 type Composing struct {
-	// What it is, for the report: "script", "data".
+	// What it is, for the report: "script", "data", "session".
 	What string
 	// New makes the source of one of the run's workers; it is called on the source's own goroutine.
 	New func(number int) (Source, error)
@@ -18,6 +19,10 @@ type Composing struct {
 	Ahead int
 	// Answers hands the responses to the source.
 	Answers bool
+	// Thinks: delays are a user's think time, which an open loop leaves out: its schedule sets the pace.
+	Thinks bool
+	// Targets is the number of targets that the requests are of; 0: one.
+	Targets int
 }
 
 // Source composes the requests of one worker. Its methods are called from one goroutine.
@@ -40,10 +45,24 @@ type Composed struct {
 	NoBody bool
 	// Delay is how long the connection waits before it sends it; its response time begins after that.
 	Delay time.Duration
+	// Target that it counts as. Tag comes back with its Answer.
+	Target, Tag uint32
 }
 
-// Answer is a response as it came, status line, header and body.
-type Answer struct{ Bytes []byte }
+// Answer is a response as it came, status line, header and body; nil for a request that failed.
+type Answer struct {
+	Bytes []byte
+	Tag   uint32 // of the request
+}
+
+// Parts returns the status, the header and the body without its framing.
+func (a Answer) Parts() (status int, head, body []byte) {
+	head, body = parts(a.Bytes)
+	if len(head) >= len("HTTP/1.1 200") {
+		status, _ = strconv.Atoi(string(head[9:12])) // the reader has seen that it is one
+	}
+	return status, head, body
+}
 
 // ComposeReport is what composing took over the whole run, of one worker or all.
 type ComposeReport struct {

@@ -87,7 +87,7 @@ func (w *worker) unanswered(f func(outstanding)) {
 				if one.again && len(again) > 0 {
 					r.target, again = int(w.shared.script.target[again[0]]), again[1:]
 				} else {
-					r.target, at = int(w.shared.script.target[at]), w.shared.script.step(at, 1)
+					r.target, at = int(w.feeder.targetAt(w.shared.script, uint32(i), at)), w.shared.script.step(at, 1)
 				}
 				f(r)
 			}

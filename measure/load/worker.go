@@ -669,7 +669,7 @@ func (w *worker) stands(i uint32, c *conn) {
 func (w *worker) inspect(i uint32, c *conn, part []byte, last bool) {
 	status := c.reader.Status()
 	if w.feeder != nil {
-		w.feeder.collect(i, part, last)
+		w.feeder.collect(i, c.oldest, part, last)
 	}
 	if isRedirect(status) {
 		w.seen.redirected(status, part)

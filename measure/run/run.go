@@ -273,7 +273,11 @@ func (o *ShareOptions) filled(s *spec.Spec, c *load.Config) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
-	c.Mix = []load.Request{{Weight: 1, Compose: composed}}
+	c.Mix = make([]load.Request, max(composed.Targets, 1))
+	for i := range c.Mix {
+		c.Mix[i].Weight = 1
+	}
+	c.Mix[0].Compose = composed
 	return nil
 }
 
