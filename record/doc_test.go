@@ -11,7 +11,7 @@ import (
 // TestFieldsAreDocumented: docs/record-fields.md is generated from the comments of the structs.
 func TestFieldsAreDocumented(t *testing.T) {
 	f, err := reference.Read("json", map[string]string{
-		"unit.Rate": "text or number", "time.Duration": "number, nanoseconds", "spec.Expect": "text, or list of text", "spec.SLO": "text",
+		"unit.Rate": "text or number", "spec.PerConnection": "yes/no, or number", "time.Duration": "number, nanoseconds", "spec.Expect": "text, or list of text", "spec.SLO": "text",
 	}, ".", "../experiment/spec")
 	if err != nil {
 		t.Fatal(err)

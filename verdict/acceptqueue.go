@@ -31,7 +31,7 @@ func ruleAcceptQueue(f *cpuFacts) finding {
 	if never > 0 {
 		out.pro = append(out.pro, f.server.unacceptedEvidence()...)
 	}
-	opens := run.Spec.NewConnections || float64(run.Load.Reconnects) > reconnectShare*float64(run.Requests.Completed)
+	opens := run.Spec.NewConnections > 0 || float64(run.Load.Reconnects) > reconnectShare*float64(run.Requests.Completed)
 	lacking := run.Load.Established < run.Load.Connections || f.base.refused > 0
 	switch {
 	case never >= unacceptedShare*f.server.unaccepted.of && never > 0:

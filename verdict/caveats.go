@@ -85,7 +85,7 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 func (d *caveats) ofTheConnections(run *record.Run) {
 	done, c := float64(run.Requests.Completed), run.Load.Closes
 	switch {
-	case run.Spec.NewConnections || done == 0:
+	case run.Spec.NewConnections > 0 || done == 0:
 		return
 	case c == nil:
 		if float64(run.Load.Reconnects) > reconnectShare*done {

@@ -87,7 +87,7 @@ func (f *runFacts) errorKinds() []errorKind {
 		kind := errorKind{name: e.Cause, check: e.Phase == record.PhaseCheck, count: e.Count}
 		switch {
 		case e.OfConnecting():
-			if !f.run.Spec.NewConnections {
+			if !f.run.Spec.NewConnections.Each() {
 				continue
 			}
 			kind.connect = true

@@ -350,7 +350,7 @@ func (f *runFacts) countErrors() {
 		switch {
 		case e.Phase == record.PhaseCheck:
 			f.unlike += float64(e.Count)
-		case e.OfConnecting() && run.Spec.NewConnections:
+		case e.OfConnecting() && run.Spec.NewConnections.Each():
 			f.connects += float64(e.Count)
 		case e.Phase == record.PhaseIdle && !record.Errno(e.Cause):
 			f.idle += float64(e.Count)

@@ -23,5 +23,5 @@ func (d *caveats) ofTheHandshakes(run *record.Run) {
 	if t == nil || run.Requests.Completed == 0 || float64(t.Count()) < handshakesMatter*float64(run.Requests.Completed) {
 		return
 	}
-	d.add("caveat.handshakes", with{"handshakes": t.Count(), "requests": run.Requests.Completed, "asked": run.Spec.NewConnections})
+	d.add("caveat.handshakes", with{"handshakes": t.Count(), "requests": run.Requests.Completed, "asked": run.Spec.NewConnections > 0})
 }

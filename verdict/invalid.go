@@ -160,7 +160,7 @@ func (f *runFacts) little() (l littleFacts) {
 	l.known, l.inFlight, l.allowed = true, f.rate*r.MeanNs/1e9, littleTolerance
 	l.off = math.Abs(l.inFlight-f.slots) / f.slots
 	clean := len(run.Errors) == 0 && run.Requests.Failed == 0 && run.Load.Reconnects == 0 &&
-		!run.Spec.NewConnections && run.Load.Established == run.Load.Connections && len(lostOf(run)) == 0
+		run.Spec.NewConnections == 0 && run.Load.Established == run.Load.Connections && len(lostOf(run)) == 0
 	if s := run.Generator.Source; s != nil {
 		clean = clean && s.DelayedNs == 0
 	}

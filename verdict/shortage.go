@@ -66,7 +66,7 @@ func (l *localFacts) lackConnections(run *record.Run, rows []record.LoadRow) {
 	}
 	sum := 0.0
 	for i := range rows {
-		if !run.Spec.NewConnections || rows[i].Completed == 0 {
+		if !run.Spec.NewConnections.Each() || rows[i].Completed == 0 {
 			sum += float64(run.Load.Connections - rows[i].Connected)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // from being made, and the rows show no connection for half of the time.
 func shortOf(cause string, short ...record.Shortage) (*record.Run, *record.Series) {
 	run := closedRun()
-	run.Target, run.Spec.NewConnections = "http://127.0.0.1:8080/x", true
+	run.Target, run.Spec.NewConnections = "http://127.0.0.1:8080/x", 1
 	run.Errors = []record.Error{{Phase: record.PhaseConnect, Cause: cause, Count: run.Requests.Completed * 2 / 3}}
 	run.Generator.Shortages = short
 	record.Blame(run.Errors, false, short)
@@ -109,7 +109,7 @@ func TestConnectionsMissing(t *testing.T) {
 		"again": func(r *record.Run) { r.Errors = []record.Error{{Phase: "connect", Cause: "EMFILE", Count: 32}} },
 	} {
 		run, series := shortOf("EMFILE", short)
-		run.Spec.NewConnections = false
+		run.Spec.NewConnections = 0
 		run.Load.Connections = 64
 		change(run)
 		record.Blame(run.Errors, false, run.Generator.Shortages)
@@ -134,7 +134,7 @@ func TestConnectionsMissing(t *testing.T) {
 func TestLoadStoodStill(t *testing.T) {
 	for still, want := range map[int]float64{0: 0, 6: 4.8} {
 		r := closedRun()
-		r.Spec.NewConnections, r.Load.Connections = true, 8
+		r.Spec.NewConnections, r.Load.Connections = 1, 8
 		var rows []record.LoadRow
 		for i := range 10 {
 			row := record.LoadRow{Completed: 500, Connected: 3}

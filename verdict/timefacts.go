@@ -237,7 +237,7 @@ func startupOf(f *generatorSide, series *record.Series, delayed *delayedAckFacts
 	case mean == 0 || l.Count == 0 || series == nil:
 		c.why = say("startup.no-rows", nil)
 		return c
-	case f.base.run.Spec.ConnectRamp > 0 || f.base.run.Spec.NewConnections || f.apart() > skewMost:
+	case f.base.run.Spec.ConnectRamp > 0 || f.base.run.Spec.NewConnections > 0 || f.apart() > skewMost:
 		c.why = say("startup.apart", nil)
 		return c
 	}

@@ -138,7 +138,7 @@ func filesOf(f *cpuFacts, series *record.Series) filesFacts {
 // or if connections come and go, because then some always wait for their turn.
 func (f *serverSide) neverAccepted() float64 {
 	u, run := &f.unaccepted, f.base.run
-	if !u.known || u.count < 1 || u.mean < u.count*unacceptedSeen || run.Spec.NewConnections {
+	if !u.known || u.count < 1 || u.mean < u.count*unacceptedSeen || run.Spec.NewConnections > 0 {
 		return 0
 	}
 	// Reconnects after a timeout do not count as coming and going.

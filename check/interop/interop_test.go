@@ -276,7 +276,7 @@ func shapes(n uint64) []shape {
 		{"one at a time", ring.Uring, func(c *load.Config) { c.Requests = n }},
 		{"pipelined", ring.Uring, func(c *load.Config) { c.Requests, c.Pipelining = n, 8 }},
 		{"pipelined", ring.Epoll, func(c *load.Config) { c.Requests, c.Pipelining = n, 8 }},
-		{"new connections", ring.Uring, func(c *load.Config) { c.Requests, c.NewConnections = n/10, true }},
+		{"new connections", ring.Uring, func(c *load.Config) { c.Requests, c.NewConnections = n/10, 1 }},
 		{"for a time", ring.Uring, func(c *load.Config) { c.Duration = 100 * time.Millisecond }},
 	}
 }
@@ -295,7 +295,7 @@ func multiplexed(n uint64) []shape {
 		{"one at a time", ring.Uring, over(func(c *load.Config) { c.Requests = n / 2 })},
 		{"streams", ring.Uring, over(func(c *load.Config) { c.Requests, c.Pipelining = n, 20 })},
 		{"streams", ring.Epoll, over(func(c *load.Config) { c.Requests, c.Pipelining = n, 20 })},
-		{"new connections", ring.Uring, over(func(c *load.Config) { c.Requests, c.NewConnections = n/20, true })},
+		{"new connections", ring.Uring, over(func(c *load.Config) { c.Requests, c.NewConnections = n/20, 1 })},
 		{"for a time", ring.Uring, over(func(c *load.Config) { c.Duration, c.Pipelining = 100*time.Millisecond, 8 })},
 	}
 }
@@ -311,7 +311,7 @@ func streams(n uint64) []shape {
 	return []shape{
 		{"one at a time", "", over(func(c *load.Config) { c.Requests = n / 2 })},
 		{"streams", "", over(func(c *load.Config) { c.Requests, c.Pipelining = n/2, 8 })},
-		{"new connections", "", over(func(c *load.Config) { c.Requests, c.NewConnections = n/20, true })},
+		{"new connections", "", over(func(c *load.Config) { c.Requests, c.NewConnections = n/20, 1 })},
 		{"for a time", "", over(func(c *load.Config) { c.Duration = 100 * time.Millisecond })},
 	}
 }

@@ -89,7 +89,9 @@ func (r *race) secure(k *Case, c *load.Config) {
 	}
 	c.TLS = &tlsconn.Config{ServerName: siteName, Roots: r.site.roots, Protocols: []string{"http/1.1"},
 		Offered: tlsconn.Offer{Min: tls.VersionTLS13, Groups: []tls.CurveID{tls.X25519}}}
-	c.NewConnections = k.Handshakes
+	if k.Handshakes {
+		c.NewConnections = 1
+	}
 	if k.Streams > 0 {
 		c.Protocol, c.TLS.Protocols, c.Pipelining = load.HTTP2, []string{"h2"}, k.Streams
 	}

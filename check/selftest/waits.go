@@ -159,7 +159,7 @@ func paths() []Scenario {
 		{"accept-queue", "a short queue for connections, accepted slowly, and a new connection each time", need{}, func(d *params) plan {
 			p := planted.Params{N: d.whole(1, 4), Sleep: d.ms(3, 12)}
 			s := d.run(d.whole(24, 64))
-			s.NewConnections, s.Timeout = true, 10_000_000_000
+			s.NewConnections, s.Timeout = 1, 10_000_000_000
 			return plan{says: fmt.Sprintf("backlog %d, one every %v", p.N, p.Sleep), subject: host{kind: "backlog", params: p}, spec: s,
 				accept: only(record.AcceptQueue)}
 		}},

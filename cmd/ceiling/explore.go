@@ -60,7 +60,7 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 		return spec.Experiment{}, err
 	}
 	e := spec.Experiment{Kind: kind, Repeats: f.plan.repeats, Load: spec.Load{
-		Arrivals: f.load.arrivals, NewConnections: f.load.newConnections, NoLone: f.load.noUnloaded,
+		Arrivals: f.load.arrivals, NoLone: f.load.noUnloaded,
 		Engine: f.load.engine, Dial: f.load.dial(), Fragment: f.load.fragment, PinGenerator: f.server.pinGenerator,
 		PinServer: f.server.pinServer, Link: f.server.link, Pprof: f.server.pprof, Profile: f.server.profile,
 	}}
@@ -88,6 +88,9 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	}
 	if e.Expect, err = spec.ParseExpect(f.expect...); err != nil {
 		return e, fmt.Errorf("--expect: %w", err)
+	}
+	if e.Load.NewConnections, err = spec.ParsePerConnection(f.load.newConnections); err != nil {
+		return e, fmt.Errorf("--new-connections: %w", err)
 	}
 	if e.Load.TLS, err = f.load.secure(); err != nil {
 		return e, err

@@ -96,7 +96,7 @@ func TestFaceCommandLines(t *testing.T) {
 			return s.Connections == 60 && s.Duration == 2*time.Minute && s.Timeout == time.Second
 		}},
 		{"go-wrk -M POST -body hello -T 300 --no-ka " + url, func(s *spec.Spec) bool {
-			return s.Targets[0].Method == "POST" && string(s.Targets[0].Body) == "hello" && s.Timeout == 300*time.Millisecond && s.NewConnections
+			return s.Targets[0].Method == "POST" && string(s.Targets[0].Body) == "hello" && s.Timeout == 300*time.Millisecond && s.NewConnections == 1
 		}},
 		{"autocannon --connections 1000 --pipelining 100 --workers 120 --duration 30 " + url, func(s *spec.Spec) bool {
 			return s.Connections == 1000 && s.Pipelining == 100 && s.Duration == 30*time.Second && s.Threads >= 1
@@ -109,10 +109,10 @@ func TestFaceCommandLines(t *testing.T) {
 		}},
 		{"vegeta attack -rate 500000 -duration 5s", func(s *spec.Spec) bool { return s.Connections == 5000 && s.Targets[0].URL == url }},
 		{"vegeta attack -rate=0 -max-workers=12 -duration=1m --keepalive=false", func(s *spec.Spec) bool {
-			return s.Rate.IsZero() && s.Connections == 12 && s.NewConnections
+			return s.Rate.IsZero() && s.Connections == 12 && s.NewConnections == 1
 		}},
 		{"vegeta attack -duration=1s -http2=false -insecure=false -keepalive", func(s *spec.Spec) bool {
-			return s.HTTP == spec.HTTP11 && !s.NewConnections
+			return s.HTTP == spec.HTTP11 && s.NewConnections == 0
 		}},
 		{"hey -n 2000 -c 20 -m POST -d x -T text/plain -a me:pw " + url, func(s *spec.Spec) bool {
 			return s.Requests == 2000 && s.Connections == 20 && s.Duration == 0 && len(s.Targets[0].Header) == 2 && string(s.Targets[0].Body) == "x"
@@ -120,9 +120,9 @@ func TestFaceCommandLines(t *testing.T) {
 		{"hey -z 5s -q 10 -n 7 " + url, func(s *spec.Spec) bool {
 			return s.Requests == 0 && s.Duration == 5*time.Second && s.Rate.From.PerSecond() == 500
 		}},
-		{"ab -n 100 -c 5 " + url, func(s *spec.Spec) bool { return s.Requests == 100 && s.Connections == 5 && s.NewConnections }},
+		{"ab -n 100 -c 5 " + url, func(s *spec.Spec) bool { return s.Requests == 100 && s.Connections == 5 && s.NewConnections == 1 }},
 		{"ab -k -t 3 -c 5 -H A:b " + url, func(s *spec.Spec) bool {
-			return s.Requests == 0 && s.Duration == 3*time.Second && !s.NewConnections && len(s.Targets[0].Header) == 1
+			return s.Requests == 0 && s.Duration == 3*time.Second && s.NewConnections == 0 && len(s.Targets[0].Header) == 1
 		}},
 		{"oha -z 10s -c 50 --no-tui -q 100 " + url, func(s *spec.Spec) bool { return s.Duration == 10*time.Second && s.Rate.From.PerSecond() == 100 }},
 		{"bombardier -c 10 -n 1000 -l " + url, func(s *spec.Spec) bool { return s.Connections == 10 && s.Requests == 1000 }},

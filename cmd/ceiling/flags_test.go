@@ -102,7 +102,7 @@ func given(dir string) map[string]string {
 	return map[string]string{
 		"connections": "3", "threads": "1", "duration": "4s", "z": "4s", "rate": "50", "pipelining": "2", "method": "PUT", "header": "X-A: b",
 		"body": "{}", "timeout": "7s", "warmup": "123ms", "engine": "epoll", "arrivals": "poisson", "slo": "p99<1s", "expect": "404",
-		"targets": in("others.txt"), "curl": "curl http://127.0.0.1:1/d", "lua": in("wrk.lua"), "lua-arg": "x", "feed": in("rows.csv"), "session": in("session.yaml"), "once": "true", "abort-errors": "10%", "connect-ramp": "1s", "new-connections": "true", "grpc": "shop.Cart/Drop", "proto": in("cart.proto"),
+		"targets": in("others.txt"), "curl": "curl http://127.0.0.1:1/d", "lua": in("wrk.lua"), "lua-arg": "x", "feed": in("rows.csv"), "session": in("session.yaml"), "once": "true", "abort-errors": "10%", "connect-ramp": "1s", "new-connections": "3", "grpc": "shop.Cart/Drop", "proto": in("cart.proto"),
 		"http": "1.1", "insecure": "true", "cacert": in("ca.pem"), "cert": in("ca.pem"), "key": in("ca.pem"), "sni": "a.example",
 		"resume": "true", "tls-resume": "true", "tls-version": "1.3", "ciphers": "ECDHE-RSA-AES128-GCM-SHA256", "curves": "X25519", "subscribe": "true",
 		"fragment": "10", "no-unloaded": "true", "source-ips": "127.0.0.1", "resolve": "127.0.0.1:1:127.0.0.2", "unix": "/tmp/x.sock",

@@ -46,21 +46,22 @@ type runFlags struct {
 
 // loadFlags define the load.
 type loadFlags struct {
-	connections, pipelining, requests     string
-	threads                               string
-	duration, warmup, timeout, ramp       string
-	rate, arrivals, engine                string
-	method, body                          string
-	header                                []string
-	newConnections, noUnloaded, subscribe bool
-	fragment                              int
-	sourceIPs                             string
-	resolve                               []string
-	unix                                  string
-	seed                                  uint64
-	protocol                              protocolFlags
-	tls                                   spec.TLS
-	from                                  sourceFlags
+	connections, pipelining, requests string
+	threads                           string
+	duration, warmup, timeout, ramp   string
+	rate, arrivals, engine            string
+	method, body                      string
+	header                            []string
+	noUnloaded, subscribe             bool
+	newConnections                    string
+	fragment                          int
+	sourceIPs                         string
+	resolve                           []string
+	unix                              string
+	seed                              uint64
+	protocol                          protocolFlags
+	tls                               spec.TLS
+	from                              sourceFlags
 }
 
 // sourceFlags say where requests come from, if not from the URL.
@@ -172,7 +173,8 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringArrayVar(&f.expect, "expect", nil, "what a response must be: 2xx,304 (default: below 400), 'body contains ok', 'json $.a == 1'; repeatable")
 	f.load.from.bind(p)
 	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")
-	p.BoolVar(&f.load.newConnections, "new-connections", false, "a new connection for each request")
+	p.StringVar(&f.load.newConnections, "new-connections", "", "a new connection for each request, or after so many (--new-connections=100)")
+	p.Lookup("new-connections").NoOptDefVal = "1"
 	p.StringVar(&f.load.protocol.method, "grpc", "", "call this gRPC method, package.Service/Method, with -b as JSON")
 	p.StringVar(&f.load.protocol.proto, "proto", "", "grpc: file with the service, .proto or descriptor set (default: ask the server)")
 	p.StringVar(&f.load.protocol.http, "http", "", "HTTP version: 1.1, 2 or 3 (default: https asks the server, 1.1 or 2)")

@@ -258,7 +258,7 @@ func loadFacts(r *record.Run) []Fact {
 		{"pipelining", numberText(l.Pipelining), WeightForbids, "", true},
 		{"target rate", cmpText(s.Rate.String(), "none"), WeightForbids, "", false},
 		{"arrivals", cmpText(l.Arrivals, "none"), WeightForbids, "", false},
-		{"a connection for each request", yesText(s.NewConnections), WeightForbids, "", false},
+		{"new connections", cmpText(s.NewConnections.Says(s.Kind), "no"), WeightForbids, "", false},
 		{"established connections", numberText(l.Established), WeightNoted, "", false},
 		{"measured time", timeText(s.Duration), WeightNoted, "length", false},
 		{"asked requests", cmpText(countText(s.Requests), "none"), WeightNoted, "", false},

@@ -71,7 +71,7 @@ func TestDifferencesAreWeighed(t *testing.T) {
 	check("address", WeightNoted, func(r *record.Run) { r.Spec.Targets[0].URL = "http://127.0.0.1:9090/read" })
 	check("connections", WeightForbids, func(r *record.Run) { r.Load.Connections = 100 })
 	check("pipelining", WeightForbids, func(r *record.Run) { r.Load.Pipelining = 4 })
-	check("a connection for each request", WeightForbids, func(r *record.Run) { r.Spec.NewConnections = true })
+	check("new connections", WeightForbids, func(r *record.Run) { r.Spec.NewConnections = 1 })
 	check("measured time", WeightNoted, func(r *record.Run) { r.Spec.Duration = time.Minute })
 	check("generator threads", WeightExplains, func(r *record.Run) { r.Load.Threads = 2 })
 	check("generator engine", WeightExplains, func(r *record.Run) { r.Load.Engine = "epoll" })

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -247,13 +248,16 @@ func (s *Spec) checkPipelining() error {
 	default:
 		return fmt.Errorf("invalid --http %s (use %s, %s or %s, or leave it out)", quoteShort(s.HTTP), HTTP11, HTTP2, HTTP3)
 	}
+	if s.HTTP == HTTP3 && s.NewConnections > 1 {
+		return errors.New("--new-connections: over HTTP/3 it is for each request; leave the number out")
+	}
 	if s.Pipelining == 1 {
 		return nil
 	}
-	if s.Kind == Messages && !s.NewConnections {
+	if s.Kind == Messages && s.NewConnections == 0 {
 		return nil
 	}
-	if s.NewConnections {
+	if s.NewConnections.Each() {
 		return fmt.Errorf("pipelining: a connection for every request carries one request; give -p 1, or keep the connections")
 	}
 	for i := range s.Targets {

@@ -168,8 +168,8 @@ func TestCheckPipelining(t *testing.T) {
 		{"pipelined patch", func(s *Spec) { s.Pipelining, s.Targets[0].Method, s.Targets[0].Body = 2, "PATCH", []byte("x") },
 			"PATCH with a body"},
 		{"post", func(s *Spec) { s.Targets[0].Method, s.Targets[0].Body = "POST", []byte("x") }, ""},
-		{"new connections", func(s *Spec) { s.NewConnections = true }, ""},
-		{"pipelined new connections", func(s *Spec) { s.NewConnections, s.Pipelining = true, 2 }, "carries one request; give -p 1"},
+		{"new connections", func(s *Spec) { s.NewConnections = 1 }, ""},
+		{"pipelined new connections", func(s *Spec) { s.NewConnections, s.Pipelining = 1, 2 }, "carries one request; give -p 1"},
 	})
 }
 

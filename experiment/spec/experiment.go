@@ -97,7 +97,7 @@ type Load struct {
 	Warmup         *Time           `json:"warmup,omitempty" yaml:"warmup,omitempty" jsonschema:"before it, not counted"`
 	Timeout        Time            `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"request and connect timeout"`
 	ConnectRamp    Time            `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
-	NewConnections bool            `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request"`
+	NewConnections PerConnection   `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request, or after so many"`
 	TLS            *TLS            `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
 	Fragment       int             `json:"fragment,omitempty" yaml:"fragment,omitempty" jsonschema:"of messages: at most so many bytes in a frame"`
 	GRPC           *GRPC           `json:"grpc,omitempty" yaml:"grpc,omitempty" jsonschema:"make the requests gRPC calls: paths are /package.Service/Method, bodies JSON; {} asks the server for the messages"`

@@ -37,8 +37,9 @@ func experimentSchema(t *testing.T) *jsonschema.Schema {
 		reflect.TypeFor[Count]():       number,
 		reflect.TypeFor[unit.Rate]():   rate,
 		reflect.TypeFor[List[Count]](): list(number), reflect.TypeFor[List[unit.Rate]](): list(rate),
-		reflect.TypeFor[SLO]():    {Type: "string"},
-		reflect.TypeFor[Expect](): list(&jsonschema.Schema{Types: []string{"integer", "string"}}),
+		reflect.TypeFor[PerConnection](): {Types: []string{"boolean", "integer"}},
+		reflect.TypeFor[SLO]():           {Type: "string"},
+		reflect.TypeFor[Expect]():        list(&jsonschema.Schema{Types: []string{"integer", "string"}}),
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -99,7 +99,7 @@ func (s *Spec) checkEvents() error {
 		return errors.New("--subscribe: the server decides how many events there are; give a time with -d in place of -n")
 	case s.Pipelining > 1:
 		return errors.New("--subscribe: a connection has one subscription; leave -p out, and give more connections with -c")
-	case s.NewConnections:
+	case s.NewConnections > 0:
 		return errors.New("--subscribe: a subscription has no end; leave --new-connections out")
 	case len(s.Targets) > 1:
 		return errors.New("--subscribe: all connections subscribe to one URL; give one")

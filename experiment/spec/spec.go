@@ -59,8 +59,8 @@ type Spec struct {
 	ConnectRamp time.Duration `json:"connect_ramp_ns,omitempty"`
 	// Timeout of one request, of one connection attempt, and of the drain.
 	Timeout time.Duration `json:"timeout_ns"`
-	// NewConnections opens a connection for every request.
-	NewConnections bool `json:"new_connections,omitempty"`
+	// NewConnections opens another connection after so many requests on one.
+	NewConnections PerConnection `json:"new_connections,omitempty"`
 
 	// TLS of https:// URLs; nil: as TLS{}.
 	TLS *TLS `json:"tls,omitempty"`

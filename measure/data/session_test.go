@@ -116,7 +116,7 @@ func TestSessions(t *testing.T) {
 		"threads":     func(c *load.Config, _ *shop) { c.Threads = 2 },
 		"pipelined":   func(c *load.Config, _ *shop) { c.Pipelining = 3 },
 		"some fail":   func(_ *load.Config, s *shop) { s.breaks = 7 },
-		"connections": func(c *load.Config, _ *shop) { c.NewConnections = true },
+		"connections": func(c *load.Config, _ *shop) { c.NewConnections = 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,8 +45,8 @@ type Config struct {
 	ConnectRamp time.Duration
 	// Timeout of a connect, and of a request.
 	Timeout time.Duration
-	// NewConnections opens a new connection for each request.
-	NewConnections bool
+	// NewConnections opens another connection after so many requests on one; 0: it does not.
+	NewConnections int
 	// Expect is what a response must be like.
 	Expect Expect
 	// Engine of the ring; see ring.Config.

@@ -138,12 +138,9 @@ func (w *worker) transmitNow(i uint32, c *conn) {
 		return
 	}
 	for c.waiting > 0 && c.state == open && !c.sending {
-		n := int(c.waiting)
-		if w.shared.NewConnections {
-			if c.onWire > 0 || c.served > 0 {
-				return // one each: this one is about to be closed
-			}
-			n = 1
+		n := c.room(w.shared.NewConnections, int(c.waiting))
+		if n <= 0 {
+			return // this one is about to be closed
 		}
 		b, got, next := w.shared.script.stretch(c.next, n)
 		c.next = next
@@ -151,6 +148,17 @@ func (w *worker) transmitNow(i uint32, c *conn) {
 		w.stamp(i, c, int32(got))
 	}
 }
+
+// room returns how many of n requests a connection may still have, if it has so many in all; 0: no limit.
+func (c *conn) room(per, n int) int {
+	if per == 0 {
+		return n
+	}
+	return min(n, per-int(c.served)-int(c.onWire))
+}
+
+// full reports whether a connection has had all of its requests.
+func (c *conn) full(per int) bool { return per > 0 && int(c.served) >= per }
 
 func (w *worker) send(i uint32, c *conn, b []byte) {
 	if w.tls != nil {
@@ -502,7 +510,7 @@ func (w *worker) lost(i uint32, c *conn) {
 	c.onWire = 0
 	c.next = c.oldest
 	w.hangUp(i, c)
-	if !w.shared.NewConnections {
+	if w.shared.NewConnections != 1 {
 		w.tally.Reconnects++
 	}
 }

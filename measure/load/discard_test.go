@@ -38,7 +38,7 @@ func longCases() map[string]longCase {
 		"long":            always,
 		"unix":            unix,
 		"pipelined":       with(func(c *Config) { c.Pipelining = 4 }),
-		"new connections": with(func(c *Config) { c.NewConnections = true }),
+		"new connections": with(func(c *Config) { c.NewConnections = 1 }),
 		"open loop":       with(func(c *Config) { c.Rate = perS(2000) }),
 		"in turn": {
 			script: faultserver.Script{faultserver.Loop(one(long), one(short), one(chunked), one(short))}, change: single,

@@ -5,12 +5,9 @@ import "errors"
 // transmit sends what transmitNow does, with requests from the source.
 func (m *feeder) transmit(w *worker, i uint32, c *conn) {
 	for c.waiting > 0 && c.state == open && !c.sending {
-		n := int(c.waiting)
-		if w.shared.NewConnections {
-			if c.onWire > 0 || c.served > 0 {
-				return
-			}
-			n = 1
+		n := c.room(w.shared.NewConnections, int(c.waiting))
+		if n <= 0 {
+			return
 		}
 		if c.resend > 0 {
 			n = min(n, int(c.resend))

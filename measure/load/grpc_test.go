@@ -111,7 +111,7 @@ func TestGRPCCounts(t *testing.T) {
 		"a third each": {mix: []Request{say(1, codes.OK, "x"), say(1, codes.NotFound, "no"), say(1, codes.Internal, "")}},
 		"open loop": {mix: []Request{say(3, codes.OK, "hello"), say(1, codes.Aborted, "x")},
 			change: func(c *Config) { c.Rate = perS(20_000) }},
-		"new connections": {mix: []Request{say(1, codes.OK, "hello")}, change: func(c *Config) { c.Requests, c.NewConnections = 100, true }},
+		"new connections": {mix: []Request{say(1, codes.OK, "hello")}, change: func(c *Config) { c.Requests, c.NewConnections = 100, 1 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for transport, secure := range map[string]bool{"TLS": true, "h2c": false} {
@@ -123,7 +123,7 @@ func TestGRPCCounts(t *testing.T) {
 							if k.change != nil {
 								k.change(&c)
 							}
-							if c.NewConnections {
+							if c.NewConnections > 0 {
 								c.Pipelining = 1
 							}
 							r := runs(t, c)

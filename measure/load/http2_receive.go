@@ -86,7 +86,7 @@ func (w *worker) proceed(i uint32, c *conn, tag ring.Tag) {
 	if c.tag(i) != tag || c.state != open {
 		return
 	}
-	if h.phase == leaving && c.onWire == 0 || w.shared.NewConnections && c.served > 0 && c.onWire == 0 {
+	if h.phase == leaving && c.onWire == 0 || c.full(w.shared.NewConnections) && c.onWire == 0 {
 		w.endH2(i, c)
 		return
 	}
@@ -592,13 +592,13 @@ func (w *worker) endH2(i uint32, c *conn) {
 		w.tally.Faults[Fault{PhaseConnect, causeUnused}]++
 	case c.served > 0 && h.phase == leaving:
 		w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
-	case c.served > 0 && !w.shared.NewConnections:
+	case c.served > 0 && !c.full(w.shared.NewConnections):
 		w.tally.Closes.noteIdle(c.served, w.now-c.since)
 	}
 	freed := h.freed
 	h.freed = 0
 	w.hangUp(i, c)
-	if !w.shared.NewConnections {
+	if w.shared.NewConnections != 1 {
 		w.tally.Reconnects++
 	}
 	w.renew(i, c, freed)

@@ -9,8 +9,8 @@ import (
 func (w *worker) transmitH2(i uint32, c *conn) {
 	h := &w.h2.conns[i]
 	for c.waiting > 0 && c.state == open && !c.sending && h.phase != leaving && c.onWire < h.limit {
-		if w.shared.NewConnections && (c.onWire > 0 || c.served > 0) {
-			break // one each: this one is about to be closed
+		if c.room(w.shared.NewConnections, 1) <= 0 {
+			break // this one is about to be closed
 		}
 		if len(h.out)-h.begin > outMost {
 			w.flush(i, c, h)
@@ -22,7 +22,7 @@ func (w *worker) transmitH2(i uint32, c *conn) {
 		w.upload(i, c, h)
 	}
 	w.flush(i, c, h)
-	if c.waiting > 0 && !w.openLoop && h.phase == serving && !w.shared.NewConnections && c.waiting+c.onWire > h.limit {
+	if c.waiting > 0 && !w.openLoop && h.phase == serving && w.shared.NewConnections == 0 && c.waiting+c.onWire > h.limit {
 		w.park(i, c, h)
 	}
 }

@@ -114,7 +114,8 @@ func TestH2Counts(t *testing.T) {
 			c.Mix = []Request{{Bytes: []byte("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"), NoBody: true, Weight: 1}}
 		}},
 		"mix":             {depth: 9, n: n, handler: hello, change: func(c *Config) { c.Mix = mixOfTwo() }},
-		"new connections": {depth: 1, n: 100, handler: hello, change: func(c *Config) { c.NewConnections = true }},
+		"new connections": {depth: 1, n: 100, handler: hello, change: func(c *Config) { c.NewConnections = 1 }},
+		"7 a connection":  {depth: 3, n: 300, handler: hello, change: func(c *Config) { c.NewConnections = 7 }},
 		"open loop":       {depth: 10, n: n, handler: hello, change: func(c *Config) { c.Rate = perS(20_000) }},
 		"a long head": {depth: 3, n: 300, handler: func(out http.ResponseWriter, in *http.Request) {
 			out.Header().Set("X-Long", long)

@@ -222,13 +222,32 @@ func TestExactNumberOpen(t *testing.T) {
 }
 
 // TestNewConnections: a connection for each request, none more than needed.
+// After a number of requests a connection is closed here, whatever is pipelined on it: no request is sent
+// twice, and each connection but the last has had them all.
+func TestRequestsPerConnection(t *testing.T) {
+	for name, k := range map[string]struct{ per, pipelining int }{"7": {7, 1}, "7, deep": {7, 3}, "2, deeper": {2, 16}} {
+		t.Run(name, func(t *testing.T) {
+			bothAtOnce(t, func(t *testing.T, engine string) {
+				s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
+				c := config(t, s, engine, 700)
+				c.NewConnections, c.Pipelining, c.Connections, c.Threads = k.per, k.pipelining, 2, 1
+				r := runs(t, c)
+				clean(t, r, 700)
+				if least := 700 / k.per; s.Requests() != 700 || r.Total.Resent != 0 || s.Accepted() < least || s.Accepted() > least+2 {
+					t.Errorf("%d requests over %d connections, %d sent again", s.Requests(), s.Accepted(), r.Total.Resent)
+				}
+			})
+		})
+	}
+}
+
 func TestNewConnections(t *testing.T) {
 	for _, p := range []int{1, 4} {
 		t.Run(fmt.Sprint(p), func(t *testing.T) {
 			bothAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 				c := config(t, s, engine, 300)
-				c.NewConnections, c.Pipelining = true, p
+				c.NewConnections, c.Pipelining = 1, p
 				r := runs(t, c)
 				clean(t, r, 300)
 				if s.Requests() != 300 || s.Accepted() != 300 || r.Opened != 300 || r.Total.Reconnects != 0 {
@@ -244,7 +263,7 @@ func TestNewConnectionsOpen(t *testing.T) {
 	bothAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Request(1), faultserver.Write(faultserver.OK("x")), faultserver.Close()))
 		c := config(t, s, engine, 300)
-		c.NewConnections, c.Pipelining, c.Rate = true, 4, perS(3000)
+		c.NewConnections, c.Pipelining, c.Rate = 1, 4, perS(3000)
 		r := runs(t, c)
 		clean(t, r, 300)
 		if s.Requests() != 300 {

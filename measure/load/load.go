@@ -85,7 +85,11 @@ func scriptOf(c *Config) (*script, error) {
 	if composing(c.Mix) != nil {
 		return composedScript(c.Pipelining), nil
 	}
-	return newScript(c.Mix, c.Pipelining, c.Seed)
+	s, err := newScript(c.Mix, c.Pipelining, c.Seed)
+	if err == nil {
+		s.runs = s.runs && len(c.Expect.Checks) == 0 && c.NewConnections == 0
+	}
+	return s, err
 }
 
 // newSources returns the addresses to bind to, in the kernel's form.

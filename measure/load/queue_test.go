@@ -289,7 +289,7 @@ func TestScript(t *testing.T) {
 		}
 		divisor := weightDivisor(mix)
 		round = round * scale / divisor
-		if len(s.target)%round != 0 || len(s.target) < 4*p || s.single != (len(mix) == 1) {
+		if len(s.target)%round != 0 || len(s.target) < 4*p || s.runs != (len(mix) == 1) {
 			t.Fatalf("a loop of %d with rounds of %d", len(s.target), round)
 		}
 		for from := 0; from < len(s.target); from += round {

@@ -40,7 +40,7 @@ func (w *quicWorker) dial() {
 
 // unneededPeer reports whether a new connection would have no request.
 func (w *quicWorker) unneededPeer(i int) bool {
-	if !w.worker.shared.NewConnections || w.worker.phase < starting || w.worker.quota != 0 {
+	if w.worker.shared.NewConnections == 0 || w.worker.phase < starting || w.worker.quota != 0 {
 		return false
 	}
 	return !slices.ContainsFunc(w.slotsOf(i), func(s quicSlot) bool { return s.state == slotWaiting })
@@ -150,7 +150,7 @@ func (w *quicWorker) dialFailed(i int, p *quicPeer, err error) {
 
 // closedBy handles the end of a connection. Its askers' requests come back as their replies.
 func (w *quicWorker) closedBy(i int, p *quicPeer, err error) {
-	if p.state == peerOpen && p.busy == 0 && !w.worker.shared.NewConnections {
+	if p.state == peerOpen && p.busy == 0 && w.worker.shared.NewConnections == 0 {
 		if p.served > 0 {
 			w.worker.tally.Closes.noteIdle(p.served, w.worker.now-p.doneNs)
 		}
@@ -192,7 +192,7 @@ func (w *quicWorker) hangUpPeer(i int, p *quicPeer) {
 	if p.failures > 0 {
 		p.reopenAt += backoffNs << (p.failures - 1)
 	}
-	if w.worker.phase >= starting && !w.worker.shared.NewConnections {
+	if w.worker.phase >= starting && w.worker.shared.NewConnections == 0 {
 		w.worker.tally.Reconnects++
 	}
 }
@@ -256,7 +256,7 @@ func (w *quicWorker) supplyDue(k int, dueNs int64) {
 // ask hands a waiting request to the slot's asker, if its connection may take it.
 func (w *quicWorker) ask(k int) {
 	s, p := &w.slots[k], &w.peers[k/w.worker.pipelining]
-	if s.state != slotWaiting || p.state != peerOpen || w.worker.shared.NewConnections && p.used {
+	if s.state != slotWaiting || p.state != peerOpen || w.worker.shared.NewConnections > 0 && p.used {
 		return
 	}
 	p.used = true
@@ -322,7 +322,7 @@ const causeNoStream = "no stream granted (MAX_STREAMS)"
 
 // renewAfter frees the slot of a response, whose connection may end with it.
 func (w *quicWorker) renewAfter(e *quicEvent, p *quicPeer) {
-	if w.worker.shared.NewConnections {
+	if w.worker.shared.NewConnections > 0 {
 		w.retire(e.peer, p)
 	}
 	w.renewSlot(e.slot, e.doneNs)
@@ -333,7 +333,7 @@ func (w *quicWorker) retire(i int, p *quicPeer) {
 	if p.state != peerOpen {
 		return
 	}
-	if !w.worker.shared.NewConnections {
+	if w.worker.shared.NewConnections == 0 {
 		w.worker.tally.Closes.note(&w.worker.tally.Closes.Announced, p.served)
 	}
 	p.state = peerEnding

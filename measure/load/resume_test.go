@@ -34,7 +34,7 @@ func TestResumedHandshakes(t *testing.T) {
 						return nil
 					}
 				}, faultserver.Answer(faultserver.OK("x")))
-				c.NewConnections, c.Connections, c.TLS.Resume = true, 4, k.resume
+				c.NewConnections, c.Connections, c.TLS.Resume = 1, 4, k.resume
 				r := runs(t, c)
 				clean(t, r, n)
 				h := r.Handshakes
@@ -65,7 +65,7 @@ func TestResumptionOfNginx(t *testing.T) {
 				const n = 300
 				address, log := nginx(t, lines)
 				c := Config{
-					Address: addressOf(t, address), Mix: get(), Connections: 8, Threads: 2, Pipelining: 1, Requests: n, NewConnections: true,
+					Address: addressOf(t, address), Mix: get(), Connections: 8, Threads: 2, Pipelining: 1, Requests: n, NewConnections: 1,
 					Timeout: 10 * time.Second, Engine: engine, Seed: 1,
 					Sockets: Sockets{TLS: &tlsconn.Config{ServerName: "server.test", Insecure: true, Resume: true}},
 				}

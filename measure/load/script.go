@@ -28,7 +28,7 @@ type script struct {
 	begin  []uint32 // of request i, then of the first ones repeated after the loop, then the end
 	target []uint32 // of request i
 	noBody []bool   // by target
-	single bool     // one target whose responses all have a body
+	runs   bool     // many responses may be taken at once: of one target, with a body, and nobody looks at each
 	h2     []h2request
 }
 
@@ -57,7 +57,7 @@ func newScript(requests []Request, pipelining int, seed uint64) (*script, error)
 			}
 		}
 	}
-	s.single = len(requests) == 1 && !requests[0].NoBody
+	s.runs = len(requests) == 1 && !requests[0].NoBody
 	round := len(order)
 	rng := rand.New(rand.NewPCG(seed, 0x5c817))
 	shuffle := func(part []uint32) {

@@ -102,7 +102,7 @@ func TestTLSNewConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bothAtOnce(t, func(t *testing.T, engine string) {
 				s, c := secureConfig(t, engine, n, change, faultserver.Request(1), faultserver.Write(faultserver.OK("x")), faultserver.Stall())
-				c.NewConnections = true
+				c.NewConnections = 1
 				r := runs(t, c)
 				clean(t, r, n)
 				h := r.Handshakes

@@ -291,7 +291,7 @@ func (w *worker) receivedFrames(i uint32, c *conn, b []byte) {
 		s.echo = 0
 		w.complete(i, c, 1, 0)
 		freed++
-		if w.shared.NewConnections {
+		if c.full(w.shared.NewConnections) {
 			w.lost(i, c)
 			w.renew(i, c, freed)
 			return

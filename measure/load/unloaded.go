@@ -62,7 +62,7 @@ func (w *worker) idle() bool {
 func (w *worker) beAlone() {
 	a := &alone{setup: w.tally, begunNs: w.now}
 	most := loneConnections
-	if w.shared.NewConnections {
+	if w.shared.NewConnections == 1 {
 		most = 1
 	}
 	for i := 0; i < len(w.conns) && len(a.over) < most; i++ {

@@ -46,9 +46,9 @@ func TestLoneRequests(t *testing.T) {
 		"one connection":  func(c *Config) { c.Connections, c.Threads = 1, 1 },
 		"pipelining":      func(c *Config) { c.Pipelining = 7 },
 		"mix":             func(c *Config) { c.Mix = mixOfTwo() },
-		"new connections": func(c *Config) { c.NewConnections = true },
+		"new connections": func(c *Config) { c.NewConnections = 1 },
 		"by number":       func(c *Config) { c.Requests, c.Duration = 100, 0 },
-		"both":            func(c *Config) { c.Requests, c.Duration, c.NewConnections = 100, time.Minute, true },
+		"both":            func(c *Config) { c.Requests, c.Duration, c.NewConnections = 100, time.Minute, 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothAtOnce(t, func(t *testing.T, engine string) {
@@ -69,7 +69,7 @@ func TestLoneRequests(t *testing.T) {
 				if n < unloadedMin || n > unloadedMax || int64(n) != before || most != 1 || r.Unloaded.Failed != 0 || r.Unloaded.Bad != 0 {
 					t.Errorf("%d unloaded requests, the server had %d, %d at once at most: %+v", n, before, most, r.Unloaded)
 				}
-				if want := min(loneConnections, c.Connections); !c.NewConnections && r.Unloaded.Connections != want || c.NewConnections &&
+				if want := min(loneConnections, c.Connections); c.NewConnections == 0 && r.Unloaded.Connections != want || c.NewConnections > 0 &&
 					r.Unloaded.Connections != 1 {
 					t.Errorf("over %d connections", r.Unloaded.Connections)
 				}
@@ -82,7 +82,7 @@ func TestLoneRequests(t *testing.T) {
 					t.Errorf("%d requests in %v; faults %v", n, time.Duration(r.Unloaded.ElapsedNs), r.Setup)
 				}
 				slots := uint64(c.Connections * c.Pipelining) // of these some are unread when the run ends
-				if left := uint64(k.all.Load()) - uint64(n); !c.NewConnections && (left > sent || left+slots < sent) {
+				if left := uint64(k.all.Load()) - uint64(n); c.NewConnections == 0 && (left > sent || left+slots < sent) {
 					t.Errorf("the server had %d requests besides, the rows have %d", left, sent)
 				}
 				if c.Requests > 0 && (r.Total.Completed != c.Requests || r.Asked != c.Requests) {

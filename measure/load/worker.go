@@ -429,7 +429,7 @@ func (w *worker) dial(now int64) {
 // unneeded reports whether a new connection would have no request: all requested ones have been
 // assigned.
 func (w *worker) unneeded(c *conn) bool {
-	return w.shared.NewConnections && w.phase >= starting && w.quota == 0 && c.waiting == 0
+	return w.shared.NewConnections > 0 && w.phase >= starting && w.quota == 0 && c.waiting == 0
 }
 
 func (w *worker) connect(i uint32, c *conn, now int64) {
@@ -701,7 +701,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 			w.overfull(i, c, freed)
 			return
 		}
-		if w.shared.script.single && out > 1 && w.seen.checks == nil {
+		if w.shared.script.runs && out > 1 {
 			if n, k := c.reader.Run(b, &w.learned[0], int(out)); k > 0 {
 				w.inspect(i, c, b[:n], true)
 				extra := int32(k) == out && n < len(b)
@@ -764,10 +764,10 @@ func timeoutStatus(b []byte) bool {
 func (w *worker) whole(i uint32, c *conn) (last bool) {
 	closing := c.reader.Closing()
 	w.complete(i, c, 1, c.reader.Status())
-	if closing && !w.shared.NewConnections {
+	if closing && w.shared.NewConnections != 1 {
 		w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
 	}
-	if closing || w.shared.NewConnections {
+	if closing || c.full(w.shared.NewConnections) {
 		w.lost(i, c)
 		return true
 	}

@@ -57,8 +57,8 @@ func headroom(r *record.Run, all []record.Calibration) (times float64, by, why s
 		return 0, "", "the generator's own CPU was not measured"
 	case r.Spec.Kind != spec.Requests:
 		return 0, "", r.Spec.Kind.Many() + " are not calibrated, only requests"
-	case r.Spec.NewConnections:
-		return 0, "", "a connection for each request is not calibrated"
+	case r.Spec.NewConnections > 0:
+		return 0, "", "new connections are not calibrated"
 	case r.Load.HTTP2 != nil:
 		return 0, "", "requests over HTTP/2 are not calibrated"
 	case r.Load.Threads < 1:

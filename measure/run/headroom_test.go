@@ -61,7 +61,7 @@ func TestHeadroom(t *testing.T) {
 		{"large requests", func(r *record.Run) { r.Bytes.Written = 1 << 30 }, 0, "not calibrated"},
 		{"nothing", func(r *record.Run) { r.Requests.Completed, r.Rate.CompletedPerS = 0, 0 }, 0, "nothing was completed"},
 		{"busy unknown", func(r *record.Run) { r.Generator.BusiestWorker = 0 }, 0, "not measured"},
-		{"new connections", func(r *record.Run) { r.Spec.NewConnections = true }, 0, "not calibrated"},
+		{"new connections", func(r *record.Run) { r.Spec.NewConnections = 1 }, 0, "not calibrated"},
 		{"no threads", func(r *record.Run) { r.Load.Threads = 0 }, 0, "threads"},
 		{"other kernel", func(r *record.Run) { r.Environment.Kernel = "6.2" }, 0, "another kernel (6.1, now 6.2); run ceiling doctor --calibrate"},
 		{"other host", func(r *record.Run) { r.Environment.Host = "x" }, 0, "another host"},

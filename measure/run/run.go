@@ -222,7 +222,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		Rate: s.Rate, Poisson: s.Arrivals == spec.Poisson, Seed: s.Seed,
 		Unloaded: s.Unloaded(), Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests,
 		ConnectRamp: s.ConnectRamp, Timeout: s.Timeout,
-		NewConnections: s.NewConnections, Engine: s.Engine,
+		NewConnections: int(s.NewConnections), Engine: s.Engine,
 		Expect: load.Expect{Unexpected: unexpected(s.Expect), Checks: s.Expect.Checks}, Share: o.Share, Ready: o.Ready, Start: o.Start,
 	}
 	if s.PinGenerator != "" {
@@ -350,7 +350,7 @@ func requests(s *spec.Spec) ([]load.Request, error) {
 		for _, f := range t.Header {
 			fields = append(fields, http1.Field{Name: f.Name, Value: f.Value})
 		}
-		if s.NewConnections {
+		if s.NewConnections.Each() {
 			fields = append(fields, http1.Field{Name: "Connection", Value: "close"})
 		}
 		body := t.Body

@@ -160,7 +160,7 @@ func runShort(of string) {
 				say(err)
 			}
 		}
-		s.NewConnections = true
+		s.NewConnections = 1
 	case "route":
 		s.Targets[0].URL = "http://10.1.2.3/"
 	case "files":
@@ -169,7 +169,7 @@ func runShort(of string) {
 			say(err)
 		}
 		go exhaust()
-		s.NewConnections, s.Duration = true, time.Second
+		s.NewConnections, s.Duration = 1, time.Second
 	}
 	done, err := Do(context.Background(), s, Options{Out: filepath.Join(os.Getenv("RUN_TEST_DIR"), "run"), Version: "test"})
 	if err != nil {

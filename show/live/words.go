@@ -33,8 +33,8 @@ func (s *Snapshot) Load() string {
 	if c.Pipelining > 1 {
 		parts = append(parts, fmt.Sprintf("%d in flight on each", c.Pipelining))
 	}
-	if c.NewConnections {
-		parts = append(parts, "a new connection for each "+c.Kind.One())
+	if text := c.NewConnections.Says(c.Kind); text != "" {
+		parts = append(parts, text)
 	}
 	switch {
 	case c.Open():

@@ -43,7 +43,7 @@ func streamsLine(r *record.Run) string {
 				unit.FormatNs(o.q.P50Ns), unit.FormatNs(o.q.P99Ns)))
 		}
 	}
-	if n := s.Opened.Count; n > 0 && r.ElapsedS > 0 && r.Spec.NewConnections {
+	if n := s.Opened.Count; n > 0 && r.ElapsedS > 0 && r.Spec.NewConnections > 0 {
 		parts = append(parts, unit.FormatSI(float64(n)/r.ElapsedS)+" opened/s")
 	}
 	if done := r.Requests.Completed; done > 0 && r.Load.Mode != "subscribed" {

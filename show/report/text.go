@@ -225,8 +225,8 @@ func LoadLine(r *record.Run) string {
 	if l.Pipelining > 1 {
 		parts = append(parts, fmt.Sprintf("%d in flight on each", l.Pipelining))
 	}
-	if r.Spec.NewConnections {
-		parts = append(parts, "a new connection for each "+r.Spec.Kind.One())
+	if text := r.Spec.NewConnections.Says(r.Spec.Kind); text != "" {
+		parts = append(parts, text)
 	}
 	switch l.Mode {
 	case "open":
