@@ -29,7 +29,6 @@ func autocannonFace() *Tool {
 }
 
 func autocannonOptions() []Option {
-	const perConnection = "ceiling keeps its connections; a new one for each request is ceiling run --new-connections"
 	header := func(f *CommandLine, text string) error {
 		at := strings.IndexAny(text, ":=")
 		if at < 1 {
@@ -74,11 +73,11 @@ func autocannonOptions() []Option {
 		{names: []string{"progress", "renderProgressBar"}, differs: "ceiling draws no bar", set: ignored},
 		{names: []string{"C", "ignoreCoordinatedOmission"}, differs: "as without it: with -R times count from when a request was due"},
 		{names: []string{"r", "connectionRate"}, value: "NUM", differs: "give the rate of all connections: -R"},
-		{names: []string{"M", "maxConnectionRequests"}, value: "NUM", set: func(f *CommandLine, text string) error {
+		{names: []string{"M", "maxConnectionRequests"}, value: "NUM", differs: "it bounds the requests of each connection: give that of all, -O"},
+		{names: []string{"D", "reconnectRate"}, value: "NUM", set: func(f *CommandLine, text string) error {
 			f.Own = append(f.Own, "--new-connections="+text)
 			return nil
 		}},
-		{names: []string{"D", "reconnectRate"}, value: "NUM", differs: perConnection},
 		{names: []string{"B", "bailout"}, value: "NUM", differs: "a run goes on to its end, and its errors are in the result"},
 		{names: []string{"L", "sampleInt"}, value: "MS", differs: "samples are of a second"},
 		{names: []string{"x", "excludeErrorStats"}, differs: "all responses count; ceiling run --expect says which are errors"},
