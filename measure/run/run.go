@@ -267,7 +267,7 @@ func (o *ShareOptions) filled(s *spec.Spec, c *load.Config) error {
 		return nil
 	}
 	if o.compose == nil {
-		return fmt.Errorf("%w: its requests come from a script or from data, which a record does not have: run it again as a whole", exit.ErrRefused)
+		return fmt.Errorf("%w: its requests come from a script, data or a session, which a record does not have: run it again as a whole", exit.ErrRefused)
 	}
 	composed, err := o.compose(c.Mix, c.Threads, s.Seed)
 	if err != nil {
