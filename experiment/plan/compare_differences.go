@@ -381,13 +381,6 @@ func countText(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-func yesText(is bool) string {
-	if is {
-		return "yes"
-	}
-	return "no"
-}
-
 func timeText(d time.Duration) string {
 	if d == 0 {
 		return "none"
