@@ -662,8 +662,8 @@ func (l Layout) verdict(v *record.Verdict) []block {
 
 // ManualOf is where the manual describes a bottleneck: its evidence, what to do, an example.
 func ManualOf(b record.Bottleneck) string {
-	anchor := strings.NewReplacer(" ", "-", "/", "").Replace(strings.ToLower(string(b)))
-	return "docs/verdicts.md#" + anchor
+	name := strings.NewReplacer(" ", "-", "/", "").Replace(strings.ToLower(string(b)))
+	return "docs/bottlenecks/" + name + ".md"
 }
 
 func evidence(list []record.Evidence) []string {
