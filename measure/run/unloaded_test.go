@@ -168,6 +168,9 @@ func TestLoneTellsQueues(t *testing.T) {
 			if v.OtherCores > 0.3 || twice.Verdict.OtherCores > 0.3 {
 				return
 			}
+			if k.kind == "tail" && v.Bottleneck == record.Inconclusive && a.Low == 0 {
+				return // the few unloaded requests met the tail, or did not: they say nothing, and the verdict says so
+			}
 			if v.Bottleneck != k.ceiling || !strings.Contains(prose.Sentence(v.Because), k.says) {
 				t.Errorf("%s: %s", v.Bottleneck, v.Because)
 			}
