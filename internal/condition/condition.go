@@ -198,7 +198,7 @@ func (c *Condition) Holds(r *Response) (holds bool, found string) {
 	default:
 		holds = exists && value.numeric && ordered(c.op, cmp.Compare(value.number, c.number))
 		if !holds && !value.numeric { // neither less nor more
-			return false, found + value.found(exists)
+			return false, value.found(exists)
 		}
 	}
 	return holds != c.not, value.found(exists)

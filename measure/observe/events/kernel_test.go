@@ -55,7 +55,9 @@ func TestPlantedPlaces(t *testing.T) {
 			if share < least || share > 1 {
 				t.Errorf("%.1f%% %s; planted at least %v of a mean of %v", 100*share, c.name, planted, mean)
 			}
-			if per := float64(all) / float64(got.Requests) / float64(mean); per < 0.85 || per > 1.15 {
+			// The events are of a tenth of a second, in bursts, and the client's mean is of all its time: one stall of the machine
+			// in a burst of 48 requests made it 1.153. A wrong unit or a place counted twice is far outside of these.
+			if per := float64(all) / float64(got.Requests) / float64(mean); per < 0.75 || per > 1.33 {
 				t.Errorf("a request takes %.0f ns by the events, %d by the client's own clock", float64(all)/float64(got.Requests), mean)
 			}
 		})
