@@ -2,11 +2,8 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -382,39 +379,4 @@ func TestLargeRequests(t *testing.T) {
 			})
 		})
 	}
-}
-
-// At the end of a closed loop the server can give every answer that it owes: none is cut off, and none
-// of them counts. One that does not answer is not waited for for long.
-func TestLinger(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
-		var written, resets atomic.Uint64
-		wait := func(*faultserver.Conn) error { time.Sleep(50 * time.Millisecond); return nil }
-		request := func(c *faultserver.Conn) error {
-			err := faultserver.Request(1)(c)
-			if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-				resets.Add(1)
-			}
-			return err
-		}
-		count := func(*faultserver.Conn) error { written.Add(1); return nil }
-		s := serve(t, faultserver.Every(faultserver.Loop(request, wait, faultserver.Write(faultserver.OK("x")), count)))
-		c := config(t, s, engine, 0)
-		c.Requests, c.Duration = 0, 120*time.Millisecond
-		r := runs(t, c)
-		if s.Requests() != r.Total.Sent || r.Total.InFlight == 0 || r.Total.Completed+r.Total.InFlight != r.Total.Sent || r.Total.Failed != 0 {
-			t.Errorf("the server had %d requests, %d were sent; %d completed, %d in flight, %d failed", s.Requests(), r.Total.Sent, r.Total.Completed,
-				r.Total.InFlight, r.Total.Failed)
-		}
-		s.Close() // every connection has been seen to its end
-		if written.Load() != r.Total.Sent || resets.Load() != 0 {
-			t.Errorf("%d answers of %d, %d resets", written.Load(), r.Total.Sent, resets.Load())
-		}
-		dead := serve(t, faultserver.Every(faultserver.Stall()))
-		c = config(t, dead, engine, 0)
-		c.Requests, c.Duration, c.Timeout = 0, 50*time.Millisecond, 100*time.Millisecond
-		if r := runs(t, c); r.Total.Completed != 0 || r.Total.InFlight+r.Total.Failed == 0 {
-			t.Errorf("%d completed, %d in flight, %d failed", r.Total.Completed, r.Total.InFlight, r.Total.Failed)
-		}
-	})
 }

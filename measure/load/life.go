@@ -3,7 +3,6 @@ package load
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
@@ -137,31 +136,6 @@ func (w *worker) report() *WorkerReport {
 		r.RunDelay = float64(now-w.windowDelay) / float64(r.windowNs)
 	}
 	return r
-}
-
-// lingerMost is how long a closed loop waits at its end for responses that no longer count: a server that
-// is left with its answers in hand logs an error for each.
-const lingerMost = 500 * time.Millisecond
-
-// linger takes the responses to the requests in flight, once everything is counted. Nothing new is sent.
-func linger(w *worker) error {
-	if w.openLoop || w.phase != draining || w.streams != nil {
-		return nil // they were waited for, the run was interrupted, or there is no end to wait for
-	}
-	w.tally, w.quota = newTally(len(w.shared.Mix)), 0
-	for i := range w.conns {
-		w.conns[i].waiting, w.conns[i].resend = 0, 0
-	}
-	until := w.clock() + int64(min(lingerMost, w.shared.Timeout))
-	for w.inFlight > 0 && w.now < until && !w.shared.stop.Load() {
-		events, err := w.ring.Wait(ring.Patience{Timeout: time.Duration(until - w.now)})
-		if err != nil {
-			return err
-		}
-		w.now = w.clock()
-		w.work(events)
-	}
-	return nil
 }
 
 // shut closes every descriptor.

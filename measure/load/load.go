@@ -182,10 +182,10 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 	if w != nil {
 		w.end()
 		d.tally, d.report = w.tally, w.report()
+		err = w.shut()
 		if d.err == nil {
-			d.err = linger(w)
+			d.err = err
 		}
-		d.err = errors.Join(d.err, w.shut())
 	}
 	r.out <- d
 	if len(r.shared.CPUs) == 0 {

@@ -254,9 +254,9 @@ func (w *worker) turn() (done bool) {
 	return w.phase >= measuring && w.finished()
 }
 
-// finished reports whether the window has closed and no response is awaited. A closed loop counts no
-// more of what is in flight (linger takes it); an open loop waits for it, up to a limit, because those
-// requests were due. The counted time then ends with the last response or request, not with the wait.
+// finished reports whether the window has closed and no response is awaited. A closed loop abandons
+// what is in flight; an open loop waits for it, up to a limit, because those requests were due. The
+// counted time then ends with the last response or request, not with the wait.
 func (w *worker) finished() bool {
 	if w.now >= w.endNs && w.phase == measuring {
 		w.phase = draining

@@ -177,7 +177,7 @@ func ohaFace() *Tool {
 				{names: []string{"p"}, value: "N", differs: "same: streams of each connection", set: pass("-p")},
 				{names: []string{"z"}, value: "TIME", set: timeIn(0, forTime)}, {names: []string{"q"}, value: "RATE", set: pass("-R")},
 				{names: []string{"latency-correction"}, differs: "with -q times always count from when a request was due", set: ignored},
-				{names: []string{"w", "wait-ongoing-requests-after-deadline"}, differs: "always, for half a second at most; they count as in flight", set: ignored},
+				{names: []string{"w", "wait-ongoing-requests-after-deadline"}, differs: "requests in flight at the end count as in flight"},
 				{names: []string{"burst-delay"}, value: "TIME", differs: "--arrivals poisson is uneven"},
 				{names: []string{"burst-rate"}, value: "N", differs: "--arrivals poisson is uneven"},
 				{names: []string{"m", "method"}, value: "METHOD", set: pass("-m")}, {names: []string{"H"}, value: "FIELD", set: pass("-H")},
