@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -53,9 +54,9 @@ const example = `write body contains "ok", json $.status == "up", header Content
 func Parse(text string) (Condition, error) {
 	c := Condition{text: strings.TrimSpace(text)}
 	rest := ""
-	c.subject, rest = word(c.text)
+	c.subject, rest = subjectOf(c.text)
 	switch c.subject {
-	case "json", "jsonpath", "header":
+	case "json", "header":
 		c.name, rest = word(rest)
 	case "body", "bytes":
 	case "status":
@@ -91,7 +92,7 @@ func (c *Condition) operators() []string {
 
 // complete reads the path and the value.
 func (c *Condition) complete(value string) (err error) {
-	if c.subject == "json" || c.subject == "jsonpath" {
+	if c.subject == "json" {
 		if c.path, err = pathOf(c.name); err != nil {
 			return fmt.Errorf("%q: %w", c.text, err)
 		}
@@ -122,6 +123,14 @@ func (c *Condition) complete(value string) (err error) {
 		}
 	}
 	return nil
+}
+
+// subjectOf cuts the subject off a line; jsonpath is Hurl's word for json.
+func subjectOf(text string) (subject, rest string) {
+	if subject, rest = word(text); subject == "jsonpath" {
+		subject = "json"
+	}
+	return subject, rest
 }
 
 // word cuts the first word off.
@@ -232,7 +241,7 @@ func (v *value) equals(c *Condition) bool {
 	case v.kind != "":
 		return !c.quoted && v.text == c.value
 	}
-	return v.text == c.value && (c.quoted || c.subject != "json" && c.subject != "jsonpath" || !c.numeric)
+	return v.text == c.value && (c.quoted || c.subject != "json" || !c.numeric)
 }
 
 func (v *value) found(exists bool) string {
@@ -248,10 +257,8 @@ func (c *Condition) valueIn(r *Response) (v value, exists bool) {
 		n := len(r.Body)
 		return value{text: strconv.Itoa(n), number: float64(n), numeric: true, unit: " bytes"}, true
 	case "header":
-		for line := range bytes.Lines(r.Head) {
-			if key, field, found := bytes.Cut(line, []byte(":")); found && strings.EqualFold(string(key), c.name) {
-				return value{text: string(bytes.TrimSpace(field))}, true
-			}
+		for text := range Fields(r.Head, c.name) {
+			return value{text: text}, true
 		}
 		return v, false
 	case "body":
@@ -270,6 +277,18 @@ func (c *Condition) valueIn(r *Response) (v value, exists bool) {
 		v.text, v.kind = got.Raw, got.Type.String()
 	}
 	return v, got.Exists()
+}
+
+// Fields returns the values of a field in a header, in order. Names are compared without case.
+func Fields(head []byte, name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for line := range bytes.Lines(head) {
+			key, text, found := bytes.Cut(line, []byte(":"))
+			if found && strings.EqualFold(string(key), name) && !yield(string(bytes.TrimSpace(text))) {
+				return
+			}
+		}
+	}
 }
 
 // unpackedMost bounds a body that was packed.

@@ -162,7 +162,7 @@ func TestSelectors(t *testing.T) {
 	t.Parallel()
 	r := &Response{Head: []byte("Location: /orders/42\r\n"), Body: []byte(`{"token":"a b","n":5,"form":"<input name=\"csrf\" value=\"x9\">"}`)}
 	for line, want := range map[string]string{
-		"json $.token": "a b", "json $.n": "5", "header location": "/orders/42", `header Location /orders/(\d+)`: "42", `header Location \d`: "4",
+		"json $.token": "a b", "jsonpath $.token": "a b", "json $.n": "5", "header location": "/orders/42", `header Location /orders/(\d+)`: "42", `header Location \d`: "4",
 		`body value=\\"([^\\]+)`: "x9", "json $.none": "-", `body nothing(\d)`: "-", "header X-None": "-",
 	} {
 		s, err := ParseSelector(line)

@@ -22,8 +22,8 @@ const selectors = `write json $.token, header Location, header Location /orders/
 func ParseSelector(text string) (s Selector, err error) {
 	s.of.text = strings.TrimSpace(text)
 	rest := ""
-	switch s.of.subject, rest = word(s.of.text); s.of.subject {
-	case "json", "jsonpath":
+	switch s.of.subject, rest = subjectOf(s.of.text); s.of.subject {
+	case "json":
 		if s.of.name, rest = word(rest); strings.TrimSpace(rest) != "" || s.of.name == "" {
 			return s, fmt.Errorf("%q: a path follows json: %s", s.of.text, selectors)
 		}

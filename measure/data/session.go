@@ -185,12 +185,8 @@ func (u *users) answered(a load.Answer) error {
 // takeCookies adds the cookies of a response to a user's (RFC 6265, section 5.2). There is one host, and
 // sessions are short: Domain, Path and Expires are ignored, Max-Age=0 removes.
 func takeCookies(list []string, head []byte) []string {
-	for line := range bytes.Lines(head) {
-		name, value, found := bytes.Cut(line, []byte(":"))
-		if !found || !strings.EqualFold(string(name), "Set-Cookie") {
-			continue
-		}
-		pair, attributes, _ := strings.Cut(strings.TrimSpace(string(value)), ";")
+	for value := range condition.Fields(head, "Set-Cookie") {
+		pair, attributes, _ := strings.Cut(value, ";")
 		key, _, found := strings.Cut(pair, "=")
 		if !found || key == "" {
 			continue

@@ -1,6 +1,6 @@
 // Package data fills in requests while a run lasts: columns of a file of rows, numbers, UUIDs and random
-// numbers, in place of {{…}} in URL, header fields and body. It renders beside the loops, and never in
-// them.
+// numbers, in place of {{…}} in URL, header fields and body; and the steps of sessions, with values of earlier
+// responses. It renders beside the loops, and never in them.
 package data
 
 import (

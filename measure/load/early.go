@@ -93,7 +93,7 @@ func (a *arriving) first(now int64) int64 {
 
 // ends counts the events of a response that has ended; it was sent at the given time. The next begins.
 func (a *arriving) ends(t *Tally, sentNs int64) {
-	if a == nil || a.firstNs == 0 {
+	if a == nil || a.firstNs == 0 && a.count == 0 {
 		return
 	}
 	if a.count > 0 {
@@ -123,7 +123,7 @@ func (c *conn) frame(b []byte, bodiless bool, l *http1.Learned, now int64) (n in
 	} else {
 		n, done, err = c.reader.Next(b, bodiless, l)
 	}
-	if !done || c.arriving != nil && c.arriving.count > 0 {
+	if !done {
 		c.part().begins(now)
 	}
 	return n, done, err

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ceiling/internal/condition"
 	"ceiling/internal/ring"
 )
 
@@ -120,12 +121,16 @@ func parts(b []byte) (head, body []byte) {
 	for bytes.HasPrefix(head, []byte("HTTP/1.1 1")) { // interim
 		head, body, _ = bytes.Cut(body, []byte("\r\n\r\n"))
 	}
-	if length := field(head, "content-length"); length != "" {
+	for length := range condition.Fields(head, "content-length") {
 		if n, err := strconv.Atoi(length); err == nil && n >= 0 {
 			return head, body[:min(n, len(body))]
 		}
 	}
-	if !strings.Contains(strings.ToLower(field(head, "transfer-encoding")), "chunked") {
+	chunked := false
+	for coding := range condition.Fields(head, "transfer-encoding") {
+		chunked = chunked || strings.Contains(strings.ToLower(coding), "chunked")
+	}
+	if !chunked {
 		return head, body
 	}
 	var whole []byte
@@ -140,16 +145,6 @@ func parts(b []byte) (head, body []byte) {
 		whole = append(whole, rest[:end]...)
 		body = rest[min(end+2, len(rest)):]
 	}
-}
-
-// field returns a field of a head; "" without it.
-func field(head []byte, name string) string {
-	for line := range bytes.Lines(head) {
-		if key, value, found := bytes.Cut(line, []byte(":")); found && strings.EqualFold(string(key), name) {
-			return string(bytes.TrimSpace(value))
-		}
-	}
-	return ""
 }
 
 // keepStranger keeps the first bytes of a connection that are no HTTP/1.1 response, as one of status
