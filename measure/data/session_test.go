@@ -14,6 +14,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/http1"
 	"ceiling/internal/ring"
+	"ceiling/internal/unit"
 	"ceiling/measure/load"
 )
 
@@ -121,25 +122,11 @@ func TestSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &shop{orders: map[string]string{}, users: map[string]int{}, answers: map[string]int{}}
-			server := httptest.NewServer(s)
-			defer server.Close()
 			feed, err := Open(file(t, "users.csv", "user\nann\nbob\ncarl\n"), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps, mix := session(t, shopping)
-			c := load.Config{
-				Address: ring.TCPAddr(netip.MustParseAddrPort(server.Listener.Addr().String())), Connections: 4, Threads: 1, Pipelining: 1,
-				Requests: 900, Timeout: 10 * time.Second, Engine: ring.Epoll, Mix: make([]load.Request, len(mix)),
-			}
-			change(&c, s)
-			if c.Mix[0].Compose, err = Sessions(steps, mix, feed, c.Threads, 1); err != nil {
-				t.Fatal(err)
-			}
-			r, err := load.Run(t.Context(), c, silent{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := against(t, shopping, feed, s.ServeHTTP, func(c *load.Config) { c.Requests = 900; change(c, s) })
 			s.Lock()
 			defer s.Unlock()
 			counted := map[string]int{}
@@ -251,5 +238,63 @@ func TestCookies(t *testing.T) {
 		if list = takeCookies(list, []byte(step.head)); strings.Join(list, "; ") != step.want {
 			t.Errorf("%q: %v, want %s", step.head, list, step.want)
 		}
+	}
+}
+
+// against runs a session against a server.
+func against(t *testing.T, text string, feed *Feed, answer http.HandlerFunc, change func(*load.Config)) *load.Result {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	defer server.Close()
+	steps, mix := session(t, text)
+	c := load.Config{
+		Address: ring.TCPAddr(netip.MustParseAddrPort(server.Listener.Addr().String())), Connections: 4, Threads: 1, Pipelining: 1,
+		Timeout: 10 * time.Second, Engine: ring.Epoll, Mix: make([]load.Request, len(mix)),
+	}
+	change(&c)
+	var err error
+	if c.Mix[0].Compose, err = Sessions(steps, mix, feed, c.Threads, 1); err != nil {
+		t.Fatal(err)
+	}
+	r, err := load.Run(t.Context(), c, silent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A value at the end of a long body is found: its rest is not dropped in the kernel, as it is where
+// nobody reads bodies.
+func TestCaptureOfALongBody(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 400_000) + "end7"
+	r := against(t, "steps: [{request: GET /, capture: {n: 'body end(\\d)$'}}, {request: 'GET /{{.n}}'}]", nil,
+		func(out http.ResponseWriter, in *http.Request) {
+			switch in.URL.Path {
+			case "/":
+				out.Header().Set("Content-Length", fmt.Sprint(len(long)))
+				_, _ = fmt.Fprint(out, long)
+			case "/7":
+			default:
+				out.WriteHeader(http.StatusNotFound)
+			}
+		}, func(c *load.Config) { c.Requests = 40 })
+	first, second := r.Total.ByTarget[0].Completed, r.Total.ByTarget[1].Completed
+	if first+second != 40 || second < 15 || r.Total.Bad != 0 {
+		t.Errorf("%d of the first step, %d of the second, %d bad", first, second, r.Total.Bad)
+	}
+}
+
+// In an open loop the rate sets the pace: think times are left out.
+func TestNoThinkTimeInAnOpenLoop(t *testing.T) {
+	t.Parallel()
+	rate, err := unit.ParseRate("100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := against(t, "steps: [{request: GET /, think: 1h}]", nil, func(http.ResponseWriter, *http.Request) {},
+		func(c *load.Config) { c.Rate, c.Duration, c.Drain = rate, 500*time.Millisecond, 10*time.Second })
+	if r.Total.Completed != 50 || r.Unsent != 0 {
+		t.Errorf("%d of 50 completed, %d not sent", r.Total.Completed, r.Unsent)
 	}
 }

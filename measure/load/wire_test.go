@@ -125,6 +125,17 @@ func TestWireIsExact(t *testing.T) {
 	}
 }
 
+// TestWireOfErrors: bytes that are no response have status 0, and one status may have several conditions.
+func TestWireOfErrors(t *testing.T) {
+	sent := NewResult(1)
+	sent.Errors = []ErrorResponse{{Line: "SSH-2.0"}, {Status: 200, Check: "body == x", Line: "y"}, {Status: 200, Check: "bytes > 9"}, {Status: 404}}
+	b, _ := sent.AppendBinary(nil)
+	got := NewResult(1)
+	if err := got.UnmarshalBinary(b); err != nil || !reflect.DeepEqual(got.Errors, sent.Errors) {
+		t.Errorf("%v: %+v", err, got.Errors)
+	}
+}
+
 // TestWireRefuses: cut anywhere, with something left over, of another version and
 // of another number of targets; and what is refused leaves nothing behind.
 func TestWireRefuses(t *testing.T) {
