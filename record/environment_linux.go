@@ -45,8 +45,7 @@ func readEnvironment(root fs.FS) Environment {
 	cpuinfo := []byte(r.text("proc/cpuinfo"))
 	env.CPUModel = cpuModel(cpuinfo)
 	env.Virtual = r.virtual(cpuinfo)
-	env.CPUsAllowed = sys.Field([]byte(r.text("proc/self/status")), "Cpus_allowed_list")
-	env.CoresAllowed = countCPUs(env.CPUsAllowed)
+	env.CPUsAllowed, env.CoresAllowed = r.cpusAllowed()
 	// meminfo's kB are 1024 bytes (Documentation/filesystems/proc.rst).
 	kib, isKiB := strings.CutSuffix(sys.Field([]byte(r.text("proc/meminfo")), "MemTotal"), " kB")
 	if n, err := strconv.ParseUint(kib, 10, 54); err == nil && isKiB {
@@ -61,6 +60,25 @@ type host struct{ root fs.FS }
 // text returns a file's content without surrounding blanks, "" if it is unreadable.
 func (h host) text(name string) string {
 	return sys.FileText(h.root, name)
+}
+
+// cpusAllowed returns the CPUs that some thread of this process may use, as a list, and their number.
+// The main thread alone does not tell: an earlier run of this process may have had it watch the
+// sockets from one CPU, and Go keeps a main thread whose goroutine has ended (runtime/proc.go, mexit).
+func (h host) cpusAllowed() (list string, n int) {
+	threads, err := fs.Glob(h.root, "proc/self/task/[0-9]*/status")
+	if err != nil {
+		return "", 0
+	}
+	var all []int
+	for _, name := range threads {
+		if cpus, err := spec.ParseCPUList(sys.Field([]byte(h.text(name)), "Cpus_allowed_list")); err == nil {
+			all = append(all, cpus...) // a thread that has ended has none
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return spec.FormatCPUList(all), len(all)
 }
 
 // countCPUs counts the CPUs in a list; 0 if it is invalid.

@@ -55,6 +55,9 @@ func TestGlobalMutex(t *testing.T) {
 			"--threads", threads, "--n", sources)
 	}
 	slow, fast := random("profile", "14s", "slow", "4", "1"), random("profile", "14s", "fast", "4", "64")
+	if a, b := slow.Environment.CPUsAllowed, fast.Environment.CPUsAllowed; a != b {
+		t.Errorf("the first run might use the CPUs %s, the second %s", a, b)
+	}
 	// The highest rate of three is the one that other programs disturbed least.
 	var one, many float64
 	for _, name := range []string{"1", "2", "3"} {
