@@ -27,12 +27,16 @@ func (x *exchange) answerLater(status int, why string, after int64) {
 	if x.bodyState != bodyWhole {
 		c.closing = true
 	}
-	page := page(status, why)
+	pages := l.site.pages
+	if x.location != nil {
+		pages = x.location.pages
+	}
+	page, kind := pages.page(status, why)
 	out := c.conn.buffer()
 	b := appendStatus(out.b, status)
 	at := len(b)
 	b = l.appendDate(b)
-	b = fmt.Appendf(b, "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: %d\r\n", len(page))
+	b = fmt.Appendf(b, "Content-Type: %s\r\nCache-Control: no-store\r\nContent-Length: %d\r\n", kind, len(page))
 	if after > 0 {
 		b = fmt.Appendf(b, "Retry-After: %d\r\n", (after+1e9-1)/1e9)
 	}
@@ -51,16 +55,45 @@ func (x *exchange) answerLater(status int, why string, after int64) {
 	c.finish()
 }
 
-// page returns an error page.
-func page(status int, why string) []byte {
-	return fmt.Appendf(nil, `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">`+
-		`<title>%[1]d %[2]s</title><style>body{font:16px/1.5 system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0 1em;`+
-		`color:#222;background:#fff}h1{font-size:1.5em}@media(prefers-color-scheme:dark){body{color:#ddd;background:#111}}</style>`+
-		`<h1>%[1]d %[2]s</h1><p>%[3]s.</p></html>`+"\n", status, http.StatusText(status), escape(why))
+// reply sends a response of the proxy's own.
+func reply(x *exchange, status int, lines, body []byte) {
+	c := x.client
+	x.status, x.state = uint16(status), answerOwn
+	if x.bodyState != bodyWhole {
+		c.closing = true
+	}
+	out := c.conn.buffer()
+	b := appendStatus(out.b, status)
+	at := len(b)
+	b = append(c.conn.loop.appendDate(b), lines...)
+	if status != 204 && status != 304 {
+		b = append(b, "Content-Length: "...)
+		b = append(strconv.AppendInt(b, int64(len(body)), 10), "\r\n"...)
+	}
+	b = endHead(x, b, at, contentHead)
+	if string(x.request.Method) != "HEAD" {
+		b = append(b, body...)
+		x.sentBytes = int64(len(body))
+	}
+	out.b = b
+	c.finish()
 }
 
-func escape(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(s)
+// stick has the client come back to the destination of this seed, for as long as its browser runs. key
+// is that of its cookie.
+func (loc *location) stick(x *exchange, seed, key uint64) {
+	if seed == key {
+		if x.added != nil {
+			x.added.cookie = nil
+		}
+		return
+	}
+	secure := ""
+	if x.scheme() == "https" {
+		secure = "; Secure"
+	}
+	additionsOf(&x.inbound).cookie = fmt.Appendf(nil, "Set-Cookie: %s=%s; Path=/; HttpOnly; SameSite=Lax%s\r\n", loc.balanceKey.name,
+		strconv.FormatUint(seed, 36), secure)
 }
 
 // redirect responds with the location's redirection.

@@ -105,20 +105,12 @@ func (w *rawConn) Read(b []byte) (int, error) {
 }
 
 func (u *upstream) dialTLS(ctx context.Context) (*rawConn, *tls.Conn, error) {
-	host, _, err := net.SplitHostPort(u.target.Address)
-	if err != nil {
-		return nil, nil, err
-	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.target.Address)
 	if err != nil {
 		return nil, nil, err
 	}
 	raw := &rawConn{Conn: conn}
-	protocol := "http/1.1"
-	if u.http2 {
-		protocol = "h2"
-	}
-	far := tls.Client(raw, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{protocol}, RootCAs: u.roots, ServerName: host})
+	far, protocol := tls.Client(raw, u.tls), u.tls.NextProtos[0]
 	err = far.HandshakeContext(ctx)
 	switch {
 	case !u.http2:

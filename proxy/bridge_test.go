@@ -107,7 +107,7 @@ func TestAuthorityOfADestination(t *testing.T) {
 		t.Errorf("a file without a certificate: %v", err)
 	}
 	if _, err := config.Parse("test.toml", []byte(strings.Replace(text, "https://", "http://", 1))); err == nil ||
-		!strings.Contains(err.Error(), "ca: ") {
+		!strings.Contains(err.Error(), "ca has no use: ") {
 		t.Errorf("a destination without TLS: %v", err)
 	}
 }

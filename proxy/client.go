@@ -46,17 +46,19 @@ type client struct {
 	conn    conn
 	state   clientState
 	trusted bool // trust its X-Forwarded-*
+	local   bool // came over a unix socket
 	running bool // run is on the stack
 	eof     bool // nothing more arrives
 	closing bool // ends with this request
-	entered bool // counts among its address's connections
 	listed  bool // is in the idle list
 	unread  bool // may still be sending after its response
 	at      int  // in.b[at:] is unused
 	in      *buffer
 	remote  netip.AddrPort
+	entered netip.Addr // whose connections it counts among; the zero address for none
 	scheme  string
 	name    string // remote's address as text
+	subject string // of its certificate; "" for none
 
 	before, behind *client // in the idle list
 	since          int64   // loop's clock: idle since
@@ -96,10 +98,10 @@ func (c *client) free() {
 }
 
 // serve adds an accepted connection to the loop.
-func (l *loop) serve(fd int, secure bool) {
-	c := &client{scheme: "http", remote: peerOf(fd)}
+func (l *loop) serve(fd int, secure, local bool) {
+	c := &client{scheme: "http", remote: peerOf(fd), local: local}
 	l.adopt(&c.conn, c, fd)
-	c.conn.tcp = true
+	c.conn.tcp = !local
 	l.clients[c] = struct{}{}
 	c.waits()
 	c.state = atHead
@@ -121,7 +123,7 @@ func (l *loop) serve(fd int, secure bool) {
 // it.
 func (c *client) enter() bool {
 	l := c.conn.loop
-	c.trusted = l.site.trusts(c.remote.Addr())
+	c.trusted = l.site.trusts(c.remote.Addr()) || c.local && l.site.trustUnix
 	c.name = "unknown"       // RFC 7239, section 6.2
 	if !c.remote.IsValid() { // it has left
 		return true
@@ -131,12 +133,13 @@ func (c *client) enter() bool {
 	if most == 0 {
 		return true
 	}
-	if !l.proxy.hosts.enter(c.remote.Addr(), most) {
+	whose := l.site.clientOf(c.remote.Addr())
+	if !l.proxy.hosts.enter(whose, most) {
 		l.counts.limitedConnections++
 		c.refuse(429, "too many connections from this address")
 		return false
 	}
-	c.entered = true
+	c.entered = whose
 	return true
 }
 
@@ -438,9 +441,9 @@ func (c *client) end() {
 		l.part(c.conn.tls)
 	}
 	delete(l.clients, c)
-	if c.entered {
-		c.entered = false
-		l.proxy.hosts.leave(c.remote.Addr())
+	if c.entered.IsValid() {
+		l.proxy.hosts.leave(c.entered)
+		c.entered = netip.Addr{}
 	}
 	c.state = atLinger
 	c.conn.close()
@@ -579,7 +582,7 @@ func (c *client) drained() {
 		switch p := c.x.peer; {
 		case p != nil:
 			p.goOn()
-		case c.x.file != nil:
+		case c.x.file.File != nil:
 			c.x.release()
 			c.finish()
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/proxy/access"
 	"ceiling/proxy/config"
 )
 
@@ -43,9 +44,12 @@ func appendField(b []byte, name, value string) []byte {
 	return fmt.Appendf(b, "%s: %s\r\n", name, value)
 }
 
-// requestEditsOf returns the edits of requests.
-func requestEditsOf(h *config.Headers) edits {
+// requestEditsOf returns the edits of requests; own are the fields that the proxy says itself.
+func requestEditsOf(h *config.Headers, own []string) edits {
 	var e edits
+	for _, n := range own {
+		e.drop = append(e.drop, variableOf(n))
+	}
 	for _, n := range h.Remove {
 		e.drop = append(e.drop, variableOf(n))
 	}
@@ -101,6 +105,9 @@ func editsOf(x *exchange, k headKind) (e edits) {
 	case x.location != nil:
 		e = x.location.response[secure][k]
 	}
+	if x.added != nil {
+		e.lines = x.added.lines(e.lines)
+	}
 	return e
 }
 
@@ -137,6 +144,9 @@ func responseEditsOf(l *config.Location, own *config.Helmet, varies bool) (r res
 	for secure := range r {
 		for k := range headKinds {
 			e := &r[secure][k]
+			if l.Access != nil && l.Access.CORS != nil {
+				e.drop = access.Fields()
+			}
 			for _, n := range h.Remove {
 				if !k.keeps(strings.ToLower(n)) {
 					e.drop = append(e.drop, variableOf(n))

@@ -31,6 +31,7 @@ type inbound struct {
 	bodyState       bodyState
 	passed          bool // part of the body was forwarded and is not in client.in
 	upgrade         bool // requests another protocol
+	added           *additions
 }
 
 // bodyState is the state of a request's body.
@@ -74,8 +75,13 @@ type outbound struct {
 	packer    *compressor // compresses it
 	sentBytes int64       // of the body
 	why       string      // the cause of an error
-	file      *files.File // being sent
-	left      int         // unsent bytes of it when last checked
+	file      lent
+}
+
+// lent is a file that is being sent.
+type lent struct {
+	*files.File     // nil for none
+	left        int // unsent bytes of it when last checked
 }
 
 // answerState is the progress of the response.
@@ -96,6 +102,14 @@ const (
 // triedFallback is the bit of exchange.tried for the fallback; the lower bits are the
 // destinations, of which there are at most 63.
 const triedFallback = 1 << 63
+
+// additionsOf returns the additions of a request, creating them if needed.
+func additionsOf(x *inbound) *additions {
+	if x.added == nil {
+		x.added = new(additions)
+	}
+	return x.added
+}
 
 // start decides what to do with a request whose head is complete.
 func (x *exchange) start() {
@@ -176,6 +190,10 @@ func (l *loop) find(x *exchange, host, clean, query []byte) {
 // route checks the conditions of the location.
 func (x *exchange) route(head, clean []byte) {
 	l, loc := x.client.conn.loop, x.location
+	if l.site.marks != nil {
+		x.lines()
+		l.site.marks.mark(additionsOf(&x.inbound), func(name string) []byte { return l.field(head, name) }, x.client.trusted)
+	}
 	switch {
 	case l.site.rate.refuses(x, key{kind: keyClient}, head, clean):
 	case loc == nil:
@@ -209,14 +227,24 @@ func (loc *location) act(x *exchange, head, clean []byte) {
 	l := x.client.conn.loop
 	x.upgrade = x.asksUpgrade(head)
 	loc.turn(l).earn()
-	if loc.total > 0 {
-		x.client.conn.expire(loc.total)
+	if loc.within.total > 0 {
+		x.client.conn.expire(loc.within.total)
 	}
 	switch {
 	case l.site.securePort != "" && x.mustBeSecure(head):
 		x.toSecure()
+	default:
+		loc.entrance.enter(x, head, clean)
+	}
+}
+
+// proceed does so with a request that may come in.
+func (loc *location) proceed(x *exchange, head, clean []byte) {
+	switch {
 	case loc.redirect != nil:
 		x.redirect()
+	case loc.fixed != nil:
+		reply(x, loc.fixed.status, loc.fixed.lines, loc.fixed.body)
 	case loc.files != nil:
 		x.destination = loc.destinations[0]
 		x.serveFile(loc.files, clean)
@@ -282,7 +310,10 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 	if loc.mostlyEjected(x.client.conn.loop.now) {
 		eligible = (*destination).healthy
 	}
-	d := x.choose(key, eligible)
+	d := loc.filesFirst(x)
+	if d == nil {
+		d = x.choose(key, eligible)
+	}
 	if d == nil && loc.fallback != nil && loc.fallback.usable(x.client.conn.loop) && x.tried&triedFallback == 0 {
 		x.client.conn.loop.counts.fallbacks++
 		x.tried |= triedFallback
@@ -307,8 +338,25 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 		x.loopDetected(d)
 	default:
 		x.destination = d
+		if loc.sticky && d != loc.fallback {
+			loc.stick(x, d.seed, key)
+		}
 		x.client.conn.loop.pool(d.upstream).request(x)
 	}
+}
+
+// filesFirst returns the files that are looked for before other destinations are asked; nil if the
+// request is for none of them, or has none.
+func (loc *location) filesFirst(x *exchange) *destination {
+	if !loc.tryFiles || x.tried&1 != 0 {
+		return nil
+	}
+	d := loc.destinations[0]
+	if m := string(x.request.Method); (m == "GET" || m == "HEAD") && !x.upgrade && d.usable(x.client.conn.loop) {
+		return d
+	}
+	x.tried |= 1
+	return nil
 }
 
 func (x *inbound) cleanPath() []byte {
@@ -359,7 +407,7 @@ func (x *exchange) requestDone() {
 	if p := x.peer; p != nil {
 		p.endBody()
 		if p.state < peerBody {
-			p.conn.expire(x.location.respond)
+			p.conn.expire(x.location.within.respond)
 		}
 	}
 }
@@ -521,23 +569,25 @@ func (x *exchange) uncount() {
 // release frees what an exchange holds.
 func (x *exchange) release() {
 	x.uncount()
-	if x.file != nil {
+	x.added.stop()
+	if x.file.File != nil {
 		x.file.Release()
-		x.file = nil
+		x.file = lent{}
 	}
 }
 
 // touch extends a tunnel's deadline.
-func (x *exchange) touch() { x.client.conn.expire(x.location.tunnel) }
+func (x *exchange) touch() { x.client.conn.expire(x.location.within.tunnel) }
 
 // expired: the time for the request, or in a queue, has passed.
 func (x *exchange) expired() {
 	c := x.client
-	if x.file != nil {
+	if x.file.File != nil {
 		x.fileTimeout()
 		return
 	}
 	c.conn.loop.counts.requestTimeouts++
+	x.added.stop()
 	if q := x.queued; q != nil {
 		why := "the destination's queue took too long"
 		if q.upstream.held() {

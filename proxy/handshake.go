@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"ceiling/internal/tlsconn"
@@ -116,6 +117,14 @@ func (c *client) startHandshake() {
 	}
 }
 
+// inField replaces what a field cannot have.
+func inField(r rune) rune {
+	if r < ' ' || r == 0x7f {
+		return '?'
+	}
+	return r
+}
+
 // handshakeDone starts reading requests.
 func (c *client) handshakeDone() {
 	l, in, agreed := c.conn.loop, c.in, c.conn.tls.Agreed()
@@ -129,6 +138,7 @@ func (c *client) handshakeDone() {
 	case secure.IsChallenge(agreed.Protocol):
 		c.linger(false)
 	case c.enter():
+		c.subject = strings.Map(inField, agreed.Subject)
 		c.waits()
 		if agreed.Protocol == "h2" {
 			l.speakHTTP2(c)

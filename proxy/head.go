@@ -53,7 +53,14 @@ func (x *exchange) appendRequest(b []byte) []byte {
 	if d.loopMark != nil {
 		b = append(b, d.loopMark.line...)
 	}
-	return append(x.location.request.apply(b, at), "\r\n"...)
+	b = x.location.request.apply(b, at)
+	if field := c.conn.loop.site.clientField; field != "" && c.subject != "" {
+		b = appendField(b, field, c.subject)
+	}
+	if x.added != nil {
+		b = append(b, x.added.request...)
+	}
+	return append(b, "\r\n"...)
 }
 
 // absolute reports whether the target has an authority, which replaces the Host field (RFC 9112,

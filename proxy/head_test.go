@@ -81,7 +81,7 @@ func TestAppendRequest(t *testing.T) {
 			"X-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\nX-Forwarded-Proto: https\r\nX-User: us\r\n\r\n", false,
 			func(x *exchange) {
 				x.location.request = requestEditsOf(&config.Headers{Remove: []string{"x-gone"},
-					Set: map[string]string{"X-User": "us", "X-Forwarded-Proto": "https"}})
+					Set: map[string]string{"X-User": "us", "X-Forwarded-Proto": "https"}}, nil)
 			}},
 		{"an edit that would split the line", "GET /a HTTP/1.1\r\nHost: h\r\n\r\n",
 			"GET /a HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false,

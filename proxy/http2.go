@@ -302,6 +302,7 @@ func (s *session) open(id uint32) *stream {
 	l.adopt(&st.client.conn, &st.client, int(c.conn.fd))
 	st.client.conn.stream = st
 	st.client.state, st.client.trusted, st.client.remote, st.client.scheme, st.client.name = atHead, c.trusted, c.remote, c.scheme, c.name
+	st.client.subject = c.subject
 	if len(s.streams) == 1 {
 		c.unlist()
 		if s.state <= sessionOpen {

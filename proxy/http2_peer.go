@@ -90,7 +90,7 @@ func (p *pool) openSession(x *exchange) {
 	var err error
 	var to *ring.Sockaddr
 	if p.upstream.secure() {
-		fd, s.bridge, err = l.proxy.bridge(p.upstream, time.Duration(x.location.connect))
+		fd, s.bridge, err = l.proxy.bridge(p.upstream, time.Duration(x.location.within.connect))
 	} else {
 		fd, s.address, to, err = p.socket()
 	}
@@ -104,7 +104,7 @@ func (p *pool) openSession(x *exchange) {
 	p.open++
 	p.sessions = append(p.sessions, s)
 	s.take(x)
-	s.conn.expire(x.location.connect)
+	s.conn.expire(x.location.within.connect)
 	if to == nil {
 		s.connected(0)
 		return
@@ -638,5 +638,3 @@ func (s *peerSession) expired() {
 		}
 	}
 }
-
-var _ party = (*peerSession)(nil)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"net/netip"
+	"strconv"
 
 	"ceiling/internal/http1"
 	"ceiling/proxy/route"
@@ -13,6 +14,13 @@ func (x *inbound) key(k key, head, clean []byte) uint64 {
 	switch k.kind {
 	case keyNone:
 		return 0
+	case keyDestination:
+		x.lines()
+		n, err := strconv.ParseUint(string(cookie(x.client.conn.loop.field(head, "cookie"), k.name)), 36, 64)
+		if err != nil { // none, or another program's
+			return 0
+		}
+		return n
 	case keyPath:
 		if clean == nil {
 			clean = x.cleanPath()
@@ -25,8 +33,21 @@ func (x *inbound) key(k key, head, clean []byte) uint64 {
 		x.lines()
 		return route.HashOf(cookie(x.client.conn.loop.field(head, "cookie"), k.name))
 	}
-	a := x.address().As16()
+	a := x.client.conn.loop.site.clientOf(x.address()).As16()
 	return route.HashOf(a[:])
+}
+
+// clientOf returns the network that is one client to the limits: a customer has a whole network of
+// IPv6, and may change the address with every request.
+func (s *site) clientOf(a netip.Addr) netip.Addr {
+	if !a.Is6() || a.Is4In6() {
+		return a
+	}
+	p, err := a.Prefix(s.ipv6Prefix)
+	if err != nil { // not after the check of the configuration
+		return a
+	}
+	return p.Addr()
 }
 
 // cookie finds a cookie's value.

@@ -11,6 +11,7 @@ type listener struct {
 	conn   conn
 	socket int
 	tls    bool // its clients begin with a ClientHello
+	unix   bool
 }
 
 func (ln *listener) accepted(ev *ring.Event) {
@@ -30,7 +31,7 @@ func (ln *listener) accepted(ev *ring.Event) {
 		closeNow(ev.FD)
 	default:
 		l.counts.accepted++
-		l.serve(ev.FD, ln.tls)
+		l.serve(ev.FD, ln.tls, ln.unix)
 		if len(l.clients) >= l.admission.room && !l.admission.full && !l.admission.idle.ripe(l.now) {
 			l.admission.full = true
 			l.counts.acceptPauses++

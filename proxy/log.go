@@ -160,7 +160,7 @@ func (x *exchange) log() {
 	}
 	x.state = answerLogged
 	l := x.client.conn.loop
-	if x.file != nil { // its bytes were lent at once
+	if x.file.File != nil { // its bytes were lent at once
 		x.sentBytes = max(0, x.sentBytes-int64(x.client.conn.unsent()))
 	}
 	l.counts.statuses[min(x.status/100, 5)]++
@@ -222,7 +222,13 @@ func (x *outbound) cause() string {
 // and after a truncated response, it adds the cause and the destination.
 func (x *exchange) logCombined(g *logBuffer, head []byte) {
 	b := x.appendClient(g.b, head)
-	b = append(b, " - - ["...)
+	b = append(b, " - "...)
+	var user []byte // whose password it had
+	if x.added != nil {
+		user = x.added.user
+	}
+	b = appendSafe(b, orDash(user))
+	b = append(b, " ["...)
 	b = append(b, g.stamp...)
 	b = append(b, "] \""...)
 	if head != nil {
@@ -286,13 +292,25 @@ func (x *exchange) appendJSON(b, stamp, head []byte, took int64, most int) []byt
 	if why := x.cause(); why != "" {
 		text("error", []byte(why))
 	}
+	if a := x.added; a != nil {
+		for _, one := range []struct {
+			key   string
+			value []byte
+		}{{"user", a.user}, {"request_id", a.id}, {"trace_id", a.traceID}} {
+			if len(one.value) > 0 {
+				text(one.key, one.value)
+			}
+		}
+	}
 	return append(b, '}')
 }
 
 // appendClient appends the client's address, as far as it can be trusted.
 func (x *inbound) appendClient(b, head []byte) []byte {
-	if x.client.trusted && head != nil && x.client.remote.IsValid() {
-		return x.address().AppendTo(b)
+	if x.client.trusted && head != nil {
+		if a := x.address(); a.IsValid() {
+			return a.AppendTo(b)
+		}
 	}
 	return append(b, x.client.name...)
 }

@@ -84,9 +84,9 @@ func (p *peer) begin(x *exchange) {
 	out := p.conn.buffer()
 	out.b = x.appendRequest(out.b)
 	if x.bodyState == bodyWhole {
-		p.conn.expire(x.location.respond)
+		p.conn.expire(x.location.within.respond)
 	} else {
-		p.conn.expire(x.location.idle)
+		p.conn.expire(x.location.within.idle)
 	}
 	x.client.pump()
 }
@@ -103,7 +103,7 @@ func (p *peer) body(piece []byte) {
 		out.b = append(out.b, piece...)
 	}
 	if p.state < peerBody || p.conn.call != nil {
-		p.conn.expire(p.client.x.location.idle)
+		p.conn.expire(p.client.x.location.within.idle)
 	}
 }
 
@@ -290,7 +290,7 @@ func (p *peer) final(r *http1.Response, head []byte) {
 	}
 	out := c.conn.buffer()
 	out.b = x.appendResponse(out.b, r, head)
-	p.conn.expire(x.location.idle)
+	p.conn.expire(x.location.within.idle)
 }
 
 // pass forwards what follows the head.
@@ -329,7 +329,7 @@ func (p *peer) pass(b []byte) {
 		}
 	}
 	if !p.response.Ended() {
-		p.conn.expire(x.location.idle)
+		p.conn.expire(x.location.within.idle)
 		switch {
 		case x.packer == nil && x.spliceBody(&p.conn, &c.conn, p.length-x.sentBytes):
 		case c.conn.blocked:
@@ -552,7 +552,7 @@ func (p *peer) goOn() {
 	if p.state == peerTunnel && p.down.state == directionEnded {
 		p.shut(&p.down, &p.client.conn)
 	} else if p.state == peerBody {
-		p.conn.expire(p.client.x.location.idle)
+		p.conn.expire(p.client.x.location.within.idle)
 	}
 }
 

@@ -99,7 +99,7 @@ func (p *pool) wait(x *exchange) {
 	p.loop.counts.queued++
 	p.queue = append(p.queue, x.client)
 	x.queued = p
-	x.client.conn.expire(x.location.queue)
+	x.client.conn.expire(x.location.within.queue)
 }
 
 // unopened handles a failure to open a socket. A lack of descriptors is not the destination's
@@ -139,7 +139,7 @@ func (p *pool) connect(x *exchange) {
 	peer.conn.tcp = p.upstream.target.Scheme == config.HTTP
 	p.open++
 	x.peer = peer
-	peer.conn.expire(x.location.connect)
+	peer.conn.expire(x.location.within.connect)
 	p.loop.ring.Connect(fd, to, peer.conn.tag())
 }
 
@@ -212,7 +212,7 @@ func (p *pool) avoidAddress(at int) (others bool) {
 
 // bridge opens a connection that goroutines encrypt. It is usable at once.
 func (p *pool) bridge(x *exchange) {
-	fd, far, err := p.loop.proxy.bridge(p.upstream, time.Duration(x.location.connect))
+	fd, far, err := p.loop.proxy.bridge(p.upstream, time.Duration(x.location.within.connect))
 	if err != nil {
 		p.unopened(x, err)
 		return
@@ -255,7 +255,7 @@ func (p *pool) next() *client {
 func (p *pool) taken(c *client) {
 	c.x.queued = nil
 	c.conn.deadline = 0
-	if total := c.x.location.total; total > 0 {
+	if total := c.x.location.within.total; total > 0 {
 		c.conn.expire(max(c.x.began+total-p.loop.now, 1))
 	}
 }
@@ -303,11 +303,6 @@ func (p *pool) empty() {
 	}
 	p.emptySessions()
 }
-
-var _ party = (*peer)(nil)
-var _ party = (*client)(nil)
-var _ party = (*listener)(nil)
-var _ party = (*waker)(nil)
 
 // resume sends the waiting requests.
 func (p *pool) resume() {

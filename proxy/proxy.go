@@ -11,7 +11,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	"ceiling/internal/sys"
 	"ceiling/internal/tlsconn"
 	"ceiling/proxy/config"
+	"ceiling/proxy/listen"
 	"ceiling/proxy/secure"
 )
 
@@ -53,8 +53,8 @@ type Proxy struct {
 	began      time.Time
 	id         string // this process's ID, see loopdetect.go
 	loops      []*loop
-	addresses  []netip.AddrPort
-	secured    []netip.AddrPort // with TLS
+	addresses  []listen.Address
+	secured    []listen.Address // with TLS
 	hosts      hosts
 	maxClients int // per loop
 	log        *accessLog
@@ -143,8 +143,11 @@ func (p *Proxy) open(c *config.Config) error {
 // address: the plain ones, then those for TLS.
 func (p *Proxy) listenAll(c *config.Config) (err error) {
 	if len(c.TLS.Listen) > 0 {
-		shared := secure.Config(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificates.Load().Get(hello) },
-			c.TLS.ACME != nil)
+		shared, err := secure.Config(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificates.Load().Get(hello) },
+			&c.TLS)
+		if err != nil {
+			return err
+		}
 		for _, l := range p.loops {
 			l.admission.tls = tlsconn.NewServer(shared)
 		}
@@ -158,14 +161,14 @@ func (p *Proxy) listenAll(c *config.Config) (err error) {
 		if p.options.Listeners != nil {
 			fds = p.options.Listeners[i : i+1]
 		} else {
-			var at netip.AddrPort
-			if fds, at, err = Listen(a, len(p.loops)); err != nil {
+			var at listen.Address
+			if fds, at, err = listen.Listen(a, len(p.loops)); err != nil {
 				return err
 			}
 			*to = append(*to, at)
 		}
 		for j, fd := range fds {
-			p.loops[j].listeners = append(p.loops[j].listeners, &listener{socket: fd, tls: secure})
+			p.loops[j].listeners = append(p.loops[j].listeners, &listener{socket: fd, tls: secure, unix: isUnix(fd)})
 		}
 	}
 	return nil
@@ -190,10 +193,10 @@ func (p *Proxy) abandon() error {
 }
 
 // Addresses returns the addresses it listens on, with their actual ports.
-func (p *Proxy) Addresses() []netip.AddrPort { return p.addresses }
+func (p *Proxy) Addresses() []listen.Address { return p.addresses }
 
 // SecureAddresses returns the addresses for clients with TLS.
-func (p *Proxy) SecureAddresses() []netip.AddrPort { return p.secured }
+func (p *Proxy) SecureAddresses() []listen.Address { return p.secured }
 
 // Run serves until ctx ends, then finishes requests in progress for up to the drain time, and
 // frees everything. It returns an error when a loop fails.
@@ -325,6 +328,7 @@ func unchangeable(old, c *config.Config) error {
 	}
 	return errors.Join(same("listen", old.Listen, c.Listen), same("workers", old.Workers, c.Workers),
 		same("tls.listen", old.TLS.Listen, c.TLS.Listen), same("tls.acme", fixedACME(old), fixedACME(c)),
+		same("tls.client_ca", old.TLS.ClientCA, c.TLS.ClientCA), same("tls.client_optional", old.TLS.ClientOptional, c.TLS.ClientOptional),
 		same("admin", old.Admin, c.Admin), same("log", old.Log, c.Log), same("limits.connections", old.Limits.Connections, c.Limits.Connections))
 }
 

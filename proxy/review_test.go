@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/proxy/listen"
 )
 
 // TestPassing: what has no body, part of one, or comes in steps, one behind the other
@@ -112,9 +113,11 @@ func TestLongHeads(t *testing.T) {
 func TestIPv6(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
-		if a, err := listenAddress(":0"); err != nil || !a.Addr().Is4() {
-			t.Errorf("%v %v", a, err)
+		fds, a, err := listen.Listen(":0", 1)
+		if err != nil || !a.Addr().Is4() {
+			t.Fatalf("%v %v", a, err)
 		}
+		closeNow(fds[0])
 		return
 	}
 	keepsNothing(t)

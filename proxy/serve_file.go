@@ -24,7 +24,13 @@ func (x *exchange) serveFile(s *files.Site, clean []byte) {
 		x.toDirectory()
 		return
 	}
-	if one == nil {
+	switch {
+	case one == nil && x.location.tryFiles && x.tried&1 == 0:
+		x.tried |= 1
+		x.destination = nil
+		x.dispatch(x.key(x.location.balanceKey, c.in.b[x.headAt:x.headEnd], clean), clean)
+		return
+	case one == nil:
 		x.answer(404, "no such file")
 		return
 	}
@@ -40,7 +46,8 @@ func (x *exchange) serveFile(s *files.Site, clean []byte) {
 	if one.Packs && status == 200 && !w.HasRange() && x.sendPacked(s, one, w.Accepts) {
 		return
 	}
-	if status == 200 && !c.closing && !l.stopping && q.Minor == 1 && len(q.Method) == 3 && !one.Mapped && !one.Packs && !c.secure() {
+	if status == 200 && !c.closing && !l.stopping && q.Minor == 1 && len(q.Method) == 3 && !one.Mapped && !one.Packs && !c.secure() &&
+		x.added == nil {
 		x.status, x.sentBytes = 200, int64(len(one.Data))
 		c.conn.write(freshPage(one, l, editsOf(x, contentHead)))
 		c.finish()
@@ -100,9 +107,8 @@ func (x *exchange) sendFile(f *files.File, status int, from, to int64) {
 		c.finish()
 		return
 	}
-	x.file = f
+	x.file = lent{f, int(to - from)}
 	f.Hold()
-	x.left = int(to - from)
 	if c.conn.lend(f.Data[from:to]); c.conn.fd < 0 {
 		return
 	}
@@ -114,12 +120,12 @@ func (x *exchange) sendFile(f *files.File, status int, from, to int64) {
 func (x *exchange) fileTimeout() {
 	c := x.client
 	left := c.conn.unsent()
-	if left >= x.left {
+	if left >= x.file.left {
 		c.conn.loop.counts.clientTimeouts++
 		c.fail("the client does not read")
 		return
 	}
-	x.left = left
+	x.file.left = left
 	c.conn.expire(c.conn.loop.site.timeouts.idle)
 }
 
@@ -192,9 +198,8 @@ func (x *exchange) sendRanges(f *files.File, parts []files.Range) {
 		return
 	}
 	c.conn.flush()
-	x.file = f
+	x.file = lent{f, int(total)}
 	f.Hold()
-	x.left = int(total)
 	c.conn.deferDrain()
 	c.conn.expire(l.site.timeouts.idle)
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"crypto/sha256"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/netip"
@@ -27,6 +26,7 @@ type site struct {
 	table        *route.Table
 	locations    []*location
 	trust        []netip.Prefix
+	trustUnix    bool // trust the clients of unix sockets
 	needsHeaders bool // a rule uses header fields
 	timeouts     struct{ header, keepAlive, idle int64 }
 	via          []byte // a Via line, or nothing
@@ -36,15 +36,24 @@ type site struct {
 	rate         *limiter // per client address, over all locations; nil for none
 	traces       int      // requests that each loop keeps
 	securePort   string   // plain requests are redirected to it; "" for no redirect
+	marks        *marking // nil for none
+	pages        errorPages
+	ipv6Prefix   int    // bits of an address that are one client
+	clientField  string // has the subject of a client's certificate; "" for none
 }
 
-// location says what is done with a rule's requests. Times are in nanoseconds, 0 is none.
+// location says what is done with a rule's requests.
 type location struct {
 	id           string
 	destinations []*destination
 	fallback     *destination
 	files        *files.Site // the only destination, without a fallback
 	redirect     *config.Redirect
+	fixed        *fixed
+	entrance     *entrance
+	pages        errorPages
+	tryFiles     bool // the first destination is files, before the others
+	sticky       bool // balanceKey is a cookie that the proxy sets
 	balance      route.Balance
 	balanceKey   key
 	rate         *limiter
@@ -57,8 +66,11 @@ type location struct {
 	open         bool          // never redirected to https
 	compress     bool
 
-	connect, respond, idle, total, queue, tunnel int64
+	within timings
 }
+
+// timings are the times of a location, in nanoseconds; 0 is none.
+type timings struct{ connect, respond, idle, total, queue, tunnel int64 }
 
 // destination is one target for a location's requests.
 type destination struct {
@@ -143,6 +155,7 @@ const (
 	keyPath
 	keyHeader
 	keyCookie
+	keyDestination // a sticky cookie
 )
 
 func keyOf(text string) key {
@@ -162,6 +175,10 @@ func keyOf(text string) key {
 func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	s := &site{config: c, upstreams: map[string]*upstream{}}
 	for _, t := range c.Trust {
+		if t == config.TrustUnix {
+			s.trustUnix = true
+			continue
+		}
 		list, err := config.ParseNetwork(t)
 		if err != nil {
 			return nil, err
@@ -175,6 +192,10 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 		s.rate = newLimiter(n, time.Second, n-1)
 	}
 	s.traces = c.Log.Traces
+	if c.Log.RequestID != "" || c.Log.Traceparent {
+		s.marks = &marking{c.Log.RequestID, c.Log.Traceparent}
+	}
+	s.pages, s.ipv6Prefix, s.clientField = errorPagesOf(nil, c.ErrorPages), c.Limits.IPv6Prefix, c.TLS.ClientField
 	if c.Via != "" {
 		s.via = []byte("Via: 1.1 " + c.Via + "\r\n")
 	}
@@ -204,6 +225,7 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 			if err != nil {
 				return nil, err
 			}
+			loc.pages = errorPagesOf(regions[i].ErrorPages, c.ErrorPages)
 			s.locations = append(s.locations, loc)
 		}
 	}
@@ -265,7 +287,14 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 	}
 	loc.compress = l.Compress
 	loc.times(&l.Timeouts, &s.config.Timeouts)
-	loc.request, loc.open = requestEditsOf(&l.RequestHeaders), l.ID == config.OpenLocation
+	loc.request, loc.open = requestEditsOf(&l.RequestHeaders, s.ownFields(l)), l.ID == config.OpenLocation
+	var err error
+	if loc.entrance, err = entranceOf(l.Access); err != nil {
+		return nil, err
+	}
+	if l.Respond != nil {
+		loc.fixed = fixedOf(l.Respond)
+	}
 	loc.response = responseEditsOf(l, nil, false)
 	switch l.Balance {
 	case "least_connections":
@@ -274,6 +303,9 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 		loc.balance = route.TwoChoices
 	case "hash":
 		loc.balance, loc.balanceKey = route.Hash, keyOf(l.Key)
+	case config.Sticky:
+		loc.sticky, loc.balanceKey = true, key{keyDestination, strings.TrimPrefix(l.Key, "cookie:")}
+		loc.balance = route.Sticky
 	}
 	loc.turns = make([]turnOf, len(p.loops))
 	for i := range loc.turns {
@@ -295,6 +327,7 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 	if len(loc.destinations) == 1 && l.Fallback == nil {
 		loc.files = loc.destinations[0].files
 	}
+	loc.tryFiles = loc.files == nil && len(loc.destinations) > 0 && loc.destinations[0].files.Passes()
 	if l.Fallback != nil {
 		d, err := p.destination(s, old, l, l.Fallback, loc)
 		if err != nil {
@@ -305,6 +338,41 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 	return loc, nil
 }
 
+// ownFields are the fields of requests that the proxy says itself.
+func (s *site) ownFields(l *config.Location) (names []string) {
+	if s.marks != nil {
+		names = s.marks.fields()
+	}
+	if s.clientField != "" {
+		names = append(names, s.clientField)
+	}
+	if l.Access != nil && l.Access.ForwardAuth != nil {
+		names = append(names, l.Access.ForwardAuth.CopyHeaders...)
+	}
+	return names
+}
+
+// fixed is an answer that is always the same.
+type fixed struct {
+	status      int
+	lines, body []byte
+}
+
+func fixedOf(r *config.Respond) *fixed {
+	f := &fixed{status: r.Status, body: []byte(r.Body)}
+	if kind := firstOf(r.Type, fileType(r.File)); r.Status != 204 && r.Status != 304 {
+		f.lines = appendField(nil, "Content-Type", kind)
+	}
+	return f
+}
+
+func fileType(name string) string {
+	if name == "" {
+		return "text/plain; charset=utf-8"
+	}
+	return files.TypeOf(name)
+}
+
 // times uses the location's timeouts, else the file's, else the defaults.
 func (loc *location) times(own, whole *config.Timeouts) {
 	pick := func(a, b config.Duration, otherwise time.Duration) int64 {
@@ -313,12 +381,12 @@ func (loc *location) times(own, whole *config.Timeouts) {
 		}
 		return int64(b.Or(otherwise))
 	}
-	loc.connect = pick(own.Connect, whole.Connect, 2*time.Second)
-	loc.respond = pick(own.Response, whole.Response, time.Minute)
-	loc.idle = pick(own.Idle, whole.Idle, time.Minute)
-	loc.total = pick(own.Total, whole.Total, 0)
-	loc.queue = pick(own.Queue, whole.Queue, 5*time.Second)
-	loc.tunnel = pick(own.Tunnel, whole.Tunnel, time.Hour)
+	loc.within.connect = pick(own.Connect, whole.Connect, 2*time.Second)
+	loc.within.respond = pick(own.Response, whole.Response, time.Minute)
+	loc.within.idle = pick(own.Idle, whole.Idle, time.Minute)
+	loc.within.total = pick(own.Total, whole.Total, 0)
+	loc.within.queue = pick(own.Queue, whole.Queue, 5*time.Second)
+	loc.within.tunnel = pick(own.Tunnel, whole.Tunnel, time.Hour)
 }
 
 // destination prepares one destination.
@@ -330,7 +398,7 @@ func (p *Proxy) destination(s, old *site, l *config.Location, d *config.Destinat
 	dest := &destination{id: d.ID, name: firstOf(d.ID, secret.Plain().URL(d.URI)), weight: d.Weight, base: target.Base,
 		seed: route.HashOf([]byte(d.URI + " " + d.ID)), host: d.SentHost(target)}
 	if d.Timeout > 0 {
-		loc.respond = int64(d.Timeout) * 1e6
+		loc.within.respond = int64(d.Timeout) * 1e6
 	}
 	dest.level = compress.LevelOf(loc.compress, d.Transformers)
 	dest.response = responseEditsOf(l, d.Helmet, dest.level != compress.None || target.Scheme == config.Files)
@@ -377,11 +445,9 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 	u := &upstream{id: p.nextID(), key: target.Scheme + "://" + target.Address, target: target,
 		http2: d.HTTP == config.HTTP2}
 	u.naming.again = make(chan struct{}, 1)
-	if u.roots = p.options.Roots; d.CA != "" {
-		u.roots = x509.NewCertPool()
-		if !u.roots.AppendCertsFromPEM(d.Roots) {
-			return nil, fmt.Errorf("destination %s: ca: %s has no certificate in PEM", d.URI, d.CA)
-		}
+	var err error
+	if u.tls, err = tlsOf(d, target, p.options.Roots); err != nil {
+		return nil, fmt.Errorf("destination %s: %w", d.URI, err)
 	}
 	if d.MaxConnections > 0 {
 		if d.MaxConnections < p.processes() {
@@ -399,7 +465,7 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 	if named, _ := isName(target); named {
 		return u, nil // see resolveAll
 	}
-	_, err := u.resolve(nil)
+	_, err = u.resolve(nil)
 	return u, err
 }
 
@@ -412,6 +478,12 @@ func upstreamKey(d *config.Destination, target config.Target) string {
 	}
 	if d.CA != "" {
 		k += fmt.Sprintf(" ca=%x", sha256.Sum256(d.Roots)) // another CA file makes another upstream
+	}
+	if c := d.Certificate; c != nil {
+		k += fmt.Sprintf(" certificate=%s,%s", c.PEM, c.Key)
+	}
+	if d.ServerName != "" || d.Insecure {
+		k += fmt.Sprintf(" name=%s insecure=%t", d.ServerName, d.Insecure)
 	}
 	if d.Health != nil {
 		k += fmt.Sprintf(" health=%+v host=%s", *d.Health, d.Host) // the checks send it

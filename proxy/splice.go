@@ -202,7 +202,7 @@ func (f *flow) moved(n int) {
 			return
 		}
 		_, _, _ = o.response.Skip(l.blank(n)) // with a known length nothing can be wrong
-		o.conn.expire(x.location.idle)
+		o.conn.expire(x.location.within.idle)
 	case *client:
 		x := o.x
 		x.receivedBytes += int64(n)
@@ -212,7 +212,7 @@ func (f *flow) moved(n int) {
 		}
 		_, _, _ = x.body.Skip(l.blank(n)) // as above
 		if x.peer.state < peerBody {
-			x.peer.conn.expire(x.location.idle)
+			x.peer.conn.expire(x.location.within.idle)
 		}
 	}
 }

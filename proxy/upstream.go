@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"crypto/x509"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -17,8 +17,8 @@ type upstream struct {
 	id     uint32 // dense: loops index their pools by it
 	key    string
 	target config.Target
-	http2  bool           // the loops speak HTTP/2 to it
-	roots  *x509.CertPool // CAs for a destination with TLS; nil is the system's
+	http2  bool        // the loops speak HTTP/2 to it
+	tls    *tls.Config // of a destination with TLS
 
 	naming  naming
 	limit   atomic.Int64 // connections per loop; 0 is no limit

@@ -174,7 +174,7 @@ func (p *Proxy) check(ctx context.Context, u *upstream, d *config.Destination) {
 		scheme = "https://"
 	}
 	transport := &http.Transport{
-		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: u.roots},
+		TLSClientConfig:   checkTLS(u),
 		DisableKeepAlives: true, // the check includes connecting
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)
@@ -241,4 +241,14 @@ func healthy(ctx context.Context, client *http.Client, url, host string, good []
 		return nil
 	}
 	return fmt.Errorf("status %d", res.StatusCode)
+}
+
+// checkTLS is what health checks speak: net/http chooses the protocol itself.
+func checkTLS(u *upstream) *tls.Config {
+	if u.tls == nil {
+		return nil
+	}
+	c := u.tls.Clone()
+	c.NextProtos = nil
+	return c
 }

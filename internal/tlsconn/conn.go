@@ -111,6 +111,8 @@ type Agreed struct {
 	Protocol string
 	// Resumed reports whether it resumed an earlier session.
 	Resumed bool
+	// Subject of the client's certificate, as RFC 2253 writes it; "": it showed none.
+	Subject string
 }
 
 // Conn is one connection. The zero value is ready for Begin or Accept.
@@ -149,7 +151,10 @@ func (c *Conn) shaken() {
 	}
 	if h.over && !c.Established() {
 		s := h.conn.ConnectionState()
-		c.agreed = Agreed{s.Version, s.CipherSuite, uint16(s.CurveID), s.NegotiatedProtocol, s.DidResume}
+		c.agreed = Agreed{s.Version, s.CipherSuite, uint16(s.CurveID), s.NegotiatedProtocol, s.DidResume, ""}
+		if c.server != nil && len(s.PeerCertificates) > 0 {
+			c.agreed.Subject = s.PeerCertificates[0].Subject.String()
+		}
 		switch {
 		case s.Version >= tls.VersionTLS13:
 			if c.shake = nil; !h.ended {

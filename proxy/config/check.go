@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
@@ -40,7 +41,7 @@ func (k *checker) whole(c *Config, at *places) {
 		c.Listen = []string{"127.0.0.1:8080"}
 	}
 	for i, a := range c.Listen {
-		if err := CheckAddress(a); err != nil {
+		if err := CheckListener(a); err != nil {
 			k.add(at, fmt.Sprintf("listen.%d", i), "listen: %v", err)
 		}
 	}
@@ -58,6 +59,9 @@ func (k *checker) whole(c *Config, at *places) {
 		}
 	}
 	for i, t := range c.Trust {
+		if t == TrustUnix {
+			continue
+		}
 		if _, err := ParseNetwork(t); err != nil {
 			k.add(at, fmt.Sprintf("trust.%d", i), "trust: %v", err)
 		}
@@ -80,6 +84,12 @@ func (k *checker) whole(c *Config, at *places) {
 	if c.Limits.BodyBytes < 0 || c.Limits.Connections < 0 || c.Limits.ConnectionsPerClient < 0 || c.Limits.RequestsPerClient < 0 ||
 		c.Limits.HeaderLines < 0 {
 		k.add(at, "limits", "limits: a negative number; 0 is the default")
+	}
+	if c.Limits.IPv6Prefix == 0 {
+		c.Limits.IPv6Prefix = 64
+	}
+	if n := c.Limits.IPv6Prefix; n < 1 || n > 128 {
+		k.add(at, "limits.ipv6_prefix", "ipv6_prefix: %d; 1 to 128 bits are possible", n)
 	}
 	k.tls(c, at)
 	k.publish(&c.Publish, at)
@@ -127,6 +137,9 @@ func (k *checker) log(c *Config, at *places) {
 	if c.Log.Sample < 0 || c.Log.Sample > 1 {
 		k.add(at, "log.sample", "sample: %v; a share from 0 to 1 is needed", c.Log.Sample)
 	}
+	if c.Log.RequestID != "" && !token(c.Log.RequestID) {
+		k.add(at, "log.request_id", "request_id: invalid field name %q; use one such as X-Request-Id", c.Log.RequestID)
+	}
 	if c.Log.Traces < 0 || c.Log.Traces > mostTraces {
 		k.add(at, "log.traces", "traces: %d; 0 to %d are possible", c.Log.Traces, mostTraces)
 	}
@@ -140,6 +153,7 @@ func (k *checker) region(r *Region, at *places, key string) {
 		defer func(was bool) { k.outside = was }(k.outside)
 		k.outside = false
 	}
+	k.errorPages(r.ErrorPages, at, key)
 	for i := range r.Locations {
 		k.location(&r.Locations[i], at, fmt.Sprintf("%slocations.%d", key, i))
 	}
@@ -195,14 +209,40 @@ func (k *checker) location(l *Location, at *places, key string) {
 	}
 	k.actions(l, at, key)
 	k.limits(l, at, key)
+	if l.Access != nil {
+		k.access(l.Access, at, key+".access")
+	}
 	k.edits(&l.RequestHeaders, at, key+".request_headers")
 	k.edits(&l.ResponseHeaders, at, key+".response_headers")
 }
 
+// passes checks that where files pass requests on there is somebody to take them.
+func (k *checker) passes(l *Location, i int, at *places, key string) {
+	target, err := ParseURI(l.Destinations[i].URI)
+	if err != nil || target.Options.Get(Missing) == "" {
+		return
+	}
+	switch {
+	case i > 0:
+		k.add(at, fmt.Sprintf("%s.destinations.%d", key, i), "uri: files with missing=next come first in a location")
+	case len(l.Destinations) == 1 && l.Fallback == nil:
+		k.add(at, fmt.Sprintf("%s.destinations.%d", key, i), "uri: missing=next needs another destination, or a fallback, that answers then")
+	}
+}
+
+// Sticky is the Balance that a cookie decides.
+const Sticky = "sticky"
+
 // actions checks what is done with a location's requests.
 func (k *checker) actions(l *Location, at *places, key string) {
-	if len(l.Destinations) == 0 && l.Redirect == nil {
-		k.add(at, key, "location %q has no destination and no redirect", l.ID)
+	switch {
+	case len(l.Destinations) == 0 && l.Redirect == nil && l.Respond == nil:
+		k.add(at, key, "location %q has no destination, redirect or respond", l.ID)
+	case l.Redirect != nil && l.Respond != nil:
+		k.add(at, key, "location %q has both redirect and respond", l.ID)
+	}
+	if l.Respond != nil {
+		k.respond(l.Respond, at, key+".respond")
 	}
 	if n := len(l.Destinations); n > 63 {
 		k.add(at, key, "location %q: %d destinations; 63 are possible", l.ID, n)
@@ -210,6 +250,7 @@ func (k *checker) actions(l *Location, at *places, key string) {
 	for i := range l.Destinations {
 		k.destination(&l.Destinations[i], at, fmt.Sprintf("%s.destinations.%d", key, i))
 		k.below(l, &l.Destinations[i], at, fmt.Sprintf("%s.destinations.%d", key, i))
+		k.passes(l, i, at, key)
 	}
 	if l.Fallback != nil {
 		k.destination(l.Fallback, at, key+".fallback")
@@ -231,14 +272,20 @@ func (k *checker) actions(l *Location, at *places, key string) {
 	if l.Balance == "" {
 		l.Balance = "round_robin"
 	}
-	if !slices.Contains([]string{"round_robin", "least_connections", "two_choices", "hash"}, l.Balance) {
-		k.add(at, key+".balance", "balance: %q; round_robin, least_connections, two_choices and hash are known", l.Balance)
+	if !slices.Contains([]string{"round_robin", "least_connections", "two_choices", "hash", Sticky}, l.Balance) {
+		k.add(at, key+".balance", "balance: %q; round_robin, least_connections, two_choices, hash and sticky are known", l.Balance)
 	}
-	if l.Key == "" {
+	switch {
+	case l.Key == "" && l.Balance == Sticky:
+		l.Key = "cookie:destination"
+	case l.Key == "":
 		l.Key = "client"
 	}
-	if !validKey(l.Key) {
+	switch {
+	case !validKey(l.Key):
 		k.add(at, key+".key", "key: %q; client, path, header:NAME and cookie:NAME are known", l.Key)
+	case l.Balance == Sticky && !strings.HasPrefix(l.Key, "cookie:"):
+		k.add(at, key+".key", "key: %q; a sticky balance needs cookie:NAME", l.Key)
 	}
 }
 
@@ -279,9 +326,7 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 			d.Timeout = target.Timeout
 		}
 	}
-	if d.CA != "" {
-		k.authorities(d, err == nil && target.Scheme == HTTPS, at, key+".ca")
-	}
+	k.secured(d, err == nil && target.Scheme == HTTPS, at, key)
 	switch {
 	case d.HTTP != "" && d.HTTP != "1.1" && d.HTTP != HTTP2:
 		k.add(at, key+".http", "http: %q; \"1.1\" and \"2\" are known", d.HTTP)
@@ -311,12 +356,33 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 	}
 }
 
-// authorities reads the CAs of a destination.
-func (k *checker) authorities(d *Destination, secure bool, at *places, key string) {
-	if !secure {
-		k.add(at, key, "ca: %s has no use: the destination is not https://", d.CA)
-		return
+// secured checks what concerns TLS to a destination.
+func (k *checker) secured(d *Destination, secure bool, at *places, key string) {
+	for name, given := range map[string]bool{"ca": d.CA != "", "server_name": d.ServerName != "", "certificate": d.Certificate != nil,
+		"insecure": d.Insecure} {
+		if given && !secure {
+			k.add(at, key+"."+name, "%s has no use: the destination is not https://", name)
+			return
+		}
 	}
+	if d.Insecure && d.CA != "" {
+		k.add(at, key+".insecure", "insecure: the certificate is not checked, so ca has no use")
+	}
+	if d.ServerName != "" && (CheckHost(d.ServerName) != nil || strings.ContainsAny(d.ServerName, "*:")) {
+		k.add(at, key+".server_name", "server_name: invalid name %q", d.ServerName)
+	}
+	if c := d.Certificate; c != nil {
+		if _, err := tls.LoadX509KeyPair(c.PEM, c.Key); err != nil {
+			k.add(at, key+".certificate", "certificate: %v", err)
+		}
+	}
+	if d.CA != "" {
+		k.authorities(d, at, key+".ca")
+	}
+}
+
+// authorities reads the CAs of a destination.
+func (k *checker) authorities(d *Destination, at *places, key string) {
 	text, err := os.ReadFile(d.CA)
 	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
 		err = fmt.Errorf("%s has no certificate in PEM", d.CA)
@@ -360,6 +426,30 @@ func (k *checker) edits(h *Headers, at *places, key string) {
 			}
 		}
 	}
+}
+
+// TrustUnix in Trust means the clients of unix sockets.
+const TrustUnix = "unix"
+
+// Listeners that are no host:port: a unix socket's path follows, or the name of a socket that systemd
+// has opened (sd_listen_fds(3)).
+const UnixListener, SystemdListener = "unix:", "systemd:"
+
+// CheckListener checks what can be listened on.
+func CheckListener(a string) error {
+	if path, is := strings.CutPrefix(a, UnixListener); is {
+		if path == "" || len(path) > 107 || strings.ContainsAny(path, "\x00?") {
+			return fmt.Errorf("%q: a socket's path has 1 to 107 bytes", a)
+		}
+		return nil
+	}
+	if name, is := strings.CutPrefix(a, SystemdListener); is {
+		if name == "" {
+			return fmt.Errorf("%q: a name is needed, as in the unit's FileDescriptorName=, or the socket's number from 0", a)
+		}
+		return nil
+	}
+	return CheckAddress(a)
 }
 
 // CheckAddress checks "host:port" with a literal address or no host.

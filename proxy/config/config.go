@@ -12,8 +12,9 @@ import (
 
 // Config is a whole file, including the files it includes.
 type Config struct {
-	// Listen has "host:port"; an empty host means every address. Default 127.0.0.1:8080, or none
-	// if TLS is configured.
+	// Listen has "host:port"; an empty host means every address. "unix:/path" is a socket, "systemd:NAME"
+	// one that systemd has opened (FileDescriptorName=), which stays open while the proxy is replaced.
+	// Default 127.0.0.1:8080, or none if TLS is configured.
 	Listen []string `toml:"listen"`
 	// ProxyProtocol requires a PROXY protocol header, version 1 or 2, on every connection, from a
 	// trusted proxy.
@@ -25,7 +26,8 @@ type Config struct {
 	Workers int `toml:"workers"`
 	// Via is the name to add to Via fields; "" adds none.
 	Via string `toml:"via"`
-	// Trust lists the networks of proxies whose X-Forwarded-* are trusted.
+	// Trust lists the networks of proxies whose X-Forwarded-* are trusted; "unix" are the clients of
+	// unix sockets.
 	Trust []string `toml:"trust"`
 	// Include lists region files, as patterns relative to this file.
 	Include []string `toml:"include"`
@@ -42,10 +44,15 @@ type Config struct {
 
 	Settings
 
+	Notes Notes `toml:"-"`
+}
+
+// Notes are what a start survives.
+type Notes struct {
 	// Unserved lists what the file asks for and the proxy does not do: Read fills it in.
-	Unserved Errors `toml:"-"`
+	Unserved Errors
 	// Warnings lists what would fail requests: Check fills it in.
-	Warnings Errors `toml:"-"`
+	Warnings Errors
 }
 
 // Publish says what can be published over the admin address.
@@ -94,6 +101,7 @@ type Limits struct {
 	Connections          int   `toml:"connections"`            // of clients, divided among workers and processes: 15/16 of the process's descriptors
 	ConnectionsPerClient int   `toml:"connections_per_client"` // by address; further ones get 429 and are closed: no limit
 	RequestsPerClient    int   `toml:"requests_per_client"`    // per second and address, over all locations; excess gets 429 with Retry-After: no limit
+	IPv6Prefix           int   `toml:"ipv6_prefix"`            // bits of an IPv6 address that are one client to every limit: 64, what one customer has
 }
 
 // Log is the access log.
@@ -108,6 +116,13 @@ type Log struct {
 	// Traces is how many of the last requests each worker keeps for the admin address, at most
 	// 4096; 0 for none. GET /traces returns them newest first, one line of JSON each.
 	Traces int `toml:"traces"`
+	// RequestID is a field, such as X-Request-Id, that every request and its response carry: 128 random
+	// bits, or what a trusted client sent. The JSON log has it as request_id. nginx: $request_id;
+	// HAProxy: unique-id-header.
+	RequestID string `toml:"request_id"`
+	// Traceparent begins a trace (W3C Trace Context) for requests without one. The JSON log has its
+	// trace_id.
+	Traceparent bool `toml:"traceparent"`
 }
 
 // Region groups locations and applications.
@@ -116,6 +131,11 @@ type Region struct {
 	Disabled     bool          `toml:"disabled"` // is as if it were not there
 	Locations    []Location    `toml:"locations"`
 	Applications []Application `toml:"applications"`
+	// ErrorPages are files instead of the proxy's own error pages, by status ("404") or class ("5xx"),
+	// relative to this file. Those outside of a region are for all regions and for requests that no
+	// location matches. {status}, {reason} and {detail} in them are replaced. nginx: error_page; Caddy:
+	// handle_errors.
+	ErrorPages map[string]ErrorPage `toml:"error_pages"`
 }
 
 // Location is a set of requests and what to do with them.
@@ -146,10 +166,15 @@ type Location struct {
 	Fallback *Destination `toml:"fallback"`
 	// Redirect responds with a redirection; Destinations are then not needed.
 	Redirect *Redirect `toml:"redirect"`
+	// Respond is a fixed answer; Destinations are then not needed.
+	Respond *Respond `toml:"respond"`
+	// Access says who may come in: everyone by default.
+	Access *Access `toml:"access"`
 	// Balance is round_robin (the default; it takes weights), least_connections,
-	// two_choices or hash.
+	// two_choices, hash, or sticky: by a cookie that the proxy sets. nginx: ip_hash, hash, sticky cookie.
 	Balance string `toml:"balance"`
-	// Key of Balance hash: "client" (the default), "path", "header:NAME", "cookie:NAME".
+	// Key of Balance hash: "client" (the default), "path", "header:NAME", "cookie:NAME". Of Balance
+	// sticky: "cookie:NAME", "cookie:destination" by default.
 	Key string `toml:"key"`
 
 	// Compress responses as the client prefers, see Transformer compressResponse.
@@ -186,9 +211,17 @@ type Destination struct {
 	// connection with prior knowledge and over TLS by ALPN.
 	HTTP string `toml:"http"`
 	// CA is a PEM file of the CAs for an https destination's certificate; "" means the system's.
-	// Roots is its text: Read fills it in.
+	// Roots is its text: Read fills it in. nginx: proxy_ssl_trusted_certificate.
 	CA    string `toml:"ca"`
 	Roots []byte `toml:"-"`
+	// ServerName is the name that an https destination is asked for and must have in its certificate;
+	// "" means the URI's. nginx: proxy_ssl_name.
+	ServerName string `toml:"server_name"`
+	// Certificate is shown to an https destination that asks for one. nginx: proxy_ssl_certificate.
+	Certificate *Certificate `toml:"certificate"`
+	// Insecure accepts any certificate: who is on the path can read and change everything. nginx:
+	// proxy_ssl_verify off.
+	Insecure bool `toml:"insecure"`
 	// Timeout in milliseconds until the response's head: RoadSign's name for timeouts.response; also
 	// ?timeout= behind an http uri.
 	Timeout int `toml:"timeout"`

@@ -259,15 +259,15 @@ destinations = [{ uri = "http://a" }]
 	want := "site.toml:3: hypertext.sideload_secured_ports: the admin address is served without TLS\n" +
 		"site.toml:2: hypertext.sideload_ports: there is one admin address: 127.0.0.1:1\n" +
 		"site.toml:7: debug.print_routes: is not done; ceiling proxy check counts the locations"
-	if diff := cmp.Diff(want, c.Unserved.Error()); diff != "" {
+	if diff := cmp.Diff(want, c.Notes.Unserved.Error()); diff != "" {
 		t.Error(diff)
 	}
 	if c.Limits.RequestsPerClient != 5 || c.Log.Traces != 7 {
 		t.Errorf("%+v %+v", c.Limits, c.Log)
 	}
-	if c := parse(t, "[hypertext.limitation]\nmax_qps = -1\n[telemetry]\ncapture_traces = true\n"); len(c.Unserved) > 0 ||
+	if c := parse(t, "[hypertext.limitation]\nmax_qps = -1\n[telemetry]\ncapture_traces = true\n"); len(c.Notes.Unserved) > 0 ||
 		c.Limits.RequestsPerClient != 0 || c.Log.Traces != 256 {
-		t.Errorf("%+v %+v %+v", c.Unserved, c.Limits, c.Log)
+		t.Errorf("%+v %+v %+v", c.Notes.Unserved, c.Limits, c.Log)
 	}
 }
 

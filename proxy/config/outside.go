@@ -19,7 +19,7 @@ import (
 )
 
 // Check is Read, and also checks what the file refers to on this machine: what would fail at
-// startup is an error, with its line, and what would fail requests is one of Config.Warnings, which
+// startup is an error, with its line, and what would fail requests is one of Notes.Warnings, which
 // is set even if there are errors. It changes nothing and looks up only the names of destinations:
 // only a start shows whether an address is free.
 func Check(path string) (*Config, error) {
@@ -84,7 +84,7 @@ func (k *checker) beside(c *Config, at *places) {
 func (k *checker) twice(c *Config, at *places) {
 	seen := map[string]bool{}
 	look := func(key, address string) {
-		if _, port, err := net.SplitHostPort(address); err != nil || port == "0" {
+		if _, port, err := net.SplitHostPort(address); err == nil && port == "0" {
 			return
 		}
 		if seen[address] {

@@ -184,8 +184,8 @@ uri = "https://127.0.0.1:1"
 		put(t, file, strings.ReplaceAll(strings.Replace(text, from, to, 1), "DIR", dir))
 		return Check(file)
 	}
-	if c, err := check("", ""); err != nil || len(c.Warnings) > 0 {
-		t.Fatal(err, c.Warnings)
+	if c, err := check("", ""); err != nil || len(c.Notes.Warnings) > 0 {
+		t.Fatal(err, c.Notes.Warnings)
 	}
 	for _, w := range []struct{ from, to, want string }{
 		{"files://DIR/www", "files://DIR/gone", "site.toml:11: uri: files: open DIR/gone: no such file or directory; create it, or"},
@@ -200,11 +200,11 @@ uri = "https://127.0.0.1:1"
 		{"*.b.example", "*.a.example", "site.toml:9: hosts: no certificate is for *.a.example: "},
 	} {
 		c, err := check(w.from, w.to)
-		if err != nil || len(c.Warnings) != 1 {
-			t.Errorf("%s: %v %v", w.to, err, c.Warnings)
+		if err != nil || len(c.Notes.Warnings) != 1 {
+			t.Errorf("%s: %v %v", w.to, err, c.Notes.Warnings)
 			continue
 		}
-		if got := strings.ReplaceAll(c.Warnings[0].Error(), dir, "DIR"); !strings.HasPrefix(got, "DIR/"+w.want) {
+		if got := strings.ReplaceAll(c.Notes.Warnings[0].Error(), dir, "DIR"); !strings.HasPrefix(got, "DIR/"+w.want) {
 			t.Errorf("%s: %q, want %q", w.to, got, w.want)
 		}
 	}
@@ -214,7 +214,7 @@ uri = "https://127.0.0.1:1"
 			t.Error(err)
 		}
 	}
-	if c, err := check("DIR/www\"", "DIR/gone\"\nweight = -1"); err == nil || len(c.Warnings) != 1 {
+	if c, err := check("DIR/www\"", "DIR/gone\"\nweight = -1"); err == nil || len(c.Notes.Warnings) != 1 {
 		t.Error("a warning beside an error is lost:", err, c)
 	}
 }
@@ -246,8 +246,8 @@ func TestFilesBelowAPathAreLookedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := fmt.Sprint(got.Warnings)
-		if (c.want == "") != (len(got.Warnings) == 0) || !strings.Contains(said, c.want) {
+		said := fmt.Sprint(got.Notes.Warnings)
+		if (c.want == "") != (len(got.Notes.Warnings) == 0) || !strings.Contains(said, c.want) {
 			t.Errorf("%s %s: %s", c.paths, c.more, said)
 		}
 	}

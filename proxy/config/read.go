@@ -13,31 +13,6 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Error is an error at a place in a file.
-type Error struct {
-	File string
-	Line int // 0 for the whole file
-	What string
-}
-
-func (e *Error) Error() string {
-	if e.Line == 0 {
-		return e.File + ": " + e.What
-	}
-	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What)
-}
-
-// Errors are all errors, by file and line.
-type Errors []*Error
-
-func (e Errors) Error() string {
-	var lines []string
-	for _, one := range e {
-		lines = append(lines, one.Error())
-	}
-	return strings.Join(lines, "\n")
-}
-
 // Read reads a file, or a directory of region files, and what it includes. It returns Errors
 // unless reading itself fails.
 func Read(path string) (*Config, error) { return read(path, false) }
@@ -67,14 +42,17 @@ func whole(name string, text []byte, outside bool) (*Config, error) {
 	return complete(c, filepath.Dir(name), places, outside)
 }
 
-// decode reads text strictly into to.
+// decode reads text strictly into to, with the environment's variables filled in.
 func decode(name string, text []byte, to any) (*places, Errors) {
+	text, wrong := fillIn(name, text)
+	if len(wrong) > 0 {
+		return nil, wrong
+	}
 	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
 		return nil, decodeErrors(name, err)
 	}
 	at := findPlaces(name, text)
-	var wrong Errors
 	unitless(reflect.ValueOf(to), "", func(key string, d Duration) {
 		wrong = append(wrong, &Error{name, at.line(key),
 			fmt.Sprintf("%s: a time has a unit, and is 1ms at least: \"%ds\" is %[2]d seconds", key, int64(d))})
@@ -121,18 +99,20 @@ func complete(c *Config, dir string, at *places, outside bool) (*Config, error) 
 		if !c.Disabled {
 			c.Regions = append(c.Regions, c.Region)
 		}
+	} else {
+		check.errorPages(c.ErrorPages, at, "")
 	}
 	for i := range c.Regions[:len(c.Regions)-len0(c)] {
 		check.region(&c.Regions[i], at, fmt.Sprintf("regions.%d.", i))
 	}
 	check.include(c, dir, at)
 	c.Regions = slices.DeleteFunc(c.Regions, func(r Region) bool { return r.Disabled })
-	c.Region = Region{}
+	c.Region = Region{ErrorPages: c.ErrorPages}
 	check.whole(c, at)
 	check.beside(c, at)
-	c.Warnings = check.warnings
+	c.Notes.Warnings = check.warnings
 	if len(check.wrong) > 0 {
-		return &Config{Warnings: c.Warnings}, check.wrong
+		return &Config{Notes: c.Notes}, check.wrong
 	}
 	return c, nil
 }

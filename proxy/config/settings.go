@@ -142,7 +142,7 @@ func (k *checker) certificates(c *Config, at *places) {
 // unserved notes settings without effect. They are not errors: RoadSign's files have them.
 func (k *checker) unserved(c *Config, at *places) {
 	add := func(key, what string) {
-		c.Unserved = append(c.Unserved, &Error{at.file, at.line(key), key + ": " + what})
+		c.Notes.Unserved = append(c.Notes.Unserved, &Error{at.file, at.line(key), key + ": " + what})
 	}
 	sideload := func(old, now string) string {
 		if _, ok := at.lines["sideload."+now]; ok {

@@ -107,7 +107,7 @@ command = ["true"]
 	d := today.Regions[0].Locations[0].Destinations
 	got := fmt.Sprint(today.Listen, today.Admin, today.Limits.BodyBytes, today.Limits.RequestsPerClient, today.Log.Access, today.Log.Format,
 		today.Log.Traces, today.Security.Credential, today.Regions[0].Applications[0].Log, d[0].Host, d[0].Timeout, d[1].Host,
-		len(today.Unserved))
+		len(today.Notes.Unserved))
 	if diff := cmp.Diff(fmt.Sprint([]string{":8000"}, "127.0.0.1:81", int64(549755813888), 0, "./logs/access.log", "json", 256, "e81f43f3",
 		"logs/warden/capital-app.log", "upstream", 1500, "client", 0), got); diff != "" {
 		t.Error(diff)
@@ -119,7 +119,7 @@ command = ["true"]
 	}
 	if diff := cmp.Diff(filepath.Join(dir, "settings.toml")+":8: hypertext.certificate: nothing uses it without secured_ports\n"+
 		filepath.Join(dir, "settings.toml")+":2: debug.print_routes: is not done; ceiling proxy check counts the locations",
-		old.Unserved.Error()); diff != "" {
+		old.Notes.Unserved.Error()); diff != "" {
 		t.Error(diff)
 	}
 	for name, text := range map[string]string{

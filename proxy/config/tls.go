@@ -1,8 +1,10 @@
 package config
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 )
 
@@ -17,6 +19,15 @@ type TLS struct {
 	// or none.
 	Certificates []Certificate `toml:"certificates"`
 	ACME         *ACME         `toml:"acme"`
+	// ClientCA is a PEM file of the CAs that certificates of clients must be from; "" asks for none. It
+	// is read at the start. nginx: ssl_client_certificate; Caddy: client_auth; Traefik: clientAuth.
+	ClientCA string `toml:"client_ca"`
+	// ClientOptional also admits clients that show no certificate. nginx: ssl_verify_client optional.
+	ClientOptional bool `toml:"client_optional"`
+	// ClientField is a field, such as X-Client-Subject, by which requests carry the subject of their
+	// client's certificate, as in CN=alice,O=Example; a client cannot send it. nginx:
+	// $ssl_client_s_dn.
+	ClientField string `toml:"client_field"`
 }
 
 // Certificate is a pair of PEM files, reread when they change.
@@ -45,7 +56,7 @@ type ACME struct {
 func (k *checker) tls(c *Config, at *places) {
 	t := &c.TLS
 	for i, a := range t.Listen {
-		if err := CheckAddress(a); err != nil {
+		if err := CheckListener(a); err != nil {
 			k.add(at, fmt.Sprintf("tls.listen.%d", i), "tls.listen: %v", err)
 		}
 	}
@@ -62,6 +73,21 @@ func (k *checker) tls(c *Config, at *places) {
 	}
 	if t.ACME != nil {
 		k.acme(t.ACME, at)
+	}
+	if t.ClientCA == "" && (t.ClientOptional || t.ClientField != "") {
+		k.add(at, "tls", "tls: client_optional and client_field have no use without client_ca")
+	}
+	if t.ClientField != "" && !token(t.ClientField) {
+		k.add(at, "tls.client_field", "client_field: invalid field name %q", t.ClientField)
+	}
+	if t.ClientCA != "" {
+		text, err := os.ReadFile(t.ClientCA)
+		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
+			err = fmt.Errorf("%s has no certificate in PEM", t.ClientCA)
+		}
+		if err != nil {
+			k.add(at, "tls.client_ca", "client_ca: %v", err)
+		}
 	}
 }
 

@@ -20,6 +20,10 @@ const (
 // HTTP2 is the non-default value of a destination's HTTP.
 const HTTP2 = "2"
 
+// Missing is the option of files:// that has the location's other destinations answer where there is
+// no file.
+const Missing = "missing"
+
 // Target is a parsed destination URI.
 type Target struct {
 	Scheme  string
@@ -103,10 +107,13 @@ func parseFiles(uri string) (Target, error) {
 	}
 	for name := range options {
 		switch name {
-		case "index", "suffix", "fallback", "maxAge", "prefix", "charset", "utf8", "browse", "slash":
+		case "index", "suffix", "fallback", "maxAge", "prefix", "charset", "utf8", "browse", "slash", Missing:
 		default:
-			return Target{}, fmt.Errorf("%q: unknown option %q; index, suffix, fallback, maxAge, prefix and charset are known", uri, name)
+			return Target{}, fmt.Errorf("%q: unknown option %q; index, suffix, fallback, maxAge, prefix, charset and missing are known", uri, name)
 		}
+	}
+	if m := options.Get(Missing); m != "" && m != "next" {
+		return Target{}, fmt.Errorf("%q: missing=%s; next is the only value", uri, m)
 	}
 	return Target{Scheme: Files, Address: dir, Options: options}, nil
 }

@@ -126,5 +126,8 @@ func typesOf(pairs ...string) map[string]string {
 	return m
 }
 
+// TypeOf returns the Content-Type of a file by its name.
+func TypeOf(name string) string { return (&Site{charset: "utf-8"}).kind(name) }
+
 // mediaType returns the type of a file by its name, "" if it is not known.
 func mediaType(name string) string { return mediaTypes[strings.ToLower(path.Ext(name))] }

@@ -27,6 +27,7 @@ type Site struct {
 	charset  string
 	cache    string         // a Cache-Control line, or nothing
 	level    compress.Level // of compression
+	passes   bool           // see Passes
 	report   func(string)
 	missing  atomic.Bool // it was, when a loop looked last
 }
@@ -34,7 +35,7 @@ type Site struct {
 // NewSite prepares the directory of a files:// destination.
 func NewSite(t config.Target, level compress.Level, report func(string)) (*Site, error) {
 	s := &Site{
-		path: t.Address, level: level, report: report,
+		path: t.Address, level: level, report: report, passes: t.Options.Get(config.Missing) != "",
 		suffix: t.Options.Get("suffix"), charset: cmp.Or(t.Options.Get("charset"), "utf-8"),
 		index: cmp.Or(t.Options.Get("index"), "index.html"), prefix: strings.Trim(t.Options.Get("prefix"), "/"),
 		fallback: strings.TrimPrefix(t.Options.Get("fallback"), "/"),
@@ -52,6 +53,9 @@ func NewSite(t config.Target, level compress.Level, report func(string)) (*Site,
 	s.note(s.Problem())
 	return s, nil
 }
+
+// Passes reports whether another destination answers where there is no file; nil does not.
+func (s *Site) Passes() bool { return s != nil && s.passes }
 
 // Path of the directory.
 func (s *Site) Path() string { return s.path }

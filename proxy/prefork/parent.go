@@ -18,6 +18,7 @@ import (
 
 	"ceiling/proxy"
 	"ceiling/proxy/config"
+	"ceiling/proxy/listen"
 )
 
 // restartAfter is the delay before a child that exited by itself is restarted.
@@ -51,7 +52,7 @@ func New(c *config.Config, report func(string)) (*Parent, error) {
 		p.children = append(p.children, &child{index: i})
 	}
 	for i, a := range slices.Concat(c.Listen, c.TLS.Listen) {
-		fds, at, err := proxy.Listen(a, n)
+		fds, at, err := listen.Listen(a, n)
 		if err != nil {
 			p.closeListeners()
 			return nil, err

@@ -15,6 +15,7 @@ const (
 	LeastConnections
 	TwoChoices // the less busy of two at random
 	Hash       // the same key to the same destination
+	Sticky     // the one whose seed is the key, else as RoundRobin
 )
 
 // Choice is a destination's state as a Chooser sees it.
@@ -48,6 +49,12 @@ func (c *Chooser) Choose(list []Choice, key uint64) int {
 		return c.two(list)
 	case Hash:
 		return highest(list, key)
+	case Sticky:
+		for i := range list {
+			if list[i].Usable && list[i].Seed == key {
+				return i
+			}
+		}
 	}
 	return c.turn(list)
 }

@@ -4,23 +4,49 @@ package secure
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
 
 	"golang.org/x/crypto/acme"
 
 	"ceiling/internal/tlsconn"
+	"ceiling/proxy/config"
 )
 
-// Config returns the configuration of handshakes, for tlsconn.NewServer. With challenges, clients may
-// negotiate tls-alpn-01.
-func Config(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), challenges bool) *tls.Config {
+// Config returns the configuration of handshakes, for tlsconn.NewServer. With ACME, clients may
+// negotiate tls-alpn-01; an authority that does so shows no certificate.
+func Config(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), t *config.TLS) (*tls.Config, error) {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: certificate, CipherSuites: suites(),
 	}
-	if challenges {
+	if t.ACME != nil {
 		c.NextProtos = append(c.NextProtos, acme.ALPNProto)
 	}
+	if t.ClientCA != "" {
+		text, err := os.ReadFile(t.ClientCA)
+		if err != nil {
+			return nil, fmt.Errorf("tls: client_ca: %w", err)
+		}
+		if c.ClientCAs = x509.NewCertPool(); !c.ClientCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("tls: client_ca: %s has no certificate in PEM", t.ClientCA)
+		}
+		c.ClientAuth, c.VerifyConnection = tls.VerifyClientCertIfGiven, shows(t.ClientOptional)
+		c.SessionTicketsDisabled = true // a ticket has the client's certificates, and may need more than one record
+	}
 	tlsconn.Share(c)
-	return c
+	return c, nil
+}
+
+// shows checks that a client has shown a certificate, which crypto/tls has verified then.
+func shows(optional bool) func(tls.ConnectionState) error {
+	return func(s tls.ConnectionState) error {
+		if optional || len(s.PeerCertificates) > 0 || IsChallenge(s.NegotiatedProtocol) {
+			return nil
+		}
+		return errors.New("the client has no certificate")
+	}
 }
 
 // IsChallenge reports whether a client negotiated the protocol of tls-alpn-01, whose handshake is all

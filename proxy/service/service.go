@@ -52,16 +52,15 @@ func (s *Settings) Read(name string) (c *config.Config, err error) {
 	if len(s.Listen) > 0 {
 		c.Listen = s.Listen
 	}
-	addresses := slices.Clone(c.Listen)
-	if s.Admin != "" {
-		addresses = append(addresses, s.Admin)
-	}
-	for _, a := range addresses {
-		if err := config.CheckAddress(a); err != nil {
+	for _, a := range c.Listen {
+		if err := config.CheckListener(a); err != nil {
 			return nil, err
 		}
 	}
 	if s.Admin != "" {
+		if err := config.CheckAddress(s.Admin); err != nil {
+			return nil, err
+		}
 		c.Admin = s.Admin
 		if err := c.CheckAdmin(); err != nil {
 			return nil, err
@@ -124,7 +123,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 
 // Warnings are what is no mistake, but probably not meant, by line.
 func Warnings(c *config.Config) (list []string) {
-	for _, one := range slices.Concat(c.Unserved, c.Warnings) {
+	for _, one := range slices.Concat(c.Notes.Unserved, c.Notes.Warnings) {
 		list = append(list, one.Error())
 	}
 	return append(list, proxy.Hidden(c)...)

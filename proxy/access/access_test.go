@@ -1,0 +1,113 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+func TestNetworks(t *testing.T) {
+	p := netip.MustParsePrefix
+	n := NewNetworks([]netip.Prefix{p("10.0.0.0/8"), p("10.1.1.1/32"), p("2001:db8::/32")}, []netip.Prefix{p("10.1.0.0/16"), p("2001:db8::/32")})
+	for text, want := range map[string]bool{
+		"10.2.0.1": true, "10.1.0.1": false, "10.1.1.1": true, "11.0.0.1": false, "::ffff:10.2.0.1": true,
+		"2001:db8::1": false, // of equal prefixes the denied one
+	} {
+		if got := n.Admits(netip.MustParseAddr(text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+	if n.Admits(netip.Addr{}) || !NewNetworks(nil, []netip.Prefix{p("10.0.0.0/8")}).Admits(netip.Addr{}) {
+		t.Error("a client over a unix socket is in no network")
+	}
+}
+
+func TestPasswords(t *testing.T) {
+	hash := func(password string) string {
+		h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(h)
+	}
+	long := strings.Repeat("p", 72)
+	p := NewPasswords(map[string]string{"a": hash("x"), "b": strings.Replace(hash("y"), "$2a$", "$2y$", 1), "c": hash(long)})
+	for _, w := range []struct {
+		user, password string
+		right          bool
+	}{{"a", "x", true}, {"a", "y", false}, {"b", "y", true}, {"d", "x", false}, {"d", "y", false}, {"c", long + "more", true}, {"a", "", false}} {
+		for range 2 {
+			got, err := p.Check(t.Context(), []byte(w.user), []byte(w.password))
+			if err != nil || got != w.right || p.Known([]byte(w.user), []byte(w.password)) != w.right {
+				t.Errorf("%s %s: %t %v, known %t", w.user, w.password, got, err, !w.right)
+			}
+		}
+	}
+	if p.Known([]byte("b"), []byte("x")) {
+		t.Error("another's password is known")
+	}
+	for range cap(p.turns) {
+		p.turns <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Check(ctx, []byte("a"), []byte("x")); !errors.Is(err, context.Canceled) {
+		t.Errorf("with nothing free: %v", err)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	for field, want := range map[string]string{
+		"Basic YTpi": "a:b", "basic  YTpi": "a:b", "BASIC YTpiOmM=": "a:b:c", "Basic Og==": ":", "Basic YQ==": "", "Basic": "", "": "",
+		"Bearer YTpi": "", "Basic YTpi!": "",
+	} {
+		user, password, ok := Credentials([]byte(field))
+		if got := string(user) + ":" + string(password); ok != (want != "") || ok && got != want {
+			t.Errorf("%q: %q %t", field, got, ok)
+		}
+	}
+}
+
+func TestCORS(t *testing.T) {
+	o := NewCORS([]string{"https://A.example"}, nil, nil, nil, false, time.Minute)
+	if got := string(o.Lines(nil, []byte("https://a.example"))); got != "Access-Control-Allow-Origin: https://a.example\r\nVary: Origin\r\n" {
+		t.Errorf("%q", got)
+	}
+	if got := string(o.Lines(nil, []byte("https://b.example"))); got != "Vary: Origin\r\n" || o.Allows([]byte("null")) {
+		t.Errorf("%q", got)
+	}
+	first, second := string(o.Preflight([]byte("x-a"))), string(o.Preflight([]byte("x-b")))
+	if !strings.HasSuffix(first, "Access-Control-Allow-Headers: x-a\r\n") || strings.Contains(second, "x-a") {
+		t.Errorf("%q, then %q", first, second)
+	}
+}
+
+func TestForward(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-User", r.Header.Get("X-Ask"))
+		w.WriteHeader(map[string]int{"in": 204, "out": 401}[r.Header.Get("X-Ask")])
+	}))
+	defer s.Close()
+	f := NewForward(s.URL, []string{"x-user"}, time.Second)
+	defer f.Close()
+	a, err := f.Ask(t.Context(), http.Header{"X-Ask": {"in"}})
+	if err != nil || a.Status != 0 || string(a.Lines) != "x-user: in\r\n" {
+		t.Errorf("%+v %v", a, err)
+	}
+	a, err = f.Ask(t.Context(), http.Header{"X-Ask": {"out"}})
+	if err != nil || a.Status != 401 || !strings.Contains(string(a.Lines), "X-User: out\r\n") || strings.Contains(string(a.Lines), "Content-Length") {
+		t.Errorf("%+v %v", a, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if _, err := f.Ask(ctx, http.Header{}); !errors.Is(err, ErrTimeout) {
+		t.Errorf("%v", err)
+	}
+}

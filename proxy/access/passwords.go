@@ -1,0 +1,103 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"runtime"
+	"sync"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// Passwords are users with bcrypt hashes. A hash takes tens of milliseconds, so a password that was
+// right is known again by a keyed hash, as long as this value lives.
+type Passwords struct {
+	users   map[string][]byte
+	nobody  []byte // hash for unknown names, which must take as long as known ones
+	secret  [32]byte
+	turns   chan struct{} // to hash: guessing must leave CPUs to other requests
+	mu      sync.RWMutex  // of correct
+	correct map[[sha256.Size]byte]struct{}
+}
+
+// rememberedMost bounds Passwords.correct; beyond it, all are checked once more.
+const rememberedMost = 10_000
+
+// NewPasswords takes hashes by user name, all of them valid.
+func NewPasswords(hashes map[string]string) *Passwords {
+	p := &Passwords{users: map[string][]byte{}, correct: map[[sha256.Size]byte]struct{}{},
+		turns: make(chan struct{}, max(1, runtime.NumCPU()/2))}
+	for name, hash := range hashes {
+		p.users[name] = []byte(hash)
+		p.nobody = []byte(hash)
+	}
+	_, _ = rand.Read(p.secret[:]) // never fails (crypto/rand)
+	return p
+}
+
+// Credentials parses the value of an Authorization field (RFC 7617).
+func Credentials(field []byte) (user, password []byte, ok bool) {
+	scheme, text, _ := bytes.Cut(field, []byte{' '})
+	if !bytes.EqualFold(scheme, []byte("basic")) {
+		return nil, nil, false
+	}
+	plain, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSpace(text))
+	if err != nil {
+		return nil, nil, false
+	}
+	return bytes.Cut(plain, []byte{':'})
+}
+
+// Known reports whether this password was right before. It takes a microsecond.
+func (p *Passwords) Known(user, password []byte) bool {
+	key := p.key(user, password)
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	_, known := p.correct[key]
+	return known
+}
+
+// Check reports whether the password is right. It takes as long as the hash wants, and waits while too
+// many do; the error is that of ctx.
+func (p *Passwords) Check(ctx context.Context, user, password []byte) (bool, error) {
+	select {
+	case p.turns <- struct{}{}:
+		defer func() { <-p.turns }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // the client has left
+		return false, ctx.Err()
+	}
+	hash, exists := p.users[string(user)]
+	if !exists {
+		hash = p.nobody
+	}
+	right := bcrypt.CompareHashAndPassword(hash, password[:min(len(password), passwordMost)]) == nil
+	if !right || !exists {
+		return false, nil
+	}
+	key := p.key(user, password)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.correct) >= rememberedMost {
+		clear(p.correct)
+	}
+	p.correct[key] = struct{}{}
+	return true, nil
+}
+
+// passwordMost is what bcrypt takes of a password: htpasswd hashes no more of a longer one.
+const passwordMost = 72
+
+func (p *Passwords) key(user, password []byte) (sum [sha256.Size]byte) {
+	h := hmac.New(sha256.New, p.secret[:])
+	h.Write(user)
+	h.Write([]byte{':'}) // no name has one
+	h.Write(password)
+	h.Sum(sum[:0])
+	return sum
+}
