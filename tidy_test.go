@@ -76,6 +76,7 @@ func mayImport() map[string][]string {
 		"proxy/compress":      {"proxy/config"},
 		"proxy/config":        {},
 		"proxy/conformance":   {},
+		"proxy/convert":       {},
 		"proxy/listen":        {"internal/ring", "proxy/config"},
 		"proxy/prefork":       {"proxy", "proxy/config", "proxy/listen"},
 		"proxy/files":         {"internal/http1", "proxy/compress", "proxy/config"},

@@ -37,12 +37,20 @@ func entranceOf(c *config.Access) (*entrance, error) {
 		e.realm, e.passwords = b.Realm, access.NewPasswords(b.Users)
 	}
 	if f := c.ForwardAuth; f != nil {
-		e.forward = access.NewForward(f.URI, f.CopyHeaders, f.Timeout.Or(5*time.Second))
+		e.forward = access.NewForward(f.URI, copiedOf(f), f.Timeout.Or(5*time.Second))
 	}
 	if o := c.CORS; o != nil {
 		e.cors = access.NewCORS(o.Origins, o.Methods, o.Headers, o.Expose, o.Credentials, o.MaxAge.Or(10*time.Minute))
 	}
 	return e, nil
+}
+
+// copiedOf returns the fields that requests carry on.
+func copiedOf(f *config.ForwardAuth) (list []access.Copied) {
+	for _, text := range f.CopyHeaders {
+		list = append(list, access.CopiedOf(text))
+	}
+	return list
 }
 
 func networksOf(list []string) (all []netip.Prefix, err error) {

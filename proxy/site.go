@@ -347,7 +347,9 @@ func (s *site) ownFields(l *config.Location) (names []string) {
 		names = append(names, s.clientField)
 	}
 	if l.Access != nil && l.Access.ForwardAuth != nil {
-		names = append(names, l.Access.ForwardAuth.CopyHeaders...)
+		for _, c := range copiedOf(l.Access.ForwardAuth) {
+			names = append(names, c.To)
+		}
 	}
 	return names
 }

@@ -27,6 +27,9 @@ func TestNetworks(t *testing.T) {
 	if n.Admits(netip.Addr{}) || !NewNetworks(nil, []netip.Prefix{p("10.0.0.0/8")}).Admits(netip.Addr{}) {
 		t.Error("a client over a unix socket is in no network")
 	}
+	if NewNetworks(nil, []netip.Prefix{p("0.0.0.0/0"), p("::/0")}).Admits(netip.Addr{}) {
+		t.Error("a client over a unix socket came in where all are denied")
+	}
 }
 
 func TestPasswords(t *testing.T) {
@@ -95,10 +98,10 @@ func TestForward(t *testing.T) {
 		w.WriteHeader(map[string]int{"in": 204, "out": 401}[r.Header.Get("X-Ask")])
 	}))
 	defer s.Close()
-	f := NewForward(s.URL, []string{"x-user"}, time.Second)
+	f := NewForward(s.URL, []Copied{CopiedOf("x-user"), CopiedOf("X-User>X-Alias")}, time.Second)
 	defer f.Close()
 	a, err := f.Ask(t.Context(), http.Header{"X-Ask": {"in"}})
-	if err != nil || a.Status != 0 || string(a.Lines) != "x-user: in\r\n" {
+	if err != nil || a.Status != 0 || string(a.Lines) != "x-user: in\r\nX-Alias: in\r\n" {
 		t.Errorf("%+v %v", a, err)
 	}
 	a, err = f.Ask(t.Context(), http.Header{"X-Ask": {"out"}})

@@ -7,15 +7,28 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
 // Forward asks a service about each request.
 type Forward struct {
 	uri     string
-	copied  []string
+	copied  []Copied
 	timeout time.Duration
 	client  *http.Client
+}
+
+// Copied is a field of an answer, and what the request's is called that carries it on.
+type Copied struct{ From, To string }
+
+// CopiedOf reads "Name", or "Name>Other" for another name.
+func CopiedOf(text string) Copied {
+	from, to, renamed := strings.Cut(text, ">")
+	if !renamed {
+		to = from
+	}
+	return Copied{from, to}
 }
 
 // Answer is what the service says.
@@ -33,7 +46,7 @@ const replyMost = 1 << 20
 var ErrTimeout = errors.New("no answer in time")
 
 // NewForward asks at uri, and has copied fields of its answers carried on.
-func NewForward(uri string, copied []string, timeout time.Duration) *Forward {
+func NewForward(uri string, copied []Copied, timeout time.Duration) *Forward {
 	return &Forward{uri: uri, copied: copied, timeout: timeout, client: &http.Client{
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 4 * time.Second, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -76,9 +89,9 @@ func (f *Forward) ask(ctx context.Context, fields http.Header) (*Answer, error) 
 	}
 	a := &Answer{}
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
-		for _, name := range f.copied {
-			for _, v := range res.Header.Values(name) { // net/http has checked the value
-				a.Lines = appendField(a.Lines, name, v)
+		for _, c := range f.copied {
+			for _, v := range res.Header.Values(c.From) { // net/http has checked the value
+				a.Lines = appendField(a.Lines, c.To, v)
 			}
 		}
 		return a, nil

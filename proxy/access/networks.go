@@ -24,6 +24,7 @@ type rule struct {
 func NewNetworks(allow, deny []netip.Prefix) *Networks {
 	n := &Networks{otherwise: len(allow) == 0}
 	for _, p := range deny {
+		n.otherwise = n.otherwise && p.Bits() > 0
 		n.rules = append(n.rules, rule{p, false})
 	}
 	for _, p := range allow {
@@ -34,7 +35,7 @@ func NewNetworks(allow, deny []netip.Prefix) *Networks {
 }
 
 // Admits reports whether an address may come in. The zero address is that of a client over a unix
-// socket: it is in no network.
+// socket: it is in no network, and is denied with all.
 func (n *Networks) Admits(a netip.Addr) bool {
 	a = a.Unmap()
 	for _, r := range n.rules {

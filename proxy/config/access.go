@@ -33,8 +33,8 @@ type ForwardAuth struct {
 	// URI is asked by GET, with the request's fields, X-Forwarded-Method, -Proto, -Host, -Uri and
 	// -For, X-Original-URL and X-Original-Method.
 	URI string `toml:"uri"`
-	// CopyHeaders are fields of a 2xx response that the request carries to its destination. A client
-	// cannot send them.
+	// CopyHeaders are fields of a 2xx response that the request carries to its destination, as in
+	// "Remote-User", or "Remote-User>X-User" for another name. A client cannot send them.
 	CopyHeaders []string `toml:"copy_headers"`
 	// Timeout of the question, after which the client gets 504: 5s.
 	Timeout Duration `toml:"timeout"`

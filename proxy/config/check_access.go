@@ -32,7 +32,12 @@ func (k *checker) access(a *Access, at *places, key string) {
 		if u, err := url.Parse(f.URI); err != nil || u.Scheme != HTTP && u.Scheme != HTTPS || u.Host == "" {
 			k.add(at, key+".forward_auth.uri", "forward_auth: uri %q; http://host:port/path is needed", f.URI)
 		}
-		k.tokens(f.CopyHeaders, at, key+".forward_auth.copy_headers", "copy_headers")
+		for i, text := range f.CopyHeaders {
+			from, to, renamed := strings.Cut(text, ">")
+			if !token(from) || renamed && !token(to) {
+				k.add(at, fmt.Sprintf("%s.forward_auth.copy_headers.%d", key, i), "copy_headers: invalid name %q", text)
+			}
+		}
 		if f.Timeout < 0 {
 			k.add(at, key+".forward_auth.timeout", "forward_auth: a timeout is needed")
 		}

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -282,7 +284,14 @@ func TestExamplesInTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page = append(page, readme...)
+	other, err := os.ReadFile("../../docs/proxy-from.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := filepath.Join(t.TempDir(), "500.html")
+	put(t, down, "down")
+	other = bytes.ReplaceAll(other, []byte("/home/mastodon/live/public/500.html"), []byte(down))
+	page = slices.Concat(page, readme, other)
 	examples := regexp.MustCompile("(?ms)^```toml\n(.*?)^```").FindAllStringSubmatch(string(page), -1)
 	if len(examples) < 5 {
 		t.Fatalf("%d examples: the page or this test is broken", len(examples))

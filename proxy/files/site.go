@@ -40,6 +40,9 @@ func NewSite(t config.Target, level compress.Level, report func(string)) (*Site,
 		index: cmp.Or(t.Options.Get("index"), "index.html"), prefix: strings.Trim(t.Options.Get("prefix"), "/"),
 		fallback: strings.TrimPrefix(t.Options.Get("fallback"), "/"),
 	}
+	if s.passes { // a directory is not a file, unless an index is asked for
+		s.index = t.Options.Get("index")
+	}
 	if s.fallback != "" {
 		s.fallback = path.Join(s.prefix, s.fallback)
 	}

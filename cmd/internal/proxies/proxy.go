@@ -9,6 +9,7 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/internal/unit"
 	"ceiling/proxy/config"
+	"ceiling/proxy/convert"
 	"ceiling/proxy/service"
 )
 
@@ -26,7 +27,8 @@ SIGTERM drains: stops accepting, finishes requests in progress, exits.`,
 		Example: `  ceiling proxy site.toml
   ceiling proxy --listen :8080 http://127.0.0.1:3000
   ceiling proxy --listen :8080 'files://public?fallback=index.html'
-  ceiling proxy check site.toml`,
+  ceiling proxy check site.toml
+  ceiling proxy convert nginx.conf > site.toml`,
 		Args: command.Exactly(1, "one FILE or URI"),
 		RunE: func(c *cobra.Command, args []string) error { return runProxy(c, sh, s, args[0]) },
 	}
@@ -36,7 +38,7 @@ SIGTERM drains: stops accepting, finishes requests in progress, exits.`,
 	c.Flags().StringVar(&s.Engine, "engine", "auto", "auto, uring or epoll")
 	c.Flags().StringVar(&s.Log, "access-log", "", `file, "-" or "off", instead of the file's`)
 	c.Flags().BoolVar(&s.Prefork, "prefork", false, "one process per worker")
-	c.AddCommand(newProxyCheck(sh))
+	c.AddCommand(newProxyCheck(sh), newProxyConvert(sh))
 	return c
 }
 
@@ -47,7 +49,8 @@ func newProxyCheck(sh *command.Shell) *cobra.Command {
 		Long: `Checks a configuration file and what it includes, line by line, and also
 certificates, keys, directories, names and log paths. Warnings are about what the
 proxy starts without, and requests then miss. Changes nothing and binds nothing.`,
-		Args: command.Exactly(1, "one FILE"),
+		Example: "  ceiling proxy check site.toml",
+		Args:    command.Exactly(1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := config.Check(args[0])
 			var warnings []string
@@ -74,6 +77,30 @@ proxy starts without, and requests then miss. Changes nothing and binds nothing.
 			fmt.Fprintf(sh.Stdout, "%s: %s (%s, %s, %s)\n", args[0], verdict, unit.Plural(len(c.Regions), "region", "regions"),
 				unit.Plural(locations, "location", "locations"), unit.Plural(destinations, "destination", "destinations"))
 			return nil
+		},
+	}
+}
+
+func newProxyConvert(sh *command.Shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "convert FILE",
+		Short: "Translate an nginx.conf or a Caddyfile",
+		Long: `Translates a configuration of nginx or Caddy, with what it includes, and prints a
+file of the proxy's. Standard error lists, by line, what could not be translated, and
+what to write instead; the file begins with the same list.`,
+		Example: `  ceiling proxy convert /etc/nginx/nginx.conf > site.toml
+  ceiling proxy convert Caddyfile > site.toml && ceiling proxy check site.toml`,
+		Args: command.Exactly(1, "one FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, err := convert.File(args[0])
+			if err != nil {
+				return command.Usage(err)
+			}
+			for _, l := range r.Left {
+				fmt.Fprintln(sh.Stderr, "ceiling: "+l.String())
+			}
+			_, err = fmt.Fprint(sh.Stdout, r.TOML)
+			return err
 		},
 	}
 }
