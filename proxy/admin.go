@@ -28,7 +28,7 @@ type Operator struct {
 // adminTimeout bounds the time a client of the admin address may take.
 const adminTimeout = 10 * time.Second
 
-// Server returns the server of the admin address: GET /metrics (Prometheus) and /status (JSON),
+// Server returns the server of the admin address: GET / (a page), GET /metrics (Prometheus) and /status (JSON),
 // GET /healthz, POST /reload, GET /traces, and what more adds.
 func (o *Operator) Server(more ...func(*http.ServeMux)) *http.Server {
 	mux := http.NewServeMux()
@@ -55,6 +55,16 @@ func (o *Operator) Server(more ...func(*http.ServeMux)) *http.Server {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		_ = e.Encode(s) // it fails if the client has left
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		s, err := o.Snapshot()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+		_ = s.WritePage(w) // it fails if the client has left
 	})
 	if o.Traces != nil { // what clients have requested is private
 		mux.Handle("GET /traces", o.Guard(o.traces))

@@ -11,6 +11,9 @@ import (
 
 type logFormat uint8
 
+// logField is a request's field in the JSON log, in lower case.
+type logField struct{ name, field string }
+
 const (
 	logCombined logFormat = iota
 	logJSON
@@ -277,6 +280,11 @@ func (x *exchange) appendJSON(b, stamp, head []byte, took int64, most int) []byt
 		text("target", x.request.Target)
 		text("referer", x.fieldOf(head, "referer"))
 		text("user_agent", x.fieldOf(head, "user-agent"))
+		for _, f := range x.client.conn.loop.site.logFields {
+			if v := x.fieldOf(head, f.field); v != nil {
+				text(f.name, v)
+			}
+		}
 	}
 	number("status", int64(x.status))
 	number("received", x.receivedBytes)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"regexp"
@@ -33,6 +34,7 @@ type site struct {
 	upstreams    map[string]*upstream
 	fileSites    []*files.Site
 	logFormat    logFormat
+	logFields    []logField
 	rate         *limiter // per client address, over all locations; nil for none
 	traces       int      // requests that each loop keeps
 	securePort   string   // plain requests are redirected to it; "" for no redirect
@@ -204,6 +206,9 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	}
 	if c.Log.Format == "json" {
 		s.logFormat = logJSON
+		for _, name := range slices.Sorted(maps.Keys(c.Log.Fields)) {
+			s.logFields = append(s.logFields, logField{name, strings.ToLower(c.Log.Fields[name])})
+		}
 	}
 	if len(c.TLS.Listen) > 0 {
 		var err error

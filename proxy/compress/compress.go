@@ -34,6 +34,7 @@ const (
 	Fast
 	Middle
 	Small
+	Smallest // for what is compressed once and served often: too slow for a loop
 )
 
 // levels has the level of each coding, by Level.
@@ -41,7 +42,8 @@ var levels = [...]struct {
 	zstd zstd.EncoderLevel
 	br   int
 	gzip int
-}{{}, {zstd.SpeedFastest, 1, 1}, {zstd.SpeedDefault, 4, 5}, {zstd.SpeedBetterCompression, 6, 9}} // read-only
+}{{}, {zstd.SpeedFastest, 1, 1}, {zstd.SpeedDefault, 4, 5}, {zstd.SpeedBetterCompression, 6, 9},
+	{zstd.SpeedBestCompression, 11, 9}} // read-only
 
 // LevelOf returns the level that a destination, or its location, asks for.
 func LevelOf(whole bool, list []config.Transformer) Level {

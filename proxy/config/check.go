@@ -137,6 +137,14 @@ func (k *checker) log(c *Config, at *places) {
 	if c.Log.Sample < 0 || c.Log.Sample > 1 {
 		k.add(at, "log.sample", "sample: %v; a share from 0 to 1 is needed", c.Log.Sample)
 	}
+	for name, field := range c.Log.Fields {
+		if !token(field) || !token(name) {
+			k.add(at, "log.fields", "log: fields: %s = %q: a name and a request's field are needed, as in tenant = \"X-Tenant\"", name, field)
+		}
+	}
+	if len(c.Log.Fields) > 0 && c.Log.Format != "json" {
+		k.add(at, "log.fields", "log: fields are the JSON log's: set format = \"json\"")
+	}
 	if c.Log.RequestID != "" && !token(c.Log.RequestID) {
 		k.add(at, "log.request_id", "request_id: invalid field name %q; use one such as X-Request-Id", c.Log.RequestID)
 	}

@@ -116,6 +116,8 @@ type Log struct {
 	// Traces is how many of the last requests each worker keeps for the admin address, at most
 	// 4096; 0 for none. GET /traces returns them newest first, one line of JSON each.
 	Traces int `toml:"traces"`
+	// Fields adds request fields to the JSON log, by the log's name: { tenant = "X-Tenant" }.
+	Fields map[string]string `toml:"fields"`
 	// RequestID is a field, such as X-Request-Id, that every request and its response carry: 128 random
 	// bits, or what a trusted client sent. The JSON log has it as request_id. nginx: $request_id;
 	// HAProxy: unique-id-header.

@@ -10,6 +10,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/proxy/config"
 	"ceiling/proxy/convert"
+	"ceiling/proxy/files"
 	"ceiling/proxy/service"
 )
 
@@ -43,12 +44,14 @@ SIGTERM drains: stops accepting, finishes requests in progress, exits.`,
 }
 
 func newProxyCheck(sh *command.Shell) *cobra.Command {
-	return &cobra.Command{
+	precompress := false
+	c := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a configuration file",
 		Long: `Checks a configuration file and what it includes, line by line, and also
 certificates, keys, directories, names and log paths. Warnings are about what the
-proxy starts without, and requests then miss. Changes nothing and binds nothing.`,
+proxy starts without, and requests then miss. Changes nothing and binds nothing, but
+with --precompress writes the .br, .zst and .gz siblings of the files that are served.`,
 		Example: "  ceiling proxy check site.toml",
 		Args:    command.Exactly(1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -76,9 +79,40 @@ proxy starts without, and requests then miss. Changes nothing and binds nothing.
 			}
 			fmt.Fprintf(sh.Stdout, "%s: %s (%s, %s, %s)\n", args[0], verdict, unit.Plural(len(c.Regions), "region", "regions"),
 				unit.Plural(locations, "location", "locations"), unit.Plural(destinations, "destination", "destinations"))
-			return nil
+			if !precompress {
+				return nil
+			}
+			return precompressAll(sh, c)
 		},
 	}
+	c.Flags().BoolVar(&precompress, "precompress", false, "write compressed siblings of served files, as small as possible")
+	return c
+}
+
+// precompressAll writes the siblings of all served directories.
+func precompressAll(sh *command.Shell, c *config.Config) error {
+	seen := map[string]bool{}
+	for _, r := range c.Regions {
+		for _, l := range r.Locations {
+			for _, d := range l.Destinations {
+				target, err := config.ParseURI(d.URI)
+				if err != nil || target.Scheme != config.Files || seen[target.Address] {
+					continue
+				}
+				seen[target.Address] = true
+				done, err := files.Precompress(target.Address)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(sh.Stdout, "%s: %s written, %s for %s\n", target.Address, unit.Plural(done.Files, "file", "files"),
+					unit.FormatBytesIEC(done.After), unit.FormatBytesIEC(done.Before))
+			}
+		}
+	}
+	if len(seen) == 0 {
+		return command.Usage(errors.New("--precompress: the file serves no directory (files://)"))
+	}
+	return nil
 }
 
 func newProxyConvert(sh *command.Shell) *cobra.Command {

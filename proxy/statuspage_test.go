@@ -1,0 +1,59 @@
+package proxy
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestStatusPage(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a&b")
+	r := run(t, "epoll", to("unix:"+dir+"/none", `paths = ["/app"]`)+"[[locations]]\ndestinations = [{ uri = \"files://"+dir+"\" }]\n")
+	o := &Operator{Snapshot: r.Snapshot}
+	page := func() string {
+		w := httptest.NewRecorder()
+		o.Server().Handler.ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/", nil))
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Fatalf("%d %v", w.Code, w.Header())
+		}
+		return w.Body.String()
+	}
+	if text := page(); !strings.Contains(text, "took at most</td><td>–<") {
+		t.Error(text)
+	}
+	dial(t, r.addr).status("/app", 502)
+	dial(t, r.addr).status("/", 404)
+	text := page()
+	for _, want := range []string{"one destination is in trouble", "<td>requests</td><td>2<", `answered 5xx</td><td class="bad">1<`,
+		"a&amp;b/none</td><td>ok<", `no such file or directory</small></td><td class="bad">missing<`, " ms<"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if text := page(); !strings.Contains(text, "all is well") {
+		t.Error(text)
+	}
+	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}
+
+func TestLogFields(t *testing.T) {
+	o := serveHTTP(t, func(http.ResponseWriter, *http.Request) {})
+	log := filepath.Join(t.TempDir(), "log")
+	r := run(t, "epoll", "log = { access = \""+log+"\", format = \"json\", fields = { tenant = \"X-Tenant\", none = \"X-None\" } }\n"+to("http://"+o.addr))
+	dial(t, r.addr).ask("GET", "/", "x-tenant: a\"b\r\n")
+	r.stop()
+	text, err := os.ReadFile(log)
+	if err != nil || !strings.Contains(string(text), `,"tenant":"a\u0022b",`) || strings.Contains(string(text), `"none"`) {
+		t.Errorf("%v %s", err, text)
+	}
+}
