@@ -93,7 +93,7 @@ func (k *checker) covered(t *TLS, certificates []*x509.Certificate) {
 		if host, _, err := net.SplitHostPort(name); err == nil {
 			name = host
 		}
-		if name == "*" || t.ACME != nil && contains(t.ACME.Hosts, name) {
+		if strings.HasSuffix(name, "*") || t.ACME != nil && contains(t.ACME.Hosts, name) {
 			continue
 		}
 		if rest, wild := strings.CutPrefix(name, "*."); wild {

@@ -509,10 +509,13 @@ func CheckHost(h string) error {
 	if name == "*" {
 		return nil
 	}
+	if front, is := strings.CutSuffix(name, ".*"); is && !strings.HasPrefix(name, "*") {
+		name = front
+	}
 	name = strings.TrimPrefix(name, "*.")
 	notASCII := strings.ContainsFunc(name, func(c rune) bool { return c > 0x7f })
 	if u, err := url.Parse("http://" + name); notASCII || err != nil || u.Host != name || name == "" || strings.ContainsAny(name, "*@ ") {
-		return fmt.Errorf("invalid host name %q; use names, *.suffix or *", h)
+		return fmt.Errorf("invalid host name %q; use names, *.suffix, prefix.* or *", h)
 	}
 	return nil
 }

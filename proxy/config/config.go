@@ -146,7 +146,7 @@ type Location struct {
 	// At is where the location begins: Read fills it in.
 	At Place `toml:"-"`
 
-	// Hosts are names with or without a port, *.suffix, or * for any. Empty means any.
+	// Hosts are names with or without a port, *.suffix, prefix.*, or * for any. Empty means any.
 	Hosts []string `toml:"hosts"`
 	Host  []string `toml:"host"` // the same, RoadSign's older name
 	// Paths are "/prefix" (whole segments), "/below/*", "=/exact", "~regex"; a path with one of

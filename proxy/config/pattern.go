@@ -121,6 +121,9 @@ func asciiHost(h string) string {
 	if i := strings.LastIndexByte(name, ':'); i >= 0 {
 		name, port = name[:i], name[i:]
 	}
+	if front, found := strings.CutSuffix(name, ".*"); found {
+		name, port = front, ".*"+port
+	}
 	ascii, err := idna.Lookup.ToASCII(name)
 	if err != nil {
 		return h // CheckHost rejects it

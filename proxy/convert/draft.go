@@ -125,6 +125,9 @@ func lastOf(lines []string) []string {
 
 // result writes the file.
 func (d *draft) result() *Result {
+	if len(d.tlsListen) > 0 && len(d.certificates)+len(d.acme) == 0 {
+		d.left = append(d.left, Left{d.from, 1, "certificates", "add [[tls.certificates]] with pem and key, or [tls.acme]"})
+	}
 	slices.SortStableFunc(d.left, func(a, b Left) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -38,6 +38,7 @@ type server struct {
 	scope   scope
 	named   map[string]*directive // locations named @…
 	regexes bool                  // has locations that are regular expressions
+	unnamed bool                  // has a name that was left out
 }
 
 // scope is what inner blocks inherit.
@@ -267,8 +268,9 @@ func (f *nginxFile) server(d *directive, s scope) {
 			for _, n := range e.args() {
 				switch {
 				case n == "_" || n == "":
-				case strings.HasPrefix(n, "~") || strings.HasSuffix(n, ".*"):
-					f.leave(e, "hosts are names, or *. in front of one")
+				case strings.HasPrefix(n, "~") || strings.Count(n, "*") > 1:
+					f.leave(e, "hosts are names, *.suffix or prefix.*: this one was left out")
+					v.unnamed = true
 				case strings.HasPrefix(n, "."):
 					v.names = append(v.names, n[1:], "*"+n)
 				default:
@@ -399,6 +401,10 @@ func (f *nginxFile) onlyToHTTPS(v *server) bool {
 
 // serve translates a server block.
 func (f *nginxFile) serve(v *server) {
+	if v.unnamed && len(v.names) == 0 { // it must not take the requests of all hosts
+		f.leave(&v.at, "the server has no other name, and was left out")
+		return
+	}
 	if f.onlyToHTTPS(v) {
 		f.draft.redirect = true
 		return

@@ -89,7 +89,7 @@ func TestFindOrder(t *testing.T) {
 		var rules []Rule
 		for range n {
 			rules = append(rules, Rule{
-				Hosts: []string{rapid.SampledFrom([]string{"a", "*.a", "b.a", "*"}).Draw(t, "host")},
+				Hosts: []string{rapid.SampledFrom([]string{"a", "*.a", "b.*", "b.a", "*"}).Draw(t, "host")},
 				Paths: []Path{{rapid.SampledFrom([]PathKind{Prefix, Exact}).Draw(t, "kind"),
 					rapid.SampledFrom([]string{"/", "/x", "/x/y"}).Draw(t, "path")}},
 				Priority: rapid.IntRange(0, 1).Draw(t, "priority"),
@@ -106,7 +106,7 @@ func TestFindOrder(t *testing.T) {
 		for i := range rules { // the same said naively: the best of all that match
 			list, _ := entriesOf(&rules[i], i)
 			e := &list[0]
-			if !e.takes(string(q.Host)) || !e.matches(&q, nil) {
+			if !e.takes(string(q.Host)) || !e.matches(&q, q.Host, nil) {
 				continue
 			}
 			if want < 0 {
@@ -389,5 +389,32 @@ func TestHostForms(t *testing.T) {
 		if got := tab.Find(&Query{Host: []byte(k.host), Port: k.port, Path: []byte("/")}); got != k.want {
 			t.Errorf("%s, port %s: %d, want %d", k.host, k.port, got, k.want)
 		}
+	}
+}
+
+// TestFronts: prefix.* comes after *.suffix and before *, and the longer one first.
+func TestFronts(t *testing.T) {
+	tab, err := New([]Rule{{}, {Hosts: []string{"mail.*"}}, {Hosts: []string{"mail.eu.*"}}, {Hosts: []string{"*.a.com"}},
+		{Hosts: []string{"mail.b.com"}, Paths: []Path{{Prefix, "/x"}}},
+		{Hosts: []string{"mail.*:8443"}}, {Hosts: []string{"*.c.com"}, Paths: []Path{{Prefix, "/only"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []struct {
+		host, path string
+		want       int
+	}{
+		{"mail.example.org", "/", 1}, {"MAIL.x", "/", 1}, {"mail.", "/", 0}, {"mail", "/", 0}, {"mails.x", "/", 0}, {"x.mail.y", "/", 0},
+		{"mail.eu.x", "/", 2}, {"mail.a.com", "/", 3}, {"mail.b.com", "/x", 4}, {"mail.b.com", "/", 1}, {"mail.x:8443", "/", 5},
+		{"mail.c.com", "/only", 6}, {"mail.c.com", "/", 1}, {"other.c.com", "/", 0},
+	} {
+		if got := tab.Find(&Query{Host: []byte(k.host), Port: "80", Path: []byte(k.path)}); got != k.want {
+			t.Errorf("%s%s: %d, want %d", k.host, k.path, got, k.want)
+		}
+	}
+	hidden, err := FindHidden([]Rule{{Hosts: []string{"mail.*"}}, {Hosts: []string{"mail.x"}, Paths: []Path{{Prefix, "/a"}}, Priority: -1},
+		{Hosts: []string{"web.x"}, Priority: -1}})
+	if err != nil || len(hidden) != 1 || hidden[0].Rule != 1 {
+		t.Errorf("%+v %v", hidden, err)
 	}
 }

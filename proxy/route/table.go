@@ -31,8 +31,8 @@ type Path struct {
 
 // Rule says which requests belong to a location. Empty lists match any.
 type Rule struct {
-	// Hosts are names in lower case, *.suffix (any number of labels in front, at least one) or *,
-	// with :port to match only that port.
+	// Hosts are names in lower case, *.suffix (any number of labels in front, at least one), prefix.*
+	// (any number behind) or *, with :port to match only that port.
 	Hosts    []string
 	Paths    []Path
 	Methods  []string
@@ -63,6 +63,7 @@ type Table struct {
 type entry struct {
 	index                int
 	name, port           string
+	front                string // of prefix.*, with its dot; "" for others
 	kind                 PathKind
 	text                 string
 	re                   *regexp.Regexp
@@ -88,21 +89,22 @@ func New(rules []Rule) (*Table, error) {
 	t := &Table{exact: map[string][]entry{}, wildcard: map[string][]entry{}}
 	for i := range all {
 		switch e := &all[i]; {
-		case e.name == "*":
+		case e.name == "*", e.front != "":
 		case e.name[0] == '*':
 			t.wildcard[e.name[1:]] = nil
 		default:
 			t.exact[e.name] = nil
 		}
 	}
-	// Each list has everything its host can match, so that one list suffices.
+	// Each list has everything its host can match, so that one list suffices. What a prefix.* takes
+	// only the request shows.
 	for name := range t.exact {
 		t.exact[name] = those(all, func(e *entry) bool { return e.takes(name) })
 	}
 	for suffix := range t.wildcard {
-		t.wildcard[suffix] = those(all, func(e *entry) bool { return e.name[0] == '*' && e.takes("x"+suffix) })
+		t.wildcard[suffix] = those(all, func(e *entry) bool { return e.front != "" || e.name[0] == '*' && e.takes("x"+suffix) })
 	}
-	t.any = those(all, func(e *entry) bool { return e.name == "*" })
+	t.any = those(all, func(e *entry) bool { return e.front != "" || e.name == "*" })
 	return t, nil
 }
 
@@ -130,6 +132,9 @@ func those(all []entry, keep func(*entry) bool) []entry {
 }
 
 func (e *entry) takes(name string) bool {
+	if e.front != "" {
+		return e.name == name || strings.HasPrefix(name, e.front) && len(name) > len(e.front)
+	}
 	return e.name == "*" || e.name == name || e.name[0] == '*' && strings.HasSuffix(name, e.name[1:]) && len(name) >= len(e.name)
 }
 
@@ -155,6 +160,9 @@ func entriesOf(r *Rule, index int) ([]entry, error) {
 			e := base
 			name, port := splitPort([]byte(strings.ToLower(host)))
 			e.name, e.port = string(name), string(port)
+			if front, is := strings.CutSuffix(e.name, "*"); is && front != "" {
+				e.front = front
+			}
 			e.hostWeight = weigh(e.name, e.port)
 			e.kind, e.text = path.Kind, path.Text
 			if e.kind == Regex {
@@ -170,14 +178,16 @@ func entriesOf(r *Rule, index int) ([]entry, error) {
 	return list, nil
 }
 
-// weigh orders hosts: a name before a wildcard, a longer wildcard before a shorter one, * last,
-// and each with a port before the same without one.
+// weigh orders hosts: a name, *.suffix, prefix.*, the longer ones first, then *, and each with a port
+// before the same without one.
 func weigh(name, port string) int {
 	w := 0
 	switch {
 	case name == "*":
-	case name[0] == '*':
+	case strings.HasSuffix(name, "*"):
 		w = 2 * len(name)
+	case name[0] == '*':
+		w = 1<<10 + 2*len(name)
 	default:
 		w = 1 << 20
 	}
@@ -226,15 +236,16 @@ func (t *Table) Find(q *Query) int {
 		}
 	}
 	for i := range list {
-		if list[i].matches(q, port) {
+		if list[i].matches(q, name, port) {
 			return list[i].index
 		}
 	}
 	return -1
 }
 
-func (e *entry) matches(q *Query, port []byte) bool {
-	return (e.port == "" || e.port == string(port) || port == nil && e.port == q.Port) && e.matchesPath(q.Path) &&
+func (e *entry) matches(q *Query, name, port []byte) bool {
+	return (e.front == "" || len(name) > len(e.front) && string(name[:len(e.front)]) == e.front) &&
+		(e.port == "" || e.port == string(port) || port == nil && e.port == q.Port) && e.matchesPath(q.Path) &&
 		(len(e.methods) == 0 || e.matchesMethod(q.Method)) &&
 		(len(e.queries) == 0 || e.matchesQuery(q.Query)) &&
 		(len(e.headers) == 0 || e.matchesHeader(q.Header))
