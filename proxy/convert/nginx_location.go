@@ -217,7 +217,9 @@ func (f *nginxFile) location(r *site, v *server, hosts []string, d *directive) {
 		case "location":
 			f.leave(e, "a location inside another: write it beside the outer one")
 		case "error_page":
-			f.leave(e, "error_pages are a region's")
+			if e.arg(0) != "401" { // of auth_request: see redirecting
+				f.leave(e, "error_pages are a region's")
+			}
 		default:
 			f.setting(e, &s)
 		}
@@ -253,9 +255,26 @@ func (f *nginxFile) authRequest(p *place, v *server, s *scope, d *directive) {
 	if s.authURI == "" {
 		return
 	}
+	if to := f.verifier(v, s); to != "" {
+		p.access = append(p.access, fmt.Sprintf("forward_auth = { uri = %s, copy_headers = %s }", quote(to), list(s.authFields)))
+		return
+	}
+	f.leave(d, "auth_request "+s.authURI+` names a location without a proxy_pass: all are denied until access.forward_auth = { uri = "http://…" } replaces that`)
+	p.access = []string{`deny = ["all"]`}
+}
+
+// redirecting are endpoints of known services that answer 401, and those beside them that send to the
+// login page themselves: an error_page of nginx's did that.
+var redirecting = strings.NewReplacer("/api/authz/auth-request", "/api/authz/forward-auth",
+	"/outpost.goauthentik.io/auth/nginx", "/outpost.goauthentik.io/auth/caddy") // read-only
+
+// verifier returns the URI of the service behind auth_request, "" if the server does not say.
+func (f *nginxFile) verifier(v *server, s *scope) string {
+	longest, found := 0, ""
 	for i := range v.at.block {
 		e := &v.at.block[i]
-		if e.name() != "location" || e.arg(len(e.args())-1) != s.authURI {
+		path := e.arg(len(e.args()) - 1)
+		if e.name() != "location" || strings.HasPrefix(e.arg(0), "~") || !strings.HasPrefix(s.authURI, path) || len(path) <= longest {
 			continue
 		}
 		inner := s.inner()
@@ -263,14 +282,17 @@ func (f *nginxFile) authRequest(p *place, v *server, s *scope, d *directive) {
 			if line.name() == "set" {
 				f.setting(&line, &inner)
 			}
-			if to := f.value(line.arg(0), &inner); line.name() == "proxy_pass" && !strings.Contains(to, "$") && !strings.Contains(to, "unix:") {
-				p.access = append(p.access, fmt.Sprintf("forward_auth = { uri = %s, copy_headers = %s }", quote(to), list(s.authFields)))
-				return
+			to := f.value(line.arg(0), &inner)
+			if line.name() != "proxy_pass" || strings.Contains(to, "$") || strings.Contains(to, "unix:") {
+				continue
+			}
+			longest, found = len(path), to+strings.TrimPrefix(s.authURI, path)
+			if u, err := url.Parse(to); err == nil && u.Path == "" {
+				found = to + s.authURI
 			}
 		}
 	}
-	f.leave(d, "auth_request "+s.authURI+` names a location without a proxy_pass: all are denied until access.forward_auth = { uri = "http://…" } replaces that`)
-	p.access = []string{`deny = ["all"]`}
+	return redirecting.Replace(found)
 }
 
 // match sets the paths of a location; false if it has none here.
