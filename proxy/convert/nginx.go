@@ -48,7 +48,6 @@ type scope struct {
 	keys        map[string]string // of the location
 	response    map[string]string // fields
 	request     map[string]string
-	allow, deny []string
 	rules       []rule
 	realm, file string
 	authURI     string

@@ -130,9 +130,10 @@ func siteOf(t *testing.T) (dir, app string) {
 	}
 	for name, text := range map[string]string{"index.html": "index", "a.css": "css", "sub/index.html": "sub", "sub/b.txt": "b"} {
 		file := filepath.Join(dir, "www", name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err == nil {
-			err = os.WriteFile(file, []byte(text), 0o644)
-		} else {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
