@@ -138,7 +138,7 @@ func (c *client) handshakeDone() {
 	case secure.IsChallenge(agreed.Protocol):
 		c.linger(false)
 	case c.enter():
-		c.subject = strings.Map(inField, agreed.Subject)
+		c.subject = strings.Map(inField, c.conn.tls.Subject())
 		c.waits()
 		if agreed.Protocol == "h2" {
 			l.speakHTTP2(c)

@@ -111,8 +111,6 @@ type Agreed struct {
 	Protocol string
 	// Resumed reports whether it resumed an earlier session.
 	Resumed bool
-	// Subject of the client's certificate, as RFC 2253 writes it; "": it showed none.
-	Subject string
 }
 
 // Conn is one connection. The zero value is ready for Begin or Accept.
@@ -123,6 +121,7 @@ type Conn struct {
 	former  *handshake // waits for a ticket; nil: none is wanted
 	in, out half
 	agreed  Agreed
+	subject string // see Subject
 	partial []byte // a record whose rest is pending
 	message []byte // a handshake message whose rest is pending
 	pending []byte // to be sent
@@ -151,9 +150,9 @@ func (c *Conn) shaken() {
 	}
 	if h.over && !c.Established() {
 		s := h.conn.ConnectionState()
-		c.agreed = Agreed{s.Version, s.CipherSuite, uint16(s.CurveID), s.NegotiatedProtocol, s.DidResume, ""}
+		c.agreed = Agreed{s.Version, s.CipherSuite, uint16(s.CurveID), s.NegotiatedProtocol, s.DidResume}
 		if c.server != nil && len(s.PeerCertificates) > 0 {
-			c.agreed.Subject = s.PeerCertificates[0].Subject.String()
+			c.subject = s.PeerCertificates[0].Subject.String()
 		}
 		switch {
 		case s.Version >= tls.VersionTLS13:
@@ -181,6 +180,10 @@ func (c *Conn) Established() bool { return c.agreed.Version != 0 }
 
 // Agreed returns the result of the handshake, once Established.
 func (c *Conn) Agreed() Agreed { return c.agreed }
+
+// Subject returns that of the client's certificate at a server's end, as RFC 2253 writes it; "": it
+// showed none.
+func (c *Conn) Subject() string { return c.subject }
 
 // Pending returns the bytes to send, which belong to the caller from then on.
 func (c *Conn) Pending() []byte {

@@ -65,7 +65,7 @@ func TestServer12(t *testing.T) {
 					if err != nil || ended != io.EOF {
 						t.Fatalf("%s, pieces of %d, round %d: %v, %v", tls.CipherSuiteName(suite), piece, round, err, ended)
 					}
-					want := Agreed{tls.VersionTLS12, suite, uint16(state.CurveID), "h2", round > 0 && tickets, ""}
+					want := Agreed{tls.VersionTLS12, suite, uint16(state.CurveID), "h2", round > 0 && tickets}
 					if agreed != want || state.DidResume != want.Resumed {
 						t.Errorf("%s, round %d: agreed on %+v, the client on %+v", tls.CipherSuiteName(suite), round, agreed, state)
 					}

@@ -125,7 +125,7 @@ func TestServer(t *testing.T) {
 				if err != nil || ended != io.EOF {
 					t.Fatalf("%s, pieces of %d, round %d: %v, %v", name, piece, round, err, ended)
 				}
-				want := Agreed{tls.VersionTLS13, state.CipherSuite, uint16(state.CurveID), "http/1.1", round > 0 && name != "no tickets", ""}
+				want := Agreed{tls.VersionTLS13, state.CipherSuite, uint16(state.CurveID), "http/1.1", round > 0 && name != "no tickets"}
 				if agreed != want || state.DidResume != want.Resumed {
 					t.Errorf("%s, round %d: agreed on %+v, the client on %+v", name, round, agreed, want)
 				}

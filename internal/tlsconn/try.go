@@ -35,7 +35,7 @@ func (c Config) Try(ctx context.Context, on net.Conn) (Agreed, error) {
 			return Agreed{}, err
 		}
 	}
-	return Agreed{s.Version, s.CipherSuite, uint16(s.CurveID), s.NegotiatedProtocol, s.DidResume, ""}, nil
+	return Agreed{s.Version, s.CipherSuite, uint16(s.CurveID), s.NegotiatedProtocol, s.DidResume}, nil
 }
 
 func isTimeout(err error) bool {
