@@ -307,3 +307,34 @@ func TestFileBeyond32Bits(t *testing.T) {
 		}
 	})
 }
+
+// TestMissingFileAppears: a file that was asked for before it was there is served once it is, and so
+// is, soon, one that takes the place of the fallback.
+func TestMissingFileAppears(t *testing.T) {
+	for _, options := range []string{"", "?fallback=index.html"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "index.html"), []byte("index"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := run(t, "epoll", to("files://"+dir+options))
+		l := dial(t, r.addr)
+		if options == "" {
+			l.status("/page.html", 404)
+		}
+		for range 3 { // within the same second
+			l.status("/late.css", 404)
+		}
+		for _, name := range []string{"page.html", "late.css"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if options != "" { // in whose place the fallback may stand for 20 ms
+				until(t, name+" is served", func() bool { _, body := l.get("/" + name); return body == name })
+				continue
+			}
+			if body := l.status("/"+name, 200); body != name {
+				t.Errorf("%s%s: %q", name, options, body)
+			}
+		}
+	}
+}

@@ -131,14 +131,22 @@ func (k *Cache) get(s *Site, d *directory, clean []byte, now int64) *Found {
 	return f
 }
 
-// fresh returns for how long the files are assumed to be unchanged.
+// fresh returns for how long the files are assumed to be unchanged. What is missing is looked for each
+// time: a deployment may be about to write it.
 func (f *Found) fresh() int64 {
+	fresh, some := fileFresh, false
 	for _, v := range f.variants {
-		if v != nil && v.young {
-			return youngFresh
+		if some = some || v != nil; v != nil && v.young {
+			fresh = youngFresh
 		}
 	}
-	return fileFresh
+	switch {
+	case f.Directory, some && !f.instead:
+		return fresh
+	case f.instead:
+		return youngFresh
+	}
+	return 0
 }
 
 // variant returns the file in an encoding, nil if there is none.
