@@ -14,9 +14,12 @@ type additions struct {
 	response []byte // field lines for the client
 	cookie   []byte // the line that keeps the client at its destination
 	inquiry  *inquiry
+	body     []byte // see collect
 	id       []byte // of the request, for the log
 	traceID  []byte
 	user     []byte // whose password it had
+
+	collecting bool // the body, for a destination that cannot take chunks
 }
 
 // lines returns the field lines for the client.

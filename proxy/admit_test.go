@@ -421,7 +421,7 @@ func TestMissingNext(t *testing.T) {
 
 func TestErrorPages(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"404.html": "<h1>{status} {reason}</h1>{detail}", "5xx.json": `{"error":{status}}`, "www.html": "www"} {
+	for name, text := range map[string]string{"404.html": "<h1>{status} {reason}</h1>{detail}", "5xx.json": `{"error":{status},"why":"{detail}"}`, "www.html": "www"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -447,7 +447,7 @@ destinations = [{ uri = "unix:`+dir+`/none" }]
 	}{
 		"/<x>":   {404, "text/html; charset=utf-8", "<h1>404 Not Found</h1>no location matches this request"},
 		"/www/a": {404, "text/html; charset=utf-8", "www"},
-		"/app":   {502, "application/json", `{"error":502}`},
+		"/app":   {502, "application/json", `{"error":502,"why":"connect: no such file or directory"}`},
 	} {
 		res, body := c.get(path)
 		if res.StatusCode != want.status || body != want.body || res.Header.Get("Content-Type") != want.kind {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
@@ -105,7 +106,7 @@ func (w *rawConn) Read(b []byte) (int, error) {
 }
 
 func (u *upstream) dialTLS(ctx context.Context) (*rawConn, *tls.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.target.Address)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", dialed(u))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,3 +155,15 @@ func span(near *net.UnixConn, far *tls.Conn, raw *rawConn, torn *atomic.Bool) {
 }
 
 func (u *upstream) secure() bool { return u.target.Scheme == config.HTTPS }
+
+// dialed returns the host:port for what connects by itself: of a service, one of those that its records
+// name.
+func dialed(u *upstream) string {
+	host, _, err := net.SplitHostPort(u.target.Address)
+	if known := u.naming.addresses.Load(); err == nil && config.IsService(host) && known != nil {
+		if at, err := (*known)[rand.IntN(len(*known))].AddrPort(); err == nil {
+			return at.String()
+		}
+	}
+	return u.target.Address
+}

@@ -176,6 +176,8 @@ func (c *client) received(data []byte) {
 		c.preface()
 	case c.state == atHead:
 		c.run()
+	case c.state == atRequest && x.added != nil && x.added.collecting:
+		collect(x)
 	}
 	if c.have()-c.at > maxWaiting {
 		c.conn.pause()

@@ -35,8 +35,11 @@ func (p errorPages) page(status int, why string) (text []byte, kind string) {
 	if !found {
 		return page(status, why), "text/html; charset=utf-8"
 	}
-	if strings.HasPrefix(own.kind, "text/html") {
+	switch {
+	case strings.HasPrefix(own.kind, "text/html"):
 		why = escape(why)
+	case strings.HasSuffix(own.kind, "json"):
+		why = strings.Trim(strconv.QuoteToASCII(why), `"`) // the causes are texts of ours, and plain
 	}
 	return []byte(strings.NewReplacer("{status}", strconv.Itoa(status), "{reason}", http.StatusText(status), "{detail}", why).
 		Replace(own.text)), own.kind

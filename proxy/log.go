@@ -175,7 +175,7 @@ func (x *exchange) log() {
 		x.trace(took)
 	}
 	g := l.log
-	if g.to == nil || x.status < 500 && !g.chosen() {
+	if g.to == nil || x.status < 500 && (x.location != nil && x.location.unlogged || !g.chosen()) {
 		return
 	}
 	if g.second != l.second {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"ceiling/proxy/config"
 )
 
 // resolver answers with one address, or none.
@@ -154,4 +157,33 @@ func TestHealthHost(t *testing.T) {
 	health := "\"\nhealth = { interval = \"10ms\", timeout = \"10s\" }\n"
 	run(t, "auto", to("http://"+o.addr)+"host = \"one"+health+"[[locations.destinations]]\nuri = \"http://"+o.addr+"\"\nhost = \"other"+health)
 	until(t, "checks of both", func() bool { return one.Load() > 0 && other.Load() > 0 })
+}
+
+// TestServiceRecords: the ports are the records', also for health checks, and change with them.
+func TestServiceRecords(t *testing.T) {
+	together(t)
+	var at [2]string
+	for i := range at {
+		at[i] = serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, i) }).addr
+	}
+	var names resolver
+	names.set(at[0])
+	r := runWith(t, to("http://_web._tcp.name.test", "")+"health = { interval = \"10ms\" }\n", Options{LookUp: names.lookUp})
+	l := dial(t, r.addr)
+	if body := l.status("/", 200); body != "0" {
+		t.Errorf("%s", body)
+	}
+	until(t, "it is checked", func() bool {
+		s, err := r.Snapshot()
+		return err == nil && s.Upstreams[0].Checks > 2
+	})
+	if s, err := r.Snapshot(); err != nil || s.Upstreams[0].FailedChecks > 0 {
+		t.Errorf("%v %+v", err, s.Upstreams)
+	}
+	names.set(at[1])
+	until(t, "it moves", func() bool { return l.status("/", 200) == "1" })
+	if _, err := config.Parse("x.toml", []byte("[[locations]]\ndestinations = [{ uri = \"https://_web._tcp.name.test/\" }]\n")); err == nil ||
+		!strings.Contains(err.Error(), "server_name") {
+		t.Errorf("%v", err)
+	}
 }

@@ -56,6 +56,7 @@ type location struct {
 	pages        errorPages
 	tryFiles     bool // the first destination is files, before the others
 	sticky       bool // balanceKey is a cookie that the proxy sets
+	unlogged     bool // but for errors
 	balance      route.Balance
 	balanceKey   key
 	rate         *limiter
@@ -83,6 +84,7 @@ type destination struct {
 	weight   int
 	seed     uint64
 	host     string // to send; "" keeps the client's
+	collects bool   // it cannot take chunks
 	base     string
 	replace  []replacement
 	response responseEdits
@@ -290,7 +292,7 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 	if loc.bodyBytes == 0 {
 		loc.bodyBytes = s.config.Limits.BodyBytes
 	}
-	loc.compress = l.Compress
+	loc.compress, loc.unlogged = l.Compress, l.ID != "" && slices.Contains(s.config.Log.Skip, l.ID)
 	loc.times(&l.Timeouts, &s.config.Timeouts)
 	loc.request, loc.open = requestEditsOf(&l.RequestHeaders, s.ownFields(l)), l.ID == config.OpenLocation
 	var err error
@@ -403,7 +405,7 @@ func (p *Proxy) destination(s, old *site, l *config.Location, d *config.Destinat
 		return nil, err
 	}
 	dest := &destination{id: d.ID, name: firstOf(d.ID, secret.Plain().URL(d.URI)), weight: d.Weight, base: target.Base,
-		seed: route.HashOf([]byte(d.URI + " " + d.ID)), host: d.SentHost(target)}
+		seed: route.HashOf([]byte(d.URI + " " + d.ID)), host: d.SentHost(target), collects: d.BufferRequests}
 	if d.Timeout > 0 {
 		loc.within.respond = int64(d.Timeout) * 1e6
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ceiling/proxy/config"
 )
 
 func TestStatusPage(t *testing.T) {
@@ -43,6 +45,31 @@ func TestStatusPage(t *testing.T) {
 		if got := grouped(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
+	}
+}
+
+// TestLogSkips: a location's requests are not logged, but its errors are.
+func TestLogSkips(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	text := "workers = 1\nlisten = [\"127.0.0.1:0\"]\nlog = { access = \"" + log + "\", skip = [\"health\"] }\n" +
+		"[[locations]]\nid = \"health\"\npaths = [\"=/ok\"]\nrespond = { body = \"ok\" }\n[[locations]]\nrespond = { body = \"other\" }\n"
+	r := run(t, "epoll", text)
+	l := dial(t, r.addr)
+	l.status("/ok", 200)
+	l.status("/other", 200)
+	r.stop()
+	if lines, err := os.ReadFile(log); err != nil || strings.Contains(string(lines), "/ok") || !strings.Contains(string(lines), "/other") {
+		t.Errorf("%v %s", err, lines)
+	}
+	r = run(t, "epoll", strings.Replace(text, "body = \"ok\"", "status = 503", 1))
+	dial(t, r.addr).status("/ok", 503)
+	r.stop()
+	if lines, err := os.ReadFile(log); err != nil || !strings.Contains(string(lines), "/ok") {
+		t.Errorf("%v %s", err, lines)
+	}
+	if _, err := config.Parse("x.toml", []byte(strings.Replace(text, "id = ", "#", 1))); err == nil ||
+		!strings.Contains(err.Error(), `no location has the id "health"`) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -106,7 +106,32 @@ func (p *Proxy) lookUp(host string) ([]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+	if config.IsService(host) {
+		return lookUpService(ctx, host)
+	}
 	return net.DefaultResolver.LookupHost(ctx, host)
+}
+
+// lookUpService returns the addresses with their ports of the SRV records (RFC 2782) that come first,
+// by priority. Their weights do not count.
+func lookUpService(ctx context.Context, name string) (list []string, err error) {
+	_, records, err := net.DefaultResolver.LookupSRV(ctx, "", "", name)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range records {
+		if r.Priority != records[0].Priority {
+			break
+		}
+		found, err := net.DefaultResolver.LookupHost(ctx, r.Target)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range found {
+			list = append(list, net.JoinHostPort(h, strconv.Itoa(int(r.Port))))
+		}
+	}
+	return list, nil
 }
 
 // isName reports whether an upstream's host must be looked up.
@@ -143,16 +168,18 @@ func socketAddresses(t config.Target, look func(string) ([]string, error)) ([]ri
 			return nil, err
 		}
 	}
-	var found []netip.Addr
+	var found []netip.AddrPort
 	for _, n := range names {
 		if a, err := netip.ParseAddr(n); err == nil {
+			found = append(found, netip.AddrPortFrom(a, uint16(port)))
+		} else if a, err := netip.ParseAddrPort(n); err == nil { // of a service
 			found = append(found, a)
 		}
 	}
-	slices.SortFunc(found, netip.Addr.Compare)
+	slices.SortFunc(found, netip.AddrPort.Compare)
 	var list []ring.Sockaddr
 	for _, a := range slices.Compact(found) {
-		list = append(list, ring.TCPAddr(netip.AddrPortFrom(a, uint16(port))))
+		list = append(list, ring.TCPAddr(a))
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%s has no address", host)
@@ -165,7 +192,7 @@ func (p *Proxy) check(ctx context.Context, u *upstream, d *config.Destination) {
 	h := d.Health
 	every, patience := h.Interval.Or(5*time.Second), h.Timeout.Or(2*time.Second)
 	rise, fall := orInt(h.Rise, 2), orInt(h.Fall, 2)
-	network, address := "tcp", u.target.Address
+	network := "tcp"
 	if u.target.Scheme == config.Unix {
 		network = "unix"
 	}
@@ -177,7 +204,7 @@ func (p *Proxy) check(ctx context.Context, u *upstream, d *config.Destination) {
 		TLSClientConfig:   checkTLS(u),
 		DisableKeepAlives: true, // the check includes connecting
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, address)
+			return new(net.Dialer).DialContext(ctx, network, dialed(u))
 		},
 	}
 	if u.http2 {

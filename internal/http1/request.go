@@ -26,6 +26,15 @@ type Request struct {
 // Body returns what follows the head: skip it to reach the next request.
 func (q *Request) Body() Body { return q.body }
 
+// SetLength makes the body one of n bytes, which the caller has taken out of its chunks and need not be
+// asked for any more.
+func (q *Request) SetLength(n int64) {
+	q.Chunked, q.HasLength, q.ContentLength, q.ExpectContinue, q.body = false, true, n, false, Body{}
+	if n > 0 {
+		q.body = Body{rest: n, at: bodyBytes}
+	}
+}
+
 // ParseRequest parses the head of the request at the start of b and returns its length; the body
 // follows it there. n = 0 without an error: the head is incomplete, call again with more bytes
 // (heads are at most MaxHead, so parsing from the start again is bounded). An error is a

@@ -137,6 +137,13 @@ func (k *checker) log(c *Config, at *places) {
 	if c.Log.Sample < 0 || c.Log.Sample > 1 {
 		k.add(at, "log.sample", "sample: %v; a share from 0 to 1 is needed", c.Log.Sample)
 	}
+	for i, id := range c.Log.Skip {
+		if !slices.ContainsFunc(c.Regions, func(r Region) bool {
+			return slices.ContainsFunc(r.Locations, func(l Location) bool { return l.ID == id && id != "" })
+		}) {
+			k.add(at, fmt.Sprintf("log.skip.%d", i), "log: skip: no location has the id %q", id)
+		}
+	}
 	for name, field := range c.Log.Fields {
 		if !token(field) || !token(name) {
 			k.add(at, "log.fields", "log: fields: %s = %q: a name and a request's field are needed, as in tenant = \"X-Tenant\"", name, field)
@@ -372,6 +379,9 @@ func (k *checker) secured(d *Destination, secure bool, at *places, key string) {
 			k.add(at, key+"."+name, "%s has no use: the destination is not https://", name)
 			return
 		}
+	}
+	if host, _, _ := strings.Cut(strings.TrimPrefix(d.URI, "https://"), "/"); secure && IsService(host) && d.ServerName == "" {
+		k.add(at, key+".uri", "uri: %s has SRV records: the certificate's name is needed in server_name", host)
 	}
 	if d.Insecure && d.CA != "" {
 		k.add(at, key+".insecure", "insecure: the certificate is not checked, so ca has no use")

@@ -116,6 +116,9 @@ type Log struct {
 	// Traces is how many of the last requests each worker keeps for the admin address, at most
 	// 4096; 0 for none. GET /traces returns them newest first, one line of JSON each.
 	Traces int `toml:"traces"`
+	// Skip lists the IDs of locations whose requests are not logged, but for responses of 500 and above:
+	// health checks. nginx: access_log off.
+	Skip []string `toml:"skip"`
 	// Fields adds request fields to the JSON log, by the log's name: { tenant = "X-Tenant" }.
 	Fields map[string]string `toml:"fields"`
 	// RequestID is a field, such as X-Request-Id, that every request and its response carry: 128 random
@@ -199,9 +202,9 @@ type Place struct {
 
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
-// Destination is where requests go: http://host:port[/base], https://…,
-// unix:/path, or files://directory with index, suffix, fallback, maxAge, prefix
-// and charset.
+// Destination is where requests go: http://host:port[/base], https://…, http://_http._tcp.name for
+// SRV records, unix:/path, or files://directory with index, suffix, fallback, maxAge, prefix, charset
+// and missing.
 type Destination struct {
 	ID     string `toml:"id"` // in logs and publishing; the URI without one
 	URI    string `toml:"uri"`
@@ -224,6 +227,10 @@ type Destination struct {
 	// Insecure accepts any certificate: who is on the path can read and change everything. nginx:
 	// proxy_ssl_verify off.
 	Insecure bool `toml:"insecure"`
+	// BufferRequests waits for the whole of a chunked body, and sends it with its length: for servers
+	// that cannot take chunks. It stays in memory, and is bounded by body_bytes, or 1 MiB. nginx:
+	// proxy_request_buffering, which is on there.
+	BufferRequests bool `toml:"buffer_requests"`
 	// Timeout in milliseconds until the response's head: RoadSign's name for timeouts.response; also
 	// ?timeout= behind an http uri.
 	Timeout int `toml:"timeout"`

@@ -196,7 +196,13 @@ func (k *checker) resolve() {
 	failed := make([]error, len(k.names))
 	var all sync.WaitGroup
 	for i, n := range k.names {
-		all.Go(func() { _, failed[i] = net.DefaultResolver.LookupHost(ctx, n.name) })
+		all.Go(func() {
+			if IsService(n.name) {
+				_, _, failed[i] = net.DefaultResolver.LookupSRV(ctx, "", "", n.name)
+				return
+			}
+			_, failed[i] = net.DefaultResolver.LookupHost(ctx, n.name)
+		})
 	}
 	all.Wait()
 	for i, n := range k.names {

@@ -118,6 +118,10 @@ func parseFiles(uri string) (Target, error) {
 	return Target{Scheme: Files, Address: dir, Options: options}, nil
 }
 
+// IsService reports whether a host is the name of SRV records, as _http._tcp.example (RFC 2782): the
+// ports are theirs.
+func IsService(host string) bool { return strings.HasPrefix(host, "_") }
+
 // ReadyAt returns the host:port at which the application becomes ready; "" if it does not say.
 func (a *Application) ReadyAt() string {
 	if t, err := ParseURI(a.Ready); err == nil {
