@@ -21,6 +21,7 @@ type caddyReader struct {
 // caddySite is a site block.
 type caddySite struct {
 	hosts    []string
+	bind     string // the address of its ports; "" for all
 	region   *site
 	root     string
 	compress bool
@@ -129,18 +130,18 @@ func (c *caddyReader) address(s *caddySite, text string, d *directive) {
 			port = "80"
 		}
 		c.plain = c.plain || name != ""
-		c.draft.listen = append(c.draft.listen, ":"+port)
+		c.draft.listen = append(c.draft.listen, s.bind+":"+port)
 	default:
 		if port == "" {
 			port = "443"
 		}
-		c.draft.tlsListen = append(c.draft.tlsListen, ":"+port)
+		c.draft.tlsListen = append(c.draft.tlsListen, s.bind+":"+port)
 		if local {
 			c.leave(d, "a certificate of its own for "+name+" is needed: add [[tls.certificates]], for example of mkcert")
 		} else {
 			c.draft.acme = append(c.draft.acme, name)
 		}
-		c.draft.listen, c.draft.redirect = append(c.draft.listen, ":80"), true
+		c.draft.listen, c.draft.redirect = append(c.draft.listen, s.bind+":80"), true
 	}
 	if name != "" {
 		s.hosts = append(s.hosts, name)
@@ -149,6 +150,16 @@ func (c *caddyReader) address(s *caddySite, text string, d *directive) {
 
 func (c *caddyReader) site(d *directive) {
 	s := &caddySite{region: &site{}, response: map[string]string{}, matchers: map[string]directive{}}
+	block := c.expand(d.block)
+	for i := range block {
+		switch e := &block[i]; {
+		case e.name() != "bind":
+		case len(e.args()) == 1 && net.ParseIP(e.arg(0)) != nil && !strings.Contains(e.arg(0), ":"):
+			s.bind = e.arg(0)
+		default:
+			c.leave(e, "write the addresses in listen")
+		}
+	}
 	for _, a := range d.words {
 		for part := range strings.SplitSeq(a, ",") {
 			if part != "" {
@@ -160,7 +171,6 @@ func (c *caddyReader) site(d *directive) {
 		s.region.id = s.hosts[0]
 	}
 	c.draft.sites = append(c.draft.sites, s.region)
-	block := c.expand(d.block)
 	c.settings(s, block)
 	c.handlers(s, block, nil, false)
 }
@@ -313,7 +323,7 @@ func (c *caddyReader) handlers(s *caddySite, block []directive, paths []string, 
 				c.finish(s, p)
 				s.region.places = append(s.region.places, p)
 			}
-		case "root", "encode", "tls", "try_files", "header", "log", "basic_auth", "basicauth", "forward_auth":
+		case "root", "encode", "tls", "try_files", "header", "log", "basic_auth", "basicauth", "forward_auth", "bind":
 		case "php_fastcgi":
 			c.leave(d, "FastCGI is not offered: a server in front of the application is needed")
 		case "handle_errors":

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ceiling/internal/needs"
+	"ceiling/internal/porttest"
 	"ceiling/proxy"
 	"ceiling/proxy/config"
 )
@@ -229,6 +230,7 @@ func TestBesideCaddy(t *testing.T) {
 	auto_https off
 }
 http://a.example:PORT, http://b.example:PORT {
+	bind 127.0.0.1
 	root * %[1]s/www
 	header X-Site a
 	@api path /api/* /rpc
@@ -250,12 +252,10 @@ http://a.example:PORT, http://b.example:PORT {
 `, dir, app)
 	ports := map[string]string{}
 	for _, name := range []string{"theirs", "ours"} {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+		var err error
+		if _, ports[name], err = net.SplitHostPort(porttest.Free(t, "127.0.0.1")); err != nil {
 			t.Fatal(err)
 		}
-		_, ports[name], _ = net.SplitHostPort(ln.Addr().String())
-		ln.Close()
 		if err := os.WriteFile(filepath.Join(dir, name+".caddyfile"), []byte(strings.ReplaceAll(text, "PORT", ports[name])), 0o644); err != nil {
 			t.Fatal(err)
 		}
