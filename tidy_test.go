@@ -69,7 +69,7 @@ func mayImport() map[string][]string {
 		"server/rpc":     {},
 		"server/planted": {"internal/distance", "internal/process", "internal/sys", "server/store"},
 		"proxy": {"internal/hist", "internal/hpack", "internal/http1", "internal/http2", "internal/rebind", "internal/ring", "internal/secret", "internal/sys",
-			"internal/tlsconn", "internal/websocket", "proxy/access", "proxy/compress", "proxy/config", "proxy/files", "proxy/listen",
+			"internal/tlsconn", "internal/unit", "internal/websocket", "proxy/access", "proxy/compress", "proxy/config", "proxy/files", "proxy/listen",
 			"proxy/route", "proxy/secure"},
 		"proxy/access":        {},
 		"proxy/apps":          {"proxy/config"},

@@ -48,7 +48,7 @@ func (e *entrance) preflight(x *exchange, head []byte) bool {
 		return true
 	}
 	a.response = append(a.response, e.cors.Preflight(l.field(head, "access-control-request-headers"))...)
-	reply(x, 204, nil, nil)
+	reply(x, 204, contentHead, nil, nil)
 	return true
 }
 
@@ -111,7 +111,7 @@ func (e *entrance) ask(x *exchange) {
 		case a.Status != 0:
 			return func(x *exchange) {
 				x.why = "refused by the authentication service"
-				reply(x, a.Status, a.Lines, a.Body)
+				reply(x, a.Status, contentHead, a.Lines, a.Body)
 			}
 		}
 		return func(x *exchange) {

@@ -55,8 +55,8 @@ func (x *exchange) answerLater(status int, why string, after int64) {
 	c.finish()
 }
 
-// reply sends a response of the proxy's own.
-func reply(x *exchange, status int, lines, body []byte) {
+// reply sends a response of the proxy's own that is not an error page.
+func reply(x *exchange, status int, k headKind, lines, body []byte) {
 	c := x.client
 	x.status, x.state = uint16(status), answerOwn
 	if x.bodyState != bodyWhole {
@@ -65,12 +65,12 @@ func reply(x *exchange, status int, lines, body []byte) {
 	out := c.conn.buffer()
 	b := appendStatus(out.b, status)
 	at := len(b)
-	b = append(c.conn.loop.appendDate(b), lines...)
+	b = append(b, lines...)
 	if status != 204 && status != 304 {
 		b = append(b, "Content-Length: "...)
 		b = append(strconv.AppendInt(b, int64(len(body)), 10), "\r\n"...)
 	}
-	b = endHead(x, b, at, contentHead)
+	b = endHead(x, c.conn.loop.appendDate(b), at, k)
 	if string(x.request.Method) != "HEAD" {
 		b = append(b, body...)
 		x.sentBytes = int64(len(body))
@@ -98,22 +98,12 @@ func (loc *location) stick(x *exchange, seed, key uint64) {
 
 // redirect responds with the location's redirection.
 func (x *exchange) redirect() {
-	c, l, r := x.client, x.client.conn.loop, x.location.redirect
-	if x.bodyState != bodyWhole {
-		c.closing = true
-	}
+	r := x.location.redirect
 	if len(x.request.Host) == 0 && strings.Contains(r.To, "{host}") {
 		x.answer(400, "the redirect needs a Host field")
 		return
 	}
-	to := x.target(r.To)
-	x.status, x.state = uint16(r.Status), answerOwn
-	out := c.conn.buffer()
-	b := appendStatus(out.b, r.Status)
-	at := len(b)
-	b = fmt.Appendf(b, "Location: %s\r\nContent-Length: 0\r\n", to)
-	out.b = endHead(x, l.appendDate(b), at, redirectHead)
-	c.finish()
+	reply(x, r.Status, redirectHead, appendField(nil, "Location", x.target(r.To)), nil)
 }
 
 // target fills the request's parts into a redirection target.
@@ -167,27 +157,15 @@ func (x *exchange) mustBeSecure(head []byte) bool {
 
 // toSecure redirects to the same URL with https.
 func (x *exchange) toSecure() {
-	c, l := x.client, x.client.conn.loop
-	if x.bodyState != bodyWhole {
-		c.closing = true
-	}
-	host, port := withoutPort(x.request.Host), l.site.securePort
-	x.status, x.state = 308, answerOwn
-	out := c.conn.buffer()
-	b := appendStatus(out.b, 308)
-	at := len(b)
-	b = append(b, "Location: https://"...)
-	b = append(b, host...)
-	if port != "443" {
-		b = append(append(b, ':'), port...)
+	to := append([]byte("Location: https://"), withoutPort(x.request.Host)...)
+	if port := x.client.conn.loop.site.securePort; port != "443" {
+		to = append(append(to, ':'), port...)
 	}
 	_, path, query := route.SplitTarget(x.request.Target)
-	if b = append(b, path...); query != nil {
-		b = append(append(b, '?'), query...)
+	if to = append(to, path...); query != nil {
+		to = append(append(to, '?'), query...)
 	}
-	b = append(b, "\r\nContent-Length: 0\r\n"...)
-	out.b = endHead(x, l.appendDate(b), at, redirectHead)
-	c.finish()
+	reply(x, 308, redirectHead, append(to, "\r\n"...), nil)
 }
 
 // appendStatus appends the status line of our own response.

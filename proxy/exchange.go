@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"slices"
 
 	"ceiling/internal/http1"
 	"ceiling/proxy/files"
@@ -231,12 +230,11 @@ func (loc *location) act(x *exchange, head, clean []byte) {
 	if loc.within.total > 0 {
 		x.client.conn.expire(loc.within.total)
 	}
-	switch {
-	case l.site.securePort != "" && x.mustBeSecure(head):
+	if l.site.securePort != "" && x.mustBeSecure(head) {
 		x.toSecure()
-	default:
-		loc.entrance.enter(x, head, clean)
+		return
 	}
+	loc.entrance.enter(x, head, clean)
 }
 
 // proceed does so with a request that may come in.
@@ -245,7 +243,7 @@ func (loc *location) proceed(x *exchange, head, clean []byte) {
 	case loc.redirect != nil:
 		x.redirect()
 	case loc.fixed != nil:
-		reply(x, loc.fixed.status, loc.fixed.lines, loc.fixed.body)
+		reply(x, loc.fixed.status, contentHead, loc.fixed.lines, loc.fixed.body)
 	case loc.files != nil:
 		x.destination = loc.destinations[0]
 		x.serveFile(loc.files, clean)
@@ -614,68 +612,4 @@ func (x *exchange) expired() {
 		return
 	}
 	x.answer(504, "the request took too long")
-}
-
-// A destination that cannot take chunks is asked once the whole body is here: the request is then as
-// if the client had sent its length.
-
-// collectedMost bounds such a body where the location has no bound: it stays in memory.
-const collectedMost = 1 << 20
-
-// collect takes what has come of a chunked body, and goes on with the request when that is all.
-func collect(x *exchange) {
-	c, a := x.client, additionsOf(&x.inbound)
-	if !a.collecting {
-		a.collecting = true
-		if x.request.ExpectContinue && x.request.Minor > 0 {
-			c.conn.write(goAhead)
-		}
-		c.conn.expire(c.conn.loop.site.timeouts.idle)
-	}
-	most := x.location.bodyBytes
-	if most == 0 {
-		most = collectedMost
-	}
-	for {
-		part, n, done, err := x.body.Next(c.in.b[c.at:])
-		c.at += n
-		a.body = append(a.body, part...)
-		switch {
-		case err != nil:
-			c.conn.loop.counts.badRequests++
-			x.answer(400, err.Error())
-			return
-		case int64(len(a.body)) > most:
-			x.answer(413, "the body is larger than allowed")
-			return
-		case done:
-			collected(x, a)
-			return
-		}
-		if n == 0 {
-			break
-		}
-	}
-	if c.at > x.headEnd { // what was taken has no use
-		c.in.b = slices.Delete(c.in.b, x.headEnd, c.at)
-		c.at = x.headEnd
-	}
-	c.conn.resume()
-}
-
-var goAhead = []byte("HTTP/1.1 100 Continue\r\n\r\n") // read-only
-
-// collected puts the body behind the head, and chooses a destination again.
-func collected(x *exchange, a *additions) {
-	c := x.client
-	c.in.b = slices.Concat(c.in.b[:x.headEnd], a.body, c.in.b[c.at:])
-	c.at = x.headEnd
-	x.request.SetLength(int64(len(a.body)))
-	a.collecting, a.body = false, nil
-	x.unread()
-	c.conn.deadline = 0
-	if total := x.location.within.total; total > 0 {
-		c.conn.expire(max(x.began+total-c.conn.loop.now, 1))
-	}
-	x.dispatch(x.key(x.location.balanceKey, c.in.b[x.headAt:x.headEnd], nil), nil)
 }

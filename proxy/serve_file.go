@@ -131,27 +131,15 @@ func (x *exchange) fileTimeout() {
 
 // toDirectory redirects to the path with a slash, which an index's relative links need.
 func (x *exchange) toDirectory() {
-	c, l := x.client, x.client.conn.loop
 	path, query, asked := bytes.Cut(x.request.Target, []byte{'?'})
-	out := c.conn.buffer()
-	b := appendStatus(out.b, 301)
-	at := len(b)
-	b = append(b, "Location: "...)
 	for len(path) > 1 && path[1] == '/' { // "//host/" would lead elsewhere
 		path = path[1:]
 	}
-	b = append(append(b, path...), '/')
+	to := append(append([]byte("Location: "), path...), '/')
 	if asked {
-		b = append(append(b, '?'), query...)
+		to = append(append(to, '?'), query...)
 	}
-	b = append(b, "\r\nContent-Length: 0\r\n"...)
-	b = l.appendDate(b)
-	if x.bodyState != bodyWhole {
-		c.closing = true
-	}
-	x.status, x.state = 301, answerOwn
-	out.b = endHead(x, b, at, redirectHead)
-	c.finish()
+	reply(x, 301, redirectHead, append(to, "\r\n"...), nil)
 }
 
 // boundary between the parts: 128 random bits, which no file contains by chance.

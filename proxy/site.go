@@ -224,6 +224,7 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	}
 	var rules []route.Rule
 	for i := range regions {
+		pages := errorPagesOf(regions[i].ErrorPages, c.ErrorPages)
 		for j := range regions[i].Locations {
 			l := &regions[i].Locations[j]
 			rules = append(rules, ruleOf(l))
@@ -232,7 +233,7 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 			if err != nil {
 				return nil, err
 			}
-			loc.pages = errorPagesOf(regions[i].ErrorPages, c.ErrorPages)
+			loc.pages = pages
 			s.locations = append(s.locations, loc)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"ceiling/internal/unit"
 )
 
 // The page of the admin address is /status for a person: it fits a phone, needs no script, and loads
@@ -25,27 +27,27 @@ func (s *Snapshot) WritePage(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, statusHead, s.summary())
 	b.WriteString("<div><table><tr><th>since the start</th><th></th></tr>\n")
+	count := func(n uint64) string { return unit.FormatCount(int64(n)) }
 	row := func(name, value string, bad bool) {
 		fmt.Fprintf(&b, "<tr><td>%s</td><td%s>%s</td></tr>\n", name, marked(bad), value)
 	}
-	row("requests", grouped(s.Counters["requests_total"]), false)
+	row("requests", count(s.Counters["requests_total"]), false)
 	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} {
 		n := s.Statuses[class]
-		row("answered "+class, grouped(n), class == "5xx" && n > 0)
+		row("answered "+class, count(n), class == "5xx" && n > 0)
 	}
-	row("clients connected now", grouped(uint64(s.Clients)), false)
+	row("clients connected now", count(uint64(s.Clients)), false)
 	row("half of the requests took at most", s.within(.5), false)
 	row("99% of the requests took at most", s.within(.99), false)
-	b.WriteString("</table></div>\n")
 	if len(s.Upstreams) > 0 {
-		b.WriteString("<h2>Destinations</h2><div><table><tr><th>address</th><th>state</th><th>busy</th><th>queued</th><th>open</th><th>ejected</th></tr>\n")
+		b.WriteString("</table></div>\n<h2>Destinations</h2><div><table><tr><th>address</th><th>state</th><th>busy</th><th>queued</th><th>open</th><th>ejected</th></tr>\n")
 	}
 	for _, u := range s.Upstreams {
 		fmt.Fprintf(&b, "<tr><td>%s%s</td><td%s>%s</td><td>%d</td><td>%d</td><td>%d</td><td>%d</td></tr>\n", escape(u.Address), small(u.Problem),
 			marked(u.State != "ok"), u.State, u.Busy, u.Queued, u.Open, u.Ejections)
 	}
 	if len(s.Sites) > 0 {
-		b.WriteString("</table></div><h2>Directories</h2><div><table>\n")
+		b.WriteString("</table></div>\n<h2>Directories</h2><div><table>\n")
 	}
 	for _, d := range s.Sites {
 		fmt.Fprintf(&b, "<tr><td>%s%s</td><td%s>%s</td></tr>\n", escape(d.Directory), small(d.Problem), marked(d.State != "ok"), d.State)
@@ -103,13 +105,4 @@ func (s *Snapshot) within(share float64) string {
 		return fmt.Sprintf("over %g s", bounds[len(bounds)-1])
 	}
 	return fmt.Sprintf("%g ms", bounds[i]*1e3)
-}
-
-// grouped writes a number with its thousands apart.
-func grouped(n uint64) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -41,11 +41,6 @@ func TestStatusPage(t *testing.T) {
 	if text := page(); !strings.Contains(text, "all is well") {
 		t.Error(text)
 	}
-	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := grouped(n); got != want {
-			t.Errorf("%d: %s", n, got)
-		}
-	}
 }
 
 // TestLogSkips: a location's requests are not logged, but its errors are.

@@ -99,7 +99,6 @@ func TestForward(t *testing.T) {
 	}))
 	defer s.Close()
 	f := NewForward(s.URL, []Copied{CopiedOf("x-user"), CopiedOf("X-User>X-Alias")}, time.Second)
-	defer f.Close()
 	a, err := f.Ask(t.Context(), http.Header{"X-Ask": {"in"}})
 	if err != nil || a.Status != 0 || string(a.Lines) != "x-user: in\r\nX-Alias: in\r\n" {
 		t.Errorf("%+v %v", a, err)

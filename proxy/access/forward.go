@@ -56,9 +56,6 @@ func NewForward(uri string, copied []Copied, timeout time.Duration) *Forward {
 // Timeout is how long Ask takes at most.
 func (f *Forward) Timeout() time.Duration { return f.timeout }
 
-// Close ends the idle connections to the service.
-func (f *Forward) Close() { f.client.CloseIdleConnections() }
-
 // Ask asks about a request with these fields. An error, which names the service, is a request that may
 // not come in.
 func (f *Forward) Ask(ctx context.Context, fields http.Header) (*Answer, error) {

@@ -1,5 +1,5 @@
-// Package access decides whose requests a location takes: by address and by password. It uses no
-// sockets and no clock.
+// Package access decides whose requests a location takes: by address, by password, by another
+// service's word, and from which sites' pages.
 package access
 
 import (

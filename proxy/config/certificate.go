@@ -125,3 +125,14 @@ type named struct {
 	at   *places
 	key  string
 }
+
+// ReadCAs reads a PEM file of CAs, and returns its text, too.
+func ReadCAs(file string) (pool *x509.CertPool, text []byte, err error) {
+	if text, err = os.ReadFile(file); err != nil {
+		return nil, nil, err
+	}
+	if pool = x509.NewCertPool(); !pool.AppendCertsFromPEM(text) {
+		return nil, text, fmt.Errorf("%s has no certificate in PEM", file)
+	}
+	return pool, text, nil
+}

@@ -2,12 +2,10 @@ package config
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -373,10 +371,12 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 
 // secured checks what concerns TLS to a destination.
 func (k *checker) secured(d *Destination, secure bool, at *places, key string) {
-	for name, given := range map[string]bool{"ca": d.CA != "", "server_name": d.ServerName != "", "certificate": d.Certificate != nil,
-		"insecure": d.Insecure} {
-		if given && !secure {
-			k.add(at, key+"."+name, "%s has no use: the destination is not https://", name)
+	for _, one := range []struct {
+		key   string
+		given bool
+	}{{"ca", d.CA != ""}, {"server_name", d.ServerName != ""}, {"certificate", d.Certificate != nil}, {"insecure", d.Insecure}} {
+		if one.given && !secure {
+			k.add(at, key+"."+one.key, "%s has no use: the destination is not https://", one.key)
 			return
 		}
 	}
@@ -401,14 +401,10 @@ func (k *checker) secured(d *Destination, secure bool, at *places, key string) {
 
 // authorities reads the CAs of a destination.
 func (k *checker) authorities(d *Destination, at *places, key string) {
-	text, err := os.ReadFile(d.CA)
-	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
-		err = fmt.Errorf("%s has no certificate in PEM", d.CA)
-	}
-	if err != nil {
+	var err error
+	if _, d.Roots, err = ReadCAs(d.CA); err != nil {
 		k.add(at, key, "ca: %v", err)
 	}
-	d.Roots = text
 }
 
 func (k *checker) transformer(t *Transformer, at *places, key string) {

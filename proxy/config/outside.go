@@ -105,11 +105,7 @@ func (k *checker) twice(c *Config, at *places) {
 
 func (k *checker) authority(a *ACME, at *places) {
 	if a.Roots != "" {
-		text, err := os.ReadFile(a.Roots)
-		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
-			err = fmt.Errorf("%s has no certificate in PEM", a.Roots)
-		}
-		if err != nil {
+		if _, _, err := ReadCAs(a.Roots); err != nil {
 			k.add(at, "tls.acme.roots", "acme: roots: %v", err)
 		}
 	}

@@ -1,10 +1,8 @@
 package config
 
 import (
-	"crypto/x509"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 )
 
@@ -81,11 +79,7 @@ func (k *checker) tls(c *Config, at *places) {
 		k.add(at, "tls.client_field", "client_field: invalid field name %q", t.ClientField)
 	}
 	if t.ClientCA != "" {
-		text, err := os.ReadFile(t.ClientCA)
-		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
-			err = fmt.Errorf("%s has no certificate in PEM", t.ClientCA)
-		}
-		if err != nil {
+		if _, _, err := ReadCAs(t.ClientCA); err != nil {
 			k.add(at, "tls.client_ca", "client_ca: %v", err)
 		}
 	}

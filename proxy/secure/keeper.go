@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
@@ -40,13 +39,9 @@ type CertManager struct {
 func NewKeeper(c *config.ACME, report func(string)) (*CertManager, error) {
 	client := &http.Client{Timeout: 30 * time.Second}
 	if c.Roots != "" {
-		text, err := os.ReadFile(c.Roots)
+		pool, _, err := config.ReadCAs(c.Roots)
 		if err != nil {
 			return nil, fmt.Errorf("acme: roots: %w", err)
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("acme: roots: %s has no certificate in PEM", c.Roots)
 		}
 		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, Proxy: http.ProxyFromEnvironment}
 	}

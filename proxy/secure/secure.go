@@ -4,10 +4,8 @@ package secure
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 
 	"golang.org/x/crypto/acme"
 
@@ -25,12 +23,9 @@ func Config(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), t 
 		c.NextProtos = append(c.NextProtos, acme.ALPNProto)
 	}
 	if t.ClientCA != "" {
-		text, err := os.ReadFile(t.ClientCA)
-		if err != nil {
+		var err error
+		if c.ClientCAs, _, err = config.ReadCAs(t.ClientCA); err != nil {
 			return nil, fmt.Errorf("tls: client_ca: %w", err)
-		}
-		if c.ClientCAs = x509.NewCertPool(); !c.ClientCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("tls: client_ca: %s has no certificate in PEM", t.ClientCA)
 		}
 		c.ClientAuth, c.VerifyConnection = tls.VerifyClientCertIfGiven, shows(t.ClientOptional)
 		c.SessionTicketsDisabled = true // a ticket has the client's certificates, and may need more than one record
