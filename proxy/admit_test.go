@@ -371,6 +371,10 @@ func TestSticky(t *testing.T) {
 	if res, _ := c.ask("GET", "/", "Cookie: at=!\r\n"); res.StatusCode != 200 || len(res.Cookies()) != 1 {
 		t.Errorf("another program's: %s", res.Status)
 	}
+	behind := run(t, "uring", "trust = [\"localhost\"]\n"+text)
+	if res, _ := dial(t, behind.addr).ask("GET", "/", "X-Forwarded-Proto: https\r\n"); len(res.Cookies()) != 1 || !res.Cookies()[0].Secure {
+		t.Errorf("over https: %v", res.Header)
+	}
 }
 
 func TestMissingNext(t *testing.T) {
@@ -453,6 +457,17 @@ destinations = [{ uri = "unix:`+dir+`/none" }]
 		if res.StatusCode != want.status || body != want.body || res.Header.Get("Content-Type") != want.kind {
 			t.Errorf("%s: %s %s %q", path, res.Status, res.Header.Get("Content-Type"), body)
 		}
+	}
+}
+
+// TestErrorPageText: a cause cannot end what it stands in.
+func TestErrorPageText(t *testing.T) {
+	p := errorPages{"404": {"<i>{detail}</i>", "text/html; charset=utf-8"}, "5xx": {`{"why":"{detail}"}`, "application/json"}}
+	if text, _ := p.page(404, `<"&`); string(text) != "<i>&lt;&quot;&amp;</i>" {
+		t.Errorf("%s", text)
+	}
+	if text, _ := p.page(508, `location "a"`); string(text) != `{"why":"location \"a\""}` {
+		t.Errorf("%s", text)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestBufferRequests: a destination gets the length of a body that came in chunks.
@@ -61,6 +62,18 @@ func TestBufferRequests(t *testing.T) {
 		gone.Close()
 		c.status("/", 200)
 	})
+	// The idle time is between two pieces, not of all of them.
+	patient := run(t, "epoll", strings.Replace(to("http://"+o.addr), "drain = \"20s\"", "drain = \"20s\"\nidle = \"1s\"", 1)+"buffer_requests = true\n")
+	slow := dial(t, patient.addr)
+	slow.say("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+	for range 12 {
+		time.Sleep(100 * time.Millisecond)
+		slow.say("1\r\nx\r\n")
+	}
+	slow.say("0\r\n\r\n")
+	if _, body := slow.answer("POST"); body != "12 [] 12 <nil> " {
+		t.Errorf("slowly: %q", body)
+	}
 	r := run(t, "epoll", strings.Replace(to("http://"+o.addr), "drain = \"20s\"", "drain = \"20s\"\nidle = \"50ms\"", 1)+"buffer_requests = true\n")
 	c := dial(t, r.addr)
 	c.say("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n")

@@ -39,7 +39,8 @@ func (p errorPages) page(status int, why string) (text []byte, kind string) {
 	case strings.HasPrefix(own.kind, "text/html"):
 		why = escape(why)
 	case strings.HasSuffix(own.kind, "json"):
-		why = strings.Trim(strconv.QuoteToASCII(why), `"`) // the causes are texts of ours, and plain
+		why = strconv.QuoteToASCII(why) // the causes are texts of ours, and plain
+		why = why[1 : len(why)-1]
 	}
 	return []byte(strings.NewReplacer("{status}", strconv.Itoa(status), "{reason}", http.StatusText(status), "{detail}", why).
 		Replace(own.text)), own.kind

@@ -1,15 +1,19 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
 
 	"ceiling/proxy/config"
 )
@@ -185,5 +189,48 @@ func TestServiceRecords(t *testing.T) {
 	if _, err := config.Parse("x.toml", []byte("[[locations]]\ndestinations = [{ uri = \"https://_web._tcp.name.test/\" }]\n")); err == nil ||
 		!strings.Contains(err.Error(), "server_name") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestLookUpService asks a name server of ours: of the records, those of the lowest priority count.
+func TestLookUpService(t *testing.T) {
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	defer pc.Close()
+	go func() {
+		for b := make([]byte, 1500); ; {
+			n, from, err := pc.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if m.Unpack(b[:n]) != nil || len(m.Questions) != 1 {
+				continue
+			}
+			q := m.Questions[0]
+			answer := func(body dnsmessage.ResourceBody) {
+				m.Answers = append(m.Answers, dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: body})
+			}
+			m.Response, m.Additionals = true, nil
+			switch q.Type {
+			case dnsmessage.TypeSRV:
+				for i, host := range []string{"b.test.", "a.test.", "later.test."} {
+					answer(&dnsmessage.SRVResource{Priority: uint16(10 + i/2), Port: uint16(8000 + i), Target: dnsmessage.MustNewName(host)})
+				}
+			case dnsmessage.TypeA:
+				answer(&dnsmessage.AResource{A: [4]byte{127, 0, 0, q.Name.Data[0]}})
+			}
+			if out, err := m.Pack(); err == nil {
+				_, _ = pc.WriteTo(out, from)
+			}
+		}
+	}()
+	ours := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", pc.LocalAddr().String())
+	}}
+	list, err := lookUpService(t.Context(), ours, "_web._tcp.name.test")
+	slices.Sort(list)
+	if want := []string{"127.0.0.97:8001", "127.0.0.98:8000"}; err != nil || !slices.Equal(list, want) {
+		t.Errorf("%v %v, want %v", list, err, want)
 	}
 }

@@ -52,6 +52,9 @@ func TestUnixListener(t *testing.T) {
 			if r.addr != "unix:"+path {
 				t.Errorf("it serves on %s", r.addr)
 			}
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o666 {
+				t.Errorf("%v %v", info, err)
+			}
 			for range 4 {
 				res, body := dialUnix(t, path).ask("GET", "/", "X-Forwarded-For: 10.1.1.1\r\n")
 				if res.StatusCode != 200 || body != want {
@@ -129,6 +132,11 @@ func systemdChild(t *testing.T) {
 	p, err := New(parse(t, "workers = 2\nlisten = [\"systemd:web\"]\n[[locations]]\nrespond = { body = \"up\" }\n"), Options{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for fd := uintptr(3); fd < 5; fd++ { // what is started here must not hold them
+		if flags, _, no := syscall.Syscall(syscall.SYS_FCNTL, fd, syscall.F_GETFD, 0); no != 0 || flags&syscall.FD_CLOEXEC == 0 {
+			t.Errorf("descriptor %d: flags %x, %v", fd, flags, no)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { defer cancel(); _, _ = io.Copy(io.Discard, os.Stdin) }()

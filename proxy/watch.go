@@ -107,15 +107,15 @@ func (p *Proxy) lookUp(host string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if config.IsService(host) {
-		return lookUpService(ctx, host)
+		return lookUpService(ctx, net.DefaultResolver, host)
 	}
 	return net.DefaultResolver.LookupHost(ctx, host)
 }
 
 // lookUpService returns the addresses with their ports of the SRV records (RFC 2782) that come first,
 // by priority. Their weights do not count.
-func lookUpService(ctx context.Context, name string) (list []string, err error) {
-	_, records, err := net.DefaultResolver.LookupSRV(ctx, "", "", name)
+func lookUpService(ctx context.Context, from *net.Resolver, name string) (list []string, err error) {
+	_, records, err := from.LookupSRV(ctx, "", "", name)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func lookUpService(ctx context.Context, name string) (list []string, err error) 
 		if r.Priority != records[0].Priority {
 			break
 		}
-		found, err := net.DefaultResolver.LookupHost(ctx, r.Target)
+		found, err := from.LookupHost(ctx, r.Target)
 		if err != nil {
 			return nil, err
 		}

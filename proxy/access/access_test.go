@@ -113,3 +113,26 @@ func TestForward(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestUnknownNames: time does not tell which names exist.
+func TestUnknownNames(t *testing.T) {
+	h, err := bcrypt.GenerateFromPassword([]byte("x"), 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPasswords(map[string]string{"alice": string(h)})
+	took := func(user string) time.Duration {
+		began := time.Now()
+		if right, err := p.Check(t.Context(), []byte(user), []byte("wrong")); right || err != nil {
+			t.Errorf("%s: %t %v", user, right, err)
+		}
+		return time.Since(began)
+	}
+	known, unknown := time.Hour, time.Duration(0)
+	for range 3 {
+		known, unknown = min(known, took("alice")), max(unknown, took("bob"))
+	}
+	if unknown < known/4 {
+		t.Errorf("a name that exists takes %s, another %s", known, unknown)
+	}
+}
