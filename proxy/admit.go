@@ -22,7 +22,7 @@ func (e *entrance) enter(x *exchange, head, clean []byte) {
 	case e == nil:
 		x.location.proceed(x, head, clean)
 	case e.networks != nil && !e.networks.Admits(x.address()):
-		x.answer(403, "this address may not come in")
+		x.answer(403, "this address is not allowed")
 	case e.cors != nil && e.preflight(x, head):
 	case e.passwords != nil:
 		e.password(x, head)
@@ -44,7 +44,7 @@ func (e *entrance) preflight(x *exchange, head []byte) bool {
 		return false
 	}
 	if !e.cors.Allows(origin) {
-		x.answer(403, "pages of this origin may not ask")
+		x.answer(403, "this origin is not allowed")
 		return true
 	}
 	a.response = append(a.response, e.cors.Preflight(l.field(head, "access-control-request-headers"))...)
@@ -76,7 +76,7 @@ func (e *entrance) password(x *exchange, head []byte) {
 		right, err := e.passwords.Check(ctx, user, password)
 		switch {
 		case err != nil:
-			return func(x *exchange) { x.answerLater(503, "too many passwords are being checked", 1e9) }
+			return func(x *exchange) { x.answerLater(503, "too many passwords are being checked at once", 1e9) }
 		case !right:
 			return e.refuse
 		}
@@ -93,7 +93,7 @@ func comeIn(x *exchange) {
 func (e *entrance) refuse(x *exchange) {
 	a := additionsOf(&x.inbound)
 	a.response = fmt.Appendf(a.response, "WWW-Authenticate: Basic realm=\"%s\", charset=\"UTF-8\"\r\n", e.realm)
-	x.answer(401, "a name and a password are needed")
+	x.answer(401, "authentication is required")
 }
 
 // ask asks the service about a request, and lets it in or passes the service's answer on.
@@ -107,7 +107,7 @@ func (e *entrance) ask(x *exchange) {
 			return func(x *exchange) { x.answer(504, "the authentication service took too long") }
 		case err != nil:
 			report(err.Error())
-			return func(x *exchange) { x.answer(502, "the authentication service does not answer") }
+			return func(x *exchange) { x.answer(502, "the authentication service cannot be reached") }
 		case a.Status != 0:
 			return func(x *exchange) {
 				x.why = "refused by the authentication service"

@@ -37,8 +37,8 @@ func (s *Snapshot) WritePage(w io.Writer) error {
 		row("answered "+class, count(n), class == "5xx" && n > 0)
 	}
 	row("clients connected now", count(uint64(s.Clients)), false)
-	row("half of the requests took at most", s.within(.5), false)
-	row("99% of the requests took at most", s.within(.99), false)
+	row("median latency, at most", s.within(.5), false)
+	row("p99 latency, at most", s.within(.99), false)
 	if len(s.Upstreams) > 0 {
 		b.WriteString("</table></div>\n<h2>Destinations</h2><div><table><tr><th>address</th><th>state</th><th>busy</th><th>queued</th><th>open</th><th>ejected</th></tr>\n")
 	}
@@ -71,7 +71,7 @@ func small(problem string) string {
 	return "<br><small>" + escape(problem) + "</small>"
 }
 
-// summary says how many destinations and directories are in trouble.
+// summary says how many destinations, served directories among them, are unhealthy.
 func (s *Snapshot) summary() string {
 	bad := 0
 	for _, u := range s.Upstreams {
@@ -86,11 +86,11 @@ func (s *Snapshot) summary() string {
 	}
 	switch bad {
 	case 0:
-		return "ceiling-proxy: all is well"
+		return "ceiling-proxy: everything is healthy"
 	case 1:
-		return "ceiling-proxy: one destination is in trouble"
+		return "ceiling-proxy: one destination is unhealthy"
 	}
-	return fmt.Sprintf("ceiling-proxy: %d destinations are in trouble", bad)
+	return fmt.Sprintf("ceiling-proxy: %d destinations are unhealthy", bad)
 }
 
 // within returns the bound of the histogram below which a share of the requests lies.

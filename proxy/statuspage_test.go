@@ -23,13 +23,13 @@ func TestStatusPage(t *testing.T) {
 		}
 		return w.Body.String()
 	}
-	if text := page(); !strings.Contains(text, "took at most</td><td>–<") {
+	if text := page(); !strings.Contains(text, "p99 latency, at most</td><td>–<") {
 		t.Error(text)
 	}
 	dial(t, r.addr).status("/app", 502)
 	dial(t, r.addr).status("/", 404)
 	text := page()
-	for _, want := range []string{"one destination is in trouble", "<td>requests</td><td>2<", `answered 5xx</td><td class="bad">1<`,
+	for _, want := range []string{"one destination is unhealthy", "<td>requests</td><td>2<", `answered 5xx</td><td class="bad">1<`,
 		"a&amp;b/none</td><td>ok<", `no such file or directory</small></td><td class="bad">missing<`, " ms<"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)
@@ -38,7 +38,7 @@ func TestStatusPage(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if text := page(); !strings.Contains(text, "all is well") {
+	if text := page(); !strings.Contains(text, "everything is healthy") {
 		t.Error(text)
 	}
 }

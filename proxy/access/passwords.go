@@ -17,7 +17,7 @@ import (
 // right is known again by a keyed hash, as long as this value lives.
 type Passwords struct {
 	users   map[string][]byte
-	nobody  []byte // hash for unknown names, which must take as long as known ones
+	decoy   []byte // hash for unknown names, which must take as long as known ones
 	secret  [32]byte
 	turns   chan struct{} // to hash: guessing must leave CPUs to other requests
 	mu      sync.RWMutex  // of correct
@@ -33,7 +33,7 @@ func NewPasswords(hashes map[string]string) *Passwords {
 		turns: make(chan struct{}, max(1, runtime.NumCPU()/2))}
 	for name, hash := range hashes {
 		p.users[name] = []byte(hash)
-		p.nobody = []byte(hash)
+		p.decoy = []byte(hash)
 	}
 	_, _ = rand.Read(p.secret[:]) // never fails (crypto/rand)
 	return p
@@ -74,7 +74,7 @@ func (p *Passwords) Check(ctx context.Context, user, password []byte) (bool, err
 	}
 	hash, exists := p.users[string(user)]
 	if !exists {
-		hash = p.nobody
+		hash = p.decoy
 	}
 	right := bcrypt.CompareHashAndPassword(hash, password[:min(len(password), passwordMost)]) == nil
 	if !right || !exists {

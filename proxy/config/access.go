@@ -1,12 +1,12 @@
 package config
 
-// Access says whose requests a location takes. The others get 403, or 401 where a password would
-// help. A redirect to https comes before all of it, a CORS preflight before the password.
+// Access restricts who may use a location. Rejected requests get 403, or 401 where a password is
+// missing or wrong. A redirect to https comes first; a CORS preflight needs no password.
 type Access struct {
-	// Allow lists addresses and networks; no others may come in. nginx: allow.
+	// Allow lists the addresses and networks that are admitted; no others are. nginx: allow.
 	Allow []string `toml:"allow"`
-	// Deny lists addresses and networks that may not. Where both lists have an address, the longer
-	// prefix counts, whatever the order. nginx: deny.
+	// Deny lists addresses and networks that are rejected. Where both lists have an address, the longer
+	// prefix decides, whatever the order. nginx: deny.
 	Deny []string `toml:"deny"`
 	// BasicAuth asks for a name and a password. nginx: auth_basic; Caddy: basic_auth.
 	BasicAuth *BasicAuth `toml:"basic_auth"`
@@ -27,8 +27,8 @@ type BasicAuth struct {
 	File string `toml:"file"`
 }
 
-// ForwardAuth is a service that answers 2xx for a request that may come in. Any other response goes
-// to the client, as a redirect to a login page does.
+// ForwardAuth is a service that answers 2xx to admit a request. Any other response, such as a redirect
+// to a login page, goes to the client.
 type ForwardAuth struct {
 	// URI is asked by GET, with the request's fields, X-Forwarded-Method, -Proto, -Host, -Uri and
 	// -For, X-Original-URL and X-Original-Method.

@@ -173,7 +173,7 @@ type Location struct {
 	Redirect *Redirect `toml:"redirect"`
 	// Respond is a fixed answer; Destinations are then not needed.
 	Respond *Respond `toml:"respond"`
-	// Access says who may come in: everyone by default.
+	// Access restricts who may use the location: everyone may by default.
 	Access *Access `toml:"access"`
 	// Balance is round_robin (the default; it takes weights), least_connections,
 	// two_choices, hash, or sticky: by a cookie that the proxy sets. nginx: ip_hash, hash, sticky cookie.

@@ -440,7 +440,7 @@ func (c *caddyReader) answer(s *caddySite, p *place, d *directive, strips bool) 
 		c.redir(p, d)
 	case "file_server":
 		if s.root == "" {
-			c.leave(d, "a root in front of it is needed")
+			c.leave(d, "it needs a root")
 			return
 		}
 		if slices.Contains(d.args(), "browse") {

@@ -238,7 +238,7 @@ func (f *nginxFile) location(r *site, v *server, hosts []string, d *directive) {
 	case len(f.draft.left) > refused:
 		return // what was refused is all that it does
 	default:
-		f.leave(d, "it does nothing that is known here")
+		f.leave(d, "nothing in it could be translated")
 		return
 	}
 	if len(p.destinations) == 0 && len(p.keys) == 0 {
@@ -259,7 +259,7 @@ func (f *nginxFile) authRequest(p *place, v *server, s *scope, d *directive) {
 		p.access = append(p.access, fmt.Sprintf("forward_auth = { uri = %s, copy_headers = %s }", quote(to), list(s.authFields)))
 		return
 	}
-	f.leave(d, "auth_request "+s.authURI+` names a location without a proxy_pass: all are denied until access.forward_auth = { uri = "http://…" } replaces that`)
+	f.leave(d, "auth_request "+s.authURI+` names a location without a proxy_pass: every request is denied until access.forward_auth = { uri = "http://…" } replaces that`)
 	p.access = []string{`deny = ["all"]`}
 }
 
@@ -305,7 +305,7 @@ func (f *nginxFile) match(p *place, v *server, d *directive) bool {
 			path = "(?i)" + path
 		}
 		if _, err := regexp.Compile(path); err != nil {
-			f.leave(d, "the expression uses what RE2 has not ("+err.Error()+")")
+			f.leave(d, "RE2 does not support this expression ("+err.Error()+")")
 			return false
 		}
 		p.paths = []string{"~" + path}
@@ -459,7 +459,7 @@ func (f *nginxFile) try(p *place, v *server, s *scope, d *directive) {
 	}
 	switch named := v.named[last]; {
 	case s.root == "":
-		f.leave(d, "a root in front of it is needed")
+		f.leave(d, "it needs a root")
 	case strings.HasPrefix(last, "="):
 		p.destinations = []*destination{{uri: files(s.root, s, options)}}
 	case named != nil:
@@ -564,7 +564,7 @@ func networks(rules []rule) (allow, deny []string) {
 			deny = append(deny, r.network)
 		}
 	}
-	if slices.Contains(allow, "all") { // which everyone is, where nobody else is allowed
+	if slices.Contains(allow, "all") { // everyone, where no other address is allowed
 		allow = nil
 	}
 	if len(allow) > 0 {
