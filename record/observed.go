@@ -89,6 +89,12 @@ const GeneratorHeadroom = "generator headroom"
 // used.
 const OtherAddresses = "the name's other addresses"
 
+// OtherServers is the What of a run that was spread over the addresses of a name.
+const OtherServers = "the servers at the name's other addresses"
+
+// BehindProxy is the What of a run through a proxy, which is taken for the server.
+const BehindProxy = "what is behind the proxy"
+
 // CPURow is /proc/stat over one interval.
 type CPURow struct {
 	ObservedHead

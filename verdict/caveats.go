@@ -269,8 +269,11 @@ func (d *caveats) ofTheWatching(f *facts) {
 		d.add("caveat.no-run-queue", nil)
 	}
 	for _, n := range f.base.run.NotMeasured {
-		if n.What == record.OtherAddresses {
+		switch n.What {
+		case record.OtherAddresses:
 			d.add("caveat.other-addresses", with{"why": n.Why})
+		case record.BehindProxy:
+			d.add("caveat.proxy", with{"why": n.Why})
 		}
 	}
 	var lost []record.Statement

@@ -150,7 +150,7 @@ func (k condition) measure(ctx context.Context, c *Config, addr string, cpu int)
 		return sample{}, err
 	}
 	result, err := load.Run(ctx, load.Config{
-		Address: ring.TCPAddr(to), Mix: []load.Request{{Bytes: request, Weight: 1}},
+		To: load.To(ring.TCPAddr(to)), Mix: []load.Request{{Bytes: request, Weight: 1}},
 		Connections: connections, Threads: 1, Pipelining: k.pipelining, Seed: 1,
 		// The warm-up is for TCP's windows, and the engine's batching trial.
 		Warmup: max(c.Duration/4, 20*time.Millisecond), Duration: c.Duration,

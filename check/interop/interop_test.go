@@ -357,7 +357,7 @@ func (k *server) counted(t *testing.T, s *site, place int, shape shape) {
 		t.Fatal(err)
 	}
 	c := load.Config{
-		Address: ring.TCPAddr(address), Mix: mix(address.String()), Connections: 8, Threads: 2, Pipelining: 1,
+		To: load.To(ring.TCPAddr(address)), Mix: mix(address.String()), Connections: 8, Threads: 2, Pipelining: 1,
 		Timeout: 10 * time.Second, Engine: shape.engine, Seed: 1,
 	}
 	version := uint16(0)

@@ -163,7 +163,7 @@ const timeout = 10 * time.Second
 
 func (r *race) config(k *Case, n *runner) load.Config {
 	c := load.Config{
-		Address: n.target, Mix: []load.Request{{Bytes: requestBytes(question{"GET", k.Path, ""}, n.addr), Weight: 1}},
+		To: load.To(n.target), Mix: []load.Request{{Bytes: requestBytes(question{"GET", k.Path, ""}, n.addr), Weight: 1}},
 		Connections: r.Connections, Threads: 1, Pipelining: 1, Seed: r.Seed, Duration: r.Duration, Timeout: timeout, Engine: "auto",
 	}
 	r.secure(k, &c)

@@ -231,7 +231,8 @@ func bareRun(ctx context.Context, split cores.Split, addr, route string, connect
 		return 0, err
 	}
 	r, err := load.Run(ctx, load.Config{
-		Address: ring.TCPAddr(to), Mix: []load.Request{{Bytes: request, Weight: 1}}, Connections: connections, Threads: 1, Pipelining: 1, Seed: 1,
+		To: load.To(ring.TCPAddr(to)), Mix: []load.Request{{Bytes: request, Weight: 1}},
+		Connections: connections, Threads: 1, Pipelining: 1, Seed: 1,
 		Warmup: placesWarmup, Duration: d, Timeout: 10 * time.Second, Engine: spec.EngineAuto, CPUs: split.Generator,
 	}, nopListener{})
 	if err != nil {

@@ -259,6 +259,8 @@ func loadFacts(r *record.Run) []Fact {
 		{"target rate", cmpText(s.Rate.String(), "none"), WeightForbids, "", false},
 		{"arrivals", cmpText(l.Arrivals, "none"), WeightForbids, "", false},
 		{"new connections", cmpText(s.NewConnections.Says(s.Kind), "no"), WeightForbids, "", false},
+		{"proxy", cmpText(s.Proxy.Via(), "none"), WeightForbids, "", false},
+		{"addresses of the server", map[bool]string{true: "all", false: "one"}[s.AllAddresses], WeightForbids, "", false},
 		{"established connections", numberText(l.Established), WeightNoted, "", false},
 		{"measured time", timeText(s.Duration), WeightNoted, "length", false},
 		{"asked requests", cmpText(countText(s.Requests), "none"), WeightNoted, "", false},

@@ -42,6 +42,10 @@ type Address struct {
 	// At is the addresses of Host according to Dial.Resolve, comma-separated; "" if it must be
 	// resolved.
 	At string
+	// All asks for all addresses of Host, not the first that accepts.
+	All bool
+	// Via is the proxy to connect to in place of Host, host:port; "": none.
+	Via string
 	// TLS is set if the URL is https or wss.
 	TLS bool
 	// WebSocket is set if the URL is ws or wss.
@@ -49,10 +53,13 @@ type Address struct {
 }
 
 // String formats the address for net.Dial: "localhost:80", "[::1]:8080", "/run/x.sock"; with
-// several addresses in At, the first.
+// several addresses in At, the first; with a proxy, the proxy's.
 func (a Address) String() string {
-	if a.Network == Unix {
+	switch {
+	case a.Network == Unix:
 		return a.Path
+	case a.Via != "":
+		return a.Via
 	}
 	host := a.Host
 	if a.At != "" {

@@ -23,7 +23,7 @@ func (s *Spec) Concealed(h *secret.Hider) Spec {
 	for i := range c.Targets {
 		c.Targets[i].conceal(h)
 	}
-	c.Pprof = eachPprof(s.Pprof, h.URL)
+	c.Pprof, c.Proxy = eachPprof(s.Pprof, h.URL), ProxyURL(h.URL(string(s.Proxy)))
 	c.TLS = s.TLS.concealed()
 	if s.GRPC != nil { // the same in each run of a plan, whose own record has them
 		c.GRPC = &GRPC{Proto: s.GRPC.Proto}
@@ -85,6 +85,7 @@ func (e *Experiment) Concealed(h *secret.Hider) (c Experiment, hidden bool) {
 		was(c.Load.TLS.Key, e.Load.TLS.Key)
 	}
 	c.Load.Pprof = was(eachPprof(e.Load.Pprof, h.URL), e.Load.Pprof)
+	c.Load.Proxy = ProxyURL(was(h.URL(string(e.Load.Proxy)), string(e.Load.Proxy)))
 	// Names last: they may repeat a secret.
 	for i := range c.Servers {
 		c.Servers[i].Name = was(h.Text(c.Servers[i].Name), c.Servers[i].Name)

@@ -19,6 +19,11 @@ type Dial struct {
 	Resolve []string `json:"resolve,omitempty" yaml:"resolve,omitempty" jsonschema:"addresses in place of a look-up, HOST:PORT:ADDRESS as for curl"`
 	// Unix is the path of a socket to connect to instead of the URL's host.
 	Unix string `json:"unix,omitempty" yaml:"unix,omitempty" jsonschema:"path of a socket to connect to in place of the URL's host"`
+	// AllAddresses spreads the connections over all addresses of the URL's host that accept at the
+	// start, in turn; otherwise they all go to the first of them.
+	AllAddresses bool `json:"all_addresses,omitempty" yaml:"all_addresses,omitempty" jsonschema:"spread the connections over all addresses of the URL's host"`
+	// Proxy is the URL of an HTTP proxy that the connections go through: http://[USER:PASSWORD@]HOST:PORT.
+	Proxy ProxyURL `json:"proxy,omitempty" yaml:"proxy,omitempty" jsonschema:"HTTP proxy to go through, http://[USER:PASSWORD@]HOST:PORT"`
 	// HTTP is the version to use, HTTP11, HTTP2 or HTTP3; "": over TLS the server's preference
 	// (ALPN), else HTTP/1.1.
 	HTTP string `json:"http,omitempty" yaml:"http,omitempty" jsonschema:"version to speak, 1.1, 2 or 3; where none is given the server chooses over TLS, else 1.1"`
@@ -31,6 +36,12 @@ const resolveMax = 256
 func (d *Dial) Address(url string) (Address, error) {
 	to, _, _, err := ParseTarget(url)
 	if err != nil || to.Network != TCP {
+		return to, err
+	}
+	to.All = d.AllAddresses
+	if d.Proxy != "" {
+		p, err := ParseProxy(d.Proxy)
+		to.Via = p.Via
 		return to, err
 	}
 	if d.Unix != "" {
@@ -143,10 +154,12 @@ func (s *Spec) checkDial() error {
 		return errors.New("--unix: the URL is one of a socket already; leave one of them out")
 	case s.Unix != "" && len(s.Resolve) > 0:
 		return errors.New("--unix, --resolve: a socket has no address; leave one of them out")
+	case s.AllAddresses && (s.Unix != "" || to.Network == Unix):
+		return errors.New("--all-addresses: a socket has no address; leave one of them out")
 	case len(s.Resolve) > resolveMax:
 		return fmt.Errorf("--resolve: %d are too many, at most %d", len(s.Resolve), resolveMax)
 	}
-	if err := s.checkHTTP(to); err != nil {
+	if err := errors.Join(s.checkHTTP(to), checkProxy(&s.Dial, to)); err != nil {
 		return err
 	}
 	for _, text := range s.Resolve {
@@ -176,15 +189,17 @@ func (s *Spec) checkHTTP(to Address) error {
 	return nil
 }
 
-// checkDial rejects a name that is none of the servers', and HTTP/3 for a server without TLS.
+// checkDial rejects a name that is none of the servers', and what a server's URL does not allow:
+// HTTP/3 without TLS, a socket behind a proxy.
 func (e *Experiment) checkDial() error {
+	s := &Spec{Wire: Wire{Dial: e.Load.Dial}}
 	for i := range e.Servers {
-		if e.Load.HTTP != HTTP3 || e.Servers[i].URL == "" {
+		if e.Servers[i].URL == "" {
 			continue
 		}
 		to, _, _, err := ParseTarget(e.Servers[i].URL)
 		if err == nil {
-			err = (&Spec{Wire: Wire{Dial: e.Load.Dial}}).checkHTTP(to)
+			err = errors.Join(s.checkHTTP(to), checkProxy(&s.Dial, to))
 		}
 		if err != nil {
 			return err

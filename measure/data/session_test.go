@@ -248,7 +248,7 @@ func against(t *testing.T, text string, feed *Feed, answer http.HandlerFunc, cha
 	defer server.Close()
 	steps, mix := session(t, text)
 	c := load.Config{
-		Address: ring.TCPAddr(netip.MustParseAddrPort(server.Listener.Addr().String())), Connections: 4, Threads: 1, Pipelining: 1,
+		To: load.To(ring.TCPAddr(netip.MustParseAddrPort(server.Listener.Addr().String()))), Connections: 4, Threads: 1, Pipelining: 1,
 		Timeout: 10 * time.Second, Engine: ring.Epoll, Mix: make([]load.Request, len(mix)),
 	}
 	change(&c)

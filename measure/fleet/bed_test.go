@@ -287,7 +287,7 @@ func loadOnly(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Si
 	}
 	at := netip.MustParseAddrPort(to.String())
 	r, err := load.Run(ctx, load.Config{
-		Address: ring.TCPAddr(at), Connections: s.Connections, Threads: 1, Pipelining: s.Pipelining,
+		To: load.To(ring.TCPAddr(at)), Connections: s.Connections, Threads: 1, Pipelining: s.Pipelining,
 		Mix:  []load.Request{{Bytes: []byte("GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n"), Weight: 1}},
 		Rate: s.Rate, Seed: s.Seed, Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests, Timeout: s.Timeout,
 		Engine: s.Engine, Share: o.Share, Ready: o.Ready, Start: o.Start,

@@ -16,8 +16,8 @@ const DefaultInterval = 100 * time.Millisecond
 // Config configures one run of the engine. Every field is required unless its zero value is
 // documented.
 type Config struct {
-	// Address of the server.
-	Address ring.Sockaddr
+	// To is where the connections go.
+	To Destination
 	// Mix has the requests to send, with their weights; or one that is composed during the run.
 	Mix []Request
 	// Connections over all Threads. Each keeps Pipelining requests in flight in a closed loop, and
@@ -39,7 +39,7 @@ type Config struct {
 	Warmup, Duration time.Duration
 	// Requests ends the run after that many; 0: Duration ends it.
 	Requests uint64
-	// Drain bounds the wait for the last responses of an open loop.
+	// Drain bounds the wait for the last responses. Those of an open loop are counted.
 	Drain time.Duration
 	// ConnectRamp spreads the connects over this time.
 	ConnectRamp time.Duration
@@ -100,6 +100,21 @@ type Sockets struct {
 	// Opening makes the connections WebSockets or event streams; nil: they carry requests.
 	Opening *Opening
 }
+
+// Destination of connections.
+type Destination struct {
+	// Addresses, of one family, get one connection each in turn.
+	Addresses []ring.Sockaddr
+	// Tunnel is the CONNECT that asks a proxy at the addresses for the way to the server; empty:
+	// they are the server's.
+	Tunnel []byte
+}
+
+// To makes an address the destination of all connections.
+func To(a ring.Sockaddr) Destination { return Destination{Addresses: []ring.Sockaddr{a}} }
+
+// turn returns where connection number i goes.
+func (d *Destination) turn(i int) *ring.Sockaddr { return &d.Addresses[i%len(d.Addresses)] }
 
 // Observer receives events during the run, from one goroutine. Its methods must return quickly: a
 // slow one makes intervals late, and they are marked late.

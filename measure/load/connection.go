@@ -12,6 +12,7 @@ import (
 const (
 	closed     = iota // waiting to be opened, see reopenAt
 	connecting        // a connect is under way
+	tunnelling        // the proxy has been asked for the way: tunnel.go
 	shaking           // a TLS handshake is under way
 	upgrading         // a WebSocket or an event stream is being requested: streams.go
 	open
@@ -450,6 +451,7 @@ func (w *worker) hangUp(i uint32, c *conn) {
 	if w.feeder != nil {
 		w.feeder.forget(i)
 	}
+	delete(w.tunnels.heads, i)
 	w.seen.checks.forget(c.tag(i), c.speaks)
 	if c.speaks == HTTP2 {
 		w.hungUp(i, c)

@@ -61,7 +61,7 @@ func TestNoAllocationPerRequest(t *testing.T) {
 func TestNoAllocationPerTLSRequest(t *testing.T) {
 	both(t, func(t *testing.T, engine string) {
 		c := Config{
-			Address: addressOf(t, child(t, childTLS)), Mix: get(), Connections: 32, Threads: 1, Pipelining: 4, Requests: 50_000,
+			To: addressOf(t, child(t, childTLS)), Mix: get(), Connections: 32, Threads: 1, Pipelining: 4, Requests: 50_000,
 			Warmup: 100 * time.Millisecond, Timeout: 10 * time.Second, Engine: engine, Sockets: Sockets{TLS: &tlsconn.Config{Insecure: true}},
 		}
 		least := uint64(math.MaxUint64)
@@ -83,7 +83,7 @@ func TestNoAllocationPerH2Request(t *testing.T) {
 		address := addressOf(t, child(t, childH2))
 		for _, depth := range []int{1, 100} {
 			c := Config{
-				Address: address, Mix: get(), Connections: 4, Threads: 1, Pipelining: depth, Requests: 10_000,
+				To: address, Mix: get(), Connections: 4, Threads: 1, Pipelining: depth, Requests: 10_000,
 				Warmup: 100 * time.Millisecond, Timeout: 10 * time.Second, Engine: engine,
 				Sockets: Sockets{TLS: &tlsconn.Config{Insecure: true, Protocols: []string{alpnH2}}},
 			}
@@ -226,7 +226,7 @@ func TestManyConnections(t *testing.T) {
 		address := child(t, childPlain)
 		hold := func(connections int) (rss, heap int64) {
 			c := Config{
-				Address: addressOf(t, address), Mix: get(), Connections: connections, Threads: 1, Pipelining: 1,
+				To: addressOf(t, address), Mix: get(), Connections: connections, Threads: 1, Pipelining: 1,
 				Rate: perS(uint64(2 * connections)), Duration: 500 * time.Millisecond, Timeout: time.Minute, Engine: engine,
 				Drain: time.Minute, // a busy machine falls behind the schedule
 			}

@@ -35,7 +35,7 @@ func (w *worker) read(i uint32, c *conn) {
 // it, for unix sockets, which always copy, or for pipelining, where the next response may follow.
 func (w *worker) meets(c *conn) {
 	long := c.reads == asItComes && c.reader.Rest() >= longBody
-	if long && w.tls == nil && w.pipelining == 1 && !w.shared.Address.IsUnix() && !w.readsBodies() {
+	if long && w.tls == nil && w.pipelining == 1 && !w.shared.To.turn(0).IsUnix() && !w.readsBodies() {
 		c.reads, w.long = turning, true
 	}
 }

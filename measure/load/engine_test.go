@@ -109,20 +109,20 @@ func serveOn(t testing.TB, network, address string, script func(int) faultserver
 	return s
 }
 
-func addressOf(t testing.TB, address string) ring.Sockaddr {
+func addressOf(t testing.TB, address string) Destination {
 	t.Helper()
 	if strings.HasPrefix(address, "/") {
 		a, err := ring.UnixAddr(address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return a
+		return To(a)
 	}
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ring.TCPAddr(a)
+	return To(ring.TCPAddr(a))
 }
 
 const getBytes = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -135,7 +135,7 @@ func perS(n uint64) unit.Rate { return unit.Rate{From: perSecond(n), To: perSeco
 func config(t testing.TB, s *faultserver.Server, engine string, requests uint64) Config {
 	t.Helper()
 	return Config{
-		Address: addressOf(t, s.Address()), Mix: get(), Connections: 4, Threads: 2, Pipelining: 1,
+		To: addressOf(t, s.Address()), Mix: get(), Connections: 4, Threads: 2, Pipelining: 1,
 		Requests: requests, Timeout: 10 * time.Second, Engine: engine, Seed: 1,
 	}
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"net/netip"
 	"runtime"
 	"slices"
 	"syscall"
@@ -31,7 +32,9 @@ func onThread(t *testing.T, body func(t *testing.T, w *worker, c *conn)) {
 		}
 		defer syscall.Close(fds[1])
 		w := &worker{
-			shared:     &shared{Config: Config{Mix: get(), Pipelining: 1, Timeout: 1e9, Expect: Expect{Unexpected: errorStatuses()}}, script: s},
+			shared: &shared{Config: Config{
+				To: To(ring.TCPAddr(netip.AddrPort{})), Mix: get(), Pipelining: 1, Timeout: 1e9, Expect: Expect{Unexpected: errorStatuses()},
+			}, script: s},
 			pipelining: 1, ring: r,
 			learned: s.learned(),
 			conns:   make([]conn, 1), flights: make([]flight, 1), tally: newTally(1), quota: -1, phase: measuring, dialNs: maxTime, now: 1,

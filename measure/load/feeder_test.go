@@ -74,7 +74,7 @@ type connKey struct{}
 func fed(t *testing.T, a *asked, engine string, requests uint64, source func(worker int) *numbers) Config {
 	t.Helper()
 	return Config{
-		Address: addressOf(t, a.Listener.Addr().String()), Connections: 4, Threads: 2, Pipelining: 1, Requests: requests,
+		To: addressOf(t, a.Listener.Addr().String()), Connections: 4, Threads: 2, Pipelining: 1, Requests: requests,
 		Timeout: 10 * time.Second, Engine: engine, Seed: 1, Mix: []Request{{Weight: 1, Compose: &Composing{
 			New: func(worker int) (Source, error) { return source(worker), nil }, Ahead: 16,
 		}}},

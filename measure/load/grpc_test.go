@@ -73,7 +73,7 @@ func newGRPCServer(t testing.TB, secure bool, options ...grpc.ServerOption) *grp
 // config of calls to it.
 func (s *grpcServer) config(t testing.TB, engine string, n uint64, depth int, mix ...Request) Config {
 	return Config{
-		Address: addressOf(t, s.address), Mix: mix, Connections: 4, Threads: 2, Pipelining: depth, Requests: n,
+		To: addressOf(t, s.address), Mix: mix, Connections: 4, Threads: 2, Pipelining: depth, Requests: n,
 		Timeout: 10 * time.Second, Engine: engine, Seed: 1, Sockets: Sockets{TLS: s.client, Protocol: HTTP2, GRPC: true},
 	}
 }
@@ -303,7 +303,7 @@ func TestNoAllocationPerCall(t *testing.T) {
 		address := addressOf(t, child(t, childGRPC))
 		for _, depth := range []int{1, 16} {
 			c := Config{
-				Address: address, Mix: []Request{say(1, codes.OK, "hello")}, Connections: 4, Threads: 1, Pipelining: depth, Requests: 10_000,
+				To: address, Mix: []Request{say(1, codes.OK, "hello")}, Connections: 4, Threads: 1, Pipelining: depth, Requests: 10_000,
 				Warmup: 100 * time.Millisecond, Timeout: 10 * time.Second, Engine: engine, Sockets: Sockets{Protocol: HTTP2, GRPC: true},
 			}
 			least := ^uint64(0)

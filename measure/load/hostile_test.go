@@ -388,7 +388,7 @@ func TestToItself(t *testing.T) {
 		address := map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": unixPath(t)}[network]
 		s := serveOn(t, network, address, answering())
 		to := addressOf(t, s.Address())
-		other, err := to.Socket()
+		other, err := to.turn(0).Socket()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,12 +38,13 @@ func (r *H2Report) windowOpens() {
 	*r = H2Report{Connections: r.Connections, Allowed: r.Allowed, Streams: r.Streams, Window: r.Window, Frame: r.Frame}
 }
 
-// report returns the worker's counts; nil if no connection spoke HTTP/2.
+// report returns the worker's counts so far; nil if no connection spoke HTTP/2.
 func (h *h2) report() *H2Report {
 	if h == nil || h.Connections == 0 {
 		return nil
 	}
-	return &h.H2Report
+	so := h.H2Report
+	return &so
 }
 
 // limited reports whether the server allows fewer streams than should be in flight.

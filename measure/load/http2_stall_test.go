@@ -38,7 +38,7 @@ func TestStallPings(t *testing.T) {
 			defer func() { s.Close(); <-ended }()
 			const n = 12
 			c := Config{
-				Address: addressOf(t, ln.Addr().String()), Mix: get(), Connections: 2, Threads: 1, Pipelining: 1,
+				To: addressOf(t, ln.Addr().String()), Mix: get(), Connections: 2, Threads: 1, Pipelining: 1,
 				Requests: n, Timeout: 20 * time.Second, Engine: engine, Seed: 1,
 			}
 			c.Protocol = HTTP2

@@ -63,7 +63,7 @@ func newGoServer(t testing.TB, secure bool, settings *http.HTTP2Config, handler 
 // config of a run against it.
 func (s *goServer) config(t testing.TB, engine string, n uint64, depth int) Config {
 	c := Config{
-		Address: addressOf(t, s.address), Mix: get(), Connections: 4, Threads: 2, Pipelining: depth, Requests: n,
+		To: addressOf(t, s.address), Mix: get(), Connections: 4, Threads: 2, Pipelining: depth, Requests: n,
 		Timeout: 10 * time.Second, Engine: engine, Seed: 1, Sockets: Sockets{TLS: s.client},
 	}
 	if s.client == nil {
@@ -254,7 +254,7 @@ func TestH2OfNginx(t *testing.T) {
 				const n = 3000
 				address, log := nginxWith(t, k.listen, "")
 				c := Config{
-					Address: addressOf(t, address), Mix: get(), Connections: 4, Threads: 2, Pipelining: k.depth, Requests: n,
+					To: addressOf(t, address), Mix: get(), Connections: 4, Threads: 2, Pipelining: k.depth, Requests: n,
 					Timeout: 10 * time.Second, Engine: engine, Seed: 1,
 				}
 				if c.Protocol = HTTP2; k.listen != "http2" {

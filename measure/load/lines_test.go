@@ -6,6 +6,7 @@ package load
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -145,7 +146,7 @@ func TestWorkersWriteNoSharedLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{
-		Address: ring.TCPAddr(at), Mix: make([]Request, 1, 64), Connections: 64, Threads: 2, Pipelining: 1,
+		To: To(ring.TCPAddr(at)), Mix: make([]Request, 1, 64), Connections: 64, Threads: 2, Pipelining: 1,
 		Duration: 500 * time.Millisecond, Timeout: 10 * time.Second, Interval: DefaultInterval, Drain: time.Second,
 	}
 	c.Mix[0] = Request{Bytes: wholeLines(request), Weight: 1} // in memory of its own
@@ -184,14 +185,15 @@ func TestWorkersWriteNoSharedLine(t *testing.T) {
 		w, err := newWorker(r.shared, id, first, count, free, r.out)
 		if err != nil {
 			t.Error(err)
+			r.out <- delivery{worker: id, over: true}
 			r.out <- delivery{worker: id, last: true, err: err}
 			return
 		}
 		each <- reach(w) // before its memory changes
 		err = w.loop()
 		w.end()
-		r.out <- delivery{worker: id, last: true, err: err, tally: w.tally, report: w.report()}
-		_ = w.shut()
+		r.out <- delivery{worker: id, over: true, tally: w.tally, report: w.report()}
+		r.out <- delivery{worker: id, last: true, err: errors.Join(err, w.shut())}
 	})
 	if err != nil {
 		t.Fatal(err)

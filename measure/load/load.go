@@ -7,6 +7,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	switch {
 	case c.Threads < 1 || c.Pipelining < 1 || c.Timeout <= 0 || c.Duration <= 0 && c.Requests == 0:
 		return nil, errors.New("load: threads, pipelining, timeout and a duration or a number of requests must be set")
+	case len(c.To.Addresses) == 0:
+		return nil, errors.New("load: an address to connect to is missing")
 	case own < c.Threads:
 		return nil, fmt.Errorf("load: %d connections are too few for %d threads; each thread needs its own", own, c.Threads)
 	case c.Duration < 0 || c.Unloaded < 0 || c.Warmup < 0 || c.Drain < 0 || c.ConnectRamp < 0 || c.Interval < 0:
@@ -97,7 +100,7 @@ func newSources(c *Config) ([]ring.Sockaddr, error) {
 	var list []ring.Sockaddr
 	for _, ip := range c.SourceIPs {
 		a := ring.TCPAddr(netip.AddrPortFrom(ip, 0))
-		if !a.SameFamily(&c.Address) {
+		if !a.SameFamily(&c.To.Addresses[0]) {
 			return nil, fmt.Errorf("load: the source address %s is not of the server's family", ip)
 		}
 		list = append(list, a)
@@ -178,16 +181,19 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 	if err == nil {
 		err = w.loop()
 	}
-	d := delivery{worker: id, last: true, err: err}
-	if w != nil {
+	over := delivery{worker: id, over: true}
+	if w == nil {
+		r.out <- over
+	} else {
 		w.end()
-		d.tally, d.report = w.tally, w.report()
-		err = w.shut()
-		if d.err == nil {
-			d.err = err
+		over.tally, over.report = w.tally, w.report()
+		r.out <- over
+		if err == nil {
+			err = drain(w)
 		}
+		err = cmp.Or(err, w.shut())
 	}
-	r.out <- d
+	r.out <- delivery{worker: id, last: true, err: err}
 	if len(r.shared.CPUs) == 0 {
 		release() // a pinned thread is not given back: it ends with the goroutine
 	}
@@ -213,7 +219,7 @@ func (r *coordinator) take(d delivery) {
 		r.result.Workers[d.worker] = *d.report
 		r.result.Engine, r.result.EngineWhy, r.result.EngineFeatures = d.report.ring.engine, d.report.ring.why, d.report.ring.features
 	}
-	if d.last {
+	if d.over {
 		r.rows.end(d.worker, d.tally)
 		return
 	}
@@ -243,7 +249,7 @@ func (r *coordinator) openNs() int64 { return r.shared.startNs.Load() + int64(r.
 
 // collect takes deliveries until every worker has ended.
 func (r *coordinator) collect() error {
-	ready, left := 0, r.shared.Threads
+	ready, counting, left := 0, r.shared.Threads, r.shared.Threads
 	done := r.ctx.Done()
 	var start, window, windowEnd <-chan time.Time
 	for left > 0 {
@@ -283,18 +289,29 @@ func (r *coordinator) collect() error {
 				if d.err != nil {
 					r.fail(fmt.Errorf("load worker %d: %w", d.worker, d.err))
 				}
+				continue
 			}
 			r.take(d)
+			if d.over {
+				if counting--; counting == 0 {
+					r.windowCloses(windowEnd != nil)
+				}
+			}
 		}
-	}
-	if r.opened {
-		if windowEnd != nil || r.shared.Duration == 0 || !r.shared.Rate.IsZero() {
-			r.measureCost() // the run ended before its time, or after it
-		}
-		r.observer.Window(false, time.Now())
 	}
 	r.finish()
 	return r.failure
+}
+
+// windowCloses reports the end of the counts; early: before the window's time.
+func (r *coordinator) windowCloses(early bool) {
+	if !r.opened {
+		return
+	}
+	if early || r.shared.Duration == 0 || !r.shared.Rate.IsZero() {
+		r.measureCost() // the run ended before its time, or after it
+	}
+	r.observer.Window(false, time.Now())
 }
 
 // fail ends the run for a failure of this side.

@@ -111,7 +111,7 @@ func (p *player) step(t *rapid.T, r *coordinator, interval, opens int64) (done b
 	if to >= p.end {
 		p.tally.EndNs = max(p.end, p.tally.StartNs)
 		p.done = true
-		r.take(delivery{worker: p.id, tally: p.tally, last: true})
+		r.take(delivery{worker: p.id, tally: p.tally, over: true})
 		return true
 	}
 	p.at = to

@@ -31,7 +31,7 @@ import (
 type quicWorker struct {
 	worker   worker
 	config   *tls.Config
-	to       netip.AddrPort
+	to       []netip.AddrPort // in turn
 	from     []netip.Addr
 	requests []quicRequest // by target
 	peers    []quicPeer
@@ -150,9 +150,13 @@ type quicEvent struct {
 
 // newQUICWorker sets up an HTTP/3 worker.
 func newQUICWorker(s *shared, id, first, count int, free chan *Tally, out chan<- delivery) (*quicWorker, error) {
-	to, err := s.Address.AddrPort()
-	if err != nil {
-		return nil, err
+	var to []netip.AddrPort
+	for i := range s.To.Addresses {
+		at, err := s.To.Addresses[i].AddrPort()
+		if err != nil {
+			return nil, err
+		}
+		to = append(to, at)
 	}
 	w := &quicWorker{
 		worker: worker{
@@ -218,14 +222,18 @@ func newQUICRequest(b []byte) (quicRequest, error) {
 // startQUIC is the goroutine of an HTTP/3 worker.
 func (r *coordinator) startQUIC(id, first, count int, free chan *Tally) {
 	w, err := newQUICWorker(r.shared, id, first, count, free, r.out)
-	d := delivery{worker: id, last: true, err: err}
+	over := delivery{worker: id, over: true}
 	if err == nil {
 		w.loop()
 		w.end()
-		d.tally, d.report = w.worker.tally, w.report()
+		over.tally, over.report = w.worker.tally, w.report()
+	}
+	r.out <- over
+	if err == nil {
+		drainQUIC(w)
 		w.shut()
 	}
-	r.out <- d
+	r.out <- delivery{worker: id, last: true, err: err}
 }
 
 // batchMost events are handled between two clock readings.

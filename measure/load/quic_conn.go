@@ -64,7 +64,7 @@ func (w *quicWorker) connect(i int, p *quicPeer) {
 		ctx, cancel := context.WithTimeout(w.ctx, w.worker.shared.Timeout)
 		defer cancel()
 		e := quicEvent{kind: quicDialed, peer: i, generation: generation, sentNs: w.worker.clock()}
-		e.conn, e.err = quicconn.Dial(ctx, w.to, from, w.config)
+		e.conn, e.err = quicconn.Dial(ctx, w.to[(w.worker.number+i)%len(w.to)], from, w.config)
 		e.doneNs = w.worker.clock()
 		w.events <- e
 		if e.err != nil {
@@ -426,6 +426,31 @@ func (w *quicWorker) expire() {
 func tooLate(e quicEvent) {
 	if e.kind == quicDialed && e.conn != nil {
 		_ = e.conn.Close() // nothing was asked on it
+	}
+}
+
+// drainQUIC waits for the responses to what is in flight, as drain does.
+func drainQUIC(w *quicWorker) {
+	if w.worker.openLoop || w.worker.phase != draining {
+		return
+	}
+	left := 0
+	w.slots.unanswered(func(r outstanding) {
+		if r.sent > 0 {
+			left++
+		}
+	})
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for left > 0 && w.worker.clock() < w.worker.drainNs && !w.worker.shared.stop.Load() {
+		select {
+		case e := <-w.events:
+			if e.kind == quicAnswered && e.sentNs > 0 {
+				left--
+			}
+			tooLate(e)
+		case <-look.C:
+		}
 	}
 }
 

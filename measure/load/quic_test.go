@@ -96,7 +96,7 @@ func quicConfig(t testing.TB, n uint64, change func(*quicServer, *quic.Config), 
 	s := serveQUIC(t, server, change, answer)
 	client.Protocols = nil
 	return s, Config{
-		Address: addressOf(t, s.address), Mix: get(), Connections: 4, Threads: 2, Pipelining: 1, Requests: n,
+		To: addressOf(t, s.address), Mix: get(), Connections: 4, Threads: 2, Pipelining: 1, Requests: n,
 		Timeout: 10 * time.Second, Seed: 1, Sockets: Sockets{TLS: client, Protocol: HTTP3},
 	}
 }
@@ -168,7 +168,7 @@ func TestQUICRevoked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := quicConfig(t, 0, nil, nil)
-			to, err := c.Address.AddrPort()
+			to, err := c.To.turn(0).AddrPort()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -315,7 +315,7 @@ func TestQUICServerGone(t *testing.T) {
 				_ = s.http.Serve(socket) // until it is closed
 			}()
 			c := Config{
-				Address: addressOf(t, socket.LocalAddr().String()), Mix: get(), Connections: 4, Threads: 2, Pipelining: 2,
+				To: addressOf(t, socket.LocalAddr().String()), Mix: get(), Connections: 4, Threads: 2, Pipelining: 2,
 				Duration: time.Second, Timeout: 10 * time.Second, Seed: 1, Sockets: Sockets{TLS: client, Protocol: HTTP3},
 			}
 			stopped := false
@@ -366,10 +366,10 @@ func TestQUICRefused(t *testing.T) {
 			fault: Fault{PhaseTLS, "the certificate is for server.test, not for other.test"}},
 		"unknown authority": {change: func(c *Config) { c.TLS.Roots = x509.NewCertPool() },
 			fault: Fault{PhaseTLS, "the certificate is signed by an unknown authority"}},
-		"wrong ALPN": {change: func(c *Config) { c.Address = addressOf(t, otherProtocol(t)) },
+		"wrong ALPN": {change: func(c *Config) { c.To = addressOf(t, otherProtocol(t)) },
 			fault: Fault{PhaseTLS, "TLS alert from the server: no application protocol"}},
-		"closed port": {change: func(c *Config) { c.Address = addressOf(t, closedUDP(t)) }, fault: Fault{PhaseConnect, "ECONNREFUSED"}},
-		"silent":      {change: func(c *Config) { c.Address = addressOf(t, silentUDP(t)) }, fault: Fault{PhaseConnect, CauseTimeout}},
+		"closed port": {change: func(c *Config) { c.To = addressOf(t, closedUDP(t)) }, fault: Fault{PhaseConnect, "ECONNREFUSED"}},
+		"silent":      {change: func(c *Config) { c.To = addressOf(t, silentUDP(t)) }, fault: Fault{PhaseConnect, CauseTimeout}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -380,7 +380,7 @@ func TestQUICRefused(t *testing.T) {
 			server, client := trust(t, leaf, nil)
 			s := serveQUIC(t, server, nil, nil)
 			c := Config{
-				Address: addressOf(t, s.address), Mix: get(), Connections: 4, Threads: 2, Pipelining: 1, Requests: 10,
+				To: addressOf(t, s.address), Mix: get(), Connections: 4, Threads: 2, Pipelining: 1, Requests: 10,
 				Timeout: 10 * time.Second, Seed: 1, Sockets: Sockets{TLS: client, Protocol: HTTP3},
 			}
 			if k.fault.Cause == CauseTimeout {

@@ -65,7 +65,7 @@ func TestResumptionOfNginx(t *testing.T) {
 				const n = 300
 				address, log := nginx(t, lines)
 				c := Config{
-					Address: addressOf(t, address), Mix: get(), Connections: 8, Threads: 2, Pipelining: 1, Requests: n, NewConnections: 1,
+					To: addressOf(t, address), Mix: get(), Connections: 8, Threads: 2, Pipelining: 1, Requests: n, NewConnections: 1,
 					Timeout: 10 * time.Second, Engine: engine, Seed: 1,
 					Sockets: Sockets{TLS: &tlsconn.Config{ServerName: "server.test", Insecure: true, Resume: true}},
 				}

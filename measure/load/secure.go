@@ -71,7 +71,7 @@ func (w *worker) shaking(i uint32, step func()) {
 	step()
 	took := sys.ThreadCPUNs() - before
 	w.tally.Shakes.CPUNs += took
-	if w.phase >= measuring {
+	if w.phase == measuring || w.phase == draining && w.openLoop {
 		w.tls.CPUNs += took
 		s := &w.tls.conns[i]
 		s.cpuNs += took

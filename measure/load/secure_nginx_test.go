@@ -110,7 +110,7 @@ func TestTLSOfNginx(t *testing.T) {
 				const n = 2000
 				address, log := nginx(t, k.lines)
 				c := Config{
-					Address: addressOf(t, address), Mix: get(), Connections: 8, Threads: 2, Pipelining: 1, Requests: n,
+					To: addressOf(t, address), Mix: get(), Connections: 8, Threads: 2, Pipelining: 1, Requests: n,
 					Timeout: 10 * time.Second, Engine: engine, Seed: 1, Sockets: Sockets{TLS: &tlsconn.Config{Insecure: true}},
 				}
 				r := runs(t, c)

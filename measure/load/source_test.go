@@ -38,7 +38,7 @@ func TestSourceAddresses(t *testing.T) {
 		defer served.Wait()
 		defer server.Close()
 		c := Config{
-			Address: addressOf(t, listener.Addr().String()), Mix: get(), Connections: 16, Threads: 3, Pipelining: 1,
+			To: addressOf(t, listener.Addr().String()), Mix: get(), Connections: 16, Threads: 3, Pipelining: 1,
 			Requests: 400, Timeout: 10e9, Engine: engine,
 		}
 		for last := 2; last <= 9; last++ {

@@ -75,7 +75,7 @@ func serveEcho(t *testing.T, handle func(*http.Request, *peer.Conn, peer.Message
 func messages(t *testing.T, addr string, engine string, n uint64, fragment int, payloads ...string) Config {
 	t.Helper()
 	c := Config{
-		Address: ring.TCPAddr(netip.MustParseAddrPort(addr)), Connections: 4, Threads: 2, Pipelining: 1, Timeout: 5 * time.Second, Requests: n,
+		To: To(ring.TCPAddr(netip.MustParseAddrPort(addr))), Connections: 4, Threads: 2, Pipelining: 1, Timeout: 5 * time.Second, Requests: n,
 		Engine: engine, Seed: 1,
 	}
 	c.Opening = &Opening{Kind: Messages, Request: []byte("GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
@@ -370,7 +370,7 @@ func TestEventStreamEnds(t *testing.T) {
 // events is a config of subscriptions.
 func events(addr, engine string) Config {
 	return Config{
-		Address: ring.TCPAddr(netip.MustParseAddrPort(addr)), Connections: 4, Threads: 2, Pipelining: 1, Timeout: time.Second,
+		To: To(ring.TCPAddr(netip.MustParseAddrPort(addr))), Connections: 4, Threads: 2, Pipelining: 1, Timeout: time.Second,
 		Duration: 400 * time.Millisecond, Engine: engine, Mix: []Request{{Bytes: []byte("x"), Weight: 1}},
 		Sockets: Sockets{Opening: &Opening{Kind: Events, Request: []byte("GET /events HTTP/1.1\r\nHost: x\r\n\r\n")}},
 	}
@@ -431,7 +431,7 @@ func TestEvents(t *testing.T) {
 					s.Start()
 				}
 				defer s.Close()
-				c.Address = ring.TCPAddr(netip.MustParseAddrPort(s.Listener.Addr().String()))
+				c.To = To(ring.TCPAddr(netip.MustParseAddrPort(s.Listener.Addr().String())))
 				c.Duration = 3 * time.Second
 				ctx, enough := context.WithCancel(context.Background())
 				defer enough()

@@ -40,73 +40,72 @@ type worker struct {
 	flights     []flight // pipelining entries per connection
 	lagNs       int64    // lag and number of requests not yet in the tally
 	lagN        uint64
-	closedAfter uint32 // responses of the last connection that ended idle
-	cutAfter    uint32 // the same for the last that ended with requests on the wire
-	// closedIdleNs is how long the last connection that ended idle had had no request
-	closedIdleNs int64
-	batch        []ring.Event
-	rounds       uint64   // waits so far
-	fresh        []uint32 // connections whose requests leave with the next Wait
-	eager        []uint32 // connections that send once the batch is done
-	slots        slotQueue
-	reopen       []uint32 // closed connections, unordered
-	dialNs       int64    // when the first of them may be retried
-	openLoop     bool
-	arrivals     arrivals
-	nextDue      int64 // next arrival, run's clock
-	quota        int64 // requests left to assign to slots; -1: no limit, as before the load
-	granted      int64 // initial quota
-	countFromNs  int64 // latencies of requests due earlier are left out
-	inFlight     int64
-	carried      int64 // inFlight when the window opened
-	carriedNs    int64 // and how long the requests of its slots had waited by then, in sum
-	established  int   // connected once the first attempts had ended
-	connected    int
-	downNs       int64 // since when connected has been 0
-	pending      int   // connects under way
-	opened       int
-	attempted    int // first attempts that have ended, in success or failure
-	phase        phase
-	alone        *alone  // the unloaded requests and their results
-	first        *firsts // the first responses of the load; nil: not measured
-	now          int64
-	windowNs     int64  // when the window opens, run's clock
-	endNs        int64  // when it closes; maxTime without a duration
-	firstNs      int64  // the first request left; 0 none yet
-	firstDueNs   int64  // when that was due
-	doneNs       int64  // the last request that completed or failed
-	sentNs       int64  // the last time requests were sent
-	lastNs       int64  // end of the counted time, once the work is done
-	originNs     int64  // zero of the schedule
-	lateAtEnd    uint64 // requests due but not sent when the window closed
-	drainNs      int64  // deadline of the wait for the last responses
-	tickNs       int64
-	expireNs     int64
-	tally        *Tally
-	left         *Waiting // filled in at the end
-	free         chan *Tally
-	out          chan<- delivery
-	delay        *sys.RunDelay
-	gathering    gathering
-	handedOver   uint64 // completed requests of the tallies handed over
-	cpuNs        int64  // thread CPU at the last reading, at cpuAtNs
-	cpuAtNs      int64
-	windowCPUNs  int64
-	windowDelay  int64
-	seen         inspector
-	tls          *secure  // nil: plain
-	long         bool     // a long body was received: discard.go
-	h2           *h2      // nil: no connection may use it
-	streams      *streams // nil: the connections carry requests
-	feeder       *feeder  // nil: the script has the requests
+	ends        ends
+	batch       []ring.Event
+	rounds      uint64   // waits so far
+	fresh       []uint32 // connections whose requests leave with the next Wait
+	eager       []uint32 // connections that send once the batch is done
+	slots       slotQueue
+	reopen      []uint32 // closed connections, unordered
+	dialNs      int64    // when the first of them may be retried
+	openLoop    bool
+	arrivals    arrivals
+	nextDue     int64 // next arrival, run's clock
+	quota       int64 // requests left to assign to slots; -1: no limit, as before the load
+	granted     int64 // initial quota
+	countFromNs int64 // latencies of requests due earlier are left out
+	inFlight    int64
+	carried     int64 // inFlight when the window opened
+	carriedNs   int64 // and how long the requests of its slots had waited by then, in sum
+	established int   // connected once the first attempts had ended
+	connected   int
+	downNs      int64 // since when connected has been 0
+	pending     int   // connects under way
+	opened      int
+	attempted   int // first attempts that have ended, in success or failure
+	phase       phase
+	alone       *alone  // the unloaded requests and their results
+	first       *firsts // the first responses of the load; nil: not measured
+	now         int64
+	windowNs    int64  // when the window opens, run's clock
+	endNs       int64  // when it closes; maxTime without a duration
+	firstNs     int64  // the first request left; 0 none yet
+	firstDueNs  int64  // when that was due
+	doneNs      int64  // the last request that completed or failed
+	sentNs      int64  // the last time requests were sent
+	lastNs      int64  // end of the counted time, once the work is done
+	originNs    int64  // zero of the schedule
+	lateAtEnd   uint64 // requests due but not sent when the window closed
+	drainNs     int64  // deadline of the wait for the last responses
+	tickNs      int64
+	expireNs    int64
+	tally       *Tally
+	left        *Waiting // filled in at the end
+	free        chan *Tally
+	out         chan<- delivery
+	delay       *sys.RunDelay
+	gathering   gathering
+	handedOver  uint64 // completed requests of the tallies handed over
+	cpuNs       int64  // thread CPU at the last reading, at cpuAtNs
+	cpuAtNs     int64
+	windowCPUNs int64
+	windowDelay int64
+	seen        inspector
+	tls         *secure  // nil: plain
+	long        bool     // a long body was received: discard.go
+	h2          *h2      // nil: no connection may use it
+	tunnels     tunnels  // without a proxy: none
+	streams     *streams // nil: the connections carry requests
+	feeder      *feeder  // nil: the script has the requests
 }
 
 // delivery is one interval of one worker.
 type delivery struct {
 	worker int
 	tally  *Tally
-	last   bool
-	report *WorkerReport // with the last delivery
+	over   bool          // the last tally, of which there may be none
+	report *WorkerReport // with that
+	last   bool          // the worker has ended
 	err    error
 	// ready comes without a tally: the first connect attempts have ended, connected of them in
 	// success.
@@ -125,7 +124,7 @@ const (
 	starting               // the load has begun; some connections await their first response
 	warming                // every connection has had its first response
 	measuring              // the window is open
-	draining               // the window has closed: nothing new is sent
+	draining               // the window has closed: nothing new is sent (drain.go)
 )
 
 const maxTime = int64(1) << 62
@@ -170,6 +169,7 @@ func (w *worker) loop() error {
 		// seen.
 		w.now = w.clock()
 		if w.turn() {
+			w.batch = events // for drain
 			return nil
 		}
 		// The reading after the work also dates what is sent next: a reading costs about a tenth of
@@ -254,9 +254,10 @@ func (w *worker) turn() (done bool) {
 	return w.phase >= measuring && w.finished()
 }
 
-// finished reports whether the window has closed and no response is awaited. A closed loop abandons
-// what is in flight; an open loop waits for it, up to a limit, because those requests were due. The
-// counted time then ends with the last response or request, not with the wait.
+// finished reports whether the window has closed and no response is counted any more. A closed loop
+// leaves what is in flight to drain; an open loop waits for it, up to a limit, because those
+// requests were due. The counted time then ends with the last response or request, not with the
+// wait.
 func (w *worker) finished() bool {
 	if w.now >= w.endNs && w.phase == measuring {
 		w.phase = draining
@@ -443,12 +444,12 @@ func (w *worker) connect(i uint32, c *conn, now int64) {
 	}
 	c.fd, c.state = int32(fd), connecting
 	w.pending++
-	w.ring.Connect(fd, &w.shared.Address, c.tag(i))
+	w.ring.Connect(fd, w.shared.To.turn(w.number+int(i)), c.tag(i))
 }
 
 // socket opens the socket of connection i, bound to the next local address.
 func (w *worker) socket(i uint32) (int, error) {
-	fd, err := w.shared.Address.Socket()
+	fd, err := w.shared.To.turn(w.number + int(i)).Socket()
 	if err != nil || len(w.shared.sources) == 0 {
 		return fd, err
 	}
@@ -484,6 +485,8 @@ func (w *worker) expire() {
 		c := &w.conns[i]
 		switch {
 		case c.state == connecting && w.now-c.since > limit:
+			w.abandon(uint32(i), c, PhaseConnect, CauseTimeout)
+		case c.state == tunnelling && w.now-c.since > limit:
 			w.abandon(uint32(i), c, PhaseConnect, CauseTimeout)
 		case c.state == shaking && w.now-c.since > limit:
 			w.abandon(uint32(i), c, PhaseTLS, CauseTimeout)
@@ -544,23 +547,12 @@ func (w *worker) handle(ev *ring.Event) {
 		if w.phase == probing && len(ev.Data) > 0 {
 			w.arrivedAlone(i)
 		}
-		switch {
-		case len(ev.Data) == 0:
+		if len(ev.Data) == 0 {
 			w.over(i, c, ev.Err)
-		case w.tls != nil:
-			w.tally.Read += uint64(len(ev.Data))
-			w.receivedSealed(i, c, ev.Data)
-		case c.speaks == HTTP2:
-			w.tally.Read += uint64(len(ev.Data))
-			w.receivedH2(i, c, ev.Data)
-			w.proceed(i, c, ev.Tag)
-		default:
-			w.tally.Read += uint64(len(ev.Data))
-			w.received(i, c, ev.Data)
-			if c.reads != asItComes {
-				w.readOn(i, c, ev.Tag)
-			}
+			return
 		}
+		w.tally.Read += uint64(len(ev.Data))
+		w.arrived(i, c, ev.Tag, ev.Data)
 	case ring.Discarded:
 		w.discarded(i, c, ev)
 	case ring.Connected:
@@ -585,10 +577,32 @@ func (w *worker) handle(ev *ring.Event) {
 	}
 }
 
+// arrived handles the bytes that a connection received.
+func (w *worker) arrived(i uint32, c *conn, tag ring.Tag, b []byte) {
+	switch {
+	case c.state == tunnelling:
+		w.tunnels.received(w, i, c, b)
+	case w.tls != nil:
+		w.receivedSealed(i, c, b)
+	case c.speaks == HTTP2:
+		w.receivedH2(i, c, b)
+		w.proceed(i, c, tag)
+	default:
+		w.received(i, c, b)
+		if c.reads != asItComes {
+			w.readOn(i, c, tag)
+		}
+	}
+}
+
 // over handles the end of the peer's data: orderly if no is 0, or EPIPE, which means that the peer
 // had closed before we wrote.
 func (w *worker) over(i uint32, c *conn, no syscall.Errno) {
-	if c.state == shaking {
+	switch c.state {
+	case tunnelling:
+		w.tunnels.over(w, i, c, no)
+		return
+	case shaking:
 		w.shakeOver(i, c, no)
 		return
 	}
@@ -602,7 +616,7 @@ func (w *worker) over(i uint32, c *conn, no syscall.Errno) {
 	}
 	phase := PhaseResponse
 	if no == 0 && c.sendErr == 0 && c.served == 0 && c.onWire > 0 {
-		c.sendErr = w.sendFailure(c.tag(i))
+		c.sendErr = sendFailure(w.batch, c.tag(i))
 	}
 	if no == 0 && c.sendErr != 0 && c.reader.Idle() {
 		phase, no = PhaseSend, c.sendErr
@@ -617,12 +631,12 @@ func (w *worker) over(i uint32, c *conn, no syscall.Errno) {
 	}
 }
 
-// sendFailure looks for a failed send of a connection in the current batch. The kernel reports a
+// sendFailure looks for a failed send of a connection in a batch. The kernel reports a
 // reset once: if the send got it, the receive sees an orderly end, and epoll's receives come first
 // in a batch.
-func (w *worker) sendFailure(t ring.Tag) syscall.Errno {
-	for i := range w.batch {
-		if ev := &w.batch[i]; ev.Tag == t && ev.Kind == ring.SendFailed {
+func sendFailure(batch []ring.Event, t ring.Tag) syscall.Errno {
+	for i := range batch {
+		if ev := &batch[i]; ev.Tag == t && ev.Kind == ring.SendFailed {
 			return ev.Err
 		}
 	}
@@ -639,6 +653,15 @@ func (w *worker) connectEnded(i uint32, c *conn, no syscall.Errno) {
 		return
 	}
 	w.read(i, c)
+	if len(w.shared.To.Tunnel) > 0 {
+		w.tunnels.ask(w, i, c)
+		return
+	}
+	w.reached(i, c)
+}
+
+// reached continues with a connection to the server.
+func (w *worker) reached(i uint32, c *conn) {
 	if w.tls != nil {
 		w.shake(i, c)
 		return
@@ -813,9 +836,9 @@ func (w *worker) ended(i uint32, c *conn) {
 
 // endedIdle notes a connection that the server ended without a request on it.
 func (w *worker) endedIdle(c *conn) {
-	if w.closedAfter = c.served; c.served > 0 {
-		w.closedIdleNs = w.now - c.since
-		w.tally.Closes.noteIdle(c.served, w.closedIdleNs)
+	if w.ends.idleAfter = c.served; c.served > 0 {
+		w.ends.idleNs = w.now - c.since
+		w.tally.Closes.noteIdle(c.served, w.ends.idleNs)
 	}
 }
 
@@ -830,16 +853,23 @@ func (w *worker) limited(i uint32, c *conn) bool {
 		return false
 	}
 	w.tally.Closes.note(&w.tally.Closes.InFlight, c.served)
-	before := w.cutAfter
-	w.cutAfter = c.served
-	return before == 0 || c.served == before || c.served == w.closedAfter || w.timedOut(i, c)
+	return w.ends.limited(c.served, w.queue(i)[c.head].sent-c.since)
 }
 
-// timedOut reports whether a connection with requests on the wire had been idle before them for as
-// long as the server leaves idle ones open: then its end crossed the requests.
-func (w *worker) timedOut(i uint32, c *conn) bool {
-	idle := w.queue(i)[c.head].sent - c.since
-	return w.closedIdleNs >= idleLeast && idle >= w.closedIdleNs/10*9
+// ends is what is known of the connections that the server ended.
+type ends struct {
+	idleAfter uint32 // responses of the last one that was idle
+	idleNs    int64  // and how long it had been
+	cutAfter  uint32 // responses of the last one with requests on the wire
+}
+
+// limited reports whether one more with requests on the wire, after so many responses and that much
+// time without a request, had come to a limit of the server's: a number of responses, or a time
+// that an idle one stays open, which the requests then crossed.
+func (e *ends) limited(served uint32, idleNs int64) bool {
+	before := e.cutAfter
+	e.cutAfter = served
+	return before == 0 || served == before || served == e.idleAfter || e.idleNs >= idleLeast && idleNs >= e.idleNs/10*9
 }
 
 // idleLeast is the shortest idle time that a server may close a connection for. Less passes between

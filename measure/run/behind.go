@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -18,7 +19,7 @@ import (
 // refuses the run.
 func openBehind(ctx context.Context, s *spec.Spec, job Job, o *Options) (*behind.Watch, error) {
 	c := behind.Config{Database: o.Database, Host: job.Environment().Host}
-	if local, here := job.(localJob); here && !local.target.secure {
+	if local, here := job.(localJob); here && !local.target.secure && s.Proxy == "" {
 		c.Dial, c.Near = local.target.dial, local.target.local || local.target.unix != ""
 		for _, t := range s.Targets {
 			if _, path, err := spec.SplitURL(t.URL); err == nil {
@@ -43,6 +44,12 @@ func (t target) dial(ctx context.Context) (net.Conn, error) {
 	c, err := dialer.DialContext(ctx, network, at)
 	if err != nil {
 		return nil, local(err)
+	}
+	if len(t.tunnel) > 0 {
+		err = throughProxy(ctx, c, t.tunnel)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }

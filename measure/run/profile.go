@@ -32,7 +32,7 @@ type profiler struct {
 // report a missing endpoint that was not named. pids are the server's processes on this host.
 func newProfiler(ctx context.Context, s *spec.Spec, to target, pids []int, permit func(netip.AddrPort, string) error) *profiler {
 	p := &profiler{asked: s.Pprof != "", parted: s.Profile}
-	if s.Pprof == "off" || s.Pprof == "" && !mayProfile(to, pids) {
+	if s.Pprof == "off" || s.Pprof == "" && (s.Proxy != "" || !mayProfile(to, pids)) {
 		return p
 	}
 	urls := spec.PprofURLs(s.Pprof)

@@ -24,12 +24,13 @@ const (
 
 // target is where the load goes.
 type target struct {
-	sockaddr ring.Sockaddr
-	addr     netip.AddrPort // of a TCP target
-	unix     string         // path of a unix socket
-	local    bool           // an address of this host
-	secure   bool           // over TLS
-	chosen   string         // which of a name's addresses was chosen and why; "": there was only one
+	addr      netip.AddrPort  // of a TCP target
+	unix      string          // path of a unix socket
+	local     bool            // an address of this host
+	secure    bool            // over TLS
+	chosen    string          // which of a name's addresses was chosen and why; "": there was only one
+	addresses []ring.Sockaddr // where connections go in turn: all of a name and of one family, or one
+	tunnel    []byte          // what a proxy at addr is asked for the way with; nil: it is not asked
 }
 
 func (t target) String() string {
@@ -41,12 +42,13 @@ func (t target) String() string {
 
 func tcpTarget(ip netip.Addr, port uint16) target {
 	at := netip.AddrPortFrom(ip.Unmap(), port) // a resolver returns IPv4 in IPv6's form
-	return target{sockaddr: ring.TCPAddr(at), addr: at, local: sys.IsLocal(ip)}
+	return target{addresses: []ring.Sockaddr{ring.TCPAddr(at)}, addr: at, local: sys.IsLocal(ip)}
 }
 
-// resolve looks the address up and finds whether it is this host's own. Of a name's addresses it
-// takes the first that accepts a connection, as a browser would, and all requests go to it. permit,
-// if not nil, is called before each attempt; see ShareOptions.
+// resolve looks the address up, or that of the proxy, and finds whether it is this host's own. Of a
+// name's addresses it takes the first that accepts a connection, as a browser would, and all
+// requests go to it, unless all are asked for. permit, if not nil, is called before each attempt;
+// see ShareOptions.
 func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, string) error) (target, error) {
 	allowed := func(to netip.AddrPort, unix string) error {
 		if permit == nil {
@@ -65,7 +67,14 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 		if err != nil {
 			err = fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
-		return target{sockaddr: to, unix: a.Path, local: true}, err
+		return target{addresses: []ring.Sockaddr{to}, unix: a.Path, local: true}, err
+	}
+	if a.Via != "" {
+		proxy, _, _, err := spec.ParseTarget("http://" + a.Via)
+		if err != nil {
+			return target{}, fmt.Errorf("%w: %w", exit.ErrRefused, err)
+		}
+		proxy.All, a = a.All, proxy
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -86,12 +95,18 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 			return target{}, err
 		}
 	}
-	ip := ips[0]
-	if len(ips) > 1 {
-		ip = firstThatAccepts(ctx, ips, a.Port)
+	accept := accepting(ctx, ips, a.Port, a.All)
+	to := tcpTarget(accept[0], a.Port)
+	for _, ip := range accept[1:] {
+		if ip.Unmap().Is4() == accept[0].Unmap().Is4() {
+			to.addresses = append(to.addresses, tcpTarget(ip, a.Port).addresses...)
+		}
 	}
-	to := tcpTarget(ip, a.Port)
-	to.chosen = chosen(a.Host, ips, ip)
+	if a.All {
+		to.chosen = spread(a.Host, len(ips), len(to.addresses), to.addr.Addr())
+	} else {
+		to.chosen = chosen(a.Host, ips, accept[0])
+	}
 	return to, nil
 }
 
@@ -132,18 +147,40 @@ func chosen(host string, ips []netip.Addr, ip netip.Addr) string {
 	if len(ips) < 2 || !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !ip.IsLoopback() }) {
 		return ""
 	}
-	return fmt.Sprintf("%s has %d addresses: all requests went to %s, the first that accepted a connection", host, len(ips), ip)
+	return fmt.Sprintf("%s has %d addresses: all requests went to %s, the first that accepted a connection", host,
+		len(ips), ip)
 }
 
-// firstThatAccepts returns the first address if none accepts: the run then shows the errors.
-func firstThatAccepts(ctx context.Context, ips []netip.Addr, port uint16) netip.Addr {
+// spread says which of a name's addresses the connections are spread over, and what of them is
+// watched; "" if it has one.
+func spread(host string, all, used int, watched netip.Addr) string {
+	if all < 2 {
+		return ""
+	}
+	return fmt.Sprintf("%s has %d addresses: the connections were spread over %d of them, and of the servers only %s was looked at", host, all, used,
+		watched)
+}
+
+// accepting returns the addresses that accept a connection: all, or the first. If none does it
+// returns the first: the run then shows the errors.
+func accepting(ctx context.Context, ips []netip.Addr, port uint16, all bool) []netip.Addr {
+	if len(ips) == 1 {
+		return ips
+	}
 	dialer := net.Dialer{Timeout: probeTimeout}
+	var accept []netip.Addr
 	for _, ip := range ips {
 		c, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(ip, port).String())
-		if err == nil {
-			c.Close()
-			return ip
+		if err != nil {
+			continue
+		}
+		c.Close()
+		if accept = append(accept, ip); !all {
+			break
 		}
 	}
-	return ips[0]
+	if accept == nil {
+		return ips[:1]
+	}
+	return accept
 }

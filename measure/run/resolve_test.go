@@ -27,7 +27,7 @@ func TestChosenAddressIsTold(t *testing.T) {
 		}
 	}
 	r := &record.Run{NotMeasured: []record.NotMeasured{{What: record.OtherAddresses, Why: "h has 2 addresses", Part: true}}}
-	if caveats := strings.Join(prose.Texts(verdict.Judge(r, nil).Caveats), "\n"); !strings.Contains(caveats, "h has 2 addresses; name one address") {
+	if caveats := strings.Join(prose.Texts(verdict.Judge(r, nil).Caveats), "\n"); !strings.Contains(caveats, "h has 2 addresses; measure each") {
 		t.Error(caveats)
 	}
 }

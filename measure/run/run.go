@@ -202,6 +202,9 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 	}
 	to, err = resolve(ctx, address, o.Permit)
 	to.secure = address.TLS
+	if err == nil {
+		to.tunnel, err = tunnel(s, address)
+	}
 	if err != nil || !o.Load {
 		return nil, to, err
 	}
@@ -217,7 +220,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		return nil, to, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	c := &load.Config{
-		Address: to.sockaddr, Mix: mix,
+		To: load.Destination{Addresses: to.addresses, Tunnel: to.tunnel}, Mix: mix,
 		Connections: s.Connections, Threads: min(s.Threads, own), Pipelining: s.Pipelining,
 		Rate: s.Rate, Poisson: s.Arrivals == spec.Poisson, Seed: s.Seed,
 		Unloaded: s.Unloaded(), Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests,
@@ -342,7 +345,7 @@ const chunkBytes = 16 << 10
 func requests(s *spec.Spec) ([]load.Request, error) {
 	mix := make([]load.Request, 0, len(s.Targets))
 	for _, t := range s.Targets {
-		_, path, host, err := spec.ParseTarget(t.URL)
+		to, path, host, err := spec.ParseTarget(t.URL)
 		if err != nil {
 			return nil, err
 		}
@@ -352,6 +355,13 @@ func requests(s *spec.Spec) ([]load.Request, error) {
 		}
 		if s.NewConnections.Each() {
 			fields = append(fields, http1.Field{Name: "Connection", Value: "close"})
+		}
+		if forwarded(s, to) {
+			p, err := spec.ParseProxy(s.Proxy)
+			if err != nil {
+				return nil, err
+			}
+			path, fields = "http://"+host+path, append(fields, authorization(p)...)
 		}
 		body := t.Body
 		if t.SendsChunks() {

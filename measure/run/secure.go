@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -42,12 +41,10 @@ func secured(ctx context.Context, s *spec.Spec, a spec.Address, to target) (*tls
 	if s.HTTP == spec.HTTP3 {
 		return c, tryQUIC(ctx, c, s, to)
 	}
-	var dialer net.Dialer
-	network, at := "tcp", to.addr.String()
-	if to.unix != "" {
-		network, at = "unix", to.unix
+	on, err := to.dial(ctx)
+	if errors.Is(err, exit.ErrRefused) { // by the proxy
+		return nil, err
 	}
-	on, err := dialer.DialContext(ctx, network, at)
 	if err != nil {
 		return c, nil
 	}

@@ -133,7 +133,16 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 		p.reserve(done)
 	}
 	if p.Load && p.target.chosen != "" {
-		p.tell([]record.NotMeasured{{What: record.OtherAddresses, Why: p.target.chosen, Part: true}})
+		what := record.OtherAddresses
+		if p.spec.AllAddresses {
+			what = record.OtherServers
+		}
+		p.tell([]record.NotMeasured{{What: what, Why: p.target.chosen, Part: true}})
+	}
+	if p.Load && p.spec.Proxy != "" {
+		p.tell([]record.NotMeasured{{What: record.BehindProxy, Part: true, Why: fmt.Sprintf(
+			"the load went through the proxy %s: what is said of the server is said of the proxy, and what is behind it was not looked at",
+			p.target)}})
 	}
 	p.tell(p.watch.missing)
 	done.Profiles, done.CPUProfile = p.profiler.list, p.profiler.raw

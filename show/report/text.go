@@ -225,6 +225,9 @@ func LoadLine(r *record.Run) string {
 	if l.Pipelining > 1 {
 		parts = append(parts, fmt.Sprintf("%d in flight on each", l.Pipelining))
 	}
+	if via := r.Spec.Proxy.Via(); via != "" {
+		parts = append(parts, "through the proxy "+via)
+	}
 	if text := r.Spec.NewConnections.Says(r.Spec.Kind); text != "" {
 		parts = append(parts, text)
 	}
