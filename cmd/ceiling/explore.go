@@ -55,7 +55,10 @@ func (f *runFlags) isPlan() bool { return f.isList() || f.plan.repeats > 1 }
 
 // experiment builds the Experiment of the flags, without servers if the URL names none.
 func (f *runFlags) experiment(ctx context.Context, kind string, args []string, sh *shell) (spec.Experiment, error) {
-	list, err := f.targetList(args, sh) // first: a curl command line has flags too
+	if kind == spec.KindCompare && f.load.way.follow {
+		return spec.Experiment{}, errors.New("--location: two servers are compared at one path; give the URLs that redirects lead to")
+	}
+	list, err := f.targetList(ctx, args, sh) // first: a curl command line has flags too
 	if err != nil {
 		return spec.Experiment{}, err
 	}
@@ -220,7 +223,7 @@ func inFile() map[string]string {
 		"connect-ramp": "load.connect_ramp", "sni": "load.tls.server_name", "tls-version": "load.tls.version", "subscribe": "load.kind",
 		"lua": "requests", "lua-arg": "requests", "feed": "requests", "once": "requests", "session": "requests", "no-unloaded": "load.no_lone", "link-speed": "load.link", "tls-resume": "load.tls.resume"}
 	for _, name := range []string{"connections", "pipelining", "rate", "threads", "timeout", "warmup", "engine", "arrivals", "new-connections",
-		"http", "fragment", "source-ips", "resolve", "unix", "pin-generator", "pin-server", "pprof", "profile"} {
+		"http", "fragment", "source-ips", "resolve", "all-addresses", "proxy", "unix", "pin-generator", "pin-server", "pprof", "profile"} {
 		keys[name] = "load." + strings.ReplaceAll(name, "-", "_")
 	}
 	for _, name := range []string{"insecure", "cacert", "cert", "key", "ciphers", "curves"} {

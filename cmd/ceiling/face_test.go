@@ -155,7 +155,6 @@ func TestFaceCommandLines(t *testing.T) {
 		"vegeta storm":                       "none of attack, report, encode",
 		"vegeta report -every=1s":            "-every",
 		"vegeta report -type=hist[5ms,1ms]":  "ascending",
-		"go-wrk -redir " + url:               "-redir: ceiling follows no redirects",
 		"go-wrk -no-ka=3 " + url:             "it takes no value",
 		"autocannon -I " + url:               "-I: requests are prepared",
 		"autocannon -w none " + url:          "-w none: not a whole number",

@@ -30,7 +30,7 @@ func runGroups() []flagGroup {
 		{"Output", []string{"quiet", "keep-secrets", "prometheus", "otlp"}},
 		{"gRPC and push", []string{"grpc", "proto", "subscribe", "fragment"}},
 		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "tls-version", "ciphers", "curves", "tls-resume"}},
-		{"Hosts", []string{"resolve", "unix", "source-ips", "agents", "observe", "allow-loss", "controller"}},
+		{"Hosts", []string{"proxy", "location", "resolve", "all-addresses", "unix", "source-ips", "agents", "observe", "allow-loss", "controller"}},
 	}
 }
 

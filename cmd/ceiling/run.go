@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -18,9 +19,11 @@ import (
 
 	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
+	"ceiling/internal/secret"
 	"ceiling/internal/unit"
 	"ceiling/measure/data"
 	"ceiling/measure/lua"
+	"ceiling/measure/run"
 	"ceiling/record"
 )
 
@@ -55,13 +58,28 @@ type loadFlags struct {
 	noUnloaded, subscribe             bool
 	newConnections                    string
 	fragment                          int
-	sourceIPs                         string
-	resolve                           []string
-	unix                              string
+	way                               wayFlags
 	seed                              uint64
 	protocol                          protocolFlags
 	tls                               spec.TLS
 	from                              sourceFlags
+}
+
+// wayFlags say how connections get to the server.
+type wayFlags struct {
+	sourceIPs, unix, proxy string
+	resolve                []string
+	allAddresses, follow   bool
+}
+
+// bind adds them.
+func (f *wayFlags) bind(p *pflag.FlagSet) {
+	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
+	p.StringVarP(&f.proxy, "proxy", "x", "", "HTTP proxy to go through: [http://][USER:PASSWORD@]HOST:PORT")
+	p.BoolVarP(&f.follow, "location", "L", false, "follow redirects once, before the run, and load where they lead")
+	p.BoolVar(&f.allAddresses, "all-addresses", false, "spread the connections over all addresses of the host")
+	p.StringArrayVar(&f.resolve, "resolve", nil, "HOST:PORT:ADDRESS: connect to this address; repeatable")
+	p.StringVar(&f.unix, "unix", "", "connect to this unix socket instead of the URL's host")
 }
 
 // sourceFlags say where requests come from, if not from the URL.
@@ -83,7 +101,9 @@ func (l *loadFlags) secure() (*spec.TLS, error) {
 
 // dial returns the settings of connections: addresses and protocol.
 func (l *loadFlags) dial() spec.Dial {
-	d := spec.Dial{SourceIPs: list(l.sourceIPs), Resolve: l.resolve, Unix: l.unix, HTTP: l.protocol.http}
+	w := &l.way
+	d := spec.Dial{SourceIPs: list(w.sourceIPs), Resolve: w.resolve, Unix: w.unix, AllAddresses: w.allAddresses,
+		Proxy: spec.ProxyURL(w.proxy), HTTP: l.protocol.http}
 	if l.protocol.method != "" {
 		d.HTTP = cmp.Or(d.HTTP, spec.HTTP2)
 	}
@@ -190,9 +210,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.BoolVar(&f.load.subscribe, "subscribe", false, "count server-sent events on each connection (text/event-stream)")
 	p.IntVar(&f.load.fragment, "fragment", 0, "ws: maximum bytes per frame (0 = whole message)")
 	p.BoolVar(&f.load.noUnloaded, "no-unloaded", false, "skip the unloaded requests, sent one at a time before the warm-up")
-	p.StringVar(&f.load.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
-	p.StringArrayVar(&f.load.resolve, "resolve", nil, "HOST:PORT:ADDRESS: connect to this address; repeatable")
-	p.StringVar(&f.load.unix, "unix", "", "connect to this unix socket instead of the URL's host")
+	f.load.way.bind(p)
 	p.StringVar(&f.server.pinGenerator, "pin-generator", "", "pin the generator to these CPUs, e.g. 0-3,8")
 	p.StringVar(&f.server.pinServer, "pin-server", "", "pin the server to these CPUs (restored afterwards)")
 	p.BoolVar(&f.server.separate, "separate-cpus", false, "separate CPUs for generator and server (default with --serve)")
@@ -256,12 +274,39 @@ func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
 }
 
 // targetList returns the targets, with what fills them in.
-func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
+func (f *runFlags) targetList(ctx context.Context, args []string, sh *shell) ([]spec.Target, error) {
 	list, err := f.plainTargets(args, sh)
+	if err == nil && f.load.way.follow {
+		err = f.follow(ctx, list, sh)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return list, f.fillIn(list, sh)
+}
+
+// follow has the targets be what their redirects lead to.
+func (f *runFlags) follow(ctx context.Context, list []spec.Target, sh *shell) error {
+	secure, err := f.load.secure()
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if f.plan.dryRun {
+			return errors.New("--location, --dry-run: redirects are found by asking the server; leave one of them out")
+		}
+		urls, err := run.Follow(ctx, &list[i], f.load.dial(), secure)
+		if err != nil {
+			return err
+		}
+		for k, url := range urls {
+			urls[k] = secret.Plain().URL(url)
+		}
+		if len(urls) > 1 {
+			sh.Note("ceiling: %s redirects to %s: that is loaded", urls[0], strings.Join(urls[1:], ", then "))
+		}
+	}
+	return nil
 }
 
 // plainTargets returns the file's targets, or the one of the URL; -H applies to all.

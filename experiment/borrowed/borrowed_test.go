@@ -70,14 +70,13 @@ func TestCurl(t *testing.T) {
 			t.Errorf("%s:\n%q, want\n%q", line, got, want)
 		}
 	}
-	s, err := borrowed.Curl("curl -k --http2 -m 3 --cacert ca.pem --resolve a:1:2 --unix-socket /s https://a:1/", open)
-	if want := "map[cacert:ca.pem http:2 insecure:true resolve:a:1:2 timeout:3s unix:/s]"; err != nil || fmt.Sprint(s.Flags) != want {
+	s, err := borrowed.Curl("curl -k -L --http2 -x p:3128 -m 3 --cacert ca.pem --resolve a:1:2 --unix-socket /s https://a:1/", open)
+	if want := "map[cacert:ca.pem http:2 insecure:true location:true proxy:p:3128 resolve:a:1:2 timeout:3s unix:/s]"; err != nil || fmt.Sprint(s.Flags) != want {
 		t.Errorf("%v, %v", s, err)
 	}
 	for line, want := range map[string]string{
 		"curl":                         "curl without a URL",
 		"curl -F a=b http://h":         "-F of curl cannot be honoured",
-		"curl -x proxy http://h":       "-x of curl cannot",
 		"curl --retri 3 http://h":      "--retri of curl cannot",
 		"curl http://h -H":             "-H: its value is missing",
 		"curl 'http://h":               "a quote is not closed",

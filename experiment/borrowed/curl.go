@@ -127,14 +127,14 @@ func curlTakes(name string) (value, matters, known bool) {
 	switch name {
 	case "X", "request", "H", "header", "d", "data", "data-raw", "data-binary", "data-ascii", "data-urlencode", "json", "u", "user", "A",
 		"user-agent", "e", "referer", "b", "cookie", "url", "cacert", "E", "cert", "key", "resolve", "unix-socket", "m", "max-time",
-		"oauth2-bearer":
+		"x", "proxy", "oauth2-bearer":
 		return true, true, true
-	case "G", "get", "k", "insecure", "I", "head", "compressed", "http1.1", "http2", "http2-prior-knowledge", "http3":
+	case "G", "get", "k", "L", "location", "insecure", "I", "head", "compressed", "http1.1", "http2", "http2-prior-knowledge", "http3":
 		return false, true, true
 	case "o", "output", "w", "write-out", "connect-timeout", "retry", "retry-delay", "c", "cookie-jar", "D", "dump-header", "max-redirs",
 		"keepalive-time", "stderr", "trace", "trace-ascii":
 		return true, false, true
-	case "s", "silent", "S", "show-error", "v", "verbose", "i", "include", "f", "fail", "fail-with-body", "L", "location", "g", "globoff",
+	case "s", "silent", "S", "show-error", "v", "verbose", "i", "include", "f", "fail", "fail-with-body", "g", "globoff",
 		"no-progress-meter", "progress-bar", "#", "O", "remote-name", "N", "no-buffer", "tcp-nodelay", "no-keepalive", "J":
 		return false, false, true
 	}
@@ -270,6 +270,10 @@ func curlFlag(name, value string) (flag, text string) {
 		return "cert", value
 	case "unix-socket":
 		return "unix", value
+	case "L", "location":
+		return "location", "true"
+	case "x":
+		return "proxy", value
 	case "m", "max-time":
 		return "timeout", value + "s"
 	case "http1.1":

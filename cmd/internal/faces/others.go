@@ -13,7 +13,6 @@ import (
 const (
 	asOurs       = "Measure what its command line asks for, and report as ceiling run does"
 	noRedirects  = "ceiling follows no redirects: a redirect is a response"
-	noProxy      = "ceiling uses no proxy"
 	notOutput    = "ceiling prints its own report; ceiling export has other formats"
 	gzipByHeader = "ceiling asks for no compression, unless -H 'Accept-Encoding: gzip'"
 )
@@ -88,7 +87,7 @@ func heyFace() *Tool {
 				{names: []string{"h2"}, set: over("2")}, {names: []string{"disable-keepalive"}, set: on("--new-connections")},
 				{names: []string{"disable-compression"}, differs: gzipByHeader, set: ignored},
 				{names: []string{"disable-redirects"}, set: ignored}, {names: []string{"cpus"}, value: "N", set: pass("-t")},
-				{names: []string{"x"}, value: "PROXY", differs: noProxy}, {names: []string{"o"}, value: "csv", differs: notOutput},
+				{names: []string{"x"}, value: "PROXY", set: pass("--proxy")}, {names: []string{"o"}, value: "csv", differs: notOutput},
 				{names: []string{"h", "help"}, set: askHelp},
 			}
 		},
@@ -124,7 +123,8 @@ func abFace() *Tool {
 				{names: []string{"g"}, value: "FILE", differs: notOutput}, {names: []string{"e"}, value: "FILE", differs: notOutput},
 				{names: []string{"w"}, differs: cosmetic}, {names: []string{"x"}, value: "ATTRIBUTES", differs: cosmetic},
 				{names: []string{"y"}, value: "ATTRIBUTES", differs: cosmetic}, {names: []string{"z"}, value: "ATTRIBUTES", differs: cosmetic},
-				{names: []string{"P"}, value: "USER:PASSWORD", differs: noProxy}, {names: []string{"X"}, value: "PROXY", differs: noProxy},
+				{names: []string{"P"}, value: "USER:PASSWORD", differs: "in the proxy's URL: -X http://USER:PASSWORD@HOST:PORT"},
+				{names: []string{"X"}, value: "PROXY", set: pass("--proxy")},
 				{names: []string{"V"}, set: askVersion}, {names: []string{"h"}, set: askHelp},
 			}
 		},
@@ -177,7 +177,7 @@ func ohaFace() *Tool {
 				{names: []string{"p"}, value: "N", differs: "same: streams of each connection", set: pass("-p")},
 				{names: []string{"z"}, value: "TIME", set: timeIn(0, forTime)}, {names: []string{"q"}, value: "RATE", set: pass("-R")},
 				{names: []string{"latency-correction"}, differs: "with -q times always count from when a request was due", set: ignored},
-				{names: []string{"w", "wait-ongoing-requests-after-deadline"}, differs: "requests in flight at the end count as in flight"},
+				{names: []string{"w", "wait-ongoing-requests-after-deadline"}, differs: "always so: what is in flight at the end is awaited, but not counted"},
 				{names: []string{"burst-delay"}, value: "TIME", differs: "--arrivals poisson is uneven"},
 				{names: []string{"burst-rate"}, value: "N", differs: "--arrivals poisson is uneven"},
 				{names: []string{"m", "method"}, value: "METHOD", set: pass("-m")}, {names: []string{"H"}, value: "FIELD", set: pass("-H")},
@@ -201,7 +201,8 @@ func ohaFace() *Tool {
 				{names: []string{"stats-success-breakdown"}, differs: "ceiling run -v has the errors by kind", set: ignored},
 				{names: []string{"ipv4"}, differs: "--resolve sets the address"}, {names: []string{"ipv6"}, differs: "--resolve sets the address"},
 				{names: []string{"no-pre-lookup"}, differs: "names are looked up once, at the start"},
-				{names: []string{"x"}, value: "PROXY", differs: noProxy}, {names: []string{"proxy-header"}, value: "FIELD", differs: noProxy},
+				{names: []string{"x"}, value: "PROXY", set: pass("--proxy")},
+				{names: []string{"proxy-header"}, value: "FIELD", differs: "the proxy gets a password, from its URL, and no other field"},
 				{names: []string{"j", "json"}, differs: "ceiling run --json has another document"}, {names: []string{"o", "output"}, value: "FILE", differs: notOutput},
 				{names: []string{"output-format"}, value: "FORMAT", differs: notOutput}, {names: []string{"db-url"}, value: "FILE", differs: notOutput},
 				{names: []string{"u", "time-unit"}, value: "UNIT", differs: "times have the unit that suits them", set: ignored},

@@ -164,7 +164,7 @@ func goWrkFace() *Tool {
 				{names: []string{"cpus"}, value: "N", set: pass("-t")},
 				{names: []string{"http"}, differs: "same: over TLS the server chooses", set: ignored},
 				{names: []string{"no-c"}, differs: "without it go-wrk asks for gzip; ceiling asks for nothing, unless -H 'Accept-Encoding: gzip'", set: ignored},
-				{names: []string{"redir"}, differs: "ceiling follows no redirects; give the URL that they lead to"},
+				{names: []string{"redir"}, differs: "followed once, before the run", set: on("--location")},
 				{names: []string{"f"}, value: "FILE", differs: "a file with the URL; give the URL"},
 				{names: []string{"v"}, set: askVersion},
 				{names: []string{"help"}, set: askHelp},
