@@ -103,10 +103,10 @@ func (s *Spec) checkRate() error {
 		}
 	}
 	switch {
-	case s.Rate.From.Count == 0 && s.Rate.To.Count == 0:
+	case s.Rate.Most() == 0:
 		return fmt.Errorf("rate: nothing would be sent; give -R 10k, or leave -R out for as fast as answers come")
 	case !s.Rate.Constant() && s.Duration == 0:
-		return fmt.Errorf("rate: the ramp %s needs a time to go up in; give -d 10s", s.Rate)
+		return fmt.Errorf("rate: %s changes over the duration; give one: -d 10s", s.Rate)
 	case s.Arrivals != Constant && s.Arrivals != Poisson:
 		return fmt.Errorf("invalid --arrivals %s (use %s or %s)", quoteShort(s.Arrivals), Constant, Poisson)
 	}

@@ -99,7 +99,7 @@ func TestCheckRate(t *testing.T) {
 		{"poisson", rate("1/m", Poisson), ""},
 		{"ramp", rate("0:10k", Constant), ""},
 		{"rate without arrivals", rate("10k", ""), `invalid --arrivals "" (use constant or poisson)`},
-		{"endless ramp", func(s *Spec) { rate("0:10k", Constant)(s); s.Duration, s.Requests = 0, 10 }, "the ramp 0:10k needs a time"},
+		{"endless ramp", func(s *Spec) { rate("0:10k", Constant)(s); s.Duration, s.Requests = 0, 10 }, "0:10k changes over the duration"},
 		{"half a rate", func(s *Spec) { s.Rate.From, s.Arrivals = unit.Frequency{Count: 1, PerNs: 1e9}, Constant }, "is not above 0"},
 		{"fast", func(s *Spec) {
 			s.Rate.From, s.Arrivals = unit.Frequency{Count: 2, PerNs: 1}, Constant

@@ -90,7 +90,7 @@ type Load struct {
 	Kind           LoadKind        `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"messages over WebSockets, or events to subscribe to; requests where none is given"`
 	Connections    List[Count]     `json:"connections,omitempty" yaml:"connections,omitempty"`
 	Pipelining     List[Count]     `json:"pipelining,omitempty" yaml:"pipelining,omitempty" jsonschema:"requests in flight on each connection"`
-	Rate           List[unit.Rate] `json:"rate,omitempty" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all, as in 10k or a ramp 1k:5k"`
+	Rate           List[unit.Rate] `json:"rate,omitempty" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all, as in 10k, a ramp 1k:5k or steps 1k+5k+1k"`
 	Threads        List[Count]     `json:"threads,omitempty" yaml:"threads,omitempty" jsonschema:"of the generator; 0 chooses"`
 	Arrivals       string          `json:"arrivals,omitempty" yaml:"arrivals,omitempty" jsonschema:"of the open loop: constant or poisson"`
 	Duration       Time            `json:"duration,omitempty" yaml:"duration,omitempty" jsonschema:"measured time of each run"`

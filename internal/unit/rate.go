@@ -15,28 +15,38 @@ type Frequency struct {
 	PerNs uint64
 }
 
-// Rate is a target rate: constant, or a linear ramp over the run from From to To. The zero value
-// means no rate.
+// Rate is a target rate: constant, a linear ramp over the run from From to To, or steps. The zero
+// value means no rate.
 type Rate struct {
+	// From and To are the first and the last.
 	From, To Frequency
+	// Steps are those of equal length that the run is divided into, as in String; "": none. A text, so
+	// that rates can be compared.
+	Steps string
 }
+
+// StepsMost is how many steps a run may have.
+const StepsMost = 100
 
 const second = uint64(time.Second)
 
 // maxPerSecond limits a target rate: one event per nanosecond, the clock's resolution.
 const maxPerSecond = 1e9
 
-// ParseRate parses a rate per second (1000, 10k), a rate per time (50/1s, 10/ms, 600/m) or a ramp
-// between two (100:10k). A ramp may start or end at 0.
+// ParseRate parses a rate per second (1000, 10k), a rate per time (50/1s, 10/ms, 600/m), a ramp
+// between two (100:10k) or steps (1k+5k+1k). A ramp may start or end at 0, and a step be 0.
 func ParseRate(s string) (Rate, error) {
 	r, err := parseRate(s)
 	if err != nil {
-		return Rate{}, fmt.Errorf("invalid rate %s: %w (e.g. 1000, 10k, 50/1s, 600/m, a ramp 100:10k)", quote(s), err)
+		return Rate{}, fmt.Errorf("invalid rate %s: %w (e.g. 1000, 10k, 50/1s, 600/m, a ramp 100:10k, steps 1k+5k+1k)", quote(s), err)
 	}
 	return r, nil
 }
 
 func parseRate(s string) (r Rate, err error) {
+	if strings.Contains(s, "+") {
+		return parseSteps(s)
+	}
 	from, to, ramp := strings.Cut(s, ":")
 	if r.From, err = parseFrequency(from); err != nil {
 		return r, err
@@ -51,6 +61,49 @@ func parseRate(s string) (r Rate, err error) {
 		return r, errors.New("nothing would be sent (leave it out for as fast as answers come)")
 	}
 	return r, nil
+}
+
+// parseSteps parses rates with plus signs between them.
+func parseSteps(s string) (r Rate, err error) {
+	var steps []string
+	some := false
+	for text := range strings.SplitSeq(s, "+") {
+		if strings.Contains(text, ":") {
+			return r, errors.New("a step is one rate, not a ramp")
+		}
+		if r.To, err = parseFrequency(text); err != nil {
+			return r, err
+		}
+		if len(steps) == 0 {
+			r.From = r.To
+		}
+		some = some || r.To.Count > 0
+		steps = append(steps, r.To.String())
+	}
+	switch {
+	case len(steps) > StepsMost:
+		return r, fmt.Errorf("%d steps; at most %d", len(steps), StepsMost)
+	case !some:
+		return r, errors.New("nothing would be sent (leave it out for as fast as answers come)")
+	}
+	r.Steps = strings.Join(steps, "+")
+	return r, nil
+}
+
+// Each returns the steps; nil: there are none.
+func (r Rate) Each() []Frequency {
+	if r.Steps == "" {
+		return nil
+	}
+	var list []Frequency
+	for text := range strings.SplitSeq(r.Steps, "+") {
+		f, err := parseFrequency(text)
+		if err != nil {
+			return nil // not made by ParseRate
+		}
+		list = append(list, f)
+	}
+	return list
 }
 
 func parseFrequency(s string) (f Frequency, err error) {
@@ -122,9 +175,12 @@ func parsePeriod(s string) (uint64, error) {
 // IsZero reports whether there is no rate.
 func (r Rate) IsZero() bool { return r == Rate{} }
 
-// Constant reports whether both ends are the same rate, however written: 60/m
-// is 1.
+// Constant reports whether it is one rate: both ends are the same, however written (60/m is 1), and
+// there are no steps.
 func (r Rate) Constant() bool {
+	if r.Steps != "" {
+		return false
+	}
 	hi, lo := bits.Mul64(r.From.Count, r.To.PerNs)
 	hi2, lo2 := bits.Mul64(r.To.Count, r.From.PerNs)
 	return hi == hi2 && lo == lo2
@@ -133,7 +189,32 @@ func (r Rate) Constant() bool {
 // PerSecond returns the mean rate over the run in events per second: for a ramp, the mean of its
 // ends.
 func (r Rate) PerSecond() float64 {
+	if steps := r.Each(); steps != nil {
+		sum := 0.0
+		for _, f := range steps {
+			sum += f.PerSecond()
+		}
+		return sum / float64(len(steps))
+	}
 	return (r.From.PerSecond() + r.To.PerSecond()) / 2
+}
+
+// Most returns the highest rate of the run in events per second.
+func (r Rate) Most() float64 {
+	most := max(r.From.PerSecond(), r.To.PerSecond())
+	for _, f := range r.Each() {
+		most = max(most, f.PerSecond())
+	}
+	return most
+}
+
+// At returns the rate in events per second when a share of the run, 0 to 1, is over.
+func (r Rate) At(share float64) float64 {
+	if steps := r.Each(); steps != nil {
+		return steps[min(int(share*float64(len(steps))), len(steps)-1)].PerSecond()
+	}
+	from, to := r.From.PerSecond(), r.To.PerSecond()
+	return from + (to-from)*share
 }
 
 // PerSecond returns f in events per second; 0 for the zero value.
@@ -149,6 +230,8 @@ func (r Rate) String() string {
 	switch {
 	case r.IsZero():
 		return ""
+	case r.Steps != "":
+		return r.Steps
 	case r.From == r.To:
 		return r.From.String()
 	}

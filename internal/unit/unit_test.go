@@ -111,7 +111,7 @@ func TestParseRate(t *testing.T) {
 			t.Errorf("%q = %+v, %v, constant %v, %v /s, %q", text, got, err, got.Constant(), got.PerSecond(), got)
 		}
 	}
-	flat := func(count, perNs uint64) Rate { return Rate{Frequency{count, perNs}, Frequency{count, perNs}} }
+	flat := func(count, perNs uint64) Rate { return Rate{From: Frequency{count, perNs}, To: Frequency{count, perNs}} }
 	check("1000", flat(1000, 1e9), true, 1000, "1k")
 	check("10k", flat(10000, 1e9), true, 10000, "10k")
 	check("1500", flat(1500, 1e9), true, 1500, "1500")
@@ -126,10 +126,10 @@ func TestParseRate(t *testing.T) {
 	check("0.0005k", flat(1, 2e9), true, 0.5, "1/2s")
 	check("1G", flat(1e9, 1e9), true, 1e9, "1G")
 	check("1/ns", flat(1, 1), true, 1e9, "1/ns")
-	check("100:10k", Rate{Frequency{100, 1e9}, Frequency{10000, 1e9}}, false, 5050, "100:10k")
-	check("0:1k", Rate{Frequency{0, 1e9}, Frequency{1000, 1e9}}, false, 500, "0:1k")
-	check("10/ms:0", Rate{Frequency{10, 1e6}, Frequency{0, 1e9}}, false, 5000, "10/ms:0")
-	check("60/m:1", Rate{Frequency{60, 60e9}, Frequency{1, 1e9}}, true, 1, "60/m:1")
+	check("100:10k", Rate{From: Frequency{100, 1e9}, To: Frequency{10000, 1e9}}, false, 5050, "100:10k")
+	check("0:1k", Rate{From: Frequency{0, 1e9}, To: Frequency{1000, 1e9}}, false, 500, "0:1k")
+	check("10/ms:0", Rate{From: Frequency{10, 1e6}, To: Frequency{0, 1e9}}, false, 5000, "10/ms:0")
+	check("60/m:1", Rate{From: Frequency{60, 60e9}, To: Frequency{1, 1e9}}, true, 1, "60/m:1")
 	check("5:5", flat(5, 1e9), true, 5, "5")
 	for _, text := range []string{"", "0", "0:0", "0/s", "-1", "+1", "k", "1/", "/s", "1/0s", "1/-1s", "1/10", "1/x", "1/s/s", "1:2:3", ":",
 		"1:", ":1", "1 req/s", "1e3", "2G", "2/ns", "1000000001", "1/3000000h",
@@ -150,7 +150,7 @@ func drawFrequency(t *rapid.T, name string, least uint64) Frequency {
 
 func TestRateRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := Rate{drawFrequency(t, "from", 0), drawFrequency(t, "to", 1)}
+		r := Rate{From: drawFrequency(t, "from", 0), To: drawFrequency(t, "to", 1)}
 		if rapid.Bool().Draw(t, "constant") {
 			r.From = r.To
 		}
@@ -356,4 +356,32 @@ func FuzzParseOthers(f *testing.F) {
 			t.Fatalf("speed %q reads as %d, prints as %q, which reads as %d, %v", text, uint64(b), b, uint64(back), err)
 		}
 	})
+}
+
+// TestSteps: steps keep their text, mean and rates.
+func TestSteps(t *testing.T) {
+	r, err := ParseRate("1k+5k+0+1/2s")
+	if err != nil || r.String() != "1k+5k+0+1/2s" || r.Constant() || r.IsZero() || len(r.Each()) != 4 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if mean := r.PerSecond(); mean != 6000.5/4 || r.Most() != 5000 {
+		t.Errorf("mean %g, at most %g", mean, r.Most())
+	}
+	for share, want := range map[float64]float64{0: 1000, .24: 1000, .26: 5000, .6: 0, .99: .5, 1: .5} {
+		if got := r.At(share); got != want {
+			t.Errorf("at %g: %g, want %g", share, got, want)
+		}
+	}
+	var again Rate
+	if err := again.UnmarshalText([]byte(r.String())); err != nil || again != r {
+		t.Errorf("%+v, %v", again, err)
+	}
+	for text, want := range map[string]string{
+		"1k+": `"" must be a number`, "0+0": "nothing would be sent", "1k+1:5": "one rate, not a ramp",
+		strings.Repeat("1+", 100) + "1": "101 steps; at most 100",
+	} {
+		if _, err := ParseRate(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20s: %v, want %s", text, err, want)
+		}
+	}
 }

@@ -265,7 +265,7 @@ func (c Caps) Check(s *spec.Spec, share load.Share) error {
 			return fmt.Errorf("the run takes %v, its cap is %v (--max-time)", d, c.MaxTime)
 		}
 	}
-	rate := max(s.Rate.From.PerSecond(), s.Rate.To.PerSecond()) * share.Fraction()
+	rate := s.Rate.Most() * share.Fraction()
 	if c.MaxRate > 0 && s.Open() && !(rate <= c.MaxRate) {
 		return fmt.Errorf("%.0f requests/s are its share, its cap is %.0f (--max-rate)", rate, c.MaxRate)
 	}

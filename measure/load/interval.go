@@ -84,9 +84,8 @@ func (w *worker) behindNow() uint64 {
 		return 0
 	}
 	rate := perNs(w.shared.schedule.from)
-	if w.phase >= measuring && w.shared.schedule.to != w.shared.schedule.from {
-		done := float64(w.nextDue-w.windowNs) / float64(w.lengthNs())
-		rate += (perNs(w.shared.schedule.to) - rate) * min(max(done, 0), 1)
+	if w.phase >= measuring {
+		rate = w.shared.schedule.perNsAt(w.nextDue - w.windowNs)
 	}
 	return uint64(float64(w.now-w.nextDue)*rate*w.shared.Share.Fraction()/float64(w.shared.Threads)) + 1
 }

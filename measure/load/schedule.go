@@ -3,6 +3,7 @@ package load
 import (
 	"math"
 	"math/bits"
+	"sort"
 
 	"ceiling/internal/unit"
 )
@@ -13,7 +14,8 @@ import (
 type schedule struct {
 	// from and to are equal if the rate is constant: see newSchedule.
 	from, to unit.Frequency
-	lengthNs int64 // of a ramp
+	lengthNs int64  // of a ramp, or of all steps
+	steps    []step // nil: none
 	poisson  bool
 	seed     uint64
 	share    Share // of the arrivals, with a Count and an Of
@@ -28,12 +30,57 @@ func newSchedule(c *Config) schedule {
 	if c.Rate.Constant() {
 		s.to = s.from
 	}
+	s.steps = stepsOf(c.Rate.Each(), s.lengthNs)
 	return s
+}
+
+// step is a part of the run with a rate of its own.
+type step struct {
+	rate           unit.Frequency
+	startNs, endNs int64
+	first          uint64 // number of its first request
+}
+
+// stepsOf divides a run into steps. Each begins with a request that is due at once.
+func stepsOf(rates []unit.Frequency, lengthNs int64) []step {
+	var list []step
+	first := uint64(0)
+	for i, f := range rates {
+		at := step{rate: f, startNs: lengthNs / int64(len(rates)) * int64(i), endNs: lengthNs / int64(len(rates)) * int64(i+1), first: first}
+		if i == len(rates)-1 {
+			at.endNs = lengthNs
+		}
+		list = append(list, at)
+		if f.Count > 0 { // those due before its end: ⌈length × count ÷ per⌉
+			hi, lo := bits.Mul64(uint64(at.endNs-at.startNs), f.Count)
+			n, rest := bits.Div64(hi, lo, f.PerNs)
+			if first += n; rest > 0 {
+				first++
+			}
+		}
+	}
+	return list
+}
+
+// atStep is at in a run of steps.
+func (s *schedule) atStep(whole uint64, frac uint32) int64 {
+	k := sort.Search(len(s.steps), func(i int) bool { return s.steps[i].first > whole }) - 1
+	t := &s.steps[k]
+	if after := constant(t.rate, whole-t.first, frac); after < t.endNs-t.startNs {
+		return t.startNs + after
+	}
+	if k == len(s.steps)-1 {
+		return math.MaxInt64 // after the last
+	}
+	return t.endNs // a Poisson process between two steps
 }
 
 // at returns when the process reaches whole + frac/2³² requests, in nanoseconds after the start;
 // the maximum beyond what an int64 holds.
 func (s *schedule) at(whole uint64, frac uint32) int64 {
+	if s.steps != nil {
+		return s.atStep(whole, frac)
+	}
 	if s.from == s.to {
 		return constant(s.from, whole, frac)
 	}
@@ -60,6 +107,18 @@ func constant(f unit.Frequency, whole uint64, frac uint32) int64 {
 		}
 	}
 	return int64(min(q, math.MaxInt64))
+}
+
+// perNsAt returns the rate at a time after the start, in requests per nanosecond.
+func (s *schedule) perNsAt(ns int64) float64 {
+	switch {
+	case s.steps != nil:
+		k := sort.Search(len(s.steps)-1, func(i int) bool { return s.steps[i].endNs > ns })
+		return perNs(s.steps[k].rate)
+	case s.from == s.to:
+		return perNs(s.from)
+	}
+	return perNs(s.from) + (perNs(s.to)-perNs(s.from))*min(max(float64(ns)/float64(s.lengthNs), 0), 1)
 }
 
 // ramp solves a·t + (b-a)·t²/2d = n for t. The solution is closed, so errors do not add up: a test

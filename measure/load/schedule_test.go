@@ -251,3 +251,41 @@ func TestUnionIsTheSchedule(t *testing.T) {
 		}
 	})
 }
+
+// TestSteps: each step begins with a request at its boundary, keeps its own rate exactly, and has as
+// many as fit; a step of 0 has none.
+func TestSteps(t *testing.T) {
+	r, err := unit.ParseRate("3+1k+0+7+1k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSchedule(&Config{Rate: r, Duration: 10*time.Second + 3})
+	var got [5]int
+	before := int64(-1)
+	for n := uint64(0); ; n++ {
+		due := s.at(n, 0)
+		if due >= int64(10*time.Second+3) {
+			break
+		}
+		k := min(due/int64(2*time.Second), 4)
+		rate := r.Each()[k]
+		if want := int64(2*time.Second)*k + int64(got[k])*int64(rate.PerNs)/int64(rate.Count); due != want {
+			t.Fatalf("request %d is due at %d, want %d", n, due, want)
+		}
+		if due <= before {
+			t.Fatalf("request %d is due at %d, after %d", n, due, before)
+		}
+		if before = due; got[k] == 0 && s.perNsAt(due) != perNs(rate) {
+			t.Errorf("step %d is at %g", k, s.perNsAt(due))
+		}
+		got[k]++
+	}
+	if want := [5]int{6, 2000, 0, 14, 2001}; got != want { // the last is 3 ns longer
+		t.Errorf("requests by step %v, want %v", got, want)
+	}
+	for n := range uint64(4020) { // a Poisson process stays in order
+		if s.at(n, 1<<31) < s.at(n, 0) || s.at(n, 1<<31) > s.at(n+1, 0) {
+			t.Fatalf("request %d½ is due at %d, between %d and %d", n, s.at(n, 1<<31), s.at(n, 0), s.at(n+1, 0))
+		}
+	}
+}

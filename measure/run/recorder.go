@@ -166,7 +166,7 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 	}
 	if s.Open() {
 		run.Load.Mode = "open"
-		run.Load.TargetPerS = (s.Rate.From.PerSecond() + s.Rate.To.PerSecond()) / 2
+		run.Load.TargetPerS = s.Rate.PerSecond()
 	}
 	if s.Kind == spec.Events {
 		run.Load.Mode = "subscribed"

@@ -116,7 +116,7 @@ func apart(ctx context.Context, s *spec.Spec) error {
 	if err != nil {
 		return fmt.Errorf("%w: --separate-cpus: %w", exit.ErrRefused, err)
 	}
-	sides.Want = generatorWant(s.Threads, s.Slots(), max(s.Rate.From.PerSecond(), s.Rate.To.PerSecond()))
+	sides.Want = generatorWant(s.Threads, s.Slots(), s.Rate.Most())
 	split, err := sides.Apart()
 	if err != nil {
 		return fmt.Errorf("%w: --separate-cpus: %w", exit.ErrRefused, err)
@@ -178,7 +178,7 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 		}
 	}
 	for _, c := range e.Cells() {
-		slots, rate = max(slots, c.Connections*c.Pipelining), max(rate, c.Rate.From.PerSecond(), c.Rate.To.PerSecond())
+		slots, rate = max(slots, c.Connections*c.Pipelining), max(rate, c.Rate.Most())
 	}
 	for _, r := range l.Rate {
 		rate = max(rate, r.From.PerSecond(), r.To.PerSecond())

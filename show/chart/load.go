@@ -62,15 +62,14 @@ func Rate(runs []Run, most int) (Plot, bool) {
 	return p, true
 }
 
-// askedAt returns the target rate of a ramp at a time in nanoseconds from the start of the
+// askedAt returns the target rate of a ramp or of steps at a time in nanoseconds from the start of the
 // window; NaN outside the window.
 func askedAt(run *Run, ns float64) float64 {
 	duration := float64(run.Spec.Duration)
 	if !(duration > 0) || ns < 0 || ns > duration {
 		return math.NaN()
 	}
-	from, to := run.Spec.Rate.From.PerSecond(), run.Spec.Rate.To.PerSecond()
-	return from + (to-from)*ns/duration
+	return run.Spec.Rate.At(ns / duration)
 }
 
 // limit adds a level once.

@@ -233,8 +233,11 @@ func LoadLine(r *record.Run) string {
 	}
 	switch l.Mode {
 	case "open":
-		parts = append(parts, fmt.Sprintf("open loop at %s %s, %s arrivals", unit.FormatCount(int64(l.TargetPerS+0.5)), r.Spec.Kind.PerSecond(),
-			arrivals(r)))
+		asked := unit.FormatCount(int64(l.TargetPerS + 0.5))
+		if !r.Spec.Rate.IsZero() && !r.Spec.Rate.Constant() {
+			asked = fmt.Sprintf("%s (%s on average)", r.Spec.Rate, asked)
+		}
+		parts = append(parts, fmt.Sprintf("open loop at %s %s, %s arrivals", asked, r.Spec.Kind.PerSecond(), arrivals(r)))
 	case "subscribed":
 		parts[0] = strings.Replace(parts[0], "connection", "subscriber", 1)
 	default:

@@ -241,7 +241,7 @@ func h2loadFace() *Tool {
 				{names: []string{"r", "rate"}, value: "N", differs: "opens connections; --connect-ramp TIME does"},
 				{names: []string{"rate-period"}, value: "TIME", differs: "opens connections; --connect-ramp TIME does"},
 				{names: []string{"T", "connection-active-timeout"}, value: "TIME", differs: "ceiling keeps its connections"},
-				{names: []string{"timing-script-file"}, value: "FILE", differs: "-R 1k:5k is a ramp"},
+				{names: []string{"timing-script-file"}, value: "FILE", differs: "-R 1k:5k is a ramp, -R 1k+5k+1k are steps"},
 				{names: []string{"connect-to"}, value: "HOST:PORT", differs: "--resolve HOST:PORT:ADDRESS"}, {names: []string{"f", "max-frame-size"}, value: "N", differs: tuned},
 				{names: []string{"w", "window-bits"}, value: "N", differs: tuned}, {names: []string{"W", "connection-window-bits"}, value: "N", differs: tuned},
 				{names: []string{"header-table-size"}, value: "N", differs: tuned}, {names: []string{"encoder-header-table-size"}, value: "N", differs: tuned},
@@ -266,7 +266,7 @@ func k6Face() *Tool {
 			return []Option{
 				{names: []string{"u", "vus"}, value: "N", set: setConnections}, {names: []string{"d", "duration"}, value: "TIME", set: timeIn(0, setDuration)},
 				{names: []string{"i", "iterations"}, value: "N", set: forRequests}, {names: []string{"rps"}, value: "N", set: pass("-R")},
-				{names: []string{"s", "stage"}, value: "TIME:VUS", differs: "-R 1k:5k is a ramp, -c 10,100 a list of runs"},
+				{names: []string{"s", "stage"}, value: "TIME:VUS", differs: "-R 1k:5k is a ramp, -R 1k+5k+1k are steps, -c 10,100 a list of runs"},
 				{names: []string{"insecure-skip-tls-verify"}, set: on("--insecure")}, {names: []string{"no-connection-reuse"}, set: on("--new-connections")},
 				{names: []string{"user-agent"}, value: "TEXT", set: field("User-Agent")}, {names: []string{"local-ips"}, value: "LIST", set: pass("--source-ips")},
 				{names: []string{"max-redirects"}, value: "N", differs: noRedirects, set: ignored}, {names: []string{"q", "quiet"}, set: on("--quiet")},
