@@ -30,7 +30,7 @@ func largeTypes() map[string]shape {
 		"proxy.counters":              {49, 2},
 		"proxy.exchange":              {32, 60},
 		"proxy.loop":                  {41, 33},
-		"proxy.upstream":              {26, 15},
+		"proxy.upstream":              {26, 14},
 		"proxy/config.Config":         {28, 4},
 		"record.LoadRow":              {26, 0},
 		"record.Measured":             {44, 1},

@@ -317,7 +317,7 @@ func (c *conn) more() {
 	}
 	n, err := syscall.Read(int(c.fd), l.extra) // the socket does not block
 	if err == nil && n > 0 {
-		c.owner.received(l.extra[:n])
+		c.take(l.extra[:n])
 	}
 }
 
@@ -335,6 +335,9 @@ func (c *conn) close() {
 		return
 	}
 	c.unsplice()
+	if _, out := c.owner.(outward); out && c.tls != nil {
+		c.tls.leave(c)
+	}
 	switch {
 	case c.stream != nil:
 		c.stream.cut()

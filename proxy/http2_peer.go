@@ -4,12 +4,10 @@ import (
 	"errors"
 	"slices"
 	"syscall"
-	"time"
 
 	"ceiling/internal/hpack"
 	"ceiling/internal/http1"
 	"ceiling/internal/http2"
-	"ceiling/internal/ring"
 )
 
 // HTTP/2 to destinations (RFC 9113). A peerSession is a connection that speaks it, and each
@@ -56,11 +54,10 @@ type peerSession struct {
 	spared  []*call // ready's other half
 	next    uint32  // next stream ID
 	recent  recents
-	began   int64   // loop's clock
-	address int     // index of its address among the upstream's
-	served  bool    // it has answered a request
-	away    string  // why the destination accepts no more requests
-	bridge  *bridge // may be nil
+	began   int64  // loop's clock
+	address int    // index of its address among the upstream's
+	served  bool   // it has answered a request
+	away    string // why the destination accepts no more requests
 }
 
 // ask finds an HTTP/2 connection for x, or queues it for one.
@@ -86,18 +83,12 @@ func (p *pool) openSession(x *exchange) {
 	l := p.loop
 	s := &peerSession{pool: p, settings: http2.DefaultSettings(), window: http2.DefaultWindow, next: 1, began: l.now,
 		credit: http2.NewCredit(peerSessionWindow)}
-	var fd int
-	var err error
-	var to *ring.Sockaddr
-	if p.upstream.secure() {
-		fd, s.bridge, err = l.proxy.bridge(p.upstream, time.Duration(x.location.within.connect))
-	} else {
-		fd, s.address, to, err = p.socket()
-	}
+	fd, at, to, err := p.socket()
 	if err != nil {
 		p.unopened(x, err)
 		return
 	}
+	s.address = at
 	l.adopt(&s.conn, s, fd)
 	s.conn.outward = s
 	s.decoder.SetLimit(0)
@@ -105,10 +96,6 @@ func (p *pool) openSession(x *exchange) {
 	p.sessions = append(p.sessions, s)
 	s.take(x)
 	s.conn.expire(x.location.within.connect)
-	if to == nil {
-		s.connected(0)
-		return
-	}
 	l.ring.Connect(fd, to, s.conn.tag())
 }
 
@@ -191,6 +178,36 @@ func (s *peerSession) connected(err syscall.Errno) {
 		s.unreachable(502, "connect: "+err.Error())
 		return
 	}
+	if s.pool.upstream.secure() {
+		s.pool.startTLS(&s.conn)
+		return
+	}
+	s.conn.receive()
+	s.greet()
+}
+
+// secured implements outward.
+func (s *peerSession) secured() {
+	if s.conn.tls.Agreed().Protocol != "h2" {
+		s.refused(errNoHTTP2)
+		return
+	}
+	u := s.pool.upstream
+	u.tls.note(u.key, nil, s.conn.loop.proxy.fail)
+	s.greet()
+}
+
+// refused implements outward.
+func (s *peerSession) refused(err error) {
+	u := s.pool.upstream
+	u.tls.note(u.key, err, s.conn.loop.proxy.fail)
+	s.conn.loop.counts.connectErrors++
+	s.unreachable(502, shownTLS(err, true))
+}
+
+// greet begins HTTP/2.
+func (s *peerSession) greet() {
+	l := s.conn.loop
 	l.counts.connects++
 	s.pool.upstream.connected()
 	s.state = outGreeting
@@ -199,7 +216,6 @@ func (s *peerSession) connected(err syscall.Errno) {
 	out.b = http2.AppendSettings(out.b, http2.Setting{ID: http2.HeaderTableSize}, http2.Setting{ID: http2.EnablePush},
 		http2.Setting{ID: http2.InitialWindowSize, Value: callWindow}, http2.Setting{ID: http2.MaxHeaderListSize, Value: http1.MaxHead})
 	out.b = http2.AppendWindowUpdate(out.b, 0, peerSessionWindow-http2.DefaultWindow)
-	s.conn.receive()
 }
 
 // unreachable ends a connect attempt. It tries a name's next address before the destination
@@ -598,11 +614,10 @@ func (s *peerSession) end(status int, why string) {
 	s.pool.admit()
 }
 
-func (s *peerSession) ended(syscall.Errno) {
+func (s *peerSession) ended(err syscall.Errno) {
 	switch {
-	case s.bridge != nil && s.bridge.failed.Load() != nil:
-		s.conn.loop.counts.connectErrors++
-		s.end(502, *s.bridge.failed.Load())
+	case s.state == outConnecting:
+		s.refused(endOf(err))
 	case len(s.calls) == 0 && s.state == outOpen:
 		s.conn.loop.counts.idlePeersClosed++
 		s.end(502, "the connection ended")

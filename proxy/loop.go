@@ -210,11 +210,7 @@ func (l *loop) handle(ev *ring.Event) {
 	switch ev.Kind {
 	case ring.Received:
 		if len(ev.Data) > 0 {
-			if c.tls != nil {
-				c.owner.(*client).decipher(ev.Data)
-			} else {
-				c.owner.received(ev.Data)
-			}
+			c.take(ev.Data)
 			if len(ev.Data) == fullPiece && c.tastes() {
 				c.more()
 			}

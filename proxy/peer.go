@@ -45,33 +45,54 @@ type peer struct {
 	client    *client // nil if none
 	in        *buffer // a response head that arrived in parts
 	response  http1.Body
-	trailers  []byte  // lines after the response's body
-	length    int64   // of the response's body; 0 if unknown
-	base      int64   // value of flushed when the request began
-	opened    int64   // loop's clock
-	far       *bridge // may be nil
+	trailers  []byte // lines after the response's body
+	length    int64  // of the response's body; 0 if unknown
+	base      int64  // value of flushed when the request began
+	opened    int64  // loop's clock
 }
 
 // connected completes a connect.
 func (p *peer) connected(err syscall.Errno) {
-	c := p.client
 	if err != 0 {
 		p.conn.loop.counts.connectErrors++
 		p.pool.unreachable(p, 502, "connect: "+err.Error())
 		return
 	}
-	p.conn.loop.counts.connects++
-	p.pool.upstream.connected()
-	p.opened = p.conn.loop.now
 	if p.pool.large > 0 {
 		p.conn.intake = intakePiece
 	}
+	if p.pool.upstream.secure() {
+		p.pool.startTLS(&p.conn)
+		return
+	}
 	p.conn.receive()
-	if c == nil {
+	p.usable()
+}
+
+// usable puts a new connection to use.
+func (p *peer) usable() {
+	p.conn.loop.counts.connects++
+	p.pool.upstream.connected()
+	p.opened = p.conn.loop.now
+	if p.client == nil {
 		p.rest()
 		return
 	}
-	p.begin(c.x)
+	p.begin(p.client.x)
+}
+
+// secured implements outward.
+func (p *peer) secured() {
+	p.pool.upstream.tls.note(p.pool.upstream.key, nil, p.conn.loop.proxy.fail)
+	p.usable()
+}
+
+// refused implements outward.
+func (p *peer) refused(err error) {
+	u := p.pool.upstream
+	u.tls.note(u.key, err, p.conn.loop.proxy.fail)
+	p.conn.loop.counts.connectErrors++
+	p.pool.unreachable(p, 502, shownTLS(err, false))
 }
 
 // begin sends the request on an open connection.
@@ -477,27 +498,25 @@ func (p *peer) drop() {
 
 func (p *peer) ended(err syscall.Errno) {
 	switch p.state {
+	case peerConnecting:
+		p.refused(endOf(err))
 	case peerIdle:
 		p.conn.loop.counts.idlePeersClosed++
 		p.drop()
 	case peerAsked, peerHead:
-		why := "the destination closed the connection before its response"
-		if p.far != nil {
-			if failed := p.far.failed.Load(); failed != nil {
-				p.conn.loop.counts.connectErrors++
-				why = *failed
-			}
-		}
-		p.lost(why, err == 0)
+		p.lost("the destination closed the connection before its response", err == 0)
 	case peerBody:
-		if err == 0 && p.response.UntilClose() && (p.far == nil || !p.far.torn.Load()) {
+		if err == 0 && p.response.UntilClose() && !p.conn.tls.torn() {
 			p.keep = false
 			p.complete()
 			return
 		}
 		p.cut("the destination closed the connection within its response")
 	case peerTunnel:
-		if err != 0 {
+		switch {
+		case p.down.state != directionOpen: // its close_notify said so
+			return
+		case err != 0, p.conn.tls.torn():
 			p.client.end()
 			return
 		}

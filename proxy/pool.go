@@ -3,9 +3,9 @@ package proxy
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"ceiling/internal/ring"
+	"ceiling/internal/tlsconn"
 	"ceiling/proxy/config"
 )
 
@@ -16,12 +16,13 @@ type pool struct {
 	sessions []*peerSession // HTTP/2 connections that accept requests
 	idle     []*peer        // last in, first out: the others may go when not needed
 	queue    []*client
-	large    uint8   // see note
-	open     int     // connections, including those being established
-	busy     int     // requests
-	turn     int     // index of the last address used
-	avoid    []int64 // loop's clock: until when to skip each address
-	moved    int64   // loop's clock: when an address of the name went; 0 if none has
+	tls      *tlsconn.Client // of a destination with TLS, once there is a connection
+	large    uint8           // see note
+	open     int             // connections, including those being established
+	busy     int             // requests
+	turn     int             // index of the last address used
+	avoid    []int64         // loop's clock: until when to skip each address
+	moved    int64           // loop's clock: when an address of the name went; 0 if none has
 }
 
 // pool returns the pool of an upstream, creating it on first use.
@@ -125,10 +126,6 @@ func (p *pool) unopened(x *exchange, err error) {
 
 // connect opens a connection for x.
 func (p *pool) connect(x *exchange) {
-	if p.upstream.secure() {
-		p.bridge(x)
-		return
-	}
 	fd, at, to, err := p.socket()
 	if err != nil {
 		p.unopened(x, err)
@@ -208,20 +205,6 @@ func (p *pool) avoidAddress(at int) (others bool) {
 		}
 	}
 	return others
-}
-
-// bridge opens a connection that goroutines encrypt. It is usable at once.
-func (p *pool) bridge(x *exchange) {
-	fd, far, err := p.loop.proxy.bridge(p.upstream, time.Duration(x.location.within.connect))
-	if err != nil {
-		p.unopened(x, err)
-		return
-	}
-	peer := &peer{pool: p, client: x.client, far: far}
-	p.loop.adopt(&peer.conn, peer, fd)
-	p.open++
-	x.peer = peer
-	peer.connected(0)
 }
 
 // rest takes a connection back: for a waiting client, or for later.

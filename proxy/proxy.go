@@ -236,7 +236,7 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 	for range left {
 		err = errors.Join(err, <-ended)
 	}
-	p.end() // a bridge would wait for its far end
+	p.end()
 	p.tasks.Wait()
 	for _, fd := range p.wakes {
 		err = errors.Join(err, syscall.Close(fd))

@@ -456,7 +456,7 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 		http2: d.HTTP == config.HTTP2}
 	u.naming.again = make(chan struct{}, 1)
 	var err error
-	if u.tls, err = tlsOf(d, target, p.options.Roots); err != nil {
+	if u.tls.config, err = tlsOf(d, target, p.options.Roots); err != nil {
 		return nil, fmt.Errorf("destination %s: %w", d.URI, err)
 	}
 	if d.MaxConnections > 0 {

@@ -109,6 +109,7 @@ func (p *peer) tunnelled(data []byte) {
 // halfClose: the client sends nothing more.
 func (p *peer) halfClose() {
 	p.up.state = directionEnded
+	p.conn.notify()
 	p.conn.deferDrain()
 }
 

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -17,8 +16,8 @@ type upstream struct {
 	id     uint32 // dense: loops index their pools by it
 	key    string
 	target config.Target
-	http2  bool        // the loops speak HTTP/2 to it
-	tls    *tls.Config // of a destination with TLS
+	http2  bool // the loops speak HTTP/2 to it
+	tls    outerTLS
 
 	naming  naming
 	limit   atomic.Int64 // connections per loop; 0 is no limit
@@ -196,6 +195,8 @@ func (u *upstream) resolveSoon() {
 	default: // it will be
 	}
 }
+
+func (u *upstream) secure() bool { return u.tls.config != nil }
 
 // held reports whether requests wait for the application to be ready.
 func (u *upstream) held() bool { return u.starting.Load() || u.suspect.Load() }

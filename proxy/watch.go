@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -272,10 +273,22 @@ func healthy(ctx context.Context, client *http.Client, url, host string, good []
 
 // checkTLS is what health checks speak: net/http chooses the protocol itself.
 func checkTLS(u *upstream) *tls.Config {
-	if u.tls == nil {
+	if u.tls.config == nil {
 		return nil
 	}
-	c := u.tls.Clone()
+	c := u.tls.config.Clone()
 	c.NextProtos = nil
 	return c
+}
+
+// dialed returns the host:port for what connects by itself: of a service, one of those that its records
+// name.
+func dialed(u *upstream) string {
+	host, _, err := net.SplitHostPort(u.target.Address)
+	if known := u.naming.addresses.Load(); err == nil && config.IsService(host) && known != nil {
+		if at, err := (*known)[rand.IntN(len(*known))].AddrPort(); err == nil {
+			return at.String()
+		}
+	}
+	return u.target.Address
 }

@@ -26,8 +26,9 @@ type Config struct {
 	Roots *x509.CertPool
 	// Insecure accepts any certificate.
 	Insecure bool
-	// Certificates of the client, if the server requests one.
+	// Certificates of the client, if the server requests one; or Certificate, which is asked each time.
 	Certificates []tls.Certificate
+	Certificate  func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 	// Protocols to offer (ALPN, RFC 7301).
 	Protocols []string
 	// Offered in the handshake.
@@ -49,7 +50,8 @@ type Client struct {
 	thread
 	config  *tls.Config
 	verify  Config
-	trusted []byte // the last verified leaf
+	trusted []byte    // the last verified leaf
+	until   time.Time // when its chain expires
 }
 
 // NewClient returns a Client.
@@ -58,7 +60,7 @@ func NewClient(c Config) *Client {
 	client.config = &tls.Config{
 		ServerName: c.ServerName, Certificates: c.Certificates, NextProtos: c.Protocols,
 		MinVersion: max(c.Offered.Min, tls.VersionTLS12), MaxVersion: c.Offered.Max, CipherSuites: c.Offered.Suites,
-		CurvePreferences: c.Offered.Groups, KeyLogWriter: &client.thread,
+		CurvePreferences: c.Offered.Groups, KeyLogWriter: &client.thread, GetClientCertificate: c.Certificate,
 		// check verifies the certificate: once per certificate, not per connection.
 		InsecureSkipVerify: true, VerifyConnection: client.check,
 	}
@@ -70,19 +72,25 @@ func NewClient(c Config) *Client {
 
 // check verifies the server's certificate as crypto/tls does.
 func (c *Client) check(s tls.ConnectionState) error {
-	leaf := s.PeerCertificates[0]
-	if c.verify.Insecure || bytes.Equal(leaf.Raw, c.trusted) {
+	leaf, now := s.PeerCertificates[0], time.Now()
+	if c.verify.Insecure || bytes.Equal(leaf.Raw, c.trusted) && now.Before(c.until) {
 		return nil
 	}
 	between := x509.NewCertPool()
 	for _, other := range s.PeerCertificates[1:] {
 		between.AddCert(other)
 	}
-	options := x509.VerifyOptions{DNSName: c.verify.ServerName, Roots: c.verify.Roots, Intermediates: between, CurrentTime: time.Now()}
-	if _, err := leaf.Verify(options); err != nil {
+	options := x509.VerifyOptions{DNSName: c.verify.ServerName, Roots: c.verify.Roots, Intermediates: between, CurrentTime: now}
+	chains, err := leaf.Verify(options)
+	if err != nil {
 		return err
 	}
-	c.trusted = leaf.Raw
+	c.trusted, c.until = leaf.Raw, leaf.NotAfter
+	for _, one := range chains[0] {
+		if one.NotAfter.Before(c.until) {
+			c.until = one.NotAfter
+		}
+	}
 	return nil
 }
 
@@ -310,10 +318,13 @@ func (c *Conn) Seal(dst, plain []byte) []byte {
 	return dst
 }
 
-// SealApart is Seal for a server's connection, or one of TLS 1.3, whose dst does not overlap plain: it encrypts from one
+// SealApart is Seal where dst does not overlap plain: except for a client's TLS 1.2 it encrypts from one
 // to the other, without a prior copy. It temporarily changes the byte after each piece of plain, so
 // plain's memory must be the caller's alone.
 func (c *Conn) SealApart(dst, plain []byte) []byte {
+	if c.shake != nil {
+		return c.Seal(dst, plain) // crypto/tls copies anyway
+	}
 	for len(plain) > 0 {
 		n := min(len(plain), plainMost)
 		if n == cap(plain) { // no byte after it
