@@ -102,11 +102,15 @@ func (e *entrance) ask(x *exchange) {
 	inquire(x, e.forward.Timeout(), func(ctx context.Context) func(*exchange) {
 		a, err := e.forward.Ask(ctx, fields)
 		switch {
+		case err != nil && e.unasked.begins(constant(err)):
+			report(err.Error() + "; its requests get 502 or 504")
+		case err == nil && e.unasked.ends():
+			report("the authentication service answers again")
+		}
+		switch {
 		case errors.Is(err, access.ErrTimeout):
-			report(err.Error())
 			return func(x *exchange) { x.answer(504, "the authentication service took too long") }
 		case err != nil:
-			report(err.Error())
 			return func(x *exchange) { x.answer(502, "the authentication service cannot be reached") }
 		case a.Status != 0:
 			return func(x *exchange) {

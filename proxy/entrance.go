@@ -14,6 +14,7 @@ type entrance struct {
 	realm     string           // of passwords
 	passwords *access.Passwords
 	forward   *access.Forward
+	unasked   trouble // with asking it
 	cors      *access.CORS
 }
 

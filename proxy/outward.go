@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"sync/atomic"
 	"syscall"
 
 	"ceiling/internal/tlsconn"
@@ -26,8 +25,8 @@ type outward interface {
 
 // outerTLS is an upstream's TLS.
 type outerTLS struct {
-	config  *tls.Config            // nil: none is spoken
-	problem atomic.Pointer[string] // why the last handshake failed; nil if it did not
+	config *tls.Config // nil: none is spoken
+	failed trouble     // of handshakes
 }
 
 // newClient returns what makes the connections of one loop.
@@ -40,20 +39,14 @@ func (t *outerTLS) newClient() *tlsconn.Client {
 // note reports when handshakes begin to fail, or to fail for another reason, and when they succeed
 // again.
 func (t *outerTLS) note(key string, err error, report func(string)) {
-	switch last := t.problem.Load(); {
-	case err == nil && last == nil:
-	case err == nil:
-		if t.problem.CompareAndSwap(last, nil) {
+	if err == nil {
+		if t.failed.ends() {
 			report("destination " + key + ": TLS works again")
 		}
-	default:
-		why := tlsconn.Explain(err)
-		if last != nil && *last == why {
-			return
-		}
-		if t.problem.CompareAndSwap(last, &why) {
-			report("destination " + key + ": TLS: " + why + "; requests that need a new connection get 502")
-		}
+		return
+	}
+	if why := tlsconn.Explain(err); t.failed.begins(why) {
+		report("destination " + key + ": TLS: " + why + "; requests that need a new connection get 502")
 	}
 }
 

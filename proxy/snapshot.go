@@ -164,7 +164,7 @@ func (l *loop) upstreams() []UpstreamStatus {
 // status returns what the loops share.
 func (u *upstream) status(now int64) UpstreamStatus {
 	problem := ""
-	if text := u.naming.problem.Load(); text != nil {
+	if text := u.naming.problem.why.Load(); text != nil {
 		problem = *text
 	}
 	return UpstreamStatus{Address: u.key, Problem: problem, State: u.state(now), Ejections: u.ejects.Load(), Checks: u.checked.Load(),

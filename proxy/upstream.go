@@ -50,7 +50,7 @@ type upstream struct {
 // naming is what is known about its name.
 type naming struct {
 	addresses atomic.Pointer[[]ring.Sockaddr] // nil until the name resolves
-	problem   atomic.Pointer[string]          // why the name did not resolve last; nil if it did
+	problem   trouble                         // with resolving it
 	again     chan struct{}                   // see resolveSoon
 }
 
@@ -172,13 +172,13 @@ func (u *upstream) resolve(look func(host string) ([]string, error)) (moved bool
 // note reports when the name ceases to resolve, and when it does again.
 func (u *upstream) note(err error, report func(string)) {
 	if err == nil {
-		if u.naming.problem.Swap(nil) != nil {
+		if u.naming.problem.ends() {
 			report(fmt.Sprintf("destination %s: its name resolves", u.key))
 		}
 		return
 	}
 	text := err.Error()
-	if u.naming.problem.Swap(&text) != nil {
+	if !u.naming.problem.begins(text) {
 		return
 	}
 	until := "its requests get 502 until the name resolves"

@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -584,5 +585,35 @@ func TestCost(t *testing.T) {
 	}
 	if _, err := Cost("TLS_RSA_WITH_AES_128_CBC_SHA", 60, 150); err == nil {
 		t.Error("a cipher of TLS 1.2 has a cost")
+	}
+}
+
+// TestTrustExpires: a certificate that was verified is not verified again, until its chain has expired.
+func TestTrustExpires(t *testing.T) {
+	ca, pair, err := authority.Site("of a test", authority.Leaf{Names: []string{"a.test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.PEM())
+	client := NewClient(Config{ServerName: "a.test", Roots: roots})
+	state := tls.ConnectionState{}
+	for _, der := range pair.Certificate {
+		one, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state.PeerCertificates = append(state.PeerCertificates, one)
+	}
+	if err := client.check(state); err != nil || !client.until.Equal(state.PeerCertificates[0].NotAfter) {
+		t.Fatalf("%v, until %v", err, client.until)
+	}
+	client.verify.Roots = x509.NewCertPool() // only a verification would fail now
+	if err := client.check(state); err != nil {
+		t.Error(err)
+	}
+	client.until = time.Now()
+	if err := client.check(state); err == nil {
+		t.Error("an expired chain is trusted")
 	}
 }

@@ -1,0 +1,32 @@
+package proxy
+
+import (
+	"errors"
+	"sync/atomic"
+	"syscall"
+)
+
+// trouble is what keeps something from working, so that its start, another cause and its end are
+// reported, and not each request that meets it.
+type trouble struct{ why atomic.Pointer[string] }
+
+// begins notes a cause, and reports whether it is news.
+func (t *trouble) begins(why string) bool {
+	last := t.why.Load()
+	return (last == nil || *last != why) && t.why.CompareAndSwap(last, &why)
+}
+
+// ends notes that it works, and reports whether that is news.
+func (t *trouble) ends() bool {
+	last := t.why.Load()
+	return last != nil && t.why.CompareAndSwap(last, nil)
+}
+
+// constant returns an error without what differs from request to request, as a local port does.
+func constant(err error) string {
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		return no.Error()
+	}
+	return err.Error()
+}
