@@ -348,7 +348,7 @@ func (c *client) pump() {
 	}
 	switch {
 	case x.bodyState == bodyStreaming && c.eof:
-		c.unfinished()
+		c.unfinished("client closed within its request")
 	case x.bodyState == bodyStreaming && !c.stalledUpstream():
 		c.conn.resume()
 	}
@@ -478,10 +478,21 @@ func (c *client) drain() {
 	}
 }
 
-// unfinished ends the connection of a client that closed its direction within its request.
-// Earlier responses are still sent.
-func (c *client) unfinished() {
-	const why = "client closed within its request"
+// leftNs is how long a client that has closed its direction still gets a response that begins.
+const leftNs = 1e9
+
+// mayHaveLeft reports whether a client that has closed its direction waits for a destination. Closing
+// a socket and closing one direction of it look the same (FIN); a client that had said that its
+// connection ends with the response may do the latter (RFC 9112, section 9.6).
+func (c *client) mayHaveLeft() bool {
+	x := c.x
+	return c.eof && x.state == answerNone && x.request.KeepAlive && (x.peer != nil || x.queued != nil) &&
+		(x.bodyState == bodyWhole || c.hasBody())
+}
+
+// unfinished ends a request whose client closed its direction within it, or has left. Earlier
+// responses are still sent.
+func (c *client) unfinished(why string) {
 	x := c.x
 	if x.state == answerPassing {
 		c.fail(why)
@@ -539,7 +550,11 @@ func (c *client) over(err syscall.Errno) {
 			c.end()
 		}
 	case c.state == atRequest && c.x.bodyState != bodyWhole && c.x.state != answerOwn && !c.hasBody():
-		c.unfinished()
+		c.unfinished("client closed within its request")
+	case c.state == atRequest && c.mayHaveLeft():
+		if end := c.conn.deadline; end == 0 || end > c.conn.loop.now+leftNs {
+			c.conn.expire(leftNs)
+		}
 	case c.state == atLinger:
 		c.end()
 	}
@@ -612,7 +627,14 @@ func (c *client) expired() {
 		}
 		c.refuse(408, "the request's head took too long")
 	case atRequest:
-		c.x.expired()
+		switch x := c.x; {
+		case c.mayHaveLeft():
+			c.unfinished("client left")
+		case c.eof && x.state == answerPassing && !overdue(x): // the response began in time
+			limitTotal(x)
+		default:
+			x.expired()
+		}
 	case atSession:
 		c.conn.session.expired()
 	default:

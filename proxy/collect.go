@@ -59,9 +59,6 @@ func collected(x *exchange, a *additions) {
 	x.request.SetLength(int64(len(a.body)))
 	a.collecting, a.body = false, nil
 	x.unread()
-	c.conn.deadline = 0
-	if total := x.location.within.total; total > 0 {
-		c.conn.expire(max(x.began+total-c.conn.loop.now, 1))
-	}
+	limitTotal(x)
 	x.dispatch(x.key(x.location.balanceKey, c.in.b[x.headAt:x.headEnd], nil), nil)
 }

@@ -580,6 +580,21 @@ func (x *exchange) release() {
 // touch extends a tunnel's deadline.
 func (x *exchange) touch() { x.client.conn.expire(x.location.within.tunnel) }
 
+// overdue reports whether the time for the whole request has passed.
+func overdue(x *exchange) bool {
+	total := x.location.within.total
+	return total > 0 && x.began+total <= x.client.conn.loop.now
+}
+
+// limitTotal sets the client's deadline to that of the whole request.
+func limitTotal(x *exchange) {
+	c := x.client
+	c.conn.deadline = 0
+	if total := x.location.within.total; total > 0 {
+		c.conn.expire(max(x.began+total-c.conn.loop.now, 1))
+	}
+}
+
 // expired: the time for the request, or in a queue, has passed.
 func (x *exchange) expired() {
 	c := x.client

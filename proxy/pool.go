@@ -237,10 +237,7 @@ func (p *pool) next() *client {
 // taken notes that a client has left the queue.
 func (p *pool) taken(c *client) {
 	c.x.queued = nil
-	c.conn.deadline = 0
-	if total := c.x.location.within.total; total > 0 {
-		c.conn.expire(max(c.x.began+total-p.loop.now, 1))
-	}
+	limitTotal(c.x)
 }
 
 // leave removes a client that no longer waits from the queue.

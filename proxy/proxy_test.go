@@ -903,3 +903,57 @@ func TestSlowBody(t *testing.T) {
 		l.over()
 	})
 }
+
+// TestClientLeaves: a request is cancelled at its destination once its client has closed the
+// connection, unless the client had said that it ends with the response, or the response begins soon.
+func TestClientLeaves(t *testing.T) {
+	together(t)
+	engines(t, func(t *testing.T, engine string) {
+		for name, protocol := range map[string]string{"1.1": "", "2": "http = \"2\"\n"} {
+			cancelled, goOn := make(chan string, 9), make(chan struct{})
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				_, _ = io.Copy(io.Discard, q.Body)
+				if q.URL.Path == "/begun" {
+					_ = http.NewResponseController(w).Flush()
+				}
+				select {
+				case <-q.Context().Done():
+					cancelled <- q.URL.Path
+				case <-goOn:
+					_, _ = io.WriteString(w, "done")
+				}
+			}))
+			s.Config.Protocols = new(http.Protocols)
+			s.Config.Protocols.SetHTTP1(true)
+			s.Config.Protocols.SetUnencryptedHTTP2(true)
+			s.Start()
+			t.Cleanup(s.Close)
+			r := run(t, engine, to(s.URL)+protocol)
+			gone := dial(t, r.addr)
+			gone.say("POST /gone HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
+			gone.Close()
+			stays := map[string]*link{}
+			for path, field := range map[string]string{"/close": "Connection: close\r\n", "/begun": ""} {
+				l := dial(t, r.addr)
+				l.say("GET " + path + " HTTP/1.1\r\nHost: a\r\n" + field + "\r\n")
+				if err := l.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+				stays[path] = l
+			}
+			if path := <-cancelled; path != "/gone" {
+				t.Errorf("%s: %s was cancelled first", name, path)
+			}
+			time.Sleep(2 * leftNs)
+			close(goOn)
+			for path, l := range stays {
+				if res, body := l.answer("GET"); res.StatusCode != 200 || body != "done" {
+					t.Errorf("%s: %s: %s %q", name, path, res.Status, body)
+				}
+			}
+			if len(cancelled) > 0 {
+				t.Errorf("%s: %s was cancelled too", name, <-cancelled)
+			}
+		}
+	})
+}
