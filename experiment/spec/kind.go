@@ -3,7 +3,10 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"ceiling/internal/condition"
 )
 
 // LoadKind is what the connections carry, which is also what is counted. The zero value is
@@ -70,8 +73,8 @@ func (s *Spec) checkKind() error {
 }
 
 func (s *Spec) checkMessages() error {
-	if !s.Expect.IsZero() {
-		return errors.New("--expect: messages of a WebSocket have no status; leave it out")
+	if len(s.Expect.Statuses) > 0 || slices.ContainsFunc(s.Expect.Checks, func(c condition.Condition) bool { return c.NeedsHead() }) {
+		return errors.New("--expect: messages of a WebSocket have no status and no header; give conditions for the body: 'body contains ok'")
 	}
 	for i := range s.Targets {
 		t := &s.Targets[i]

@@ -88,7 +88,7 @@ func scriptOf(c *Config) (*script, error) {
 	if composing(c.Mix) != nil {
 		return composedScript(c.Pipelining), nil
 	}
-	s, err := newScript(c.Mix, c.Pipelining, c.Seed)
+	s, err := newScript(c.Mix, c.Pipelining, c.Seed, c.Opening != nil)
 	if err == nil {
 		s.runs = s.runs && len(c.Expect.Checks) == 0 && c.NewConnections == 0
 	}

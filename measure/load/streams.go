@@ -13,6 +13,7 @@ import (
 	"ceiling/internal/eventstream"
 	"ceiling/internal/hist"
 	"ceiling/internal/http1"
+	"ceiling/internal/ring"
 	"ceiling/internal/sys"
 	"ceiling/internal/websocket"
 )
@@ -29,7 +30,8 @@ const (
 
 // Opening is the HTTP request that makes a connection one of Messages or Events.
 //
-// Messages are the requests of Config.Mix, as websocket.AppendMessage writes them. Events need only
+// Messages are the requests of Config.Mix, as websocket.AppendMessage writes them: each connection
+// sends them in their order, from the first one on. Events need only
 // a Mix of one, which is not sent: they have no number or rate of requests. Each event counts as
 // sent and completed; one whose number was skipped, as sent and failed. Its response time runs from
 // publication to receipt, if the event says when it was published.
@@ -274,6 +276,9 @@ func (w *worker) receivedFrames(i uint32, c *conn, b []byte) {
 			w.fail(i, c, PhaseResponse, causeUnasked, causeDropped)
 			return
 		}
+		if w.seen.checks != nil {
+			w.examine(messageOf(c.tag(i)), 0, piece, is == websocket.Message)
+		}
 		want := w.streams.Payloads[w.shared.script.target[c.oldest]]
 		if s.echo >= 0 {
 			if bytes.HasPrefix(want[s.echo:], piece) {
@@ -305,6 +310,9 @@ func (w *worker) receivedFrames(i uint32, c *conn, b []byte) {
 		w.transmit(i, c)
 	}
 }
+
+// messageOf identifies the message that a connection receives; unlike a response it has no head.
+func messageOf(t ring.Tag) pageOf { return pageOf{tag: t, stream: 1} }
 
 // closedByServer handles a close frame: unanswered messages will get no answer.
 func (w *worker) closedByServer(i uint32, c *conn, s *feed) {
@@ -530,6 +538,10 @@ func (w *worker) endStream(i uint32, c *conn) {
 			b = websocket.AppendClose(nil, s.code, w.streams.mask())
 		}
 		w.send(i, c, b)
+	}
+	w.seen.checks.forgetStream(messageOf(c.tag(i)))
+	if c.onWire+c.resend == 0 {
+		c.oldest, c.next = 0, 0 // the next one begins from the start
 	}
 	s.frames.Reset()
 	s.events.Reset()

@@ -19,6 +19,7 @@ import (
 
 	peer "github.com/coder/websocket"
 
+	"ceiling/internal/condition"
 	"ceiling/internal/eventstream"
 	"ceiling/internal/http1"
 	"ceiling/internal/ring"
@@ -510,4 +511,44 @@ func TestHostileEventStreams(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDialogue: every connection sends the messages in their order from the first one on, and a reply
+// that does not satisfy a condition counts as wrong, with what it was.
+func TestDialogue(t *testing.T) {
+	bothAtOnce(t, func(t *testing.T, engine string) {
+		var mu sync.Mutex
+		said := map[string]string{} // by the connection's client port
+		s := serveEcho(t, func(q *http.Request, c *peer.Conn, kind peer.MessageType, message []byte) error {
+			mu.Lock()
+			said[q.RemoteAddr] += string(message)
+			mu.Unlock()
+			reply := `{"ok":true}`
+			if string(message) == "c" {
+				reply = `{"ok":false}`
+			}
+			return c.Write(q.Context(), kind, []byte(reply))
+		})
+		s.Start()
+		defer s.Close()
+		c := messages(t, s.Listener.Addr().String(), engine, 60, 0, "a", "b", "c")
+		c.NewConnections = 3
+		ok, err := condition.Parse("json $.ok == true")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Expect.Checks = []condition.Condition{ok}
+		r := runs(t, c)
+		s.open.Wait()
+		for _, got := range said { // the last ones have what was left
+			if !strings.HasPrefix("abc", got) {
+				t.Errorf("a connection said %s", got)
+			}
+		}
+		n := &r.Total
+		if n.Completed != 60 || n.Failed != 0 || n.Bad < 16 || n.Bad > 20 || n.Faults[Fault{PhaseCheck, "json $.ok == true"}] != n.Bad || len(r.Errors) != 1 ||
+			!strings.Contains(r.Errors[0].Line, "false") {
+			t.Errorf("completed %d, failed %d, wrong %d, %v, %v", n.Completed, n.Failed, n.Bad, n.Faults, r.Errors)
+		}
+	})
 }
