@@ -6,12 +6,23 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
 	"ceiling/internal/http1"
 )
+
+// proxyVariable returns the name of a variable that names a proxy for other programs; "": there is none.
+func proxyVariable() string {
+	for _, name := range []string{"https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"} {
+		if os.Getenv(name) != "" {
+			return name
+		}
+	}
+	return ""
+}
 
 // forwarded reports whether a proxy gets the requests themselves, as clients give it those of
 // http:// URLs (RFC 9112, section 3.2.2). What is made while the run lasts, and all that is not

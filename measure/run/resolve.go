@@ -128,6 +128,9 @@ func Unresolved(a spec.Address, err error) error {
 		server += " " + dns.Server
 	}
 	without := fmt.Sprintf("give the address: --resolve %s:%d:ADDRESS", a.Host, a.Port)
+	if name := proxyVariable(); name != "" {
+		without = fmt.Sprintf("go through the proxy that %s names: --proxy \"$%[1]s\"", name)
+	}
 	switch {
 	case dns.IsNotFound:
 		return fmt.Errorf("%s"+NoAddress+"%s knows no address of that name; check the name (getent ahosts %[1]s), or %[3]s", a.Host, server, without)
