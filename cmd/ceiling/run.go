@@ -76,7 +76,7 @@ type wayFlags struct {
 func (f *wayFlags) bind(p *pflag.FlagSet) {
 	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
 	p.StringVarP(&f.proxy, "proxy", "x", "", "HTTP proxy to go through: [http://][USER:PASSWORD@]HOST:PORT")
-	p.BoolVarP(&f.follow, "location", "L", false, "follow redirects once, before the run, and load where they lead")
+	p.BoolVar(&f.follow, "location", false, "follow redirects once, before the run, and load where they lead")
 	p.BoolVar(&f.allAddresses, "all-addresses", false, "spread the connections over all addresses of the host")
 	p.StringArrayVar(&f.resolve, "resolve", nil, "HOST:PORT:ADDRESS: connect to this address; repeatable")
 	p.StringVar(&f.unix, "unix", "", "connect to this unix socket instead of the URL's host")

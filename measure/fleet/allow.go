@@ -252,10 +252,14 @@ type Caps struct {
 	MaxConnections int
 }
 
-// Check rejects a share that exceeds the caps, before anything is done. What cannot be known in
+// Check rejects a share that exceeds the caps, before anything is done, and one through a proxy, which
+// leads to addresses that no allow-list has seen. What cannot be known in
 // advance (the rate of a closed loop, the duration of a number of requests) is monitored during the
 // run.
 func (c Caps) Check(s *spec.Spec, share load.Share) error {
+	if s.Proxy != "" {
+		return errors.New("--proxy: it loads only the addresses that it allows, and a proxy leads to any")
+	}
 	if n := share.Part(uint64(s.Connections)); c.MaxConnections > 0 && n > uint64(c.MaxConnections) {
 		return fmt.Errorf("%d connections are its share, its cap is %d (--max-connections)", n, c.MaxConnections)
 	}

@@ -263,4 +263,5 @@ func TestTooFew(t *testing.T) {
 	refused(request(nobody, func(s *spec.Spec) { s.Connections = 2 }), "2 connections are too few for 3 agents; each needs its own: -c 3")
 	refused(request(nobody, func(s *spec.Spec) { s.PinGenerator = "0" }), "--pin-generator")
 	refused(request(nobody, func(s *spec.Spec) { s.SourceIPs = []string{"127.0.0.2"} }), "--source-ips")
+	refused(request(nobody, func(s *spec.Spec) { s.Proxy = "127.0.0.1:1" }), "--proxy")
 }

@@ -169,7 +169,7 @@ func (w *worker) loop() error {
 		// seen.
 		w.now = w.clock()
 		if w.turn() {
-			w.batch = events // for drain
+			w.batch = events // not handled: drain does
 			return nil
 		}
 		// The reading after the work also dates what is sent next: a reading costs about a tenth of
@@ -202,6 +202,7 @@ func (w *worker) work(events []ring.Event) (doneNs int64) {
 	for i := range events {
 		w.handle(&events[i])
 	}
+	w.batch = nil
 	w.transmitAll()
 	doneNs = w.clock()
 	w.tally.batch(doneNs-w.now, before)

@@ -220,7 +220,7 @@ func (o *Options) mayDo(e *spec.Experiment) error {
 		return fmt.Errorf("%w: a proof takes CPUs, a link and slots of this machine away, and several agents load; run it where generator and server are: ceiling prove without --agents", exit.ErrRefused)
 	}
 	s := spec.Spec{PinGenerator: e.Load.PinGenerator, Apart: e.Load.Apart != nil && *e.Load.Apart}
-	s.SourceIPs = e.Load.SourceIPs
+	s.SourceIPs, s.Proxy = e.Load.SourceIPs, e.Load.Proxy
 	if err := RefuseFar(&s); err != nil {
 		return err
 	}

@@ -17,6 +17,9 @@ func RefuseFar(s *spec.Spec) error {
 	if s.Apart {
 		return fmt.Errorf("%w: --separate-cpus: agents load from machines of their own; leave it out, or start an agent and a server that share one with taskset", exit.ErrRefused)
 	}
+	if s.Proxy != "" {
+		return fmt.Errorf("%w: --proxy: agents load only the addresses that they allow, and a proxy leads to any; leave it out", exit.ErrRefused)
+	}
 	if len(s.SourceIPs) > 0 {
 		return fmt.Errorf("%w: --source-ips: the addresses of one machine are not those of another; with several machines each has its own ports already", exit.ErrRefused)
 	}

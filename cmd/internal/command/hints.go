@@ -33,7 +33,7 @@ func OtherLetters() map[string]string {
 		"k": "curl's -k is --insecure; connections are kept alive without ab's -k (or not, with --new-connections)",
 		"q": "hey's -q is -R, the rate of all connections together; curl's is --quiet",
 		"X": "curl's -X is -m, as in -m POST",
-		"L": "wrk's -L needs no flag, latency is always measured; redirects, curl's -L, are not followed: give the last URL",
+		"L": "wrk's -L needs no flag, latency is always measured; curl's -L is --location",
 		"u": "a user's name is a header field: -H 'Authorization: Basic BASE64'; k6's -u is -c",
 		"U": "a user's name is a header field: -H 'Authorization: Basic BASE64'",
 		"a": "a user's name is a header field: -H 'Authorization: Basic BASE64'",
@@ -44,8 +44,7 @@ func OtherLetters() map[string]string {
 		"C": "a cookie is a header field: -H 'Cookie: NAME=VALUE'",
 		"e": "curl's -e is a header field: -H 'Referer: URL'",
 		"I": "curl's -I is -m HEAD", "i": "ab's -i is -m HEAD; curl's -i, the response's header, is not printed",
-		"x": "proxies are not used; --resolve HOST:PORT:ADDRESS or --unix chooses where to connect",
-		"P": "proxies are not used; --resolve HOST:PORT:ADDRESS or --unix chooses where to connect",
+		"P": "a proxy's password is in its URL: --proxy http://USER:PASSWORD@HOST:PORT",
 		"f": "curl's -f is --expect 2xx, and statuses from 400 on count as errors without it; locust's file is not read: give the URL",
 		"F": "forms are not written: give the body with -b @FILE and its type with -H 'Content-Type: TYPE'",
 		"G": "give the query in the URL, as in 'http://HOST/path?a=b'",
@@ -59,8 +58,8 @@ func OtherLetters() map[string]string {
 
 // OtherWords maps long flags of those tools to the letter that has their answer.
 func OtherWords() map[string]string {
-	return map[string]string{"latency": "L", "location": "L", "follow": "L", "redirects": "L", "max-redirects": "L", "script": "s", "keepalive": "k",
-		"keep-alive": "k", "proxy": "x", "head": "I", "include": "i", "fail": "f", "form": "F", "get": "G", "referer": "e", "show-error": "S"}
+	return map[string]string{"latency": "L", "follow": "L", "redirects": "L", "max-redirects": "L", "script": "s", "keepalive": "k",
+		"keep-alive": "k", "head": "I", "include": "i", "fail": "f", "form": "F", "get": "G", "referer": "e", "show-error": "S"}
 }
 
 // unknownFlag suggests the flag that may have been meant.
