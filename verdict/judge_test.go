@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -96,4 +97,19 @@ func TestResultAlone(t *testing.T) {
 		r.Requests = record.Requests{Sent: 150_000, Completed: 150_000, Unsent: 50_000}
 		r.Generator.BusiestWorker = .99
 	}), record.Invalid, record.LoadGenerator, "the generator was saturated")
+}
+
+// TestAskedChangesAreNotUnstable: a rate that changes as asked is no caveat, one that changes by itself is.
+func TestAskedChangesAreNotUnstable(t *testing.T) {
+	for rate, want := range map[string]bool{"20k": true, "10k:30k": false, "10k+30k": false} {
+		r := openRun()
+		var err error
+		if r.Spec.Rate, err = unit.ParseRate(rate); err != nil {
+			t.Fatal(err)
+		}
+		r.Rate.Spread = record.Spread{WidthS: 1, Samples: 10, MinPerS: 10_000, P50PerS: 20_000, MaxPerS: 30_000, StdevPerS: 8_000}
+		if got := strings.Contains(strings.Join(prose.Texts(Judge(r, nil).Caveats), "\n"), "unstable"); got != want {
+			t.Errorf("%s: unstable %v, want %v", rate, got, want)
+		}
+	}
 }
