@@ -163,8 +163,8 @@ func WaitedOf(u *Unanswered) Waited {
 	return w
 }
 
-// Waited returns the requests without a response by one time, "response" or "service"; none if that
-// was not measured.
+// Waited returns the requests without a response by one time, of a name as in JSON; none if that was
+// not measured.
 func (l *Latency) Waited(of string) *Waited {
 	switch {
 	case l.Waiting == nil:
@@ -172,6 +172,10 @@ func (l *Latency) Waited(of string) *Waited {
 		return &l.Waiting.Response
 	case of == "service":
 		return &l.Waiting.Service
+	case of == "first_byte" && l.Waiting.FirstByte != nil:
+		return l.Waiting.FirstByte
+	case of == "first_event" && l.Waiting.FirstEvent != nil:
+		return l.Waiting.FirstEvent
 	}
 	return new(Waited)
 }

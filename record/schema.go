@@ -313,6 +313,10 @@ type Latency struct {
 type Waiting struct {
 	Response Waited `json:"response"`
 	Service  Waited `json:"service"`
+	// FirstByte has those of Service whose response had not begun, FirstEvent those that had had no
+	// server-sent event; nil in a record of an older version.
+	FirstByte  *Waited `json:"first_byte,omitempty"`
+	FirstEvent *Waited `json:"first_event,omitempty"`
 }
 
 // Waited is how long requests had waited, nanoseconds: lower bounds of their times.

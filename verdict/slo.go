@@ -27,7 +27,7 @@ func checkSLO(f *runFacts) sloResult {
 	for _, term := range f.run.Spec.SLO {
 		out.asked = true
 		stat, what, unitName := termNames(term)
-		out.latency = out.latency || term.Metric == spec.MetricResponse || term.Metric == spec.MetricService
+		out.latency = out.latency || term.IsLatency()
 		measured, bound, why := f.measure(term)
 		if why.Code != "" {
 			out.unknown = append(out.unknown, say("slo.unknown", with{"term": term.String(), "why": why}))
@@ -106,6 +106,17 @@ func (f *runFacts) measure(t spec.Term) (v float64, bound bool, why record.State
 		return f.rate, false, why
 	case spec.MetricService:
 		return quantileOf(&f.run.Latency.Service, f.run.Latency.Waited(t.Metric), t.Quantile)
+	case spec.MetricFirstByte:
+		first := f.run.Latency.FirstByte
+		if first == nil { // every response came in one piece
+			first = &f.run.Latency.Service
+		}
+		return quantileOf(first, f.run.Latency.Waited(t.Metric), t.Quantile)
+	case spec.MetricFirstEvent:
+		if f.run.Latency.FirstEvent == nil {
+			return 0, false, say("slo.no-events", nil)
+		}
+		return quantileOf(f.run.Latency.FirstEvent, f.run.Latency.Waited(t.Metric), t.Quantile)
 	case spec.MetricResponse:
 		return quantileOf(&f.run.Latency.Response, f.run.Latency.Waited(t.Metric), t.Quantile)
 	}

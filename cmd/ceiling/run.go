@@ -188,7 +188,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.load.warmup, "warmup", "", "warm-up, excluded from all figures (10% of -d, at most 1s)")
 	p.StringVar(&f.load.engine, "engine", spec.EngineAuto, "auto, uring or epoll")
 	p.StringVar(&f.load.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
-	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,errors<0.1%'")
+	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,first_byte.p99<1ms,errors<0.1%'")
 	p.StringVar(&f.abort, "abort-errors", "", "end a run once this share of a second's requests were errors: 10%")
 	p.StringArrayVar(&f.expect, "expect", nil, "what a response must be: 2xx,304 (default: below 400), 'body contains ok', 'json $.a == 1'; repeatable")
 	f.load.from.bind(p)

@@ -130,7 +130,7 @@ func timedOut(t spec.Term, m *record.Measured) bool {
 	switch t.Metric {
 	case spec.MetricResponse:
 		return m.Waiting.Response.Reach(m.Response.Count, t.Quantile)
-	case spec.MetricService:
+	case spec.MetricService, spec.MetricFirstByte, spec.MetricFirstEvent:
 		return m.Waiting.Service.Reach(m.Service.Count, t.Quantile)
 	}
 	return false
@@ -156,8 +156,11 @@ func figure(t spec.Term, m *record.Measured) (v float64, bound, known bool) {
 		}
 	}
 	q := &m.Response
-	if t.Metric == spec.MetricService {
+	switch t.Metric {
+	case spec.MetricService:
 		q = &m.Service
+	case spec.MetricFirstByte, spec.MetricFirstEvent:
+		return 0, false, false // the run's own terms have it, if anything
 	}
 	if t.Quantile == spec.Mean {
 		return q.MeanNs, false, q.Count > 0

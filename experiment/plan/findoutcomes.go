@@ -159,7 +159,7 @@ func (s *searchState) pool(t *tried) {
 func (s *searchState) enough() float64 {
 	most := 0.0
 	for _, t := range s.slo {
-		if (t.Metric == spec.MetricResponse || t.Metric == spec.MetricService) && t.Quantile > 0 && t.Quantile < 1 {
+		if t.IsLatency() && t.Quantile > 0 && t.Quantile < 1 {
 			most = math.Max(most, 10/(1-t.Quantile))
 		}
 	}

@@ -14,11 +14,20 @@ import (
 
 // Metrics of a Term.
 const (
-	MetricResponse = "response"
-	MetricService  = "service"
-	MetricErrors   = "errors"
-	MetricRate     = "rate"
+	MetricResponse   = "response"
+	MetricService    = "service"
+	MetricFirstByte  = "first_byte"
+	MetricFirstEvent = "first_event" // of responses that are streams of events
+	MetricErrors     = "errors"
+	MetricRate       = "rate"
 )
+
+// IsLatency reports whether a term is about a time.
+func (t Term) IsLatency() bool { return isLatency(t.Metric) }
+
+func isLatency(metric string) bool {
+	return slices.Contains([]string{MetricResponse, MetricService, MetricFirstByte, MetricFirstEvent}, metric)
+}
 
 // Mean and Maximum are special Quantiles of a Term.
 const (
@@ -61,7 +70,7 @@ func (t Term) Holds(value float64) bool {
 func (s SLO) NeedsHistogram() bool {
 	for _, t := range s {
 		switch {
-		case t.Metric != MetricResponse && t.Metric != MetricService:
+		case !t.IsLatency():
 		case t.Quantile != Mean && t.Quantile != Maximum && t.Quantile != .5 && t.Quantile != .9 && t.Quantile != .99 && t.Quantile != .999:
 			return true
 		}
@@ -70,7 +79,7 @@ func (s SLO) NeedsHistogram() bool {
 }
 
 // ParseSLO parses comma-separated terms: p99<5ms, p99.9<20ms (or p999), mean<2ms, max<1s, each of
-// the response time or, prefixed with service., of the service time; errors<0.1% (or
+// the response time or, prefixed with service., first_byte. or first_event., of another; errors<0.1% (or
 // errors<0.001); rate>10k (or rate>10k/s). <= and ≤ mean <, >= and ≥ mean >. "" is no SLO.
 //
 // The error names the wrong term and the correct form.
@@ -175,8 +184,13 @@ func parseMetric(name string) (Term, error) {
 		return Term{Metric: name}, nil
 	}
 	t, stat := Term{Metric: MetricResponse}, name
-	if metric, after, found := strings.Cut(name, "."); found && (metric == MetricResponse || metric == MetricService) {
-		t.Metric, stat = metric, after
+	if metric, after, found := strings.Cut(name, "."); found {
+		if metric == "ttfb" {
+			metric = MetricFirstByte
+		}
+		if isLatency(metric) {
+			t.Metric, stat = metric, after
+		}
 	}
 	q, ok := parseQuantile(stat)
 	if inner := strings.TrimSuffix(strings.TrimPrefix(stat, "p("), ")"); !ok && len(inner) == len(stat)-3 {
@@ -185,7 +199,7 @@ func parseMetric(name string) (Term, error) {
 		}
 	}
 	if !ok {
-		return Term{}, fmt.Errorf("unknown SLO metric %s; use p50 p99 p99.9 mean max, the same as service.p99, errors, rate",
+		return Term{}, fmt.Errorf("unknown SLO metric %s; use p50 p99 p99.9 mean max, the same as service.p99, first_byte.p99 or first_event.p99, errors, rate",
 			quoteShort(name))
 	}
 	t.Quantile = q
@@ -276,8 +290,8 @@ func (t Term) check() error {
 		return fmt.Errorf("a share of errors is at most 1; for per cent write %s", t.meant(t.name(), strconv.FormatFloat(t.Limit, 'f', -1, 64)))
 	case t.Metric == MetricErrors:
 		return nil
-	case t.Metric != MetricResponse && t.Metric != MetricService:
-		return fmt.Errorf("unknown metric %s; there are response, service, errors and rate", quoteShort(t.Metric))
+	case !t.IsLatency():
+		return fmt.Errorf("unknown metric %s; there are response, service, first_byte, first_event, errors and rate", quoteShort(t.Metric))
 	case t.Quantile != Mean && !(t.Quantile > 0 && t.Quantile <= 1):
 		return fmt.Errorf("quantile %v is not in 0 to 1; -1 is the mean and 1 the maximum", t.Quantile)
 	case t.Limit == 0:

@@ -13,6 +13,9 @@ type Waiting struct {
 	// Response counts from when a request was due, and has those that never left; Service counts from
 	// when it left.
 	Response, Service hist.Hist
+	// FirstByte has those of Service whose response has not begun, FirstEvent those that have had no
+	// server-sent event. HTTP/3 tells neither, and has all of them.
+	FirstByte, FirstEvent hist.Hist
 	// Targets has the requests of Response that belong to one, if the run has several.
 	Targets []TargetWaiting
 }
@@ -26,8 +29,9 @@ type TargetWaiting struct {
 
 // outstanding is a request without a response; its times are on the run's clock.
 type outstanding struct {
-	target    int
-	due, sent int64 // sent 0: not yet
+	target       int
+	due, sent    int64 // sent 0: not yet
+	begun, spoke bool  // the response has begun, or had an event
 }
 
 // unansweredAtEnd collects the requests without a response at the end.
@@ -59,6 +63,12 @@ func (all *Waiting) of(w *worker) func(outstanding) {
 		all.Response.Record(until - r.due)
 		if r.sent > 0 {
 			all.Service.Record(until - r.sent)
+			if !r.begun {
+				all.FirstByte.Record(until - r.sent)
+			}
+			if !r.spoke {
+				all.FirstEvent.Record(until - r.sent)
+			}
 		}
 		if w.tally.ByTarget != nil {
 			all.Targets = append(all.Targets, TargetWaiting{r.target, until - r.due, 1})
@@ -77,12 +87,14 @@ func (w *worker) unanswered(f func(outstanding)) {
 			at, again = c.next, h.again
 			w.onStreams(h, f)
 		}
+		begun := c.speaks != HTTP2 && c.arriving != nil && c.arriving.firstNs > 0 // the oldest's
 		for k := range c.entries {
 			one := &q[wrap(c.head+k, len(q))]
 			r := outstanding{due: one.due, sent: one.sent}
 			if one.again && r.sent == 0 {
 				r.sent = one.due
 			}
+			r.begun, r.spoke, begun = begun, begun && c.arriving.count > 0, false
 			for range one.n {
 				if one.again && len(again) > 0 {
 					r.target, again = int(w.shared.script.target[again[0]]), again[1:]
@@ -90,6 +102,7 @@ func (w *worker) unanswered(f func(outstanding)) {
 					r.target, at = int(w.feeder.targetAt(w.shared.script, uint32(i), at)), w.shared.script.step(at, 1)
 				}
 				f(r)
+				r.begun, r.spoke = false, false
 			}
 		}
 	}
@@ -99,7 +112,7 @@ func (w *worker) unanswered(f func(outstanding)) {
 func (w *worker) onStreams(h *h2conn, f func(outstanding)) {
 	for k := range h.table {
 		if s := &h.table[k]; s.id != 0 {
-			f(outstanding{int(w.shared.script.target[s.at]), s.due, s.sent})
+			f(outstanding{int(w.shared.script.target[s.at]), s.due, s.sent, s.first > 0, s.events != nil && s.events.count > 0})
 		}
 	}
 }
@@ -132,6 +145,8 @@ func (w *worker) waited(atNs int64) (sumNs int64) {
 func (all *Waiting) add(one *Waiting) {
 	all.Response.Merge(&one.Response)
 	all.Service.Merge(&one.Service)
+	all.FirstByte.Merge(&one.FirstByte)
+	all.FirstEvent.Merge(&one.FirstEvent)
 	all.Targets = append(all.Targets[:len(all.Targets):len(all.Targets)], one.Targets...)
 }
 
@@ -141,6 +156,7 @@ func (all *Waiting) append(b []byte) []byte {
 		return append(b, 0)
 	}
 	b = sized(sized(append(b, 1), all.Response.AppendBinary), all.Service.AppendBinary)
+	b = sized(sized(b, all.FirstByte.AppendBinary), all.FirstEvent.AppendBinary)
 	b = binary.AppendUvarint(b, uint64(len(all.Targets)))
 	for _, t := range all.Targets {
 		for _, n := range []uint64{uint64(t.Target), uint64(t.Ns), t.Count} {
@@ -158,6 +174,8 @@ func (r *reader) readWaiting(targets int) *Waiting {
 	all := &Waiting{}
 	r.sized(all.Response.UnmarshalBinary)
 	r.sized(all.Service.UnmarshalBinary)
+	r.sized(all.FirstByte.UnmarshalBinary)
+	r.sized(all.FirstEvent.UnmarshalBinary)
 	for left := r.uint(); left > 0 && r.err == nil; left-- {
 		one := TargetWaiting{r.number(), r.time(), r.uint()}
 		r.refuse(one.Target >= targets)

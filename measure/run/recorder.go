@@ -135,6 +135,14 @@ func (r *recorder) assemble(w *RunResult, env record.Environment) record.Run {
 	}
 	if r.spec.SLO.NeedsHistogram() {
 		run.Latency.Response.HDR, run.Latency.Service.HDR = encoded(&t.Response), encoded(&t.Service)
+		for _, first := range []struct {
+			q *record.Quantiles
+			h *hist.Hist
+		}{{run.Latency.FirstByte, &t.Early.FirstByte}, {run.Latency.FirstEvent, &t.Early.FirstEvent}} {
+			if first.q != nil {
+				first.q.HDR = encoded(first.h)
+			}
+		}
 	}
 	return run
 }
@@ -188,17 +196,23 @@ func latencies(l *load.Result) record.Latency {
 		service := &record.Unanswered{Waiting: w.Service, TimedOut: response.TimedOut}
 		out.Response, out.Service = record.Bounded(&t.Response, response), record.Bounded(&t.Service, service)
 		out.Waiting = &record.Waiting{Response: record.WaitedOf(response), Service: record.WaitedOf(service)}
+		first := &record.Unanswered{Waiting: w.FirstByte, TimedOut: response.TimedOut}
+		event := &record.Unanswered{Waiting: w.FirstEvent, TimedOut: response.TimedOut}
+		waitedFirst, waitedEvent := record.WaitedOf(first), record.WaitedOf(event)
+		out.Waiting.FirstByte, out.Waiting.FirstEvent = &waitedFirst, &waitedEvent
+		out.FirstByte, out.FirstEvent = bounded(&t.Early.FirstByte, first), bounded(&t.Early.FirstEvent, event)
+		return out
 	}
-	out.FirstByte, out.FirstEvent = quantilesOf(&t.Early.FirstByte), quantilesOf(&t.Early.FirstEvent)
+	out.FirstByte, out.FirstEvent = bounded(&t.Early.FirstByte, new(record.Unanswered)), bounded(&t.Early.FirstEvent, new(record.Unanswered))
 	return out
 }
 
-// quantilesOf returns those of a histogram, nil if it is empty.
-func quantilesOf(h *hist.Hist) *record.Quantiles {
+// bounded returns the quantiles of a histogram with those that wait, nil if it is empty.
+func bounded(h *hist.Hist, u *record.Unanswered) *record.Quantiles {
 	if h.Count() == 0 {
 		return nil
 	}
-	q := record.QuantilesOf(h)
+	q := record.Bounded(h, u)
 	return &q
 }
 

@@ -116,7 +116,7 @@ func (e *evidence) run(from, to int64) record.Run {
 	r.Latency.Response = e.quantiles(from)
 	r.Latency.Service.MeanNs = e.serviceMean(from)
 	r.Spec.SLO = slices.DeleteFunc(slices.Clone(s.SLO), func(t spec.Term) bool {
-		return t.Metric == spec.MetricService || t.Metric == spec.MetricResponse && e.response == nil
+		return t.IsLatency() && (t.Metric != spec.MetricResponse || e.response == nil)
 	})
 	return r
 }
