@@ -630,7 +630,7 @@ func (c *client) expired() {
 		switch x := c.x; {
 		case c.mayHaveLeft():
 			c.unfinished("client left")
-		case c.eof && x.state == answerPassing && !overdue(x): // the response began in time
+		case c.eof && x.state != answerOwn && x.queued == nil && !overdue(x): // the response began in time, or is tried for again
 			limitTotal(x)
 		default:
 			x.expired()

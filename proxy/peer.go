@@ -514,7 +514,7 @@ func (p *peer) ended(err syscall.Errno) {
 		p.cut("the destination closed the connection within its response")
 	case peerTunnel:
 		switch {
-		case p.down.state != directionOpen: // its close_notify said so
+		case err == 0 && p.down.state != directionOpen: // its close_notify said so
 			return
 		case err != 0, p.conn.tls.torn():
 			p.client.end()

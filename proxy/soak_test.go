@@ -47,7 +47,7 @@ func (unobserved) Interval(*load.Tally, bool)    {}
 func (s *soak) load(address string, n uint64, engine string, disturb func(k int)) *load.Result {
 	s.t.Helper()
 	c := load.Config{
-		To:     load.To(ring.TCPAddr(netip.MustParseAddrPort(address))),
+		To:          load.To(ring.TCPAddr(netip.MustParseAddrPort(address))),
 		Mix:         []load.Request{{Bytes: []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), Weight: 1}},
 		Connections: 16, Threads: 1, Pipelining: 1, Requests: n, Timeout: patience, Engine: engine, Seed: 1,
 	}

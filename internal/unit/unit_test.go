@@ -111,7 +111,9 @@ func TestParseRate(t *testing.T) {
 			t.Errorf("%q = %+v, %v, constant %v, %v /s, %q", text, got, err, got.Constant(), got.PerSecond(), got)
 		}
 	}
-	flat := func(count, perNs uint64) Rate { return Rate{From: Frequency{count, perNs}, To: Frequency{count, perNs}} }
+	flat := func(count, perNs uint64) Rate {
+		return Rate{From: Frequency{count, perNs}, To: Frequency{count, perNs}}
+	}
 	check("1000", flat(1000, 1e9), true, 1000, "1k")
 	check("10k", flat(10000, 1e9), true, 10000, "10k")
 	check("1500", flat(1500, 1e9), true, 1500, "1500")

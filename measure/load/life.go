@@ -35,7 +35,7 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 		c := &w.conns[i]
 		c.fd, c.generation = -1, 1
 		number := s.Share.Number(uint64(first + i)) // in the whole run
-		if s.Opening == nil { // a dialogue begins at its beginning
+		if s.Opening == nil {                       // a dialogue begins at its beginning
 			c.oldest = s.script.step(0, int(mix(s.Seed+number)%uint64(len(s.script.target))))
 			c.next = c.oldest
 		}
