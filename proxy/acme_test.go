@@ -15,8 +15,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/proxy"
 	"ceiling/proxy/secure"
@@ -60,17 +62,32 @@ func names(t *testing.T) (addr string) {
 	return conn.LocalAddr().String()
 }
 
+// issuing is what a test wants of pebble.
+type issuing struct {
+	seconds uint64       // that its certificates are valid; 0: its default
+	broken  *atomic.Bool // it refuses everything; nil: never
+}
+
 // pebble is the test authority of Let's Encrypt, in this process. Its validation
 // asks plain, and secure, at these ports; 0 is one where nobody answers.
-func pebble(t *testing.T, plain, secure string) (directory, roots string) {
+func pebble(t *testing.T, plain, secure string, how issuing) (directory, roots string) {
 	t.Helper()
 	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
 	t.Setenv("PEBBLE_WFE_NONCEREJECT", "2")
 	quiet := log.New(io.Discard, "", 0)
 	store := db.NewMemoryStore()
-	authority := ca.New(quiet, store, "", 0, 1, map[string]ca.Profile{"default": {Description: "default"}})
-	front := wfe.New(quiet, store, va.New(quiet, portOf(plain), portOf(secure), true, names(t), store), authority, true, false, 1, 1)
-	s := httptest.NewTLSServer(front.Handler())
+	issuer := ca.New(quiet, store, "", 0, 1, map[string]ca.Profile{"default": {ValidityPeriod: how.seconds}})
+	front := wfe.New(quiet, store, va.New(quiet, portOf(plain), portOf(secure), true, names(t), store), issuer, true, false, 1, 1)
+	handler := front.Handler()
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if how.broken != nil && how.broken.Load() {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusForbidden) // a 5xx would be tried again for five minutes
+			_, _ = io.WriteString(w, `{"type":"urn:ietf:params:acme:error:rateLimited","detail":"not before tomorrow"}`)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
 	t.Cleanup(s.Close)
 	roots = filepath.Join(t.TempDir(), "roots.pem")
 	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
@@ -83,7 +100,7 @@ func portOf(address string) int { return int(netip.MustParseAddrPort(address).Po
 
 // challenged is a configuration whose certificate an authority gives that asks back
 // by one challenge alone. The authority has to know the addresses before the proxy does.
-func challenged(t *testing.T, challenge string) (text string) {
+func challenged(t *testing.T, challenge string, how issuing) (text string) {
 	t.Helper()
 	plain, secure := porttest.Free(t, "127.0.0.1"), porttest.Free(t, "127.0.0.1")
 	asks := [2]string{plain, secure}
@@ -92,7 +109,7 @@ func challenged(t *testing.T, challenge string) (text string) {
 	} else {
 		asks[0] = porttest.Free(t, "127.0.0.1")
 	}
-	directory, roots := pebble(t, asks[0], asks[1])
+	directory, roots := pebble(t, asks[0], asks[1], how)
 	return fmt.Sprintf("workers = 1\nlisten = [%q]\n[tls]\nredirect = true\nlisten = [%q]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n[[locations]]\nredirect = { to = \"/never\" }\n",
 		plain, secure, filepath.Join(t.TempDir(), "cache"), directory, roots)
 }
@@ -102,7 +119,7 @@ func challenged(t *testing.T, challenge string) (text string) {
 func TestACME(t *testing.T) {
 	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
 		t.Run(challenge, func(t *testing.T) {
-			text := challenged(t, challenge)
+			text := challenged(t, challenge, issuing{})
 			r := runKept(t, text)
 			serial := issued(t, r)
 			res, err := r.client(false).Get("http://a.example/x")
@@ -123,10 +140,52 @@ func TestACME(t *testing.T) {
 	}
 }
 
+// TestACMERenews: a certificate that is about to expire is replaced while the proxy serves.
+func TestACMERenews(t *testing.T) {
+	needs.Time(t) // two thirds of a certificate's
+	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
+		t.Run(challenge, func(t *testing.T) {
+			r := runKept(t, challenged(t, challenge, issuing{seconds: 12}))
+			first := issued(t, r)
+			until(t, "there is another certificate", func() bool { return issued(t, r) != first })
+		})
+	}
+}
+
+// TestACMEFails: while the authority refuses, its answer is reported, its host gets no certificate and
+// the others are served; a minute later it is asked again.
+func TestACMEFails(t *testing.T) {
+	needs.Time(t) // autocert's createCertRetryAfter
+	broken := &atomic.Bool{}
+	broken.Store(true)
+	dir := t.TempDir()
+	own := certify(t, dir, "b.example")
+	text := strings.Replace(challenged(t, "tls-alpn-01", issuing{broken: broken}), "[tls.acme]",
+		fmt.Sprintf("[[tls.certificates]]\npem = %q\nkey = %q\n[tls.acme]", own.PEM, own.Key), 1)
+	said := make(chan string, 100)
+	r := runKeeper(t, text, func(line string) { said <- line })
+	if line := <-said; !strings.Contains(line, "a.example") || !strings.Contains(line, "not before tomorrow") {
+		t.Errorf("reported: %s", line)
+	}
+	if _, err := tls.Dial("tcp", r.addr, &tls.Config{ServerName: "a.example", InsecureSkipVerify: true}); err == nil {
+		t.Error("there is a certificate")
+	}
+	if got := r.handshake(t, "b.example").ConnectionState().PeerCertificates[0].Subject.CommonName; got != "b.example" {
+		t.Error(got)
+	}
+	broken.Store(false)
+	issued(t, r)
+}
+
 // runKept starts a proxy with a Keeper, which leaves nothing behind.
 func runKept(t *testing.T, text string) *running {
 	t.Helper()
-	k, err := secure.NewKeeper(parse(t, text).TLS.ACME, func(line string) { t.Log(line) })
+	return runKeeper(t, text, func(line string) { t.Log(line) })
+}
+
+func runKeeper(t *testing.T, text string, report func(string)) *running {
+	t.Helper()
+	k, err := secure.NewKeeper(parse(t, text).TLS.ACME, report)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +229,7 @@ func issued(t *testing.T, r *running) (serial string) {
 
 // TestChallengeIsOpen: what is no challenge of ours gets a 404, in the clear.
 func TestChallengeIsOpen(t *testing.T) {
-	directory, roots := pebble(t, porttest.Free(t, "127.0.0.1"), porttest.Free(t, "127.0.0.1"))
+	directory, roots := pebble(t, porttest.Free(t, "127.0.0.1"), porttest.Free(t, "127.0.0.1"), issuing{})
 	dir := t.TempDir()
 	c := certify(t, dir, "b.example")
 	text := begin("redirect = true", c) + fmt.Sprintf("[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n", dir,

@@ -124,6 +124,10 @@ func (k *CertManager) Run(ctx context.Context) error {
 	return err
 }
 
+// retryLeast is the first wait after a failure: autocert answers with that failure for a minute
+// (createCertRetryAfter).
+const retryLeast = time.Minute + time.Second
+
 // obtainAll obtains the certificates before a client needs them, and tries again what fails.
 func (k *CertManager) obtainAll(ctx context.Context) {
 	wait := time.Duration(0)
@@ -131,7 +135,7 @@ func (k *CertManager) obtainAll(ctx context.Context) {
 		if k.obtain() {
 			wait = time.Hour * 24 * 365 // autocert renews
 		} else {
-			wait = min(max(2*wait, time.Minute), time.Hour)
+			wait = min(max(2*wait, retryLeast), time.Hour)
 		}
 		select {
 		case <-ctx.Done():
