@@ -90,7 +90,7 @@ loads:
   - path: /simple
     load: {connections: 8, duration: 200ms}
     fail_on: cpu>+40%
-    blocks: 10
+    blocks: 14
 `, 0o600)
 	write(t, filepath.Join(dir, "serve.sh"), `exec ceiling serve $(cat kind) --addr "$1"`, 0o600)
 	write(t, filepath.Join(dir, "kind"), "fasthttp", 0o600)
