@@ -55,7 +55,7 @@ func (f *runFlags) isPlan() bool { return f.isList() || f.plan.repeats > 1 }
 
 // experiment builds the Experiment of the flags, without servers if the URL names none.
 func (f *runFlags) experiment(ctx context.Context, kind string, args []string, sh *shell) (spec.Experiment, error) {
-	if kind == spec.KindCompare && f.load.way.follow {
+	if kind == spec.KindCompare && f.load.hosts.follow {
 		return spec.Experiment{}, errors.New("--location: two servers are compared at one path; give the URLs that redirects lead to")
 	}
 	list, err := f.targetList(ctx, args, sh) // first: a curl command line has flags too

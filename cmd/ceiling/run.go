@@ -58,22 +58,22 @@ type loadFlags struct {
 	noUnloaded, subscribe             bool
 	newConnections                    string
 	fragment                          int
-	way                               wayFlags
+	hosts                             hostFlags
 	seed                              uint64
 	protocol                          protocolFlags
 	tls                               spec.TLS
 	from                              sourceFlags
 }
 
-// wayFlags say how connections get to the server.
-type wayFlags struct {
+// hostFlags say which hosts and addresses connections go from, through and to.
+type hostFlags struct {
 	sourceIPs, unix, proxy string
 	resolve                []string
 	allAddresses, follow   bool
 }
 
 // bind adds them.
-func (f *wayFlags) bind(p *pflag.FlagSet) {
+func (f *hostFlags) bind(p *pflag.FlagSet) {
 	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
 	p.StringVarP(&f.proxy, "proxy", "x", "", "HTTP proxy to go through: [http://][USER:PASSWORD@]HOST:PORT")
 	p.BoolVar(&f.follow, "location", false, "follow redirects once, before the run, and load where they lead")
@@ -101,9 +101,9 @@ func (l *loadFlags) secure() (*spec.TLS, error) {
 
 // dial returns the settings of connections: addresses and protocol.
 func (l *loadFlags) dial() spec.Dial {
-	w := &l.way
-	d := spec.Dial{SourceIPs: list(w.sourceIPs), Resolve: w.resolve, Unix: w.unix, AllAddresses: w.allAddresses,
-		Proxy: spec.ProxyURL(w.proxy), HTTP: l.protocol.http}
+	h := &l.hosts
+	d := spec.Dial{SourceIPs: list(h.sourceIPs), Resolve: h.resolve, Unix: h.unix, AllAddresses: h.allAddresses,
+		Proxy: spec.ProxyURL(h.proxy), HTTP: l.protocol.http}
 	if l.protocol.method != "" {
 		d.HTTP = cmp.Or(d.HTTP, spec.HTTP2)
 	}
@@ -210,7 +210,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.BoolVar(&f.load.subscribe, "subscribe", false, "count server-sent events on each connection (text/event-stream)")
 	p.IntVar(&f.load.fragment, "fragment", 0, "ws: maximum bytes per frame (0 = whole message)")
 	p.BoolVar(&f.load.noUnloaded, "no-unloaded", false, "skip the unloaded requests, sent one at a time before the warm-up")
-	f.load.way.bind(p)
+	f.load.hosts.bind(p)
 	p.StringVar(&f.server.pinGenerator, "pin-generator", "", "pin the generator to these CPUs, e.g. 0-3,8")
 	p.StringVar(&f.server.pinServer, "pin-server", "", "pin the server to these CPUs (restored afterwards)")
 	p.BoolVar(&f.server.separate, "separate-cpus", false, "separate CPUs for generator and server (default with --serve)")
@@ -276,7 +276,7 @@ func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
 // targetList returns the targets, with what fills them in.
 func (f *runFlags) targetList(ctx context.Context, args []string, sh *shell) ([]spec.Target, error) {
 	list, err := f.plainTargets(args, sh)
-	if err == nil && f.load.way.follow {
+	if err == nil && f.load.hosts.follow {
 		err = f.follow(ctx, list, sh)
 	}
 	if err != nil {
@@ -285,16 +285,16 @@ func (f *runFlags) targetList(ctx context.Context, args []string, sh *shell) ([]
 	return list, f.fillIn(list, sh)
 }
 
-// follow has the targets be what their redirects lead to.
+// follow replaces the targets by what their redirects lead to.
 func (f *runFlags) follow(ctx context.Context, list []spec.Target, sh *shell) error {
 	secure, err := f.load.secure()
 	if err != nil {
 		return err
 	}
+	if f.plan.dryRun {
+		return errors.New("--location, --dry-run: redirects are found by asking the server; leave one of them out")
+	}
 	for i := range list {
-		if f.plan.dryRun {
-			return errors.New("--location, --dry-run: redirects are found by asking the server; leave one of them out")
-		}
 		urls, err := run.Follow(ctx, &list[i], f.load.dial(), secure)
 		if err != nil {
 			return err
@@ -303,7 +303,7 @@ func (f *runFlags) follow(ctx context.Context, list []spec.Target, sh *shell) er
 			urls[k] = secret.Plain().URL(url)
 		}
 		if len(urls) > 1 {
-			sh.Note("ceiling: %s redirects to %s: that is loaded", urls[0], strings.Join(urls[1:], ", then "))
+			sh.Note("ceiling: %s redirects to %s; the load goes there", urls[0], strings.Join(urls[1:], ", then "))
 		}
 	}
 	return nil

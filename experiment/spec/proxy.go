@@ -13,6 +13,8 @@ type ProxyURL string
 
 // Proxy is a parsed ProxyURL.
 type Proxy struct {
+	// URL has its scheme and its password.
+	URL *url.URL
 	// Via is its host:port, as in Address.
 	Via string
 	// Authorization is the value of its Proxy-Authorization field (RFC 7617); "": none.
@@ -33,6 +35,7 @@ func ParseProxy(from ProxyURL) (p Proxy, err error) {
 	if err != nil {
 		return wrong("this is not a URL") // which may have a password
 	}
+	p.URL = u
 	if u.Scheme != "http" {
 		return wrong("a proxy that speaks " + quoteShort(u.Scheme) + " is not supported")
 	}

@@ -25,8 +25,8 @@ type Rate struct {
 	Steps string
 }
 
-// StepsMost is how many steps a run may have.
-const StepsMost = 100
+// stepsMost is how many steps a run may have.
+const stepsMost = 100
 
 const second = uint64(time.Second)
 
@@ -81,8 +81,8 @@ func parseSteps(s string) (r Rate, err error) {
 		steps = append(steps, r.To.String())
 	}
 	switch {
-	case len(steps) > StepsMost:
-		return r, fmt.Errorf("%d steps; at most %d", len(steps), StepsMost)
+	case len(steps) > stepsMost:
+		return r, fmt.Errorf("%d steps; at most %d", len(steps), stepsMost)
 	case !some:
 		return r, errors.New("nothing would be sent (leave it out for as fast as answers come)")
 	}

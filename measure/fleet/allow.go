@@ -253,9 +253,8 @@ type Caps struct {
 }
 
 // Check rejects a share that exceeds the caps, before anything is done, and one through a proxy, which
-// leads to addresses that no allow-list has seen. What cannot be known in
-// advance (the rate of a closed loop, the duration of a number of requests) is monitored during the
-// run.
+// leads to addresses that no allow-list has seen. What cannot be known in advance (the rate of a closed
+// loop, the duration of a number of requests) is monitored during the run.
 func (c Caps) Check(s *spec.Spec, share load.Share) error {
 	if s.Proxy != "" {
 		return errors.New("--proxy: it loads only the addresses that it allows, and a proxy leads to any")

@@ -105,7 +105,7 @@ type Sockets struct {
 type Destination struct {
 	// Addresses, of one family, get one connection each in turn.
 	Addresses []ring.Sockaddr
-	// Tunnel is the CONNECT that asks a proxy at the addresses for the way to the server; empty:
+	// Tunnel is the CONNECT that opens a tunnel to the server through a proxy at the addresses; empty:
 	// they are the server's.
 	Tunnel []byte
 }

@@ -12,7 +12,7 @@ import (
 const (
 	closed     = iota // waiting to be opened, see reopenAt
 	connecting        // a connect is under way
-	tunnelling        // the proxy has been asked for the way: tunnel.go
+	tunnelling        // the proxy has been sent a CONNECT: tunnel.go
 	shaking           // a TLS handshake is under way
 	upgrading         // a WebSocket or an event stream is being requested: streams.go
 	open

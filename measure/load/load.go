@@ -182,12 +182,12 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 		err = w.loop()
 	}
 	over := delivery{worker: id, over: true}
-	if w == nil {
-		r.out <- over
-	} else {
+	if w != nil {
 		w.end()
 		over.tally, over.report = w.tally, w.report()
-		r.out <- over
+	}
+	r.out <- over
+	if w != nil {
 		if err == nil {
 			err = drain(w)
 		}

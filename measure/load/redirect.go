@@ -16,8 +16,8 @@ type Redirect struct {
 	To string
 }
 
-// isRedirect reports whether a status sends the client elsewhere (RFC 9110, section 15.4).
-func isRedirect(status int) bool {
+// IsRedirect reports whether a status sends the client elsewhere (RFC 9110, section 15.4).
+func IsRedirect(status int) bool {
 	switch status {
 	case 301, 302, 303, 307, 308:
 		return true
@@ -44,7 +44,7 @@ func (in *inspector) keepRedirect(status int, location []byte) {
 
 // lacksRedirect reports whether a status is a redirect of which none was kept.
 func (in *inspector) lacksRedirect(status int) bool {
-	return isRedirect(status) && !slices.ContainsFunc(in.first.Redirects, func(r Redirect) bool { return r.Status == status })
+	return IsRedirect(status) && !slices.ContainsFunc(in.first.Redirects, func(r Redirect) bool { return r.Status == status })
 }
 
 // place returns the part of a location that may be shown.

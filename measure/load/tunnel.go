@@ -15,16 +15,16 @@ type tunnels struct {
 }
 
 // causeProxyClosed is a proxy that closes the connection instead of answering a CONNECT.
-const causeProxyClosed = "the proxy closed the connection before it was through"
+const causeProxyClosed = "the proxy closed the connection instead of opening a tunnel"
 
-// ask asks the proxy for the way to the server (RFC 9110, section 9.3.6).
+// ask sends the CONNECT on a connection to the proxy (RFC 9110, section 9.3.6).
 func (*tunnels) ask(w *worker, i uint32, c *conn) {
 	c.state, c.since = tunnelling, w.clock()
 	w.ring.Send(int(c.fd), w.shared.To.Tunnel, c.tag(i))
 	w.tally.Written += uint64(len(w.shared.To.Tunnel))
 }
 
-// received handles what the proxy says of a CONNECT.
+// received handles the proxy's response to a CONNECT.
 func (t *tunnels) received(w *worker, i uint32, c *conn, b []byte) {
 	tag := c.tag(i)
 	if t.heads == nil {

@@ -695,7 +695,7 @@ func (w *worker) inspect(i uint32, c *conn, part []byte, last bool) {
 	if w.feeder != nil {
 		w.feeder.collect(i, c.oldest, part, last)
 	}
-	if isRedirect(status) {
+	if IsRedirect(status) {
 		w.seen.redirected(status, part)
 	}
 	if w.shared.Expect.Unexpected[status] {

@@ -14,6 +14,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
 	"ceiling/internal/secret"
+	"ceiling/measure/load"
 )
 
 const (
@@ -32,11 +33,11 @@ func Follow(ctx context.Context, t *spec.Target, d spec.Dial, s *spec.TLS) ([]st
 	}
 	transport := &http.Transport{DisableKeepAlives: true}
 	if d.Proxy != "" {
-		proxy, err := url.Parse("http://" + strings.TrimPrefix(string(d.Proxy), "http://"))
+		proxy, err := spec.ParseProxy(d.Proxy)
 		if err != nil {
-			return nil, fmt.Errorf("%w: --proxy: this is not a URL", exit.ErrRefused)
+			return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
-		transport.Proxy = http.ProxyURL(proxy)
+		transport.Proxy = http.ProxyURL(proxy.URL)
 	}
 	base, path, err := spec.SplitURL(t.URL)
 	if err != nil {
@@ -107,7 +108,7 @@ func hop(ctx context.Context, transport *http.Transport, t *spec.Target, at stri
 	answer.Body.Close()
 	where, err := answer.Location()
 	switch {
-	case answer.StatusCode < 301 || answer.StatusCode > 308 || answer.StatusCode == 304, errors.Is(err, http.ErrNoLocation):
+	case !load.IsRedirect(answer.StatusCode), errors.Is(err, http.ErrNoLocation):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("--location: %s: its Location is not a URL: %w", at, err)

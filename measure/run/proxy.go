@@ -14,7 +14,7 @@ import (
 	"ceiling/internal/http1"
 )
 
-// proxyVariable returns the name of a variable that names a proxy for other programs; "": there is none.
+// proxyVariable returns the environment variable that names a proxy for other programs; "": none does.
 func proxyVariable() string {
 	for _, name := range []string{"https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"} {
 		if os.Getenv(name) != "" {
@@ -31,32 +31,36 @@ func forwarded(s *spec.Spec, to spec.Address) bool {
 	return s.Proxy != "" && !to.TLS && s.Kind == spec.Requests && s.GRPC == nil && s.HTTP != spec.HTTP2 && s.Targets[0].From == nil
 }
 
-// tunnel returns the CONNECT for the way to an address; nil: the proxy is not asked for one.
+// tunnel returns the CONNECT to an address; nil: no tunnel is needed.
 func tunnel(s *spec.Spec, to spec.Address) ([]byte, error) {
 	if s.Proxy == "" || forwarded(s, to) {
 		return nil, nil
 	}
-	p, err := spec.ParseProxy(s.Proxy)
+	fields, err := proxyFields(s)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
+		return nil, err
 	}
 	at := net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port)))
-	b, err := http1.AppendRequest(nil, http.MethodConnect, at, at, authorization(p), nil)
+	b, err := http1.AppendRequest(nil, http.MethodConnect, at, at, fields, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --proxy: %w", exit.ErrRefused, err)
 	}
 	return b, nil
 }
 
-// authorization returns the fields that the proxy is to see.
-func authorization(p spec.Proxy) []http1.Field {
-	if p.Authorization == "" {
-		return nil
+// proxyFields returns the fields for the proxy alone.
+func proxyFields(s *spec.Spec) ([]http1.Field, error) {
+	p, err := spec.ParseProxy(s.Proxy)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
-	return []http1.Field{{Name: "Proxy-Authorization", Value: p.Authorization}}
+	if p.Authorization == "" {
+		return nil, nil
+	}
+	return []http1.Field{{Name: "Proxy-Authorization", Value: p.Authorization}}, nil
 }
 
-// throughProxy asks a proxy for the way on a connection of its own.
+// throughProxy opens a tunnel on a connection to a proxy.
 func throughProxy(ctx context.Context, c net.Conn, connect []byte) error {
 	if until, set := ctx.Deadline(); set {
 		if err := c.SetDeadline(until); err != nil {

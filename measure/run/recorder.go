@@ -191,19 +191,18 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 func latencies(l *load.Result) record.Latency {
 	t := &l.Total
 	out := record.Latency{Response: record.QuantilesOf(&t.Response), Service: record.QuantilesOf(&t.Service), Lag: record.QuantilesOf(&t.Lag)}
+	first, event := new(record.Unanswered), new(record.Unanswered)
 	if w := l.Waiting; w != nil {
 		response := &record.Unanswered{Waiting: w.Response, TimedOut: timeouts(t)}
 		service := &record.Unanswered{Waiting: w.Service, TimedOut: response.TimedOut}
 		out.Response, out.Service = record.Bounded(&t.Response, response), record.Bounded(&t.Service, service)
 		out.Waiting = &record.Waiting{Response: record.WaitedOf(response), Service: record.WaitedOf(service)}
-		first := &record.Unanswered{Waiting: w.FirstByte, TimedOut: response.TimedOut}
-		event := &record.Unanswered{Waiting: w.FirstEvent, TimedOut: response.TimedOut}
+		first = &record.Unanswered{Waiting: w.FirstByte, TimedOut: response.TimedOut}
+		event = &record.Unanswered{Waiting: w.FirstEvent, TimedOut: response.TimedOut}
 		waitedFirst, waitedEvent := record.WaitedOf(first), record.WaitedOf(event)
 		out.Waiting.FirstByte, out.Waiting.FirstEvent = &waitedFirst, &waitedEvent
-		out.FirstByte, out.FirstEvent = bounded(&t.Early.FirstByte, first), bounded(&t.Early.FirstEvent, event)
-		return out
 	}
-	out.FirstByte, out.FirstEvent = bounded(&t.Early.FirstByte, new(record.Unanswered)), bounded(&t.Early.FirstEvent, new(record.Unanswered))
+	out.FirstByte, out.FirstEvent = bounded(&t.Early.FirstByte, first), bounded(&t.Early.FirstEvent, event)
 	return out
 }
 

@@ -30,7 +30,7 @@ type target struct {
 	secure    bool            // over TLS
 	chosen    string          // which of a name's addresses was chosen and why; "": there was only one
 	addresses []ring.Sockaddr // where connections go in turn: all of a name and of one family, or one
-	tunnel    []byte          // what a proxy at addr is asked for the way with; nil: it is not asked
+	tunnel    []byte          // what a proxy at addr is asked for a tunnel with; nil: it is not asked
 }
 
 func (t target) String() string {
@@ -150,17 +150,16 @@ func chosen(host string, ips []netip.Addr, ip netip.Addr) string {
 	if len(ips) < 2 || !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !ip.IsLoopback() }) {
 		return ""
 	}
-	return fmt.Sprintf("%s has %d addresses: all requests went to %s, the first that accepted a connection", host,
-		len(ips), ip)
+	return fmt.Sprintf("%s has %d addresses: all requests went to %s, the first that accepted a connection", host, len(ips), ip)
 }
 
-// spread says which of a name's addresses the connections are spread over, and what of them is
-// watched; "" if it has one.
+// spread says over how many of a name's addresses the connections are spread, and which server is
+// observed; "" if it has one.
 func spread(host string, all, used int, watched netip.Addr) string {
 	if all < 2 {
 		return ""
 	}
-	return fmt.Sprintf("%s has %d addresses: the connections were spread over %d of them, and of the servers only %s was looked at", host, all, used,
+	return fmt.Sprintf("%s has %d addresses: the connections were spread over %d of them, and only the server at %s was observed", host, all, used,
 		watched)
 }
 

@@ -357,11 +357,11 @@ func requests(s *spec.Spec) ([]load.Request, error) {
 			fields = append(fields, http1.Field{Name: "Connection", Value: "close"})
 		}
 		if forwarded(s, to) {
-			p, err := spec.ParseProxy(s.Proxy)
+			own, err := proxyFields(s)
 			if err != nil {
 				return nil, err
 			}
-			path, fields = "http://"+host+path, append(fields, authorization(p)...)
+			path, fields = "http://"+host+path, append(fields, own...)
 		}
 		body := t.Body
 		if t.SendsChunks() {

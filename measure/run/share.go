@@ -141,7 +141,7 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 	}
 	if p.Load && p.spec.Proxy != "" {
 		p.tell([]record.NotMeasured{{What: record.BehindProxy, Part: true, Why: fmt.Sprintf(
-			"the load went through the proxy %s: what is said of the server is said of the proxy, and what is behind it was not looked at",
+			"the load went through the proxy %s: the figures of the server are those of the proxy, and what is behind it was not observed",
 			p.target)}})
 	}
 	p.tell(p.watch.missing)
