@@ -20,7 +20,7 @@ func tangledPackages() map[string]int {
 		"internal/ring":     10,
 		"measure/fleet":     18,
 		"measure/fleet/bus": 15,
-		"proxy":             104,
+		"proxy":             103,
 		"proxy/config":      13,
 		"server/store":      11,
 		"show/journal":      43,

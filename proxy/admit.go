@@ -102,7 +102,7 @@ func (e *entrance) ask(x *exchange) {
 	inquire(x, e.forward.Timeout(), func(ctx context.Context) func(*exchange) {
 		a, err := e.forward.Ask(ctx, fields)
 		switch {
-		case err != nil && e.unasked.begins(constant(err)):
+		case err != nil && e.unasked.begins(rootCause(err)):
 			report(err.Error() + "; its requests get 502 or 504")
 		case err == nil && e.unasked.ends():
 			report("the authentication service answers again")

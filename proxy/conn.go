@@ -335,8 +335,10 @@ func (c *conn) close() {
 		return
 	}
 	c.unsplice()
-	if _, out := c.owner.(outward); out && c.tls != nil {
-		c.tls.leave(c)
+	if c.tls != nil {
+		if _, out := c.owner.(tlsParty); out { // a client's ends before
+			c.tls.leave(c)
+		}
 	}
 	switch {
 	case c.stream != nil:

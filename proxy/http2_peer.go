@@ -186,7 +186,7 @@ func (s *peerSession) connected(err syscall.Errno) {
 	s.greet()
 }
 
-// secured implements outward.
+// secured implements tlsParty.
 func (s *peerSession) secured() {
 	if s.conn.tls.Agreed().Protocol != "h2" {
 		s.refused(errNoHTTP2)
@@ -197,7 +197,7 @@ func (s *peerSession) secured() {
 	s.greet()
 }
 
-// refused implements outward.
+// refused implements tlsParty.
 func (s *peerSession) refused(err error) {
 	u := s.pool.upstream
 	u.tls.note(u.key, err, s.conn.loop.proxy.fail)

@@ -81,13 +81,13 @@ func (p *peer) usable() {
 	p.begin(p.client.x)
 }
 
-// secured implements outward.
+// secured implements tlsParty.
 func (p *peer) secured() {
 	p.pool.upstream.tls.note(p.pool.upstream.key, nil, p.conn.loop.proxy.fail)
 	p.usable()
 }
 
-// refused implements outward.
+// refused implements tlsParty.
 func (p *peer) refused(err error) {
 	u := p.pool.upstream
 	u.tls.note(u.key, err, p.conn.loop.proxy.fail)

@@ -22,8 +22,8 @@ func (t *trouble) ends() bool {
 	return last != nil && t.why.CompareAndSwap(last, nil)
 }
 
-// constant returns an error without what differs from request to request, as a local port does.
-func constant(err error) string {
+// rootCause returns an error without what differs from request to request, as a local port does.
+func rootCause(err error) string {
 	var no syscall.Errno
 	if errors.As(err, &no) {
 		return no.Error()
