@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -206,11 +207,47 @@ func TestVersionsOfADestination(t *testing.T) {
 	}
 }
 
+// recorded keeps what is received of a connection, below TLS.
+type recorded struct {
+	net.Conn
+	mu  sync.Mutex
+	got []byte
+}
+
+func (c *recorded) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.mu.Lock()
+	c.got = append(c.got, b[:n]...)
+	c.mu.Unlock()
+	return n, err
+}
+
+// lastRecord returns the type of the last record (RFC 5246, section 6.2.1).
+func (c *recorded) lastRecord() (kind byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for b := c.got; len(b) >= 5; b = b[5+(int(b[3])<<8|int(b[4])):] {
+		kind = b[0]
+	}
+	return kind
+}
+
+// recording makes a listener's connections recorded.
+type recording struct{ net.Listener }
+
+func (l recording) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &recorded{Conn: c}, nil
+}
+
 // TestTunnelToADestinationWithTLS: each direction of a tunnel ends by itself, with close_notify; an end
 // without one ends the client's connection too.
 func TestTunnelToADestinationWithTLS(t *testing.T) {
 	ended := make(chan string, 2)
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -224,9 +261,12 @@ func TestTunnelToADestinationWithTLS(t *testing.T) {
 			return
 		}
 		got, err := io.ReadAll(rw)
-		ended <- fmt.Sprintf("%s %v", got, err)
+		ended <- fmt.Sprintf("%s %v %d", got, err, conn.(*tls.Conn).NetConn().(*recorded).lastRecord())
 		_, _ = io.WriteString(conn, "all of it")
 	}))
+	s.TLS = &tls.Config{MaxVersion: tls.VersionTLS12} // whose alerts are seen to be such
+	s.Listener = recording{s.Listener}
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
@@ -242,7 +282,7 @@ func TestTunnelToADestinationWithTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		back, err := io.ReadAll(l.r)
-		if path == "/whole" && (err != nil || string(back) != "all of it" || <-ended != "from the client <nil>") {
+		if path == "/whole" && (err != nil || string(back) != "all of it" || <-ended != "from the client <nil> 21") {
 			t.Errorf("%q %v", back, err)
 		}
 		if path == "/torn" && strings.Contains(string(back), "all") {

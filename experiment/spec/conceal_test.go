@@ -66,7 +66,7 @@ func TestConcealedExperiment(t *testing.T) {
 			{MixRequest: MixRequest{Path: "/x?token=Charly3", Header: []string{"Cookie: a=Delta4"}, Body: "Echo5"}},
 			{Mix: []MixRequest{{Path: "/a"}, {Path: "/b", Body: "@file", Content: []byte("Golf7")}}},
 		},
-		Load: Load{Connections: []Count{1, 2}, Pprof: "http://h/?token=Hotel8"},
+		Load: Load{Connections: []Count{1, 2}, Pprof: "http://h/?token=Hotel8", Dial: Dial{Proxy: "http://ada:Foxtrot6@p.test:1"}},
 	}
 	e.Complete(1)
 	if err := e.Check(); err != nil {

@@ -259,6 +259,10 @@ func TestSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	part := newSchedule(&Config{Rate: r, Duration: 9 * time.Second}) // 5.4 requests in the first step
+	if got := part.at(6, 0); got != int64(1800*time.Millisecond) {
+		t.Errorf("the second step begins at %d", got)
+	}
 	s := newSchedule(&Config{Rate: r, Duration: 10*time.Second + 3})
 	var got [5]int
 	before := int64(-1)
