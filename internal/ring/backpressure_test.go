@@ -318,10 +318,11 @@ func TestCloseTwice(t *testing.T) {
 		if first == nil && second == nil {
 			t.Error("nothing was said")
 		}
-		if r.uring != nil {
-			r.uring.broken = nil
-			return
+		switch e := r.engine.(type) {
+		case *uring:
+			e.broken = nil
+		case *epoll:
+			e.broken = nil
 		}
-		r.epoll.broken = nil
 	})
 }

@@ -1,23 +1,10 @@
+//go:build linux
+
 package ring
 
 import (
 	"syscall"
 )
-
-// Discard takes up to n bytes of a TCP connection without copying any of them to this process
-// (MSG_TRUNC, net/ipv4/tcp.c tcp_recvmsg_locked). One Discarded event follows, with the number of
-// bytes. A Receive must not be active at the same time; unix sockets do not support it.
-func (r *Ring) Discard(fd, n int, t Tag) {
-	n = min(n, discardMost)
-	if r.uring != nil {
-		r.uring.discard(fd, n, t)
-		return
-	}
-	r.epoll.discard(fd, n, t)
-}
-
-// discardMost bounds one call, whose result is a signed 32-bit number.
-const discardMost = 1 << 30
 
 // discard does not use MSG_WAITALL: a request that continues after a part asks for the whole number
 // again, since nothing was copied that would advance its iterator (io_uring/net.c io_recv), and

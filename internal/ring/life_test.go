@@ -131,7 +131,7 @@ func shutOnce(t *testing.T, engine string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if engine == Uring && r.uring.enter&enterRegisteredRing == 0 {
+	if u, is := r.engine.(*uring); is && u.enter&enterRegisteredRing == 0 {
 		t.Error("the ring is not registered")
 	}
 	armed, armedPeer := pair(t)
@@ -195,12 +195,13 @@ func TestShutClosesAccepted(t *testing.T) {
 // left, which takes the square of their number.
 func TestSettle(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Ring) {
-		if r.uring == nil {
+		u, is := r.engine.(*uring)
+		if !is {
 			return
 		}
 		const many = 300
 		polls := func() int {
-			info, err := os.ReadFile(fmt.Sprint("/proc/self/fdinfo/", r.uring.realFD))
+			info, err := os.ReadFile(fmt.Sprint("/proc/self/fdinfo/", u.realFD))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -220,11 +221,47 @@ func TestSettle(t *testing.T) {
 		for i, fd := range fds {
 			r.Close(fd, MakeTag(uint32(i), 1))
 		}
-		if err := r.uring.settle(); err != nil {
+		if err := u.settle(); err != nil {
 			t.Fatal(err)
 		}
 		if n := polls(); n != 0 {
 			t.Errorf("%d of %d receives have not ended", n, many)
+		}
+	})
+}
+
+// TestSelfConnected: a socket that met itself is told from one that met a server.
+func TestSelfConnected(t *testing.T) {
+	each(t, Config{}, func(t *testing.T, r *Ring) {
+		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(fd)
+		if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+			t.Fatal(err)
+		}
+		name, err := syscall.Getsockname(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.SelfConnected(fd) {
+			t.Error("a socket without a peer")
+		}
+		if err := syscall.Connect(fd, name); err != nil {
+			t.Fatal(err)
+		}
+		if !r.SelfConnected(fd) {
+			t.Error("not seen")
+		}
+		ours, theirs := sockets(t)
+		other, peer := pair(t)
+		defer peer.Close()
+		for _, fd := range []int{ours, theirs, other} {
+			if r.SelfConnected(fd) {
+				t.Error("taken for itself")
+			}
+			syscall.Close(fd)
 		}
 	})
 }

@@ -1,66 +1,43 @@
+//go:build linux
+
 package ring
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"syscall"
 	"unsafe"
 )
 
-// Sockaddr is a socket address in the kernel's form.
-type Sockaddr struct {
+// kernelForm is an address as the kernel's calls take it.
+type kernelForm struct {
 	raw    [110]byte // the largest: sockaddr_un
 	length uint32
 	family int
 }
 
-// TCPAddr returns the kernel's form of an IP address and port.
-func TCPAddr(a netip.AddrPort) Sockaddr {
-	var s Sockaddr
-	ip := a.Addr().Unmap()
-	port := a.Port()
-	s.raw[2], s.raw[3] = byte(port>>8), byte(port)
-	if ip.Is4() {
+// encode fills in the kernel's form.
+func (s *Sockaddr) encode() {
+	switch ip, port := s.at.Addr(), s.at.Port(); {
+	case s.IsUnix():
+		s.family, s.length = syscall.AF_UNIX, uint32(2+len(s.path)+1)
+		copy(s.raw[2:], s.path)
+		if s.path[0] == '@' {
+			s.raw[2] = 0
+			s.length--
+		}
+	case ip.Is4():
 		s.family, s.length = syscall.AF_INET, syscall.SizeofSockaddrInet4
+		s.raw[2], s.raw[3] = byte(port>>8), byte(port)
 		v4 := ip.As4()
 		copy(s.raw[4:], v4[:])
-	} else {
+	default:
 		s.family, s.length = syscall.AF_INET6, syscall.SizeofSockaddrInet6
+		s.raw[2], s.raw[3] = byte(port>>8), byte(port)
 		v6 := ip.As16()
 		copy(s.raw[8:], v6[:])
 	}
 	*(*uint16)(unsafe.Pointer(&s.raw[0])) = uint16(s.family)
-	return s
-}
-
-// AddrPort returns the address that TCPAddr was given.
-func (s *Sockaddr) AddrPort() (netip.AddrPort, error) {
-	port := uint16(s.raw[2])<<8 | uint16(s.raw[3])
-	switch s.family {
-	case syscall.AF_INET:
-		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(s.raw[4:8])), port), nil
-	case syscall.AF_INET6:
-		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(s.raw[8:24])), port), nil
-	}
-	return netip.AddrPort{}, errors.New("ring: a unix socket has no port")
-}
-
-// UnixAddr returns the kernel's form of a unix socket's path; a leading @ names an abstract socket.
-func UnixAddr(path string) (Sockaddr, error) {
-	var s Sockaddr
-	if len(path) == 0 || len(path) > 107 { // unix(7): sun_path has 108 bytes, one for the NUL
-		return s, fmt.Errorf("ring: unix socket path of %d bytes; 1 to 107 fit", len(path))
-	}
-	s.family = syscall.AF_UNIX
-	*(*uint16)(unsafe.Pointer(&s.raw[0])) = syscall.AF_UNIX
-	copy(s.raw[2:], path)
-	s.length = uint32(2 + len(path) + 1)
-	if path[0] == '@' {
-		s.raw[2] = 0
-		s.length--
-	}
-	return s, nil
 }
 
 // Socket opens a non-blocking, close-on-exec stream socket for addresses like s. TCP sockets have
@@ -137,9 +114,3 @@ func (s *Sockaddr) BindSource(fd int) error {
 	}
 	return nil
 }
-
-// IsUnix reports whether it is the path of a unix socket.
-func (s *Sockaddr) IsUnix() bool { return s.family == syscall.AF_UNIX }
-
-// SameFamily reports whether a socket for one address can be bound to the other.
-func (s *Sockaddr) SameFamily(o *Sockaddr) bool { return s.family == o.family }

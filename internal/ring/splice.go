@@ -1,3 +1,5 @@
+//go:build linux
+
 package ring
 
 import (
@@ -34,43 +36,42 @@ func (p *Pipe) Close() {
 
 // Quiet reports whether no Received event can come any more after a Pause, or after the event of a
 // ReceiveOnce: then the socket can be read by other means.
-func (r *Ring) Quiet(t Tag) bool {
-	if r.uring == nil {
-		return true // it only reads in Wait
-	}
-	k := r.uring.current(t)
+func (r *Ring) Quiet(t Tag) bool { return r.kernel.quiet(t) }
+
+func (u *uring) quiet(t Tag) bool {
+	k := u.current(t)
 	return k == nil || !k.live && !k.rearming
 }
 
+func (*epoll) quiet(Tag) bool { return true } // it only reads in Wait
+
 // Readable requests one Readable event, when there is data to read, or the end, or an error. It may
 // be spurious.
-func (r *Ring) Readable(fd int, t Tag) {
-	if r.uring != nil {
-		r.uring.poll(fd, t, doPollIn, unix.POLLIN|unix.POLLRDHUP)
-		return
-	}
-	r.epoll.readable(fd, t)
-}
+func (r *Ring) Readable(fd int, t Tag) { r.kernel.readable(fd, t) }
+
+func (u *uring) readable(fd int, t Tag) { u.poll(fd, t, doPollIn, unix.POLLIN|unix.POLLRDHUP) }
 
 // Writable requests one Writable event, when there is room again after a Drain found none.
-func (r *Ring) Writable(fd int, t Tag) {
-	if r.uring != nil {
-		r.uring.poll(fd, t, doPollOut, unix.POLLOUT)
-		return
-	}
-	r.epoll.writable(fd, t)
-}
+func (r *Ring) Writable(fd int, t Tag) { r.kernel.writable(fd, t) }
+
+func (u *uring) writable(fd int, t Tag) { u.poll(fd, t, doPollOut, unix.POLLOUT) }
 
 // Fill moves up to most bytes that a quiet socket has received into the pipe; 0 without an error is
 // the peer's end. EAGAIN: there is nothing; Readable reports when there is.
 func (r *Ring) Fill(p *Pipe, fd int, t Tag, most int) (int, syscall.Errno) {
 	n, no := splice(fd, p.in, most)
-	if no == syscall.EAGAIN && r.epoll != nil {
-		if w := r.epoll.current(t); w != nil {
-			w.ready = false // later data makes a new edge
-		}
+	if no == syscall.EAGAIN {
+		r.kernel.emptied(t)
 	}
 	return n, no
+}
+
+func (*uring) emptied(Tag) {}
+
+func (e *epoll) emptied(t Tag) {
+	if w := e.current(t); w != nil {
+		w.ready = false // later data makes a new edge
+	}
 }
 
 // Drain moves up to most bytes of the pipe into the socket. All sends to it must have left. EAGAIN:

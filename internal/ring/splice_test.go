@@ -98,8 +98,8 @@ func TestPollsEnd(t *testing.T) {
 			if n, err := peer.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 				t.Fatalf("the socket is held open: %d %v", n, err)
 			}
-			if r.uring != nil && len(r.uring.polls) != 0 {
-				t.Fatalf("%v", r.uring.polls)
+			if u, is := r.engine.(*uring); is && len(u.polls) != 0 {
+				t.Fatalf("%v", u.polls)
 			}
 			peer.Close()
 		}

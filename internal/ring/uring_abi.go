@@ -1,3 +1,5 @@
+//go:build linux
+
 package ring
 
 // Constants of include/uapi/linux/io_uring.h; neither package syscall nor

@@ -1,3 +1,5 @@
+//go:build linux
+
 package ring
 
 import (
@@ -240,7 +242,7 @@ func (u *uring) close(fd int, t Tag) {
 	u.drop(k)
 }
 
-func (u *uring) release(t Tag) {
+func (u *uring) release(_ int, t Tag) {
 	if k := u.current(t); k != nil {
 		u.forget(k)
 	}

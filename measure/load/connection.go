@@ -2,7 +2,6 @@ package load
 
 import (
 	"syscall"
-	"unsafe"
 
 	"ceiling/internal/http1"
 	"ceiling/internal/ring"
@@ -530,21 +529,3 @@ const (
 	causeEndless = "event stream longer than the timeout: raise --timeout or, if it does not end, use --subscribe"
 	causeItself  = "connected to itself: nothing is listening"
 )
-
-// toItself reports whether a TCP socket is connected to itself. For a connect to a free port of
-// this host the kernel picks the local port from the range that port is in, so one attempt in
-// 28,000 to reach a dead server connects to itself (simultaneous open, RFC 9293 section 3.5),
-// echoes its own requests, and keeps the server from coming back.
-func toItself(fd int) bool {
-	var local, remote [28]byte // sockaddr_in6 is the larger of the two
-	size := func(call uintptr, to *[28]byte) uint32 {
-		n := uint32(len(to))
-		if _, _, e := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(&n))); e != 0 {
-			return 0 // already gone; the first read will report it
-		}
-		return n
-	}
-	a, b := size(syscall.SYS_GETSOCKNAME, &local), size(syscall.SYS_GETPEERNAME, &remote)
-	family := *(*uint16)(unsafe.Pointer(&local))
-	return a > 0 && a == b && (family == syscall.AF_INET || family == syscall.AF_INET6) && local == remote
-}

@@ -1,9 +1,7 @@
 package load
 
 import (
-	"errors"
 	"sync/atomic"
-	"syscall"
 
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
@@ -27,7 +25,7 @@ type feeder struct {
 	composing *Composing
 	orders    chan composeOrder
 	batches   chan composedBatch
-	bell      [2]int // the source writes to the second, the ring reads the first
+	bell      *ring.Bell // the source wakes the worker
 	gone      chan struct{}
 	source    atomic.Pointer[Source]
 	ended     atomic.Bool // no request is wanted any more
@@ -53,9 +51,9 @@ type feeder struct {
 // ordersMost is how many orders may wait for a source: a worker never waits for it.
 const ordersMost = 64
 
-func newFeeder(c *Composing, id, connections, pipelining int) (*feeder, error) {
+func newFeeder(c *Composing, connections, pipelining int) *feeder {
 	if c == nil {
-		return nil, nil
+		return nil
 	}
 	m := &feeder{
 		composing: c, orders: make(chan composeOrder, ordersMost), batches: make(chan composedBatch, ordersMost+1), gone: make(chan struct{}),
@@ -64,12 +62,19 @@ func newFeeder(c *Composing, id, connections, pipelining int) (*feeder, error) {
 	if c.Answers {
 		m.partial = make([][]byte, connections)
 	}
-	var err error
-	if m.bell, err = syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0); err != nil {
-		return nil, err
+	return m
+}
+
+// start starts the source, which wakes a worker's ring.
+func (m *feeder) start(id int, r *ring.Ring) (err error) {
+	if m == nil {
+		return nil
 	}
-	go m.compose(id)
-	return m, nil
+	// No connection has the number of its tag.
+	if m.bell, err = r.Bell(ring.MakeTag(uint32(len(m.taken)), 1)); err == nil {
+		go m.compose(id)
+	}
+	return err
 }
 
 // compose is the goroutine of the source.
@@ -96,14 +101,13 @@ func (m *feeder) compose(id int) {
 		}
 		m.cpuNs.Store(sys.ThreadCPUNs() - before)
 		m.batches <- b
-		// A full socket means that the worker will look anyway.
-		_, _ = syscall.Write(m.bell[1], []byte{0})
+		m.bell.Ring()
 	}
 }
 
 // shut ends the source.
 func (m *feeder) shut() error {
-	if m == nil {
+	if m == nil || m.bell == nil {
 		return nil
 	}
 	m.ended.Store(true)
@@ -118,11 +122,8 @@ func (m *feeder) shut() error {
 			more = false
 		}
 	}
-	return errors.Join(syscall.Close(m.bell[0]), syscall.Close(m.bell[1]))
+	return m.bell.Close()
 }
-
-// bellTag is that of the socket by which the source wakes the worker: no connection has its number.
-func (m *feeder) bellTag() ring.Tag { return ring.MakeTag(uint32(len(m.taken)), 1) }
 
 // place is where the bytes lie of a connection's request.
 func (m *feeder) place(i, at uint32) *Composed {

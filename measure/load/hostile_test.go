@@ -368,34 +368,8 @@ func selfConnected(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if toItself(fd) {
-		t.Error("a socket without a peer")
-	}
 	if err := syscall.Connect(fd, name); err != nil {
 		t.Fatal(err)
 	}
 	return fd
-}
-
-// TestToItself: a socket that met itself is told from one that met a server.
-func TestToItself(t *testing.T) {
-	fd := selfConnected(t)
-	defer syscall.Close(fd)
-	if !toItself(fd) {
-		t.Error("not seen")
-	}
-	for _, network := range []string{"tcp4", "tcp6", "unix"} {
-		address := map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": unixPath(t)}[network]
-		s := serveOn(t, network, address, answering())
-		to := addressOf(t, s.Address())
-		other, err := to.turn(0).Socket()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := config(t, s, "", 1)
-		if runs(t, c).Total.Completed != 1 || toItself(other) {
-			t.Errorf("%s: taken for itself", network)
-		}
-		syscall.Close(other)
-	}
 }

@@ -42,10 +42,7 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 		c.reopenAt = int64(s.ConnectRamp) / int64(s.Connections) * int64(number)
 		w.reopen = append(w.reopen, uint32(i))
 	}
-	var err error
-	if w.feeder, err = newFeeder(composing(s.Mix), id, count, s.Pipelining); err != nil {
-		return nil, err
-	}
+	w.feeder = newFeeder(composing(s.Mix), count, s.Pipelining)
 	w.seen.checks = newChecker(s.Expect.Checks)
 	w.h2 = newH2(s, count)
 	if s.TLS != nil {
@@ -58,10 +55,10 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 		}
 	}
 	if err := w.settle(); err != nil {
-		return nil, errors.Join(err, w.feeder.shut())
+		return nil, err
 	}
-	if w.feeder != nil {
-		w.ring.Receive(w.feeder.bell[0], w.feeder.bellTag())
+	if err := w.feeder.start(id, w.ring); err != nil {
+		return nil, errors.Join(err, w.ring.Shut())
 	}
 	return w, nil
 }
@@ -153,11 +150,9 @@ func (w *worker) shut() error {
 			w.ring.Close(int(c.fd), c.tag(uint32(i)))
 		}
 	}
-	if w.feeder != nil {
-		w.ring.Release(w.feeder.bell[0], w.feeder.bellTag())
-	}
-	_, err := w.ring.Wait(ring.Patience{})
-	err = errors.Join(err, w.ring.Shut(), w.feeder.shut())
+	err := w.feeder.shut()
+	_, waited := w.ring.Wait(ring.Patience{})
+	err = errors.Join(err, waited, w.ring.Shut())
 	if w.delay != nil {
 		err = errors.Join(err, w.delay.Close())
 	}

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"errors"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -437,7 +436,11 @@ func (w *worker) unneeded(c *conn) bool {
 func (w *worker) connect(i uint32, c *conn, now int64) {
 	w.opened++
 	c.since = now
-	fd, err := w.socket(i)
+	var from *ring.Sockaddr
+	if n := len(w.shared.sources); n > 0 {
+		from = &w.shared.sources[(w.number+int(i))%n]
+	}
+	fd, err := w.ring.Dial(w.shared.To.turn(w.number+int(i)), from, c.tag(i))
 	if err != nil {
 		c.reopenAt = now + maxBackoffNs
 		w.connectFailed(c, PhaseConnect, sys.ErrnoName(err))
@@ -445,20 +448,6 @@ func (w *worker) connect(i uint32, c *conn, now int64) {
 	}
 	c.fd, c.state = int32(fd), connecting
 	w.pending++
-	w.ring.Connect(fd, w.shared.To.turn(w.number+int(i)), c.tag(i))
-}
-
-// socket opens the socket of connection i, bound to the next local address.
-func (w *worker) socket(i uint32) (int, error) {
-	fd, err := w.shared.To.turn(w.number + int(i)).Socket()
-	if err != nil || len(w.shared.sources) == 0 {
-		return fd, err
-	}
-	from := &w.shared.sources[(w.number+int(i))%len(w.shared.sources)]
-	if err = from.BindSource(fd); err != nil {
-		err = errors.Join(err, syscall.Close(fd))
-	}
-	return fd, err
 }
 
 // connectFailed counts a failed connect.
@@ -649,7 +638,7 @@ func (w *worker) connectEnded(i uint32, c *conn, no syscall.Errno) {
 		w.abandon(i, c, PhaseConnect, sys.ErrnoName(no))
 		return
 	}
-	if toItself(int(c.fd)) {
+	if w.ring.SelfConnected(int(c.fd)) {
 		w.abandon(i, c, PhaseConnect, causeItself)
 		return
 	}

@@ -1,0 +1,117 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"unsafe"
+)
+
+// kernelEngine has the operations of a proxy, which is not portable.
+type kernelEngine interface {
+	engine
+	connect(fd int, to *Sockaddr, t Tag)
+	accept(fd int, t Tag)
+	release(fd int, t Tag)
+	quiet(t Tag) bool
+	readable(fd int, t Tag)
+	writable(fd int, t Tag)
+	emptied(t Tag)
+}
+
+func openKernel(c Config) (*Ring, error) {
+	switch c.Engine {
+	case Epoll:
+		e, err := openEpoll(c)
+		return &Ring{engine: e, kernel: e, why: "requested"}, err
+	case Uring:
+		u, err := openUring(c)
+		return &Ring{engine: u, kernel: u, why: "requested"}, err
+	case Auto, "":
+		u, err := openUring(c)
+		if err == nil {
+			return &Ring{engine: u, kernel: u, why: "the kernel grants all that the engine needs"}, nil
+		}
+		e, epollErr := openEpoll(c)
+		return &Ring{engine: e, kernel: e, why: err.Error()}, epollErr
+	}
+	return nil, fmt.Errorf("ring: unknown engine %q (auto, uring, epoll or portable)", c.Engine)
+}
+
+// Connect connects the non-blocking socket fd; a Connected event follows. The
+// address must stay unchanged until the next Wait has returned.
+func (r *Ring) Connect(fd int, to *Sockaddr, t Tag) { r.kernel.connect(fd, to, t) }
+
+// Accept takes connections from the listener fd until it is closed, one
+// Accepted event each. New connections are non-blocking and close-on-exec.
+func (r *Ring) Accept(fd int, t Tag) { r.kernel.accept(fd, t) }
+
+// Release detaches fd, which stays open and belongs to the caller alone. No operation on it may be
+// pending: a ReceiveOnce has had its event, and all sends have left.
+func (r *Ring) Release(fd int, t Tag) { r.kernel.release(fd, t) }
+
+// dialSocket implements dial.
+func dialSocket(k kernelEngine, to, from *Sockaddr, t Tag) (int, error) {
+	fd, err := to.Socket()
+	if err == nil && from != nil {
+		err = from.BindSource(fd)
+	}
+	if err != nil {
+		if fd >= 0 {
+			err = errors.Join(err, syscall.Close(fd))
+		}
+		return -1, err
+	}
+	k.connect(fd, to, t)
+	return fd, nil
+}
+
+// toItself implements selfConnected.
+func toItself(fd int) bool {
+	var local, remote [28]byte // sockaddr_in6 is the larger of the two
+	size := func(call uintptr, to *[28]byte) uint32 {
+		n := uint32(len(to))
+		if _, _, e := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(&n))); e != 0 {
+			return 0 // already gone; the first read will report it
+		}
+		return n
+	}
+	a, b := size(syscall.SYS_GETSOCKNAME, &local), size(syscall.SYS_GETPEERNAME, &remote)
+	family := *(*uint16)(unsafe.Pointer(&local))
+	return a > 0 && a == b && (family == syscall.AF_INET || family == syscall.AF_INET6) && local == remote
+}
+
+// openBell makes a bell of a pair of sockets, of which the ring reads one.
+func openBell(k kernelEngine, t Tag) (*Bell, error) {
+	p, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	k.receive(p[0], t)
+	return &Bell{
+		// A full socket means that the ring will look anyway.
+		ring: func() { _, _ = syscall.Write(p[1], []byte{0}) },
+		close: func() error {
+			k.close(p[0], t)
+			return syscall.Close(p[1])
+		},
+	}, nil
+}
+
+func (u *uring) name() string       { return Uring }
+func (u *uring) features() []string { return u.granted }
+func (u *uring) canGather() bool    { return u.minWait }
+func (u *uring) dial(to, from *Sockaddr, t Tag) (fd int, err error) {
+	return dialSocket(u, to, from, t)
+}
+func (*uring) selfConnected(fd int) bool   { return toItself(fd) }
+func (u *uring) bell(t Tag) (*Bell, error) { return openBell(u, t) }
+
+func (e *epoll) name() string       { return Epoll }
+func (e *epoll) features() []string { return []string{"EPOLLET"} }
+func (e *epoll) canGather() bool    { return false }
+func (e *epoll) dial(to, from *Sockaddr, t Tag) (fd int, err error) {
+	return dialSocket(e, to, from, t)
+}
+func (*epoll) selfConnected(fd int) bool   { return toItself(fd) }
+func (e *epoll) bell(t Tag) (*Bell, error) { return openBell(e, t) }

@@ -1,0 +1,18 @@
+//go:build !linux
+
+package ring
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// kernelEngine is what only Linux has.
+type kernelEngine any
+
+func openKernel(c Config) (*Ring, error) {
+	if c.Engine != Auto && c.Engine != "" {
+		return nil, fmt.Errorf("ring: engine %q needs Linux; on %s there is %q", c.Engine, runtime.GOOS, Portable)
+	}
+	return &Ring{engine: openPortable(c), why: "this system is not Linux"}, nil
+}
