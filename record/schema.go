@@ -124,7 +124,7 @@ type Load struct {
 	Pipelining int     `json:"pipelining"`
 	// Mode is "closed", "open", or "subscribed" if the server decides when to send.
 	Mode string `json:"mode"`
-	// Engine is "uring" or "epoll"; EngineWhy says why it was chosen.
+	// Engine is "uring", "epoll", "portable" or "quic-go"; EngineWhy says why it was chosen.
 	Engine    string `json:"engine"`
 	EngineWhy string `json:"engine_why,omitempty"`
 	// EngineFeatures lists the io_uring features the kernel granted.

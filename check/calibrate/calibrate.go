@@ -334,9 +334,10 @@ func Wanted(all []record.Calibration, version, engine string, measures time.Dura
 		return ""
 	}
 	if engine == "" || engine == spec.EngineAuto {
-		if engine = chosen(); engine == "" {
-			return "" // the run itself reports why there is none
-		}
+		engine = chosen()
+	}
+	if engine == "" || engine == spec.EnginePortable {
+		return "" // the run itself reports why there is none
 	}
 	env := record.ReadEnvironment(version)
 	_, why = record.FitCalibration(all, &env, engine)

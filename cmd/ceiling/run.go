@@ -186,7 +186,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVarP(&f.load.body, "body", "b", "", "body: text, @file, or @- for standard input")
 	p.StringVar(&f.load.timeout, "timeout", "", "request and connect timeout (2s, or more for over 10k in flight)")
 	p.StringVar(&f.load.warmup, "warmup", "", "warm-up, excluded from all figures (10% of -d, at most 1s)")
-	p.StringVar(&f.load.engine, "engine", spec.EngineAuto, "auto, uring or epoll")
+	p.StringVar(&f.load.engine, "engine", spec.EngineAuto, "auto, uring, epoll, or portable: goroutines over the net package, as on other systems than Linux")
 	p.StringVar(&f.load.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
 	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,first_byte.p99<1ms,errors<0.1%'")
 	p.StringVar(&f.abort, "abort-errors", "", "end a run once this share of a second's requests were errors: 10%")
@@ -231,7 +231,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.FuncP("z", "z", "the same as -d", func(text string) error { return p.Set("duration", text) })
 	p.Lookup("z").Hidden = true
 	for name, values := range map[string][]string{
-		"engine": {spec.EngineAuto, spec.EngineUring, spec.EngineEpoll}, "arrivals": {spec.Constant, spec.Poisson},
+		"engine": {spec.EngineAuto, spec.EngineUring, spec.EngineEpoll, spec.EnginePortable}, "arrivals": {spec.Constant, spec.Poisson},
 		"http": {spec.HTTP11, spec.HTTP2, spec.HTTP3}, "expect": {"2xx", "2xx,3xx", "2xx,304", "404"},
 		"grpc": {}, // no file
 	} {

@@ -281,9 +281,9 @@ func idempotent(method string) bool {
 // checkNames validates names and lists.
 func (s *Spec) checkNames() error {
 	switch s.Engine {
-	case EngineAuto, EngineUring, EngineEpoll:
+	case EngineAuto, EngineUring, EngineEpoll, EnginePortable:
 	default:
-		return fmt.Errorf("invalid --engine %s (use %s, %s or %s)", quoteShort(s.Engine), EngineAuto, EngineUring, EngineEpoll)
+		return fmt.Errorf("invalid --engine %s (use %s, %s, %s or %s)", quoteShort(s.Engine), EngineAuto, EngineUring, EngineEpoll, EnginePortable)
 	}
 	for _, pin := range []struct{ name, list string }{{"generator", s.PinGenerator}, {"server", s.PinServer}} {
 		if pin.list == "" {

@@ -103,7 +103,7 @@ type Load struct {
 	GRPC           *GRPC           `json:"grpc,omitempty" yaml:"grpc,omitempty" jsonschema:"make the requests gRPC calls: paths are /package.Service/Method, bodies JSON; {} asks the server for the messages"`
 	NoLone         bool            `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"skip the unloaded requests before the warm-up, which tell queueing from slow service"`
 	Dial           `yaml:",inline"`
-	Engine         string `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring or epoll"`
+	Engine         string `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring, epoll or portable"`
 	PinGenerator   string `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
 	PinServer      string `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server's processes, given back afterwards"`
 	Apart          *bool  `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on CPUs of their own; where nothing is said, so are servers that are started"`

@@ -23,9 +23,10 @@ const (
 
 // Engines of the load generator.
 const (
-	EngineAuto  = "auto"
-	EngineUring = "uring"
-	EngineEpoll = "epoll"
+	EngineAuto     = "auto"
+	EngineUring    = "uring"
+	EngineEpoll    = "epoll"
+	EnginePortable = "portable"
 )
 
 // Spec is the definition of one run. Times are nanoseconds in JSON, as time.Duration is.
@@ -69,7 +70,7 @@ type Spec struct {
 	// starts.
 	NoLone bool `json:"no_lone,omitempty"`
 
-	// Engine: EngineAuto, EngineUring or EngineEpoll.
+	// Engine: EngineAuto, EngineUring, EngineEpoll or EnginePortable.
 	Engine string `json:"engine"`
 	// Expect is what a response must be like; the zero value: of a status below 400.
 	Expect Expect `json:"expect,omitzero"`

@@ -7,6 +7,9 @@ import (
 	"unsafe"
 )
 
+// OnlyPortable: this system has no other engine than Portable.
+const OnlyPortable = false
+
 // kernelEngine has the operations of a proxy, which is not portable.
 type kernelEngine interface {
 	engine

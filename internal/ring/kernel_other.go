@@ -7,6 +7,9 @@ import (
 	"runtime"
 )
 
+// OnlyPortable: this system has no other engine than Portable.
+const OnlyPortable = true
+
 // kernelEngine is what only Linux has.
 type kernelEngine any
 

@@ -84,6 +84,11 @@ func (p *portable) dial(to, from *Sockaddr, t Tag) (int, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
+	l.writer = func() { // made once: a write allocates nothing
+		defer p.running.Done()
+		for l.writeSome() {
+		}
+	}
 	network, address := "tcp", to.at.String()
 	if to.IsUnix() {
 		network, address = "unix", to.path
@@ -166,7 +171,7 @@ func (p *portable) close(fd int, t Tag) {
 	}
 	p.links[t.Index()] = nil
 	if l.queue() {
-		p.running.Go(l.write)
+		l.startWriting()
 	}
 	l.close()
 }
@@ -219,7 +224,7 @@ func (p *portable) work() {
 			l.reading = true
 			l.orders <- order{first: first, most: l.wish.most}
 		} else if first {
-			p.running.Go(l.write)
+			l.startWriting()
 		}
 	}
 	clear(p.due)
@@ -240,7 +245,8 @@ func (p *portable) gather() {
 		default:
 			l.reading = false
 			if l.wish.kind == 0 {
-				l.held = &e.event // paused
+				paused := e.event
+				l.held = &paused
 				continue
 			}
 			p.emit(l, e.event)
@@ -303,6 +309,7 @@ type link struct {
 	conn    net.Conn // from the Connected event on
 	cancel  context.CancelFunc
 	orders  chan order
+	writer  func()
 	wish    wish
 	fresh   []outgoing // sends of the next Wait
 	held    *Event     // read while nothing was wished for
@@ -311,6 +318,9 @@ type link struct {
 	listed  bool       // in portable.due
 	out     sendQueue
 }
+
+// firstBuffer is what a connection reads into; it doubles while reads fill it.
+const firstBuffer = 2 << 10
 
 // live dials, and reads as ordered.
 func (l *link) live(ctx context.Context, d *net.Dialer, network, address string) {
@@ -323,23 +333,38 @@ func (l *link) live(ctx context.Context, d *net.Dialer, network, address string)
 	if err != nil {
 		return
 	}
-	var buffer []byte
+	buffer := make([]byte, min(firstBuffer, l.owner.piece))
 	for o := range l.orders {
 		if o.first {
 			l.writeOnce()
-		}
-		if buffer == nil {
-			buffer = make([]byte, l.owner.piece)
 		}
 		b := buffer
 		if o.most > 0 && o.most < len(b) {
 			b = b[:o.most]
 		}
 		n, err := conn.Read(b)
-		if n > 0 {
+		switch {
+		case n > 0:
 			err = nil // the next read has it again
+		case err == io.EOF:
+			l.awaitWrite()
+		}
+		if n == len(buffer) && n < l.owner.piece {
+			buffer = make([]byte, min(2*n, l.owner.piece))
 		}
 		l.owner.inbox.post(Event{Kind: Received, Tag: l.tag, Data: b[:n:n], Err: errnoOf(err)}, l)
+	}
+}
+
+// awaitWrite lets a write that has failed report it before the end of the connection: the kernel
+// tells of a reset once, and the read sees an orderly end if the write got it. One to a peer that
+// has ended its side alone goes on.
+func (l *link) awaitWrite() {
+	for range 5 {
+		if !l.out.isWriting() {
+			return
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -354,17 +379,17 @@ func (l *link) queue() (start bool) {
 	return start
 }
 
-// write writes all that is queued.
-func (l *link) write() {
-	for l.writeSome() {
-	}
+// startWriting has another goroutine write all that is queued.
+func (l *link) startWriting() {
+	l.owner.running.Add(1)
+	go l.writer()
 }
 
 // writeOnce writes what is queued if that is little, so that it does not block while the peer waits
 // to be read, and leaves the rest to another goroutine.
 func (l *link) writeOnce() {
 	if l.out.bytes() > bufferBytes/4 || l.writeSome() {
-		l.owner.running.Go(l.write)
+		l.startWriting()
 	}
 }
 
@@ -372,12 +397,12 @@ func (l *link) writeOnce() {
 func (l *link) writeSome() (more bool) {
 	b := l.out.next()
 	_, err := l.conn.Write(b)
+	if err != nil { // before live goes on
+		l.owner.inbox.post(Event{Kind: SendFailed, Tag: l.tag, Err: errnoOf(err)}, l)
+	}
 	notify, more := l.out.wrote(len(b), err)
 	for range notify {
 		l.owner.inbox.post(Event{Kind: Sent, Tag: l.tag}, l)
-	}
-	if err != nil {
-		l.owner.inbox.post(Event{Kind: SendFailed, Tag: l.tag, Err: errnoOf(err)}, l)
 	}
 	return more
 }
@@ -435,6 +460,12 @@ func (q *sendQueue) bytes() int {
 	return len(q.b) - q.at
 }
 
+func (q *sendQueue) isWriting() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.writing
+}
+
 // next returns what to write next; it stays valid until wrote.
 func (q *sendQueue) next() []byte {
 	q.mu.Lock()
@@ -486,10 +517,11 @@ func (q *sendQueue) close(deadline time.Time) {
 // errnoOf returns the number of a network error, by the names of package syscall; 0 for an orderly
 // end.
 func errnoOf(err error) syscall.Errno {
+	if err == nil || errors.Is(err, io.EOF) {
+		return 0
+	}
 	var no syscall.Errno
 	switch {
-	case err == nil, errors.Is(err, io.EOF):
-		return 0
 	case errors.As(err, &no):
 		return common(no)
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -33,7 +33,7 @@ func TestChecks(t *testing.T) {
 	long := faultserver.OK(strings.Repeat("x", 300_000) + "end")
 	isUp := `json $.status == "up"`
 	wrong := []ErrorResponse{{Status: 200, Check: isUp, Line: "down"}}
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		for name, k := range map[string]struct {
 			steps      []faultserver.Step
 			checks     []string
@@ -82,7 +82,7 @@ func TestChecks(t *testing.T) {
 
 // Over HTTP/2 too, with streams side by side; and the server's own count of what it got wrong agrees.
 func TestH2Checks(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		var asked, wrong atomic.Int64
 		s := newGoServer(t, true, nil, func(out http.ResponseWriter, _ *http.Request) {
 			n := asked.Add(1)

@@ -20,6 +20,7 @@ import (
 
 	"ceiling/internal/authority"
 	"ceiling/internal/faultserver"
+	"ceiling/internal/ring"
 	"ceiling/internal/sys"
 	"ceiling/internal/tlsconn"
 )
@@ -34,19 +35,22 @@ func TestNoAllocationPerRequest(t *testing.T) {
 		"mix, pipelined": func(c *Config) { c.Connections, c.Pipelining, c.Requests, c.Mix = 16, 32, 200_000, mixOfTwo() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			both(t, func(t *testing.T, engine string) {
+			each(t, func(t *testing.T, engine string) {
 				s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("hello"))))
 				c := config(t, s, engine, 0)
 				c.Threads, c.Warmup = 1, 50*time.Millisecond // what is made once is made there
 				change(&c)
 				// The Go runtime allocates now and then for itself: the best of three.
-				least := uint64(math.MaxUint64)
+				least, most := uint64(math.MaxUint64), uint64(16<<10)
+				if engine == ring.Portable {
+					most = 512 << 10 // goroutines, of which the runtime keeps some
+				}
 				for range 3 {
 					r := runs(t, c)
 					if r.Total.Completed < 100_000 {
 						t.Fatalf("completed %d", r.Total.Completed)
 					}
-					if least = min(least, r.AllocatedBytes); least <= 16<<10 {
+					if least = min(least, r.AllocatedBytes); least <= most {
 						return
 					}
 				}
@@ -59,7 +63,7 @@ func TestNoAllocationPerRequest(t *testing.T) {
 // TestNoAllocationPerTLSRequest: nor does one over TLS. Its server is another
 // process, for crypto/tls allocates.
 func TestNoAllocationPerTLSRequest(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		c := Config{
 			To: addressOf(t, child(t, childTLS)), Mix: get(), Connections: 32, Threads: 1, Pipelining: 4, Requests: 50_000,
 			Warmup: 100 * time.Millisecond, Timeout: 10 * time.Second, Engine: engine, Sockets: Sockets{TLS: &tlsconn.Config{Insecure: true}},
@@ -79,7 +83,7 @@ func TestNoAllocationPerTLSRequest(t *testing.T) {
 // TestNoAllocationPerH2Request: nor does one over HTTP/2, with one stream and with a
 // hundred. Its server is another process too: Go's.
 func TestNoAllocationPerH2Request(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		address := addressOf(t, child(t, childH2))
 		for _, depth := range []int{1, 100} {
 			c := Config{
@@ -222,7 +226,7 @@ func TestManyConnections(t *testing.T) {
 	if soft, hard, err := sys.RaiseOpenFiles(many + 500); err != nil || soft < many+500 {
 		t.Fatalf("%d open files are allowed, %d by root, %v; raise the limit: ulimit -n 20000", soft, hard, err)
 	}
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		address := child(t, childPlain)
 		hold := func(connections int) (rss, heap int64) {
 			c := Config{
@@ -249,8 +253,12 @@ func TestManyConnections(t *testing.T) {
 		rss, heap := hold(few)
 		moreRSS, moreHeap := hold(many)
 		each := max(moreRSS-rss, moreHeap-heap) / (many - few)
-		if each > 8<<10 {
-			t.Errorf("%d bytes for each connection, 8,192 are allowed", each)
+		most := int64(8 << 10)
+		if engine == ring.Portable {
+			most = 16 << 10 // a goroutine and its buffer
+		}
+		if each > most {
+			t.Errorf("%d bytes for each connection, %d are allowed", each, most)
 		}
 		t.Logf("%d bytes for each connection", each)
 	})

@@ -57,7 +57,7 @@ func longCases() map[string]longCase {
 func TestLongBodies(t *testing.T) {
 	for name, of := range longCases() {
 		t.Run(name, func(t *testing.T) {
-			both(t, func(t *testing.T, engine string) {
+			each(t, func(t *testing.T, engine string) {
 				network, address := "tcp4", "127.0.0.1:0"
 				if of.unix {
 					network, address = "unix", unixPath(t)
@@ -118,7 +118,7 @@ func TestLongBodyBreaks(t *testing.T) {
 			[]string{causeExtra, "malformed status line"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, faultserver.Every(append(faultserver.Script{faultserver.AnswerTimes(3, whole)}, of.last...)...))
 				c := config(t, s, engine, 12)
 				c.Connections, c.Threads, c.Timeout = 1, 1, 500*time.Millisecond

@@ -15,7 +15,7 @@ func TestDrain(t *testing.T) {
 	for name, protocol := range map[string]Protocol{"1.1": HTTP1, "2": HTTP2} {
 		for _, depth := range []int{1, 4} {
 			t.Run(name, func(t *testing.T) {
-				bothAtOnce(t, func(t *testing.T, engine string) {
+				eachAtOnce(t, func(t *testing.T, engine string) {
 					var finished, left atomic.Uint64
 					address := serveSlowly(t, &finished, &left)
 					c := Config{To: addressOf(t, address), Mix: get(), Connections: slots / depth, Threads: 2, Pipelining: depth,
@@ -76,7 +76,7 @@ func serveSlowly(t *testing.T, finished, left *atomic.Uint64) string {
 
 // TestDrainEnds: a server that never answers holds a run no longer than Config.Drain.
 func TestDrainEnds(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		hung := make(chan struct{})
 		on, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {

@@ -17,7 +17,7 @@ func TestFirstByte(t *testing.T) {
 	const pause = 20 * time.Millisecond
 	wait := func(*faultserver.Conn) error { time.Sleep(pause); return nil }
 	head, body := "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfo", "ur"
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		whole := runs(t, config(t, serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x")))), engine, 100))
 		if n := whole.Total.Early.FirstByte.Count(); n != 0 {
 			t.Errorf("%d times to the first byte, and all responses came in one piece", n)
@@ -82,7 +82,7 @@ func TestEventsThatEnd(t *testing.T) {
 	head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 	chunked := head + "Transfer-Encoding: chunked\r\n\r\n" + chunk(events[:7]) + chunk(events[7:33]) + chunk(events[33:]) + "0\r\n\r\n"
 	long := fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", head, len(events), events)
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		for name, k := range map[string]struct {
 			steps      []faultserver.Step
 			pipelining int
@@ -132,7 +132,7 @@ func TestEventsOfLaterVersions(t *testing.T) {
 		}
 	}
 	t.Run("2", func(t *testing.T) {
-		bothAtOnce(t, func(t *testing.T, engine string) {
+		eachAtOnce(t, func(t *testing.T, engine string) {
 			s := newGoServer(t, true, nil, answer)
 			r := runs(t, s.config(t, engine, 100, 8))
 			held(t, &r.Total, 100)

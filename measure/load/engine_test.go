@@ -70,10 +70,15 @@ func settled(want int) (now int) {
 	}
 }
 
-// both runs body under either engine.
-func both(t *testing.T, body func(t *testing.T, engine string)) {
+// each runs body under every engine.
+func each(t *testing.T, body func(t *testing.T, engine string)) {
 	t.Helper()
-	for _, engine := range []string{ring.Uring, ring.Epoll} {
+	under(t, body, ring.Uring, ring.Epoll, ring.Portable)
+}
+
+func under(t *testing.T, body func(t *testing.T, engine string), engines ...string) {
+	t.Helper()
+	for _, engine := range engines {
 		t.Run(engine, func(t *testing.T) {
 			if engine == ring.Uring {
 				needs.LockedMemory(t)
@@ -83,11 +88,11 @@ func both(t *testing.T, body func(t *testing.T, engine string)) {
 	}
 }
 
-// bothAtOnce is both for bodies that measure no time.
-func bothAtOnce(t *testing.T, body func(t *testing.T, engine string)) {
+// eachAtOnce is each for bodies that measure no time.
+func eachAtOnce(t *testing.T, body func(t *testing.T, engine string)) {
 	t.Helper()
 	t.Parallel()
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		t.Parallel()
 		body(t, engine)
 	})

@@ -81,7 +81,7 @@ func TestPageText(t *testing.T) {
 // TestStrangers: what a server that speaks another protocol says first is kept, whether it speaks
 // before a request or after it.
 func TestStrangers(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		for name, c := range map[string]struct {
 			steps []faultserver.Step
 			want  string
@@ -111,7 +111,7 @@ func TestStrangers(t *testing.T) {
 // the line that says why, on both engines, with pipelining and chunked bodies;
 // responses that were expected leave nothing.
 func TestErrorResponses(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		missing := faultserver.Response("404 Not Found", "", "no such path\nsecond line")
 		broken := "HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nit broke\n\r\n0\r\n\r\n"
 		for name, c := range map[string]struct {

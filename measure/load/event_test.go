@@ -15,7 +15,7 @@ import (
 // wire, on a pair of sockets, as if the load had begun.
 func onThread(t *testing.T, body func(t *testing.T, w *worker, c *conn)) {
 	t.Helper()
-	both(t, func(t *testing.T, engine string) {
+	under(t, func(t *testing.T, engine string) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		s, err := newScript(get(), 1, 1, false)
@@ -50,7 +50,7 @@ func onThread(t *testing.T, body func(t *testing.T, w *worker, c *conn)) {
 		if err := w.shut(); err != nil {
 			t.Error(err)
 		}
-	})
+	}, ring.Uring, ring.Epoll)
 }
 
 // TestAnswerAfterFailedSend: what a server answered before it closed counts,

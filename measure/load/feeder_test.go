@@ -84,7 +84,7 @@ func fed(t *testing.T, a *asked, engine string, requests uint64, source func(wor
 // TestComposedRequestsAreSentOnce: each request of a source leaves once and in its order, also where
 // requests share a send, and where the server ends connections.
 func TestComposedRequestsAreSentOnce(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		for _, c := range []struct{ pipelining, closes, ahead int }{{1, 0, 16}, {1, 3, 16}, {8, 0, 16}, {8, 0, 0}, {8, 20, 64}, {1, 0, 0}} {
 			a := serveAsked(t, c.closes)
 			cfg := fed(t, a, engine, 600, func(worker int) *numbers { return &numbers{at: worker, step: 2} })
@@ -104,7 +104,7 @@ func TestComposedRequestsAreSentOnce(t *testing.T) {
 
 // TestAnswersComeBack: a source sees every response, whole, before it makes the requests after it.
 func TestAnswersComeBack(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		a := serveAsked(t, 0)
 		var mu sync.Mutex
 		seen := map[string]int{}
@@ -131,7 +131,7 @@ func TestAnswersComeBack(t *testing.T) {
 
 // TestDelaysAreNoResponseTime: what a source delays leaves later, and its delay does not count.
 func TestDelaysAreNoResponseTime(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		a := serveAsked(t, 0)
 		cfg := fed(t, a, engine, 20, func(int) *numbers { return &numbers{step: 1, delay: 30 * time.Millisecond} })
 		began := time.Now()
@@ -147,7 +147,7 @@ func TestDelaysAreNoResponseTime(t *testing.T) {
 
 // TestASlowSourceIsSeen: what a source takes is lag of the requests, and reported.
 func TestASlowSourceIsSeen(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		a := serveAsked(t, 0)
 		cfg := fed(t, a, engine, 20, func(int) *numbers { return &numbers{step: 1, pause: 20 * time.Millisecond} })
 		cfg.Mix[0].Compose.Ahead = 0
@@ -160,7 +160,7 @@ func TestASlowSourceIsSeen(t *testing.T) {
 
 // TestASourceThatFails ends the run with its words.
 func TestASourceThatFails(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		a := serveAsked(t, 0)
 		cfg := fed(t, a, engine, 1000, func(int) *numbers { return &numbers{at: 1, step: 1, fails: 50} })
 		w := &watcher{t: t, sum: newTally(1)}

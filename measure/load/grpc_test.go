@@ -117,7 +117,7 @@ func TestGRPCCounts(t *testing.T) {
 			for transport, secure := range map[string]bool{"TLS": true, "h2c": false} {
 				for _, depth := range []int{1, 16} {
 					t.Run(fmt.Sprint(transport, depth), func(t *testing.T) {
-						bothAtOnce(t, func(t *testing.T, engine string) {
+						eachAtOnce(t, func(t *testing.T, engine string) {
 							s := newGRPCServer(t, secure)
 							c := s.config(t, engine, n, depth, k.mix...)
 							if k.change != nil {
@@ -299,7 +299,7 @@ func TestH2EmptyHead(t *testing.T) {
 // TestNoAllocationPerCall: nor does a call allocate, with one stream and with sixteen. The
 // server is another process.
 func TestNoAllocationPerCall(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		address := addressOf(t, child(t, childGRPC))
 		for _, depth := range []int{1, 16} {
 			c := Config{

@@ -132,7 +132,7 @@ func TestHostile(t *testing.T) {
 	defer nothingLeft(t)()
 	t.Run("servers", func(t *testing.T) {
 		for name, body := range hostile {
-			t.Run(name, func(t *testing.T) { bothAtOnce(t, body) })
+			t.Run(name, func(t *testing.T) { eachAtOnce(t, body) })
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestNumberDespiteFaults(t *testing.T) {
 		for _, p := range []int{1, 5} {
 			for _, open := range []bool{false, true} {
 				t.Run(name, func(t *testing.T) {
-					bothAtOnce(t, func(t *testing.T, engine string) {
+					eachAtOnce(t, func(t *testing.T, engine string) {
 						s := serve(t, faultserver.Every(script...))
 						c := config(t, s, engine, 40)
 						c.Pipelining, c.Timeout = p, 100*time.Millisecond
@@ -188,7 +188,7 @@ func TestNumberDespiteFaults(t *testing.T) {
 // TestOneCannotReturn: where one connection of several is closed and cannot be
 // opened again, the others do its part of the number.
 func TestOneCannotReturn(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		refused := make(chan struct{})
 		answer := faultserver.Answer(faultserver.OK("x"))
 		s := serve(t, faultserver.InTurn(
@@ -214,7 +214,7 @@ func TestOneCannotReturn(t *testing.T) {
 
 // TestNobodyThere: without a server there is no load, and the reason is told.
 func TestNobodyThere(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, answering())
 		s.Refuse()
 		c := config(t, s, engine, 0)
@@ -270,12 +270,12 @@ func bothAtOnceNamed(t *testing.T, open bool, body func(t *testing.T, engine str
 	if open {
 		name = "open"
 	}
-	t.Run(name, func(t *testing.T) { bothAtOnce(t, body) })
+	t.Run(name, func(t *testing.T) { eachAtOnce(t, body) })
 }
 
 // TestServerReturns: the load goes on where the server comes back on its port.
 func TestServerReturns(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		s := serve(t, answering())
 		c := config(t, s, engine, 0)
 		c.Duration, c.Pipelining = 900*time.Millisecond, 3
@@ -317,7 +317,7 @@ func TestInterrupted(t *testing.T) {
 		"drain":      {faultserver.Stall(), func(c *Config) { c.Rate, c.Duration = perS(1000), 100*time.Millisecond }, "row", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, faultserver.Every(k.script))
 				c := config(t, s, engine, 0)
 				c.Duration, c.Timeout, c.Drain, c.Interval = time.Minute, time.Minute, time.Minute, 50*time.Millisecond

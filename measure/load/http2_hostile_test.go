@@ -135,7 +135,7 @@ func TestH2Hostile(t *testing.T) {
 	t.Run("servers", func(t *testing.T) {
 		for name, k := range cases {
 			t.Run(name, func(t *testing.T) {
-				bothAtOnce(t, func(t *testing.T, engine string) {
+				eachAtOnce(t, func(t *testing.T, engine string) {
 					s := serve(t, faultserver.Every(k.script...))
 					c := config(t, s, engine, 12)
 					c.Protocol, c.Timeout, c.Connections, c.Threads = HTTP2, 400*time.Millisecond, 2, 1
@@ -161,7 +161,7 @@ func TestH2Hostile(t *testing.T) {
 // TestH2Windows: a server whose window is 0 at first, 1 then, and changes in mid-flight
 // gets each body whole, and as many bytes at a time as it allows.
 func TestH2Windows(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		window := func(n uint32) []byte {
 			return http2.AppendSettings(nil, http2.Setting{ID: http2.InitialWindowSize, Value: n})
 		}

@@ -26,7 +26,7 @@ func TestStallPings(t *testing.T) {
 		}
 	}
 	atOnce := func(out http.ResponseWriter, in *http.Request) { _, _ = io.Copy(io.Discard, in.Body) }
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		run := func(ln net.Listener, handler http.HandlerFunc) *H2Report {
 			s := &http.Server{
 				Handler: handler, Protocols: new(http.Protocols),

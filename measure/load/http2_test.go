@@ -125,7 +125,7 @@ func TestH2Counts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for transport, secure := range map[string]bool{"TLS": true, "h2c": false} {
 				t.Run(transport, func(t *testing.T) {
-					bothAtOnce(t, func(t *testing.T, engine string) {
+					eachAtOnce(t, func(t *testing.T, engine string) {
 						s := newGoServer(t, secure, nil, k.handler)
 						c := s.config(t, engine, k.n, k.depth)
 						if k.body > 0 {
@@ -157,7 +157,7 @@ func TestH2Counts(t *testing.T) {
 
 // TestH2Frames: the frames that were counted are those of the requests and answers.
 func TestH2Frames(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		const n = 500
 		s := newGoServer(t, true, nil, hello)
 		c := s.config(t, engine, n, 4)
@@ -174,7 +174,7 @@ func TestH2Frames(t *testing.T) {
 // TestH2Limit: a server that allows fewer streams than were asked for gets no more, and
 // the run ends with all requests done.
 func TestH2Limit(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		const n, allowed = 2000, 5
 		var now, most atomic.Int64
 		s := newGoServer(t, true, &http.HTTP2Config{MaxConcurrentStreams: allowed}, func(out http.ResponseWriter, in *http.Request) {
@@ -197,7 +197,7 @@ func TestH2Limit(t *testing.T) {
 // TestH2Stalls: a server with small windows holds uploads back, and that is counted: at
 // least once for each window of a body.
 func TestH2Stalls(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		const n, body = 20, 1 << 20
 		run := func(settings *http.HTTP2Config) *Result {
 			s := newGoServer(t, true, settings, hello)
@@ -221,7 +221,7 @@ func TestH2Stalls(t *testing.T) {
 // TestH2Shutdown: a server that says GOAWAY and goes loses no request that it had not
 // begun; all others are counted.
 func TestH2Shutdown(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		var s *goServer
 		var served atomic.Uint64
 		s = newGoServer(t, true, nil, func(out http.ResponseWriter, in *http.Request) {
@@ -250,7 +250,7 @@ func TestH2OfNginx(t *testing.T) {
 	}{"one": {"ssl http2", 1}, "16": {"ssl http2", 16}, "200": {"ssl http2", 200}, "h2c": {"http2", 16}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			both(t, func(t *testing.T, engine string) {
+			each(t, func(t *testing.T, engine string) {
 				const n = 3000
 				address, log := nginxWith(t, k.listen, "")
 				c := Config{

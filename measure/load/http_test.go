@@ -40,7 +40,7 @@ func TestFraming(t *testing.T) {
 	} {
 		for _, piece := range []int{1 << 20, 1, 7} {
 			t.Run(fmt.Sprintf("%s/%d", name, piece), func(t *testing.T) {
-				bothAtOnce(t, func(t *testing.T, engine string) {
+				eachAtOnce(t, func(t *testing.T, engine string) {
 					script := faultserver.Script{faultserver.Loop(faultserver.Request(1), faultserver.Drip(c.answer, piece))}
 					if c.reconnect {
 						script = faultserver.Script{faultserver.Request(1), faultserver.Drip(c.answer, piece)}
@@ -77,7 +77,7 @@ func TestFraming(t *testing.T) {
 func TestNetworks(t *testing.T) {
 	for _, network := range []string{"tcp4", "tcp6", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				address := map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": unixPath(t)}[network]
 				s := serveOn(t, network, address, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 				r := runs(t, config(t, s, engine, 500))
@@ -98,7 +98,7 @@ func TestKeepAliveLimit(t *testing.T) {
 	for _, said := range []bool{true, false} {
 		for _, pipelining := range []int{1, 3, 16} {
 			t.Run(fmt.Sprintf("said=%v/%d", said, pipelining), func(t *testing.T) {
-				bothAtOnce(t, func(t *testing.T, engine string) {
+				eachAtOnce(t, func(t *testing.T, engine string) {
 					final := ok
 					if said {
 						final = last
@@ -131,7 +131,7 @@ func TestPipelining(t *testing.T) {
 	for _, p := range []int{1, 2, 7, 32, 100} {
 		for _, piece := range []int{0, 1, 13, 1000} {
 			t.Run(fmt.Sprintf("%d/%d", p, piece), func(t *testing.T) {
-				bothAtOnce(t, func(t *testing.T, engine string) {
+				eachAtOnce(t, func(t *testing.T, engine string) {
 					n := uint64(2003)
 					answer := faultserver.OK("hello")
 					script := faultserver.Script{faultserver.Answer(answer)}
@@ -182,7 +182,7 @@ func TestExactNumber(t *testing.T) {
 		for _, warmup := range []time.Duration{0, 1, 30 * time.Millisecond} {
 			for _, p := range []int{1, 16} {
 				t.Run(fmt.Sprintf("%d/%v/%d", n, warmup, p), func(t *testing.T) {
-					bothAtOnce(t, func(t *testing.T, engine string) {
+					eachAtOnce(t, func(t *testing.T, engine string) {
 						s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 						c := config(t, s, engine, n)
 						c.Threads, c.Connections, c.Pipelining, c.Warmup, c.Duration = 3, 4, p, warmup, time.Minute
@@ -205,7 +205,7 @@ func TestExactNumber(t *testing.T) {
 // TestExactNumberOpen: the same on a schedule, and the time it takes is that of
 // the schedule and not of the waiting for events that cannot come.
 func TestExactNumberOpen(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 		c := config(t, s, engine, 101)
 		c.Rate = perS(1000)
@@ -227,7 +227,7 @@ func TestExactNumberOpen(t *testing.T) {
 func TestRequestsPerConnection(t *testing.T) {
 	for name, k := range map[string]struct{ per, pipelining int }{"7": {7, 1}, "7, deep": {7, 3}, "2, deeper": {2, 16}} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 				c := config(t, s, engine, 700)
 				c.NewConnections, c.Pipelining, c.Connections, c.Threads = k.per, k.pipelining, 2, 1
@@ -244,7 +244,7 @@ func TestRequestsPerConnection(t *testing.T) {
 func TestNewConnections(t *testing.T) {
 	for _, p := range []int{1, 4} {
 		t.Run(fmt.Sprint(p), func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 				c := config(t, s, engine, 300)
 				c.NewConnections, c.Pipelining = 1, p
@@ -260,7 +260,7 @@ func TestNewConnections(t *testing.T) {
 
 // TestNewConnectionsOpen: on a schedule too, with one request on each.
 func TestNewConnectionsOpen(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Request(1), faultserver.Write(faultserver.OK("x")), faultserver.Close()))
 		c := config(t, s, engine, 300)
 		c.NewConnections, c.Pipelining, c.Rate = 1, 4, perS(3000)
@@ -276,7 +276,7 @@ func TestNewConnectionsOpen(t *testing.T) {
 func TestConnectRamp(t *testing.T) {
 	for _, conns := range []int{1, 3, 40} {
 		t.Run(fmt.Sprint(conns), func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 				c := config(t, s, engine, 100)
 				c.Connections, c.Threads, c.ConnectRamp = conns, 1, 200*time.Millisecond
@@ -296,7 +296,7 @@ func TestConnectRamp(t *testing.T) {
 // TestMix: weights are exact over whole rounds, and each target has its own
 // book.
 func TestMix(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 		c := config(t, s, engine, 600)
 		c.Connections, c.Threads, c.Pipelining = 1, 1, 7
@@ -362,7 +362,7 @@ func TestLargeRequests(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, func(int) faultserver.Script { return c.script })
 				conf := config(t, s, engine, 60)
 				conf.Mix, conf.Pipelining = post(), c.pipelining

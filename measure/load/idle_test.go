@@ -25,7 +25,7 @@ func TestIdleTimeout(t *testing.T) {
 		"408 in parts": faultserver.Write("HTTP/1.0 408 Request Time-out\r\nConnection: close\r\n\r\n<html>"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, faultserver.Every(faultserver.AnswerTimes(1, faultserver.OK("x")), pause(idle), before, faultserver.Close()))
 				c := config(t, s, engine, 0)
 				c.Rate, c.Duration = perS(10), time.Second // each connection is due every 400 ms

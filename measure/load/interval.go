@@ -1,7 +1,5 @@
 package load
 
-import "ceiling/internal/sys"
-
 // tick ends an interval: the tally goes to the coordinator and an empty one takes its place. The
 // interval ends when it should have, whenever this runs: all that it counts was dated before, and
 // what follows is dated later. So the intervals of all workers end at the same times and their
@@ -66,10 +64,10 @@ func (w *worker) close(endNs int64) {
 	if w.phase >= starting && w.phase < draining {
 		t.Behind = w.behindNow()
 	}
-	cpu, now := sys.ThreadCPUNs(), w.clock()
+	cpu, now := w.cpuUsed(), w.clock()
 	t.CPUNs = cpu - w.cpuNs
 	if past := now - w.cpuAtNs; past > 0 {
-		t.Busy = float64(t.CPUNs) / float64(past)
+		t.Busy = w.share(t.CPUNs, past)
 	}
 	if w.feeder != nil {
 		w.feeder.charge(t, now-w.cpuAtNs)

@@ -63,8 +63,12 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 	return w, nil
 }
 
-// settle prepares the thread and opens the ring.
-func (w *worker) settle() error {
+// settle prepares the thread, if the worker has one, and opens the ring.
+func (w *worker) settle() (err error) {
+	if !w.shared.onThreads() {
+		w.ring, err = ring.Open(ring.Config{Engine: w.shared.Engine})
+		return err
+	}
 	if len(w.shared.CPUs) > 0 {
 		if err := sys.Pin(0, w.shared.CPUs); err != nil {
 			return err
@@ -77,7 +81,6 @@ func (w *worker) settle() error {
 	if d, err := sys.OpenRunDelay(); err == nil {
 		w.delay = d
 	}
-	var err error
 	w.ring, err = ring.Open(ring.Config{Engine: w.shared.Engine})
 	if err != nil {
 		err = fmt.Errorf("open ring: %w", err)
@@ -109,7 +112,7 @@ func (w *worker) end() {
 // report returns this worker's report of the window.
 func (w *worker) report() *WorkerReport {
 	r := &WorkerReport{
-		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
+		Thread: w.thread(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
 		ring:    ringFacts{w.ring.Engine(), w.ring.Why(), w.ring.Features()},
 		firstNs: w.firstNs, firstDueNs: w.firstDueNs, alone: w.alone.report(), first: w.first.report(),
 		responses: w.seen.kept(), handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
@@ -127,7 +130,7 @@ func (w *worker) report() *WorkerReport {
 	if r.windowNs = w.lastNs - w.windowNs; r.windowNs <= 0 {
 		return r
 	}
-	r.Busy = float64(sys.ThreadCPUNs()-w.windowCPUNs) / float64(r.windowNs)
+	r.Busy = w.share(w.cpuUsed()-w.windowCPUNs, r.windowNs)
 	if r.compose != nil {
 		r.Busy = max(r.Busy, r.compose.Busy)
 	}

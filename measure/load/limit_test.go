@@ -15,7 +15,7 @@ func TestCutIsNoLimit(t *testing.T) {
 	ok := faultserver.OK("x")
 	for name, end := range map[string]faultserver.Step{"reset": faultserver.Reset(), "close": faultserver.Close()} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, func(number int) faultserver.Script {
 					return faultserver.Script{faultserver.AnswerTimes(1+number*7%13, ok), faultserver.Request(1), end}
 				})
@@ -58,7 +58,7 @@ func TestCloses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				c := config(t, serve(t, script), engine, 5000)
 				if name == "timeout" {
 					c.Requests, c.Rate = 200, perS(100) // a connection has 40 ms to be closed before its next request

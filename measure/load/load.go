@@ -129,17 +129,18 @@ type coordinator struct {
 const spareTallies = 4
 
 func (r *coordinator) run() (*Result, error) {
-	if r.shared.Protocol != HTTP3 {
-		return r.runWith(r.start)
+	body := r.start
+	if r.shared.Protocol == HTTP3 {
+		body = r.startQUIC
 	}
-	if len(r.shared.CPUs) == 0 {
-		return r.runWith(r.startQUIC)
+	if len(r.shared.CPUs) == 0 || r.shared.onThreads() {
+		return r.runWith(body)
 	}
 	undo, err := pinProcess(r.shared.CPUs) // goroutines have no threads of their own to pin
 	if err != nil {
 		return nil, errors.Join(err, undo())
 	}
-	result, err := r.runWith(r.startQUIC)
+	result, err := r.runWith(body)
 	if err = errors.Join(err, undo()); err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (r *coordinator) runWith(worker func(id, first, count int, free chan *Tally
 
 // start is the body of a worker's goroutine.
 func (r *coordinator) start(id, first, count int, free chan *Tally) {
-	release := sys.HoldThread()
+	release := r.shared.hold()
 	w, err := newWorker(r.shared, id, first, count, free, r.out)
 	if err == nil {
 		err = w.loop()
@@ -194,7 +195,7 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 		err = cmp.Or(err, w.shut())
 	}
 	r.out <- delivery{worker: id, last: true, err: err}
-	if len(r.shared.CPUs) == 0 {
+	if len(r.shared.CPUs) == 0 || !r.shared.onThreads() {
 		release() // a pinned thread is not given back: it ends with the goroutine
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/ring"
 	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 )
@@ -21,7 +22,7 @@ func answering() func(int) faultserver.Script {
 func TestEveryConnectionCounts(t *testing.T) {
 	for _, n := range []struct{ connections, threads int }{{1, 1}, {7, 3}, {100, 12}, {1000, 120}} {
 		t.Run(fmt.Sprintf("%d over %d", n.connections, n.threads), func(t *testing.T) {
-			both(t, func(t *testing.T, engine string) {
+			each(t, func(t *testing.T, engine string) {
 				s := serve(t, answering())
 				c := config(t, s, engine, 0)
 				c.Connections, c.Threads, c.Duration = n.connections, n.threads, 200*time.Millisecond
@@ -76,7 +77,7 @@ func TestRefused(t *testing.T) {
 // TestLateIntervals: while the observer blocks, intervals get wider and say so;
 // none is lost, and none is counted as if it had its asked width.
 func TestLateIntervals(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		s := serve(t, answering())
 		c := config(t, s, engine, 0)
 		c.Duration, c.Interval = 900*time.Millisecond, 20*time.Millisecond
@@ -115,7 +116,7 @@ func TestLateIntervals(t *testing.T) {
 // that itself stands still for a moment adds to that, but not three times.
 func TestFrozenServer(t *testing.T) {
 	needs.Quiet(t)
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		for left := 2; ; left-- {
 			p99, longest, frozen := freeze(t, engine)
 			want := frozen - 20*time.Millisecond
@@ -159,7 +160,7 @@ func freeze(t *testing.T, engine string) (p99, longest, frozen time.Duration) {
 // off: at the beginning nothing, for the slots are full, and at the end, when no
 // request is left, each slot is empty for less than the longest response.
 func TestLittle(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		for _, p := range []int{1, 8} {
 			s := serve(t, answering())
 			c := config(t, s, engine, uint64(15_000*p))
@@ -201,7 +202,7 @@ func TestAskedIsSent(t *testing.T) {
 		"short": func(c *Config) { c.Rate, c.Duration = perS(2000), 7*time.Millisecond },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, answering())
 				c := config(t, s, engine, 0)
 				c.Threads, c.Connections, c.Duration = 3, 64, 300*time.Millisecond
@@ -244,7 +245,7 @@ func TestMissedSchedule(t *testing.T) {
 		"nobody reads":      {1000, false, faultserver.Deaf(), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, faultserver.Every(k.script))
 				c := config(t, s, engine, 0)
 				c.Rate, c.Poisson, c.Duration, c.Drain = perS(k.rate), k.poisson, 200*time.Millisecond, 50*time.Millisecond
@@ -275,7 +276,7 @@ func TestMissedSchedule(t *testing.T) {
 // return those that can still leave do, late by what they waited.
 func TestNoConnectionStands(t *testing.T) {
 	needs.Quiet(t)
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		s := serve(t, answering())
 		c := config(t, s, engine, 0)
 		c.Rate, c.Duration = perS(1000), 800*time.Millisecond
@@ -311,7 +312,7 @@ func TestNoConnectionStands(t *testing.T) {
 // the window, and the warm-up's requests are none of those asked for.
 func TestWarmupIsLeftOut(t *testing.T) {
 	needs.Quiet(t)
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		for _, open := range []bool{true, false} {
 			s := serve(t, answering())
 			c := config(t, s, engine, 200)
@@ -347,13 +348,13 @@ func TestWarmupIsLeftOut(t *testing.T) {
 
 // TestOwnCost: the generator says what it cost.
 func TestOwnCost(t *testing.T) {
-	both(t, func(t *testing.T, engine string) {
+	each(t, func(t *testing.T, engine string) {
 		for _, n := range []uint64{1, 20_000} {
 			s := serve(t, answering())
 			w := &watcher{}
 			r := start(context.Background(), t, config(t, s, engine, n), w)
 			clean(t, r, n)
-			if w.openedAt.IsZero() || !w.closed || r.Engine != engine || r.EngineWhy == "" || len(r.EngineFeatures) == 0 {
+			if w.openedAt.IsZero() || !w.closed || r.Engine != engine || r.EngineWhy == "" || (len(r.EngineFeatures) == 0) != (engine == ring.Portable) {
 				t.Errorf("opened %v, closed %v, engine %s (%s) with %v", w.openedAt, w.closed, r.Engine, r.EngineWhy, r.EngineFeatures)
 			}
 			if n == 1 {
@@ -375,7 +376,7 @@ func TestOwnCost(t *testing.T) {
 
 // TestTimeAndNumber: what comes first ends the run.
 func TestTimeAndNumber(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, answering())
 		c := config(t, s, engine, 1<<60)
 		c.Duration = 300 * time.Millisecond
@@ -390,7 +391,7 @@ func TestTimeAndNumber(t *testing.T) {
 // TestSentAfterTheWindow: a worker that gets no CPU until its window is over sends
 // what was due then, and the rows add up all the same (balancedRows).
 func TestSentAfterTheWindow(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		for _, long := range []time.Duration{time.Nanosecond, time.Microsecond, 20 * time.Microsecond, 100 * time.Microsecond, time.Millisecond} {
 			c := config(t, serve(t, faultserver.Every(faultserver.Stall())), engine, 0)
 			c.Rate, c.Duration, c.Drain, c.Interval = perS(1e9), long, 20*time.Millisecond, 50*time.Millisecond

@@ -5,13 +5,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -417,7 +415,7 @@ func (w *quicWorker) openWindow() {
 	w.worker.tally.Warmup = false
 	w.worker.carried, w.worker.carriedNs = w.worker.inFlight, w.slots.waited(w.worker.windowNs)
 	w.worker.doneNs = w.worker.windowNs
-	w.cpu.windowNs = processNs()
+	w.cpu.windowNs = w.worker.cpuUsed()
 	if w.worker.openLoop {
 		w.worker.countFromNs = w.worker.windowNs
 		w.worker.mainSchedule()
@@ -484,17 +482,12 @@ func (w *quicWorker) close(endNs int64) {
 	if w.worker.phase >= starting && w.worker.phase < draining {
 		t.Behind = w.worker.behindNow()
 	}
-	cpu, now := processNs()/int64(w.worker.shared.Threads), w.worker.clock()
+	cpu, now := w.worker.cpuUsed(), w.worker.clock()
 	t.CPUNs = cpu - w.cpu.lastNs
 	if past := now - w.cpu.lastAtNs; past > 0 {
-		t.Busy = min(float64(t.CPUNs)/float64(past), 1)
+		t.Busy = w.worker.share(t.CPUNs, past)
 	}
 	w.cpu.lastNs, w.cpu.lastAtNs = cpu, now
-}
-
-func processNs() int64 {
-	user, system := sys.ProcessCPUNs()
-	return user + system
 }
 
 // end finishes the window's counts.
@@ -532,7 +525,7 @@ func (w *quicWorker) report() *WorkerReport {
 	w.worker.addBehind(w.worker.left, w.worker.waitedUntil())
 	r.atEdges.Waiting = w.worker.left
 	if r.windowNs = w.worker.lastNs - w.worker.windowNs; r.windowNs > 0 {
-		r.Busy = min(float64(processNs()-w.cpu.windowNs)/float64(w.worker.shared.Threads)/float64(r.windowNs), 1)
+		r.Busy = w.worker.share(w.worker.cpuUsed()-w.cpu.windowNs, r.windowNs)
 	}
 	return r
 }
@@ -620,22 +613,4 @@ func (p *quicPeer) countBytes(t *Tally) {
 	t.Read += n.BytesReceived - p.readBytes
 	t.Written += n.BytesSent - p.wroteBytes
 	p.readBytes, p.wroteBytes = n.BytesReceived, n.BytesSent
-}
-
-// pinProcess pins all threads of this process, present and future, to the CPUs.
-func pinProcess(cpus []int) (undo func() error, err error) {
-	before, err := sys.AllowedCPUs(0)
-	if err != nil {
-		return func() error { return nil }, err
-	}
-	set := func(cpus []int) error {
-		threads, err := sys.Threads(os.Getpid())
-		for _, id := range threads {
-			if pinned := sys.Pin(id, cpus); pinned != nil && !strings.Contains(pinned.Error(), "no such process") {
-				err = errors.Join(err, pinned)
-			}
-		}
-		return err
-	}
-	return func() error { return set(before) }, set(cpus)
 }

@@ -23,7 +23,7 @@ func TestRedirectsAreKept(t *testing.T) {
 			t.Errorf("%+v, %d bad, errors %+v", r.Redirects, r.Total.Bad, r.Errors)
 		}
 	}
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.Response("302 Found", "LOCATION: "+location+"\r\n", ""))))
 		check(t, runs(t, config(t, s, engine, 100)))
 		check(t, runs(t, newGoServer(t, false, nil, elsewhere).config(t, engine, 100, 4)))

@@ -106,7 +106,7 @@ func TestTLSOfNginx(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			both(t, func(t *testing.T, engine string) {
+			each(t, func(t *testing.T, engine string) {
 				const n = 2000
 				address, log := nginx(t, k.lines)
 				c := Config{

@@ -128,7 +128,7 @@ func TestAgentsDoWhatOneDoes(t *testing.T) {
 		"new":     func(c *Config) { c.NewConnections, c.Requests = 1, 101 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 				c := config(t, s, engine, 1003)
 				c.Connections, c.Threads = 17, 2
@@ -189,7 +189,7 @@ func TestShareTooSmall(t *testing.T) {
 // TestStartIsWaitedFor: nothing is sent before the start, and the window opens
 // where it was said to.
 func TestStartIsWaitedFor(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 		c := config(t, s, engine, 100)
 		start := make(chan time.Time, 1)
@@ -248,7 +248,7 @@ func TestStartIsPast(t *testing.T) {
 // TestWaitingEnds: a context that ends, and a start that never comes, end the
 // waiting with an orderly result.
 func TestWaitingEnds(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 		for name, end := range map[string]func(cancel func(), start chan time.Time){
 			"context": func(cancel func(), _ chan time.Time) { cancel() },
@@ -270,7 +270,7 @@ func TestWaitingEnds(t *testing.T) {
 // TestIdleConnectionIsOpenedAgain: a server that closes who says nothing is no
 // fault before the start, and there is a connection when it comes.
 func TestIdleConnectionIsOpenedAgain(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, func(n int) faultserver.Script {
 			if n < 4 {
 				return faultserver.Script{faultserver.Close()}

@@ -16,7 +16,7 @@ import (
 // TestSourceAddresses: connections are spread evenly over the addresses that they
 // were given, a reopened one keeps its own, and a share has its own turn.
 func TestSourceAddresses(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -110,7 +110,7 @@ func TestMessages(t *testing.T) {
 		"TLS, long":       {payloads: []string{long}, fragment: 70_000, tls: true, change: func(c *Config) { c.Requests = 20 }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				s := serveEcho(t, nil)
 				var config func(*Config)
 				if k.tls {
@@ -260,7 +260,7 @@ func TestHostileWebSocketServers(t *testing.T) {
 		"endless pings":     {after: strings.Repeat("\x89\x01p", 100_000), want: in(CauseTimeout)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				addr := rawServer(t, func(c net.Conn, r *bufio.Reader, key string) {
 					head := switching(key)
 					if k.head != nil {
@@ -310,7 +310,7 @@ func TestNormalClose(t *testing.T) {
 		"restart":    {"\x88\x02\x03\xf4", 1012},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				addr := rawServer(t, func(c net.Conn, r *bufio.Reader, key string) {
 					_, err := io.WriteString(c, switching(key))
 					for n := 0; n < 5 && err == nil; n++ {
@@ -342,7 +342,7 @@ func TestEventStreamEnds(t *testing.T) {
 		"close":  ok + "\r\ndata: {\"seq\": %d}\n\ndata: {\"seq\": %d}\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				var streams atomic.Int64
 				addr := rawServer(t, func(c net.Conn, _ *bufio.Reader, _ string) {
 					n := streams.Add(1)
@@ -397,7 +397,7 @@ func TestEvents(t *testing.T) {
 		"no clock": {data: func(seq int) string { return fmt.Sprintf(`{"seq":%d}`, seq) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				var wrote atomic.Uint64
 				open := make(chan struct{})
 				s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -490,7 +490,7 @@ func TestHostileEventStreams(t *testing.T) {
 		"dripping":       {answer: ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ndata: é\n\r\n1\r\n\n\r\nx\r\n\r\n", drip: true, want: in(http1.ErrChunk.Error())},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				addr := rawServer(t, func(c net.Conn, _ *bufio.Reader, _ string) {
 					for rest := k.answer; rest != ""; {
 						n := len(rest)
@@ -516,7 +516,7 @@ func TestHostileEventStreams(t *testing.T) {
 // TestDialogue: every connection sends the messages in their order from the first one on, and a reply
 // that does not satisfy a condition counts as wrong, with what it was.
 func TestDialogue(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		var mu sync.Mutex
 		said := map[string]string{} // by the connection's client port
 		s := serveEcho(t, func(q *http.Request, c *peer.Conn, kind peer.MessageType, message []byte) error {

@@ -10,7 +10,7 @@ import (
 // is the server's.
 func TestTunnelHead(t *testing.T) {
 	const connect, opened = "CONNECT a.test:80 HTTP/1.1\r\nHost: a.test:80\r\n\r\n", "HTTP/1.1 200 Connection established\r\nVia: 1.1 p\r\n\r\n"
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, func(int) faultserver.Script {
 			return faultserver.Script{faultserver.Request(1), faultserver.Drip(opened, 1),
 				faultserver.Loop(faultserver.Request(1), faultserver.Write(faultserver.OK("x")))}

@@ -51,7 +51,7 @@ func TestLoneRequests(t *testing.T) {
 		"both":            func(c *Config) { c.Requests, c.Duration, c.NewConnections = 100, time.Minute, 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				const delay = 2 * time.Millisecond
 				var k crowd
 				s := serve(t, k.taking(delay))
@@ -124,7 +124,7 @@ func TestLoneNone(t *testing.T) {
 
 // TestLoneSlow: a slow server gets as few as the time allows, and at least one.
 func TestLoneSlow(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		var k crowd
 		c := loneConfig(t, serve(t, k.taking(250*time.Millisecond)), engine)
 		if r := runs(t, c); len(r.Unloaded.ServiceNs) != 1 || r.Unloaded.ServiceNs[0] < 250e6 {
@@ -143,7 +143,7 @@ func TestLoneFails(t *testing.T) {
 		"closes unread": faultserver.Every(faultserver.Close()),
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				c := loneConfig(t, serve(t, script), engine)
 				c.Timeout = 100 * time.Millisecond
 				began := time.Now()
@@ -165,7 +165,7 @@ func TestLoneFails(t *testing.T) {
 // TestLoneOneEach: a server that answers once on each connection gets its unloaded
 // requests one after the other like any.
 func TestLoneOneEach(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		c := loneConfig(t, serve(t, faultserver.Every(faultserver.AnswerTimes(1, faultserver.OK("x")))), engine)
 		if r := runs(t, c); len(r.Unloaded.ServiceNs) < unloadedMin || r.Unloaded.Failed > 0 || r.Total.Failed > 0 {
 			t.Errorf("%+v, %d failed: %v", r.Unloaded, r.Total.Failed, r.Total.Faults)
@@ -176,7 +176,7 @@ func TestLoneOneEach(t *testing.T) {
 // TestLoneEnds: a run that is interrupted while an unloaded request has no answer ends
 // at once.
 func TestLoneEnds(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Request(1), faultserver.Stall()))
 		c := loneConfig(t, s, engine)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -197,7 +197,7 @@ func TestLoneEnds(t *testing.T) {
 // TestLoneRest: of each unloaded request it is known how long the rest of its response took, after its
 // first bytes; what arrives on another connection does not count.
 func TestLoneRest(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		whole := faultserver.OK("x")
 		cut := len(whole) - 1
 		s := serve(t, faultserver.Every(faultserver.Loop(faultserver.Request(1), faultserver.Write(whole[:cut]), faultserver.Write(whole[cut:]))))
@@ -227,7 +227,7 @@ func TestLoneRest(t *testing.T) {
 // TestLoneRequestEndsNoConnection: a connection that the server closes after its unloaded request was
 // established like the others.
 func TestLoneRequestEndsNoConnection(t *testing.T) {
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.Response("200 OK", "Connection: close\r\n", "x"))))
 		if r := runs(t, loneConfig(t, s, engine)); r.Established != 8 {
 			t.Errorf("%d of 8 established", r.Established)
@@ -238,7 +238,7 @@ func TestLoneRequestEndsNoConnection(t *testing.T) {
 // TestEndlessEventStream: a request for one is told from a server that does not answer.
 func TestEndlessEventStream(t *testing.T) {
 	answer := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\r\ndata: x\n\n"
-	bothAtOnce(t, func(t *testing.T, engine string) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.AnswerTimes(1, answer), faultserver.Stall()))
 		c := config(t, s, engine, 0)
 		c.Duration = 300 * time.Millisecond

@@ -22,7 +22,7 @@ func TestWaitingRequestsCount(t *testing.T) {
 		"two targets":    func(c *Config) { c.Mix = mixOfTwo() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				c := config(t, serve(t, stalling(3)), engine, 0)
 				c.Duration = 400 * time.Millisecond
 				change(&c)
@@ -55,7 +55,7 @@ func sumOf(list []TargetWaiting) (n uint64) {
 func TestWaitingOfTheBacklog(t *testing.T) {
 	for name, poisson := range map[string]bool{"even": false, "poisson": true} {
 		t.Run(name, func(t *testing.T) {
-			bothAtOnce(t, func(t *testing.T, engine string) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
 				c := config(t, serve(t, stalling(3)), engine, 0)
 				c.Rate, c.Poisson, c.Duration, c.Drain = perS(1000), poisson, 300*time.Millisecond, 100*time.Millisecond
 				r := runs(t, c)

@@ -57,6 +57,8 @@ func headroom(r *record.Run, all []record.Calibration) (times float64, by, why s
 		return 0, "", "the generator's own CPU was not measured"
 	case r.Spec.Kind != spec.Requests:
 		return 0, "", r.Spec.Kind.Many() + " are not calibrated, only requests"
+	case r.Load.Engine == spec.EnginePortable:
+		return 0, "", "the portable engine is not calibrated"
 	case r.Spec.NewConnections > 0:
 		return 0, "", "new connections are not calibrated"
 	case r.Load.HTTP2 != nil:

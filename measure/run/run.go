@@ -14,6 +14,7 @@ import (
 	"ceiling/internal/exit"
 	"ceiling/internal/hist"
 	"ceiling/internal/http1"
+	"ceiling/internal/ring"
 	"ceiling/internal/sys"
 	"ceiling/measure/behind"
 	"ceiling/measure/load"
@@ -236,8 +237,11 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 	c.Protocol = protocolOf(s)
 	if c.Threads == 0 {
 		slots := s.Pipelining
-		if c.Protocol == load.HTTP3 {
+		switch {
+		case c.Protocol == load.HTTP3:
 			slots *= quicWork
+		case s.Engine == spec.EnginePortable || ring.OnlyPortable:
+			slots *= portableWork
 		}
 		if c.Threads, err = threads(own, slots, to.local, c.CPUs); err != nil {
 			return nil, to, err
@@ -301,8 +305,12 @@ func unexpected(e spec.Expect) *[1000]bool {
 // thread reaps one completion at a time, and its system calls cost more than it adds.
 const slotsPerThread = 32
 
-// quicWork is about how much more work a request is over HTTP/3.
-const quicWork = 8
+// quicWork and portableWork are about how much more work a request is over HTTP/3, and with the
+// portable engine (docs/decisions/048-portable.md).
+const (
+	quicWork     = 8
+	portableWork = 4
+)
 
 // threads chooses the number of load threads: as many as the slots justify, but at most half the
 // cores if the server shares them.

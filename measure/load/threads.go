@@ -1,0 +1,79 @@
+package load
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"ceiling/internal/ring"
+	"ceiling/internal/sys"
+)
+
+// onThreads reports whether each worker is an OS thread. Those of HTTP/3 and of the portable engine
+// are goroutines among many, which have no threads of their own to pin or to time.
+func (c *Config) onThreads() bool {
+	return c.Protocol != HTTP3 && c.Engine != ring.Portable && !ring.OnlyPortable
+}
+
+// hold keeps the calling worker on its thread, if it has one, until release.
+func (c *Config) hold() (release func()) {
+	if c.onThreads() {
+		return sys.HoldThread()
+	}
+	return func() {}
+}
+
+// thread returns the kernel's ID of the calling worker's thread; without one that of the process.
+func (w *worker) thread() int {
+	if w.shared.onThreads() {
+		return sys.ThreadID()
+	}
+	return os.Getpid()
+}
+
+// cpuUsed returns the CPU time of the worker's thread; without one an equal part of the process's,
+// since its threads serve all workers, in nanoseconds.
+func (w *worker) cpuUsed() int64 {
+	if w.shared.onThreads() {
+		return sys.ThreadCPUNs()
+	}
+	user, system := sys.ProcessCPUNs()
+	return (user + system) / int64(w.shared.Threads)
+}
+
+// threadCPU returns the CPU time of the worker's thread; 0: it has none, and may be on another one
+// at the next reading.
+func (w *worker) threadCPU() int64 {
+	if w.shared.onThreads() {
+		return sys.ThreadCPUNs()
+	}
+	return 0
+}
+
+// share returns which share of a time the CPU time is. A part of the process's may be more than the
+// time: a worker without a thread is then busy.
+func (w *worker) share(cpuNs, ns int64) float64 {
+	busy := float64(cpuNs) / float64(ns)
+	if !w.shared.onThreads() {
+		busy = min(busy, 1)
+	}
+	return busy
+}
+
+// pinProcess pins all threads of this process, present and future, to the CPUs.
+func pinProcess(cpus []int) (undo func() error, err error) {
+	before, err := sys.AllowedCPUs(0)
+	if err != nil {
+		return func() error { return nil }, err
+	}
+	set := func(cpus []int) error {
+		threads, err := sys.Threads(os.Getpid())
+		for _, id := range threads {
+			if pinned := sys.Pin(id, cpus); pinned != nil && !strings.Contains(pinned.Error(), "no such process") {
+				err = errors.Join(err, pinned)
+			}
+		}
+		return err
+	}
+	return func() error { return set(before) }, set(cpus)
+}
