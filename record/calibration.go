@@ -294,14 +294,14 @@ type calibrationFile struct {
 	Calibrations []Calibration `json:"calibrations"`
 }
 
-// CalibrationFile returns where calibrations are stored: $XDG_DATA_HOME/ceiling/calibration.json,
-// or the same below ~/.local/share. getenv is os.Getenv.
+// CalibrationFile returns where calibrations are stored: calibration.json beside the runs of
+// DefaultStore.
 func CalibrationFile(getenv func(string) string) (string, error) {
-	store, err := DefaultStore(getenv)
+	dir, err := ownData(getenv)
 	if err != nil {
-		return "", errors.New("find the file of calibrations: neither XDG_DATA_HOME nor HOME is set")
+		return "", fmt.Errorf("find the file of calibrations: %w", err)
 	}
-	return filepath.Join(filepath.Dir(store.Dir), "calibration.json"), nil
+	return filepath.Join(dir, "calibration.json"), nil
 }
 
 // ReadCalibrations reads the file; a missing file has none. A damaged, foreign or newer file is a

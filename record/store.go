@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -26,17 +27,29 @@ type Store struct {
 
 // DefaultStore is the user's store: $XDG_DATA_HOME/ceiling/runs, or ~/.local/share/ceiling/runs
 // if that is unset (XDG Base Directory Specification, which also treats a relative path as
-// unset). getenv is os.Getenv.
+// unset); %LocalAppData%\ceiling\runs on Windows. getenv is os.Getenv.
 func DefaultStore(getenv func(string) string) (Store, error) {
+	dir, err := ownData(getenv)
+	if err != nil {
+		return Store{}, fmt.Errorf("find the directory of runs: %w; give a directory", err)
+	}
+	return Store{Dir: filepath.Join(dir, "runs")}, nil
+}
+
+// ownData is the directory of the user's data of this program.
+func ownData(getenv func(string) string) (string, error) {
 	data := getenv("XDG_DATA_HOME")
+	if !filepath.IsAbs(data) && runtime.GOOS == "windows" {
+		data = getenv("LocalAppData")
+	}
 	if !filepath.IsAbs(data) {
 		home := getenv("HOME")
 		if !filepath.IsAbs(home) {
-			return Store{}, errors.New("find the directory of runs: neither XDG_DATA_HOME nor HOME is set; give a directory")
+			return "", errors.New("neither XDG_DATA_HOME nor HOME is set")
 		}
 		data = filepath.Join(home, ".local", "share")
 	}
-	return Store{Dir: filepath.Join(data, "ceiling", "runs")}, nil
+	return filepath.Join(data, "ceiling"), nil
 }
 
 // NewID makes a run's ID: its UTC time to the second, so that names sort by time, and four random

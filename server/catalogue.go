@@ -12,7 +12,7 @@
 // defines what it must provide. serve.go starts and stops a server, and prefork.go does so with
 // several processes.
 //
-// The package does not depend on the rest of the project, and runs on Linux.
+// The package does not depend on the rest of the project, and runs on Linux; some of it elsewhere.
 package server
 
 import (
@@ -53,14 +53,11 @@ type framework struct {
 }
 
 func frameworks() []framework {
-	return []framework{
+	return append([]framework{
 		{Kind{Name: "nethttp", About: "the standard library's net/http", HTTP2: true}, mountNetHTTP, nil},
-		{Kind{Name: "fasthttp", About: "valyala/fasthttp", Prefork: true}, mountFastHTTP, nil},
-		{Kind{Name: "fiber", About: "gofiber/fiber v3, built on fasthttp", Prefork: true}, mountFiber, nil},
-		{Kind{Name: "fiber-prefork", About: "fiber with its own prefork: as many processes as its GOMAXPROCS", Memory: true, Plain: true, Forks: true},
-			mountFiber, serveFiberPrefork},
-		{Kind{Name: "floor", About: "minimal io_uring server: its cost is close to that of the kernel alone", Memory: true, Plain: true, HTTP2: true}, mountFloor, nil},
-	}
+		{Kind{Name: "fasthttp", About: "valyala/fasthttp", Prefork: preforks}, mountFastHTTP, nil},
+		{Kind{Name: "fiber", About: "gofiber/fiber v3, built on fasthttp", Prefork: preforks}, mountFiber, nil},
+	}, onLinux()...)
 }
 
 // Catalogue returns all kinds of server.

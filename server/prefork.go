@@ -210,14 +210,6 @@ func mustBeFree(ctx context.Context, addr string) error {
 	return ln.Close()
 }
 
-func setReusePort(_, _ string, conn syscall.RawConn) error {
-	var failed error
-	err := conn.Control(func(fd uintptr) {
-		failed = os.NewSyscallError("setsockopt SO_REUSEPORT", syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, soReusePort, 1))
-	})
-	return errors.Join(err, failed)
-}
-
 // startChildren starts a child per listener, with env added to this process's environment, and
 // closes the files. If it fails, it returns the children already started.
 func startChildren(env []string, listeners []*os.File, front *preforkProfiles, events chan<- event) ([]*child, error) {
@@ -277,15 +269,13 @@ func startChild(program string, env []string, ln, profiles *os.File, events chan
 		return nil, err
 	}
 	c := &child{life: life, ended: make(chan struct{}), cmd: &exec.Cmd{
-		Path:       program,
-		Args:       os.Args,
-		Env:        append(os.Environ(), env...),
-		Stdout:     os.Stdout,
-		Stderr:     os.Stderr,
-		ExtraFiles: []*os.File{ln, readyChild, lifeChild},
-		// A separate process group shields the child from the terminal's interrupt, which would
-		// look like a crash.
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		Path:        program,
+		Args:        os.Args,
+		Env:         append(os.Environ(), env...),
+		Stdout:      os.Stdout,
+		Stderr:      os.Stderr,
+		ExtraFiles:  []*os.File{ln, readyChild, lifeChild},
+		SysProcAttr: ownGroup(),
 	}}
 	if profiles != nil {
 		c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, profiles)

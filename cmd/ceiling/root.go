@@ -10,6 +10,7 @@ import (
 
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/faces"
+	"ceiling/cmd/internal/forecasting"
 
 	"github.com/spf13/cobra"
 )
@@ -58,4 +59,19 @@ func addGroup(root *cobra.Command, title string, verbs ...*cobra.Command) {
 		c.GroupID = title
 		root.AddCommand(c)
 	}
+}
+
+func addVerbs(sh *shell, root *cobra.Command) {
+	addGroup(root, "Measure:", newRun(sh), newFind(sh), newCompare(sh), newCI(sh), newProve(sh), newProfile(sh))
+	addGroup(root, "Look:", newList(sh), newShow(sh), newReport(sh), newExport(sh), newJudge(sh), forecasting.New(&sh.Shell, completeRuns))
+	addGroup(root, "Prepare:", newDoctor(sh), newTune(sh), newServe(&sh.Shell), newDemo(sh))
+	addGroup(root, "Several machines:", newFleet(sh))
+	addGroup(root, "Other programs:", otherPrograms(&sh.Shell)...)
+	for _, t := range faces.All() {
+		if t.Verb() == t.Name {
+			root.AddCommand(newFace(sh, t))
+		}
+	}
+	root.AddCommand(command.NewVersion(sh.Stdout), newVegeta(sh))
+	root.AddCommand(hidden(sh)...)
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package btf looks up what BPF programs need in the kernel's type information
 // (Documentation/bpf/btf.rst): the offsets of struct fields, and the types of tracepoints. It indexes the
 // 5 MB without decoding them, in 1 ms; github.com/cilium/ebpf/btf decodes every type.

@@ -25,7 +25,7 @@ type Command struct {
 	Dir  string   // "": this process's
 	Env  []string // in addition to this process's
 	// As is its user; nil: this process's.
-	As *syscall.Credential
+	As *Credential
 	// CPUs that it runs on, from its first instruction: programs that count their CPUs once at
 	// start, as Go's runtime and many servers do, count these. nil: those of this process.
 	CPUs  []int
@@ -85,7 +85,7 @@ func (p *Process) live(c *Command, started chan<- error) {
 	if c.Stdin != nil {
 		cmd.Stdin = c.Stdin
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.As, Setpgid: true, Pdeathsig: p.death}
+	cmd.SysProcAttr = apart(c.As, p.death)
 	cmd.ExtraFiles, cmd.WaitDelay = c.Files, time.Second
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -102,7 +102,7 @@ func (p *Process) live(c *Command, started chan<- error) {
 	p.err = cmd.Wait()
 	if p.group {
 		// The shell has ended; what it left in the background ends with it.
-		_ = syscall.Kill(-p.PID, p.death)
+		_ = signal(-p.PID, p.death)
 	}
 }
 
@@ -223,7 +223,7 @@ func (p *Process) Signal(s syscall.Signal) error {
 		return os.ErrProcessDone
 	}
 	if p.group {
-		return syscall.Kill(-p.PID, s)
+		return signal(-p.PID, s)
 	}
-	return syscall.Kill(p.PID, s)
+	return signal(p.PID, s)
 }

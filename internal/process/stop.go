@@ -27,7 +27,7 @@ func (p *Process) End() {
 		}
 	case <-timeout.C:
 	}
-	_ = syscall.Kill(-p.PID, syscall.SIGKILL)
+	_ = signal(-p.PID, syscall.SIGKILL)
 	<-p.done
 	if p.group {
 		killed := time.NewTimer(stopTimeout)
@@ -52,7 +52,7 @@ func (p *Process) groupEnds(tooLong <-chan time.Time) bool {
 }
 
 func (p *Process) groupLives() bool {
-	if syscall.Kill(-p.PID, 0) != nil {
+	if signal(-p.PID, 0) != nil {
 		return false
 	}
 	// An error: nothing more can be learned of it than that a signal found it.

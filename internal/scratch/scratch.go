@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
+	"runtime"
+
+	"ceiling/internal/sys"
 )
 
 // A Dir is a directory that exists until Remove or, if its owner is killed, until the next one is
@@ -31,10 +33,13 @@ func New(parent, prefix string) (*Dir, error) {
 	}
 	// Locked before it gets its name, so that it is never visible unlocked.
 	unnamed := filepath.Join(path, lockName+".new")
+	if runtime.GOOS == "windows" { // which renames no open file
+		unnamed = filepath.Join(path, lockName)
+	}
 	f, err := os.OpenFile(unnamed, os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err == nil {
-			err = os.Rename(unnamed, filepath.Join(path, lockName))
+		if err = sys.Lock(f, true); err == nil {
+			err = os.Rename(unnamed, filepath.Join(path, lockName)) // on Windows to itself
 		}
 	}
 	d := &Dir{Path: path, lock: f}
@@ -46,11 +51,11 @@ func New(parent, prefix string) (*Dir, error) {
 
 // Remove removes it and its content.
 func (d *Dir) Remove() error {
-	err := os.RemoveAll(d.Path)
+	var err error
 	if d.lock != nil {
-		err = errors.Join(err, d.lock.Close())
+		err = d.lock.Close()
 	}
-	return err
+	return errors.Join(err, os.RemoveAll(d.Path))
 }
 
 // removeDead removes the directories in parent whose owners were killed. It skips what it cannot
@@ -65,8 +70,10 @@ func removeDead(parent, prefix string) {
 		if err != nil {
 			continue
 		}
-		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if sys.Lock(f, false) == nil {
+			_ = f.Close() // Windows removes no open file
 			_ = os.RemoveAll(filepath.Dir(name))
+			continue
 		}
 		_ = f.Close()
 	}

@@ -1,5 +1,3 @@
-//go:build linux
-
 package sys
 
 import (
@@ -9,8 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // The files of /proc/PID and /proc/PID/task/TID (fs/proc/array.c).
@@ -62,7 +59,7 @@ func ReadPIDStat(pid int) (*PIDStat, error) {
 
 // Gone reports whether an error means that a process ended while its files were read.
 func Gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
 
 // Processes reads /proc/PID/stat of all processes, by PID; it leaves out those that end in the

@@ -12,7 +12,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"ceiling/internal/quicconn"
@@ -313,8 +312,7 @@ func (w *quicWorker) pace() {
 		select {
 		case at := <-w.pacer:
 			for wait := at - sys.MonotonicNs(); wait > 0; wait = at - sys.MonotonicNs() {
-				pause := syscall.NsecToTimespec(wait)
-				_ = syscall.Nanosleep(&pause, nil) // a signal may end it early
+				sys.Nanosleep(wait) // a signal may end it early
 			}
 			w.events <- quicEvent{kind: quicPaced}
 		case <-w.ctx.Done():

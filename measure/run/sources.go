@@ -3,13 +3,13 @@ package run
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"syscall"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
-	"ceiling/internal/ring"
 	"ceiling/measure/load"
 )
 
@@ -60,10 +60,9 @@ func mayBeHost(p netip.Prefix, ip netip.Addr) bool {
 // ownAddress asks the kernel by binding, which also knows what routes make local: EADDRNOTAVAIL if
 // the address is not this host's.
 func ownAddress(ip netip.Addr) error {
-	a := ring.TCPAddr(netip.AddrPortFrom(ip, 0))
-	fd, err := a.Socket()
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.BindSource(fd), syscall.Close(fd))
+	return l.Close()
 }

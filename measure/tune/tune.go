@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package tune changes what a host does with packets and processes, and undoes it:
 // sysctls, packet steering, interrupts, the NIC's queues, the clock, limits.
 //

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package hog is the verb that consumes CPU time.
 package hog
 

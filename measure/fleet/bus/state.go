@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ceiling/internal/durable"
+	"ceiling/internal/sys"
 )
 
 const (
@@ -96,31 +97,18 @@ func writeWhole(name string, b []byte) error {
 	return durable.Replace(name, b, likeDirectory)
 }
 
-// likeDirectory gives a file written by root to the owner of its directory: a controller may run as
-// another user, who must be able to read it.
-func likeDirectory(f *os.File) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	var dir syscall.Stat_t
-	if err := syscall.Stat(filepath.Dir(f.Name()), &dir); err != nil {
-		return err
-	}
-	return f.Chown(int(dir.Uid), int(dir.Gid))
-}
-
 // lockState locks dir for this process until the file is closed. The kernel releases it however the
 // process ends: flock(2).
 func lockState(dir string) (*os.File, error) {
 	name := filepath.Join(dir, lockName)
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err = sys.Lock(f, false)
 	for try := 0; try < 5 && errors.Is(err, syscall.EWOULDBLOCK); try++ { // isRunning holds it for a moment
 		time.Sleep(20 * time.Millisecond)
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = sys.Lock(f, false)
 	}
 	if err != nil {
 		defer f.Close()

@@ -13,8 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 const (
@@ -220,12 +221,12 @@ func parsePasses(b []byte) ([]Pass, error) {
 
 // changePasses replaces the list under a lock.
 func changePasses(dir string, change func([]Pass) ([]Pass, error)) error {
-	lock, err := os.OpenFile(filepath.Join(dir, tokensLock), os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, tokensLock), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { // held while one small file is written
+	if err := sys.Lock(lock, true); err != nil { // held while one small file is written
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	list, err := ReadPasses(dir)
@@ -304,9 +305,5 @@ func isRunning(dir string) (bool, error) {
 		return false, err
 	}
 	defer f.Close() // which releases the lock
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return true, nil
-	}
-	return false, err
+	return sys.IsLocked(f)
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package events finds where the time of a request goes, from the kernel's own events at
 // both ends of its connection, in short bursts.
 //

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package stacks samples stacks of a server's processes through the kernel, whatever language they
 // are written in: on-CPU (perf events) and off-CPU (the scheduler's context switches). It
 // symbolizes and sums them up.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package stacks
 
 import (
@@ -6,8 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/google/pprof/profile"
 
 	"ceiling/internal/profiles"
 	"ceiling/measure/profile/symbol"
@@ -50,16 +50,6 @@ func (t *table) name(frames map[symbol.Address]symbol.Frame) []named {
 			slices.Compare(a.kernel, b.kernel), slices.Compare(a.user, b.user))
 	})
 	return list
-}
-
-// Summary is the result of both samplers, either of which may be nil.
-type Summary struct {
-	Stacks *record.Stacks
-	// CPU and OffCPU are the folded stacks: samples, and microseconds.
-	CPU, OffCPU []byte
-	// OnProfile and OffProfile are the server's stacks in pprof's format, each sample with its
-	// process and its block; nil if there was no block.
-	OnProfile, OffProfile *profile.Profile
 }
 
 // Summarize symbolizes the samples. It reads the programs' files, which may take some tenths of a

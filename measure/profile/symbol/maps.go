@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package symbol turns addresses of running programs into names: native code by the tables of its
 // ELF files, Go code by its line table, JIT-compiled code by the perf map that its process writes,
 // the kernel's by /proc/kallsyms. The observed processes write its input, so every reader is

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package server
+
+const preforks = false
+
+func onLinux() []framework { return nil }

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package server
+
+import (
+	"errors"
+	"syscall"
+)
+
+func ownGroup() *syscall.SysProcAttr { return nil }
+
+func setReusePort(string, string, syscall.RawConn) error { return errors.ErrUnsupported }
