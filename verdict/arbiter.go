@@ -25,7 +25,7 @@ func arbitrate(f *facts) ruling {
 			r.at = i
 		case found.answer == unknown:
 			missing = addNew(missing, found.missing)
-			if found.bottleneck == record.ServerBlocked && f.cpu.generator.self.busy.known {
+			if found.bottleneck == record.ServerBlocked && f.cpu.generator.self.busy.known && f.cpu.server.subject.known {
 				next = found.next
 			}
 		}
@@ -124,7 +124,7 @@ func undetermined(f *cpuFacts, all []finding, missing, next []record.Statement) 
 	case !f.generator.self.busy.known:
 		out.next = just("inconclusive.next.generator-cpu", nil)
 	case !f.server.subject.known:
-		out.next = just("inconclusive.next.watch-server", nil)
+		out.next = just("inconclusive.next.watch-server", with{"agents": len(f.base.run.Agents) > 0})
 	default:
 		out.next = []record.Statement{f.experiment()}
 	}

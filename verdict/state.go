@@ -186,18 +186,23 @@ func (f *cpuFacts) serverIdle() (idle bool, missing []record.Statement) {
 
 // notWatched says why there is no data on the server's processes.
 func notWatched(f *runFacts) record.Statement {
-	why := ""
+	why, host := "", ""
 	for _, n := range f.run.NotMeasured {
+		a := f.run.Agent(n.Host)
+		if n.What == "host" && (a == nil || a.Observes) {
+			host = n.Why // nothing of it was observed
+		}
 		if n.What != "subject" {
 			continue
 		}
 		// With several agents, the one dedicated to observing knows best.
-		if a := f.run.Agent(n.Host); a != nil && a.Observes && !a.Loads {
+		if a != nil && a.Observes && !a.Loads {
 			why = n.Why
 			break
 		}
 		why = cmp.Or(why, n.Why)
 	}
+	why = cmp.Or(why, host)
 	return say("missing.server-processes", with{"why": why})
 }
 

@@ -3,7 +3,6 @@
 package sys
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -11,7 +10,7 @@ import (
 )
 
 // errLinux is what the other systems say to what only Linux can do.
-var errLinux = fmt.Errorf("%s does not offer it, Linux does: %w", runtime.GOOS, errors.ErrUnsupported) // read-only
+var errLinux = fmt.Errorf("%s does not offer it, Linux does", runtime.GOOS) // read-only
 
 // HoldThread locks the calling goroutine to its OS thread until release.
 func HoldThread() (release func()) {

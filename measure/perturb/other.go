@@ -5,7 +5,6 @@ package perturb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -14,7 +13,7 @@ import (
 )
 
 // errLinux is the reason why nothing is perturbed.
-var errLinux = fmt.Errorf("resources are taken away on Linux, and this is %s: %w", runtime.GOOS, errors.ErrUnsupported) // read-only
+var errLinux = fmt.Errorf("resources are taken away on Linux, and this is %s", runtime.GOOS) // read-only
 
 // Targets are none here.
 type Targets struct {

@@ -5,14 +5,13 @@ package tune
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"runtime"
 )
 
 // errLinux is the reason why nothing is tuned.
-var errLinux = fmt.Errorf("hosts are tuned on Linux, and this is %s: %w", runtime.GOOS, errors.ErrUnsupported) // read-only
+var errLinux = fmt.Errorf("hosts are tuned on Linux, and this is %s", runtime.GOOS) // read-only
 
 // Host cannot be tuned here.
 type Host struct{ Namespace string }

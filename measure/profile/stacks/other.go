@@ -4,13 +4,12 @@
 package stacks
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 )
 
 // errLinux is the reason why there are no stacks.
-var errLinux = fmt.Errorf("stacks are sampled on Linux, and this is %s: %w", runtime.GOOS, errors.ErrUnsupported) // read-only
+var errLinux = fmt.Errorf("stacks are sampled on Linux, and this is %s", runtime.GOOS) // read-only
 
 // Tables are empty.
 type Tables struct{}
