@@ -17,7 +17,6 @@ func tangledPackages() map[string]int {
 	return map[string]int{
 		"check/race":        25,
 		"cmd/bench":         34,
-		"internal/ring":     10,
 		"measure/fleet":     18,
 		"measure/fleet/bus": 15,
 		"proxy":             103,

@@ -25,7 +25,7 @@ func largeTypes() map[string]shape {
 		"measure/load.quicExchange":   {43, 5},
 		"measure/load.quicWorker":     {21, 41},
 		"measure/load.shared":         {36, 0},
-		"measure/load.worker":         {67, 166},
+		"measure/load.worker":         {67, 165},
 		"measure/observe.peerSampler": {30, 17},
 		"proxy.counters":              {49, 2},
 		"proxy.exchange":              {32, 60},

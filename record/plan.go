@@ -507,6 +507,9 @@ type Change struct {
 	PerBlock []float64 `json:"per_block"`
 }
 
+// Measured reports whether both sides have a figure: without one there is no change.
+func (c *Change) Measured() bool { return c.A > 0 && c.B > 0 }
+
 // GateResult is one condition of --fail-on: "passed", "failed" or
 // "inconclusive".
 type GateResult struct {

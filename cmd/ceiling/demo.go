@@ -18,13 +18,18 @@ import (
 	"ceiling/measure/cores"
 	"ceiling/measure/run"
 	"ceiling/record"
+	"ceiling/server"
 	"ceiling/show/layout"
 	"ceiling/verdict/prose"
 )
 
 // demoServers are the command lines of `ceiling serve` that a demo measures.
 func demoServers() [][]string {
-	return [][]string{{"nethttp"}, {"fasthttp"}, {"fiber"}, {"fiber", "--prefork"}}
+	list := [][]string{{"nethttp"}, {"fasthttp"}, {"fiber"}}
+	if kind, err := server.Lookup("fiber"); err == nil && kind.Prefork {
+		list = append(list, []string{"fiber", "--prefork"})
+	}
+	return list
 }
 
 const demoConnections = 64

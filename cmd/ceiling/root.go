@@ -54,6 +54,10 @@ ceiling URL is short for ceiling run URL.`,
 
 // addGroup adds verbs in this order under a title of the first screen.
 func addGroup(root *cobra.Command, title string, verbs ...*cobra.Command) {
+	if !slices.ContainsFunc(verbs, func(c *cobra.Command) bool { return !c.Hidden }) {
+		root.AddCommand(verbs...)
+		return
+	}
 	root.AddGroup(&cobra.Group{ID: title, Title: title})
 	for _, c := range verbs {
 		c.GroupID = title

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,7 @@ import (
 // needsLinux stands for a verb that other systems do not have.
 func needsLinux(verb string) *cobra.Command {
 	return &cobra.Command{Use: verb, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
-		return command.Usage(fmt.Errorf("ceiling %s needs Linux; here are run, find, compare and ci, with the load engine of this system, and all that reads records", verb))
+		return command.Usage(fmt.Errorf("ceiling %s needs Linux, and this is %s", verb, runtime.GOOS))
 	}}
 }
 

@@ -16,29 +16,40 @@ type kernelEngine interface {
 	connect(fd int, to *Sockaddr, t Tag)
 	accept(fd int, t Tag)
 	release(fd int, t Tag)
-	quiet(t Tag) bool
-	readable(fd int, t Tag)
-	writable(fd int, t Tag)
-	emptied(t Tag)
 }
 
 func openKernel(c Config) (*Ring, error) {
 	switch c.Engine {
 	case Epoll:
-		e, err := openEpoll(c)
-		return &Ring{engine: e, kernel: e, why: "requested"}, err
+		return overEpoll(c, "requested")
 	case Uring:
-		u, err := openUring(c)
-		return &Ring{engine: u, kernel: u, why: "requested"}, err
+		return overUring(c, "requested")
 	case Auto, "":
-		u, err := openUring(c)
-		if err == nil {
-			return &Ring{engine: u, kernel: u, why: "the kernel grants all that the engine needs"}, nil
+		r, err := overUring(c, "the kernel grants all that the engine needs")
+		if err != nil {
+			return overEpoll(c, err.Error())
 		}
-		e, epollErr := openEpoll(c)
-		return &Ring{engine: e, kernel: e, why: err.Error()}, epollErr
+		return r, nil
 	}
 	return nil, fmt.Errorf("ring: unknown engine %q (auto, uring, epoll or portable)", c.Engine)
+}
+
+func overEpoll(c Config, why string) (*Ring, error) {
+	e, err := openEpoll(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Ring{engine: e, opener: kernelSockets{e}, about: about{name: Epoll, why: why, features: []string{"EPOLLET"}}, kernel: e}, nil
+}
+
+func overUring(c Config, why string) (*Ring, error) {
+	u, err := openUring(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Ring{
+		engine: u, opener: kernelSockets{u}, about: about{name: Uring, why: why, features: u.granted, gathers: u.minWait}, kernel: u,
+	}, nil
 }
 
 // Connect connects the non-blocking socket fd; a Connected event follows. The
@@ -53,8 +64,10 @@ func (r *Ring) Accept(fd int, t Tag) { r.kernel.accept(fd, t) }
 // pending: a ReceiveOnce has had its event, and all sends have left.
 func (r *Ring) Release(fd int, t Tag) { r.kernel.release(fd, t) }
 
-// dialSocket implements dial.
-func dialSocket(k kernelEngine, to, from *Sockaddr, t Tag) (int, error) {
+// kernelSockets opens sockets of the kernel.
+type kernelSockets struct{ kernel kernelEngine }
+
+func (s kernelSockets) dial(to, from *Sockaddr, t Tag) (int, error) {
 	fd, err := to.Socket()
 	if err == nil && from != nil {
 		err = from.BindSource(fd)
@@ -65,12 +78,11 @@ func dialSocket(k kernelEngine, to, from *Sockaddr, t Tag) (int, error) {
 		}
 		return -1, err
 	}
-	k.connect(fd, to, t)
+	s.kernel.connect(fd, to, t)
 	return fd, nil
 }
 
-// toItself implements selfConnected.
-func toItself(fd int) bool {
+func (kernelSockets) selfConnected(fd int) bool {
 	var local, remote [28]byte // sockaddr_in6 is the larger of the two
 	size := func(call uintptr, to *[28]byte) uint32 {
 		n := uint32(len(to))
@@ -84,37 +96,19 @@ func toItself(fd int) bool {
 	return a > 0 && a == b && (family == syscall.AF_INET || family == syscall.AF_INET6) && local == remote
 }
 
-// openBell makes a bell of a pair of sockets, of which the ring reads one.
-func openBell(k kernelEngine, t Tag) (*Bell, error) {
+// bell makes one of a pair of sockets, of which the ring reads one.
+func (s kernelSockets) bell(t Tag) (*Bell, error) {
 	p, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	k.receive(p[0], t)
+	s.kernel.receive(p[0], t)
 	return &Bell{
 		// A full socket means that the ring will look anyway.
 		ring: func() { _, _ = syscall.Write(p[1], []byte{0}) },
 		close: func() error {
-			k.close(p[0], t)
+			s.kernel.close(p[0], t)
 			return syscall.Close(p[1])
 		},
 	}, nil
 }
-
-func (u *uring) name() string       { return Uring }
-func (u *uring) features() []string { return u.granted }
-func (u *uring) canGather() bool    { return u.minWait }
-func (u *uring) dial(to, from *Sockaddr, t Tag) (fd int, err error) {
-	return dialSocket(u, to, from, t)
-}
-func (*uring) selfConnected(fd int) bool   { return toItself(fd) }
-func (u *uring) bell(t Tag) (*Bell, error) { return openBell(u, t) }
-
-func (e *epoll) name() string       { return Epoll }
-func (e *epoll) features() []string { return []string{"EPOLLET"} }
-func (e *epoll) canGather() bool    { return false }
-func (e *epoll) dial(to, from *Sockaddr, t Tag) (fd int, err error) {
-	return dialSocket(e, to, from, t)
-}
-func (*epoll) selfConnected(fd int) bool   { return toItself(fd) }
-func (e *epoll) bell(t Tag) (*Bell, error) { return openBell(e, t) }

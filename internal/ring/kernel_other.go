@@ -17,5 +17,5 @@ func openKernel(c Config) (*Ring, error) {
 	if c.Engine != Auto && c.Engine != "" {
 		return nil, fmt.Errorf("ring: engine %q needs Linux; on %s there is %q", c.Engine, runtime.GOOS, Portable)
 	}
-	return &Ring{engine: openPortable(c), why: "this system is not Linux"}, nil
+	return overNet(c, "this system is not Linux"), nil
 }

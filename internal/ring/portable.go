@@ -68,10 +68,6 @@ func openPortable(c Config) *portable {
 	return &portable{piece: c.BufferBytes, inbox: inbox{ready: make(chan struct{}, 1)}, timer: timer}
 }
 
-func (*portable) name() string       { return Portable }
-func (*portable) features() []string { return nil }
-func (*portable) canGather() bool    { return false }
-
 // dial implements Ring.Dial. An error of the socket itself is that of the Connected event.
 func (p *portable) dial(to, from *Sockaddr, t Tag) (int, error) {
 	for int(t.Index()) >= len(p.links) {

@@ -36,42 +36,46 @@ func (p *Pipe) Close() {
 
 // Quiet reports whether no Received event can come any more after a Pause, or after the event of a
 // ReceiveOnce: then the socket can be read by other means.
-func (r *Ring) Quiet(t Tag) bool { return r.kernel.quiet(t) }
-
-func (u *uring) quiet(t Tag) bool {
+func (r *Ring) Quiet(t Tag) bool {
+	u, is := r.kernel.(*uring)
+	if !is {
+		return true // epoll only reads in Wait
+	}
 	k := u.current(t)
 	return k == nil || !k.live && !k.rearming
 }
 
-func (*epoll) quiet(Tag) bool { return true } // it only reads in Wait
-
 // Readable requests one Readable event, when there is data to read, or the end, or an error. It may
 // be spurious.
-func (r *Ring) Readable(fd int, t Tag) { r.kernel.readable(fd, t) }
-
-func (u *uring) readable(fd int, t Tag) { u.poll(fd, t, doPollIn, unix.POLLIN|unix.POLLRDHUP) }
+func (r *Ring) Readable(fd int, t Tag) {
+	switch e := r.kernel.(type) {
+	case *uring:
+		e.poll(fd, t, doPollIn, unix.POLLIN|unix.POLLRDHUP)
+	case *epoll:
+		e.readable(fd, t)
+	}
+}
 
 // Writable requests one Writable event, when there is room again after a Drain found none.
-func (r *Ring) Writable(fd int, t Tag) { r.kernel.writable(fd, t) }
-
-func (u *uring) writable(fd int, t Tag) { u.poll(fd, t, doPollOut, unix.POLLOUT) }
+func (r *Ring) Writable(fd int, t Tag) {
+	switch e := r.kernel.(type) {
+	case *uring:
+		e.poll(fd, t, doPollOut, unix.POLLOUT)
+	case *epoll:
+		e.writable(fd, t)
+	}
+}
 
 // Fill moves up to most bytes that a quiet socket has received into the pipe; 0 without an error is
 // the peer's end. EAGAIN: there is nothing; Readable reports when there is.
 func (r *Ring) Fill(p *Pipe, fd int, t Tag, most int) (int, syscall.Errno) {
 	n, no := splice(fd, p.in, most)
-	if no == syscall.EAGAIN {
-		r.kernel.emptied(t)
+	if e, is := r.kernel.(*epoll); is && no == syscall.EAGAIN {
+		if w := e.current(t); w != nil {
+			w.ready = false // later data makes a new edge
+		}
 	}
 	return n, no
-}
-
-func (*uring) emptied(Tag) {}
-
-func (e *epoll) emptied(t Tag) {
-	if w := e.current(t); w != nil {
-		w.ready = false // later data makes a new edge
-	}
 }
 
 // Drain moves up to most bytes of the pipe into the socket. All sends to it must have left. EAGAIN:

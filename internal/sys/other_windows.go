@@ -42,9 +42,9 @@ func ErrnoName(e interface{ Error() string }) string {
 }
 
 // names of the errors that internal/ring reports.
-var names = map[syscall.Errno]string{ // read-only
+var names = map[syscall.Errno]string{
 	syscall.EPIPE: "EPIPE", syscall.EMFILE: "EMFILE", syscall.EADDRINUSE: "EADDRINUSE", syscall.EADDRNOTAVAIL: "EADDRNOTAVAIL",
 	syscall.ENETUNREACH: "ENETUNREACH", syscall.ECONNABORTED: "ECONNABORTED", syscall.ECONNRESET: "ECONNRESET",
 	syscall.ENOBUFS: "ENOBUFS", syscall.ETIMEDOUT: "ETIMEDOUT", syscall.ECONNREFUSED: "ECONNREFUSED",
 	syscall.EHOSTUNREACH: "EHOSTUNREACH", syscall.EIO: "EIO",
-}
+} // read-only

@@ -64,10 +64,10 @@ func (w *worker) close(endNs int64) {
 	if w.phase >= starting && w.phase < draining {
 		t.Behind = w.behindNow()
 	}
-	cpu, now := w.cpuUsed(), w.clock()
+	cpu, now := cpuUsed(&w.shared.Config), w.clock()
 	t.CPUNs = cpu - w.cpuNs
 	if past := now - w.cpuAtNs; past > 0 {
-		t.Busy = w.share(t.CPUNs, past)
+		t.Busy = busyFor(&w.shared.Config, t.CPUNs, past)
 	}
 	if w.feeder != nil {
 		w.feeder.charge(t, now-w.cpuAtNs)

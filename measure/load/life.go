@@ -65,7 +65,7 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 
 // settle prepares the thread, if the worker has one, and opens the ring.
 func (w *worker) settle() (err error) {
-	if !w.shared.onThreads() {
+	if !onThreads(&w.shared.Config) {
 		w.ring, err = ring.Open(ring.Config{Engine: w.shared.Engine})
 		return err
 	}
@@ -112,7 +112,7 @@ func (w *worker) end() {
 // report returns this worker's report of the window.
 func (w *worker) report() *WorkerReport {
 	r := &WorkerReport{
-		Thread: w.thread(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
+		Thread: threadID(&w.shared.Config), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
 		ring:    ringFacts{w.ring.Engine(), w.ring.Why(), w.ring.Features()},
 		firstNs: w.firstNs, firstDueNs: w.firstDueNs, alone: w.alone.report(), first: w.first.report(),
 		responses: w.seen.kept(), handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
@@ -130,7 +130,7 @@ func (w *worker) report() *WorkerReport {
 	if r.windowNs = w.lastNs - w.windowNs; r.windowNs <= 0 {
 		return r
 	}
-	r.Busy = w.share(w.cpuUsed()-w.windowCPUNs, r.windowNs)
+	r.Busy = busyFor(&w.shared.Config, cpuUsed(&w.shared.Config)-w.windowCPUNs, r.windowNs)
 	if r.compose != nil {
 		r.Busy = max(r.Busy, r.compose.Busy)
 	}

@@ -133,7 +133,7 @@ func (r *coordinator) run() (*Result, error) {
 	if r.shared.Protocol == HTTP3 {
 		body = r.startQUIC
 	}
-	if len(r.shared.CPUs) == 0 || r.shared.onThreads() {
+	if len(r.shared.CPUs) == 0 || onThreads(&r.shared.Config) {
 		return r.runWith(body)
 	}
 	undo, err := pinProcess(r.shared.CPUs) // goroutines have no threads of their own to pin
@@ -177,7 +177,7 @@ func (r *coordinator) runWith(worker func(id, first, count int, free chan *Tally
 
 // start is the body of a worker's goroutine.
 func (r *coordinator) start(id, first, count int, free chan *Tally) {
-	release := r.shared.hold()
+	release := hold(&r.shared.Config)
 	w, err := newWorker(r.shared, id, first, count, free, r.out)
 	if err == nil {
 		err = w.loop()
@@ -195,7 +195,7 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 		err = cmp.Or(err, w.shut())
 	}
 	r.out <- delivery{worker: id, last: true, err: err}
-	if len(r.shared.CPUs) == 0 || !r.shared.onThreads() {
+	if len(r.shared.CPUs) == 0 || !onThreads(&r.shared.Config) {
 		release() // a pinned thread is not given back: it ends with the goroutine
 	}
 }

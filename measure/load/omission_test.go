@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
-	"ceiling/internal/ring"
 	"ceiling/internal/needs"
+	"ceiling/internal/ring"
 	"ceiling/internal/unit"
 )
 
@@ -354,7 +354,8 @@ func TestOwnCost(t *testing.T) {
 			w := &watcher{}
 			r := start(context.Background(), t, config(t, s, engine, n), w)
 			clean(t, r, n)
-			if w.openedAt.IsZero() || !w.closed || r.Engine != engine || r.EngineWhy == "" || (len(r.EngineFeatures) == 0) != (engine == ring.Portable) {
+			if w.openedAt.IsZero() || !w.closed || r.Engine != engine ||
+				r.EngineWhy == "" || (len(r.EngineFeatures) == 0) != (engine == ring.Portable) {
 				t.Errorf("opened %v, closed %v, engine %s (%s) with %v", w.openedAt, w.closed, r.Engine, r.EngineWhy, r.EngineFeatures)
 			}
 			if n == 1 {

@@ -413,7 +413,7 @@ func (w *quicWorker) openWindow() {
 	w.worker.tally.Warmup = false
 	w.worker.carried, w.worker.carriedNs = w.worker.inFlight, w.slots.waited(w.worker.windowNs)
 	w.worker.doneNs = w.worker.windowNs
-	w.cpu.windowNs = w.worker.cpuUsed()
+	w.cpu.windowNs = cpuUsed(&w.worker.shared.Config)
 	if w.worker.openLoop {
 		w.worker.countFromNs = w.worker.windowNs
 		w.worker.mainSchedule()
@@ -480,10 +480,10 @@ func (w *quicWorker) close(endNs int64) {
 	if w.worker.phase >= starting && w.worker.phase < draining {
 		t.Behind = w.worker.behindNow()
 	}
-	cpu, now := w.worker.cpuUsed(), w.worker.clock()
+	cpu, now := cpuUsed(&w.worker.shared.Config), w.worker.clock()
 	t.CPUNs = cpu - w.cpu.lastNs
 	if past := now - w.cpu.lastAtNs; past > 0 {
-		t.Busy = w.worker.share(t.CPUNs, past)
+		t.Busy = busyFor(&w.worker.shared.Config, t.CPUNs, past)
 	}
 	w.cpu.lastNs, w.cpu.lastAtNs = cpu, now
 }
@@ -523,7 +523,7 @@ func (w *quicWorker) report() *WorkerReport {
 	w.worker.addBehind(w.worker.left, w.worker.waitedUntil())
 	r.atEdges.Waiting = w.worker.left
 	if r.windowNs = w.worker.lastNs - w.worker.windowNs; r.windowNs > 0 {
-		r.Busy = w.worker.share(w.worker.cpuUsed()-w.cpu.windowNs, r.windowNs)
+		r.Busy = busyFor(&w.worker.shared.Config, cpuUsed(&w.worker.shared.Config)-w.cpu.windowNs, r.windowNs)
 	}
 	return r
 }

@@ -43,7 +43,8 @@ func TestResumedHandshakes(t *testing.T) {
 				if ownFull != full.Load() || ownResumed != resumed.Load() {
 					t.Errorf("%d full and %d resumed, the server has %d and %d", ownFull, ownResumed, full.Load(), resumed.Load())
 				}
-				if k.resume != (ownResumed > n/2) || h.Setup.Count() == 0 || (k.resume && engine != ring.Portable) != (h.ResumedCPUNs > 0) || h.ResumedCPUNs > h.CPUNs {
+				if k.resume != (ownResumed > n/2) || h.Setup.Count() == 0 || (k.resume && engine != ring.Portable) != (h.ResumedCPUNs > 0) ||
+					h.ResumedCPUNs > h.CPUNs {
 					t.Errorf("%d full, %d resumed, %d of %d ns CPU", ownFull, ownResumed, h.ResumedCPUNs, h.CPUNs)
 				}
 				if got := r.Total.Shakes.Count; got != h.Window.Count()+h.Resumed.Window.Count() || r.Total.Shakes.CPUNs > h.CPUNs || got == 0 {

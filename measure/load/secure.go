@@ -67,9 +67,9 @@ func (w *worker) shake(i uint32, c *conn) {
 // shaking runs a step of a handshake, and counts the thread's CPU time for it. That costs two
 // system calls per some hundred microseconds of cryptography.
 func (w *worker) shaking(i uint32, step func()) {
-	before := w.threadCPU()
+	before := threadCPU(&w.shared.Config)
 	step()
-	took := w.threadCPU() - before
+	took := threadCPU(&w.shared.Config) - before
 	w.tally.Shakes.CPUNs += took
 	if w.phase == measuring || w.phase == draining && w.openLoop {
 		w.tls.CPUNs += took

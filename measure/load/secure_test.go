@@ -107,7 +107,8 @@ func TestTLSNewConnections(t *testing.T) {
 				r := runs(t, c)
 				clean(t, r, n)
 				h := r.Handshakes
-				if s.Requests() != n || h.Setup.Count()+h.Window.Count() != uint64(s.Accepted()) || h.Window.Count() < n-4 || (h.CPUNs > 0) == (engine == ring.Portable) {
+				if s.Requests() != n || h.Setup.Count()+h.Window.Count() != uint64(s.Accepted()) || h.Window.Count() < n-4 ||
+					(h.CPUNs > 0) == (engine == ring.Portable) {
 					t.Errorf("the server had %d requests over %d connections; %d handshakes before the window and %d in it, %d ns of CPU",
 						s.Requests(), s.Accepted(), h.Setup.Count(), h.Window.Count(), h.CPUNs)
 				}

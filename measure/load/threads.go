@@ -11,21 +11,21 @@ import (
 
 // onThreads reports whether each worker is an OS thread. Those of HTTP/3 and of the portable engine
 // are goroutines among many, which have no threads of their own to pin or to time.
-func (c *Config) onThreads() bool {
+func onThreads(c *Config) bool {
 	return c.Protocol != HTTP3 && c.Engine != ring.Portable && !ring.OnlyPortable
 }
 
 // hold keeps the calling worker on its thread, if it has one, until release.
-func (c *Config) hold() (release func()) {
-	if c.onThreads() {
+func hold(c *Config) (release func()) {
+	if onThreads(c) {
 		return sys.HoldThread()
 	}
 	return func() {}
 }
 
-// thread returns the kernel's ID of the calling worker's thread; without one that of the process.
-func (w *worker) thread() int {
-	if w.shared.onThreads() {
+// threadID returns the kernel's ID of the calling worker's thread; without one that of the process.
+func threadID(c *Config) int {
+	if onThreads(c) {
 		return sys.ThreadID()
 	}
 	return os.Getpid()
@@ -33,28 +33,28 @@ func (w *worker) thread() int {
 
 // cpuUsed returns the CPU time of the worker's thread; without one an equal part of the process's,
 // since its threads serve all workers, in nanoseconds.
-func (w *worker) cpuUsed() int64 {
-	if w.shared.onThreads() {
+func cpuUsed(c *Config) int64 {
+	if onThreads(c) {
 		return sys.ThreadCPUNs()
 	}
 	user, system := sys.ProcessCPUNs()
-	return (user + system) / int64(w.shared.Threads)
+	return (user + system) / int64(c.Threads)
 }
 
 // threadCPU returns the CPU time of the worker's thread; 0: it has none, and may be on another one
 // at the next reading.
-func (w *worker) threadCPU() int64 {
-	if w.shared.onThreads() {
+func threadCPU(c *Config) int64 {
+	if onThreads(c) {
 		return sys.ThreadCPUNs()
 	}
 	return 0
 }
 
-// share returns which share of a time the CPU time is. A part of the process's may be more than the
+// busyFor returns which share of a time the CPU time is. A part of the process's may be more than the
 // time: a worker without a thread is then busy.
-func (w *worker) share(cpuNs, ns int64) float64 {
+func busyFor(c *Config, cpuNs, ns int64) float64 {
 	busy := float64(cpuNs) / float64(ns)
-	if !w.shared.onThreads() {
+	if !onThreads(c) {
 		busy = min(busy, 1)
 	}
 	return busy

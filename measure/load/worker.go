@@ -379,7 +379,7 @@ func (w *worker) openWindow() {
 	if w.h2 != nil {
 		w.h2.windowOpens()
 	}
-	w.windowCPUNs, w.windowDelay = w.cpuUsed(), w.runDelay()
+	w.windowCPUNs, w.windowDelay = cpuUsed(&w.shared.Config), w.runDelay()
 	if w.openLoop {
 		w.countFromNs = w.windowNs
 		w.mainSchedule()

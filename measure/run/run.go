@@ -98,6 +98,9 @@ func doRun(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 	}
 	work := o.Work
 	if work == nil {
+		if err := checkSystem(&s); err != nil {
+			return nil, err
+		}
 		work = Local{Version: o.Version, Compose: o.Compose}
 	}
 	job, err := work.Prepare(ctx, &s)
@@ -236,14 +239,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 	}
 	c.Protocol = protocolOf(s)
 	if c.Threads == 0 {
-		slots := s.Pipelining
-		switch {
-		case c.Protocol == load.HTTP3:
-			slots *= quicWork
-		case s.Engine == spec.EnginePortable || ring.OnlyPortable:
-			slots *= portableWork
-		}
-		if c.Threads, err = threads(own, slots, to.local, c.CPUs); err != nil {
+		if c.Threads, err = threads(own, s.Pipelining*work(c), to.local, c.CPUs); err != nil {
 			return nil, to, err
 		}
 	}
@@ -311,6 +307,17 @@ const (
 	quicWork     = 8
 	portableWork = 4
 )
+
+// work is about how much more work a request is than over HTTP/1.1 or 2 with the kernel's engines.
+func work(c *load.Config) int {
+	switch {
+	case c.Protocol == load.HTTP3:
+		return quicWork
+	case c.Engine == spec.EnginePortable || ring.OnlyPortable:
+		return portableWork
+	}
+	return 1
+}
 
 // threads chooses the number of load threads: as many as the slots justify, but at most half the
 // cores if the server shares them.

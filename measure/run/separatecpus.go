@@ -9,6 +9,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
+	"ceiling/internal/ring"
 	"ceiling/internal/sys"
 	"ceiling/measure/cores"
 	"ceiling/measure/perturb"
@@ -30,6 +31,9 @@ func SplitForOwn(slots int) (cores.Split, error) {
 // this process and of the server's processes, if it is running.
 func sidesOf(pinGenerator, pinServer string, pids []int) (cores.Sides, error) {
 	s := cores.Sides{Layout: cores.ReadLayout(), GeneratorPinned: pinGenerator != "", ServerPinned: pinServer != ""}
+	if ring.OnlyPortable {
+		return s, errTogether
+	}
 	own, err := sys.AllowedCPUs(0)
 	if err != nil {
 		return s, err
@@ -156,6 +160,9 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 	if l.Apart != nil && !asked || !asked && slices.ContainsFunc(e.Servers, func(s spec.Server) bool { return s.URL != "" }) {
 		return nil, nil
 	}
+	if ring.OnlyPortable && !asked {
+		return shared(errTogether), nil
+	}
 	restoreFirst()
 	var pids []int
 	for i := range e.Servers {
@@ -192,10 +199,15 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 	case err != nil && asked:
 		return nil, fmt.Errorf("%w: apart: %w", exit.ErrRefused, err)
 	case err != nil:
-		return &record.CPUSplit{Says: record.State("cpus.shared", record.Values{"error": err.Error()})}, nil
+		return shared(err), nil
 	}
 	return &record.CPUSplit{Generator: cores.Format(split.Generator), Server: cores.Format(split.Server),
 		Says: record.State("cpus.apart", record.Values{"split": split.String()})}, nil
+}
+
+// shared is the split of a plan whose sides share their CPUs.
+func shared(why error) *record.CPUSplit {
+	return &record.CPUSplit{Says: record.State("cpus.shared", record.Values{"error": why.Error()})}
 }
 
 // splitOf applies a plan's split to one of its runs. A server started for it has its CPUs from the

@@ -18,6 +18,9 @@ import (
 // exit.ErrRefused. If the context ends, it returns what was measured until then. It returns once all its
 // work has ended.
 func DoShare(ctx context.Context, s *spec.Spec, o ShareOptions, sink Sink) (*ShareResult, error) {
+	if err := checkSystem(s); err != nil {
+		return nil, err
+	}
 	p, err := prepare(ctx, s, o)
 	if err != nil {
 		return nil, err

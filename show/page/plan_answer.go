@@ -133,7 +133,7 @@ func comparisonCard(c *record.Comparison) *Verdict {
 	if rate.Decision == record.Worse {
 		v.Mood = record.Fail
 	}
-	if measuredChange(rate) {
+	if rate.Measured() {
 		v.Figure, v.Unit = unit.Change(rate.Relative.Mid), metricName(rate.Metric)
 		v.Spread = fmt.Sprintf("%s to %s", unit.Change(rate.Relative.Low), unit.Change(rate.Relative.High))
 	}

@@ -83,13 +83,11 @@ func metricName(metric string) string {
 }
 
 func changeText(c *record.Change) string {
-	if !measuredChange(c) {
+	if !c.Measured() {
 		return "not measured"
 	}
 	return fmt.Sprintf("%s (%s to %s)", unit.Change(c.Relative.Mid), unit.Change(c.Relative.Low), unit.Change(c.Relative.High))
 }
-
-func measuredChange(c *record.Change) bool { return c.A > 0 && c.B > 0 }
 
 // ChangeForest draws every metric's change with its interval, around no change.
 func ChangeForest(c *record.Comparison) (Drawing, bool) {
@@ -106,7 +104,7 @@ func ChangeForest(c *record.Comparison) (Drawing, bool) {
 		}
 		rows = append(rows, chart.Estimated{Name: metricName(ch.Metric) + ": " + ch.Decision, Each: each, Value: changeText(ch), Mid: ch.Relative.Mid,
 			Low: ch.Relative.Low, High: ch.Relative.High,
-			Tone: tone, BandLow: -ch.Floor, BandHigh: ch.Floor, None: !measuredChange(ch)})
+			Tone: tone, BandLow: -ch.Floor, BandHigh: ch.Floor, None: !ch.Measured()})
 	}
 	f, ok := chart.NewForest("Change from A to B", "change", chart.Signed, rows, []chart.Limit{{Name: "no change", At: 0}}, false)
 	f.Says = rowsSay(rows)

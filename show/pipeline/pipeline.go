@@ -51,7 +51,7 @@ func metrics(c *plan.Checked) (list []metric) {
 	for i := range c.Plan.Comparison.Changes {
 		ch := &c.Plan.Comparison.Changes[i]
 		m := metric{name: nameOf(ch.Metric), a: amount(ch.A, ch.Unit), b: amount(ch.B, ch.Unit), change: "not measured", decision: ch.Decision}
-		if ch.A > 0 && ch.B > 0 {
+		if ch.Measured() {
 			m.change = unit.Change(ch.Relative.Mid)
 			m.interval = unit.Change(ch.Relative.Low) + " to " + unit.Change(ch.Relative.High)
 			m.noise = "±" + unit.Percent(ch.Floor)

@@ -407,8 +407,12 @@ func comparison(out *printer, c *record.Comparison) {
 		t := layout.Table{Columns: []layout.Column{{}, {Name: "A", Right: true}, {Name: "B", Right: true}, {Name: "change", Right: true},
 			{Name: "interval", Drop: 1}, {Name: "noise A/A", Drop: 2}, {Name: "decision"}}}
 		for _, m := range c.Changes {
-			t.Rows = append(t.Rows, []string{metricName(m.Metric), amount(m.A, m.Unit), amount(m.B, m.Unit), unit.Change(m.Relative.Mid),
-				unit.Change(m.Relative.Low) + " to " + unit.Change(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Decision})
+			row := []string{metricName(m.Metric), amount(m.A, m.Unit), amount(m.B, m.Unit), "-", "-", "-", m.Decision}
+			if m.Measured() {
+				row[3], row[4] = unit.Change(m.Relative.Mid), unit.Change(m.Relative.Low)+" to "+unit.Change(m.Relative.High)
+				row[5] = fmt.Sprintf("±%.1f%%", 100*m.Floor)
+			}
+			t.Rows = append(t.Rows, row)
 		}
 		out.table(&t)
 	}
