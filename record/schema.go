@@ -146,7 +146,16 @@ type Load struct {
 	Arrivals string `json:"arrivals,omitempty"`
 }
 
-// Events counts the server-sent events of responses that ended.
+// EventName is what the responses of a run have that arrives bit by bit.
+func (r *Run) EventName() string {
+	if r.Spec.GRPC != nil {
+		return "message"
+	}
+	return "event"
+}
+
+// Events counts the server-sent events of responses that ended, or the messages of streaming gRPC
+// calls.
 type Events struct {
 	Responses uint64  `json:"responses"`
 	Count     uint64  `json:"count"`

@@ -89,7 +89,7 @@ func TestFormatInPlaceOfFile(t *testing.T) {
 func TestEnumeratedFlags(t *testing.T) {
 	for _, k := range []struct{ args, want string }{
 		{"list --verdict green", "pass, valid, fail"}, {"list --verdict PASS", "pass, valid, fail"}, {"list --kind test", "run, sweep, find"},
-		{"run --engine io http://h/", "auto, uring or epoll"}, {"run -R 10 --arrivals even http://h/", "constant or poisson"},
+		{"run --engine io http://h/", "auto, uring, epoll or portable"}, {"run -R 10 --arrivals even http://h/", "constant or poisson"},
 		{"run --http 4 http://h/", "1.1, 2 or 3"}, {"run --tls-version 1.1 https://h/", "1.2"},
 		{"doctor --calibrate --engine io", "auto, uring or epoll"},
 		{"run --curves Q https://h/", "X25519"}, {"regimes --server apache", "nethttp, fasthttp"}, {"export x --format xml", "json, ndjson, csv"},

@@ -175,7 +175,7 @@ func TestCheckPipelining(t *testing.T) {
 
 func TestCheckNames(t *testing.T) {
 	runCheck(t, []checkCase{
-		{"no engine", func(s *Spec) { s.Engine = "" }, `invalid --engine "" (use auto, uring or epoll)`},
+		{"no engine", func(s *Spec) { s.Engine = "" }, `invalid --engine "" (use auto, uring, epoll or portable)`},
 		{"pins", func(s *Spec) { s.PinGenerator, s.PinServer = "0-3", "4" }, ""},
 		{"bad pin", func(s *Spec) { s.PinServer = "4-" }, `pin server: CPU list "4-"`},
 		{"bad link", func(s *Spec) { s.LinkBitsPerSecond = -1 }, "link speed: -1"},

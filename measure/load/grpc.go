@@ -109,44 +109,52 @@ func callCode(value []byte) int8 {
 	return int8(n)
 }
 
-// unary is the state of a call's response as it arrives: one message after its prefix.
-type unary struct {
-	typed bool   // the head said application/grpc
-	more  bool   // something follows the message
-	have  uint8  // bytes of the prefix
-	flag  uint8  // the first of them
-	left  uint32 // of the message; while the prefix arrives, its length so far
+// callBody is the state of a call's response as it arrives: messages, each after its prefix. A unary
+// call has one.
+type callBody struct {
+	typed   bool   // the head said application/grpc
+	whole   bool   // one has arrived
+	more    bool   // something follows it
+	flagged bool   // one has an unknown flag
+	have    uint8  // bytes of the prefix
+	left    uint32 // of the message; while the prefix arrives, its length so far
 }
 
-// take handles a piece of the body.
-func (u *unary) take(b []byte) {
-	for u.have < prefixBytes && len(b) > 0 {
-		if u.have == 0 {
-			u.flag = b[0]
+// take handles a piece of the body, and counts the messages that end in it.
+func (m *callBody) take(b []byte, count *arriving, now int64) {
+	for len(b) > 0 {
+		m.more = m.more || m.whole
+		if m.have < prefixBytes {
+			if m.have == 0 {
+				m.flagged = m.flagged || b[0] > 1 // 1: compressed, for those who ask for that with -H
+			} else {
+				m.left = m.left<<8 | uint32(b[0])
+			}
+			m.have++
+			b = b[1:]
 		} else {
-			u.left = u.left<<8 | uint32(b[0])
+			n := min(len(b), int(m.left))
+			m.left -= uint32(n)
+			b = b[n:]
 		}
-		u.have++
-		b = b[1:]
+		if m.have == prefixBytes && m.left == 0 {
+			m.have, m.whole = 0, true
+			count.message(now)
+		}
 	}
-	if u.have < prefixBytes {
-		return
-	}
-	n := min(uint64(len(b)), uint64(u.left))
-	u.left -= uint32(n)
-	u.more = u.more || n < uint64(len(b))
 }
 
-// wrong returns what is wrong with a body that should be one message; "": nothing.
-func (u *unary) wrong() string {
+// wrong returns what is wrong with a body that ended, of a streaming call or a unary one; "":
+// nothing.
+func (m *callBody) wrong(streaming bool) string {
 	switch {
-	case u.have == 0:
-		return causeNoMessage
-	case u.have < prefixBytes || u.left > 0:
-		return causeCutMessage
-	case u.more:
+	case m.more && !streaming:
 		return causeManyMessages
-	case u.flag > 1: // 1: compressed, for those who ask for that with -H
+	case m.have > 0:
+		return causeCutMessage
+	case !m.whole && !streaming:
+		return causeNoMessage
+	case m.flagged:
 		return causeMessageFlag
 	}
 	return ""
@@ -156,7 +164,10 @@ func (u *unary) wrong() string {
 func (w *worker) callBegins(i uint32, c *conn, h *h2conn, k int, head *h2head, end bool, message []byte) {
 	s := &h.table[k]
 	s.left = -1 // the message says how long it is
-	s.call = unary{typed: head.typed}
+	s.call = callBody{typed: head.typed}
+	if w.shared.script.streams[w.shared.script.target[s.at]] {
+		s.events = &arriving{firstNs: w.now}
+	}
 	if end {
 		w.callEnds(i, c, h, k, head.code, message)
 	}
@@ -177,7 +188,7 @@ func (w *worker) callEnds(i uint32, c *conn, h *h2conn, k int, code int8, messag
 	case code == badCode:
 		cause = causeBadCode
 	case code == 0:
-		cause = s.call.wrong()
+		cause = s.call.wrong(s.events != nil)
 	}
 	if cause == "" {
 		if w.shared.Expect.Unexpected[code] && w.seen.lacksError(int(code), "") {

@@ -352,14 +352,81 @@ func FuzzUnary(f *testing.F) {
 		case body[0] > 1:
 			want = causeMessageFlag
 		}
-		var u unary
+		var u callBody
 		for rest := body; len(rest) > 0; {
 			n := min(len(rest), int(piece)+1)
-			u.take(rest[:n])
+			u.take(rest[:n], nil, 1)
 			rest = rest[n:]
 		}
-		if got := u.wrong(); got != want {
+		if got := u.wrong(false); got != want {
 			t.Errorf("%q in pieces of %d: %q, want %q", body, int(piece)+1, got, want)
+		}
+	})
+}
+
+// call is one of a streaming method of ceiling.Echo, of messages with a text and a number of times.
+func call(method, text string, times byte, messages int) Request {
+	message := string(append(append([]byte{1<<3 | 2, byte(len(text))}, text...), 3<<3, times))
+	body := strings.Repeat(framed(message), messages)
+	return Request{Weight: 1, Streams: method != "Collect", Bytes: fmt.Appendf(nil,
+		"POST /ceiling.Echo/%s HTTP/1.1\r\nHost: x\r\ncontent-type: application/grpc\r\nte: trailers\r\nContent-Length: %d\r\n\r\n%s",
+		method, len(body), body)}
+}
+
+// TestStreamingCalls: a call ends with its status, and its messages are counted, however many there
+// are.
+func TestStreamingCalls(t *testing.T) {
+	eachAtOnce(t, func(t *testing.T, engine string) {
+		for _, k := range []struct {
+			call   Request
+			events uint64 // of a call
+		}{
+			{call("Repeat", "a", 7, 1), 7}, {call("Repeat", "none", 0, 1), 0}, {call("Chat", "long "+strings.Repeat("x", 100), 0, 60), 60},
+			{call("Collect", "b", 0, 5), 0},
+		} {
+			s := newGRPCServer(t, false)
+			const n = 300
+			r := runs(t, s.config(t, engine, n, 4, k.call))
+			clean(t, r, n)
+			e := &r.Total.Early
+			if r.Total.Statuses[codes.OK] != n || e.Events != n*k.events || k.events > 0 && (e.Responses != n || e.FirstEvent.Count() != n) {
+				t.Errorf("%s: %d OK; %d messages in %d responses", k.call.Bytes[:40], r.Total.Statuses[codes.OK], e.Events, e.Responses)
+			}
+			if e.FirstEvent.Max() > r.Total.Service.Max() {
+				t.Errorf("the first message came after %d ns, the last after %d", e.FirstEvent.Max(), r.Total.Service.Max())
+			}
+		}
+	})
+}
+
+// FuzzStreamedMessages: as many are counted as there are, in whatever pieces they arrive, and a
+// cut one is told.
+func FuzzStreamedMessages(f *testing.F) {
+	f.Add([]byte(framed("a")+framed("")+framed("bc")), uint8(1))
+	f.Add([]byte("\x00\x00\x00\x00\x05a"), uint8(3))
+	f.Add([]byte("\x02\x00\x00\x00\x00"), uint8(0))
+	f.Fuzz(func(t *testing.T, body []byte, piece uint8) {
+		want, whole := "", uint64(0)
+		for rest := body; len(rest) > 0; {
+			n := uint64(len(rest))
+			if n < prefixBytes || uint64(binary.BigEndian.Uint32(rest[1:])) > n-prefixBytes {
+				want = causeCutMessage
+				break
+			}
+			if rest[0] > 1 {
+				want = causeMessageFlag
+			}
+			rest, whole = rest[prefixBytes+binary.BigEndian.Uint32(rest[1:]):], whole+1
+		}
+		var m callBody
+		var count arriving
+		for rest := body; len(rest) > 0; {
+			n := min(len(rest), int(piece)+1)
+			m.take(rest[:n], &count, 1)
+			rest = rest[n:]
+		}
+		if got := m.wrong(true); got != want || count.count != whole {
+			t.Errorf("%q in pieces of %d: %q and %d, want %q and %d", body, int(piece)+1, got, count.count, want, whole)
 		}
 	})
 }

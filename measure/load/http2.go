@@ -76,15 +76,15 @@ const (
 type stream struct {
 	due, sent int64     // run's clock; sent 0: it leaves with the next Wait
 	first     int64     // when the response head came; 0: not yet
-	events    *arriving // nil: the response has no server-sent events
+	events    *arriving // nil: the response has no server-sent events, nor is the call a streaming one
 	left      int64     // of the response body, if its length is known; else -1
 	id        uint32
 	at        uint32 // position in the script
 	got       uint32 // of the response body, not yet returned as window
 	body      uint32 // of the request body, still to be sent
 	window    http2.Window
-	status    uint16 // 0: the response head is pending
-	call      unary  // of a gRPC call: state of the response message
+	status    uint16   // 0: the response head is pending
+	call      callBody // of a gRPC call
 	interim   uint8
 	again     bool
 }

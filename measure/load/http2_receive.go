@@ -195,13 +195,13 @@ func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 	if w.seen.checks != nil {
 		w.examine(pageOf{c.tag(i), s.id}, int(s.status), ev.Payload, false)
 	}
-	if s.events != nil {
+	if s.events != nil && !w.shared.GRPC {
 		if err := s.events.take(ev.Payload, w.now); err != nil {
 			return &http2.Error{Code: http2.Cancel, Stream: s.id, Reason: err.Error()}
 		}
 	}
 	if w.shared.GRPC {
-		s.call.take(ev.Payload)
+		s.call.take(ev.Payload, s.events, w.now)
 		if ev.End {
 			w.callEnds(i, c, h, k, noCode, nil)
 			return nil
@@ -252,7 +252,7 @@ func (w *worker) readHeaders(i uint32, c *conn, h *h2conn, k int, ev *http2.Even
 		message = w.h2.call.message
 	}
 	s.status, s.left, s.first = known.status, known.length, w.now
-	if known.events {
+	if known.events && !w.shared.GRPC {
 		s.events = &arriving{firstNs: w.now}
 	}
 	w.seen.checks.takeHead(pageOf{c.tag(i), s.id}, w.h2.call.all)

@@ -56,7 +56,8 @@ func TestEncode(t *testing.T) {
 		{`{"any":{"@type":"type.googleapis.com/shop.v1.Kind"}}`, "\x22\x22\x0a\x20type.googleapis.com/shop.v1.Kind"},
 		{`{"colour":"RED","kindOf":{}}`, "\x28\x01\x3a\x00"},
 	} {
-		got, err := s.Encode("/shop.v1.Cart/Add", []byte(k.json))
+		call, err := s.Encode("/shop.v1.Cart/Add", []byte(k.json))
+		got := call.Messages
 		if want := string(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(k.message)))) + k.message; err != nil || string(got) != want {
 			t.Errorf("%s: %q %v, want %q", k.json, got, err, want)
 		}
@@ -75,8 +76,10 @@ func TestEncodeRefuses(t *testing.T) {
 		{"/shop.v1.cart/Add", ``, "has no service shop.v1.cart; did you mean shop.v1.Cart?"},
 		{"/Cart/Add", ``, "has no service Cart; did you mean shop.v1.Cart?"},
 		{"/shop.v1.Item/Add", ``, "has no service shop.v1.Item; did you mean shop.v1.Cart?"},
-		{"/shop.v1.Cart/Watch", ``, "shop.v1.Cart/Watch is a streaming method"},
-		{"/shop.v1.Cart/Upload", ``, "shop.v1.Cart/Upload is a streaming method"},
+		{"/shop.v1.Cart/Add", `{"count":1} {"count":2}`, "unexpected token {"},
+		{"/shop.v1.Cart/Upload", `{"count":1} {"cnt":2}`, `unknown field "cnt"`},
+		{"/shop.v1.Cart/Upload", `[{"count":1}`, "-b: not messages in JSON: unexpected end"},
+		{"/shop.v1.Cart/Upload", `{"count":1} {`, "-b: not messages in JSON: unexpected EOF"},
 	} {
 		_, err := s.Encode(k.path, []byte(k.json))
 		if err == nil || !strings.Contains(err.Error(), k.want) || strings.ContainsAny(err.Error(), "\n\u00a0") {
@@ -197,8 +200,8 @@ func TestReflect(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := s.Encode("/ceiling.Echo/Say", []byte(`{"text":"hi","status":5}`)); err != nil || string(got) != "\x00\x00\x00\x00\x06\x0a\x02hi\x10\x05" {
-				t.Errorf("%q %v", got, err)
+			if got, err := s.Encode("/ceiling.Echo/Say", []byte(`{"text":"hi","status":5}`)); err != nil || string(got.Messages) != "\x00\x00\x00\x00\x06\x0a\x02hi\x10\x05" {
+				t.Errorf("%q %v", got.Messages, err)
 			}
 			_, err = Reflect(t.Context(), server, []string{"/ceiling.Eco/Say"})
 			if err == nil || !strings.Contains(err.Error(), "has no service ceiling.Eco; did you mean ceiling.Echo?") {
@@ -367,7 +370,8 @@ func FuzzEncode(f *testing.F) {
 	f.Add(`{"name":"x"}`)
 	f.Add(`{"any":{"@type":"type.googleapis.com/shop.v1.Kind"}}`)
 	f.Fuzz(func(t *testing.T, json string) {
-		b, err := s.Encode("/shop.v1.Cart/Add", []byte(json))
+		call, err := s.Encode("/shop.v1.Cart/Add", []byte(json))
+		b := call.Messages
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("two lines: %q", err)

@@ -3,8 +3,10 @@
 package rpc
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,7 +64,7 @@ func (s *Schema) Services() []string {
 	return list
 }
 
-// find returns the unary method of a path, /package.Service/Method.
+// find returns the method of a path, /package.Service/Method.
 func (s *Schema) find(path string) (protoreflect.MethodDescriptor, error) {
 	service, method := split(path)
 	found, err := s.files.FindDescriptorByName(protoreflect.FullName(service))
@@ -80,9 +82,6 @@ func (s *Schema) find(path string) (protoreflect.MethodDescriptor, error) {
 			names = append(names, string(services.Methods().Get(i).Name()))
 		}
 		return nil, fmt.Errorf("--grpc: %s has no method %s; %s", service, method, choice(method, names))
-	}
-	if m.IsStreamingClient() || m.IsStreamingServer() {
-		return nil, fmt.Errorf("--grpc: %s/%s is a streaming method; only unary ones can be measured", service, method)
 	}
 	return m, nil
 }
@@ -154,28 +153,73 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Encode encodes the request of a method, its message from JSON (none: an empty one), after the
-// five-byte prefix of the wire format.
-func (s *Schema) Encode(path string, json []byte) ([]byte, error) {
+// Call is what a call of a method sends, and what comes back.
+type Call struct {
+	// Messages of the request, each after the five-byte prefix of the wire format.
+	Messages []byte
+	// Streams: the response is any number of messages.
+	Streams bool
+}
+
+// Encode encodes a call of a method, its message from JSON (none: an empty one). A method that takes
+// a stream of them takes several JSON values, or an array.
+func (s *Schema) Encode(path string, body []byte) (c Call, err error) {
 	m, err := s.find(path)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	message := dynamicpb.NewMessage(m.Input())
-	if len(json) > 0 {
-		if err := (protojson.UnmarshalOptions{Resolver: dynamicpb.NewTypes(s.files)}).Unmarshal(json, message); err != nil {
-			text := words(err)
-			if strings.Contains(text, "unknown field") {
-				text += "; " + fieldsOf(m.Input())
-			}
-			return nil, fmt.Errorf("-b: not a %s in JSON: %s", m.Input().FullName(), text)
+	c.Streams = m.IsStreamingServer()
+	list := []json.RawMessage{body}
+	if m.IsStreamingClient() {
+		if list, err = valuesOf(body); err != nil {
+			return c, fmt.Errorf("-b: not messages in JSON: %w", err)
 		}
 	}
-	out, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 5), message)
+	for _, text := range list {
+		if c.Messages, err = s.appendMessage(c.Messages, m.Input(), text); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// valuesOf returns the JSON values of a text one after the other, or those of its array; an empty
+// text has an empty one.
+func valuesOf(text []byte) (list []json.RawMessage, err error) {
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return []json.RawMessage{nil}, nil
+	}
+	if text[0] == '[' {
+		return list, json.Unmarshal(text, &list)
+	}
+	for d := json.NewDecoder(bytes.NewReader(text)); d.More(); {
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	return list, nil
+}
+
+// appendMessage appends a message, from JSON, after its prefix.
+func (s *Schema) appendMessage(out []byte, of protoreflect.MessageDescriptor, text []byte) ([]byte, error) {
+	message := dynamicpb.NewMessage(of)
+	if len(text) > 0 {
+		if err := (protojson.UnmarshalOptions{Resolver: dynamicpb.NewTypes(s.files)}).Unmarshal(text, message); err != nil {
+			why := words(err)
+			if strings.Contains(why, "unknown field") {
+				why += "; " + fieldsOf(of)
+			}
+			return nil, fmt.Errorf("-b: not a %s in JSON: %s", of.FullName(), why)
+		}
+	}
+	begin := len(out)
+	out, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(append(out, make([]byte, 5)...), message)
 	if err != nil {
 		return nil, fmt.Errorf("-b: %s", words(err))
 	}
-	binary.BigEndian.PutUint32(out[1:], uint32(len(out)-5))
+	binary.BigEndian.PutUint32(out[begin+1:], uint32(len(out)-begin-5))
 	return out, nil
 }
 

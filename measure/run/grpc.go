@@ -40,11 +40,14 @@ func calls(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target) ([]l
 	}
 	own := *s
 	own.Targets = slices.Clone(s.Targets)
+	streams := make([]bool, len(s.Targets))
 	for i := range own.Targets {
 		t := &own.Targets[i]
-		if t.Body, err = schema.Encode(paths[i], t.Body); err != nil {
+		call, err := schema.Encode(paths[i], t.Body)
+		if err != nil {
 			return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
+		t.Body, streams[i] = call.Messages, call.Streams
 		t.Header = append([]spec.Field{
 			{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
 			{Name: "grpc-timeout", Value: callTimeout(s.Timeout)},
@@ -53,6 +56,9 @@ func calls(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target) ([]l
 	mix, err := requests(&own)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
+	}
+	for i := range mix {
+		mix[i].Streams = streams[i]
 	}
 	return mix, nil
 }

@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 
 	"github.com/bufbuild/protocompile"
@@ -29,7 +30,7 @@ import (
 const Name = "grpc"
 
 // About describes it in one line.
-const About = "google.golang.org/grpc: ceiling.Echo/Say and /Simple, with reflection; h2c or --tls"
+const About = "google.golang.org/grpc: ceiling.Echo/Say, /Simple and streams, with reflection; h2c or --tls"
 
 //go:embed echo.proto
 var echoProto string
@@ -85,6 +86,7 @@ func Serve(ctx context.Context, c Config) error {
 type message struct {
 	text   string
 	status codes.Code
+	times  int32
 }
 
 // service is what generated code would define.
@@ -107,14 +109,75 @@ func service() *grpc.ServiceDesc {
 		ServiceName: "ceiling.Echo", HandlerType: (*any)(nil), Metadata: "echo.proto",
 		Methods: []grpc.MethodDesc{
 			method("Say", func(in *message) (*message, error) {
-				if in.status != codes.OK {
-					return nil, status.Error(in.status, in.text)
+				if err := answered(in); err != nil {
+					return nil, err
 				}
 				return in, nil
 			}),
 			method("Simple", func(*message) (*message, error) { return &message{text: "hi"}, nil }),
 		},
+		Streams: []grpc.StreamDesc{
+			{StreamName: "Repeat", Handler: repeat, ServerStreams: true},
+			{StreamName: "Collect", Handler: collect, ClientStreams: true},
+			{StreamName: "Chat", Handler: chat, ServerStreams: true, ClientStreams: true},
+		},
 	}
+}
+
+func repeat(_ any, s grpc.ServerStream) error {
+	m := &message{}
+	if err := s.RecvMsg(m); err != nil {
+		return err
+	}
+	for range m.times {
+		if err := s.SendMsg(m); err != nil {
+			return err
+		}
+	}
+	return answered(m)
+}
+
+func collect(_ any, s grpc.ServerStream) error {
+	last := &message{}
+	for {
+		m := &message{}
+		switch err := s.RecvMsg(m); {
+		case errors.Is(err, io.EOF):
+			if err := answered(last); err != nil {
+				return err
+			}
+			return s.SendMsg(last)
+		case err != nil:
+			return err
+		}
+		last = m
+	}
+}
+
+func chat(_ any, s grpc.ServerStream) error {
+	for {
+		m := &message{}
+		switch err := s.RecvMsg(m); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := answered(m); err != nil {
+			return err
+		}
+		if err := s.SendMsg(m); err != nil {
+			return err
+		}
+	}
+}
+
+// answered is the status that a message asks for.
+func answered(m *message) error {
+	if m.status == codes.OK {
+		return nil
+	}
+	return status.Error(m.status, m.text)
 }
 
 // codec encodes the service's messages, as generated code would, and leaves others to protobuf's
@@ -133,6 +196,9 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	}
 	if m.status != 0 {
 		b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), uint64(m.status))
+	}
+	if m.times != 0 {
+		b = protowire.AppendVarint(protowire.AppendTag(b, 3, protowire.VarintType), uint64(m.times))
 	}
 	return mem.BufferSlice{mem.SliceBuffer(b)}, nil
 }
@@ -159,6 +225,9 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		case number == 2 && kind == protowire.VarintType:
 			code, size := protowire.ConsumeVarint(b)
 			m.status, n = codes.Code(code), size
+		case number == 3 && kind == protowire.VarintType:
+			times, size := protowire.ConsumeVarint(b)
+			m.times, n = int32(times), size
 		default:
 			n = protowire.ConsumeFieldValue(number, kind, b)
 		}

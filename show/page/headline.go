@@ -14,7 +14,7 @@ import (
 func headline(runs []chart.Run) Section {
 	s := Section{ID: "figures", Title: "Headline figures"}
 	if len(runs) == 1 {
-		s.Blocks = []Block{Tiles{slices.Concat(tiles(&runs[0]), early(&runs[0].Latency), handshakes(&runs[0]))}}
+		s.Blocks = []Block{Tiles{slices.Concat(tiles(&runs[0]), early(runs[0].Run), handshakes(&runs[0]))}}
 		return s
 	}
 	t := Table{Caption: "Headline figures of each run", Columns: []Column{{Name: "figure"}}}
@@ -34,11 +34,12 @@ func headline(runs []chart.Run) Section {
 }
 
 // early has the tiles of what came before the ends of responses, if it was another time.
-func early(l *record.Latency) (list []Tile) {
+func early(r *record.Run) (list []Tile) {
+	l := &r.Latency
 	for _, t := range []struct {
 		name string
 		q    *record.Quantiles
-	}{{"first byte", l.FirstByte}, {"first event", l.FirstEvent}} {
+	}{{"first byte", l.FirstByte}, {"first " + r.EventName(), l.FirstEvent}} {
 		if t.q != nil {
 			list = append(list, Tile{t.name + " p99", quantile(t.q, .99), t.name + " of the response − sent, p50 " + t.q.Text(.5)})
 		}
