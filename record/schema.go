@@ -147,7 +147,7 @@ type Load struct {
 }
 
 // EventName is what the responses of a run have that arrives bit by bit.
-func (r *Run) EventName() string {
+func EventName(r *Run) string {
 	if r.Spec.GRPC != nil {
 		return "message"
 	}

@@ -193,7 +193,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")
 	p.StringVar(&f.load.newConnections, "new-connections", "", "a new connection for each request, or after so many (--new-connections=100)")
 	p.Lookup("new-connections").NoOptDefVal = "1"
-	p.StringVar(&f.load.protocol.method, "grpc", "", "call this gRPC method, package.Service/Method, with -b as JSON")
+	p.StringVar(&f.load.protocol.method, "grpc", "", "call this gRPC method, package.Service/Method, with -b as JSON (of a streaming method: several)")
 	p.StringVar(&f.load.protocol.proto, "proto", "", "grpc: file with the service, .proto or descriptor set (default: ask the server)")
 	p.StringVar(&f.load.protocol.http, "http", "", "HTTP version: 1.1, 2 or 3 (default: https asks the server, 1.1 or 2)")
 	p.BoolVar(&f.load.tls.Insecure, "insecure", false, "https: accept any certificate")

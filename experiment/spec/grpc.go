@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// GRPC makes the requests unary calls: a target's path is /package.Service/Method, its body
+// GRPC makes the requests calls: a target's path is /package.Service/Method, its body
 // the request's message in JSON, and the status is grpc-status.
 type GRPC struct {
 	// Proto is a file that defines the service: a .proto, or a descriptor set. "": use server

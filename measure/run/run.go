@@ -305,7 +305,7 @@ const slotsPerThread = 32
 // portable engine (docs/decisions/048-portable.md).
 const (
 	quicWork     = 8
-	portableWork = 4
+	portableWork = 2
 )
 
 // work is about how much more work a request is than over HTTP/1.1 or 2 with the kernel's engines.

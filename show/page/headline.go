@@ -39,7 +39,7 @@ func early(r *record.Run) (list []Tile) {
 	for _, t := range []struct {
 		name string
 		q    *record.Quantiles
-	}{{"first byte", l.FirstByte}, {"first " + r.EventName(), l.FirstEvent}} {
+	}{{"first byte", l.FirstByte}, {"first " + record.EventName(r), l.FirstEvent}} {
 		if t.q != nil {
 			list = append(list, Tile{t.name + " p99", quantile(t.q, .99), t.name + " of the response − sent, p50 " + t.q.Text(.5)})
 		}

@@ -108,7 +108,7 @@ func (l Layout) facts(r *record.Run) []block {
 		blocks = append(blocks, fact(1, streamsName(r), streamsLine(r)))
 	}
 	if e := r.Load.Events; e != nil {
-		blocks = append(blocks, fact(1, r.EventName()+"s", fmt.Sprintf("%s in %s responses · %s/s · %.1f a response", unit.FormatCount(int64(e.Count)),
+		blocks = append(blocks, fact(1, record.EventName(r)+"s", fmt.Sprintf("%s in %s responses · %s/s · %.1f a response", unit.FormatCount(int64(e.Count)),
 			unit.FormatCount(int64(e.Responses)), unit.FormatSI(e.PerS), float64(e.Count)/float64(e.Responses))))
 	}
 	if r.Load.TLS != nil {
@@ -332,7 +332,7 @@ func latency(p *printer, r *record.Run) {
 		add("first byte", "", l.FirstByte)
 	}
 	if l.FirstEvent != nil {
-		add("first "+r.EventName(), "", l.FirstEvent)
+		add("first "+record.EventName(r), "", l.FirstEvent)
 	}
 	if r.Load.Mode == "subscribed" { // the others count requests
 		p.table(&t)
