@@ -146,6 +146,9 @@ type Load struct {
 	Arrivals string `json:"arrivals,omitempty"`
 }
 
+// IsSteady reports whether the rate that was asked for stayed the same during the run.
+func IsSteady(r *Run) bool { return r.Spec.Rate.Constant() && r.Spec.Arrivals != spec.Logged }
+
 // EventName is what the responses of a run have that arrives bit by bit.
 func EventName(r *Run) string {
 	if r.Spec.GRPC != nil {

@@ -159,7 +159,7 @@ func (d *caveats) ofTheRate(f *facts) {
 	switch {
 	case f.time.trend.known && !f.time.trend.worse():
 		d.add("caveat.warming-up", with{"trend": f.time.trend.says()})
-	case f.time.trend.known, f.base.open && !run.Spec.Rate.Constant(): // a ramp or steps were asked for
+	case f.time.trend.known, f.base.open && !record.IsSteady(run): // it changed as asked
 	case s.Samples > 1 && f.base.rate > 0 && s.StdevPerS/f.base.rate > Unsteady:
 		d.add("caveat.unstable", with{"min_per_s": s.MinPerS, "max_per_s": s.MaxPerS, "interval_s": s.WidthS})
 	}

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"ceiling/experiment/spec"
 	"ceiling/record"
 )
 
@@ -26,6 +27,6 @@ func ruleTargetRate(f *runFacts) finding {
 	}
 	out.answer = matched
 	out.because = just("rate.answered", with{"per_s": asked, "lost": f.lostPart()})
-	out.next = just("rate.answered.next", with{"per_s": 2 * asked})
+	out.next = just("rate.answered.next", with{"per_s": 2 * asked, "logged": f.run.Spec.Arrivals == spec.Logged})
 	return out
 }

@@ -32,7 +32,7 @@ func (c change) grew(times float64) bool { return c.known && c.to >= times*c.fro
 // trendOf looks for a trend in the window's rows.
 func trendOf(f *cpuFacts, load []record.LoadRow, series *record.Series) trendFacts {
 	t := trendFacts{open: f.base.open}
-	if f.base.open && !f.base.run.Spec.Rate.Constant() || f.base.schedule.owed.value > backlogMax {
+	if f.base.open && !record.IsSteady(f.base.run) || f.base.schedule.owed.value > backlogMax {
 		return t // a requested ramp, or a queue that grows by itself
 	}
 	times, values := bins(load, f.base.open)

@@ -15,7 +15,11 @@ import (
 // An access log has no host: args has the URL of the server that its requests are for.
 func (f *runFlags) borrowed(args []string, sh *shell) ([]spec.Target, error) {
 	data, name, dir := []byte(nil), f.load.from.targets, ""
-	set, err := (*borrowed.Set)(nil), error(nil)
+	speed, err := replaySpeed(f.load.rate)
+	if err != nil {
+		return nil, err
+	}
+	var set *borrowed.Set
 	switch {
 	case f.load.from.curl != "":
 		name = "--curl"
@@ -33,16 +37,23 @@ func (f *runFlags) borrowed(args []string, sh *shell) ([]spec.Target, error) {
 		data, err = spec.ReadAtMost(file, spec.TargetsFileMax, name)
 	}
 	if err == nil && set == nil {
-		set, err = readBorrowed(data, name, dir, args)
+		set, err = readBorrowed(data, name, dir, args, speed > 0)
 	}
 	switch {
 	case err != nil:
 		return nil, err
+	case speed > 0 && (set == nil || set.Order == nil):
+		return nil, fmt.Errorf("-R log: %s is not an access log, which has times; give a rate, -R 100", name)
 	case set == nil:
 		return spec.ReadTargets(bytes.NewReader(data), name, dir)
 	}
 	for _, line := range set.Left {
 		sh.Note("ceiling: %s: %s", name, line)
+	}
+	if speed > 0 {
+		if err := f.replays(set, speed, sh); err != nil {
+			return nil, err
+		}
 	}
 	for flag, value := range set.Flags {
 		if f.changed(flag) {
@@ -56,7 +67,7 @@ func (f *runFlags) borrowed(args []string, sh *shell) ([]spec.Target, error) {
 }
 
 // readBorrowed reads the requests of a file; nil if it is one of targets.
-func readBorrowed(data []byte, name, dir string, args []string) (*borrowed.Set, error) {
+func readBorrowed(data []byte, name, dir string, args []string, timed bool) (*borrowed.Set, error) {
 	base := ""
 	if len(args) > 0 {
 		server, path, err := spec.SplitURL(args[0])
@@ -71,7 +82,7 @@ func readBorrowed(data []byte, name, dir string, args []string) (*borrowed.Set, 
 	if set, err := borrowed.OpenAPI(data, name, base); set != nil || err != nil {
 		return set, err
 	}
-	set, err := borrowed.Log(data, name, base)
+	set, err := borrowed.Log(data, name, base, timed)
 	switch {
 	case set != nil && base == "":
 		return nil, fmt.Errorf("%s is an access log, which has no host; give the server as well: --targets %[1]s http://127.0.0.1:8080", name)

@@ -45,7 +45,7 @@ func (f *runFlags) fillIn(list []spec.Target, sh *shell) error {
 	switch {
 	case f.feed != nil && !f.fills:
 		return fmt.Errorf("--feed: no request uses a column; write {{.%s}} in the URL, a header field or the body", f.feed.Columns[0])
-	case !f.fills && !f.load.from.once:
+	case !f.fills && !f.load.from.once && f.replay == nil:
 		return nil
 	}
 	for i := range list {
@@ -59,18 +59,10 @@ func (o *order) composed(f *runFlags) error {
 	if f.script != nil {
 		return o.scripted(f)
 	}
-	if !f.fills && !f.load.from.once && f.session == nil {
+	if !f.fills && !f.load.from.once && f.session == nil && f.replay == nil {
 		return nil
 	}
-	name := "--feed"
-	switch {
-	case f.session != nil:
-		name = "--session"
-	case f.load.from.once:
-		name = "--once"
-	case f.feed == nil:
-		name = "{{…}}"
-	}
+	name := f.whatComposes()
 	switch {
 	case f.fleet.agents != 0:
 		return fmt.Errorf("%s: agents do not receive the data; leave --agents out", name)
@@ -91,6 +83,9 @@ func (o *order) composed(f *runFlags) error {
 			return fmt.Errorf("--session: %s: %w", f.load.from.session, err)
 		}
 		return nil
+	}
+	if f.replay != nil {
+		return o.logged(f)
 	}
 	if f.load.from.once {
 		if err := o.once(f); err != nil {

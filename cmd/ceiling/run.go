@@ -43,6 +43,7 @@ type runFlags struct {
 	session *spec.Session
 	feed    *data.Feed // of --feed; nil: none
 	fills   bool       // requests have places that are filled in
+	replay  *replay    // of -R log; nil: none
 }
 
 // loadFlags define the load.
@@ -177,7 +178,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVarP(&f.load.connections, "connections", "c", "64", "connections")
 	p.StringVarP(&f.load.threads, "threads", "t", "0", "generator threads (0 = auto)")
 	p.StringVarP(&f.load.duration, "duration", "d", "10s", "measured time (also -z)")
-	p.StringVarP(&f.load.rate, "rate", "R", "", "open loop: total request rate (10k, 50/1s, ramp 1k:5k, steps 1k+5k)")
+	p.StringVarP(&f.load.rate, "rate", "R", "", "open loop: total request rate (10k, 50/1s, ramp 1k:5k, steps 1k+5k, log or log*10 as in --targets)")
 	p.StringVarP(&f.load.pipelining, "pipelining", "p", "1", "requests in flight on each connection")
 	p.StringVarP(&f.load.method, "method", "m", "", "method (GET, or POST with a body)")
 	p.StringArrayVarP(&f.load.header, "header", "H", nil, "header field 'Name: value'; repeatable")
@@ -319,6 +320,9 @@ func (f *runFlags) plainTargets(args []string, sh *shell) ([]spec.Target, error)
 	}
 	if len(f.load.from.luaArgs) > 0 && f.load.from.lua == "" {
 		return nil, errors.New("--lua-arg: it goes to a script; give --lua FILE")
+	}
+	if strings.HasPrefix(f.load.rate, spec.Logged) && f.load.from.targets == "" {
+		return nil, errors.New("-R log: the times are those of an access log; give it with --targets FILE")
 	}
 	if f.load.from.session != "" {
 		return f.readSession(args, fields)

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"ceiling/internal/unit"
 )
@@ -20,12 +23,57 @@ var logLine = regexp.MustCompile(`"([A-Z]+) (\S+) HTTP/[0-9.]+"`) // read-only
 // logged is a request of a log. A log has neither fields nor bodies.
 type logged struct{ method, target string }
 
-// caddyLine is what a line of Caddy's log has of it.
+// caddyLine is what a line of Caddy's log has of it. It is written when the response has ended.
 type caddyLine struct {
-	Request struct {
+	TS       json.RawMessage `json:"ts"`       // seconds since 1970, or a text
+	Duration float64         `json:"duration"` // seconds
+	Request  struct {
 		Method string `json:"method"`
 		URI    string `json:"uri"`
 	} `json:"request"`
+}
+
+// Times in a line: [06/Feb/2009:12:14:14 +0100] of nginx and Apache, HAProxy's with milliseconds and
+// without a zone, and RFC 3339 (nginx's $time_iso8601, Traefik's).
+var (
+	logTime = regexp.MustCompile(`\[(\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d)(\.\d+)?( [+-]\d{4})?\]`)   // read-only
+	isoTime = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?`) // read-only
+)
+
+// timeOf finds the time of a line; false: it has none.
+func timeOf(line string) (time.Time, bool) {
+	if strings.HasPrefix(line, "{") {
+		var c caddyLine
+		if json.Unmarshal([]byte(line), &c) != nil {
+			return time.Time{}, false
+		}
+		if seconds, err := strconv.ParseFloat(string(c.TS), 64); err == nil {
+			return time.UnixMicro(int64(math.Round((seconds - c.Duration) * 1e6))), true
+		}
+		at, ok := timeIn(string(c.TS))
+		return at.Add(-time.Duration(c.Duration * 1e9)), ok
+	}
+	return timeIn(line)
+}
+
+func timeIn(text string) (at time.Time, ok bool) {
+	layout := ""
+	if m := logTime.FindStringSubmatch(text); m != nil {
+		text, layout = m[1]+m[2], "02/Jan/2006:15:04:05"
+		if m[3] != "" {
+			text, layout = text+m[3], layout+" -0700"
+		}
+	} else if m := isoTime.FindStringSubmatch(text); m != nil {
+		text, layout = strings.Replace(m[0], " ", "T", 1), "2006-01-02T15:04:05"
+		switch {
+		case strings.Contains(m[2], ":"), m[2] == "Z":
+			layout += "Z07:00"
+		case m[2] != "":
+			layout += "Z0700"
+		}
+	}
+	at, err := time.Parse(layout, text)
+	return at, layout != "" && err == nil
 }
 
 // isLog reports whether most of a file's first lines are those of an access log.
@@ -60,10 +108,18 @@ func logOf(line string) (logged, bool) {
 // logMost is how many different requests of a log are sent: those that it has most often.
 const logMost = 50_000
 
-// readLog reads the requests of an access log, to be sent to a server: each as often as the log has it.
-func readLog(text, base string) (*Set, error) {
+// moment is a request of a log and its time.
+type moment struct {
+	request logged
+	at      time.Time
+}
+
+// readLog reads the requests of an access log, to be sent to a server: each as often as the log has it,
+// or, if it is timed, when the log has it.
+func readLog(text, base string, timed bool) (*Set, error) {
 	s := &Set{}
-	count, broken, bodies := map[logged]int{}, 0, 0
+	var moments []moment
+	count, broken, bodies, timeless := map[logged]int{}, 0, 0, 0
 	for line := range strings.Lines(text) {
 		if strings.TrimSpace(line) == "" {
 			continue
@@ -75,6 +131,14 @@ func readLog(text, base string) (*Set, error) {
 		case r.method == "POST" || r.method == "PUT" || r.method == "PATCH" || r.method == "CONNECT":
 			bodies++
 		default:
+			if timed {
+				at, ok := timeOf(line)
+				if !ok {
+					timeless++
+					continue
+				}
+				moments = append(moments, moment{r, at})
+			}
 			count[r]++
 		}
 	}
@@ -88,12 +152,14 @@ func readLog(text, base string) (*Set, error) {
 	for _, r := range often[:min(len(often), logMost)] {
 		s.Requests = append(s.Requests, Request{Method: r.method, URL: base + r.target, Weight: count[r]})
 	}
+	s.inTime(moments, often)
 	left := func(n int, what string) {
 		if n > 0 {
 			s.Left = append(s.Left, fmt.Sprintf("left out: %s %s", unit.Plural(n, "line", "lines"), what))
 		}
 	}
 	left(broken, "without a request line")
+	left(timeless, "without a time")
 	left(bodies, "whose bodies a log does not have (POST, PUT, PATCH)")
 	left(rare, fmt.Sprintf("with rarer requests than the %d most frequent", logMost))
 	if len(s.Requests) == 0 {
@@ -102,13 +168,39 @@ func readLog(text, base string) (*Set, error) {
 	return s, nil
 }
 
-// Log reads an access log; nil if it is none.
-func Log(data []byte, name, base string) (*Set, error) {
+// inTime adds order and times of the requests that are sent. Where a log has whole seconds, the
+// requests of a second are spread evenly over it.
+func (s *Set) inTime(moments []moment, often []logged) {
+	index := map[logged]int{}
+	for i, r := range often[:len(s.Requests)] {
+		index[r] = i
+	}
+	moments = slices.DeleteFunc(moments, func(m moment) bool { _, sent := index[m.request]; return !sent })
+	slices.SortStableFunc(moments, func(a, b moment) int { return a.at.Compare(b.at) })
+	whole := !slices.ContainsFunc(moments, func(m moment) bool { return m.at.Nanosecond() != 0 })
+	for first := 0; first < len(moments); {
+		next := first
+		for ; next < len(moments) && moments[next].at.Equal(moments[first].at); next++ {
+			at := moments[next].at.Sub(moments[0].at)
+			s.Order, s.Times = append(s.Order, index[moments[next].request]), append(s.Times, at)
+		}
+		for i := first; whole && i < next; i++ {
+			s.Times[i] += time.Second * time.Duration(i-first) / time.Duration(next-first)
+		}
+		first = next
+	}
+	if whole && len(moments) > 0 {
+		s.Left = append(s.Left, "its times are whole seconds: the requests of one are spread evenly over it")
+	}
+}
+
+// Log reads an access log; nil if it is none. Timed: with the order and the times of its requests.
+func Log(data []byte, name, base string, timed bool) (*Set, error) {
 	text := string(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if !isLog(text) {
 		return nil, nil
 	}
-	s, err := readLog(text, base)
+	s, err := readLog(text, base, timed)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"ceiling/experiment/spec"
 )
@@ -26,6 +27,10 @@ type Request struct {
 // Set is what a file or a command line has.
 type Set struct {
 	Requests []Request
+	// Order of the requests in a log, by their indices, and when each is due after the first; nil: they
+	// were not asked for.
+	Order []int
+	Times []time.Duration
 	// Left says what was left out, a line each.
 	Left []string
 	// Flags of ceiling run that curl's own ask for, by name: insecure, http, cacert, …

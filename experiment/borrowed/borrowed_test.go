@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ceiling/experiment/borrowed"
 	"ceiling/experiment/spec"
@@ -157,7 +159,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, read := range []func() (*borrowed.Set, error){
 			func() (*borrowed.Set, error) { return borrowed.Read([]byte(text), "f.http", open) },
-			func() (*borrowed.Set, error) { return borrowed.Log([]byte(text), "a.log", "http://h") },
+			func() (*borrowed.Set, error) { return borrowed.Log([]byte(text), "a.log", "http://h", false) },
 			func() (*borrowed.Set, error) { return borrowed.OpenAPI([]byte(text), "a.yaml", "") },
 		} {
 			if s, err := read(); err == nil && s != nil {
@@ -185,7 +187,7 @@ func TestAccessLogs(t *testing.T) {
 		"nginx": {nginx, "GET /a?x=1 2, GET /b 1, HEAD /b 1", "left out: 1 line without a request line; left out: 1 line whose bodies"},
 		"caddy": {caddy, "GET /a 2", "left out: 1 line without"},
 	} {
-		s, err := borrowed.Log([]byte(c.text), name, "http://h:1")
+		s, err := borrowed.Log([]byte(c.text), name, "http://h:1", false)
 		if err != nil || s == nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -202,12 +204,50 @@ func TestAccessLogs(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "GET http://h/a\n", "hello\nthere\n", `{"method":"GET","url":"http://h/"}`, `{"log":{"entries":[]}}`} {
-		if s, err := borrowed.Log([]byte(text), "x", ""); s != nil || err != nil {
+		if s, err := borrowed.Log([]byte(text), "x", "", false); s != nil || err != nil {
 			t.Errorf("%q is taken for a log: %+v, %v", text, s, err)
 		}
 	}
-	if _, err := borrowed.Log([]byte(`1 - - [x] "POST /c HTTP/1.1" 201 0`), "posts.log", "http://h"); err == nil || !strings.Contains(err.Error(), "no request in it that can be sent") {
+	if _, err := borrowed.Log([]byte(`1 - - [x] "POST /c HTTP/1.1" 201 0`), "posts.log", "http://h", false); err == nil || !strings.Contains(err.Error(), "no request in it that can be sent") {
 		t.Errorf("only posts: %v", err)
+	}
+}
+
+// TestLogTimes: the times of all formats, in their order; whole seconds are spread, what was sent
+// before it was answered began then, and lines without a time are left out.
+func TestLogTimes(t *testing.T) {
+	line := func(at, path string) string { return "1 - - " + at + ` "GET ` + path + ` HTTP/1.1" 200 1` + "\n" }
+	const second = time.Second
+	for name, c := range map[string]struct {
+		text  string
+		order string
+		times []time.Duration
+		left  string
+	}{
+		"nginx": {line("[28/Nov/2026:05:00:00 +0000]", "/a") + line("[28/Nov/2026:06:00:01 +0100]", "/b") + line("[28/Nov/2026:05:00:01 +0000]", "/a") +
+			line("-", "/a"), "/a /b /a", []time.Duration{0, second, second + second/2},
+			"its times are whole seconds: the requests of one are spread evenly over it; left out: 1 line without a time"},
+		"iso": {line("2026-11-28T05:00:01.250+00:00", "/b") + line("2026-11-28T05:00:00Z", "/a"), "/a /b", []time.Duration{0, 1250 * time.Millisecond}, ""},
+		"haproxy": {line("[06/Feb/2009:12:14:14.655]", "/a") + line("[06/Feb/2009:12:14:14.755]", "/b"), "/a /b",
+			[]time.Duration{0, 100 * time.Millisecond}, ""},
+		"caddy": {`{"ts":1646861401.5,"duration":0.5,"request":{"method":"GET","uri":"/b"}}` + "\n" +
+			`{"ts":1646861401.25,"duration":1,"request":{"method":"GET","uri":"/a"}}` + "\n" +
+			`{"ts":"2022-03-09T21:30:02.5Z","duration":0,"request":{"method":"GET","uri":"/a"}}` + "\n",
+			"/a /b /a", []time.Duration{0, 750 * time.Millisecond, 2250 * time.Millisecond}, ""},
+	} {
+		s, err := borrowed.Log([]byte(c.text), name, "", true)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var order []string
+		for _, i := range s.Order {
+			order = append(order, s.Requests[i].URL)
+		}
+		left := strings.Join(s.Left, "; ")
+		if strings.Join(order, " ") != c.order || !slices.Equal(s.Times, c.times) || left != c.left {
+			t.Errorf("%s: %v at %v, %q", name, order, s.Times, left)
+		}
 	}
 }
 

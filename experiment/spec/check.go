@@ -107,7 +107,7 @@ func (s *Spec) checkRate() error {
 		return fmt.Errorf("rate: nothing would be sent; give -R 10k, or leave -R out for as fast as answers come")
 	case !s.Rate.Constant() && s.Duration == 0:
 		return fmt.Errorf("rate: %s changes over the duration; give one: -d 10s", s.Rate)
-	case s.Arrivals != Constant && s.Arrivals != Poisson:
+	case s.Arrivals != Constant && s.Arrivals != Poisson && s.Arrivals != Logged:
 		return fmt.Errorf("invalid --arrivals %s (use %s or %s)", quoteShort(s.Arrivals), Constant, Poisson)
 	}
 	return nil

@@ -232,6 +232,8 @@ func (e *Experiment) checkLoad() error {
 		most = slices.Min(connections) // every pair of the two lists is measured
 	}
 	switch threads := slices.Max(ThreadCounts(l)); {
+	case l.Arrivals == Logged:
+		return fmt.Errorf("invalid arrivals %s (use %s or %s); a log has its times with -R log --targets FILE", Logged, Constant, Poisson)
 	case l.Arrivals != "" && !e.open():
 		return fmt.Errorf("arrivals: %s arrivals need a rate; give one with -R 10k, or leave --arrivals out", l.Arrivals)
 	case len(l.Connections) > 0 && len(e.Factorial.Factors) == 0 && threads > most:

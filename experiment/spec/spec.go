@@ -8,10 +8,11 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Arrivals of an open loop.
+// Arrivals of an open loop. Logged are those of an access log, which only a single run has.
 const (
 	Constant = "constant"
 	Poisson  = "poisson"
+	Logged   = "log"
 )
 
 // Versions of HTTP.
@@ -45,7 +46,7 @@ type Spec struct {
 	Pipelining int `json:"pipelining"`
 	// Rate makes the loop open: requests leave on schedule. The zero value is a closed loop.
 	Rate unit.Rate `json:"rate,omitzero"`
-	// Arrivals of the open loop: Constant or Poisson. Empty in a closed loop.
+	// Arrivals of the open loop: Constant, Poisson or Logged. Empty in a closed loop.
 	Arrivals string `json:"arrivals,omitempty"`
 	// Seed of every random choice: Poisson gaps, the order of a mix.
 	Seed uint64 `json:"seed"`

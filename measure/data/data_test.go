@@ -188,3 +188,36 @@ func BenchmarkNext(b *testing.B) {
 		}
 	}
 }
+
+// TestReplay: the workers have, between them, the order that was given.
+func TestReplay(t *testing.T) {
+	mix := append(request("GET /a HTTP/1.1\n\n"), request("GET /b HTTP/1.1\n\n")...)
+	order := []int{1, 0, 0, 1, 1}
+	c, err := Replay(mix, order, []int64{0, 1, 2, 3, 4}, 2)
+	if err != nil || len(c.Times) != 5 {
+		t.Fatal(c, err)
+	}
+	got := make([]int, len(order))
+	for w := range 2 {
+		s, err := c.New(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := s.Next(nil, 3-w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range made {
+			got[w+2*i] = int(r.Target)
+			if want := "GET /" + string("ab"[r.Target]) + " "; !strings.HasPrefix(string(r.Bytes), want) {
+				t.Errorf("target %d: %q", r.Target, r.Bytes)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(got, order) {
+		t.Errorf("%v, want %v", got, order)
+	}
+}

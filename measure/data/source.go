@@ -44,6 +44,25 @@ func Composing(mix []load.Request, feed *Feed, workers int, seed uint64, ordered
 	}}, nil
 }
 
+// Replay sends the requests of a mix in an order, each at its time after the window's opening, in
+// nanoseconds.
+func Replay(mix []load.Request, order []int, times []int64, workers int) (*load.Composing, error) {
+	c, err := Composing(mix, nil, workers, 0, true)
+	if err != nil {
+		return nil, err
+	}
+	inOrder := c.New
+	c.What, c.Times = "log", times
+	c.New = func(number int) (load.Source, error) {
+		s, err := inOrder(number)
+		if err == nil {
+			s.(*source).turn = order
+		}
+		return s, err
+	}
+	return c, nil
+}
+
 // source renders the requests of one worker: of all those numbered at, at + step, ….
 type source struct {
 	templates []*template

@@ -7,7 +7,7 @@ import (
 // warmSchedule runs the warm-up at the window's initial rate.
 func (w *worker) warmSchedule(start int64) {
 	s := w.shared.schedule
-	s.to, s.steps, s.seed = s.from, nil, s.seed+1
+	s.to, s.steps, s.times, s.seed = s.from, nil, nil, s.seed+1
 	w.arrivals = s.arrivals(uint64(w.id), uint64(w.shared.Threads))
 	w.originNs = start
 	w.advance()

@@ -16,6 +16,7 @@ type schedule struct {
 	from, to unit.Frequency
 	lengthNs int64  // of a ramp, or of all steps
 	steps    []step // nil: none
+	times    []int64 // of each request; nil: the rate says
 	poisson  bool
 	seed     uint64
 	share    Share // of the arrivals, with a Count and an Of
@@ -31,6 +32,9 @@ func newSchedule(c *Config) schedule {
 		s.to = s.from
 	}
 	s.steps = stepsOf(c.Rate.Each(), s.lengthNs)
+	if from := composing(c.Mix); from != nil {
+		s.times = from.Times
+	}
 	return s
 }
 
@@ -78,7 +82,12 @@ func (s *schedule) atStep(whole uint64, frac uint32) int64 {
 // at returns when the process reaches whole + frac/2³² requests, in nanoseconds after the start;
 // the maximum beyond what an int64 holds.
 func (s *schedule) at(whole uint64, frac uint32) int64 {
-	if s.steps != nil {
+	switch {
+	case s.times != nil && whole >= uint64(len(s.times)):
+		return math.MaxInt64
+	case s.times != nil:
+		return s.times[whole]
+	case s.steps != nil:
 		return s.atStep(whole, frac)
 	}
 	if s.from == s.to {

@@ -3,6 +3,7 @@ package load
 import (
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -250,6 +251,30 @@ func TestUnionIsTheSchedule(t *testing.T) {
 			t.Fatalf("the workers' schedules are not the one schedule")
 		}
 	})
+}
+
+// TestTimes: requests are due when a source says, over all workers of all shares, and after the last
+// none is; the warm-up has the mean rate.
+func TestTimes(t *testing.T) {
+	times := []int64{0, 0, 5, 1e6, 1e6, 1e9}
+	c := Config{Rate: unit.Rate{From: unit.Frequency{Count: 6, PerNs: 1e9}, To: unit.Frequency{Count: 6, PerNs: 1e9}},
+		Mix: []Request{{Weight: 1, Compose: &Composing{Times: times}}}}
+	var got []int64
+	for _, share := range []Share{{First: 0, Count: 1, Of: 2}, {First: 1, Count: 1, Of: 2}} {
+		c.Share = share
+		s := newSchedule(&c)
+		for id := range uint64(2) {
+			for a := s.arrivals(id, 2); a.due() < math.MaxInt64; a.next() {
+				got = append(got, a.due())
+			}
+		}
+		if s.at(6, 0) != math.MaxInt64 || s.perNsAt(5) != 6e-9 {
+			t.Errorf("request 6 is due at %d, at a rate of %g", s.at(6, 0), s.perNsAt(5))
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, times) {
+		t.Errorf("due at %d, want %d", got, times)
+	}
 }
 
 // TestSteps: each step begins with a request at its boundary, keeps its own rate exactly, and has as

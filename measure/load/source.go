@@ -21,6 +21,9 @@ type Composing struct {
 	Answers bool
 	// Thinks: delays are a user's think time, which an open loop leaves out: its schedule sets the pace.
 	Thinks bool
+	// Times of the requests after the window's opening, in nanoseconds, ascending; nil: the rate says
+	// when they are due.
+	Times []int64
 	// Targets is the number of targets that the requests are of; 0: one.
 	Targets int
 }

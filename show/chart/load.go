@@ -42,7 +42,7 @@ func Rate(runs []Run, most int) (Plot, bool) {
 			continue
 		}
 		p.Groups = append(p.Groups, g)
-		if asked := run.Load.TargetPerS; asked > 0 && run.Spec.Rate.Constant() {
+		if asked := run.Load.TargetPerS; asked > 0 && record.IsSteady(run.Run) {
 			p.limit(named(run, "asked"), asked)
 			high = max(high, asked)
 		}

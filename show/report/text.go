@@ -234,10 +234,14 @@ func LoadLine(r *record.Run) string {
 	switch l.Mode {
 	case "open":
 		asked := unit.FormatCount(int64(l.TargetPerS + 0.5))
-		if !r.Spec.Rate.IsZero() && !r.Spec.Rate.Constant() {
+		how := arrivals(r) + " arrivals"
+		switch {
+		case arrivals(r) == spec.Logged:
+			how = "on average, as in the log"
+		case !r.Spec.Rate.IsZero() && !r.Spec.Rate.Constant():
 			asked = fmt.Sprintf("%s (%s on average)", r.Spec.Rate, asked)
 		}
-		parts = append(parts, fmt.Sprintf("open loop at %s %s, %s arrivals", asked, r.Spec.Kind.PerSecond(), arrivals(r)))
+		parts = append(parts, fmt.Sprintf("open loop at %s %s, %s", asked, r.Spec.Kind.PerSecond(), how))
 	case "subscribed":
 		parts[0] = strings.Replace(parts[0], "connection", "subscriber", 1)
 	default:
