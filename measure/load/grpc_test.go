@@ -382,7 +382,7 @@ func TestStreamingCalls(t *testing.T) {
 			events uint64 // of a call
 		}{
 			{call("Repeat", "a", 7, 1), 7}, {call("Repeat", "none", 0, 1), 0}, {call("Chat", "long "+strings.Repeat("x", 100), 0, 60), 60},
-			{call("Collect", "b", 0, 5), 0},
+			{call("Collect", "b", 0, 5), 0}, {call("Chat", "", 0, 0), 0},
 		} {
 			s := newGRPCServer(t, false)
 			const n = 300

@@ -15,6 +15,7 @@ import (
 type h2request struct {
 	head   []byte
 	frames []uint32 // offsets in head at which the frames begin
+	blocks int      // of them those with the fields
 	body   []byte
 }
 
@@ -83,9 +84,16 @@ func newH2Request(b []byte, scheme string, grpc bool) (r h2request, err error) {
 			fields = hpack.AppendField(fields, name, value, false)
 		}
 	}
-	r.head = http2.AppendBlock(nil, 0, append(block, fields...), len(body) == 0, http2.DefaultFrame)
+	r.head = http2.AppendBlock(nil, 0, append(block, fields...), len(body) == 0 && !grpc, http2.DefaultFrame)
+	blocks := len(r.head)
+	if len(body) == 0 && grpc { // "MUST send an empty DATA frame" (PROTOCOL-HTTP2.md); grpc-go waits for it
+		r.head = http2.AppendHeader(r.head, 0, http2.Data, http2.EndStream, 0)
+	}
 	for at := 0; at < len(r.head); at += http2.HeaderBytes + int(binary.BigEndian.Uint32(r.head[at:])>>8) {
 		r.frames = append(r.frames, uint32(at))
+		if at < blocks {
+			r.blocks++
+		}
 	}
 	r.body = body
 	return r, nil
