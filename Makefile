@@ -29,7 +29,7 @@ lint:
 	./bin/staticcheck ./...
 	@dead=$$(./bin/deadcode -test=false ./cmd/...) && test -z "$$dead" || { echo "$$dead"; echo "deadcode: only tests call the functions above, or nothing does"; exit 1; }
 	cd internal/tools/conformance && $(GO) vet . && ../../../bin/staticcheck .
-	@for os in darwin windows; do echo "for $$os"; GOOS=$$os $(GO) build -o bin/ceiling-$$os ./cmd/ceiling && GOOS=$$os ./bin/staticcheck -tests=false -checks inherit,-U1000 ./cmd/ceiling || exit 1; done
+	@for os in darwin windows; do echo "for $$os"; GOOS=$$os $(GO) build -o bin/ceiling-$$os ./cmd/ceiling && GOOS=$$os $(GO) vet $$(GOOS=$$os $(GO) list -deps ./cmd/ceiling | grep ^ceiling) && GOOS=$$os ./bin/staticcheck -tests=false -checks inherit,-U1000 ./cmd/ceiling || exit 1; done
 
 # race runs what test-all leaves out: the packages that measure, with the race detector
 # and without the tests that measure. It needs cgo and a C compiler (deps).
