@@ -186,6 +186,7 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 	if w != nil {
 		w.end()
 		over.tally, over.report = w.tally, w.report()
+		w.tally = w.spare() // for what follows, of which nothing counts
 	}
 	r.out <- over
 	if w != nil {
