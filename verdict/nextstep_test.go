@@ -85,3 +85,13 @@ func TestShortOfTheTarget(t *testing.T) {
 		t.Errorf("all was answered: %q", text)
 	}
 }
+
+// Without the server's side the next step is to observe it, not to look for what it waits for.
+func TestNextWithoutAServer(t *testing.T) {
+	run := closedRun()
+	run.Unloaded = record.LoneOf([]int64{1e5, 1e5, 1e5, 1e5, 1e5, 1e5, 1e5, 1e5}, 1)
+	run.NotMeasured = []record.NotMeasured{{What: "host", Why: "hosts are observed on Linux"}}
+	if next := prose.Sentence(Judge(run, nil).Next); !strings.HasPrefix(next, "observe the server's processes: run ceiling on its host, if that is Linux") {
+		t.Errorf("next %q", next)
+	}
+}

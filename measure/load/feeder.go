@@ -1,7 +1,9 @@
 package load
 
 import (
+	"cmp"
 	"sync/atomic"
+	"time"
 
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
@@ -83,6 +85,7 @@ func (m *feeder) compose(id int) {
 	defer release()
 	defer close(m.gone)
 	before := sys.ThreadCPUNs() // the thread may have served others
+	worked := int64(0)
 	source, err := m.composing.New(id)
 	m.source.Store(&source)
 	defer func() {
@@ -96,10 +99,12 @@ func (m *feeder) compose(id int) {
 		}
 		b := composedBatch{n: o.n}
 		if b.err = err; err == nil {
+			at := time.Now()
 			b.list, b.err = source.Next(o.seen, o.n)
+			worked += int64(time.Since(at))
 			err = b.err
 		}
-		m.cpuNs.Store(sys.ThreadCPUNs() - before)
+		m.cpuNs.Store(cmp.Or(sys.ThreadCPUNs()-before, worked)) // other systems do not time threads
 		m.batches <- b
 		m.bell.Ring()
 	}
