@@ -10,6 +10,9 @@ type Streams struct {
 	Echoed uint64 `json:"echoed,omitempty"`
 	// Pings from the server that were answered.
 	Pings uint64 `json:"pings,omitempty"`
+	// First are the messages that the server sent before it had got one, on all connections of the
+	// whole run: they answer nothing.
+	First uint64 `json:"first,omitempty"`
 	// Numbered counts the events with a number, from FirstSeq to LastSeq: LastSeq - FirstSeq + 1
 	// of them were published. Without numbers, missed events are unknown.
 	Numbered uint64 `json:"numbered,omitempty"`

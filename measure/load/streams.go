@@ -57,6 +57,9 @@ type Streams struct {
 	Echoed uint64
 	// Pings counts those answered.
 	Pings uint64
+	// First counts the messages that the server sent before it had got one, on all connections of
+	// the whole run.
+	First uint64
 	// Numbered counts the events that had a number, from FirstSeq to LastSeq.
 	Numbered, FirstSeq, LastSeq uint64
 	// Monotonic counts the events with a publication time on CLOCK_MONOTONIC of this host; Early
@@ -73,6 +76,7 @@ type streams struct {
 	random  *rand.ChaCha8
 	goodbye []byte // a close frame
 	clocks
+	welcomes
 	Streams
 }
 
@@ -85,6 +89,9 @@ type feed struct {
 	echo   int    // bytes of the current message that equal those sent; -1: not an echo
 	pong   []byte // to be sent once the unsent bytes have left
 	code   uint16 // close code; 0: CloseNormal
+	// welcomed counts the messages of welcomes; awaits: more are to come before it sends.
+	welcomed int
+	awaits   bool
 
 	body   http1.Body
 	events eventstream.Reader
@@ -165,6 +172,8 @@ func (w *worker) askStream(i uint32, c *conn) {
 // receivedStream handles the bytes received on such a connection.
 func (w *worker) receivedStream(i uint32, c *conn, b []byte) {
 	switch {
+	case c.state == upgrading && w.streams.conns[i].awaits:
+		receivedWelcome(w, i, c, b)
 	case c.state == upgrading:
 		w.receivedAnswer(i, c, b)
 	case w.streams.subscribes():
@@ -212,6 +221,10 @@ func (w *worker) receivedAnswer(i uint32, c *conn, b []byte) {
 	}
 	took.Record(w.clock() - c.since)
 	s.body, s.head, s.key = r.Body(), nil, ""
+	if s.awaits = w.streams.each > 0; s.awaits {
+		receivedWelcome(w, i, c, b)
+		return
+	}
 	w.stands(i, c)
 	if len(b) > 0 {
 		w.receivedStream(i, c, b)
@@ -272,6 +285,9 @@ func (w *worker) receivedFrames(i uint32, c *conn, b []byte) {
 			continue
 		}
 		if c.onWire == c.stamped { // what is stamped has not left yet
+			if w.streams.welcome(s, c, w.phase < probing, is == websocket.Message) {
+				continue
+			}
 			w.renew(i, c, freed)
 			w.fail(i, c, PhaseResponse, causeUnasked, causeDropped)
 			return
@@ -545,7 +561,7 @@ func (w *worker) endStream(i uint32, c *conn) {
 	}
 	s.frames.Reset()
 	s.events.Reset()
-	s.body, s.head, s.pong, s.echo, s.code = http1.Body{}, nil, nil, 0, 0
+	s.body, s.head, s.pong, s.echo, s.code, s.welcomed, s.awaits = http1.Body{}, nil, nil, 0, 0, 0, false
 }
 
 // add adds another worker's counts.
@@ -563,7 +579,7 @@ func (s *Streams) add(one *Streams) {
 
 // counts returns the plain numbers, in wire order.
 func (s *Streams) counts() []*uint64 {
-	return []*uint64{&s.Echoed, &s.Pings, &s.Numbered, &s.Monotonic, &s.Wall, &s.Early}
+	return []*uint64{&s.Echoed, &s.Pings, &s.First, &s.Numbered, &s.Monotonic, &s.Wall, &s.Early}
 }
 
 // append adds the streams, or their absence, to the binary form of a result.

@@ -81,7 +81,7 @@ func streamsOf(s *load.Streams) *record.Streams {
 		return nil
 	}
 	r := &record.Streams{
-		Before: record.QuantilesOf(&s.Setup), Opened: record.QuantilesOf(&s.Window), Echoed: s.Echoed, Pings: s.Pings,
+		Before: record.QuantilesOf(&s.Setup), Opened: record.QuantilesOf(&s.Window), Echoed: s.Echoed, Pings: s.Pings, First: s.First,
 		Numbered: s.Numbered, FirstSeq: s.FirstSeq, LastSeq: s.LastSeq, Monotonic: s.Monotonic, Wall: s.Wall, Early: s.Early,
 	}
 	return r

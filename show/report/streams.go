@@ -54,6 +54,9 @@ func streamsLine(r *record.Run) string {
 			parts = append(parts, unit.FormatCount(int64(s.Echoed))+" answers were echoes")
 		}
 	}
+	if s.First > 0 {
+		parts = append(parts, unit.Plural(int(s.First), "message", "messages")+" of the server before the first sent")
+	}
 	if s.Pings > 0 {
 		parts = append(parts, unit.Plural(int(s.Pings), "ping", "pings")+" answered")
 	}
