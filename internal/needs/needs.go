@@ -102,3 +102,6 @@ func short(t testing.TB, need string) {
 		t.Skip(Prefix + need)
 	}
 }
+
+// Raced reports whether the race detector watches, which multiplies what memory a goroutine takes.
+func Raced() bool { return raceDetector }
