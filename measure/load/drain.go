@@ -14,7 +14,7 @@ func drain(w *worker) error {
 	if w.openLoop || w.phase != draining || w.streams != nil || w.feeder != nil || w.shared.stop.Load() {
 		return nil
 	}
-	w.tickNs, w.quota = maxTime, 0        // supply grants nothing
+	w.tickNs, w.quota = maxTime, 0 // supply grants nothing
 	for i := range w.conns {
 		w.conns[i].waiting, w.conns[i].resend = 0, 0 // these never left
 		if c := &w.conns[i]; c.state > closed && c.state < open {

@@ -14,8 +14,8 @@ import (
 type schedule struct {
 	// from and to are equal if the rate is constant: see newSchedule.
 	from, to unit.Frequency
-	lengthNs int64  // of a ramp, or of all steps
-	steps    []step // nil: none
+	lengthNs int64   // of a ramp, or of all steps
+	steps    []step  // nil: none
 	times    []int64 // of each request; nil: the rate says
 	poisson  bool
 	seed     uint64
