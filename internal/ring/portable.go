@@ -173,7 +173,7 @@ func (p *portable) close(fd int, t Tag) {
 }
 
 // wait implements Ring.Wait. The runtime's timers decide how exact a timeout is: to a millisecond
-// on Linux (runtime/netpoll_epoll.go), better elsewhere.
+// on Linux and Windows (runtime/netpoll_epoll.go, netpoll_windows.go), better on macOS.
 func (p *portable) wait(patience Patience) ([]Event, error) {
 	if p.broken != nil {
 		return nil, p.broken
