@@ -178,7 +178,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVarP(&f.load.connections, "connections", "c", "64", "connections")
 	p.StringVarP(&f.load.threads, "threads", "t", "0", "generator threads (0 = auto)")
 	p.StringVarP(&f.load.duration, "duration", "d", "10s", "measured time (also -z)")
-	p.StringVarP(&f.load.rate, "rate", "R", "", "open loop: total request rate (10k, 50/1s, ramp 1k:5k, steps 1k+5k, log or log*10 as in --targets)")
+	p.StringVarP(&f.load.rate, "rate", "R", "", "open loop: total rate (10k, 50/1s, ramp 1k:5k, steps 1k+5k, a log's: log*10)")
 	p.StringVarP(&f.load.pipelining, "pipelining", "p", "1", "requests in flight on each connection")
 	p.StringVarP(&f.load.method, "method", "m", "", "method (GET, or POST with a body)")
 	p.StringArrayVarP(&f.load.header, "header", "H", nil, "header field 'Name: value'; repeatable")
