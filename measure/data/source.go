@@ -18,19 +18,8 @@ const ahead = 1024
 // again. The mix is sent in an order that has every weight, the same for a seed; ordered keeps the mix's
 // own order.
 func Composing(mix []load.Request, feed *Feed, workers int, seed uint64, ordered bool) (*load.Composing, error) {
-	var columns []string
-	name := ""
-	if feed != nil {
-		columns, name = feed.Columns, feed.Name
-	}
-	all := make([]*template, len(mix))
 	var turn []int
 	for i := range mix {
-		t, err := compile(mix[i].Bytes, columns, func(missing string) error { return noColumn(missing, columns, name) })
-		if err != nil {
-			return nil, err
-		}
-		all[i] = t
 		for range mix[i].Weight {
 			turn = append(turn, i)
 		}
@@ -38,29 +27,38 @@ func Composing(mix []load.Request, feed *Feed, workers int, seed uint64, ordered
 	if !ordered {
 		rand.New(rand.NewPCG(seed, 0xda7a)).Shuffle(len(turn), func(i, j int) { turn[i], turn[j] = turn[j], turn[i] })
 	}
-	return &load.Composing{What: "data", Ahead: ahead, Targets: len(mix), New: func(number int) (load.Source, error) {
-		return &source{templates: all, turn: turn, feed: feed, step: uint64(workers), at: uint64(number),
-			row: row{rng: rand.New(rand.NewPCG(seed, uint64(number)))}}, nil
-	}}, nil
+	return inTurn(mix, turn, feed, workers, seed)
 }
 
 // Replay sends the requests of a mix in an order, each at its time after the window's opening, in
 // nanoseconds.
 func Replay(mix []load.Request, order []int, times []int64, workers int) (*load.Composing, error) {
-	c, err := Composing(mix, nil, workers, 0, true)
-	if err != nil {
-		return nil, err
+	c, err := inTurn(mix, order, nil, workers, 0)
+	if err == nil {
+		c.What, c.Times = "log", times
 	}
-	inOrder := c.New
-	c.What, c.Times = "log", times
-	c.New = func(number int) (load.Source, error) {
-		s, err := inOrder(number)
-		if err == nil {
-			s.(*source).turn = order
+	return c, err
+}
+
+// inTurn fills in the requests of a mix in an order, over and over.
+func inTurn(mix []load.Request, turn []int, feed *Feed, workers int, seed uint64) (*load.Composing, error) {
+	var columns []string
+	name := ""
+	if feed != nil {
+		columns, name = feed.Columns, feed.Name
+	}
+	all := make([]*template, len(mix))
+	for i := range mix {
+		t, err := compile(mix[i].Bytes, columns, func(missing string) error { return noColumn(missing, columns, name) })
+		if err != nil {
+			return nil, err
 		}
-		return s, err
+		all[i] = t
 	}
-	return c, nil
+	return &load.Composing{What: "data", Ahead: ahead, Targets: len(mix), New: func(number int) (load.Source, error) {
+		return &source{templates: all, turn: turn, feed: feed, step: uint64(workers), at: uint64(number),
+			row: row{rng: rand.New(rand.NewPCG(seed, uint64(number)))}}, nil
+	}}, nil
 }
 
 // source renders the requests of one worker: of all those numbered at, at + step, ….
