@@ -23,6 +23,12 @@ var logLine = regexp.MustCompile(`"([A-Z]+) (\S+) HTTP/[0-9.]+"`) // read-only
 // logged is a request of a log. A log has neither fields nor bodies.
 type logged struct{ method, target string }
 
+// moment is a request of a log and its time.
+type moment struct {
+	request logged
+	at      time.Time
+}
+
 // caddyLine is what a line of Caddy's log has of it. It is written when the response has ended.
 type caddyLine struct {
 	TS       json.RawMessage `json:"ts"`       // seconds since 1970, or a text
@@ -40,23 +46,21 @@ var (
 	isoTime = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?`) // read-only
 )
 
-// timeOf finds the time of a line; false: it has none.
-func timeOf(line string) (time.Time, bool) {
-	if strings.HasPrefix(line, "{") {
-		var c caddyLine
-		if json.Unmarshal([]byte(line), &c) != nil {
-			return time.Time{}, false
-		}
-		if seconds, err := strconv.ParseFloat(string(c.TS), 64); err == nil {
-			return time.UnixMicro(int64(math.Round((seconds - c.Duration) * 1e6))), true
-		}
-		at, ok := timeIn(string(c.TS))
-		return at.Add(-time.Duration(c.Duration * 1e9)), ok
+// started is when a request began of which a line was written when it had ended; the zero time: the
+// line does not say.
+func (c *caddyLine) started() time.Time {
+	if seconds, err := strconv.ParseFloat(string(c.TS), 64); err == nil {
+		return time.UnixMicro(int64(math.Round((seconds - c.Duration) * 1e6)))
 	}
-	return timeIn(line)
+	at := timeIn(string(c.TS))
+	if !at.IsZero() {
+		at = at.Add(-time.Duration(c.Duration * 1e9))
+	}
+	return at
 }
 
-func timeIn(text string) (at time.Time, ok bool) {
+// timeIn finds a time in a text; the zero time: it has none.
+func timeIn(text string) time.Time {
 	layout := ""
 	if m := logTime.FindStringSubmatch(text); m != nil {
 		text, layout = m[1]+m[2], "02/Jan/2006:15:04:05"
@@ -73,7 +77,10 @@ func timeIn(text string) (at time.Time, ok bool) {
 		}
 	}
 	at, err := time.Parse(layout, text)
-	return at, layout != "" && err == nil
+	if layout == "" || err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 // isLog reports whether most of a file's first lines are those of an access log.
@@ -83,36 +90,39 @@ func isLog(text string) bool {
 		if lines++; lines > 20 {
 			break
 		}
-		if _, ok := logOf(line); ok {
+		if _, ok := logOf(line, false); ok {
 			found++
 		}
 	}
 	return found > 0 && 2*found >= lines
 }
 
-func logOf(line string) (logged, bool) {
+// logOf parses a line; timed: with its time, the zero time if it has none.
+func logOf(line string, timed bool) (m moment, ok bool) {
 	if strings.HasPrefix(line, "{") {
 		var c caddyLine
 		if json.Unmarshal([]byte(line), &c) != nil || c.Request.Method == "" || !strings.HasPrefix(c.Request.URI, "/") {
-			return logged{}, false
+			return m, false
 		}
-		return logged{c.Request.Method, c.Request.URI}, true
+		m.request = logged{c.Request.Method, c.Request.URI}
+		if timed {
+			m.at = c.started()
+		}
+		return m, true
 	}
 	parts := logLine.FindStringSubmatch(line)
 	if parts == nil || !strings.HasPrefix(parts[2], "/") {
-		return logged{}, false
+		return m, false
 	}
-	return logged{parts[1], parts[2]}, true
+	m.request = logged{parts[1], parts[2]}
+	if timed {
+		m.at = timeIn(line)
+	}
+	return m, true
 }
 
 // logMost is how many different requests of a log are sent: those that it has most often.
 const logMost = 50_000
-
-// moment is a request of a log and its time.
-type moment struct {
-	request logged
-	at      time.Time
-}
 
 // readLog reads the requests of an access log, to be sent to a server: each as often as the log has it,
 // or, if it is timed, when the log has it.
@@ -124,22 +134,19 @@ func readLog(text, base string, timed bool) (*Set, error) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		r, ok := logOf(line)
-		switch {
+		m, ok := logOf(line, timed)
+		switch method := m.request.method; {
 		case !ok:
 			broken++
-		case r.method == "POST" || r.method == "PUT" || r.method == "PATCH" || r.method == "CONNECT":
+		case method == "POST" || method == "PUT" || method == "PATCH" || method == "CONNECT":
 			bodies++
+		case timed && m.at.IsZero():
+			timeless++
 		default:
+			count[m.request]++
 			if timed {
-				at, ok := timeOf(line)
-				if !ok {
-					timeless++
-					continue
-				}
-				moments = append(moments, moment{r, at})
+				moments = append(moments, m)
 			}
-			count[r]++
 		}
 	}
 	often := slices.SortedFunc(maps.Keys(count), func(a, b logged) int {
