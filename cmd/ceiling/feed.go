@@ -45,7 +45,7 @@ func (f *runFlags) fillIn(list []spec.Target, sh *shell) error {
 	switch {
 	case f.feed != nil && !f.fills:
 		return fmt.Errorf("--feed: no request uses a column; write {{.%s}} in the URL, a header field or the body", f.feed.Columns[0])
-	case !f.fills && !f.load.from.once && f.replay == nil:
+	case f.composes() == "":
 		return nil
 	}
 	for i := range list {
@@ -54,16 +54,32 @@ func (f *runFlags) fillIn(list []spec.Target, sh *shell) error {
 	return nil
 }
 
+// composes is the flag by which requests are made during the run; "": they are there before it.
+func (f *runFlags) composes() string {
+	switch {
+	case f.session != nil:
+		return "--session"
+	case f.replay != nil:
+		return "-R log"
+	case f.load.from.once:
+		return "--once"
+	case f.fills && f.feed != nil:
+		return "--feed"
+	case f.fills:
+		return "{{…}}"
+	}
+	return ""
+}
+
 // composed adds what makes the requests during the runs to the order: a script, or data.
 func (o *order) composed(f *runFlags) error {
 	if f.script != nil {
 		return o.scripted(f)
 	}
-	if !f.fills && !f.load.from.once && f.session == nil && f.replay == nil {
-		return nil
-	}
-	name := f.whatComposes()
+	name := f.composes()
 	switch {
+	case name == "":
+		return nil
 	case f.fleet.agents != 0:
 		return fmt.Errorf("%s: agents do not receive its data; leave --agents out", name)
 	case o.plan.Load.GRPC != nil || o.plan.Load.Kind != spec.Requests:

@@ -81,18 +81,3 @@ func (o *order) logged(f *runFlags) error {
 	}
 	return o.one.Check()
 }
-
-// whatComposes is the flag by which requests are made during the run.
-func (f *runFlags) whatComposes() string {
-	switch {
-	case f.session != nil:
-		return "--session"
-	case f.replay != nil:
-		return "-R log"
-	case f.load.from.once:
-		return "--once"
-	case f.feed != nil:
-		return "--feed"
-	}
-	return "{{…}}"
-}
