@@ -10,13 +10,7 @@ import (
 )
 
 // errLinux is what the other systems say to what only Linux can do.
-var errLinux = fmt.Errorf("%s does not offer it, Linux does", runtime.GOOS) // read-only
-
-// HoldThread locks the calling goroutine to its OS thread until release.
-func HoldThread() (release func()) {
-	runtime.LockOSThread()
-	return runtime.UnlockOSThread
-}
+var errLinux = fmt.Errorf("needs Linux, and this is %s", runtime.GOOS) // read-only
 
 // ThreadCPUNs is not measured here: 0.
 func ThreadCPUNs() int64 { return 0 }

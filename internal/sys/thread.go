@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sort"
 	"strconv"
 	"strings"
@@ -25,15 +24,6 @@ func ThreadCPUNs() int64 {
 		return 0 // the clock exists since Linux 2.6.12 and takes no other error
 	}
 	return ts.Nano()
-}
-
-// ProcessCPUNs returns the user and system CPU time of this process, in nanoseconds.
-func ProcessCPUNs() (user, system int64) {
-	var r unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
-		return 0, 0 // getrusage(2) fails only for arguments that are not these
-	}
-	return r.Utime.Nano(), r.Stime.Nano()
 }
 
 // ThreadID returns the kernel's ID of the calling OS thread.
@@ -141,21 +131,4 @@ func RaiseOpenFiles(want uint64) (soft, hard uint64, err error) {
 		return 0, 0, os.NewSyscallError("setrlimit RLIMIT_NOFILE", err)
 	}
 	return l.Cur, l.Max, nil
-}
-
-// ErrnoName returns the symbolic name of an errno, "ECONNREFUSED".
-func ErrnoName(e interface{ Error() string }) string {
-	var no unix.Errno
-	if err, ok := e.(error); ok && errors.As(err, &no) {
-		if name := unix.ErrnoName(no); name != "" {
-			return name
-		}
-	}
-	return e.Error()
-}
-
-// HoldThread locks the calling goroutine to its OS thread until release.
-func HoldThread() (release func()) {
-	runtime.LockOSThread()
-	return runtime.UnlockOSThread
 }
