@@ -20,5 +20,12 @@ func Lock(f *os.File, wait bool) error {
 // IsLocked reports whether a process has locked the file. It holds a shared lock for a moment, so
 // that two that ask do not find each other.
 func IsLocked(f *os.File) (bool, error) {
-	return locked(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB))
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err {
+	case nil:
+		return false, syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	case syscall.EWOULDBLOCK:
+		return true, nil
+	default:
+		return false, err
+	}
 }

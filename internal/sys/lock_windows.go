@@ -21,13 +21,24 @@ func Lock(f *os.File, wait bool) error {
 }
 
 func lock(f *os.File, how uint32) error {
-	err := windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, &windows.Overlapped{Offset: math.MaxUint32})
+	err := windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, beyond())
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
 		return syscall.EWOULDBLOCK
 	}
 	return err
 }
 
+func beyond() *windows.Overlapped { return &windows.Overlapped{Offset: math.MaxUint32} }
+
 // IsLocked reports whether a process has locked the file. It holds a shared lock for a moment, so
 // that two that ask do not find each other.
-func IsLocked(f *os.File) (bool, error) { return locked(lock(f, windows.LOCKFILE_FAIL_IMMEDIATELY)) }
+func IsLocked(f *os.File) (bool, error) {
+	switch err := lock(f, windows.LOCKFILE_FAIL_IMMEDIATELY); err {
+	case nil:
+		return false, windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, beyond())
+	case syscall.EWOULDBLOCK:
+		return true, nil
+	default:
+		return false, err
+	}
+}
