@@ -31,16 +31,19 @@ func New(parent, prefix string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Locked before it gets its name, so that it is never visible unlocked.
-	unnamed := filepath.Join(path, lockName+".new")
-	if runtime.GOOS == "windows" { // which renames no open file
-		unnamed = filepath.Join(path, lockName)
+	// Locked before it gets its name, so that it is never visible unlocked; but Windows renames no
+	// open file.
+	name := filepath.Join(path, lockName)
+	first := name
+	if runtime.GOOS != "windows" {
+		first += ".new"
 	}
-	f, err := os.OpenFile(unnamed, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(first, os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
-		if err = sys.Lock(f, true); err == nil {
-			err = os.Rename(unnamed, filepath.Join(path, lockName)) // on Windows to itself
-		}
+		err = sys.Lock(f, true)
+	}
+	if err == nil && first != name {
+		err = os.Rename(first, name)
 	}
 	d := &Dir{Path: path, lock: f}
 	if err != nil {
