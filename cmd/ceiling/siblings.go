@@ -17,23 +17,6 @@ const (
 	controllerProgram = "ceiling-controller"
 )
 
-// siblings are verbs that another program has.
-func siblings(sh *command.Shell) []*cobra.Command {
-	hidden := func(c *cobra.Command) *cobra.Command {
-		c.Hidden = true
-		return c
-	}
-	return []*cobra.Command{
-		sh.Hand(proxyProgram, "proxy FILE", "Run the reverse proxy and static file server"),
-		sh.Hand(labProgram, "race", "Race the proxy against nginx and other installed proxies"),
-		sh.Hand(labProgram, "journal", "Keep a journal: entries whose figures come from records"),
-		sh.Hand(labProgram, "regimes", "Measure the cost of kinds of work: memory, compute, databases"),
-		sh.Hand(labProgram, "selftest", "Plant known bottlenecks and check the verdicts"),
-		hidden(sh.Hand(labProgram, "planted KIND", "Run a server with a planted bottleneck, as selftest does")),
-		hidden(sh.Hand(labProgram, "baseline KIND", "Run a minimal proxy, as race does")),
-	}
-}
-
 // labRoutes stands in the help of serve.
 const labRoutes = `
 ceiling-lab serve also has grpc, and puts a database (--db), a key-value bucket
