@@ -74,15 +74,15 @@ func (a *arriving) take(data []byte, now int64) error {
 			return err
 		}
 		if event {
-			a.message(now)
+			a.event(now)
 		}
 		data = data[n:]
 	}
 	return nil
 }
 
-// message counts an event, or one of the messages of a gRPC call if that is a streaming one.
-func (a *arriving) message(now int64) {
+// event counts an event, or a message of a streaming gRPC call; those of a unary one have no count.
+func (a *arriving) event(now int64) {
 	if a == nil {
 		return
 	}

@@ -139,7 +139,7 @@ func (m *callBody) take(b []byte, count *arriving, now int64) {
 		}
 		if m.have == prefixBytes && m.left == 0 {
 			m.have, m.whole = 0, true
-			count.message(now)
+			count.event(now)
 		}
 	}
 }
