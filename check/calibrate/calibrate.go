@@ -330,13 +330,13 @@ const FirstTakes = 2 * time.Second
 // this engine; "" if a calibration fits, or the run is too short to justify one. all are the
 // saved calibrations.
 func Wanted(all []record.Calibration, version, engine string, measures time.Duration) (why string) {
-	if measures < worth || ring.OnlyPortable {
-		return "" // the portable engine is not calibrated
+	if measures < worth {
+		return ""
 	}
 	if engine == "" || engine == spec.EngineAuto {
 		engine = chosen()
 	}
-	if engine == "" || engine == spec.EnginePortable {
+	if engine == "" || ring.IsPortable(engine) {
 		return "" // the run itself reports why there is none
 	}
 	env := record.ReadEnvironment(version)

@@ -29,6 +29,9 @@ func Open(c Config) (*Ring, error) {
 	return openKernel(c)
 }
 
+// IsPortable reports whether an Engine of a Config is Portable here.
+func IsPortable(engine string) bool { return OnlyPortable || engine == Portable }
+
 func overNet(c Config, why string) *Ring {
 	p := openPortable(c)
 	return &Ring{engine: p, opener: p, about: about{name: Portable, why: why}}

@@ -98,9 +98,6 @@ func doRun(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 	}
 	work := o.Work
 	if work == nil {
-		if err := checkSystem(&s); err != nil {
-			return nil, err
-		}
 		work = Local{Version: o.Version, Compose: o.Compose}
 	}
 	job, err := work.Prepare(ctx, &s)
@@ -313,7 +310,7 @@ func work(c *load.Config) int {
 	switch {
 	case c.Protocol == load.HTTP3:
 		return quicWork
-	case c.Engine == spec.EnginePortable || ring.OnlyPortable:
+	case ring.IsPortable(c.Engine):
 		return portableWork
 	}
 	return 1

@@ -183,6 +183,9 @@ type localJob struct{ *part }
 
 // Prepare implements Work.
 func (l Local) Prepare(ctx context.Context, s *spec.Spec) (Job, error) {
+	if err := checkSystem(s); err != nil {
+		return nil, err
+	}
 	if err := apart(ctx, s); err != nil {
 		return nil, err
 	}
