@@ -375,3 +375,15 @@ func selfConnected(t *testing.T) int {
 	}
 	return fd
 }
+
+// TestNotToItself: a connection to a server is not taken for one to itself, whatever its addresses.
+func TestNotToItself(t *testing.T) {
+	each(t, func(t *testing.T, engine string) {
+		for _, network := range []string{"tcp4", "tcp6", "unix"} {
+			address := map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": unixPath(t)}[network]
+			if r := runs(t, config(t, serveOn(t, network, address, answering()), engine, 1)); r.Total.Completed != 1 {
+				t.Errorf("%s: taken for itself: %v", network, r.Total.Faults)
+			}
+		}
+	})
+}
