@@ -64,8 +64,8 @@ func TestResultAlone(t *testing.T) {
 
 	check("nothing watched", closedRun(), record.Valid, record.Inconclusive, "the server's processes were not observed")
 	check("no Linux", change(closedRun(), func(r *record.Run) {
-		r.NotMeasured = append(r.NotMeasured, record.NotMeasured{What: "host", Why: "hosts are observed on Linux"})
-	}), record.Valid, record.Inconclusive, "the server's processes were not observed: hosts are observed on Linux")
+		r.NotMeasured = append(r.NotMeasured, record.NotMeasured{What: "host", Why: "hosts are observed only on Linux"})
+	}), record.Valid, record.Inconclusive, "the server's processes were not observed: hosts are observed only on Linux")
 	check("generator not recorded", change(closedRun(), func(r *record.Run) { r.Generator = record.Generator{} }),
 		record.Valid, record.Inconclusive, "the generator's CPU was not recorded")
 	check("books", change(closedRun(), func(r *record.Run) { r.Requests.InFlight = 0 }), record.Invalid, record.Inconclusive,

@@ -90,8 +90,8 @@ func TestShortOfTheTarget(t *testing.T) {
 func TestNextWithoutAServer(t *testing.T) {
 	run := closedRun()
 	run.Unloaded = record.LoneOf([]int64{1e5, 1e5, 1e5, 1e5, 1e5, 1e5, 1e5, 1e5}, 1)
-	run.NotMeasured = []record.NotMeasured{{What: "host", Why: "hosts are observed on Linux"}}
-	if next := prose.Sentence(Judge(run, nil).Next); !strings.HasPrefix(next, "observe the server's processes: run ceiling on its host, if that is Linux") {
+	run.NotMeasured = []record.NotMeasured{{What: "host", Why: "hosts are observed only on Linux"}}
+	if next := prose.Sentence(Judge(run, nil).Next); !strings.HasPrefix(next, "observe the server's processes: run ceiling on its host (Linux), as its user or as root, or run an agent there (--agents 1 --observe NAME)") {
 		t.Errorf("next %q", next)
 	}
 }

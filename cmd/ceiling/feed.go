@@ -85,7 +85,7 @@ func (o *order) composed(f *runFlags) error {
 	case o.plan.Load.GRPC != nil || o.plan.Load.Kind != spec.Requests:
 		return fmt.Errorf("%s: templates work in HTTP requests only, not in messages, events or gRPC calls; --feed none sends {{…}} unchanged", name)
 	case o.plan.Load.HTTP == spec.HTTP2 || o.plan.Load.HTTP == spec.HTTP3:
-		return fmt.Errorf("%s: requests that are made during the run need HTTP/1.1; leave --http out", name)
+		return fmt.Errorf("%s: requests generated during the run need HTTP/1.1; leave --http out", name)
 	}
 	o.plan.Load.HTTP = spec.HTTP11
 	if o.one != nil {

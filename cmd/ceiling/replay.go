@@ -55,7 +55,7 @@ func (f *runFlags) replays(set *borrowed.Set, speed float64, sh *shell) error {
 		r.order, r.times = r.order[:n], r.times[:n]
 	}
 	if len(r.times) < 2 {
-		return fmt.Errorf("-R log: %s has too few requests with a time, %d", f.load.from.targets, len(r.times))
+		return fmt.Errorf("-R log: %s has %s with a time; at least 2 are needed", f.load.from.targets, unit.Plural(len(r.times), "request", "requests"))
 	}
 	takes := max(time.Duration(r.times[len(r.times)-1]), time.Millisecond)
 	sh.Note("ceiling: %s: its %s take %s", f.load.from.targets, unit.Plural(len(r.times), "request", "requests"), unit.FormatDuration(takes.Round(time.Millisecond)))

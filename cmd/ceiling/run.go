@@ -185,7 +185,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVarP(&f.load.body, "body", "b", "", "body: text, @file, or @- for standard input")
 	p.StringVar(&f.load.timeout, "timeout", "", "request and connect timeout (2s, or more for over 10k in flight)")
 	p.StringVar(&f.load.warmup, "warmup", "", "warm-up, excluded from all figures (10% of -d, at most 1s)")
-	p.StringVar(&f.load.engine, "engine", spec.EngineAuto, "auto, uring, epoll, or portable: goroutines over the net package, as on other systems than Linux")
+	p.StringVar(&f.load.engine, "engine", spec.EngineAuto, "auto, uring, epoll, or portable: Go's net package, the only engine outside Linux")
 	p.StringVar(&f.load.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
 	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,first_byte.p99<1ms,errors<0.1%'")
 	p.StringVar(&f.abort, "abort-errors", "", "end a run once this share of a second's requests were errors: 10%")

@@ -197,7 +197,7 @@ func (s *Set) inTime(moments []moment, often []logged) {
 		first = next
 	}
 	if whole && len(moments) > 0 {
-		s.Left = append(s.Left, "its times are whole seconds: the requests of one are spread evenly over it")
+		s.Left = append(s.Left, "its times are in whole seconds: the requests of each second are spread evenly over it")
 	}
 }
 

@@ -226,7 +226,7 @@ func TestLogTimes(t *testing.T) {
 	}{
 		"nginx": {line("[28/Nov/2026:05:00:00 +0000]", "/a") + line("[28/Nov/2026:06:00:01 +0100]", "/b") + line("[28/Nov/2026:05:00:01 +0000]", "/a") +
 			line("-", "/a"), "/a /b /a", []time.Duration{0, second, second + second/2},
-			"its times are whole seconds: the requests of one are spread evenly over it; left out: 1 line without a time"},
+			"its times are in whole seconds: the requests of each second are spread evenly over it; left out: 1 line without a time"},
 		"iso": {line("2026-11-28T05:00:01.250+00:00", "/b") + line("2026-11-28T05:00:00Z", "/a"), "/a /b", []time.Duration{0, 1250 * time.Millisecond}, ""},
 		"haproxy": {line("[06/Feb/2009:12:14:14.655]", "/a") + line("[06/Feb/2009:12:14:14.755]", "/b"), "/a /b",
 			[]time.Duration{0, 100 * time.Millisecond}, ""},

@@ -13,7 +13,7 @@ import (
 )
 
 // errLinux is the reason why nothing is observed.
-var errLinux = fmt.Errorf("hosts are observed on Linux, and this is %s", runtime.GOOS) // read-only
+var errLinux = fmt.Errorf("hosts are observed only on Linux, and this is %s", runtime.GOOS) // read-only
 
 // Emit receives the rows, of which there are none.
 type Emit func(record.ObservedRow)

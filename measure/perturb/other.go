@@ -13,7 +13,7 @@ import (
 )
 
 // errLinux is the reason why nothing is perturbed.
-var errLinux = fmt.Errorf("resources are taken away on Linux, and this is %s", runtime.GOOS) // read-only
+var errLinux = fmt.Errorf("resources are taken away only on Linux, and this is %s", runtime.GOOS) // read-only
 
 // Targets are none here.
 type Targets struct {

@@ -31,4 +31,4 @@ func checkSystem(s *spec.Spec) error {
 }
 
 // errTogether says why generator and server share CPUs on other systems than Linux.
-var errTogether = fmt.Errorf("CPUs are assigned on Linux, and this is %s", runtime.GOOS) // read-only
+var errTogether = fmt.Errorf("CPUs are assigned only on Linux, and this is %s", runtime.GOOS) // read-only

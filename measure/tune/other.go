@@ -11,7 +11,7 @@ import (
 )
 
 // errLinux is the reason why nothing is tuned.
-var errLinux = fmt.Errorf("hosts are tuned on Linux, and this is %s", runtime.GOOS) // read-only
+var errLinux = fmt.Errorf("hosts are tuned only on Linux, and this is %s", runtime.GOOS) // read-only
 
 // Host cannot be tuned here.
 type Host struct{ Namespace string }

@@ -55,7 +55,7 @@ func streamsLine(r *record.Run) string {
 		}
 	}
 	if s.First > 0 {
-		parts = append(parts, unit.Plural(int(s.First), "message", "messages")+" of the server before the first sent")
+		parts = append(parts, unit.Plural(int(s.First), "message", "messages")+" from the server before the first was sent")
 	}
 	if s.Pings > 0 {
 		parts = append(parts, unit.Plural(int(s.Pings), "ping", "pings")+" answered")

@@ -9,7 +9,7 @@ import (
 )
 
 // errLinux is the reason why there are no stacks.
-var errLinux = fmt.Errorf("stacks are sampled on Linux, and this is %s", runtime.GOOS) // read-only
+var errLinux = fmt.Errorf("stacks are sampled only on Linux, and this is %s", runtime.GOOS) // read-only
 
 // Tables are empty.
 type Tables struct{}
