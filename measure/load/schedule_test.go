@@ -266,7 +266,7 @@ func TestTimes(t *testing.T) {
 		c.Share = share
 		s := newSchedule(&c)
 		for id := range uint64(2) {
-			for a := s.arrivals(id, 2); a.due() < math.MaxInt64; a.next() {
+			for a := s.arrivals(id, 2); a.due() < math.MaxInt64 && len(got) <= len(times); a.next() {
 				got = append(got, a.due())
 			}
 		}
