@@ -157,7 +157,12 @@ func (p *Process) Await(ctx context.Context, probe func() bool) (what string, er
 		case what := <-p.ready:
 			return what, nil
 		case <-p.done:
-			return "", p.Died()
+			select {
+			case what := <-p.ready: // it said so, and ended at once
+				return what, nil
+			default:
+				return "", p.Died()
+			}
 		case <-ctx.Done():
 			p.Stop()
 			return "", fmt.Errorf("%w%s", context.Cause(ctx), p.quoted())

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // parentEnv makes the test binary a parent that waits to be killed.
@@ -69,6 +71,7 @@ func waitForEnd(t *testing.T, pid int) {
 // TestStopEndsTheGroup: when Stop returns, what the shell started has ended, even what takes its
 // time, or ignores the signal.
 func TestStopEndsTheGroup(t *testing.T) {
+	needs.Processes(t)
 	for _, inner := range []string{
 		"exec sleep 1000",
 		"trap 'sleep 0.2; exit' TERM; while :; do sleep 0.01; done",
