@@ -117,6 +117,7 @@ func challenged(t *testing.T, challenge string, how issuing) (text string) {
 // TestACME: a certificate is got by each challenge, and is taken from the cache by the next process,
 // which asks for none. Everybody else is sent to https meanwhile.
 func TestACME(t *testing.T) {
+	needs.Time(t)
 	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
 		t.Run(challenge, func(t *testing.T) {
 			text := challenged(t, challenge, issuing{})
@@ -156,6 +157,7 @@ func TestACMERenews(t *testing.T) {
 // the others are served; a minute later it is asked again.
 func TestACMEFails(t *testing.T) {
 	needs.Time(t) // autocert's createCertRetryAfter
+	needs.Unraced(t)
 	broken := &atomic.Bool{}
 	broken.Store(true)
 	dir := t.TempDir()

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"ceiling/internal/needs"
 )
 
 // secretHash is bcrypt's of "secret", of the least cost.
@@ -196,6 +198,7 @@ func TestPasswordAndNoClient(t *testing.T) {
 }
 
 func TestForwardAuth(t *testing.T) {
+	needs.Time(t)
 	auth := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("Cookie") {
 		case "session=good":

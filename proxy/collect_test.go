@@ -7,10 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // TestBufferRequests: a destination gets the length of a body that came in chunks.
 func TestBufferRequests(t *testing.T) {
+	needs.Time(t)
 	o := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%d %v %d %v %s", r.ContentLength, r.TransferEncoding, len(body), err, r.Header.Get("Expect"))

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/proxy/conformance"
 )
 
@@ -529,6 +530,7 @@ func hostileConfig(b *recorder) string {
 // RFC 9112 reads in it, each once and in order, every client gets the answers to its
 // own, and the proxy's counters are the sums of both.
 func TestComposedClients(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		b := startRecorder(t)
@@ -600,6 +602,7 @@ func TestComposedClients(t *testing.T) {
 // TestAbandonedClients: clients that go at any byte leave nothing behind, and the
 // backend has no request that they did not send.
 func TestAbandonedClients(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		b := startRecorder(t)

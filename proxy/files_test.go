@@ -96,6 +96,7 @@ func TestFilesBelowPrefix(t *testing.T) {
 }
 
 func TestFileConditions(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	dir := siteDir(t)
 	r := run(t, "auto", to("files://"+dir))
@@ -247,6 +248,7 @@ func TestFilesChange(t *testing.T) {
 // TestFileSlowReader: a client that stops reading a large file is given up, and
 // one that reads slowly is not.
 func TestFileSlowReader(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	dir := siteDir(t)
 	if err := os.WriteFile(filepath.Join(dir, "huge"), bytes.Repeat(pattern(1<<20), 32), 0o644); err != nil {
@@ -265,6 +267,7 @@ func TestFileSlowReader(t *testing.T) {
 // them is that of the file.
 func TestFileBeyond32Bits(t *testing.T) {
 	needs.Time(t) // 5 GiB
+	needs.Unraced(t)
 	const size, at = 5<<30 + 3, 5<<30 - 7
 	dir := siteDir(t)
 	name := filepath.Join(dir, "image.iso")

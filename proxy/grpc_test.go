@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"ceiling/internal/needs"
 )
 
 // rawCodec has messages of bytes.
@@ -131,6 +133,7 @@ func echoes(next <-chan bool, ended chan<- error) func(string, grpc.ServerStream
 // TestGRPC: a real client reaches a real server through the proxy, with all kinds of calls; no
 // message waits for another.
 func TestGRPC(t *testing.T) {
+	needs.Time(t)
 	versions(t, func(t *testing.T, engine string, version uint16) {
 		for _, far := range []string{"plain", "TLS"} {
 			t.Run(far, func(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"ceiling/internal/needs"
 )
 
 // TestTrailers: which trailers go on, by the protocol of the destination and by what
@@ -294,6 +296,7 @@ func TestHTTP2DestinationFrames(t *testing.T) {
 // TestHTTP2DestinationSlowClient: of a response whose client takes nothing no more comes than
 // the stream's window, while others on the connection go on; and all of it once it is read.
 func TestHTTP2DestinationSlowClient(t *testing.T) {
+	needs.Time(t)
 	const size = 64 << 20
 	var sent atomic.Int64
 	backend := serveHTTP2(t, func(w http.ResponseWriter, q *http.Request) {

@@ -11,11 +11,14 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"ceiling/internal/needs"
 )
 
 // TestHTTP2DestinationMonkey: a destination that sends frames by chance leaves no request
 // without an answer, and the proxy serves on.
 func TestHTTP2DestinationMonkey(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	var seed uint64
 	var mu sync.Mutex

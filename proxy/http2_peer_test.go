@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"ceiling/internal/needs"
 )
 
 // serveHTTP2 is a destination that speaks HTTP/2 in the clear alone, on Go's own server.
@@ -42,6 +44,7 @@ func toHTTP2(uri string, lines ...string) string { return to(uri, lines...) + "h
 // TestHTTP2Destination: requests and responses of all sizes, with lengths and without, many at
 // a time over one connection.
 func TestHTTP2Destination(t *testing.T) {
+	needs.Time(t)
 	backend := serveHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.ProtoMajor != 2 || q.Host != "a.example" || q.Header.Get("X-Forwarded-For") != "127.0.0.1" {
 			t.Errorf("%s %q %v", q.Proto, q.Host, q.Header)

@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"ceiling/internal/needs"
 )
 
 // framer is a client of HTTP/2 that sends what it is told to, frame by frame.
@@ -121,6 +123,7 @@ func (f *framer) away() (code http2.ErrCode, said bool) {
 // TestHTTP2Bodies: many requests at a time over one connection, of any size either way,
 // each with its own answer.
 func TestHTTP2Bodies(t *testing.T) {
+	needs.Time(t)
 	to := serve(t, func(w http.ResponseWriter, q *http.Request) {
 		body, err := io.ReadAll(q.Body)
 		if err != nil {
@@ -278,6 +281,7 @@ func TestHTTP2WindowBelowZero(t *testing.T) {
 // TestHTTP2Hostile: what a client can do to cost more than it pays, or to break the rules,
 // ends its stream or its connection with the code that says why; others are served.
 func TestHTTP2Hostile(t *testing.T) {
+	needs.Time(t)
 	release := make(chan struct{})
 	defer close(release)
 	to := serve(t, func(w http.ResponseWriter, q *http.Request) {
@@ -463,6 +467,7 @@ func TestHTTP2StreamsMost(t *testing.T) {
 // TestHTTP2Times: a connection without requests, an unfinished head, a client that says
 // nothing and one that opens no window all end.
 func TestHTTP2Times(t *testing.T) {
+	needs.Time(t)
 	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 100_000)) })
 	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+
 		"[timeouts]\nheader = \"300ms\"\nkeep_alive = \"300ms\"\nidle = \"300ms\"\n"+location(to, ""))
@@ -614,6 +619,7 @@ func frame(b []byte, length int, kind http2.FrameType, flags byte, id uint32) []
 // TestHTTP2NoAllocation: a request over HTTP/2 costs none, with all that the proxy does
 // for it.
 func TestHTTP2NoAllocation(t *testing.T) {
+	needs.Time(t)
 	to := plainBackend(t)
 	engines(t, func(t *testing.T, engine string) {
 		r := runOn(t, engine, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
@@ -656,6 +662,7 @@ func TestHTTP2NoAllocation(t *testing.T) {
 // TestHTTP2Chance: frames of chance in any order end nobody but their own connection, and
 // leave nothing behind.
 func TestHTTP2Chance(t *testing.T) {
+	needs.Time(t)
 	to := serve(t, func(w http.ResponseWriter, q *http.Request) {
 		n, _ := io.Copy(io.Discard, q.Body)
 		_, _ = w.Write(make([]byte, 30_000+n))

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"ceiling/internal/needs"
 )
 
 // pings are n PING frames.
@@ -21,6 +23,7 @@ func pings(n int) []byte {
 // TestHTTP2UnreadControl: a client that reads nothing, and sends what is answered a little
 // at a time, is not received from for long.
 func TestHTTP2UnreadControl(t *testing.T) {
+	needs.Time(t)
 	large := make([]byte, 16<<20)
 	to := serve(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.Method == http.MethodPost {
@@ -89,6 +92,7 @@ func TestHTTP2DrainGoAway(t *testing.T) {
 // TestHTTP2SplitFrameInTheEnd: a frame that comes in two pieces while the last answers are
 // under way starts no timeout that outlives it.
 func TestHTTP2SplitFrameInTheEnd(t *testing.T) {
+	needs.Time(t)
 	begun, release := make(chan struct{}, 1), make(chan struct{})
 	to := serve(t, func(http.ResponseWriter, *http.Request) { begun <- struct{}{}; <-release })
 	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+"[timeouts]\nheader = \"300ms\"\n"+location(to, ""))

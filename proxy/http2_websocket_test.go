@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"ceiling/internal/needs"
 )
 
 // switched is a destination that switches to WebSocket and has f do the rest: it is given
@@ -224,6 +226,7 @@ func TestWebSocketOverHTTP2Refused(t *testing.T) {
 
 // TestWebSocketOverHTTP2Ends: each way in which one side ends is told to the other.
 func TestWebSocketOverHTTP2Ends(t *testing.T) {
+	needs.Time(t)
 	ended := make(chan error, 1)
 	to := switched(t, func(path string, c *net.TCPConn, r io.Reader) {
 		switch path {
@@ -292,6 +295,7 @@ func heap() uint64 {
 // TestWebSocketOverHTTP2Unread: a client that opens no window holds up its own WebSockets
 // alone, and little of what they are sent.
 func TestWebSocketOverHTTP2Unread(t *testing.T) {
+	needs.Time(t)
 	const streams, each = 50, 8 << 20
 	var sent atomic.Int64
 	to := switched(t, func(path string, c *net.TCPConn, _ io.Reader) {

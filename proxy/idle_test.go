@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // limited is a configuration with a limit of connections, and the default time of 75 s
@@ -36,6 +38,7 @@ func median(list []time.Duration) time.Duration {
 // TestIdleClientsMakeRoom: with 600 idle clients at a limit of 500 everybody is
 // answered at once, and those that go are the longest idle.
 func TestIdleClientsMakeRoom(t *testing.T) {
+	needs.Time(t)
 	engines(t, func(t *testing.T, engine string) {
 		s := okServer(t)
 		r := run(t, engine, limited("http://"+s.Address(), 500))

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/proxy/conformance"
 )
 
@@ -27,6 +28,7 @@ func okServer(t *testing.T) *faultserver.Server {
 // TestTimeouts: a client that does not finish its head, or is idle, is not waited
 // for.
 func TestTimeouts(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		s := okServer(t)
@@ -94,6 +96,7 @@ func TestLimiter(t *testing.T) {
 }
 
 func TestConnectionsPerClient(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	s := okServer(t)
 	r := run(t, "auto", to("http://"+s.Address())+"[limits]\nconnections_per_client = 2\n")
@@ -191,6 +194,7 @@ func TestPreface(t *testing.T) {
 // TestPipelineOfLargeAnswers: a client that asks much and reads nothing is not
 // answered for nothing.
 func TestPipelineOfLargeAnswers(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		dir := siteDir(t)
@@ -226,6 +230,7 @@ func TestPipelineOfLargeAnswers(t *testing.T) {
 // TestMonkey: pieces of right and wrong messages from both sides, cut anywhere, and
 // connections that end anywhere. The proxy goes on, and nothing is left.
 func TestMonkey(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		random := rand.New(rand.NewPCG(1, 2))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // fullPort is an address of the loopback at which no connection is made, nor refused:
@@ -44,6 +45,7 @@ func fullPort(t *testing.T) string {
 
 // TestMetrics provokes each trouble, and finds it in /metrics and in /status.
 func TestMetrics(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	refused := func() string {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"ceiling/internal/needs"
 	"ceiling/proxy/config"
 )
 
@@ -33,6 +34,7 @@ func (r *resolver) lookUp(host string) ([]string, error) {
 // TestNameUnresolved: a destination whose name does not resolve is 502, the others are
 // served, and it is reported and shown; it is used once the name resolves.
 func TestNameUnresolved(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	o := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "found") })
 	_, port, err := net.SplitHostPort(o.addr)
@@ -100,6 +102,7 @@ func listenOn(t *testing.T, address, port, text string) (at *http.Server, chosen
 // TestNameMoves: a name's new address is used soon after a connect to the old one has failed,
 // and its idle connections are left if the old one still answers.
 func TestNameMoves(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	for _, gone := range []bool{true, false} {
 		var names resolver
@@ -165,6 +168,7 @@ func TestHealthHost(t *testing.T) {
 
 // TestServiceRecords: the ports are the records', also for health checks, and change with them.
 func TestServiceRecords(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	var at [2]string
 	for i := range at {

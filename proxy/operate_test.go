@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // TestHealth: a destination whose check fails gets no requests, and comes back.
@@ -42,6 +43,7 @@ func TestHealth(t *testing.T) {
 
 // TestAccessLog: both formats, and what a client sends cannot forge a line.
 func TestAccessLog(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	s := okServer(t)
 	for _, format := range []string{"combined", "json"} {
@@ -84,6 +86,7 @@ func TestAccessLog(t *testing.T) {
 // failure, the one that it had, and the log names the destination, with an id or
 // without.
 func TestCauses(t *testing.T) {
+	needs.Time(t)
 	closed := faultyServer(t, faultserver.Every(faultserver.Close()))
 	closed.Refuse()
 	broken := faultyServer(t, faultserver.Every(faultserver.Head(), faultserver.Write("HTTP/1.1 2x0 OK\r\n\r\n"), faultserver.Close()))
@@ -172,6 +175,7 @@ func TestReopenLog(t *testing.T) {
 
 // TestAccessLogSample: about the share that was asked for, and every error.
 func TestAccessLogSample(t *testing.T) {
+	needs.Time(t)
 	s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("ok"))))
 	file := filepath.Join(t.TempDir(), "log")
 	r := run(t, "auto", to("http://"+s.Address())+"[log]\naccess = \""+file+"\"\nsample = 0.25\n")

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/proxy/config"
 )
 
@@ -162,6 +163,7 @@ func TestTornDestination(t *testing.T) {
 
 // TestVersionsOfADestination: bodies of all sizes go through each version, over one connection.
 func TestVersionsOfADestination(t *testing.T) {
+	needs.Time(t)
 	for name, change := range map[string]func(*tls.Config){
 		"1.3": func(*tls.Config) {},
 		"1.2": func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 },

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 )
 
@@ -56,6 +57,7 @@ func TestConnectionsAreReused(t *testing.T) {
 // TestBodies sends bodies of all sizes both ways, in all framings, in pieces that
 // meet anywhere, and compares every byte.
 func TestBodies(t *testing.T) {
+	needs.Time(t)
 	engines(t, func(t *testing.T, engine string) {
 		o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
 			body, err := io.ReadAll(q.Body)
@@ -109,6 +111,7 @@ func TestBodies(t *testing.T) {
 // TestSlowReader: a client that does not read costs little memory, whatever the
 // size of its response, and gets every byte in the end.
 func TestSlowReader(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		const size = 64 << 20
@@ -302,6 +305,7 @@ func TestStaleConnection(t *testing.T) {
 // TestPhases: whatever a destination does wrong, and whenever, the client gets a
 // whole answer or a connection that ends; never a wrong byte, never nothing.
 func TestPhases(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	half := "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"
 	for name, script := range map[string]faultserver.Script{
@@ -891,6 +895,7 @@ func TestEarlyResponse(t *testing.T) {
 
 // TestSlowBody: a request whose body stands still is ended by the time for it.
 func TestSlowBody(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		s := okServer(t)
@@ -907,6 +912,7 @@ func TestSlowBody(t *testing.T) {
 // TestClientLeaves: a request is cancelled at its destination once its client has closed the
 // connection, unless the client had said that it ends with the response, or the response begins soon.
 func TestClientLeaves(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		for name, protocol := range map[string]string{"1.1": "", "2": "http = \"2\"\n"} {

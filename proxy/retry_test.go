@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // hands is a destination whose connections are handed to the test.
@@ -166,6 +168,7 @@ func TestPostOnAClosedConnection(t *testing.T) {
 // TestPostThatMayBeTaken: a destination that has a byte of a POST gets it once,
 // whether its program has read it, or its kernel alone, and however it ends.
 func TestPostThatMayBeTaken(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	const request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
 	for _, k := range []struct {

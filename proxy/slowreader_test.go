@@ -5,11 +5,14 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
+
+	"ceiling/internal/needs"
 )
 
 // TestSlowReadersHoldLittle: what is kept for clients that do not read, of bodies that
 // are copied, is bounded; those that read again get all of it.
 func TestSlowReadersHoldLittle(t *testing.T) {
+	needs.Time(t)
 	const clients = 40
 	want := pattern(8 << 20) // beyond what the kernel's buffers take
 	handler := func(w http.ResponseWriter, q *http.Request) {

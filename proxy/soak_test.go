@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/measure/load"
 )
@@ -220,6 +221,7 @@ func TestGrown(t *testing.T) {
 // configuration that changes, nothing is lost and nothing grows. The first tenth
 // of the time fills pools and caches, and is not compared.
 func TestSoak(t *testing.T) {
+	needs.Time(t)
 	ok := faultserver.Every(faultserver.Answer(faultserver.OK(strings.Repeat("x", 500))))
 	s := &soak{t: t, a: faultyServer(t, ok), b: faultyServer(t, ok), direct: faultyServer(t, ok), sums: map[string]uint64{}}
 	// A small pool is full at once: one of 64 fills as the load happens to need it,

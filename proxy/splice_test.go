@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // large is enough to be spliced for the most part, whatever came with the head.
@@ -19,6 +20,7 @@ const large = 12 << 20
 
 // TestSplicedBodies: both ways, whole and right, and the connections go on.
 func TestSplicedBodies(t *testing.T) {
+	needs.Time(t)
 	engines(t, func(t *testing.T, engine string) {
 		want := pattern(large)
 		o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
@@ -131,6 +133,7 @@ func TestSplicedTunnel(t *testing.T) {
 // TestPipesAreBounded: clients that do not read hold pipes; those beyond are served
 // by copying, all get their bytes, and no more memory is held than before.
 func TestPipesAreBounded(t *testing.T) {
+	needs.Time(t)
 	engines(t, func(t *testing.T, engine string) {
 		body := string(pattern(large))
 		s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK(body))))
@@ -172,6 +175,7 @@ func TestPipesAreBounded(t *testing.T) {
 // TestSplicesEnd: whatever ends in the middle, the other side is told, in time, and
 // nothing is left.
 func TestSplicesEnd(t *testing.T) {
+	needs.Time(t)
 	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", 2*large)
 	part := string(pattern(large))
 	post := fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", 2*large)

@@ -4,12 +4,14 @@ import (
 	"net/http"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/proxy/config"
 )
 
 // TestStarting: requests to an application that is starting wait for it, whatever their
 // method, and for no longer than the queue's time.
 func TestStarting(t *testing.T) {
+	needs.Time(t)
 	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		a, port := listenOn(t, "127.0.0.4", "0", "ready")

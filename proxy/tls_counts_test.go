@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/proxy"
 )
 
@@ -33,6 +34,7 @@ func (r *running) counted(t *testing.T) *proxy.Secure {
 // TestCounts: handshakes by version and kind, failures by cause, connections and
 // streams of HTTP/2; and the requests of clients with TLS apart from the others.
 func TestCounts(t *testing.T) {
+	needs.Time(t)
 	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
 	hasty := run(t, begin("[timeouts]\nheader = \"200ms\"\n", certify(t, t.TempDir(), "a.example"))+location(to, ""))

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/tlsconn"
 )
 
@@ -172,6 +173,7 @@ func (c *strict) all() (string, error) { return c.read(func(string) bool { retur
 // TestEnds: an orderly end says so by close_notify, a cut one does not; a client's
 // close_notify ends its direction alone, and in a tunnel nothing else does.
 func TestEnds(t *testing.T) {
+	needs.Time(t)
 	var tunnel sync.WaitGroup
 	heard := make(chan string, 1)
 	to := serve(t, func(w http.ResponseWriter, q *http.Request) {
@@ -291,6 +293,7 @@ func TestBadRecords(t *testing.T) {
 // TestFilesInRecords: large files, whole, compressed and in ranges, to clients that read late; one
 // that is cut on the disk meanwhile ends its own client alone.
 func TestFilesInRecords(t *testing.T) {
+	needs.Time(t)
 	versions(t, func(t *testing.T, engine string, version uint16) {
 		dir := t.TempDir()
 		want := make([]byte, 8<<20)
@@ -497,6 +500,7 @@ func countAllocations(t *testing.T, ask func(), each int) {
 
 // TestNoAllocation: a request over TLS costs none, with all that the proxy does for it.
 func TestNoAllocation(t *testing.T) {
+	needs.Time(t)
 	to := plainBackend(t)
 	engines(t, func(t *testing.T, engine string) {
 		r := runOn(t, engine, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))

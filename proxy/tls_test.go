@@ -567,6 +567,7 @@ func TestReloadCertificates(t *testing.T) {
 
 // TestStuckReader: a client that does not read is let go of, by either version.
 func TestStuckReader(t *testing.T) {
+	needs.Time(t)
 	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		b := make([]byte, 1<<16)
 		for {

@@ -14,6 +14,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 )
 
 var planIDs = []string{"20261121-093012-aaaa", "20261121-093013-bbbb", "20261121-093014-cccc"}
@@ -181,6 +182,7 @@ func checkPlan(t *testing.T, f File, measured, begun int) *Plan {
 // TestKilledAtAnyByte: wherever a kill -9 ends the file, the head is refused or the
 // plan has what is whole, can be resumed, and has everything then.
 func TestKilledAtAnyByte(t *testing.T) {
+	needs.Time(t)
 	text := writtenPlan(t)
 	dir := t.TempDir()
 	var cuts []int

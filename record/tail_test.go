@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ceiling/internal/needs"
 )
 
 // A tail hands out what is written, each row once, and a row that is written in
@@ -81,6 +83,7 @@ func TestTailFollowsAWriter(t *testing.T) {
 // What a tail hands out piece by piece is what Open reads at once, also of a
 // series with lines that are none.
 func TestTailReadsWhatOpenReads(t *testing.T) {
+	needs.Time(t)
 	w := begin(t, filepath.Join(t.TempDir(), "run.ndjson"))
 	for i := range int64(60000) { // more than one step
 		w.AppendLoad(&LoadRow{TNs: i, WidthNs: 1})

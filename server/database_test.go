@@ -158,6 +158,7 @@ func checkBody(t *testing.T, r *backend.Route, body []byte, products map[string]
 
 // A database that fails is a 503 with its reason, from every framework, and the server goes on.
 func TestFrameworksSayThatDatabasesFail(t *testing.T) {
+	needs.Processes(t)
 	for _, k := range kindsWithDatabase() {
 		t.Run(k.Name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "db")
@@ -184,6 +185,7 @@ func TestFrameworksSayThatDatabasesFail(t *testing.T) {
 
 // A server whose database does not answer stops within its second all the same.
 func TestServerStopsWithBusyDatabase(t *testing.T) {
+	needs.Processes(t)
 	for _, k := range kindsWithDatabase() {
 		t.Run(k.Name, func(t *testing.T) {
 			d := &store.Backend{Source: "sqlite", Options: store.Options{GroupSize: 2, GroupWait: 1 << 40}} // some 18 minutes

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/server/backend"
 	"ceiling/server/downstream"
 )
 
 // Every framework answers the routes of a downstream service alike: what the policy came to, or 503 with the reason.
 func TestFrameworksAnswerAlikeFromDownstream(t *testing.T) {
+	needs.Processes(t)
 	for _, k := range kindsWithDatabase() {
 		for faults, want := range map[string]map[string]string{
 			"timeout=20s": {"none": `{"ok":true}`, "timeout": `{"ok":true}`, "retry": `{"ok":true}`, "budget": `{"ok":true}`,
@@ -43,6 +45,7 @@ func TestFrameworksAnswerAlikeFromDownstream(t *testing.T) {
 
 // A server whose downstream service stalls stops within its second all the same, and the service with it.
 func TestServerStopsWhileDownstreamStalls(t *testing.T) {
+	needs.Processes(t)
 	for _, k := range kindsWithDatabase() {
 		t.Run(k.Name, func(t *testing.T) {
 			r := start(t, k.Name, Config{Behind: []backend.Open{downstream.Backend("work=1m")}})

@@ -242,6 +242,7 @@ func TestFloorTakesDeepPipelines(t *testing.T) {
 // A client that asks without reading is held back: its requests stay in its own buffers, the server's memory does not
 // grow, and when it reads in the end it gets every answer.
 func TestFloorHoldsBack(t *testing.T) {
+	needs.Processes(t)
 	r := start(t, "floor", Config{})
 	c := newClient(t, r.addr)
 	before := heap()
@@ -288,6 +289,7 @@ func heap() int64 {
 
 // Answering allocates nothing, but for /compute and, once a second, what carries the new date: a slice for each of a route's bodies.
 func TestFloorDoesNotAllocate(t *testing.T) {
+	needs.Processes(t)
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"ceiling/internal/needs"
 )
 
 // An answer is what a client can see of one, without what a framework says about itself.
@@ -43,6 +45,7 @@ func (c *client) read(t *testing.T, method string) answer {
 
 // Every framework answers every route with the headers of the catalogue and a body of the pool.
 func TestFrameworksAnswerAlike(t *testing.T) {
+	needs.Processes(t)
 	p := mustPool(t)
 	of := map[string]map[string]bool{"/simple": {}, "/read": {}, "/read-gz": {}, "/list": {}, "/healthz": {}}
 	of["/simple"][`{"message":"hi"}`] = true
@@ -124,6 +127,7 @@ func TestFrameworksListAlike(t *testing.T) {
 
 // HEAD says what GET would, and sends no body; what is not there is not there in the same way.
 func TestFrameworksRefuseAlike(t *testing.T) {
+	needs.Processes(t)
 	for _, k := range Catalogue() {
 		t.Run(k.Name, func(t *testing.T) {
 			c := newClient(t, start(t, k.Name, Config{}).addr)
@@ -160,6 +164,7 @@ func TestFrameworksRefuseAlike(t *testing.T) {
 
 // Requests that arrive together are answered each, in order.
 func TestFrameworksTakePipelines(t *testing.T) {
+	needs.Processes(t)
 	var paths []string
 	for range 20 {
 		for _, r := range Routes() {

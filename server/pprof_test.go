@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/profiles"
 )
 
@@ -70,6 +71,7 @@ func TestPprofOfEveryKind(t *testing.T) {
 
 // A prefork server answers the profiles of all children at one address, merged, and those of each.
 func TestPprofOfPrefork(t *testing.T) {
+	needs.Processes(t)
 	for _, kind := range preforkKinds() {
 		t.Run(kind, func(t *testing.T) {
 			noLeaks(t)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ceiling/internal/authority"
+	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/internal/sys"
 )
@@ -72,6 +73,7 @@ func listeners(t *testing.T, addr string) int {
 
 // A prefork server is ready when its children are, each with a listener; they serve; and they end with it.
 func TestPrefork(t *testing.T) {
+	needs.Processes(t)
 	for _, kind := range preforkKinds() {
 		t.Run(kind, func(t *testing.T) {
 			noLeaks(t)
@@ -154,6 +156,7 @@ func TestPreforkOnAGivenPort(t *testing.T) {
 
 // A child that ends takes the server with it, and the error tells which one and how.
 func TestPreforkChildCrash(t *testing.T) {
+	needs.Processes(t)
 	for _, kind := range preforkKinds() {
 		for sig, how := range map[syscall.Signal]string{syscall.SIGKILL: "signal: killed", syscall.SIGTERM: "signal: terminated"} {
 			t.Run(kind+" "+how, func(t *testing.T) {
@@ -179,6 +182,7 @@ func TestPreforkChildCrash(t *testing.T) {
 
 // A child that does not listen to its parent is killed, and the parent is still on time.
 func TestPreforkChildThatHangs(t *testing.T) {
+	needs.Processes(t)
 	r := start(t, "fasthttp", Config{Prefork: true, Workers: 2})
 	children := childrenOf(t, os.Getpid())
 	if err := syscall.Kill(children[0], syscall.SIGSTOP); err != nil {
@@ -220,6 +224,7 @@ func TestPreforkChildCannotStart(t *testing.T) {
 // The children end also when their parent has no time to tell them. All of them hold the parent's standard output, so
 // it ends when the last one has.
 func TestPreforkParentKilled(t *testing.T) {
+	needs.Processes(t)
 	for _, kind := range append(preforkKinds(), "fiber-prefork") {
 		t.Run(kind, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0])
@@ -268,6 +273,7 @@ func TestPreforkParentKilled(t *testing.T) {
 // TestPreforkTLS: all processes have the parent's certificate, and resume each other's
 // sessions.
 func TestPreforkTLS(t *testing.T) {
+	needs.Processes(t)
 	ca, pair, err := authority.Site("of a test", authority.Leaf{Names: []string{"a.test"}})
 	if err != nil {
 		t.Fatal(err)
@@ -297,6 +303,7 @@ func TestPreforkTLS(t *testing.T) {
 
 // fiber's own prefork starts as many children as GOMAXPROCS: a container that sets it to 1 has one worker.
 func TestForkedByTheFramework(t *testing.T) {
+	needs.Processes(t)
 	for _, workers := range []int{1, 3} {
 		open := descriptors(t)
 		r := start(t, "fiber-prefork", Config{Workers: workers})

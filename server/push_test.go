@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"ceiling/internal/needs"
 	"ceiling/server/publish"
 )
 
@@ -34,6 +35,7 @@ func pushed(t *testing.T, addr string) (s publish.Status) {
 
 // TestFrameworksPublishAlike: every subscriber gets every event, in order, and the server's count is theirs.
 func TestFrameworksPublishAlike(t *testing.T) {
+	needs.Processes(t)
 	const subscribers, events = 20, 50
 	for _, k := range kindsWithDatabase() {
 		t.Run(k.Name, func(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"ceiling/internal/needs"
 )
 
 func route(t *testing.T, path string) *Route {
@@ -108,6 +110,7 @@ func TestAnswersReachThePool(t *testing.T) {
 }
 
 func TestAnswersArePure(t *testing.T) {
+	needs.Processes(t)
 	p := mustPool(t)
 	other, err := newPool()
 	if err != nil {

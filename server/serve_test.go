@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"ceiling/internal/needs"
 )
 
 // descriptors returns how many this process has open.
@@ -44,6 +46,7 @@ func noLeaks(t *testing.T) {
 // A server ends with connections that are idle, that never spoke, and that are in the middle of a request, and leaves
 // neither descriptors nor goroutines.
 func TestServeStops(t *testing.T) {
+	needs.Processes(t)
 	for _, k := range Catalogue() {
 		t.Run(k.Name, func(t *testing.T) {
 			warm := start(t, k.Name, Config{}) // opens what the runtime and the framework keep for good
@@ -83,6 +86,7 @@ func TestServeStops(t *testing.T) {
 
 // Clients that never pause do not keep a server from ending. What they have got until then is whole.
 func TestServeStopsUnderLoad(t *testing.T) {
+	needs.Processes(t)
 	for _, k := range Catalogue() {
 		t.Run(k.Name, func(t *testing.T) {
 			r := start(t, k.Name, Config{})

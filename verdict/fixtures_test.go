@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ceiling/internal/archive"
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -169,6 +170,7 @@ func refusedOfFleets() []string {
 // tests, as runs of one agent that loads and watches: no sentence may name what
 // such a run refuses.
 func TestNoRefusedAdvice(t *testing.T) {
+	needs.Time(t)
 	said, advised := 0, map[string]bool{}
 	for _, f := range fixtures(t) {
 		alone, series := f.read(t)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/show/layout"
 	"ceiling/show/report"
@@ -15,6 +16,7 @@ import (
 // Whatever is left out on a screen of any width, a text ends with a whole clause: what stands before
 // the mark is a part of the whole text that a sign divides from the rest.
 func TestFoldedTextsAreWhole(t *testing.T) {
+	needs.Time(t)
 	verdict.EachFixture(t, func(name string, run *record.Run) {
 		whole := words(written(t, run, report.Layout{Output: layout.Output{Columns: 100_000, Screen: true}, Verbose: true}))
 		brief := words(written(t, run, report.Layout{Output: layout.Output{Columns: 100_000, Screen: true}}))

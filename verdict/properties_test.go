@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -27,6 +28,7 @@ func asText(t testing.TB, v record.Verdict) string {
 // TestOrderOfRows: the verdict is a function of the rows and agents, not of
 // their order.
 func TestOrderOfRows(t *testing.T) {
+	needs.Time(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, f := range fixtures(t) {
 		run, series := f.read(t)
@@ -150,6 +152,7 @@ func TestNeverServerWithFullGenerator(t *testing.T) {
 
 // TestJudgeChangesNothing: the record is the same afterwards.
 func TestJudgeChangesNothing(t *testing.T) {
+	needs.Time(t)
 	for _, f := range fixtures(t) {
 		run, series := f.read(t)
 		run2, series2 := f.read(t)

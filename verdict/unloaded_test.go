@@ -9,12 +9,14 @@ import (
 	"testing"
 
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
 // TestLoneOfTailsIsNoQueue: where no request waits for another, whatever the
 // service times, a few unloaded requests do not make a queue.
 func TestLoneOfTailsIsNoQueue(t *testing.T) {
+	needs.Time(t)
 	r := rand.New(rand.NewPCG(3, 11))
 	all := tails(r)
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/measure/load"
 	"ceiling/record"
@@ -18,6 +19,7 @@ import (
 // CPU and takes a fifth longer, and a twentieth fewer are answered, on a host
 // whose speed halves while it measures.
 func TestMeterFindsAPlantedCost(t *testing.T) {
+	needs.Engine(t)
 	var cpu float64
 	at := time.Unix(0, 0)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -60,6 +62,7 @@ func TestMeterFindsAPlantedCost(t *testing.T) {
 }
 
 func TestObserving(t *testing.T) {
+	needs.Engine(t)
 	allowed, err := sys.AllowedCPUs(0)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -29,6 +30,7 @@ func examine(t *testing.T, url string) *Facts {
 }
 
 func TestExamineHere(t *testing.T) {
+	needs.Time(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

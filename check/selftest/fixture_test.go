@@ -254,6 +254,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 }
 
 func TestInterruptLeavesNothing(t *testing.T) {
+	needs.Engine(t)
 	g := standing(t)
 	goroutines := runtime.NumGoroutine()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/record/recordtest"
 )
 
 func TestEveryRealPlantIsConfirmed(t *testing.T) {
+	needs.Engine(t)
 	names := map[string]bool{}
 	for _, s := range Scenarios() {
 		names[s.Name] = true

@@ -3,11 +3,14 @@ package main
 import (
 	"math"
 	"testing"
+
+	"ceiling/internal/needs"
 )
 
 // TestQueueRate: one place is the M/D/1 queue, whose mean wait is known, and
 // eight nearly idle ones serve as fast as they can.
 func TestQueueRate(t *testing.T) {
+	needs.Time(t)
 	if p99 := queueP99(8, 0.01, 1, 1); math.Abs(p99-0.01) > 1e-9 {
 		t.Errorf("p99 of an idle queue is %v s, want its service of 0.01", p99)
 	}

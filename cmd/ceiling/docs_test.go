@@ -284,6 +284,7 @@ func (f *documentedFleet) end() {
 // with one process and in the one with several, under load: every request is in the
 // old file or in the new one.
 func TestLogrotateInTheDocs(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	text, err := os.ReadFile("../../proxy/README.md")
 	if err != nil {

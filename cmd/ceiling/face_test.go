@@ -206,6 +206,7 @@ func answering(t *testing.T) string {
 // TestFacesLookAlike: line by line what the tools themselves print, numbers apart (testdata/faces: wrk
 // 4.1, go-wrk 0.10, autocannon 9.0, against the same server); and the verdict on standard error.
 func TestFacesLookAlike(t *testing.T) {
+	needs.Processes(t)
 	url := answering(t) + "/simple"
 	for name, line := range map[string]string{
 		"wrk": "/bin/wrk -t1 -c2 -d1s --latency ", "go-wrk": "ceiling go-wrk -c 2 -d 1 ", "autocannon": "autocannon -c 2 -d 1 -l -p 2 ",
@@ -231,6 +232,7 @@ func TestFacesLookAlike(t *testing.T) {
 
 // TestAutocannonJSON: every field of the tool's own document, of the same type.
 func TestAutocannonJSON(t *testing.T) {
+	needs.Processes(t)
 	stdout, _ := looks(t, "ceiling", "autocannon", "-c", "2", "-d", "1", "-j", answering(t))
 	var got, want map[string]any
 	kept, err := os.ReadFile("testdata/faces/autocannon.json")
@@ -264,6 +266,7 @@ func TestAutocannonJSON(t *testing.T) {
 
 // TestVegetaPipeline: an attack's results, through a pipe and files, in all three formats.
 func TestVegetaPipeline(t *testing.T) {
+	needs.Processes(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	var served atomic.Uint64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

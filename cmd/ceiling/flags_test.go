@@ -24,6 +24,7 @@ import (
 	laboratory "ceiling/cmd/internal/lab"
 	"ceiling/experiment/spec"
 	"ceiling/internal/authority"
+	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 	"ceiling/record"
 )
@@ -255,6 +256,7 @@ func names(message string, f *pflag.Flag) bool {
 // TestEveryFlagHasAnEffect: in every form of every verb that measures, a flag changes what is
 // done, or is refused with the reason. A flag that does nothing makes a user believe that it did.
 func TestEveryFlagHasAnEffect(t *testing.T) {
+	needs.Processes(t)
 	dir := t.TempDir()
 	writeForms(t, dir)
 	values := given(dir)
@@ -316,6 +318,7 @@ func TestEveryMeasuringVerbHasAForm(t *testing.T) {
 // TestDryRunSendsNothing: --dry-run prints what would be done, in every form that accepts it, and
 // opens no connection to the server.
 func TestDryRunSendsNothing(t *testing.T) {
+	needs.Processes(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

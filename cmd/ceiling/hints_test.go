@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ceiling/cmd/internal/command"
+	"ceiling/internal/needs"
 )
 
 // TestOtherVerbs: what is to be typed instead is a command that there is, and no verb of
@@ -34,6 +35,7 @@ func TestOtherVerbs(t *testing.T) {
 // TestOtherLetters: habits of other tools get an answer whose flags there are, and none of them is
 // in the way of ours.
 func TestOtherLetters(t *testing.T) {
+	needs.Processes(t)
 	run := newRun(&shell{})
 	ours := regexp.MustCompile(`(?:^|[ (;,])(-[a-zA-Z]|--[a-z-]+)`)
 	theirs := regexp.MustCompile(`[a-z0-9]+'s( and [a-z0-9]+'s)? -[a-zA-Z]|without ab's -[a-zA-Z]`)

@@ -12,11 +12,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // TestNobodyWaitsForTheDrain: while what was begun is answered, new clients are refused,
 // rather than left to wait for somebody who will never accept them.
 func TestNobodyWaitsForTheDrain(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	for _, mode := range []string{"--workers=2", "--prefork"} {
 		t.Run(mode, func(t *testing.T) {

@@ -13,12 +13,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // TestProxyOutOfDescriptors: a process that may open 100 files meets 300 clients that
 // stay, idle. New ones are answered long before the idle ones' time of 75 s is over, many
 // at a time too, each of which needs a connection to the destination.
 func TestProxyOutOfDescriptors(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(time.Millisecond)

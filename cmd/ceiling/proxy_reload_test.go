@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // reloader is a proxy under load that is reloaded again and again.
@@ -36,6 +38,7 @@ type reloader struct {
 // with keep-alive, slow bodies and open tunnels, lose no request: each is answered,
 // and was answered once. CEILING_RELOAD_MINUTE=1 makes it one a second for a minute.
 func TestReloadsLoseNothing(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	reloads, pause := 20, 50*time.Millisecond
 	if os.Getenv("CEILING_RELOAD_MINUTE") != "" {

@@ -17,11 +17,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // TestSecureProcess: TLS is served with workers and with prefork, by each child; the
 // metrics are the sum; a reload takes another certificate; the end is in order.
 func TestSecureProcess(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	for _, mode := range []string{"--workers=2", "--prefork"} {
 		t.Run(mode, func(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // proxyProcess is a proxy in a process of its own.
@@ -102,6 +104,7 @@ func getText(t *testing.T, url string) string {
 // TestProxyProcess: signals reload and end it, with workers and with prefork; a bad
 // file changes nothing; the admin address is there once.
 func TestProxyProcess(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	for _, mode := range []string{"--workers=2", "--prefork"} {
 		t.Run(mode, func(t *testing.T) {
@@ -170,6 +173,7 @@ func TestProxyProcess(t *testing.T) {
 // published release is served by all; a wrong region leaves everything; what was
 // started ends with the proxy.
 func TestProxyOnce(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	for _, mode := range []string{"--workers=2", "--prefork"} {
 		t.Run(mode, func(t *testing.T) {

@@ -12,11 +12,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // TestLiveShowsNoSecrets reads the live page, its events and the metrics of a run
 // while it goes on. Its record has the secrets; whoever looks sees none.
 func TestLiveShowsNoSecrets(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	program, server := programAndServer(t)
 	cmd := exec.Command(program, "run", "-c", "2", "-R", "200", "-d", "10m", "--warmup", "0s", "--live", "--prometheus", "127.0.0.1:0",

@@ -17,6 +17,7 @@ import (
 // TestKilledApartIsRestored: kill -9 leaves the server where --separate-cpus had put it,
 // and the next run gives it its CPUs back before it chooses again.
 func TestKilledApartIsRestored(t *testing.T) {
+	needs.Processes(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	bin := programFile(t)

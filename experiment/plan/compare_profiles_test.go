@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -100,6 +101,7 @@ func TestNoiseIsNotChange(t *testing.T) {
 
 // In a plan each run is a block, as brief as the plan keeps it, and 10% tell.
 func TestProfilesOfAPlan(t *testing.T) {
+	needs.Time(t)
 	chance := rand.New(rand.NewPCG(5, 6))
 	const rounds = 60
 	found, wrong := 0, 0

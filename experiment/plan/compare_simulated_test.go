@@ -9,6 +9,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -188,6 +189,7 @@ func pairs() int {
 // TestNoChangeRaisesFewAlarms: of a whole comparison, whichever of its metrics
 // is to blame. 10 blocks are those of docs/accuracy.md.
 func TestNoChangeRaisesFewAlarms(t *testing.T) {
+	needs.Time(t)
 	for _, c := range []struct {
 		name   string
 		on     func(seed uint64) *machine
@@ -225,6 +227,7 @@ func TestNoChangeRaisesFewAlarms(t *testing.T) {
 // TestPowerOnABusyMachine: how often 10 % are seen where p99 alone is off by a
 // third from run to run. It is what noise allows, and not 9 in 10.
 func TestPowerOnABusyMachine(t *testing.T) {
+	needs.Time(t)
 	t.Parallel()
 	found, n := map[string]int{}, pairs()
 	for i := range uint64(n) {
@@ -247,6 +250,7 @@ func TestPowerOnABusyMachine(t *testing.T) {
 }
 
 func TestPlantedChangesAreFound(t *testing.T) {
+	needs.Time(t)
 	for name, c := range map[string]struct {
 		by     planted
 		metric string

@@ -10,6 +10,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/record/recordtest"
@@ -150,6 +151,7 @@ func TestVoidRunsSpoilTheirBlock(t *testing.T) {
 }
 
 func TestUnfinishedPlanIsConcluded(t *testing.T) {
+	needs.Time(t)
 	p := simulate(compared(t, 3), newMachine(3), planted{1, 1, 1})
 	for n := range p.Runs {
 		q := &record.Plan{Experiment: p.Experiment, Runs: p.Runs[:n]}
@@ -219,6 +221,7 @@ func TestWhatWasNotMeasuredIsSaid(t *testing.T) {
 }
 
 func TestCaveats(t *testing.T) {
+	needs.Time(t)
 	check := func(want string, change func(*record.Measured)) {
 		t.Helper()
 		p := simulate(compared(t, 3), newMachine(3), planted{1, 1, 1})

@@ -10,6 +10,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -47,6 +48,7 @@ func watch(q *queue, slo spec.SLO, perS, lengthS float64, arrivals string, numbe
 // TestEarlyStopSparesAStableQueue: a queue at 97 % of its capacity wanders, and is
 // given up in no more than earlyStopAlpha of 1,000 runs.
 func TestEarlyStopSparesAStableQueue(t *testing.T) {
+	needs.Time(t)
 	each := histograms(5)
 	for _, arrivals := range []string{spec.Constant, spec.Poisson} {
 		for _, load := range []float64{.97, 1} {
@@ -99,6 +101,7 @@ func TestEarlyStopCertainIsCertain(t *testing.T) {
 }
 
 func TestEarlyStopCutsWhatIsAboveTheCapacity(t *testing.T) {
+	needs.Time(t)
 	each := histograms(10)
 	check := func(name string, q queue, slo string, times float64, arrivals string, before float64) {
 		t.Helper()

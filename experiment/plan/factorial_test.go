@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -155,6 +156,7 @@ func TestContrastsAreExact(t *testing.T) {
 // TestNoFactorRaisesFewAlarms: of a whole experiment, whichever of its effects is to
 // blame.
 func TestNoFactorRaisesFewAlarms(t *testing.T) {
+	needs.Time(t)
 	for name, on := range map[string]func(uint64) *machine{"quiet machine": newMachine, "busy machine": newBusyMachine} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,6 +186,7 @@ func TestNoFactorRaisesFewAlarms(t *testing.T) {
 // TestPlantedEffectsAreFound, main effects and an interaction, each in nine of ten; and
 // their intervals hold the truth as often as they promise.
 func TestPlantedEffectsAreFound(t *testing.T) {
+	needs.Time(t)
 	t.Parallel()
 	const a, ab = 1.06, .9
 	truth := map[[2]string]float64{{"a", ""}: a * math.Sqrt(ab), {"b", ""}: math.Sqrt(ab), {"a", "b"}: ab}
@@ -217,6 +220,7 @@ func TestPlantedEffectsAreFound(t *testing.T) {
 // TestMoreBlocksSettle: what is not settled names a number of blocks, and with twice that
 // it is settled.
 func TestMoreBlocksSettle(t *testing.T) {
+	needs.Time(t)
 	settled, asked := 0, 0
 	for i := range uint64(20) {
 		e := factorialOf(t, i+1, 2, 2)
@@ -306,6 +310,7 @@ func TestLostBlocksAreReckonedWith(t *testing.T) {
 
 // An experiment that is under way has an answer of the blocks that are whole.
 func TestFactorialUnderWay(t *testing.T) {
+	needs.Time(t)
 	e := factorialOf(t, 6, 2, 2)
 	p := simulateFactorial(e, newMachine(1), nothing)
 	for _, n := range []int{0, 1, 4, 5, 7, 9} {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -30,6 +31,7 @@ func simulateTuned(t *testing.T, seen func(block int) string) *record.Plan {
 // TestTuningNotSeen: a metric that does not change is no effect of a tuning that was seen to act,
 // and not shown of any other. Effects of other factors stay.
 func TestTuningNotSeen(t *testing.T) {
+	needs.Time(t)
 	always := func(effect string) func(int) string { return func(int) string { return effect } }
 	for name, c := range map[string]struct {
 		seen func(block int) string

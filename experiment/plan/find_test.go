@@ -12,6 +12,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/record/recordtest"
@@ -84,6 +85,7 @@ func truth(q queue, limit time.Duration, arrivals string) float64 {
 }
 
 func TestFindWithinFivePercentOfTheTruth(t *testing.T) {
+	needs.Time(t)
 	us := 1e3
 	for _, c := range []struct {
 		name     string
@@ -194,6 +196,7 @@ func TestFindTriesEveryRateMoreThanOnce(t *testing.T) {
 }
 
 func TestFindEnds(t *testing.T) {
+	needs.Time(t)
 	check := func(name, slo string, change func(*spec.Experiment), do func(*spec.Experiment, *record.Step) record.Measured,
 		ended, limit string, exit, mostRuns int, holds func(record.Estimate) bool) {
 		t.Helper()
@@ -293,6 +296,7 @@ func TestFindSurvivesAFalseBreak(t *testing.T) {
 
 // TestFindWidensWhereItCannotTell: between 44,000 and 48,000 the coin decides.
 func TestFindWidensWhereItCannotTell(t *testing.T) {
+	needs.Time(t)
 	e := searching(t, "p99<5ms", "")
 	for seed := uint64(1); seed <= 10; seed++ {
 		chance := rand.New(rand.NewPCG(seed, 1))
@@ -402,6 +406,7 @@ func TestNextIsAFunctionOfTheHistory(t *testing.T) {
 
 // TestFindAlwaysEnds whatever the runs say.
 func TestFindAlwaysEnds(t *testing.T) {
+	needs.Time(t)
 	slos := []string{"p99<5ms", "p99.9<1ms,errors<=0", "max<1s", "mean<2ms,rate>10k", "service.p50<1ms", "errors<1%", "rate>100"}
 	rapid.Check(t, func(r *rapid.T) {
 		e := searching(t, rapid.SampledFrom(slos).Draw(r, "slo"), "")

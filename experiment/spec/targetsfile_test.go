@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"ceiling/internal/needs"
 )
 
 // bodies stands for the files beside a targets file.
@@ -95,6 +97,7 @@ func TestParseTargetsRefuses(t *testing.T) {
 }
 
 func TestReadTargetsFile(t *testing.T) {
+	needs.Time(t)
 	dir := t.TempDir()
 	read := func(path string) ([]Target, error) {
 		f, err := os.Open(path)

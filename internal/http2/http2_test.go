@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"ceiling/internal/needs"
 )
 
 // told writes an event down; the pieces of a DATA frame come to one line.
@@ -173,6 +175,7 @@ func frames(random *rand.Rand) []byte {
 // TestReaderAgrees reads what another implementation writes, cut at any place, as that
 // one does.
 func TestReaderAgrees(t *testing.T) {
+	needs.Time(t)
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		wire := frames(random)

@@ -1,6 +1,7 @@
 // Package needs lets a test say what it needs beyond Go: a quiet machine, privileges, programs of
 // others. With -short (make test) such a test is skipped, with its need as the reason; without
-// (make test-all) the need must be there, or the test fails: nothing is skipped silently.
+// (make test-all) the need must be there, or the test fails: nothing is skipped silently. With -short
+// and the race detector (the last part of make test-all) those that need time alone run.
 package needs
 
 import (
@@ -21,6 +22,12 @@ const Prefix = "needs "
 func Quiet(t testing.TB) {
 	t.Helper()
 	short(t, "a quiet machine")
+	Unraced(t)
+}
+
+// Unraced is for a test that the race detector would only make long.
+func Unraced(t testing.TB) {
+	t.Helper()
 	if raceDetector {
 		t.Skip(Prefix + "a build without the race detector")
 	}
@@ -29,7 +36,20 @@ func Quiet(t testing.TB) {
 // Time is for a test that takes more than some seconds whatever the machine does.
 func Time(t testing.TB) {
 	t.Helper()
-	short(t, "time")
+	unraced(t, "time")
+}
+
+// Engine is for a test that starts the load engine on a wall clock, or measures with it: what the
+// machine does at the time is part of what it sees.
+func Engine(t testing.TB) {
+	t.Helper()
+	unraced(t, "the load engine")
+}
+
+// Processes is for a test that drives child processes for more than a handshake.
+func Processes(t testing.TB) {
+	t.Helper()
+	unraced(t, "child processes")
 }
 
 // Root is for a test that changes the host: network namespaces, mounts, settings, other users.
@@ -94,6 +114,14 @@ func Asking(t testing.TB, variable string) string {
 		t.Skip(AskedFor + variable + "=…")
 	}
 	return value
+}
+
+// unraced is short for what the race detector is to see.
+func unraced(t testing.TB, need string) {
+	t.Helper()
+	if !raceDetector {
+		short(t, need)
+	}
 }
 
 func short(t testing.TB, need string) {

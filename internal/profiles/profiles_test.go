@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
+
+	"ceiling/internal/needs"
 )
 
 // made is a CPU profile of stacks "outermost;…;innermost", each with a value.
@@ -120,6 +122,7 @@ func TestTree(t *testing.T) {
 }
 
 func TestBadProfilesAreRefusedInOneLine(t *testing.T) {
+	needs.Time(t)
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	zeros := make([]byte, 1<<20)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"ceiling/internal/needs"
 )
 
 // The table in the package comment is
@@ -100,6 +102,7 @@ func pairedLimits(blocks []float64, alpha float64, _ *rand.Rand) (low, high floa
 // contains the truth as often as it says, less one per cent, whatever the
 // noise.
 func TestCoverage(t *testing.T) {
+	needs.Time(t)
 	trials, counts := 1000, []int{6, 8, 12, 20, 30}
 	if testing.Short() {
 		trials, counts = 300, []int{8, 20}

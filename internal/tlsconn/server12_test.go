@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // suites12 are those of TLS 1.2 that a Server may offer.
@@ -53,6 +55,7 @@ func site12(t testing.TB) (shared, client *tls.Config) {
 // TestServer12: a client of crypto/tls with TLS 1.2 is answered with each suite, by a full handshake
 // and resumed, also where another thread's Server began the session.
 func TestServer12(t *testing.T) {
+	needs.Time(t)
 	for _, suite := range suites12() {
 		for _, piece := range []int{1, 100, 16 << 10} {
 			for _, tickets := range []bool{true, false} {

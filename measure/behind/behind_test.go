@@ -202,6 +202,7 @@ func client(dial func(context.Context) (net.Conn, error)) *http.Client {
 
 // A server says its database's settings, and its pool counts as many writes and waits as there were.
 func TestServerSaysItsPool(t *testing.T) {
+	needs.Time(t)
 	t.Parallel()
 	options := store.Options{Pool: 1, GroupSize: 7, GroupWait: 3 * time.Millisecond, Unprepared: true}
 	dial := started(t, server.Config{Database: &store.Backend{Source: "sqlite", Options: options}})
@@ -246,6 +247,7 @@ func TestServerSaysItsPool(t *testing.T) {
 
 // A server says what it calls, and the service's own count of calls is what the policy made of the requests.
 func TestServerSaysItsCalls(t *testing.T) {
+	needs.Time(t)
 	t.Parallel()
 	dial := started(t, server.Config{Behind: []backend.Open{downstream.Backend("fail=100%,work=1ms,slots=5,timeout=2s")}})
 	w, err := Open(t.Context(), Config{Paths: []string{"/call/retry"}, Dial: dial, Near: true})

@@ -13,6 +13,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/http1"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/internal/unit"
 	"ceiling/measure/load"
@@ -287,6 +288,7 @@ func TestCaptureOfALongBody(t *testing.T) {
 
 // In an open loop the rate sets the pace: think times are left out.
 func TestNoThinkTimeInAnOpenLoop(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	rate, err := unit.ParseRate("100")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
+	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/load"
@@ -41,6 +42,7 @@ func agentOf(t *testing.T, w *Work, name string) *present {
 // TestAgentHoldsItsOwn: a driver that asks no leave is refused, and the agent
 // says so.
 func TestAgentHoldsItsOwn(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	a := b.agent("a1", func(o *AgentOptions) {
@@ -119,6 +121,7 @@ func TestAgentHoldsItsOwn(t *testing.T) {
 // TestReplay sends what a driver has sealed a second time, changed, and to
 // another life.
 func TestReplay(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	conn, err := bus.Join(t.Context(), b.URL(), b.Token().String(), "a1", bus.Watch{})
@@ -169,6 +172,7 @@ func TestReplay(t *testing.T) {
 
 // TestAboveTheCap: a closed loop's rate shows only while it runs.
 func TestAboveTheCap(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	a := b.agent("a1", func(o *AgentOptions) { o.Caps.MaxRate = 15_999 })
@@ -189,6 +193,7 @@ func TestAboveTheCap(t *testing.T) {
 // TestEngineIsAsked: the address that the engine takes is checked too, which is
 // another than the one the order was checked with.
 func TestEngineIsAsked(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	b.agent("a1", func(o *AgentOptions) {

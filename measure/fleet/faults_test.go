@@ -142,6 +142,7 @@ func lossy(allow bool) WorkOptions {
 
 // TestKilledBeforeTheStart: kill -9 while it prepares, and once it is ready.
 func TestKilledBeforeTheStart(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	for _, phase := range []Phase{Preparing, Ready} {
 		t.Run(string(phase), func(t *testing.T) {
@@ -180,6 +181,7 @@ func TestKilledBeforeTheStart(t *testing.T) {
 // TestKilledInTheRun: kill -9 while it runs, and before it told its account; with
 // and without leave to go on.
 func TestKilledInTheRun(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	for _, phase := range []Phase{Running, Draining} {
 		for _, allow := range []bool{false, true} {
@@ -226,6 +228,7 @@ func TestKilledInTheRun(t *testing.T) {
 // TestStandsStill: a process that is stopped for a while holds the rows up, and
 // is lost where it stays so.
 func TestStandsStill(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	for _, forEver := range []bool{false, true} {
 		t.Run(fmt.Sprint(forEver), func(t *testing.T) {
@@ -261,6 +264,7 @@ func TestStandsStill(t *testing.T) {
 
 // TestDriverGone: nobody stops the agents; they do.
 func TestDriverGone(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	all := b.agents(2, func(o *AgentOptions) { o.Grace = 2 * time.Second })
@@ -292,6 +296,7 @@ func TestDriverGone(t *testing.T) {
 
 // TestRestartedController: the run goes on, and nothing is lost.
 func TestRestartedController(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	b.agents(2, nil)
@@ -329,6 +334,7 @@ func TestRestartedController(t *testing.T) {
 // TestControllerGoneForGood: the run ends and says that the controller is gone,
 // not the agents, in no library's words; the agents come back with it.
 func TestControllerGoneForGood(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	all := b.agents(2, func(o *AgentOptions) { o.Grace = 2 * time.Second })
@@ -360,6 +366,7 @@ func TestControllerGoneForGood(t *testing.T) {
 // TestTokenRevokedDuringARun: the agent stops its load and ends, the driver
 // names it, and the others are left alone.
 func TestTokenRevokedDuringARun(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	b.agent("a1", nil)
@@ -403,6 +410,7 @@ func TestTokenRevokedDuringARun(t *testing.T) {
 // TestToldToGo: an agent that is ended as a service is (SIGTERM) tells its run
 // first.
 func TestToldToGo(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	b.agent("a1", nil)
@@ -428,6 +436,7 @@ func TestToldToGo(t *testing.T) {
 
 // TestLease: a second driver is refused while the first has the test bed.
 func TestLease(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	b.agent("a1", nil)

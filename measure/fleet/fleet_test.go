@@ -19,6 +19,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -40,6 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestRunOfThree(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	b.agents(3, nil)
@@ -76,6 +78,7 @@ func TestRunOfThree(t *testing.T) {
 
 // TestExact counts at the server what the agents say they did.
 func TestExact(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	var served atomic.Uint64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
@@ -124,6 +127,7 @@ func checkSums(t *testing.T, worked *run.RunResult, n *notes, served uint64) {
 // TestOpenLoop: the union of the agents' schedules is the run's: as many
 // requests as are due, at about the times they are.
 func TestOpenLoop(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	var served atomic.Uint64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
@@ -155,6 +159,7 @@ func TestOpenLoop(t *testing.T) {
 // TestMergedHistogram is that of all, not made from quantiles: each agent's
 // responses take a time of its own.
 func TestMergedHistogram(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	b.agents(2, nil)
@@ -178,6 +183,7 @@ func TestMergedHistogram(t *testing.T) {
 // TestClocks: one agent's clock is 2 s ahead and fast, another's behind and
 // slow; they start together all the same.
 func TestClocks(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	base := time.Now()
@@ -210,6 +216,7 @@ func TestClocks(t *testing.T) {
 }
 
 func TestInterrupted(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	all := b.agents(2, nil)
@@ -240,6 +247,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestTooFew(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	w, _ := b.work(WorkOptions{Agents: 3, Observe: []string{"web1"}})

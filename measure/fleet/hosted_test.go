@@ -13,6 +13,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
+	"ceiling/internal/needs"
 	"ceiling/measure/run"
 )
 
@@ -55,6 +56,7 @@ func (b *bed) hosting(name string, change func(*AgentOptions)) (last *atomic.Poi
 // TestServersOfAnAgent: it starts them where it is allowed to, says when one ends, and ends them
 // when their driver is done or gone.
 func TestServersOfAnAgent(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	last, running := b.hosting("web1", func(o *AgentOptions) { o.Grace = 3 * time.Second })
@@ -98,6 +100,7 @@ func TestServersOfAnAgent(t *testing.T) {
 
 // TestAgentsThatServeNothing: who is asked, and who is not, before anything starts.
 func TestAgentsThatServeNothing(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	b := newBed(t)
 	b.agent("a1", nil)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/verdict/prose"
@@ -17,6 +18,7 @@ import (
 // TestRecordOfSeveral: a run of three agents and an observer is kept with who
 // took part, from its beginning on, and with what each of them did.
 func TestRecordOfSeveral(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()

@@ -134,6 +134,7 @@ func TestGatheringIsNoted(t *testing.T) {
 // TestTrialInTheWindow: without a warm-up the trial takes the beginning of the window, with waits of at
 // most their share of a response time.
 func TestTrialInTheWindow(t *testing.T) {
+	needs.Engine(t)
 	s := serve(t, func(int) faultserver.Script { return faultserver.Script{faultserver.Answer(faultserver.OK("x"))} })
 	c := config(t, s, ring.Uring, 0)
 	c.Connections, c.Threads, c.Pipelining, c.Warmup, c.Duration, c.Interval = 32, 1, 16, 0, 600*time.Millisecond, 10*time.Millisecond

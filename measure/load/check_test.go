@@ -13,6 +13,7 @@ import (
 
 	"ceiling/internal/condition"
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 func conditions(t *testing.T, lines ...string) (list []condition.Condition) {
@@ -30,6 +31,7 @@ func conditions(t *testing.T, lines ...string) (list []condition.Condition) {
 // Every response that is not as it has to be is counted, by condition, however it arrives: whole, in
 // parts, many at once, chunked, until the end of the connection, longer than what is usually discarded.
 func TestChecks(t *testing.T) {
+	needs.Engine(t)
 	up, down := faultserver.OK(`{"status":"up"}`), faultserver.OK(`{"status":"down"}`)
 	chunked := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{\"status\"\r\n8\r\n:\"down\"}\r\n0\r\n\r\n"
 	long := faultserver.OK(strings.Repeat("x", 300_000) + "end")
@@ -84,6 +86,7 @@ func TestChecks(t *testing.T) {
 
 // Over HTTP/2 too, with streams side by side; and the server's own count of what it got wrong agrees.
 func TestH2Checks(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		var asked, wrong atomic.Int64
 		s := newGoServer(t, true, nil, func(out http.ResponseWriter, _ *http.Request) {
@@ -106,6 +109,7 @@ func TestH2Checks(t *testing.T) {
 
 // Over HTTP/3 as well.
 func TestQUICChecks(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	var wrong atomic.Int64
 	_, c := quicConfig(t, 300, nil, func(out http.ResponseWriter, _ *http.Request) {

@@ -243,6 +243,7 @@ func (p *composedPeer) text() string {
 // TestComposedPeers: whatever a peer is composed of, every request is counted
 // once, as what it was.
 func TestComposedPeers(t *testing.T) {
+	needs.Engine(t)
 	needs.LockedMemory(t)
 	const side, exchanges = 6, 8
 	dir := filepath.Dir(unixPath(t))

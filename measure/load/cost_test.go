@@ -31,6 +31,7 @@ import (
 // TestNoAllocationPerRequest: what a run allocates does not depend on how many
 // requests it makes. The server is in this process and allocates nothing either.
 func TestNoAllocationPerRequest(t *testing.T) {
+	needs.Engine(t)
 	for name, change := range map[string]func(*Config){
 		"closed":         func(c *Config) { c.Connections, c.Requests = 64, 120_000 },
 		"pipelined":      func(c *Config) { c.Connections, c.Pipelining, c.Requests = 16, 100, 500_000 },
@@ -66,6 +67,7 @@ func TestNoAllocationPerRequest(t *testing.T) {
 // TestNoAllocationPerTLSRequest: nor does one over TLS. Its server is another
 // process, for crypto/tls allocates.
 func TestNoAllocationPerTLSRequest(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		c := Config{
 			To: addressOf(t, child(t, childTLS)), Mix: get(), Connections: 32, Threads: 1, Pipelining: 4, Requests: 50_000,
@@ -86,6 +88,7 @@ func TestNoAllocationPerTLSRequest(t *testing.T) {
 // TestNoAllocationPerH2Request: nor does one over HTTP/2, with one stream and with a
 // hundred. Its server is another process too: Go's.
 func TestNoAllocationPerH2Request(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		address := addressOf(t, child(t, childH2))
 		for _, depth := range []int{1, 100} {
@@ -225,6 +228,7 @@ func memory(t *testing.T) (resident, heap int64) {
 // TestManyConnections: 10,000 connections are established and held, and each
 // costs 8 KB of memory at most, by the difference to 1,000.
 func TestManyConnections(t *testing.T) {
+	needs.Engine(t)
 	const many, few = 10_000, 1_000
 	if soft, hard, err := sys.RaiseOpenFiles(many + 500); err != nil || soft < many+500 {
 		t.Fatalf("%d open files are allowed, %d by root, %v; raise the limit: ulimit -n 20000", soft, hard, err)

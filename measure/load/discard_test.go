@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 )
 
@@ -57,6 +58,7 @@ func longCases() map[string]longCase {
 // TestLongBodies: bodies that the kernel discards are framed as any others, and each
 // of their bytes is counted, whatever else comes on the connection.
 func TestLongBodies(t *testing.T) {
+	needs.Engine(t)
 	for name, of := range longCases() {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, engine string) {
@@ -107,6 +109,7 @@ func TestTurnsAtTheEnd(t *testing.T) {
 // TestLongBodyBreaks: a body that ends early, stalls or has bytes behind it fails
 // as a short one does, discarded or not.
 func TestLongBodyBreaks(t *testing.T) {
+	needs.Engine(t)
 	whole := faultserver.OK(strings.Repeat("l", 300_000))
 	half := whole[:200_000]
 	for name, of := range map[string]struct {

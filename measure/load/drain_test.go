@@ -8,11 +8,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // TestDrain: a closed loop sees its last requests answered: the server finishes as many as were
 // sent, of which the last are counted as in flight, and none of its clients goes away.
 func TestDrain(t *testing.T) {
+	needs.Engine(t)
 	const slots = 8
 	for name, protocol := range map[string]Protocol{"1.1": HTTP1, "2": HTTP2} {
 		for _, depth := range []int{1, 4} {
@@ -78,6 +81,7 @@ func serveSlowly(t *testing.T, finished, left *atomic.Uint64) string {
 
 // TestDrainEnds: a server that never answers holds a run no longer than Config.Drain.
 func TestDrainEnds(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		hung := make(chan struct{})
 		on, err := net.Listen("tcp4", "127.0.0.1:0")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // TestPageText: what a person would read of the pages that servers send with an error.
@@ -83,6 +84,7 @@ func TestPageText(t *testing.T) {
 // TestStrangers: what a server that speaks another protocol says first is kept, whether it speaks
 // before a request or after it.
 func TestStrangers(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		for name, c := range map[string]struct {
 			steps []faultserver.Step

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // numbers is a source whose requests are numbered, from a start in steps.
@@ -86,6 +88,7 @@ func fed(t *testing.T, a *asked, engine string, requests uint64, source func(wor
 // TestComposedRequestsAreSentOnce: each request of a source leaves once and in its order, also where
 // requests share a send, and where the server ends connections.
 func TestComposedRequestsAreSentOnce(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		for _, c := range []struct{ pipelining, closes, ahead int }{{1, 0, 16}, {1, 3, 16}, {8, 0, 16}, {8, 0, 0}, {8, 20, 64}, {1, 0, 0}} {
 			a := serveAsked(t, c.closes)
@@ -133,6 +136,7 @@ func TestAnswersComeBack(t *testing.T) {
 
 // TestDelaysAreNoResponseTime: what a source delays leaves later, and its delay does not count.
 func TestDelaysAreNoResponseTime(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		a := serveAsked(t, 0)
 		cfg := fed(t, a, engine, 20, func(int) *numbers { return &numbers{step: 1, delay: 30 * time.Millisecond} })
@@ -149,6 +153,7 @@ func TestDelaysAreNoResponseTime(t *testing.T) {
 
 // TestASlowSourceIsSeen: what a source takes is lag of the requests, and reported.
 func TestASlowSourceIsSeen(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		a := serveAsked(t, 0)
 		cfg := fed(t, a, engine, 20, func(int) *numbers { return &numbers{step: 1, pause: 20 * time.Millisecond} })

@@ -26,6 +26,7 @@ import (
 	"ceiling/internal/faultserver"
 	"ceiling/internal/hpack"
 	"ceiling/internal/http2"
+	"ceiling/internal/needs"
 	"ceiling/internal/tlsconn"
 	"ceiling/server/rpc"
 )
@@ -101,6 +102,7 @@ func say(weight int, code codes.Code, text string) Request {
 // counted here, over TLS and without, with one stream and with sixteen, with errors at
 // chosen rates, closed and open loop.
 func TestGRPCCounts(t *testing.T) {
+	needs.Engine(t)
 	const n = 6000
 	for name, k := range map[string]struct {
 		mix    []Request
@@ -198,6 +200,7 @@ func TestGRPCDeadline(t *testing.T) {
 // TestGRPCHostile: whatever comes in place of a gRPC response is one failed call by its
 // name, or one with its status.
 func TestGRPCHostile(t *testing.T) {
+	needs.Engine(t)
 	type fields = []string
 	head := fields{":status", "200", "content-type", "application/grpc"}
 	ok := fields{"grpc-status", "0"}
@@ -301,6 +304,7 @@ func TestH2EmptyHead(t *testing.T) {
 // TestNoAllocationPerCall: nor does a call allocate, with one stream and with sixteen. The
 // server is another process.
 func TestNoAllocationPerCall(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		address := addressOf(t, child(t, childGRPC))
 		for _, depth := range []int{1, 16} {

@@ -15,6 +15,7 @@ import (
 
 	"ceiling/internal/faultserver"
 	"ceiling/internal/http1"
+	"ceiling/internal/needs"
 )
 
 // completes tells whether requests are answered beside those that fail.
@@ -29,6 +30,7 @@ const (
 // TestHostile: whatever a server does is counted under its cause, bounded in
 // time and memory, and leaves nothing behind.
 func TestHostile(t *testing.T) {
+	needs.Engine(t)
 	ok := faultserver.OK("x")
 	response := func(cause string) Fault { return Fault{PhaseResponse, cause} }
 	hostile := map[string]func(*testing.T, string){}
@@ -156,6 +158,7 @@ func nothingLeft(t *testing.T) func() {
 // TestNumberDespiteFaults: with a number of requests each is completed or failed,
 // whatever becomes of its connection; no slot is lost.
 func TestNumberDespiteFaults(t *testing.T) {
+	needs.Engine(t)
 	ok := faultserver.OK("x")
 	for name, script := range map[string][]faultserver.Step{
 		"extra bytes":     {faultserver.AnswerTimes(3, ok), faultserver.Request(1), faultserver.Write(ok + "extra")},
@@ -216,6 +219,7 @@ func TestOneCannotReturn(t *testing.T) {
 
 // TestNobodyThere: without a server there is no load, and the reason is told.
 func TestNobodyThere(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, answering())
 		s.Refuse()
@@ -237,6 +241,7 @@ func TestNobodyThere(t *testing.T) {
 // TestServerGoesForGood: a run that only its number of requests ends does not
 // wait for ever.
 func TestServerGoesForGood(t *testing.T) {
+	needs.Engine(t)
 	for _, open := range []bool{false, true} {
 		bothAtOnceNamed(t, open, func(t *testing.T, engine string) {
 			s := serve(t, answering())
@@ -277,6 +282,7 @@ func bothAtOnceNamed(t *testing.T, open bool, body func(t *testing.T, engine str
 
 // TestServerReturns: the load goes on where the server comes back on its port.
 func TestServerReturns(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		s := serve(t, answering())
 		c := config(t, s, engine, 0)
@@ -304,6 +310,7 @@ func TestServerReturns(t *testing.T) {
 // TestInterrupted: the context ends the run at once, at any time of it, and what
 // was measured is kept.
 func TestInterrupted(t *testing.T) {
+	needs.Engine(t)
 	for name, k := range map[string]struct {
 		script  faultserver.Step
 		change  func(*Config)

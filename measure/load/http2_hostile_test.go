@@ -11,6 +11,7 @@ import (
 	"ceiling/internal/faultserver"
 	"ceiling/internal/hpack"
 	"ceiling/internal/http2"
+	"ceiling/internal/needs"
 )
 
 // answerOK is a whole response of 200, and what may be wrong with one.
@@ -31,6 +32,7 @@ func dataOf(stream uint32, flags uint8, text string) []byte {
 // TestH2Hostile: whatever a server does, each request is completed or failed once, with
 // an error by its name, the server has as many as were sent, and nothing is left.
 func TestH2Hostile(t *testing.T) {
+	needs.Engine(t)
 	type frames = func(uint32) []byte
 	settings := faultserver.Write(string(http2.AppendSettings(nil)))
 	// wrong sends frames in answer to each request.

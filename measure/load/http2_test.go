@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ceiling/internal/http2"
+	"ceiling/internal/needs"
 	"ceiling/internal/tlsconn"
 )
 
@@ -84,6 +85,7 @@ func put(body int) []byte {
 // TestH2Counts: the server has as many requests as were sent, over TLS and without,
 // whatever the number of streams, the size of requests and answers.
 func TestH2Counts(t *testing.T) {
+	needs.Engine(t)
 	const n = 3000
 	long := strings.Repeat("x", 100_000)
 	for name, k := range map[string]struct {
@@ -199,6 +201,7 @@ func TestH2Limit(t *testing.T) {
 // TestH2Stalls: a server with small windows holds uploads back, and that is counted: at
 // least once for each window of a body.
 func TestH2Stalls(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		const n, body = 20, 1 << 20
 		run := func(settings *http.HTTP2Config) *Result {
@@ -223,6 +226,7 @@ func TestH2Stalls(t *testing.T) {
 // TestH2Shutdown: a server that says GOAWAY and goes loses no request that it had not
 // begun; all others are counted.
 func TestH2Shutdown(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		var s *goServer
 		var served atomic.Uint64

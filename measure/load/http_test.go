@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // TestFraming: every way of HTTP/1.1 to end a response, whole and byte by byte.
@@ -130,6 +131,7 @@ func TestKeepAliveLimit(t *testing.T) {
 
 // TestPipelining: 1 to 100 requests in flight, answers merged and cut anywhere.
 func TestPipelining(t *testing.T) {
+	needs.Engine(t)
 	for _, p := range []int{1, 2, 7, 32, 100} {
 		for _, piece := range []int{0, 1, 13, 1000} {
 			t.Run(fmt.Sprintf("%d/%d", p, piece), func(t *testing.T) {
@@ -180,6 +182,7 @@ func TestPipelining(t *testing.T) {
 // TestExactNumber: -n is what is completed, with fewer than threads, than slots,
 // after a warm-up, and with a time that is not reached.
 func TestExactNumber(t *testing.T) {
+	needs.Engine(t)
 	for _, n := range []uint64{1, 2, 3, 5, 17, 63, 64, 65, 1000} {
 		for _, warmup := range []time.Duration{0, 1, 30 * time.Millisecond} {
 			for _, p := range []int{1, 16} {
@@ -207,6 +210,7 @@ func TestExactNumber(t *testing.T) {
 // TestExactNumberOpen: the same on a schedule, and the time it takes is that of
 // the schedule and not of the waiting for events that cannot come.
 func TestExactNumberOpen(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 		c := config(t, s, engine, 101)
@@ -325,6 +329,7 @@ func TestMix(t *testing.T) {
 // TestLargeRequests: 1 MB bodies arrive whole, also pipelined, also where the
 // answer comes before the body was read, or the server hangs up on it.
 func TestLargeRequests(t *testing.T) {
+	needs.Engine(t)
 	post := func() []Request {
 		return []Request{{Weight: 1, Bytes: append([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"),
 			make([]byte, 1e6)...)}}

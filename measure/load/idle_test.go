@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // pause lets time pass.
@@ -20,6 +21,7 @@ func pause(d time.Duration) faultserver.Step {
 // TestIdleTimeout: a server that closes idle connections costs reconnects, and the time that they
 // were idle for is known; with a 408 too.
 func TestIdleTimeout(t *testing.T) {
+	needs.Engine(t)
 	const idle = 60 * time.Millisecond
 	for name, before := range map[string]faultserver.Step{
 		"closed":       pause(0),

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // TestCutIsNoLimit: a server that ends connections over requests it has read,
@@ -38,6 +39,7 @@ func TestCutIsNoLimit(t *testing.T) {
 // TestCloses: what ends connections is counted so that a limit, a server that drops
 // one request in a hundred with its connection, and a timeout can be told apart.
 func TestCloses(t *testing.T) {
+	needs.Engine(t)
 	ok := faultserver.OK("x")
 	// The number of responses before a drop with p = 1%, other for each connection.
 	drop := func(number int) int {

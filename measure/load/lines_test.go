@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"ceiling/internal/http1"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
 )
@@ -138,6 +139,7 @@ func TestWrittenLinesAreSeen(t *testing.T) {
 // TestWorkersWriteNoSharedLine: while two workers load a server, no cache line that both can reach
 // changes, so that a request costs the same however many workers there are.
 func TestWorkersWriteNoSharedLine(t *testing.T) {
+	needs.Engine(t)
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	at := netip.MustParseAddrPort(server.Listener.Addr().String())

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"ceiling/internal/needs"
 )
 
 // TestMerger plays agents that deliver at random, in pieces of any number of
@@ -17,6 +19,7 @@ import (
 // opening, the rows and the result hold exactly what was delivered, histograms
 // and all, and what waits is bounded.
 func TestMerger(t *testing.T) {
+	needs.Engine(t)
 	rapid.Check(t, func(t *rapid.T) {
 		const interval = 100
 		n := rapid.IntRange(1, 5).Draw(t, "agents")

@@ -22,6 +22,7 @@ func answering() func(int) faultserver.Script {
 // TestEveryConnectionCounts: connections that do not divide by the threads are
 // all opened, and spread as evenly as they can be.
 func TestEveryConnectionCounts(t *testing.T) {
+	needs.Engine(t)
 	for _, n := range []struct{ connections, threads int }{{1, 1}, {7, 3}, {100, 12}, {1000, 120}} {
 		t.Run(fmt.Sprintf("%d over %d", n.connections, n.threads), func(t *testing.T) {
 			each(t, func(t *testing.T, engine string) {
@@ -79,6 +80,7 @@ func TestRefused(t *testing.T) {
 // TestLateIntervals: while the observer blocks, intervals get wider and say so;
 // none is lost, and none is counted as if it had its asked width.
 func TestLateIntervals(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		s := serve(t, answering())
 		c := config(t, s, engine, 0)
@@ -162,6 +164,7 @@ func freeze(t *testing.T, engine string) (p99, longest, frozen time.Duration) {
 // off: at the beginning nothing, for the slots are full, and at the end, when no
 // request is left, each slot is empty for less than the longest response.
 func TestLittle(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		for _, p := range []int{1, 8} {
 			s := serve(t, answering())
@@ -184,6 +187,7 @@ func TestLittle(t *testing.T) {
 // TestAskedIsSent: on a schedule that can be held, exactly its requests are sent,
 // and none waits for another.
 func TestAskedIsSent(t *testing.T) {
+	needs.Engine(t)
 	for name, change := range map[string]func(*Config){
 		"constant": func(c *Config) { c.Rate = perS(2000) },
 		"warm":     func(c *Config) { c.Rate, c.Warmup = perS(2000), 130*time.Millisecond },
@@ -233,6 +237,7 @@ func TestAskedIsSent(t *testing.T) {
 // TestMissedSchedule: what was due and did not leave is counted to the last
 // request, whether slots, the server, or the rate itself stand in the way.
 func TestMissedSchedule(t *testing.T) {
+	needs.Engine(t)
 	for name, k := range map[string]struct {
 		rate    uint64
 		poisson bool
@@ -350,6 +355,7 @@ func TestWarmupIsLeftOut(t *testing.T) {
 
 // TestOwnCost: the generator says what it cost.
 func TestOwnCost(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		for _, n := range []uint64{1, 20_000} {
 			s := serve(t, answering())
@@ -394,6 +400,7 @@ func TestTimeAndNumber(t *testing.T) {
 // TestSentAfterTheWindow: a worker that gets no CPU until its window is over sends
 // what was due then, and the rows add up all the same (balancedRows).
 func TestSentAfterTheWindow(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		for _, long := range []time.Duration{time.Nanosecond, time.Microsecond, 20 * time.Microsecond, 100 * time.Microsecond, time.Millisecond} {
 			c := config(t, serve(t, faultserver.Every(faultserver.Stall())), engine, 0)

@@ -22,6 +22,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	"ceiling/internal/authority"
+	"ceiling/internal/needs"
 	"ceiling/internal/quicconn"
 	"ceiling/internal/sys"
 )
@@ -105,6 +106,7 @@ func quicConfig(t testing.TB, n uint64, change func(*quicServer, *quic.Config), 
 
 // TestQUICCounts: the server has as many requests as were sent.
 func TestQUICCounts(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	const n = 300
 	request := func(text string) []byte { return []byte(text + " HTTP/1.1\r\nHost: server.test\r\n\r\n") }
@@ -209,6 +211,7 @@ func TestQUICRevoked(t *testing.T) {
 // TestQUICForATime: a closed loop that time ends, with a warm-up before it, balances
 // by Little's law, and the server has what was completed or was in flight.
 func TestQUICForATime(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	s, c := quicConfig(t, 0, nil, nil)
 	c.Warmup, c.Duration, c.Pipelining = 150*time.Millisecond, 400*time.Millisecond, 5
@@ -230,6 +233,7 @@ func TestQUICForATime(t *testing.T) {
 // TestQUICEndsInBetween: what ends a connection or a request after the handshake has a
 // name, fails the requests that were under way and no other, and the run goes on.
 func TestQUICEndsInBetween(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	for name, k := range map[string]struct {
 		every  uint64 // of so many requests one is answered so
@@ -297,6 +301,7 @@ func TestQUICEndsInBetween(t *testing.T) {
 // TestQUICServerGone: a server that is gone in the middle of a run is noticed by the
 // first packet that its host refuses, and a run that time ends goes on to its end.
 func TestQUICServerGone(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	for name, stop := range map[string]func(*quicServer, net.PacketConn){
 		"gone":    func(_ *quicServer, on net.PacketConn) { on.Close() },
@@ -340,6 +345,7 @@ func TestQUICServerGone(t *testing.T) {
 
 // TestQUICPinned: the CPUs of a run are those of the whole process, until it ends.
 func TestQUICPinned(t *testing.T) {
+	needs.Engine(t)
 	before, err := sys.AllowedCPUs(0)
 	if err != nil {
 		t.Fatal(err)

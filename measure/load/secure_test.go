@@ -12,6 +12,7 @@ import (
 
 	"ceiling/internal/authority"
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/internal/tlsconn"
 )
@@ -51,6 +52,7 @@ func version12(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }
 // TestTLSCounts: the server has as many requests as were sent, whatever the version
 // and the cipher, the size of requests and answers and the way they come in pieces.
 func TestTLSCounts(t *testing.T) {
+	needs.Engine(t)
 	const n = 300
 	suite := func(id uint16) func(*tls.Config) {
 		return func(c *tls.Config) { c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{id} }
@@ -195,6 +197,7 @@ func slowly(c *faultserver.Conn) error {
 // TestTLSEndsInBetween: what ends a connection after its handshake has a name, fails
 // the request that was under way and no other, and the books balance.
 func TestTLSEndsInBetween(t *testing.T) {
+	needs.Engine(t)
 	open := "HTTP/1.1 200 OK\r\n\r\nuntil the close"
 	forged := "\x17\x03\x03\x00\x20" + strings.Repeat("x", 32)
 	for name, k := range map[string]struct {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 )
 
@@ -117,6 +118,7 @@ func together(t *testing.T, shares []Share, c Config) []*Result {
 // of either kind, is sent by three agents exactly once, from as many connections
 // as were asked for.
 func TestAgentsDoWhatOneDoes(t *testing.T) {
+	needs.Engine(t)
 	shares, err := Split([]int{1, 2, 4})
 	if err != nil {
 		t.Fatal(err)
@@ -154,6 +156,7 @@ func TestAgentsDoWhatOneDoes(t *testing.T) {
 // TestScheduleOfAgents: over a time, a ramp as well, the agents are asked for as
 // many as one alone is, also of a server that does not answer.
 func TestScheduleOfAgents(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	silent := serve(t, faultserver.Every(faultserver.Stall()))
 	c := config(t, silent, "", 0)
@@ -216,6 +219,7 @@ func TestStartIsWaitedFor(t *testing.T) {
 // TestStartIsPast: a start in the past begins at once, with the schedule it was
 // to have; one that is further back than the run is long is no run.
 func TestStartIsPast(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 	ago := func(c Config, past time.Duration) (*Result, error) {

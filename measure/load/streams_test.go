@@ -24,6 +24,7 @@ import (
 	"ceiling/internal/condition"
 	"ceiling/internal/eventstream"
 	"ceiling/internal/http1"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
 	"ceiling/internal/websocket"
@@ -234,6 +235,7 @@ func until(t *testing.T, c Config, want Fault) *Result {
 
 // TestHostileWebSocketServers: each ends in a counted error with its name.
 func TestHostileWebSocketServers(t *testing.T) {
+	needs.Engine(t)
 	in := func(cause string) Fault { return Fault{PhaseResponse, cause} }
 	opening := func(cause string) Fault { return Fault{PhaseOpen, cause} }
 	for name, k := range map[string]struct {
@@ -338,6 +340,7 @@ func TestNormalClose(t *testing.T) {
 // TestEventStreamEnds: a subscriber whose stream ends in order subscribes again, misses nothing that
 // it was to get, and stays away once the server says so.
 func TestEventStreamEnds(t *testing.T) {
+	needs.Engine(t)
 	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 	for name, whole := range map[string]string{
 		"length": ok + "Content-Length: 38\r\n\r\ndata: {\"seq\": %d}\n\ndata: {\"seq\": %d}\n\n",
@@ -383,6 +386,7 @@ func events(addr, engine string) Config {
 // skipped are missed, and the time since they were published is that of the clock that
 // they name, to within what the machine adds.
 func TestEvents(t *testing.T) {
+	needs.Engine(t)
 	const published, agoNs = 60, int64(50e6)
 	boot := (&streams{clocks: newStreams(&Opening{Kind: Events}, 0, time.Now()).clocks}).boot
 	for name, k := range map[string]struct {
@@ -470,6 +474,7 @@ func TestEvents(t *testing.T) {
 
 // TestHostileEventStreams: each ends in a counted error with its name.
 func TestHostileEventStreams(t *testing.T) {
+	needs.Engine(t)
 	in := func(cause string) Fault { return Fault{PhaseIdle, cause} }
 	opening := func(cause string) Fault { return Fault{PhaseOpen, cause} }
 	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // crowd counts how many requests a server has at once.
@@ -43,6 +44,7 @@ func loneConfig(t *testing.T, s *faultserver.Server, engine string) Config {
 // once, whatever the loop is; none of them is in the run's figures; and their
 // times are those of the server.
 func TestLoneRequests(t *testing.T) {
+	needs.Engine(t)
 	for name, change := range map[string]func(*Config){
 		"plain":           func(*Config) {},
 		"one connection":  func(c *Config) { c.Connections, c.Threads = 1, 1 },
@@ -101,6 +103,7 @@ func TestLoneRequests(t *testing.T) {
 // TestLoneNone: an open loop sends none, nor a run that does not ask, nor the
 // second of two agents; the first does.
 func TestLoneNone(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	s := serve(t, answering())
 	c := loneConfig(t, s, "")
@@ -126,6 +129,7 @@ func TestLoneNone(t *testing.T) {
 
 // TestLoneSlow: a slow server gets as few as the time allows, and at least one.
 func TestLoneSlow(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		var k crowd
 		c := loneConfig(t, serve(t, k.taking(250*time.Millisecond)), engine)
@@ -138,6 +142,7 @@ func TestLoneSlow(t *testing.T) {
 // TestLoneFails: whatever the server does to an unloaded request, the load begins and
 // what went wrong is said.
 func TestLoneFails(t *testing.T) {
+	needs.Engine(t)
 	for name, script := range map[string]func(int) faultserver.Script{
 		"silence":       faultserver.Every(faultserver.Request(1), faultserver.Stall()),
 		"reset":         faultserver.Every(faultserver.Request(1), faultserver.Reset()),
@@ -167,6 +172,7 @@ func TestLoneFails(t *testing.T) {
 // TestLoneOneEach: a server that answers once on each connection gets its unloaded
 // requests one after the other like any.
 func TestLoneOneEach(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		c := loneConfig(t, serve(t, faultserver.Every(faultserver.AnswerTimes(1, faultserver.OK("x")))), engine)
 		if r := runs(t, c); len(r.Unloaded.ServiceNs) < unloadedMin || r.Unloaded.Failed > 0 || r.Total.Failed > 0 {
@@ -178,6 +184,7 @@ func TestLoneOneEach(t *testing.T) {
 // TestLoneEnds: a run that is interrupted while an unloaded request has no answer ends
 // at once.
 func TestLoneEnds(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Request(1), faultserver.Stall()))
 		c := loneConfig(t, s, engine)
@@ -199,6 +206,7 @@ func TestLoneEnds(t *testing.T) {
 // TestLoneRest: of each unloaded request it is known how long the rest of its response took, after its
 // first bytes; what arrives on another connection does not count.
 func TestLoneRest(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		whole := faultserver.OK("x")
 		cut := len(whole) - 1
@@ -229,6 +237,7 @@ func TestLoneRest(t *testing.T) {
 // TestLoneRequestEndsNoConnection: a connection that the server closes after its unloaded request was
 // established like the others.
 func TestLoneRequestEndsNoConnection(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.Response("200 OK", "Connection: close\r\n", "x"))))
 		if r := runs(t, loneConfig(t, s, engine)); r.Established != 8 {
@@ -239,6 +248,7 @@ func TestLoneRequestEndsNoConnection(t *testing.T) {
 
 // TestEndlessEventStream: a request for one is told from a server that does not answer.
 func TestEndlessEventStream(t *testing.T) {
+	needs.Engine(t)
 	answer := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\r\ndata: x\n\n"
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.AnswerTimes(1, answer), faultserver.Stall()))

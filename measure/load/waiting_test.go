@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // stalling answers some requests of a connection, and no more.
@@ -17,6 +18,7 @@ func stalling(n int) func(int) faultserver.Script {
 // TestWaitingRequestsCount: of requests without a response the age is known, by due time and by
 // sent time, and by target; the sum is that of the window's edge.
 func TestWaitingRequestsCount(t *testing.T) {
+	needs.Engine(t)
 	for name, change := range map[string]func(*Config){
 		"closed":         func(*Config) {},
 		"pipelined":      func(c *Config) { c.Pipelining = 8 },
@@ -55,6 +57,7 @@ func sumOf(list []TargetWaiting) (n uint64) {
 // TestWaitingOfTheBacklog: in an open loop all that was due waits, sent or not, for the whole drain
 // at least.
 func TestWaitingOfTheBacklog(t *testing.T) {
+	needs.Engine(t)
 	for name, poisson := range map[string]bool{"even": false, "poisson": true} {
 		t.Run(name, func(t *testing.T) {
 			eachAtOnce(t, func(t *testing.T, engine string) {

@@ -15,6 +15,7 @@ import (
 
 	"ceiling/internal/faultserver"
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 )
 
 // filled puts another value into every exported field of a struct, however deep,
@@ -96,6 +97,7 @@ func wideTally(rng *rand.Rand) *Tally {
 // TestWireIsExact: every exported field of a tally and of a result comes back,
 // into memory that had another.
 func TestWireIsExact(t *testing.T) {
+	needs.Engine(t)
 	tally, result := newTally(3), NewResult(3)
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -141,6 +143,7 @@ func TestWireOfErrors(t *testing.T) {
 // TestWireRefuses: cut anywhere, with something left over, of another version and
 // of another number of targets; and what is refused leaves nothing behind.
 func TestWireRefuses(t *testing.T) {
+	needs.Engine(t)
 	rng := rand.New(rand.NewPCG(1, 7))
 	tally, account := wideTally(rng), NewResult(3)
 	account.Total, account.Engine = *tally, "uring"
@@ -192,6 +195,7 @@ func TestWireRefuses(t *testing.T) {
 // TestWireOfARun: what a real run tells, and its result, survive; and how large
 // they are.
 func TestWireOfARun(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 	c := config(t, s, "", 0)

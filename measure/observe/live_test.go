@@ -721,6 +721,7 @@ func TestSubjectIsFoundWithItsChildren(t *testing.T) {
 
 // The second sample reads states and switches into the process's row.
 func TestThreadStatesAndSwitches(t *testing.T) {
+	needs.Time(t)
 	h := startHelper(t)
 	o := newObserver(t, Config{TargetAddr: h.addr})
 	out := &collect{t: t}
@@ -793,6 +794,7 @@ func TestObserverSaysWhatItCannotSee(t *testing.T) {
 }
 
 func TestRunReportsItsCost(t *testing.T) {
+	needs.Time(t)
 	checkDescriptors(t)
 	l, addr := listen(t, "tcp4", "127.0.0.1:0")
 	connect(t, l, 8)
@@ -871,6 +873,7 @@ func TestAnotherNetworkNamespace(t *testing.T) {
 
 // Each sampler by itself allocates nothing once it is warm.
 func TestSamplersDoNotAllocate(t *testing.T) {
+	needs.Time(t)
 	l, addr := listen(t, "tcp4", "127.0.0.1:0")
 	connect(t, l, 20)
 	path := filepath.Join(t.TempDir(), "s")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -102,6 +103,7 @@ func TestSharesStayBelowOnePerCent(t *testing.T) {
 // However seldom counters are read, they are read when the window ends: at the
 // time that was given, or when the observing ends.
 func TestCountersAreReadAtTheEndOfTheWindow(t *testing.T) {
+	needs.Time(t)
 	const window = 300 * time.Millisecond
 	for _, known := range []bool{true, false} {
 		cfg := Config{Interval: 10 * time.Second}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -135,6 +136,7 @@ func TestFrozenSubject(t *testing.T) {
 }
 
 func TestSubjectEndsAndComesBack(t *testing.T) {
+	needs.Time(t)
 	w := watchHelper(t)
 	w.step()
 	w.h.end()
@@ -199,6 +201,7 @@ func TestSubjectForks(t *testing.T) {
 
 // The process stays, with its number, its times and its listener.
 func TestSubjectBecomesAnotherProgram(t *testing.T) {
+	needs.Time(t)
 	w := watchHelper(t)
 	for range 3 {
 		w.h.order("spin") // so that times that begin anew would be seen to fall

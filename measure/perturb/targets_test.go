@@ -27,6 +27,7 @@ func step(resource string, share float64, connections int) *record.Step {
 }
 
 func TestSceneTakesAndGivesBack(t *testing.T) {
+	needs.Time(t)
 	needs.CPUs(t, 2)
 	stateDir(t)
 	s, err := Survey(wish(t))

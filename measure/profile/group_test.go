@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/profiles"
 	"ceiling/record"
 )
@@ -69,6 +70,7 @@ func plantedAllocation(n int) (kept [][]byte) {
 // What grew between two moments is what was planted, by clocks and counts of the
 // test's own.
 func TestMoments(t *testing.T) {
+	needs.Time(t)
 	defer runtime.SetMutexProfileFraction(runtime.SetMutexProfileFraction(1))
 	runtime.SetBlockProfileRate(1)
 	defer runtime.SetBlockProfileRate(0)
@@ -137,6 +139,7 @@ func TestMoments(t *testing.T) {
 // Goroutines that fight for one thread wait for it as long as the runtime's own
 // histogram says.
 func TestSchedulerLatency(t *testing.T) {
+	needs.Time(t)
 	g := groupOf(t, http.DefaultServeMux)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	stop := make(chan struct{})

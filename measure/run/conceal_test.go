@@ -23,6 +23,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -109,6 +110,7 @@ func found(t *testing.T, dir string) []string {
 }
 
 func TestSecretsDoNotLeaveTheRun(t *testing.T) {
+	needs.Engine(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	url, first := repeating(t)
 	var outside bytes.Buffer
@@ -160,6 +162,7 @@ func TestSecretsDoNotLeaveTheRun(t *testing.T) {
 }
 
 func TestSecretsAreKeptWhereAsked(t *testing.T) {
+	needs.Engine(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	url, _ := repeating(t)
 	dir := filepath.Join(t.TempDir(), "run")
@@ -179,6 +182,7 @@ func TestSecretsAreKeptWhereAsked(t *testing.T) {
 
 // TestKeyThatCannotBeKeptIsSaid: values are hidden all the same.
 func TestKeyThatCannotBeKeptIsSaid(t *testing.T) {
+	needs.Engine(t)
 	t.Setenv("XDG_DATA_HOME", filepath.Join(t.TempDir(), "file"))
 	if err := os.WriteFile(os.Getenv("XDG_DATA_HOME"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -197,6 +201,7 @@ func TestKeyThatCannotBeKeptIsSaid(t *testing.T) {
 }
 
 func TestPlanWithoutItsSecrets(t *testing.T) {
+	needs.Engine(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	url, _ := repeating(t)
 	e := spec.Experiment{Kind: spec.KindSweep, Servers: []spec.Server{{URL: url}}, Repeats: 1,

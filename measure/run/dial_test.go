@@ -14,6 +14,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/authority"
+	"ceiling/internal/needs"
 )
 
 // seen is what a server of a test saw of its requests.
@@ -91,6 +92,7 @@ func TestDial(t *testing.T) {
 
 // TestOfferedTLS: the server sees what was asked for, and the record says it.
 func TestOfferedTLS(t *testing.T) {
+	needs.Engine(t)
 	on, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

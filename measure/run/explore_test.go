@@ -17,6 +17,7 @@ import (
 	"ceiling/internal/exit"
 	"ceiling/internal/faultserver"
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -43,6 +44,7 @@ func ownServer(kind string) spec.Server {
 }
 
 func TestSweepIsMadeAndKept(t *testing.T) {
+	needs.Engine(t)
 	dir := filepath.Join(t.TempDir(), "plan")
 	var told []int
 	p, kept, err := Explore(t.Context(), sweepOf(t, ownServer("nethttp")), Options{Out: dir, Version: "test"},
@@ -76,6 +78,7 @@ func TestSweepIsMadeAndKept(t *testing.T) {
 }
 
 func TestInterruptedPlanIsResumed(t *testing.T) {
+	needs.Engine(t)
 	dir := filepath.Join(t.TempDir(), "plan")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -104,6 +107,7 @@ func TestInterruptedPlanIsResumed(t *testing.T) {
 // TestResumedComparisonHasItsOwnExit: what the part before the interruption
 // ended with is forgotten, on the disk too.
 func TestResumedComparisonHasItsOwnExit(t *testing.T) {
+	needs.Engine(t)
 	e := sweepOf(t, ownServer("nethttp"))
 	e.Kind, e.Servers = spec.KindCompare, append(e.Servers, e.Servers[0])
 	e.Load.Connections, e.Repeats = e.Load.Connections[:1], 0
@@ -138,6 +142,7 @@ func TestResumedComparisonHasItsOwnExit(t *testing.T) {
 // TestKilledPlan: what a kill leaves is a plan without an end and a line that is
 // not whole; it is read and resumed.
 func TestKilledPlan(t *testing.T) {
+	needs.Engine(t)
 	dir := filepath.Join(t.TempDir(), "plan")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -163,6 +168,7 @@ func TestKilledPlan(t *testing.T) {
 }
 
 func TestServerThatIsGoneEndsThePlan(t *testing.T) {
+	needs.Engine(t)
 	s, err := faultserver.Listen("tcp4", "127.0.0.1:0", faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 	if err != nil {
 		t.Fatal(err)
@@ -204,6 +210,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 }
 
 func TestStartServerTellsTheAddress(t *testing.T) {
+	needs.Engine(t)
 	for _, serve := range []string{
 		"RUN_TEST_ADDR={host}:{port} '" + os.Args[0] + "'",
 		"RUN_TEST_ADDR={addr} '" + os.Args[0] + "'; echo it ended",
@@ -225,6 +232,7 @@ func TestStartServerTellsTheAddress(t *testing.T) {
 }
 
 func TestGiveUpEndsTheRun(t *testing.T) {
+	needs.Engine(t)
 	c := startServer(t, "nethttp")
 	s := specOf(c.Addr, "/simple")
 	s.Duration = 30 * time.Second

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
 // TestFirstByteSLO: an SLO on the first byte and the first event holds for streams that take longer, over
 // both versions, and is broken by a server that hangs before them.
 func TestFirstByteSLO(t *testing.T) {
+	needs.Engine(t)
 	var served atomic.Int64
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		if in.URL.Path == "/hangs" && served.Add(1) > 20 {

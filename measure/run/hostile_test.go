@@ -29,6 +29,7 @@ func faultyServer(t *testing.T, steps ...faultserver.Step) *faultserver.Server {
 // A response with bytes behind it that no request asked for is a failed
 // request, and a run of such responses never passes.
 func TestBadFramingFails(t *testing.T) {
+	needs.Engine(t)
 	for name, answer := range map[string]string{
 		"two answers":      faultserver.OK("x") + faultserver.OK("x"),
 		"body too long":    faultserver.OK("x") + "yz",

@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
 func TestServersProgramIsNamed(t *testing.T) {
+	needs.Engine(t)
 	t.Setenv("GOMAXPROCS", "3") // the child inherits it
 	c := startServer(t, "nethttp")
 	s := specOf(c.Addr, "/simple")

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 )
 
 func TestPinServerIsGivenBack(t *testing.T) {
+	needs.Engine(t)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	c := startServer(t, "nethttp")
 	addr := netip.MustParseAddrPort(c.Addr)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -73,6 +74,7 @@ func basicOf(in *http.Request) (user, password string, ok bool) {
 // TestProxy: requests of http:// go to the proxy themselves, all else through a tunnel; the server
 // has as many as were sent, and the record says that it is about the proxy.
 func TestProxy(t *testing.T) {
+	needs.Engine(t)
 	for name, k := range map[string]struct {
 		url    string
 		change func(*spec.Spec)

@@ -13,6 +13,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
+	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 	"ceiling/record"
 )
@@ -43,6 +44,7 @@ func do(t *testing.T, s spec.Spec) *Result {
 }
 
 func TestRunOfARealServer(t *testing.T) {
+	needs.Engine(t)
 	c := startServer(t, "nethttp")
 	s := specOf(c.Addr, "/simple")
 	s.Duration = 2 * time.Second // long enough for two samples of each kind on a busy host
@@ -85,6 +87,7 @@ func TestRunOfARealServer(t *testing.T) {
 }
 
 func TestInterruptedRunKeepsWhatItMeasured(t *testing.T) {
+	needs.Engine(t)
 	c := startServer(t, "nethttp")
 	s := specOf(c.Addr, "/simple")
 	s.Duration = time.Minute
@@ -137,6 +140,7 @@ func TestThreads(t *testing.T) {
 }
 
 func TestOpenLoopIsExact(t *testing.T) {
+	needs.Engine(t)
 	c := startServer(t, "fasthttp")
 	s := specOf(c.Addr, "/simple")
 	rate, err := unit.ParseRate("500")

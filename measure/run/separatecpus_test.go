@@ -86,6 +86,7 @@ func TestStartChildOn(t *testing.T) {
 }
 
 func TestApartIsGivenBack(t *testing.T) {
+	needs.Engine(t)
 	allowed := twoCPUs(t)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	c := startServer(t, "nethttp")
@@ -120,6 +121,7 @@ func TestApartIsGivenBack(t *testing.T) {
 }
 
 func TestApartRefuses(t *testing.T) {
+	needs.Engine(t)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	c := startServer(t, "nethttp")
 	allowed, err := sys.AllowedCPUs(0)
@@ -147,6 +149,7 @@ func TestApartRefuses(t *testing.T) {
 }
 
 func TestPlansPutStartedServersApart(t *testing.T) {
+	needs.Engine(t)
 	allowed := twoCPUs(t)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	running := startServer(t, "nethttp")

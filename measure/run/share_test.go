@@ -17,6 +17,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/measure/load"
 	"ceiling/record"
 )
@@ -58,6 +59,7 @@ func (n *notes) NotMeasured(m record.NotMeasured) {
 // answers for its own, in a form that survives JSON, and the observer alone
 // tells of the server.
 func TestSharesOfARun(t *testing.T) {
+	needs.Engine(t)
 	c := startServer(t, "nethttp")
 	s := specOf(c.Addr, "/simple")
 	s.Connections, s.Threads, s.Requests, s.Duration, s.Warmup = 9, 5, 1001, 0, 0
@@ -223,6 +225,7 @@ func (elsewhere) Prepare(context.Context, *spec.Spec) (Job, error) {
 
 // TestPausedObservers: while they pause, nothing is observed, and afterwards it is again.
 func TestPausedObservers(t *testing.T) {
+	needs.Engine(t)
 	c := startServer(t, "nethttp")
 	s := specOf(c.Addr, "/simple")
 	s.Connections, s.Duration, s.Warmup = 4, 1500*time.Millisecond, 0

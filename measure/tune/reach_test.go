@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 )
 
 // TestReaches: what a load crosses decides what a tuning can act on. The load goes over the
 // loopback, or over a unix socket; the host has a NIC with 32 queues.
 func TestReaches(t *testing.T) {
+	needs.Time(t)
 	loopback := Target{URL: "http://127.0.0.1:80", Server: netip.MustParseAddrPort("127.0.0.1:80"), Here: true}
 	overUDP := loopback
 	overUDP.UDP = true

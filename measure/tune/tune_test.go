@@ -96,6 +96,7 @@ func values(changes []Change, knob string) string {
 // TestPlans: what profiles come to on the fixtures, where it is not the number that
 // stands in the file.
 func TestPlans(t *testing.T) {
+	needs.Time(t)
 	t.Parallel()
 	for _, c := range []struct{ host, profile, knob, want string }{
 		// Eight cores of 32 on the NIC's node: four queues each, the management
@@ -336,6 +337,7 @@ func TestReboot(t *testing.T) {
 // TestRevertTellsOfOthers: a value that another program has set meanwhile is given the
 // state before, and that is said; what is gone has nothing to be undone.
 func TestRevertTellsOfOthers(t *testing.T) {
+	needs.Time(t)
 	t.Parallel()
 	h := fixture(t, "c8i")
 	before := snapshot(t, h.Root)
@@ -473,6 +475,7 @@ func TestProfilesThatAreNone(t *testing.T) {
 
 // TestValuesThatAreRefused before anything is written.
 func TestValuesThatAreRefused(t *testing.T) {
+	needs.Time(t)
 	t.Parallel()
 	h := fixture(t, "c8i")
 	for set, c := range map[string]struct{ to, want string }{
@@ -518,6 +521,7 @@ func interrupt(t *testing.T, h *Host, number, cpu, count int) {
 // TestIRQsByEffect: on 128 CPUs with ENA, an interrupt that counts on its CPU is in
 // effect, one that counts elsewhere is not, one that does not count says nothing.
 func TestIRQsByEffect(t *testing.T) {
+	needs.Time(t)
 	t.Parallel()
 	h := fixture(t, "c8i")
 	if _, err := planOf(t, h, load(t, "irq-pinned")).Apply(t.Context(), owner); err != nil {
@@ -620,6 +624,7 @@ func TestCores(t *testing.T) {
 // TestShow: every knob is there on the fixtures and on this host, with what the profiles
 // would change.
 func TestShow(t *testing.T) {
+	needs.Time(t)
 	t.Parallel()
 	for _, h := range []*Host{fixture(t, "c8i"), fixture(t, "virtio"), {State: t.TempDir()}} {
 		s, err := h.Show(Options{})

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"ceiling/internal/needs"
 )
 
 func TestNetworks(t *testing.T) {
@@ -116,6 +118,7 @@ func TestForward(t *testing.T) {
 
 // TestUnknownNames: time does not tell which names exist.
 func TestUnknownNames(t *testing.T) {
+	needs.Time(t)
 	h, err := bcrypt.GenerateFromPassword([]byte("x"), 9)
 	if err != nil {
 		t.Fatal(err)

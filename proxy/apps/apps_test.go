@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/proxy/config"
 )
@@ -89,6 +90,7 @@ func number(t *testing.T, name string) (n int) {
 // TestStartsAgain: an application that ends is started again; its lines have its
 // name, its environment and directory are those that were asked for.
 func TestStartsAgain(t *testing.T) {
+	needs.Time(t)
 	a := shell("web", "echo \"at $PWD with $MARK\"; echo -n half >&2; exit 3")
 	a.Workdir, a.Environment = t.TempDir(), []string{"MARK=m"}
 	u := supervise(t, a)

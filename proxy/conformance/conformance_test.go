@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/proxy"
 	"ceiling/proxy/config"
 )
@@ -48,6 +49,7 @@ failures = -1
 
 // TestOurs holds the proxy to every case.
 func TestOurs(t *testing.T) {
+	needs.Time(t)
 	cases := Cases()
 	if len(cases) < 150 {
 		t.Fatalf("%d cases; 150 were promised", len(cases))

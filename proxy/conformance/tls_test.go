@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"ceiling/internal/authority"
+	"ceiling/internal/needs"
 	"ceiling/proxy"
 	"ceiling/proxy/config"
 )
@@ -116,6 +117,7 @@ func certify(t *testing.T) (chain, key string) {
 // TestOursOverTLS holds the proxy to the cases over TLS too, where what a loop gets to see
 // comes in other pieces and has other ends.
 func TestOursOverTLS(t *testing.T) {
+	needs.Time(t)
 	for _, k := range []struct {
 		engine  string
 		version uint16

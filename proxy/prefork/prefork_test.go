@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ceiling/internal/needs"
 	"ceiling/proxy"
 	"ceiling/proxy/config"
 )
@@ -109,6 +110,7 @@ func (r *running) get() string {
 // TestChildren: both serve and are counted; a reload reaches both; one that was killed is replaced,
 // and its clients wait for its successor; in the end both are gone.
 func TestChildren(t *testing.T) {
+	needs.Time(t)
 	r := start(t)
 	for range 8 {
 		if got := r.get(); got != "one" {

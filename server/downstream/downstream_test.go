@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"ceiling/internal/needs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -124,6 +126,7 @@ func TestCapacityIsSlotsOverTime(t *testing.T) {
 // A service that was down for a moment stays down when every request is tried three times: that is a load of 1.5 times
 // its capacity, all of it given up by the time it is done. With a budget of retries it comes back by itself.
 func TestRetriesKeepAServiceDown(t *testing.T) {
+	needs.Time(t)
 	for policy, down := range map[string]bool{"retry": true, "budget": false, "timeout": false} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()

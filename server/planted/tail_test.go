@@ -10,6 +10,7 @@ import (
 
 // Exactly every n-th request waits.
 func TestTailIsOfEveryNth(t *testing.T) {
+	needs.Time(t)
 	const every, sleep, requests = 10, 150 * time.Millisecond, 40
 	s := spawn(t, "tail", Params{Every: every, Sleep: sleep})
 	for i := range requests {

@@ -162,6 +162,7 @@ func TestForwardHasItsConnections(t *testing.T) {
 }
 
 func TestPreforkGivesAllToOne(t *testing.T) {
+	needs.Time(t)
 	s := spawn(t, "prefork", Params{N: 3, CPU: 200 * time.Microsecond})
 	children := s.children()
 	if len(children) != 3 {
@@ -263,6 +264,7 @@ func listenOverflows(t *testing.T) string {
 }
 
 func TestFaultsAreExact(t *testing.T) {
+	needs.Time(t)
 	s := spawn(t, "faulty", Params{Every: 10, Fault: FaultUnavailable})
 	d := drive(t, s.addr, 7, 1000, time.Minute)
 	if d.statuses[503] != 100 || d.statuses[200] != 900 || d.failed != 0 {

@@ -105,6 +105,7 @@ func (n *node) again(t *testing.T) {
 // Whatever is killed, the leader or all replicas at once or the only one: what was acknowledged is there afterwards. A process
 // that is killed leaves what it gave to the kernel; only the machine's death would tell the difference of sync=always.
 func TestKilledReplicasLoseNothing(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	for _, test := range []struct {
 		name, options string
@@ -230,6 +231,7 @@ func TestStartFails(t *testing.T) {
 // A leader that does not come, since most replicas are gone, is an error for the write that waits for it, and the others are
 // not taken for one.
 func TestNoQuorum(t *testing.T) {
+	needs.Time(t)
 	t.Parallel()
 	b := started(t, "replicas=3,net=loopback,timeout=500ms")
 	leader := b.leader()

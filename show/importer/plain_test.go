@@ -12,6 +12,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ceiling/internal/needs"
 )
 
 // eachLine puts a text before every line.
@@ -100,6 +102,7 @@ func crlf(data []byte) []byte {
 
 // TestPlain: every output is the same however it came into the file.
 func TestPlain(t *testing.T) {
+	needs.Time(t)
 	asJSON := func(data []byte) string {
 		t.Helper()
 		r, err := Parse(data)

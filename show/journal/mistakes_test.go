@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
@@ -153,6 +154,7 @@ func oneRun(t *testing.T, status, body string) string {
 // A reference that the record does not answer fails the build, with its line
 // and what is like it.
 func TestReferences(t *testing.T) {
+	needs.Time(t)
 	for _, c := range []struct{ text, want string }{
 		{`{{(run "first").Rte}}`, `entry.md:16: {{(run "first").Rte}}: unknown .Rte; near: Rate`},
 		{`{{(run "frist").Rate}}`, `"frist" is not among this entry's runs; near: first`},

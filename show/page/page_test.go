@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ceiling/internal/golden"
+	"ceiling/internal/needs"
 	"ceiling/internal/secret"
 	"ceiling/record"
 	"ceiling/show/chart"
@@ -82,6 +83,7 @@ func TestVerdictComesFirst(t *testing.T) {
 // A report of an hour at ten samples a second, on both ends eight cores each,
 // stays below 2 MB.
 func TestAnHourIsSmall(t *testing.T) {
+	needs.Time(t)
 	const most = 2_000_000
 	seconds := 3600
 	if testing.Short() {
@@ -158,6 +160,7 @@ func checkMarkdown(t *testing.T, text string) {
 
 // Whatever a record holds, a page can be made of it.
 func TestAnyRecordMakesAPage(t *testing.T) {
+	needs.Time(t)
 	numbers := rand.New(rand.NewPCG(1, 2))
 	for n := range 60 {
 		run := filledRun("x")

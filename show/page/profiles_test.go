@@ -12,6 +12,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"ceiling/internal/browser"
+	"ceiling/internal/needs"
 	"ceiling/internal/profiles"
 	"ceiling/record"
 	"ceiling/show/chart"
@@ -107,6 +108,7 @@ func TestFlame(t *testing.T) {
 
 // However many functions there are, a graph stays small.
 func TestFlameOfManyFunctions(t *testing.T) {
+	needs.Time(t)
 	run := profiledRun()
 	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "cpu", Unit: "nanoseconds"}}}
 	for i := range 40_000 {

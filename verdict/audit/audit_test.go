@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -241,6 +242,7 @@ func TestPointsAlone(t *testing.T) {
 // With one figure less a bottleneck stays what it was or becomes undetermined,
 // and then the figure is named.
 func TestPointsWithOneFigureLess(t *testing.T) {
+	needs.Time(t)
 	for _, alone := range []bool{false, true} {
 		all := journal(t)
 		want := Judge(all)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ceiling/internal/needs"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/fleet/controller"
 )
@@ -59,6 +60,7 @@ func (b *bed) logged(t *testing.T, parts ...string) {
 }
 
 func TestStrangersAreRefused(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	ctx := within(t)
@@ -179,6 +181,7 @@ func TestPlainAndReplayedBytes(t *testing.T) {
 
 // TestAnAgentSeesItsOwnOnly tries everything else, and its own.
 func TestAnAgentSeesItsOwnOnly(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{Bed: "lab"})
 	ctx := within(t)
@@ -284,6 +287,7 @@ func refused(t *testing.T, nc *nats.Conn, violations chan string, what, subject 
 }
 
 func TestAFloodOfLogins(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	agent(t, b.join(t, "web1"))
@@ -324,6 +328,7 @@ func TestAFloodOfLogins(t *testing.T) {
 // TestAStalledSocket is an agent that hears and never reads: it is cut off,
 // and nobody else notices.
 func TestAStalledSocket(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	agent(t, b.join(t, "web1"))

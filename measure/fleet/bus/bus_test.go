@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/fleet/controller"
@@ -133,6 +134,7 @@ func session(o *bus.Opener) bus.Session {
 }
 
 func TestConversation(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	ctx := within(t)
@@ -189,6 +191,7 @@ func TestConversation(t *testing.T) {
 }
 
 func TestSamplesSpecsProfiles(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	ctx := within(t)

@@ -111,6 +111,7 @@ func publish(ctx context.Context, t *testing.T, c *bus.Conn, run string, n int) 
 // TestAControllerIsKilled kills it twice while three agents publish and a
 // driver reads: nothing is lost, nothing doubled, and the agents say so.
 func TestAControllerIsKilled(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	const agents, samples = 3, 400
 	dir := filepath.Join(t.TempDir(), "state")
@@ -303,6 +304,7 @@ func TestWhatAControllerCannotStartOn(t *testing.T) {
 }
 
 func TestLease(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	const ttl = 2 * time.Second
 	b := serve(t, controller.Options{LeaseTTL: ttl})
@@ -388,6 +390,7 @@ func TestAPublisherIsBounded(t *testing.T) {
 
 // TestWhatIsDiscardedIsCounted bounds the stream below what is published.
 func TestWhatIsDiscardedIsCounted(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{Samples: 1 << 20})
 	ctx := within(t)
@@ -437,6 +440,7 @@ func TestAnAgentIsStartedAgain(t *testing.T) {
 
 // TestNothingIsLeftOpen is not parallel: it counts this process's descriptors.
 func TestNothingIsLeftOpen(t *testing.T) {
+	needs.Processes(t)
 	count := func() int {
 		list, err := os.ReadDir("/proc/self/fd")
 		if err != nil {

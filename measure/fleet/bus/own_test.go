@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ceiling/internal/natstest"
+	"ceiling/internal/needs"
 	"ceiling/measure/fleet/bus"
 )
 
@@ -42,6 +43,7 @@ func TestTheConfigurationForAnOwnCluster(t *testing.T) {
 }
 
 func TestAnOrganisationsOwnNATS(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	port, ca := organisation(t)
 	ctx := within(t)

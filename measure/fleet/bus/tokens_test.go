@@ -47,6 +47,7 @@ func (b *bed) joinWith(t *testing.T, token bus.Token, name string) (*bus.Conn, e
 // TestRevokedToken: its agents are disconnected and told why, others are not,
 // and it stays revoked when the controller is started again.
 func TestRevokedToken(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	second, pass, err := bus.CreateToken(b.dir, time.Hour)
@@ -98,6 +99,7 @@ func TestRevokedToken(t *testing.T) {
 
 // TestExpiredToken: an agent ends when its token does, and cannot come back.
 func TestExpiredToken(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	short, pass, err := bus.CreateToken(b.dir, 5*time.Second)
@@ -129,6 +131,7 @@ func TestExpiredToken(t *testing.T) {
 // TestRefusalsNameTheirCause: what the agent with a token may know, and what
 // others may not.
 func TestRefusalsNameTheirCause(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	b.join(t, "web1")
@@ -177,6 +180,7 @@ func TestRefusalsNameTheirCause(t *testing.T) {
 
 // TestTokenList: dates and use, without a secret in any file but the token's.
 func TestTokenList(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	second, _, err := bus.CreateToken(b.dir, time.Hour)
@@ -265,6 +269,7 @@ func TestTokenList(t *testing.T) {
 // TestDamagedTokenList: a controller that runs goes on with the tokens it knows
 // and says so; one that starts does not guess.
 func TestDamagedTokenList(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	stays := b.join(t, "stays")
@@ -305,6 +310,7 @@ func TestDamagedTokenList(t *testing.T) {
 
 // TestTokensAreBounded: those that are over make room, valid ones do not.
 func TestTokensAreBounded(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	_, first, err := bus.CreateToken(b.dir, time.Hour)
@@ -354,6 +360,7 @@ func TestTokenMadeByRoot(t *testing.T) {
 // TestControllersOwnToken: a controller that starts has a token that is valid,
 // and takes over the one of a state from before tokens expired.
 func TestControllersOwnToken(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	first := b.Token()
@@ -408,6 +415,7 @@ func TestControllersOwnToken(t *testing.T) {
 // TestControllerGoneForGood is said once the time is up, and again, until the
 // controller is back; and by the first connection that is waited for in vain.
 func TestControllerGoneForGood(t *testing.T) {
+	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{})
 	said := make(chan *bus.Absent, 10)

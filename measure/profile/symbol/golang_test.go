@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"ceiling/internal/needs"
 )
 
 // ownTable is the line table of this program.
@@ -34,6 +36,7 @@ func ownTable(tb testing.TB) (p *program, table []byte) {
 // TestGoTableAgainstGosym: the standard library decodes all of the table, and
 // answers the same of every address.
 func TestGoTableAgainstGosym(t *testing.T) {
+	needs.Time(t)
 	p, table := ownTable(t)
 	text := p.f.Section(".text")
 	var addrs []uint64
@@ -67,6 +70,7 @@ func TestGoTableAgainstGosym(t *testing.T) {
 
 // TestGoTableAgainstAddr2line: so does Go's own tool.
 func TestGoTableAgainstAddr2line(t *testing.T) {
+	needs.Time(t)
 	p, _ := ownTable(t)
 	text := p.f.Section(".text")
 	var ask bytes.Buffer

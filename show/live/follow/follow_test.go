@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/record/recordtest"
@@ -155,6 +156,7 @@ func experiment(t *testing.T) spec.Experiment {
 
 // The runs of a plan are seen one after the other, and its answer.
 func TestFollowsAPlan(t *testing.T) {
+	needs.Time(t)
 	f := open(t)
 	dir := filepath.Join(t.TempDir(), "plan.ndjson.gz")
 	p := &record.Plan{ID: record.NewID(time.Now()), Experiment: experiment(t)}
@@ -227,6 +229,7 @@ func TestRefuses(t *testing.T) {
 // A run whose process pauses goes on; one whose process has gone without ending it is
 // lost: nobody holds its file any more.
 func TestKilledRunIsLost(t *testing.T) {
+	needs.Time(t)
 	t.Parallel()
 	f := open(t)
 	dir := t.TempDir()

@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/record/recordtest"
 	"ceiling/show/live"
@@ -262,6 +263,7 @@ func TestReconnect(t *testing.T) {
 
 // Another run begins anew for everybody, whatever they have seen.
 func TestNextRunOfAPlan(t *testing.T) {
+	needs.Time(t)
 	r, s := fixture(t)
 	b := live.NewBoard()
 	server := serve(t, b)
@@ -310,6 +312,7 @@ func TestLongRunFits(t *testing.T) {
 // Readers that connect and never read are dropped; the others, and what feeds
 // the board, do not notice.
 func TestReaderThatNeverReads(t *testing.T) {
+	needs.Time(t)
 	r, s := fixture(t)
 	b := live.NewBoard()
 	server := serve(t, b)

@@ -13,6 +13,7 @@ import (
 	"github.com/creack/pty"
 	"go.uber.org/goleak"
 
+	"ceiling/internal/needs"
 	"ceiling/internal/screen"
 	"ceiling/record"
 	"ceiling/show/live"
@@ -73,6 +74,7 @@ func plain(b *live.Board, width, height int) string {
 // What is on the screen is the frame; a printed line stays above it; in the end
 // there is only the line, the cursor is there, and nothing was asked.
 func TestPaintsAndLeavesNothing(t *testing.T) {
+	needs.Time(t)
 	for _, size := range [][2]int{{80, 24}, {40, 24}} {
 		width, height := size[0], size[1]
 		tty, shown, _ := terminalOf(t, width, height, true)
@@ -204,6 +206,7 @@ func fill(t *testing.T, tty *os.File) {
 // A terminal that nobody reads holds nobody up, and the end waits for it only
 // so long.
 func TestTerminalThatDoesNotRead(t *testing.T) {
+	needs.Time(t)
 	tty, shown, master := terminalOf(t, 80, 24, false)
 	fill(t, tty)
 	b, r := boardAt(t, 2e9)
