@@ -63,37 +63,15 @@ func (m ownStore) Run() int {
 	return m.M.Run()
 }
 
-// TestScripts runs the command as a person would: those of testdata/script/*.txtar that load no server.
+// TestScripts runs the command as a person would: testdata/script/*.txtar. A script says what it
+// needs, as a test does.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	runScripts(t, scripts(t, false)...)
-}
-
-// TestMeasuringScripts runs those that do.
-func TestMeasuringScripts(t *testing.T) {
-	needs.Processes(t)
-	t.Parallel()
-	runScripts(t, slices.DeleteFunc(scripts(t, true), func(file string) bool { return file == calibrateScript || file == pipelineScript })...)
-}
-
-// scripts lists those that start servers or agents, or those that do not.
-func scripts(t *testing.T, measuring bool) (chosen []string) {
-	t.Helper()
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	starts := regexp.MustCompile(`(?m)^(serve|fleet|measures) `)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if starts.Match(text) == measuring {
-			chosen = append(chosen, file)
-		}
-	}
-	return chosen
+	runScripts(t, slices.DeleteFunc(files, func(file string) bool { return file == calibrateScript || file == pipelineScript })...)
 }
 
 // TestPipelineScript finds a regression in what it measures.
