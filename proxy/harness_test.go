@@ -18,12 +18,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/proxy/config"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(leavesNothing{m}, goleak.IgnoreTopFunction(pebble))
+	leak.Main(leavesNothing{m}, goleak.IgnoreTopFunction(pebble))
 }
 
 // pebble is a goroutine of the authority that TestACME asks: nothing ends it.

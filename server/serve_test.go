@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 )
 
@@ -35,11 +36,14 @@ func noLeaks(t *testing.T) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
-		goleak.VerifyNone(t, before,
+		err := leak.Find(before,
 			// It looks every ten seconds whether its server has stopped.
 			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 			// Started once per process by fasthttp for its Date header, and it has no end.
 			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+		if err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -62,7 +62,7 @@ func TestMeterFindsAPlantedCost(t *testing.T) {
 }
 
 func TestObserving(t *testing.T) {
-	needs.Engine(t)
+	needs.Quiet(t)
 	allowed, err := sys.AllowedCPUs(0)
 	if err != nil {
 		t.Fatal(err)

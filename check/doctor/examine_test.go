@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/record"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const quick = 200 * time.Millisecond
 

@@ -22,9 +22,9 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go/http3"
-	"go.uber.org/goleak"
 
 	"ceiling/internal/authority"
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/internal/ring"
@@ -32,7 +32,7 @@ import (
 	"ceiling/measure/load"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // site is where one server listens and what it is made from.
 type site struct {

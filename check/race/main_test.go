@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
+	"ceiling/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // program builds the programs into one directory, whose verbs a race starts.
 func program(t *testing.T) string {

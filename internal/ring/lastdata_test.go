@@ -6,12 +6,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // TestEndBehindData: the end of a stream is told also where it comes right behind
 // the last of many small pieces. A kernel that forgets it does so once in some
 // hundred streams.
 func TestEndBehindData(t *testing.T) {
+	needs.Time(t)
 	each(t, Config{}, func(t *testing.T, r *Ring) {
 		for i := range uint32(300) {
 			ours, theirs := sockets(t)

@@ -15,10 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 	"ceiling/measure/run"
@@ -37,7 +36,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	runtime.GOMAXPROCS(24) // sixteen engines in one process: load.Run says why
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 func TestRunOfThree(t *testing.T) {

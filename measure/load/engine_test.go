@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"ceiling/internal/faultserver"
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/internal/unit"
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 	before := descriptors()
 	code := m.Run()
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := leak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

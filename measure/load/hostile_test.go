@@ -15,6 +15,7 @@ import (
 
 	"ceiling/internal/faultserver"
 	"ceiling/internal/http1"
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 )
 
@@ -146,7 +147,7 @@ func nothingLeft(t *testing.T) func() {
 	descriptorsBefore, ignore := descriptors(), goleak.IgnoreCurrent()
 	return func() {
 		t.Helper()
-		if err := goleak.Find(ignore); err != nil {
+		if err := leak.Find(ignore); err != nil {
 			t.Error(err)
 		}
 		if after := settled(descriptorsBefore); after > descriptorsBefore {

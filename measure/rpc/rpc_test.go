@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -22,10 +21,11 @@ import (
 
 	"ceiling/internal/archive"
 	"ceiling/internal/authority"
+	"ceiling/internal/leak"
 	served "ceiling/server/rpc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // compiled is the schema of a file in testdata.
 func compiled(t *testing.T, name string) *Schema {

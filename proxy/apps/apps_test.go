@@ -14,14 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/proxy/config"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // patience bounds what a test waits for. It is never part of a claim.
 const patience = 60 * time.Second

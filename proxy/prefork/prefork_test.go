@@ -13,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/proxy"
 	"ceiling/proxy/config"
@@ -25,7 +24,7 @@ const fileEnv = "CEILING_PREFORK_TEST"
 
 func TestMain(m *testing.M) {
 	if !IsChild() {
-		goleak.VerifyTestMain(m)
+		leak.Main(m)
 		return
 	}
 	load := func() (*config.Config, error) { return config.Read(os.Getenv(fileEnv)) }

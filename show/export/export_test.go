@@ -19,11 +19,11 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/archive"
 	"ceiling/internal/hist"
+	"ceiling/internal/leak"
 	"ceiling/record"
 	"ceiling/show/importer"
 	"ceiling/verdict/prose"
@@ -31,7 +31,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // real is a run of 2 s at 400/s, kept by ceiling run; its series is shortened.
 const real = "testdata/record.ndjson"

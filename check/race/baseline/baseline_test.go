@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"ceiling/internal/leak"
 )
 
 // fasthttp leaves goroutines that sleep, some until they see that they are not
 // needed, some for ever.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
+	leak.Main(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"),

@@ -13,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
@@ -28,7 +27,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(serveEnv); dir != "" {
 		os.Exit(serveFrom(dir))
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // journal is a log that a test may read while it is written.

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"ceiling/experiment/spec"
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -21,7 +20,7 @@ import (
 	"ceiling/verdict/prose"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // patience is how long something may take that takes a second: a busy machine
 // runs these tests too.

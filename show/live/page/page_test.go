@@ -16,15 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/record/recordtest"
 	"ceiling/show/live"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // patience is how long something may take that takes milliseconds: a busy
 // machine runs these tests too.

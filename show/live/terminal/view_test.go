@@ -11,8 +11,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
 	"github.com/creack/pty"
-	"go.uber.org/goleak"
 
+	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/internal/screen"
 	"ceiling/record"
@@ -254,4 +254,4 @@ func TestTerminalThatDoesNotRead(t *testing.T) {
 	<-v.done
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
