@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -111,7 +112,19 @@ func challenged(t *testing.T, challenge string, how issuing) (text string) {
 	}
 	directory, roots := pebble(t, asks[0], asks[1], how)
 	return fmt.Sprintf("workers = 1\nlisten = [%q]\n[tls]\nredirect = true\nlisten = [%q]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n[[locations]]\nredirect = { to = \"/never\" }\n",
-		plain, secure, filepath.Join(t.TempDir(), "cache"), directory, roots)
+		plain, secure, cacheDir(t), directory, roots)
+}
+
+// cacheDir is a directory that autocert may still write when the proxy has ended: its goroutines end
+// by themselves, and t.TempDir fails a test whose directory is not empty for once.
+func cacheDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "acme-cache-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { until(t, "the cache is removed", func() bool { return os.RemoveAll(dir) == nil }) })
+	return dir
 }
 
 // TestACME: a certificate is got by each challenge, and is taken from the cache by the next process,
@@ -179,10 +192,20 @@ func TestACMEFails(t *testing.T) {
 	issued(t, r)
 }
 
-// runKept starts a proxy with a Keeper, which leaves nothing behind.
+// runKept starts a proxy with a Keeper, which leaves nothing behind. What it reports when the test
+// is over, since nothing cancels a request to the authority, is dropped.
 func runKept(t *testing.T, text string) *running {
 	t.Helper()
-	return runKeeper(t, text, func(line string) { t.Log(line) })
+	var mu sync.Mutex
+	over := false
+	t.Cleanup(func() { mu.Lock(); defer mu.Unlock(); over = true })
+	return runKeeper(t, text, func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			t.Log(line)
+		}
+	})
 }
 
 func runKeeper(t *testing.T, text string, report func(string)) *running {
@@ -234,8 +257,8 @@ func TestChallengeIsOpen(t *testing.T) {
 	directory, roots := pebble(t, porttest.Free(t, "127.0.0.1"), porttest.Free(t, "127.0.0.1"), issuing{})
 	dir := t.TempDir()
 	c := certify(t, dir, "b.example")
-	text := begin("redirect = true", c) + fmt.Sprintf("[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n", dir,
-		directory, roots) + location("files://"+dir, "")
+	text := begin("redirect = true", c) + fmt.Sprintf("[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n",
+		cacheDir(t), directory, roots) + location("files://"+dir, "")
 	r := runKept(t, text)
 	res, err := r.client(false).Get("http://a.example/.well-known/acme-challenge/x")
 	if got := read(t, res, err); res.StatusCode != http.StatusNotFound {
