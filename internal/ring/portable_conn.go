@@ -129,8 +129,9 @@ func (l *link) writeSome() (more bool) {
 	return more
 }
 
-// lingerFor is how long a closed connection's last write may take.
-const lingerFor = 10 * time.Millisecond
+// lingerFor is how long a closed connection's last write may take: it begins when its goroutine runs,
+// which took more than 10 ms beside two busy loops, and the peer was never told of the end.
+const lingerFor = time.Second
 
 // close ends the goroutine, and the connection once what is queued has been tried.
 func (l *link) close() {

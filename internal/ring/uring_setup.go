@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,14 +19,18 @@ func openUring(c Config) (*uring, error) {
 	u := &uring{realFD: -1, polls: map[Tag]uint8{}}
 	var p uringParams
 	for _, flags := range []uint32{base | setupNoSQArray, base} {
-		p = uringParams{flags: flags, cqEntries: cqWanted}
-		fd, _, e := syscall.RawSyscall(unix.SYS_IO_URING_SETUP, sqWanted, uintptr(unsafe.Pointer(&p)), 0)
+		limit := lockedMemory()
+		fd, e := setup(flags, &p)
+		for tries := 0; e == syscall.ENOMEM && limit == math.MaxUint64 && tries < setupTries; tries++ {
+			time.Sleep(setupRest)
+			fd, e = setup(flags, &p)
+		}
 		if e == 0 {
-			u.realFD = int(fd)
+			u.realFD = fd
 			break
 		}
 		if e != syscall.EINVAL || flags == base {
-			return nil, setupError(e, lockedMemory())
+			return nil, setupError(e, limit)
 		}
 	}
 	if p.features&(featSingleMmap|featExtArg) != featSingleMmap|featExtArg {
@@ -44,6 +49,20 @@ func openUring(c Config) (*uring, error) {
 	u.events = make([]Event, 0, 1024)
 	u.epoch = 1
 	return u, nil
+}
+
+// setupTries and setupRest bound how often a ring is asked for again. The kernel wants 512 KiB of it in
+// one piece (io_uring/memmap.c io_mem_alloc_compound), and begins to compact the host's memory when
+// there is none: with 10 GiB free in small pieces it refused 4 of some thousand rings once.
+const (
+	setupTries = 20
+	setupRest  = 10 * time.Millisecond
+)
+
+func setup(flags uint32, p *uringParams) (fd int, e syscall.Errno) {
+	*p = uringParams{flags: flags, cqEntries: cqWanted}
+	r, _, e := syscall.RawSyscall(unix.SYS_IO_URING_SETUP, sqWanted, uintptr(unsafe.Pointer(p)), 0)
+	return int(r), e
 }
 
 // setupError says how to fix a refusal. Since Linux 6.14 (io_uring/memmap.c io_create_region), as
