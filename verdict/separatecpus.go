@@ -8,7 +8,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
-	"ceiling/internal/shell"
+	"ceiling/internal/text"
 	"ceiling/record"
 )
 
@@ -83,7 +83,7 @@ func (f *runFacts) ofSpec() []string {
 }
 
 // shellLine quotes words for a shell, without their secrets, because pages show it.
-func shellLine(words []string) string { return shell.Line(secret.Plain().Command(words)) }
+func shellLine(words []string) string { return text.Shell(secret.Plain().Command(words)) }
 
 // crowded says which threads of a server that was moved share its CPUs: a runtime counts its CPUs
 // once, at its start, and has as many threads as there were then.

@@ -12,7 +12,7 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/faces"
 	"ceiling/experiment/spec"
-	quoting "ceiling/internal/shell"
+	"ceiling/internal/text"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/face"
@@ -82,7 +82,7 @@ type worn struct {
 
 func (w *worn) do(ctx context.Context, sh *shell) error {
 	if w.tool.Begin == nil {
-		sh.Note("ceiling run %s", quoting.Line(append(ownFlags(w.given), w.given.URL)))
+		sh.Note("ceiling run %s", text.Shell(append(ownFlags(w.given), w.given.URL)))
 		return w.order.do(ctx, sh)
 	}
 	defer relaxGC()()

@@ -11,6 +11,8 @@ import (
 	"io"
 
 	"github.com/google/pprof/profile"
+
+	"ceiling/internal/text"
 )
 
 // Labels of a sample.
@@ -50,14 +52,9 @@ func Parse(b []byte) (*profile.Profile, error) {
 		err = p.CheckValid()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("not a profile in pprof's format: %s", firstLine(err))
+		return nil, fmt.Errorf("not a profile in pprof's format: %s", text.FirstLine(err.Error()))
 	}
 	return p, nil
-}
-
-func firstLine(err error) string {
-	text, _, _ := bytes.Cut([]byte(err.Error()), []byte("\n"))
-	return string(text[:min(len(text), 200)])
 }
 
 // Bytes returns a gzipped profile.

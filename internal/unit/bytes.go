@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"ceiling/internal/text"
 )
 
 // BitsPerSecond is the unit of link speeds. String and ParseBits round-trip.
@@ -40,7 +42,7 @@ func (b BytesPerSecond) String() string {
 func ParseBits(s string) (BitsPerSecond, error) {
 	b, err := parseBits(s)
 	if err != nil {
-		return 0, fmt.Errorf("invalid link speed %s: %w (e.g. 50Gbps, 10Gbit, 100M, in bits per second)", quote(s), err)
+		return 0, fmt.Errorf("invalid link speed %s: %w (e.g. 50Gbps, 10Gbit, 100M, in bits per second)", text.Quote(s), err)
 	}
 	return b, nil
 }
@@ -65,7 +67,7 @@ func parseBits(s string) (BitsPerSecond, error) {
 	}
 	factor := prefix(unit)
 	if factor == 0 {
-		return 0, fmt.Errorf("unknown unit %s", quote(rest))
+		return 0, fmt.Errorf("unknown unit %s", text.Quote(rest))
 	}
 	b, ok := n.times(factor)
 	if !ok {

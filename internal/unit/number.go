@@ -14,16 +14,9 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
-)
 
-// quote quotes s for an error message, shortened to fit a line.
-func quote(s string) string {
-	const most = 40
-	if len(s) > most {
-		return strconv.Quote(strings.ToValidUTF8(s[:most], "?")) + "…"
-	}
-	return strconv.Quote(s)
-}
+	"ceiling/internal/text"
+)
 
 // number is a decimal as written: digits / 10^places.
 type number struct {
@@ -118,11 +111,11 @@ func ParseCount(s string) (int64, error) {
 		if ok && rest == "m" {
 			hint = ": m is milli; a million is M"
 		}
-		return 0, fmt.Errorf("invalid count %s%s (e.g. 20000, 20k, 1M)", quote(s), hint)
+		return 0, fmt.Errorf("invalid count %s%s (e.g. 20000, 20k, 1M)", text.Quote(s), hint)
 	}
 	count, ok := n.times(factor)
 	if !ok || count > math.MaxInt64 {
-		return 0, fmt.Errorf("invalid count %s: at least 2^63 (e.g. 20000, 20k, 1M)", quote(s))
+		return 0, fmt.Errorf("invalid count %s: at least 2^63 (e.g. 20000, 20k, 1M)", text.Quote(s))
 	}
 	return int64(count), nil
 }

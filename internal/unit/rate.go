@@ -7,6 +7,8 @@ import (
 	"math/bits"
 	"strings"
 	"time"
+
+	"ceiling/internal/text"
 )
 
 // Frequency is exactly Count events per PerNs nanoseconds. The zero value is none.
@@ -38,7 +40,7 @@ const maxPerSecond = 1e9
 func ParseRate(s string) (Rate, error) {
 	r, err := parseRate(s)
 	if err != nil {
-		return Rate{}, fmt.Errorf("invalid rate %s: %w (e.g. 1000, 10k, 50/1s, 600/m, a ramp 100:10k, steps 1k+5k+1k)", quote(s), err)
+		return Rate{}, fmt.Errorf("invalid rate %s: %w (e.g. 1000, 10k, 50/1s, 600/m, a ramp 100:10k, steps 1k+5k+1k)", text.Quote(s), err)
 	}
 	return r, nil
 }
@@ -114,7 +116,7 @@ func parseFrequency(s string) (f Frequency, err error) {
 		if ok && rest == "m" {
 			return f, errors.New("m is milli; a million is M, a minute /m")
 		}
-		return f, fmt.Errorf("%s must be a number", quote(count))
+		return f, fmt.Errorf("%s must be a number", text.Quote(count))
 	}
 	f.PerNs = second
 	if timed {
@@ -158,16 +160,16 @@ func gcd(a, b uint64) uint64 {
 
 // parsePeriod parses a unit alone (ms) or a time with one (10ms).
 func parsePeriod(s string) (uint64, error) {
-	text := s
+	word := s
 	if isTimeUnit(s) {
-		text = "1" + s
+		word = "1" + s
 	}
-	if _, rest, ok := cutNumber(text); ok && rest == "" {
-		return 0, fmt.Errorf("%s has no unit of time", quote(s))
+	if _, rest, ok := cutNumber(word); ok && rest == "" {
+		return 0, fmt.Errorf("%s has no unit of time", text.Quote(s))
 	}
-	d, err := ParseDuration(text)
+	d, err := ParseDuration(word)
 	if err != nil || d == 0 {
-		return 0, fmt.Errorf("%s must be a time above 0", quote(s))
+		return 0, fmt.Errorf("%s must be a time above 0", text.Quote(s))
 	}
 	return uint64(d), nil
 }

@@ -5,13 +5,15 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"ceiling/internal/text"
 )
 
 // ParseDuration parses 30s, 500us, 2m, 1h30m, 1.5s, and a bare number as seconds, as wrk does. It
 // rejects negative times and accepts zero.
 func ParseDuration(s string) (time.Duration, error) {
 	bad := func(why string) (time.Duration, error) {
-		return 0, fmt.Errorf("invalid duration %s%s (e.g. 30s, 500us, 2m, 1h30m; a bare number is seconds)", quote(s), why)
+		return 0, fmt.Errorf("invalid duration %s%s (e.g. 30s, 500us, 2m, 1h30m; a bare number is seconds)", text.Quote(s), why)
 	}
 	text := s
 	if _, rest, ok := cutNumber(s); ok && rest == "" {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	quoting "ceiling/internal/text"
 )
 
 // refused checks that err names text and gives an example holding want.
@@ -17,7 +19,7 @@ func refused(t *testing.T, text string, err error, want string) {
 	switch {
 	case err == nil:
 		t.Errorf("%q is accepted", text)
-	case !strings.Contains(err.Error(), quote(text)) || !strings.Contains(err.Error(), "(e.g. ") || !strings.Contains(err.Error(), want):
+	case !strings.Contains(err.Error(), quoting.Quote(text)) || !strings.Contains(err.Error(), "(e.g. ") || !strings.Contains(err.Error(), want):
 		t.Errorf("%q: error %q does not name it, or lacks an example or %q", text, err, want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"ceiling/internal/text"
 	"ceiling/record"
 )
 
@@ -117,7 +118,7 @@ func (w *Watch) lose(what string, err error, tNs int64, part bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !slices.ContainsFunc(w.missing, func(n record.NotMeasured) bool { return n.What == what }) {
-		w.missing = append(w.missing, record.NotMeasured{What: what, Why: oneLine(err), TNs: tNs, Host: w.host, Part: part})
+		w.missing = append(w.missing, record.NotMeasured{What: what, Why: text.Line(err.Error()), TNs: tNs, Host: w.host, Part: part})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"ceiling/internal/pause"
+	"ceiling/internal/text"
 	"ceiling/record"
 )
 
@@ -46,7 +47,7 @@ func CheckDatabase(source string) error {
 		return errors.New("give PostgreSQL's URL: postgres://USER@HOST/DATABASE")
 	}
 	if _, err := pgconn.ParseConfig(source); err != nil {
-		return errors.New(oneLine(err)) // pgconn leaves the password out
+		return errors.New(text.Line(err.Error())) // pgconn leaves the password out
 	}
 	return nil
 }
@@ -92,7 +93,7 @@ func openPostgres(ctx context.Context, source string) (*postgres, *record.Databa
 	}
 	if err != nil {
 		p.close()
-		return nil, nil, errors.New(oneLine(err))
+		return nil, nil, errors.New(text.Line(err.Error()))
 	}
 	return p, about, nil
 }
@@ -100,7 +101,7 @@ func openPostgres(ctx context.Context, source string) (*postgres, *record.Databa
 func (p *postgres) connect(ctx context.Context) (err error) {
 	if p.conn, err = pgconn.ConnectConfig(ctx, p.config.Copy()); err != nil {
 		p.conn = nil
-		return errors.New(oneLine(err) + hint(err))
+		return errors.New(text.Line(err.Error()) + hint(err))
 	}
 	return nil
 }
@@ -330,8 +331,6 @@ func hint(err error) string {
 	}
 	return ""
 }
-
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // blockerMost bounds a stored statement, in bytes.
 const blockerMost = 120

@@ -163,7 +163,6 @@ func FuzzNetlink(f *testing.F) {
 			}
 			var u unixSocket
 			_ = parseUnixSocket(m.body, &u)
-			_, _ = parseRoute(m.body)
 			var q qdisc
 			_, _ = parseQdisc(m.body, newInterned(), &q)
 			var l link

@@ -3,90 +3,35 @@
 package observe
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"syscall"
-)
 
-// Which interface leads to an address: RTM_GETROUTE (rtnetlink(7)).
-//
-//	request  rtmsg of 12 bytes: family, dst_len, ...; attribute RTA_DST
-//	answer   rtmsg, its type at 7; attributes RTA_OIF, the interface's index, and
-//	         RTA_PREFSRC, the address that packets leave with
-
-const (
-	rtMsgBytes = 12
-	rtMsgType  = 7
+	"github.com/vishvananda/netlink"
 )
 
 var errRoute = errors.New("the kernel's route names no interface")
 
-// route is what was looked up.
+// route is which interface leads to an address.
 type route struct {
 	index int        // of the interface
 	local bool       // the address is this host's own
 	from  netip.Addr // source address of the packets; zero if not reported
 }
 
-func routeRequest(to netip.Addr) []byte {
-	p := make([]byte, nlHeadBytes+rtMsgBytes)
-	raw := to.AsSlice()
-	p[nlHeadBytes] = syscall.AF_INET6
-	if to.Is4() {
-		p[nlHeadBytes] = syscall.AF_INET
-	}
-	p[nlHeadBytes+1] = byte(to.BitLen())
-	p = binary.NativeEndian.AppendUint16(p, uint16(attrHeadBytes+len(raw)))
-	p = binary.NativeEndian.AppendUint16(p, syscall.RTA_DST)
-	return append(p, raw...)
-}
-
-// parseRoute reads the body of the answer.
-func parseRoute(body []byte) (route, error) {
-	if len(body) < rtMsgBytes {
-		return route{}, errNetlinkShort
-	}
-	r := route{local: body[rtMsgType] == syscall.RTN_LOCAL}
-	for rest := body[rtMsgBytes:]; ; {
-		kind, value, more, ok := nextAttr(rest)
-		if !ok {
-			break
-		}
-		switch {
-		case kind == syscall.RTA_OIF && len(value) == 4:
-			r.index = int(binary.NativeEndian.Uint32(value))
-		case kind == syscall.RTA_PREFSRC:
-			r.from, _ = netip.AddrFromSlice(value)
-		}
-		rest = more
-	}
-	if r.index <= 0 {
-		return route{}, errRoute
-	}
-	return r, nil
-}
-
-// lookUpRoute queries in the calling thread's network namespace.
+// lookUpRoute asks the kernel (RTM_GETROUTE, rtnetlink(7)) in the calling thread's network namespace.
 func lookUpRoute(to netip.Addr) (route, error) {
-	d, err := newDumper(syscall.NETLINK_ROUTE)
-	if err != nil {
-		return route{}, err
-	}
-	defer d.close()
-	if err := d.ask(routeRequest(to), syscall.RTM_GETROUTE, 0); err != nil {
-		return route{}, err
-	}
-	body, more, err := d.next()
+	found, err := netlink.RouteGet(to.AsSlice())
 	if err != nil {
 		return route{}, fmt.Errorf("look up the route to %s: %w", to, err)
 	}
-	if !more {
+	if len(found) == 0 || found[0].LinkIndex <= 0 {
 		return route{}, errRoute
 	}
-	return parseRoute(body)
+	from, _ := netip.AddrFromSlice(found[0].Src)
+	return route{found[0].LinkIndex, found[0].Type == syscall.RTN_LOCAL, from.Unmap()}, nil
 }
 
 // InterfaceTo returns the interface that carries the run's packets, in the calling thread's network

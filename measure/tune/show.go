@@ -10,6 +10,7 @@ import (
 
 	"ceiling/internal/nic"
 	"ceiling/internal/sys"
+	"ceiling/internal/text"
 	"ceiling/measure/cores"
 )
 
@@ -114,7 +115,7 @@ func (s *Shown) read(h *Host, o Options) error {
 		case knob.Name == knobFiles:
 			knob.Now = []Value{{Value: openFilesHere(k.tree)}}
 		case len(knob.Now) == 0 && err != nil:
-			knob.Missing = oneLine(withoutAbsent(err))
+			knob.Missing = text.FirstLine(withoutAbsent(err))
 		case len(knob.Now) == 0:
 			knob.Missing = "not on this host"
 		}
@@ -243,8 +244,3 @@ func Summary(values []Value) string {
 }
 
 func withoutAbsent(err error) string { return strings.TrimSuffix(err.Error(), ": "+errAbsent.Error()) }
-
-func oneLine(text string) string {
-	first, _, _ := strings.Cut(text, "\n")
-	return first
-}

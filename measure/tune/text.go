@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"ceiling/internal/text"
 	"ceiling/internal/unit"
 )
 
@@ -33,7 +34,7 @@ func (p *Plan) Text(out io.Writer, commands bool) error {
 		}
 	}
 	for _, s := range p.Skipped {
-		why := oneLine(s.Why)
+		why := text.FirstLine(s.Why)
 		if !strings.Contains(why, s.Knob) {
 			why = s.Knob + ": " + why
 		}

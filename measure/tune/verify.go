@@ -16,6 +16,7 @@ import (
 
 	"ceiling/internal/nic"
 	"ceiling/internal/sys"
+	"ceiling/internal/text"
 	"ceiling/internal/unit"
 	"ceiling/measure/cores"
 	"ceiling/measure/observe"
@@ -193,7 +194,7 @@ func (e *effects) of(c *Change) Evidence {
 	now, err := e.host.read(c)
 	switch {
 	case err != nil:
-		found.Effect, found.What = SetBack, oneLine(err.Error())
+		found.Effect, found.What = SetBack, text.FirstLine(err.Error())
 	case !same(c.Knob, now, c.After):
 		found.Effect, found.What = SetBack, fmt.Sprintf("it is %s now: another program has changed it", shown(now))
 	default:

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"ceiling/internal/text"
 )
 
 // connectWithin is the timeout of a connect.
@@ -96,10 +98,10 @@ func clarify(err error) error {
 			net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), c.User, refused.Error()), err}
 	case errors.As(err, &said):
 		if hint := hints(said.Code); hint != "" {
-			return &clearError{oneLine(err) + "; " + hint, err}
+			return &clearError{text.Line(err.Error()) + "; " + hint, err}
 		}
 	}
-	return &clearError{oneLine(err), err}
+	return &clearError{text.Line(err.Error()), err}
 }
 
 // hints are fixes for PostgreSQL's errors (Appendix A of its manual).
@@ -126,5 +128,3 @@ type clearError struct {
 
 func (e *clearError) Error() string { return e.text }
 func (e *clearError) Unwrap() error { return e.err }
-
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"ceiling/internal/text"
 )
 
 // nearMost is the number of names suggested for an unknown one.
@@ -19,7 +21,7 @@ func nearest(name string, names []string) []string {
 	}
 	var list []scored
 	for _, n := range names {
-		far := distance(strings.ToLower(name), strings.ToLower(n))
+		far := text.Distance(strings.ToLower(name), strings.ToLower(n))
 		if strings.Contains(strings.ToLower(n), strings.ToLower(name)) {
 			far = min(far, 1)
 		}
@@ -37,29 +39,6 @@ func nearest(name string, names []string) []string {
 		return names[:min(len(names), nearMost)]
 	}
 	return near
-}
-
-// distance is the edit distance of two texts (Levenshtein), over at most 64 letters.
-func distance(a, b string) int {
-	const most = 64
-	x, y := []rune(a), []rune(b)
-	x, y = x[:min(len(x), most)], y[:min(len(y), most)]
-	row := make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i, cx := range x {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j, cy := range y {
-			cost := 1
-			if cx == cy {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(y)]
 }
 
 func keysOf[V any](m map[string]V) []string { return slices.Collect(maps.Keys(m)) }

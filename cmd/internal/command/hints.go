@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"ceiling/internal/text"
 )
 
 // Foreseeable mistakes get an answer with the command to type instead.
@@ -120,7 +122,7 @@ func nearestFlag(flags *pflag.FlagSet, name string) string {
 	}
 	far := map[string]int{}
 	flags.VisitAll(func(f *pflag.Flag) {
-		if d := distance(f.Name, name); !f.Hidden && (d <= 2 && d < len(name) || len(name) > 2 && strings.HasPrefix(f.Name, name)) {
+		if d := text.Distance(f.Name, name); !f.Hidden && (d <= 2 && d < len(name) || len(name) > 2 && strings.HasPrefix(f.Name, name)) {
 			far[f.Name] = d
 		}
 	})
@@ -134,25 +136,4 @@ func nearestFlag(flags *pflag.FlagSet, name string) string {
 		return ""
 	}
 	return names[0]
-}
-
-// distance is the Levenshtein distance.
-func distance(a, b string) int {
-	above := make([]int, len(b)+1)
-	for j := range above {
-		above[j] = j
-	}
-	for i := range len(a) {
-		corner := above[0]
-		above[0]++
-		for j := range len(b) {
-			replaced := corner
-			if a[i] != b[j] {
-				replaced++
-			}
-			corner = above[j+1]
-			above[j+1] = min(above[j]+1, above[j+1]+1, replaced)
-		}
-	}
-	return above[len(b)]
 }

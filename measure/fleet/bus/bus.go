@@ -18,9 +18,10 @@ package bus
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
+
+	"ceiling/internal/text"
 )
 
 // Limits, so that neither what an agent sends nor a silent agent can make anything grow without
@@ -62,7 +63,7 @@ var (
 // (where a '_' ends it) and of permissions.
 func CheckBed(bed string) error {
 	if !plain(bed, 32, "-") || strings.ToLower(bed) != bed {
-		return fmt.Errorf("test bed %s: want up to 32 of a-z, 0-9 and -, the first not -", quote(bed))
+		return fmt.Errorf("test bed %s: want up to 32 of a-z, 0-9 and -, the first not -", text.Quote(bed))
 	}
 	return nil
 }
@@ -70,14 +71,14 @@ func CheckBed(bed string) error {
 // CheckName returns what is wrong with an agent's name.
 func CheckName(name string) error {
 	if !plain(name, 64, "-_") {
-		return fmt.Errorf("agent %s: want up to 64 letters, digits, _ and -, the first a letter or digit", quote(name))
+		return fmt.Errorf("agent %s: want up to 64 letters, digits, _ and -, the first a letter or digit", text.Quote(name))
 	}
 	return nil
 }
 
 func checkRun(run string) error {
 	if !plain(run, maxRun, "-_") {
-		return fmt.Errorf("run %s: want up to %d letters, digits, _ and -, the first a letter or digit", quote(run), maxRun)
+		return fmt.Errorf("run %s: want up to %d letters, digits, _ and -, the first a letter or digit", text.Quote(run), maxRun)
 	}
 	return nil
 }
@@ -96,14 +97,6 @@ func plain(s string, most int, marks string) bool {
 		}
 	}
 	return true
-}
-
-// quote shortens and quotes a string for a readable error.
-func quote(s string) string {
-	if len(s) > 80 {
-		s = s[:80] + "…"
-	}
-	return strconv.Quote(s)
 }
 
 func agentSubject(bed, name, what string) string { return "bed." + bed + ".agent." + name + "." + what }

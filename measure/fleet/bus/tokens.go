@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ceiling/internal/sys"
+	"ceiling/internal/text"
 )
 
 const (
@@ -174,7 +175,7 @@ func RevokeToken(dir, id string) (Pass, error) {
 			revoked = *p
 			return list, nil
 		}
-		return nil, fmt.Errorf("no token %s here, but %s", quote(id), strings.Join(ids, ", "))
+		return nil, fmt.Errorf("no token %s here, but %s", text.Quote(id), strings.Join(ids, ", "))
 	})
 	return revoked, err
 }
