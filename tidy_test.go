@@ -77,8 +77,6 @@ func mayImport() map[string][]string {
 		"proxy/apps":          {"proxy/config"},
 		"proxy/compress":      {"proxy/config"},
 		"proxy/config":        {},
-		"proxy/conformance":   {},
-		"proxy/convert":       {},
 		"proxy/listen":        {"internal/ring", "proxy/config"},
 		"proxy/prefork":       {"proxy", "proxy/config", "proxy/listen"},
 		"proxy/files":         {"internal/http1", "proxy/compress", "proxy/config"},

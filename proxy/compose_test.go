@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"ceiling/internal/needs"
-	"ceiling/proxy/conformance"
 )
 
 // Hostile clients that are composed at random, by seed: of request lines, heads,
@@ -479,7 +478,7 @@ func (k *talked) arrived(got []received) string {
 			return err
 		}
 		if got[at].whole {
-			if err := conformance.Unambiguous(got[at].raw); err != nil {
+			if err := Unambiguous(got[at].raw); err != nil {
 				return fmt.Sprintf("forwarded %.300q: %v", got[at].raw, err)
 			}
 		}

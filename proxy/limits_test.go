@@ -18,7 +18,6 @@ import (
 
 	"ceiling/internal/faultserver"
 	"ceiling/internal/needs"
-	"ceiling/proxy/conformance"
 )
 
 func okServer(t *testing.T) *faultserver.Server {
@@ -235,7 +234,7 @@ func TestMonkey(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
 		random := rand.New(rand.NewPCG(1, 2))
 		var requests, answers []string
-		for _, c := range conformance.Cases() {
+		for _, c := range Cases(t) {
 			if len(c.Request) < 5000 {
 				requests = append(requests, c.Request)
 			}

@@ -12,15 +12,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"ceiling/proxy/conformance"
 )
 
 // recorder is a backend that keeps every request as it came, by the conversation
 // whose mark stands in its head. Its answer follows from the request alone, so that
 // whoever reads it can tell whose it is.
 type recorder struct {
-	*conformance.Listener
+	*Listener
 	mu     sync.Mutex
 	by     map[string][]received
 	within int // connections with a part of a request
@@ -49,7 +47,7 @@ func startRecorder(t *testing.T) *recorder {
 	keepsNothing(t)
 	b := &recorder{by: map[string][]received{}}
 	var err error
-	if b.Listener, err = conformance.Listen(b.serve); err != nil {
+	if b.Listener, err = Listen(b.serve); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
@@ -76,7 +74,7 @@ func (b *recorder) serve(c net.Conn) {
 	for {
 		n, err := c.Read(buf)
 		got = append(got, buf[:n]...)
-		for end := conformance.RequestEnd(got); end > 0; end = conformance.RequestEnd(got) {
+		for end := RequestEnd(got); end > 0; end = RequestEnd(got) {
 			one := received{raw: slices.Clone(got[:end]), whole: true}
 			got = got[end:]
 			note(&one, len(got) > 0)

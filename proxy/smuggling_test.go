@@ -18,13 +18,13 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"ceiling/proxy/conformance"
+	"ceiling/proxy"
 )
 
 // recorder is a destination that keeps every byte, and answers each request that it
 // has whole.
 type recorder struct {
-	*conformance.Listener
+	*proxy.Listener
 	mu  sync.Mutex
 	got []byte
 }
@@ -33,7 +33,7 @@ func record(t *testing.T) *recorder {
 	t.Helper()
 	r := new(recorder)
 	var err error
-	if r.Listener, err = conformance.Listen(r.serve); err != nil {
+	if r.Listener, err = proxy.Listen(r.serve); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Close)
@@ -201,7 +201,7 @@ func TestSmugglingByVersion(t *testing.T) {
 					if status != "200" || strings.Count(strings.ToLower(got), "\r\nhost: a.example\r\n") != 1 {
 						t.Fatalf("answered %q, forwarded %q", status, got)
 					}
-					if err := conformance.Unambiguous([]byte(got)); err != nil {
+					if err := proxy.Unambiguous([]byte(got)); err != nil {
 						t.Fatal(err)
 					}
 					for _, f := range c.fields {

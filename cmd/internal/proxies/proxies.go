@@ -28,11 +28,10 @@ func New(sh *command.Shell) *cobra.Command {
 		Short: "A reverse proxy and static file server",
 		Long: `The reverse proxy of ceiling. "ceiling proxy" runs it where it lies beside
 ceiling; its race against other proxies is a verb of ceiling-lab.`,
-		Example: `  ceiling-proxy convert /etc/nginx/nginx.conf > site.toml
-  ceiling-proxy check site.toml
+		Example: `  ceiling-proxy check site.toml
   ceiling-proxy proxy site.toml
   ceiling-proxy race --only nginx,ceiling`,
 	}
-	root.AddCommand(newProxy(sh), newProxyCheck(sh), newProxyConvert(sh), sh.Hand("ceiling-lab", "race", "Race the proxy against nginx and other installed proxies"))
+	root.AddCommand(newProxy(sh), newProxyCheck(sh), sh.Hand("ceiling-lab", "race", "Race the proxy against nginx and other installed proxies"))
 	return root
 }

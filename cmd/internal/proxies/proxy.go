@@ -9,7 +9,6 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/internal/unit"
 	"ceiling/proxy/config"
-	"ceiling/proxy/convert"
 	"ceiling/proxy/files"
 	"ceiling/proxy/service"
 )
@@ -28,8 +27,7 @@ SIGTERM drains: stops accepting, finishes requests in progress, exits.`,
 		Example: `  ceiling proxy site.toml
   ceiling proxy --listen :8080 http://127.0.0.1:3000
   ceiling proxy --listen :8080 'files://public?fallback=index.html'
-  ceiling proxy check site.toml
-  ceiling proxy convert nginx.conf > site.toml`,
+  ceiling proxy check site.toml`,
 		Args: command.Exactly(1, "one FILE or URI"),
 		RunE: func(c *cobra.Command, args []string) error { return runProxy(c, sh, s, args[0]) },
 	}
@@ -39,7 +37,7 @@ SIGTERM drains: stops accepting, finishes requests in progress, exits.`,
 	c.Flags().StringVar(&s.Engine, "engine", "auto", "auto, uring or epoll")
 	c.Flags().StringVar(&s.Log, "access-log", "", `file, "-" or "off", instead of the file's`)
 	c.Flags().BoolVar(&s.Prefork, "prefork", false, "one process per worker")
-	c.AddCommand(newProxyCheck(sh), newProxyConvert(sh))
+	c.AddCommand(newProxyCheck(sh))
 	return c
 }
 
@@ -113,30 +111,6 @@ func precompressAll(sh *command.Shell, c *config.Config) error {
 		return command.Usage(errors.New("--precompress: the file serves no directory (files://)"))
 	}
 	return nil
-}
-
-func newProxyConvert(sh *command.Shell) *cobra.Command {
-	return &cobra.Command{
-		Use:   "convert FILE",
-		Short: "Translate an nginx.conf or a Caddyfile",
-		Long: `Translates a configuration of nginx or Caddy, with what it includes, and prints a
-file of the proxy's. Standard error lists, by line, what could not be translated, and
-what to write instead; the file begins with the same list.`,
-		Example: `  ceiling proxy convert /etc/nginx/nginx.conf > site.toml
-  ceiling proxy convert Caddyfile > site.toml && ceiling proxy check site.toml`,
-		Args: command.Exactly(1, "one FILE"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			r, err := convert.File(args[0])
-			if err != nil {
-				return command.Usage(err)
-			}
-			for _, l := range r.Left {
-				fmt.Fprintln(sh.Stderr, "ceiling: "+l.String())
-			}
-			_, err = fmt.Fprint(sh.Stdout, r.TOML)
-			return err
-		},
-	}
 }
 
 // proxyErrors prints all but the last of a file's errors; the last is the

@@ -1,4 +1,4 @@
-package conformance
+package proxy_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
+	"ceiling/proxy"
 )
 
 // TestOthers prints how other proxies do, for the table in proxy/README.md. It is
@@ -65,8 +66,8 @@ func TestOthers(t *testing.T) {
 		_ = cmd.Wait() // it was told to end
 		b.Close()
 	}
-	address, b := start(t, "uring")
-	report(t, "ceiling", address, b)
+	r, b := served(t, "uring")
+	report(t, "ceiling", r.plain, b)
 }
 
 // report tries every case and prints the sums and what failed.
@@ -74,7 +75,7 @@ func report(t *testing.T, name, address string, b *Backend) {
 	type sum struct{ all, good, rejects, rejected int }
 	sums := map[string]*sum{"chosen": {}, "basics": {}, "smuggling": {}}
 	var failed []string
-	cases := Cases()
+	cases := proxy.Cases(t)
 	for i := range cases {
 		c := &cases[i]
 		kind, _, _ := strings.Cut(c.Group, ",")
@@ -82,9 +83,9 @@ func report(t *testing.T, name, address string, b *Backend) {
 		if s == nil {
 			s = sums["chosen"]
 		}
-		_, err := Run(c, address, b)
+		_, err := try(c, address, b)
 		s.all++
-		if c.Want == Reject {
+		if c.Want == proxy.Reject {
 			s.rejects++
 		}
 		if err != nil {
@@ -94,7 +95,7 @@ func report(t *testing.T, name, address string, b *Backend) {
 			continue
 		}
 		s.good++
-		if c.Want == Reject {
+		if c.Want == proxy.Reject {
 			s.rejected++
 		}
 	}
