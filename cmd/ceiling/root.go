@@ -10,7 +10,6 @@ import (
 
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/faces"
-	"ceiling/cmd/internal/forecasting"
 
 	"github.com/spf13/cobra"
 )
@@ -67,7 +66,7 @@ func addGroup(root *cobra.Command, title string, verbs ...*cobra.Command) {
 
 func addVerbs(sh *shell, root *cobra.Command) {
 	addGroup(root, "Measure:", newRun(sh), newFind(sh), newCompare(sh), newCI(sh), newProve(sh), newProfile(sh))
-	addGroup(root, "Look:", newList(sh), newShow(sh), newReport(sh), newExport(sh), newJudge(sh), forecasting.New(&sh.Shell, completeRuns))
+	addGroup(root, "Look:", newList(sh), newShow(sh), newReport(sh), newExport(sh), newJudge(sh), newPlan(sh))
 	addGroup(root, "Prepare:", newDoctor(sh), newTune(sh), newServe(&sh.Shell), newDemo(sh))
 	addGroup(root, "Several machines:", newFleet(sh))
 	addGroup(root, "Other programs:", otherPrograms(&sh.Shell)...)

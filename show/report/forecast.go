@@ -9,7 +9,6 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/layout"
-	"ceiling/verdict/audit"
 	"ceiling/verdict/forecast"
 )
 
@@ -40,7 +39,7 @@ func Forecast(w io.Writer, r *record.Run, f *forecast.Forecast, target float64, 
 	if f.Of(forecast.DiskFlushes) != nil {
 		p.fact("", "the disk there flushes as fast as the one measured, one flush at a time; no published result checks this ceiling")
 	}
-	top := f.Sustained()
+	top := &f.Ceilings[0]
 	p.fact("first", fmt.Sprintf("%s, at %s (%s) with one server and one generator", top.Resource, unit.FormatRate(top.PerS),
 		unit.Range(unit.FormatSI(top.Low), "–", unit.FormatSI(top.High))))
 	if target > 0 {
@@ -90,20 +89,14 @@ func costsText(c *forecast.Costs) string {
 }
 
 func machineText(m *forecast.Machine) string {
-	text := fmt.Sprintf("%s: %s", m.Name, unit.Plural(int(m.VCPUs), "CPU", "CPUs"))
-	switch {
-	case m.BurstGbps > m.BaselineGbps:
-		text += fmt.Sprintf(", %s Gbit/s, %s for a while", unit.Digits(m.BaselineGbps, 4), unit.Digits(m.BurstGbps, 4))
-	case m.BaselineGbps > 0:
-		text += fmt.Sprintf(", %s Gbit/s", unit.Digits(m.BaselineGbps, 4))
+	text := unit.Plural(int(m.VCPUs), "CPU", "CPUs")
+	if m.Gbps > 0 {
+		text += fmt.Sprintf(", %s Gbit/s", unit.Digits(m.Gbps, 4))
 	}
 	if m.PacketsPerS > 0 {
 		text += ", " + unit.FormatSI(m.PacketsPerS) + " packets/s"
 	}
-	if m.Dollars > 0 {
-		text += fmt.Sprintf(", $%.2f/h", m.Dollars)
-	}
-	return text + " (" + m.Source + ")"
+	return text
 }
 
 // forecastNeed says what a rate takes.
@@ -121,9 +114,6 @@ func forecastNeed(f *forecast.Forecast, n forecast.Need) string {
 	if n.InFlight > 0 {
 		text += fmt.Sprintf("; at least %s in flight", unit.FormatCount(int64(math.Ceil(n.InFlight))))
 	}
-	if n.DollarsPerHour > 0 {
-		text += fmt.Sprintf("; at most $%.2f/h", n.DollarsPerHour)
-	}
 	return text
 }
 
@@ -133,36 +123,4 @@ func machineCount(n, most int, one, many string) string {
 		return unit.Plural(n, one, many)
 	}
 	return fmt.Sprintf("%d to %d %s", n, most, many)
-}
-
-// ForecastsChecked writes every point's forecast beside what was measured, and the distribution of
-// the errors.
-func ForecastsChecked(w io.Writer, list []forecast.Checked, v *audit.PointsVerdict, l Layout) error {
-	p := &printer{w: w, Layout: l}
-	t := layout.Table{Columns: []layout.Column{{Name: "point"}, {Name: "route", Drop: 2}, {Name: "costs of", Drop: 3}, {Name: "forecast", Right: true},
-		{Name: "first", Least: 8}, {Name: "measured", Right: true}, {Name: "error", Right: true}, {Name: "why", Least: 12, Drop: 1}}}
-	usable := map[*forecast.Checked]bool{}
-	for i := range list {
-		c, judged := &list[i], &v.Points[i]
-		usable[c] = forecast.Usable(&judged.Verdict)
-		row := []string{oneLine(judged.Label), oneLine(c.Point.Route), "-", "-", "-", unit.FormatSI(c.Point.RPS.Value), "-", c.Refused}
-		if c.Forecast != nil {
-			top := c.Forecast.Sustained()
-			row[2], row[3], row[4] = oneLine(c.Forecast.Costs.Of), unit.FormatSI(top.PerS), top.Resource
-			if row[7] = "the point contradicts itself"; usable[c] {
-				row[6], row[7] = fmt.Sprintf("%+.1f%%", 100*c.Error()), c.Why()
-			}
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	p.table(&t)
-	p.line("")
-	e, median, n := forecast.Range(list, func(c *forecast.Checked) bool { return usable[c] })
-	if n == 0 {
-		p.text(0, "No point has a forecast: two of one route and the same machines are needed, one with the CPU of a side.")
-		return p.err
-	}
-	p.text(0, fmt.Sprintf("median error %.1f%% of %s; four of five measured %.0f–%.0f%% of their forecast", 100*median,
-		unit.Plural(n, "point", "points"), 100*e.Low, 100*e.High))
-	return p.err
 }

@@ -1,12 +1,58 @@
+// Package forecast says what a measured request would allow on other hardware: from what it costs, the
+// rate at which each resource of a machine is used up.
+//
+// It is arithmetic, not a model of the server: a rate is a resource divided by what a request takes
+// of it.
 package forecast
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
+
+// Machine is what a forecast knows of one.
+type Machine struct {
+	VCPUs float64 `json:"vcpus"`
+	Gbps  float64 `json:"gbps,omitempty"` // of its link; 0 unknown
+	// PacketsPerS in each direction; 0 unknown.
+	PacketsPerS float64 `json:"packets_per_s,omitempty"`
+}
+
+// ParseMachine reads "64cores,50Gbps" with an optional limit of packets: "64cores,50Gbps,2Mpps".
+func ParseMachine(text string) (*Machine, error) {
+	m := &Machine{}
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		var err error
+		switch {
+		case strings.HasSuffix(part, "cores") || strings.HasSuffix(part, "core"):
+			m.VCPUs, err = strconv.ParseFloat(strings.TrimSuffix(strings.TrimSuffix(part, "s"), "core"), 64)
+		case strings.HasSuffix(part, "pps"):
+			var n int64
+			n, err = unit.ParseCount(strings.TrimSuffix(part, "pps"))
+			m.PacketsPerS = float64(n)
+		default:
+			var bits unit.BitsPerSecond
+			bits, err = unit.ParseBits(part)
+			m.Gbps = float64(bits) / 1e9
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w; describe a machine as in 64cores,50Gbps", part, err)
+		}
+	}
+	if !(m.VCPUs > 0) || m.VCPUs > 1e6 {
+		return nil, errors.New("the number of cores must be 1 to 1,000,000; describe a machine as in 64cores,50Gbps")
+	}
+	return m, nil
+}
 
 // Costs is what one request took in a measurement. 0 is unknown.
 type Costs struct {
@@ -35,8 +81,7 @@ type Costs struct {
 const (
 	ServerCPU    = "server CPU"
 	GeneratorCPU = "generator CPU"
-	Link         = "link, baseline"
-	LinkBurst    = "link, burst"
+	Link         = "link"
 	Packets      = "packets"
 	DiskFlushes  = "disk flushes"
 )
@@ -45,7 +90,8 @@ const (
 type Ceiling struct {
 	Resource string  `json:"resource"`
 	PerS     float64 `json:"per_s"`
-	// Low and High are PerS times the range of measured rates over forecasts (Errors).
+	// Low and High are the range in which four of five published results lay around such forecasts
+	// (docs/plan.md).
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
@@ -95,7 +141,7 @@ func CostsOf(r *record.Run) Costs {
 }
 
 const (
-	// jumbo is the MTU of the cloud networks in the catalogue; with 1,500 bytes a response of 4.5 KB
+	// jumbo is the largest MTU of cloud networks; with 1,500 bytes a response of 4.5 KB
 	// takes 3 % more.
 	jumbo = 9001
 	// headers of IPv4 and TCP with timestamps, and the Ethernet frame without preamble and gap, which
@@ -112,6 +158,12 @@ func onWire(bytes float64, pipelined bool) float64 {
 	return bytes + segments*(ipTCP+ethernet)
 }
 
+// Four of five published results lay in these ranges around their forecasts.
+const (
+	cpuLow, cpuHigh   = 0.80, 1.07
+	linkLow, linkHigh = 0.62, 1.00
+)
+
 // Make returns the ceilings of costs on a machine for each side.
 func Make(c Costs, server, generator *Machine) *Forecast {
 	f := &Forecast{Costs: c, Server: *server, Generator: *generator}
@@ -123,29 +175,21 @@ func Make(c Costs, server, generator *Machine) *Forecast {
 	f.cpu(GeneratorCPU, c.GeneratorCPUNs, generator.VCPUs, "the generator's CPU per request")
 	// The fuller direction, on the narrower of the two links.
 	bytes := max(onWire(c.ResponseBytes, c.Pipelined), onWire(c.RequestBytes, c.Pipelined))
-	for _, l := range []struct {
-		name         string
-		server, load float64
-	}{{Link, server.BaselineGbps, generator.BaselineGbps}, {LinkBurst, server.BurstGbps, generator.BurstGbps}} {
-		gbps := min(l.server, l.load)
-		switch {
-		case c.ResponseBytes <= 0:
-			f.Missing = append(f.Missing, Missing{l.name, "the bytes of a response"})
-		case gbps <= 0 && l.name == LinkBurst:
-		case gbps <= 0:
-			f.Missing = append(f.Missing, Missing{l.name, "the link's speed (--here 64cores,50Gbps)"})
-		case l.name == LinkBurst && gbps == min(server.BaselineGbps, generator.BaselineGbps):
-		default:
-			f.add(l.name, gbps*1e9/8/bytes, linkErrors())
-		}
+	switch gbps := min(server.Gbps, generator.Gbps); {
+	case c.ResponseBytes <= 0:
+		f.Missing = append(f.Missing, Missing{Link, "the bytes of a response"})
+	case gbps <= 0:
+		f.Missing = append(f.Missing, Missing{Link, "the link's speed (--here 64cores,50Gbps)"})
+	default:
+		f.add(Link, gbps*1e9/8/bytes, linkLow, linkHigh)
 	}
 	if pps := min(server.PacketsPerS, generator.PacketsPerS); c.Packets > 0 && pps > 0 {
-		f.add(Packets, pps/c.Packets, linkErrors())
+		f.add(Packets, pps/c.Packets, linkLow, linkHigh)
 	} else if c.Packets > 0 {
 		f.Missing = append(f.Missing, Missing{Packets, "the machine's packets per second, which clouds do not publish (--here 64cores,50Gbps,2Mpps)"})
 	}
 	if c.Flushes > 0 && c.FlushNs > 0 {
-		f.add(DiskFlushes, 1e9/(c.Flushes*c.FlushNs), Errors{Low: 1, High: 1})
+		f.add(DiskFlushes, 1e9/(c.Flushes*c.FlushNs), 1, 1)
 	}
 	slices.SortStableFunc(f.Ceilings, func(a, b Ceiling) int { return cmp.Compare(a.PerS, b.PerS) })
 	return f
@@ -156,21 +200,11 @@ func (f *Forecast) cpu(resource string, ns, cores float64, lacks string) {
 		f.Missing = append(f.Missing, Missing{resource, lacks})
 		return
 	}
-	f.add(resource, cores*1e9/ns, cpuErrors())
+	f.add(resource, cores*1e9/ns, cpuLow, cpuHigh)
 }
 
-func (f *Forecast) add(resource string, perS float64, e Errors) {
-	f.Ceilings = append(f.Ceilings, Ceiling{resource, perS, perS * e.Low, perS * e.High})
-}
-
-// Sustained returns the lowest ceiling that holds for good: a burst ends.
-func (f *Forecast) Sustained() *Ceiling {
-	for i := range f.Ceilings {
-		if f.Ceilings[i].Resource != LinkBurst {
-			return &f.Ceilings[i]
-		}
-	}
-	return nil
+func (f *Forecast) add(resource string, perS, low, high float64) {
+	f.Ceilings = append(f.Ceilings, Ceiling{resource, perS, perS * low, perS * high})
 }
 
 // Of returns a resource's ceiling; nil if it is unknown.
@@ -189,8 +223,6 @@ type Need struct {
 	ServersMost    int `json:"servers_most"`
 	Generators     int `json:"generators"`
 	GeneratorsMost int `json:"generators_most"`
-	// DollarsPerHour of all of them at the low end; 0 if a price is unknown.
-	DollarsPerHour float64 `json:"dollars_per_hour,omitempty"`
 	// InFlight requests at the unloaded response time (Little's law): connections and pools need as
 	// many, and more as a resource fills up; 0 unknown.
 	InFlight                    float64 `json:"in_flight,omitempty"`
@@ -208,9 +240,6 @@ func (f *Forecast) For(perS float64) Need {
 			more, most := machines(perS, c)
 			n.Servers, n.ServersMost = max(n.Servers, more), max(n.ServersMost, most)
 		}
-	}
-	if f.Server.Dollars > 0 && f.Generator.Dollars > 0 && n.Servers > 0 && n.Generators > 0 {
-		n.DollarsPerHour = float64(n.ServersMost)*f.Server.Dollars + float64(n.GeneratorsMost)*f.Generator.Dollars
 	}
 	return n
 }
