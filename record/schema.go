@@ -33,7 +33,7 @@ type Run struct {
 	Requests Requests `json:"requests"`
 	Rate     Rate     `json:"rate"`
 	Bytes    Bytes    `json:"bytes"`
-	// Statuses counts responses by status code, or gRPC calls by status name.
+	// Statuses counts responses by status code.
 	Statuses map[string]uint64 `json:"statuses"`
 	Errors   []Error           `json:"errors"`
 	// ErrorResponses has the first response of each unexpected status, and against each condition.
@@ -149,16 +149,7 @@ type Load struct {
 // IsSteady reports whether the rate that was asked for stayed the same during the run.
 func IsSteady(r *Run) bool { return r.Spec.Rate.Constant() && r.Spec.Arrivals != spec.Logged }
 
-// EventName is what the responses of a run have that arrives bit by bit.
-func EventName(r *Run) string {
-	if r.Spec.GRPC != nil {
-		return "message"
-	}
-	return "event"
-}
-
-// Events counts the server-sent events of responses that ended, or the messages of streaming gRPC
-// calls.
+// Events counts the server-sent events of responses that ended.
 type Events struct {
 	Responses uint64  `json:"responses"`
 	Count     uint64  `json:"count"`
@@ -256,8 +247,8 @@ type Error struct {
 	// Phase is one of the constants above.
 	Phase string `json:"phase"`
 	// Cause is an errno name ("ECONNRESET"), "timeout", a framing error, or in phase "status" a
-	// status code or the name of a gRPC status, in phase "check" the condition that a response does not
-	// satisfy (those requests are completed, not failed).
+	// status code, in phase "check" the condition that a response does not satisfy (those requests are
+	// completed, not failed).
 	Cause string `json:"cause"`
 	Count uint64 `json:"count"` // of requests; in the phases connect, tls and open of attempts; in the phases status and check they completed
 	// Origin is where it arose; "" in a record of an older version.
@@ -283,11 +274,9 @@ type ErrorResponse struct {
 	// Check is the condition that it does not satisfy; "": its status is unexpected. Line is then what it
 	// has instead.
 	Check string `json:"check,omitempty"`
-	// Name of a gRPC status; "" for HTTP.
-	Name string `json:"name,omitempty"`
 	// Line is what its body says to a reader: a page's title, a JSON document's message, else the
-	// first text (for a gRPC status, the server's message), on one line of at most 200 bytes,
-	// printable characters only; "" if there is none, or it is not text.
+	// first text, on one line of at most 200 bytes, printable characters only; "" if there is none, or
+	// it is not text.
 	Line string `json:"line,omitempty"`
 }
 
@@ -299,7 +288,7 @@ type Redirect struct {
 }
 
 // Code returns the condition, or the status as a key of Run.Statuses.
-func (e ErrorResponse) Code() string { return cmp.Or(e.Check, e.Name, strconv.Itoa(e.Status)) }
+func (e ErrorResponse) Code() string { return cmp.Or(e.Check, strconv.Itoa(e.Status)) }
 
 // Latency has the three times of a request: response = done - due, service = done - sent, lag =
 // sent - due. Failed requests count in response and service with the time until they failed.

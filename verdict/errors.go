@@ -62,9 +62,6 @@ func onlyConnects(f *runFacts) bool {
 
 // unexpected reports whether a status code is an error for this run.
 func (f *runFacts) unexpected(status string) bool {
-	if f.run.Spec.GRPC != nil {
-		return status != spec.GRPCOK
-	}
 	code, err := strconv.Atoi(status)
 	return err == nil && len(status) == 3 && code >= 100 && !f.run.Spec.Expect.Has(code)
 }
@@ -151,7 +148,7 @@ func (f *runFacts) errorEvidence() []record.Evidence {
 		say("errors.share", with{"share": share, "causes": causesOf(f.run), "connects": onlyConnects(f)}))}
 	if f.bad > 0 {
 		list = append(list, record.NewEvidence("statuses", f.bad, "responses",
-			say("errors.statuses", with{"responses": f.bad, "expected": expectedOf(&f.run.Spec)})))
+			say("errors.statuses", with{"responses": f.bad, "expected": f.run.Spec.Expect.String()})))
 	}
 	kinds := f.errorKinds()
 	responses := slices.Clone(f.run.ErrorResponses)
@@ -198,9 +195,6 @@ func (f *serverSide) errorsNext() []record.Statement {
 	if kinds[0].check {
 		return just("errors.next.check", nil)
 	}
-	if run.Spec.GRPC != nil {
-		return callsNext(name, f.base.whatWasAsked())
-	}
 	status := with{"status": name}
 	switch {
 	case name == "404" || name == "410":
@@ -242,31 +236,6 @@ func connectsNext(run *record.Run) []record.Statement {
 	}
 	_, next := unconnected(&only)
 	return next
-}
-
-// expectedOf names the statuses that are not errors; "" means those below 400.
-func expectedOf(s *spec.Spec) string {
-	if s.GRPC != nil {
-		return spec.GRPCOK
-	}
-	return s.Expect.String()
-}
-
-// callsNext says what to do about the most frequent status of gRPC calls.
-func callsNext(name string, asked record.Statement) []record.Statement {
-	switch name {
-	case "UNIMPLEMENTED":
-		return just("errors.next.no-method", with{"asked": asked})
-	case "UNAUTHENTICATED", "PERMISSION_DENIED":
-		return just("errors.next.call-credentials", with{"status": name})
-	case "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "OUT_OF_RANGE":
-		return just("errors.next.message", with{"status": name})
-	case "UNAVAILABLE", "RESOURCE_EXHAUSTED":
-		return just("errors.next.call-refused", with{"status": name})
-	case "DEADLINE_EXCEEDED":
-		return just("errors.next.timeout", nil)
-	}
-	return just("errors.next", nil)
 }
 
 // databaseRefuses says what to do if the first error response repeats a PostgreSQL message about

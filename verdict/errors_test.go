@@ -29,9 +29,6 @@ func answeredWith(statuses map[string]uint64, change func(*record.Run)) *record.
 	return r
 }
 
-// isCall makes the requests of a run gRPC's.
-func isCall(r *record.Run) { r.Spec.GRPC = &spec.GRPC{} }
-
 // TestErrorsFailARun: a run whose responses were not those asked for is never
 // green, with an SLO on times alone as without one, and says what came instead.
 func TestErrorsFailARun(t *testing.T) {
@@ -69,15 +66,6 @@ func TestErrorsFailARun(t *testing.T) {
 		{"not found is what was asked", answeredWith(map[string]uint64{"404": all}, func(r *record.Run) {
 			r.Spec.Expect, r.Errors = mustExpect(t, "404"), nil
 		}), record.Valid, "", "were errors"},
-		{"calls", answeredWith(map[string]uint64{"OK": all}, isCall), record.Valid, "", "were errors"},
-		{"calls that fail", answeredWith(map[string]uint64{"UNAVAILABLE": all}, func(r *record.Run) {
-			isCall(r)
-			r.ErrorResponses = []record.ErrorResponse{{Status: 14, Name: "UNAVAILABLE", Line: "busy"}}
-		}), record.Fail, `the first UNAVAILABLE response says: "busy"`, ""},
-		{"what to do about calls", answeredWith(map[string]uint64{"UNIMPLEMENTED": all}, isCall), record.Fail,
-			"check the method: the server does not serve /nope", "--expect"},
-		{"statuses of calls", answeredWith(map[string]uint64{"OK": all / 2, "NOT_FOUND": all - all/2}, isCall), record.Fail,
-			"had an unexpected status (not OK)", "from 400 on"},
 		{"a redirect that was not asked for", answeredWith(map[string]uint64{"302": all}, func(r *record.Run) {
 			r.Spec.Expect = mustExpect(t, "2xx")
 			r.Errors = []record.Error{{Phase: "status", Cause: "302", Count: all}}

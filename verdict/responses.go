@@ -16,7 +16,7 @@ import (
 // ofTheResponses adds what the responses were.
 func (d *caveats) ofTheResponses(f *facts) {
 	run := f.base.run
-	if run.Spec.Kind != spec.Requests || run.Spec.GRPC != nil {
+	if run.Spec.Kind != spec.Requests {
 		return
 	}
 	d.ofTheRedirects(run)
@@ -36,7 +36,7 @@ func writes(t spec.Target) bool { return t.Method != "" && t.Method != "GET" }
 func (d *caveats) ofTheRedirects(run *record.Run) {
 	n, most, status := uint64(0), uint64(0), 0
 	for _, code := range []int{301, 302, 303, 307, 308} {
-		if count := run.Statuses[strconv.Itoa(code)]; count > 0 && run.Spec.Expects(code) {
+		if count := run.Statuses[strconv.Itoa(code)]; count > 0 && run.Spec.Expect.Has(code) {
 			if n += count; count > most {
 				most, status = count, code
 			}

@@ -165,9 +165,9 @@ func otherProtocol(run *record.Run) []record.Statement {
 		case e.Status == 0 && run.Requests.Completed > 0: // it does speak HTTP
 		case plain && asksForTLS(e):
 			return just("protocol.tls.next", nil)
-		case e.Status == 0 && e.Name == "" && strings.HasPrefix(e.Line, "HTTP/2"):
+		case e.Status == 0 && strings.HasPrefix(e.Line, "HTTP/2"):
 			return just("protocol.http2.next", nil)
-		case e.Status == 0 && e.Name == "" && e.Line != "":
+		case e.Status == 0 && e.Line != "":
 			return just("protocol.other.next", with{"line": strconv.Quote(e.Line)})
 		}
 	}
@@ -182,7 +182,7 @@ func otherProtocol(run *record.Run) []record.Statement {
 // ("You're speaking plain HTTP to an SSL-enabled server port"), Go ("Client sent an HTTP request to
 // an HTTPS server"), Tomcat ("This combination of host and port requires TLS") and others.
 func asksForTLS(e record.ErrorResponse) bool {
-	if e.Name != "" || e.Status >= 500 || e.Status > 0 && e.Status < 400 {
+	if e.Status >= 500 || e.Status > 0 && e.Status < 400 {
 		return false
 	}
 	line := strings.ToLower(e.Line)

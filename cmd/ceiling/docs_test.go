@@ -29,8 +29,8 @@ import (
 
 // TestCommandsInTheDocs runs every command that README.md and docs/ show in a
 // console block ("$ ceiling …"), so that none of them goes stale. An address of
-// port 8080 stands for a server that the test starts, one of 8443 for one with TLS, one of 50051 for gRPC; long
-// ones are shortened.
+// port 8080 stands for a server that the test starts, one of 8443 for one with TLS; long ones are
+// shortened.
 func TestCommandsInTheDocs(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
@@ -46,13 +46,7 @@ func TestCommandsInTheDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(secure.Stop)
-	calls, err := run.StartChild(t.Context(), bin, "serve", "grpc", "--addr", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(calls.Stop)
-	addresses := strings.NewReplacer("https://127.0.0.1:8443", secure.Addr, " --ca ca.pem", "", " ca.pem", " "+ca,
-		" --addr 127.0.0.1:50051", "", "127.0.0.1:50051", calls.Addr)
+	addresses := strings.NewReplacer("https://127.0.0.1:8443", secure.Addr, " --ca ca.pem", "", " ca.pem", " "+ca)
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -97,9 +96,6 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 		return e, err
 	}
 	if e.Load.Kind, err = f.kind(list); err != nil {
-		return e, err
-	}
-	if e.Load.GRPC, err = f.load.protocol.calls(ctx, list); err != nil {
 		return e, err
 	}
 	server, mix, err := mixOf(list)
@@ -216,7 +212,7 @@ func moment(into *spec.Time, flag, text string) error {
 // inFile maps flags to the keys of an experiment file that say the same.
 func inFile() map[string]string {
 	keys := map[string]string{"method": "requests[].method", "header": "requests[].header", "body": "requests[].body",
-		"targets": "requests", "grpc": "requests[].path and load.grpc", "proto": "load.grpc.proto", "slo": "slo", "expect": "expect",
+		"targets": "requests", "slo": "slo", "expect": "expect",
 		"serve": "servers", "path": "requests[].path", "fail-on": "compare.fail_on", "blocks": "compare.blocks", "noise-blocks": "compare.noise_blocks",
 		"connect-ramp": "load.connect_ramp", "sni": "load.tls.server_name", "tls-version": "load.tls.version", "subscribe": "load.kind",
 		"lua": "requests", "lua-arg": "requests", "feed": "requests", "once": "requests", "session": "requests", "no-unloaded": "load.no_lone", "link-speed": "load.link", "tls-resume": "load.tls.resume"}
@@ -266,9 +262,6 @@ func (f *runFlags) readExperiment(c *cobra.Command, path string) (spec.Experimen
 	e, err := spec.ReadExperiment(path)
 	if err != nil {
 		return e, err
-	}
-	if err := compiled(c.Context(), e.Load.GRPC, filepath.Dir(path)); err != nil {
-		return e, fmt.Errorf("%s: %w", path, err)
 	}
 	err = only(c, besideFile(), func(name string) string {
 		if key := inFile()[name]; key != "" {

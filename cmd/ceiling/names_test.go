@@ -27,7 +27,7 @@ func TestFileInPlaceOfURL(t *testing.T) {
 		"script.js": "is a script, as k6", "./load.ts": "is a script", "/tmp/a.mjs": "is a script", "wrk.lua": "as wrk has", "plan.jmx": "JMeter",
 		"a.har": "recording", "targets.txt": "ceiling run --targets targets.txt", "out.json": "ceiling judge out.json", "a.scala": "Gatling",
 		"sweep.yaml": "ceiling run sweep.yaml", "a.ndjson.gz": "ceiling show a.ndjson.gz", "site.toml": "ceiling proxy site.toml",
-		"cart.proto": "--grpc", "script.py": "is a file", "there": "is a file", "there.com": "is a file",
+		"script.py": "is a file", "there": "is a file", "there.com": "is a file",
 	} {
 		for _, verb := range []string{"find", "profile", "prove", "doctor", "run"} {
 			if verb == "run" && strings.HasSuffix(name, ".yaml") {

@@ -59,7 +59,7 @@ type loadFlags struct {
 	fragment                          int
 	hosts                             hostFlags
 	seed                              uint64
-	protocol                          protocolFlags
+	http                              string // version
 	tls                               spec.TLS
 	from                              sourceFlags
 }
@@ -102,10 +102,7 @@ func (l *loadFlags) secure() (*spec.TLS, error) {
 func (l *loadFlags) dial() spec.Dial {
 	h := &l.hosts
 	d := spec.Dial{SourceIPs: list(h.sourceIPs), Resolve: h.resolve, Unix: h.unix, AllAddresses: h.allAddresses,
-		Proxy: spec.ProxyURL(h.proxy), HTTP: l.protocol.http}
-	if l.protocol.method != "" {
-		d.HTTP = cmp.Or(d.HTTP, spec.HTTP2)
-	}
+		Proxy: spec.ProxyURL(h.proxy), HTTP: l.http}
 	return d
 }
 
@@ -194,9 +191,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")
 	p.StringVar(&f.load.newConnections, "new-connections", "", "a new connection for each request, or after so many (--new-connections=100)")
 	p.Lookup("new-connections").NoOptDefVal = "1"
-	p.StringVar(&f.load.protocol.method, "grpc", "", "call this gRPC method, package.Service/Method, with -b as JSON (of a streaming method: several)")
-	p.StringVar(&f.load.protocol.proto, "proto", "", "grpc: file with the service, .proto or descriptor set (default: ask the server)")
-	p.StringVar(&f.load.protocol.http, "http", "", "HTTP version: 1.1, 2 or 3 (default: https asks the server, 1.1 or 2)")
+	p.StringVar(&f.load.http, "http", "", "HTTP version: 1.1, 2 or 3 (default: https asks the server, 1.1 or 2)")
 	p.BoolVar(&f.load.tls.Insecure, "insecure", false, "https: accept any certificate")
 	p.StringVar(&f.load.tls.CACert, "cacert", "", "https: CA certificates to trust (PEM file)")
 	p.StringVar(&f.load.tls.Cert, "cert", "", "https: client certificate (PEM file)")
@@ -232,7 +227,6 @@ func (f *runFlags) bind(c *cobra.Command) {
 	for name, values := range map[string][]string{
 		"engine": {spec.EngineAuto, spec.EngineUring, spec.EngineEpoll, spec.EnginePortable}, "arrivals": {spec.Constant, spec.Poisson},
 		"http": {spec.HTTP11, spec.HTTP2, spec.HTTP3}, "expect": {"2xx", "2xx,3xx", "2xx,304", "404"},
-		"grpc": {}, // no file
 	} {
 		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // an unknown flag name: a bug in this function
@@ -253,13 +247,7 @@ func (f *sourceFlags) bind(p *pflag.FlagSet) {
 // kind returns the kind of load, from the URL and --subscribe, and refuses flags of another.
 func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
 	ws := len(targets) > 0 && spec.IsWebSocket(targets[0].URL)
-	switch calls := f.load.protocol.method != ""; {
-	case calls && f.load.subscribe:
-		return "", errors.New("--grpc, --subscribe: a call has no events; leave one of them out")
-	case calls && f.changed("method"):
-		return "", errors.New("-m: a gRPC call is always a POST; leave it out")
-	case ws && calls:
-		return "", errors.New("--grpc: a ws:// URL exchanges messages, not calls; give an http:// or https:// URL")
+	switch {
 	case ws && f.load.subscribe:
 		return "", errors.New("--subscribe: a ws:// URL exchanges messages, not events; give an http:// or https:// URL")
 	case ws && f.changed("method"):

@@ -19,9 +19,9 @@ const (
 
 // labRoutes stands in the help of serve.
 const labRoutes = `
-ceiling-lab serve also has grpc, and puts a database (--db), a key-value bucket
-(--kv) or a failing service (--downstream) behind the others. Where it lies
-beside ceiling, ceiling serve runs it for these.
+ceiling-lab serve also puts a database (--db), a key-value bucket (--kv) or a
+failing service (--downstream) behind them. Where it lies beside ceiling, ceiling
+serve runs it for these.
 `
 
 // newServe is the verb of this program, or of the laboratory for what only that can serve.
@@ -34,5 +34,5 @@ func newServe(sh *command.Shell) *cobra.Command {
 
 func isOfLab(arg string) bool {
 	name, _, _ := strings.Cut(arg, "=")
-	return arg == "grpc" || name == "--db" || strings.HasPrefix(name, "--db-") || name == "--kv" || name == "--downstream"
+	return name == "--db" || strings.HasPrefix(name, "--db-") || name == "--kv" || name == "--downstream"
 }

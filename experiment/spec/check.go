@@ -35,7 +35,7 @@ const (
 // descriptors and CPUs of the host are checked later.
 func (s *Spec) Check() error {
 	for _, check := range []func() error{
-		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkKind, s.checkGRPC, s.checkPipelining, s.checkDial, s.checkTLS,
+		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkKind, s.checkPipelining, s.checkDial, s.checkTLS,
 		s.checkNames, s.Expect.check, s.SLO.check,
 	} {
 		if err := check(); err != nil {

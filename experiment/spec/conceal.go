@@ -25,9 +25,6 @@ func (s *Spec) Concealed(h *secret.Hider) Spec {
 	}
 	c.Pprof, c.Proxy = eachPprof(s.Pprof, h.URL), ProxyURL(h.URL(string(s.Proxy)))
 	c.TLS = s.TLS.concealed()
-	if s.GRPC != nil { // the same in each run of a plan, whose own record has them
-		c.GRPC = &GRPC{Proto: s.GRPC.Proto}
-	}
 	return c
 }
 

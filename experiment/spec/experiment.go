@@ -100,7 +100,6 @@ type Load struct {
 	NewConnections PerConnection   `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request, or after so many"`
 	TLS            *TLS            `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
 	Fragment       int             `json:"fragment,omitempty" yaml:"fragment,omitempty" jsonschema:"of messages: at most so many bytes in a frame"`
-	GRPC           *GRPC           `json:"grpc,omitempty" yaml:"grpc,omitempty" jsonschema:"make the requests gRPC calls: paths are /package.Service/Method, bodies JSON; {} asks the server for the messages"`
 	NoLone         bool            `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"skip the unloaded requests before the warm-up, which tell queueing from slow service"`
 	Dial           `yaml:",inline"`
 	Engine         string `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring, epoll or portable"`

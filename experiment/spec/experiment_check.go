@@ -60,9 +60,6 @@ func (e *Experiment) Complete(seed uint64) {
 	if l.Engine == "" {
 		l.Engine = EngineAuto
 	}
-	if l.GRPC != nil && l.HTTP == "" {
-		l.HTTP = HTTP2
-	}
 	for i := range e.Requests {
 		e.Requests[i].complete(l)
 	}
@@ -83,7 +80,7 @@ func (r *MixRequest) complete(l *Load) {
 	if r.Method == "" {
 		r.Method = "GET"
 		hasBody := r.Body != "" || len(r.Content) > 0 || r.BodyHidden != nil
-		if l.GRPC != nil || hasBody && l.Kind != Messages {
+		if hasBody && l.Kind != Messages {
 			r.Method = "POST"
 		}
 	}
@@ -336,7 +333,7 @@ func (e *Experiment) Spec(base string, c *Condition) (Spec, error) {
 		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: l.WarmupTime(),
 		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: cmp.Or(time.Duration(l.Timeout), c.timeout()),
 		NewConnections: l.NewConnections, NoLone: l.NoLone, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,
-		Wire:         Wire{Kind: l.Kind, Fragment: l.Fragment, GRPC: l.GRPC, Dial: l.For(base)},
+		Wire:         Wire{Kind: l.Kind, Fragment: l.Fragment, Dial: l.For(base)},
 		PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof, Profile: l.Profile,
 	}
 	if s.Kind == Messages {

@@ -99,8 +99,6 @@ type Wire struct {
 	Kind LoadKind `json:"kind,omitempty"`
 	// Fragment limits the bytes per frame of Messages; 0: one frame each.
 	Fragment int `json:"fragment,omitempty"`
-	// GRPC makes the requests gRPC calls; nil: plain HTTP.
-	GRPC *GRPC `json:"grpc,omitempty"`
 	Dial
 }
 

@@ -94,9 +94,6 @@ type Sockets struct {
 	TLS *tlsconn.Config
 	// Protocol of the connections, unless ALPN selects another.
 	Protocol Protocol
-	// GRPC: the requests are gRPC calls over HTTP/2. Their status codes, 0 to 16, are the
-	// statuses; if Expect.Unexpected is nil, all but 0 are Bad.
-	GRPC bool
 	// Opening makes the connections WebSockets or event streams; nil: they carry requests.
 	Opening *Opening
 }

@@ -126,9 +126,6 @@ func serveAsChild() {
 	case childH2:
 		serveH2AsChild()
 		return
-	case childGRPC:
-		serveGRPCAsChild()
-		return
 	case childTLS:
 		_, pair, err := authority.Site("of a test", usual())
 		if err != nil {
@@ -173,7 +170,6 @@ const (
 	childPlain = "plain"
 	childTLS   = "tls"
 	childH2    = "h2"
-	childGRPC  = "grpc"
 )
 
 // child starts this binary as a server and gives its address.

@@ -11,8 +11,8 @@ type Early struct {
 	// FirstByte of every request that ended; one that failed has the time until then, as in
 	// Tally.Service. Empty if each response came in one piece: then it is Tally.Service.
 	FirstByte hist.Hist
-	// FirstEvent of the Responses that had server-sent events (text/event-stream), or messages of
-	// a streaming gRPC call, and ended, and the number of their Events.
+	// FirstEvent of the Responses that had server-sent events (text/event-stream) and ended,
+	// and the number of their Events.
 	FirstEvent        hist.Hist
 	Responses, Events uint64
 }
@@ -74,21 +74,13 @@ func (a *arriving) take(data []byte, now int64) error {
 			return err
 		}
 		if event {
-			a.event(now)
+			if a.count++; a.count == 1 {
+				a.eventNs = now
+			}
 		}
 		data = data[n:]
 	}
 	return nil
-}
-
-// event counts an event, or a message of a streaming gRPC call; those of a unary one have no count.
-func (a *arriving) event(now int64) {
-	if a == nil {
-		return
-	}
-	if a.count++; a.count == 1 {
-		a.eventNs = now
-	}
 }
 
 // first returns when the first byte came of a response that ended now.

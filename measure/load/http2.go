@@ -26,8 +26,7 @@ type h2 struct {
 	conns    []h2conn
 	requests []h2request // by target
 	heads    []h2head    // by target
-	trailers []h2head    // of successful gRPC calls, by target
-	call     callFields  // of the last header block of a gRPC call
+	fields   headFields  // of the last head that was decoded
 	H2Report
 }
 
@@ -76,15 +75,14 @@ const (
 type stream struct {
 	due, sent int64     // run's clock; sent 0: it leaves with the next Wait
 	first     int64     // when the response head came; 0: not yet
-	events    *arriving // nil: the response has no server-sent events, nor is the call a streaming one
+	events    *arriving // nil: the response has no server-sent events
 	left      int64     // of the response body, if its length is known; else -1
 	id        uint32
 	at        uint32 // position in the script
 	got       uint32 // of the response body, not yet returned as window
 	body      uint32 // of the request body, still to be sent
 	window    http2.Window
-	status    uint16   // 0: the response head is pending
-	call      callBody // of a gRPC call
+	status    uint16 // 0: the response head is pending
 	interim   uint8
 	again     bool
 }
@@ -112,8 +110,8 @@ func newH2(s *shared, connections int) *h2 {
 	}
 	targets := len(s.script.noBody)
 	return &h2{
-		conns: make([]h2conn, connections), requests: s.script.h2, heads: make([]h2head, targets), trailers: make([]h2head, targets),
-		call: callFields{keepAll: slices.ContainsFunc(s.Expect.Checks, func(c condition.Condition) bool { return c.NeedsHead() })},
+		conns: make([]h2conn, connections), requests: s.script.h2, heads: make([]h2head, targets),
+		fields: headFields{keepAll: slices.ContainsFunc(s.Expect.Checks, func(c condition.Condition) bool { return c.NeedsHead() })},
 	}
 }
 

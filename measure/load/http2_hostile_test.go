@@ -29,6 +29,18 @@ func dataOf(stream uint32, flags uint8, text string) []byte {
 	return append(http2.AppendHeader(nil, len(text), http2.Data, flags, stream), text...)
 }
 
+// TestH2EmptyHead: a header block without a field is no response.
+func TestH2EmptyHead(t *testing.T) {
+	s := serve(t, faultserver.Every(faultserver.Write(string(http2.AppendSettings(nil))), faultserver.Loop(faultserver.Streams(1),
+		faultserver.Frames(func(s uint32) []byte { return answerOf(s, http2.EndStream) }))))
+	c := config(t, s, "", 12)
+	c.Protocol, c.Timeout, c.Connections, c.Threads = HTTP2, time.Second, 2, 1
+	r := runs(t, c)
+	if want := (&http2.Error{Code: http2.ProtocolError, Reason: causeMalformed}).Error(); r.Total.Faults[Fault{PhaseResponse, want}] != 12 {
+		t.Errorf("completed %d, %v", r.Total.Completed, r.Total.Faults)
+	}
+}
+
 // TestH2Hostile: whatever a server does, each request is completed or failed once, with
 // an error by its name, the server has as many as were sent, and nothing is left.
 func TestH2Hostile(t *testing.T) {

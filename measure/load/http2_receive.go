@@ -33,9 +33,28 @@ type h2head struct {
 	effect hpack.Effect
 	status uint16
 	length int64 // of the body; -1: not given
-	code   int8  // grpc-status, or noCode
-	typed  bool  // the content type is gRPC's
-	events bool  // it is that of server-sent events
+	events bool  // its content type is that of server-sent events
+}
+
+// headFields are what else a response head has for this run. The zero value is not ready: call begin.
+type headFields struct {
+	location []byte // of a redirect
+	// all of them as HTTP/1.1 writes them, if the run's conditions ask for one
+	all     []byte
+	keepAll bool
+}
+
+// begin clears the fields of the previous head.
+func (f *headFields) begin() { f.all, f.location = f.all[:0], f.location[:0] }
+
+// take handles one field.
+func (f *headFields) take(field hpack.Field) {
+	if f.keepAll {
+		f.all = append(append(append(append(f.all, field.Name...), ": "...), field.Value...), "\r\n"...)
+	}
+	if string(field.Name) == "location" {
+		f.location = append(f.location[:0], field.Value...)
+	}
 }
 
 // learnMost bounds a learned head, in bytes.
@@ -195,18 +214,12 @@ func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 	if w.seen.checks != nil {
 		w.examine(pageOf{c.tag(i), s.id}, int(s.status), ev.Payload, false)
 	}
-	if s.events != nil && !w.shared.GRPC {
+	if s.events != nil {
 		if err := s.events.take(ev.Payload, w.now); err != nil {
 			return &http2.Error{Code: http2.Cancel, Stream: s.id, Reason: err.Error()}
 		}
 	}
-	if w.shared.GRPC {
-		s.call.take(ev.Payload, s.events, w.now)
-		if ev.End {
-			w.callEnds(i, c, h, k, noCode, nil)
-			return nil
-		}
-	} else if ev.End {
+	if ev.End {
 		return w.responded(i, c, h, k)
 	}
 	if s.got += ev.Flow; s.got >= receiveWindow/2 {
@@ -226,9 +239,8 @@ func (w *worker) readHeaders(i uint32, c *conn, h *h2conn, k int, ev *http2.Even
 		return w.trailers(i, c, h, k, ev)
 	}
 	known := &w.h2.heads[target]
-	var message []byte
-	if w.h2.call.keepAll || !known.means(ev.Payload, &h.decoder) {
-		got, err := readHead(&h.decoder, ev.Payload, &w.h2.call)
+	if w.h2.fields.keepAll || !known.means(ev.Payload, &h.decoder) {
+		got, err := readHead(&h.decoder, ev.Payload, &w.h2.fields)
 		if err != nil {
 			err.Stream = ev.Stream
 			if err.Code == http2.CompressionError {
@@ -245,33 +257,27 @@ func (w *worker) readHeaders(i uint32, c *conn, h *h2conn, k int, ev *http2.Even
 		if w.shared.script.noBody[target] || got.status == 204 || got.status == 304 {
 			got.length = 0 // the length is not that of this response's body (RFC 9110, section 8.6)
 		}
-		w.seen.keepRedirect(int(got.status), w.h2.call.location)
+		w.seen.keepRedirect(int(got.status), w.h2.fields.location)
 		known.learn(ev.Payload, h.decoder.Effect())
-		known.events = got.events
-		known.status, known.length, known.code, known.typed = got.status, got.length, w.h2.call.code, w.h2.call.typed
-		message = w.h2.call.message
+		known.status, known.length, known.events = got.status, got.length, got.events
 	}
 	s.status, s.left, s.first = known.status, known.length, w.now
-	if known.events && !w.shared.GRPC {
+	if known.events {
 		s.events = &arriving{firstNs: w.now}
 	}
-	w.seen.checks.takeHead(pageOf{c.tag(i), s.id}, w.h2.call.all)
+	w.seen.checks.takeHead(pageOf{c.tag(i), s.id}, w.h2.fields.all)
 	h.stall.spent = false
-	if w.shared.GRPC {
-		w.callBegins(i, c, h, k, known, ev.End, message)
-		return nil
-	}
 	if ev.End {
 		return w.responded(i, c, h, k)
 	}
 	return nil
 }
 
-// readHead decodes a response head (RFC 9113, section 8.3), and its gRPC fields.
-func readHead(d *hpack.Decoder, block []byte, call *callFields) (got h2head, wrong *http2.Error) {
+// readHead decodes a response head (RFC 9113, section 8.3), and keeps its other fields.
+func readHead(d *hpack.Decoder, block []byte, fields *headFields) (got h2head, wrong *http2.Error) {
 	malformed := func() *http2.Error { return &http2.Error{Code: http2.ProtocolError, Reason: causeMalformed} }
 	got.length = -1
-	call.begin()
+	fields.begin()
 	regular := false
 	d.Begin(block)
 	for {
@@ -307,8 +313,7 @@ func readHead(d *hpack.Decoder, block []byte, call *callFields) (got h2head, wro
 		if string(f.Name) == "content-type" {
 			got.events = bytes.HasPrefix(f.Value, []byte("text/event-stream"))
 		}
-		call.take(f)
-		call.locationOf(f)
+		fields.take(f)
 	}
 	if got.status < 100 {
 		return got, malformed()
@@ -349,9 +354,6 @@ func (w *worker) trailers(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) 
 	if !ev.End {
 		return malformed()
 	}
-	if w.shared.GRPC {
-		return w.callTrailers(i, c, h, k, ev)
-	}
 	h.decoder.Begin(ev.Payload)
 	for {
 		f, ok, err := h.decoder.Next()
@@ -379,13 +381,14 @@ func (w *worker) responded(i uint32, c *conn, h *h2conn, k int) *http2.Error {
 	if w.seen.checks != nil {
 		w.examine(pageOf{c.tag(i), s.id}, int(s.status), nil, true)
 	}
-	w.countDone(i, c, h, k, int(s.status))
+	w.countDone(i, c, h, k)
 	return nil
 }
 
 // countDone counts an answered request, by status.
-func (w *worker) countDone(i uint32, c *conn, h *h2conn, k, status int) {
+func (w *worker) countDone(i uint32, c *conn, h *h2conn, k int) {
 	s, t := &h.table[k], w.tally
+	status := int(s.status)
 	t.Completed++
 	t.Statuses[status]++
 	if w.shared.Expect.Unexpected[status] {

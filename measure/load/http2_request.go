@@ -15,7 +15,6 @@ import (
 type h2request struct {
 	head   []byte
 	frames []uint32 // offsets in head at which the frames begin
-	blocks int      // of them those with the fields
 	body   []byte
 }
 
@@ -28,17 +27,16 @@ func (s *script) forH2(c *Config) (err error) {
 	if c.TLS != nil {
 		scheme = "https"
 	}
-	s.h2, err = newH2Requests(c.Mix, scheme, c.GRPC)
+	s.h2, err = newH2Requests(c.Mix, scheme)
 	return err
 }
 
 // newH2Requests converts the requests from their HTTP/1.1 form: the same fields without those of
-// the connection (RFC 9113, section 8.2.2), in a block that depends on nothing before it. gRPC
-// calls carry no length, as with other clients: the message has its own.
-func newH2Requests(mix []Request, scheme string, grpc bool) ([]h2request, error) {
+// the connection (RFC 9113, section 8.2.2), in a block that depends on nothing before it.
+func newH2Requests(mix []Request, scheme string) ([]h2request, error) {
 	list := make([]h2request, 0, len(mix))
 	for i := range mix {
-		r, err := newH2Request(mix[i].Bytes, scheme, grpc)
+		r, err := newH2Request(mix[i].Bytes, scheme)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +47,7 @@ func newH2Requests(mix []Request, scheme string, grpc bool) ([]h2request, error)
 
 var errNoRequest = errors.New("load: a request is not in the form of HTTP/1.1")
 
-func newH2Request(b []byte, scheme string, grpc bool) (r h2request, err error) {
+func newH2Request(b []byte, scheme string) (r h2request, err error) {
 	head, body, whole := bytes.Cut(b, []byte("\r\n\r\n"))
 	first, rest, _ := bytes.Cut(head, []byte("\r\n"))
 	words := bytes.SplitN(first, []byte(" "), 3)
@@ -76,24 +74,13 @@ func newH2Request(b []byte, scheme string, grpc bool) (r h2request, err error) {
 			if string(value) == "trailers" {
 				fields = hpack.AppendField(fields, name, value, false)
 			}
-		case "content-length":
-			if !grpc {
-				fields = hpack.AppendField(fields, name, value, false)
-			}
 		default:
 			fields = hpack.AppendField(fields, name, value, false)
 		}
 	}
-	r.head = http2.AppendBlock(nil, 0, append(block, fields...), len(body) == 0 && !grpc, http2.DefaultFrame)
-	blocks := len(r.head)
-	if len(body) == 0 && grpc { // "MUST send an empty DATA frame" (PROTOCOL-HTTP2.md); grpc-go waits for it
-		r.head = http2.AppendHeader(r.head, 0, http2.Data, http2.EndStream, 0)
-	}
+	r.head = http2.AppendBlock(nil, 0, append(block, fields...), len(body) == 0, http2.DefaultFrame)
 	for at := 0; at < len(r.head); at += http2.HeaderBytes + int(binary.BigEndian.Uint32(r.head[at:])>>8) {
 		r.frames = append(r.frames, uint32(at))
-		if at < blocks {
-			r.blocks++
-		}
 	}
 	r.body = body
 	return r, nil

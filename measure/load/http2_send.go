@@ -49,8 +49,7 @@ func (w *worker) openStream(i uint32, c *conn, h *h2conn) {
 	w.room(i, h)
 	h.out = r.appendHead(h.out, id)
 	w.h2.Sent[http2.Headers]++
-	w.h2.Sent[http2.Continuation] += uint64(r.blocks - 1)
-	w.h2.Sent[http2.Data] += uint64(len(r.frames) - r.blocks)
+	w.h2.Sent[http2.Continuation] += uint64(len(r.frames) - 1)
 	if len(r.body) > 0 {
 		s.body, s.window = uint32(len(r.body)), http2.Window(h.peer.InitialWindowSize)
 		h.uploads = append(h.uploads, id)

@@ -10,9 +10,8 @@ type stall struct {
 	askedNs int64 // when the PING left whose answer is pending; 0: none
 	tookNs  int64 // how long the stall that began with the PING took; 0: it lasts
 	tripNs  int64 // round trip of the PING; 0: its answer is pending
-	// spent: no further PING until the server has answered a request. gRPC servers end connections
-	// with more than two PINGs without other traffic of theirs in between (grpc-go,
-	// internal/transport/http2_server.go, handlePing).
+	// spent: no further PING until the server has answered a request. Some servers end connections
+	// with more than two PINGs without other traffic of theirs in between.
 	spent bool
 }
 

@@ -49,8 +49,6 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		return nil, errors.New("load: a time is negative")
 	case c.Protocol == HTTP3 && c.TLS == nil:
 		return nil, errors.New("load: HTTP/3 needs TLS")
-	case c.GRPC && c.Protocol != HTTP2:
-		return nil, errors.New("load: gRPC needs HTTP/2")
 	case composing(c.Mix) != nil && (c.Protocol != HTTP1 || c.Opening != nil || c.Unloaded > 0):
 		return nil, errors.New("load: requests are composed for HTTP/1.1 only, and without unloaded ones")
 	case c.Duration == 0 && !c.Rate.Constant():
@@ -76,9 +74,6 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	r.shared.schedule = newSchedule(&c)
 	if r.shared.Expect.Unexpected == nil {
 		r.shared.Expect.Unexpected = errorStatuses()
-		if c.GRPC {
-			r.shared.Expect.Unexpected = callErrors()
-		}
 	}
 	return r.run()
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"net/url"
 	"slices"
-
-	"ceiling/internal/hpack"
 )
 
 // Redirect is the first response of one status that sends clients elsewhere.
@@ -65,13 +63,6 @@ func locationIn(head []byte) []byte {
 		}
 	}
 	return nil
-}
-
-// locationOf returns the location among the fields of HTTP/2.
-func (f *callFields) locationOf(field hpack.Field) {
-	if string(field.Name) == "location" {
-		f.location = append(f.location[:0], field.Value...)
-	}
 }
 
 // joinRedirects adds another part's: one for each status, ascending.

@@ -13,8 +13,6 @@ type Request struct {
 	Bytes []byte
 	// NoBody reports whether the response has no body whatever its header says: HEAD.
 	NoBody bool
-	// Streams: a gRPC call whose response is any number of messages.
-	Streams bool
 	// Weight is this request's share of the mix, over the sum of all.
 	Weight int
 	// Compose makes the requests while the run lasts, in place of Bytes, over HTTP/1.1; nil: Bytes has
@@ -26,13 +24,12 @@ type Request struct {
 // which each request begins. A connection sends a stretch of it with one send, whatever the mix,
 // and every weight is exact over one loop.
 type script struct {
-	bytes   []byte
-	begin   []uint32 // of request i, then of the first ones repeated after the loop, then the end
-	target  []uint32 // of request i
-	noBody  []bool   // by target
-	streams []bool   // by target
-	runs    bool     // many responses may be taken at once: of one target, with a body, and nobody looks at each
-	h2      []h2request
+	bytes  []byte
+	begin  []uint32 // of request i, then of the first ones repeated after the loop, then the end
+	target []uint32 // of request i
+	noBody []bool   // by target
+	runs   bool     // many responses may be taken at once: of one target, with a body, and nobody looks at each
+	h2     []h2request
 }
 
 // maxScript bounds the loop: it holds at least one request of each target, but otherwise no more
@@ -46,14 +43,14 @@ func newScript(requests []Request, pipelining int, seed uint64, inOrder bool) (*
 	if len(requests) == 0 {
 		return nil, errors.New("load: the mix has no requests")
 	}
-	s := &script{noBody: make([]bool, len(requests)), streams: make([]bool, len(requests))}
+	s := &script{noBody: make([]bool, len(requests))}
 	order, size := []uint32{}, 0
 	divisor := weightDivisor(requests)
 	for i, r := range requests {
 		if r.Weight < 1 || len(r.Bytes) == 0 {
 			return nil, errors.New("load: a request needs bytes and a weight of 1 or more")
 		}
-		s.noBody[i], s.streams[i] = r.NoBody, r.Streams
+		s.noBody[i] = r.NoBody
 		for range r.Weight / divisor {
 			order = append(order, uint32(i))
 			if size += len(r.Bytes); size > 1<<30 || len(order) > 1<<22 {
@@ -88,8 +85,7 @@ func newScript(requests []Request, pipelining int, seed uint64, inOrder bool) (*
 		s.bytes = append(s.bytes, requests[t].Bytes...)
 	}
 	s.begin = append(s.begin, uint32(len(s.bytes)))
-	s.bytes, s.begin, s.target = wholeLines(s.bytes), wholeLines(s.begin), wholeLines(order)
-	s.noBody, s.streams = wholeLines(s.noBody), wholeLines(s.streams)
+	s.bytes, s.begin, s.target, s.noBody = wholeLines(s.bytes), wholeLines(s.begin), wholeLines(order), wholeLines(s.noBody)
 	return s, nil
 }
 
@@ -142,5 +138,5 @@ func composing(mix []Request) *Composing {
 // composedScript is the script of requests that come from a source: a ring of as many positions as a
 // connection has slots.
 func composedScript(pipelining int) *script {
-	return &script{target: make([]uint32, pipelining), noBody: make([]bool, 1), streams: make([]bool, 1)}
+	return &script{target: make([]uint32, pipelining), noBody: make([]bool, 1)}
 }

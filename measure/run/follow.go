@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -81,7 +82,11 @@ func hop(ctx context.Context, transport *http.Transport, t *spec.Target, at stri
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
-		transport.TLSClientConfig = cryptoTLS(c)
+		transport.TLSClientConfig = &tls.Config{
+			ServerName: c.ServerName, RootCAs: c.Roots, InsecureSkipVerify: c.Insecure, Certificates: c.Certificates,
+			MinVersion: max(c.Offered.Min, tls.VersionTLS12), MaxVersion: c.Offered.Max, CipherSuites: c.Offered.Suites,
+			CurvePreferences: c.Offered.Groups,
+		}
 	}
 	if d.Proxy == "" {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {

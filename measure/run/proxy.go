@@ -28,7 +28,7 @@ func proxyVariable() string {
 // http:// URLs (RFC 9112, section 3.2.2). What is made while the run lasts, and all that is not
 // HTTP/1.1, goes through a tunnel.
 func forwarded(s *spec.Spec, to spec.Address) bool {
-	return s.Proxy != "" && !to.TLS && s.Kind == spec.Requests && s.GRPC == nil && s.HTTP != spec.HTTP2 && s.Targets[0].From == nil
+	return s.Proxy != "" && !to.TLS && s.Kind == spec.Requests && s.HTTP != spec.HTTP2 && s.Targets[0].From == nil
 }
 
 // tunnel returns the CONNECT to an address; nil: no tunnel is needed.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -168,7 +169,7 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 			Due: l.Asked, LateAtEnd: l.LateAtEnd,
 		},
 		Bytes:    record.Bytes{Read: t.Read, Written: t.Written},
-		Statuses: statuses(t, s), Errors: faults(t, l.Setup, s), ErrorResponses: errorResponses(l, s), Redirects: redirects(l),
+		Statuses: statuses(t), Errors: faults(t, l.Setup, s), ErrorResponses: errorResponses(l), Redirects: redirects(l),
 		Latency:  latencies(l),
 		ByTarget: byTarget(l, s), Generator: generator(l),
 	}
@@ -262,15 +263,12 @@ func encoded(h *hist.Hist) string {
 	return text
 }
 
-// hasStatus reports whether a code stands for a status: messages and events have none, and count as
-// 0.
-func hasStatus(s *spec.Spec, code int) bool { return code > 0 || s.GRPC != nil }
-
-func statuses(t *load.Tally, s *spec.Spec) map[string]uint64 {
+// statuses of responses; messages and events have none, and count as 0.
+func statuses(t *load.Tally) map[string]uint64 {
 	m := map[string]uint64{}
 	for code, n := range t.Statuses {
-		if n > 0 && hasStatus(s, code) {
-			m[s.StatusName(code)] = n
+		if n > 0 && code > 0 {
+			m[strconv.Itoa(code)] = n
 		}
 	}
 	return m
@@ -287,8 +285,8 @@ func faults(t *load.Tally, setup map[load.Fault]uint64, s *spec.Spec) []record.E
 		list = append(list, record.Error{Phase: f.Phase, Cause: f.Cause, Count: n, BeforeWindow: true})
 	}
 	for code, n := range t.Statuses {
-		if n > 0 && hasStatus(s, code) && !s.Expects(code) {
-			list = append(list, record.Error{Phase: record.PhaseStatus, Cause: s.StatusName(code), Count: n})
+		if n > 0 && code > 0 && !s.Expect.Has(code) {
+			list = append(list, record.Error{Phase: record.PhaseStatus, Cause: strconv.Itoa(code), Count: n})
 		}
 	}
 	slices.SortFunc(list, func(a, b record.Error) int {
@@ -298,14 +296,9 @@ func faults(t *load.Tally, setup map[load.Fault]uint64, s *spec.Spec) []record.E
 }
 
 // errorResponses converts the first response of each unexpected status, and against each condition.
-func errorResponses(l *load.Result, s *spec.Spec) []record.ErrorResponse {
-	var list []record.ErrorResponse
+func errorResponses(l *load.Result) (list []record.ErrorResponse) {
 	for _, e := range l.Errors {
-		kept := record.ErrorResponse{Status: e.Status, Check: e.Check, Line: e.Line}
-		if s.GRPC != nil {
-			kept.Name = s.StatusName(e.Status)
-		}
-		list = append(list, kept)
+		list = append(list, record.ErrorResponse{Status: e.Status, Check: e.Check, Line: e.Line})
 	}
 	return list
 }
@@ -337,8 +330,8 @@ func byTarget(l *load.Result, s *spec.Spec) []record.TargetResult {
 			Response: record.Bounded(&b.Response, u),
 		}
 		for code, n := range b.Statuses {
-			if hasStatus(s, code) {
-				r.Statuses[s.StatusName(code)] = n
+			if code > 0 {
+				r.Statuses[strconv.Itoa(code)] = n
 			}
 		}
 		list = append(list, r)

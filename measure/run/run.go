@@ -214,7 +214,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		return nil, to, err
 	}
 	open, mix, err := opening(s)
-	if err == nil && open == nil && s.GRPC == nil {
+	if err == nil && open == nil {
 		mix, err = requests(s)
 	}
 	if err != nil {
@@ -246,11 +246,6 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 	c.Opening = open
 	if c.TLS, err = secured(ctx, s, address, to); err != nil {
 		return nil, to, err
-	}
-	if c.GRPC = s.GRPC != nil; c.GRPC {
-		if c.Mix, err = calls(ctx, s, c.TLS, to); err != nil {
-			return nil, to, err
-		}
 	}
 	if c.SourceIPs, err = sources(s, to, o.Share); err != nil {
 		return nil, to, err

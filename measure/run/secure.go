@@ -51,11 +51,7 @@ func secured(ctx context.Context, s *spec.Spec, a spec.Address, to target) (*tls
 	defer on.Close()
 	agreed, err := c.Try(ctx, on)
 	if err == nil && s.HTTP == spec.HTTP2 && agreed.Protocol != "h2" {
-		remedy := "leave --http out"
-		if s.GRPC != nil {
-			remedy = "gRPC needs it: check the port"
-		}
-		return nil, fmt.Errorf("%w: %s does not offer HTTP/2 (ALPN h2); %s", exit.ErrRefused, to, remedy)
+		return nil, fmt.Errorf("%w: %s does not offer HTTP/2 (ALPN h2); leave --http out", exit.ErrRefused, to)
 	}
 	if err == nil || ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return c, nil

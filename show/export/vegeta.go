@@ -81,7 +81,7 @@ func Vegeta(out io.Writer, s *Source) error {
 	var good uint64
 	for status, count := range r.Statuses {
 		report.Statuses[status] = count
-		if code, err := strconv.Atoi(status); err == nil && code >= 200 && code < 400 || r.Spec.GRPC != nil && status == "OK" {
+		if code, err := strconv.Atoi(status); err == nil && code >= 200 && code < 400 {
 			good += count
 		}
 	}

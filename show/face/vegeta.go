@@ -140,7 +140,7 @@ func (r *Run) kinds() (good, bad, failed *kind) {
 	for _, code := range slices.Sorted(maps.Keys(r.Done.Statuses)) {
 		n, err := strconv.ParseUint(code, 10, 16)
 		switch {
-		case err != nil: // a gRPC status
+		case err != nil: // not of HTTP
 		case isBad[code]:
 			bad.add(uint16(n), code+" "+http.StatusText(int(n)), r.Done.Statuses[code])
 		default:

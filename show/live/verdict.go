@@ -2,6 +2,7 @@ package live
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"ceiling/experiment/spec"
@@ -102,16 +103,13 @@ func (e *evidence) run(from, to int64) record.Run {
 	r.Rate.CompletedPerS = float64(r.Requests.Completed) / elapsed
 	r.Rate.SentPerS = float64(r.Requests.Sent) / elapsed
 	r.Requests.Due = uint64(r.Load.TargetPerS * elapsed)
-	good, unexpected := 200, 400
-	if s.GRPC != nil {
-		good, unexpected = 0, 2
-	}
-	r.Statuses = map[string]uint64{s.StatusName(good): r.Requests.Completed - min(bad, r.Requests.Completed)}
+	r.Statuses = map[string]uint64{"200": r.Requests.Completed - min(bad, r.Requests.Completed)}
 	if bad > 0 { // which ones is known at the end
-		for s.Expects(unexpected) && unexpected < 999 {
+		unexpected := 400
+		for s.Expect.Has(unexpected) && unexpected < 999 {
 			unexpected++
 		}
-		r.Statuses[s.StatusName(unexpected)] = bad
+		r.Statuses[strconv.Itoa(unexpected)] = bad
 	}
 	r.Latency.Response = e.quantiles(from)
 	r.Latency.Service.MeanNs = e.serviceMean(from)

@@ -39,7 +39,7 @@ func early(r *record.Run) (list []Tile) {
 	for _, t := range []struct {
 		name string
 		q    *record.Quantiles
-	}{{"first byte", l.FirstByte}, {"first " + record.EventName(r), l.FirstEvent}} {
+	}{{"first byte", l.FirstByte}, {"first event", l.FirstEvent}} {
 		if t.q != nil {
 			list = append(list, Tile{t.name + " p99", quantile(t.q, .99), t.name + " of the response − sent, p50 " + t.q.Text(.5)})
 		}
@@ -65,11 +65,7 @@ func tiles(run *chart.Run) []Tile {
 	if q := &run.Requests; q.Completed+q.Failed > 0 {
 		bad = unit.FormatCount(int64(q.Failed + statusErrors(run)))
 	}
-	why := "no response, or an unexpected one (a status from 400 on, or not as in --expect)"
-	if run.Spec.GRPC != nil {
-		why = "no response, or a gRPC status other than OK"
-	}
-	list = append(list, Tile{"errors", bad, why})
+	list = append(list, Tile{"errors", bad, "no response, or an unexpected one (a status from 400 on, or not as in --expect)"})
 	transfer := "not measured"
 	if run.ElapsedS > 0 {
 		transfer = unit.FormatBytesSI(int64(record.ReadPerS(run.Run))) + "/s"

@@ -81,7 +81,7 @@ func oneLoad(e *spec.Experiment) (load, at string) {
 		return "", ""
 	}
 	l := &e.Load
-	if l.Kind != "" || l.TLS != nil || l.GRPC != nil || l.NewConnections > 0 || len(l.Rate) > 0 || !reflect.ValueOf(l.Dial).IsZero() {
+	if l.Kind != "" || l.TLS != nil || l.NewConnections > 0 || len(l.Rate) > 0 || !reflect.ValueOf(l.Dial).IsZero() {
 		return "", ""
 	}
 	if c := l.Connections; len(c) == 1 {

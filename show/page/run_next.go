@@ -44,7 +44,7 @@ func compareNext(runs []chart.Run) string {
 
 // plainGet reports whether connections and a URL describe the load completely.
 func plainGet(s *spec.Spec) bool {
-	if len(s.Targets) != 1 || s.NewConnections > 0 || s.TLS != nil || s.GRPC != nil || s.Kind != "" || !reflect.ValueOf(s.Dial).IsZero() {
+	if len(s.Targets) != 1 || s.NewConnections > 0 || s.TLS != nil || s.Kind != "" || !reflect.ValueOf(s.Dial).IsZero() {
 		return false
 	}
 	t := &s.Targets[0]

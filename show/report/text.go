@@ -108,7 +108,7 @@ func (l Layout) facts(r *record.Run) []block {
 		blocks = append(blocks, fact(1, streamsName(r), streamsLine(r)))
 	}
 	if e := r.Load.Events; e != nil {
-		blocks = append(blocks, fact(1, record.EventName(r)+"s", fmt.Sprintf("%s in %s responses · %s/s · %.1f a response", unit.FormatCount(int64(e.Count)),
+		blocks = append(blocks, fact(1, "events", fmt.Sprintf("%s in %s responses · %s/s · %.1f a response", unit.FormatCount(int64(e.Count)),
 			unit.FormatCount(int64(e.Responses)), unit.FormatSI(e.PerS), float64(e.Count)/float64(e.Responses))))
 	}
 	if r.Load.TLS != nil {
@@ -336,7 +336,7 @@ func latency(p *printer, r *record.Run) {
 		add("first byte", "", l.FirstByte)
 	}
 	if l.FirstEvent != nil {
-		add("first "+record.EventName(r), "", l.FirstEvent)
+		add("first event", "", l.FirstEvent)
 	}
 	if r.Load.Mode == "subscribed" { // the others count requests
 		p.table(&t)
@@ -439,12 +439,8 @@ func http2Line(r *record.Run) string {
 		streams = unit.Plural(int(h.MaxStreams), "stream", "streams") + " allowed"
 	}
 	n := func(count uint64) string { return unit.FormatCount(int64(count)) }
-	protocol := r.Load.Protocol
-	if r.Spec.GRPC != nil {
-		protocol = "gRPC over " + protocol
-	}
 	parts := []string{
-		fmt.Sprintf("%s, %s", protocol, streams),
+		fmt.Sprintf("%s, %s", r.Load.Protocol, streams),
 		fmt.Sprintf("frames sent: %s headers, %s data", n(h.Sent.Headers), n(h.Sent.Data)),
 		fmt.Sprintf("received: %s headers, %s data", n(h.Received.Headers), n(h.Received.Data)),
 	}

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"ceiling/server/backend"
 	"ceiling/server/downstream"
 	"ceiling/server/quorum"
-	"ceiling/server/rpc"
 	"ceiling/server/store"
 )
 
@@ -25,12 +23,7 @@ type backends struct {
 
 func behind() serving.Behind {
 	var b backends
-	return serving.Behind{About: about(), Flags: b.flags, Complete: b.complete,
-		Other: &serving.Other{Name: rpc.Name, About: rpc.About, Protocols: []string{"h2"}, Serve: serveGRPC}}
-}
-
-func serveGRPC(ctx context.Context, cfg server.Config) error {
-	return rpc.Serve(ctx, rpc.Config{Addr: cfg.Addr, TLS: cfg.TLS, Ready: cfg.Ready})
+	return serving.Behind{About: about(), Flags: b.flags, Complete: b.complete}
 }
 
 func (b *backends) flags(f *pflag.FlagSet) {

@@ -2,7 +2,6 @@
 package serving
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -27,16 +26,6 @@ type Behind struct {
 	Flags func(f *pflag.FlagSet)
 	// Complete checks what the flags say, and puts it behind the server.
 	Complete func(f *pflag.FlagSet, cfg *server.Config, kind server.Kind) error
-	// Other is a server that has neither the routes nor the flags of the rest; nil: none.
-	Other *Other
-}
-
-// Other is a server of its own kind. Of the configuration it gets Addr, TLS and Ready.
-type Other struct {
-	Name, About string
-	// Protocols that it offers over TLS.
-	Protocols []string
-	Serve     func(ctx context.Context, cfg server.Config) error
 }
 
 // New returns the verb.
@@ -47,9 +36,6 @@ func New(sh *command.Shell, behind Behind) *cobra.Command {
 	for _, k := range server.Catalogue() {
 		names = append(names, k.Name)
 	}
-	if o := behind.Other; o != nil {
-		names = append(names, o.Name)
-	}
 	c := &cobra.Command{
 		Use:       "serve KIND",
 		Short:     "Run one of the servers to measure: " + strings.Join(names, ", "),
@@ -58,9 +44,6 @@ func New(sh *command.Shell, behind Behind) *cobra.Command {
 		Args:      command.Exactly(1, "one KIND ("+strings.Join(names, ", ")+")"),
 		ValidArgs: names,
 		RunE: func(c *cobra.Command, args []string) error {
-			if o := behind.Other; o != nil && args[0] == o.Name {
-				return o.serve(sh, c, cfg.Addr, &secure)
-			}
 			kind, err := server.Lookup(args[0])
 			if err != nil {
 				return command.Usage(err)
@@ -81,7 +64,7 @@ func New(sh *command.Shell, behind Behind) *cobra.Command {
 				fmt.Fprintf(sh.Stdout, "%s serves on %s\n", kind.Name, addr)
 			}
 			if secure.on && !server.IsPreforkChild() {
-				remove, err := secure.prepare(sh, kind.Name, protocolsOf(kind.Name), &cfg)
+				remove, err := secure.prepare(sh, kind, &cfg)
 				if err != nil {
 					return err
 				}
@@ -106,28 +89,6 @@ func New(sh *command.Shell, behind Behind) *cobra.Command {
 	c.Flags().StringVar(&secure.ca, "ca", "", "write the CA certificate here, for --cacert (default: a temporary file)")
 	c.Flags().IntVar(&cfg.Workers, "workers", 0, "prefork children, or GOMAXPROCS (0 = one per CPU)")
 	return c
-}
-
-// serve runs the other server.
-func (o *Other) serve(sh *command.Shell, c *cobra.Command, addr string, secure *serveTLS) error {
-	foreign := ""
-	c.Flags().Visit(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"addr", "tls", "ca"}, f.Name) {
-			foreign = f.Name
-		}
-	})
-	if foreign != "" {
-		return command.Usage(fmt.Errorf("--%s: %s has none; it takes --addr, --tls and --ca", foreign, o.Name))
-	}
-	cfg := server.Config{Addr: addr, Ready: func(addr string) { fmt.Fprintf(sh.Stdout, "%s serves on %s\n", o.Name, addr) }}
-	if secure.on {
-		remove, err := secure.prepare(sh, o.Name, o.Protocols, &cfg)
-		if err != nil {
-			return err
-		}
-		defer remove()
-	}
-	return o.Serve(c.Context(), cfg)
 }
 
 // serveAlone refuses flags of what is not served.
@@ -164,7 +125,7 @@ func (t *serveTLS) goesWith(cfg *server.Config, kind server.Kind) error {
 // prepare creates a certificate authority and a certificate that live as long as the server, and
 // makes the server print the path of the authority's certificate. The returned function removes
 // that file unless the user chose its name.
-func (t *serveTLS) prepare(sh *command.Shell, kind string, protocols []string, cfg *server.Config) (remove func(), err error) {
+func (t *serveTLS) prepare(sh *command.Shell, kind server.Kind, cfg *server.Config) (remove func(), err error) {
 	ca, pair, err := authority.Site("ceiling serve, thrown away when it ends", authority.Leaf{Names: ownNames(cfg.Addr)})
 	if err != nil {
 		return nil, err
@@ -184,20 +145,16 @@ func (t *serveTLS) prepare(sh *command.Shell, kind string, protocols []string, c
 		remove()
 		return nil, fmt.Errorf("the authority's certificate: %w", err)
 	}
+	protocols := []string{"http/1.1"}
+	if kind.HTTP2 {
+		protocols = []string{"h2", "http/1.1"}
+	}
 	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: protocols}
 	cfg.Ready = func(addr string) {
-		fmt.Fprintf(sh.Stdout, "%s serves on https://%s\n", kind, addr)
+		fmt.Fprintf(sh.Stdout, "%s serves on https://%s\n", kind.Name, addr)
 		fmt.Fprintf(sh.Stdout, "trust it with --cacert %s\n", path)
 	}
 	return remove, nil
-}
-
-// protocolsOf returns the protocols that a kind of server offers (ALPN).
-func protocolsOf(kind string) []string {
-	if k, err := server.Lookup(kind); err == nil && k.HTTP2 {
-		return []string{"h2", "http/1.1"}
-	}
-	return []string{"http/1.1"}
 }
 
 // ownNames returns the names of a server on this host.
@@ -218,12 +175,7 @@ func serveLong(behind *Behind) string {
 	for _, k := range server.Catalogue() {
 		fmt.Fprintf(&b, "  %-14s %s\n", k.Name, k.About)
 	}
-	except := ""
-	if o := behind.Other; o != nil {
-		fmt.Fprintf(&b, "  %-14s %s\n", o.Name, o.About)
-		except = " except " + o.Name
-	}
-	b.WriteString("\nRoutes of all kinds" + except + ":\n")
+	b.WriteString("\nRoutes of all kinds:\n")
 	for _, r := range server.Routes() {
 		fmt.Fprintf(&b, "  %-10s %s\n", r.Path, r.About)
 	}
