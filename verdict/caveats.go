@@ -160,7 +160,7 @@ func (d *caveats) ofTheRate(f *facts) {
 	case f.time.trend.known && !f.time.trend.worse():
 		d.add("caveat.warming-up", with{"trend": f.time.trend.says()})
 	case f.time.trend.known, f.base.open && !record.IsSteady(run): // it changed as asked
-	case s.Samples > 1 && f.base.rate > 0 && s.StdevPerS/f.base.rate > Unsteady:
+	case s.Samples > 1 && f.base.rate > 0 && s.StdevPerS/f.base.rate > unsteady:
 		d.add("caveat.unstable", with{"min_per_s": s.MinPerS, "max_per_s": s.MaxPerS, "interval_s": s.WidthS})
 	}
 	if len(f.cpu.generator.agents) == 0 && s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {

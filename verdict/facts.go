@@ -151,7 +151,7 @@ type generatorFacts struct {
 
 // full reports whether the generator has nothing left by its own account.
 func (g *generatorFacts) full() bool {
-	return g.busy.known && g.busy.value >= GeneratorFull || g.wanting.known && g.wanting.value >= generatorWanting
+	return g.busy.known && g.busy.value >= generatorFull || g.wanting.known && g.wanting.value >= generatorWanting
 }
 
 // scheduleFacts compares an open loop's schedule with what was sent.

@@ -29,7 +29,7 @@ func ruleGenerator(f *facts) finding {
 		return out
 	}
 	if part := f.cpu.generatorPart(); f.cpu.together && f.cpu.serverFull() && part.known && part.value <= 1-serversPart &&
-		g.busy.value < GeneratorFull {
+		g.busy.value < generatorFull {
 		out.against = f.cpu.server.cpuEvidence()
 		return out
 	}
@@ -39,7 +39,7 @@ func ruleGenerator(f *facts) finding {
 	out.answer = matched
 	out.because = just("generator.full", with{"who": f.cpu.generator.who(), "busy": g.busy.value})
 	switch {
-	case g.full() && g.busy.value >= GeneratorFull:
+	case g.full() && g.busy.value >= generatorFull:
 	case g.full() || f.cpu.generatorStarved():
 		out.next, out.pro = []record.Statement{f.cpu.starvedNext()}, append(out.pro, f.cpu.generator.homeEvidence()...)
 		out.because = just("generator.starved", with{"who": f.cpu.generator.who(), "busy": g.busy.value, "delayed": g.delay.value})

@@ -37,7 +37,7 @@ func ruleSource(b *runFacts) finding {
 		out.because, out.next = just("source.delays", facts), just("source.delays.next", facts)
 		return out
 	}
-	if s.WaitedShare >= mostOf && (s.Busy >= GeneratorFull || lag >= mostOf) {
+	if s.WaitedShare >= mostOf && (s.Busy >= generatorFull || lag >= mostOf) {
 		out.answer, out.because = matched, just("source.slow", facts)
 	}
 	return out

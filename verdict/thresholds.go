@@ -18,10 +18,10 @@ const (
 	// move a p99 that leaves the late requests out.
 	unsentShare = 0.01
 
-	// GeneratorFull is the share of its time that a saturated worker runs. It loses the rest to
+	// generatorFull is the share of its time that a saturated worker runs. It loses the rest to
 	// interrupts and wake-ups: a generator pinned to one CPU against an empty server measured
 	// 0.96 to 0.99.
-	GeneratorFull = 0.95
+	generatorFull = 0.95
 	// generatorWanting is the same share including run-queue delay, the time a worker was
 	// runnable without a CPU: above it, the worker never waited for the server.
 	generatorWanting = 0.98
@@ -65,9 +65,9 @@ const (
 	// shortS is the duration, in seconds, below which chance dominates: a garbage-collected
 	// server has had few GC cycles in 5 s.
 	shortS = 5
-	// Unsteady is the deviation of the rate over the run's seconds, relative to its mean, from
+	// unsteady is the deviation of the rate over the run's seconds, relative to its mean, from
 	// which the mean hides more than it says.
-	Unsteady = 0.10
+	unsteady = 0.10
 	// trendBins is the fewest means of throughput for a trend, in trendStretches stretches that
 	// are roughly independent; trendChance is how often six of those in random order would show
 	// one (2/6! = 0.28%). More than trendBinsMost bins cost time and add nothing. In less than

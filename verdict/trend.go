@@ -48,7 +48,7 @@ func trendOf(f *cpuFacts, load []record.LoadRow, series *record.Series) trendFac
 		return t
 	}
 	c := fifths(values)
-	if math.Abs(c.to-c.from) < Unsteady*mean || (c.to-c.from)*sen.Slope.Value <= 0 {
+	if math.Abs(c.to-c.from) < unsteady*mean || (c.to-c.from)*sen.Slope.Value <= 0 {
 		return t
 	}
 	t.known, t.from, t.to = true, c.from, c.to

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/records"
 	"ceiling/experiment/plan"
+	"ceiling/internal/exit"
 	"ceiling/record"
+	"ceiling/show/importer"
 	"ceiling/show/report"
 	"ceiling/verdict"
 	"ceiling/verdict/prose"
@@ -26,19 +30,16 @@ not change the record.
 
 A FILE, or "-" for standard input, is the output of another load generator: wrk,
 wrk2, go-wrk, hey, ab, h2load, oha, autocannon, ghz, k6 or vegeta, as text, JSON
-or vegeta's results, also with what a log puts before each line. The verdict
-lists what is missing to name the bottleneck, and how to measure it.
+or vegeta's results, also with what a log puts before each line. It is checked
+for what cannot be: more requests in flight than connections carry (Little's
+law), bytes that do not fit the rate, mistaken units, failed requests.
 
 --explain prints every rule with its result, in order, and marks the one that
-decided.
-
-A YAML file holds points: results of any tool with other measurements from the
-same run; each gets a verdict and a list of contradictions (docs/points.md).`,
+decided.`,
 		Example: `  ceiling judge x7f2
   ceiling judge --explain x7f2
   wrk -t2 -c64 -d10s --latency http://127.0.0.1:8080/ | ceiling judge -
-  ceiling judge results.json
-  ceiling judge points.yaml`,
+  ceiling judge results.json`,
 		Args:              command.Exactly(1, "one record (ID or file), file of another tool, or -"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -150,7 +151,38 @@ func (sh *shell) judgePlan(file record.File, asJSON, verbose bool) error {
 	return report.Plan(sh.Stdout, p, records.Layout(sh.Stdout, verbose))
 }
 
-func isYAML(name string) bool {
-	ext := filepath.Ext(name)
-	return ext == ".yaml" || ext == ".yml"
+// judgeFile judges a record or another tool's output, from a file or, as "-", from standard input.
+func (sh *shell) judgeFile(name string, asJSON, verbose bool) error {
+	var in io.Reader = sh.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return command.Usage(err)
+		}
+		defer f.Close()
+		in = f
+	}
+	buffered := bufio.NewReader(in)
+	head, err := buffered.Peek(512)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return command.Usage(fmt.Errorf("%s: %w", name, err))
+	}
+	if record.Is(head) {
+		file, err := record.ReadFile(buffered)
+		if err != nil {
+			return command.Usage(err)
+		}
+		return sh.judgeRecord(file.Named(name), asJSON, verbose)
+	}
+	r, err := importer.Read(buffered)
+	if err != nil {
+		return command.Usage(fmt.Errorf("%s: %w", name, err))
+	}
+	if r.Invalid {
+		sh.Exit = exit.Invalid
+	}
+	if asJSON {
+		return report.WriteImportedJSON(sh.Stdout, name, &r)
+	}
+	return report.Imported(sh.Stdout, name, &r, records.Layout(sh.Stdout, false))
 }

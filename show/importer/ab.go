@@ -21,6 +21,7 @@ var (
 	abStatus     = lazy.Regexp(`(?m)^Non-2xx responses: +(\d+)$`)
 	abKept       = lazy.Regexp(`(?m)^Keep-Alive requests: +(\d+)$`)
 	abBytes      = lazy.Regexp(`(?m)^Total transferred: +(\d+) bytes$`)
+	abTransfer   = lazy.Regexp(`(?m)^Transfer rate: +([\d.]+) \[(K)bytes/sec\] received$`)
 	abRate       = lazy.Regexp(`(?m)^Requests per second: +([\d.]+) \[#/sec\] \(mean\)$`)
 	abTotal      = lazy.Regexp(`(?m)^Total: +(\d+) +(\d+) +[\d.]+ +(\d+) +(\d+)$`)
 	abQuantile   = lazy.Regexp(`(?m)^ +(\d+)% +(\d+)(?: \(longest request\))?$`)
@@ -63,7 +64,7 @@ func parseAb(data []byte) (Result, error) {
 		}
 		r.Target = scheme + host[1] + ":" + port[1] + path[1]
 	}
-	if err := errors.Join(r.abCounts(text, complete), r.abLatency(text)); err != nil {
+	if err := errors.Join(r.abCounts(text, complete), r.abLatency(text), r.transfer(abTransfer(), text)); err != nil {
 		return r, err
 	}
 	r.holdRate(complete, perS)

@@ -14,6 +14,7 @@ import (
 var (
 	h2loadTotal   = lazy.Regexp(`(?m)^requests: (\d+) total, (\d+) started, (\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout$`)
 	h2loadRate    = lazy.Regexp(`(?m)^finished in ([\d.]+(?:us|ms|s|m|h)), ([\d.]+) req/s, `)
+	h2loadSpeed   = lazy.Regexp(`(?m)^finished in \S+ [\d.]+ req/s, ([\d.]+)([KMGT]?)B/s$`)
 	h2loadStatus  = lazy.Regexp(`(?m)^status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx$`)
 	h2loadBytes   = lazy.Regexp(`(?m)^traffic: [^(]+\((\d+)\) total`)
 	h2loadThread  = lazy.Regexp(`(?m)^spawning thread #\d+: (\d+) total client\(s\)`)
@@ -68,7 +69,7 @@ func parseH2load(data []byte) (Result, error) {
 		}
 		r.BytesRead = &n
 	}
-	return r, r.h2loadLatency(text)
+	return r, errors.Join(r.transfer(h2loadSpeed(), text), r.h2loadLatency(text))
 }
 
 // h2loadCounts parses the request outcomes. By src/h2load.cc (nghttp2 1.52 to 1.65)

@@ -112,7 +112,12 @@ type Result struct {
 	// BytesRead is nil if not printed. BodiesOnly is set if it excludes heads and framing.
 	BytesRead  *uint64 `json:"bytes_read,omitempty"`
 	BodiesOnly bool    `json:"bodies_only,omitempty"`
+	// transferPerS is the printed transfer rate, in bytes, of a tool that prints it in a larger unit; 0:
+	// not printed.
+	transferPerS float64
 
+	// Invalid is set if the figures cannot be used: the first caveat says why.
+	Invalid bool `json:"invalid,omitempty"`
 	// Caveats lists the known gaps of this tool's figures and the inconsistencies in this output,
 	// one sentence each.
 	Caveats []string `json:"caveats"`
@@ -260,6 +265,7 @@ func (r *Result) finish() {
 		}
 		r.Errors = append(r.Errors[:causesMax-1:causesMax-1], Error{"other causes", rest})
 	}
+	r.holdArithmetic()
 	r.Target = clean(r.Target)
 	if loopback().MatchString(r.Target) {
 		r.caveat("the target is on loopback: generator and server shared the CPUs of one host, so the result reflects both")

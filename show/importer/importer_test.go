@@ -187,6 +187,10 @@ func TestWhatDoesNotAddUpIsSaid(t *testing.T) {
 		{"wrk's rate", change("wrk.txt", "Requests/sec:  87792.33", "Requests/sec: 187792.33"), "its count over its time"},
 		{"oha's rate", change("oha.json", `"requestsPerSec": 144817`, `"requestsPerSec": 44817`), "its count over its time"},
 		{"wrk2's quantiles", change("wrk2.txt", "99.000%    2.33ms", "99.000%    1.33ms"), "is below its quantile"},
+		{"wrk's transfer, as 10^6 bytes", change("wrk.txt", "11.89MB", "12.47MB"), "bytes per response × its rate are 12.5 MB/s: the figure fits in powers of 1000 only"},
+		{"wrk's transfer, as 2^20 bytes of 2^20", change("wrk.txt", "11.89MB", "11.34MB"), "the figure fits in powers of 1024 only"},
+		{"wrk's transfer", change("wrk.txt", "11.89MB", "13.89MB"), "it prints a transfer of 14.6 MB/s"},
+		{"ab's transfer", change("ab_keepalive.txt", "112609.06", "12609.06"), "it prints a transfer of 12.9 MB/s"},
 		{"hey's million", change("hey.txt", "[200]\t", "[200]\t99"), "one million"},
 	} {
 		r, err := Parse(c.data)
@@ -232,6 +236,19 @@ func TestWhatDoesNotAddUpIsSaid(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: an error of several lines: %q", c.name, err)
 		}
+	}
+}
+
+// TestInvalid: a mean that needs more requests in flight than there are slots, and a run that failed.
+func TestInvalid(t *testing.T) {
+	for mean, invalid := range map[string]bool{"Total:          0    1 ": false, "Total:          0    3 ": true} {
+		r, err := Parse(bytes.Replace(read(t, "ab_keepalive.txt"), []byte("Total:          0    1 "), []byte(mean), 1))
+		if err != nil || r.Invalid != invalid || invalid && !strings.HasPrefix(r.Caveats[0], "Little's law: 16 connections × 1 = 16 slots; 28,83") {
+			t.Errorf("%s: invalid is %v, %v: %q", mean, r.Invalid, err, r.Caveats)
+		}
+	}
+	if r := parsed(t, "wrk_404.txt"); !r.Invalid || !strings.HasPrefix(r.Caveats[0], "100% of 64,160 requests failed") {
+		t.Errorf("%q", r.Caveats)
 	}
 }
 

@@ -18,6 +18,7 @@ var (
 	wrkLatency = lazy.Regexp(`(?m)^ *Latency +(-?[\d.a-z]+) +(-?[\d.a-z]+) +(-?[\d.a-z]+) +(-?[\d.a-z]+)%$`)
 	wrkTotal   = lazy.Regexp(`(?m)^ *(\d+) requests in ([\d.]+(?:us|ms|s|m|h)), ([\d.]+)([KMGTP]?)B read$`)
 	wrkRate    = lazy.Regexp(`(?m)^ *Requests/sec: +([\d.]+)$`)
+	wrkBytes   = lazy.Regexp(`(?m)^ *Transfer/sec: +([\d.]+)([KMGTP]?)B$`)
 	wrkSocket  = lazy.Regexp(`(?m)^ *Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)$`)
 	wrkStatus  = lazy.Regexp(`(?m)^ *Non-2xx or 3xx responses: (\d+)$`)
 	// A quantile line has only a percentage and a time.
@@ -114,6 +115,9 @@ func wrkCounts(text string) (Result, error) {
 	}
 	r.DurationS = float64(elapsed) / 1e9
 	if r.BytesRead, err = binaryBytes(sum[2], sum[3]); err != nil {
+		return r, err
+	}
+	if err := r.transfer(wrkBytes(), text); err != nil {
 		return r, err
 	}
 	perS, err := strconv.ParseFloat(rate[0], 64)
@@ -226,6 +230,19 @@ func printed(text string) (ns, resolution int64, err error) {
 	}
 	_, decimals, _ := strings.Cut(digits, ".")
 	return int64(d), max(int64(float64(unit)/math.Pow10(len(decimals))), 1), nil
+}
+
+// transfer reads a printed transfer rate, in powers of 1024.
+func (r *Result) transfer(pattern *regexp.Regexp, text string) error {
+	g := pattern.FindStringSubmatch(text)
+	if g == nil {
+		return nil
+	}
+	n, err := binaryBytes(g[1], g[2])
+	if err == nil {
+		r.transferPerS = float64(*n)
+	}
+	return err
 }
 
 // binaryBytes parses wrk's sizes, whose units are powers of 1024.

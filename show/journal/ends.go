@@ -90,13 +90,13 @@ func perEnd(e *Entry, of any) (answer, error) {
 			return v
 		}
 		t.Rows = [][]page.Cell{
-			{{Text: "generator"}, {Text: m.over(generatorCores).text(twoDigits)}, {Text: perRequest(generatorCores).text(ns)},
-				{Text: m.over(func(r *chart.Run) float64 { return known(r.Generator.BusiestWorker) }).text(unit.Percent)},
-				{Text: m.over(func(r *chart.Run) float64 { return known(r.Generator.RunDelay) }).text(unit.Percent)}},
-			{{Text: "server"}, {Text: m.over(serverCores).text(twoDigits)}, {Text: perRequest(serverCores).text(ns)}, {Text: "–"}, {Text: "–"}},
+			{{Text: "generator"}, {Text: m.over(generatorCores).formatted(twoDigits)}, {Text: perRequest(generatorCores).formatted(ns)},
+				{Text: m.over(func(r *chart.Run) float64 { return known(r.Generator.BusiestWorker) }).formatted(unit.Percent)},
+				{Text: m.over(func(r *chart.Run) float64 { return known(r.Generator.RunDelay) }).formatted(unit.Percent)}},
+			{{Text: "server"}, {Text: m.over(serverCores).formatted(twoDigits)}, {Text: perRequest(serverCores).formatted(ns)}, {Text: "–"}, {Text: "–"}},
 		}
 		others := m.over(func(r *chart.Run) float64 { return r.Verdict.OtherCores })
-		t.Rows = append(t.Rows, []page.Cell{{Text: "other programs, server's host"}, {Text: others.text(twoDigits)}, {Text: "–"}, {Text: "–"}, {Text: "–"}})
+		t.Rows = append(t.Rows, []page.Cell{{Text: "other programs, server's host"}, {Text: others.formatted(twoDigits)}, {Text: "–"}, {Text: "–"}, {Text: "–"}})
 		if cores := m.runs[0].Environment.CoresAllowed; cores > 0 {
 			t.Caption += fmt.Sprintf("; the generator's machine has %s", unit.Plural(cores, "core", "cores"))
 		}
@@ -140,9 +140,9 @@ func (e *Entry) workers(of any) (answer, error) {
 				})
 			}
 			t.Rows = append(t.Rows, []page.Cell{{Text: fmt.Sprintf("process %d", i+1)},
-				{Text: at(func(w worker, _ float64) float64 { return w.connections }).text(count)},
-				{Text: at(func(w worker, _ float64) float64 { return w.cores }).text(twoDigits)},
-				{Text: at(func(w worker, all float64) float64 { return over(w.cores, all) }).text(unit.Percent)}})
+				{Text: at(func(w worker, _ float64) float64 { return w.connections }).formatted(count)},
+				{Text: at(func(w worker, _ float64) float64 { return w.cores }).formatted(twoDigits)},
+				{Text: at(func(w worker, all float64) float64 { return over(w.cores, all) }).formatted(unit.Percent)}})
 		}
 		for i := range m.runs[0].Generator.Workers {
 			at := func(figure func(r *chart.Run) float64) spread {
@@ -154,8 +154,8 @@ func (e *Entry) workers(of any) (answer, error) {
 				})
 			}
 			t.Rows = append(t.Rows, []page.Cell{{Text: fmt.Sprintf("generator's thread %d", i+1)},
-				{Text: at(func(r *chart.Run) float64 { return float64(r.Generator.Workers[i].Connections) }).text(count)},
-				{Text: at(func(r *chart.Run) float64 { return r.Generator.Workers[i].Busy }).text(twoDigits)}, {Text: "–"}})
+				{Text: at(func(r *chart.Run) float64 { return float64(r.Generator.Workers[i].Connections) }).formatted(count)},
+				{Text: at(func(r *chart.Run) float64 { return r.Generator.Workers[i].Busy }).formatted(twoDigits)}, {Text: "–"}})
 		}
 		return t, nil
 	})

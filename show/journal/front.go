@@ -35,8 +35,8 @@ type Front struct {
 	Tags []Named
 	// Runs are the records that the text refers to, by name.
 	Runs []Named
-	// Files are what the entry is about besides runs.
-	Files Files
+	// Ladder is a file of the entry's folder with a ladder of regimes; "" if there is none.
+	Ladder string
 	// BuildsOn names other entries.
 	BuildsOn []Named
 	// Corrects and CorrectedBy name other entries; each is the other's inverse.
@@ -46,12 +46,6 @@ type Front struct {
 
 	lines map[string]int // of every key
 	text  []byte         // the front matter, with the file's lines
-}
-
-// Files are in the entry's folder; "" if there is none.
-type Files struct {
-	Ladder string // of regimes
-	Points string // published measurements
 }
 
 // Named is a front matter text with its line and its name.
@@ -217,7 +211,7 @@ func (r *frontReader) pair(pair *ast.MappingValueNode) {
 	}
 	into := map[string]*string{"title": &f.Title, "date": &f.Date, "updated": &f.Updated, "question": &f.Question,
 		"hypothesis": &f.Hypothesis, "status": (*string)(&f.Status), "finding": &f.Finding, "hero": &f.Hero, "next": &f.Next,
-		"regime": &f.Regime, "ladder": &f.Files.Ladder, "points": &f.Files.Points, "retracted_because": &f.RetractedBecause}[key]
+		"regime": &f.Regime, "ladder": &f.Ladder, "retracted_because": &f.RetractedBecause}[key]
 	if into == nil {
 		r.wrong.add(r.file, line, "unknown key %q%s", clip(key), nearTo(key, frontKeys))
 		return

@@ -86,9 +86,6 @@ func (w *written) blockHTML(r *referenceNode) template.HTML {
 		w.wrong.add(w.entry.File, r.line, "%v", err)
 		return ""
 	}
-	if len(a.of) == 0 { // published: it comes from no record
-		return inside
-	}
 	data := struct {
 		Inside template.HTML
 		From   []*Record

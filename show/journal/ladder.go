@@ -16,7 +16,7 @@ import (
 // openLadder reads the ladder of regimes that the front matter names: a file in the entry's own
 // folder.
 func openLadder(e *Entry) error {
-	path, err := pathInside(e, e.Front.Files.Ladder, "ladder: records/ladder.json")
+	path, err := pathInside(e, e.Front.Ladder, "ladder: records/ladder.json")
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func openLadder(e *Entry) error {
 	defer f.Close()
 	l, err := ladder.Read(f)
 	if err != nil {
-		return fmt.Errorf("%s: %w", clip(e.Front.Files.Ladder), err)
+		return fmt.Errorf("%s: %w", clip(e.Front.Ladder), err)
 	}
 	e.ladder = &Record{Name: "ladder", Line: e.Line("ladder"), ID: e.Name + "-ladder", File: record.File{Path: path}, Here: true, Ladder: l}
 	return nil

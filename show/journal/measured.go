@@ -116,8 +116,8 @@ func (m *measured) over(figure func(r *chart.Run) float64) spread {
 	return s
 }
 
-// text formats it as 465 ± 12 µs; "–" if nothing was measured.
-func (s spread) text(format func(float64) string) string {
+// formatted returns it as 465 ± 12 µs; "–" if nothing was measured.
+func (s spread) formatted(format func(float64) string) string {
 	switch s.n {
 	case 0:
 		return "–"

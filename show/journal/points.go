@@ -116,11 +116,11 @@ func (e *Entry) pointsOf(of *Record) (page.Table, error) {
 	names := namesOf(list)
 	for i := range list {
 		p := &list[i]
-		row := []page.Cell{{Text: names[i]}, {Text: page.Text(p.load())}, {Text: p.rate().text(count)}}
+		row := []page.Cell{{Text: names[i]}, {Text: page.Text(p.load())}, {Text: p.rate().formatted(count)}}
 		for _, q := range percentilesShown {
-			row = append(row, page.Cell{Text: p.over(quantileNs(q.q)).text(unit.FormatNsFloat)})
+			row = append(row, page.Cell{Text: p.over(quantileNs(q.q)).formatted(unit.FormatNsFloat)})
 		}
-		row = append(row, page.Cell{Text: p.megabytes().text(func(v float64) string { return unit.FormatBytesSI(int64(v)) + "/s" })},
+		row = append(row, page.Cell{Text: p.megabytes().formatted(func(v float64) string { return unit.FormatBytesSI(int64(v)) + "/s" })},
 			page.Cell{Text: p.over(slots).only(count)}, page.Cell{Text: p.over(inFlight).only(three)}, page.Cell{Text: fmt.Sprint(p.point.Runs)})
 		t.Rows = append(t.Rows, row)
 	}
@@ -130,7 +130,7 @@ func (e *Entry) pointsOf(of *Record) (page.Table, error) {
 // only formats the mean without deviation, for a value that is the same in all runs.
 func (s spread) only(format func(float64) string) string {
 	s.n = min(s.n, 1)
-	return s.text(format)
+	return s.formatted(format)
 }
 
 // load formats the load in which the point differs from its neighbours.

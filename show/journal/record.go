@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -69,12 +70,13 @@ func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 		}
 		e.Records = append(e.Records, r)
 	}
-	if e.Front.Files.Ladder != "" {
+	if e.Front.Ladder != "" {
 		if err := openLadder(e); err != nil {
 			wrong.add(e.File, e.Line("ladder"), "ladder: %v", err)
 		}
 	}
-	if len(e.Runs) == 0 && e.Front.Files == (Files{}) && e.Status == Done {
+	typed := bytes.Contains(e.body, []byte("{{typed ")) // figures of others, which have no record
+	if len(e.Runs) == 0 && e.Front.Ladder == "" && !typed && e.Status == Done {
 		wrong.add(e.File, e.Line("status"), "a done entry names the runs that it is about: runs")
 	}
 	if most, runs, all := e.bottleneck(); e.Regime != "" && e.Status == Done && all > 0 && !slices.Contains(most, e.Regime) {

@@ -48,8 +48,7 @@ var usages = map[string]string{
 	"typed": `{{typed "5 ms"}}`, "table": `{{table "NAME"}} or {{table "NAME" "KIND"}}`, "figure": `{{figure "NAME" "KIND"}}`,
 	"little": `{{little (run "NAME")}}`, "shareOfLink": `{{shareOfLink (run "NAME") "10Gbit/s"}}`, "utilization": `{{utilization (run "NAME")}}`,
 	"regime": `{{(regime "kv-quorum").Rate}}`, "ladder": `{{ladder}}`, "reported": `{{(reported "records/wrk.txt").Rate}}`,
-	"published": `{{published "05"}}`,
-	"ends":      `{{ends (run "NAME")}}`, "workers": `{{workers (run "NAME")}}`, "path": `{{path (run "NAME")}}`,
+	"ends": `{{ends (run "NAME")}}`, "workers": `{{workers (run "NAME")}}`, "path": `{{path (run "NAME")}}`,
 } // read-only
 
 // functions are the functions available to an entry's references.
@@ -60,15 +59,14 @@ func (e *Entry) functions() texttemplate.FuncMap {
 		"effect": func(name, factor, level string, given ...string) (*effectFigures, error) {
 			return effectOf(e, name, factor, level, given...)
 		},
-		"regime":    func(name string) (*regimeFigures, error) { return regimeOf(e, name) },
-		"reported":  func(file string) (*reportedFigures, error) { return reportedIn(e, file) },
-		"published": func(entry string) (answer, error) { return publishedIn(e, entry) },
-		"ladder":    func() (answer, error) { return ladderBlock(e) },
-		"compare":   func(a, b answer) (answer, error) { return against(kindChange, a, b) },
-		"times":     func(a, b answer) (answer, error) { return against(kindTimes, a, b) },
-		"typed":     func(text string) answer { return answer{text: text, short: text, typed: true} },
-		"table":     func(args ...string) (answer, error) { return e.blocks("table", args) },
-		"little":    e.little, "shareOfLink": e.shareOfLink, "utilization": e.utilization, "ends": e.ends, "workers": e.workers,
+		"regime":   func(name string) (*regimeFigures, error) { return regimeOf(e, name) },
+		"reported": func(file string) (*reportedFigures, error) { return reportedIn(e, file) },
+		"ladder":   func() (answer, error) { return ladderBlock(e) },
+		"compare":  func(a, b answer) (answer, error) { return against(kindChange, a, b) },
+		"times":    func(a, b answer) (answer, error) { return against(kindTimes, a, b) },
+		"typed":    func(text string) answer { return answer{text: text, short: text, typed: true} },
+		"table":    func(args ...string) (answer, error) { return e.blocks("table", args) },
+		"little":   e.little, "shareOfLink": e.shareOfLink, "utilization": e.utilization, "ends": e.ends, "workers": e.workers,
 		"path":   e.pathOf,
 		"figure": func(name, kind string) (answer, error) { return e.blocks("figure", []string{name, kind}) },
 	}

@@ -12,13 +12,12 @@ import (
 
 	"ceiling/internal/secret"
 	"ceiling/internal/unit"
+	"ceiling/record"
 	"ceiling/show/importer"
-	"ceiling/verdict/audit"
-	"ceiling/verdict/prose"
 )
 
-// Imported writes another tool's result and what the audit says about it.
-func Imported(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict, l Layout) error {
+// Imported writes another tool's result, and whether its figures can be used.
+func Imported(w io.Writer, name string, r *importer.Result, l Layout) error {
 	p := &printer{w: w, Layout: l}
 	p.text(0, oneLine(name)+" · "+importedLoad(r))
 	p.line("")
@@ -48,29 +47,31 @@ func Imported(w io.Writer, name string, r *importer.Result, v *audit.PointVerdic
 		p.fact("read", text)
 	}
 	p.line("")
-	p.fact("verdict", string(v.Verdict.Outcome))
-	importedFact(p, "bottleneck", string(v.Verdict.Bottleneck)+": "+prose.Reason(&v.Verdict))
-	importedList(p, "evidence", evidenceTexts(v))
-	importedList(p, "caveats", append(inconsistencyTexts(v), append(prose.Texts(v.Verdict.Caveats), r.Caveats...)...))
-	importedList(p, "missing", missingTexts(v))
-	importedFact(p, "next", prose.Sentence(v.Verdict.Next))
+	verdict, target := record.Valid, "URL"
+	if r.Invalid {
+		verdict = record.Invalid
+	}
+	if r.Target != "" {
+		target = oneLine(secret.Plain().URL(r.Target))
+	}
+	p.fact("verdict", string(verdict))
+	p.fact("bottleneck", string(record.Inconclusive)+": no tool prints the CPU of both hosts and the use of the link")
+	importedFact(p, "next", "measure both ends: ceiling run "+target)
+	for i, text := range r.Caveats {
+		importedFact(p, []string{"caveats", ""}[min(i, 1)], text)
+	}
 	return p.err
 }
 
-// ImportedJudgement is the JSON document of one audited result.
-type ImportedJudgement struct {
-	Schema string              `json:"schema"`
-	File   string              `json:"file"`
-	Result *importer.Result    `json:"result"`
-	Judged *audit.PointVerdict `json:"judged"`
-}
-
-// WriteImportedJSON writes the document.
-func WriteImportedJSON(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict) error {
+// WriteImportedJSON writes the JSON document of one result.
+func WriteImportedJSON(w io.Writer, name string, r *importer.Result) error {
 	shown := *r
 	shown.Target = secret.Plain().URL(r.Target)
-	judged := spell(*v)
-	return writeDocument(w, ImportedJudgement{Schema: "ceiling.judged/1", File: name, Result: &shown, Judged: &judged})
+	return writeDocument(w, struct {
+		Schema string           `json:"schema"`
+		File   string           `json:"file"`
+		Result *importer.Result `json:"result"`
+	}{"ceiling.judged/2", name, &shown})
 }
 
 func writeDocument(w io.Writer, document any) error {
@@ -83,12 +84,6 @@ func writeDocument(w io.Writer, document any) error {
 // importedFact writes a named text with hanging continuation lines.
 func importedFact(p *printer, name, text string) {
 	p.fact(name, oneLine(text))
-}
-
-func importedList(p *printer, name string, texts []string) {
-	for i, text := range texts {
-		importedFact(p, []string{name, ""}[min(i, 1)], text)
-	}
 }
 
 func responses(n uint64) string {
@@ -158,45 +153,13 @@ func importedStatuses(r *importer.Result) string {
 	return strings.Join(parts, " · ")
 }
 
-func evidenceTexts(v *audit.PointVerdict) []string {
-	var texts []string
-	for _, e := range v.Verdict.Evidence {
-		texts = append(texts, prose.Text(e.Says))
-	}
-	return texts
-}
-
-func inconsistencyTexts(v *audit.PointVerdict) []string {
-	var texts []string
-	for _, x := range v.Inconsistencies {
-		if x.Kind != audit.KindResolution { // the tool's caveats already state it
-			texts = append(texts, prose.Text(x.Says))
+// oneLine strips control characters from a file's text, which could otherwise control the
+// terminal.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
 		}
-	}
-	return texts
-}
-
-// missingTexts states how to obtain each missing figure.
-func missingTexts(v *audit.PointVerdict) []string {
-	how := map[string]string{
-		"client_cpu_pct": "CPU of the generator's host, every category: mpstat -P ALL 1, while it runs",
-		"server_cpu_pct": "CPU of the server's host, every category: mpstat -P ALL 1, while it runs",
-		"client_workers": "how many threads or processes the generator ran",
-		"client_vcpus":   "how many CPUs its host has: nproc",
-		"nic_gbps":       "speed of the link between the two: ethtool IFACE; none on loopback",
-		"connections":    "how many connections it kept",
-		"pipelining":     "how many requests were in flight on each connection (1 where the tool does not pipeline)",
-		"p50_ms":         "the median latency",
-		"nic_mb_s":       "bytes on the link (sar -n DEV 1), or of a response",
-	}
-	var texts []string
-	for _, key := range v.Missing {
-		if text := how[key]; text != "" {
-			texts = append(texts, key+": "+text)
-		}
-	}
-	if len(texts) > 0 {
-		texts = append(texts, "add them to the rate in a points file and judge that: docs/points.md")
-	}
-	return texts
+		return r
+	}, strings.ToValidUTF8(s, "?"))
 }

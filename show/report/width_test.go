@@ -13,7 +13,6 @@ import (
 	"ceiling/record/recordtest"
 	"ceiling/show/layout"
 	"ceiling/show/path"
-	"ceiling/verdict/audit"
 )
 
 // wordyRun has more of everything than fits.
@@ -87,9 +86,6 @@ func TestNothingFolds(t *testing.T) {
 				return p.err
 			})
 		},
-		"points": func(l Layout) string {
-			return written(t, func(b *strings.Builder) error { return widePoints(b, l) })
-		},
 		"rows": func(l Layout) string {
 			g := layout.NewGrid(l.Output, []layout.Column{{Name: "server", Width: 13}, {Name: "p50", Width: 30, Drop: 1}, {Name: "bottleneck", Width: 30, Least: 14}})
 			return g.Head() + "\n" + g.Row("fiber prefork", "1.23 ms", "single-threaded server")
@@ -137,18 +133,6 @@ func wideFactorial(long string) *record.Factorial {
 	f.Effects = []record.Effect{{Metric: "rps", Factor: "GOMAXPROCS", Level: 1, Blocks: 12, Decision: record.CannotTell,
 		Relative: record.Estimate{Low: -.1234, Mid: .0123, High: .1456}}}
 	return f
-}
-
-// widePoints are one point with a long name, contradictions and all.
-func widePoints(w *strings.Builder, l Layout) error {
-	text := "points:\n- id: 6\n  entry: '01'\n  config: " + strings.Repeat("vegeta 60/40 /read+/list ", 6) +
-		"\n  server_kind: fiber prefork\n  route: /read\n  client_tool: vegeta\n  rps: 2529\n  p50_ms: 3\n  p99_ms: 2\n"
-	file, err := record.ReadPoints(strings.NewReader(text))
-	if err != nil {
-		return err
-	}
-	v := audit.Judge(file.Points)
-	return WritePoints(w, &file, &v, l)
 }
 
 func written(t *testing.T, write func(*strings.Builder) error) string {

@@ -32,7 +32,7 @@ func statements(t *testing.T) []said {
 	t.Helper()
 	var list []said
 	files := token.NewFileSet()
-	for _, dir := range []string{"..", "../audit", "../../record", "../../record/recordtest", "../../experiment/plan", "../../internal/stat",
+	for _, dir := range []string{"..", "../../record", "../../record/recordtest", "../../experiment/plan", "../../internal/stat",
 		"../../measure/run", "../../measure/perturb", "../../cmd/ceiling", "."} {
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(names) == 0 {
