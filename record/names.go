@@ -32,7 +32,6 @@ const (
 	AcceptQueue   Bottleneck = "accept queue"
 	Concurrency   Bottleneck = "concurrency"
 	HTTP2Window   Bottleneck = "HTTP/2 window"
-	Subscribers   Bottleneck = "subscribers"
 	TargetRate    Bottleneck = "target rate reached"
 	Failures      Bottleneck = "errors"
 	Inconclusive  Bottleneck = "inconclusive"
@@ -41,5 +40,5 @@ const (
 // Bottlenecks returns all that a verdict can name.
 func Bottlenecks() []Bottleneck {
 	return []Bottleneck{LoadGenerator, ServerCPU, SharedCPU, ServerThread, ServerBlocked, Uneven, Bandwidth, Packets, AcceptQueue, Concurrency,
-		HTTP2Window, Subscribers, TargetRate, Failures, Inconclusive}
+		HTTP2Window, TargetRate, Failures, Inconclusive}
 }

@@ -405,16 +405,6 @@ type EndTCPInfo struct {
 	RwndNs      int64 `json:"rwnd_ns"`         // of BusyNs, blocked by the receiver's window
 	SndbufNs    int64 `json:"sndbuf_ns"`       // of BusyNs, blocked by the send buffer
 	Short       int   `json:"short,omitempty"` // sockets whose TCP_INFO was too short for the counters (an old kernel)
-	// Held are Matched sockets with bytes that the receiver's window blocked for most of the
-	// interval, at most 8.
-	Held []HeldSocket `json:"held,omitempty"`
-}
-
-// HeldSocket is a socket whose receiver does not read.
-type HeldSocket struct {
-	Peer        string `json:"peer"` // the receiver's address
-	UnsentBytes int64  `json:"unsent_bytes"`
-	HeldNs      int64  `json:"held_ns"` // within the interval: its window was closed, or no byte was acknowledged
 }
 
 // PeersRow has the connections that the subject's processes keep to others: a database, a cache,

@@ -184,7 +184,7 @@ func (b Bottleneck) Stations() []string {
 	switch b {
 	case LoadGenerator:
 		return []string{PlaceGenerator}
-	case ServerCPU, ServerThread, ServerBlocked, Uneven, Subscribers:
+	case ServerCPU, ServerThread, ServerBlocked, Uneven:
 		return []string{PlaceInServer}
 	case SharedCPU:
 		return []string{PlaceGenerator, PlaceInServer}

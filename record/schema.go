@@ -122,7 +122,7 @@ type Load struct {
 	Closes     *Closes `json:"closes,omitempty"`
 	Threads    int     `json:"threads"`
 	Pipelining int     `json:"pipelining"`
-	// Mode is "closed", "open", or "subscribed" if the server decides when to send.
+	// Mode is "closed" or "open".
 	Mode string `json:"mode"`
 	// Engine is "uring", "epoll", "portable" or "quic-go"; EngineWhy says why it was chosen.
 	Engine    string `json:"engine"`
@@ -135,7 +135,7 @@ type Load struct {
 	HTTP2    *HTTP2 `json:"http2,omitempty"`
 	// TLS of the connections; nil if plain, or if no handshake succeeded.
 	TLS *TLS `json:"tls,omitempty"`
-	// Streams of messages or events; nil if the connections carried requests.
+	// Streams of messages; nil if the connections carried requests.
 	Streams *Streams `json:"streams,omitempty"`
 	// Events of responses that have server-sent events and end; nil if there were none.
 	Events *Events `json:"events,omitempty"`
@@ -157,7 +157,7 @@ type Events struct {
 }
 
 // Closes counts connections that the server closed after it had responded on them: Announced
-// (Connection: close, a GOAWAY, a WebSocket's close frame, the end of an event stream), Idle without
+// (Connection: close, a GOAWAY, a WebSocket's close frame), Idle without
 // a request, InFlight with requests still without a response. Most is
 // the largest number of responses on one of them, AtMost how many had that number.
 type Closes struct {
@@ -228,9 +228,9 @@ type Bytes struct {
 
 // Phases of an Error. Each error in PhaseSend and PhaseResponse is a failed request; their sum is
 // Requests.Failed. PhaseConnect counts connect attempts, PhaseTLS handshakes on established
-// connections, PhaseOpen responses that did not open a WebSocket or an event stream, and
-// PhaseIdle connections that failed without a request; none of these fails a request. In
-// PhaseStatus and PhaseCheck the requests are completed.
+// connections, PhaseOpen responses that did not open a WebSocket, and PhaseIdle connections that
+// failed without a request; none of these fails a request. In PhaseStatus and PhaseCheck the
+// requests are completed.
 const (
 	PhaseConnect  = "connect"
 	PhaseTLS      = "tls"

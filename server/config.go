@@ -57,10 +57,6 @@ type Config struct {
 	// Announce, if not nil, is called before Ready with a line that describes each backend.
 	Announce func(about string)
 
-	// Push publishes events on /events, and echoes messages on /ws, with these options (see
-	// publish.Parse). "" for neither.
-	Push string
-
 	// PprofReady, if not nil, is called before Ready with the actual address of Pprof.
 	PprofReady func(addr string)
 }

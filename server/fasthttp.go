@@ -34,17 +34,14 @@ func fastHTTPHandler(s *site) fasthttp.RequestHandler {
 	for i := range s.routes {
 		byPath[s.routes[i].Path] = &s.routes[i]
 	}
-	streams := map[string]fasthttp.RequestHandler{}
-	if s.hub != nil {
-		streams[eventsPath], streams[webSocketPath] = eventsFastHTTP(s.hub), echoFastHTTP(s.hub)
-	}
+	echo := echoFastHTTP(s.streams)
 	return func(c *fasthttp.RequestCtx) {
 		r, ok := byPath[string(c.Path())] // a conversion for a map lookup does not allocate
 		switch {
 		case !ok && s.keys != nil && fastHTTPKeyValue(s, c):
 			return
-		case !ok && streams[string(c.Path())] != nil && c.IsGet():
-			streams[string(c.Path())](c)
+		case !ok && string(c.Path()) == webSocketPath && c.IsGet():
+			echo(c)
 			return
 		case !ok:
 			c.Error(fasthttp.StatusMessage(fasthttp.StatusNotFound), fasthttp.StatusNotFound)
@@ -118,7 +115,7 @@ func (c *connections) note(conn net.Conn, state fasthttp.ConnState) {
 		if c.closing { // accepted just before the listener was closed
 			expire(conn)
 		}
-	case fasthttp.StateClosed, fasthttp.StateHijacked: // the second is a WebSocket, which ends with the hub
+	case fasthttp.StateClosed, fasthttp.StateHijacked: // the second is a WebSocket, which ends with the site
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.open, conn)

@@ -30,9 +30,11 @@ func mountFiber(s *site) engine {
 		app.All(kvPath, fiberKeyValue(s))
 		app.All(kvPath+"/:key", fiberKeyValue(s))
 	}
-	if s.hub != nil {
-		pushFiber(app, s.hub)
-	}
+	echo := echoFastHTTP(s.streams)
+	app.Get(webSocketPath, func(c fiber.Ctx) error {
+		echo(c.RequestCtx())
+		return nil
+	})
 	app.Server().CloseOnShutdown = true
 	return &fiberApp{app: app, fast: newFastHTTP(app.Server())}
 }

@@ -32,10 +32,7 @@ func mountNetHTTP(s *site) engine {
 		mux.HandleFunc(kvPath, netHTTPKeyValue(s))
 		mux.HandleFunc(kvPath+"/{key}", netHTTPKeyValue(s))
 	}
-	if s.hub != nil {
-		mux.HandleFunc("GET "+eventsPath, eventsNetHTTP(s.hub))
-		mux.HandleFunc("GET "+webSocketPath, echoNetHTTP(s.hub))
-	}
+	mux.HandleFunc("GET "+webSocketPath, echoNetHTTP(s.streams))
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
@@ -60,7 +57,7 @@ func netHTTPHandler(s *site, r *Route, lengths map[int][]string) http.HandlerFun
 		}
 		if length, ok := lengths[len(body)]; ok {
 			h["Content-Length"] = length
-		} else if r.own() {
+		} else if r.query != nil {
 			h["Content-Length"] = []string{strconv.Itoa(len(body))}
 		}
 		if status != http.StatusOK {

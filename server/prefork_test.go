@@ -340,7 +340,7 @@ func TestForkedChildKilled(t *testing.T) {
 func TestForksRefuses(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		"only ports": {Addr: "unix:" + t.TempDir() + "/s"}, "profiles": {Pprof: "127.0.0.1:0"}, "no prefork": {Prefork: true},
-		"TLS": {TLS: &tls.Config{}}, "publishes": {Push: "own"},
+		"TLS": {TLS: &tls.Config{}},
 	} {
 		if err := Serve(t.Context(), "fiber-prefork", cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

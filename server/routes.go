@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"log"
 	"math/bits"
@@ -11,7 +12,6 @@ import (
 	"sync"
 
 	"ceiling/server/backend"
-	"ceiling/server/publish"
 )
 
 // A Route is a path that every server of the catalogue serves, for GET and HEAD, or POST if it
@@ -34,13 +34,7 @@ type Route struct {
 
 	// query, instead of answer, asks a backend. The body belongs to the request.
 	query func(seed uint64) ([]byte, error)
-
-	// status, instead of these, reports on publishing.
-	status func(h *publish.Hub) ([]byte, error)
 }
-
-// own reports whether a route's bodies are made outside this package.
-func (r *Route) own() bool { return r.query != nil || r.status != nil }
 
 // allow is the value of the Allow header.
 func (r *Route) allow() string {
@@ -100,8 +94,10 @@ type site struct {
 	behind  []backend.Backend
 	closing sync.Once
 	keys    backend.Keys // nil: no key-value bucket
-	hub     *publish.Hub // nil: no publishing
 	log     *log.Logger  // for client errors
+
+	streams    context.Context // of the WebSockets
+	endStreams func()          // ends them: no framework does
 }
 
 // onePool is the shared pool of all sites of a process: it is immutable, and building it takes 40
@@ -117,7 +113,9 @@ func newSite(listKB int) (*site, error) {
 	if listKB > 0 {
 		p = p.withLists(listKB)
 	}
-	return &site{routes: Routes(), pool: p, log: newComplaints(os.Stderr)}, nil
+	s := &site{routes: Routes(), pool: p, log: newComplaints(os.Stderr)}
+	s.streams, s.endStreams = context.WithCancel(context.Background())
+	return s, nil
 }
 
 // respond returns a response body of r and its status.
@@ -127,8 +125,6 @@ func (s *site) respond(r *Route) ([]byte, int) {
 	switch {
 	case r.query != nil:
 		body, err = r.query(rand.Uint64())
-	case r.status != nil:
-		body, err = r.status(s.hub)
 	default:
 		body = r.answer(s.pool, rand.Uint64())
 	}
@@ -136,13 +132,6 @@ func (s *site) respond(r *Route) ([]byte, int) {
 		return backend.Failure(err), http.StatusServiceUnavailable
 	}
 	return body, http.StatusOK
-}
-
-// endStreams ends every subscription and WebSocket: no framework does.
-func (s *site) endStreams() {
-	if s.hub != nil {
-		s.hub.Close()
-	}
 }
 
 // add puts a backend behind the site, and gives it its routes.
@@ -156,7 +145,7 @@ func (s *site) add(b backend.Backend) {
 	}
 }
 
-// close ends streams and backends, the last one first. Once more, it does nothing.
+// close ends WebSockets and backends, the last one first. Once more, it does nothing.
 func (s *site) close() (err error) {
 	s.closing.Do(func() {
 		s.endStreams()

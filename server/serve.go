@@ -37,8 +37,6 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 		return fmt.Errorf("serve %s: it answers from memory alone, without a database", kind)
 	case len(cfg.Behind) > 0 && (f.Memory || cfg.Prefork):
 		return fmt.Errorf("serve %s: what is behind a server goes with one process of another framework", kind)
-	case cfg.Push != "" && (f.Memory || cfg.Prefork):
-		return fmt.Errorf("serve %s: one process of another framework publishes events", kind)
 	case cfg.TLS != nil && f.Plain:
 		return fmt.Errorf("serve %s: TLS is not supported", kind)
 	case cfg.HTTP3 && (cfg.TLS == nil || kind != "nethttp"):
@@ -85,9 +83,6 @@ func serveAlone(ctx context.Context, f framework, cfg Config) (err error) {
 		ln = tls.NewListener(ln, cfg.TLS)
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.startPush(cfg.Push); err != nil {
-		return errors.Join(err, ln.Close())
-	}
 	for _, open := range cfg.Behind {
 		b, err := open(ctx)
 		if err != nil {

@@ -261,7 +261,7 @@ func TestServeSaysWhyItEnded(t *testing.T) {
 		if f.Name == "floor" { // it accepts by itself, and only from sockets
 			want = "not a socket"
 		}
-		err = run(t.Context(), f.mount(s), &site{}, brokenListener{ln}, func() error { return nil })
+		err = run(t.Context(), f.mount(s), s, brokenListener{ln}, func() error { return nil })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s ended with %v", f.Name, err)
 		}

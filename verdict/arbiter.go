@@ -95,13 +95,13 @@ func (f *cpuFacts) experiment() record.Statement {
 // sameThing reports whether two bottlenecks are two views of one: a full worker is a full thread,
 // and a server limited to one core has one full thread.
 func sameThing(a, b record.Bottleneck) bool {
-	of := []record.Bottleneck{record.Uneven, record.ServerThread, record.ServerCPU, record.Subscribers}
+	of := []record.Bottleneck{record.Uneven, record.ServerThread, record.ServerCPU}
 	return a == b || slices.Contains(of, a) && slices.Contains(of, b)
 }
 
 // serverOnly reports whether a bottleneck is the server's alone.
 func serverOnly(bottleneck record.Bottleneck) bool {
-	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.ServerBlocked, record.Uneven, record.Subscribers},
+	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.ServerBlocked, record.Uneven},
 		bottleneck)
 }
 

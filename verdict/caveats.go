@@ -117,8 +117,6 @@ func (d *caveats) ofTheEnds(run *record.Run, rule string) {
 	switch {
 	case run.Spec.Kind == spec.Messages && c.Announced > 0:
 		d.add("caveat.websocket-ends", values)
-	case run.Spec.Kind == spec.Events:
-		d.add("caveat.event-stream-ends", values)
 	case rule == "limit":
 		d.add("caveat.keepalive-limit", with{"requests": c.Most, "reconnects": run.Load.Reconnects})
 	default:
@@ -145,9 +143,6 @@ func (d *caveats) ofTheLatency(f *runFacts) {
 }
 
 func (d *caveats) ofTheRate(f *facts) {
-	if s := &f.slow; s.dropped() {
-		d.add("caveat.slow-subscriber", s.says())
-	}
 	run, s := f.base.run, &f.base.run.Rate.Spread
 	if law := f.base.little(); law.known && law.off > littleTolerance &&
 		(run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.base.slots) {
@@ -219,7 +214,7 @@ func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
 
 // aboutCPU reports whether a bottleneck is named by who uses the CPU.
 func (f *runFacts) aboutCPU(bottleneck record.Bottleneck) bool {
-	return slices.Contains([]record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.ServerThread, record.Uneven, record.Subscribers},
+	return slices.Contains([]record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.ServerThread, record.Uneven},
 		bottleneck)
 }
 

@@ -3,7 +3,6 @@ package verdict
 import (
 	"math"
 
-	"ceiling/experiment/spec"
 	"ceiling/record"
 )
 
@@ -118,7 +117,6 @@ type facts struct {
 	time          *timeFacts
 	places        placeFacts
 	delayed       delayedAckFacts
-	slow          slowFacts
 	lone          unloadedFacts
 	observerShare figure // of one core, for the most expensive observer
 	lostLater     []record.NotMeasured
@@ -169,8 +167,7 @@ func newFacts(run *record.Run, series *record.Series) *facts {
 	if series == nil {
 		series = new(record.Series)
 	}
-	f := newParts(runFacts{run: run, open: run.Load.Mode == "open" || run.Load.Mode == "" && run.Spec.Open() ||
-		run.Spec.Kind == spec.Events}) // the server decides when events come, not an earlier response
+	f := newParts(runFacts{run: run, open: run.Load.Mode == "open" || run.Load.Mode == "" && run.Spec.Open()})
 	f.cpu.generator.account()
 	rows := f.base.loadRows(series)
 	f.base.scheduleOf(rows)
@@ -225,7 +222,6 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	sockets := f.socketRows(series)
 	f.delayed = delayedAckOf(f, series, sockets)
 	f.places = occupancyOf(f, series, sockets, load)
-	f.slow = slowOf(f, series, load)
 	f.cpu.server.accept = acceptOf(f.cpu, series)
 	f.cpu.server.datagrams = datagramsOf(f.cpu, series)
 	f.cpu.server.unaccepted = unacceptedOf(f.cpu, series, sockets)

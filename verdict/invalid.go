@@ -342,6 +342,6 @@ func (f *facts) heldUp(bottleneck record.Bottleneck) *facts {
 
 // onServerSide reports whether a bottleneck is on the server's side, or shared with it.
 func onServerSide(bottleneck record.Bottleneck) bool {
-	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven,
-		record.Subscribers}, bottleneck)
+	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven},
+		bottleneck)
 }

@@ -145,7 +145,7 @@ func explainBlocked(f *serverSide, found *finding) {
 		if top.Threads >= waitStep {
 			found.because = append(found.because, say("blocked.threads", with{"wait": top.says()}))
 		}
-	case record.ServerCPU, record.ServerThread, record.Subscribers:
+	case record.ServerCPU, record.ServerThread:
 		// One core's worth of CPU, and threads waiting for their turn.
 		i := slices.IndexFunc(list, func(w offWait) bool { return w.Reason == record.WaitInterpreterLock })
 		if i < 0 || list[i].Threads < waitStep {

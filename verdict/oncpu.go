@@ -22,7 +22,7 @@ const (
 
 // explainCPU adds what the CPU is spent on to a finding that the server's CPU is the limit.
 func explainCPU(f *serverSide, found *finding) {
-	if !slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.SharedCPU, record.Uneven, record.Subscribers},
+	if !slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.SharedCPU, record.Uneven},
 		found.bottleneck) ||
 		found.answer != matched {
 		return

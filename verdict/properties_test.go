@@ -172,7 +172,7 @@ func checkWhole(t testing.TB, v record.Verdict) {
 		t.Fatalf("outcome %q", v.Outcome)
 	}
 	known := []record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked,
-		record.Uneven, record.Bandwidth, record.Packets, record.AcceptQueue, record.Concurrency, record.Subscribers,
+		record.Uneven, record.Bandwidth, record.Packets, record.AcceptQueue, record.Concurrency,
 		record.TargetRate, record.Failures, record.Inconclusive}
 	if !slices.Contains(known, v.Bottleneck) || len(v.Because) == 0 || len(v.Next) == 0 {
 		t.Fatalf("bottleneck %q because %q, next %q", v.Bottleneck, v.Because, v.Next)

@@ -21,12 +21,10 @@ func rules() []rule {
 		{"target rate", "Was the target rate reached?", func(f *facts) finding { return ruleTargetRate(f.base) }},
 		{"source", "Do a script or data make requests too slowly?", func(f *facts) finding { return ruleSource(f.base) }},
 		{"generator", "Is the load generator saturated?", ruleGenerator},
-		{"slow subscriber", "Does publishing wait for a subscriber that does not read?", ruleSlowSubscriber},
 		{"standstill", "Did the server stall?", ruleStandstill},
 		{"delayed ACK", "Do responses wait for acknowledgements (Nagle)?", ruleDelayedAck},
 		{"bandwidth", "Is the link saturated?", ruleBandwidth},
 		{"packets", "Does the packet rate limit, not the byte rate?", rulePackets},
-		{"subscribers", "Do sends to subscribers saturate the server's CPU?", ruleSubscribers},
 		{"worker imbalance", "Is one worker saturated while others are idle?", ruleImbalance},
 		{"single-threaded server", "Is one server thread saturated while cores are idle?", ruleServerThread},
 		{"database", "Do requests wait for the database, or for a connection to it?", ruleDatabase},
@@ -40,7 +38,6 @@ func rules() []rule {
 		{"disk", "Is a disk saturated?", ruleDisk},
 		{"server blocked", "Is the server blocked off-CPU: a lock, a pool, another server?", ruleServerBlocked},
 		{"concurrency", "Are there too few requests in flight?", ruleConcurrency},
-		{"publisher", "Does the publisher limit the rate?", rulePublisher},
 	}
 }
 

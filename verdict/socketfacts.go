@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sort"
 
-	"ceiling/experiment/spec"
 	"ceiling/record"
 )
 
@@ -75,9 +74,6 @@ type placeFacts struct {
 // occupancyOf counts the requests at each station, sample by sample.
 func occupancyOf(f *facts, series *record.Series, rows []*record.SocketsRow, load []record.LoadRow) placeFacts {
 	p := placeFacts{occupancy: occupancy{by: record.BySocketSamples}}
-	if f.base.run.Spec.Kind == spec.Events {
-		return p // there are no requests
-	}
 	p.trips(f.cpu, series)
 	if f.delayed.waits {
 		p.rtt = p.base // the other one is of the delayed ACKs

@@ -34,7 +34,7 @@ func unconnected(run *record.Run) (because, next []record.Statement) {
 	}
 	by := unconnectedBy(e, run.Spec.OverUnix())
 	values := with{"address": addressOf(run), "cause": e.Cause, "timeout_ns": int64(run.Spec.Timeout), "unix": run.Spec.OverUnix(),
-		"http3": run.Spec.HTTP == spec.HTTP3, "messages": run.Spec.Kind == spec.Messages}
+		"http3": run.Spec.HTTP == spec.HTTP3}
 	because = just("unconnected."+by, values)
 	if by == "tls" {
 		return because, []record.Statement{TLSNext(e.Cause, run.Spec.TLS)}
@@ -75,7 +75,7 @@ func unconnectedBy(e record.Error, unix bool) string {
 	return "failed"
 }
 
-// unopenedBy classifies what answered the opening of a WebSocket or an event stream.
+// unopenedBy classifies what answered the opening of a WebSocket.
 func unopenedBy(cause string) string {
 	status, _ := strings.CutPrefix(cause, "status ")
 	status, _, _ = strings.Cut(status, " ")

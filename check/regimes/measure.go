@@ -27,9 +27,6 @@ const (
 	confidence = 0.95
 	loaded     = 0.7 // share of the median rate: a load at which services are run
 
-	// pushReached is the share of the target rate that a publisher must reach.
-	pushReached = 0.95
-
 	warmup  = 300 * time.Millisecond
 	timeout = 10 * time.Second // queued scans take seconds
 	rest    = 100 * time.Millisecond
@@ -54,7 +51,7 @@ type measurement struct {
 // regime measures one regime and adds its row. It returns an error only if ctx ends: for a regime
 // that cannot be measured, the row has the reason, and the others continue.
 func (m *measurement) regime(ctx context.Context, r *Regime, n, of int) error {
-	row := Row{Unit: r.unit(), Regime: r.Name, Request: r.Method + " " + r.Path, About: r.About, NotMeasured: available(r)}
+	row := Row{Regime: r.Name, Request: r.Method + " " + r.Path, About: r.About, NotMeasured: available(r)}
 	if row.NotMeasured == "" {
 		m.say(fmt.Sprintf("%d of %d: %s: %s", n+1, of, r.Name, r.About))
 		if err := m.measure(ctx, r, &row); err != nil {
@@ -65,17 +62,9 @@ func (m *measurement) regime(ctx context.Context, r *Regime, n, of int) error {
 	return ctx.Err()
 }
 
-// unit is what is counted instead of requests, or "".
-func (r *Regime) unit() string {
-	if r.Push != "" {
-		return spec.Events.Many()
-	}
-	return ""
-}
-
 // measure starts the server and fills the row.
 func (m *measurement) measure(ctx context.Context, r *Regime, row *Row) error {
-	if r.Outage || r.Push != "" { // start fresh, without the aftermath of an outage or events at another rate
+	if r.Outage { // start fresh, without the aftermath of another outage
 		m.stop()
 	}
 	if err := m.serve(ctx, r); err != nil {
@@ -103,8 +92,6 @@ func (m *measurement) serve(ctx context.Context, r *Regime) error {
 		args = append(args, "--downstream", r.Faults)
 	case r.Bucket != "":
 		args = append(args, "--kv", r.Bucket)
-	case r.Push != "":
-		args = append(args, "--push", r.Push)
 	}
 	command := strings.Join(args, " ")
 	if m.command == command && !m.child.Ended() {
@@ -191,9 +178,6 @@ func (m *measurement) run(ctx context.Context, r *Regime, rate unit.Rate) (*reco
 	}
 	if s.Open() {
 		s.Arrivals = spec.Poisson
-	}
-	if r.Push != "" {
-		s.Kind = spec.Events
 	}
 	if r.Faults != "" { // unanswered requests are part of the measurement
 		s.Expect.Statuses = []spec.StatusRange{{First: 200, Last: 299},
@@ -385,9 +369,6 @@ func predict(r *Result) {
 
 // at70 measures the latency below the limit.
 func (m *measurement) at70(ctx context.Context, r *Regime, row *Row) error {
-	if r.Push != "" {
-		return m.pushAt70(ctx, r, row)
-	}
 	rate, err := unit.ParseRate(fmt.Sprintf("%.0f", max(1, loaded*row.PerS.Value)))
 	if err != nil {
 		return err
@@ -402,34 +383,6 @@ func (m *measurement) at70(ctx context.Context, r *Regime, row *Row) error {
 	if done.Verdict.BacklogShare > 0.01 {
 		row.At70.Caveat = "the queue grew: the machine was slower than in the runs before"
 	} else if !done.Verdict.Outcome.Sound() {
-		row.At70.Caveat = prose.Reason(&done.Verdict)
-	}
-	return nil
-}
-
-// pushAt70 makes the server publish at 70% of its capacity, and measures the time from push to
-// receipt.
-func (m *measurement) pushAt70(ctx context.Context, r *Regime, row *Row) error {
-	slower := *r
-	slower.Push = pushOptions(fmt.Sprintf("%.2f", loaded*row.PerS.Value/float64(r.Connections)), r.Connections)
-	m.stop()
-	if err := m.serve(ctx, &slower); err != nil {
-		return err
-	}
-	done, err := m.run(ctx, &slower, unit.Rate{})
-	if err != nil {
-		return err
-	}
-	if done.Latency.Response.Count == 0 {
-		return nil // nothing received, so no time
-	}
-	row.At70 = &ladder.Latency{
-		TargetPerS: loaded * row.PerS.Value, P50Ns: done.Latency.Response.P50Ns, P99Ns: done.Latency.Response.P99Ns,
-	}
-	switch {
-	case done.Rate.CompletedPerS < pushReached*row.At70.TargetPerS:
-		row.At70.Caveat = "the server fell behind: the machine was slower than in the runs before"
-	case !done.Verdict.Outcome.Sound():
 		row.At70.Caveat = prose.Reason(&done.Verdict)
 	}
 	return nil

@@ -26,7 +26,6 @@ type Regime struct {
 	Source string // of --db; "" for none
 	Faults string // of --downstream; "" for none
 	Bucket string // of --kv; "" for none
-	Push   string // of --push; "" for none. The unit is then events received, and all connections subscribe
 	Flags  []string
 	Method string
 	Path   string
@@ -80,24 +79,12 @@ func All() []Regime {
 		add("nosync", "POST", "insert", "INSERT, without waiting for the disk", usual, "--db-nosync")
 	}
 	list = append(append(list, calls()...), buckets()...)
-	for _, n := range []int{100, 1000} {
-		list = append(list, Regime{
-			Name: fmt.Sprintf("push-%d", n), Push: pushOptions("max", n), Path: "/events", Connections: n,
-			About: fmt.Sprintf("one event of 200 bytes to %d subscribers, as many events as can be", n),
-		})
-	}
 	for i := range list {
 		if list[i].Method == "" {
 			list[i].Method = "GET"
 		}
 	}
 	return list
-}
-
-// pushOptions publish at a rate once n have subscribed; slow subscribers block the publisher, so
-// that none misses an event.
-func pushOptions(rate string, n int) string {
-	return fmt.Sprintf("rate=%s,slow=block,queue=8,await=%d", rate, n)
 }
 
 // calls are the regimes of a failing service.

@@ -24,7 +24,7 @@ import (
 // Every regime asks for a route that the servers have, by the method that it takes.
 func TestRegimesAreRoutes(t *testing.T) {
 	writes := map[string]bool{"/kv/*": true}
-	for _, r := range slices.Concat(server.Routes(), server.PushRoutes()) {
+	for _, r := range server.Routes() {
 		writes[r.Path] = r.Writes
 	}
 	for _, r := range slices.Concat(store.Routes(nil), downstream.Routes(nil)) {
@@ -40,7 +40,7 @@ func TestRegimesAreRoutes(t *testing.T) {
 			t.Errorf("%s: %s %s", r.Name, r.Method, r.Path)
 		}
 		if strings.HasPrefix(r.Path, "/db/") != (r.Source != "") || strings.HasPrefix(r.Path, "/call/") != (r.Faults != "") ||
-			strings.HasPrefix(r.Path, "/kv/") != (r.Bucket != "") || (r.Path == "/events") != (r.Push != "") {
+			strings.HasPrefix(r.Path, "/kv/") != (r.Bucket != "") {
 			t.Errorf("%s: %s from %q", r.Name, r.Path, r.Source)
 		}
 		seen[r.Name] = true

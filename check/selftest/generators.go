@@ -61,7 +61,7 @@ func Scenarios() []Scenario {
 	var all []Scenario
 	groups := [][]Scenario{busyServers(), starvedServers(), idleServers(), remoteServers(), askedServers(), databaseServers(),
 		callingServers(),
-		paths(), failures(), starvedGenerators(), replicatedServers(), pushingServers()}
+		paths(), failures(), starvedGenerators(), replicatedServers()}
 	for _, group := range groups {
 		all = append(all, group...)
 	}

@@ -35,13 +35,13 @@ func TestCommandsInTheDocs(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
 	bin := programFile(t)
-	server, err := run.StartChild(t.Context(), bin, "serve", "fasthttp", "--push", "own", "--addr", "127.0.0.1:0")
+	server, err := run.StartChild(t.Context(), bin, "serve", "fasthttp", "--addr", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	secure, err := run.StartChild(t.Context(), bin, "serve", "nethttp", "--push", "own", "--tls", "--http3", "--ca", ca, "--addr", "127.0.0.1:0")
+	secure, err := run.StartChild(t.Context(), bin, "serve", "nethttp", "--tls", "--http3", "--ca", ca, "--addr", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	}
 	e := spec.Experiment{Kind: kind, Repeats: f.plan.repeats, Load: spec.Load{
 		Arrivals: f.load.arrivals, NoLone: f.load.noUnloaded,
-		Engine: f.load.engine, Dial: f.load.dial(), Fragment: f.load.fragment, PinGenerator: f.server.pinGenerator,
+		Engine: f.load.engine, Dial: f.load.dial(), PinGenerator: f.server.pinGenerator,
 		PinServer: f.server.pinServer, Link: f.server.link, Pprof: f.server.pprof, Profile: f.server.profile,
 	}}
 	if f.changed("separate-cpus") {
@@ -214,10 +214,10 @@ func inFile() map[string]string {
 	keys := map[string]string{"method": "requests[].method", "header": "requests[].header", "body": "requests[].body",
 		"targets": "requests", "slo": "slo", "expect": "expect",
 		"serve": "servers", "path": "requests[].path", "fail-on": "compare.fail_on", "blocks": "compare.blocks", "noise-blocks": "compare.noise_blocks",
-		"connect-ramp": "load.connect_ramp", "sni": "load.tls.server_name", "tls-version": "load.tls.version", "subscribe": "load.kind",
+		"connect-ramp": "load.connect_ramp", "sni": "load.tls.server_name", "tls-version": "load.tls.version",
 		"lua": "requests", "lua-arg": "requests", "feed": "requests", "once": "requests", "session": "requests", "no-unloaded": "load.no_lone", "link-speed": "load.link", "tls-resume": "load.tls.resume"}
 	for _, name := range []string{"connections", "pipelining", "rate", "threads", "timeout", "warmup", "engine", "arrivals", "new-connections",
-		"http", "fragment", "source-ips", "resolve", "all-addresses", "proxy", "unix", "pin-generator", "pin-server", "pprof", "profile"} {
+		"http", "source-ips", "resolve", "all-addresses", "proxy", "unix", "pin-generator", "pin-server", "pprof", "profile"} {
 		keys[name] = "load." + strings.ReplaceAll(name, "-", "_")
 	}
 	for _, name := range []string{"insecure", "cacert", "cert", "key", "ciphers", "curves"} {

@@ -56,8 +56,6 @@ func forms(dir string) []form {
 		{"https list", []string{"run", "-c", "1,2", "https://127.0.0.1:1/"}},
 		{"websocket", []string{"run", "ws://127.0.0.1:1/"}},
 		{"websocket list", []string{"run", "-c", "1,2", "ws://127.0.0.1:1/"}},
-		{"subscribe", []string{"run", "--subscribe", nowhere}},
-		{"subscribe list", []string{"run", "--subscribe", "-c", "1,2", nowhere}},
 		{"agents", []string{"run", "--agents", "2", nowhere}},
 		{"agents, list", []string{"run", "--agents", "2", "-c", "1,2", nowhere}},
 		{"file", []string{"run", in("sweep.yaml")}},
@@ -105,8 +103,8 @@ func given(dir string) map[string]string {
 		"body": "{}", "timeout": "7s", "warmup": "123ms", "engine": "epoll", "arrivals": "poisson", "slo": "p99<1s", "expect": "404",
 		"targets": in("others.txt"), "curl": "curl http://127.0.0.1:1/d", "lua": in("wrk.lua"), "lua-arg": "x", "feed": in("rows.csv"), "session": in("session.yaml"), "once": "true", "abort-errors": "10%", "connect-ramp": "1s", "new-connections": "3",
 		"http": "1.1", "insecure": "true", "cacert": in("ca.pem"), "cert": in("ca.pem"), "key": in("ca.pem"), "sni": "a.example",
-		"resume": "true", "tls-resume": "true", "tls-version": "1.3", "ciphers": "ECDHE-RSA-AES128-GCM-SHA256", "curves": "X25519", "subscribe": "true",
-		"fragment": "10", "no-unloaded": "true", "source-ips": "127.0.0.1", "resolve": "127.0.0.1:1:127.0.0.2", "proxy": "127.0.0.1:3128", "all-addresses": "true", "location": "true", "unix": "/tmp/x.sock",
+		"resume": "true", "tls-resume": "true", "tls-version": "1.3", "ciphers": "ECDHE-RSA-AES128-GCM-SHA256", "curves": "X25519",
+		"no-unloaded": "true", "source-ips": "127.0.0.1", "resolve": "127.0.0.1:1:127.0.0.2", "proxy": "127.0.0.1:3128", "all-addresses": "true", "location": "true", "unix": "/tmp/x.sock",
 		"pin-generator": "0", "pin-server": "0", "separate-cpus": "true", "link-speed": "1Gbps", "pprof": "off", "database": "postgres://127.0.0.1:1/x",
 		"profile": "true", "seed": "7", "prometheus": ":0", "otlp": "http://127.0.0.1:1", "agents": "3", "observe": "web1",
 		"allow-loss": "true", "controller": dir, "verbose": "true", "json": "true", "live": "127.0.0.1:0", "out": in("out"),
@@ -278,7 +276,7 @@ func TestEveryFlagHasAnEffect(t *testing.T) {
 				return
 			}
 			value, known := values[f.Name]
-			if verb.Name() == "profile" && f.Name == "profile" || f.Name == "subscribe" && slices.Contains(args, "--subscribe") {
+			if verb.Name() == "profile" && f.Name == "profile" {
 				value = "false" // it is on already
 			}
 			if !known {

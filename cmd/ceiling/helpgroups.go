@@ -28,7 +28,6 @@ func runGroups() []flagGroup {
 		{"Plan", []string{"pause", "resume", "dry-run"}},
 		{"Server", []string{"pin-generator", "pin-server", "separate-cpus", "link-speed", "pprof", "database", "profile"}},
 		{"Output", []string{"quiet", "keep-secrets", "prometheus", "otlp"}},
-		{"Push", []string{"subscribe", "fragment"}},
 		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "tls-version", "ciphers", "curves", "tls-resume"}},
 		{"Hosts", []string{"proxy", "location", "resolve", "all-addresses", "unix", "source-ips", "agents", "observe", "allow-loss", "controller"}},
 	}

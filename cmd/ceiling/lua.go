@@ -21,8 +21,8 @@ func (f *runFlags) readScript(url string, fields []spec.Field, sh *shell) ([]spe
 	switch {
 	case f.load.method != "" || f.load.body != "":
 		return nil, errors.New("--lua: the script makes the requests; leave -m and -b out, or set wrk.method and wrk.body there")
-	case f.load.subscribe || spec.IsWebSocket(url):
-		return nil, errors.New("--lua: a script writes requests of HTTP/1.1; leave --subscribe out, and give an http:// or https:// URL")
+	case spec.IsWebSocket(url):
+		return nil, errors.New("--lua: a script writes requests of HTTP/1.1; give an http:// or https:// URL")
 	}
 	o := lua.Options{URL: url, Args: f.load.from.luaArgs, Out: sh.Stdout, Execute: os.Getenv(lua.ExecuteEnv) == "1"}
 	for _, h := range fields {

@@ -54,9 +54,8 @@ type loadFlags struct {
 	rate, arrivals, engine            string
 	method, body                      string
 	header                            []string
-	noUnloaded, subscribe             bool
+	noUnloaded                        bool
 	newConnections                    string
-	fragment                          int
 	hosts                             hostFlags
 	seed                              uint64
 	http                              string // version
@@ -201,8 +200,6 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.load.tls.Version, "tls-version", "", "https: the only version to offer, 1.2 or 1.3")
 	p.StringVar(&f.load.tls.Ciphers, "ciphers", "", "https: TLS 1.2 cipher suites to offer")
 	p.StringVar(&f.load.tls.Curves, "curves", "", "https: key exchange groups to offer: X25519MLKEM768,X25519,P-256")
-	p.BoolVar(&f.load.subscribe, "subscribe", false, "count server-sent events on each connection (text/event-stream)")
-	p.IntVar(&f.load.fragment, "fragment", 0, "ws: maximum bytes per frame (0 = whole message)")
 	p.BoolVar(&f.load.noUnloaded, "no-unloaded", false, "skip the unloaded requests, sent one at a time before the warm-up")
 	f.load.hosts.bind(p)
 	p.StringVar(&f.server.pinGenerator, "pin-generator", "", "pin the generator to these CPUs, e.g. 0-3,8")
@@ -244,18 +241,14 @@ func (f *sourceFlags) bind(p *pflag.FlagSet) {
 	p.StringArrayVar(&f.luaArgs, "lua-arg", nil, "argument of the script's init; repeatable")
 }
 
-// kind returns the kind of load, from the URL and --subscribe, and refuses flags of another.
+// kind returns the kind of load, from the URL, and refuses flags of another.
 func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
 	ws := len(targets) > 0 && spec.IsWebSocket(targets[0].URL)
 	switch {
-	case ws && f.load.subscribe:
-		return "", errors.New("--subscribe: a ws:// URL exchanges messages, not events; give an http:// or https:// URL")
 	case ws && f.changed("method"):
 		return "", errors.New("-m: a WebSocket is opened by GET; leave it out")
 	case ws:
 		return spec.Messages, nil
-	case f.load.subscribe:
-		return spec.Events, nil
 	}
 	return spec.Requests, nil
 }

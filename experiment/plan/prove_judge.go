@@ -31,7 +31,7 @@ func resourceOf(ceiling record.Bottleneck) string {
 	switch ceiling {
 	case record.LoadGenerator:
 		return record.PerturbGenerator
-	case record.ServerCPU, record.ServerThread, record.Uneven, record.Subscribers:
+	case record.ServerCPU, record.ServerThread, record.Uneven:
 		return record.PerturbServer
 	case record.Bandwidth, record.Packets:
 		return record.PerturbLink

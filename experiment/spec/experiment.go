@@ -87,7 +87,7 @@ type MixRequest struct {
 
 // Load is the load settings. The lists are the dimensions of a sweep.
 type Load struct {
-	Kind           LoadKind        `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"messages over WebSockets, or events to subscribe to; requests where none is given"`
+	Kind           LoadKind        `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"messages over WebSockets; requests where none is given"`
 	Connections    List[Count]     `json:"connections,omitempty" yaml:"connections,omitempty"`
 	Pipelining     List[Count]     `json:"pipelining,omitempty" yaml:"pipelining,omitempty" jsonschema:"requests in flight on each connection"`
 	Rate           List[unit.Rate] `json:"rate,omitempty" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all, as in 10k, a ramp 1k:5k or steps 1k+5k+1k"`
@@ -99,7 +99,6 @@ type Load struct {
 	ConnectRamp    Time            `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
 	NewConnections PerConnection   `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request, or after so many"`
 	TLS            *TLS            `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
-	Fragment       int             `json:"fragment,omitempty" yaml:"fragment,omitempty" jsonschema:"of messages: at most so many bytes in a frame"`
 	NoLone         bool            `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"skip the unloaded requests before the warm-up, which tell queueing from slow service"`
 	Dial           `yaml:",inline"`
 	Engine         string `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring, epoll or portable"`

@@ -333,7 +333,7 @@ func (e *Experiment) Spec(base string, c *Condition) (Spec, error) {
 		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: l.WarmupTime(),
 		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: cmp.Or(time.Duration(l.Timeout), c.timeout()),
 		NewConnections: l.NewConnections, NoLone: l.NoLone, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,
-		Wire:         Wire{Kind: l.Kind, Fragment: l.Fragment, Dial: l.For(base)},
+		Wire:         Wire{Kind: l.Kind, Dial: l.For(base)},
 		PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof, Profile: l.Profile,
 	}
 	if s.Kind == Messages {

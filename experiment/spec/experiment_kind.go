@@ -124,8 +124,6 @@ func (e *Experiment) checkSearch() error {
 		return errors.New("slo: a search needs an SLO; give --slo 'p99<5ms,errors<0.1%'")
 	case len(e.Load.Rate) > 0:
 		return errors.New("rate: a search chooses the rates itself; give the first with --start and the highest with --max-rate")
-	case e.Load.Kind == Events:
-		return errors.New("kind: a search varies the rate, and that of events is the server's; vary the subscribers, as in ceiling run --subscribe -c 100,1000")
 	}
 	return nil
 }

@@ -17,7 +17,6 @@ type LoadKind string
 const (
 	Requests LoadKind = ""         // HTTP requests, each with its response
 	Messages LoadKind = "messages" // WebSocket messages, one response each: ws:// and wss:// URLs
-	Events   LoadKind = "events"   // server-sent events, with a subscription per connection
 )
 
 // One is the singular of the unit, Many the plural: "request", "messages".
@@ -31,16 +30,13 @@ func (k LoadKind) Many() string {
 	return string(k)
 }
 
-// PerSecond is the unit of a rate: "req/s", "messages/s", "events/s".
+// PerSecond is the unit of a rate: "req/s", "messages/s".
 func (k LoadKind) PerSecond() string {
 	if k == Requests {
 		return "req/s"
 	}
 	return string(k) + "/s"
 }
-
-// FragmentMax limits Spec.Fragment to the size of one frame.
-const FragmentMax = BodyMax
 
 // IsWebSocket reports whether url is a WebSocket URL.
 func IsWebSocket(url string) bool {
@@ -55,9 +51,6 @@ func (s *Spec) checkKind() error {
 			return fmt.Errorf("kind: %s over %s; messages go to a ws:// or wss:// URL, and nothing else does", s.Kind.Many(), s.Targets[i].URL)
 		}
 	}
-	if s.Fragment != 0 && (s.Kind != Messages || s.Fragment < 1 || s.Fragment > FragmentMax) {
-		return fmt.Errorf("fragment: %d; give 1 to %d bytes for the messages of a ws:// URL, or leave --fragment out", s.Fragment, FragmentMax)
-	}
 	if s.Kind != Requests && s.HTTP == HTTP2 {
 		return fmt.Errorf("--http 2: %s go over HTTP/1.1; leave it out", s.Kind.Many())
 	}
@@ -66,10 +59,8 @@ func (s *Spec) checkKind() error {
 		return nil
 	case Messages:
 		return s.checkMessages()
-	case Events:
-		return s.checkEvents()
 	}
-	return fmt.Errorf("invalid kind %s (use %s, %s, or none for requests)", quoteShort(string(s.Kind)), Messages, Events)
+	return fmt.Errorf("invalid kind %s (use %s, or none for requests)", quoteShort(string(s.Kind)), Messages)
 }
 
 func (s *Spec) checkMessages() error {
@@ -90,26 +81,6 @@ func (s *Spec) checkMessages() error {
 				return fmt.Errorf("header %s: the generator writes it; leave it out", f.Name)
 			}
 		}
-	}
-	return nil
-}
-
-func (s *Spec) checkEvents() error {
-	switch {
-	case s.Open():
-		return errors.New("--subscribe: the server decides when it publishes; leave -R out")
-	case s.Requests > 0:
-		return errors.New("--subscribe: the server decides how many events there are; give a time with -d in place of -n")
-	case s.Pipelining > 1:
-		return errors.New("--subscribe: a connection has one subscription; leave -p out, and give more connections with -c")
-	case s.NewConnections > 0:
-		return errors.New("--subscribe: a subscription has no end; leave --new-connections out")
-	case len(s.Targets) > 1:
-		return errors.New("--subscribe: all connections subscribe to one URL; give one")
-	case s.Targets[0].Method != "GET" && s.Targets[0].Method != "POST":
-		return fmt.Errorf("--subscribe: method %s has no events in its answer; leave -m out", s.Targets[0].Method)
-	case !s.Expect.IsZero():
-		return errors.New("--expect: events have no status; leave it out")
 	}
 	return nil
 }

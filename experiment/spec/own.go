@@ -28,7 +28,7 @@ var ownFlags = map[string]map[string]*regexp.Regexp{
 		"--prefork": ownSwitch, "--tls": ownSwitch, "--http3": ownSwitch, "--workers": ownWord, "--list-kb": ownWord,
 		"--db": regexp.MustCompile(`^(sqlite|postgres)$`), "--db-pool": ownWord, "--db-group": ownWord,
 		"--db-unprepared": ownSwitch, "--db-cached": ownSwitch, "--db-nosync": ownSwitch,
-		"--push": ownList, "--downstream": ownList, "--kv": ownList,
+		"--downstream": ownList, "--kv": ownList,
 	},
 	"planted": {
 		"--threads": ownWord, "--cpu": ownWord, "--sleep": ownWord, "--n": ownWord, "--every": ownWord, "--fault": ownWord,

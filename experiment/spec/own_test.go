@@ -15,7 +15,6 @@ func TestOwnServers(t *testing.T) {
 		"ceiling serve fasthttp --addr {addr}":                                     "serve fasthttp",
 		"ceiling serve fiber --prefork --workers 4 --addr={addr}":                  "serve fiber --prefork --workers 4",
 		"ceiling serve fasthttp --db postgres --db-pool=2 --addr {addr}":           "serve fasthttp --db postgres --db-pool=2",
-		"ceiling serve nethttp --push rate=max,slow=block,queue=8 --addr {addr}":   "serve nethttp --push rate=max,slow=block,queue=8",
 		"ceiling serve fasthttp --downstream fail=0.1%,slow=1%:20ms --addr {addr}": "serve fasthttp --downstream fail=0.1%,slow=1%:20ms",
 		"ceiling serve fasthttp --kv own":                                          "serve fasthttp --kv own",
 		"ceiling planted random --sleep 1ms --addr {addr} --n 4":                   "planted random --sleep 1ms --n 4",

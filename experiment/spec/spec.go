@@ -95,10 +95,8 @@ type Spec struct {
 
 // Wire is the protocol, the destination and the source of the connections.
 type Wire struct {
-	// Kind is Requests, Messages or Events.
+	// Kind is Requests or Messages.
 	Kind LoadKind `json:"kind,omitempty"`
-	// Fragment limits the bytes per frame of Messages; 0: one frame each.
-	Fragment int `json:"fragment,omitempty"`
 	Dial
 }
 
@@ -144,7 +142,7 @@ func (s *Spec) Open() bool { return !s.Rate.IsZero() }
 // Unloaded is how long requests are sent one at a time before the load starts: in a closed loop a
 // quarter of the warm-up, at most LoneMost; otherwise 0.
 func (s *Spec) Unloaded() time.Duration {
-	if s.NoLone || s.Open() || s.Kind == Events || len(s.Targets) > 0 && s.Targets[0].From != nil {
+	if s.NoLone || s.Open() || len(s.Targets) > 0 && s.Targets[0].From != nil {
 		return 0
 	}
 	return min(s.Warmup/4, LoneMost)

@@ -8,42 +8,27 @@ import (
 // Mask is a masking key. Section 5.3 requires an unpredictable one per frame.
 type Mask [4]byte
 
-// AppendMessage appends a masked message to dst: text if the payload is UTF-8, else binary, in
-// frames of at most fragment bytes of payload; 0: in one frame.
-func AppendMessage(dst, payload []byte, fragment int, mask func() Mask) []byte {
-	op := byte(opBinary)
+// AppendMessage appends a masked message of one frame to dst: text if the payload is UTF-8, else
+// binary.
+func AppendMessage(dst, payload []byte, mask Mask) []byte {
 	if utf8.Valid(payload) {
-		op = opText
+		return appendFrame(dst, opText, payload, mask)
 	}
-	if fragment <= 0 {
-		fragment = len(payload)
-	}
-	for {
-		n := min(fragment, len(payload))
-		last := n == len(payload)
-		dst = appendFrame(dst, op, last, payload[:n], mask())
-		if last {
-			return dst
-		}
-		payload, op = payload[n:], opContinuation
-	}
+	return appendFrame(dst, opBinary, payload, mask)
 }
 
 // AppendClose appends a close frame.
 func AppendClose(dst []byte, code uint16, mask Mask) []byte {
-	return appendFrame(dst, opClose, true, binary.BigEndian.AppendUint16(nil, code), mask)
+	return appendFrame(dst, opClose, binary.BigEndian.AppendUint16(nil, code), mask)
 }
 
 // AppendPong appends the response to a ping, with its payload (section 5.5.3).
 func AppendPong(dst, payload []byte, mask Mask) []byte {
-	return appendFrame(dst, opPong, true, payload, mask)
+	return appendFrame(dst, opPong, payload, mask)
 }
 
-func appendFrame(dst []byte, op byte, final bool, payload []byte, mask Mask) []byte {
-	if final {
-		op |= 0x80
-	}
-	dst = append(dst, op)
+func appendFrame(dst []byte, op byte, payload []byte, mask Mask) []byte {
+	dst = append(dst, 0x80|op) // the final frame of its message
 	switch n := len(payload); {
 	case n < 126:
 		dst = append(dst, 0x80|byte(n))

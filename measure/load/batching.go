@@ -58,7 +58,7 @@ func (g *gathering) patienceFor(p ring.Patience) ring.Patience {
 func (w *worker) tune() {
 	g, inFlight := &w.gathering, len(w.conns)*w.pipelining
 	g.may, g.deep = 0, false
-	if w.openLoop || w.streams.subscribes() || !w.ring.CanGather() || inFlight < 2*gatherFewest {
+	if w.openLoop || !w.ring.CanGather() || inFlight < 2*gatherFewest {
 		return
 	}
 	wait, deep, share := w.shared.gatherFor, w.pipelining > 1 && inFlight >= deepLoop, float64(gatherShare)

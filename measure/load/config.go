@@ -94,7 +94,7 @@ type Sockets struct {
 	TLS *tlsconn.Config
 	// Protocol of the connections, unless ALPN selects another.
 	Protocol Protocol
-	// Opening makes the connections WebSockets or event streams; nil: they carry requests.
+	// Opening makes the connections WebSockets; nil: they carry requests.
 	Opening *Opening
 }
 

@@ -13,7 +13,7 @@ const (
 	connecting        // a connect is under way
 	tunnelling        // the proxy has been sent a CONNECT: tunnel.go
 	shaking           // a TLS handshake is under way
-	upgrading         // a WebSocket or an event stream is being requested: streams.go
+	upgrading         // a WebSocket is being requested: streams.go
 	open
 )
 
@@ -526,6 +526,6 @@ const (
 	causeBehind  = "behind a timed-out request"
 	causeDropped = "behind a failed request"
 	causeExtra   = "unsolicited bytes"
-	causeEndless = "event stream longer than the timeout: raise --timeout or, if it does not end, use --subscribe"
+	causeEndless = "event stream longer than the timeout: raise --timeout"
 	causeItself  = "connected to itself: nothing is listening"
 )

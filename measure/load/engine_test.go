@@ -233,10 +233,6 @@ func balanced(t testing.TB, c *Config, r *Result, w *watcher) {
 	if statuses != n.Completed || causes != n.Failed {
 		t.Errorf("%d completed and %d failed, but %d statuses and %d causes: %v", n.Completed, n.Failed, statuses, causes, n.Faults)
 	}
-	if r.Streams != nil && r.Streams.Kind == Events { // dated by the server, or not at all
-		balancedRows(t, r, w)
-		return
-	}
 	dated := n.Response.Count()
 	if dated != n.Service.Count() || dated > n.Completed+n.Failed || dated+r.Carried < n.Completed+n.Failed {
 		t.Errorf("%d response and %d service times of %d completed and %d failed", dated, n.Service.Count(), n.Completed, n.Failed)

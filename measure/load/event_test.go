@@ -20,7 +20,7 @@ func onThread(t *testing.T, body func(t *testing.T, w *worker, c *conn)) {
 	under(t, func(t *testing.T, engine string) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		s, err := newScript(get(), 1, 1, false)
+		s, err := newScript(get(), 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestOneSendForABatch(t *testing.T) {
 		}
 		defer syscall.Close(fds[1])
 		w.pipelining, w.flights = 4, make([]flight, 8)
-		if w.shared.script, err = newScript(get(), 4, 1, false); err != nil {
+		if w.shared.script, err = newScript(get(), 4, 1); err != nil {
 			t.Fatal(err)
 		}
 		w.conns = append(w.conns, conn{fd: int32(fds[0]), generation: 1, state: open})
@@ -168,7 +168,7 @@ func TestAsManyTargetsAsThereMayBe(t *testing.T) {
 	for i := range mix {
 		mix[i] = Request{Bytes: []byte{byte(i), byte(i >> 8), byte(i >> 16)}, Weight: 1}
 	}
-	s, err := newScript(mix, 1, 1, false)
+	s, err := newScript(mix, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

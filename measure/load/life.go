@@ -35,10 +35,8 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 		c := &w.conns[i]
 		c.fd, c.generation = -1, 1
 		number := s.Share.Number(uint64(first + i)) // in the whole run
-		if s.Opening == nil {                       // a dialogue begins at its beginning
-			c.oldest = s.script.step(0, int(mix(s.Seed+number)%uint64(len(s.script.target))))
-			c.next = c.oldest
-		}
+		c.oldest = s.script.step(0, int(mix(s.Seed+number)%uint64(len(s.script.target))))
+		c.next = c.oldest
 		c.reopenAt = int64(s.ConnectRamp) / int64(s.Connections) * int64(number)
 		w.reopen = append(w.reopen, uint32(i))
 	}
@@ -49,10 +47,7 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 		w.tls = newSecure(s.TLS, count)
 	}
 	if s.Opening != nil {
-		w.streams = newStreams(s.Opening, count, s.base)
-		if w.streams.subscribes() {
-			w.granted = 0 // the connections carry no requests
-		}
+		w.streams = newStreams(s.Opening, count)
 	}
 	if err := w.settle(); err != nil {
 		return nil, err
@@ -124,7 +119,7 @@ func (w *worker) report() *WorkerReport {
 	r.carried, r.inFlight, r.lateAtEnd = uint64(w.carried), uint64(w.inFlight), w.lateAtEnd
 	r.asked, r.unsent = w.asked()
 	r.atEdges.Waiting = w.unansweredAtEnd()
-	if !w.openLoop && !w.h2.limited(w.pipelining) && !w.streams.subscribes() {
+	if !w.openLoop && !w.h2.limited(w.pipelining) {
 		r.atEdges.Edges = &Edges{w.carriedNs, w.waited(w.lastNs)}
 	}
 	if r.windowNs = w.lastNs - w.windowNs; r.windowNs <= 0 {

@@ -152,7 +152,7 @@ func TestWorkersWriteNoSharedLine(t *testing.T) {
 		Duration: 500 * time.Millisecond, Timeout: 10 * time.Second, Interval: DefaultInterval, Drain: time.Second,
 	}
 	c.Mix[0] = Request{Bytes: wholeLines(request), Weight: 1} // in memory of its own
-	script, err := newScript(c.Mix, c.Pipelining, c.Seed, false)
+	script, err := newScript(c.Mix, c.Pipelining, c.Seed)
 	if err != nil {
 		t.Fatal(err)
 	}

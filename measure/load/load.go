@@ -83,7 +83,7 @@ func scriptOf(c *Config) (*script, error) {
 	if composing(c.Mix) != nil {
 		return composedScript(c.Pipelining), nil
 	}
-	s, err := newScript(c.Mix, c.Pipelining, c.Seed, c.Opening != nil)
+	s, err := newScript(c.Mix, c.Pipelining, c.Seed)
 	if err == nil {
 		s.runs = s.runs && len(c.Expect.Checks) == 0 && c.NewConnections == 0
 	}

@@ -29,7 +29,7 @@ func TestConnectionQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.IntRange(1, 9).Draw(t, "pipelining")
 		mix := []Request{{Bytes: []byte("a"), Weight: 3}, {Bytes: []byte("bb"), Weight: 2}}
-		s, err := newScript(mix, p, 5, false)
+		s, err := newScript(mix, p, 5)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestOneSendTooMany(t *testing.T) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		mix := []Request{{Bytes: make([]byte, 1<<20), Weight: 1}}
-		s, err := newScript(mix, 1, 1, false)
+		s, err := newScript(mix, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +285,7 @@ func TestScript(t *testing.T) {
 			round += weight
 		}
 		p := rapid.IntRange(1, 50).Draw(t, "pipelining")
-		s, err := newScript(mix, p, rapid.Uint64().Draw(t, "seed"), false)
+		s, err := newScript(mix, p, rapid.Uint64().Draw(t, "seed"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ type Result struct {
 type Spoken struct {
 	// H2 is what HTTP/2 adds; nil: no connection spoke it.
 	H2 *H2Report
-	// Streams of messages or events; nil: the connections carried requests.
+	// Streams of messages; nil: the connections carried requests.
 	Streams *Streams
 }
 

@@ -37,9 +37,8 @@ type script struct {
 const maxScript = 256 << 10
 
 // newScript lays out the mix. The first pipelining − 1 requests are repeated after the loop, if they
-// are small, so that a full batch is one piece from any position. A round of it is in a random order,
-// or in the given one.
-func newScript(requests []Request, pipelining int, seed uint64, inOrder bool) (*script, error) {
+// are small, so that a full batch is one piece from any position. A round of it is in a random order.
+func newScript(requests []Request, pipelining int, seed uint64) (*script, error) {
 	if len(requests) == 0 {
 		return nil, errors.New("load: the mix has no requests")
 	}
@@ -62,9 +61,6 @@ func newScript(requests []Request, pipelining int, seed uint64, inOrder bool) (*
 	round := len(order)
 	rng := rand.New(rand.NewPCG(seed, 0x5c817))
 	shuffle := func(part []uint32) {
-		if inOrder {
-			return
-		}
 		rng.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
 	}
 	shuffle(order)

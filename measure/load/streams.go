@@ -5,12 +5,9 @@ import (
 	crand "crypto/rand"
 	"encoding/binary"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"syscall"
-	"time"
 
-	"ceiling/internal/eventstream"
 	"ceiling/internal/hist"
 	"ceiling/internal/http1"
 	"ceiling/internal/ring"
@@ -18,27 +15,10 @@ import (
 	"ceiling/internal/websocket"
 )
 
-// Kind of load: what the connections carry.
-type Kind uint8
-
-// Kinds.
-const (
-	Requests Kind = iota // HTTP requests, each with its response
-	Messages             // WebSocket messages, each answered by one
-	Events               // server-sent events, to which each connection subscribes
-)
-
-// Opening is the HTTP request that makes a connection one of Messages or Events.
-//
-// Messages are the requests of Config.Mix, as websocket.AppendMessage writes them: each connection
-// sends them in their order, from the first one on. Events need only
-// a Mix of one, which is not sent: they have no number or rate of requests. Each event counts as
-// sent and completed; one whose number was skipped, as sent and failed. Its response time runs from
-// publication to receipt, if the event says when it was published.
+// Opening is the HTTP request that makes a connection a WebSocket. The messages are the requests of
+// Config.Mix, as websocket.AppendMessage writes them, each answered by one.
 type Opening struct {
-	Kind Kind
-	// Request as it goes on the wire; for Messages without the key and without the empty line that
-	// ends it.
+	// Request as it goes on the wire, without the key and without the empty line that ends it.
 	Request []byte
 	// Subprotocol reports whether Request asks for one.
 	Subprotocol bool
@@ -46,9 +26,8 @@ type Opening struct {
 	Payloads [][]byte
 }
 
-// Streams has the counts of connections that carry Messages or Events, in the window unless noted.
+// Streams has the counts of WebSockets, in the window unless noted.
 type Streams struct {
-	Kind Kind
 	// Setup has the openings before the window, Window those in it: from the connection being
 	// established (including TLS) to the end of the response head. Failed ones are Faults of
 	// PhaseOpen.
@@ -57,15 +36,6 @@ type Streams struct {
 	Echoed uint64
 	// Pings counts those answered.
 	Pings uint64
-	// First counts the messages that the server sent before it had got one, on all connections of
-	// the whole run.
-	First uint64
-	// Numbered counts the events that had a number, from FirstSeq to LastSeq.
-	Numbered, FirstSeq, LastSeq uint64
-	// Monotonic counts the events with a publication time on CLOCK_MONOTONIC of this host; Early
-	// those of them that were received before that time, which count as 0 ns. Wall counts those
-	// dated by another host's clock: their time from push to receipt is not measured.
-	Monotonic, Wall, Early uint64
 }
 
 // streams is a worker's state for such connections.
@@ -75,8 +45,6 @@ type streams struct {
 	lines   http1.Lines
 	random  *rand.ChaCha8
 	goodbye []byte // a close frame
-	clocks
-	welcomes
 	Streams
 }
 
@@ -89,52 +57,24 @@ type feed struct {
 	echo   int    // bytes of the current message that equal those sent; -1: not an echo
 	pong   []byte // to be sent once the unsent bytes have left
 	code   uint16 // close code; 0: CloseNormal
-	// welcomed counts the messages of welcomes; awaits: more are to come before it sends.
-	welcomed int
-	awaits   bool
-
-	body   http1.Body
-	events eventstream.Reader
-	seq    uint64 // of the last event
-	retry  time.Duration
-	ended  bool // a stream has ended in order
 }
 
-// clocks relates the run's clock to others.
-type clocks struct {
-	boot        string
-	monotonicNs int64 // CLOCK_MONOTONIC at zero of the run's clock
-}
-
-const (
-	// answerMost bounds the head of the response to an opening, in bytes.
-	answerMost = 16 << 10
-	// skippedMost is the longest gap in the numbers that counts as skipped events; beyond it the
-	// numbering has restarted.
-	skippedMost = 1 << 32
-)
+// answerMost bounds the head of the response to an opening, in bytes.
+const answerMost = 16 << 10
 
 // Causes that the engine itself names.
 const (
-	causeOpening  = "connection closed in the opening handshake"
-	causeNoEvents = "content type is not text/event-stream"
-	causeMissed   = "event missed"
-	causeEnded    = "event stream ended"
-	causeUnasked  = "unsolicited message"
-	causeCutOff   = "connection closed within a message"
-	causeNoClose  = "connection closed without a close frame"
+	causeOpening = "connection closed in the opening handshake"
+	causeUnasked = "unsolicited message"
+	causeCutOff  = "connection closed within a message"
+	causeNoClose = "connection closed without a close frame"
 )
 
-func newStreams(o *Opening, connections int, base time.Time) *streams {
+func newStreams(o *Opening, connections int) *streams {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails (Go 1.24)
-	s := &streams{Opening: o, conns: make([]feed, connections), random: rand.NewChaCha8(seed), Streams: Streams{Kind: o.Kind}}
+	s := &streams{Opening: o, conns: make([]feed, connections), random: rand.NewChaCha8(seed)}
 	s.goodbye = websocket.AppendClose(nil, websocket.CloseNormal, s.mask())
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err == nil && len(id) >= 8 {
-		s.boot = string(id[:8])
-	}
-	s.monotonicNs = sys.MonotonicNs() - int64(time.Since(base))
 	return s
 }
 
@@ -151,36 +91,26 @@ func (s *streams) report() *Streams {
 	return &s.Streams
 }
 
-// subscribes reports whether the connections only receive.
-func (s *streams) subscribes() bool { return s != nil && s.Opening.Kind == Events }
-
 // askStream sends the opening request on an established connection.
 func (w *worker) askStream(i uint32, c *conn) {
 	s := &w.streams.conns[i]
 	c.state, c.since = upgrading, w.clock()
+	var nonce [16]byte
+	binary.LittleEndian.PutUint64(nonce[:], w.streams.random.Uint64())
+	binary.LittleEndian.PutUint64(nonce[8:], w.streams.random.Uint64())
+	s.key = websocket.Key(nonce)
 	request := w.streams.Request
-	if w.streams.Opening.Kind == Messages {
-		var nonce [16]byte
-		binary.LittleEndian.PutUint64(nonce[:], w.streams.random.Uint64())
-		binary.LittleEndian.PutUint64(nonce[8:], w.streams.random.Uint64())
-		s.key = websocket.Key(nonce)
-		request = append(request[:len(request):len(request)], "Sec-WebSocket-Key: "+s.key+"\r\n\r\n"...)
-	}
+	request = append(request[:len(request):len(request)], "Sec-WebSocket-Key: "+s.key+"\r\n\r\n"...)
 	w.send(i, c, request)
 }
 
 // receivedStream handles the bytes received on such a connection.
 func (w *worker) receivedStream(i uint32, c *conn, b []byte) {
-	switch {
-	case c.state == upgrading && w.streams.conns[i].awaits:
-		receivedWelcome(w, i, c, b)
-	case c.state == upgrading:
+	if c.state == upgrading {
 		w.receivedAnswer(i, c, b)
-	case w.streams.subscribes():
-		w.receivedEvents(i, c, b)
-	default:
-		w.receivedFrames(i, c, b)
+		return
 	}
+	w.receivedFrames(i, c, b)
 }
 
 // receivedAnswer handles the response to an opening.
@@ -210,9 +140,6 @@ func (w *worker) receivedAnswer(i uint32, c *conn, b []byte) {
 	if cause := w.refused(s, &r); cause != "" {
 		w.seen.readPage(pageOf{tag: c.tag(i)}, r.Status, s.head, true)
 		w.abandon(i, c, PhaseOpen, cause)
-		if r.Status == 204 && s.ended {
-			c.reopenAt = maxTime // HTML, section 9.2.3: the client is to stay away
-		}
 		return
 	}
 	took := &w.streams.Setup
@@ -220,11 +147,7 @@ func (w *worker) receivedAnswer(i uint32, c *conn, b []byte) {
 		took = &w.streams.Window
 	}
 	took.Record(w.clock() - c.since)
-	s.body, s.head, s.key = r.Body(), nil, ""
-	if s.awaits = w.streams.each > 0; s.awaits {
-		receivedWelcome(w, i, c, b)
-		return
-	}
+	s.head, s.key = nil, ""
 	w.stands(i, c)
 	if len(b) > 0 {
 		w.receivedStream(i, c, b)
@@ -233,29 +156,14 @@ func (w *worker) receivedAnswer(i uint32, c *conn, b []byte) {
 
 // refused returns why a response does not open the connection, "" if it does.
 func (w *worker) refused(s *feed, r *http1.Response) string {
-	list := w.streams.lines.List
-	if w.streams.Opening.Kind == Messages {
-		switch e := websocket.CheckAnswer(r.Status, s.head, list, s.key, w.streams.Subprotocol); e {
-		case 0:
-			return ""
-		case websocket.ErrStatus:
-			return "status " + strconv.Itoa(r.Status) + " in place of 101"
-		default:
-			return e.Error()
-		}
+	switch e := websocket.CheckAnswer(r.Status, s.head, w.streams.lines.List, s.key, w.streams.Subprotocol); e {
+	case 0:
+		return ""
+	case websocket.ErrStatus:
+		return "status " + strconv.Itoa(r.Status) + " in place of 101"
+	default:
+		return e.Error()
 	}
-	if r.Status != 200 {
-		return "status " + strconv.Itoa(r.Status)
-	}
-	for k := range list {
-		if bytes.EqualFold(list[k].Name(s.head), []byte("content-type")) {
-			kind, _, _ := bytes.Cut(list[k].Value(s.head), []byte(";"))
-			if bytes.EqualFold(bytes.TrimSpace(kind), []byte("text/event-stream")) {
-				return ""
-			}
-		}
-	}
-	return causeNoEvents
 }
 
 // receivedFrames handles WebSocket frames.
@@ -285,9 +193,6 @@ func (w *worker) receivedFrames(i uint32, c *conn, b []byte) {
 			continue
 		}
 		if c.onWire == c.stamped { // what is stamped has not left yet
-			if w.streams.welcome(s, c, w.phase < probing, is == websocket.Message) {
-				continue
-			}
 			w.renew(i, c, freed)
 			w.fail(i, c, PhaseResponse, causeUnasked, causeDropped)
 			return
@@ -413,109 +318,6 @@ func (w *worker) sendPong(i uint32, c *conn) {
 	w.send(i, c, b)
 }
 
-// receivedEvents handles a piece of an event stream.
-func (w *worker) receivedEvents(i uint32, c *conn, b []byte) {
-	s := &w.streams.conns[i]
-	for len(b) > 0 {
-		data, n, done, err := s.body.Next(b)
-		for len(data) > 0 && err == nil {
-			var used int
-			var event bool
-			if used, event, err = s.events.Next(data); event {
-				w.gotEvent(c, s)
-			}
-			data = data[used:]
-		}
-		if err != nil {
-			w.fail(i, c, PhaseResponse, err.Error(), causeDropped)
-			return
-		}
-		if b = b[n:]; done {
-			w.streamEnded(i, c, s.events.EOF())
-			return
-		}
-	}
-}
-
-// gotEvent counts a complete event.
-func (w *worker) gotEvent(c *conn, s *feed) {
-	t, m, in := w.tally, s.events.Mark(), w.phase >= measuring
-	t.Sent++
-	t.Completed++
-	t.Statuses[0]++ // as for messages
-	c.served++
-	c.since, w.doneNs = w.now, w.now
-	if m.Seq > 0 {
-		if skipped := m.Seq - s.seq - 1; s.seq > 0 && m.Seq > s.seq && skipped > 0 && skipped < skippedMost {
-			t.Sent += skipped
-			t.Failed += skipped
-			t.Faults[Fault{PhaseResponse, causeMissed}] += skipped
-		}
-		if s.seq = m.Seq; in {
-			w.streams.number(m.Seq)
-		}
-	}
-	if m.UnixNs == 0 {
-		return
-	}
-	at, same := w.streams.published(m)
-	if !same { // no response time to record
-		if in {
-			w.streams.Wall++
-		}
-		return
-	}
-	took := w.now - at
-	if in {
-		w.streams.Monotonic++
-		if took < 0 {
-			w.streams.Early++
-		}
-	}
-	t.Response.Record(max(took, 0))
-}
-
-func (s *Streams) number(seq uint64) {
-	if s.Numbered++; s.FirstSeq == 0 || seq < s.FirstSeq {
-		s.FirstSeq = seq
-	}
-	s.LastSeq = max(s.LastSeq, seq)
-}
-
-// published returns when an event was published, on the run's clock, and whether it was dated by a
-// clock that both sides read. CLOCK_REALTIME of another host may be off by milliseconds, more than
-// most events take.
-func (k *clocks) published(m *eventstream.Mark) (at int64, same bool) {
-	if m.MonotonicNs > 0 && string(m.Boot) == k.boot {
-		return m.MonotonicNs - k.monotonicNs, true
-	}
-	return 0, false
-}
-
-// streamEnded handles a server's end of an event stream, after which a subscriber reconnects (HTML,
-// section 9.2.3), in the time that the server asks for. What is published until then reaches it as
-// little as what was published before it came, so it is not missed.
-func (w *worker) streamEnded(i uint32, c *conn, err error) {
-	s := &w.streams.conns[i]
-	w.tally.Reconnects++
-	switch {
-	case err != nil:
-		w.fail(i, c, PhaseResponse, err.Error(), causeDropped)
-		return
-	case c.served == 0 && !s.ended: // there has been no event yet
-		w.fail(i, c, PhaseResponse, causeEnded, causeDropped)
-		return
-	case c.served > 0:
-		w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
-	}
-	if retry := s.events.Retry(); retry > 0 {
-		s.retry = retry
-	}
-	s.seq, s.ended = 0, true
-	w.hangUp(i, c)
-	c.reopenAt = max(c.reopenAt, w.now+int64(s.retry))
-}
-
 // streamOver handles the end of the peer's data, orderly if no is 0.
 func (w *worker) streamOver(i uint32, c *conn, no syscall.Errno) {
 	s := &w.streams.conns[i]
@@ -529,10 +331,6 @@ func (w *worker) streamOver(i uint32, c *conn, no syscall.Errno) {
 		w.abandon(i, c, PhaseOpen, sys.ErrnoName(no))
 	case no != 0:
 		w.fail(i, c, PhaseResponse, sys.ErrnoName(no), causeDropped)
-	case w.streams.subscribes() && !s.body.UntilClose():
-		w.fail(i, c, PhaseResponse, http1.ErrShortBody.Error(), causeDropped)
-	case w.streams.subscribes():
-		w.streamEnded(i, c, s.events.EOF())
 	case !s.frames.Idle():
 		w.fail(i, c, PhaseResponse, causeCutOff, causeDropped)
 	case c.onWire == 0 && c.served > 0:
@@ -544,11 +342,10 @@ func (w *worker) streamOver(i uint32, c *conn, no syscall.Errno) {
 }
 
 // endStream ends the stream of a connection that is about to be closed, with a close frame if
-// nothing else waits to be sent. The event numbers continue on the next connection: it has missed
-// what was published in between.
+// nothing else waits to be sent.
 func (w *worker) endStream(i uint32, c *conn) {
 	s := &w.streams.conns[i]
-	if w.streams.Opening.Kind == Messages && c.state == open && !c.sending {
+	if c.state == open && !c.sending {
 		b := w.streams.goodbye
 		if s.code != 0 {
 			b = websocket.AppendClose(nil, s.code, w.streams.mask())
@@ -556,30 +353,16 @@ func (w *worker) endStream(i uint32, c *conn) {
 		w.send(i, c, b)
 	}
 	w.seen.checks.forgetStream(messageOf(c.tag(i)))
-	if c.onWire+c.resend == 0 {
-		c.oldest, c.next = 0, 0 // the next one begins from the start
-	}
 	s.frames.Reset()
-	s.events.Reset()
-	s.body, s.head, s.pong, s.echo, s.code, s.welcomed, s.awaits = http1.Body{}, nil, nil, 0, 0, 0, false
+	s.head, s.pong, s.echo, s.code = nil, nil, 0, 0
 }
 
 // add adds another worker's counts.
 func (s *Streams) add(one *Streams) {
 	s.Setup.Merge(&one.Setup)
 	s.Window.Merge(&one.Window)
-	for i, n := range one.counts() {
-		*s.counts()[i] += *n
-	}
-	if one.FirstSeq > 0 && (s.FirstSeq == 0 || one.FirstSeq < s.FirstSeq) {
-		s.FirstSeq = one.FirstSeq
-	}
-	s.LastSeq = max(s.LastSeq, one.LastSeq)
-}
-
-// counts returns the plain numbers, in wire order.
-func (s *Streams) counts() []*uint64 {
-	return []*uint64{&s.Echoed, &s.Pings, &s.First, &s.Numbered, &s.Monotonic, &s.Wall, &s.Early}
+	s.Echoed += one.Echoed
+	s.Pings += one.Pings
 }
 
 // append adds the streams, or their absence, to the binary form of a result.
@@ -587,11 +370,8 @@ func (s *Streams) append(b []byte) []byte {
 	if s == nil {
 		return append(b, 0)
 	}
-	b = sized(sized(append(b, 1, byte(s.Kind)), s.Setup.AppendBinary), s.Window.AppendBinary)
-	for _, n := range append(s.counts(), &s.FirstSeq, &s.LastSeq) {
-		b = binary.AppendUvarint(b, *n)
-	}
-	return b
+	b = sized(sized(append(b, 1), s.Setup.AppendBinary), s.Window.AppendBinary)
+	return binary.AppendUvarint(binary.AppendUvarint(b, s.Echoed), s.Pings)
 }
 
 // readStreams reads what append wrote.
@@ -600,15 +380,9 @@ func (r *reader) readStreams() *Streams {
 		return nil
 	}
 	s := &Streams{}
-	if b := r.take(1); b != nil {
-		s.Kind = Kind(b[0])
-	}
-	r.refuse(s.Kind != Messages && s.Kind != Events)
 	r.sized(s.Setup.UnmarshalBinary)
 	r.sized(s.Window.UnmarshalBinary)
-	for _, n := range append(s.counts(), &s.FirstSeq, &s.LastSeq) {
-		*n = r.uint()
-	}
+	s.Echoed, s.Pings = r.uint(), r.uint()
 	if r.err != nil {
 		return nil
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/base64"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -22,11 +21,9 @@ import (
 	peer "github.com/coder/websocket"
 
 	"ceiling/internal/condition"
-	"ceiling/internal/eventstream"
 	"ceiling/internal/http1"
 	"ceiling/internal/needs"
 	"ceiling/internal/ring"
-	"ceiling/internal/sys"
 	"ceiling/internal/websocket"
 )
 
@@ -76,41 +73,40 @@ func serveEcho(t *testing.T, handle func(*http.Request, *peer.Conn, peer.Message
 }
 
 // messages is a config of WebSocket messages with these payloads.
-func messages(t *testing.T, addr string, engine string, n uint64, fragment int, payloads ...string) Config {
+func messages(t *testing.T, addr string, engine string, n uint64, payloads ...string) Config {
 	t.Helper()
 	c := Config{
 		To: To(ring.TCPAddr(netip.MustParseAddrPort(addr))), Connections: 4, Threads: 2, Pipelining: 1, Timeout: 5 * time.Second, Requests: n,
 		Engine: engine, Seed: 1,
 	}
-	c.Opening = &Opening{Kind: Messages, Request: []byte("GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+	c.Opening = &Opening{Request: []byte("GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\n")}
 	for i, p := range payloads {
 		c.Opening.Payloads = append(c.Opening.Payloads, []byte(p))
 		mask := websocket.Mask{byte(i), 0xa5, 3, 4}
-		c.Mix = append(c.Mix, Request{Bytes: websocket.AppendMessage(nil, []byte(p), fragment, func() websocket.Mask { return mask }), Weight: 1})
+		c.Mix = append(c.Mix, Request{Bytes: websocket.AppendMessage(nil, []byte(p), mask), Weight: 1})
 	}
 	return c
 }
 
 // TestMessages: the server has as many messages as were sent, byte for byte, and every
-// answer is an echo, whatever their size, in pieces or not, over TLS or not.
+// answer is an echo, whatever their size, over TLS or not.
 func TestMessages(t *testing.T) {
 	const n = 400
 	long := strings.Repeat("é€x", 50_000)
 	for name, k := range map[string]struct {
 		payloads []string
-		fragment int
 		change   func(*Config)
 		tls      bool
 	}{
 		"short":           {payloads: []string{"hello"}},
 		"binary, several": {payloads: []string{"\xff\x00", "text", strings.Repeat("y", 300)}},
 		"pipelined":       {payloads: []string{"hello"}, change: func(c *Config) { c.Pipelining = 20 }},
-		"long, fragments": {payloads: []string{long}, fragment: 7001, change: func(c *Config) { c.Requests = 20 }},
+		"long":            {payloads: []string{long}, change: func(c *Config) { c.Requests = 20 }},
 		"open loop":       {payloads: []string{"hello"}, change: func(c *Config) { c.Rate = perS(2000) }},
 		"new connections": {payloads: []string{"hello"}, change: func(c *Config) { c.NewConnections, c.Requests = 1, 100 }},
 		"TLS":             {payloads: []string{"hello"}, tls: true, change: func(c *Config) { c.Pipelining = 5 }},
-		"TLS, long":       {payloads: []string{long}, fragment: 70_000, tls: true, change: func(c *Config) { c.Requests = 20 }},
+		"TLS, long":       {payloads: []string{long}, tls: true, change: func(c *Config) { c.Requests = 20 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachAtOnce(t, func(t *testing.T, engine string) {
@@ -126,7 +122,7 @@ func TestMessages(t *testing.T) {
 					s.Start()
 				}
 				defer s.Close()
-				c := messages(t, s.Listener.Addr().String(), engine, n, k.fragment, k.payloads...)
+				c := messages(t, s.Listener.Addr().String(), engine, n, k.payloads...)
 				if config != nil {
 					config(&c)
 				}
@@ -161,7 +157,7 @@ func TestOtherAnswersAreNoEchoes(t *testing.T) {
 	})
 	s.Start()
 	defer s.Close()
-	r := runs(t, messages(t, s.Listener.Addr().String(), "", 50, 0, "hello"))
+	r := runs(t, messages(t, s.Listener.Addr().String(), "", 50, "hello"))
 	s.open.Wait()
 	if r.Total.Completed != 50 || r.Streams.Echoed != 0 {
 		t.Errorf("completed %d, %d echoes", r.Total.Completed, r.Streams.Echoed)
@@ -291,7 +287,7 @@ func TestHostileWebSocketServers(t *testing.T) {
 						_ = c.(*net.TCPConn).CloseWrite()
 					}
 				})
-				c := messages(t, addr, engine, 0, 0, "hello")
+				c := messages(t, addr, engine, 0, "hello")
 				r := until(t, c, k.want)
 				if r.Total.Completed > 0 && k.want.Cause != causeUnasked {
 					t.Errorf("%d completed", r.Total.Completed)
@@ -326,7 +322,7 @@ func TestNormalClose(t *testing.T) {
 						_, _ = io.WriteString(c, k.frame)
 					}
 				})
-				r := runs(t, messages(t, addr, engine, 100, 0, "hello"))
+				r := runs(t, messages(t, addr, engine, 100, "hello"))
 				n := &r.Total
 				if n.Completed != 100 || n.Failed != 0 || len(n.Faults) != 0 || n.Reconnects == 0 || n.Closes.Announced == 0 ||
 					n.Closes.Most != 5 || n.Closes.AtMost != n.Closes.Announced || n.Closes.Code != k.code {
@@ -337,209 +333,21 @@ func TestNormalClose(t *testing.T) {
 	}
 }
 
-// TestEventStreamEnds: a subscriber whose stream ends in order subscribes again, misses nothing that
-// it was to get, and stays away once the server says so.
-func TestEventStreamEnds(t *testing.T) {
-	needs.Engine(t)
-	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-	for name, whole := range map[string]string{
-		"length": ok + "Content-Length: 38\r\n\r\ndata: {\"seq\": %d}\n\ndata: {\"seq\": %d}\n\n",
-		"close":  ok + "\r\ndata: {\"seq\": %d}\n\ndata: {\"seq\": %d}\n\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachAtOnce(t, func(t *testing.T, engine string) {
-				var streams atomic.Int64
-				addr := rawServer(t, func(c net.Conn, _ *bufio.Reader, _ string) {
-					n := streams.Add(1)
-					if n > 200 {
-						_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
-						return
-					}
-					_, _ = fmt.Fprintf(c, whole, n*10%89+10, n*10%89+11) // others are published in between
-					_ = c.(*net.TCPConn).CloseWrite()
-				})
-				r := runs(t, events(addr, engine))
-				n := &r.Total
-				delete(n.Faults, Fault{PhaseOpen, "status 204"})
-				delete(r.Setup, Fault{PhaseOpen, "status 204"})
-				if n.Failed != 0 || len(n.Faults) != 0 || len(r.Setup) != 0 || streams.Load() > 200+8 {
-					t.Errorf("%d failed, %v and %v before, %d streams", n.Failed, n.Faults, r.Setup, streams.Load())
-				}
-				if n.Closes.Announced != n.Reconnects || n.Completed > 0 && n.Closes.Most != 2 {
-					t.Errorf("%d events, %d reconnects, closes %+v", n.Completed, n.Reconnects, n.Closes)
-				}
-			})
-		})
-	}
-}
-
-// events is a config of subscriptions.
-func events(addr, engine string) Config {
-	return Config{
-		To: To(ring.TCPAddr(netip.MustParseAddrPort(addr))), Connections: 4, Threads: 2, Pipelining: 1, Timeout: time.Second,
-		Duration: 400 * time.Millisecond, Engine: engine, Mix: []Request{{Bytes: []byte("x"), Weight: 1}},
-		Sockets: Sockets{Opening: &Opening{Kind: Events, Request: []byte("GET /events HTTP/1.1\r\nHost: x\r\n\r\n")}},
-	}
-}
-
-// TestEvents: every event that the server has written is received, those that it
-// skipped are missed, and the time since they were published is that of the clock that
-// they name, to within what the machine adds.
-func TestEvents(t *testing.T) {
-	needs.Engine(t)
-	const published, agoNs = 60, int64(50e6)
-	boot := (&streams{clocks: newStreams(&Opening{Kind: Events}, 0, time.Now()).clocks}).boot
-	for name, k := range map[string]struct {
-		data            func(seq int) string
-		tls             bool
-		monotonic, wall bool
-	}{
-		"this host's clock": {monotonic: true, data: func(seq int) string {
-			return fmt.Sprintf(`{"seq":%d,"unix_ns":1,"monotonic_ns":%d,"boot":%q}`, seq, sys.MonotonicNs()-agoNs, boot)
-		}},
-		"another's clock, TLS": {wall: true, tls: true, data: func(seq int) string {
-			return fmt.Sprintf(`{"seq":%d,"unix_ns":%d,"monotonic_ns":1,"boot":"00000000"}`, seq, time.Now().UnixNano()-agoNs)
-		}},
-		"no clock": {data: func(seq int) string { return fmt.Sprintf(`{"seq":%d}`, seq) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachAtOnce(t, func(t *testing.T, engine string) {
-				var wrote atomic.Uint64
-				open := make(chan struct{})
-				s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-					w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-					flush := http.NewResponseController(w)
-					_ = flush.Flush()
-					select {
-					case <-open:
-					case <-q.Context().Done():
-						return
-					}
-					for seq := 1; seq <= published; seq++ {
-						if seq == 10 || seq == 11 || seq == 30 {
-							continue
-						}
-						if _, err := fmt.Fprintf(w, "id: %d\r\ndata: %s\r\n\r\n: comment\n\n", seq, k.data(seq)); err != nil {
-							return
-						}
-						wrote.Add(1)
-						_ = flush.Flush()
-						time.Sleep(time.Millisecond)
-					}
-					<-q.Context().Done()
-				}))
-				c := events("127.0.0.1:1", engine)
-				if k.tls {
-					server, client := trust(t, usual(), nil)
-					server.NextProtos = []string{"http/1.1"}
-					s.TLS, c.TLS = server, client
-					s.StartTLS()
-				} else {
-					s.Start()
-				}
-				defer s.Close()
-				c.To = To(ring.TCPAddr(netip.MustParseAddrPort(s.Listener.Addr().String())))
-				c.Duration = 3 * time.Second
-				ctx, enough := context.WithCancel(context.Background())
-				defer enough()
-				// Every worker has opened its window a moment after the coordinator did.
-				w := &watcher{onOpen: func() { time.AfterFunc(100*time.Millisecond, func() { close(open) }) }}
-				w.onRow = func(*Tally) {
-					if w.sum.Completed >= 4*(published-3) {
-						enough()
-					}
-				}
-				r := start(ctx, t, c, w)
-				total := &r.Total
-				missed := total.Faults[Fault{PhaseResponse, causeMissed}]
-				if total.Completed != wrote.Load() || missed != 4*3 || total.Failed != missed || total.Sent != total.Completed+missed {
-					t.Errorf("received %d of %d written, missed %d, failed %d, sent %d", total.Completed, wrote.Load(), missed, total.Failed,
-						total.Sent)
-				}
-				st := r.Streams
-				if st.FirstSeq != 1 || st.LastSeq != published || st.Numbered != total.Completed || st.Early != 0 {
-					t.Errorf("%+v", st)
-				}
-				if (st.Monotonic == total.Completed) != k.monotonic || (st.Wall == total.Completed) != k.wall {
-					t.Errorf("clocks: %d monotonic, %d wall", st.Monotonic, st.Wall)
-				}
-				h := &total.Response
-				if want := k.monotonic; want != (h.Count() == total.Completed) || !want && h.Count() > 0 || want && h.Min() < agoNs*99/100 {
-					t.Errorf("%d times, from %d ns", h.Count(), h.Min())
-				}
-			})
-		})
-	}
-}
-
-// TestHostileEventStreams: each ends in a counted error with its name.
-func TestHostileEventStreams(t *testing.T) {
-	needs.Engine(t)
-	in := func(cause string) Fault { return Fault{PhaseIdle, cause} }
-	opening := func(cause string) Fault { return Fault{PhaseOpen, cause} }
-	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-	for name, k := range map[string]struct {
-		answer string
-		ends   bool
-		drip   bool
-		want   Fault
-	}{
-		"another type":   {answer: "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n", want: opening(causeNoEvents)},
-		"not found":      {answer: "HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n", want: opening("status 404")},
-		"silence":        {want: opening(CauseTimeout)},
-		"hangs up":       {ends: true, want: opening(causeOpening)},
-		"endless line":   {answer: ok + "\r\ndata: " + strings.Repeat("x", eventstream.MaxLine), want: in(eventstream.ErrLine.Error())},
-		"ended empty":    {answer: ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", want: in(causeEnded)},
-		"empty by close": {answer: ok + "\r\n: no event\n\n", ends: true, want: in(causeEnded)},
-		"cut":            {answer: ok + "\r\ndata: x", ends: true, want: in(eventstream.ErrCut.Error())},
-		"cut chunk":      {answer: ok + "Transfer-Encoding: chunked\r\n\r\nff\r\ndata: x", ends: true, want: in(http1.ErrShortBody.Error())},
-		"bad chunk":      {answer: ok + "Transfer-Encoding: chunked\r\n\r\nxx\r\n", want: in(http1.ErrChunk.Error())},
-		"dripping":       {answer: ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ndata: é\n\r\n1\r\n\n\r\nx\r\n\r\n", drip: true, want: in(http1.ErrChunk.Error())},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachAtOnce(t, func(t *testing.T, engine string) {
-				addr := rawServer(t, func(c net.Conn, _ *bufio.Reader, _ string) {
-					for rest := k.answer; rest != ""; {
-						n := len(rest)
-						if k.drip {
-							n = 1
-							time.Sleep(100 * time.Microsecond)
-						}
-						if _, err := io.WriteString(c, rest[:n]); err != nil {
-							return
-						}
-						rest = rest[n:]
-					}
-					if k.ends {
-						_ = c.(*net.TCPConn).CloseWrite()
-					}
-				})
-				until(t, events(addr, engine), k.want)
-			})
-		})
-	}
-}
-
-// TestDialogue: every connection sends the messages in their order from the first one on, and a reply
-// that does not satisfy a condition counts as wrong, with what it was.
-func TestDialogue(t *testing.T) {
+// TestMessageChecks: a reply that does not satisfy a condition counts as wrong, with what it was.
+func TestMessageChecks(t *testing.T) {
 	eachAtOnce(t, func(t *testing.T, engine string) {
-		var mu sync.Mutex
-		said := map[string]string{} // by the connection's client port
+		var wrong atomic.Uint64
 		s := serveEcho(t, func(q *http.Request, c *peer.Conn, kind peer.MessageType, message []byte) error {
-			mu.Lock()
-			said[q.RemoteAddr] += string(message)
-			mu.Unlock()
 			reply := `{"ok":true}`
 			if string(message) == "b" {
 				reply = `{"ok":false}`
+				wrong.Add(1)
 			}
 			return c.Write(q.Context(), kind, []byte(reply))
 		})
 		s.Start()
 		defer s.Close()
-		c := messages(t, s.Listener.Addr().String(), engine, 60, 0, "a", "b", "c")
-		c.NewConnections = 2 // of three: the next connection begins again
+		c := messages(t, s.Listener.Addr().String(), engine, 60, "a", "b", "c")
 		ok, err := condition.Parse("json $.ok == true")
 		if err != nil {
 			t.Fatal(err)
@@ -547,13 +355,9 @@ func TestDialogue(t *testing.T) {
 		c.Expect.Checks = []condition.Condition{ok}
 		r := runs(t, c)
 		s.open.Wait()
-		for _, got := range said { // the last ones have what was left
-			if !strings.HasPrefix("ab", got) {
-				t.Errorf("a connection said %s", got)
-			}
-		}
 		n := &r.Total
-		if n.Completed != 60 || n.Failed != 0 || n.Bad < 26 || n.Bad > 30 || n.Faults[Fault{PhaseCheck, "json $.ok == true"}] != n.Bad || len(r.Errors) != 1 ||
+		if n.Completed != 60 || n.Failed != 0 || n.Bad == 0 || n.Bad != wrong.Load() ||
+			n.Faults[Fault{PhaseCheck, "json $.ok == true"}] != n.Bad || len(r.Errors) != 1 ||
 			!strings.Contains(r.Errors[0].Line, "false") {
 			t.Errorf("completed %d, failed %d, wrong %d, %v, %v", n.Completed, n.Failed, n.Bad, n.Faults, r.Errors)
 		}

@@ -7,7 +7,7 @@ const (
 	PhaseConnect  = "connect"
 	PhaseIdle     = "idle" // the connection had no request
 	PhaseTLS      = "tls"  // a handshake
-	PhaseOpen     = "open" // the opening of a WebSocket or an event stream
+	PhaseOpen     = "open" // the opening of a WebSocket
 	PhaseSend     = "send"
 	PhaseResponse = "response"
 	PhaseCheck    = "check" // a completed response does not satisfy the condition that is the cause
@@ -93,7 +93,7 @@ type Batching struct {
 // drops connections, does not.
 type Closes struct {
 	// Announced by the server: Connection: close, a body delimited by the close, a GOAWAY, a
-	// WebSocket's close frame, the end of an event stream.
+	// WebSocket's close frame.
 	Announced uint64
 	Idle      uint64 // without a request
 	InFlight  uint64 // with requests that had no response yet

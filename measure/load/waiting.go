@@ -36,9 +36,6 @@ type outstanding struct {
 
 // unansweredAtEnd collects the requests without a response at the end.
 func (w *worker) unansweredAtEnd() *Waiting {
-	if w.streams.subscribes() {
-		return nil
-	}
 	w.unanswered(w.left.of(w))
 	w.addBehind(w.left, w.waitedUntil())
 	return w.left

@@ -26,8 +26,6 @@ func filled(v reflect.Value, rng *rand.Rand) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(1 + rng.Int64N(1<<30))
-	case reflect.Uint8: // a kind of streams
-		v.SetUint(1 + rng.Uint64N(2))
 	case reflect.Uint16:
 		v.SetUint(1 + rng.Uint64N(1<<16-1))
 	case reflect.Uint32:

@@ -307,7 +307,7 @@ func (w *worker) lengthNs() int64 {
 // prepare does what precedes the load: the first connect attempts, the unloaded requests, the wait for
 // the start.
 func (w *worker) prepare() {
-	if w.phase == opening && w.attempted == len(w.conns) && !listens(w) {
+	if w.phase == opening && w.attempted == len(w.conns) {
 		w.established = w.connected // a server may close one after its unloaded request
 		w.beAlone()
 	}

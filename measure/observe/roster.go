@@ -5,7 +5,6 @@ package observe
 import (
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 
 	"ceiling/record"
 )
@@ -17,10 +16,6 @@ type socketTable struct {
 	pairs []connection
 	// client and server are the sums over all sockets of the list.
 	client, server record.EndQueues
-	// fullest are the pairs whose server end had the most unacknowledged bytes, and more than
-	// fullFrom.
-	fullest []int
-	fill    []uint32 // bytes of each
 	// listed counts the pairs, or the server's ends if the clients are elsewhere.
 	listed record.Listing
 }
@@ -37,7 +32,6 @@ func readRoster(e *ends) (*socketTable, error) {
 	r := &socketTable{}
 	var servers []sockID
 	var waiting []bool       // of each, whether it is in the accept queue
-	var written []uint32     // of each, unacknowledged bytes
 	at := map[tuple]int{}    // of the server's ends, by its own and the client's address
 	mate := map[int]sockID{} // their clients
 	var clients []sockID
@@ -50,7 +44,6 @@ func readRoster(e *ends) (*socketTable, error) {
 			if settled {
 				at[tuple{local, remote}] = len(servers)
 				servers, waiting = append(servers, s.key()), append(waiting, s.inode == 0)
-				written = append(written, s.wqueue)
 			}
 			return
 		}
@@ -67,7 +60,6 @@ func readRoster(e *ends) (*socketTable, error) {
 			mate[j] = clients[i]
 			r.pairs = append(r.pairs, connection{client: clients[i], server: servers[j]})
 			r.count(waiting[j])
-			r.full(written, j)
 		}
 	}
 	if len(r.pairs) > 0 {
@@ -88,29 +80,6 @@ func readRoster(e *ends) (*socketTable, error) {
 		r.pairs = append(r.pairs, p)
 	}
 	return r, nil
-}
-
-const (
-	fullestMost = 4
-	fullFrom    = 16 << 10 // bytes
-)
-
-// full adds the last pair, whose server end is j, if it is among the fullest.
-func (r *socketTable) full(written []uint32, j int) {
-	if written[j] < fullFrom {
-		return
-	}
-	r.fullest, r.fill = append(r.fullest, len(r.pairs)-1), append(r.fill, written[j])
-	if len(r.fullest) <= fullestMost {
-		return
-	}
-	least := 0
-	for i, bytes := range r.fill {
-		if bytes < r.fill[least] {
-			least = i
-		}
-	}
-	r.fullest, r.fill = slices.Delete(r.fullest, least, least+1), slices.Delete(r.fill, least, least+1)
 }
 
 // count adds a connection whose server end is known.

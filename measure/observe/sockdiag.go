@@ -5,7 +5,6 @@ package observe
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"syscall"
 
 	"ceiling/internal/sys"
@@ -290,15 +289,10 @@ type tcpInfoSampler struct {
 // RTT, for 0.2 ms.
 const infoPairs = 32
 
-// follow chooses the connections: at random, and those with the longest send queue on the server.
+// follow chooses the connections at random.
 func (s *tcpInfoSampler) follow(r *socketTable) {
 	s.doors.chosen = r.draw(s.doors.rng, infoPairs, s.doors.chosen)
 	s.pairs = s.pairs[:0]
-	for _, k := range r.fullest {
-		if !slices.Contains(s.doors.chosen, k) {
-			s.pairs = append(s.pairs, r.pairs[k])
-		}
-	}
 	for _, k := range s.doors.chosen {
 		s.pairs = append(s.pairs, r.pairs[k])
 	}
@@ -343,7 +337,7 @@ func (s *tcpInfoSampler) lookUp(door *lookups, into *endInfo, end func(*connecti
 	}
 	return door.answers(func(_ int, socket *inetSocket) {
 		if socket != nil && parseTCPInfo(socket.info, &s.info) {
-			into.add(socket, &s.info)
+			into.add(socket.cookie, &s.info)
 		}
 	})
 }

@@ -4,7 +4,6 @@ package observe
 
 import (
 	"encoding/binary"
-	"net/netip"
 	"slices"
 
 	"ceiling/record"
@@ -53,7 +52,6 @@ func flowOf(p []byte) flow {
 // tcpInfo has the fields in use.
 type tcpInfo struct {
 	rttUs, minRTTUs, cwnd, unacked uint32
-	notSent                        uint32 // bytes written that have not left yet
 	counters                       tcpCounts
 	short                          bool // ends before the counters
 }
@@ -80,7 +78,7 @@ func parseTCPInfo(p []byte, t *tcpInfo) bool {
 		t.short = true
 		return true
 	}
-	t.minRTTUs, t.notSent = u32(infoMinRTT), u32(infoNotSent)
+	t.minRTTUs = u32(infoMinRTT)
 	t.counters = tcpCounts{
 		retrans: u32(infoTotalRetrans), segsOut: u32(infoSegsOut), segsIn: u32(infoSegsIn),
 		acked: u64(infoBytesAcked), received: u64(infoBytesRecv),
@@ -88,9 +86,6 @@ func parseTCPInfo(p []byte, t *tcpInfo) bool {
 	}
 	return true
 }
-
-// heldMost bounds the sockets that a row names.
-const heldMost = 8
 
 // endInfo collects one end of the connections over one dump. Cookies identify sockets from one dump
 // to the next.
@@ -112,8 +107,7 @@ func (e *endInfo) begin() {
 }
 
 // add adds one socket.
-func (e *endInfo) add(socket *inetSocket, t *tcpInfo) {
-	cookie := socket.cookie
+func (e *endInfo) add(cookie uint64, t *tcpInfo) {
 	r := &e.row
 	r.Sockets++
 	e.rtts = append(e.rtts, t.rttUs)
@@ -143,15 +137,6 @@ func (e *endInfo) add(socket *inetSocket, t *tcpInfo) {
 	r.BusyNs += int64(is.busyUs-was.busyUs) * 1000
 	r.RwndNs += int64(is.rwndUs-was.rwndUs) * 1000
 	r.SndbufNs += int64(is.sndbufUs-was.sndbufUs) * 1000
-	heldNs := int64(is.rwndUs-was.rwndUs) * 1000
-	if is.acked == was.acked { // the kernel counts a window that stays closed only as busy
-		heldNs = max(heldNs, int64(is.busyUs-was.busyUs)*1000)
-	}
-	if t.notSent > 0 && 2*heldNs >= int64(is.busyUs-was.busyUs)*1000 && heldNs > 0 && len(r.Held) < heldMost {
-		r.Held = append(r.Held, record.HeldSocket{
-			Peer: netip.AddrPortFrom(socket.dst, socket.dport).String(), UnsentBytes: int64(t.notSent), HeldNs: heldNs,
-		})
-	}
 }
 
 // finish fills in the quantiles: the value that the share of sockets is at or below (nearest rank).

@@ -177,9 +177,6 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 		run.Load.Mode = "open"
 		run.Load.TargetPerS = s.Rate.PerSecond()
 	}
-	if s.Kind == spec.Events {
-		run.Load.Mode = "subscribed"
-	}
 	if elapsed > 0 {
 		run.Rate.CompletedPerS = float64(t.Completed) / elapsed
 		run.Rate.SentPerS = float64(t.Sent) / elapsed

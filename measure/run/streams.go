@@ -18,8 +18,8 @@ import (
 // greeting is the default message.
 const greeting = "hello"
 
-// opening builds the engine's input for messages or events: the request that opens a connection,
-// and the mix; nil if connections carry requests.
+// opening builds the engine's input for messages: the request that opens a connection, and the mix;
+// nil if connections carry requests.
 func opening(s *spec.Spec) (*load.Opening, []load.Request, error) {
 	if s.Kind == spec.Requests {
 		return nil, nil, nil
@@ -36,17 +36,7 @@ func opening(s *spec.Spec) (*load.Opening, []load.Request, error) {
 	for _, f := range t.Header {
 		fields = append(fields, http1.Field{Name: f.Name, Value: f.Value})
 	}
-	o := &load.Opening{Kind: load.Events}
-	if s.Kind == spec.Events {
-		if !has("Accept") {
-			fields = append(fields, http1.Field{Name: "Accept", Value: "text/event-stream"})
-		}
-		if o.Request, err = http1.AppendRequest(nil, t.Method, path, host, fields, t.Body); err != nil {
-			return nil, nil, fmt.Errorf("%s %s: %w", t.Method, t.URL, err)
-		}
-		return o, []load.Request{{Bytes: o.Request, Weight: 1}}, nil
-	}
-	o.Kind, o.Subprotocol = load.Messages, has("Sec-WebSocket-Protocol")
+	o := &load.Opening{Subprotocol: has("Sec-WebSocket-Protocol")}
 	fields = append(fields, http1.Field{Name: "Upgrade", Value: "websocket"}, http1.Field{Name: "Connection", Value: "Upgrade"},
 		http1.Field{Name: "Sec-WebSocket-Version", Value: "13"})
 	if o.Request, err = http1.AppendRequest(nil, t.Method, path, host, fields, nil); err != nil {
@@ -63,7 +53,7 @@ func opening(s *spec.Spec) (*load.Opening, []load.Request, error) {
 			return nil, nil, errors.New("body: the message is too large")
 		}
 		o.Payloads = append(o.Payloads, payload)
-		mix = append(mix, load.Request{Bytes: websocket.AppendMessage(nil, payload, s.Fragment, mask), Weight: t.Weight})
+		mix = append(mix, load.Request{Bytes: websocket.AppendMessage(nil, payload, mask()), Weight: t.Weight})
 	}
 	return o, mix, nil
 }
@@ -74,15 +64,13 @@ func mask() (m websocket.Mask) {
 	return m
 }
 
-// streamsOf converts the results of messages or events for the record; nil if the connections
+// streamsOf converts the results of messages for the record; nil if the connections
 // carried requests.
 func streamsOf(s *load.Streams) *record.Streams {
 	if s == nil {
 		return nil
 	}
-	r := &record.Streams{
-		Before: record.QuantilesOf(&s.Setup), Opened: record.QuantilesOf(&s.Window), Echoed: s.Echoed, Pings: s.Pings, First: s.First,
-		Numbered: s.Numbered, FirstSeq: s.FirstSeq, LastSeq: s.LastSeq, Monotonic: s.Monotonic, Wall: s.Wall, Early: s.Early,
+	return &record.Streams{
+		Before: record.QuantilesOf(&s.Setup), Opened: record.QuantilesOf(&s.Window), Echoed: s.Echoed, Pings: s.Pings,
 	}
-	return r
 }

@@ -10,7 +10,7 @@ import (
 
 // The axes of a run of events or messages have their unit.
 func TestRateIsInTheUnitOfTheRun(t *testing.T) {
-	for _, kind := range []spec.LoadKind{spec.Requests, spec.Messages, spec.Events} {
+	for _, kind := range []spec.LoadKind{spec.Requests, spec.Messages} {
 		rows := []record.LoadRow{{TNs: 1e8, WidthNs: 1e8, Completed: 10}, {TNs: 2e8, WidthNs: 1e8, Completed: 20}}
 		r := Run{Run: &record.Run{}, Series: &record.Series{Load: rows}}
 		r.Spec.Kind = kind

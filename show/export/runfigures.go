@@ -21,7 +21,7 @@ func figuresOf(s *Source) figures {
 	r := s.Run
 	labels := []label{{"run", r.ID}, {"target", shown(r.Target)}, {"mode", r.Load.Mode}, {"engine", r.Load.Engine},
 		{"host", r.Environment.Host}, {"version", r.Environment.Version}}
-	if r.Load.Streams != nil { // "requests" below are messages or events here
+	if r.Load.Streams != nil { // "requests" below are messages here
 		labels = append(labels, label{"unit", r.Spec.Kind.Many()})
 	}
 	f.add(info, "run", "", "The run and its target.", 1, labels...)
@@ -180,7 +180,7 @@ func (f *figures) machines(r *record.Run) {
 	}
 }
 
-// inUnit replaces requests with messages or events in a help text if the run counts those.
+// inUnit replaces requests with messages in a help text if the run counts those.
 func inUnit(text, counts string) string {
 	counts = cmp.Or(counts, "requests")
 	return strings.NewReplacer("requests", counts, "Requests", strings.ToUpper(counts[:1])+counts[1:]).Replace(text)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"os"
-	"strings"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -65,11 +64,7 @@ func regimeOf(e *Entry, name string) (*regimeFigures, error) {
 // generator's; Bottleneck and Next are names.
 func (r *regimeFigures) Rate() (answer, error) {
 	e := &r.row.PerS
-	a, err := r.between(kindPerS, record.Estimate{Mid: e.Value, Low: e.Low, High: e.High, Confidence: e.Confidence}, true)
-	if unit := r.row.Unit; unit != "" {
-		a.text, a.short = strings.ReplaceAll(a.text, "req/s", unit+"/s"), strings.ReplaceAll(a.short, "req/s", unit+"/s")
-	}
-	return a, err
+	return r.between(kindPerS, record.Estimate{Mid: e.Value, Low: e.Low, High: e.High, Confidence: e.Confidence}, true)
 }
 
 func (r *regimeFigures) P99() (answer, error) {

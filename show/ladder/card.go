@@ -15,7 +15,7 @@ func (l *Ladder) answer() (page.Section, bool) {
 	counts, name, measured := map[string]int{}, "", 0
 	for i := range l.Rows {
 		row := &l.Rows[i]
-		if row.NotMeasured != "" || row.Unit != "" || !(row.PerS.Value > 0) {
+		if row.NotMeasured != "" || !(row.PerS.Value > 0) {
 			continue
 		}
 		measured++

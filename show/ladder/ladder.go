@@ -39,8 +39,6 @@ type Row struct {
 	Regime  string `json:"regime"`
 	Request string `json:"request"` // "GET /db/row"
 	About   string `json:"about"`
-	// Unit is what is counted instead of requests: "events"; "" is requests.
-	Unit string `json:"unit,omitempty"`
 	// NotMeasured is the reason for missing figures.
 	NotMeasured string `json:"not_measured,omitempty"`
 

@@ -47,7 +47,7 @@ func (row *Row) cells() []string {
 		name += fmt.Sprintf(" (%d of %d runs not valid)", row.Failed, row.PerS.N)
 	}
 	return []string{
-		row.Regime, strings.TrimSpace(unit.FormatCount(int64(row.PerS.Value+0.5)) + " " + row.Unit),
+		row.Regime, unit.FormatCount(int64(row.PerS.Value + 0.5)),
 		unit.Range(unit.FormatSI(row.PerS.Low), "–", unit.FormatSI(row.PerS.High)), p99, cpu,
 		unit.FormatBytesSI(int64(row.Cost.Bytes + 0.5)), fsyncs, trips, headroom, name,
 	}

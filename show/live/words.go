@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/verdict/prose"
 )
@@ -36,12 +35,9 @@ func (s *Snapshot) Load() string {
 	if text := c.NewConnections.Says(c.Kind); text != "" {
 		parts = append(parts, text)
 	}
-	switch {
-	case c.Open():
+	if c.Open() {
 		parts = append(parts, "open loop at "+c.Rate.String()+" "+c.Kind.PerSecond())
-	case c.Kind == spec.Events:
-		parts = append(parts, "subscribed to events")
-	default:
+	} else {
 		parts = append(parts, "closed loop")
 	}
 	return strings.Join(parts, " · ")

@@ -46,9 +46,6 @@ func errorsSection(run *chart.Run, most int) Section {
 // balance summarises the request accounting in one sentence.
 func balance(run *chart.Run) string {
 	q := &run.Requests
-	if run.Load.Mode == "subscribed" {
-		return report.Subscribed(run.Run) + "."
-	}
 	n := func(v uint64) string { return unit.FormatCount(int64(v)) }
 	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight at the end%s.", n(q.Sent), n(q.Completed), n(q.Failed),
 		n(q.InFlight), report.Oldest(run.Run))

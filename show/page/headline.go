@@ -49,13 +49,10 @@ func early(r *record.Run) (list []Tile) {
 
 // tiles are the same for every run, in the same order.
 func tiles(run *chart.Run) []Tile {
-	response, name, about := &run.Latency.Response, "response time", "response time, done − due"
-	if run.Load.Mode == "subscribed" {
-		name, about = "push to receipt", "from an event's publication to its receipt"
-	}
+	response, name := &run.Latency.Response, "response time"
 	list := []Tile{
 		{run.Spec.Kind.Many() + "/s", rate(run), steadiness(run)},
-		{"p50", quantile(response, .5), about},
+		{"p50", quantile(response, .5), "response time, done − due"},
 		{"p99", quantile(response, .99), name},
 		{"p99.9", quantile(response, .999), name},
 		{"max", quantile(response, 1), name},

@@ -105,7 +105,7 @@ func (l Layout) facts(r *record.Run) []block {
 		blocks = append(blocks, fact(0, r.Spec.Kind.Many(), answeredLine(r)))
 	}
 	if r.Load.Streams != nil {
-		blocks = append(blocks, fact(1, streamsName(r), streamsLine(r)))
+		blocks = append(blocks, fact(1, "WebSockets", streamsLine(r)))
 	}
 	if e := r.Load.Events; e != nil {
 		blocks = append(blocks, fact(1, "events", fmt.Sprintf("%s in %s responses · %s/s · %.1f a response", unit.FormatCount(int64(e.Count)),
@@ -231,8 +231,7 @@ func LoadLine(r *record.Run) string {
 	if text := r.Spec.NewConnections.Says(r.Spec.Kind); text != "" {
 		parts = append(parts, text)
 	}
-	switch l.Mode {
-	case "open":
+	if l.Mode == "open" {
 		asked := unit.FormatCount(int64(l.TargetPerS + 0.5))
 		how := arrivals(r) + " arrivals"
 		switch {
@@ -242,9 +241,7 @@ func LoadLine(r *record.Run) string {
 			asked = fmt.Sprintf("%s (%s on average)", r.Spec.Rate, asked)
 		}
 		parts = append(parts, fmt.Sprintf("open loop at %s %s, %s", asked, r.Spec.Kind.PerSecond(), how))
-	case "subscribed":
-		parts[0] = strings.Replace(parts[0], "connection", "subscriber", 1)
-	default:
+	} else {
 		parts = append(parts, "closed loop")
 	}
 	parts = append(parts, seconds(r.ElapsedS))
@@ -315,7 +312,7 @@ func latency(p *printer, r *record.Run) {
 		{Name: "p99.9", Right: true, Drop: 1}, {Name: "max", Right: true}, {Name: "mean", Right: true, Drop: 2}}}
 	l := &r.Latency
 	if l.Response.Count == 0 {
-		p.fact(timeName(r), "not measured")
+		p.fact("response", "not measured")
 		return
 	}
 	add := func(name, of string, q *record.Quantiles) {
@@ -331,16 +328,12 @@ func latency(p *printer, r *record.Run) {
 		}
 		t.Rows = append(t.Rows, cells)
 	}
-	add(timeName(r), "response", &l.Response)
+	add("response", "response", &l.Response)
 	if l.FirstByte != nil {
 		add("first byte", "", l.FirstByte)
 	}
 	if l.FirstEvent != nil {
 		add("first event", "", l.FirstEvent)
-	}
-	if r.Load.Mode == "subscribed" { // the others count requests
-		p.table(&t)
-		return
 	}
 	if p.Verbose || r.Load.Mode == "open" {
 		add("service", "service", &l.Service)
@@ -355,15 +348,7 @@ func latency(p *printer, r *record.Run) {
 func answeredLine(r *record.Run) string {
 	q := &r.Requests
 	answered := statusLine(r.Statuses)
-	switch r.Load.Mode {
-	case "subscribed":
-		return Subscribed(r) + missed(r)
-	default:
-		if r.Load.Streams != nil {
-			answered = unit.FormatCount(int64(q.Completed)) + " answered"
-		}
-	}
-	if r.Unfinished && len(r.Statuses) == 0 {
+	if r.Load.Streams != nil || r.Unfinished && len(r.Statuses) == 0 {
 		answered = unit.FormatCount(int64(q.Completed)) + " answered"
 	}
 	text := fmt.Sprintf("%s · %s failed · %s in flight%s", answered, unit.FormatCount(int64(q.Failed)),
@@ -382,9 +367,6 @@ func Oldest(r *record.Run) string {
 
 func requestsLine(r *record.Run) string {
 	q := &r.Requests
-	if r.Load.Mode == "subscribed" {
-		return Subscribed(r) + missed(r)
-	}
 	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight%s", unit.FormatCount(int64(q.Sent)),
 		unit.FormatCount(int64(q.Completed)), unit.FormatCount(int64(q.Failed)), unit.FormatCount(int64(q.InFlight)), Oldest(r))
 	return text + missed(r)

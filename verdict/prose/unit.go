@@ -9,7 +9,7 @@ import (
 var ofRequests = regexp.MustCompile(`\b[Rr]equests?\b|\breq/s\b`) // read-only
 
 // inUnit rewrites a sentence about requests in the unit of a run that counts something else:
-// "messages", "events".
+// "messages".
 func inUnit(text, unit string) string {
 	return ofRequests.ReplaceAllStringFunc(text, func(word string) string {
 		switch word {

@@ -16,7 +16,6 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/internal/authority"
 	"ceiling/server"
-	"ceiling/server/publish"
 )
 
 // Behind is what a program can put behind a server; the zero value is nothing.
@@ -80,7 +79,6 @@ func New(sh *command.Shell, behind Behind) *cobra.Command {
 		behind.Flags(c.Flags())
 	}
 	c.Flags().IntVar(&cfg.ListKB, "list-kb", 0, "mean size of a /list response, e.g. 48 or 350 (default 111)")
-	c.Flags().StringVar(&cfg.Push, "push", "", "publish events: own, or rate=100,size=1000,slow=block,…")
 	c.Flags().StringVar(&cfg.Addr, "addr", cfg.Addr, "address; port 0 = any, unix:/path a socket")
 	c.Flags().StringVar(&cfg.Pprof, "pprof", "", "serve pprof profiles of all processes at host:port")
 	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core (ceiling's prefork, alike for all kinds)")
@@ -119,7 +117,7 @@ func (t *serveTLS) goesWith(cfg *server.Config, kind server.Kind) error {
 	case cfg.HTTP3 && (!t.on || kind.Name != "nethttp"):
 		return errors.New("--http3: it goes with nethttp and --tls")
 	}
-	return checkPush(cfg, kind)
+	return nil
 }
 
 // prepare creates a certificate authority and a certificate that live as long as the server, and
@@ -179,24 +177,7 @@ func serveLong(behind *Behind) string {
 	for _, r := range server.Routes() {
 		fmt.Fprintf(&b, "  %-10s %s\n", r.Path, r.About)
 	}
+	b.WriteString("nethttp, fasthttp and fiber answer each message of a WebSocket with itself at /ws.\n")
 	b.WriteString(behind.About)
-	var streams []string
-	for _, r := range server.PushRoutes() {
-		streams = append(streams, r.Path)
-	}
-	fmt.Fprintf(&b, "Routes with --push: %s; own is %s.\n", strings.Join(streams, ", "),
-		server.PushStandard())
 	return strings.TrimRight(b.String(), "\n")
-}
-
-// checkPush validates --push.
-func checkPush(cfg *server.Config, kind server.Kind) error {
-	if cfg.Push == "" {
-		return nil
-	}
-	if kind.Memory || cfg.Prefork {
-		return fmt.Errorf("--push goes with one process of nethttp, fasthttp or fiber")
-	}
-	_, err := publish.Parse(cfg.Push)
-	return err
 }
