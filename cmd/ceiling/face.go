@@ -12,7 +12,6 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/faces"
 	"ceiling/experiment/spec"
-	"ceiling/internal/text"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/face"
@@ -81,10 +80,6 @@ type worn struct {
 }
 
 func (w *worn) do(ctx context.Context, sh *shell) error {
-	if w.tool.Begin == nil {
-		sh.Note("ceiling run %s", text.Shell(append(ownFlags(w.given), w.given.URL)))
-		return w.order.do(ctx, sh)
-	}
 	defer relaxGC()()
 	out := sh.Stdout
 	if w.tool.Aside {

@@ -116,22 +116,6 @@ func TestFaceCommandLines(t *testing.T) {
 		{"vegeta attack -duration=1s -http2=false -insecure=false -keepalive", func(s *spec.Spec) bool {
 			return s.HTTP == spec.HTTP11 && s.NewConnections == 0
 		}},
-		{"hey -n 2000 -c 20 -m POST -d x -T text/plain -a me:pw " + url, func(s *spec.Spec) bool {
-			return s.Requests == 2000 && s.Connections == 20 && s.Duration == 0 && len(s.Targets[0].Header) == 2 && string(s.Targets[0].Body) == "x"
-		}},
-		{"hey -z 5s -q 10 -n 7 " + url, func(s *spec.Spec) bool {
-			return s.Requests == 0 && s.Duration == 5*time.Second && s.Rate.From.PerSecond() == 500
-		}},
-		{"ab -n 100 -c 5 " + url, func(s *spec.Spec) bool { return s.Requests == 100 && s.Connections == 5 && s.NewConnections == 1 }},
-		{"ab -k -t 3 -c 5 -H A:b " + url, func(s *spec.Spec) bool {
-			return s.Requests == 0 && s.Duration == 3*time.Second && s.NewConnections == 0 && len(s.Targets[0].Header) == 1
-		}},
-		{"oha -z 10s -c 50 --no-tui -q 100 " + url, func(s *spec.Spec) bool { return s.Duration == 10*time.Second && s.Rate.From.PerSecond() == 100 }},
-		{"bombardier -c 10 -n 1000 -l " + url, func(s *spec.Spec) bool { return s.Connections == 10 && s.Requests == 1000 }},
-		{"h2load -n 1000 -c 10 -m 16 https://127.0.0.1:1/", func(s *spec.Spec) bool {
-			return s.Requests == 1000 && s.Pipelining == 16 && s.HTTP == spec.HTTP2
-		}},
-		{"k6 run --vus 50 --duration 10s " + url, func(s *spec.Spec) bool { return s.Connections == 50 && s.Duration == 10*time.Second }},
 		{"autocannon -R 500 -d 5 " + url, func(s *spec.Spec) bool { return s.Rate.From.PerSecond() == 500 }},
 	} {
 		s, _, err := faced(t, strings.Fields(c.line)...)

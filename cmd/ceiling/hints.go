@@ -21,7 +21,13 @@ func otherVerbs() map[string]string {
 		"load": "ceiling run URL", "test": "ceiling run URL", "measure": "ceiling run URL", "attack": "ceiling run -R 1k URL",
 		"search": "ceiling find --slo 'p99<5ms' URL", "max": "ceiling find --slo 'p99<5ms' URL", "diff": "ceiling compare A B",
 		"ls": "ceiling list", "history": "ceiling list", "runs": "ceiling list", "view": "ceiling show ID", "cat": "ceiling show ID",
-		"live": "ceiling show --live ID", "check": "ceiling doctor URL", "server": "ceiling serve fasthttp --addr 127.0.0.1:8080",
+		"hey":        "ceiling run -c 50 -n 200 URL; its -z is -d, its -d is -b, and its -q times -c is -R",
+		"ab":         "ceiling run -c 1 -n 1 --new-connections URL; its -t is -d, its -p is -b @FILE, and with its -k leave out --new-connections",
+		"oha":        "ceiling run -c 50 -n 200 URL; its -z is -d, its -d is -b, and its -q is -R",
+		"bombardier": "ceiling run -c 125 URL; its -r is -R, and its -a is --new-connections",
+		"h2load":     "ceiling run --http 2 -c 1 -n 1 URL; its -D is -d, its -m is -p, and its --rps times -c is -R",
+		"k6":         "ceiling run -c 1 URL; its --vus is -c, its --iterations is -n, and its --rps is -R",
+		"live":       "ceiling show --live ID", "check": "ceiling doctor URL", "server": "ceiling serve fasthttp --addr 127.0.0.1:8080",
 	}
 }
 

@@ -24,42 +24,37 @@ func TestOtherVerbs(t *testing.T) {
 			t.Errorf("%s: there is no %q", name, typed)
 		}
 	}
-	flags := newRun(&shell{}).Flags()
-	for name, meant := range command.OtherFlags() {
-		if flags.Lookup(meant) == nil || flags.Lookup(name) != nil {
-			t.Errorf("--%s for --%s", meant, name)
-		}
-	}
 }
 
-// TestOtherLetters: habits of other tools get an answer whose flags there are, and none of them is
-// in the way of ours.
-func TestOtherLetters(t *testing.T) {
+// TestTheirFlags: habits of other tools get an answer whose flags there are, and none of them is in
+// the way of ours.
+func TestTheirFlags(t *testing.T) {
 	needs.Processes(t)
 	run := newRun(&shell{})
-	ours := regexp.MustCompile(`(?:^|[ (;,])(-[a-zA-Z]|--[a-z-]+)`)
+	flags := regexp.MustCompile(`(?:^|[ (;,])(-[a-zA-Z]|--[a-z-]+)`)
 	theirs := regexp.MustCompile(`[a-z0-9]+'s( and [a-z0-9]+'s)? -[a-zA-Z]|without ab's -[a-zA-Z]`)
-	for letter, hint := range command.OtherLetters() {
-		if run.Flags().ShorthandLookup(letter) != nil {
-			t.Errorf("-%s is ours", letter)
+	for name, says := range command.Theirs() {
+		typed, want := "--"+name, says
+		switch {
+		case len(name) == 1 && run.Flags().ShorthandLookup(name) != nil, len(name) > 1 && run.Flags().Lookup(name) != nil:
+			t.Errorf("%s is ours", name)
+		case len(name) == 1:
+			typed = "-" + name
+		case len(says) == 2:
+			want = command.Theirs()[says[1:]]
+		default:
+			want = "did you mean " + says + "?"
 		}
-		for _, found := range ours.FindAllStringSubmatch(theirs.ReplaceAllString(hint, ""), -1) {
+		for _, found := range flags.FindAllStringSubmatch(theirs.ReplaceAllString(want, ""), -1) {
 			name, long := strings.CutPrefix(found[1], "--")
 			known := long && (run.Flags().Lookup(name) != nil || name == "format" || name == "version") ||
 				!long && run.Flags().ShorthandLookup(found[1][1:]) != nil
 			if !known {
-				t.Errorf("-%s: there is no %s", letter, found[1])
+				t.Errorf("%s: there is no %s", typed, found[1])
 			}
 		}
-		_, err := resolve("run", "-"+letter, nowhere)
-		if err == nil || !strings.Contains(err.Error(), hint) {
-			t.Errorf("-%s: %v", letter, err)
-		}
-	}
-	for word, letter := range command.OtherWords() {
-		hint := command.OtherLetters()[letter]
-		if _, err := resolve("run", "--"+word, nowhere); hint == "" || err == nil || !strings.Contains(err.Error(), hint) {
-			t.Errorf("--%s: %v", word, err)
+		if _, err := resolve("run", typed, nowhere); want == "" || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", typed, err)
 		}
 	}
 	for args, want := range map[string]string{

@@ -15,23 +15,29 @@ import (
 
 // Foreseeable mistakes get an answer with the command to type instead.
 
-// OtherFlags maps flags of other tools to ours.
-func OtherFlags() map[string]string {
+// Theirs maps flags of other tools (curl, wrk, hey, vegeta, ab, oha, bombardier, h2load, k6), without
+// dashes, to what they are for a measuring verb, which does not have them: a flag, a letter of this
+// table that has the answer, or the answer.
+func Theirs() map[string]string {
 	return map[string]string{
-		"concurrency": "connections", "clients": "connections", "vus": "connections", "qps": "rate", "rps": "rate", "number": "requests",
-		"time": "duration", "data": "body", "workers": "threads", "output": "out", "file": "out", "pipeline": "pipelining",
-		"disable-keepalive": "new-connections", "cpus": "pin-generator", "headers": "header", "request": "method", "max-time": "duration",
-		"connect-timeout": "timeout", "iterations": "requests", "user-agent": "header", "cookie": "header", "content-type": "header",
-		"user": "header", "data-binary": "body", "data-raw": "body", "body-file": "body", "http2": "http", "h2": "http", "http3": "http",
-		"root-certs": "cacert", "tls-skip-verify": "insecure", "skip-verify": "insecure", "thresholds": "slo", "streams": "pipelining",
-		"max-concurrent-streams": "pipelining", "rampup": "connect-ramp", "dry": "dry-run", "silent": "quiet",
-	}
-}
+		"concurrency": "--connections", "clients": "--connections", "vus": "--connections", "qps": "--rate", "rps": "--rate", "stage": "--rate",
+		"number": "--requests", "iterations": "--requests", "time": "--duration", "max-time": "--duration", "workers": "--threads",
+		"output": "--out", "file": "--out", "log-file": "--out", "summary-export": "--json", "web": "--live", "silent": "--quiet", "no-tui": "--quiet",
+		"pipeline": "--pipelining", "streams": "--pipelining", "max-concurrent-streams": "--pipelining",
+		"disable-keepalive": "--new-connections", "disableKeepAlives": "--new-connections", "no-connection-reuse": "--new-connections",
+		"cpus": "--pin-generator", "local-ips": "--source-ips", "unix-socket": "--unix", "connect-to": "--resolve",
+		"data": "--body", "data-binary": "--body", "data-raw": "--body", "body-file": "--body", "request": "--method",
+		"headers": "--header", "user-agent": "--header", "cookie": "--header", "content-type": "--header", "user": "--header",
+		"basic-auth": "--header", "host": "--header", "input-file": "--targets", "urls-from-file": "--targets",
+		"connect-timeout": "--timeout", "connection-inactivity-timeout": "--timeout", "warm-up-time": "--warmup", "rampup": "--connect-ramp",
+		"http1": "--http", "http2": "--http", "http3": "--http", "h1": "--http", "h2": "--http", "http-version": "--http",
+		"root-certs": "--cacert", "tls-skip-verify": "--insecure", "skip-verify": "--insecure", "insecure-skip-tls-verify": "--insecure",
+		"groups": "--curves", "thresholds": "--slo", "dry": "--dry-run",
 
-// OtherLetters maps letters of curl, wrk, hey, vegeta, ab, oha and h2load that a measuring verb
-// does not have to what they mean there, and how that is said here.
-func OtherLetters() map[string]string {
-	return map[string]string{
+		"latency": "-L", "latencies": "-L", "follow": "-L", "redirect": "-L", "redirects": "-L", "max-redirects": "-L", "script": "-s",
+		"keepalive": "-k", "keep-alive": "-k", "head": "-I", "include": "-i", "fail": "-f", "form": "-F", "get": "-G", "referer": "-e",
+		"show-error": "-S",
+
 		"k": "curl's -k is --insecure; connections are kept alive without ab's -k (or not, with --new-connections)",
 		"q": "hey's -q is -R, the rate of all connections together; curl's is --quiet",
 		"X": "curl's -X is -m, as in -m POST",
@@ -58,29 +64,36 @@ func OtherLetters() map[string]string {
 	}
 }
 
-// OtherWords maps long flags of those tools to the letter that has their answer.
-func OtherWords() map[string]string {
-	return map[string]string{"latency": "L", "follow": "L", "redirects": "L", "max-redirects": "L", "script": "s", "keepalive": "k",
-		"keep-alive": "k", "head": "I", "include": "i", "fail": "f", "form": "F", "get": "G", "referer": "e", "show-error": "S"}
+// ours returns the flag that one of another tool is here; "" if there is none of the same meaning.
+func ours(flags *pflag.FlagSet, name string) string {
+	meant, is := strings.CutPrefix(Theirs()[name], "--")
+	if !is || flags.Lookup(meant) == nil {
+		return ""
+	}
+	return meant
 }
 
 // unknownFlag suggests the flag that may have been meant.
 func unknownFlag(c *cobra.Command, err error) error {
-	hint := ""
-	if found := regexp.MustCompile(`^unknown shorthand flag: '(.)' in -`).FindStringSubmatch(err.Error()); found != nil && c.Flags().Lookup("connections") != nil {
-		if meant := OtherLetters()[found[1]]; meant != "" {
-			hint = "; " + meant
-		}
+	hint, name := "", ""
+	if found := regexp.MustCompile(`^unknown shorthand flag: '(.)' in -`).FindStringSubmatch(err.Error()); found != nil {
+		name = found[1]
 	}
 	if found := regexp.MustCompile(`^invalid argument ("[^"]*") for "([^"]*)" flag: strconv\.ParseBool`).FindStringSubmatch(err.Error()); found != nil {
 		err = fmt.Errorf("%s takes no value, got %s", found[2], found[1])
 	}
-	if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
-		if letter := OtherWords()[name]; letter != "" && c.Flags().Lookup("connections") != nil {
-			hint = "; " + OtherLetters()[letter]
-		} else if meant := nearestFlag(c.Flags(), name); meant != "" {
+	if long, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
+		name = long
+		if meant := nearestFlag(c.Flags(), name); meant != "" {
 			hint = "; did you mean --" + meant + "?"
 		}
+	}
+	says := Theirs()[name]
+	if len(says) == 2 {
+		says = Theirs()[says[1:]]
+	}
+	if says != "" && !strings.HasPrefix(says, "--") && c.Flags().Lookup("connections") != nil {
+		hint = "; " + says
 	}
 	return Usage(fmt.Errorf("%w%s; see: %s --help", err, hint, c.CommandPath()))
 }
@@ -102,9 +115,9 @@ func SingleDash(root *cobra.Command, args []string) error {
 		}
 		meant := name
 		if c.Flags().Lookup(name) == nil {
-			meant = OtherFlags()[name]
+			meant = ours(c.Flags(), name)
 		}
-		if meant == "" || c.Flags().Lookup(meant) == nil {
+		if meant == "" {
 			continue
 		}
 		if valued {
@@ -117,7 +130,7 @@ func SingleDash(root *cobra.Command, args []string) error {
 
 // nearestFlag returns the flag with the most similar name, "" if none is similar.
 func nearestFlag(flags *pflag.FlagSet, name string) string {
-	if meant := OtherFlags()[name]; meant != "" && flags.Lookup(meant) != nil {
+	if meant := ours(flags, name); meant != "" {
 		return meant
 	}
 	far := map[string]int{}

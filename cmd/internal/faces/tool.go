@@ -25,8 +25,7 @@ type Tool struct {
 	single bool
 	// defaults of its load, where they are not ours.
 	defaults CommandLine
-	// Begin and End write what it prints before and after a run; nil: the run is reported as ceiling
-	// does.
+	// Begin and End write what it prints before and after a run.
 	Begin, End func(w io.Writer, r *face.Run, f *CommandLine) error
 	// Aside: its text goes to standard error, as autocannon's does.
 	Aside bool
@@ -34,9 +33,7 @@ type Tool struct {
 	more func(f *CommandLine, text string) error
 	// noURL: it takes no URL, but a list of targets. Hits: its output has every response.
 	noURL, Hits bool
-	// verb may stand before its flags.
-	verb  string
-	check func(f *CommandLine) error
+	check       func(f *CommandLine) error
 }
 
 // Option is one of its flags.
@@ -61,10 +58,6 @@ type CommandLine struct {
 	JSON, Help, Version bool
 
 	connections string
-	requests    string  // ends the run; "": a time does
-	timed       bool    // a time ends it, whatever requests says
-	perClient   float64 // requests/s of each connection; 0: as they come
-	fresh       bool    // a connection for each request
 	latency     bool
 	cannon      face.Autocannon
 	vegeta      vegetaAttack
@@ -72,10 +65,7 @@ type CommandLine struct {
 
 // All lists them.
 func All() []*Tool {
-	return []*Tool{
-		wrkFace(), goWrkFace(), autocannonFace(), vegetaFace(), // and their output
-		heyFace(), abFace(), ohaFace(), bombardierFace(), h2loadFace(), k6Face(),
-	}
+	return []*Tool{wrkFace(), goWrkFace(), autocannonFace(), vegetaFace()}
 }
 
 // Of returns the tool that a program's name, or that of a link to it, asks for; nil: it is ceiling.
@@ -99,9 +89,6 @@ func (t *Tool) Verb() string {
 func (t *Tool) Parse(args []string) (*CommandLine, error) {
 	f := t.defaults
 	f.Own = slices.Clone(f.Own)
-	if len(args) > 0 && args[0] == t.verb && t.verb != "" {
-		args = args[1:]
-	}
 	for at := 0; at < len(args); at++ {
 		arg := args[at]
 		if arg == "--" {

@@ -1,7 +1,6 @@
 package faces
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -41,13 +40,6 @@ func on(flag string) func(*CommandLine, string) error {
 func over(version string) func(*CommandLine, string) error {
 	return func(f *CommandLine, _ string) error { return pass("--http")(f, version) }
 }
-
-// method sets the method.
-func method(name string) func(*CommandLine, string) error {
-	return func(f *CommandLine, _ string) error { return pass("-m")(f, name) }
-}
-
-func base64of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
 func ignored(*CommandLine, string) error { return nil }
 
