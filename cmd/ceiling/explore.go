@@ -229,7 +229,7 @@ func inFile() map[string]string {
 // besideFile are the flags that go with an experiment file: those of its length, and all that say
 // nothing about what is measured.
 func besideFile() []string {
-	return append(outputNames(), "z", "abort-errors", "duration", "repeats", "pause", "separate-cpus", "seed", "dry-run", "out", "keep-secrets", "prometheus", "otlp", "live",
+	return append(outputNames(), "z", "abort-errors", "duration", "repeats", "pause", "separate-cpus", "seed", "dry-run", "out", "keep-secrets", "prometheus", "live",
 		"agents", "observe", "allow-loss", "controller", "database")
 }
 

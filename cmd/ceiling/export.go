@@ -21,7 +21,7 @@ import (
 
 // exportFlags are the flags of an export as typed.
 type exportFlags struct {
-	format, out, of, table, to string
+	format, out, of, table string
 }
 
 func newExport(sh *shell) *cobra.Command {
@@ -36,34 +36,28 @@ func newExport(sh *shell) *cobra.Command {
   csv         one kind of row as a table, selected by --table; for a plan its
               runs, for a factorial experiment its effects
   hgrm        HdrHistogram's percentile table, milliseconds; --of selects the latency
-  hdr         HdrHistogram log, nanoseconds
-  vegeta      the JSON report of vegeta
   prometheus  OpenMetrics text
-  otlp        OTLP metrics in JSON; --to sends them to a collector
   pprof       a profile of ceiling profile; --of on-cpu, off-cpu, block…
   folded      the same as folded stacks, for flame graphs
-  attachment  other saved files: --of cpu.folded, off-cpu.folded, cpu.pprof.gz
 
 docs/export.md describes the formats and their limits.`,
 		Example: `  ceiling export x7f2 --format csv -o load.csv
-  ceiling export ./x7f2.ndjson.gz --format hgrm --of service
-  ceiling export x7f2 --format otlp --to http://127.0.0.1:4318`,
+  ceiling export ./x7f2.ndjson.gz --format hgrm --of service`,
 		Args:              command.Exactly(1, "one ID, file or -"),
 		ValidArgsFunction: completeRuns,
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return command.Usage(err)
 			}
-			return sh.export(c, args[0], &f)
+			return sh.export(args[0], &f)
 		},
 	}
 	p := c.Flags()
 	p.SortFlags = false
 	p.StringVar(&f.format, "format", export.FormatJSON, "one of these formats")
 	p.StringVarP(&f.out, "output", "o", "-", "file, written atomically; - is standard output")
-	p.StringVar(&f.of, "of", "", "hgrm, hdr: "+strings.Join(export.Latencies(), ", ")+" (hgrm: response; hdr: all three); pprof, folded: kind")
+	p.StringVar(&f.of, "of", "", "hgrm: "+strings.Join(export.Latencies(), ", ")+" (default: response); pprof, folded: kind")
 	p.StringVar(&f.table, "table", "", "kind of row: load, cpu, process, sockets… (csv: load, ndjson: all); of a plan: runs, effects")
-	p.StringVar(&f.to, "to", "", "otlp: URL of a collector; headers from OTEL_EXPORTER_OTLP_HEADERS")
 	of := append(export.Latencies(), record.ProfileKinds()...)
 	for flag, values := range map[string][]string{"format": export.Formats(), "of": of, "table": slices.Concat(export.Tables(), export.PlanTables())} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -73,16 +67,12 @@ docs/export.md describes the formats and their limits.`,
 	return c
 }
 
-// ofValues are the valid values of --of; nil for any: the record defines the names of its
-// attachments.
+// ofValues are the valid values of --of.
 func (f *exportFlags) ofValues() []string {
-	switch f.format {
-	case export.FormatAttachment:
-		return nil
-	case export.FormatPprof, export.FormatFolded:
-		return record.ProfileKinds()
+	if f.format == export.FormatHGRM {
+		return export.Latencies()
 	}
-	return export.Latencies()
+	return record.ProfileKinds()
 }
 
 // check rejects incompatible flags.
@@ -98,9 +88,8 @@ func (f *exportFlags) check() error {
 		goesWith    []string
 		values      []string
 	}{
-		{"--of", f.of, []string{export.FormatHGRM, export.FormatHDR, export.FormatPprof, export.FormatFolded, export.FormatAttachment}, f.ofValues()},
+		{"--of", f.of, []string{export.FormatHGRM, export.FormatPprof, export.FormatFolded}, f.ofValues()},
 		{"--table", f.table, []string{export.FormatCSV, export.FormatNDJSON}, nil},
-		{"--to", f.to, []string{export.FormatOTLP}, nil},
 	} {
 		if o.value == "" {
 			continue
@@ -120,21 +109,10 @@ func (f *exportFlags) check() error {
 		return fmt.Errorf("--table: unknown table %q; use one of %s; for a plan %s", f.table, strings.Join(export.Tables(), ", "),
 			strings.Join(export.PlanTables(), ", "))
 	}
-	switch {
-	case f.format == export.FormatAttachment && f.of == "":
-		return errors.New("--format attachment: name it with --of: cpu.folded, off-cpu.folded, cpu.pprof.gz")
-	case f.to == "":
-		return nil
-	case f.out != "-":
-		return errors.New("--to and -o: give one of them")
-	}
-	if err := (&export.Collector{URL: f.to}).Check(); err != nil {
-		return fmt.Errorf("--to: %w", err)
-	}
 	return nil
 }
 
-func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
+func (sh *shell) export(name string, f *exportFlags) error {
 	file, err := records.Find(&sh.Shell, name)
 	if err != nil {
 		return err
@@ -147,15 +125,6 @@ func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
 	}
 	source, err := export.Open(file)
 	if err != nil {
-		return err
-	}
-	if f.to != "" {
-		header, err := export.ParseHeader(os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"))
-		if err != nil {
-			return command.Usage(fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err))
-		}
-		err = export.Send(c.Context(), export.Collector{URL: f.to, Header: header}, source)
-		sh.tell(file, source.Problems)
 		return err
 	}
 	err = sh.write(f.out, func(out io.Writer) error { return f.write(out, source) })
@@ -173,7 +142,7 @@ func exportPlan(sh *shell, file record.File, name string, f *exportFlags) error 
 		err := sh.write(f.out, func(out io.Writer) error { return export.PlanCSV(out, p, orElse(f.table, export.TableRuns)) })
 		return command.Usage(err)
 	}
-	if f.format != export.FormatJSON || f.to != "" {
+	if f.format != export.FormatJSON {
 		return command.Usage(fmt.Errorf("%s is a %s of %d runs, and has no %s of its own; export one of its runs (%s/RUN), or the whole with --format json or csv", name, p.Experiment.Kind, len(p.Runs), f.format, p.ID))
 	}
 	return sh.write(f.out, func(out io.Writer) error { return report.PlanJSON(out, p) })
@@ -186,23 +155,12 @@ func (f *exportFlags) write(out io.Writer, s *export.Source) error {
 		return export.JSON(out, s)
 	case export.FormatHGRM:
 		return export.HGRM(out, s, orElse(f.of, "response"))
-	case export.FormatHDR:
-		if f.of != "" {
-			return export.HDR(out, s, f.of)
-		}
-		return export.HDR(out, s, export.Latencies()...)
-	case export.FormatVegeta:
-		return export.Vegeta(out, s)
 	case export.FormatPrometheus:
 		return export.Prometheus(out, s)
-	case export.FormatOTLP:
-		return export.OTLP(out, s)
 	case export.FormatPprof:
 		return written(out)(s.Pprof(orElse(f.of, record.ProfileOnCPU)))
 	case export.FormatFolded:
 		return written(out)(s.Folded(orElse(f.of, record.ProfileOnCPU)))
-	case export.FormatAttachment:
-		return written(out)(s.Attachment(f.of))
 	}
 	return fmt.Errorf("no writer for %s", f.format)
 }

@@ -100,7 +100,7 @@ func given(dir string) map[string]string {
 		"resume": "true", "tls-resume": "true", "tls-version": "1.3", "ciphers": "ECDHE-RSA-AES128-GCM-SHA256", "curves": "X25519",
 		"no-unloaded": "true", "source-ips": "127.0.0.1", "resolve": "127.0.0.1:1:127.0.0.2", "proxy": "127.0.0.1:3128", "all-addresses": "true", "location": "true", "unix": "/tmp/x.sock",
 		"pin-generator": "0", "pin-server": "0", "separate-cpus": "true", "link-speed": "1Gbps", "pprof": "off", "database": "postgres://127.0.0.1:1/x",
-		"profile": "true", "seed": "7", "prometheus": ":0", "otlp": "http://127.0.0.1:1", "agents": "3", "observe": "web1",
+		"profile": "true", "seed": "7", "prometheus": ":0", "agents": "3", "observe": "web1",
 		"allow-loss": "true", "controller": dir, "verbose": "true", "json": "true", "live": "127.0.0.1:0", "out": in("out"),
 		"keep-secrets": "true", "requests": "5", "repeats": "2", "pause": "1s", "dry-run": "true", "quiet": "true", "files": in("profiles"),
 		"start": "10", "max-rate": "9000", "precision": "0.1", "serve": "c {addr}", "path": "/x", "fail-on": "p99>+10%", "blocks": "3",
@@ -196,11 +196,11 @@ func effect(t *testing.T, j command.Job) any {
 		output        outputFlags
 		dryRun        bool
 		database      string
-		telemetry     telemetryFlags
+		prometheus    string
 		fleet         fleetFlags
 		connectionsAt string
 		abort         float64
-	}{one: o.one, abort: o.abort, output: o.outputFlags, dryRun: o.dryRun, database: o.database, telemetry: o.telemetry, fleet: o.fleet}
+	}{one: o.one, abort: o.abort, output: o.outputFlags, dryRun: o.dryRun, database: o.database, prometheus: o.prometheus, fleet: o.fleet}
 	if o.one != nil {
 		return does
 	}

@@ -27,7 +27,7 @@ func runGroups() []flagGroup {
 			"no-unloaded"}},
 		{"Plan", []string{"pause", "resume", "dry-run"}},
 		{"Server", []string{"pin-generator", "pin-server", "separate-cpus", "link-speed", "pprof", "database", "profile"}},
-		{"Output", []string{"quiet", "keep-secrets", "prometheus", "otlp"}},
+		{"Output", []string{"quiet", "keep-secrets", "prometheus"}},
 		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "tls-version", "ciphers", "curves", "tls-resume"}},
 		{"Hosts", []string{"proxy", "location", "resolve", "all-addresses", "unix", "source-ips", "agents", "observe", "allow-loss", "controller"}},
 	}

@@ -35,10 +35,10 @@ type order struct {
 	// compose makes the requests during the run; nil: they are there.
 	compose run.Composer
 	outputFlags
-	dryRun    bool
-	database  string
-	telemetry telemetryFlags
-	fleet     fleetFlags
+	dryRun     bool
+	database   string
+	prometheus string
+	fleet      fleetFlags
 }
 
 // explore does an experiment with the other flags, unless building it failed.
@@ -68,7 +68,7 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 		e.Seed = f.load.seed
 	}
 	e.Complete(rand.Uint64() >> 11) // 53 bits survive any JSON reader
-	if err := errors.Join(f.fleet.check(), f.telemetry.check(), command.NotFormat("-o", f.output.out)); err != nil {
+	if err := errors.Join(f.fleet.check(), command.NotFormat("-o", f.output.out)); err != nil {
 		return nil, err
 	}
 	if f.plan.dryRun && f.output.json {
@@ -93,7 +93,7 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 		return nil, err
 	}
 	return &order{plan: e, steps: steps, abort: share, outputFlags: f.output, dryRun: f.plan.dryRun, database: f.server.database,
-		telemetry: f.telemetry, fleet: f.fleet}, nil
+		prometheus: f.prometheus, fleet: f.fleet}, nil
 }
 
 // single makes the order one run, which a number of requests may end.
@@ -144,19 +144,19 @@ func (o *order) do(ctx context.Context, sh *shell) error {
 	defer relaxGC()()
 	o.announce(sh)
 	o.knowHeadroom(ctx, sh)
-	told, err := o.telemetry.start(sh)
+	scraped, err := serveMetrics(sh, o.prometheus)
 	if err != nil {
 		return err
 	}
 	v, err := sh.openView(&o.outputFlags)
 	if err != nil {
-		told.close(sh)
+		scraped.close(sh)
 		return err
 	}
 	defer v.leave(ctx)
 	work, leave, err := o.fleet.open(ctx, o.say(sh, v))
 	if err != nil {
-		told.close(sh)
+		scraped.close(sh)
 		v.runEnded(nil, record.File{})
 		return err
 	}
@@ -165,10 +165,10 @@ func (o *order) do(ctx context.Context, sh *shell) error {
 	if o.abort > 0 {
 		options.StopEarly = (&abort{share: o.abort}).row
 	}
-	told.listen(&options)
+	scraped.listen(&options)
 	end := func() {
 		leave()
-		told.close(sh)
+		scraped.close(sh)
 	}
 	if o.one != nil {
 		return o.run(ctx, sh, v, options, end)

@@ -27,15 +27,15 @@ import (
 
 // runFlags are the flags of a run as typed. They use wrk's letters where wrk has one.
 type runFlags struct {
-	load      loadFlags
-	server    serverFlags
-	output    outputFlags
-	slo       string
-	expect    []string
-	abort     string
-	plan      planFlags
-	telemetry telemetryFlags
-	fleet     fleetFlags
+	load       loadFlags
+	server     serverFlags
+	output     outputFlags
+	slo        string
+	expect     []string
+	abort      string
+	plan       planFlags
+	prometheus string
+	fleet      fleetFlags
 	// changed reports whether a flag was given, by its name.
 	changed func(string) bool
 	set     func(flag, value string) error
@@ -211,7 +211,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.server.database, "database", "", "PostgreSQL behind the server, to query its wait events: postgres://…")
 	p.BoolVar(&f.server.profile, "profile", false, "profile all of the server's processes")
 	p.Uint64Var(&f.load.seed, "seed", 0, "random seed (0 = auto)")
-	f.telemetry.bind(p)
+	p.StringVar(&f.prometheus, "prometheus", "", "serve /metrics at this address during the run, e.g. :9464")
 	f.fleet.bind(p)
 	p.BoolVarP(&f.output.verbose, "verbose", "v", false, "print all of the text: evidence, lag, unloaded requests")
 	p.BoolVar(&f.output.json, "json", false, "print the result as one JSON document")

@@ -102,14 +102,14 @@ func TestHidesCommands(t *testing.T) {
 	words := []string{
 		"ceiling", "run", "-H", "Authorization: Bearer x", "-HCookie: a=1", "--header=X-Api-Key: 7", "-H", "Accept: */*", "-b", "a=1", "-b",
 		"@file",
-		"--body=xyz", "--token", "abc", "--token-file", "name", "--otlp", "http://u:p@c:4318", "--keep-secrets", "--serve", "TOKEN=abc ./srv",
+		"--body=xyz", "--token", "abc", "--token-file", "name", "--pprof", "http://u:p@c:4318", "--keep-secrets", "--serve", "TOKEN=abc ./srv",
 		"-c", "64", "h/x?token=abc",
 		"--curl", "curl -d pin h", "-body", "pin", "-header=Cookie: a=1", "-H", "authorization=x", "-headers", "X-Run=1",
 	}
 	want := []string{
 		"ceiling", "run", "-H", "Authorization: hidden", "-HCookie: hidden", "--header=X-Api-Key: hidden", "-H", "Accept: */*", "-b", "hidden",
 		"-b", "@file",
-		"--body=hidden", "--token", "hidden", "--token-file", "name", "--otlp", "http://hidden@c:4318", "--keep-secrets", "--serve",
+		"--body=hidden", "--token", "hidden", "--token-file", "name", "--pprof", "http://hidden@c:4318", "--keep-secrets", "--serve",
 		"TOKEN=hidden ./srv", "-c", "64", "h/x?token=hidden",
 		"--curl", "hidden", "-body", "hidden", "-header=Cookie: hidden", "-H", "authorization=hidden", "-headers", "X-Run=1",
 	}

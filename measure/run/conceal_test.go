@@ -126,7 +126,7 @@ func TestSecretsDoNotLeaveTheRun(t *testing.T) {
 	var lines []string
 	for _, dir := range dirs {
 		options := Options{
-			Out: dir, Command: []string{"ceiling", "run", "--otlp", "http://u:Echo5secret@h:4318", "-H", "Authorization: Bearer Charly3secret"},
+			Out: dir, Command: []string{"ceiling", "run", "--pprof", "http://u:Echo5secret@h:4318", "-H", "Authorization: Bearer Charly3secret"},
 		}
 		options.Listen(func(e Event) {
 			if e.Progress != nil {

@@ -1,5 +1,5 @@
-// Package export writes a record in the formats of other tools, and exports metrics during a run:
-// a scraper reads Live, a Pusher sends them to a collector.
+// Package export writes a record in the formats of other tools, and serves metrics during a run: a
+// scraper reads Live.
 //
 // There is one file per format. docs/export.md lists what each format cannot express; values that
 // were not measured are omitted everywhere.
@@ -22,19 +22,14 @@ const (
 	FormatNDJSON     = "ndjson"
 	FormatCSV        = "csv"
 	FormatHGRM       = "hgrm"
-	FormatHDR        = "hdr"
-	FormatVegeta     = "vegeta"
 	FormatPrometheus = "prometheus"
-	FormatOTLP       = "otlp"
 	FormatPprof      = "pprof"
 	FormatFolded     = "folded"
-	FormatAttachment = "attachment"
 )
 
 // Formats returns all format names, in the order of docs/export.md.
 func Formats() []string {
-	return []string{FormatJSON, FormatNDJSON, FormatCSV, FormatHGRM, FormatHDR, FormatVegeta, FormatPrometheus, FormatOTLP, FormatPprof,
-		FormatFolded, FormatAttachment}
+	return []string{FormatJSON, FormatNDJSON, FormatCSV, FormatHGRM, FormatPrometheus, FormatPprof, FormatFolded}
 }
 
 // Latencies returns the names of a request's three latencies.
@@ -81,22 +76,6 @@ func (s *Source) text(of string) (string, error) {
 		return "", errors.New("the run was killed before its histograms were written")
 	}
 	return "", errors.New("the record has none")
-}
-
-// Attachment returns an attachment of the run by name.
-func (s *Source) Attachment(name string) ([]byte, error) {
-	var names []string
-	for i := range s.contents.Attachments {
-		a := &s.contents.Attachments[i]
-		if a.Name == name {
-			return a.Bytes(), nil
-		}
-		names = append(names, a.Name)
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("the record has no %q, and nothing else attached", name)
-	}
-	return nil, fmt.Errorf("the record has no %q; it has %s", name, strings.Join(names, ", "))
 }
 
 // Histogram reads the whole run's histogram of a latency, in nanoseconds. It fails if the

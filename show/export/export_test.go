@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/go-cmp/cmp"
 
 	"ceiling/experiment/spec"
@@ -25,7 +24,6 @@ import (
 	"ceiling/internal/hist"
 	"ceiling/internal/leak"
 	"ceiling/record"
-	"ceiling/show/importer"
 	"ceiling/verdict/prose"
 )
 
@@ -126,10 +124,7 @@ func TestGolden(t *testing.T) {
 	for name, write := range map[string]func(io.Writer) error{
 		"response.hgrm":   func(w io.Writer) error { return HGRM(w, s, "response") },
 		"lag.hgrm":        func(w io.Writer) error { return HGRM(w, s, "lag") },
-		"hdr.log":         func(w io.Writer) error { return HDR(w, s, Latencies()...) },
-		"vegeta.json":     func(w io.Writer) error { return Vegeta(w, s) },
 		"openmetrics.txt": func(w io.Writer) error { return Prometheus(w, s) },
-		"otlp.json":       func(w io.Writer) error { return OTLP(w, s) },
 		"load.csv":        func(w io.Writer) error { return CSV(w, openRows(t, real), record.KindLoad) },
 		"cpu.csv":         func(w io.Writer) error { return CSV(w, openRows(t, real), record.KindCPU) },
 		"sockets.csv":     func(w io.Writer) error { return CSV(w, openRows(t, real), record.KindSockets) },
@@ -293,93 +288,6 @@ func TestHostileCells(t *testing.T) {
 	}
 }
 
-// TestHDRIsReadBack: HdrHistogram's own reader finds the three histograms.
-func TestHDRIsReadBack(t *testing.T) {
-	s := open(t, real)
-	text := written(t, func(w io.Writer) error { return HDR(w, s, Latencies()...) })
-	reader := hdrhistogram.NewHistogramLogReader(strings.NewReader(text))
-	for _, of := range Latencies() {
-		got, err := reader.NextIntervalHistogram()
-		if err != nil || got == nil {
-			t.Fatalf("%s: %v, %v", of, got, err)
-		}
-		want, err := s.Histogram(of)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.Tag() != of || !got.Equals(want) || got.TotalCount() != 800 && of == "response" {
-			t.Errorf("%s came back as %q with %d values", of, got.Tag(), got.TotalCount())
-		}
-		if d := got.EndTimeMs() - got.StartTimeMs(); d != 2000 {
-			t.Errorf("%s is of %d ms, the run of 2000", of, d)
-		}
-		q, err := s.quantiles(of)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := got.Max() - q.MaxNs; d < 0 || d > q.MaxNs/500+1 {
-			t.Errorf("%s: max %d ns, the document has %d", of, got.Max(), q.MaxNs)
-		}
-	}
-	if more, err := reader.NextIntervalHistogram(); more != nil {
-		t.Errorf("a fourth histogram, %v", err)
-	}
-}
-
-// TestVegetaIsReadBack: the report says of the run what the record does.
-func TestVegetaIsReadBack(t *testing.T) {
-	s := open(t, real)
-	r, err := importer.Parse([]byte(written(t, func(w io.Writer) error { return Vegeta(w, s) })))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Tool != importer.Vegeta || r.Requests != s.Run.Requests.Completed || r.CompletedPerS != s.Run.Rate.CompletedPerS {
-		t.Errorf("%+v", r)
-	}
-	for q, want := range map[float64]int64{.5: s.Run.Latency.Response.P50Ns, .9: s.Run.Latency.Response.P90Ns,
-		.99: s.Run.Latency.Response.P99Ns} {
-		if got, ok := r.Quantile(q); !ok || got != want {
-			t.Errorf("quantile %g is %d, want %d", q, got, want)
-		}
-	}
-	p90, _ := r.Quantile(.9)
-	p95, ok := r.Quantile(.95)
-	if p99, _ := r.Quantile(.99); !ok || p95 < p90 || p95 > p99 {
-		t.Errorf("the 95th percentile is %d", p95)
-	}
-	if len(s.Problems) == 0 || !strings.Contains(s.Problems[0], "heads and framing") {
-		t.Errorf("what differs from vegeta is not said: %v", s.Problems)
-	}
-}
-
-// TestVegetaCountsFailures: failed requests are status 0, bad ones errors.
-func TestVegetaCountsFailures(t *testing.T) {
-	s := made(t, func(r *record.Run, h *hist.Hist) {
-		for range 10 {
-			h.Record(1e6)
-		}
-		r.Requests = record.Requests{Sent: 12, Completed: 8, Failed: 2, InFlight: 2}
-		r.Statuses = map[string]uint64{"200": 5, "302": 1, "503": 2}
-		r.Errors = []record.Error{
-			{Phase: "status", Cause: "503", Count: 2}, {Phase: "response", Cause: "ECONNRESET", Count: 2},
-			{Phase: "connect", Cause: "ECONNREFUSED", Count: 9, BeforeWindow: true},
-		}
-	})
-	var got vegetaReport
-	if err := json.Unmarshal([]byte(written(t, func(w io.Writer) error { return Vegeta(w, s) })), &got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Requests != 10 || got.Statuses["0"] != 2 || got.Success != .6 || got.Rate != 5 || got.Throughput != 3 {
-		t.Errorf("%+v", got)
-	}
-	if diff := cmp.Diff([]string{"503 Service Unavailable", "ECONNRESET (response)"}, got.Errors); diff != "" {
-		t.Error(diff)
-	}
-	if all := strings.Join(s.Problems, "\n"); !strings.Contains(all, "2 requests in flight") {
-		t.Error(all)
-	}
-}
-
 // made writes a record of 2 s and opens it; fill fills in the run and its
 // response times.
 func made(t *testing.T, fill func(*record.Run, *hist.Hist)) *Source {
@@ -418,13 +326,8 @@ func TestUnfinished(t *testing.T) {
 	data := rowsOf(t)
 	dir := changed(t, map[string]string{"histogram": "", "result": "", "series": data + `{"kind":"load","t_ns":5`})
 	s := open(t, dir)
-	for name, write := range map[string]func(io.Writer) error{
-		"hgrm": func(w io.Writer) error { return HGRM(w, s, "response") }, "hdr": func(w io.Writer) error { return HDR(w, s, "lag") },
-		"vegeta": func(w io.Writer) error { return Vegeta(w, s) },
-	} {
-		if err := write(io.Discard); err == nil || !strings.Contains(err.Error(), "killed before its histograms") {
-			t.Errorf("%s: %v", name, err)
-		}
+	if err := HGRM(io.Discard, s, "response"); err == nil || !strings.Contains(err.Error(), "killed before its histograms") {
+		t.Error(err)
 	}
 	text := written(t, func(w io.Writer) error { return Prometheus(w, s) })
 	for _, without := range []string{"ceiling_response", "ceiling_generator_cpu", "ceiling_generator_busiest"} {
@@ -496,13 +399,10 @@ func TestHistogramOfAnotherRun(t *testing.T) {
 // TestEmptyRun: a run without a request is written, not divided by.
 func TestEmptyRun(t *testing.T) {
 	s := made(t, func(*record.Run, *hist.Hist) {})
-	if err := Vegeta(io.Discard, s); err == nil || !strings.Contains(err.Error(), "has none") {
-		t.Errorf("vegeta: %v", err)
-	}
 	for name, write := range map[string]func(io.Writer) error{
-		"hgrm": func(w io.Writer) error { return HGRM(w, s, "lag") }, "hdr": func(w io.Writer) error { return HDR(w, s, "lag") },
-		"openmetrics": func(w io.Writer) error { return Prometheus(w, s) }, "otlp": func(w io.Writer) error { return OTLP(w, s) },
-		"json": func(w io.Writer) error { return JSON(w, s) },
+		"hgrm":        func(w io.Writer) error { return HGRM(w, s, "lag") },
+		"openmetrics": func(w io.Writer) error { return Prometheus(w, s) },
+		"json":        func(w io.Writer) error { return JSON(w, s) },
 	} {
 		if text := written(t, write); strings.Contains(text, "NaN") || text == "" {
 			t.Errorf("%s:\n%s", name, text)
@@ -520,10 +420,9 @@ func TestWriteErrorsAreTold(t *testing.T) {
 	s := open(t, real)
 	for name, write := range map[string]func(io.Writer) error{
 		"json": func(w io.Writer) error { return JSON(w, s) }, "ndjson": func(w io.Writer) error { return NDJSON(w, openRows(t, real), "") },
-		"csv":  func(w io.Writer) error { return CSV(w, openRows(t, real), "load") },
-		"hgrm": func(w io.Writer) error { return HGRM(w, s, "response") }, "hdr": func(w io.Writer) error { return HDR(w, s, "response") },
-		"vegeta": func(w io.Writer) error { return Vegeta(w, s) }, "prometheus": func(w io.Writer) error { return Prometheus(w, s) },
-		"otlp": func(w io.Writer) error { return OTLP(w, s) },
+		"csv":        func(w io.Writer) error { return CSV(w, openRows(t, real), "load") },
+		"hgrm":       func(w io.Writer) error { return HGRM(w, s, "response") },
+		"prometheus": func(w io.Writer) error { return Prometheus(w, s) },
 	} {
 		if err := write(full{}); err == nil || !strings.Contains(err.Error(), "no space left") {
 			t.Errorf("%s: %v", name, err)

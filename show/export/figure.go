@@ -16,7 +16,7 @@ const (
 	histogram                   // counts by upper bound
 )
 
-// figure is one metric, written as OpenMetrics or OTLP.
+// figure is one metric.
 type figure struct {
 	// name is without the leading "ceiling", the unit and the trailing "_total".
 	name string

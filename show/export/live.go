@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"sync"
-	"time"
 
 	"ceiling/record"
 )
@@ -33,7 +32,6 @@ type liveState struct {
 	who        Identity
 	rows       uint64 // intervals of the window
 	late       uint64 // of these, wider than 1.5 times the planned width
-	started    time.Time
 	sent       uint64
 	completed  uint64
 	failed     uint64
@@ -72,9 +70,6 @@ func (l *Live) Feed(row record.LoadRow) {
 	if row.Warmup {
 		return
 	}
-	if s.rows == 0 {
-		s.started = time.Now().Add(-time.Duration(row.WidthNs))
-	}
 	s.rows++
 	if row.Late {
 		s.late++
@@ -109,7 +104,7 @@ func (l *Live) snapshot() liveState {
 
 // figures returns the metrics so far. Counters start at 0 when the window opens; quantiles are
 // those of the last interval, because quantiles of intervals cannot be merged.
-func (l *Live) figures() (figures, liveState) {
+func (l *Live) figures() figures {
 	s := l.snapshot()
 	var f figures
 	f.add(info, "run", "", "The run and its target.", 1,
@@ -135,7 +130,7 @@ func (l *Live) figures() (figures, liveState) {
 	if s.any {
 		f.interval(&s.last)
 	}
-	return f, s
+	return f
 }
 
 // handshakes adds TLS handshakes, if there were any.
@@ -191,8 +186,7 @@ func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var body bytes.Buffer
-	list, _ := l.figures()
-	if err := writeOpenMetrics(&body, list); err != nil {
+	if err := writeOpenMetrics(&body, l.figures()); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -3,12 +3,9 @@
 package export
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,9 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"ceiling/internal/porttest"
 	"ceiling/record"
 )
 
@@ -32,9 +27,8 @@ func row(at int64, completed uint64) record.LoadRow {
 
 func scrapeOf(t *testing.T, l *Live) scrape {
 	t.Helper()
-	list, _ := l.figures()
 	var out bytes.Buffer
-	if err := writeOpenMetrics(&out, list); err != nil {
+	if err := writeOpenMetrics(&out, l.figures()); err != nil {
 		t.Fatal(err)
 	}
 	return scraped(t, out.String())
@@ -215,204 +209,6 @@ func TestManyScrapersOneFeeder(t *testing.T) {
 	wg.Wait()
 }
 
-// collector is one that answers as it is told.
-type collector struct {
-	*httptest.Server
-	mu     sync.Mutex
-	bodies [][]byte
-}
-
-func newCollector(t *testing.T, answer func(http.ResponseWriter, *http.Request)) *collector {
-	t.Helper()
-	c := new(collector)
-	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if body, err := io.ReadAll(r.Body); err == nil { // one that was cut off has an error
-			c.mu.Lock()
-			c.bodies = append(c.bodies, body)
-			c.mu.Unlock()
-		}
-		answer(w, r)
-	}))
-	t.Cleanup(c.Close)
-	return c
-}
-
-// TestPush: every tick sends the totals, Close sends the end.
-func TestPush(t *testing.T) {
-	arrived := make(chan struct{}, 10)
-	c := newCollector(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/v1/metrics" || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
-			r.Header.Get("Authorization") != "Bearer x" {
-			http.Error(w, "unexpected", http.StatusBadRequest)
-		}
-		arrived <- struct{}{}
-	})
-	l := NewLive(Identity{Run: "x7f2"})
-	ticks := make(chan time.Time)
-	p, err := startPush(Collector{URL: c.URL, Header: http.Header{"Authorization": {"Bearer x"}}, Timeout: time.Minute}, l, ticks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Feed(row(1, 5))
-	for sent := 0; sent < 2; { // a tick is dropped while the sender is busy or has not begun
-		select {
-		case ticks <- time.Time{}:
-		case <-arrived:
-			sent++
-		}
-	}
-	l.Feed(row(2, 6))
-	// The second request may be cut off by Close; the first has been answered,
-	// and the last is sent by Close.
-	if got := p.Close(); got.Sent < 2 || got.Failed != 0 || got.Err != nil {
-		t.Errorf("%+v", got)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	found := map[float64]int{}
-	for _, body := range c.bodies {
-		point := otlpMetrics(t, body)["ceiling.requests_completed"].GetSum().DataPoints[0]
-		found[point.GetAsDouble()]++
-		if point.StartTimeUnixNano == 0 || point.StartTimeUnixNano > point.TimeUnixNano {
-			t.Errorf("%v", point)
-		}
-	}
-	if found[5] < 1 || found[11] != 1 || len(found) != 2 {
-		t.Errorf("requests completed, and how often they were sent: %v", found)
-	}
-}
-
-// TestPushToWhatDoesNotAnswer: the run feeds on, requests that were due are
-// counted as dropped, and the end comes after one timeout.
-func TestPushToWhatDoesNotAnswer(t *testing.T) {
-	release := make(chan struct{})
-	c := newCollector(t, func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-release:
-		case <-r.Context().Done():
-		}
-	})
-	l := NewLive(Identity{})
-	ticks := make(chan time.Time)
-	p, err := startPush(Collector{URL: c.URL, Timeout: 300 * time.Millisecond}, l, ticks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for at := range int64(200) {
-		l.Feed(row(at+1, 1))
-		ticks <- time.Time{} // taken at once, whatever the collector does
-	}
-	got := p.Close()
-	close(release)
-	if got.Sent != 0 || got.Failed == 0 || got.Dropped < 100 || got.Err == nil {
-		t.Errorf("%+v", got)
-	}
-	if text := got.String(); !strings.Contains(text, "dropped") || strings.Contains(text, "\n") {
-		t.Errorf("%q", text)
-	}
-	if s := l.snapshot(); s.completed != 200 {
-		t.Errorf("%d rows came in", s.completed)
-	}
-}
-
-// TestPushFailures: what a collector says is told, in one line.
-func TestPushFailures(t *testing.T) {
-	closed := porttest.Refused(t)
-	angry := newCollector(t, func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "no\x1b[31m\nsecond line", http.StatusServiceUnavailable)
-	})
-	elsewhere := newCollector(t, func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
-	})
-	picky := newCollector(t, func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"partialSuccess":{"rejectedDataPoints":"7","errorMessage":"no"}}`)
-	})
-	endless := newCollector(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Write(bytes.Repeat([]byte("x"), 2*replyMax))
-	})
-	s := open(t, real)
-	for _, c := range []struct{ name, url, want string }{
-		{"nobody", "http://" + closed, "refused"},
-		{"503", angry.URL, `503 Service Unavailable: "no\x1b[31m"`},
-		{"a redirect", elsewhere.URL, "307"},
-		{"partly taken", picky.URL, "7 data points"},
-		{"an endless answer", endless.URL, ""},
-		{"no URL", "localhost:4318", "invalid collector URL"},
-		{"another scheme", "ftp://h/", "invalid collector URL"},
-	} {
-		err := Send(t.Context(), Collector{URL: c.url, Timeout: 10 * time.Second}, s)
-		if c.want == "" {
-			if err != nil {
-				t.Errorf("%s: %v", c.name, err)
-			}
-			continue
-		}
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-	if _, err := StartPush(Collector{URL: "x"}, NewLive(Identity{})); err == nil {
-		t.Error("pushing to no URL began")
-	}
-	p, err := StartPush(Collector{URL: picky.URL, Timeout: 10 * time.Second}, NewLive(Identity{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := p.Close(); got.Sent != 1 || got.Rejected != 7 || !strings.Contains(got.String(), "7 data points") {
-		t.Errorf("%+v", got)
-	}
-	if (&Pushed{Sent: 5}).String() != "" {
-		t.Error("something is said where all went well")
-	}
-}
-
-// TestSendToARawSocket looks at the bytes: an HTTP/1.1 request with a length.
-func TestSendToARawSocket(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	body := make(chan []byte, 1)
-	go func() {
-		defer close(body)
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		r, err := http.ReadRequest(bufio.NewReader(c))
-		if err != nil || r.ContentLength <= 0 || r.URL.Path != "/otlp/v1/metrics" {
-			return
-		}
-		data, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-		body <- data
-	}()
-	if err := Send(t.Context(), Collector{URL: "http://" + l.Addr().String() + "/otlp/v1/metrics", Timeout: 10 * time.Second},
-		open(t, real)); err != nil {
-		t.Fatal(err)
-	}
-	if data := <-body; !json.Valid(data) {
-		t.Errorf("%q", data)
-	}
-}
-
-func TestParseHeader(t *testing.T) {
-	h, err := ParseHeader("Authorization=Basic%20YTpi, x-scope=a=b,,")
-	if err != nil || h.Get("Authorization") != "Basic YTpi" || h.Get("X-Scope") != "a=b" || len(h) != 2 {
-		t.Errorf("%v, %v", h, err)
-	}
-	for _, bad := range []string{"x", "=secret", "a b=secret", "a=%zz", "a=%0d%0aInjected: secret"} {
-		if h, err := ParseHeader(bad); err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: %v, %v", bad, h, err)
-		}
-	}
-}
-
 // BenchmarkFeed is what a run pays ten times a second, BenchmarkScrape what a
 // scraper costs the generator's host each time.
 func BenchmarkFeed(b *testing.B) {
@@ -428,8 +224,7 @@ func BenchmarkScrape(b *testing.B) {
 	l.Feed(row(1, 5))
 	b.ReportAllocs()
 	for range b.N {
-		list, _ := l.figures()
-		if err := writeOpenMetrics(io.Discard, list); err != nil {
+		if err := writeOpenMetrics(io.Discard, l.figures()); err != nil {
 			b.Fatal(err)
 		}
 	}

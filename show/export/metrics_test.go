@@ -13,8 +13,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
-	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"ceiling/internal/hist"
 	"ceiling/record"
@@ -148,9 +146,10 @@ func TestBucketsCount(t *testing.T) {
 	}
 }
 
-// hostileSource is a run whose every text wants to get out of its quotes.
-func hostileSource(t *testing.T) *Source {
-	return made(t, func(r *record.Run, h *hist.Hist) {
+// TestHostileLabels: they come back as they were, a password does not.
+func TestHostileLabels(t *testing.T) {
+	// Every text tries to get out of its quotes.
+	s := made(t, func(r *record.Run, h *hist.Hist) {
 		h.Record(1000)
 		r.Target = "http://me:secret@h/" + hostile
 		r.Environment.Host = hostile
@@ -159,11 +158,6 @@ func hostileSource(t *testing.T) *Source {
 		r.Errors = []record.Error{{Phase: hostile, Cause: "\\", Count: 1}, {Phase: "x", Cause: "", Count: 2}}
 		r.ByTarget = []record.TargetResult{{Target: "GET http://u:secret@h/", Completed: 1}, {Target: "GET http://u:secret@h/", Completed: 2}}
 	})
-}
-
-// TestHostileLabels: they come back as they were, a password does not.
-func TestHostileLabels(t *testing.T) {
-	s := hostileSource(t)
 	text := written(t, func(w io.Writer) error { return Prometheus(w, s) })
 	if strings.Contains(text, "secret") {
 		t.Error("the password of the URL is in it")
@@ -182,53 +176,6 @@ func TestHostileLabels(t *testing.T) {
 	if v := got.one(t, "ceiling_target_requests_completed_total", "place", "2", "target", "GET http://hidden@h/"); v != 2 {
 		t.Error(v)
 	}
-}
-
-// otlpMetrics is what the protobuf library makes of an OTLP body: it refuses
-// fields and values that the schema does not have.
-func otlpMetrics(t *testing.T, body []byte) map[string]*metricspb.Metric {
-	t.Helper()
-	var data metricspb.MetricsData // of the same shape as ExportMetricsServiceRequest
-	if err := protojson.Unmarshal(body, &data); err != nil {
-		t.Fatalf("%v\n%s", err, body)
-	}
-	all := map[string]*metricspb.Metric{}
-	for _, m := range data.ResourceMetrics[0].ScopeMetrics[0].Metrics {
-		if all[m.Name] != nil {
-			t.Errorf("%s is there twice", m.Name)
-		}
-		all[m.Name] = m
-	}
-	return all
-}
-
-// TestOTLPIsReadBack: by the protobuf library, figures against the record.
-func TestOTLPIsReadBack(t *testing.T) {
-	s := open(t, real)
-	r := s.Run
-	got := otlpMetrics(t, []byte(written(t, func(w io.Writer) error { return OTLP(w, s) })))
-	sent := got["ceiling.requests_sent"].GetSum()
-	if !sent.GetIsMonotonic() || sent.GetAggregationTemporality() != metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE {
-		t.Errorf("%v", sent)
-	}
-	point := sent.DataPoints[0]
-	if point.GetAsDouble() != float64(r.Requests.Sent) || point.StartTimeUnixNano != uint64(r.Started.UnixNano()) ||
-		point.TimeUnixNano-point.StartTimeUnixNano != uint64(r.ElapsedS*1e9) {
-		t.Errorf("%v", point)
-	}
-	h := got["ceiling.response"].GetHistogram().DataPoints[0]
-	var sum uint64
-	for _, n := range h.BucketCounts {
-		sum += n
-	}
-	if h.Count != r.Latency.Response.Count || sum != h.Count || len(h.BucketCounts) != len(h.ExplicitBounds)+1 ||
-		got["ceiling.response"].Unit != "s" {
-		t.Errorf("%v", h)
-	}
-	if n := len(got["ceiling.response_quantile"].GetGauge().DataPoints); n != 6 {
-		t.Errorf("%d quantiles", n)
-	}
-	otlpMetrics(t, []byte(written(t, func(w io.Writer) error { return OTLP(w, hostileSource(t)) })))
 }
 
 func TestShownTargets(t *testing.T) {

@@ -25,7 +25,12 @@ func (s *Source) Profiles() []string {
 func (s *Source) Pprof(kind string) ([]byte, error) {
 	p := s.Run.Profiling.Of(kind)
 	if p != nil && p.File != "" {
-		return s.Attachment(p.File)
+		for i := range s.contents.Attachments {
+			if a := &s.contents.Attachments[i]; a.Name == p.File {
+				return a.Bytes(), nil
+			}
+		}
+		return nil, fmt.Errorf("the record lacks the file of its %s profile", kind)
 	}
 	kinds := s.Profiles()
 	if len(kinds) == 0 {

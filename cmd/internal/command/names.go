@@ -43,5 +43,5 @@ func NotFormat(flag, path string) error {
 
 // Exports are the formats of package show/export, which not every program links.
 func Exports() []string {
-	return []string{"json", "ndjson", "csv", "hgrm", "hdr", "vegeta", "prometheus", "otlp", "pprof", "folded", "attachment"}
+	return []string{"json", "ndjson", "csv", "hgrm", "prometheus", "pprof", "folded"}
 }
