@@ -11,11 +11,13 @@ import (
 
 	"ceiling/internal/faultserver"
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 )
 
 // The time to the first byte is the service time where a response comes in one piece, and is measured
 // where it does not: the server waits between the two, so that the difference is known.
 func TestFirstByte(t *testing.T) {
+	needs.Engine(t)
 	const pause = 20 * time.Millisecond
 	wait := func(*faultserver.Conn) error { time.Sleep(pause); return nil }
 	head, body := "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfo", "ur"
@@ -79,6 +81,7 @@ func TestFirstBytesMerge(t *testing.T) {
 // A stream of events that ends is a response like any other; its events are counted, however they are
 // cut, and the first is timed.
 func TestEventsThatEnd(t *testing.T) {
+	needs.Engine(t)
 	events := "data: one\n\ndata: two\ndata: more\r\n\r\n: a comment\n\ndata: [DONE]\n\n"
 	chunk := func(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
 	head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
@@ -114,6 +117,7 @@ func TestEventsThatEnd(t *testing.T) {
 
 // So over HTTP/2 and HTTP/3.
 func TestEventsOfLaterVersions(t *testing.T) {
+	needs.Engine(t)
 	const pause = 20 * time.Millisecond
 	answer := func(out http.ResponseWriter, _ *http.Request) {
 		out.Header().Set("Content-Type", "text/event-stream; charset=utf-8")

@@ -115,6 +115,7 @@ func TestStrangers(t *testing.T) {
 // the line that says why, on both engines, with pipelining and chunked bodies;
 // responses that were expected leave nothing.
 func TestErrorResponses(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		missing := faultserver.Response("404 Not Found", "", "no such path\nsecond line")
 		broken := "HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nit broke\n\r\n0\r\n\r\n"

@@ -109,6 +109,7 @@ func TestComposedRequestsAreSentOnce(t *testing.T) {
 
 // TestAnswersComeBack: a source sees every response, whole, before it makes the requests after it.
 func TestAnswersComeBack(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		a := serveAsked(t, 0)
 		var mu sync.Mutex

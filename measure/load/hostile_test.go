@@ -194,6 +194,7 @@ func TestNumberDespiteFaults(t *testing.T) {
 // TestOneCannotReturn: where one connection of several is closed and cannot be
 // opened again, the others do its part of the number.
 func TestOneCannotReturn(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		refused := make(chan struct{})
 		answer := faultserver.Answer(faultserver.OK("x"))
@@ -386,6 +387,7 @@ func selfConnected(t *testing.T) int {
 
 // TestNotToItself: a connection to a server is not taken for one to itself, whatever its addresses.
 func TestNotToItself(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		for _, network := range []string{"tcp4", "tcp6", "unix"} {
 			address := map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": unixPath(t)}[network]

@@ -31,6 +31,7 @@ func dataOf(stream uint32, flags uint8, text string) []byte {
 
 // TestH2EmptyHead: a header block without a field is no response.
 func TestH2EmptyHead(t *testing.T) {
+	needs.Engine(t)
 	s := serve(t, faultserver.Every(faultserver.Write(string(http2.AppendSettings(nil))), faultserver.Loop(faultserver.Streams(1),
 		faultserver.Frames(func(s uint32) []byte { return answerOf(s, http2.EndStream) }))))
 	c := config(t, s, "", 12)
@@ -177,6 +178,7 @@ func TestH2Hostile(t *testing.T) {
 // TestH2Windows: a server whose window is 0 at first, 1 then, and changes in mid-flight
 // gets each body whole, and as many bytes at a time as it allows.
 func TestH2Windows(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		window := func(n uint32) []byte {
 			return http2.AppendSettings(nil, http2.Setting{ID: http2.InitialWindowSize, Value: n})

@@ -161,6 +161,7 @@ func TestH2Counts(t *testing.T) {
 
 // TestH2Frames: the frames that were counted are those of the requests and answers.
 func TestH2Frames(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		const n = 500
 		s := newGoServer(t, true, nil, hello)
@@ -178,6 +179,7 @@ func TestH2Frames(t *testing.T) {
 // TestH2Limit: a server that allows fewer streams than were asked for gets no more, and
 // the run ends with all requests done.
 func TestH2Limit(t *testing.T) {
+	needs.Engine(t)
 	each(t, func(t *testing.T, engine string) {
 		const n, allowed = 2000, 5
 		var now, most atomic.Int64

@@ -15,6 +15,7 @@ import (
 
 // TestFraming: every way of HTTP/1.1 to end a response, whole and byte by byte.
 func TestFraming(t *testing.T) {
+	needs.Engine(t)
 	const n = 40
 	close := "HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("until the close ", 20)
 	for name, c := range map[string]struct {
@@ -78,6 +79,7 @@ func TestFraming(t *testing.T) {
 
 // TestNetworks: IPv4, IPv6 and unix sockets.
 func TestNetworks(t *testing.T) {
+	needs.Engine(t)
 	for _, network := range []string{"tcp4", "tcp6", "unix"} {
 		t.Run(network, func(t *testing.T) {
 			eachAtOnce(t, func(t *testing.T, engine string) {
@@ -96,6 +98,7 @@ func TestNetworks(t *testing.T) {
 // TestKeepAliveLimit: a server that closes after k answers costs reconnects and
 // no error, whether it says so or not; what was on its way goes out again.
 func TestKeepAliveLimit(t *testing.T) {
+	needs.Engine(t)
 	const n = 3000
 	ok, last := faultserver.OK("x"), faultserver.Response("200 OK", "Connection: close\r\n", "x")
 	for _, said := range []bool{true, false} {
@@ -231,6 +234,7 @@ func TestExactNumberOpen(t *testing.T) {
 // After a number of requests a connection is closed here, whatever is pipelined on it: no request is sent
 // twice, and each connection but the last has had them all.
 func TestRequestsPerConnection(t *testing.T) {
+	needs.Engine(t)
 	for name, k := range map[string]struct{ per, pipelining int }{"7": {7, 1}, "7, deep": {7, 3}, "2, deeper": {2, 16}} {
 		t.Run(name, func(t *testing.T) {
 			eachAtOnce(t, func(t *testing.T, engine string) {
@@ -248,6 +252,7 @@ func TestRequestsPerConnection(t *testing.T) {
 }
 
 func TestNewConnections(t *testing.T) {
+	needs.Engine(t)
 	for _, p := range []int{1, 4} {
 		t.Run(fmt.Sprint(p), func(t *testing.T) {
 			eachAtOnce(t, func(t *testing.T, engine string) {
@@ -266,6 +271,7 @@ func TestNewConnections(t *testing.T) {
 
 // TestNewConnectionsOpen: on a schedule too, with one request on each.
 func TestNewConnectionsOpen(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Request(1), faultserver.Write(faultserver.OK("x")), faultserver.Close()))
 		c := config(t, s, engine, 300)
@@ -280,6 +286,7 @@ func TestNewConnectionsOpen(t *testing.T) {
 
 // TestConnectRamp: the connections open over the time asked for, also few.
 func TestConnectRamp(t *testing.T) {
+	needs.Engine(t)
 	for _, conns := range []int{1, 3, 40} {
 		t.Run(fmt.Sprint(conns), func(t *testing.T) {
 			eachAtOnce(t, func(t *testing.T, engine string) {
@@ -302,6 +309,7 @@ func TestConnectRamp(t *testing.T) {
 // TestMix: weights are exact over whole rounds, and each target has its own
 // book.
 func TestMix(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 		c := config(t, s, engine, 600)

@@ -15,6 +15,7 @@ import (
 // each time after another number of responses, fails those requests; that some
 // end so is not to be mistaken for a keep-alive limit.
 func TestCutIsNoLimit(t *testing.T) {
+	needs.Engine(t)
 	ok := faultserver.OK("x")
 	for name, end := range map[string]faultserver.Step{"reset": faultserver.Reset(), "close": faultserver.Close()} {
 		t.Run(name, func(t *testing.T) {

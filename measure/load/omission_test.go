@@ -385,6 +385,7 @@ func TestOwnCost(t *testing.T) {
 
 // TestTimeAndNumber: what comes first ends the run.
 func TestTimeAndNumber(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, answering())
 		c := config(t, s, engine, 1<<60)

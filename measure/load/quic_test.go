@@ -362,6 +362,7 @@ func TestQUICPinned(t *testing.T) {
 
 // TestQUICRefused: a connection that cannot be had is a fault with a name.
 func TestQUICRefused(t *testing.T) {
+	needs.Engine(t)
 	t.Parallel()
 	expired := authority.Leaf{Names: []string{"server.test"}, From: time.Now().Add(-2 * time.Hour), To: time.Unix(1_600_000_000, 0)}
 	for name, k := range map[string]struct {

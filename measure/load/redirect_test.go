@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // TestRedirectsAreKept: where the first of each status leads, in every protocol, without what may be
 // a secret.
 func TestRedirectsAreKept(t *testing.T) {
+	needs.Engine(t)
 	want := []Redirect{{302, "https://sso.example/login"}}
 	const location = "https://me:secret@sso.example/login?token=1#x"
 	elsewhere := func(out http.ResponseWriter, _ *http.Request) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/internal/tlsconn"
 )
@@ -18,6 +19,7 @@ import (
 // TestResumedHandshakes: those that go on from a session are counted apart, as the
 // server counts them; the first ones and all without --tls-resume are full.
 func TestResumedHandshakes(t *testing.T) {
+	needs.Engine(t)
 	const n = 60
 	for name, k := range map[string]struct {
 		most   uint16

@@ -102,6 +102,7 @@ func TestTLSCounts(t *testing.T) {
 // TestTLSNewConnections: a handshake for each request, counted as the server counts
 // them.
 func TestTLSNewConnections(t *testing.T) {
+	needs.Engine(t)
 	const n = 60
 	for name, change := range map[string]func(*tls.Config){"1.3": nil, "1.2": version12} {
 		t.Run(name, func(t *testing.T) {
@@ -124,6 +125,7 @@ func TestTLSNewConnections(t *testing.T) {
 // TestTLSRefused: a handshake that does not succeed is a fault with a name, once for
 // each attempt, and not a hang.
 func TestTLSRefused(t *testing.T) {
+	needs.Engine(t)
 	expired := authority.Leaf{Names: []string{"server.test"}, From: time.Now().Add(-2 * time.Hour), To: time.Unix(1_600_000_000, 0)}
 	early := authority.Leaf{Names: []string{"server.test"}, From: time.Unix(4_000_000_000, 0), To: time.Unix(4_100_000_000, 0)}
 	hello := faultserver.TLS
@@ -168,7 +170,10 @@ func TestTLSRefused(t *testing.T) {
 				}
 				s := serve(t, faultserver.Every(steps...))
 				c := config(t, s, engine, 10)
-				c.TLS, c.Timeout = client, 300*time.Millisecond
+				c.TLS = client
+				if k.cause == CauseTimeout {
+					c.Timeout = 300 * time.Millisecond
+				}
 				r := runs(t, c)
 				if r.Established != 0 || r.Total.Sent != 0 || len(r.Setup) != 1 || r.Setup[Fault{PhaseTLS, k.cause}] < 4 {
 					t.Errorf("established %d, sent %d, faults %v", r.Established, r.Total.Sent, r.Setup)
@@ -244,6 +249,7 @@ func TestTLSEndsInBetween(t *testing.T) {
 
 // TestTLSClientCertificate: the server sees the client's.
 func TestTLSClientCertificate(t *testing.T) {
+	needs.Engine(t)
 	for name, change := range map[string]func(*tls.Config){"1.3": nil, "1.2": version12} {
 		t.Run(name, func(t *testing.T) {
 			eachAtOnce(t, func(t *testing.T, engine string) {

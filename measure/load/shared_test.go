@@ -194,6 +194,7 @@ func TestShareTooSmall(t *testing.T) {
 // TestStartIsWaitedFor: nothing is sent before the start, and the window opens
 // where it was said to.
 func TestStartIsWaitedFor(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 		c := config(t, s, engine, 100)
@@ -254,6 +255,7 @@ func TestStartIsPast(t *testing.T) {
 // TestWaitingEnds: a context that ends, and a start that never comes, end the
 // waiting with an orderly result.
 func TestWaitingEnds(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 		for name, end := range map[string]func(cancel func(), start chan time.Time){
@@ -276,6 +278,7 @@ func TestWaitingEnds(t *testing.T) {
 // TestIdleConnectionIsOpenedAgain: a server that closes who says nothing is no
 // fault before the start, and there is a connection when it comes.
 func TestIdleConnectionIsOpenedAgain(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, func(n int) faultserver.Script {
 			if n < 4 {

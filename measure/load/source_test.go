@@ -13,11 +13,13 @@ import (
 	"testing"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // TestSourceAddresses: connections are spread evenly over the addresses that they
 // were given, a reopened one keeps its own, and a share has its own turn.
 func TestSourceAddresses(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {
@@ -69,6 +71,7 @@ func TestSourceAddresses(t *testing.T) {
 // TestSourceAddressThatIsNotHere: the kernel's own word for it is the cause, and
 // addresses of the other family are refused before.
 func TestSourceAddressThatIsNotHere(t *testing.T) {
+	needs.Engine(t)
 	s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 	c := config(t, s, "", 10)
 	c.SourceIPs = []netip.Addr{netip.MustParseAddr("203.0.113.1")} // of documentation, RFC 5737

@@ -92,6 +92,7 @@ func messages(t *testing.T, addr string, engine string, n uint64, payloads ...st
 // TestMessages: the server has as many messages as were sent, byte for byte, and every
 // answer is an echo, whatever their size, over TLS or not.
 func TestMessages(t *testing.T) {
+	needs.Engine(t)
 	const n = 400
 	long := strings.Repeat("é€x", 50_000)
 	for name, k := range map[string]struct {
@@ -152,6 +153,7 @@ func TestMessages(t *testing.T) {
 
 // TestOtherAnswersAreNoEchoes, and pings are answered.
 func TestOtherAnswersAreNoEchoes(t *testing.T) {
+	needs.Engine(t)
 	s := serveEcho(t, func(q *http.Request, c *peer.Conn, kind peer.MessageType, message []byte) error {
 		return c.Write(q.Context(), kind, append(message, '!'))
 	})
@@ -300,6 +302,7 @@ func TestHostileWebSocketServers(t *testing.T) {
 // TestNormalClose: a server that closes its WebSockets in order after a few messages costs
 // reconnects and no message.
 func TestNormalClose(t *testing.T) {
+	needs.Engine(t)
 	for name, k := range map[string]struct {
 		frame string
 		code  uint64
@@ -335,6 +338,7 @@ func TestNormalClose(t *testing.T) {
 
 // TestMessageChecks: a reply that does not satisfy a condition counts as wrong, with what it was.
 func TestMessageChecks(t *testing.T) {
+	needs.Engine(t)
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		var wrong atomic.Uint64
 		s := serveEcho(t, func(q *http.Request, c *peer.Conn, kind peer.MessageType, message []byte) error {

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 )
 
 // TestTunnelHead: a proxy's response to a CONNECT may come byte by byte, and what follows it in one piece
 // is the server's.
 func TestTunnelHead(t *testing.T) {
+	needs.Engine(t)
 	const connect, opened = "CONNECT a.test:80 HTTP/1.1\r\nHost: a.test:80\r\n\r\n", "HTTP/1.1 200 Connection established\r\nVia: 1.1 p\r\n\r\n"
 	eachAtOnce(t, func(t *testing.T, engine string) {
 		s := serve(t, func(int) faultserver.Script {
