@@ -454,8 +454,8 @@ type Neighbour struct {
 	CPU   int    `json:"cpu"`    // that it last ran on; -1 if unknown, or with several threads
 }
 
-// TCPRow has the host's (namespace's) TCP counters, and UDP's for QUIC, over one interval:
-// /proc/net/netstat and /proc/net/snmp. -1: this kernel has no such counter.
+// TCPRow has the host's (namespace's) TCP counters over one interval: /proc/net/netstat and
+// /proc/net/snmp. -1: this kernel has no such counter.
 type TCPRow struct {
 	ObservedHead
 	Side            string `json:"side,omitempty"`   // whose namespace; "" if there is only one
@@ -479,10 +479,6 @@ type TCPRow struct {
 	InSegs          int64  `json:"in_segs"`
 	OutSegs         int64  `json:"out_segs"`
 	CurrEstab       int64  `json:"curr_estab"` // gauge
-	// UDP datagrams over IPv4 delivered to sockets, and dropped because a socket's receive buffer
-	// was full.
-	UDPIn           int64 `json:"udp_in,omitempty"`
-	UDPRcvbufErrors int64 `json:"udp_rcvbuf_errors,omitempty"` // datagrams dropped because a socket's receive buffer was full
 }
 
 // NetDevRow is one interface over one interval: /proc/net/dev, and its root queueing discipline

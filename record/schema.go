@@ -124,7 +124,7 @@ type Load struct {
 	Pipelining int     `json:"pipelining"`
 	// Mode is "closed" or "open".
 	Mode string `json:"mode"`
-	// Engine is "uring", "epoll", "portable" or "quic-go"; EngineWhy says why it was chosen.
+	// Engine is "uring", "epoll" or "portable"; EngineWhy says why it was chosen.
 	Engine    string `json:"engine"`
 	EngineWhy string `json:"engine_why,omitempty"`
 	// EngineFeatures lists the io_uring features the kernel granted.

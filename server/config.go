@@ -33,8 +33,6 @@ type Config struct {
 	// TLS configuration; nil for none. Not all frameworks support it; prefork children get it
 	// from their parent and leave it nil.
 	TLS *tls.Config
-	// HTTP3 also serves HTTP/3, on the UDP port of the same number. Only with TLS and net/http.
-	HTTP3 bool
 
 	// Ready, if not nil, is called once with the actual address, in the form of Addr, when all
 	// connections to it will be served. The parent of a prefork server calls it, not the

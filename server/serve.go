@@ -39,8 +39,6 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 		return fmt.Errorf("serve %s: what is behind a server goes with one process of another framework", kind)
 	case cfg.TLS != nil && f.Plain:
 		return fmt.Errorf("serve %s: TLS is not supported", kind)
-	case cfg.HTTP3 && (cfg.TLS == nil || kind != "nethttp"):
-		return fmt.Errorf("serve %s: HTTP/3 goes with nethttp and TLS", kind)
 	case cfg.Addr == "":
 		cfg.Addr = "127.0.0.1:0"
 	}
@@ -106,13 +104,7 @@ func serveSite(ctx context.Context, f framework, s *site, ln net.Listener, cfg *
 				return err
 			}
 		}
-		e := f.mount(s)
-		if cfg.HTTP3 {
-			if e, err = overQUIC(e, ln.Addr(), cfg.TLS); err != nil {
-				return err
-			}
-		}
-		return run(ctx, e, s, ln, func() error {
+		return run(ctx, f.mount(s), s, ln, func() error {
 			cfg.ready(db, s.behind, address(ln))
 			return nil
 		})

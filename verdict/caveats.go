@@ -75,7 +75,6 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	d.ofTheConnections(run)
 	d.ofTheHandshakes(run)
 	d.ofTheStreams(run)
-	d.ofTheDatagrams(f.base, f.cpu.server.datagrams)
 	if f.base.open && f.cpu.generator.full() {
 		d.add("caveat.generator-full", with{"who": f.worst().cpu.generator.who(), "busy": f.cpu.generator.self.busy.value})
 	}

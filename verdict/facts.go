@@ -69,7 +69,6 @@ type serverSide struct {
 	sleeps     threadFacts
 	crew       workerFacts
 	accept     acceptFacts
-	datagrams  datagramFacts
 	unaccepted unacceptedFacts
 	database   databaseFacts // behind it
 	titles     titleFacts    // what its processes' titles say if it was not queried
@@ -223,7 +222,6 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.delayed = delayedAckOf(f, series, sockets)
 	f.places = occupancyOf(f, series, sockets, load)
 	f.cpu.server.accept = acceptOf(f.cpu, series)
-	f.cpu.server.datagrams = datagramsOf(f.cpu, series)
 	f.cpu.server.unaccepted = unacceptedOf(f.cpu, series, sockets)
 	f.path.packets = packetsOf(f.cpu, series)
 	f.cpu.clock = clockOf(f.cpu, series)

@@ -33,8 +33,7 @@ func unconnected(run *record.Run) (because, next []record.Statement) {
 		return just("unconnected", with{"causes": causesOf(run)}), just("unconnected.next", nil)
 	}
 	by := unconnectedBy(e, run.Spec.OverUnix())
-	values := with{"address": addressOf(run), "cause": e.Cause, "timeout_ns": int64(run.Spec.Timeout), "unix": run.Spec.OverUnix(),
-		"http3": run.Spec.HTTP == spec.HTTP3}
+	values := with{"address": addressOf(run), "cause": e.Cause, "timeout_ns": int64(run.Spec.Timeout), "unix": run.Spec.OverUnix()}
 	because = just("unconnected."+by, values)
 	if by == "tls" {
 		return because, []record.Statement{TLSNext(e.Cause, run.Spec.TLS)}
@@ -109,8 +108,6 @@ func TLSNext(cause string, t *spec.TLS) record.Statement {
 	chosen := t != nil && t.Version+t.Ciphers+t.Curves != ""
 	code := ""
 	switch {
-	case says("QUIC ", "HTTP/3 "):
-		code = ".http3"
 	case says("certificate expired", "certificate is not valid before"):
 		code = ".expired"
 	case says("certificate is for "):

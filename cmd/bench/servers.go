@@ -8,10 +8,10 @@ import (
 
 // servers are those of the speed part.
 type servers struct {
-	http1  *served // of the minimum latency too
-	tls    *served
-	h2, h3 *served
-	nginx  *served // with HTTP/2; nil if not installed
+	http1 *served // of the minimum latency too
+	tls   *served
+	h2    *served
+	nginx *served // with HTTP/2; nil if not installed
 	// apart is on CPUs of its own, by split; nil if split has none.
 	apart *served
 	split cores.Split
@@ -29,9 +29,6 @@ func startServers(ctx context.Context, binary, kind string, split cores.Split) (
 	if s.h2, err = serveCommand(ctx, binary, "serve", "nethttp", "--tls"); err != nil {
 		return s, err
 	}
-	if s.h3, err = serveCommand(ctx, binary, "serve", "nethttp", "--tls", "--http3"); err != nil {
-		return s, err
-	}
 	if s.nginx, err = serveNginx(ctx); err != nil {
 		return s, err
 	}
@@ -43,7 +40,7 @@ func startServers(ctx context.Context, binary, kind string, split cores.Split) (
 
 // running returns those that run.
 func (s *servers) running() (list []*served) {
-	for _, one := range []*served{s.http1, s.tls, s.h2, s.h3, s.nginx, s.apart} {
+	for _, one := range []*served{s.http1, s.tls, s.h2, s.nginx, s.apart} {
 		if one != nil {
 			list = append(list, one)
 		}

@@ -30,7 +30,6 @@ const (
 	overTLS                  // HTTP/1.1 and TLS
 	overH2                   // HTTP/2 and TLS, against net/http
 	nginxH2                  // same, against nginx
-	overH3                   // HTTP/3
 )
 
 func works() []work {
@@ -51,8 +50,6 @@ func works() []work {
 		{name: "/simple h2, nginx", path: "/simple", pipelining: 1, over: nginxH2, limits: map[string]float64{h2load: 0.50}},
 		{name: "/simple h2 -p 16, nginx", path: "/simple", pipelining: 16, over: nginxH2, limits: map[string]float64{h2load: 0.25}},
 		{name: "/simple h2 -p 100, nginx", path: "/simple", pipelining: 100, over: nginxH2, limits: map[string]float64{h2load: 0.25}},
-		{name: "/simple h3", path: "/simple", pipelining: 1, over: overH3},
-		{name: "/simple h3 -p 16", path: "/simple", pipelining: 16, over: overH3},
 	}
 }
 
@@ -150,7 +147,7 @@ func (b *bench) order(round int) []step {
 func (b *bench) job(w work) job {
 	j := job{
 		URL: b.servers.serving(w).url(w.path), Connections: b.connections, Pipelining: w.pipelining, Duration: b.duration,
-		HTTP2: w.over == overH2 || w.over == nginxH2, HTTP3: w.over == overH3,
+		HTTP2: w.over == overH2 || w.over == nginxH2,
 	}
 	if w.apart {
 		j.CPUs = b.servers.split.Generator
@@ -169,8 +166,6 @@ func (s *servers) serving(w work) *served {
 		return s.h2
 	case w.over == nginxH2:
 		return s.nginx
-	case w.over == overH3:
-		return s.h3
 	}
 	return s.http1
 }

@@ -36,8 +36,6 @@ type job struct {
 	PerS int
 	// HTTP2 over TLS, with Pipelining streams per connection.
 	HTTP2 bool
-	// HTTP3, with Pipelining streams per connection.
-	HTTP3 bool
 	// CPUs of the tool; nil: all.
 	CPUs []int
 }
@@ -87,7 +85,7 @@ func kinds() []kind {
 func onlyHTTP1(of arguments) arguments {
 	return func(j job, dir string) ([]string, bool) {
 		args, able := of(j, dir)
-		return args, able && !j.HTTP2 && !j.HTTP3
+		return args, able && !j.HTTP2
 	}
 }
 
@@ -145,9 +143,6 @@ func ourArguments(j job, dir string) ([]string, bool) {
 	if j.HTTP2 {
 		args = append(args, "--http", "2")
 	}
-	if j.HTTP3 {
-		args = append(args, "--http", "3")
-	}
 	return append(args, j.URL), true
 }
 
@@ -162,11 +157,7 @@ func wrkArguments(j job, dir string) ([]string, bool) {
 	return args, j.PerS == 0
 }
 
-// h2loadArguments omits HTTP/3: the h2load of Linux distributions is built without it.
 func h2loadArguments(j job, _ string) ([]string, bool) {
-	if j.HTTP3 {
-		return nil, false
-	}
 	if j.HTTP2 {
 		return []string{"-t1", "-c" + strconv.Itoa(j.Connections), "-m" + strconv.Itoa(j.Pipelining), "-D" + j.seconds(), j.URL}, j.PerS == 0
 	}

@@ -41,7 +41,7 @@ func TestCommandsInTheDocs(t *testing.T) {
 	}
 	t.Cleanup(server.Stop)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	secure, err := run.StartChild(t.Context(), bin, "serve", "nethttp", "--tls", "--http3", "--ca", ca, "--addr", "127.0.0.1:0")
+	secure, err := run.StartChild(t.Context(), bin, "serve", "nethttp", "--tls", "--ca", ca, "--addr", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func (o *order) composed(f *runFlags) error {
 		return fmt.Errorf("%s: agents do not receive its data; leave --agents out", name)
 	case o.plan.Load.Kind != spec.Requests:
 		return fmt.Errorf("%s: templates work in HTTP requests only, not in messages or events; --feed none sends {{…}} unchanged", name)
-	case o.plan.Load.HTTP == spec.HTTP2 || o.plan.Load.HTTP == spec.HTTP3:
+	case o.plan.Load.HTTP == spec.HTTP2:
 		return fmt.Errorf("%s: requests generated during the run need HTTP/1.1; leave --http out", name)
 	}
 	o.plan.Load.HTTP = spec.HTTP11

@@ -68,7 +68,7 @@ func (o *order) scripted(f *runFlags) error {
 		return errors.New("--lua: this script makes requests during the run, one load at a time; leave the list and --repeats out")
 	case f.fleet.agents != 0:
 		return errors.New("--lua: agents execute no code that they are sent; leave --agents out, or use a script whose requests are constant")
-	case o.one.HTTP == spec.HTTP2 || o.one.HTTP == spec.HTTP3:
+	case o.one.HTTP == spec.HTTP2:
 		return errors.New("--lua: a script writes requests of HTTP/1.1; leave --http out")
 	}
 	o.one.HTTP = spec.HTTP11

@@ -190,7 +190,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")
 	p.StringVar(&f.load.newConnections, "new-connections", "", "a new connection for each request, or after so many (--new-connections=100)")
 	p.Lookup("new-connections").NoOptDefVal = "1"
-	p.StringVar(&f.load.http, "http", "", "HTTP version: 1.1, 2 or 3 (default: https asks the server, 1.1 or 2)")
+	p.StringVar(&f.load.http, "http", "", "HTTP version: 1.1 or 2 (default: https asks the server)")
 	p.BoolVar(&f.load.tls.Insecure, "insecure", false, "https: accept any certificate")
 	p.StringVar(&f.load.tls.CACert, "cacert", "", "https: CA certificates to trust (PEM file)")
 	p.StringVar(&f.load.tls.Cert, "cert", "", "https: client certificate (PEM file)")
@@ -223,7 +223,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.Lookup("z").Hidden = true
 	for name, values := range map[string][]string{
 		"engine": {spec.EngineAuto, spec.EngineUring, spec.EngineEpoll, spec.EnginePortable}, "arrivals": {spec.Constant, spec.Poisson},
-		"http": {spec.HTTP11, spec.HTTP2, spec.HTTP3}, "expect": {"2xx", "2xx,3xx", "2xx,304", "404"},
+		"http": {spec.HTTP11, spec.HTTP2}, "expect": {"2xx", "2xx,3xx", "2xx,304", "404"},
 	} {
 		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // an unknown flag name: a bug in this function

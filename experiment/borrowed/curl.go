@@ -129,7 +129,7 @@ func curlTakes(name string) (value, matters, known bool) {
 		"user-agent", "e", "referer", "b", "cookie", "url", "cacert", "E", "cert", "key", "resolve", "unix-socket", "m", "max-time",
 		"x", "proxy", "oauth2-bearer":
 		return true, true, true
-	case "G", "get", "k", "L", "location", "insecure", "I", "head", "compressed", "http1.1", "http2", "http2-prior-knowledge", "http3":
+	case "G", "get", "k", "L", "location", "insecure", "I", "head", "compressed", "http1.1", "http2", "http2-prior-knowledge":
 		return false, true, true
 	case "o", "output", "w", "write-out", "connect-timeout", "retry", "retry-delay", "c", "cookie-jar", "D", "dump-header", "max-redirs",
 		"keepalive-time", "stderr", "trace", "trace-ascii":
@@ -280,8 +280,6 @@ func curlFlag(name, value string) (flag, text string) {
 		return "http", spec.HTTP11
 	case "http2", "http2-prior-knowledge":
 		return "http", spec.HTTP2
-	case "http3":
-		return "http", spec.HTTP3
 	}
 	return name, value // cacert, cert, key, resolve
 }

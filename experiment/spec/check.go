@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -244,12 +243,9 @@ func (t *Target) checkMeaning(f Field) error {
 // a broken connection it is unknown which requests took effect.
 func (s *Spec) checkPipelining() error {
 	switch s.HTTP {
-	case "", HTTP11, HTTP2, HTTP3:
+	case "", HTTP11, HTTP2:
 	default:
-		return fmt.Errorf("invalid --http %s (use %s, %s or %s, or leave it out)", quoteShort(s.HTTP), HTTP11, HTTP2, HTTP3)
-	}
-	if s.HTTP == HTTP3 && s.NewConnections > 1 {
-		return errors.New("--new-connections: over HTTP/3 it is for each request; leave the number out")
+		return fmt.Errorf("invalid --http %s (use %s or %s, or leave it out)", quoteShort(s.HTTP), HTTP11, HTTP2)
 	}
 	if s.Pipelining == 1 {
 		return nil
@@ -261,7 +257,7 @@ func (s *Spec) checkPipelining() error {
 		return fmt.Errorf("pipelining: a connection for every request carries one request; give -p 1, or keep the connections")
 	}
 	for i := range s.Targets {
-		if t := &s.Targets[i]; t.bodyBytes() > 0 && !idempotent(t.Method) && s.HTTP != HTTP2 && s.HTTP != HTTP3 {
+		if t := &s.Targets[i]; t.bodyBytes() > 0 && !idempotent(t.Method) && s.HTTP != HTTP2 {
 			return fmt.Errorf("%spipelining: %s with a body cannot be pipelined, %d deep here (RFC 9112 §9.3.2); give --http 2, or -p 1 and -c %d",
 				targetName(s.Targets, i), t.Method, s.Pipelining, min(s.Slots(), ConnectionsMax))
 		}

@@ -24,9 +24,9 @@ type Dial struct {
 	AllAddresses bool `json:"all_addresses,omitempty" yaml:"all_addresses,omitempty" jsonschema:"spread the connections over all addresses of the URL's host"`
 	// Proxy is the URL of an HTTP proxy that the connections go through: http://[USER:PASSWORD@]HOST:PORT.
 	Proxy ProxyURL `json:"proxy,omitempty" yaml:"proxy,omitempty" jsonschema:"HTTP proxy to go through, http://[USER:PASSWORD@]HOST:PORT"`
-	// HTTP is the version to use, HTTP11, HTTP2 or HTTP3; "": over TLS the server's preference
+	// HTTP is the version to use, HTTP11 or HTTP2; "": over TLS the server's preference
 	// (ALPN), else HTTP/1.1.
-	HTTP string `json:"http,omitempty" yaml:"http,omitempty" jsonschema:"version to speak, 1.1, 2 or 3; where none is given the server chooses over TLS, else 1.1"`
+	HTTP string `json:"http,omitempty" yaml:"http,omitempty" jsonschema:"version to speak, 1.1 or 2; where none is given the server chooses over TLS, else 1.1"`
 }
 
 // resolveMax limits the entries of Resolve.
@@ -159,7 +159,7 @@ func (s *Spec) checkDial() error {
 	case len(s.Resolve) > resolveMax:
 		return fmt.Errorf("--resolve: %d are too many, at most %d", len(s.Resolve), resolveMax)
 	}
-	if err := errors.Join(s.checkHTTP(to), checkProxy(&s.Dial, to)); err != nil {
+	if err := checkProxy(&s.Dial, to); err != nil {
 		return err
 	}
 	for _, text := range s.Resolve {
@@ -177,29 +177,15 @@ func (s *Spec) checkDial() error {
 	return s.checkSources(to)
 }
 
-// checkHTTP checks that the version of HTTP is possible with the URL.
-func (s *Spec) checkHTTP(to Address) error {
-	switch {
-	case s.HTTP != HTTP3:
-	case !to.TLS:
-		return errors.New("--http 3: HTTP/3 requires TLS; give an https:// URL")
-	case s.Unix != "" || to.Network == Unix:
-		return errors.New("--http 3: HTTP/3 runs over UDP, not over a unix socket")
-	}
-	return nil
-}
-
-// checkDial rejects a name that is none of the servers', and what a server's URL does not allow:
-// HTTP/3 without TLS, a socket behind a proxy.
+// checkDial rejects a name that is none of the servers', and a socket behind a proxy.
 func (e *Experiment) checkDial() error {
-	s := &Spec{Wire: Wire{Dial: e.Load.Dial}}
 	for i := range e.Servers {
 		if e.Servers[i].URL == "" {
 			continue
 		}
 		to, _, _, err := ParseTarget(e.Servers[i].URL)
 		if err == nil {
-			err = errors.Join(s.checkHTTP(to), checkProxy(&s.Dial, to))
+			err = checkProxy(&e.Load.Dial, to)
 		}
 		if err != nil {
 			return err

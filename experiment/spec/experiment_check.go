@@ -25,12 +25,7 @@ const (
 
 // placeholder is the address of a server that is not started yet, so that everything else can be
 // validated.
-func (e *Experiment) placeholder() string {
-	if e.Load.HTTP == HTTP3 {
-		return "https://127.0.0.1:1"
-	}
-	return "http://127.0.0.1:1"
-}
+const placeholder = "http://127.0.0.1:1"
 
 // Complete fills in defaults, so that the saved experiment is complete. It uses seed if none is
 // set.
@@ -188,7 +183,7 @@ func (e *Experiment) checkMixes() error {
 func (e *Experiment) bases() []string {
 	var list []string
 	for i := range e.Servers {
-		url := cmp.Or(e.Servers[i].URL, e.placeholder())
+		url := cmp.Or(e.Servers[i].URL, placeholder)
 		if !slices.Contains(list, url) {
 			list = append(list, url)
 		}

@@ -405,7 +405,7 @@ func (e *Experiment) checkCells() error {
 	cells, open := e.Cells(), 0
 	for i := range cells {
 		c := &cells[i]
-		s, err := e.Spec(e.placeholder(), &Condition{Mix: c.Mix, Connections: c.Connections, Pipelining: c.Pipelining, Rate: c.Rate})
+		s, err := e.Spec(placeholder, &Condition{Mix: c.Mix, Connections: c.Connections, Pipelining: c.Pipelining, Rate: c.Rate})
 		if err == nil {
 			s.PinServer, s.PinGenerator = cmp.Or(c.PinServer, s.PinServer), cmp.Or(c.PinGenerator, s.PinGenerator)
 			err = s.Check()

@@ -25,7 +25,7 @@ var (
 // ownFlags are the flags that may be given, by verb, and their values.
 var ownFlags = map[string]map[string]*regexp.Regexp{
 	"serve": {
-		"--prefork": ownSwitch, "--tls": ownSwitch, "--http3": ownSwitch, "--workers": ownWord, "--list-kb": ownWord,
+		"--prefork": ownSwitch, "--tls": ownSwitch, "--workers": ownWord, "--list-kb": ownWord,
 		"--db": regexp.MustCompile(`^(sqlite|postgres)$`), "--db-pool": ownWord, "--db-group": ownWord,
 		"--db-unprepared": ownSwitch, "--db-cached": ownSwitch, "--db-nosync": ownSwitch,
 		"--downstream": ownList, "--kv": ownList,

@@ -76,8 +76,6 @@ func checkProxy(d *Dial, to Address) error {
 		return err
 	case d.Unix != "" || to.Network == Unix:
 		return errors.New("--proxy: a unix socket is not behind a proxy; leave one of them out")
-	case d.HTTP == HTTP3:
-		return errors.New("--proxy: HTTP/3 cannot pass an HTTP proxy; use --http 2 or leave the proxy out")
 	case len(d.Resolve) > 0:
 		return errors.New("--proxy, --resolve: the proxy looks the host up; leave one of them out")
 	}

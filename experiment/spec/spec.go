@@ -19,7 +19,6 @@ const (
 const (
 	HTTP11 = "1.1"
 	HTTP2  = "2"
-	HTTP3  = "3"
 )
 
 // Engines of the load generator.

@@ -54,9 +54,6 @@ var began = time.Now() // read-only
 // MonotonicNs returns a time that only this process has, in nanoseconds.
 func MonotonicNs() int64 { return int64(time.Since(began)) }
 
-// Nanosleep pauses, as exactly as the runtime's timers.
-func Nanosleep(ns int64) { time.Sleep(time.Duration(ns)) }
-
 // SleepUntil sleeps until a time of MonotonicNs.
 func SleepUntil(ns int64) { time.Sleep(time.Duration(ns - MonotonicNs())) }
 

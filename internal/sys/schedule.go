@@ -72,12 +72,6 @@ func MonotonicNs() int64 {
 	return ts.Nano()
 }
 
-// Nanosleep pauses the calling thread, for which Go's scheduler finds another one.
-func Nanosleep(ns int64) {
-	pause := syscall.NsecToTimespec(ns)
-	_ = syscall.Nanosleep(&pause, nil) // a signal may end it early
-}
-
 // SleepUntil sleeps until a time of CLOCK_MONOTONIC. It does not notify Go's scheduler, so the
 // thread keeps its P and does not have to find one when it wakes.
 func SleepUntil(ns int64) {

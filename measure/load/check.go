@@ -81,18 +81,13 @@ func (k *checker) examine(of pageOf, part []byte, last bool) (against, found str
 	if !k.head && k.good != nil && bytes.Equal(k.good, r.Body) {
 		return "", ""
 	}
-	if against, found = contradicts(k.list, &r); against == "" && !k.head {
-		k.good = append(k.good[:0], r.Body...)
-	}
-	return against, found
-}
-
-// contradicts returns the first condition that a response does not satisfy.
-func contradicts(list []condition.Condition, r *condition.Response) (against, found string) {
-	for i := range list {
-		if holds, found := list[i].Holds(r); !holds {
-			return list[i].String(), found
+	for i := range k.list {
+		if holds, found := k.list[i].Holds(&r); !holds {
+			return k.list[i].String(), found
 		}
+	}
+	if !k.head {
+		k.good = append(k.good[:0], r.Body...)
 	}
 	return "", ""
 }
@@ -100,17 +95,12 @@ func contradicts(list []condition.Condition, r *condition.Response) (against, fo
 // examine examines a part of a response. One of an unexpected status is an error already.
 func (w *worker) examine(of pageOf, status int, part []byte, last bool) {
 	if against, found := w.seen.checks.examine(of, part, last); against != "" && !w.shared.Expect.Unexpected[status] {
-		w.wrong(status, against, found)
-	}
-}
-
-// wrong counts a response that does not satisfy a condition. In the warm-up nothing counts.
-func (w *worker) wrong(status int, against, found string) {
-	w.tally.Bad++
-	if !w.tally.Warmup {
-		w.tally.Faults[Fault{PhaseCheck, against}]++
-	}
-	if w.seen.lacksError(status, against) {
-		w.seen.first.Errors = append(w.seen.first.Errors, ErrorResponse{Status: status, Check: against, Line: pageText([]byte(found))})
+		w.tally.Bad++
+		if !w.tally.Warmup { // in which nothing counts
+			w.tally.Faults[Fault{PhaseCheck, against}]++
+		}
+		if w.seen.lacksError(status, against) {
+			w.seen.first.Errors = append(w.seen.first.Errors, ErrorResponse{Status: status, Check: against, Line: pageText([]byte(found))})
+		}
 	}
 }

@@ -106,21 +106,3 @@ func TestH2Checks(t *testing.T) {
 		}
 	})
 }
-
-// Over HTTP/3 as well.
-func TestQUICChecks(t *testing.T) {
-	needs.Engine(t)
-	t.Parallel()
-	var wrong atomic.Int64
-	_, c := quicConfig(t, 300, nil, func(out http.ResponseWriter, _ *http.Request) {
-		if wrong.Add(1)%3 == 0 {
-			out.Header().Set("X-Wrong", "1")
-		}
-		_, _ = io.WriteString(out, strings.Repeat("a", 40_000))
-	})
-	c.Expect.Checks = conditions(t, "bytes == 40000", "header X-Wrong not exists")
-	r := runs(t, c)
-	if r.Total.Bad != 100 || len(r.Errors) != 1 || r.Errors[0].Line != "1" {
-		t.Errorf("%d of %d are bad: %+v", r.Total.Bad, r.Total.Completed, r.Errors)
-	}
-}

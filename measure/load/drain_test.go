@@ -25,33 +25,27 @@ func TestDrain(t *testing.T) {
 					address := serveSlowly(t, &finished, &left)
 					c := Config{To: addressOf(t, address), Mix: get(), Connections: slots / depth, Threads: 2, Pipelining: depth,
 						Duration: 500 * time.Millisecond, Timeout: 10 * time.Second, Engine: engine, Seed: 1, Sockets: Sockets{Protocol: protocol}}
-					drained(t, runs(t, c), &finished, &left, slots)
+					n := &runs(t, c).Total
+					if n.InFlight == 0 || n.InFlight > slots || n.Failed > 0 || n.Completed == 0 {
+						t.Errorf("completed %d, failed %d, in flight %d", n.Completed, n.Failed, n.InFlight)
+					}
+					if got := finished.Load(); got != n.Sent || left.Load() > 0 {
+						t.Errorf("the server finished %d of %d requests sent; %d clients went away", got, n.Sent, left.Load())
+					}
 				})
 			})
 		}
 	}
-	t.Run("3", func(t *testing.T) {
-		var finished, left atomic.Uint64
-		_, c := quicConfig(t, 0, nil, slowly200(&finished, &left))
-		c.Requests, c.Duration, c.Connections, c.Pipelining = 0, 500*time.Millisecond, slots, 1
-		drained(t, runs(t, c), &finished, &left, slots)
-	})
 }
 
-func drained(t *testing.T, r *Result, finished, left *atomic.Uint64, slots uint64) {
-	t.Helper()
-	n := &r.Total
-	if n.InFlight == 0 || n.InFlight > slots || n.Failed > 0 || n.Completed == 0 {
-		t.Errorf("completed %d, failed %d, in flight %d", n.Completed, n.Failed, n.InFlight)
+// serveSlowly serves HTTP/1.1 and HTTP/2 without TLS. It answers after 200 ms, and counts what it
+// finished and whose client had left.
+func serveSlowly(t *testing.T, finished, left *atomic.Uint64) string {
+	on, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := finished.Load(); got != n.Sent || left.Load() > 0 {
-		t.Errorf("the server finished %d of %d requests sent; %d clients went away", got, n.Sent, left.Load())
-	}
-}
-
-// slowly200 answers after 200 ms, and counts what it finished and whose client had left.
-func slowly200(finished, left *atomic.Uint64) http.HandlerFunc {
-	return func(_ http.ResponseWriter, in *http.Request) {
+	answer := func(_ http.ResponseWriter, in *http.Request) {
 		select {
 		case <-time.After(200 * time.Millisecond):
 			finished.Add(1)
@@ -59,15 +53,7 @@ func slowly200(finished, left *atomic.Uint64) http.HandlerFunc {
 			left.Add(1)
 		}
 	}
-}
-
-// serveSlowly serves HTTP/1.1 and HTTP/2 without TLS.
-func serveSlowly(t *testing.T, finished, left *atomic.Uint64) string {
-	on, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: slowly200(finished, left), Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: http.HandlerFunc(answer), Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	ended := make(chan struct{})

@@ -15,7 +15,6 @@ type Protocol uint8
 const (
 	HTTP1 Protocol = iota
 	HTTP2
-	HTTP3 // over QUIC, by its own kind of worker: quicWorker
 )
 
 // alpnH2 is HTTP/2's name in TLS (RFC 9113, section 3.2).

@@ -39,11 +39,6 @@ func (w *worker) handOver(endNs int64, next *Tally) {
 	w.fill(w.now) // date each request in the tally that counts it
 	w.close(endNs)
 	w.tune()
-	w.deliver(endNs, next)
-}
-
-// deliver sends the tally, and continues with next.
-func (w *worker) deliver(endNs int64, next *Tally) {
 	w.handedOver += w.tally.Completed
 	w.out <- delivery{worker: w.id, tally: w.tally}
 	warm := w.tally.Warmup

@@ -47,8 +47,6 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		return nil, fmt.Errorf("load: %d connections are too few for %d threads; each thread needs its own", own, c.Threads)
 	case c.Duration < 0 || c.Unloaded < 0 || c.Warmup < 0 || c.Drain < 0 || c.ConnectRamp < 0 || c.Interval < 0:
 		return nil, errors.New("load: a time is negative")
-	case c.Protocol == HTTP3 && c.TLS == nil:
-		return nil, errors.New("load: HTTP/3 needs TLS")
 	case composing(c.Mix) != nil && (c.Protocol != HTTP1 || c.Opening != nil || c.Unloaded > 0):
 		return nil, errors.New("load: requests are composed for HTTP/1.1 only, and without unloaded ones")
 	case c.Duration == 0 && !c.Rate.Constant():
@@ -64,7 +62,7 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	// Workers block in system calls without notifying the scheduler, and so does the thread that
 	// samples the sockets; the other goroutines need Ps of their own. Concurrent runs would compete
 	// for them: their caller raises GOMAXPROCS first.
-	if need := c.Threads + 3; c.Protocol != HTTP3 && runtime.GOMAXPROCS(0) < need {
+	if need := c.Threads + 3; runtime.GOMAXPROCS(0) < need {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(need))
 	}
 	r := &coordinator{shared: &shared{Config: c, script: s, own: own, base: time.Now()}, observer: o, ctx: ctx}
@@ -124,18 +122,14 @@ type coordinator struct {
 const spareTallies = 4
 
 func (r *coordinator) run() (*Result, error) {
-	body := r.start
-	if r.shared.Protocol == HTTP3 {
-		body = r.startQUIC
-	}
 	if len(r.shared.CPUs) == 0 || onThreads(&r.shared.Config) {
-		return r.runWith(body)
+		return r.runWith(r.start)
 	}
 	undo, err := pinProcess(r.shared.CPUs) // goroutines have no threads of their own to pin
 	if err != nil {
 		return nil, errors.Join(err, undo())
 	}
-	result, err := r.runWith(body)
+	result, err := r.runWith(r.start)
 	if err = errors.Join(err, undo()); err != nil {
 		return nil, err
 	}

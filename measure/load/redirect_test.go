@@ -32,9 +32,4 @@ func TestRedirectsAreKept(t *testing.T) {
 		check(t, runs(t, config(t, s, engine, 100)))
 		check(t, runs(t, newGoServer(t, false, nil, elsewhere).config(t, engine, 100, 4)))
 	})
-	t.Run("HTTP/3", func(t *testing.T) {
-		t.Parallel()
-		_, c := quicConfig(t, 20, nil, elsewhere)
-		check(t, runs(t, c))
-	})
 }

@@ -9,11 +9,9 @@ import (
 	"ceiling/internal/sys"
 )
 
-// onThreads reports whether each worker is an OS thread. Those of HTTP/3 and of the portable engine
-// are goroutines among many, which have no threads of their own to pin or to time.
-func onThreads(c *Config) bool {
-	return c.Protocol != HTTP3 && !ring.IsPortable(c.Engine)
-}
+// onThreads reports whether each worker is an OS thread. Those of the portable engine are
+// goroutines among many, which have no threads of their own to pin or to time.
+func onThreads(c *Config) bool { return !ring.IsPortable(c.Engine) }
 
 // hold keeps the calling worker on its thread, if it has one, until release.
 func hold(c *Config) (release func()) {

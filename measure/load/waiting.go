@@ -14,7 +14,7 @@ type Waiting struct {
 	// when it left.
 	Response, Service hist.Hist
 	// FirstByte has those of Service whose response has not begun, FirstEvent those that have had no
-	// server-sent event. HTTP/3 tells neither, and has all of them.
+	// server-sent event.
 	FirstByte, FirstEvent hist.Hist
 	// Targets has the requests of Response that belong to one, if the run has several.
 	Targets []TargetWaiting
@@ -36,26 +36,14 @@ type outstanding struct {
 
 // unansweredAtEnd collects the requests without a response at the end.
 func (w *worker) unansweredAtEnd() *Waiting {
-	w.unanswered(w.left.of(w))
-	w.addBehind(w.left, w.waitedUntil())
-	return w.left
-}
-
-// waitedUntil returns when the wait for responses ended: the drain of an open loop is longer than
-// the counted time if nothing arrives in it.
-func (w *worker) waitedUntil() int64 {
+	until := w.lastNs
 	if w.phase == draining && w.openLoop {
-		return max(w.now, w.lastNs)
+		until = max(w.now, w.lastNs) // its drain is longer than the counted time if nothing arrives in it
 	}
-	return w.lastNs
-}
-
-// of returns what adds a request of the worker, unless its latency would not count either.
-func (all *Waiting) of(w *worker) func(outstanding) {
-	until := w.waitedUntil()
-	return func(r outstanding) {
+	all := w.left
+	w.unanswered(func(r outstanding) {
 		if r.due < w.countFromNs || r.due > until {
-			return
+			return // nor would its latency count
 		}
 		all.Response.Record(until - r.due)
 		if r.sent > 0 {
@@ -70,7 +58,9 @@ func (all *Waiting) of(w *worker) func(outstanding) {
 		if w.tally.ByTarget != nil {
 			all.Targets = append(all.Targets, TargetWaiting{r.target, until - r.due, 1})
 		}
-	}
+	})
+	w.addBehind(until)
+	return all
 }
 
 // unanswered calls f with each request that a connection has and that has no response. One to be
@@ -119,13 +109,13 @@ func (w *worker) onStreams(h *h2conn, f func(outstanding)) {
 const behindSteps = 1 << 20
 
 // addBehind adds the backlog: requests due by now that no connection has.
-func (w *worker) addBehind(all *Waiting, until int64) {
+func (w *worker) addBehind(until int64) {
 	left := w.behind()
 	step, rest := left/behindSteps+1, w.arrivals
 	for left > 0 {
 		n := min(step, left)
 		rest = rest.after(n - 1)
-		all.Response.RecordN(until-w.originNs-rest.due(), n)
+		w.left.Response.RecordN(until-w.originNs-rest.due(), n)
 		rest = rest.after(1)
 		left -= n
 	}

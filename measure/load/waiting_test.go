@@ -85,7 +85,7 @@ func TestLongBacklogIsBounded(t *testing.T) {
 	s.Threads = 1
 	w := &worker{shared: s, openLoop: true, phase: measuring, left: &Waiting{}, now: 2 * n}
 	w.mainSchedule()
-	w.addBehind(w.left, w.now)
+	w.addBehind(w.now)
 	if got := &w.left.Response; got.Count() != n || got.Min() != n+1 || got.Max() > 2*n || got.Max() < 2*n-4 {
 		t.Errorf("%d have waited for %d to %d ns", got.Count(), got.Min(), got.Max())
 	}

@@ -42,12 +42,9 @@ const (
 	cntInSegs
 	cntOutSegs
 	cntCurrEstab
-	cntInDatagrams
-	cntRcvbufErrors
 	tcpCounters
 
 	firstSNMP = cntRetransSegs
-	firstUDP  = cntInDatagrams // Udp's, IPv4 only: IPv6 has a file of its own
 )
 
 func tcpCounterNames() []string {
@@ -55,7 +52,7 @@ func tcpCounterNames() []string {
 		"ListenOverflows", "ListenDrops", "SyncookiesSent", "TCPReqQFullDrop", "TCPTimeouts", "TCPBacklogDrop", "TCPRcvQDrop",
 		"TCPAbortOnMemory", "TCPAbortOnTimeout", "TCPSynRetrans",
 		"RetransSegs", "AttemptFails", "EstabResets", "OutRsts", "InErrs", "ActiveOpens", "PassiveOpens", "InSegs", "OutSegs",
-		"CurrEstab", "InDatagrams", "RcvbufErrors",
+		"CurrEstab",
 	}
 }
 
@@ -140,7 +137,7 @@ type netstatSampler struct {
 	r             *reader
 	side          string // for the rows
 	netstat, snmp int
-	ext, tcp, udp *counterTable
+	ext, tcp      *counterTable
 	prev, cur     [tcpCounters]int64
 	row           record.TCPRow
 }
@@ -150,8 +147,7 @@ func newNetstatSampler(r *reader, of *side) (*netstatSampler, error) {
 	s := &netstatSampler{
 		r: r, side: of.name, netstat: -1, snmp: -1,
 		ext: newCounterTable("TcpExt: ", names[:firstSNMP]),
-		tcp: newCounterTable("Tcp: ", names[firstSNMP:firstUDP]),
-		udp: newCounterTable("Udp: ", names[firstUDP:]),
+		tcp: newCounterTable("Tcp: ", names[firstSNMP:]),
 	}
 	var err error
 	if s.netstat, err = openFile(of.netDir + "/netstat"); err != nil {
@@ -169,12 +165,11 @@ func (s *netstatSampler) sample(at tick, emit Emit) error {
 	if err := s.table(s.netstat, s.ext); err != nil {
 		return fmt.Errorf("/proc/net/netstat: %w", err)
 	}
-	if err := s.table(s.snmp, s.tcp, s.udp); err != nil {
+	if err := s.table(s.snmp, s.tcp); err != nil {
 		return fmt.Errorf("/proc/net/snmp: %w", err)
 	}
 	copy(s.cur[:firstSNMP], s.ext.values)
-	copy(s.cur[firstSNMP:firstUDP], s.tcp.values)
-	copy(s.cur[firstUDP:], s.udp.values)
+	copy(s.cur[firstSNMP:], s.tcp.values)
 	if at.first() {
 		return nil
 	}
@@ -183,12 +178,10 @@ func (s *netstatSampler) sample(at tick, emit Emit) error {
 	return nil
 }
 
-func (s *netstatSampler) table(fd int, tables ...*counterTable) error {
+func (s *netstatSampler) table(fd int, t *counterTable) error {
 	text, err := s.r.single(fd)
-	for _, t := range tables {
-		if err == nil {
-			err = t.parse(text)
-		}
+	if err == nil {
+		err = t.parse(text)
 	}
 	return err
 }
@@ -209,7 +202,6 @@ func (s *netstatSampler) fill(at tick) {
 		RetransSegs: d(cntRetransSegs), AttemptFails: d(cntAttemptFails), EstabResets: d(cntEstabResets), OutRsts: d(cntOutRsts),
 		InErrs: d(cntInErrs), ActiveOpens: d(cntActiveOpens), PassiveOpens: d(cntPassiveOpens), InSegs: d(cntInSegs),
 		OutSegs: d(cntOutSegs), CurrEstab: s.cur[cntCurrEstab],
-		UDPIn: d(cntInDatagrams), UDPRcvbufErrors: d(cntRcvbufErrors),
 	}
 }
 

@@ -173,17 +173,15 @@ func TestCounterTables(t *testing.T) {
 		t.Fatalf("%d names for %d counters", len(names), tcpCounters)
 	}
 	ext := newCounterTable("TcpExt: ", names[:firstSNMP])
-	tcp, udp := newCounterTable("Tcp: ", names[firstSNMP:firstUDP]), newCounterTable("Udp: ", names[firstUDP:])
+	tcp := newCounterTable("Tcp: ", names[firstSNMP:])
 	if err := ext.parse(fixture(t, "vm2/netstat")); err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []*counterTable{tcp, udp} {
-		if err := table.parse(fixture(t, "vm2/snmp")); err != nil {
-			t.Fatal(err)
-		}
+	if err := tcp.parse(fixture(t, "vm2/snmp")); err != nil {
+		t.Fatal(err)
 	}
 	for i, name := range names {
-		v := slices.Concat(ext.values, tcp.values, udp.values)[i]
+		v := slices.Concat(ext.values, tcp.values)[i]
 		if v < 0 {
 			t.Errorf("%s was not found", name)
 		}

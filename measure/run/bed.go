@@ -249,7 +249,7 @@ func sameSettings(a, b map[string]tune.Change) (example string) {
 
 // target returns where the load of a server goes; base is its URL if it was started, "": it will be.
 func (b *bed) target(ctx context.Context, e *spec.Experiment, server int, base string) (*tune.Target, error) {
-	t := &tune.Target{URL: cmp.Or(e.Servers[server].URL, base), Here: b.in == nil && b.here, UDP: e.Load.HTTP == spec.HTTP3}
+	t := &tune.Target{URL: cmp.Or(e.Servers[server].URL, base), Here: b.in == nil && b.here}
 	switch {
 	case t.URL == "" && b.in != nil:
 		t.URL = "http://" + b.in.Addr.String()

@@ -208,12 +208,6 @@ func TestTuningMustReachTheLoad(t *testing.T) {
 	if err := onCopy(t, e); err != nil {
 		t.Error(err)
 	}
-	e = steered(t, "")
-	e.Load.HTTP = spec.HTTP3
-	e.Link, e.Factorial.Factors[0].Levels[1].Tune = spec.Link{}, []string{"net.ipv4.tcp_fin_timeout=30"}
-	if err := onCopy(t, e); err == nil || !strings.Contains(err.Error(), "HTTP/3 goes over UDP") {
-		t.Error(err)
-	}
 }
 
 // TestTuningOfAgents: a loopback address is that of each agent.

@@ -234,9 +234,11 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 			return nil, to, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 		}
 	}
-	c.Protocol = protocolOf(s)
+	if s.HTTP == spec.HTTP2 {
+		c.Protocol = load.HTTP2
+	}
 	if c.Threads == 0 {
-		if c.Threads, err = threads(own, s.Pipelining*work(c), to.local, c.CPUs); err != nil {
+		if c.Threads, err = threads(own, s.Pipelining*work(s.Engine), to.local, c.CPUs); err != nil {
 			return nil, to, err
 		}
 	}
@@ -293,20 +295,11 @@ func unexpected(e spec.Expect) *[1000]bool {
 // thread reaps one completion at a time, and its system calls cost more than it adds.
 const slotsPerThread = 32
 
-// quicWork and portableWork are about how much more work a request is over HTTP/3, and with the
-// portable engine (docs/decisions/048-portable.md).
-const (
-	quicWork     = 8
-	portableWork = 2
-)
-
-// work is about how much more work a request is than over HTTP/1.1 or 2 with the kernel's engines.
-func work(c *load.Config) int {
-	switch {
-	case c.Protocol == load.HTTP3:
-		return quicWork
-	case ring.IsPortable(c.Engine):
-		return portableWork
+// work is about how much more work a request is than with the kernel's engines
+// (docs/decisions/048-portable.md).
+func work(engine string) int {
+	if ring.IsPortable(engine) {
+		return 2
 	}
 	return 1
 }

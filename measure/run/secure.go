@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
-	"ceiling/internal/quicconn"
 	"ceiling/internal/tlsconn"
 	"ceiling/measure/load"
 	"ceiling/record"
@@ -38,9 +36,6 @@ func secured(ctx context.Context, s *spec.Spec, a spec.Address, to target) (*tls
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	if s.HTTP == spec.HTTP3 {
-		return c, tryQUIC(ctx, c, s, to)
-	}
 	on, err := to.dial(ctx)
 	if errors.Is(err, exit.ErrRefused) { // by the proxy
 		return nil, err
@@ -57,7 +52,7 @@ func secured(ctx context.Context, s *spec.Spec, a spec.Address, to target) (*tls
 		return c, nil
 	}
 	cause := tlsconn.Explain(err)
-	return nil, fmt.Errorf("%w: TLS with %s: %s%s", exit.ErrRefused, to, cause, adviceFor(cause, s.TLS))
+	return nil, fmt.Errorf("%w: TLS with %s: %s; %s", exit.ErrRefused, to, cause, prose.Text(verdict.TLSNext(cause, s.TLS)))
 }
 
 // strange looks for TLS behind a port that answered nothing in plain: most servers of TLS only close
@@ -87,21 +82,6 @@ func (p *part) strange(ctx context.Context, r *load.Result) {
 	}
 }
 
-// tryQUIC tries one handshake over QUIC, and explains its error.
-func tryQUIC(ctx context.Context, c *tlsconn.Config, s *spec.Spec, to target) error {
-	if err := quicconn.Quiet(); err != nil {
-		return err
-	}
-	conn, err := quicconn.Dial(ctx, to.addr, netip.Addr{}, quicconn.ClientConfig(c))
-	if err == nil {
-		return conn.Close()
-	}
-	if cause := quicconn.Explain(err); cause != quicconn.CauseTimeout && !record.Errno(cause) && ctx.Err() == nil {
-		return fmt.Errorf("%w: HTTP/3 with %s: %s%s", exit.ErrRefused, to, cause, adviceFor(cause, s.TLS))
-	}
-	return nil
-}
-
 // protocols are offered to the server (ALPN, RFC 7301).
 func protocols(version string) []string {
 	switch version {
@@ -109,21 +89,8 @@ func protocols(version string) []string {
 		return []string{"http/1.1"}
 	case spec.HTTP2:
 		return []string{"h2"}
-	case spec.HTTP3:
-		return []string{quicconn.Protocol}
 	}
 	return []string{"h2", "http/1.1"}
-}
-
-// protocolOf returns what the engine speaks without ALPN.
-func protocolOf(s *spec.Spec) load.Protocol {
-	switch s.HTTP {
-	case spec.HTTP2:
-		return load.HTTP2
-	case spec.HTTP3:
-		return load.HTTP3
-	}
-	return load.HTTP1
 }
 
 func tlsConfig(version string, t *spec.TLS, a spec.Address) (*tlsconn.Config, error) {
@@ -145,9 +112,6 @@ func tlsConfig(version string, t *spec.TLS, a spec.Address) (*tlsconn.Config, er
 	}
 	return c, err
 }
-
-// adviceFor says what would fix a failed handshake.
-func adviceFor(cause string, t *spec.TLS) string { return "; " + prose.Text(verdict.TLSNext(cause, t)) }
 
 // tlsOf summarizes the handshakes for the record; nil without TLS.
 func tlsOf(h *load.Handshakes, asked *spec.TLS, elapsed float64) *record.TLS {

@@ -30,9 +30,9 @@ type Options struct{ Interface string }
 
 // Target is what a load goes to.
 type Target struct {
-	URL       string
-	Server    netip.AddrPort
-	Here, UDP bool
+	URL    string
+	Server netip.AddrPort
+	Here   bool
 }
 
 // Profile is a file with settings.

@@ -28,8 +28,6 @@ type Target struct {
 	Peer netip.Addr
 	// Here: the generator is in the network namespace that is tuned.
 	Here bool
-	// UDP: HTTP/3.
-	UDP bool
 }
 
 // way is what the packets of a load cross in a network namespace.
@@ -179,9 +177,7 @@ func (w *way) otherProtocol(name string) string {
 		return w.String()
 	case !address.IsValid():
 		return ""
-	case w.load.UDP && under("net.ipv4.tcp_", "net.core.somaxconn"):
-		return "HTTP/3 goes over UDP, and this is TCP's"
-	case !w.load.UDP && under("net.ipv4.udp_"):
+	case under("net.ipv4.udp_"):
 		return "the load goes over TCP, and this is UDP's"
 	case under("net.unix.", "net.sctp.", "net.mptcp.", "net.dccp.", "net.rds."):
 		return "it is of another protocol"

@@ -18,8 +18,6 @@ import (
 func TestReaches(t *testing.T) {
 	needs.Time(t)
 	loopback := Target{URL: "http://127.0.0.1:80", Server: netip.MustParseAddrPort("127.0.0.1:80"), Here: true}
-	overUDP := loopback
-	overUDP.UDP = true
 	socket := Target{URL: "unix:/run/x.sock:/"}
 	h := fixture(t, "c8i")
 	const wrong = "cannot act on the load: requests to http://127.0.0.1:80 cross lo, not ens5; write interface: lo, or give"
@@ -42,9 +40,6 @@ func TestReaches(t *testing.T) {
 		{&loopback, "net.core.somaxconn=100", ""},
 		{&loopback, "net.ipv4.tcp_fin_timeout=30", ""},
 		{&loopback, "net.core.busy_poll=50 net.core.somaxconn=100", ""},
-		{&overUDP, "net.ipv4.tcp_fin_timeout=30", "HTTP/3 goes over UDP"},
-		{&overUDP, "net.core.somaxconn=100", "HTTP/3 goes over UDP"},
-		{&overUDP, "net.core.netdev_max_backlog=5000", ""},
 		{&socket, "rps_cpus=all", "unix:/run/x.sock:/ is a unix socket, and its bytes cross no interface; give the server a TCP address"},
 		{&socket, "net.ipv4.tcp_fin_timeout=30", "is a unix socket"},
 		{&socket, "net.core.netdev_max_backlog=5000", "is a unix socket"},

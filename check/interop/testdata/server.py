@@ -1,5 +1,5 @@
-"""Hypercorn: HTTP/1.1 and HTTP/2 on each port, by ALPN or by how a connection begins,
-and HTTP/3 on the number of tls13. Arguments: directory, and the four ports."""
+"""Hypercorn: HTTP/1.1 and HTTP/2 on each port, by ALPN or by how a connection begins.
+Arguments: directory, and the four ports."""
 
 import asyncio
 import signal
@@ -50,7 +50,7 @@ async def main():
     pair = {"certfile": str(directory / "cert.pem"), "keyfile": str(directory / "key.pem")}
     await asyncio.gather(*(serve(app, c, shutdown_trigger=end.wait) for c in (
         config(Config, plain, h2c),
-        config(Config, tls13, quic_bind=["127.0.0.1:" + tls13], **pair),
+        config(Config, tls13, **pair),
         config(Old, tls12, **pair),
     )))
 

@@ -30,7 +30,7 @@ func Theirs() map[string]string {
 		"headers": "--header", "user-agent": "--header", "cookie": "--header", "content-type": "--header", "user": "--header",
 		"basic-auth": "--header", "host": "--header", "input-file": "--targets", "urls-from-file": "--targets",
 		"connect-timeout": "--timeout", "connection-inactivity-timeout": "--timeout", "warm-up-time": "--warmup", "rampup": "--connect-ramp",
-		"http1": "--http", "http2": "--http", "http3": "--http", "h1": "--http", "h2": "--http", "http-version": "--http",
+		"http1": "--http", "http2": "--http", "h1": "--http", "h2": "--http", "http-version": "--http",
 		"root-certs": "--cacert", "tls-skip-verify": "--insecure", "skip-verify": "--insecure", "insecure-skip-tls-verify": "--insecure",
 		"groups": "--curves", "thresholds": "--slo", "dry": "--dry-run",
 

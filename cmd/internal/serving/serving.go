@@ -83,7 +83,6 @@ func New(sh *command.Shell, behind Behind) *cobra.Command {
 	c.Flags().StringVar(&cfg.Pprof, "pprof", "", "serve pprof profiles of all processes at host:port")
 	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core (ceiling's prefork, alike for all kinds)")
 	c.Flags().BoolVar(&secure.on, "tls", false, "serve https, with a certificate of a temporary CA")
-	c.Flags().BoolVar(&cfg.HTTP3, "http3", false, "also serve HTTP/3, on the UDP port with the same number (nethttp)")
 	c.Flags().StringVar(&secure.ca, "ca", "", "write the CA certificate here, for --cacert (default: a temporary file)")
 	c.Flags().IntVar(&cfg.Workers, "workers", 0, "prefork children, or GOMAXPROCS (0 = one per CPU)")
 	return c
@@ -114,8 +113,6 @@ func (t *serveTLS) goesWith(cfg *server.Config, kind server.Kind) error {
 		return fmt.Errorf("--pprof: %s has no profiles; take fiber --prefork, or leave --pprof out", kind.Name)
 	case t.on && kind.Plain:
 		return fmt.Errorf("--tls: %s has none; leave --tls out, or take nethttp, fasthttp or fiber", kind.Name)
-	case cfg.HTTP3 && (!t.on || kind.Name != "nethttp"):
-		return errors.New("--http3: it goes with nethttp and --tls")
 	}
 	return nil
 }
