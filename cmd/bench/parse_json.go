@@ -131,3 +131,26 @@ func parseGcannon(out []byte) (answer, error) {
 	}
 	return a, a.check(said.Responses, said.PerS)
 }
+
+// parseAutocannon parses autocannon --json, whose latencies are whole milliseconds. Its rate is the
+// mean of one-second samples, which is not count / time.
+func parseAutocannon(out []byte) (answer, error) {
+	var said struct {
+		ElapsedS float64            `json:"duration"`
+		Errors   uint64             `json:"errors"`
+		Resets   uint64             `json:"resets"`
+		Good     *uint64            `json:"2xx"`
+		Others   uint64             `json:"non2xx"`
+		Latency  map[string]float64 `json:"latency"`
+	}
+	if err := oneValue(out, &said); err != nil {
+		return answer{}, err
+	}
+	if said.Good == nil {
+		return answer{}, errors.New("2xx is missing")
+	}
+	ms := func(name string) time.Duration { return time.Duration(said.Latency[name] * 1e6) }
+	a := answer{Completed: *said.Good, Bad: said.Others + said.Errors + said.Resets, ElapsedS: said.ElapsedS, P50: ms("p50"), P99: ms("p99"),
+		Resolution: time.Millisecond}
+	return a, a.happened(a.Completed + a.Bad)
+}

@@ -77,7 +77,7 @@ func kinds() []kind {
 		{"ab", "-V", regexp.MustCompile(`Version (\S+)`), onlyHTTP1(abArguments), parseAb},
 		{"oha", "--version", regexp.MustCompile(`oha (\S+)`), onlyHTTP1(ohaArguments), peer(importer.Oha)},
 		{"hey", "", nil, onlyHTTP1(heyArguments), peer(importer.Hey)},
-		{autocannon, "--version", regexp.MustCompile(`autocannon v(\S+)`), onlyHTTP1(autocannonArguments), peer(importer.Autocannon)},
+		{autocannon, "--version", regexp.MustCompile(`autocannon v(\S+)`), onlyHTTP1(autocannonArguments), parseAutocannon},
 	}
 }
 

@@ -28,11 +28,11 @@ func newJudge(sh *shell) *cobra.Command {
 		Long: `Judges a finished run, or every run of a plan, with the current rules. It does
 not change the record.
 
-A FILE, or "-" for standard input, is the output of another load generator: wrk,
-wrk2, go-wrk, hey, ab, h2load, oha, autocannon, ghz, k6 or vegeta, as text, JSON
-or vegeta's results, also with what a log puts before each line. It is checked
-for what cannot be: more requests in flight than connections carry (Little's
-law), bytes that do not fit the rate, mistaken units, failed requests.
+A FILE, or "-" for standard input, is the output of another load generator: the
+text of wrk, wrk2, go-wrk, hey, ab, h2load or autocannon, the JSON of oha, ghz,
+k6 or vegeta, or vegeta's results, also with what a log puts before each line.
+It is checked for what cannot be: more requests in flight than connections carry
+(Little's law), bytes that do not fit the rate, mistaken units, failed requests.
 
 --explain prints every rule with its result, in order, and marks the one that
 decided.`,

@@ -60,7 +60,7 @@ func (r *Result) holdErrors() {
 // go-wrk's mean is derived from its rate.
 func (r *Result) holdLittle() {
 	slots := r.Connections * r.Pipelining
-	if slots == 0 || r.MeanNs == nil || r.MadeUp > 0 || r.From == FromDue || r.Tool == GoWrk {
+	if slots == 0 || r.MeanNs == nil || r.From == FromDue || r.Tool == GoWrk {
 		return
 	}
 	mean := float64(*r.MeanNs - max(r.MeanDigitNs, 1))

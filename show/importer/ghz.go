@@ -3,10 +3,7 @@ package importer
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-
-	"ceiling/internal/lazy"
 )
 
 // ghzDocument is the part of ghz's JSON that we read. Times are nanoseconds.
@@ -18,29 +15,24 @@ type ghzDocument struct {
 	Slowest   float64           `json:"slowest"`
 	RPS       float64           `json:"rps"`
 	Statuses  map[string]uint64 `json:"statusCodeDistribution"`
-	Latencies []ghzLatency      `json:"latencyDistribution"`
-	Options   struct {
+	Latencies []struct {
+		Percentage float64 `json:"percentage"`
+		Latency    float64 `json:"latency"`
+	} `json:"latencyDistribution"`
+	Options struct {
 		Call        string `json:"call"`
 		Host        string `json:"host"`
 		Insecure    bool   `json:"insecure"`
 		Connections int    `json:"connections"`
 		Concurrency int    `json:"concurrency"`
 	} `json:"options"`
-
-	averageDigitNs int64
-}
-
-type ghzLatency struct {
-	Percentage float64 `json:"percentage"`
-	Latency    float64 `json:"latency"`
-
-	digitNs int64 // 0: a nanosecond
 }
 
 // ghzOK is the status of a call that succeeded.
 const ghzOK = "OK"
 
-// parseGhz parses ghz's JSON.
+// parseGhz parses ghz's JSON. Its count and its rate include the calls that failed; a status may be
+// the server's or, for one that it did not answer, of ghz itself: all but OK are errors here.
 func parseGhz(data []byte) (Result, error) {
 	var d ghzDocument
 	if err := oneValue(data, &d); err != nil {
@@ -49,12 +41,6 @@ func parseGhz(data []byte) (Result, error) {
 	if d.Count == nil || d.Statuses == nil {
 		return Result{}, errors.New("count or statusCodeDistribution is missing")
 	}
-	return fromGhz(&d)
-}
-
-// fromGhz converts a report. Its count and its rate include the calls that failed; a status may be
-// the server's or, for one that it did not answer, of ghz itself: all but OK are errors here.
-func fromGhz(d *ghzDocument) (Result, error) {
 	r := Result{Tool: Ghz, From: FromSent, Statuses: map[string]uint64{}}
 	r.Caveats = append(r.Caveats,
 		"closed loop unless it was given --rps or --load-schedule: stalls are under-represented (coordinated omission)",
@@ -87,7 +73,7 @@ func fromGhz(d *ghzDocument) (Result, error) {
 			r.Pipelining = max(o.Concurrency/o.Connections, 1)
 		}
 	}
-	return r, r.ghzLatency(d)
+	return r, r.ghzLatency(&d)
 }
 
 func (r *Result) ghzLatency(d *ghzDocument) error {
@@ -105,7 +91,6 @@ func (r *Result) ghzLatency(d *ghzDocument) error {
 		}
 		*f.into = &ns
 	}
-	r.MeanDigitNs = d.averageDigitNs
 	for _, l := range d.Latencies {
 		ns, err := nanoseconds("a latency", l.Latency, 1)
 		if err != nil {
@@ -114,65 +99,7 @@ func (r *Result) ghzLatency(d *ghzDocument) error {
 		if !(l.Percentage >= 0 && l.Percentage <= 100) {
 			return fmt.Errorf("invalid quantile %g%%", l.Percentage)
 		}
-		r.Quantiles = append(r.Quantiles, Quantile{share(l.Percentage), ns, max(l.digitNs, 1)})
+		r.Quantiles = append(r.Quantiles, Quantile{share(l.Percentage), ns, 1})
 	}
 	return nil
-}
-
-var (
-	ghzCount    = lazy.Regexp(`(?m)^  Count:\t(\d+)$`)
-	ghzRate     = lazy.Regexp(`(?m)^  Requests/sec:\t([\d.]+)$`)
-	ghzFigure   = lazy.Regexp(`(?m)^  (Total|Slowest|Fastest|Average):\t([\d.]+) (ns|ms|s)$`)
-	ghzQuantile = lazy.Regexp(`(?m)^  ([\d.]+) ?% in ([\d.]+) (ns|ms|s) *$`)
-	ghzStatus   = lazy.Regexp(`(?m)^  \[([A-Za-z]\w*)\] +(\d+) responses *$`)
-)
-
-// parseGhzText parses ghz's summary.
-func parseGhzText(data []byte) (Result, error) {
-	text := string(data)
-	count, err := match(ghzCount(), "Count", text)
-	if err != nil {
-		return Result{}, err
-	}
-	rate, err := match(ghzRate(), "Requests/sec", text)
-	if err != nil {
-		return Result{}, err
-	}
-	d := ghzDocument{Statuses: map[string]uint64{}}
-	n, err := countOf(count[0])
-	if err != nil {
-		return Result{}, err
-	}
-	d.Count = &n
-	if d.RPS, err = strconv.ParseFloat(rate[0], 64); err != nil {
-		return Result{}, err
-	}
-	figures := map[string]*float64{"Total": &d.Total, "Slowest": &d.Slowest, "Fastest": &d.Fastest, "Average": &d.Average}
-	for _, g := range ghzFigure().FindAllStringSubmatch(text, -1) {
-		ns, digit, err := ohaTime(g[2], g[3])
-		if err != nil {
-			return Result{}, err
-		}
-		if *figures[g[1]] = float64(ns); g[1] == "Average" {
-			d.averageDigitNs = digit
-		}
-	}
-	for _, g := range ghzQuantile().FindAllStringSubmatch(text, -1) {
-		percent, err := strconv.ParseFloat(g[1], 64)
-		if err != nil {
-			return Result{}, fmt.Errorf("invalid quantile %.40s%%", g[1])
-		}
-		ns, digit, err := ohaTime(g[2], g[3])
-		if err != nil {
-			return Result{}, err
-		}
-		d.Latencies = append(d.Latencies, ghzLatency{percent, float64(ns), digit})
-	}
-	summary, _, _ := strings.Cut(text, "\nError distribution:")
-	for _, g := range ghzStatus().FindAllStringSubmatch(summary, -1) {
-		if d.Statuses[g[1]], err = countOf(g[2]); err != nil {
-			return Result{}, err
-		}
-	}
-	return fromGhz(&d)
 }

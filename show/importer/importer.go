@@ -1,7 +1,7 @@
 // Package importer parses the output of other load generators into one plain struct, along with
-// the known gaps of each tool. It reads the text of wrk, wrk2, go-wrk, hey, ab and h2load; oha,
-// autocannon, ghz and vegeta as text and JSON; vegeta's results; k6's summary as text and in its
-// three forms of JSON; each also as a log, a terminal or a quotation has it (plain.go).
+// the known gaps of each tool. It reads the text of wrk, wrk2, go-wrk, hey, ab, h2load and autocannon
+// (formats.go); the JSON of oha, ghz and vegeta, and k6's summary in its three forms; vegeta's results;
+// each also as a log, a terminal or a quotation has it (plain.go).
 //
 // It invents nothing: a figure that the tool did not print is missing.
 package importer
@@ -9,42 +9,15 @@ package importer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
-	"unicode"
 
 	"ceiling/internal/lazy"
-)
-
-// Tool names, in Result.Tool.
-const (
-	Wrk        = "wrk"
-	Wrk2       = "wrk2"
-	GoWrk      = "go-wrk"
-	Ab         = "ab"
-	H2load     = "h2load"
-	Hey        = "hey"
-	Ghz        = "ghz"
-	Oha        = "oha"
-	Autocannon = "autocannon"
-	Vegeta     = "vegeta"
-	K6         = "k6"
-)
-
-// Starting points of a latency, in Result.From.
-const (
-	FromDue  = "due"  // when the schedule says that the request should leave: a response time
-	FromSent = "sent" // when it left: a service time
-)
-
-// Load models, in Result.Loop.
-const (
-	Closed = "closed"
-	Open   = "open"
 )
 
 // inputMax limits the input size: k6's summary of a thousand thresholds, the longest of these, is
@@ -56,105 +29,7 @@ const (
 	sniffed = 512
 	// resultsMax limits vegeta's results, which include every body.
 	resultsMax = 4 << 30
-	// loadMax is more connections, workers, or requests in flight per connection than any tool
-	// opens.
-	loadMax = 1 << 28
 )
-
-// countMax is the largest count that every JSON reader represents exactly.
-const countMax = 1 << 53
-
-// Result is a tool's report of its run.
-type Result struct {
-	Tool string `json:"tool"`
-	// Target is the URL; "" if the tool does not print it.
-	Target string `json:"target,omitempty"`
-	// Connections is the configured number; for k6, the largest number of virtual users. 0: not
-	// printed.
-	Connections int `json:"connections,omitempty"`
-	// Workers are the threads or processes that share the connections, and Pipelining the
-	// requests in flight on each connection; 0: not printed.
-	Workers    int `json:"workers,omitempty"`
-	Pipelining int `json:"pipelining,omitempty"`
-	// KeptAlive counts the requests on a reused connection; nil: not printed.
-	KeptAlive *uint64 `json:"kept_alive,omitempty"`
-	// Loop is Closed or Open; "" if the output does not say.
-	Loop string `json:"loop,omitempty"`
-	// DurationS is the duration of the requests, in seconds.
-	DurationS float64 `json:"duration_s"`
-	// Requests counts complete responses, whatever their status. (For k6 it includes requests
-	// without a response; Caveats says so.)
-	Requests uint64 `json:"requests"`
-	// CompletedPerS is Requests / DurationS; the rate that a tool prints may include more.
-	CompletedPerS float64 `json:"completed_per_s"`
-	// RateDiffers is set if the printed rate differs from that quotient.
-	RateDiffers bool `json:"rate_differs,omitempty"`
-
-	// From is FromDue or FromSent: the starting point of the latencies.
-	From string `json:"from"`
-	// Quantiles are the printed ones, ascending.
-	Quantiles []Quantile `json:"quantiles,omitempty"`
-	// MeanNs, MinNs and MaxNs of the latency, nanoseconds; nil: not printed.
-	MeanNs *int64 `json:"mean_ns,omitempty"`
-	MinNs  *int64 `json:"min_ns,omitempty"`
-	MaxNs  *int64 `json:"max_ns,omitempty"`
-	// MadeUp counts synthetic latencies that are included in all these figures, if the tool
-	// reports how many.
-	MadeUp uint64 `json:"made_up,omitempty"`
-	// MeanDigitNs is the resolution of the mean; 0: a nanosecond.
-	MeanDigitNs int64 `json:"mean_digit_ns,omitempty"`
-
-	// Errors are the requests without a response, most frequent first, at most 100 causes.
-	Errors []Error `json:"errors,omitempty"`
-	// Statuses counts responses by code, or by class ("4xx", "400 or more") if the tool prints no
-	// more; nil: not printed.
-	Statuses map[string]uint64 `json:"statuses,omitempty"`
-	// BytesRead is nil if not printed. BodiesOnly is set if it excludes heads and framing.
-	BytesRead  *uint64 `json:"bytes_read,omitempty"`
-	BodiesOnly bool    `json:"bodies_only,omitempty"`
-	// transferPerS is the printed transfer rate, in bytes, of a tool that prints it in a larger unit; 0:
-	// not printed.
-	transferPerS float64
-
-	// Invalid is set if the figures cannot be used: the first caveat says why.
-	Invalid bool `json:"invalid,omitempty"`
-	// Caveats lists the known gaps of this tool's figures and the inconsistencies in this output,
-	// one sentence each.
-	Caveats []string `json:"caveats"`
-}
-
-// Quantile is one quantile of the latency.
-type Quantile struct {
-	Q  float64 `json:"q"` // 0.99
-	Ns int64   `json:"ns"`
-	// ResolutionNs is the value of the last printed digit.
-	ResolutionNs int64 `json:"resolution_ns"`
-}
-
-// Error is one cause and its count.
-type Error struct {
-	What  string `json:"what"`
-	Count uint64 `json:"count"`
-}
-
-// Quantile returns a quantile in nanoseconds; ok is false if the tool did not print it.
-func (r *Result) Quantile(q float64) (ns int64, ok bool) {
-	for _, have := range r.Quantiles {
-		if math.Abs(have.Q-q) < 1e-9 {
-			return have.Ns, true
-		}
-	}
-	return 0, false
-}
-
-// Failed is the sum of Errors.
-func (r *Result) Failed() uint64 {
-	var n uint64
-	for _, e := range r.Errors {
-		n += e.Count
-	}
-	return n
-}
 
 // Read parses one result of at most 16 MiB (vegeta's results: 4 GiB) and detects the tool that
 // wrote it. The error is one line: either no tool matches, or what is wrong with the input.
@@ -234,15 +109,7 @@ func checked(r Result) (Result, error) {
 // finish computes the rate, and sorts and truncates the lists.
 func (r *Result) finish() {
 	r.CompletedPerS = float64(r.Requests) / r.DurationS
-	slices.SortStableFunc(r.Quantiles, func(a, b Quantile) int {
-		switch {
-		case a.Q < b.Q:
-			return -1
-		case a.Q > b.Q:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(r.Quantiles, func(a, b Quantile) int { return cmp.Compare(a.Q, b.Q) })
 	for i := 1; i < len(r.Quantiles); i++ {
 		if a, b := r.Quantiles[i-1], r.Quantiles[i]; b.Ns+b.ResolutionNs < a.Ns {
 			r.caveat("its quantile %g is below its quantile %g: one of them is wrong", b.Q, a.Q)
@@ -250,13 +117,7 @@ func (r *Result) finish() {
 		}
 	}
 	slices.SortStableFunc(r.Errors, func(a, b Error) int {
-		switch {
-		case a.Count > b.Count:
-			return -1
-		case a.Count < b.Count:
-			return 1
-		}
-		return strings.Compare(a.What, b.What)
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.What, b.What))
 	})
 	if len(r.Errors) > causesMax {
 		var rest uint64
@@ -275,83 +136,108 @@ func (r *Result) finish() {
 // loopback matches a URL of the generator's own host.
 var loopback = lazy.Regexp(`^https?://(?:localhost|127\.[0-9.]+|\[::1\])(?:[:/]|$)`)
 
-const (
-	causesMax = 100
-	// textMax limits a text copied from the input.
-	textMax = 500
-)
+type parser func([]byte) (Result, error)
 
-func (r *Result) caveat(format string, args ...any) {
-	r.Caveats = append(r.Caveats, fmt.Sprintf(format, args...))
-}
+// supported lists the tools that are read.
+const supported = "wrk, wrk2, go-wrk, hey, ab, h2load and autocannon (their text), oha, ghz, k6 and vegeta (their JSON), and vegeta's results"
 
-// fail counts requests without a response; it ignores 0.
-func (r *Result) fail(what string, n uint64) {
-	if n > 0 {
-		r.Errors = append(r.Errors, Error{clean(what), n})
+var errUnknown = errors.New("unknown format; supported: " + supported)
+
+// sniff identifies the tool by a mark unique to its output.
+func sniff(text []byte) (string, parser, error) {
+	switch {
+	case len(text) == 0:
+		return "", nil, errors.New("it is empty")
+	case text[0] == '{':
+		return sniffJSON(text)
+	case bytes.HasPrefix(text, []byte("unable to connect to ")):
+		why, _, _ := strings.Cut(string(text), "\n")
+		return "", nil, fmt.Errorf("wrk made no request: %q", clean(why))
 	}
-}
-
-// clean makes text from the input safe to print: valid UTF-8, one line, no terminal control
-// sequences, and short.
-func clean(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	if len(text) > textMax {
-		text = strings.ToValidUTF8(text[:textMax], "") + "…"
-	}
-	return text
-}
-
-// rateTolerance is the allowed deviation of a printed rate from count / time: tools print times
-// with as few as three digits.
-const rateTolerance = 0.05
-
-// holdRate compares a printed rate with the count behind it.
-func (r *Result) holdRate(counted uint64, perS float64) {
-	if r.DurationS <= 0 {
-		return
-	}
-	if want := float64(counted) / r.DurationS; math.Abs(perS-want) > rateTolerance*max(want, perS) {
-		r.RateDiffers = true
-		r.caveat("it prints %.6g requests/s, but its count over its time is %.6g", perS, want)
-	}
-}
-
-// figure validates a measured number: finite and not negative.
-func figure(what string, v float64) error {
-	if v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-		return fmt.Errorf("%s is %g, which cannot be", what, v)
-	}
-	return nil
-}
-
-// nanoseconds converts a time in units of unitNs to nanoseconds, rounded.
-func nanoseconds(what string, v, unitNs float64) (int64, error) {
-	if err := figure(what, v); err != nil {
-		return 0, err
-	}
-	ns := math.Round(v * unitNs)
-	if ns > countMax {
-		return 0, fmt.Errorf("%s is %g s, which cannot be", what, v*unitNs/1e9)
-	}
-	return int64(ns), nil
-}
-
-// total adds up counts; a count above countMax is an error.
-func total(counts map[string]uint64) (uint64, error) {
-	var sum uint64
-	for what, n := range counts {
-		if n > countMax {
-			return 0, fmt.Errorf("%d of %q cannot be", n, clean(what))
-		}
-		if sum += n; sum > countMax {
-			return 0, errors.New("its counts add up to more than 2^53")
+	var found []*format
+	for i := range formats {
+		if f := &formats[i]; f.mark().Match(text) && !(f.not != nil && f.not().Match(text)) {
+			found = append(found, f)
 		}
 	}
-	return sum, nil
+	switch len(found) {
+	case 0:
+		return "", nil, unsupported(text)
+	case 1:
+		return found[0].tool, found[0].parse, nil
+	}
+	return "", nil, fmt.Errorf("it holds output of %s and of %s: give each run a file of its own", found[0].tool, found[1].tool)
+}
+
+func sniffJSON(text []byte) (string, parser, error) {
+	var keys map[string]json.RawMessage
+	if err := oneValue(text, &keys); err != nil {
+		return "", nil, err
+	}
+	has := func(names ...string) bool {
+		for _, name := range names {
+			if _, ok := keys[name]; !ok {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case has("latencies", "status_codes"):
+		return Vegeta, parseVegeta, nil
+	case has("summary", "latencyPercentiles"):
+		return Oha, parseOha, nil
+	case has("count", "total", "rps", "latencyDistribution"):
+		return Ghz, parseGhz, nil
+	case has("metrics") && bytes.HasPrefix(bytes.TrimSpace(keys["metrics"]), []byte("{")):
+		return K6, parseK6, nil
+	case has("version", "config", "results"):
+		return K6, parseK6, nil
+	case strings.HasPrefix(string(keys["schema"]), `"ceiling.`):
+		return "", nil, errors.New("it is a record of ceiling itself; give its directory or its ID")
+	}
+	return "", nil, unsupported(text)
+}
+
+// unsupported says of which tool a text is, if it is of one that is known and not read.
+func unsupported(text []byte) error {
+	for _, t := range []struct {
+		tool  string
+		marks []string // each is in its output
+	}{
+		{"siege", []string{"Transactions:", "Availability:"}},
+		{"siege", []string{`"transactions":`, `"availability":`}},
+		{"bombardier", []string{"Bombarding "}},
+		{"bombardier", []string{"Reqs/sec ", "HTTP codes:"}},
+		{"bombardier", []string{`"numberOfConnections":`, `"result":`}},
+		{"locust", []string{"Aggregated", "# reqs", "# fails"}},
+		{"locust", []string{"Request Count,Failure Count,"}},
+		{"Gatling", []string{"---- Global Information ---"}},
+		{"Gatling", []string{`"numberOfRequests":`, `"meanNumberOfRequestsPerSecond":`}},
+		{"JMeter", []string{"timeStamp,elapsed,label,"}},
+		{"JMeter", []string{"<testResults"}},
+		{"JMeter", []string{"summary = ", " Avg: ", " Err: "}},
+		{"fortio", []string{"Aggregated Function Time :"}},
+		{"fortio", []string{`"RunType":`, `"ActualQPS":`}},
+		{"Artillery", []string{"Summary report @"}},
+		{"Artillery", []string{`"http.requests":`, `"vusers.created":`}},
+		{"httperf", []string{"Total: connections ", "Connection rate: "}},
+		{"weighttp", []string{"weighttp ", "finished in "}},
+		{"drill", []string{"Concurrency: ", "Successful requests", "Time taken for tests"}},
+		{"plow", []string{"Benchmarking ", "Elapsed ", "RPS "}},
+		{"rewrk", []string{"Beginning round ", "Latencies:"}},
+		{"nighthawk", []string{"Nighthawk - "}},
+		{"hey's CSV", []string{"response-time,DNS+dialup,DNS,"}},
+		{"ghz's CSV", []string{"duration (ms),status,error"}},
+		{"oha's CSV", []string{"request-start,DNS,DNS+dialup,"}},
+	} {
+		all := true
+		for _, mark := range t.marks {
+			all = all && bytes.Contains(text, []byte(mark))
+		}
+		if all {
+			return fmt.Errorf("%s output is not read; supported: %s", t.tool, supported)
+		}
+	}
+	return errUnknown
 }

@@ -45,17 +45,11 @@ func parseK6(data []byte) (Result, error) {
 	if d.State.DurationMs > 0 {
 		durationS = d.State.DurationMs / 1e3
 	}
-	return fromK6(m, durationS)
-}
-
-// fromK6 converts the figures of a summary of any form; durationS is 0 if it has none.
-func fromK6(m k6Metrics, durationS float64) (Result, error) {
 	count, ok := m["http_reqs"]["count"]
 	if !ok {
 		return Result{}, errors.New("no http_reqs count: the script made no HTTP request, or this is not a summary")
 	}
 	r := Result{Tool: K6, From: FromSent}
-	var err error
 	if r.Requests, err = whole("http_reqs.count", count); err != nil {
 		return r, err
 	}
@@ -63,7 +57,7 @@ func fromK6(m k6Metrics, durationS float64) (Result, error) {
 	switch {
 	case durationS > 0:
 		r.DurationS = durationS
-	case rated && rate > 0: // --summary-export and the text have no duration; their rate is per duration
+	case rated && rate > 0: // --summary-export has no duration; its rate is per duration
 		r.DurationS = count / rate
 	default:
 		return r, errors.New("it says neither how long the run was nor at what rate")

@@ -26,14 +26,6 @@ type ohaDocument struct {
 // ohaCutOff is oha's name for the requests in flight when its time ran out.
 const ohaCutOff = "aborted due to deadline"
 
-func ohaCaveats() []string {
-	return []string{
-		"closed loop unless it was given -q: stalls are under-represented (coordinated omission)",
-		"with -q latency still counts from sending, unless --latency-correction was given; the output tells neither",
-		"the output lacks the URL and the number of connections",
-	}
-}
-
 // parseOha parses oha's JSON.
 func parseOha(data []byte) (Result, error) {
 	var d ohaDocument
@@ -44,7 +36,10 @@ func parseOha(data []byte) (Result, error) {
 		return Result{}, errors.New("summary.total, summary.requestsPerSec or statusCodeDistribution is missing")
 	}
 	r := Result{Tool: Oha, From: FromSent, DurationS: *d.Summary.Total, Statuses: d.Statuses, BytesRead: d.Summary.TotalData, BodiesOnly: true}
-	r.Caveats = append(r.Caveats, ohaCaveats()...)
+	r.Caveats = append(r.Caveats,
+		"closed loop unless it was given -q: stalls are under-represented (coordinated omission)",
+		"with -q latency still counts from sending, unless --latency-correction was given; the output tells neither",
+		"the output lacks the URL and the number of connections")
 	if err := figure("summary.total", r.DurationS); err != nil || r.DurationS == 0 {
 		return r, fmt.Errorf("invalid duration: %g s", r.DurationS)
 	}

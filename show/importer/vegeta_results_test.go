@@ -116,9 +116,8 @@ func TestGarbage(t *testing.T) {
 		}
 	}
 	// Two tools in one file, and each half of one.
-	for _, pair := range [][2]string{{"wrk.txt", "hey.txt"}, {"hey.txt", "oha.txt"}, {"ab_close.txt", "ab_404.txt"},
-		{"h2load_time.txt", "h2load_count.txt"}, {"vegeta.txt", "vegeta_failed.txt"},
-		{"k6.txt", "k6_v1.txt"}, {"autocannon_bare.txt", "autocannon_404.txt"}, {"gowrk.txt", "gowrk_overall.txt"}, {"oha.txt", "oha_ms.txt"}} {
+	for _, pair := range [][2]string{{"wrk.txt", "hey.txt"}, {"hey.txt", "ab_close.txt"}, {"ab_close.txt", "ab_404.txt"},
+		{"h2load_time.txt", "h2load_count.txt"}, {"autocannon_bare.txt", "autocannon_404.txt"}, {"gowrk.txt", "gowrk_overall.txt"}} {
 		both := fmt.Appendf(nil, "%s\n%s", read(t, pair[0]), read(t, pair[1]))
 		if r, err := Parse(both); err == nil {
 			t.Errorf("%v in one file were taken: %+v", pair, r)
@@ -126,7 +125,7 @@ func TestGarbage(t *testing.T) {
 			t.Errorf("%v: %v", pair, err)
 		}
 	}
-	for _, name := range []string{"ab_keepalive.txt", "h2load_time.txt", "vegeta.txt", "autocannon_bare.txt", "gowrk.txt", "oha.txt"} {
+	for _, name := range []string{"ab_keepalive.txt", "h2load_time.txt", "autocannon_bare.txt", "gowrk.txt"} {
 		data := read(t, name)
 		if r, err := Parse(data[:len(data)/3]); err == nil {
 			t.Errorf("the first third of %s was taken: %+v", name, r)

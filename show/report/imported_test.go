@@ -58,7 +58,7 @@ func TestForeign(t *testing.T) {
 			t.Errorf("%s: invalid is %v: %s", file, r.Invalid, r.Caveats[0])
 		}
 	}
-	if read < 40 {
+	if read < 37 {
 		t.Errorf("only %d samples were read", read)
 	}
 }
