@@ -79,15 +79,12 @@ func readBorrowed(data []byte, name, dir string, args []string, timed bool) (*bo
 		}
 		base = server
 	}
-	if set, err := borrowed.OpenAPI(data, name, base); set != nil || err != nil {
-		return set, err
-	}
 	set, err := borrowed.Log(data, name, base, timed)
 	switch {
 	case set != nil && base == "":
 		return nil, fmt.Errorf("%s is an access log, which has no host; give the server as well: --targets %[1]s http://127.0.0.1:8080", name)
 	case set == nil && base != "" && err == nil:
-		return nil, fmt.Errorf("--targets: %s is neither an access log nor an OpenAPI description, and other files have the URLs; leave %s out", name, args[0])
+		return nil, fmt.Errorf("--targets: %s is not an access log, and other files have the URLs; leave %s out", name, args[0])
 	case set != nil || err != nil:
 		return set, err
 	}

@@ -102,15 +102,12 @@ func (w *worn) do(ctx context.Context, sh *shell) error {
 	if w.tool.Hits {
 		r.Hits = &face.Hits{}
 	}
-	options := run.Options{Command: sh.Args, Version: command.Version()}
+	options := run.Options{Command: sh.Args, Version: command.Version(), Compose: w.order.compose}
 	options.Listen(func(e run.Event) {
 		if e.Progress != nil {
 			r.Add(&e.Progress.Row, e.Progress.Response)
 		}
 	})
-	if w.order.script != nil {
-		w.order.script.watch(&options)
-	}
 	done, err := run.Do(ctx, *w.order.one, options)
 	if err != nil {
 		return err
@@ -125,10 +122,8 @@ func (w *worn) do(ctx context.Context, sh *shell) error {
 	if err := w.tool.End(out, r, f); err != nil {
 		return err
 	}
-	if w.order.script != nil {
-		if err := w.order.script.finish(done); err != nil {
-			return err
-		}
+	if err := w.order.ended(done); err != nil {
+		return err
 	}
 	sh.judged(done)
 	return nil

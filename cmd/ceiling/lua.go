@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 
 	"ceiling/experiment/spec"
@@ -24,7 +23,7 @@ func (f *runFlags) readScript(url string, fields []spec.Field, sh *shell) ([]spe
 	case spec.IsWebSocket(url):
 		return nil, errors.New("--lua: a script writes requests of HTTP/1.1; give an http:// or https:// URL")
 	}
-	o := lua.Options{URL: url, Args: f.load.from.luaArgs, Out: sh.Stdout, Execute: os.Getenv(lua.ExecuteEnv) == "1"}
+	o := lua.Options{URL: url, Args: f.load.from.luaArgs, Out: sh.Stdout}
 	for _, h := range fields {
 		o.Header = append(o.Header, [2]string{h.Name, h.Value})
 	}
@@ -58,7 +57,7 @@ func (f *runFlags) readScript(url string, fields []spec.Field, sh *shell) ([]spe
 func (o *order) scripted(f *runFlags) error {
 	s := f.script
 	if o.one != nil {
-		o.script = &scriptRun{Script: s}
+		o.script = s
 	}
 	if s.Requests != nil {
 		return nil
@@ -71,6 +70,7 @@ func (o *order) scripted(f *runFlags) error {
 	case o.one.HTTP == spec.HTTP2:
 		return errors.New("--lua: a script writes requests of HTTP/1.1; leave --http out")
 	}
+	o.compose = func([]load.Request, int, uint64) (*load.Composing, error) { return s.Composing(), nil }
 	o.one.HTTP = spec.HTTP11
 	o.one.Targets[0].From = &spec.Origin{What: spec.OriginScript, Name: f.load.from.lua, SHA256: s.SHA256}
 	return nil
@@ -95,42 +95,20 @@ func target(b []byte, base string) (spec.Target, error) {
 	return t, nil
 }
 
-// scriptRun is a run of a script, which is told its result in the end.
-type scriptRun struct {
-	*lua.Script
-	rates []float64 // completed per second, by interval
-}
-
-// watch has the run make its requests from the script, and collects what the script is told.
-func (s *scriptRun) watch(o *run.Options) {
-	if s.Requests == nil {
-		o.Compose = func([]load.Request, int, uint64) (*load.Composing, error) { return s.Composing(), nil }
-	}
-	o.Listen(func(e run.Event) {
-		if p := e.Progress; p != nil && !p.Row.Warmup && p.Row.WidthNs > 0 {
-			s.rates = append(s.rates, float64(p.Row.Completed)/float64(p.Row.WidthNs)*1e9)
-		}
-	})
-}
-
-// finish tells the script the result, if it has a function for that. Its rates are those of a thread.
-func (s *scriptRun) finish(done *run.Result) error {
-	if !s.Done {
+// ended tells the script the result, if it has a function for that.
+func (o *order) ended(done *run.Result) error {
+	if o.script == nil || !o.script.Done {
 		return nil
 	}
 	r, response := &done.Run, &done.Response
 	m := &lua.Summary{DurationUs: math.Round(r.ElapsedS * 1e6), Requests: float64(r.Requests.Completed), Bytes: float64(r.Bytes.Read),
 		LatencyMin: float64(response.Min()) / 1e3, LatencyMax: float64(response.Max()) / 1e3, LatencyMean: response.Mean() / 1e3,
 		LatencyStdev: r.Latency.Response.StdevNs / 1e3}
-	for i := range s.rates {
-		s.rates[i] /= float64(max(len(r.Generator.Workers), 1))
-	}
-	m.Rates = lua.Rates(s.rates)
 	response.Each(func(lowNs, highNs int64, count uint64) {
 		m.Latency = append(m.Latency, lua.Counted{Value: math.Round(float64(lowNs+highNs) / 2e3), Count: count})
 	})
 	f := (&face.Run{Done: r}).Failures()
 	m.ErrConnect, m.ErrRead, m.ErrWrite = float64(f.Connect), float64(f.Read), float64(f.Write)
 	m.ErrTime, m.ErrStatus = float64(f.Timeout), float64(f.Status)
-	return s.Finish(m)
+	return o.script.Finish(m)
 }

@@ -17,6 +17,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
 	"ceiling/internal/unit"
+	"ceiling/measure/lua"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/report"
@@ -29,7 +30,7 @@ type order struct {
 	one   *spec.Spec      // the plan's only run, if its record is that of a run; nil for a plan
 	steps []record.Step   // of the plan; none for a search
 	// script of --lua; nil: none.
-	script *scriptRun
+	script *lua.Script
 	// abort is the share of errors that ends a run; 0: none does.
 	abort float64
 	// compose makes the requests during the run; nil: they are there.
@@ -252,13 +253,10 @@ func (o *order) knowHeadroom(ctx context.Context, sh *shell) {
 // run does the single run and prints it.
 func (o *order) run(ctx context.Context, sh *shell, v *view, options run.Options, end func()) error {
 	v.listen(&options)
-	if o.script != nil {
-		o.script.watch(&options)
-	}
 	done, err := run.Do(ctx, *o.one, options)
 	end()
-	if err == nil && o.script != nil {
-		err = o.script.finish(done)
+	if err == nil {
+		err = o.ended(done)
 	}
 	if err != nil {
 		v.runEnded(nil, record.File{})

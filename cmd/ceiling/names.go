@@ -48,7 +48,7 @@ func otherFiles() map[string]string {
 		".scala": "is a simulation, as Gatling has them; " + noScript, ".jmx": "is a test plan, as JMeter has them; " + noScript,
 		".har": "is a browser's recording; for the requests in it: ceiling run --targets FILE",
 		".csv": "is a file; to fill in requests with its rows: --feed FILE URL", ".log": "is a file; for the requests of an access log: --targets FILE URL",
-		".txt": requests, ".http": requests, ".rest": requests, ".yaml": plan, ".yml": plan, ".ndjson": saved,
+		".txt": requests, ".yaml": plan, ".yml": plan, ".ndjson": saved,
 		".json": "is a file; for another tool's result: ceiling judge FILE; for requests, one JSON object a line: ceiling run --targets FILE",
 		".toml": "is a file; for a configuration of the proxy: ceiling proxy FILE",
 	}

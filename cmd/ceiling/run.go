@@ -233,7 +233,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 
 // bind adds the flags that say where requests come from.
 func (f *sourceFlags) bind(p *pflag.FlagSet) {
-	p.StringVar(&f.targets, "targets", "", "file of requests: vegeta's format with weights, HAR, .http, Postman, curl lines, access log; - is standard input")
+	p.StringVar(&f.targets, "targets", "", "file of requests: vegeta's format with weights, HAR, curl lines, access log; - is standard input")
 	p.StringVar(&f.curl, "curl", "", "the request of a curl command line: --curl 'curl -H … URL'")
 	p.StringVar(&f.lua, "lua", "", "script of wrk that makes the requests (setup, init, request, response, delay, done)")
 	p.StringVar(&f.feed, "feed", "", "file with values for {{.column}} in URL, header and body: CSV, NDJSON or a list (none: send {{…}} unchanged)")

@@ -1,6 +1,5 @@
 // Package borrowed reads requests as other programs keep them: curl command lines, browsers'
-// recordings (HAR), .http files of editors, Postman collections, access logs. It makes of them what
-// spec.ReadTargets reads, which checks them.
+// recordings (HAR), access logs. It makes of them what spec.ReadTargets reads, which checks them.
 package borrowed
 
 import (
@@ -50,8 +49,6 @@ func Read(data []byte, name string, open Opener) (*Set, error) {
 		s, err = readJSON([]byte(text))
 	case text == "curl" || strings.HasPrefix(text, "curl "):
 		s, err = readCurls(text, open)
-	case isHTTPFile(text, name):
-		s, err = readHTTP(text, open)
 	default:
 		return nil, nil
 	}
@@ -64,19 +61,16 @@ func Read(data []byte, name string, open Opener) (*Set, error) {
 	return s, s.oneHost(name)
 }
 
-// readJSON reads a HAR or a Postman collection; nil for other JSON.
+// readJSON reads a HAR; nil for other JSON.
 func readJSON(data []byte) (*Set, error) {
 	var top map[string]json.RawMessage
 	if json.NewDecoder(bytes.NewReader(data)).Decode(&top) != nil {
 		return nil, nil // targets' own format has an object a line, and reports what is wrong with it
 	}
-	switch {
-	case top["log"] != nil:
-		return readHAR(top["log"])
-	case top["info"] != nil && top["item"] != nil:
-		return readPostman(data)
+	if top["log"] == nil {
+		return nil, nil
 	}
-	return nil, nil
+	return readHAR(top["log"])
 }
 
 // oneHost keeps the requests to the host that most are for: a run loads one.
@@ -149,26 +143,4 @@ func sent(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, ":") // of HTTP/2
-}
-
-// variables replaces {{name}}.
-type variables map[string]string
-
-// fill replaces the variables of a text. The error names one that has no value.
-func (v variables) fill(text string) (string, error) {
-	for depth := 0; ; depth++ {
-		before, rest, found := strings.Cut(text, "{{")
-		name, after, closed := strings.Cut(rest, "}}")
-		if !found || !closed {
-			return text, nil
-		}
-		value, known := v[strings.TrimSpace(name)]
-		if !known {
-			return "", fmt.Errorf("{{%s}} has no value here; replace it", strings.TrimSpace(name))
-		}
-		if depth > 100 {
-			return "", fmt.Errorf("{{%s}} refers to itself", strings.TrimSpace(name))
-		}
-		text = before + value + after
-	}
 }

@@ -44,7 +44,7 @@ func said(t *testing.T, s *borrowed.Set) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// TestCurl: command lines as documentation, browsers and Postman write them.
+// TestCurl: command lines as documentation and browsers write them.
 func TestCurl(t *testing.T) {
 	for line, want := range map[string]string{
 		"curl http://h/x":                 "GET http://h/x",
@@ -105,16 +105,6 @@ func TestFiles(t *testing.T) {
 			{"request": {"method": "GET", "url": "https://other/c", "headers": []}},
 			{"request": {"method": "GET", "url": "data:image/png", "headers": []}}]}}`,
 			"GET https://h/a [Accept: */*]\nPOST https://h/b {hi}", "left out: 1 that are not http:// or https://; a run has one host, https://h; left out: 1 to https://other"},
-		{"a.http", "@host = http://h\n### one\n# @name one\nGET {{host}}/a HTTP/1.1\nAccept: x\n\n### two\nPOST {{host}}/b\n    ?q=1\nContent-Type: application/json\n\n{\n  \"a\": 1\n}\n\n> {% client.test() %}\n###\nPUT {{host}}/c\n\n< ./f\n",
-			"GET http://h/a [Accept: x]\nPOST http://h/b?q=1 [Content-Type: application/json] {{\n  \"a\": 1\n}}\nPUT http://h/c {of ./f\n}", ""},
-		{"raw", "GET /x?y=1 HTTP/1.1\r\nHost: h:8080\r\nAccept: */*\r\n\r\n", "GET http://h:8080/x?y=1 [Accept: */*]", ""},
-		{"a.json", `{"info": {"name": "n"}, "variable": [{"key": "base", "value": "http://h"}], "auth": {"type": "bearer", "bearer": [{"key": "token", "value": "t"}]},
-			"item": [{"name": "f", "item": [{"name": "a", "request": {"method": "GET", "url": {"raw": "{{base}}/a"}, "header": [{"key": "A", "value": "b"}, {"key": "C", "value": "d", "disabled": true}]}}]},
-			{"name": "b", "request": {"method": "POST", "url": "{{base}}/b", "auth": {"type": "noauth"}, "body": {"mode": "urlencoded", "urlencoded": [{"key": "k", "value": "a b"}]}}},
-			{"name": "c", "request": "{{base}}/c"}, {"name": "d", "request": {"method": "GET", "url": "{{gone}}/d"}},
-			{"name": "e", "request": {"method": "POST", "url": "{{base}}/e", "body": {"mode": "formdata"}}}]}`,
-			"GET http://h/a [A: b] [Authorization: Bearer t]\nPOST http://h/b [Content-Type: application/x-www-form-urlencoded] {k=a+b}\nGET http://h/c [Authorization: Bearer t]",
-			"left out: d: {{gone}} has no value here; replace it; left out: e: its body is formdata; raw and urlencoded can be sent"},
 	} {
 		s, err := borrowed.Read([]byte(c.text), c.name, open)
 		if err != nil {
@@ -131,19 +121,13 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"log": {"entries": []}}`:                      "no request in it",
-		`{"log": []}`:                                   "not a HAR",
-		"### a\nGET {{x}}/a":                            "line 2: {{x}} has no value here",
-		"@a = {{a}}\n###\nGET http://{{a}}/":            "refers to itself",
-		"### a\nGET http://h/\nbody at once":            "the body follows a blank line",
-		"### a\nget it":                                 "not a request line",
-		"### a\nGET /x":                                 "has no host",
-		"curl http://h/\ncurl -F x http://h/":           "-F of curl",
-		"curl http://h/\nwget http://h/":                "is not a curl command",
-		`{"info": {}, "item": [{"request": {"x": 1}}]}`: "its URL has no text",
+		`{"log": {"entries": []}}`:            "no request in it",
+		`{"log": []}`:                         "not a HAR",
+		"curl http://h/\ncurl -F x http://h/": "-F of curl",
+		"curl http://h/\nwget http://h/":      "is not a curl command",
 	} {
-		s, err := borrowed.Read([]byte(text), "x.http", open)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "x.http: ") {
+		s, err := borrowed.Read([]byte(text), "x.har", open)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "x.har: ") {
 			t.Errorf("%s: %+v, %v, want %q", text, s, err, want)
 		}
 	}
@@ -151,16 +135,13 @@ func TestFiles(t *testing.T) {
 
 // FuzzRead: no input makes it panic, hang, or hand over what cannot be read.
 func FuzzRead(f *testing.F) {
-	for _, text := range []string{"curl -d '$a' $'b\\n' \"c\" http://h", `{"log":{"entries":[{"request":{"url":"http://h"}}]}}`, "### x\n@a=b\nGET http://{{a}}/\n\nb",
-		`{"info":{},"item":[{"item":[{"request":"http://h"}]}]}`, `1 - - [x] "GET /a HTTP/1.1" 200`, `{"request":{"method":"GET","uri":"/a"}}`,
-		"openapi: 3.0.0\nservers: [{url: http://h}]\npaths: {/{a}: {get: {parameters: [{$ref: '#/c'}]}}}\nc: {name: a, in: path, schema: {items: {$ref: '#/c'}}}"} {
+	for _, text := range []string{"curl -d '$a' $'b\\n' \"c\" http://h", `{"log":{"entries":[{"request":{"url":"http://h"}}]}}`, `1 - - [x] "GET /a HTTP/1.1" 200`, `{"request":{"method":"GET","uri":"/a"}}`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, read := range []func() (*borrowed.Set, error){
-			func() (*borrowed.Set, error) { return borrowed.Read([]byte(text), "f.http", open) },
+			func() (*borrowed.Set, error) { return borrowed.Read([]byte(text), "f", open) },
 			func() (*borrowed.Set, error) { return borrowed.Log([]byte(text), "a.log", "http://h", false) },
-			func() (*borrowed.Set, error) { return borrowed.OpenAPI([]byte(text), "a.yaml", "") },
 		} {
 			if s, err := read(); err == nil && s != nil {
 				_, err = spec.ReadTargets(bytes.NewReader(s.Lines()), "t", "")
@@ -247,76 +228,6 @@ func TestLogTimes(t *testing.T) {
 		left := strings.Join(s.Left, "; ")
 		if strings.Join(order, " ") != c.order || !slices.Equal(s.Times, c.times) || left != c.left {
 			t.Errorf("%s: %v at %v, %q", name, order, s.Times, left)
-		}
-	}
-}
-
-// TestOpenAPI: each operation as its examples make it, and what is left out.
-func TestOpenAPI(t *testing.T) {
-	const text = `# a comment
-openapi: 3.1.0
-servers: [{url: "https://{host}/v1/", variables: {host: {default: api.example.com}}}]
-paths:
-  /users/{id}:
-    parameters: [{$ref: "#/components/parameters/Id"}]
-    get:
-      parameters:
-        - {name: fields, in: query, schema: {type: array, items: {enum: [name, age]}}}
-        - {name: limit, in: query, schema: {default: 10}}
-        - {name: more, in: query, schema: {type: string}}
-        - {name: X-Trace, in: header, example: a b}
-    delete: {}
-  /users:
-    post:
-      requestBody:
-        required: true
-        content: {application/json: {schema: {$ref: "#/components/schemas/User"}}}
-    put: {requestBody: {content: {text/plain: {example: a}}}}
-  /search/{what}:
-    get: {parameters: [{name: what, in: path, required: true, schema: {type: string}}]}
-components:
-  parameters: {Id: {name: id, in: path, required: true, examples: {one: {value: "a/b"}}}}
-  schemas:
-    User: {allOf: [{properties: {name: {example: Ann}}}, {properties: {friend: {$ref: "#/components/schemas/User"}, age: {example: 7}}}]}
-`
-	s, err := borrowed.OpenAPI([]byte(text), "api.yaml", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, r := range s.Requests {
-		got = append(got, strings.TrimSpace(fmt.Sprint(r.Method, " ", r.URL, " ", r.Header, " ", string(r.Body))))
-	}
-	want := []string{
-		`POST https://api.example.com/v1/users [{Content-Type application/json}] {"age":7,"name":"Ann"}`,
-		"GET https://api.example.com/v1/users/a%2Fb?fields=name&limit=10 [{X-Trace a b}]",
-		"DELETE https://api.example.com/v1/users/a%2Fb []",
-	}
-	for i := range want {
-		if i >= len(got) || got[i] != want[i] {
-			t.Errorf("%q\nwant\n%q", got, want)
-			break
-		}
-	}
-	if left := strings.Join(s.Left, "; "); left != "left out: GET /search/{what}: what has no example; left out: PUT /users: its body has no example, or is not JSON" {
-		t.Error(left)
-	}
-	if s, err := borrowed.OpenAPI([]byte(text), "api.yaml", "http://127.0.0.1:8080"); err != nil || !strings.HasPrefix(s.Requests[0].URL, "http://127.0.0.1:8080/v1/users") {
-		t.Errorf("%+v, %v", s, err)
-	}
-	for text, want := range map[string]string{
-		"swagger: '2.0'\n":                      "OpenAPI 3 is read",
-		"openapi: 3.0.0\npaths: {/: {get: {}}}": "it names no server",
-		`{"openapi": "3.0.0", "servers": [{"url": "http://h"}], "paths": {}}`: "no request in it",
-		"openapi: [\n": "a.yaml: ",
-	} {
-		if _, err := borrowed.OpenAPI([]byte(text), "a.yaml", ""); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-	for _, text := range []string{"", "kind: sweep\n", `{"log": {}}`, "GET http://h/openapi: 3\n"} {
-		if s, err := borrowed.OpenAPI([]byte(text), "x", ""); s != nil || err != nil {
-			t.Errorf("%q is taken for a description: %v", text, err)
 		}
 	}
 }

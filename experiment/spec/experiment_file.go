@@ -107,7 +107,7 @@ func parseExperiment(data []byte, name string) (Experiment, error) {
 
 // parseYAML reads a file's keys, all of which must be known; manual has an example of such a file.
 func parseYAML(data []byte, name, manual string, into any) error {
-	if line := TooDeep(data); line > 0 {
+	if line := tooDeep(data); line > 0 {
 		return fmt.Errorf("%s:%d: nested more than %d deep", name, line, experimentDepth)
 	}
 	err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(into)
@@ -163,8 +163,8 @@ func lineOf(t *token.Token) int {
 	return t.Position.Line
 }
 
-// TooDeep returns the line where brackets or indentation exceed experimentDepth, or 0.
-func TooDeep(data []byte) int {
+// tooDeep returns the line where brackets or indentation exceed experimentDepth, or 0.
+func tooDeep(data []byte) int {
 	n := 0
 	for line := range bytes.SplitSeq(data, []byte("\n")) {
 		n++

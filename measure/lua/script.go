@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -31,8 +30,6 @@ type Options struct {
 	Args []string
 	// Out gets what the script prints.
 	Out io.Writer
-	// Execute lets the script start programs and end this one.
-	Execute bool
 }
 
 // Script is one of wrk's scripts.
@@ -249,9 +246,6 @@ func portOf(u *url.URL) string {
 	}
 	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
 }
-
-// here says where the script lies, for package.path.
-func (s *Script) here() string { return filepath.Join(filepath.Dir(s.name), "?.lua") }
 
 // failed words an error of Lua's: the first line, which has the script's own line.
 func (s *Script) failed(err error) error {

@@ -43,8 +43,7 @@ func (s *Script) newThread(ctx context.Context) (*thread, error) {
 	return t, nil
 }
 
-// restrict takes away what a script may not do unless it is allowed to, and sends what it prints where
-// it belongs.
+// restrict takes away what a script may not do, and sends what it prints where it belongs.
 func (t *thread) restrict() {
 	t.vm.SetGlobal("print", t.vm.NewFunction(func(l *lua.LState) int {
 		var words []string
@@ -54,12 +53,6 @@ func (t *thread) restrict() {
 		fmt.Fprintln(t.script.options.Out, strings.Join(words, "\t"))
 		return 0
 	}))
-	if pack, ok := t.vm.GetGlobal("package").(*lua.LTable); ok {
-		pack.RawSetString("path", lua.LString(t.script.here()+";./?.lua"))
-	}
-	if t.script.options.Execute {
-		return
-	}
 	for module, names := range map[string][]string{"os": {"execute", "exit", "remove", "rename", "setenv"}, "io": {"popen"}} {
 		table, ok := t.vm.GetGlobal(module).(*lua.LTable)
 		if !ok {
@@ -67,15 +60,12 @@ func (t *thread) restrict() {
 		}
 		for _, name := range names {
 			table.RawSetString(name, t.vm.NewFunction(func(l *lua.LState) int {
-				l.RaiseError("%s.%s is off: a script makes requests; %s=1 in the environment allows it", module, name, ExecuteEnv)
+				l.RaiseError("%s.%s is off: a script makes requests", module, name)
 				return 0
 			}))
 		}
 	}
 }
-
-// ExecuteEnv is the variable that lets scripts start programs, remove files and end this one.
-const ExecuteEnv = "CEILING_LUA_EXECUTE"
 
 // define makes the global wrk.
 func (t *thread) define() {
@@ -316,12 +306,12 @@ func (t *thread) object(other *thread) *lua.LUserData {
 			l.Push(t.address(other.addrOr()))
 		case "get":
 			l.Push(l.NewFunction(func(l *lua.LState) int {
-				l.Push(copyInto(l, other.vm.GetGlobal(l.CheckString(2)), 0))
+				l.Push(passed(l, other.vm.GetGlobal(l.CheckString(2))))
 				return 1
 			}))
 		case "set":
 			l.Push(l.NewFunction(func(l *lua.LState) int {
-				other.vm.SetGlobal(l.CheckString(2), copyInto(other.vm, l.Get(3), 0))
+				other.vm.SetGlobal(l.CheckString(2), passed(l, l.Get(3)))
 				return 0
 			}))
 		case "stop":
@@ -351,23 +341,10 @@ func (t *thread) addrOr() string {
 	return t.script.address()
 }
 
-// copyMost is how deep a table may be that goes from one Lua to another.
-const copyMost = 32
-
-// copyInto copies a value into another Lua: nil, booleans, numbers, strings, and tables of them.
-func copyInto(l *lua.LState, v lua.LValue, depth int) lua.LValue {
-	switch v := v.(type) {
-	case *lua.LTable:
-		if depth == copyMost {
-			l.RaiseError("a table nested more than %d deep", copyMost)
-		}
-		out := l.NewTable()
-		v.ForEach(func(k, e lua.LValue) { out.RawSet(copyInto(l, k, depth+1), copyInto(l, e, depth+1)) })
-		return out
-	case lua.LBool, lua.LNumber, lua.LString:
-		return v
-	}
-	if v == lua.LNil {
+// passed is a value that goes from one Lua to another: nil, a boolean, a number or a string.
+func passed(l *lua.LState, v lua.LValue) lua.LValue {
+	switch v.Type() {
+	case lua.LTNil, lua.LTBool, lua.LTNumber, lua.LTString:
 		return v
 	}
 	l.RaiseError("a %s does not go from one thread to another", v.Type().String())
