@@ -28,7 +28,7 @@ func TestPageFollowsARun(t *testing.T) {
 	needs.Program(t, "chromium")
 	t.Parallel()
 	program, server := programAndServer(t)
-	page := browser.Start(t).Page()
+	page := browser.Start(t)()
 
 	dir := filepath.Join(t.TempDir(), "record")
 	cmd := exec.Command(program, "run", "-c", "8", "-d", "10m", "--warmup", "100ms", "--live", "-o", dir, "http://"+server.Addr+"/simple")
@@ -65,14 +65,15 @@ func TestPageFollowsARun(t *testing.T) {
 	page.Wait(`document.querySelector("#cost").textContent.endsWith("% of one core")`)
 	t.Logf("the view takes %s", page.Text("#cost"))
 	for _, dark := range []bool{false, true} {
-		page.SetDark(dark)
+		page.SetMedia("", dark)
 		for _, v := range page.Violations() {
 			t.Errorf("dark %v: %s", dark, v)
 		}
 	}
-	page.SetDark(false)
-	if wrong := page.Errors(); len(wrong) > 0 {
-		t.Errorf("the console has %q", wrong)
+	page.SetMedia("", false)
+	page.Eval("1", nil)
+	for len(page.Errors) > 0 {
+		t.Errorf("the console has %s", <-page.Errors)
 	}
 
 	way.cut()
@@ -125,9 +126,11 @@ func onlyFrom(t *testing.T, page *browser.Page, at string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, q := range page.Requests() {
-		if u, err := url.Parse(q.URL); err != nil || u.Host != own.Host && u.Scheme != "data" {
-			t.Errorf("the page asked for %s", q.URL)
+	page.Eval("1", nil)
+	for len(page.Requests) > 0 {
+		_, to, _ := strings.Cut(<-page.Requests, " ")
+		if u, err := url.Parse(to); err != nil || u.Host != own.Host && u.Scheme != "data" {
+			t.Errorf("the page asked for %s", to)
 		}
 	}
 }

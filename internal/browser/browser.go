@@ -1,170 +1,100 @@
-// Package browser drives Debian's headless chromium from tests: it opens a page, runs script in
-// it, and returns the page's console messages and network requests. The browser can reach only
-// the loopback: every other name fails to resolve.
-//
-// It speaks the DevTools protocol over two pipes (--remote-debugging-pipe), so it needs neither a
-// port nor a websocket library. Any error fails the calling test.
+// Package browser is chromedp for tests: Debian's chromium, which reaches only the loopback. Any error fails the test.
 package browser
 
 import (
-	"bytes"
-	"errors"
+	"context"
+	_ "embed" // axe-core 4.14.1 (MPL-2.0, licence included) is only ever part of a test binary
+	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
 )
 
-// patience is the timeout of one call. A busy machine with two cores takes up to ten seconds to
-// start the browser; a call that exceeds this timeout hangs.
-const patience = 2 * time.Minute
+//go:embed testdata/axe-core/axe.min.js
+var axe string
 
-// Browser is a running chromium with its own profile.
-type Browser struct {
-	t    testing.TB
-	conn *conn
+//go:embed testdata/violations.js
+var violations string
+
+// Page is one tab, and its context for chromedp. Errors, and Requests as in "Document http://…", have what came before an Eval.
+type Page struct {
+	context.Context
+	t                testing.TB
+	Errors, Requests chan string
 }
 
-// Start starts a browser and stops it with the test. If none is installed the test fails and says
-// how to install it.
-func Start(t testing.TB) *Browser {
-	t.Helper()
-	path, err := find()
-	if err != nil {
-		t.Fatal(err)
+// Start starts a browser that ends with the test. What it returns opens a tab of 1280 × 900 CSS pixels in light colours.
+func Start(t testing.TB) func() *Page {
+	parent, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox,
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true), chromedp.Flag("no-proxy-server", true),
+		chromedp.Flag("disable-features", "Translate,MediaRouter,DialMediaRouteProvider"),
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE [::1]"))...)
+	t.Cleanup(stop)
+	open := func(options ...chromedp.ContextOption) *Page {
+		p := &Page{t: t, Errors: make(chan string, 10000), Requests: make(chan string, 10000)}
+		p.Context, _ = chromedp.NewContext(parent, append(options, chromedp.WithListener(p.note))...) // it ends with the browser
+		p.SetViewport(1280, 900, 1, false)
+		p.SetMedia("", false)
+		return p
 	}
-	profile, err := os.MkdirTemp("", "ceiling-browser-")
-	if err != nil {
-		t.Fatalf("start browser: %v", err)
-	}
-	t.Cleanup(func() { remove(t, profile) })
-	cmd := exec.Command(path, flags(profile)...)
-	// A separate group, so that its helpers can be killed with it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var talk tail
-	cmd.Stderr = &talk
-	to, from, err := pipes(cmd)
-	if err != nil {
-		t.Fatalf("start browser: %v", err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start browser: %v", err)
-	}
-	for _, end := range cmd.ExtraFiles { // the child has them now
-		end.Close()
-	}
-	b := &Browser{t: t, conn: newConn(to, from)}
-	t.Cleanup(func() { b.stop(cmd) })
-	var version struct {
-		Product string `json:"product"`
-	}
-	if err := b.conn.call("", "Browser.getVersion", nil, &version); err != nil {
-		t.Fatalf("start browser: %v; it said: %s", err, talk.String())
-	}
-	t.Logf("browser: %s", version.Product)
-	return b
+	parent = open()
+	return func() *Page { return open(chromedp.WithNewBrowserContext()) }
 }
 
-// find looks for chromium under Debian's and other common names.
-func find() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
+func (p *Page) note(event any) {
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		p.Requests <- string(e.Type) + " " + e.Request.URL
+	case *runtime.EventExceptionThrown, *runtime.EventConsoleAPICalled:
+		text, _ := json.Marshal(e) // it came as JSON
+		p.Errors <- string(text)
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError {
+			p.Errors <- e.Entry.Text + " " + e.Entry.URL
 		}
 	}
-	return "", errors.New("start browser: no chromium here; on Debian: make deps, or apt-get install chromium")
 }
 
-// flags isolates the browser. profile is a new directory of its own.
-func flags(profile string) []string {
-	return []string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--user-data-dir=" + profile,
-		"--remote-debugging-pipe",
-		// Containers have a 64 MB /dev/shm, which a large page fills.
-		"--disable-dev-shm-usage",
-		"--no-default-browser-check", "--disable-default-apps", "--disable-extensions", "--disable-crash-reporter", "--disable-breakpad",
-		"--metrics-recording-only", "--mute-audio", "--hide-scrollbars", "--font-render-hinting=none",
-		// Timers of a background page would be throttled.
-		"--disable-background-timer-throttling", "--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",
-		"--disable-features=Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,DialMediaRouteProvider",
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE [::1]",
-		"--no-proxy-server",
-		"about:blank",
-	}
-}
-
-// pipes gives the command its descriptors 3 (it reads) and 4 (it writes) and returns the other
-// ends.
-func pipes(cmd *exec.Cmd) (to io.WriteCloser, from io.ReadCloser, err error) {
-	childReads, to, err := os.Pipe()
+func Run[T any](p *Page, action chromedp.Action[T]) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p, action)
 	if err != nil {
-		return nil, nil, err
+		p.t.Fatalf("browser: %v", err)
 	}
-	from, childWrites, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	cmd.ExtraFiles = []*os.File{childReads, childWrites}
-	return to, from, nil
+	return v
 }
 
-// stop asks the browser to exit and, if it does not, kills its group.
-func (b *Browser) stop(cmd *exec.Cmd) {
-	_ = b.conn.send("", "Browser.close", nil) // it may have exited already
-	ended := make(chan struct{})
-	go func() {
-		cmd.Wait() // we stopped it: the exit code is meaningless
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(20 * time.Second):
+// Eval stores the value of an expression, or of its promise, in out, which may be nil.
+func (p *Page) Eval(expression string, out any) {
+	p.t.Helper()
+	v := Run(p, chromedp.Evaluate[[]byte](expression, chromedp.EvalAwaitPromise))
+	if out != nil && json.Unmarshal(v, out) != nil {
+		p.t.Fatalf("browser: %.200s is %s", expression, v)
 	}
-	// Its own group contains only helpers that outlived it.
-	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		b.t.Errorf("stop browser: %v", err)
-	}
-	<-ended
-	b.conn.close()
 }
 
-// remove deletes the profile. Helpers just killed may still be closing a file in it, so it
-// retries a few times.
-func remove(t testing.TB, profile string) {
-	var err error
-	for range 50 {
-		if err = os.RemoveAll(profile); err == nil {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Errorf("stop browser: %v", err)
-}
+// Open waits until a page is loaded, Wait until an expression is true. Violations are axe-core's findings, Text is visible text.
+func (p *Page) Open(url string)             { p.t.Helper(); Run(p, chromedp.Navigate(url)) }
+func (p *Page) Wait(expression string)      { p.t.Helper(); p.Eval(fmt.Sprintf(until, expression), nil) }
+func (p *Page) Violations() (list []string) { p.t.Helper(); p.Eval(axe+violations, &list); return list }
+func (p *Page) Text(css string) (s string)  { p.t.Helper(); p.Eval(innerText(css), &s); return s }
+func innerText(css string) string           { return fmt.Sprintf("document.querySelector(%q).innerText", css) }
 
-// tail keeps the last 4 KiB of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	last []byte
-}
+const until = "new Promise((yes, no) => { setTimeout(no, 120000, 'never'); const f = () => (%s) ? yes() : setTimeout(f, 20); f() })"
 
-func (t *tail) Write(p []byte) (int, error) {
-	const keep = 4 << 10
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last = append(t.last, p...)
-	if over := len(t.last) - keep; over > 0 {
-		t.last = t.last[over:]
-	}
-	return len(p), nil
+// Call sends a command of the DevTools protocol. On a phone there are touch and the viewport of the meta element.
+func (p *Page) Call(method string, in any) {
+	Run(p, func(c context.Context, t *chromedp.Target) (v any, e error) { return v, t.Call(c, method, in, nil) })
 }
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return fmt.Sprintf("%q", bytes.TrimSpace(t.last))
+func (p *Page) SetMedia(medium string, dark bool) {
+	p.Call("Emulation.setEmulatedMedia", map[string]any{"media": medium, "features": []map[string]string{
+		{"name": "prefers-color-scheme", "value": map[bool]string{true: "dark", false: "light"}[dark]}, {"name": "prefers-reduced-motion", "value": "reduce"}}})
+}
+func (p *Page) SetViewport(width, height int, scale float64, phone bool) {
+	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": scale, "mobile": phone})
+	p.Call("Emulation.setTouchEmulationEnabled", map[string]any{"enabled": phone})
 }

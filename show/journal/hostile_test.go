@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"ceiling/internal/browser"
 	"ceiling/internal/needs"
 	"ceiling/record"
@@ -155,25 +157,27 @@ func TestCredentialsStayOut(t *testing.T) {
 
 func TestJournalInABrowser(t *testing.T) {
 	needs.Program(t, "chromium")
-	b := browser.Start(t)
-	t.Run("disk", func(t *testing.T) { testDisk(t, b.Page()) })
-	t.Run("phone", func(t *testing.T) { testPhone(t, b.Page()) })
-	t.Run("filter", func(t *testing.T) { testFilter(t, b.Page()) })
-	t.Run("own", func(t *testing.T) { testOwn(t, b.Page()) })
-	t.Run("server", func(t *testing.T) { testServer(t, b.Page()) })
-	t.Run("hostile", func(t *testing.T) { testHostile(t, b.Page()) })
+	tab := browser.Start(t)
+	t.Run("disk", func(t *testing.T) { testDisk(t, tab()) })
+	t.Run("phone", func(t *testing.T) { testPhone(t, tab()) })
+	t.Run("filter", func(t *testing.T) { testFilter(t, tab()) })
+	t.Run("own", func(t *testing.T) { testOwn(t, tab()) })
+	t.Run("server", func(t *testing.T) { testServer(t, tab()) })
+	t.Run("hostile", func(t *testing.T) { testHostile(t, tab()) })
 }
 
 // quiet fails when a page complained, or asked for anything but pages of the
 // journal.
 func quiet(t *testing.T, p *browser.Page, root string) {
 	t.Helper()
-	for _, e := range p.Errors() {
-		t.Errorf("console: %s", e)
+	p.Eval("1", nil)
+	for len(p.Errors) > 0 {
+		t.Errorf("console: %s", <-p.Errors)
 	}
-	for _, r := range p.Requests() {
-		if !strings.HasPrefix(r.URL, root) && !strings.HasPrefix(r.URL, "data:image/png;base64,") {
-			t.Errorf("a page asked for %.200s", r.URL)
+	for len(p.Requests) > 0 {
+		_, to, _ := strings.Cut(<-p.Requests, " ")
+		if !strings.HasPrefix(to, root) && !strings.HasPrefix(to, "data:image/png;base64,") {
+			t.Errorf("a page asked for %.200s", to)
 		}
 	}
 }
@@ -195,7 +199,13 @@ func pagesShown() []string {
 func cutOff(t *testing.T, p *browser.Page, name string) {
 	t.Helper()
 	p.Eval(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil)
-	for i, text := range p.Clipped() {
+	clipped, err := os.ReadFile("../../internal/browser/testdata/clipped.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	p.Eval(string(clipped), &texts)
+	for i, text := range texts {
 		if i < 5 {
 			t.Errorf("%s: on a phone this is cut off: %s", name, text)
 		}
@@ -211,13 +221,13 @@ func testDisk(t *testing.T, p *browser.Page) {
 	root := "file://" + out + "/"
 	for i, name := range pagesShown() {
 		p.SetViewport(1280, 900, 1, false)
-		p.SetDark(i%2 == 1)
+		p.SetMedia("", i%2 == 1)
 		p.Open(root + name)
 		p.Eval(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil)
 		for _, v := range p.Violations() {
 			t.Errorf("%s: %s", name, v)
 		}
-		p.SetDark(i%2 == 0)
+		p.SetMedia("", i%2 == 0)
 		p.SetViewport(360, 800, 2, true)
 		p.Open(root + name)
 		var wide int
@@ -242,8 +252,9 @@ func testDisk(t *testing.T, p *browser.Page) {
 	if !strings.Contains(p.Text("main"), "Tested rates") {
 		t.Error("a figure does not lead to its record")
 	}
-	p.SetPrint(true)
-	if pdf := p.PDF(); !strings.HasPrefix(string(pdf), "%PDF-") {
+	p.SetMedia("print", false)
+	pdf := browser.Run(p, chromedp.PrintToPDF(chromedp.PDFPaper(chromedp.PaperA4), chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize()))
+	if !strings.HasPrefix(string(pdf), "%PDF-") {
 		t.Error("it cannot be printed")
 	}
 	quiet(t, p, root)
@@ -261,7 +272,7 @@ func testOwn(t *testing.T, p *browser.Page) {
 		if strings.Contains(name, "/") || filepath.Ext(name) != ".html" {
 			continue
 		}
-		p.SetDark(strings.HasSuffix(name, "s.html"))
+		p.SetMedia("", strings.HasSuffix(name, "s.html"))
 		p.Open(root + name)
 		var wide int
 		if p.Eval(`document.documentElement.scrollWidth`, &wide); wide > 390 {

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
 	"ceiling/internal/browser"
 )
 
@@ -109,7 +112,7 @@ func testServer(t *testing.T, p *browser.Page) {
 	if text := p.Text("article"); !strings.Contains(text, "The shop answers 12,345 req/s on 64 connections") {
 		t.Errorf("the text: %s", text)
 	}
-	p.Key("Tab")
+	browser.Run(p, chromedp.KeyEvent(kb.Tab))
 	var focused string
 	p.Eval(`document.activeElement.className`, &focused)
 	if focused != "skip" {

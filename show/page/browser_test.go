@@ -18,6 +18,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
 	"ceiling/internal/browser"
 	"ceiling/internal/needs"
 	"ceiling/record"
@@ -38,12 +41,14 @@ func fileOf(t *testing.T, runs ...chart.Run) string {
 // quiet fails when the page complained or asked for anything but itself.
 func quiet(t *testing.T, p *browser.Page) {
 	t.Helper()
-	for _, e := range p.Errors() {
-		t.Errorf("console: %s", e)
+	p.Eval("1", nil)
+	for len(p.Errors) > 0 {
+		t.Errorf("console: %s", <-p.Errors)
 	}
-	for _, r := range p.Requests() {
-		if r.Type != "Document" && !strings.HasPrefix(r.URL, "data:image/png;base64,") {
-			t.Errorf("the page asked for %.200s", r.URL)
+	for len(p.Requests) > 0 {
+		kind, to, _ := strings.Cut(<-p.Requests, " ")
+		if kind != "Document" && !strings.HasPrefix(to, "data:image/png;base64,") {
+			t.Errorf("the page asked for %.200s", to)
 		}
 	}
 }
@@ -117,15 +122,15 @@ func rowsOf[R record.ObservedRow](rows []R, host string) int {
 
 func TestReportInABrowser(t *testing.T) {
 	needs.Program(t, "chromium")
-	b := browser.Start(t)
-	t.Run("points", func(t *testing.T) { testPoints(t, b.Page()) })
-	t.Run("words", func(t *testing.T) { testWords(t, b.Page()) })
-	t.Run("readable", func(t *testing.T) { testReadable(t, b.Page()) })
-	t.Run("zoom", func(t *testing.T) { testZoom(t, b.Page()) })
-	t.Run("flame", func(t *testing.T) { testFlame(t, b.Page()) })
-	t.Run("without script", func(t *testing.T) { testWithoutScript(t, b.Page()) })
-	t.Run("paper", func(t *testing.T) { testPaper(t, b.Page()) })
-	t.Run("hostile", func(t *testing.T) { testHostile(t, b.Page()) })
+	tab := browser.Start(t)
+	t.Run("points", func(t *testing.T) { testPoints(t, tab()) })
+	t.Run("words", func(t *testing.T) { testWords(t, tab()) })
+	t.Run("readable", func(t *testing.T) { testReadable(t, tab()) })
+	t.Run("zoom", func(t *testing.T) { testZoom(t, tab()) })
+	t.Run("flame", func(t *testing.T) { testFlame(t, tab()) })
+	t.Run("without script", func(t *testing.T) { testWithoutScript(t, tab()) })
+	t.Run("paper", func(t *testing.T) { testPaper(t, tab()) })
+	t.Run("hostile", func(t *testing.T) { testHostile(t, tab()) })
 }
 
 // Every chart has as many points as the record has rows, or as the page says.
@@ -194,7 +199,7 @@ func testReadable(t *testing.T, p *browser.Page) {
 	one, two := fileOf(t, sampleRun(12, 2)), fileOf(t, sampleRun(12, 2), sampleRun(8, 1))
 	for _, url := range []string{one, two} {
 		for _, dark := range []bool{false, true} {
-			p.SetDark(dark)
+			p.SetMedia("", dark)
 			p.SetViewport(1280, 900, 1, false)
 			p.Open(url)
 			p.Eval(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil)
@@ -229,7 +234,7 @@ func testZoom(t *testing.T, p *browser.Page) {
 		return image
 	}
 	p.Eval(`document.querySelector("#rate button[aria-label='Zoom in']").focus()`, nil)
-	p.Key("Enter")
+	browser.Run(p, chromedp.KeyEvent(kb.Enter))
 	p.Wait(fmt.Sprintf(`+document.querySelector("#rate").dataset.drawn < %d`, whole["rate"].Drawn))
 	p.Wait(fmt.Sprintf(`+document.querySelector("#queues").dataset.drawn < %d`, whole["queues"].Drawn))
 	zoomed := figures(p)["rate"].Drawn
@@ -249,15 +254,15 @@ func testZoom(t *testing.T, p *browser.Page) {
 		t.Errorf("the address of %d points shows %d", zoomed, again)
 	}
 	p.Eval(`document.querySelector("#rate button[aria-label='Zoom in']").focus()`, nil)
-	p.Key("Tab") // zoom out
-	p.Key("Tab") // the whole
-	p.Key("Enter")
+	browser.Run(p, chromedp.KeyEvent(kb.Tab)) // zoom out
+	browser.Run(p, chromedp.KeyEvent(kb.Tab)) // the whole
+	browser.Run(p, chromedp.KeyEvent(kb.Enter))
 	p.Wait(fmt.Sprintf(`+document.querySelector("#rate").dataset.drawn === %d`, whole["rate"].Drawn))
 	if got := wide(); math.Abs(got-1) > .01 {
 		t.Errorf("back again, the heat map is %.2f times as wide", got)
 	}
 	// Colours that change under an open page are drawn anew.
-	p.SetDark(true)
+	p.SetMedia("", true)
 	p.Wait(`matchMedia("(prefers-color-scheme: dark)").matches`)
 	quiet(t, p)
 }
@@ -265,7 +270,7 @@ func testZoom(t *testing.T, p *browser.Page) {
 // Without script everything can be read: the pictures are there, and nothing
 // is left to be filled in.
 func testWithoutScript(t *testing.T, p *browser.Page) {
-	p.SetScript(false)
+	p.Call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true})
 	p.Open(fileOf(t, sampleRun(12, 2)))
 	var seen []string
 	p.Eval(`[...document.querySelectorAll("figure .plot")].filter(e => e.getBoundingClientRect().height < 100).map(e => e.closest("figure").id)`, &seen)
@@ -284,10 +289,10 @@ func testWithoutScript(t *testing.T, p *browser.Page) {
 
 // On paper the pictures are drawings, in light colours, and there is no button.
 func testPaper(t *testing.T, p *browser.Page) {
-	p.SetDark(true)
+	p.SetMedia("", true)
 	p.Open(fileOf(t, sampleRun(12, 2)))
 	figures(p)
-	p.SetPrint(true)
+	p.SetMedia("print", false)
 	var state struct {
 		Pictures, Canvases, Buttons int
 		Ground                      string
@@ -297,7 +302,8 @@ func testPaper(t *testing.T, p *browser.Page) {
 	if state.Pictures != 9 || state.Canvases != 0 || state.Buttons != 0 || state.Ground != "rgb(255, 255, 255)" {
 		t.Errorf("on paper: %+v", state)
 	}
-	if pdf := p.PDF(); len(pdf) < 20_000 || !strings.HasPrefix(string(pdf[:5]), "%PDF-") {
+	pdf := browser.Run(p, chromedp.PrintToPDF(chromedp.PDFPaper(chromedp.PaperA4), chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize()))
+	if len(pdf) < 20_000 || !strings.HasPrefix(string(pdf[:5]), "%PDF-") {
 		t.Errorf("%d bytes of PDF", len(pdf))
 	}
 }
@@ -367,7 +373,7 @@ func TestScreenshots(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p := browser.Start(t).Page()
+	p := browser.Start(t)()
 	for _, shot := range []struct {
 		name, at      string
 		width, height int
@@ -375,10 +381,10 @@ func TestScreenshots(t *testing.T) {
 		dark          bool
 	}{{"report-light.png", "", 1180, 1665, 1, false}, {"report-phone-dark.png", "time", 390, 1290, 2, true}} {
 		p.SetViewport(shot.width, shot.height, shot.scale, shot.dark)
-		p.SetDark(shot.dark)
+		p.SetMedia("", shot.dark)
 		p.Open("file://" + path + "#" + shot.at)
 		figures(p)
-		picture := squeezed(t, p.Screenshot(false))
+		picture := squeezed(t, browser.Run(p, chromedp.CaptureScreenshot()))
 		if len(picture) > 200_000 {
 			t.Errorf("%s has %d bytes", shot.name, len(picture))
 		}

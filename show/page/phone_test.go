@@ -4,6 +4,7 @@ package page
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"ceiling/experiment/spec"
@@ -47,10 +48,14 @@ func testPhone(t *testing.T, p *browser.Page) {
 		"fleet": fileOf(t, sampleFleet()), "sweep": planFile(t, sampleSweep()), "search": planFile(t, sampleSearch()),
 		"proof": planFile(t, sampleProof()), "comparison": planFile(t, sampleComparison()),
 		"factorial": planFile(t, filledPlan("a text of some words", spec.KindFactorial))}
+	clipped, err := os.ReadFile("../../internal/browser/testdata/clipped.js")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cards := 0
 	for name, url := range urls {
 		for _, width := range []int{390, 360} {
-			p.SetDark(width == 360)
+			p.SetMedia("", width == 360)
 			p.SetViewport(width, 844, 2, true)
 			p.Open(url)
 			p.Eval(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil)
@@ -58,7 +63,9 @@ func testPhone(t *testing.T, p *browser.Page) {
 			if p.Eval(`document.documentElement.scrollWidth`, &wide); wide > width {
 				t.Errorf("%s: at %d pixels the page is %d wide", name, width, wide)
 			}
-			for i, text := range p.Clipped() {
+			var texts []string
+			p.Eval(string(clipped), &texts)
+			for i, text := range texts {
 				if i < 5 {
 					t.Errorf("%s: at %d pixels this is cut off: %s", name, width, text)
 				}

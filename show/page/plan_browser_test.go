@@ -96,11 +96,11 @@ func planFile(t *testing.T, p *record.Plan) string {
 
 func TestPlanInABrowser(t *testing.T) {
 	needs.Program(t, "chromium")
-	b := browser.Start(t)
-	t.Run("readable", func(t *testing.T) { testPlansReadable(t, b.Page()) })
-	t.Run("phone", func(t *testing.T) { testPhone(t, b.Page()) })
-	t.Run("panels", func(t *testing.T) { testPanels(t, b.Page()) })
-	t.Run("screens", func(t *testing.T) { testScreens(t, b.Page()) })
+	tab := browser.Start(t)
+	t.Run("readable", func(t *testing.T) { testPlansReadable(t, tab()) })
+	t.Run("phone", func(t *testing.T) { testPhone(t, tab()) })
+	t.Run("panels", func(t *testing.T) { testPanels(t, tab()) })
+	t.Run("screens", func(t *testing.T) { testScreens(t, tab()) })
 }
 
 // Plans have no violations, fit a phone, and leave no blank rows there.
@@ -108,7 +108,7 @@ func testPlansReadable(t *testing.T, p *browser.Page) {
 	for name, plan := range map[string]*record.Plan{"sweep": sampleSweep(), "search": sampleSearch()} {
 		url := planFile(t, plan)
 		for _, dark := range []bool{false, true} {
-			p.SetDark(dark)
+			p.SetMedia("", dark)
 			p.SetViewport(1440, 900, 1, false)
 			p.Open(url)
 			p.Eval(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/google/pprof/profile"
 
 	"ceiling/internal/browser"
@@ -178,13 +180,13 @@ func testFlame(t *testing.T, p *browser.Page) {
 		t.Errorf("%d boxes are marked", found)
 	}
 	p.Eval(`document.querySelector(".flame-tools input").focus()`, nil)
-	p.Key("Enter")
+	browser.Run(p, chromedp.KeyEvent(kb.Enter))
 	near("shop.tax", 1)
 	if list := p.Violations(); len(list) > 0 {
 		t.Errorf("not accessible: %v", list)
 	}
 	quiet(t, p)
-	p.SetScript(false)
+	p.Call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true})
 	p.Open(fileOf(t, profiledRun()))
 	near("shop.price", .6)
 	if text := p.Text("#profiles table"); !strings.Contains(text, "shop.price") {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"ceiling/internal/browser"
 )
 
@@ -30,11 +32,11 @@ func testScreens(t *testing.T, p *browser.Page) {
 	for name, url := range map[string]string{"run": fileOf(t, sampleRun(30, 2)), "sweep": planFile(t, sampleSweep())} {
 		for _, wide := range []int{1440, 390} {
 			for scheme, dark := range map[string]bool{"light": false, "dark": true} {
-				p.SetDark(dark)
+				p.SetMedia("", dark)
 				p.SetViewport(wide, 1000, 1, wide < 600)
 				p.Open(url)
 				p.Wait(`document.readyState === "complete"`)
-				shot, err := png.Decode(bytes.NewReader(p.Screenshot(false)))
+				shot, err := png.Decode(bytes.NewReader(browser.Run(p, chromedp.CaptureScreenshot())))
 				if err != nil {
 					t.Fatal(err)
 				}

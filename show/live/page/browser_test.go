@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
 	"ceiling/experiment/spec"
 	"ceiling/internal/browser"
 	"ceiling/internal/hist"
@@ -46,7 +49,7 @@ func TestHostileTextsStayText(t *testing.T) {
 	b.Step(live.Plan{Kind: evil, Number: 1, Doing: evil})
 	b.Measured(live.FinishedRun{Measured: record.Measured{Outcome: evil, Bottleneck: evil, StoppedEarly: evil}, Doing: evil})
 	b.RunEnded(r)
-	p := browser.Start(t).Page()
+	p := browser.Start(t)()
 	p.Open(server.URL())
 	p.Wait(`document.querySelector("#runs").children.length == 1 && document.querySelector("#bottleneck").textContent != ""`)
 	for _, id := range []string{"#title", "#id", "#doing", "#outcome", "#bottleneck", "#because", "#next", "#evidence", "#caveats", "#path",
@@ -63,8 +66,9 @@ func TestHostileTextsStayText(t *testing.T) {
 	if owned || elements {
 		t.Errorf("script ran: %v; elements were made: %v", owned, elements)
 	}
-	if wrong := p.Errors(); len(wrong) > 0 {
-		t.Errorf("the console has %q", wrong)
+	p.Eval("1", nil)
+	for len(p.Errors) > 0 {
+		t.Errorf("the console has %s", <-p.Errors)
 	}
 }
 
@@ -84,7 +88,7 @@ func TestPhoneAndKeys(t *testing.T) {
 	}
 	b.Step(live.Plan{Kind: "sweep", Number: 31, All: 40, LeftRuns: 10, LeftS: 60, Doing: "something"})
 	b.RunEnded(r)
-	p := browser.Start(t).Page()
+	p := browser.Start(t)()
 	p.SetViewport(360, 740, 2, true)
 	p.Open(server.URL())
 	p.Wait(`+document.querySelector("#rate .plot").dataset.points == ` + strconv.Itoa(len(s.Load)))
@@ -96,15 +100,15 @@ func TestPhoneAndKeys(t *testing.T) {
 		t.Errorf("the page is %d wide on 360", wide)
 	}
 	for _, dark := range []bool{false, true} {
-		p.SetDark(dark)
+		p.SetMedia("", dark)
 		for _, v := range p.Violations() {
 			t.Errorf("dark %v: %s", dark, v)
 		}
 	}
 	p.Eval(`document.querySelector("#rate .plot").focus()`, nil)
-	p.Key("ArrowLeft")
+	browser.Run(p, chromedp.KeyEvent(kb.ArrowLeft))
 	first := p.Text("#rate .read")
-	p.Key("ArrowLeft")
+	browser.Run(p, chromedp.KeyEvent(kb.ArrowLeft))
 	second := p.Text("#rate .read")
 	if !strings.Contains(first, "req/s") || first == second {
 		t.Errorf("the keys read %q, then %q", first, second)
@@ -127,7 +131,7 @@ func TestPathOfARequest(t *testing.T) {
 	b := live.NewBoard()
 	server := serve(t, b)
 	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
-	p := browser.Start(t).Page()
+	p := browser.Start(t)()
 	p.Open(server.URL() + "#t=0.5,2")
 	p.Wait(`document.querySelector("#path-mean").textContent == "collecting data…"`)
 	b.Rows(part(s, begin, 25e8))
@@ -160,18 +164,19 @@ func TestPathOfARequest(t *testing.T) {
 		t.Errorf("%+v", seen)
 	}
 	for _, c := range [][2]string{{"3", "#path-time"}, {"4", "[aria-labelledby=cores-name]"}, {"2", "[aria-labelledby=links-name]"}} {
-		p.Click("#path li:nth-child(" + c[0] + ") > a")
+		p.Eval(`document.querySelector("#path li:nth-child(`+c[0]+`) > a").click()`, nil)
 		p.Wait(`document.querySelector(".pointed").matches("` + c[1] + `") && location.hash == "#t=0.5,2"`)
 	}
-	p.Click("#path em:not([hidden]) a")
+	p.Eval(`document.querySelector("#path em:not([hidden]) a").click()`, nil)
 	p.Wait(`document.querySelector(".pointed .verdict-line") !== null`)
 	p.Eval(`document.querySelector("#path-time .plot").focus()`, nil)
-	p.Key("ArrowLeft")
+	browser.Run(p, chromedp.KeyEvent(kb.ArrowLeft))
 	if path, rate := p.Text("#path-time .read"), p.Text("#rate .read"); !strings.Contains(path, "server queue") || rate == "" {
 		t.Errorf("one crosshair for all: %q, %q", path, rate)
 	}
-	if wrong := p.Errors(); len(wrong) > 0 {
-		t.Errorf("the console has %q", wrong)
+	p.Eval("1", nil)
+	for len(p.Errors) > 0 {
+		t.Errorf("the console has %s", <-p.Errors)
 	}
 }
 
@@ -191,7 +196,7 @@ func TestHeatMapAndZoom(t *testing.T) {
 	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
 	b.Rows(s)
 	b.RunEnded(r)
-	p := browser.Start(t).Page()
+	p := browser.Start(t)()
 	p.Open(server.URL())
 	p.Wait(`+document.querySelector("#times .plot").dataset.points == ` + strconv.Itoa(len(s.Load)))
 	shades := func() (n int) { // pixels in the colour of the heat map at any opacity over the card's white
@@ -207,7 +212,7 @@ func TestHeatMapAndZoom(t *testing.T) {
 		t.Errorf("%d pixels of a heat map", n)
 	}
 	p.Eval(`document.querySelector("#rate .plot").focus()`, nil)
-	p.Key("ArrowLeft")
+	browser.Run(p, chromedp.KeyEvent(kb.ArrowLeft))
 	if rate, times := p.Text("#rate .read"), p.Text("#times .read"); rate == "" || times == "" {
 		t.Errorf("one crosshair for both: %q, %q", rate, times)
 	}
@@ -220,12 +225,13 @@ func TestHeatMapAndZoom(t *testing.T) {
 	if p.Eval(look, &state); !strings.HasPrefix(state.Hash, "#t=") || state.Hidden {
 		t.Errorf("zoomed in: %+v", state)
 	}
-	p.Click(".whole")
+	p.Eval(`document.querySelector(".whole").click()`, nil)
 	if p.Eval(look, &state); state.Hash != "" || !state.Hidden {
 		t.Errorf("the whole run again: %+v", state)
 	}
-	if wrong := p.Errors(); len(wrong) > 0 {
-		t.Errorf("the console has %q", wrong)
+	p.Eval("1", nil)
+	for len(p.Errors) > 0 {
+		t.Errorf("the console has %s", <-p.Errors)
 	}
 }
 
@@ -242,7 +248,7 @@ func TestProgramIsGone(t *testing.T) {
 	}
 	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
 	b.Rows(s)
-	p := browser.Start(t).Page()
+	p := browser.Start(t)()
 	p.Open(server.URL())
 	p.Wait(`+document.querySelector("#rate .plot").dataset.points > 0`)
 	if err := server.Close(0); err != nil {
@@ -265,7 +271,7 @@ func TestProgramIsGone(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	p.Click("#trouble button")
+	p.Eval(`document.querySelector("#trouble button").click()`, nil)
 	p.Wait(`document.querySelector("#link").dataset.state == "live" && +document.querySelector("#rate .plot").dataset.points == ` +
 		strconv.Itoa(len(s.Load)))
 	p.Wait(`document.querySelector("#doing").textContent == "running" && getComputedStyle(document.querySelector("main")).filter == "none"`)
@@ -292,7 +298,7 @@ func TestPlanGrows(t *testing.T) {
 	}
 	b.Step(live.Plan{Kind: "find", Number: 2, LeftRuns: 3, Doing: "an attempt"})
 	attempt(1, 1000, 1e6, record.Pass, "")
-	p := browser.Start(t).Page()
+	p := browser.Start(t)()
 	p.Open(server.URL())
 	p.Wait(`document.querySelectorAll("#plan-charts .mark").length == 2`)
 	attempt(2, 4000, 50e6, record.Fail, "cannot be met")
@@ -312,7 +318,8 @@ func TestPlanGrows(t *testing.T) {
 	if seen.Early != 2 || seen.Fail != 2 || seen.Limits != 1 || !seen.Above || seen.Title != "The plan" || seen.Answer != "1,000 req/s it is" {
 		t.Errorf("%+v", seen)
 	}
-	if wrong := p.Errors(); len(wrong) > 0 {
-		t.Errorf("the console has %q", wrong)
+	p.Eval("1", nil)
+	for len(p.Errors) > 0 {
+		t.Errorf("the console has %s", <-p.Errors)
 	}
 }
