@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
 )
@@ -15,6 +16,7 @@ import (
 // TestPortablePinned: the CPUs of a run whose workers have no threads are those of the whole process,
 // until it ends.
 func TestPortablePinned(t *testing.T) {
+	needs.Engine(t)
 	before, err := sys.AllowedCPUs(0)
 	if err != nil {
 		t.Fatal(err)

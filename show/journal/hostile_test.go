@@ -253,7 +253,8 @@ func testDisk(t *testing.T, p *browser.Page) {
 		t.Error("a figure does not lead to its record")
 	}
 	p.SetMedia("print", false)
-	pdf := browser.Run(p, chromedp.PrintToPDF(chromedp.PDFPaper(chromedp.PaperA4), chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize()))
+	pdf := browser.Run(p, chromedp.PrintToPDF(chromedp.PDFPaper(chromedp.PaperA4), chromedp.PDFPrintBackground(),
+		chromedp.PDFPreferCSSPageSize()))
 	if !strings.HasPrefix(string(pdf), "%PDF-") {
 		t.Error("it cannot be printed")
 	}

@@ -302,7 +302,8 @@ func testPaper(t *testing.T, p *browser.Page) {
 	if state.Pictures != 9 || state.Canvases != 0 || state.Buttons != 0 || state.Ground != "rgb(255, 255, 255)" {
 		t.Errorf("on paper: %+v", state)
 	}
-	pdf := browser.Run(p, chromedp.PrintToPDF(chromedp.PDFPaper(chromedp.PaperA4), chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize()))
+	pdf := browser.Run(p, chromedp.PrintToPDF(chromedp.PDFPaper(chromedp.PaperA4), chromedp.PDFPrintBackground(),
+		chromedp.PDFPreferCSSPageSize()))
 	if len(pdf) < 20_000 || !strings.HasPrefix(string(pdf[:5]), "%PDF-") {
 		t.Errorf("%d bytes of PDF", len(pdf))
 	}
