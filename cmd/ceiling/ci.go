@@ -28,9 +28,9 @@ import (
 
 // ciFlags are those of the verb ci.
 type ciFlags struct {
-	base, markdown, junit string
-	dryRun                bool
-	output                outputFlags
+	base, markdown string
+	dryRun         bool
+	output         outputFlags
 }
 
 func newCI(sh *shell) *cobra.Command {
@@ -44,7 +44,7 @@ machine, and exits 0 if the change holds, 3 if it fails, 4 if this machine
 cannot tell. In GitHub Actions and GitLab the base and the summary are found
 by themselves (docs/ci.md).`,
 		Example: `  ceiling ci
-  ceiling ci --base origin/main --markdown summary.md --junit ceiling.xml
+  ceiling ci --base origin/main --markdown summary.md
   ceiling ci --base ../checkout-of-the-base`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -56,7 +56,6 @@ by themselves (docs/ci.md).`,
 	p.SortFlags = false
 	p.StringVar(&f.base, "base", "", "what to compare with: a revision or a directory (default: from the pipeline, or the parent)")
 	p.StringVar(&f.markdown, "markdown", "", "append the summary to this file (default: $GITHUB_STEP_SUMMARY, where it is set)")
-	p.StringVar(&f.junit, "junit", "", "write JUnit XML to this file")
 	p.BoolVar(&f.dryRun, "dry-run", false, "print what would be built, started and measured, then exit")
 	p.StringVarP(&f.output.out, "out", "o", "", "directory for the records (default: your store)")
 	p.BoolVar(&f.output.json, "json", false, "print the outcome as one JSON document")
@@ -117,10 +116,8 @@ func (j *ciJob) do(ctx context.Context, sh *shell) (err error) {
 		return command.Usage(fmt.Errorf("base and change are the same commit, %s; name another with --base", s.change.Commit))
 	}
 	// Before minutes of measuring, and not after them.
-	for _, name := range []string{j.markdown, j.junit} {
-		if err := canWrite(name); err != nil {
-			return command.Usage(err)
-		}
+	if err := canWrite(j.markdown); err != nil {
+		return command.Usage(err)
 	}
 	o := &pipeline.Outcome{Base: describe(&s.base), Change: describe(&s.change), Machine: machine()}
 	if j.dryRun {
@@ -237,9 +234,7 @@ func (j *ciJob) note(sh *shell, format string, args ...any) {
 // report writes the outcome wherever it is wanted, and sets the exit code.
 func (j *ciJob) report(sh *shell, o *pipeline.Outcome) error {
 	sh.Exit = plan.ExitOf(o.Result())
-	err := errors.Join(
-		toFile(j.markdown, os.O_APPEND, func(w io.Writer) error { return pipeline.Markdown(w, o) }),
-		toFile(j.junit, os.O_TRUNC, func(w io.Writer) error { return pipeline.JUnit(w, o) }))
+	err := appendTo(j.markdown, func(w io.Writer) error { return pipeline.Markdown(w, o) })
 	if j.output.json {
 		return errors.Join(err, sh.JSON(prose.Spell(*o)))
 	}
@@ -250,19 +245,19 @@ func (j *ciJob) report(sh *shell, o *pipeline.Outcome) error {
 // directory of the records takes no other.
 func canWrite(name string) error {
 	_, missing := os.Stat(name)
-	err := toFile(name, os.O_APPEND, func(io.Writer) error { return nil })
+	err := appendTo(name, func(io.Writer) error { return nil })
 	if err == nil && name != "" && errors.Is(missing, os.ErrNotExist) {
 		err = os.Remove(name)
 	}
 	return err
 }
 
-// toFile writes a file; "" is none. mode is how it treats what is there.
-func toFile(name string, mode int, write func(io.Writer) error) (err error) {
+// appendTo adds to a file; "" is none.
+func appendTo(name string, write func(io.Writer) error) (err error) {
 	if name == "" {
 		return nil
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|mode, 0o644)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func given(dir string) map[string]string {
 		"keep-secrets": "true", "requests": "5", "repeats": "2", "pause": "1s", "dry-run": "true", "quiet": "true", "files": in("profiles"),
 		"start": "10", "max-rate": "9000", "precision": "0.1", "serve": "c {addr}", "path": "/x", "fail-on": "p99>+10%", "blocks": "3",
 		"noise-blocks": "3", "share": "0.5", "interface": "lo", "namespace": "x", "rounds": "3", "workers": "2", "only": "a",
-		"base": "/", "markdown": in("summary.md"), "junit": in("junit.xml"),
+		"base": "/", "markdown": in("summary.md"),
 		"case": "a", "output": in("kept"), "report": in("page.html"), "server": "nethttp", "patience": "1s", "keep": in("kept"), "real": "true", "calibrate": "true",
 	}
 }

@@ -3,7 +3,7 @@
 set -euo pipefail
 
 mkdir -p "${CEILING_RECORDS:?}"
-args=("${CEILING_FILE:?}" --junit "$CEILING_RECORDS.xml" -o "$CEILING_RECORDS")
+args=("${CEILING_FILE:?}" -o "$CEILING_RECORDS")
 [ -z "${CEILING_BASE:-}" ] || args+=(--base "$CEILING_BASE")
 code=0
 ceiling ci "${args[@]}" || code=$?

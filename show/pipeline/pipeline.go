@@ -1,5 +1,5 @@
-// Package pipeline presents what a pipeline measured of a change: as text for its log, as Markdown for
-// its summary, and as JUnit XML for whatever lists tests.
+// Package pipeline presents what a pipeline measured of a change: as text for its log, and as Markdown
+// for its summary.
 package pipeline
 
 import (

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"encoding/xml"
 	"strings"
 	"testing"
 
@@ -32,22 +31,5 @@ func TestMarkdownIsPlain(t *testing.T) {
 	}
 	if want := "### ceiling: failed: /a\\|b\\_c: rps&lt;-5%\n"; !strings.HasPrefix(b.String(), want) {
 		t.Errorf("%s\nwant %s", b.String(), want)
-	}
-}
-
-// TestJUnitCounts: a failure is one, and what is inconclusive has been skipped.
-func TestJUnitCounts(t *testing.T) {
-	var b strings.Builder
-	if err := JUnit(&b, hostile()); err != nil {
-		t.Fatal(err)
-	}
-	var got junitSuites
-	if err := xml.Unmarshal([]byte(b.String()), &got); err != nil {
-		t.Fatal(err)
-	}
-	first, second := got.Suites[0], got.Suites[1]
-	if first.Tests != 2 || first.Failures != 1 || first.Skipped != 1 || first.Cases[0].Failure == nil || first.Cases[1].Skipped == nil ||
-		second.Failures != 0 || second.Cases[0].Failure != nil || second.Cases[0].Skipped != nil {
-		t.Errorf("%s", b.String())
 	}
 }
