@@ -95,6 +95,23 @@ func TestShellLeavesNothing(t *testing.T) {
 	waitForEnd(t, pid)
 }
 
+// TestReadyAndGone: a process that says it is ready and ends is ready, also when both are known before
+// anybody waits.
+func TestReadyAndGone(t *testing.T) {
+	for range 20 { // select chose between the two
+		p, err := shell("echo ready here").Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := p.Await(t.Context(), nil); said != "here" || err != nil {
+			t.Fatalf("said %q: %v", said, err)
+		}
+	}
+}
+
 func TestEndsWithItsParent(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/needs"
 )
 
 // dialled makes a portable ring with one connection, and the peer's end of it.
@@ -56,6 +58,21 @@ func next(t *testing.T, r *Ring) (e Event) {
 	drive(t, r, func(got Event) { e = got }, func() bool { return e.Kind != 0 })
 	e.Data = bytes.Clone(e.Data)
 	return e
+}
+
+// TestPortableLastWrite: what is queued when a connection is closed reaches a peer that reads it a
+// moment later, as one on a busy machine does.
+func TestPortableLastWrite(t *testing.T) {
+	needs.Time(t)
+	r, fd, tag, peer := dialled(t)
+	whole := pattern(16<<20, 1) // more than the kernel's buffers
+	r.Send(fd, whole, tag)
+	wait(t, r, Patience{Timeout: time.Millisecond})
+	r.Close(fd, tag)
+	time.Sleep(100 * time.Millisecond)
+	if got, err := io.ReadAll(peer); !bytes.Equal(got, whole) || err != nil {
+		t.Errorf("%d of %d bytes: %v", len(got), len(whole), err)
+	}
 }
 
 // TestPortableReads: once, on and on, discarding, and not at all.
