@@ -5,7 +5,7 @@ package record
 const LostController = "the controller was gone for"
 
 // Agent is one agent's part in a multi-agent run: what a single-machine run reports about itself,
-// for this agent alone. Nothing in it is merged; the Run's figures come from all agents' counts
+// for this agent only. Nothing in it is merged; the Run's figures come from all agents' counts
 // and histograms, never from these quantiles.
 type Agent struct {
 	// Name in the fleet; the rows of its host carry it as their Host.
@@ -60,7 +60,7 @@ func (s AgentShare) Fraction() float64 {
 // run.
 type AgentClock struct {
 	// OffsetNs is the agent's monotonic clock minus the controller's at the start of the window;
-	// it has no meaning by itself. WallOffsetNs is the same for their wall clocks: how wrong one
+	// it has no meaning without the other. WallOffsetNs is the same for their wall clocks: how wrong one
 	// of them is.
 	OffsetNs     int64 `json:"offset_ns"`
 	WallOffsetNs int64 `json:"wall_offset_ns"`
@@ -75,7 +75,7 @@ type AgentClock struct {
 
 // Fleet is what the agents of a run had in common.
 type Fleet struct {
-	// Bed is the test bed whose lease the run held.
+	// Bed is the test bed: the run held its lease.
 	Bed string `json:"bed"`
 	// AllowLoss: the run continues without lost agents.
 	AllowLoss bool `json:"allow_loss,omitempty"`

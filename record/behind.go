@@ -131,7 +131,7 @@ type DatabaseRow struct {
 	// Locks that sessions wait for, most waiters first.
 	Locks []LockQueue `json:"locks,omitempty"`
 
-	Commits   int64 `json:"commits"` // as pg_stat_database has it
+	Commits   int64 `json:"commits"` // from pg_stat_database
 	Rollbacks int64 `json:"rollbacks"`
 	WALSyncs  int64 `json:"wal_syncs"`   // fsyncs of the log
 	WALSyncNs int64 `json:"wal_sync_ns"` // time they took; -1 without track_wal_io_timing

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -255,6 +256,9 @@ func TestObservingEffort(t *testing.T) {
 		{0.01, 0, 1}, {0.05, -0.01, 1}, {0.05, 0.019, 1}, {0.05, 0.04, 0.5}, {0.3, 0.2, 0.25},
 	} {
 		o := &Observing{ServerCPU: Growth{By: k.share, Low: k.low, High: 2 * k.share}}
+		if want := fmt.Sprintf("%+.1f%% (%+.1f to %+.1f) CPU/request", 100*k.share, 100*k.low, 200*k.share); !strings.Contains(o.Brief(), want) {
+			t.Errorf("%q lacks %q", o.Brief(), want)
+		}
 		if got := o.Effort(); got != k.want {
 			t.Errorf("a cost of %g, at least %g: %g of the effort, want %g", k.share, k.low, got, k.want)
 		}

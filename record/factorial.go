@@ -26,7 +26,7 @@ type FactorLevels struct {
 
 // FactorialCell is one combination of levels with all its runs.
 type FactorialCell struct {
-	// Levels are indices into those of each factor.
+	// Levels are indices into each factor's.
 	Levels []int `json:"levels"`
 	Runs   int   `json:"runs"` // in whole blocks
 	// Invalid runs are not used; Because gives the reason of one of them. A LeftOut cell has too
@@ -45,8 +45,6 @@ type FactorialCell struct {
 const (
 	Higher = "higher"
 	Lower  = "lower"
-	// NotShown: the metric did not change, and the tuning was not seen to act.
-	NotShown = "not shown"
 )
 
 // Effect is what one level of a factor does to a metric relative to the factor's first level, or
@@ -69,7 +67,7 @@ type Effect struct {
 	Relative Estimate `json:"relative"`
 	// Given are the effects of Factor with With at its level 0 and at WithLevel.
 	Given []Estimate `json:"given,omitempty"`
-	// Decision is Higher, Lower, NoChange, NotShown or CannotTell.
+	// Decision is Higher, Lower, NoChange or CannotTell.
 	Decision string `json:"decision"`
 	// Within is the ± share within which "no change" was shown, or is required if it was not
 	// shown.

@@ -247,8 +247,8 @@ type SocketsRow struct {
 	Moments int       `json:"moments,omitempty"` // number of sampling moments
 	Looks   int       `json:"looks,omitempty"`   // sockets sampled, over all moments and both ends
 	Listed  Listing   `json:"listed,omitzero"`   // counts from a list of all connections, in rows with such a list
-	Client  EndQueues `json:"client"`            // sockets whose remote end is the target
-	Server  EndQueues `json:"server"`            // sockets whose local port is the target's
+	Client  EndQueues `json:"client"`            // sockets with the target as remote end
+	Server  EndQueues `json:"server"`            // sockets with the target's local port
 	// ToServer and ToClient are the bytes in transit: written at one end, not yet in the kernel
 	// at the other.
 	ToServer Transit `json:"to_server,omitzero"`
@@ -278,7 +278,7 @@ type EndQueues struct {
 	PeerClosed      float64 `json:"peer_closed,omitempty"` // CLOSE_WAIT: contained in Sockets
 }
 
-// Transit is one direction of the connections whose two ends were both sampled, by TCP's own byte
+// Transit is one direction of the connections sampled at both ends, by TCP's own byte
 // counts at either end, which a delayed ACK cannot distort.
 type Transit struct {
 	Pairs       int     `json:"pairs"`                  // connections sampled at both ends; 0 if unknown
@@ -308,7 +308,7 @@ type TimesRow struct {
 	ObservedHead
 	Pipelined   bool    `json:"pipelined,omitempty"` // a connection may have several requests in flight
 	Followed    float64 `json:"followed"`            // share of the connections that were followed
-	Connections int     `json:"connections"`         // of these, whose requests are accounted for
+	Connections int     `json:"connections"`         // of these, with accounted requests
 	Requests    int64   `json:"requests"`            // begun on them in the burst; pipelined: writes that sent some
 	// KnownNs sums the accounted time over the connections. It may exceed their number times
 	// WidthNs: if a connection was silent in a burst, that time counts in the row of the later
@@ -357,7 +357,7 @@ type ListenerRow struct {
 	// Connections says how the target's established connections are distributed over processes,
 	// only in rows that include it.
 	Connections []ProcessConnections `json:"connections,omitempty"`
-	Unowned     int                  `json:"unowned,omitempty"` // connections whose process was not found
+	Unowned     int                  `json:"unowned,omitempty"` // connections of processes that were not found
 }
 
 // Listener is one listening socket.
@@ -404,7 +404,7 @@ type EndTCPInfo struct {
 	BusyNs      int64 `json:"busy_ns"`         // time with data to send; of Matched × WidthNs
 	RwndNs      int64 `json:"rwnd_ns"`         // of BusyNs, blocked by the receiver's window
 	SndbufNs    int64 `json:"sndbuf_ns"`       // of BusyNs, blocked by the send buffer
-	Short       int   `json:"short,omitempty"` // sockets whose TCP_INFO was too short for the counters (an old kernel)
+	Short       int   `json:"short,omitempty"` // sockets with a TCP_INFO too short for the counters (an old kernel)
 }
 
 // PeersRow has the connections that the subject's processes keep to others: a database, a cache,
@@ -458,7 +458,7 @@ type Neighbour struct {
 // /proc/net/snmp. -1: this kernel has no such counter.
 type TCPRow struct {
 	ObservedHead
-	Side            string `json:"side,omitempty"`   // whose namespace; "" if there is only one
+	Side            string `json:"side,omitempty"`   // the end that has this namespace; "" if both have one
 	ListenOverflows int64  `json:"listen_overflows"` // accept queue full
 	ListenDrops     int64  `json:"listen_drops"`     // overflows and other failures to accept a connection
 	SyncookiesSent  int64  `json:"syncookies_sent"`
@@ -487,7 +487,7 @@ type TCPRow struct {
 type NetDevRow struct {
 	ObservedHead
 	Iface     string `json:"iface"`
-	Side      string `json:"side,omitempty"`   // whose namespace it is in; "" if there is only one
+	Side      string `json:"side,omitempty"`   // the end that has its namespace; "" if both have one
 	Target    bool   `json:"target,omitempty"` // the route to the other end of the run leaves here
 	RxBytes   int64  `json:"rx_bytes"`
 	RxPackets int64  `json:"rx_packets"`
@@ -517,7 +517,7 @@ type QdiscUse struct {
 	// Qdisc is the kind of the queueing discipline that all traffic sent here passes, "tbf",
 	// "htb", "mq"; "" if not read.
 	Qdisc string `json:"qdisc,omitempty"`
-	// QdiscRateBitsPerS is the rate to which it shapes, in bits per second with link-layer
+	// QdiscRateBitsPerS is the rate that it shapes to, in bits per second with link-layer
 	// headers: tbf's rate, or htb's default class's. 0: none known.
 	QdiscRateBitsPerS int64 `json:"qdisc_rate_bits_per_s,omitempty"`
 	// QdiscPacketBytes is what a smaller packet is charged as (mpu of tc-tbf(8)), so that the rate is
@@ -528,8 +528,7 @@ type QdiscUse struct {
 	QdiscOverlimits   int64 `json:"qdisc_overlimits,omitempty"`    // times it delayed a packet
 }
 
-// SoftnetRow is /proc/net/softnet_stat over one interval, for the CPUs whose
-// counters moved.
+// SoftnetRow is /proc/net/softnet_stat over one interval, for the CPUs with counters that moved.
 type SoftnetRow struct {
 	ObservedHead
 	CPUs []SoftnetCPU `json:"cpus"`
@@ -544,8 +543,7 @@ type SoftnetCPU struct {
 	RPS       uint32 `json:"rps,omitempty"`      // times another CPU woke it for packets steered by RPS
 }
 
-// SoftirqRow is /proc/softirqs over one interval, for the CPUs whose counters
-// moved.
+// SoftirqRow is /proc/softirqs over one interval, for the CPUs with counters that moved.
 type SoftirqRow struct {
 	ObservedHead
 	CPUs []SoftirqCPU `json:"cpus"`
@@ -583,7 +581,7 @@ type IRQCPU struct {
 type NICRow struct {
 	ObservedHead
 	Iface    string       `json:"iface"`
-	Side     string       `json:"side,omitempty"` // whose namespace it is in; "" if there is only one
+	Side     string       `json:"side,omitempty"` // the end that has its namespace; "" if both have one
 	Counters []NICCounter `json:"counters"`
 }
 
@@ -612,7 +610,7 @@ type DiskRow struct {
 	ObservedHead
 	Device string `json:"device"` // "sda", "nvme0n1", "dm-0"
 	// PIDs of the observed processes with files open on it, or on what is stacked on it (a
-	// volume, an array), as far as visible: the server's, and those of the servers that it calls.
+	// volume, an array), as far as visible: the server's, and of the servers that it calls.
 	PIDs         []int `json:"pids,omitempty"`
 	Reads        int64 `json:"reads,omitempty"`
 	ReadBytes    int64 `json:"read_bytes,omitempty"`

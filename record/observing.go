@@ -43,6 +43,14 @@ func (o *Observing) String() string {
 	return text
 }
 
+// Brief is its effect in a few words.
+func (o *Observing) Brief() string {
+	one := func(c *Growth) string {
+		return fmt.Sprintf("%+.1f%% (%+.1f to %+.1f)", 100*c.By, 100*c.Low, 100*c.High)
+	}
+	return fmt.Sprintf("costs the server %s CPU/request and %s throughput, by calibration", one(&o.ServerCPU), one(&o.Throughput))
+}
+
 // Growth is a relative change, By 0.02 for 2 % more, with its interval.
 type Growth struct {
 	By   float64 `json:"by"`

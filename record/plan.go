@@ -250,19 +250,14 @@ type Tuned struct {
 	// Before is During if it was so already.
 	Before string `json:"before"`
 	During string `json:"during"`
-	// Effect is what was seen of it during the run, one of those below, and Evidence the figures; ""
-	// in records of programs that did not look.
+	// Effect is TuningSetBack, and Evidence the value found, if another program changed it during the
+	// run. Older records have more effects.
 	Effect   string `json:"effect,omitempty"`
 	Evidence string `json:"evidence,omitempty"`
 }
 
-// Effects of a setting.
-const (
-	TuningInEffect    = "in effect"     // the kernel's counters show it
-	TuningNotInEffect = "not in effect" // they show the opposite
-	TuningSetBack     = "set back"      // another program has changed the value since
-	TuningNotShown    = "not shown"     // the value is set; nothing happened that would show its effect
-)
+// TuningSetBack: another program has changed the value.
+const TuningSetBack = "set back"
 
 // SLOTerm is one term of an SLO with its measured value, in the unit of its limit (nanoseconds, a
 // share, requests per second).
@@ -304,7 +299,7 @@ type Curve struct {
 	Points []CurvePoint `json:"points"`
 	Knee   *Knee        `json:"knee,omitempty"`
 	USL    *USL         `json:"usl,omitempty"`
-	// Bottleneck is that of the points beyond the knee, or of the last point; Says is the verdict
+	// Bottleneck comes from the points beyond the knee, or from the last point; Says is the verdict
 	// on the curve.
 	Bottleneck Bottleneck  `json:"bottleneck"`
 	Says       Statement   `json:"says"`
@@ -338,13 +333,28 @@ type CurvePoint struct {
 	RunIDs []string  `json:"run_ids"`
 }
 
+// LittleWithin is how far from the slots of a closed loop rate × response time may be, as a share: requests
+// that cross an edge of the window count at one edge only.
+const LittleWithin = 0.1
+
+// Held returns the response times, as lower bounds where Little's law says that the slow ones are
+// missing: rate × mean falls short of the requests that the closed loop kept in flight.
+func (p *CurvePoint) Held() *Quantiles {
+	q := p.Response
+	slots := float64(p.Connections * max(p.Pipelining, 1))
+	if p.TargetPerS == 0 && q.Count > 0 && p.PerS.Mid*q.MeanNs/1e9 < (1-LittleWithin)*slots {
+		q.BoundFrom = .5
+	}
+	return &q
+}
+
 // Knee is where more load stops bringing more throughput: between two neighbouring points.
 type Knee struct {
 	// Low is the last load where more still helped, High the first where it no longer did; 0 if
 	// the list does not bracket the knee on that side.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// PerS is the rate at High, requests per second.
+	// PerS is the highest rate of a point, requests per second.
 	PerS float64 `json:"per_s"`
 	// Add lists the loads that would bracket it.
 	Add []float64 `json:"add,omitempty"`
@@ -406,7 +416,7 @@ type TriedRate struct {
 	// Response merges the histograms of all runs except those stopped early.
 	Response   Quantiles  `json:"response"`
 	Bottleneck Bottleneck `json:"bottleneck"`
-	// MissedP99Ns is the median p99 of the failed runs; MissedAtLeast marks it as a lower bound,
+	// MissedP99Ns is the p99 of the failed runs together; MissedAtLeast marks it as a lower bound,
 	// since some of them were stopped early. 0 if none failed or nothing is known.
 	MissedP99Ns   int64 `json:"missed_p99_ns,omitempty"`
 	MissedAtLeast bool  `json:"missed_at_least,omitempty"`

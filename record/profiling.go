@@ -175,11 +175,11 @@ type ProfileDifference struct {
 	// A and B are the cost per request over all functions.
 	A float64 `json:"a"`
 	B float64 `json:"b"`
-	// InTurns: the two sides were measured alternately; otherwise chance alone may make them
-	// differ.
+	// InTurns: the two sides were measured alternately; otherwise they may differ by
+	// chance.
 	InTurns bool `json:"in_turns"`
-	// Functions whose figures differ most, at most 20: first those that became more expensive,
-	// then those that became cheaper, then the others.
+	// Functions with the largest differences, at most 20: first the ones that became more expensive, then the
+	// ones that became cheaper, then the others.
 	Functions []FunctionDifference `json:"functions"`
 }
 

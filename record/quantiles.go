@@ -278,3 +278,13 @@ func LoneOf(serviceNs []int64, connections int) *Unloaded {
 	l.Service = QuantilesOf(warm)
 	return l
 }
+
+// Near reports whether the median, the p90 and the p99 are within a tenth of another's.
+func (q *Quantiles) Near(o *Quantiles) bool {
+	for _, pair := range [][2]int64{{q.P50Ns, o.P50Ns}, {q.P90Ns, o.P90Ns}, {q.P99Ns, o.P99Ns}} {
+		if d := pair[0] - pair[1]; 10*max(d, -d) > pair[1] {
+			return false
+		}
+	}
+	return true
+}

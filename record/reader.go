@@ -186,8 +186,8 @@ func (start *runHead) unfinished(series *Series) *Run {
 		run.NotMeasured = append(run.NotMeasured, NotMeasured{What: what, Why: why})
 	}
 	const killed = "no result was written"
-	missing("latency", killed+"; quantiles of intervals cannot be merged into those of the run")
-	missing("statuses", killed+"; the series counts those of 400 and more only, as status errors")
+	missing("latency", killed+"; quantiles of intervals cannot be merged into the run's")
+	missing("statuses", killed+"; the series counts statuses of 400 and more only, as status errors")
 	missing("errors by cause", killed+"; the series counts failures without their causes")
 	missing("generator", killed)
 	missing("engine and threads", killed+"; what is given is what was asked")

@@ -53,7 +53,7 @@ type Run struct {
 	Generator Generator      `json:"generator"`
 
 	// Agents has one entry per agent of a multi-agent run, and Fleet what they had in common;
-	// both are nil if this machine ran the load alone.
+	// both are nil if only this machine ran the load.
 	Agents []Agent `json:"agents,omitempty"`
 	Fleet  *Fleet  `json:"fleet,omitempty"`
 
@@ -167,7 +167,7 @@ type Closes struct {
 	Most      uint64 `json:"most"`
 	AtMost    uint64 `json:"at_most"`
 	// IdleMeanNs is how long the Idle ones had had no request; 0 if there were none, or unknown. Code
-	// is that of the last WebSocket close frame; 0 if there was none.
+	// is the last WebSocket close frame's; 0 if there was none.
 	IdleMeanNs int64  `json:"idle_mean_ns,omitempty"`
 	Code       uint64 `json:"code,omitempty"`
 }
@@ -229,8 +229,8 @@ type Bytes struct {
 // Phases of an Error. Each error in PhaseSend and PhaseResponse is a failed request; their sum is
 // Requests.Failed. PhaseConnect counts connect attempts, PhaseTLS handshakes on established
 // connections, PhaseOpen responses that did not open a WebSocket, and PhaseIdle connections that
-// failed without a request; none of these fails a request. In PhaseStatus and PhaseCheck the
-// requests are completed.
+// failed without a request; none of these fails a request. In PhaseStatus, PhaseCheck and PhaseFault
+// the requests are completed; those of PhaseFault have a fault that common clients accept, and count as no error.
 const (
 	PhaseConnect  = "connect"
 	PhaseTLS      = "tls"
@@ -240,6 +240,7 @@ const (
 	PhaseResponse = "response"
 	PhaseStatus   = "status"
 	PhaseCheck    = "check"
+	PhaseFault    = "fault"
 )
 
 // Error counts one cause in one phase.
@@ -314,7 +315,7 @@ type Latency struct {
 type Waiting struct {
 	Response Waited `json:"response"`
 	Service  Waited `json:"service"`
-	// FirstByte has those of Service whose response had not begun, FirstEvent those that had had no
+	// FirstByte has the requests of Service without a begun response, FirstEvent the ones without a
 	// server-sent event; nil in a record of an older version.
 	FirstByte  *Waited `json:"first_byte,omitempty"`
 	FirstEvent *Waited `json:"first_event,omitempty"`
@@ -420,7 +421,7 @@ type TargetResult struct {
 	Response  Quantiles         `json:"response"`
 }
 
-// ComposeCost is what a script or data took to make the requests, beside the load's own threads.
+// ComposeCost is what a script or data took to make the requests, apart from the load's own threads.
 type ComposeCost struct {
 	// What it is: "script", "data" or "session".
 	What string `json:"what"`
@@ -456,7 +457,7 @@ type Generator struct {
 	// BatchMeanNs and BatchMaxNs are the time from reaping a batch of completions to having
 	// handled it.
 	BatchMeanNs float64 `json:"batch_mean_ns"`
-	// HandlingMeanNs is the same over the responses: how long one is at the generator, whose longest
+	// HandlingMeanNs is the same over the responses: how long one is at the generator; its longest
 	// batches have most of them. Missing in older records.
 	HandlingMeanNs float64 `json:"handling_mean_ns,omitempty"`
 	BatchMaxNs     int64   `json:"batch_max_ns"`

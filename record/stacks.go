@@ -104,7 +104,7 @@ type OffCPUStacks struct {
 	RunnableNs int64 `json:"runnable_ns"`
 	// Switches counted.
 	Switches int64 `json:"switches"`
-	// CostNs is the reader's CPU time, KernelNs that of the kernel program, which ran on
+	// CostNs is the reader's CPU time, KernelNs the kernel program's, which ran on
 	// whichever CPU switched, mostly at the server's expense.
 	CostNs   int64 `json:"cost_ns"`
 	KernelNs int64 `json:"kernel_ns"`

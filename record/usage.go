@@ -66,7 +66,3 @@ func (u *ProcessCPU) Cores(id ProcessID) float64 {
 	}
 	return u.UsedNs[id] / u.WholeNs
 }
-
-// WirePerPacket is what an Ethernet frame takes on the wire beyond what the kernel counts, in bytes:
-// preamble 8, checksum 4, gap 12 (IEEE 802.3, 3.1, 4.4.2).
-const WirePerPacket = 24
