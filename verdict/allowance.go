@@ -13,7 +13,7 @@ import (
 // queued or dropped because of it
 // (docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-network-performance-ena.html).
 type allowance struct {
-	ifaceKey
+	record.LinkID
 	counter string // pps_allowance_exceeded
 	packets float64
 }
@@ -32,7 +32,7 @@ func exceededOf(f *cpuFacts, series *record.Series) []allowance {
 	for _, row := range ours(f, series.Observed.NICs) {
 		for _, c := range row.Counters {
 			if strings.HasSuffix(c.Name, allowanceEnd) && c.Count > 0 {
-				by[allowance{ifaceKey: ifaceKey{row.Host, row.Side, row.Iface}, counter: c.Name}] += float64(c.Count)
+				by[allowance{LinkID: record.LinkID{Host: row.Host, Side: row.Side, Iface: row.Iface}, counter: c.Name}] += float64(c.Count)
 			}
 		}
 	}
@@ -42,7 +42,7 @@ func exceededOf(f *cpuFacts, series *record.Series) []allowance {
 		list = append(list, a)
 	}
 	slices.SortFunc(list, func(a, b allowance) int {
-		return cmp.Or(cmp.Compare(b.packets, a.packets), cmp.Compare(a.host+a.iface+a.counter, b.host+b.iface+b.counter))
+		return cmp.Or(cmp.Compare(b.packets, a.packets), cmp.Compare(a.Host+a.Iface+a.counter, b.Host+b.Iface+b.counter))
 	})
 	return list
 }
@@ -72,7 +72,7 @@ func (f *pathFacts) namedBy(bottleneck record.Bottleneck, a *allowance) bool {
 
 // values name an allowance in a sentence.
 func (a *allowance) values(f *runFacts) with {
-	return with{"counter": a.counter, "interface": a.iface, "host": f.named(a.host), "packets": a.packets}
+	return with{"counter": a.counter, "interface": a.Iface, "host": f.named(a.Host), "packets": a.packets}
 }
 
 // evidence supports a bottleneck that is an allowance.

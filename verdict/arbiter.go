@@ -123,6 +123,8 @@ func undetermined(f *cpuFacts, all []finding, missing, next []record.Statement) 
 		out.next = just("inconclusive.next.agents-cpu", nil)
 	case !f.generator.self.busy.known:
 		out.next = just("inconclusive.next.generator-cpu", nil)
+	case !f.server.subject.known && slices.ContainsFunc(missing, func(s record.Statement) bool { return s.Code == "missing.too-short" }):
+		out.next = just("missing.too-short.next", nil)
 	case !f.server.subject.known:
 		out.next = just("inconclusive.next.watch-server", with{"agents": len(f.base.run.Agents) > 0})
 	default:

@@ -16,7 +16,7 @@ func ruleBandwidth(f *facts) finding {
 		out.because, out.next = just("allowance.limits", a.values(f.base)), just("allowance.next.bandwidth", nil)
 		return out
 	}
-	if !l.known || !l.speed.known || f.path.onLoopback() && !l.shaper.holds() {
+	if !l.known || !l.speed.known || f.path.onLoopback() && !l.held() {
 		return out
 	}
 	share := l.byteShare()
@@ -96,8 +96,8 @@ func rulePath(f *facts) finding {
 	out.because = just("path.queues", with{"share": share, "known": l.known, "carried_bits": l.bits,
 		"packets": out.bottleneck == record.Packets, "packets_per_s": l.packets, "packet_bytes": l.perPacket})
 	switch {
-	case l.shaper.holds() && l.speed.known:
-		out.caveats = append(out.caveats, say("path.shaped", with{"shaper": l.shaper.kind, "share": l.share()}))
+	case l.held() && l.speed.known:
+		out.caveats = append(out.caveats, say("path.shaped", with{"shaper": l.shaper.Kind, "share": l.share()}))
 		out.next = just("path.shaped.next", with{"interface": l.name, "device": l.iface})
 		return out
 	case l.speed.known:
@@ -121,7 +121,7 @@ func (f *facts) tripShare() float64 {
 // above its minimum, or packets are lost.
 func (f *facts) pathQueues() bool {
 	p := &f.places
-	if f.path.onLoopback() && !f.path.link.shaper.holds() || f.delayed.known && f.delayed.is {
+	if f.path.onLoopback() && !f.path.link.held() || f.delayed.known && f.delayed.is {
 		return false
 	}
 	where := math.Max(p.share[toServer]+p.share[toClient], f.tripShare()-p.share[generatorQueue])
@@ -130,15 +130,15 @@ func (f *facts) pathQueues() bool {
 	}
 	grown := p.rtt.known && p.base.known && p.rtt.value >= tripGrown*p.base.value
 	lost := p.retrans.known && p.retrans.value >= lossMatters
-	return grown || lost || f.path.link.shaper.holds()
+	return grown || lost || f.path.link.held()
 }
 
 func (f *facts) tripEvidence() []record.Evidence {
 	p := &f.places
 	var list []record.Evidence
-	if s := &f.path.link.shaper; s.holds() {
-		list = append(list, record.NewEvidence("series.netdev.qdisc_overlimits", s.held, "times",
-			say("link.shaper-held", with{"shaper": s.kind, "interface": f.path.link.name, "times": s.held, "backlog_bytes": s.backlog})))
+	if l := &f.path.link; l.held() {
+		list = append(list, record.NewEvidence("series.netdev.qdisc_overlimits", l.shaper.Held, "times", say("link.shaper-held",
+			with{"shaper": l.shaper.Kind, "interface": l.name, "times": l.shaper.Held, "backlog_bytes": l.shaper.BacklogBytes})))
 	}
 	if p.rtt.known {
 		list = append(list, record.NewEvidence("series.tcp_info.server.rtt_p50_us", p.rtt.value, "ns",

@@ -70,7 +70,9 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	}
 	d.ofTheLatency(f.base)
 	if run.Load.Established > 0 && run.Load.Established < run.Load.Connections {
-		d.add("caveat.connections", with{"established": run.Load.Established, "asked": run.Load.Connections})
+		a := &f.cpu.server.accept
+		d.add("caveat.connections", with{"established": run.Load.Established, "asked": run.Load.Connections,
+			"closed": run.Load.Reconnects > 0 && a.overflows+a.before == 0 && run.Spec.NewConnections == 0})
 	}
 	d.ofTheConnections(run)
 	d.ofTheHandshakes(run)
@@ -167,7 +169,8 @@ func (d *caveats) ofTheRate(f *facts) {
 
 // ofTheHost adds what else ran on the hosts.
 func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
-	if f.cpu.together && f.base.aboutCPU(bottleneck) {
+	byCPU := []record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.ServerThread, record.Uneven}
+	if f.cpu.together && slices.Contains(byCPU, bottleneck) {
 		d.add("caveat.shared-cores", with{"who": f.cpu.generator.sharing(), "cores": len(common(f.cpu.server.cpus, f.cpu.generator.cpus)), "apart": len(f.base.run.Agents) == 0})
 	}
 	if crowded := f.cpu.server.crowded(); crowded.Code != "" {
@@ -186,6 +189,9 @@ func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
 	}
 	if others := f.cpu.others(); others.known && others.value >= max(foreignCores, foreignShare*float64(len(f.cpu.server.host.cores))) {
 		d.add("caveat.others", with{"used_cores": others.value, "cores": len(f.cpu.server.host.cores)})
+	}
+	if pids := f.cpu.server.sleeps.frozen; len(pids) > 0 {
+		d.add("caveat.frozen", with{"pid": pids[0], "more": len(pids) - 1, "of": len(f.base.run.Subject.Processes)})
 	}
 	for _, lost := range f.cpu.server.subject.lost {
 		d.add("caveat.process-lost", with{"process": lost})
@@ -209,12 +215,6 @@ func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
 	if p := &f.places; p.retrans.known && p.retrans.value >= lossMatters && bottleneck != record.Bandwidth && bottleneck != record.Packets {
 		d.add("caveat.retransmitted", with{"share": p.retrans.value})
 	}
-}
-
-// aboutCPU reports whether a bottleneck is named by who uses the CPU.
-func (f *runFacts) aboutCPU(bottleneck record.Bottleneck) bool {
-	return slices.Contains([]record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.ServerThread, record.Uneven},
-		bottleneck)
 }
 
 // siblings returns a pair of CPUs of one core, one used by each side, if the two sides are pinned
@@ -265,7 +265,7 @@ func (d *caveats) ofTheWatching(f *facts) {
 	for _, n := range f.base.run.NotMeasured {
 		switch n.What {
 		case record.OtherAddresses:
-			d.add("caveat.other-addresses", with{"why": n.Why})
+			d.add("caveat.other-addresses", with{"why": n.Why, "all": f.base.run.Spec.AllAddresses})
 		case record.BehindProxy:
 			d.add("caveat.proxy", with{"why": n.Why})
 		}

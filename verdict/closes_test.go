@@ -42,3 +42,26 @@ func TestCloses(t *testing.T) {
 		}
 	}
 }
+
+// TestFaultsOfResponses: what common clients read is a caveat, and no error.
+func TestFaultsOfResponses(t *testing.T) {
+	run := &record.Run{Requests: record.Requests{Completed: 10}, ElapsedS: 10,
+		Errors: []record.Error{{Phase: record.PhaseFault, Cause: "a blank behind a chunk size", Count: 10}}}
+	v := Judge(run, nil)
+	if text := strings.Join(prose.Texts(v.Caveats), "\n"); !strings.Contains(text, "10 responses have a blank behind a chunk size: common clients read them") || v.Outcome == record.Fail {
+		t.Errorf("%s: %s", v.Outcome, text)
+	}
+}
+
+// TestConnectionLimit: where the server closes the connections over a number, that is its limit; where they
+// were not taken, it is not.
+func TestConnectionLimit(t *testing.T) {
+	for reconnects, want := range map[uint64]bool{3601: true, 0: false} {
+		run := &record.Run{Load: record.Load{Connections: 600, Established: 504, Reconnects: reconnects}}
+		text := strings.Join(prose.Texts(Judge(run, nil).Caveats), "\n")
+		if !strings.Contains(text, "only 504 of 600 connections were established") ||
+			strings.Contains(text, `its own limit is at or near 504 (nginx worker_connections, with "worker_connections are not enough"`) != want {
+			t.Errorf("%d reconnects: %s", reconnects, text)
+		}
+	}
+}

@@ -1,10 +1,6 @@
 package verdict
 
-import (
-	"strings"
-
-	"ceiling/record"
-)
+import "strings"
 
 // collectorRuns is the share of the time during which a stop-the-world garbage collector makes it
 // the bottleneck: without it the rate could be two and a half times as high.
@@ -21,10 +17,4 @@ func (f *serverSide) collector() *threadUse {
 		}
 	}
 	return nil
-}
-
-// collectorSays returns the finding and what to do about it.
-func (f *serverSide) collectorSays(t *threadUse) (next, because []record.Statement) {
-	name := f.subjectName()
-	return just("collector.next", with{"server": name}), just("collector", with{"server": name, "thread": t.comm, "ran": t.run})
 }

@@ -41,7 +41,7 @@ func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) de
 	d.base, d.flying = trips.base, flyingOf(f.cpu, series)
 	// Behind a shaper with a queue a part is unsent because the kernel keeps the queue short
 	// (tcp_small_queue_check in net/ipv4/tcp_output.c).
-	if f.path.link.shaper.holds() {
+	if f.path.link.held() {
 		return d
 	}
 	if !d.seen(rows) {

@@ -98,6 +98,15 @@ func TestLoopbackIsNoPath(t *testing.T) {
 	if v := shaped.judge(); v.Bottleneck != record.Bandwidth {
 		t.Errorf("a shaper on the loopback: %s", sayings(v))
 	}
+	n := 0
+	rarely := each(shaped, func(r *record.NetDevRow) {
+		if n++; n%3 > 0 { // nothing waits in most samples
+			r.QdiscBacklogBytes = 0
+		}
+	})
+	if v := rarely.judge(); v.Bottleneck == record.Bandwidth {
+		t.Errorf("a shaper on the loopback that holds nothing most of the time: %s", sayings(v))
+	}
 }
 
 // TestDelayIsOnBothWays: on a path of 20 ms each way a response is unacknowledged
@@ -203,6 +212,10 @@ func TestPacketsOfAShaper(t *testing.T) {
 	v := shaped(32_900, 0).judge()
 	if text := sayings(v); v.Bottleneck != record.Packets || !strings.Contains(text, "sent 32.9k packets/s of 33.0k") {
 		t.Errorf("at its limit: %s: %s", v.Bottleneck, text)
+	}
+	received := each(shaped(10_000, 0), func(r *record.NetDevRow) { r.RxPackets, r.RxBytes = r.TxPackets*33/10, r.TxBytes*33/10 })
+	if v := received.judge(); v.Bottleneck == record.Packets {
+		t.Errorf("it does not limit what is received: %s", sayings(v))
 	}
 	if v := shaped(10_000, 0).judge(); v.Bottleneck == record.Packets || v.Bottleneck == record.Bandwidth {
 		t.Errorf("at a third of it: %s: %s", v.Bottleneck, sayings(v))

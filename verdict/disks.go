@@ -94,13 +94,6 @@ func diskCaveats(d *record.DiskUse) []record.Statement {
 	return list
 }
 
-// holdsUp reports whether the mean number of threads in state D explains why n requests wait:
-// threads that flush one after another hold up all that write the same log, and half of the
-// requests waiting at once is evidence enough.
-func holdsUp(d *record.DiskUse, threads, n float64) bool {
-	return threads >= waitStep && (flushes(d) || threads >= mostOf*n)
-}
-
 // pressed reports whether some task on the host waited for a disk most of the time or, without
 // pressure data from the kernel, whether threads were sampled often enough.
 func (d *diskFacts) pressed(looks int) bool {
@@ -120,7 +113,10 @@ func ruleDisk(f *facts) finding {
 	}
 	out.pro = f.cpu.server.disks.evidence(d)
 	t := &f.cpu.server.sleeps
-	if !holdsUp(d, t.disk, f.underWay()) || !f.cpu.server.disks.pressed(t.looks) {
+	// Threads that flush one after another hold up all that write the same log; otherwise half of the
+	// requests in state D at once are evidence enough.
+	holdsUp := t.disk >= waitStep && (flushes(d) || t.disk >= mostOf*f.underWay())
+	if !holdsUp || !f.cpu.server.disks.pressed(t.looks) {
 		return out
 	}
 	beside := t.inDisk < 2 && t.disk < loggers && t.all > float64(len(f.cpu.server.subject.processes))+waitStep

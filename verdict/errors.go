@@ -38,12 +38,6 @@ func ruleErrors(f *facts) finding {
 	return out
 }
 
-// failedByErrors reports whether a run fails because of its errors alone, whatever its latencies:
-// the same rule with and without an SLO.
-func (f *timeFacts) failedByErrors() bool {
-	return f.base.errorShare.known && f.base.run.Spec.SLO.FailsBy(f.base.errorShare.value) || f.outage.share >= outageMatters
-}
-
 // errorsSentence says what the errors were, and what the run therefore does not measure.
 func (f *runFacts) errorsSentence() record.Statement {
 	var not record.Statement
@@ -78,7 +72,7 @@ type errorKind struct {
 func (f *runFacts) errorKinds() []errorKind {
 	var list []errorKind
 	for _, e := range f.run.Errors {
-		if e.BeforeWindow || e.Count == 0 || originOf(f.run, e) == record.OfLocal {
+		if e.BeforeWindow || e.Count == 0 || e.Phase == record.PhaseFault || originOf(f.run, e) == record.OfLocal {
 			continue
 		}
 		kind := errorKind{name: e.Cause, check: e.Phase == record.PhaseCheck, count: e.Count}

@@ -215,8 +215,9 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	}
 	f.time.changed = changedOf(f.base, load)
 	f.time.stall.during(f.cpu, series)
-	f.path.link, f.path.ways = linkOf(f.cpu, series)
-	f.cpu.hosts = hostsOf(f.cpu, series)
+	links := record.LinksOf(ours(f.cpu, series.Observed.NetDevs))
+	f.path.link, f.path.ways = linkOf(f.cpu, links)
+	f.cpu.hosts = hostsOf(f.cpu, links)
 	f.path.exceeded = exceededOf(f.cpu, series)
 	sockets := f.socketRows(series)
 	f.delayed = delayedAckOf(f, series, sockets)

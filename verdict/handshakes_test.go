@@ -38,7 +38,7 @@ func TestHandshakes(t *testing.T) {
 	many := told(run(1000, 700*time.Millisecond))
 	for _, want := range []string{
 		"TLS handshakes take 70% of the generator's CPU time, 700 µs each",
-		"1,000 TLS handshakes for 1,000 requests: rate and CPU of both ends include them; leave --new-connections out",
+		"1,000 TLS handshakes for 1,000 requests: rate and CPU of both ends include them; remove --new-connections",
 	} {
 		if !strings.Contains(many, want) {
 			t.Errorf("nothing says %q:\n%s", want, many)

@@ -74,6 +74,8 @@ func (f *facts) underWay() float64 {
 // next bottleneck permits.
 func gain(times float64, upcoming *record.NextBottleneck) record.Statement {
 	switch {
+	case upcoming != nil && times >= upcoming.Times && upcoming.Times < gainLeast:
+		return say("gain.none", with{"bottleneck": upcoming.Bottleneck})
 	case upcoming != nil && times >= upcoming.Times:
 		return say("gain.next-bottleneck", with{"times": upcoming.Times, "bottleneck": upcoming.Bottleneck})
 	case times > timesMost:

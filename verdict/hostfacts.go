@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -17,46 +18,21 @@ type hostFacts struct {
 	bad   int // of these, discarded as inconsistent
 }
 
-// coreUse is one core's time in ticks.
+// coreUse is one core's time in ticks, what the kernel charged to no category included.
 type coreUse struct {
-	cpu                        int
-	total, idle, steal         float64 // idle includes iowait
-	user, system, irq, softirq float64 // user includes nice
-	// missing is the time that the kernel charged to no category. It was not idle, which is measured, and
-	// counts as busy.
-	missing float64
+	cpu int
+	record.CPUTime
+	total, missing float64
 }
-
-// missingLeast are the ticks that rounding may lose: one for each of the eight categories, at both ends.
-const missingLeast = 16
 
 // missingSaid is the share of a CPU's time that is worth a caveat.
 const missingSaid = 0.1
-
-// shareOut spreads the missing time over the busy categories in the proportion of the ticks that they
-// have, as the kernel does with a process's user and system time (cputime_adjust in kernel/sched/cputime.c).
-func (c *coreUse) shareOut() {
-	charged := busy(c)
-	if c.missing <= missingLeast {
-		c.missing = 0
-		return
-	}
-	c.total += c.missing
-	if charged <= 0 {
-		c.system += c.missing
-		return
-	}
-	grown := 1 + c.missing/charged
-	for _, part := range []*float64{&c.user, &c.system, &c.irq, &c.softirq} {
-		*part *= grown
-	}
-}
 
 // hostOf sums the CPU rows of one host. It discards an inconsistent row entirely, since its other
 // categories are not trustworthy either.
 func hostOf(rows []*record.CPURow, name string) hostFacts {
 	h := hostFacts{name: name}
-	by := map[int]*coreUse{}
+	by := map[int]*record.CPUSum{}
 	for _, row := range rows {
 		if row.Host != name {
 			continue
@@ -64,30 +40,18 @@ func hostOf(rows []*record.CPURow, name string) hostFacts {
 		for i := range row.Cores {
 			c := &row.Cores[i]
 			h.rows++
-			total := float64(c.User) + float64(c.Nice) + float64(c.System) + float64(c.Idle) + float64(c.IOWait) +
-				float64(c.IRQ) + float64(c.SoftIRQ) + float64(c.Steal)
-			if c.Bad != "" || min(c.User, c.Nice, c.System, c.Idle, c.IOWait, c.IRQ, c.SoftIRQ, c.Steal) < 0 {
+			sum := cmp.Or(by[c.CPU], new(record.CPUSum))
+			if !sum.AddTicks(c, 1) {
 				h.bad++
 				continue
 			}
-			use := by[c.CPU]
-			if use == nil {
-				use = &coreUse{cpu: c.CPU}
-				by[c.CPU] = use
-			}
-			use.total += total
-			use.missing += float64(c.Missing)
-			use.idle += float64(c.Idle) + float64(c.IOWait)
-			use.irq += float64(c.IRQ)
-			use.softirq += float64(c.SoftIRQ)
-			use.steal += float64(c.Steal)
-			use.user += float64(c.User) + float64(c.Nice)
-			use.system += float64(c.System)
+			by[c.CPU] = sum
 		}
 	}
-	for _, use := range by {
-		if use.shareOut(); use.total > 0 {
-			h.cores = append(h.cores, *use)
+	for cpu, sum := range by {
+		use := coreUse{cpu: cpu, CPUTime: sum.ByCategory(), missing: sum.Uncharged()}
+		if use.total = use.Total(); use.total > 0 {
+			h.cores = append(h.cores, use)
 		}
 	}
 	slices.SortFunc(h.cores, func(a, b coreUse) int { return a.cpu - b.cpu })
@@ -115,15 +79,15 @@ func (h *hostFacts) over(cpus []int, of func(*coreUse) float64) float64 {
 	return sum
 }
 
-func idle(c *coreUse) float64   { return c.idle }
-func stolen(c *coreUse) float64 { return c.steal }
-func busy(c *coreUse) float64   { return c.total - c.idle - c.steal }
-func soft(c *coreUse) float64   { return c.softirq + c.irq }
+func idle(c *coreUse) float64   { return c.Free() }
+func stolen(c *coreUse) float64 { return c.CPUTime[record.CPUSteal] }
+func busy(c *coreUse) float64   { return c.Busy() }
+func soft(c *coreUse) float64   { return c.CPUTime[record.CPUSoftIRQ] + c.CPUTime[record.CPUIRQ] }
 
 // had returns the CPU time that there was for this host's programs, in cores: what the hypervisor
 // took (steal) is neither used nor idle.
 func (h *hostFacts) had(cpus []int) float64 {
-	return h.over(cpus, func(c *coreUse) float64 { return c.total - c.steal })
+	return h.over(cpus, func(c *coreUse) float64 { return c.total - stolen(c) })
 }
 
 // stolenOf returns the share of the CPUs' time that the hypervisor took; 0 where that is too little

@@ -6,7 +6,7 @@ import (
 )
 
 // hostsOf returns what the CPUs of both ends did by category, and what their links carried.
-func hostsOf(f *cpuFacts, series *record.Series) (list []record.HostUse) {
+func hostsOf(f *cpuFacts, links []*record.LinkSum) (list []record.HostUse) {
 	if f.server.host.known && len(f.server.cpus) > 0 {
 		end := "server"
 		if f.together {
@@ -17,9 +17,8 @@ func hostsOf(f *cpuFacts, series *record.Series) (list []record.HostUse) {
 	if f.generator.home.known && len(f.generator.cpus) > 0 && !f.together && len(f.generator.agents) == 0 {
 		list = append(list, f.generator.home.use("generator", f.generator.cpus))
 	}
-	by, keys := interfacesOf(f, series)
 	for i := range list {
-		linkUse(&list[i], by, keys)
+		linkUse(&list[i], links)
 	}
 	return list
 }
@@ -31,25 +30,31 @@ func (h *hostFacts) use(end string, cpus []int) record.HostUse {
 	if n == 0 {
 		return u
 	}
-	share := func(of func(*coreUse) float64) float64 { return h.over(cpus, of) / n }
-	u.User, u.System = share(func(c *coreUse) float64 { return c.user }), share(func(c *coreUse) float64 { return c.system })
-	u.IRQ, u.SoftIRQ = share(func(c *coreUse) float64 { return c.irq }), share(func(c *coreUse) float64 { return c.softirq })
-	u.Steal, u.Idle = share(stolen), share(idle)
+	share := func(categories ...int) float64 {
+		return h.over(cpus, func(c *coreUse) (sum float64) {
+			for _, i := range categories {
+				sum += c.CPUTime[i]
+			}
+			return sum
+		}) / n
+	}
+	u.User, u.System = share(record.CPUUser, record.CPUNice), share(record.CPUSystem)
+	u.IRQ, u.SoftIRQ = share(record.CPUIRQ), share(record.CPUSoftIRQ)
+	u.Steal, u.Idle = share(record.CPUSteal), share(record.CPUIOWait, record.CPUIdle)
 	return u
 }
 
 // linkUse adds the interface toward the other end that carried most: of the end's own side where both
 // are on one host, in namespaces.
-func linkUse(u *record.HostUse, by map[ifaceKey]*ifaceSums, keys []ifaceKey) {
+func linkUse(u *record.HostUse, links []*record.LinkSum) {
 	most := 0.0
-	for _, key := range keys {
-		s := by[key]
-		carried := s.bytes[0] + s.bytes[1]
-		if key.host != u.Host || key.iface == "lo" || key.side != "" && key.side != u.End || s.seconds <= 0 || u.Link != "" && carried <= most {
+	for _, s := range links {
+		carried := s.Bytes[0] + s.Bytes[1]
+		if s.Host != u.Host || s.Iface == loopback || s.Side != "" && s.Side != u.End || s.Seconds <= 0 || u.Link != "" && carried <= most {
 			continue
 		}
-		most, u.Link = carried, key.iface
-		u.RxBytesPerS, u.TxBytesPerS = s.bytes[0]/s.seconds, s.bytes[1]/s.seconds
-		u.RxPacketsPerS, u.TxPacketsPerS = s.packets[0]/s.seconds, s.packets[1]/s.seconds
+		most, u.Link = carried, s.Iface
+		u.RxBytesPerS, u.TxBytesPerS = s.Bytes[0]/s.Seconds, s.Bytes[1]/s.Seconds
+		u.RxPacketsPerS, u.TxPacketsPerS = s.Packets[0]/s.Seconds, s.Packets[1]/s.Seconds
 	}
 }

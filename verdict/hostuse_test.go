@@ -47,7 +47,7 @@ func TestMissingTimeIsBusy(t *testing.T) {
 		user, system, softirq, idle float64
 	}{
 		{record.CoreTicks{CPU: 1, User: 20, System: 20, SoftIRQ: 10, Idle: 50, Missing: 100}, .3, .3, .15, .25},
-		{record.CoreTicks{CPU: 1, User: 20, System: 20, SoftIRQ: 10, Idle: 50, Missing: missingLeast}, .2, .2, .1, .5},
+		{record.CoreTicks{CPU: 1, User: 20, System: 20, SoftIRQ: 10, Idle: 50, Missing: 16}, .2, .2, .1, .5},
 		{record.CoreTicks{CPU: 1, Idle: 50, Missing: 50}, 0, .5, 0, .5},
 	} {
 		h := hostOf([]*record.CPURow{{Cores: []record.CoreTicks{c.core}}}, "")

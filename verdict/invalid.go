@@ -108,6 +108,9 @@ func invalidNothing(f *serverSide) *invalidity {
 		}
 	}
 	next := just("nothing.not-completed.next", nil)
+	if run.StoppedEarly != "" {
+		next = just("nothing.stopped.next", with{"why": run.StoppedEarly})
+	}
 	if len(run.Errors) > 0 || otherProtocol(run) != nil {
 		next = unanswered(run)
 	}
@@ -164,7 +167,7 @@ func (f *runFacts) little() (l littleFacts) {
 	if s := run.Generator.Source; s != nil {
 		clean = clean && s.DelayedNs == 0
 	}
-	l.binding = clean && run.Spec.Requests == 0 && !run.Interrupted && !run.Unfinished
+	l.binding = clean && run.Spec.Requests == 0 && !run.Interrupted && !run.Unfinished && run.StoppedEarly == ""
 	if e := run.Edges; e != nil {
 		l.inFlight += (float64(e.AtEndNs) - float64(e.AtStartNs)) / 1e9 / f.elapsedS
 		return l

@@ -52,6 +52,7 @@ func judge(f *facts, r ruling) record.Verdict {
 		explainDatabase(f.cpu.server, &found)
 		explainRetries(f.cpu.server, &found)
 	}
+	byErrors := f.base.errorShare.known && f.base.run.Spec.SLO.FailsBy(f.base.errorShare.value) || f.time.outage.share >= outageMatters
 	outcome := record.Valid
 	if slo.asked && len(slo.unknown) == 0 {
 		outcome = record.Pass
@@ -76,7 +77,7 @@ func judge(f *facts, r ruling) record.Verdict {
 		if v.Bottleneck == "" {
 			v.Bottleneck = record.Inconclusive
 		}
-	case len(slo.broken) == 0 && f.time.failedByErrors():
+	case len(slo.broken) == 0 && byErrors:
 		v.Outcome = record.Fail
 		if found.bottleneck != record.Failures {
 			v.Because = just("errors.and", with{"errors": f.base.errorsSentence(), "found": v.Because})

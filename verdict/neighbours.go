@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"ceiling/record"
@@ -88,13 +89,24 @@ func (f *cpuFacts) starvedThread() *threadUse {
 	return worst
 }
 
+// othersTakeMore reports whether other processes use more of the server's cores than server and
+// generator together, and more than is idle.
+func (f *cpuFacts) othersTakeMore() bool {
+	foreign := f.foreign()
+	return foreign.known && foreign.value >= max(othersMin, f.generator.self.cores.value+f.server.subject.cores,
+		f.server.host.over(f.server.cpus, idle))
+}
+
 // ruleNeighbours asks whether the server wanted CPU that other processes used.
 func ruleNeighbours(f *facts) finding {
 	out := finding{bottleneck: record.SharedCPU}
-	foreign := f.cpu.foreign()
-	ours := f.cpu.generator.self.cores.value + f.cpu.server.subject.cores
-	if !foreign.known || foreign.value < othersMin || f.cpu.fightForCores() && foreign.value < ours {
+	foreign, n := f.cpu.foreign(), len(f.cpu.server.cpus)
+	if !foreign.known || foreign.value < othersMin || f.cpu.fightForCores() && !f.cpu.othersTakeMore() {
 		return out
+	}
+	used := say("neighbours.used", with{"used_cores": foreign.value, "cores": n})
+	if f.cpu.othersTakeMore() && f.cpu.server.subject.cores > 0 {
+		out.times, out.nearly = f.cpu.cpuRoom(math.Inf(1)), used
 	}
 	t := f.cpu.starvedThread()
 	wants := f.cpu.serverFull() && f.cpu.server.subject.queue.known && f.cpu.server.subject.queue.value >= starvedThreads &&
@@ -105,9 +117,7 @@ func ruleNeighbours(f *facts) finding {
 	if free, missing := f.generatorFree(); missing != nil || !free && !f.cpu.together {
 		return out
 	}
-	n := len(f.cpu.server.cpus)
-	out.pro = append(f.cpu.server.cpuEvidence(), record.NewEvidence("series.cpu", foreign.value, "cores",
-		say("neighbours.used", with{"used_cores": foreign.value, "cores": n})))
+	out.pro = append(f.cpu.server.cpuEvidence(), record.NewEvidence("series.cpu", foreign.value, "cores", used))
 	starved := say("neighbours.threads-starved", with{"server": f.cpu.server.subjectName(), "threads": f.cpu.server.subject.queue.value})
 	if t != nil {
 		starved = say("neighbours.thread-starved", with{"thread": t.comm, "server": f.cpu.server.subjectName(), "ran": t.run, "delayed": t.queue.value})

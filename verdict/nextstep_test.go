@@ -36,7 +36,7 @@ func TestNextFollowsTheStrongestEvidence(t *testing.T) {
 	for name, stacks := range map[string]bool{"by stacks": true, "by the kernel's functions": false} {
 		v := slept(stacks).judge()
 		next := prose.Sentence(v.Next)
-		if !strings.Contains(next, "why its threads sleep") || !strings.Contains(next, "py-spy dump --pid 100") || strings.Contains(next, "service") {
+		if !strings.Contains(next, "why its threads sleep") || !strings.Contains(next, ": ceiling profile -c 64") || strings.Contains(next, "service") {
 			t.Errorf("%s: next %q\n%s", name, next, sayings(v))
 		}
 	}
@@ -48,19 +48,20 @@ func TestNextFollowsTheStrongestEvidence(t *testing.T) {
 	}
 }
 
-// Each runtime has its command.
+// After ceiling profile its finding is the step, without a name the command of the runtime.
 func TestWaitToolOfARuntime(t *testing.T) {
 	for exe, tool := range map[string]string{
-		"/usr/bin/python3.11": "py-spy dump --pid 100", "/usr/bin/java": "jstack 100", "/usr/bin/node": "node --cpu-prof",
+		"/usr/bin/python3.11": "py-spy dump --pid 100", "/usr/bin/java": "jstack 100", "/usr/bin/node": "a pool or semaphore in its code",
 		"/usr/bin/ruby3.1": "rbspy dump --pid 100", "/usr/sbin/php-fpm8.2": "phpspy -p 100", "/usr/bin/dotnet": "dotnet-stack report -p 100",
 	} {
 		w := slept(false)
-		w.run.Subject.Processes[0].Exe = exe
+		w.run.Subject.Processes[0].Exe, w.run.Profiling = exe, &record.Profiling{}
 		if next := prose.Sentence(w.judge().Next); !strings.Contains(next, tool) {
 			t.Errorf("%s: %q lacks %q", exe, next, tool)
 		}
 	}
 	w := slept(false)
+	w.run.Profiling = &record.Profiling{}
 	w.run.Subject.Processes[0] = record.SubjectProcess{PID: 100, Exe: "/srv/app", BinaryID: "gnu:1"}
 	if next := prose.Sentence(w.judge().Next); !strings.Contains(next, "gdb -p 100") {
 		t.Errorf("a native program: %q", next)
@@ -68,6 +69,15 @@ func TestWaitToolOfARuntime(t *testing.T) {
 	w.run.Subject.Processes[0].BinaryID = "go:1"
 	if next := prose.Sentence(w.judge().Next); !strings.Contains(next, "--pprof") {
 		t.Errorf("a program in Go: %q", next)
+	}
+	w.run.Profiling.Profiles = []record.ProfileOf{{Kind: record.ProfileOffCPU, Total: 100,
+		Functions: []record.ProfileFunction{{Name: "main.main.func1", File: "/src/main.go", Line: 6, Self: 76}}}}
+	if next := prose.Sentence(w.judge().Next); !strings.Contains(next, "main.main.func1 (main.go:6) has 76% of its off-CPU time") {
+		t.Errorf("profiled: %q", next)
+	}
+	w.run.Profiling, w.run.Spec.Pprof = nil, "127.0.0.1:6060"
+	if next := prose.Sentence(w.judge().Next); !strings.Contains(next, `ceiling profile`) || !strings.Contains(next, `import _ "net/http/pprof"`) {
+		t.Errorf("after --pprof without an answer: %q", next)
 	}
 }
 
@@ -90,8 +100,71 @@ func TestShortOfTheTarget(t *testing.T) {
 func TestNextWithoutAServer(t *testing.T) {
 	run := closedRun()
 	run.Unloaded = record.LoneOf([]int64{1e5, 1e5, 1e5, 1e5, 1e5, 1e5, 1e5, 1e5}, 1)
+	short := *run
+	short.ElapsedS = 0.001
+	if next := prose.Sentence(Judge(&short, nil).Next); next != "run longer: -d 10s" {
+		t.Errorf("after 1 ms: next %q", next)
+	}
 	run.NotMeasured = []record.NotMeasured{{What: "host", Why: "hosts are observed only on Linux"}}
 	if next := prose.Sentence(Judge(run, nil).Next); !strings.HasPrefix(next, "observe the server's processes: run ceiling on its host (Linux), as its user or as root, or run an agent there (--agents 1 --observe NAME)") {
 		t.Errorf("next %q", next)
+	}
+}
+
+// A run that its script ended has no window for Little's law; the caveat says who ended it.
+func TestScriptThatStopped(t *testing.T) {
+	run := closedRun()
+	run.Latency.Response.MeanNs *= 3
+	if v := Judge(run, nil); v.Outcome != record.Invalid {
+		t.Fatalf("a law that is broken: %s", v.Outcome)
+	}
+	run.StoppedEarly = "the script stopped its threads"
+	v := Judge(run, nil)
+	if v.Outcome == record.Invalid || !strings.Contains(strings.Join(prose.Texts(v.Caveats), "\n"), "the script stopped its threads") {
+		t.Errorf("%s: %q", v.Outcome, prose.Texts(v.Caveats))
+	}
+}
+
+// A process whose threads are all stopped answers none of its connections, whatever the others do.
+func TestStoppedProcess(t *testing.T) {
+	w := slept(false)
+	each(w, func(r *record.ProcessRow) { r.States = record.ThreadCount{Other: 65} })
+	all := strings.Join(prose.Texts(w.judge().Caveats), "\n")
+	if want := "process 100 of the server's 1 is stopped (state T): no connection that the kernel gives it is answered; kill -CONT 100"; !strings.Contains(all, want) {
+		t.Errorf("%q lacks %q", all, want)
+	}
+	if all := strings.Join(prose.Texts(slept(false).judge().Caveats), "\n"); strings.Contains(all, "stopped (state T)") {
+		t.Errorf("nothing is stopped: %q", all)
+	}
+}
+
+// Connections that are opened for each request and wait in the accept queue are the loop's around accept(2).
+func TestSlowAcceptLoop(t *testing.T) {
+	run := closedRun()
+	f := newFacts(run, nil)
+	u := &f.cpu.server.unaccepted
+	u.known, u.mean, u.of = true, 30, 32
+	if f.cpu.server.acceptsSlowly() {
+		t.Error("connections that stay open")
+	}
+	run.Load.Reconnects = run.Requests.Completed
+	if !f.cpu.server.acceptsSlowly() {
+		t.Error("30 of 32 connections wait, a new one for each request")
+	}
+	if u.mean = 3; f.cpu.server.acceptsSlowly() {
+		t.Error("3 of 32 wait")
+	}
+}
+
+// Between one and two at a time is a lock or one worker, and no pool that could be enlarged.
+func TestOneOrTwo(t *testing.T) {
+	f := newFacts(closedRun(), nil)
+	f.lone.known, f.lone.is, f.lone.low, f.lone.at, f.lone.high = true, queued, 1.3, 1.5, 1.7
+	if got := prose.Text(f.turns()); got != "effective concurrency 1 to 2 (a lock, or one worker)" {
+		t.Error(got)
+	}
+	f.lone.low, f.lone.at, f.lone.high = 4.9, 5, 5.1
+	if got := prose.Text(f.turns()); !strings.HasPrefix(got, "effective concurrency about 5 (a pool") {
+		t.Error(got)
 	}
 }

@@ -17,8 +17,8 @@ func rulePackets(f *facts) finding {
 		return out
 	}
 	if share := l.packetShare(); share > l.byteShare() {
-		sent := with{"interface": l.name, "per_s": share * l.shaper.packets, "limit": l.shaper.packets, "by": l.shaper.kind, "share": share}
-		out.pro, out.times, out.nearly = []record.Evidence{record.NewEvidence("series.netdev.tx_packets", share*l.shaper.packets, "packets/s",
+		sent := with{"interface": l.name, "per_s": share * l.shaper.PacketsPerS, "limit": l.shaper.PacketsPerS, "by": l.shaper.Kind, "share": share}
+		out.pro, out.times, out.nearly = []record.Evidence{record.NewEvidence("series.netdev.tx_packets", share*l.shaper.PacketsPerS, "packets/s",
 			say("packets.shaped", sent))}, math.Max(1/share, 1), say("packets.nearly", sent)
 		if share >= linkTaken {
 			out.answer, out.because, out.next = matched, just("packets.full", sent), just("packets.full.next", nil)

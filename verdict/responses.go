@@ -20,6 +20,11 @@ func (d *caveats) ofTheResponses(f *facts) {
 		return
 	}
 	d.ofTheRedirects(run)
+	for _, e := range run.Errors {
+		if e.Phase == record.PhaseFault && !e.BeforeWindow {
+			d.add("caveat.fault", with{"fault": e.Cause, "responses": e.Count})
+		}
+	}
 	for _, code := range []string{"204", "304"} {
 		if n := run.Statuses[code]; n > 0 && n == run.Requests.Completed && !slices.ContainsFunc(run.Spec.Targets, writes) {
 			d.add("caveat.no-content", with{"status": code, "conditional": code == "304"})

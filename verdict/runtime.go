@@ -77,9 +77,28 @@ func profilerOf(runtime string, pid int) record.Statement {
 	return say("profiler", with{"runtime": runtime, "pid": pid})
 }
 
-// waitTool names the tool that shows where the server's threads wait.
+// waitTool says where the server's threads wait, or how to see it: ceiling profile, which needs
+// nothing of the server; after it the function that it found, or the runtime's own tool where it
+// named none.
 func (f *serverSide) waitTool() record.Statement {
 	runtime, pid := f.serverRuntime()
+	g := f.base.run.Profiling
+	switch {
+	case runtime == "node": // its threads wait for events and for work
+		return say("stack-tool.async", nil)
+	case g == nil:
+		return say("stack-tool.profile", with{"command": f.base.again("profile"),
+			"pprof": f.base.run.Spec.Pprof != "" && f.base.run.Spec.Pprof != "off" && len(f.base.run.Profiles) == 0})
+	case g != nil:
+		i := slices.IndexFunc(g.Profiles, func(p record.ProfileOf) bool { return p.Kind == record.ProfileOffCPU })
+		if i < 0 || g.Profiles[i].Total <= 0 || len(g.Profiles[i].Functions) == 0 {
+			break
+		}
+		top := &g.Profiles[i].Functions[0]
+		if share := float64(top.Self) / float64(g.Profiles[i].Total); top.File != "" && share >= mostOf {
+			return say("stack-tool.found", with{"function": top.Name, "file": path.Base(top.File), "line": top.Line, "share": share})
+		}
+	}
 	return say("stack-tool", with{"runtime": runtime, "pid": pid})
 }
 
@@ -107,16 +126,13 @@ func (f *serverSide) namesHint() (hint []record.Statement) {
 			share += p.Share
 		}
 	}
-	if share < namelessMatters || !slices.Contains(runtimesWithNames(), name) {
+	// These can export symbols for generated code.
+	exporters := []string{"node", "java", "python", "dotnet", runtimeNative, "ruby", "php", "perl"}
+	if share < namelessMatters || !slices.Contains(exporters, name) {
 		return nil
 	}
 	minor, _ := f.pythonMinor(pid)
 	return just("names", with{"share": share, "runtime": name, "pid": pid, "python_minor": minor, "profiler": profilerOf(name, pid)})
-}
-
-// runtimesWithNames lists the runtimes that can export symbols for generated code.
-func runtimesWithNames() []string {
-	return []string{"node", "java", "python", "dotnet", runtimeNative, "ruby", "php", "perl"}
 }
 
 // nameless reports whether a package stands for functions without symbols: JIT code, an

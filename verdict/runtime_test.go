@@ -36,7 +36,7 @@ func served(runtime, exe string, packages ...record.StackPackage) *facts {
 func TestAdviceFitsTheRuntime(t *testing.T) {
 	for _, runtime := range []string{"go", "java", "python", "node", "php", "ruby", "dotnet", "erlang", "perl", runtimeNative, ""} {
 		f := served(runtime, "")
-		f.base.run.Subject = nil
+		f.base.run.Subject, f.base.run.Profiling = nil, &record.Profiling{}
 		for what, tool := range map[string]string{"CPU": prose.Text(f.cpu.server.cpuTool()), "waits": prose.Text(f.cpu.server.waitTool())} {
 			if strings.Contains(tool, "pprof") != (runtime == "go") || tool == "" {
 				t.Errorf("%s of %q: %s", what, runtime, tool)

@@ -26,17 +26,22 @@ func (f *cpuFacts) separate() record.Statement {
 	return say("separate", with{"command": f.base.apartCommand()})
 }
 
-// separatingVerbs are the commands that accept --separate-cpus.
-func separatingVerbs() []string { return []string{"run", "find", "prove", "compare"} }
-
-// apartCommand returns this run's command with --separate-cpus: as typed or, if another command made the
-// run, rebuilt from the record.
+// apartCommand returns this run's command with --separate-cpus.
 func (f *runFacts) apartCommand() string {
-	words := f.run.Command
-	if len(words) < 2 || !slices.Contains(separatingVerbs(), words[1]) {
-		return shellLine(f.ofSpec())
+	if w := f.run.Command; len(w) > 1 && slices.Contains([]string{"run", "find", "prove", "compare"}, w[1]) {
+		return f.again(w[1], "--separate-cpus")
 	}
-	out := []string{filepath.Base(words[0]), words[1], "--separate-cpus"}
+	return f.again("run", "--separate-cpus")
+}
+
+// again returns this run's command with one thing changed, its verb or a flag: as typed or, if
+// another command made the run, rebuilt from the record.
+func (f *runFacts) again(verb string, flags ...string) string {
+	words := f.run.Command
+	if len(words) < 2 || words[1] != verb && words[1] != "run" {
+		return shellLine(f.ofSpec(append([]string{"ceiling", verb}, flags...)))
+	}
+	out := append([]string{filepath.Base(words[0]), verb}, flags...)
 	for i := 2; i < len(words); i++ {
 		name, _, joined := strings.Cut(words[i], "=")
 		switch name {
@@ -45,7 +50,7 @@ func (f *runFacts) apartCommand() string {
 			if !joined {
 				i++
 			}
-		case "--separate-cpus", "--apart": // by its former name
+		case "--separate-cpus", "--profile", "-v", "--verbose", "--json":
 		default:
 			out = append(out, words[i])
 		}
@@ -53,10 +58,9 @@ func (f *runFacts) apartCommand() string {
 	return shellLine(out)
 }
 
-// ofSpec returns a run command for the first target under the same load.
-func (f *runFacts) ofSpec() []string {
+// ofSpec continues a command with the same load on the first target.
+func (f *runFacts) ofSpec(out []string) []string {
 	s := &f.run.Spec
-	out := []string{"ceiling", "run", "--separate-cpus"}
 	if s.Connections > 0 {
 		out = append(out, "-c", strconv.Itoa(s.Connections))
 	}

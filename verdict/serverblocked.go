@@ -9,7 +9,7 @@ import (
 // ruleServerBlocked asks whether requests wait at the server for something other than CPU: a lock, a
 // pool, another server, or a stall.
 func ruleServerBlocked(f *facts) finding {
-	out := finding{bottleneck: record.ServerBlocked, next: just("blocked.next", with{"tool": f.cpu.server.waitTool()})}
+	out := finding{bottleneck: record.ServerBlocked, next: just("blocked.next", with{"tool": f.cpu.server.waitTool(), "alone": f.cpu.server.peers.none()})}
 	free, missing := f.generatorFree()
 	if missing != nil {
 		out.answer, out.missing = unknown, missing
@@ -66,6 +66,12 @@ func (f *facts) waitUnread(out *finding, inTurn bool) {
 		out.answer = unknown
 		out.missing = just("missing.unread-cpu", with{"half": true})
 		out.next = []record.Statement{f.cpu.separate()}
+	case f.cpu.server.acceptsSlowly():
+		u := &f.cpu.server.unaccepted
+		out.answer = matched
+		out.because = just("blocked.accept-loop", with{"waiting": u.mean, "of": u.of, "cores": f.cpu.server.subject.cores,
+			"per_s": float64(f.base.run.Load.Reconnects) / f.base.elapsedS})
+		out.next = just("blocked.accept-loop.next", nil)
 	default:
 		out.answer = matched
 		out.because = just("blocked.unread", with{"share": f.places.share[serverQueue], "cores": f.cpu.server.subject.cores})
@@ -88,6 +94,9 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 		out.answer = matched
 		out.pro = append(out.pro, f.turnEvidence()...)
 		out.because = just("blocked.turns", with{"inside": inside, "turns": f.turns()})
+		if limit := f.base.rateLimit(); limit > 0 && f.lone.known {
+			out.next = just("blocked.limit.next", with{"per_s": limit})
+		}
 	case pool != nil:
 		out.answer = matched
 		out.pro = append(out.pro, f.loneEvidence()...)

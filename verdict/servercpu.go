@@ -20,6 +20,9 @@ func ruleServerCPU(f *facts) finding {
 		out.times, out.nearly = f.cpu.cpuRoom(capacity.value), say("server-cpu.nearly", with{"cores": f.cpu.server.subject.cores, "bound": bound})
 		if out.times < capacity.value/f.cpu.server.subject.cores {
 			out.nearly = say("server.cores-idle", with{"idle": f.cpu.server.host.over(f.cpu.server.cpus, idle), "cores": len(f.cpu.server.cpus)})
+			if f.cpu.othersTakeMore() {
+				out.times = 0 // they are what limits: ruleNeighbours
+			}
 		}
 	}
 	held, why := f.serverAtLimit(&out, capacity, bound)

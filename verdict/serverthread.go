@@ -55,7 +55,9 @@ func ruleServerThread(f *facts) finding {
 	out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
 	out.answer = matched
 	if collector != nil && n == 1 {
-		out.next, out.because = f.cpu.server.collectorSays(collector)
+		name := f.cpu.server.subjectName()
+		out.next = just("collector.next", with{"server": name})
+		out.because = just("collector", with{"server": name, "thread": collector.comm, "ran": collector.run})
 		return out
 	}
 	if interpreters != nil {

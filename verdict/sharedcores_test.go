@@ -40,8 +40,8 @@ func TestSharesOfTheSameCores(t *testing.T) {
 		is                        record.Bottleneck
 		says                      string
 	}{
-		{"84 to 16", 1.68, .32, 0, record.ServerCPU, "up to 1.19× this rate on cores of its own"},
-		{"76 to 24", 1.52, .48, 0, record.ServerCPU, "up to 1.32× this rate on cores of its own"},
+		{"84 to 16", 1.68, .32, 0, record.ServerCPU, "up to 1.19× this rate on its own cores"},
+		{"76 to 24", 1.52, .48, 0, record.ServerCPU, "up to 1.32× this rate on its own cores"},
 		{"70 to 30", 1.40, .60, 0, record.SharedCPU, "(server 70% of their CPU time, generator 30%)"},
 		{"97 to 3", 1.94, .06, 0, record.ServerCPU, "server process srv used 1.9 of 2 cores"},
 		{"half of it others'", 1.0, .06, .94, record.SharedCPU, "other processes used 0.94 of 2 cores"},

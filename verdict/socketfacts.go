@@ -215,7 +215,7 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 func (f *pathFacts) onTheWay(row *record.SocketsRow, unreadThere, unreadHere float64, rtt, base figure) (in, back float64) {
 	back = math.Max(f.base.requestsIn(row.Server.Unacked, row.Server.UnackedBytes, f.base.responseBytes)-unreadHere, 0)
 	shortest, longest := f.base.rate*base.value/1e9, f.base.rate*rtt.value/1e9
-	if f.onLoopback() && !f.link.shaper.holds() {
+	if f.onLoopback() && !f.link.held() {
 		back, longest = math.Min(back, shortest), shortest
 	}
 	if f.base.open && f.base.responseBytes.value < largeRequest {

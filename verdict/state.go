@@ -203,6 +203,9 @@ func notWatched(f *runFacts) record.Statement {
 		why = cmp.Or(why, n.Why)
 	}
 	why = cmp.Or(why, host)
+	if why == "" && f.elapsedS < observedS {
+		return say("missing.too-short", with{"elapsed_ns": f.elapsedS * 1e9})
+	}
 	return say("missing.server-processes", with{"why": why})
 }
 

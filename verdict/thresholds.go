@@ -62,9 +62,16 @@ const (
 	// errorsMostly is the share from which the run consists of errors rather than work.
 	errorsMostly = 0.5
 
+	// observedS is the duration, in seconds, within which the observers may not have seen the server's
+	// processes twice: they look every 100 ms, and find a server after its first answers.
+	observedS = 0.5
 	// shortS is the duration, in seconds, below which chance dominates: a garbage-collected
 	// server has had few GC cycles in 5 s.
 	shortS = 5
+	// A rate limit shows in limitSamples intervals of limitCount responses each or more: they differ by
+	// limitOne response at either end, or limitOff of them, and so does the whole from a round number.
+	limitSamples, limitCount = 5, 20
+	limitOne, limitOff       = 1.5, 0.002
 	// unsteady is the deviation of the rate over the run's seconds, relative to its mean, from
 	// which the mean hides more than it says.
 	unsteady = 0.10
@@ -198,7 +205,10 @@ const (
 	// startupFastest is how much faster than the mean the fastest response of a queue with
 	// startupSlots slots is.
 	startupFastest = 0.25
-	startupSlots   = 8
+	// startupGrew is how much longer than its first responses those of an open loop that falls behind
+	// take on average, if they queue.
+	startupGrew  = 3
+	startupSlots = 8
 )
 
 const (
@@ -314,6 +324,9 @@ const (
 	// appear in samples, or they are not the run's: of 3 of 64, a second's 200 samples hit 9, and
 	// 2 or fewer in 1 of 200 runs.
 	unacceptedSeen = 0.3
+	// unacceptedFalls is the ratio of a queue's counts, early to late, from which it shrinks: those of a
+	// queue that a limit keeps are equal. Samples of 60 looks are no such counts: they vary by a quarter.
+	unacceptedFalls = 1.1
 	// retriedNs is the least delay of a connection request that was dropped and retransmitted:
 	// TCP_TIMEOUT_INIT, a second, less a tick.
 	retriedNs = 950e6
@@ -372,6 +385,8 @@ const (
 	clockDrop = 0.9
 	// timesMost is the multiple from which a next bottleneck is not worth naming.
 	timesMost = 100
+	// gainLeast is the multiple below which a change gains nothing worth its work.
+	gainLeast = 1.02
 )
 
 const (

@@ -188,14 +188,6 @@ func lasting(rows []record.LoadRow) (meanNs, deviation float64) {
 	return means[n/2], (means[n*3/4] - means[n/4]) / 1.349 / means[n/2]
 }
 
-// someWereFast reports whether a response arrived in a small fraction of the usual time: a delay
-// in the work itself is never that short, but a queue occasionally lets a request pass. It
-// requires a single kind of request and response.
-func (f *runFacts) someWereFast(cv, fastestNs, meanNs float64) bool {
-	return cv <= startupSteady && f.slots >= startupSlots && len(f.run.Spec.Targets) <= 1 && len(f.run.Statuses) <= 1 &&
-		f.run.Requests.Failed == 0 && fastestNs > 0 && fastestNs <= startupFastest*meanNs
-}
-
 // fastest returns the shortest response time of the run, including the warm-up where the rows
 // have it: a queue lets the very first requests pass.
 func fastest(l *record.Quantiles, rows []record.LoadRow) float64 {
@@ -229,7 +221,7 @@ func startupOf(f *generatorSide, series *record.Series, delayed *delayedAckFacts
 	mean := positive(l.MeanNs)
 	switch {
 	case f.base.open:
-		c.why = say("startup.open-loop", nil)
+		c.fallenBehind(f.base, series)
 		return c
 	case f.base.slots <= 1:
 		c.is = alone
@@ -261,7 +253,11 @@ func startupOf(f *generatorSide, series *record.Series, delayed *delayedAckFacts
 		return c
 	}
 	c.first, c.firstN = sum/n, n
-	if low := fastest(l, rows); f.base.someWereFast(c.cv, low, mean-delayed.waitNs()) {
+	// Of one kind of request, a delay in the work itself is never a small fraction of the usual time, but a
+	// queue occasionally lets a request pass.
+	alike := len(f.base.run.Spec.Targets) <= 1 && len(f.base.run.Statuses) <= 1 && f.base.run.Requests.Failed == 0
+	if low := fastest(l, rows); alike && c.cv <= startupSteady && f.base.slots >= startupSlots && low > 0 &&
+		low <= startupFastest*(mean-delayed.waitNs()) {
 		c.is, c.first, c.firstN = queued, low, 1
 		return c
 	}
@@ -281,6 +277,27 @@ func startupOf(f *generatorSide, series *record.Series, delayed *delayedAckFacts
 		}
 	}
 	return c
+}
+
+// fallenBehind reads an open loop that is not answered as fast as it sends: if the first responses,
+// with few requests in flight, were much faster than the mean, a request waits for those ahead of it.
+// The mean is from when it was sent, so what waits for a slot does not count.
+func (c *startupQueueFacts) fallenBehind(f *runFacts, series *record.Series) {
+	s := &f.schedule
+	if series == nil || !f.starvedOfSlots() && (s.missed > unsentShare || !s.owed.known || s.owed.value <= backlogMax) {
+		c.why = say("startup.open-loop", nil)
+		return
+	}
+	rows := slices.DeleteFunc(slices.Clone(series.Load), func(r record.LoadRow) bool { return r.WidthNs <= 0 || r.Completed < startupSlots })
+	sortLoad(rows)
+	c.why = say("startup.not-recorded", nil)
+	if len(rows) > 0 {
+		c.first, c.firstN = positive(cmp.Or(rows[0].ServiceMeanNs, rows[0].MeanNs)), float64(rows[0].Completed)
+		c.lasting, c.why = positive(f.run.Latency.Service.MeanNs), say("startup.between", nil)
+	}
+	if c.first > 0 && c.lasting >= startupGrew*c.first {
+		c.is, c.why = queued, record.Statement{}
+	}
 }
 
 // concludes tells what a value of q shows.

@@ -20,12 +20,14 @@ type unacceptedFacts struct {
 	// listeners' queues, which also hold connections that their client has given up.
 	count float64
 	of    float64 // connections at the server's end
-	files filesFacts
+	// growing: the server took connections out of the queue until the end, so no limit keeps the
+	// others out.
+	growing bool
+	files   filesFacts
 }
 
-// filesFacts counts the open files of the server process nearest to its limit.
+// filesFacts counts the open files of the server process nearest to its limit; may is 0 if unknown.
 type filesFacts struct {
-	known     bool
 	pid       int
 	comm      string
 	open, may int
@@ -34,7 +36,7 @@ type filesFacts struct {
 // full reports whether accept(2) has no descriptor left. A sample may fall between a close and
 // the next accept.
 func (l *filesFacts) full() bool {
-	return l.known && l.open >= l.may-max(1, l.may/100)
+	return l.may > 0 && l.open >= l.may-max(1, l.may/100)
 }
 
 func unacceptedOf(f *cpuFacts, series *record.Series, rows []*record.SocketsRow) unacceptedFacts {
@@ -53,17 +55,33 @@ func unacceptedOf(f *cpuFacts, series *record.Series, rows []*record.SocketsRow)
 	if n > 0 {
 		u.mean, u.of = u.mean/n, u.of/n
 	}
-	if l := fullestList(f, series); l.Connections > 0 {
-		u.count, u.of = math.Min(u.count, float64(max(l.Unaccepted, 0))), float64(l.Connections)
+	fullest := fullestList(f, series)
+	if fullest.Connections > 0 {
+		u.count, u.of = math.Min(u.count, float64(max(fullest.Unaccepted, 0))), float64(fullest.Connections)
 	}
+	var queues, lists []int
 	for _, row := range ours(f, series.Observed.Listeners) {
 		if queue := queueOf(row); queue >= 0 && f.server.ofServer(row.Host) && !f.base.isOver(row.TNs) {
+			queues = append(queues, queue)
 			u.count = math.Min(u.count, float64(queue))
 		}
 	}
+	for _, row := range rows {
+		if row.Listed.Connections == fullest.Connections && !f.base.isOver(row.TNs) {
+			lists = append(lists, row.Listed.Unaccepted)
+		}
+	}
 	u.known = n > 0 && !math.IsInf(u.count, 1)
+	u.growing = shrinks(queues) || shrinks(lists)
 	u.files = filesOf(f, series)
 	return u
+}
+
+// shrinks reports whether a queue was shorter in the second half of its counts than it ever was in
+// the first. A server at its limit may take a few more, for connections that broke.
+func shrinks(counts []int) bool {
+	half := len(counts) / 2
+	return half > 0 && float64(slices.Min(counts[:half])) > unacceptedFalls*float64(slices.Min(counts[half:]))
 }
 
 // isOver reports whether a reading is from after the window: the run's connections are then
@@ -127,8 +145,8 @@ func filesOf(f *cpuFacts, series *record.Series) filesFacts {
 		}
 		// The limit bounds descriptor numbers: inherited ones may exceed it.
 		open := min(int64(row.OpenFiles), limit)
-		if !worst.known || float64(open)*float64(worst.may) > float64(worst.open)*float64(limit) {
-			worst = filesFacts{true, row.PID, row.Comm, int(open), int(min(limit, math.MaxInt32))}
+		if worst.may == 0 || float64(open)*float64(worst.may) > float64(worst.open)*float64(limit) {
+			worst = filesFacts{row.PID, row.Comm, int(open), int(min(limit, math.MaxInt32))}
 		}
 	}
 	return worst
@@ -148,6 +166,13 @@ func (f *serverSide) neverAccepted() float64 {
 	return u.count
 }
 
+// acceptsSlowly reports whether most connections of a run that opens them again and again wait to be
+// accepted: the loop around accept(2) is what limits it.
+func (f *serverSide) acceptsSlowly() bool {
+	u, run := &f.unaccepted, f.base.run
+	return u.known && u.of > 0 && u.mean >= mostOf*u.of && float64(run.Load.Reconnects) >= mostOf*float64(run.Requests.Completed)
+}
+
 // unacceptedSays says how many connections wait to be accepted, and why if that is known.
 func (f *serverSide) unacceptedSays() record.Statement {
 	n, u := f.neverAccepted(), &f.unaccepted
@@ -155,7 +180,7 @@ func (f *serverSide) unacceptedSays() record.Statement {
 	if u.files.full() {
 		files = u.files.says()
 	}
-	return say("accept.unaccepted", with{"connections": n, "of": math.Round(u.of), "files": files, "holds": math.Round(u.of - n)})
+	return say("accept.unaccepted", with{"growing": u.growing, "connections": n, "of": math.Round(u.of), "files": files, "holds": math.Round(u.of - n)})
 }
 
 // says describes how near a process is to its limit.
@@ -168,6 +193,9 @@ func (f *serverSide) unacceptedNext() []record.Statement {
 	u := &f.unaccepted
 	if u.files.full() {
 		return u.files.next()
+	}
+	if u.growing {
+		return just("accept.unaccepted.next.growing", nil)
 	}
 	if holds := math.Round(u.of - f.neverAccepted()); holds >= 1 {
 		return just("accept.unaccepted.next.limit", with{"holds": holds})

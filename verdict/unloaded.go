@@ -347,6 +347,22 @@ func (f *facts) turnEvidence() []record.Evidence {
 	return list
 }
 
+// rateLimit returns the rate that somebody set for the server; 0: none. Its responses are as many in every
+// interval, and in the end a number of two digits: those of a lock drift with what its holders do.
+func (f *runFacts) rateLimit() float64 {
+	s, rate := &f.run.Rate.Spread, f.rate
+	if rate <= 0 || s.Samples < limitSamples || s.P50PerS*s.WidthS < limitCount {
+		return 0
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(rate))-1)
+	round := math.Round(rate/unit) * unit
+	least := math.Max(limitOff*rate, limitOne/s.WidthS)
+	if s.MaxPerS-s.MinPerS > 2*least || math.Abs(rate-round) > math.Max(limitOff*rate, limitOne/f.run.ElapsedS) {
+		return 0
+	}
+	return round
+}
+
 // turns says how many requests a server with idle CPU works on at a time, what for, and what
 // doubling that would give.
 func (f *facts) turns() record.Statement {
@@ -354,11 +370,14 @@ func (f *facts) turns() record.Statement {
 	if !l.known || l.is != queued {
 		return say("turns.unknown", nil)
 	}
+	if limit := f.base.rateLimit(); limit > 0 {
+		return say("turns.limit", with{"per_s": limit})
+	}
 	if l.high < 1-loneWhole {
 		return say("turns.less-than-one", with{"lone_ns": l.meanNs})
 	}
 	what := say("turns.pool", nil)
-	if l.at < 1.5 {
+	if l.at < 2 {
 		what = say("turns.lock", nil)
 		if c := f.cpu.server.subject.cores; c >= halfOf*l.at && c <= 1.1 {
 			what = say("turns.interpreter", with{"cores": c})
@@ -367,6 +386,9 @@ func (f *facts) turns() record.Statement {
 	if u := f.poolBefore(); u != nil {
 		size := float64(u.high)
 		what = say("turns.connections", with{"connections": u.high, "to": f.cpu.server.called(u), "whole": size < loneQueue*l.at || loneQueue*size > l.at})
+	}
+	if at := places(l.at); at > 1 && at < 2 {
+		return say("turns.one-or-two", with{"what": what})
 	}
 	more, perS, cpu := 2*places(l.at), 2*f.base.rate, false
 	if more > f.base.slots {

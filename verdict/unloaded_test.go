@@ -176,7 +176,7 @@ func queueLoop(slots, places int, windowNs int64, draw func() int64, pick func(n
 	return run
 }
 
-// TestLoneThatSettles: times that fall clearly leave their first part out, and
+// TestLoneThatSettles: times that fall clearly drop their first part, and
 // what still falls is said to.
 func TestLoneThatSettles(t *testing.T) {
 	check := func(times []float64, left int, warming bool) {

@@ -18,6 +18,9 @@ type peerFacts struct {
 	list    []peerUse // most sockets first
 }
 
+// none reports whether the server was seen to have no connections to others.
+func (p *peerFacts) none() bool { return p.samples > 0 && len(p.list) == 0 && !p.cut }
+
 // peerUse is one of them.
 type peerUse struct {
 	addr      string
@@ -140,7 +143,7 @@ func (f *facts) peerClue(upcoming *record.NextBottleneck) hint {
 	if p.samples == 0 {
 		return c
 	}
-	if len(p.list) == 0 && !p.cut {
+	if p.none() {
 		c.says = append(c.says, record.NewEvidence("series.peers", 0, "sockets", say("peers.none", nil)))
 	}
 	mean := positive(f.base.run.Latency.Response.MeanNs)

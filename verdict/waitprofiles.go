@@ -53,7 +53,8 @@ func (f *serverSide) profileClue(upcoming *record.NextBottleneck) hint {
 		real, idle := f.base.requestWaits(p, mean, completed)
 		c.says = append(c.says, f.base.waitEvidence(p.Kind, real, mean, upcoming)...)
 		for i := range idle {
-			c.says = append(c.says, idle[i].notCounted(p.Kind, mean))
+			c.says = append(c.says, record.NewEvidence("profiles."+p.Kind, idle[i].ns, "ns", say("profile.not-counted",
+				with{"where": idle[i].where(), "waits_ns": idle[i].ns, "mean_ns": mean, "beside": idle[i].ns <= mean})))
 		}
 		if p.Kind == record.ProfileMutex {
 			locks = append(locks, real...)
@@ -82,12 +83,6 @@ func (f *serverSide) profileClue(upcoming *record.NextBottleneck) hint {
 // times returns how many times the rate would be possible without the wait.
 func (w *waited) times(meanNs float64) float64 {
 	return meanNs / math.Max(meanNs-w.ns, meanNs*1e-6)
-}
-
-// notCounted says why a wait is not a request's.
-func (w *waited) notCounted(kind string, meanNs float64) record.Evidence {
-	return record.NewEvidence("profiles."+kind, w.ns, "ns",
-		say("profile.not-counted", with{"where": w.where(), "waits_ns": w.ns, "mean_ns": meanNs, "beside": w.ns <= meanNs}))
 }
 
 // without says what there is to gain at most without the wait. In an open loop that is not the

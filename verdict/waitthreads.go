@@ -19,6 +19,7 @@ type threadFacts struct {
 	disk     float64 // uninterruptible
 	inDisk   int     // different threads seen in it, at least
 	stopped  float64
+	frozen   []int      // processes all of whose threads were stopped in most looks
 	sleeping []sleepers // the informative ones first, then by descending number
 }
 
@@ -70,7 +71,7 @@ func sleepsOf(f *serverSide, series *record.Series) threadFacts {
 			looks[row.PID]++
 		}
 	}
-	where, inDisk := map[sleepers]float64{}, map[[2]int]bool{}
+	where, inDisk, frozen := map[sleepers]float64{}, map[[2]int]bool{}, map[int]float64{}
 	for _, row := range rows {
 		for _, one := range row.Busiest {
 			if one.State == "D" {
@@ -81,11 +82,20 @@ func sleepsOf(f *serverSide, series *record.Series) threadFacts {
 		t.all += (positive(float64(s.Running)) + positive(float64(s.Sleeping)) + positive(float64(s.Disk)) + positive(float64(s.Other))) / n
 		t.disk += positive(float64(s.Disk)) / n
 		t.stopped += positive(float64(s.Other)) / n
+		if s.Other > 0 && s.Running+s.Sleeping+s.Disk == 0 {
+			frozen[row.PID]++
+		}
 		for _, w := range row.Waits {
 			where[sleepers{wchan: w.Wchan, comm: w.Comm}] += positive(float64(w.Threads)) / n
 		}
 	}
 	t.looks, t.inDisk = len(rows), len(inDisk)
+	for pid, n := range frozen {
+		if n >= mostOf*looks[pid] {
+			t.frozen = append(t.frozen, pid)
+		}
+	}
+	slices.Sort(t.frozen)
 	for s, n := range where {
 		if s.wchan != "" && n > 0 {
 			s.threads = n
@@ -196,7 +206,7 @@ func (t *threadFacts) strongest(calls bool) *sleepers {
 // sleepStep says what to do about a place where threads sleep; empty if it calls for nothing.
 func (f *serverSide) sleepStep(s *sleepers) []record.Statement {
 	of := sleepOf(s.wchan)
-	if !of.step {
+	if name, _ := f.serverRuntime(); !of.step || of.kind == "lock" && name == "node" { // libuv's threads wait for work
 		return nil
 	}
 	tool := f.waitTool()

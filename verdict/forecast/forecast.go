@@ -113,6 +113,10 @@ type Missing struct {
 	Lacks    string `json:"lacks"`
 }
 
+// flushing is the share of the time that a disk's flushes take from which they count as the
+// requests': below it they are those of any process of the host.
+const flushing = 0.01
+
 // CostsOf returns the costs of a run.
 func CostsOf(r *record.Run) Costs {
 	c := Costs{Of: r.ID, PerS: r.Rate.CompletedPerS, GeneratorCPUNs: r.Generator.CPUNsPerRequest, Pipelined: r.Load.Pipelining > 1,
@@ -130,7 +134,7 @@ func CostsOf(r *record.Run) Costs {
 	}
 	for i := range r.Verdict.Disks {
 		d := &r.Verdict.Disks[i]
-		if (d.Server || d.Behind) && c.PerS > 0 && d.FlushesPerS/c.PerS > c.Flushes {
+		if (d.Server || d.Behind) && c.PerS > 0 && d.FlushesPerS*d.FlushNs >= flushing*1e9 && d.FlushesPerS/c.PerS > c.Flushes {
 			c.Flushes, c.FlushNs = d.FlushesPerS/c.PerS, d.FlushNs
 		}
 	}

@@ -95,6 +95,10 @@ func TestPacketsAndDisks(t *testing.T) {
 	if c.Packets != 2.5 || c.Flushes != .5 || c.FlushNs != 1e6 {
 		t.Fatalf("%+v", c)
 	}
+	r.Verdict.Disks = []record.DiskUse{{Device: "sda", Server: true, FlushesPerS: 12, FlushNs: 5e4}}
+	if others := CostsOf(r); others.Flushes != 0 {
+		t.Errorf("flushes of 0.06%% of the time are a cost of requests: %+v", others)
+	}
 	m, err := ParseMachine("8cores,10Gbps,1Mpps")
 	if err != nil || m.PacketsPerS != 1e6 {
 		t.Fatal(m, err)
