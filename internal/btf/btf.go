@@ -229,7 +229,7 @@ func (t *Types) Offset(of string, path ...string) (int16, error) {
 		total, id = total+bits/8, member
 	}
 	if total > math.MaxInt16 {
-		return 0, fmt.Errorf("field %s of struct %s lies %d bytes into it: too far for one load", path[len(path)-1], of, total)
+		return 0, fmt.Errorf("field %s of struct %s is %d bytes into it: too far for one load", path[len(path)-1], of, total)
 	}
 	return int16(total), nil
 }

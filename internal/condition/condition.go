@@ -60,7 +60,7 @@ func Parse(text string) (Condition, error) {
 		c.name, rest = word(rest)
 	case "body", "bytes":
 	case "status":
-		return c, errors.New("give statuses by themselves: 2xx,304")
+		return c, errors.New("give only statuses: 2xx,304")
 	default:
 		return c, fmt.Errorf("%q: give statuses (2xx,304), or what the body, json, a header field or the bytes must be: %s", c.text, example)
 	}
@@ -109,7 +109,7 @@ func (c *Condition) complete(value string) (err error) {
 	c.value = value
 	if c.quoted = value[0] == '"'; c.quoted {
 		if json.Unmarshal([]byte(value), &c.value) != nil {
-			return fmt.Errorf("%q: invalid text in quotes: %s; write it as in JSON, or leave both quotes out", c.text, value)
+			return fmt.Errorf("%q: invalid text in quotes: %s; write it as in JSON, or remove both quotes", c.text, value)
 		}
 	}
 	number, err := strconv.ParseFloat(value, 64)
@@ -282,11 +282,22 @@ func (c *Condition) valueIn(r *Response) (v value, exists bool) {
 // Fields returns the values of a field in a header, in order. Names are compared without case.
 func Fields(head []byte, name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
+		value, open := "", false
 		for line := range bytes.Lines(head) {
-			key, text, found := bytes.Cut(line, []byte(":"))
-			if found && strings.EqualFold(string(key), name) && !yield(string(bytes.TrimSpace(text))) {
+			if open && (line[0] == ' ' || line[0] == '\t') { // RFC 9112, section 5.2
+				value += " " + string(bytes.TrimSpace(line))
+				continue
+			}
+			if open && !yield(value) {
 				return
 			}
+			key, text, found := bytes.Cut(line, []byte(":"))
+			if open = found && strings.EqualFold(string(key), name); open {
+				value = string(bytes.TrimSpace(text))
+			}
+		}
+		if open {
+			yield(value)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package condition
 import (
 	"bytes"
 	"compress/gzip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -121,7 +122,7 @@ func TestBadConditions(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                           "give statuses",
 		"text contains x":            "give statuses",
-		"status == 200":              "by themselves",
+		"status == 200":              "give only statuses",
 		"body":                       "compared by",
 		"body exists":                "compared by",
 		"body contains":              "missing",
@@ -184,5 +185,19 @@ func TestSelectors(t *testing.T) {
 		if _, err := ParseSelector(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", line, err, want)
 		}
+	}
+}
+
+// TestFields: each field of the name, a folded one as one value.
+func TestFields(t *testing.T) {
+	head := []byte("HTTP/1.1 200 OK\r\nX-A: one\r\n two\r\n\tthree\r\nX-B: b\r\n c\r\nx-a: four\r\nX-A: last\r\n line\r\n\r\n")
+	if got := slices.Collect(Fields(head, "X-A")); !slices.Equal(got, []string{"one two three", "four", "last line"}) {
+		t.Errorf("%q", got)
+	}
+	for first := range Fields(head, "X-A") {
+		if first != "one two three" {
+			t.Errorf("%q", first)
+		}
+		break
 	}
 }

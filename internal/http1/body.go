@@ -10,6 +10,8 @@ type Body struct {
 	into  *[]byte // see Collect
 	// lenient bodies are a destination's, framed again before anyone else reads them: see Lines.
 	lenient bool
+	// tolerant bodies are those of a load's responses; blank: a chunk size had a blank behind it.
+	tolerant, blank bool
 }
 
 // OpenBody returns a body that lasts until its owner says that it has ended.
@@ -137,6 +139,9 @@ func (f *Body) line(b []byte) (n int, e FramingError) {
 	switch f.at {
 	case chunkLine:
 		f.lines.size = 0
+		if size := bytes.TrimRight(line, " \t"); f.tolerant && len(size) < len(line) && bytes.IndexByte(size, ';') < 0 {
+			line, f.blank = size, true
+		}
 		size, ok := chunkSize(line, f.lenient)
 		if !ok {
 			return n, ErrChunk

@@ -11,7 +11,8 @@
 // must choose it accepts only what net/http accepts too; fuzz tests hold it to
 // that. Two leniencies, both harmless: a status line may end after its three
 // digits without the space, and a response may repeat an identical
-// Content-Length. Lines.ParseResponse has more, for a proxy.
+// Content-Length. A Reader takes three more, and names them (Reader.Tolerated);
+// Lines.ParseResponse has more, for a proxy.
 package http1
 
 // Limits on what a hostile or broken peer can make us hold.

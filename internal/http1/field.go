@@ -117,7 +117,21 @@ type head struct {
 	length int64 // Content-Length
 	digits uint8 // its number of digits; 0: no such field
 	flags  flags
+	// tolerant heads are those of a load's responses, and odd is what was tolerated: see Reader.Tolerated.
+	tolerant bool
+	odd      odd
+	// foldable: the last field has no say in where the message ends, so that its value may be folded.
+	foldable bool
 }
+
+// odd is a set of faults that common clients accept.
+type odd uint8
+
+const (
+	lengthList odd = 1 << iota // Content-Length: 5, 5
+	chunkBlank                 // a blank behind a chunk size
+	folded                     // a field over two lines, obs-fold
+)
 
 type flags uint8
 
@@ -133,9 +147,11 @@ const (
 
 // note handles one field.
 func (h *head) note(name, value []byte) FramingError {
+	h.foldable = h.tolerant
 	switch len(name) {
 	case len("connection"):
 		if equalFold(name, "connection") {
+			h.foldable = false
 			h.connection(value)
 		}
 	case len("content-type"):
@@ -144,10 +160,12 @@ func (h *head) note(name, value []byte) FramingError {
 		}
 	case len("content-length"):
 		if equalFold(name, "content-length") {
+			h.foldable = false
 			return h.contentLength(value)
 		}
 	case len("transfer-encoding"):
 		if equalFold(name, "transfer-encoding") {
+			h.foldable = false
 			return h.transferEncoding(value)
 		}
 	}
@@ -172,8 +190,15 @@ func (h *head) connection(value []byte) {
 
 // contentLength accepts 1 to mostDigits digits, and of a destination any zeros before them. A
 // repeated field must have the same text (RFC 9112, section 6.3, lets us treat identical ones as
-// one); equal value and equal number of digits is the same text. It rejects lists in one field.
+// one); equal value and equal number of digits is the same text. A list in one field is that in a
+// tolerant head alone.
 func (h *head) contentLength(value []byte) FramingError {
+	for first, rest, list := bytes.Cut(value, []byte(",")); list && h.tolerant; first, rest, list = bytes.Cut(value, []byte(",")) {
+		if e := h.contentLength(trim(first)); e != 0 {
+			return e
+		}
+		value, h.odd = trim(rest), h.odd|lengthList
+	}
 	for h.flags&isLenient != 0 && len(value) > mostDigits && value[0] == '0' {
 		value = value[1:]
 	}

@@ -270,11 +270,13 @@ func (h *head) known(is Known, value []byte) FramingError {
 	return 0
 }
 
-// relayed are the names by length; all of x-forwarded-* are too. It is read-only.
+// relayed are the names by length; all of x-forwarded-* and x-accel-* are too. It is read-only. The x-sendfile
+// ones tell a server which file to send, as nginx and Rack take them from the proxy in front of them.
 var relayed = byLength("x-forwarded", "x-real-ip", "x-client-ip", "client-ip", "true-client-ip", "x-cluster-client-ip",
 	"cf-connecting-ip", "fastly-client-ip", "wl-proxy-client-ip", "proxy-client-ip", "x-proxyuser-ip", "x-remote-ip", "x-remote-addr",
 	"x-envoy-external-address", "forwarded-for", "forwarded-proto", "x-original-forwarded-for", "x-original-host", "x-original-proto",
-	"x-original-url", "x-original-uri", "x-original-method", "x-rewrite-url", "x-host", "x-scheme", "x-url-scheme", "front-end-https") // read-only
+	"x-original-url", "x-original-uri", "x-original-method", "x-rewrite-url", "x-host", "x-scheme", "x-url-scheme", "front-end-https",
+	"x-sendfile", "x-sendfile-type", "x-lighttpd-send-file", "x-litespeed-location") // read-only
 
 func byLength(names ...string) (list [25][]string) {
 	for _, n := range names {
@@ -283,12 +285,16 @@ func byLength(names ...string) (list [25][]string) {
 	return list
 }
 
-const relayedPrefix = "x-forwarded-"
+var relayedPrefixes = [...]string{"x-forwarded-", "x-accel-"} // read-only
 
 func isRelayed(name []byte) Known {
-	if n := len(relayedPrefix); len(name) > n {
-		if is := oneOf(name[:n], relayedPrefix, Relayed); is != Other {
-			return is
+	if name[0]|0x20 == 'x' {
+		for _, prefix := range relayedPrefixes {
+			if n := len(prefix); len(name) > n {
+				if is := oneOf(name[:n], prefix, Relayed); is != Other {
+					return is
+				}
+			}
 		}
 	}
 	if len(name) < len(relayed) {
@@ -343,6 +349,12 @@ func Classify(name []byte) Known {
 		if is = oneOf(name, "transfer-encoding", TransferEncoding); is == Other {
 			is = oneOf(name, "x-forwarded-proto", ForwardedProto)
 		}
+	case 18: // the fields of authentication end at the next proxy (RFC 9110, section 11.7)
+		is = oneOf(name, "proxy-authenticate", ProxyConnection)
+	case 19:
+		is = oneOf(name, "proxy-authorization", ProxyConnection)
+	case 25:
+		is = oneOf(name, "proxy-authentication-info", ProxyConnection)
 	}
 	if is == Other {
 		is = isRelayed(name)

@@ -38,7 +38,7 @@ func (r *Reader) Next(b []byte, noBody bool, l *Learned) (n int, done bool, err 
 	if l != nil && !noBody && r.Idle() {
 		n, rest, status := l.Match(b)
 		if n != 0 {
-			r.status, r.head.flags = uint16(status), 0
+			r.status, r.head.flags, r.head.odd = uint16(status), 0, 0
 			if rest == 0 {
 				return n, true, nil
 			}
@@ -92,7 +92,7 @@ func (r *Reader) Run(b []byte, l *Learned, max int) (n, responses int) {
 		if m == 0 || rest != 0 || responses > 0 && uint16(status) != r.status {
 			break
 		}
-		r.status, r.head.flags = uint16(status), 0
+		r.status, r.head.flags, r.head.odd = uint16(status), 0, 0
 		n += m
 		responses++
 		// Identical responses cost one memory comparison each.
@@ -125,7 +125,7 @@ func (r *Reader) readHead(b []byte, noBody bool, l *Learned) (n int, err error) 
 		case r.at == atStatus && (is == lineBare || !r.statusLine(line)):
 			e = ErrStatusLine
 		case r.at == atStatus:
-			r.at = atField
+			r.at, r.head.tolerant = atField, true
 		case is == lineBare:
 			e = ErrHeader
 		case len(line) == 0:
@@ -134,6 +134,12 @@ func (r *Reader) readHead(b []byte, noBody bool, l *Learned) (n int, err error) 
 			} else {
 				lesson.start = -1
 			}
+		case r.head.foldable && (line[0] == ' ' || line[0] == '\t'):
+			// RFC 9112, section 5.2: a folded line continues the value behind a space.
+			if r.head.odd |= folded; !validText(line) {
+				e = ErrHeader
+			}
+			lesson.start = -1
 		default:
 			name, value, ok := splitField(line)
 			if !ok {
@@ -149,6 +155,9 @@ func (r *Reader) readHead(b []byte, noBody bool, l *Learned) (n int, err error) 
 				lesson.to = lesson.from + len(value)
 			} else if before != 0 && equalFold(name, "content-length") {
 				lesson.start = -1 // two holes for digits: rare, left to the full parser
+			}
+			if r.head.odd != 0 {
+				lesson.start = -1
 			}
 		}
 		if e != 0 {
@@ -225,10 +234,14 @@ func (r *Reader) endHead(noBody bool) FramingError {
 		r.head.flags |= closing
 	}
 	r.body, r.at = body, atBody
+	r.body.tolerant = true
 	return 0
 }
 
 func (r *Reader) finish() {
+	if r.body.blank {
+		r.head.odd |= chunkBlank
+	}
 	r.body = Body{}
 	r.at, r.interim = atStatus, 0
 }
@@ -252,6 +265,20 @@ func (r *Reader) Pass(n int64) (done bool) {
 
 // Status returns the status code of the response just completed.
 func (r *Reader) Status() int { return int(r.status) }
+
+// Tolerated names the fault of the response just completed that common clients accept, and a strict one
+// does not; "": none. No two of them read such a response otherwise.
+func (r *Reader) Tolerated() string {
+	switch {
+	case r.head.odd&chunkBlank != 0:
+		return "a blank behind a chunk size"
+	case r.head.odd&folded != 0:
+		return "a header field folded over two lines"
+	case r.head.odd != 0:
+		return "a list of equal values in Content-Length"
+	}
+	return ""
+}
 
 // Closing reports whether the connection ends with the response just completed:
 // the server said so, or speaks HTTP/1.0 without keep-alive, or switched

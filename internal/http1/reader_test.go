@@ -104,10 +104,37 @@ func TestReaderLength(t *testing.T) {
 	check(ok+"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", "200 62B closing=false err=<nil>")
 	check(ok+"Content-Length: 5\r\nContent-Length: 05\r\n\r\nhello", " err=conflicting content-length")
 	check(ok+"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", " err=conflicting content-length")
-	for _, v := range []string{"", "+5", "-5", "0x5", "5 5", "5, 5", "5;", "1234567890123456789", "５"} {
+	for _, v := range []string{"", "+5", "-5", "0x5", "5 5", "5,", "5;", "1234567890123456789", "５"} {
 		check(ok+"Content-Length: "+v+"\r\n\r\nhello", " err=invalid content-length")
 	}
+	check(ok+"Content-Length: 5, 6\r\n\r\nhello", " err=conflicting content-length")
 	check(ok+"Content-Length: 5\r\n\r\nhell", " err=short body")
+}
+
+// TestReaderTolerates: what common clients read is read, named, and not remembered for those that follow.
+func TestReaderTolerates(t *testing.T) {
+	const plain = ok + "Content-Length: 5\r\n\r\nhello"
+	for text, want := range map[string]string{
+		ok + "Content-Length: 5, 5\r\n\r\nhello":                              "a list of equal values in Content-Length",
+		ok + "A: b\r\n\tc\r\nContent-Length: 5\r\n\r\nhello":                  "a header field folded over two lines",
+		ok + "Content-Length: 5,5 ,\t5\r\n\r\nhello":                          "a list of equal values in Content-Length",
+		ok + "Transfer-Encoding: chunked\r\n\r\n5 \t\r\nhello\r\n0\r\n\r\n":   "a blank behind a chunk size",
+		ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0 \r\n\r\n":     "a blank behind a chunk size",
+		ok + "Transfer-Encoding: chunked\r\n\r\n5 ;a=b\r\nhello\r\n0\r\n\r\n": "",
+		ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello":            "",
+	} {
+		var r Reader
+		var l Learned
+		for _, message := range []string{text, plain, text, plain} {
+			n, done, err := r.Next([]byte(message), false, &l)
+			if n != len(message) || !done || err != nil {
+				t.Fatalf("%q: %d bytes, %v, %v", message, n, done, err)
+			}
+			if got := r.Tolerated(); message == text && got != want || message == plain && got != "" {
+				t.Errorf("%q: tolerated %q", message, got)
+			}
+		}
+	}
 }
 
 func TestReaderChunked(t *testing.T) {
@@ -116,7 +143,7 @@ func TestReaderChunked(t *testing.T) {
 	check(chunked+"5\r\nhello\r\n0\r\n\r\n", "200 62B closing=false err=<nil>")
 	check(chunked+"5 \t;a=b ; c=\"d e\"\r\nhello\r\n00A\r\n0123456789\r\n0;x\r\nSum: 1\r\nOther: \r\n\r\n"+ok+"Content-Length: 0\r\n\r\n",
 		"200 114B closing=false, 200 38B closing=false err=<nil>")
-	for _, size := range []string{"", " 5", "5 ", "+5", "-5", "0x5", "5\x00", "G", "5\t", "5 x", ";x", "0000000000000005", "FFFFFFFFFFFFFFFFF",
+	for _, size := range []string{"", " 5", "+5", "-5", "0x5", "5\x00", "G", "5 x", ";x", "0000000000000005", "FFFFFFFFFFFFFFFFF",
 		"5\r"} {
 		check(chunked+size+"\r\nhello\r\n0\r\n\r\n", " err=malformed chunk")
 	}
@@ -188,7 +215,12 @@ func TestReaderHead(t *testing.T) {
 		"(A): b", "Ä: b"} {
 		check(ok+line+"\r\nContent-Length: 0\r\n\r\n", " err=malformed header")
 	}
-	check(ok+"A: b\r\n c\r\nContent-Length: 0\r\n\r\n", " err=malformed header")
+	check(ok+"A: b\r\n c\r\n\td\r\nContent-Length: 0\r\n\r\n", "200 52B closing=false err=<nil>")
+	check(ok+" A: b\r\nContent-Length: 0\r\n\r\n", " err=malformed header")
+	check(ok+"Content-Length:\r\n 0\r\n\r\n", " err=invalid content-length")
+	check(ok+"Content-Length: 1\r\n 0\r\n\r\n", " err=malformed header")
+	check(ok+"Transfer-Encoding: chunked\r\n , gzip\r\n\r\n", " err=malformed header")
+	check(ok+"A: b\r\n \x00\r\n\r\n", " err=malformed header")
 	check(ok+"A: tab\tand \xe4\x80\xff 123456789\r\nA:\r\nContent-Length: 0\r\n\r\n", "200 68B closing=false err=<nil>")
 	check(ok+"A: "+strings.Repeat("x", MaxHead)+"\r\n\r\n", " err=header too large")
 	check(ok+strings.Repeat("A: b\r\n", MaxHead/6)+"\r\n", " err=header too large")

@@ -45,25 +45,6 @@ func (i *IRQ) Queue() int {
 	return n
 }
 
-// String describes it in one line.
-func (n *Interface) String() string {
-	text := n.Name
-	switch n.Driver {
-	case "":
-		text += " (no hardware"
-	default:
-		text += " (" + n.Driver
-	}
-	text += fmt.Sprintf(", %d receive and %d transmit queues", n.Rx, n.Tx)
-	if len(n.IRQs) > 0 {
-		text += fmt.Sprintf(", %d interrupts", len(n.IRQs))
-	}
-	if n.Node >= 0 {
-		text += fmt.Sprintf(", NUMA node %d", n.Node)
-	}
-	return text + ")"
-}
-
 // Default returns the interface of the default route, from /proc/net/route (fib_trie.c,
 // fib_route_seq_show); "" if none.
 func Default(root fs.FS) string {

@@ -17,3 +17,17 @@ func For(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// Every calls do each time that d has passed, until ctx ends.
+func Every(ctx context.Context, d time.Duration, do func()) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		do()
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ceiling/internal/needs"
+	"ceiling/internal/porttest"
 )
 
 // dialled makes a portable ring with one connection, and the peer's end of it.
@@ -201,14 +202,10 @@ func TestPortableErrors(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	r.Close(fd, tag)
-	ln, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := TCPAddr(ln.Addr().(*net.TCPAddr).AddrPort())
-	ln.Close()
+	to := TCPAddr(netip.MustParseAddrPort(porttest.Refused(t)))
 	tag = MakeTag(3, 6)
-	if fd, err = r.Dial(&to, nil, tag); err != nil {
+	fd, err := r.Dial(&to, nil, tag)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if e := next(t, r); e.Kind != Connected || e.Err != syscall.ECONNREFUSED {

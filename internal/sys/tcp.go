@@ -28,13 +28,3 @@ func HasUnread(fd int) bool {
 	n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	return err == nil && n > 0
 }
-
-// ListenQueue returns the length of a listening socket's accept queue, and its limit
-// (net/ipv4/tcp.c, tcp_get_info: both are in other fields' places).
-func ListenQueue(fd int) (waiting, most uint32, err error) {
-	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	if err != nil {
-		return 0, 0, err
-	}
-	return info.Unacked, info.Sacked, nil
-}

@@ -11,12 +11,17 @@ import (
 func Shell(words []string) string {
 	var out []string
 	for _, w := range words {
-		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$&|;<>()*?[]{}~#`!") {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-		out = append(out, w)
+		out = append(out, Word(w))
 	}
 	return strings.Join(out, " ")
+}
+
+// Word quotes one word for a shell.
+func Word(w string) string {
+	if w == "" || strings.ContainsAny(w, " \t\n'\"\\$&|;<>()*?[]{}~#`!^") {
+		return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return w
 }
 
 // Line joins the words of a text of any number of lines with one space each.

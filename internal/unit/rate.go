@@ -60,7 +60,7 @@ func parseRate(s string) (r Rate, err error) {
 		}
 	}
 	if r.From.Count == 0 && r.To.Count == 0 {
-		return r, errors.New("nothing would be sent (leave it out for as fast as answers come)")
+		return r, errors.New("nothing would be sent (remove it for as fast as answers come)")
 	}
 	return r, nil
 }
@@ -86,7 +86,7 @@ func parseSteps(s string) (r Rate, err error) {
 	case len(steps) > stepsMost:
 		return r, fmt.Errorf("%d steps; at most %d", len(steps), stepsMost)
 	case !some:
-		return r, errors.New("nothing would be sent (leave it out for as fast as answers come)")
+		return r, errors.New("nothing would be sent (remove it for as fast as answers come)")
 	}
 	r.Steps = strings.Join(steps, "+")
 	return r, nil
@@ -115,6 +115,9 @@ func parseFrequency(s string) (f Frequency, err error) {
 	if !ok || factor == 0 {
 		if ok && rest == "m" {
 			return f, errors.New("m is milli; a million is M, a minute /m")
+		}
+		if ok && (rest[0] == 'e' || rest[0] == 'E') {
+			return f, fmt.Errorf("%s has an exponent; write it out, as in 100k or 1M", text.Quote(count))
 		}
 		return f, fmt.Errorf("%s must be a number", text.Quote(count))
 	}

@@ -160,7 +160,7 @@ func ask(ctx context.Context, url string) error {
 		case <-tick.C:
 		}
 	}
-	fmt.Printf("%d of %d asked meanwhile were answered, the slowest in %v\n", good, asked, longest.Round(time.Millisecond))
+	fmt.Printf("%d of %d asked during it were answered, the slowest in %v\n", good, asked, longest.Round(time.Millisecond))
 	return last
 }
 
