@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"ceiling/internal/unit"
+	"ceiling/experiment/spec"
 )
 
 // logLine finds method and target in a line of an access log: nginx's and Apache's common and combined
@@ -104,7 +104,7 @@ func logOf(line string, timed bool) (m moment, ok bool) {
 		if json.Unmarshal([]byte(line), &c) != nil || c.Request.Method == "" || !strings.HasPrefix(c.Request.URI, "/") {
 			return m, false
 		}
-		m.request = logged{c.Request.Method, c.Request.URI}
+		m.request = logged{c.Request.Method, asSent(c.Request.URI, false)}
 		if timed {
 			m.at = c.started()
 		}
@@ -114,11 +114,35 @@ func logOf(line string, timed bool) (m moment, ok bool) {
 	if parts == nil || !strings.HasPrefix(parts[2], "/") {
 		return m, false
 	}
-	m.request = logged{parts[1], parts[2]}
+	m.request = logged{parts[1], asSent(parts[2], true)}
 	if timed {
 		m.at = timeIn(line)
 	}
 	return m, true
+}
+
+// asSent is a target as a URL has it: escapes of the log (nginx's and Apache's: \x22, \", \\) are decoded,
+// and what a request line cannot have, or would end the target, is percent-encoded.
+func asSent(target string, escaped bool) string {
+	var b strings.Builder
+	for i := 0; i < len(target); i++ {
+		c := target[i]
+		if c == '\\' && escaped && i+1 < len(target) {
+			i++
+			code, err := strconv.ParseUint(target[i:][1:min(3, len(target)-i)], 16, 8)
+			if c = target[i]; c == 'x' && err == nil && i+2 < len(target) {
+				c, i = byte(code), i+2
+			} else if at := strings.IndexByte("abfnrtv", c); at >= 0 {
+				c = "\a\b\f\n\r\t\v"[at]
+			}
+		}
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"#\`, c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
 }
 
 // logMost is how many different requests of a log are sent: those that it has most often.
@@ -157,18 +181,13 @@ func readLog(text, base string, timed bool) (*Set, error) {
 		rare += count[r]
 	}
 	for _, r := range often[:min(len(often), logMost)] {
-		s.Requests = append(s.Requests, Request{Method: r.method, URL: base + r.target, Weight: count[r]})
+		s.Requests = append(s.Requests, spec.Target{Method: r.method, URL: base + r.target, Weight: count[r]})
 	}
 	s.inTime(moments, often)
-	left := func(n int, what string) {
-		if n > 0 {
-			s.Left = append(s.Left, fmt.Sprintf("left out: %s %s", unit.Plural(n, "line", "lines"), what))
-		}
-	}
-	left(broken, "without a request line")
-	left(timeless, "without a time")
-	left(bodies, "whose bodies a log does not have (POST, PUT, PATCH)")
-	left(rare, fmt.Sprintf("with rarer requests than the %d most frequent", logMost))
+	s.leave(broken, "line", "without a request line")
+	s.leave(timeless, "line", "without a time")
+	s.leave(bodies, "line", "with a body, which a log does not have (POST, PUT, PATCH)")
+	s.leave(rare, "line", fmt.Sprintf("with rarer requests than the %d most frequent", logMost))
 	if len(s.Requests) == 0 {
 		return nil, fmt.Errorf("no request in it that can be sent; %s", strings.Join(s.Left, "; "))
 	}

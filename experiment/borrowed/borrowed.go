@@ -3,8 +3,6 @@
 package borrowed
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -12,20 +10,12 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
 )
-
-// Request is one request.
-type Request struct {
-	Method, URL string
-	Header      []spec.Field
-	Body        []byte
-	// Weight is how often it is in the file; 0 is once.
-	Weight int
-}
 
 // Set is what a file or a command line has.
 type Set struct {
-	Requests []Request
+	Requests []spec.Target // weight 0 is 1
 	// Order of the requests in a log, by their indices, and when each is due after the first; nil: they
 	// were not asked for.
 	Order []int
@@ -46,31 +36,26 @@ func Read(data []byte, name string, open Opener) (*Set, error) {
 	var err error
 	switch {
 	case strings.HasPrefix(text, "{"):
-		s, err = readJSON([]byte(text))
+		s, err = readHAR([]byte(text))
 	case text == "curl" || strings.HasPrefix(text, "curl "):
 		s, err = readCurls(text, open)
 	default:
 		return nil, nil
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if s == nil {
+	case s == nil:
 		return nil, nil
 	}
 	return s, s.oneHost(name)
 }
 
-// readJSON reads a HAR; nil for other JSON.
-func readJSON(data []byte) (*Set, error) {
-	var top map[string]json.RawMessage
-	if json.NewDecoder(bytes.NewReader(data)).Decode(&top) != nil {
-		return nil, nil // targets' own format has an object a line, and reports what is wrong with it
+// leave says how many were left out, if any.
+func (s *Set) leave(n int, noun, what string) {
+	if n > 0 {
+		s.Left = append(s.Left, "left out: "+unit.Plural(n, noun, noun+"s")+" "+what)
 	}
-	if top["log"] == nil {
-		return nil, nil
-	}
-	return readHAR(top["log"])
 }
 
 // oneHost keeps the requests to the host that most are for: a run loads one.
@@ -78,7 +63,7 @@ func (s *Set) oneHost(name string) error {
 	count := map[string]int{}
 	most := ""
 	for _, r := range s.Requests {
-		h := r.host()
+		h := host(r)
 		if count[h]++; most == "" || count[h] > count[most] {
 			most = h
 		}
@@ -95,13 +80,13 @@ func (s *Set) oneHost(name string) error {
 	if len(others) > 0 {
 		slices.Sort(others)
 		s.Left = append(s.Left, "a run has one host, "+most+"; left out: "+strings.Join(others, ", "))
-		s.Requests = slices.DeleteFunc(s.Requests, func(r Request) bool { return r.host() != most })
+		s.Requests = slices.DeleteFunc(s.Requests, func(r spec.Target) bool { return host(r) != most })
 	}
 	return nil
 }
 
 // host is scheme and host, as far as the URL says.
-func (r *Request) host() string {
+func host(r spec.Target) string {
 	u, err := url.Parse(r.URL)
 	if err != nil {
 		return r.URL
@@ -109,31 +94,12 @@ func (r *Request) host() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// Lines writes the requests in the format of spec.ReadTargets, a line each.
-func (s *Set) Lines() []byte {
-	var b bytes.Buffer
-	quoted := func(text string) []byte {
-		q, err := json.Marshal(text)
-		if err != nil {
-			panic(err) // of a string
-		}
-		return q
+// Targets returns the requests as spec checks them.
+func (s *Set) Targets(name string) ([]spec.Target, error) {
+	for i := range s.Requests {
+		s.Requests[i].Weight = max(s.Requests[i].Weight, 1)
 	}
-	for _, r := range s.Requests {
-		fmt.Fprintf(&b, `{"method":%s,"url":%s,"header":{`, quoted(r.Method), quoted(r.URL))
-		for i, f := range r.Header {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			fmt.Fprintf(&b, "%s:[%s]", quoted(f.Name), quoted(f.Value))
-		}
-		body, err := json.Marshal(r.Body)
-		if err != nil {
-			panic(err) // of bytes
-		}
-		fmt.Fprintf(&b, "},\"body\":%s,\"weight\":%d}\n", body, max(r.Weight, 1))
-	}
-	return b.Bytes()
+	return spec.TargetsOf(s.Requests, name)
 }
 
 // sent reports whether a header field is one that a client sends by itself, and the generator too.

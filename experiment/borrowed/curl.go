@@ -1,10 +1,10 @@
 package borrowed
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"ceiling/experiment/spec"
@@ -12,250 +12,160 @@ import (
 
 // readCurls reads curl command lines, each of which may go on behind a backslash at the end of a line.
 func readCurls(text string, open Opener) (*Set, error) {
-	s := &Set{Flags: map[string]string{}}
-	words, err := split(text)
-	if err != nil {
-		return nil, err
-	}
-	for at := 0; at < len(words); {
-		end := at + 1
-		for end < len(words) && words[end] != newline {
-			end++
-		}
-		if err := s.addCurl(words[at:end], open); err != nil {
-			return nil, err
-		}
-		for at = end; at < len(words) && words[at] == newline; at++ {
+	s, options := &Set{Flags: map[string]string{}}, curlOptions()
+	commands, err := split(text)
+	for _, words := range commands {
+		if err == nil {
+			err = s.addCurl(words, open, options)
 		}
 	}
-	return s, nil
-}
-
-// Curl reads one command line.
-func Curl(text string, open Opener) (*Set, error) {
-	text = strings.TrimSpace(text)
-	if text != "curl" && !strings.HasPrefix(text, "curl ") {
-		text = "curl " + text
-	}
-	s, err := readCurls(text, open)
-	if err == nil && len(s.Requests) > 1 {
-		err = errors.New("several URLs; give one, or a file of curl lines to --targets")
+	repeats := func(t spec.Target) bool { return t.Method != "GET" && t.Method != "HEAD" }
+	if i := slices.IndexFunc(s.Requests, repeats); i >= 0 && s.Flags["location"] != "" {
+		delete(s.Flags, "location")
+		s.Left = append(s.Left, "--location: redirects are not followed, for a "+s.Requests[i].Method+" may not be sent twice")
 	}
 	return s, err
 }
 
-// newline is a word for the end of a command.
-const newline = "\n"
-
-// split divides a text into words as a shell does: quotes, backslashes, $'…'. It expands nothing.
-func split(text string) (words []string, err error) {
-	var word strings.Builder
-	open := false
-	end := func() {
-		if open {
-			words, open = append(words, word.String()), false
-			word.Reset()
-		}
+// Curl reads one command line.
+func Curl(text string, open Opener) (*Set, error) {
+	s, err := readCurls(text, open)
+	if err == nil && len(s.Requests) != 1 {
+		err = fmt.Errorf("%d URLs; give one, or a file of curl lines to --targets", len(s.Requests))
 	}
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case c == '\\' && i+1 < len(text):
-			if i++; text[i] == '\r' && i+1 < len(text) {
-				i++
-			}
-			if text[i] != '\n' {
-				word.WriteByte(text[i])
-				open = true
-			}
-		case c == '\'' || c == '"' || c == '$' && i+1 < len(text) && text[i+1] == '\'':
-			n, err := quoted(text[i:], &word)
-			if err != nil {
-				return nil, err
-			}
-			i, open = i+n-1, true
-		case c == '\n':
-			end()
-			words = append(words, newline)
-		case c == ' ' || c == '\t' || c == '\r':
-			end()
-		case c == '|' || c == ';' || c == '>' || c == '&' && (i+1 == len(text) || strings.IndexByte(" \n&", text[i+1]) >= 0):
-			return nil, fmt.Errorf("%q: only curl itself is read; leave out what follows it", string(c))
-		default:
-			word.WriteByte(c)
-			open = true
-		}
-	}
-	end()
-	return words, nil
-}
-
-// quoted reads a quoted part, and returns its length with the quotes.
-func quoted(text string, into *strings.Builder) (int, error) {
-	quote, at, escapes := text[0], 1, text[0] == '"'
-	if quote == '$' {
-		quote, at, escapes = '\'', 2, true
-	}
-	ansi := at == 2
-	for ; at < len(text); at++ {
-		switch c := text[at]; {
-		case c == quote:
-			return at + 1, nil
-		case c == '\\' && escapes && at+1 < len(text):
-			at++
-			switch next := text[at]; {
-			case ansi && next == 'n':
-				into.WriteByte('\n')
-			case ansi && next == 't':
-				into.WriteByte('\t')
-			case ansi && next == 'r':
-				into.WriteByte('\r')
-			case ansi || strings.IndexByte("\"\\$`", next) >= 0:
-				into.WriteByte(next)
-			case next != '\n':
-				into.WriteString("\\" + string(next))
-			}
-		default:
-			into.WriteByte(c)
-		}
-	}
-	return 0, fmt.Errorf("a quote is not closed: %.20s…", text)
-}
-
-// curlTakes says which of curl's options have a value, and which of them matter.
-func curlTakes(name string) (value, matters, known bool) {
-	switch name {
-	case "X", "request", "H", "header", "d", "data", "data-raw", "data-binary", "data-ascii", "data-urlencode", "json", "u", "user", "A",
-		"user-agent", "e", "referer", "b", "cookie", "url", "cacert", "E", "cert", "key", "resolve", "unix-socket", "m", "max-time",
-		"x", "proxy", "oauth2-bearer":
-		return true, true, true
-	case "G", "get", "k", "L", "location", "insecure", "I", "head", "compressed", "http1.1", "http2", "http2-prior-knowledge":
-		return false, true, true
-	case "o", "output", "w", "write-out", "connect-timeout", "retry", "retry-delay", "c", "cookie-jar", "D", "dump-header", "max-redirs",
-		"keepalive-time", "stderr", "trace", "trace-ascii":
-		return true, false, true
-	case "s", "silent", "S", "show-error", "v", "verbose", "i", "include", "f", "fail", "fail-with-body", "g", "globoff",
-		"no-progress-meter", "progress-bar", "#", "O", "remote-name", "N", "no-buffer", "tcp-nodelay", "no-keepalive", "J":
-		return false, false, true
-	}
-	return false, false, false
+	return s, err
 }
 
 // command is a curl command line as it is read.
 type command struct {
-	Request
-	urls   []string
-	method string
+	spec.Target
+	options map[string]option
+	open    Opener
+	flags   map[string]string
+	urls    []string
+	method  string
+	// fields that options set, by name; own has the names that -H gives or takes away.
+	fields map[string]string
+	own    map[string]bool
+	query  []string // of --url-query
 	data   []string
-	get    bool
-	head   bool
-	json   bool
-	flags  map[string]string
+	form   []part
+	// on has the options without a value that finish looks at.
+	on map[string]bool
 }
 
+// curlAgent is what curl calls itself: servers answer it otherwise than a browser.
+const curlAgent = "curl/8.14.1"
+
+// curlBoundary parts multipart bodies; curl's has random letters at its end.
+const curlBoundary = "------------------------c0f3a1d5b7e92468"
+
 // addCurl reads a command's words.
-func (s *Set) addCurl(words []string, open Opener) error {
-	c := command{flags: s.Flags}
+func (s *Set) addCurl(words []string, open Opener, options map[string]option) error {
 	if words[0] != "curl" {
-		return fmt.Errorf("%.20q is not a curl command", words[0])
+		return fmt.Errorf("%.20q is not a curl command; begin it with curl, as in curl -H 'Accept: text/html' http://127.0.0.1:8080/", words[0])
 	}
-	for at := 1; at < len(words); at++ {
-		word := words[at]
+	c := command{options: options, open: open, flags: s.Flags, own: map[string]bool{}, on: map[string]bool{},
+		fields: map[string]string{"User-Agent": curlAgent, "Accept": "*/*"}}
+	for words = words[1:]; len(words) > 0; {
+		word := words[0]
+		words = words[1:]
 		if len(word) < 2 || word[0] != '-' {
 			c.urls = append(c.urls, word)
 			continue
 		}
-		n, err := c.option(word, words[at+1:], open)
-		if err != nil {
+		var err error
+		if words, err = c.option(word, words); err != nil {
 			return err
 		}
-		at += n
 	}
 	return c.finish(s)
 }
 
-// option reads an option, or letters that stand together; n is how many of the next words are
-// values of it.
-func (c *command) option(word string, next []string, open Opener) (n int, err error) {
+// option reads an option, or letters that stand together, and returns the words after it and its value.
+func (c *command) option(word string, next []string) ([]string, error) {
 	name, value, given := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+	letters := ""
 	if !strings.HasPrefix(word, "--") {
-		for letters := word[1:]; letters != ""; letters = letters[1:] {
-			takes, matters, known := curlTakes(letters[:1])
-			switch {
-			case !known:
-				return 0, unknown("-" + letters[:1])
-			case !takes:
-				if err := c.set(letters[:1], "", open, matters); err != nil {
-					return 0, err
-				}
-				continue
-			case len(letters) > 1:
-				return 0, c.set(letters[:1], letters[1:], open, matters)
-			case len(next) == 0 || next[0] == newline:
-				return 0, fmt.Errorf("-%s: its value is missing", letters)
-			}
-			return 1, c.set(letters[:1], next[0], open, matters)
-		}
-		return 0, nil
+		name, letters = word[1:2], word[2:]
+		value, given = letters, letters != ""
 	}
-	takes, matters, known := curlTakes(name)
+	o := c.options[name]
+	if base := c.options[strings.TrimPrefix(name, "no-")]; o.does == unknown && base.does == idle && !base.value {
+		o = base
+	}
+	dashed := word[:len(word)-len(letters)]
 	switch {
-	case !known || given && !takes || len(name) == 1:
-		return 0, unknown(word)
-	case takes && !given && (len(next) == 0 || next[0] == newline):
-		return 0, fmt.Errorf("--%s: its value is missing", name)
-	case takes && !given:
-		value, n = next[0], 1
+	case o.does == unknown, strings.HasPrefix(word, "--") && (len(name) == 1 || given && !o.value):
+		return nil, fmt.Errorf("curl's %s is not known; remove it, or write it as curl's manual does", dashed)
+	case o.does == refused:
+		return nil, fmt.Errorf("%s of curl cannot be honoured; remove it, or give the request with -m, -H and -b", dashed)
+	case o.value && !given && len(next) == 0:
+		return nil, fmt.Errorf("%s: its value is missing", dashed)
+	case o.value && !given:
+		value, next = next[0], next[1:]
+	case !o.value:
+		value = ""
 	}
-	return n, c.set(name, value, open, matters)
+	if o.does == applied {
+		if err := c.set(o.name, value); err != nil {
+			return nil, err
+		}
+	}
+	if !o.value && letters != "" {
+		return c.option("-"+letters, next)
+	}
+	return next, nil
 }
 
-func unknown(option string) error {
-	return fmt.Errorf("%s of curl cannot be honoured; leave it out, or give the request with -m, -H and -b", option)
-}
-
-// set sets what an option says.
-func (c *command) set(name, value string, open Opener, matters bool) error {
-	if !matters {
-		return nil
-	}
-	field := func(name, value string) { c.Header = append(c.Header, spec.Field{Name: name, Value: value}) }
+// set does what an option says.
+func (c *command) set(name, value string) error {
 	switch name {
-	case "X", "request":
+	case "request":
 		c.method = value
-	case "H", "header":
-		name, value, found := strings.Cut(value, ":")
-		if found && !sent(name) {
-			field(strings.TrimSpace(name), strings.TrimSpace(value))
+	case "header":
+		return c.addFields(value)
+	case "data", "data-ascii", "data-binary", "data-raw", "json", "data-urlencode", "url-query":
+		return c.addData(name, value)
+	case "form", "form-string":
+		return c.addForm(name, value)
+	case "user":
+		if !strings.Contains(value, ":") {
+			return fmt.Errorf("-u %s: curl asks for the password; write it behind a colon", value)
 		}
-		if found && strings.EqualFold(name, "host") {
-			field("Host", strings.TrimSpace(value))
+		if !strings.HasPrefix(c.fields["Authorization"], "Bearer ") {
+			c.fields["Authorization"] = spec.Basic(value)
 		}
-	case "d", "data", "data-ascii", "data-binary", "data-raw", "json", "data-urlencode":
-		return c.addData(name, value, open)
-	case "u", "user":
-		field("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(value)))
 	case "oauth2-bearer":
-		field("Authorization", "Bearer "+value)
-	case "A", "user-agent":
-		field("User-Agent", value)
-	case "e", "referer":
-		field("Referer", value)
-	case "b", "cookie":
-		if !strings.Contains(value, "=") {
+		c.fields["Authorization"] = "Bearer " + value
+	case "user-agent":
+		c.fields["User-Agent"] = value
+	case "referer":
+		c.fields["Referer"] = strings.TrimSuffix(value, ";auto")
+	case "cookie":
+		if value != "" && !strings.Contains(value, "=") {
 			return fmt.Errorf("-b %s: a file of cookies; give them as name=value", value)
 		}
-		field("Cookie", value)
+		c.fields["Cookie"] = strings.TrimPrefix(c.fields["Cookie"]+";"+value, ";")
+	case "range":
+		if !strings.Contains(value, "-") {
+			value += "-"
+		}
+		c.fields["Range"] = "bytes=" + value
+	case "compressed":
+		c.fields["Accept-Encoding"] = "deflate, gzip, br, zstd"
 	case "url":
 		c.urls = append(c.urls, value)
-	case "G", "get":
-		c.get = true
-	case "I", "head":
-		c.head = true
-	case "compressed":
-		field("Accept-Encoding", "deflate, gzip, br, zstd")
+	case "get", "head", "globoff", "path-as-is":
+		c.on[name] = true
+	case "http2":
+		c.on[name] = true
+		fallthrough
 	default:
 		flag, text := curlFlag(name, value)
+		if name == "resolve" && c.flags[flag] != "" && c.flags[flag] != value {
+			return fmt.Errorf("--resolve %s: a second one; remove the one that is not for the URL's host", value)
+		}
 		c.flags[flag] = text
 	}
 	return nil
@@ -264,51 +174,101 @@ func (c *command) set(name, value string, open Opener, matters bool) error {
 // curlFlag is the flag of ceiling run that does the same.
 func curlFlag(name, value string) (flag, text string) {
 	switch name {
-	case "k", "insecure":
-		return "insecure", "true"
-	case "E":
-		return "cert", value
+	case "insecure", "location":
+		return name, "true"
 	case "unix-socket":
 		return "unix", value
-	case "L", "location":
-		return "location", "true"
-	case "x":
-		return "proxy", value
-	case "m", "max-time":
+	case "max-time":
 		return "timeout", value + "s"
 	case "http1.1":
 		return "http", spec.HTTP11
 	case "http2", "http2-prior-knowledge":
 		return "http", spec.HTTP2
+	case "tlsv1.3":
+		return "tls-version", "1.3"
 	}
-	return name, value // cacert, cert, key, resolve
+	return name, value // cacert, cert, ciphers, curves, key, proxy, resolve
 }
 
-// addData adds a part of the body.
-func (c *command) addData(name, value string, open Opener) error {
-	if name == "json" {
-		c.json = true
+// addFields adds a header field, or those of a file.
+func (c *command) addFields(text string) error {
+	file, isFile := strings.CutPrefix(text, "@")
+	if !isFile {
+		return c.addField(text)
 	}
-	if file, is := strings.CutPrefix(value, "@"); is && name != "data-raw" && name != "data-urlencode" {
-		b, err := open(file)
+	b, err := c.open(file)
+	for line := range strings.Lines(string(b)) {
+		if err == nil {
+			err = c.addField(strings.TrimRight(line, "\r\n"))
+		}
+	}
+	return err
+}
+
+// addField adds a field as curl does: "Name:" takes curl's own away, "Name;" is sent without a value, and
+// what is none of these and not "Name: value" is not sent.
+func (c *command) addField(text string) error {
+	end := strings.IndexByte(text, ':')
+	if end < 0 {
+		end = strings.IndexByte(text, ';')
+	}
+	if end < 0 {
+		return nil
+	}
+	value := strings.Trim(text[end+1:], " \t")
+	key := strings.ToLower(text[:end])
+	switch sends := text[end:] == ";" || text[end] == ':' && strings.TrimSpace(value) != ""; {
+	case key == "host" && value == "":
+		return fmt.Errorf("-H %s: a request has a Host; remove it", text)
+	case sends && (key != "host" || !c.own[key]):
+		c.Header = append(c.Header, spec.Field{Name: text[:end], Value: value})
+	}
+	c.own[key] = true
+	return nil
+}
+
+// addData adds a part of the body, or of the query.
+func (c *command) addData(name, value string) error {
+	at := strings.IndexByte(value, '=')
+	if at < 0 {
+		at = strings.IndexByte(value, '@')
+	}
+	file, isFile := strings.CutPrefix(value, "@")
+	encoded := name == "data-urlencode" || name == "url-query"
+	if encoded {
+		isFile, file = at >= 0 && value[at] == '@', value[at+1:]
+	}
+	text := file
+	if isFile && name != "data-raw" {
+		b, err := c.open(file)
 		if err != nil {
 			return err
 		}
-		value = string(b)
-		if name == "d" || name == "data" || name == "data-ascii" { // curl takes line ends out of these
-			value = strings.NewReplacer("\r", "", "\n", "").Replace(value)
+		if text = string(b); name == "data" || name == "data-ascii" { // curl takes these out
+			text = strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(text)
 		}
 	}
-	if name == "data-urlencode" {
-		key, text, named := strings.Cut(value, "=")
-		switch {
-		case strings.Contains(value, "@"):
-			return fmt.Errorf("--data-urlencode %s: a file; give the text", value)
-		case named && key != "":
-			value = key + "=" + url.QueryEscape(text)
-		default:
-			value = url.QueryEscape(strings.TrimPrefix(value, "="))
+	switch {
+	case name == "url-query" && strings.HasPrefix(value, "+"):
+		value = value[1:]
+	case encoded && at > 0 && (text != "" || !isFile): // of an empty file curl sends not even the name
+		value = value[:at] + "=" + url.QueryEscape(text)
+	case encoded:
+		value = url.QueryEscape(text)
+	case isFile && name != "data-raw":
+		value = text
+	}
+	switch {
+	case name == "url-query":
+		if c.query != nil {
+			value = "&" + value
 		}
+		c.query = append(c.query, value)
+		return nil
+	case name == "json":
+		c.on[name] = true
+	case c.data != nil:
+		value = "&" + value
 	}
 	c.data = append(c.data, value)
 	return nil
@@ -316,53 +276,77 @@ func (c *command) addData(name, value string, open Opener) error {
 
 // finish makes the requests of a command.
 func (c *command) finish(s *Set) error {
-	if len(c.urls) == 0 {
+	get, kind := c.on["get"], ""
+	switch {
+	case c.urls == nil:
 		return errors.New("curl without a URL")
-	}
-	has := func(name string) bool {
-		for _, f := range c.Header {
-			if strings.EqualFold(f.Name, name) {
-				return true
-			}
+	case c.form != nil && c.data != nil, c.query != nil && get, (get || c.on["head"]) && c.form != nil, c.on["head"] && c.data != nil && !get,
+		c.fields["Range"] != "" && (c.form != nil || c.data != nil && !get):
+		return errors.New("two of -d, -F, -G, -I, -r and --url-query that exclude each other")
+	case c.form != nil:
+		typed := func(f spec.Field) bool { return strings.EqualFold(f.Name, "Content-Type") }
+		n := len(c.Header)
+		c.Header = slices.DeleteFunc(c.Header, func(f spec.Field) bool { return typed(f) && f.Value == "multipart/form-data" })
+		if c.own["content-type"] && (n == len(c.Header) || slices.ContainsFunc(c.Header, typed)) {
+			return errors.New("-F: with a Content-Type other than multipart/form-data; remove the field")
 		}
-		return false
+		delete(c.own, "content-type")
+		kind = "multipart/form-data; boundary=" + curlBoundary
+		var err error
+		if c.Body, err = multipartOf(c.form, curlBoundary); err != nil {
+			return err
+		}
+	case get:
+		c.query = c.data
+	case c.data != nil:
+		kind, c.Body = "application/x-www-form-urlencoded", []byte(strings.Join(c.data, ""))
 	}
-	join := "&"
-	if c.json {
-		join = ""
-	}
-	body := strings.Join(c.data, join)
 	c.Method = "GET"
 	switch {
-	case c.get, c.data == nil:
-	case c.json && !has("Content-Type"):
-		c.Header = append(c.Header, spec.Field{Name: "Content-Type", Value: "application/json"}, spec.Field{Name: "Accept", Value: "application/json"})
-	case !has("Content-Type"):
-		c.Header = append(c.Header, spec.Field{Name: "Content-Type", Value: "application/x-www-form-urlencoded"})
-	}
-	if c.data != nil && !c.get {
-		c.Method, c.Body = "POST", []byte(body)
-	}
-	if c.head {
-		c.Method = "HEAD"
-	}
-	if c.method != "" {
+	case c.method != "":
 		c.Method = c.method
+	case c.on["head"]:
+		c.Method = "HEAD"
+	case kind != "":
+		c.Method = "POST"
 	}
-	for _, address := range c.urls {
-		r := c.Request
-		if !strings.Contains(address, "://") {
-			address = "http://" + address
+	c.order(kind)
+	for _, text := range c.urls {
+		r := c.Target
+		var err error
+		if r.URL, err = c.address(text); err != nil {
+			return err
 		}
-		if c.get && body != "" {
-			mark := "?"
-			if strings.Contains(address, "?") {
-				mark = "&"
-			}
-			address += mark + body
+		if c.on["http2"] && !strings.HasPrefix(r.URL, "https:") {
+			return errors.New("--http2: over http:// curl asks for an upgrade; give --http2-prior-knowledge, or --http1.1")
 		}
-		r.URL = address
 		s.Requests = append(s.Requests, r)
 	}
 	return nil
+}
+
+// order puts the fields into curl's order. kind is the type of the body.
+func (c *command) order(kind string) {
+	given := c.Header
+	isHost := func(f spec.Field) bool { return strings.EqualFold(f.Name, "Host") }
+	c.Header = nil
+	if i := slices.IndexFunc(given, isHost); i >= 0 {
+		c.Header = append(c.Header, given[i])
+	}
+	add := func(name, value string) {
+		if value != "" && !c.own[strings.ToLower(name)] {
+			c.Header = append(c.Header, spec.Field{Name: name, Value: value})
+		}
+	}
+	isJSON := ""
+	if c.on["json"] {
+		isJSON, c.fields["Accept"], kind = "application/json", "", ""
+	}
+	for _, name := range []string{"Authorization", "Range", "User-Agent", "Accept", "Accept-Encoding", "Referer", "Cookie"} {
+		add(name, c.fields[name])
+	}
+	c.Header = append(c.Header, slices.DeleteFunc(given, isHost)...)
+	add("Content-Type", isJSON)
+	add("Accept", isJSON)
+	add("Content-Type", kind)
 }

@@ -1,9 +1,13 @@
 package spec
 
 import (
+	"cmp"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -123,6 +127,9 @@ func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, e
 		return fail(err)
 	}
 	noFragment, _, _ := strings.Cut(text, "#")
+	if name, rest, is := strings.Cut(noFragment, "//"); is && (name == "http" || name == "https") {
+		return fail(fmt.Errorf("the colon after %s is missing; write %[1]s://%s", name, rest))
+	}
 	scheme, rest := splitScheme(withoutEmptyPort(noFragment))
 	switch scheme {
 	case "http", "https":
@@ -148,6 +155,33 @@ func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, e
 	}
 	return addr, requestTarget, hostHeader, nil
 }
+
+// MoveCredentials makes user:password@ of the URL its field Authorization (RFC 7617), as curl and
+// browsers do; user is that of -u, "" if the URL has it. A field that is there already is kept.
+func (t *Target) MoveCredentials(user string) error {
+	if scheme, rest, is := strings.Cut(t.URL, "://"); is && isScheme(scheme) {
+		authority, _ := splitAuthority(rest)
+		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+			t.URL = scheme + "://" + rest[at+1:]
+			typed, err := url.PathUnescape(authority[:at])
+			if err != nil {
+				return fmt.Errorf("the user and password of a URL: %w; write %% as %%25", err)
+			}
+			user = cmp.Or(user, typed)
+		}
+	}
+	if user == "" || slices.ContainsFunc(t.Header, func(f Field) bool { return strings.EqualFold(f.Name, "Authorization") }) {
+		return nil
+	}
+	if !strings.Contains(user, ":") {
+		user += ":" // without a password
+	}
+	t.Header = append(t.Header, Field{"Authorization", Basic(user)})
+	return nil
+}
+
+// Basic is the value of Authorization for user:password (RFC 7617).
+func Basic(user string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(user)) }
 
 // splitScheme returns the scheme in lower case and the rest. Text without one is http:
 // "localhost:8080" is a host and a port, not a scheme.
@@ -209,7 +243,7 @@ func originForm(target string) string {
 
 func parseAuthority(authority string, tls bool) (Address, string, error) {
 	if strings.Contains(authority, "@") {
-		return Address{}, "", fmt.Errorf("remove user:password@ from it and give -H 'Authorization: Basic BASE64' with the base64 of user:password")
+		return Address{}, "", errors.New("remove user:password@ from it and give -u user:password, or the field -H 'Authorization: Basic BASE64'")
 	}
 	usual := uint16(80)
 	if tls {
@@ -240,7 +274,10 @@ func splitPort(authority string, usual uint16) (host string, port uint16, err er
 	case strings.HasPrefix(authority, "["):
 		return authority, usual, nil // without its ], which checkHost rejects
 	case strings.Count(authority, ":") > 1:
-		return "", 0, fmt.Errorf("an IPv6 address goes in brackets; write http://[::1]:8080/")
+		if name, ports, _ := strings.Cut(authority, ":"); strings.Trim(name, "0123456789abcdefABCDEF") != "" || strings.Trim(ports, "0123456789:") == "" && name != "" {
+			return "", 0, fmt.Errorf("it has more than one port (%s); give one", ports)
+		}
+		return "", 0, errors.New("an IPv6 address goes in brackets; write http://[::1]:8080/")
 	default:
 		host, text, typed = strings.Cut(authority, ":")
 	}
@@ -280,7 +317,9 @@ func checkHost(host *string) (header string, err error) {
 		}
 	}
 	header = *host
-	*host = strings.ToLower(*host)
+	if *host = strings.ToLower(*host); *host == "localhost." {
+		*host = "localhost" // which no DNS server has
+	}
 	return header, nil
 }
 
@@ -411,7 +450,7 @@ func (s *Spec) checkSources(to Address) error {
 		return nil
 	}
 	if to.Network != TCP {
-		return fmt.Errorf("source addresses: a unix socket has none; leave --source-ips out")
+		return fmt.Errorf("source addresses: a unix socket has none; remove --source-ips")
 	}
 	if len(s.SourceIPs) > sourcesMax {
 		return fmt.Errorf("source addresses: %d are too many, at most %d; give a range", len(s.SourceIPs), sourcesMax)

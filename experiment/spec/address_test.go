@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 )
@@ -163,5 +164,38 @@ func TestParseSource(t *testing.T) {
 		if _, err := ParseSource(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// TestCredentials: those of a URL and of -u become the field that curl sends; one that is given stays.
+func TestCredentials(t *testing.T) {
+	basic := func(userinfo string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(userinfo)) }
+	for _, c := range []struct{ url, user, field, wantURL, want string }{
+		{"http://me:pw@h:1/x?a=b@c", "", "", "http://h:1/x?a=b@c", basic("me:pw")},
+		{"http://me:p%40w@h/", "", "", "http://h/", basic("me:p@w")},
+		{"https://me@h/", "", "", "https://h/", basic("me:")},
+		{"http://h/", "me:pw", "", "http://h/", basic("me:pw")},
+		{"http://a:b@h/", "me:pw", "", "http://h/", basic("me:pw")},
+		{"http://a:b@h/", "", "Bearer x", "http://h/", "Bearer x"},
+		{"http://h/me@x", "", "", "http://h/me@x", ""},
+		{"unix:/run/a@b:/", "", "", "unix:/run/a@b:/", ""},
+	} {
+		target := Target{URL: c.url}
+		if c.field != "" {
+			target.Header = []Field{{"authorization", c.field}}
+		}
+		if err := target.MoveCredentials(c.user); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, f := range target.Header {
+			got += f.Value
+		}
+		if target.URL != c.wantURL || got != c.want {
+			t.Errorf("%s, %s: %s, %q", c.url, c.user, target.URL, got)
+		}
+	}
+	if err := (&Target{URL: "http://me:p%w@h/"}).MoveCredentials(""); err == nil || !strings.Contains(err.Error(), "%25") {
+		t.Error(err)
 	}
 }

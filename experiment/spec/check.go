@@ -50,12 +50,12 @@ func (s *Spec) checkShape() error {
 	case s.Connections < 1 || s.Connections > ConnectionsMax:
 		return fmt.Errorf("connections: %d: must be 1–%d; give -c 64", s.Connections, ConnectionsMax)
 	case s.Threads < 0 || s.Threads > ThreadsMax:
-		return fmt.Errorf("threads: %d: must be 0–%d; leave -t out to have them chosen", s.Threads, ThreadsMax)
+		return fmt.Errorf("threads: %d: must be 0–%d; without -t they are chosen", s.Threads, ThreadsMax)
 	case s.Threads > s.Connections:
 		return fmt.Errorf("threads: %d threads cannot share %d connections; give at most -t %d, or more connections with -c",
 			s.Threads, s.Connections, s.Connections)
 	case s.Pipelining < 1 || s.Pipelining > PipeliningMax:
-		return fmt.Errorf("pipelining: %d: must be 1–%d; leave -p out for 1", s.Pipelining, PipeliningMax)
+		return fmt.Errorf("pipelining: %d: must be 1–%d; the default is 1", s.Pipelining, PipeliningMax)
 	case s.Slots() > SlotsMax:
 		return fmt.Errorf("pipelining: %d connections of %d requests each are more than %d in flight; give a smaller -p or -c",
 			s.Connections, s.Pipelining, SlotsMax)
@@ -92,7 +92,7 @@ func (s *Spec) checkTimes() error {
 func (s *Spec) checkRate() error {
 	if !s.Open() {
 		if s.Arrivals != "" {
-			return fmt.Errorf("arrivals: %s arrivals need a rate; give one with -R 10k, or leave --arrivals out", s.Arrivals)
+			return fmt.Errorf("arrivals: %s arrivals need a rate; give one with -R 10k, or remove --arrivals", s.Arrivals)
 		}
 		return nil
 	}
@@ -103,7 +103,7 @@ func (s *Spec) checkRate() error {
 	}
 	switch {
 	case s.Rate.Most() == 0:
-		return fmt.Errorf("rate: nothing would be sent; give -R 10k, or leave -R out for as fast as answers come")
+		return fmt.Errorf("rate: nothing would be sent; give -R 10k, or remove -R for as fast as answers come")
 	case !s.Rate.Constant() && s.Duration == 0:
 		return fmt.Errorf("rate: %s changes over the duration; give one: -d 10s", s.Rate)
 	case s.Arrivals != Constant && s.Arrivals != Poisson && s.Arrivals != Logged:
@@ -219,21 +219,21 @@ func (t *Target) checkMeaning(f Field) error {
 		}
 	case "content-length":
 		if f.Value != strconv.Itoa(t.bodyBytes()) {
-			return fmt.Errorf("header Content-Length: %s, but the body has %d bytes; leave it out, it is set automatically", quoteShort(f.Value), t.bodyBytes())
+			return fmt.Errorf("header Content-Length: %s, but the body has %d bytes; remove it, it is set automatically", quoteShort(f.Value), t.bodyBytes())
 		}
 	case "transfer-encoding":
 		if !strings.EqualFold(f.Value, Chunked) {
-			return fmt.Errorf("header Transfer-Encoding: %s: a body is sent with a Content-Length, or chunked; give Transfer-Encoding: chunked or leave it out",
+			return fmt.Errorf("header Transfer-Encoding: %s: a body is sent with a Content-Length, or chunked; give Transfer-Encoding: chunked or remove it",
 				quoteShort(f.Value))
 		}
 	case "connection":
 		if !strings.EqualFold(f.Value, "keep-alive") {
-			return fmt.Errorf("header Connection: %s; leave it out, and ask for a new connection per request instead if that is what you want to measure", quoteShort(f.Value))
+			return fmt.Errorf("header Connection: %s; remove it, and ask for a new connection per request instead if that is what you want to measure", quoteShort(f.Value))
 		}
 	case "upgrade":
-		return fmt.Errorf("header Upgrade: only HTTP/1.1 is supported; leave it out")
+		return fmt.Errorf("header Upgrade: only HTTP/1.1 is supported; remove it")
 	case "expect":
-		return fmt.Errorf("header Expect: the body is sent at once, without waiting for a 100; leave it out")
+		return fmt.Errorf("header Expect: the body is sent at once, without waiting for a 100; remove it")
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (s *Spec) checkPipelining() error {
 	switch s.HTTP {
 	case "", HTTP11, HTTP2:
 	default:
-		return fmt.Errorf("invalid --http %s (use %s or %s, or leave it out)", quoteShort(s.HTTP), HTTP11, HTTP2)
+		return fmt.Errorf("invalid --http %s (use %s or %s, or remove it)", quoteShort(s.HTTP), HTTP11, HTTP2)
 	}
 	if s.Pipelining == 1 {
 		return nil

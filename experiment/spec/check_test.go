@@ -152,7 +152,7 @@ func TestCheckHeader(t *testing.T) {
 		{"true length", header("Content-Length", "0"), ""},
 		{"wrong length", header("content-length", "5"), "header Content-Length: \"5\", but the body has 0 bytes"},
 		{"coded", header("Transfer-Encoding", "gzip"), "header Transfer-Encoding"},
-		{"close", header("Connection", "close"), "header Connection: \"close\"; leave it out"},
+		{"close", header("Connection", "close"), "header Connection: \"close\"; remove it"},
 		{"keep-alive", header("Connection", "Keep-Alive"), ""},
 		{"upgrade", header("Upgrade", "websocket"), "header Upgrade"},
 		{"expect", header("Expect", "100-continue"), "header Expect"},

@@ -18,7 +18,7 @@ type CI struct {
 	Serve string   `yaml:"serve" jsonschema:"the command that starts it; {addr} is replaced by a free address"`
 	Env   []string `yaml:"env,omitempty" jsonschema:"of both commands, NAME=value"`
 	TLS   bool     `yaml:"tls,omitempty" jsonschema:"the service speaks https"`
-	Loads []CILoad `yaml:"loads" jsonschema:"what is measured: each load is a comparison of its own"`
+	Loads []CILoad `yaml:"loads" jsonschema:"what is measured: each load is a separate comparison"`
 }
 
 // CILoad is one load of a pipeline, and what it must hold.
@@ -49,7 +49,7 @@ func ReadCI(path string) (CI, error) {
 	if err != nil {
 		return c, err
 	}
-	if err := parseYAML(data, path, "docs/ci.md", &c); err != nil {
+	if err := ParseYAML(data, path, "docs/ci.md", &c); err != nil {
 		return c, err
 	}
 	dir := filepath.Dir(path)

@@ -8,11 +8,10 @@ import (
 )
 
 // Dial overrides the destination and the source of connections. The request, the TLS server name
-// and the name verified in the certificate remain those of the URL.
+// and the name verified in the certificate remain the URL's.
 type Dial struct {
-	// SourceIPs are the local addresses that connections are spread over: each an address, or a
-	// range such as 10.0.0.0/28, of which the load host's addresses are used. Empty: the kernel
-	// chooses.
+	// SourceIPs are the local addresses that connections are spread over: each an address, or a range such as
+	// 10.0.0.0/28, from which the load host's addresses are used. Empty: the kernel chooses.
 	SourceIPs []string `json:"source_ips,omitempty" yaml:"source_ips,omitempty" jsonschema:"local addresses, or ranges as in 10.0.0.0/28, to spread the connections over"`
 	// Resolve overrides DNS for hosts, as curl's --resolve does: HOST:PORT:ADDRESS, where host *
 	// is any. Of several comma-separated addresses the first that accepts is used.
@@ -151,11 +150,11 @@ func (s *Spec) checkDial() error {
 	}
 	switch {
 	case s.Unix != "" && to.Network == Unix:
-		return errors.New("--unix: the URL is one of a socket already; leave one of them out")
+		return errors.New("--unix: the URL is one of a socket already; remove one of them")
 	case s.Unix != "" && len(s.Resolve) > 0:
-		return errors.New("--unix, --resolve: a socket has no address; leave one of them out")
+		return errors.New("--unix, --resolve: a socket has no address; remove one of them")
 	case s.AllAddresses && (s.Unix != "" || to.Network == Unix):
-		return errors.New("--all-addresses: a socket has no address; leave one of them out")
+		return errors.New("--all-addresses: a socket has no address; remove one of them")
 	case len(s.Resolve) > resolveMax:
 		return fmt.Errorf("--resolve: %d are too many, at most %d", len(s.Resolve), resolveMax)
 	}
@@ -201,7 +200,7 @@ func (e *Experiment) checkDial() error {
 			used = used || e.Servers[i].URL != "" && r.isForURL(e.Servers[i].URL)
 		}
 		if !used {
-			return fmt.Errorf("--resolve %s: no server has this host and port; write those of a URL", quoteShort(text))
+			return fmt.Errorf("--resolve %s: no server has this host and port; write a URL's", quoteShort(text))
 		}
 	}
 	return nil

@@ -87,11 +87,11 @@ func TestOffer(t *testing.T) {
 		}
 	}
 	for want, bad := range map[string]TLS{
-		"--tls-version: \"1.1\" is not supported":      {Version: "1.1"},
-		"the suites of TLS 1.3 cannot be chosen":       {Ciphers: "TLS_AES_128_GCM_SHA256"},
-		"--ciphers: \"X\" is not supported":            {Ciphers: "X"},
-		"--curves: \"P-1\" is not known here":          {Curves: "P-1"},
-		"they are those of TLS 1.2, and --tls-version": {Version: "1.3", Ciphers: "ECDHE-RSA-AES128-GCM-SHA256"},
+		"--tls-version: \"1.1\" is not supported": {Version: "1.1"},
+		"the suites of TLS 1.3 cannot be chosen":  {Ciphers: "TLS_AES_128_GCM_SHA256"},
+		"--ciphers: \"X\" is not supported":       {Ciphers: "X"},
+		"--curves: \"P-1\" is not known here":     {Curves: "P-1"},
+		"they are for TLS 1.2, and --tls-version": {Version: "1.3", Ciphers: "ECDHE-RSA-AES128-GCM-SHA256"},
 	} {
 		if _, err := bad.Offer(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", bad, err, want)

@@ -104,7 +104,7 @@ type Load struct {
 	Engine         string `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring, epoll or portable"`
 	PinGenerator   string `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
 	PinServer      string `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server's processes, given back afterwards"`
-	Apart          *bool  `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on CPUs of their own; where nothing is said, so are servers that are started"`
+	Apart          *bool  `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on separate CPUs; where nothing is said, so are servers that are started"`
 	Link           string `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"link speed if the kernel does not know it: 50Gbps"`
 	Pprof          string `json:"pprof,omitempty" yaml:"pprof,omitempty" jsonschema:"the server's pprof endpoint, or several with commas between them; off"`
 	Profile        bool   `json:"profile,omitempty" yaml:"profile,omitempty" jsonschema:"take profiles of all of the server's processes, in every other stretch of each run"`

@@ -227,7 +227,7 @@ func (e *Experiment) checkLoad() error {
 	case l.Arrivals == Logged:
 		return fmt.Errorf("invalid arrivals %s (use %s or %s); a log has its times with -R log --targets FILE", Logged, Constant, Poisson)
 	case l.Arrivals != "" && !e.open():
-		return fmt.Errorf("arrivals: %s arrivals need a rate; give one with -R 10k, or leave --arrivals out", l.Arrivals)
+		return fmt.Errorf("arrivals: %s arrivals need a rate; give one with -R 10k, or remove --arrivals", l.Arrivals)
 	case len(l.Connections) > 0 && len(e.Factorial.Factors) == 0 && threads > most:
 		return fmt.Errorf("threads: %d threads cannot share %d connections; give at most -t %d, or more connections with -c",
 			threads, most, most)
@@ -276,10 +276,12 @@ func (e *Experiment) checkBounds() error {
 		return fmt.Errorf("rest: %s: must be 0s–1h", time.Duration(e.Rest))
 	case !(e.Find.Within >= 0 && e.Find.Within <= 0.5):
 		return fmt.Errorf("find.within: %v: must be 0–0.5; 0.03 is 3%%", e.Find.Within)
-	case e.Find.Start < 0 || e.Find.Most < 0 || float64(e.Find.Most) > RateMax || e.Find.Most > 0 && e.Find.Start > e.Find.Most:
+	case e.Find.Most > 0 && e.Find.Start > e.Find.Most:
+		return fmt.Errorf("find: --start %d (find.start) is above --max-rate %d (find.max_rate): a search goes up from its start", e.Find.Start, e.Find.Most)
+	case e.Find.Start < 0 || e.Find.Most < 0 || float64(e.Find.Most) > RateMax:
 		return fmt.Errorf("find: invalid range of rates: %d–%d req/s", e.Find.Start, e.Find.Most)
 	case e.Prove.Namespace != "" && e.Prove.Interface == "":
-		return errors.New("--namespace (prove.namespace): it is that of the interface to throttle; give --interface (prove.interface) as well")
+		return errors.New("--namespace (prove.namespace): it names the namespace of the interface to throttle; give --interface (prove.interface) as well")
 	case !(e.Prove.Share >= 0 && e.Prove.Share <= 0.8):
 		return fmt.Errorf("prove.share: %v: must be 0–0.8; 0.25 removes a quarter", e.Prove.Share)
 	case e.Compare.Blocks < 0 || e.Compare.Blocks > RunsMax/4 || e.Compare.NoiseBlocks < 0 || e.Compare.NoiseBlocks > RunsMax/4:

@@ -101,12 +101,12 @@ func (r *MixRequest) read(dir string) error {
 
 func parseExperiment(data []byte, name string) (Experiment, error) {
 	var e Experiment
-	err := parseYAML(data, name, "docs/experiments.md", &e)
+	err := ParseYAML(data, name, "docs/experiments.md", &e)
 	return e, err
 }
 
-// parseYAML reads a file's keys, all of which must be known; manual has an example of such a file.
-func parseYAML(data []byte, name, manual string, into any) error {
+// ParseYAML reads a file's keys, all of which must be known; manual has an example of such a file.
+func ParseYAML(data []byte, name, manual string, into any) error {
 	if line := tooDeep(data); line > 0 {
 		return fmt.Errorf("%s:%d: nested more than %d deep", name, line, experimentDepth)
 	}

@@ -112,7 +112,7 @@ func (e *Experiment) checkKind() error {
 func (e *Experiment) checkParts() error {
 	for _, k := range allKinds() {
 		if k.settings != nil && k.name != e.Kind && !reflect.ValueOf(k.settings(e)).IsZero() {
-			return fmt.Errorf("%s: these are settings of kind %[1]s, and the kind is %[2]s; leave them out, or give kind: %[1]s", k.name, e.Kind)
+			return fmt.Errorf("%s: these are settings of kind %[1]s, and the kind is %[2]s; remove them, or give kind: %[1]s", k.name, e.Kind)
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func (e *Experiment) checkSearch() error {
 
 func (e *Experiment) checkProof() error {
 	if len(e.Load.Rate) > 0 {
-		return errors.New("rate: a proof perturbs a closed loop; leave the rate out")
+		return errors.New("rate: a proof perturbs a closed loop; remove the rate")
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func TestExperimentRefuses(t *testing.T) {
 		{"find with a list", strings.Replace(goodFile, "sweep", "find", 1) + "slo: p99<5ms\n",
 			"connections: 2 are given and kind find takes one"},
 		{"prove with a rate", strings.Replace(strings.Replace(goodFile, "sweep", "prove", 1), "[1, 10]", "[10]\n  rate: [1k]", 1),
-			"leave the rate out"},
+			"remove the rate"},
 		{"compare one", strings.Replace(goodFile, "sweep", "compare", 1), "a comparison has two"},
 		{"no server", "kind: sweep\nrequests: [{path: /}]\n", "servers: 0 are given"},
 		{"url and serve", strings.Replace(goodFile, "8080", "8080\n    serve: x", 1), "either the url"},
@@ -180,7 +180,7 @@ func TestExperimentRefuses(t *testing.T) {
 		{"TLS without https", goodFile + "  tls: {insecure: true}\n", "--tls-version, --ciphers and --curves are for https://"},
 		{"more threads than connections", goodFile + "  threads: 11\n", "11 threads cannot share 10 connections"},
 		{"a namespace without an interface", strings.Replace(strings.Replace(goodFile, "sweep", "prove", 1), "[1, 10]", "[10]", 1) +
-			"prove: {namespace: x}\n", "(prove.namespace): it is that of the interface"},
+			"prove: {namespace: x}\n", "(prove.namespace): it names the namespace of the interface"},
 		{"missing body", strings.Replace(goodFile, "/read", "/read\n    body: '@nowhere'", 1), "nowhere"},
 	} {
 		file := filepath.Join(dir, "f.yaml")

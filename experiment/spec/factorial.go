@@ -23,7 +23,7 @@ type Factorial struct {
 	Factors []Factor `json:"factors,omitempty" yaml:"factors,omitempty" jsonschema:"what is varied, each on its own"`
 	// Cells to measure: one level name per factor, in the order of the factors.
 	Cells [][]string `json:"cells,omitempty" yaml:"cells,omitempty" jsonschema:"combinations to measure, by the names of their levels; every combination where none is given"`
-	// Interface whose queues and interrupts are tuned; "" for the one that the load crosses.
+	// Interface with the tuned queues and interrupts; "" for the one that the load crosses.
 	Interface string `json:"interface,omitempty" yaml:"interface,omitempty" jsonschema:"network interface that is tuned; the one that the load crosses where none is given"`
 	// Within is the ± share within which "no effect" may be concluded; 0 for the metric's
 	// default.
@@ -369,7 +369,7 @@ func (e *Experiment) checkLevel(f *Factor, l *Level, owner map[string]string) er
 		return errors.New("connections and pipelining are 1 or more")
 	}
 	if l.Link.Queues != 0 {
-		return errors.New("link.queues: the queues are those of all runs; give them in the experiment's link")
+		return errors.New("link.queues: the queues are the same in all runs; give them in the experiment's link")
 	}
 	return nil
 }
@@ -400,7 +400,7 @@ func (e *Experiment) checkCells() error {
 		seen = append(seen, levels)
 	}
 	if len(f.Cells) == 1 {
-		return errors.New("factorial.cells: one cell has nothing to be compared with; give two or more, or leave cells out")
+		return errors.New("factorial.cells: one cell has nothing to be compared with; give two or more, or remove cells")
 	}
 	cells, open := e.Cells(), 0
 	for i := range cells {

@@ -52,7 +52,7 @@ func (s *Spec) checkKind() error {
 		}
 	}
 	if s.Kind != Requests && s.HTTP == HTTP2 {
-		return fmt.Errorf("--http 2: %s go over HTTP/1.1; leave it out", s.Kind.Many())
+		return fmt.Errorf("--http 2: %s go over HTTP/1.1; remove it", s.Kind.Many())
 	}
 	switch s.Kind {
 	case Requests:
@@ -70,15 +70,15 @@ func (s *Spec) checkMessages() error {
 	for i := range s.Targets {
 		t := &s.Targets[i]
 		if t.URL != s.Targets[0].URL {
-			return fmt.Errorf("%sa connection is opened for one URL; give all messages that of the first", targetName(s.Targets, i))
+			return fmt.Errorf("%sa connection is opened for one URL; give all messages the first one's", targetName(s.Targets, i))
 		}
 		if t.Method != "GET" {
-			return fmt.Errorf("%smethod %s: a WebSocket is opened by GET; leave the method out", targetName(s.Targets, i), t.Method)
+			return fmt.Errorf("%smethod %s: a WebSocket is opened by GET; remove the method", targetName(s.Targets, i), t.Method)
 		}
 		for _, f := range t.Header {
 			switch name := strings.ToLower(f.Name); name {
 			case "sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions":
-				return fmt.Errorf("header %s: the generator writes it; leave it out", f.Name)
+				return fmt.Errorf("header %s: the generator writes it; remove it", f.Name)
 			}
 		}
 	}

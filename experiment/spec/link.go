@@ -18,7 +18,7 @@ type Link struct {
 	Rate string `json:"rate,omitempty" yaml:"rate,omitempty" jsonschema:"in each direction, as in 400Mbit/s; as fast as the CPUs where none is given"`
 	// Packets per second in each direction, in place of a rate; 0: no limit.
 	Packets Count `json:"packets,omitempty" yaml:"packets,omitempty" jsonschema:"packets per second in each direction, in place of a rate, as in 30k"`
-	// Burst is the size of the bucket in bytes; 0: that of the largest segment, 66 kB, or what the rate sends in
+	// Burst is the size of the bucket in bytes; 0: the largest segment's size, 66 kB, or what the rate sends in
 	// a millisecond if that is more.
 	Burst Count `json:"burst,omitempty" yaml:"burst,omitempty" jsonschema:"bytes of a burst above the rate, as in 100k; 66k, or a millisecond of the rate"`
 	// Delay is added to every packet, in each direction.
@@ -110,13 +110,13 @@ func (l *Link) check() error {
 	case err != nil:
 		return err
 	case l.Rate != "" && rate < 8000:
-		return fmt.Errorf("link.rate: %s: must be 8 kbit/s or more; leave it out for a link without a limit", l.Rate)
+		return fmt.Errorf("link.rate: %s: must be 8 kbit/s or more; without it the link has no limit", l.Rate)
 	case l.Rate != "" && l.Packets != 0:
 		return errors.New("link: it has a rate and a number of packets; give one of them")
 	case l.Packets < 0 || l.Packets > 1e9:
 		return fmt.Errorf("link.packets: %d per second: must be 1–1,000,000,000", l.Packets)
 	case l.Burst != 0 && l.Rate == "" && l.Packets == 0:
-		return errors.New("link.burst: it is that of a rate; give link.rate as well")
+		return errors.New("link.burst: it needs a rate; give link.rate as well")
 	case l.Burst < 0 || l.Burst > 0 && l.Burst < linkBurstLeast || l.Burst > 1<<31:
 		return fmt.Errorf("link.burst: %d bytes: must be %d, a packet, to 2 GB", l.Burst, linkBurstLeast)
 	case l.Delay < 0 || time.Duration(l.Delay) > linkDelayMax:
@@ -138,11 +138,11 @@ func (e *Experiment) checkLink() error {
 	}
 	switch {
 	case e.Load.Link != "":
-		return errors.New("load.link: it is for a link whose speed the kernel does not know; that of this experiment is link.rate")
+		return errors.New("load.link: it is for a link of unknown speed; this experiment's speed is link.rate")
 	case e.Load.Unix != "":
-		return errors.New("load.unix: a unix socket crosses no link; leave one of them out")
+		return errors.New("load.unix: a unix socket crosses no link; remove one of them")
 	case e.Factorial.Interface != "" || e.Prove.Interface != "":
-		return errors.New("interface: with link it is that of the namespace; leave one of them out")
+		return errors.New("interface: with link the interface is the namespace's; remove one of them")
 	}
 	return e.Link.check()
 }

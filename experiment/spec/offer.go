@@ -40,7 +40,7 @@ func (t *TLS) Offer() (Offer, error) {
 	}
 	if len(o.Suites) > 0 {
 		if t.Version == "1.3" {
-			return o, errors.New("--ciphers: they are those of TLS 1.2, and --tls-version is 1.3; leave one of them out")
+			return o, errors.New("--ciphers: they are for TLS 1.2, and --tls-version is 1.3; remove one of them")
 		}
 		o.Min, o.Max = tls.VersionTLS12, tls.VersionTLS12 // they do not apply to 1.3
 	}
@@ -68,7 +68,7 @@ func suite(name string) (uint16, error) {
 		is := strings.EqualFold(s.Name, name)
 		if !slices.Contains(s.SupportedVersions, tls.VersionTLS12) {
 			if is {
-				return 0, fmt.Errorf("--ciphers: %s: the suites of TLS 1.3 cannot be chosen, Go's crypto/tls offers all three and the server takes one; leave it out", name)
+				return 0, fmt.Errorf("--ciphers: %s: the suites of TLS 1.3 cannot be chosen, Go's crypto/tls offers all three and the server takes one; remove it", name)
 			}
 			continue
 		}

@@ -46,7 +46,7 @@ func (s *Server) Own() (*Own, error) {
 		return nil, fmt.Errorf("%q is a command, and agents execute none: they start ceiling's own servers (ceiling serve KIND, ceiling planted KIND)", s.Serve)
 	}
 	if s.Dir != "" {
-		return nil, fmt.Errorf("dir: %s is a directory of this machine; leave it out with --agents", s.Dir)
+		return nil, fmt.Errorf("dir: %s is a directory of this machine; remove it with --agents", s.Dir)
 	}
 	o := &Own{Env: s.Env}
 	for at := 1; at < len(words); at++ {

@@ -56,7 +56,7 @@ func TestKeyFiles(t *testing.T) {
 		"PKCS 1":        {"", cert, block("RSA PRIVATE KEY", private(key), map[string]string{"Proc-Type": "4,ENCRYPTED"}), "--key: KEY is encrypted; decrypt it"},
 		"swapped":       {"", good, cert, "--cert: CERT has a key and no certificate; give the file with the certificate; are --cert and --key swapped?"},
 		"no key":        {"", cert, cert, "--key: KEY has a certificate and no key"},
-		"another's":     {"", cert, block("PRIVATE KEY", private(other), nil), "--cert, --key: the key is not that of the certificate; compare what openssl x509"},
+		"another's":     {"", cert, block("PRIVATE KEY", private(other), nil), "--cert, --key: the key does not belong to the certificate; compare what openssl x509"},
 		"key in DER":    {"", cert, string(private(key)), "--key: KEY is not in PEM; convert it: openssl pkey -inform der -in KEY -out KEY.pem"},
 		"cert in DER":   {"", string(certDER), good, "--cert: CERT is not in PEM; convert it: openssl x509 -inform der -in CERT -out CERT.pem"},
 		"CA in DER":     {string(certDER), "", "", "--cacert: CA is not in PEM; convert it: openssl x509 -inform der -in CA -out CA.pem"},

@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
@@ -48,7 +47,7 @@ func ParseProxy(from ProxyURL) (p Proxy, err error) {
 	}
 	if p.Via = to.String(); u.User != nil {
 		password, _ := u.User.Password()
-		p.Authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
+		p.Authorization = Basic(u.User.Username() + ":" + password)
 	}
 	return p, nil
 }
@@ -75,9 +74,9 @@ func checkProxy(d *Dial, to Address) error {
 	case err != nil:
 		return err
 	case d.Unix != "" || to.Network == Unix:
-		return errors.New("--proxy: a unix socket is not behind a proxy; leave one of them out")
+		return errors.New("--proxy: a unix socket is not behind a proxy; remove one of them")
 	case len(d.Resolve) > 0:
-		return errors.New("--proxy, --resolve: the proxy looks the host up; leave one of them out")
+		return errors.New("--proxy, --resolve: the proxy looks the host up; remove one of them")
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (f Field) check() error {
 	case f.Name == "":
 		return fmt.Errorf("header %s has no name; write 'Name: value'", quoteShort(": "+f.Value))
 	case !isToken(f.Name):
-		return fmt.Errorf("header name %s: only letters, digits and !#$%%&'*+-.^_`|~ may stand in it; write 'Name: value'", quoteShort(f.Name))
+		return fmt.Errorf("header name %s: only letters, digits and !#$%%&'*+-.^_`|~ are allowed in it; write 'Name: value'", quoteShort(f.Name))
 	case len(f.Name)+len(f.Value) > fieldMax:
 		return fmt.Errorf("header %s: %d bytes are too many; at most %d", quoteShort(f.Name), len(f.Name)+len(f.Value), fieldMax)
 	case !utf8.ValidString(f.Value):
@@ -46,7 +46,7 @@ func (f Field) check() error {
 	}
 	for i, c := range []byte(f.Value) {
 		if c < 0x20 && c != '\t' || c == 0x7f {
-			return fmt.Errorf("header %s: a control character (%#02x) at byte %d of the value; leave it out", f.Name, c, i+1)
+			return fmt.Errorf("header %s: a control character (%#02x) at byte %d of the value; remove it", f.Name, c, i+1)
 		}
 	}
 	return nil

@@ -17,6 +17,8 @@ import (
 // them. Each step is a target of the run.
 type Session struct {
 	Steps []Step `yaml:"steps"`
+	// Secure reports whether the targets are https.
+	Secure bool `yaml:"-"`
 	// Origin identifies its file.
 	Origin Origin `yaml:"-"`
 }
@@ -69,7 +71,7 @@ func ReadSession(path string) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{}
-	if err := parseYAML(data, path, "docs/requests.md", s); err != nil {
+	if err := ParseYAML(data, path, "docs/requests.md", s); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
@@ -105,6 +107,11 @@ func (p *Step) check(dir string) error {
 
 // Targets returns the steps as targets of the server at base.
 func (s *Session) Targets(base string) ([]Target, error) {
+	to, _, _, err := ParseTarget(base)
+	if err != nil {
+		return nil, err
+	}
+	s.Secure = to.TLS
 	var list []Target
 	for i := range s.Steps {
 		p := &s.Steps[i]

@@ -112,7 +112,7 @@ func (s SLO) check() error {
 		}
 		for _, u := range s[:i] {
 			if t.Metric == u.Metric && t.Quantile == u.Quantile {
-				return fmt.Errorf("SLO: both %s and %s are given; leave one of them out", u, t)
+				return fmt.Errorf("SLO: both %s and %s are given; remove one of them", u, t)
 			}
 		}
 	}

@@ -88,17 +88,39 @@ func parseTargets(data []byte, name string, read func(string) ([]byte, error)) (
 	if p.weight != 0 {
 		return nil, fmt.Errorf("%s:%d: no target follows the weight; put it on the line above METHOD URL", name, p.weightAt)
 	}
+	return p.finish()
+}
+
+// TargetsOf checks and joins requests that another program wrote, as ReadTargets does those of a file;
+// errors have their numbers.
+func TargetsOf(list []Target, name string) ([]Target, error) {
+	p := &targetsParser{name: name}
+	for _, t := range list {
+		p.line++
+		err := p.countBody(len(t.Body))
+		if err == nil {
+			err = p.add(t)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, p.line, err)
+		}
+	}
+	return p.finish()
+}
+
+// finish checks the targets, and joins equal ones.
+func (p *targetsParser) finish() ([]Target, error) {
 	if len(p.targets) == 0 {
-		return nil, fmt.Errorf("%s: no target in it; write a line such as GET http://localhost:8080/", name)
+		return nil, fmt.Errorf("%s: no target in it; write a line such as GET http://localhost:8080/", p.name)
 	}
 	for i := range p.targets {
 		if err := p.targets[i].check(); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", name, p.lines[i], err)
+			return nil, fmt.Errorf("%s:%d: %w", p.name, p.lines[i], err)
 		}
 	}
 	targets := joined(p.targets)
 	if err := checkRound(targets); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
 	return targets, nil
 }
@@ -306,7 +328,7 @@ func (p *targetsParser) jsonLine(line []byte) error {
 	case !isToken(t.Method):
 		return fmt.Errorf("method %s is not a word; write GET", quoteShort(t.Method))
 	case target.Weight < 1 || target.Weight > WeightMax:
-		return fmt.Errorf("weight %d: must be 1–%d; leave it out for 1", target.Weight, WeightMax)
+		return fmt.Errorf("weight %d: must be 1–%d; the default is 1", target.Weight, WeightMax)
 	}
 	if err := p.countBody(len(t.Body)); err != nil {
 		return err

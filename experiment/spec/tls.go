@@ -116,7 +116,7 @@ func (t *TLS) Pair() ([]tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair([]byte(t.Cert), []byte(t.Key))
 	if err != nil && strings.Contains(err.Error(), "does not match") {
-		return nil, errors.New("--cert, --key: the key is not that of the certificate; compare what openssl x509 -noout -pubkey -in CERT and openssl pkey -pubout -in KEY print")
+		return nil, errors.New("--cert, --key: the key does not belong to the certificate; compare what openssl x509 -noout -pubkey -in CERT and openssl pkey -pubout -in KEY print")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--cert, --key: %s; give a certificate and the key to it, in PEM", strings.TrimPrefix(err.Error(), "tls: "))
@@ -134,7 +134,7 @@ func (t *TLS) concealed() *TLS {
 	return &c
 }
 
-var errNoTLS = errors.New("--insecure, --cacert, --cert, --key, --sni, --tls-resume, --tls-version, --ciphers and --curves are for https:// and wss:// URLs; give one, or leave them out")
+var errNoTLS = errors.New("--insecure, --cacert, --cert, --key, --sni, --tls-resume, --tls-version, --ciphers and --curves are for https:// and wss:// URLs; give one, or remove them")
 
 // checkTLS rejects TLS settings without TLS.
 func (s *Spec) checkTLS() error {
