@@ -37,7 +37,7 @@ func CheckLoad(name string, p *record.Plan, change, noBase string) Checked {
 		c.add(Check{"base", GateInconclusive, say("ci.no-base", with{"why": noBase})})
 	case failed && diedUnderLoad(p, change):
 		c.add(Check{"runs to its end", GateFailed, p.Because})
-	case failed || p.Ended == record.EndedInterrupted:
+	case failed || p.Ended == record.EndedInterrupted || p.Ended == record.EndedEarly:
 		c.add(Check{"runs to its end", GateInconclusive, p.Because})
 	}
 	if p.Comparison != nil && !failed {

@@ -41,6 +41,7 @@ func TestCheckLoad(t *testing.T) {
 		"no base":                 {record.Plan{}, "it does not build", GateInconclusive},
 		"the change dies":         {record.Plan{Ended: record.EndedFailed, Because: ended("change")}, "", GateFailed},
 		"the base dies":           {record.Plan{Ended: record.EndedFailed, Because: ended("base")}, "", GateInconclusive},
+		"too short":               {record.Plan{Ended: record.EndedEarly, Comparison: gate(GatePassed)}, "", GateInconclusive},
 		"interrupted":             {record.Plan{Ended: record.EndedInterrupted}, "", GateInconclusive},
 		"3 of 4 meet the SLO":     {record.Plan{Experiment: spec.Experiment{SLO: slo}, Runs: runs(3, 1)}, "", GatePassed},
 		"2 of 3 meet it":          {record.Plan{Experiment: spec.Experiment{SLO: slo}, Runs: runs(2, 1)}, "", GateInconclusive},

@@ -71,6 +71,7 @@ func fewBlocks(e *spec.Experiment, c *record.Comparison) record.Statement {
 	n := len(metricsOf(e))
 	least := stat.LeastBlocks(compareConfidence, n)
 	switch leastNoise := stat.LeastBlocks(compareConfidence, 1); {
+	case tooFewBlocks(e) != nil: // the answer says so
 	case c.Blocks < least:
 		return say("comparison.few-blocks", with{"blocks": c.Blocks, "metrics": n, "confidence": compareConfidence, "needed": least})
 	case c.Blocks < least+2:
@@ -81,13 +82,20 @@ func fewBlocks(e *spec.Experiment, c *record.Comparison) record.Statement {
 	return record.Statement{}
 }
 
+// tooFewBlocks says that a comparison of so few blocks has no answer, whatever they show.
+func tooFewBlocks(e *spec.Experiment) []record.Statement {
+	n := len(metricsOf(e))
+	blocks, _ := CompareBlocks(e)
+	if least := stat.LeastBlocks(compareConfidence, n); blocks < least {
+		return []record.Statement{say("comparison.blocks", with{"blocks": blocks, "metrics": n, "confidence": compareConfidence, "needed": least})}
+	}
+	return nil
+}
+
 func ceilingsDiffer(s *compareSides) record.Statement {
 	of := func(m *record.Measured) record.Bottleneck { return m.Bottleneck }
 	a, b := mostOf(s.a, of), mostOf(s.b, of)
-	if a == b || a == "" || b == "" {
-		return record.Statement{}
-	}
-	return say("comparison.two-bottlenecks", with{"a": a, "b": b})
+	return twoBottlenecks(a, b)
 }
 
 func generatorCaveat(s *compareSides) record.Statement {

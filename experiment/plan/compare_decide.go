@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"ceiling/internal/stat"
 	"ceiling/record"
@@ -164,4 +165,13 @@ func saysOf(c *record.Comparison, more ...record.Statement) record.Statement {
 		parts = append(parts, say("comparison.open", with{"open": open}))
 	}
 	return say("comparison.result", with{"parts": append(parts, more...)})
+}
+
+// twoBottlenecks says that two sides have different ones, where both are known.
+func twoBottlenecks(a, b record.Bottleneck) record.Statement {
+	unknown := []record.Bottleneck{"", record.Inconclusive}
+	if a == b || slices.Contains(unknown, a) || slices.Contains(unknown, b) {
+		return record.Statement{}
+	}
+	return say("comparison.two-bottlenecks", with{"a": a, "b": b})
 }

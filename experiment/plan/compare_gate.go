@@ -68,7 +68,7 @@ func ParseGate(text string) ([]Condition, error) {
 		}
 		for _, other := range list {
 			if other.Metric == c.Metric {
-				return nil, fmt.Errorf("--fail-on: both %s and %s are given; leave one of them out", other, c)
+				return nil, fmt.Errorf("--fail-on: both %s and %s are given; remove one of them", other, c)
 			}
 		}
 		list = append(list, c)
@@ -183,17 +183,13 @@ func closeGate(p *record.Plan, s *compareSides) {
 		return
 	}
 	p.Exit = Gate(c, conditions)
-	if len(conditions) > 0 && onlyBFails(s) {
+	onlyBFails := mostlyErrors(&compareSides{a: s.a}) == nil && mostlyErrors(&compareSides{b: s.b}) != nil && len(s.a) > 0
+	if len(conditions) > 0 && onlyBFails {
 		for i := range c.Gate {
 			c.Gate[i].Result = GateFailed
 		}
 		p.Exit = exitFail
 	}
-}
-
-// onlyBFails reports whether B mostly returns errors while A does not.
-func onlyBFails(s *compareSides) bool {
-	return mostlyErrors(&compareSides{a: s.a}) == nil && mostlyErrors(&compareSides{b: s.b}) != nil && len(s.a) > 0
 }
 
 // Gate evaluates the conditions and returns the exit code: 0, 3 if one failed, 4 if one is

@@ -336,8 +336,8 @@ func finishedCaveats(c *record.Comparison, a, b []Figures, same bool) []record.S
 		}
 		return mostOf(runs, func(m *record.Measured) record.Bottleneck { return m.Bottleneck })
 	}
-	if x, y := of(a), of(b); x != y && x != "" && y != "" {
-		caveats = append(caveats, say("comparison.two-bottlenecks", with{"a": x, "b": y}))
+	if differ := twoBottlenecks(of(a), of(b)); !differ.IsZero() {
+		caveats = append(caveats, differ)
 	}
 	return caveats
 }

@@ -79,8 +79,8 @@ func TestAskedBlocksAreMade(t *testing.T) {
 	if c := decisionOf(t, p, metricCPU); c.Decision != record.CannotTell || c.Relative.Confidence != 0 {
 		t.Errorf("3 blocks decide: %+v", c)
 	}
-	if d := p.Comparison.Caveats; !has(d, "3 blocks are too few") {
-		t.Errorf("doubts %q", d)
+	if says := prose.Text(p.Comparison.Says); !strings.Contains(says, "3 blocks cannot reach") {
+		t.Error(says)
 	}
 }
 
@@ -134,6 +134,32 @@ func TestAnswerIsOneSentence(t *testing.T) {
 	}
 	if _, err := json.Marshal(p); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFewBlocksSayWhatIsNeeded: no change is large enough for four blocks, and the answer says how many are.
+func TestFewBlocksSayWhatIsNeeded(t *testing.T) {
+	e := compared(t, 3)
+	e.Compare.Blocks = 4
+	c := simulate(e, newMachine(3), planted{.4, 1, 1}).Comparison
+	if got := prose.Text(c.Says); !strings.Contains(got, "4 blocks cannot reach a joint 95% for 4 metrics") || !strings.Contains(got, "give --blocks 8") {
+		t.Error(got)
+	}
+	e.Compare.Blocks = 8
+	if got := prose.Text(simulate(e, newMachine(3), planted{.4, 1, 1}).Comparison.Says); !strings.Contains(got, "B is worse than A: requests per second") {
+		t.Errorf("the number that was advised: %s", got)
+	}
+}
+
+// TestUnknownBottlenecksDoNotDiffer: "limited by inconclusive" is no sentence.
+func TestUnknownBottlenecksDoNotDiffer(t *testing.T) {
+	for _, k := range []struct {
+		a, b record.Bottleneck
+		says bool
+	}{{record.ServerCPU, record.Bandwidth, true}, {record.ServerCPU, record.Inconclusive, false}, {"", record.ServerCPU, false}} {
+		if s := twoBottlenecks(k.a, k.b); s.IsZero() == k.says {
+			t.Errorf("%s and %s: %s", k.a, k.b, s)
+		}
 	}
 }
 
@@ -305,7 +331,7 @@ func TestGateIsStrict(t *testing.T) {
 		"rps<5%": "begins with -", "p99>10%": "begins with +", "rps>+5%": "a gain, not a loss; write rps<-5%", "p99<-5%": "a gain, not a loss; write p99>+5%",
 		"p95>+5%": "there are rps", "rps": "no < or >", "rps<=-5%": "only < and >", "rps=-5%": "only < and >", "p99≥+5%": "only < and >",
 		"rps<-5": "per cent", "rps<-x%": "not a number", "rps<-%": "not a number", "rps<-1e1%": "not a number", "rps<-100%": "nothing loses",
-		"p99>+1000000%": "limits above 100×", "rps<-5%,rps<-6%": "leave one of them out", "cpu>+1%,server_cpu>+2%": "leave one", "rps<-5%,": "no < or >",
+		"p99>+1000000%": "limits above 100×", "rps<-5%,rps<-6%": "remove one of them", "cpu>+1%,server_cpu>+2%": "remove one", "rps<-5%,": "no < or >",
 	} {
 		_, err := ParseGate(text)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

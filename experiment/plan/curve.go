@@ -1,12 +1,14 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/stat"
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -32,7 +34,7 @@ func concludeCurve(c *record.Curve, e *spec.Experiment) {
 	}
 	knee(c, valid, points)
 	if c.Over != OverRate && c.Over != OverThreads {
-		fit(c, points, e.Seed)
+		fit(c, valid, points, e.Seed)
 	}
 }
 
@@ -44,7 +46,9 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 		return
 	}
 	c.Caveats = append(c.Caveats, warned(k.Warnings)...)
-	found := &record.Knee{PerS: k.Peak}
+	// The table's figure: FindKnee's is a mean of logarithms.
+	peak := slices.MaxFunc(valid, func(a, b record.CurvePoint) int { return cmp.Compare(a.PerS.Mid, b.PerS.Mid) }).PerS.Mid
+	found := &record.Knee{PerS: peak}
 	top, first := valid[len(valid)-1], valid[0]
 	if k.BracketedBelow {
 		found.Low = k.Low
@@ -64,13 +68,13 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	extend := more(c, found.Add)
 	switch {
 	case !k.BracketedAbove:
-		c.Says = say("curve.grows", with{"top": place(c, top.X), "per_s": k.Peak, "extend": extend, "bottleneck": c.Bottleneck})
+		c.Says = say("curve.grows", with{"top": place(c, top.X), "per_s": peak, "extend": extend, "bottleneck": c.Bottleneck})
 	case !k.BracketedBelow && k.High <= 1:
-		c.Says = say("curve.flat", with{"high": place(c, k.High), "per_s": k.Peak, "bottleneck": c.Bottleneck})
+		c.Says = say("curve.flat", with{"high": place(c, k.High), "per_s": peak, "bottleneck": c.Bottleneck})
 	case !k.BracketedBelow:
-		c.Says = say("curve.plateau", with{"high": place(c, k.High), "per_s": k.Peak, "extend": extend, "bottleneck": c.Bottleneck})
+		c.Says = say("curve.plateau", with{"high": place(c, k.High), "per_s": peak, "extend": extend, "bottleneck": c.Bottleneck})
 	default:
-		c.Says = say("curve.peak", with{"per_s": k.Peak, "low": lower(c, k.Low), "high": place(c, k.High), "extend": extend,
+		c.Says = say("curve.peak", with{"per_s": peak, "low": lower(c, k.Low), "high": place(c, k.High), "extend": extend,
 			"bottleneck": c.Bottleneck})
 	}
 }
@@ -81,11 +85,12 @@ func between(valid []record.CurvePoint, low, high float64) bool {
 	return slices.ContainsFunc(valid, func(p record.CurvePoint) bool { return p.X > low && p.X < high })
 }
 
-// ceilingBeyond returns the bottleneck of most points from the knee on.
+// ceilingBeyond returns the bottleneck of most points beyond the knee, where throughput no longer
+// grows, or that of the last point: at the knee the load may still be the limit.
 func ceilingBeyond(valid []record.CurvePoint, knee float64) record.Bottleneck {
 	counts := map[record.Bottleneck]int{}
-	for _, p := range valid {
-		if p.X >= knee {
+	for i, p := range valid {
+		if p.X > knee || i == len(valid)-1 {
 			counts[p.Bottleneck]++
 		}
 	}
@@ -101,9 +106,17 @@ func below(x float64) []float64 {
 	return []float64{float64(max(1, int(x/2)))}
 }
 
-// fit fits the Universal Scalability Law over concurrency.
-func fit(c *record.Curve, points []stat.Point, seed uint64) {
+// fit fits the Universal Scalability Law over concurrency. A fit whose peak is in the measured range,
+// and higher than anything measured there, is wrong.
+func fit(c *record.Curve, valid []record.CurvePoint, points []stat.Point, seed uint64) {
 	u, err := stat.FitUSL(points, confidence, seed)
+	highest := 0.0
+	for _, p := range valid {
+		highest = max(highest, p.PerS.High)
+	}
+	if err == nil && u.Bends && u.Best.Value <= valid[len(valid)-1].X && u.Peak.Value > highest {
+		err = fmt.Errorf("its peak of %s is above every measured point", unit.FormatRate(u.Peak.Value))
+	}
 	if err != nil {
 		c.Caveats = append(c.Caveats, say("curve.no-fit", with{"error": err.Error()}))
 		return

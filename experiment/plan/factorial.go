@@ -220,6 +220,14 @@ func CellPoint(runs []record.Measured, levels []int) (point record.CurvePoint, p
 	return curvePoint(0, own), median(medians)
 }
 
+// setBack returns the setting that another program changed back during a run; nil: none.
+func setBack(m *record.Measured) *record.Tuned {
+	if i := slices.IndexFunc(m.Tuned, func(s record.Tuned) bool { return s.Effect == record.TuningSetBack }); i >= 0 {
+		return &m.Tuned[i]
+	}
+	return nil
+}
+
 // counts reports whether a run counts for a metric, and why not.
 func counts(m *record.Measured, metric *compareMetric) (why []record.Statement, is bool) {
 	switch {
@@ -308,7 +316,7 @@ func concludeFactorial(p *record.Plan) {
 			if len(k.terms(r.cells)) == 0 {
 				continue // the listed cells exclude it
 			}
-			f.Effects = append(f.Effects, effectOf(f, m, k, counted, logs, r.tuned(k)))
+			f.Effects = append(f.Effects, effectOf(f, m, k, counted, logs))
 		}
 	}
 	if slices.ContainsFunc(f.Effects, func(x record.Effect) bool { return x.Blocks > 0 }) {
@@ -340,7 +348,7 @@ func columns(rows [][]float64, at []int) [][]float64 {
 }
 
 // effectOf judges one contrast in one metric.
-func effectOf(f *record.Factorial, m *compareMetric, k contrast, cells [][]int, logs [][]float64, tuned tuningOf) record.Effect {
+func effectOf(f *record.Factorial, m *compareMetric, k contrast, cells [][]int, logs [][]float64) record.Effect {
 	x := record.Effect{Metric: m.name, Factor: f.Factors[k.factor].Name, Level: k.level, Decision: record.CannotTell, Within: m.margin,
 		PerBlock: []float64{}}
 	if k.with >= 0 {
@@ -361,13 +369,7 @@ func effectOf(f *record.Factorial, m *compareMetric, k contrast, cells [][]int, 
 			}
 		}
 	}
-	if !tuned.shown() && (x.Decision == record.NoChange || tuned.opposite && x.Decision == record.CannotTell && x.Blocks > 0) {
-		x.Decision, x.MoreBlocks = record.NotShown, 0
-	}
 	x.Says = effectStatement(f, &x, k)
-	if x.Decision == record.NotShown {
-		x.Says.With["setting"], x.Says.With["evidence"] = tuned.unseen.What, tuned.unseen.Evidence
-	}
 	return x
 }
 
@@ -415,8 +417,7 @@ func effectStatement(f *record.Factorial, x *record.Effect, k contrast) record.S
 			with["first"], with["second"] = x.Given[0].Mid, x.Given[1].Mid
 		}
 	}
-	settled := map[string]string{record.Higher: "shown", record.Lower: "shown", record.NoChange: "none",
-		record.NotShown: "not-shown"}[x.Decision]
+	settled := map[string]string{record.Higher: "shown", record.Lower: "shown", record.NoChange: "none"}[x.Decision]
 	switch {
 	case settled != "":
 	case x.Blocks == 0:
@@ -445,8 +446,7 @@ func answerFactorial(f *record.Factorial) {
 		}
 	}
 	f.Answer = append([]record.Statement{record.State("factorial.answer", record.Values{"effects": len(f.Effects), "shown": count["shown"],
-		"none": count["none"], "unsettled": count["unsettled"] + count["unsettled-noisy"], "missing": count["not-measured"],
-		"notshown": count["not-shown"]})}, shown...)
+		"none": count["none"], "unsettled": count["unsettled"] + count["unsettled-noisy"], "missing": count["not-measured"]})}, shown...)
 }
 
 // cell is one combination with its runs.

@@ -17,7 +17,6 @@ func factorialCaveats(e *spec.Experiment, f *record.Factorial, r *factorialRuns)
 		list = append(list, record.State("factorial.few-blocks", record.Values{"blocks": f.Blocks, "least": least, "effects": f.Comparisons}))
 	}
 	list = append(list, invalidCells(e, f)...)
-	list = append(list, notSeen(r)...)
 	list = append(list, bottlenecksDiffer(e, f)...)
 	shared := func(c record.FactorialCell) bool { return c.Bottleneck == record.SharedCPU }
 	if slices.ContainsFunc(f.Cells, shared) {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,7 @@ func searchDeciding(t testing.TB, e *spec.Experiment, do func(*Decision) record.
 		if d.Next == nil {
 			p.Ended, p.Because = d.Ended, d.Because
 			Conclude(p)
+			onePercentile(t, p.Search)
 			return p
 		}
 		if len(p.Runs) > spec.RunsMax {
@@ -63,6 +65,17 @@ func searchDeciding(t testing.TB, e *spec.Experiment, do func(*Decision) record.
 			t.Fatalf("a run is to come and %d are left", d.Left)
 		}
 		p.Runs = append(p.Runs, do(&d))
+	}
+}
+
+// onePercentile: the p99 in an answer is that of its row in the table.
+func onePercentile(t testing.TB, s *record.Search) {
+	t.Helper()
+	for _, broken := range s.Failed {
+		if strings.HasPrefix(broken.Term, "p99<") && !broken.AtLeast &&
+			!slices.ContainsFunc(s.Rates, func(r record.TriedRate) bool { return r.MissedAtLeast || float64(r.MissedP99Ns) == broken.Value }) {
+			t.Errorf("the answer has a p99 of %.0f ns, the table %+v", broken.Value, s.Rates)
+		}
 	}
 }
 
@@ -451,8 +464,8 @@ func garbage(chance *rand.Rand, e *spec.Experiment, s *record.Step) record.Measu
 	m.CompletedPerS, m.TargetPerS, m.BadShare, m.ElapsedS = odd(), odd(), odd(), odd()
 	m.Completed, m.Failed = chance.Uint64N(3)*chance.Uint64(), chance.Uint64N(2)
 	m.SLO = []record.SLOTerm{{Term: pick("p99<5ms", "service.p50<1ms"), Value: odd()}}
-	if chance.IntN(2) == 0 {
-		m.Histogram = nil
+	if chance.IntN(2) == 0 { // then the table has no p99, and no run of a program a term with one
+		m.Histogram, m.SLO[0].Term = nil, "service.p50<1ms"
 	}
 	return m
 }

@@ -79,24 +79,31 @@ func (s *searchState) table() []record.TriedRate {
 	return rates
 }
 
-// missedP99 returns the median p99 of the failed runs of a rate; atLeast is set if one of them
-// was stopped early.
+// missedP99 returns the p99 of a rate's failed runs together, which the answer has too; atLeast is set
+// if one of them was stopped early, or its p99 is a bound.
 func (s *searchState) missedP99(t *tried) (ns int64, atLeast bool) {
-	var all []int64
-	for _, m := range t.runs {
-		switch b, _ := s.judge(m); {
-		case b != classMissed:
-		case m.P99AtLeastNs > 0:
-			all, atLeast = append(all, m.P99AtLeastNs), true
-		case m.StoppedEarly == "" && m.Response.Count > 0:
-			all, atLeast = append(all, m.Response.P99Ns), atLeast || m.Response.IsBound(.99)
-		}
-	}
-	if len(all) == 0 {
+	broken := s.missed(t)
+	if len(broken) == 0 {
 		return 0, false
 	}
-	slices.Sort(all)
-	return all[(len(all)-1)/2], atLeast
+	all := mergedRuns(broken)
+	ns, atLeast = all.Response.P99Ns, all.Response.IsBound(.99)
+	for _, m := range broken {
+		if m.StoppedEarly != "" {
+			ns, atLeast = max(ns, m.P99AtLeastNs), true
+		}
+	}
+	return ns, atLeast
+}
+
+// missed returns the runs of a rate that missed the SLO.
+func (s *searchState) missed(t *tried) (broken []*record.Measured) {
+	for _, m := range t.judged {
+		if b, _ := s.judge(m); b == classMissed {
+			broken = append(broken, m)
+		}
+	}
+	return broken
 }
 
 // wallAt returns the bottleneck of most runs of a rate; actual bottlenecks take precedence over
@@ -146,12 +153,7 @@ func (s *searchState) crossed() (lowestBroke, highestHeld *tried) {
 
 // failedAt returns the terms that failed at a rate, over its failed runs.
 func (s *searchState) failedAt(t *tried) []record.SLOTerm {
-	var broken []*record.Measured
-	for _, m := range t.judged {
-		if b, _ := s.judge(m); b == classMissed {
-			broken = append(broken, m)
-		}
-	}
+	broken := s.missed(t)
 	if len(broken) == 0 {
 		return nil
 	}

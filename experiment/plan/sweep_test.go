@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,8 +130,9 @@ func TestSweepFindsThePlantedCurve(t *testing.T) {
 		if c.Over != OverConnections || len(c.Points) != 8 || c.Points[3].X != 8 || c.Points[3].Runs != 6 || c.Points[3].Response.Count != 6000 {
 			t.Errorf("points %+v", c.Points)
 		}
-		if c.Knee == nil || c.Knee.Low < 8 || c.Knee.High > 64 || len(c.Knee.Add) > 1 {
-			t.Errorf("knee %+v, true peak at 40", c.Knee)
+		highest := slices.MaxFunc(c.Points, func(a, b record.CurvePoint) int { return cmp.Compare(a.PerS.Mid, b.PerS.Mid) }).PerS.Mid
+		if c.Knee == nil || c.Knee.Low < 8 || c.Knee.High > 64 || len(c.Knee.Add) > 1 || c.Knee.PerS != highest {
+			t.Errorf("knee %+v, true peak at 40; the table's highest rate is %v", c.Knee, highest)
 		}
 		u := c.USL
 		if u == nil || u.Best == nil || u.Best.Low > 39.8 || u.Best.High < 39.8 || math.Abs(u.Sigma.Mid-sigma) > 0.02 || !u.Trusted {
@@ -137,6 +140,25 @@ func TestSweepFindsThePlantedCurve(t *testing.T) {
 		}
 		if c.Bottleneck != "server CPU" || !strings.Contains(prose.Text(c.Says), "throughput peaks at") {
 			t.Errorf("says %q, %s", c.Says, c.Bottleneck)
+		}
+	}
+}
+
+// TestSweepOfAPool: at the knee every slot is used once, and the load is the limit; the curve's bottleneck is
+// that of the point beyond. A fit through so few points overshoots them, and is not shown.
+func TestSweepOfAPool(t *testing.T) {
+	for _, counts := range [][]spec.Count{{1, 4, 16}, {1, 4, 16, 64}, {1, 2, 4, 8, 192}} {
+		s := concluded(sweepOver(t, counts, nil, 4), func(s record.Step) float64 { return 95 * math.Min(float64(s.Connections), 4) },
+			func(m *record.Measured) {
+				m.Bottleneck = map[bool]record.Bottleneck{true: record.Concurrency, false: record.ServerBlocked}[m.Connections <= 4]
+			})
+		for _, c := range s.Curves {
+			if c.Knee == nil || c.Knee.High != 4 || c.Bottleneck != record.ServerBlocked {
+				t.Errorf("%v: knee %+v, %s", counts, c.Knee, c.Bottleneck)
+			}
+			if c.USL != nil && c.USL.Best != nil && c.USL.PeakPerS.Mid > 395 {
+				t.Errorf("%v: a fit above all points: %+v", counts, c.USL)
+			}
 		}
 	}
 }
