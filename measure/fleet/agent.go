@@ -2,17 +2,16 @@ package fleet
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
-	"strconv"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/sys"
 	"ceiling/internal/unit"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
@@ -21,29 +20,22 @@ import (
 
 // AgentOptions configure what an agent offers, and to whom.
 type AgentOptions struct {
-	Name    string
-	Version string
-	// Loads and Observes are the roles that it accepts.
-	Loads, Observes bool
+	// About has what the caller knows: the version, the roles and the load that it accepts, its
+	// interface, its capacity.
+	About About
 	// Serves is the address that it starts ceiling's own servers on; the zero value: it starts none.
 	Serves netip.Addr
 	Allow  AllowList
-	Caps   Caps
 	// Grace is how long it continues without hearing from the driver; 0: 10 s.
 	Grace time.Duration
 	// Log receives every event, one line each, from any goroutine.
 	Log func(string)
-	// NIC and its speed, for About.
-	NIC              string
-	NICBitsPerSecond float64
-	// CapacityPerS, for About; 0: unknown.
-	CapacityPerS float64
 
-	engine Engine    // nil: run.DoShare
-	here   func()    // called once it can be discovered; may be nil
-	clock  *ownClock // nil: the real one
-	find   Lookup    // nil: this host's resolver
-	serve  starter   // nil: run.StartOwn
+	engine Engine       // nil: run.DoShare
+	here   func()       // called once it can be discovered; may be nil
+	now    func() int64 // nil: nanoseconds since its start
+	find   Lookup       // nil: this host's resolver
+	serve  starter      // nil: run.StartOwn
 }
 
 const (
@@ -56,29 +48,10 @@ const (
 	obeyWithin = 30 * time.Second
 )
 
-// ownClock is an agent's clock: nanoseconds since its start. Tests give it an offset and a drift.
-type ownClock struct {
-	base   time.Time
-	offset int64
-	drift  float64
-}
-
-func (c *ownClock) now() int64 {
-	past := time.Since(c.base)
-	return c.offset + int64(past) + int64(float64(past)*c.drift)
-}
-
-// time converts a reading of the clock to a time.
-func (c *ownClock) time(at int64) time.Time {
-	return c.base.Add(time.Duration(float64(at-c.offset) / (1 + c.drift)))
-}
-
 // Agent offers this machine. It is idle, or takes part in one run.
 type Agent struct {
-	o      AgentOptions
-	env    record.Environment
-	conn   *bus.Conn
-	opener bus.Opener
+	o    AgentOptions
+	conn *bus.Conn
 
 	mu      sync.Mutex
 	life    life
@@ -98,8 +71,9 @@ func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
 	if o.serve == nil {
 		o.serve = startOwn
 	}
-	if o.clock == nil {
-		o.clock = &ownClock{base: time.Now()}
+	if o.now == nil {
+		start := time.Now()
+		o.now = func() int64 { return int64(time.Since(start)) }
 	}
 	if o.find == nil {
 		o.find = lookup
@@ -107,23 +81,29 @@ func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
 	if o.Log == nil {
 		o.Log = func(string) {}
 	}
-	o.Name = conn.Name()
-	a := &Agent{o: o, env: record.ReadEnvironment(o.Version), conn: conn, life: newLife(o.Grace),
-		hosted: hosted{start: o.serve, at: o.Serves, grace: o.Grace, log: o.Log, servers: map[string]*instance{}}}
-	a.opener = bus.Opener{Key: conn.Key(), Clock: func() time.Duration { return time.Duration(a.now()) }}
-	rand.Read(a.opener.Session[:])
+	o.About.describe(&o)
+	a := &Agent{o: o, conn: conn, life: newLife(o.Grace)}
+	a.hosted = hosted{o: &a.o, servers: map[string]*instance{}}
 	return a
+}
+
+// describe adds what the agent knows of its host and its limits.
+func (a *About) describe(o *AgentOptions) {
+	env := record.ReadEnvironment(a.Version)
+	a.Protocol, a.Host, a.Cores, a.MemoryBytes = Protocol, env.Host, cores(&env), env.MemoryBytes
+	a.CPUModel, a.Kernel, a.BootID = env.CPUModel, env.Kernel, env.BootID
+	a.Allow = o.Allow.Texts()
+	if o.Serves.IsValid() {
+		a.Serves = o.Serves.String()
+	}
 }
 
 // Serve makes this machine an agent, over its connection, until the context ends: then it stops its
 // run and reports the result before it returns. It returns only errors it cannot recover from,
-// bus.IsTokenOver among them.
+// bus.ErrTokenOver among them.
 func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 	a := newAgent(conn, o)
-	stop, err := conn.Present(bus.Service{
-		Version: strconv.Itoa(Protocol) + ".0.0", Ping: func([]byte) []byte { return a.pong() },
-		About: func() []byte { return text(a.about()) }, Command: a.hear,
-	})
+	stop, err := conn.Present(text(&a.o.About), a.hear)
 	if err != nil {
 		return err
 	}
@@ -146,75 +126,33 @@ func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 // leaveWithin is how long an agent that was told to leave may take to report its run.
 const leaveWithin = 5 * time.Second
 
-// text encodes as JSON what always can be.
-func text(of any) []byte {
-	b, err := json.Marshal(of)
-	if err != nil {
-		panic(err) // a type of this package
-	}
-	return b
-}
-
-// hear opens a command and obeys it. Those that query other machines run concurrently, so that no
-// heartbeat waits for a name lookup.
-func (a *Agent) hear(sealed []byte, answer func([]byte)) {
-	e, err := a.opener.Open(sealed)
-	if err != nil {
-		a.o.Log("refused a command: " + err.Error())
-		answer(text(reply{Error: err.Error(), NowNs: a.now(), WallNs: time.Now().UnixNano(), Phase: a.phase()}))
-		return
-	}
-	do := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
-		defer cancel()
-		answer(text(a.command(ctx, e.Verb, e.Run, e.Body)))
-	}
-	switch e.Verb {
-	case verbServe:
-		go func() { answer(text(a.serve(e.Body))) }()
-	case verbOffer, verbPrepare, verbDismiss:
+// hear answers a command. Those that ask other machines or start something run concurrently, so that
+// no heartbeat waits for a name lookup.
+func (a *Agent) hear(body []byte, answer func([]byte)) {
+	var c command
+	err := readMessage(body, &c)
+	do := func() { answer(text(a.answer(&c, err))) }
+	switch c.Verb {
+	case verbOffer, verbPrepare, verbServe, verbDismiss:
 		go do()
 	default:
 		do()
 	}
 }
 
-func (a *Agent) phase() Phase {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.life.phase
-}
+func (a *Agent) now() int64 { return a.o.now() }
 
-func (a *Agent) now() int64 { return a.o.clock.now() }
-
-// about describes this agent to those who ask.
-func (a *Agent) about() About {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	x := About{
-		Protocol: Protocol, Version: a.o.Version, Host: a.env.Host, Cores: cores(&a.env),
-		MemoryBytes: a.env.MemoryBytes, CPUModel: a.env.CPUModel, Kernel: a.env.Kernel, BootID: a.env.BootID,
-		NIC: a.o.NIC, NICBitsPerSecond: a.o.NICBitsPerSecond, CapacityPerS: a.o.CapacityPerS,
-		Loads: a.o.Loads, Observes: a.o.Observes, Serves: a.hosted.address(), Allow: a.o.Allow.Texts(),
-		MaxRate: a.o.Caps.MaxRate, MaxTimeNs: int64(a.o.Caps.MaxTime), MaxConnections: a.o.Caps.MaxConnections,
-		Phase: a.life.phase, Run: a.life.run,
-		Session: Session{Nonce: hex.EncodeToString(a.opener.Session[:]), Last: a.opener.Last(), NowNs: a.now()},
+// answer obeys a command, unless it could not be read, and logs a refusal, except of what a driver
+// only asks, or tells an agent that it may have lost.
+func (a *Agent) answer(c *command, err error) reply {
+	address := ""
+	if err == nil {
+		address, err = a.obey(c)
 	}
-	if a.life.phase != Idle {
-		x.BusyNs = a.now() - a.life.since
+	if err != nil && !slices.Contains([]string{verbOffer, verbPing, verbFinish, verbStop, verbKeep, verbDismiss}, c.Verb) {
+		a.o.Log(strings.TrimSpace(fmt.Sprintf("refused %s %s", c.Verb, c.Run)) + ": " + err.Error())
 	}
-	return x
-}
-
-// command executes a driver's request, whose signature has been checked.
-func (a *Agent) command(ctx context.Context, verb, run string, body []byte) reply {
-	return a.reply(a.obey(ctx, verb, run, body))
-}
-
-// serve starts a server.
-func (a *Agent) serve(body []byte) reply {
-	address, err := a.hosted.serve(body, a.now)
-	r := a.reply(a.refuse(verbServe, "", err))
+	r := a.reply(err)
 	r.Address = address
 	return r
 }
@@ -222,178 +160,179 @@ func (a *Agent) serve(body []byte) reply {
 func (a *Agent) reply(err error) reply {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := reply{Phase: a.life.phase, NowNs: a.now(), WallNs: time.Now().UnixNano()}
+	r := reply{State: State{Phase: a.life.phase, Run: a.life.run}, NowNs: a.now(), WallNs: time.Now().UnixNano()}
+	if r.Phase != Idle {
+		r.BusyNs = r.NowNs - a.life.since
+	}
 	if err != nil {
 		r.Error = err.Error()
 	}
 	return r
 }
 
-func (a *Agent) obey(ctx context.Context, verb, run string, body []byte) error {
-	switch verb {
+// obey does what a command says. Only a server that was started has an address.
+func (a *Agent) obey(c *command) (address string, err error) {
+	if c.Protocol != Protocol {
+		return "", fmt.Errorf("the driver speaks version %d of the protocol, this agent %d: install the same ceiling on both", c.Protocol, Protocol)
+	}
+	switch c.Verb {
 	case verbOffer, verbPrepare:
-		o, err := a.readOrder(ctx, run, body)
-		if err == nil {
-			err = a.accepts(ctx, o)
+		ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
+		defer cancel()
+		if err = a.accepts(ctx, c.Order); err == nil && c.Verb == verbPrepare {
+			err = a.prepare(c.Run, c.Order)
 		}
-		if err == nil && verb == verbPrepare {
-			err = a.prepare(run, o)
-		}
-		if err != nil && verb == verbPrepare {
-			a.o.Log(fmt.Sprintf("refused run %s: %v", run, err))
-		}
-		return err
-	case verbStart:
-		var b begin
-		if err := readMessage(body, &b); err != nil {
-			return a.refuse(verb, run, err)
-		}
-		return a.refuse(verb, run, a.begin(run, b.AtNs))
-	case verbAlive:
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.life.hear(run, a.now())
-	case verbFinish, verbStop, verbRelease:
-		return a.conclude(verb, run, body)
+		return "", err
+	case verbServe:
+		return a.hosted.serve(c, a.now)
 	case verbKeep, verbDismiss:
-		return a.hosted.obey(verb, body, a.now())
+		return "", a.hosted.obey(c, a.now())
 	}
-	return a.refuse(verb, run, errors.New("no such verb"))
-}
-
-// refuse logs a refused request.
-func (a *Agent) refuse(verb, run string, err error) error {
-	if err != nil {
-		of := ""
-		if run != "" {
-			of = " of run " + run
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch c.Verb {
+	case verbPing:
+		if c.Run == "" {
+			return "", nil
 		}
-		a.o.Log(fmt.Sprintf("refused %s%s: %v", verb, of, err))
+		return "", a.life.hear(c.Run, a.now())
+	case verbStart:
+		return "", a.begin(c.Run, c.AtNs)
+	case verbFinish, verbStop:
+		if err := a.life.hear(c.Run, a.now()); err != nil {
+			return "", err
+		}
+		if c.Verb == verbStop {
+			a.halt("the driver said: " + c.Why)
+		} else {
+			a.session.finish()
+		}
+		return "", nil
 	}
-	return err
-}
-
-func (a *Agent) readOrder(ctx context.Context, run string, body []byte) (*order, error) {
-	var o order
-	if err := readMessage(body, &o); err != nil {
-		return nil, err
-	}
-	if o.Spec == nil && o.SpecID != "" {
-		kept, err := a.conn.GetSpec(ctx, run)
-		if err != nil {
-			return nil, err
-		}
-		if specID(kept) != o.SpecID {
-			return nil, errors.New("the spec that is kept is not the one that the command names")
-		}
-		o.Spec = &spec.Spec{}
-		if err := readMessage(kept, o.Spec); err != nil {
-			return nil, err
-		}
-	}
-	return &o, o.check()
+	return "", errors.New("no such verb")
 }
 
 // accepts checks whether an order suits this agent.
 func (a *Agent) accepts(ctx context.Context, o *order) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	switch {
-	case o.Load && !a.o.Loads:
+	case o.Load && !a.o.About.Loads:
 		return errors.New("it only observes; start the agent without --observe-only")
-	case o.Observe && !a.o.Observes:
+	case o.Observe && !a.o.About.Observes:
 		return errors.New("it only loads; start the agent without --load-only")
 	}
+	a.settle()
 	a.mu.Lock()
-	phase, of := a.life.phase, a.life.run
+	busy := a.life.busy(a.now())
 	a.mu.Unlock()
-	if phase != Idle {
-		return fmt.Errorf("it is at run %s (%s)", of, phase)
+	if busy != nil {
+		return busy
 	}
-	if err := pprofAllowed(ctx, a.o.Allow, a.o.find, o.Spec); err != nil && o.Observe {
-		return err
+	if o.Observe { // it may fetch profiles from this machine, and from what is on the list
+		for _, url := range spec.PprofURLs(o.Spec.Pprof) {
+			to, _, _, err := spec.ParseTarget(url)
+			if err == nil {
+				err = a.o.Allow.leads(ctx, to, a.o.find, sys.IsLocal)
+			}
+			if err != nil {
+				return fmt.Errorf("--pprof: %w", err)
+			}
+		}
 	}
 	if !o.Load {
 		return nil // an observer sends nothing to the target
 	}
-	if err := a.o.Caps.Check(o.Spec, o.Share); err != nil {
+	if err := a.o.About.Caps.Check(o.Spec, o.Share); err != nil {
 		return err
 	}
-	return a.targetAllowed(ctx, o.Spec)
+	// All targets of a spec share an address. The engine checks the one that it picks again.
+	to, err := o.Spec.Address(o.Spec.Targets[0].URL)
+	if err != nil {
+		return err
+	}
+	return a.o.Allow.leads(ctx, to, a.o.find, func(netip.Addr) bool { return false })
 }
 
-// targetAllowed resolves the target of a spec (all its targets share one) and checks it against the
-// list. The engine checks the address it picks again.
-func (a *Agent) targetAllowed(ctx context.Context, s *spec.Spec) error {
-	to, err := s.Address(s.Targets[0].URL)
-	if err != nil {
-		return err
+// settle waits a moment for a run of which the driver has taken everything, and which does not know
+// that yet.
+func (a *Agent) settle() {
+	a.mu.Lock()
+	s, draining := a.session, a.life.phase == Draining
+	a.mu.Unlock()
+	if !draining {
+		return
 	}
-	if to.Network == spec.Unix {
-		return a.o.Allow.PermitsUnix(to.Path)
+	select {
+	case <-s.freed:
+	case <-time.After(settleWithin):
 	}
-	addrs, err := addressesOf(ctx, to, a.o.find)
-	if err != nil {
-		return err
-	}
-	for _, at := range addrs {
-		if err := a.o.Allow.Permits(ctx, at, a.o.find); err != nil {
-			return err
-		}
-	}
-	return nil
 }
+
+// settleWithin is less than a driver waits for an answer.
+const settleWithin = time.Second
 
 // prepare begins a run: it connects, and waits for the start.
 func (a *Agent) prepare(id string, o *order) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err := a.life.prepare(id, a.now(), a.needs(o.Spec)); err != nil {
+	if err := bus.CheckName("run", id); err != nil {
 		return err
 	}
-	p, err := a.conn.Publisher(id)
-	if err != nil {
-		a.life.release()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of := o.Spec
+	length := of.Warmup + of.Duration + max(time.Second, of.Timeout, of.Duration/10)
+	if of.Duration == 0 {
+		length = a.o.About.MaxTime
+	}
+	if err := a.life.prepare(id, a.now(), of.ConnectRamp+2*of.Timeout, length); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := newSession(id, *o, cancel)
 	if o.Spec.Rate.IsZero() {
-		s.cap = a.o.Caps.MaxRate
+		s.cap = a.o.About.Caps.MaxRate
 	}
 	a.session, a.stopAt = s, 0
 	a.o.Log(fmt.Sprintf("run %s: %s", id, describe(o)))
-	a.ended.Go(func() { a.work(ctx, s, p) })
+	a.ended.Go(func() { a.work(ctx, s) })
 	return nil
 }
 
 // describe describes an order in words.
 func describe(o *order) string {
-	switch {
-	case !o.Load:
-		return "observes " + o.Spec.Targets[0].URL
-	case o.Observe:
-		return fmt.Sprintf("observes and loads %s, %d of %d shares", o.Spec.Targets[0].URL, o.Share.Count, o.Share.Of)
+	url := o.Spec.Targets[0].URL
+	if !o.Load {
+		return "observes " + url
 	}
-	return fmt.Sprintf("loads %s, %d of %d shares", o.Spec.Targets[0].URL, o.Share.Count, o.Share.Of)
+	text := fmt.Sprintf("loads %s, %d of %d shares", url, o.Share.Count, o.Share.Of)
+	if o.Observe {
+		text = "observes and " + text
+	}
+	return text
 }
 
-// needs returns how long a run takes by its spec.
-func (a *Agent) needs(s *spec.Spec) times {
-	length := s.Warmup + s.Duration + max(time.Second, s.Timeout, s.Duration/10)
-	if s.Duration == 0 {
-		length = a.o.Caps.MaxTime
+// permit checks the address that an engine picks. Who observes sends nothing to the target, which is
+// on its own machine.
+func (a *Agent) permit(ctx context.Context, o *order, to netip.AddrPort, unix string) error {
+	switch {
+	case !o.Load:
+		return nil
+	case to.IsValid():
+		return a.o.Allow.Permits(ctx, to, a.o.find)
 	}
-	return times{connect: s.ConnectRamp + 2*s.Timeout, length: length}
+	return a.o.Allow.PermitsUnix(unix)
 }
 
 // work is a session's goroutine: it runs the engine and sends its reports.
-func (a *Agent) work(ctx context.Context, s *session, p *bus.Publisher) {
-	defer p.Close()
+func (a *Agent) work(ctx context.Context, s *session) {
 	defer s.cancel()
 	sending, quit := context.WithCancel(context.Background())
 	var sent sync.WaitGroup
-	sent.Go(func() { a.send(sending, s, p) })
-	profile, e := s.work(ctx, a.o.engine, run.ShareOptions{
-		Host: a.o.Name, Version: a.o.Version, Permit: permit(ctx, a.o.Allow, a.o.find, &s.order),
+	sent.Go(func() { a.send(sending, s) })
+	e := s.work(ctx, a.o.engine, run.ShareOptions{
+		Host: a.conn.Name(), Version: a.o.About.Version,
+		Permit: func(to netip.AddrPort, unix string) error { return a.permit(ctx, &s.order, to, unix) },
 	}, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -402,108 +341,58 @@ func (a *Agent) work(ctx context.Context, s *session, p *bus.Publisher) {
 	a.mu.Lock()
 	a.life.loaded(a.now())
 	a.mu.Unlock()
-	e.Profile = a.handIn(sending, s, profile)
-	s.end(e)
-	a.o.Log(a.outcome(s, &e))
+	e = s.end(e)
+	how := "ended"
+	if e.Error != "" {
+		how = e.Error
+	} else if e.Stopped != "" {
+		how = "stopped because " + e.Stopped
+	}
+	a.o.Log("run " + s.run + ": " + how)
 	go func() {
-		<-s.freed // by the driver, or by the watchdog if no driver does
+		<-s.freed // once all is sent, or by the watchdog
 		quit()
 	}()
 	sent.Wait()
 }
 
-// handIn sends a profile to the driver; "": there is none.
-func (a *Agent) handIn(ctx context.Context, s *session, profile []byte) string {
-	if len(profile) == 0 {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, drainMost/2)
-	defer cancel()
-	if err := a.conn.PutProfile(ctx, s.run, profileName, profile); err != nil {
-		s.NotMeasured(record.NotMeasured{What: "CPU profile", Why: err.Error(), Host: a.o.Name})
-		return ""
-	}
-	return profileName
-}
-
-const profileName = "cpu.pprof.gz"
-
-func (a *Agent) outcome(s *session, e *ending) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case e.Error != "":
-		return fmt.Sprintf("run %s: %s", s.run, e.Error)
-	case s.stopped != "":
-		return fmt.Sprintf("run %s: stopped because %s", s.run, s.stopped)
-	}
-	return fmt.Sprintf("run %s: ended", s.run)
-}
-
 // send sends a session's reports to the driver: once a second, urgent ones at once.
-func (a *Agent) send(ctx context.Context, s *session, p *bus.Publisher) {
+func (a *Agent) send(ctx context.Context, s *session) {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
-	for last := false; !last; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-beat.C:
-		case <-s.kick:
+	more, last := false, false
+	for number := uint64(0); !last; number++ {
+		if !more {
+			select {
+			case <-ctx.Done():
+				return
+			case <-beat.C:
+			case <-s.kick:
+			}
 		}
-		last = s.flush(p.Send)
-	}
-	if p.Flush(ctx) != nil {
-		return // freed before delivery: the watchdog logged it
+		var chunk []byte
+		chunk, more, last = s.cut()
+		if err := a.conn.Report(ctx, s.run, number, chunk); err != nil {
+			s.stop("its result cannot be sent: " + err.Error())
+			return // or it was freed before delivery: the watchdog logged it
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.session != s:
-	case s.began:
-		a.life.told(a.now())
-	default:
-		a.free() // a run that never began: the driver has nothing to wait for
+	if a.session == s {
+		a.free()
 	}
 }
 
 // begin passes the start time to the engine.
 func (a *Agent) begin(run string, at int64) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err := a.life.start(run, a.now(), at); err != nil {
+	now := a.now()
+	if err := a.life.start(run, now, at); err != nil {
 		return err
 	}
-	a.session.began = true
-	a.session.start <- a.o.clock.time(at) // the only one: life rejects a second
-	a.o.Log(fmt.Sprintf("run %s: begins in %s", run, unit.FormatDuration(time.Duration(at-a.now()).Round(time.Millisecond))))
-	return nil
-}
-
-// conclude ends a run in one of three ways.
-func (a *Agent) conclude(verb, run string, body []byte) error {
-	var why stopping
-	if verb == verbStop {
-		if err := readMessage(body, &why); err != nil {
-			return a.refuse(verb, run, err)
-		}
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err := a.life.hear(run, a.now()); err != nil {
-		return err
-	}
-	switch verb {
-	case verbFinish:
-		a.session.finish()
-	case verbStop:
-		a.halt("the driver said: " + why.Why)
-	case verbRelease:
-		if a.life.phase != Ended && a.life.phase != Draining {
-			return fmt.Errorf("it is %s", a.life.phase)
-		}
-		a.free()
-	}
+	in := time.Duration(at - now)
+	a.session.start <- time.Now().Add(in) // the only one: life rejects a second
+	a.o.Log(fmt.Sprintf("run %s: begins in %s", run, unit.FormatDuration(in.Round(time.Millisecond))))
 	return nil
 }
 
@@ -549,22 +438,19 @@ func (a *Agent) look(now, late int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.life.asleep(max(late, 0))
-	if a.stopAt > 0 && a.session != nil && a.life.phase != Draining && a.life.phase != Ended && now-a.stopAt > int64(obeyWithin) {
+	if a.stopAt > 0 && a.session != nil && a.life.phase != Draining && now-a.stopAt > int64(obeyWithin) {
 		return fmt.Errorf("run %s: the load engine did not stop within %s", a.life.run, obeyWithin)
 	}
 	why := a.life.overdue(now)
 	if why == "" {
 		return nil
 	}
-	switch a.life.phase {
-	case Draining:
-		a.o.Log(fmt.Sprintf("run %s: given up, %s", a.life.run, why))
-		a.free()
-	case Ended:
-		a.free() // no driver confirmed receipt: the reports stay where they were sent
-	default:
+	if a.life.phase != Draining {
 		a.halt(why)
+		return nil
 	}
+	a.o.Log(fmt.Sprintf("run %s: given up, %s", a.life.run, why))
+	a.free()
 	return nil
 }
 
@@ -596,9 +482,4 @@ func (a *Agent) leave(why string, within time.Duration) error {
 	case <-time.After(obeyWithin):
 		return errors.New("the load engine did not end")
 	}
-}
-
-// pong answers a ping.
-func (a *Agent) pong() []byte {
-	return text(reply{NowNs: a.now(), WallNs: time.Now().UnixNano()})
 }

@@ -26,9 +26,6 @@ type Rule struct {
 	unix   string
 }
 
-// String returns the rule as written.
-func (r Rule) String() string { return r.text }
-
 // AllowList is what an agent may load.
 type AllowList []Rule
 
@@ -171,40 +168,27 @@ func (l AllowList) Permits(ctx context.Context, to netip.AddrPort, find Lookup) 
 	return fmt.Errorf("%s is not on its allow-list (%s); start the agent with --allow %s", to, l, to)
 }
 
-// addressesOf returns a target's addresses: those its name resolves to.
-func addressesOf(ctx context.Context, to spec.Address, find Lookup) ([]netip.AddrPort, error) {
-	if ip, err := netip.ParseAddr(to.Host); err == nil && to.At == "" {
-		return []netip.AddrPort{netip.AddrPortFrom(ip, to.Port)}, nil
+// leads checks where an address leads: to a unix socket, or to all that its name resolves to. What own
+// holds of needs no rule.
+func (l AllowList) leads(ctx context.Context, to spec.Address, find Lookup, own func(netip.Addr) bool) error {
+	if to.Network == spec.Unix {
+		return l.PermitsUnix(to.Path)
 	}
 	ips, err := to.Given()
-	if err != nil {
-		return nil, err
+	if ip, e := netip.ParseAddr(to.Host); e == nil && to.At == "" {
+		ips, err = []netip.Addr{ip}, nil
 	}
-	if ips == nil {
+	if err == nil && ips == nil {
 		if ips, err = find(ctx, to.Host); err != nil {
-			return nil, run.Unresolved(to, err)
+			err = run.Unresolved(to, err)
 		}
 	}
-	list := make([]netip.AddrPort, 0, len(ips))
 	for _, ip := range ips {
-		list = append(list, netip.AddrPortFrom(ip, to.Port))
-	}
-	return list, nil
-}
-
-// ownAddresses returns this host's addresses; none if they cannot be read.
-func ownAddresses() []netip.Addr {
-	list := []netip.Addr{plain(netip.IPv4Unspecified()), plain(netip.IPv6Unspecified())}
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return list
-	}
-	for _, a := range all {
-		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			list = append(list, plain(p.Addr()))
+		if !own(plain(ip)) {
+			err = errors.Join(err, l.Permits(ctx, netip.AddrPortFrom(ip, to.Port), find))
 		}
 	}
-	return list
+	return err
 }
 
 // plain returns an address as it is reached: an IPv4-mapped IPv6 one as IPv4, and the unspecified
@@ -245,11 +229,11 @@ func (l AllowList) Texts() []string {
 // Caps limit what an agent accepts.
 type Caps struct {
 	// MaxRate of its own share, requests per second; 0: none.
-	MaxRate float64
+	MaxRate float64 `json:"max_rate,omitempty"`
 	// MaxTime of a run, from the opening of its connections.
-	MaxTime time.Duration
+	MaxTime time.Duration `json:"max_time_ns"`
 	// MaxConnections of its own share; 0: none.
-	MaxConnections int
+	MaxConnections int `json:"max_connections,omitempty"`
 }
 
 // Check rejects a share that exceeds the caps, before anything is done, and one through a proxy, which

@@ -20,7 +20,7 @@ import (
 	"ceiling/measure/run"
 )
 
-// agentOf is a driver's line to an agent, without a run.
+// agentOf is an agent as a driver finds it, without a run.
 func agentOf(t *testing.T, w *Work, name string) *present {
 	t.Helper()
 	all, err := w.discover(t.Context())
@@ -28,10 +28,7 @@ func agentOf(t *testing.T, w *Work, name string) *present {
 		t.Fatal(err)
 	}
 	for _, p := range all {
-		if p.name == name {
-			if err := w.command(&p); err != nil {
-				t.Fatal(err)
-			}
+		if p.Name == name {
 			return &p
 		}
 	}
@@ -43,144 +40,91 @@ func agentOf(t *testing.T, w *Work, name string) *present {
 // says so.
 func TestAgentHoldsItsOwn(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	a := b.agent("a1", func(o *AgentOptions) {
-		o.Caps = Caps{MaxTime: time.Minute, MaxRate: 1000, MaxConnections: 20}
-		o.Observes = false
+		o.About.Caps = Caps{MaxTime: time.Minute, MaxRate: 1000, MaxConnections: 20}
+		o.About.Observes = false
 	})
 	both := b.agent("a2", nil)
 	w, _ := b.work(WorkOptions{Agents: 1})
 	to, other := agentOf(t, w, "a1"), agentOf(t, w, "a2")
 	whole := load.Share{First: 0, Count: 1, Of: 1}
-	mine := func(change func(*order)) order {
+	mine := func(change func(*order)) command {
 		s := request(nobody, nil)
-		o := order{Protocol: Protocol, Load: true, Share: whole, Spec: &s}
+		o := order{Load: true, Share: whole, Spec: &s}
 		change(&o)
-		return o
+		return command{Verb: verbPrepare, Run: "r", Order: &o}
+	}
+	of := func(c command, change func(*command)) command {
+		change(&c)
+		return c
 	}
 	rate, err := unit.ParseRate("10:2k")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		verb, run string
-		body      any
-		want      string
+		do   command
+		want string
 	}{
-		"target": {verbPrepare, "r", mine(func(o *order) { o.Spec.Targets[0].URL = "http://198.18.0.1/" }),
-			"198.18.0.1:80 is not on its allow-list"},
-		"unix socket": {verbPrepare, "r", mine(func(o *order) { o.Spec.Targets[0].URL = "unix:/run/docker.sock:/" }),
+		"target": {mine(func(o *order) { o.Spec.Targets[0].URL = "http://198.18.0.1/" }), "198.18.0.1:80 is not on its allow-list"},
+		"unix socket": {mine(func(o *order) { o.Spec.Targets[0].URL = "unix:/run/docker.sock:/" }),
 			"unix:/run/docker.sock is not on its allow-list"},
-		"rate": {verbPrepare, "r", mine(func(o *order) { o.Spec.Rate, o.Spec.Arrivals = rate, spec.Constant }),
-			"its cap is 1000 (--max-rate)"},
-		"time":        {verbPrepare, "r", mine(func(o *order) { o.Spec.Duration = time.Hour }), "--max-time"},
-		"connections": {verbPrepare, "r", mine(func(o *order) { o.Spec.Connections = 21 }), "--max-connections"},
-		"role":        {verbPrepare, "r", mine(func(o *order) { o.Observe = true }), "it only loads"},
-		"no role":     {verbPrepare, "r", mine(func(o *order) { o.Load = false }), "neither load nor observe"},
-		"share":       {verbPrepare, "r", mine(func(o *order) { o.Share = load.Share{First: 3, Count: 1, Of: 2} }), "cannot be"},
-		"no share":    {verbPrepare, "r", mine(func(o *order) { o.Share = load.Share{} }), "no share"},
-		"pprof": {verbPrepare, "o", mine(func(o *order) {
-			o.Load, o.Observe, o.Spec.Pprof = false, true,
-				"http://198.18.0.1/debug/pprof/"
-		}), "198.18.0.1:80 is not on its allow-list"},
-		"version":            {verbPrepare, "r", mine(func(o *order) { o.Protocol = 7 }), "the driver speaks version 7"},
-		"spec":               {verbPrepare, "r", mine(func(o *order) { o.Spec.Connections = -1 }), "connections"},
-		"no spec":            {verbPrepare, "r", mine(func(o *order) { o.Spec = nil }), "no spec"},
-		"kept spec":          {verbPrepare, "r", mine(func(o *order) { o.Spec, o.SpecID = nil, "00" }), "not found"},
-		"another shape":      {verbPrepare, "r", map[string]any{"execute": "rm"}, "malformed"},
-		"not an object":      {verbPrepare, "r", []int{1}, "malformed"},
-		"run name":           {verbPrepare, "../r", mine(func(*order) {}), "run"},
-		"verb":               {"execute", "r", struct{}{}, "no such verb"},
-		"start without run":  {verbStart, "r", begin{AtNs: 1}, "no run"},
-		"stop without run":   {verbStop, "r", stopping{}, "no run"},
-		"alive without run":  {verbAlive, "r", struct{}{}, "no run"},
-		"start of no shape":  {verbStart, "r", "now", "malformed"},
-		"finish without run": {verbFinish, "r", struct{}{}, "no run"},
+		"rate":        {mine(func(o *order) { o.Spec.Rate, o.Spec.Arrivals = rate, spec.Constant }), "its cap is 1000 (--max-rate)"},
+		"time":        {mine(func(o *order) { o.Spec.Duration = time.Hour }), "--max-time"},
+		"connections": {mine(func(o *order) { o.Spec.Connections = 21 }), "--max-connections"},
+		"role":        {mine(func(o *order) { o.Observe = true }), "it only loads"},
+		"no role":     {mine(func(o *order) { o.Load = false }), "neither load nor observe"},
+		"share":       {mine(func(o *order) { o.Share = load.Share{First: 3, Count: 1, Of: 2} }), "cannot be"},
+		"no share":    {mine(func(o *order) { o.Share = load.Share{} }), "no share"},
+		"pprof": {of(mine(func(o *order) { o.Load, o.Observe, o.Spec.Pprof = false, true, "http://198.18.0.1/debug/pprof/" }),
+			func(c *command) { c.Run = "o" }), "198.18.0.1:80 is not on its allow-list"},
+		"spec":               {mine(func(o *order) { o.Spec.Connections = -1 }), "connections"},
+		"no spec":            {mine(func(o *order) { o.Spec = nil }), "no spec"},
+		"no order":           {command{Verb: verbPrepare, Run: "r"}, "no spec"},
+		"run name":           {of(mine(func(*order) {}), func(c *command) { c.Run = "../r" }), "run"},
+		"verb":               {command{Verb: "execute", Run: "r"}, "no such verb"},
+		"server":             {command{Verb: verbServe, Server: "s"}, "it starts no servers"},
+		"start without run":  {command{Verb: verbStart, Run: "r", AtNs: 1}, "no run"},
+		"stop without run":   {command{Verb: verbStop, Run: "r"}, "no run"},
+		"ping without run":   {command{Verb: verbPing, Run: "r"}, "no run"},
+		"finish without run": {command{Verb: verbFinish, Run: "r"}, "no run"},
 	} {
 		to, a := to, a
-		if c.run == "o" {
+		if c.do.Run == "o" {
 			to, a = other, both
 		}
-		_, err := w.say(t.Context(), to, c.verb, c.run, c.body)
+		_, err := w.say(t.Context(), to, c.do)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !isAnswered(err) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
-		if c.verb == verbPrepare && !a.has("refused run "+c.run) {
+		if c.do.Verb == verbPrepare && !a.has("refused prepare "+c.do.Run) {
 			t.Errorf("%s: the agent did not say that it refused", name)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"protocol":4,"verb":"prepare","execute":"rm"}`: "malformed", `[1]`: "malformed", `{"protocol":4} {}`: "malformed",
+		`{"protocol":7,"verb":"prepare","run":"r"}`: "the driver speaks version 7",
+	} {
+		if answer, err := w.conn.Ask(t.Context(), to.id, []byte(body)); err != nil || !strings.Contains(string(answer), want) {
+			t.Errorf("%s: %s, %v", body, answer, err)
 		}
 	}
 	if !a.has("refused execute") || !a.has("refused start") {
 		t.Error("the agent did not say what it refused")
 	}
-	if p := agentOf(t, w, "a1").about.Phase; p != Idle {
+	if p := agentOf(t, w, "a1").Phase; p != Idle {
 		t.Errorf("it is %s", p)
-	}
-}
-
-// TestReplay sends what a driver has sealed a second time, changed, and to
-// another life.
-func TestReplay(t *testing.T) {
-	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
-	conn, err := bus.Join(t.Context(), b.URL(), b.Token().String(), "a1", bus.Watch{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	var said log
-	a := newAgent(conn, AgentOptions{Log: said.add, Allow: Loopback(), Loads: true, Caps: Caps{MaxTime: time.Minute}, engine: pretend})
-	var sealed []byte
-	stop, err := conn.Present(bus.Service{
-		Version: "1.0.0", Ping: func([]byte) []byte { return a.pong() }, About: func() []byte { return text(a.about()) },
-		Command: func(s []byte, answer func([]byte)) { sealed = s; a.hear(s, answer) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop() //nolint:errcheck // the connection is closed right after
-	w, _ := b.work(WorkOptions{Agents: 1})
-	if _, err := w.say(t.Context(), agentOf(t, w, "a1"), verbStart, "r", begin{AtNs: 1}); !isAnswered(err) {
-		t.Fatal(err)
-	}
-	hear := func(b []byte) string {
-		var r reply
-		a.hear(b, func(answer []byte) {
-			if err := json.Unmarshal(answer, &r); err != nil {
-				t.Error(err)
-			}
-		})
-		return r.Error
-	}
-	changed := append([]byte(nil), sealed...)
-	changed[len(changed)/2] ^= 1
-	for name, c := range map[string]struct {
-		sealed []byte
-		want   error
-	}{"again": {sealed, bus.ErrReplay}, "changed": {changed, bus.ErrSignature}, "cut": {sealed[:10], bus.ErrMalformed},
-		"nothing": {nil, bus.ErrMalformed}} {
-		if got := hear(c.sealed); got != c.want.Error() || !said.has("refused a command: "+c.want.Error()) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-	a.opener.Session[0] ^= 1
-	if got := hear(sealed); got != bus.ErrSession.Error() {
-		t.Errorf("to another life: %q", got)
 	}
 }
 
 // TestAboveTheCap: a closed loop's rate shows only while it runs.
 func TestAboveTheCap(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
-	a := b.agent("a1", func(o *AgentOptions) { o.Caps.MaxRate = 15_999 })
+	b := parallel(t)
+	a := b.agent("a1", func(o *AgentOptions) { o.About.Caps.MaxRate = 15_999 })
 	w, _ := b.work(WorkOptions{Agents: 1})
-	worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 20 * time.Second }), &notes{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	worked := b.run(w, 20*time.Second, &notes{})
 	if lost := worked.Agents[0].Lost; !strings.Contains(lost, "it sent 16000 requests/s, its cap is 15999 (--max-rate)") ||
 		!a.has("--max-rate") {
 		t.Errorf("lost: %q", lost)
@@ -194,8 +138,7 @@ func TestAboveTheCap(t *testing.T) {
 // another than the one the order was checked with.
 func TestEngineIsAsked(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	b.agent("a1", func(o *AgentOptions) {
 		o.engine = func(ctx context.Context, s *spec.Spec, so run.ShareOptions, sink run.Sink) (*run.ShareResult, error) {
 			if err := so.Permit(netip.MustParseAddrPort("198.18.0.1:9"), ""); err != nil {
@@ -214,17 +157,18 @@ func TestEngineIsAsked(t *testing.T) {
 // FuzzCommand: whatever a signed command holds, an agent answers and stays whole.
 func FuzzCommand(f *testing.F) {
 	s := request(nobody, nil)
-	good, _ := json.Marshal(order{Protocol: Protocol, Load: true, Share: load.Share{Count: 1, Of: 1}, Spec: &s})
-	f.Add(verbOffer, good)
-	f.Add(verbStart, []byte(`{"at_ns":1}`))
-	f.Add(verbStop, []byte(`{"why":"x"}`))
-	a := &Agent{o: AgentOptions{Allow: Loopback(), Loads: true, Caps: Caps{MaxTime: time.Minute}, Log: func(string) {},
-		clock: &ownClock{base: time.Now()}, find: names}, life: newLife(time.Second)}
-	f.Fuzz(func(t *testing.T, verb string, body []byte) {
-		if verb == verbPrepare || strings.Contains(string(body), "spec_id") {
-			return // that one begins a run, this one asks NATS
+	f.Add(text(command{Protocol: Protocol, Verb: verbOffer, Order: &order{Load: true, Share: load.Share{Count: 1, Of: 1}, Spec: &s}}))
+	f.Add(text(command{Protocol: Protocol, Verb: verbStart, AtNs: 1}))
+	f.Add(text(command{Protocol: Protocol, Verb: verbStop, Why: "x"}))
+	a := &Agent{o: AgentOptions{Allow: Loopback(), About: About{Loads: true, Caps: Caps{MaxTime: time.Minute}}, Log: func(string) {},
+		now: func() int64 { return 1 }, find: names}, life: newLife(time.Second)}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var c command
+		err := readMessage(body, &c)
+		if c.Verb == verbPrepare {
+			return // it begins a run
 		}
-		if r := a.command(t.Context(), verb, "r", body); r.Phase != Idle {
+		if r := a.answer(&c, err); r.Phase != Idle {
 			t.Fatalf("it is %s", r.Phase)
 		}
 	})
@@ -240,15 +184,15 @@ func FuzzDriver(f *testing.F) {
 	_ = out.frame(frameTally, b)
 	_ = out.object(frameEnd, ending{Done: json.RawMessage(`{"threads":1}`)})
 	f.Add(out.message())
-	f.Add([]byte("o\x02{}"))
+	f.Add([]byte("o\x00\x00\x00\x02{}"))
 	s := request(nobody, nil)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		w := &Work{o: WorkOptions{Log: func(string) {}, AllowLoss: true}, base: time.Now()}
-		m := &member{present: present{name: "a1"}, load: true, share: load.Share{Count: 1, Of: 1}, saidIt: true}
-		j := &job{w: w, spec: &s, members: []*member{m}, byName: map[string]*member{"a1": m}, sink: &notes{}}
+		m := &member{present: present{Name: "a1"}, load: true, share: load.Share{Count: 1, Of: 1}, saidIt: true}
+		j := &job{w: w, spec: &s, members: []*member{m}, byID: map[string]*member{"a1": m}, sink: &notes{}}
 		j.merger = load.NewMerger(1, 1, mergeEvery, j.sink)
-		j.take(&bus.Sample{Agent: "a1", Sequence: 1, Body: data})
-		j.take(&bus.Sample{Agent: "somebody", Sequence: 1, Body: data})
+		j.take(&bus.Report{Agent: "a1", Body: data})
+		j.take(&bus.Report{Agent: "somebody", Body: data})
 		_, _ = j.merger.Result(), m.over()
 	})
 }

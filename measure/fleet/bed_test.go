@@ -32,6 +32,13 @@ type bed struct {
 	*controller.Server
 }
 
+// parallel is a bed for a test of its own.
+func parallel(t *testing.T) *bed {
+	t.Helper()
+	t.Parallel()
+	return newBed(t)
+}
+
 func newBed(t *testing.T) *bed { return newBedAt(t, "127.0.0.1") }
 
 func newBedAt(t *testing.T, host string) *bed {
@@ -91,14 +98,19 @@ type joined struct {
 // agent joins one, with the pretended engine unless another is given.
 func (b *bed) agent(name string, change func(*AgentOptions)) *joined {
 	b.t.Helper()
-	conn, err := bus.Join(b.t.Context(), b.URL(), b.Token().String(), name, bus.Watch{})
+	return b.agentWith(b.Token(), name, change)
+}
+
+func (b *bed) agentWith(token bus.Token, name string, change func(*AgentOptions)) *joined {
+	b.t.Helper()
+	conn, err := bus.Join(b.t.Context(), b.URL(), token.String(), name, bus.Watch{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	j := &joined{conn: conn, leave: cancel, ended: make(chan error, 1)}
 	o := AgentOptions{
-		Version: "test", Loads: true, Observes: true, Allow: Loopback(), Caps: Caps{MaxTime: time.Minute},
+		About: About{Version: "test", Loads: true, Observes: true, Caps: Caps{MaxTime: time.Minute}}, Allow: Loopback(),
 		Log: j.add, engine: pretend,
 	}
 	if change != nil {
@@ -208,6 +220,27 @@ func one(ctx context.Context, w *Work, s spec.Spec, sink *notes) (*run.RunResult
 	return worked, errors.Join(err, j.Close())
 }
 
+// run does one of a length, which must succeed.
+func (b *bed) run(w *Work, length time.Duration, n *notes) *run.RunResult {
+	b.t.Helper()
+	worked, err := one(b.t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = length }), n)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return worked
+}
+
+// third does something after the third row.
+func third(do func()) *notes {
+	n := &notes{}
+	n.each = func(record.LoadRow) {
+		if len(n.rows) == 3 {
+			do()
+		}
+	}
+	return n
+}
+
 // request is a run for tests.
 func request(url string, change func(*spec.Spec)) spec.Spec {
 	s := spec.Spec{
@@ -248,6 +281,7 @@ func pretend(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sin
 		row := &record.ListenerRow{}
 		row.Kind, row.Host, row.TNs = record.KindListener, o.Host, 1
 		sink.Observed(row)
+		done.CPUProfile = slices.Repeat([]byte("profile "), chunkMost/4)
 		select {
 		case <-o.Over:
 		case <-ctx.Done():

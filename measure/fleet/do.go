@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -45,13 +44,13 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.RunResult, error) {
 	if err := j.unready(0); err != nil { // what arrived since Prepare
 		return nil, err
 	}
-	if j.noneConnected() {
+	if j.every(func(m *member) bool { return !m.load || m.ready == nil || m.ready.Established == 0 }) {
 		j.unstarted()
 		return j.worked()
 	}
 	if err := j.start(ctx); err != nil {
 		j.stop(err.Error())
-		_ = j.pump(context.Background(), sayWithin, func() bool { return j.every((*member).over) })
+		j.pump(context.Background(), sayWithin, func() bool { return j.every((*member).over) })
 		j.drop()
 		return nil, err
 	}
@@ -71,7 +70,7 @@ func (j *job) unstarted() {
 	}
 	j.sink.Connected(0, asked, time.Time{})
 	for _, m := range j.members {
-		if m.observe {
+		if !m.load {
 			m.saidIt = true
 			j.tell(m, "no agent could connect")
 		}
@@ -84,24 +83,14 @@ func (j *job) start(ctx context.Context) error {
 	w := j.w
 	lead := w.o.lead
 	for _, m := range j.members {
-		m.mu.Lock()
 		lead = max(lead, w.o.lead+10*time.Duration(m.clock.RTTMinNs()))
-		m.mu.Unlock()
 	}
 	j.startAt = w.now() + int64(lead)
 	j.windowAt = j.startAt + int64(j.spec.Warmup)
 	if err := j.all(func(m *member) error {
-		m.mu.Lock()
-		at := m.clock.There(j.startAt)
-		m.mu.Unlock()
-		_, m.failed = w.say(ctx, &m.present, verbStart, j.id, begin{AtNs: at})
-		return m.failed
+		_, err := w.say(ctx, &m.present, command{Verb: verbStart, Run: j.id, AtNs: m.clock.There(j.startAt)})
+		return err
 	}); err != nil {
-		for _, m := range j.members {
-			if m.failed != nil {
-				j.lose(m, m.failed.Error())
-			}
-		}
 		return fmt.Errorf("not everyone could be started: %w", err)
 	}
 	established, asked := 0, 0
@@ -115,13 +104,11 @@ func (j *job) start(ctx context.Context) error {
 
 // during runs the job until every agent's load is over. It reports whether the window was opened.
 func (j *job) during(ctx context.Context) (opened bool) {
-	open := time.NewTimer(time.Until(j.w.base.Add(time.Duration(j.windowAt))))
-	defer open.Stop()
 	loaded := func() bool { return j.every(func(m *member) bool { return !m.load || m.over() }) }
 	for !loaded() && ctx.Err() == nil {
 		// The pump returns when the window opens, too.
 		window := func() bool { return loaded() || !opened && j.w.now() >= j.windowAt }
-		_ = j.pump(ctx, j.limit(), window)
+		j.pump(ctx, time.Second, window) // then overdue decides
 		if !opened && j.w.now() >= j.windowAt {
 			opened = true
 			j.sink.Window(true, j.w.base.Add(time.Duration(j.windowAt)))
@@ -138,24 +125,12 @@ func (j *job) during(ctx context.Context) (opened bool) {
 	return opened
 }
 
-// limit bounds a wait of the pump; overdue decides what has then run out of time.
-func (j *job) limit() time.Duration {
-	if j.spec.Duration == 0 {
-		return time.Minute
-	}
-	return max(time.Until(j.w.base.Add(time.Duration(j.lastAt())))+time.Millisecond, 100*time.Millisecond)
-}
-
-// lastAt is when every agent's load must be over and reported.
-func (j *job) lastAt() int64 {
-	s := j.spec
-	return j.windowAt + int64(s.Duration+max(time.Second, s.Timeout, s.Duration/10)+runSlack+endWithin)
-}
-
 // overdue reports whether the driver's time limit has passed. An agent that is present but reports
 // no end has its own limits.
 func (j *job) overdue() bool {
-	if j.spec.Duration == 0 || j.w.now() < j.lastAt() {
+	s := j.spec
+	last := j.windowAt + int64(s.Duration+max(time.Second, s.Timeout, s.Duration/10)+runSlack+endWithin)
+	if s.Duration == 0 || j.w.now() < last {
 		return false
 	}
 	for _, m := range j.members {
@@ -173,42 +148,26 @@ func (j *job) afterwards(opened bool) {
 		j.sink.Window(false, time.Now())
 	}
 	for _, m := range j.members {
-		if m.observe && !m.over() && !m.saidIt {
-			_, _ = j.w.say(ctx, &m.present, verbFinish, j.id, struct{}{}) // else it ends at its own time limit
+		if !m.load && !m.over() && !m.saidIt {
+			_, _ = j.w.say(ctx, &m.present, command{Verb: verbFinish, Run: j.id}) // else it ends at its own time limit
 		}
 	}
-	_ = j.pump(ctx, endWithin, func() bool { return j.every((*member).over) })
-	for _, m := range j.members {
-		j.lose(m, fmt.Sprintf("it did not report its end within %s", endWithin))
-	}
+	j.pump(ctx, endWithin, func() bool { return j.every((*member).over) })
+	j.loseAll(fmt.Sprintf("it did not report its end within %s", endWithin))
 	j.drop()
 	_ = j.all(func(m *member) error {
 		if m.lost != "" {
 			return nil
 		}
-		for range pingsMany {
-			p, err := j.w.ping(ctx, &m.present)
-			if err != nil {
-				return nil // the pings of the run have to suffice
-			}
-			m.addPing(p)
-		}
-		return nil
+		return j.w.pings(ctx, &m.present, &m.clock) // else those of the run have to suffice
 	})
 }
 
-// drop ends the heartbeats, and releases the agents.
+// drop ends the heartbeats.
 func (j *job) drop() {
 	if j.beats != nil {
 		j.beats()
 	}
-	_ = j.all(func(m *member) error {
-		if m.end != nil {
-			// An agent that does not get it frees itself, a little later.
-			_, _ = j.w.say(context.Background(), &m.present, verbRelease, j.id, struct{}{})
-		}
-		return nil
-	})
 }
 
 // worked merges the results of the run.
@@ -219,6 +178,7 @@ func (j *job) worked() (*run.RunResult, error) {
 	}
 	result.Interrupted = j.interrupted
 	w := &run.RunResult{Result: result, Fleet: &record.Fleet{Bed: j.w.conn.Bed(), AllowLoss: j.w.o.AllowLoss}}
+	w.CPUProfile = j.profile
 	for _, m := range j.members {
 		j.add(w, m)
 	}
@@ -260,14 +220,7 @@ func (j *job) add(w *run.RunResult, m *member) {
 		w.Headroom, w.HeadroomBy = m.done.Headroom, m.done.HeadroomBy // the weakest agent's counts
 	}
 	if m.done.RestoreErr != "" {
-		j.w.o.Log(fmt.Sprintf("agent %s: not restored: %s", m.name, m.done.RestoreErr))
-	}
-	if m.end.Profile != "" {
-		raw, err := j.w.conn.GetProfile(context.Background(), m.name, j.id, m.end.Profile)
-		if err != nil {
-			j.sink.NotMeasured(record.NotMeasured{What: "CPU profile", Why: err.Error(), Host: m.name})
-		}
-		w.CPUProfile = raw
+		j.w.o.Log(fmt.Sprintf("agent %s: not restored: %s", m.Name, m.done.RestoreErr))
 	}
 }
 
@@ -275,6 +228,7 @@ func (j *job) add(w *run.RunResult, m *member) {
 // differently.
 func (j *job) oneTarget(w *run.RunResult) {
 	var texts []string
+	same := true
 	for _, m := range j.members {
 		if !m.load || m.done == nil {
 			continue
@@ -282,9 +236,10 @@ func (j *job) oneTarget(w *run.RunResult) {
 		if w.Target == "" {
 			w.Target = m.done.Target
 		}
-		texts = append(texts, m.name+": "+m.done.Target)
+		same = same && m.done.Target == w.Target
+		texts = append(texts, m.Name+": "+m.done.Target)
 	}
-	if slices.ContainsFunc(j.members, func(m *member) bool { return m.load && m.done != nil && m.done.Target != w.Target }) {
+	if !same {
 		j.sink.NotMeasured(record.NotMeasured{What: "one target", Why: "the agents resolved its name to several addresses (" +
 			strings.Join(texts, ", ") + "); name one address", Part: true})
 	}
@@ -292,29 +247,19 @@ func (j *job) oneTarget(w *run.RunResult) {
 
 // Close implements run.Job.
 func (j *job) Close() error {
-	if j.beats != nil {
-		j.beats()
-	}
+	j.drop()
 	j.beaten.Wait()
-	if j.leave != nil {
-		j.leave()
-		j.left.Wait()
+	leave := j.leave
+	j.leave = nil
+	if leave == nil {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
-	defer cancel()
-	err := j.w.conn.Forget(ctx, j.id)
-	for _, m := range j.members {
-		if m.end != nil && m.end.Profile != "" {
-			err = errors.Join(err, j.w.conn.CloseProfiles(ctx, m.name))
-		}
-	}
-	return err
+	return leave()
 }
 
 // abandon ends a run that did not reach its start.
 func (j *job) abandon(why string) {
 	j.stop(why)
-	j.drop()
 	if err := j.Close(); err != nil {
 		j.w.o.Log(err.Error())
 	}

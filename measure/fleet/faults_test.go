@@ -44,7 +44,7 @@ func runChild() error {
 	}
 	slow := Phase(os.Getenv(childSlow))
 	return Serve(context.Background(), conn, AgentOptions{
-		Version: "test", Loads: true, Observes: true, Allow: Loopback(), Caps: Caps{MaxTime: time.Minute}, Grace: grace,
+		About: About{Version: "test", Loads: true, Observes: true, Caps: Caps{MaxTime: time.Minute}}, Allow: Loopback(), Grace: grace,
 		Log:  func(line string) { fmt.Println(line) },
 		here: func() { fmt.Println("here") },
 		engine: func(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sink) (*run.ShareResult, error) {
@@ -126,7 +126,7 @@ func (b *bed) awaitIdle(w *Work, agents ...string) {
 				return false // the controller is about to come back
 			}
 			for _, p := range all {
-				if p.name == name && p.about.Phase == Idle {
+				if p.Name == name && p.Phase == Idle {
 					return true
 				}
 			}
@@ -237,19 +237,13 @@ func TestStandsStill(t *testing.T) {
 			b.agent("a1", nil)
 			victim := b.child("a2", "")
 			w, _ := b.work(lossy(true))
-			n := &notes{}
-			n.each = func(record.LoadRow) {
-				if len(n.rows) == 3 {
-					victim.signal(syscall.SIGSTOP)
-					if !forEver {
-						time.AfterFunc(1500*time.Millisecond, func() { victim.signal(syscall.SIGCONT) })
-					}
+			n := third(func() {
+				victim.signal(syscall.SIGSTOP)
+				if !forEver {
+					time.AfterFunc(1500*time.Millisecond, func() { victim.signal(syscall.SIGCONT) })
 				}
-			}
-			worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 3 * time.Second }), n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			})
+			worked := b.run(w, 3*time.Second, n)
 			if lost := worked.Agents[1].Lost != ""; lost != forEver {
 				t.Errorf("lost: %q", worked.Agents[1].Lost)
 			}
@@ -265,8 +259,7 @@ func TestStandsStill(t *testing.T) {
 // TestDriverGone: nobody stops the agents; they do.
 func TestDriverGone(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	all := b.agents(2, func(o *AgentOptions) { o.Grace = 2 * time.Second })
 	conn, err := bus.Drive(t.Context(), b.state, bus.Watch{})
 	if err != nil {
@@ -275,12 +268,9 @@ func TestDriverGone(t *testing.T) {
 	w := NewWork(conn, lossy(false))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	n := &notes{}
-	n.each = func(record.LoadRow) {
-		if len(n.rows) == 3 {
-			conn.Close() // as if it had been killed: nothing is said
-		}
-	}
+	n := third(func() {
+		conn.Close() // as if it had been killed: nothing is said
+	})
 	worked, err := one(ctx, w, request(nobody, func(s *spec.Spec) { s.Duration = time.Minute / 2 }), n)
 	// The driver, which is still there after all, says what it saw.
 	if worked == nil || worked.Agents[0].Lost == "" {
@@ -297,8 +287,7 @@ func TestDriverGone(t *testing.T) {
 // TestRestartedController: the run goes on, and nothing is lost.
 func TestRestartedController(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	b.agents(2, nil)
 	w, said := b.work(WorkOptions{Agents: 2})
 	n := &notes{}
@@ -314,10 +303,7 @@ func TestRestartedController(t *testing.T) {
 			}()
 		}
 	}
-	worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 5 * time.Second }), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	worked := b.run(w, 5*time.Second, n)
 	<-restarted
 	if got := worked.Result.Total.Completed; got != 80_000 || len(n.rows) < 10 || worked.Agents[0].Lost+worked.Agents[1].Lost != "" {
 		t.Errorf("%d completed of 80000, %d rows; said:\n%s", got, len(n.rows), said)
@@ -335,18 +321,14 @@ func TestRestartedController(t *testing.T) {
 // not the agents, in no library's words; the agents come back with it.
 func TestControllerGoneForGood(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	all := b.agents(2, func(o *AgentOptions) { o.Grace = 2 * time.Second })
 	w, said := b.work(lossy(true))
-	n := &notes{}
-	n.each = func(record.LoadRow) {
-		if len(n.rows) == 3 {
-			if err := b.Server.Close(); err != nil {
-				t.Error(err)
-			}
+	n := third(func() {
+		if err := b.Server.Close(); err != nil {
+			t.Error(err)
 		}
-	}
+	})
 	worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = time.Minute / 2 }), n)
 	if worked == nil || worked.Agents[0].Lost != record.LostController+" 4s" || worked.Agents[1].Lost != worked.Agents[0].Lost {
 		t.Fatalf("%+v: %v", worked, err)
@@ -367,43 +349,27 @@ func TestControllerGoneForGood(t *testing.T) {
 // names it, and the others are left alone.
 func TestTokenRevokedDuringARun(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	b.agent("a1", nil)
-	token, pass, err := bus.CreateToken(b.state, time.Hour)
+	token, err := bus.CreateToken(b.state, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := bus.Join(t.Context(), b.URL(), token.String(), "a2", bus.Watch{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, here, ended := &log{}, make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- Serve(context.Background(), conn, AgentOptions{
-			Version: "test", Loads: true, Allow: Loopback(), Caps: Caps{MaxTime: time.Minute}, Log: l.add, engine: pretend,
-			here: func() { close(here) },
-		})
-	}()
-	<-here
+	a2 := b.agentWith(token, "a2", nil)
 	w, _ := b.work(lossy(true))
-	n := &notes{}
-	n.each = func(record.LoadRow) {
-		if len(n.rows) == 3 {
-			if _, err := bus.RevokeToken(b.state, pass.ID()); err != nil {
-				t.Error(err)
-			}
+	n := third(func() {
+		if _, err := bus.RevokeToken(b.state, token.ID()); err != nil {
+			t.Error(err)
 		}
-	}
+	})
 	worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 10 * time.Second }), n)
 	if err != nil || worked.Agents[0].Lost != "" || worked.Agents[1].Lost == "" {
 		t.Errorf("%+v: %v", worked, err)
 	}
-	if err := <-ended; !errors.Is(err, bus.ErrTokenRevoked) {
-		t.Errorf("the agent ended with %v", err)
-	}
-	if !l.has("stopped because token " + pass.ID() + " was revoked") {
-		t.Errorf("the agent said\n%s", l)
+	err = <-a2.ended
+	a2.ended <- err // for who ends it
+	if !errors.Is(err, bus.ErrTokenOver) || !a2.has("stopped because token "+token.ID()+" was revoked") {
+		t.Errorf("the agent ended with %v, and said\n%s", err, a2)
 	}
 }
 
@@ -411,21 +377,14 @@ func TestTokenRevokedDuringARun(t *testing.T) {
 // first.
 func TestToldToGo(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	b.agent("a1", nil)
 	going := b.agent("a2", nil)
 	w, _ := b.work(lossy(true))
-	n := &notes{}
-	n.each = func(record.LoadRow) {
-		if len(n.rows) == 3 {
-			going.leave()
-		}
-	}
-	worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 3 * time.Second }), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := third(func() {
+		going.leave()
+	})
+	worked := b.run(w, 3*time.Second, n)
 	if lost := worked.Agents[1].Lost; lost != "it stopped: the agent was asked to disconnect" {
 		t.Errorf("lost: %q", lost)
 	}
@@ -437,8 +396,7 @@ func TestToldToGo(t *testing.T) {
 // TestLease: a second driver is refused while the first has the test bed.
 func TestLease(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	b.agent("a1", nil)
 	first, _ := b.work(WorkOptions{Agents: 1})
 	short := request(nobody, func(s *spec.Spec) { s.Duration = 100 * time.Millisecond })
@@ -457,40 +415,27 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestFullDisk: the controller's disk has no room for what the agents tell. The
-// run ends, says so, and the next one works once there is room.
+// TestFullDisk: the controller's disk has no room, which a run does not need.
 func TestFullDisk(t *testing.T) {
 	needs.Root(t)
 	t.Parallel()
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96m"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	b := newBedOn(t, "127.0.0.1", filepath.Join(dir, "state"))
-	b.agents(2, func(o *AgentOptions) { o.Grace = 4 * time.Second })
+	b.agents(2, nil)
+	f, err := os.Create(filepath.Join(dir, "fill"))
+	for b := make([]byte, 1<<12); err == nil; {
+		_, err = f.Write(b)
+	}
+	f.Close()
 	w, said := b.work(lossy(false))
-	fill := filepath.Join(dir, "fill")
-	n := &notes{}
-	n.each = func(record.LoadRow) {
-		if len(n.rows) == 3 {
-			f, err := os.Create(fill)
-			for b := make([]byte, 1<<20); err == nil; {
-				_, err = f.Write(b)
-			}
-			f.Close()
+	for range 2 {
+		worked, err := one(t.Context(), w, request(nobody, nil), &notes{})
+		if err != nil || worked.Agents[0].Lost+worked.Agents[1].Lost != "" || worked.Result.Total.Completed != 16_000 {
+			t.Errorf("%+v: %v; said:\n%s", worked, err, said)
 		}
 	}
-	worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 20 * time.Second }), n)
-	if worked == nil || worked.Agents[0].Lost == "" || worked.Result.Total.Completed < 3*1600 {
-		t.Errorf("%+v: %v; said:\n%s", worked, err, said)
-	}
-	if err := os.Remove(fill); err != nil {
-		t.Fatal(err)
-	}
-	b.awaitIdle(w, "a1", "a2")
-	await(t, "a run goes well again", func() bool {
-		_, err = one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 200 * time.Millisecond }), &notes{})
-		return err == nil
-	})
 }

@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,7 +23,6 @@ import (
 	"ceiling/internal/needs"
 	"ceiling/internal/unit"
 	"ceiling/measure/run"
-	"ceiling/record"
 )
 
 func TestMain(m *testing.M) {
@@ -41,22 +42,21 @@ func TestMain(m *testing.M) {
 
 func TestRunOfThree(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	b.agents(3, nil)
-	b.agent("web1", func(o *AgentOptions) { o.Loads = false })
+	b.agent("web1", func(o *AgentOptions) { o.About.Loads = false })
 	w, said := b.work(WorkOptions{Agents: 3, Observe: []string{"web1"}})
 	var n notes
-	worked, err := one(t.Context(), w, request(nobody, nil), &n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	worked := b.run(w, time.Second, &n)
 	if got, want := worked.Result.Total.Completed, uint64(16*1000); got != want {
 		t.Errorf("%d completed, want %d", got, want)
 	}
 	if n.established != 16 || n.asked != 16 || len(n.window) != 2 || len(n.rows) != 10 || len(n.agentRows) != 3 || len(n.observed) != 1 {
 		t.Errorf("told: %d of %d, windows %v, %d rows, by agent %v, %d observed", n.established, n.asked, n.window, len(n.rows), n.agentRows,
 			len(n.observed))
+	}
+	if want := slices.Repeat([]byte("profile "), chunkMost/4); !bytes.Equal(worked.CPUProfile, want) {
+		t.Errorf("the profile of web1 has %d bytes, not %d", len(worked.CPUProfile), len(want))
 	}
 	if len(n.observed) == 1 && n.observed[0].Observed().Host != "web1" {
 		t.Errorf("observed on %q", n.observed[0].Observed().Host)
@@ -159,14 +159,10 @@ func TestOpenLoop(t *testing.T) {
 // responses take a time of its own.
 func TestMergedHistogram(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	b.agents(2, nil)
 	w, _ := b.work(WorkOptions{Agents: 2})
-	worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 500 * time.Millisecond }), &notes{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	worked := b.run(w, 500*time.Millisecond, &notes{})
 	var want hist.Hist
 	for i := range int64(5) {
 		want.RecordN((i+1)*1000, 1600)
@@ -183,20 +179,16 @@ func TestMergedHistogram(t *testing.T) {
 // slow; they start together all the same.
 func TestClocks(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	base := time.Now()
-	for i, c := range []ownClock{{offset: 2e9, drift: 100e-6}, {offset: -2e9, drift: -100e-6}, {}} {
+	for i, c := range []struct{ offset, drift float64 }{{2e9, 100e-6}, {-2e9, -100e-6}, {}} {
 		b.agent(fmt.Sprintf("a%d", i+1), func(o *AgentOptions) {
-			o.clock = &ownClock{base: base, offset: c.offset, drift: c.drift}
+			o.now = func() int64 { return int64(c.offset + float64(time.Since(base))*(1+c.drift)) }
 		})
 	}
 	w, _ := b.work(WorkOptions{Agents: 3})
 	var n notes
-	worked, err := one(t.Context(), w, request(nobody, nil), &n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	worked := b.run(w, time.Second, &n)
 	ahead, behind := worked.Agents[0].Clock, worked.Agents[1].Clock
 	apart, drifted := ahead.OffsetNs-behind.OffsetNs, time.Since(base)/5000 // 200 ppm
 	if far := max(apart-4e9, 4e9-apart); far > int64(drifted)+ahead.ErrorNs+behind.ErrorNs {
@@ -216,17 +208,13 @@ func TestClocks(t *testing.T) {
 
 func TestInterrupted(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	all := b.agents(2, nil)
 	w, _ := b.work(WorkOptions{Agents: 2})
 	ctx, cancel := context.WithCancel(t.Context())
-	n := &notes{}
-	n.each = func(record.LoadRow) { // after the third row, as Ctrl-C
-		if len(n.rows) == 3 {
-			cancel()
-		}
-	}
+	n := third(func() {
+		cancel()
+	})
 	worked, err := one(ctx, w, request(nobody, func(s *spec.Spec) { s.Duration = time.Minute / 2 }), n)
 	if err != nil {
 		t.Fatal(err)
@@ -247,8 +235,7 @@ func TestInterrupted(t *testing.T) {
 
 func TestTooFew(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	w, _ := b.work(WorkOptions{Agents: 3, Observe: []string{"web1"}})
 	refused := func(s spec.Spec, want ...string) {
 		t.Helper()
@@ -264,8 +251,8 @@ func TestTooFew(t *testing.T) {
 	refused(request(nobody, nil), "--observe web1: no agent of that name is here, but a1")
 	b.agent("web1", nil)
 	b.agent("a2", func(o *AgentOptions) { o.Allow, _ = ParseAllow([]string{"10.0.0.0/8"}) })
-	b.agent("a3", func(o *AgentOptions) { o.Loads = false })
-	b.agent("a4", func(o *AgentOptions) { o.Caps.MaxTime = time.Millisecond })
+	b.agent("a3", func(o *AgentOptions) { o.About.Loads = false })
+	b.agent("a4", func(o *AgentOptions) { o.About.Caps.MaxTime = time.Millisecond })
 	refused(request(nobody, nil), "3 agents are wanted to load, 1 of the 5 here would", "a1: would load",
 		"a2: 127.0.0.1:9 is not on its allow-list (10.0.0.0/8); start the agent with --allow 127.0.0.1:9",
 		"a3: it only observes", "a4: the run takes 1s, its cap is 1ms (--max-time)", "web1: is to observe")

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/measure/run"
@@ -38,41 +37,26 @@ type instance struct {
 
 // hosted are the servers that an agent runs for a driver. It is safe for concurrent use.
 type hosted struct {
-	start starter
-	at    netip.Addr    // invalid: it starts none
-	grace time.Duration // without hearing from the driver
-	log   func(string)
+	o *AgentOptions
 
 	mu      sync.Mutex
 	servers map[string]*instance
 	over    bool // it starts no more
 }
 
-// address returns where servers are started, for About.
-func (h *hosted) address() string {
-	if !h.at.IsValid() {
-		return ""
-	}
-	return h.at.String()
-}
-
 // serve starts a server, and returns its address.
-func (h *hosted) serve(body []byte, now func() int64) (string, error) {
-	var o serveOrder
-	if err := readMessage(body, &o); err != nil {
+func (h *hosted) serve(o *command, now func() int64) (string, error) {
+	if err := h.admit(o, now()); err != nil {
 		return "", err
 	}
-	if err := h.admit(&o, now()); err != nil {
-		return "", err
-	}
-	c, address, err := h.start(context.Background(), &o.Own, h.at, o.CPUs)
+	c, address, err := h.o.serve(context.Background(), o.Own, h.o.Serves, o.CPUs)
 	h.mu.Lock()
-	i := h.servers[o.ID]
+	i := h.servers[o.Server]
 	wanted := i != nil && !h.over && err == nil
 	if wanted {
 		i.Instance, i.heard = c, now()
 	} else {
-		delete(h.servers, o.ID)
+		delete(h.servers, o.Server)
 	}
 	h.mu.Unlock()
 	switch {
@@ -82,58 +66,51 @@ func (h *hosted) serve(body []byte, now func() int64) (string, error) {
 		c.Stop()
 		return "", errors.New("it was dismissed while it started")
 	}
-	h.log(fmt.Sprintf("serves %s on %s", i.what, address))
+	h.o.Log(fmt.Sprintf("serves %s on %s", i.what, address))
 	return address, nil
 }
 
 // admit checks an order, and reserves a place for its server.
-func (h *hosted) admit(o *serveOrder, now int64) error {
+func (h *hosted) admit(o *command, now int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := checkDriver(o.Protocol); err != nil {
-		return err
-	}
 	switch {
-	case !h.at.IsValid():
+	case !h.o.Serves.IsValid():
 		return errServesNone
 	case h.over:
 		return errors.New("the agent ends")
-	case o.ID == "" || h.servers[o.ID] != nil:
-		return fmt.Errorf("malformed: server %q", o.ID)
+	case o.Server == "" || o.Own == nil || h.servers[o.Server] != nil:
+		return fmt.Errorf("malformed: server %q", o.Server)
 	case len(h.servers) == serversMost:
 		return fmt.Errorf("it runs %d servers already", serversMost)
 	}
-	if err := o.Check(); err != nil {
+	if err := o.Own.Check(); err != nil {
 		return err
 	}
-	h.servers[o.ID] = &instance{what: strings.Join(append(slices.Clone(o.Env), o.Args...), " "), heard: now}
+	h.servers[o.Server] = &instance{what: strings.Join(append(slices.Clone(o.Own.Env), o.Own.Args...), " "), heard: now}
 	return nil
 }
 
 // obey keeps a server, or ends it.
-func (h *hosted) obey(verb string, body []byte, now int64) error {
-	var s server
-	if err := readMessage(body, &s); err != nil {
-		return err
-	}
+func (h *hosted) obey(o *command, now int64) error {
 	h.mu.Lock()
-	i := h.servers[s.ID]
+	i := h.servers[o.Server]
 	if i == nil {
 		h.mu.Unlock()
 		return errors.New("it has ended: its driver was not heard of, or dismissed it")
 	}
 	i.heard = now
 	c := i.Instance
-	if verb == verbDismiss {
-		delete(h.servers, s.ID)
+	if o.Verb == verbDismiss {
+		delete(h.servers, o.Server)
 	}
 	h.mu.Unlock()
 	switch {
 	case c == nil: // it starts, and ends then if it is dismissed
 		return nil
-	case verb == verbDismiss:
+	case o.Verb == verbDismiss:
 		c.Stop()
-		h.log("ended " + i.what + ": its driver is done with it")
+		h.o.Log("ended " + i.what + ": its driver is done with it")
 		return nil
 	}
 	return c.Died()
@@ -141,7 +118,7 @@ func (h *hosted) obey(verb string, body []byte, now int64) error {
 
 // expire ends the servers whose driver has gone.
 func (h *hosted) expire(now int64) {
-	h.end("no word of its driver for "+h.grace.String(), func(i *instance) bool { return now-i.heard > int64(h.grace) })
+	h.end("no word of its driver for "+h.o.Grace.String(), func(i *instance) bool { return now-i.heard > int64(h.o.Grace) })
 }
 
 // stop ends all, and starts no more.
@@ -165,6 +142,6 @@ func (h *hosted) end(why string, of func(*instance) bool) {
 	h.mu.Unlock()
 	for _, i := range ending {
 		i.Stop()
-		h.log(fmt.Sprintf("ended %s: %s", i.what, why))
+		h.o.Log(fmt.Sprintf("ended %s: %s", i.what, why))
 	}
 }

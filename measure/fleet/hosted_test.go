@@ -36,7 +36,7 @@ func (p *pretended) Stop() { p.running.Add(-1) }
 func (b *bed) hosting(name string, change func(*AgentOptions)) (last *atomic.Pointer[pretended], running *atomic.Int32) {
 	last, running = &atomic.Pointer[pretended]{}, &atomic.Int32{}
 	b.agent(name, func(o *AgentOptions) {
-		o.Loads, o.Serves = false, netip.MustParseAddr("127.0.0.1")
+		o.About.Loads, o.Serves = false, netip.MustParseAddr("127.0.0.1")
 		o.serve = func(_ context.Context, own *spec.Own, at netip.Addr, cpus []int) (run.Instance, string, error) {
 			if own.Args[1] == "broken" {
 				return nil, "", errors.New("it ended: it said: no")
@@ -57,8 +57,7 @@ func (b *bed) hosting(name string, change func(*AgentOptions)) (last *atomic.Poi
 // when their driver is done or gone.
 func TestServersOfAnAgent(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	last, running := b.hosting("web1", func(o *AgentOptions) { o.Grace = 3 * time.Second })
 	w, _ := b.work(WorkOptions{Agents: 1, Observe: []string{"web1"}})
 	if at, err := w.Hosting(t.Context()); err != nil || at.String() != "127.0.0.1" {
@@ -91,7 +90,7 @@ func TestServersOfAnAgent(t *testing.T) {
 	if _, _, err := w.Start(t.Context(), &spec.Own{Args: []string{"serve", "fiber", "--ca", "/etc/passwd"}}, nil); err == nil {
 		t.Error("it takes a file's name")
 	}
-	w.serve.quit() // as if the driver were killed
+	w.quit() // as if the driver were killed
 	await(t, "the server has ended", func() bool { return running.Load() == 0 })
 	if err := first.Died(); err == nil {
 		t.Error("it still runs")
@@ -101,8 +100,7 @@ func TestServersOfAnAgent(t *testing.T) {
 // TestAgentsThatServeNothing: who is asked, and who is not, before anything starts.
 func TestAgentsThatServeNothing(t *testing.T) {
 	needs.Engine(t)
-	t.Parallel()
-	b := newBed(t)
+	b := parallel(t)
 	b.agent("a1", nil)
 	for _, c := range []struct {
 		observe []string
@@ -119,9 +117,9 @@ func TestAgentsThatServeNothing(t *testing.T) {
 		}
 		w.Close()
 	}
-	h := hosted{servers: map[string]*instance{}}
-	order := text(serveOrder{Protocol: Protocol, ID: "1", Own: spec.Own{Args: []string{"serve", "fiber"}}})
-	if _, err := h.serve(order, func() int64 { return 0 }); !errors.Is(err, errServesNone) {
+	h := hosted{o: &AgentOptions{}, servers: map[string]*instance{}}
+	order := command{Server: "1", Own: &spec.Own{Args: []string{"serve", "fiber"}}}
+	if _, err := h.serve(&order, func() int64 { return 0 }); !errors.Is(err, errServesNone) {
 		t.Errorf("%v", err)
 	}
 }

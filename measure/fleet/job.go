@@ -1,9 +1,8 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
+	"ceiling/internal/pause"
 	"ceiling/internal/unit"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/load"
@@ -26,19 +26,20 @@ type job struct {
 	id      string
 	spec    *spec.Spec
 	members []*member
-	byName  map[string]*member
+	byID    map[string]*member
 
-	arrive chan bus.Sample
-	broken chan error      // the samples cannot be read
+	arrive chan bus.Report
+	clocks chan func()     // what heartbeats say of clocks
 	taken  <-chan struct{} // closed: another driver took the test bed
 	beats  context.CancelFunc
 	beaten sync.WaitGroup
-	leave  context.CancelFunc // ends the samples
-	left   sync.WaitGroup
+	leave  func() error // ends the reports
 
 	sink   run.Sink
 	early  []func(run.Sink) // events before there was a sink
 	merger *load.Merger
+
+	profile []byte // of the server's CPU
 
 	startAt, windowAt, endedAt int64 // driver's clock
 	stopped                    string
@@ -49,25 +50,22 @@ type job struct {
 
 var _ run.Work = (*Work)(nil)
 
-// specInline bounds a spec sent inside the command; a larger one is stored separately.
-const specInline = 64 << 10
-
 // Prepare chooses the agents of a run, has them connect, and waits until all are ready.
 func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
 	if err := run.RefuseFar(s); err != nil {
 		return nil, err
 	}
-	j := &job{w: w, id: record.NewID(time.Now()), spec: s, byName: map[string]*member{}, arrive: make(chan bus.Sample, 64),
-		broken: make(chan error, 1)}
+	j := &job{w: w, id: record.NewID(time.Now()), spec: s, byID: map[string]*member{},
+		arrive: make(chan bus.Report, 64), clocks: make(chan func(), 64)}
 	var err error
 	if j.taken, err = w.hold(ctx, "run "+j.id); err != nil {
 		return nil, err
 	}
-	picked, err := w.choose(ctx, s)
+	loads, observes, err := w.choose(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	if err := j.enlist(picked); err != nil {
+	if err := j.enlist(loads, observes); err != nil {
 		return nil, err
 	}
 	if err := j.assemble(ctx); err != nil {
@@ -78,19 +76,19 @@ func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
 }
 
 // enlist assigns every agent its part.
-func (j *job) enlist(c *chosen) error {
-	shares, err := load.Split(weights(c.loads, len(c.loads)))
+func (j *job) enlist(loads, observes []present) error {
+	shares, err := load.Split(weights(loads))
 	if err != nil {
 		return fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
-	for i, l := range c.loads {
-		j.members = append(j.members, &member{present: l.present, load: true, share: shares[i], number: i})
+	for i, l := range loads {
+		j.members = append(j.members, &member{present: l, load: true, share: shares[i], number: i})
 	}
-	for _, o := range c.observes {
-		j.members = append(j.members, &member{present: o.present, observe: true, number: -1})
+	for _, o := range observes {
+		j.members = append(j.members, &member{present: o, number: -1})
 	}
 	for _, m := range j.members {
-		j.byName[m.name] = m
+		j.byID[m.id] = m
 	}
 	return nil
 }
@@ -101,41 +99,49 @@ func (j *job) assemble(ctx context.Context) error {
 	if err := j.all(func(m *member) error { return w.pings(ctx, &m.present, &m.clock) }); err != nil {
 		return err
 	}
-	j.listen()
+	if err := j.listen(); err != nil {
+		return err
+	}
 	if err := j.prepare(ctx); err != nil {
 		return err
 	}
 	j.beat()
 	if who := describeMembers(j.members); who != w.said { // once for the runs of a plan
+		within := int64(0)
+		for _, m := range j.members {
+			_, e := m.clock.At(w.now())
+			within = max(within, e)
+		}
 		w.said = who
-		w.o.Log(fmt.Sprintf("%s; clocks within %s", who, unit.FormatNs(clocksWithin(j.members, w.now()))))
+		w.o.Log(fmt.Sprintf("%s; clocks within %s", who, unit.FormatNs(within)))
 	}
 	limit := j.spec.ConnectRamp + 2*j.spec.Timeout + prepareMost
-	if err := j.pump(ctx, limit, func() bool { return j.every(func(m *member) bool { return m.ready != nil || m.over() }) }); err != nil {
-		return err
-	}
+	j.pump(ctx, limit, func() bool { return j.every(func(m *member) bool { return m.ready != nil || m.over() }) })
 	if ctx.Err() != nil {
 		return fmt.Errorf("ended before the start: %w", ctx.Err())
 	}
 	return j.unready(limit)
 }
 
-// listen reads the agents' reports until the job is closed.
-func (j *job) listen() {
-	ctx, cancel := context.WithCancel(context.Background())
-	j.leave = cancel
-	j.left.Go(func() {
-		err := j.w.conn.Samples(ctx, j.id, func(s bus.Sample) error {
-			select {
-			case j.arrive <- s:
-			case <-ctx.Done():
-			}
-			return nil
-		})
-		if err != nil {
-			j.broken <- err
+// listen takes the agents' reports until the job is closed. One that is taken stays taken: it is
+// either in arrive, or comes again.
+func (j *job) listen() error {
+	closed := make(chan struct{})
+	stop, err := j.w.conn.Reports(j.id, func(r bus.Report) bool {
+		select {
+		case j.arrive <- r:
+			return true
+		case <-closed:
+			return false
 		}
 	})
+	if err == nil {
+		j.leave = func() error {
+			close(closed)
+			return stop()
+		}
+	}
+	return err
 }
 
 // unready returns why not every agent is ready.
@@ -143,17 +149,17 @@ func (j *job) unready(limit time.Duration) error {
 	for _, m := range j.members {
 		switch {
 		case m.end != nil && m.end.Refused:
-			return fmt.Errorf("%w: agent %s: %s", exit.ErrRefused, m.name, strings.TrimPrefix(m.end.Error, exit.ErrRefused.Error()+": "))
+			return fmt.Errorf("%w: agent %s: %s", exit.ErrRefused, m.Name, strings.TrimPrefix(m.end.Error, exit.ErrRefused.Error()+": "))
 		case m.end != nil && m.end.Error != "":
-			return fmt.Errorf("agent %s: %s", m.name, m.end.Error)
+			return fmt.Errorf("agent %s: %s", m.Name, m.end.Error)
 		case m.end != nil && m.end.Stopped != "":
-			return fmt.Errorf("agent %s stopped before the start: %s", m.name, m.end.Stopped)
+			return fmt.Errorf("agent %s stopped before the start: %s", m.Name, m.end.Stopped)
 		case m.lost != "":
-			return fmt.Errorf("agent %s is lost before the start: %s", m.name, m.lost)
+			return fmt.Errorf("agent %s is lost before the start: %s", m.Name, m.lost)
 		case m.end != nil && m.ready == nil:
-			return fmt.Errorf("agent %s ended before the start", m.name)
+			return fmt.Errorf("agent %s ended before the start", m.Name)
 		case m.ready == nil:
-			return fmt.Errorf("agent %s was not ready within %s", m.name, limit)
+			return fmt.Errorf("agent %s was not ready within %s", m.Name, limit)
 		}
 	}
 	return j.unreached()
@@ -181,36 +187,14 @@ func (j *job) unreached() error {
 			why = fmt.Sprintf(" (%s: %s, %d times)", f.Phase, f.Cause, n)
 		}
 	}
-	return fmt.Errorf("agent %s could not connect to the target, which others can%s", not.name, why)
-}
-
-// noneConnected reports whether no agent has a connection.
-func (j *job) noneConnected() bool {
-	return j.every(func(m *member) bool { return !m.load || m.ready == nil || m.ready.Established == 0 })
+	return fmt.Errorf("agent %s could not connect to the target, which others can%s", not.Name, why)
 }
 
 // prepare sends every agent its order.
 func (j *job) prepare(ctx context.Context) error {
-	text, err := json.Marshal(j.spec)
-	if err != nil {
-		return err
-	}
-	o := order{Protocol: Protocol, Spec: j.spec}
-	if len(text) > specInline {
-		if err := j.w.conn.PutSpec(ctx, j.id, text); err != nil {
-			return err
-		}
-		o.Spec, o.SpecID = nil, specID(text)
-	}
 	return j.all(func(m *member) error {
-		if m.observe && j.spec.Pprof != "" && j.spec.Pprof != "off" {
-			if err := j.w.conn.OpenProfiles(ctx, m.name, 2*bus.MaxProfile); err != nil {
-				return err
-			}
-		}
-		mine := o
-		mine.Share, mine.Load, mine.Observe = m.share, m.load, m.observe
-		_, err := j.w.say(ctx, &m.present, verbPrepare, j.id, mine)
+		mine := order{Spec: j.spec, Share: m.share, Load: m.load, Observe: !m.load}
+		_, err := j.w.say(ctx, &m.present, command{Verb: verbPrepare, Run: j.id, Order: &mine})
 		m.heard = j.w.now()
 		if isAnswered(err) {
 			return fmt.Errorf("%w: agent %w", exit.ErrRefused, err)
@@ -219,21 +203,9 @@ func (j *job) prepare(ctx context.Context) error {
 	})
 }
 
-// specID is the ID by which a command refers to a stored spec.
-func specID(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
-}
-
-// all calls do for every agent concurrently; the first error counts for all.
+// all calls do for every agent concurrently.
 func (j *job) all(do func(*member) error) error {
-	errs := make([]error, len(j.members))
-	index := map[*member]int{}
-	for i, m := range j.members {
-		index[m] = i
-	}
-	each(j.members, func(m **member) { errs[index[*m]] = do(*m) })
-	return errors.Join(errs...)
+	return each(j.members, func(m **member) error { return do(*m) })
 }
 
 func (j *job) every(holds func(*member) bool) bool {
@@ -250,18 +222,7 @@ func (j *job) beat() {
 	ctx, cancel := context.WithCancel(context.Background())
 	j.beats = cancel
 	for _, m := range j.members {
-		j.beaten.Go(func() {
-			tick := time.NewTicker(beatEvery)
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-				}
-				j.beatOnce(ctx, m)
-			}
-		})
+		j.beaten.Go(func() { pause.Every(ctx, beatEvery, func() { j.beatOnce(ctx, m) }) })
 	}
 }
 
@@ -270,34 +231,28 @@ func (j *job) beat() {
 func (j *job) beatOnce(ctx context.Context, m *member) {
 	ctx, cancel := context.WithTimeout(ctx, 2*beatEvery) // the next matters more than the answer to this one
 	defer cancel()
-	if _, err := j.w.say(ctx, &m.present, verbAlive, j.id, struct{}{}); err != nil {
-		return
-	}
-	if p, err := j.w.ping(ctx, &m.present); err == nil {
-		m.addPing(p)
+	if r, err := j.w.say(ctx, &m.present, command{Verb: verbPing, Run: j.id}); err == nil {
+		select {
+		case j.clocks <- func() { m.clock.Add(r.ping) }:
+		default: // there will be others
+		}
 	}
 }
 
-// pump runs the job until a condition holds, a time has passed (0: none), or the context ends.
-func (j *job) pump(ctx context.Context, limit time.Duration, until func() bool) error {
-	var late <-chan time.Time
-	if limit > 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		late = timer.C
-	}
+// pump runs the job until a condition holds, a time has passed, or the context ends.
+func (j *job) pump(ctx context.Context, limit time.Duration, until func() bool) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for !until() {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-late:
-			return nil
+			return
 		case s := <-j.arrive:
 			j.take(&s)
-		case err := <-j.broken:
-			j.loseAll("unreadable agent message: " + err.Error())
+		case add := <-j.clocks:
+			add()
 		case <-j.taken:
 			j.taken = nil
 			j.loseAll(fmt.Sprintf("the test bed was taken by another driver (%v)", j.w.lease.Why()))
@@ -305,7 +260,6 @@ func (j *job) pump(ctx context.Context, limit time.Duration, until func() bool) 
 			j.silence()
 		}
 	}
-	return nil
 }
 
 // silence finds the agents that have gone silent. While the driver itself is disconnected it hears
@@ -339,16 +293,18 @@ func (j *job) loseAll(why string) {
 
 // lose continues without an agent, or ends the run.
 func (j *job) lose(m *member, why string) {
-	if m.over() {
-		return
+	if !m.over() {
+		j.without(m, why)
 	}
-	j.without(m, why)
 }
 
 // without records that an agent did not stay to the end.
 func (j *job) without(m *member, why string) {
-	m.lost, m.lostAt = why, m.lastNs()
-	j.w.o.Log(fmt.Sprintf("agent %s is lost: %s", m.name, why))
+	m.lost = why
+	if n := len(m.rows); n > 0 {
+		m.lostAt = m.rows[n-1].TNs
+	}
+	j.w.o.Log(fmt.Sprintf("agent %s is lost: %s", m.Name, why))
 	if j.merger != nil && m.number >= 0 && m.result == nil {
 		j.merger.Lost(m.number)
 	}
@@ -357,7 +313,7 @@ func (j *job) without(m *member, why string) {
 		j.tell(m, "it was counted as lost")
 	}
 	if !j.w.o.AllowLoss {
-		j.stop(fmt.Sprintf("agent %s is lost: %s", m.name, why))
+		j.stop(fmt.Sprintf("agent %s is lost: %s", m.Name, why))
 	}
 }
 
@@ -367,7 +323,7 @@ func (j *job) tell(m *member, why string) {
 		ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
 		defer cancel()
 		// An unreachable agent stops by itself, after its grace.
-		_, _ = j.w.say(ctx, &m.present, verbStop, j.id, stopping{Why: why})
+		_, _ = j.w.say(ctx, &m.present, command{Verb: verbStop, Run: j.id, Why: why})
 	})
 }
 
@@ -386,8 +342,8 @@ func (j *job) stop(why string) {
 }
 
 // take reads an agent's message.
-func (j *job) take(s *bus.Sample) {
-	m := j.byName[s.Agent]
+func (j *job) take(s *bus.Report) {
+	m := j.byID[s.Agent]
 	if m == nil {
 		return // not of this run, whatever it contains
 	}
@@ -395,7 +351,7 @@ func (j *job) take(s *bus.Sample) {
 	if m.over() {
 		return
 	}
-	if err := m.inlet.take(s.Sequence-1, s.Body, func(kind byte, body []byte) error { return j.frame(m, kind, body) }); err != nil {
+	if err := m.inlet.take(s.Number, s.Body, func(kind byte, body []byte) error { return j.frame(m, kind, body) }); err != nil {
 		j.lose(m, "what it sends cannot be read: "+err.Error())
 	}
 }
@@ -411,7 +367,7 @@ func (j *job) frame(m *member, kind byte, body []byte) error {
 	case frameObserved:
 		row, err := record.DecodeObserved(body)
 		if err == nil {
-			row.Observed().Host = m.name
+			row.Observed().Host = m.Name
 			j.tellSink(func(s run.Sink) { s.Observed(row) })
 		}
 		return err
@@ -420,15 +376,26 @@ func (j *job) frame(m *member, kind byte, body []byte) error {
 		if err := readMessage(body, &n); err != nil {
 			return err
 		}
-		n.Host = m.name
+		n.Host = m.Name
 		j.tellSink(func(s run.Sink) { s.NotMeasured(n) })
 		return nil
 	case frameResult:
 		m.result = load.NewResult(len(j.spec.Targets))
 		return m.result.UnmarshalBinary(body)
+	case frameProfile:
+		j.profile = bytes.Clone(body)
+		return nil
 	case frameEnd:
-		if err := m.readEnd(body); err != nil {
+		m.end = &ending{}
+		if err := readMessage(body, m.end); err != nil {
 			return err
+		}
+		if len(m.end.Done) > 0 {
+			m.done = &run.ShareResult{}
+			if err := json.Unmarshal(m.end.Done, m.done); err != nil {
+				return err
+			}
+			m.done.Result = m.result
 		}
 		return j.ended(m)
 	}
@@ -453,8 +420,8 @@ func (j *job) tally(m *member, body []byte) error {
 		return err
 	}
 	late := body[0]&1 != 0
-	m.rows = append(m.rows, run.LoadRow(m.name, t, late))
-	j.sink.AgentInterval(m.name, t, late)
+	m.rows = append(m.rows, run.LoadRow(m.Name, t, late))
+	j.sink.AgentInterval(m.Name, t, late)
 	return j.merger.Take(m.number, t)
 }
 

@@ -15,8 +15,7 @@ const (
 	Preparing Phase = "preparing" // opening its connections
 	Ready     Phase = "ready"     // connected, waiting for the start
 	Running   Phase = "running"   // from the announcement of the start
-	Draining  Phase = "draining"  // the load is over; the remaining reports leave
-	Ended     Phase = "ended"     // all reports have left; waiting for the release
+	Draining  Phase = "draining"  // the load is over; the driver takes the remaining reports
 )
 
 // Limits of the phases. The run's own times are added where they apply.
@@ -30,10 +29,8 @@ const (
 	startMost = time.Minute
 	// runSlack is what a run may take beyond its times.
 	runSlack = 10 * time.Second
-	// drainMost is for the remaining reports to leave.
+	// drainMost is for the remaining reports to be taken.
 	drainMost = time.Minute
-	// endedMost is how long an agent waits for its release.
-	endedMost = time.Minute
 )
 
 // life is an agent's phase and its deadline, on the agent's clock. It only decides; its owner acts.
@@ -45,13 +42,9 @@ type life struct {
 	since int64 // when the run arrived
 	until int64 // deadline of the phase
 	heard int64 // when the driver was last heard
-	times times
-}
-
-// times are what a run needs by its spec.
-type times struct {
-	connect time.Duration // until the connections are established
-	length  time.Duration // from the start, including the drain; the agent's cap if a number of requests ends it
+	// length of a run by its spec, from the start, including the drain; the agent's cap if a number of
+	// requests ends it
+	length time.Duration
 }
 
 func newLife(grace time.Duration) life { return life{grace: grace, phase: Idle} }
@@ -60,14 +53,21 @@ func (l *life) enter(p Phase, now int64, most time.Duration) {
 	l.phase, l.until = p, now+int64(most)
 }
 
-// prepare begins a run, or returns why not.
-func (l *life) prepare(run string, now int64, t times) error {
-	if l.phase != Idle {
-		return fmt.Errorf("it is busy with run %s since %s (%s)", l.run, unit.FormatDuration(time.Duration(now-l.since).Round(time.Second)),
-			l.phase)
+// busy returns an error while it takes part in a run.
+func (l *life) busy(now int64) error {
+	if l.phase == Idle {
+		return nil
 	}
-	l.run, l.since, l.heard, l.times = run, now, now, t
-	l.enter(Preparing, now, t.connect+prepareMost)
+	return fmt.Errorf("it is busy with run %s since %s (%s)", l.run, unit.FormatDuration(time.Duration(now-l.since).Round(time.Second)), l.phase)
+}
+
+// prepare begins a run, or returns why not. Its connections are established within connect.
+func (l *life) prepare(run string, now int64, connect, length time.Duration) error {
+	if err := l.busy(now); err != nil {
+		return err
+	}
+	l.run, l.since, l.heard, l.length = run, now, now, length
+	l.enter(Preparing, now, connect+prepareMost)
 	return nil
 }
 
@@ -120,21 +120,14 @@ func (l *life) start(run string, now, at int64) error {
 		return fmt.Errorf("the start is %s ahead; at most %s", time.Duration(at-now), startMost)
 	}
 	l.heard = now
-	l.enter(Running, at, l.times.length+runSlack)
+	l.enter(Running, at, l.length+runSlack)
 	return nil
 }
 
 // loaded: the work has ended, in success or failure.
 func (l *life) loaded(now int64) {
-	if l.phase != Idle && l.phase != Ended {
+	if l.phase != Idle {
 		l.enter(Draining, now, drainMost)
-	}
-}
-
-// told: all reports of the run have left.
-func (l *life) told(now int64) {
-	if l.phase == Draining {
-		l.enter(Ended, now, endedMost)
 	}
 }
 
@@ -145,14 +138,11 @@ func (l *life) release() {
 
 // overdue returns why the run must be given up; "" if it may continue.
 func (l *life) overdue(now int64) string {
-	working := l.phase == Preparing || l.phase == Ready || l.phase == Running
 	switch {
 	case l.phase == Idle:
 		return ""
-	case working && now-l.heard > int64(l.grace):
+	case now-l.heard > int64(l.grace):
 		return fmt.Sprintf("no word of the driver for %s", time.Duration(now-l.heard).Round(time.Millisecond))
-	case l.phase == Ended && now-l.heard > int64(l.grace):
-		return "the driver is gone"
 	case now <= l.until:
 		return ""
 	}

@@ -13,7 +13,7 @@ const sec = int64(time.Second)
 // TestLife walks an agent through runs, one row a step.
 func TestLife(t *testing.T) {
 	l := newLife(10 * time.Second)
-	run := times{connect: 5 * time.Second, length: 20 * time.Second}
+	const connect, length = 5 * time.Second, 20 * time.Second
 	for i, step := range []struct {
 		at   int64
 		do   func(now int64) error
@@ -22,9 +22,9 @@ func TestLife(t *testing.T) {
 	}{
 		{1, func(now int64) error { return l.start("a", now, now+1) }, "no run", Idle},
 		{1, func(now int64) error { return l.hear("a", now) }, "no run", Idle},
-		{1, func(now int64) error { l.connected(now); l.loaded(now); l.told(now); return nil }, "", Idle},
-		{2, func(now int64) error { return l.prepare("a", now, run) }, "", Preparing},
-		{5, func(now int64) error { return l.prepare("b", now, run) }, "busy with run a since 3s (preparing)", Preparing},
+		{1, func(now int64) error { l.connected(now); l.loaded(now); return nil }, "", Idle},
+		{2, func(now int64) error { return l.prepare("a", now, connect, length) }, "", Preparing},
+		{5, func(now int64) error { return l.prepare("b", now, connect, length) }, "busy with run a since 3s (preparing)", Preparing},
 		{5, func(now int64) error { return l.start("a", now, now+1) }, "it is preparing", Preparing},
 		{6, func(now int64) error { l.connected(now); return nil }, "", Ready},
 		{7, func(now int64) error { return l.start("b", now, now+1) }, "it is at run a", Ready},
@@ -36,11 +36,9 @@ func TestLife(t *testing.T) {
 		{8, func(now int64) error { return l.hear("b", now) }, "it is at run a", Running},
 		{8, func(now int64) error { return l.hear("a", now) }, "", Running},
 		{9, func(now int64) error { l.loaded(now); return nil }, "", Draining},
-		{9, func(now int64) error { return l.prepare("b", now, run) }, "draining", Draining},
-		{10, func(now int64) error { l.told(now); return nil }, "", Ended},
-		{11, func(now int64) error { l.loaded(now); return nil }, "", Ended},
+		{9, func(now int64) error { return l.prepare("b", now, connect, length) }, "draining", Draining},
 		{11, func(now int64) error { l.release(); return nil }, "", Idle},
-		{12, func(now int64) error { return l.prepare("b", now, run) }, "", Preparing},
+		{12, func(now int64) error { return l.prepare("b", now, connect, length) }, "", Preparing},
 	} {
 		err := step.do(step.at * sec)
 		if (err == nil) != (step.want == "") || err != nil && !strings.Contains(err.Error(), step.want) {
@@ -54,30 +52,27 @@ func TestLife(t *testing.T) {
 
 // TestEveryPhaseEnds: whatever an agent waits for, it does not wait for ever.
 func TestEveryPhaseEnds(t *testing.T) {
-	run := times{connect: 5 * time.Second, length: 20 * time.Second}
+	const connect, length = 5 * time.Second, 20 * time.Second
 	reach := map[Phase]func(*life){
 		Preparing: func(l *life) {},
 		Ready:     func(l *life) { l.connected(0) },
 		Running:   func(l *life) { l.connected(0); _ = l.start("a", 0, sec) },
 		Draining:  func(l *life) { l.loaded(0) },
-		Ended:     func(l *life) { l.loaded(0); l.told(0) },
 	}
 	for phase, most := range map[Phase]time.Duration{
 		Preparing: 5*time.Second + prepareMost, Ready: readyMost,
 		Running:  time.Second + 20*time.Second + runSlack,
-		Draining: drainMost, Ended: endedMost,
+		Draining: drainMost,
 	} {
 		l := newLife(10 * time.Second)
-		if err := l.prepare("a", 0, run); err != nil {
+		if err := l.prepare("a", 0, connect, length); err != nil {
 			t.Fatal(err)
 		}
 		reach[phase](&l)
 		if l.phase != phase {
 			t.Fatalf("%s was not reached but %s", phase, l.phase)
 		}
-		want := map[Phase]string{Draining: "", Ended: "the driver is gone"}
-		silent := l.overdue(10*sec + 1)
-		if text, ok := want[phase]; ok && silent != text || !ok && !strings.Contains(silent, "no word") {
+		if silent := l.overdue(10*sec + 1); !strings.Contains(silent, "no word") {
 			t.Errorf("%s: 10 s of silence: %q", phase, silent)
 		}
 		if why := l.overdue(10 * sec); why != "" {

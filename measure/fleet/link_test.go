@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"ceiling/experiment/spec"
 	"ceiling/internal/needs"
 	"ceiling/record"
 )
@@ -83,10 +82,7 @@ func TestLinkDown(t *testing.T) {
 					time.AfterFunc(5*time.Second, func() { h.ip("link set " + h.veth + " up") })
 				}
 			}
-			worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 6 * time.Second }), n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			worked := b.run(w, 6*time.Second, n)
 			if lost := worked.Agents[1].Lost; forEver != strings.HasPrefix(lost, "nothing was heard of it for ") {
 				t.Errorf("lost: %q", lost)
 			}

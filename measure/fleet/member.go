@@ -1,10 +1,8 @@
 package fleet
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 
 	"ceiling/measure/fleet/clock"
 	"ceiling/measure/load"
@@ -12,13 +10,13 @@ import (
 	"ceiling/record"
 )
 
-// member is the driver's view of an agent's part in a run. All but the clock belongs to the
-// goroutine that runs the job.
+// member is the driver's view of an agent's part in a run. It belongs to the goroutine that runs the
+// job.
 type member struct {
 	present
-	load, observe bool
-	share         load.Share
-	number        int // in the Merger; -1: does not load
+	load   bool // else it observes
+	share  load.Share
+	number int // in the Merger; -1: does not load
 
 	inlet  frameReader
 	heard  int64 // the last message, driver's clock
@@ -30,52 +28,18 @@ type member struct {
 	lost   string // why its reports are no longer taken
 	lostAt int64  // run's clock
 	saidIt bool   // it has been told to stop
-	failed error  // its failure to start
 
-	mu    sync.Mutex
 	clock clock.Clock
 }
 
 // over reports whether nothing more is awaited from it.
 func (m *member) over() bool { return m.lost != "" || m.end != nil }
 
-func (m *member) addPing(p clock.Ping) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.clock.Add(p)
-}
-
-// lastNs returns the end of the last row received.
-func (m *member) lastNs() int64 {
-	if len(m.rows) == 0 {
-		return 0
-	}
-	return m.rows[len(m.rows)-1].TNs
-}
-
-// readEnd takes the last frame.
-func (m *member) readEnd(body []byte) error {
-	var e ending
-	if err := readMessage(body, &e); err != nil {
-		return err
-	}
-	if len(e.Done) > 0 {
-		var d run.ShareResult
-		if err := json.Unmarshal(e.Done, &d); err != nil {
-			return err
-		}
-		d.Result = m.result
-		m.done = &d
-	}
-	m.end = &e
-	return nil
-}
-
 // environment describes the agent's host from what it reported when it joined.
 func (m *member) environment() record.Environment {
 	return record.Environment{
-		Host: m.about.Host, BootID: m.about.BootID, CPUModel: m.about.CPUModel, Kernel: m.about.Kernel,
-		Version: m.about.Version, CoresAllowed: int(m.about.Cores), MemoryBytes: m.about.MemoryBytes,
+		Host: m.About.Host, BootID: m.About.BootID, CPUModel: m.About.CPUModel, Kernel: m.About.Kernel,
+		Version: m.About.Version, CoresAllowed: int(m.About.Cores), MemoryBytes: m.About.MemoryBytes,
 	}
 }
 
@@ -84,7 +48,7 @@ func (j *job) Agents() []record.Agent {
 	var list []record.Agent
 	for _, m := range j.members {
 		list = append(list, record.Agent{
-			Name: m.name, Loads: m.load, Observes: m.observe, Environment: m.environment(),
+			Name: m.Name, Loads: m.load, Observes: !m.load, Environment: m.environment(),
 			Share: record.AgentShare{First: m.share.First, Count: m.share.Count, Of: m.share.Of},
 		})
 	}
@@ -102,21 +66,24 @@ func (m *member) account(j *job, own *load.Result) record.Agent {
 	}
 	d.Result = own
 	a := run.AgentOf(j.spec, m.share, d, m.rows)
-	a.Name, a.Loads, a.Observes = m.name, m.load, m.observe
+	a.Name, a.Loads, a.Observes = m.Name, m.load, !m.load
 	a.Share = record.AgentShare{First: m.share.First, Count: m.share.Count, Of: m.share.Of}
 	a.Lost, a.LostAtNs = m.lost, m.lostAt
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	offset, _ := m.clock.At(j.windowAt)
 	until := max(j.endedAt, j.startAt)
 	if m.lost != "" { // what its clock did afterwards affects no figure
 		until = max(j.windowAt+m.lostAt, j.startAt)
 	}
-	a.Clock = record.AgentClock{
-		OffsetNs: offset, WallOffsetNs: m.clock.WallOffsetNs(), ErrorNs: m.clock.ErrorNs(j.startAt, until),
-		DriftPPM: m.clock.Drift() * 1e6, Pings: m.clock.Pings(), RTTMinNs: m.clock.RTTMinNs(),
-	}
+	a.Clock = clockOf(&m.clock, j.windowAt, j.startAt, until)
 	return a
+}
+
+// clockOf is what is known of an agent's clock at a time, and its largest error between two.
+func clockOf(c *clock.Clock, at, from, to int64) record.AgentClock {
+	offset, _ := c.At(at)
+	return record.AgentClock{
+		OffsetNs: offset, WallOffsetNs: c.WallOffsetNs(), ErrorNs: c.ErrorNs(from, to), DriftPPM: c.Drift() * 1e6,
+		Pings: c.Pings(), RTTMinNs: c.RTTMinNs(),
+	}
 }
 
 // describeMembers says in one line which agents do what.
@@ -125,11 +92,10 @@ func describeMembers(all []*member) string {
 	equal := true
 	for _, m := range all {
 		if m.load {
-			loads = append(loads, fmt.Sprintf("%s %d/%d", m.name, m.share.Count, m.share.Of))
+			loads = append(loads, fmt.Sprintf("%s %d/%d", m.Name, m.share.Count, m.share.Of))
 			equal = equal && m.share.Count == all[0].share.Count
-		}
-		if m.observe {
-			observes = append(observes, m.name)
+		} else {
+			observes = append(observes, m.Name)
 		}
 	}
 	if equal {
@@ -151,16 +117,4 @@ func describeMembers(all []*member) string {
 		}
 	}
 	return text
-}
-
-// clocksWithin returns the largest error of their clocks at now.
-func clocksWithin(all []*member, now int64) int64 {
-	var most int64
-	for _, m := range all {
-		m.mu.Lock()
-		_, e := m.clock.At(now)
-		m.mu.Unlock()
-		most = max(most, e)
-	}
-	return most
 }

@@ -8,80 +8,76 @@ import (
 	"io"
 
 	"ceiling/experiment/spec"
+	"ceiling/measure/fleet/clock"
 	"ceiling/measure/load"
 )
 
 // Protocol is the version of the messages between agents and drivers. Both must use the same.
-const Protocol = 2
+const Protocol = 4
 
 // Verbs of a command. None makes an agent execute anything but ceiling's own servers, and those only
 // if it was started with that.
 const (
-	verbOffer   = "offer"   // order: would it do this?
-	verbPrepare = "prepare" // order: connect, and wait
+	verbOffer   = "offer"   // would it follow this order?
+	verbPrepare = "prepare" // follow it: connect, and wait
 	verbStart   = "start"   // begin
-	verbAlive   = "alive"   // heartbeat
+	verbPing    = "ping"    // the heartbeat of a run, and for the clock
 	verbFinish  = "finish"  // the others' load is over: nothing is left to observe
-	verbStop    = "stop"    // stopping: end the run
-	verbRelease = "release" // the driver has received all reports
-	verbServe   = "serve"   // serveOrder: start a server
-	verbKeep    = "keep"    // server: it is still needed
-	verbDismiss = "dismiss" // server: end it
+	verbStop    = "stop"    // end the run
+	verbServe   = "serve"   // start a server
+	verbKeep    = "keep"    // it is still needed
+	verbDismiss = "dismiss" // end it
 )
 
-// order tells an agent what to do.
+// command is what a driver tells an agent.
+type command struct {
+	Protocol int    `json:"protocol"`
+	Verb     string `json:"verb"`
+	Run      string `json:"run,omitempty"`
+	Order    *order `json:"order,omitempty"` // of an offer, and to prepare
+	AtNs     int64  `json:"at_ns,omitempty"` // the start, on the agent's clock
+	Why      string `json:"why,omitempty"`   // a run ends
+	// Server is the driver's name for a server. It is dismissed, or ends some time after the last word
+	// of its driver.
+	Server string    `json:"server,omitempty"`
+	Own    *spec.Own `json:"own,omitempty"`
+	CPUs   []int     `json:"cpus,omitempty"` // that it runs on; none: the agent's
+}
+
+// order is an agent's part in a run.
 type order struct {
-	Protocol int        `json:"protocol"`
-	Share    load.Share `json:"share"`
-	Load     bool       `json:"load"`
-	Observe  bool       `json:"observe"`
-	// Spec of the run, or SpecID, the SHA-256 (hex) of the one stored under the run's ID.
-	Spec   *spec.Spec `json:"spec,omitempty"`
-	SpecID string     `json:"spec_id,omitempty"`
-}
-
-// begin is when the load begins, on the agent's clock.
-type begin struct {
-	AtNs int64 `json:"at_ns"`
-}
-
-// stopping says why a run ends.
-type stopping struct {
-	Why string `json:"why"`
-}
-
-// serveOrder tells an agent to start a server. It ends when it is dismissed, or some time after the
-// last word of its driver.
-type serveOrder struct {
-	Protocol int `json:"protocol"`
-	// ID is the driver's name for it.
-	ID string `json:"id"`
-	spec.Own
-	// CPUs that it runs on; none: the agent's.
-	CPUs []int `json:"cpus,omitempty"`
-}
-
-// server names one that an agent has started.
-type server struct {
-	ID string `json:"id"`
+	Share   load.Share `json:"share"`
+	Load    bool       `json:"load"`
+	Observe bool       `json:"observe"`
+	Spec    *spec.Spec `json:"spec"`
 }
 
 // errServesNone says how an agent comes to start servers.
 var errServesNone = errors.New("it starts no servers; start that agent with --serve")
 
-// reply answers a command.
+// State is what an agent does.
+type State struct {
+	// Phase, and the run that it has taken part in since BusyNs.
+	Phase  Phase  `json:"phase"`
+	Run    string `json:"run,omitempty"`
+	BusyNs int64  `json:"busy_ns,omitempty"`
+}
+
+// reply answers a ping or a command.
 type reply struct {
 	// Error is why the agent refuses, "" if it does not.
 	Error string `json:"error,omitempty"`
 	// NowNs is the agent's clock, WallNs its wall clock, read as it answered.
 	NowNs  int64 `json:"now_ns"`
 	WallNs int64 `json:"wall_ns"`
-	Phase  Phase `json:"phase"`
+	State
 	// Address of the server that was started, or its URL if that is not http.
 	Address string `json:"address,omitempty"`
+
+	ping clock.Ping // what the exchange says of the clocks; the driver's
 }
 
-// About is what an agent says about itself to those who may ask.
+// About is what an agent offers, as it does from its start to its end.
 type About struct {
 	Protocol int    `json:"protocol"`
 	Version  string `json:"version"`
@@ -103,26 +99,19 @@ type About struct {
 	// Serves is the address that it starts servers on; "": it starts none.
 	Serves string   `json:"serves,omitempty"`
 	Allow  []string `json:"allow"`
-	// Caps, as Caps has them; the time in nanoseconds.
-	MaxRate        float64 `json:"max_rate,omitempty"`
-	MaxTimeNs      int64   `json:"max_time_ns"`
-	MaxConnections int     `json:"max_connections,omitempty"`
+	Caps
 	// CapacityPerS is what its calibration predicts: requests per second of all its cores,
 	// responses of 1 kB, no pipelining; 0: no calibration.
 	CapacityPerS float64 `json:"capacity_per_s,omitempty"`
-	// Phase, and the run that it has taken part in since BusyNs.
-	Phase   Phase   `json:"phase"`
-	Run     string  `json:"run,omitempty"`
-	BusyNs  int64   `json:"busy_ns,omitempty"`
-	Session Session `json:"session"`
 }
 
-// Session identifies one life of an agent: what a driver needs to seal the next command.
-type Session struct {
-	Nonce string `json:"nonce"` // 16 bytes, hex
-	// Last is the last command that it obeyed, NowNs its clock.
-	Last  uint64 `json:"last"`
-	NowNs int64  `json:"now_ns"`
+// present is an agent that is present, and its state when it was discovered.
+type present struct {
+	id      string // on the bus
+	refuses string // why it would not do a run; "": it would
+	Name    string `json:"name"`
+	About
+	State
 }
 
 // speaks rejects an agent of another version.
@@ -133,12 +122,13 @@ func (a *About) speaks() error {
 	return nil
 }
 
-// checkDriver rejects a driver of another version.
-func checkDriver(protocol int) error {
-	if protocol != Protocol {
-		return fmt.Errorf("the driver speaks version %d of the protocol, this agent %d: install the same ceiling on both", protocol, Protocol)
+// text encodes as JSON what always can be.
+func text(of any) []byte {
+	b, err := json.Marshal(of)
+	if err != nil {
+		panic(err) // a type of this package
 	}
-	return nil
+	return b
 }
 
 // readMessage decodes JSON from the network: all of it, and no field that this version does not
@@ -157,14 +147,11 @@ func readMessage(b []byte, into any) error {
 
 // check rejects an order that no driver of this version makes.
 func (o *order) check() error {
-	if err := checkDriver(o.Protocol); err != nil {
-		return err
-	}
 	switch {
+	case o == nil || o.Spec == nil:
+		return errors.New("malformed: no spec")
 	case !o.Load && !o.Observe:
 		return errors.New("malformed: neither load nor observe")
-	case o.Spec == nil:
-		return errors.New("malformed: no spec")
 	}
 	if err := o.Share.Check(); err != nil {
 		return fmt.Errorf("malformed: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
+	"ceiling/internal/pause"
 	"ceiling/measure/run"
 	"ceiling/record"
 )
@@ -24,9 +25,9 @@ func (w *Work) Hosting(ctx context.Context) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	at, err := netip.ParseAddr(p.about.Serves)
+	at, err := netip.ParseAddr(p.Serves)
 	if err != nil {
-		return at, fmt.Errorf("agent %s: what it says of itself is malformed: %w", p.name, err)
+		return at, fmt.Errorf("agent %s: what it says of itself is malformed: %w", p.Name, err)
 	}
 	return at, nil
 }
@@ -37,24 +38,19 @@ func (w *Work) server(ctx context.Context) (*present, error) {
 		return nil, fmt.Errorf("%w: serve: servers are started by the agent on their machine, which observes them; name it: --observe NAME",
 			exit.ErrRefused)
 	}
-	here, err := w.discover(ctx)
+	here, err := w.usable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, p := range here {
-		names = append(names, p.name)
-	}
-	i, err := observer(w.o.Observe[0], names)
+	p, err := named(w.o.Observe[0], here)
 	if err != nil {
 		return nil, err
 	}
-	p := &here[i]
-	if err = p.about.speaks(); err == nil && p.about.Serves == "" {
+	if err = p.speaks(); err == nil && p.Serves == "" {
 		err = errServesNone
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: serve: agent %s: %w", exit.ErrRefused, p.name, err)
+		return nil, fmt.Errorf("%w: serve: agent %s: %w", exit.ErrRefused, p.Name, err)
 	}
 	return p, nil
 }
@@ -68,14 +64,11 @@ func (w *Work) Start(ctx context.Context, o *spec.Own, cpus []int) (run.Instance
 	if err != nil {
 		return nil, "", err
 	}
-	if err := w.command(p); err != nil {
-		return nil, "", err
-	}
-	r := &remote{w: w, on: p, server: server{record.NewID(time.Now())}}
+	r := &remote{w: w, on: p, id: record.NewID(time.Now())}
 	ctx, cancel := context.WithTimeout(ctx, serveWithin)
 	defer cancel()
 	r.keep()
-	answer, err := w.ask(ctx, p, verbServe, "", serveOrder{Protocol: Protocol, ID: r.ID, Own: *o, CPUs: cpus})
+	answer, err := w.ask(ctx, p, command{Verb: verbServe, Server: r.id, Own: o, CPUs: cpus})
 	if err != nil {
 		r.Stop()
 		return nil, "", fmt.Errorf("start %s: %w", strings.Join(o.Args, " "), err)
@@ -85,46 +78,37 @@ func (w *Work) Start(ctx context.Context, o *spec.Own, cpus []int) (run.Instance
 
 // remote is a server that an agent runs.
 type remote struct {
-	w  *Work
-	on *present
-	server
+	w    *Work
+	on   *present
+	id   string
 	done context.CancelFunc // ends the heartbeats
 }
 
 // keep tells the agent once a second that the server is needed.
 func (r *remote) keep() {
-	s := &r.w.serve
-	if s.until == nil {
-		s.until, s.cancel = context.WithCancel(context.Background())
-	}
-	ctx, cancel := context.WithCancel(s.until)
+	ctx, cancel := context.WithCancel(r.w.serving)
 	r.done = cancel
-	s.beats.Go(func() {
-		tick := time.NewTicker(beatEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				// What it answers is asked for where it matters, by Died.
-				_, _ = r.w.say(ctx, r.on, verbKeep, "", r.server)
-			}
-		}
+	r.w.beats.Go(func() {
+		// What it answers is asked for where it matters, by Died.
+		pause.Every(ctx, beatEvery, func() { _ = r.say(ctx, verbKeep) })
 	})
 }
 
 // Died implements run.Instance.
 func (r *remote) Died() error {
-	_, err := r.w.say(context.Background(), r.on, verbKeep, "", r.server)
-	return err
+	return r.say(context.Background(), verbKeep)
 }
 
 // Stop implements run.Instance. A server whose agent cannot be reached ends by itself, after the
 // agent's grace.
 func (r *remote) Stop() {
 	r.done()
-	if _, err := r.w.say(context.Background(), r.on, verbDismiss, "", r.server); err != nil && !isAnswered(err) {
+	if err := r.say(context.Background(), verbDismiss); err != nil && !isAnswered(err) {
 		r.w.o.Log("server on " + err.Error())
 	}
+}
+
+func (r *remote) say(ctx context.Context, verb string) error {
+	_, err := r.w.say(ctx, r.on, command{Verb: verb, Server: r.id})
+	return err
 }

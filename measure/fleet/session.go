@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
+	"ceiling/internal/unit"
 	"ceiling/measure/load"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -28,29 +27,29 @@ type session struct {
 	cancel context.CancelFunc // of the engine
 	start  chan time.Time     // sent once
 	over   chan struct{}      // closed by finish
+	finish func()             // tells an observer that the load is over
 	cap    float64            // limit on a closed loop's rate, requests/s; 0: none
-	began  bool               // the start was passed on; guarded by the agent's lock
 
-	mu       sync.Mutex
-	out      outlet
-	stopped  string // why the agent ended the work; "": it did not
-	finished bool   // over is closed
-	finest   bool   // everything is in out
-	sent     uint64 // in the current second
-	widthNs  int64  // of it
-	kick     chan struct{}
+	mu      sync.Mutex
+	out     outlet
+	stopped string // why the agent ended the work; "": it did not
+	finest  bool   // everything is in out
+	sent    uint64 // in the current second
+	widthNs int64  // of it
+	kick    chan struct{}
 
 	freed chan struct{} // closed by the agent when it leaves this run
 }
 
 func newSession(run string, o order, cancel context.CancelFunc) *session {
-	return &session{run: run, order: o, cancel: cancel, start: make(chan time.Time, 1), over: make(chan struct{}),
-		kick: make(chan struct{}, 1), freed: make(chan struct{})}
+	over := make(chan struct{})
+	return &session{run: run, order: o, cancel: cancel, start: make(chan time.Time, 1), over: over,
+		finish: sync.OnceFunc(func() { close(over) }), kick: make(chan struct{}, 1), freed: make(chan struct{})}
 }
 
 // work does the share and reports all of it but the ending. It returns once the engine has ended;
 // its reports may still be waiting.
-func (s *session) work(ctx context.Context, engine Engine, o run.ShareOptions, ready func()) (profile []byte, e ending) {
+func (s *session) work(ctx context.Context, engine Engine, o run.ShareOptions, ready func()) ending {
 	o.Share, o.Load, o.Observe = s.order.Share, s.order.Load, s.order.Observe
 	o.Start, o.Over = s.start, s.over
 	o.Ready = func(established, asked int) {
@@ -59,31 +58,43 @@ func (s *session) work(ctx context.Context, engine Engine, o run.ShareOptions, r
 	}
 	done, err := engine(ctx, s.order.Spec, o, s)
 	if err != nil {
-		return nil, ending{Error: err.Error(), Refused: errors.Is(err, exit.ErrRefused)}
+		return ending{Error: err.Error(), Refused: errors.Is(err, exit.ErrRefused)}
 	}
 	if done.Result != nil {
 		b, err := done.Result.AppendBinary(nil)
 		if err != nil {
-			return nil, ending{Error: "its result cannot be sent: " + err.Error()}
+			return ending{Error: "its result cannot be sent: " + err.Error()}
 		}
 		s.tell(false, func() error { return s.out.frame(frameResult, b) })
 	}
-	profile = done.CPUProfile
+	s.tellProfile(done.CPUProfile, o.Host)
 	done.CPUProfile = nil
 	text, err := json.Marshal(done)
 	if err != nil {
-		return nil, ending{Error: "its account cannot be sent: " + err.Error()}
+		return ending{Error: "its account cannot be sent: " + err.Error()}
 	}
-	return profile, ending{Done: text}
+	return ending{Done: text}
 }
 
-// end adds the last report of the run.
-func (s *session) end(e ending) {
+// tellProfile reports a CPU profile, if there is one.
+func (s *session) tellProfile(profile []byte, host string) {
+	switch {
+	case len(profile) > frameMost:
+		s.NotMeasured(record.NotMeasured{What: "CPU profile", Host: host, Why: fmt.Sprintf("it has %s, too much to be sent; at most %s",
+			unit.FormatBytesIEC(int64(len(profile))), unit.FormatBytesIEC(frameMost))})
+	case len(profile) > 0:
+		s.tell(false, func() error { return s.out.frame(frameProfile, profile) })
+	}
+}
+
+// end adds the last report of the run, and returns it.
+func (s *session) end(e ending) ending {
 	s.tell(true, func() error {
 		e.Stopped = s.stopped
 		s.finest = true
 		return s.out.object(frameEnd, e)
 	})
+	return e
 }
 
 // tell adds a report. If that fails the run is over: the driver must not take an incomplete stream
@@ -116,29 +127,13 @@ func (s *session) giveUp(why string) {
 	s.cancel()
 }
 
-// finish notifies an observer that the load is over.
-func (s *session) finish() {
+// cut cuts off the next message of the waiting reports; more follow it now, or none do at all.
+func (s *session) cut() (chunk []byte, more, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.finished {
-		s.finished = true
-		close(s.over)
-	}
-}
-
-// flush cuts the waiting reports into messages; last reports whether nothing follows them.
-func (s *session) flush(send func([]byte) error) (last bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for first := true; first || len(s.out.waiting) > 0; first = false {
-		chunk := s.out.message()
-		if err := send(chunk); err != nil {
-			s.out.undo(chunk)
-			s.giveUp("its result cannot be sent: " + err.Error())
-			return false
-		}
-	}
-	return s.finest
+	chunk = s.out.message()
+	more = len(s.out.waiting) > 0
+	return chunk, more, s.finest && !more
 }
 
 // Connected implements load.Observer. Ready has reported it already.
@@ -193,53 +188,3 @@ func (s *session) NotMeasured(n record.NotMeasured) {
 
 // AgentInterval implements run.Sink: an engine is one agent.
 func (s *session) AgentInterval(string, *load.Tally, bool) {}
-
-// permit returns the check of resolved addresses for an engine. One that only observes sends
-// nothing to the target, and looks for it on its own machine: it may fetch profiles from there, and
-// from what is on the list.
-func permit(ctx context.Context, l AllowList, find Lookup, o *order) func(netip.AddrPort, string) error {
-	if !o.Load {
-		return func(netip.AddrPort, string) error { return nil } // pprofAllowed has checked
-	}
-	return func(to netip.AddrPort, unix string) error {
-		if to.IsValid() {
-			return l.Permits(ctx, to, find)
-		}
-		return l.PermitsUnix(unix)
-	}
-}
-
-// pprofAllowed checks the profile endpoints of a spec: each must be on this machine, or on the
-// list.
-func pprofAllowed(ctx context.Context, l AllowList, find Lookup, s *spec.Spec) error {
-	for _, url := range spec.PprofURLs(s.Pprof) {
-		if err := onePprofAllowed(ctx, l, find, url); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func onePprofAllowed(ctx context.Context, l AllowList, find Lookup, url string) error {
-	to, _, _, err := spec.ParseTarget(url)
-	if err != nil {
-		return fmt.Errorf("--pprof: %w", err)
-	}
-	if to.Network == spec.Unix {
-		return l.PermitsUnix(to.Path)
-	}
-	addrs, err := addressesOf(ctx, to, find)
-	if err != nil {
-		return err
-	}
-	own := ownAddresses()
-	for _, at := range addrs {
-		if !slices.Contains(own, plain(at.Addr())) {
-			err = errors.Join(err, l.Permits(ctx, at, find))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("--pprof: %w", err)
-	}
-	return nil
-}

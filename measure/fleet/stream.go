@@ -11,17 +11,19 @@ import (
 )
 
 // An agent's reports on a run form one stream of bytes, cut into messages numbered from 0. The
-// stream consists of frames: a kind, the length of the body as an unsigned varint, the body.
+// stream consists of frames: a kind, the length of the body in four bytes, the body.
 const (
 	frameReady    = 'r' // readiness, JSON
 	frameTally    = 't' // one byte (1: late), then load's wire form
 	frameObserved = 'o' // record.ObservedRow, JSON
 	frameMissing  = 'n' // record.NotMeasured, JSON
 	frameResult   = 'R' // load's wire form
+	frameProfile  = 'p' // of the CPU, as the server gave it
 	frameEnd      = 'e' // ending, JSON; the last
 )
 
 const (
+	frameHead = 5 // bytes before the body
 	// frameMost bounds a frame: the largest is the result of a mix of thousands
 	// of targets, with a histogram each.
 	frameMost = 32 << 20
@@ -45,10 +47,8 @@ type ending struct {
 	Refused bool   `json:"refused,omitempty"`
 	// Stopped says why the agent ended the work before its time.
 	Stopped string `json:"stopped,omitempty"`
-	// Done is run.ShareResult without its Result, JSON; a preceding frameResult has that. Profile
-	// names the object with the CPU profile.
-	Done    json.RawMessage `json:"done,omitempty"`
-	Profile string          `json:"profile,omitempty"`
+	// Done is run.ShareResult, JSON, without its Result and CPUProfile, which have frames of their own.
+	Done json.RawMessage `json:"done,omitempty"`
 }
 
 // outlet builds the stream. Its owner's lock guards it.
@@ -65,8 +65,7 @@ func (o *outlet) frame(kind byte, body []byte) error {
 	case len(o.waiting)+len(body) > backlogMost:
 		return fmt.Errorf("%s are queued and the driver does not receive them", unit.FormatBytesIEC(int64(len(o.waiting))))
 	}
-	o.waiting = append(o.waiting, kind)
-	o.waiting = binary.AppendUvarint(o.waiting, uint64(len(body)))
+	o.waiting = binary.BigEndian.AppendUint32(append(o.waiting, kind), uint32(len(body)))
 	o.waiting = append(o.waiting, body...)
 	return nil
 }
@@ -86,11 +85,6 @@ func (o *outlet) message() []byte {
 	chunk := bytes.Clone(o.waiting[:n])
 	o.waiting = append(o.waiting[:0], o.waiting[n:]...)
 	return chunk
-}
-
-// undo puts back the last message, which was not accepted.
-func (o *outlet) undo(chunk []byte) {
-	o.waiting = append(bytes.Clone(chunk), o.waiting...)
 }
 
 // frameReader reads a stream. Invalid input is an error, after which it accepts no more.
@@ -120,39 +114,23 @@ func (in *frameReader) take(number uint64, chunk []byte, each func(kind byte, bo
 }
 
 func (in *frameReader) frames(each func(kind byte, body []byte) error) error {
-	read := 0
-	for {
-		kind, body, n, err := cutFrame(in.rest[read:])
-		if err != nil {
-			return err
+	for len(in.rest) >= frameHead {
+		kind, size := in.rest[0], binary.BigEndian.Uint32(in.rest[1:])
+		if size > frameMost {
+			return fmt.Errorf("a frame is longer than %s", unit.FormatBytesIEC(frameMost))
 		}
-		if n == 0 {
-			in.rest = append(in.rest[:0], in.rest[read:]...)
+		end := frameHead + int(size)
+		if len(in.rest) < end {
 			return nil
 		}
 		if in.over {
 			return errors.New("something follows the end")
 		}
 		in.over = kind == frameEnd
-		if err := each(kind, body); err != nil {
+		if err := each(kind, in.rest[frameHead:end]); err != nil {
 			return fmt.Errorf("frame %q: %w", kind, err)
 		}
-		read += n
+		in.rest = in.rest[end:]
 	}
-}
-
-// cutFrame reads the frame at the start of b; n is 0 if it is incomplete.
-func cutFrame(b []byte) (kind byte, body []byte, n int, err error) {
-	if len(b) < 2 {
-		return 0, nil, 0, nil
-	}
-	size, width := binary.Uvarint(b[1:])
-	switch {
-	case width < 0 || size > frameMost:
-		return 0, nil, 0, fmt.Errorf("a frame is longer than %s", unit.FormatBytesIEC(frameMost))
-	case width == 0 || uint64(len(b)-1-width) < size:
-		return 0, nil, 0, nil
-	}
-	end := 1 + width + int(size)
-	return b[0], b[1+width : end], end, nil
+	return nil
 }

@@ -26,8 +26,7 @@ type Fleet struct {
 
 // Here is one agent that answered.
 type Here struct {
-	Name string `json:"name"`
-	About
+	present
 	// Clock at this moment, as record.AgentClock has it.
 	Clock record.AgentClock `json:"clock"`
 }
@@ -40,17 +39,17 @@ func (w *Work) Look(ctx context.Context) (*Fleet, error) {
 	}
 	list := make([]Here, len(all))
 	for i, p := range all {
-		list[i] = Here{Name: p.name, About: p.about}
+		list[i].present = p
 	}
-	each(list, func(h *Here) {
+	_ = each(list, func(h *Here) error {
 		var c clock.Clock
-		if err := w.pings(ctx, &present{name: h.Name}, &c); err != nil {
+		if err := w.pings(ctx, &h.present, &c); err != nil {
 			w.o.Log(err.Error()) // it left after discovery
-			return
+			return nil
 		}
 		now := w.now()
-		offset, e := c.At(now)
-		h.Clock = record.AgentClock{OffsetNs: offset, WallOffsetNs: c.WallOffsetNs(), ErrorNs: e, Pings: c.Pings(), RTTMinNs: c.RTTMinNs()}
+		h.Clock = clockOf(&c, now, now, now)
+		return nil
 	})
 	return &Fleet{Schema: Schema, Bed: w.conn.Bed(), Agents: list}, nil
 }
@@ -120,7 +119,7 @@ func (h *Here) offers() string {
 		return strings.Join(does, ", ")
 	}
 	text := strings.Join(append(does, "loads "), ", ")
-	bounds := []string{unit.FormatDuration(time.Duration(h.MaxTimeNs))}
+	bounds := []string{unit.FormatDuration(h.MaxTime)}
 	if h.MaxRate > 0 {
 		bounds = append(bounds, unit.FormatSI(h.MaxRate)+"/s")
 	}

@@ -2,13 +2,11 @@ package fleet
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"ceiling/internal/exit"
@@ -47,37 +45,12 @@ type Work struct {
 	conn  *bus.Conn
 	base  time.Time // zero of the driver's clock
 	lease *bus.Lease
-	lines map[bus.Nonce]*lane // to sessions of agents
-	said  string              // last description of the members
-	serve serving
-}
+	said  string // last description of the members
 
-// serving are the servers that a driver has had started.
-type serving struct {
-	beats  sync.WaitGroup // a goroutine for each
-	cancel context.CancelFunc
-	until  context.Context // of the beats; nil: none yet
-}
-
-// quit ends the heartbeats.
-func (s *serving) quit() {
-	if s.cancel != nil {
-		s.cancel()
-		s.beats.Wait()
-	}
-}
-
-// lane is a line to one session of an agent, and how far its clock is ahead of the driver's.
-type lane struct {
-	*bus.Line
-	ahead atomic.Int64
-}
-
-// present is an agent that is present.
-type present struct {
-	name  string
-	about About
-	line  *bus.Line // nil: no commands yet
+	// Of the servers that it has had started: their heartbeats, until quit.
+	beats   sync.WaitGroup
+	serving context.Context
+	quit    context.CancelFunc
 }
 
 // NewWork returns a fleet over a driver's connection.
@@ -91,7 +64,8 @@ func NewWork(conn *bus.Conn, o WorkOptions) *Work {
 	if o.Log == nil {
 		o.Log = func(string) {}
 	}
-	return &Work{o: o, conn: conn, base: time.Now(), lines: map[bus.Nonce]*lane{}}
+	serving, quit := context.WithCancel(context.Background())
+	return &Work{o: o, conn: conn, base: time.Now(), serving: serving, quit: quit}
 }
 
 // hold takes the test bed's lease, unless it is held already. taken is closed when another driver
@@ -99,10 +73,7 @@ func NewWork(conn *bus.Conn, o WorkOptions) *Work {
 func (w *Work) hold(ctx context.Context, purpose string) (taken <-chan struct{}, err error) {
 	if w.lease != nil {
 		select {
-		case <-w.lease.Lost(): // another driver has commanded the agents since
-			if err := w.hangUp(); err != nil {
-				return nil, err
-			}
+		case <-w.lease.Lost(): // another driver may have it since
 		default:
 			return w.lease.Lost(), nil
 		}
@@ -116,8 +87,7 @@ func (w *Work) hold(ctx context.Context, purpose string) (taken <-chan struct{},
 		w.lease = lease
 		return lease.Lost(), nil
 	}
-	var held *bus.Held
-	if errors.As(err, &held) {
+	if errors.Is(err, bus.ErrHeld) {
 		return nil, fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	return nil, err
@@ -125,100 +95,91 @@ func (w *Work) hold(ctx context.Context, purpose string) (taken <-chan struct{},
 
 // Close releases the test bed.
 func (w *Work) Close() error {
-	w.serve.quit()
-	err := w.hangUp()
-	if w.lease != nil {
-		defer func() { w.lease = nil }()
-		ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
-		defer cancel()
-		err = errors.Join(err, w.lease.Release(ctx))
+	w.quit()
+	w.beats.Wait()
+	if w.lease == nil {
+		return nil
 	}
-	return err
+	defer func() { w.lease = nil }()
+	ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
+	defer cancel()
+	return w.lease.Release(ctx)
 }
 
-// hangUp closes the lines to all agents.
-func (w *Work) hangUp() error {
-	var err error
-	for _, l := range w.lines {
-		err = errors.Join(err, l.Close())
-	}
-	w.lines = map[bus.Nonce]*lane{}
-	return err
-}
-
-// quiet is how long a discovery waits for another answer.
-const quiet = 300 * time.Millisecond
-
-// discover asks which agents are present.
+// discover returns the agents that are present, and asks each for its state.
 func (w *Work) discover(ctx context.Context) ([]present, error) {
-	found, err := w.conn.Discover(ctx, quiet)
+	found, err := w.conn.Agents(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var all []present
-	for _, f := range found {
-		p := present{name: f.Name}
-		if err := readMessage(f.About, &p.about); err != nil {
+	all := make([]present, len(found))
+	for i, f := range found {
+		all[i] = present{id: f.ID, Name: f.Name}
+		if err := readMessage(f.Offer, &all[i].About); err != nil {
 			w.o.Log(fmt.Sprintf("agent %s: what it says of itself is %v; is it of another version?", f.Name, err))
 			continue
 		}
-		all = append(all, p)
 	}
-	return all, nil
+	_ = each(all, func(p *present) error {
+		r, err := w.say(ctx, p, command{Verb: verbPing})
+		if r != nil {
+			p.State = r.State
+		} else if !errors.Is(err, bus.ErrGone) { // else it has just left
+			w.o.Log(err.Error())
+		}
+		return nil
+	})
+	return slices.DeleteFunc(all, func(p present) bool { return p.Protocol == 0 || p.Phase == "" }), ctx.Err()
 }
 
-// command opens the line to an agent, or reuses the open one.
-func (w *Work) command(p *present) error {
-	var nonce bus.Nonce
-	if b, err := hex.DecodeString(p.about.Session.Nonce); err != nil || copy(nonce[:], b) != len(nonce) || len(b) != len(nonce) {
-		return fmt.Errorf("agent %s: invalid session %q", p.name, p.about.Session.Nonce)
+// each calls do for all of a list concurrently.
+func each[T any](list []T, do func(*T) error) error {
+	errs := make([]error, len(list))
+	var group sync.WaitGroup
+	for i := range list {
+		group.Go(func() { errs[i] = do(&list[i]) })
 	}
-	l := w.lines[nonce]
-	if l == nil {
-		l = &lane{}
-	}
-	// Good to a round trip, where seconds would do; set again for each run, since clocks drift.
-	l.ahead.Store(p.about.Session.NowNs - w.now())
-	if l.Line == nil {
-		var err error
-		l.Line, err = w.conn.Line(p.name, bus.Session{Nonce: nonce, Last: p.about.Session.Last, Clock: func() time.Duration {
-			return time.Duration(w.now() + l.ahead.Load())
-		}})
-		if err != nil {
-			return err
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// usable returns the agents that a run may use, each by its name.
+func (w *Work) usable(ctx context.Context) ([]present, error) {
+	all, err := w.discover(ctx)
+	for i := 1; i < len(all); i++ {
+		if name := all[i].Name; name == all[i-1].Name { // they joined at the same moment, or one lies
+			return nil, fmt.Errorf("%w: two agents are called %s; start one with another --name", exit.ErrRefused, name)
 		}
-		w.lines[nonce] = l
 	}
-	p.line = l.Line
-	return nil
+	return all, err
 }
 
 // now is the driver's clock.
 func (w *Work) now() int64 { return int64(time.Since(w.base)) }
 
 // say sends a command and returns the agent's reply; a refusal is an error that names the agent.
-func (w *Work) say(ctx context.Context, to *present, verb, run string, body any) (*reply, error) {
+func (w *Work) say(ctx context.Context, to *present, c command) (*reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, sayWithin)
 	defer cancel()
-	return w.ask(ctx, to, verb, run, body)
+	return w.ask(ctx, to, c)
 }
 
 // ask is say without a limit of its own.
-func (w *Work) ask(ctx context.Context, to *present, verb, run string, body any) (*reply, error) {
-	text, err := json.Marshal(body)
+func (w *Work) ask(ctx context.Context, to *present, c command) (*reply, error) {
+	c.Protocol = Protocol
+	body := text(c)
+	sent := w.now()
+	answer, err := w.conn.Ask(ctx, to.id, body)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("agent %s: %s: %w", to.Name, c.Verb, err)
 	}
-	answer, err := to.line.Do(ctx, verb, run, text)
-	if err != nil {
-		return nil, err // the error names it
-	}
-	var r reply
+	r := reply{ping: clock.Ping{Sent: sent, Received: w.now(), WallHere: time.Now().UnixNano()}}
 	if err := readMessage(answer, &r); err != nil {
-		return nil, fmt.Errorf("%s: its answer is %w", to.name, err)
+		return nil, fmt.Errorf("%s: its answer is %w", to.Name, err)
 	}
+	r.ping.There, r.ping.WallThere = r.NowNs, r.WallNs
 	if r.Error != "" {
-		return &r, fmt.Errorf("%s: %w", to.name, answered{r.Error})
+		return &r, fmt.Errorf("%s: %w", to.Name, answered{r.Error})
 	}
 	return &r, nil
 }
@@ -234,32 +195,14 @@ func isAnswered(err error) bool {
 	return errors.As(err, &a)
 }
 
-// ping asks an agent for its clock, once.
-func (w *Work) ping(ctx context.Context, to *present) (clock.Ping, error) {
-	ctx, cancel := context.WithTimeout(ctx, sayWithin)
-	defer cancel()
-	p := clock.Ping{Sent: w.now()}
-	b, err := w.conn.Ping(ctx, to.name, nil)
-	if err != nil {
-		return p, err
-	}
-	p.Received, p.WallHere = w.now(), time.Now().UnixNano()
-	var r reply
-	if err := readMessage(b, &r); err != nil {
-		return p, fmt.Errorf("%s: its clock is %w", to.name, err)
-	}
-	p.There, p.WallThere = r.NowNs, r.WallNs
-	return p, nil
-}
-
-// pings makes several in a row and adds them to a clock.
+// pings makes several exchanges in a row and adds them to a clock.
 func (w *Work) pings(ctx context.Context, to *present, c *clock.Clock) error {
 	for range pingsMany {
-		p, err := w.ping(ctx, to)
+		r, err := w.say(ctx, to, command{Verb: verbPing})
 		if err != nil {
 			return err
 		}
-		c.Add(p)
+		c.Add(r.ping)
 	}
 	return nil
 }

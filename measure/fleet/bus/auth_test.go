@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,17 +19,18 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 
 	"ceiling/internal/needs"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/fleet/controller"
 )
 
-// raw logs in by hand, as whoever, to try what Conn does not offer.
-func (b *bed) raw(t *testing.T, user, password string, o ...nats.Option) (*nats.Conn, error) {
+// raw logs in by hand, to try what Conn does not offer.
+func (b *bed) raw(t *testing.T, o ...nats.Option) (*nats.Conn, error) {
 	t.Helper()
 	nc, err := nats.Connect("tls://"+strings.TrimPrefix(b.URL(), "nats://"), append([]nats.Option{
-		nats.UserInfo(user, password), nats.TLSHandshakeFirst(), nats.NoReconnect(), nats.Timeout(patience),
+		nats.TLSHandshakeFirst(), nats.NoReconnect(), nats.Timeout(patience),
 		nats.Secure(&tls.Config{InsecureSkipVerify: true}),
 	}, o...)...)
 	if err == nil {
@@ -36,9 +39,17 @@ func (b *bed) raw(t *testing.T, user, password string, o ...nats.Option) (*nats.
 	return nc, err
 }
 
-func (b *bed) password(own string) string { return fmt.Sprintf("%x.%s", b.Token().Secret, own) }
+func as(t bus.Token) nats.Option { return nats.UserJWTAndSeed(t.JWT, t.Seed) }
 
-const ownSecret = "00112233445566778899aabbccddeeff"
+// token makes another one.
+func (b *bed) token(t *testing.T) bus.Token {
+	t.Helper()
+	token, err := bus.CreateToken(b.dir, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
 
 // logged waits until the controller's log has a line with all of these.
 func (b *bed) logged(t *testing.T, parts ...string) {
@@ -61,58 +72,60 @@ func (b *bed) logged(t *testing.T, parts ...string) {
 
 func TestStrangersAreRefused(t *testing.T) {
 	needs.Processes(t)
-	t.Parallel()
-	b := serve(t, controller.Options{})
+	b := parallel(t)
 	ctx := within(t)
-	join := func(name string, change func(*bus.Token)) error {
-		token := b.Token()
-		change(&token)
-		c, err := bus.Join(ctx, b.URL(), token.String(), name, bus.Watch{})
-		if err == nil {
-			c.Close()
-		}
-		return err
-	}
-	if err := join("web1", func(k *bus.Token) { k.Secret[0] ^= 1 }); !errors.Is(err, bus.ErrRefused) {
-		t.Errorf("wrong secret: %v", err)
-	}
-	b.logged(t, "login from 127.0.0.1:", "wrong token")
-	if err := join("web1", func(k *bus.Token) { k.Authority[0] ^= 1 }); !errors.Is(err, bus.ErrStranger) {
-		t.Errorf("another CA: %v", err)
+	stranger := serve(t, controller.Options{}).Token()
+	if _, err := bus.Join(ctx, b.URL(), stranger.String(), "web1", bus.Watch{}); !errors.Is(err, bus.ErrTokenOver) ||
+		!strings.Contains(err.Error(), "not the controller which made the token") {
+		t.Errorf("another certificate: %v", err)
 	}
 	b.logged(t, "TLS", "127.0.0.1:", "bad certificate")
-	if _, err := b.raw(t, "_driver", b.password(ownSecret)); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("an agent as the controller: %v", err)
+	forged := b.Token()
+	forged.Seed = stranger.Seed
+	for what, login := range map[string]nats.Option{
+		"nobody": nil, "a password": nats.UserInfo("_driver", "secret"), "another controller's user": as(stranger),
+		"a user without its key": as(forged), "a key without a user": nats.Nkey(b.Token().User, sign(b.Token())),
+	} {
+		if _, err := b.raw(t, login); !errors.Is(err, nats.ErrAuthorization) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
-	b.logged(t, "as the controller", "127.0.0.1:")
+	b.logged(t, "authentication error", "127.0.0.1:")
 	for _, name := range []string{"", "_other", "a.b", "*", ">", "x\r\ny", strings.Repeat("n", 65)} {
-		if _, err := b.raw(t, name, b.password(ownSecret)); !errors.Is(err, nats.ErrAuthorization) {
+		if _, err := bus.Join(ctx, b.URL(), b.Token().String(), name, bus.Watch{}); err == nil || !strings.Contains(err.Error(), "agent ") {
 			t.Errorf("agent called %q: %v", name, err)
 		}
 	}
 	// It waits for the server to speak first, which it does not before TLS.
-	if _, err := nats.Connect(b.URL(), nats.NoReconnect(), nats.Timeout(time.Second)); err == nil {
+	if _, err := nats.Connect(b.URL(), nats.NoReconnect(), nats.Timeout(time.Second), as(b.Token())); err == nil {
 		t.Error("a client without TLS is in")
-	}
-	if _, err := nats.Connect(b.URL(), nats.NoReconnect(), nats.Timeout(patience), nats.TLSHandshakeFirst(),
-		nats.Secure(&tls.Config{InsecureSkipVerify: true})); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("nobody: %v", err)
 	}
 
 	b.join(t, "web1")
-	if _, err := b.raw(t, "web1", b.password(ownSecret)); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("a second agent of one name: %v", err)
+	for _, token := range []bus.Token{b.Token(), b.token(t)} {
+		if _, err := b.joinWith(t, token, "web1"); err == nil || errors.Is(err, bus.ErrTokenOver) ||
+			!strings.Contains(err.Error(), "has another agent named web1; start this one with another --name") {
+			t.Errorf("a second agent of one name: %v", err)
+		}
 	}
-	b.logged(t, "another agent is called web1")
 	if _, err := bus.Join(ctx, "127.0.0.1", b.Token().String(), "web1", bus.Watch{}); err == nil ||
 		!strings.Contains(err.Error(), "nats://host:port") {
 		t.Errorf("an address without a port: %v", err)
 	}
-	soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
-	defer cancel()
-	if _, err := bus.Join(soon, "nats://127.0.0.1:1", b.Token().String(), "web1", bus.Watch{}); !errors.Is(err, context.DeadlineExceeded) ||
-		!strings.Contains(err.Error(), "refused") {
-		t.Errorf("nobody listens: %v", err)
+	if _, err := bus.Join(ctx, b.URL(), b.Token().String()[:90], "web2", bus.Watch{}); !errors.Is(err, bus.ErrTokenOver) ||
+		!strings.Contains(err.Error(), "cut off") {
+		t.Errorf("half a token: %v", err)
+	}
+}
+
+// sign signs as a token's user.
+func sign(t bus.Token) nats.SignatureHandler {
+	return func(nonce []byte) ([]byte, error) {
+		key, err := nkeys.FromSeed([]byte(t.Seed))
+		if err != nil {
+			return nil, err
+		}
+		return key.Sign(nonce)
 	}
 }
 
@@ -184,63 +197,47 @@ func TestAnAgentSeesItsOwnOnly(t *testing.T) {
 	needs.Processes(t)
 	t.Parallel()
 	b := serve(t, controller.Options{Bed: "lab"})
-	ctx := within(t)
-	driver := b.drive(t)
-	if err := driver.PutSpec(ctx, "r1", []byte("spec")); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"me", "other"} {
-		if err := driver.OpenProfiles(ctx, name, 1<<20); err != nil {
-			t.Fatal(err)
-		}
-	}
 	violations := make(chan string, 100)
-	nc, err := b.raw(t, "me", b.password(ownSecret), nats.CustomInboxPrefix("_INBOX.lab.me"),
+	nc, err := b.raw(t, as(b.Token()), nats.CustomInboxPrefix("_INBOX.lab."+b.Token().User+".me"),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { violations <- err.Error() }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tryEverything(t, nc, violations, b.Bed())
-	if spec, err := driver.GetSpec(ctx, "r1"); err != nil || string(spec) != "spec" {
-		t.Errorf("the spec is %q, %v", spec, err)
-	}
+	tryEverything(t, nc, violations, b.Bed(), b.Token().User+".me", b.token(t).User+".me")
 }
 
-// tryEverything as agent "me" of bed lab, beside an agent "other" and a bed
+// tryEverything as agent me of a bed, by its ID, beside an agent other and a bed
 // "field" of another's.
-func tryEverything(t *testing.T, nc *nats.Conn, violations chan string, bed string) {
+func tryEverything(t *testing.T, nc *nats.Conn, violations chan string, bed, me, other string) {
 	t.Helper()
 	own := "bed." + bed + "."
 	publish := []string{
-		own + "agent.me.command", own + "agent.other.command", own + "agent.other.ping", own + "agent.other.about",
-		own + "sample.r1.other", own + "sample.r1", "bed.field.sample.r1.me", "bed.field.agent.me.command", "_INBOX." + bed + "._driver.x",
-		"_INBOX.x", "$SRV.PING", "$SRV.PING.ceiling-agent-" + bed, "$SRV.INFO.ceiling-agent-" + bed,
-		"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.INFO.samples_" + bed,
-		"$JS.API.STREAM.DELETE.samples_" + bed,
-		"$JS.API.STREAM.PURGE.samples_" + bed, "$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.UPDATE.samples_" + bed,
-		"$JS.API.STREAM.MSG.GET.samples_" + bed, "$JS.API.STREAM.MSG.DELETE.samples_" + bed, "$JS.API.DIRECT.GET.samples_" + bed,
-		"$JS.API.DIRECT.GET.samples_" + bed + "." + own + "sample.r1.me", "$JS.API.CONSUMER.CREATE.samples_" + bed,
-		"$JS.API.CONSUMER.CREATE.samples_" + bed + ".x",
-		"$JS.API.CONSUMER.DURABLE.CREATE.samples_" + bed + ".x", "$JS.API.CONSUMER.MSG.NEXT.samples_" + bed + ".x",
-		"$JS.API.STREAM.SNAPSHOT.samples_" + bed,
-		"$JS.API.STREAM.INFO.KV_specs_" + bed, "$JS.API.DIRECT.GET.KV_specs_" + bed, "$JS.API.STREAM.MSG.GET.KV_specs_" + bed,
-		"$JS.API.STREAM.DELETE.KV_specs_" + bed, "$KV.specs_" + bed + ".r1",
-		"$JS.API.DIRECT.GET.KV_specs_field.$KV.specs_field.r1", "$KV.lease_" + bed + ".holder",
+		own + "agent." + me + ".command", own + "agent." + other + ".command", own + "agent." + other + ".ping",
+		own + "report.r1." + other, own + "report.r1", "bed.field.report.r1." + me, "bed.field.agent." + me + ".command", "_INBOX." + bed + "._driver.x",
+		"_INBOX.x", "$SRV.PING", "$KV.agents_" + bed + "." + other, "$KV.agents_field." + me,
+		"$JS.API.STREAM.INFO.KV_agents_" + bed, "$JS.API.DIRECT.GET.KV_agents_" + bed + ".$KV.agents_" + bed + "." + other,
+		"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.INFO.KV_lease_" + bed,
+		"$JS.API.STREAM.DELETE.KV_lease_" + bed,
+		"$JS.API.STREAM.PURGE.KV_lease_" + bed, "$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.UPDATE.KV_lease_" + bed,
+		"$JS.API.STREAM.MSG.GET.KV_lease_" + bed, "$JS.API.STREAM.MSG.DELETE.KV_lease_" + bed, "$JS.API.DIRECT.GET.KV_lease_" + bed,
+		"$JS.API.DIRECT.GET.KV_lease_" + bed + "." + own + "report.r1." + me, "$JS.API.CONSUMER.CREATE.KV_lease_" + bed,
+		"$JS.API.CONSUMER.CREATE.KV_lease_" + bed + ".x",
+		"$JS.API.CONSUMER.DURABLE.CREATE.KV_lease_" + bed + ".x", "$JS.API.CONSUMER.MSG.NEXT.KV_lease_" + bed + ".x",
+		"$JS.API.STREAM.SNAPSHOT.KV_lease_" + bed,
+		"$JS.API.STREAM.INFO.KV_lease_" + bed, "$JS.API.DIRECT.GET.KV_lease_" + bed, "$JS.API.STREAM.MSG.GET.KV_lease_" + bed,
+		"$JS.API.DIRECT.GET.KV_lease_field.$KV.lease_field.holder", "$KV.lease_" + bed + ".holder",
 		"$JS.API.DIRECT.GET.KV_lease_" + bed + ".$KV.lease_" + bed + ".holder", "$JS.API.STREAM.DELETE.KV_lease_" + bed,
-		"$O.profiles_" + bed + "_other.C.x", "$O.profiles_" + bed + "_other.M.x", "$JS.API.STREAM.INFO.OBJ_profiles_" + bed + "_other",
-		"$JS.API.STREAM.DELETE.OBJ_profiles_" + bed + "_me",
-		"$JS.API.DIRECT.GET.OBJ_profiles_" + bed + "_other.$O.profiles_" + bed + "_other.M.x", "$JS.ACK.samples_" + bed + ".x.1.1.1.1.1",
+		"$O.mine.C.x", "$O.mine.M.x", "$JS.API.STREAM.CREATE.OBJ_mine", "$JS.ACK.KV_lease_" + bed + ".x.1.1.1.1.1",
 		"$SYS.REQ.SERVER.PING", "anything",
 	}
 	subscribe := []string{
-		">", "*", "bed.>", own + ">", own + "agent.*.command", own + "agent.other.command", own + "agent.other.>", own + "sample.>",
-		own + "sample.r1.me", "bed.field.>",
-		"_INBOX.>", "_INBOX." + bed + ".>", "_INBOX." + bed + ".other.>", "_INBOX." + bed + "._driver.>", "$SRV.>",
-		"$SRV.PING.ceiling-agent-field",
+		">", "*", "bed.>", own + ">", own + "agent.*.command", own + "agent." + other + ".command", own + "agent." + other + ".>", own + "report.>",
+		own + "report.r1." + me, "bed.field.>",
+		"_INBOX.>", "_INBOX." + bed + ".>", "_INBOX." + bed + "." + other + ".>", "_INBOX." + bed + "._driver.>", "$SRV.>",
 		"$JS.>", "$JS.API.>", "$JS.EVENT.>", "$KV.>", "$O.>", "$SYS.>",
 	}
 	for _, subject := range publish {
-		if err := nc.PublishRequest(subject, "_INBOX."+bed+".me.x", []byte("{}")); err != nil {
+		if err := nc.PublishRequest(subject, "_INBOX."+bed+"."+me+".x", []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 		refused(t, nc, violations, "Publish", subject)
@@ -254,15 +251,17 @@ func tryEverything(t *testing.T, nc *nats.Conn, violations chan string, bed stri
 		sub.Unsubscribe()
 	}
 	// The same way must let its own through, or the test shows nothing.
-	if _, err := nc.SubscribeSync(own + "agent.me.command"); err != nil {
+	if m, err := nc.Request("$KV.agents_"+bed+"."+me, []byte("x"), patience); err != nil || !strings.Contains(string(m.Data), "KV_agents_"+bed) {
+		t.Errorf("its own offer: %v, %v", m, err)
+	}
+	if _, err := nc.SubscribeSync(own + "agent." + me + ".command"); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := nc.Request(own+"sample.r1.me", []byte("x"), patience); err != nil || !strings.Contains(string(m.Data), "samples_"+bed) {
-		t.Errorf("its own sample: %v, %v", m, err)
+	if err := nc.Publish(own+"report.r1."+me, nil); err != nil {
+		t.Error(err)
 	}
-	if m, err := nc.Request("$JS.API.DIRECT.GET.KV_specs_"+bed+".$KV.specs_"+bed+".r1", nil, patience); err != nil ||
-		string(m.Data) != "spec" {
-		t.Errorf("the spec: %v, %v", m, err)
+	if err := nc.FlushTimeout(patience); err != nil {
+		t.Error(err)
 	}
 	select {
 	case v := <-violations:
@@ -288,8 +287,7 @@ func refused(t *testing.T, nc *nats.Conn, violations chan string, what, subject 
 
 func TestAFloodOfLogins(t *testing.T) {
 	needs.Processes(t)
-	t.Parallel()
-	b := serve(t, controller.Options{})
+	b := parallel(t)
 	agent(t, b.join(t, "web1"))
 	driver := b.drive(t)
 	ctx := within(t)
@@ -304,7 +302,7 @@ func TestAFloodOfLogins(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := b.raw(t, "web1", "wrong"); err == nil {
+				if _, err := b.raw(t, nats.UserInfo("web1", "wrong")); err == nil {
 					t.Error("a wrong password is in")
 				}
 				tried.Add(1)
@@ -312,7 +310,7 @@ func TestAFloodOfLogins(t *testing.T) {
 		})
 	}
 	for tried.Load() < 300 {
-		if _, err := driver.Ping(ctx, "web1", nil); err != nil {
+		if _, err := driver.Ask(ctx, b.id("web1"), nil); err != nil {
 			t.Errorf("during the flood: %v", err)
 			break
 		}
@@ -322,15 +320,14 @@ func TestAFloodOfLogins(t *testing.T) {
 	if lines := strings.Count(b.log.String(), "\n"); lines == 0 || lines >= int(tried.Load()) {
 		t.Errorf("%d logins made %d lines in the log", tried.Load(), lines)
 	}
-	b.logged(t, "wrong token")
+	b.logged(t, "authentication error")
 }
 
 // TestAStalledSocket is an agent that hears and never reads: it is cut off,
 // and nobody else notices.
 func TestAStalledSocket(t *testing.T) {
 	needs.Processes(t)
-	t.Parallel()
-	b := serve(t, controller.Options{})
+	b := parallel(t)
 	agent(t, b.join(t, "web1"))
 	driver := b.drive(t)
 	c, err := tls.Dial("tcp", strings.TrimPrefix(b.URL(), "nats://"), &tls.Config{InsecureSkipVerify: true})
@@ -340,25 +337,27 @@ func TestAStalledSocket(t *testing.T) {
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
 	read := bufio.NewReader(c)
-	if info, err := read.ReadString('\n'); err != nil || !strings.HasPrefix(info, "INFO") {
+	info, err := read.ReadString('\n')
+	var hello struct{ Nonce string }
+	if json.Unmarshal([]byte(strings.TrimPrefix(info, "INFO")), &hello) != nil || hello.Nonce == "" {
 		t.Fatalf("%q, %v", info, err)
 	}
-	fmt.Fprintf(c, "CONNECT {\"user\":\"stalled\",\"pass\":%q,\"verbose\":false,\"protocol\":1,\"headers\":true,\"no_responders\":true}\r\nSUB bed.lab.agent.stalled.* 1\r\nPING\r\n", b.password(ownSecret))
+	signed, err := sign(b.Token())([]byte(hello.Nonce))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(c, "CONNECT {\"jwt\":%q,\"sig\":%q,\"verbose\":false,\"protocol\":1,\"headers\":true,\"no_responders\":true}\r\n"+
+		"SUB bed.lab.agent.%s.* 1\r\nPING\r\n", b.Token().JWT, base64.RawURLEncoding.EncodeToString(signed), b.id("stalled"))
 	if pong, err := read.ReadString('\n'); err != nil || pong != "PONG\r\n" {
 		t.Fatalf("%q, %v", pong, err)
 	}
 	ctx := within(t)
-	short, cancel := context.WithCancel(ctx)
-	cancel()
-	big := make([]byte, bus.MaxBody)
-	line, err := driver.Line("stalled", bus.Session{Clock: func() time.Duration { return 0 }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer line.Close()
+	big := make([]byte, 4<<20)
 	for range 12 { // 48 MB; the server keeps 32 for it
-		line.Do(short, "prepare", "r1", big)
-		if _, err := driver.Ping(ctx, "web1", nil); err != nil {
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		driver.Ask(short, b.id("stalled"), big) // nobody answers
+		cancel()
+		if _, err := driver.Ask(ctx, b.id("web1"), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

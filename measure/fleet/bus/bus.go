@@ -4,15 +4,17 @@
 //
 // A test bed is the set of machines of one controller. Its subjects below `bed.<bed>.` are
 //
-//	bed.<bed>.agent.<name>.command   sealed envelopes, driver to agent, answered
-//	bed.<bed>.agent.<name>.ping      for the clock, answered at once
-//	bed.<bed>.agent.<name>.about     the agent's description of itself
-//	bed.<bed>.sample.<run>.<name>    what an agent measured, kept in a stream
+//	bed.<bed>.agent.<id>.command     driver to agent, answered
+//	bed.<bed>.name.<name>            answered by the agent of that name
+//	bed.<bed>.report.<run>.<id>      what an agent measured, answered by the driver
 //
-// It also has the stream samples_<bed>, the buckets specs_<bed> and lease_<bed>, an object
-// store profiles_<bed>_<name> for each agent with profiles to store, and the micro service
-// ceiling-agent-<bed>. An agent may subscribe to its own subjects and publish to its own
-// samples and profiles, and nothing else; permissions.go has the list.
+// An agent's ID is <user>.<name>, where user is the public key of its token. The server enforces
+// that: with one token nobody can act as an agent of another. In an organisation's own NATS, whose
+// users are made by hand, the ID is the name.
+//
+// It also has two buckets whose keys have a time to live: agents_<bed>, where each agent keeps its
+// offer, and lease_<bed>, where a driver keeps its hold. An agent may subscribe to its own subjects
+// and publish its own reports and offer, and nothing else; account.go has the list.
 package bus
 
 import (
@@ -24,40 +26,31 @@ import (
 	"ceiling/internal/text"
 )
 
-// Limits, so that neither what an agent sends nor a silent agent can make anything grow without
-// bound.
-const (
-	// MaxBody is the largest body of a command, a sample or a spec, in bytes.
-	// An organisation's own cluster may allow less (NATS: 1 MiB unless set).
-	MaxBody = 4 << 20
-	// MaxProfile is the largest profile, in bytes.
-	MaxProfile = 64 << 20
-	// MaxPayload is what the embedded server accepts: a body and its envelope.
-	MaxPayload = 8 << 20
-	// MaxPending is what it keeps, in bytes, for a client that does not read.
-	MaxPending = 32 << 20
-	// answerWithin is how long an agent may take to answer a ping or to describe itself, unless the
-	// context ends sooner.
-	answerWithin = 5 * time.Second
-)
+// answerWithin is how long an answer of a bucket may take, unless the context ends sooner.
+const answerWithin = 5 * time.Second
 
 var (
-	// ErrRefused is the controller's answer to a wrong token, or to a name that another agent
-	// holds. Its log says which.
-	ErrRefused = errors.New("the controller refuses this agent")
-	// ErrStranger means that the other end cannot prove that it is the controller that created the
-	// token.
-	ErrStranger = errors.New("that is not the controller which made the token")
+	// ErrTokenOver means that this token will never let an agent in again: it is malformed, another
+	// controller's, expired or revoked.
+	ErrTokenOver = errors.New("the token is over")
 	// ErrGone means that the connection to NATS is currently down, or that no agent of that name
 	// listens.
 	ErrGone = errors.New("not connected")
-	// ErrTooLarge is a body above its bound.
-	ErrTooLarge = errors.New("too large")
-	// ErrFull means that a publisher's buffer is full: NATS has accepted nothing for long.
-	ErrFull = errors.New("buffer full")
-	// ErrNotFound means that a spec or profile does not exist.
-	ErrNotFound = errors.New("not found")
 )
+
+// worded replaces the text of the error it wraps with a sentence.
+type worded struct {
+	text string
+	is   error
+}
+
+func (w *worded) Error() string { return w.text }
+func (w *worded) Unwrap() error { return w.is }
+
+func say(is error, format string, a ...any) error { return &worded{fmt.Sprintf(format, a...), is} }
+
+// DefaultBed is the name of a test bed that was given none.
+const DefaultBed = "lab"
 
 // CheckBed returns what is wrong with a test bed's name, which is part of subjects, of bucket names
 // (where a '_' ends it) and of permissions.
@@ -68,17 +61,10 @@ func CheckBed(bed string) error {
 	return nil
 }
 
-// CheckName returns what is wrong with an agent's name.
-func CheckName(name string) error {
+// CheckName returns what is wrong with the name of an agent or a run: what is what.
+func CheckName(what, name string) error {
 	if !plain(name, 64, "-_") {
-		return fmt.Errorf("agent %s: want up to 64 letters, digits, _ and -, the first a letter or digit", text.Quote(name))
-	}
-	return nil
-}
-
-func checkRun(run string) error {
-	if !plain(run, maxRun, "-_") {
-		return fmt.Errorf("run %s: want up to %d letters, digits, _ and -, the first a letter or digit", text.Quote(run), maxRun)
+		return fmt.Errorf("%s %s: want up to 64 letters, digits, _ and -, the first a letter or digit", what, text.Quote(name))
 	}
 	return nil
 }
@@ -99,14 +85,16 @@ func plain(s string, most int, marks string) bool {
 	return true
 }
 
-func agentSubject(bed, name, what string) string { return "bed." + bed + ".agent." + name + "." + what }
-func sampleSubject(bed, run, name string) string { return "bed." + bed + ".sample." + run + "." + name }
-func serviceName(bed string) string              { return "ceiling-agent-" + bed }
-func samplesStream(bed string) string            { return "samples_" + bed }
-func specsBucket(bed string) string              { return "specs_" + bed }
-func leaseBucket(bed string) string              { return "lease_" + bed }
-func profilesBucket(bed, name string) string     { return "profiles_" + bed + "_" + name }
-func inbox(bed, name string) string              { return "_INBOX." + bed + "." + name }
+func agentSubject(bed, id, what string) string { return "bed." + bed + ".agent." + id + "." + what }
+func nameSubject(bed, name string) string      { return "bed." + bed + ".name." + name }
+func reportSubject(bed, run, id string) string { return "bed." + bed + ".report." + run + "." + id }
+func leaseBucket(bed string) string            { return "lease_" + bed }
+func agentsBucket(bed string) string           { return "agents_" + bed }
+func offerSubject(bed, id string) string       { return "$KV." + agentsBucket(bed) + "." + id }
+func inbox(bed, id string) string              { return "_INBOX." + bed + "." + id }
 
-// DriverName is the user of the controller's own processes; agentForm denies it to agents.
-const DriverName = "_driver"
+// nameOf returns the name in an agent's ID.
+func nameOf(id string) string { return id[strings.LastIndexByte(id, '.')+1:] }
+
+// driverName is the user of the controller's own processes.
+const driverName = "_driver"

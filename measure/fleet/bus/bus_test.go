@@ -5,6 +5,7 @@ package bus_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"ceiling/internal/leak"
 	"ceiling/internal/needs"
@@ -76,6 +79,13 @@ func serve(t *testing.T, o controller.Options) *bed {
 	return b
 }
 
+// parallel is a bed for a test of its own.
+func parallel(t *testing.T) *bed {
+	t.Helper()
+	t.Parallel()
+	return serve(t, controller.Options{})
+}
+
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -93,9 +103,12 @@ func (b *bed) join(t *testing.T, name string) *bus.Conn {
 	return c
 }
 
+// id is of an agent that joined with the controller's own token.
+func (b *bed) id(name string) string { return b.Token().User + "." + name }
+
 func (b *bed) drive(t *testing.T) *bus.Conn {
 	t.Helper()
-	c, err := bus.Drive(within(t), b.dir, bus.Watch{Trouble: func(err error) { t.Log("driver:", err) }})
+	c, err := bus.Drive(within(t), b.dir, bus.Watch{Say: func(line string) { t.Log("driver:", line) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,151 +116,96 @@ func (b *bed) drive(t *testing.T) *bus.Conn {
 	return c
 }
 
-// agent presents an agent that answers a command with its verb, run and body.
-func agent(t *testing.T, c *bus.Conn) *bus.Opener {
+// agent presents an agent that answers a command with it, until it is told to leave.
+func agent(t *testing.T, c *bus.Conn) (leave func() error) {
 	t.Helper()
-	began := time.Now()
-	o := &bus.Opener{Key: c.Key(), Session: bus.Nonce{1, 2, 3}, Clock: func() time.Duration { return time.Since(began) }}
-	stop, err := c.Present(bus.Service{
-		Version: "1.2.3",
-		Ping:    func(b []byte) []byte { return append([]byte("pong "), b...) },
-		About:   func() []byte { return []byte("about " + c.Name()) },
-		Command: func(b []byte, answer func([]byte)) {
-			e, err := o.Open(b)
-			if err != nil {
-				answer([]byte(err.Error()))
-				return
-			}
-			answer(fmt.Appendf(nil, "%s %s %s", e.Verb, e.Run, e.Body))
-		},
-	})
+	stop, err := c.Present([]byte("offer of "+c.Name()), func(b []byte, answer func([]byte)) { answer(append([]byte("did "), b...)) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop() })
-	return o
-}
-
-func session(o *bus.Opener) bus.Session {
-	return bus.Session{Nonce: o.Session, Last: o.Last(), Clock: o.Clock}
+	return stop
 }
 
 func TestConversation(t *testing.T) {
 	needs.Processes(t)
-	t.Parallel()
-	b := serve(t, controller.Options{})
+	b := parallel(t)
 	ctx := within(t)
 	driver := b.drive(t)
-	if found, err := driver.Discover(ctx, 200*time.Millisecond); err != nil || len(found) != 0 {
+	if found, err := driver.Agents(ctx); err != nil || len(found) != 0 {
 		t.Fatalf("nobody is here, found %v, %v", found, err)
 	}
-	one := agent(t, b.join(t, "web2"))
-	agent(t, b.join(t, "web10"))
-	found, err := driver.Discover(ctx, time.Second)
+	agent(t, b.join(t, "web2"))
+	gone := agent(t, b.join(t, "web10"))
+	found, err := driver.Agents(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprintf("%s", found); got != "[{web2 1.2.3 about web2} {web10 1.2.3 about web10}]" {
-		t.Errorf("found %s", got)
+	if got, want := fmt.Sprintf("%s", found), fmt.Sprintf("[{%s web2 offer of web2} {%s web10 offer of web10}]", b.id("web2"), b.id("web10")); got != want {
+		t.Errorf("found %s, want %s", got, want)
 	}
-	if pong, err := driver.Ping(ctx, "web2", []byte("x")); err != nil || string(pong) != "pong x" {
-		t.Errorf("ping: %q, %v", pong, err)
+	if err := gone(); err != nil {
+		t.Error(err)
 	}
-	line, err := driver.Line("web2", session(one))
-	if err != nil {
-		t.Fatal(err)
+	if found, err := driver.Agents(ctx); err != nil || len(found) != 1 || found[0].Name != "web2" {
+		t.Errorf("web10 has left, found %s, %v", found, err)
 	}
-	defer line.Close()
 	var group sync.WaitGroup
 	for i := range 20 {
 		group.Go(func() {
-			answer, err := line.Do(ctx, "prepare", "r1", fmt.Append(nil, i))
-			if err != nil || string(answer) != fmt.Sprintf("prepare r1 %d", i) {
+			answer, err := driver.Ask(ctx, b.id("web2"), fmt.Append(nil, i))
+			if err != nil || string(answer) != fmt.Sprintf("did %d", i) {
 				t.Errorf("command %d: %q, %v", i, answer, err)
 			}
 		})
 	}
 	group.Wait()
-	second, err := driver.Line("web2", bus.Session{Nonce: one.Session, Clock: one.Clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer second.Close()
-	if answer, err := second.Do(ctx, "start", "r1", nil); err != nil || string(answer) != bus.ErrReplay.Error() {
-		t.Errorf("a sequence begun anew: %q, %v", answer, err)
-	}
-	nobody, err := driver.Line("web3", session(one))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nobody.Close()
-	if _, err := nobody.Do(ctx, "start", "r1", nil); err == nil || !strings.Contains(err.Error(), "web3: not connected") {
+	if _, err := driver.Ask(ctx, b.id("web3"), nil); !errors.Is(err, bus.ErrGone) || !strings.Contains(err.Error(), "no agent of that name") {
 		t.Errorf("nobody there: %v", err)
+	}
+	if _, err := driver.Ask(ctx, b.id("web2"), make([]byte, 8<<20+1)); !errors.Is(err, nats.ErrMaxPayload) {
+		t.Errorf("too large: %v", err)
 	}
 	if log := b.log.String(); log != "" {
 		t.Errorf("the controller's log has\n%s", log)
 	}
 }
 
-func TestSamplesSpecsProfiles(t *testing.T) {
+// TestReports: each arrives in order, also where the driver refuses one at first.
+func TestReports(t *testing.T) {
 	needs.Processes(t)
-	t.Parallel()
-	b := serve(t, controller.Options{})
+	b := parallel(t)
 	ctx := within(t)
 	driver, web := b.drive(t), b.join(t, "web1")
-	p, err := web.Publisher("r1")
+	next, refused := 0, false
+	stop, err := driver.Reports("r1", func(r bus.Report) bool {
+		if r.Number == 20 && !refused {
+			refused = true
+			return false
+		}
+		if r.Agent != b.id("web1") || r.Number != uint64(next) || string(r.Body) != fmt.Sprint(next) {
+			t.Errorf("report %d is %+v", next, r)
+		}
+		next++
+		return true
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
-	for i := range 50 {
-		if err := p.Send(fmt.Append(nil, i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := p.Flush(ctx); err != nil {
-		t.Fatal(err)
-	}
-	enough := fmt.Errorf("enough")
-	for range 2 { // a driver that starts again reads the same
-		n := 0
-		err = driver.Samples(ctx, "r1", func(s bus.Sample) error {
-			if s.Agent != "web1" || s.Sequence != uint64(n+1) || s.Missed != 0 || string(s.Body) != fmt.Sprint(n) {
-				t.Errorf("sample %d is %+v", n, s)
-			}
-			if n++; n == 50 {
-				return enough
-			}
-			return nil
-		})
-		if err != enough {
-			t.Fatal(err)
-		}
-	}
-	if err := driver.PutSpec(ctx, "r1", []byte("a spec")); err != nil {
-		t.Fatal(err)
-	}
-	if spec, err := web.GetSpec(ctx, "r1"); err != nil || string(spec) != "a spec" {
-		t.Errorf("spec %q, %v", spec, err)
-	}
-	if err := driver.OpenProfiles(ctx, "web1", 8<<20); err != nil {
-		t.Fatal(err)
-	}
-	profile := bytes.Repeat([]byte("profile "), 1<<17)
-	if err := web.PutProfile(ctx, "r1", "cpu.pprof", profile); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := driver.GetProfile(ctx, "web1", "r1", "cpu.pprof"); err != nil || !bytes.Equal(got, profile) {
-		t.Errorf("profile of %d bytes, %v", len(got), err)
-	}
-	if err := driver.CloseProfiles(ctx, "web1"); err != nil {
+	publish(ctx, t, web, "r1", 50)
+	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if err := driver.Forget(ctx, "r1"); err != nil {
-		t.Error(err)
+	if next != 50 || !refused {
+		t.Errorf("%d reports were taken", next)
 	}
-	if _, err := web.GetSpec(ctx, "r1"); err == nil {
-		t.Error("a forgotten spec is there")
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if err := web.Report(short, "r1", 51, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("no driver takes it: %v", err)
+	}
+	if err := web.Report(ctx, "r1", 52, make([]byte, 8<<20+1)); !errors.Is(err, nats.ErrMaxPayload) {
+		t.Errorf("too large: %v", err)
 	}
 	if log := b.log.String(); log != "" {
 		t.Errorf("the controller's log has\n%s", log)

@@ -1,131 +1,151 @@
 package bus
 
 import (
+	"cmp"
 	"context"
-	"crypto/ed25519"
-	cryptorand "crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ceiling/internal/pause"
+	"ceiling/internal/text"
 )
 
-// Watch has callbacks for the state of a connection. Each may be nil; they are called one after
-// another, and must not wait for the connection.
+// Watch is told what happens to a connection while no caller waits for it. It must not wait for the
+// connection itself.
 type Watch struct {
-	// Gone: the connection broke, or the first attempt failed; it is retried indefinitely.
-	Gone func(why error)
-	// Lost: the controller has been unreachable for LostAfter; called again each time that doubles.
-	// Retries continue.
-	Lost func(*Absent)
-	// LostAfter, 0: the constant LostAfter.
+	// Say, unless nil, takes one line each: the connection broke, the controller has been unreachable
+	// for long, it is back, something was refused or lost.
+	Say func(line string)
+	// LostAfter is how long is long; said again each time that doubles. 0: 30 s.
 	LostAfter time.Duration
-	// Back: it is connected again.
-	Back func()
-	// Trouble: something was rejected or lost, with no caller to return the error to.
-	Trouble func(error)
 }
 
 // Conn is an agent's or a driver's connection. It reconnects indefinitely, after 0.1 s at first and
-// up to 5 s, with random jitter. While it is down it only buffers a Publisher's samples: a stale
-// command is worse than none.
+// up to 5 s, with random jitter. While it is down it buffers nothing: a stale command is worse than
+// none.
 type Conn struct {
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	bed    string
-	name   string // the agent's, or DriverName
-	key    ed25519.PublicKey
-	signer Signer // only a driver's
-	watch  Watch
-	closed atomic.Bool
-
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	bed   string
+	name  string // the agent's, or driverName
+	id    string // the agent's, or driverName
+	token *Token // nil: not with one
+	// storage of the buckets that a driver makes: memory at our own controller, which makes them at
+	// each start, or a file.
+	storage jetstream.StorageType
+	watch   Watch
 	address string
-	asker   *asker        // only an agent's at our own controller; nil: a refusal has no reason
-	asking  atomic.Bool   // one at a time
-	over    chan struct{} // see Over
+	over    context.Context // ends when it is closed, or will not be let in again; the cause says why
+	end     context.CancelCauseFunc
 
-	mu     sync.Mutex
-	err    error       // why it is over
-	failed error       // the last reconnect attempt
-	taken  bool        // the refusal has been reported since the last connection
-	lost   *time.Timer // running while the connection is down
+	// Of the attempts to connect, one after another.
+	away    time.Time     // since when it is down; zero: it is up
+	next    time.Duration // when that is said again
+	refused bool          // that was said since it was up
 }
 
 // Join connects an agent to a controller's embedded server and waits for it until ctx ends. Errors
-// that waiting cannot fix are returned at once: an invalid token, ErrStranger, ErrRefused.
+// that waiting cannot fix are returned at once: ErrTokenOver, a name that another agent has.
 func Join(ctx context.Context, address, token, name string, w Watch) (*Conn, error) {
 	t, err := ParseToken(token)
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckName(name); err != nil {
+	if err := CheckName("agent", name); err != nil {
 		return nil, err
 	}
-	if t.Own() {
-		return nil, errors.New("the token is for an organisation's own NATS: give its credentials too")
-	}
-	var own Nonce
-	cryptorand.Read(own[:])
-	c := &Conn{bed: t.Bed, name: name, key: t.Key, watch: w, asker: &asker{name: name, token: t, password: t.password(own)}}
-	return c.opened(c.connect(ctx, address, nats.UserInfo(name, t.password(own)), pinned(t.Authority)))
+	c := &Conn{bed: t.Bed, name: name, id: t.User + "." + name, watch: w, token: &t}
+	return c.joined(ctx, c.connect(ctx, address, nats.UserJWTAndSeed(t.JWT, t.Seed), pinned(t.Certificate)))
 }
 
 // Drive connects the controller's own processes, which read its state: they have all rights in the
-// test bed and seal commands.
+// test bed.
 func Drive(ctx context.Context, dir string, w Watch) (*Conn, error) {
 	s, err := readState(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s has no controller's state: start `ceiling fleet controller` there first", dir)
-	}
 	if err != nil {
 		return nil, err
 	}
 	if s.Address == "" {
 		return nil, fmt.Errorf("the controller of %s has never run: start `ceiling fleet controller` there", dir)
 	}
-	t := s.token()
-	c := &Conn{bed: s.Bed, name: DriverName, key: t.Key, signer: s.signer(), watch: w}
-	return c.opened(c.connect(ctx, s.Address, nats.UserInfo(DriverName, hex.EncodeToString(s.Driver[:])), pinned(t.Authority)))
+	login, err := s.driver()
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{bed: s.Bed, name: driverName, id: driverName, storage: jetstream.MemoryStorage, watch: w}
+	return c.opened(c.connect(ctx, s.Address, login, pinned(fingerprint(s.Certificate))))
 }
 
-// Own says how to reach an organisation's own NATS.
+// Own says how to reach an organisation's own NATS, whose credentials decide who may do what.
 type Own struct {
-	URL   string // credentials file; empty: none, or in URL
+	Bed   string
+	URL   string
 	Creds string // credentials file; empty: none, or in URL
 	CA    string // file of the CA that signed the servers' certificates; empty: the system's
 }
 
-// JoinOwn connects an agent to an organisation's own NATS. The token is from Key.Token: it names
-// the test bed and the key that seals commands.
-func JoinOwn(ctx context.Context, o Own, token, name string, w Watch) (*Conn, error) {
-	t, err := ParseToken(token)
-	if err != nil {
+// JoinOwn connects an agent to an organisation's own NATS.
+func JoinOwn(ctx context.Context, o Own, name string, w Watch) (*Conn, error) {
+	if err := errors.Join(CheckBed(o.Bed), CheckName("agent", name)); err != nil {
 		return nil, err
 	}
-	if err := CheckName(name); err != nil {
-		return nil, err
-	}
-	c := &Conn{bed: t.Bed, name: name, key: t.Key, watch: w}
-	return c.opened(c.connectOwn(ctx, o))
+	c := &Conn{bed: o.Bed, name: name, id: name, watch: w}
+	return c.joined(ctx, c.connectOwn(ctx, o))
 }
 
 // DriveOwn connects a driver to an organisation's own NATS. Call Furnish once.
-func DriveOwn(ctx context.Context, o Own, k *Key, w Watch) (*Conn, error) {
-	c := &Conn{bed: k.Bed, name: DriverName, key: k.signer().Public(), signer: k.signer(), watch: w}
+func DriveOwn(ctx context.Context, o Own, w Watch) (*Conn, error) {
+	if err := CheckBed(o.Bed); err != nil {
+		return nil, err
+	}
+	c := &Conn{bed: o.Bed, name: driverName, id: driverName, storage: jetstream.FileStorage, watch: w}
 	return c.opened(c.connectOwn(ctx, o))
 }
+
+// joined returns an agent's connection, unless another agent has its name: that one answers.
+func (c *Conn) joined(ctx context.Context, err error) (*Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	subject := nameSubject(c.bed, c.name)
+	ctx, cancel := context.WithTimeout(ctx, nameWithin)
+	defer cancel()
+	_, err = c.nc.RequestWithContext(ctx, subject, nil)
+	switch {
+	case err == nil:
+		err = fmt.Errorf("the controller at %s has another agent named %s; start this one with another --name", c.host(), c.name)
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
+		_, err = c.nc.Subscribe(subject, func(m *nats.Msg) { c.say(m.Respond(nil)) })
+	}
+	if c.token != nil && !time.Now().Before(c.token.Expires) { // it was let in for the rest of a second, or by another clock
+		select {
+		case <-c.over.Done():
+			err = c.Err()
+		case <-time.After(nameWithin):
+		}
+	}
+	if err != nil {
+		c.Close()
+	}
+	return c.opened(gone(err))
+}
+
+// nameWithin is how long another agent of the same name may take to answer. A connection that is dead,
+// and that the server believes to be alive, does not.
+const nameWithin = time.Second
 
 // opened returns the Conn only if err is nil.
 func (c *Conn) opened(err error) (*Conn, error) {
@@ -156,86 +176,36 @@ func (c *Conn) connect(ctx context.Context, address string, login nats.Option, t
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		return fmt.Errorf("cannot join %q: want nats://host:port, as `ceiling fleet controller` printed it", address)
 	}
-	if c.asker != nil {
-		c.asker.address = "tls://" + host
-	}
 	return c.dial(ctx, "tls://"+host, []nats.Option{login, nats.Secure(trust), nats.TLSHandshakeFirst()})
 }
 
 // dial retries until it is connected, ctx ends, or retrying cannot help.
 func (c *Conn) dial(ctx context.Context, address string, options []nats.Option) error {
-	dial := &dialer{}
-	c.address, c.over = withoutPassword(address), make(chan struct{})
+	c.address = WithoutLogin(address)
+	c.over, c.end = context.WithCancelCause(context.Background())
+	options = append(c.options(), options...)
 	began := time.Now()
-	options = append(append(options, c.options()...), nats.SetCustomDialer(dial))
 	for attempt := 0; ; attempt++ {
 		nc, err := nats.Connect(address, options...)
-		if errors.Is(err, nats.ErrNoServers) && dial.last() != nil {
-			err = dial.last() // NATS does not report it
-		}
 		if err == nil {
 			c.nc = nc
-			if c.js, err = jetstream.New(nc); attempt > 0 && c.watch.Back != nil {
-				c.watch.Back()
-			}
+			c.js, err = jetstream.New(nc)
 			return err
 		}
-		if err = c.explain(err); hopeless(err) {
+		if errors.Is(err, errStranger) {
+			return say(ErrTokenOver, "%s: %v: use the token of the controller there; if it is, something intercepts the connection", c.address, errStranger)
+		}
+		if refusesLogin(err) {
+			return c.refuses(err)
+		}
+		if hopeless(err) {
 			return err
 		}
-		absent := &Absent{Address: c.address, Why: reason(err)}
-		if attempt == 0 && c.watch.Gone != nil {
-			c.watch.Gone(errors.New(absent.Why))
-		}
-		select {
-		case <-ctx.Done():
-			absent.For = time.Since(began).Round(100 * time.Millisecond)
-			return &unreached{absent, context.Cause(ctx)}
-		case <-time.After(pause(attempt)):
+		c.fails(err)
+		if !pause.For(ctx, backoff(attempt)) {
+			return say(context.Cause(ctx), "%s; check the address, and %s", c.absent(time.Since(began), err), startIt)
 		}
 	}
-}
-
-// dialer remembers its last connect error.
-type dialer struct {
-	mu  sync.Mutex
-	err error
-}
-
-// Dial is NATS' custom dialer.
-func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	c, err := (&net.Dialer{Timeout: 5 * time.Second}).Dial(network, address)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.err = err
-	return c, err
-}
-
-func (d *dialer) last() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
-}
-
-// unreached is an Absent, and the error that ended the wait.
-type unreached struct {
-	*Absent
-	ended error
-}
-
-func (u *unreached) Unwrap() []error { return []error{u.Absent, u.ended} }
-
-// explain turns a NATS error into a line that names the other end.
-func (c *Conn) explain(err error) error {
-	switch {
-	case errors.Is(err, ErrStranger):
-		return fmt.Errorf("%s: %w: use the token of the controller there; if it is, something intercepts the connection", c.address, ErrStranger)
-	case errors.Is(err, nats.ErrAuthorization) && c.asker != nil:
-		return c.asker.why()
-	case refusesLogin(err):
-		return c.loginRefused()
-	}
-	return err
 }
 
 // WithoutLogin removes user and password from NATS addresses.
@@ -250,34 +220,18 @@ func WithoutLogin(address string) string {
 	return strings.Join(list, ",")
 }
 
-func withoutPassword(address string) string {
-	list := strings.Split(address, ",")
-	for i, a := range list {
-		if u, err := url.Parse(a); err == nil {
-			list[i] = u.Redacted()
-		}
-	}
-	return strings.Join(list, ",")
-}
-
 // hopeless reports whether retrying cannot help.
 func hopeless(err error) bool {
-	for _, e := range []error{ErrStranger, ErrRefused, nats.ErrSecureConnWanted, fs.ErrNotExist, fs.ErrPermission} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	var unknown x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var invalid x509.CertificateInvalidError
+	var certificate *tls.CertificateVerificationError
 	var plain tls.RecordHeaderError
-	var parse *url.Error
-	return errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid) || errors.As(err, &plain) || errors.As(err, &parse)
+	var address *url.Error
+	return errors.Is(err, nats.ErrSecureConnWanted) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) ||
+		errors.As(err, &certificate) || errors.As(err, &plain) || errors.As(err, &address)
 }
 
-// pause before attempt n (from 0): 0.1 s doubling up to 5 s, ±50 %, so that a thousand agents do
+// backoff before attempt n (from 0): 0.1 s doubling up to 5 s, ±50 %, so that a thousand agents do
 // not reconnect at the same time.
-func pause(n int) time.Duration {
+func backoff(n int) time.Duration {
 	most := min(100*time.Millisecond<<min(n, 10), 5*time.Second)
 	return most/2 + rand.N(most)
 }
@@ -285,71 +239,45 @@ func pause(n int) time.Duration {
 func (c *Conn) options() []nats.Option {
 	return []nats.Option{
 		nats.Name("ceiling " + c.name),
-		nats.CustomInboxPrefix(inbox(c.bed, c.name)),
+		nats.CustomInboxPrefix(inbox(c.bed, c.id)),
 		nats.Timeout(5 * time.Second),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // a controller that still has our old connection refuses the new one for a while
-		nats.CustomReconnectDelay(pause),
+		nats.IgnoreAuthErrorAbort(), // fails decides
+		nats.CustomReconnectDelay(backoff),
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(2 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.IgnoreDiscoveredServers(), // only the given address is known to be reachable
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if c.closed.Load() {
-				return
-			}
-			c.away(err)
-			if c.watch.Gone != nil {
-				c.watch.Gone(errors.New(reason(err)))
-			}
-		}),
+		nats.NoCallbacksAfterClientClose(),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.fails(err) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.fails(err) }),
-		nats.ReconnectHandler(func(*nats.Conn) {
-			c.again()
-			if c.watch.Back != nil {
-				c.watch.Back()
-			}
-		}),
+		nats.ConnectHandler(func(*nats.Conn) { c.back() }),
+		nats.ReconnectHandler(func(*nats.Conn) { c.back() }),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
-			if s == nil && refusesLogin(err) { // from a reconnect attempt
+			switch {
+			case s != nil:
+				c.say(fmt.Errorf("%s: %w", s.Subject, err))
+			case refusesLogin(err): // of an attempt to reconnect
 				c.fails(err)
-				return
+			default:
+				c.say(err)
 			}
-			if s != nil {
-				err = fmt.Errorf("%s: %w", s.Subject, err)
-			}
-			c.trouble(err)
 		}),
-	}
-}
-
-func (c *Conn) trouble(err error) {
-	if c.watch.Trouble != nil && !c.closed.Load() {
-		c.watch.Trouble(err)
 	}
 }
 
 // Bed returns the test bed's name.
 func (c *Conn) Bed() string { return c.bed }
 
-// Name returns the agent's name; a driver has none.
-func (c *Conn) Name() string {
-	if c.name == DriverName {
-		return ""
-	}
-	return c.name
-}
-
-// Key returns the key that an agent's Opener verifies with.
-func (c *Conn) Key() ed25519.PublicKey { return c.key }
+// Name returns the agent's name.
+func (c *Conn) Name() string { return c.name }
 
 // Connected reports whether the connection is up.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
 // Close closes the connection at once and stops reconnecting.
 func (c *Conn) Close() {
-	c.closed.Store(true)
-	c.again()
+	c.end(ErrGone)
 	c.nc.Close()
 }
 
@@ -359,12 +287,121 @@ func gone(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, nats.ErrNoResponders):
-		return &worded{"no agent of that name answers", []error{ErrGone, err}}
+		return say(ErrGone, "no agent of that name answers")
 	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrDisconnected),
 		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting):
-		return &worded{"not connected to the controller", []error{ErrGone, err}}
+		return say(ErrGone, "not connected to the controller")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return &worded{"no answer in time", []error{err}}
+		return say(err, "no answer in time")
 	}
 	return err
 }
+
+// host is the address without its scheme.
+func (c *Conn) host() string { return c.address[strings.LastIndexByte(c.address, '/')+1:] }
+
+// refusesLogin reports whether a server rejects these credentials.
+func refusesLogin(err error) bool {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) {
+		return true
+	}
+	said := strings.ToLower(err.Error()) // rejections during the connect have no error value
+	return strings.Contains(said, nats.AUTHENTICATION_EXPIRED_ERR) || strings.Contains(said, nats.AUTHENTICATION_REVOKED_ERR)
+}
+
+// refuses words a refused login, with the fix. NATS gives a reason only to those that it disconnects.
+func (c *Conn) refuses(err error) error {
+	if c.token == nil {
+		return fmt.Errorf("%s refuses the login: check the credentials, and whether they have expired", c.address)
+	}
+	why := "was revoked, or has expired by the clock there,"
+	switch {
+	case errors.Is(err, nats.ErrAuthRevoked):
+		why = "was revoked"
+	case errors.Is(err, nats.ErrAuthExpired), !time.Now().Before(c.token.Expires):
+		why = "has expired"
+	}
+	return say(ErrTokenOver, "token %s %s and the controller at %s refuses it; make another token on its host: ceiling fleet tokens create",
+		c.token.ID(), why, c.host())
+}
+
+// reason words a kernel or NATS connection error.
+func reason(err error) string {
+	var timeout net.Error
+	var name *net.DNSError
+	var alert tls.AlertError
+	switch {
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, nats.ErrConnectionClosed):
+		return "it closed the connection"
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, nats.ErrNoServers): // NATS' word for it
+		return "connection refused: nothing listens there"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "it reset the connection"
+	case refusesLogin(err):
+		return "it refuses the login"
+	case errors.As(err, &name):
+		return fmt.Sprintf("the name %s cannot be resolved", name.Name)
+	case errors.Is(err, nats.ErrStaleConnection), errors.Is(err, nats.ErrTimeout), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "no route to it"
+	case errors.As(err, &alert):
+		return "it refused the TLS handshake"
+	}
+	return strings.TrimPrefix(err.Error(), "nats: ")
+}
+
+// startIt is the fix for a missing controller.
+const startIt = "start it on its host: ceiling fleet controller"
+
+func (c *Conn) absent(since time.Duration, why error) string {
+	return fmt.Sprintf("no controller at %s for %s (%s)", c.host(), since.Round(100*time.Millisecond), reason(why))
+}
+
+// say tells the Watch an error that has no caller to be returned to.
+func (c *Conn) say(err error) {
+	if err != nil && c.watch.Say != nil && c.over.Err() == nil {
+		c.watch.Say(text.Line(err.Error()))
+	}
+}
+
+// fails handles the end of a connection, and each attempt that fails until there is one again.
+func (c *Conn) fails(err error) {
+	first := c.away.IsZero()
+	if first {
+		c.away, c.next = time.Now(), cmp.Or(c.watch.LostAfter, 30*time.Second)
+	}
+	past := time.Since(c.away)
+	switch {
+	case refusesLogin(err) && c.token != nil:
+		c.end(c.refuses(err))
+	case refusesLogin(err) && !c.refused: // an organisation's NATS may accept it again later
+		c.refused = true
+		c.say(c.refuses(err))
+	case first:
+		c.say(fmt.Errorf("no connection to the controller (%s); trying again", reason(err)))
+	case past >= c.next:
+		c.next = 2 * past
+		line := c.absent(past, err) + "; " + startIt
+		if c.name != driverName {
+			line += ", or end this agent (Ctrl-C)"
+		}
+		c.say(errors.New(line))
+	}
+}
+
+// back notes that it is connected.
+func (c *Conn) back() {
+	if !c.away.IsZero() {
+		c.away, c.refused = time.Time{}, false
+		c.say(errors.New("controller is back"))
+	}
+}
+
+// Over is closed when the controller will not admit this agent again, since its token has expired or
+// was revoked, or when the connection was closed. Err says which.
+func (c *Conn) Over() <-chan struct{} { return c.over.Done() }
+
+// Err returns why the connection is over.
+func (c *Conn) Err() error { return context.Cause(c.over) }

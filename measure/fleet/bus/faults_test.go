@@ -66,50 +66,42 @@ func start(t testing.TB, dir, listen string) (*exec.Cmd, string, string) {
 	return c, url, token
 }
 
-// exactly reads a run and checks that each agent's samples are there once, in
-// order, until all of agents have n.
-func exactly(ctx context.Context, t *testing.T, driver *bus.Conn, run string, agents, n int) {
+// exactly takes a run's reports and checks that each agent's arrive in order, what comes twice right
+// behind itself. The channel is closed when all of agents have sent n.
+func exactly(t *testing.T, driver *bus.Conn, run string, agents, n int) <-chan struct{} {
 	t.Helper()
-	enough := errors.New("enough")
-	last, ended := map[string]uint64{}, 0
-	err := driver.Samples(ctx, run, func(s bus.Sample) error {
-		if s.Sequence != last[s.Agent]+1 || s.Missed != 0 || string(s.Body) != fmt.Sprint(s.Agent, " ", s.Sequence) {
-			t.Errorf("after %s %d comes %d (%d missed): %q", s.Agent, last[s.Agent], s.Sequence, s.Missed, s.Body)
+	next, ended, done := map[string]uint64{}, 0, make(chan struct{})
+	stop, err := driver.Reports(run, func(r bus.Report) bool {
+		again := r.Number+1 == next[r.Agent]
+		if r.Number != next[r.Agent] && !again || string(r.Body) != fmt.Sprint(r.Number) {
+			t.Errorf("of %s came %d, not %d: %q", r.Agent, r.Number, next[r.Agent], r.Body)
 		}
-		if last[s.Agent] = s.Sequence; s.Sequence == uint64(n) {
-			ended++
+		if next[r.Agent] = r.Number + 1; r.Number+1 == uint64(n) && !again {
+			if ended++; ended == agents {
+				close(done)
+			}
 		}
-		if ended == agents {
-			return enough
-		}
-		return nil
+		return true
 	})
-	if err != enough {
-		t.Errorf("read %v, then %v", last, err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { stop() })
+	return done
 }
 
-// publish sends n samples, a millisecond or so apart.
+// publish sends n reports, a millisecond or so apart.
 func publish(ctx context.Context, t *testing.T, c *bus.Conn, run string, n int) {
-	p, err := c.Publisher(run)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer p.Close()
 	for i := range n {
-		if err := p.Send(fmt.Append(nil, c.Name(), " ", i+1)); err != nil {
+		if err := c.Report(ctx, run, uint64(i), fmt.Append(nil, i)); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if err := p.Flush(ctx); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestAControllerIsKilled kills it twice while three agents publish and a
-// driver reads: nothing is lost, nothing doubled, and the agents say so.
+// driver takes: nothing is lost, and the agents say so.
 func TestAControllerIsKilled(t *testing.T) {
 	needs.Processes(t)
 	t.Parallel()
@@ -117,6 +109,12 @@ func TestAControllerIsKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	process, url, token := start(t, dir, porttest.Free(t, "127.0.0.1"))
 	ctx := within(t)
+	driver, err := bus.Drive(ctx, dir, bus.Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer driver.Close()
+	all := exactly(t, driver, "r1", agents, samples)
 	var gone, back sync.WaitGroup
 	gone.Add(agents)
 	back.Add(agents)
@@ -124,7 +122,14 @@ func TestAControllerIsKilled(t *testing.T) {
 	for i := range agents {
 		var once, twice sync.Once
 		c, err := bus.Join(ctx, url, token, fmt.Sprint("web", i), bus.Watch{
-			Gone: func(error) { once.Do(gone.Done) }, Back: func() { twice.Do(back.Done) },
+			Say: func(line string) {
+				switch {
+				case strings.HasPrefix(line, "no connection to the controller ("):
+					once.Do(gone.Done)
+				case line == "controller is back":
+					twice.Do(back.Done)
+				}
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -132,12 +137,6 @@ func TestAControllerIsKilled(t *testing.T) {
 		defer c.Close()
 		group.Go(func() { publish(ctx, t, c, "r1", samples) })
 	}
-	driver, err := bus.Drive(ctx, dir, bus.Watch{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer driver.Close()
-	group.Go(func() { exactly(ctx, t, driver, "r1", agents, samples) })
 	for range 2 {
 		time.Sleep(100 * time.Millisecond)
 		process.Process.Kill()
@@ -151,7 +150,11 @@ func TestAControllerIsKilled(t *testing.T) {
 	group.Wait()
 	gone.Wait()
 	back.Wait()
-	exactly(ctx, t, driver, "r1", agents, samples) // and so it is kept
+	select {
+	case <-all:
+	case <-ctx.Done():
+		t.Error("not all reports arrived")
+	}
 }
 
 // small mounts a file system of so many bytes.
@@ -187,68 +190,6 @@ func fill(t *testing.T, name string) {
 	}
 }
 
-// TestAFullDisk fills the controller's disk while an agent publishes: what it
-// acknowledges it has, what it has not room for the agent keeps and sends when
-// there is room again.
-func TestAFullDisk(t *testing.T) {
-	needs.Root(t)
-	t.Parallel()
-	dir := small(t, 96<<20)
-	b := serve(t, controller.Options{State: filepath.Join(dir, "state")})
-	ctx := within(t)
-	driver, web := b.drive(t), b.join(t, "web1")
-	p, err := web.Publisher("r1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	send := func(from, to int) {
-		for i := from; i <= to; i++ {
-			if err := p.Send(append(fmt.Append(nil, i, " "), make([]byte, 100<<10)...)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	send(1, 20)
-	if err := p.Flush(ctx); err != nil {
-		t.Fatal(err)
-	}
-	fill(t, filepath.Join(dir, "filler"))
-	send(21, 60)
-	for { // until NATS has said no
-		if n, err := p.Unsent(); n > 0 && err != nil {
-			t.Log("the agent is told:", err)
-			break
-		}
-		if n, _ := p.Unsent(); n == 0 || ctx.Err() != nil {
-			t.Fatalf("%d unsent on a full disk; the log has\n%s", n, b.log)
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Flush(ctx); err != nil {
-		t.Fatalf("with room again: %v; the log has\n%s", err, b.log)
-	}
-	enough := errors.New("enough")
-	next := uint64(1)
-	err = driver.Samples(ctx, "r1", func(s bus.Sample) error {
-		number, _, _ := strings.Cut(string(s.Body), " ")
-		if s.Sequence != next || s.Missed != 0 || number != fmt.Sprint(next) {
-			t.Errorf("want sample %d, got %d (%d missed)", next, s.Sequence, s.Missed)
-		}
-		if next++; next == 61 {
-			return enough
-		}
-		return nil
-	})
-	if err != enough {
-		t.Errorf("%d read, %v", next-1, err)
-	}
-	t.Logf("log:\n%s", b.log)
-}
-
 func TestWhatAControllerCannotStartOn(t *testing.T) {
 	needs.Root(t)
 	t.Parallel()
@@ -275,7 +216,7 @@ func TestWhatAControllerCannotStartOn(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
 	}
-	check(controller.Options{}, "no directory")
+	check(controller.Options{}, "no such file or directory")
 	check(controller.Options{State: b.dir}, fmt.Sprintf("in use by another controller (process %d)", os.Getpid()))
 	check(controller.Options{State: t.TempDir(), Listen: "127.0.0.1:" + port}, "port "+port+" is taken")
 	check(controller.Options{State: t.TempDir(), Listen: "127.0.0.1:x"}, "want host:port")
@@ -285,9 +226,8 @@ func TestWhatAControllerCannotStartOn(t *testing.T) {
 	check(controller.Options{State: filepath.Join(file, "x")}, "not a directory")
 	check(controller.Options{State: "/proc/1/state"}, "/proc/1/state")
 	check(controller.Options{State: write("not JSON")}, "is not a controller's state")
-	check(controller.Options{State: write(`{"version":2}`)}, "is of version 2, this ceiling knows 1")
-	check(controller.Options{State: write(`{"version":1}`)}, "lacks a key")
-	check(controller.Options{State: filepath.Join(small(t, 1<<20), "state")}, "a controller wants 64")
+	check(controller.Options{State: write(`{"version":1}`)}, "is of version 1, this ceiling knows 2")
+	check(controller.Options{State: write(`{"version":2}`)}, "lacks a key")
 	full := small(t, 1<<20)
 	fill(t, filepath.Join(full, "filler"))
 	check(controller.Options{State: filepath.Join(full, "state")}, "no space left on device")
@@ -315,9 +255,7 @@ func TestLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 { // for longer than it lives without being renewed
-		var held *bus.Held
-		if _, err := two.Acquire(ctx, "bob"); !errors.As(err, &held) || held.Holder != "ann on lab1" ||
-			!strings.Contains(err.Error(), "in use by ann on lab1 since 2") {
+		if _, err := two.Acquire(ctx, "bob"); !errors.Is(err, bus.ErrHeld) || !strings.Contains(err.Error(), "in use by ann on lab1 since 2") {
 			t.Fatalf("the second: %v", err)
 		}
 		time.Sleep(ttl / 2)
@@ -358,83 +296,30 @@ func TestLease(t *testing.T) {
 	}
 }
 
-func TestAPublisherIsBounded(t *testing.T) {
-	t.Parallel()
-	b := serve(t, controller.Options{})
-	web := b.join(t, "web1")
-	if _, err := web.Publisher("a.b"); err == nil {
-		t.Error("a run called a.b")
-	}
-	p, err := web.Publisher("r1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if err := p.Send(make([]byte, bus.MaxBody+1)); !errors.Is(err, bus.ErrTooLarge) {
-		t.Errorf("too large: %v", err)
-	}
-	b.Close()
-	n := 0
-	for ; err == nil && n < 10000; n++ {
-		err = p.Send(make([]byte, bus.MaxBody/2))
-	}
-	if !errors.Is(err, bus.ErrFull) || n < 30 || n > 40 {
-		t.Errorf("after %d samples of 2 MB: %v", n, err)
-	}
-	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if err := p.Flush(short); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "samples were not sent") {
-		t.Errorf("flush: %v", err)
-	}
-}
-
-// TestWhatIsDiscardedIsCounted bounds the stream below what is published.
-func TestWhatIsDiscardedIsCounted(t *testing.T) {
+// TestAnAgentThatDied drops out of the list without a farewell.
+func TestAnAgentThatDied(t *testing.T) {
 	needs.Processes(t)
-	t.Parallel()
-	b := serve(t, controller.Options{Samples: 1 << 20})
-	ctx := within(t)
+	b := parallel(t)
 	driver, web := b.drive(t), b.join(t, "web1")
-	p, err := web.Publisher("r1")
-	if err != nil {
-		t.Fatal(err)
+	agent(t, web)
+	if found, err := driver.Agents(within(t)); err != nil || len(found) != 1 {
+		t.Fatalf("found %s, %v", found, err)
 	}
-	defer p.Close()
-	const all = 30
-	for range all {
-		if err := p.Send(make([]byte, 100<<10)); err != nil {
-			t.Fatal(err)
+	web.Close()
+	for range 20 { // it is started again, and its last connection has gone without a farewell
+		b.join(t, "web1").Close()
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		found, err := driver.Agents(within(t))
+		if err == nil && len(found) == 0 {
+			break
+		}
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("found %s, %v", found, err)
 		}
 	}
-	if err := p.Flush(ctx); err != nil {
-		t.Fatal(err)
-	}
-	enough := errors.New("enough")
-	var read, missed uint64
-	err = driver.Samples(ctx, "r1", func(s bus.Sample) error {
-		read++
-		missed += s.Missed
-		if s.Sequence == all {
-			return enough
-		}
-		return nil
-	})
-	if err != enough || missed == 0 || read+missed != all {
-		t.Errorf("%d read, %d missed of %d, %v", read, missed, all, err)
-	}
-}
-
-// TestAnAgentIsStartedAgain kills no process, but its connection goes without
-// a farewell the moment before the next one of its name comes.
-func TestAnAgentIsStartedAgain(t *testing.T) {
-	t.Parallel()
-	b := serve(t, controller.Options{})
-	for range 20 {
-		c, err := bus.Join(within(t), b.URL(), b.Token().String(), "web1", bus.Watch{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Close()
+	if _, err := driver.Ask(within(t), b.id("web1"), nil); !errors.Is(err, bus.ErrGone) {
+		t.Errorf("it still answers: %v", err)
 	}
 }
 
@@ -452,10 +337,12 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	var first int
 	for i := range 3 {
 		b := serve(t, controller.Options{State: dir})
-		b.drive(t).Close()
-		c := b.join(t, "web1")
+		driver, c := b.drive(t), b.join(t, "web1")
+		all := exactly(t, driver, "r1", 1, 3)
 		publish(within(t), t, c, "r1", 3)
+		<-all
 		c.Close()
+		driver.Close()
 		b.Close()
 		if i == 0 {
 			first = count()

@@ -23,7 +23,7 @@ func TestReasons(t *testing.T) {
 		io.EOF:                  "it closed the connection",
 		nats.ErrStaleConnection: "no answer",
 		nats.ErrTimeout:         "no answer",
-		nats.ErrNoServers:       "nothing answers there",
+		nats.ErrNoServers:       "connection refused: nothing listens there",
 		nats.ErrAuthorization:   "it refuses the login",
 		nats.ErrAuthExpired:     "it refuses the login",
 		tls.AlertError(42):      "it refused the TLS handshake",

@@ -1,10 +1,7 @@
 package bus
 
 import (
-	"bytes"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,9 +12,80 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
 	"ceiling/internal/sys"
 	"ceiling/internal/text"
 )
+
+// Token is what an agent needs to join a test bed, and to authenticate its controller: a user of
+// NATS, as a JWT that the controller signed, and its key. Its holder may become an agent of that test
+// bed until the token expires or is revoked, and no more: it cannot send commands.
+type Token struct {
+	Pass
+	JWT, Seed string
+
+	// As the JWT says.
+	Bed         string
+	Certificate string // SHA-256 of the controller's, hex
+}
+
+const (
+	tokenPrefix    = "ceiling-"
+	certificateTag = "certificate"
+)
+
+// String returns the form for a file or a variable.
+func (t Token) String() string { return tokenPrefix + t.Seed + "." + t.JWT }
+
+// ParseToken parses what String returns, ignoring surrounding white space. Its errors are ErrTokenOver
+// and never contain the token.
+func ParseToken(s string) (Token, error) {
+	t, err := parseToken(strings.TrimSpace(s))
+	if err != nil {
+		return Token{}, say(ErrTokenOver, "%v", err)
+	}
+	return t, nil
+}
+
+func parseToken(s string) (Token, error) {
+	rest, ok := strings.CutPrefix(s, tokenPrefix)
+	switch {
+	case s == "":
+		return Token{}, errors.New("the token is empty: copy it from the controller")
+	case !ok && !strings.HasPrefix(tokenPrefix, s):
+		return Token{}, fmt.Errorf("the token does not begin with %q: copy it from the controller", tokenPrefix)
+	}
+	seed, text, _ := strings.Cut(rest, ".")
+	t, err := decodeToken(seed, text)
+	if err != nil { // without its text, which may have a part of the token
+		return Token{}, errors.New("the token is cut off, changed, or of another version of ceiling: copy it again from the controller")
+	}
+	return t, CheckBed(t.Bed)
+}
+
+// decodeToken checks the signature of the JWT, and that the key is its user's.
+func decodeToken(seed, text string) (Token, error) {
+	claims, err := jwt.DecodeUserClaims(text)
+	if err != nil {
+		return Token{}, err
+	}
+	_, public, err := pair(seed)
+	if err != nil {
+		return Token{}, err
+	}
+	i := slices.IndexFunc(claims.Tags, func(tag string) bool { return strings.HasPrefix(tag, certificateTag+":") })
+	if i < 0 || public != claims.Subject {
+		return Token{}, errors.New("no certificate, or another user's key")
+	}
+	return tokenOf(claims, text, seed, strings.TrimPrefix(claims.Tags[i], certificateTag+":")), nil
+}
+
+func tokenOf(c *jwt.UserClaims, text, seed, certificate string) Token {
+	at := func(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }
+	return Token{Pass{User: c.Subject, Made: at(c.IssuedAt), Expires: at(c.Expires)}, text, seed, c.Name, certificate}
+}
 
 const (
 	// TokenLife is the default validity of a token.
@@ -27,33 +95,24 @@ const (
 	// TokenFile is the file, in a controller's directory, of the token that it created itself.
 	TokenFile = "token"
 
-	TokensName = "tokens.json"      // hashes and dates of all tokens, written by every process that creates or revokes one
-	tokensLock = "tokens.lock"      // held while tokens.json is changed
-	UsesName   = "tokens-used.json" // only written by the controller
-	tokensMost = 256                // kept; of invalid ones the oldest are dropped first
+	tokensName = "tokens.json" // users and dates of all tokens, written by every process that creates or revokes one
+	tokensLock = "tokens.lock" // held while tokens.json is changed
+	tokensMost = 256           // from which on those that expired leave the list
 )
 
-// Pass is what a controller stores about a token: never its secret.
+// Pass is what a controller stores about a token: nothing that lets anybody in.
 type Pass struct {
-	// Hash is the SHA-256 of the secret as an agent sends it, hex. The secret has 256 random bits,
-	// so its hash reveals nothing.
-	Hash    string    `json:"hash"`
+	User    string    `json:"user"` // public key
 	Made    time.Time `json:"made"`
 	Expires time.Time `json:"expires"`
 	Revoked time.Time `json:"revoked,omitzero"`
 }
 
-// ID returns the name of a token in lists and messages.
-func (p *Pass) ID() string { return ShortID(p.Hash) }
-
-// ShortID returns the ID of a token by its hash.
-func ShortID(hash string) string { return hash[:idLength] }
-
-// idLength is in hex digits: 32 bits distinguish 256 tokens.
-const idLength = 8
+// ID returns the name of a token in lists and messages: the beginning of its user's key, as NATS logs it.
+func (p Pass) ID() string { return p.User[:min(len(p.User), 10)] }
 
 // State returns the state of a token at a time.
-func (p *Pass) State(now time.Time) TokenState {
+func (p Pass) State(now time.Time) TokenState {
 	switch {
 	case !p.Revoked.IsZero():
 		return TokenRevoked
@@ -72,92 +131,104 @@ const (
 	TokenRevoked TokenState = "revoked"
 )
 
-// ID returns the ID of this token in the controller's list.
-func (t Token) ID() string { return ShortID(t.hash()) }
-
-func (t Token) hash() string { return HashOf(hex.EncodeToString(t.Secret[:])) }
-
-func HashOf(secret string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(sum[:])
-}
-
-// Use is the recorded use of a token.
-type Use struct {
-	Last time.Time `json:"last"`
-	// Agents is how many agents are connected with it.
-	Agents int `json:"agents"`
-}
-
-// Listed is a token with its use.
+// Listed is a token with its use since the controller started.
 type Listed struct {
 	Pass
-	Use
+	Last   time.Time // zero: none
+	Agents int       // connected now
 }
 
-// ListTokens lists the tokens of a controller's directory, the latest first. Agents counts the
-// connected ones, and is 0 if no controller runs.
-func ListTokens(dir string) ([]Listed, error) {
-	if _, err := needState(dir); err != nil {
+// ListTokens lists the tokens of a controller's directory, the latest first. A controller that runs
+// says how they are used.
+func ListTokens(ctx context.Context, dir string) ([]Listed, error) {
+	if _, err := readState(dir); err != nil {
 		return nil, err
 	}
 	passes, err := ReadPasses(dir)
 	if err != nil {
 		return nil, err
 	}
-	uses, err := ReadUses(dir)
-	if err != nil {
-		return nil, err
-	}
-	running, err := isRunning(dir)
-	if err != nil {
-		return nil, err
-	}
 	var list []Listed
 	for _, p := range slices.Backward(passes) {
-		u := uses[p.ID()]
-		if !running {
-			u.Agents = 0
-		}
-		list = append(list, Listed{p, u})
+		list = append(list, Listed{Pass: p})
 	}
-	return list, nil
+	return list, addUses(ctx, dir, list)
+}
+
+// addUses asks the server for its connections, those that have ended too.
+func addUses(ctx context.Context, dir string, list []Listed) error {
+	once, cancel := context.WithCancel(ctx)
+	cancel() // it waits for no controller that does not run
+	c, err := Drive(once, dir, Watch{})
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	ctx, cancel = context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	// https://docs.nats.io/running-a-nats-service/configuration/sys_accounts; 2: open and closed ones
+	m, err := c.nc.RequestWithContext(ctx, "$SYS.REQ.ACCOUNT.PING.CONNZ", []byte(`{"auth":true,"state":2,"limit":16384}`))
+	var answer struct {
+		Data struct {
+			Connections []struct {
+				User string    `json:"authorized_user"`
+				Stop time.Time `json:"stop"`
+			} `json:"connections"`
+		} `json:"data"`
+	}
+	if err == nil {
+		err = json.Unmarshal(m.Data, &answer)
+	}
+	if err != nil {
+		return fmt.Errorf("the controller's connections: %w", gone(err))
+	}
+	for _, c := range answer.Data.Connections {
+		i := slices.IndexFunc(list, func(l Listed) bool { return l.User == c.User })
+		if i < 0 {
+			continue // the driver's
+		}
+		if c.Stop.IsZero() {
+			list[i].Agents++
+			c.Stop = time.Now()
+		}
+		if c.Stop.After(list[i].Last) {
+			list[i].Last = c.Stop
+		}
+	}
+	return nil
 }
 
 // CreateToken creates a token that agents may join with from now on, even while the controller
 // runs. It cannot be shown again: its secret is not stored.
-func CreateToken(dir string, life time.Duration) (Token, Pass, error) {
-	s, err := needState(dir)
+func CreateToken(dir string, life time.Duration) (Token, error) {
+	s, err := readState(dir)
 	if err != nil {
-		return Token{}, Pass{}, err
+		return Token{}, err
 	}
 	if life <= 0 || life > TokenLifeMost {
-		return Token{}, Pass{}, fmt.Errorf("a token is valid for more than 0 and at most %d days", int(TokenLifeMost.Hours()/24))
+		return Token{}, fmt.Errorf("a token is valid for more than 0 and at most %d days", int(TokenLifeMost.Hours()/24))
 	}
-	t := s.token()
-	rand.Read(t.Secret[:])
-	p, err := addPass(dir, t, life)
-	return t, p, err
+	return addToken(dir, s, life)
 }
 
-func addPass(dir string, t Token, life time.Duration) (Pass, error) {
-	now := time.Now().UTC().Truncate(time.Second)
-	p := Pass{Hash: t.hash(), Made: now, Expires: now.Add(max(life.Round(time.Second), time.Second))}
-	return p, changePasses(dir, func(list []Pass) ([]Pass, error) {
-		for len(list) >= tokensMost {
-			i := slices.IndexFunc(list, func(p Pass) bool { return p.State(now) != TokenValid })
-			if i < 0 {
-				return nil, fmt.Errorf("%d tokens are valid, more are not kept: revoke some (ceiling fleet tokens)", tokensMost)
-			}
-			list = slices.Delete(list, i, i+1)
+// addToken makes a token and adds it to the list. One that was revoked stays there until it would have
+// expired: the list is what refuses it.
+func addToken(dir string, s *State, life time.Duration) (Token, error) {
+	t, err := s.newToken(life)
+	if err != nil {
+		return Token{}, err
+	}
+	return t, changePasses(dir, func(list []Pass) ([]Pass, error) {
+		if len(list) >= tokensMost {
+			list = slices.DeleteFunc(list, func(p Pass) bool { return !p.Expires.After(t.Made) })
 		}
-		return append(list, p), nil
+		return append(list, t.Pass), nil
 	})
 }
 
 // RevokeToken revokes a token. A running controller disconnects its agents within two seconds.
 func RevokeToken(dir, id string) (Pass, error) {
-	if _, err := needState(dir); err != nil {
+	if _, err := readState(dir); err != nil {
 		return Pass{}, err
 	}
 	var revoked Pass
@@ -180,42 +251,24 @@ func RevokeToken(dir, id string) (Pass, error) {
 	return revoked, err
 }
 
-// needState reads the state of a controller that has been started at least once.
-func needState(dir string) (*State, error) {
-	s, err := readState(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s has no controller's state: start `ceiling fleet controller` there first", dir)
-	}
-	return s, err
-}
-
 // ReadPasses reads tokens.json, which may be missing.
 func ReadPasses(dir string) ([]Pass, error) {
-	b, err := os.ReadFile(filepath.Join(dir, TokensName))
+	name := filepath.Join(dir, tokensName)
+	b, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	list, err := parsePasses(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, TokensName), err)
-	}
-	return list, nil
-}
-
-func parsePasses(b []byte) ([]Pass, error) {
 	var list []Pass
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&list); err != nil {
-		return nil, err
+	if err == nil {
+		err = json.Unmarshal(b, &list)
 	}
 	for i, p := range list {
-		if raw, err := hex.DecodeString(p.Hash); err != nil || len(raw) != sha256.Size || p.Made.IsZero() || p.Expires.IsZero() {
-			return nil, fmt.Errorf("token %d of the list lacks a hash or a date", i+1)
+		if err == nil && (!nkeys.IsValidPublicUserKey(p.User) || p.Made.IsZero() || p.Expires.IsZero()) {
+			err = fmt.Errorf("token %d of the list lacks a user or a date", i+1)
 		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return list, nil
 }
@@ -237,74 +290,32 @@ func changePasses(dir string, change func([]Pass) ([]Pass, error)) error {
 	if list, err = change(list); err != nil {
 		return err
 	}
-	return WriteJSON(filepath.Join(dir, TokensName), list)
-}
-
-func WriteJSON(name string, of any) error {
-	b, err := json.MarshalIndent(of, "", "\t")
+	b, err := json.MarshalIndent(list, "", "\t")
 	if err != nil {
 		return err
 	}
-	return writeWhole(name, append(b, '\n'))
-}
-
-func ReadUses(dir string) (map[string]Use, error) {
-	uses := map[string]Use{}
-	b, err := os.ReadFile(filepath.Join(dir, UsesName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return uses, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &uses)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, UsesName), err)
-	}
-	return uses, nil
+	return writeWhole(filepath.Join(dir, tokensName), append(b, '\n'))
 }
 
 // OwnToken returns the token that the controller hands out itself: the one in its directory, or a
 // new one if that is no longer valid.
-func OwnToken(dir string, s *State) (Token, Pass, error) {
+func OwnToken(dir string, s *State) (Token, error) {
 	list, err := ReadPasses(dir)
 	if err != nil {
-		return Token{}, Pass{}, err
+		return Token{}, err
 	}
 	name := filepath.Join(dir, TokenFile)
 	b, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Token{}, Pass{}, err
+		return Token{}, err
 	}
-	if t, err := ParseToken(string(b)); err == nil { // otherwise replace it
-		i := slices.IndexFunc(list, func(p Pass) bool { return p.Hash == t.hash() })
-		if i >= 0 && list[i].State(time.Now()) == TokenValid {
-			return t, list[i], nil
-		}
+	if t, err := ParseToken(string(b)); err == nil && // otherwise replace it
+		slices.ContainsFunc(list, func(p Pass) bool { return p.User == t.User && p.State(time.Now()) == TokenValid }) {
+		return t, nil
 	}
-	t := s.token()
-	if t.Secret = s.Secret; t.Secret == [32]byte{} { // of a state from before tokens expired
-		rand.Read(t.Secret[:])
-	}
-	p, err := addPass(dir, t, TokenLife)
-	if err == nil {
-		err = writeWhole(name, []byte(t.String()+"\n"))
-	}
-	if err == nil && s.Secret != [32]byte{} {
-		s.Secret = [32]byte{}
-		err = s.Write(dir)
-	}
-	return t, p, err
-}
-
-// isRunning reports whether a controller uses the directory.
-func isRunning(dir string) (bool, error) {
-	f, err := os.Open(filepath.Join(dir, lockName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
+	t, err := addToken(dir, s, TokenLife)
 	if err != nil {
-		return false, err
+		return t, err
 	}
-	defer f.Close() // which releases the lock
-	return sys.IsLocked(f)
+	return t, writeWhole(name, []byte(t.String()+"\n"))
 }
