@@ -1,9 +1,8 @@
-//go:build linux
-
 package tune
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ceiling/internal/text"
 )
 
 // backend is all that touches the host: values, and the journal that notes them. Tests wrap it to
@@ -25,19 +26,7 @@ type backend interface {
 	note(file *os.File, line []byte) error
 }
 
-var (
-	errReadOnly    error = syscall.EROFS
-	errInvalid     error = syscall.EINVAL
-	errIO          error = syscall.EIO
-	errUnsupported error = syscall.EOPNOTSUPP
-)
-
-func (h *Host) backend() backend {
-	if h.back != nil {
-		return h.back
-	}
-	return machine{h.root()}
-}
+func (h *Host) backend() backend { return cmp.Or[backend](h.back, machine{h.root()}) }
 
 // machine is the host itself.
 type machine struct{ root string }
@@ -52,25 +41,21 @@ func (m machine) note(file *os.File, line []byte) error {
 func (m machine) read(kind, path string) (string, error) {
 	switch kind {
 	case KindNIC:
-		return readNIC(m.root, path)
+		return m.nic(path, nil)
 	case KindService:
-		return m.service(path)
+		return m.service(path), nil
 	}
 	data, err := os.ReadFile(filepath.Join(m.root, path))
-	if kind == KindFile {
-		return string(data), err
-	}
-	return strings.Join(strings.Fields(string(data)), " "), err
+	return text.Line(string(data)), err
 }
 
 func (m machine) write(kind, path, value string) error {
 	switch kind {
 	case KindNIC:
-		return writeNIC(m.root, path, value)
+		_, err := m.nic(path, &value)
+		return err
 	case KindService:
 		return m.setService(path, value)
-	case KindFile:
-		return writeFile(filepath.Join(m.root, path), value)
 	}
 	// A kernel file is never created, and takes a value in one write.
 	f, err := os.OpenFile(filepath.Join(m.root, path), os.O_WRONLY|os.O_TRUNC, 0)
@@ -81,24 +66,12 @@ func (m machine) write(kind, path, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// writeFile replaces a file atomically. "" removes it: a tuning never leaves an empty one.
-func writeFile(path, text string) error {
-	part := path + ".part"
-	if text == "" {
-		for _, name := range []string{path, part} {
-			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-		return nil
+// nic reads a parameter of a NIC, or sets it.
+func (m machine) nic(path string, to *string) (string, error) {
+	if m.root != "/" {
+		return "", absent("ethtool reaches the NICs of this host only")
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(part, []byte(text), 0o644); err != nil {
-		return errors.Join(err, os.Remove(part))
-	}
-	return os.Rename(part, path)
+	return nicParam(path, to)
 }
 
 // States of a service.
@@ -109,28 +82,17 @@ const (
 
 // service looks for the daemon among the processes: a container, or a machine without systemd, may
 // run it too. Its process has the name of its unit.
-func (m machine) service(name string) (string, error) {
-	if processNamed(os.DirFS(m.root), name) > 0 {
-		return running, nil
-	}
-	return stopped, nil
-}
-
-// processNamed returns a process with that name, 0: none.
-func processNamed(root fs.FS, name string) (pid int) {
-	names, err := fs.Glob(root, "proc/[0-9]*/comm")
-	if err != nil {
-		return 0 // the pattern is a constant
-	}
+func (m machine) service(name string) string {
+	names, err := filepath.Glob(filepath.Join(m.root, "proc/[0-9]*/comm"))
 	for _, path := range names {
-		text, err := fs.ReadFile(root, path)
-		if err == nil && strings.TrimSpace(string(text)) == name {
-			if _, err := fmt.Sscanf(path, "proc/%d/", &pid); err == nil {
-				return pid
-			}
+		if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == name {
+			return running
 		}
 	}
-	return 0
+	if err != nil {
+		return "" // a root with a bracket
+	}
+	return stopped
 }
 
 // serviceTime bounds systemctl, and the time for the daemon to end.
@@ -142,25 +104,71 @@ func (m machine) setService(name, value string) error {
 		verb = "stop"
 	}
 	if m.root != "/" {
-		return errors.New("services are those of this host only")
+		return errors.New("services are on this host only")
 	}
 	program, err := exec.LookPath("systemctl")
 	if err != nil {
-		return fmt.Errorf("no systemctl here to %s %s (process %d); %[1]s it by hand and apply again", verb, name,
-			processNamed(os.DirFS(m.root), name))
+		return fmt.Errorf("no systemctl here to %s %s; %[1]s it by hand and apply again", verb, name)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), serviceTime)
 	defer cancel()
 	if text, err := exec.CommandContext(ctx, program, verb, name+".service").CombinedOutput(); err != nil {
 		return fmt.Errorf("systemctl %s %s: %w: %s", verb, name, err, bytes.TrimSpace(text))
 	}
-	for end := time.Now().Add(serviceTime); ; time.Sleep(50 * time.Millisecond) {
-		now, err := m.service(name)
-		if err != nil || now == value {
-			return err
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("systemctl %s %s: it is still %s after %s", verb, name, now, serviceTime)
+	for ; m.service(name) != value; time.Sleep(50 * time.Millisecond) {
+		if ctx.Err() != nil {
+			return fmt.Errorf("systemctl %s %s: it is not %s after %s", verb, name, value, serviceTime)
 		}
 	}
+	return nil
+}
+
+// read returns a change's current value. An absent file is "", with fs.ErrNotExist.
+func (h *Host) read(c *Change) (string, error) {
+	text, err := h.backend().read(c.Kind, c.Path)
+	if err != nil {
+		return "", fmt.Errorf("%s: read %s: %w", c, c.Path, reason(err))
+	}
+	return text, nil
+}
+
+func (h *Host) write(c *Change, value string) error {
+	if err := h.backend().write(c.Kind, c.Path, value); err != nil {
+		return fmt.Errorf("%s: set %s to %s: %w", c, c.Path, shown(value), reason(err))
+	}
+	return nil
+}
+
+// shown formats a value for a sentence.
+func shown(value string) string {
+	if first, _, more := strings.Cut(value, "\n"); more {
+		return fmt.Sprintf("%q…", first)
+	}
+	if value == "" {
+		return "nothing"
+	}
+	return value
+}
+
+// reason explains the usual cause of a kernel file's error.
+func reason(err error) error {
+	hint := ""
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		hint = "mounted read-only, as in a container; tune on the host itself"
+	case errors.Is(err, fs.ErrPermission):
+		hint = "only root may, and not in a container; run it with sudo on the host"
+	case errors.Is(err, syscall.EINVAL):
+		hint = "the kernel takes another range"
+	case errors.Is(err, syscall.EIO):
+		hint = "the kernel manages it and does not allow changes"
+	}
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	if hint == "" {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, hint)
 }

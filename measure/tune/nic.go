@@ -13,87 +13,63 @@ import (
 	"github.com/safchain/ethtool"
 )
 
-// Parameters by ethtool.
-const (
-	nicQueues     = "queues"
-	nicRxRing     = "rx_ring"
-	nicTxRing     = "tx_ring"
-	nicRxUsecs    = "rx_usecs"
-	nicTxUsecs    = "tx_usecs"
-	nicAdaptive   = "adaptive_rx"
-	nicOffloadPre = "offload "
-)
-
-var errHostOnly = errors.New("ethtool reaches the NICs of this host only")
-
-// withNIC opens ethtool's socket, in the calling thread's network namespace.
-func withNIC(root, where string, f func(e *ethtool.Ethtool, name, param string) error) error {
+// nicParam returns a parameter by ethtool of "eth0/rx_ring", in the calling thread's network
+// namespace, after setting it to a value that is not nil.
+func nicParam(where string, to *string) (value string, err error) {
 	name, param, _ := strings.Cut(where, "/")
-	if root != "/" {
-		return errHostOnly
-	}
 	e, err := ethtool.NewEthtool()
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer e.Close()
-	err = f(e, name, param)
+	if feature, is := strings.CutPrefix(param, nicOffloadPre); is {
+		value, err = offload(e, name, feature, to)
+	} else {
+		value, err = nicNumber(e, name, param, to)
+	}
 	if errors.Is(err, syscall.EOPNOTSUPP) {
 		driver, failed := e.DriverName(name)
 		if failed != nil {
 			driver = "unknown"
 		}
-		return fmt.Errorf("driver %s has no %s to set: %w", driver, param, err)
+		err = fmt.Errorf("driver %s has no %s to set: %w: %w", driver, param, err, errAbsent)
 	}
-	return err
-}
-
-func readNIC(root, where string) (value string, err error) {
-	err = withNIC(root, where, func(e *ethtool.Ethtool, name, param string) error {
-		value, err = nicValue(e, name, param)
-		return err
-	})
 	return value, err
 }
 
-func nicValue(e *ethtool.Ethtool, name, param string) (string, error) {
-	number := func(n uint32, err error) (string, error) { return strconv.FormatUint(uint64(n), 10), err }
-	if feature, is := strings.CutPrefix(param, nicOffloadPre); is {
-		all, err := e.Features(name)
-		on, known := all[feature]
-		switch {
-		case err != nil:
-			return "", err
-		case !known:
-			return "", fmt.Errorf("%s has no offload %q; ethtool -k lists those it has: %w", name, feature, fs.ErrNotExist)
-		case on:
-			return "on", nil
-		}
-		return "off", nil
+func offload(e *ethtool.Ethtool, name, feature string, to *string) (string, error) {
+	if to != nil {
+		return *to, e.Change(name, map[string]bool{feature: *to == "on"})
 	}
-	switch param {
-	case nicQueues:
-		c, err := e.GetChannels(name)
-		return number(*channelCounts(&c)[0], err)
-	case nicRxRing, nicTxRing:
-		r, err := e.GetRing(name)
-		if param == nicTxRing {
-			return number(r.TxPending, err)
-		}
-		return number(r.RxPending, err)
+	all, err := e.Features(name)
+	on, known := all[feature]
+	switch {
+	case err != nil:
+		return "", err
+	case !known:
+		return "", fmt.Errorf("%s has no offload %q; ethtool -k lists those it has: %w", name, feature, fs.ErrNotExist)
+	case on:
+		return "on", nil
 	}
-	c, err := e.GetCoalesce(name)
-	switch param {
-	case nicRxUsecs:
-		return number(c.RxCoalesceUsecs, err)
-	case nicTxUsecs:
-		return number(c.TxCoalesceUsecs, err)
-	}
-	return number(c.UseAdaptiveRxCoalesce, err)
+	return "off", nil
 }
 
-// channelCounts returns the numbers of queues: combined, or of receive and transmit if a driver
-// separates them.
+func nicNumber(e *ethtool.Ethtool, name, param string, to *string) (string, error) {
+	switch param {
+	case nicQueues:
+		return number(name, to, e.GetChannels, e.SetChannels, channelCounts)
+	case nicRxRing:
+		return number(name, to, e.GetRing, e.SetRing, func(r *ethtool.Ring) []*uint32 { return []*uint32{&r.RxPending} })
+	case nicTxRing:
+		return number(name, to, e.GetRing, e.SetRing, func(r *ethtool.Ring) []*uint32 { return []*uint32{&r.TxPending} })
+	}
+	return number(name, to, e.GetCoalesce, e.SetCoalesce, func(c *ethtool.Coalesce) []*uint32 {
+		of := map[string]*uint32{nicRxUsecs: &c.RxCoalesceUsecs, nicTxUsecs: &c.TxCoalesceUsecs, nicAdaptive: &c.UseAdaptiveRxCoalesce}
+		return []*uint32{of[param]}
+	})
+}
+
+// channelCounts returns the numbers of queues: combined, or by direction if a driver separates them.
 func channelCounts(c *ethtool.Channels) []*uint32 {
 	if c.MaxCombined > 0 {
 		return []*uint32{&c.CombinedCount}
@@ -101,55 +77,24 @@ func channelCounts(c *ethtool.Channels) []*uint32 {
 	return []*uint32{&c.RxCount, &c.TxCount}
 }
 
-func writeNIC(root, where, value string) error {
-	return withNIC(root, where, func(e *ethtool.Ethtool, name, param string) error { return setNIC(e, name, param, value) })
-}
-
-func setNIC(e *ethtool.Ethtool, name, param, value string) error {
-	if feature, is := strings.CutPrefix(param, nicOffloadPre); is {
-		return e.Change(name, map[string]bool{feature: value == "on"})
-	}
-	wide, err := strconv.ParseUint(value, 10, 32)
+// number returns the first of some numbers that a request of the driver gets, or sets all of them.
+func number[T any](name string, to *string, get func(string) (T, error), set func(string, T) (T, error),
+	of func(*T) []*uint32) (string, error) {
+	all, err := get(name)
 	if err != nil {
-		return fmt.Errorf("%s takes a number, not %q", param, value)
+		return "", err
 	}
-	n := uint32(wide)
-	switch param {
-	case nicQueues:
-		c, err := e.GetChannels(name)
-		if err != nil {
-			return err
-		}
-		for _, count := range channelCounts(&c) {
-			*count = n
-		}
-		_, err = e.SetChannels(name, c)
-		return err
-	case nicRxRing, nicTxRing:
-		r, err := e.GetRing(name)
-		if err != nil {
-			return err
-		}
-		if param == nicTxRing {
-			r.TxPending = n
-		} else {
-			r.RxPending = n
-		}
-		_, err = e.SetRing(name, r)
-		return err
+	numbers := of(&all)
+	if to == nil {
+		return strconv.FormatUint(uint64(*numbers[0]), 10), nil
 	}
-	c, err := e.GetCoalesce(name)
+	n, err := strconv.ParseUint(*to, 10, 32)
 	if err != nil {
-		return err
+		return "", fmt.Errorf("%q is not a number", *to)
 	}
-	switch param {
-	case nicRxUsecs:
-		c.RxCoalesceUsecs = n
-	case nicTxUsecs:
-		c.TxCoalesceUsecs = n
-	default:
-		c.UseAdaptiveRxCoalesce = n
+	for _, to := range numbers {
+		*to = uint32(n)
 	}
-	_, err = e.SetCoalesce(name, c)
-	return err
+	_, err = set(name, all)
+	return *to, err
 }

@@ -1,19 +1,18 @@
-//go:build linux
-
 package tune
 
 import (
-	"bytes"
 	"embed"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"ceiling/experiment/spec"
+	"ceiling/internal/text"
 )
 
 //go:embed profiles/*.yaml
@@ -42,28 +41,20 @@ type Setting struct {
 }
 
 // Profiles returns the built-in profiles, by name.
-func Profiles() ([]Profile, error) {
-	entries, err := embeddedProfiles.ReadDir("profiles")
-	if err != nil {
-		return nil, err
-	}
-	var all []Profile
-	for _, e := range entries {
-		p, err := embedded(strings.TrimSuffix(e.Name(), ".yaml"))
+func Profiles() (all []Profile, err error) {
+	files, err := fs.Glob(embeddedProfiles, "profiles/*.yaml")
+	for _, file := range files {
+		data, err := embeddedProfiles.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		p, err := ParseProfile(data, path.Base(file))
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, p)
 	}
-	return all, nil
-}
-
-func embedded(name string) (Profile, error) {
-	data, err := embeddedProfiles.ReadFile("profiles/" + name + ".yaml")
-	if err != nil {
-		return Profile{}, err
-	}
-	return ParseProfile(data, name+".yaml")
+	return all, err
 }
 
 // profileMax bounds a profile file, in bytes.
@@ -72,23 +63,22 @@ const profileMax = 1 << 16
 // Load loads a built-in profile by name, or a file (*.yaml, or with a slash).
 func Load(name string) (Profile, error) {
 	if !strings.Contains(name, "/") && filepath.Ext(name) == "" {
-		p, err := embedded(name)
-		if err != nil {
-			var names []string
-			all, failed := Profiles()
-			for _, p := range all {
-				names = append(names, p.Name)
+		all, err := Profiles()
+		var names []string
+		for _, p := range all {
+			if p.Name == name {
+				return p, nil
 			}
-			return p, errors.Join(failed, fmt.Errorf("unknown profile %q; use %s, or give a file: ./%[1]s.yaml", name, strings.Join(names, ", ")))
+			names = append(names, p.Name)
 		}
-		return p, nil
+		return Profile{}, errors.Join(err, fmt.Errorf("unknown profile %q; use %s, or give a file: ./%[1]s.yaml", name, strings.Join(names, ", ")))
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return Profile{}, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, profileMax+1))
+	data, err := spec.ReadAtMost(f, profileMax, "profile "+name)
 	if err != nil {
 		return Profile{}, err
 	}
@@ -98,26 +88,16 @@ func Load(name string) (Profile, error) {
 // ParseProfile parses a profile; file is its name in errors.
 func ParseProfile(data []byte, file string) (Profile, error) {
 	var p Profile
-	if len(data) > profileMax {
-		return p, fmt.Errorf("%s: a profile has at most %d bytes", file, profileMax)
-	}
-	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&p); err != nil {
-		var at yaml.Error
-		switch {
-		case errors.As(err, &at) && at.GetToken() != nil && at.GetToken().Position != nil:
-			return p, fmt.Errorf("%s:%d: %s", file, at.GetToken().Position.Line, strings.ReplaceAll(at.GetMessage(), "\n", " "))
-		case errors.Is(err, io.EOF):
-			return p, fmt.Errorf("%s: it is empty; docs/tuning.md has an example", file)
-		}
-		return p, fmt.Errorf("%s: %s", file, strings.ReplaceAll(err.Error(), "\n", " "))
+	if err := spec.ParseYAML(data, file, "docs/tuning.md", &p); err != nil {
+		return p, err
 	}
 	if p.Name == "" {
 		p.Name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	}
-	p.About = strings.Join(strings.Fields(p.About), " ")
+	p.About = text.Line(p.About)
 	for i := range p.Settings {
 		s := &p.Settings[i]
-		s.Why = strings.Join(strings.Fields(s.Why), " ")
+		s.Why = text.Line(s.Why)
 		if err := s.Check(); err != nil {
 			return p, fmt.Errorf("%s: setting %d: %w", file, i+1, err)
 		}
@@ -130,13 +110,10 @@ func ParseProfile(data []byte, file string) (Profile, error) {
 
 // Check rejects unknown knobs, before reading a host.
 func (s *Setting) Check() error {
-	known := isSysctl(s.Set) || strings.HasPrefix(s.Set, nicOffloadPre) ||
-		slices.ContainsFunc(Knobs(), func(k Knob) bool { return k.Name == s.Set })
+	known := isSysctl(s.Set) || strings.HasPrefix(s.Set, nicOffloadPre) || slices.Contains(knobs(), s.Set)
 	switch {
-	case s.Set == "":
-		return errors.New("set: names no knob")
 	case !known || strings.ContainsAny(s.Set, "/\\\x00") || strings.Contains(s.Set, ".."):
-		return fmt.Errorf("unknown knob %q; ceiling tune show lists them", s.Set)
+		return fmt.Errorf("unknown knob %q; use a sysctl, offload NAME, or %s", s.Set, strings.Join(knobs(), ", "))
 	case s.To == "":
 		return fmt.Errorf("%s has no value; write one behind to:, as in to: 4096", s.Set)
 	case strings.ContainsAny(s.To, "\n\x00"):

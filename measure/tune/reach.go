@@ -6,29 +6,12 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"path"
 	"slices"
 	"strings"
 
-	"ceiling/internal/nic"
-	"ceiling/internal/sys"
 	"ceiling/measure/observe"
 )
-
-// Target is what a load goes to, for which a host is tuned: the way there decides what a setting can
-// act on.
-type Target struct {
-	// URL of the server, in messages.
-	URL string
-	// Server is where it listens; the zero value: on a unix socket. With a port, its own listener
-	// shows the effect of net.core.somaxconn.
-	Server netip.AddrPort
-	// Peer is an address of the generator; the zero value: unknown.
-	Peer netip.Addr
-	// Here: the generator is in the network namespace that is tuned.
-	Here bool
-}
 
 // way is what the packets of a load cross in a network namespace.
 type way struct {
@@ -36,9 +19,6 @@ type way struct {
 	// crosses are the interfaces: that of the route, and those below it, of a bridge or a bond. None
 	// of a unix socket.
 	crosses []string
-	// driven: one of them has hardware; irqs: and interrupts of its own; flows: a queue's table of
-	// RFS.
-	driven, irqs, flows bool
 }
 
 // Interface returns the interface that a load crosses, "" for a unix socket.
@@ -64,14 +44,6 @@ func (h *Host) wayOf(l *Target) (way, error) {
 		return w, fmt.Errorf("find the interface that the load to %s crosses: %w", l.URL, err)
 	}
 	w.crosses = below(h.tree(), name, nil)
-	for _, name := range w.crosses {
-		if of, err := nic.Read(h.tree(), name); err == nil {
-			w.driven, w.irqs = w.driven || of.Driver != "", w.irqs || len(of.IRQs) > 0
-		}
-		for _, queue := range nic.Queues(h.tree(), name, "rx") {
-			w.flows = w.flows || sys.FileText(h.tree(), queue+"/"+knobFlowCount) != "0"
-		}
-	}
 	return w, nil
 }
 
@@ -91,58 +63,39 @@ func below(tree fs.FS, name string, found []string) []string {
 	return found
 }
 
-// Reaches rejects a plan for an interface that a load does not cross, or none of whose settings can
-// act on it: in one line, why the first cannot, and what to write instead.
+// Reaches rejects a plan for an interface that a load does not cross, or of a network for a unix
+// socket: in one line, why the first setting cannot act, and what to write instead. Whether one that
+// can does, the experiment shows.
 func (p *Plan) Reaches(t *Target) error {
-	all := slices.Concat(p.Changes, p.Already)
 	return p.host.inside(func(h *Host) error {
 		w, err := h.wayOf(t)
 		if err != nil {
 			return err
 		}
-		for i := range all { // what is set together may work together
-			c := &all[i]
-			w.flows = w.flows || c.Knob == knobFlowCount && c.After != "0" && slices.Contains(w.crosses, interfaceOf(c))
-		}
 		var first error
-		able := 0
-		for i := range all {
-			not := w.cannot(&all[i])
-			if not == "" {
-				able++
-				continue
+		able := false
+		for _, c := range slices.Concat(p.Changes, p.Already) {
+			name := interfaceOf(&c)
+			switch {
+			case name != "" && !slices.Contains(w.crosses, name):
+				return fmt.Errorf("%s cannot act on the load: %s; nothing was changed", &c, w.instead(name))
+			case len(w.crosses) == 0 && strings.HasPrefix(c.Knob, "net.") && !overUnix(c.Knob):
+				first = cmp.Or(first, fmt.Errorf("%s cannot act on the load: %s; nothing was changed", &c, &w))
+			default:
+				able = true
 			}
-			if interfaceOf(&all[i]) != "" {
-				return fmt.Errorf("%s cannot act on the load: %s; %s; nothing was changed", &all[i], not, w.instead())
-			}
-			first = cmp.Or(first, fmt.Errorf("%s cannot act on the load: %s; nothing was changed", &all[i], not))
 		}
-		if able > 0 {
+		if able {
 			return nil
 		}
 		return first
 	})
 }
 
-// cannot returns why a setting cannot act on the load; "" if it may.
-func (w *way) cannot(c *Change) string {
-	if name := interfaceOf(c); name != "" && !slices.Contains(w.crosses, name) {
-		if len(w.crosses) == 0 {
-			return w.String()
-		}
-		return fmt.Sprintf("%s, not %s", w, name)
-	}
-	switch {
-	case c.Knob == knobIRQBalance && !w.irqs:
-		return w.String() + ", which no interrupt serves"
-	case (c.Knob == "net.core.busy_poll" || c.Knob == "net.core.busy_read") && !w.driven:
-		return w.String() + ", which has no hardware to poll"
-	case c.Knob == knobSocketFlows && !w.flows && len(w.crosses) > 0:
-		return fmt.Sprintf("%s, which has no %s", w, knobFlowCount)
-	case strings.HasPrefix(c.Knob, "net."):
-		return w.otherProtocol(c.Knob)
-	}
-	return ""
+// overUnix reports whether unix sockets obey a sysctl below net.
+func overUnix(name string) bool {
+	return slices.ContainsFunc([]string{"net.unix.", "net.core.somaxconn", "net.core.rmem_", "net.core.wmem_"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // interfaceOf returns the interface that a setting belongs to; "": to none.
@@ -161,34 +114,6 @@ func interfaceOf(c *Change) string {
 	return ""
 }
 
-// overUnix are the sysctls below net.core that unix sockets obey.
-func overUnix() []string {
-	return []string{"net.unix.", "net.core.somaxconn", "net.core.rmem_", "net.core.wmem_"}
-}
-
-// otherProtocol returns why a sysctl is none of the load's protocol.
-func (w *way) otherProtocol(name string) string {
-	under := func(prefixes ...string) bool {
-		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
-	}
-	address := w.load.Server.Addr().Unmap()
-	switch {
-	case !address.IsValid() && !under(overUnix()...):
-		return w.String()
-	case !address.IsValid():
-		return ""
-	case under("net.ipv4.udp_"):
-		return "the load goes over TCP, and this is UDP's"
-	case under("net.unix.", "net.sctp.", "net.mptcp.", "net.dccp.", "net.rds."):
-		return "it is of another protocol"
-	case address.Is4() && under("net.ipv6."):
-		return "the load goes over IPv4"
-	case address.Is6() && under("net.ipv4.conf.", "net.ipv4.neigh.", "net.ipv4.route."):
-		return "the load goes over IPv6"
-	}
-	return ""
-}
-
 // String says where the load goes.
 func (w *way) String() string {
 	if len(w.crosses) == 0 {
@@ -197,13 +122,14 @@ func (w *way) String() string {
 	return fmt.Sprintf("requests to %s cross %s", w.load.URL, strings.Join(w.crosses, " and "))
 }
 
-// instead says what would let the settings of an interface act.
-func (w *way) instead() string {
-	switch {
-	case len(w.crosses) == 0:
-		return "give the server a TCP address"
-	case w.crosses[0] == "lo":
-		return "write interface: lo, or give the server's address on the network as url and load it from other machines (--agents)"
+// instead says that the load does not cross an interface, and what would let its settings act.
+func (w *way) instead(name string) string {
+	if len(w.crosses) == 0 {
+		return w.String() + "; give the server a TCP address"
 	}
-	return "write interface: " + w.crosses[0]
+	advice := w.crosses[0]
+	if advice == "lo" {
+		advice += ", or give the server's address on the network as url and load it from other machines (--agents)"
+	}
+	return fmt.Sprintf("%s, not %s; write interface: %s", w, name, advice)
 }

@@ -1,5 +1,3 @@
-//go:build linux
-
 package tune
 
 import (
@@ -20,11 +18,12 @@ func (p *Plan) Text(out io.Writer, commands bool) error {
 		fmt.Fprintf(&b, "profile %s: nothing to change, %s already so\n", p.Profile, unit.Plural(len(p.Already), "value", "values"))
 	case commands:
 		fmt.Fprintf(&b, "# profile %s: %s, %d already so\n", p.Profile, unit.Plural(len(p.Changes), "change", "changes"), len(p.Already))
-		for i, text := range p.Commands() {
-			if c := &p.Changes[i]; i == 0 || c.Why != p.Changes[i-1].Why {
+		for i := range p.Changes {
+			c := &p.Changes[i]
+			if i == 0 || c.Why != p.Changes[i-1].Why {
 				fmt.Fprintf(&b, "# %s; now %s\n", c.Why, shown(c.Before))
 			}
-			b.WriteString(text + "\n")
+			b.WriteString(p.host.command(c) + "\n")
 		}
 	default:
 		fmt.Fprintf(&b, "profile %s: %s made, %d already so; undo: ceiling tune revert\n", p.Profile, unit.Plural(len(p.Changes), "change", "changes"), len(p.Already))
@@ -40,46 +39,46 @@ func (p *Plan) Text(out io.Writer, commands bool) error {
 		}
 		fmt.Fprintf(&b, "# left out: %s\n", why)
 	}
-	for _, n := range p.Notes {
-		fmt.Fprintf(&b, "# %s\n", n)
-	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-// TextReverted writes what was undone.
-func TextReverted(out io.Writer, done []Reverted) error {
-	var b strings.Builder
-	for i := range done {
-		r := &done[i]
-		switch {
-		case r.Gone != "":
-			fmt.Fprintf(&b, "  %-44s nothing to undo: %s\n", &r.Change, r.Gone)
-		case r.Found != "":
-			fmt.Fprintf(&b, "  %-44s %s again; another program had made it %s\n", &r.Change, shown(r.Before), shown(r.Found))
-		default:
-			fmt.Fprintf(&b, "  %-44s %s again\n", &r.Change, shown(r.Before))
-		}
+// command returns the command that makes a change: to read, or to run as root if this program may
+// not.
+func (h *Host) command(c *Change) string {
+	line := command(c)
+	if h.Namespace != "" {
+		return "ip netns exec " + h.Namespace + " sh -c " + text.Word(line)
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return line
 }
 
-// Text writes the evidence, failures first.
-func (v *Verified) Text(out io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "profile %s, by %s; counters of the kernel over %.1f s\n", v.Tuning.Profile, v.Tuning.Who, v.Seconds)
-	counts := map[string]int{}
-	for _, effect := range []string{SetBack, NotInEffect, InEffect, NotShown} {
-		for i := range v.Evidence {
-			if e := &v.Evidence[i]; e.Effect == effect {
-				counts[effect]++
-				name := Change{Knob: e.Knob, Of: e.Of}
-				fmt.Fprintf(&b, "%-13s  %s = %s\n%13s  %s\n", e.Effect, &name, shown(e.Set), "", e.What)
-			}
-		}
+func command(c *Change) string {
+	switch c.Kind {
+	case KindService:
+		verb := map[string]string{running: "start", stopped: "stop"}[c.After]
+		return "systemctl " + verb + " " + c.Path + ".service"
+	case KindNIC:
+		return ethtoolCommand(c)
 	}
-	fmt.Fprintf(&b, "\n%d in effect, %d not in effect, %d set back, %d not shown\n", counts[InEffect], counts[NotInEffect], counts[SetBack], counts[NotShown])
-	_, err := io.WriteString(out, b.String())
-	return err
+	if isSysctl(c.Knob) {
+		return "sysctl -w " + c.Knob + "=" + text.Word(c.After)
+	}
+	return "echo " + text.Word(c.After) + " > /" + c.Path
+}
+
+func ethtoolCommand(c *Change) string {
+	name, param, _ := strings.Cut(c.Path, "/")
+	if feature, is := strings.CutPrefix(param, nicOffloadPre); is {
+		return fmt.Sprintf("ethtool -K %s %s %s", name, feature, c.After)
+	}
+	option := map[string]string{
+		nicQueues: "-L %s combined %s", nicRxRing: "-G %s rx %s", nicTxRing: "-G %s tx %s",
+		nicRxUsecs: "-C %s rx-usecs %s", nicTxUsecs: "-C %s tx-usecs %s", nicAdaptive: "-C %s adaptive-rx %s",
+	}[param]
+	value := c.After
+	if param == nicAdaptive {
+		value = map[string]string{"0": "off", "1": "on"}[value]
+	}
+	return "ethtool " + fmt.Sprintf(option, name, value)
 }

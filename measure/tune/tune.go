@@ -1,13 +1,10 @@
-//go:build linux
-
 // Package tune changes what a host does with packets and processes, and undoes it:
-// sysctls, packet steering, interrupts, the NIC's queues, the clock, limits.
+// sysctls, packet steering, interrupts, the NIC's queues, the clock.
 //
 // A Profile says what shall be set and why. Host.Plan reads the host and makes of it
 // the Changes that are needed, each with its value before. Plan.Apply makes them: each
 // is in a journal on disk before it is made, one that fails undoes those before it, and
-// what a killed process left is undone by Restore at the next start. Verify looks for
-// the effect: packets on the CPUs of a mask, interrupts on those of a list.
+// what a killed process left is undone by Restore at the next start.
 //
 //	host := tune.Host{}
 //	profile, err := tune.Load("rps-rfs")
@@ -17,25 +14,27 @@
 package tune
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"ceiling/internal/sys"
+	"ceiling/internal/text"
 )
 
 // Host is a machine to tune. The zero value is this one.
 type Host struct {
-	// Root of the tree that has /proc, /sys and /etc; "": "/". ethtool settings of NICs and
+	// Root of the tree that has /proc and /sys; "": "/". ethtool settings of NICs and
 	// services exist below "/" only.
 	Root string
-	// State is the directory of the journal; "": /var/lib/ceiling/tuning below Root: it survives a
-	// reboot, as do the files that a tuning writes.
+	// State is the directory of the journal; "": /var/lib/ceiling/tuning below Root.
 	State string
 	// Namespace is the named network namespace (ip-netns(8)) whose interfaces and sysctls to tune;
 	// "": the caller's.
@@ -52,13 +51,9 @@ type Change struct {
 	// Kind says how to read and write it, Path where: see the kinds.
 	Kind string `json:"kind"`
 	Path string `json:"path"`
-	// Before and After are values as the kernel shows them. Absent reports whether the file did not
-	// exist before.
+	// Before and After are values as the kernel shows them.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	Absent bool   `json:"absent,omitempty"`
-	// NewDirs is how many of its parent directories did not exist either.
-	NewDirs int `json:"new_dirs,omitempty"`
 	// Why as the profile has it.
 	Why string `json:"why,omitempty"`
 }
@@ -66,7 +61,6 @@ type Change struct {
 // Kinds of a Change.
 const (
 	KindValue   = "value"   // a file of /proc or /sys that holds one value; Path is below Root
-	KindFile    = "file"    // a whole file on disk; Path is below Root
 	KindNIC     = "nic"     // a parameter by ethtool: Path is "eth0/rx_ring"
 	KindService = "service" // a unit of systemd, "running" or "stopped"
 )
@@ -90,8 +84,6 @@ type Plan struct {
 	Skipped []Skipped `json:"skipped"`
 	// Cores says which CPUs serve interrupts and which do not.
 	Cores Cores `json:"cores"`
-	// Notes say what the user has to do in addition.
-	Notes []string `json:"notes,omitempty"`
 
 	host Host
 }
@@ -119,151 +111,63 @@ type Owner struct {
 	Stays bool
 }
 
+// Target is what a load goes to, for which a host is tuned: the way there decides what a setting can
+// act on.
+type Target struct {
+	// URL of the server, in messages.
+	URL string
+	// Server is where it listens; the zero value: on a unix socket. With a port, its own listener
+	// shows the effect of net.core.somaxconn.
+	Server netip.AddrPort
+	// Peer is an address of the generator; the zero value: unknown.
+	Peer netip.Addr
+	// Here: the generator is in the network namespace that is tuned.
+	Here bool
+}
+
 // ErrTuned means that a tuning is already in force, or being made.
 var ErrTuned = errors.New("this host is tuned already")
 
-// Apply makes the changes, each noted on disk before it is made. If one fails, or reads back as
-// another value, it undoes those before and returns an error. undo reverts all of them; it may be
-// called twice.
-func (p *Plan) Apply(ctx context.Context, by Owner) (undo func() error, err error) {
+// Kept is a setting of a plan that was applied, and what another program has made of it since; ""
+// if it is as it was set.
+type Kept struct {
+	Change
+	Instead string
+}
+
+// Kept reads the plan's settings again, with those that were so already.
+func (p *Plan) Kept() (all []Kept, err error) {
 	err = p.host.inside(func(h *Host) error {
-		j, err := h.begin(p, by)
-		if err != nil {
-			return err
-		}
-		defer j.close()
-		if err := h.applyAll(ctx, j, p.Changes); err != nil {
-			return h.giveUp(j, err)
+		for _, c := range slices.Concat(p.Changes, p.Already) {
+			instead, err := h.instead(&c)
+			if err != nil {
+				instead = text.FirstLine(err.Error())
+			}
+			all = append(all, Kept{c, instead})
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
-		_, err := p.host.Revert()
-		return err
-	}, nil
+	return all, err
 }
 
-// applyAll makes one change after another, then checks all of them again: otherwise the measurement
-// would be of a program that overwrites one (tuned, irqbalance, a second manual tuning).
-func (h *Host) applyAll(ctx context.Context, j *journal, changes []Change) error {
-	for i := range changes {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := j.note(entry{Change: &changes[i]}); err != nil {
-			return err
-		}
-		if err := h.apply(&changes[i]); err != nil {
-			return err
-		}
-	}
-	for i := range changes {
-		c := &changes[i]
-		now, err := h.read(c)
-		if err != nil {
-			return err
-		}
-		if !same(c.Knob, now, c.After) {
-			return fmt.Errorf("%s is %s again and was set to %s: another program changes it back; find it (tuned, irqbalance, a sysctl unit) and stop it first",
-				c, shown(now), shown(c.After))
-		}
-	}
-	return j.note(entry{Applied: true})
-}
-
-// apply writes one value and reads it back.
-func (h *Host) apply(c *Change) error {
-	if err := h.write(c, c.After); err != nil {
-		return err
-	}
+// instead returns what a change's setting is now, for a sentence; "" if it is as the change sets it.
+func (h *Host) instead(c *Change) (string, error) {
 	now, err := h.read(c)
-	if err != nil {
-		return err
+	if err != nil || same(c.Knob, now, c.After) {
+		return "", err
 	}
-	if !same(c.Knob, now, c.After) {
-		return fmt.Errorf("%s: the kernel set %s instead of %s; give a value that it accepts", c, shown(now), shown(c.After))
-	}
-	return nil
-}
-
-// giveUp undoes the changes made before an error.
-func (h *Host) giveUp(j *journal, why error) error {
-	if _, err := h.undo(j); err != nil {
-		return fmt.Errorf("%w; and not all could be undone: %w; ceiling tune revert tries again", why, err)
-	}
-	return fmt.Errorf("%w; nothing is changed: what was set before it is undone", why)
-}
-
-// read returns a change's current value. An absent file is "", with fs.ErrNotExist.
-func (h *Host) read(c *Change) (string, error) {
-	text, err := h.backend().read(c.Kind, c.Path)
-	if err != nil {
-		return "", fmt.Errorf("%s: read %s: %w", c, c.Path, reason(err))
-	}
-	return text, nil
-}
-
-func (h *Host) write(c *Change, value string) error {
-	if err := h.backend().write(c.Kind, c.Path, value); err != nil {
-		return fmt.Errorf("%s: set %s to %s: %w", c, c.Path, shown(value), reason(err))
-	}
-	return nil
-}
-
-// shown formats a value for a sentence.
-func shown(value string) string {
-	if first, _, more := strings.Cut(value, "\n"); more {
-		return fmt.Sprintf("%q…", first)
-	}
-	if value == "" {
-		return "nothing"
-	}
-	return value
-}
-
-// reason explains the usual cause of a kernel file's error.
-func reason(err error) error {
-	hint := ""
-	switch {
-	case errors.Is(err, errReadOnly):
-		hint = "mounted read-only, as in a container; tune on the host itself"
-	case errors.Is(err, fs.ErrPermission):
-		hint = "only root may, and not in a container; run it with sudo on the host"
-	case errors.Is(err, errInvalid):
-		hint = "the kernel takes another range"
-	case errors.Is(err, errIO):
-		hint = "the kernel manages it and does not allow changes"
-	}
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		err = at.Err
-	}
-	if hint == "" {
-		return err
-	}
-	return fmt.Errorf("%w (%s)", err, hint)
+	return shown(now), nil
 }
 
 // root returns the root of the host's tree.
-func (h *Host) root() string {
-	if h.Root == "" {
-		return "/"
-	}
-	return h.Root
-}
+func (h *Host) root() string { return cmp.Or(h.Root, "/") }
 
 // tree returns the host's files.
 func (h *Host) tree() fs.FS { return os.DirFS(h.root()) }
 
 // state returns the directory of the journal.
 func (h *Host) state() string {
-	if h.State != "" {
-		return h.State
-	}
-	return filepath.Join(h.root(), "var/lib/ceiling/tuning")
+	return cmp.Or(h.State, filepath.Join(h.root(), "var/lib/ceiling/tuning"))
 }
 
 // netnsDir has a file for each named network namespace.
@@ -271,6 +175,9 @@ const netnsDir = "/run/netns"
 
 // inside runs f in the host's network namespace.
 func (h *Host) inside(f func(*Host) error) error {
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("hosts are tuned only on Linux, and this is %s", runtime.GOOS)
+	}
 	if h.Namespace == "" {
 		return f(h)
 	}
@@ -278,11 +185,4 @@ func (h *Host) inside(f func(*Host) error) error {
 		return fmt.Errorf("invalid network namespace name %q; ip netns lists them", h.Namespace)
 	}
 	return sys.InNetworkNamespaceAt(filepath.Join(netnsDir, h.Namespace), func() error { return f(h) })
-}
-
-// reversed returns the order in which changes are undone.
-func reversed(changes []Change) []Change {
-	back := slices.Clone(changes)
-	slices.Reverse(back)
-	return back
 }

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -109,7 +108,6 @@ func TestPlans(t *testing.T) {
 		{"virtio", "rps-rfs", knobRPS, "eth0 rx-0=3"},
 		{"virtio", "rps-rfs", knobFlowCount, "eth0 rx-0=32768"},
 		{"virtio", "irq-pinned", knobIRQ, "eth0 IRQ 38 (virtio2-input.0)=0 eth0 IRQ 39 (virtio2-output.0)=0"},
-		{"virtio", "server", knobFiles, `logins=* - nofile 1048576\nroot - nofile 1048576\n services=[Manager]\nDefaultLimitNOFILE=1048576\n`},
 	} {
 		plan := planOf(t, fixture(t, c.host), load(t, c.profile))
 		if got := values(plan.Changes, c.knob); !strings.Contains(got+" ", c.want) {
@@ -192,7 +190,7 @@ func TestFailedChangesUndoTheOnesBefore(t *testing.T) {
 			before := snapshot(t, h.Root)
 			c.spoil(t, h)
 			p := load(t, "server")
-			p.Settings = slices.DeleteFunc(p.Settings, func(s Setting) bool { return s.Set == knobFiles || s.Set == "net.ipv4.tcp_slow_start_after_idle" })
+			p.Settings = slices.DeleteFunc(p.Settings, func(s Setting) bool { return s.Set == "net.ipv4.tcp_slow_start_after_idle" })
 			_, err := planOf(t, h, p).Apply(t.Context(), owner)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||
 				!strings.HasSuffix(err.Error(), "nothing is changed: what was set before it is undone") {
@@ -281,27 +279,24 @@ func TestOneTuningAtATime(t *testing.T) {
 	if err := h.Restore(); err != nil { // its process, this one, lives
 		t.Error(err)
 	}
-	lock, err := h.locked()
+	unlock, err := h.lock()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := undo(); !errors.Is(err, ErrTuned) {
 		t.Errorf("reverted under a lock: %v", err)
 	}
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	unlock()
 	if err := undo(); err != nil {
 		t.Error(err)
 	}
 	untouched(t, h, before)
 }
 
-// TestReboot: the kernel has its own values again; a file on disk is still ours.
+// TestReboot: the kernel has its own values again.
 func TestReboot(t *testing.T) {
 	t.Parallel()
 	h := fixture(t, "virtio")
-	before := snapshot(t, h.Root)
 	if _, err := planOf(t, h, load(t, "server")).Apply(t.Context(), Owner{Who: "a test", Stays: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -317,17 +312,6 @@ func TestReboot(t *testing.T) {
 	}
 	if text, err := os.ReadFile(somaxconn); err != nil || string(text) != "128\n" {
 		t.Errorf("the new boot's value was changed to %s, %v", text, err)
-	}
-	after := snapshot(t, h.Root)
-	for name := range before {
-		if strings.HasPrefix(name, "etc") && after[name] != before[name] {
-			t.Errorf("%s is %q", name, after[name])
-		}
-	}
-	for name := range after {
-		if _, was := before[name]; !was {
-			t.Errorf("%s is left", name)
-		}
 	}
 	if gone := slices.ContainsFunc(done, func(r Reverted) bool { return r.Gone != "" && strings.Contains(r.Gone, "started again") }); !gone {
 		t.Errorf("%+v", done)
@@ -400,7 +384,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 					t.Fatalf("step %d", step)
 				}
 			}
-			if step < 10 {
+			if step < 8 {
 				t.Fatalf("%d steps", step)
 			}
 			// Applied whole now, and reverted in pieces.
@@ -483,7 +467,6 @@ func TestValuesThatAreRefused(t *testing.T) {
 		knobIRQ:        {"none", "needs CPUs"},
 		knobFlowCount:  {"many", "invalid number of flows"},
 		knobIRQBalance: {"off", "running or stopped"},
-		knobFiles:      {"9999999", "above fs.nr_open"},
 	} {
 		if _, err := h.Plan(Profile{Settings: []Setting{{Set: set, To: c.to}}}, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", set, err, c.want)
@@ -498,76 +481,18 @@ func TestValuesThatAreRefused(t *testing.T) {
 	}
 }
 
-// interrupt has an interrupt of a fixture counted on a CPU, as the kernel would.
-func interrupt(t *testing.T, h *Host, number, cpu, count int) {
-	t.Helper()
-	path := filepath.Join(h.Root, "proc/interrupts")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(text), "\n")
-	for i, line := range lines {
-		if fields := strings.Fields(line); len(fields) > cpu+1 && fields[0] == fmt.Sprint(number, ":") {
-			fields[cpu+1] = fmt.Sprint(count)
-			lines[i] = strings.Join(fields, " ")
-		}
-	}
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestIRQsByEffect: on 128 CPUs with ENA, an interrupt that counts on its CPU is in
-// effect, one that counts elsewhere is not, one that does not count says nothing.
-func TestIRQsByEffect(t *testing.T) {
-	needs.Time(t)
-	t.Parallel()
-	h := fixture(t, "c8i")
-	if _, err := planOf(t, h, load(t, "irq-pinned")).Apply(t.Context(), owner); err != nil {
-		t.Fatal(err)
-	}
-	v, err := h.Verify(t.Context(), Watch{For: time.Millisecond, Traffic: func(context.Context) error {
-		interrupt(t, h, 102, 1, 5000) // ens5-Tx-Rx-1 has CPU 1
-		interrupt(t, h, 103, 4, 5000) // ens5-Tx-Rx-2 has CPU 2, had 4 and 1,002 there
-		interrupt(t, h, 103, 2, 3000)
-		return nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string][2]string{
-		"IRQ 102 ": {InEffect, "5,000 interrupts on CPU 1, 0 elsewhere"},
-		"IRQ 103 ": {NotInEffect, "3,000 interrupts on CPU 2, 3,998 on CPU 4"},
-		"IRQ 104 ": {NotShown, "0 interrupts in"},
-	}
-	for _, e := range v.Evidence {
-		for name, w := range want {
-			if strings.Contains(e.Of, name) {
-				delete(want, name)
-				if e.Effect != w[0] || !strings.Contains(e.What, w[1]) {
-					t.Errorf("%+v, want %v", e, w)
-				}
-			}
-		}
-	}
-	var b strings.Builder
-	if err := v.Text(&b); err != nil || len(want) > 0 || !v.Bad() || !strings.Contains(b.String(), "1 in effect, 1 not in effect, 0 set back") ||
-		!strings.Contains(b.String(), "1 interrupts stayed on one CPU, 1 came to several") {
-		t.Errorf("missing %v, %v\n%s", want, err, b.String())
-	}
-	if _, err := (&Host{Root: h.Root, State: t.TempDir()}).Verify(t.Context(), Watch{}); err == nil || !strings.Contains(err.Error(), "nothing to verify") {
-		t.Error(err)
-	}
-}
-
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	h := fixture(t, "c8i")
-	text := strings.Join(append(planOf(t, h, load(t, "irq-pinned")).Commands(), planOf(t, h, load(t, "server")).Commands()...), "\n")
+	var b strings.Builder
+	for _, name := range []string{"irq-pinned", "server"} {
+		if err := planOf(t, h, load(t, name)).Text(&b, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := b.String()
 	for _, want := range []string{
 		"systemctl stop irqbalance.service", "echo 1 > /proc/irq/102/smp_affinity_list", "sysctl -w net.ipv4.ip_local_port_range='1024 65535'",
-		`mkdir -p /etc/security/limits.d && printf '* - nofile 1048576\nroot - nofile 1048576\n' > /etc/security/limits.d/90-ceiling.conf`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -635,15 +560,7 @@ func TestShow(t *testing.T) {
 		if err := s.Text(&b); err != nil {
 			t.Fatal(err)
 		}
-		for _, k := range Knobs() {
-			if !strings.Contains(b.String(), "\n"+k.Name+" ") {
-				t.Errorf("no %s in\n%s", k.Name, b.String())
-			}
-		}
-		if len(s.Knobs[0].Now) != 1 {
-			t.Errorf("%+v", s.Knobs[0])
-		}
-		if h.Root != "" && (!strings.Contains(b.String(), "server: 65535, because") || s.NIC == nil) {
+		if h.Root != "" && (!strings.Contains(b.String(), "sysctl -w net.core.somaxconn=65535") || len(s.Plans) < 3) {
 			t.Error(b.String())
 		}
 	}
@@ -680,23 +597,4 @@ func FuzzParseProfile(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestEveryKnobIsExplained in docs/tuning.md.
-func TestEveryKnobIsExplained(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../docs/tuning.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, k := range Knobs() {
-		_, section, found := strings.Cut(string(text), "\n### "+k.Name+"\n")
-		section, _, _ = strings.Cut(section, "\n##")
-		for _, want := range []string{k.Doc, "\n- Helps", "\n- Cannot: ", "\n- Seen "} {
-			found = found && strings.Contains(section, want)
-		}
-		if !found {
-			t.Errorf("docs/tuning.md does not say of %s what it does, when it helps, what it cannot do, how it is seen, with %s", k.Name, k.Doc)
-		}
-	}
 }
