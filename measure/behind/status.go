@@ -21,14 +21,13 @@ const (
 	serviceRoutes  = "/call/"
 
 	databaseStatus = "/db/status"
-	poolStatus     = "/db/pool"
 	serviceStatus  = "/call/status"
 )
 
 // statusPaths returns the status routes of a server with these paths.
 func statusPaths(paths []string) []string {
 	var list []string
-	for _, kind := range []struct{ routes, status string }{{databaseRoutes, poolStatus}, {serviceRoutes, serviceStatus}} {
+	for _, kind := range []struct{ routes, status string }{{databaseRoutes, databaseStatus}, {serviceRoutes, serviceStatus}} {
 		if slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(p, kind.routes) }) {
 			list = append(list, kind.status)
 		}
@@ -36,7 +35,7 @@ func statusPaths(paths []string) []string {
 	return list
 }
 
-// databaseAnswer is the response of /db/status and /db/pool, as far as it is used here.
+// databaseAnswer is the response of /db/status, as far as it is used here.
 type databaseAnswer struct {
 	Product  string                   `json:"product"`
 	Settings []record.DatabaseSetting `json:"settings"`
@@ -81,7 +80,7 @@ func (w *Watch) openStatus(ctx context.Context, dial func(context.Context) (net.
 	c := &statusClient{paths: paths}
 	c.client.Transport = &http.Transport{MaxConnsPerHost: 1,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
-	if slices.Contains(paths, poolStatus) {
+	if slices.Contains(paths, databaseStatus) {
 		var a databaseAnswer
 		if err := c.get(ctx, databaseStatus, &a); err != nil {
 			return "", err
@@ -132,7 +131,7 @@ func (c *statusClient) read(ctx context.Context) (row record.StatusRow, err erro
 	begun := time.Now()
 	for _, path := range c.paths {
 		switch path {
-		case poolStatus:
+		case databaseStatus:
 			var a databaseAnswer
 			err = errors.Join(err, c.get(ctx, path, &a))
 			row.Pool = record.PoolStatus{Size: a.Pool, InUse: a.InUse, Waited: a.Waited, WaitedNs: int64(a.WaitedS * 1e9), Commits: a.Commits,

@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/publicsuffix"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/condition"
@@ -37,10 +42,17 @@ func Sessions(s *spec.Session, mix []load.Request, feed *Feed, workers int, seed
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", i+1, err)
 		}
+		at := url.URL{Scheme: "http", Host: "localhost"}
+		if s.Secure {
+			at.Scheme = "https"
+		}
+		for host := range condition.Fields(mix[i].Bytes, "Host") {
+			at.Host = host
+		}
 		if !bytes.Contains(mix[i].Bytes, []byte("\r\nCookie:")) {
 			t.head = slices.Insert(t.head, len(t.head)-1, segment{kind: cookie})
 		}
-		all[i] = step{template: t, think: s.Steps[i].Think, name: s.Steps[i].Request}
+		all[i] = step{template: t, at: at, think: s.Steps[i].Think, name: s.Steps[i].Request}
 		for _, captured := range slices.Sorted(maps.Keys(s.Steps[i].Capture)) {
 			at := slices.Index(columns, captured)
 			if at >= 0 && at < given {
@@ -65,6 +77,7 @@ func Sessions(s *spec.Session, mix []load.Request, feed *Feed, workers int, seed
 // step is one request of a session.
 type step struct {
 	*template
+	at       url.URL // without a path
 	name     string
 	think    spec.Span
 	captures []capture
@@ -89,11 +102,12 @@ type users struct {
 
 // user is somewhere in a session.
 type user struct {
-	step    int
-	fresh   bool // its first request does not wait
-	number  uint64
-	values  []string
-	cookies []string // name=value
+	step   int
+	fresh  bool // its first request does not wait
+	number uint64
+	values []string
+	jar    *cookiejar.Jar // nil: no cookie so far
+	at     url.URL        // of its last request
 }
 
 // Next takes the answers to where their users are, and returns n requests of those that are ready.
@@ -131,12 +145,13 @@ func (u *users) request() (c load.Composed, err error) {
 		if err := u.fill(); err != nil {
 			return c, err
 		}
-		one.number, one.cookies = u.at, one.cookies[:0]
+		one.number, one.jar = u.at, nil
 		one.values = append(append(one.values[:0], u.row.values...), make([]string, u.columns-len(u.row.values))...)
 		u.at += u.source.step
 	}
 	s := &u.steps[one.step]
-	r := row{number: one.number, values: one.values, cookies: one.cookies, rng: u.row.rng, now: u.row.now}
+	one.at = s.at
+	r := row{number: one.number, values: one.values, user: one, rng: u.row.rng, now: u.row.now}
 	if c.Bytes, err = s.render(nil, &r, &u.scratch); err != nil {
 		return c, fmt.Errorf("step %d (%s): %w", one.step+1, s.name, err)
 	}
@@ -163,7 +178,7 @@ func (u *users) answered(a load.Answer) error {
 	if status == 0 || status >= 400 {
 		return nil
 	}
-	one.cookies = takeCookies(one.cookies, head)
+	one.takeCookies(head)
 	for i := range s.captures {
 		k := &s.captures[i]
 		value, has := k.from.In(&condition.Response{Head: head, Body: body})
@@ -182,19 +197,40 @@ func (u *users) answered(a load.Answer) error {
 	return nil
 }
 
-// takeCookies adds the cookies of a response to a user's (RFC 6265, section 5.2). There is one host, and
-// sessions are short: Domain, Path and Expires are ignored, Max-Age=0 removes.
-func takeCookies(list []string, head []byte) []string {
-	for value := range condition.Fields(head, "Set-Cookie") {
-		pair, attributes, _ := strings.Cut(value, ";")
-		key, _, found := strings.Cut(pair, "=")
-		if !found || key == "" {
+// takeCookies puts the cookies of a response into the user's jar. Their values are kept as they came,
+// which may be more than net/http accepts of one.
+func (u *user) takeCookies(head []byte) {
+	for field := range condition.Fields(head, "Set-Cookie") {
+		pair, attributes, _ := strings.Cut(field, ";")
+		name, value, found := strings.Cut(pair, "=")
+		c, err := http.ParseSetCookie(strings.TrimSpace(name) + "=;" + attributes)
+		if err != nil || !found {
 			continue
 		}
-		list = slices.DeleteFunc(list, func(have string) bool { return strings.HasPrefix(have, key+"=") })
-		if !strings.Contains(strings.ToLower(strings.ReplaceAll(attributes, " ", "")), "max-age=0") {
-			list = append(list, pair)
+		if u.jar == nil {
+			if u.jar, err = cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}); err != nil {
+				return
+			}
 		}
+		c.Value = strings.TrimSpace(value)
+		u.jar.SetCookies(&u.at, []*http.Cookie{c})
 	}
-	return list
+}
+
+// appendCookies appends the field with the cookies for a request, whose beginning is there.
+func (u *user) appendCookies(b []byte) []byte {
+	_, target, _ := bytes.Cut(b, []byte(" "))
+	u.at.Path = string(target[:bytes.IndexAny(target, " ?")])
+	if u.jar == nil {
+		return b
+	}
+	before := "Cookie: "
+	for _, c := range u.jar.Cookies(&u.at) {
+		b = append(append(append(append(b, before...), c.Name...), '='), c.Value...)
+		before = "; "
+	}
+	if before == "; " {
+		b = append(b, "\r\n"...)
+	}
+	return b
 }

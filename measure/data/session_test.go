@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -228,16 +229,44 @@ func TestMissingCapture(t *testing.T) {
 	}
 }
 
+// TestCookies: a user's cookies go where RFC 6265 sends them, and end when it ends them.
 func TestCookies(t *testing.T) {
 	t.Parallel()
-	var list []string
-	for _, step := range []struct{ head, want string }{
-		{"Set-Cookie: a=1; Path=/\r\nset-cookie: b=x=y\r\n", "a=1; b=x=y"},
-		{"Set-Cookie: a=2; HttpOnly\r\nSet-Cookie: nonsense\r\nSet-Cookie: =v\r\n", "b=x=y; a=2"},
-		{"Set-Cookie: b=; Max-Age=0\r\n", "a=2"},
+	const gone = "Expires=Thu, 01 Jan 1970 00:00:00 GMT"
+	for name, c := range map[string]struct{ from, set, to, want string }{
+		"two":              {"http://shop/", "a=1; Path=/\r\nset-cookie: b=x=y", "http://shop/", "a=1; b=x=y"},
+		"again":            {"http://shop/", "a=1\r\nSet-Cookie: b=3\r\nSet-Cookie: a=2; HttpOnly\r\nSet-Cookie: nonsense\r\nSet-Cookie: =v", "http://shop/", "a=2; b=3"},
+		"Max-Age=0":        {"http://shop/", "a=1\r\nSet-Cookie: a=; Max-Age=0", "http://shop/", ""},
+		"Express":          {"http://shop/", "a=1; Path=/\r\nSet-Cookie: a=; Path=/; " + gone, "http://shop/", ""},
+		"another path's":   {"http://shop/", "a=1; Path=/\r\nSet-Cookie: a=; Path=/x; " + gone, "http://shop/", "a=1"},
+		"Path":             {"http://shop/", "a=1; Path=/cart", "http://shop/cart/3?x", "a=1"},
+		"not Path":         {"http://shop/", "a=1; Path=/cart", "http://shop/carts", ""},
+		"default path":     {"http://shop/user/login?x", "a=1", "http://shop/user/me", "a=1"},
+		"not default path": {"http://shop/user/login", "a=1", "http://shop/orders", ""},
+		"Secure":           {"https://shop/", "a=1; Secure", "https://shop/", "a=1"},
+		"not Secure":       {"http://shop/", "a=1; Secure", "http://shop/", ""},
+		"Domain":           {"http://a.shop.test/", "a=1; Domain=shop.test", "http://b.shop.test/", "a=1"},
+		"not Domain":       {"http://a.shop.test/", "a=1", "http://b.shop.test/", ""},
+		"foreign Domain":   {"http://shop.test/", "a=1; Domain=other.test", "http://shop.test/", ""},
+		"a suffix":         {"http://shop.co.uk/", "a=1; Domain=co.uk", "http://shop.co.uk/", ""},
+		"any value":        {"http://shop/", `a={"b": "c,d"}; Path=/`, "http://shop/", `a={"b": "c,d"}`},
 	} {
-		if list = takeCookies(list, []byte(step.head)); strings.Join(list, "; ") != step.want {
-			t.Errorf("%q: %v, want %s", step.head, list, step.want)
+		parse := func(text string) (at url.URL, line []byte) {
+			u, err := url.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return url.URL{Scheme: u.Scheme, Host: u.Host}, []byte("GET " + u.RequestURI() + " HTTP/1.1\r\n")
+		}
+		var one user
+		var line []byte
+		one.at, line = parse(c.from)
+		one.appendCookies(line)
+		one.takeCookies([]byte("Set-Cookie: " + c.set + "\r\n"))
+		one.at, line = parse(c.to)
+		got := strings.TrimPrefix(string(one.appendCookies(line)), string(line))
+		if got = strings.TrimSuffix(strings.TrimPrefix(got, "Cookie: "), "\r\n"); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -158,11 +158,11 @@ func places(to []segment, text []byte, where int) ([]segment, error) {
 
 // row is what one request is filled in with.
 type row struct {
-	number  uint64 // of the request, from 0
-	values  []string
-	cookies []string
-	rng     *rand.Rand
-	now     time.Time
+	number uint64 // of the request, from 0
+	values []string
+	user   *user // of a session
+	rng    *rand.Rand
+	now    time.Time
 }
 
 // render appends the request to b.
@@ -192,10 +192,7 @@ func (s *segment) append(b []byte, r *row, bodyLength int) ([]byte, error) {
 	case sequence:
 		return strconv.AppendUint(b, r.number+1, 10), nil
 	case cookie:
-		if len(r.cookies) == 0 {
-			return b, nil
-		}
-		return append(append(append(b, "Cookie: "...), strings.Join(r.cookies, "; ")...), "\r\n"...), nil
+		return r.user.appendCookies(b), nil
 	case random:
 		return strconv.AppendInt(b, s.low+r.rng.Int64N(s.up-s.low+1), 10), nil
 	case now:
@@ -247,7 +244,7 @@ func appendValue(b []byte, v string, where int, name string) ([]byte, error) {
 		return b, nil
 	case inField:
 		if strings.ContainsFunc(v, func(c rune) bool { return c < 0x20 && c != '\t' || c == 0x7f }) {
-			return b, fmt.Errorf("{{.%s}}: a control character in its value, and it stands in a header field", name)
+			return b, fmt.Errorf("{{.%s}}: a control character in its value, and it is in a header field", name)
 		}
 	}
 	return append(b, v...), nil

@@ -161,7 +161,7 @@ func (r *composer) wrong(e *exchange) {
 			"\x16\x03\x01\x02", "HTTP/1.1 200 OK\x00") + "\r\n"
 		e.what = "status line"
 	case 1:
-		line += r.fields() + pick(r, "no colon", "Sp ace: x", "Name : x", ": x", "A: b\rc", "A: \x00", " folded: first") + "\r\n"
+		line += r.fields() + pick(r, "no colon", "Sp ace: x", "Name : x", ": x", "A: b\rc", "A: \x00", "Connection: a\r\n , b") + "\r\n"
 		e.what = "field"
 	case 2:
 		rest = pick(r, "Content-Length: 2\r\nContent-Length: 3", "Content-Length: +2", "Content-Length: 2,3", "Content-Length: -1",
@@ -177,7 +177,7 @@ func (r *composer) wrong(e *exchange) {
 			r.more(e)
 			return
 		}
-		rest = "Transfer-Encoding: chunked\r\n\r\n" + pick(r, "2\r\nok3\r\n", "g\r\n", "-2\r\nok", "2 \r\nok\r\n", "2\nok\r\n",
+		rest = "Transfer-Encoding: chunked\r\n\r\n" + pick(r, "2\r\nok3\r\n", "g\r\n", "-2\r\nok", "2 x\r\nok\r\n", "2\nok\r\n",
 			"0\r\nno trailer\r\n\r\n", "FFFFFFFFFFFFFFFFF\r\n", "2\r\nok\n0\r\n\r\n")
 		e.what = "chunk"
 	case 4: // the server ends it too early

@@ -277,6 +277,9 @@ func (w *worker) complete(i uint32, c *conn, n int32, status int) {
 	if w.shared.Expect.Unexpected[status] {
 		t.Bad += uint64(n)
 	}
+	if fault := c.reader.Tolerated(); fault != "" {
+		t.Faults[Fault{PhaseFault, fault}] += uint64(n)
+	}
 	w.doneNs = w.now
 	w.inFlight -= int64(n)
 	c.served += uint32(n)

@@ -3,12 +3,17 @@
 package load
 
 import (
+	"errors"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"ceiling/internal/faultserver"
 	"ceiling/internal/needs"
+	"ceiling/internal/ring"
 )
 
 // TestCutIsNoLimit: a server that ends connections over requests it has read,
@@ -31,6 +36,54 @@ func TestCutIsNoLimit(t *testing.T) {
 				cut := uint64(s.Accepted()) - 4
 				if n.Failed < cut*3/4 || n.Failed+n.Reconnects < cut {
 					t.Errorf("%d failed and %d reconnects of %d connections that were cut", n.Failed, n.Reconnects, cut)
+				}
+			})
+		})
+	}
+}
+
+// TestSlowAcceptDoesNotHoldTheLoad: where a full accept queue drops the connects, the load starts after one
+// timeout with the connections that there are, and the others are still tried.
+func TestSlowAcceptDoesNotHoldTheLoad(t *testing.T) {
+	needs.Engine(t)
+	eachAtOnce(t, func(t *testing.T, engine string) {
+		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(fd)
+		if err = errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 1)); err != nil {
+			t.Fatal(err)
+		}
+		at, err := syscall.Getsockname(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := Config{
+			To: To(ring.TCPAddr(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(at.(*syscall.SockaddrInet4).Port)))), Mix: get(),
+			Connections: 4 * maxPending, Threads: 1, Pipelining: 1, Duration: 200 * time.Millisecond,
+			Timeout: 1500 * time.Millisecond, Engine: engine,
+		}
+		r := runs(t, c)
+		if tried := r.Setup[Fault{PhaseConnect, CauseTimeout}]; r.Established == 0 || r.Established > 4 || tried > maxPending {
+			t.Errorf("%d established; %d of %d connects timed out before the load", r.Established, tried, c.Connections)
+		}
+	})
+}
+
+// TestToleratedFaults: responses that common clients read are completed, and what is wrong with them is counted.
+func TestToleratedFaults(t *testing.T) {
+	needs.Engine(t)
+	for response, want := range map[string]string{
+		"Content-Length: 1, 1\r\n\r\nx":                          "a list of equal values in Content-Length",
+		"Transfer-Encoding: chunked\r\n\r\n1 \r\nx\r\n0\r\n\r\n": "a blank behind a chunk size",
+	} {
+		t.Run(want, func(t *testing.T) {
+			eachAtOnce(t, func(t *testing.T, engine string) {
+				c := config(t, serve(t, faultserver.Every(faultserver.AnswerTimes(1000, "HTTP/1.1 200 OK\r\n"+response))), engine, 200)
+				r := runs(t, c)
+				if n := &r.Total; n.Completed != 200 || n.Failed != 0 || n.Faults[Fault{PhaseFault, want}] != 200 {
+					t.Errorf("%d completed, %d failed, %v", n.Completed, n.Failed, n.Faults)
 				}
 			})
 		})

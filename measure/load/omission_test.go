@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,6 +160,42 @@ func freeze(t *testing.T, engine string) (p99, longest, frozen time.Duration) {
 		t.Errorf("asked %d, unsent %d", r.Asked, r.Unsent)
 	}
 	return time.Duration(r.Total.Response.Quantile(0.99)), time.Duration(r.Total.Response.Max()), <-took
+}
+
+// TestArrivalsAreEven is the truth test of pacing: the variance of the requests
+// that a server sees in 10 ms, over their mean, is 0 for a metronome and 1 for
+// chance. A machine that itself stands still for a moment adds to it, but not
+// three times.
+func TestArrivalsAreEven(t *testing.T) {
+	needs.Quiet(t)
+	needs.LockedMemory(t)
+	least := math.Inf(1)
+	for i := 0; i < 3 && least > 0.5; i++ {
+		least = min(least, dispersion(t, 1000))
+	}
+	if least > 0.5 {
+		t.Errorf("variance over mean %.2f", least)
+	}
+}
+
+func dispersion(t *testing.T, rate uint64) float64 {
+	var bins [100]atomic.Int64
+	begin := sync.OnceValue(time.Now) // with the first request
+	seen := func(*faultserver.Conn) error {
+		bins[min(int(time.Since(begin())/(10*time.Millisecond)), len(bins)-1)].Add(1)
+		return nil
+	}
+	s := serve(t, faultserver.Every(faultserver.Loop(faultserver.Request(1), seen, faultserver.Write(faultserver.OK("x")))))
+	c := config(t, s, ring.Uring, 0)
+	c.Connections, c.Rate, c.Duration = 50, perS(rate), time.Second
+	clean(t, runs(t, c), rate)
+	mean, variance := float64(rate)/100, 0.0
+	middle := bins[10:90]
+	for i := range middle {
+		off := float64(middle[i].Load()) - mean
+		variance += off * off / float64(len(middle))
+	}
+	return variance / mean
 }
 
 // TestLittle: in a closed loop N = X·R, up to what the ends of the window cut

@@ -10,6 +10,7 @@ const (
 	PhaseOpen     = "open" // the opening of a WebSocket
 	PhaseSend     = "send"
 	PhaseResponse = "response"
+	PhaseFault    = "fault" // a completed response has a fault that was tolerated
 	PhaseCheck    = "check" // a completed response does not satisfy the condition that is the cause
 )
 

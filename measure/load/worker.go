@@ -132,6 +132,10 @@ const maxTime = int64(1) << 62
 // queue: Linux's default somaxconn was 128 until 5.4.
 const maxPending = 64
 
+// refusedNs is how long a connect takes whose SYN was dropped, since the accept queue was full: it goes
+// out again after 1 s (net/ipv4/tcp_timer.c, TCP_TIMEOUT_INIT). expire looks every 100 ms.
+const refusedNs = int64(900 * time.Millisecond)
+
 func (w *worker) clock() int64 { return int64(time.Since(w.shared.base)) }
 
 // loop is the worker's event loop: submit, wait, read the clock, handle.
@@ -471,8 +475,12 @@ func (w *worker) firstAttemptEnded(c *conn) {
 func (w *worker) expire() {
 	limit := int64(w.shared.Timeout)
 	w.expireNs = w.now + min(max(limit/10, 1e6), 1e8)
+	late := w.phase == opening && w.now > limit+int64(w.shared.ConnectRamp)
 	for i := range w.conns {
 		c := &w.conns[i]
+		if late && c.state == connecting && w.now-c.since > refusedNs {
+			w.attempted, late = len(w.conns), false // the load starts with those that are connected
+		}
 		switch {
 		case c.state == connecting && w.now-c.since > limit:
 			w.abandon(uint32(i), c, PhaseConnect, CauseTimeout)

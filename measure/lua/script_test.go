@@ -117,6 +117,7 @@ func TestMistakesInScripts(t *testing.T) {
 		"request = function() return 7 end":                             "request() returned a number",
 		"request = function() return 'hello' end":                       "not an HTTP/1.1 request",
 		"request = function() return '' end":                            "not an HTTP/1.1 request",
+		"request = function() return wrk.format('GET', '/a b') end":     `a path with a blank: "/a b"; write %20`,
 		"request = function() os.execute('true') end":                   "os.execute is off",
 		"io.popen('true')":                                              "io.popen is off",
 		"os.exit(3)":                                                    "os.exit is off",

@@ -3,6 +3,7 @@ package lua
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http/httputil"
 	"strconv"
@@ -18,8 +19,12 @@ func split(text string) (list []load.Composed, err error) {
 	for rest := []byte(text); len(rest) > 0; {
 		head, body, found := bytes.Cut(rest, []byte("\r\n\r\n"))
 		first, _, _ := bytes.Cut(head, []byte("\r\n"))
-		if words := bytes.Fields(first); !found || len(words) != 3 || !bytes.HasPrefix(words[2], []byte("HTTP/1.")) {
+		words := bytes.Fields(first)
+		switch version := len(words) - 1; {
+		case !found || version < 2 || !bytes.HasPrefix(words[version], []byte("HTTP/1.")):
 			return nil, errNoRequest
+		case version > 2:
+			return nil, fmt.Errorf("a path with a blank: %.100q; write %%20", bytes.Join(words[1:version], []byte(" ")))
 		}
 		n := 0
 		for line := range bytes.SplitSeq(head, []byte("\r\n")) {

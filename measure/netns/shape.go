@@ -43,7 +43,7 @@ func (s *Shape) LimitPackets(perS float64) {
 }
 
 // ErrNoDelay says that this kernel cannot delay packets.
-var ErrNoDelay = errors.New("this kernel has no netem (CONFIG_NET_SCH_NETEM), which delays packets; leave the delay out, or load it: modprobe sch_netem")
+var ErrNoDelay = errors.New("this kernel has no netem (CONFIG_NET_SCH_NETEM), which delays packets; remove the delay, or load it: modprobe sch_netem")
 
 // Shape limits or delays both directions of the link, or takes that away again.
 func (n *Namespace) Shape(ctx context.Context, s Shape) error {

@@ -92,21 +92,6 @@ func (l *inetListeners) list(out []listener) ([]listener, error) {
 
 func (l *inetListeners) close() { l.d.close() }
 
-// AcceptQueues returns the limits of the accept queues of the sockets that listen for a target, in
-// the calling thread's network namespace.
-func AcceptQueues(target netip.AddrPort) (limits []int, err error) {
-	l, err := newInetListeners(target)
-	if err != nil {
-		return nil, err
-	}
-	defer l.close()
-	all, err := l.list(nil)
-	for i := range all {
-		limits = append(limits, all[i].max)
-	}
-	return limits, err
-}
-
 // procTCP is one line of /proc/net/tcp or tcp6 (net/ipv4/tcp_ipv4.c, get_tcp4_sock): "N: ADDR:PORT
 // ADDR:PORT STATE TX:RX TR:WHEN RETRANS UID TIMEOUT INODE ...", hexadecimal; an address is one or
 // four words in the machine's byte order.

@@ -319,7 +319,7 @@ func (o *Observer) addProcesses() {
 	o.add(&o.timetable.slow, "subject", true, &subjectSampler{s}, nil)
 	if !slices.ContainsFunc(s.processes, func(p *process) bool { return p.identity.role == record.RoleSubject }) && len(s.listeners) == 0 {
 		o.miss(record.NotMeasured{What: "subject", Why: fmt.Sprintf("nothing listens on %s in this network namespace: "+
-			"the server is on another host, or in a container whose process has to be named", s.target)})
+			"the server is on another host, or in a container: name its process", s.target)})
 	}
 	schedstat := t.hasSchedstat()
 	if !schedstat {

@@ -165,7 +165,7 @@ func (o *owners) search(at tick) error {
 		}
 	}
 	if !o.settle(true) && refused > 0 {
-		o.subject.miss("peers' processes", "the server's connections lead to processes of this host whose open files may not be read: run as root")
+		o.subject.miss("peers' processes", "the server's connections lead to processes of this host, and reading their open files needs root: run as root")
 	}
 	after, err := sys.SamplingThreadNs()
 	o.scans, o.scannedNs, o.scanCost = o.scans+1, at.tNs, after-before

@@ -74,7 +74,7 @@ func Survey(w Request) (*Targets, error) {
 	s.ordinary = tryRealTime()
 	switch {
 	case w.Interface == "":
-		s.lacks[record.PerturbLink] = "no interface was named whose rate may be lowered; name it with --interface"
+		s.lacks[record.PerturbLink] = "no interface to throttle was named; name it with --interface"
 	default:
 		var err error
 		if s.link, err = findLink(w.Interface, w.Namespace, w.LinkBitsPerS); err != nil {
@@ -110,7 +110,7 @@ func (s *Targets) findCPUs() error {
 	}
 	split, err := before.Apart()
 	if err != nil {
-		return fmt.Errorf("nothing can be taken from one side alone: %w", err)
+		return fmt.Errorf("nothing can be taken from only one side: %w", err)
 	}
 	s.Generator, s.Server = split.Generator, split.Server
 	if split.Parted {

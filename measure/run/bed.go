@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +153,7 @@ func (b *bed) check(ctx context.Context, e *spec.Experiment) error {
 		if len(c.Tune) == 0 {
 			continue
 		}
-		target, err := b.target(ctx, e, c.Server, "")
+		target, err := b.target(ctx, e, c.Server)
 		if err != nil {
 			return err
 		}
@@ -247,9 +246,9 @@ func sameSettings(a, b map[string]tune.Change) (example string) {
 	return example
 }
 
-// target returns where the load of a server goes; base is its URL if it was started, "": it will be.
-func (b *bed) target(ctx context.Context, e *spec.Experiment, server int, base string) (*tune.Target, error) {
-	t := &tune.Target{URL: cmp.Or(e.Servers[server].URL, base), Here: b.in == nil && b.here}
+// target returns where the load of a server will go.
+func (b *bed) target(ctx context.Context, e *spec.Experiment, server int) (*tune.Target, error) {
+	t := &tune.Target{URL: e.Servers[server].URL, Here: b.in == nil && b.here}
 	switch {
 	case t.URL == "" && b.in != nil:
 		t.URL = "http://" + b.in.Addr.String()
@@ -267,7 +266,7 @@ func (b *bed) target(ctx context.Context, e *spec.Experiment, server int, base s
 		return nil, err
 	}
 	port := address.Port
-	if e.Servers[server].URL == "" && base == "" {
+	if e.Servers[server].URL == "" {
 		port = 0
 	}
 	t.Server = netip.AddrPortFrom(ips[0].Unmap(), port)
@@ -296,7 +295,7 @@ func (b *bed) plan(names []string) (*tune.Plan, error) {
 		}
 		for _, s := range settings {
 			if other, twice := from[s.Set]; twice {
-				return nil, fmt.Errorf("tune: %s and %s both set %s; give settings of their own, as in %s=VALUE", other, name, s.Set, s.Set)
+				return nil, fmt.Errorf("tune: %s and %s both set %s; give separate settings, as in %s=VALUE", other, name, s.Set, s.Set)
 			}
 			from[s.Set] = name
 		}
@@ -315,28 +314,27 @@ func settingsOf(name string) ([]tune.Setting, error) {
 	return p.Settings, err
 }
 
-// tune applies a cell's tuning. seen returns the settings with the effect that was seen since then;
-// nil: there are none. undo reverts them.
-func (b *bed) tune(ctx context.Context, names []string) (seen func(*tune.Target) ([]record.Tuned, error), undo func() error, err error) {
-	undo = func() error { return nil }
+// tune applies a cell's tuning. kept returns its settings as they are at the end of the run; undo
+// reverts them.
+func (b *bed) tune(ctx context.Context, names []string) (kept func() ([]record.Tuned, error), undo func() error, err error) {
+	kept, undo = func() ([]record.Tuned, error) { return nil, nil }, func() error { return nil }
 	p, err := b.plan(names)
 	if err != nil || p == nil {
-		return nil, undo, err
+		return kept, undo, err
 	}
 	if len(p.Changes) > 0 {
 		if undo, err = p.Apply(ctx, tune.Owner{Who: b.who}); err != nil {
 			return nil, nil, err
 		}
 	}
-	done, err := p.Watch()
-	if err != nil {
-		return nil, nil, errors.Join(err, undo())
-	}
-	return func(target *tune.Target) (tuned []record.Tuned, err error) {
-		found, err := done(target)
-		for i := range found {
-			c, e := &found[i].Change, &found[i].Evidence
-			tuned = append(tuned, record.Tuned{What: c.String(), Before: c.Before, During: c.After, Effect: e.Effect, Evidence: e.What})
+	return func() (tuned []record.Tuned, err error) {
+		found, err := p.Kept()
+		for _, k := range found {
+			s := record.Tuned{What: k.String(), Before: k.Before, During: k.After}
+			if k.Instead != "" {
+				s.Effect, s.Evidence = record.TuningSetBack, "it is "+k.Instead+" now: another program has changed it"
+			}
+			tuned = append(tuned, s)
 		}
 		return tuned, err
 	}, undo, nil

@@ -96,7 +96,7 @@ func (v *redactor) missing() []record.NotMeasured {
 	if v == nil || v.alone.Load() == nil {
 		return nil
 	}
-	return []record.NotMeasured{{What: "equality of hidden values with those of other runs", Why: *v.alone.Load(), Part: true}}
+	return []record.NotMeasured{{What: "equality of hidden values with other runs' values", Why: *v.alone.Load(), Part: true}}
 }
 
 // worked hides secrets in a run's result.

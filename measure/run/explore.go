@@ -47,7 +47,7 @@ func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m reco
 
 func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured, string)) (p *record.Plan, _ record.File,
 	err error) {
-	if err := o.mayDo(&e); err != nil {
+	if err := May(&e, !o.here()); err != nil {
 		return nil, record.File{}, err
 	}
 	b, err := makeBed(ctx, &e, &o)
@@ -98,7 +98,7 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 	if p.Hidden {
 		return nil, record.File{}, fmt.Errorf("%w: %s: %s", exit.ErrRefused, p.ID, prose.Text(p.Onward()))
 	}
-	if err := o.mayDo(&p.Experiment); err != nil {
+	if err := May(&p.Experiment, !o.here()); err != nil {
 		return nil, record.File{}, err
 	}
 	b, err := makeBed(ctx, &p.Experiment, &o)
@@ -156,6 +156,11 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 			if told != nil {
 				told(*m, Doing(&p.Experiment, &m.Step))
 			}
+			if d := time.Duration(e.Load.Duration); len(p.Runs) == 1 && d > 0 && 2*m.Response.MinNs > int64(d) {
+				// All runs would be as this one: a request or two on each connection, cut off at the edges.
+				p.Ended = record.EndedEarly
+				p.Because = record.State("plan.too-short", record.Values{"min_ns": m.Response.MinNs, "duration_ns": d})
+			}
 		}
 	}
 	p.TookS += time.Since(began).Seconds()
@@ -166,10 +171,12 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 				record.State("comparison.differences-unknown", record.Values{"error": err.Error()}))
 		}
 	}
-	switch p.Ended {
-	case record.EndedInterrupted:
+	switch {
+	case p.Ended == record.EndedEarly && p.Search == nil: // a search knows itself what its end is worth
+		p.Exit = exit.Invalid
+	case p.Ended == record.EndedInterrupted:
 		p.Exit = exit.Interrupted
-	case record.EndedFailed:
+	case p.Ended == record.EndedFailed:
 		p.Exit = exit.Error
 	}
 	err := w.Finish(p)
@@ -211,9 +218,9 @@ func (o *Options) here() bool {
 	return o.Work == nil || local
 }
 
-// mayDo rejects what only this machine can do if others generate the load.
-func (o *Options) mayDo(e *spec.Experiment) error {
-	if o.here() {
+// May rejects what this machine cannot do, or with agents what only it can do. A dry run asks as well.
+func May(e *spec.Experiment, agents bool) error {
+	if !agents {
 		return mayPin(e)
 	}
 	if e.TakesAway() {

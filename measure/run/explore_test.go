@@ -261,3 +261,21 @@ func TestTakes(t *testing.T) {
 		t.Errorf("%d runs take %v", n, Takes(&e, n))
 	}
 }
+
+// TestTooShortForTheServer: where the fastest response takes more than half of a run, the plan ends after
+// its first instead of making all of them for no answer.
+func TestTooShortForTheServer(t *testing.T) {
+	needs.Engine(t)
+	s, err := faultserver.Listen("tcp4", "127.0.0.1:0", faultserver.Every(faultserver.Loop(faultserver.Request(1),
+		func(*faultserver.Conn) error { time.Sleep(70 * time.Millisecond); return nil }, faultserver.Write(faultserver.OK("x")))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	e := sweepOf(t, spec.Server{URL: "http://" + s.Address()})
+	p, _, err := Explore(t.Context(), e, Options{Out: filepath.Join(t.TempDir(), "plan")}, nil)
+	if err != nil || p.Ended != record.EndedEarly || p.Exit != exit.Invalid || len(p.Runs) != 1 ||
+		!strings.Contains(prose.Text(p.Because), "give -d of 20 responses or more") {
+		t.Errorf("%v: %s (%s) after %d runs", err, p.Ended, prose.Text(p.Because), len(p.Runs))
+	}
+}

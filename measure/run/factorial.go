@@ -9,7 +9,6 @@ import (
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
-	"ceiling/measure/tune"
 	"ceiling/record"
 )
 
@@ -39,33 +38,16 @@ func (x *explorer) cellRun(ctx context.Context, d *plan.Decision) (*record.Measu
 	if err := x.bed.shape(ctx, &cell.Link); err != nil {
 		return nil, fmt.Errorf("%s: %w", x.plan.Experiment.CellLabel(d.Next.Cell), err)
 	}
-	seen, undo, err := x.bed.tune(ctx, cell.Tune)
+	kept, undo, err := x.bed.tune(ctx, cell.Tune)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", x.plan.Experiment.CellLabel(d.Next.Cell), err)
 	}
 	m, err := x.stepOn(ctx, d)
 	if m != nil && err == nil {
-		m.Tuned, err = x.tuned(ctx, d.Next.Server, seen)
+		m.Tuned, err = kept()
 	}
 	x.servers.stop()
 	return m, errors.Join(err, undo())
-}
-
-// tuned returns the settings of the run that ends, with what was seen of them. The server still
-// runs.
-func (x *explorer) tuned(ctx context.Context, server int, seen func(*tune.Target) ([]record.Tuned, error)) ([]record.Tuned, error) {
-	if seen == nil {
-		return nil, nil
-	}
-	base, err := x.servers.base(ctx, server, false)
-	if err != nil {
-		return nil, err
-	}
-	target, err := x.bed.target(ctx, x.experiment, server, base)
-	if err != nil {
-		return nil, err
-	}
-	return seen(target)
 }
 
 // arrange sets the server to start as the step's cell says.

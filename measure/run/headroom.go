@@ -68,7 +68,7 @@ func headroom(r *record.Run, all []record.Calibration) (times float64, by, why s
 	}
 	completed := float64(r.Requests.Completed)
 	if size := float64(r.Bytes.Written) / completed; size > requestBytesMost {
-		return 0, "", fmt.Sprintf("requests of %.0f bytes are not calibrated, only those of up to %d", size, requestBytesMost)
+		return 0, "", fmt.Sprintf("requests of %.0f bytes are not calibrated, only requests of up to %d", size, requestBytesMost)
 	}
 	c, why := record.FitCalibration(all, &r.Environment, r.Load.Engine)
 	if c == nil {

@@ -12,16 +12,16 @@ import (
 // RefuseFar rejects what only the machine that starts a run can do.
 func RefuseFar(s *spec.Spec) error {
 	if s.PinGenerator != "" {
-		return fmt.Errorf("%w: --pin-generator: the CPUs of one machine are not those of another; leave it out, and start the agents with taskset", exit.ErrRefused)
+		return fmt.Errorf("%w: --pin-generator: machines have different CPUs; remove it, and start the agents with taskset", exit.ErrRefused)
 	}
 	if s.Apart {
-		return fmt.Errorf("%w: --separate-cpus: agents load from machines of their own; leave it out, or start an agent and a server that share one with taskset", exit.ErrRefused)
+		return fmt.Errorf("%w: --separate-cpus: agents load from other machines; remove it, or start an agent and a server that share one with taskset", exit.ErrRefused)
 	}
 	if s.Proxy != "" {
-		return fmt.Errorf("%w: --proxy: agents load only the addresses that they allow, and a proxy leads to any; leave it out", exit.ErrRefused)
+		return fmt.Errorf("%w: --proxy: agents load only the addresses that they allow, and a proxy leads to any; remove it", exit.ErrRefused)
 	}
 	if len(s.SourceIPs) > 0 {
-		return fmt.Errorf("%w: --source-ips: the addresses of one machine are not those of another; with several machines each has its own ports already", exit.ErrRefused)
+		return fmt.Errorf("%w: --source-ips: machines have different addresses; with several machines each has its own ports already", exit.ErrRefused)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (r *recorder) Observed(row record.ObservedRow) {
 		r.series.Observed.Add(row)
 	} else if r.kept == rowsMost+1 {
 		r.series.NotMeasured = append(r.series.NotMeasured, record.NotMeasured{What: "observed rows", TNs: row.Observed().TNs, Part: true,
-			Why: fmt.Sprintf("the verdict stands on the first %d of them; the record has all", rowsMost)})
+			Why: fmt.Sprintf("the verdict is from the first %d of them; the record has all", rowsMost)})
 	}
 	r.options.tell(Event{Observed: row})
 }
@@ -111,6 +111,9 @@ func (r *recorder) AgentInterval(agent string, t *load.Tally, late bool) {
 
 func (r *recorder) tell() { r.options.tell(Event{Progress: &r.state}) }
 
+// stopShare is how much shorter than asked for, in percent, a window is that a script ended.
+const stopShare = 5
+
 // assemble builds the document of the run, without the subject and the verdict.
 func (r *recorder) assemble(w *RunResult, env record.Environment) record.Run {
 	t := &w.Result.Total
@@ -119,6 +122,10 @@ func (r *recorder) assemble(w *RunResult, env record.Environment) record.Run {
 	run.WarmupS, run.Rate.Spread = r.spec.Warmup.Seconds(), record.SpreadOf(r.series.Load)
 	run.Environment, run.NotMeasured = env, append(append([]record.NotMeasured{}, r.series.NotMeasured...), r.options.veil.missing()...)
 	run.Interrupted, run.StoppedEarly = w.Result.Interrupted, r.stoppedEarly
+	if from := r.spec.Targets[0].From; from != nil && from.What == spec.OriginScript && run.StoppedEarly == "" && !run.Interrupted &&
+		time.Duration(w.Result.WindowNs) < r.spec.Duration-stopShare*r.spec.Duration/100 {
+		run.StoppedEarly = "the script stopped its threads"
+	}
 	run.Generator.Headroom, run.Generator.HeadroomBy, run.Generator.Shortages = w.Headroom, w.HeadroomBy, w.Shortages
 	record.Blame(run.Errors, r.spec.OverUnix(), w.Shortages)
 	run.Agents, run.Fleet = w.Agents, w.Fleet

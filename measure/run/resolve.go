@@ -29,6 +29,7 @@ type target struct {
 	local     bool            // an address of this host
 	secure    bool            // over TLS
 	chosen    string          // which of a name's addresses was chosen and why; "": there was only one
+	refused   string          // which of all a name's addresses got no connection and why; "": none
 	addresses []ring.Sockaddr // where connections go in turn: all of a name and of one family, or one
 	tunnel    []byte          // what a proxy at addr is asked for a tunnel with; nil: it is not asked
 }
@@ -95,7 +96,11 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 			return target{}, err
 		}
 	}
-	accept := accepting(ctx, ips, a.Port, a.All)
+	accept, refused := accepting(ctx, ips, a.Port, a.All)
+	if a.All && refused != nil && a.At != "" {
+		return target{}, fmt.Errorf("%w: --all-addresses: %s of %s; start the server there, or remove the address from --resolve", exit.ErrRefused,
+			strings.Join(refused, ", "), a.At)
+	}
 	to := tcpTarget(accept[0], a.Port)
 	for _, ip := range accept[1:] {
 		if ip.Unmap().Is4() == accept[0].Unmap().Is4() {
@@ -104,6 +109,9 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 	}
 	if a.All {
 		to.chosen = spread(a.Host, len(ips), len(to.addresses), to.addr.Addr())
+		if refused != nil {
+			to.refused = fmt.Sprintf("%s has %d addresses, and %d of them got no connection (%s)", a.Host, len(ips), len(refused), strings.Join(refused, ", "))
+		}
 	} else {
 		to.chosen = chosen(a.Host, ips, accept[0])
 	}
@@ -164,16 +172,21 @@ func spread(host string, all, used int, watched netip.Addr) string {
 }
 
 // accepting returns the addresses that accept a connection: all, or the first. If none does it
-// returns the first: the run then shows the errors.
-func accepting(ctx context.Context, ips []netip.Addr, port uint16, all bool) []netip.Addr {
+// returns the first: the run then shows the errors. refused says of each other why it does not.
+func accepting(ctx context.Context, ips []netip.Addr, port uint16, all bool) (accept []netip.Addr, refused []string) {
 	if len(ips) == 1 {
-		return ips
+		return ips, nil
 	}
 	dialer := net.Dialer{Timeout: probeTimeout}
-	var accept []netip.Addr
 	for _, ip := range ips {
-		c, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(ip, port).String())
+		at := netip.AddrPortFrom(ip, port).String()
+		c, err := dialer.DialContext(ctx, "tcp", at)
 		if err != nil {
+			var op *net.OpError
+			if errors.As(err, &op) {
+				err = op.Err
+			}
+			refused = append(refused, fmt.Sprintf("%s: %v", at, err))
 			continue
 		}
 		c.Close()
@@ -182,7 +195,7 @@ func accepting(ctx context.Context, ips []netip.Addr, port uint16, all bool) []n
 		}
 	}
 	if accept == nil {
-		return ips[:1]
+		return ips[:1], nil
 	}
-	return accept
+	return accept, refused
 }

@@ -46,10 +46,6 @@ const (
 	tailFor  = 600 * time.Millisecond
 )
 
-func newRotation(g *profile.Group, s *stacker) *rotation {
-	return &rotation{group: g, stacks: s, parts: map[string][]profiles.Part{}}
-}
-
 // open begins with the window, concurrently with the load. A run without a duration has stretches
 // until it ends.
 func (r *rotation) open(at time.Time, length time.Duration) {

@@ -46,7 +46,7 @@ func secured(ctx context.Context, s *spec.Spec, a spec.Address, to target) (*tls
 	defer on.Close()
 	agreed, err := c.Try(ctx, on)
 	if err == nil && s.HTTP == spec.HTTP2 && agreed.Protocol != "h2" {
-		return nil, fmt.Errorf("%w: %s does not offer HTTP/2 (ALPN h2); leave --http out", exit.ErrRefused, to)
+		return nil, fmt.Errorf("%w: %s does not offer HTTP/2 (ALPN h2); remove --http", exit.ErrRefused, to)
 	}
 	if err == nil || ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return c, nil

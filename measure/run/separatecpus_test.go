@@ -31,7 +31,7 @@ func twoCPUs(t *testing.T) []int {
 	return allowed
 }
 
-// ownCPUs checks that generator and server of a run had CPUs of their own.
+// ownCPUs checks that generator and server of a run had separate CPUs.
 func ownCPUs(t *testing.T, r *record.Run) {
 	t.Helper()
 	generator, err := spec.ParseCPUList(r.Spec.PinGenerator)

@@ -9,6 +9,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
+	"ceiling/internal/profiles"
 	"ceiling/measure/load"
 	"ceiling/measure/profile/stacks"
 	"ceiling/record"
@@ -107,7 +108,7 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 		p.stacks.effort = p.watch.cost.Effort()
 		p.stacks.prepare(p.tables, p.target)
 		if p.spec.Profile {
-			p.rotation = newRotation(p.profiler.group, &p.stacks)
+			p.rotation = &rotation{group: p.profiler.group, stacks: &p.stacks, parts: map[string][]profiles.Part{}}
 		}
 	}
 	done := &ShareResult{Target: p.target.String(), Environment: p.env}
@@ -135,17 +136,8 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 		done.Threads, done.Connections = p.config.Threads, int(p.Share.Part(uint64(p.spec.Connections)))
 		p.reserve(done)
 	}
-	if p.Load && p.target.chosen != "" {
-		what := record.OtherAddresses
-		if p.spec.AllAddresses {
-			what = record.OtherServers
-		}
-		p.tell([]record.NotMeasured{{What: what, Why: p.target.chosen, Part: true}})
-	}
-	if p.Load && p.spec.Proxy != "" {
-		p.tell([]record.NotMeasured{{What: record.BehindProxy, Part: true, Why: fmt.Sprintf(
-			"the load went through the proxy %s: the figures of the server are those of the proxy, and what is behind it was not observed",
-			p.target)}})
+	if p.Load {
+		p.tell(p.elsewhere())
 	}
 	p.tell(p.watch.missing)
 	done.Profiles, done.CPUProfile = p.profiler.list, p.profiler.raw
@@ -162,6 +154,26 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 		p.tell(missing)
 	}
 	return done, nil
+}
+
+// elsewhere says which servers behind the target were not loaded, or not observed.
+func (p *part) elsewhere() (list []record.NotMeasured) {
+	if p.target.chosen != "" {
+		what := record.OtherAddresses
+		if p.spec.AllAddresses {
+			what = record.OtherServers
+		}
+		list = append(list, record.NotMeasured{What: what, Why: p.target.chosen, Part: true})
+	}
+	if p.target.refused != "" {
+		list = append(list, record.NotMeasured{What: record.OtherAddresses, Why: p.target.refused, Part: true})
+	}
+	if p.spec.Proxy != "" {
+		list = append(list, record.NotMeasured{What: record.BehindProxy, Part: true, Why: fmt.Sprintf(
+			"the load went through the proxy %s: the server's figures describe the proxy, and what is behind it was not observed",
+			p.target)})
+	}
+	return list
 }
 
 // tell reports to the sink what was not measured.

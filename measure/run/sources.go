@@ -45,7 +45,7 @@ func sources(s *spec.Spec, to target, share load.Share) ([]netip.Addr, error) {
 		}
 	}
 	if len(s.SourceIPs) > 0 && len(list) == 0 {
-		return nil, fmt.Errorf("%w: --source-ips: no address of %s is this host's; add them with ip addr add (as root), or leave the flag out",
+		return nil, fmt.Errorf("%w: --source-ips: no address of %s is this host's; add them with ip addr add (as root), or remove the flag",
 			exit.ErrRefused, strings.Join(s.SourceIPs, ","))
 	}
 	return list, nil

@@ -27,7 +27,7 @@ func checkSystem(s *spec.Spec) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: %s needs Linux, and this is %s; leave it out", exit.ErrRefused, what, runtime.GOOS)
+	return fmt.Errorf("%w: %s needs Linux, and this is %s; remove it", exit.ErrRefused, what, runtime.GOOS)
 }
 
 // errTogether says why generator and server share CPUs on other systems than Linux.
