@@ -8,6 +8,6 @@ func onLinux() []framework {
 	return []framework{
 		{Kind{Name: "fiber-prefork", About: "fiber with its own prefork: as many processes as its GOMAXPROCS", Memory: true, Plain: true, Forks: true},
 			mountFiber, serveFiberPrefork},
-		{Kind{Name: "floor", About: "minimal io_uring server: its cost is close to that of the kernel alone", Memory: true, Plain: true, HTTP2: true}, mountFloor, nil},
+		{Kind{Name: "floor", About: "minimal io_uring server: its cost is close to the kernel's", Memory: true, Plain: true, HTTP2: true}, mountFloor, nil},
 	}
 }

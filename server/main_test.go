@@ -17,6 +17,7 @@ import (
 
 	"github.com/gofiber/fiber/v3"
 
+	"ceiling/server/prefork"
 	"ceiling/server/quorum"
 	"ceiling/server/store"
 )
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	kind := os.Getenv(preforkChildEnv)
+	kind := prefork.Kind()
 	cfg := Config{Prefork: true, Workers: 2}
 	if os.Getenv(preforkDatabaseEnv) != "" { // its parent, a test, has prepared it
 		cfg.Database = &store.Backend{Source: "inherited", Options: store.Options{Pool: 2}}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ceiling/internal/profiles"
+	"ceiling/server/prefork"
 )
 
 // Profiles have their own address (Config.Pprof), as in production: the framework's routes, and
@@ -25,13 +26,13 @@ import (
 // fetches a profile from every child concurrently and returns them merged, with each sample
 // labelled with its process; /debug/pprof/process/ lists the processes, and
 // /debug/pprof/process/PID/ serves one. A child serves its parent on an abstract unix socket
-// (unix(7)), whose listener it inherits as descriptor 6.
+// (unix(7)), whose listener it inherits.
 const (
 	pprofRoot    = "/debug/pprof/"
 	processRoot  = pprofRoot + "process/"
-	childPprofFD = 6
+	childPprofFD = prefork.FirstFD
 
-	// preforkPprofEnv is set in the environment of a child that has descriptor 6.
+	// preforkPprofEnv is set in the environment of a child that has childPprofFD.
 	preforkPprofEnv = "CEILING_PREFORK_PPROF"
 
 	// mutexFraction and blockRateNs: one in so many contended locks, and in waits shorter than

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v3"
+
+	"ceiling/server/prefork"
 )
 
 // This is fiber with its own prefork, which differs from ours (prefork.go) in what a benchmark of it
@@ -39,7 +41,7 @@ func serveFiberPrefork(ctx context.Context, _ framework, cfg Config) error {
 	if strings.HasPrefix(cfg.Addr, "unix:") {
 		return fmt.Errorf("prefork on %s: only ports can be shared among processes", cfg.Addr)
 	}
-	if err := mustBeFree(ctx, cfg.Addr); err != nil {
+	if err := prefork.MustBeFree(ctx, cfg.Addr); err != nil {
 		return err
 	}
 	addr, release, err := reserve(cfg.Addr)
@@ -102,7 +104,14 @@ func superviseFiber(ctx context.Context, cancel func(), addr string, ready net.L
 				serving()
 			}
 		case <-ctx.Done():
-			<-ended // when the first child has; fiber then kills the others
+			select {
+			case <-ended: // when the first child has; fiber then kills the others
+			case <-time.After(killAfter):
+				for _, pid := range children {
+					_ = syscall.Kill(pid, syscall.SIGKILL) // fails if it has exited
+				}
+				<-ended
+			}
 			return nil
 		case err := <-ended:
 			return fmt.Errorf("a prefork child ended, when %d of %d served: %v", n, len(children), err)
@@ -138,14 +147,22 @@ func serveFiberChild(ctx context.Context, cancel func(), cfg *Config) error {
 			cancel()
 		}()
 	}
-	stopped := make(chan struct{})
+	stopped, ended := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		force, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
-		defer cancel()
-		e.stop(force)
-		close(stopped)
+		defer close(stopped)
+		for again := true; again; { // before the framework has its listener, stopping it does nothing
+			force, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
+			e.stop(force)
+			cancel()
+			select {
+			case <-ended:
+				again = false
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
 	})
 	err = e.app.Listen(addr, listen)
+	close(ended)
 	if !stop() {
 		<-stopped
 	}
@@ -174,8 +191,7 @@ func reserve(addr string) (reserved string, release func(), err error) {
 		return "", nil, os.NewSyscallError("socket", err)
 	}
 	release = func() { _ = syscall.Close(fd) }
-	err = os.NewSyscallError("setsockopt SO_REUSEPORT", syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soReusePort, 1))
-	if err == nil {
+	if err = prefork.ReusePort(fd); err == nil {
 		err = os.NewSyscallError("bind", syscall.Bind(fd, to))
 	}
 	var got syscall.Sockaddr

@@ -21,6 +21,7 @@ import (
 	"ceiling/internal/needs"
 	"ceiling/internal/porttest"
 	"ceiling/internal/sys"
+	"ceiling/server/prefork"
 )
 
 // preforkKinds are the kinds that have prefork.
@@ -183,42 +184,46 @@ func TestPreforkChildCrash(t *testing.T) {
 // A child that does not listen to its parent is killed, and the parent is still on time.
 func TestPreforkChildThatHangs(t *testing.T) {
 	needs.Processes(t)
-	r := start(t, "fasthttp", Config{Prefork: true, Workers: 2})
-	children := childrenOf(t, os.Getpid())
-	if err := syscall.Kill(children[0], syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(children[0], &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		t.Fatalf("the child has not been stopped: %v, %v", status, err)
-	}
-	begin := time.Now()
-	r.stop(t)
-	if took := time.Since(begin); took < killAfter {
-		t.Errorf("took %v: the child did not hang", took)
-	}
-	if left := childrenOf(t, os.Getpid()); len(left) > 0 {
-		t.Errorf("children %v are left", left)
+	for kind, cfg := range map[string]Config{"fasthttp": {Prefork: true, Workers: 2}, "fiber-prefork": {Workers: 1}} {
+		r := start(t, kind, cfg)
+		children := childrenOf(t, os.Getpid())
+		if err := syscall.Kill(children[0], syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		var status syscall.WaitStatus
+		if _, err := syscall.Wait4(children[0], &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+			t.Fatalf("%s: the child has not been stopped: %v, %v", kind, status, err)
+		}
+		begin := time.Now()
+		r.stop(t)
+		if took := time.Since(begin); took < killAfter {
+			t.Errorf("%s: took %v: the child did not hang", kind, took)
+		}
+		if left := childrenOf(t, os.Getpid()); len(left) > 0 {
+			t.Errorf("%s: children %v are left", kind, left)
+		}
 	}
 }
 
 // Children that cannot start are an error, not a server that is never ready. These look for a kind there is not, and
 // say so.
 func TestPreforkChildCannotStart(t *testing.T) {
-	listenerFiles, _, err := shareAddress(t.Context(), "127.0.0.1:0", 2)
+	listeners, _, err := prefork.Share(t.Context(), "127.0.0.1:0", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	events := make(chan event, 4)
-	children, err := startChildren([]string{preforkChildEnv + "=apache"}, listenerFiles, nil, events)
-	if err != nil {
-		t.Fatal(err)
+	defer prefork.Close(listeners)
+	p := prefork.New("apache", 2)
+	defer p.Stop(killAfter)
+	for _, ln := range listeners {
+		if _, err := p.Start(ln, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
-	err = supervise(t.Context(), 2, events, func() { t.Error("ready") })
+	err = p.Supervise(t.Context(), func() { t.Error("ready") })
 	if err == nil || !strings.Contains(err.Error(), "exit status 1") {
 		t.Errorf("ended with %v", err)
 	}
-	stopChildren(children)
 }
 
 // The children end also when their parent has no time to tell them. All of them hold the parent's standard output, so

@@ -34,7 +34,7 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 	case cfg.Pprof != "" && f.Forks:
 		return fmt.Errorf("serve %s: its processes serve no profiles; fiber with Prefork does", kind)
 	case cfg.Database != nil && f.Memory:
-		return fmt.Errorf("serve %s: it answers from memory alone, without a database", kind)
+		return fmt.Errorf("serve %s: it answers from memory, without a database", kind)
 	case len(cfg.Behind) > 0 && (f.Memory || cfg.Prefork):
 		return fmt.Errorf("serve %s: what is behind a server goes with one process of another framework", kind)
 	case cfg.TLS != nil && f.Plain:
@@ -128,7 +128,7 @@ func run(ctx context.Context, e engine, s *site, ln net.Listener, ready func() e
 		case err = <-served:
 			ended = true
 			if err == nil {
-				err = errors.New("the framework stopped by itself")
+				err = errors.New("the framework stopped without being told to")
 			}
 		}
 	}

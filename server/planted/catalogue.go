@@ -15,65 +15,56 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime"
 	"strings"
 	"syscall"
-
-	"ceiling/internal/sys"
 )
 
 // A Kind is a planted server that can be started by name.
 type Kind struct {
 	Name  string
 	About string
-	// Needs and Takes are the names of its required and optional numbers.
-	Needs, Takes []string
+	// Needs and Takes are the names of its required and optional numbers, and Faults those that --fault may name,
+	// with blanks between them.
+	Needs, Takes, Faults string
 
 	serve func(context.Context, *Params, func(addr string)) error
 }
 
-func kinds() []Kind {
+// Catalogue returns all kinds.
+func Catalogue() []Kind {
 	return []Kind{
-		{"cpu", "every request costs --cpu, on whatever core is free", nil, []string{"cpu", "pprof"}, serveCPU},
-		{"thread", "every request costs --cpu on the same thread, which takes them from a queue", []string{"cpu"}, []string{"pprof"},
-			serveThread},
-		{"loop", "event loops, --n threads of them, answer --bytes in --chunks and pay --cpu", nil, []string{"n", "cpu", "bytes", "chunks"},
-			serveLoops},
-		{"mutex", "one lock for all requests, held for --sleep or for --cpu of work", nil, []string{"sleep", "cpu", "pprof"}, serveMutex},
-		{"random", "a product at random, from --n sources of numbers with a lock each, which take --sleep for one", []string{"sleep"},
-			[]string{"n", "cpu", "pprof"}, serveRandom},
-		{"pool", "--n places, each request keeps one for --sleep", []string{"n", "sleep"}, []string{"pprof"}, servePool},
-		{"sleep", "every request waits --sleep, as many at once as come", []string{"sleep"}, []string{"pprof"}, serveSleep},
-		{"sync", "every request writes 4 KiB to a disk whose sync takes --sleep, one at a time (root)", []string{"sleep"}, []string{"pprof"},
-			serveSync},
-		{"flush", "every request writes 4 KiB to a block device whose flush takes --sleep, --n at a time, or one (root)", []string{"sleep"},
-			[]string{"n", "pprof"}, serveFlush},
-		{"forward", "every request asks the server --to first, over --n connections (0: as many as it takes)", []string{"to"},
-			[]string{"n", "pprof"}, serveForward},
-		{"prefork", "--n processes share the port, and the first one gets every connection", []string{"n"}, []string{"cpu"}, servePrefork},
-		{"backlog", "a queue of --n for connections, one of which is accepted every --sleep", []string{"n", "sleep"}, nil, serveBacklog},
-		{"faulty", "every --every-th request meets --fault, the others cost --cpu", []string{"every", "fault"}, []string{"cpu"}, serveFaulty},
-		{"tail", "every --every-th request waits --sleep first, and all cost --cpu", []string{"every", "sleep"}, []string{"cpu", "pprof"},
-			serveTail},
-		{"pause", "all work stands still for --sleep once in --period, else a request costs --cpu", []string{"sleep", "period"}, []string{"cpu"},
-			servePause},
-		{"grows", "a request costs --cpu, and as much again for every --n before it", []string{"cpu", "n"}, []string{"pprof"}, serveGrows},
-		{"halves", "writes the head and the body apart, without TCP_NODELAY", nil, nil, serveHalves},
-		{"database", "--n connections to a PostgreSQL of its own; --fault query, row (for --sleep), commit or work (of --every)",
-			[]string{"n", "fault"}, []string{"sleep", "every"}, serveDatabase},
-		{"far", "takes uploads over HTTP/2, at most --bytes on their way, and each way takes --sleep", []string{"bytes", "sleep"}, nil, serveFar},
-		{"neighbour", "serves nothing: --n threads that never sleep", []string{"n"}, nil, serveNeighbour},
+		{"cpu", "every request costs --cpu, on whatever core is free", "", "cpu pprof", "", serveCPU},
+		{"thread", "every request costs --cpu on the same thread, which takes them from a queue", "cpu", "pprof", "", serveThread},
+		{"loop", "one thread with an event loop answers --bytes in --chunks and pays --cpu", "", "cpu bytes chunks", "", serveLoop},
+		{"mutex", "one lock for all requests, held for --sleep or for --cpu of work", "", "sleep cpu pprof", "", serveMutex},
+		{"random", "a product at random, from --n sources of numbers with a lock each, which take --sleep for one", "sleep", "n cpu pprof", "",
+			serveRandom},
+		{"random-prefork", "a product at random, from --n processes with a source of numbers and a lock each", "n sleep", "cpu", "", serveRandomPrefork},
+		{"pool", "--n places, each request keeps one for --sleep", "n sleep", "pprof", "", servePool},
+		{"sleep", "every request waits --sleep, as many at once as come", "sleep", "pprof", "", serveSleep},
+		{"sync", "every request writes 4 KiB to a disk; a sync takes --sleep, one at a time (root)", "sleep", "pprof", "", serveSync},
+		{"flush", "every request writes 4 KiB to a block device; a flush takes --sleep, --n at a time, or one (root)", "sleep", "n pprof", "",
+			serveFlush},
+		{"forward", "every request asks the server --to first, over --n connections (0: as many as it takes)", "to", "n pprof", "", serveForward},
+		{"prefork", "--n processes share the port, and the first one gets every connection", "n", "cpu", "", servePrefork},
+		{"backlog", "a queue of --n for connections; one is accepted every --sleep", "n sleep", "", "", serveBacklog},
+		{"faulty", "every --every-th request meets --fault, the others cost --cpu", "every fault", "cpu", "503 reset silence", serveFaulty},
+		{"tail", "every --every-th request waits --sleep first, and all cost --cpu", "every sleep", "cpu pprof", "", serveTail},
+		{"pause", "all work stops for --sleep once in --period, else a request costs --cpu", "sleep period", "cpu", "", servePause},
+		{"grows", "a request costs --cpu, and as much again for every --n before it", "cpu n", "pprof", "", serveGrows},
+		{"halves", "writes the head and the body apart, without TCP_NODELAY", "", "", "", serveHalves},
+		{"database", "--n connections to its own PostgreSQL; --fault query, row (for --sleep), commit or work (of --every)", "n fault", "sleep every",
+			"query row commit work", serveDatabase},
+		{"far", "takes uploads over HTTP/2, at most --bytes on their way, and each way takes --sleep", "bytes sleep", "", "", serveFar},
+		{"neighbour", "serves nothing: --n threads that never sleep", "n", "", "", serveNeighbour},
 	}
 }
-
-// Catalogue returns all kinds.
-func Catalogue() []Kind { return kinds() }
 
 // Lookup returns the kind of that name, or an error that lists the valid names.
 func Lookup(name string) (Kind, error) {
 	var names []string
-	for _, k := range kinds() {
+	for _, k := range Catalogue() {
 		if k.Name == name {
 			return k, nil
 		}
@@ -83,7 +74,7 @@ func Lookup(name string) (Kind, error) {
 }
 
 // Serve runs a planted server until ctx ends, then returns nil. It calls ready once with its
-// address when it accepts connections. It sets GOMAXPROCS and the CPUs of the whole process, so a
+// address when it accepts connections. It sets GOMAXPROCS, so a
 // process runs one at a time.
 func Serve(ctx context.Context, name string, p Params, ready func(addr string)) error {
 	k, err := Lookup(name)
@@ -99,40 +90,10 @@ func Serve(ctx context.Context, name string, p Params, ready func(addr string)) 
 	if p.Threads > 0 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(p.Threads))
 	}
-	if len(p.CPUs) > 0 {
-		if err := bind(p.CPUs); err != nil {
-			return fmt.Errorf("planted %s: %w", name, err)
-		}
-	}
 	if err := k.serve(ctx, &p, ready); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("planted %s: %w", name, err)
 	}
 	return nil
-}
-
-// bind pins every thread of the process to the CPUs. New threads inherit the affinity, so it
-// rescans until it finds no new ones.
-func bind(cpus []int) error {
-	bound := map[int]bool{}
-	for {
-		tids, err := sys.Threads(os.Getpid())
-		if err != nil {
-			return err
-		}
-		found := false
-		for _, tid := range tids {
-			if bound[tid] {
-				continue
-			}
-			if err := sys.Pin(tid, cpus); err != nil {
-				return err
-			}
-			bound[tid], found = true, true
-		}
-		if !found {
-			return nil
-		}
-	}
 }
 
 // listen opens a plain TCP socket. Go defaults to MPTCP, which does not support reuseport

@@ -23,8 +23,6 @@ const (
 	FaultWork   = "work"   // a query that computes
 )
 
-func databaseFaults() []string { return []string{FaultQuery, FaultRow, FaultCommit, FaultWork} }
-
 // workRows is how many rows a computing query sums per unit of --every.
 const workRows = 1000
 
@@ -67,7 +65,7 @@ func serveDatabase(ctx context.Context, p *Params, ready func(string)) (err erro
 	}
 	statement := p.statement()
 	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/db/status") || strings.HasPrefix(r.URL.Path, "/db/pool") {
+		if strings.HasPrefix(r.URL.Path, "/db/status") {
 			sayPool(w, db, p.N, cluster.Source())
 			return
 		}

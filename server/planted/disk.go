@@ -33,6 +33,9 @@ const (
 	diskBlock = 4096
 	diskBytes = 1 << 20 // overwritten from the start again
 
+	// diskPatience is how long the process of a disk waits to be mounted: its parent may have been killed.
+	diskPatience = 10 * time.Second
+
 	rootNode, logNode = 1, 2
 	fsRootMode        = 0o40700
 	fsLogMode         = 0o100600
@@ -75,63 +78,31 @@ func newSlowDisk(sync time.Duration) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a slow disk: %w", err)
 	}
-	m := mountLog(dev)
-	err = <-m.mounted
-	if err == nil {
-		err = startDisk(dev, sync)
-	}
-	// Then only the child has it: its exit aborts pending requests.
-	err = errors.Join(err, dev.Close())
-	m.served <- err == nil
-	file := <-m.opened
-	if err == nil {
-		err = file.err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("a slow disk: %w", err)
-	}
-	return file.File, nil
-}
-
-// startDisk starts a process that serves dev. It exits with the file.
-func startDisk(dev *os.File, sync time.Duration) error {
+	defer dev.Close() // then only the child has it: its exit aborts pending requests
 	child := exec.Command("/proc/self/exe", os.Args[1:]...)
 	child.Env = append(os.Environ(), diskEnv+"="+sync.String())
 	child.ExtraFiles, child.Stderr = []*os.File{dev}, os.Stderr
 	if err := child.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	go func() { _ = child.Wait() }() // the file's users get the error
-	return nil
-}
-
-type logFile struct {
-	*os.File
-	err error
-}
-
-// mounting is the result of mounting: the file system mounted and served, its file open.
-type mounting struct {
-	mounted chan error
-	served  chan bool
-	opened  chan logFile
-}
-
-// mountLog mounts in the namespace of a separate thread, which exits with the file open: no mount
-// is ever visible to others. A process started by this thread would keep the namespace.
-func mountLog(dev *os.File) mounting {
-	m := mounting{make(chan error, 1), make(chan bool, 1), make(chan logFile, 1)}
+	var file *os.File
+	opened := make(chan error, 1)
+	// A thread of its own mounts, in a namespace of its own, and exits with the file open: no mount is ever visible to
+	// others. A process started by this thread would keep the namespace.
 	go func() {
 		runtime.LockOSThread()
 		dir := os.TempDir()
-		m.mounted <- mountFUSE(dev, dir)
-		var f logFile
-		if <-m.served {
-			f.File, f.err = os.OpenFile(filepath.Join(dir, "log"), os.O_RDWR, 0)
+		err := mountFUSE(dev, dir)
+		if err == nil {
+			file, err = os.OpenFile(filepath.Join(dir, "log"), os.O_RDWR, 0)
 		}
-		m.opened <- f
+		opened <- err
 	}()
-	return m
+	if err := <-opened; err != nil {
+		return nil, fmt.Errorf("a slow disk: %w", errors.Join(err, child.Process.Kill()))
+	}
+	return file, nil
 }
 
 // mountFUSE mounts over dir, in this thread's namespace only.
@@ -156,12 +127,15 @@ func serveDisk() error {
 		return err
 	}
 	dev := os.NewFile(fuseFD, "/dev/fuse")
-	buffer := make([]byte, diskRoom)
+	buffer, started := make([]byte, diskRoom), time.Now()
 	for {
 		n, err := dev.Read(buffer)
 		switch {
 		case errors.Is(err, syscall.ENODEV), errors.Is(err, fs.ErrClosed):
 			return nil // the file is closed
+		case errors.Is(err, syscall.EPERM) && time.Since(started) < diskPatience: // not mounted yet
+			time.Sleep(time.Millisecond)
+			continue
 		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EINTR):
 			continue // the request was aborted
 		case err != nil:

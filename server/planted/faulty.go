@@ -14,8 +14,6 @@ const (
 	FaultSilence     = "silence" // no response
 )
 
-func faults() []string { return []string{FaultUnavailable, FaultReset, FaultSilence} }
-
 // serveFaulty counts the requests, so that the share is exact.
 func serveFaulty(ctx context.Context, p *Params, ready func(string)) error {
 	var count atomic.Int64

@@ -5,18 +5,15 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http/httputil"
 	"os"
 	"runtime"
-	"strconv"
-	"sync"
 	"syscall"
 )
 
-// serveLoops responds from event loops, as the cheapest servers do: n threads, each with an epoll
-// instance and its share of the connections, and prepared responses. The first loop accepts, for
-// all in turn. It detects the end of a request by its empty line only, so requests have no body
-// here.
-func serveLoops(ctx context.Context, p *Params, ready func(string)) error {
+// serveLoop responds from an event loop, as the cheapest servers do: one thread with an epoll instance, and prepared
+// responses. It detects the end of a request by its empty line only, so requests have no body here.
+func serveLoop(ctx context.Context, p *Params, ready func(string)) error {
 	ln, err := listen(ctx, p.Addr, nil)
 	if err != nil {
 		return err
@@ -33,61 +30,37 @@ func serveLoops(ctx context.Context, p *Params, ready func(string)) error {
 		return err
 	}
 	defer wake.Close()
-	n := max(1, p.N)
-	loops := make([]*loop, n)
-	ended := make(chan error, n)
-	for i := range loops {
-		if loops[i], err = newLoop(int(wake.Fd()), p); err != nil {
-			break
+	defer end.Close()
+	defer context.AfterFunc(ctx, func() { _ = end.Close() })() // wakes the loop
+	l := &loop{
+		params: p, wake: int(wake.Fd()), listener: int(file.Fd()), answer: responseOf(p.Bytes, p.Chunks), conns: map[int]*looped{},
+		buf: make([]byte, 64<<10),
+	}
+	if l.epoll, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	defer l.close()
+	if err := syscall.SetNonblock(l.listener, true); err != nil {
+		return err
+	}
+	for _, fd := range []int{l.wake, l.listener} {
+		if err := l.watch(fd, syscall.EPOLL_CTL_ADD, syscall.EPOLLIN); err != nil {
+			return err
 		}
-		defer loops[i].close()
-	}
-	if err == nil {
-		loops[0].listener, loops[0].all = int(file.Fd()), loops
-		if err = syscall.SetNonblock(loops[0].listener, true); err == nil {
-			err = loops[0].watch(loops[0].listener, syscall.EPOLL_CTL_ADD, syscall.EPOLLIN)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("event loop: %w", joinClose(err, end))
-	}
-	for _, l := range loops {
-		go func() { ended <- l.run() }()
 	}
 	ready(addr)
-	left := n
-	select {
-	case <-ctx.Done():
-	case err = <-ended:
-		left--
-	}
-	_ = end.Close() // closing the pipe wakes every loop
-	for range left {
-		if e := <-ended; err == nil {
-			err = e
-		}
-	}
-	return err
+	return l.run()
 }
 
-func joinClose(err error, f *os.File) error {
-	_ = f.Close()
-	return err
-}
-
-// loop is one thread's event loop. Other loops only add sockets to its epoll instance.
+// loop is the thread's event loop.
 type loop struct {
 	params   *Params
 	epoll    int
 	wake     int // readable at shutdown
-	listener int // -1 except in the first loop
-	all      []*loop
-	next     int // index of the loop that gets the next connection
+	listener int
 	answer   []byte
 	buf      []byte
-
-	mu    sync.Mutex // the first loop adds connections
-	conns map[int]*looped
+	conns    map[int]*looped
 }
 
 // looped is one connection.
@@ -95,18 +68,6 @@ type looped struct {
 	seen    int    // bytes of the empty line seen so far
 	pending []byte // unsent responses
 	blocked bool   // they did not fit: the loop waits until it can write
-}
-
-func newLoop(wake int, p *Params) (*loop, error) {
-	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, os.NewSyscallError("epoll_create1", err)
-	}
-	l := &loop{
-		params: p, epoll: fd, wake: wake, listener: -1,
-		answer: responseOf(p.Bytes, p.Chunks), conns: map[int]*looped{}, buf: make([]byte, 64<<10),
-	}
-	return l, l.watch(wake, syscall.EPOLL_CTL_ADD, syscall.EPOLLIN)
 }
 
 // responseOf builds a response with a body of size bytes, in that many chunks (RFC 9112 §7.1) if
@@ -120,14 +81,12 @@ func responseOf(size, chunks int) []byte {
 		return b.Bytes()
 	}
 	b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
+	w := httputil.NewChunkedWriter(&b)
 	for i := range chunks {
-		part := max(1, size*(i+1)/chunks-size*i/chunks)
-		b.WriteString(strconv.FormatInt(int64(part), 16))
-		b.WriteString("\r\n")
-		b.Write(bytes.Repeat([]byte{'p'}, part))
-		b.WriteString("\r\n")
+		_, _ = w.Write(bytes.Repeat([]byte{'p'}, max(1, size*(i+1)/chunks-size*i/chunks))) // to memory
 	}
-	b.WriteString("0\r\n\r\n")
+	_ = w.Close() // the last chunk, without the empty line after it
+	b.WriteString("\r\n")
 	return b.Bytes()
 }
 
@@ -165,7 +124,7 @@ func (l *loop) run() error {
 	}
 }
 
-// accept accepts one connection and passes it to the next loop.
+// accept accepts one connection.
 func (l *loop) accept() error {
 	fd, _, err := syscall.Accept4(l.listener, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
 	if err == syscall.EAGAIN || err == syscall.ECONNABORTED || err == syscall.EINTR {
@@ -176,17 +135,13 @@ func (l *loop) accept() error {
 	}
 	// As in other servers: do not delay responses (Nagle).
 	_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
-	to := l.all[l.next%len(l.all)]
-	l.next++
-	to.mu.Lock()
-	to.conns[fd] = &looped{}
-	to.mu.Unlock()
-	return to.watch(fd, syscall.EPOLL_CTL_ADD, syscall.EPOLLIN)
+	l.conns[fd] = &looped{}
+	return l.watch(fd, syscall.EPOLL_CTL_ADD, syscall.EPOLLIN)
 }
 
 // read receives input and answers the requests that it completes.
 func (l *loop) read(fd int) error {
-	c := l.of(fd)
+	c := l.conns[fd]
 	n, err := syscall.Read(fd, l.buf)
 	if err == syscall.EAGAIN || err == syscall.EINTR {
 		return nil
@@ -202,12 +157,6 @@ func (l *loop) read(fd int) error {
 		c.pending = append(c.pending, l.answer...)
 	}
 	return l.flush(fd)
-}
-
-func (l *loop) of(fd int) *looped {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.conns[fd]
 }
 
 // count returns how many requests end within b.
@@ -233,7 +182,7 @@ func (c *looped) count(b []byte) int {
 
 // flush writes pending output. While some is pending, nothing more is read.
 func (l *loop) flush(fd int) error {
-	c := l.of(fd)
+	c := l.conns[fd]
 	sent := 0
 	for sent < len(c.pending) {
 		n, err := syscall.Write(fd, c.pending[sent:])
@@ -260,17 +209,12 @@ func (l *loop) flush(fd int) error {
 
 // drop closes one connection.
 func (l *loop) drop(fd int) error {
-	l.mu.Lock()
 	delete(l.conns, fd)
-	l.mu.Unlock()
 	return os.NewSyscallError("close", syscall.Close(fd))
 }
 
-// close closes all of them, once no loop runs.
+// close closes all of them, once the loop has ended.
 func (l *loop) close() {
-	if l == nil {
-		return
-	}
 	for fd := range l.conns {
 		_ = syscall.Close(fd)
 	}

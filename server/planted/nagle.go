@@ -1,13 +1,10 @@
 package planted
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"sync"
+	"strconv"
 )
 
 // serveHalves writes every response in two parts, head and body, without TCP_NODELAY. The kernel
@@ -18,44 +15,20 @@ func serveHalves(ctx context.Context, p *Params, ready func(string)) error {
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
-	defer stop()
-	ready(ln.Addr().String())
-	var clients sync.WaitGroup
-	defer clients.Wait()
-	for {
-		c, err := ln.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := c.(*net.TCPConn).SetNoDelay(false); err != nil {
-			return errors.Join(err, c.Close())
-		}
-		clients.Go(func() {
-			end := context.AfterFunc(ctx, func() { _ = c.Close() })
-			defer end()
-			halve(c)
-			_ = c.Close() // a client that has disconnected needs no response
-		})
-	}
+	return serveOn(ctx, delaying{ln}, func() { ready(ln.Addr().String()) }, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+		_ = http.NewResponseController(w).Flush() // the head; a client that has disconnected needs no response
+		ok(w)
+	})
 }
 
-// halve serves one connection until it ends.
-func halve(c net.Conn) {
-	in := bufio.NewReader(c)
-	head := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(answer))
-	for {
-		r, err := http.ReadRequest(in)
-		if err != nil || r.Body.Close() != nil {
-			return
-		}
-		for _, half := range [][]byte{head, []byte(answer)} {
-			if _, err := c.Write(half); err != nil {
-				return
-			}
-		}
+// delaying turns TCP_NODELAY off, which Go turns on.
+type delaying struct{ net.Listener }
+
+func (l delaying) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetNoDelay(false)
 	}
+	return c, err
 }

@@ -14,8 +14,6 @@ type Params struct {
 	Addr string
 	// Threads that run Go code concurrently (GOMAXPROCS); 0 for the default.
 	Threads int
-	// CPUs that the whole process is pinned to; nil for none.
-	CPUs []int
 
 	// CPU time per request.
 	CPU time.Duration
@@ -47,22 +45,19 @@ const (
 
 // check rejects numbers that the kind does not take, and missing ones.
 func (k *Kind) check(p *Params) error {
+	needs, all, faults := strings.Fields(k.Needs), strings.Fields(k.Needs+" "+k.Takes), strings.Fields(k.Faults)
 	for _, f := range p.fields() {
-		takes, needs := slices.Contains(k.Takes, f.name), slices.Contains(k.Needs, f.name)
 		switch {
-		case f.set && !takes && !needs:
-			return fmt.Errorf("%s does not take %s; it takes %s", k.Name, f.name, strings.Join(append(k.Needs, k.Takes...), ", "))
-		case !f.set && needs:
+		case f.set && !slices.Contains(all, f.name):
+			return fmt.Errorf("%s does not take %s; it takes %s", k.Name, f.name, strings.Join(all, ", "))
+		case !f.set && slices.Contains(needs, f.name):
 			return fmt.Errorf("%s needs %s: %s", k.Name, f.name, k.About)
 		case !f.sane:
 			return fmt.Errorf("%s: %s is out of bounds", k.Name, f.name)
 		}
 	}
-	if k.Name == "database" && !slices.Contains(databaseFaults(), p.Fault) {
-		return fmt.Errorf("database: unknown fault %q: there are %s", p.Fault, strings.Join(databaseFaults(), ", "))
-	}
-	if k.Name == "faulty" && !slices.Contains(faults(), p.Fault) {
-		return fmt.Errorf("faulty: unknown fault %q: there are %s", p.Fault, strings.Join(faults(), ", "))
+	if len(faults) > 0 && !slices.Contains(faults, p.Fault) {
+		return fmt.Errorf("%s: unknown fault %q: there are %s", k.Name, p.Fault, strings.Join(faults, ", "))
 	}
 	return nil
 }

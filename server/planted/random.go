@@ -20,16 +20,21 @@ const productCount = 500
 // queue at its lock, which is almost invisible in a CPU profile. With more, draws on several
 // threads are independent; with a single thread more sources do not help.
 func serveRandom(ctx context.Context, p *Params, ready func(string)) error {
-	products := make([][]byte, productCount)
-	for i := range products {
-		products[i] = fmt.Appendf(nil, "{\"product\":%d}\n", i)
-	}
-	s := newSources(max(p.N, 1), p.Sleep)
-	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, _ *http.Request) {
-		product := products[s.draw(productCount)]
+	return serveHTTP(ctx, p, ready, randomly(p, max(p.N, 1)))
+}
+
+// serveRandomPrefork does so from p.N processes, each with a source of its own.
+func serveRandomPrefork(ctx context.Context, p *Params, ready func(string)) error {
+	return preforked(ctx, p, ready, nil, randomly(p, 1))
+}
+
+func randomly(p *Params, sources int) http.HandlerFunc {
+	s := newSources(sources, p.Sleep)
+	return func(w http.ResponseWriter, _ *http.Request) {
+		product := s.draw(productCount)
 		burn(p.CPU)
-		_, _ = w.Write(product) // a client that has disconnected needs no response
-	})
+		_, _ = fmt.Fprintf(w, "{\"product\":%d}\n", product) // a client that has disconnected needs no response
+	}
 }
 
 // sources are sources of random numbers, each with its own lock.

@@ -40,13 +40,17 @@ func reply(w http.ResponseWriter, err error) {
 	ok(w)
 }
 
-// servePool has n places.
+// servePool has n places, each an alarm: a timer of Go's runtime would not hold for the configured time.
 func servePool(ctx context.Context, p *Params, ready func(string)) error {
-	places, err := newAlarms(p.N)
-	if err != nil {
-		return err
+	places := make(chan sys.Alarm, p.N)
+	for range p.N {
+		a, err := sys.NewAlarm()
+		if err != nil {
+			return err
+		}
+		defer a.Close()
+		places <- a
 	}
-	defer closeAlarms(places)
 	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case a := <-places:

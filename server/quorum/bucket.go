@@ -200,22 +200,16 @@ func (b *Bucket) fill(ctx context.Context) error {
 			failed <- err
 		}()
 	}
-	var err error
+	var first error // of many alike
 	for range Keys {
-		err = errors.Join(err, <-failed)
+		if err := <-failed; first == nil {
+			first = err
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("first writes: %w", b.clarify(firstOf(err)))
+	if first != nil {
+		return fmt.Errorf("first writes: %w", b.clarify(first))
 	}
 	return nil
-}
-
-// firstOf returns the first of joined errors.
-func firstOf(err error) error {
-	if many, is := err.(interface{ Unwrap() []error }); is {
-		return firstOf(many.Unwrap()[0])
-	}
-	return err
 }
 
 // Value returns the value for a seed.

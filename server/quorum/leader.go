@@ -18,19 +18,13 @@ const (
 type leadership struct {
 	at      atomic.Int32 // index into nodes
 	changes atomic.Int64
-	wanted  chan struct{} // requests a look
-	once    sync.Once
-}
-
-func (l *leadership) ask() chan struct{} {
-	l.once.Do(func() { l.wanted = make(chan struct{}, 1) })
-	return l.wanted
+	wanted  chan struct{} // requests a look; one is kept
 }
 
 // doubt triggers an immediate look.
 func (l *leadership) doubt() {
 	select {
-	case l.ask() <- struct{}{}:
+	case l.wanted <- struct{}{}:
 	default: // one is pending
 	}
 }
@@ -60,7 +54,7 @@ func (b *Bucket) follow() {
 		select {
 		case <-b.ctx.Done():
 			return
-		case <-b.lead.ask():
+		case <-b.lead.wanted:
 			select { // limits the frequency if all fail
 			case <-b.ctx.Done():
 				return

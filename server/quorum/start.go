@@ -66,7 +66,7 @@ type Bucket struct {
 // Start starts replicas and creates the bucket. The caller must Close it. Errors are one line;
 // after an error nothing is left behind.
 func Start(ctx context.Context, o Options) (*Bucket, error) {
-	b := &Bucket{options: o}
+	b := &Bucket{options: o, lead: leadership{wanted: make(chan struct{}, 1)}}
 	b.ctx, b.abort = context.WithCancel(context.WithoutCancel(ctx))
 	err := b.start(ctx)
 	if err == nil {

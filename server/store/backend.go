@@ -81,6 +81,5 @@ func Routes(s *Store) []backend.Route {
 		write("/db/group", "INSERT that shares its commit with others (--db-group)", s.InsertGroup),
 		write("/db/async", "INSERT that is answered before it is durable", s.InsertAsync),
 		read("/db/status", "settings of the database, its pool, commits so far", seedless((*Store).StatusJSON)),
-		read("/db/pool", "the same without asking the database", seedless((*Store).PoolJSON)),
 	}
 }

@@ -1,11 +1,9 @@
 package store
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // About is a database's description of itself.
@@ -49,9 +47,6 @@ type Status struct {
 	// Source is the address at which a run's observer can query the database directly; "" if that
 	// takes a password, or it is not a server.
 	Source string `json:"source,omitempty"`
-
-	WALSyncs int64 `json:"wal_syncs,omitempty"` // whole database, by PostgreSQL's count (pg_stat_wal), up to 1 s old
-	WALBytes int64 `json:"wal_bytes,omitempty"`
 }
 
 // Status returns the current figures.
@@ -74,22 +69,8 @@ func (s *Store) Status() Status {
 	return st
 }
 
-// PoolJSON is Status without querying the database, which would take a connection of the pool.
-func (s *Store) PoolJSON() ([]byte, error) { return json.Marshal(s.Status()) }
-
-// StatusJSON is Status plus the database's own counts, for a route.
-func (s *Store) StatusJSON() ([]byte, error) {
-	st := s.Status()
-	if strings.HasPrefix(st.Product, "PostgreSQL") {
-		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
-		defer cancel()
-		err := s.read.QueryRowContext(ctx, "SELECT wal_sync, wal_bytes::bigint FROM pg_stat_wal").Scan(&st.WALSyncs, &st.WALBytes)
-		if err != nil {
-			return nil, clarify(err)
-		}
-	}
-	return json.Marshal(st)
-}
+// StatusJSON is Status for a route. It asks the database nothing: that would take a connection of the pool.
+func (s *Store) StatusJSON() ([]byte, error) { return json.Marshal(s.Status()) }
 
 // Line describes the database, its use by a process, and the guarantees of its commits.
 func (d *Database) Line() string {
