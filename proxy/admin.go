@@ -36,35 +36,28 @@ func (o *Operator) Server(more ...func(*http.ServeMux)) *http.Server {
 		add(mux)
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		s, err := o.Snapshot()
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = s.WritePrometheus(w) // it fails if the client has left
+	show := func(path, kind string, write func(*Snapshot, http.ResponseWriter) error) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			s, err := o.Snapshot()
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			w.Header().Set("Content-Type", kind)
+			_ = write(s, w) // it fails if the client has left
+		})
+	}
+	show("/metrics", "text/plain; version=0.0.4; charset=utf-8", func(s *Snapshot, w http.ResponseWriter) error {
+		return s.WritePrometheus(w)
 	})
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		s, err := o.Snapshot()
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
+	show("/status", "application/json", func(s *Snapshot, w http.ResponseWriter) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		_ = e.Encode(s) // it fails if the client has left
+		return e.Encode(s)
 	})
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		s, err := o.Snapshot()
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	show("/{$}", "text/html; charset=utf-8", func(s *Snapshot, w http.ResponseWriter) error {
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-		_ = s.WritePage(w) // it fails if the client has left
+		return s.WritePage(w)
 	})
 	if o.Traces != nil { // what clients have requested is private
 		mux.Handle("GET /traces", o.Guard(o.traces))

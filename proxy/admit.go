@@ -17,45 +17,41 @@ import (
 const passwordWithin = 5 * time.Second
 
 // enter lets a request in: at once, later, or not at all.
-func (e *entrance) enter(x *exchange, head, clean []byte) {
+func (e *entrance) enter(x *exchange, clean []byte) {
 	switch {
-	case e == nil:
-		x.location.proceed(x, head, clean)
 	case e.networks != nil && !e.networks.Admits(x.address()):
 		x.answer(403, "this address is not allowed")
-	case e.cors != nil && e.preflight(x, head):
+	case e.cors != nil && e.preflight(x):
 	case e.passwords != nil:
-		e.password(x, head)
+		e.password(x)
 	case e.forward != nil:
 		e.ask(x)
 	default:
-		x.location.proceed(x, head, clean)
+		x.proceed(clean)
 	}
 }
 
 // preflight adds what a browser wants to know of the response, and reports whether the request was a
 // preflight, which it answers: it has no password.
-func (e *entrance) preflight(x *exchange, head []byte) bool {
-	x.lines()
-	l, a := x.client.conn.loop, additionsOf(&x.inbound)
-	origin := l.field(head, "origin")
+func (e *entrance) preflight(x *exchange) bool {
+	head, a := x.head(), additionsOf(&x.inbound)
+	origin := x.fieldOf(head, "origin")
 	a.response = e.cors.Lines(a.response, origin)
-	if string(x.request.Method) != "OPTIONS" || len(origin) == 0 || len(l.field(head, "access-control-request-method")) == 0 {
+	if string(x.request.Method) != "OPTIONS" || len(origin) == 0 || len(x.fieldOf(head, "access-control-request-method")) == 0 {
 		return false
 	}
 	if !e.cors.Allows(origin) {
 		x.answer(403, "this origin is not allowed")
 		return true
 	}
-	a.response = append(a.response, e.cors.Preflight(l.field(head, "access-control-request-headers"))...)
+	a.response = append(a.response, e.cors.Preflight(x.fieldOf(head, "access-control-request-headers"))...)
 	reply(x, 204, contentHead, nil, nil)
 	return true
 }
 
 // password asks for a password, or checks the one that is there.
-func (e *entrance) password(x *exchange, head []byte) {
-	x.lines()
-	user, password, ok := access.Credentials(x.client.conn.loop.field(head, "authorization"))
+func (e *entrance) password(x *exchange) {
+	user, password, ok := access.Credentials(x.fieldOf(x.head(), "authorization"))
 	if !ok {
 		e.refuse(x)
 		return
@@ -66,15 +62,18 @@ func (e *entrance) password(x *exchange, head []byte) {
 			e.ask(x)
 			return
 		}
-		comeIn(x)
+		x.proceed(x.cleanPath())
 	}
 	if e.passwords.Known(user, password) {
 		in(x)
 		return
 	}
+	from := x.client.conn.loop.site.clientOf(x.address())
 	inquire(x, passwordWithin, func(ctx context.Context) func(*exchange) {
-		right, err := e.passwords.Check(ctx, user, password)
+		right, err := e.passwords.Check(ctx, from, user, password)
 		switch {
+		case err == access.ErrCrowded:
+			return func(x *exchange) { x.answerLater(429, "too many passwords from this address are being checked", 1e9) }
 		case err != nil:
 			return func(x *exchange) { x.answerLater(503, "too many passwords are being checked at once", 1e9) }
 		case !right:
@@ -82,11 +81,6 @@ func (e *entrance) password(x *exchange, head []byte) {
 		}
 		return in
 	})
-}
-
-// comeIn goes on with a request that had to wait.
-func comeIn(x *exchange) {
-	x.location.proceed(x, x.client.in.b[x.headAt:x.headEnd], x.cleanPath())
 }
 
 // refuse asks for a name and a password (RFC 7617).
@@ -121,7 +115,7 @@ func (e *entrance) ask(x *exchange) {
 		return func(x *exchange) {
 			more := additionsOf(&x.inbound)
 			more.request = append(more.request, a.Lines...)
-			comeIn(x)
+			x.proceed(x.cleanPath())
 		}
 	})
 }

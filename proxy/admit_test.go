@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"ceiling/internal/needs"
+	"ceiling/internal/porttest"
 )
 
 // secretHash is bcrypt's of "secret", of the least cost.
@@ -262,13 +263,7 @@ func TestForwardAuth(t *testing.T) {
 		}
 	})
 	t.Run("gone", func(t *testing.T) {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := ln.Addr().String()
-		ln.Close()
-		r := run(t, "epoll", to("http://"+o.addr, `access = { forward_auth = { uri = "http://`+addr+`/" } }`))
+		r := run(t, "epoll", to("http://"+o.addr, `access = { forward_auth = { uri = "http://`+porttest.Refused(t)+`/" } }`))
 		before := seen.Load()
 		if res, _ := dial(t, r.addr).get("/"); res.StatusCode != 502 || seen.Load() != before {
 			t.Errorf("%s", res.Status)
@@ -413,13 +408,7 @@ func TestMissingNext(t *testing.T) {
 		})
 	}
 	t.Run("no application", func(t *testing.T) {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		gone := ln.Addr().String()
-		ln.Close()
-		r := run(t, "epoll", begin+files+"[[locations.destinations]]\nuri = \"http://"+gone+"\"\n")
+		r := run(t, "epoll", begin+files+"[[locations.destinations]]\nuri = \"http://"+porttest.Refused(t)+"\"\n")
 		c := dial(t, r.addr)
 		c.status("/a.css", 200)
 		c.status("/a", 502)
@@ -562,5 +551,105 @@ func TestForwardAuthOfATunnel(t *testing.T) {
 	var b [4]byte
 	if _, err := io.ReadFull(c.r, b[:]); err != nil || string(b[:]) != "ping" {
 		t.Errorf("%q %v", b, err)
+	}
+}
+
+// TestCookieFields: a cookie is found in whichever Cookie field has it (RFC 9112 knows one, RFC 9113 section
+// 8.2.3 splits them, and what joins them again may not).
+func TestCookieFields(t *testing.T) {
+	var list [3]*origin
+	text := "[[locations]]\nbalance = \"sticky\"\nkey = \"cookie:at\"\n"
+	for i := range list {
+		list[i] = serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, i) })
+		text += "[[locations.destinations]]\nuri = \"http://" + list[i].addr + "\"\n"
+	}
+	c := dial(t, run(t, "uring", "workers = 1\nlisten = [\"127.0.0.1:0\"]\n"+text).addr)
+	res, body := c.get("/")
+	value := res.Cookies()[0].Value
+	for _, lines := range []string{
+		"Cookie: x=y\r\nCookie: at=" + value + "\r\n", "cookie: a=b\r\nX: y\r\ncookie: z=at; at=" + value + "\r\n",
+		"Cookie: at=another's\r\nCookie: at=" + value + "\r\n", "Cookie: at=\"\"; at=" + value + "\r\n",
+	} {
+		for range 3 {
+			if res, to := c.ask("GET", "/", lines); to != body || len(res.Cookies()) > 0 {
+				t.Errorf("%q went to %s and not to %s, %v", lines, to, body, res.Cookies())
+			}
+		}
+	}
+}
+
+// TestForwardAuthOddities: what is no final status cannot let a request in, nor be passed on; the fields that
+// the service may set are not the client's, by neither name.
+func TestForwardAuthOddities(t *testing.T) {
+	keepsNothing(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	status := make(chan string, 1)
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				_, _ = io.WriteString(c, "HTTP/1.1 "+<-status+"\r\nConnection: close\r\nUpgrade: websocket\r\nRemote-Groups: a\r\n\r\n")
+			}
+			c.Close()
+		}
+	}()
+	o := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Header.Values("Remote-Groups"), r.Header.Values("X-Groups"))
+	})
+	r := run(t, "uring", to("http://"+o.addr, `access = { forward_auth = { uri = "http://`+ln.Addr().String()+
+		`/", copy_headers = ["Remote-Groups>X-Groups"] } }`))
+	for said, want := range map[string]int{"101 Switching Protocols": 502, "000 None": 502, "999 Other": 502, "600 Other": 502, "403 No": 403, "204 Yes": 200} {
+		status <- said
+		res, body := dial(t, r.addr).ask("GET", "/", "Remote-Groups: forged\r\nX-Groups: forged\r\nremote_groups: forged\r\n")
+		if res.StatusCode != want || want == 200 && body != "[] [a]" {
+			t.Errorf("%s: %s %q, want %d", said, res.Status, body, want)
+		}
+	}
+}
+
+// TestPasswordFlood: an address has few passwords checked at a time, and another's is not kept waiting for
+// them.
+func TestPasswordFlood(t *testing.T) {
+	needs.Unraced(t) // a check takes seconds there, and one that waits for five is given up
+	needs.Time(t)
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := serveHTTP(t, func(http.ResponseWriter, *http.Request) {})
+	r := run(t, "uring", to("http://"+o.addr, `access = { basic_auth = { users = { alice = "`+string(hash)+`" } } }`))
+	const flood = 30
+	var guesses []*link
+	for i := range flood {
+		c := dial(t, r.addr)
+		c.say("GET / HTTP/1.1\r\nHost: a\r\n" + basic("alice", fmt.Sprint(i)) + "\r\n")
+		guesses = append(guesses, c)
+	}
+	other, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	l := &link{other, bufio.NewReader(other), t}
+	if res, _ := l.ask("GET", "/", basic("alice", "secret")); res.StatusCode != 200 {
+		t.Errorf("of another address: %s", res.Status)
+	}
+	statuses := map[int]int{}
+	for _, c := range guesses {
+		res, _ := c.answer("GET")
+		statuses[res.StatusCode]++
+	}
+	if statuses[401] == 0 || statuses[429] < flood/2 || statuses[401]+statuses[429] != flood {
+		t.Errorf("of a flood: %v", statuses)
+	}
+	if res, _ := guesses[0].ask("GET", "/", basic("alice", "secret")); res.StatusCode != 200 {
+		t.Errorf("of the flood's address, afterwards: %s", res.Status)
 	}
 }

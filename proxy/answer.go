@@ -17,45 +17,30 @@ func (x *exchange) answer(status int, why string) { x.answerLater(status, why, 0
 
 // answerLater adds after how many nanoseconds the client should retry.
 func (x *exchange) answerLater(status int, why string, after int64) {
-	c, l := x.client, x.client.conn.loop
-	if c.conn.fd < 0 {
+	l := x.client.conn.loop
+	if x.client.conn.fd < 0 {
 		return
 	}
-	x.state = answerOwn
 	x.why = why
-	x.status = uint16(status)
-	if x.bodyState != bodyWhole {
-		c.closing = true
-	}
 	pages := l.site.pages
 	if x.location != nil {
 		pages = x.location.pages
 	}
 	page, kind := pages.page(status, why)
-	out := c.conn.buffer()
-	b := appendStatus(out.b, status)
-	at := len(b)
-	b = l.appendDate(b)
-	b = fmt.Appendf(b, "Content-Type: %s\r\nCache-Control: no-store\r\nContent-Length: %d\r\n", kind, len(page))
+	lines := fmt.Appendf(nil, "Content-Type: %s\r\nCache-Control: no-store\r\n", kind)
 	if after > 0 {
-		b = fmt.Appendf(b, "Retry-After: %d\r\n", (after+1e9-1)/1e9)
+		lines = fmt.Appendf(lines, "Retry-After: %d\r\n", (after+1e9-1)/1e9)
 	}
 	if status == 405 {
-		b = append(b, "Allow: GET, HEAD\r\n"...)
+		lines = append(lines, "Allow: GET, HEAD\r\n"...)
 	}
-	b = endHead(x, b, at, pageHead)
-	if string(x.request.Method) != "HEAD" {
-		b = append(b, page...)
-		x.sentBytes = int64(len(page))
-	}
-	out.b = b
 	if status >= 500 {
 		l.counts.ownErrors++
 	}
-	c.finish()
+	reply(x, status, pageHead, lines, page)
 }
 
-// reply sends a response of the proxy's own that is not an error page.
+// reply sends a response of the proxy's own.
 func reply(x *exchange, status int, k headKind, lines, body []byte) {
 	c := x.client
 	x.status, x.state = uint16(status), answerOwn
@@ -147,12 +132,12 @@ func withoutPort(host []byte) []byte {
 
 // mustBeSecure reports whether the request came in plain while the configuration redirects such
 // clients to https. A request that a trusted proxy decrypted did not.
-func (x *exchange) mustBeSecure(head []byte) bool {
-	c, port := x.client, x.client.conn.loop.site.securePort
-	if port == "" || c.secure() || x.location.open || len(x.request.Host) == 0 {
+func (x *exchange) mustBeSecure() bool {
+	c := x.client
+	if c.secure() || x.location.open || len(x.request.Host) == 0 {
 		return false
 	}
-	return !c.trusted || !bytes.EqualFold(c.conn.loop.field(head, "x-forwarded-proto"), []byte("https"))
+	return !c.trusted || !bytes.EqualFold(x.fieldOf(x.head(), "x-forwarded-proto"), []byte("https"))
 }
 
 // toSecure redirects to the same URL with https.

@@ -104,11 +104,11 @@ func (l *loop) serve(fd int, secure, local bool) {
 	c.conn.tcp = !local
 	l.clients[c] = struct{}{}
 	c.waits()
-	c.state = atHead
+	c.state, c.conn.intake = atHead, intakePiece // until the first response: it may be for a large body
 	if secure {
 		c.scheme, c.conn.tls = "https", new(ciphered)
 		c.conn.tls.Accept(l.admission.tls)
-		c.state, c.conn.intake = atGreeting, intakePiece // what is not decrypted here stays in the socket
+		c.state = atGreeting // what is not decrypted here stays in the socket
 	}
 	if l.site.config.ProxyProtocol {
 		c.state = atPreface
@@ -237,8 +237,6 @@ func (c *client) run() {
 		c.end()
 	case c.eof && c.in == nil: // its response is still being sent
 		c.linger(false)
-	case c.conn.loop.stopping && c.in == nil:
-		c.linger(false)
 	case c.eof:
 		c.refuse(400, "the connection ended within a request's head")
 	default:
@@ -250,13 +248,22 @@ func (c *client) run() {
 	}
 }
 
-// head starts one request; false if its head is incomplete.
+// head starts one request, or skips an empty line; false if its head is incomplete.
 func (c *client) head() bool {
 	l, limits := c.conn.loop, &c.conn.loop.site.config.Limits
+	for bytes.HasPrefix(c.in.b[c.at:], emptyLine) {
+		c.at += len(emptyLine)
+	}
 	b := c.in.b[c.at:]
+	if len(b) == 0 {
+		return false
+	}
 	l.lines.Max, l.linesOf = limits.HeaderLines, nil
 	q, n, err := l.lines.ParseRequest(b)
 	switch {
+	case err != nil && bytes.HasPrefix(b, emptyLine):
+		c.at += len(emptyLine)
+		return true
 	case err != nil:
 		l.counts.badRequests++
 		c.refuse(statusOf(err), err.Error())
@@ -292,6 +299,9 @@ func (c *client) head() bool {
 	x.start()
 	return true
 }
+
+// emptyLine is ignored before a request: some clients end a body with one (RFC 9112, section 2.2).
+var emptyLine = []byte("\r\n") // read-only
 
 func statusOf(err error) int {
 	if errors.Is(err, http1.ErrHeaderTooLarge) {
@@ -349,9 +359,27 @@ func (c *client) pump() {
 	switch {
 	case x.bodyState == bodyStreaming && c.eof:
 		c.unfinished("client closed within its request")
-	case x.bodyState == bodyStreaming && !c.stalledUpstream():
-		c.conn.resume()
+	case x.bodyState == bodyStreaming:
+		if c.conn.hasSocket() && (x.request.Chunked || x.request.ContentLength-x.receivedBytes > fullPiece) {
+			c.conn.pause() // and then piece by piece: as fast as the destination reads
+		}
+		if c.at == c.have() && cap(c.in.b) > largeBytes {
+			shrink(x)
+		}
+		if !c.stalledUpstream() {
+			c.conn.resume()
+		}
 	}
+}
+
+// shrink keeps nothing but the head of what came in a burst, or while the destination was connecting.
+func shrink(x *exchange) {
+	c, l := x.client, x.client.conn.loop
+	head := l.parcels.get()
+	head.b = append(head.b, x.head()...)
+	c.in, c.at = head, len(head.b)
+	x.headAt, x.headEnd, x.passed, l.linesOf = 0, len(head.b), true, nil
+	x.lines()
 }
 
 func (c *client) stalledUpstream() bool { return c.x.peer != nil && c.x.peer.conn.blocked }
@@ -372,7 +400,7 @@ func (c *client) finish() {
 		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.at:])]
 		c.at = 0
 	}
-	if c.closing || c.conn.loop.stopping {
+	if c.closing {
 		c.linger(unread || c.at < c.have())
 		return
 	}
@@ -463,18 +491,16 @@ func (c *client) fail(why string) {
 	c.end()
 }
 
-// drain ends the connection after its current request.
-func (c *client) drain() {
-	switch {
-	case c.state == atHead && c.in == nil && !c.conn.blocked:
-		c.linger(false)
-	case c.state == atGreeting && c.in == nil:
-		c.end()
-	case c.state == atTunnel:
-	case c.state == atSession:
-		c.conn.session.drain()
-	default:
-		c.closing = true
+// lastRequestNs is how long an idle client may still send a request when the proxy ends: nothing has told it
+// not to (RFC 9112, section 9.6), and its request would be lost. One that is idle for longer already ends at once.
+const lastRequestNs = 200e6
+
+// endIdle ends the clients that have been idle for long enough, unless a request is in their socket.
+func endIdle(l *loop) {
+	for c := l.admission.idle.first; c != nil && l.now-c.since >= lastRequestNs; c = c.behind {
+		if c.state <= atHead && !c.speaks() {
+			c.linger(false)
+		}
 	}
 }
 

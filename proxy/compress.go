@@ -14,7 +14,13 @@ import (
 // received it compressed.
 func (x *exchange) consider(r *http1.Response, head []byte) (vary bool) {
 	x.coding = 0
-	if x.destination.level == compress.None || r.Status != 200 || r.HasLength && r.ContentLength < compress.Least {
+	if r.Status == 304 {
+		if x.knowsPacked(x.client.conn.loop.field(head, "etag")) {
+			x.coding = x.offer
+		}
+		return true
+	}
+	if r.Status != 200 || r.HasLength && r.ContentLength < compress.Least {
 		return false
 	}
 	kind := []byte(nil)
@@ -43,6 +49,12 @@ func (x *exchange) consider(r *http1.Response, head []byte) (vary bool) {
 	return true
 }
 
+// knowsPacked reports whether the client asks about the compressed form of what did not change: by the weak tag
+// that it got with it.
+func (x *inbound) knowsPacked(tag []byte) bool {
+	return len(tag) > 0 && bytes.Contains(x.head(), append([]byte("W/"), tag...))
+}
+
 // offered notes what the client accepts, while the lines of its request are available.
 func (x *outbound) offered(head []byte, lines []http1.Line) {
 	x.offer = 0
@@ -55,14 +67,16 @@ func (x *outbound) offered(head []byte, lines []http1.Line) {
 
 // staleWhenPacked reports whether a field is wrong for a body in another coding.
 func staleWhenPacked(name []byte) bool {
-	return named(name, []string{"etag", "accept-ranges", "content-md5", "digest", "content-digest"})
+	return named(name, []string{"etag", "accept-ranges", "content-md5", "digest", "content-digest", "repr-digest"})
 }
 
 // appendPacked appends the lines of a compressed response. Its entity tag is weak: the bytes
 // differ, the content does not (RFC 9110, section 8.8.1).
 func (x *exchange) appendPacked(b, head []byte) []byte {
-	b = append(b, "Content-Encoding: "...)
-	b = append(append(b, compress.Codings[x.coding]...), "\r\n"...)
+	if x.status != 304 {
+		b = append(b, "Content-Encoding: "...)
+		b = append(append(b, compress.Codings[x.coding]...), "\r\n"...)
+	}
 	lines := x.client.conn.loop.lines.List
 	for i := range lines {
 		if lines[i].Is == http1.Other && equalFold(lines[i].Name(head), "etag") {
@@ -70,10 +84,6 @@ func (x *exchange) appendPacked(b, head []byte) []byte {
 		}
 	}
 	return b
-}
-
-func equalFold(name []byte, lower string) bool {
-	return len(name) == len(lower) && equalFoldASCII(name, lower)
 }
 
 func appendWeak(b, tag []byte) []byte {
@@ -158,13 +168,7 @@ func (x *exchange) sendPacked(s *files.Site, f *files.File, accepts []byte) bool
 	out := c.conn.buffer()
 	b := appendStatus(out.b, 200)
 	at := len(b)
-	for line := range strings.SplitAfterSeq(string(f.Lines), "\r\n") {
-		if !strings.HasPrefix(line, "ETag: ") && !strings.HasPrefix(line, "Vary: ") && !strings.HasPrefix(line, "Accept-Ranges: ") {
-			b = append(b, line...)
-		}
-	}
-	b = appendWeak(b, []byte(f.ETag))
-	b = append(append(b, "Vary: Accept-Encoding\r\nContent-Encoding: "...), compress.Codings[coding]...)
+	b = append(append(appendPackedLines(b, f), "Content-Encoding: "...), compress.Codings[coding]...)
 	b = append(b, "\r\nContent-Length: "...)
 	b = append(strconv.AppendInt(b, int64(len(data)), 10), "\r\n"...)
 	out.b = endHead(x, l.appendDate(b), at, contentHead)
@@ -179,4 +183,14 @@ func (x *exchange) sendPacked(s *files.Site, f *files.File, accepts []byte) bool
 	}
 	c.finish()
 	return true
+}
+
+// appendPackedLines appends the lines of a file's compressed form.
+func appendPackedLines(b []byte, f *files.File) []byte {
+	for line := range strings.SplitAfterSeq(string(f.Lines), "\r\n") {
+		if !strings.HasPrefix(line, "ETag: ") && !strings.HasPrefix(line, "Vary: ") && !strings.HasPrefix(line, "Accept-Ranges: ") {
+			b = append(b, line...)
+		}
+	}
+	return append(appendWeak(b, []byte(f.ETag)), "Vary: Accept-Encoding\r\n"...)
 }

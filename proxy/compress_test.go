@@ -205,3 +205,48 @@ func TestCompressedFile(t *testing.T) {
 		}
 	}
 }
+
+// TestCompressedValidators: no digest of other bytes stays, and a 304 has the fields that the compressed
+// response had (RFC 9110, section 15.4.5): the tag by which the client knows it, and Vary.
+func TestCompressedValidators(t *testing.T) {
+	page := pattern(2000)
+	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+		h := w.Header()
+		h.Set("ETag", `"one"`)
+		h.Set("Content-Type", "text/html")
+		h.Set("Repr-Digest", "sha-256=:AAAA:")
+		h.Set("Content-Digest", "sha-256=:AAAA:")
+		h.Set("Unencoded-Digest", "sha-256=:AAAA:")
+		if strings.Contains(q.Header.Get("If-None-Match"), `"one"`) {
+			w.WriteHeader(304)
+			return
+		}
+		_, _ = w.Write(page)
+	})
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "page.html"), page, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, uri := range []string{"http://" + o.addr, "files://" + dir} {
+		l := dial(t, run(t, "auto", to(uri, "compress = true")).addr)
+		res, _ := l.ask("GET", "/page.html", "")
+		plain := res.Header.Get("ETag")
+		res, _ = l.ask("GET", "/page.html", "Accept-Encoding: gzip\r\n")
+		tag := res.Header.Get("ETag")
+		if res.Header.Get("Content-Encoding") != "gzip" || tag != "W/"+plain || res.Header.Get("Repr-Digest")+res.Header.Get("Content-Digest") != "" ||
+			strings.HasPrefix(uri, "http") && res.Header.Get("Unencoded-Digest") == "" {
+			t.Errorf("%s: %v", uri, res.Header)
+		}
+		for _, same := range []string{tag, plain, `"other", ` + tag} {
+			want := tag
+			if same == plain {
+				want = plain
+			}
+			res, _ := l.ask("GET", "/page.html", "Accept-Encoding: gzip\r\nIf-None-Match: "+same+"\r\n")
+			if h := res.Header; res.StatusCode != 304 || h.Get("ETag") != want || !strings.Contains(h.Get("Vary"), "Accept-Encoding") ||
+				h.Get("Content-Encoding") != "" || want == tag && h.Get("Repr-Digest") != "" {
+				t.Errorf("%s: If-None-Match: %s: %s %v", uri, same, res.Status, h)
+			}
+		}
+	}
+}

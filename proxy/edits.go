@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"net/textproto"
@@ -154,7 +155,7 @@ func responseEditsOf(l *config.Location, own *config.Helmet, varies bool) (r res
 			}
 			for _, n := range slices.Sorted(maps.Keys(set)) {
 				if !k.keeps(n) && (secure == 1 || n != hstsName || hsts == "") {
-					e.set(firstOf(names[n], canonical(n)), set[n])
+					e.set(cmp.Or(names[n], canonical(n)), set[n])
 				}
 			}
 			for _, n := range slices.Sorted(maps.Keys(h.Add)) {

@@ -133,13 +133,13 @@ func (x *exchange) start() {
 	case string(q.Method) == "TRACE": // it would show a script the client's credentials (RFC 9110, section 9.3.8)
 		x.answer(405, "TRACE is not passed on")
 		return
-	case authority != nil && len(q.Host) > 0 && !bytes.EqualFold(authority, q.Host):
+	case authority != nil && len(q.Host) > 0 && !sameAuthority(authority, q.Host, ownPort(q.Target)):
 		c.refuse(400, "the target and Host name different hosts")
 		return
 	case !ok:
 		x.answer(400, "ambiguous path")
 		return
-	case !l.expectation(c.in.b[x.headAt:x.headEnd], q):
+	case !l.expectation(x.head(), q):
 		x.answer(417, "only 100-continue can be expected")
 		return
 	}
@@ -149,7 +149,7 @@ func (x *exchange) start() {
 	if &clean[0] != &path[0] {
 		l.clean = clean[:0]
 	}
-	x.route(c.in.b[x.headAt:x.headEnd], clean)
+	x.route(clean)
 }
 
 func firstBytes(a, b []byte) []byte {
@@ -179,7 +179,7 @@ func (l *loop) find(x *exchange, host, clean, query []byte) {
 		asked.Port = "443"
 	}
 	if l.site.needsHeaders {
-		head := x.client.in.b[x.headAt:x.headEnd]
+		head := x.head()
 		asked.Header = func(name string) []byte { return l.field(head, name) }
 	}
 	if i := l.site.table.Find(&asked); i >= 0 {
@@ -187,33 +187,43 @@ func (l *loop) find(x *exchange, host, clean, query []byte) {
 	}
 }
 
-// route checks the conditions of the location.
-func (x *exchange) route(head, clean []byte) {
+// route does with the request what its location says.
+func (x *exchange) route(clean []byte) {
 	l, loc := x.client.conn.loop, x.location
 	if l.site.marks != nil {
 		x.lines()
+		head := x.head()
 		l.site.marks.mark(additionsOf(&x.inbound), func(name string) []byte { return l.field(head, name) }, x.client.trusted)
 	}
 	switch {
-	case l.site.rate.refuses(x, key{kind: keyClient}, head, clean):
+	case l.site.rate != nil && l.site.rate.refuses(x, key{kind: keyClient}, clean):
 	case loc == nil:
 		l.counts.unrouted++
 		x.answer(404, "no location matches this request")
 	case loc.bodyBytes > 0 && x.request.ContentLength > loc.bodyBytes:
 		x.answer(413, "the body is larger than allowed")
-	case loc.rate.refuses(x, loc.rateKey, head, clean):
+	case loc.rate != nil && loc.rate.refuses(x, loc.rateKey, clean):
 	default:
-		loc.act(x, head, clean)
+		x.upgrade = x.asksUpgrade()
+		loc.turn(l).earn()
+		if loc.within.total > 0 {
+			x.client.conn.expire(loc.within.total)
+		}
+		switch {
+		case l.site.securePort != "" && x.mustBeSecure():
+			x.toSecure()
+		case loc.entrance != nil:
+			loc.entrance.enter(x, clean)
+		default:
+			x.proceed(clean)
+		}
 	}
 }
 
-// refuses takes the request from a limit, if there is one, and answers one that exceeds it.
-func (r *limiter) refuses(x *exchange, k key, head, clean []byte) bool {
-	if r == nil {
-		return false
-	}
+// refuses takes the request from a limit, and answers one that exceeds it.
+func (r *limiter) refuses(x *exchange, k key, clean []byte) bool {
 	l := x.client.conn.loop
-	wait := r.take(x.key(k, head, clean), l.now)
+	wait := r.take(x.key(k, clean), l.now)
 	if wait <= 0 {
 		return false
 	}
@@ -222,24 +232,9 @@ func (r *limiter) refuses(x *exchange, k key, head, clean []byte) bool {
 	return true
 }
 
-// act does with the request what its location says.
-func (loc *location) act(x *exchange, head, clean []byte) {
-	l := x.client.conn.loop
-	x.upgrade = x.asksUpgrade(head)
-	loc.turn(l).earn()
-	if loc.within.total > 0 {
-		x.client.conn.expire(loc.within.total)
-	}
-	if l.site.securePort != "" && x.mustBeSecure(head) {
-		x.toSecure()
-		return
-	}
-	loc.entrance.enter(x, head, clean)
-}
-
-// proceed does so with a request that may come in.
-func (loc *location) proceed(x *exchange, head, clean []byte) {
-	switch {
+// proceed answers a request that may come in.
+func (x *exchange) proceed(clean []byte) {
+	switch loc := x.location; {
 	case loc.redirect != nil:
 		x.redirect()
 	case loc.fixed != nil:
@@ -248,8 +243,25 @@ func (loc *location) proceed(x *exchange, head, clean []byte) {
 		x.destination = loc.destinations[0]
 		x.serveFile(loc.files, clean)
 	default:
-		x.dispatch(x.key(loc.balanceKey, head, clean), clean)
+		x.dispatch(x.key(loc.balanceKey, clean), clean)
 	}
+}
+
+// head returns the request's head, nil if there is none.
+func (x *inbound) head() []byte {
+	if c := x.client; x.headEnd > x.headAt && c.in != nil && x.headEnd <= len(c.in.b) {
+		return c.in.b[x.headAt:x.headEnd]
+	}
+	return nil
+}
+
+// fieldOf returns a field's value.
+func (x *inbound) fieldOf(head []byte, name string) []byte {
+	if head == nil {
+		return nil
+	}
+	x.lines()
+	return x.client.conn.loop.field(head, name)
 }
 
 // field returns the value of a header of the request parsed last.
@@ -261,6 +273,10 @@ func (l *loop) field(head []byte, name string) []byte {
 		}
 	}
 	return nil
+}
+
+func equalFold(name []byte, lower string) bool {
+	return len(name) == len(lower) && equalFoldASCII(name, lower)
 }
 
 func equalFoldASCII(a []byte, b string) bool {
@@ -276,13 +292,12 @@ func equalFoldASCII(a []byte, b string) bool {
 // asksUpgrade reports whether the request asks for a protocol that can be tunnelled, by any method,
 // as docker and kubectl do by POST. h2c cannot: the next hop would accept requests that this proxy
 // never checked.
-func (x *inbound) asksUpgrade(head []byte) bool {
-	q := &x.request
-	if q.Minor == 0 {
+func (x *inbound) asksUpgrade() bool {
+	if x.request.Minor == 0 {
 		return false
 	}
 	upgrade, option := []byte(nil), false
-	lines := x.lines()
+	lines, head := x.lines(), x.head()
 	for i := range lines {
 		switch line := &lines[i]; line.Is {
 		case http1.Upgrade:
@@ -488,7 +503,7 @@ func (x *exchange) failed(status int, why string, f failure) {
 			x.tried &^= x.location.bit(x.destination)
 			l.proxy.suspect(x.destination.upstream)
 		}
-		x.dispatch(x.key(x.location.balanceKey, c.in.b[x.headAt:x.headEnd], nil), nil)
+		x.dispatch(x.key(x.location.balanceKey, nil), nil)
 		return
 	}
 	if !f.sent && !x.passed && x.location.fallback != nil && x.tried&triedFallback == 0 {

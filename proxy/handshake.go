@@ -57,10 +57,17 @@ func (c *client) decipher(data []byte) {
 	case atPreface:
 		c.received(data)
 	case atGreeting:
-		if c.listed {
-			c.unlist()
-		}
 		c.keep(data)
+		if c.listed { // these are its first bytes
+			if c.unlist(); speaksHTTP(data) {
+				c.conn.tls = nil
+				c.conn.loop.admission.secured.failures[notTLS]++
+				if c.enter() { // a failed handshake would say nothing to it
+					c.refuse(400, "this is plain HTTP, and a port for TLS: use https")
+				}
+				return
+			}
+		}
 		c.greetSoon()
 	default:
 		c.open(data)
@@ -117,6 +124,13 @@ func (c *client) startHandshake() {
 	}
 }
 
+// speaksHTTP reports whether the first bytes are those of a plain request, a method. Those of TLS are no letters
+// (RFC 8446, section 5.1).
+func speaksHTTP(b []byte) bool {
+	method, _, _ := bytes.Cut(b[:min(len(b), len("GET "))], []byte{' '})
+	return len(bytes.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) == 0
+}
+
 // inField replaces what a field cannot have.
 func inField(r rune) rune {
 	if r < ' ' || r == 0x7f {
@@ -132,7 +146,7 @@ func (c *client) handshakeDone() {
 	c.in, c.at = nil, 0
 	c.state = atHead
 	l.admission.secured.made(agreed.Version, agreed.Resumed)
-	c.conn.gulp()
+	c.conn.resume()
 	c.conn.expire(l.site.timeouts.header)
 	switch {
 	case secure.IsChallenge(agreed.Protocol):
@@ -141,14 +155,12 @@ func (c *client) handshakeDone() {
 		c.subject = strings.Map(inField, c.conn.tls.Subject())
 		c.waits()
 		if agreed.Protocol == "h2" {
+			c.conn.gulp()
 			l.speakHTTP2(c)
 		}
 		c.open(rest)
 	}
 	l.parcels.put(in)
-	if c.conn.fd >= 0 && c.state == atHead && c.in == nil && l.stopping {
-		c.linger(false)
-	}
 }
 
 // open decrypts.

@@ -113,7 +113,7 @@ func runWith(t *testing.T, text string, options Options) *running {
 	r.Proxy, r.addr = p, p.Addresses()[0].String()
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	go func() { r.ended <- p.Run(ctx) }()
+	go func() { r.ended <- p.Run(ctx, nil) }()
 	t.Cleanup(r.stop)
 	return r
 }

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,7 +29,7 @@ func (x *exchange) appendRequest(b []byte) []byte {
 	if d.host != "" || x.absolute() || q.Minor == 0 && !hasHost(lines) {
 		authority, _, _ := route.SplitTarget(q.Target)
 		b = append(b, "Host: "...)
-		b = append(b, firstOf(d.host, string(authority), string(q.Host), d.upstream.target.Host)...)
+		b = append(b, cmp.Or(d.host, string(authority), string(q.Host), d.upstream.target.Host)...)
 		b = append(b, "\r\n"...)
 	}
 	if d.level != compress.None {
@@ -72,21 +74,7 @@ func (x *inbound) absolute() bool {
 
 // hasHost reports whether a Host field is present; an HTTP/1.0 request needs none.
 func hasHost(lines []http1.Line) bool {
-	for i := range lines {
-		if lines[i].Is == http1.Host {
-			return true
-		}
-	}
-	return false
-}
-
-func firstOf(list ...string) string {
-	for _, s := range list {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
+	return slices.ContainsFunc(lines, func(l http1.Line) bool { return l.Is == http1.Host })
 }
 
 // appendLines appends the lines to forward.
@@ -134,12 +122,7 @@ func (x *exchange) passes(line *http1.Line) bool {
 // named reports whether name is one of names, or becomes one as a variable of CGI; names are as
 // variableOf returns them.
 func named(name []byte, names []string) bool {
-	for _, n := range names {
-		if len(n) == len(name) && sameVariable(name, n) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(n string) bool { return len(n) == len(name) && sameVariable(name, n) })
 }
 
 // variableOf returns what the names have in common that CGI and its successors, PHP among them, make
@@ -221,12 +204,7 @@ func (r *replacement) apply(path []byte) []byte {
 
 // inLine reports whether a path can be part of a request line: an edit must not make another of it.
 func inLine(path []byte) bool {
-	for _, c := range path {
-		if c <= ' ' || c >= 0x7f || c == '?' || c == '#' {
-			return false
-		}
-	}
-	return true
+	return !bytes.ContainsFunc(path, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '?' || c == '#' })
 }
 
 // appendForwarded appends who the request comes from. It believes what the client says about that
@@ -347,45 +325,36 @@ func (x *exchange) appendResponseLines(b, head []byte) (out []byte, dated bool) 
 
 // appendInterim appends a 1xx response.
 func (l *loop) appendInterim(b []byte, r *http1.Response, head []byte) []byte {
-	b = appendStatusLine(b, r)
-	for i := range l.lines.List {
-		if line := &l.lines.List[i]; line.Is == http1.Other && !line.Hop() {
-			b = append(b, head[line.At:line.End]...)
-		}
-	}
-	return append(b, "\r\n"...)
+	return append(l.appendPlain(appendStatusLine(b, r), head, http1.Other), "\r\n"...)
 }
 
 // appendSwitch appends a 101 response.
 func appendSwitch(x *exchange, b []byte, r *http1.Response, head []byte) []byte {
-	l := x.client.conn.loop
 	b = appendStatusLine(b, r)
 	at := len(b)
-	for i := range l.lines.List {
-		line := &l.lines.List[i]
-		if (line.Is == http1.Other || line.Is == http1.Date) && !line.Hop() || line.Is == http1.Upgrade {
-			b = append(b, head[line.At:line.End]...)
-		}
-	}
+	b = x.client.conn.loop.appendPlain(b, head, http1.Other, http1.Date, http1.Upgrade)
 	return append(editsOf(x, contentHead).apply(b, at), "Connection: upgrade\r\n\r\n"...)
 }
-
-var acceptField = []string{"sec-websocket-accept"} // read-only
 
 // appendOpened appends the response for an opened WebSocket over HTTP/2. It omits
 // Sec-WebSocket-Accept, which answers our key that the client does not know (RFC 8441, section
 // 5).
 func appendOpened(x *exchange, b, head []byte) []byte {
-	l := x.client.conn.loop
 	b = appendStatus(b, 200)
 	at := len(b)
+	e := edits{drop: []string{"sec-websocket-accept"}}
+	b = e.apply(x.client.conn.loop.appendPlain(b, head, http1.Other, http1.Date), at)
+	return append(editsOf(x, contentHead).apply(b, at), "\r\n"...)
+}
+
+// appendPlain appends the lines of some kinds.
+func (l *loop) appendPlain(b, head []byte, which ...http1.Known) []byte {
 	for i := range l.lines.List {
-		line := &l.lines.List[i]
-		if (line.Is == http1.Other || line.Is == http1.Date) && !line.Hop() && !named(line.Name(head), acceptField) {
+		if line := &l.lines.List[i]; slices.Contains(which, line.Is) && (!line.Hop() || line.Is == http1.Upgrade) {
 			b = append(b, head[line.At:line.End]...)
 		}
 	}
-	return append(editsOf(x, contentHead).apply(b, at), "\r\n"...)
+	return b
 }
 
 func (l *loop) appendDate(b []byte) []byte {
@@ -397,7 +366,7 @@ func (l *loop) appendDate(b []byte) []byte {
 // appendConnection says whether the connection persists, if HTTP/1.x needs that to be explicit.
 func (c *client) appendConnection(b []byte) []byte {
 	switch {
-	case c.closing || c.conn.loop.stopping:
+	case c.closing, c.conn.loop.stopping && c.at == c.have(): // no other request has come
 		c.closing = true
 		return append(b, "Connection: close\r\n"...)
 	case c.x.request.Minor == 0:

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 	"net/netip"
@@ -34,7 +35,7 @@ func (x *exchange) read(b []byte) bool {
 	x.request, x.headAt, x.headEnd, c.conn.loop.linesOf = q, 0, n, &x.inbound
 	x.body = q.Body()
 	x.bodyState = bodyOf(x.body)
-	x.upgrade = x.asksUpgrade(b[:n])
+	x.upgrade = x.asksUpgrade()
 	return true
 }
 
@@ -163,7 +164,7 @@ func FuzzHead(f *testing.F) {
 			length = -1
 		}
 		authority, _, _ := route.SplitTarget(x.request.Target)
-		host := firstOf(string(authority), string(x.request.Host))
+		host := cmp.Or(string(authority), string(x.request.Host))
 		if q.Method != string(x.request.Method) || q.ContentLength != length || q.Host != host && host != "" {
 			t.Fatalf("%q: %s %d %q", out, q.Method, q.ContentLength, q.Host)
 		}

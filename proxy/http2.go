@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"slices"
 
 	"ceiling/internal/hpack"
 	"ceiling/internal/http2"
@@ -183,10 +184,8 @@ func (s *session) take(ev *http2.Event) {
 
 // find returns an open stream, nil if there is none.
 func (s *session) find(id uint32) *stream {
-	for i, have := range s.ids {
-		if have == id {
-			return s.streams[i]
-		}
+	if i := slices.Index(s.ids, id); i >= 0 {
+		return s.streams[i]
 	}
 	return nil
 }

@@ -312,10 +312,8 @@ func (s *peerSession) event(ev *http2.Event) {
 
 // find returns a call whose head was sent, nil if there is none.
 func (s *peerSession) find(id uint32) *call {
-	for i, have := range s.ids {
-		if have == id {
-			return s.calls[i]
-		}
+	if i := slices.Index(s.ids, id); i >= 0 {
+		return s.calls[i]
 	}
 	return nil
 }

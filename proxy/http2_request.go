@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -232,7 +231,7 @@ func newKey() string {
 // sameHost handles a Host field, which must equal the authority or replaces it.
 func (w *rewriter) sameHost(value []byte) bool {
 	switch {
-	case w.host || len(w.authority) > 0 && !bytes.EqualFold(value, w.authority):
+	case w.host || len(w.authority) > 0 && !sameAuthority(value, w.authority, ":443"): // it is spoken over TLS alone
 		w.status, w.why = 400, "the authority and Host differ"
 	case len(w.authority) == 0:
 		w.write(nameHost, value)

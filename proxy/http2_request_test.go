@@ -61,6 +61,8 @@ func TestRewriter(t *testing.T) {
 		"upgrade":          {true, []string{"upgrade", "x"}, ""},
 		"chunked":          {false, []string{"transfer-encoding", "chunked"}, ""},
 		"the same host":    {true, []string{"host", "A"}, "GET /x?y HTTP/1.1\r\nhost: a\r\n\r\n"},
+		"with its port":    {true, []string{"host", "A:443"}, "GET /x?y HTTP/1.1\r\nhost: a\r\n\r\n"},
+		"another port":     {true, []string{"host", "a:80"}, "400"},
 		"another host":     {true, []string{"host", "b"}, "400"},
 		"two hosts":        {true, []string{"host", "a", "host", "a"}, "400"},
 		"large":            {true, []string{"x", strings.Repeat("y", 17<<10)}, "431"},

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"iter"
 	"net/netip"
 	"strconv"
 
@@ -9,62 +10,64 @@ import (
 	"ceiling/proxy/route"
 )
 
-// key hashes what distinguishes the request; 0 if k is none.
-func (x *inbound) key(k key, head, clean []byte) uint64 {
+// key hashes what distinguishes the request; 0 if k is none, or the request has none.
+func (x *inbound) key(k key, clean []byte) uint64 {
 	switch k.kind {
 	case keyNone:
 		return 0
 	case keyDestination:
-		x.lines()
-		n, err := strconv.ParseUint(string(cookie(x.client.conn.loop.field(head, "cookie"), k.name)), 36, 64)
-		if err != nil { // none, or another program's
-			return 0
+		for value := range x.cookies(k.name) {
+			if n, err := strconv.ParseUint(string(value), 36, 64); err == nil {
+				return n
+			}
 		}
-		return n
+		return 0 // none, or another program's
 	case keyPath:
 		if clean == nil {
 			clean = x.cleanPath()
 		}
 		return route.HashOf(clean)
 	case keyHeader:
-		x.lines()
-		return route.HashOf(x.client.conn.loop.field(head, k.name))
+		return hashOf(x.fieldOf(x.head(), k.name))
 	case keyCookie:
-		x.lines()
-		return route.HashOf(cookie(x.client.conn.loop.field(head, "cookie"), k.name))
+		for value := range x.cookies(k.name) {
+			return hashOf(value)
+		}
+		return 0
 	}
-	a := x.client.conn.loop.site.clientOf(x.address()).As16()
-	return route.HashOf(a[:])
+	a := x.client.conn.loop.site.clientOf(x.address())
+	if !a.IsValid() { // over a unix socket
+		return 0
+	}
+	b := a.As16()
+	return route.HashOf(b[:])
 }
 
-// clientOf returns the network that is one client to the limits: a customer has a whole network of
-// IPv6, and may change the address with every request.
-func (s *site) clientOf(a netip.Addr) netip.Addr {
-	if !a.Is6() || a.Is4In6() {
-		return a
+// hashOf is 0 for what is absent.
+func hashOf(b []byte) uint64 {
+	if len(b) == 0 {
+		return 0
 	}
-	p, err := a.Prefix(s.ipv6Prefix)
-	if err != nil { // not after the check of the configuration
-		return a
-	}
-	return p.Addr()
+	return route.HashOf(b)
 }
 
-// cookie finds a cookie's value.
-func cookie(field []byte, name string) []byte {
-	for len(field) > 0 {
-		part := field
-		if i := bytes.IndexByte(field, ';'); i >= 0 {
-			part, field = field[:i], field[i+1:]
-		} else {
-			field = nil
-		}
-		part = bytes.TrimSpace(part)
-		if len(part) > len(name) && part[len(name)] == '=' && string(part[:len(name)]) == name {
-			return part[len(name)+1:]
+// cookies are the values of a cookie: a browser may have several of one name, and what joins the fields of
+// HTTP/2 may leave several.
+func (x *inbound) cookies(cookie string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		head := x.head()
+		for _, line := range x.lines() {
+			if !equalFold(line.Name(head), "cookie") {
+				continue
+			}
+			for part := range bytes.SplitSeq(line.Value(head), []byte{';'}) {
+				name, value, _ := bytes.Cut(bytes.TrimSpace(part), []byte{'='})
+				if string(name) == cookie && !yield(value) {
+					return
+				}
+			}
 		}
 	}
-	return nil
 }
 
 // address returns the client's address. Behind trusted proxies it is the last address of
@@ -100,4 +103,21 @@ func (x *inbound) address() netip.Addr {
 		}
 	}
 	return a
+}
+
+// ownPort is the port of a URL's scheme: http: or https:.
+func ownPort(url []byte) string {
+	if url[len("http")] == ':' {
+		return ":80"
+	}
+	return ":443"
+}
+
+// sameAuthority reports whether two hosts are the same, if one names its scheme's own port, or an empty one,
+// and the other none (RFC 9110, section 4.2.3).
+func sameAuthority(a, b []byte, own string) bool {
+	bare := func(host []byte) []byte {
+		return bytes.TrimSuffix(bytes.TrimSuffix(host, []byte(own)), []byte{':'})
+	}
+	return bytes.EqualFold(bare(a), bare(b))
 }

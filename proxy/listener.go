@@ -27,8 +27,6 @@ func (ln *listener) accepted(ev *ring.Event) {
 		if outOfDescriptors(ev.Err) {
 			l.starve()
 		}
-	case l.stopping:
-		closeNow(ev.FD)
 	default:
 		l.counts.accepted++
 		l.serve(ev.FD, ln.tls, ln.unix)
@@ -49,9 +47,27 @@ func (ln *listener) again() {
 	}
 }
 
+// expired closes it once its queue is empty: a client in the queue may have sent its request, see loop.stop.
+func (ln *listener) expired() {
+	l := ln.conn.loop
+	l.ring.Release(int(ln.conn.fd), ln.conn.tag())
+	for range queueMost {
+		fd, _, err := syscall.Accept4(int(ln.conn.fd), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
+		if err != nil { // it is empty, or the client has left
+			break
+		}
+		ln.accepted(&ring.Event{FD: fd})
+	}
+	closeNow(int(ln.conn.fd)) // the ring would do it after the turn, and more come until then
+	ln.conn.fd = -1
+	l.forget(&ln.conn)
+}
+
+// queueMost bounds the clients that an ending loop takes: those of a flood never end.
+const queueMost = 4096
+
 func (ln *listener) received([]byte)          {}
 func (ln *listener) ended(syscall.Errno)      {}
 func (ln *listener) unsendable(syscall.Errno) {}
 func (ln *listener) stalled()                 {}
 func (ln *listener) drained()                 {}
-func (ln *listener) expired()                 {}

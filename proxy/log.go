@@ -22,12 +22,12 @@ const (
 // accessLog writes what the loops collect, from its own goroutine: a stalled disk must not stop a
 // loop.
 type accessLog struct {
-	path   string      // "-" is standard output
-	mu     sync.Mutex  // guards file, which reopen changes
-	file   *os.File    // nil once closed
-	full   chan []byte // to be written
-	empty  chan []byte // to be filled
-	sample uint64      // of 2^32: the share of requests that is logged
+	path   string        // "-" is standard output
+	file   *os.File      // the writing goroutine's
+	full   chan []byte   // to be written; after a nil, the next file
+	fresh  chan *os.File // the file to go on with
+	empty  chan []byte   // to be filled
+	sample uint64        // of 2^32: the share of requests that is logged
 	done   sync.WaitGroup
 	fail   func(string)
 }
@@ -42,7 +42,8 @@ func openLog(path string, sample float64, fail func(string)) (*accessLog, error)
 	if path == "off" {
 		return nil, nil
 	}
-	a := &accessLog{path: path, file: os.Stdout, full: make(chan []byte, logBuffers), empty: make(chan []byte, logBuffers),
+	a := &accessLog{path: path, file: os.Stdout, full: make(chan []byte, logBuffers), fresh: make(chan *os.File),
+		empty:  make(chan []byte, logBuffers),
 		sample: uint64(sample * (1 << 32)), fail: fail}
 	if path != "-" {
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
@@ -56,7 +57,14 @@ func openLog(path string, sample float64, fail func(string)) (*accessLog, error)
 	}
 	a.done.Go(func() {
 		for b := range a.full {
-			if err := a.write(b); err != nil {
+			var err error
+			if b == nil {
+				err = a.file.Close()
+				a.file = <-a.fresh
+			} else {
+				_, err = a.file.Write(b)
+			}
+			if err != nil {
 				a.fail("access log: " + err.Error())
 			}
 			select {
@@ -72,31 +80,18 @@ func openAppend(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
 }
 
-func (a *accessLog) write(b []byte) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	_, err := a.file.Write(b)
-	return err
-}
-
-// reopen switches to a new file of the same name after another program has renamed the old one.
-// If it cannot be opened, the old one stays.
+// reopen switches to a new file of the same name after another program has renamed the old one, which has all
+// that was handed over before. If it cannot be opened, the old one stays.
 func (a *accessLog) reopen() error {
 	if a == nil || a.path == "-" {
 		return nil
 	}
 	file, err := openAppend(a.path)
-	if err != nil {
-		return err
+	if err == nil {
+		a.full <- nil
+		a.fresh <- file
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.file == nil { // the proxy has ended
-		return file.Close()
-	}
-	old := a.file
-	a.file = file
-	return old.Close()
+	return err
 }
 
 // close writes what is left.
@@ -106,14 +101,10 @@ func (a *accessLog) close() error {
 	}
 	close(a.full)
 	a.done.Wait()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	file := a.file
-	a.file = nil
 	if a.path == "-" {
 		return nil
 	}
-	return file.Close()
+	return a.file.Close()
 }
 
 // logBuffer is one loop's part of the log.
@@ -194,23 +185,6 @@ func (x *exchange) log() {
 	if len(g.b) >= logBytes {
 		g.flush(l)
 	}
-}
-
-// head returns the request's head, nil if there is none.
-func (x *inbound) head() []byte {
-	if c := x.client; x.headEnd > x.headAt && c.in != nil && x.headEnd <= len(c.in.b) {
-		return c.in.b[x.headAt:x.headEnd]
-	}
-	return nil
-}
-
-// fieldOf returns a field's value for the log.
-func (x *inbound) fieldOf(head []byte, name string) []byte {
-	if head == nil {
-		return nil
-	}
-	x.lines()
-	return x.client.conn.loop.field(head, name)
 }
 
 // cause returns the cause of a failure, "" if there is none.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -151,6 +152,9 @@ func (l *loop) turn() error {
 		l.begin()
 	}
 	l.relieve()
+	if l.stopping {
+		endIdle(l)
+	}
 	l.flush()
 	return nil
 }
@@ -211,7 +215,7 @@ func (l *loop) handle(ev *ring.Event) {
 	case ring.Received:
 		if len(ev.Data) > 0 {
 			c.take(ev.Data)
-			if len(ev.Data) == fullPiece && c.tastes() {
+			if len(ev.Data) == fullPiece && c.tastes() && l.ring.Quiet(ev.Tag) { // else what it reads is not what follows
 				c.more()
 			}
 			if c.intake == intakePiece && c.fd >= 0 {
@@ -287,14 +291,11 @@ func (l *loop) over() bool {
 	if !l.stopping {
 		return false
 	}
-	if len(l.clients) > 0 && l.now < l.drainEnd {
-		return false
-	}
-	return true
+	return l.now >= l.drainEnd || len(l.clients) == 0 && !slices.ContainsFunc(l.listeners, func(ln *listener) bool { return ln.conn.fd >= 0 })
 }
 
-// stop closes the listeners and the clients waiting for their next request; the others end with
-// their current request, or when the drain time is over.
+// stop ends the clients with their current request, see endIdle for those without one, and all when the
+// drain time is over. The listeners take what is in their queue and close.
 func (l *loop) stop(within time.Duration) {
 	l.drainEnd = l.now + int64(within)
 	if l.stopping {
@@ -302,10 +303,13 @@ func (l *loop) stop(within time.Duration) {
 	}
 	l.stopping = true
 	for _, ln := range l.listeners {
-		ln.conn.close()
+		ln.conn.pause()
+		ln.conn.expire(1)
 	}
 	for c := range l.clients {
-		c.drain()
+		if c.conn.session != nil {
+			c.conn.session.drain()
+		}
 	}
 }
 

@@ -106,7 +106,7 @@ func TestSilentBridgeEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
+	go func() { ended <- p.Run(ctx, nil) }()
 	l := dial(t, p.Addresses()[0].String())
 	l.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-asked

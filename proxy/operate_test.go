@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -112,7 +113,7 @@ func TestCauses(t *testing.T) {
 		{"https://" + closed.Address(), "", 502, "connect: connection refused"},
 		{"https://" + plain.Address(), "", 502, "TLS: the handshake failed"},
 	} {
-		name := firstOf(k.id, k.uri)
+		name := cmp.Or(k.id, k.uri)
 		for _, format := range []string{"combined", "json"} {
 			file := filepath.Join(t.TempDir(), "log")
 			patience := map[bool]string{true: "[locations.timeouts]\nresponse = \"50ms\""}[k.status == 504]
@@ -480,5 +481,62 @@ func TestRequestsPerClient(t *testing.T) {
 	most := 3 + int(2*time.Since(began).Seconds())
 	if passed < 2 || passed > most || r.count("rate_limited_requests_total") != uint64(limited) {
 		t.Errorf("%d passed, %d can; %d limited", passed, most, limited)
+	}
+}
+
+// TestReopenLogFlushes: the lines of requests that were answered before the signal are in the old file.
+func TestReopenLogFlushes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "access")
+	r := run(t, "auto", "workers = 2\nlisten = [\"127.0.0.1:0\"]\n[log]\naccess = \""+file+"\"\n")
+	for range 20 {
+		dial(t, r.addr).status("/", 404)
+	}
+	if err := os.Rename(file, file+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.ReopenLog(); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(file + ".1")
+	if n := bytes.Count(old, []byte("\n")); err != nil || n != 20 {
+		t.Errorf("%d lines in the old file, want 20; %v", n, err)
+	}
+	if b, err := os.ReadFile(file); err != nil || len(b) > 0 {
+		t.Errorf("in the new one: %q %v", b, err)
+	}
+}
+
+// TestNoWeight: a destination of weight 0 gets nothing, but from the clients that a cookie ties to it.
+func TestNoWeight(t *testing.T) {
+	a := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("a"))))
+	b := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("b"))))
+	for _, balance := range []string{"round_robin", "least_connections", "two_choices", "hash", "sticky"} {
+		r := run(t, "auto", to("http://"+a.Address(), `balance = "`+balance+`"`)+"weight = 0\n[[locations.destinations]]\nuri = \"http://"+b.Address()+"\"\n")
+		l := dial(t, r.addr)
+		for range 10 {
+			l.status("/", 200)
+		}
+		if a.Requests() != 0 {
+			t.Errorf("%s: %d requests", balance, a.Requests())
+		}
+	}
+}
+
+// TestKeyIsAbsent: requests without what they are distinguished by are spread.
+func TestKeyIsAbsent(t *testing.T) {
+	for _, key := range []string{"header:X-Tenant", "cookie:tenant"} {
+		a := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("a"))))
+		b := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("b"))))
+		r := run(t, "auto", to("http://"+a.Address(), `balance = "hash"`, `key = "`+key+`"`)+"[[locations.destinations]]\nuri = \"http://"+b.Address()+"\"\n")
+		l := dial(t, r.addr)
+		for _, with := range []string{"", "X-Tenant:\r\n", "Cookie: other=1\r\n", "Cookie: tenant=\r\n"} {
+			before := a.Requests()
+			for range 10 {
+				l.ask("GET", "/", with)
+			}
+			if n := a.Requests() - before; n != 5 {
+				t.Errorf("%s with %q: %d of 10", key, with, n)
+			}
+		}
 	}
 }

@@ -152,19 +152,23 @@ func appendChunk(b, piece []byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-// tastes reports whether the connection receives piece by piece and forwards a response body to a
-// client that has taken everything so far, over a connection that holds little for its other
+// tastes reports whether the connection receives piece by piece and forwards a body to an end that has
+// taken everything so far: a destination, or a client over a connection that holds little for its other
 // streams.
 func (c *conn) tastes() bool {
 	if c.intake != intakePiece || c.fd < 0 {
 		return false
 	}
-	p, ok := c.owner.(*peer)
-	if !ok || p.state != peerBody || p.client.conn.blocked {
-		return false
+	switch o := c.owner.(type) {
+	case *client:
+		return o.state == atRequest && o.x.bodyState == bodyStreaming && !o.stalledUpstream()
+	case *peer:
+		if o.state == peerBody && !o.client.conn.blocked {
+			st := o.client.conn.stream
+			return st == nil || !st.crowded()
+		}
 	}
-	st := p.client.conn.stream
-	return st == nil || !st.crowded()
+	return false
 }
 
 func (p *peer) received(data []byte) {

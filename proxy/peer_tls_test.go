@@ -44,7 +44,7 @@ func TestSecureDestination(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- p.Run(ctx) }()
+		go func() { ended <- p.Run(ctx, nil) }()
 		l := dial(t, p.Addresses()[0].String())
 		for range 3 {
 			l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + string(pattern(100000)))
@@ -142,7 +142,7 @@ func TestTornDestination(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
+	go func() { ended <- p.Run(ctx, nil) }()
 	for path, whole := range map[string]bool{"/torn": false, "/whole": true} {
 		l := dial(t, p.Addresses()[0].String())
 		l.say("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -198,12 +198,12 @@ func (p *Proxy) Addresses() []listen.Address { return p.addresses }
 // SecureAddresses returns the addresses for clients with TLS.
 func (p *Proxy) SecureAddresses() []listen.Address { return p.secured }
 
-// Run serves until ctx ends, then finishes requests in progress for up to the drain time, and
-// frees everything. It returns an error when a loop fails.
+// Run serves until ctx ends, then finishes requests in progress for up to the drain time, or until now is
+// closed, and frees everything. It returns an error when a loop fails.
 //
 // A loop blocks in the kernel without telling the runtime, which saves a few percent, so the
 // runtime gets that many extra threads for everything else.
-func (p *Proxy) Run(ctx context.Context) (err error) {
+func (p *Proxy) Run(ctx context.Context, now <-chan struct{}) (err error) {
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(max(before, len(p.loops)) + max(2, len(p.loops)))
 	defer runtime.GOMAXPROCS(before)
@@ -221,7 +221,7 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 	case err = <-ended:
 		left--
 		if err == nil {
-			err = errors.New("proxy: a loop has ended by itself")
+			err = errors.New("proxy: a loop ended without being told to")
 		}
 	}
 	p.mu.Lock()
@@ -233,15 +233,26 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 		within = 0
 	}
 	p.tell(func(l *loop) { l.stop(within) })
-	for range left {
-		err = errors.Join(err, <-ended)
+	for left > 0 {
+		select {
+		case one := <-ended:
+			err = errors.Join(err, one)
+			left--
+		case <-now:
+			now = nil
+			p.tell(func(l *loop) { l.stop(0) })
+		}
 	}
 	p.end()
 	p.tasks.Wait()
 	for _, fd := range p.wakes {
 		err = errors.Join(err, syscall.Close(fd))
 	}
-	return errors.Join(err, p.log.close())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	log := p.log
+	p.log = nil
+	return errors.Join(err, log.close())
 }
 
 // tell makes every loop call f soon.
@@ -309,9 +320,16 @@ func (p *Proxy) Reload(c *config.Config) error {
 	return nil
 }
 
-// ReopenLog switches to a new file after the access log was renamed. No line is lost; the last
-// lines from before may go to either file.
+// ReopenLog switches to a new file after the access log was renamed. The old one has every request that was
+// answered before; only while the proxy ends, its last lines may go to either.
 func (p *Proxy) ReopenLog() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.log != nil && p.runs && !p.ended.Load() {
+		if err := ask(p, func(l *loop) struct{} { l.log.flush(l); return struct{}{} }, func(struct{}) {}); err != nil {
+			return err
+		}
+	}
 	if err := p.log.reopen(); err != nil {
 		return fmt.Errorf("access log: %w", err)
 	}

@@ -963,3 +963,74 @@ func TestClientLeaves(t *testing.T) {
 		}
 	})
 }
+
+// TestEndAnswersWhatCame: whatever came before the end is answered: on idle and new connections, in the
+// listener's queue, in a pipeline, and behind a response whose head had not said that it is the last.
+func TestEndAnswersWhatCame(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		release := make(chan struct{})
+		o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+			switch q.URL.Path {
+			case "/soon":
+				return
+			case "/begun":
+				w.Header().Set("Content-Length", "2")
+				_, _ = io.WriteString(w, "a")
+				_ = http.NewResponseController(w).Flush()
+			}
+			<-release
+			_, _ = io.WriteString(w, "b")
+		})
+		r := run(t, engine, to("http://"+o.addr))
+		const one = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+		idle, pipelined, begun, fresh := dial(t, r.addr), dial(t, r.addr), dial(t, r.addr), dial(t, r.addr)
+		idle.status("/soon", 200)
+		pipelined.status("/soon", 200)
+		begun.say("GET /begun HTTP/1.1\r\nHost: a\r\n\r\n")
+		res, err := http.ReadResponse(begun.r, nil)
+		if err != nil || res.Close {
+			t.Fatalf("%v %v", res, err)
+		}
+		begun.say(one)
+		until(t, "all are accepted", func() bool {
+			s, err := r.Snapshot()
+			return err == nil && s.Clients == 4
+		})
+		queued := make(chan net.Conn, 1)
+		r.tell(func(l *loop) { // nothing is accepted or received until it returns
+			for c, text := range map[*link]string{idle: one, fresh: one, pipelined: one + one} {
+				_, _ = io.WriteString(c, text)
+			}
+			c, err := net.Dial("tcp", r.addr)
+			if err == nil {
+				_, err = io.WriteString(c, one)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			queued <- c
+			l.stop(patience)
+		})
+		waits := <-queued
+		defer waits.Close()
+		r.cancel()
+		until(t, "it ends", r.Proxy.ended.Load)
+		close(release)
+		if body, err := io.ReadAll(res.Body); string(body) != "ab" || err != nil {
+			t.Errorf("begun: %q %v", body, err)
+		}
+		for name, c := range map[string]*link{"idle": idle, "fresh": fresh, "queued": {waits, bufio.NewReader(waits), t}, "begun": begun} {
+			if res, body := c.answer("GET"); body != "b" || !res.Close {
+				t.Errorf("%s: %q, close %v", name, body, res.Close)
+			}
+			c.over()
+		}
+		for i := range 2 {
+			if res, body := pipelined.answer("GET"); body != "b" || res.Close != (i == 1) {
+				t.Errorf("response %d of the pipeline: %q, close %v", i, body, res.Close)
+			}
+		}
+		pipelined.over()
+		r.stop()
+	})
+}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -136,4 +137,81 @@ func TestIPv6(t *testing.T) {
 			t.Error(body)
 		}
 	})
+}
+
+// TestLeniency: the forms of a valid request that few clients send.
+func TestLeniency(t *testing.T) {
+	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) { _, _ = io.Copy(w, q.Body) })
+	engines(t, func(t *testing.T, engine string) {
+		r := run(t, engine, to("http://"+o.addr))
+		for target, hosts := range map[string][]string{
+			"http://a.example:80/":  {"a.example", "a.example:80", "A.example:"},
+			"http://a.example/":     {"a.example:80", "a.example"},
+			"HTTPS://a.example/":    {"a.example:443"},
+			"http://[::1]:80/":      {"[::1]"},
+			"http://a.example:081/": {"a.example:081"},
+		} {
+			for _, host := range hosts {
+				l := dial(t, r.addr)
+				l.say("GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+				if res, body := l.answer("GET"); res.StatusCode != 200 {
+					t.Errorf("%s and %s: %d %s", target, host, res.StatusCode, body)
+				}
+			}
+		}
+		for target, host := range map[string]string{
+			"http://a.example:443/": "a.example", "https://a.example:80/": "a.example", "http://a.example:80/": "b.example",
+			"http://a.example:8080/": "a.example", "http://[::80]/": "[:",
+		} {
+			l := dial(t, r.addr)
+			l.say("GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+			if res, _ := l.answer("GET"); res.StatusCode != 400 {
+				t.Errorf("%s and %s: %d", target, host, res.StatusCode)
+			}
+		}
+		// RFC 9112, section 2.2: empty lines before a request are ignored.
+		l := dial(t, r.addr)
+		const post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"
+		for _, text := range []string{"\r\n" + post, post + "\r\n", post + "\r\n\r\n", "\r\n\r\n" + post + "\r"} {
+			l.say(text)
+			if res, body := l.answer("POST"); res.StatusCode != 200 || body != "body" {
+				t.Errorf("%q: %d %s", text, res.StatusCode, body)
+			}
+		}
+		l.say("\n" + post)
+		if res, body := l.answer("POST"); res.StatusCode != 200 || body != "body" {
+			t.Errorf("a line end in two parts: %d %s", res.StatusCode, body)
+		}
+		for _, text := range []string{"\n" + post, "\r\r\n" + post, " \r\n" + post} {
+			l := dial(t, r.addr)
+			l.say(text)
+			if res, _ := l.answer("POST"); res.StatusCode != 400 {
+				t.Errorf("%q: %d", text, res.StatusCode)
+			}
+		}
+	})
+}
+
+// TestFieldsForOneHop: what concerns the connection to a proxy, or tells a proxy what to do, ends here.
+func TestFieldsForOneHop(t *testing.T) {
+	came := make(chan http.Header, 1)
+	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+		came <- q.Header
+		w.Header().Set("Proxy-Authenticate", "Basic")
+		w.Header().Set("Proxy-Authentication-Info", "x")
+		w.Header().Set("X-Accel-Redirect", "/x")
+	})
+	r := run(t, "auto", to("http://"+o.addr))
+	fields := []string{"Proxy-Authorization", "Proxy_Authorization", "Proxy-Authenticate", "X-Accel-Redirect", "X-Accel-Mapping", "X_Accel_Redirect",
+		"X-Sendfile-Type", "X-Sendfile"}
+	res, _ := dial(t, r.addr).ask("GET", "/", strings.Join(fields, ": x\r\n")+": x\r\nConnection: Proxy-Authorization\r\nX-Kept: x\r\n")
+	got := <-came
+	for _, f := range fields {
+		if got.Get(f) != "" {
+			t.Errorf("%s reaches the destination", f)
+		}
+	}
+	if got.Get("X-Kept") == "" || res.Header.Get("X-Accel-Redirect") == "" || res.Header.Get("Proxy-Authenticate")+res.Header.Get("Proxy-Authentication-Info") != "" {
+		t.Errorf("%v, %v", got, res.Header)
+	}
 }

@@ -28,7 +28,7 @@ func (x *exchange) serveFile(s *files.Site, clean []byte) {
 	case one == nil && x.location.tryFiles && x.tried&1 == 0:
 		x.tried |= 1
 		x.destination = nil
-		x.dispatch(x.key(x.location.balanceKey, c.in.b[x.headAt:x.headEnd], clean), clean)
+		x.dispatch(x.key(x.location.balanceKey, clean), clean)
 		return
 	case one == nil:
 		x.answer(404, "no such file")
@@ -81,11 +81,13 @@ func (x *exchange) sendFile(f *files.File, status int, from, to int64) {
 	out := c.conn.buffer()
 	b := appendStatus(out.b, status)
 	at := len(b)
-	if status != 412 {
-		b = append(b, f.Lines...)
-	}
-	if f.Packs && !f.Negotiated {
-		b = append(b, "Vary: Accept-Encoding\r\n"...)
+	switch {
+	case status == 304 && f.Packs && x.knowsPacked([]byte(f.ETag)):
+		b = appendPackedLines(b, f)
+	case status != 412:
+		if b = append(b, f.Lines...); f.Packs && !f.Negotiated {
+			b = append(b, "Vary: Accept-Encoding\r\n"...)
+		}
 	}
 	switch status {
 	case 206:

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -356,7 +357,7 @@ func (s *site) ownFields(l *config.Location) (names []string) {
 	}
 	if l.Access != nil && l.Access.ForwardAuth != nil {
 		for _, c := range copiedOf(l.Access.ForwardAuth) {
-			names = append(names, c.To)
+			names = append(names, c.From, c.To)
 		}
 	}
 	return names
@@ -370,7 +371,7 @@ type fixed struct {
 
 func fixedOf(r *config.Respond) *fixed {
 	f := &fixed{status: r.Status, body: []byte(r.Body)}
-	if kind := firstOf(r.Type, fileType(r.File)); r.Status != 204 && r.Status != 304 {
+	if kind := cmp.Or(r.Type, fileType(r.File)); r.Status != 204 && r.Status != 304 {
 		f.lines = appendField(nil, "Content-Type", kind)
 	}
 	return f
@@ -405,7 +406,7 @@ func (p *Proxy) destination(s, old *site, l *config.Location, d *config.Destinat
 	if err != nil {
 		return nil, err
 	}
-	dest := &destination{id: d.ID, name: firstOf(d.ID, secret.Plain().URL(d.URI)), weight: d.Weight, base: target.Base,
+	dest := &destination{id: d.ID, name: cmp.Or(d.ID, secret.Plain().URL(d.URI)), weight: *d.Weight, base: target.Base,
 		seed: route.HashOf([]byte(d.URI + " " + d.ID)), host: d.SentHost(target), collects: d.BufferRequests}
 	if d.Timeout > 0 {
 		loc.within.respond = int64(d.Timeout) * 1e6
@@ -465,10 +466,10 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 		}
 		u.limit.Store(int64(d.MaxConnections / p.processes()))
 	}
-	u.queue.Store(int64(orInt(d.Queue, 100)))
-	u.maxIdle.Store(int64(orInt(d.IdleConnections, 64)))
+	u.queue.Store(int64(cmp.Or(d.Queue, 100)))
+	u.maxIdle.Store(int64(cmp.Or(d.IdleConnections, 64)))
 	u.idle.Store(int64(s.config.Timeouts.UpstreamIdle.Or(4 * time.Second)))
-	u.eject.failures = int32(orInt(d.Eject.Failures, 5))
+	u.eject.failures = int32(cmp.Or(d.Eject.Failures, 5))
 	u.eject.first, u.eject.most = d.Eject.For.Or(5*time.Second), d.Eject.Most.Or(time.Minute)
 	s.upstreams[k] = u
 	p.supervise(u)
@@ -501,19 +502,20 @@ func upstreamKey(d *config.Destination, target config.Target) string {
 	return k
 }
 
-func orInt(n, otherwise int) int {
-	if n == 0 {
-		return otherwise
-	}
-	return n
-}
-
 // trusts reports whether an address is a trusted proxy's.
 func (s *site) trusts(a netip.Addr) bool {
-	for _, p := range s.trust {
-		if p.Contains(a) {
-			return true
-		}
+	return slices.ContainsFunc(s.trust, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// clientOf returns the network that is one client to the limits: a customer has a whole network of
+// IPv6, and may change the address with every request.
+func (s *site) clientOf(a netip.Addr) netip.Addr {
+	if !a.Is6() || a.Is4In6() {
+		return a
 	}
-	return false
+	p, err := a.Prefix(s.ipv6Prefix)
+	if err != nil { // not after the check of the configuration
+		return a
+	}
+	return p.Addr()
 }

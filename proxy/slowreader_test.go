@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"testing"
 
 	"ceiling/internal/needs"
@@ -86,4 +89,92 @@ func heldForClients(t *testing.T, r *running) (blocked, largest int) {
 		t.Fatal(err)
 	}
 	return blocked, largest
+}
+
+// TestSlowUploadsHoldLittle: what is kept of a body whose destination does not read is bounded, and the
+// client is not read.
+func TestSlowUploadsHoldLittle(t *testing.T) {
+	needs.Time(t)
+	const clients, most = 20, 256 << 10
+	body := pattern(8 << 20)
+	handler := func(release chan struct{}) http.HandlerFunc {
+		return func(w http.ResponseWriter, q *http.Request) {
+			if q.Method == "GET" {
+				return
+			}
+			<-release
+			got, err := io.ReadAll(q.Body)
+			if err != nil || !bytes.Equal(got, body) { // of a client that has left, or wrong
+				w.WriteHeader(500)
+			}
+		}
+	}
+	slowly := func(t *testing.T, engine string, serve func(http.HandlerFunc) string, used bool) {
+		release := make(chan struct{})
+		r := run(t, engine, serve(handler(release)))
+		dial(t, r.addr).status("/", 200)
+		var all sync.WaitGroup
+		for i := range clients {
+			l := dial(t, r.addr)
+			if used {
+				l.status("/", 200)
+			}
+			all.Go(func() {
+				if i%2 == 0 {
+					_, _ = fmt.Fprintf(l, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+					return
+				}
+				_, _ = io.WriteString(l, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+				_, _ = fmt.Fprintf(l, "%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+			})
+			if i < 2 {
+				defer func() {
+					if res, _ := l.answer("POST"); res.StatusCode != 200 {
+						t.Errorf("%d", res.StatusCode)
+					}
+				}()
+			} else {
+				defer l.Close()
+			}
+		}
+		largest := 0
+		until(t, "all are paused", func() bool { // a burst that comes before is gone then
+			paused := 0
+			largest = 0
+			err := ask(r.Proxy, func(l *loop) (n [2]int) {
+				for c := range l.clients {
+					held := 0
+					list := append([]*buffer{c.in, c.conn.out}, c.conn.pending...)
+					if c.x != nil && c.x.peer != nil {
+						list = append(append(list, c.x.peer.conn.out), c.x.peer.conn.pending...)
+					}
+					for _, p := range list {
+						if p != nil {
+							held += cap(p.b)
+						}
+					}
+					if c.conn.intake == intakePaused {
+						n[0]++
+					}
+					n[1] = max(n[1], held)
+				}
+				return n
+			}, func(n [2]int) { paused, largest = paused+n[0], max(largest, n[1]) })
+			return err != nil || paused == clients
+		})
+		if largest > most {
+			t.Errorf("%d bytes are held for a client, want %d at most", largest, most)
+		}
+		close(release)
+	}
+	engines(t, func(t *testing.T, engine string) {
+		for name, used := range map[string]bool{"first request": false, "second request": true} {
+			t.Run("of HTTP/1.1, "+name, func(t *testing.T) {
+				slowly(t, engine, func(h http.HandlerFunc) string { return to("http://" + serveHTTP(t, h).addr) }, used)
+			})
+			t.Run("of HTTP/2, "+name, func(t *testing.T) {
+				slowly(t, engine, func(h http.HandlerFunc) string { return toHTTP2("http://" + serveHTTP2(t, h)) }, used)
+			})
+		}
+	})
 }

@@ -140,7 +140,7 @@ func systemdChild(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { defer cancel(); _, _ = io.Copy(io.Discard, os.Stdin) }()
-	if err := p.Run(ctx); err != nil {
+	if err := p.Run(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -164,7 +165,7 @@ func runWith(t *testing.T, text string, o proxy.Options) *running {
 	r.addr, r.plain = r.SecureAddresses()[0].String(), r.Addresses()[0].String()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- r.Proxy.Run(ctx) }()
+	go func() { ended <- r.Proxy.Run(ctx, nil) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		select {
@@ -652,4 +653,34 @@ func TestPreface(t *testing.T) {
 		}
 		conn.Close()
 	}
+}
+
+// TestPlainOnTheTLSPort: a client that speaks plain HTTP there is told so, in plain.
+func TestPlainOnTheTLSPort(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		r := runOn(t, engine, begin("", certify(t, t.TempDir(), "a.example"))+location("http://127.0.0.1:1", ""))
+		for _, text := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n",
+			"OPTIONS * HTTP/1.1\r\n"} {
+			c, err := net.Dial("tcp", r.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, _ = io.WriteString(c, text[:2])
+			_, _ = io.WriteString(c, text[2:])
+			res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: text[:max(strings.IndexByte(text, ' '), 0)]})
+			if err != nil || res.StatusCode != 400 || !res.Close {
+				t.Errorf("%q: %v %v", text, res, err)
+			}
+		}
+		c, err := net.Dial("tcp", r.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "SSH-2.0-x\r\n")
+		if b, err := io.ReadAll(c); err == nil && bytes.Contains(b, []byte("HTTP/1.1")) {
+			t.Errorf("to what is no HTTP: %q", b)
+		}
+	})
 }

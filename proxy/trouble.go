@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"io"
 	"sync/atomic"
 	"syscall"
 )
@@ -22,10 +23,14 @@ func (t *trouble) ends() bool {
 	return last != nil && t.why.CompareAndSwap(last, nil)
 }
 
-// rootCause returns an error without what differs from request to request, as a local port does.
+// rootCause returns an error without what differs from request to request: a local port, and by
+// which of three calls the end of a connection was noticed.
 func rootCause(err error) string {
 	var no syscall.Errno
-	if errors.As(err, &no) {
+	switch {
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "it closed the connection"
+	case errors.As(err, &no):
 		return no.Error()
 	}
 	return err.Error()

@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -46,5 +49,18 @@ func TestTroubleIsReportedOnce(t *testing.T) {
 	defer r.mu.Unlock()
 	if len(r.lines) != 2 || !strings.Contains(r.lines[0], "forward_auth") || r.lines[1] != "the authentication service answers again" {
 		t.Errorf("%q", r.lines)
+	}
+}
+
+// TestRootCause: how the end of a connection is noticed is chance, and no other trouble.
+func TestRootCause(t *testing.T) {
+	first := rootCause(&net.OpError{Op: "write", Err: syscall.EPIPE})
+	for _, err := range []error{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, io.EOF, fmt.Errorf("read: %w", io.ErrUnexpectedEOF)} {
+		if got := rootCause(err); got != first {
+			t.Errorf("%v: %q, not %q", err, got, first)
+		}
+	}
+	if got := rootCause(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}); got == first {
+		t.Errorf("nobody listens: %q", got)
 	}
 }

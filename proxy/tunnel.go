@@ -62,7 +62,7 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 		p.conn.write(c.in.b[c.at:])
 	}
 	c.keepHead()
-	c.conn.resume()
+	c.conn.gulp()
 	if c.eof {
 		p.halfClose()
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -192,7 +193,7 @@ func socketAddresses(t config.Target, look func(string) ([]string, error)) ([]ri
 func (p *Proxy) check(ctx context.Context, u *upstream, d *config.Destination) {
 	h := d.Health
 	every, patience := h.Interval.Or(5*time.Second), h.Timeout.Or(2*time.Second)
-	rise, fall := orInt(h.Rise, 2), orInt(h.Fall, 2)
+	rise, fall := cmp.Or(h.Rise, 2), cmp.Or(h.Fall, 2)
 	network := "tcp"
 	if u.target.Scheme == config.Unix {
 		network = "unix"

@@ -49,7 +49,7 @@ func TestPasswords(t *testing.T) {
 		right          bool
 	}{{"a", "x", true}, {"a", "y", false}, {"b", "y", true}, {"d", "x", false}, {"d", "y", false}, {"c", long + "more", true}, {"a", "", false}} {
 		for range 2 {
-			got, err := p.Check(t.Context(), []byte(w.user), []byte(w.password))
+			got, err := p.Check(t.Context(), netip.Addr{}, []byte(w.user), []byte(w.password))
 			if err != nil || got != w.right || p.Known([]byte(w.user), []byte(w.password)) != w.right {
 				t.Errorf("%s %s: %t %v, known %t", w.user, w.password, got, err, !w.right)
 			}
@@ -63,8 +63,28 @@ func TestPasswords(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.Check(ctx, []byte("a"), []byte("x")); !errors.Is(err, context.Canceled) {
+	if _, err := p.Check(ctx, netip.Addr{}, []byte("a"), []byte("x")); !errors.Is(err, context.Canceled) {
 		t.Errorf("with nothing free: %v", err)
+	}
+	for range cap(p.turns) {
+		<-p.turns
+	}
+	// What is right by the time of its turn is not hashed again: that hash could not be right.
+	p.users["a"] = nil
+	if right, err := p.Check(t.Context(), netip.Addr{}, []byte("a"), []byte("x")); !right || err != nil {
+		t.Errorf("known in the meantime: %t %v", right, err)
+	}
+	// An address has a bounded queue, and another one its own.
+	one, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	for range waitingMost {
+		q := p.join(one)
+		defer p.part(one, q)
+	}
+	if _, err := p.Check(t.Context(), one, []byte("a"), []byte("x")); err != ErrCrowded {
+		t.Errorf("in a full queue: %v", err)
+	}
+	if right, err := p.Check(t.Context(), other, []byte("a"), []byte("x")); !right || err != nil || len(p.queues) != 1 {
+		t.Errorf("of another address: %t %v, %d queues", right, err, len(p.queues))
 	}
 }
 
@@ -126,7 +146,7 @@ func TestUnknownNames(t *testing.T) {
 	p := NewPasswords(map[string]string{"alice": string(h)})
 	took := func(user string) time.Duration {
 		began := time.Now()
-		if right, err := p.Check(t.Context(), []byte(user), []byte("wrong")); right || err != nil {
+		if right, err := p.Check(t.Context(), netip.Addr{}, []byte(user), []byte("wrong")); right || err != nil {
 			t.Errorf("%s: %t %v", user, right, err)
 		}
 		return time.Since(began)

@@ -84,6 +84,9 @@ func (f *Forward) ask(ctx context.Context, fields http.Header) (*Answer, error) 
 	if err != nil {
 		return nil, err
 	}
+	if res.StatusCode < 200 || res.StatusCode > 599 { // 101 included: this is no end of a tunnel (RFC 9110, section 15)
+		return nil, fmt.Errorf("it answers %q, which is neither a yes nor a response for the client", res.Status)
+	}
 	a := &Answer{}
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
 		for _, c := range f.copied {

@@ -42,6 +42,7 @@ type Supervisor struct {
 	// whether they are starting: not ready yet, or about to be restarted. It may be nil.
 	Changed func(starting map[string]bool)
 
+	now    <-chan struct{}
 	report func(string)
 	stderr io.Writer
 	ctx    context.Context
@@ -67,10 +68,10 @@ type app struct {
 	replaced bool // another one with its address follows
 }
 
-// New returns a supervisor without applications. Their output goes to stderr, each line prefixed
-// with the application's name, unless they have a file.
-func New(report func(string), stderr io.Writer) *Supervisor {
-	s := &Supervisor{report: report, stderr: &shared{to: stderr}, apps: map[string]*app{}, starting: map[string]bool{}}
+// New returns a supervisor without applications. Once now is closed, those that are asked to end are killed.
+// Their output goes to stderr, each line prefixed with the application's name, unless they have a file.
+func New(now <-chan struct{}, report func(string), stderr io.Writer) *Supervisor {
+	s := &Supervisor{now: now, report: report, stderr: &shared{to: stderr}, apps: map[string]*app{}, starting: map[string]bool{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }

@@ -16,6 +16,7 @@ import (
 
 	"ceiling/internal/leak"
 	"ceiling/internal/needs"
+	"ceiling/internal/porttest"
 	"ceiling/internal/sys"
 	"ceiling/proxy/config"
 )
@@ -56,7 +57,7 @@ func (u *under) said() string {
 func supervise(t *testing.T, list ...config.Application) *under {
 	t.Helper()
 	u := &under{}
-	u.Supervisor = New(func(line string) { fmt.Fprintln(u, line) }, u)
+	u.Supervisor = New(nil, func(line string) { fmt.Fprintln(u, line) }, u)
 	t.Cleanup(u.Close)
 	u.Replace(of(list...))
 	return u
@@ -146,10 +147,11 @@ func TestReady(t *testing.T) {
 	u := supervise(t, a)
 	until(t, "it runs", func() bool { return u.Status()[0].State == Running })
 	ln.Close()
+	refuses := porttest.Refused(t)
 	b := shell("never", "sleep 1000")
-	b.Ready, b.ReadyWithin = "http://"+addr+"/", config.Duration(50*time.Millisecond)
+	b.Ready, b.ReadyWithin = "http://"+refuses+"/", config.Duration(50*time.Millisecond)
 	u.Replace(of(b))
-	until(t, "it is started again", func() bool { return strings.Contains(u.said(), "never: not ready at http://"+addr) })
+	until(t, "it is started again", func() bool { return strings.Contains(u.said(), "never: not ready at http://"+refuses) })
 }
 
 // TestReplace: what has not changed goes on; the rest is stopped and started.
@@ -249,7 +251,7 @@ func TestChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := &under{}
-	u.Supervisor = New(func(line string) { fmt.Fprintln(u, line) }, u)
+	u.Supervisor = New(nil, func(line string) { fmt.Fprintln(u, line) }, u)
 	t.Cleanup(u.Close)
 	key := config.SameHost(ln.Addr().String())
 	var mu sync.Mutex

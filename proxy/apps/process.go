@@ -97,10 +97,12 @@ func (a *app) end(ctx context.Context, pid int, ended <-chan struct{}) {
 	defer late.Stop()
 	select {
 	case <-ended:
+		return
 	case <-late.C:
 		a.s.report(fmt.Sprintf("application %s: has not ended after SIGTERM, and is killed", a.config.ID))
-		_ = syscall.Kill(-pid, syscall.SIGKILL) // as above
+	case <-a.s.now:
 	}
+	_ = syscall.Kill(-pid, syscall.SIGKILL) // as above
 }
 
 // await probes the application until it is ready, and ends one that never becomes ready.

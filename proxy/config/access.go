@@ -34,7 +34,7 @@ type ForwardAuth struct {
 	// -For, X-Original-URL and X-Original-Method.
 	URI string `toml:"uri"`
 	// CopyHeaders are fields of a 2xx response that the request carries to its destination, as in
-	// "Remote-User", or "Remote-User>X-User" for another name. A client cannot send them.
+	// "Remote-User", or "Remote-User>X-User" for another name. A client cannot send them, by either name.
 	CopyHeaders []string `toml:"copy_headers"`
 	// Timeout of the question, after which the client gets 504: 5s.
 	Timeout Duration `toml:"timeout"`
@@ -42,7 +42,7 @@ type ForwardAuth struct {
 
 // CORS is what browsers ask about requests of other sites' pages (fetch.spec.whatwg.org).
 type CORS struct {
-	// Origins whose pages may read the responses, as in https://app.example, or "*".
+	// Origins with pages that may read the responses, as in https://app.example, or "*".
 	Origins []string `toml:"origins"`
 	// Methods that a preflight allows: GET, HEAD, POST, PUT, PATCH and DELETE by default.
 	Methods []string `toml:"methods"`

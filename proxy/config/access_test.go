@@ -10,6 +10,7 @@ import (
 func TestAccessErrors(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "users"), "# of the site\nalice:$2y$05$abcdefghijklmnopqrstuuUQxJ0m7yWj9D3ZkJb9p3m4o1o8rT0Gm\nbob:$apr1$x$y\n")
+	put(t, filepath.Join(dir, "marked"), "\ufeffbob:$apr1$x$y\n")
 	put(t, filepath.Join(dir, "big.html"), strings.Repeat("x", maxPage+1))
 	for text, want := range map[string]string{
 		`access = { allow = ["10.0.0.0/33"] }`:                                                 `x.toml:2: allow: invalid address or network "10.0.0.0/33"`,
@@ -17,6 +18,7 @@ func TestAccessErrors(t *testing.T) {
 		`access = { basic_auth = {} }`:                                                         "x.toml:2: basic_auth: it has no users",
 		`access = { basic_auth = { users = { alice = "plain" } } }`:                            `x.toml:2: basic_auth: user "alice": the password is not a bcrypt hash`,
 		`access = { basic_auth = { file = "users" } }`:                                         "/users:3: user \"bob\": the password is not a bcrypt hash",
+		`access = { basic_auth = { file = "marked" } }`:                                        "/marked:1: user \"bob\": the password",
 		`access = { basic_auth = { file = "none" } }`:                                          "no such file",
 		`access = { basic_auth = { realm = "\"", file = "users" } }`:                           "basic_auth: realm",
 		`access = { forward_auth = { uri = "auth:9091" } }`:                                    `forward_auth: uri "auth:9091"`,

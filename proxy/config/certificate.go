@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -111,12 +112,7 @@ func (k *checker) covered(t *TLS, certificates []*x509.Certificate) {
 }
 
 func contains(hosts []string, name string) bool {
-	for _, h := range hosts {
-		if strings.EqualFold(h, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
 // named is a name at its place in a file.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -110,7 +111,7 @@ func (k *checker) publish(p *Publish, at *places) {
 		s := &p.Sites[i]
 		s.Directory = strings.TrimRight(s.Directory, "/")
 		if s.ID == "" || seen[s.ID] || s.Directory == "" || s.Keep < 0 {
-			k.add(at, fmt.Sprintf("publish.sites.%d", i), "publish.sites: %q: an id of its own and a directory are needed", s.ID)
+			k.add(at, fmt.Sprintf("publish.sites.%d", i), "publish.sites: %q: it needs its own id, and a directory", s.ID)
 		}
 		seen[s.ID] = true
 		if s.Keep == 0 {
@@ -182,7 +183,7 @@ func (k *checker) region(r *Region, at *places, key string) {
 			k.apps = map[string]bool{}
 		}
 		if a.ID == "" || k.apps[a.ID] {
-			k.add(at, fmt.Sprintf("%sapplications.%d", key, i), "application %q: an id of its own is needed", a.ID)
+			k.add(at, fmt.Sprintf("%sapplications.%d", key, i), "application %q: it needs its own id", a.ID)
 		}
 		k.apps[a.ID] = true
 		if a.Ready != "" && !strings.HasPrefix(a.Ready, "http://") && !strings.HasPrefix(a.Ready, "https://") {
@@ -225,6 +226,7 @@ func (k *checker) location(l *Location, at *places, key string) {
 	if l.Access != nil {
 		k.access(l.Access, at, key+".access")
 	}
+	k.helmet(l.Helmet, at, key+".helmet")
 	k.edits(&l.RequestHeaders, at, key+".request_headers")
 	k.edits(&l.ResponseHeaders, at, key+".response_headers")
 }
@@ -253,6 +255,8 @@ func (k *checker) actions(l *Location, at *places, key string) {
 		k.add(at, key, "location %q has no destination, redirect or respond", l.ID)
 	case l.Redirect != nil && l.Respond != nil:
 		k.add(at, key, "location %q has both redirect and respond", l.ID)
+	case (l.Redirect != nil || l.Respond != nil) && (len(l.Destinations) > 0 || l.Fallback != nil):
+		k.add(at, key, "location %q has destinations that get no request: its redirect or respond answers them all; remove one of the two", l.ID)
 	}
 	if l.Respond != nil {
 		k.respond(l.Respond, at, key+".respond")
@@ -264,6 +268,9 @@ func (k *checker) actions(l *Location, at *places, key string) {
 		k.destination(&l.Destinations[i], at, fmt.Sprintf("%s.destinations.%d", key, i))
 		k.below(l, &l.Destinations[i], at, fmt.Sprintf("%s.destinations.%d", key, i))
 		k.passes(l, i, at, key)
+	}
+	if len(l.Destinations) > 0 && !slices.ContainsFunc(l.Destinations, func(d Destination) bool { return *d.Weight != 0 }) {
+		k.add(at, key, "location %q: no request reaches a destination of weight 0; give one of them another weight", l.ID)
 	}
 	if l.Fallback != nil {
 		k.destination(l.Fallback, at, key+".fallback")
@@ -318,8 +325,7 @@ func (k *checker) limits(l *Location, at *places, key string) {
 		l.Retry = new(Retry)
 	}
 	if l.Retry.Attempts == nil {
-		two := 2
-		l.Retry.Attempts = &two
+		l.Retry.Attempts = new(2)
 	}
 	if l.Retry.Budget == 0 {
 		l.Retry.Budget = 0.2
@@ -339,6 +345,7 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 			d.Timeout = target.Timeout
 		}
 	}
+	k.helmet(d.Helmet, at, key+".helmet")
 	k.secured(d, err == nil && target.Scheme == HTTPS, at, key)
 	switch {
 	case d.HTTP != "" && d.HTTP != "1.1" && d.HTTP != HTTP2:
@@ -346,10 +353,10 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 	case d.HTTP != "" && err == nil && target.Scheme == Files:
 		k.add(at, key+".http", "http: files have none")
 	}
-	if d.Weight == 0 {
-		d.Weight = 1
+	if d.Weight == nil {
+		d.Weight = new(1)
 	}
-	if d.Weight < 0 || d.MaxConnections < 0 || d.Queue < 0 || d.IdleConnections < 0 || d.Timeout < 0 {
+	if *d.Weight < 0 || d.MaxConnections < 0 || d.Queue < 0 || d.IdleConnections < 0 || d.Timeout < 0 {
 		k.add(at, key, "destination %q: a negative number", d.ID)
 	}
 	if d.Host != "" && d.Host != "upstream" && d.Host != "client" && CheckHost(d.Host) != nil {
@@ -419,6 +426,18 @@ func (k *checker) transformer(t *Transformer, at *places, key string) {
 	case "compressResponse":
 	default:
 		k.add(at, key+".type", "transformer %q; replacePath and compressResponse are known", t.Type)
+	}
+}
+
+// helmet checks its fields' values.
+func (k *checker) helmet(h *Helmet, at *places, key string) {
+	if h == nil {
+		return
+	}
+	for v, i := reflect.ValueOf(*h), 0; i < v.NumField(); i++ {
+		if name := v.Type().Field(i).Tag.Get("toml"); v.Field(i).Kind() == reflect.String && !fieldText(v.Field(i).String()) {
+			k.add(at, key+"."+name, "helmet: %s: the value has a line end or another control byte; write it in one line", name)
+		}
 	}
 }
 
@@ -553,20 +572,7 @@ func validKey(key string) bool {
 }
 
 func token(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func fieldText(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
-			return false
-		}
-	}
-	return true
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
+	})
 }

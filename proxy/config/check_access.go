@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -69,7 +70,7 @@ func (k *checker) basicAuth(b *BasicAuth, at *places, key string) {
 		if err != nil {
 			k.add(at, key+".file", "basic_auth: %v", err)
 		}
-		for i, line := range strings.Split(string(text), "\n") {
+		for i, line := range strings.Split(string(bytes.TrimPrefix(text, byteOrderMark)), "\n") {
 			line = strings.TrimSpace(line)
 			if line == "" || line[0] == '#' {
 				continue

@@ -26,7 +26,7 @@ type Config struct {
 	Workers int `toml:"workers"`
 	// Via is the name to add to Via fields; "" adds none.
 	Via string `toml:"via"`
-	// Trust lists the networks of proxies whose X-Forwarded-* are trusted; "unix" are the clients of
+	// Trust lists the networks of proxies with trusted X-Forwarded-*; "unix" are the clients of
 	// unix sockets.
 	Trust []string `toml:"trust"`
 	// Include lists region files, as patterns relative to this file.
@@ -68,7 +68,7 @@ type Publish struct {
 // DefaultKeep is the default of Site.Keep.
 const DefaultKeep = 3
 
-// Site is a directory whose releases can be published.
+// Site is a directory with releases to publish.
 type Site struct {
 	ID string `toml:"id"` // in the address of publishing: /sites/ID
 	// Directory becomes a link to the served release.
@@ -116,7 +116,7 @@ type Log struct {
 	// Traces is how many of the last requests each worker keeps for the admin address, at most
 	// 4096; 0 for none. GET /traces returns them newest first, one line of JSON each.
 	Traces int `toml:"traces"`
-	// Skip lists the IDs of locations whose requests are not logged, but for responses of 500 and above:
+	// Skip lists the IDs of locations without an access log, but for responses of 500 and above:
 	// health checks. nginx: access_log off.
 	Skip []string `toml:"skip"`
 	// Fields adds request fields to the JSON log, by the log's name: { tenant = "X-Tenant" }.
@@ -187,7 +187,7 @@ type Location struct {
 
 	Rate            *Rate    `toml:"rate"`       // none by default
 	Retry           *Retry   `toml:"retry"`      // two attempts by default
-	Timeouts        Timeouts `toml:"timeouts"`   // those of the file by default
+	Timeouts        Timeouts `toml:"timeouts"`   // the file's by default
 	BodyBytes       int64    `toml:"body_bytes"` // larger bodies get 413; 0: the file's limit
 	Helmet          *Helmet  `toml:"helmet"`     // of all responses; a destination's goes first
 	RequestHeaders  Headers  `toml:"request_headers"`
@@ -208,9 +208,9 @@ func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 type Destination struct {
 	ID     string `toml:"id"` // in logs and publishing; the URI without one
 	URI    string `toml:"uri"`
-	Weight int    `toml:"weight"` // 0 means 1
+	Weight *int   `toml:"weight"` // 1 by default; 0: only clients that a sticky cookie ties to it
 	// Host to send: "client", the default, keeps the client's, "upstream", the default of RoadSign's
-	// files, sends that of the URI, anything else this name.
+	// files, sends the URI's, anything else this name.
 	Host string `toml:"host"`
 	// HTTP is the version that the destination speaks: "" and "1.1", or "2", over a plain
 	// connection with prior knowledge and over TLS by ALPN.
@@ -248,7 +248,7 @@ type Destination struct {
 }
 
 // Redirect responds with 301, 302, 303, 307 or 308 (the default). In To, {host}, {path} and
-// {query} stand for the request's; "?{query}" is empty without a query, and {host} has no port if
+// {query} are the request's; "?{query}" is empty without a query, and {host} has no port if
 // To has another scheme or a port.
 type Redirect struct {
 	To     string `toml:"to"`
@@ -314,7 +314,7 @@ type TransformOptions struct {
 }
 
 // Helmet sets security headers on responses: each field the header of its name, RoadSign's terms.
-// The header of HSTS goes to TLS clients alone.
+// The header of HSTS goes only to TLS clients.
 type Helmet struct {
 	XSSProtection             string `toml:"xss_protection"`
 	ContentTypeNosniff        string `toml:"content_type_nosniff"`

@@ -143,6 +143,16 @@ func TestErrorsNameTheirLine(t *testing.T) {
 		"trust":              {"trust = [\"10.0.0.0/33\"]\n", 1, "network"},
 		"edit":               {head + "request_headers = { set = { Content-Length = \"1\" } }\n" + dest, 3, "Content-Length"},
 		"header injection":   {head + "response_headers = { set = { X = \"a\\r\\nB: c\" } }\n" + dest, 3, "control byte"},
+		"helmet":             {head + dest + "[locations.destinations.helmet]\nreferrer_policy = \"no\"\ncontent_security_policy = \"\"\"\ndefault-src 'self';\nimg-src *\"\"\"\n", 7, "one line"},
+		"location's helmet":  {head + "helmet = { x_frame_options = \"a\\nb\" }\n" + dest, 3, "x_frame_options"},
+		"files' option":      {head + "[[locations.destinations]]\nuri = \"files://a?charset=utf-8%0d%0aX:y\"\n", 4, "control byte"},
+		"unreachable":        {head + "redirect = { to = \"/x\" }\n" + dest, 2, "get no request"},
+		"unreachable, fixed": {head + "respond = { status = 204 }\n" + dest, 2, "get no request"},
+		"fallback of none":   {head + "redirect = { to = \"/x\" }\nfallback = { uri = \"http://127.0.0.1:1\" }\n", 2, "get no request"},
+		"no weight":          {head + dest + "weight = 0\n", 2, "another weight"},
+		"negative weight":    {head + dest + "weight = -1\n", 3, "negative"},
+		"include":            {"\ninclude = [\"no-such.toml\"]\n", 2, "no file no-such.toml"},
+		"behind a BOM":       {"\ufeff[log]\nformat = \"x\"\n", 2, "combined"},
 		"transformer":        {head + dest + "transformers = [{ type = \"x\" }]\n", 5, "replacePath"},
 		"key":                {head + "balance = \"hash\"\nkey = \"phase\"\n" + dest, 4, "cookie:NAME"},
 		"rate":               {head + "rate = { requests = 0 }\n" + dest, 3, "above 0"},
@@ -156,7 +166,7 @@ func TestErrorsNameTheirLine(t *testing.T) {
 		"acme cache":         {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[tls.acme]\nhosts = [\"a.example\"]\n", 3, "cache"},
 		"acme directory": {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = 'x'\ndirectory = 'http://a'\n", 6,
 			"https://"},
-		"application id":    {"[[applications]]\nid = 'a'\nexe = 'x'\n[[applications]]\nid = 'a'\nexe = 'y'\n", 4, "id of its own"},
+		"application id":    {"[[applications]]\nid = 'a'\nexe = 'x'\n[[applications]]\nid = 'a'\nexe = 'y'\n", 4, "its own id"},
 		"application ready": {"[[applications]]\nid = 'a'\nexe = 'x'\nready = 'soon'\n", 4, "host:port"},
 		"publish":           {"[[publish.sites]]\nid = 'a'\n", 1, "directory"},
 		"application":       {"[[applications]]\nid = 'a'\n", 1, "no command"},
@@ -174,11 +184,26 @@ func TestErrorsNameTheirLine(t *testing.T) {
 	}
 }
 
+// TestIncludeMatchesNothing: a pattern that matches no file is warned of, unless uploads will make some.
+func TestIncludeMatchesNothing(t *testing.T) {
+	text := "\ninclude = [\"sites/*.toml\"]\n[[locations]]\nredirect = { to = \"/x\" }\n"
+	for extra, want := range map[string]string{"": "site.toml:2: include: no file matches sites/*.toml", "[publish]\nregions = \"sites\"\n": ""} {
+		c := parse(t, text+extra)
+		got := ""
+		if len(c.Notes.Warnings) > 0 {
+			got = c.Notes.Warnings[0].Error()
+		}
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%q: %q, want %q", extra, got, want)
+		}
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	c := parse(t, "[[locations]]\n[[locations.destinations]]\nuri = 'http://a'\n")
 	l := c.Regions[0].Locations[0]
 	if c.Listen[0] != "127.0.0.1:8080" || c.Limits.HeaderBytes != 16384 || c.Log.Access != "off" || *l.Retry.Attempts != 2 ||
-		l.Destinations[0].Weight != 1 || l.Balance != "round_robin" {
+		*l.Destinations[0].Weight != 1 || l.Balance != "round_robin" {
 		t.Errorf("%+v", c)
 	}
 	if c := parse(t, "[tls]\nlisten = ['127.0.0.1:8443']\n[[tls.certificates]]\npem = 'a'\nkey = 'b'\n[[locations]]\n[[locations.destinations]]\nuri = 'http://a'\n"); len(c.Listen) != 0 {

@@ -73,11 +73,6 @@ func (k *checker) beside(c *Config, at *places) {
 			k.add(at, "log.access", "access: %v", err)
 		}
 	}
-	for i, pattern := range c.Include {
-		if _, err := os.Stat(relativeTo(at.file, pattern)); err != nil && !strings.ContainsAny(pattern, `*?[\`) {
-			k.add(at, fmt.Sprintf("include.%d", i), "include: no file %s", pattern)
-		}
-	}
 }
 
 // twice finds addresses listened on twice.
@@ -268,3 +263,6 @@ func relativeTo(file, pattern string) string {
 	}
 	return filepath.Join(filepath.Dir(file), pattern)
 }
+
+// byteOrderMark is what some editors put in front of UTF-8, without a meaning.
+var byteOrderMark = []byte("\ufeff") // read-only

@@ -164,7 +164,7 @@ func TestCheckWarns(t *testing.T) {
 	put(t, filepath.Join(dir, "older.key"), "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nAAAA\n"+
 		"-----END RSA PRIVATE KEY-----\n")
 	const text = `listen = ["127.0.0.1:0"]
-include = ["none*.toml"]
+workers = 0
 [tls]
 listen = ["127.0.0.1:0"]
 [[tls.certificates]]
@@ -190,7 +190,7 @@ uri = "https://127.0.0.1:1"
 	for _, w := range []struct{ from, to, want string }{
 		{"files://DIR/www", "files://DIR/gone", "site.toml:11: uri: files: open DIR/gone: no such file or directory; create it, or"},
 		{"files://DIR/www", "files://DIR/good.pem", "site.toml:11: uri: files: open DIR/good.pem: not a directory; create it, or"},
-		{"none*.toml", "gone.toml", "gone.toml:4: uri: files: open DIR/gone: no such file or directory"},
+		{"workers = 0", `include = ["gone.toml"]`, "gone.toml:4: uri: files: open DIR/gone: no such file or directory"},
 		{"http://localhost:1", "http://none.invalid:1", "site.toml:13: uri: none.invalid does not resolve: "},
 		{"https://127.0.0.1:1", "https://none.invalid", "site.toml:15: uri: none.invalid does not resolve: "},
 		{"DIR/good.pem\"\nkey = \"DIR/good.key", "DIR/old.pem\"\nkey = \"DIR/old.key", "site.toml:6: certificate DIR/old.pem expired on "},

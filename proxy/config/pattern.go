@@ -101,7 +101,7 @@ func looksLike(p string, kind int) error {
 		return fmt.Errorf("%q: a path has no query; write queries = { %s = %q }", p, q[1], q[2])
 	case kind == PathRegex && globStar.MatchString(plain):
 		to := strings.NewReplacer("/**", "(/.*)?", "**", ".*", "*", "[^/]*", ".", `\.`).Replace(plain)
-		return fmt.Errorf("%q: * alone is not a pattern within a path; write %q", p, "~^"+to+"$")
+		return fmt.Errorf("%q: a single * is not a pattern within a path; write %q", p, "~^"+to+"$")
 	case kind == PathRegex && plain[0] != '/' && plain[0] != '^':
 		return fmt.Errorf("%q: a regular expression that begins with neither / nor ^ has a mark; write %q", p, "~"+plain)
 	}

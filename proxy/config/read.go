@@ -44,7 +44,7 @@ func whole(name string, text []byte, outside bool) (*Config, error) {
 
 // decode reads text strictly into to, with the environment's variables filled in.
 func decode(name string, text []byte, to any) (*places, Errors) {
-	text, wrong := fillIn(name, text)
+	text, wrong := fillIn(name, bytes.TrimPrefix(text, byteOrderMark))
 	if len(wrong) > 0 {
 		return nil, wrong
 	}
@@ -129,13 +129,18 @@ func len0(c *Config) int {
 func (k *checker) include(c *Config, dir string, at *places) {
 	for i, pattern := range c.Include {
 		theirs := c.Paths.Configs != "" && i == len(c.Include)-1 || at.lines["include"] == 0 && at.file == "."
+		whole, key := pattern, fmt.Sprintf("include.%d", i)
 		if !filepath.IsAbs(pattern) {
-			pattern = filepath.Join(dir, pattern)
+			whole = filepath.Join(dir, pattern)
 		}
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			k.add(at, fmt.Sprintf("include.%d", i), "include: %v", err)
-			continue
+		files, err := filepath.Glob(whole)
+		switch {
+		case err != nil:
+			k.add(at, key, "include: %v", err)
+		case len(files) == 0 && !strings.ContainsAny(pattern, `*?[\`):
+			k.add(at, key, "include: no file %s", pattern)
+		case len(files) == 0 && !theirs && filepath.Dir(whole) != c.Publish.Regions: // uploads fill that one
+			k.warn(at, key, "include: no file matches %s; correct the pattern, or remove it", pattern)
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)

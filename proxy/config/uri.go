@@ -105,7 +105,10 @@ func parseFiles(uri string) (Target, error) {
 	if err != nil || dir == "" {
 		return Target{}, fmt.Errorf("%q: files://directory?index=&suffix=&fallback=&maxAge= is the form", uri)
 	}
-	for name := range options {
+	for name, values := range options {
+		if !fieldText(strings.Join(values, "")) {
+			return Target{}, fmt.Errorf("%q: %s has a control byte", uri, name)
+		}
 		switch name {
 		case "index", "suffix", "fallback", "maxAge", "prefix", "charset", "utf8", "browse", "slash", Missing:
 		default:
@@ -146,4 +149,8 @@ func SameHost(address string) string {
 		host = "localhost"
 	}
 	return net.JoinHostPort(host, port)
+}
+
+func fieldText(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }

@@ -19,8 +19,8 @@ import (
 // IsChild reports whether a Parent started this process, which then calls Run.
 func IsChild() bool { return os.Getenv(childEnv) != "" }
 
-// Run serves as a child on the inherited listeners. load reads the configuration.
-func Run(ctx context.Context, load func() (*config.Config, error), o proxy.Options) error {
+// Run serves as a child on the inherited listeners, see proxy.Proxy.Run. load reads the configuration.
+func Run(ctx context.Context, now <-chan struct{}, load func() (*config.Config, error), o proxy.Options) error {
 	n, err := strconv.Atoi(os.Getenv(childEnv))
 	if err != nil || n < 1 {
 		return fmt.Errorf("%s=%q: must be a number of children", childEnv, os.Getenv(childEnv))
@@ -57,7 +57,7 @@ func Run(ctx context.Context, load func() (*config.Config, error), o proxy.Optio
 		for s.answer() == nil {
 		}
 	}()
-	err = errors.Join(p.Run(ctx), control.Close())
+	err = errors.Join(p.Run(ctx, now), control.Close())
 	<-done
 	return err
 }

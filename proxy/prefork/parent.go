@@ -80,14 +80,11 @@ func (p *Parent) closeListeners() {
 	}
 }
 
-// Run starts the children and keeps them running until ctx ends; then they drain. It calls ready
-// when all serve.
-func (p *Parent) Run(ctx context.Context, ready func()) error {
+// Run starts the children and keeps them running until ctx ends; then they drain, unless now is closed. It
+// calls ready when all serve.
+func (p *Parent) Run(ctx context.Context, now <-chan struct{}, ready func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Clients queued for a child would wait until all have drained; and if the children are
-	// draining something that depends on such a client, they would wait as well.
-	defer context.AfterFunc(ctx, p.closeListeners)()
 	defer p.closeListeners()
 	var running, serving sync.WaitGroup
 	failed := make(chan error, len(p.children))
@@ -95,7 +92,7 @@ func (p *Parent) Run(ctx context.Context, ready func()) error {
 		serving.Add(1)
 		running.Go(func() {
 			serves := sync.OnceFunc(serving.Done)
-			if err := p.keep(ctx, c, serves); err != nil {
+			if err := p.keep(ctx, now, c, serves); err != nil {
 				failed <- err
 				cancel()
 			}
@@ -113,7 +110,7 @@ func (p *Parent) Run(ctx context.Context, ready func()) error {
 }
 
 // keep runs a child and restarts it. A child that never served is an error.
-func (p *Parent) keep(ctx context.Context, c *child, serves func()) error {
+func (p *Parent) keep(ctx context.Context, now <-chan struct{}, c *child, serves func()) error {
 	for first := true; ctx.Err() == nil; first = false {
 		if ended, err := p.start(c); ended || err != nil {
 			return err
@@ -126,8 +123,18 @@ func (p *Parent) keep(ctx context.Context, c *child, serves func()) error {
 			return errors.Join(fmt.Errorf("proxy child %d: %w", c.index, err), c.cmd.Wait())
 		}
 		serves()
-		stop := context.AfterFunc(ctx, c.hangUp)
+		ended := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			p.closeListeners() // before the child takes what is in its queue: later clients would wait for nobody
+			c.hangUp()
+			select {
+			case <-now:
+				_ = c.cmd.Process.Signal(os.Interrupt) // see Run
+			case <-ended:
+			}
+		})
 		_ = c.cmd.Wait() // ProcessState has the result
+		close(ended)
 		stop()
 		c.hangUp()
 		if ctx.Err() == nil {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	load := func() (*config.Config, error) { return config.Read(os.Getenv(fileEnv)) }
-	if err := Run(context.Background(), load, proxy.Options{Report: func(line string) { fmt.Fprintln(os.Stderr, line) }}); err != nil {
+	if err := Run(context.Background(), nil, load, proxy.Options{Report: func(line string) { fmt.Fprintln(os.Stderr, line) }}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -81,7 +81,7 @@ func start(t *testing.T) *running {
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
 	ready := make(chan struct{})
-	go func() { r.ended <- r.Run(ctx, func() { close(ready) }) }()
+	go func() { r.ended <- r.Run(ctx, nil, func() { close(ready) }) }()
 	select {
 	case <-ready:
 	case err := <-r.ended:
@@ -174,7 +174,7 @@ func TestChildThatDoesNotServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = p.Run(t.Context(), func() { t.Error("it is ready") })
+	err = p.Run(t.Context(), nil, func() { t.Error("it is ready") })
 	if err == nil || !strings.Contains(err.Error(), "proxy child") {
 		t.Error(err)
 	}

@@ -192,7 +192,7 @@ func (a *API) at(directory string, t target) (target, error) {
 	}
 	for _, one := range []string{own, a.Config().Publish.Regions} {
 		if _, inside := within(full, one); inside && one != "" {
-			return t, publish.Refuse(http.StatusUnprocessableEntity, "%s contains %s, which the proxy needs: deploy to a directory of its own", full, one)
+			return t, publish.Refuse(http.StatusUnprocessableEntity, "%s contains %s, which the proxy needs: deploy to a separate directory", full, one)
 		}
 	}
 	t.site = config.Site{Directory: full, Keep: config.DefaultKeep}

@@ -490,7 +490,7 @@ func TestSync(t *testing.T) {
 	}{
 		"no TOML":      {"new", "id = 5 [[", "new.toml:1", 422},
 		"unknown key":  {"new", "idd = \"x\"\n", "unknown key idd", 422},
-		"with others":  {"new", "[[applications]]\nid = \"web\"\ncommand = [\"x\"]\n", "an id of its own", 422},
+		"with others":  {"new", "[[applications]]\nid = \"web\"\ncommand = [\"x\"]\n", "its own id", 422},
 		"not a region": {"new", "[security]\ncredential = \"x\"\n", "unknown key security", 422},
 		"fresh":        {"fresh", "[[locations]]\n", "no destination", 422},
 		"large":        {"new", strings.Repeat("#", 150_001), "upload_bytes", 413},

@@ -20,7 +20,7 @@ const (
 
 // Choice is a destination's state as a Chooser sees it.
 type Choice struct {
-	Weight int  // above 0
+	Weight int  // 0: only those who are tied to it (Sticky)
 	Busy   int  // requests it has now
 	Usable bool // neither ejected nor known to be ill, and not tried before
 	Seed   uint64
@@ -34,7 +34,7 @@ type Chooser struct {
 }
 
 // Choose returns the index of the destination for a request, -1 if none is usable. key is a hash
-// of what Hash distinguishes by.
+// of what Hash distinguishes by, 0 for a request without it, which any destination may have.
 func (c *Chooser) Choose(list []Choice, key uint64) int {
 	if len(list) == 1 {
 		if list[0].Usable {
@@ -42,18 +42,24 @@ func (c *Chooser) Choose(list []Choice, key uint64) int {
 		}
 		return -1
 	}
+	if c.Balance == Sticky {
+		for i := range list {
+			if list[i].Usable && list[i].Seed == key {
+				return i
+			}
+		}
+	}
+	for i := range list {
+		list[i].Usable = list[i].Usable && list[i].Weight > 0
+	}
 	switch c.Balance {
 	case LeastConnections:
 		return c.least(list)
 	case TwoChoices:
 		return c.two(list)
 	case Hash:
-		return highest(list, key)
-	case Sticky:
-		for i := range list {
-			if list[i].Usable && list[i].Seed == key {
-				return i
-			}
+		if key != 0 {
+			return highest(list, key)
 		}
 	}
 	return c.turn(list)

@@ -265,12 +265,7 @@ func (e *entry) matchesPath(path []byte) bool {
 }
 
 func (e *entry) matchesMethod(method []byte) bool {
-	for _, m := range e.methods {
-		if string(method) == m {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(e.methods, string(method))
 }
 
 func (e *entry) matchesQuery(query []byte) bool {

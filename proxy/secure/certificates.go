@@ -34,7 +34,7 @@ type Certificates struct {
 // pair is a certificate with its key.
 type pair struct {
 	files  config.Certificate
-	stamp  string // of the files read last, successfully or not
+	stamp  [2]syscall.Stat_t // of the files read last, successfully or not
 	loaded *tls.Certificate
 }
 
@@ -63,7 +63,7 @@ func plainName(host string) string { return strings.ToLower(strings.TrimSuffix(h
 
 // read reads the files if they have changed. An error keeps the old certificate.
 func (p *pair) read(report func(string)) (changed bool, err error) {
-	stamp, err := stampOf(p.files.PEM, p.files.Key)
+	stamp, err := stampOf([2]string{p.files.PEM, p.files.Key})
 	if err != nil {
 		return false, fmt.Errorf("tls: certificate: %w", err)
 	}
@@ -83,13 +83,12 @@ func (p *pair) read(report func(string)) (changed bool, err error) {
 }
 
 // stampOf changes when the files do, even if a copy keeps their times.
-func stampOf(names ...string) (stamp string, err error) {
-	for _, name := range names {
-		var st syscall.Stat_t
-		if err := syscall.Stat(name, &st); err != nil {
-			return "", &os.PathError{Op: "stat", Path: name, Err: err}
+func stampOf(names [2]string) (stamp [2]syscall.Stat_t, err error) {
+	for i, name := range names {
+		if err := syscall.Stat(name, &stamp[i]); err != nil {
+			return stamp, &os.PathError{Op: "stat", Path: name, Err: err}
 		}
-		stamp += fmt.Sprint(st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim, " ")
+		stamp[i].Atim = syscall.Timespec{} // reading them sets it
 	}
 	return stamp, nil
 }

@@ -83,11 +83,10 @@ func (k *CertManager) Socket() string { return k.socket }
 
 // Region returns the location for challenges, with a Keeper's socket as its destination.
 func Region(socket string) config.Region {
-	none := 0
 	return config.Region{ID: config.OpenLocation, Locations: []config.Location{{
 		ID: config.OpenLocation, Paths: []string{"/.well-known/acme-challenge"}, Priority: math.MaxInt,
-		Balance: "round_robin", Key: "client", Retry: &config.Retry{Attempts: &none, Budget: 0.2},
-		Destinations: []config.Destination{{ID: config.OpenLocation, URI: "unix:" + socket, Weight: 1}},
+		Balance: "round_robin", Key: "client", Retry: &config.Retry{Attempts: new(0), Budget: 0.2},
+		Destinations: []config.Destination{{ID: config.OpenLocation, URI: "unix:" + socket, Weight: new(1)}},
 	}}}
 }
 

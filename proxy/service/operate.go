@@ -17,6 +17,7 @@ import (
 	"ceiling/proxy"
 	"ceiling/proxy/apps"
 	"ceiling/proxy/config"
+	"ceiling/proxy/prefork"
 	"ceiling/proxy/publish"
 	"ceiling/proxy/roadsign"
 )
@@ -31,11 +32,11 @@ type serving interface {
 
 // operate runs serve with what exists once, however many processes serve: the applications, the
 // admin address, and the handlers of SIGHUP and SIGUSR1.
-func (s *Service) operate(ctx context.Context, serving serving, read func() (*config.Config, error),
+func (s *Service) operate(ctx context.Context, now <-chan struct{}, serving serving, read func() (*config.Config, error),
 	serve func(context.Context) error) error {
 	var current atomic.Pointer[config.Config]
 	current.Store(s.config)
-	supervisor := apps.New(s.Report, s.Output)
+	supervisor := apps.New(now, s.Report, s.Output)
 	supervisor.Changed = func(starting map[string]bool) { serving.SetApplications(starting) }
 	defer supervisor.Close() // after their requests are answered
 	var one sync.Mutex
@@ -81,6 +82,23 @@ func (s *Service) operate(ctx context.Context, serving serving, read func() (*co
 	supervisor.Replace(s.config)
 	go func() { _ = server.Serve(ln) }() // it ends with Close
 	return errors.Join(s.keep(ctx, serve), server.Close())
+}
+
+// again returns what another signal to end closes while the proxy is ending: who sends it does not want to
+// wait. A prefork child, to which its parent may pass the first one on too, waits for an interrupt.
+func again(ctx context.Context) (now <-chan struct{}, stop func()) {
+	if prefork.IsChild() {
+		told, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		return told.Done(), stop
+	}
+	over, end := context.WithCancel(context.Background())
+	context.AfterFunc(ctx, func() {
+		second, stop := signal.NotifyContext(over, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		<-second.Done()
+		end()
+	})
+	return over.Done(), end
 }
 
 // keep runs serve, and the Keeper as long as anything serves.

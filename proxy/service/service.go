@@ -101,11 +101,13 @@ func Open(s Settings, name string) (*Service, error) {
 // read rereads the configuration.
 func (s *Service) read() (*config.Config, error) { return s.settings.Read(s.name) }
 
-// Run serves until ctx ends and the requests in progress are answered.
+// Run serves until ctx ends and the requests in progress are answered, or another signal to end comes.
 func (s *Service) Run(ctx context.Context) (err error) {
 	o := proxy.Options{Engine: s.settings.Engine, Report: s.Report}
+	now, stop := again(ctx)
+	defer stop()
 	if prefork.IsChild() {
-		return prefork.Run(ctx, s.read, o)
+		return prefork.Run(ctx, now, s.read, o)
 	}
 	s.warn(s.config) // for its children, too
 	if a := s.config.TLS.ACME; a != nil {
@@ -116,9 +118,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		o.Challenges = s.certs.Socket()
 	}
 	if s.settings.Prefork || s.config.Performance.Prefork {
-		return s.prefork(ctx, o.Challenges)
+		return s.prefork(ctx, now, o.Challenges)
 	}
-	return s.workers(ctx, o)
+	return s.workers(ctx, now, o)
 }
 
 // Warnings are what is no mistake, but probably not meant, by line.
@@ -136,7 +138,7 @@ func (s *Service) warn(c *config.Config) {
 }
 
 // prefork serves with one process per loop.
-func (s *Service) prefork(ctx context.Context, challenges string) error {
+func (s *Service) prefork(ctx context.Context, now <-chan struct{}, challenges string) error {
 	parent, err := prefork.New(s.config, s.Report)
 	if err != nil {
 		return err
@@ -149,13 +151,13 @@ func (s *Service) prefork(ctx context.Context, challenges string) error {
 		}
 		return c, parent.Reload()
 	}
-	return s.operate(ctx, parent, reload, func(ctx context.Context) error {
-		return parent.Run(ctx, func() { s.announce(parent.Addresses, parent.Secure) })
+	return s.operate(ctx, now, parent, reload, func(ctx context.Context) error {
+		return parent.Run(ctx, now, func() { s.announce(parent.Addresses, parent.Secure) })
 	})
 }
 
 // workers serves with all loops in this process.
-func (s *Service) workers(ctx context.Context, o proxy.Options) error {
+func (s *Service) workers(ctx context.Context, now <-chan struct{}, o proxy.Options) error {
 	p, err := proxy.New(s.config, o)
 	if err != nil {
 		return err
@@ -174,9 +176,9 @@ func (s *Service) workers(ctx context.Context, o proxy.Options) error {
 	for _, a := range p.SecureAddresses() {
 		secured = append(secured, a.String())
 	}
-	return s.operate(ctx, p, reload, func(ctx context.Context) error {
+	return s.operate(ctx, now, p, reload, func(ctx context.Context) error {
 		s.announce(addresses, secured)
-		return p.Run(ctx)
+		return p.Run(ctx, now)
 	})
 }
 
