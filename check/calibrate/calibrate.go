@@ -33,8 +33,7 @@ type Config struct {
 	// Duration is that of each measurement, and Repeats the number per point; 0 is repeats.
 	Duration time.Duration
 	Repeats  int
-	// Observing is the number of blocks that measure what observing costs a server, of 1.6 s each;
-	// not measured with 0, or with a Duration below half a second.
+	// Observing is the number of blocks of 1.6 s that measure what observing costs a server, or 0.
 	Observing int
 	// Engine to calibrate: "auto", "uring" or "epoll".
 	Engine string
@@ -97,9 +96,8 @@ func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	list := conditions()
 	samples := make([][]sample, len(list))
 	rounds := cmp.Or(c.Repeats, repeats)
-	observes := c.Observing > 0 && c.Duration >= shortest // else it is a rough estimate
 	all := rounds * len(list)
-	if observes {
+	if c.Observing > 0 {
 		all++
 	}
 	for round := range rounds {
@@ -127,7 +125,7 @@ func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	for i, k := range list {
 		done.Points = append(done.Points, k.point(samples[i]))
 	}
-	if observes {
+	if c.Observing > 0 {
 		if c.Progress != nil {
 			c.Progress(all-1, all, "what observing costs a server")
 		}
@@ -228,9 +226,9 @@ const (
 	// delayMost is the share of the time that a thread may wait for its CPU: a clock tick's
 	// housekeeping takes less.
 	delayMost = 0.05
-	// shortest is the minimum duration of a reliable measurement: the rate over a tenth of a
-	// second depends on where a few timer ticks fall.
-	shortest = 500 * time.Millisecond
+	// Reliable is the least duration of a reliable measurement: the rate over a tenth of a second
+	// depends on where a few timer ticks fall.
+	Reliable = 500 * time.Millisecond
 )
 
 // caveats lists what makes the figures less certain than they look.
@@ -257,7 +255,7 @@ func caveats(c *record.Calibration, p division) []string {
 	if waited > delayMost {
 		list = append(list, fmt.Sprintf("the generator waited for its CPU up to %.0f%% of the time: others run there", 100*waited))
 	}
-	if c.DurationS < shortest.Seconds() {
+	if c.DurationS < Reliable.Seconds() {
 		list = append(list, fmt.Sprintf("%gs a measurement is a rough estimate; for one to rely on: ceiling doctor --calibrate", c.DurationS))
 	}
 	return list
@@ -318,13 +316,15 @@ const (
 	// firstDuration is that of each of the nine measurements of a first calibration, which takes
 	// 1.7 s including warm-ups. docs/calibration.md compares it with the long form.
 	firstDuration = 150 * time.Millisecond
-	// worth is the measured time from which a run can afford a first calibration: a third of it,
-	// once. Shorter runs are quick checks.
-	worth = 5 * time.Second
+	// firstObserving is the fewest blocks with an interval at observingConfidence; they take 9.6 s.
+	firstObserving = 6
+	// worth is the measured time from which a run can afford a first calibration: about as long, once.
+	// Shorter runs are quick checks.
+	worth = 10 * time.Second
 )
 
 // FirstTakes is the approximate duration of First.
-const FirstTakes = 2 * time.Second
+const FirstTakes = 12 * time.Second
 
 // Wanted returns why this host's generator needs calibration before a run of this length with
 // this engine; "" if a calibration fits, or the run is too short to justify one. all are the
@@ -361,6 +361,6 @@ func chosen() string {
 
 // First runs a short calibration before the first run on a host.
 func First(ctx context.Context, c Config) (*record.Calibration, error) {
-	c.Duration, c.Repeats = firstDuration, 1
+	c.Duration, c.Repeats, c.Observing = firstDuration, 1, firstObserving
 	return Measure(ctx, c)
 }

@@ -27,7 +27,7 @@ const floorCPUsMost = 4
 // the last ones are the slow cores of hybrid machines. siblings are CPU lists ("0,64").
 func divide(allowed []int, siblings []string) division {
 	if len(allowed) == 1 {
-		return division{allowed[0], allowed, []string{"generator and floor server share the only CPU: what each can do alone is derived from its CPU time"}}
+		return division{allowed[0], allowed, []string{"generator and floor server share the only CPU: what each can do without the other is derived from its CPU time"}}
 	}
 	d := division{generator: allowed[1]}
 	shared := map[int]bool{}

@@ -147,7 +147,7 @@ func checkVirtual(f *Facts) Finding {
 		name = "of an unnamed hypervisor"
 	}
 	return warn("a virtual machine ("+name+"): noisy neighbours are visible only as steal time",
-		"compare interleaved runs only, or use a machine of your own")
+		"compare interleaved runs only, or use your own machine")
 }
 
 // checkClock: a source that the vDSO cannot read costs a system call per clock reading, and hpet

@@ -29,7 +29,7 @@ func checkInterface(f *Facts) Finding {
 	}
 	switch t := &f.Target; {
 	case t.Namespace > 0:
-		return warn(fmt.Sprintf("%s, to another network namespace of this host (that of process %d): both sides share these cores, and watching the server needs root", t.Iface, t.Namespace), "run ceiling as root; pin both sides apart with --pin-generator and --pin-server")
+		return warn(fmt.Sprintf("%s, to another network namespace of this host (process %d's): both sides share these cores, and watching the server needs root", t.Iface, t.Namespace), "run ceiling as root; pin both sides apart with --pin-generator and --pin-server")
 	case t.Iface == "lo":
 		return ok("lo: generator and server are on one host and share its cores")
 	default:

@@ -68,7 +68,7 @@ func checkRunDelay(f *Facts) Finding {
 	if f.Files.SchedStat {
 		return ok("the kernel keeps how long threads wait for a CPU")
 	}
-	return warn("the kernel does not keep how long threads wait for a CPU: a starved generator shows in its rate alone",
+	return warn("the kernel does not keep how long threads wait for a CPU: a starved generator shows only in its rate",
 		"a kernel with CONFIG_SCHED_INFO")
 }
 

@@ -58,9 +58,9 @@ func (h hierarchy) newCgroup(number int, cores float64) (*cgroup, error) {
 	quota, period := strconv.Itoa(int(cores*float64(quotaPeriod.Microseconds()))), strconv.Itoa(int(quotaPeriod.Microseconds()))
 	var err error
 	if h.version == 1 {
-		err = errors.Join(write(filepath.Join(c.dir, "cpu.cfs_period_us"), period), write(filepath.Join(c.dir, "cpu.cfs_quota_us"), quota))
+		err = errors.Join(c.write("cpu.cfs_period_us", period), c.write("cpu.cfs_quota_us", quota))
 	} else {
-		err = write(filepath.Join(c.dir, "cpu.max"), quota+" "+period)
+		err = c.write("cpu.max", quota+" "+period)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.remove())
@@ -68,9 +68,14 @@ func (h hierarchy) newCgroup(number int, cores float64) (*cgroup, error) {
 	return c, nil
 }
 
+// write writes a value to one of its files, which the kernel has made.
+func (c *cgroup) write(name, value string) error {
+	return os.WriteFile(filepath.Join(c.dir, name), []byte(value), 0)
+}
+
 // move moves a whole process into the group.
 func (c *cgroup) move(pid int) error {
-	return write(filepath.Join(c.dir, "cgroup.procs"), strconv.Itoa(pid))
+	return c.write("cgroup.procs", strconv.Itoa(pid))
 }
 
 // moveGroup moves every process of a process group into the group, because workers may have been
@@ -110,14 +115,4 @@ func (h hierarchy) ownGroup() (*cgroup, error) {
 		return nil, errors.New("/proc/self/cgroup names no group of the CPU controller")
 	}
 	return &cgroup{filepath.Join(h.root, group)}, nil
-}
-
-// write writes a value to a kernel file.
-func write(path, value string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(value)
-	return errors.Join(err, f.Close())
 }

@@ -1,51 +1,51 @@
 package selftest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/sys"
 	"ceiling/measure/netns"
 	"ceiling/measure/run"
-	"ceiling/server/planted"
 )
 
-// fixture is what one scenario has set up. strike removes it.
+// fixture is what one scenario has set up. teardown removes it.
 type fixture struct {
 	program string // has the verb planted
 	subject *run.Child
 	addr    string
-	helper  string // address of the first helper
-	path    string // of the requests
-	header  []spec.Field
-	paths   map[string]string // of third-party software
-	groups  map[int]bool      // process groups of the children
-	undo    []func() error    // last first
+	helper  string         // the helper's address
+	values  values         // of the plan, and the paths of third-party software
+	groups  map[int]bool   // process groups of the children
+	undo    []func() error // last first
 }
 
-// setUp starts the servers of a plan, the subject last. The caller must strike the result even
+// setUp starts the servers of a plan, the subject last. The caller must tear the result down even
 // after an error.
 func setUp(ctx context.Context, program string, g *prereqs, number int, p *plan) (*fixture, error) {
-	st := &fixture{program: program, groups: map[int]bool{}, path: cmp.Or(p.path, "/"), header: p.header, paths: g.paths}
-	for i, h := range p.helpers {
-		c, err := st.start(ctx, h, nil)
+	st := &fixture{program: program, groups: map[int]bool{}, values: values{}}
+	for _, known := range []values{p.values, g.paths} {
+		maps.Copy(st.values, known)
+	}
+	if p.Helper.Serve != "" {
+		c, err := st.start(ctx, p.Helper, "", nil)
 		if err != nil {
 			return st, err
 		}
-		if i == 0 {
-			st.helper = c.Addr
-		}
+		st.helper = c.Addr
+		st.values["helper"] = c.Addr
 	}
-	if p.subject.kind == "" && p.subject.program == nil && p.subject.serve == nil {
+	if p.Subject.Serve == "" {
 		closed, release, err := sys.HoldPort(netip.MustParseAddr("127.0.0.1"), false)
 		if err == nil {
 			st.addr = closed.String()
@@ -53,30 +53,28 @@ func setUp(ctx context.Context, program string, g *prereqs, number int, p *plan)
 		}
 		return st, err
 	}
-	if p.subject.toHelper {
-		p.subject.params.To = st.helper
-	}
+	var addr string
 	if p.inet6 {
-		p.subject.params.Addr = "[::1]:0"
+		addr = "[::1]:0"
 	}
 	var n *netns.Namespace
-	if p.link != nil {
+	if p.Bits+p.Packets > 0 {
 		var err error
-		if n, err = newNamespace(ctx, number, *p.link); err != nil {
+		if n, err = newNamespace(ctx, number, p.Bits, p.Packets); err != nil {
 			return st, err
 		}
 		st.later(n.Remove)
-		p.subject.params.Addr = net.JoinHostPort(n.Addr.String(), "0")
+		addr = net.JoinHostPort(n.Addr.String(), "0")
 	}
 	var err error
 	var inside *cgroup
-	if p.quota > 0 {
-		if inside, err = g.hierarchy.newCgroup(number, p.quota); err != nil {
+	if p.Quota > 0 {
+		if inside, err = g.hierarchy.newCgroup(number, p.Quota); err != nil {
 			return st, err
 		}
 		st.later(inside.remove)
 	}
-	if st.subject, err = st.start(ctx, p.subject, n); err != nil {
+	if st.subject, err = st.start(ctx, p.Subject, addr, n); err != nil {
 		return st, err
 	}
 	st.addr = st.subject.Addr
@@ -85,8 +83,8 @@ func setUp(ctx context.Context, program string, g *prereqs, number int, p *plan)
 			return st, err
 		}
 	}
-	if p.generatorQuota > 0 {
-		return st, st.confine(g.hierarchy, number, p.generatorQuota)
+	if p.GeneratorQuota > 0 {
+		return st, st.confine(g.hierarchy, number, p.GeneratorQuota)
 	}
 	return st, nil
 }
@@ -111,8 +109,7 @@ func (st *fixture) confine(h hierarchy, number int, cores float64) error {
 
 func (st *fixture) later(f func() error) { st.undo = append(st.undo, f) }
 
-// teardown stops what was started and removes what was created. Its error names what is left
-// behind.
+// teardown stops what was started and removes what was created. Its error names the rest.
 func (st *fixture) teardown() error {
 	var err error
 	for i := len(st.undo) - 1; i >= 0; i-- {
@@ -127,20 +124,20 @@ func (st *fixture) teardown() error {
 
 // start runs a server as a child, in a namespace or in this one; third-party programs run in this
 // one.
-func (st *fixture) start(ctx context.Context, h host, n *netns.Namespace) (*run.Child, error) {
+func (st *fixture) start(ctx context.Context, h host, addr string, n *netns.Namespace) (*run.Child, error) {
 	var c *run.Child
 	var err error
-	switch {
-	case h.program != nil:
-		c, err = st.startProgram(ctx, h.program, st.helper)
-	case h.serve != nil:
-		c, err = run.StartChild(ctx, st.program, append([]string{"serve", "--addr", "127.0.0.1:0"}, h.serve...)...)
-	default:
-		name, args := st.program, arguments(h.kind, &h.params)
+	if h.In != "" {
+		c, err = st.startProgram(ctx, h)
+	} else {
+		name, args := st.program, strings.Fields(st.values.expand(h.Serve))
+		if addr != "" {
+			args = append(args, "--addr", addr)
+		}
 		if n != nil {
 			name, args = n.Within(name, args...)
 		}
-		c, err = run.StartChild(ctx, name, args...)
+		c, err = run.StartChildOn(ctx, h.CPUs, name, args...)
 	}
 	if err != nil {
 		return nil, err
@@ -155,46 +152,48 @@ func (st *fixture) start(ctx context.Context, h host, n *netns.Namespace) (*run.
 	return c, nil
 }
 
-// arguments returns the command line of the verb planted, with the flags of cmd/ceiling.
-func arguments(kind string, p *planted.Params) []string {
-	args := []string{"planted", kind}
-	add := func(name, value string, given bool) {
-		if given {
-			args = append(args, "--"+name, value)
-		}
+// startProgram starts third-party software on a free port, in a copy of its folder, with the {names} of the plan's
+// values replaced in its configurations (*.conf, *.cfg) and in the command, and these: addr, host, port, dir, helper,
+// user, group and the paths of the software. It is ready when it accepts connections.
+func (st *fixture) startProgram(ctx context.Context, h host) (*run.Child, error) {
+	dir, err := os.MkdirTemp("", "ceiling-plant-")
+	if err != nil {
+		return nil, err
 	}
-	add("addr", p.Addr, p.Addr != "")
-	add("threads", strconv.Itoa(p.Threads), p.Threads != 0)
-	add("cpus", join(p.CPUs), len(p.CPUs) > 0)
-	add("cpu", p.CPU.String(), p.CPU != 0)
-	add("sleep", p.Sleep.String(), p.Sleep != 0)
-	add("n", strconv.Itoa(p.N), p.N != 0)
-	add("every", strconv.Itoa(p.Every), p.Every != 0)
-	add("fault", p.Fault, p.Fault != "")
-	add("period", p.Period.String(), p.Period != 0)
-	add("bytes", strconv.Itoa(p.Bytes), p.Bytes != 0)
-	add("chunks", strconv.Itoa(p.Chunks), p.Chunks != 0)
-	add("to", p.To, p.To != "")
-	return args
+	st.later(func() error { return os.RemoveAll(dir) })
+	addr, err := run.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	account, group, err := serviceUser()
+	if err != nil {
+		return nil, err
+	}
+	v := maps.Clone(st.values)
+	v["addr"], v["dir"], v["user"], v["group"] = addr, dir, account, group
+	v["host"], v["port"], _ = strings.Cut(addr, ":")
+	if err = h.render(dir, v); err != nil {
+		return nil, fmt.Errorf("prepare %s: %w", h.In, err)
+	}
+	s := spec.Server{Name: h.In, Serve: v.expand(h.Serve), Env: h.Env, Dir: dir}
+	c, _, err := run.StartServerAt(ctx, &s, addr)
+	return c, err
 }
 
-func join(numbers []int) string {
-	var text []string
-	for _, n := range numbers {
-		text = append(text, strconv.Itoa(n))
+// act does something to the subject during the run: it signals its whole process group, or makes the service
+// behind it freeze for a while.
+func (st *fixture) act(what string) error {
+	sig, known := map[string]syscall.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP, "continue": syscall.SIGCONT}[what]
+	if known {
+		return os.NewSyscallError(what+" the subject", syscall.Kill(-st.subject.PID, sig))
 	}
-	return strings.Join(text, ",")
-}
-
-// kill kills the subject without warning.
-func (st *fixture) kill() error { return signal(syscall.SIGKILL)(st) }
-
-// signal is a deed that signals the subject's whole process group.
-func signal(sig syscall.Signal) func(*fixture) error {
-	return func(st *fixture) error {
-		if err := syscall.Kill(-st.subject.PID, sig); err != nil {
-			return fmt.Errorf("send %s to the subject: %w", sig, err)
-		}
-		return nil
+	client := http.Client{Timeout: time.Second}
+	answer, err := client.Post("http://"+st.addr+"/call/"+what, "", http.NoBody)
+	if err != nil {
+		return err
 	}
+	if answer.StatusCode != http.StatusOK {
+		err = errors.New(what + ": " + answer.Status)
+	}
+	return errors.Join(err, answer.Body.Close())
 }

@@ -20,7 +20,6 @@ import (
 	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/measure/netns"
-	"ceiling/server/planted"
 )
 
 // TestMain builds the program whose verbs the scenarios start.
@@ -141,17 +140,17 @@ func TestLinkCarriesWhatItSays(t *testing.T) {
 	needs.Quiet(t)
 	needs.Root(t)
 	g := standing(t)
-	if g.noNamespaces != "" {
-		t.Fatal(g.noNamespaces)
+	if g.lack["namespaces"] != "" {
+		t.Fatal(g.lack["namespaces"])
 	}
 	const bits = 80e6
-	st := set(t, g, 1, plan{link: &link{bitsPerS: bits}, subject: host{kind: "loop", params: planted.Params{Bytes: 20_000}}})
+	st := set(t, g, 1, plan{Bits: bits, Subject: host{Serve: "planted loop --bytes 20000"}})
 	_, bytes := get(t, st.addr, 16, time.Second)
 	// The bucket holds 66 kB more, and counts Ethernet, IP and TCP heads.
 	between(t, "bodies, bit/s", bytes*8, 0.7*bits, 1.01*bits)
 
 	const packets = 5000
-	st = set(t, g, 2, plan{link: &link{packetsPerS: packets}, subject: host{kind: "loop", params: planted.Params{Bytes: 40}}})
+	st = set(t, g, 2, plan{Packets: packets, Subject: host{Serve: "planted loop --bytes 40"}})
 	answers, bytes := get(t, st.addr, 32, time.Second)
 	// Each answer is a packet; some acknowledgements are packets of their own.
 	between(t, "answers a second", answers, 0.5*packets, 1.05*packets)
@@ -164,11 +163,11 @@ func TestQuotaThrottles(t *testing.T) {
 	needs.Quiet(t)
 	needs.Root(t)
 	g := standing(t)
-	if g.noCgroup != "" {
-		t.Fatal(g.noCgroup)
+	if g.lack["cgroup"] != "" {
+		t.Fatal(g.lack["cgroup"])
 	}
 	const cores = 0.3
-	st := set(t, g, 3, plan{quota: cores, subject: host{kind: "cpu", params: planted.Params{CPU: 500 * time.Microsecond}}})
+	st := set(t, g, 3, plan{Quota: cores, Subject: host{Serve: "planted cpu --cpu 500us"}})
 	dir := filepath.Join(g.hierarchy.root, netns.Name(3))
 	before := throttled(t, dir)
 	answers, _ := get(t, st.addr, 8, time.Second)
@@ -197,14 +196,14 @@ func throttled(t *testing.T, dir string) int {
 func TestGeneratorComesHome(t *testing.T) {
 	needs.Root(t)
 	g := standing(t)
-	if g.noCgroup != "" {
-		t.Fatal(g.noCgroup)
+	if g.lack["cgroup"] != "" {
+		t.Fatal(g.lack["cgroup"])
 	}
 	home, err := g.hierarchy.ownGroup()
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := set(t, g, 4, plan{generatorQuota: 0.5, subject: host{kind: "cpu"}})
+	st := set(t, g, 4, plan{GeneratorQuota: 0.5, Subject: host{Serve: "planted cpu"}})
 	away, err := g.hierarchy.ownGroup()
 	if err != nil || away.dir == home.dir {
 		t.Errorf("in %v, %v, as before", away, err)
@@ -220,8 +219,8 @@ func TestGeneratorComesHome(t *testing.T) {
 func TestFrozenIsStruck(t *testing.T) {
 	needs.Quiet(t)
 	g := standing(t)
-	st := set(t, g, 5, plan{subject: host{kind: "cpu"}})
-	if err := signal(syscall.SIGSTOP)(st); err != nil {
+	st := set(t, g, 5, plan{Subject: host{Serve: "planted cpu"}})
+	if err := st.act("stop"); err != nil {
 		t.Fatal(err)
 	}
 	started := time.Now()
@@ -236,18 +235,18 @@ func TestFrozenIsStruck(t *testing.T) {
 func TestFailureLeavesNothing(t *testing.T) {
 	needs.Root(t)
 	g := standing(t)
-	if g.noNamespaces != "" {
-		t.Fatal(g.noNamespaces)
+	if g.lack["namespaces"] != "" {
+		t.Fatal(g.lack["namespaces"])
 	}
-	bad := host{kind: "pool"} // without its numbers: it does not come up
-	st, err := setUp(t.Context(), programName, g, 6, &plan{link: &link{bitsPerS: 1e6}, helpers: []host{{kind: "cpu"}}, subject: bad})
+	bad := host{Serve: "planted pool"} // without its numbers: it does not come up
+	st, err := setUp(t.Context(), programName, g, 6, &plan{Bits: 1e6, Helper: host{Serve: "planted cpu"}, Subject: bad})
 	if err == nil || !strings.Contains(err.Error(), "pool needs") {
 		t.Errorf("%v", err)
 	}
 	if err := st.teardown(); err != nil {
 		t.Error(err)
 	}
-	if _, err := newNamespace(t.Context(), 7, link{bitsPerS: 1}); err == nil {
+	if _, err := newNamespace(t.Context(), 7, 1, 0); err == nil {
 		t.Error("a link without a rate was made")
 	}
 	nothingLeft(t, os.Getpid())
@@ -260,7 +259,7 @@ func TestInterruptLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan []Result)
 	name := "bandwidth"
-	if g.noNamespaces != "" {
+	if g.lack["namespaces"] != "" {
 		name = "pool"
 	}
 	go func() {
@@ -287,8 +286,8 @@ func TestInterruptLeavesNothing(t *testing.T) {
 func TestKilledLeavesWhatIsSwept(t *testing.T) {
 	needs.Root(t)
 	g := standing(t)
-	if g.noNamespaces != "" {
-		t.Fatal(g.noNamespaces)
+	if g.lack["namespaces"] != "" {
+		t.Fatal(g.lack["namespaces"])
 	}
 	cmd := exec.Command(programName, "selftest", "--only", "packets", "--patience", "0s", "--keep", t.TempDir())
 	if err := cmd.Start(); err != nil {
@@ -345,8 +344,8 @@ func waitFor(t *testing.T, what string, done func() bool) {
 func TestSweepLeavesTheLivingAlone(t *testing.T) {
 	needs.Root(t)
 	g := standing(t)
-	if g.noCgroup != "" {
-		t.Fatal(g.noCgroup)
+	if g.lack["cgroup"] != "" {
+		t.Fatal(g.lack["cgroup"])
 	}
 	living := filepath.Join(g.hierarchy.root, "ceiling-1-1")
 	cmd := exec.Command("true")
@@ -376,18 +375,16 @@ func TestOthersAreMeasured(t *testing.T) {
 	needs.Quiet(t)
 	g := standing(t)
 	// An own child is not an other; a foreign busy loop is.
-	st := set(t, g, 8, plan{subject: host{kind: "neighbour", params: planted.Params{N: 1}}})
+	st := set(t, g, 8, plan{Subject: host{Serve: "planted neighbour --n 1"}})
 	measure := func(groups map[int]bool) float64 {
-		before, err := use(groups)
+		others, err := watch(groups, func() error {
+			time.Sleep(500 * time.Millisecond) // the window
+			return nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(500 * time.Millisecond) // the window
-		after, err := use(groups)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return after.others(before)
+		return others
 	}
 	with, without := measure(st.groups), measure(nil)
 	// On a machine whose every core is taken by others the loop gets its part.

@@ -15,42 +15,42 @@ import (
 	"ceiling/server/planted"
 )
 
-// prereqs is what this host offers: an empty reason means that it does.
+// prereqs is what this host offers.
 type prereqs struct {
-	cpus         []int
-	hierarchy    hierarchy
-	inet6        bool // ::1 can be listened on
-	noCPUs       string
-	noNamespaces string
-	noCgroup     string
-	noDisk       string
-	noDevice     string
+	cpus      []int
+	hierarchy hierarchy
+	inet6     bool // ::1 can be listened on
+	// lack has why this host does not offer what a scenario may need, by the word in its needs.
+	lack map[string]string
 	// paths of the installed software, and packages of what is missing, by name.
 	paths, missing map[string]string
 }
 
 // survey probes the host.
 func survey(ctx context.Context) (prereqs, error) {
-	var g prereqs
+	g := prereqs{lack: map[string]string{}}
 	var err error
 	if g.cpus, err = sys.AllowedCPUs(0); err != nil {
 		return g, err
 	}
 	if len(g.cpus) < 2 {
-		g.noCPUs = "this process may use one CPU only"
+		g.lack["cores"] = "this process may use one CPU only"
 	}
-	g.noNamespaces = tryNamespace(ctx)
 	if g.hierarchy, err = cpuHierarchy(); err == nil {
 		err = tryCgroup(g.hierarchy)
 	}
-	if err != nil {
-		g.noCgroup = "no CPU cgroup can be made: " + err.Error()
-	}
-	if err := planted.TrySlowDisk(); err != nil {
-		g.noDisk = "no slow disk can be made: " + err.Error()
-	}
-	if err := planted.TrySlowDevice(); err != nil {
-		g.noDevice = "no slow block device can be made: " + err.Error()
+	for word, lacks := range map[string]struct {
+		says string
+		err  error
+	}{
+		"namespaces": {"", tryNamespace(ctx)},
+		"cgroup":     {"no CPU cgroup can be made: ", err},
+		"disk":       {"no slow disk can be made: ", planted.TrySlowDisk()},
+		"device":     {"no slow block device can be made: ", planted.TrySlowDevice()},
+	} {
+		if lacks.err != nil {
+			g.lack[word] = lacks.says + lacks.err.Error()
+		}
 	}
 	if ln, err := net.Listen("tcp", "[::1]:0"); err == nil {
 		g.inet6 = true
@@ -65,23 +65,20 @@ func survey(ctx context.Context) (prereqs, error) {
 // probeNumber is the number in names that a survey creates; scenarios count from 1.
 const probeNumber = 0
 
-func tryNamespace(ctx context.Context) string {
+func tryNamespace(ctx context.Context) error {
 	for _, name := range []string{"ip", "tc"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return "the command " + name + " is not installed (iproute2)"
+			return errors.New("the command " + name + " is not installed (iproute2)")
 		}
 	}
 	if os.Geteuid() != 0 {
-		return "network namespaces take root"
+		return errors.New("network namespaces take root")
 	}
-	n, err := newNamespace(ctx, probeNumber, link{packetsPerS: 1000})
+	n, err := newNamespace(ctx, probeNumber, 0, 1000)
 	if err == nil {
 		err = n.Remove()
 	}
-	if err != nil {
-		return err.Error()
-	}
-	return ""
+	return err
 }
 
 func tryCgroup(h hierarchy) error {
@@ -93,20 +90,31 @@ func tryCgroup(h hierarchy) error {
 }
 
 // lacks returns why a scenario cannot run here; "" if it can.
-func (g *prereqs) lacks(n need) string {
-	switch {
-	case n.twoCPUs && g.noCPUs != "":
-		return g.noCPUs
-	case n.namespaces && g.noNamespaces != "":
-		return g.noNamespaces
-	case n.cgroup && g.noCgroup != "":
-		return g.noCgroup
-	case n.slowDisk && g.noDisk != "":
-		return g.noDisk
-	case n.slowDevice && g.noDevice != "":
-		return g.noDevice
+func (g *prereqs) lacks(needs string) string {
+	all := strings.Fields(needs)
+	for _, word := range all {
+		if why := g.lack[word]; why != "" {
+			return why
+		}
 	}
-	return g.lacksSoftware(strings.Fields(n.software))
+	return toInstall(g.missing, all)
+}
+
+// newNamespace creates a network namespace out of which so many bits or packets pass each second. If it fails, it
+// removes what it has created.
+func newNamespace(ctx context.Context, number int, bits, packets float64) (*netns.Namespace, error) {
+	n, err := netns.New(ctx, number, 1)
+	if err != nil {
+		return nil, err
+	}
+	shape := netns.Shape{BitsPerS: bits}
+	if packets > 0 {
+		shape.LimitPackets(packets)
+	}
+	if err := n.ShapeInside(ctx, shape); err != nil {
+		return nil, errors.Join(err, n.Remove())
+	}
+	return n, nil
 }
 
 // sweep removes links, namespaces and cgroups left behind by processes that are gone, and returns

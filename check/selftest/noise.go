@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -22,37 +23,42 @@ const (
 	attempts = 3
 )
 
-// usage is CPU time so far, nanoseconds counted in ticks of 10 ms: of the whole host (including
-// steal), and of this process and its children.
-type usage struct {
-	at             time.Time
-	hostNs, oursNs int64
+// watch returns how many cores others used while something was done.
+func watch(groups map[int]bool, do func() error) (others float64, err error) {
+	begun := time.Now()
+	before, err := othersNs(groups)
+	if err != nil {
+		return 0, err
+	}
+	err = do()
+	after, failed := othersNs(groups)
+	return float64(after-before) / float64(time.Since(begun)), errors.Join(err, failed)
 }
 
-// use reads the counters. A process is ours by its process group, which a child leads, or by an
-// ancestor's: a database's backends lead their own groups. This process's account of its children
-// includes those that exited and were waited for.
-func use(groups map[int]bool) (usage, error) {
-	u := usage{at: time.Now()}
+// othersNs returns the CPU time of others so far, nanoseconds counted in ticks of 10 ms: that of the whole host
+// (including steal) without this process and its children. A process is ours by its process group, which a child leads,
+// or by an ancestor's: a database's backends lead their own groups. This process's account of its children includes
+// those that exited and were waited for.
+func othersNs(groups map[int]bool) (int64, error) {
 	stat, err := sys.ReadStat()
 	if err != nil {
-		return u, err
+		return 0, err
 	}
-	u.hostNs = stat.Total.BusyNs() + stat.Total.StealNs()
+	ns := stat.Total.BusyNs() + stat.Total.StealNs()
 	all, err := sys.Processes()
 	if err != nil {
-		return u, err
+		return 0, err
 	}
 	self := os.Getpid()
 	for pid, p := range all {
 		if pid == self || within(all, pid, groups) {
-			u.oursNs += int64(p.UserTicks+p.SystemTicks) * sys.TickNs
+			ns -= int64(p.UserTicks+p.SystemTicks) * sys.TickNs
 		}
 	}
 	if own := all[self]; own != nil {
-		u.oursNs += int64(own.ReapedTicks) * sys.TickNs
+		ns -= int64(own.ReapedTicks) * sys.TickNs
 	}
-	return u, nil
+	return ns, nil
 }
 
 // within reports whether a process or one of its ancestors is in one of the groups.
@@ -67,35 +73,20 @@ func within(t map[int]*sys.PIDStat, pid int, groups map[int]bool) bool {
 	return false
 }
 
-// others returns how many cores others used between two moments.
-func (u *usage) others(since usage) float64 {
-	elapsed := u.at.Sub(since.at).Seconds()
-	if elapsed <= 0 {
-		return 0
-	}
-	return float64((u.hostNs-since.hostNs)-(u.oursNs-since.oursNs)) / 1e9 / elapsed
-}
-
 // awaitQuiet waits until others leave the cores alone, or the patience is used up; the rest of it
 // remains for the next call.
 func awaitQuiet(ctx context.Context, patience *time.Duration) error {
 	for {
-		before, err := use(nil)
-		if err != nil {
-			return err
-		}
-		select {
-		case <-time.After(quietFor):
-		case <-ctx.Done():
+		others, err := watch(nil, func() error {
+			select {
+			case <-time.After(quietFor):
+			case <-ctx.Done():
+			}
 			return ctx.Err()
-		}
-		after, err := use(nil)
-		if err != nil {
+		})
+		if err != nil || others <= othersMax || *patience <= 0 {
 			return err
 		}
-		if after.others(before) <= othersMax || *patience <= 0 {
-			return nil
-		}
-		*patience -= after.at.Sub(before.at)
+		*patience -= quietFor
 	}
 }

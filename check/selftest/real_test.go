@@ -1,37 +1,28 @@
 package selftest
 
 import (
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"ceiling/experiment/spec"
 	"ceiling/internal/needs"
 	"ceiling/record"
-	"ceiling/record/recordtest"
 )
 
 func TestEveryRealPlantIsConfirmed(t *testing.T) {
 	needs.Engine(t)
-	names := map[string]bool{}
-	for _, s := range Scenarios() {
-		names[s.Name] = true
-	}
 	known := map[string]bool{}
 	for _, s := range knownSoftware() {
 		known[s.name] = true
-		if s.pkg == "" || s.find == nil {
-			t.Errorf("%s: how is it found, and which package has it?", s.name)
+		if s.pkg == "" {
+			t.Errorf("%s: which package has it?", s.name)
 		}
 	}
 	all := RealScenarios()
 	for i := range all {
 		s := &all[i]
-		if names[s.Name] || s.Planted == "" {
-			t.Errorf("%q: a name of its own and a line are wanted", s.Name)
-		}
-		names[s.Name] = true
 		for seed := range uint64(20) {
 			checkReal(t, s, seed, known)
 		}
@@ -42,38 +33,37 @@ func TestEveryRealPlantIsConfirmed(t *testing.T) {
 func checkReal(t *testing.T, s *Scenario, seed uint64, known map[string]bool) {
 	t.Helper()
 	p := drawn(s, seed, 1)
-	if p.subject.program == nil || len(p.accept) == 0 || p.accept[0].ceiling == record.Inconclusive {
+	if p.Subject.In == "" || len(p.Accept) == 0 || p.accepted()[0] == string(record.Inconclusive) {
 		t.Fatalf("%s: a program and a truth are wanted", s.Name)
 	}
-	if p.relieved == nil || p.more == "" {
+	if p.relieved == nil || p.More == "" || reflect.DeepEqual(p.values, p.relieved.values) {
 		t.Fatalf("%s: nothing shows that it is the bottleneck", s.Name)
 	}
-	for _, pattern := range p.patterns {
+	for _, pattern := range p.Text {
 		if _, err := regexp.Compile(pattern); err != nil || pattern != strings.ToLower(pattern) && !strings.Contains(pattern, `\`) {
 			t.Errorf("%s: %q: %v", s.Name, pattern, err)
 		}
 	}
 	var used []string
 	for _, x := range []*plan{&p, p.relieved} {
-		x.spec.Targets = []spec.Target{{Method: "GET", URL: "http://127.0.0.1:80/", Header: x.header, Weight: 1}}
-		if err := x.spec.Check(); err != nil {
+		if _, err := checked(x); err != nil {
 			t.Errorf("%s, seed %d: %v", s.Name, seed, err)
 		}
-		for _, h := range append(slices.Clone(x.helpers), x.subject) {
-			if h.program == nil {
+		for _, h := range []host{x.Helper, x.Subject} {
+			if h.In == "" {
 				continue
 			}
-			if _, err := plantFiles.ReadDir(plantsDir + "/" + h.program.dir); err != nil {
+			if err := h.render(t.TempDir(), x.values); err != nil {
 				t.Errorf("%s: %v", s.Name, err)
 			}
-			for _, m := range regexp.MustCompile(`\{([a-z0-9-]+)\}`).FindAllStringSubmatch(h.program.command, -1) {
+			for _, m := range regexp.MustCompile(`\{([a-z0-9-]+)\}`).FindAllStringSubmatch(h.Serve, -1) {
 				used = append(used, m[1])
 			}
 		}
 	}
-	needs := strings.Fields(s.needs.software)
+	needs := strings.Fields(s.Needs)
 	for _, name := range needs {
-		if !known[name] || !slices.Contains(used, name) {
+		if known[name] && !slices.Contains(used, name) || !known[name] && name != "cores" && name != "cgroup" {
 			t.Errorf("%s needs %s: known %v, used %v", s.Name, name, known[name], slices.Contains(used, name))
 		}
 	}
@@ -108,27 +98,24 @@ func TestNumberServedAtOnce(t *testing.T) {
 		"the fastest response took 5 ms":    false,
 		"10 at a time, twice as many as 20": false,
 	} {
-		p := plan{patterns: []string{atATime(5)}}
-		if got := p.explained(&record.Verdict{Because: recordtest.Says(text)}, ""); got != want {
+		if got := explained(text, []string{atATime(5)}, ""); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
-	lock := plan{patterns: []string{`lock`, atATime(1)}}
 	for text, want := range map[string]bool{
 		"they wait for each other: a lock, a pool, or a downstream server that serves few requests at a time": false,
-		"effective concurrency about 2 (a lock, or a single worker); 4 would give":                            false,
+		"effective concurrency about 2 (a lock, or one worker); 4 would give":                                 false,
 		"27 in futex_do_wait (for a lock, or work to do)":                                                     false,
 		"threads blocked 98% in futex for a lock (3 threads)":                                                 true,
 		"its threads run one at a time":                                                                       true, "it serves 1.1 at a time": true,
 		"it serves 11 at a time": false,
 	} {
-		if got := lock.explained(&record.Verdict{Because: recordtest.Says(text)}, ""); got != want {
+		if got := explained(text, []string{`lock`, atATime(1)}, ""); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
-	p := plan{patterns: []string{`{helper}`}}
-	if !p.explained(&record.Verdict{Next: recordtest.Says("measure 127.0.0.1:80 by itself")}, "127.0.0.1:80") ||
-		p.explained(&record.Verdict{Next: recordtest.Says("127x0.0.1:80")}, "127.0.0.1:80") {
+	helper := []string{`{helper}`}
+	if !explained("measure 127.0.0.1:80 separately", helper, "127.0.0.1:80") || explained("127x0.0.1:80", helper, "127.0.0.1:80") {
 		t.Error("the helper's address is not found, or where it is not")
 	}
 }
@@ -136,19 +123,19 @@ func TestNumberServedAtOnce(t *testing.T) {
 func TestMissingSoftwareIsSaid(t *testing.T) {
 	g := prereqs{cpus: []int{0, 1}, missing: map[string]string{"java": "openjdk-17-jdk-headless", "javac": "openjdk-17-jdk-headless",
 		"nginx": "nginx"}}
-	if why := g.lacks(need{software: "java nginx javac"}); why != "not installed: apt-get install openjdk-17-jdk-headless nginx" {
+	if why := g.lacks("java nginx javac"); why != "not installed: apt-get install openjdk-17-jdk-headless nginx" {
 		t.Errorf("%q", why)
 	}
-	if why := g.lacks(need{software: "python"}); why != "" {
+	if why := g.lacks("python"); why != "" {
 		t.Errorf("%q", why)
 	}
 	var text strings.Builder
-	if err := WriteSummary(&text, []Result{{Judged: NotRun, Why: "not installed: apt-get install php-cli nginx"},
-		{Judged: NotRun, Why: "not installed: apt-get install nginx"}, {Judged: Right}}); err != nil ||
+	if err := WriteSummary(&text, []Result{{Outcome: Outcome{Judged: NotRun, Why: "not installed: apt-get install php-cli nginx"}},
+		{Outcome: Outcome{Judged: NotRun, Why: "not installed: apt-get install nginx"}}, {Outcome: Outcome{Judged: Right}}}); err != nil ||
 		!strings.HasSuffix(text.String(), "\nfor those that were not run: apt-get install nginx php-cli\n") {
 		t.Errorf("%v: %q", err, text.String())
 	}
-	r := play(t.Context(), &Options{Real: true}, &g, &javaPlants()[0], 1, 1, &recordStore{base: t.TempDir()})
+	r := play(t.Context(), &Options{Real: true}, &g, &Scenario{Needs: "java"}, 1, 1, &recordStore{base: t.TempDir()})
 	if r.Judged != NotRun || !strings.HasPrefix(r.Why, "not installed: apt-get install") {
 		t.Errorf("%+v", r)
 	}

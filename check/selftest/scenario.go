@@ -1,10 +1,10 @@
 // Package selftest checks the verdict against known bottlenecks. Each scenario plants one (a
-// server of package planted, a shaped link, a starved generator), does an ordinary run against
-// it, and compares the verdict with the plant. The parameters come from a seed, so that no rule
-// can be fitted to one value.
+// server of package planted, a shaped link, a starved generator, third-party software), does an
+// ordinary run or an experiment against it, and compares the answer with the plant. The parameters
+// come from a seed, so that no rule can be fitted to one value.
 //
-// RealScenarios plant bottlenecks in third-party software (program.go), each confirmed by an
-// independent client (confirm.go).
+// The scenarios are in planted.yaml, real.yaml and questions.yaml; plan explains their keys. Those of
+// real.yaml are each confirmed by an independent client (confirm.go).
 //
 // A scenario whose needs are missing here (root, network namespaces, a CPU cgroup, a second core)
 // is reported as not run, never as right. Everything that a scenario creates on the host has this
@@ -13,156 +13,199 @@
 package selftest
 
 import (
+	"cmp"
+	_ "embed"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
 	"ceiling/experiment/spec"
-	"ceiling/record"
-	"ceiling/server/planted"
 )
 
-// A Scenario is one planted bottleneck.
+var (
+	//go:embed planted.yaml
+	plantedScenarios string
+	//go:embed real.yaml
+	realScenarios string
+	//go:embed questions.yaml
+	questions string
+)
+
+// A Scenario is one planted bottleneck. These keys are read before the parameters are drawn.
 type Scenario struct {
 	Name    string
 	Planted string // the plant, in one line
-	needs   need
-	draw    func(*params) plan
+	// Needs of the host, separated by blanks: cores (two, to separate the sides), namespaces, cgroup, disk (a slow
+	// one) and device, as survey probes them, and names of software.go.
+	Needs string
+	// Draw has the parameters (values.go), in the order in which they are drawn.
+	Draw string
+	text string // all of it
 }
 
-// need is what a scenario requires of the host.
-type need struct {
-	twoCPUs    bool // to separate the two sides
-	namespaces bool // root, ip and tc
-	cgroup     bool // root and the CPU controller
-	slowDisk   bool // root and FUSE
-	slowDevice bool // the same and a loop device
-	// software is third-party programs, separated by blanks (software.go).
-	software string
+// Scenarios returns those with planted servers.
+func Scenarios() []Scenario { return scenariosOf(plantedScenarios) }
+
+// RealScenarios returns those in real software, as packaged by Debian.
+func RealScenarios() []Scenario { return scenariosOf(realScenarios) }
+
+// Questions returns experiments: what proofs, searches and comparisons have to find. Each takes from half a minute to
+// a few: Run plays those that are asked for by name.
+func Questions() []Scenario { return scenariosOf(questions) }
+
+// All returns the scenarios of every kind.
+func All() []Scenario { return slices.Concat(Scenarios(), RealScenarios(), Questions()) }
+
+func scenariosOf(file string) []Scenario {
+	var all []Scenario
+	for text := range strings.SplitSeq(file, "\n---\n") {
+		s := Scenario{text: text}
+		if err := yaml.Unmarshal([]byte(text), &s); err != nil {
+			panic(err) // a bug of the file
+		}
+		all = append(all, s)
+	}
+	return all
 }
 
-// plan is a scenario with its parameters.
+// plan is a scenario with its parameters: its text with the {names} of values replaced. The load, the requests and
+// the kind of experiment are as in a file for ceiling run: without a kind it is a single run.
 type plan struct {
-	says    string // the parameters, as text
-	helpers []host // started before the subject
-	subject host   // without a kind: nothing is started, and nothing listens
-	link    *link  // between the generator and the subject
-	// quota is CPU time in cores for the subject, generatorQuota for the generator; 0 for none.
-	quota, generatorQuota float64
-	spec                  spec.Spec // without targets
-	during                []action
-	accept                []answer
-	// inet6 makes the subject listen on ::1, if available.
-	inet6 bool
-	// generator marks the generator as the bottleneck: naming a server would be the most serious
+	Scenario        `yaml:",inline"`
+	spec.Experiment `yaml:",inline"`
+	Says            string // the parameters, as text
+	Helper          host   // started before the subject
+	Subject         host   // without a command nothing is started, and nothing listens
+	// Bits or Packets are what a link between the generator and the subject lets out of it each second; 0: no link.
+	Bits, Packets float64
+	// Quota is CPU time in cores for the subject, GeneratorQuota for the generator; 0 for none.
+	Quota          float64
+	GeneratorQuota float64 `yaml:"generator_quota"`
+	Apart          bool    // the generator on the first CPU, the server on the second
+	Body           int     // bytes of the request's; 0: a GET without one
+	During         []action
+	// Accept are the correct answers, the planted one first: "NAME", or "NAME saying WORDS|WORDS" if the
+	// verdict's text must contain one of them.
+	Accept []string
+	// Generator marks the generator as the bottleneck: naming a server would be the most serious
 	// error.
-	generator bool
-	// path and header of the request; "" is /.
-	path   string
-	header []spec.Field
-	// method and body of it; "" is GET without one.
-	method, body string
-	// patterns: the verdict's text must match one. {helper} in them is the first helper's
-	// address.
-	patterns []string
-	// bare is the patterns for the verdict without stacks and database queries; nil if that is
+	Generator bool
+	// Text are patterns, one of which the verdict's text must match. {helper} in them is the helper's
+	// address. Bare are those for the verdict without stacks and database queries; nil if that is
 	// not checked.
-	bare []string
-	// relieved is the same plan with more of the planted resource, described by more; nil if the
-	// plant needs no confirmation.
+	Text, Bare []string
+	// With changes parameters so that there is More of the planted resource (confirm.go).
+	More, With string
+
+	// relieved is the same plan with more of the resource; nil if the plant needs no confirmation.
 	relieved *plan
-	more     string
-	warm     time.Duration // of the confirmation, if longer than usual
+	values   values
+	inet6    bool // the subject listens on ::1
 }
 
-// host is a server to start: a planted one, a third-party program, or one of ours.
+// host is a server to start. In folders of plants, with blanks between them, it is a program of third-party software
+// (program.go), otherwise a verb of this program with its flags.
 type host struct {
-	kind    string
-	params  planted.Params
-	program *program
-	// serve is the arguments of the verb serve, for one of this program's own servers.
-	serve []string
-	// toHelper makes it call the first helper.
-	toHelper bool
+	In, Serve string
+	CPUs      []int    // of a verb of this program; nil: all
+	Env       []string // of a program of third-party software
+	Words     int      // bytes of text for it to serve
 }
 
-// action is an action on the subject during the run.
+// action is an action on the subject during the run, at a share of its duration.
 type action struct {
-	at float64 // as a share of the run's duration
-	do func(*fixture) error
+	At float64
+	Do string
 }
 
-// answer is a correct verdict. If there are reasons, the verdict's text must contain one of them.
-type answer struct {
-	ceiling record.Bottleneck
-	reasons []string
-}
-
-func only(ceiling record.Bottleneck, reasons ...string) []answer { return []answer{{ceiling, reasons}} }
-
-func (p plan) or(ceiling record.Bottleneck, reasons ...string) plan {
-	p.accept = append(p.accept, answer{ceiling, reasons})
+// draw makes a plan with the parameters of one round.
+func (s *Scenario) draw(d *params) plan {
+	v := d.hostValues()
+	d.read(v, s.Draw)
+	seed := d.Uint64() >> 11
+	p := s.with(v, seed)
+	if p.With != "" {
+		d.read(v, p.With)
+		p.relieved = new(s.with(v, seed))
+	}
 	return p
 }
 
-// orInconclusive also accepts an inconclusive verdict that states what is missing in one of these
-// words.
-func (p plan) orInconclusive(reasons ...string) plan { return p.or(record.Inconclusive, reasons...) }
-
-// params draws a scenario's parameters for one round.
-type params struct {
-	*rand.Rand
-	cpus []int // available to this process
+// with replaces the names and reads the result. A run takes 3.5 s: in that time even an observer that must economise
+// on samples (a socket dump costs 0.5 to 5 ms, depending on the rest of the caches) gets enough.
+func (s *Scenario) with(v values, seed uint64) plan {
+	p := plan{values: maps.Clone(v)}
+	p.Seed, p.Question, p.Requests = seed, s.Planted, []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}}
+	if err := yaml.UnmarshalWithOptions([]byte(v.expand(s.text)), &p, yaml.Strict()); err != nil {
+		panic(err) // a bug in a file of scenarios
+	}
+	if p.Kind == "" {
+		p.Load = single(p.Load)
+	}
+	p.Requests[0].Body = strings.Repeat("x", p.Body)
+	if p.Apart {
+		p.Load.PinGenerator, p.Load.PinServer = v["first"], v["second"]
+	}
+	return p
 }
 
-// seedOf gives the same parameters for the same seed, round and name, whichever other scenarios
-// run.
+// single completes the load of a single run.
+func single(l spec.Load) spec.Load {
+	l.Duration, l.Timeout = cmp.Or(l.Duration, spec.Time(3500*time.Millisecond)), cmp.Or(l.Timeout, spec.Time(4*time.Second))
+	l.Warmup = cmp.Or(l.Warmup, new(spec.Time(400*time.Millisecond)))
+	return l
+}
+
+// run is a run of the plan against a server: its own, or a closed loop that finds out what the subject of an
+// experiment can do.
+func (p *plan) run(base string) (spec.Spec, error) {
+	e := p.Experiment
+	if p.Kind != "" {
+		e.SLO, e.Load = nil, single(spec.Load{})
+	}
+	e.Kind = spec.KindSweep
+	e.Complete(1)
+	c := spec.Condition{Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0])}
+	if e.Load.Rate != nil {
+		c.Rate = e.Load.Rate[0]
+	}
+	return e.Spec(base, &c)
+}
+
+// accepted returns the correct answers.
+func (p *plan) accepted() []string {
+	var names []string
+	for _, a := range p.Accept {
+		name, _, _ := strings.Cut(a, " saying ")
+		names = append(names, name)
+	}
+	return names
+}
+
+// anyWay draws what no bottleneck depends on: the engine, and the address family.
+func (d *params) anyWay(p *plan, g *prereqs) {
+	if p.Kind != "" {
+		return
+	}
+	if d.IntN(4) == 0 {
+		p.Load.Engine = spec.EngineEpoll
+		p.Says += ", epoll"
+	}
+	if d.IntN(4) == 0 && g.inet6 && p.Bits+p.Packets == 0 && strings.HasPrefix(p.Subject.Serve, "planted") {
+		p.inet6 = true
+		p.Says += ", ::1"
+	}
+}
+
+// seedOf gives the same parameters for the same seed, round and name, whichever others run.
 func seedOf(seed uint64, round int, name string) *rand.Rand {
 	h := uint64(14695981039346656037) // FNV-1a
 	for _, c := range []byte(name) {
 		h = (h ^ uint64(c)) * 1099511628211
 	}
 	return rand.New(rand.NewPCG(seed, h+uint64(round)))
-}
-
-// anyWay draws what no bottleneck depends on: the engine, and the address family.
-func (d *params) anyWay(p *plan, g *prereqs) {
-	if d.IntN(4) == 0 {
-		p.spec.Engine = spec.EngineEpoll
-		p.says += ", epoll"
-	}
-	if d.IntN(4) == 0 && g.inet6 && p.link == nil && p.subject.kind != "" {
-		p.inet6 = true
-		p.says += ", ::1"
-	}
-}
-
-// whole draws an integer from low to high, both inclusive.
-func (d *params) whole(low, high int) int { return low + d.IntN(high-low+1) }
-
-func (d *params) share(low, high float64) float64 { return low + d.Float64()*(high-low) }
-
-func (d *params) ms(low, high int) time.Duration {
-	return time.Duration(d.whole(low*1000, high*1000)) * time.Microsecond
-}
-
-func (d *params) us(low, high int) time.Duration {
-	return time.Duration(d.whole(low, high)) * time.Microsecond
-}
-
-// connections returns enough to keep every core busy.
-func (d *params) connections() int { return d.whole(24, 40) * max(2, len(d.cpus)) }
-
-// run is a closed loop of that many connections. In 3.5 s even an observer that must economise on
-// samples (a socket dump costs 0.5 to 5 ms, depending on the rest of the caches) gets enough.
-func (d *params) run(connections int) spec.Spec {
-	return spec.Spec{
-		Connections: connections, Pipelining: 1, Seed: d.Uint64() >> 11, Engine: spec.EngineAuto,
-		Duration: 3500 * time.Millisecond, Warmup: 400 * time.Millisecond, Timeout: 4 * time.Second,
-	}
-}
-
-// apart pins the generator to the first CPU and the server to the second.
-func (d *params) apart(s spec.Spec) spec.Spec {
-	s.PinGenerator, s.PinServer = cpuList(d.cpus[0]), cpuList(d.cpus[1])
-	return s
 }

@@ -1,7 +1,6 @@
 package selftest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"ceiling/experiment/spec"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/verdict"
@@ -26,16 +24,16 @@ const (
 	Wrong  = "wrong"
 	NotRun = "not run" // the host lacks its needs: Why
 	Failed = "failed"  // it could not run: Why
-	// Disturbed is a wrong verdict while other programs used the cores, in every attempt: it
-	// invalid.
+	// Disturbed is a wrong verdict while other programs used the cores, in every attempt: it counts
+	// for nothing.
 	Disturbed = "disturbed"
 	// Unconfirmed is a plant whose rate did not follow the planted resource: it is not known to
 	// be the bottleneck, so the verdict cannot be checked against it.
 	Unconfirmed = "unconfirmed"
 )
 
-// Result is one scenario in one round.
-type Result struct {
+// Outcome is one scenario in one round, as the ledger of trials has it too.
+type Outcome struct {
 	Scenario   string `json:"scenario"`
 	Round      int    `json:"round"` // from 1
 	Planted    string `json:"planted"`
@@ -44,28 +42,32 @@ type Result struct {
 	Accepted []string `json:"accepted,omitempty"`
 	Named    string   `json:"named,omitempty"`
 	Judged   string   `json:"judged"` // Right, Wrong, Disturbed, Unconfirmed, NotRun or Failed
-	// Confirmed is how the rate followed the planted resource, for plants in real software.
-	Confirmed *Confirmation `json:"confirmed,omitempty"`
-	// Attempts is their number; Others is the CPU use of other programs during the last, in
-	// cores.
-	Attempts int     `json:"attempts,omitempty"`
-	Others   float64 `json:"others_cores"`
-	Why      string  `json:"why,omitempty"`
+	Why      string   `json:"why,omitempty"`
 	// Blamed marks the most serious error: the verdict named the server although the generator
 	// was the bottleneck.
-	Blamed  bool            `json:"blamed,omitempty"`
-	Verdict *record.Verdict `json:"verdict,omitempty"`
-	Rate    float64         `json:"completed_per_s,omitempty"`
-	Record  string          `json:"record,omitempty"` // its directory, if kept
-	Took    time.Duration   `json:"took_ns"`
+	Blamed bool `json:"blamed,omitempty"`
+	// Others is the CPU use of other programs during the last attempt, in cores.
+	Others float64 `json:"others_cores"`
+}
+
+// Result is an outcome with what it rests on.
+type Result struct {
+	Outcome
+	// Confirmed is how the rate followed the planted resource, for plants in real software.
+	Confirmed *Confirmation   `json:"confirmed,omitempty"`
+	Attempts  int             `json:"attempts,omitempty"`
+	Verdict   *record.Verdict `json:"verdict,omitempty"`
+	Rate      float64         `json:"completed_per_s,omitempty"`
+	Record    string          `json:"record,omitempty"` // its directory, if kept
+	Took      time.Duration   `json:"took_ns"`
 }
 
 // Options of a self-test. The zero value runs everything once, with seed 0.
 type Options struct {
 	Seed   uint64
 	Rounds int      // 0: 1
-	Only   []string // names of scenarios; nil: all
-	Real   bool     // RealScenarios instead of Scenarios
+	Only   []string // names of scenarios of any kind; nil: all Scenarios
+	Real   bool     // all RealScenarios instead
 	// First is the number of the first round; 0: 1. Each round has other parameters, so a series
 	// can be continued.
 	First int
@@ -86,7 +88,7 @@ type Options struct {
 // Run runs the scenarios in sequence. An error concerns the self-test as a whole; the results so
 // far come with it.
 func Run(ctx context.Context, o Options) ([]Result, error) {
-	chosen, err := choose(o.scenarios(), o.Only)
+	chosen, err := o.chosen()
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +110,7 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 	}
 	var programs []string
 	for i := range chosen {
-		programs = append(programs, strings.Fields(chosen[i].needs.software)...)
+		programs = append(programs, strings.Fields(chosen[i].Needs)...)
 	}
 	g.paths, g.missing = findSoftware(ctx, programs)
 	keep, err := newKeeper(o.Keep)
@@ -116,8 +118,8 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 		return nil, err
 	}
 	var results []Result
-	first := max(1, o.First)
-	for round := first; round < first+max(1, o.Rounds); round++ {
+	from := max(1, o.First)
+	for round := from; round < from+max(1, o.Rounds); round++ {
 		for i := range chosen {
 			if ctx.Err() != nil {
 				return results, errors.Join(ctx.Err(), keep.done())
@@ -138,27 +140,23 @@ func (o *Options) note(text string) {
 	}
 }
 
-func (o *Options) scenarios() []Scenario {
-	if o.Real {
-		return RealScenarios()
-	}
-	return Scenarios()
-}
-
-// choose returns the named scenarios, in catalogue order.
-func choose(all []Scenario, names []string) ([]Scenario, error) {
-	if len(names) == 0 {
-		return all, nil
+// chosen returns the scenarios that are asked for, in the order of the files.
+func (o *Options) chosen() ([]Scenario, error) {
+	switch {
+	case len(o.Only) == 0 && o.Real:
+		return RealScenarios(), nil
+	case len(o.Only) == 0:
+		return Scenarios(), nil
 	}
 	var known []string
 	var chosen []Scenario
-	for _, s := range all {
+	for _, s := range All() {
 		known = append(known, s.Name)
-		if slices.Contains(names, s.Name) {
+		if slices.Contains(o.Only, s.Name) {
 			chosen = append(chosen, s)
 		}
 	}
-	for _, name := range names {
+	for _, name := range o.Only {
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("%w: no scenario is called %q: there are %s", ErrUnknown, name, strings.Join(known, ", "))
 		}
@@ -173,8 +171,8 @@ var ErrUnknown = errors.New("unknown scenario")
 // creates.
 func play(ctx context.Context, o *Options, g *prereqs, s *Scenario, number, round int, keep *recordStore) (r Result) {
 	started := time.Now()
-	r = Result{Scenario: s.Name, Round: round, Planted: s.Planted}
-	if r.Why = g.lacks(s.needs); r.Why != "" {
+	r.Outcome = Outcome{Scenario: s.Name, Round: round, Planted: s.Planted}
+	if r.Why = g.lacks(s.Needs); r.Why != "" {
 		r.Judged = NotRun
 		return r
 	}
@@ -186,10 +184,8 @@ func play(ctx context.Context, o *Options, g *prereqs, s *Scenario, number, roun
 		d := &params{seedOf(o.Seed, round, s.Name), g.cpus}
 		p := s.draw(d)
 		d.anyWay(&p, g)
-		r = Result{Scenario: s.Name, Round: round, Planted: s.Planted, Parameters: p.says, Attempts: attempt + 1}
-		for _, a := range p.accept {
-			r.Accepted = append(r.Accepted, string(a.ceiling))
-		}
+		r = Result{Outcome: Outcome{Scenario: s.Name, Round: round, Planted: s.Planted, Parameters: p.Says, Accepted: p.accepted()},
+			Attempts: attempt + 1}
 		try(ctx, o, g, &p, number+attempt, keep, &r)
 		if r.Judged != Disturbed && r.Judged != Unconfirmed {
 			break
@@ -199,97 +195,111 @@ func play(ctx context.Context, o *Options, g *prereqs, s *Scenario, number, roun
 	return r
 }
 
-// try sets a plan up, measures, strikes it, and judges the result.
+// try sets a plan up, measures, tears it down, and judges the result.
 func try(ctx context.Context, o *Options, g *prereqs, p *plan, number int, keep *recordStore, r *Result) {
 	st, err := setUp(ctx, o.Program, g, number, p)
 	var done *run.Result
-	if err == nil {
-		done, r.Others, err = measure(ctx, o, st, p, keep.file(r.Scenario, r.Round))
+	var made *record.Plan
+	var files []string
+	if err == nil && (p.Kind == "" || p.Searches()) {
+		r.Others, err = watch(st.groups, func() (err error) {
+			done, err = measure(ctx, o, st, p, keep.file(r.Scenario, r.Round, ".ndjson.gz"))
+			return err
+		})
+	}
+	if err == nil && p.Kind != "" {
+		files = append(files, keep.file(r.Scenario, r.Round, ""))
+		r.Others, err = watch(st.groups, func() (err error) {
+			made, err = examine(ctx, o, st, p, number, files[0])
+			return err
+		})
 	}
 	if err == nil && p.relieved != nil {
-		r.Confirmed, err = confirm(ctx, o, g, number, st, p)
+		r.Confirmed, err = confirm(ctx, g, number, st, p)
 	}
-	if struck := st.teardown(); struck != nil {
-		err = errors.Join(err, struck)
-	}
+	err = errors.Join(err, st.teardown())
 	if done != nil {
-		r.Verdict, r.Named, r.Rate = &done.Run.Verdict, string(done.Run.Verdict.Bottleneck), done.Run.Rate.CompletedPerS
+		files = append(files, done.File.Path)
+		r.Rate = done.Run.Rate.CompletedPerS
+		if p.Kind == "" {
+			r.Verdict, r.Named = &done.Run.Verdict, string(done.Run.Verdict.Bottleneck)
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
 		r.Judged, r.Why = NotRun, "interrupted"
 	case err != nil:
 		r.Judged, r.Why = Failed, err.Error()
+	case made != nil:
+		r.Named, r.Why = p.answered(made, r.Rate)
+		r.Judged = Wrong
+		if slices.Contains(r.Accepted, r.Named) {
+			r.Judged = Right
+		}
 	default:
-		if r.Judged, r.Why = p.judge(r.Verdict, st.helper); r.Judged == Right && p.bare != nil {
+		if r.Judged, r.Why = p.judge(r.Verdict, p.Text, st.helper); r.Judged == Right && p.Bare != nil {
 			r.Judged, r.Why = p.judgeBare(done.File, st.helper)
 		}
-		if r.Judged == Wrong && r.Others > othersMax {
-			r.Judged, r.Why = Disturbed, fmt.Sprintf("other processes used %.1f cores", r.Others)
-		} else if r.Confirmed != nil && !r.Confirmed.Holds() {
-			r.Judged, r.Why = Unconfirmed, "the rate did not follow the planted resource"
-		}
-		r.Blamed = r.Judged == Wrong && p.generator && (strings.HasPrefix(r.Named, "server") || strings.HasPrefix(r.Named, "workers"))
+		r.Blamed = r.Judged == Wrong && p.Generator && (strings.HasPrefix(r.Named, "server") || strings.HasPrefix(r.Named, "workers"))
 	}
-	if done != nil {
-		r.Record, err = keep.settle(done.File.Path, r.Judged)
-		if err != nil {
+	switch judged := r.Judged == Right || r.Judged == Wrong; {
+	case r.Judged == Wrong && r.Others > othersMax && !p.HasSides(): // a comparison promises to allow for others
+		r.Judged, r.Why, r.Blamed = Disturbed, strings.TrimPrefix(fmt.Sprintf("%s; other processes used %.1f cores", r.Why, r.Others), "; "), false
+	case judged && r.Confirmed != nil && !r.Confirmed.Holds():
+		r.Judged, r.Why, r.Blamed = Unconfirmed, "the rate did not follow the planted resource", false
+	}
+	for _, file := range files {
+		if r.Record, err = keep.settle(file, r.Judged); err != nil {
 			r.Judged, r.Why = Failed, err.Error()
 		}
 	}
 }
 
-// measure does the run, and the plan's deed to the subject during it. It returns how many cores
-// others used.
-func measure(ctx context.Context, o *Options, st *fixture, p *plan, file string) (*run.Result, float64, error) {
-	s := p.spec
-	s.Targets = []spec.Target{{Method: cmp.Or(p.method, "GET"), Body: []byte(p.body), URL: "http://" + st.addr + st.path, Header: st.header, Weight: 1}}
-	due := p.during
-	var deeds sync.WaitGroup
-	var mu sync.Mutex
-	var failed error
-	during := func(e run.Event) {
-		for e.Progress != nil && len(due) > 0 && e.Progress.ElapsedS >= due[0].at*s.Duration.Seconds() {
-			do := due[0].do
-			due = due[1:]
-			deeds.Go(func() {
-				if err := do(st); err != nil {
-					mu.Lock()
-					failed = errors.Join(failed, err)
-					mu.Unlock()
-				}
-			})
-		}
-	}
-	before, err := use(st.groups)
+// measure does the run, and the plan's actions on the subject during it.
+func measure(ctx context.Context, o *Options, st *fixture, p *plan, file string) (*run.Result, error) {
+	s, err := p.run("http://" + st.addr)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
+	due := p.During
+	var actions sync.WaitGroup
+	failed := make(chan error, len(due))
 	options := run.Options{Out: file, Command: []string{"ceiling", "selftest"}, Version: o.Version}
-	options.Listen(during)
+	options.Listen(func(e run.Event) {
+		for e.Progress != nil && len(due) > 0 && e.Progress.ElapsedS >= due[0].At*s.Duration.Seconds() {
+			do := due[0].Do
+			due = due[1:]
+			actions.Go(func() { failed <- st.act(do) })
+		}
+	})
 	done, err := run.Do(ctx, s, options)
-	deeds.Wait()
-	after, used := use(st.groups)
+	actions.Wait()
+	close(failed)
+	for e := range failed {
+		err = errors.Join(err, e)
+	}
 	if done != nil {
 		err = errors.Join(err, done.KeepErr, done.RestoreErr)
 		if len(due) > 0 && ctx.Err() == nil {
 			err = errors.Join(err, errors.New("the run ended before everything was done to the subject"))
 		}
 	}
-	return done, after.others(before), errors.Join(err, used, failed)
+	return done, err
 }
 
-// judge compares a verdict with the plant. helper is the first helper's address.
-func (p *plan) judge(v *record.Verdict, helper string) (judged, why string) {
-	for _, a := range p.accept {
-		if v.Bottleneck != a.ceiling {
+// judge compares a verdict with the plant; its text must match one of the patterns.
+func (p *plan) judge(v *record.Verdict, patterns []string, helper string) (judged, why string) {
+	text := said(v)
+	for _, a := range p.Accept {
+		name, words, _ := strings.Cut(a, " saying ")
+		if string(v.Bottleneck) != name {
 			continue
 		}
-		if !a.given(v) {
-			return Wrong, fmt.Sprintf("it is %s, but without a word of: %s", a.ceiling, strings.Join(a.reasons, ", "))
+		if !slices.ContainsFunc(strings.Split(words, "|"), func(word string) bool { return strings.Contains(text, word) }) {
+			return Wrong, fmt.Sprintf("it is %s, but without a word of: %s", name, strings.ReplaceAll(words, "|", ", "))
 		}
-		if !p.explained(v, helper) {
-			return Wrong, fmt.Sprintf("it is %s, but nothing in the text matches: %s", a.ceiling, strings.Join(p.patterns, "  "))
+		if !explained(text, patterns, helper) {
+			return Wrong, fmt.Sprintf("it is %s, but nothing in the text matches: %s", name, strings.Join(patterns, "  "))
 		}
 		return Right, ""
 	}
@@ -305,23 +315,18 @@ func (p *plan) judgeBare(file record.File, helper string) (judged, why string) {
 	}
 	r.Stacks, r.Database, series.Observed.Databases, series.Observed.Statuses = nil, nil, nil, nil
 	v := verdict.Judge(r, &series)
-	bare := plan{accept: p.accept, patterns: p.bare}
-	if judged, why = bare.judge(&v, helper); judged != Right {
+	if judged, why = p.judge(&v, p.Bare, helper); judged != Right {
 		why = strings.TrimSuffix(fmt.Sprintf("without stacks and the database's account: %s: %s: %s", v.Bottleneck, prose.Sentence(v.Because), why), ": ")
 	}
 	return judged, why
 }
 
-// explained reports whether the verdict's text matches one of the patterns.
-func (p *plan) explained(v *record.Verdict, helper string) bool {
-	if len(p.patterns) == 0 {
-		return true
-	}
-	text := said(v)
+// explained reports whether a verdict's text matches one of the patterns, helper being the address in them.
+func explained(text string, patterns []string, helper string) bool {
 	for _, phrase := range vague() {
 		text = strings.ReplaceAll(text, phrase, "")
 	}
-	return slices.ContainsFunc(p.patterns, func(pattern string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {
 		return regexp.MustCompile(strings.ReplaceAll(pattern, "{helper}", regexp.QuoteMeta(helper))).MatchString(text)
 	})
 }
@@ -329,20 +334,11 @@ func (p *plan) explained(v *record.Verdict, helper string) bool {
 // vague are phrases that fit whatever requests wait for: they explain nothing.
 func vague() []string {
 	return []string{
-		"a pool, a number of workers, or a downstream server that serves few requests at a time", "a lock, or a single worker",
+		"a pool, a number of workers, or a downstream server that serves few requests at a time", "a lock, or one worker",
 		"a rate limit, a timer, a lock held longer under load", "an interpreter lock, a lock held during computation, a single worker",
 		"a lock, a pool, or a downstream server that serves few requests at a time", "(a lock, a pool)",
 		"(for a lock, or work to do)", "block and mutex profiles", "the stacks of its threads", "its connections to other services",
 	}
-}
-
-// given reports whether the verdict states one of the reasons.
-func (a *answer) given(v *record.Verdict) bool {
-	if len(a.reasons) == 0 {
-		return true
-	}
-	text := said(v)
-	return slices.ContainsFunc(a.reasons, func(word string) bool { return strings.Contains(text, word) })
 }
 
 // said returns the verdict's whole text in lower case.
@@ -369,13 +365,13 @@ func newKeeper(dir string) (*recordStore, error) {
 }
 
 // file returns a new file for one record.
-func (k *recordStore) file(name string, round int) string {
-	path := filepath.Join(k.base, fmt.Sprintf("%s-%d.ndjson.gz", name, round))
+func (k *recordStore) file(name string, round int, ending string) string {
+	path := filepath.Join(k.base, fmt.Sprintf("%s-%d%s", name, round, ending))
 	for i := 2; ; i++ {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			return path
 		}
-		path = filepath.Join(k.base, fmt.Sprintf("%s-%d.%d.ndjson.gz", name, round, i))
+		path = filepath.Join(k.base, fmt.Sprintf("%s-%d.%d%s", name, round, i, ending))
 	}
 }
 
@@ -384,7 +380,7 @@ func (k *recordStore) settle(file, judged string) (string, error) {
 	if k.all || judged != Right {
 		return file, nil
 	}
-	return "", os.Remove(file)
+	return "", os.RemoveAll(file)
 }
 
 // done removes the directory if it is empty.

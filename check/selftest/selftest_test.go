@@ -35,7 +35,7 @@ func areNamed(t *testing.T, o Options) {
 		if err := WriteRow(&text, *r); err != nil {
 			t.Fatal(err)
 		}
-		lacking := g.noCPUs != "" || g.noDisk != "" || g.noDevice != "" || strings.HasPrefix(r.Why, "not installed")
+		lacking := len(g.lack) > 0 || strings.HasPrefix(r.Why, "not installed")
 		if r.Judged == Right || r.Judged == NotRun && lacking || r.Judged == Disturbed || r.Judged == Unconfirmed && r.Others > othersMax {
 			t.Log(text.String())
 		} else {

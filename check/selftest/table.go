@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -20,11 +21,8 @@ func Count(results []Result) map[string]int {
 
 // WriteRow writes one result: the plant, the verdict, and its reason.
 func WriteRow(w io.Writer, r Result) error {
-	named := r.Named
-	if named == "" {
-		named = "-"
-	}
-	_, err := fmt.Fprintf(w, "%-22s %-9s planted %-14s named %-14s %s\n", r.Scenario, r.Judged, first(r.Accepted), named, r.Parameters)
+	_, err := fmt.Fprintf(w, "%-22s %-9s planted %-14s named %-14s %s\n", r.Scenario, r.Judged, append(r.Accepted, "-")[0], cmp.Or(r.Named, "-"),
+		r.Parameters)
 	if err != nil {
 		return err
 	}
@@ -34,13 +32,6 @@ func WriteRow(w io.Writer, r Result) error {
 		}
 	}
 	return nil
-}
-
-func first(list []string) string {
-	if len(list) == 0 {
-		return "-"
-	}
-	return list[0]
 }
 
 // grounds returns the verdict's reason; if it is wrong, all of its evidence.
@@ -58,7 +49,7 @@ func (r *Result) grounds() []string {
 	}
 	lines = append(lines, prose.Sentence(v.Because))
 	if r.Confirmed != nil {
-		lines = append(lines, "confirmed by another client, "+r.Confirmed.String())
+		lines = append(lines, "confirmed by another client, "+r.Confirmed.says())
 	}
 	if r.Judged != Wrong {
 		return lines

@@ -1,147 +1,108 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"ceiling/check/selftest"
 	"ceiling/verdict/prose"
 )
 
-// trials is a series that continues where the ledger of trials ends.
-type trials struct {
-	path string
-	list []Trial
-	// end is the time after which no trial starts; zero: never.
-	end    time.Time
-	commit string
-	dirty  bool
+// trialSchema is the version of Trial.
+const trialSchema = "ceiling.trial/1"
+
+// Trial is one scenario of the selftest and its answer: one line of the ledger of trials, written when it
+// ends, so a series can be interrupted. Units as in Entry.
+type Trial struct {
+	Schema string    `json:"schema"`
+	Time   time.Time `json:"time"`
+	Commit string    `json:"commit"`
+	Dirty  bool      `json:"dirty"`
+	Host   Host      `json:"host"`
+	TookS  float64   `json:"took_s"`
+
+	// Plant is not in lines of comparisons until November 2026; their scenarios are plants now.
+	Plant *PlantTrial `json:"plant,omitempty"`
 }
 
-// openTrials reads the ledger.
-func (b *bench) openTrials(e *Entry) (*trials, error) {
-	list, err := readTrials(b.trials)
-	t := &trials{path: b.trials, list: list, commit: e.Commit, dirty: e.Dirty}
-	if b.budget > 0 {
-		t.end = time.Now().Add(b.budget)
-	}
-	return t, err
+// PlantTrial is one scenario in one round: seed and round determine the parameters.
+type PlantTrial struct {
+	selftest.Outcome
+	Real      bool                   `json:"real"` // in third-party software
+	Seed      uint64                 `json:"seed"`
+	Because   string                 `json:"because,omitempty"` // the verdict's reason
+	Confirmed *selftest.Confirmation `json:"confirmed_per_s,omitempty"`
 }
 
-// room reports whether there is time for a trial of this duration.
-func (t *trials) room(takes time.Duration) bool {
-	return t.end.IsZero() || time.Until(t.end) > takes
-}
-
-// add writes one trial.
-func (t *trials) add(b *bench, trial Trial, took time.Duration) error {
-	trial.Schema, trial.Time = trialSchema, time.Now().UTC().Truncate(time.Second)
-	trial.Commit, trial.Dirty, trial.Host, trial.TookS = t.commit, t.dirty, b.host, took.Seconds()
-	t.list = append(t.list, trial)
-	return appendLine(t.path, &trial)
-}
-
-// longest returns the longest duration of a kind of trial; 0 if there is none.
-func (t *trials) longest(is func(*Trial) bool) time.Duration {
-	var most float64
-	for i := range t.list {
-		if is(&t.list[i]) {
-			most = max(most, t.list[i].TookS)
-		}
-	}
-	return time.Duration(most * float64(time.Second))
-}
-
-// plantKind is a scenario, of one of the two kinds.
-type plantKind struct {
-	selftest.Scenario
-	real bool
-}
-
-func plantKinds() []plantKind {
-	var all []plantKind
-	for _, s := range selftest.Scenarios() {
-		all = append(all, plantKind{s, false})
-	}
-	for _, s := range selftest.RealScenarios() {
-		all = append(all, plantKind{s, true})
-	}
-	return all
-}
-
-// round returns the number of a scenario's last trial; 0 if there is none.
-func (t *trials) round(k *plantKind, seed uint64) int {
-	last := 0
-	for i := range t.list {
-		if p := t.list[i].Plant; p != nil && p.Scenario == k.Name && p.Seed == seed {
-			last = max(last, p.Round)
-		}
-	}
-	return last
-}
-
-// plantTime is the assumed duration of a plant never tried: a JVM starts, warms up, and is
-// confirmed.
-const plantTime = 30 * time.Second
-
-// accuracy runs every planted bottleneck until each has the requested rounds, those with the
-// fewest first.
+// accuracy plays scenarios of the selftest until the ledger of trials has the requested rounds of each,
+// those with the fewest first.
 func (b *bench) accuracy(ctx context.Context, e *Entry) {
-	t, err := b.openTrials(e)
+	made, err := b.lastRounds()
 	if err != nil {
 		b.failed(ctx, onlyAccuracy, err)
 		return
 	}
-	kinds := plantKinds()
-	for round := 1; round <= b.rounds && ctx.Err() == nil; round++ {
-		for i := range kinds {
-			k := &kinds[i]
-			if t.round(k, b.seed) >= round || ctx.Err() != nil {
-				continue
+	for round := 1; round <= b.rounds; round++ {
+		for _, s := range selftest.All() {
+			asked := len(b.scenarios) == 0 || slices.Contains(b.scenarios, s.Name)
+			if asked && made[s.Name] < round && ctx.Err() == nil {
+				b.failed(ctx, s.Name, b.plantOnce(ctx, e, s.Name, round))
 			}
-			takes := t.longest(func(t *Trial) bool { return t.Plant != nil && t.Plant.Scenario == k.Name })
-			if takes == 0 {
-				takes = plantTime
-			}
-			if !t.room(takes) {
-				continue // a shorter one may fit
-			}
-			b.failed(ctx, k.Name, b.plantOnce(ctx, t, k, round))
 		}
 	}
 }
 
-// plantOnce runs one scenario and records its result.
-func (b *bench) plantOnce(ctx context.Context, t *trials, k *plantKind, round int) error {
+// lastRounds reads the number of each scenario's last trial with this seed; a missing ledger has none.
+func (b *bench) lastRounds() (map[string]int, error) {
+	text, err := os.ReadFile(b.trials)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	last := map[string]int{}
+	for line := range bytes.Lines(text) {
+		var t Trial
+		if err := json.Unmarshal(line, &t); err != nil {
+			return nil, fmt.Errorf("%s: %w", b.trials, err)
+		}
+		if p := t.Plant; p != nil && p.Seed == b.seed {
+			last[p.Scenario] = max(last[p.Scenario], p.Round)
+		}
+	}
+	return last, nil
+}
+
+// plantOnce plays one scenario and records its result.
+func (b *bench) plantOnce(ctx context.Context, e *Entry, name string, round int) error {
 	dir, err := os.MkdirTemp("", "ceiling-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	begin := time.Now()
 	results, err := selftest.Run(ctx, selftest.Options{
-		Seed: b.seed, First: round, Only: []string{k.Name}, Real: k.real, Program: b.binary, Version: t.commit,
-		Keep: filepath.Join(dir, "records"),
+		Seed: b.seed, First: round, Only: []string{name}, Program: b.binary, Version: e.Commit, Keep: filepath.Join(dir, "records"),
 		Note: func(text string) { b.progress("%s", text) },
 	})
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	for i := range results {
-		r := &results[i]
-		p := PlantTrial{
-			Scenario: r.Scenario, Real: k.real, Seed: b.seed, Round: r.Round, Planted: r.Planted, Parameters: r.Parameters, Accepted: r.Accepted,
-			Named: r.Named, Judged: r.Judged, Why: r.Why, Blamed: r.Blamed, Others: r.Others, Confirmed: r.Confirmed,
-		}
-		if r.Verdict != nil {
-			p.Because = prose.Sentence(r.Verdict.Because)
-		}
-		b.progress("%s, round %d: %s, named %s", p.Scenario, p.Round, p.Judged, p.Named)
-		if err := t.add(b, Trial{Plant: &p}, time.Since(begin)); err != nil {
-			return err
-		}
+	r := &results[0]
+	p := PlantTrial{
+		Outcome: r.Outcome, Real: slices.ContainsFunc(selftest.RealScenarios(), func(s selftest.Scenario) bool { return s.Name == name }),
+		Seed: b.seed, Confirmed: r.Confirmed,
 	}
-	return nil
+	if r.Verdict != nil {
+		p.Because = prose.Sentence(r.Verdict.Because)
+	}
+	b.progress("%s, round %d: %s, named %s", p.Scenario, p.Round, p.Judged, p.Named)
+	return appendLine(b.trials, &Trial{
+		Schema: trialSchema, Time: time.Now().UTC().Truncate(time.Second), Commit: e.Commit, Dirty: e.Dirty, Host: b.host,
+		TookS: r.Took.Seconds(), Plant: &p,
+	})
 }

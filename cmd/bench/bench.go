@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,7 @@ import (
 
 	"ceiling/internal/pause"
 	"ceiling/internal/sys"
+	"ceiling/measure/cores"
 	"ceiling/measure/run"
 )
 
@@ -22,8 +22,9 @@ type bench struct {
 	log   io.Writer
 	// failures and caveats are texts for the entry, in order of occurrence.
 	failures, caveats []string
-	servers           servers
-	dir               string // of the floor's program
+	servers           map[transport]*served
+	split             cores.Split // of the CPUs, for the works with separate ones
+	dir               string      // of the floor's program, and of nginx
 }
 
 func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
@@ -31,30 +32,29 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := readHost()
-	if err != nil {
+	b := &bench{options: o, tools: tools, host: readHost(), log: log}
+	b.binary = tools[0].Path
+	if b.dir, err = os.MkdirTemp("", "ceiling-bench-"); err != nil {
 		return nil, err
 	}
-	b := &bench{options: o, tools: tools, host: host, log: log}
-	b.binary = tools[0].Path
-	split, err := run.SplitForOwn(o.connections)
+	b.split, err = run.SplitForOwn(o.connections)
 	if err != nil {
 		b.caveat("no workloads with separate CPUs: %v", err)
 	}
-	if b.servers, err = startServers(ctx, b.binary, serverKind, split); err != nil {
+	if b.servers, err = startServers(ctx, b.binary, b.dir, b.split); err != nil {
 		b.close()
 		return nil, err
 	}
 	return b, nil
 }
 
-// serverKind is the server for everything but pacing: the cheapest framework, so that the
-// generators make the difference.
+// serverKind is the cheapest framework, so that the generators make the difference.
 const serverKind = "fasthttp"
 
 func (b *bench) close() {
-	for _, s := range b.servers.running() {
-		if err := s.stop(); err != nil {
+	for _, s := range b.servers {
+		s.Stop()
+		if err := s.Err(); err != nil {
 			fmt.Fprintln(b.log, "bench: the server:", err)
 		}
 	}
@@ -64,19 +64,13 @@ func (b *bench) close() {
 }
 
 // addFloor compiles the floor and has it measured like a tool, if it can be compiled.
-func (b *bench) addFloor(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "ceiling-bench-floor-")
-	if err != nil {
-		return err
-	}
-	b.dir = dir
-	path, err := compileFloor(ctx, dir)
+func (b *bench) addFloor(ctx context.Context) {
+	path, err := compileFloor(ctx, b.dir)
 	if err != nil {
 		b.caveat("the floor was not measured (it needs cc and liburing-dev): %v", err)
-		return nil
+		return
 	}
 	b.tools = append(b.tools, floorTools(path)...)
-	return nil
 }
 
 func (b *bench) progress(format string, args ...any) {
@@ -121,37 +115,14 @@ func (b *bench) run(ctx context.Context) Entry {
 		e.Tools[t.Name] = t.Version
 	}
 	begin := time.Now()
-	if b.only == onlyFind {
-		b.calm(ctx, onlyFind)
-		b.found(ctx, &e)
-	}
-	if b.only == onlyProve {
-		b.calm(ctx, onlyProve)
-		b.proofs(ctx, &e)
-	}
-	if b.only == onlyCompare {
-		b.calm(ctx, onlyCompare)
-		b.compared(ctx, &e)
-	}
 	if b.only == onlyAccuracy {
 		b.accuracy(ctx, &e)
 	}
 	if b.only == "" || b.only == onlySpeed {
-		b.failed(ctx, "the floor", b.addFloor(ctx))
+		b.addFloor(ctx)
 		b.calm(ctx, onlySpeed)
 		b.startup(ctx, &e)
 		b.userShare(ctx, &e, b.speed(ctx, &e))
-	}
-	if b.only == "" || b.only == onlyTruth {
-		b.calm(ctx, onlyTruth)
-		b.frozen(ctx, &e)
-		b.pacing(ctx, &e)
-		b.leastLatency(ctx, &e)
-		b.hold(ctx, &e)
-	}
-	if b.only == "" || b.only == onlyPlaces {
-		b.calm(ctx, onlyPlaces)
-		b.placed(ctx, &e)
 	}
 	if b.only == "" || b.only == onlyRace {
 		b.calm(ctx, onlyRace)
@@ -196,30 +167,4 @@ func (b *bench) startup(ctx context.Context, e *Entry) {
 	}
 	s, used := spreadOf(ms), spreadOf(cpu)
 	e.Startup, e.StartupCPU = &s, &used
-}
-
-// requestLength returns the length in bytes of the tool's requests for /simple: it captures one
-// and stops the tool. The counting server's address has as many digits as any other here: free
-// ports have five.
-func requestLength(ctx context.Context, t *tool) (int, error) {
-	c, err := newCounter()
-	if err != nil {
-		return 0, err
-	}
-	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := t.run(limited, job{URL: c.url(), Connections: 1, Pipelining: 1, Duration: time.Second}, nil)
-		ended <- err
-	}()
-	var length int
-	select {
-	case length = <-c.head:
-	case err = <-ended:
-		ended <- err
-		err = errors.Join(errors.New("no request was seen"), err)
-	}
-	cancel()
-	<-ended // its error only says that it was stopped early
-	return length, errors.Join(err, c.close())
 }

@@ -9,13 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"ceiling/internal/exit"
 	"ceiling/internal/process"
-	"ceiling/measure/run"
 )
 
 // grace is how much longer than its job a tool may take: node takes 0.3 s to start, and ab sorts
@@ -37,8 +35,8 @@ var pipelineLua []byte
 
 const pipelineName = "pipeline.lua"
 
-// run runs one job, and monitors the process with watch, if given, until it exits.
-func (t *tool) run(ctx context.Context, j job, watch func(pid int)) (outcome, error) {
+// run runs one job.
+func (t *tool) run(ctx context.Context, j job) (outcome, error) {
 	dir, err := os.MkdirTemp("", "ceiling-bench-")
 	if err != nil {
 		return outcome{}, err
@@ -51,11 +49,11 @@ func (t *tool) run(ctx context.Context, j job, watch func(pid int)) (outcome, er
 	if err := os.WriteFile(filepath.Join(dir, pipelineName), pipelineLua, 0o600); err != nil {
 		return outcome{}, err
 	}
-	return t.runCommand(ctx, append([]string{t.Path}, args...), j, watch)
+	return t.runCommand(ctx, append([]string{t.Path}, args...), j)
 }
 
 // runCommand runs a command line and returns the tool's output.
-func (t *tool) runCommand(ctx context.Context, line []string, j job, watch func(pid int)) (outcome, error) {
+func (t *tool) runCommand(ctx context.Context, line []string, j job) (outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, j.Duration+grace)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
@@ -65,16 +63,7 @@ func (t *tool) runCommand(ctx context.Context, line []string, j job, watch func(
 	if err := process.StartOn(j.CPUs, c); err != nil {
 		return outcome{}, err
 	}
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		if watch != nil {
-			watch(c.Process.Pid)
-		}
-	}()
-	err := c.Wait()
-	<-watched
-	if err := t.accept(limited, err); err != nil {
+	if err := t.accept(limited, c.Wait()); err != nil {
 		return outcome{}, fmt.Errorf("%s: %w: %s", t.Name, err, lastLine(stderr.Bytes(), stdout.Bytes()))
 	}
 	a, err := t.parse(stdout.Bytes())
@@ -108,47 +97,4 @@ func lastLine(texts ...[]byte) string {
 		}
 	}
 	return "it printed nothing"
-}
-
-// A served is a child process that serves.
-type served struct {
-	*process.Process
-	Addr   string
-	scheme string // of its URLs
-	dir    string // removed with it; "": none
-}
-
-// serve starts ceiling serve KIND on a free port and returns once it is ready.
-func serve(ctx context.Context, binary, kind string) (*served, error) {
-	return serveCommand(ctx, binary, "serve", kind)
-}
-
-// serveCommand does the same for any verb that serves.
-func serveCommand(ctx context.Context, binary string, args ...string) (*served, error) {
-	return serveOn(ctx, nil, binary, args...)
-}
-
-// serveOn does the same on some CPUs only.
-func serveOn(ctx context.Context, cpus []int, binary string, args ...string) (*served, error) {
-	c, err := run.StartChildOn(ctx, cpus, binary, append(args, "--addr", "127.0.0.1:0")...)
-	if err != nil {
-		return nil, err
-	}
-	s := &served{Process: c.Process, Addr: c.Addr, scheme: "http"}
-	if before, rest, found := strings.Cut(c.Addr, "://"); found {
-		s.scheme, s.Addr = before, rest
-	}
-	return s, nil
-}
-
-func (s *served) url(path string) string { return s.scheme + "://" + s.Addr + path }
-
-// stop stops the child and returns how it ended.
-func (s *served) stop() error {
-	s.Stop()
-	err := s.Err()
-	if s.dir != "" {
-		err = errors.Join(err, os.RemoveAll(s.dir))
-	}
-	return err
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/faultserver"
 	"ceiling/internal/needs"
 )
 
@@ -16,37 +17,33 @@ func TestFloor(t *testing.T) {
 	}
 	for _, pipelining := range []int{1, 16} {
 		for _, f := range floorTools(path) {
-			c, err := newCounter()
+			s, err := faultserver.Listen("tcp", "127.0.0.1:0", faultserver.Every(faultserver.Answer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")))
 			if err != nil {
 				t.Fatal(err)
 			}
 			const connections = 8
-			o, err := f.run(t.Context(), job{URL: c.url(), Connections: connections, Pipelining: pipelining, Duration: time.Second}, nil)
+			o, err := f.run(t.Context(), job{URL: "http://" + s.Address() + "/simple", Connections: connections, Pipelining: pipelining,
+				Duration: time.Second})
 			if err != nil {
 				t.Fatalf("%s: %v", f.Name, err)
 			}
-			var seen int64
-			for i := range c.bins {
-				seen += c.bins[i].Load()
-			}
+			seen := s.Requests()
 			// One more taught it the length.
-			if least, most := int64(o.Completed), int64(o.Completed)+int64(connections*pipelining)+1; seen < least || seen > most {
+			if least, most := o.Completed, o.Completed+uint64(connections*pipelining)+1; seen < least || seen > most {
 				t.Errorf("%s with %d each: the server saw %d requests, it counts %d", f.Name, pipelining, seen, o.Completed)
 			}
 			if o.CPUNs <= 0 || o.ElapsedS < 1 {
 				t.Errorf("%s: %+v", f.Name, o)
 			}
-			if err := c.close(); err != nil {
-				t.Error(err)
-			}
+			s.Close()
 		}
 	}
 }
 
 // A job that the floor cannot do is refused before it starts.
 func TestFloorArguments(t *testing.T) {
-	for _, j := range []job{{URL: "https://127.0.0.1:1/"}, {URL: "http://127.0.0.1:1/", PerS: 10}, {URL: "http://127.0.0.1:1/", HTTP2: true}} {
-		if args, able := floorArguments(1)(j, ""); able {
+	for _, j := range []job{{URL: "https://127.0.0.1:1/"}, {URL: "http://127.0.0.1:1/", HTTP2: true}} {
+		if args, able := floorTools("")[0].arguments(j, ""); able {
 			t.Errorf("%+v: %q", j, args)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"ceiling/internal/sys"
+	"ceiling/record"
 )
 
 // Host is the machine of a run.
@@ -20,25 +22,9 @@ type Host struct {
 	Go     string `json:"go"`    // that built this command
 }
 
-func readHost() (Host, error) {
-	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return Host{}, err
-	}
-	info, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return Host{}, err
-	}
-	return Host{Kernel: strings.TrimSpace(string(release)), CPU: cpuModel(info), Cores: runtime.NumCPU(), Go: runtime.Version()}, nil
-}
-
-// cpuModel is the first "model name" of /proc/cpuinfo, which arm64 does not
-// have.
-func cpuModel(info []byte) string {
-	if model := sys.Field(info, "model name"); model != "" {
-		return model
-	}
-	return runtime.GOARCH
+func readHost() Host {
+	env := record.ReadEnvironment("")
+	return Host{Kernel: env.Kernel, CPU: cmp.Or(env.CPUModel, runtime.GOARCH), Cores: runtime.NumCPU(), Go: env.Go}
 }
 
 // commit returns the checked-out commit, and whether anything but the ledger differs from it.
@@ -62,16 +48,4 @@ func bytesRead(pid int) (uint64, error) {
 		return 0, err
 	}
 	return sys.FieldCount(text, "rchar")
-}
-
-// residentPeak returns the process's peak resident set in bytes: VmHWM of /proc/PID/status.
-// wait4's ru_maxrss does not work: it starts at the size of the parent process (fs/exec.c,
-// exec_mmap).
-func residentPeak(pid int) (uint64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	kilobytes, err := sys.FieldCount(text, "VmHWM")
-	return kilobytes * 1024, err
 }

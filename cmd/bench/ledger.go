@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"time"
 
 	"ceiling/check/race"
-	"ceiling/check/selftest"
 )
 
 // ledgerSchema is the version of Entry.
@@ -24,25 +27,15 @@ type Entry struct {
 	Settings Settings          `json:"settings"`
 	TookS    float64           `json:"took_s"`
 
-	Speed        []Row          `json:"speed,omitempty"`
-	User         []UserShare    `json:"user_space,omitempty"`
-	Frozen       []Frozen       `json:"frozen,omitempty"`
-	Pacing       []Pacing       `json:"pacing,omitempty"`
-	LeastLatency []LeastLatency `json:"floor,omitempty"`
-	Hold         *Hold          `json:"hold,omitempty"`
-	// Places compares two methods of locating requests, Observed is the cost of observing.
-	Places   []PlaceShares `json:"places,omitempty"`
-	Observed []Observed    `json:"observed,omitempty"`
-	Startup  *Spread       `json:"startup_ms,omitempty"` // from exec to exit with nothing to do
+	Speed   []Row       `json:"speed,omitempty"`
+	User    []UserShare `json:"user_space,omitempty"`
+	Startup *Spread     `json:"startup_ms,omitempty"` // from exec to exit with nothing to do
 	// StartupCPU is the CPU time of startup: packages that a run does not use (NATS, parsers,
 	// templates) still cost their initialisation.
 	StartupCPU *Spread  `json:"startup_cpu_ms,omitempty"`
 	Targets    []Target `json:"targets"`
 
-	Race     *race.Result           `json:"race,omitempty"`
-	Found    []SearchTrial          `json:"found,omitempty"`
-	Proofs   []selftest.ProofResult `json:"proofs,omitempty"`
-	Compared []Compared             `json:"compared,omitempty"`
+	Race *race.Result `json:"race,omitempty"`
 
 	Caveats  []string `json:"caveats,omitempty"`
 	Failures []string `json:"failures,omitempty"`
@@ -98,45 +91,6 @@ type UserShare struct {
 	UserSamples int `json:"user_samples,omitempty"`
 }
 
-// Frozen is a tool's result for a server that froze.
-type Frozen struct {
-	Tool    string  `json:"tool"`
-	P99Ms   float64 `json:"p99_ms"`
-	TruthMs float64 `json:"truth_ms"`
-	FrozeMs float64 `json:"froze_ms"`
-	// Error is (P99 - Truth) / Truth.
-	Error float64 `json:"error_share"`
-}
-
-// Pacing is how evenly a tool's requests arrive.
-type Pacing struct {
-	Tool      string `json:"tool"`
-	AskedPerS int    `json:"target_per_s"`
-	SeenPerS  Spread `json:"seen_per_s"`
-	// Dispersion is the variance divided by the mean of the requests that arrive per 10 ms.
-	Dispersion Spread `json:"variance_over_mean"`
-	// LagP99Us is sent - due, which only our tool reports.
-	LagP99Us *Spread `json:"lag_p99_us,omitempty"`
-}
-
-// LeastLatency is the lowest latency that a tool can measure.
-type LeastLatency struct {
-	Tool         string  `json:"tool"`
-	P50Us        Spread  `json:"p50_us"`
-	P99Us        Spread  `json:"p99_us"`
-	ResolutionUs float64 `json:"resolution_us"` // of the tool's output
-}
-
-// Hold is the memory cost of connections in our process: the peak resident set with few and with
-// many, all established and each used occasionally.
-type Hold struct {
-	Few                int     `json:"few_connections"`
-	Many               int     `json:"many_connections"`
-	FewBytes           uint64  `json:"few_resident_bytes"`
-	ManyBytes          uint64  `json:"many_resident_bytes"`
-	BytesPerConnection float64 `json:"bytes_per_connection"` // averaged over the difference
-}
-
 // Target is a figure and its target maximum.
 type Target struct {
 	Name  string  `json:"name"`
@@ -146,5 +100,20 @@ type Target struct {
 	Met   bool    `json:"met"`
 }
 
-// appendEntry appends a line to the ledger.
-func appendEntry(path string, e *Entry) error { return appendLine(path, e) }
+// appendLine appends a line of JSON to a ledger in a single write, so that a line is complete or
+// absent.
+func appendLine(path string, what any) error {
+	line, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(line, '\n'))
+	return errors.Join(err, f.Close())
+}

@@ -11,28 +11,19 @@ import (
 	"time"
 )
 
-// renderPage replaces what was measured between its marks in a hand-written page. A part that was not
-// measured stays as it is.
+// renderPage replaces the table of speed between its marks in a hand-written page. Without one the page
+// stays as it is.
 func renderPage(path string, e *Entry) error {
-	parts := map[string]func(io.Writer, *Entry){}
-	if slices.ContainsFunc(e.Places, func(p PlaceShares) bool { return len(p.Events) > 0 }) {
-		parts[onlyPlaces] = printPlaces
-	}
-	if e.hasSpeed() {
-		parts[onlySpeed] = printSpeedRatios
-	}
-	if len(parts) == 0 {
+	if !e.hasSpeed() {
 		return nil
 	}
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	text := string(page)
-	for name, write := range parts {
-		if text, err = between(text, name, block(e, write)); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
+	text, err := between(string(page), onlySpeed, block(e, printSpeedRatios))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return os.WriteFile(path, []byte(text), 0o644)
 }
@@ -40,18 +31,6 @@ func renderPage(path string, e *Entry) error {
 func (e *Entry) hasSpeed() bool {
 	return slices.ContainsFunc(e.Speed, func(r Row) bool { return r.OursToThis != nil })
 }
-
-// ratioTo formats one of a tool's ratios on a work, "–" if it was not measured.
-func (e *Entry) ratioTo(work, tool string, of func(*Row) *Spread) string {
-	if r := rowWith(e, work, tool); r != nil && of(r) != nil {
-		return fmt.Sprintf("%.2f", of(r).Median)
-	}
-	return "–"
-}
-
-func windowToThis(r *Row) *Spread { return r.WindowToThis }
-func serverToThis(r *Row) *Spread { return r.ServerToThis }
-func perSToThis(r *Row) *Spread   { return r.PerSToThis }
 
 // between replaces what stands between the marks of a part.
 func between(page, part, made string) (string, error) {
@@ -81,7 +60,7 @@ func block(e *Entry, write func(io.Writer, *Entry)) string {
 // printSpeedRatios prints the speed part as ratios, a line for each work: our window over the whole
 // process of each tool, and both ends against the floor.
 func printSpeedRatios(w io.Writer, e *Entry) {
-	head(w, fmt.Sprintf("CPU per request of ceiling in its window, and over that of the others: medians of %d rounds of %.0f s, %d connections, one thread",
+	head(w, fmt.Sprintf("CPU per request of ceiling in its window, and divided by the others': medians of %d rounds of %.0f s, %d connections, one thread",
 		e.Settings.Rounds, e.Settings.DurationS, e.Settings.Connections),
 		"work", "µs", "/ "+floorOne, "/ "+floorEight, "/ gcannon", "/ wrk", "/ h2load", "outside it, ms a run", "server / "+floorEight,
 		"requests/s / "+floorEight)
@@ -91,11 +70,17 @@ func printSpeedRatios(w io.Writer, e *Entry) {
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%.3g\t", work.name, own.WindowNsPerRequest.Median/1e3)
-		for _, tool := range []string{floorOne, floorEight, gcannon, wrk, h2load} {
-			fmt.Fprintf(w, "%s\t", e.ratioTo(work.name, tool, windowToThis))
+		ratio := func(tool string, of func(*Row) *Spread) string {
+			if r := rowWith(e, work.name, tool); r != nil && of(r) != nil {
+				return fmt.Sprintf("%.2f", of(r).Median)
+			}
+			return "–"
 		}
-		fmt.Fprintf(w, "%.0f\t%s\t%s\t\n", own.OutsideMs.Median, e.ratioTo(work.name, floorEight, serverToThis),
-			e.ratioTo(work.name, floorEight, perSToThis))
+		for _, tool := range []string{floorOne, floorEight, gcannon, wrk, h2load} {
+			fmt.Fprintf(w, "%s\t", ratio(tool, func(r *Row) *Spread { return r.WindowToThis }))
+		}
+		fmt.Fprintf(w, "%.0f\t%s\t%s\t\n", own.OutsideMs.Median, ratio(floorEight, func(r *Row) *Spread { return r.ServerToThis }),
+			ratio(floorEight, func(r *Row) *Spread { return r.PerSToThis }))
 	}
 }
 

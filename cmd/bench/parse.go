@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"ceiling/show/importer"
 )
@@ -19,9 +18,6 @@ type answer struct {
 	Bad uint64
 	// ElapsedS is the duration that the tool reports, seconds.
 	ElapsedS float64
-	// P50 and P99 are quantiles of what the tool calls latency; 0 if not reported. Resolution is
-	// that of its output.
-	P50, P99, Resolution time.Duration
 	// Ours is what only our document has.
 	Ours *ownFigures
 }
@@ -76,14 +72,6 @@ func peer(tool string) func([]byte) (answer, error) {
 		}
 		if a.Completed+a.Bad == 0 {
 			return answer{}, errors.New("no request was made")
-		}
-		// ab's quantiles are too coarse to compare with the others'.
-		if p50, ok := r.Quantile(.5); ok && tool != importer.Ab {
-			a.P50 = time.Duration(p50)
-			a.Resolution = time.Duration(r.Quantiles[0].ResolutionNs)
-		}
-		if p99, ok := r.Quantile(.99); ok && tool != importer.Ab {
-			a.P99 = time.Duration(p99)
 		}
 		return a, nil
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"ceiling/record"
 	"ceiling/verdict/prose"
@@ -24,9 +23,6 @@ type ownFigures struct {
 	// nanoseconds, and WorkerThreads their kernel ids.
 	WorkerNs      float64
 	WorkerThreads []int
-	LagP99        time.Duration
-	Established   int
-	Engine        string
 	Outcome       string
 	Because       string
 }
@@ -60,18 +56,14 @@ func parseOurs(out []byte) (answer, error) {
 		return answer{}, errors.New("the run did not finish")
 	}
 	own := &ownFigures{
-		UserNs: r.Generator.UserNs, WindowNs: r.Generator.UserNs + r.Generator.SystemNs, LagP99: time.Duration(r.Latency.Lag.P99Ns),
-		Established: r.Load.Established, Engine: r.Load.Engine,
+		UserNs: r.Generator.UserNs, WindowNs: r.Generator.UserNs + r.Generator.SystemNs,
 		Outcome: string(r.Verdict.Outcome), Because: prose.Sentence(r.Verdict.Because),
 	}
 	for _, w := range r.Generator.Workers {
 		own.WorkerNs += w.Busy * r.ElapsedS * 1e9
 		own.WorkerThreads = append(own.WorkerThreads, w.Thread)
 	}
-	a := answer{
-		Bad: q.Failed, ElapsedS: r.ElapsedS, Resolution: time.Nanosecond, Ours: own,
-		P50: time.Duration(r.Latency.Response.P50Ns), P99: time.Duration(r.Latency.Response.P99Ns),
-	}
+	a := answer{Bad: q.Failed, ElapsedS: r.ElapsedS, Ours: own}
 	var all uint64
 	for status, n := range r.Statuses {
 		all += n
@@ -109,7 +101,6 @@ func parseGcannon(out []byte) (answer, error) {
 		PerS      float64           `json:"rps"`
 		Status    map[string]uint64 `json:"status"`
 		Errors    map[string]uint64 `json:"errors"`
-		Latency   map[string]uint64 `json:"latency_us"`
 	}
 	if err := oneValue(out, &said); err != nil {
 		return answer{}, err
@@ -121,27 +112,21 @@ func parseGcannon(out []byte) (answer, error) {
 	if all != said.Responses {
 		return answer{}, fmt.Errorf("%d responses, but %d statuses", said.Responses, all)
 	}
-	a := answer{
-		Completed: said.Status["2xx"], ElapsedS: said.ElapsedS, Resolution: time.Microsecond,
-		P50: time.Duration(said.Latency["p50"]) * time.Microsecond, P99: time.Duration(said.Latency["p99"]) * time.Microsecond,
-	}
-	a.Bad = said.Responses - a.Completed
+	a := answer{Completed: said.Status["2xx"], Bad: said.Responses - said.Status["2xx"], ElapsedS: said.ElapsedS}
 	for _, n := range said.Errors {
 		a.Bad += n
 	}
 	return a, a.check(said.Responses, said.PerS)
 }
 
-// parseAutocannon parses autocannon --json, whose latencies are whole milliseconds. Its rate is the
-// mean of one-second samples, which is not count / time.
+// parseAutocannon parses autocannon --json. Its rate is the mean of one-second samples, which is not count / time.
 func parseAutocannon(out []byte) (answer, error) {
 	var said struct {
-		ElapsedS float64            `json:"duration"`
-		Errors   uint64             `json:"errors"`
-		Resets   uint64             `json:"resets"`
-		Good     *uint64            `json:"2xx"`
-		Others   uint64             `json:"non2xx"`
-		Latency  map[string]float64 `json:"latency"`
+		ElapsedS float64 `json:"duration"`
+		Errors   uint64  `json:"errors"`
+		Resets   uint64  `json:"resets"`
+		Good     *uint64 `json:"2xx"`
+		Others   uint64  `json:"non2xx"`
 	}
 	if err := oneValue(out, &said); err != nil {
 		return answer{}, err
@@ -149,8 +134,6 @@ func parseAutocannon(out []byte) (answer, error) {
 	if said.Good == nil {
 		return answer{}, errors.New("2xx is missing")
 	}
-	ms := func(name string) time.Duration { return time.Duration(said.Latency[name] * 1e6) }
-	a := answer{Completed: *said.Good, Bad: said.Others + said.Errors + said.Resets, ElapsedS: said.ElapsedS, P50: ms("p50"), P99: ms("p99"),
-		Resolution: time.Millisecond}
+	a := answer{Completed: *said.Good, Bad: said.Others + said.Errors + said.Resets, ElapsedS: said.ElapsedS}
 	return a, a.happened(a.Completed + a.Bad)
 }

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"ceiling/internal/archive"
 )
@@ -16,7 +15,7 @@ import (
 func parsers() map[string]func([]byte) (answer, error) {
 	list := map[string]func([]byte) (answer, error){}
 	for _, k := range kinds() {
-		list[k.name] = k.parse
+		list[k.Name] = k.parse
 	}
 	return list
 }
@@ -41,38 +40,36 @@ func TestParseSamples(t *testing.T) {
 		tool, file     string
 		completed, bad uint64
 		elapsedS       float64
-		p50, p99       time.Duration
 	}{
-		{wrk, "wrk.txt", 143341, 0, 1, 0, 0},
-		{wrk, "wrk_pipelined.txt", 1048768, 0, 1, 0, 0},
-		{wrk, "wrk_404.txt", 0, 73750, 1.1, 0, 0},
-		{wrk, "wrk_dead.txt", 149869, 64 + 146880, 2, 0, 0},
-		{"h2load", "h2load.txt", 149510, 0, 1, 0, 0},
-		{"h2load", "h2load_404.txt", 0, 80133, 1, 0, 0},
-		{"h2load", "h2load_cut.txt", 193391, 0, 2.01, 0, 0},
-		{"ab", "ab.txt", 124135, 0, 1, 0, 0},
-		{"ab", "ab_404.txt", 0, 48774, 1, 0, 0},
-		{"hey", "hey.txt", 45821, 0, 1.0029, 1400 * time.Microsecond, 3300 * time.Microsecond},
-		{"hey", "hey_404.txt", 0, 38473, 1.0004, 100 * time.Microsecond, 200 * time.Microsecond},
-		{"hey", "hey_dead.txt", 13230, 56380 + 1, 2.0038, 100 * time.Microsecond, 4 * time.Millisecond},
-		{"oha", "oha.json", 145101, 0, 1.002402402, 329745, 1760031},
-		{"oha", "oha_404.json", 0, 88596, 1.002283529, 36130, 124193},
-		{"oha", "oha_refused.json", 0, 4, 0.000806146, 0, 0},
-		{gcannon, "gcannon.json", 91635, 0, 1, 612 * time.Microsecond, 4680 * time.Microsecond},
-		{gcannon, "gcannon_404.json", 0, 103314, 1, 548 * time.Microsecond, 2323 * time.Microsecond},
-		{autocannon, "autocannon.json", 118000, 0, 1.06, 50 * time.Millisecond, 129 * time.Millisecond},
-		{autocannon, "autocannon_404.json", 0, 47895, 1.01, 0, 0},
-		{ours, "ceiling.json", 189353, 0, 1, 291328, 2469888},
-		{ours, "ceiling_404.json", 0, 56379, 1, 73600, 145664},
+		{wrk, "wrk.txt", 143341, 0, 1},
+		{wrk, "wrk_pipelined.txt", 1048768, 0, 1},
+		{wrk, "wrk_404.txt", 0, 73750, 1.1},
+		{wrk, "wrk_dead.txt", 149869, 64 + 146880, 2},
+		{"h2load", "h2load.txt", 149510, 0, 1},
+		{"h2load", "h2load_404.txt", 0, 80133, 1},
+		{"h2load", "h2load_cut.txt", 193391, 0, 2.01},
+		{"ab", "ab.txt", 124135, 0, 1},
+		{"ab", "ab_404.txt", 0, 48774, 1},
+		{"hey", "hey.txt", 45821, 0, 1.0029},
+		{"hey", "hey_404.txt", 0, 38473, 1.0004},
+		{"hey", "hey_dead.txt", 13230, 56380 + 1, 2.0038},
+		{"oha", "oha.json", 145101, 0, 1.002402402},
+		{"oha", "oha_404.json", 0, 88596, 1.002283529},
+		{"oha", "oha_refused.json", 0, 4, 0.000806146},
+		{gcannon, "gcannon.json", 91635, 0, 1},
+		{gcannon, "gcannon_404.json", 0, 103314, 1},
+		{autocannon, "autocannon.json", 118000, 0, 1.06},
+		{autocannon, "autocannon_404.json", 0, 47895, 1.01},
+		{ours, "ceiling.json", 189353, 0, 1},
+		{ours, "ceiling_404.json", 0, 56379, 1},
 	} {
 		a, err := parsers()[c.tool](sample(t, c.file))
 		if err != nil {
 			t.Errorf("%s: %v", c.file, err)
 			continue
 		}
-		if a.Completed != c.completed || a.Bad != c.bad || math.Abs(a.ElapsedS-c.elapsedS) > 2e-3*c.elapsedS || a.P50 != c.p50 || a.P99 != c.p99 {
-			t.Errorf("%s: %d completed, %d bad, %v s, p50 %d, p99 %d; want %d, %d, %v, %d, %d",
-				c.file, a.Completed, a.Bad, a.ElapsedS, a.P50, a.P99, c.completed, c.bad, c.elapsedS, c.p50, c.p99)
+		if a.Completed != c.completed || a.Bad != c.bad || math.Abs(a.ElapsedS-c.elapsedS) > 2e-3*c.elapsedS {
+			t.Errorf("%s: %d completed, %d bad, %v s; want %d, %d, %v", c.file, a.Completed, a.Bad, a.ElapsedS, c.completed, c.bad, c.elapsedS)
 		}
 		if (a.Ours != nil) != (c.tool == ours) {
 			t.Errorf("%s: our own figures: %v", c.file, a.Ours)
@@ -87,7 +84,7 @@ func TestParseOwnFigures(t *testing.T) {
 	}
 	o := a.Ours
 	if o.UserNs != 50914000 || math.Abs(o.WorkerNs-646440786) > 1 || len(o.WorkerThreads) != 1 || o.WorkerThreads[0] != 31938 ||
-		o.LagP99 != 3860 || o.Established != 64 || o.Engine != "uring" || o.Outcome != "valid" {
+		o.Outcome != "valid" {
 		t.Errorf("%+v", *o)
 	}
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"os/exec"
 	"time"
 
 	"ceiling/check/race"
@@ -13,14 +11,9 @@ import (
 // rounds and seed. The ledger stores the hashes of the configurations; proxy/README.md has their
 // texts.
 func (b *bench) raced(ctx context.Context, e *Entry) {
-	version, err := exec.CommandContext(ctx, b.binary, "--version").Output()
-	if err != nil {
-		b.failed(ctx, "race", err)
-		return
-	}
 	result, err := race.Run(ctx, race.Config{
 		Rounds: b.rounds, Duration: 500 * time.Millisecond, Workers: 1, Connections: 60, PerS: 10_000, Seed: b.seed,
-		Program: b.binary, Version: versionOf(version), Progress: func(text string) { b.progress("race: %s", text) },
+		Program: b.binary, Version: b.tools[0].Version, Progress: func(text string) { b.progress("race: %s", text) },
 	})
 	if err != nil {
 		b.failed(ctx, "race", err)
@@ -36,13 +29,4 @@ func (b *bench) raced(ctx context.Context, e *Entry) {
 	for _, v := range result.Verdicts {
 		e.Targets = append(e.Targets, target("race: "+v.Figure, v.Value, v.Limit, v.Unit))
 	}
-}
-
-// versionOf of a line: "ceiling version 0123456789ab" ends with the version.
-func versionOf(line []byte) string {
-	words := bytes.Fields(line)
-	if len(words) == 0 {
-		return "unknown"
-	}
-	return string(words[len(words)-1])
 }

@@ -33,21 +33,3 @@ func ratios(ours, theirs map[int]float64) []float64 {
 	}
 	return list
 }
-
-// varianceOverMean returns the index of dispersion of counts: 0 for a metronome, 1 for a Poisson
-// process. Without counts, or with only zeros, it returns 0 and false.
-func varianceOverMean(counts []int64) (float64, bool) {
-	var sum float64
-	for _, c := range counts {
-		sum += float64(c)
-	}
-	if sum == 0 {
-		return 0, false
-	}
-	mean := sum / float64(len(counts))
-	var squares float64
-	for _, c := range counts {
-		squares += (float64(c) - mean) * (float64(c) - mean)
-	}
-	return squares / float64(len(counts)) / mean, true
-}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"slices"
 	"testing"
 )
@@ -37,19 +36,4 @@ func TestRatiosAreRoundByRound(t *testing.T) {
 	check(map[int]float64{0: 1, 1: 3}, map[int]float64{1: 6, 2: 4}, 0.5)
 	check(map[int]float64{0: 1}, map[int]float64{1: 6})
 	check(map[int]float64{0: 1}, map[int]float64{0: 0})
-}
-
-func TestVarianceOverMean(t *testing.T) {
-	check := func(want float64, ok bool, counts ...int64) {
-		t.Helper()
-		got, gotOK := varianceOverMean(counts)
-		if math.Abs(got-want) > 1e-12 || gotOK != ok {
-			t.Errorf("%v: %v %v, want %v %v", counts, got, gotOK, want, ok)
-		}
-	}
-	check(0, false)
-	check(0, false, 0, 0)
-	check(0, true, 10, 10, 10)
-	check(0.1, true, 9, 11, 9, 11)
-	check(10, true, 0, 20, 0, 20)
 }

@@ -16,32 +16,26 @@ type work struct {
 	pipelining int
 	over       transport
 	limits     map[string]float64
-	// apart: generator and server have separate CPUs.
-	apart bool
+	// threads of the generator; 0: one.
+	threads int
 	// userNs is the target for the engine's user-space CPU per request; 0: none.
 	userNs float64
 }
-
-// transport is the protocol of a work.
-type transport uint8
-
-const (
-	plain   transport = iota // HTTP/1.1
-	overTLS                  // HTTP/1.1 and TLS
-	overH2                   // HTTP/2 and TLS, against net/http
-	nginxH2                  // same, against nginx
-)
 
 func works() []work {
 	return []work{
 		{name: "/simple", path: "/simple", pipelining: 1, limits: map[string]float64{wrk: 0.58}, userNs: 100},
 		{name: "/simple -p 16", path: "/simple", pipelining: 16, limits: map[string]float64{wrk: 0.50}, userNs: 50},
 		{name: "/simple -p 64", path: "/simple", pipelining: 64},
+		{name: "/simple -t 2", path: "/simple", pipelining: 1, threads: 2, limits: map[string]float64{wrk: 0.80}},
+		{name: "/simple -t 4", path: "/simple", pipelining: 1, threads: 4, limits: map[string]float64{wrk: 0.80}},
+		{name: "/simple -t 2, CPUs apart", path: "/simple", pipelining: 1, threads: 2, over: apart, limits: map[string]float64{wrk: 0.80}},
+		{name: "/simple -t 4, CPUs apart", path: "/simple", pipelining: 1, threads: 4, over: apart, limits: map[string]float64{wrk: 0.80}},
 		{name: "/simple -p 100", path: "/simple", pipelining: 100, limits: map[string]float64{wrk: 0.60, autocannon: 1.0 / 30}, userNs: 50},
 		{name: "/read", path: "/read", pipelining: 1, limits: map[string]float64{wrk: 0.58}},
-		{name: "/simple, CPUs apart", path: "/simple", pipelining: 1, apart: true},
-		{name: "/simple -p 16, CPUs apart", path: "/simple", pipelining: 16, apart: true},
-		{name: "/read, CPUs apart", path: "/read", pipelining: 1, apart: true},
+		{name: "/simple, CPUs apart", path: "/simple", pipelining: 1, over: apart},
+		{name: "/simple -p 16, CPUs apart", path: "/simple", pipelining: 16, over: apart},
+		{name: "/read, CPUs apart", path: "/read", pipelining: 1, over: apart},
 		{name: "/simple TLS", path: "/simple", pipelining: 1, over: overTLS, limits: map[string]float64{wrk: 0.55}},
 		{name: "/read TLS", path: "/read", pipelining: 1, over: overTLS, limits: map[string]float64{wrk: 0.55}},
 		{name: "/simple h2", path: "/simple", pipelining: 1, over: overH2, limits: map[string]float64{h2load: 0.50}},
@@ -129,13 +123,14 @@ func (b *bench) order(round int) []step {
 	all := works()
 	r.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 	for _, w := range all {
-		if b.servers.serving(w) == nil {
+		if b.servers[w.over] == nil {
 			continue
 		}
 		var able []step
 		for i := range b.tools {
-			if _, ok := b.tools[i].arguments(b.job(w), ""); ok {
-				able = append(able, step{w, &b.tools[i]})
+			t := &b.tools[i]
+			if _, ok := t.arguments(b.job(w), ""); ok && (w.threads < 2 || t.Name == ours || t.Name == wrk) {
+				able = append(able, step{w, t})
 			}
 		}
 		r.Shuffle(len(able), func(i, k int) { able[i], able[k] = able[k], able[i] })
@@ -146,38 +141,23 @@ func (b *bench) order(round int) []step {
 
 func (b *bench) job(w work) job {
 	j := job{
-		URL: b.servers.serving(w).url(w.path), Connections: b.connections, Pipelining: w.pipelining, Duration: b.duration,
+		URL: b.servers[w.over].url(w.path), Connections: b.connections, Pipelining: w.pipelining, Threads: w.threads, Duration: b.duration,
 		HTTP2: w.over == overH2 || w.over == nginxH2,
 	}
-	if w.apart {
-		j.CPUs = b.servers.split.Generator
+	if w.over == apart {
+		j.CPUs = b.split.Generator
 	}
 	return j
 }
 
-// serving returns the server of a work; nil if there is none here.
-func (s *servers) serving(w work) *served {
-	switch {
-	case w.apart:
-		return s.apart
-	case w.over == overTLS:
-		return s.tls
-	case w.over == overH2:
-		return s.h2
-	case w.over == nginxH2:
-		return s.nginx
-	}
-	return s.http1
-}
-
 // measure measures one cell. length is that of the tool's requests for /simple.
 func (b *bench) measure(ctx context.Context, w work, t *tool, length int) (cell, error) {
-	on := b.servers.serving(w)
+	on := b.servers[w.over]
 	before, err := on.readings()
 	if err != nil {
 		return cell{}, err
 	}
-	o, err := t.run(ctx, b.job(w), nil)
+	o, err := t.run(ctx, b.job(w))
 	if err != nil {
 		return cell{}, err
 	}
@@ -194,7 +174,7 @@ func (b *bench) measure(ctx context.Context, w work, t *tool, length int) (cell,
 		serverNs:    after.serverNs - before.serverNs, hostNs: after.hostNs - before.hostNs,
 		inFlight: float64(b.connections * w.pipelining), own: o.Ours,
 	}
-	if length > 0 && after.read > before.read && w.over == plain { // whose records have other lengths
+	if length > 0 && after.read > before.read && w.over <= apart { // TLS records have other lengths
 		length += len(w.path) - len("/simple")
 		c.seen = float64(after.read-before.read) / float64(length)
 	}

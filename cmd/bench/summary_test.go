@@ -105,11 +105,8 @@ func TestTarget(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	b := &bench{options: options{seed: 7, connections: 64, rounds: 1}, servers: servers{http1: &served{Addr: "127.0.0.1:1"},
-		tls: &served{Addr: "127.0.0.1:2", scheme: "https"}, h2: &served{Addr: "127.0.0.1:3", scheme: "https"}}}
-	for _, k := range kinds() {
-		b.tools = append(b.tools, tool{Name: k.name, arguments: k.arguments})
-	}
+	b := &bench{options: options{seed: 7, connections: 64, rounds: 1}, tools: kinds(),
+		servers: map[transport]*served{plain: {base: "http://127.0.0.1:1"}, overTLS: {base: "https://127.0.0.1:2"}, overH2: {base: "https://127.0.0.1:3"}}}
 	text := func(round int) string {
 		var names []string
 		for _, s := range b.order(round) {
@@ -135,11 +132,11 @@ func TestOrder(t *testing.T) {
 	}
 	// Pipelining is what h2load --h1, ab, hey and oha do not have.
 	if count["/simple"] != 8 || count["/simple -p 16"] != 4 || count["/simple -p 64"] != 4 || count["/simple -p 100"] != 3 || count["/read"] != 8 ||
-		count["/read TLS"] != 7 || count["/simple h2"] != 2 || count["/simple h2 -p 100"] != 2 || changes != 10 {
+		count["/read TLS"] != 7 || count["/simple h2"] != 2 || count["/simple h2 -p 100"] != 2 || count["/simple -t 4"] != 2 || changes != 12 {
 		t.Errorf("%v, %d changes of work", count, changes)
 	}
 	// nginx may not be there.
-	b.servers.nginx = &served{Addr: "127.0.0.1:5", scheme: "https"}
+	b.servers[nginxH2] = &served{base: "https://127.0.0.1:5"}
 	with := 0
 	for _, s := range b.order(0) {
 		if s.work.over == nginxH2 {
@@ -181,8 +178,8 @@ func TestFloorTargets(t *testing.T) {
 
 // TestApartJob: of a workload with separate CPUs, the tools get those that the server does not have.
 func TestApartJob(t *testing.T) {
-	b := &bench{servers: servers{http1: &served{}, apart: &served{}, split: cores.Split{Generator: []int{0}, Server: []int{1}}}}
-	if j := b.job(work{apart: true}); !slices.Equal(j.CPUs, []int{0}) {
+	b := &bench{servers: map[transport]*served{plain: {}, apart: {}}, split: cores.Split{Generator: []int{0}, Server: []int{1}}}
+	if j := b.job(work{over: apart}); !slices.Equal(j.CPUs, []int{0}) {
 		t.Errorf("CPUs %v", j.CPUs)
 	}
 	if j := b.job(work{}); j.CPUs != nil {

@@ -18,11 +18,7 @@ func printEntry(w io.Writer, e *Entry) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	printSpeed(t, e)
 	printUser(t, e)
-	printTruth(t, e)
-	printPlaces(t, e)
-	printFound(t, e)
-	printProofs(t, e)
-	printCompared(t, e)
+	printStartup(t, e)
 	printTargets(t, e)
 	if err := t.Flush(); err != nil {
 		return
@@ -42,17 +38,23 @@ func head(w io.Writer, title string, columns ...string) {
 	fmt.Fprintf(w, "\n%s\n%s\t\n", title, strings.Join(columns, "\t"))
 }
 
-// ranged prints median [min–max], and only the median for a single value.
-func ranged(s Spread, format string) string {
-	if s.N == 1 {
+// ranged prints median [min–max], only the median for a single value, and nothing for none.
+func ranged(s *Spread, format string) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.N == 1:
 		return fmt.Sprintf(format, s.Median)
 	}
 	return fmt.Sprintf(format+" ["+format+"–"+format+"]", s.Median, s.Min, s.Max)
 }
 
 // micro prints nanoseconds as microseconds: median [min–max].
-func micro(s Spread) string {
-	return ranged(Spread{s.Median / 1e3, s.Min / 1e3, s.Max / 1e3, s.N}, "%.3g")
+func micro(s *Spread) string {
+	if s != nil {
+		s = &Spread{s.Median / 1e3, s.Min / 1e3, s.Max / 1e3, s.N}
+	}
+	return ranged(s, "%.3g")
 }
 
 func printSpeed(w io.Writer, e *Entry) {
@@ -64,29 +66,18 @@ func printSpeed(w io.Writer, e *Entry) {
 		"work", "tool", "generator", "in the window", "outside it, ms a run", "server", "host", "ours / this", "our window / this", "server, ours / this", "requests/s", "ours / this", "seen")
 	last := ""
 	for _, r := range e.Speed {
-		name, ratio, seen := r.Work, "", "?"
-		var window, outside, windowRatio, serverRatio, perSRatio string
+		name, seen := r.Work, "?"
 		if name == last {
 			name = ""
 		}
 		last = r.Work
-		if r.OursToThis != nil {
-			ratio = ranged(*r.OursToThis, "%.3f")
-		}
-		if r.WindowNsPerRequest != nil {
-			window, outside = micro(*r.WindowNsPerRequest), ranged(*r.OutsideMs, "%.0f")
-		}
-		if r.WindowToThis != nil {
-			windowRatio = ranged(*r.WindowToThis, "%.3f")
-		}
-		if r.ServerToThis != nil && r.PerSToThis != nil {
-			serverRatio, perSRatio = ranged(*r.ServerToThis, "%.3f"), ranged(*r.PerSToThis, "%.3f")
-		}
 		if r.SeenByServer != nil {
 			seen = fmt.Sprintf("%.4f", r.SeenByServer.Median)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.3g\t%s\t%s\t%s\t%.0f\t%s\t%s\t\n", name, r.Tool, micro(r.GeneratorNsPerRequest), window,
-			outside, micro(r.ServerNsPerRequest), r.HostNsPerRequest.Median/1e3, ratio, windowRatio, serverRatio, r.PerS.Median, perSRatio, seen)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.3g\t%s\t%s\t%s\t%.0f\t%s\t%s\t\n", name, r.Tool, micro(&r.GeneratorNsPerRequest),
+			micro(r.WindowNsPerRequest), ranged(r.OutsideMs, "%.0f"), micro(&r.ServerNsPerRequest), r.HostNsPerRequest.Median/1e3,
+			ranged(r.OursToThis, "%.3f"), ranged(r.WindowToThis, "%.3f"), ranged(r.ServerToThis, "%.3f"), r.PerS.Median,
+			ranged(r.PerSToThis, "%.3f"), seen)
 	}
 }
 
@@ -100,42 +91,14 @@ func printUser(w io.Writer, e *Entry) {
 		if u.SampledNs != nil {
 			sampled, samples = fmt.Sprintf("%.0f", *u.SampledNs), fmt.Sprintf("%d of %d", u.UserSamples, u.Samples)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", u.Work, sampled, samples, ranged(u.ByTickNs, "%.0f"))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", u.Work, sampled, samples, ranged(&u.ByTickNs, "%.0f"))
 	}
 }
 
-func printTruth(w io.Writer, e *Entry) {
-	if len(e.Frozen) > 0 {
-		head(w, "Server frozen 1 s in 10 s at 1000/s: p99, ms", "tool", "says", "truth", "error")
-		for _, f := range e.Frozen {
-			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%+.1f%%\t\n", f.Tool, f.P99Ms, f.TruthMs, f.Error*100)
-		}
-	}
-	if len(e.Pacing) > 0 {
-		head(w, "Pacing: requests that arrive per 10 ms (0 metronome, 1 Poisson)", "tool", "asked/s", "seen/s", "variance / mean", "lag p99, µs")
-		for _, p := range e.Pacing {
-			lag := "?"
-			if p.LagP99Us != nil {
-				lag = ranged(*p.LagP99Us, "%.0f")
-			}
-			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t%s\t\n", p.Tool, p.AskedPerS, p.SeenPerS.Median, ranged(p.Dispersion, "%.2g"), lag)
-		}
-	}
-	if len(e.LeastLatency) > 0 {
-		head(w, "The least latency, at 1000/s, µs", "tool", "p50", "p99", "last digit")
-		for _, f := range e.LeastLatency {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%.3g\t\n", f.Tool, ranged(f.P50Us, "%.0f"), ranged(f.P99Us, "%.0f"), f.ResolutionUs)
-		}
-	}
-	if e.Hold != nil {
-		fmt.Fprintf(w, "\nMemory: %.1f MB with %d connections, %.1f MB with %d: %.0f bytes each\n",
-			float64(e.Hold.FewBytes)/1e6, e.Hold.Few, float64(e.Hold.ManyBytes)/1e6, e.Hold.Many, e.Hold.BytesPerConnection)
-	}
+func printStartup(w io.Writer, e *Entry) {
 	if e.Startup != nil {
-		fmt.Fprintf(w, "\nStart-up: %s ms, median of %d\n", ranged(*e.Startup, "%.1f"), e.Startup.N)
-		if e.StartupCPU != nil {
-			fmt.Fprintf(w, "CPU of it: %s ms\n", ranged(*e.StartupCPU, "%.1f"))
-		}
+		fmt.Fprintf(w, "\nStart-up: %s ms, median of %d\nCPU of it: %s ms\n", ranged(e.Startup, "%.1f"), e.Startup.N,
+			ranged(e.StartupCPU, "%.1f"))
 	}
 }
 

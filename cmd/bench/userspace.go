@@ -57,7 +57,7 @@ func (b *bench) sampled(ctx context.Context, perf string, w work, u *UserShare) 
 	args, _ := t.arguments(b.job(w), dir)
 	data := filepath.Join(dir, "perf.data")
 	line := append([]string{perf, "record", "-q", "-e", "cpu-clock", "-F", strconv.Itoa(samplesPerS), "-o", data, "--", t.Path}, args...)
-	o, err := t.runCommand(ctx, line, b.job(w), nil)
+	o, err := t.runCommand(ctx, line, b.job(w))
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,11 @@ server.py ADDR REDIS PLANT N
   sleep   DEBUG SLEEP of N microseconds, in which it serves nobody
 Each thread of the server has a connection of its own to Redis.
 """
-import http.server
 import socket
 import sys
 import threading
+
+import threaded
 
 host, port = sys.argv[1].rsplit(":", 1)
 redis_host, redis_port = sys.argv[2].rsplit(":", 1)
@@ -31,23 +32,4 @@ def ask():
         raise RuntimeError(answer)
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_GET(self):
-        ask()
-        self.send_response(200)
-        self.send_header("Content-Length", "5")
-        self.end_headers()
-        self.wfile.write(b"done\n")
-
-    def log_message(self, *_):
-        pass
-
-
-class Server(http.server.ThreadingHTTPServer):
-    request_queue_size = 512
-
-
-Server((host, int(port)), Handler).serve_forever()
+threaded.Server((host, int(port)), threaded.handler(ask)).serve_forever()

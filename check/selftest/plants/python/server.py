@@ -12,7 +12,6 @@ server.py ADDR PLANT N PROCESSES
 PROCESSES share the port with SO_REUSEPORT; each has a GIL of its own.
 """
 import gc
-import http.server
 import itertools
 import os
 import signal
@@ -21,6 +20,8 @@ import sqlite3
 import sys
 import threading
 import time
+
+import threaded
 
 host, port = sys.argv[1].rsplit(":", 1)
 plant, n, processes = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -103,25 +104,7 @@ plants = {
 work = plants[plant]()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    answer = b"done\n"
-
-    def do_GET(self):
-        work()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.answer)))
-        self.end_headers()
-        self.wfile.write(self.answer)
-
-    def log_message(self, *_):
-        pass
-
-
-class Server(http.server.ThreadingHTTPServer):
-    request_queue_size = 512
-
+class Server(threaded.Server):
     def server_bind(self):
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         super().server_bind()
@@ -131,4 +114,4 @@ for _ in range(processes - 1):
     if os.fork() == 0:
         break
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-Server((host, int(port)), Handler).serve_forever()
+Server((host, int(port)), threaded.handler(work)).serve_forever()

@@ -7,12 +7,13 @@ server.py ADDR PLANT POOL N DATABASE
   commit  ten inserts, each committed; N is 1 for synchronous_commit on, 0 for off
 POOL connections to the database, opened beforehand; a request waits for a free one.
 """
-import http.server
 import itertools
 import queue
 import sys
 
 import psycopg2
+
+import threaded
 
 host, port = sys.argv[1].rsplit(":", 1)
 plant, size, n, database = sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
@@ -48,28 +49,13 @@ def commit(q):
 work = {"query": query, "cpu": cpu, "row": row, "commit": commit}[plant]
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_GET(self):
-        c = pool.get()
-        try:
-            with c.cursor() as q:
-                work(q)
-        finally:
-            pool.put(c)
-        self.send_response(200)
-        self.send_header("Content-Length", "5")
-        self.end_headers()
-        self.wfile.write(b"done\n")
-
-    def log_message(self, *_):
-        pass
+def pooled():
+    c = pool.get()
+    try:
+        with c.cursor() as q:
+            work(q)
+    finally:
+        pool.put(c)
 
 
-class Server(http.server.ThreadingHTTPServer):
-    request_queue_size = 512
-
-
-Server((host, int(port)), Handler).serve_forever()
+threaded.Server((host, int(port)), threaded.handler(pooled)).serve_forever()
