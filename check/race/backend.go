@@ -1,41 +1,34 @@
 package race
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/textproto"
+	"net/http/httputil"
 	"strconv"
-	"strings"
 	"sync"
-	"time"
 )
 
 // heard is one request as the recording backend got it.
 type heard struct {
 	Line string
-	// Head is the request line and the fields, as they came.
+	// Head is the request line and the fields.
 	Head   string
-	Fields textproto.MIMEHeader
+	Fields http.Header // Host among them
 	Body   []byte
 }
 
 // recording is a backend that keeps what it gets. It answers with as many bytes as
 // it was made for, and a field of its own.
 type recording struct {
-	ln     net.Listener
-	answer []byte
-	body   []byte
-	wait   sync.WaitGroup
+	address string
+	body    []byte
+	server  http.Server
+	ended   chan struct{}
 
 	mu       sync.Mutex
 	requests []heard
 	opened   int
-	conns    map[net.Conn]bool // nil once it is closed
 }
 
 // keepMe is a field of the answer that has to come through.
@@ -46,10 +39,19 @@ func newRecording(bytes int) (*recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &recording{ln: ln, body: pattern(bytes), conns: map[net.Conn]bool{}}
-	r.answer = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nDate: %s\r\nContent-Type: application/octet-stream\r\nX-Keep: %s\r\nContent-Length: %d\r\n\r\n%s",
-		time.Now().UTC().Format(http.TimeFormat), keepMe, bytes, r.body)
-	r.wait.Go(r.accept)
+	r := &recording{address: ln.Addr().String(), body: pattern(bytes), ended: make(chan struct{})}
+	r.server.Handler = http.HandlerFunc(r.hear)
+	r.server.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			r.mu.Lock()
+			r.opened++
+			r.mu.Unlock()
+		}
+	}
+	go func() {
+		defer close(r.ended)
+		_ = r.server.Serve(ln) // until close
+	}()
 	return r, nil
 }
 
@@ -63,85 +65,27 @@ func pattern(n int) []byte {
 	return b[:n]
 }
 
-func (r *recording) address() string { return r.ln.Addr().String() }
-
-func (r *recording) accept() {
-	for {
-		c, err := r.ln.Accept()
-		if err != nil {
-			return // closed
-		}
-		r.mu.Lock()
-		open := r.conns != nil
-		if open {
-			r.conns[c] = true
-			r.opened++
-		}
-		r.mu.Unlock()
-		if !open {
-			_ = c.Close() // nothing was sent on it
-			return
-		}
-		r.wait.Go(func() {
-			r.serve(c)
-			_ = c.Close() // the other end may be gone already
-		})
-	}
-}
-
-// serve answers requests until one cannot be read.
-func (r *recording) serve(c net.Conn) {
-	in := bufio.NewReader(c)
-	for {
-		h, err := hear(in)
-		if err != nil {
-			return
-		}
-		r.mu.Lock()
-		r.requests = append(r.requests, *h)
-		r.mu.Unlock()
-		if _, err := c.Write(r.answer); err != nil {
-			return
-		}
-	}
-}
-
-// maxHeard bounds a head and a body, which are ours.
+// maxHeard bounds a body, which is ours.
 const maxHeard = 1 << 20
 
-// hear reads one request. Its framing is Content-Length or chunked.
-func hear(in *bufio.Reader) (*heard, error) {
-	var head bytes.Buffer
-	for {
-		line, err := in.ReadSlice('\n')
-		if err != nil {
-			return nil, err
-		}
-		head.Write(line)
-		if len(bytes.TrimRight(line, "\r\n")) == 0 && head.Len() > 2 {
-			break
-		}
-		if head.Len() > maxHeard {
-			return nil, errors.New("a head without an end")
-		}
-	}
-	h := &heard{Head: head.String()}
-	t := textproto.NewReader(bufio.NewReader(&head))
-	var err error
-	if h.Line, err = t.ReadLine(); err != nil {
-		return nil, err
-	}
-	if h.Fields, err = t.ReadMIMEHeader(); err != nil {
-		return nil, err
-	}
-	q, err := http.ReadRequest(bufio.NewReader(io.MultiReader(strings.NewReader(h.Head), in)))
+// hear keeps one request, and answers it.
+func (r *recording) hear(w http.ResponseWriter, q *http.Request) {
+	head, err := httputil.DumpRequest(q, false)
 	if err != nil {
-		return nil, err
+		panic(http.ErrAbortHandler) // the client is told by the end of its connection
 	}
-	// ReadRequest's own buffer must not swallow the next request: nothing here
-	// sends one before the answer.
-	h.Body, err = io.ReadAll(io.LimitReader(q.Body, maxHeard))
-	return h, errors.Join(err, q.Body.Close())
+	h := heard{Line: q.Method + " " + q.RequestURI + " " + q.Proto, Head: string(head), Fields: q.Header.Clone()}
+	h.Fields.Set("Host", q.Host)
+	if h.Body, err = io.ReadAll(io.LimitReader(q.Body, maxHeard)); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.mu.Lock()
+	r.requests = append(r.requests, h)
+	r.mu.Unlock()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Keep", keepMe)
+	w.Header().Set("Content-Length", strconv.Itoa(len(r.body)))
+	_, _ = w.Write(r.body) // a client that is gone is told of by its own error
 }
 
 // take answers what was heard since it was asked last, and how many connections
@@ -154,12 +98,6 @@ func (r *recording) take() (list []heard, opened int) {
 }
 
 func (r *recording) close() {
-	_ = r.ln.Close() // accept ends with it
-	r.mu.Lock()
-	for c := range r.conns {
-		_ = c.Close() // serve ends with it
-	}
-	r.conns = nil
-	r.mu.Unlock()
-	r.wait.Wait()
+	_ = r.server.Close() // its connections are gone either way
+	<-r.ended
 }

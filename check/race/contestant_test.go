@@ -2,75 +2,42 @@ package race
 
 import (
 	"errors"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the configurations into proxy/README.md")
-
-const (
-	docs      = "../../proxy/README.md"
-	docsBegin = "<!-- rendered by race: go test ./race -run InTheDocs -update -->\n"
-	docsEnd   = "<!-- end -->\n"
-)
-
-// TestConfigurationsInTheDocs: what proxy/README.md shows is what a race renders.
-func TestConfigurationsInTheDocs(t *testing.T) {
-	text, err := os.ReadFile(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), docsBegin)
-	shown, after, closed := strings.Cut(rest, docsEnd)
-	if !ok || !closed {
-		t.Fatalf("%s has no %q and %q", docs, docsBegin, docsEnd)
-	}
-	want := rendered()
-	if *update {
-		if err := os.WriteFile(docs, []byte(before+docsBegin+want+docsEnd+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if shown != want {
-		t.Errorf("%s shows other configurations than a race renders: go test ./race -run InTheDocs -update", docs)
-	}
-}
-
-// rendered is every configuration of one worker with fields and log, and of files.
-// The bare ones lack what the name says.
-func rendered() string {
-	var b strings.Builder
+// TestConfigurations: what a contestant can do is configured, and what it cannot do is said.
+func TestConfigurations(t *testing.T) {
 	for _, k := range Contestants() {
-		fmt.Fprintf(&b, "%s\n\n", k.Name)
-		for _, name := range []string{"16", "file"} {
-			i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == name })
-			c := Cases()[i]
-			setup := c.setup(1).canonical()
-			config, ok := k.render(&setup)
-			if !ok {
-				continue
+		for want, s := range map[string]Setup{"/tmp/race/site": {Workers: 1, Case: Case{Files: true}}, "/tmp/race/": {Workers: 1, Case: Case{TLS: true, Forward: true}}} {
+			s = s.canonical()
+			c, err := k.render(&s)
+			if can := s.Files && k.files || s.TLS && k.tls; can != (err == nil) {
+				t.Errorf("%s: %+v: %v", k.Name, s, err)
+			} else if can && (!strings.Contains(c.Text+c.Command, want) || !strings.HasPrefix(c.Command, "exec ") && !strings.Contains(c.Command, " exec ")) {
+				t.Errorf("%s: no %s in %s\n%s", k.Name, want, c.Command, c.Text)
 			}
-			fmt.Fprintf(&b, "```\n# %s\n# %s\n%s```\n\n", c.About, config.Command, config.Text)
+			if text := c.Text; s.TLS && err == nil && !strings.Contains(text, "/cert.pem") && !strings.Contains(text, "/pair.pem") {
+				t.Errorf("%s: no certificate in %s", k.Name, text)
+			}
 		}
 	}
-	return b.String()
 }
 
 // TestBareHasNoFieldsAndNoLog: what a bare configuration lacks is that, and nothing
 // else.
 func TestBareHasNoFieldsAndNoLog(t *testing.T) {
 	for _, k := range Contestants() {
-		full, bare := Setup{Workers: 2, Forward: true}.canonical(), Setup{Workers: 2}.canonical()
+		full, bare := Setup{Workers: 2, Case: Case{Forward: true}}.canonical(), Setup{Workers: 2}.canonical()
 		a, _ := k.render(&full)
-		b, ok := k.render(&bare)
-		if !ok {
-			t.Fatal(k.Name)
+		b, err := k.render(&bare)
+		if err != nil {
+			t.Fatal(k.Name, err)
 		}
 		text := b.Text + b.Command
 		for _, word := range []string{"access.log", "X-Forwarded", "--forward"} {
@@ -88,19 +55,20 @@ func TestBareHasNoFieldsAndNoLog(t *testing.T) {
 }
 
 func TestHash(t *testing.T) {
-	e := func(name, version string) *Entrant {
+	e := func(name, version string) *Contestant {
 		for _, k := range Contestants() {
 			if k.Name == name {
-				return &Entrant{Name: name, Version: version, contestant: k}
+				k.Version = version
+				return &k
 			}
 		}
 		t.Fatal(name)
 		return nil
 	}
-	hash := func(e *Entrant, s Setup) string {
-		_, h, ok := e.Canonical(s)
-		if !ok || len(h) != hashDigits {
-			t.Fatalf("%s: %q, %t", e.Name, h, ok)
+	hash := func(e *Contestant, s Setup) string {
+		_, h, err := e.Canonical(s)
+		if err != nil || len(h) != hashDigits {
+			t.Fatalf("%s: %q, %v", e.Name, h, err)
 		}
 		return h
 	}
@@ -108,14 +76,16 @@ func TestHash(t *testing.T) {
 	if got := hash(e(Nginx, "1"), Setup{Listen: "127.0.0.1:3", Backend: "127.0.0.1:4", Dir: "/tmp/y", Workers: 1}); got != base {
 		t.Error("ports and directory change the hash")
 	}
+	rebuilt := *e(Nginx, "1")
+	rebuilt.Binary = "2"
 	others := []string{
 		hash(e(Nginx, "2"), Setup{Workers: 1}),
 		hash(e(Nginx, "1"), Setup{Workers: 2}),
-		hash(e(Nginx, "1"), Setup{Workers: 1, Forward: true}),
-		hash(e(Nginx, "1"), Setup{Workers: 1, Files: true}),
+		hash(e(Nginx, "1"), Setup{Workers: 1, Case: Case{Forward: true}}),
+		hash(e(Nginx, "1"), Setup{Workers: 1, Case: Case{Files: true}}),
 		hash(e(Ours, "1"), Setup{Workers: 1}),
 		hash(e(Prefork, "1"), Setup{Workers: 1}),
-		hash(&Entrant{Name: Nginx, Version: "1", Binary: "2", contestant: nginx()}, Setup{Workers: 1}),
+		hash(&rebuilt, Setup{Workers: 1}),
 	}
 	if all := append(others, base); len(slices.Compact(slices.Sorted(slices.Values(all)))) != len(all) {
 		t.Errorf("two of %q are the same", all)
@@ -135,7 +105,7 @@ func TestMissing(t *testing.T) {
 		t.Fatalf("%d, %v", len(list), err)
 	}
 	for _, e := range list {
-		own := e.contestant.Program == ""
+		own := e.program == ""
 		if own != (e.Missing == "") || !own && !strings.HasPrefix(e.Missing, "not installed: ") || own &&
 			(e.Version == "" || len(e.Binary) != hashDigits) {
 			t.Errorf("%+v", e)
@@ -144,7 +114,7 @@ func TestMissing(t *testing.T) {
 	if _, err := find(t.Context(), &Config{Only: []string{"ngnix"}}); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "nginx") {
 		t.Errorf("%v", err)
 	}
-	if _, err := chosen([]string{"17"}); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "file-go-wrk") {
+	if _, err := casesOf([]string{"17"}); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "tls-handshakes") {
 		t.Errorf("%v", err)
 	}
 }
@@ -181,7 +151,7 @@ func TestPatterns(t *testing.T) {
 		if k.version == "" {
 			continue
 		}
-		if m := k.pattern.FindStringSubmatch(said[k.Name]); m == nil || m[1] != want[k.Name] {
+		if m := regexp.MustCompile(k.pattern).FindStringSubmatch(said[k.Name]); m == nil || m[1] != want[k.Name] {
 			t.Errorf("%s: %q", k.Name, m)
 		}
 	}
@@ -193,10 +163,13 @@ func TestStamped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := stamped(exe); got == "" || got == "unknown" {
+	if got := stamped(exe, ""); got == "" || got == "unknown" {
 		t.Errorf("of this program: %q", got)
 	}
-	if got := stamped("contestant_test.go"); got != "unknown" {
+	if got := stamped(exe, "std"); got != runtime.Version() {
+		t.Errorf("Go's: %q", got)
+	}
+	if got := stamped("contestant_test.go", ""); got != "unknown" {
 		t.Errorf("of a text: %q", got)
 	}
 }

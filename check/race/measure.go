@@ -1,16 +1,15 @@
 package race
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
-	"ceiling/internal/hist"
+	"ceiling/internal/ring"
 	"ceiling/internal/sys"
 	"ceiling/internal/unit"
 	"ceiling/measure/load"
@@ -33,20 +32,9 @@ type Sample struct {
 	BackendNs   int64 `json:"backend_ns"`
 	GeneratorNs int64 `json:"generator_ns"`
 	HostNs      int64 `json:"host_ns"`
-	// Of the closed loop, from due to done.
-	P50Ns  int64   `json:"p50_ns"`
-	P99Ns  int64   `json:"p99_ns"`
-	MinNs  int64   `json:"min_ns"`
-	MeanNs float64 `json:"mean_ns"`
-	MaxNs  int64   `json:"max_ns"`
 	// Of the open loop; Late are requests that had not left when it ended.
-	OpenPerS  float64 `json:"open_per_s,omitempty"`
-	OpenP50Ns int64   `json:"open_p50_ns,omitempty"`
-	OpenP99Ns int64   `json:"open_p99_ns,omitempty"`
-	Late      uint64  `json:"late,omitempty"`
-	// GoWrkPerS is what go-wrk would print: requests over the mean of the times
-	// that its goroutines spent in requests.
-	GoWrkPerS float64 `json:"go_wrk_per_s,omitempty"`
+	OpenP99Ns int64  `json:"open_p99_ns,omitempty"`
+	Late      uint64 `json:"late,omitempty"`
 	// Errors: failed requests and answers of 400 and more, in both loops.
 	Errors uint64 `json:"errors"`
 	// Memory is the processes' proportional set size at the end, bytes.
@@ -103,12 +91,7 @@ func (r *race) measure(ctx context.Context, k *Case, n *runner) (*Sample, error)
 	if err != nil {
 		return nil, err
 	}
-	if k.GoWrk {
-		err = r.goWrk(ctx, k, n, s)
-	} else {
-		err = r.closed(ctx, k, n, s)
-	}
-	if err != nil {
+	if err := r.closed(ctx, k, n, s); err != nil {
 		return nil, err
 	}
 	after, err := r.read(n)
@@ -125,10 +108,8 @@ func (r *race) measure(ctx context.Context, k *Case, n *runner) (*Sample, error)
 	if s.Requests == 0 {
 		return nil, errors.New("nothing was completed")
 	}
-	if !k.GoWrk {
-		if err := r.open(ctx, k, n, s); err != nil {
-			return nil, err
-		}
+	if err := r.open(ctx, k, n, s); err != nil {
+		return nil, err
 	}
 	s.Memory, err = proportional(n.child.PID)
 	return s, err
@@ -163,36 +144,35 @@ const timeout = 10 * time.Second
 
 func (r *race) config(k *Case, n *runner) load.Config {
 	c := load.Config{
-		To: load.To(n.target), Mix: []load.Request{{Bytes: requestBytes(question{"GET", k.Path, ""}, n.addr), Weight: 1}},
+		To:          load.To(ring.TCPAddr(netip.MustParseAddrPort(n.addr))),
+		Mix:         []load.Request{{Bytes: requestBytes(question{"GET", k.Path, ""}, n.addr), Weight: 1}},
 		Connections: r.Connections, Threads: 1, Pipelining: 1, Seed: r.Seed, Duration: r.Duration, Timeout: timeout, Engine: "auto",
 	}
 	r.secure(k, &c)
 	return c
 }
 
+// load makes a load, and counts what went wrong.
+func (r *race) load(ctx context.Context, c load.Config) (res *load.Result, errors uint64, err error) {
+	if res, err = load.Run(ctx, c, quiet{}); err != nil {
+		return nil, 0, err
+	}
+	if res.Interrupted {
+		return nil, 0, context.Canceled
+	}
+	return res, res.Total.Failed + res.Total.Bad + uint64(c.Connections-res.Established), nil
+}
+
 // closed has no warm-up: what the whole loop costs is divided by all of its
 // requests, the opening of its connections among them, the same for all.
 func (r *race) closed(ctx context.Context, k *Case, n *runner, s *Sample) error {
-	res, err := load.Run(ctx, r.config(k, n), quiet{})
+	res, failed, err := r.load(ctx, r.config(k, n))
 	if err != nil {
 		return err
 	}
-	if res.Interrupted {
-		return context.Canceled
-	}
-	if n.row.Cipher, err = k.agreed(res); err != nil {
-		return err
-	}
-	t := &res.Total
-	s.Requests, s.WindowS, s.Errors = t.Completed, float64(res.WindowNs)/1e9, t.Failed+t.Bad+uint64(r.Connections-res.Established)
-	s.took(&t.Response)
-	return nil
-}
-
-// took keeps the response times of the closed loop.
-func (s *Sample) took(h *hist.Hist) {
-	s.P50Ns, s.P99Ns = h.Quantile(.5), h.Quantile(.99)
-	s.MinNs, s.MeanNs, s.MaxNs = h.Min(), h.Mean(), h.Max()
+	s.Requests, s.WindowS, s.Errors = res.Total.Completed, float64(res.WindowNs)/1e9, failed
+	n.row.Cipher, err = k.agreed(res)
+	return err
 }
 
 // open measures response times at the rate of all.
@@ -200,19 +180,11 @@ func (r *race) open(ctx context.Context, k *Case, n *runner, s *Sample) error {
 	c := r.config(k, n)
 	f := unit.Frequency{Count: uint64(cmp.Or(k.PerS, r.PerS)), PerNs: uint64(time.Second)}
 	c.Rate, c.Warmup = unit.Rate{From: f, To: f}, r.Duration/5
-	res, err := load.Run(ctx, c, quiet{})
+	res, failed, err := r.load(ctx, c)
 	if err != nil {
 		return err
 	}
-	if res.Interrupted {
-		return context.Canceled
-	}
-	t := &res.Total
-	s.Errors += t.Failed + t.Bad + uint64(r.Connections-res.Established)
-	s.Late = res.LateAtEnd
-	s.OpenPerS = float64(t.Completed) / (float64(res.WindowNs) / 1e9)
-	s.OpenP50Ns, s.OpenP99Ns = t.Response.Quantile(.5), t.Response.Quantile(.99)
+	s.Errors += failed
+	s.Late, s.OpenP99Ns = res.LateAtEnd, res.Total.Response.Quantile(.99)
 	return nil
 }
-
-func newReader(r io.Reader) *bufio.Reader { return bufio.NewReader(r) }

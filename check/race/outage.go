@@ -1,7 +1,6 @@
 package race
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"net"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,21 +19,19 @@ type outage struct {
 	// happens makes it happen, round by round, and returns from when on nothing of it is left that a
 	// request could meet: the backend accepts again, the new release is in place.
 	happens func(s *scene, ctx context.Context, round int) (over time.Time, err error)
-	// path is what is asked for, and away how long the backend is away.
-	path string
+	// away is how long the backend is away.
 	away time.Duration
-	file bool
 	// every so often each prober makes a request.
 	every time.Duration
 }
 
 func outages() map[string]outage {
 	return map[string]outage{
-		outageKilled:    {happens: (*scene).killed, path: "/", away: 2 * time.Second, every: probeEvery},
-		outageRestarted: {happens: (*scene).restarted, path: "/", away: 200 * time.Millisecond, every: probeEvery},
+		outageKilled:    {happens: (*scene).killed, away: 2 * time.Second, every: probeEvery},
+		outageRestarted: {happens: (*scene).restarted, away: 200 * time.Millisecond, every: probeEvery},
 		// Fewer requests than crashes, so that many crashes follow each other.
-		outageCrash:      {happens: (*scene).crashes, path: "/", every: 500 * time.Millisecond},
-		outageRedeployed: {happens: (*scene).redeployed, path: "/page.html", file: true, every: probeEvery},
+		outageCrash:      {happens: (*scene).crashes, every: 500 * time.Millisecond},
+		outageRedeployed: {happens: (*scene).redeployed, every: probeEvery},
 	}
 }
 
@@ -53,8 +49,10 @@ const (
 	crashesPerS = 50
 )
 
-// scene is one contestant, and what is behind it.
+// scene is one contestant at a case, and what is behind it.
 type scene struct {
+	*Case
+	outage
 	backend *mortal
 	dir     string // of the contestant, with the site
 	addr    string
@@ -81,46 +79,42 @@ func (r *race) endure(ctx context.Context, k *Case, runners []*runner) error {
 
 // endureOne starts the contestant again, before a backend that can be taken away.
 func (r *race) endureOne(ctx context.Context, k *Case, n *runner) (_ *Outage, err error) {
-	o := outages()[k.Outage]
 	n.child.Stop()
 	back, err := newMortal()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, back.close()) }()
-	s := k.setup(r.Workers)
-	s.Backend = back.addr
-	again, err := r.start(ctx, n.Entrant, s, k.Name+"-outage-"+strings.ReplaceAll(n.Name, " ", ""))
+	again, err := r.start(ctx, n.Contestant, Setup{Case: *k, Workers: r.Workers, Backend: back.addr}, "-outage")
 	if err != nil {
 		return nil, err
 	}
 	n.child, n.addr, n.dir = again.child, again.addr, again.dir // stopped with the others
-	out := &Outage{Rounds: outageRounds, AwayS: o.away.Seconds()}
-	at := &scene{backend: back, dir: n.dir, addr: n.addr, release: 'a'}
-	if o.file {
-		if err := at.firstRelease(); err != nil {
-			return nil, err
-		}
+	at := &scene{Case: k, outage: outages()[k.Outage], backend: back, dir: n.dir, addr: n.addr, release: 'a'}
+	out := &Outage{Rounds: outageRounds, AwayS: at.away.Seconds()}
+	if k.Files {
+		err = at.firstRelease()
 	}
-	for round := range outageRounds {
-		if err := at.round(ctx, &o, round, out); err != nil {
-			return nil, err
-		}
+	for round := 0; round < outageRounds && err == nil; round++ {
+		err = at.round(ctx, round, out)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }
 
 // round has requests go on before, during and after an outage, and counts those after it.
-func (s *scene) round(ctx context.Context, o *outage, round int, out *Outage) error {
+func (s *scene) round(ctx context.Context, round int, out *Outage) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wait sync.WaitGroup
 	seen := make([][]probe, probers)
 	for i := range probers {
-		wait.Go(func() { seen[i] = s.probes(ctx, o, time.Duration(i)*o.every/probers) })
+		wait.Go(func() { seen[i] = s.probes(ctx, time.Duration(i)*s.every/probers) })
 	}
 	pause.For(ctx, beforeOutage)
-	over, err := o.happens(s, ctx, round)
+	over, err := s.happens(s, ctx, round)
 	pause.For(ctx, afterOutage)
 	cancel()
 	wait.Wait()
@@ -129,15 +123,15 @@ func (s *scene) round(ctx context.Context, o *outage, round int, out *Outage) er
 			continue
 		}
 		out.Requests++
-		wrong := p.ok && o.file && !s.stands(p.body)
-		if !p.ok {
+		switch {
+		case !p.ok:
 			out.Failed++
-		} else if wrong {
+		case s.Files && !s.stands(p.body):
 			out.Wrong++
+		default:
+			continue
 		}
-		if !p.ok || wrong {
-			out.LongestNs = max(out.LongestNs, p.began.Sub(over).Nanoseconds())
-		}
+		out.LongestNs = max(out.LongestNs, p.began.Sub(over).Nanoseconds())
 	}
 	return err
 }
@@ -149,68 +143,65 @@ type probe struct {
 	body  []byte
 }
 
-// probes makes requests until ctx ends, each at its time, on a connection that is kept as long as
-// it can be.
-func (s *scene) probes(ctx context.Context, o *outage, first time.Duration) (list []probe) {
-	request := requestBytes(question{"GET", o.path, ""}, s.addr)
-	var c net.Conn
-	in := bufio.NewReader(nil)
-	due := time.Now().Add(first)
-	for ; ; due = due.Add(o.every) {
+// probes makes requests until ctx ends, each at its time.
+func (s *scene) probes(ctx context.Context, first time.Duration) (list []probe) {
+	request := requestBytes(question{"GET", s.Path, ""}, s.addr)
+	c := client{addr: s.addr}
+	defer c.close()
+	for due := time.Now().Add(first); ; due = due.Add(s.every) {
 		pause.For(ctx, time.Until(due))
 		if ctx.Err() != nil {
-			break
+			return list
 		}
 		p := probe{began: time.Now()}
-		res, body, err := askOn(&c, in, request, s.addr)
-		p.ok, p.body = err == nil && res.StatusCode == http.StatusOK, body
+		p.body, p.ok = c.ask(request)
 		list = append(list, p)
-		if c != nil && (err != nil || res.Close) {
-			_ = c.Close() // nothing more is expected of it
-			c = nil
-		}
 	}
-	if c != nil {
-		_ = c.Close() // all of its answers are there
-	}
-	return list
 }
 
-// askOn makes a request on a connection, which it opens if there is none.
-func askOn(c *net.Conn, in *bufio.Reader, request []byte, addr string) (*http.Response, []byte, error) {
-	if *c == nil {
-		fresh, err := net.DialTimeout("tcp", addr, probePatience)
+// A client has a connection that is kept as long as it can be.
+type client struct {
+	addr string
+	conn net.Conn
+}
+
+func (c *client) ask(request []byte) (body []byte, ok bool) {
+	if c.conn == nil {
+		conn, err := net.DialTimeout("tcp", c.addr, probePatience)
 		if err != nil {
-			return nil, nil, err
+			return nil, false
 		}
-		*c = fresh
-		in.Reset(fresh)
+		c.conn = conn
 	}
-	if err := (*c).SetDeadline(time.Now().Add(probePatience)); err != nil {
-		return nil, nil, err
+	res, body, err := exchange(c.conn, request, probePatience)
+	if err != nil || res.Close {
+		c.close()
 	}
-	if _, err := (*c).Write(request); err != nil {
-		return nil, nil, err
-	}
-	return readAnswer(in, http.MethodGet)
+	return body, err == nil && res.StatusCode == http.StatusOK
 }
 
-// killed: the backend's process ends as by SIGKILL, and is started again 2 s later.
+func (c *client) close() {
+	if c.conn != nil {
+		_ = c.conn.Close() // nothing more is expected of it
+		c.conn = nil
+	}
+}
+
+// killed: the backend's process ends as by SIGKILL, and is started again later.
 func (s *scene) killed(ctx context.Context, _ int) (time.Time, error) {
-	if err := s.backend.kill(); err != nil {
-		return time.Time{}, err
-	}
-	pause.For(ctx, outages()[outageKilled].away)
-	return s.backend.start()
+	return s.back(ctx, s.backend.kill())
 }
 
-// restarted: the backend finishes what it has begun, closes its connections, and is back 200 ms
-// later.
+// restarted: the backend finishes what it has begun, closes its connections, and is back later.
 func (s *scene) restarted(ctx context.Context, _ int) (time.Time, error) {
-	if err := s.backend.end(); err != nil {
-		return time.Time{}, err
+	return s.back(ctx, s.backend.end())
+}
+
+func (s *scene) back(ctx context.Context, ended error) (time.Time, error) {
+	if ended != nil {
+		return time.Time{}, ended
 	}
-	pause.For(ctx, outages()[outageRestarted].away)
+	pause.For(ctx, s.away)
 	return s.backend.start()
 }
 
@@ -220,11 +211,9 @@ func (s *scene) crashes(ctx context.Context, _ int) (time.Time, error) {
 	from := time.Now()
 	request := requestBytes(question{"GET", crashPath, ""}, s.addr)
 	for range crashesPerS {
-		var c net.Conn
-		_, _, _ = askOn(&c, bufio.NewReader(nil), request, s.addr) // it fails: that is what it is for
-		if c != nil {
-			_ = c.Close() // nothing more is expected of it
-		}
+		c := client{addr: s.addr}
+		_, _ = c.ask(request) // it fails: that is what it is for
+		c.close()
 		pause.For(ctx, time.Second/crashesPerS)
 	}
 	return from, nil

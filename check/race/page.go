@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"ceiling/internal/stat"
-	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/show/page"
@@ -108,7 +106,7 @@ func (r *Result) forest() (page.Drawing, bool) {
 // against is a contestant's CPU per request to nginx's, with the ratio of each round.
 func (c *CaseResult) against(name string, row *Row) chart.Estimated {
 	e := row.ToNginx
-	out := chart.Estimated{Name: name, Value: estimate(e), Mid: e.Value, Low: e.Low, High: e.High, Tone: 1}
+	out := chart.Estimated{Name: name, Value: between(e), Mid: e.Value, Low: e.Low, High: e.High, Tone: 1}
 	if e.High < 1 {
 		out.Tone = 3
 	} else if e.Low <= 1 {
@@ -117,8 +115,6 @@ func (c *CaseResult) against(name string, row *Row) chart.Estimated {
 	out.Each = pairs(c.of(row.Name), c.of(Nginx), (*Sample).nsPerRequest)
 	return out
 }
-
-func estimate(e *stat.Estimate) string { return between(e.Value, e.Low, e.High) }
 
 func drawing(id, title string, rows []chart.Estimated) (page.Drawing, bool) {
 	f, ok := chart.NewForest(title, "ratio", chart.Plain, rows, []chart.Limit{{Name: "nginx", At: 1}}, true)
@@ -134,7 +130,7 @@ func (r *Result) targets() page.Table {
 		{Name: "result"}}}
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
-		t.Rows = append(t.Rows, []page.Cell{{Text: v.Figure}, {Text: between(v.Value, v.Low, v.High)},
+		t.Rows = append(t.Rows, []page.Cell{{Text: v.Figure}, {Text: between(&v.Estimate)},
 			{Text: "≤ " + figure(v.Limit)}, {Text: v.Says}})
 	}
 	return t
@@ -145,64 +141,19 @@ func (c *CaseResult) section(n int) page.Section {
 	id := fmt.Sprintf("case-%d", n)
 	out := page.Section{ID: id, Title: c.Name, Blocks: []page.Block{page.Paragraph{Text: c.title()}}}
 	var rows []chart.Estimated
-	var absent []string
 	for i := range c.Rows {
-		row := &c.Rows[i]
-		if row.ToNginx != nil {
+		if row := &c.Rows[i]; row.ToNginx != nil {
 			rows = append(rows, c.against(row.Name, row))
-		}
-		if row.NotRaced != "" {
-			absent = append(absent, row.Name+": "+row.NotRaced)
 		}
 	}
 	if f, ok := drawing(id+"-cpu", "CPU/request against nginx's", rows); ok {
 		out.Blocks = append(out.Blocks, f)
 	}
 	out.Blocks = append(out.Blocks, c.table())
-	if len(absent) > 0 {
+	if absent := c.absent(); len(absent) > 0 {
 		out.Blocks = append(out.Blocks, itemised("Not raced", "", absent))
 	}
 	return out
-}
-
-func (c *CaseResult) table() page.Table {
-	t := page.Table{Caption: "Figures of " + c.Name, Columns: []page.Column{{Name: "contestant"}}}
-	names := []string{"CPU/request", "req/s", "p99", c.lastColumn(), "system calls/request", "memory", "errors"}
-	if c.Idle {
-		names = []string{"held", "bytes/connection", "req/s", "errors"}
-	}
-	if c.Outage != "" {
-		names = outageColumns()
-	}
-	for _, name := range names {
-		t.Columns = append(t.Columns, page.Column{Name: name, Figure: true})
-	}
-	for i := range c.Rows {
-		row := &c.Rows[i]
-		texts := []string{row.Name}
-		switch {
-		case c.Idle && row.Idle != nil:
-			d := row.Idle
-			texts = append(texts, d.held(), fmt.Sprintf("%.0f", d.BytesPerConnection), unit.FormatCount(int64(d.PerS)), fmt.Sprint(d.Errors))
-		case c.Outage != "" && row.Outage != nil:
-			texts = append(texts, row.Outage.says()...)
-		case row.NotRaced == "" && row.NsPerRequest != nil:
-			calls := "not measured"
-			if row.SyscallsPerRequest != nil {
-				calls = figure(*row.SyscallsPerRequest)
-			}
-			texts = append(texts, unit.FormatNs(int64(row.NsPerRequest.Value)), unit.FormatCount(int64(row.PerS.Value+.5)),
-				unit.FormatNs(int64(row.P99Ns.Value)), c.last(row), calls, unit.FormatBytesSI(int64(row.Memory.Value)), fmt.Sprint(row.Errors))
-		default:
-			continue
-		}
-		var cells []page.Cell
-		for _, text := range texts {
-			cells = append(cells, page.Cell{Text: text})
-		}
-		t.Rows = append(t.Rows, cells)
-	}
-	return t
 }
 
 // fields is a table of facts.

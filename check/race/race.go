@@ -8,19 +8,18 @@ package race
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/ring"
+	"ceiling/internal/text"
 	"ceiling/measure/load"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -67,9 +66,6 @@ type Case struct {
 	Forward bool `json:"forward"`
 	// Files: a file is served, and no backend is behind.
 	Files bool `json:"files"`
-	// GoWrk: the load is Go's own client, one goroutine a connection, as go-wrk
-	// makes it.
-	GoWrk bool `json:"go_wrk"`
 	// Idle: connections are held, and what they take is measured.
 	Idle bool `json:"idle"`
 	// Outage names what happens to the backend or the site while requests go on; "": nothing.
@@ -94,60 +90,26 @@ const (
 )
 
 // Cases are all that there are.
-func Cases() []Case {
-	return []Case{
-		{Name: "16", About: "16-byte answer, three forwarding fields and an access log", Path: "/bytes/16", Bytes: 16, Forward: true,
-			Limit: 0.55},
-		{Name: "4500", About: "4,500-byte answer, three forwarding fields and an access log", Path: "/bytes/4500", Bytes: 4500, Forward: true,
-			Limit: 0.58},
-		{Name: "16-bare", About: "16-byte response, no added headers, no log", Path: "/bytes/16", Bytes: 16, Limit: 0.52},
-		{Name: "4500-bare", About: "4,500-byte response, no added headers, no log", Path: "/bytes/4500", Bytes: 4500, Limit: 0.52},
-		{Name: "file", About: "a file of 268 bytes, no log", Path: "/page.html", Bytes: 268, Files: true, Limit: 0.40},
-		{Name: "file-go-wrk", About: "the same file under a load like go-wrk's", Path: "/page.html", Bytes: 268, Files: true, GoWrk: true},
-		{Name: "idle", About: "connections held idle while others are served", Path: "/bytes/16", Bytes: 16, Idle: true},
-		{Name: "tls", About: "16-byte answer over TLS 1.3, no log", Path: "/bytes/16", Bytes: 16, TLS: true, Limit: 0.65},
-		{Name: "tls-100k", About: "100,000-byte answer over TLS 1.3, no log", Path: "/bytes/100000", Bytes: 100_000, TLS: true, PerS: 1000,
-			Limit: 0.9},
-		{Name: "tls-handshakes", About: "16-byte answer over TLS 1.3, a connection for each request", Path: "/bytes/16", Bytes: 16, TLS: true,
-			Handshakes: true, PerS: 200, Limit: 1.2},
-		{Name: "h2", About: "16-byte answer over HTTP/2 and TLS 1.3, 16 streams, no log", Path: "/bytes/16", Bytes: 16, TLS: true, Streams: 16,
-			Limit: 0.8},
-		{Name: outageKilled, About: "the backend is killed, and is back after 2 s", Path: "/bytes/16", Bytes: 16, Outage: outageKilled},
-		{Name: outageRestarted, About: "the backend restarts in order, and is back after 200 ms", Path: "/bytes/16", Bytes: 16,
-			Outage: outageRestarted},
-		{Name: outageCrash, About: "one page crashes the backend's worker, fifty times a second", Path: "/bytes/16", Bytes: 16, Outage: outageCrash},
-		{Name: outageRedeployed, About: "a site is replaced: link swapped, directory moved, directory made again", Path: "/page.html", Bytes: 268,
-			Files: true, Outage: outageRedeployed},
+func Cases() (list []Case) {
+	text, err := configurations.ReadFile("cases.json")
+	if err == nil {
+		err = json.Unmarshal(text, &list)
 	}
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return list
 }
 
-func (k *Case) setup(workers int) Setup {
-	return Setup{Workers: workers, Forward: k.Forward, Files: k.Files, TLS: k.TLS}
-}
-
-// chosen are the cases of these names.
-func chosen(names []string) ([]Case, error) {
-	var list []Case
-	var known []string
-	for _, k := range Cases() {
-		known = append(known, k.Name)
-		if len(names) == 0 || slices.Contains(names, k.Name) {
-			list = append(list, k)
-		}
-	}
-	for _, name := range names {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("%w: no case %q; there are %s", ErrUnknown, name, strings.Join(known, ", "))
-		}
-	}
-	return list, nil
+func casesOf(names []string) ([]*Case, error) {
+	return chosen("case", Cases(), func(k *Case) string { return k.Name }, names)
 }
 
 // Run races. An error that wraps ErrUnknown names what the person has to change;
 // any other means that nothing could be measured. What goes wrong with one
 // contestant stands in its row.
 func Run(ctx context.Context, c Config) (res *Result, err error) {
-	cases, err := chosen(c.Cases)
+	cases, err := casesOf(c.Cases)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +126,7 @@ func Run(ctx context.Context, c Config) (res *Result, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	r := &race{Config: c, dir: dir, entrants: entrants, result: &Result{
+	r := &race{Config: c, dir: dir, result: &Result{
 		Schema: Schema, Time: time.Now().UTC().Truncate(time.Second), Environment: record.ReadEnvironment(c.Version),
 		Settings: Settings{Rounds: c.Rounds, DurationS: c.Duration.Seconds(), Workers: c.Workers, Connections: c.Connections, PerS: c.PerS,
 			Seed: c.Seed},
@@ -178,8 +140,8 @@ func Run(ctx context.Context, c Config) (res *Result, err error) {
 		return nil, err
 	}
 	begin := time.Now()
-	for i := range cases {
-		if err := r.do(ctx, &cases[i]); err != nil {
+	for _, k := range cases {
+		if err := r.do(ctx, k); err != nil {
 			return nil, err
 		}
 	}
@@ -191,12 +153,11 @@ func Run(ctx context.Context, c Config) (res *Result, err error) {
 // race is one under way.
 type race struct {
 	Config
-	dir      string
-	entrants []*Entrant
-	backend  *run.Child
-	site     *site
-	result   *Result
-	samples  []Sample
+	dir     string
+	backend *run.Child
+	site    *site
+	result  *Result
+	samples []Sample
 }
 
 func (r *race) say(format string, args ...any) {
@@ -207,26 +168,25 @@ func (r *race) say(format string, args ...any) {
 
 // A runner is a contestant that runs.
 type runner struct {
-	*Entrant
-	row    *Row
-	child  *run.Child
-	addr   string
-	dir    string
-	target ring.Sockaddr
+	*Contestant
+	row   *Row
+	child *run.Child
+	addr  string
+	dir   string
 }
 
 // do races one case: start all, look whether they do the same, then in turns.
 func (r *race) do(ctx context.Context, k *Case) error {
 	r.result.Cases = append(r.result.Cases, CaseResult{Case: *k})
 	result := &r.result.Cases[len(r.result.Cases)-1]
-	result.Rows = make([]Row, len(r.entrants)) // rows do not move: runners point to them
+	result.Rows = make([]Row, len(r.result.Entrants)) // rows do not move: runners point to them
 	var runners []*runner
 	defer func() {
 		for _, n := range runners {
 			n.child.Stop()
 		}
 	}()
-	for i, e := range r.entrants {
+	for i, e := range r.result.Entrants {
 		row := &result.Rows[i]
 		row.Name = e.Name
 		if e.Missing != "" {
@@ -238,19 +198,12 @@ func (r *race) do(ctx context.Context, k *Case) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if n != nil {
-			runners = append(runners, n)
-		}
 		if err != nil {
 			row.NotRaced = err.Error()
+			continue
 		}
+		runners = append(runners, n)
 	}
-	runners = slices.DeleteFunc(runners, func(n *runner) bool {
-		if n.row.NotRaced != "" {
-			n.child.Stop()
-		}
-		return n.row.NotRaced != ""
-	})
 	switch {
 	case k.Idle:
 		return r.hold(ctx, k, runners)
@@ -262,41 +215,34 @@ func (r *race) do(ctx context.Context, k *Case) error {
 		return err
 	}
 	result.samples = r.samples[from:]
-	return r.after(ctx, k, runners)
-}
-
-// errCannot is why a contestant is not raced at a case.
-func (s *Setup) errCannot() error {
-	if s.TLS {
-		return errors.New("it is not configured for TLS here")
-	}
-	return errors.New("it serves no files")
+	return nil
 }
 
 // enter checks a contestant against the recording backend and starts it for the
 // race. What it answers has to be stopped.
-func (r *race) enter(ctx context.Context, e *Entrant, k *Case, row *Row) (*runner, error) {
-	s := k.setup(r.Workers)
-	config, hash, ok := e.Canonical(s)
-	if !ok {
-		return nil, s.errCannot()
+func (r *race) enter(ctx context.Context, e *Contestant, k *Case, row *Row) (n *runner, err error) {
+	s := Setup{Case: *k, Workers: r.Workers}
+	if row.Configuration, row.Hash, err = e.Canonical(s); err != nil {
+		return nil, err
 	}
-	row.Hash, row.Configuration = hash, config
 	recorder, err := newRecording(k.Bytes)
 	if err != nil {
 		return nil, err
 	}
 	defer recorder.close()
-	s.Backend = recorder.address()
-	n, err := r.start(ctx, e, s, k.Name+"-check-"+strings.ReplaceAll(e.Name, " ", ""))
-	if err != nil {
+	s.Backend = recorder.address
+	if n, err = r.start(ctx, e, s, "-check"); err != nil {
 		return nil, err
 	}
-	if k.Files {
-		err = checkFile(ctx, k, n.addr)
-	} else {
-		row.Forwards, err = check(ctx, e, k, r.dial(k), n.addr, recorder)
-		row.Forwards = strings.ReplaceAll(row.Forwards, n.addr, "127.0.0.1:8080")
+	c, err := r.dial(ctx, k, n.addr)
+	if err == nil {
+		if k.Files {
+			err = checkFile(c, k, n.addr)
+		} else {
+			row.Forwards, err = check(c, e, k, n.addr, recorder)
+			row.Forwards = strings.ReplaceAll(row.Forwards, n.addr, "127.0.0.1:8080")
+		}
+		err = errors.Join(err, c.Close())
 	}
 	if err == nil && k.Forward {
 		err = checkLog(ctx, n.dir)
@@ -306,69 +252,54 @@ func (r *race) enter(ctx context.Context, e *Entrant, k *Case, row *Row) (*runne
 		return nil, fmt.Errorf("check failed: %w", err)
 	}
 	s.Backend = r.backend.Addr
-	if n, err = r.start(ctx, e, s, k.Name+"-"+strings.ReplaceAll(e.Name, " ", "")); err != nil {
-		return nil, err
+	if n, err = r.start(ctx, e, s, ""); err == nil {
+		n.row = row
 	}
-	n.row = row
-	return n, nil
+	return n, err
 }
 
 // startTries: somebody may take a port between our looking and a start.
 const startTries = 3
 
-// start writes a contestant's configuration and starts it.
-func (r *race) start(ctx context.Context, e *Entrant, s Setup, name string) (n *runner, err error) {
-	for range startTries {
-		if n, err = r.startOnce(ctx, e, s, name); err == nil || ctx.Err() != nil {
-			return n, err
-		}
-	}
-	return nil, err
-}
-
-func (r *race) startOnce(ctx context.Context, e *Entrant, s Setup, name string) (*runner, error) {
-	var err error
-	s.Dir = filepath.Join(r.dir, name)
-	if s.Listen, err = run.FreeAddress(); err != nil {
+// start writes a contestant's configuration into a directory of the race, and starts it.
+func (r *race) start(ctx context.Context, e *Contestant, s Setup, use string) (n *runner, err error) {
+	s.Dir = filepath.Join(r.dir, s.Name+use+"-"+strings.ReplaceAll(e.Name, " ", ""))
+	if err := os.MkdirAll(filepath.Join(s.Dir, "site"), 0o755); err != nil {
 		return nil, err
 	}
 	if s.Files {
 		s.Backend = ""
-		if err := os.MkdirAll(filepath.Join(s.Dir, "site"), 0o755); err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(filepath.Join(s.Dir, "site", "page.html"), servedFile(), 0o644); err != nil {
-			return nil, err
-		}
-	} else if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(s.Dir, "site", "page.html"), servedFile(), 0o644), r.site.write(s.Dir)); err != nil {
 		return nil, err
 	}
-	if s.TLS {
-		if err := r.site.write(s.Dir); err != nil {
-			return nil, err
+	for range startTries {
+		if n, err = r.startOnce(ctx, e, s); err == nil || ctx.Err() != nil {
+			break
 		}
 	}
-	config, ok := e.contestant.render(&s)
-	if !ok {
-		return nil, s.errCannot()
+	return n, err
+}
+
+func (r *race) startOnce(ctx context.Context, e *Contestant, s Setup) (*runner, error) {
+	var err error
+	if s.Listen, err = run.FreeAddress(); err != nil {
+		return nil, err
 	}
-	if config.File != "" {
-		if err := os.WriteFile(filepath.Join(s.Dir, config.File), []byte(config.Text), 0o644); err != nil {
-			return nil, err
-		}
+	config, err := e.render(&s)
+	if err == nil && config.File != "" {
+		err = os.WriteFile(filepath.Join(s.Dir, config.File), []byte(config.Text), 0o644)
+	}
+	if err != nil {
+		return nil, err
 	}
 	// As many files as the hard limit allows: shells hand down a smaller one.
-	command := "ulimit -n $(ulimit -H -n); " + strings.ReplaceAll(config.Command, "{program}", "'"+strings.ReplaceAll(e.path, "'", `'\''`)+"'")
+	command := "ulimit -n $(ulimit -H -n); " + strings.ReplaceAll(config.Command, "{program}", text.Word(e.path))
 	child, _, err := run.StartServerAt(ctx, &spec.Server{Name: e.Name, Serve: command}, s.Listen)
 	if err != nil {
 		return nil, err
 	}
-	at, err := netip.ParseAddrPort(s.Listen)
-	if err != nil {
-		child.Stop()
-		return nil, err
-	}
-	return &runner{Entrant: e, child: child, addr: s.Listen, dir: s.Dir, target: ring.TCPAddr(at)}, nil
+	return &runner{Contestant: e, child: child, addr: s.Listen, dir: s.Dir}, nil
 }
 
 // answered asks the backend how many answers it has made.
@@ -378,13 +309,7 @@ func (r *race) answered() (n uint64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	if err := c.SetDeadline(time.Now().Add(checkPatience)); err != nil {
-		return 0, err
-	}
-	if _, err := c.Write(requestBytes(question{"GET", "/answered", ""}, r.backend.Addr)); err != nil {
-		return 0, err
-	}
-	_, body, err := readAnswer(newReader(c), "GET")
+	_, body, err := exchange(c, requestBytes(question{"GET", "/answered", ""}, r.backend.Addr), checkPatience)
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ceiling/internal/golden"
+	"ceiling/show/layout"
 )
 
 // TestReadmeShowsTheKeptRace: the tables of proxy/README.md are those of the race in docs/journal,
@@ -35,5 +36,5 @@ func TestReadmeShowsTheKeptRace(t *testing.T) {
 	if !begins || !ends {
 		t.Fatalf("%s: the marks of the race are missing", page)
 	}
-	golden.Text(t, page, before+begin+"```\n"+b.String()+"```\n"+end+after)
+	golden.Text(t, page, before+begin+"```\n"+layout.Output{Screen: true, Columns: columns}.Fold(b.String())+"```\n"+end+after)
 }

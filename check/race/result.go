@@ -27,7 +27,7 @@ type Result struct {
 	Environment record.Environment `json:"environment"`
 	Settings    Settings           `json:"settings"`
 	TookS       float64            `json:"took_s"`
-	Entrants    []*Entrant         `json:"contestants"`
+	Entrants    []*Contestant      `json:"contestants"`
 	Cases       []CaseResult       `json:"cases"`
 	Verdicts    []Verdict          `json:"verdicts"`
 	Caveats     []string           `json:"caveats,omitempty"`
@@ -46,12 +46,8 @@ type Settings struct {
 // CaseResult is a case with a row for each contestant.
 type CaseResult struct {
 	Case
-	Rows []Row `json:"rows"`
-	// Others is the CPU time of processes outside the race, as a share of all
-	// that was used: the median of the samples and the greatest.
-	OthersMedian float64 `json:"others_median"`
-	OthersMax    float64 `json:"others_max"`
-	samples      []Sample
+	Rows    []Row `json:"rows"`
+	samples []Sample
 }
 
 // Row is one contestant at one case. Estimates are medians over the rounds.
@@ -72,49 +68,14 @@ type Row struct {
 	ToNginx    *stat.Estimate `json:"cpu_to_nginx,omitempty"`
 	P99ToNginx *stat.Estimate `json:"open_p99_to_nginx,omitempty"`
 	PerS       *stat.Estimate `json:"completed_per_s,omitempty"`
-	GoWrkPerS  *stat.Estimate `json:"go_wrk_per_s,omitempty"`
-	OpenP50Ns  *stat.Estimate `json:"open_p50_ns,omitempty"`
 	OpenP99Ns  *stat.Estimate `json:"open_p99_ns,omitempty"`
-	P99Ns      *stat.Estimate `json:"p99_ns,omitempty"`
 	Memory     *stat.Estimate `json:"memory_bytes,omitempty"`
-	// Times are of the requests of all closed loops.
-	Times *Times `json:"times,omitempty"`
 
-	SyscallsPerRequest *float64 `json:"syscalls_per_request,omitempty"`
-	SyscallsBy         string   `json:"syscalls_by,omitempty"`
-	Errors             uint64   `json:"errors"`
-	Late               uint64   `json:"late"`
-	Miscounted         int      `json:"miscounted"` // rounds in which the backend counted otherwise
-	Idle               *Idle    `json:"idle,omitempty"`
-	Outage             *Outage  `json:"outage,omitempty"`
-}
-
-// Times are the fastest, the mean and the slowest response, as go-wrk prints them.
-type Times struct {
-	FastestNs int64   `json:"fastest_ns"`
-	AverageNs float64 `json:"average_ns"`
-	SlowestNs int64   `json:"slowest_ns"`
-}
-
-// timesOf sums up the closed loops of one contestant.
-func timesOf(samples map[int]*Sample) *Times {
-	var t Times
-	var sum, requests float64
-	for _, s := range samples {
-		if s.Requests == 0 {
-			continue
-		}
-		if t.FastestNs == 0 || s.MinNs < t.FastestNs {
-			t.FastestNs = s.MinNs
-		}
-		t.SlowestNs = max(t.SlowestNs, s.MaxNs)
-		sum, requests = sum+s.MeanNs*float64(s.Requests), requests+float64(s.Requests)
-	}
-	if requests == 0 {
-		return nil
-	}
-	t.AverageNs = sum / requests
-	return &t
+	Errors     uint64  `json:"errors"`
+	Late       uint64  `json:"late"`
+	Miscounted int     `json:"miscounted"` // rounds in which the backend counted otherwise
+	Idle       *Idle   `json:"idle,omitempty"`
+	Outage     *Outage `json:"outage,omitempty"`
 }
 
 // Outage is what requests met that began when nothing was away any more.
@@ -130,29 +91,17 @@ type Outage struct {
 	LongestNs int64 `json:"longest_ns"`
 }
 
-// says is a row of the table: what requests met after the outage.
-func (o *Outage) says() []string {
-	return []string{fmt.Sprint(o.Requests), fmt.Sprint(o.Failed), fmt.Sprint(o.Wrong), fmt.Sprintf("%.0f", float64(o.LongestNs)/1e6)}
-}
-
-// outageColumns name what says returns.
-func outageColumns() []string { return []string{"requests", "failed", "wrong", "longest ms"} }
-
 // Verdict is a figure and what is aimed at: at most Limit.
 type Verdict struct {
-	Case   string  `json:"case"`
-	Figure string  `json:"figure"`
-	Value  float64 `json:"value"`
-	Low    float64 `json:"low"`
-	High   float64 `json:"high"`
-	Limit  float64 `json:"limit"`
-	Unit   string  `json:"unit"`
-	// Rounds that the interval rests on; 0 for what is measured once.
-	Rounds int    `json:"rounds,omitempty"`
-	Says   string `json:"says"`
+	Case   string `json:"case"`
+	Figure string `json:"figure"`
+	// Estimate over the rounds; of no rounds where it is measured once.
+	stat.Estimate
+	Limit float64 `json:"limit"`
+	Unit  string  `json:"unit"`
+	Says  string  `json:"says"`
 }
 
-// Words of a verdict. The interval decides; where it has the limit inside, the
 // pairs are the ratios of a figure, own to base, of the rounds that both have, ascending.
 func pairs(own, base map[int]*Sample, f func(*Sample) float64) []float64 {
 	var ratios []float64
@@ -165,36 +114,22 @@ func pairs(own, base map[int]*Sample, f func(*Sample) float64) []float64 {
 	return ratios
 }
 
-// estimate does, and it is said.
-const (
-	Met            = "met"
-	MetByMedian    = "median met, interval not"
-	MissedByMedian = "median missed, interval met"
-	TooFewMet      = "median met; too few rounds for an interval"
-	TooFewNot      = "median missed; too few rounds for an interval"
-	Missed         = "missed"
-)
-
 // met reports whether the estimate is within the limit.
 func (v *Verdict) met() bool { return v.Value <= v.Limit }
 
-func judge(v Verdict) Verdict {
-	few := v.Rounds > 0 && v.Rounds < stat.LeastBlocks(confidence, 1)
-	switch {
-	case few && v.Value <= v.Limit:
-		v.Says = TooFewMet
-	case few:
-		v.Says = TooFewNot
-	case v.High <= v.Limit:
-		v.Says = Met
-	case v.Low > v.Limit:
-		v.Says = Missed
-	case v.Value <= v.Limit:
-		v.Says = MetByMedian
-	default:
-		v.Says = MissedByMedian
+// judge says whether the limit is met. The interval decides; where it has the limit inside, the
+// estimate does, and it is said.
+func (v *Verdict) judge() {
+	v.Says = "missed"
+	if v.met() {
+		v.Says = "met"
 	}
-	return v
+	switch {
+	case v.N > 0 && v.N < stat.LeastBlocks(confidence, 1):
+		v.Says += " by the median; too few rounds for an interval"
+	case v.Low <= v.Limit && v.High > v.Limit:
+		v.Says += " by the median; the interval has the target inside"
+	}
 }
 
 // confidence of the intervals, each by itself.
@@ -213,7 +148,6 @@ func (r *Result) conclude() {
 		for k := range c.Rows {
 			r.summarise(c, &c.Rows[k])
 		}
-		c.shareOfOthers()
 		r.judgeCase(c)
 		r.caveatCase(c)
 	}
@@ -247,20 +181,11 @@ func (r *Result) summarise(c *CaseResult, row *Row) {
 		return r.estimate(stat.Median(values, confidence))
 	}
 	row.NsPerRequest, row.PerS = middle((*Sample).nsPerRequest), middle((*Sample).perS)
-	row.P99Ns = middle(func(s *Sample) float64 { return float64(s.P99Ns) })
-	row.Times = timesOf(own)
 	row.Memory = middle(func(s *Sample) float64 { return float64(s.Memory) })
-	if c.GoWrk {
-		row.GoWrkPerS = middle(func(s *Sample) float64 { return s.GoWrkPerS })
-	} else {
-		row.OpenP50Ns = middle(func(s *Sample) float64 { return float64(s.OpenP50Ns) })
-		row.OpenP99Ns = middle(func(s *Sample) float64 { return float64(s.OpenP99Ns) })
-	}
+	row.OpenP99Ns = middle(func(s *Sample) float64 { return float64(s.OpenP99Ns) })
 	if row.Name != Nginx && len(base) > 0 {
 		row.ToNginx = r.ratio(own, base, (*Sample).nsPerRequest)
-		if !c.GoWrk {
-			row.P99ToNginx = r.ratio(own, base, func(s *Sample) float64 { return float64(s.OpenP99Ns) })
-		}
+		row.P99ToNginx = r.ratio(own, base, func(s *Sample) float64 { return float64(s.OpenP99Ns) })
 	}
 	for _, s := range own {
 		row.Errors += s.Errors
@@ -301,18 +226,6 @@ func (r *Result) estimate(e stat.Estimate, err error) *stat.Estimate {
 	return &e
 }
 
-func (c *CaseResult) shareOfOthers() {
-	var shares []float64
-	for i := range c.samples {
-		shares = append(shares, c.samples[i].others())
-	}
-	if len(shares) == 0 {
-		return
-	}
-	slices.Sort(shares)
-	c.OthersMedian, c.OthersMax = shares[len(shares)/2], shares[len(shares)-1]
-}
-
 // idleLimit is aimed at: bytes of a contestant's memory for an idle connection.
 const idleLimit = 1024
 
@@ -327,19 +240,21 @@ func (r *Result) judgeCase(c *CaseResult) {
 		}
 		say := func(what string, e *stat.Estimate, limit float64, unit string) {
 			if e != nil && limit > 0 {
-				r.Verdicts = append(r.Verdicts, judge(Verdict{Case: c.Name, Figure: c.Name + ": " + row.Name + what,
-					Value: e.Value, Low: e.Low, High: e.High, Limit: limit, Unit: unit, Rounds: e.N}))
+				v := Verdict{Case: c.Name, Figure: c.Name + ": " + row.Name + what, Estimate: *e, Limit: limit, Unit: unit}
+				v.judge()
+				r.Verdicts = append(r.Verdicts, v)
 			}
+		}
+		once := func(x float64) *stat.Estimate {
+			return &stat.Estimate{Value: x, Interval: stat.Interval{Low: x, High: x}}
 		}
 		say(", CPU per request to nginx's", row.ToNginx, c.Limit, "ratio")
 		say(", p99 at the same rate to nginx's", row.P99ToNginx, 1, "ratio")
 		if d := row.Idle; d != nil && row.NotRaced == "" {
-			b := d.BytesPerConnection
-			say(", bytes for an idle connection", &stat.Estimate{Value: b, Interval: stat.Interval{Low: b, High: b}}, idleLimit, "bytes")
+			say(", bytes for an idle connection", once(d.BytesPerConnection), idleLimit, "bytes")
 		}
 		if o := row.Outage; o != nil && row.NotRaced == "" {
-			ms := float64(o.LongestNs) / 1e6
-			say(", ms in which requests failed or were answered wrongly after it", &stat.Estimate{Value: ms, Interval: stat.Interval{Low: ms, High: ms}},
+			say(", ms in which requests failed or were answered wrongly after it", once(float64(o.LongestNs)/1e6),
 				float64(outageLimit.Milliseconds()), "ms")
 		}
 	}
@@ -385,35 +300,16 @@ func (r *Result) caveatCase(c *CaseResult) {
 	tell("rounds in which the backend's count is not the generator's", func(row *Row) uint64 { return uint64(row.Miscounted) })
 }
 
-// keep writes configurations and samples into the directory that was asked for.
+// keep writes the result, with its configurations, and the samples into the directory that was asked
+// for.
 func (r *race) keep() error {
 	if r.Keep == "" {
 		return nil
 	}
-	if err := os.MkdirAll(r.Keep, 0o755); err != nil {
-		return err
+	err := os.MkdirAll(r.Keep, 0o755)
+	for name, v := range map[string]any{"race.json": r.result, "samples.json": r.samples} {
+		text, failed := json.MarshalIndent(v, "", "  ")
+		err = errors.Join(err, failed, os.WriteFile(filepath.Join(r.Keep, name), append(text, '\n'), 0o644))
 	}
-	for i := range r.result.Cases {
-		c := &r.result.Cases[i]
-		for k := range c.Rows {
-			row := &c.Rows[k]
-			if row.Hash == "" {
-				continue
-			}
-			text := fmt.Sprintf("# %s, %s: %s\n# %s\n%s", c.Name, row.Name, row.Hash, row.Configuration.Command, row.Configuration.Text)
-			name := c.Name + "-" + strings.ReplaceAll(row.Name, " ", "") + ".conf"
-			if err := os.WriteFile(filepath.Join(r.Keep, name), []byte(text), 0o644); err != nil {
-				return err
-			}
-		}
-	}
-	return errors.Join(writeJSON(filepath.Join(r.Keep, "race.json"), r.result), writeJSON(filepath.Join(r.Keep, "samples.json"), r.samples))
-}
-
-func writeJSON(path string, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	return err
 }

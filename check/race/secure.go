@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -19,14 +20,6 @@ import (
 
 // siteName is whom every contestant's certificate is for.
 const siteName = "localhost"
-
-// Files of a contestant's directory where it answers over TLS: the certificate, its
-// key, and both in one, which HAProxy wants.
-const (
-	certificateFile = "cert.pem"
-	keyFile         = "key.pem"
-	pairFile        = "pair.pem"
-)
 
 // site is the certificate that all contestants have (P-256), and who vouches for it.
 type site struct {
@@ -52,33 +45,23 @@ func newSite() (*site, error) {
 	return s, nil
 }
 
-// write puts the files into a contestant's directory. Workers that root has started
-// run as user nobody, but all read the key before that.
-func (s *site) write(dir string) error {
-	pair := slices.Concat(s.certificate, s.key)
-	for name, text := range map[string][]byte{certificateFile: s.certificate, keyFile: s.key, pairFile: pair} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			return err
-		}
+// write puts the certificate, its key, and both in one, which HAProxy wants, into a contestant's
+// directory. Workers that root has started run as user nobody, but all read the key before that.
+func (s *site) write(dir string) (err error) {
+	for name, text := range map[string][]byte{"cert.pem": s.certificate, "key.pem": s.key, "pair.pem": slices.Concat(s.certificate, s.key)} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
-	return nil
+	return err
 }
 
-// A dialer opens a connection to a contestant.
-type dialer func(ctx context.Context, address string) (net.Conn, error)
-
-// dial is how a case's clients connect.
-func (r *race) dial(k *Case) dialer {
+// dial connects as the clients of a case do.
+func (r *race) dial(ctx context.Context, k *Case, address string) (net.Conn, error) {
 	plain := &net.Dialer{Timeout: checkPatience}
 	if !k.TLS {
-		return func(ctx context.Context, address string) (net.Conn, error) {
-			return plain.DialContext(ctx, "tcp", address)
-		}
+		return plain.DialContext(ctx, "tcp", address)
 	}
 	secure := &tls.Dialer{NetDialer: plain, Config: &tls.Config{ServerName: siteName, RootCAs: r.site.roots, MinVersion: tls.VersionTLS13}}
-	return func(ctx context.Context, address string) (net.Conn, error) {
-		return secure.DialContext(ctx, "tcp", address)
-	}
+	return secure.DialContext(ctx, "tcp", address)
 }
 
 // secure has a case's load made over TLS 1.3, and over HTTP/2 where it is that. X25519

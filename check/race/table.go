@@ -8,71 +8,61 @@ import (
 
 	"ceiling/internal/stat"
 	"ceiling/internal/unit"
+	"ceiling/show/page"
 )
 
-// Write prints a race for a person, at most 100 columns wide: a table for each
+// Write prints a race for a person, with tables at most 104 columns wide: one for each
 // case, what was held equal, who took part, what is doubtful, and the targets.
 func (r *Result) Write(w io.Writer) error {
 	var b strings.Builder
+	line := func(name, text string) { fmt.Fprintf(&b, "%-12s%s\n", name, text) }
 	for i := range r.Cases {
-		r.writeCase(&b, &r.Cases[i])
+		c := &r.Cases[i]
+		fmt.Fprintf(&b, "%s: %s\n", c.Name, c.title())
+		writeTable(&b, c.table())
+		for _, text := range c.absent() {
+			line("not raced", text)
+		}
+		b.WriteString("\n")
 	}
 	for _, f := range r.method() {
-		wrapped(&b, fmt.Sprintf("%-12s", f.name), f.text)
+		line(f.name, f.text)
 	}
-	r.writeEntrants(&b)
+	b.WriteString("\n")
+	for _, f := range r.entrants() {
+		line("contestant", f.name+": "+f.text)
+	}
 	for _, d := range r.Caveats {
-		wrapped(&b, "caveat      ", d)
+		line("caveat", d)
 	}
 	if len(r.Verdicts) > 0 {
 		b.WriteString("\n")
 	}
 	for _, v := range r.Verdicts {
-		wrapped(&b, "target      ", fmt.Sprintf("%s: %s, at most %s: %s", v.Figure, between(v.Value, v.Low, v.High), figure(v.Limit), v.Says))
+		line("target", fmt.Sprintf("%s: %s, at most %s: %s", v.Figure, between(&v.Estimate), figure(v.Limit), v.Says))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (r *Result) writeCase(b *strings.Builder, c *CaseResult) {
-	fmt.Fprintf(b, "%s: %s\n", c.Name, c.title())
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	switch {
-	case c.Idle:
-		fmt.Fprintf(t, "%s\theld\tbytes each\trequests/s\terrors\tconfig\t\n", named(""))
-	case c.Outage != "":
-		fmt.Fprintf(t, "%s\t%s\tconfig\t\n", named(""), strings.Join(outageColumns(), "\t"))
-	default:
-		fmt.Fprintf(t, "%s\tCPU µs\t/nginx\t\treq/s\tp99\t%s\tcalls\tMB\terr\tconfig\t\n", named(""), c.lastColumn())
+// writeTable writes names at the left, as wide as the longest, and figures at the right.
+func writeTable(b *strings.Builder, t page.Table) {
+	lines := make([][]string, 1+len(t.Rows))
+	for _, c := range t.Columns {
+		lines[0] = append(lines[0], c.Name)
 	}
-	var absent []string
-	for i := range c.Rows {
-		row := &c.Rows[i]
-		if row.NotRaced != "" {
-			absent = append(absent, row.Name+": "+row.NotRaced)
+	wide := len(lines[0][0])
+	for i, row := range t.Rows {
+		for _, c := range row {
+			lines[1+i] = append(lines[1+i], c.Text)
 		}
-		switch {
-		case c.Idle && row.Idle != nil:
-			d := row.Idle
-			fmt.Fprintf(t, "%s\t%s\t%.0f\t%s\t%d\t%s\t\n", named(row.Name), d.held(), d.BytesPerConnection, unit.FormatCount(int64(d.PerS)), d.Errors,
-				row.Hash)
-		case c.Outage != "" && row.Outage != nil:
-			fmt.Fprintf(t, "%s\t%s\t%s\t\n", named(row.Name), strings.Join(row.Outage.says(), "\t"), row.Hash)
-		case row.NotRaced == "" && row.NsPerRequest != nil:
-			writeRow(t, c, row)
-		}
+		wide = max(wide, len(row[0].Text))
 	}
-	_ = t.Flush() // a Builder takes everything
-	for i := range c.Rows {
-		if times := c.Rows[i].Times; c.GoWrk && times != nil {
-			wrapped(b, "times       ", fmt.Sprintf("%s: fastest %s, average %s, slowest %s", c.Rows[i].Name, unit.FormatNs(times.FastestNs),
-				unit.FormatNs(int64(times.AverageNs+.5)), unit.FormatNs(times.SlowestNs)))
-		}
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, cells := range lines {
+		fmt.Fprintf(w, "%-*s\t%s\t\n", wide, cells[0], strings.Join(cells[1:], "\t"))
 	}
-	for _, line := range absent {
-		wrapped(b, "not raced   ", line)
-	}
-	b.WriteString("\n")
+	_ = w.Flush() // a Builder takes everything
 }
 
 // title says what the case is.
@@ -83,29 +73,60 @@ func (c *CaseResult) title() string {
 	return c.About
 }
 
-// lastColumn is the latency at one rate for all, or what go-wrk would print where the
-// load is like go-wrk's.
-func (c *CaseResult) lastColumn() string {
-	if c.GoWrk {
-		return "go-wrk/s"
+// absent are those who were not raced, and why.
+func (c *CaseResult) absent() (list []string) {
+	for i := range c.Rows {
+		if row := &c.Rows[i]; row.NotRaced != "" {
+			list = append(list, row.Name+": "+row.NotRaced)
+		}
 	}
-	return "open p99"
+	return list
 }
 
-func (c *CaseResult) last(row *Row) string {
-	if c.GoWrk {
-		return rate(row.GoWrkPerS)
+// table is the figures of a case.
+func (c *CaseResult) table() page.Table {
+	names := []string{"CPU µs", "/nginx", "95%", "req/s", "open p99", "MB", "err"}
+	if c.Idle {
+		names = []string{"held", "bytes each", "req/s", "errors"}
 	}
-	return unit.FormatNs(int64(row.OpenP99Ns.Value))
+	if c.Outage != "" {
+		names = []string{"requests", "failed", "wrong", "longest ms"}
+	}
+	t := page.Table{Caption: "Figures of " + c.Name, Columns: []page.Column{{Name: "contestant"}}}
+	for _, name := range append(names, "config") {
+		t.Columns = append(t.Columns, page.Column{Name: name, Figure: true})
+	}
+	for i := range c.Rows {
+		row := &c.Rows[i]
+		texts := row.figures(c)
+		if texts == nil {
+			continue
+		}
+		cells := []page.Cell{{Text: row.Name}}
+		for _, text := range append(texts, row.Hash) {
+			cells = append(cells, page.Cell{Text: text})
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
 }
 
-func writeRow(t io.Writer, c *CaseResult, row *Row) {
-	calls, ratio, interval := "?", "", ""
-	if row.SyscallsPerRequest != nil {
-		calls = figure(*row.SyscallsPerRequest)
+// figures are a row's cells; none for who was not raced.
+func (row *Row) figures(c *CaseResult) []string {
+	switch {
+	case c.Idle && row.Idle != nil:
+		d := row.Idle
+		return []string{unit.FormatCount(int64(d.Held)) + " of " + unit.FormatCount(int64(d.Wanted)), fmt.Sprintf("%.0f", d.BytesPerConnection),
+			unit.FormatCount(int64(d.PerS)), fmt.Sprint(d.Errors)}
+	case c.Outage != "" && row.Outage != nil:
+		o := row.Outage
+		return []string{fmt.Sprint(o.Requests), fmt.Sprint(o.Failed), fmt.Sprint(o.Wrong), fmt.Sprintf("%.0f", float64(o.LongestNs)/1e6)}
+	case row.NotRaced != "" || row.NsPerRequest == nil:
+		return nil
 	}
-	if c.GoWrk {
-		calls = ""
+	ratio, interval, last := "", "", ""
+	if row.OpenP99Ns != nil {
+		last = unit.FormatNs(int64(row.OpenP99Ns.Value))
 	}
 	if row.Name == Nginx {
 		ratio = "1"
@@ -113,21 +134,16 @@ func writeRow(t io.Writer, c *CaseResult, row *Row) {
 	if e := row.ToNginx; e != nil {
 		ratio, interval = figure(e.Value), figure(e.Low)+"–"+figure(e.High)
 	}
-	fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t\n", named(row.Name), row.NsPerRequest.Value/1e3, ratio, interval,
-		rate(row.PerS),
-		unit.FormatNs(int64(row.P99Ns.Value)), c.last(row), calls, figure(row.Memory.Value/1e6), row.Errors, row.Hash)
+	return []string{fmt.Sprintf("%.1f", row.NsPerRequest.Value/1e3), ratio, interval, rate(row.PerS), last,
+		figure(row.Memory.Value / 1e6), fmt.Sprint(row.Errors)}
 }
 
-// named is a name as wide as the longest, so that it stands at the left of a table
-// whose columns stand at the right.
-func named(name string) string { return fmt.Sprintf("%-*s", len(Prefork), name) }
-
-// rate has no separators: a column of them would be too wide for 100 columns.
+// rate has no separators: a column of them would be too wide.
 func rate(e *stat.Estimate) string { return fmt.Sprintf("%.0f", e.Value) }
 
 // between is a figure with its interval.
-func between(value, low, high float64) string {
-	return fmt.Sprintf("%s (%s to %s)", figure(value), figure(low), figure(high))
+func between(e *stat.Estimate) string {
+	return fmt.Sprintf("%s (%s to %s)", figure(e.Value), figure(e.Low), figure(e.High))
 }
 
 // figure is a number for the eye: three digits, and no exponent.
@@ -139,39 +155,4 @@ func figure(x float64) string {
 		return fmt.Sprintf("%.1f", x)
 	}
 	return fmt.Sprintf("%.2f", x)
-}
-
-// held is how many connections were open at the end.
-func (d *Idle) held() string {
-	return unit.FormatCount(int64(d.Held)) + " of " + unit.FormatCount(int64(d.Wanted))
-}
-
-func (r *Result) writeEntrants(b *strings.Builder) {
-	b.WriteString("\n")
-	for _, e := range r.Entrants {
-		wrapped(b, "contestant  ", e.Name+": "+e.says())
-	}
-}
-
-// columns is how wide a line may be.
-const columns = 100
-
-// wrapped writes a paragraph behind a name, and indents what follows as far.
-func wrapped(b *strings.Builder, name, text string) {
-	indent := strings.Repeat(" ", len(name))
-	width := len(name)
-	b.WriteString(name)
-	for i, word := range strings.Fields(text) {
-		n := len([]rune(word))
-		if i > 0 && width+1+n > columns {
-			b.WriteString("\n" + indent)
-			width = len(name)
-		} else if i > 0 {
-			b.WriteString(" ")
-			width++
-		}
-		b.WriteString(word)
-		width += n
-	}
-	b.WriteString("\n")
 }

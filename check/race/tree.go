@@ -9,36 +9,26 @@ import (
 	"ceiling/internal/sys"
 )
 
-// tree are the living processes that descend from root, and root, in ascending
-// order.
+// tree are the living processes that descend from root, and root, in ascending order.
 func tree(root int) ([]int, error) {
 	all, err := sys.Processes()
 	if err != nil {
 		return nil, err
 	}
-	parents := map[int]int{}
-	for pid, p := range all {
-		if p.State != 'Z' && p.State != 'X' {
-			parents[pid] = p.Parent
-		}
-	}
-	if _, ok := parents[root]; !ok {
+	maps.DeleteFunc(all, func(_ int, p *sys.PIDStat) bool { return p.State == 'Z' || p.State == 'X' })
+	if all[root] == nil {
 		return nil, fmt.Errorf("process %d has ended", root)
-	}
-	return descendants(root, parents), nil
-}
-
-func descendants(root int, parents map[int]int) []int {
-	of := map[int][]int{}
-	for pid, parent := range parents {
-		of[parent] = append(of[parent], pid)
 	}
 	list := []int{root}
 	for i := 0; i < len(list); i++ {
-		list = append(list, of[list[i]]...)
+		for pid, p := range all {
+			if p.Parent == list[i] {
+				list = append(list, pid)
+			}
+		}
 	}
 	slices.Sort(list)
-	return list
+	return list, nil
 }
 
 // clock is the CPU time of each process of a tree, nanoseconds.

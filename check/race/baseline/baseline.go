@@ -8,9 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
+	"slices"
 	"strings"
-	"time"
 )
 
 // Config says what a baseline does. Backend or Files is given.
@@ -21,30 +20,26 @@ type Config struct {
 	Backend string
 	// Files is a directory that is served instead.
 	Files string
-	// Workers is GOMAXPROCS; 0 leaves it.
-	Workers int
 	// Forward adds X-Forwarded-For, -Proto and -Host.
 	Forward bool
-	// Log is a file for access lines in the combined format; "" none.
+	// Log is a file for access lines of what the backend answered, in the combined format; "" none.
 	Log string
 	// Ready, if not nil, is told the real address once connections are accepted.
 	Ready func(addr string)
 }
 
-// server is one of the two.
-type server interface {
-	serve(ln net.Listener) error
-	shut(ctx context.Context) error
-}
+// ErrUnknown marks a name that is none of the baselines.
+var ErrUnknown = errors.New("unknown baseline")
 
 // Kinds are the names of the baselines.
 func Kinds() []string { return []string{"fasthttp", "httputil"} }
 
-// drain is how long requests that are being answered have at the end.
-const drain = 500 * time.Millisecond
-
-// Serve runs a baseline until ctx ends.
+// Serve runs a baseline until ctx ends. Requests in progress then are cut off: a race ends it when it
+// has all of its answers.
 func Serve(ctx context.Context, kind string, c Config) (err error) {
+	if !slices.Contains(Kinds(), kind) {
+		return fmt.Errorf("%w %q: there are %s", ErrUnknown, kind, strings.Join(Kinds(), ", "))
+	}
 	if (c.Backend == "") == (c.Files == "") {
 		return errors.New("baseline: give either a backend or a directory of files")
 	}
@@ -53,36 +48,20 @@ func Serve(ctx context.Context, kind string, c Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.close()) }()
-	var s server
-	switch kind {
-	case "fasthttp":
-		s = newFastHTTP(&c, log)
-	case "httputil":
-		s = newHTTPUtil(&c, log)
-	default:
-		return fmt.Errorf("unknown baseline %q: there are %s", kind, strings.Join(Kinds(), ", "))
-	}
-	if c.Workers > 0 {
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(c.Workers))
+	var server interface{ Serve(ln net.Listener) error } = newHTTPUtil(&c, log)
+	if kind == "fasthttp" {
+		server = newFastHTTP(&c, log)
 	}
 	ln, err := net.Listen("tcp", c.Addr)
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.serve(ln) }()
+	defer context.AfterFunc(ctx, func() { _ = ln.Close() })() // Serve ends with it, and says so
 	if c.Ready != nil {
 		c.Ready(ln.Addr().String())
 	}
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
+	if err = server.Serve(ln); ctx.Err() != nil {
+		return nil
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	if err := s.shut(limited); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return <-ended
+	return err
 }

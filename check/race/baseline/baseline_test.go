@@ -101,7 +101,7 @@ func TestProxies(t *testing.T) {
 	for _, kind := range Kinds() {
 		for _, forward := range []bool{true, false} {
 			log := filepath.Join(t.TempDir(), "access.log")
-			addr, stop := serve(t, kind, Config{Backend: backend.Listener.Addr().String(), Forward: forward, Log: log, Workers: 1})
+			addr, stop := serve(t, kind, Config{Backend: backend.Listener.Addr().String(), Forward: forward, Log: log})
 			res, body := get(t, addr, "/a%20b?c=%2F")
 			if res.StatusCode != 200 || body != "hello" {
 				t.Errorf("%s: %d %q", kind, res.StatusCode, body)

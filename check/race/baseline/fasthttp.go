@@ -1,34 +1,24 @@
 package baseline
 
 import (
-	"context"
-	"net"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
-type fastHTTP struct{ server *fasthttp.Server }
-
-func newFastHTTP(c *Config, log *accessLog) server {
-	handler := fastProxy(c)
+func newFastHTTP(c *Config, log *accessLog) *fasthttp.Server {
+	handler := fastProxy(c, log)
 	if c.Files != "" {
 		handler = fasthttp.FSHandler(c.Files, 0)
 	}
-	if log != nil {
-		handler = fastLogged(handler, log)
-	}
-	return &fastHTTP{&fasthttp.Server{
+	return &fasthttp.Server{
 		Handler: handler, NoDefaultServerHeader: true, NoDefaultDate: c.Files == "", NoDefaultContentType: true,
-		DisableHeaderNamesNormalizing: true, CloseOnShutdown: true,
-	}}
+		DisableHeaderNamesNormalizing: true,
+	}
 }
 
-func (f *fastHTTP) serve(ln net.Listener) error    { return f.server.Serve(ln) }
-func (f *fastHTTP) shut(ctx context.Context) error { return f.server.ShutdownWithContext(ctx) }
-
 // fastProxy passes every request on, on connections that are kept.
-func fastProxy(c *Config) fasthttp.RequestHandler {
+func fastProxy(c *Config, log *accessLog) fasthttp.RequestHandler {
 	client := &fasthttp.HostClient{
 		Addr: c.Backend, MaxConns: 4096, MaxIdleConnDuration: time.Minute, NoDefaultUserAgentHeader: true,
 		DisablePathNormalizing: true, DisableHeaderNamesNormalizing: true,
@@ -48,16 +38,11 @@ func fastProxy(c *Config) fasthttp.RequestHandler {
 			return
 		}
 		ctx.Response.Header.Del("Connection")
-	}
-}
-
-func fastLogged(next fasthttp.RequestHandler, log *accessLog) fasthttp.RequestHandler {
-	return func(ctx *fasthttp.RequestCtx) {
-		next(ctx)
-		h := &ctx.Request.Header
-		log.add(&entry{
-			client: []byte(ctx.RemoteIP().String()), method: h.Method(), target: h.RequestURI(), protocol: h.Protocol(),
-			referer: h.Referer(), agent: h.UserAgent(), status: ctx.Response.StatusCode(), bytes: int64(len(ctx.Response.Body())),
-		})
+		if log != nil {
+			log.add(&entry{
+				client: []byte(ctx.RemoteIP().String()), method: h.Method(), target: h.RequestURI(), protocol: h.Protocol(),
+				referer: h.Referer(), agent: h.UserAgent(), status: ctx.Response.StatusCode(), bytes: int64(len(ctx.Response.Body())),
+			})
+		}
 	}
 }

@@ -1,8 +1,6 @@
 package baseline
 
 import (
-	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -11,38 +9,18 @@ import (
 	"time"
 )
 
-type httpUtil struct{ server *http.Server }
-
-func newHTTPUtil(c *Config, log *accessLog) server {
-	var handler http.Handler = httpProxy(c)
+func newHTTPUtil(c *Config, log *accessLog) *http.Server {
 	if c.Files != "" {
-		handler = http.FileServer(http.Dir(c.Files))
+		return &http.Server{Handler: http.FileServer(http.Dir(c.Files))}
 	}
-	if log != nil {
-		handler = httpLogged(handler, log)
-	}
-	return &httpUtil{&http.Server{Handler: handler}}
-}
-
-func (h *httpUtil) serve(ln net.Listener) error {
-	if err := h.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
-func (h *httpUtil) shut(ctx context.Context) error {
-	if err := h.server.Shutdown(ctx); err != nil {
-		return h.server.Close()
-	}
-	return nil
+	return &http.Server{Handler: httpProxy(c, log)}
 }
 
 // httpProxy is ReverseProxy with what it is slow without: enough idle connections,
 // no compression of its own, and buffers that are used again.
-func httpProxy(c *Config) *httputil.ReverseProxy {
+func httpProxy(c *Config, log *accessLog) *httputil.ReverseProxy {
 	target := &url.URL{Scheme: "http", Host: c.Backend}
-	return &httputil.ReverseProxy{
+	p := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host
@@ -55,6 +33,18 @@ func httpProxy(c *Config) *httputil.ReverseProxy {
 		},
 		BufferPool: &buffers{},
 	}
+	if log != nil {
+		p.ModifyResponse = func(res *http.Response) error {
+			r := res.Request
+			client, _, err := net.SplitHostPort(r.RemoteAddr)
+			log.add(&entry{
+				client: []byte(client), method: []byte(r.Method), target: []byte(r.RequestURI), protocol: []byte(r.Proto),
+				referer: []byte(r.Referer()), agent: []byte(r.UserAgent()), status: res.StatusCode, bytes: res.ContentLength,
+			})
+			return err
+		}
+	}
+	return p
 }
 
 // buffers is a pool of what bodies are copied through.
@@ -68,39 +58,3 @@ func (b *buffers) Get() []byte {
 }
 
 func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
-
-func httpLogged(next http.Handler, log *accessLog) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		counted := &counting{ResponseWriter: w}
-		next.ServeHTTP(counted, r)
-		client, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil {
-			client = r.RemoteAddr
-		}
-		log.add(&entry{
-			client: []byte(client), method: []byte(r.Method), target: []byte(r.RequestURI), protocol: []byte(r.Proto),
-			referer: []byte(r.Referer()), agent: []byte(r.UserAgent()), status: counted.status, bytes: counted.bytes,
-		})
-	})
-}
-
-// counting notes what an answer came to.
-type counting struct {
-	http.ResponseWriter
-	status int
-	bytes  int64
-}
-
-func (c *counting) WriteHeader(status int) {
-	c.status = status
-	c.ResponseWriter.WriteHeader(status)
-}
-
-func (c *counting) Write(p []byte) (int, error) {
-	n, err := c.ResponseWriter.Write(p)
-	c.bytes += int64(n)
-	return n, err
-}
-
-// Unwrap lets http.ResponseController find what is beneath.
-func (c *counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }

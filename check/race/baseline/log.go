@@ -16,8 +16,6 @@ type accessLog struct {
 	file *os.File
 	w    *bufio.Writer
 	line []byte
-	stop chan struct{}
-	done chan struct{}
 }
 
 // openLog opens a log; nil where there is no path.
@@ -29,25 +27,7 @@ func openLog(path string) (*accessLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &accessLog{file: f, w: bufio.NewWriterSize(f, 64<<10), stop: make(chan struct{}), done: make(chan struct{})}
-	go a.tick()
-	return a, nil
-}
-
-func (a *accessLog) tick() {
-	defer close(a.done)
-	every := time.NewTicker(time.Second)
-	defer every.Stop()
-	for {
-		select {
-		case <-a.stop:
-			return
-		case <-every.C:
-		}
-		a.mu.Lock()
-		_ = a.w.Flush() // bufio keeps the error, and close tells it
-		a.mu.Unlock()
-	}
+	return &accessLog{file: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
 }
 
 // entry is one line; texts are valid during the call.
@@ -61,6 +41,9 @@ type entry struct {
 func (a *accessLog) add(e *entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.w.Buffered() == 0 {
+		time.AfterFunc(time.Second, func() { _ = a.flush() }) // bufio keeps the error, and close tells it
+	}
 	b := append(append(a.line[:0], e.client...), " - - ["...)
 	b = append(time.Now().AppendFormat(b, "02/Jan/2006:15:04:05 -0700"), "] \""...)
 	b = append(append(b, e.method...), ' ')
@@ -82,11 +65,15 @@ func quoted(b, field []byte) []byte {
 	return append(b, `" `...)
 }
 
+func (a *accessLog) flush() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.w.Flush()
+}
+
 func (a *accessLog) close() error {
 	if a == nil {
 		return nil
 	}
-	close(a.stop)
-	<-a.done
-	return errors.Join(a.w.Flush(), a.file.Close())
+	return errors.Join(a.flush(), a.file.Close())
 }
