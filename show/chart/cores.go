@@ -27,22 +27,7 @@ type CoreShares struct {
 	CPU int
 	// Ticks is the time accounted for, in ticks of 10 ms; 0 if the window has none.
 	Ticks  float64
-	Shares []float64 // by category, in the order of CategoryNames
-}
-
-// CategoryNames are the columns of CoreShares and, after "busy", the heat maps. The kernel
-// includes guest time in user and nice.
-func CategoryNames() []string {
-	return []string{"user", "nice", "system", "irq", "softirq", "steal", "iowait", "idle"}
-}
-
-// firstLost and idleAt are indexes into CategoryNames: categories before firstLost are work done
-// on this host.
-const firstLost, idleAt = 5, 7
-
-func categories(c *record.CoreTicks) ticks {
-	return ticks{float64(c.User), float64(c.Nice), float64(c.System), float64(c.IRQ), float64(c.SoftIRQ),
-		float64(c.Steal), float64(c.IOWait), float64(c.Idle)}
+	Shares []float64 // by category, in the order of record.CPUCategories
 }
 
 // columnsMost is the number of columns of a heat map.
@@ -72,54 +57,25 @@ func CoresOf(run *Run, host string) (c Cores, ok bool) {
 	}
 	cpus := slices.Sorted(maps.Keys(numbers))
 	columns := min(columnsMost, len(rows))
-	grid := make([][]ticks, len(cpus)) // by core and column
-	sums := make([]ticks, len(cpus))
+	grid := make([][]record.CPUSum, len(cpus)) // by core and column
+	sums := make([]record.CPUSum, len(cpus))
 	for i := range grid {
-		grid[i] = make([]ticks, columns)
+		grid[i] = make([]record.CPUSum, columns)
 	}
 	for _, r := range rows {
 		c.spread(run, r, cpus, grid, sums)
 	}
 	c.heats(grid, sums)
 	for i, cpu := range cpus {
-		c.PerCore = append(c.PerCore, CoreShares{cpu, sums[i].total(), sums[i].shares()})
+		time := sums[i].ByCategory()
+		c.PerCore = append(c.PerCore, CoreShares{cpu, time.Total(), time.Shares()})
 	}
 	return c, true
 }
 
-// ticks is time by category.
-type ticks [8]float64
-
-func (t *ticks) add(of *ticks, share float64) {
-	for i := range t {
-		t[i] += of[i] * share
-	}
-}
-
-func (t *ticks) total() float64 {
-	sum := 0.0
-	for _, v := range t {
-		sum += v
-	}
-	return sum
-}
-
-// shares returns each category's share of the total; nil if the total is 0.
-func (t *ticks) shares() []float64 {
-	total := t.total()
-	if !(total > 0) {
-		return nil
-	}
-	list := make([]float64, len(t))
-	for i, v := range t {
-		list[i] = v / total
-	}
-	return list
-}
-
 // spread distributes one sample over the columns that it covers, in proportion, and adds it to
 // the sums if it lies in the window.
-func (c *Cores) spread(run *Run, r *record.CPURow, cpus []int, grid [][]ticks, sums []ticks) {
+func (c *Cores) spread(run *Run, r *record.CPURow, cpus []int, grid [][]record.CPUSum, sums []record.CPUSum) {
 	from, to := interval(r.TNs, r.WidthNs)
 	counts := run.InWindow(&r.ObservedHead)
 	columns := len(grid[0])
@@ -128,56 +84,55 @@ func (c *Cores) spread(run *Run, r *record.CPURow, cpus []int, grid [][]ticks, s
 	last := min(max(int(math.Ceil((to-c.From)/width))-1, first), columns-1)
 	for i := range r.Cores {
 		core := &r.Cores[i]
-		all := categories(core)
-		if core.Bad != "" || slices.Min(all[:]) < 0 {
+		at, _ := slices.BinarySearch(cpus, core.CPU)
+		if !new(record.CPUSum).AddTicks(core, 1) {
 			c.Refused++
 			continue
 		}
-		at, _ := slices.BinarySearch(cpus, core.CPU)
 		for col := first; col <= last; col++ {
 			left, right := c.From+float64(col)*width, c.From+float64(col+1)*width
 			if part := min(to, right) - max(from, left); part > 0 {
-				grid[at][col].add(&all, part/(to-from))
+				grid[at][col].AddTicks(core, part/(to-from))
 			}
 		}
 		if counts {
-			sums[at].add(&all, 1)
+			sums[at].AddTicks(core, 1)
 		}
 	}
 }
 
 // heats builds the maps: busy (all work done on this host), then each category.
-func (c *Cores) heats(grid [][]ticks, sums []ticks) {
-	names := append([]string{"busy"}, CategoryNames()...)
-	var all ticks
+func (c *Cores) heats(grid [][]record.CPUSum, sums []record.CPUSum) {
+	names := append([]string{"busy"}, record.CPUCategories()...)
+	var all record.CPUTime
 	for i := range sums {
-		all.add(&sums[i], 1)
+		time := sums[i].ByCategory()
+		for n, share := range time.Shares() {
+			all[n] += share
+		}
 	}
 	for n, name := range names {
 		h := Heat{Name: name, Height: len(grid), Columns: len(grid[0]), Cells: make([]float64, 0, len(grid)*len(grid[0]))}
-		of := func(shares []float64) float64 {
-			if shares == nil {
+		of := func(time record.CPUTime) float64 {
+			total := time.Total()
+			switch {
+			case !(total > 0):
 				return math.NaN()
+			case n > 0:
+				return time[n-1] / total
 			}
-			if n > 0 {
-				return shares[n-1]
-			}
-			sum := 0.0
-			for _, v := range shares[:firstLost] {
-				sum += v
-			}
-			return min(sum, 1)
+			return min(time.Busy()/total, 1)
 		}
 		switch {
-		case n-1 == idleAt:
+		case n-1 == record.CPUIdle:
 			h.Kind = Idle
-		case n-1 >= firstLost:
+		case n-1 >= record.CPUSteal:
 			h.Kind = Lost
 		}
-		h.Mean = of(all.shares())
+		h.Mean = of(all)
 		for i := range grid {
 			for col := range grid[i] {
-				h.Cells = append(h.Cells, of(grid[i][col].shares()))
+				h.Cells = append(h.Cells, of(grid[i][col].ByCategory()))
 			}
 		}
 		c.Heats = append(c.Heats, h)
@@ -211,13 +166,11 @@ func Hosts(run *Run) []string {
 
 // Busy is the share of time spent on work on this host.
 func (c *CoreShares) Busy() float64 {
-	sum := 0.0
-	for i, share := range c.Shares {
-		if i < firstLost {
-			sum += share
-		}
+	if c.Shares == nil {
+		return 0
 	}
-	return min(sum, 1)
+	shares := record.CPUTime(c.Shares)
+	return min(shares.Busy(), 1)
 }
 
 // Across returns the labels of the time axis below the maps, positioned in per cent.

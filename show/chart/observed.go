@@ -1,9 +1,7 @@
 package chart
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -59,7 +57,7 @@ func Queues(run *Run, most int) (Plot, bool) {
 
 // Link is an interface between the two ends of a run.
 type Link struct {
-	Host, Side, Iface string
+	record.LinkID
 	// Received and Sent cover the measured window.
 	Received, Sent Direction
 	// Dropped counts drops, overruns and errors of the interface, QueueDropped
@@ -72,119 +70,48 @@ type Link struct {
 
 // Direction is one direction of a link.
 type Direction struct {
-	// BitsPerS is compared with Limit; with Framing it includes Ethernet's preamble, checksum and
-	// gap.
-	BitsPerS, PacketsPerS, BytesPerPacket float64
-	PeakBitsPerS                          float64
-	// Limit is in bits per second, 0 if unknown; LimitFrom names its source.
-	Limit     float64
-	LimitFrom string
-	Framing   bool
-
-	bytes, packets, seconds float64
+	record.LinkWay
+	PeakBitsPerS float64
 }
 
-// linkKey is one interface of one host.
-type linkKey struct{ host, side, iface string }
-
 // Links returns the interfaces between generator and server.
-func Links(run *Run, most int) []Link {
-	by := map[linkKey][]*record.NetDevRow{}
-	for _, r := range run.observed().NetDevs {
-		if r.Target && r.WidthNs > 0 {
-			key := linkKey{r.Host, r.Side, r.Iface}
-			by[key] = append(by[key], r)
+func Links(run *Run, most int) (links []Link) {
+	outside := func(r *record.NetDevRow) bool { return !run.InWindow(&r.ObservedHead) }
+	sums := record.LinksOf(slices.DeleteFunc(slices.Clone(run.observed().NetDevs), outside))
+	for _, all := range record.LinksOf(run.observed().NetDevs) {
+		l := Link{LinkID: all.LinkID, Refused: all.Refused}
+		window := &record.LinkSum{}
+		if at := slices.IndexFunc(sums, func(s *record.LinkSum) bool { return s.LinkID == all.LinkID }); at >= 0 {
+			window = sums[at]
 		}
-	}
-	keys := slices.SortedFunc(maps.Keys(by), func(a, b linkKey) int {
-		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.side, b.side), cmp.Compare(a.iface, b.iface))
-	})
-	var links []Link
-	for _, key := range keys {
-		links = append(links, linkOf(run, key, by[key], most))
+		l.Dropped, l.QueueDropped = window.Dropped, window.QueueDropped
+		l.Received.LinkWay = window.Against(record.WayReceived, all.Limit(record.WayReceived, run.Spec.LinkBitsPerSecond))
+		l.Sent.LinkWay = window.Against(record.WaySent, all.Limit(record.WaySent, run.Spec.LinkBitsPerSecond))
+		l.plots(run, most)
+		links = append(links, l)
 	}
 	return links
 }
 
-func linkOf(run *Run, key linkKey, rows []*record.NetDevRow, most int) Link {
-	l := Link{Host: key.host, Side: key.side, Iface: key.iface}
-	l.limits(run, rows)
+// plots draws each row.
+func (l *Link) plots(run *Run, most int) {
 	var bits, packets []row
-	for _, r := range rows {
-		if r.Bad != "" {
-			l.Refused++
+	for _, r := range run.observed().NetDevs {
+		sums := record.LinksOf([]*record.NetDevRow{r})
+		if len(sums) == 0 || sums[0].LinkID != l.LinkID || sums[0].Seconds <= 0 {
 			continue
 		}
 		from, to := interval(r.TNs, r.WidthNs)
-		s := to - from
-		if !(s > 0) {
-			continue
-		}
-		received, sent := l.Received.bits(r.RxBytes, r.RxPackets), l.Sent.bits(r.TxBytes, r.TxPackets)
-		bits = append(bits, row{from, to, r.Late, []float64{received / s, sent / s}})
-		packets = append(packets, row{from, to, r.Late, []float64{count(r.RxPackets) / s, count(r.TxPackets) / s}})
+		received, sent := sums[0].Against(record.WayReceived, l.Received.Limit), sums[0].Against(record.WaySent, l.Sent.Limit)
+		bits = append(bits, row{from, to, r.Late, []float64{received.BitsPerS, sent.BitsPerS}})
+		packets = append(packets, row{from, to, r.Late, []float64{received.PacketsPerS, sent.PacketsPerS}})
 		if run.InWindow(&r.ObservedHead) {
-			l.Received.add(received, r.RxPackets, r.RxBytes, s)
-			l.Sent.add(sent, r.TxPackets, r.TxBytes, s)
-			l.Dropped += r.Lost()
-			l.QueueDropped += max(r.QdiscDrops, 0)
+			l.Received.PeakBitsPerS = max(l.Received.PeakBitsPerS, received.BitsPerS)
+			l.Sent.PeakBitsPerS = max(l.Sent.PeakBitsPerS, sent.BitsPerS)
 		}
 	}
-	l.Received.close()
-	l.Sent.close()
 	l.Bits = l.plot(run, "Bits per second", BitPerSecond, bits, most)
 	l.Packets = l.plot(run, "Packets per second", PerSecond, packets, most)
-	return l
-}
-
-func count(n int64) float64 { return max(float64(n), 0) }
-
-// limits determines the link speed: the user's setting takes precedence over the kernel's, and a
-// traffic shaper's lower rate over both.
-func (l *Link) limits(run *Run, rows []*record.NetDevRow) {
-	for _, w := range []*Direction{&l.Received, &l.Sent} {
-		if given := run.Spec.LinkBitsPerSecond; given > 0 {
-			w.Limit, w.LimitFrom = given, "given (--link-speed)"
-			continue
-		}
-		for _, r := range rows {
-			if r.SpeedMbit > 0 && !r.SpeedNominal {
-				w.Limit, w.LimitFrom, w.Framing = float64(r.SpeedMbit)*1e6, "the kernel's link speed", true
-			}
-		}
-	}
-	for _, r := range rows {
-		if shaped := float64(r.QdiscRateBitsPerS); shaped > 0 && (l.Sent.Limit == 0 || shaped < l.Sent.Limit) {
-			l.Sent.Limit, l.Sent.LimitFrom, l.Sent.Framing = shaped, "rate of the "+r.Qdisc+" queueing discipline", false
-		}
-	}
-}
-
-// bits returns one row's bits as they count towards the limit.
-func (w *Direction) bits(bytes, packets int64) float64 {
-	sum := count(bytes)
-	if w.Framing {
-		sum += count(packets) * record.WirePerPacket
-	}
-	return sum * 8
-}
-
-func (w *Direction) add(bits float64, packets, bytes int64, s float64) {
-	w.BitsPerS += bits
-	w.packets += count(packets)
-	w.bytes += count(bytes)
-	w.seconds += s
-	w.PeakBitsPerS = max(w.PeakBitsPerS, bits/s)
-}
-
-// close turns sums into means.
-func (w *Direction) close() {
-	if w.seconds > 0 {
-		w.BitsPerS, w.PacketsPerS = w.BitsPerS/w.seconds, w.packets/w.seconds
-	}
-	if w.packets > 0 {
-		w.BytesPerPacket = w.bytes / w.packets
-	}
 }
 
 // limitShown is the highest ratio of limit to traffic at which the limit is drawn; beyond it the
@@ -198,9 +125,9 @@ func (l *Link) plot(run *Run, title, of string, rows []row, most int) Plot {
 	_, high, _ := bounds(p.Groups)
 	if of == BitPerSecond {
 		for _, w := range []*Direction{&l.Received, &l.Sent} {
-			if w.Limit > 0 && w.Limit <= limitShown*high {
-				p.limit("limit", w.Limit)
-				high = max(high, w.Limit)
+			if limit := w.Limit.BitsPerS; limit > 0 && limit <= limitShown*high {
+				p.limit("limit", limit)
+				high = max(high, limit)
 			}
 		}
 		p.Says = fmt.Sprintf("Bits per second in both directions, at most %s.", unit.FormatBits(unit.BitsPerSecond(max(high, 0))))

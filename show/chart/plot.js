@@ -75,7 +75,7 @@
 		telling = setTimeout(() => address(min, max), 150);
 	};
 
-	// What is zoomed into stands in the address, so that a link shows the same:
+	// What is zoomed into is in the address, so that a link shows the same:
 	// #t=1.5,3 in seconds. An address that a browser does not let change stays.
 	let telling;
 	const address = (min, max) => {
@@ -83,7 +83,7 @@
 		if (whole && !location.hash.startsWith("#t=")) return;
 		try {
 			history.replaceState(null, "", whole ? location.pathname + location.search : "#t=" + +min.toFixed(4) + "," + +max.toFixed(4));
-		} catch { /* a document without an address of its own */ }
+		} catch { /* a document without an address */ }
 	};
 	const addressed = () => {
 		const [min, max] = (location.hash.match(/^#t=(-?[\d.]+),(-?[\d.]+)$/) || []).slice(1).map(Number);
@@ -189,7 +189,7 @@
 		return drawn;
 	};
 
-	// What the lines have at the time that is pointed at, beside their names.
+	// What the lines have at the time that is pointed at, with their names.
 	const tell = (figure, plot, x) => {
 		const values = figure.querySelectorAll(".legend .now");
 		let n = 0;

@@ -162,7 +162,7 @@ func (f *figures) interval(row *record.LoadRow) {
 		name string
 		ns   int64
 	}{{"0", row.MinNs}, {"0.5", row.P50Ns}, {"0.9", row.P90Ns}, {"0.99", row.P99Ns}, {"1", row.MaxNs}} {
-		f.add(gauge, "interval_response_quantile", "seconds", "Response time: quantiles of the last interval alone.", float64(p.ns)/1e9,
+		f.add(gauge, "interval_response_quantile", "seconds", "Response time: quantiles of the last interval only.", float64(p.ns)/1e9,
 			label{"quantile", p.name})
 	}
 }

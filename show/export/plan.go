@@ -34,7 +34,7 @@ func PlanCSV(out io.Writer, p *record.Plan, table string) error {
 		}
 		lines = planEffects(p.Factorial)
 	default:
-		return fmt.Errorf("a plan has no table %q; it is one of %s. Those of a run: export %s/RUN", table, strings.Join(PlanTables(), ", "), p.ID)
+		return fmt.Errorf("a plan has no table %q; it is one of %s. A run's tables: export %s/RUN", table, strings.Join(PlanTables(), ", "), p.ID)
 	}
 	w := csv.NewWriter(out)
 	w.UseCRLF = true

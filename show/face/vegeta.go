@@ -212,7 +212,7 @@ func ReadResults(r io.Reader, f func(*Result) error) error {
 	head, _ := in.Peek(64) // less at the end of a short one
 	first := bytes.TrimSpace(head)
 	if len(first) == 0 {
-		return errors.New("no results; pipe those of vegeta attack into this, or name files of them")
+		return errors.New("no results; pipe vegeta attack's results into this, or name files of them")
 	}
 	var next func(*Result) error
 	switch {

@@ -53,7 +53,7 @@ var formats = []format{
 		tool: Wrk2, from: FromDue, loop: Open, mark: wrk2Mark,
 		caveats: []string{
 			"its timer is 1 ms wide: a latency below that says nothing",
-			"the output lacks the target rate: a missed schedule shows in the latency alone",
+			"the output lacks the target rate: a missed schedule shows only in the latency",
 		},
 		// The table that --u_latency adds is the service time.
 		lines:  append(wrkLines[:len(wrkLines):len(wrkLines)], within(recorded, "Latency Distribution", quantile)),
@@ -196,7 +196,7 @@ func finishWrk(t *text) error {
 
 func finishWrk2(t *text) error {
 	if t.r.DurationS < 20 {
-		t.r.caveat("a run of %.3g s: wrk2 spends the first 10 s on calibration and leaves them out of the latency", t.r.DurationS)
+		t.r.caveat("a run of %.3g s: wrk2 spends the first 10 s on calibration and does not count them in the latency", t.r.DurationS)
 	}
 	return finishWrk(t)
 }
@@ -230,7 +230,7 @@ func finishHey(t *text) (err error) {
 		return errors.New("neither a status nor an error in it")
 	case kept >= heyKeeps:
 		r.RateDiffers = true
-		r.caveat("hey keeps one million results: counts and latencies are of the first ones alone, its rate (%.6g/s) of all", t.perS)
+		r.caveat("hey keeps one million results: counts and latencies are only of the first ones, its rate (%.6g/s) of all", t.perS)
 	default:
 		r.holdRate(kept, t.perS)
 	}
@@ -272,7 +272,7 @@ func finishAb(t *text) error {
 	}
 	r.KeptAlive = &kept
 	if kept < complete {
-		r.caveat("%d of %d requests opened a connection of their own (ab without -k): the rate is that of connections as much as of requests",
+		r.caveat("%d of %d requests opened their own connection (ab without -k): the rate measures connections as much as requests",
 			complete-kept, complete)
 	}
 	r.holdRate(complete, t.perS)

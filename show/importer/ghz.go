@@ -45,7 +45,7 @@ func parseGhz(data []byte) (Result, error) {
 	r.Caveats = append(r.Caveats,
 		"closed loop unless it was given --rps or --load-schedule: stalls are under-represented (coordinated omission)",
 		"latency counts from sending; the time that a call waited for its worker is not in it",
-		"its quantiles are those of the calls with status OK (unless --count-errors was given), its mean is that of all")
+		"its quantiles cover the calls with status OK (unless --count-errors was given), its mean covers all")
 	all, err := total(d.Statuses)
 	if err != nil {
 		return r, err

@@ -166,7 +166,7 @@ func sniff(text []byte) (string, parser, error) {
 	case 1:
 		return found[0].tool, found[0].parse, nil
 	}
-	return "", nil, fmt.Errorf("it holds output of %s and of %s: give each run a file of its own", found[0].tool, found[1].tool)
+	return "", nil, fmt.Errorf("it holds output of %s and of %s: give each run its own file", found[0].tool, found[1].tool)
 }
 
 func sniffJSON(text []byte) (string, parser, error) {

@@ -2,14 +2,13 @@ package journal
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"ceiling/internal/durable"
 	"ceiling/internal/lazy"
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -149,7 +148,7 @@ var nameLine = lazy.Regexp(`^(\s+[^\s:#]+\s*:)[ \t]*(#.*)?$`)
 
 // writeName writes an ID after a name of the front matter.
 func (e *Entry) writeName(line int, id string) error {
-	text, err := readText(e.File)
+	text, err := readLimited(e.File)
 	if err != nil {
 		return err
 	}
@@ -167,19 +166,5 @@ func (e *Entry) writeName(line int, id string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(e.File, bytes.Join(lines, []byte("\n")), info.Mode().Perm())
-}
-
-// replaceFile replaces a file atomically.
-func replaceFile(path string, text []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".entry-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // no-op after the rename
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return durable.Replace(e.File, bytes.Join(lines, []byte("\n")), func(f *os.File) error { return f.Chmod(info.Mode().Perm()) })
 }

@@ -25,7 +25,7 @@ func TestBeginAndAdd(t *testing.T) {
 	if e.Title != "Does 'gzip' pay: for /read?" || e.Status != Planned || e.Date != "2026-11-21" {
 		t.Errorf("it begins as %+v", e.Front)
 	}
-	if s := build(t, dir); !strings.Contains(string(s.Files[entryPage(e)]), "Not measured yet: table of main.") {
+	if s := build(t, dir); !strings.Contains(string(s.Files[e.Page()]), "Not measured yet: table of main.") {
 		t.Error("the page of a new entry does not say that nothing is measured")
 	}
 	from := fileOf(filepath.Join(t.TempDir(), "store"), sweepID)

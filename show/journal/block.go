@@ -58,7 +58,7 @@ func (e *Entry) leading(verb string, args []string) (records []*Record, kind str
 		records = append(records, one)
 	}
 	if len(records) > 1 && slices.ContainsFunc(records, func(one *Record) bool { return one.Plan != nil }) {
-		return nil, "", errors.New("a table of several is one of single runs; give a plan a table of its own")
+		return nil, "", errors.New("a table of several is one of single runs; give a plan its own table")
 	}
 	return records, "", nil
 }
@@ -84,19 +84,11 @@ func figuresOf(d page.Document, kind string) ([]page.Block, error) {
 		name := ""
 		switch f := b.(type) {
 		case page.Figure:
-			name = f.ID
-			if f.Table != nil {
-				t := *f.Table
-				t.Fold, f.Table = true, &t
-			}
-			b = f
+			f.Table = folded(f.Table, true)
+			name, b = f.ID, f
 		case page.Drawing:
-			name = f.ID
-			if f.Table != nil {
-				t := *f.Table
-				t.Fold, f.Table = true, &t
-			}
-			b = f
+			f.Table = folded(f.Table, true)
+			name, b = f.ID, f
 		case page.Bar:
 			name = "stations"
 		case page.Path: // of one run; several runs have bars
@@ -113,13 +105,23 @@ func figuresOf(d page.Document, kind string) ([]page.Block, error) {
 			found = append(found, b)
 		}
 	})
-	if len(found) == 0 {
-		if len(names) == 0 {
-			return nil, fmt.Errorf("unknown figure %q: this record has nothing to draw", clip(kind))
-		}
-		return nil, fmt.Errorf("unknown figure %q; use %s", clip(kind), strings.Join(names, ", "))
+	switch {
+	case len(found) > 0:
+		return found, nil
+	case len(names) == 0:
+		return nil, fmt.Errorf("unknown figure %q: this record has nothing to draw", clip(kind))
 	}
-	return found, nil
+	return nil, fmt.Errorf("unknown figure %q; use %s", clip(kind), strings.Join(names, ", "))
+}
+
+// folded returns a table, unless it is nil, folded or open.
+func folded(t *page.Table, fold bool) *page.Table {
+	if t == nil {
+		return nil
+	}
+	other := *t
+	other.Fold = fold
+	return &other
 }
 
 // tablesOf selects the tables of a section; without a name, those of the answer.
@@ -134,50 +136,33 @@ func tablesOf(d page.Document, name string, plan bool) ([]page.Block, error) {
 	var found []page.Block
 	var names []string
 	for _, s := range d.Sections {
-		picked := s
-		has := false
-		each([]page.Section{picked}, func(b page.Block) {
-			t, ok := tableOf(b)
-			if !ok {
+		each([]page.Section{s}, func(b page.Block) {
+			var t *page.Table
+			switch f := b.(type) {
+			case page.Table:
+				t = folded(&f, false)
+			case page.Drawing:
+				t = folded(f.Table, false)
+			case page.Figure:
+				t = folded(f.Table, false)
+			}
+			if t != nil {
+				b = *t
+			} else if _, ok := b.(page.Tiles); !ok {
 				return
 			}
-			has = true
 			if slices.Contains(want, s.ID) {
-				found = append(found, t)
+				found = append(found, b)
+			}
+			if !slices.Contains(names, s.ID) {
+				names = append(names, s.ID)
 			}
 		})
-		if has {
-			names = append(names, s.ID)
-		}
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("unknown table %q; use %s", clip(name), strings.Join(names, ", "))
 	}
 	return found, nil
-}
-
-// tableOf returns a block that is a table or contains one.
-func tableOf(b page.Block) (page.Block, bool) {
-	switch b := b.(type) {
-	case page.Table:
-		b.Fold = false
-		return b, true
-	case page.Tiles:
-		return b, true
-	case page.Drawing:
-		if b.Table != nil {
-			t := *b.Table
-			t.Fold = false
-			return t, true
-		}
-	case page.Figure:
-		if b.Table != nil {
-			t := *b.Table
-			t.Fold = false
-			return t, true
-		}
-	}
-	return nil, false
 }
 
 // each visits the blocks of sections, nested ones included.
@@ -208,27 +193,28 @@ func each(sections []page.Section, visit func(page.Block)) {
 
 // pathOf is the path of a request, as the boxes of every other view. Those of a single run
 // lead to the charts of its page.
-func (e *Entry) pathOf(of any) (answer, error) {
-	return blockOf(e, of, func(m measured) (page.Block, error) {
+func pathOf(of any) (answer, error) {
+	return about(of, func(m measured, to *answer) error {
 		var runs []*record.Run
 		for _, r := range m.runs {
 			runs = append(runs, r.Run)
 		}
 		p, ok := page.PathOf(runs)
 		if !ok {
-			return nil, errors.New("where the time goes was not measured")
+			return errors.New("where the time goes was not measured")
+		}
+		if m.name != "" {
+			p.Says += " · " + m.name
 		}
 		address, d := "", page.Document{}
 		if len(m.runs) == 1 {
 			var err error
 			if d, err = page.Runs([]chart.Run{*m.runs[0]}); err != nil {
-				return nil, err
+				return err
 			}
 			address = recordPage(m.runs[0].ID)
 		}
-		if m.name != "" {
-			p.Says += " · " + m.name
-		}
-		return p.On(address, d.Sections), nil
+		to.blocks = []page.Block{p.On(address, d.Sections)}
+		return nil
 	})
 }

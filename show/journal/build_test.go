@@ -161,7 +161,7 @@ func TestOwnJournal(t *testing.T) {
 			}
 			walked++
 		}
-		if strings.Contains(content(string(s.Files[entryPage(e)])), "{{") {
+		if strings.Contains(content(string(s.Files[e.Page()])), "{{") {
 			t.Errorf("%s: a reference is left in the page", e.Name)
 		}
 	}
@@ -176,9 +176,10 @@ func TestOwnJournal(t *testing.T) {
 func checkOwnPages(t *testing.T, s *Site) {
 	t.Helper()
 	for name, want := range map[string][]string{
-		"0017-link.html":      {"The link speed is that of the experiment", "CPU time of both ends over the window of ", "a veth pair to a network namespace"},
+		"0017-link.html":      {"The experiment gives the link speed", "CPU time of both ends over the window of ", "a veth pair to a network namespace"},
 		"0022-published.html": {"Entry 01", "Entry 12", "artifact: backlog flush"},
-		"index.html":          {"A million requests per second is not one number", "memory-16B", "headroom"},
+		"0010-regimes.html":   {"memory-16B", "208,350", "metastable"},
+		"index.html":          {"A million requests per second is not one number"},
 	} {
 		for _, text := range want {
 			if !strings.Contains(string(s.Files[name]), text) {
@@ -202,23 +203,23 @@ func checkOwnPages(t *testing.T, s *Site) {
 func TestDocumentedFigures(t *testing.T) {
 	text := mustRead(t, filepath.Join("..", "..", "docs", "journal.md"))
 	e := &Entry{Records: []*Record{{Name: "later"}}}
-	for name, of := range map[string]string{"runFigures": `(run "later")`, "planFigures": `(plan "later")`, "curveFigures": `(curve "later" "a")`,
-		"pointFigures": `((curve "later" "a").At 1)`, "resourceFigures": `(resource "later" "a")`, "metricFigures": `(metric "later" "a")`,
-		"cellFigures": `(cell "later" "a")`, "effectFigures": `(effect "later" "a" "b")`,
-		"quantiles": `(run "later").Lag`} {
-		for _, figure := range methods(figureTypes()[name]) {
+	for _, of := range []string{`run "later"`, `plan "later"`, `curve "later" "a"`, `(curve "later" "a").At 1`, `resource "later" "a"`,
+		`metric "later" "a"`, `cell "later" "a"`, `effect "later" "a" "b"`, `(run "later").Lag`} {
+		found, err := evaluate(of, e.functions())
+		check(t, err)
+		for _, figure := range found.(figures).names() {
 			if !strings.Contains(text, "`"+figure+"`") {
-				t.Errorf("docs/journal.md lacks %s of %s", figure, name)
+				t.Errorf("docs/journal.md lacks %s of %s", figure, of)
 			}
 			more := map[string]string{"At": " 1", "Station": ` "server"`}[figure]
-			switch a, err := e.answer(of + "." + figure + more); figure {
+			switch a, err := e.answer("(" + of + ")." + figure + more); figure {
 			case "At", "Run", "Service", "Lag":
 				if err == nil || !strings.Contains(err.Error(), "has figures; name one") {
-					t.Errorf("%s of %s: %v", figure, name, err)
+					t.Errorf("%s of %s: %v", figure, of, err)
 				}
 			default:
 				if err != nil || !a.pending {
-					t.Errorf("%s of %s: %v, %v", figure, name, a, err)
+					t.Errorf("%s of %s: %v, %v", figure, of, a, err)
 				}
 			}
 		}

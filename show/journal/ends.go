@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,20 +14,20 @@ import (
 )
 
 // ends returns CPU use of both ends during a point, and what their link carried.
-func (e *Entry) ends(of any) (answer, error) {
-	out, err := blockOf(e, of, hostsOf)
-	if err != nil || out.pending {
-		return out, err
-	}
-	each, err := perEnd(e, of)
-	if out.blocks[0] != nil { // nil in records made before it was measured
-		each.blocks = append(each.blocks, out.blocks...)
-	}
-	return each, err
+func ends(of any) (answer, error) {
+	return about(of, func(m measured, to *answer) error {
+		to.blocks = []page.Block{perEnd(m)}
+		if hosts := hostsOf(m); len(hosts) > 0 { // none in records made before it was measured
+			t := page.HostTable(hosts)
+			t.Caption += m.called() + ", mean of " + unit.Plural(len(m.runs), "run", "runs")
+			to.blocks = append(to.blocks, t)
+		}
+		return nil
+	})
 }
 
 // hostsOf returns the CPU time of both ends by category, the mean of the runs.
-func hostsOf(m measured) (page.Block, error) {
+func hostsOf(m measured) []record.HostUse {
 	var list []record.HostUse
 	for _, r := range m.runs {
 		for _, u := range r.Verdict.Hosts {
@@ -45,12 +47,7 @@ func hostsOf(m measured) (page.Block, error) {
 			}).mean
 		}
 	}
-	if len(list) == 0 {
-		return nil, nil
-	}
-	t := page.HostTable(list)
-	t.Caption += m.called() + ", mean of " + unit.Plural(len(m.runs), "run", "runs")
-	return t, nil
+	return list
 }
 
 // endIn returns the row of the same end and link; nil if there is none.
@@ -74,34 +71,31 @@ func hostFigures() []func(*record.HostUse) *float64 {
 }
 
 // perEnd returns the CPU per request of both ends.
-func perEnd(e *Entry, of any) (answer, error) {
-	return blockOf(e, of, func(m measured) (page.Block, error) {
-		t := page.Table{Caption: "Both ends" + m.called() + ": CPU over " + unit.Plural(len(m.runs), "run", "runs"),
-			Columns: []page.Column{{Name: "end"}, {Name: "cores used", Figure: true}, {Name: "CPU per request", Figure: true},
-				{Name: "busiest thread", Figure: true}, {Name: "runnable, waiting for CPU", Figure: true}}}
-		ns := func(v float64) string { return unit.FormatNsFloat(v) }
-		perRequest := func(cores func(*chart.Run) float64) spread {
-			return m.over(func(r *chart.Run) float64 { return over(cores(r)*r.ElapsedS*1e9, finished(r)) })
-		}
-		known := func(v float64) float64 {
-			if v < 0 {
-				return math.NaN()
+func perEnd(m measured) page.Table {
+	t := page.Table{Caption: "Both ends" + m.called() + ": CPU over " + unit.Plural(len(m.runs), "run", "runs"),
+		Columns: columns("end", "cores used", "CPU per request", "busiest thread", "runnable, waiting for CPU")}
+	perRequest := func(cores func(*chart.Run) float64) string {
+		return m.over(func(r *chart.Run) float64 { return over(cores(r)*r.ElapsedS*1e9, finished(r)) }).formatted(unit.FormatNsFloat)
+	}
+	share := func(of func(*chart.Run) float64) string { // below 0: not measured
+		return m.over(func(r *chart.Run) float64 {
+			if v := of(r); v >= 0 {
+				return v
 			}
-			return v
-		}
-		t.Rows = [][]page.Cell{
-			{{Text: "generator"}, {Text: m.over(generatorCores).formatted(twoDigits)}, {Text: perRequest(generatorCores).formatted(ns)},
-				{Text: m.over(func(r *chart.Run) float64 { return known(r.Generator.BusiestWorker) }).formatted(unit.Percent)},
-				{Text: m.over(func(r *chart.Run) float64 { return known(r.Generator.RunDelay) }).formatted(unit.Percent)}},
-			{{Text: "server"}, {Text: m.over(serverCores).formatted(twoDigits)}, {Text: perRequest(serverCores).formatted(ns)}, {Text: "–"}, {Text: "–"}},
-		}
-		others := m.over(func(r *chart.Run) float64 { return r.Verdict.OtherCores })
-		t.Rows = append(t.Rows, []page.Cell{{Text: "other programs, server's host"}, {Text: others.formatted(twoDigits)}, {Text: "–"}, {Text: "–"}, {Text: "–"}})
-		if cores := m.runs[0].Environment.CoresAllowed; cores > 0 {
-			t.Caption += fmt.Sprintf("; the generator's machine has %s", unit.Plural(cores, "core", "cores"))
-		}
-		return t, nil
-	})
+			return math.NaN()
+		}).formatted(unit.Percent)
+	}
+	t.Rows = [][]page.Cell{
+		cells("generator", m.over(generatorCores).formatted(twoDigits), perRequest(generatorCores),
+			share(func(r *chart.Run) float64 { return r.Generator.BusiestWorker }),
+			share(func(r *chart.Run) float64 { return r.Generator.RunDelay })),
+		cells("server", m.over(serverCores).formatted(twoDigits), perRequest(serverCores), "–", "–"),
+		cells("other programs, server's host", m.over(func(r *chart.Run) float64 { return r.Verdict.OtherCores }).formatted(twoDigits), "–", "–", "–"),
+	}
+	if cores := m.runs[0].Environment.CoresAllowed; cores > 0 {
+		t.Caption += fmt.Sprintf("; the generator's machine has %s", unit.Plural(cores, "core", "cores"))
+	}
+	return t
 }
 
 // called is the caption's suffix that names the point.
@@ -115,53 +109,43 @@ func (m *measured) called() string {
 func twoDigits(v float64) string { return fmt.Sprintf("%.2f", v) }
 
 // workers returns how the server's processes and the generator's threads share the work.
-func (e *Entry) workers(of any) (answer, error) {
-	return blockOf(e, of, func(m measured) (page.Block, error) {
-		most := 0
-		for _, r := range m.runs {
-			if r.Subject != nil {
-				most = max(most, len(r.Subject.Processes))
-			}
-		}
-		if most == 0 {
-			return page.Table{}, fmt.Errorf("the server's processes were not measured")
-		}
+func workers(of any) (answer, error) {
+	return about(of, func(m measured, to *answer) error {
 		t := page.Table{Caption: fmt.Sprintf("Workers%s: the busiest of each run first, over %s%s", m.called(),
-			unit.Plural(len(m.runs), "run", "runs"), sharing(m.runs[0])), Columns: []page.Column{{Name: "worker"}, {Name: "connections", Figure: true}, {Name: "cores used", Figure: true},
-			{Name: "share of the server's CPU", Figure: true}}}
-		for i := range most {
-			at := func(figure func(w worker, all float64) float64) spread {
-				return m.over(func(r *chart.Run) float64 {
-					list, all := workersOf(r)
-					if i >= len(list) {
-						return math.NaN()
-					}
-					return figure(list[i], all)
-				})
+			unit.Plural(len(m.runs), "run", "runs"), sharing(m.runs[0])),
+			Columns: columns("worker", "connections", "cores used", "share of the server's CPU")}
+		for i := 0; ; i++ {
+			var connections, used, shares []float64
+			for _, r := range m.runs {
+				if list, all := workersOf(r); i < len(list) {
+					connections, used = append(connections, list[i].connections), append(used, list[i].cores)
+					shares = append(shares, over(list[i].cores, all))
+				}
 			}
-			t.Rows = append(t.Rows, []page.Cell{{Text: fmt.Sprintf("process %d", i+1)},
-				{Text: at(func(w worker, _ float64) float64 { return w.connections }).formatted(count)},
-				{Text: at(func(w worker, _ float64) float64 { return w.cores }).formatted(twoDigits)},
-				{Text: at(func(w worker, all float64) float64 { return over(w.cores, all) }).formatted(unit.Percent)}})
+			if len(used) == 0 {
+				break
+			}
+			t.Rows = append(t.Rows, cells(fmt.Sprintf("process %d", i+1), spreadOf(connections).formatted(rounded), spreadOf(used).formatted(twoDigits),
+				spreadOf(shares).formatted(unit.Percent)))
+		}
+		if len(t.Rows) == 0 {
+			return errors.New("the server's processes were not measured")
 		}
 		for i := range m.runs[0].Generator.Workers {
-			at := func(figure func(r *chart.Run) float64) spread {
-				return m.over(func(r *chart.Run) float64 {
-					if i >= len(r.Generator.Workers) {
-						return math.NaN()
-					}
-					return figure(r)
-				})
+			var connections, busy []float64
+			for _, r := range m.runs {
+				if i < len(r.Generator.Workers) {
+					connections = append(connections, float64(r.Generator.Workers[i].Connections))
+					busy = append(busy, r.Generator.Workers[i].Busy)
+				}
 			}
-			t.Rows = append(t.Rows, []page.Cell{{Text: fmt.Sprintf("generator's thread %d", i+1)},
-				{Text: at(func(r *chart.Run) float64 { return float64(r.Generator.Workers[i].Connections) }).formatted(count)},
-				{Text: at(func(r *chart.Run) float64 { return r.Generator.Workers[i].Busy }).formatted(twoDigits)}, {Text: "–"}})
+			t.Rows = append(t.Rows, cells(fmt.Sprintf("generator's thread %d", i+1), spreadOf(connections).formatted(rounded),
+				spreadOf(busy).formatted(twoDigits), "–"))
 		}
-		return t, nil
+		to.blocks = []page.Block{t}
+		return nil
 	})
 }
-
-func count(v float64) string { return unit.FormatCount(int64(math.Round(v))) }
 
 // worker is a process of the server. Connections are NaN if the record's series, or its copy,
 // lacks them.
@@ -182,15 +166,7 @@ func workersOf(r *chart.Run) (list []worker, all float64) {
 		}
 		list, all = append(list, w), all+w.cores
 	}
-	slices.SortStableFunc(list, func(a, b worker) int {
-		switch {
-		case a.cores > b.cores:
-			return -1
-		case a.cores < b.cores:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(list, func(a, b worker) int { return cmp.Compare(b.cores, a.cores) })
 	return list, all
 }
 
@@ -202,20 +178,4 @@ func sharing(r *chart.Run) string {
 		return ""
 	}
 	return fmt.Sprintf("; %d listening sockets share %s by SO_REUSEPORT", n, addr)
-}
-
-// blockOf returns a block about the runs that a reference names.
-func blockOf(e *Entry, of any, block func(measured) (page.Block, error)) (answer, error) {
-	m, pending, err := e.measuredOf(of)
-	out := answer{isBlock: true}
-	if m.of != nil {
-		out.of = []*Record{m.of}
-	}
-	if err != nil || pending {
-		out.pending, out.text = pending, "Not measured yet."
-		return out, err
-	}
-	b, err := block(m)
-	out.blocks = []page.Block{b}
-	return out, err
 }

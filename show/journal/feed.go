@@ -1,11 +1,13 @@
 package journal
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"encoding/xml"
 	"fmt"
-	"strings"
+	"slices"
 
+	"ceiling/internal/text"
 	"ceiling/show/page"
 )
 
@@ -48,44 +50,34 @@ func midnight(day string) string { return day + "T00:00:00Z" }
 
 // feed writes the entries, newest first. If the journal's URL is unknown, links are relative to
 // the feed's own address.
-func (j *Journal) feed(texts map[*Entry]*written) ([]byte, error) {
+func (j *Journal) feed(entries []*written) ([]byte, error) {
 	f := atomFeed{Title: page.Text(j.Title), ID: j.feedID(""), Updated: midnight("1970-01-01"), Author: page.Text(j.Author), Generator: "ceiling journal",
 		Links: []atomLink{{"self", "application/atom+xml", j.URL + FeedPage}, {"alternate", "text/html", j.URL + IndexPage}}}
-	for i := len(j.Entries) - 1; i >= 0; i-- {
-		e := j.Entries[i]
-		changed := midnight(e.changed())
+	for _, e := range slices.Backward(entries) {
+		changed := midnight(max(e.Updated, e.Date))
 		f.Updated = max(f.Updated, changed)
 		one := atomEntry{Title: page.Text(e.Title), ID: j.feedID(e.Name), Published: midnight(e.Date), Updated: changed,
-			Links: []atomLink{{"alternate", "text/html", j.URL + entryPage(e)}}, Summary: texts[e].summary(),
+			Links: []atomLink{{"alternate", "text/html", j.URL + e.Page()}}, Summary: e.summary(),
 			Categories: []atomCategory{{string(e.Status)}}}
-		if e.Regime != "" {
-			one.Categories = append(one.Categories, atomCategory{e.Regime})
-		}
-		for _, t := range e.Tags {
-			one.Categories = append(one.Categories, atomCategory{t.Text})
+		for _, l := range e.Labels() {
+			one.Categories = append(one.Categories, atomCategory{l.Name})
 		}
 		f.Entries = append(f.Entries, one)
 	}
-	text, err := xml.MarshalIndent(f, "", " ")
+	out, err := xml.MarshalIndent(f, "", " ")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", FeedPage, err)
 	}
-	return []byte(xml.Header + string(text) + "\n"), nil
+	return []byte(xml.Header + string(out) + "\n"), nil
 }
-
-// changed returns the date of an entry's last change.
-func (e *Entry) changed() string { return max(e.Updated, e.Date) }
 
 // summary returns an entry's summary: the finding, or else the question.
 func (w *written) summary() string {
-	e, text := w.entry, w.finding.Text
-	if text == "" {
-		text = e.Question
+	says := cmp.Or(w.Finding.Text, w.Question)
+	if w.Status == Retracted {
+		says = "Retracted: " + w.RetractedBecause
 	}
-	if e.Status == Retracted {
-		text = "Retracted: " + e.RetractedBecause
-	}
-	return page.Text(strings.Join(strings.Fields(text), " "))
+	return page.Text(text.Line(says))
 }
 
 // feedID returns a permanent ID for the feed or an entry: a UUID (version 5, RFC 9562) of the

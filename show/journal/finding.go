@@ -31,11 +31,10 @@ func afterFirst(text string) (first, rest string) {
 
 // hero is the figure that represents an entry in the index.
 type hero struct {
-	// Figure is printed large, Interval small after it, Says is what it counts.
-	Figure, Interval, Says string
-	// Page is the page of its record; "" if that is still to be measured.
-	Page    string
-	Picture template.HTML
+	// Figure is printed large, Interval small after it, Says is what it counts; Page is the page of
+	// its record.
+	Figure, Interval, Says, Page string
+	Picture                      template.HTML
 }
 
 // piece is a part of a front matter text: plain, or a reference.
@@ -55,18 +54,18 @@ func (w *written) pieces(key, text string) []piece {
 				plain = text[:at]
 			}
 			list, text = append(list, piece{text: plain}), text[len(plain):]
-			w.lintText(w.entry.Line(key), plain)
+			w.lint(w.Line(key), plain)
 			continue
 		}
 		inside, length, closed := between(text)
 		r := &referenceNode{source: "{{" + inside + "}}"}
 		if closed {
-			r.answer, r.wrong = w.entry.answer(inside)
+			r.answer, r.wrong = w.answer(inside)
 		} else {
 			r.source = text
 			r.wrong = fmt.Errorf("%s is not closed by }}", clip(text))
 		}
-		r.line = w.entry.lineWith(key, r.source)
+		r.line = w.lineWith(key, r.source)
 		list, text = append(list, piece{ref: r}), text[length:]
 	}
 	return list
@@ -127,14 +126,11 @@ func (w *written) heroOf(text string) *hero {
 			out.Picture += w.heroPicture(p.ref, a)
 		default:
 			numbers++
-			out.Figure, out.Interval = page.Text(a.short), page.Text(a.interval())
-			if len(a.of) > 0 && !a.pending {
-				out.Page = recordPage(a.of[len(a.of)-1].ID)
-			}
+			out.Figure, out.Interval, out.Page = a.Figure(), a.Interval(), a.Page()
 		}
 	}
 	if numbers != 1 && len(w.wrong) == 0 {
-		w.wrong.add(w.entry.File, w.entry.Line("hero"), `hero: it takes one figure and what that counts, as in {{(run "NAME").Rate}} on /read`)
+		w.wrong.add(w.File, w.Line("hero"), `hero: it takes one figure and what that counts, as in {{(run "NAME").Rate}} on /read`)
 	}
 	out.Says = page.Text(strings.Join(strings.Fields(out.Says), " "))
 	return out
@@ -144,7 +140,7 @@ func (w *written) heroOf(text string) *hero {
 func (w *written) heroPicture(r *referenceNode, a answer) template.HTML {
 	var blocks []page.Block
 	for i, b := range a.blocks {
-		id := fmt.Sprintf("hero-%s-%d", w.entry.Number, i+1)
+		id := fmt.Sprintf("hero-%s-%d", w.Number, i+1)
 		switch f := anchored(b, id).(type) {
 		case page.Drawing:
 			f.Table, f.Note = nil, ""
@@ -152,12 +148,12 @@ func (w *written) heroPicture(r *referenceNode, a answer) template.HTML {
 				blocks = append(blocks, f)
 			}
 		default:
-			w.wrong.add(w.entry.File, r.line, "hero: %s is not a graph", r.source)
+			w.wrong.add(w.File, r.line, "hero: %s is not a graph", r.source)
 		}
 	}
 	html, err := page.Blocks(blocks...)
 	if err != nil {
-		w.wrong.add(w.entry.File, r.line, "%v", err)
+		w.wrong.add(w.File, r.line, "%v", err)
 	}
 	return html
 }

@@ -42,7 +42,7 @@ func TestFrontTexts(t *testing.T) {
 	for _, c := range []struct{ front, want string }{
 		{"finding: It makes {{(run \"first\").Rte}}.\n", `entry.md:7: {{(run "first").Rte}}: unknown .Rte; near: Rate`},
 		{"next: |\n  Then\n  {{(run \"frist\").Rate}}\n", `entry.md:9: {{(run "frist").Rate}}: "frist" is not among`},
-		{"finding: '{{table \"first\"}}'\n", `entry.md:7: {{table "first"}} stands in a paragraph of its own`},
+		{"finding: '{{table \"first\"}}'\n", `entry.md:7: {{table "first"}} must be in its own paragraph`},
 		{"finding: It makes {{(run \"first\").Rate\n", "entry.md:7: {{(run \"first\").Rate is not closed by }}"},
 		{"hero: on /read\n", "entry.md:7: hero: it takes one figure and what that counts"},
 		{"hero: '{{(run \"first\").Rate}} {{(run \"first\").P99}}'\n", "entry.md:7: hero: it takes one figure"},

@@ -29,8 +29,8 @@ func FuzzEntry(f *testing.F) {
 			e.Records = append(e.Records, &Record{Name: n.Name})
 		}
 		w := (&Journal{Entries: []*Entry{e}}).write(e)
-		if strings.Contains(strings.ToLower(string(w.html)), "<script") {
-			t.Errorf("a script in the page: %s", w.html)
+		if strings.Contains(strings.ToLower(string(w.HTML)), "<script") {
+			t.Errorf("a script in the page: %s", w.HTML)
 		}
 		for _, m := range w.wrong {
 			if m.Line < 0 || m.Line > 1+strings.Count(string(text), "\n") {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"ceiling/internal/unit"
 	"ceiling/show/page"
 )
 
@@ -18,7 +19,9 @@ var files embed.FS
 
 // layouts are the page templates: html/template escapes everything from a record or an entry,
 // except what goldmark has rendered.
-var layouts = sync.OnceValue(func() *template.Template { return template.Must(template.New("").ParseFS(files, "page.html")) }) // read-only
+var layouts = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{"day": day, "bytes": unit.FormatBytesSI}).ParseFS(files, "page.html"))
+}) // read-only
 
 // execute runs one template.
 func execute(name string, data any) (template.HTML, error) {
@@ -36,7 +39,7 @@ const longFigure = 40
 // inlineHTML renders a reference within a sentence: its value, linked to the record.
 func (w *written) inlineHTML(r *referenceNode) template.HTML {
 	if r.answer.isBlock {
-		w.wrong.add(w.entry.File, r.line, "%s stands in a paragraph of its own", r.source)
+		w.wrong.add(w.File, r.line, "%s must be in its own paragraph", r.source)
 		return ""
 	}
 	a, ok := w.answered(r)
@@ -44,22 +47,25 @@ func (w *written) inlineHTML(r *referenceNode) template.HTML {
 		return ""
 	}
 	data := struct {
-		Text, Interval, Title, Page string
-		Pending, Typed, Long        bool
-	}{Text: page.Text(a.short), Interval: page.Text(a.interval()), Pending: a.pending, Typed: a.typed, Long: len([]rune(a.short)) > longFigure}
+		answer
+		Title string
+		Long  bool
+	}{answer: a, Long: len([]rune(a.short)) > longFigure}
 	if len(a.of) > 0 {
 		var names []string
 		for _, one := range a.of {
 			names = append(names, one.Name)
 		}
 		data.Title = page.Text("from " + strings.Join(slices.Compact(names), ", ") + ": " + strings.Trim(r.source, "{}"))
-		if !a.pending {
-			data.Page = recordPage(a.of[len(a.of)-1].ID)
-		}
 	}
-	html, err := execute("figure", data)
+	return w.execute(r, "figure", data)
+}
+
+// execute runs a template for a reference.
+func (w *written) execute(r *referenceNode, name string, data any) template.HTML {
+	html, err := execute(name, data)
 	if err != nil {
-		w.wrong.add(w.entry.File, r.line, "%v", err)
+		w.wrong.add(w.File, r.line, "%v", err)
 	}
 	return html
 }
@@ -71,11 +77,7 @@ func (w *written) blockHTML(r *referenceNode) template.HTML {
 		return ""
 	}
 	if a.pending {
-		html, err := execute("pending", page.Text(a.text))
-		if err != nil {
-			w.wrong.add(w.entry.File, r.line, "%v", err)
-		}
-		return html
+		return w.execute(r, "pending", page.Text(a.text))
 	}
 	for i, b := range a.blocks {
 		w.figures++
@@ -83,22 +85,18 @@ func (w *written) blockHTML(r *referenceNode) template.HTML {
 	}
 	inside, err := page.Blocks(a.blocks...)
 	if err != nil {
-		w.wrong.add(w.entry.File, r.line, "%v", err)
+		w.wrong.add(w.File, r.line, "%v", err)
 		return ""
 	}
-	data := struct {
+	csv := ""
+	if a.html == "" {
+		csv = a.of[0].CSV()
+	}
+	return w.execute(r, "taken", struct {
 		Inside template.HTML
 		From   []*Record
 		CSV    string
-	}{inside + a.html, a.of, ""}
-	if of := a.of[0]; a.html == "" && of.Plan != nil && of.Plan.Sweep != nil {
-		data.CSV = csvPage(of.ID)
-	}
-	html, err := execute("taken", data)
-	if err != nil {
-		w.wrong.add(w.entry.File, r.line, "%v", err)
-	}
-	return html
+	}{inside + a.html, a.of, csv})
 }
 
 // anchored gives a figure an anchor that is unique on the page.
@@ -114,8 +112,14 @@ func anchored(b page.Block, id string) page.Block {
 	return b
 }
 
-// Page returns the path of the record's own page, for the layouts.
+// Page is the path of the record's own page, CSV that of a sweep's points; "" if it is none.
 func (r *Record) Page() string { return recordPage(r.ID) }
+func (r *Record) CSV() string {
+	if r.Plan == nil || r.Plan.Sweep == nil {
+		return ""
+	}
+	return csvPage(r.ID)
+}
 
 // layout is the frame of every page.
 type layout struct {

@@ -17,7 +17,6 @@ import (
 
 	"ceiling/internal/lazy"
 	"ceiling/record"
-	"ceiling/show/chart"
 	"ceiling/show/page"
 )
 
@@ -54,8 +53,8 @@ func (s Status) Class() string { return strings.ReplaceAll(string(s), " ", "-") 
 // open reports whether records may still be missing.
 func (s Status) open() bool { return s == Planned || s == InProgress }
 
-// means describes a status for readers.
-func (s Status) means() string {
+// Means describes a status for readers.
+func (s Status) Means() string {
 	return map[Status]string{Planned: "asked, and not measured yet", InProgress: "being measured: figures may change",
 		Done: "measured; every figure comes from a record", Retracted: "wrong: kept, struck through, with the reason"}[s]
 }
@@ -79,22 +78,16 @@ type Entry struct {
 	Front
 	// Records are in the order of the front matter.
 	Records []*Record
-	// Unsound lists the retracted entries that it builds on, directly or through others; nil if
-	// there are none.
-	Unsound []RetractedBase
 
-	ladder *Record               // ladder of regimes; nil if the front matter names none
-	opened map[string]*chart.Run // runs of plans that references use, by ID
+	// On are the entries that it builds on, By those that build on it; corrects and correctedBy
+	// likewise. All are in the journal's order.
+	On, By, corrects, correctedBy []*Entry
+	// unsound are the chains of entries to the retracted ones that it builds on.
+	unsound [][]*Entry
+
+	opened map[string]*Record // runs of plans that references use, by ID
 
 	body []byte // the whole file with the front matter blanked out, so that offsets are the file's
-}
-
-// RetractedBase is a retracted entry that another entry builds on.
-type RetractedBase struct {
-	Entry *Entry
-	// By is the chain of entries in between, starting with one in builds_on; nil if builds_on
-	// names the retracted entry itself.
-	By []*Entry
 }
 
 // Mistake is a mistake in a journal, with its position.
@@ -161,39 +154,34 @@ func Read(dir string, store record.Store) (*Journal, error) {
 			j.Entries = append(j.Entries, e)
 		}
 	}
-	wrong = append(wrong, j.numbers()...)
-	wrong = append(wrong, j.grounds()...)
-	wrong = append(wrong, j.corrections()...)
-	for _, e := range j.Entries {
-		wrong = append(wrong, e.openRecords(j, store)...)
-	}
 	slices.SortStableFunc(j.Entries, func(a, b *Entry) int {
 		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.Name, b.Name))
 	})
+	wrong = append(wrong, j.numbers()...)
+	for _, e := range j.Entries {
+		wrong = append(wrong, j.resolve(e, "builds_on", e.BuildsOn, &e.On, func(other *Entry) *[]*Entry { return &other.By })...)
+		wrong = append(wrong, j.resolve(e, "corrects", e.Corrects, &e.corrects, func(other *Entry) *[]*Entry { return &other.correctedBy })...)
+		wrong = append(wrong, e.openRecords(j, store)...)
+	}
+	for _, e := range j.Entries {
+		wrong = append(wrong, e.grounds()...)
+	}
 	return j, wrong.sorted()
 }
 
-// FindEntry reads one entry's text, without its records, and ignores mistakes in other entries.
+// FindEntry reads one entry's text, without its records or the other entries.
 func FindEntry(dir, name string) (*Entry, error) {
 	names, err := folders(dir)
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{Dir: dir}
-	wrong := map[*Entry]Mistakes{}
 	for _, folder := range names {
-		if e, mistakes := readEntry(dir, folder); e != nil {
-			j.Entries = append(j.Entries, e)
-			wrong[e] = mistakes
-		} else if folder == filepath.Base(filepath.Clean(name)) {
-			return nil, mistakes.sorted()
+		if e := entryIn(dir, folder); e != nil && e.is(name) || folder == name {
+			e, wrong := readEntry(dir, folder)
+			return e, wrong.sorted()
 		}
 	}
-	e, err := j.Find(name)
-	if err != nil {
-		return nil, err
-	}
-	return e, wrong[e].sorted()
+	return nil, unknownEntry(name, names)
 }
 
 // folders lists the folders that must be entries: those named like one or that contain an entry
@@ -223,35 +211,47 @@ func folders(dir string) ([]string, error) {
 	return names, nil
 }
 
-// readEntry reads the text of one entry; nil if even that fails.
-func readEntry(dir, name string) (*Entry, Mistakes) {
-	e := &Entry{Name: name, Dir: filepath.Join(dir, name), File: filepath.Join(dir, name, entryFile)}
-	var wrong Mistakes
+// entryIn returns an entry of which only the folder is known; nil if that is not named like one.
+func entryIn(dir, name string) *Entry {
 	parts := folderName().FindStringSubmatch(name)
 	if parts == nil {
-		wrong.add(e.Dir, 0, "the folder of an entry has a number of four digits and small letters, as in 0001-a-short-title")
+		return nil
+	}
+	return &Entry{Name: name, Number: parts[1], Slug: parts[2], Dir: filepath.Join(dir, name), File: filepath.Join(dir, name, entryFile)}
+}
+
+// readEntry reads the text of one entry; nil if even that fails.
+func readEntry(dir, name string) (*Entry, Mistakes) {
+	e := entryIn(dir, name)
+	if e == nil {
+		var wrong Mistakes
+		wrong.add(filepath.Join(dir, name), 0, "the folder of an entry has a number of four digits and small letters, as in 0001-a-short-title")
 		return nil, wrong
 	}
-	e.Number, e.Slug = parts[1], parts[2]
-	text, err := readText(e.File)
-	if err != nil {
-		wrong.add(e.File, 0, "%v", err)
-		return nil, wrong
-	}
-	front, body, err := splitFront(text)
-	if err != nil {
-		wrong.add(e.File, 1, "%v", err)
+	front, body, wrong := readText(e.File)
+	if wrong != nil {
 		return nil, wrong
 	}
 	e.body = body
-	var mistakes Mistakes
-	e.Front, mistakes = parseFront(e.File, front)
-	return e, append(wrong, mistakes...)
+	e.Front, wrong = parseFront(e.File, front)
+	return e, wrong
 }
 
-// readText reads a regular file of at most entryMost bytes.
-func readText(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+// readText reads the front matter and the body of a regular file of at most entryMost bytes.
+func readText(file string) (front, body []byte, wrong Mistakes) {
+	text, err := readLimited(file)
+	if err != nil {
+		wrong.add(file, 0, "%v", err)
+		return nil, nil, wrong
+	}
+	if front, body, err = splitFront(text); err != nil {
+		wrong.add(file, 1, "%v", err)
+	}
+	return front, body, wrong
+}
+
+func readLimited(file string) ([]byte, error) {
+	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, errors.New("the entry has no text; ceiling journal new makes one to begin with")
@@ -260,7 +260,7 @@ func readText(path string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is not a file")
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -288,56 +288,67 @@ func (j *Journal) numbers() Mistakes {
 	return wrong
 }
 
-// Find returns the entry with a given folder name or path, number, or slug.
-func (j *Journal) Find(name string) (*Entry, error) {
+// is reports whether a folder's name or path, a number, or a name means this entry.
+func (e *Entry) is(name string) bool {
 	last := filepath.Base(filepath.Clean(name))
+	return e.Name == last || e.Number == last || e.Slug == last
+}
+
+// find returns the entry that a name means.
+func (j *Journal) find(name string) (*Entry, error) {
 	var names []string
 	for _, e := range j.Entries {
-		if e.Name == last || e.Number == last || e.Slug == last {
+		if e.is(name) {
 			return e, nil
 		}
 		names = append(names, e.Name)
 	}
-	return nil, fmt.Errorf("unknown entry %q%s", name, nearTo(last, names))
+	return nil, unknownEntry(name, names)
 }
 
-// grounds resolves what each entry builds on, and marks those that build on a retracted entry,
-// directly or through others.
-func (j *Journal) grounds() Mistakes {
+func unknownEntry(name string, names []string) error {
+	return fmt.Errorf("unknown entry %q%s", name, nearTo(filepath.Base(filepath.Clean(name)), names))
+}
+
+// resolve finds the entries that one names under a key, and adds it to their lists of the inverse.
+func (j *Journal) resolve(e *Entry, key string, list mentions, to *[]*Entry, inverse func(*Entry) *[]*Entry) Mistakes {
 	var wrong Mistakes
-	on := map[*Entry][]*Entry{}
-	for _, e := range j.Entries {
-		for _, b := range e.BuildsOn {
-			ground, err := j.Find(b.Text)
-			switch {
-			case err != nil:
-				wrong.add(e.File, b.Line, "builds_on: %v", err)
-			case ground == e:
-				wrong.add(e.File, b.Line, "builds_on: an entry cannot build on itself")
-			default:
-				on[e] = append(on[e], ground)
-			}
+	for _, n := range list {
+		other, err := j.find(n.Text)
+		switch {
+		case err != nil:
+			wrong.add(e.File, n.Line, "%s: %v", key, err)
+		case other == e:
+			wrong.add(e.File, n.Line, "%s: an entry cannot name itself", key)
+		case !slices.Contains(*to, other):
+			*to = append(*to, other)
+			*inverse(other) = append(*inverse(other), e)
 		}
 	}
-	for _, e := range j.Entries {
-		seen := map[*Entry]bool{e: true}
-		var walk func(from *Entry, by []*Entry)
-		walk = func(from *Entry, by []*Entry) {
-			for _, ground := range on[from] {
-				if ground == e && from != e {
-					wrong.add(e.File, e.Line("builds_on"), "builds_on: %s builds on this entry in turn", from.Name)
-				}
-				if seen[ground] {
-					continue
-				}
-				seen[ground] = true
-				if ground.Status == Retracted {
-					e.Unsound = append(e.Unsound, RetractedBase{ground, by})
-				}
-				walk(ground, append(slices.Clone(by), ground))
+	slices.SortFunc(*to, func(a, b *Entry) int { return slices.Index(j.Entries, a) - slices.Index(j.Entries, b) })
+	return wrong
+}
+
+// grounds finds the retracted entries that one builds on, directly or through others.
+func (e *Entry) grounds() Mistakes {
+	var wrong Mistakes
+	seen := map[*Entry]bool{e: true}
+	for chains := [][]*Entry{{e}}; len(chains) > 0; chains = chains[1:] {
+		from := chains[0][len(chains[0])-1]
+		for _, ground := range from.On {
+			if ground == e {
+				wrong.add(e.File, e.Line("builds_on"), "builds_on: %s builds on this entry in turn", from.Name)
 			}
+			if seen[ground] {
+				continue
+			}
+			seen[ground] = true
+			chain := append(slices.Clone(chains[0]), ground)
+			if ground.Status == Retracted {
+				e.unsound = append(e.unsound, chain[1:])
+			}
+			chains = append(chains, chain)
 		}
-		walk(e, nil)
 	}
 	return wrong
 }

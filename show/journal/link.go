@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/yuin/goldmark/ast"
 
 	"ceiling/record"
 )
@@ -30,16 +27,16 @@ var (
 
 // link validates a link and returns its target in the site. It does not fetch pages of other
 // sites: it checks only links within the journal.
-func (w *written) link(j *Journal, line int, destination []byte, image bool) []byte {
-	to, err := w.resolveLink(j, line, string(destination), image)
+func (w *written) link(line int, destination []byte, image bool) []byte {
+	to, err := w.resolveLink(line, string(destination), image)
 	if err != nil {
-		w.wrong.add(w.entry.File, line, "link to %q: %v", clip(string(destination)), err)
+		w.wrong.add(w.File, line, "link to %q: %v", clip(string(destination)), err)
 		return nil
 	}
 	return []byte(to)
 }
 
-func (w *written) resolveLink(j *Journal, line int, destination string, image bool) (string, error) {
+func (w *written) resolveLink(line int, destination string, image bool) (string, error) {
 	u, err := url.Parse(destination)
 	switch {
 	case destination == "":
@@ -56,38 +53,38 @@ func (w *written) resolveLink(j *Journal, line int, destination string, image bo
 		return destination, nil
 	case u.Path == "":
 		if !w.anchors[u.Fragment] {
-			return "", fmt.Errorf("no such heading%s", nearTo(u.Fragment, keysOf(w.anchors)))
+			return "", fmt.Errorf("no such heading%s", nearTo(u.Fragment, slices.Sorted(maps.Keys(w.anchors))))
 		}
 		return destination, nil
 	}
-	return w.local(j, line, u, image)
+	return w.local(line, u, image)
 }
 
 // local resolves a link to another entry, a record, or a file of the entry.
-func (w *written) local(j *Journal, line int, u *url.URL, image bool) (string, error) {
+func (w *written) local(line int, u *url.URL, image bool) (string, error) {
 	clean := path.Clean(u.Path)
 	if path.IsAbs(clean) {
 		return "", errors.New("a link within the journal is relative to the entry's folder")
 	}
 	rest, up := strings.CutPrefix(clean, "../")
-	if w.entry.Name == "" { // the index, in the journal's folder
+	if w.Name == "" { // the index, in the journal's folder
 		rest, up = clean, !up && strings.HasSuffix(clean, "/"+entryFile)
 	}
 	if up {
 		name, file, _ := strings.Cut(rest, "/")
-		for _, other := range j.Entries {
+		for _, other := range w.journal {
 			if other.Name == name && (file == "" || file == entryFile) && !image {
 				if u.Fragment != "" {
 					w.links = append(w.links, anchorLink{line, other, u.Fragment})
-					return entryPage(other) + "#" + u.EscapedFragment(), nil
+					return other.Page() + "#" + u.EscapedFragment(), nil
 				}
-				return entryPage(other), nil
+				return other.Page(), nil
 			}
 		}
 		return "", errors.New("outside of the entry's folder there are only other entries, as in ../0001-a-title/entry.md")
 	}
 	if id, ok := strings.CutPrefix(record.WithoutSuffix(clean), recordsDir+"/"); ok && record.IsID(id) && !image {
-		if w.entry.record(id) == nil {
+		if w.record(id) == nil {
 			return "", errors.New("it is not among this entry's runs")
 		}
 		return recordPage(id), nil
@@ -104,16 +101,7 @@ func (w *written) file(name string, image bool) (string, error) {
 	if ending := strings.ToLower(path.Ext(name)); !slices.Contains(types, ending) && (image || !slices.Contains(imageTypes, ending)) {
 		return "", fmt.Errorf("files that end in %q are not tested; these are: %s", ending, strings.Join(types, " "))
 	}
-	root, err := os.OpenRoot(w.entry.Dir) // symlinks cannot escape it
-	if err != nil {
-		return "", err
-	}
-	defer root.Close()
-	info, err := root.Stat(filepath.FromSlash(name))
-	if err != nil || !info.Mode().IsRegular() {
-		return "", errors.New("no such file in the entry's folder")
-	}
-	f, err := root.Open(filepath.FromSlash(name))
+	f, err := w.open(name, "image.png")
 	if err != nil {
 		return "", err
 	}
@@ -125,23 +113,12 @@ func (w *written) file(name string, image bool) (string, error) {
 	if len(data) > fileMost {
 		return "", fmt.Errorf("it has more than %d bytes", fileMost)
 	}
-	to := path.Join(w.entry.Name, name)
+	to := path.Join(w.Name, name)
 	w.files[to] = data
 	return (&url.URL{Path: to}).String(), nil
 }
 
-// autoLink validates a <https://…>.
-func (w *written) autoLink(n *ast.AutoLink) {
-	text := string(n.URL(w.entry.body))
-	if n.AutoLinkType == ast.AutoLinkEmail {
-		return
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto" {
-		w.wrong.add(w.entry.File, w.line(n), "link to %q: links go to http, https and mailto, or to what is in the journal", clip(text))
-	}
-}
-
-func entryPage(e *Entry) string { return e.Name + ".html" }
-
 func recordPage(id string) string { return "runs/" + id + ".html" }
+
+// csvPage is the path of a sweep's points as CSV.
+func csvPage(id string) string { return "runs/" + id + ".csv" }

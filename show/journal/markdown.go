@@ -10,6 +10,7 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	tables "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
@@ -26,30 +27,22 @@ type referenceNode struct {
 	answer answer
 	wrong  error
 	html   template.HTML
+	block  bool // in place of a paragraph
 }
 
-// blockNode replaces a paragraph that contains only references to tables and figures.
-type blockNode struct {
-	ast.BaseBlock
-	html template.HTML
-}
-
-var (
-	kindReference = ast.NewNodeKind("Reference") // read-only
-	kindBlock     = ast.NewNodeKind("Block")     // read-only
-)
+var kindReference = ast.NewNodeKind("Reference") // read-only
 
 // Kind implements ast.Node, and Dump below.
 func (*referenceNode) Kind() ast.NodeKind { return kindReference }
-func (*blockNode) Kind() ast.NodeKind     { return kindBlock }
 
 func (n *referenceNode) Dump(source []byte, level int) {
 	ast.DumpHelper(n, source, level, map[string]string{"Reference": n.source}, nil)
 }
-func (n *blockNode) Dump(source []byte, level int) { ast.DumpHelper(n, source, level, nil, nil) }
 
 // referenceParser parses {{…}} and resolves it.
-type referenceParser struct{ entry *Entry }
+type referenceParser struct {
+	answer func(inside string) (answer, error)
+}
 
 func (referenceParser) Trigger() []byte { return []byte{'{'} }
 
@@ -65,7 +58,7 @@ func (p referenceParser) Parse(_ ast.Node, block text.Reader, _ parser.Context) 
 		n.wrong = fmt.Errorf("%s is not closed by }} on its line", clip(n.source))
 	} else {
 		n.source = "{{" + inside + "}}"
-		n.answer, n.wrong = p.entry.answer(inside)
+		n.answer, n.wrong = p.answer(inside)
 	}
 	n.line = lineAt(block.Source(), segment.Start)
 	block.Advance(length)
@@ -96,20 +89,13 @@ func lineAt(source []byte, offset int) int {
 // newMarkdown returns a parser for CommonMark with tables and {{…}}. It treats HTML as text: a <
 // is a <.
 func newMarkdown(e *Entry) goldmark.Markdown {
-	blocks := []util.PrioritizedValue{
-		util.Prioritized(parser.NewSetextHeadingParser(parser.WithAutoHeadingID()), 100), util.Prioritized(parser.NewThematicBreakParser(), 200),
-		util.Prioritized(parser.NewListParser(), 300), util.Prioritized(parser.NewListItemParser(), 400),
-		util.Prioritized(parser.NewCodeBlockParser(), 500),
-		util.Prioritized(parser.NewATXHeadingParser(parser.WithAutoHeadingID()), 600), util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
-		util.Prioritized(parser.NewBlockquoteParser(), 800), util.Prioritized(parser.NewParagraphParser(), 1000),
+	without := func(list []util.PrioritizedValue, html any) []util.PrioritizedValue {
+		return slices.DeleteFunc(list, func(v util.PrioritizedValue) bool { return v.Value == html })
 	}
-	inlines := []util.PrioritizedValue{
-		util.Prioritized(referenceParser{e}, 50), util.Prioritized(parser.NewCodeSpanParser(), 100),
-		util.Prioritized(parser.NewLinkParser(), 200),
-		util.Prioritized(parser.NewAutoLinkParser(), 300), util.Prioritized(parser.NewEmphasisParser(), 500),
-	}
-	p := parser.NewParser(parser.WithBlockParsers(blocks...), parser.WithInlineParsers(inlines...),
-		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...))
+	p := parser.NewParser(parser.WithAutoHeadingID(), parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
+		parser.WithBlockParsers(without(parser.DefaultBlockParsers(), parser.NewHTMLBlockParser())...),
+		parser.WithInlineParsers(without(parser.DefaultInlineParsers(), parser.NewRawHTMLParser())...),
+		parser.WithInlineParsers(util.Prioritized(referenceParser{e.answer}, 50)))
 	return goldmark.New(goldmark.WithParser(p),
 		goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignStyle))),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodeRenderer{}, 50))))
@@ -126,19 +112,13 @@ func (nodeRenderer) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
 		_, err := w.WriteString(string(n.(*referenceNode).html))
 		return ast.WalkSkipChildren, err
 	})
-	to.Register(kindBlock, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
-		}
-		_, err := w.WriteString(string(n.(*blockNode).html))
-		return ast.WalkSkipChildren, err
-	})
 }
 
 // written is the rendered text of an entry.
 type written struct {
-	entry    *Entry
-	html     template.HTML
+	*Entry
+	journal  []*Entry // the entries that it may link to
+	HTML     template.HTML
 	anchors  map[string]bool
 	files    map[string][]byte // by path in the site
 	links    []anchorLink      // to anchors of other entries
@@ -146,8 +126,8 @@ type written struct {
 	wrong    Mistakes
 	figures  int
 
-	finding, next sentence
-	hero          *hero
+	Finding, WhatNext sentence
+	Hero              *hero
 }
 
 // anchorLink links to a heading of another entry; it is checked once all entries are read.
@@ -159,15 +139,11 @@ type anchorLink struct {
 
 // write renders an entry's Markdown, resolves its references and checks its links.
 func (j *Journal) write(e *Entry) *written {
-	w := &written{entry: e, anchors: map[string]bool{}, files: map[string][]byte{}}
+	w := &written{Entry: e, journal: j.Entries, anchors: map[string]bool{}, files: map[string][]byte{}}
 	md := newMarkdown(e)
 	tree := md.Parser().Parse(text.NewReader(e.body))
-	w.headings(tree)
-	w.paragraphs(tree)
-	w.visit(j, tree)
-	w.label(tree)
-	w.finding, w.next = w.sentence("finding", e.Finding), w.sentence("next", e.Next)
-	w.hero = w.heroOf(e.Hero)
+	w.visit(tree)
+	w.Finding, w.WhatNext, w.Hero = w.sentence("finding", e.Finding), w.sentence("next", e.Next), w.heroOf(e.Hero)
 	if len(w.wrong) > 0 {
 		return w
 	}
@@ -175,24 +151,8 @@ func (j *Journal) write(e *Entry) *written {
 	if err := md.Renderer().Render(&out, e.body, tree); err != nil {
 		w.wrong.add(e.File, 0, "%v", err)
 	}
-	w.html = template.HTML(out.String()) // escaped by goldmark and html/template
+	w.HTML = template.HTML(out.String()) // escaped by goldmark and html/template
 	return w
-}
-
-// headings collects the link targets.
-func (w *written) headings(tree ast.Node) {
-	w.walk(tree, func(n ast.Node) {
-		h, ok := n.(*ast.Heading)
-		if !ok {
-			return
-		}
-		if id, there := h.AttributeString("id"); there {
-			w.anchors[string(id.([]byte))] = true
-		}
-		if h.Level == 1 {
-			w.wrong.add(w.entry.File, w.line(h), "a heading of one # is the page's title, which is in the front matter; take ##")
-		}
-	})
 }
 
 // walk visits every node before its children.
@@ -204,7 +164,7 @@ func (w *written) walk(tree ast.Node, visit func(ast.Node)) {
 		return ast.WalkContinue, nil
 	})
 	if err != nil {
-		w.wrong.add(w.entry.File, 0, "%v", err)
+		w.wrong.add(w.File, 0, "%v", err)
 	}
 }
 
@@ -212,13 +172,13 @@ func (w *written) walk(tree ast.Node, visit func(ast.Node)) {
 func (w *written) line(n ast.Node) int {
 	for at := n; at != nil; at = at.FirstChild() {
 		if t, ok := at.(*ast.Text); ok {
-			return lineAt(w.entry.body, t.Segment.Start)
+			return lineAt(w.body, t.Segment.Start)
 		}
 		if r, ok := at.(*referenceNode); ok {
 			return r.line
 		}
 		if at.Type() == ast.TypeBlock && at.Lines() != nil && at.Lines().Len() > 0 {
-			return lineAt(w.entry.body, at.Lines().At(0).Start)
+			return lineAt(w.body, at.Lines().At(0).Start)
 		}
 	}
 	if n.Parent() != nil && n.Parent().Type() != ast.TypeDocument {
@@ -228,32 +188,6 @@ func (w *written) line(n ast.Node) int {
 		return w.line(n.Parent())
 	}
 	return 1
-}
-
-// paragraphs converts paragraphs that contain only references to tables and figures into blocks.
-func (w *written) paragraphs(tree ast.Node) {
-	var list []ast.Node
-	w.walk(tree, func(n ast.Node) {
-		if n.Kind() == ast.KindParagraph || n.Kind() == ast.KindTextBlock {
-			list = append(list, n)
-		}
-	})
-	for _, p := range list {
-		refs := w.alone(p)
-		if len(refs) == 0 {
-			continue
-		}
-		var nodes []ast.Node
-		for _, r := range refs {
-			b := &blockNode{html: w.blockHTML(r)}
-			nodes = append(nodes, b)
-		}
-		parent := p.Parent()
-		for _, n := range nodes {
-			parent.InsertBefore(parent, p, n)
-		}
-		parent.RemoveChild(parent, p)
-	}
 }
 
 // alone returns the references of a paragraph that contains only block references.
@@ -267,7 +201,7 @@ func (w *written) alone(p ast.Node) []*referenceNode {
 			}
 			refs = append(refs, c)
 		case *ast.Text:
-			if len(bytes.TrimSpace(c.Segment.Value(w.entry.body))) > 0 {
+			if len(bytes.TrimSpace(c.Segment.Value(w.body))) > 0 {
 				return nil
 			}
 		default:
@@ -277,30 +211,69 @@ func (w *written) alone(p ast.Node) []*referenceNode {
 	return refs
 }
 
-// visit resolves references within sentences, and checks links and typed numbers.
-func (w *written) visit(j *Journal, tree ast.Node) {
-	var refs []*referenceNode
-	w.walk(tree, func(n ast.Node) {
+// visit resolves references, and checks links and typed numbers.
+func (w *written) visit(tree ast.Node) {
+	var nodes []ast.Node // a walk does not follow what changes under it
+	w.walk(tree, func(n ast.Node) { nodes = append(nodes, n) })
+	for _, n := range nodes {
+		h, ok := n.(*ast.Heading)
+		if !ok {
+			continue
+		}
+		if id, there := h.AttributeString("id"); there {
+			w.anchors[string(id.([]byte))] = true
+		}
+		if h.Level == 1 {
+			w.wrong.add(w.File, w.line(h), "a heading of one # is the page's title, which is in the front matter; take ##")
+		}
+	}
+	for _, n := range nodes {
 		switch n := n.(type) {
+		case *ast.Paragraph, *ast.TextBlock:
+			w.blocks(n)
 		case *referenceNode:
-			refs = append(refs, n)
+			if !n.block {
+				n.html = w.inlineHTML(n)
+			}
 		case *ast.Link:
-			n.Destination = w.link(j, w.line(n), n.Destination, false)
+			n.Destination = w.link(w.line(n), n.Destination, false)
 		case *ast.Image:
-			n.Destination = w.link(j, w.line(n), n.Destination, true)
+			n.Destination = w.link(w.line(n), n.Destination, true)
 		case *ast.AutoLink:
-			w.autoLink(n)
+			if n.AutoLinkType == ast.AutoLinkURL {
+				w.link(w.line(n), n.URL(w.body), false)
+			}
 		case *ast.CodeSpan:
-			if bytes.Contains(textOf(n, w.entry.body), []byte("{{")) {
-				w.warn(w.line(n), "a reference in code is shown as it stands")
+			if bytes.Contains(textOf(n, w.body), []byte("{{")) {
+				w.warn(w.line(n), "a reference in code is shown as it is")
 			}
 		case *ast.Text:
-			w.lint(n)
+			if !inCode(n) {
+				w.lint(lineAt(w.body, n.Segment.Start), string(n.Segment.Value(w.body)))
+			}
+		case *tables.Table:
+			w.labelTable(n)
 		}
-	})
-	for _, r := range refs {
-		r.html = w.inlineHTML(r)
 	}
+}
+
+// blocks renders a paragraph that contains only references to tables and figures, in its place.
+func (w *written) blocks(p ast.Node) {
+	refs := w.alone(p)
+	for _, r := range refs {
+		r.html, r.block = w.blockHTML(r), true
+		p.Parent().InsertBefore(p.Parent(), p, r)
+	}
+	if len(refs) > 0 {
+		p.Parent().RemoveChild(p.Parent(), p)
+	}
+}
+
+func inCode(n ast.Node) bool {
+	for n != nil && n.Kind() != ast.KindCodeSpan {
+		n = n.Parent()
+	}
+	return n != nil
 }
 
 func textOf(n ast.Node, source []byte) []byte {
@@ -314,7 +287,7 @@ func textOf(n ast.Node, source []byte) []byte {
 }
 
 func (w *written) warn(line int, format string, args ...any) {
-	m := Mistake{w.entry.File, line, page.Text(fmt.Sprintf(format, args...))}
+	m := Mistake{w.File, line, page.Text(fmt.Sprintf(format, args...))}
 	if !slices.Contains(w.warnings, m) {
 		w.warnings = append(w.warnings, m)
 	}
@@ -323,12 +296,12 @@ func (w *written) warn(line int, format string, args ...any) {
 // answered resolves one reference; if that fails, it records the mistake and ok is false.
 func (w *written) answered(r *referenceNode) (answer, bool) {
 	if r.wrong != nil {
-		w.wrong.add(w.entry.File, r.line, "%v", r.wrong)
+		w.wrong.add(w.File, r.line, "%v", r.wrong)
 		return answer{}, false
 	}
 	a := r.answer
-	if a.pending && !w.entry.Status.open() {
-		w.wrong.add(w.entry.File, r.line, "%s is not measured yet", a.of[0].Name)
+	if a.pending && !w.Status.open() {
+		w.wrong.add(w.File, r.line, "%s is not measured yet", a.of[0].Name)
 		return a, false
 	}
 	if a.warning != "" {

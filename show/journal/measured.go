@@ -1,16 +1,14 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"ceiling/record"
 	"ceiling/show/chart"
-	"ceiling/show/page"
 )
 
 // measured is the runs of one condition, each with its full record.
@@ -23,68 +21,22 @@ type measured struct {
 	runs     []*chart.Run
 }
 
-// openedRun reads a run of a plan, once for all references of an entry.
-func (e *Entry) openedRun(of *Record, id string) (*chart.Run, error) {
-	if e.opened == nil {
-		e.opened = map[string]*chart.Run{}
+// about answers with what show makes of a run, or of all counted runs of a point.
+func about(of any, show func(m measured, to *answer) error) (answer, error) {
+	f, ok := of.(figures)
+	if !ok || f.runs == nil {
+		return answer{}, errors.New("it takes a run, a curve of one point, a point, or a cell")
 	}
-	if run := e.opened[id]; run != nil {
-		return run, nil
+	to := answer{isBlock: true, of: []*Record{f.of}}
+	if f.of.Pending() {
+		to.pending, to.text = true, "Not measured yet."
+		return to, nil
 	}
-	f, there := of.Plan.Record(id)
-	if !there {
-		return nil, fmt.Errorf("the record of run %s is not in the journal", id)
+	m, err := f.runs()
+	if err = cmp.Or(f.wrong, err); err == nil {
+		err = show(m, &to)
 	}
-	r, err := openRecord(f)
-	if err != nil {
-		return nil, err
-	}
-	if r.Run == nil {
-		return nil, fmt.Errorf("%s is not a run", id)
-	}
-	e.opened[id] = r.Run
-	return r.Run, nil
-}
-
-// measuredOf resolves a reference's argument to a run, or to all counted runs of a point. pending
-// is true if they are still to be measured.
-func (e *Entry) measuredOf(of any) (m measured, pending bool, err error) {
-	var p *pointFigures
-	switch of := of.(type) {
-	case *runFigures:
-		m.of, m.runs = of.of, []*chart.Run{of.run}
-		return m, of.of.Pending(), nil
-	case interface{ asPoint() *pointFigures }:
-		p = of.asPoint()
-	default:
-		return m, false, errors.New("it takes a run, a curve of one point, a point, or a cell")
-	}
-	m.of = p.of
-	if p.of.Pending() {
-		return m, true, nil
-	}
-	if p.wrong != nil {
-		return m, false, p.wrong
-	}
-	m, err = e.measuredPoint(p.of, p.point)
-	m.name, m.linkBits = page.Shown(p.name), p.linkBits
-	return m, false, err
-}
-
-// measuredPoint returns the counted runs of a point.
-func (e *Entry) measuredPoint(of *Record, p *record.CurvePoint) (measured, error) {
-	m := measured{of: of}
-	for _, id := range p.RunIDs {
-		run, err := e.openedRun(of, id)
-		if err != nil {
-			return m, err
-		}
-		m.runs = append(m.runs, run)
-	}
-	if len(m.runs) == 0 {
-		return m, errors.New("the point names no runs")
-	}
-	return m, nil
+	return to, err
 }
 
 // spread is a mean over repeats and the standard deviation of a single run.
@@ -95,16 +47,20 @@ type spread struct {
 
 // over computes a figure's spread over the runs; it skips runs without the figure (NaN).
 func (m *measured) over(figure func(r *chart.Run) float64) spread {
-	var s spread
 	var values []float64
 	for _, r := range m.runs {
-		if v := figure(r); !math.IsNaN(v) {
-			values = append(values, v)
-			s.mean += v
-		}
+		values = append(values, figure(r))
 	}
+	return spreadOf(values)
+}
+
+func spreadOf(values []float64) (s spread) {
+	values = slices.DeleteFunc(values, math.IsNaN)
 	if s.n = len(values); s.n == 0 {
 		return s
+	}
+	for _, v := range values {
+		s.mean += v
 	}
 	s.mean /= float64(s.n)
 	for _, v := range values {
@@ -152,14 +108,13 @@ func (m *measured) same(figure func(r *chart.Run) float64) bool {
 
 // Figures of a run, for the functions above; NaN is unknown.
 
-func seconds(r *chart.Run) float64  { return r.ElapsedS }
-func answers(r *chart.Run) float64  { return float64(r.Latency.Response.Count) }
-func waited(r *chart.Run) float64   { return r.Latency.Response.MeanNs * answers(r) }
-func bytesIn(r *chart.Run) float64  { return float64(r.Bytes.Read) }
-func finished(r *chart.Run) float64 { return float64(r.Requests.Completed) }
-func perSecond(r *chart.Run) float64 {
-	return r.Rate.CompletedPerS
-}
+func seconds(r *chart.Run) float64       { return r.ElapsedS }
+func answers(r *chart.Run) float64       { return float64(r.Latency.Response.Count) }
+func waited(r *chart.Run) float64        { return r.Latency.Response.MeanNs * answers(r) }
+func bytesIn(r *chart.Run) float64       { return float64(r.Bytes.Read) }
+func finished(r *chart.Run) float64      { return float64(r.Requests.Completed) }
+func perSecond(r *chart.Run) float64     { return r.Rate.CompletedPerS }
+func readPerSecond(r *chart.Run) float64 { return over(bytesIn(r), r.ElapsedS) }
 
 // slots returns the concurrency of a closed loop; NaN in an open one.
 func slots(r *chart.Run) float64 {

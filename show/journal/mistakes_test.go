@@ -61,8 +61,8 @@ func TestFrontMatter(t *testing.T) {
 		{"a key twice", "title: A\ntitle: B\n", "entry.md:3: "},
 		{"no day", "date: 21 November\n", `entry.md:2: date: invalid date "21 November"; write it as in 2026-11-21`},
 		{"no such day", "date: 2026-02-30\n", "entry.md:2: date: "},
-		{"not a text", "question: [a, b]\n", "entry.md:2: question takes a text"},
-		{"runs is a text", "runs: x7f2\n", "entry.md:2: runs takes a list"},
+		{"not a text", "question: [a, b]\n", "entry.md:2: question: it takes a text"},
+		{"runs is a text", "runs: x7f2\n", "entry.md:2: runs: it takes a list"},
 		{"a name with a blank", "runs:\n  \"a b\": x7f2\n", `entry.md:3: runs: invalid name "a b"`},
 		{"retracted, and no reason", "status: retracted\n", "entry.md:2: a retracted entry says why: retracted_because"},
 		{"a reason, and not retracted", "retracted_because: it was late\n",
@@ -72,7 +72,7 @@ func TestFrontMatter(t *testing.T) {
 		{"done without a record", "", "a done entry names the runs that it is about: runs"},
 		{"done with a record to come", "runs:\n  later:\n", "entry.md:3: runs: later names no record; an entry that is done has all of them"},
 		{"on nothing", "builds_on: [0009]\n", `entry.md:2: builds_on: unknown entry "0009"; near: 0001-a`},
-		{"on itself", "builds_on: [0001-a]\n", "entry.md:2: builds_on: an entry cannot build on itself"},
+		{"on itself", "builds_on: [0001-a]\n", "entry.md:2: builds_on: an entry cannot name itself"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "j")
@@ -169,7 +169,7 @@ func TestReferences(t *testing.T) {
 		{`{{(run "first").Rate }`, "is not closed by }} on its line"},
 		{`{{(run "first).Rate}}`, "is not closed by }} on its line"},
 		{`{{}}`, "{{}} is empty"},
-		{`{{printf "12,345 req/s"}}`, "is not a figure of a record"},
+		{`{{"12,345 req/s"}}`, "is not a figure of a record"},
 		{`{{(rum "first").Rate}}`, "unknown {{rum}}; near: run"},
 		{`{{(plan "first").Count}}`, `first is a run: write (run "first")`},
 		{`{{(run "sweep").Rate}}`, `sweep is a plan: write (plan "sweep")`},
@@ -190,7 +190,7 @@ func TestReferences(t *testing.T) {
 		{`{{times (run "first").Outcome (run "first").Outcome}}`, "only numbers can be compared"},
 		{`{{(metric "first" "rps").Change}}`, `first is a run: write (run "first")`},
 		{`{{(metric "sweep" "rps").Change}}`, "a plan of kind sweep has no metrics"},
-		{`text {{table "first"}}`, "stands in a paragraph of its own"},
+		{`text {{table "first"}}`, "must be in its own paragraph"},
 		{`{{figure "first" "curve"}}`, `unknown figure "curve"; use stations, percentiles`},
 		{`{{table "first" "curves"}}`, `unknown table "curves"; use `},
 		{`{{table "first" "sweep"}}`, "a table of several is one of single runs"},
@@ -324,7 +324,7 @@ func TestStore(t *testing.T) {
 	s, err := Build(j)
 	check(t, err)
 	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0].Error(),
-		"entry.md:2: 20261121-093012-x7f2 is in the store of this machine alone; put it in with: ceiling journal add 0001-a") {
+		"entry.md:2: 20261121-093012-x7f2 is only in this machine's store; put it in with: ceiling journal add 0001-a") {
 		t.Errorf("warnings: %v", s.Warnings)
 	}
 	if !strings.Contains(string(s.Files["0001-a.html"]), ">12,345 req/s<") {

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,33 +11,24 @@ import (
 // nearMost is the number of names suggested for an unknown one.
 const nearMost = 5
 
-// nearest returns the names most similar to the given one, best match first, among those that
-// differ in at most half. If none is similar, it returns the first names of the list.
-func nearest(name string, names []string) []string {
-	type scored struct {
-		name string
-		far  int
-	}
-	var list []scored
-	for _, n := range names {
-		far := text.Distance(strings.ToLower(name), strings.ToLower(n))
+// nearTo suggests the names most similar to an unknown one, best match first, among those that
+// differ in at most half. If none is similar, it suggests the first names of the list.
+func nearTo(name string, names []string) string {
+	far := func(n string) int {
 		if strings.Contains(strings.ToLower(n), strings.ToLower(name)) {
-			far = min(far, 1)
+			return min(1, len(n)-len(name))
 		}
-		list = append(list, scored{n, far})
+		return text.Distance(strings.ToLower(name), strings.ToLower(n))
 	}
-	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(a.far, b.far) })
-	var near []string
-	for _, s := range list[:min(len(list), nearMost)] {
-		if len(near) > 0 && s.far > max(len(name)/2, 1) {
-			break
-		}
-		near = append(near, s.name)
+	near := slices.SortedStableFunc(slices.Values(names), func(a, b string) int { return cmp.Compare(far(a), far(b)) })
+	switch similar := slices.IndexFunc(near, func(n string) bool { return far(n) > max(len(name)/2, 1) }); {
+	case similar == 0:
+		near = names
+	case similar > 0:
+		near = near[:similar]
 	}
-	if len(list) > 0 && list[0].far > max(len(name)/2, 1) {
-		return names[:min(len(names), nearMost)]
+	if len(near) == 0 {
+		return ""
 	}
-	return near
+	return "; near: " + strings.Join(near[:min(len(near), nearMost)], ", ")
 }
-
-func keysOf[V any](m map[string]V) []string { return slices.Collect(maps.Keys(m)) }

@@ -21,12 +21,6 @@ import (
 // pointsTable is the table's name in a reference.
 const pointsTable = "points"
 
-// percentilesShown are the percentiles in the table and the CSV.
-var percentilesShown = []struct {
-	name string
-	q    float64
-}{{"p50", .5}, {"p75", .75}, {"p90", .9}, {"p95", .95}, {"p99", .99}} // read-only
-
 // pointOf is one condition of a sweep.
 type pointOf struct {
 	curve *record.Curve
@@ -46,7 +40,7 @@ func (e *Entry) points(of *Record) ([]pointOf, error) {
 		for j := range c.Points {
 			p := pointOf{c, &c.Points[j], measured{of: of}}
 			if len(p.point.RunIDs) > 0 {
-				m, err := e.measuredPoint(of, p.point)
+				m, err := condition{source: source{of: of}, point: p.point, open: e.member}.runs()
 				if err != nil {
 					return nil, err
 				}
@@ -87,6 +81,29 @@ func namesOf(list []pointOf) []string {
 	return names
 }
 
+// pointFigure is a figure of a point with its spread over the repeats, for the table and the CSV.
+type pointFigure struct {
+	// name is its column in the table, "" if it has none; field is that in the CSV.
+	name, field string
+	of          func(p *pointOf) spread
+	format      func(v float64) string
+}
+
+// pointFigures are in the order of both.
+func pointFigures() []pointFigure {
+	over := func(figure func(r *chart.Run) float64) func(*pointOf) spread {
+		return func(p *pointOf) spread { return p.over(figure) }
+	}
+	list := []pointFigure{{"req/s", "per_s", (*pointOf).rate, rounded}}
+	for _, percent := range []string{"50", "75", "90", "95", "99"} {
+		q, _ := strconv.ParseFloat("."+percent, 64)
+		list = append(list, pointFigure{"P" + percent, "p" + percent + "_ns", over(quantileNs(q)), unit.FormatNsFloat})
+	}
+	return append(list, pointFigure{"read", "read_bytes_per_s", over(readPerSecond), kindBytesPS.format},
+		pointFigure{field: "server_cores", of: over(serverCores)}, pointFigure{field: "generator_cores", of: over(generatorCores)},
+		pointFigure{field: "in_flight_little", of: over(inFlight)})
+}
+
 // rate is requests per second, taken from the point if its runs have no record.
 func (p *pointOf) rate() spread {
 	if len(p.runs) == 0 {
@@ -95,34 +112,34 @@ func (p *pointOf) rate() spread {
 	return p.over(perSecond)
 }
 
-func (p *pointOf) megabytes() spread {
-	return p.over(func(r *chart.Run) float64 { return over(bytesIn(r), r.ElapsedS) })
-}
-
 // pointsOf returns the table of a sweep.
 func (e *Entry) pointsOf(of *Record) (page.Table, error) {
 	list, err := e.points(of)
-	t := page.Table{Caption: "Every point, mean ± standard deviation over its repeats; in flight: connections × pipelining of a closed loop"}
+	t := page.Table{Caption: "Every point, mean ± standard deviation over its repeats; in flight: connections × pipelining of a closed loop. ≥: Little's law is broken by more than 10%, so the percentiles are lower bounds",
+		Columns: columns("of", "load", "req/s", "P50", "P75", "P90", "P95", "P99", "read", "in flight", "Little's law", "runs")}
 	if err != nil {
 		return t, err
-	}
-	t.Columns = []page.Column{{Name: "of"}, {Name: "load", Figure: true}, {Name: "req/s", Figure: true}}
-	for _, q := range percentilesShown {
-		t.Columns = append(t.Columns, page.Column{Name: strings.ToUpper(q.name), Figure: true})
-	}
-	for _, name := range []string{"read", "in flight", "Little's law", "runs"} {
-		t.Columns = append(t.Columns, page.Column{Name: name, Figure: true})
 	}
 	names := namesOf(list)
 	for i := range list {
 		p := &list[i]
-		row := []page.Cell{{Text: names[i]}, {Text: page.Text(p.load())}, {Text: p.rate().formatted(count)}}
-		for _, q := range percentilesShown {
-			row = append(row, page.Cell{Text: p.over(quantileNs(q.q)).formatted(unit.FormatNsFloat)})
+		row := []string{names[i], page.Text(p.load())}
+		law, kept := p.over(inFlight), p.over(slots)
+		broken := kept.n > 0 && math.Abs(law.mean/kept.mean-1) > record.LittleWithin
+		for _, f := range pointFigures() {
+			switch s := f.of(p); {
+			case f.name == "":
+			case broken && strings.HasPrefix(f.name, "P"): // the requests that no run saw end are the slow ones
+				row = append(row, "≥ "+s.only(f.format))
+			default:
+				row = append(row, s.formatted(f.format))
+			}
 		}
-		row = append(row, page.Cell{Text: p.megabytes().formatted(func(v float64) string { return unit.FormatBytesSI(int64(v)) + "/s" })},
-			page.Cell{Text: p.over(slots).only(count)}, page.Cell{Text: p.over(inFlight).only(three)}, page.Cell{Text: fmt.Sprint(p.point.Runs)})
-		t.Rows = append(t.Rows, row)
+		little := law.only(three)
+		if broken {
+			little = "broken: " + little
+		}
+		t.Rows = append(t.Rows, cells(append(row, kept.only(rounded), little, fmt.Sprint(p.point.Runs))...))
 	}
 	return t, nil
 }
@@ -138,11 +155,8 @@ func (p *pointOf) load() string {
 	if p.curve.Over == "" {
 		return fmt.Sprintf("%d × %d", p.point.Connections, p.point.Pipelining)
 	}
-	return count(p.point.X)
+	return rounded(p.point.X)
 }
-
-// csvPage is the path of a sweep's points as CSV.
-func csvPage(id string) string { return "runs/" + id + ".csv" }
 
 // pointsCSV writes the points as RFC 4180 CSV with a header. Times are nanoseconds, sizes bytes;
 // a figure that was not measured is empty. Text that a spreadsheet would read as a formula gets a
@@ -153,17 +167,16 @@ func (e *Entry) pointsCSV(of *Record) ([]byte, error) {
 		return nil, err
 	}
 	head := []string{"server", "requests", "fixed", "over", "load", "connections", "pipelining", "target_per_s", "runs", "invalid", "outcome", "bottleneck"}
-	for _, name := range []string{"per_s", "p50_ns", "p75_ns", "p90_ns", "p95_ns", "p99_ns", "read_bytes_per_s", "server_cores", "generator_cores",
-		"in_flight_little"} {
-		head = append(head, name, name+"_deviation")
+	for _, f := range pointFigures() {
+		head = append(head, f.field, f.field+"_deviation")
 	}
-	var out bytes.Buffer
-	w := csv.NewWriter(&out)
-	w.UseCRLF = true
 	rows := [][]string{append(head, "in_flight")}
 	for i := range list {
 		rows = append(rows, list[i].fields())
 	}
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	w.UseCRLF = true
 	if err := w.WriteAll(rows); err != nil {
 		return nil, fmt.Errorf("write %s: %w", csvPage(of.ID), err)
 	}
@@ -171,38 +184,23 @@ func (e *Entry) pointsCSV(of *Record) ([]byte, error) {
 }
 
 func (p *pointOf) fields() []string {
-	plain := func(v float64) string { // nine digits, never with an exponent
+	plain := func(v float64, known bool) string { // nine digits, never with an exponent
 		rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 8, 64), 64)
-		if err != nil {
-			rounded = v
+		if !known || err != nil {
+			return ""
 		}
 		return strconv.FormatFloat(rounded, 'f', -1, 64)
 	}
 	c, at := p.curve, p.point
-	row := []string{cellText(c.Server), cellText(c.Mix), cellText(prose.Fixed(c)), c.Over, plain(at.X), fmt.Sprint(at.Connections),
-		fmt.Sprint(at.Pipelining), "", fmt.Sprint(at.Runs), fmt.Sprint(at.Invalid), cellText(string(at.Outcome)), cellText(string(at.Bottleneck))}
-	if at.TargetPerS > 0 {
-		row[7] = plain(at.TargetPerS)
+	row := []string{cellText(c.Server), cellText(c.Mix), cellText(prose.Fixed(c)), c.Over, plain(at.X, true), fmt.Sprint(at.Connections),
+		fmt.Sprint(at.Pipelining), plain(at.TargetPerS, at.TargetPerS > 0), fmt.Sprint(at.Runs), fmt.Sprint(at.Invalid),
+		cellText(string(at.Outcome)), cellText(string(at.Bottleneck))}
+	for _, f := range pointFigures() {
+		s := f.of(p)
+		row = append(row, plain(s.mean, s.n > 0), plain(s.deviation, s.n > 1))
 	}
-	figures := []spread{p.rate()}
-	for _, q := range percentilesShown {
-		figures = append(figures, p.over(quantileNs(q.q)))
-	}
-	for _, s := range append(figures, p.megabytes(), p.over(serverCores), p.over(generatorCores), p.over(inFlight)) {
-		mean, deviation := "", ""
-		if s.n > 0 && !math.IsNaN(s.mean) {
-			mean = plain(s.mean)
-		}
-		if s.n > 1 {
-			deviation = plain(s.deviation)
-		}
-		row = append(row, mean, deviation)
-	}
-	kept := ""
-	if s := p.over(slots); s.n > 0 {
-		kept = plain(s.mean)
-	}
-	return append(row, kept)
+	kept := p.over(slots)
+	return append(row, plain(kept.mean, kept.n > 0))
 }
 
 // cellText makes text from a record safe for spreadsheets.

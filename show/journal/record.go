@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"ceiling/record"
 	"ceiling/show/chart"
-	"ceiling/show/ladder"
 	"ceiling/show/page"
 )
 
@@ -28,8 +28,6 @@ type Record struct {
 	// Run or Plan is set, not both; both are nil while ID is "".
 	Run  *chart.Run
 	Plan *record.Plan
-	// Ladder of regimes, in place of both.
-	Ladder *ladder.Ladder
 	// LeftOut lists what the journal's copy lacks.
 	LeftOut []record.Omission
 
@@ -70,13 +68,8 @@ func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 		}
 		e.Records = append(e.Records, r)
 	}
-	if e.Front.Ladder != "" {
-		if err := openLadder(e); err != nil {
-			wrong.add(e.File, e.Line("ladder"), "ladder: %v", err)
-		}
-	}
 	typed := bytes.Contains(e.body, []byte("{{typed ")) // figures of others, which have no record
-	if len(e.Runs) == 0 && e.Front.Ladder == "" && !typed && e.Status == Done {
+	if len(e.Runs) == 0 && !typed && e.Status == Done {
 		wrong.add(e.File, e.Line("status"), "a done entry names the runs that it is about: runs")
 	}
 	if most, runs, all := e.bottleneck(); e.Regime != "" && e.Status == Done && all > 0 && !slices.Contains(most, e.Regime) {
@@ -92,18 +85,17 @@ func (e *Entry) bottleneck() (most []string, runs, all int) {
 	for _, r := range e.Records {
 		if r.Run != nil {
 			counts[string(r.Run.Verdict.Bottleneck)]++
-			all++
 		}
 		for i := 0; r.Plan != nil && i < len(r.Plan.Runs); i++ {
 			counts[string(r.Plan.Runs[i].Bottleneck)]++
-			all++
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		if counts[name] > runs {
-			most, runs = nil, counts[name]
-		}
-		if counts[name] == runs {
+		all += counts[name]
+		switch n := counts[name]; {
+		case n > runs:
+			most, runs = []string{name}, n
+		case n == runs:
 			most = append(most, name)
 		}
 	}
@@ -136,25 +128,29 @@ func (e *Entry) findRecord(j *Journal, store record.Store, name string) (f recor
 	return f, false, nil
 }
 
-// pathInside returns the path of a file that an entry names, which is in the entry's folder; as is how it is
-// written.
-func pathInside(e *Entry, file, as string) (string, error) {
-	path := filepath.Join(e.Dir, file)
-	if !within(e.Dir, path) {
-		return "", fmt.Errorf("%s is not in the entry's folder; put it there, as in %s", clip(file), as)
+// open opens a regular file of the entry's folder, which no symbolic link leaves; as is how its name
+// is written.
+func (e *Entry) open(file, as string) (*os.File, error) {
+	if !filepath.IsLocal(filepath.FromSlash(file)) {
+		return nil, fmt.Errorf("%s is not in the entry's folder; put it there, as in %s", clip(file), as)
 	}
-	return path, nil
+	root, err := os.OpenRoot(e.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if info, err := root.Stat(filepath.FromSlash(file)); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("no such file in the entry's folder: %s", clip(file))
+	}
+	return root.Open(filepath.FromSlash(file))
 }
 
 // within reports whether a path is inside a folder.
 func within(dir, path string) bool {
 	a, err1 := filepath.Abs(dir)
 	b, err2 := filepath.Abs(path)
-	if err1 != nil || err2 != nil {
-		return false
-	}
-	rel, err := filepath.Rel(a, b)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+	rel, err3 := filepath.Rel(a, b)
+	return errors.Join(err1, err2, err3) == nil && filepath.IsLocal(rel)
 }
 
 // openRecord reads a run or a plan and its document.
@@ -179,6 +175,11 @@ func openRecord(f record.File) (*Record, error) {
 	return r, nil
 }
 
+// means reports whether a name is an ID, or begins or ends one.
+func means(name, id string) bool {
+	return id == name || strings.HasPrefix(id, name) || strings.HasSuffix(id, name)
+}
+
 // record returns the entry's record with a given name, ID, or unique prefix or suffix of an ID.
 func (e *Entry) record(name string) *Record {
 	var found []*Record
@@ -186,7 +187,7 @@ func (e *Entry) record(name string) *Record {
 		if r.Name == name || r.ID == name {
 			return r
 		}
-		if r.ID != "" && len(name) >= 4 && (strings.HasPrefix(r.ID, name) || strings.HasSuffix(r.ID, name)) {
+		if !r.Pending() && len(name) >= 4 && means(name, r.ID) {
 			found = append(found, r)
 		}
 	}
@@ -200,46 +201,63 @@ func (e *Entry) record(name string) *Record {
 func (e *Entry) resolve(name string) (*Record, error) {
 	of, part, isPart := strings.Cut(name, "/")
 	r := e.record(of)
-	if r == nil {
+	switch {
+	case r == nil && len(e.Records) == 0:
+		return nil, errors.New("this entry names no records; runs in its front matter does that")
+	case r == nil:
 		var names []string
 		for _, one := range e.Records {
 			names = append(names, one.Name)
 		}
-		if len(names) == 0 {
-			return nil, fmt.Errorf("this entry names no records; runs in its front matter does that")
-		}
 		return nil, fmt.Errorf("%q is not among this entry's runs%s", clip(of), nearTo(of, names))
-	}
-	if !isPart || r.Pending() {
+	case !isPart || r.Pending():
 		return r, nil
-	}
-	if r.Plan == nil {
+	case r.Plan == nil:
 		return nil, fmt.Errorf("%s is a single run and has no %s", r.Name, clip(part))
 	}
 	all := r.Plan.Records()
-	var found []string
-	for _, id := range all {
-		if id == part || strings.HasPrefix(id, part) || strings.HasSuffix(id, part) {
-			found = append(found, id)
-		}
-	}
+	found := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return !means(part, id) })
 	if len(found) != 1 {
 		return nil, fmt.Errorf("%s has %d runs called %q in the journal, of %d", r.Name, len(found), clip(part), len(all))
 	}
-	f, _ := r.Plan.Record(found[0])
-	run, err := openRecord(f)
+	run, err := e.member(r, found[0])
 	if err != nil {
 		return nil, err
 	}
-	run.Name, run.of = name, r
-	return run, nil
+	called := *run
+	called.Name = name // as the entry writes it
+	return &called, nil
+}
+
+// member reads a run of a plan, once for all references of an entry.
+func (e *Entry) member(of *Record, id string) (*Record, error) {
+	if r := e.opened[id]; r != nil {
+		return r, nil
+	}
+	f, there := of.Plan.Record(id)
+	if !there {
+		return nil, fmt.Errorf("the record of run %s is not in the journal", id)
+	}
+	r, err := openRecord(f)
+	if err != nil {
+		return nil, err
+	}
+	if r.Run == nil || r.ID != id {
+		return nil, fmt.Errorf("%s is not the run %s", f, id)
+	}
+	if e.opened == nil {
+		e.opened = map[string]*Record{}
+	}
+	r.Name, r.of = of.Name+"/"+id, of
+	e.opened[id] = r
+	return r, nil
 }
 
 // same reports whether two records with the same ID have the same content.
 func (r *Record) same(other *Record) bool {
 	text := func(r *Record) string {
 		var b strings.Builder
-		err := errors.New("pending")
+		var err error
 		if r.Plan != nil {
 			err = record.WritePlanJSON(&b, r.Plan)
 		} else if r.Run != nil {

@@ -1,21 +1,23 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
-	texttemplate "text/template"
+	"text/template/parse"
 
 	"ceiling/experiment/plan"
-	"ceiling/internal/lazy"
+	"ceiling/internal/text"
 	"ceiling/show/page"
 )
 
-// A reference is one {{…}} of a text, a text/template pipeline. It starts with one of the
-// functions below and ends in a figure, a method of the function's result.
+// A reference is one {{…}} of a text, a pipeline as text/template parses it. It starts with one of
+// the functions below and ends in a figure, by its name among those that the function returns.
 
 // answer is the value of a reference: text within a sentence, or blocks.
 type answer struct {
@@ -34,160 +36,246 @@ type answer struct {
 	pending, typed bool
 	isBlock        bool // in a paragraph of its own
 	warning        string
+	wrong          error // why the record has no such figure
 }
 
-// interval returns a figure's interval, "" if it has none.
-func (a answer) interval() string { return strings.TrimSpace(strings.TrimPrefix(a.text, a.short)) }
+// Figure is the figure without its interval, Interval that, "" if it has none, and Page the page of
+// its record, "" if that is still to be measured.
+func (a answer) Figure() string { return page.Text(a.short) }
+func (a answer) Interval() string {
+	return page.Text(strings.TrimSpace(strings.TrimPrefix(a.text, a.short)))
+}
+func (a answer) Pending() bool { return a.pending }
+func (a answer) Typed() bool   { return a.typed }
+func (a answer) Page() string {
+	if len(a.of) == 0 || a.pending {
+		return ""
+	}
+	return a.of[len(a.of)-1].Page()
+}
 
-// usages is the syntax of each function.
-var usages = map[string]string{
-	"run": `{{(run "NAME").Rate}}`, "plan": `{{(plan "NAME").Count}}`, "curve": `{{(curve "NAME" "SERVER" "MIX").Rate}}`,
-	"cell": `{{(cell "NAME" "LEVEL" "LEVEL").Rate}}`, "effect": `{{(effect "NAME" "FACTOR" "LEVEL").Rate}}`,
-	"resource": `{{(resource "NAME" "server CPU").Elasticity}}`, "metric": `{{(metric "NAME" "rps").Change}}`,
-	"compare": `{{compare (run "A").Rate (run "B").Rate}}`, "times": `{{times (run "A").Rate (run "B").Rate}}`,
-	"typed": `{{typed "5 ms"}}`, "table": `{{table "NAME"}} or {{table "NAME" "KIND"}}`, "figure": `{{figure "NAME" "KIND"}}`,
-	"little": `{{little (run "NAME")}}`, "shareOfLink": `{{shareOfLink (run "NAME") "10Gbit/s"}}`, "utilization": `{{utilization (run "NAME")}}`,
-	"regime": `{{(regime "kv-quorum").Rate}}`, "ladder": `{{ladder}}`, "reported": `{{(reported "records/wrk.txt").Rate}}`,
-	"ends": `{{ends (run "NAME")}}`, "workers": `{{workers (run "NAME")}}`, "path": `{{path (run "NAME")}}`,
-} // read-only
+// function is what a reference may start with: how it is written, and what it does.
+type function struct {
+	usage string
+	call  any
+}
 
 // functions are the functions available to an entry's references.
-func (e *Entry) functions() texttemplate.FuncMap {
-	return texttemplate.FuncMap{
-		"run": e.run, "plan": e.plan, "curve": e.curveOf, "resource": e.resource, "metric": e.metric,
-		"cell": func(name string, levels ...string) (*cellFigures, error) { return cellOf(e, name, levels...) },
-		"effect": func(name, factor, level string, given ...string) (*effectFigures, error) {
-			return effectOf(e, name, factor, level, given...)
-		},
-		"regime":   func(name string) (*regimeFigures, error) { return regimeOf(e, name) },
-		"reported": func(file string) (*reportedFigures, error) { return reportedIn(e, file) },
-		"ladder":   func() (answer, error) { return ladderBlock(e) },
-		"compare":  func(a, b answer) (answer, error) { return against(kindChange, a, b) },
-		"times":    func(a, b answer) (answer, error) { return against(kindTimes, a, b) },
-		"typed":    func(text string) answer { return answer{text: text, short: text, typed: true} },
-		"table":    func(args ...string) (answer, error) { return e.blocks("table", args) },
-		"little":   e.little, "shareOfLink": e.shareOfLink, "utilization": e.utilization, "ends": e.ends, "workers": e.workers,
-		"path":   e.pathOf,
-		"figure": func(name, kind string) (answer, error) { return e.blocks("figure", []string{name, kind}) },
+func (e *Entry) functions() map[string]function {
+	return map[string]function{
+		"run":         {`{{(run "NAME").Rate}}`, e.run},
+		"plan":        {`{{(plan "NAME").Count}}`, e.plan},
+		"curve":       {`{{(curve "NAME" "SERVER" "MIX").Rate}}`, e.curve},
+		"cell":        {`{{(cell "NAME" "LEVEL" "LEVEL").Rate}}`, e.cell},
+		"effect":      {`{{(effect "NAME" "FACTOR" "LEVEL").Rate}}`, e.effect},
+		"resource":    {`{{(resource "NAME" "server CPU").Elasticity}}`, e.resource},
+		"metric":      {`{{(metric "NAME" "rps").Change}}`, e.metric},
+		"reported":    {`{{(reported "records/wrk.txt").Rate}}`, e.reported},
+		"compare":     {`{{compare (run "A").Rate (run "B").Rate}}`, func(a, b answer) (answer, error) { return against(kindChange, a, b) }},
+		"times":       {`{{times (run "A").Rate (run "B").Rate}}`, func(a, b answer) (answer, error) { return against(kindTimes, a, b) }},
+		"typed":       {`{{typed "5 ms"}}`, func(text string) answer { return answer{text: text, short: text, typed: true} }},
+		"table":       {`{{table "NAME"}} or {{table "NAME" "KIND"}}`, func(args ...string) (answer, error) { return e.blocks("table", args) }},
+		"figure":      {`{{figure "NAME" "KIND"}}`, func(name, kind string) (answer, error) { return e.blocks("figure", []string{name, kind}) }},
+		"little":      {`{{little (run "NAME")}}`, little},
+		"shareOfLink": {`{{shareOfLink (run "NAME") "10Gbit/s"}}`, shareOfLink},
+		"utilization": {`{{utilization (run "NAME")}}`, utilization},
+		"ends":        {`{{ends (run "NAME")}}`, ends},
+		"workers":     {`{{workers (run "NAME")}}`, workers},
+		"path":        {`{{path (run "NAME")}}`, pathOf},
 	}
 }
+
+// misuse is a mistake in how a reference is written, which the usage of its function explains.
+type misuse struct{ error }
 
 // answer evaluates the text between {{ and }}.
-func (e *Entry) answer(inside string) (out answer, err error) {
+func (e *Entry) answer(inside string) (answer, error) {
 	inside = strings.TrimSpace(inside)
-	if inside == "" {
-		return out, fmt.Errorf("{{}} is empty; %s takes a figure from a record", usages["run"])
-	}
-	var found any
 	functions := e.functions()
-	functions["found"] = func(v any) string { found = v; return "" }
-	t, err := texttemplate.New("").Funcs(functions).Parse("{{found (" + inside + ")}}")
+	if inside == "" {
+		return answer{}, fmt.Errorf("{{}} is empty; %s takes a figure from a record", functions["run"].usage)
+	}
+	found, err := evaluate(inside, functions)
 	if err == nil {
-		err = t.Execute(new(strings.Builder), nil)
-	}
-	if err != nil {
-		return out, said(inside, err)
-	}
-	out, ok := found.(answer)
-	if !ok {
-		if figures := methods(reflect.TypeOf(found)); len(figures) > 0 {
-			return out, fmt.Errorf("{{%s}} has figures; name one, as in {{(%s).%s}}; there is %s", clip(inside), clip(inside),
-				figures[0], strings.Join(figures, ", "))
+		switch found := found.(type) {
+		case answer:
+			if err = found.wrong; err == nil {
+				return found, nil
+			}
+		case figures:
+			names := found.names()
+			return answer{}, fmt.Errorf("{{%s}} has figures; name one, as in {{(%s).%s}}; there is %s", clip(inside), clip(inside),
+				names[0], strings.Join(names, ", "))
+		default:
+			err = errNoFigure
 		}
-		return out, fmt.Errorf("{{%s}} is not a figure of a record; write it as in %s", clip(inside), usages["run"])
 	}
-	return out, nil
+	var wrong misuse
+	if !errors.As(err, &wrong) {
+		return answer{}, fmt.Errorf("{{%s}}: %w", clip(inside), err)
+	}
+	verb, _, _ := strings.Cut(strings.TrimLeft(inside, "( "), " ")
+	usage := cmp.Or(functions[verb].usage, functions["run"].usage)
+	return answer{}, fmt.Errorf("{{%s}}: %w; it is written as %s", clip(inside), wrong, usage)
 }
 
-var (
-	noFunction = lazy.Regexp(`function "([^"]*)" not defined`)
-	noFigure   = lazy.Regexp(`can't evaluate field (\w+) in type \*?journal\.(\w+)`)
-	inTemplate = lazy.Regexp(`^(template: |error calling )`)
-	atPlace    = lazy.Regexp(`^template: :\d+(:\d+)?: (executing "" at <.*>: )?`)
-)
+var errNoFigure = misuse{errors.New("is not a figure of a record")}
 
-// figureTypes are the result types of the functions, by type name.
-func figureTypes() map[string]reflect.Type {
-	types := map[string]reflect.Type{}
-	for _, v := range []any{&runFigures{}, &planFigures{}, &curveFigures{}, &pointFigures{}, &resourceFigures{}, &metricFigures{},
-		&cellFigures{}, &effectFigures{},
-		&regimeFigures{}, &reportedFigures{}, quantiles{}} {
-		t := reflect.TypeOf(v)
-		name := t.Name()
-		if t.Kind() == reflect.Pointer {
-			name = t.Elem().Name()
-		}
-		types[name] = t
+// evaluate evaluates a pipeline.
+func evaluate(inside string, functions map[string]function) (any, error) {
+	tree := parse.New("")
+	tree.Mode = parse.SkipFuncCheck // an unknown name has an error of its own
+	if _, err := tree.Parse("{{("+inside+")}}", "", "", map[string]*parse.Tree{}); err != nil {
+		return nil, misuse{errors.New(strings.TrimPrefix(text.Line(err.Error()), "template: :1: "))}
 	}
-	return types
+	action, ok := tree.Root.Nodes[0].(*parse.ActionNode)
+	if !ok || len(tree.Root.Nodes) > 1 {
+		return nil, errNoFigure
+	}
+	return pipe(action.Pipe, functions)
 }
 
-// methods returns the figures of a type, by name.
-func methods(t reflect.Type) []string {
-	var names []string
-	for i := 0; t != nil && i < t.NumMethod(); i++ {
-		names = append(names, t.Method(i).Name)
+// pipe evaluates commands; each has the result of the one before it as its last argument.
+func pipe(n *parse.PipeNode, functions map[string]function) (result any, err error) {
+	for i, command := range n.Cmds {
+		v, err := operand(command.Args[0], functions)
+		if err != nil {
+			return nil, err
+		}
+		var args []any
+		for _, n := range command.Args[1:] {
+			arg, err := operand(n, functions)
+			if err == nil {
+				arg, err = call(n.String(), arg)
+			}
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, arg)
+		}
+		if i > 0 {
+			args = append(args, result)
+		}
+		if result, err = call(command.Args[0].String(), v, args...); err != nil {
+			return nil, err
+		}
 	}
-	return names
+	return result, nil
 }
 
-// said explains what is wrong with a reference, in this package's words where they are clearer
-// than the template's.
-func said(inside string, err error) error {
-	text := err.Error()
-	if m := noFunction().FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("unknown {{%s}}%s", clip(m[1]), nearTo(m[1], slices.Sorted(slices.Values(keysOf(usages)))))
-	}
-	if m := noFigure().FindStringSubmatch(text); m != nil {
-		if near := nearTo(m[1], methods(figureTypes()[m[2]])); near != "" {
-			return fmt.Errorf("{{%s}}: unknown .%s%s", clip(inside), clip(m[1]), near)
+// operand evaluates a part of a command, which may be a function.
+func operand(n parse.Node, functions map[string]function) (any, error) {
+	switch n := n.(type) {
+	case *parse.StringNode:
+		return n.Text, nil
+	case *parse.NumberNode:
+		return n.Float64, nil
+	case *parse.PipeNode:
+		return pipe(n, functions)
+	case *parse.IdentifierNode:
+		if f, known := functions[n.Ident]; known {
+			return f.call, nil
 		}
-		return fmt.Errorf("{{%s}}: a figure has no parts, and no .%s", clip(inside), clip(m[1]))
-	}
-	own := err
-	for next := own; next != nil; next = errors.Unwrap(next) {
-		if own = next; !inTemplate().MatchString(own.Error()) {
-			break // already this package's words
+		return nil, fmt.Errorf("unknown {{%s}}%s", clip(n.Ident), nearTo(n.Ident, slices.Sorted(maps.Keys(functions))))
+	case *parse.ChainNode:
+		v, err := operand(n.Node, functions)
+		for _, name := range n.Field {
+			if err == nil {
+				v, err = ask(v, name)
+			}
 		}
+		return v, err
 	}
-	usage := ""
-	if inTemplate().MatchString(own.Error()) || own == err || strings.Contains(text, "wrong number of args") {
-		verb, _, _ := strings.Cut(strings.TrimLeft(inside, "( "), " ")
-		if usage = usages[verb]; usage == "" {
-			usage = usages["run"]
-		}
-		usage = "; it is written as " + usage
-	}
-	return fmt.Errorf("{{%s}}: %s%s", clip(inside), strings.ReplaceAll(atPlace().ReplaceAllString(own.Error(), ""), "\n", " "), usage)
+	return nil, errNoFigure
 }
 
-// run returns a run of the entry, or with NAME/ID a run of a plan.
-func (e *Entry) run(name string) (*runFigures, error) {
-	of, err := e.resolve(name)
+// ask returns a figure by its name, which may be a function.
+func ask(of any, name string) (any, error) {
+	of, err := call(name, of)
 	if err != nil {
 		return nil, err
+	}
+	f, ok := of.(figures)
+	if !ok {
+		return nil, fmt.Errorf("a figure has no parts, and no .%s", clip(name))
+	}
+	if v, there := f.by[name]; there {
+		return v, nil
+	}
+	return nil, fmt.Errorf("unknown .%s%s", clip(name), nearTo(name, f.names()))
+}
+
+// call calls a function; any other value stands for itself.
+func call(name string, v any, args ...any) (any, error) {
+	f := reflect.ValueOf(v)
+	if f.Kind() != reflect.Func {
+		if len(args) > 0 {
+			return nil, misuse{fmt.Errorf("%s takes no arguments", clip(name))}
+		}
+		return v, nil
+	}
+	t := f.Type()
+	least, most := t.NumIn(), t.NumIn()
+	if t.IsVariadic() {
+		least, most = least-1, len(args)
+	}
+	if len(args) < least || len(args) > most {
+		return nil, misuse{fmt.Errorf("wrong number of args for %s: want %d got %d", clip(name), least, len(args))}
+	}
+	var in []reflect.Value
+	for i, arg := range args {
+		want := t.In(min(i, t.NumIn()-1))
+		if t.IsVariadic() && i >= least {
+			want = want.Elem()
+		}
+		if !reflect.TypeOf(arg).AssignableTo(want) {
+			return nil, misuse{fmt.Errorf("%s cannot take its argument %d", clip(name), i+1)}
+		}
+		in = append(in, reflect.ValueOf(arg))
+	}
+	out := f.Call(in)
+	if len(out) == 2 && !out[1].IsNil() {
+		return nil, out[1].Interface().(error)
+	}
+	return out[0].Interface(), nil
+}
+
+// run returns the figures of a run of the entry, or with NAME/ID of a run of a plan.
+func (e *Entry) run(name string) (figures, error) {
+	of, err := e.resolve(name)
+	if err != nil {
+		return figures{}, err
 	}
 	if of.Plan != nil {
-		return nil, fmt.Errorf(`%s is a plan: write (plan %q)`, of.Name, of.Name)
+		return figures{}, fmt.Errorf(`%s is a plan: write (plan %q)`, of.Name, of.Name)
 	}
-	return e.runOf(of), nil
+	return runOf(of), nil
 }
 
-func (e *Entry) plan(name string) (*planFigures, error) {
-	of, err := e.resolve(name)
+// plan returns the figures of a plan of the entry.
+func (e *Entry) plan(name string) (figures, error) {
+	of, err := e.planNamed(name)
 	if err != nil {
-		return nil, err
+		return figures{}, err
 	}
-	if of.Run != nil {
+	return planOf(of), nil
+}
+
+func (e *Entry) planNamed(name string) (*Record, error) {
+	of, err := e.resolve(name)
+	if err == nil && of.Run != nil {
 		return nil, fmt.Errorf(`%s is a run: write (run %q)`, of.Name, of.Name)
 	}
-	return e.planOf(of), nil
+	return of, err
 }
 
 // against compares B with A, as a change or as a ratio. The interval, if either has one, spans
 // the extremes: wider than that of a test, and never narrower.
 func against(as kind, a, b answer) (answer, error) {
-	out := answer{of: slices.Concat(a.of, b.of)}
+	out := answer{of: slices.Concat(a.of, b.of), wrong: cmp.Or(a.wrong, b.wrong)}
+	if out.wrong != nil {
+		return out, nil
+	}
 	if a.pending || b.pending {
 		out.pending, out.text, out.short = true, "not measured yet", "not measured yet"
 		return out, nil

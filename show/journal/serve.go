@@ -92,7 +92,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cache-Control", "no-store")
 	head.Set("Content-Security-Policy", "frame-ancestors 'none'")
 	if !rebind.Safe(r.Host, false) {
-		http.Error(w, "this journal answers to its address and to localhost alone", http.StatusMisdirectedRequest)
+		http.Error(w, "this journal answers only to its address and to localhost", http.StatusMisdirectedRequest)
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -102,7 +102,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	site, err := h.current()
 	if err != nil {
-		failed(w, r, err)
+		serveMistakes(w, r, err)
 		return
 	}
 	name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
@@ -130,8 +130,8 @@ func typeOf(name string) string {
 	return kind
 }
 
-// failed serves the error page of a journal that cannot be built.
-func failed(w http.ResponseWriter, r *http.Request, err error) {
+// serveMistakes serves the error page of a journal that cannot be built.
+func serveMistakes(w http.ResponseWriter, r *http.Request, err error) {
 	lines := []string{err.Error()}
 	var mistakes Mistakes
 	if errors.As(err, &mistakes) {

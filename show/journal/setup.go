@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -18,16 +19,16 @@ type setup struct {
 	Commands []command
 }
 
-// setupRow is a machine and its role.
-type setupRow struct{ Role, Machine, Cores, Memory, Link string }
+// setupRow is a role, and its machine, cores, memory and link.
+type setupRow [5]string
 
 // command is a command that was typed, or started, for a record.
 type command struct{ Role, Of, Line string }
 
 const notRecorded = "not recorded"
 
-// setup collects the setup from the entry's records; nil if it has none yet.
-func (e *Entry) setup() *setup {
+// Setup collects the setup from the entry's records; nil if it has none yet.
+func (e *Entry) Setup() *setup {
 	out := new(setup)
 	for _, r := range e.Records {
 		switch {
@@ -35,14 +36,11 @@ func (e *Entry) setup() *setup {
 		case r.Plan != nil:
 			e.planSetup(out, r)
 		default:
-			out.machines(r.Run.Run, &r.Run.Environment, cpuSplit(nil))
+			out.machines(r.Run.Run, &r.Run.Environment, nil)
 			out.add(command{"generator", r.Name, page.CommandLine(r.Run.Command)})
 			out.add(command{"server", r.Name, programs(r.Run.Subject)})
 			out.database(r.Name, r.Run.Run)
 		}
-	}
-	if e.ladder != nil {
-		out.ladder(e.ladder)
 	}
 	if len(out.Rows) == 0 {
 		return nil
@@ -54,15 +52,15 @@ func (e *Entry) planSetup(out *setup, r *Record) {
 	p := r.Plan
 	var first *record.Run
 	for i := range p.Runs {
-		if run, err := e.openedRun(r, p.Runs[i].Run); err == nil {
-			first = run.Run
+		if run, err := e.member(r, p.Runs[i].Run); err == nil {
+			first = run.Run.Run
 			break
 		}
 	}
-	out.machines(first, &p.Environment, cpuSplit(p.CPUs))
+	out.machines(first, &p.Environment, p.CPUs)
 	if link := p.Experiment.LinkSays(); link != "" {
 		for i := range out.Rows {
-			out.Rows[i].Link = link
+			out.Rows[i][4] = link
 		}
 	}
 	out.database(r.Name, first)
@@ -85,49 +83,29 @@ func (s *setup) database(of string, run *record.Run) {
 	}
 }
 
-// split is the CPUs of the two ends; "" if not pinned.
-type split struct{ generator, server string }
-
-func cpuSplit(c *record.CPUSplit) split {
-	if c == nil {
-		return split{}
-	}
-	return split{c.Generator, c.Server}
-}
-
 // machines adds a row per end. A record knows only what the run found on the server's host:
 // nothing if that is another machine without an agent.
-func (s *setup) machines(run *record.Run, env *record.Environment, cpus split) {
-	link := linkOf(run)
-	generator := setupRow{"generator", machineName(env), coresOf(env, cpus.generator), notRecorded, link}
+func (s *setup) machines(run *record.Run, env *record.Environment, cpus *record.CPUSplit) {
+	cpus = cmp.Or(cpus, new(record.CPUSplit))
+	link, memory := linkOf(run), notRecorded
 	if env.MemoryBytes > 0 {
-		generator.Memory = unit.FormatBytesSI(int64(min(env.MemoryBytes, 1<<62)))
+		memory = unit.FormatBytesSI(int64(min(env.MemoryBytes, 1<<62)))
 	}
 	server := setupRow{"server", notRecorded, notRecorded, notRecorded, link}
 	if run != nil && run.Subject != nil {
-		server.Machine = page.Shown(run.Subject.Host)
+		server[1] = page.Shown(run.Subject.Host)
 		if run.Subject.Host == env.Host {
-			server.Machine, server.Memory = "the same machine", "the same"
-			server.Cores = "the same"
+			server = setupRow{"server", "the same machine", "the same", "the same", link}
 		}
-		if list := allowed(run.Subject); cpus.server != "" || list != "" {
-			server.Cores = "CPUs " + page.Text(firstOf(cpus.server, list))
+		if list := allowed(run.Subject); cpus.Server != "" || list != "" {
+			server[2] = "CPUs " + page.Text(cmp.Or(cpus.Server, list))
 		}
 	}
-	for _, row := range []setupRow{generator, server} {
+	for _, row := range []setupRow{{"generator", machineName(env), coresOf(env, cpus.Generator), memory, link}, server} {
 		if !slices.Contains(s.Rows, row) {
 			s.Rows = append(s.Rows, row)
 		}
 	}
-}
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // allowed returns the CPUs that all of the server's processes may use, "" if they differ.
@@ -143,7 +121,7 @@ func allowed(s *record.Subject) string {
 }
 
 func machineName(env *record.Environment) string {
-	parts := []string{firstOf(env.CPUModel, notRecorded)}
+	parts := []string{cmp.Or(env.CPUModel, notRecorded)}
 	if env.Virtual != "" {
 		parts = append(parts, "virtual")
 	}
@@ -186,7 +164,7 @@ func programs(s *record.Subject) string {
 	}
 	var list []string
 	for _, p := range s.Processes {
-		list = append(list, firstOf(p.Exe, p.Comm))
+		list = append(list, cmp.Or(p.Exe, p.Comm))
 	}
 	slices.Sort(list)
 	list = slices.Compact(list)
@@ -197,9 +175,7 @@ func programs(s *record.Subject) string {
 }
 
 func (s *setup) add(c command) {
-	if c.Line == "" {
-		c.Line = notRecorded
-	}
+	c.Line = cmp.Or(c.Line, notRecorded)
 	if !slices.Contains(s.Commands, c) {
 		s.Commands = append(s.Commands, c)
 	}
@@ -211,8 +187,8 @@ func (s *setup) Table() (template.HTML, error) {
 	for _, name := range []string{"role", "machine", "cores", "memory", "link"} {
 		t.Columns = append(t.Columns, page.Column{Name: name})
 	}
-	for _, r := range s.Rows {
-		t.Rows = append(t.Rows, []page.Cell{{Text: r.Role}, {Text: r.Machine}, {Text: r.Cores}, {Text: r.Memory}, {Text: r.Link}})
+	for _, row := range s.Rows {
+		t.Rows = append(t.Rows, cells(row[:]...))
 	}
 	return page.Blocks(t)
 }

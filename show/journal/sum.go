@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"ceiling/internal/unit"
+	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/show/page"
 )
@@ -26,13 +27,9 @@ type sum struct {
 // term is one figure of a sum.
 type term struct{ Sign, Value, Name string }
 
-// littleWithin is the allowed deviation of Little's law from a closed loop's concurrency:
-// requests that cross an edge of the window are counted at one edge only.
-const littleWithin = 0.1
-
 // little is Little's law: requests in flight = rate × response time.
-func (e *Entry) little(of any) (answer, error) {
-	return e.sumOf(of, func(m measured) (sum, error) {
+func little(of any) (answer, error) {
+	return sumOf(of, func(m measured) (sum, error) {
 		n, s, w := m.sum(answers), m.sum(seconds), m.sum(waited)
 		if !(n > 0) || !(s > 0) {
 			return sum{}, errors.New("no response time was measured")
@@ -45,7 +42,7 @@ func (e *Entry) little(of any) (answer, error) {
 				return sum{}, errors.New("its runs differ in their slots")
 			}
 			off := got/want - 1
-			if math.Abs(off) > littleWithin {
+			if math.Abs(off) > record.LittleWithin {
 				return sum{}, fmt.Errorf("rate × response time is %s requests in flight, %+.0f%% off the %s that the loop keeps: the record contradicts itself",
 					three(got), 100*off, unit.FormatCount(int64(want)))
 			}
@@ -59,14 +56,14 @@ func (e *Entry) little(of any) (answer, error) {
 
 // shareOfLink is the share of a link's speed that the responses take. The link is the record's,
 // or a named one for a projection.
-func (e *Entry) shareOfLink(of any, links ...string) (answer, error) {
+func shareOfLink(of any, links ...string) (answer, error) {
 	if len(links) > 1 {
 		return answer{}, errors.New("it takes one link speed")
 	}
-	return e.sumOf(of, func(m measured) (sum, error) {
-		speed, says := m.runs[0].Spec.LinkBitsPerSecond, "The link speed is that of the record."
+	return sumOf(of, func(m measured) (sum, error) {
+		speed, says := m.runs[0].Spec.LinkBitsPerSecond, "The record gives the link speed."
 		if m.linkBits > 0 {
-			speed, says = m.linkBits, "The link speed is that of the experiment."
+			speed, says = m.linkBits, "The experiment gives the link speed."
 		}
 		if len(links) == 1 {
 			bits, err := unit.ParseBits(links[0])
@@ -99,8 +96,8 @@ func (e *Entry) shareOfLink(of any, links ...string) (answer, error) {
 }
 
 // utilization is the utilization law: cores in use = rate × CPU time per request, at either end.
-func (e *Entry) utilization(of any) (answer, error) {
-	return e.sumOf(of, func(m measured) (sum, error) {
+func utilization(of any) (answer, error) {
+	return sumOf(of, func(m measured) (sum, error) {
 		n, s := m.sum(finished), m.sum(seconds)
 		used := m.sum(func(r *chart.Run) float64 { return serverCores(r) * r.ElapsedS })
 		switch {
@@ -123,26 +120,19 @@ func (e *Entry) utilization(of any) (answer, error) {
 }
 
 // sumOf applies a law to what a reference names.
-func (e *Entry) sumOf(of any, law func(measured) (sum, error)) (answer, error) {
-	m, pending, err := e.measuredOf(of)
-	out := answer{isBlock: true}
-	if m.of != nil {
-		out.of = []*Record{m.of}
-	}
-	if err != nil || pending {
-		out.pending, out.text = pending, "Not measured yet."
-		return out, err
-	}
-	s, err := law(m)
-	if err != nil {
-		return out, err
-	}
-	s.Says, s.Of = page.Text(s.Says), m.name
-	if len(m.runs) > 1 {
-		s.Runs = fmt.Sprintf("All %d runs together.", len(m.runs))
-	}
-	out.html, err = execute("sum", s)
-	return out, err
+func sumOf(of any, law func(measured) (sum, error)) (answer, error) {
+	return about(of, func(m measured, to *answer) error {
+		s, err := law(m)
+		if err != nil {
+			return err
+		}
+		s.Says, s.Of = page.Text(s.Says), m.name
+		if len(m.runs) > 1 {
+			s.Runs = fmt.Sprintf("All %d runs together.", len(m.runs))
+		}
+		to.html, err = execute("sum", s)
+		return err
+	})
 }
 
 // three formats three significant digits.

@@ -117,7 +117,7 @@ func TestArithmeticThatFails(t *testing.T) {
 		{`{{workers (run "first")}}`, "the server's processes were not measured", func(r *record.Run, _ *hist.Hist) { r.Subject = nil }},
 		{`{{little "first"}}`, "it takes a run, a curve of one point, a point, or a cell", nil},
 		{`{{table "first" "points"}}`, "first is not a sweep: it has no points", nil},
-		{`text {{little (run "first")}}`, "stands in a paragraph of its own", nil},
+		{`text {{little (run "first")}}`, "must be in its own paragraph", nil},
 		{`{{litle (run "first")}}`, "unknown {{litle}}; near: little", nil},
 	} {
 		got := mistakesOf(t, summedJournal(t, c.text, c.change))
@@ -181,7 +181,7 @@ func TestPoints(t *testing.T) {
 	check(t, os.WriteFile(entry, []byte(strings.Replace(text, "question:", "finding: F\nquestion:", 1)), 0o644))
 	s := build(t, dir)
 	page := string(s.Files["0002-plans.html"])
-	if got := words([]byte(page)); !strings.Contains(got, "=fast 16 12,395 ± 71 800 ± 0 µs 1.05 ± 0.00 ms 1.20 ± 0.00 ms 1.25 ± 0.00 ms 1.29 ± 0.00 ms 55.6 ± 0.0 MB/s 64 0.0799 3") {
+	if got := words([]byte(page)); !strings.Contains(got, "=fast 16 12,395 ± 71 ≥ 800 µs ≥ 1.05 ms ≥ 1.20 ms ≥ 1.25 ms ≥ 1.29 ms 55.6 ± 0.0 MB/s 64 broken: 0.0799 3") {
 		t.Errorf("the table: %s", got)
 	}
 	if !strings.Contains(page, `<a href="runs/`+sweepID+`.csv" download>CSV</a>`) ||

@@ -10,15 +10,7 @@ import (
 	"ceiling/show/page"
 )
 
-// label adds column names to the cells of tables too wide for a phone.
-func (w *written) label(tree ast.Node) {
-	w.walk(tree, func(n ast.Node) {
-		if t, ok := n.(*tables.Table); ok {
-			w.labelTable(t)
-		}
-	})
-}
-
+// labelTable adds column names to the cells of a table that is too wide for a phone.
 func (w *written) labelTable(t *tables.Table) {
 	var shape page.Table
 	var rows [][]ast.Node
@@ -61,13 +53,13 @@ func (w *written) seen(cell ast.Node) string {
 		switch n := n.(type) {
 		case *referenceNode:
 			a := n.answer
-			if utf8.RuneCountInString(a.interval()) > utf8.RuneCountInString(a.short) {
-				text.WriteString(a.interval())
+			if utf8.RuneCountInString(a.Interval()) > utf8.RuneCountInString(a.Figure()) {
+				text.WriteString(a.Interval())
 				return
 			}
-			text.WriteString(a.short)
+			text.WriteString(a.Figure())
 		case *ast.Text:
-			text.Write(n.Segment.Value(w.entry.body))
+			text.Write(n.Segment.Value(w.body))
 		}
 	})
 	return text.String()

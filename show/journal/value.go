@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ceiling/internal/unit"
+	"ceiling/show/page"
 )
 
 // kind of a value: how it is printed, and what it can be compared with.
@@ -81,4 +82,24 @@ func interval(low, high string, confidence float64) string {
 	default:
 		return fmt.Sprintf("(%.0f%% CI %s)", 100*confidence, text)
 	}
+}
+
+// rounded formats a mean of whole numbers.
+func rounded(v float64) string { return unit.FormatCount(int64(math.Round(v))) }
+
+// columns are those of a table whose first column has names and the others figures.
+func columns(names ...string) []page.Column {
+	var list []page.Column
+	for i, name := range names {
+		list = append(list, page.Column{Name: name, Figure: i > 0})
+	}
+	return list
+}
+
+func cells(texts ...string) []page.Cell {
+	var list []page.Cell
+	for _, text := range texts {
+		list = append(list, page.Cell{Text: text})
+	}
+	return list
 }

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/yuin/goldmark/ast"
 
 	"ceiling/internal/lazy"
 )
@@ -61,9 +61,7 @@ func (s *Site) into(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	paths := keysOf(s.Files)
-	slices.Sort(paths)
-	for _, path := range paths {
+	for _, path := range slices.Sorted(maps.Keys(s.Files)) {
 		if !filepath.IsLocal(filepath.FromSlash(path)) {
 			return fmt.Errorf("%s leads out of the folder", path)
 		}
@@ -108,30 +106,32 @@ func Create(dir, title, today string) (string, error) {
 	if slug == "" {
 		return "", fmt.Errorf("begin entry: the title %q has no letters to name a folder by", title)
 	}
-	list, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("begin entry: %w", err)
+	}
+	names, err := folders(dir)
+	if err != nil {
 		return "", fmt.Errorf("begin entry: %w", err)
 	}
 	number := 1
-	for _, d := range list {
-		if m := folderName().FindStringSubmatch(d.Name()); m != nil {
-			var n int
-			if _, err := fmt.Sscanf(m[1], "%d", &n); err != nil {
-				return "", fmt.Errorf("begin entry: %s: %w", d.Name(), err)
-			}
-			number = max(number, n+1)
-			if m[2] == slug {
-				return "", fmt.Errorf("begin entry: there is %s already; give it another title", d.Name())
-			}
+	for _, name := range names {
+		e := entryIn(dir, name)
+		if e == nil {
+			continue // no entry: the build says so
 		}
+		if e.Slug == slug {
+			return "", fmt.Errorf("begin entry: there is %s already; give it another title", name)
+		}
+		taken, err := strconv.Atoi(e.Number)
+		if err != nil {
+			return "", fmt.Errorf("begin entry: %s: %w", name, err)
+		}
+		number = max(number, taken+1)
 	}
 	if number >= entriesMost {
 		return "", errors.New("begin entry: the numbers of this journal are used up")
 	}
 	folder := filepath.Join(dir, fmt.Sprintf("%04d-%s", number, slug))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("begin entry: %w", err)
-	}
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return "", fmt.Errorf("begin entry: %w", err)
 	}
@@ -148,22 +148,12 @@ func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''
 // slugMost limits the length of a folder's name.
 const slugMost = 50
 
+// otherLetters are what a folder's name has dashes for.
+var otherLetters = lazy.Regexp(`[^a-z0-9]+`)
+
 // slugOf converts a title to small letters, digits and dashes.
 func slugOf(title string) string {
-	var b strings.Builder
-	dash := false
-	for _, c := range strings.ToLower(title) {
-		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
-			if dash && b.Len() > 0 {
-				b.WriteByte('-')
-			}
-			dash = false
-			b.WriteRune(c)
-			continue
-		}
-		dash = true
-	}
-	slug := b.String()
+	slug := strings.Trim(otherLetters().ReplaceAllString(strings.ToLower(title), "-"), "-")
 	if len(slug) > slugMost {
 		slug = slug[:slugMost]
 		if i := strings.LastIndexByte(slug, '-'); i > 0 {
@@ -177,17 +167,8 @@ func slugOf(title string) string {
 var typedNumber = lazy.Regexp(`(?i)(?:^|[^\w.])(\d[\d,. ]*\d|\d)\s?[kMG]?\s?(requests?/s|requests? (?:per|a) second|req/s|rps|/s\b|per second|ns\b|µs|us\b|ms\b|s\b|seconds?\b|%|per ?cent\b|[kMGT]i?B(?:/s)?\b|[kMGT]bit/s|×|times\b)`)
 
 // lint warns about numbers typed by hand in a done entry.
-func (w *written) lint(n *ast.Text) {
-	for p := n.Parent(); p != nil; p = p.Parent() {
-		if p.Kind() == ast.KindCodeSpan {
-			return
-		}
-	}
-	w.lintText(lineAt(w.entry.body, n.Segment.Start), string(n.Segment.Value(w.entry.body)))
-}
-
-func (w *written) lintText(line int, text string) {
-	if w.entry.Status != Done {
+func (w *written) lint(line int, text string) {
+	if w.Status != Done {
 		return
 	}
 	for _, at := range typedNumber().FindAllStringSubmatchIndex(text, -1) {

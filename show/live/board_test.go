@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
 	"ceiling/record"
+	"ceiling/show/chart"
 	"ceiling/verdict"
 )
 
@@ -131,7 +134,7 @@ func TestEnds(t *testing.T) {
 		}
 	}
 	links := b.Snapshot().Links
-	if len(links) != 1 || links[0].Iface != "lo" || links[0].Received.BitsPerS <= 0 || links[0].Received.Limit != 0 {
+	if len(links) != 1 || links[0].Iface != "lo" || links[0].Received.BitsPerS <= 0 || links[0].Received.Limit.From != "" {
 		t.Errorf("links %+v", links)
 	}
 }
@@ -312,5 +315,82 @@ func TestLookersSeeNoSecrets(t *testing.T) {
 	}
 	if strings.Contains(fmt.Sprint(b.done, b.start), "s3cret") {
 		t.Error("the board knows a secret")
+	}
+}
+
+// TestReadersAgreeOnCores: the verdict, a page's table and the live view have one idle share of the same rows,
+// with time that the kernel charged to nothing, rows that are missing and rows that do not add up.
+func TestReadersAgreeOnCores(t *testing.T) {
+	for seed := range uint64(50) {
+		chance := rand.New(rand.NewPCG(seed, 1))
+		run, series := fixture(t, 2e9)
+		var rows []*record.CPURow
+		for _, row := range series.Observed.CPU {
+			if !run.InWindow(&row.ObservedHead) || chance.IntN(8) == 0 {
+				continue
+			}
+			for i := range row.Cores {
+				c := &row.Cores[i]
+				*c = record.CoreTicks{CPU: c.CPU, User: chance.Int64N(5), Nice: chance.Int64N(2), System: 1 + chance.Int64N(5),
+					SoftIRQ: chance.Int64N(3), Steal: chance.Int64N(2), IOWait: chance.Int64N(2), Idle: chance.Int64N(9), Missing: chance.Int64N(12)}
+				if chance.IntN(16) == 0 {
+					c.Bad = "it went back"
+				}
+			}
+			rows = append(rows, row)
+		}
+		series.Observed.CPU = rows
+		hosts := verdict.Judge(run, series).Hosts
+		table, ok := chart.CoresOf(&chart.Run{Run: run, Series: series}, run.Environment.Host)
+		screen := hostsOf(rows, run.Environment.Host)
+		if len(hosts) != 2 || !ok || len(screen) != 1 || len(table.PerCore) != 2 { // server and generator have a CPU each
+			t.Fatalf("%+v, %v, %+v", hosts, ok, screen)
+		}
+		judged := (hosts[0].Idle + hosts[1].Idle) / 2
+		var onPage, onScreen float64
+		for _, c := range table.PerCore {
+			onPage += (c.Shares[record.CPUIdle] + c.Shares[record.CPUIOWait]) / float64(len(table.PerCore))
+		}
+		for _, c := range screen[0].Cores {
+			onScreen += (c.Shares[4] + c.Shares[5]) / float64(len(screen[0].Cores))
+		}
+		mean := table.Heats[1+record.CPUIdle].Mean + table.Heats[1+record.CPUIOWait].Mean
+		for name, got := range map[string]float64{"page": onPage, "its mean": mean, "screen": onScreen} {
+			if math.Abs(got-judged) > 1e-9 {
+				t.Errorf("seed %d: idle %g by the verdict, %g by the %s", seed, judged, got, name)
+			}
+		}
+	}
+}
+
+// TestReadersAgreeOnLinks: so they have one rate, in the direction that it is sent, of rows with random
+// figures, some missing and some that went backwards.
+func TestReadersAgreeOnLinks(t *testing.T) {
+	for seed := range uint64(50) {
+		chance := rand.New(rand.NewPCG(seed, 2))
+		run, series := fixture(t, 2e9)
+		var all []*record.NetDevRow
+		for _, row := range series.Observed.NetDevs {
+			if !run.InWindow(&row.ObservedHead) || chance.IntN(4) == 0 {
+				continue
+			}
+			row.Iface, row.RxBytes, row.TxBytes, row.RxPackets, row.TxPackets = "eth0", chance.Int64N(1e6), chance.Int64N(1e6), chance.Int64N(1e3), 1
+			if chance.IntN(6) == 0 {
+				row.Bad = "it went back"
+			}
+			all = append(all, row)
+		}
+		board := rows{latestNs: all[len(all)-1].TNs}
+		board.observed.NetDevs = all
+		screen := linksOf(&board, 0) // of the last second, which the others have alone
+		series.Observed.NetDevs = slices.DeleteFunc(slices.Clone(all), func(r *record.NetDevRow) bool { return r.TNs <= board.latestNs-overNs })
+		hosts, page := verdict.Judge(run, series).Hosts, chart.Links(&chart.Run{Run: run, Series: series}, chart.Most)
+		if len(hosts) == 0 || len(page) != 1 || len(screen) != 1 {
+			t.Fatalf("%+v, %+v, %+v", hosts, page, screen)
+		}
+		onPage, judged, onScreen := page[0].Sent.BitsPerS, 8*hosts[0].TxBytesPerS, screen[0].Sent.BitsPerS
+		if math.Abs(onPage-judged) > 1e-9*onPage || math.Abs(onPage-onScreen) > 1e-9*onPage {
+			t.Errorf("seed %d: %g bit/s on the page, %g by the verdict, %g on the screen", seed, onPage, judged, onScreen)
+		}
 	}
 }

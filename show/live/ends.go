@@ -41,7 +41,7 @@ type Host struct {
 type Core struct {
 	CPU    int
 	Shares [CoreParts]float64
-	// Bad is set if its rows do not add up and were discarded.
+	// Bad is set if no row of it adds up.
 	Bad bool
 }
 
@@ -56,11 +56,6 @@ func CorePartNames() [CoreParts]string {
 
 // Busy is the share of work done on this host.
 func (c *Core) Busy() float64 { return c.Shares[0] + c.Shares[1] + c.Shares[2] }
-
-func parts(c *record.CoreTicks) [CoreParts]float64 {
-	return [...]float64{float64(c.User) + float64(c.Nice), float64(c.System), float64(c.IRQ) + float64(c.SoftIRQ),
-		float64(c.Steal), float64(c.IOWait), float64(c.Idle)}
-}
 
 func endsOf(r *rows, home string) Hosts {
 	var e Hosts
@@ -104,30 +99,16 @@ func endOf(r *rows, role string, after int64) End {
 
 // hostsOf adds up the CPU rows by host and core. It discards rows that do not add up.
 func hostsOf(cpu []*record.CPURow, home string) []Host {
-	type core struct {
-		ticks [CoreParts]float64
-		bad   bool
-	}
-	by := map[string]map[int]*core{}
+	by := map[string]map[int]*record.CPUSum{}
 	for _, row := range cpu {
 		if by[row.Host] == nil {
-			by[row.Host] = map[int]*core{}
+			by[row.Host] = map[int]*record.CPUSum{}
 		}
 		for i := range row.Cores {
 			t := &row.Cores[i]
-			c := by[row.Host][t.CPU]
-			if c == nil {
-				c = &core{}
-				by[row.Host][t.CPU] = c
-			}
-			all := parts(t)
-			if t.Bad != "" || slices.Min(all[:]) < 0 {
-				c.bad = true
-				continue
-			}
-			for p := range all {
-				c.ticks[p] += all[p]
-			}
+			sum := cmp.Or(by[row.Host][t.CPU], new(record.CPUSum))
+			sum.AddTicks(t, 1)
+			by[row.Host][t.CPU] = sum
 		}
 	}
 	var hosts []Host
@@ -136,8 +117,7 @@ func hostsOf(cpu []*record.CPURow, home string) []Host {
 	}) {
 		h := Host{Name: name}
 		for _, n := range slices.Sorted(maps.Keys(by[name])) {
-			c := by[name][n]
-			h.Cores = append(h.Cores, coreOf(n, c.ticks, c.bad))
+			h.Cores = append(h.Cores, coreOf(n, by[name][n].ByCategory()))
 		}
 		hosts = append(hosts, h)
 	}
@@ -151,98 +131,35 @@ func rank(host, home string) int {
 	return 1
 }
 
-func coreOf(n int, ticks [CoreParts]float64, bad bool) Core {
-	c := Core{CPU: n, Bad: bad}
-	sum := 0.0
-	for _, t := range ticks {
-		sum += t
-	}
-	if sum <= 0 {
-		c.Bad = true
+// coreOf combines a core's categories.
+func coreOf(n int, time record.CPUTime) Core {
+	c := Core{CPU: n}
+	total := time.Total()
+	if c.Bad = total <= 0; c.Bad {
 		return c
 	}
-	c.Bad = false // only some of its rows were discarded
-	for p, t := range ticks {
-		c.Shares[p] = t / sum
+	c.Shares = [...]float64{time[record.CPUUser] + time[record.CPUNice], time[record.CPUSystem],
+		time[record.CPUIRQ] + time[record.CPUSoftIRQ], time[record.CPUSteal], time[record.CPUIOWait], time[record.CPUIdle]}
+	for p := range c.Shares {
+		c.Shares[p] /= total
 	}
 	return c
 }
 
 // Link is an interface between the two ends, over the last second.
 type Link struct {
-	Host, Side, Iface string
-	Received, Sent    Direction
-}
-
-// Direction is one direction of a link.
-type Direction struct {
-	// BitsPerS is what counts against Limit: it includes Ethernet framing if the limit is the
-	// link's own speed.
-	BitsPerS, PacketsPerS float64
-	// Limit is in bits per second, 0 if unknown, and its source.
-	Limit float64
-	From  string
+	record.LinkID
+	Received, Sent record.LinkWay
 }
 
 // linksOf reads the interfaces between the ends. given is the link speed set by the user, 0 if
 // none.
-func linksOf(r *rows, given float64) []Link {
-	type sums struct {
-		rx, tx, rxPackets, txPackets, seconds float64
-		last                                  *record.NetDevRow
-	}
-	type key struct{ host, side, iface string }
-	by := map[key]*sums{}
-	for _, row := range since(r.observed.NetDevs, r.latestNs-overNs) {
-		if !row.Target || row.WidthNs <= 0 || row.Bad != "" {
-			continue
+func linksOf(r *rows, given float64) (links []Link) {
+	for _, s := range record.LinksOf(since(r.observed.NetDevs, r.latestNs-overNs)) {
+		if s.Seconds > 0 {
+			links = append(links, Link{s.LinkID, s.Against(record.WayReceived, s.Limit(record.WayReceived, given)),
+				s.Against(record.WaySent, s.Limit(record.WaySent, given))})
 		}
-		k := key{row.Host, row.Side, row.Iface}
-		if by[k] == nil {
-			by[k] = &sums{last: row}
-		}
-		s := by[k]
-		s.rx += math.Max(float64(row.RxBytes), 0)
-		s.tx += math.Max(float64(row.TxBytes), 0)
-		s.rxPackets += math.Max(float64(row.RxPackets), 0)
-		s.txPackets += math.Max(float64(row.TxPackets), 0)
-		s.seconds += float64(row.WidthNs) / 1e9
 	}
-	var links []Link
-	for k, s := range by {
-		received, sent := limitsOf(s.last, given)
-		received.fill(s.rx, s.rxPackets, s.seconds)
-		sent.fill(s.tx, s.txPackets, s.seconds)
-		links = append(links, Link{Host: k.host, Side: k.side, Iface: k.iface, Received: received, Sent: sent})
-	}
-	slices.SortFunc(links, func(a, b Link) int {
-		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Side, b.Side), cmp.Compare(a.Iface, b.Iface))
-	})
 	return links
-}
-
-// fromKernel is the source of a limit that is the link's own speed.
-const fromKernel = "the link's speed"
-
-// limitsOf determines the link speed: the user's setting takes precedence over the kernel's, and
-// a traffic shaper's lower rate over both.
-func limitsOf(row *record.NetDevRow, given float64) (received, sent Direction) {
-	switch {
-	case given > 0:
-		received = Direction{Limit: given, From: "given (--link-speed)"}
-	case row.SpeedMbit > 0 && !row.SpeedNominal:
-		received = Direction{Limit: float64(row.SpeedMbit) * 1e6, From: fromKernel}
-	}
-	sent = received
-	if shaped := float64(row.QdiscRateBitsPerS); shaped > 0 && (sent.Limit == 0 || shaped < sent.Limit) {
-		sent = Direction{Limit: shaped, From: row.Qdisc}
-	}
-	return received, sent
-}
-
-func (w *Direction) fill(bytes, packets, seconds float64) {
-	if w.From == fromKernel {
-		bytes += packets * record.WirePerPacket
-	}
-	w.BitsPerS, w.PacketsPerS = bytes*8/seconds, packets/seconds
 }

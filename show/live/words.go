@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ceiling/internal/unit"
+	"ceiling/record"
 	"ceiling/verdict/prose"
 )
 
@@ -194,11 +195,11 @@ func (e *End) CoresSay() string {
 	return text
 }
 
-// Says formats a direction relative to its limit: "2.10 of 10.0 Gbit/s (21 %)".
-func (w *Direction) Says() string {
+// Carried formats a direction relative to its limit: "2.10 Gbit/s of 10.0 Gbit/s, 21%".
+func Carried(w *record.LinkWay) string {
 	text := unit.FormatBits(unit.BitsPerSecond(w.BitsPerS))
-	if w.Limit > 0 {
-		return fmt.Sprintf("%s of %s, %s", text, unit.FormatBits(unit.BitsPerSecond(w.Limit)), unit.Percent(w.BitsPerS/w.Limit))
+	if share := w.Share(); share >= 0 {
+		return fmt.Sprintf("%s of %s, %s", text, unit.FormatBits(unit.BitsPerSecond(w.Limit.BitsPerS)), unit.Percent(share))
 	}
 	return text
 }
@@ -206,10 +207,10 @@ func (w *Direction) Says() string {
 // LimitSays returns the source of the link's limit.
 func (l *Link) LimitSays() string {
 	switch {
-	case l.Received.Limit > 0 && l.Sent.Limit > 0 && l.Received.From != l.Sent.From:
-		return fmt.Sprintf("limits: received by %s, sent by %s", l.Received.From, l.Sent.From)
-	case l.Sent.Limit > 0:
-		return "limit: " + l.Sent.From
+	case l.Received.Limit.From != "" && l.Received.Limit.From != l.Sent.Limit.From:
+		return fmt.Sprintf("limits: received by %s, sent by %s", l.Received.Limit.Says(), l.Sent.Limit.Says())
+	case l.Sent.Limit.From != "":
+		return "limit: " + l.Sent.Limit.Says()
 	}
 	return "link speed unknown (set --link-speed)"
 }

@@ -13,7 +13,7 @@ import (
 // deltaMethod explains the intervals of a comparison of two runs.
 const deltaMethod = "Δ is against the first run. Intervals (95%) are from how each run varied within itself: means of stretches that are long " +
 	"enough to be about independent, Welch's t. They exclude run-to-run variation, which is often larger: " +
-	"ceiling compare runs both in turns and does. Percentiles have no interval here; that of p50 is of the medians of single intervals."
+	"ceiling compare runs both in turns and does. Percentiles have no interval here; the interval of p50 comes from the medians of single intervals."
 
 // confidence of the intervals between runs.
 const confidence = .95

@@ -40,7 +40,7 @@ func early(r *record.Run) (list []Tile) {
 		name string
 		q    *record.Quantiles
 	}{{"first byte", l.FirstByte}, {"first event", l.FirstEvent}} {
-		if t.q != nil {
+		if t.q != nil && !t.q.Near(&l.Response) {
 			list = append(list, Tile{t.name + " p99", quantile(t.q, .99), t.name + " of the response − sent, p50 " + t.q.Text(.5)})
 		}
 	}

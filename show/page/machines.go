@@ -98,14 +98,14 @@ func heatNote(c *chart.Cores) string {
 func coreTable(c *chart.Cores) Table {
 	t := Table{Caption: "Time of each core over the window, every category",
 		Columns: []Column{{Name: "core", Figure: true}, {Name: "busy", Figure: true}}, Fold: len(c.PerCore) > 8}
-	for _, name := range chart.CategoryNames() {
+	for _, name := range record.CPUCategories() {
 		t.Columns = append(t.Columns, Column{Name: name, Figure: true})
 	}
 	for _, core := range c.PerCore {
 		row := []Cell{{Text: fmt.Sprint(core.CPU)}}
 		if core.Shares == nil {
 			row = append(row, Cell{Text: "not measured"})
-			for range chart.CategoryNames() {
+			for range record.CPUCategories() {
 				row = append(row, Cell{Text: "–"})
 			}
 			t.Rows = append(t.Rows, row)
@@ -378,9 +378,9 @@ func linkTable(l *chart.Link) Table {
 	}{{"received", &l.Received}, {"sent", &l.Sent}} {
 		w := way.of
 		limit, share := "unknown", "–"
-		if w.Limit > 0 {
-			limit, share = fmt.Sprintf("%s, %s", unit.FormatBits(unit.BitsPerSecond(w.Limit)), w.LimitFrom), unit.Percent(w.BitsPerS/w.Limit)
-			if w.Framing {
+		if w.Limit.BitsPerS > 0 {
+			limit, share = fmt.Sprintf("%s, %s", unit.FormatBits(unit.BitsPerSecond(w.Limit.BitsPerS)), w.Limit.Says()), unit.Percent(w.Share())
+			if w.Limit.Framed() {
 				limit += "; with Ethernet framing"
 			}
 		}

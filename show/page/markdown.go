@@ -17,20 +17,20 @@ import (
 func Markdown(w io.Writer, d Document) error {
 	d = clean(d)
 	var m markdown
-	m.line("# %s", escape(d.Subtitle))
+	m.line("# %s", Escape(d.Subtitle))
 	if d.Lead != "" {
 		m.line("")
-		m.line("%s", escape(d.Lead))
+		m.line("%s", Escape(d.Lead))
 	}
 	for _, s := range d.Sections {
 		m.line("")
-		m.line("## %s", escape(s.Title))
+		m.line("## %s", Escape(s.Title))
 		m.blocks(s.Blocks)
 	}
 	m.line("")
 	m.line("---")
 	m.line("")
-	m.line("%s", escape(d.Footer))
+	m.line("%s", Escape(d.Footer))
 	_, err := w.Write(m.out.Bytes())
 	return err
 }
@@ -47,9 +47,9 @@ func (m *markdown) blocks(list []Block) {
 	}
 }
 
-// escape escapes text for Markdown: CommonMark 0.31, section 2.4, allows a backslash before any
+// Escape escapes text for Markdown: CommonMark 0.31, section 2.4, allows a backslash before any
 // ASCII punctuation. < and & become references, for readers that accept HTML.
-func escape(s string) string {
+func Escape(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		switch r {
@@ -77,14 +77,14 @@ func escape(s string) string {
 // can end a table cell early, so text with special characters is written as plain text.
 func codeSpan(s string) string {
 	if s == "" || strings.ContainsAny(s, "`\\|<>&") || strings.TrimSpace(s) != s {
-		return escape(s)
+		return Escape(s)
 	}
 	return "`" + s + "`"
 }
 
-func (p Paragraph) markdown(m *markdown) { m.line("%s", escape(p.Text)) }
-func (h Heading) markdown(m *markdown)   { m.line("### %s", escape(h.Text)) }
-func (n Notice) markdown(m *markdown)    { m.line("> **%s**", escape(n.Text)) }
+func (p Paragraph) markdown(m *markdown) { m.line("%s", Escape(p.Text)) }
+func (h Heading) markdown(m *markdown)   { m.line("### %s", Escape(h.Text)) }
+func (n Notice) markdown(m *markdown)    { m.line("> **%s**", Escape(n.Text)) }
 
 func (c Code) markdown(m *markdown) {
 	fence := "```"
@@ -96,27 +96,27 @@ func (c Code) markdown(m *markdown) {
 
 func (l List) markdown(m *markdown) {
 	if l.Title != "" {
-		m.line("**%s**", escape(l.Title))
+		m.line("**%s**", Escape(l.Title))
 		m.line("")
 	}
 	for _, item := range l.Items {
 		if item.From != "" {
-			m.line("- %s (%s)", escape(item.Text), codeSpan(item.From))
+			m.line("- %s (%s)", Escape(item.Text), codeSpan(item.From))
 		} else {
-			m.line("- %s", escape(item.Text))
+			m.line("- %s", Escape(item.Text))
 		}
 	}
 }
 
 func (t Table) markdown(m *markdown) {
-	m.line("%s:", escape(t.Caption))
+	m.line("%s:", Escape(t.Caption))
 	m.line("")
 	var names, rules []string
 	for i, c := range t.Columns {
 		if t.pictures(i) {
 			continue
 		}
-		names = append(names, escape(c.Name))
+		names = append(names, Escape(c.Name))
 		rules = append(rules, map[bool]string{true: "---:", false: "---"}[c.Figure])
 	}
 	m.line("| %s |", strings.Join(names, " | "))
@@ -131,7 +131,7 @@ func (t Table) markdown(m *markdown) {
 			case c.Code:
 				cells = append(cells, codeSpan(c.Text))
 			default:
-				cells = append(cells, escape(c.Text))
+				cells = append(cells, Escape(c.Text))
 			}
 		}
 		m.line("| %s |", strings.Join(cells, " | "))
@@ -147,31 +147,31 @@ func (t Tiles) markdown(m *markdown) {
 	m.line("| figure | value | |")
 	m.line("| --- | ---: | --- |")
 	for _, tile := range t.Tiles {
-		m.line("| %s | %s | %s |", escape(tile.Name), escape(tile.Value), escape(tile.Note))
+		m.line("| %s | %s | %s |", Escape(tile.Name), Escape(tile.Value), Escape(tile.Note))
 	}
 }
 
 func (v Verdict) markdown(m *markdown) {
 	if v.Run != "" {
-		m.line("### %s", escape(v.Run))
+		m.line("### %s", Escape(v.Run))
 		m.line("")
-		m.line("%s", escape(v.Load))
+		m.line("%s", Escape(v.Load))
 		m.line("")
 	}
-	text := fmt.Sprintf("**%s** (%s)", escape(v.Outcome), escape(v.Gloss))
+	text := fmt.Sprintf("**%s** (%s)", Escape(v.Outcome), Escape(v.Gloss))
 	if v.Figure != "" {
-		text += fmt.Sprintf(": **%s %s**", escape(v.Figure), escape(v.Unit))
+		text += fmt.Sprintf(": **%s %s**", Escape(v.Figure), Escape(v.Unit))
 	}
 	if v.Spread != "" {
-		text += " (" + escape(v.Spread) + ")"
+		text += " (" + Escape(v.Spread) + ")"
 	}
 	if v.Bottleneck != "" {
-		text += ", bottleneck: **" + escape(v.Bottleneck) + "**"
+		text += ", bottleneck: **" + Escape(v.Bottleneck) + "**"
 	}
 	m.line("%s", text)
 	if v.Because != "" {
 		m.line("")
-		m.line("%s", escape(v.Because))
+		m.line("%s", Escape(v.Because))
 	}
 }
 
@@ -180,7 +180,7 @@ const barWidth = 50
 
 func (b Bar) markdown(m *markdown) {
 	if b.Run != "" {
-		m.line("**%s**", escape(b.Run))
+		m.line("**%s**", Escape(b.Run))
 		m.line("")
 	}
 	m.line("```text")
@@ -191,7 +191,7 @@ func (b Bar) markdown(m *markdown) {
 }
 
 func (f Figure) markdown(m *markdown) {
-	m.line("### %s", escape(f.Plot.Title))
+	m.line("### %s", Escape(f.Plot.Title))
 	m.line("")
 	if f.Plot.X.Unit == chart.Seconds {
 		m.line("```text")
@@ -204,7 +204,7 @@ func (f Figure) markdown(m *markdown) {
 		m.line("```")
 		m.line("")
 	}
-	m.line("%s", escape(f.Note))
+	m.line("%s", Escape(f.Note))
 	if f.Table != nil {
 		m.line("")
 		f.Table.markdown(m)
@@ -234,25 +234,25 @@ func blockLine(values chart.Values, at func(float64) float64, wide int) string {
 }
 
 func (h HeatMaps) markdown(m *markdown) {
-	m.line("### %s", escape(h.Title))
+	m.line("### %s", Escape(h.Title))
 	m.line("")
-	m.line("%s", escape(h.Note))
+	m.line("%s", Escape(h.Note))
 	m.line("")
 	h.Table.markdown(m)
 }
 
 func (f Flame) markdown(m *markdown) {
-	m.line("### %s", escape(f.Title))
+	m.line("### %s", Escape(f.Title))
 	m.line("")
 	if f.Note != "" {
-		m.line("%s", escape(f.Note))
+		m.line("%s", Escape(f.Note))
 		m.line("")
 	}
 	f.Table.markdown(m)
 }
 
 func (f Fold) markdown(m *markdown) {
-	m.line("### %s", escape(f.Title))
+	m.line("### %s", Escape(f.Title))
 	m.blocks(f.Blocks)
 }
 

@@ -67,7 +67,7 @@
 	}
 })();
 
-// Panels share an axis: what all of them say of the load that is pointed at stands above
+// Panels share an axis: what all of them say of the load that is pointed at is above
 // them, and a click goes to its first run.
 (() => {
 	"use strict";

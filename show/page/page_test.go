@@ -18,6 +18,7 @@ import (
 	"ceiling/internal/golden"
 	"ceiling/internal/needs"
 	"ceiling/internal/secret"
+	"ceiling/internal/text"
 	"ceiling/record"
 	"ceiling/show/chart"
 )
@@ -77,6 +78,19 @@ func TestVerdictComesFirst(t *testing.T) {
 	}
 	if two.Sections[0].ID != "verdict" || two.Sections[1].ID != "differences" {
 		t.Errorf("two runs begin with %s, %s", two.Sections[0].ID, two.Sections[1].ID)
+	}
+}
+
+// TestErrorsLead: of a run of errors the card shows their share, not the rate of them, and no button copies the
+// command that failed.
+func TestErrorsLead(t *testing.T) {
+	run := sampleRun(2, 2)
+	run.Verdict.Outcome, run.Verdict.Bottleneck, run.Verdict.Next = record.Fail, record.Failures, nil
+	run.Requests.Failed, run.Requests.Completed, run.Errors = run.Requests.Completed, 0, nil
+	run.Command = []string{"ceiling", "run", "http://10.0.0.2:8080/nope"}
+	card := verdictOf(&run, true, nil)[0].(Verdict)
+	if card.Figure != "100%" || card.Unit != "errors" || card.Spread != "" || card.Next != "" {
+		t.Errorf("%+v", card)
 	}
 }
 
@@ -453,7 +467,7 @@ func BenchmarkHour(b *testing.B) {
 
 func TestQuoted(t *testing.T) {
 	for word, want := range map[string]string{"run": "run", "a b": "'a b'", "it's": `'it'\''s'`, "": "''", "p99<5ms": "'p99<5ms'"} {
-		if got := quoted(word); got != want {
+		if got := text.Word(word); got != want {
 			t.Errorf("%q: %s, want %s", word, got, want)
 		}
 	}

@@ -38,11 +38,11 @@ func (p Path) markdown(m *markdown) {
 	m.line("|---|--:|--:|--:|--:|---|")
 	for i := range p.Boxes {
 		b := &p.Boxes[i]
-		name := escape(b.Name)
+		name := Escape(b.Name)
 		if b.Limits {
 			name = "**" + name + "** (bottleneck)"
 		}
-		m.line("| %s | %s | %s | %s | %s | %s |", name, b.Time, b.TimeRange, b.Share, b.ShareRange, escape(b.Use))
+		m.line("| %s | %s | %s | %s | %s | %s |", name, b.Time, b.TimeRange, b.Share, b.ShareRange, Escape(b.Use))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"ceiling/internal/secret"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/report"
 	"ceiling/verdict/prose"
 )
 
@@ -26,7 +27,7 @@ func answer(p *record.Plan) Section {
 	card, says, caveats := answerOf(p).card()
 	if card != nil {
 		card.Lead = true
-		s.Blocks = append(s.Blocks, chips(*card, len(caveats), nextCommand(p)))
+		s.Blocks = append(s.Blocks, chips(*card, len(caveats), report.NextCommand(p)))
 	}
 	if h := secret.Plain().Text(p.Experiment.Hypothesis); h != "" {
 		s.Blocks = append(s.Blocks, Paragraph{Text: "Hypothesis: " + h})

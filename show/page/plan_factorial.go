@@ -44,26 +44,22 @@ func effectMetrics(f *record.Factorial) []string {
 
 // factorialCard counts what was found.
 func factorialCard(f *record.Factorial) *Verdict {
-	significant, none, notShown := 0, 0, 0
+	significant, none := 0, 0
 	for i := range f.Effects {
 		switch f.Effects[i].Decision {
 		case record.Higher, record.Lower:
 			significant++
 		case record.NoChange:
 			none++
-		case record.NotShown:
-			notShown++
 		}
 	}
 	told := significant + none
-	left := len(f.Effects) - told - notShown
+	left := len(f.Effects) - told
 	v := &Verdict{Outcome: "inconclusive", Mood: mood(told > 0), Gloss: "needs more blocks", Figure: fmt.Sprint(significant),
 		Unit: fmt.Sprintf("of %s significant", unit.Plural(len(f.Effects), "effect", "effects")), Because: sentence(prose.Sentence(f.Answer[:min(1, len(f.Answer))]))}
 	switch {
 	case told == len(f.Effects) && told > 0:
 		v.Outcome, v.Gloss = "conclusive", "every effect is significant or within the margin"
-	case notShown > 0 && left == 0:
-		v.Outcome, v.Gloss = "not shown", "a tuning was not seen to act"
 	case told > 0:
 		v.Outcome, v.Gloss = "partly conclusive", unit.Plural(left, "effect needs", "effects need")+" more blocks"
 	}

@@ -86,9 +86,9 @@ func (d Drawing) Picture() (template.HTML, error) {
 }
 
 func (d Drawing) markdown(m *markdown) {
-	m.line("### %s", escape(d.Plot.Title))
+	m.line("### %s", Escape(d.Plot.Title))
 	m.line("")
-	m.line("%s", escape(d.Note))
+	m.line("%s", Escape(d.Note))
 	if d.Table != nil {
 		m.line("")
 		d.Table.markdown(m)

@@ -21,8 +21,6 @@ type answered interface {
 	paths(add addPath)
 	// sections are the figures, with the section of the paths in its place.
 	sections(paths Section) []Section
-	// next is the command that goes on from the answer; "" for none.
-	next() string
 }
 
 func answerOf(p *record.Plan) answered {
@@ -36,7 +34,7 @@ func answerOf(p *record.Plan) answered {
 	case *record.Comparison:
 		return comparisonAnswer{p, a}
 	case *record.Factorial:
-		return factorialAnswer{p, a}
+		return factorialAnswer{a}
 	}
 	return noAnswer{}
 }
@@ -48,8 +46,6 @@ func (noAnswer) card() (card *Verdict, says, caveats []string) { return nil, nil
 func (noAnswer) paths(addPath) {}
 
 func (noAnswer) sections(Section) []Section { return nil }
-
-func (noAnswer) next() string { return "" }
 
 type sweepAnswer struct {
 	plan *record.Plan
@@ -92,13 +88,6 @@ func (a sweepAnswer) sections(paths Section) []Section {
 	return append([]Section{paths}, sweepSections(a.plan)...)
 }
 
-func (a sweepAnswer) next() string {
-	if _, at := oneLoad(&a.plan.Experiment); at != "" && a.only() != nil {
-		return afterSweep(a.only(), at)
-	}
-	return ""
-}
-
 type searchAnswer struct {
 	plan *record.Plan
 	*record.Search
@@ -126,14 +115,6 @@ func (a searchAnswer) sections(paths Section) []Section {
 	return []Section{paths, searchSection(a.plan)}
 }
 
-func (a searchAnswer) next() string {
-	load, at := oneLoad(&a.plan.Experiment)
-	if at == "" || !(a.Capacity.Mid > 0) {
-		return ""
-	}
-	return "ceiling prove " + load + at
-}
-
 type proofAnswer struct {
 	plan *record.Plan
 	*record.Proof
@@ -149,19 +130,6 @@ func (a proofAnswer) paths(add addPath) {
 
 func (a proofAnswer) sections(paths Section) []Section {
 	return []Section{paths, proofSection(a.Proof)}
-}
-
-func (a proofAnswer) next() string {
-	load, at := oneLoad(&a.plan.Experiment)
-	switch {
-	case at == "":
-		return ""
-	case a.Proved == string(record.ServerCPU):
-		return "ceiling profile " + load + at
-	case a.Proved == "":
-		return "ceiling prove --share 0.1 " + load + at
-	}
-	return ""
 }
 
 type comparisonAnswer struct {
@@ -189,12 +157,7 @@ func (a comparisonAnswer) sections(paths Section) []Section {
 	return slices.Insert(comparisonSections(a.plan), 1, paths)
 }
 
-func (a comparisonAnswer) next() string { return afterComparison(a.plan) }
-
-type factorialAnswer struct {
-	plan *record.Plan
-	*record.Factorial
-}
+type factorialAnswer struct{ *record.Factorial }
 
 func (a factorialAnswer) card() (card *Verdict, says, caveats []string) {
 	return factorialCard(a.Factorial), prose.Texts(a.Answer[min(1, len(a.Answer)):]), prose.Texts(a.Caveats)
@@ -203,5 +166,3 @@ func (a factorialAnswer) card() (card *Verdict, says, caveats []string) {
 func (factorialAnswer) paths(addPath) {}
 
 func (a factorialAnswer) sections(Section) []Section { return factorialSections(a.Factorial) }
-
-func (a factorialAnswer) next() string { return afterFactorial(a.plan) }

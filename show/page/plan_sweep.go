@@ -357,8 +357,8 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 	if p.Invalid > 0 {
 		runs += fmt.Sprintf(" + %d invalid", p.Invalid)
 	}
-	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(&p.Response, .5)},
-		{Text: quantileCell(&p.Response, .99)}, {Text: meanCell(&p.Response)},
+	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(p.Held(), .5)},
+		{Text: quantileCell(p.Held(), .99)}, {Text: meanCell(p.Held())},
 		{Text: unit.DigitsOr(p.InFlight.Mid, 3, "–")}, {Text: unit.DigitsOr(p.ReadBytesPerS.Mid/1e6, 3, "–")},
 		{Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
 		{Text: unit.Percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}

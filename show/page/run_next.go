@@ -7,12 +7,11 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/text"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/report"
 )
-
-// commandMost is the longest command on a card, in characters.
-const commandMost = 240
 
 // commandIn returns the command at the end of a next step: "separate them: ceiling run …",
 // whatever the program's file name; "" if there is none.
@@ -39,7 +38,7 @@ func compareNext(runs []chart.Run) string {
 	if a == b || runs[0].Spec.Open() || runs[1].Spec.Open() {
 		return ""
 	}
-	return fmt.Sprintf("ceiling compare -c %d %s %s", runs[0].Spec.Connections, quoted(a), quoted(b))
+	return fmt.Sprintf("ceiling compare -c %d %s %s", runs[0].Spec.Connections, text.Word(a), text.Word(b))
 }
 
 // plainGet reports whether connections and a URL describe the load completely.
@@ -56,18 +55,21 @@ func plainGet(s *spec.Spec) bool {
 // if no single line describes the load completely.
 func nextRun(run *chart.Run) string {
 	v := &run.Verdict
-	if run.Unfinished || run.Interrupted || v.Outcome == record.Invalid || v.Bottleneck == record.Failures {
-		return again(run.Command)
+	if v.Bottleneck == record.Failures {
+		return "" // it would fail again
+	}
+	if run.Unfinished || run.Interrupted || v.Outcome == record.Invalid {
+		return report.Again(run.Command)
 	}
 	s := &run.Spec
 	if !plainGet(s) {
 		return ""
 	}
-	at := quoted(s.Targets[0].URL)
+	at := text.Word(s.Targets[0].URL)
 	load := fmt.Sprintf("-c %d %s", s.Connections, at)
 	switch {
 	case len(s.SLO) > 0:
-		return fmt.Sprintf("ceiling find --slo %s %s", quoted(s.SLO.String()), at)
+		return fmt.Sprintf("ceiling find --slo %s %s", text.Word(s.SLO.String()), at)
 	case s.Open():
 		return "ceiling run " + load
 	case v.Bottleneck == record.ServerCPU:

@@ -3,8 +3,8 @@ package page
 import (
 	"strings"
 
-	"ceiling/internal/lazy"
 	"ceiling/internal/secret"
+	"ceiling/internal/text"
 )
 
 // Reports are meant to be shared. A record may hold clear-text secrets, because the user asked
@@ -41,19 +41,4 @@ func open(path, value string) string {
 }
 
 // commandLine returns a command as typed, quoted for a shell, without its secrets.
-func commandLine(words []string) string {
-	var out []string
-	for _, w := range secret.Plain().Command(words) {
-		out = append(out, quoted(w))
-	}
-	return strings.Join(out, " ")
-}
-
-var bare = lazy.Regexp(`^[A-Za-z0-9_./:=,@%+-]+$`)
-
-func quoted(word string) string {
-	if bare().MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
+func commandLine(words []string) string { return text.Shell(secret.Plain().Command(words)) }

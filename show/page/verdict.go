@@ -42,6 +42,9 @@ func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 		Run: run.Label, Outcome: string(v.Outcome), Mood: v.Outcome, Gloss: gloss(v), Figure: rate(run), Unit: run.Spec.Kind.Many() + "/s",
 		Spread: spread(run), Bottleneck: string(v.Bottleneck), Because: because(v), Lead: lead, Load: load,
 	}
+	if v.Bottleneck == record.Failures && run.ElapsedS > 0 { // a rate of errors is no figure to remember
+		card.Figure, card.Unit, card.Spread = unit.Percent(run.BadShare()), "errors", ""
+	}
 	if run.Unfinished {
 		card.Outcome, card.Mood, card.Gloss = string(record.Lost), record.Lost, "the run was killed; "+card.Gloss
 	}

@@ -129,8 +129,6 @@ func EffectDecision(x *record.Effect) string {
 		return "not measured"
 	case x.Decision == record.NoChange:
 		return "no effect beyond ±" + unit.Percent(x.Within)
-	case x.Decision == record.NotShown:
-		return "not shown: the tuning was not seen to act"
 	case x.Decision == record.CannotTell && x.MoreBlocks > 0:
 		return fmt.Sprintf("inconclusive: ±%s needs about %s", unit.Percent(x.Within), unit.Plural(x.MoreBlocks, "more block", "more blocks"))
 	case x.Decision == record.CannotTell:

@@ -50,6 +50,9 @@ func Plan(w io.Writer, p *record.Plan, l Layout) error {
 	case *record.Factorial:
 		factorial(out, a)
 	}
+	if next := NextCommand(p); next != "" && p.Ended != record.EndedInterrupted && p.Ended != record.EndedFailed {
+		out.fact("next", next) // of the others the line below says it
+	}
 	switch p.Ended {
 	case record.EndedComplete, record.EndedConverged:
 	case "":
@@ -168,8 +171,9 @@ func addPoint(t *layout.Table, name string, p *record.CurvePoint) {
 	if !p.Outcome.Sound() {
 		ceiling = string(p.Outcome) + ": " + ceiling
 	}
+	q := p.Held()
 	t.Rows = append(t.Rows, []string{name, unit.FormatCount(int64(p.PerS.Mid + 0.5)), reach(&p.PerS, unit.FormatSI),
-		p.Response.Text(.5), p.Response.Text(.99), p.Response.MeanText(nil), unit.DigitsOr(p.InFlight.Mid, 3, "-"),
+		q.Text(.5), q.Text(.99), q.MeanText(nil), unit.DigitsOr(p.InFlight.Mid, 3, "-"),
 		unit.DigitsOr(p.ReadBytesPerS.Mid/1e6, 3, "-"),
 		cpu(&p.ServerCPUNs), cpu(&p.GeneratorCPUNs), ceiling})
 	t.Bars = append(t.Bars, p.PerS.Mid)
@@ -371,11 +375,6 @@ func proof(out *printer, p *record.Proof) {
 	t.Rows = append(t.Rows, []string{"sum", "", "", fmt.Sprintf("%.2f", p.Sum.Mid), fmt.Sprintf("%.2f–%.2f", p.Sum.Low, p.Sum.High), ""})
 	out.table(&t)
 	out.line("")
-	if p.Passive == "" {
-		out.fact("verdict", "the runs' own verdicts do not agree on a bottleneck")
-	} else {
-		out.fact("verdict", fmt.Sprintf("the runs' own verdict is %s: %s", p.Passive, p.Agrees))
-	}
 	for i, n := range p.NotTested {
 		out.fact([]string{"not tested", ""}[min(i, 1)], n.Resource+": "+prose.Text(n.Why))
 	}

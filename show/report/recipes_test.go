@@ -15,7 +15,7 @@ import (
 // TestManualShowsAKeptSweep: the sweep in the recipes is one curve of the record that the journal keeps.
 func TestManualShowsAKeptSweep(t *testing.T) {
 	const page = "../../docs/recipes.md"
-	kept, err := filepath.Glob("../../docs/journal/0003-pipelining/records/*.ndjson.gz")
+	kept, err := filepath.Glob("../../docs/journal/0003-pipelining/records/20261127-*.ndjson.gz")
 	if err != nil || len(kept) != 1 {
 		t.Fatal(kept, err)
 	}

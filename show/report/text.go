@@ -133,8 +133,8 @@ func (l Layout) facts(r *record.Run) []block {
 	if text := Headroom(r); text != "" && l.Verbose {
 		blocks = append(blocks, fact(0, "headroom", text))
 	}
-	if r.Subject != nil && r.Subject.Observing != nil && l.Verbose {
-		blocks = append(blocks, fact(0, "observing", r.Subject.Observing.String()))
+	if r.Subject != nil && len(r.Subject.Processes) > 0 {
+		blocks = append(blocks, l.observing(r.Subject.Observing))
 	}
 	if text := unloadedLine(r); text != "" && l.Verbose {
 		blocks = append(blocks, fact(0, "unloaded", text))
@@ -159,6 +159,17 @@ func (l Layout) facts(r *record.Run) []block {
 		blocks = append(blocks, fact(4, "cpus", text))
 	}
 	return blocks
+}
+
+// observing says what observing costs the server; nil: that was not measured.
+func (l Layout) observing(o *record.Observing) block {
+	switch {
+	case o == nil:
+		return l.fact(5, "observing", "its cost was not measured: ceiling doctor --calibrate")
+	case l.Verbose:
+		return l.fact(0, "observing", o.String())
+	}
+	return l.fact(4, "observing", o.Brief())
 }
 
 // targets writes a table of the response times of several targets.
@@ -329,7 +340,7 @@ func latency(p *printer, r *record.Run) {
 		t.Rows = append(t.Rows, cells)
 	}
 	add("response", "response", &l.Response)
-	if l.FirstByte != nil {
+	if l.FirstByte != nil && (p.Verbose || !l.FirstByte.Near(&l.Response)) {
 		add("first byte", "", l.FirstByte)
 	}
 	if l.FirstEvent != nil {
@@ -626,6 +637,15 @@ func (l Layout) verdict(v *record.Verdict) []block {
 			add(rank, []string{name, ""}[min(i, 1)], text)
 		}
 	}
+	var voids, caveats []string
+	for i := range v.Caveats {
+		if text := prose.Text(v.Caveats[i]); voiding(&v.Caveats[i]) {
+			voids = append(voids, text)
+		} else {
+			caveats = append(caveats, text)
+		}
+	}
+	list(0, "caution", voids)
 	add(0, "bottleneck", string(v.Bottleneck)+": "+prose.Reason(v))
 	rank := 6
 	if v.Bottleneck == record.Failures {
@@ -636,7 +656,6 @@ func (l Layout) verdict(v *record.Verdict) []block {
 	if v.NextBottleneck != nil {
 		add(5, "next bottleneck", prose.Text(v.NextBottleneck.Says))
 	}
-	caveats := prose.Texts(v.Caveats)
 	list(1, "caveats", caveats[:min(1, len(caveats))]) // the weightiest, whatever else is dropped
 	for _, text := range caveats[min(1, len(caveats)):] {
 		add(2, "", text)
@@ -646,6 +665,16 @@ func (l Layout) verdict(v *record.Verdict) []block {
 	}
 	add(7, "manual", ManualOf(v.Bottleneck))
 	return blocks
+}
+
+// voiding reports whether a caveat says that something else than what was asked for was measured: then
+// a bottleneck is not that of the service.
+func voiding(s *record.Statement) bool {
+	switch s.Code {
+	case "caveat.redirects", "caveat.no-content", "caveat.responses-changed", "caveat.connections", "caveat.frozen":
+		return true
+	}
+	return false
 }
 
 // ManualOf is where the manual describes a bottleneck: its evidence, what to do, an example.

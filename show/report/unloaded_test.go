@@ -32,3 +32,30 @@ func TestLoneLine(t *testing.T) {
 		t.Errorf("without unloaded requests: %q", got)
 	}
 }
+
+// TestCaution: what voids the figures is above the bottleneck; the first byte has a row where it is
+// another time than the response.
+func TestCaution(t *testing.T) {
+	run := wordyRun()
+	redirects := record.State("caveat.redirects", record.Values{"all": true, "status": 302, "to": "/x"})
+	run.Verdict.Caveats = append(run.Verdict.Caveats, redirects)
+	text := func() string {
+		return written(t, func(b *strings.Builder) error {
+			return Text(b, run, Layout{Output: layout.Output{Columns: 80, Screen: true}})
+		})
+	}
+	got := text()
+	caution, bottleneck := strings.Index(got, "caution "), strings.Index(got, "bottleneck ")
+	if caution < 0 || caution > bottleneck || !strings.Contains(got, "this measures the") {
+		t.Errorf("%d, %d\n%s", caution, bottleneck, got)
+	}
+	same := run.Latency.Response
+	run.Latency.FirstByte = &same
+	if strings.Contains(text(), "first byte") {
+		t.Error("the first byte as late as the response")
+	}
+	run.Latency.FirstByte = &record.Quantiles{Count: 9, P50Ns: same.P50Ns / 2, P90Ns: same.P90Ns, P99Ns: same.P99Ns}
+	if !strings.Contains(text(), "first byte") {
+		t.Error("no first byte at half the response time")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"ceiling/internal/pause"
 	"ceiling/show/live"
 )
 
@@ -76,18 +77,11 @@ func newHub(board *live.Board, nonce string) *hub {
 
 // run pulses until ctx is done.
 func (h *hub) run(ctx context.Context) {
-	ticker := time.NewTicker(pulseEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	pause.Every(ctx, pulseEvery, func() {
 		if h.read() {
 			h.board.Spent(live.CPUTime(h.tell))
 		}
-	}
+	})
 }
 
 func (h *hub) hasReport(write func(io.Writer) error) {

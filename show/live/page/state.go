@@ -346,13 +346,9 @@ func linksOf(s *live.Snapshot) []link {
 		}
 		for _, w := range []struct {
 			name string
-			of   *live.Direction
+			of   *record.LinkWay
 		}{{"received", &l.Received}, {"sent", &l.Sent}} {
-			share := -1.0
-			if w.of.Limit > 0 {
-				share = rounded(w.of.BitsPerS / w.of.Limit)
-			}
-			out.Ways = append(out.Ways, way{w.name, share, w.of.Says() + " · " + unit.FormatSI(w.of.PacketsPerS) + " packets/s"})
+			out.Ways = append(out.Ways, way{w.name, rounded(w.of.Share()), live.Carried(w.of) + " · " + unit.FormatSI(w.of.PacketsPerS) + " packets/s"})
 		}
 		list = append(list, out)
 	}

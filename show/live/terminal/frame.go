@@ -316,8 +316,8 @@ func (f *frame) machines() {
 	}
 	for i := range f.s.Links {
 		l := &f.s.Links[i]
-		parts := []string{"in " + l.Received.Says(), "out " + l.Sent.Says()}
-		if l.Received.Limit == 0 && l.Sent.Limit == 0 {
+		parts := []string{"in " + live.Carried(&l.Received), "out " + live.Carried(&l.Sent)}
+		if l.Sent.Limit.From == "" {
 			parts = append(parts, f.paint.quiet.Render("link speed unknown"))
 		}
 		for n, text := range flow(parts, "  ", f.width-f.names) {

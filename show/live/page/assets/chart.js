@@ -1,9 +1,9 @@
 // A line chart on a canvas. Colours come from the style sheet, so that light
-// and dark are told once; words stand beside it as text.
+// and dark are told once; words are next to it as text.
 
 const left = 58, right = 8, top = 10, bottom = 24;
 
-// scales: where a value lies between 0 and 1, and which values get a line.
+// scales: where a value is between 0 and 1, and which values get a line.
 const linear = {
   range: values => [0, niceAbove(Math.max(...values, 0))],
   at: (v, [, high]) => v / high,
@@ -35,7 +35,7 @@ function niceAbove(v, choice = [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10]) {
 const stepMs = n => 2 ** (n / 4) / 1e6;
 
 // Charts of the same points have one crosshair, and one stretch of time that is
-// zoomed into. It stands in the address, as in a report: #t=1.5,3 in seconds.
+// zoomed into. It is in the address, as in a report: #t=1.5,3 in seconds.
 export class Together {
   // the button that shows the whole run again is put into box.
   constructor(box) {
@@ -196,7 +196,7 @@ export class Chart {
   }
 
   // heat is how many responses lie where; shades are logarithmic, so that a single
-  // one can be seen beside thousands.
+  // one can be seen among thousands.
   heat(shown) {
     const { c, color } = this.area, usual = shown.map(p => p[1]).sort((a, b) => a - b)[shown.length >> 1];
     const all = shown.map(p => [p, this.cells(p)]).filter(([, cells]) => cells);

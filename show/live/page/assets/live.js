@@ -65,7 +65,7 @@ function take(news) {
   later();
 }
 
-// lost: the browser reconnects by itself; after 12 failures the page stops and
+// lost: the browser reconnects; after 12 failures the page stops and
 // shows a button. What is shown is old from the third on, and grey.
 function lost() {
   if (source.readyState === EventSource.CLOSED) failures = 12;
@@ -99,7 +99,7 @@ function trouble(text, ...more) {
   box.hidden = !text;
 }
 
-// later draws once for all that arrives together, and not while nobody looks.
+// later draws once for all that arrives together, and not while the page is hidden.
 function later() {
   if (due || document.hidden) return;
   due = true;
@@ -147,7 +147,7 @@ function draw() {
     drawPlan(runs, s.slo_p99_ms);
   }
   $("report").hidden = !(s.report && s.phase === "ended");
-  const answered = runs.length > 0 && s.phase === "ended"; // then the plan's answer stands for the last run's verdict
+  const answered = runs.length > 0 && s.phase === "ended"; // then the plan's answer replaces the last run's verdict
   if (answered) $("plan-charts").before($("report"));
   $("tiles").hidden = answered;
   $("verdict-name").closest("section").hidden = answered && !s.verdict.outcome;
@@ -342,7 +342,7 @@ function list(box, items, make, fill) {
 function facts(id, items) { list($(id), items, () => element("li"), put); }
 function text(id, value) { put($(id), value); }
 
-// put changes a text only where it is another: what stands still costs nothing
+// put changes a text only where it is another: what is unchanged costs nothing
 // and is not read out again.
 function put(where, value) {
   value = String(value ?? "");

@@ -1,6 +1,6 @@
 // The runs of a plan that are over, as marks over the load: requests per second
-// above, p99 below. They come one by one, so the picture grows; the run that
-// goes on is not in it.
+// above, p99 below. They come one by one, so the picture grows; the run in
+// progress is not in it.
 
 import { element, ms, si } from "./chart.js";
 

@@ -1,33 +1,15 @@
-//go:build linux
-
-package page
+package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/layout"
 )
-
-// TestNextRun: a run's card goes on where its verdict names no command.
-func TestNextRun(t *testing.T) {
-	run := sampleRun(2, 2)
-	run.Spec.SLO, run.Spec.Targets[0].Header, run.Command = nil, nil, []string{"ceiling", "run", "http://10.0.0.2:8080/read"}
-	run.Verdict.Outcome, run.Verdict.Bottleneck = record.Valid, record.ServerCPU
-	if got := nextRun(&run); got != "ceiling profile -c 64 http://10.0.0.2:8080/read" {
-		t.Errorf("after server CPU: %q", got)
-	}
-	run.Unfinished = true
-	if got := nextRun(&run); got != "ceiling run http://10.0.0.2:8080/read" {
-		t.Errorf("of a lost run: %q", got)
-	}
-	run.Unfinished, run.Spec.Targets[0].Method = false, "POST"
-	if got := nextRun(&run); got != "" {
-		t.Errorf("of a POST: %q", got)
-	}
-}
 
 // TestNextCommand: a plan's card goes on where one line does, and not where the line
 // would lack something of the load.
@@ -68,7 +50,7 @@ func TestNextCommand(t *testing.T) {
 		"over a socket":       {func(p *record.Plan) { proved(p); p.Experiment.Load.Unix = "/x" }, ""},
 		"at a rate":           {func(p *record.Plan) { proved(p); p.Experiment.Load.Rate = make([]unit.Rate, 1) }, ""},
 	} {
-		if got := nextCommand(made(c.change)); got != c.want {
+		if got := NextCommand(made(c.change)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -78,6 +60,7 @@ func TestNextCommand(t *testing.T) {
 // again with twice as many, whatever number it had.
 func TestAgain(t *testing.T) {
 	unsure := &record.Comparison{Blocks: 12, Changes: []record.Change{{Decision: record.CannotTell}}}
+	few := &record.Comparison{Blocks: 3, Changes: slices.Repeat(unsure.Changes, 4)}
 	sure := &record.Comparison{Blocks: 12, Changes: []record.Change{{Decision: record.Better}}}
 	effects := func(decision string) *record.Factorial {
 		return &record.Factorial{Blocks: 12, Effects: []record.Effect{{Decision: record.Higher}, {Decision: decision}}}
@@ -89,6 +72,7 @@ func TestAgain(t *testing.T) {
 	}{
 		"comparison":            {record.Plan{Comparison: unsure}, "ceiling compare a b", "ceiling compare a b --blocks 24"},
 		"comparison, number":    {record.Plan{Comparison: unsure}, "ceiling compare --blocks 12 a b", "ceiling compare a b --blocks 24"},
+		"comparison, few":       {record.Plan{Comparison: few}, "ceiling compare --blocks 3 a b", "ceiling compare a b --blocks 8"},
 		"comparison, joined":    {record.Plan{Comparison: unsure}, "ceiling compare a --blocks=12 b", "ceiling compare a b --blocks 24"},
 		"comparison of a file":  {record.Plan{Comparison: unsure}, "ceiling run f.yaml", ""},
 		"comparison, told":      {record.Plan{Comparison: sure}, "ceiling compare a b", "ceiling compare a b --profile"},
@@ -100,7 +84,12 @@ func TestAgain(t *testing.T) {
 		"factorial, hidden":     {record.Plan{Factorial: effects(record.CannotTell), Hidden: true}, "ceiling run f.yaml", ""},
 	} {
 		c.plan.Ended, c.plan.Command = record.EndedComplete, strings.Fields(c.command)
-		if got := nextCommand(&c.plan); got != c.want {
+		var text strings.Builder
+		err := Plan(&text, &c.plan, Layout{Output: layout.Output{Columns: 120}})
+		if got := text.String(); err != nil || strings.Contains(got, "next ") != (c.want != "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: the terminal has, %v:\n%s", name, err, got)
+		}
+		if got := NextCommand(&c.plan); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

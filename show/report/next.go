@@ -1,4 +1,4 @@
-package page
+package report
 
 import (
 	"fmt"
@@ -8,13 +8,18 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
+	"ceiling/internal/stat"
+	"ceiling/internal/text"
 	"ceiling/record"
 )
 
-// nextCommand is what goes on from a plan's answer, where one line does: resuming one
-// that did not end, and else a plan of a server that runs by itself, whose one request
-// and load the line says whole. "" where there is none.
-func nextCommand(p *record.Plan) string {
+// commandMost is the longest command that is printed to be copied, in characters.
+const commandMost = 240
+
+// NextCommand is what follows a plan's answer, where one line does: resuming one that did not end,
+// else a plan of a server that runs already, whose one request and load the line has whole. "" where
+// there is none.
+func NextCommand(p *record.Plan) string {
 	switch {
 	case p.Ended == record.EndedInterrupted || p.Ended == record.EndedFailed:
 		if p.Hidden {
@@ -24,7 +29,36 @@ func nextCommand(p *record.Plan) string {
 	case p.Ended == "":
 		return ""
 	}
-	return answerOf(p).next()
+	load, at := oneLoad(&p.Experiment)
+	switch a := p.Answer().(type) {
+	case *record.Sweep:
+		if at != "" && len(a.Curves) == 1 {
+			return afterSweep(&a.Curves[0], at)
+		}
+	case *record.Search:
+		if at != "" && a.Capacity.Mid > 0 {
+			return "ceiling prove " + load + at
+		}
+	case *record.Proof:
+		return afterProof(a, load, at)
+	case *record.Comparison:
+		return afterComparison(p)
+	case *record.Factorial:
+		return afterFactorial(p)
+	}
+	return ""
+}
+
+func afterProof(p *record.Proof, load, at string) string {
+	switch {
+	case at == "":
+		return ""
+	case p.Proved == string(record.ServerCPU):
+		return "ceiling profile " + load + at
+	case p.Proved == "":
+		return "ceiling prove --share 0.1 " + load + at
+	}
+	return ""
 }
 
 // afterComparison says which functions became dearer, and where nothing can be told asks
@@ -35,9 +69,9 @@ func afterComparison(p *record.Plan) string {
 	case p.Hidden || len(c.Changes) == 0 || c.Incomparable != nil || !slices.Contains(p.Command, "compare"):
 		return ""
 	case c.Changes[0].Decision == record.CannotTell:
-		return again(p.Command, "--blocks", fmt.Sprint(2*c.Blocks))
+		return Again(p.Command, "--blocks", fmt.Sprint(max(2*c.Blocks, stat.LeastBlocks(0.95, len(c.Changes)))))
 	case len(c.Profiles) == 0 && !slices.Contains(p.Command, "--profile"):
-		return again(p.Command, "--profile")
+		return Again(p.Command, "--profile")
 	}
 	return ""
 }
@@ -48,12 +82,12 @@ func afterFactorial(p *record.Plan) string {
 	if p.Hidden || !slices.ContainsFunc(f.Effects, func(x record.Effect) bool { return x.Decision == record.CannotTell }) {
 		return ""
 	}
-	return again(p.Command, "--repeats", fmt.Sprint(2*f.Blocks))
+	return Again(p.Command, "--repeats", fmt.Sprint(2*f.Blocks))
 }
 
-// again is a command made once more with a flag set (its name, and its value where it
+// Again is a command made once more with a flag set (its name, and its value where it
 // has one), whatever value it had; "" where the record does not have the command whole.
-func again(command []string, flag ...string) string {
+func Again(command []string, flag ...string) string {
 	var words []string
 	for i := 0; i < len(command); i++ {
 		switch word := command[i]; {
@@ -63,7 +97,7 @@ func again(command []string, flag ...string) string {
 			words = append(words, word)
 		}
 	}
-	line := commandLine(append(words, flag...))
+	line := text.Shell(secret.Plain().Command(append(words, flag...)))
 	if len(words) == 0 || len(line) > commandMost || strings.Contains(line, secret.Word) {
 		return ""
 	}
@@ -87,7 +121,7 @@ func oneLoad(e *spec.Experiment) (load, at string) {
 	if c := l.Connections; len(c) == 1 {
 		load = fmt.Sprintf("-c %d ", c[0])
 	}
-	return load, quoted(e.Servers[0].URL + m.Path)
+	return load, text.Word(e.Servers[0].URL + m.Path)
 }
 
 // afterSweep proves the bottleneck at the load from which more brings no more, and
