@@ -40,11 +40,11 @@ func newAgent(sh *shell) *cobra.Command {
 		Long: `Joins a controller, which prints the command to start the agent with, and then
 serves its users: it loads only targets on its allow-list, within its limits,
 and observes this machine. It executes no commands, does one run at a time, and
-stops a run by itself if the user who started it is gone. With --serve it starts
+ends a run if the user who started it is gone. With --serve it starts
 ceiling's own servers, as experiments ask for them, on the address from which it
 reaches the controller, and ends them when their user is done or gone. The token
-comes from a file, standard input or ` + testbed.TokenEnv + `. An agent whose token is wrong,
-expired or revoked ends with exit code 2.`,
+comes from a file, standard input or ` + testbed.TokenEnv + `. An agent with a wrong,
+expired or revoked token ends with exit code 2.`,
 		Example: `  ceiling fleet agent --join nats://10.0.0.1:7422 --token-file token --allow 10.0.0.7:8080
   ceiling fleet agent --join nats://10.0.0.1:7422 --token-file token --observe-only --serve --name web1`,
 		Args: command.Exactly(0, "no arguments"),
@@ -54,7 +54,7 @@ expired or revoked ends with exit code 2.`,
 				return command.Usage(err)
 			}
 			err = sh.serveAgent(c.Context(), &f, o)
-			if bus.IsTokenOver(err) {
+			if errors.Is(err, bus.ErrTokenOver) {
 				return command.Usage(err)
 			}
 			return err
@@ -82,24 +82,28 @@ expired or revoked ends with exit code 2.`,
 	p.BoolVar(&f.serve, "serve", false, "start ceiling's own servers for experiments")
 	p.StringVar(&f.grace, "grace", "10s", "time to continue without contact to the driver")
 	f.own.Bind(p)
+	p.StringVar(&f.own.Bed, "bed", bus.DefaultBed, "test bed on your NATS server")
 	return c
 }
 
 // options validates the flags and returns the agent's options.
 func (f *agentFlags) options() (fleet.AgentOptions, error) {
-	o := fleet.AgentOptions{Version: command.Version(), Loads: !f.observeOnly, Observes: !f.loadOnly, Allow: fleet.Loopback()}
+	o := fleet.AgentOptions{Allow: fleet.Loopback(),
+		About: fleet.About{Version: command.Version(), Loads: !f.observeOnly, Observes: !f.loadOnly}}
 	switch {
 	case f.observeOnly && f.loadOnly:
 		return o, errors.New("--observe-only and --load-only leave nothing to do")
 	case f.serve && f.loadOnly:
-		return o, errors.New("--serve: the agent on a server's machine observes it; leave --load-only out")
+		return o, errors.New("--serve: the agent on a server's machine observes it; remove --load-only")
 	case f.join == "" && f.own.URL == "":
 		return o, errors.New("--join: where is the controller? It prints the whole line when it starts")
 	case f.join != "" && f.own.URL != "":
 		return o, errors.New("--join and --nats are two ways; give one")
+	case f.own.URL == "" && f.own.Bed != bus.DefaultBed:
+		return o, errors.New("--bed is for your own NATS; with --join the token names the test bed")
 	}
-	err := errors.Join(f.own.Check(), span(&o.Caps.MaxTime, "--max-time", f.maxTime), span(&o.Grace, "--grace", f.grace))
-	if err == nil && (o.Caps.MaxTime <= 0 || o.Grace < time.Second) {
+	err := errors.Join(f.own.Check(), bus.CheckBed(f.own.Bed), span(&o.About.MaxTime, "--max-time", f.maxTime), span(&o.Grace, "--grace", f.grace))
+	if err == nil && (o.About.MaxTime <= 0 || o.Grace < time.Second) {
 		err = errors.New("--max-time has to be more than 0, --grace at least 1s")
 	}
 	if err == nil && len(f.allow) > 0 {
@@ -112,10 +116,10 @@ func (f *agentFlags) options() (fleet.AgentOptions, error) {
 		if n, err = unit.ParseCount(f.maxRate); err != nil {
 			err = fmt.Errorf("--max-rate: %w", err)
 		}
-		o.Caps.MaxRate = float64(n)
+		o.About.MaxRate = float64(n)
 	}
 	if err == nil && f.maxConns != "" {
-		err = count(&o.Caps.MaxConnections, "--max-connections", f.maxConns)
+		err = count(&o.About.MaxConnections, "--max-connections", f.maxConns)
 	}
 	return o, err
 }
@@ -123,6 +127,8 @@ func (f *agentFlags) options() (fleet.AgentOptions, error) {
 // readToken reads the token from its source.
 func (f *agentFlags) readToken(stdin io.Reader) (string, error) {
 	switch {
+	case f.own.URL != "": // which has its own credentials
+		return "", nil
 	case f.tokenFile == "-":
 		b, err := io.ReadAll(io.LimitReader(stdin, tokenMost+1))
 		if err == nil && len(b) > tokenMost {
@@ -160,9 +166,6 @@ func (tokenArgument) Set(string) error {
 
 var errTokenArgument = errors.New("--token would show the token to every user of this machine (ps); give --token-file FILE (- is standard input), or set " + testbed.TokenEnv)
 
-// startController is the fix for a missing controller.
-const startController = "start it on its host: ceiling fleet controller"
-
 // serveAgent joins, and serves until it is stopped.
 func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOptions) error {
 	token, err := f.readToken(sh.Stdin)
@@ -174,7 +177,7 @@ func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOpt
 	if name == "" {
 		name = fleet.NameOf(env.Host)
 	}
-	if err := bus.CheckName(name); err != nil {
+	if err := bus.CheckName("agent", name); err != nil {
 		return command.Usage(fmt.Errorf("--name: %w", err))
 	}
 	var mu sync.Mutex
@@ -183,33 +186,25 @@ func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOpt
 		defer mu.Unlock()
 		fmt.Fprintf(sh.Stderr, "agent %s: %s\n", name, line)
 	}
-	conn, address, err := f.connect(ctx, token, name, bus.Watch{
-		Gone:      func(why error) { o.Log("no connection to the controller (" + command.OneLine(why) + "); trying again") },
-		Back:      func() { o.Log("controller is back") },
-		Lost:      func(a *bus.Absent) { o.Log(a.Error() + "; " + startController + ", or end this agent (Ctrl-C)") },
-		LostAfter: 3 * o.Grace,
-		Trouble:   func(err error) { o.Log(command.OneLine(err)) },
-	})
+	conn, address, err := f.connect(ctx, token, name, bus.Watch{Say: o.Log, LostAfter: 3 * o.Grace})
 	if ctx.Err() != nil {
 		return nil // stopped before it had joined
-	}
-	if absent := new(bus.Absent); errors.As(err, &absent) {
-		return fmt.Errorf("%w; check the address, and %s", absent, startController)
 	}
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	if t, err := bus.ParseToken(token); err == nil { // else it is not with one
+		o.Log(fmt.Sprintf("token %s is valid until %s", t.ID(), testbed.LocalTime(t.Expires)))
+	}
 	var from netip.Addr
-	from, o.NIC, o.NICBitsPerSecond = fleet.WayTo(address)
+	from, o.About.NIC, o.About.NICBitsPerSecond = fleet.WayTo(address)
 	if f.serve {
 		if o.Serves = from; !from.IsValid() {
 			return fmt.Errorf("--serve: this host's address towards %s is unknown", address)
 		}
 	}
-	if o.CapacityPerS, err = fleet.Capacity(os.Getenv, &env); err != nil {
-		o.CapacityPerS = 0 // reported where it matters: the table, and the run's headroom
-	}
+	o.About.CapacityPerS, _ = fleet.Capacity(os.Getenv, &env) // why there is none is said by the run's headroom
 	o.Log(fmt.Sprintf("joined test bed %s at %s; may load %s", conn.Bed(), address, o.Allow))
 	return fleet.Serve(ctx, conn, o)
 }
@@ -218,7 +213,7 @@ func (f *agentFlags) connect(ctx context.Context, token, name string, w bus.Watc
 	ctx, cancel := context.WithTimeout(ctx, testbed.JoinWithin)
 	defer cancel()
 	if f.own.URL != "" {
-		c, err := bus.JoinOwn(ctx, f.own.Own, token, name, w)
+		c, err := bus.JoinOwn(ctx, f.own.Own, name, w)
 		return c, f.own.URL, err
 	}
 	c, err := bus.Join(ctx, f.join, token, name, w)

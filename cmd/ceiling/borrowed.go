@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -20,12 +23,13 @@ func (f *runFlags) borrowed(args []string, sh *shell) ([]spec.Target, error) {
 		return nil, err
 	}
 	var set *borrowed.Set
+	stdin := sh.Stdin
 	switch {
 	case f.load.from.curl != "":
 		name = "--curl"
-		set, err = borrowed.Curl(f.load.from.curl, opener(""))
+		set, err = borrowed.Curl(f.load.from.curl, opener("", &stdin))
 	case name == "-":
-		name = "standard input"
+		name, stdin = "standard input", nil
 		data, err = spec.ReadAtMost(sh.Stdin, spec.TargetsFileMax, name)
 	default:
 		dir = filepath.Dir(name)
@@ -37,7 +41,7 @@ func (f *runFlags) borrowed(args []string, sh *shell) ([]spec.Target, error) {
 		data, err = spec.ReadAtMost(file, spec.TargetsFileMax, name)
 	}
 	if err == nil && set == nil {
-		set, err = readBorrowed(data, name, dir, args, speed > 0)
+		set, err = readBorrowed(data, name, opener(dir, &stdin), args, speed > 0)
 	}
 	switch {
 	case err != nil:
@@ -63,11 +67,11 @@ func (f *runFlags) borrowed(args []string, sh *shell) ([]spec.Target, error) {
 			return nil, fmt.Errorf("%s: --%s: %w", name, flag, err)
 		}
 	}
-	return spec.ReadTargets(bytes.NewReader(set.Lines()), name+", request", dir)
+	return set.Targets(name + ", request")
 }
 
 // readBorrowed reads the requests of a file; nil if it is one of targets.
-func readBorrowed(data []byte, name, dir string, args []string, timed bool) (*borrowed.Set, error) {
+func readBorrowed(data []byte, name string, open borrowed.Opener, args []string, timed bool) (*borrowed.Set, error) {
 	base := ""
 	if len(args) > 0 {
 		server, path, err := spec.SplitURL(args[0])
@@ -84,18 +88,25 @@ func readBorrowed(data []byte, name, dir string, args []string, timed bool) (*bo
 	case set != nil && base == "":
 		return nil, fmt.Errorf("%s is an access log, which has no host; give the server as well: --targets %[1]s http://127.0.0.1:8080", name)
 	case set == nil && base != "" && err == nil:
-		return nil, fmt.Errorf("--targets: %s is not an access log, and other files have the URLs; leave %s out", name, args[0])
+		return nil, fmt.Errorf("--targets: %s is not an access log, and other files have the URLs; remove %s", name, args[0])
 	case set != nil || err != nil:
 		return set, err
 	}
-	return borrowed.Read(data, name, opener(dir))
+	return borrowed.Read(data, name, open)
 }
 
-// opener reads body files, relative to a directory.
-func opener(dir string) borrowed.Opener {
+// opener reads body files, relative to a directory, and the standard input once: it is nil then.
+func opener(dir string, stdin *io.Reader) borrowed.Opener {
 	return func(name string) ([]byte, error) {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(dir, name)
+		in := *stdin
+		switch {
+		case name == "-" && in == nil:
+			return nil, errors.New("@-: the standard input was read already; give a file")
+		case name == "-":
+			*stdin = nil
+			return spec.ReadBody("@-", in)
+		case !filepath.IsAbs(name):
+			name = cmp.Or(dir, ".") + "/" + name // a file may be called -
 		}
 		return spec.ReadBody("@"+name, nil)
 	}

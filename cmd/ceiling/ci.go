@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/cmd/internal/command"
-	"ceiling/cmd/internal/records"
 	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
@@ -22,15 +21,13 @@ import (
 	"ceiling/measure/checkout"
 	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/show/pipeline"
-	"ceiling/verdict/prose"
 )
 
 // ciFlags are those of the verb ci.
 type ciFlags struct {
-	base, markdown string
-	dryRun         bool
-	output         outputFlags
+	base   string
+	dryRun bool
+	output outputFlags
 }
 
 func newCI(sh *shell) *cobra.Command {
@@ -41,10 +38,10 @@ func newCI(sh *shell) *cobra.Command {
 		Long: `Reads .ceiling.yaml (how to build and start the service, loads, SLOs, what
 fails), checks out the base, measures base and change interleaved on this
 machine, and exits 0 if the change holds, 3 if it fails, 4 if this machine
-cannot tell. In GitHub Actions and GitLab the base and the summary are found
-by themselves (docs/ci.md).`,
+cannot tell. The answer is Markdown. GitHub Actions and GitLab name the base
+(docs/ci.md).`,
 		Example: `  ceiling ci
-  ceiling ci --base origin/main --markdown summary.md
+  ceiling ci --base origin/main | tee summary.md
   ceiling ci --base ../checkout-of-the-base`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -55,10 +52,8 @@ by themselves (docs/ci.md).`,
 	p := c.Flags()
 	p.SortFlags = false
 	p.StringVar(&f.base, "base", "", "what to compare with: a revision or a directory (default: from the pipeline, or the parent)")
-	p.StringVar(&f.markdown, "markdown", "", "append the summary to this file (default: $GITHUB_STEP_SUMMARY, where it is set)")
 	p.BoolVar(&f.dryRun, "dry-run", false, "print what would be built, started and measured, then exit")
 	p.StringVarP(&f.output.out, "out", "o", "", "directory for the records (default: your store)")
-	p.BoolVar(&f.output.json, "json", false, "print the outcome as one JSON document")
 	p.BoolVar(&f.output.quiet, "quiet", false, "no progress output")
 	return c
 }
@@ -76,11 +71,8 @@ func (f *ciFlags) job(args []string) (*ciJob, error) {
 	if len(args) > 0 {
 		j.file = args[0]
 	}
-	if f.markdown == "" {
-		j.markdown = os.Getenv("GITHUB_STEP_SUMMARY")
-	}
 	if info, err := os.Stat(f.output.out); f.output.out != "" && (err != nil || !info.IsDir()) {
-		return j, fmt.Errorf("-o: %s is not a directory, and every load has a record of its own; make it first", f.output.out)
+		return j, fmt.Errorf("-o: %s is not a directory, and every load has its own record; make it first", f.output.out)
 	}
 	if _, err := os.Stat(j.file); errors.Is(err, os.ErrNotExist) && len(args) == 0 {
 		return j, fmt.Errorf("no %s here; write one with serve: and loads: (docs/ci.md has an example), or name the file", spec.CIFile)
@@ -115,15 +107,11 @@ func (j *ciJob) do(ctx context.Context, sh *shell) (err error) {
 	if checkout.Same(&s.base, &s.change) {
 		return command.Usage(fmt.Errorf("base and change are the same commit, %s; name another with --base", s.change.Commit))
 	}
-	// Before minutes of measuring, and not after them.
-	if err := canWrite(j.markdown); err != nil {
-		return command.Usage(err)
-	}
-	o := &pipeline.Outcome{Base: describe(&s.base), Change: describe(&s.change), Machine: machine()}
+	a := &ciAnswer{base: describe(&s.base), change: describe(&s.change), machine: machine()}
 	if j.dryRun {
-		return j.preview(sh.Stdout, o)
+		return j.preview(sh.Stdout, a)
 	}
-	o.Loads, err = j.check(ctx, sh, &s)
+	a.loads, err = j.check(ctx, sh, &s)
 	if errors.Is(err, context.Canceled) {
 		sh.Note("interrupted: no result is reported")
 		sh.Exit = exit.Interrupted
@@ -132,7 +120,8 @@ func (j *ciJob) do(ctx context.Context, sh *shell) (err error) {
 	if err != nil {
 		return err
 	}
-	return j.report(sh, o)
+	sh.Exit = plan.ExitOf(a.result())
+	return a.write(sh.Stdout)
 }
 
 // check builds both sides, and measures every load.
@@ -231,43 +220,10 @@ func (j *ciJob) note(sh *shell, format string, args ...any) {
 	}
 }
 
-// report writes the outcome wherever it is wanted, and sets the exit code.
-func (j *ciJob) report(sh *shell, o *pipeline.Outcome) error {
-	sh.Exit = plan.ExitOf(o.Result())
-	err := appendTo(j.markdown, func(w io.Writer) error { return pipeline.Markdown(w, o) })
-	if j.output.json {
-		return errors.Join(err, sh.JSON(prose.Spell(*o)))
-	}
-	return errors.Join(err, pipeline.Text(sh.Stdout, o, records.Layout(sh.Stdout, false).Output))
-}
-
-// canWrite reports why a file cannot be written; "" is none. It leaves no file that was not there: the
-// directory of the records takes no other.
-func canWrite(name string) error {
-	_, missing := os.Stat(name)
-	err := appendTo(name, func(io.Writer) error { return nil })
-	if err == nil && name != "" && errors.Is(missing, os.ErrNotExist) {
-		err = os.Remove(name)
-	}
-	return err
-}
-
-// appendTo adds to a file; "" is none.
-func appendTo(name string, write func(io.Writer) error) (err error) {
-	if name == "" {
-		return nil
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
-}
-
 // preview prints what would be done.
-func (j *ciJob) preview(w io.Writer, o *pipeline.Outcome) error {
+func (j *ciJob) preview(w io.Writer, a *ciAnswer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "base      %s\nchange    %s\n", o.Base, o.Change)
+	fmt.Fprintf(&b, "base      %s\nchange    %s\n", a.base, a.change)
 	if j.wanted.Build != "" {
 		fmt.Fprintf(&b, "build     %s\n", j.wanted.Build)
 	}

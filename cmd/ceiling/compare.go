@@ -62,13 +62,13 @@ func (sh *shell) compare(c *cobra.Command, args []string, f *runFlags, o *compar
 	}
 	if i := slices.IndexFunc(args, spec.IsExperimentFile); i >= 0 {
 		if len(args) > 1 {
-			return command.Usage(fmt.Errorf("%s is an experiment with servers of its own; give it alone", args[i]))
+			return command.Usage(fmt.Errorf("%s is an experiment with its own servers; give only it", args[i]))
 		}
 		return sh.fromFile(c, args[i], f)
 	}
 	if len(args) == 2 && (isKept(args[0]) || isKept(args[1])) {
 		err := only(c, append(outputNames(), "fail-on"), func(string) string {
-			return fmt.Sprintf("%s and %s are measured already; leave it out, or compare two URLs", args[0], args[1])
+			return fmt.Sprintf("%s and %s are measured already; remove it, or compare two URLs", args[0], args[1])
 		})
 		return sh.perform(c.Context(), &comparison{args[0], args[1], o.asked.FailOn, f.output}, err)
 	}

@@ -147,8 +147,8 @@ func shortened(command string) []string {
 		"run": {"-d", "300ms"}, "demo": {"-d", "60ms"},
 		"selftest": {"--only", "one-connection", "--patience", "1s"}, "find": {"-d", "100ms", "--pause", "0s", "--max-rate", "200", "--start", "100"},
 		"race":    {"--rounds", "1", "-d", "60ms", "--only", "ceiling,httputil", "--case", "16"},
-		"profile": {"-d", "1s"}, "regimes": {"--rounds", "1", "-d", "100ms"},
-		"prove": {"-d", "200ms", "--pause", "0s", "--blocks", "2"}, "compare": {"-d", "100ms", "--pause", "0s", "--blocks", "2", "--noise-blocks", "2"},
+		"profile": {"-d", "1s"},
+		"prove":   {"-d", "200ms", "--pause", "0s", "--blocks", "2"}, "compare": {"-d", "100ms", "--pause", "0s", "--blocks", "2", "--noise-blocks", "2"},
 	}[verb]
 }
 
@@ -256,7 +256,7 @@ func (f *documentedFleet) takes(t *testing.T, command string) bool {
 // revoke ends the token that was made last, whose ID the page does not know.
 func (f *documentedFleet) revoke(t *testing.T, id string) {
 	t.Helper()
-	list, err := bus.ListTokens(filepath.Join(os.Getenv("XDG_DATA_HOME"), "ceiling", "controller"))
+	list, err := bus.ListTokens(t.Context(), filepath.Join(os.Getenv("XDG_DATA_HOME"), "ceiling", "controller"))
 	if err != nil || len(list) < 2 || len(id) != len(list[0].ID()) {
 		t.Fatalf("%d tokens, %v; and the page's ID is %q", len(list), err, id)
 	}

@@ -40,7 +40,7 @@ it measures what observing costs that server, with the observers on and off in t
 				return nil
 			}
 			if calibrates.on {
-				return command.Usage(errors.New("--calibrate measures this host, not a server; leave the URL out"))
+				return command.Usage(errors.New("--calibrate measures this host, not a server; remove the URL"))
 			}
 			return command.Exactly(1, "at most one URL")(c, args)
 		},
@@ -49,7 +49,7 @@ it measures what observing costs that server, with the observers on and off in t
 				cfg, err := calibrates.config()
 				return sh.perform(c.Context(), &calibration{cfg, asJSON}, err)
 			}
-			if err := only(c, []string{"json"}, func(string) string { return "only used with --calibrate; add that, or leave this out" }); err != nil {
+			if err := only(c, []string{"json"}, func(string) string { return "only used with --calibrate; add that, or remove this" }); err != nil {
 				return command.Usage(err)
 			}
 			cfg := doctor.Config{Watch: doctorWatches, Version: command.Version()}

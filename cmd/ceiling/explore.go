@@ -14,6 +14,7 @@ import (
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/records"
 	"ceiling/experiment/spec"
+	"ceiling/internal/sys"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/report"
@@ -77,6 +78,9 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	if err != nil {
 		return e, err
 	}
+	if f.load.from.lua == "" && f.fleet.agents == 0 {
+		capThreads(&e.Load, sh)
+	}
 	if f.load.warmup != "" {
 		e.Load.Warmup = new(spec.Time)
 		if err := moment(e.Load.Warmup, "--warmup", f.load.warmup); err != nil {
@@ -113,9 +117,9 @@ func (f *runFlags) goTogether(e *spec.Experiment) error {
 	}
 	switch {
 	case f.load.requests != "" && !single:
-		return errors.New("-n: the runs of a plan (a list in -c, -p, -R or -t, or --repeats) end by time; leave -n out and give -d")
+		return errors.New("-n: the runs of a plan (a list in -c, -p, -R or -t, or --repeats) end by time; remove -n and give -d")
 	case single && f.changed("pause"):
-		return errors.New("--pause: one run has no pause between runs; give --repeats 3 or a list in -c, -p, -R or -t as well, or leave it out")
+		return errors.New("--pause: one run has no pause between runs; give --repeats 3 or a list in -c, -p, -R or -t as well, or remove it")
 	case f.changed("repeats") && e.InBlocks():
 		return fmt.Errorf("--repeats: %s repeats in blocks; give --blocks", e.Kind)
 	}
@@ -151,6 +155,9 @@ func mixOf(list []spec.Target) (spec.Server, spec.Mix, error) {
 
 func counts(into *spec.List[spec.Count], flag, text string) error {
 	for part := range strings.SplitSeq(text, ",") {
+		if part == "" && text != "" {
+			return fmt.Errorf("%s: %q has a comma without a number next to it; give one number, or a list such as 1,8,64", flag, text)
+		}
 		if part == "" {
 			continue
 		}
@@ -184,6 +191,23 @@ func threads(into *spec.List[spec.Count], text string) error {
 	return nil
 }
 
+// capThreads lowers -t to the CPUs that this process may use: a thread more adds context switches
+// and no request (-t 4 on two CPUs cost a tenth of the rate). A list is a question about threads;
+// a script counts its own, and agents have other CPUs.
+func capThreads(l *spec.Load, sh *shell) {
+	if len(l.Threads) != 1 {
+		return
+	}
+	cpus, err := spec.ParseCPUList(l.PinGenerator)
+	if l.PinGenerator == "" {
+		cpus, err = sys.AllowedCPUs(0)
+	}
+	if asked := int(l.Threads[0]); err == nil && asked > len(cpus) {
+		l.Threads[0] = spec.Count(len(cpus))
+		sh.Note("-t %d: the generator may use %s here, so it takes as many threads", asked, unit.Plural(len(cpus), "CPU", "CPUs"))
+	}
+}
+
 // rates parses the rates of open loops.
 func rates(into *spec.List[unit.Rate], text string) error {
 	for part := range strings.SplitSeq(text, ",") {
@@ -211,7 +235,7 @@ func moment(into *spec.Time, flag, text string) error {
 
 // inFile maps flags to the keys of an experiment file that say the same.
 func inFile() map[string]string {
-	keys := map[string]string{"method": "requests[].method", "header": "requests[].header", "body": "requests[].body",
+	keys := map[string]string{"method": "requests[].method", "header": "requests[].header", "user": "requests[].header", "body": "requests[].body",
 		"targets": "requests", "slo": "slo", "expect": "expect",
 		"serve": "servers", "path": "requests[].path", "fail-on": "compare.fail_on", "blocks": "compare.blocks", "noise-blocks": "compare.noise_blocks",
 		"connect-ramp": "load.connect_ramp", "sni": "load.tls.server_name", "tls-version": "load.tls.version",
@@ -267,7 +291,7 @@ func (f *runFlags) readExperiment(c *cobra.Command, path string) (spec.Experimen
 		if key := inFile()[name]; key != "" {
 			return fmt.Sprintf("%s defines the experiment; set %s there", path, key)
 		}
-		return fmt.Sprintf("%s defines the experiment, and has no such key; leave it out", path)
+		return fmt.Sprintf("%s defines the experiment, and has no such key; remove it", path)
 	})
 	if err == nil && f.changed("duration") {
 		err = moment(&e.Load.Duration, "-d", f.load.duration)

@@ -143,7 +143,7 @@ func exportPlan(sh *shell, file record.File, name string, f *exportFlags) error 
 		return command.Usage(err)
 	}
 	if f.format != export.FormatJSON {
-		return command.Usage(fmt.Errorf("%s is a %s of %d runs, and has no %s of its own; export one of its runs (%s/RUN), or the whole with --format json or csv", name, p.Experiment.Kind, len(p.Runs), f.format, p.ID))
+		return command.Usage(fmt.Errorf("%s is a %s of %d runs, and has no %s itself; export one of its runs (%s/RUN), or the whole with --format json or csv", name, p.Experiment.Kind, len(p.Runs), f.format, p.ID))
 	}
 	return sh.write(f.out, func(out io.Writer) error { return report.PlanJSON(out, p) })
 }

@@ -72,6 +72,16 @@ func orderOf(ctx context.Context, f *faces.CommandLine, sh *shell) (*order, erro
 // for.
 func ownFlags(f *faces.CommandLine) []string { return append([]string{"--warmup", "0s"}, f.Own...) }
 
+// ranAs is the command of ceiling run that a tool's command line comes to: advice is that command with
+// one thing changed, and the tool's own flags have none of ours.
+func ranAs(f *faces.CommandLine) []string {
+	words := append([]string{"ceiling", "run"}, ownFlags(f)...)
+	if f.URL != "" {
+		words = append(words, f.URL)
+	}
+	return words
+}
+
 // worn is a run that looks like another tool's.
 type worn struct {
 	tool  *faces.Tool
@@ -102,7 +112,7 @@ func (w *worn) do(ctx context.Context, sh *shell) error {
 	if w.tool.Hits {
 		r.Hits = &face.Hits{}
 	}
-	options := run.Options{Command: sh.Args, Version: command.Version(), Compose: w.order.compose}
+	options := run.Options{Command: ranAs(f), Version: command.Version(), Compose: w.order.compose}
 	options.Listen(func(e run.Event) {
 		if e.Progress != nil {
 			r.Add(&e.Progress.Row, e.Progress.Response)

@@ -25,6 +25,7 @@ import (
 	"ceiling/internal/exit"
 	"ceiling/internal/golden"
 	"ceiling/internal/needs"
+	"ceiling/internal/sys"
 )
 
 // TestFacesAreDocumented: docs/faces.md is made from the tables that read the command lines.
@@ -67,6 +68,10 @@ func faced(t *testing.T, args ...string) (*spec.Spec, *faces.CommandLine, error)
 
 // TestFaceCommandLines: command lines as people have them, and what they ask for.
 func TestFaceCommandLines(t *testing.T) {
+	cpus, err := sys.AllowedCPUs(0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	const url = "http://127.0.0.1:1/x"
 	file := filepath.Join(t.TempDir(), "targets.txt")
 	if err := os.WriteFile(file, []byte("GET "+url+"\n"), 0o600); err != nil {
@@ -85,14 +90,15 @@ func TestFaceCommandLines(t *testing.T) {
 				s.Targets[0].From.What == spec.OriginScript
 		}},
 		{"wrk -t4 -c100 -d90s --latency " + url, func(s *spec.Spec) bool {
-			return s.Threads == 4 && s.Connections == 100 && s.Duration == 90*time.Second && s.Warmup == 0 && s.Timeout == 2*time.Second
+			return s.Threads == min(4, len(cpus)) && s.Connections == 100 && s.Duration == 90*time.Second && s.Warmup == 0 &&
+				s.Timeout == 2*time.Second
 		}},
 		{"wrk " + url + " -c 12 -d 2m -T 500ms -H A:b", func(s *spec.Spec) bool {
 			return s.Connections == 12 && s.Duration == 2*time.Minute && s.Timeout == 500*time.Millisecond &&
 				s.Targets[0].Header[0] == spec.Field{Name: "A", Value: "b"}
 		}},
 		{"wrk --threads=2 --connections=8 --duration=3 " + url, func(s *spec.Spec) bool {
-			return s.Threads == 2 && s.Connections == 8 && s.Duration == 3*time.Second
+			return s.Threads == min(2, len(cpus)) && s.Connections == 8 && s.Duration == 3*time.Second
 		}},
 		{"go-wrk -c 60 -d 120 " + url, func(s *spec.Spec) bool {
 			return s.Connections == 60 && s.Duration == 2*time.Minute && s.Timeout == time.Second
@@ -364,6 +370,27 @@ func TestWrksScripts(t *testing.T) {
 		ours, _ := looks(t, append([]string{"ceiling", "wrk"}, line...)...)
 		if got, want := hollow(ours), hollow(string(theirs)); !slices.Equal(got, want) || !strings.Contains(ours, c.want) {
 			t.Errorf("%s:\n%s\nis not like\n%s", name, ours, theirs)
+		}
+	}
+}
+
+// TestFaceRunsAs: what a face records can be typed to ceiling run, and measures the same.
+func TestFaceRunsAs(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "s.lua")
+	if err := os.WriteFile(script, []byte("wrk.path = '/x'"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"wrk -t1 -c10 -d3s -s " + script + " http://127.0.0.1:1/a", "go-wrk -c 6 -d 12 http://127.0.0.1:1/",
+		"autocannon -c 4 -d 2 -p 3 http://127.0.0.1:1/"} {
+		words := strings.Fields(line)
+		f, err := faces.Of(words[0]).Parse(words[1:])
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		ran := ranAs(f)
+		if strings.Join(ran[:4], " ") != "ceiling run --warmup 0s" || ran[len(ran)-1] != f.URL ||
+			strings.Contains(line, script) != slices.Contains(ran, script) {
+			t.Errorf("%s: %q", line, ran)
 		}
 	}
 }

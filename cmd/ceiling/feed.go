@@ -22,7 +22,7 @@ func (f *runFlags) fillIn(list []spec.Target, sh *shell) error {
 		return nil
 	}
 	if f.script != nil {
-		return errors.New("--feed: a script reads its data itself (io.lines); leave it, or --lua, out")
+		return errors.New("--feed: a script reads its data itself (io.lines); remove it, or --lua")
 	}
 	o := &spec.Origin{What: spec.OriginData}
 	if f.load.from.feed != "" {
@@ -81,11 +81,11 @@ func (o *order) composed(f *runFlags) error {
 	case name == "":
 		return nil
 	case f.fleet.agents != 0:
-		return fmt.Errorf("%s: agents do not receive its data; leave --agents out", name)
+		return fmt.Errorf("%s: agents do not receive its data; remove --agents", name)
 	case o.plan.Load.Kind != spec.Requests:
 		return fmt.Errorf("%s: templates work in HTTP requests only, not in messages or events; --feed none sends {{…}} unchanged", name)
 	case o.plan.Load.HTTP == spec.HTTP2:
-		return fmt.Errorf("%s: requests generated during the run need HTTP/1.1; leave --http out", name)
+		return fmt.Errorf("%s: requests generated during the run need HTTP/1.1; remove --http", name)
 	}
 	o.plan.Load.HTTP = spec.HTTP11
 	if o.one != nil {
@@ -144,9 +144,9 @@ func (o *order) once(f *runFlags) error {
 	}
 	switch {
 	case o.one == nil:
-		return errors.New("--once: it works in a single run; leave the list and --repeats out")
+		return errors.New("--once: it works in a single run; remove the list and --repeats")
 	case o.one.Requests != 0:
-		return errors.New("--once: the rows end the run; leave -n out")
+		return errors.New("--once: the rows end the run; remove -n")
 	case o.one.Open() && !o.one.Rate.Constant():
 		return errors.New("--once: a ramp ends by time; give one rate")
 	}

@@ -77,7 +77,6 @@ func forms(dir string) []form {
 		{"autocannon's", []string{"autocannon", nowhere}},
 		{"vegeta's", []string{"vegeta", "attack", "-duration=1s", "-targets=" + in("targets.txt")}},
 		{"race", []string{"race"}},
-		{"regimes", []string{"regimes"}},
 		{"calibrate", []string{"doctor", "--calibrate"}},
 		{"selftest", []string{"selftest"}},
 	}
@@ -93,7 +92,7 @@ func quietVerbs() []string {
 func given(dir string) map[string]string {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	return map[string]string{
-		"connections": "3", "threads": "1", "duration": "4s", "z": "4s", "rate": "50", "pipelining": "2", "method": "PUT", "header": "X-A: b",
+		"connections": "3", "threads": "1", "duration": "4s", "z": "4s", "rate": "50", "pipelining": "2", "method": "PUT", "header": "X-A: b", "user": "me:secret",
 		"body": "{}", "timeout": "7s", "warmup": "123ms", "engine": "epoll", "arrivals": "poisson", "slo": "p99<1s", "expect": "404",
 		"targets": in("others.txt"), "curl": "curl http://127.0.0.1:1/d", "lua": in("wrk.lua"), "lua-arg": "x", "feed": in("rows.csv"), "session": in("session.yaml"), "once": "true", "abort-errors": "10%", "connect-ramp": "1s", "new-connections": "3",
 		"http": "1.1", "insecure": "true", "cacert": in("ca.pem"), "cert": in("ca.pem"), "key": in("ca.pem"), "sni": "a.example",
@@ -105,7 +104,7 @@ func given(dir string) map[string]string {
 		"keep-secrets": "true", "requests": "5", "repeats": "2", "pause": "1s", "dry-run": "true", "quiet": "true", "files": in("profiles"),
 		"start": "10", "max-rate": "9000", "precision": "0.1", "serve": "c {addr}", "path": "/x", "fail-on": "p99>+10%", "blocks": "3",
 		"noise-blocks": "3", "share": "0.5", "interface": "lo", "namespace": "x", "rounds": "3", "workers": "2", "only": "a",
-		"base": "/", "markdown": in("summary.md"),
+		"base": "/",
 		"case": "a", "output": in("kept"), "report": in("page.html"), "server": "nethttp", "patience": "1s", "keep": in("kept"), "real": "true", "calibrate": "true",
 	}
 }
@@ -150,7 +149,7 @@ func writeForms(t *testing.T, dir string) {
 // rootOf returns the program that has a verb.
 func rootOf(sh *shell, verb string) *cobra.Command {
 	switch verb {
-	case "race", "baseline", "regimes", "selftest", "planted":
+	case "race", "baseline", "selftest", "planted":
 		return laboratory.New(&sh.Shell)
 	}
 	return newRoot(sh)

@@ -25,11 +25,7 @@ func controllerOf(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, driveWithin)
 	defer cancel()
-	c, err := testbed.Drive(ctx, dir, w)
-	if absent := new(bus.Absent); errors.As(err, &absent) {
-		return nil, fmt.Errorf("%w; %s", absent, startController)
-	}
-	return c, err
+	return testbed.Drive(ctx, dir, w)
 }
 
 // controllerFlag adds the flag for the directory.
@@ -112,14 +108,7 @@ func (f *fleetFlags) open(ctx context.Context, say func(string)) (work run.Work,
 	if f.agents == 0 {
 		return nil, func() {}, nil
 	}
-	conn, err := controllerOf(ctx, f.dir, bus.Watch{
-		Gone: func(why error) {
-			say("ceiling: no connection to the controller (" + command.OneLine(why) + "); trying again")
-		},
-		Lost:    func(a *bus.Absent) { say("ceiling: " + a.Error() + "; " + startController) },
-		Back:    func() { say("ceiling: controller is back") },
-		Trouble: func(err error) { say("ceiling: " + command.OneLine(err)) },
-	})
+	conn, err := controllerOf(ctx, f.dir, bus.Watch{Say: func(line string) { say("ceiling: " + line) }})
 	if err != nil {
 		return nil, nil, err
 	}

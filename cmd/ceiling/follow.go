@@ -40,7 +40,7 @@ func (sh *shell) watch(ctx context.Context, file record.File, addr string) error
 // watchInTerminal paints until the run has ended.
 func watchInTerminal(sh *shell, ctx context.Context, file record.File) error {
 	if !command.IsTerminal(sh.Stderr) {
-		return command.Usage(errors.New("--terminal: standard error is not a terminal that can be painted; leave it out for a page in the browser"))
+		return command.Usage(errors.New("--terminal: standard error is not a terminal that can be painted; remove it for a page in the browser"))
 	}
 	v := &view{sh: sh, board: live.NewBoard()}
 	v.terminal = terminal.Show(sh.Stderr.(*os.File), os.Environ(), v.board)

@@ -77,10 +77,10 @@ func TestWatchRefuses(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	for want, args := range map[string][]string{
 		"no run named":    {"nosuch"},
-		"invalid port":    {"../../show/live/testdata/run.ndjson", "--addr", "127.0.0.1:99999"},
+		"invalid port":    {"../../show/live/testdata/run.ndjson", "--live=127.0.0.1:99999"},
 		"can be painted":  {"../../show/live/testdata/run.ndjson", "--terminal"},
 		"takes one ID":    {},
-		"invalid address": {"../../show/live/testdata/run.ndjson", "--addr", "a:b:c"},
+		"invalid address": {"../../show/live/testdata/run.ndjson", "--live=a:b:c"},
 		"holds no record": {"./testdata"},
 	} {
 		_, stop := watching(t, args...)

@@ -21,7 +21,7 @@ type flagGroup struct {
 // --help-all describes all.
 func runGroups() []flagGroup {
 	return []flagGroup{
-		{"Common", []string{"connections", "duration", "rate", "requests", "pipelining", "method", "header", "body", "timeout", "slo", "repeats",
+		{"Common", []string{"connections", "duration", "rate", "requests", "pipelining", "method", "header", "user", "body", "timeout", "slo", "repeats",
 			"live", "out", "json", "verbose"}},
 		{"Load", []string{"targets", "curl", "feed", "once", "session", "lua", "lua-arg", "abort-errors", "expect", "threads", "warmup", "arrivals", "http", "new-connections", "connect-ramp", "engine", "seed",
 			"no-unloaded"}},

@@ -42,6 +42,8 @@ func TestTheirFlags(t *testing.T) {
 			typed = "-" + name
 		case len(says) == 2:
 			want = command.Theirs()[says[1:]]
+		case !strings.HasPrefix(says, "--"):
+			want = says
 		default:
 			want = "did you mean " + says + "?"
 		}

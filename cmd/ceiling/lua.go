@@ -19,7 +19,7 @@ import (
 func (f *runFlags) readScript(url string, fields []spec.Field, sh *shell) ([]spec.Target, error) {
 	switch {
 	case f.load.method != "" || f.load.body != "":
-		return nil, errors.New("--lua: the script makes the requests; leave -m and -b out, or set wrk.method and wrk.body there")
+		return nil, errors.New("--lua: the script makes the requests; remove -m and -b, or set wrk.method and wrk.body there")
 	case spec.IsWebSocket(url):
 		return nil, errors.New("--lua: a script writes requests of HTTP/1.1; give an http:// or https:// URL")
 	}
@@ -64,11 +64,11 @@ func (o *order) scripted(f *runFlags) error {
 	}
 	switch {
 	case o.one == nil:
-		return errors.New("--lua: this script makes requests during the run, one load at a time; leave the list and --repeats out")
+		return errors.New("--lua: this script makes requests during the run, one load at a time; remove the list and --repeats")
 	case f.fleet.agents != 0:
-		return errors.New("--lua: agents execute no code that they are sent; leave --agents out, or use a script whose requests are constant")
+		return errors.New("--lua: agents execute no code that they are sent; remove --agents, or use a script with constant requests")
 	case o.one.HTTP == spec.HTTP2:
-		return errors.New("--lua: a script writes requests of HTTP/1.1; leave --http out")
+		return errors.New("--lua: a script writes requests of HTTP/1.1; remove --http")
 	}
 	o.compose = func([]load.Request, int, uint64) (*load.Composing, error) { return s.Composing(), nil }
 	o.one.HTTP = spec.HTTP11

@@ -73,10 +73,10 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 		return nil, err
 	}
 	if f.plan.dryRun && f.output.json {
-		return nil, errors.New("--json: a dry run has no result to print; leave it, or --dry-run, out")
+		return nil, errors.New("--json: a dry run has no result to print; remove it, or --dry-run")
 	}
 	if e.Load.Profile && f.fleet.agents != 0 {
-		return nil, errors.New("--profile needs the server on this machine; leave --agents out, or run it on the server's machine")
+		return nil, errors.New("--profile needs the server on this machine; remove --agents, or run it on the server's machine")
 	}
 	if err := e.Check(); err != nil {
 		return nil, err
@@ -140,6 +140,9 @@ func relaxGC() (restore func()) {
 // do measures, and prints the result.
 func (o *order) do(ctx context.Context, sh *shell) error {
 	if o.dryRun {
+		if err := run.May(&o.plan, o.fleet.agents > 0); err != nil {
+			return err
+		}
 		return o.preview(sh)
 	}
 	defer relaxGC()()
@@ -277,11 +280,15 @@ func (o *order) run(ctx context.Context, sh *shell, v *view, options run.Options
 	if o.json {
 		return errors.Join(report.JSON(sh.Stdout, &done.Run), o.profiled(sh, done))
 	}
-	if done.KeepErr == nil && done.Run.Load.Established > 0 && !o.quiet {
+	saves, screen := done.KeepErr == nil && done.Run.Load.Established > 0 && !o.quiet, command.IsTerminal(sh.Stdout)
+	if saves && screen {
 		sh.saved(done.File, done.Run.ID) // before the text: its end matters most
 	}
 	if err := report.Text(sh.Stdout, &done.Run, records.Layout(sh.Stdout, o.verbose)); err != nil {
 		return err
+	}
+	if saves && !screen {
+		sh.saved(done.File, done.Run.ID)
 	}
 	return o.profiled(sh, done)
 }

@@ -44,8 +44,8 @@ func otherFiles() map[string]string {
 		requests = "is a file; for the requests in it: ceiling run --targets FILE"
 	)
 	return map[string]string{
-		".js": script, ".mjs": script, ".cjs": script, ".ts": script, ".lua": "is a script, as wrk has them; run it: --lua FILE URL",
-		".scala": "is a simulation, as Gatling has them; " + noScript, ".jmx": "is a test plan, as JMeter has them; " + noScript,
+		".js": script, ".mjs": script, ".cjs": script, ".ts": script, ".lua": "is a script like wrk's; run it: --lua FILE URL",
+		".scala": "is a simulation like Gatling's; " + noScript, ".jmx": "is a test plan like JMeter's; " + noScript,
 		".har": "is a browser's recording; for the requests in it: ceiling run --targets FILE",
 		".csv": "is a file; to fill in requests with its rows: --feed FILE URL", ".log": "is a file; for the requests of an access log: --targets FILE URL",
 		".txt": requests, ".yaml": plan, ".yml": plan, ".ndjson": saved,

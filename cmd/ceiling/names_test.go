@@ -24,7 +24,7 @@ func TestFileInPlaceOfURL(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"script.js": "is a script, as k6", "./load.ts": "is a script", "/tmp/a.mjs": "is a script", "wrk.lua": "as wrk has", "plan.jmx": "JMeter",
+		"script.js": "is a script, as k6", "./load.ts": "is a script", "/tmp/a.mjs": "is a script", "wrk.lua": "like wrk's", "plan.jmx": "JMeter",
 		"a.har": "recording", "targets.txt": "ceiling run --targets targets.txt", "out.json": "ceiling judge out.json", "a.scala": "Gatling",
 		"sweep.yaml": "ceiling run sweep.yaml", "a.ndjson.gz": "ceiling show a.ndjson.gz", "site.toml": "ceiling proxy site.toml",
 		"script.py": "is a file", "there": "is a file", "there.com": "is a file",
@@ -64,7 +64,7 @@ func TestFormatInPlaceOfFile(t *testing.T) {
 		"run.hgrm": "--format hgrm", "yaml": "--json",
 	} {
 		for _, args := range [][]string{{"run", "-o", name, nowhere}, {"run", "-c", "1,2", "-o", name, nowhere}, {"find", "--slo", "p99<1s", "-o", name, nowhere},
-			{"regimes", "-o", name}, {"race", "-o", name}, {"selftest", "--keep", name}} {
+			{"race", "-o", name}, {"selftest", "--keep", name}} {
 			_, err := resolve(args...)
 			if err == nil || !command.IsUsage(err) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) {
 				t.Errorf("ceiling %s: %v", strings.Join(args, " "), err)
@@ -94,7 +94,7 @@ func TestEnumeratedFlags(t *testing.T) {
 		{"run --engine io http://h/", "auto, uring, epoll or portable"}, {"run -R 10 --arrivals even http://h/", "constant or poisson"},
 		{"run --http 3 http://h/", "1.1 or 2"}, {"run --tls-version 1.1 https://h/", "1.2"},
 		{"doctor --calibrate --engine io", "auto, uring or epoll"},
-		{"run --curves Q https://h/", "X25519"}, {"regimes --server apache", "nethttp, fasthttp"}, {"export x --format xml", "json, ndjson, csv"},
+		{"run --curves Q https://h/", "X25519"}, {"export x --format xml", "json, ndjson, csv"},
 		{"export x --format csv --table nope", "load, cpu"}, {"export x --format ndjson --table nope", "load, cpu"},
 		{"export x --format hgrm --of nope", "response, service, lag"}, {"serve apache", "nethttp, fasthttp"}, {"baseline apache", "fasthttp"},
 		{"planted nope", "pool"},

@@ -39,7 +39,7 @@ has the range in which four of five published results lay around such forecasts
 	}
 	p := c.Flags()
 	p.SortFlags = false
-	p.StringVar(&f.from, "from", "", "run whose costs carry the forecast: ID or file")
+	p.StringVar(&f.from, "from", "", "run to take the costs from: ID or file")
 	p.StringVar(&f.target, "target", "", "rate to reach: 1M")
 	p.StringVar(&f.here, "here", "", "machine of the server: 64cores,50Gbps or 64cores,50Gbps,2Mpps")
 	p.StringVar(&f.generator, "generator", "", "machine of each generator (default: as the server's)")

@@ -32,7 +32,7 @@ the run, which measures its overhead.`,
 		Args: urlOrTargets(&f),
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.changed("profile") {
-				return command.Usage(errors.New("--profile: it is what this verb does; leave it out, or run without profiles: ceiling run"))
+				return command.Usage(errors.New("--profile: it is what this verb does; remove it, or run without profiles: ceiling run"))
 			}
 			if f.isList() {
 				return command.Usage(errors.New("profile makes one run; give one -c, -p and -R, or ceiling run --profile for a sweep"))

@@ -26,7 +26,7 @@ The resource that throughput follows is the bottleneck.`,
 		Args: urlOrTargets(&f),
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.fleet.agents != 0 {
-				return command.Usage(errors.New("--agents: prove perturbs this machine; leave it out, or run prove on the server's machine"))
+				return command.Usage(errors.New("--agents: prove perturbs this machine; remove it, or run prove on the server's machine"))
 			}
 			e, err := f.experiment(c.Context(), spec.KindProve, args, sh)
 			e.Prove, e.Repeats = p, blocks

@@ -9,11 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -343,4 +347,156 @@ func (p *proxyProcess) admin(t *testing.T) string {
 	_, rest, _ := strings.Cut(string(text), "admin address ")
 	address, _, _ := strings.Cut(rest, "\n")
 	return address
+}
+
+// TestProxyEndsUnderLoad: of the requests on accepted connections none stays without its answer when the proxy
+// ends.
+func TestProxyEndsUnderLoad(t *testing.T) {
+	needs.Processes(t)
+	t.Parallel()
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(w, q.Body)
+	}))
+	defer backend.Close()
+	for _, mode := range []string{"--workers=2", "--prefork"} {
+		t.Run(mode, func(t *testing.T) {
+			p := startProxy(t, mode, "--workers=2", "--listen", "127.0.0.1:0", backend.URL)
+			var answered, unanswered, first atomic.Int64
+			var clients sync.WaitGroup
+			for i := range 24 {
+				clients.Go(func() {
+					for { // until none is accepted any more
+						c, err := net.Dial("tcp", p.addr)
+						if err != nil {
+							return
+						}
+						if requestOn(c, i, &answered, &first) { // a first one is lost if the kernel ends a handshake
+							for requestOn(c, i, &answered, &unanswered) {
+							}
+						}
+						c.Close()
+					}
+				})
+			}
+			for end := time.Now().Add(30 * time.Second); answered.Load() < 2000; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%d answers", answered.Load())
+				}
+			}
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.cmd.Wait(); err != nil {
+				t.Errorf("ended with %v", err)
+			}
+			clients.Wait()
+			t.Logf("%d answered; %d first ones not", answered.Load(), first.Load())
+			if unanswered.Load() > 0 {
+				t.Errorf("%d requests were accepted and not answered, %d were answered", unanswered.Load(), answered.Load())
+			}
+		})
+	}
+}
+
+// requestOn sends a request on a connection that has not ended; it reports whether another one may follow.
+func requestOn(c net.Conn, i int, answered, unanswered *atomic.Int64) bool {
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	ended := false
+	err = raw.Control(func(fd uintptr) {
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		ended = n >= 0 && err == nil || err == syscall.ECONNRESET
+	})
+	if ended || err != nil {
+		return false
+	}
+	text := []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"}[i%2]
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := io.WriteString(c, text); err != nil {
+		unanswered.Add(1)
+		return false
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err == nil {
+		_, err = io.ReadAll(res.Body)
+	}
+	if err != nil {
+		unanswered.Add(1)
+		return false
+	}
+	answered.Add(1)
+	return !res.Close && i%8 != 7 // of these each has its own connection
+}
+
+// TestProxyEndsAtOnce: another signal ends what the first one lets finish: requests, and applications.
+func TestProxyEndsAtOnce(t *testing.T) {
+	needs.Processes(t)
+	t.Parallel()
+	for _, mode := range []string{"--workers=2", "--prefork"} {
+		for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			t.Run(fmt.Sprint(mode, second), func(t *testing.T) {
+				began := make(chan struct{}, 1)
+				backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+					began <- struct{}{}
+					<-q.Context().Done()
+				}))
+				defer backend.Close()
+				dir := t.TempDir()
+				file, pids := filepath.Join(dir, "site.toml"), filepath.Join(dir, "pids")
+				text := "workers = 2\nlisten = [\"127.0.0.1:0\"]\n[timeouts]\ndrain = \"1h\"\n[[locations]]\n[[locations.destinations]]\nuri = \"" + backend.URL +
+					"\"\n[[applications]]\nid = \"worker\"\nstop = \"1h\"\ncommand = [\"/bin/sh\", \"-c\", \"trap '' TERM; echo $$ >" + pids + "; while :; do sleep 1000; done\"]\n"
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				p := startProxy(t, mode, file)
+				var pid int
+				for end := time.Now().Add(30 * time.Second); pid == 0; time.Sleep(10 * time.Millisecond) {
+					all, _ := os.ReadFile(pids)
+					if _, _ = fmt.Sscan(string(all), &pid); time.Now().After(end) {
+						t.Fatal("the application does not start")
+					}
+				}
+				c, err := net.Dial("tcp", p.addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				<-began
+				if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+				for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+					other, err := net.Dial("tcp", p.addr)
+					if err != nil {
+						break // it is ending
+					}
+					if other.Close(); time.Now().After(end) {
+						t.Fatal("it still accepts")
+					}
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- p.cmd.Wait() }()
+				if err := p.cmd.Process.Signal(second); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case err := <-ended:
+					if err != nil {
+						t.Errorf("ended with %v", err)
+					}
+				case <-time.After(30 * time.Second):
+					_ = p.cmd.Process.Kill()
+					<-ended
+					_ = syscall.Kill(-pid, syscall.SIGKILL)
+					t.Fatal("it has not ended")
+				}
+				if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+					t.Errorf("the application is left: %v", err)
+				}
+			})
+		}
+	}
 }

@@ -67,13 +67,13 @@ func (f *runFlags) replays(set *borrowed.Set, speed float64, sh *shell) error {
 func (o *order) logged(f *runFlags) error {
 	switch {
 	case o.one == nil:
-		return errors.New("-R log: it works in a single run; leave the list and --repeats out")
+		return errors.New("-R log: it works in a single run; remove the list and --repeats")
 	case f.feed != nil || f.load.from.once:
-		return errors.New("-R log: the log has order and number of the requests; leave --feed and --once out")
+		return errors.New("-R log: the log has order and number of the requests; remove --feed and --once")
 	case o.one.Requests != 0:
-		return errors.New("-R log: the log ends the run; leave -n out, and give -d for its beginning")
+		return errors.New("-R log: the log ends the run; remove -n, and give -d for its beginning")
 	case f.changed("warmup") || f.changed("arrivals"):
-		return errors.New("-R log: the log has its times; leave --warmup and --arrivals out")
+		return errors.New("-R log: the log has its times; remove --warmup and --arrivals")
 	}
 	o.one.Requests, o.one.Warmup, o.one.Duration, o.one.Arrivals = uint64(len(f.replay.times)), 0, 0, spec.Logged
 	o.compose = func(mix []load.Request, threads int, _ uint64) (*load.Composing, error) {

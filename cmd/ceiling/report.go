@@ -43,13 +43,13 @@ from a browser; it has a print style. --open shows the page in your browser
 					return fmt.Errorf("write the page: %w", err)
 				}
 			}
-			write, err := records.FormOf(file)
-			if err != nil {
-				return command.Usage(err)
-			}
 			document, err := sh.documentOf(args)
 			if err != nil {
 				return err
+			}
+			write, err := records.FormOf(file)
+			if err != nil {
+				return command.Usage(err)
 			}
 			if err := records.WriteWhole(file, func(w io.Writer) error { return write(w, document) }); err != nil {
 				return fmt.Errorf("write report: %w", err)
@@ -105,7 +105,7 @@ func (sh *shell) documentOf(names []string) (page.Document, error) {
 		case err != nil:
 			return page.Document{}, err
 		case file.IsPlan() && len(names) > 1:
-			return page.Document{}, command.Usage(fmt.Errorf("%s is a plan, which has a page of its own: report it alone", name))
+			return page.Document{}, command.Usage(fmt.Errorf("%s is a plan, which has its own page: report it separately", name))
 		case file.IsPlan():
 			p, err := page.OpenPlan(file)
 			if err != nil {

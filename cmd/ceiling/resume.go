@@ -23,7 +23,7 @@ func newResumption(c *cobra.Command, id string, f *runFlags, sh *shell) (*resump
 		return nil, fmt.Errorf("--resume continues an interrupted plan, by its ID; to resume TLS sessions with %s: --tls-resume", id)
 	}
 	err := only(c, append(outputNames(), "resume", "live", "agents", "observe", "allow-loss", "controller"), func(string) string {
-		return "the plan of --resume defines what is measured and where it is saved; leave this out"
+		return "the plan of --resume defines what is measured and where it is saved; remove this"
 	})
 	if err != nil {
 		return nil, err

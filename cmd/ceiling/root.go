@@ -27,7 +27,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), command.Signals()...)
 	defer stop()
 	root := newRoot(sh)
-	return sh.Execute(ctx, root, withVerb(renameVerb(args[1:], stderr)), func(err error) error {
+	return sh.Execute(ctx, root, withVerb(args[1:]), func(err error) error {
 		if unknown := unknownVerb(root, args[1:], err); unknown != nil {
 			return unknown
 		}

@@ -19,8 +19,7 @@ func otherPrograms(sh *command.Shell) []*cobra.Command {
 	return []*cobra.Command{
 		sh.Hand(proxyProgram, "proxy FILE", "Run the reverse proxy and static file server"),
 		sh.Hand(labProgram, "race", "Race the proxy against nginx and other installed proxies"),
-		sh.Hand(labProgram, "journal", "Keep a journal: entries whose figures come from records"),
-		sh.Hand(labProgram, "regimes", "Measure the cost of kinds of work: memory, compute, databases"),
+		sh.Hand(labProgram, "journal", "Keep a journal: entries with figures from records"),
 		sh.Hand(labProgram, "selftest", "Plant known bottlenecks and check the verdicts"),
 		aside(sh.Hand(labProgram, "planted KIND", "Run a server with a planted bottleneck, as selftest does")),
 		aside(sh.Hand(labProgram, "baseline KIND", "Run a minimal proxy, as race does")),

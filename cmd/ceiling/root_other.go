@@ -25,7 +25,7 @@ func newTune(*shell) *cobra.Command   { return needsLinux("tune") }
 func hidden(*shell) []*cobra.Command { return nil }
 
 func otherPrograms(*command.Shell) (list []*cobra.Command) {
-	for _, verb := range []string{"proxy", "race", "journal", "regimes", "selftest"} {
+	for _, verb := range []string{"proxy", "race", "journal", "selftest"} {
 		list = append(list, needsLinux(verb))
 	}
 	return list

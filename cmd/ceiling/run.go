@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -54,6 +55,7 @@ type loadFlags struct {
 	rate, arrivals, engine            string
 	method, body                      string
 	header                            []string
+	user                              string // user:password
 	noUnloaded                        bool
 	newConnections                    string
 	hosts                             hostFlags
@@ -177,6 +179,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVarP(&f.load.rate, "rate", "R", "", "open loop: total rate (10k, 50/1s, ramp 1k:5k, steps 1k+5k, a log's: log*10)")
 	p.StringVarP(&f.load.pipelining, "pipelining", "p", "1", "requests in flight on each connection")
 	p.StringVarP(&f.load.method, "method", "m", "", "method (GET, or POST with a body)")
+	p.StringVarP(&f.load.user, "user", "u", "", "user:password for the server (basic authentication)")
 	p.StringArrayVarP(&f.load.header, "header", "H", nil, "header field 'Name: value'; repeatable")
 	p.StringVarP(&f.load.body, "body", "b", "", "body: text, @file, or @- for standard input")
 	p.StringVar(&f.load.timeout, "timeout", "", "request and connect timeout (2s, or more for over 10k in flight)")
@@ -246,7 +249,7 @@ func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
 	ws := len(targets) > 0 && spec.IsWebSocket(targets[0].URL)
 	switch {
 	case ws && f.changed("method"):
-		return "", errors.New("-m: a WebSocket is opened by GET; leave it out")
+		return "", errors.New("-m: a WebSocket is opened by GET; remove it")
 	case ws:
 		return spec.Messages, nil
 	}
@@ -258,6 +261,11 @@ func (f *runFlags) targetList(ctx context.Context, args []string, sh *shell) ([]
 	list, err := f.plainTargets(args, sh)
 	if err == nil && f.load.hosts.follow {
 		err = f.follow(ctx, list, sh)
+	}
+	for i := range list {
+		if err == nil {
+			err = list[i].MoveCredentials(f.load.user)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -272,7 +280,7 @@ func (f *runFlags) follow(ctx context.Context, list []spec.Target, sh *shell) er
 		return err
 	}
 	if f.plan.dryRun {
-		return errors.New("--location, --dry-run: redirects are found by asking the server; leave one of them out")
+		return errors.New("--location, --dry-run: redirects are found by asking the server; remove one of them")
 	}
 	for i := range list {
 		urls, err := run.Follow(ctx, &list[i], f.load.dial(), secure)
@@ -303,7 +311,7 @@ func (f *runFlags) plainTargets(args []string, sh *shell) ([]spec.Target, error)
 		return nil, errors.New("--lua-arg: it goes to a script; give --lua FILE")
 	}
 	if strings.HasPrefix(f.load.rate, spec.Logged) && f.load.from.targets == "" {
-		return nil, errors.New("-R log: the times are those of an access log; give it with --targets FILE")
+		return nil, errors.New("-R log: the times come from an access log; give it with --targets FILE")
 	}
 	if f.load.from.session != "" {
 		return f.readSession(args, fields)
@@ -314,8 +322,11 @@ func (f *runFlags) plainTargets(args []string, sh *shell) ([]spec.Target, error)
 			return nil, errors.New("--targets, --curl: they have the URLs, methods and bodies; leave out the other of them, the URL, --lua, -m and -b")
 		}
 		list, err := f.borrowed(args, sh)
+		given := func(field spec.Field) bool { // in place of the request's own: curl names itself in each
+			return slices.ContainsFunc(fields, func(f spec.Field) bool { return strings.EqualFold(f.Name, field.Name) })
+		}
 		for i := range list {
-			list[i].Header = append(list[i].Header, fields...)
+			list[i].Header = append(slices.DeleteFunc(list[i].Header, given), fields...)
 		}
 		return list, err
 	}
@@ -366,7 +377,7 @@ func span(into *time.Duration, flag, text string) error {
 // saved prints where a record is, and how to see more of it.
 func (sh *shell) saved(f record.File, id string) {
 	store, err := record.DefaultStore(os.Getenv)
-	if err != nil || !command.IsTerminal(sh.Stderr) || filepath.Dir(f.Path) != store.Dir {
+	if err != nil || filepath.Dir(f.Path) != store.Dir {
 		fmt.Fprintf(sh.Stderr, "saved to %s  ·  ceiling show %s\n", f, id)
 		return
 	}

@@ -23,7 +23,7 @@ func (f *runFlags) readSession(args []string, fields []spec.Field) ([]spec.Targe
 	case spec.IsWebSocket(args[0]):
 		return nil, errors.New("--session: its steps are requests; give an http:// or https:// URL")
 	case path != "" && path != "/":
-		return nil, fmt.Errorf("--session: the file has the paths; give the server alone: %s", base)
+		return nil, fmt.Errorf("--session: the file has the paths; give only the server: %s", base)
 	}
 	if f.session, err = spec.ReadSession(from.session); err != nil {
 		return nil, fmt.Errorf("--session: %w", err)

@@ -38,7 +38,7 @@ reads the record's file. Press Ctrl-C to stop.`,
 			case (live || inTerminal) && (asJSON || verbose):
 				return command.Usage(errors.New("--json and --verbose print the result; leave out --live and --terminal"))
 			case inTerminal && live && addr != liveAddress:
-				return command.Usage(errors.New("--live=ADDR is the address of a page, and --terminal shows none; leave one of them out"))
+				return command.Usage(errors.New("--live=ADDR is the address of a page, and --terminal shows none; remove one of them"))
 			}
 			file, err := records.Find(&sh.Shell, args[0])
 			if err != nil {
@@ -68,8 +68,6 @@ reads the record's file. Press Ctrl-C to stop.`,
 	c.Flags().StringVar(&addr, "live", "", "follow it in a browser (--live=ADDR to choose the page's address)")
 	c.Flags().Lookup("live").NoOptDefVal = liveAddress
 	c.Flags().BoolVar(&inTerminal, "terminal", false, "follow it in this terminal, until the run has ended")
-	c.Flags().StringVar(&addr, "addr", "", "") // of ceiling watch, as this was called
-	c.Flags().Lookup("addr").Hidden = true
 	return c
 }
 

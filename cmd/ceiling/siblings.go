@@ -20,7 +20,7 @@ const (
 // labRoutes stands in the help of serve.
 const labRoutes = `
 ceiling-lab serve also puts a database (--db), a key-value bucket (--kv) or a
-failing service (--downstream) behind them. Where it lies beside ceiling, ceiling
+failing service (--downstream) behind them. Where it is in the directory of ceiling, ceiling
 serve runs it for these.
 `
 

@@ -29,18 +29,18 @@ func newTokens(sh *shell) *cobra.Command {
 		Use:   "tokens",
 		Short: "List the tokens that agents join with; create and revoke them",
 		Long: `Lists the tokens of the controller on this host, without their secrets: when each
-was created, expires, was last used, and how many agents use it now. This works
-whether the controller is running or not.`,
+was created and expires. A controller that runs adds when each was last used since its
+start, and how many agents use it now.`,
 		Example: `  ceiling fleet tokens
   ceiling fleet tokens create --expires 7d -o token
-  ceiling fleet tokens revoke 3f2a91bc`,
+  ceiling fleet tokens revoke UAQ3F2A91B`,
 		Args: command.Exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			state, err := tokensDir(dir)
 			if err != nil {
 				return err
 			}
-			list, err := bus.ListTokens(state)
+			list, err := bus.ListTokens(c.Context(), state)
 			if err != nil {
 				return err
 			}
@@ -110,7 +110,7 @@ func createToken(sh *shell, dir string, life time.Duration, out string) error {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
-	t, p, err := bus.CreateToken(dir, life)
+	t, err := bus.CreateToken(dir, life)
 	if file == nil && err == nil {
 		_, err = fmt.Fprintln(sh.Stdout, t)
 	}
@@ -125,7 +125,7 @@ func createToken(sh *shell, dir string, life time.Duration, out string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.Stderr, "token %s is valid until %s; agents take it from --token-file or %s\n", p.ID(), testbed.LocalTime(p.Expires), testbed.TokenEnv)
+	fmt.Fprintf(sh.Stderr, "token %s is valid until %s; agents take it from --token-file or %s\n", t.ID(), testbed.LocalTime(t.Expires), testbed.TokenEnv)
 	return nil
 }
 
@@ -135,7 +135,7 @@ func newTokensRevoke(sh *shell, dir *string) *cobra.Command {
 		Short: "Revoke tokens and disconnect their agents",
 		Long: `Revokes tokens permanently. A running controller disconnects their agents within
 two seconds; the agents say so and end with exit code 2.`,
-		Example: `  ceiling fleet tokens revoke 3f2a91bc`,
+		Example: `  ceiling fleet tokens revoke UAQ3F2A91B`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return command.Usage(errors.New("which token? ceiling fleet tokens lists them: ceiling fleet tokens revoke ID"))
@@ -147,14 +147,14 @@ two seconds; the agents say so and end with exit code 2.`,
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveError
 			}
-			list, err := bus.ListTokens(state)
+			list, err := bus.ReadPasses(state)
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveError
 			}
 			var ids []string
-			for _, l := range list {
-				if l.State(time.Now()) == bus.TokenValid {
-					ids = append(ids, l.ID())
+			for _, p := range list {
+				if p.State(time.Now()) == bus.TokenValid {
+					ids = append(ids, p.ID())
 				}
 			}
 			return ids, cobra.ShellCompDirectiveNoFileComp

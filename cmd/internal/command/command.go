@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"ceiling/internal/exit"
 
@@ -90,9 +91,25 @@ func Prepare(root *cobra.Command) {
 	root.DisableSuggestions, root.SuggestionsMinimumDistance = true, 2
 	root.Version = Version()
 	addMan(root)
+	refuseHelpTopics(root)
 	root.SetFlagErrorFunc(unknownFlag)
 	foldHelp(root)
-	renameFlags(root)
+}
+
+// refuseHelpTopics makes help of an unknown verb an error; cobra's own prints the usage and succeeds.
+func refuseHelpTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if help := c.Run; c.Name() == "help" && help != nil {
+			c.Run, c.RunE = nil, func(c *cobra.Command, args []string) error {
+				if _, _, err := root.Find(args); err != nil {
+					return err
+				}
+				help(c, args)
+				return nil
+			}
+		}
+	}
 }
 
 // Signals returns the signals that end a command with the results so far. They include SIGHUP (a
@@ -113,6 +130,11 @@ func Exactly(n int, what string) cobra.PositionalArgs {
 		}
 		if len(args) == 0 && strings.HasPrefix(what, "one URL") {
 			return Usage(fmt.Errorf("missing URL; usage: %s URL, e.g. %[1]s http://127.0.0.1:8080/", c.CommandPath()))
+		}
+		for _, word := range args {
+			if _, err := time.ParseDuration("1" + word); err == nil || word == "min" || word == "sec" {
+				return Usage(fmt.Errorf("%q is separated from its number; write a time as one word, as in -d 5m or -d 10s", word))
+			}
 		}
 		return Usage(fmt.Errorf("%s takes %s, got %d arguments; see: %s --help", c.Name(), what, len(args), c.CommandPath()))
 	}

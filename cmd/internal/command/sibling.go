@@ -25,7 +25,7 @@ func Sibling(name string) (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if errors.Is(err, exec.ErrNotFound) {
-		return "", Usage(fmt.Errorf("%s is needed, and lies neither beside this program nor in PATH; build both into one directory: "+
+		return "", Usage(fmt.Errorf("%s is needed, and is neither in this program's directory nor in PATH; build both into one directory: "+
 			"go build -o bin/ ./cmd/ceiling ./cmd/%[1]s", name))
 	}
 	return path, err

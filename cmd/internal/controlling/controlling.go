@@ -5,12 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,9 +17,6 @@ import (
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/fleet/controller"
 )
-
-// externalStreamMax limits the stream of samples in an external NATS.
-const externalStreamMax = 1 << 30
 
 // Main runs the program and returns its exit code. "ceiling fleet controller" hands over to it.
 func Main() int {
@@ -39,7 +34,7 @@ func New(sh *command.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ceiling-controller",
 		Short: "Coordinate several machines: agents join it, runs use it",
-		Long: `Serves NATS, over TLS with its own CA, for the agents of one test bed. Prints the
+		Long: `Serves NATS, over TLS with its own certificate, for the agents of one test bed. Prints the
 command to start them with, and the path of the token file they need. Its state
 is stored with the runs, so a restart changes nothing. With --nats it prepares
 your own NATS server, prints the command, and exits.`,
@@ -56,7 +51,8 @@ your own NATS server, prints the command, and exits.`,
 				return err
 			}
 			if own.URL != "" {
-				return prepareExternal(sh, c.Context(), own.Own, o.State, o.Bed, showToken)
+				own.Bed = cmp.Or(o.Bed, bus.DefaultBed)
+				return prepareExternal(sh, c.Context(), own.Own, o.State)
 			}
 			return control(c.Context(), sh, o, showToken)
 		},
@@ -79,61 +75,51 @@ func control(ctx context.Context, sh *command.Shell, o controller.Options, showT
 	if err != nil {
 		return err
 	}
-	pass := s.Pass()
-	fmt.Fprintf(sh.Stderr, "test bed %s at %s; token %s is valid until %s, in %s\n", s.Bed(), s.URL(), pass.ID(), testbed.LocalTime(pass.Expires),
+	token := s.Token()
+	fmt.Fprintf(sh.Stderr, "test bed %s at %s; token %s is valid until %s, in %s\n", s.Bed(), s.URL(), token.ID(), testbed.LocalTime(token.Expires),
 		filepath.Join(o.State, bus.TokenFile))
-	joinLine(sh, s.JoinLine(), s.Token(), showToken)
+	joinLine(sh, s, showToken)
 	<-ctx.Done()
 	return s.Close()
 }
 
 // joinLine prints the command for other machines. The token is not among its arguments, where
 // every user of a machine could read it.
-func joinLine(sh *command.Shell, line string, t bus.Token, showToken bool) {
+func joinLine(sh *command.Shell, s *controller.Server, showToken bool) {
+	line := "ceiling fleet agent --join " + s.URL()
 	if showToken {
 		fmt.Fprintln(sh.Stderr, "on every other machine:")
-		fmt.Fprintf(sh.Stdout, "%s=%s %s\n", testbed.TokenEnv, t, strings.TrimSuffix(line, " --token-file "+bus.TokenFile))
+		fmt.Fprintf(sh.Stdout, "%s=%s %s\n", testbed.TokenEnv, s.Token(), line)
 		return
 	}
 	fmt.Fprintln(sh.Stderr, "copy that file to every other machine, and start there:")
-	fmt.Fprintln(sh.Stdout, line)
+	fmt.Fprintln(sh.Stdout, line+" --token-file "+bus.TokenFile)
 }
 
 // prepareExternal creates what a test bed needs in an external NATS.
-func prepareExternal(sh *command.Shell, ctx context.Context, own bus.Own, dir, bed string, showToken bool) error {
+func prepareExternal(sh *command.Shell, ctx context.Context, own bus.Own, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	file := filepath.Join(dir, testbed.ExternalKey)
-	k, err := bus.LoadKey(file)
-	if errors.Is(err, os.ErrNotExist) {
-		k, err = bus.MakeKey(file, cmp.Or(bed, "lab"))
-	}
-	if err != nil {
-		return err
-	}
-	if bed != "" && bed != k.Bed {
-		return command.Usage(fmt.Errorf("--bed %s: %s is of test bed %s; give that, or another --state", bed, file, k.Bed))
-	}
 	ctx, cancel := context.WithTimeout(ctx, testbed.JoinWithin)
 	defer cancel()
-	conn, err := bus.DriveOwn(ctx, own, k, bus.Watch{})
+	conn, err := bus.DriveOwn(ctx, own, bus.Watch{})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.Furnish(ctx, externalStreamMax, bus.LeaseTTL); err != nil {
+	if err := conn.Furnish(ctx, bus.LeaseTTL); err != nil {
 		return err
 	}
 	if err := keepOwn(dir, own); err != nil {
 		return err
 	}
-	token := filepath.Join(dir, bus.TokenFile)
-	if err := os.WriteFile(token, []byte(k.Token().String()+"\n"), 0o600); err != nil {
-		return err
+	fmt.Fprintf(sh.Stderr, "test bed %s is prepared; agents need credentials of your NATS:\n", own.Bed)
+	line := "ceiling fleet agent --nats " + bus.WithoutLogin(own.URL) + " --creds FILE"
+	if own.Bed != bus.DefaultBed {
+		line += " --bed " + own.Bed
 	}
-	fmt.Fprintf(sh.Stderr, "test bed %s is prepared; agents need credentials of your NATS, and the token in %s\n", k.Bed, token)
-	joinLine(sh, "ceiling fleet agent --nats "+bus.WithoutLogin(own.URL)+" --creds FILE --token-file "+bus.TokenFile, k.Token(), showToken)
+	fmt.Fprintln(sh.Stdout, line)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +50,7 @@ func autocannonOptions() []Option {
 		{names: []string{"t", "timeout"}, value: "SEC", set: timeIn(time.Second, setTimeout)},
 		{names: []string{"w", "workers"}, value: "NUM", differs: "generator threads, at most one per CPU", set: func(f *CommandLine, text string) (err error) {
 			if f.cannon.Workers, err = whole(text); err == nil {
-				err = pass("-t")(f, strconv.Itoa(min(f.cannon.Workers, runtime.NumCPU())))
+				err = pass("-t")(f, strconv.Itoa(f.cannon.Workers))
 			}
 			return err
 		}},
@@ -73,19 +72,19 @@ func autocannonOptions() []Option {
 		{names: []string{"progress", "renderProgressBar"}, differs: "ceiling draws no bar", set: ignored},
 		{names: []string{"C", "ignoreCoordinatedOmission"}, differs: "as without it: with -R times count from when a request was due"},
 		{names: []string{"r", "connectionRate"}, value: "NUM", differs: "give the rate of all connections: -R"},
-		{names: []string{"M", "maxConnectionRequests"}, value: "NUM", differs: "it bounds the requests of each connection: give that of all, -O"},
+		{names: []string{"M", "maxConnectionRequests"}, value: "NUM", differs: "it bounds the requests of each connection: give the bound of all, -O"},
 		{names: []string{"D", "reconnectRate"}, value: "NUM", set: func(f *CommandLine, text string) error {
 			f.Own = append(f.Own, "--new-connections="+text)
 			return nil
 		}},
-		{names: []string{"B", "bailout"}, value: "NUM", differs: "a run goes on to its end, and its errors are in the result"},
+		{names: []string{"B", "bailout"}, value: "NUM", differs: "a run continues to its end, and its errors are in the result"},
 		{names: []string{"L", "sampleInt"}, value: "MS", differs: "samples are of a second"},
 		{names: []string{"x", "excludeErrorStats"}, differs: "all responses count; ceiling run --expect says which are errors"},
 		{names: []string{"E", "expectBody"}, value: "BODY", set: func(f *CommandLine, text string) error {
 			quoted, err := json.Marshal(text)
 			return errors.Join(err, pass("--expect")(f, "body == "+string(quoted)))
 		}},
-		{names: []string{"I", "idReplacement"}, differs: "requests are prepared before the run, and have no IDs of their own"},
+		{names: []string{"I", "idReplacement"}, differs: "requests are prepared before the run, and have no separate IDs"},
 		{names: []string{"F", "form"}, value: "FORM", differs: "give the body as it is sent: -i FILE, and -H Content-Type=…"},
 		{names: []string{"har"}, value: "FILE", differs: "ceiling run --targets FILE reads it"},
 		{names: []string{"W", "warmup"}, value: "OPTS", differs: "ceiling run has a warm-up, --warmup 2s"},

@@ -1,5 +1,5 @@
 // Package faces reads the command lines of other load generators as ceiling's own, and prints runs
-// as they do, so that what calls them and reads them goes on working.
+// as they do, so that what calls them and reads them still works.
 package faces
 
 import (

@@ -110,7 +110,7 @@ func wrkFace() *Tool {
 				{names: []string{"L", "latency"}, differs: "same; not corrected for coordinated omission afterwards, as wrk does: the load is closed",
 					set: func(f *CommandLine, _ string) error { f.latency = true; return nil }},
 				{names: []string{"T", "timeout"}, value: "T", differs: "same; the request fails then, which wrk only counts", set: timeIn(time.Second, setTimeout)},
-				{names: []string{"s", "script"}, value: "S", differs: "same, with Lua 5.1 (gopher-lua) in place of LuaJIT: no ffi, no bit; beside the loop, so that response() is seen a little later; os.execute is off, and done() has no rates of the threads", set: pass("--lua")},
+				{names: []string{"s", "script"}, value: "S", differs: "same, with Lua 5.1 (gopher-lua) in place of LuaJIT: no ffi, no bit; on another thread than the loop, so that response() is seen a little later; os.execute is off, and done() has no rates of the threads", set: pass("--lua")},
 				{names: []string{"v", "version"}, set: askVersion},
 				{names: []string{"h", "help"}, set: askHelp},
 			}

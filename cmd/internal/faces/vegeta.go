@@ -119,7 +119,7 @@ func setVegetaRate(f *CommandLine, text string) error {
 // checkVegeta adds what follows from all flags together: the rate, and connections for it.
 func checkVegeta(f *CommandLine) error {
 	if f.Duration == 0 {
-		return errors.New("-duration: without it vegeta goes on for ever; give one, as in -duration=30s")
+		return errors.New("-duration: without it vegeta runs forever; give one, as in -duration=30s")
 	}
 	perS := f.vegeta.rate.PerSecond()
 	if perS == 0 {

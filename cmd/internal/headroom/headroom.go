@@ -30,7 +30,7 @@ func Know(ctx context.Context, sh *command.Shell, engine string, measures time.D
 	if why == "" {
 		return
 	}
-	sh.Note("calibrating the generator (about %s): %s", unit.FormatDuration(calibrate.FirstTakes), oneReason(all, why))
+	sh.Note("calibrating the generator and what observing costs (about %s): %s", unit.FormatDuration(calibrate.FirstTakes), oneReason(all, why))
 	c := calibrate.Config{Engine: engine, Version: command.Version()}
 	if c.Program, err = os.Executable(); err == nil {
 		var done *record.Calibration

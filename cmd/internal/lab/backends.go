@@ -68,14 +68,14 @@ func (b *backends) completeDatabase(f *pflag.FlagSet, cfg *server.Config, kind s
 	d := &b.database
 	f.Visit(func(f *pflag.Flag) {
 		if strings.HasPrefix(f.Name, "db-") && d.Source == "" {
-			err = fmt.Errorf("--%s: it is for a server with a database; give --db sqlite or postgres as well, or leave it out", f.Name)
+			err = fmt.Errorf("--%s: it is for a server with a database; give --db sqlite or postgres as well, or remove it", f.Name)
 		}
 	})
 	switch {
 	case err != nil || d.Source == "":
 		return err
 	case kind.Memory:
-		return fmt.Errorf("%s answers from memory alone; leave --db out, or choose another server", kind.Name)
+		return fmt.Errorf("%s answers only from memory; remove --db, or choose another server", kind.Name)
 	}
 	if err := store.CheckSource(d.Source); err != nil {
 		return fmt.Errorf("--db: %w", err)

@@ -24,7 +24,7 @@ import (
 func newJournal(sh *command.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "journal",
-		Short: "Keep a journal: entries whose figures come from records",
+		Short: "Keep a journal: entries with figures from records",
 		Long: `A journal is a folder of entries, each a Markdown file with a question, a
 hypothesis and a status. Tables, figures and numbers come from records by
 reference ({{(run "NAME").Rate}}); an unresolved reference fails the build.
@@ -192,11 +192,7 @@ func buildJournal(sh *command.Shell, dir string, store record.Store) (*journal.S
 		for _, m := range mistakes {
 			fmt.Fprintln(sh.Stderr, m.Error())
 		}
-		noun := "mistakes"
-		if len(mistakes) == 1 {
-			noun = "mistake"
-		}
-		return nil, fmt.Errorf("journal: %d %s, and nothing was written", len(mistakes), noun)
+		return nil, fmt.Errorf("journal: %s, and nothing was written", unit.Plural(len(mistakes), "mistake", "mistakes"))
 	}
 	if err != nil {
 		return nil, err
@@ -235,7 +231,7 @@ func serveJournal(sh *command.Shell, ctx context.Context, dir, addr string) erro
 	if at, err := net.ResolveTCPAddr("tcp", addr); err != nil {
 		return command.Usage(fmt.Errorf("--addr: %w; write it as in 127.0.0.1:8090", err))
 	} else if !at.IP.IsLoopback() {
-		return command.Usage(fmt.Errorf("--addr: %s is not on this machine's loopback; a journal is served to its writer alone, and built to be published", addr))
+		return command.Usage(fmt.Errorf("--addr: %s is not on this machine's loopback; a journal is served only to its writer, and built to be published", addr))
 	}
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package lab is the program ceiling-lab: it plants bottlenecks and checks the verdicts, measures what
-// kinds of work cost, races proxies, has the servers that this takes, with databases and replicas
+// Package lab is the program ceiling-lab: it plants bottlenecks and checks the verdicts, races proxies,
+// has the servers that this takes, with databases and replicas
 // behind them, and keeps a journal of what was measured.
 package lab
 
@@ -37,19 +37,19 @@ func Main() int {
 func New(sh *command.Shell) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ceiling-lab",
-		Short: "Check ceiling's verdicts, and measure what kinds of work cost",
+		Short: "Check ceiling's verdicts, race proxies, serve databases and replicas",
 		Long: `The laboratory of ceiling: planted bottlenecks and whether the verdicts name them,
-the cost of kinds of work, a race between proxies, servers with databases and replicas
-behind them, and the journal. "ceiling selftest", "ceiling regimes", "ceiling race" and
-"ceiling journal" run it where it lies beside ceiling.`,
+a race between proxies, servers with databases and replicas
+behind them, and the journal. "ceiling selftest", "ceiling race" and "ceiling journal"
+run it if it is in ceiling's directory.`,
 		Example: `  ceiling-lab selftest
-  ceiling-lab regimes --only memory,sqlite-row
+  ceiling-lab race --only nginx,ceiling
   ceiling-lab serve fasthttp --db sqlite`,
 	}
 	// A race has our own proxy from its program.
 	proxy := sh.Hand("ceiling-proxy", "proxy FILE", "Run the reverse proxy and static file server")
 	proxy.Hidden = true
-	root.AddCommand(newSelftest(sh), newRegimes(sh), newRace(sh), newJournal(sh), serving.New(sh, behind()), newPlanted(sh), newBaseline(sh),
+	root.AddCommand(newSelftest(sh), newRace(sh), newJournal(sh), serving.New(sh, behind()), newPlanted(sh), newBaseline(sh),
 		proxy, hog.New(sh))
 	return root
 }

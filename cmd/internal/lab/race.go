@@ -72,11 +72,11 @@ func checkRace(o *race.Config, report string) error {
 	}
 	switch {
 	case o.Rounds < 1 || o.Rounds > 1000:
-		return fmt.Errorf("--rounds %d: must be 1–1,000; leave it out for 7", o.Rounds)
+		return fmt.Errorf("--rounds %d: must be 1–1,000; the default is 7", o.Rounds)
 	case o.Duration < 50*time.Millisecond || o.Duration > 2*time.Minute:
-		return fmt.Errorf("--duration %s: must be 50ms–2m; leave it out for 500ms", o.Duration)
+		return fmt.Errorf("--duration %s: must be 50ms–2m; the default is 500ms", o.Duration)
 	case o.Workers < 1 || o.Workers > 256:
-		return fmt.Errorf("--workers %d: must be 1–256; leave it out for 1", o.Workers)
+		return fmt.Errorf("--workers %d: must be 1–256; the default is 1", o.Workers)
 	}
 	return nil
 }

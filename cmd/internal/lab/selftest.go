@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +31,8 @@ a little, tries three times, and reports it.
 
 --real plants bottlenecks in third-party software from Debian, and confirms
 each: Go's net/http client measures the rate with the planted resource and with
-twice as much. For missing software, it prints the command to install it.
+twice as much. For missing software, it prints the command to install it. --only
+also plays experiments: prove-…, find-…, same-…, more-cpu, longer-p99.
 
 Exit code 0: every verdict is right; 3: some are wrong; 1: some scenarios failed
 or were disturbed.`,
@@ -55,20 +55,19 @@ or were disturbed.`,
 	f.IntVar(&o.Rounds, "rounds", 1, "rounds, each with other parameters")
 	f.BoolVar(&asJSON, "json", false, "print the results as one JSON document")
 	f.DurationVar(&o.Patience, "patience", time.Minute, "maximum total wait for other processes to free the cores")
-	f.StringVar(&o.Keep, "keep", "", "save all records in this directory, not only those of wrong verdicts")
+	f.StringVar(&o.Keep, "keep", "", "save all records in this directory, not only wrong verdicts'")
 	f.BoolVar(&o.Real, "real", false, "use real software: Python, Node, Java, PHP, Ruby, nginx, databases and others")
-	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := c.RegisterFlagCompletionFunc("only", scenarioNames); err != nil {
 		panic(err) // an unknown flag name: a bug in this function
 	}
 	return c
 }
 
-func scenarioNames() []string {
-	var names []string
-	for _, s := range slices.Concat(selftest.Scenarios(), selftest.RealScenarios()) {
+func scenarioNames(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+	for _, s := range selftest.All() {
 		names = append(names, s.Name)
 	}
-	return names
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // selfTest is the job that checks the verdicts.
@@ -149,7 +148,6 @@ func newPlanted(sh *command.Shell) *cobra.Command {
 	f.SortFlags = false
 	f.StringVar(&p.Addr, "addr", "127.0.0.1:0", "address; port 0 = any")
 	f.IntVar(&p.Threads, "threads", 0, "GOMAXPROCS (0 = one per CPU)")
-	f.IntSliceVar(&p.CPUs, "cpus", nil, "CPUs to pin it to, comma-separated")
 	f.DurationVar(&p.CPU, "cpu", 0, "CPU time of each request")
 	f.DurationVar(&p.Sleep, "sleep", 0, "how long a request waits, or holds the resource")
 	f.IntVar(&p.N, "n", 0, "size of its resource (connections, workers, …)")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,15 @@ func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	sh := &command.Shell{Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-	return sh.Execute(ctx, New(sh), os.Args[1:], nil)
+	return sh.Execute(ctx, New(sh), withVerb(os.Args[1:]), nil)
+}
+
+// withVerb adds the verb to a command line that begins with a file or a URI.
+func withVerb(args []string) []string {
+	if len(args) == 0 || !strings.ContainsAny(args[0], "./:") {
+		return args
+	}
+	return append([]string{"proxy"}, args...)
 }
 
 // New returns the program's verbs.
@@ -26,10 +35,11 @@ func New(sh *command.Shell) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ceiling-proxy",
 		Short: "A reverse proxy and static file server",
-		Long: `The reverse proxy of ceiling. "ceiling proxy" runs it where it lies beside
-ceiling; its race against other proxies is a verb of ceiling-lab.`,
+		Long: `The reverse proxy of ceiling. "ceiling proxy" runs it where it is in its
+directory; its race against other proxies is a verb of ceiling-lab.
+ceiling-proxy FILE is short for ceiling-proxy proxy FILE.`,
 		Example: `  ceiling-proxy check site.toml
-  ceiling-proxy proxy site.toml
+  ceiling-proxy site.toml
   ceiling-proxy race --only nginx,ceiling`,
 	}
 	root.AddCommand(newProxy(sh), newProxyCheck(sh), sh.Hand("ceiling-lab", "race", "Race the proxy against nginx and other installed proxies"))

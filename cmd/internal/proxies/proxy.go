@@ -23,7 +23,8 @@ Given a URI instead of a file, forwards every request to it.
 
 SIGHUP reloads the file; an invalid file changes nothing.
 SIGUSR1 reopens the access log, for log rotation.
-SIGTERM drains: stops accepting, finishes requests in progress, exits.`,
+SIGTERM drains: stops accepting, finishes requests in progress, exits. Another one,
+or an interrupt, ends at once.`,
 		Example: `  ceiling proxy site.toml
   ceiling proxy --listen :8080 http://127.0.0.1:3000
   ceiling proxy --listen :8080 'files://public?fallback=index.html'

@@ -91,7 +91,7 @@ func New(sh *command.Shell, behind Behind) *cobra.Command {
 // serveAlone refuses flags of what is not served.
 func serveAlone(c *cobra.Command, secure *serveTLS) error {
 	if c.Flags().Changed("ca") && !secure.on {
-		return errors.New("--ca: it is the authority of --tls; give that as well, or leave it out")
+		return errors.New("--ca: it is the authority of --tls; give that as well, or remove it")
 	}
 	return nil
 }
@@ -106,13 +106,13 @@ type serveTLS struct {
 func (t *serveTLS) goesWith(cfg *server.Config, kind server.Kind) error {
 	switch kb := cfg.ListKB; {
 	case cfg.Prefork && !kind.Prefork:
-		return fmt.Errorf("%s has no prefork mode; leave --prefork out", kind.Name)
+		return fmt.Errorf("%s has no prefork mode; remove --prefork", kind.Name)
 	case kb != 0 && (kb < server.MinListKB || kb > server.MaxListKB):
-		return fmt.Errorf("--list-kb %d: give %d to %d, or leave it out for lists of 111 KB", kb, server.MinListKB, server.MaxListKB)
+		return fmt.Errorf("--list-kb %d: give %d to %d; without it, lists have 111 KB", kb, server.MinListKB, server.MaxListKB)
 	case cfg.Pprof != "" && kind.Forks:
-		return fmt.Errorf("--pprof: %s has no profiles; take fiber --prefork, or leave --pprof out", kind.Name)
+		return fmt.Errorf("--pprof: %s has no profiles; take fiber --prefork, or remove --pprof", kind.Name)
 	case t.on && kind.Plain:
-		return fmt.Errorf("--tls: %s has none; leave --tls out, or take nethttp, fasthttp or fiber", kind.Name)
+		return fmt.Errorf("--tls: %s has none; remove --tls, or take nethttp, fasthttp or fiber", kind.Name)
 	}
 	return nil
 }

@@ -25,12 +25,8 @@ const TokenEnv = "CEILING_TOKEN"
 // JoinWithin is the timeout of a first connection.
 const JoinWithin = 30 * time.Second
 
-// Files in a controller's directory for an external NATS: the sealing key for commands, and the
-// connection settings.
-const (
-	ExternalKey    = "own.key"
-	ExternalConfig = "own.json"
-)
+// ExternalConfig is the file, in a controller's directory, that says how to reach an external NATS.
+const ExternalConfig = "own.json"
 
 // OwnFlags say how to reach an external NATS.
 type OwnFlags struct{ bus.Own }
@@ -73,11 +69,7 @@ func Drive(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ExternalConfig), err)
 	}
-	k, err := bus.LoadKey(filepath.Join(dir, ExternalKey))
-	if err != nil {
-		return nil, err
-	}
-	return bus.DriveOwn(ctx, own, k, w)
+	return bus.DriveOwn(ctx, own, w)
 }
 
 // LocalTime formats a local time to the minute.
