@@ -6,7 +6,7 @@ mkdir -p "${CEILING_RECORDS:?}"
 args=("${CEILING_FILE:?}" -o "$CEILING_RECORDS")
 [ -z "${CEILING_BASE:-}" ] || args+=(--base "$CEILING_BASE")
 code=0
-ceiling ci "${args[@]}" || code=$?
+ceiling ci "${args[@]}" | tee -a "${GITHUB_STEP_SUMMARY:?}" || code=$?
 case $code in
 0) result=passed ;;
 3) result=failed ;;

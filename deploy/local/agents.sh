@@ -112,7 +112,7 @@ for ((i = 1; i <= count; i++)); do
 		ip -n "$space" link set eth0 up
 		within=(ip netns exec "$space")
 	fi
-	"${within[@]}" timeout "$life" "$binary" agent --token-file "$dir/token" --name "local-$i" "${join[@]}" "$@" </dev/null &
+	"${within[@]}" timeout "$life" "$binary" fleet agent --token-file "$dir/token" --name "local-$i" "${join[@]}" "$@" </dev/null &
 	pids+=($!)
 done
 echo "$count agents run for $life; Ctrl-C ends them" >&2

@@ -27,18 +27,3 @@ output "start" {
   description = "What to run next."
   value       = "./start.sh /path/to/ceiling"
 }
-
-output "slowest_link_gbps" {
-  description = "No result of this group may be read beyond it: the server's link, or the load machines' together."
-  value       = min(local.machine_types[var.server_type].network_gbps, local.machine_types[var.load_type].network_gbps * var.load_machines)
-}
-
-output "quota_vcpus" {
-  description = "What the account must be allowed in the region: the quota Running On-Demand Standard instances (L-1216C47A), in vCPUs. A new account has less."
-  value       = sum([for machine in local.machines : local.machine_types[machine.type].vcpus])
-}
-
-output "max_minutes" {
-  description = "From their first boot the machines live so long."
-  value       = var.max_minutes
-}

@@ -52,15 +52,25 @@ variable "load_machines" {
 }
 
 variable "server_type" {
-  description = "The machine type of the server, a name from the table in machines.tf."
+  description = "The machine type of the server, a name from the table in types.tf."
   type        = string
   default     = "c6in.8xlarge"
+
+  validation {
+    condition     = contains(keys(local.machine_types), var.server_type)
+    error_message = "server_type: ${var.server_type} is not in the table of types.tf, which has ${join(", ", keys(local.machine_types))}."
+  }
 }
 
 variable "load_type" {
-  description = "The machine type of the load machines, a name from the table in machines.tf."
+  description = "The machine type of the load machines, a name from the table in types.tf."
   type        = string
   default     = "c6in.8xlarge"
+
+  validation {
+    condition     = contains(keys(local.machine_types), var.load_type)
+    error_message = "load_type: ${var.load_type} is not in the table of types.tf, which has ${join(", ", keys(local.machine_types))}."
+  }
 }
 
 variable "max_minutes" {
