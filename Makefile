@@ -56,8 +56,7 @@ soak:
 conformance:
 	./.ci/conformance
 
-# deploy-test runs what places agents, with the real tools. The chart on a real
-# API server, which takes ten minutes to build: deploy/kubernetes/try.sh.
+# deploy-test runs what places agents, with the real tools.
 deploy-test:
 	./.ci/deploy
 
@@ -70,7 +69,7 @@ release-check:
 site:
 	python3 -c 'import sys; sys.path.insert(0, "bin/mkdocs"); import mkdocs' 2>/dev/null || \
 		python3 -m pip install --quiet --disable-pip-version-check --target bin/mkdocs mkdocs==1.6.1
-	PYTHONPATH=bin/mkdocs python3 -m mkdocs build --strict --quiet
+	PYTHONPATH=bin/mkdocs python3 -m mkdocs build --strict
 
 deps:
 	./.ci/deps
@@ -84,4 +83,3 @@ journal: build
 bench: build
 	$(GO) run ./cmd/bench -ceiling ./ceiling
 	$(GO) run ./cmd/bench -ceiling ./ceiling -only accuracy -rounds 2
-	$(GO) run ./cmd/bench -ceiling ./ceiling -only compare -budget 30m

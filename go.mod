@@ -28,8 +28,10 @@ require (
 	github.com/letsencrypt/pebble/v2 v2.8.0
 	github.com/mattn/go-isatty v0.0.24
 	github.com/molecule-man/go-brrr v1.0.1
+	github.com/nats-io/jwt/v2 v2.8.2
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
+	github.com/nats-io/nkeys v0.4.17
 	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/prometheus/common v0.67.4
 	github.com/prometheus/prometheus v0.309.1
@@ -87,8 +89,6 @@ require (
 	github.com/miekg/dns v1.1.69 // indirect
 	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/muesli/cancelreader v0.2.2 // indirect
-	github.com/nats-io/jwt/v2 v2.8.2 // indirect
-	github.com/nats-io/nkeys v0.4.17 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
 	github.com/philhofer/fwd v1.2.0 // indirect
