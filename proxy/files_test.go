@@ -312,7 +312,7 @@ func TestFileBeyond32Bits(t *testing.T) {
 }
 
 // TestMissingFileAppears: a file that was asked for before it was there is served once it is, and so
-// is, soon, one that takes the place of the fallback.
+// is one that takes the place of the fallback.
 func TestMissingFileAppears(t *testing.T) {
 	for _, options := range []string{"", "?fallback=index.html"} {
 		dir := t.TempDir()
@@ -331,13 +331,34 @@ func TestMissingFileAppears(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if options != "" { // in whose place the fallback may stand for 20 ms
-				until(t, name+" is served", func() bool { _, body := l.get("/" + name); return body == name })
-				continue
-			}
 			if body := l.status("/"+name, 200); body != name {
 				t.Errorf("%s%s: %q", name, options, body)
 			}
+		}
+	}
+}
+
+// TestHalfWrittenFile: a file that was asked for while it was written is whole as soon as it is.
+func TestHalfWrittenFile(t *testing.T) {
+	dir := t.TempDir()
+	l := dial(t, run(t, "uring", to("files://"+dir)).addr)
+	for i := range 20 {
+		text := pattern(64 << 10)
+		name := fmt.Sprint(i)
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range [][]byte{text[:1000], text[1000:]} {
+			if _, err := f.Write(part); err != nil {
+				t.Fatal(err)
+			}
+			if stat, err := f.Stat(); err != nil || int64(len(l.status("/"+name, 200))) != stat.Size() {
+				t.Errorf("not the %d bytes that are there, %v", stat.Size(), err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -31,7 +31,8 @@ type directory struct {
 const (
 	// maxFiles bounds the cached paths.
 	maxFiles = 4096
-	// fileFresh is how long a file is assumed to be unchanged, youngFresh a young one.
+	// fileFresh is how long a file is assumed to be unchanged. A young one is looked at for each request,
+	// and read again after youngFresh even if it looks the same.
 	fileFresh  = int64(time.Second)
 	youngFresh = int64(20 * time.Millisecond)
 	// youngFile is the age up to which a file is young. It exceeds the resolution of file systems'
@@ -102,7 +103,8 @@ func (k *Cache) leave(d *directory) {
 // get finds a path's files.
 func (k *Cache) get(s *Site, d *directory, clean []byte, now int64) *Found {
 	f := d.paths[string(clean)]
-	if f != nil && now-f.checked < f.fresh() {
+	recent := f != nil && now-f.checked < f.fresh()
+	if recent && f.fresh() == fileFresh {
 		return f
 	}
 	if f == nil {
@@ -122,16 +124,18 @@ func (k *Cache) get(s *Site, d *directory, clean []byte, now int64) *Found {
 		if v == nil {
 			continue
 		}
-		if info, err := d.root.Stat(f.name + encodings[i].suffix); err != nil || v.young || !unchanged(v.info, info) {
+		if info, err := d.root.Stat(f.name + encodings[i].suffix); err != nil || v.young && !recent || !unchanged(v.info, info) {
 			v.Release()
 			f.variants[i], f.looked[i] = nil, false
 		}
 	}
-	f.checked = now
+	if !recent {
+		f.checked = now
+	}
 	return f
 }
 
-// fresh returns for how long the files are assumed to be unchanged. What is missing is looked for each
+// fresh returns how soon the files are read again. What is missing is looked for each
 // time: a deployment may be about to write it.
 func (f *Found) fresh() int64 {
 	fresh, some := fileFresh, false
