@@ -464,8 +464,15 @@ func garbage(chance *rand.Rand, e *spec.Experiment, s *record.Step) record.Measu
 	m.CompletedPerS, m.TargetPerS, m.BadShare, m.ElapsedS = odd(), odd(), odd(), odd()
 	m.Completed, m.Failed = chance.Uint64N(3)*chance.Uint64(), chance.Uint64N(2)
 	m.SLO = []record.SLOTerm{{Term: pick("p99<5ms", "service.p50<1ms"), Value: odd()}}
-	if chance.IntN(2) == 0 { // then the table has no p99, and no run of a program a term with one
-		m.Histogram, m.SLO[0].Term = nil, "service.p50<1ms"
+	if chance.IntN(2) == 0 {
+		m.Histogram = nil
+	}
+	if m.SLO[0].Term == "p99<5ms" { // no program's record has another p99 than its histogram
+		if m.Histogram == nil {
+			m.SLO[0].Term = "service.p50<1ms"
+		} else {
+			m.SLO[0].Value = float64(m.Response.P99Ns)
+		}
 	}
 	return m
 }
