@@ -86,9 +86,13 @@ func (s *CPUSum) Uncharged() float64 {
 
 // ByCategory returns the time by category. What is missing was not idle, which is measured: it is spread
 // over the busy categories in the proportion of the ticks that they have, as the kernel does with a
-// process's user and system time (cputime_adjust in kernel/sched/cputime.c).
+// process's user and system time (cputime_adjust in kernel/sched/cputime.c). What is too much was stolen
+// from a CPU that was idle, and counts as both: it is taken from idle.
 func (s *CPUSum) ByCategory() CPUTime {
 	time, busy := s.charged, s.charged.Busy()
+	if twice := -s.missing; twice > missingLeast {
+		time[CPUIdle] -= min(twice, time[CPUSteal], time[CPUIdle])
+	}
 	if busy <= 0 {
 		time[CPUSystem] += s.Uncharged()
 		return time

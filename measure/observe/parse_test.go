@@ -214,6 +214,22 @@ func TestMissingTicks(t *testing.T) {
 	}
 }
 
+// What was stolen may be in idle as well, as of 168 ticks on a host that other machines used; no more than it.
+func TestStolenWhileIdle(t *testing.T) {
+	for steal, bad := range map[uint64]string{24: "", 7: "categories add to 190 ticks of 168 elapsed"} {
+		var cur sys.CPUTicks
+		cur.Ticks[sys.TicksUser], cur.Ticks[sys.TicksIdle], cur.Ticks[sys.TicksSteal] = 60, 130-steal, steal
+		row := coreDelta(new(sys.CPUTicks), &cur, 1680e6)
+		var sum record.CPUSum
+		if added := sum.AddTicks(&row, 1); row.Bad != bad || added != (bad == "") {
+			t.Errorf("%d ticks stolen: %+v", steal, row)
+		}
+		if got := sum.ByCategory(); bad == "" && (got.Total() != 168 || got[record.CPUUser] != 60 || got[record.CPUIdle] != 84) {
+			t.Errorf("%v", got)
+		}
+	}
+}
+
 func TestNetDev(t *testing.T) {
 	names := newInterned()
 	devs, err := parseNetDev(fixture(t, "vm2/net_dev"), names, nil)

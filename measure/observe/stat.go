@@ -19,7 +19,9 @@ func categoryName(c int) string {
 // coreDelta is what one CPU did between two readings widthNs apart. It marks an inconsistent row,
 // and keeps its numbers as read: a category went backwards (iowait does: its owner CPU may change
 // during a request), the sum exceeds the elapsed time by more than a tick per category, which is what
-// rounding them down to whole ticks can lose, or more than half of the time is missing.
+// rounding them down to whole ticks can lose, or more than half of the time is missing. Stolen time may
+// exceed it as well: what a woken CPU waits for its host counts as idle and as stolen (kernel/sched/cputime.c
+// measures idle time from clock to clock, and takes stolen time from the hypervisor).
 //
 // Less of it may be: a kernel with NO_HZ and TICK_CPU_ACCOUNTING measures how long a CPU is idle, and
 // charges the rest by the tick, which a CPU that wakes up for 20 µs at a time seldom sees. Of a server
@@ -46,7 +48,7 @@ func coreDelta(prev, cur *sys.CPUTicks, widthNs int64) record.CoreTicks {
 	switch {
 	case backwards >= 0:
 		row.Bad = fmt.Sprintf("%s went backwards by %d ticks", categoryName(backwards), -d[backwards])
-	case row.Missing > max(exclusive, elapsed/2) || row.Missing < -exclusive:
+	case row.Missing > max(exclusive, elapsed/2) || row.Missing < -exclusive-row.Steal:
 		row.Bad = fmt.Sprintf("categories add to %d ticks of %d elapsed", row.Accounted(), elapsed)
 	}
 	return row
