@@ -11,6 +11,8 @@ import (
 // Column is a column of a table.
 type Column struct {
 	Name string
+	// Long is its name on a page; "": the same.
+	Long string
 	// Width is fixed in advance for a Grid, whose rows arrive one by one; a Table measures its cells.
 	Width int
 	Right bool // aligned: figures
@@ -22,7 +24,7 @@ type Column struct {
 	FromLeft bool
 }
 
-// Hidden is the Drop of a column that is always omitted.
+// Hidden is the Drop of a column that only a page has room for.
 const Hidden = math.MaxInt
 
 // Grid is the columns of a table with their final widths.

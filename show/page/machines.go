@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -269,7 +270,7 @@ func HostTable(list []record.HostUse) Table {
 		for _, share := range []float64{u.User, u.System, u.IRQ, u.SoftIRQ, u.Steal, u.Idle} {
 			row = append(row, Cell{Text: unit.PercentFixed(share)})
 		}
-		t.Rows = append(t.Rows, append(row, Cell{Text: orWord(u.Link, "loopback or not watched")}, way(u, u.RxBytesPerS, u.RxPacketsPerS),
+		t.Rows = append(t.Rows, append(row, Cell{Text: cmp.Or(u.Link, "loopback or not watched")}, way(u, u.RxBytesPerS, u.RxPacketsPerS),
 			way(u, u.TxBytesPerS, u.TxPacketsPerS)))
 	}
 	return t

@@ -143,13 +143,6 @@ func quantileCell(l *record.Quantiles, q float64) string {
 	return l.Text(q)
 }
 
-func meanCell(l *record.Quantiles) string {
-	if l.Count == 0 {
-		return "–"
-	}
-	return l.MeanText(nil)
-}
-
 // part is a run's role in its plan.
 func part(p *record.Plan, m *record.Measured) string {
 	text := fmt.Sprintf("server %d, requests %d", m.Server, m.Mix)

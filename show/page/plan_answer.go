@@ -135,7 +135,7 @@ func comparisonCard(c *record.Comparison) *Verdict {
 		v.Mood = record.Fail
 	}
 	if rate.Measured() {
-		v.Figure, v.Unit = unit.Change(rate.Relative.Mid), metricName(rate.Metric)
+		v.Figure, v.Unit = unit.Change(rate.Relative.Mid), report.MetricName(rate.Metric)
 		v.Spread = fmt.Sprintf("%s to %s", unit.Change(rate.Relative.Low), unit.Change(rate.Relative.High))
 	}
 	return v

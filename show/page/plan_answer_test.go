@@ -60,7 +60,7 @@ func TestEveryAttemptIsDrawn(t *testing.T) {
 		t.Error(text)
 	}
 	html, _ := planPages(t, sampleSearch())
-	for _, want := range []string{"≥ 74.0 ms</td>", "≥ 74.0 ms</s>", "Search steps", "70.0k to 75.0k"} {
+	for _, want := range []string{"≥ 74.0 ms, ended early</td>", "≥ 74.0 ms</s>", "Search steps", "70.0k to 75.0k"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("no %q on the page", want)
 		}

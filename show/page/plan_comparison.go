@@ -37,7 +37,7 @@ func comparisonSections(p *record.Plan) []Section {
 	if sides := sideForests(p); len(sides) > 0 {
 		changes.Blocks = append(changes.Blocks, sides...)
 	}
-	t := changeTable(c)
+	t := tableOf("Every metric", report.ChangeTable(c))
 	if d, ok := ChangeForest(c); ok {
 		d.Table = &t
 		changes.Blocks = append(changes.Blocks, d)
@@ -56,30 +56,10 @@ func profileDifferences(c *record.Comparison) Section {
 	s := Section{ID: "profiles", Title: "What costs more"}
 	for i := range c.Profiles {
 		d := &c.Profiles[i]
-		t := Table{Caption: upperFirst(report.ProfileName(d.Kind)) + " of one request", Columns: []Column{{Name: "function"},
-			{Name: "A", Figure: true}, {Name: "B", Figure: true}, {Name: "B − A, with its interval", Figure: true}, {Name: "decision"},
-			{Name: "place"}}}
-		for n := range d.Functions {
-			f := &d.Functions[n]
-			place := f.File
-			if f.Line > 0 {
-				place = fmt.Sprintf("%s:%d", f.File, f.Line)
-			}
-			t.Rows = append(t.Rows, []Cell{{Text: f.Name, Code: true}, {Text: prose.Cost(f.A, d.Unit)}, {Text: prose.Cost(f.B, d.Unit)},
-				{Text: report.DifferenceText(f, d.Unit)}, {Text: f.Decision}, {Text: place, Code: true}})
-		}
+		t := tableOf(upperFirst(report.ProfileName(d.Kind))+" of one request", report.FunctionTable(d, len(d.Functions)))
 		s.Blocks = append(s.Blocks, Paragraph{Text: upperFirst(prose.ProfileDifference(d)) + "."}, t)
 	}
 	return s
-}
-
-// metricName is a metric's display name.
-func metricName(metric string) string {
-	if name := map[string]string{"rps": "requests/s", "p50": "p50 of the response time", "p99": "p99 of the response time",
-		"server_cpu": "server CPU per request"}[metric]; name != "" {
-		return name
-	}
-	return metric
 }
 
 func changeText(c *record.Change) string {
@@ -102,7 +82,7 @@ func ChangeForest(c *record.Comparison) (Drawing, bool) {
 		for _, ratio := range ch.PerBlock {
 			each = append(each, math.Expm1(ratio))
 		}
-		rows = append(rows, chart.Estimated{Name: metricName(ch.Metric) + ": " + ch.Decision, Each: each, Value: changeText(ch), Mid: ch.Relative.Mid,
+		rows = append(rows, chart.Estimated{Name: report.MetricName(ch.Metric) + ": " + ch.Decision, Each: each, Value: changeText(ch), Mid: ch.Relative.Mid,
 			Low: ch.Relative.Low, High: ch.Relative.High,
 			Tone: tone, BandLow: -ch.Floor, BandHigh: ch.Floor, None: !ch.Measured()})
 	}
@@ -110,21 +90,6 @@ func ChangeForest(c *record.Comparison) (Drawing, bool) {
 	f.Says = rowsSay(rows)
 	return forestOf("change", f, fmt.Sprintf("Line: no change. Dots: each block. Bars: intervals over %s. Grey band: A-vs-A noise (%s).",
 		unit.Plural(c.Blocks, "block", "blocks"), unit.Plural(c.NoiseBlocks, "block", "blocks"))), ok
-}
-
-func changeTable(c *record.Comparison) Table {
-	t := Table{Caption: "Every metric", Columns: []Column{{Name: "metric"}, {Name: "A", Figure: true}, {Name: "B", Figure: true},
-		{Name: "change, with its interval", Figure: true}, {Name: "A vs A", Figure: true}, {Name: "decision"}}}
-	for i := range c.Changes {
-		ch := &c.Changes[i]
-		floor := "not measured"
-		if ch.Floor > 0 {
-			floor = "±" + unit.Percent(ch.Floor)
-		}
-		t.Rows = append(t.Rows, []Cell{{Text: metricName(ch.Metric)}, {Text: changeValue(ch.A, ch.Unit)}, {Text: changeValue(ch.B, ch.Unit)},
-			{Text: changeText(ch)}, {Text: floor}, {Text: ch.Decision}})
-	}
-	return t
 }
 
 func changeValue(v float64, of string) string {

@@ -18,8 +18,8 @@ import (
 func factorialSections(f *record.Factorial) []Section {
 	effects := Section{ID: "effects", Title: "Effects"}
 	cells := Section{ID: "cells", Title: "Cells"}
-	for _, metric := range effectMetrics(f) {
-		t := effectTable(f, metric)
+	for _, metric := range report.EffectMetrics(f) {
+		t := tableOf("Every effect on "+report.MetricName(metric), report.EffectTable(f, metric))
 		if d, ok := EffectForest(f, metric); ok {
 			d.Table = &t
 			effects.Blocks = append(effects.Blocks, d)
@@ -28,18 +28,8 @@ func factorialSections(f *record.Factorial) []Section {
 		}
 		cells.Blocks = append(cells.Blocks, cellGraphs(f, metric)...)
 	}
-	cells.Blocks = append(cells.Blocks, cellTable(f))
+	cells.Blocks = append(cells.Blocks, tableOf("Every cell", report.CellTable(f)))
 	return []Section{effects, cells}
-}
-
-func effectMetrics(f *record.Factorial) []string {
-	var list []string
-	for i := range f.Effects {
-		if m := f.Effects[i].Metric; !slices.Contains(list, m) {
-			list = append(list, m)
-		}
-	}
-	return list
 }
 
 // factorialCard counts what was found.
@@ -97,23 +87,18 @@ func EffectForest(f *record.Factorial, metric string) (Drawing, bool) {
 			each = append(each, math.Expm1(ratio))
 		}
 		rows = append(rows, chart.Estimated{Each: each, Name: redact(report.EffectName(f, x)) + ": " + shortDecision(x), Value: effectText(x),
-			Mid: x.Relative.Mid, Low: x.Relative.Low, High: x.Relative.High, Tone: effectTone(x), None: !measuredEffect(x)})
+			Mid: x.Relative.Mid, Low: x.Relative.Low, High: x.Relative.High, Tone: effectTone(x), None: !report.EffectMeasured(x)})
 	}
-	forest, ok := chart.NewForest("Effects on "+report.EffectMetric(metric), "effect", chart.Signed, rows, []chart.Limit{{Name: "none", At: 0}},
+	forest, ok := chart.NewForest("Effects on "+report.MetricName(metric), "effect", chart.Signed, rows, []chart.Limit{{Name: "none", At: 0}},
 		false)
 	forest.Says = rowsSay(rows)
 	return forestOf("effects-"+metric, forest, fmt.Sprintf("Line: no effect. Dots: each block. Bars: intervals over blocks, %s for all %d effects together. × is how a factor changes the effect of another.",
 		unit.Percent(f.Confidence), f.Comparisons)), ok
 }
 
-// measuredEffect tells an effect that can be drawn.
-func measuredEffect(x *record.Effect) bool {
-	return x.Blocks > 0 && math.Abs(x.Relative.Mid) <= math.MaxFloat64 && x.Relative.Low <= x.Relative.High
-}
-
 func effectText(x *record.Effect) string {
 	r := &x.Relative
-	if !measuredEffect(x) {
+	if !report.EffectMeasured(x) {
 		return "not measured"
 	}
 	return fmt.Sprintf("%s (%s to %s)", unit.Change(r.Mid), unit.Change(r.Low), unit.Change(r.High))
@@ -125,20 +110,6 @@ func shortDecision(x *record.Effect) string {
 		return "inconclusive"
 	}
 	return report.EffectDecision(x)
-}
-
-func effectTable(f *record.Factorial, metric string) Table {
-	t := Table{Caption: "Every effect on " + report.EffectMetric(metric), Columns: []Column{{Name: "effect"},
-		{Name: "ratio − 1, with its interval", Figure: true}, {Name: "decision"}, {Name: "pairs of cells", Figure: true},
-		{Name: "blocks", Figure: true}, {Name: "in words"}}}
-	for i := range f.Effects {
-		x := &f.Effects[i]
-		if x.Metric == metric {
-			t.Rows = append(t.Rows, []Cell{{Text: redact(report.EffectName(f, x))}, {Text: effectText(x)},
-				{Text: shortDecision(x)}, {Text: fmt.Sprint(x.Pairs)}, {Text: fmt.Sprint(x.Blocks)}, {Text: redact(prose.Text(x.Says))}})
-		}
-	}
-	return t
 }
 
 // cellMetric is a metric's figure of a cell.
@@ -166,11 +137,11 @@ func cellGraphs(f *record.Factorial, metric string) []Block {
 	var blocks []Block
 	for at := 0; at < len(lines); at += linesMost {
 		group := lines[at:min(at+linesMost, len(lines))]
-		y := chart.Axis{Name: report.EffectMetric(metric), Unit: chart.PerSecond}
+		y := chart.Axis{Name: report.MetricName(metric), Unit: chart.PerSecond}
 		if metric != "rps" {
 			y.Unit = chart.Nanoseconds
 		}
-		title := fmt.Sprintf("%s by %s", report.EffectMetric(metric), redact(f.Factors[across].Name))
+		title := fmt.Sprintf("%s by %s", report.MetricName(metric), redact(f.Factors[across].Name))
 		g, ok := chart.NewGraph(title, chart.Axis{Name: redact(f.Factors[across].Name)}, y, group)
 		if !ok {
 			continue
@@ -228,32 +199,4 @@ func othersName(f *record.Factorial, c *record.FactorialCell, but int) string {
 		}
 	}
 	return redact(strings.Join(parts, ", "))
-}
-
-func cellTable(f *record.Factorial) Table {
-	t := Table{Caption: "Every cell"}
-	for i := range f.Factors {
-		t.Columns = append(t.Columns, Column{Name: redact(f.Factors[i].Name)})
-	}
-	t.Columns = append(t.Columns, Column{Name: "req/s", Figure: true}, Column{Name: "p99", Figure: true},
-		Column{Name: "server CPU", Figure: true}, Column{Name: "runs", Figure: true}, Column{Name: "bottleneck"})
-	for i := range f.Cells {
-		c := &f.Cells[i]
-		row := make([]Cell, len(f.Factors))
-		for n := range row {
-			if n < len(c.Levels) && c.Levels[n] >= 0 && c.Levels[n] < len(f.Factors[n].Levels) {
-				row[n].Text = redact(f.Factors[n].Levels[c.Levels[n]])
-			}
-		}
-		runs, bottleneck := fmt.Sprint(c.Runs), string(c.Bottleneck)
-		if c.Invalid > 0 {
-			runs = fmt.Sprintf("%d and %d invalid", c.Runs-c.Invalid, c.Invalid)
-		}
-		if c.LeftOut {
-			bottleneck = "left out: " + prose.Sentence(c.Because)
-		}
-		t.Rows = append(t.Rows, append(row, Cell{Text: estimated(&c.PerS, count)}, Cell{Text: cost(&c.P99Ns)}, Cell{Text: cost(&c.ServerCPUNs)},
-			Cell{Text: runs}, Cell{Text: bottleneck}))
-	}
-	return t
 }

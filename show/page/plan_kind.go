@@ -6,6 +6,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/report"
 	"ceiling/verdict/prose"
 )
 
@@ -103,7 +104,7 @@ func (a searchAnswer) paths(add addPath) {
 	}
 	best := 0.0
 	for i := range a.Rates {
-		if r := &a.Rates[i]; r.Pass > r.Fail {
+		if r := &a.Rates[i]; report.TriedOutcome(r) == record.Pass {
 			best = max(best, r.PerS)
 		}
 	}

@@ -61,7 +61,7 @@ func panelLoads(p *record.Plan, c *record.Curve, axis chart.Axis) []PanelLoad {
 		at := &c.Points[i]
 		l := PanelLoad{At: 100 * axis.At(at.X)}
 		l.Says = fmt.Sprintf("%s %s: %s req/s · p50 %s · p99 %s · %s", count(at.X), overShort(c), count(at.PerS.Mid),
-			quantileCell(&at.Response, .5), quantileCell(&at.Response, .99), at.Bottleneck)
+			quantileCell(at.Held(), .5), quantileCell(at.Held(), .99), at.Bottleneck)
 		if n := slices.IndexFunc(p.Runs, func(m record.Measured) bool { return m.Run != "" && slices.Contains(at.RunIDs, m.Run) }); n >= 0 {
 			l.Run = fmt.Sprintf("run-%d", n)
 		}

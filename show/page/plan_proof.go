@@ -6,16 +6,16 @@ import (
 	"math"
 	"slices"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/report"
 	"ceiling/verdict/prose"
 )
 
 // proofSection shows how throughput followed each perturbed resource.
 func proofSection(p *record.Proof) Section {
 	s := Section{ID: "resources", Title: "Sensitivity of throughput to each resource"}
-	t := resourceTable(p)
+	t := tableOf("Every resource", report.ProofTable(p))
 	if d, ok := ElasticityForest(p); ok {
 		d.Table = &t
 		s.Blocks = append(s.Blocks, d)
@@ -59,19 +59,4 @@ func ElasticityForest(p *record.Proof) (Drawing, bool) {
 		[]chart.Limit{{Name: "unaffected", At: 0}, {Name: "proportional", At: 1}}, false)
 	f.Says = rowsSay(rows)
 	return forestOf("elasticities", f, "1: throughput falls by the same share as the resource. 0: no effect. The elasticities of all rates add up to 1; concurrency is not a rate."), ok
-}
-
-func resourceTable(p *record.Proof) Table {
-	t := Table{Caption: "Every resource", Columns: []Column{{Name: "resource"}, {Name: "left", Figure: true},
-		{Name: "requests/s", Figure: true}, {Name: "elasticity", Figure: true}, {Name: "blocks", Figure: true}, {Name: "how"}}}
-	t.Rows = append(t.Rows, []Cell{{Text: "undisturbed"}, {Text: unit.Percent(1)}, {Text: estimated(&p.PerS, count)}, {Text: "–"}, {Text: "–"},
-		{Text: "–"}})
-	for i := range p.Resources {
-		r := &p.Resources[i]
-		t.Rows = append(t.Rows, []Cell{{Text: r.Resource}, {Text: unit.Percent(r.Left)}, {Text: estimated(&r.PerS, count)},
-			{Text: around(&r.Elasticity, two)}, {Text: fmt.Sprint(r.Blocks)}, {Text: r.How}})
-	}
-	t.Rows = append(t.Rows, []Cell{{Text: "sum of the rates"}, {Text: "–"}, {Text: "–"}, {Text: around(&p.Sum, two)}, {Text: "–"},
-		{Text: "–"}})
-	return t
 }

@@ -8,13 +8,14 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/report"
 	"ceiling/verdict/prose"
 )
 
 // searchSection shows the rates that were tried, and which of them passed.
 func searchSection(p *record.Plan) Section {
 	s := Section{ID: "rates", Title: "Tested rates"}
-	t := rateTable(p)
+	t := tableOf("Every rate", report.SearchTable(p.Search.Rates))
 	d, ok := RatesGraph(p)
 	if !ok {
 		s.Blocks = []Block{t}
@@ -143,17 +144,15 @@ func bracketGraph(p *record.Plan) (Drawing, bool) {
 			continue
 		}
 		seen[r.PerS] = true
-		said := "invalid"
+		outcome := report.TriedOutcome(r)
 		switch {
-		case r.Pass > r.Fail:
-			low, said = max(low, r.PerS), "pass"
-		case r.Fail > 0 && (high == 0 || r.PerS < high):
-			high, said = r.PerS, "fail"
-		case r.Fail > 0:
-			said = "fail"
+		case outcome == record.Pass:
+			low = max(low, r.PerS)
+		case outcome == record.Fail && (high == 0 || r.PerS < high):
+			high = r.PerS
 		}
-		row := chart.Estimated{Name: unit.FormatRate(r.PerS) + ": " + said, Mid: r.PerS, Low: low, High: high,
-			Tone: map[string]int{"pass": 3, "fail": 1, "invalid": 7}[said]}
+		row := chart.Estimated{Name: unit.FormatRate(r.PerS) + ": " + string(outcome), Mid: r.PerS, Low: low, High: high,
+			Tone: map[record.Outcome]int{record.Pass: 3, record.Fail: 1, record.Invalid: 7}[outcome]}
 		row.Value = "above " + unit.FormatSI(low)
 		if high > 0 {
 			row.Value = unit.FormatSI(low) + " to " + unit.FormatSI(high)
@@ -169,32 +168,4 @@ func bracketGraph(p *record.Plan) (Drawing, bool) {
 	f, ok := chart.NewForest("Search steps", "requests/s", chart.PerSecond, rows, nil, true)
 	f.Says = rowsSay(rows)
 	return forestOf("bracket", f, "Rates in the order in which they were tried. Bars: between the highest rate known to pass and the lowest known to fail."), ok
-}
-
-// p99 formats the p99 of the decisive runs: those that failed if the rate failed, and as a lower
-// bound if they were stopped early.
-func p99(r *record.TriedRate) string {
-	switch {
-	case r.Pass > r.Fail || r.MissedP99Ns == 0:
-		return quantileCell(&r.Response, .99)
-	case r.MissedAtLeast:
-		return "≥ " + unit.FormatNs(r.MissedP99Ns)
-	}
-	return unit.FormatNs(r.MissedP99Ns)
-}
-
-func rateTable(p *record.Plan) Table {
-	s := p.Search
-	t := Table{Caption: "Every rate", Columns: []Column{{Name: "rate", Figure: true}, {Name: "runs", Figure: true},
-		{Name: "pass", Figure: true}, {Name: "fail", Figure: true},
-		{Name: "invalid", Figure: true}, {Name: "ended early", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true},
-		{Name: "p99.9", Figure: true}, {Name: "bottleneck"}}}
-	for i := range s.Rates {
-		r := &s.Rates[i]
-		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Pass)},
-			{Text: fmt.Sprint(r.Fail)}, {Text: fmt.Sprint(r.Invalid)},
-			{Text: fmt.Sprint(r.StoppedEarly)}, {Text: quantileCell(&r.Response, .5)}, {Text: p99(r)},
-			{Text: quantileCell(&r.Response, .999)}, {Text: string(r.Bottleneck)}})
-	}
-	return t
 }

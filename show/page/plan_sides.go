@@ -10,6 +10,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/report"
 )
 
 // sideNames returns the two sides of a comparison by what distinguishes their servers: "A
@@ -73,7 +74,7 @@ func sideForest(p *record.Plan, c *record.Change) (Drawing, bool) {
 		rows = append(rows, chart.Estimated{Name: []string{a, b}[i], Value: changeValue(mid, c.Unit), Mid: mid,
 			Low: mid, High: mid, Each: each, Tone: i})
 	}
-	f, ok := chart.NewForest(metricName(c.Metric)+": "+changeText(c), metricName(c.Metric), of, rows, nil, true)
+	f, ok := chart.NewForest(report.MetricName(c.Metric)+": "+changeText(c), report.MetricName(c.Metric), of, rows, nil, true)
 	f.Says = rowsSay(rows)
 	return forestOf("sides-"+strings.ReplaceAll(c.Metric, "_", "-"), f, fmt.Sprintf("%s. Dots: each of %s; line: all of them.",
 		upperFirst(c.Decision), unit.Plural(len(rows[0].Each), "block", "blocks"))), ok

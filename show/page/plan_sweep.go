@@ -1,14 +1,18 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/layout"
+	"ceiling/show/report"
 	"ceiling/verdict/prose"
 )
 
@@ -310,77 +314,28 @@ func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bo
 
 // curveTable has a row for every point of every curve.
 func curveTable(g curveGroup) Table {
-	name := g.name
-	if len(g.curves) == 1 {
-		name = curveName(&g.curves[0])
-	}
-	t := Table{Caption: titled("Every load", name),
-		Columns: []Column{{Name: "of"}, {Name: orWord(g.curves[0].Over, "load"), Figure: true}, {Name: "req/s", Figure: true},
-			{Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "mean", Figure: true}, {Name: "in flight", Figure: true},
-			{Name: "MB/s", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "generator CPU", Figure: true}, {Name: "bad", Figure: true},
-			{Name: "runs", Figure: true}, {Name: "bottleneck"}}}
-	for i := range g.curves {
-		c := &g.curves[i]
-		for j := range c.Points {
-			t.Rows = append(t.Rows, pointRow(c, &c.Points[j]))
-		}
-	}
+	of, load := layout.Column{Name: "of"}, layout.Column{Name: cmp.Or(g.curves[0].Over, "load"), Right: true}
 	if len(g.curves) == 1 { // the caption names it
-		t.Columns = t.Columns[1:]
-		for i := range t.Rows {
-			t.Rows[i] = t.Rows[i][1:]
+		t := report.PointTable(load)
+		addPoints(t, &g.curves[0])
+		return tableOf("Every load: "+curveName(&g.curves[0]), t)
+	}
+	t := report.PointTable(of, load)
+	for i := range g.curves {
+		addPoints(t, &g.curves[i], curveName(&g.curves[i]))
+	}
+	return tableOf(titled("Every load", g.name), t)
+}
+
+func addPoints(t *layout.Table, c *record.Curve, name ...string) {
+	for i := range c.Points {
+		p := &c.Points[i]
+		x := count(p.X)
+		if c.Over == "" {
+			x = fmt.Sprintf("%d × %d", p.Connections, p.Pipelining)
 		}
+		report.AddPoint(t, p, append(slices.Clone(name), x)...)
 	}
-	return t
-}
-
-func orWord(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
-}
-
-func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
-	x := count(p.X)
-	if c.Over == "" {
-		x = fmt.Sprintf("%d × %d", p.Connections, p.Pipelining)
-	}
-	ceiling := string(p.Bottleneck)
-	if !p.Outcome.Sound() {
-		ceiling = string(p.Outcome) + ": " + ceiling
-	}
-	if p.Split != "" {
-		ceiling = timesEach(p.Split)
-	}
-	runs := fmt.Sprint(p.Runs)
-	if p.Invalid > 0 {
-		runs += fmt.Sprintf(" + %d invalid", p.Invalid)
-	}
-	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(p.Held(), .5)},
-		{Text: quantileCell(p.Held(), .99)}, {Text: meanCell(p.Held())},
-		{Text: unit.DigitsOr(p.InFlight.Mid, 3, "–")}, {Text: unit.DigitsOr(p.ReadBytesPerS.Mid/1e6, 3, "–")},
-		{Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
-		{Text: unit.Percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}
-}
-
-// timesEach formats "server CPU 2, generator 1" as "server CPU ×2, generator ×1".
-func timesEach(split string) string {
-	parts := strings.Split(split, ", ")
-	for i, part := range parts {
-		if at := strings.LastIndexByte(part, ' '); at >= 0 {
-			parts[i] = part[:at] + " ×" + part[at+1:]
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// cost formats the CPU time per request; 0 means not measured.
-func cost(e *record.Estimate) string {
-	if !(e.Mid > 0) {
-		return "–"
-	}
-	return nanoseconds(e.Mid)
 }
 
 // scalingSection shows the law fitted to each curve, and how far to trust it.

@@ -1,8 +1,11 @@
 package page
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
+
+	"ceiling/show/layout"
 )
 
 // Widths in characters of a table's font. A phone of 360 pixels shows about 328 of a page, and a
@@ -15,6 +18,25 @@ const (
 	thirdMost   = 13 // a value in a third of a card
 	halfMost    = 20 // a value in half of a card
 )
+
+// tableOf is a table of an answer with the columns that a page has room for.
+func tableOf(caption string, t *layout.Table) Table {
+	out := Table{Caption: caption}
+	for _, c := range t.Columns {
+		out.Columns = append(out.Columns, Column{Name: cmp.Or(c.Long, c.Name), Figure: c.Right})
+	}
+	for _, cells := range t.Rows {
+		row := make([]Cell, len(cells))
+		for i, text := range cells {
+			row[i].Text = redact(text)
+			if text == "-" || text == "" {
+				row[i].Text = "–"
+			}
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
 
 // Cards reports whether the columns do not fit side by side on a phone. If so, each row becomes a
 // card there, labelled with the column heads.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -143,9 +144,9 @@ func servers(out *printer, curves []record.Curve, shared []record.Statement) {
 		title += ", " + fixed
 	}
 	out.text(0, title)
-	t := curveTable(out, layout.Column{Name: "server", Least: 12})
+	t := PointTable(layout.Column{Name: "server", Least: 12})
 	for _, c := range curves {
-		addPoint(t, c.Server, &c.Points[0])
+		AddPoint(t, &c.Points[0], c.Server)
 	}
 	out.table(t)
 	for _, c := range curves {
@@ -157,28 +158,6 @@ func servers(out *printer, curves []record.Curve, shared []record.Statement) {
 	}
 }
 
-// curveTable has a row per point of a curve, with its rate as a bar. On a narrow screen, wide and
-// less informative columns are dropped first.
-func curveTable(p *printer, first layout.Column) *layout.Table {
-	t := &layout.Table{Columns: []layout.Column{first, {Name: "req/s", Right: true}, {Name: "range", Drop: 2}, {Name: "p50", Right: true, Drop: 1},
-		{Name: "p99", Right: true}, {Name: "mean", Right: true, Drop: 5}, {Name: "in flight", Right: true, Drop: 7}, {Name: "MB/s", Right: true, Drop: 6},
-		{Name: "server", Right: true, Drop: 3}, {Name: "gen.", Right: true, Drop: 4}, {Name: "bottleneck", Least: 12}}}
-	return t
-}
-
-func addPoint(t *layout.Table, name string, p *record.CurvePoint) {
-	ceiling := string(p.Bottleneck)
-	if !p.Outcome.Sound() {
-		ceiling = string(p.Outcome) + ": " + ceiling
-	}
-	q := p.Held()
-	t.Rows = append(t.Rows, []string{name, unit.FormatCount(int64(p.PerS.Mid + 0.5)), reach(&p.PerS, unit.FormatSI),
-		q.Text(.5), q.Text(.99), q.MeanText(nil), unit.DigitsOr(p.InFlight.Mid, 3, "-"),
-		unit.DigitsOr(p.ReadBytesPerS.Mid/1e6, 3, "-"),
-		cpu(&p.ServerCPUNs), cpu(&p.GeneratorCPUNs), ceiling})
-	t.Bars = append(t.Bars, p.PerS.Mid)
-}
-
 // curve writes a table whose last column is a bar chart.
 func curve(out *printer, c *record.Curve, shared []record.Statement) {
 	title := spec.Loaded(c.Server, c.Mix)
@@ -186,12 +165,9 @@ func curve(out *printer, c *record.Curve, shared []record.Statement) {
 		title += ", " + fixed
 	}
 	out.text(0, title)
-	t := curveTable(out, layout.Column{Name: map[string]string{"connections": "conns"}[c.Over], Right: true})
-	if t.Columns[0].Name == "" {
-		t.Columns[0].Name = c.Over
-	}
-	for _, p := range c.Points {
-		addPoint(t, unit.FormatCount(int64(p.X)), &p)
+	t := PointTable(layout.Column{Name: cmp.Or(map[string]string{"connections": "conns"}[c.Over], c.Over), Right: true})
+	for i := range c.Points {
+		AddPoint(t, &c.Points[i], amount(c.Points[i].X, ""))
 	}
 	out.table(t)
 	out.line("")
@@ -213,21 +189,6 @@ func (p *printer) facts(name string, texts []string) {
 	for i, text := range texts {
 		p.fact([]string{name, ""}[min(i, 1)], text)
 	}
-}
-
-// reach formats an estimate's interval: 12.1k to 12.5k; "" if it has no width.
-func reach(e *record.Estimate, format func(float64) string) string {
-	if e.Low == e.High {
-		return ""
-	}
-	return format(e.Low) + "–" + format(e.High)
-}
-
-func cpu(e *record.Estimate) string {
-	if !(e.Mid > 0) {
-		return "-"
-	}
-	return unit.FormatNs(int64(e.Mid + 0.5))
 }
 
 func usl(out *printer, u *record.USL) {
@@ -257,16 +218,8 @@ func figure(e *record.Estimate, digits int) string {
 }
 
 func search(out *printer, s *record.Search) {
-	t := layout.Table{Columns: []layout.Column{{Name: "req/s", Right: true}, {Name: "runs", Right: true, Drop: 3}, {Name: "pass", Right: true},
-		{Name: "fail", Right: true}, {Name: "invalid", Right: true, Drop: 4}, {Name: "p50", Right: true, Drop: 2}, {Name: "p99", Right: true},
-		{Name: "bottleneck", Least: 12}}}
 	rates, hidden := out.nearest(s)
-	for _, r := range rates {
-		t.Rows = append(t.Rows, []string{unit.FormatCount(int64(r.PerS + 0.5)), strconv.Itoa(r.Runs), strconv.Itoa(r.Pass),
-			strconv.Itoa(r.Fail), strconv.Itoa(r.Invalid), triedP50(&r),
-			triedP99(&r), bottleneck(triedOutcome(&r), r.Bottleneck)})
-	}
-	out.table(&t)
+	out.table(SearchTable(rates))
 	out.line("")
 	out.fact("SLO", s.SLO)
 	out.caveats(s.Caveats, hidden, "rate")
@@ -325,55 +278,8 @@ func capacity(e *record.Estimate) string {
 	return text
 }
 
-// triedOutcome returns the majority outcome of the runs at a rate.
-func triedOutcome(r *record.TriedRate) record.Outcome {
-	switch {
-	case r.Fail > r.Pass:
-		return record.Fail
-	case r.Pass > 0:
-		return record.Pass
-	}
-	return record.Invalid
-}
-
-// triedP50 uses the same runs as triedP99; it is omitted if they were stopped early, because it
-// would mislead.
-func triedP50(r *record.TriedRate) string {
-	if triedOutcome(r) == record.Fail && r.Pass+r.StoppedEarly > 0 {
-		return "-"
-	}
-	return times(&r.Response, .5)
-}
-
-// triedP99 uses the decisive runs: those that failed if the rate failed.
-func triedP99(r *record.TriedRate) string {
-	switch {
-	case triedOutcome(r) != record.Fail || r.MissedP99Ns == 0:
-		return times(&r.Response, .99)
-	case r.MissedAtLeast:
-		return "≥ " + unit.FormatNs(r.MissedP99Ns) + ", ended early"
-	}
-	return unit.FormatNs(r.MissedP99Ns)
-}
-
-// times formats a quantile, if there is one.
-func times(l *record.Quantiles, q float64) string {
-	if !l.Known() {
-		return "-"
-	}
-	return l.Text(q)
-}
-
 func proof(out *printer, p *record.Proof) {
-	t := layout.Table{Columns: []layout.Column{{Name: "resource"}, {Name: "left", Right: true}, {Name: "req/s", Right: true}, {Name: "elasticity", Right: true},
-		{Name: "95% CI", Drop: 1}, {Name: "how", Drop: 2, Least: 10}}}
-	t.Rows = append(t.Rows, []string{"-", "100%", unit.FormatCount(int64(p.PerS.Mid + 0.5)), "", "", ""})
-	for _, r := range p.Resources {
-		t.Rows = append(t.Rows, []string{r.Resource, fmt.Sprintf("%.0f%%", 100*r.Left), unit.FormatCount(int64(r.PerS.Mid + 0.5)),
-			fmt.Sprintf("%.2f", r.Elasticity.Mid), fmt.Sprintf("%.2f–%.2f", r.Elasticity.Low, r.Elasticity.High), r.How})
-	}
-	t.Rows = append(t.Rows, []string{"sum", "", "", fmt.Sprintf("%.2f", p.Sum.Mid), fmt.Sprintf("%.2f–%.2f", p.Sum.Low, p.Sum.High), ""})
-	out.table(&t)
+	out.table(ProofTable(p))
 	out.line("")
 	for i, n := range p.NotTested {
 		out.fact([]string{"not tested", ""}[min(i, 1)], n.Resource+": "+prose.Text(n.Why))
@@ -403,17 +309,7 @@ func comparison(out *printer, c *record.Comparison) {
 	}
 	if len(c.Changes) > 0 {
 		out.line("")
-		t := layout.Table{Columns: []layout.Column{{}, {Name: "A", Right: true}, {Name: "B", Right: true}, {Name: "change", Right: true},
-			{Name: "interval", Drop: 1}, {Name: "noise A/A", Drop: 2}, {Name: "decision"}}}
-		for _, m := range c.Changes {
-			row := []string{metricName(m.Metric), amount(m.A, m.Unit), amount(m.B, m.Unit), "-", "-", "-", m.Decision}
-			if m.Measured() {
-				row[3], row[4] = unit.Change(m.Relative.Mid), unit.Change(m.Relative.Low)+" to "+unit.Change(m.Relative.High)
-				row[5] = fmt.Sprintf("±%.1f%%", 100*m.Floor)
-			}
-			t.Rows = append(t.Rows, row)
-		}
-		out.table(&t)
+		out.table(ChangeTable(c))
 	}
 	out.line("")
 	for i, g := range c.Gate {
@@ -424,22 +320,4 @@ func comparison(out *printer, c *record.Comparison) {
 	}
 	out.caveats(c.Caveats, 0, "")
 	out.answer(prose.Text(c.Says))
-}
-
-// metricName is a metric's name, short enough for a table of 60 columns.
-func metricName(metric string) string {
-	if metric == "server_cpu" {
-		return "CPU/req"
-	}
-	return metric
-}
-
-func amount(v float64, unitName string) string {
-	switch {
-	case !(v > 0):
-		return "-"
-	case unitName == "ns":
-		return unit.FormatNs(int64(v + 0.5))
-	}
-	return unit.FormatCount(int64(v + 0.5))
 }

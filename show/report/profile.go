@@ -7,7 +7,6 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
-	"ceiling/show/layout"
 	"ceiling/verdict/prose"
 )
 
@@ -178,26 +177,5 @@ const differencesShown = 8
 func profileDifference(out *printer, d *record.ProfileDifference) {
 	out.line("")
 	out.text(0, prose.ProfileDifference(d))
-	t := layout.Table{Columns: []layout.Column{{}, {Name: "A", Right: true, Drop: 1}, {Name: "B", Right: true, Drop: 1}, {Name: "B − A, with its interval"},
-		{Name: ProfileName(d.Kind) + " of a request", Least: 20}}}
-	for i := range d.Functions[:min(len(d.Functions), differencesShown)] {
-		f := &d.Functions[i]
-		t.Rows = append(t.Rows, []string{f.Decision, prose.Cost(f.A, d.Unit), prose.Cost(f.B, d.Unit), DifferenceText(f, d.Unit),
-			FunctionPlace(f.Name, f.File, f.Line)})
-	}
-	out.table(&t)
-}
-
-// DifferenceText is "+1.20 µs (0.9 to 1.5)", without the interval if there is none.
-func DifferenceText(f *record.FunctionDifference, of string) string {
-	signed := func(v float64) string {
-		if v < 0 {
-			return "−" + prose.Cost(-v, of)
-		}
-		return "+" + prose.Cost(v, of)
-	}
-	if f.Low == 0 && f.High == 0 {
-		return signed(f.B - f.A)
-	}
-	return fmt.Sprintf("%s (%s to %s)", signed(f.B-f.A), signed(f.Low), signed(f.High))
+	out.table(FunctionTable(d, differencesShown))
 }
