@@ -49,7 +49,6 @@ are records of earlier runs, or results of other tools.`,
 	p.StringVar(&o.asked.FailOn, "fail-on", "", "exit 3 if true, 4 if inconclusive: 'rps<-5%,p99>+10%'")
 	p.IntVar(&o.asked.Blocks, "blocks", 0, "blocks of A B B A (0 = auto)")
 	p.IntVar(&o.asked.NoiseBlocks, "noise-blocks", 0, "blocks of A vs A (0 = auto)")
-	f.bindPlan(p)
 	hide(c, "repeats", "slo", "targets", "connect-ramp", "link-speed")
 	p.Lookup("duration").DefValue, f.load.duration = "2s", "2s"
 	p.Lookup("pause").DefValue, f.plan.pause = "100ms", "100ms"

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"ceiling/cmd/internal/command"
 	"ceiling/cmd/internal/records"
@@ -26,21 +25,6 @@ type planFlags struct {
 	pause   string
 	dryRun  bool
 	resume  bool // an interrupted plan
-}
-
-// bindPlan adds the flags of the verbs that may make several runs.
-func (f *runFlags) bindPlan(p flagSet) {
-	p.IntVar(&f.plan.repeats, "repeats", 0, "runs per condition (0 = auto)")
-	p.StringVar(&f.plan.pause, "pause", "500ms", "pause before each of several runs")
-	p.BoolVar(&f.plan.dryRun, "dry-run", false, "print the runs and their duration, then exit")
-	p.BoolVar(&f.output.quiet, "quiet", false, "no progress output")
-}
-
-// flagSet is the interface that flags are bound to; pflag has none of its own.
-type flagSet interface {
-	IntVar(p *int, name string, value int, usage string)
-	StringVar(p *string, name, value, usage string)
-	BoolVar(p *bool, name string, value bool, usage string)
 }
 
 // isList reports whether the flags have a list of loads.
@@ -233,44 +217,6 @@ func moment(into *spec.Time, flag, text string) error {
 	return err
 }
 
-// inFile maps flags to the keys of an experiment file that say the same.
-func inFile() map[string]string {
-	keys := map[string]string{"method": "requests[].method", "header": "requests[].header", "user": "requests[].header", "body": "requests[].body",
-		"targets": "requests", "slo": "slo", "expect": "expect",
-		"serve": "servers", "path": "requests[].path", "fail-on": "compare.fail_on", "blocks": "compare.blocks", "noise-blocks": "compare.noise_blocks",
-		"connect-ramp": "load.connect_ramp", "sni": "load.tls.server_name", "tls-version": "load.tls.version",
-		"lua": "requests", "lua-arg": "requests", "feed": "requests", "once": "requests", "session": "requests", "no-unloaded": "load.no_lone", "link-speed": "load.link", "tls-resume": "load.tls.resume"}
-	for _, name := range []string{"connections", "pipelining", "rate", "threads", "timeout", "warmup", "engine", "arrivals", "new-connections",
-		"http", "source-ips", "resolve", "all-addresses", "proxy", "unix", "pin-generator", "pin-server", "pprof", "profile"} {
-		keys[name] = "load." + strings.ReplaceAll(name, "-", "_")
-	}
-	for _, name := range []string{"insecure", "cacert", "cert", "key", "ciphers", "curves"} {
-		keys[name] = "load.tls." + name
-	}
-	return keys
-}
-
-// besideFile are the flags that go with an experiment file: those of its length, and all that say
-// nothing about what is measured.
-func besideFile() []string {
-	return append(outputNames(), "z", "abort-errors", "duration", "repeats", "pause", "separate-cpus", "seed", "dry-run", "out", "keep-secrets", "prometheus", "live",
-		"agents", "observe", "allow-loss", "controller", "database")
-}
-
-// outputNames are the flags that say how a result is printed.
-func outputNames() []string { return []string{"json", "verbose", "quiet"} }
-
-// only refuses a flag that is given and not in a list; why is what the refusal says.
-func only(c *cobra.Command, names []string, why func(name string) string) error {
-	var refused error
-	c.Flags().Visit(func(f *pflag.Flag) {
-		if refused == nil && f.Name != "help" && !slices.Contains(names, f.Name) {
-			refused = fmt.Errorf("--%s: %s", f.Name, why(f.Name))
-		}
-	})
-	return refused
-}
-
 // fromFile measures the experiment of a file.
 func (sh *shell) fromFile(c *cobra.Command, path string, f *runFlags) error {
 	e, err := f.readExperiment(c, path)
@@ -288,7 +234,7 @@ func (f *runFlags) readExperiment(c *cobra.Command, path string) (spec.Experimen
 		return e, err
 	}
 	err = only(c, besideFile(), func(name string) string {
-		if key := inFile()[name]; key != "" {
+		if key := inFile(name); key != "" {
 			return fmt.Sprintf("%s defines the experiment; set %s there", path, key)
 		}
 		return fmt.Sprintf("%s defines the experiment, and has no such key; remove it", path)

@@ -47,7 +47,7 @@ func (sh *shell) wear(ctx context.Context, t *faces.Tool, args []string) error {
 func orderOf(ctx context.Context, f *faces.CommandLine, sh *shell) (*order, error) {
 	var own runFlags
 	c := &cobra.Command{Use: "run"}
-	own.bindRun(c)
+	own.bind(c)
 	if err := c.ParseFlags(ownFlags(f)); err != nil {
 		return nil, err
 	}

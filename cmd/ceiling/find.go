@@ -39,7 +39,6 @@ measured more than once. A run that can no longer pass stops early.`,
 	p.StringVar(&start, "start", "", "first rate to test, requests/s (default: auto)")
 	p.StringVar(&most, "max-rate", "", "upper bound for the search (default: none)")
 	p.Float64Var(&within, "precision", 0.03, "target precision of the answer (0.03 = 3%)")
-	f.bindPlan(p)
 	hide(c, "rate")
 	p.Lookup("duration").DefValue, f.load.duration = "5s", "5s"
 	return c

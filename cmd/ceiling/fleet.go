@@ -28,9 +28,9 @@ func controllerOf(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, erro
 	return testbed.Drive(ctx, dir, w)
 }
 
-// controllerFlag adds the flag for the directory.
-func controllerFlag(f flagSet, dir *string) {
-	f.StringVar(dir, "controller", "", "controller state directory (default: with the runs)")
+// controllerSetting is the directory's.
+func controllerSetting(dir *string) setting {
+	return setting{name: "controller", into: dir, key: beside, help: "controller state directory (default: with the runs)"}
 }
 
 // driveWithin is the timeout of connecting to a controller.
@@ -65,7 +65,7 @@ func newFleet(sh *shell) *cobra.Command {
 		},
 	}
 	c.Flags().SortFlags = false
-	controllerFlag(c.Flags(), &dir)
+	controllerSetting(&dir).bind(c.Flags())
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	c.AddCommand(sh.HandAll(controllerProgram, "controller", "Coordinate several machines: agents join it, runs use it"), newAgent(sh), newTokens(sh))
 	return c
@@ -79,17 +79,13 @@ type fleetFlags struct {
 	dir       string // the controller's
 }
 
-// arraySet is the interface that repeatable flags are bound to.
-type arraySet interface {
-	flagSet
-	StringArrayVar(p *[]string, name string, value []string, usage string)
-}
-
-func (f *fleetFlags) bind(p arraySet) {
-	p.IntVar(&f.agents, "agents", 0, "generate the load with N agents of a ceiling fleet controller")
-	p.StringArrayVar(&f.observe, "observe", nil, "agent on the server's machine, to observe it (repeatable)")
-	p.BoolVar(&f.allowLoss, "allow-loss", false, "continue without a lost agent, and report the loss")
-	controllerFlag(p, &f.dir)
+func (f *fleetFlags) settings() []setting {
+	return []setting{
+		{name: "agents", value: "0", into: &f.agents, key: beside, help: "generate the load with N agents of a ceiling fleet controller"},
+		{name: "observe", into: &f.observe, key: beside, help: "agent on the server's machine, to observe it (repeatable)"},
+		{name: "allow-loss", into: &f.allowLoss, key: beside, help: "continue without a lost agent, and report the loss"},
+		controllerSetting(&f.dir),
+	}
 }
 
 // check refuses the flags of several machines for this one alone.

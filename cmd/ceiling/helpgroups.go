@@ -11,42 +11,19 @@ import (
 	"ceiling/cmd/internal/command"
 )
 
-// flagGroup is a group of flags in a help screen.
-type flagGroup struct {
-	title string
-	flags []string
-}
-
-// runGroups orders the flags of the measuring verbs. The first group is what --help describes;
-// --help-all describes all.
-func runGroups() []flagGroup {
-	return []flagGroup{
-		{"Common", []string{"connections", "duration", "rate", "requests", "pipelining", "method", "header", "user", "body", "timeout", "slo", "repeats",
-			"live", "out", "json", "verbose"}},
-		{"Load", []string{"targets", "curl", "feed", "once", "session", "lua", "lua-arg", "abort-errors", "expect", "threads", "warmup", "arrivals", "http", "new-connections", "connect-ramp", "engine", "seed",
-			"no-unloaded"}},
-		{"Plan", []string{"pause", "resume", "dry-run"}},
-		{"Server", []string{"pin-generator", "pin-server", "separate-cpus", "link-speed", "pprof", "database", "profile"}},
-		{"Output", []string{"quiet", "keep-secrets", "prometheus"}},
-		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "tls-version", "ciphers", "curves", "tls-resume"}},
-		{"Hosts", []string{"proxy", "location", "resolve", "all-addresses", "unix", "source-ips", "agents", "observe", "allow-loss", "controller"}},
-	}
-}
-
 // groupFlags shows a verb's flags in groups in its help, starting with the verb's own flags under
 // its name. Those that are less common are described by --help-all, and only named by --help.
 func groupFlags(c *cobra.Command) {
 	c.SetUsageFunc(func(c *cobra.Command) error {
-		own := flagGroup{title: strings.ToUpper(c.Name()[:1]) + c.Name()[1:]}
+		own, all := flagGroup{title: strings.ToUpper(c.Name()[:1]) + c.Name()[1:]}, allSettings()
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			in := func(g flagGroup) bool { return slices.Contains(g.flags, f.Name) }
-			if f.Name != "help" && !slices.ContainsFunc(runGroups(), in) {
-				own.flags = append(own.flags, f.Name)
+			if f.Name != "help" && !slices.ContainsFunc(all, func(s setting) bool { return s.name == f.Name }) {
+				own.settings = append(own.settings, setting{name: f.Name})
 			}
 		})
 		var b strings.Builder
 		fmt.Fprintf(&b, "Usage: %s\nExamples:\n%s\n\n", c.UseLine(), c.Example)
-		groups, shown := append([]flagGroup{own}, runGroups()...), 2
+		groups, shown := append([]flagGroup{own}, new(runFlags).groups()...), 2
 		if command.HelpAll(c) {
 			shown = len(groups)
 		}
@@ -70,8 +47,8 @@ func groupFlags(c *cobra.Command) {
 func (g *flagGroup) of(c *cobra.Command) *pflag.FlagSet {
 	set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
 	set.SortFlags = false
-	for _, name := range g.flags {
-		if f := c.Flags().Lookup(name); f != nil {
+	for _, s := range g.settings {
+		if f := c.Flags().Lookup(s.name); f != nil {
 			set.AddFlag(f)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"ceiling/cmd/internal/command"
 	laboratory "ceiling/cmd/internal/lab"
 	"ceiling/cmd/internal/proxies"
+	"ceiling/experiment/spec"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/creack/pty"
@@ -22,26 +24,37 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestEveryRunFlagIsInOneGroup: a flag that is missing would not be shown where a
-// reader looks for it.
-func TestEveryRunFlagIsInOneGroup(t *testing.T) {
+// TestEveryFlagStandsOnce: a flag that is missing from the groups would not be shown where a reader looks
+// for it, and its key leads to an experiment file's.
+func TestEveryFlagStandsOnce(t *testing.T) {
 	c := newRun(&shell{})
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		n := 0
-		for _, g := range runGroups() {
-			if slices.Contains(g.flags, f.Name) {
+		for _, s := range allSettings() {
+			if s.name == f.Name {
 				n++
 			}
 		}
 		if n != 1 && !f.Hidden && f.Name != "help" {
-			t.Errorf("--%s is in %d groups", f.Name, n)
+			t.Errorf("--%s stands %d times", f.Name, n)
 		}
 	})
-	for _, g := range runGroups() {
-		for _, name := range g.flags {
-			if c.Flags().Lookup(name) == nil {
-				t.Errorf("%s has --%s, which run has not", g.title, name)
+	for _, s := range allSettings() {
+		at := reflect.TypeFor[spec.Experiment]()
+		if s.key == beside || s.key == "" {
+			continue
+		}
+		for part := range strings.SplitSeq(strings.ReplaceAll(s.key, "[]", ""), ".") {
+			for at.Kind() == reflect.Pointer || at.Kind() == reflect.Slice {
+				at = at.Elem()
 			}
+			fields := reflect.VisibleFields(at)
+			i := slices.IndexFunc(fields, func(f reflect.StructField) bool { return strings.Split(f.Tag.Get("yaml"), ",")[0] == part })
+			if i < 0 {
+				t.Errorf("--%s: an experiment has no key %s", s.name, s.key)
+				break
+			}
+			at = fields[i].Type
 		}
 	}
 }

@@ -52,7 +52,6 @@ the run, which measures its overhead.`,
 	groupFlags(c)
 	p := c.Flags()
 	p.StringVar(&f.output.files, "files", "", "directory for the profiles, as pprof and folded stacks")
-	p.StringVarP(&f.load.requests, "requests", "n", "", "stop after N requests instead of a duration")
 	hide(c, "profile")
 	p.Lookup("duration").DefValue, f.load.duration = "20s", "20s"
 	return c

@@ -40,7 +40,6 @@ The resource that throughput follows is the bottleneck.`,
 	flags.StringVar(&p.Interface, "interface", "", "network interface to throttle")
 	flags.StringVar(&p.Namespace, "namespace", "", "network namespace of that interface")
 	flags.IntVar(&blocks, "blocks", 0, "measured blocks (0 = auto)")
-	f.bindPlan(flags)
 	hide(c, "rate", "arrivals", "repeats", "slo", "agents", "observe", "allow-loss", "controller")
 	flags.Lookup("duration").DefValue, f.load.duration = "3s", "3s"
 	return c

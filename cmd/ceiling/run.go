@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
@@ -70,16 +69,6 @@ type hostFlags struct {
 	sourceIPs, unix, proxy string
 	resolve                []string
 	allAddresses, follow   bool
-}
-
-// bind adds them.
-func (f *hostFlags) bind(p *pflag.FlagSet) {
-	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
-	p.StringVarP(&f.proxy, "proxy", "x", "", "HTTP proxy to go through: [http://][USER:PASSWORD@]HOST:PORT")
-	p.BoolVar(&f.follow, "location", false, "follow redirects once, before the run, and load where they lead")
-	p.BoolVar(&f.allAddresses, "all-addresses", false, "spread the connections over all addresses of the host")
-	p.StringArrayVar(&f.resolve, "resolve", nil, "HOST:PORT:ADDRESS: connect to this address; repeatable")
-	p.StringVar(&f.unix, "unix", "", "connect to this unix socket instead of the URL's host")
 }
 
 // sourceFlags say where requests come from, if not from the URL.
@@ -154,94 +143,9 @@ func newRun(sh *shell) *cobra.Command {
 			return sh.perform(c.Context(), o, err)
 		},
 	}
-	f.bindRun(c)
+	f.bind(c)
 	groupFlags(c)
 	return c
-}
-
-// bindRun adds the flags of the verb run.
-func (f *runFlags) bindRun(c *cobra.Command) {
-	f.bind(c)
-	p := c.Flags()
-	p.StringVarP(&f.load.requests, "requests", "n", "", "stop after N requests instead of a duration")
-	p.BoolVar(&f.plan.resume, "resume", false, "continue an interrupted plan by its ID: run only what is missing")
-	p.BoolVar(&f.load.from.once, "once", false, "send each row of --feed, or each target, once and in order, then end")
-	f.bindPlan(p)
-}
-
-// bind adds the flags of every measuring verb.
-func (f *runFlags) bind(c *cobra.Command) {
-	p := c.Flags()
-	p.SortFlags = false
-	p.StringVarP(&f.load.connections, "connections", "c", "64", "connections")
-	p.StringVarP(&f.load.threads, "threads", "t", "0", "generator threads (0 = auto)")
-	p.StringVarP(&f.load.duration, "duration", "d", "10s", "measured time (also -z)")
-	p.StringVarP(&f.load.rate, "rate", "R", "", "open loop: total rate (10k, 50/1s, ramp 1k:5k, steps 1k+5k, a log's: log*10)")
-	p.StringVarP(&f.load.pipelining, "pipelining", "p", "1", "requests in flight on each connection")
-	p.StringVarP(&f.load.method, "method", "m", "", "method (GET, or POST with a body)")
-	p.StringVarP(&f.load.user, "user", "u", "", "user:password for the server (basic authentication)")
-	p.StringArrayVarP(&f.load.header, "header", "H", nil, "header field 'Name: value'; repeatable")
-	p.StringVarP(&f.load.body, "body", "b", "", "body: text, @file, or @- for standard input")
-	p.StringVar(&f.load.timeout, "timeout", "", "request and connect timeout (2s, or more for over 10k in flight)")
-	p.StringVar(&f.load.warmup, "warmup", "", "warm-up, excluded from all figures (10% of -d, at most 1s)")
-	p.StringVar(&f.load.engine, "engine", spec.EngineAuto, "auto, uring, epoll, or portable: Go's net package, the only engine outside Linux")
-	p.StringVar(&f.load.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
-	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,first_byte.p99<1ms,errors<0.1%'")
-	p.StringVar(&f.abort, "abort-errors", "", "end a run once this share of a second's requests were errors: 10%")
-	p.StringArrayVar(&f.expect, "expect", nil, "what a response must be: 2xx,304 (default: below 400), 'body contains ok', 'json $.a == 1'; repeatable")
-	f.load.from.bind(p)
-	p.StringVar(&f.load.ramp, "connect-ramp", "", "open the connections over this time")
-	p.StringVar(&f.load.newConnections, "new-connections", "", "a new connection for each request, or after so many (--new-connections=100)")
-	p.Lookup("new-connections").NoOptDefVal = "1"
-	p.StringVar(&f.load.http, "http", "", "HTTP version: 1.1 or 2 (default: https asks the server)")
-	p.BoolVar(&f.load.tls.Insecure, "insecure", false, "https: accept any certificate")
-	p.StringVar(&f.load.tls.CACert, "cacert", "", "https: CA certificates to trust (PEM file)")
-	p.StringVar(&f.load.tls.Cert, "cert", "", "https: client certificate (PEM file)")
-	p.StringVar(&f.load.tls.Key, "key", "", "https: key of the client certificate (PEM file)")
-	p.StringVar(&f.load.tls.ServerName, "sni", "", "https: server name (default: the URL's host)")
-	p.BoolVar(&f.load.tls.Resume, "tls-resume", false, "https: resume sessions instead of full handshakes")
-	p.StringVar(&f.load.tls.Version, "tls-version", "", "https: the only version to offer, 1.2 or 1.3")
-	p.StringVar(&f.load.tls.Ciphers, "ciphers", "", "https: TLS 1.2 cipher suites to offer")
-	p.StringVar(&f.load.tls.Curves, "curves", "", "https: key exchange groups to offer: X25519MLKEM768,X25519,P-256")
-	p.BoolVar(&f.load.noUnloaded, "no-unloaded", false, "skip the unloaded requests, sent one at a time before the warm-up")
-	f.load.hosts.bind(p)
-	p.StringVar(&f.server.pinGenerator, "pin-generator", "", "pin the generator to these CPUs, e.g. 0-3,8")
-	p.StringVar(&f.server.pinServer, "pin-server", "", "pin the server to these CPUs (restored afterwards)")
-	p.BoolVar(&f.server.separate, "separate-cpus", false, "separate CPUs for generator and server (default with --serve)")
-	f.changed, f.set = p.Changed, p.Set
-	p.StringVar(&f.server.link, "link-speed", "", "link speed if the kernel does not know it: 50Gbps")
-	p.StringVar(&f.server.pprof, "pprof", "", "server pprof address, or several: a,b (off disables)")
-	p.StringVar(&f.server.database, "database", "", "PostgreSQL behind the server, to query its wait events: postgres://…")
-	p.BoolVar(&f.server.profile, "profile", false, "profile all of the server's processes")
-	p.Uint64Var(&f.load.seed, "seed", 0, "random seed (0 = auto)")
-	p.StringVar(&f.prometheus, "prometheus", "", "serve /metrics at this address during the run, e.g. :9464")
-	f.fleet.bind(p)
-	p.BoolVarP(&f.output.verbose, "verbose", "v", false, "print all of the text: evidence, lag, unloaded requests")
-	p.BoolVar(&f.output.json, "json", false, "print the result as one JSON document")
-	p.StringVar(&f.output.live, "live", "", "serve a live dashboard (--live=ADDR to choose the address)")
-	p.Lookup("live").NoOptDefVal = liveAddress
-	p.StringVarP(&f.output.out, "out", "o", "", "file or directory for the record (default: your store)")
-	p.BoolVar(&f.output.keepSecrets, "keep-secrets", false, "save credentials and bodies in the record and in --json")
-	p.FuncP("z", "z", "the same as -d", func(text string) error { return p.Set("duration", text) })
-	p.Lookup("z").Hidden = true
-	for name, values := range map[string][]string{
-		"engine": {spec.EngineAuto, spec.EngineUring, spec.EngineEpoll, spec.EnginePortable}, "arrivals": {spec.Constant, spec.Poisson},
-		"http": {spec.HTTP11, spec.HTTP2}, "expect": {"2xx", "2xx,3xx", "2xx,304", "404"},
-	} {
-		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // an unknown flag name: a bug in this function
-		}
-	}
-}
-
-// bind adds the flags that say where requests come from.
-func (f *sourceFlags) bind(p *pflag.FlagSet) {
-	p.StringVar(&f.targets, "targets", "", "file of requests: vegeta's format with weights, HAR, curl lines, access log; - is standard input")
-	p.StringVar(&f.curl, "curl", "", "the request of a curl command line: --curl 'curl -H … URL'")
-	p.StringVar(&f.lua, "lua", "", "script of wrk that makes the requests (setup, init, request, response, delay, done)")
-	p.StringVar(&f.feed, "feed", "", "file with values for {{.column}} in URL, header and body: CSV, NDJSON or a list (none: send {{…}} unchanged)")
-	p.StringVar(&f.session, "session", "", "file with the steps of each user, with values of earlier responses in later requests (YAML)")
-	p.StringArrayVar(&f.luaArgs, "lua-arg", nil, "argument of the script's init; repeatable")
 }
 
 // kind returns the kind of load, from the URL, and refuses flags of another.

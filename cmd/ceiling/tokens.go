@@ -51,7 +51,7 @@ start, and how many agents use it now.`,
 		},
 	}
 	c.Flags().SortFlags = false
-	controllerFlag(c.PersistentFlags(), &dir)
+	controllerSetting(&dir).bind(c.PersistentFlags())
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	c.AddCommand(newTokensCreate(sh, &dir), newTokensRevoke(sh, &dir))
 	return c
