@@ -55,6 +55,9 @@ func (u *Unanswered) Reach(ended *hist.Hist, q float64) bool {
 // with the time they had waited so far if that raises it. bound reports that it did, or that the
 // quantile falls on a request that timed out: the true quantile is at least that.
 func AtLeast(ended *hist.Hist, u *Unanswered, q float64) (ns int64, bound bool) {
+	if u.Waiting.Count() == 0 {
+		return u.atLeast(ended, ended, q)
+	}
 	return u.atLeast(ended, merged(ended, &u.Waiting), q)
 }
 

@@ -17,13 +17,15 @@ func (t *responseTimes) add(ended *hist.Hist, waiting *record.Waiting) bool {
 	if ended == nil {
 		return false
 	}
-	u, err := waiting.Times()
-	if err != nil {
-		return false
+	if waiting != nil { // of most runs none waits, and an empty histogram has 59 KB
+		u, err := waiting.Times()
+		if err != nil {
+			return false
+		}
+		t.Waiting.Merge(&u.Waiting)
+		t.TimedOut += u.TimedOut
 	}
 	t.ended.Merge(ended)
-	t.Waiting.Merge(&u.Waiting)
-	t.TimedOut += u.TimedOut
 	return true
 }
 
