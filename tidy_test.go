@@ -134,7 +134,7 @@ func mayImport() map[string][]string {
 		"internal/reference": {},
 		"internal/golden":    {},
 		"show/page": {"internal/text", "experiment/plan", "experiment/spec", "internal/hist", "internal/profiles", "internal/secret",
-			"internal/stat", "internal/unit", "record", "show/chart", "show/importer", "show/live", "show/path", "show/report", "verdict/prose"},
+			"internal/stat", "internal/unit", "record", "show/chart", "show/importer", "show/live", "show/layout", "show/path", "show/report", "verdict/prose"},
 		"show/report": {"experiment/spec", "internal/secret", "internal/stat", "internal/text", "internal/unit", "measure/cores", "record",
 			"show/importer", "show/layout", "show/path", "verdict", "verdict/forecast", "verdict/prose"},
 		"check/calibrate": {"experiment/spec", "internal/hist", "internal/http1", "internal/ring", "internal/stat", "internal/sys",

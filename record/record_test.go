@@ -26,7 +26,8 @@ func testStart() Start {
 		Command: []string{"ceiling", "-c", "8", "http://localhost/?a=<&>"},
 		Spec: spec.Spec{
 			Targets:     []spec.Target{{Method: "GET", URL: "http://localhost/?a=<&>", Weight: 1}},
-			Connections: 8, Threads: 2, Pipelining: 1, Duration: 2 * time.Second, Timeout: time.Second, Engine: spec.EngineAuto,
+			Connections: 8, Threads: 2, Pipelining: 1, Duration: 2 * time.Second, Timeout: time.Second,
+			Settings: spec.Settings{Engine: spec.EngineAuto},
 		},
 	}
 }

@@ -46,7 +46,7 @@ func TestApartCommand(t *testing.T) {
 // TestCrowded: a server that was moved to fewer CPUs than it has busy threads.
 func TestCrowded(t *testing.T) {
 	busy := func(n int) *facts {
-		f := newParts(runFacts{run: &record.Run{Spec: spec.Spec{PinServer: "1"}}})
+		f := newParts(runFacts{run: &record.Run{Spec: spec.Spec{Settings: spec.Settings{PinServer: "1"}}}})
 		f.cpu.server.subject.known = true
 		for range n {
 			f.cpu.server.subject.threads = append(f.cpu.server.subject.threads, threadUse{run: 0.2, queue: some(0.5)})

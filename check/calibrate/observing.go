@@ -42,8 +42,8 @@ func observing(ctx context.Context, c *Config, addr string, pid int, p division)
 		Targets:     []spec.Target{{Method: "GET", URL: "http://" + addr + "/simple", Weight: 1}},
 		Connections: connections, Threads: 1, Pipelining: 1, Seed: 1,
 		Duration: ObservingTakes(c.Observing) + load.DefaultInterval,
-		Warmup:   250 * time.Millisecond, Timeout: 10 * time.Second, NoLone: true, Engine: c.Engine,
-		PinGenerator: cpuList([]int{p.generator}), Pprof: "off",
+		Warmup:   250 * time.Millisecond, Timeout: 10 * time.Second,
+		Settings: spec.Settings{NoLone: true, Engine: c.Engine, PinGenerator: cpuList([]int{p.generator}), Pprof: "off"},
 	}
 	if err := s.Check(); err != nil {
 		return nil, err

@@ -37,18 +37,15 @@ func (f *runFlags) isPlan() bool { return f.isList() || f.plan.repeats > 1 }
 
 // experiment builds the Experiment of the flags, without servers if the URL names none.
 func (f *runFlags) experiment(ctx context.Context, kind string, args []string, sh *shell) (spec.Experiment, error) {
-	if kind == spec.KindCompare && f.load.hosts.follow {
+	if kind == spec.KindCompare && f.load.follow {
 		return spec.Experiment{}, errors.New("--location: two servers are compared at one path; give the URLs that redirects lead to")
 	}
+	f.settings.SourceIPs = list(f.load.sourceIPs)
 	list, err := f.targetList(ctx, args, sh) // first: a curl command line has flags too
 	if err != nil {
 		return spec.Experiment{}, err
 	}
-	e := spec.Experiment{Kind: kind, Repeats: f.plan.repeats, Load: spec.Load{
-		Arrivals: f.load.arrivals, NoLone: f.load.noUnloaded,
-		Engine: f.load.engine, Dial: f.load.dial(), PinGenerator: f.server.pinGenerator,
-		PinServer: f.server.pinServer, Link: f.server.link, Pprof: f.server.pprof, Profile: f.server.profile,
-	}}
+	e := spec.Experiment{Kind: kind, Repeats: f.plan.repeats, Load: spec.Load{Settings: f.settings, Link: f.server.link}}
 	if f.changed("separate-cpus") {
 		e.Load.Apart = &f.server.separate
 	}

@@ -43,92 +43,118 @@ type flagGroup struct {
 // groups returns the settings in the order of --help, which describes the first group; --help-all describes
 // all.
 func (f *runFlags) groups() []flagGroup {
-	l, from, h, t, s, out := &f.load, &f.load.from, &f.load.hosts, &f.load.tls, &f.server, &f.output
-	return []flagGroup{
-		{"Common", []setting{
-			{name: "connections", letter: "c", value: "64", into: &l.connections, key: "load.connections", help: "connections"},
-			{name: "duration", letter: "d", value: "10s", into: &l.duration, key: beside, help: "measured time (also -z)"},
-			{name: "rate", letter: "R", into: &l.rate, key: "load.rate", help: "open loop: total rate (10k, 50/1s, ramp 1k:5k, steps 1k+5k, a log's: log*10)"},
-			{name: "requests", letter: "n", of: oneRun, into: &l.requests, help: "stop after N requests instead of a duration"},
-			{name: "pipelining", letter: "p", value: "1", into: &l.pipelining, key: "load.pipelining", help: "requests in flight on each connection"},
-			{name: "method", letter: "m", into: &l.method, key: "requests[].method", help: "method (GET, or POST with a body)"},
-			{name: "header", letter: "H", into: &l.header, key: "requests[].header", help: "header field 'Name: value'; repeatable"},
-			{name: "user", letter: "u", into: &l.user, key: "requests[].header", help: "user:password for the server (basic authentication)"},
-			{name: "body", letter: "b", into: &l.body, key: "requests[].body", help: "body: text, @file, or @- for standard input"},
-			{name: "timeout", into: &l.timeout, key: "load.timeout", help: "request and connect timeout (2s, or more for over 10k in flight)"},
-			{name: "slo", into: &f.slo, key: "slo", help: "SLO to check: 'p99<5ms,first_byte.p99<1ms,errors<0.1%'"},
-			{name: "repeats", of: several, value: "0", into: &f.plan.repeats, key: beside, help: "runs per condition (0 = auto)"},
-			{name: "live", into: &out.live, key: beside, bare: liveAddress, help: "serve a live dashboard (--live=ADDR to choose the address)"},
-			{name: "out", letter: "o", into: &out.out, key: beside, help: "file or directory for the record (default: your store)"},
-			{name: "json", into: &out.json, key: beside, help: "print the result as one JSON document"},
-			{name: "verbose", letter: "v", into: &out.verbose, key: beside, help: "print all of the text: evidence, lag, unloaded requests"},
-		}},
-		{"Load", []setting{
-			{name: "targets", into: &from.targets, key: "requests",
-				help: "file of requests: vegeta's format with weights, HAR, curl lines, access log; - is standard input"},
-			{name: "curl", into: &from.curl, help: "the request of a curl command line: --curl 'curl -H … URL'"},
-			{name: "feed", into: &from.feed, key: "requests",
-				help: "file with values for {{.column}} in URL, header and body: CSV, NDJSON or a list (none: send {{…}} unchanged)"},
-			{name: "once", of: onlyRun, into: &from.once, key: "requests", help: "send each row of --feed, or each target, once and in order, then end"},
-			{name: "session", into: &from.session, key: "requests",
-				help: "file with the steps of each user, with values of earlier responses in later requests (YAML)"},
-			{name: "lua", into: &from.lua, key: "requests", help: "script of wrk that makes the requests (setup, init, request, response, delay, done)"},
-			{name: "lua-arg", into: &from.luaArgs, key: "requests", help: "argument of the script's init; repeatable"},
-			{name: "abort-errors", into: &f.abort, key: beside, help: "end a run once this share of a second's requests were errors: 10%"},
-			{name: "expect", into: &f.expect, key: "expect", words: []string{"2xx", "2xx,3xx", "2xx,304", "404"},
-				help: "what a response must be: 2xx,304 (default: below 400), 'body contains ok', 'json $.a == 1'; repeatable"},
-			{name: "threads", letter: "t", value: "0", into: &l.threads, key: "load.threads", help: "generator threads (0 = auto)"},
-			{name: "warmup", into: &l.warmup, key: "load.warmup", help: "warm-up, excluded from all figures (10% of -d, at most 1s)"},
-			{name: "arrivals", into: &l.arrivals, key: "load.arrivals", words: []string{spec.Constant, spec.Poisson},
-				help: "arrivals of an open loop: constant or poisson"},
-			{name: "http", into: &l.http, key: "load.http", words: []string{spec.HTTP11, spec.HTTP2}, help: "HTTP version: 1.1 or 2 (default: https asks the server)"},
-			{name: "new-connections", into: &l.newConnections, key: "load.new_connections", bare: "1",
-				help: "a new connection for each request, or after so many (--new-connections=100)"},
-			{name: "connect-ramp", into: &l.ramp, key: "load.connect_ramp", help: "open the connections over this time"},
-			{name: "engine", value: spec.EngineAuto, into: &l.engine, key: "load.engine",
-				words: []string{spec.EngineAuto, spec.EngineUring, spec.EngineEpoll, spec.EnginePortable},
-				help:  "auto, uring, epoll, or portable: Go's net package, the only engine outside Linux"},
-			{name: "seed", value: "0", into: &l.seed, key: beside, help: "random seed (0 = auto)"},
-			{name: "no-unloaded", into: &l.noUnloaded, key: "load.no_lone", help: "skip the unloaded requests, sent one at a time before the warm-up"},
-		}},
-		{"Plan", []setting{
-			{name: "pause", of: several, value: "500ms", into: &f.plan.pause, key: beside, help: "pause before each of several runs"},
-			{name: "resume", of: onlyRun, into: &f.plan.resume, help: "continue an interrupted plan by its ID: run only what is missing"},
-			{name: "dry-run", of: several, into: &f.plan.dryRun, key: beside, help: "print the runs and their duration, then exit"},
-		}},
-		{"Server", []setting{
-			{name: "pin-generator", into: &s.pinGenerator, key: "load.pin_generator", help: "pin the generator to these CPUs, e.g. 0-3,8"},
-			{name: "pin-server", into: &s.pinServer, key: "load.pin_server", help: "pin the server to these CPUs (restored afterwards)"},
-			{name: "separate-cpus", into: &s.separate, key: beside, help: "separate CPUs for generator and server (default with --serve)"},
-			{name: "link-speed", into: &s.link, key: "load.link", help: "link speed if the kernel does not know it: 50Gbps"},
-			{name: "pprof", into: &s.pprof, key: "load.pprof", help: "server pprof address, or several: a,b (off disables)"},
-			{name: "database", into: &s.database, key: beside, help: "PostgreSQL behind the server, to query its wait events: postgres://…"},
-			{name: "profile", into: &s.profile, key: "load.profile", help: "profile all of the server's processes"},
-		}},
-		{"Output", []setting{
-			{name: "quiet", of: several, into: &out.quiet, key: beside, help: "no progress output"},
-			{name: "keep-secrets", into: &out.keepSecrets, key: beside, help: "save credentials and bodies in the record and in --json"},
-			{name: "prometheus", into: &f.prometheus, key: beside, help: "serve /metrics at this address during the run, e.g. :9464"},
-		}},
-		{"TLS", []setting{
-			{name: "insecure", into: &t.Insecure, key: "load.tls.insecure", help: "https: accept any certificate"},
-			{name: "cacert", into: &t.CACert, key: "load.tls.cacert", help: "https: CA certificates to trust (PEM file)"},
-			{name: "cert", into: &t.Cert, key: "load.tls.cert", help: "https: client certificate (PEM file)"},
-			{name: "key", into: &t.Key, key: "load.tls.key", help: "https: key of the client certificate (PEM file)"},
-			{name: "sni", into: &t.ServerName, key: "load.tls.server_name", help: "https: server name (default: the URL's host)"},
-			{name: "tls-version", into: &t.Version, key: "load.tls.version", help: "https: the only version to offer, 1.2 or 1.3"},
-			{name: "ciphers", into: &t.Ciphers, key: "load.tls.ciphers", help: "https: TLS 1.2 cipher suites to offer"},
-			{name: "curves", into: &t.Curves, key: "load.tls.curves", help: "https: key exchange groups to offer: X25519MLKEM768,X25519,P-256"},
-			{name: "tls-resume", into: &t.Resume, key: "load.tls.resume", help: "https: resume sessions instead of full handshakes"},
-		}},
-		{"Hosts", append([]setting{
-			{name: "proxy", letter: "x", into: &h.proxy, key: "load.proxy", help: "HTTP proxy to go through: [http://][USER:PASSWORD@]HOST:PORT"},
-			{name: "location", into: &h.follow, help: "follow redirects once, before the run, and load where they lead"},
-			{name: "resolve", into: &h.resolve, key: "load.resolve", help: "HOST:PORT:ADDRESS: connect to this address; repeatable"},
-			{name: "all-addresses", into: &h.allAddresses, key: "load.all_addresses", help: "spread the connections over all addresses of the host"},
-			{name: "unix", into: &h.unix, key: "load.unix", help: "connect to this unix socket instead of the URL's host"},
-			{name: "source-ips", into: &h.sourceIPs, key: "load.source_ips", help: "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28"},
-		}, f.fleet.settings()...)},
+	return []flagGroup{{"Common", f.common()}, {"Load", f.sent()}, {"Plan", f.planned()}, {"Server", f.serving()}, {"Output", f.printed()},
+		{"TLS", f.secured()}, {"Hosts", append(f.between(), f.fleet.settings()...)}}
+}
+
+func (f *runFlags) common() []setting {
+	l, out := &f.load, &f.output
+	return []setting{
+		{name: "connections", letter: "c", value: "64", into: &l.connections, key: "load.connections", help: "connections"},
+		{name: "duration", letter: "d", value: "10s", into: &l.duration, key: beside, help: "measured time (also -z)"},
+		{name: "rate", letter: "R", into: &l.rate, key: "load.rate", help: "open loop: total rate (10k, 50/1s, ramp 1k:5k, steps 1k+5k, a log's: log*10)"},
+		{name: "requests", letter: "n", of: oneRun, into: &l.requests, help: "stop after N requests instead of a duration"},
+		{name: "pipelining", letter: "p", value: "1", into: &l.pipelining, key: "load.pipelining", help: "requests in flight on each connection"},
+		{name: "method", letter: "m", into: &l.method, key: "requests[].method", help: "method (GET, or POST with a body)"},
+		{name: "header", letter: "H", into: &l.header, key: "requests[].header", help: "header field 'Name: value'; repeatable"},
+		{name: "user", letter: "u", into: &l.user, key: "requests[].header", help: "user:password for the server (basic authentication)"},
+		{name: "body", letter: "b", into: &l.body, key: "requests[].body", help: "body: text, @file, or @- for standard input"},
+		{name: "timeout", into: &l.timeout, key: "load.timeout", help: "request and connect timeout (2s, or more for over 10k in flight)"},
+		{name: "slo", into: &f.slo, key: "slo", help: "SLO to check: 'p99<5ms,first_byte.p99<1ms,errors<0.1%'"},
+		{name: "repeats", of: several, value: "0", into: &f.plan.repeats, key: beside, help: "runs per condition (0 = auto)"},
+		{name: "live", into: &out.live, key: beside, bare: liveAddress, help: "serve a live dashboard (--live=ADDR to choose the address)"},
+		{name: "out", letter: "o", into: &out.out, key: beside, help: "file or directory for the record (default: your store)"},
+		{name: "json", into: &out.json, key: beside, help: "print the result as one JSON document"},
+		{name: "verbose", letter: "v", into: &out.verbose, key: beside, help: "print all of the text: evidence, lag, unloaded requests"},
+	}
+}
+
+func (f *runFlags) sent() []setting {
+	l, from, s := &f.load, &f.load.from, &f.settings
+	return []setting{
+		{name: "targets", into: &from.targets, key: "requests",
+			help: "file of requests: vegeta's format with weights, HAR, curl lines, access log; - is standard input"},
+		{name: "curl", into: &from.curl, help: "the request of a curl command line: --curl 'curl -H … URL'"},
+		{name: "feed", into: &from.feed, key: "requests",
+			help: "file with values for {{.column}} in URL, header and body: CSV, NDJSON or a list (none: send {{…}} unchanged)"},
+		{name: "once", of: onlyRun, into: &from.once, key: "requests", help: "send each row of --feed, or each target, once and in order, then end"},
+		{name: "session", into: &from.session, key: "requests",
+			help: "file with the steps of each user, with values of earlier responses in later requests (YAML)"},
+		{name: "lua", into: &from.lua, key: "requests", help: "script of wrk that makes the requests (setup, init, request, response, delay, done)"},
+		{name: "lua-arg", into: &from.luaArgs, key: "requests", help: "argument of the script's init; repeatable"},
+		{name: "abort-errors", into: &f.abort, key: beside, help: "end a run once this share of a second's requests were errors: 10%"},
+		{name: "expect", into: &f.expect, key: "expect", words: []string{"2xx", "2xx,3xx", "2xx,304", "404"},
+			help: "what a response must be: 2xx,304 (default: below 400), 'body contains ok', 'json $.a == 1'; repeatable"},
+		{name: "threads", letter: "t", value: "0", into: &l.threads, key: "load.threads", help: "generator threads (0 = auto)"},
+		{name: "warmup", into: &l.warmup, key: "load.warmup", help: "warm-up, excluded from all figures (10% of -d, at most 1s)"},
+		{name: "arrivals", into: &s.Arrivals, key: "load.arrivals", words: []string{spec.Constant, spec.Poisson},
+			help: "arrivals of an open loop: constant or poisson"},
+		{name: "http", into: &s.HTTP, key: "load.http", words: []string{spec.HTTP11, spec.HTTP2}, help: "HTTP version: 1.1 or 2 (default: https asks the server)"},
+		{name: "new-connections", into: &l.newConnections, key: "load.new_connections", bare: "1",
+			help: "a new connection for each request, or after so many (--new-connections=100)"},
+		{name: "connect-ramp", into: &l.ramp, key: "load.connect_ramp", help: "open the connections over this time"},
+		{name: "engine", value: spec.EngineAuto, into: &s.Engine, key: "load.engine",
+			words: []string{spec.EngineAuto, spec.EngineUring, spec.EngineEpoll, spec.EnginePortable},
+			help:  "auto, uring, epoll, or portable: Go's net package, the only engine outside Linux"},
+		{name: "seed", value: "0", into: &l.seed, key: beside, help: "random seed (0 = auto)"},
+		{name: "no-unloaded", into: &s.NoLone, key: "load.no_lone", help: "skip the unloaded requests, sent one at a time before the warm-up"},
+	}
+}
+
+func (f *runFlags) planned() []setting {
+	return []setting{
+		{name: "pause", of: several, value: "500ms", into: &f.plan.pause, key: beside, help: "pause before each of several runs"},
+		{name: "resume", of: onlyRun, into: &f.plan.resume, help: "continue an interrupted plan by its ID: run only what is missing"},
+		{name: "dry-run", of: several, into: &f.plan.dryRun, key: beside, help: "print the runs and their duration, then exit"},
+	}
+}
+
+func (f *runFlags) serving() []setting {
+	s := &f.settings
+	return []setting{
+		{name: "pin-generator", into: &s.PinGenerator, key: "load.pin_generator", help: "pin the generator to these CPUs, e.g. 0-3,8"},
+		{name: "pin-server", into: &s.PinServer, key: "load.pin_server", help: "pin the server to these CPUs (restored afterwards)"},
+		{name: "separate-cpus", into: &f.server.separate, key: beside, help: "separate CPUs for generator and server (default with --serve)"},
+		{name: "link-speed", into: &f.server.link, key: "load.link", help: "link speed if the kernel does not know it: 50Gbps"},
+		{name: "pprof", into: &s.Pprof, key: "load.pprof", help: "server pprof address, or several: a,b (off disables)"},
+		{name: "database", into: &f.server.database, key: beside, help: "PostgreSQL behind the server, to query its wait events: postgres://…"},
+		{name: "profile", into: &s.Profile, key: "load.profile", help: "profile all of the server's processes"},
+	}
+}
+
+func (f *runFlags) printed() []setting {
+	out := &f.output
+	return []setting{
+		{name: "quiet", of: several, into: &out.quiet, key: beside, help: "no progress output"},
+		{name: "keep-secrets", into: &out.keepSecrets, key: beside, help: "save credentials and bodies in the record and in --json"},
+		{name: "prometheus", into: &f.prometheus, key: beside, help: "serve /metrics at this address during the run, e.g. :9464"},
+	}
+}
+
+func (f *runFlags) secured() []setting {
+	t := &f.load.tls
+	return []setting{
+		{name: "insecure", into: &t.Insecure, key: "load.tls.insecure", help: "https: accept any certificate"},
+		{name: "cacert", into: &t.CACert, key: "load.tls.cacert", help: "https: CA certificates to trust (PEM file)"},
+		{name: "cert", into: &t.Cert, key: "load.tls.cert", help: "https: client certificate (PEM file)"},
+		{name: "key", into: &t.Key, key: "load.tls.key", help: "https: key of the client certificate (PEM file)"},
+		{name: "sni", into: &t.ServerName, key: "load.tls.server_name", help: "https: server name (default: the URL's host)"},
+		{name: "tls-version", into: &t.Version, key: "load.tls.version", help: "https: the only version to offer, 1.2 or 1.3"},
+		{name: "ciphers", into: &t.Ciphers, key: "load.tls.ciphers", help: "https: TLS 1.2 cipher suites to offer"},
+		{name: "curves", into: &t.Curves, key: "load.tls.curves", help: "https: key exchange groups to offer: X25519MLKEM768,X25519,P-256"},
+		{name: "tls-resume", into: &t.Resume, key: "load.tls.resume", help: "https: resume sessions instead of full handshakes"},
+	}
+}
+
+func (f *runFlags) between() []setting {
+	l, s := &f.load, &f.settings
+	return []setting{
+		{name: "proxy", letter: "x", into: (*string)(&s.Proxy), key: "load.proxy", help: "HTTP proxy to go through: [http://][USER:PASSWORD@]HOST:PORT"},
+		{name: "location", into: &l.follow, help: "follow redirects once, before the run, and load where they lead"},
+		{name: "resolve", into: &s.Resolve, key: "load.resolve", help: "HOST:PORT:ADDRESS: connect to this address; repeatable"},
+		{name: "all-addresses", into: &s.AllAddresses, key: "load.all_addresses", help: "spread the connections over all addresses of the host"},
+		{name: "unix", into: &s.Unix, key: "load.unix", help: "connect to this unix socket instead of the URL's host"},
+		{name: "source-ips", into: &l.sourceIPs, key: "load.source_ips", help: "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28"},
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 )
 
 // TestEveryFlagStandsOnce: a flag that is missing from the groups would not be shown where a reader looks
-// for it, and its key leads to an experiment file's.
+// for it, its key leads to an experiment file's, and no key of a load is without a flag.
 func TestEveryFlagStandsOnce(t *testing.T) {
 	c := newRun(&shell{})
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -55,6 +55,15 @@ func TestEveryFlagStandsOnce(t *testing.T) {
 				break
 			}
 			at = fields[i].Type
+		}
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[spec.Load]()) {
+		key := strings.Split(f.Tag.Get("yaml"), ",")[0]
+		is := func(s setting) bool {
+			return s.key == "load."+key || strings.HasPrefix(s.key, "load."+key+".") || s.key == beside && s.name == key
+		}
+		if key != "" && key != "kind" && key != "apart" && !slices.ContainsFunc(allSettings(), is) { // the URL's scheme; --separate-cpus
+			t.Errorf("load.%s of an experiment has no flag", key)
 		}
 	}
 }

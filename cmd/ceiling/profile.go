@@ -37,7 +37,7 @@ the run, which measures its overhead.`,
 			if f.isList() {
 				return command.Usage(errors.New("profile makes one run; give one -c, -p and -R, or ceiling run --profile for a sweep"))
 			}
-			f.server.profile = true
+			f.settings.Profile = true
 			o, err := f.order(c.Context(), spec.KindSweep, args, sh)
 			if err == nil {
 				err = o.single(&f)

@@ -90,7 +90,9 @@ func TestGlobalMutex(t *testing.T) {
 			t.Errorf("the CPU profile has %.2f in %s", share, f.Name)
 		}
 	}
-	if verdict, err := json.Marshal(slow.Verdict); err != nil || !strings.Contains(string(verdict), draw) {
+	// Where other processes had most of the CPU, they are the bottleneck.
+	verdict, err := json.Marshal(slow.Verdict)
+	if err != nil || slow.Verdict.Bottleneck != record.SharedCPU && !strings.Contains(string(verdict), draw) {
 		t.Errorf("the verdict does not name %s: %v %s", draw, err, verdict)
 	}
 	gain, gain1 := fast.Rate.CompletedPerS/slow.Rate.CompletedPerS, many/one

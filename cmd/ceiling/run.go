@@ -27,6 +27,7 @@ import (
 
 // runFlags are the flags of a run as typed. They use wrk's letters where wrk has one.
 type runFlags struct {
+	settings   spec.Settings // but for what is read from other texts: lists, files, numbers
 	load       loadFlags
 	server     serverFlags
 	output     outputFlags
@@ -51,24 +52,15 @@ type loadFlags struct {
 	connections, pipelining, requests string
 	threads                           string
 	duration, warmup, timeout, ramp   string
-	rate, arrivals, engine            string
+	rate                              string
 	method, body                      string
 	header                            []string
 	user                              string // user:password
-	noUnloaded                        bool
-	newConnections                    string
-	hosts                             hostFlags
+	newConnections, sourceIPs         string
+	follow                            bool
 	seed                              uint64
-	http                              string // version
 	tls                               spec.TLS
 	from                              sourceFlags
-}
-
-// hostFlags say which hosts and addresses connections go from, through and to.
-type hostFlags struct {
-	sourceIPs, unix, proxy string
-	resolve                []string
-	allAddresses, follow   bool
 }
 
 // sourceFlags say where requests come from, if not from the URL.
@@ -88,20 +80,10 @@ func (l *loadFlags) secure() (*spec.TLS, error) {
 	return &t, t.Read("")
 }
 
-// dial returns the settings of connections: addresses and protocol.
-func (l *loadFlags) dial() spec.Dial {
-	h := &l.hosts
-	d := spec.Dial{SourceIPs: list(h.sourceIPs), Resolve: h.resolve, Unix: h.unix, AllAddresses: h.allAddresses,
-		Proxy: spec.ProxyURL(h.proxy), HTTP: l.http}
-	return d
-}
-
 // serverFlags define the placement of generator and server, and how the server is monitored.
 type serverFlags struct {
-	pinGenerator, pinServer string
-	separate                bool
-	link, pprof, database   string
-	profile                 bool
+	separate       bool
+	link, database string
 }
 
 func newRun(sh *shell) *cobra.Command {
@@ -163,7 +145,7 @@ func (f *runFlags) kind(targets []spec.Target) (spec.LoadKind, error) {
 // targetList returns the targets, with what fills them in.
 func (f *runFlags) targetList(ctx context.Context, args []string, sh *shell) ([]spec.Target, error) {
 	list, err := f.plainTargets(args, sh)
-	if err == nil && f.load.hosts.follow {
+	if err == nil && f.load.follow {
 		err = f.follow(ctx, list, sh)
 	}
 	for i := range list {
@@ -187,7 +169,7 @@ func (f *runFlags) follow(ctx context.Context, list []spec.Target, sh *shell) er
 		return errors.New("--location, --dry-run: redirects are found by asking the server; remove one of them")
 	}
 	for i := range list {
-		urls, err := run.Follow(ctx, &list[i], f.load.dial(), secure)
+		urls, err := run.Follow(ctx, &list[i], f.settings.Dial, secure)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func searching(t testing.TB, slo, arrivals string) *spec.Experiment {
 		Kind: spec.KindFind, SLO: terms,
 		Servers:  []spec.Server{{URL: "http://127.0.0.1:1"}},
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}},
-		Load:     spec.Load{Arrivals: arrivals},
+		Load:     spec.Load{Settings: spec.Settings{Arrivals: arrivals}},
 	}
 	e.Complete(1)
 	if err := e.Check(); err != nil {

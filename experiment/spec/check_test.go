@@ -19,7 +19,7 @@ func good() *Spec {
 		Pipelining:  1,
 		Duration:    10 * time.Second,
 		Timeout:     10 * time.Second,
-		Engine:      EngineAuto,
+		Settings:    Settings{Engine: EngineAuto},
 	}
 }
 

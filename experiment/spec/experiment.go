@@ -87,27 +87,17 @@ type MixRequest struct {
 
 // Load is the load settings. The lists are the dimensions of a sweep.
 type Load struct {
-	Kind           LoadKind        `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"messages over WebSockets; requests where none is given"`
-	Connections    List[Count]     `json:"connections,omitempty" yaml:"connections,omitempty"`
-	Pipelining     List[Count]     `json:"pipelining,omitempty" yaml:"pipelining,omitempty" jsonschema:"requests in flight on each connection"`
-	Rate           List[unit.Rate] `json:"rate,omitempty" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all, as in 10k, a ramp 1k:5k or steps 1k+5k+1k"`
-	Threads        List[Count]     `json:"threads,omitempty" yaml:"threads,omitempty" jsonschema:"of the generator; 0 chooses"`
-	Arrivals       string          `json:"arrivals,omitempty" yaml:"arrivals,omitempty" jsonschema:"of the open loop: constant or poisson"`
-	Duration       Time            `json:"duration,omitempty" yaml:"duration,omitempty" jsonschema:"measured time of each run"`
-	Warmup         *Time           `json:"warmup,omitempty" yaml:"warmup,omitempty" jsonschema:"before it, not counted"`
-	Timeout        Time            `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"request and connect timeout"`
-	ConnectRamp    Time            `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
-	NewConnections PerConnection   `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request, or after so many"`
-	TLS            *TLS            `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
-	NoLone         bool            `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"skip the unloaded requests before the warm-up, which tell queueing from slow service"`
-	Dial           `yaml:",inline"`
-	Engine         string `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring, epoll or portable"`
-	PinGenerator   string `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
-	PinServer      string `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server's processes, given back afterwards"`
-	Apart          *bool  `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on separate CPUs; where nothing is said, so are servers that are started"`
-	Link           string `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"link speed if the kernel does not know it: 50Gbps"`
-	Pprof          string `json:"pprof,omitempty" yaml:"pprof,omitempty" jsonschema:"the server's pprof endpoint, or several with commas between them; off"`
-	Profile        bool   `json:"profile,omitempty" yaml:"profile,omitempty" jsonschema:"take profiles of all of the server's processes, in every other stretch of each run"`
+	Settings    `yaml:",inline"`
+	Connections List[Count]     `json:"connections,omitempty" yaml:"connections,omitempty"`
+	Pipelining  List[Count]     `json:"pipelining,omitempty" yaml:"pipelining,omitempty" jsonschema:"requests in flight on each connection"`
+	Rate        List[unit.Rate] `json:"rate,omitempty" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all, as in 10k, a ramp 1k:5k or steps 1k+5k+1k"`
+	Threads     List[Count]     `json:"threads,omitempty" yaml:"threads,omitempty" jsonschema:"of the generator; 0 chooses"`
+	Duration    Time            `json:"duration,omitempty" yaml:"duration,omitempty" jsonschema:"measured time of each run"`
+	Warmup      *Time           `json:"warmup,omitempty" yaml:"warmup,omitempty" jsonschema:"before it, not counted"`
+	Timeout     Time            `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"request and connect timeout"`
+	ConnectRamp Time            `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
+	Apart       *bool           `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on separate CPUs; where nothing is said, so are servers that are started"`
+	Link        string          `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"link speed if the kernel does not know it: 50Gbps"`
 }
 
 // Find limits a search.

@@ -326,13 +326,11 @@ func ThreadCounts(l *Load) List[Count] {
 func (e *Experiment) Spec(base string, c *Condition) (Spec, error) {
 	l := &e.Load
 	s := Spec{
-		Connections: c.Connections, Threads: cmp.Or(c.Threads, int(ThreadCounts(l)[0])), Pipelining: c.Pipelining, Rate: c.Rate,
-		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: l.WarmupTime(),
-		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: cmp.Or(time.Duration(l.Timeout), c.timeout()),
-		NewConnections: l.NewConnections, NoLone: l.NoLone, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,
-		Wire:         Wire{Kind: l.Kind, Dial: l.For(base)},
-		PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof, Profile: l.Profile,
+		Settings: l.Settings, Connections: c.Connections, Threads: cmp.Or(c.Threads, int(ThreadCounts(l)[0])), Pipelining: c.Pipelining,
+		Rate: c.Rate, Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: l.WarmupTime(),
+		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: cmp.Or(time.Duration(l.Timeout), c.timeout()), Expect: e.Expect, SLO: e.SLO,
 	}
+	s.Dial = l.For(base)
 	if s.Kind == Messages {
 		if rest, plain := strings.CutPrefix(base, "http://"); plain {
 			base = "ws://" + rest
@@ -341,8 +339,8 @@ func (e *Experiment) Spec(base string, c *Condition) (Spec, error) {
 		}
 	}
 	s.Threads = min(s.Threads, c.Connections)
-	if s.Open() {
-		s.Arrivals = l.Arrivals
+	if !s.Open() {
+		s.Arrivals = ""
 	}
 	if l.Link != "" {
 		speed, err := unit.ParseBits(l.Link)
@@ -351,8 +349,8 @@ func (e *Experiment) Spec(base string, c *Condition) (Spec, error) {
 		}
 		s.LinkBitsPerSecond = float64(speed)
 	}
-	if isSecure(base) {
-		s.TLS = l.TLS
+	if !isSecure(base) {
+		s.TLS = nil
 	}
 	for _, r := range e.Requests[c.Mix].All() {
 		t, err := r.target(base)

@@ -35,7 +35,7 @@ type Spec struct {
 	// on one scheme, host and port.
 	Targets []Target `json:"targets"`
 
-	Wire
+	Settings
 
 	// Connections in total, over all threads. 1 or more.
 	Connections int `json:"connections"`
@@ -45,8 +45,6 @@ type Spec struct {
 	Pipelining int `json:"pipelining"`
 	// Rate makes the loop open: requests leave on schedule. The zero value is a closed loop.
 	Rate unit.Rate `json:"rate,omitzero"`
-	// Arrivals of the open loop: Constant, Poisson or Logged. Empty in a closed loop.
-	Arrivals string `json:"arrivals,omitempty"`
 	// Seed of every random choice: Poisson gaps, the order of a mix.
 	Seed uint64 `json:"seed"`
 
@@ -60,43 +58,43 @@ type Spec struct {
 	ConnectRamp time.Duration `json:"connect_ramp_ns,omitempty"`
 	// Timeout of one request, of one connection attempt, and of the drain.
 	Timeout time.Duration `json:"timeout_ns"`
-	// NewConnections opens another connection after so many requests on one.
-	NewConnections PerConnection `json:"new_connections,omitempty"`
-
-	// TLS of https:// URLs; nil: as TLS{}.
-	TLS *TLS `json:"tls,omitempty"`
-
-	// NoLone omits the requests that are sent one at a time before a closed loop with a warm-up
-	// starts.
-	NoLone bool `json:"no_lone,omitempty"`
-
-	// Engine: EngineAuto, EngineUring, EngineEpoll or EnginePortable.
-	Engine string `json:"engine"`
 	// Expect is what a response must be like; the zero value: of a status below 400.
 	Expect Expect `json:"expect,omitzero"`
 	// SLO that the run must meet. Empty for none.
 	SLO SLO `json:"slo,omitempty"`
 
-	// PinGenerator and PinServer are CPU lists such as "0-3,8"; empty leaves the scheduler free.
-	PinGenerator string `json:"pin_generator,omitempty"`
-	PinServer    string `json:"pin_server,omitempty"`
 	// Apart gives generator and server separate CPUs, chosen at the start of the run and stored
-	// in the two lists above. A list that is set stays.
+	// in PinGenerator and PinServer. A list that is set stays.
 	Apart bool `json:"apart,omitempty"`
 	// LinkBitsPerSecond is the link speed if the kernel does not know it; 0 if not given.
 	LinkBitsPerSecond float64 `json:"link_bits_per_second,omitempty"`
-	// Pprof is the subject's pprof endpoint, "" to try /debug/pprof/, "off" to disable. Several,
-	// comma-separated, are for a server of several processes. PprofURLs splits them.
-	Pprof string `json:"pprof,omitempty"`
-	// Profile profiles all of the subject's processes, in every other segment of the window.
-	Profile bool `json:"profile,omitempty"`
 }
 
-// Wire is the protocol, the destination and the source of the connections.
-type Wire struct {
+// Settings of a load are what its runs have alike, all but the numbers in an experiment's lists and its
+// times.
+type Settings struct {
 	// Kind is Requests or Messages.
-	Kind LoadKind `json:"kind,omitempty"`
-	Dial
+	Kind LoadKind `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"messages over WebSockets; requests where none is given"`
+	// Arrivals of the open loop: Constant, Poisson or Logged. Empty in a closed loop.
+	Arrivals string `json:"arrivals,omitempty" yaml:"arrivals,omitempty" jsonschema:"of the open loop: constant or poisson"`
+	// NewConnections opens another connection after so many requests on one.
+	NewConnections PerConnection `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request, or after so many"`
+	// TLS of https:// URLs; nil: as TLS{}.
+	TLS *TLS `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
+	// NoLone omits the requests that are sent one at a time before a closed loop with a warm-up
+	// starts.
+	NoLone bool `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"skip the unloaded requests before the warm-up, which tell queueing from slow service"`
+	Dial   `yaml:",inline"`
+	// Engine: EngineAuto, EngineUring, EngineEpoll or EnginePortable.
+	Engine string `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring, epoll or portable"`
+	// PinGenerator and PinServer are CPU lists such as "0-3,8"; empty leaves the scheduler free.
+	PinGenerator string `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
+	PinServer    string `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server's processes, given back afterwards"`
+	// Pprof is the subject's pprof endpoint, "" to try /debug/pprof/, "off" to disable. Several,
+	// comma-separated, are for a server of several processes. PprofURLs splits them.
+	Pprof string `json:"pprof,omitempty" yaml:"pprof,omitempty" jsonschema:"the server's pprof endpoint, or several with commas between them; off"`
+	// Profile profiles all of the subject's processes, in every other segment of the window.
+	Profile bool `json:"profile,omitempty" yaml:"profile,omitempty" jsonschema:"take profiles of all of the server's processes, in every other stretch of each run"`
 }
 
 // Origin identifies a script or data. Its content is not kept: it may have secrets.

@@ -107,7 +107,7 @@ func (f *Format) constant(v *ast.ValueSpec) {
 // the comment of that row speaks of it.
 func (f *Format) fields(pkg string, st *ast.StructType, doc string) (rows []field) {
 	for _, one := range st.Fields.List {
-		if one.Tag == nil && len(one.Names) == 0 {
+		if len(one.Names) == 0 && (one.Tag == nil || strings.Contains(one.Tag.Value, ",inline")) {
 			rows = append(rows, field{of: typeName(pkg, one.Type), embedded: true})
 			continue
 		}

@@ -157,7 +157,7 @@ func TestCaps(t *testing.T) {
 		"rate, shared":         {spec.Spec{Rate: rate("4k")}, quarter, ""},
 		"rate above, shared":   {spec.Spec{Rate: rate("4004")}, quarter, "--max-rate"},
 		"ramp ends above":      {spec.Spec{Rate: rate("1:1001"), Duration: time.Second}, load.Share{}, "--max-rate"},
-		"a proxy":              {spec.Spec{Wire: spec.Wire{Dial: spec.Dial{Proxy: "127.0.0.1:1"}}, Duration: time.Second}, load.Share{}, "--proxy"},
+		"a proxy":              {spec.Spec{Settings: spec.Settings{Dial: spec.Dial{Proxy: "127.0.0.1:1"}}, Duration: time.Second}, load.Share{}, "--proxy"},
 		"a step is above":      {spec.Spec{Rate: rate("1+1001+1"), Duration: time.Second}, load.Share{}, "--max-rate"},
 		"ramp begins above":    {spec.Spec{Rate: rate("1001:1"), Duration: time.Second}, load.Share{}, "--max-rate"},
 	} {

@@ -246,7 +246,7 @@ func request(url string, change func(*spec.Spec)) spec.Spec {
 	s := spec.Spec{
 		Targets:     []spec.Target{{Method: "GET", URL: url, Weight: 1}},
 		Connections: 16, Pipelining: 1, Seed: 1, Duration: time.Second, Timeout: time.Second,
-		Engine: spec.EngineAuto, Pprof: "off",
+		Settings: spec.Settings{Engine: spec.EngineAuto, Pprof: "off"},
 	}
 	if change != nil {
 		change(&s)

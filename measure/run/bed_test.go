@@ -30,7 +30,7 @@ func steered(t *testing.T, note string) spec.Experiment {
 			Env: []string{"RUN_TEST_SLEEP=1ms"}}},
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}},
 		Load: spec.Load{Connections: []spec.Count{2}, Duration: spec.Time(50 * time.Millisecond), Warmup: new(spec.Time(10 * time.Millisecond)),
-			NoLone: true},
+			Settings: spec.Settings{NoLone: true}},
 		Link: spec.Link{Queues: 2},
 		Factorial: spec.Factorial{Factors: []spec.Factor{
 			{Name: "RPS", Levels: []spec.Level{{Name: "off"}, {Name: "on", Tune: []string{"rps_cpus=0"}}}},

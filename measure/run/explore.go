@@ -226,13 +226,13 @@ func May(e *spec.Experiment, agents bool) error {
 	if e.TakesAway() {
 		return fmt.Errorf("%w: a proof takes CPUs, a link and slots of this machine away, and several agents load; run it where generator and server are: ceiling prove without --agents", exit.ErrRefused)
 	}
-	s := spec.Spec{PinGenerator: e.Load.PinGenerator, Apart: e.Load.Apart != nil && *e.Load.Apart}
+	s := spec.Spec{Settings: spec.Settings{PinGenerator: e.Load.PinGenerator}, Apart: e.Load.Apart != nil && *e.Load.Apart}
 	s.SourceIPs, s.Proxy = e.Load.SourceIPs, e.Load.Proxy
 	if err := RefuseFar(&s); err != nil {
 		return err
 	}
 	for _, c := range e.Cells() {
-		if err := RefuseFar(&spec.Spec{PinGenerator: c.PinGenerator}); err != nil {
+		if err := RefuseFar(&spec.Spec{Settings: spec.Settings{PinGenerator: c.PinGenerator}}); err != nil {
 			return fmt.Errorf("%s: %w", e.CellLabel(c.Levels), err)
 		}
 	}

@@ -24,7 +24,7 @@ func slept(t *testing.T) spec.Experiment {
 		Kind: spec.KindFactorial, Servers: []spec.Server{{Name: "s", Serve: "exec '" + os.Args[0] + "'"}},
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/a"}}, {MixRequest: spec.MixRequest{Path: "/b"}}},
 		Load: spec.Load{Connections: []spec.Count{16}, Duration: spec.Time(100 * time.Millisecond), Warmup: new(spec.Time(20 * time.Millisecond)),
-			NoLone: true},
+			Settings: spec.Settings{NoLone: true}},
 		Factorial: spec.Factorial{Factors: []spec.Factor{
 			{Name: "wait", Levels: []spec.Level{{Env: []string{"RUN_TEST_SLEEP=1ms"}}, {Env: []string{"RUN_TEST_SLEEP=8ms"}}}},
 			{Name: "route", Levels: []spec.Level{{Request: "/a"}, {Request: "/b"}}},

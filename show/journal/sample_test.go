@@ -52,7 +52,7 @@ func sampleRun(id string, times float64) (*record.Run, *hist.Hist) {
 		Target: "http://127.0.0.1:8080/read",
 		Spec: spec.Spec{Targets: []spec.Target{{Method: "GET", URL: "http://127.0.0.1:8080/read", Weight: 1}}, Connections: 64, Pipelining: 1,
 			Seed:     7,
-			Duration: 10 * time.Second, Warmup: time.Second, Timeout: 2 * time.Second, Engine: "auto"},
+			Duration: 10 * time.Second, Warmup: time.Second, Timeout: 2 * time.Second, Settings: spec.Settings{Engine: "auto"}},
 		Load:    record.Load{Connections: 64, Opened: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed", Engine: "uring"},
 		WarmupS: 1, ElapsedS: 10, Requests: record.Requests{Sent: done + 64, InFlightAtStart: 64, Completed: done, InFlight: 64},
 		Rate:     record.Rate{CompletedPerS: float64(done) / 10, SentPerS: float64(done) / 10},

@@ -82,7 +82,8 @@ func ChangeForest(c *record.Comparison) (Drawing, bool) {
 		for _, ratio := range ch.PerBlock {
 			each = append(each, math.Expm1(ratio))
 		}
-		rows = append(rows, chart.Estimated{Name: report.MetricName(ch.Metric) + ": " + ch.Decision, Each: each, Value: changeText(ch), Mid: ch.Relative.Mid,
+		rows = append(rows, chart.Estimated{Name: report.MetricName(ch.Metric) + ": " + ch.Decision, Each: each, Value: changeText(ch),
+			Mid: ch.Relative.Mid,
 			Low: ch.Relative.Low, High: ch.Relative.High,
 			Tone: tone, BandLow: -ch.Floor, BandHigh: ch.Floor, None: !ch.Measured()})
 	}

@@ -29,7 +29,8 @@ func SearchTable(rates []record.TriedRate) *layout.Table {
 	for i := range rates {
 		r := &rates[i]
 		outcome := TriedOutcome(r)
-		t.Rows = append(t.Rows, []string{amount(r.PerS, ""), strconv.Itoa(r.Runs), strconv.Itoa(r.Pass), strconv.Itoa(r.Fail), strconv.Itoa(r.Invalid),
+		t.Rows = append(t.Rows, []string{amount(r.PerS, ""), strconv.Itoa(r.Runs), strconv.Itoa(r.Pass), strconv.Itoa(r.Fail),
+			strconv.Itoa(r.Invalid),
 			strconv.Itoa(r.StoppedEarly), triedP50(r, outcome), triedP99(r, outcome), times(&r.Response, .999), bottleneck(outcome, r.Bottleneck)})
 	}
 	return t
