@@ -158,10 +158,21 @@ func (s *searchState) failedAt(t *tried) []record.SLOTerm {
 		return nil
 	}
 	all := mergedRuns(broken)
-	if _, terms := s.judge(&all); len(terms) > 0 {
-		return terms
+	_, terms := s.judge(&all)
+	if len(terms) == 0 {
+		_, terms = s.judge(broken[len(broken)-1])
 	}
-	_, terms := s.judge(broken[len(broken)-1])
+	for _, one := range s.slo { // a p99 is the table's: of runs that ended early it is a bound
+		ns, atLeast := s.missedP99(t)
+		if one.Metric != spec.MetricResponse || one.Quantile != .99 || one.Holds(float64(ns)) {
+			continue
+		}
+		for k := range terms {
+			if terms[k].Term == one.String() {
+				terms[k].Value, terms[k].AtLeast = float64(ns), atLeast
+			}
+		}
+	}
 	return terms
 }
 
