@@ -55,10 +55,22 @@ func afterProof(p *record.Proof, load, at string) string {
 		return ""
 	case p.Proved == string(record.ServerCPU):
 		return "ceiling profile " + load + at
+	case p.Proved == "" && blocksLack(p) > 0:
+		return fmt.Sprintf("ceiling prove --blocks %d %s%s", blocksLack(p), load, at)
 	case p.Proved == "":
 		return "ceiling prove --share 0.1 " + load + at
 	}
 	return ""
+}
+
+// blocksLack returns the blocks that an interval of each elasticity takes, 0 if there are as many.
+func blocksLack(p *record.Proof) int {
+	rates := slices.DeleteFunc(slices.Clone(p.Resources), func(r record.Elasticity) bool { return r.Resource == record.PerturbConcurrency })
+	least := stat.LeastBlocks(0.95, max(len(rates), 1))
+	if !slices.ContainsFunc(p.Resources, func(r record.Elasticity) bool { return r.Blocks < least }) {
+		return 0
+	}
+	return least
 }
 
 // afterComparison says which functions became dearer, and where nothing can be told asks

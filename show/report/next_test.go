@@ -43,6 +43,9 @@ func TestNextCommand(t *testing.T) {
 		"no capacity": {func(p *record.Plan) { p.Search = &record.Search{} }, ""},
 		"not proved": {func(p *record.Plan) { p.Proof = new(record.Proof) },
 			"ceiling prove --share 0.1 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"of three blocks": {func(p *record.Plan) {
+			p.Proof = &record.Proof{Resources: []record.Elasticity{{Resource: "generator", Blocks: 3}, {Resource: "server CPU", Blocks: 3}}}
+		}, "ceiling prove --blocks 7 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"proved":              {proved, "ceiling profile -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"proved of a command": {func(p *record.Plan) { proved(p); p.Experiment.Servers[0] = spec.Server{Serve: "x"} }, ""},
 		"with a body":         {func(p *record.Plan) { proved(p); p.Experiment.Requests[0].Body = "x" }, ""},
