@@ -114,6 +114,8 @@ func decide(c *record.Change, m compareMetric, d stat.Difference, floor *stat.Fl
 	}
 	why := record.Statement{}
 	switch n := len(verdict.Warnings); {
+	case !d.Certain() && len(d.Warnings) > 0: // whatever the noise
+		why = record.State(d.Warnings[0].Code, d.Warnings[0].With)
 	case c.Floor > m.margin:
 		why = say("change.floor", with{"floor": c.Floor})
 	case n > 0:
