@@ -124,11 +124,22 @@ func (f *agentFlags) options() (fleet.AgentOptions, error) {
 	return o, err
 }
 
+// access is the way into the test bed: with the token, or into the user's own NATS.
+func (f *agentFlags) access(stdin io.Reader) (bus.Access, error) {
+	if f.own.URL != "" {
+		return f.own.Access, nil
+	}
+	text, err := f.readToken(stdin)
+	if err != nil {
+		return bus.Access{}, err
+	}
+	token, err := bus.ParseToken(text)
+	return bus.Access{URL: f.join, Token: &token}, err
+}
+
 // readToken reads the token from its source.
 func (f *agentFlags) readToken(stdin io.Reader) (string, error) {
 	switch {
-	case f.own.URL != "": // which has its own credentials
-		return "", nil
 	case f.tokenFile == "-":
 		b, err := io.ReadAll(io.LimitReader(stdin, tokenMost+1))
 		if err == nil && len(b) > tokenMost {
@@ -168,10 +179,6 @@ var errTokenArgument = errors.New("--token would show the token to every user of
 
 // serveAgent joins, and serves until it is stopped.
 func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOptions) error {
-	token, err := f.readToken(sh.Stdin)
-	if err != nil {
-		return command.Usage(err)
-	}
 	env := record.ReadEnvironment(command.Version())
 	name := f.name
 	if name == "" {
@@ -180,13 +187,19 @@ func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOpt
 	if err := bus.CheckName("agent", name); err != nil {
 		return command.Usage(fmt.Errorf("--name: %w", err))
 	}
+	access, err := f.access(sh.Stdin)
+	if err != nil {
+		return command.Usage(err)
+	}
 	var mu sync.Mutex
 	o.Log = func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Fprintf(sh.Stderr, "agent %s: %s\n", name, line)
 	}
-	conn, address, err := f.connect(ctx, token, name, bus.Watch{Say: o.Log, LostAfter: 3 * o.Grace})
+	joining, cancel := context.WithTimeout(ctx, testbed.JoinWithin)
+	defer cancel()
+	conn, err := bus.Join(joining, access, name, bus.Watch{Say: o.Log, LostAfter: 3 * o.Grace})
 	if ctx.Err() != nil {
 		return nil // stopped before it had joined
 	}
@@ -194,30 +207,19 @@ func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOpt
 		return err
 	}
 	defer conn.Close()
-	if t, err := bus.ParseToken(token); err == nil { // else it is not with one
+	if t := access.Token; t != nil {
 		o.Log(fmt.Sprintf("token %s is valid until %s", t.ID(), testbed.LocalTime(t.Expires)))
 	}
 	var from netip.Addr
-	from, o.About.NIC, o.About.NICBitsPerSecond = fleet.WayTo(address)
+	from, o.About.NIC, o.About.NICBitsPerSecond = fleet.WayTo(access.URL)
 	if f.serve {
 		if o.Serves = from; !from.IsValid() {
-			return fmt.Errorf("--serve: this host's address towards %s is unknown", address)
+			return fmt.Errorf("--serve: this host's address towards %s is unknown", access.URL)
 		}
 	}
 	o.About.CapacityPerS, _ = fleet.Capacity(os.Getenv, &env) // why there is none is said by the run's headroom
-	o.Log(fmt.Sprintf("joined test bed %s at %s; may load %s", conn.Bed(), address, o.Allow))
+	o.Log(fmt.Sprintf("joined test bed %s at %s; may load %s", conn.Bed(), access.URL, o.Allow))
 	return fleet.Serve(ctx, conn, o)
-}
-
-func (f *agentFlags) connect(ctx context.Context, token, name string, w bus.Watch) (*bus.Conn, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, testbed.JoinWithin)
-	defer cancel()
-	if f.own.URL != "" {
-		c, err := bus.JoinOwn(ctx, f.own.Own, name, w)
-		return c, f.own.URL, err
-	}
-	c, err := bus.Join(ctx, f.join, token, name, w)
-	return c, f.join, err
 }
 
 func count(into *int, flag, text string) error {

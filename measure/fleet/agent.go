@@ -69,7 +69,7 @@ func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
 		o.engine = run.DoShare
 	}
 	if o.serve == nil {
-		o.serve = startOwn
+		o.serve = run.StartOwn
 	}
 	if o.now == nil {
 		start := time.Now()

@@ -103,7 +103,7 @@ func (b *bed) agent(name string, change func(*AgentOptions)) *joined {
 
 func (b *bed) agentWith(token bus.Token, name string, change func(*AgentOptions)) *joined {
 	b.t.Helper()
-	conn, err := bus.Join(b.t.Context(), b.URL(), token.String(), name, bus.Watch{})
+	conn, err := bus.Join(b.t.Context(), bus.Access{URL: b.URL(), Token: &token}, name, bus.Watch{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (b *bed) agents(n int, change func(*AgentOptions)) []*joined {
 // work is a driver.
 func (b *bed) work(o WorkOptions) (*Work, *log) {
 	b.t.Helper()
-	conn, err := bus.Drive(b.t.Context(), b.state, bus.Watch{})
+	conn, err := bus.Drive(b.t.Context(), bus.Access{State: b.state}, bus.Watch{})
 	if err != nil {
 		b.t.Fatal(err)
 	}

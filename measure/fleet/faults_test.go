@@ -34,7 +34,11 @@ const (
 
 // runChild is the process: an agent with the pretended engine.
 func runChild() error {
-	conn, err := bus.Join(context.Background(), os.Getenv(childURL), os.Getenv(childToken), os.Getenv(childName), bus.Watch{})
+	token, err := bus.ParseToken(os.Getenv(childToken))
+	if err != nil {
+		return err
+	}
+	conn, err := bus.Join(context.Background(), bus.Access{URL: os.Getenv(childURL), Token: &token}, os.Getenv(childName), bus.Watch{})
 	if err != nil {
 		return err
 	}
@@ -261,7 +265,7 @@ func TestDriverGone(t *testing.T) {
 	needs.Engine(t)
 	b := parallel(t)
 	all := b.agents(2, func(o *AgentOptions) { o.Grace = 2 * time.Second })
-	conn, err := bus.Drive(t.Context(), b.state, bus.Watch{})
+	conn, err := bus.Drive(t.Context(), bus.Access{State: b.state}, bus.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,17 +16,8 @@ import (
 // serversMost is how many servers an agent runs at a time; the largest experiment shipped has six.
 const serversMost = 16
 
-// starter starts one of ceiling's own servers on an address and some CPUs, and returns its own
-// address.
+// starter is run.StartOwn, or a test's.
 type starter func(ctx context.Context, o *spec.Own, at netip.Addr, cpus []int) (run.Instance, string, error)
-
-func startOwn(ctx context.Context, o *spec.Own, at netip.Addr, cpus []int) (run.Instance, string, error) {
-	c, err := run.StartOwn(ctx, o, at, cpus)
-	if err != nil {
-		return nil, "", err
-	}
-	return c, c.Addr, nil
-}
 
 // instance is a server of a driver.
 type instance struct {

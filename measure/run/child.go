@@ -43,14 +43,18 @@ func StartChildOn(ctx context.Context, cpus []int, name string, args ...string) 
 }
 
 // StartOwn starts one of ceiling's own servers on a free port of an address of this machine, on
-// some CPUs only; nil: those of this process.
-func StartOwn(ctx context.Context, o *spec.Own, at netip.Addr, cpus []int) (*Child, error) {
+// some CPUs only (nil: those of this process), and returns its own address.
+func StartOwn(ctx context.Context, o *spec.Own, at netip.Addr, cpus []int) (Instance, string, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	args := slices.Concat(o.Args, []string{"--addr", netip.AddrPortFrom(at, 0).String()})
-	return startChild(ctx, &process.Command{Name: exe, Args: args, Env: o.Env, CPUs: cpus})
+	c, err := startChild(ctx, &process.Command{Name: exe, Args: args, Env: o.Env, CPUs: cpus})
+	if err != nil {
+		return nil, "", err
+	}
+	return c, c.Addr, nil
 }
 
 func startChild(ctx context.Context, cmd *process.Command) (*Child, error) {

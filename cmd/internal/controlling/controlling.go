@@ -52,7 +52,7 @@ your own NATS server, prints the command, and exits.`,
 			}
 			if own.URL != "" {
 				own.Bed = cmp.Or(o.Bed, bus.DefaultBed)
-				return prepareExternal(sh, c.Context(), own.Own, o.State)
+				return prepareExternal(sh, c.Context(), own.Access, o.State)
 			}
 			return control(c.Context(), sh, o, showToken)
 		},
@@ -97,13 +97,13 @@ func joinLine(sh *command.Shell, s *controller.Server, showToken bool) {
 }
 
 // prepareExternal creates what a test bed needs in an external NATS.
-func prepareExternal(sh *command.Shell, ctx context.Context, own bus.Own, dir string) error {
+func prepareExternal(sh *command.Shell, ctx context.Context, own bus.Access, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, testbed.JoinWithin)
 	defer cancel()
-	conn, err := bus.DriveOwn(ctx, own, bus.Watch{})
+	conn, err := bus.Drive(ctx, own, bus.Watch{})
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func prepareExternal(sh *command.Shell, ctx context.Context, own bus.Own, dir st
 }
 
 // keepOwn saves the connection settings of an external NATS, for the verbs that use it.
-func keepOwn(dir string, own bus.Own) error {
+func keepOwn(dir string, own bus.Access) error {
 	for _, file := range []*string{&own.Creds, &own.CA} {
 		if *file == "" {
 			continue

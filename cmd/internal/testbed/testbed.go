@@ -29,7 +29,7 @@ const JoinWithin = 30 * time.Second
 const ExternalConfig = "own.json"
 
 // OwnFlags say how to reach an external NATS.
-type OwnFlags struct{ bus.Own }
+type OwnFlags struct{ bus.Access }
 
 func (o *OwnFlags) Bind(f *pflag.FlagSet) {
 	f.StringVar(&o.URL, "nats", "", "your own NATS server, instead of ceiling fleet controller")
@@ -58,18 +58,17 @@ func Dir(dir string) (string, error) {
 
 // Drive connects to the controller of a directory, or to the external NATS prepared there.
 func Drive(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, error) {
+	access := bus.Access{}
 	b, err := os.ReadFile(filepath.Join(dir, ExternalConfig))
 	if errors.Is(err, os.ErrNotExist) {
-		return bus.Drive(ctx, dir, w)
-	}
-	var own bus.Own
-	if err == nil {
-		err = json.Unmarshal(b, &own)
+		access.State, err = dir, nil
+	} else if err == nil {
+		err = json.Unmarshal(b, &access)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ExternalConfig), err)
 	}
-	return bus.DriveOwn(ctx, own, w)
+	return bus.Drive(ctx, access, w)
 }
 
 // LocalTime formats a local time to the minute.

@@ -75,7 +75,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	b := parallel(t)
 	ctx := within(t)
 	stranger := serve(t, controller.Options{}).Token()
-	if _, err := bus.Join(ctx, b.URL(), stranger.String(), "web1", bus.Watch{}); !errors.Is(err, bus.ErrTokenOver) ||
+	if _, err := bus.Join(ctx, access(b.URL(), stranger), "web1", bus.Watch{}); !errors.Is(err, bus.ErrTokenOver) ||
 		!strings.Contains(err.Error(), "not the controller which made the token") {
 		t.Errorf("another certificate: %v", err)
 	}
@@ -92,7 +92,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 	b.logged(t, "authentication error", "127.0.0.1:")
 	for _, name := range []string{"", "_other", "a.b", "*", ">", "x\r\ny", strings.Repeat("n", 65)} {
-		if _, err := bus.Join(ctx, b.URL(), b.Token().String(), name, bus.Watch{}); err == nil || !strings.Contains(err.Error(), "agent ") {
+		if _, err := bus.Join(ctx, access(b.URL(), b.Token()), name, bus.Watch{}); err == nil || !strings.Contains(err.Error(), "agent ") {
 			t.Errorf("agent called %q: %v", name, err)
 		}
 	}
@@ -108,13 +108,9 @@ func TestStrangersAreRefused(t *testing.T) {
 			t.Errorf("a second agent of one name: %v", err)
 		}
 	}
-	if _, err := bus.Join(ctx, "127.0.0.1", b.Token().String(), "web1", bus.Watch{}); err == nil ||
+	if _, err := bus.Join(ctx, access("127.0.0.1", b.Token()), "web1", bus.Watch{}); err == nil ||
 		!strings.Contains(err.Error(), "nats://host:port") {
 		t.Errorf("an address without a port: %v", err)
-	}
-	if _, err := bus.Join(ctx, b.URL(), b.Token().String()[:90], "web2", bus.Watch{}); !errors.Is(err, bus.ErrTokenOver) ||
-		!strings.Contains(err.Error(), "cut off") {
-		t.Errorf("half a token: %v", err)
 	}
 }
 
@@ -175,7 +171,7 @@ func TestPlainAndReplayedBytes(t *testing.T) {
 		io.Copy(io.MultiWriter(out, &all), in)
 		recorded <- []byte(all.String())
 	}()
-	c, err := bus.Join(within(t), "nats://"+l.Addr().String(), b.Token().String(), "web1", bus.Watch{})
+	c, err := bus.Join(within(t), access("nats://"+l.Addr().String(), b.Token()), "web1", bus.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}

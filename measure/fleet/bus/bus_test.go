@@ -86,6 +86,9 @@ func parallel(t *testing.T) *bed {
 	return serve(t, controller.Options{})
 }
 
+// access is an agent's, to a controller.
+func access(url string, token bus.Token) bus.Access { return bus.Access{URL: url, Token: &token} }
+
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -95,7 +98,7 @@ func within(t *testing.T) context.Context {
 
 func (b *bed) join(t *testing.T, name string) *bus.Conn {
 	t.Helper()
-	c, err := bus.Join(within(t), b.URL(), b.Token().String(), name, bus.Watch{})
+	c, err := bus.Join(within(t), access(b.URL(), b.Token()), name, bus.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +111,7 @@ func (b *bed) id(name string) string { return b.Token().User + "." + name }
 
 func (b *bed) drive(t *testing.T) *bus.Conn {
 	t.Helper()
-	c, err := bus.Drive(within(t), b.dir, bus.Watch{Say: func(line string) { t.Log("driver:", line) }})
+	c, err := bus.Drive(within(t), bus.Access{State: b.dir}, bus.Watch{Say: func(line string) { t.Log("driver:", line) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,73 +57,103 @@ type Conn struct {
 	refused bool          // that was said since it was up
 }
 
-// Join connects an agent to a controller's embedded server and waits for it until ctx ends. Errors
-// that waiting cannot fix are returned at once: ErrTokenOver, a name that another agent has.
-func Join(ctx context.Context, address, token, name string, w Watch) (*Conn, error) {
-	t, err := ParseToken(token)
-	if err != nil {
-		return nil, err
-	}
+// Access says how to reach a test bed, and as whom: an agent with the token of a controller, a driver
+// by the state of the controller on this host, or either with the credentials of an organisation's own
+// NATS, which decide who may do what.
+type Access struct {
+	Bed   string // with a token or a state: theirs
+	URL   string // with a state: what it says
+	Creds string // credentials file; empty: none, or in URL
+	CA    string // file of the CA that signed the servers' certificates; empty: the system's
+
+	Token *Token `json:"-"`
+	State string `json:"-"` // directory of a controller that has run
+}
+
+// Join connects an agent, and waits for the server until ctx ends. Errors that waiting cannot fix are
+// returned at once: ErrTokenOver, a name that another agent has.
+func Join(ctx context.Context, a Access, name string, w Watch) (*Conn, error) {
 	if err := CheckName("agent", name); err != nil {
 		return nil, err
 	}
-	c := &Conn{bed: t.Bed, name: name, id: t.User + "." + name, watch: w, token: &t}
-	return c.joined(ctx, c.connect(ctx, address, nats.UserJWTAndSeed(t.JWT, t.Seed), pinned(t.Certificate)))
-}
-
-// Drive connects the controller's own processes, which read its state: they have all rights in the
-// test bed.
-func Drive(ctx context.Context, dir string, w Watch) (*Conn, error) {
-	s, err := readState(dir)
+	c, err := connect(ctx, a, name, w)
 	if err != nil {
 		return nil, err
 	}
-	if s.Address == "" {
-		return nil, fmt.Errorf("the controller of %s has never run: start `ceiling fleet controller` there", dir)
+	if err := c.claim(ctx); err != nil {
+		c.Close()
+		return nil, gone(err)
 	}
-	login, err := s.driver()
+	return c, nil
+}
+
+// Drive connects a driver, which has all rights in the test bed. In an organisation's own NATS call
+// Furnish once.
+func Drive(ctx context.Context, a Access, w Watch) (*Conn, error) {
+	return connect(ctx, a, driverName, w)
+}
+
+func connect(ctx context.Context, a Access, name string, w Watch) (*Conn, error) {
+	c := &Conn{bed: a.Bed, name: name, id: name, token: a.Token, storage: jetstream.FileStorage, watch: w}
+	address, options, err := c.login(a)
+	if err == nil {
+		err = c.dial(ctx, address, options)
+	}
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{bed: s.Bed, name: driverName, id: driverName, storage: jetstream.MemoryStorage, watch: w}
-	return c.opened(c.connect(ctx, s.Address, login, pinned(fingerprint(s.Certificate))))
+	return c, nil
 }
 
-// Own says how to reach an organisation's own NATS, whose credentials decide who may do what.
-type Own struct {
-	Bed   string
-	URL   string
-	Creds string // credentials file; empty: none, or in URL
-	CA    string // file of the CA that signed the servers' certificates; empty: the system's
-}
-
-// JoinOwn connects an agent to an organisation's own NATS.
-func JoinOwn(ctx context.Context, o Own, name string, w Watch) (*Conn, error) {
-	if err := errors.Join(CheckBed(o.Bed), CheckName("agent", name)); err != nil {
-		return nil, err
+// login returns where the server is and how to log in there, and takes what the access says of the test bed.
+func (c *Conn) login(a Access) (address string, options []nats.Option, err error) {
+	switch {
+	case a.Token != nil:
+		c.bed, c.id = a.Token.Bed, a.Token.User+"."+c.name
+		return embedded(a.URL, nats.UserJWTAndSeed(a.Token.JWT, a.Token.Seed), a.Token.Certificate)
+	case a.State != "":
+		s, err := readState(a.State)
+		if err == nil && s.Address == "" {
+			err = fmt.Errorf("the controller of %s has never run: start `ceiling fleet controller` there", a.State)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		c.bed, c.storage = s.Bed, jetstream.MemoryStorage
+		login, err := s.driver()
+		if err != nil {
+			return "", nil, err
+		}
+		return embedded(s.Address, login, fingerprint(s.Certificate))
 	}
-	c := &Conn{bed: o.Bed, name: name, id: name, watch: w}
-	return c.joined(ctx, c.connectOwn(ctx, o))
+	if a.Creds != "" {
+		options = append(options, nats.UserCredentials(a.Creds))
+	}
+	if a.CA != "" {
+		options = append(options, nats.RootCAs(a.CA))
+	}
+	// Without TLS anyone on the path could read results, and an agent's password.
+	return a.URL, append(options, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12})), CheckBed(a.Bed)
 }
 
-// DriveOwn connects a driver to an organisation's own NATS. Call Furnish once.
-func DriveOwn(ctx context.Context, o Own, w Watch) (*Conn, error) {
-	if err := CheckBed(o.Bed); err != nil {
-		return nil, err
+// embedded is login for the server of a controller.
+func embedded(address string, login nats.Option, certificate string) (string, []nats.Option, error) {
+	host := address
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		host = u.Host
 	}
-	c := &Conn{bed: o.Bed, name: driverName, id: driverName, storage: jetstream.FileStorage, watch: w}
-	return c.opened(c.connectOwn(ctx, o))
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		return "", nil, fmt.Errorf("cannot join %q: want nats://host:port, as `ceiling fleet controller` printed it", address)
+	}
+	return "tls://" + host, []nats.Option{login, nats.Secure(pinned(certificate)), nats.TLSHandshakeFirst()}, nil
 }
 
-// joined returns an agent's connection, unless another agent has its name: that one answers.
-func (c *Conn) joined(ctx context.Context, err error) (*Conn, error) {
-	if err != nil {
-		return nil, err
-	}
+// claim takes an agent's name, unless another agent has it: that one answers.
+func (c *Conn) claim(ctx context.Context) error {
 	subject := nameSubject(c.bed, c.name)
 	ctx, cancel := context.WithTimeout(ctx, nameWithin)
 	defer cancel()
-	_, err = c.nc.RequestWithContext(ctx, subject, nil)
+	_, err := c.nc.RequestWithContext(ctx, subject, nil)
 	switch {
 	case err == nil:
 		err = fmt.Errorf("the controller at %s has another agent named %s; start this one with another --name", c.host(), c.name)
@@ -137,47 +167,12 @@ func (c *Conn) joined(ctx context.Context, err error) (*Conn, error) {
 		case <-time.After(nameWithin):
 		}
 	}
-	if err != nil {
-		c.Close()
-	}
-	return c.opened(gone(err))
+	return err
 }
 
 // nameWithin is how long another agent of the same name may take to answer. A connection that is dead,
 // and that the server believes to be alive, does not.
 const nameWithin = time.Second
-
-// opened returns the Conn only if err is nil.
-func (c *Conn) opened(err error) (*Conn, error) {
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-func (c *Conn) connectOwn(ctx context.Context, o Own) error {
-	var options []nats.Option
-	if o.Creds != "" {
-		options = append(options, nats.UserCredentials(o.Creds))
-	}
-	if o.CA != "" {
-		options = append(options, nats.RootCAs(o.CA))
-	}
-	// Without TLS anyone on the path could read results, and an agent's password.
-	options = append(options, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12}))
-	return c.dial(ctx, o.URL, options)
-}
-
-func (c *Conn) connect(ctx context.Context, address string, login nats.Option, trust *tls.Config) error {
-	host := address
-	if u, err := url.Parse(address); err == nil && u.Host != "" {
-		host = u.Host
-	}
-	if _, _, err := net.SplitHostPort(host); err != nil {
-		return fmt.Errorf("cannot join %q: want nats://host:port, as `ceiling fleet controller` printed it", address)
-	}
-	return c.dial(ctx, "tls://"+host, []nats.Option{login, nats.Secure(trust), nats.TLSHandshakeFirst()})
-}
 
 // dial retries until it is connected, ctx ends, or retrying cannot help.
 func (c *Conn) dial(ctx context.Context, address string, options []nats.Option) error {

@@ -109,7 +109,11 @@ func TestAControllerIsKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	process, url, token := start(t, dir, porttest.Free(t, "127.0.0.1"))
 	ctx := within(t)
-	driver, err := bus.Drive(ctx, dir, bus.Watch{})
+	parsed, err := bus.ParseToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver, err := bus.Drive(ctx, bus.Access{State: dir}, bus.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +125,7 @@ func TestAControllerIsKilled(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range agents {
 		var once, twice sync.Once
-		c, err := bus.Join(ctx, url, token, fmt.Sprint("web", i), bus.Watch{
+		c, err := bus.Join(ctx, access(url, parsed), fmt.Sprint("web", i), bus.Watch{
 			Say: func(line string) {
 				switch {
 				case strings.HasPrefix(line, "no connection to the controller ("):
@@ -232,7 +236,7 @@ func TestWhatAControllerCannotStartOn(t *testing.T) {
 	fill(t, filepath.Join(full, "filler"))
 	check(controller.Options{State: filepath.Join(full, "state")}, "no space left on device")
 
-	if _, err := bus.Drive(within(t), t.TempDir(), bus.Watch{}); err == nil || !strings.Contains(err.Error(), "ceiling fleet controller") {
+	if _, err := bus.Drive(within(t), bus.Access{State: t.TempDir()}, bus.Watch{}); err == nil || !strings.Contains(err.Error(), "ceiling fleet controller") {
 		t.Errorf("drive without a controller: %v", err)
 	}
 	b.Close()

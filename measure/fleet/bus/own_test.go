@@ -35,10 +35,10 @@ func TestAnOrganisationsOwnNATS(t *testing.T) {
 	t.Parallel()
 	port, ca := organisation(t)
 	ctx := within(t)
-	at := func(user string) bus.Own {
-		return bus.Own{Bed: "lab", URL: fmt.Sprintf("tls://%s@127.0.0.1:%d", user, port), CA: ca}
+	at := func(user string) bus.Access {
+		return bus.Access{Bed: "lab", URL: fmt.Sprintf("tls://%s@127.0.0.1:%d", user, port), CA: ca}
 	}
-	driver, err := bus.DriveOwn(ctx, at("driver:d-secret"), bus.Watch{Say: func(line string) {
+	driver, err := bus.Drive(ctx, at("driver:d-secret"), bus.Watch{Say: func(line string) {
 		if !strings.Contains(line, "without a number") { // from an agent that tries everything
 			t.Error("driver:", line)
 		}
@@ -52,7 +52,7 @@ func TestAnOrganisationsOwnNATS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	me, err := bus.JoinOwn(ctx, at("me:a-secret"), "me", bus.Watch{Say: func(line string) {
+	me, err := bus.Join(ctx, at("me:a-secret"), "me", bus.Watch{Say: func(line string) {
 		if !strings.Contains(line, "$JS.API.") { // which it tries below
 			t.Error("me:", line)
 		}
@@ -79,11 +79,11 @@ func TestAnOrganisationsOwnNATS(t *testing.T) {
 	ownStrangers(t, at, ca, port)
 }
 
-func ownStrangers(t *testing.T, at func(string) bus.Own, ca string, port int) {
+func ownStrangers(t *testing.T, at func(string) bus.Access, ca string, port int) {
 	ctx := within(t)
-	refuse := func(what string, o bus.Own, want string) {
+	refuse := func(what string, o bus.Access, want string) {
 		t.Helper()
-		c, err := bus.JoinOwn(ctx, o, "me", bus.Watch{})
+		c, err := bus.Join(ctx, o, "me", bus.Watch{})
 		if err == nil {
 			c.Close()
 		}
@@ -92,13 +92,13 @@ func ownStrangers(t *testing.T, at func(string) bus.Own, ca string, port int) {
 		}
 	}
 	refuse("a wrong password", at("me:wrong"), "refuses")
-	refuse("no CA", bus.Own{Bed: "lab", URL: at("me:a-secret").URL}, "certificate")
-	refuse("no test bed", bus.Own{URL: at("me:a-secret").URL, CA: ca}, "test bed")
-	refuse("no credentials file", bus.Own{Bed: "lab", URL: at("me").URL, CA: ca, Creds: "/nowhere"}, "/nowhere")
+	refuse("no CA", bus.Access{Bed: "lab", URL: at("me:a-secret").URL}, "certificate")
+	refuse("no test bed", bus.Access{URL: at("me:a-secret").URL, CA: ca}, "test bed")
+	refuse("no credentials file", bus.Access{Bed: "lab", URL: at("me").URL, CA: ca, Creds: "/nowhere"}, "/nowhere")
 	// The driver of another bed has another account: it sees nobody.
 	field := at("fielddriver:d-secret")
 	field.Bed = "field"
-	other, err := bus.DriveOwn(ctx, field, bus.Watch{})
+	other, err := bus.Drive(ctx, field, bus.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package bus
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestToken(t *testing.T) {
 	check := func(s, want string) {
 		t.Helper()
 		_, err := ParseToken(s)
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, ErrTokenOver) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", s, err, want)
 		}
 		if err != nil && len(s) > 40 && strings.Contains(err.Error(), s[20:40]) {

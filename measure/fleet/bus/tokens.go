@@ -159,7 +159,7 @@ func ListTokens(ctx context.Context, dir string) ([]Listed, error) {
 func addUses(ctx context.Context, dir string, list []Listed) error {
 	once, cancel := context.WithCancel(ctx)
 	cancel() // it waits for no controller that does not run
-	c, err := Drive(once, dir, Watch{})
+	c, err := Drive(once, Access{State: dir}, Watch{})
 	if err != nil {
 		return nil
 	}

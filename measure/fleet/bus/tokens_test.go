@@ -35,7 +35,7 @@ func overWith(t *testing.T, c *bus.Conn, text string) {
 
 func (b *bed) joinWith(t *testing.T, token bus.Token, name string) (*bus.Conn, error) {
 	t.Helper()
-	c, err := bus.Join(within(t), b.URL(), token.String(), name, bus.Watch{})
+	c, err := bus.Join(within(t), access(b.URL(), token), name, bus.Watch{})
 	if err == nil {
 		t.Cleanup(c.Close)
 	}
@@ -309,7 +309,7 @@ func TestControllerGoneForGood(t *testing.T) {
 	needs.Processes(t)
 	b := parallel(t)
 	said := make(chan string, 100)
-	c, err := bus.Join(within(t), b.URL(), b.Token().String(), "web1", bus.Watch{
+	c, err := bus.Join(within(t), access(b.URL(), b.Token()), "web1", bus.Watch{
 		LostAfter: time.Second, Say: func(line string) { said <- line },
 	})
 	if err != nil {
@@ -339,7 +339,7 @@ func TestControllerGoneForGood(t *testing.T) {
 	await("controller is back")
 	soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err = bus.Join(soon, "nats://"+porttest.Refused(t), b.Token().String(), "web2", bus.Watch{})
+	_, err = bus.Join(soon, access("nats://"+porttest.Refused(t), b.Token()), "web2", bus.Watch{})
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "dial") ||
 		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("nobody listens: %v", err)

@@ -107,7 +107,7 @@ func (s *Server) start(o Options) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	c, err := bus.Drive(ctx, o.State, bus.Watch{})
+	c, err := bus.Drive(ctx, bus.Access{State: o.State}, bus.Watch{})
 	if err != nil {
 		return err
 	}
