@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/sys"
+	"ceiling/internal/pause"
 	"ceiling/internal/unit"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
@@ -54,10 +54,8 @@ type Agent struct {
 	conn *bus.Conn
 
 	mu      sync.Mutex
-	life    life
-	session *session
+	session *session       // nil: idle
 	ended   sync.WaitGroup // sessions
-	stopAt  int64          // when the engine was told to stop; 0: not
 	hosted  hosted
 }
 
@@ -82,7 +80,7 @@ func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
 		o.Log = func(string) {}
 	}
 	o.About.describe(&o)
-	a := &Agent{o: o, conn: conn, life: newLife(o.Grace)}
+	a := &Agent{o: o, conn: conn}
 	a.hosted = hosted{o: &a.o, servers: map[string]*instance{}}
 	return a
 }
@@ -160,9 +158,9 @@ func (a *Agent) answer(c *command, err error) reply {
 func (a *Agent) reply(err error) reply {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := reply{State: State{Phase: a.life.phase, Run: a.life.run}, NowNs: a.now(), WallNs: time.Now().UnixNano()}
-	if r.Phase != Idle {
-		r.BusyNs = r.NowNs - a.life.since
+	r := reply{State: State{Phase: Idle}, NowNs: a.now(), WallNs: time.Now().UnixNano()}
+	if s := a.session; s != nil {
+		r.State = State{Phase: s.phase, Run: s.run, BusyNs: r.NowNs - s.since}
 	}
 	if err != nil {
 		r.Error = err.Error()
@@ -188,28 +186,32 @@ func (a *Agent) obey(c *command) (address string, err error) {
 	case verbKeep, verbDismiss:
 		return "", a.hosted.obey(c, a.now())
 	}
+	return "", a.told(c)
+}
+
+// told does what the driver of its run says.
+func (a *Agent) told(c *command) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch c.Verb {
-	case verbPing:
-		if c.Run == "" {
-			return "", nil
-		}
-		return "", a.life.hear(c.Run, a.now())
-	case verbStart:
-		return "", a.begin(c.Run, c.AtNs)
-	case verbFinish, verbStop:
-		if err := a.life.hear(c.Run, a.now()); err != nil {
-			return "", err
-		}
-		if c.Verb == verbStop {
-			a.halt("the driver said: " + c.Why)
-		} else {
-			a.session.finish()
-		}
-		return "", nil
+	s, now := a.session, a.now()
+	switch {
+	case !slices.Contains([]string{verbPing, verbStart, verbFinish, verbStop}, c.Verb):
+		return errors.New("no such verb")
+	case c.Verb == verbPing && c.Run == "": // of a driver that looks around
+		return nil
+	case s == nil:
+		return fmt.Errorf("it is at no run, and so not at %s", c.Run)
+	case s.run != c.Run:
+		return fmt.Errorf("it is at run %s, not at %s", s.run, c.Run)
+	case c.Verb == verbStart:
+		return a.begin(s, now, c.AtNs)
+	case c.Verb == verbStop:
+		s.halt(now, "the driver said: "+c.Why)
+	case c.Verb == verbFinish:
+		s.finish()
 	}
-	return "", errors.New("no such verb")
+	s.heard = now
+	return nil
 }
 
 // accepts checks whether an order suits this agent.
@@ -223,18 +225,14 @@ func (a *Agent) accepts(ctx context.Context, o *order) error {
 	case o.Observe && !a.o.About.Observes:
 		return errors.New("it only loads; start the agent without --load-only")
 	}
-	a.settle()
-	a.mu.Lock()
-	busy := a.life.busy(a.now())
-	a.mu.Unlock()
-	if busy != nil {
-		return busy
+	if err := a.busy(); err != nil {
+		return err
 	}
 	if o.Observe { // it may fetch profiles from this machine, and from what is on the list
 		for _, url := range spec.PprofURLs(o.Spec.Pprof) {
 			to, _, _, err := spec.ParseTarget(url)
 			if err == nil {
-				err = a.o.Allow.leads(ctx, to, a.o.find, sys.IsLocal)
+				err = a.o.Allow.leads(ctx, to, a.o.find, true)
 			}
 			if err != nil {
 				return fmt.Errorf("--pprof: %w", err)
@@ -252,22 +250,23 @@ func (a *Agent) accepts(ctx context.Context, o *order) error {
 	if err != nil {
 		return err
 	}
-	return a.o.Allow.leads(ctx, to, a.o.find, func(netip.Addr) bool { return false })
+	return a.o.Allow.leads(ctx, to, a.o.find, false)
 }
 
-// settle waits a moment for a run of which the driver has taken everything, and which does not know
-// that yet.
-func (a *Agent) settle() {
+// busy returns an error while it takes part in a run. It waits a moment for one of which the driver
+// has taken everything, and which does not know that yet.
+func (a *Agent) busy() error {
 	a.mu.Lock()
-	s, draining := a.session, a.life.phase == Draining
-	a.mu.Unlock()
-	if !draining {
-		return
+	defer a.mu.Unlock()
+	if s := a.session; s != nil && s.phase == Draining {
+		a.mu.Unlock()
+		pause.For(s.here, settleWithin)
+		a.mu.Lock()
 	}
-	select {
-	case <-s.freed:
-	case <-time.After(settleWithin):
+	if a.session == nil {
+		return nil
 	}
+	return a.session.busy(a.now())
 }
 
 // settleWithin is less than a driver waits for an answer.
@@ -278,24 +277,23 @@ func (a *Agent) prepare(id string, o *order) error {
 	if err := bus.CheckName("run", id); err != nil {
 		return err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	of := o.Spec
 	length := of.Warmup + of.Duration + max(time.Second, of.Timeout, of.Duration/10)
 	if of.Duration == 0 {
 		length = a.o.About.MaxTime
 	}
-	if err := a.life.prepare(id, a.now(), of.ConnectRamp+2*of.Timeout, length); err != nil {
-		return err
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.session != nil {
+		return a.session.busy(a.now())
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s := newSession(id, *o, cancel)
-	if o.Spec.Rate.IsZero() {
+	s := newSession(newLife(id, a.now(), a.o.Grace, of.ConnectRamp+2*of.Timeout, length), *o)
+	if of.Rate.IsZero() {
 		s.cap = a.o.About.Caps.MaxRate
 	}
-	a.session, a.stopAt = s, 0
+	a.session = s
 	a.o.Log(fmt.Sprintf("run %s: %s", id, describe(o)))
-	a.ended.Go(func() { a.work(ctx, s) })
+	a.ended.Go(func() { a.work(s) })
 	return nil
 }
 
@@ -312,34 +310,22 @@ func describe(o *order) string {
 	return text
 }
 
-// permit checks the address that an engine picks. Who observes sends nothing to the target, which is
-// on its own machine.
-func (a *Agent) permit(ctx context.Context, o *order, to netip.AddrPort, unix string) error {
-	switch {
-	case !o.Load:
-		return nil
-	case to.IsValid():
-		return a.o.Allow.Permits(ctx, to, a.o.find)
-	}
-	return a.o.Allow.PermitsUnix(unix)
-}
-
 // work is a session's goroutine: it runs the engine and sends its reports.
-func (a *Agent) work(ctx context.Context, s *session) {
+func (a *Agent) work(s *session) {
 	defer s.cancel()
-	sending, quit := context.WithCancel(context.Background())
 	var sent sync.WaitGroup
-	sent.Go(func() { a.send(sending, s) })
-	e := s.work(ctx, a.o.engine, run.ShareOptions{
-		Host: a.conn.Name(), Version: a.o.About.Version,
-		Permit: func(to netip.AddrPort, unix string) error { return a.permit(ctx, &s.order, to, unix) },
-	}, func() {
+	sent.Go(func() { a.send(s) })
+	o := run.ShareOptions{Host: a.conn.Name(), Version: a.o.About.Version}
+	if s.order.Load { // who observes sends nothing to the target, which is on its own machine
+		o.Permit = func(to netip.AddrPort, unix string) error { return a.o.Allow.Permits(s.engine, to, unix, a.o.find) }
+	}
+	e := s.work(a.o.engine, o, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.life.connected(a.now())
+		s.connected(a.now())
 	})
 	a.mu.Lock()
-	a.life.loaded(a.now())
+	s.loaded(a.now())
 	a.mu.Unlock()
 	e = s.end(e)
 	how := "ended"
@@ -349,22 +335,19 @@ func (a *Agent) work(ctx context.Context, s *session) {
 		how = "stopped because " + e.Stopped
 	}
 	a.o.Log("run " + s.run + ": " + how)
-	go func() {
-		<-s.freed // once all is sent, or by the watchdog
-		quit()
-	}()
 	sent.Wait()
 }
 
-// send sends a session's reports to the driver: once a second, urgent ones at once.
-func (a *Agent) send(ctx context.Context, s *session) {
+// send sends a session's reports to the driver, once a second, urgent ones at once: until all are sent, or
+// the agent leaves the run.
+func (a *Agent) send(s *session) {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
 	more, last := false, false
 	for number := uint64(0); !last; number++ {
 		if !more {
 			select {
-			case <-ctx.Done():
+			case <-s.here.Done():
 				return
 			case <-beat.C:
 			case <-s.kick:
@@ -372,7 +355,7 @@ func (a *Agent) send(ctx context.Context, s *session) {
 		}
 		var chunk []byte
 		chunk, more, last = s.cut()
-		if err := a.conn.Report(ctx, s.run, number, chunk); err != nil {
+		if err := a.conn.Report(s.here, s.run, number, chunk); err != nil {
 			s.stop("its result cannot be sent: " + err.Error())
 			return // or it was freed before delivery: the watchdog logged it
 		}
@@ -385,31 +368,21 @@ func (a *Agent) send(ctx context.Context, s *session) {
 }
 
 // begin passes the start time to the engine.
-func (a *Agent) begin(run string, at int64) error {
-	now := a.now()
-	if err := a.life.start(run, now, at); err != nil {
+func (a *Agent) begin(s *session, now, at int64) error {
+	if err := s.start(now, at); err != nil {
 		return err
 	}
 	in := time.Duration(at - now)
-	a.session.start <- time.Now().Add(in) // the only one: life rejects a second
-	a.o.Log(fmt.Sprintf("run %s: begins in %s", run, unit.FormatDuration(in.Round(time.Millisecond))))
+	s.starts <- time.Now().Add(in) // the only one: life rejects a second
+	a.o.Log(fmt.Sprintf("run %s: begins in %s", s.run, unit.FormatDuration(in.Round(time.Millisecond))))
 	return nil
-}
-
-// halt tells the engine to stop.
-func (a *Agent) halt(why string) {
-	if a.stopAt == 0 {
-		a.stopAt = max(a.now(), 1)
-	}
-	a.session.stop(why)
 }
 
 // free makes the agent idle again.
 func (a *Agent) free() {
 	a.session.stop("it was released")
-	close(a.session.freed)
+	a.session.leave()
 	a.session = nil
-	a.life.release()
 }
 
 // watch ends what exceeds its time limit.
@@ -437,20 +410,22 @@ func (a *Agent) watch(ctx context.Context) error {
 func (a *Agent) look(now, late int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.life.asleep(max(late, 0))
-	if a.stopAt > 0 && a.session != nil && a.life.phase != Draining && now-a.stopAt > int64(obeyWithin) {
-		return fmt.Errorf("run %s: the load engine did not stop within %s", a.life.run, obeyWithin)
-	}
-	why := a.life.overdue(now)
-	if why == "" {
+	s := a.session
+	if s == nil {
 		return nil
 	}
-	if a.life.phase != Draining {
-		a.halt(why)
-		return nil
+	s.heard += max(late, 0) // it was suspended itself, and could not hear the driver
+	if s.disobeyed(now) {
+		return fmt.Errorf("run %s: the load engine did not stop within %s", s.run, obeyWithin)
 	}
-	a.o.Log(fmt.Sprintf("run %s: given up, %s", a.life.run, why))
-	a.free()
+	switch why := s.overdue(now); {
+	case why == "":
+	case s.phase != Draining:
+		s.halt(now, why)
+	default:
+		a.o.Log(fmt.Sprintf("run %s: given up, %s", s.run, why))
+		a.free()
+	}
 	return nil
 }
 
@@ -459,7 +434,7 @@ func (a *Agent) look(now, late int64) error {
 func (a *Agent) leave(why string, within time.Duration) error {
 	a.mu.Lock()
 	if a.session != nil {
-		a.halt(why)
+		a.session.halt(a.now(), why)
 	}
 	a.mu.Unlock()
 	done := make(chan struct{})

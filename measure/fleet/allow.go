@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/sys"
 	"ceiling/measure/load"
 	"ceiling/measure/run"
 )
@@ -145,34 +146,38 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// Permits returns nil if a resolved address may be loaded. It resolves the names of the list on
-// each call.
-func (l AllowList) Permits(ctx context.Context, to netip.AddrPort, find Lookup) error {
-	addr := plain(to.Addr())
+// Permits returns nil if a resolved address may be loaded, or a unix socket if that is not valid. It
+// resolves the names of the list on each call.
+func (l AllowList) Permits(ctx context.Context, to netip.AddrPort, unix string, find Lookup) error {
+	what, addr := to.String(), plain(to.Addr())
+	if !to.IsValid() {
+		what = "unix:" + unix
+	}
 	for _, r := range l {
-		if r.port != 0 && r.port != to.Port() || r.unix != "" {
-			continue
+		holds := false
+		switch {
+		case !to.IsValid():
+			holds = r.unix == unix && unix != ""
+		case r.unix != "" || r.port != 0 && r.port != to.Port():
+		case r.host == "":
+			holds = r.prefix.Contains(addr)
+		default:
+			// A name that does not resolve permits nothing; the error below has the list.
+			ips, _ := find(ctx, r.host)
+			holds = slices.ContainsFunc(ips, func(ip netip.Addr) bool { return plain(ip) == addr })
 		}
-		if r.host == "" {
-			if r.prefix.Contains(addr) {
-				return nil
-			}
-			continue
-		}
-		// A name that does not resolve permits nothing; the error below has the list.
-		ips, _ := find(ctx, r.host)
-		if slices.ContainsFunc(ips, func(ip netip.Addr) bool { return plain(ip) == addr }) {
+		if holds {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is not on its allow-list (%s); start the agent with --allow %s", to, l, to)
+	return fmt.Errorf("%s is not on its allow-list (%s); start the agent with --allow %[1]s", what, l)
 }
 
-// leads checks where an address leads: to a unix socket, or to all that its name resolves to. What own
-// holds of needs no rule.
-func (l AllowList) leads(ctx context.Context, to spec.Address, find Lookup, own func(netip.Addr) bool) error {
+// leads checks where an address leads: to a unix socket, or to all that its name resolves to. This
+// machine needs no rule if local.
+func (l AllowList) leads(ctx context.Context, to spec.Address, find Lookup, local bool) error {
 	if to.Network == spec.Unix {
-		return l.PermitsUnix(to.Path)
+		return l.Permits(ctx, netip.AddrPort{}, to.Path, find)
 	}
 	ips, err := to.Given()
 	if ip, e := netip.ParseAddr(to.Host); e == nil && to.At == "" {
@@ -184,8 +189,8 @@ func (l AllowList) leads(ctx context.Context, to spec.Address, find Lookup, own 
 		}
 	}
 	for _, ip := range ips {
-		if !own(plain(ip)) {
-			err = errors.Join(err, l.Permits(ctx, netip.AddrPortFrom(ip, to.Port), find))
+		if !local || !sys.IsLocal(plain(ip)) {
+			err = errors.Join(err, l.Permits(ctx, netip.AddrPortFrom(ip, to.Port), "", find))
 		}
 	}
 	return err
@@ -202,14 +207,6 @@ func plain(a netip.Addr) netip.Addr {
 		return netip.IPv6Loopback()
 	}
 	return a
-}
-
-// PermitsUnix does the same for a unix socket.
-func (l AllowList) PermitsUnix(path string) error {
-	if slices.ContainsFunc(l, func(r Rule) bool { return r.unix == path && path != "" }) {
-		return nil
-	}
-	return fmt.Errorf("unix:%s is not on its allow-list (%s); start the agent with --allow unix:%s", path, l, path)
 }
 
 // String lists the rules.

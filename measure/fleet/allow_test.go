@@ -72,14 +72,14 @@ func TestAllowList(t *testing.T) {
 			t.Errorf("%s: %v", c.rules, err)
 			continue
 		}
-		err = list.Permits(t.Context(), netip.MustParseAddrPort(c.to), names)
+		err = list.Permits(t.Context(), netip.MustParseAddrPort(c.to), "", names)
 		if (err == nil) != c.permits || err != nil && !strings.Contains(err.Error(), c.mentions) {
 			t.Errorf("%s, %s: %v", c.rules, c.to, err)
 		}
 	}
 	for to, want := range map[string]bool{"127.0.0.1:80": true, "127.9.9.9:1": true, "[::1]:80": true, "10.0.0.1:80": false,
 		"192.168.0.1:80": false} {
-		if err := Loopback().Permits(t.Context(), netip.MustParseAddrPort(to), names); (err == nil) != want {
+		if err := Loopback().Permits(t.Context(), netip.MustParseAddrPort(to), "", names); (err == nil) != want {
 			t.Errorf("without a list, %s: %v", to, err)
 		}
 	}
@@ -91,11 +91,11 @@ func TestAllowListUnix(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{"/run/web.sock": true, "@abstract": true, "/run/docker.sock": false, "": false} {
-		if err := list.PermitsUnix(path); (err == nil) != want {
+		if err := list.Permits(t.Context(), netip.AddrPort{}, path, names); (err == nil) != want {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if Loopback().PermitsUnix("/run/web.sock") == nil {
+	if Loopback().Permits(t.Context(), netip.AddrPort{}, "/run/web.sock", names) == nil {
 		t.Error("without a list a unix socket is permitted")
 	}
 }

@@ -161,7 +161,7 @@ func FuzzCommand(f *testing.F) {
 	f.Add(text(command{Protocol: Protocol, Verb: verbStart, AtNs: 1}))
 	f.Add(text(command{Protocol: Protocol, Verb: verbStop, Why: "x"}))
 	a := &Agent{o: AgentOptions{Allow: Loopback(), About: About{Loads: true, Caps: Caps{MaxTime: time.Minute}}, Log: func(string) {},
-		now: func() int64 { return 1 }, find: names}, life: newLife(time.Second)}
+		now: func() int64 { return 1 }, find: names}}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var c command
 		err := readMessage(body, &c)

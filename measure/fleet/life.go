@@ -33,69 +33,35 @@ const (
 	drainMost = time.Minute
 )
 
-// life is an agent's phase and its deadline, on the agent's clock. It only decides; its owner acts.
+// life is the phase of a run that an agent takes part in, and its deadline, on the agent's clock. It
+// only decides; its owner acts.
 type life struct {
-	grace time.Duration // without hearing from the driver
-
-	phase Phase
-	run   string
-	since int64 // when the run arrived
-	until int64 // deadline of the phase
-	heard int64 // when the driver was last heard
+	run    string
+	phase  Phase
+	since  int64         // when the run arrived
+	until  int64         // deadline of the phase
+	heard  int64         // when the driver was last heard
+	halted int64         // when the engine was told to stop; 0: not
+	grace  time.Duration // without hearing from the driver
 	// length of a run by its spec, from the start, including the drain; the agent's cap if a number of
 	// requests ends it
 	length time.Duration
 }
 
-func newLife(grace time.Duration) life { return life{grace: grace, phase: Idle} }
+// newLife begins a run. Its connections are established within connect.
+func newLife(run string, now int64, grace, connect, length time.Duration) life {
+	l := life{run: run, since: now, heard: now, grace: grace, length: length}
+	l.enter(Preparing, now, connect+prepareMost)
+	return l
+}
 
 func (l *life) enter(p Phase, now int64, most time.Duration) {
 	l.phase, l.until = p, now+int64(most)
 }
 
-// busy returns an error while it takes part in a run.
+// busy is the error of who asks for another run.
 func (l *life) busy(now int64) error {
-	if l.phase == Idle {
-		return nil
-	}
 	return fmt.Errorf("it is busy with run %s since %s (%s)", l.run, unit.FormatDuration(time.Duration(now-l.since).Round(time.Second)), l.phase)
-}
-
-// prepare begins a run, or returns why not. Its connections are established within connect.
-func (l *life) prepare(run string, now int64, connect, length time.Duration) error {
-	if err := l.busy(now); err != nil {
-		return err
-	}
-	l.run, l.since, l.heard, l.length = run, now, now, length
-	l.enter(Preparing, now, connect+prepareMost)
-	return nil
-}
-
-// of returns an error unless the agent takes part in the run.
-func (l *life) of(run string) error {
-	switch {
-	case l.phase == Idle:
-		return fmt.Errorf("it is at no run, and so not at %s", run)
-	case l.run != run:
-		return fmt.Errorf("it is at run %s, not at %s", l.run, run)
-	}
-	return nil
-}
-
-// hear notes a sign of life from the driver.
-func (l *life) hear(run string, now int64) error {
-	if err := l.of(run); err != nil {
-		return err
-	}
-	l.heard = now
-	return nil
-}
-
-// asleep: the agent itself was suspended, and could not hear the driver.
-func (l *life) asleep(ns int64) {
-	if l.phase != Idle {
-		l.heard += ns
-	}
 }
 
 // connected: the first connect attempts have ended.
@@ -107,10 +73,7 @@ func (l *life) connected(now int64) {
 
 // start sets the time of the start, which must be in the future: an agent that begins late would
 // lag behind the others.
-func (l *life) start(run string, now, at int64) error {
-	if err := l.of(run); err != nil {
-		return err
-	}
+func (l *life) start(now, at int64) error {
 	switch {
 	case l.phase != Ready:
 		return fmt.Errorf("it is %s, and cannot be started", l.phase)
@@ -125,26 +88,20 @@ func (l *life) start(run string, now, at int64) error {
 }
 
 // loaded: the work has ended, in success or failure.
-func (l *life) loaded(now int64) {
-	if l.phase != Idle {
-		l.enter(Draining, now, drainMost)
-	}
-}
-
-// release ends the run.
-func (l *life) release() {
-	l.phase, l.run, l.since, l.until, l.heard = Idle, "", 0, 0, 0
-}
+func (l *life) loaded(now int64) { l.enter(Draining, now, drainMost) }
 
 // overdue returns why the run must be given up; "" if it may continue.
 func (l *life) overdue(now int64) string {
 	switch {
-	case l.phase == Idle:
-		return ""
 	case now-l.heard > int64(l.grace):
 		return fmt.Sprintf("no word of the driver for %s", time.Duration(now-l.heard).Round(time.Millisecond))
 	case now <= l.until:
 		return ""
 	}
 	return fmt.Sprintf("it was %s for longer than is allowed", l.phase)
+}
+
+// disobeyed reports whether the engine goes on long after it was told to stop.
+func (l *life) disobeyed(now int64) bool {
+	return l.halted > 0 && l.phase != Draining && now-l.halted > int64(obeyWithin)
 }

@@ -10,53 +10,50 @@ import (
 
 const sec = int64(time.Second)
 
-// TestLife walks an agent through runs, one row a step.
+// TestLife walks an agent's run through its phases, one row a step.
 func TestLife(t *testing.T) {
-	l := newLife(10 * time.Second)
-	const connect, length = 5 * time.Second, 20 * time.Second
+	l := newLife("a", 2*sec, 10*time.Second, 5*time.Second, 20*time.Second)
+	a := &Agent{o: AgentOptions{Log: func(string) {}, now: func() int64 { return 8 * sec }}, session: newSession(l, order{})}
+	s := a.session
+	told := func(verb, run string) error { return a.told(&command{Verb: verb, Run: run}) }
 	for i, step := range []struct {
-		at   int64
-		do   func(now int64) error
+		do   func() error
 		want string // of the error, "" none
 		is   Phase
 	}{
-		{1, func(now int64) error { return l.start("a", now, now+1) }, "no run", Idle},
-		{1, func(now int64) error { return l.hear("a", now) }, "no run", Idle},
-		{1, func(now int64) error { l.connected(now); l.loaded(now); return nil }, "", Idle},
-		{2, func(now int64) error { return l.prepare("a", now, connect, length) }, "", Preparing},
-		{5, func(now int64) error { return l.prepare("b", now, connect, length) }, "busy with run a since 3s (preparing)", Preparing},
-		{5, func(now int64) error { return l.start("a", now, now+1) }, "it is preparing", Preparing},
-		{6, func(now int64) error { l.connected(now); return nil }, "", Ready},
-		{7, func(now int64) error { return l.start("b", now, now+1) }, "it is at run a", Ready},
-		{7, func(now int64) error { return l.start("a", now, now) }, "was 0s ago", Ready},
-		{7, func(now int64) error { return l.start("a", now, now-sec) }, "was 1s ago", Ready},
-		{7, func(now int64) error { return l.start("a", now, now+2*int64(startMost)) }, "ahead", Ready},
-		{7, func(now int64) error { return l.start("a", now, now+sec) }, "", Running},
-		{8, func(now int64) error { return l.start("a", now, now+sec) }, "it is running", Running},
-		{8, func(now int64) error { return l.hear("b", now) }, "it is at run a", Running},
-		{8, func(now int64) error { return l.hear("a", now) }, "", Running},
-		{9, func(now int64) error { l.loaded(now); return nil }, "", Draining},
-		{9, func(now int64) error { return l.prepare("b", now, connect, length) }, "draining", Draining},
-		{11, func(now int64) error { l.release(); return nil }, "", Idle},
-		{12, func(now int64) error { return l.prepare("b", now, connect, length) }, "", Preparing},
+		{func() error { return s.busy(5 * sec) }, "busy with run a since 3s (preparing)", Preparing},
+		{func() error { return s.start(5*sec, 5*sec+1) }, "it is preparing", Preparing},
+		{func() error { s.connected(6 * sec); return nil }, "", Ready},
+		{func() error { return told(verbStart, "b") }, "it is at run a", Ready},
+		{func() error { return s.start(7*sec, 7*sec) }, "was 0s ago", Ready},
+		{func() error { return s.start(7*sec, 6*sec) }, "was 1s ago", Ready},
+		{func() error { return s.start(7*sec, 7*sec+2*int64(startMost)) }, "ahead", Ready},
+		{func() error { return s.start(7*sec, 8*sec) }, "", Running},
+		{func() error { return s.start(8*sec, 9*sec) }, "it is running", Running},
+		{func() error { return told(verbPing, "b") }, "it is at run a", Running},
+		{func() error { return told(verbPing, "a") }, "", Running},
+		{func() error { s.loaded(9 * sec); return nil }, "", Draining},
+		{func() error { a.free(); return told(verbPing, "a") }, "no run", Draining},
 	} {
-		err := step.do(step.at * sec)
+		err := step.do()
 		if (err == nil) != (step.want == "") || err != nil && !strings.Contains(err.Error(), step.want) {
 			t.Errorf("step %d: %v, want %q", i, err, step.want)
 		}
-		if l.phase != step.is {
-			t.Fatalf("step %d: it is %s, want %s", i, l.phase, step.is)
+		if s.phase != step.is {
+			t.Fatalf("step %d: it is %s, want %s", i, s.phase, step.is)
 		}
+	}
+	if s.heard != 8*sec {
+		t.Errorf("the driver was heard at %d, not when it pinged", s.heard)
 	}
 }
 
 // TestEveryPhaseEnds: whatever an agent waits for, it does not wait for ever.
 func TestEveryPhaseEnds(t *testing.T) {
-	const connect, length = 5 * time.Second, 20 * time.Second
 	reach := map[Phase]func(*life){
 		Preparing: func(l *life) {},
 		Ready:     func(l *life) { l.connected(0) },
-		Running:   func(l *life) { l.connected(0); _ = l.start("a", 0, sec) },
+		Running:   func(l *life) { l.connected(0); _ = l.start(0, sec) },
 		Draining:  func(l *life) { l.loaded(0) },
 	}
 	for phase, most := range map[Phase]time.Duration{
@@ -64,10 +61,7 @@ func TestEveryPhaseEnds(t *testing.T) {
 		Running:  time.Second + 20*time.Second + runSlack,
 		Draining: drainMost,
 	} {
-		l := newLife(10 * time.Second)
-		if err := l.prepare("a", 0, connect, length); err != nil {
-			t.Fatal(err)
-		}
+		l := newLife("a", 0, 10*time.Second, 5*time.Second, 20*time.Second)
 		reach[phase](&l)
 		if l.phase != phase {
 			t.Fatalf("%s was not reached but %s", phase, l.phase)
@@ -85,9 +79,5 @@ func TestEveryPhaseEnds(t *testing.T) {
 		if why := l.overdue(int64(most) + 1); !strings.Contains(why, string(phase)) {
 			t.Errorf("%s: after %s: %q", phase, most, why)
 		}
-	}
-	l := newLife(1)
-	if why := l.overdue(1 << 60); why != "" {
-		t.Errorf("idle is overdue: %s", why)
 	}
 }

@@ -22,13 +22,16 @@ type Engine func(context.Context, *spec.Spec, run.ShareOptions, run.Sink) (*run.
 // session is an agent's part in one run. It is its engine's sink, and buffers the reports until
 // they are taken.
 type session struct {
-	run    string
+	life   // guarded by the agent's lock
 	order  order
-	cancel context.CancelFunc // of the engine
-	start  chan time.Time     // sent once
-	over   chan struct{}      // closed by finish
-	finish func()             // tells an observer that the load is over
-	cap    float64            // limit on a closed loop's rate, requests/s; 0: none
+	here   context.Context // ends when the agent leaves this run
+	leave  context.CancelFunc
+	engine context.Context // ends when the engine is told to stop
+	cancel context.CancelFunc
+	starts chan time.Time // sent once
+	over   chan struct{}  // closed by finish
+	finish func()         // tells an observer that the load is over
+	cap    float64        // limit on a closed loop's rate, requests/s; 0: none
 
 	mu      sync.Mutex
 	out     outlet
@@ -37,26 +40,26 @@ type session struct {
 	sent    uint64 // in the current second
 	widthNs int64  // of it
 	kick    chan struct{}
-
-	freed chan struct{} // closed by the agent when it leaves this run
 }
 
-func newSession(run string, o order, cancel context.CancelFunc) *session {
-	over := make(chan struct{})
-	return &session{run: run, order: o, cancel: cancel, start: make(chan time.Time, 1), over: over,
-		finish: sync.OnceFunc(func() { close(over) }), kick: make(chan struct{}, 1), freed: make(chan struct{})}
+func newSession(l life, o order) *session {
+	s := &session{life: l, order: o, starts: make(chan time.Time, 1), over: make(chan struct{}), kick: make(chan struct{}, 1)}
+	s.here, s.leave = context.WithCancel(context.Background())
+	s.engine, s.cancel = context.WithCancel(s.here)
+	s.finish = sync.OnceFunc(func() { close(s.over) })
+	return s
 }
 
 // work does the share and reports all of it but the ending. It returns once the engine has ended;
 // its reports may still be waiting.
-func (s *session) work(ctx context.Context, engine Engine, o run.ShareOptions, ready func()) ending {
+func (s *session) work(engine Engine, o run.ShareOptions, ready func()) ending {
 	o.Share, o.Load, o.Observe = s.order.Share, s.order.Load, s.order.Observe
-	o.Start, o.Over = s.start, s.over
+	o.Start, o.Over = s.starts, s.over
 	o.Ready = func(established, asked int) {
 		ready()
 		s.tell(true, func() error { return s.out.object(frameReady, readiness{established, asked}) })
 	}
-	done, err := engine(ctx, s.order.Spec, o, s)
+	done, err := engine(s.engine, s.order.Spec, o, s)
 	if err != nil {
 		return ending{Error: err.Error(), Refused: errors.Is(err, exit.ErrRefused)}
 	}
@@ -111,6 +114,14 @@ func (s *session) tell(now bool, add func() error) {
 		default:
 		}
 	}
+}
+
+// halt is stop by the agent, which notes when.
+func (s *session) halt(now int64, why string) {
+	if s.halted == 0 {
+		s.halted = max(now, 1)
+	}
+	s.stop(why)
 }
 
 // stop ends the work before its time.

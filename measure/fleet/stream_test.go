@@ -83,7 +83,7 @@ func TestStreamRefuses(t *testing.T) {
 	if err := in.take(0, []byte{'x', 0, 0, 0, 0}, func(byte, []byte) error { return fmt.Errorf("no") }); err == nil {
 		t.Error("what was refused was taken")
 	}
-	s := newSession("r", order{}, func() {})
+	s := newSession(life{}, order{})
 	s.tellProfile(make([]byte, frameMost+1), "a1")
 	if got := string(s.out.waiting); s.stopped != "" || !strings.Contains(got, "too much to be sent") {
 		t.Errorf("a profile that is too large: %q, %.200s", s.stopped, got)
