@@ -36,7 +36,7 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.RunResult, error) {
 	j.early = nil
 	loaders := 0
 	for _, m := range j.members {
-		if m.load {
+		if m.Load {
 			loaders++
 		}
 	}
@@ -44,14 +44,13 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.RunResult, error) {
 	if err := j.unready(0); err != nil { // what arrived since Prepare
 		return nil, err
 	}
-	if j.every(func(m *member) bool { return !m.load || m.ready == nil || m.ready.Established == 0 }) {
+	if j.every(func(m *member) bool { return !m.Load || m.ready == nil || m.ready.Established == 0 }) {
 		j.unstarted()
 		return j.worked()
 	}
 	if err := j.start(ctx); err != nil {
 		j.stop(err.Error())
 		j.pump(context.Background(), sayWithin, func() bool { return j.every((*member).over) })
-		j.drop()
 		return nil, err
 	}
 	opened := j.during(ctx)
@@ -70,8 +69,7 @@ func (j *job) unstarted() {
 	}
 	j.sink.Connected(0, asked, time.Time{})
 	for _, m := range j.members {
-		if !m.load {
-			m.saidIt = true
+		if !m.Load {
 			j.tell(m, "no agent could connect")
 		}
 	}
@@ -81,9 +79,9 @@ func (j *job) unstarted() {
 // start tells every agent when to begin, on its own clock.
 func (j *job) start(ctx context.Context) error {
 	w := j.w
-	lead := w.o.lead
+	lead := startAhead
 	for _, m := range j.members {
-		lead = max(lead, w.o.lead+10*time.Duration(m.clock.RTTMinNs()))
+		lead = max(lead, startAhead+10*time.Duration(m.clock.RTTMinNs()))
 	}
 	j.startAt = w.now() + int64(lead)
 	j.windowAt = j.startAt + int64(j.spec.Warmup)
@@ -104,7 +102,7 @@ func (j *job) start(ctx context.Context) error {
 
 // during runs the job until every agent's load is over. It reports whether the window was opened.
 func (j *job) during(ctx context.Context) (opened bool) {
-	loaded := func() bool { return j.every(func(m *member) bool { return !m.load || m.over() }) }
+	loaded := func() bool { return j.every(func(m *member) bool { return !m.Load || m.over() }) }
 	for !loaded() && ctx.Err() == nil {
 		// The pump returns when the window opens, too.
 		window := func() bool { return loaded() || !opened && j.w.now() >= j.windowAt }
@@ -134,7 +132,7 @@ func (j *job) overdue() bool {
 		return false
 	}
 	for _, m := range j.members {
-		if m.load {
+		if m.Load {
 			j.lose(m, "it did not end in time")
 		}
 	}
@@ -148,26 +146,18 @@ func (j *job) afterwards(opened bool) {
 		j.sink.Window(false, time.Now())
 	}
 	for _, m := range j.members {
-		if !m.load && !m.over() && !m.saidIt {
+		if !m.Load && !m.over() && !m.saidIt {
 			_, _ = j.w.say(ctx, &m.present, command{Verb: verbFinish, Run: j.id}) // else it ends at its own time limit
 		}
 	}
 	j.pump(ctx, endWithin, func() bool { return j.every((*member).over) })
 	j.loseAll(fmt.Sprintf("it did not report its end within %s", endWithin))
-	j.drop()
 	_ = j.all(func(m *member) error {
 		if m.lost != "" {
 			return nil
 		}
 		return j.w.pings(ctx, &m.present, &m.clock) // else those of the run have to suffice
 	})
-}
-
-// drop ends the heartbeats.
-func (j *job) drop() {
-	if j.beats != nil {
-		j.beats()
-	}
 }
 
 // worked merges the results of the run.
@@ -189,13 +179,13 @@ func (j *job) worked() (*run.RunResult, error) {
 // add adds an agent's part.
 func (j *job) add(w *run.RunResult, m *member) {
 	var own *load.Result
-	if m.number >= 0 {
+	if m.Load {
 		own = j.merger.Agent(m.number)
 	}
 	a := m.account(j, own)
 	w.Agents = append(w.Agents, a)
 	f := w.Fleet
-	if m.load {
+	if m.Load {
 		f.StartSkewNs = max(f.StartSkewNs, a.StartSkewNs)
 		f.ClockErrorNs = max(f.ClockErrorNs, a.Clock.ErrorNs)
 		w.Connections += a.Load.Connections
@@ -204,7 +194,7 @@ func (j *job) add(w *run.RunResult, m *member) {
 			if f.LostShare == 0 || m.lostAt < f.LostFromNs {
 				f.LostFromNs = m.lostAt
 			}
-			f.LostShare += m.share.Fraction()
+			f.LostShare += m.Share.Fraction()
 		}
 	}
 	if m.done == nil {
@@ -216,7 +206,7 @@ func (j *job) add(w *run.RunResult, m *member) {
 	if w.Stacks == nil && m.done.Stacks != nil { // a server runs on one host
 		w.Stacks, w.Folded, w.FoldedOff, w.Observing = m.done.Stacks, m.done.Folded, m.done.FoldedOff, m.done.Observing
 	}
-	if m.load && m.done.Headroom > 0 && (w.Headroom == 0 || m.done.Headroom < w.Headroom) {
+	if m.Load && m.done.Headroom > 0 && (w.Headroom == 0 || m.done.Headroom < w.Headroom) {
 		w.Headroom, w.HeadroomBy = m.done.Headroom, m.done.HeadroomBy // the weakest agent's counts
 	}
 	if m.done.RestoreErr != "" {
@@ -230,7 +220,7 @@ func (j *job) oneTarget(w *run.RunResult) {
 	var texts []string
 	same := true
 	for _, m := range j.members {
-		if !m.load || m.done == nil {
+		if !m.Load || m.done == nil {
 			continue
 		}
 		if w.Target == "" {
@@ -247,14 +237,12 @@ func (j *job) oneTarget(w *run.RunResult) {
 
 // Close implements run.Job.
 func (j *job) Close() error {
-	j.drop()
-	j.beaten.Wait()
-	leave := j.leave
-	j.leave = nil
-	if leave == nil {
+	j.end()
+	j.says.Wait()
+	if j.leave == nil {
 		return nil
 	}
-	return leave()
+	return j.leave()
 }
 
 // abandon ends a run that did not reach its start.

@@ -28,12 +28,12 @@ type job struct {
 	members []*member
 	byID    map[string]*member
 
-	arrive chan bus.Report
-	clocks chan func()     // what heartbeats say of clocks
+	events chan func()     // reports, and what heartbeats say of clocks
 	taken  <-chan struct{} // closed: another driver took the test bed
-	beats  context.CancelFunc
-	beaten sync.WaitGroup
-	leave  func() error // ends the reports
+	alive  context.Context // until Close: heartbeats are sent, and reports taken
+	end    context.CancelFunc
+	says   sync.WaitGroup // heartbeats and last words
+	leave  func() error   // ends the reports
 
 	sink   run.Sink
 	early  []func(run.Sink) // events before there was a sink
@@ -55,8 +55,8 @@ func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
 	if err := run.RefuseFar(s); err != nil {
 		return nil, err
 	}
-	j := &job{w: w, id: record.NewID(time.Now()), spec: s, byID: map[string]*member{},
-		arrive: make(chan bus.Report, 64), clocks: make(chan func(), 64)}
+	j := &job{w: w, id: record.NewID(time.Now()), spec: s, byID: map[string]*member{}, events: make(chan func(), 64)}
+	j.alive, j.end = context.WithCancel(context.Background())
 	var err error
 	if j.taken, err = w.hold(ctx, "run "+j.id); err != nil {
 		return nil, err
@@ -82,10 +82,10 @@ func (j *job) enlist(loads, observes []present) error {
 		return fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
 	for i, l := range loads {
-		j.members = append(j.members, &member{present: l, load: true, share: shares[i], number: i})
+		j.members = append(j.members, &member{present: l, order: order{Spec: j.spec, Load: true, Share: shares[i]}, number: i})
 	}
 	for _, o := range observes {
-		j.members = append(j.members, &member{present: o, number: -1})
+		j.members = append(j.members, &member{present: o, order: order{Spec: j.spec, Observe: true}})
 	}
 	for _, m := range j.members {
 		j.byID[m.id] = m
@@ -123,24 +123,17 @@ func (j *job) assemble(ctx context.Context) error {
 	return j.unready(limit)
 }
 
-// listen takes the agents' reports until the job is closed. One that is taken stays taken: it is
-// either in arrive, or comes again.
-func (j *job) listen() error {
-	closed := make(chan struct{})
-	stop, err := j.w.conn.Reports(j.id, func(r bus.Report) bool {
+// listen takes the agents' reports until the job is over. One that is taken stays taken: it is either
+// in events, or comes again.
+func (j *job) listen() (err error) {
+	j.leave, err = j.w.conn.Reports(j.id, func(r bus.Report) bool {
 		select {
-		case j.arrive <- r:
+		case j.events <- func() { j.take(&r) }:
 			return true
-		case <-closed:
+		case <-j.alive.Done():
 			return false
 		}
 	})
-	if err == nil {
-		j.leave = func() error {
-			close(closed)
-			return stop()
-		}
-	}
 	return err
 }
 
@@ -171,7 +164,7 @@ func (j *job) unreached() error {
 	any := false
 	for _, m := range j.members {
 		switch {
-		case !m.load:
+		case !m.Load:
 		case m.ready.Established == 0:
 			not = m
 		default:
@@ -193,8 +186,7 @@ func (j *job) unreached() error {
 // prepare sends every agent its order.
 func (j *job) prepare(ctx context.Context) error {
 	return j.all(func(m *member) error {
-		mine := order{Spec: j.spec, Share: m.share, Load: m.load, Observe: !m.load}
-		_, err := j.w.say(ctx, &m.present, command{Verb: verbPrepare, Run: j.id, Order: &mine})
+		_, err := j.w.say(ctx, &m.present, command{Verb: verbPrepare, Run: j.id, Order: &m.order})
 		m.heard = j.w.now()
 		if isAnswered(err) {
 			return fmt.Errorf("%w: agent %w", exit.ErrRefused, err)
@@ -217,25 +209,21 @@ func (j *job) every(holds func(*member) bool) bool {
 	return true
 }
 
-// beat sends every agent a heartbeat once a second, and takes the answer as a ping.
+// beat sends every agent a heartbeat once a second, and takes the answer as a ping. An agent that does
+// not answer, or has left the run, shows by its reports or by their absence.
 func (j *job) beat() {
-	ctx, cancel := context.WithCancel(context.Background())
-	j.beats = cancel
-	for _, m := range j.members {
-		j.beaten.Go(func() { pause.Every(ctx, beatEvery, func() { j.beatOnce(ctx, m) }) })
-	}
-}
-
-// beatOnce sends one heartbeat. An agent that does not answer, or has left the run, shows by its
-// reports or by their absence.
-func (j *job) beatOnce(ctx context.Context, m *member) {
-	ctx, cancel := context.WithTimeout(ctx, 2*beatEvery) // the next matters more than the answer to this one
-	defer cancel()
-	if r, err := j.w.say(ctx, &m.present, command{Verb: verbPing, Run: j.id}); err == nil {
-		select {
-		case j.clocks <- func() { m.clock.Add(r.ping) }:
-		default: // there will be others
+	beat := func(m *member) {
+		ctx, cancel := context.WithTimeout(j.alive, 2*beatEvery) // the next matters more than the answer to this one
+		defer cancel()
+		if r, err := j.w.say(ctx, &m.present, command{Verb: verbPing, Run: j.id}); err == nil {
+			select {
+			case j.events <- func() { m.clock.Add(r.ping) }:
+			default: // there will be others
+			}
 		}
+	}
+	for _, m := range j.members {
+		j.says.Go(func() { pause.Every(j.alive, beatEvery, func() { beat(m) }) })
 	}
 }
 
@@ -249,10 +237,8 @@ func (j *job) pump(ctx context.Context, limit time.Duration, until func() bool) 
 		select {
 		case <-ctx.Done():
 			return
-		case s := <-j.arrive:
-			j.take(&s)
-		case add := <-j.clocks:
-			add()
+		case do := <-j.events:
+			do()
 		case <-j.taken:
 			j.taken = nil
 			j.loseAll(fmt.Sprintf("the test bed was taken by another driver (%v)", j.w.lease.Why()))
@@ -305,26 +291,23 @@ func (j *job) without(m *member, why string) {
 		m.lostAt = m.rows[n-1].TNs
 	}
 	j.w.o.Log(fmt.Sprintf("agent %s is lost: %s", m.Name, why))
-	if j.merger != nil && m.number >= 0 && m.result == nil {
+	if j.merger != nil && m.Load && m.result == nil {
 		j.merger.Lost(m.number)
 	}
-	if !m.saidIt {
-		m.saidIt = true
-		j.tell(m, "it was counted as lost")
-	}
+	j.tell(m, "it was counted as lost")
 	if !j.w.o.AllowLoss {
 		j.stop(fmt.Sprintf("agent %s is lost: %s", m.Name, why))
 	}
 }
 
-// tell tells an agent to stop, without waiting for it.
+// tell tells an agent to stop, once and without waiting for it. An unreachable one stops by itself, after
+// its grace.
 func (j *job) tell(m *member, why string) {
-	j.beaten.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
-		defer cancel()
-		// An unreachable agent stops by itself, after its grace.
-		_, _ = j.w.say(ctx, &m.present, command{Verb: verbStop, Run: j.id, Why: why})
-	})
+	if m.saidIt {
+		return
+	}
+	m.saidIt = true
+	j.says.Go(func() { _, _ = j.w.say(context.Background(), &m.present, command{Verb: verbStop, Run: j.id, Why: why}) })
 }
 
 // stop ends the run on every agent.
@@ -334,8 +317,7 @@ func (j *job) stop(why string) {
 	}
 	j.stopped = why
 	for _, m := range j.members {
-		if m.end == nil && !m.saidIt {
-			m.saidIt = true
+		if m.end == nil {
 			j.tell(m, why)
 		}
 	}
@@ -412,7 +394,7 @@ func (j *job) tellSink(do func(run.Sink)) {
 
 // tally handles one interval of an agent.
 func (j *job) tally(m *member, body []byte) error {
-	if j.merger == nil || !m.load || len(body) < 1 {
+	if j.merger == nil || !m.Load || len(body) < 1 {
 		return errors.New("a tally of who does not load, or before the start")
 	}
 	t := j.merger.Spare()
@@ -428,7 +410,7 @@ func (j *job) tally(m *member, body []byte) error {
 // ended handles an agent's own result. One that ended before it was told to counts as lost from
 // then on.
 func (j *job) ended(m *member) error {
-	if j.merger != nil && m.load && m.result != nil {
+	if j.merger != nil && m.Load && m.result != nil {
 		if err := j.merger.End(m.number, m.result); err != nil {
 			return err
 		}
@@ -439,7 +421,7 @@ func (j *job) ended(m *member) error {
 		why = m.end.Error
 	case m.end.Stopped != "" && !m.saidIt:
 		why = "it stopped: " + m.end.Stopped
-	case m.load && m.result == nil:
+	case m.Load && m.result == nil:
 		why = "it reported no result"
 	}
 	if why != "" && j.merger != nil {

@@ -14,9 +14,8 @@ import (
 // job.
 type member struct {
 	present
-	load   bool // else it observes
-	share  load.Share
-	number int // in the Merger; -1: does not load
+	order      // loads, or observes
+	number int // in the Merger, if it loads
 
 	inlet  frameReader
 	heard  int64 // the last message, driver's clock
@@ -47,12 +46,15 @@ func (m *member) environment() record.Environment {
 func (j *job) Agents() []record.Agent {
 	var list []record.Agent
 	for _, m := range j.members {
-		list = append(list, record.Agent{
-			Name: m.Name, Loads: m.load, Observes: !m.load, Environment: m.environment(),
-			Share: record.AgentShare{First: m.share.First, Count: m.share.Count, Of: m.share.Of},
-		})
+		list = append(list, m.named(record.Agent{Environment: m.environment()}))
 	}
 	return list
+}
+
+// named adds to the entry in the record who the agent is, and its part.
+func (m *member) named(a record.Agent) record.Agent {
+	a.Name, a.Loads, a.Observes, a.Share = m.Name, m.Load, m.Observe, record.AgentShare(m.Share)
+	return a
 }
 
 // account is the agent's entry in the record.
@@ -60,14 +62,12 @@ func (m *member) account(j *job, own *load.Result) record.Agent {
 	d := m.done
 	if d == nil { // lost: only what it reported of its host before is known
 		d = &run.ShareResult{
-			Connections: int(m.share.Part(uint64(j.spec.Connections))),
+			Connections: int(m.Share.Part(uint64(j.spec.Connections))),
 			Environment: m.environment(),
 		}
 	}
 	d.Result = own
-	a := run.AgentOf(j.spec, m.share, d, m.rows)
-	a.Name, a.Loads, a.Observes = m.Name, m.load, !m.load
-	a.Share = record.AgentShare{First: m.share.First, Count: m.share.Count, Of: m.share.Of}
+	a := m.named(run.AgentOf(j.spec, m.Share, d, m.rows))
 	a.Lost, a.LostAtNs = m.lost, m.lostAt
 	until := max(j.endedAt, j.startAt)
 	if m.lost != "" { // what its clock did afterwards affects no figure
@@ -91,9 +91,9 @@ func describeMembers(all []*member) string {
 	var loads, observes []string
 	equal := true
 	for _, m := range all {
-		if m.load {
-			loads = append(loads, fmt.Sprintf("%s %d/%d", m.Name, m.share.Count, m.share.Of))
-			equal = equal && m.share.Count == all[0].share.Count
+		if m.Load {
+			loads = append(loads, fmt.Sprintf("%s %d/%d", m.Name, m.Share.Count, m.Share.Of))
+			equal = equal && m.Share.Count == all[0].Share.Count
 		} else {
 			observes = append(observes, m.Name)
 		}

@@ -21,38 +21,33 @@ const serveWithin = time.Minute
 
 // Hosting implements run.Host: the address of the agent that observes.
 func (w *Work) Hosting(ctx context.Context) (netip.Addr, error) {
-	p, err := w.server(ctx)
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	at, err := netip.ParseAddr(p.Serves)
-	if err != nil {
-		return at, fmt.Errorf("agent %s: what it says of itself is malformed: %w", p.Name, err)
-	}
-	return at, nil
+	_, at, err := w.server(ctx)
+	return at, err
 }
 
-// server returns the agent that starts servers: the one that observes them.
-func (w *Work) server(ctx context.Context) (*present, error) {
+// server returns the agent that starts servers, which observes them, and its address.
+func (w *Work) server(ctx context.Context) (p *present, at netip.Addr, err error) {
 	if len(w.o.Observe) != 1 {
-		return nil, fmt.Errorf("%w: serve: servers are started by the agent on their machine, which observes them; name it: --observe NAME",
+		return nil, at, fmt.Errorf("%w: serve: servers are started by the agent on their machine, which observes them; name it: --observe NAME",
 			exit.ErrRefused)
 	}
 	here, err := w.usable(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		p, err = named(w.o.Observe[0], here)
 	}
-	p, err := named(w.o.Observe[0], here)
 	if err != nil {
-		return nil, err
+		return nil, at, err
 	}
 	if err = p.speaks(); err == nil && p.Serves == "" {
 		err = errServesNone
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: serve: agent %s: %w", exit.ErrRefused, p.Name, err)
+		return nil, at, fmt.Errorf("%w: serve: agent %s: %w", exit.ErrRefused, p.Name, err)
 	}
-	return p, nil
+	if at, err = netip.ParseAddr(p.Serves); err != nil {
+		return nil, at, fmt.Errorf("agent %s: what it says of itself is malformed: %w", p.Name, err)
+	}
+	return p, at, nil
 }
 
 // Start implements run.Host.
@@ -60,15 +55,13 @@ func (w *Work) Start(ctx context.Context, o *spec.Own, cpus []int) (run.Instance
 	if _, err := w.hold(ctx, "an experiment"); err != nil {
 		return nil, "", err
 	}
-	p, err := w.server(ctx)
+	p, _, err := w.server(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	r := &remote{w: w, on: p, id: record.NewID(time.Now())}
-	ctx, cancel := context.WithTimeout(ctx, serveWithin)
-	defer cancel()
 	r.keep()
-	answer, err := w.ask(ctx, p, command{Verb: verbServe, Server: r.id, Own: o, CPUs: cpus})
+	answer, err := w.say(ctx, p, command{Verb: verbServe, Server: r.id, Own: o, CPUs: cpus})
 	if err != nil {
 		r.Stop()
 		return nil, "", fmt.Errorf("start %s: %w", strings.Join(o.Args, " "), err)

@@ -26,12 +26,12 @@ type WorkOptions struct {
 	Log func(string)
 
 	lossAfter time.Duration // of silence; 0: 10 s
-	lead      time.Duration // from announcing the start to the start; 0: half a second
 }
 
 const (
 	lossDefault = 10 * time.Second
-	leadDefault = 500 * time.Millisecond
+	// startAhead is how long before a start it is announced, without the way of the announcement.
+	startAhead = 500 * time.Millisecond
 	// sayWithin is how long an agent may take to answer.
 	sayWithin = 5 * time.Second
 	// pingsMany is how many pings precede a run, and follow it.
@@ -57,9 +57,6 @@ type Work struct {
 func NewWork(conn *bus.Conn, o WorkOptions) *Work {
 	if o.lossAfter == 0 {
 		o.lossAfter = lossDefault
-	}
-	if o.lead == 0 {
-		o.lead = leadDefault
 	}
 	if o.Log == nil {
 		o.Log = func(string) {}
@@ -159,13 +156,12 @@ func (w *Work) now() int64 { return int64(time.Since(w.base)) }
 
 // say sends a command and returns the agent's reply; a refusal is an error that names the agent.
 func (w *Work) say(ctx context.Context, to *present, c command) (*reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, sayWithin)
+	limit := sayWithin
+	if c.Verb == verbServe {
+		limit = serveWithin
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return w.ask(ctx, to, c)
-}
-
-// ask is say without a limit of its own.
-func (w *Work) ask(ctx context.Context, to *present, c command) (*reply, error) {
 	c.Protocol = Protocol
 	body := text(c)
 	sent := w.now()
@@ -179,20 +175,20 @@ func (w *Work) ask(ctx context.Context, to *present, c command) (*reply, error) 
 	}
 	r.ping.There, r.ping.WallThere = r.NowNs, r.WallNs
 	if r.Error != "" {
-		return &r, fmt.Errorf("%s: %w", to.Name, answered{r.Error})
+		return &r, fmt.Errorf("%s: %w", to.Name, answered(r.Error))
 	}
 	return &r, nil
 }
 
 // answered is an agent's refusal.
-type answered struct{ text string }
+type answered string
 
-func (a answered) Error() string { return a.text }
+func (a answered) Error() string { return string(a) }
 
 // isAnswered reports whether err is a refusal, not an unreachable agent.
 func isAnswered(err error) bool {
-	var a answered
-	return errors.As(err, &a)
+	_, is := errors.AsType[answered](err)
+	return is
 }
 
 // pings makes several exchanges in a row and adds them to a clock.
