@@ -91,7 +91,7 @@ func mayImport() map[string][]string {
 		"measure/fleet": {"experiment/spec", "internal/exit", "internal/pause", "internal/sys", "internal/unit", "measure/fleet/bus", "measure/fleet/clock", "measure/load", "measure/run",
 			"record"},
 		"measure/fleet/bus":        {"internal/text", "internal/durable", "internal/pause", "internal/sys"},
-		"measure/fleet/controller": {"internal/pause", "measure/fleet/bus"},
+		"measure/fleet/controller": {"internal/pause", "internal/sys", "measure/fleet/bus"},
 		"measure/fleet/clock":      {},
 		"measure/load": {"internal/condition", "internal/eventstream", "internal/hist", "internal/hpack", "internal/http1", "internal/http2", "internal/ring",
 			"internal/sys", "internal/tlsconn", "internal/unit", "internal/websocket"},

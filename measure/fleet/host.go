@@ -2,71 +2,33 @@ package fleet
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
 // WayTo returns this host's address on the way to another (a URL, or host:port), its interface, and
-// the interface's speed from /sys/class/net in bits per second; the zero values if unknown. It sends
-// nothing.
+// the interface's speed in bits per second; the zero values if unknown.
 func WayTo(address string) (from netip.Addr, nic string, bitsPerSecond float64) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		address = u.Host
 	}
-	c, err := net.Dial("udp", address) // connect(2) of a datagram socket chooses a route and sends nothing
+	from, err := sys.SourceTo(address)
+	if err == nil {
+		nic, err = sys.InterfaceWith(from.WithZone(""))
+	}
 	if err != nil {
 		return from, "", 0
 	}
-	defer c.Close()
-	own, err := netip.ParseAddrPort(c.LocalAddr().String())
-	if err != nil {
-		return from, "", 0
-	}
-	from = own.Addr().Unmap()
-	all, err := net.Interfaces()
-	if err != nil {
-		return from, "", 0
-	}
-	for _, i := range all {
-		addrs, err := i.Addrs()
-		if err != nil {
-			continue
-		}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == from.WithZone("") {
-				return from, i.Name, speedOf("/sys/class/net", i.Name)
-			}
-		}
-	}
-	return from, "", 0
+	return from, nic, float64(sys.LinkMbits(nic)) * 1e6
 }
 
-// speedOf reads an interface's speed: Mbit/s, -1 or an error if it has none
-// (Documentation/ABI/testing/sysfs-class-net).
-func speedOf(dir, name string) float64 {
-	b, err := os.ReadFile(filepath.Join(dir, name, "speed"))
-	if err != nil {
-		return 0
-	}
-	n, err := strconv.ParseFloat(strings.TrimSpace(string(b)), 64)
-	if err != nil || n <= 0 {
-		return 0
-	}
-	return n * 1e6
-}
-
-const (
-	// capacityBytes is the response size that a capacity refers to.
-	capacityBytes = 1000
-)
+// capacityBytes is the response size that a capacity refers to.
+const capacityBytes = 1000
 
 // Capacity is what the user's calibration predicts for all cores of this host: requests per second,
 // responses of 1 kB, no pipelining. The error says why there is none.

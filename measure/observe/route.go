@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/vishvananda/netlink"
+
+	"ceiling/internal/sys"
 )
 
 var errRoute = errors.New("the kernel's route names no interface")
@@ -48,7 +50,7 @@ func InterfaceTo(target, peer netip.Addr, generatorHere bool) (string, error) {
 			return "", err
 		}
 	} else if r.local && !generatorHere {
-		return interfaceWith(target)
+		return sys.InterfaceWith(target)
 	}
 	return r.iface()
 }
@@ -60,28 +62,4 @@ func (r *route) iface() (string, error) {
 		return "", fmt.Errorf("name interface %d: %w", r.index, err)
 	}
 	return i.Name, nil
-}
-
-// interfaceWith returns the interface that has an address.
-func interfaceWith(addr netip.Addr) (string, error) {
-	all, err := net.Interfaces()
-	if err != nil {
-		return "", fmt.Errorf("list interfaces: %w", err)
-	}
-	for _, i := range all {
-		addrs, err := i.Addrs()
-		if err != nil {
-			return "", fmt.Errorf("list addresses of %s: %w", i.Name, err)
-		}
-		for _, a := range addrs {
-			prefix, err := netip.ParsePrefix(a.String())
-			if err != nil {
-				continue // not an address with a mask
-			}
-			if prefix.Addr() == addr || addr.IsLoopback() && prefix.Contains(addr) {
-				return i.Name, nil
-			}
-		}
-	}
-	return "", fmt.Errorf("no interface has the address %s", addr)
 }

@@ -131,12 +131,8 @@ func speedOf(name, namespace string, bitsPerS float64) (float64, error) {
 	if _, err := os.Stat(filepath.Join(dir, "device")); err != nil || namespace != "" {
 		return 0, unknown
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "speed"))
-	if err != nil {
-		return 0, unknown
-	}
-	mbits, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil || mbits <= 0 {
+	mbits := sys.LinkMbits(name)
+	if mbits == 0 {
 		return 0, unknown
 	}
 	return float64(mbits) * 1e6, nil

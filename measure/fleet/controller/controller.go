@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ceiling/internal/sys"
 	"ceiling/measure/fleet/bus"
 )
 
@@ -155,25 +156,16 @@ func advertised(asked, host string, port int) (string, error) {
 		h, p = asked, strconv.Itoa(port)
 	}
 	if asked == "" {
-		if h = host; reachable(h) != h {
-			h = outboundIP()
+		if h = reachable(host); h != host {
+			if from, err := sys.SourceTo("192.0.2.1:9"); err == nil { // TEST-NET-1 (RFC 5737)
+				h = from.String()
+			}
 		}
 	}
 	if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 || reachable(h) != h {
 		return "", fmt.Errorf("cannot advertise %q: want a name or address that agents reach, and a port if theirs is another", asked)
 	}
 	return net.JoinHostPort(h, p), nil
-}
-
-// outboundIP returns this host's outbound address. It connects a UDP socket to an address of
-// TEST-NET-1 (RFC 5737), which only consults the routing table and sends nothing.
-func outboundIP() string {
-	c, err := net.Dial("udp", "192.0.2.1:9")
-	if err != nil {
-		return "127.0.0.1"
-	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).IP.String()
 }
 
 func (s *Server) options(host string, port int) (*server.Options, error) {
