@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,15 +55,12 @@ type Agent struct {
 	conn *bus.Conn
 
 	mu      sync.Mutex
-	session *session       // nil: idle
-	ended   sync.WaitGroup // sessions
+	session *session // nil: idle
 	hosted  hosted
 }
 
 func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
-	if o.Grace == 0 {
-		o.Grace = graceDefault
-	}
+	o.Grace = cmp.Or(o.Grace, graceDefault)
 	if o.engine == nil {
 		o.engine = run.DoShare
 	}
@@ -75,9 +73,6 @@ func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
 	}
 	if o.find == nil {
 		o.find = lookup
-	}
-	if o.Log == nil {
-		o.Log = func(string) {}
 	}
 	o.About.describe(&o)
 	a := &Agent{o: o, conn: conn}
@@ -113,7 +108,7 @@ func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 	if err != nil {
 		why = err.Error()
 	}
-	err = errors.Join(err, a.leave(why, leaveWithin))
+	err = errors.Join(err, a.leave(why))
 	a.hosted.stop(why)
 	if e := stop(); e != nil && conn.Connected() { // without a connection no driver would get it
 		err = errors.Join(err, e)
@@ -293,7 +288,7 @@ func (a *Agent) prepare(id string, o *order) error {
 	}
 	a.session = s
 	a.o.Log(fmt.Sprintf("run %s: %s", id, describe(o)))
-	a.ended.Go(func() { a.work(s) })
+	go a.work(s)
 	return nil
 }
 
@@ -312,6 +307,7 @@ func describe(o *order) string {
 
 // work is a session's goroutine: it runs the engine and sends its reports.
 func (a *Agent) work(s *session) {
+	defer close(s.ended)
 	defer s.cancel()
 	var sent sync.WaitGroup
 	sent.Go(func() { a.send(s) })
@@ -429,30 +425,26 @@ func (a *Agent) look(now, late int64) error {
 	return nil
 }
 
-// leave ends whatever is running, because the agent was asked to disconnect. It first reports its run's
-// result, within a time limit.
-func (a *Agent) leave(why string, within time.Duration) error {
+// leave ends its run, because the agent was asked to disconnect. It first reports the result, within a
+// time limit.
+func (a *Agent) leave(why string) error {
 	a.mu.Lock()
-	if a.session != nil {
-		a.session.halt(a.now(), why)
+	s := a.session
+	if s != nil {
+		s.halt(a.now(), why)
 	}
 	a.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		a.ended.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(within):
+	if s == nil {
+		return nil
 	}
+	pause.For(s.here, leaveWithin)
 	a.mu.Lock()
-	if a.session != nil {
+	if a.session == s {
 		a.free()
 	}
 	a.mu.Unlock()
 	select {
-	case <-done:
+	case <-s.ended:
 		return nil
 	case <-time.After(obeyWithin):
 		return errors.New("the load engine did not end")

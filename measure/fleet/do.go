@@ -34,13 +34,7 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.RunResult, error) {
 		do(sink)
 	}
 	j.early = nil
-	loaders := 0
-	for _, m := range j.members {
-		if m.Load {
-			loaders++
-		}
-	}
-	j.merger = load.NewMerger(loaders, len(j.spec.Targets), mergeEvery, sink)
+	j.merger = load.NewMerger(j.loaders, len(j.spec.Targets), mergeEvery, sink)
 	if err := j.unready(0); err != nil { // what arrived since Prepare
 		return nil, err
 	}
@@ -60,15 +54,11 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.RunResult, error) {
 
 // unstarted ends a run whose target no agent could connect to.
 func (j *job) unstarted() {
-	asked := 0
+	j.connected(time.Time{})
 	for _, m := range j.members {
-		asked += m.ready.Asked
 		if m.end != nil {
 			_ = j.ended(m) // of numbers that were checked as they came
 		}
-	}
-	j.sink.Connected(0, asked, time.Time{})
-	for _, m := range j.members {
 		if !m.Load {
 			j.tell(m, "no agent could connect")
 		}
@@ -91,13 +81,18 @@ func (j *job) start(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("not everyone could be started: %w", err)
 	}
+	j.connected(w.base.Add(time.Duration(j.windowAt)))
+	return nil
+}
+
+// connected reports the connections of all, and when the window opens.
+func (j *job) connected(window time.Time) {
 	established, asked := 0, 0
 	for _, m := range j.members {
 		established += m.ready.Established
 		asked += m.ready.Asked
 	}
-	j.sink.Connected(established, asked, w.base.Add(time.Duration(j.windowAt)))
-	return nil
+	j.sink.Connected(established, asked, window)
 }
 
 // during runs the job until every agent's load is over. It reports whether the window was opened.

@@ -269,7 +269,9 @@ func TestDriverGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWork(conn, lossy(false))
+	o := lossy(false)
+	o.Log = func(string) {}
+	w := NewWork(conn, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	n := third(func() {

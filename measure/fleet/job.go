@@ -26,6 +26,7 @@ type job struct {
 	id      string
 	spec    *spec.Spec
 	members []*member
+	loaders int // of the members, the first
 	byID    map[string]*member
 
 	events chan func()     // reports, and what heartbeats say of clocks
@@ -81,6 +82,7 @@ func (j *job) enlist(loads, observes []present) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", exit.ErrRefused, err)
 	}
+	j.loaders = len(loads)
 	for i, l := range loads {
 		j.members = append(j.members, &member{present: l, order: order{Spec: j.spec, Load: true, Share: shares[i]}, number: i})
 	}

@@ -10,6 +10,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/measure/fleet/clock"
 	"ceiling/measure/load"
+	"ceiling/record"
 )
 
 // Protocol is the version of the messages between agents and drivers. Both must use the same.
@@ -105,13 +106,14 @@ type About struct {
 	CapacityPerS float64 `json:"capacity_per_s,omitempty"`
 }
 
-// present is an agent that is present, and its state when it was discovered.
+// present is an agent that is present, and its state and clock when it was asked.
 type present struct {
 	id      string // on the bus
 	refuses string // why it would not do a run; "": it would
 	Name    string `json:"name"`
 	About
 	State
+	Clock record.AgentClock `json:"clock"` // if the fleet is listed
 }
 
 // speaks rejects an agent of another version.

@@ -28,6 +28,7 @@ type session struct {
 	leave  context.CancelFunc
 	engine context.Context // ends when the engine is told to stop
 	cancel context.CancelFunc
+	ended  chan struct{}  // closed when it has, and the reports are sent or given up
 	starts chan time.Time // sent once
 	over   chan struct{}  // closed by finish
 	finish func()         // tells an observer that the load is over
@@ -43,7 +44,7 @@ type session struct {
 }
 
 func newSession(l life, o order) *session {
-	s := &session{life: l, order: o, starts: make(chan time.Time, 1), over: make(chan struct{}), kick: make(chan struct{}, 1)}
+	s := &session{life: l, order: o, ended: make(chan struct{}), starts: make(chan time.Time, 1), over: make(chan struct{}), kick: make(chan struct{}, 1)}
 	s.here, s.leave = context.WithCancel(context.Background())
 	s.engine, s.cancel = context.WithCancel(s.here)
 	s.finish = sync.OnceFunc(func() { close(s.over) })

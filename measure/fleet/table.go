@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/measure/fleet/clock"
-	"ceiling/record"
 )
 
 // Schema names the version of the Fleet document.
@@ -19,16 +17,9 @@ const Schema = "ceiling.fleet/1"
 
 // Fleet lists the agents that are present.
 type Fleet struct {
-	Schema string `json:"schema"`
-	Bed    string `json:"bed"`
-	Agents []Here `json:"agents"`
-}
-
-// Here is one agent that answered.
-type Here struct {
-	present
-	// Clock at this moment, as record.AgentClock has it.
-	Clock record.AgentClock `json:"clock"`
+	Schema string    `json:"schema"`
+	Bed    string    `json:"bed"`
+	Agents []present `json:"agents"`
 }
 
 // Look asks every agent for its description and clock.
@@ -37,21 +28,17 @@ func (w *Work) Look(ctx context.Context) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Here, len(all))
-	for i, p := range all {
-		list[i].present = p
-	}
-	_ = each(list, func(h *Here) error {
+	_ = each(all, func(p *present) error {
 		var c clock.Clock
-		if err := w.pings(ctx, &h.present, &c); err != nil {
+		if err := w.pings(ctx, p, &c); err != nil {
 			w.o.Log(err.Error()) // it left after discovery
 			return nil
 		}
 		now := w.now()
-		h.Clock = clockOf(&c, now, now, now)
+		p.Clock = clockOf(&c, now, now, now)
 		return nil
 	})
-	return &Fleet{Schema: Schema, Bed: w.conn.Bed(), Agents: list}, nil
+	return &Fleet{Schema: Schema, Bed: w.conn.Bed(), Agents: all}, nil
 }
 
 // Text writes the table: two lines per agent, its description and its limits, at most 100 columns.
@@ -69,64 +56,63 @@ func (f *Fleet) Text(out io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	var errs error
+	var text strings.Builder
 	for i, line := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
-		_, err := fmt.Fprintln(out, strings.TrimRight(line, " "))
-		errs = errors.Join(errs, err)
+		fmt.Fprintln(&text, strings.TrimRight(line, " "))
 		if i > 0 {
-			_, err = fmt.Fprintln(out, "  "+short(f.Agents[i-1].offers(), 98))
-			errs = errors.Join(errs, err)
+			fmt.Fprintln(&text, "  "+short(f.Agents[i-1].offers(), 98))
 		}
 	}
-	return errs
+	_, err := io.WriteString(out, text.String())
+	return err
 }
 
 // cells returns the columns that describe it.
-func (h *Here) cells() []string {
+func (p *present) cells() []string {
 	nic, calibrated, within := "-", "-", "no answer"
-	if h.NIC != "" {
-		nic = short(h.NIC, 12)
+	if p.NIC != "" {
+		nic = short(p.NIC, 12)
 	}
-	if h.NICBitsPerSecond > 0 {
-		nic += " " + strings.ReplaceAll(unit.FormatBits(unit.BitsPerSecond(h.NICBitsPerSecond)), " ", "")
+	if p.NICBitsPerSecond > 0 {
+		nic += " " + strings.ReplaceAll(unit.FormatBits(unit.BitsPerSecond(p.NICBitsPerSecond)), " ", "")
 	}
-	if h.CapacityPerS > 0 {
-		calibrated = unit.FormatSI(h.CapacityPerS) + "/s"
+	if p.CapacityPerS > 0 {
+		calibrated = unit.FormatSI(p.CapacityPerS) + "/s"
 	}
-	if h.Clock.Pings > 0 {
-		within = unit.FormatNs(h.Clock.ErrorNs)
+	if p.Clock.Pings > 0 {
+		within = unit.FormatNs(p.Clock.ErrorNs)
 	}
 	state := "free"
-	if h.Phase != Idle {
-		state = string(h.Phase) + ", since " + unit.FormatDuration(time.Duration(h.BusyNs).Round(time.Second))
+	if p.Phase != Idle {
+		state = string(p.Phase) + ", since " + unit.FormatDuration(time.Duration(p.BusyNs).Round(time.Second))
 	}
 	return []string{
-		short(h.Name, 16), short(h.Host, 12), fmt.Sprintf("%.3g", h.Cores), unit.FormatBytesIEC(int64(h.MemoryBytes)),
+		short(p.Name, 16), short(p.Host, 12), fmt.Sprintf("%.3g", p.Cores), unit.FormatBytesIEC(int64(p.MemoryBytes)),
 		nic, within, calibrated, state,
 	}
 }
 
 // offers returns the limits of what it accepts.
-func (h *Here) offers() string {
+func (p *present) offers() string {
 	var does []string
-	if h.Observes {
+	if p.Observes {
 		does = append(does, "observes")
 	}
-	if h.Serves != "" {
-		does = append(does, "serves on "+h.Serves)
+	if p.Serves != "" {
+		does = append(does, "serves on "+p.Serves)
 	}
-	if !h.Loads {
+	if !p.Loads {
 		return strings.Join(does, ", ")
 	}
 	text := strings.Join(append(does, "loads "), ", ")
-	bounds := []string{unit.FormatDuration(h.MaxTime)}
-	if h.MaxRate > 0 {
-		bounds = append(bounds, unit.FormatSI(h.MaxRate)+"/s")
+	bounds := []string{unit.FormatDuration(p.MaxTime)}
+	if p.MaxRate > 0 {
+		bounds = append(bounds, unit.FormatSI(p.MaxRate)+"/s")
 	}
-	if h.MaxConnections > 0 {
-		bounds = append(bounds, unit.FormatCount(int64(h.MaxConnections))+" connections")
+	if p.MaxConnections > 0 {
+		bounds = append(bounds, unit.FormatCount(int64(p.MaxConnections))+" connections")
 	}
-	return text + "for " + strings.Join(bounds, " and ") + " at most: " + strings.Join(h.Allow, ", ")
+	return text + "for " + strings.Join(bounds, " and ") + " at most: " + strings.Join(p.Allow, ", ")
 }
 
 // short truncates a text to so many characters.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,12 +56,7 @@ type Work struct {
 
 // NewWork returns a fleet over a driver's connection.
 func NewWork(conn *bus.Conn, o WorkOptions) *Work {
-	if o.lossAfter == 0 {
-		o.lossAfter = lossDefault
-	}
-	if o.Log == nil {
-		o.Log = func(string) {}
-	}
+	o.lossAfter = cmp.Or(o.lossAfter, lossDefault)
 	serving, quit := context.WithCancel(context.Background())
 	return &Work{o: o, conn: conn, base: time.Now(), serving: serving, quit: quit}
 }

@@ -81,12 +81,14 @@ func readState(dir string) (*State, error) {
 }
 
 // Write replaces the file atomically and waits until it is on disk.
-func (s *State) Write(dir string) error {
-	b, err := json.MarshalIndent(s, "", "\t")
+func (s *State) Write(dir string) error { return writeJSON(filepath.Join(dir, stateName), s) }
+
+func writeJSON(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "\t")
 	if err != nil {
 		return err
 	}
-	return writeWhole(filepath.Join(dir, stateName), append(b, '\n'))
+	return writeWhole(name, append(b, '\n'))
 }
 
 // writeWhole creates or replaces an owner-only file (0600) atomically.

@@ -42,27 +42,24 @@ func (t Token) String() string { return tokenPrefix + t.Seed + "." + t.JWT }
 // ParseToken parses what String returns, ignoring surrounding white space. Its errors are ErrTokenOver
 // and never contain the token.
 func ParseToken(s string) (Token, error) {
-	t, err := parseToken(strings.TrimSpace(s))
+	s = strings.TrimSpace(s)
+	rest, ok := strings.CutPrefix(s, tokenPrefix)
+	seed, text, _ := strings.Cut(rest, ".")
+	t, err := decodeToken(seed, text)
+	switch {
+	case s == "":
+		err = errors.New("the token is empty: copy it from the controller")
+	case !ok && !strings.HasPrefix(tokenPrefix, s):
+		err = fmt.Errorf("the token does not begin with %q: copy it from the controller", tokenPrefix)
+	case err != nil: // without its text, which may have a part of the token
+		err = errors.New("the token is cut off, changed, or of another version of ceiling: copy it again from the controller")
+	default:
+		err = CheckBed(t.Bed)
+	}
 	if err != nil {
 		return Token{}, say(ErrTokenOver, "%v", err)
 	}
 	return t, nil
-}
-
-func parseToken(s string) (Token, error) {
-	rest, ok := strings.CutPrefix(s, tokenPrefix)
-	switch {
-	case s == "":
-		return Token{}, errors.New("the token is empty: copy it from the controller")
-	case !ok && !strings.HasPrefix(tokenPrefix, s):
-		return Token{}, fmt.Errorf("the token does not begin with %q: copy it from the controller", tokenPrefix)
-	}
-	seed, text, _ := strings.Cut(rest, ".")
-	t, err := decodeToken(seed, text)
-	if err != nil { // without its text, which may have a part of the token
-		return Token{}, errors.New("the token is cut off, changed, or of another version of ceiling: copy it again from the controller")
-	}
-	return t, CheckBed(t.Bed)
 }
 
 // decodeToken checks the signature of the JWT, and that the key is its user's.
@@ -290,11 +287,7 @@ func changePasses(dir string, change func([]Pass) ([]Pass, error)) error {
 	if list, err = change(list); err != nil {
 		return err
 	}
-	b, err := json.MarshalIndent(list, "", "\t")
-	if err != nil {
-		return err
-	}
-	return writeWhole(filepath.Join(dir, tokensName), append(b, '\n'))
+	return writeJSON(filepath.Join(dir, tokensName), list)
 }
 
 // OwnToken returns the token that the controller hands out itself: the one in its directory, or a
