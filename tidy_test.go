@@ -41,7 +41,7 @@ func mayImport() map[string][]string {
 		"internal/process":     {"internal/sys"},
 		"internal/lazy":        {},
 		"internal/leak":        {},
-		"internal/natstest":    {},
+		"internal/natstest":    {"internal/porttest", "measure/fleet/bus", "measure/fleet/controller"},
 		"internal/needs":       {},
 		"internal/porttest":    {"internal/sys"},
 		"internal/option":      {},

@@ -95,7 +95,8 @@ func TestOwnNATS(t *testing.T) {
 	}
 	// The disk of the driver's store is full: the run ends in its time, one line
 	// says what is missing, and the agent is free for the next.
-	full := verb("run", target.URL+"/", "--agents", "1", "-d", "1s", "-c", "4", "-o", filepath.Join(fullDisk(t), "run"))
+	disk := needs.Disk(t, 24<<10)
+	full := verb("run", target.URL+"/", "--agents", "1", "-d", "1s", "-c", "4", "-o", filepath.Join(disk, "run"))
 	var said bytes.Buffer
 	full.Stdout, full.Stderr = &said, &said
 	if err := full.Run(); err != nil && full.ProcessState.ExitCode() > exit.Invalid {
@@ -115,18 +116,4 @@ func TestOwnNATS(t *testing.T) {
 	if got := served.Load() - before; got != 500 {
 		t.Errorf("%d requests came after the full disk's run, of 500 that were asked for", got)
 	}
-}
-
-// fullDisk is a directory on a disk of its own, with room for a few kilobytes.
-func fullDisk(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Fatalf("mount a tmpfs: %v (the tests run as root)", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	if err := os.WriteFile(filepath.Join(dir, "fill"), make([]byte, 40<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }

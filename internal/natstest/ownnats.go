@@ -1,5 +1,5 @@
-// Package natstest starts an external NATS server for tests: with TLS, JetStream and accounts,
-// and nothing of a test bed.
+// Package natstest starts servers for tests: a controller with what joins it, or an external NATS with
+// TLS, JetStream and accounts, and nothing of a test bed.
 package natstest
 
 import (

@@ -98,7 +98,7 @@ func TestAgentHoldsItsOwn(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || !isAnswered(err) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
-		if c.do.Verb == verbPrepare && !a.has("refused prepare "+c.do.Run) {
+		if c.do.Verb == verbPrepare && !a.Has("refused prepare "+c.do.Run) {
 			t.Errorf("%s: the agent did not say that it refused", name)
 		}
 	}
@@ -110,7 +110,7 @@ func TestAgentHoldsItsOwn(t *testing.T) {
 			t.Errorf("%s: %s, %v", body, answer, err)
 		}
 	}
-	if !a.has("refused execute") || !a.has("refused start") {
+	if !a.Has("refused execute") || !a.Has("refused start") {
 		t.Error("the agent did not say what it refused")
 	}
 	if p := agentOf(t, w, "a1").Phase; p != Idle {
@@ -126,7 +126,7 @@ func TestAboveTheCap(t *testing.T) {
 	w, _ := b.work(WorkOptions{Agents: 1})
 	worked := b.run(w, 20*time.Second, &notes{})
 	if lost := worked.Agents[0].Lost; !strings.Contains(lost, "it sent 16000 requests/s, its cap is 15999 (--max-rate)") ||
-		!a.has("--max-rate") {
+		!a.Has("--max-rate") {
 		t.Errorf("lost: %q", lost)
 	}
 	if n := worked.Result.Total.Completed; n < 16_000 || n > 100_000 {

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
-	"ceiling/internal/porttest"
+	"ceiling/internal/natstest"
 	"ceiling/internal/ring"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/fleet/controller"
@@ -24,73 +23,27 @@ import (
 	"ceiling/record"
 )
 
-// bed is a test bed on the loopback: a controller, and what joins it.
+// bed is a controller, and what joins it.
 type bed struct {
-	t           *testing.T
-	state, host string
-	listen      string // host and port, the same when it is restarted
-	*controller.Server
+	t *testing.T
+	*natstest.Controller
 }
 
 // parallel is a bed for a test of its own.
 func parallel(t *testing.T) *bed {
 	t.Helper()
 	t.Parallel()
-	return newBed(t)
+	return newBed(t, controller.Options{})
 }
 
-func newBed(t *testing.T) *bed { return newBedAt(t, "127.0.0.1") }
-
-func newBedAt(t *testing.T, host string) *bed {
+func newBed(t *testing.T, o controller.Options) *bed {
 	t.Helper()
-	return newBedOn(t, host, t.TempDir())
-}
-
-func newBedOn(t *testing.T, host, state string) *bed {
-	t.Helper()
-	b := &bed{t: t, state: state, host: host, listen: porttest.Free(t, host)}
-	b.serve()
-	t.Cleanup(func() { b.Server.Close() })
-	return b
-}
-
-func (b *bed) serve() {
-	b.t.Helper()
-	var err error
-	b.Server, err = controller.Serve(controller.Options{State: b.state, Listen: b.listen, Advertise: b.host})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// log is lines that somebody wrote.
-type log struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *log) add(line string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, line)
-}
-
-func (l *log) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.lines, func(line string) bool { return strings.Contains(line, text) })
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.lines, "\n")
+	return &bed{t, natstest.Serve(t, o)}
 }
 
 // joined is an agent of a bed.
 type joined struct {
-	log
-	conn  *bus.Conn
+	natstest.Log
 	leave context.CancelFunc // as with SIGTERM
 	ended chan error
 }
@@ -103,15 +56,15 @@ func (b *bed) agent(name string, change func(*AgentOptions)) *joined {
 
 func (b *bed) agentWith(token bus.Token, name string, change func(*AgentOptions)) *joined {
 	b.t.Helper()
-	conn, err := bus.Join(b.t.Context(), bus.Access{URL: b.URL(), Token: &token}, name, bus.Watch{})
+	conn, err := b.TryJoin(token, name, bus.Watch{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &joined{conn: conn, leave: cancel, ended: make(chan error, 1)}
+	j := &joined{leave: cancel, ended: make(chan error, 1)}
 	o := AgentOptions{
 		About: About{Version: "test", Loads: true, Observes: true, Caps: Caps{MaxTime: time.Minute}}, Allow: Loopback(),
-		Log: j.add, engine: pretend,
+		Log: j.Add, engine: pretend,
 	}
 	if change != nil {
 		change(&o)
@@ -129,7 +82,6 @@ func (b *bed) agentWith(token bus.Token, name string, change func(*AgentOptions)
 		if err := <-j.ended; err != nil && !errors.Is(err, bus.ErrGone) {
 			b.t.Logf("agent %s: %v", name, err)
 		}
-		conn.Close()
 		if b.t.Failed() {
 			b.t.Logf("agent %s said:\n%s", name, j)
 		}
@@ -147,20 +99,15 @@ func (b *bed) agents(n int, change func(*AgentOptions)) []*joined {
 }
 
 // work is a driver.
-func (b *bed) work(o WorkOptions) (*Work, *log) {
+func (b *bed) work(o WorkOptions) (*Work, *natstest.Log) {
 	b.t.Helper()
-	conn, err := bus.Drive(b.t.Context(), bus.Access{State: b.state}, bus.Watch{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	l := &log{}
-	o.Log, o.Version = l.add, "test"
-	w := NewWork(conn, o)
+	l := &natstest.Log{}
+	o.Log, o.Version = l.Add, "test"
+	w := NewWork(b.Drive(), o)
 	b.t.Cleanup(func() {
 		if err := w.Close(); err != nil && !b.t.Failed() {
 			b.t.Logf("close: %v", err)
 		}
-		conn.Close()
 		if b.t.Failed() {
 			b.t.Logf("the driver said:\n%s", l)
 		}

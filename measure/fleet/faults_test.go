@@ -3,7 +3,6 @@
 package fleet
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -11,29 +10,40 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/natstest"
 	"ceiling/internal/needs"
 	"ceiling/measure/fleet/bus"
+	"ceiling/measure/fleet/controller"
 	"ceiling/measure/run"
 	"ceiling/record"
 )
 
-// Of an agent that is a process of its own.
+// Of an agent or a controller that is a process of its own.
 const (
 	childURL   = "FLEET_TEST_URL"
 	childToken = "FLEET_TEST_TOKEN"
 	childName  = "FLEET_TEST_NAME"
 	childSlow  = "FLEET_TEST_SLOW"  // the phase in which it stays for long
 	childGrace = "FLEET_TEST_GRACE" // 2s
+	childState = "FLEET_TEST_STATE" // it is a controller, with this state
 )
 
-// runChild is the process: an agent with the pretended engine.
+// runChild is the process: a controller, or an agent with the pretended engine.
 func runChild() error {
+	if state := os.Getenv(childState); state != "" {
+		if _, err := controller.Serve(controller.Options{State: state, Listen: "127.0.0.1"}); err != nil {
+			return err
+		}
+		fmt.Println("here")
+		select {}
+	}
 	token, err := bus.ParseToken(os.Getenv(childToken))
 	if err != nil {
 		return err
@@ -64,14 +74,20 @@ func runChild() error {
 	})
 }
 
-// process is an agent in one.
+// process is a child.
 type process struct {
-	log
+	natstest.Log
 	cmd *exec.Cmd
 }
 
 // child starts an agent as a process, behind a command such as "ip netns exec".
 func (b *bed) child(name string, slow Phase, before ...string) *process {
+	b.t.Helper()
+	return b.process(name, []string{childURL + "=" + b.URL(), childToken + "=" + b.Token().String(), childName + "=" + name,
+		childSlow + "=" + string(slow)}, before...)
+}
+
+func (b *bed) process(name string, env []string, before ...string) *process {
 	b.t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -79,62 +95,36 @@ func (b *bed) child(name string, slow Phase, before ...string) *process {
 	}
 	args := append(before, exe)
 	p := &process{cmd: exec.Command(args[0], args[1:]...)}
-	p.cmd.Env = append(os.Environ(), childURL+"="+b.URL(), childToken+"="+b.Token().String(), childName+"="+name, childSlow+"="+string(slow))
-	p.cmd.Stderr = os.Stderr
-	out, err := p.cmd.StdoutPipe()
-	if err == nil {
-		err = p.cmd.Start()
-	}
-	if err != nil {
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = p, os.Stderr
+	if err := p.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			p.add(s.Text())
-		}
-	}()
 	b.t.Cleanup(func() {
 		p.kill()
-		<-read
-		_ = p.cmd.Wait() // it was killed
 		if b.t.Failed() {
 			b.t.Logf("process %s said:\n%s", name, p)
 		}
 	})
-	await(b.t, name+" is there", func() bool { return p.has("here") })
+	natstest.Await(b.t, name+" is there", func() bool { return p.Has("here") })
 	return p
 }
 
-func (p *process) kill()              { p.signal(syscall.SIGKILL) }
 func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) } // gone already: as good
 
-// await waits for what happens at once on an idle machine.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not so after a minute: %s", what)
-		}
-	}
+// kill returns once the process is gone.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	_ = p.cmd.Wait() // it was killed, or waited for already
 }
 
 // awaitIdle: nothing goes on anywhere.
 func (b *bed) awaitIdle(w *Work, agents ...string) {
 	b.t.Helper()
 	for _, name := range agents {
-		await(b.t, name+" is idle", func() bool {
-			all, err := w.discover(b.t.Context())
-			if err != nil {
-				return false // the controller is about to come back
-			}
-			for _, p := range all {
-				if p.Name == name && p.Phase == Idle {
-					return true
-				}
-			}
-			return false
+		natstest.Await(b.t, name+" is idle", func() bool {
+			all, _ := w.discover(b.t.Context()) // an error: the controller is about to come back
+			return slices.ContainsFunc(all, func(p present) bool { return p.Name == name && p.Phase == Idle })
 		})
 	}
 }
@@ -151,15 +141,15 @@ func TestKilledBeforeTheStart(t *testing.T) {
 	for _, phase := range []Phase{Preparing, Ready} {
 		t.Run(string(phase), func(t *testing.T) {
 			t.Parallel()
-			b := newBed(t)
+			b := newBed(t, controller.Options{})
 			b.agent("a1", nil)
 			victim := b.child("a2", phase)
 			w, _ := b.work(lossy(true))
 			s := request(nobody, nil)
 			if phase == Preparing {
 				go func() {
-					await(t, "it has its order", func() bool { return victim.has("loads") })
-					victim.kill()
+					natstest.Await(t, "it has its order", func() bool { return victim.Has("loads") })
+					victim.signal(syscall.SIGKILL)
 				}()
 			}
 			job, err := w.Prepare(t.Context(), &s)
@@ -168,7 +158,6 @@ func TestKilledBeforeTheStart(t *testing.T) {
 					t.Fatal(err)
 				}
 				victim.kill()
-				_ = victim.cmd.Wait()
 				_, err = job.Do(t.Context(), &notes{})
 				if e := job.Close(); e != nil {
 					t.Error(e)
@@ -191,7 +180,7 @@ func TestKilledInTheRun(t *testing.T) {
 		for _, allow := range []bool{false, true} {
 			t.Run(fmt.Sprint(phase, allow), func(t *testing.T) {
 				t.Parallel()
-				b := newBed(t)
+				b := newBed(t, controller.Options{})
 				b.agent("a1", nil)
 				victim := b.child("a2", phase)
 				w, _ := b.work(lossy(allow))
@@ -237,7 +226,7 @@ func TestStandsStill(t *testing.T) {
 	for _, forEver := range []bool{false, true} {
 		t.Run(fmt.Sprint(forEver), func(t *testing.T) {
 			t.Parallel()
-			b := newBed(t)
+			b := newBed(t, controller.Options{})
 			b.agent("a1", nil)
 			victim := b.child("a2", "")
 			w, _ := b.work(lossy(true))
@@ -265,10 +254,7 @@ func TestDriverGone(t *testing.T) {
 	needs.Engine(t)
 	b := parallel(t)
 	all := b.agents(2, func(o *AgentOptions) { o.Grace = 2 * time.Second })
-	conn, err := bus.Drive(t.Context(), bus.Access{State: b.state}, bus.Watch{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := b.Drive()
 	o := lossy(false)
 	o.Log = func(string) {}
 	w := NewWork(conn, o)
@@ -283,17 +269,20 @@ func TestDriverGone(t *testing.T) {
 		t.Errorf("%v: %v", worked, err)
 	}
 	for _, a := range all {
-		await(t, "it stopped", func() bool { return a.has("stopped because no word of the driver") })
+		natstest.Await(t, "it stopped", func() bool { return a.Has("stopped because no word of the driver") })
 	}
 	_ = w.Close() // over a connection that is gone
 	other, _ := b.work(WorkOptions{Agents: 2})
 	b.awaitIdle(other, "a1", "a2")
 }
 
-// TestRestartedController: the run goes on, and nothing is lost.
-func TestRestartedController(t *testing.T) {
-	needs.Engine(t)
+// TestKilledController: it is killed twice and started again; the run goes on, and nothing is lost.
+func TestKilledController(t *testing.T) {
+	needs.Processes(t)
 	b := parallel(t)
+	b.Server.Close() // the same one, as a process
+	serve := func() *process { return b.process("controller", []string{childState + "=" + b.State}) }
+	first := serve()
 	b.agents(2, nil)
 	w, said := b.work(WorkOptions{Agents: 2})
 	n := &notes{}
@@ -302,10 +291,9 @@ func TestRestartedController(t *testing.T) {
 		if len(n.rows) == 3 {
 			go func() {
 				defer close(restarted)
-				if err := b.Server.Close(); err != nil {
-					t.Error(err)
-				}
-				b.serve()
+				first.kill()
+				serve().kill()
+				serve()
 			}()
 		}
 	}
@@ -314,13 +302,7 @@ func TestRestartedController(t *testing.T) {
 	if got := worked.Result.Total.Completed; got != 80_000 || len(n.rows) < 10 || worked.Agents[0].Lost+worked.Agents[1].Lost != "" {
 		t.Errorf("%d completed of 80000, %d rows; said:\n%s", got, len(n.rows), said)
 	}
-	var sum uint64
-	for _, r := range n.rows {
-		sum += r.Completed
-	}
-	if sum != 80_000 {
-		t.Errorf("the rows have %d", sum)
-	}
+	checkSums(t, worked, n, 80_000)
 }
 
 // TestControllerGoneForGood: the run ends and says that the controller is gone,
@@ -344,9 +326,9 @@ func TestControllerGoneForGood(t *testing.T) {
 		t.Errorf("a library's words:\n%s", text)
 	}
 	for _, a := range all {
-		await(t, "it stopped", func() bool { return a.has("stopped because no word of the driver") })
+		natstest.Await(t, "it stopped", func() bool { return a.Has("stopped because no word of the driver") })
 	}
-	b.serve()
+	b.Start()
 	other, _ := b.work(WorkOptions{Agents: 2})
 	b.awaitIdle(other, "a1", "a2")
 }
@@ -357,14 +339,11 @@ func TestTokenRevokedDuringARun(t *testing.T) {
 	needs.Engine(t)
 	b := parallel(t)
 	b.agent("a1", nil)
-	token, err := bus.CreateToken(b.state, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := b.NewToken(time.Hour)
 	a2 := b.agentWith(token, "a2", nil)
 	w, _ := b.work(lossy(true))
 	n := third(func() {
-		if _, err := bus.RevokeToken(b.state, token.ID()); err != nil {
+		if _, err := bus.RevokeToken(b.State, token.ID()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -374,7 +353,7 @@ func TestTokenRevokedDuringARun(t *testing.T) {
 	}
 	err = <-a2.ended
 	a2.ended <- err // for who ends it
-	if !errors.Is(err, bus.ErrTokenOver) || !a2.has("stopped because token "+token.ID()+" was revoked") {
+	if !errors.Is(err, bus.ErrTokenOver) || !a2.Has("stopped because token "+token.ID()+" was revoked") {
 		t.Errorf("the agent ended with %v, and said\n%s", err, a2)
 	}
 }
@@ -399,49 +378,17 @@ func TestToldToGo(t *testing.T) {
 	}
 }
 
-// TestLease: a second driver is refused while the first has the test bed.
-func TestLease(t *testing.T) {
-	needs.Engine(t)
-	b := parallel(t)
-	b.agent("a1", nil)
-	first, _ := b.work(WorkOptions{Agents: 1})
-	short := request(nobody, func(s *spec.Spec) { s.Duration = 100 * time.Millisecond })
-	if _, err := one(t.Context(), first, short, &notes{}); err != nil {
-		t.Fatal(err)
-	}
-	second, _ := b.work(WorkOptions{Agents: 1})
-	if _, err := one(t.Context(), second, short, &notes{}); err == nil || !strings.Contains(err.Error(), "in use by run ") {
-		t.Errorf("%v", err)
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := one(t.Context(), second, short, &notes{}); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestFullDisk: the controller's disk has no room, which a run does not need.
 func TestFullDisk(t *testing.T) {
-	needs.Root(t)
+	disk := needs.Disk(t, 1<<20)
 	t.Parallel()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	b := newBedOn(t, "127.0.0.1", filepath.Join(dir, "state"))
+	b := newBed(t, controller.Options{State: filepath.Join(disk, "state")})
 	b.agents(2, nil)
-	f, err := os.Create(filepath.Join(dir, "fill"))
-	for b := make([]byte, 1<<12); err == nil; {
-		_, err = f.Write(b)
-	}
-	f.Close()
+	needs.Fill(t, disk)
 	w, said := b.work(lossy(false))
 	for range 2 {
-		worked, err := one(t.Context(), w, request(nobody, nil), &notes{})
-		if err != nil || worked.Agents[0].Lost+worked.Agents[1].Lost != "" || worked.Result.Total.Completed != 16_000 {
-			t.Errorf("%+v: %v; said:\n%s", worked, err, said)
+		if worked := b.run(w, time.Second, &notes{}); worked.Agents[0].Lost+worked.Agents[1].Lost != "" || worked.Result.Total.Completed != 16_000 {
+			t.Errorf("%+v; said:\n%s", worked, said)
 		}
 	}
 }

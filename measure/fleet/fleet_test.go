@@ -5,6 +5,7 @@ package fleet
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -22,11 +23,12 @@ import (
 	"ceiling/internal/leak"
 	"ceiling/internal/needs"
 	"ceiling/internal/unit"
+	"ceiling/measure/fleet/controller"
 	"ceiling/measure/run"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childURL) != "" {
+	if os.Getenv(childURL)+os.Getenv(childState) != "" {
 		fmt.Println(runChild())
 		os.Exit(1)
 	}
@@ -70,9 +72,29 @@ func TestRunOfThree(t *testing.T) {
 			t.Errorf("agent %s: lost %q, clock %+v", a.Name, a.Lost, a.Clock)
 		}
 	}
-	if !said.has("a1, a2, a3 load, 1/3 each; web1 observes") {
+	if !said.Has("a1, a2, a3 load, 1/3 each; web1 observes") {
 		t.Errorf("said:\n%s", said)
 	}
+	var want hist.Hist // of all, not made from quantiles
+	for i := range int64(10) {
+		want.RecordN((i+1)*1000, 1600)
+	}
+	got := &worked.Result.Total.Response
+	for _, q := range []float64{0, 0.1, 0.5, 0.9, 0.99, 1} {
+		if got.Quantile(q) != want.Quantile(q) || got.Count() != want.Count() || got.Mean() != want.Mean() {
+			t.Errorf("quantile %g: %d of %d, want %d of %d", q, got.Quantile(q), got.Count(), want.Quantile(q), want.Count())
+		}
+	}
+	// The test bed is its driver's until that closes it.
+	second, _ := b.work(WorkOptions{Agents: 3})
+	short := request(nobody, func(s *spec.Spec) { s.Duration = 100 * time.Millisecond })
+	if _, err := one(t.Context(), second, short, &notes{}); err == nil || !strings.Contains(err.Error(), "in use by run ") {
+		t.Errorf("%v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.run(second, short.Duration, &notes{})
 }
 
 // TestExact counts at the server what the agents say they did.
@@ -82,27 +104,49 @@ func TestExact(t *testing.T) {
 	var served atomic.Uint64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 	defer server.Close()
-	b := newBed(t)
+	b := newBed(t, controller.Options{})
 	b.agents(16, func(o *AgentOptions) { o.engine = loadOnly })
+	closed := request(server.URL+"/", func(s *spec.Spec) { s.Connections, s.Requests, s.Duration = 40, 2003, 0 })
 	for _, agents := range []int{1, 2, 3, 5, 16} {
 		t.Run(fmt.Sprint(agents), func(t *testing.T) {
 			served.Store(0)
-			w, _ := b.work(WorkOptions{Agents: agents})
-			s := request(server.URL+"/", func(s *spec.Spec) { s.Connections, s.Requests, s.Duration = 40, 2003, 0 })
-			var n notes
-			worked, err := one(t.Context(), w, s, &n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkSums(t, worked, &n, served.Load())
+			worked := b.exact(t, agents, closed, &served)
 			if worked.Result.Total.Completed != 2003 || worked.Connections != 40 {
 				t.Errorf("%d completed over %d connections", worked.Result.Total.Completed, worked.Connections)
 			}
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
 		})
 	}
+	// The union of the agents' schedules is the run's: as many requests as are due, at about the times
+	// they are.
+	t.Run("open loop", func(t *testing.T) {
+		served.Store(0)
+		rate, err := unit.ParseRate("301")
+		if err != nil {
+			t.Fatal(err)
+		}
+		worked := b.exact(t, 3, request(server.URL+"/", func(s *spec.Spec) {
+			s.Rate, s.Arrivals, s.Timeout = rate, spec.Constant, 10*time.Second
+		}), &served)
+		if r := worked.Result; r.Asked != 301 || r.Total.Completed+r.Unsent != 301 {
+			t.Errorf("asked for %d, completed %d, unsent %d; 301 are due", r.Asked, r.Total.Completed, r.Unsent)
+		}
+		if worked.Fleet.StartSkewNs < 0 {
+			t.Errorf("the first request left %d ns before it was due", -worked.Fleet.StartSkewNs)
+		}
+	})
+}
+
+// exact does a run that the server counts.
+func (b *bed) exact(t *testing.T, agents int, s spec.Spec, served *atomic.Uint64) *run.RunResult {
+	t.Helper()
+	w, _ := b.work(WorkOptions{Agents: agents})
+	var n notes
+	worked, err := one(t.Context(), w, s, &n)
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	checkSums(t, worked, &n, served.Load())
+	return worked
 }
 
 // checkSums: requests counted by the server = sum over the agents = the merged
@@ -120,58 +164,6 @@ func checkSums(t *testing.T, worked *run.RunResult, n *notes, served uint64) {
 	if total.Completed != served || agents != served || rows != served || total.Response.Count() != served || total.Failed != 0 {
 		t.Errorf("the server served %d; agents say %d, rows %d, the total %d, the histogram %d", served, agents, rows, total.Completed,
 			total.Response.Count())
-	}
-}
-
-// TestOpenLoop: the union of the agents' schedules is the run's: as many
-// requests as are due, at about the times they are.
-func TestOpenLoop(t *testing.T) {
-	needs.Engine(t)
-	t.Parallel()
-	var served atomic.Uint64
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
-	defer server.Close()
-	b := newBed(t)
-	b.agents(3, func(o *AgentOptions) { o.engine = loadOnly })
-	w, _ := b.work(WorkOptions{Agents: 3})
-	rate, err := unit.ParseRate("301")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var n notes
-	worked, err := one(t.Context(), w, request(server.URL+"/", func(s *spec.Spec) {
-		s.Rate, s.Arrivals, s.Timeout = rate, spec.Constant, 10*time.Second
-	}), &n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := worked.Result
-	if r.Asked != 301 || r.Total.Completed+r.Unsent != 301 {
-		t.Errorf("asked for %d, completed %d, unsent %d; 301 are due", r.Asked, r.Total.Completed, r.Unsent)
-	}
-	if worked.Fleet.StartSkewNs < 0 {
-		t.Errorf("the first request left %d ns before it was due", -worked.Fleet.StartSkewNs)
-	}
-	checkSums(t, worked, &n, served.Load())
-}
-
-// TestMergedHistogram is that of all, not made from quantiles: each agent's
-// responses take a time of its own.
-func TestMergedHistogram(t *testing.T) {
-	needs.Engine(t)
-	b := parallel(t)
-	b.agents(2, nil)
-	w, _ := b.work(WorkOptions{Agents: 2})
-	worked := b.run(w, 500*time.Millisecond, &notes{})
-	var want hist.Hist
-	for i := range int64(5) {
-		want.RecordN((i+1)*1000, 1600)
-	}
-	got := &worked.Result.Total.Response
-	for _, q := range []float64{0, 0.1, 0.5, 0.9, 0.99, 1} {
-		if got.Quantile(q) != want.Quantile(q) || got.Count() != want.Count() || got.Mean() != want.Mean() {
-			t.Errorf("quantile %g: %d of %d, want %d of %d", q, got.Quantile(q), got.Count(), want.Quantile(q), want.Count())
-		}
 	}
 }
 
@@ -223,7 +215,7 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("interrupted %v, %d completed, %q", worked.Result.Interrupted, worked.Result.Total.Completed, worked.Agents[0].Lost)
 	}
 	for _, a := range all {
-		if !a.has("stopped because the driver said: the run was ended before its time") {
+		if !a.Has("stopped because the driver said: the run was ended before its time") {
 			t.Errorf("agent said:\n%s", a)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/exit"
+	"ceiling/internal/natstest"
 	"ceiling/internal/needs"
 	"ceiling/measure/run"
 )
@@ -91,7 +92,7 @@ func TestServersOfAnAgent(t *testing.T) {
 		t.Error("it takes a file's name")
 	}
 	w.quit() // as if the driver were killed
-	await(t, "the server has ended", func() bool { return running.Load() == 0 })
+	natstest.Await(t, "the server has ended", func() bool { return running.Load() == 0 })
 	if err := first.Died(); err == nil {
 		t.Error("it still runs")
 	}

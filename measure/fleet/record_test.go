@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ceiling/internal/needs"
+	"ceiling/measure/fleet/controller"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/verdict/prose"
@@ -22,7 +23,7 @@ func TestRecordOfSeveral(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	b := newBed(t)
+	b := newBed(t, controller.Options{})
 	b.agents(3, func(o *AgentOptions) { o.engine = loadOnly })
 	w, _ := b.work(WorkOptions{Agents: 3})
 	dir := filepath.Join(t.TempDir(), "run")

@@ -4,6 +4,7 @@ package bus_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -21,16 +22,17 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"ceiling/internal/natstest"
 	"ceiling/internal/needs"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/fleet/controller"
 )
 
 // raw logs in by hand, to try what Conn does not offer.
-func (b *bed) raw(t *testing.T, o ...nats.Option) (*nats.Conn, error) {
+func (b bed) raw(t *testing.T, o ...nats.Option) (*nats.Conn, error) {
 	t.Helper()
 	nc, err := nats.Connect("tls://"+strings.TrimPrefix(b.URL(), "nats://"), append([]nats.Option{
-		nats.TLSHandshakeFirst(), nats.NoReconnect(), nats.Timeout(patience),
+		nats.TLSHandshakeFirst(), nats.NoReconnect(), nats.Timeout(natstest.Patience),
 		nats.Secure(&tls.Config{InsecureSkipVerify: true}),
 	}, o...)...)
 	if err == nil {
@@ -41,45 +43,15 @@ func (b *bed) raw(t *testing.T, o ...nats.Option) (*nats.Conn, error) {
 
 func as(t bus.Token) nats.Option { return nats.UserJWTAndSeed(t.JWT, t.Seed) }
 
-// token makes another one.
-func (b *bed) token(t *testing.T) bus.Token {
-	t.Helper()
-	token, err := bus.CreateToken(b.dir, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
-}
-
-// logged waits until the controller's log has a line with all of these.
-func (b *bed) logged(t *testing.T, parts ...string) {
-	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-	lines:
-		for line := range strings.Lines(b.log.String()) {
-			for _, p := range parts {
-				if !strings.Contains(line, p) {
-					continue lines
-				}
-			}
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("no line with %q in the log:\n%s", parts, b.log)
-		}
-	}
-}
-
 func TestStrangersAreRefused(t *testing.T) {
 	needs.Processes(t)
 	b := parallel(t)
-	ctx := within(t)
-	stranger := serve(t, controller.Options{}).Token()
-	if _, err := bus.Join(ctx, access(b.URL(), stranger), "web1", bus.Watch{}); !errors.Is(err, bus.ErrTokenOver) ||
+	stranger := natstest.Serve(t, controller.Options{}).Token()
+	if _, err := b.TryJoin(stranger, "web1", bus.Watch{}); !errors.Is(err, bus.ErrTokenOver) ||
 		!strings.Contains(err.Error(), "not the controller which made the token") {
 		t.Errorf("another certificate: %v", err)
 	}
-	b.logged(t, "TLS", "127.0.0.1:", "bad certificate")
+	b.Logged("TLS", "127.0.0.1:", "bad certificate")
 	forged := b.Token()
 	forged.Seed = stranger.Seed
 	for what, login := range map[string]nats.Option{
@@ -90,9 +62,9 @@ func TestStrangersAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	b.logged(t, "authentication error", "127.0.0.1:")
+	b.Logged("authentication error", "127.0.0.1:")
 	for _, name := range []string{"", "_other", "a.b", "*", ">", "x\r\ny", strings.Repeat("n", 65)} {
-		if _, err := bus.Join(ctx, access(b.URL(), b.Token()), name, bus.Watch{}); err == nil || !strings.Contains(err.Error(), "agent ") {
+		if _, err := b.TryJoin(b.Token(), name, bus.Watch{}); err == nil || !strings.Contains(err.Error(), "agent ") {
 			t.Errorf("agent called %q: %v", name, err)
 		}
 	}
@@ -101,14 +73,15 @@ func TestStrangersAreRefused(t *testing.T) {
 		t.Error("a client without TLS is in")
 	}
 
-	b.join(t, "web1")
-	for _, token := range []bus.Token{b.Token(), b.token(t)} {
-		if _, err := b.joinWith(t, token, "web1"); err == nil || errors.Is(err, bus.ErrTokenOver) ||
+	b.Join("web1")
+	for _, token := range []bus.Token{b.Token(), b.NewToken(time.Hour)} {
+		if _, err := b.TryJoin(token, "web1", bus.Watch{}); err == nil || errors.Is(err, bus.ErrTokenOver) ||
 			!strings.Contains(err.Error(), "has another agent named web1; start this one with another --name") {
 			t.Errorf("a second agent of one name: %v", err)
 		}
 	}
-	if _, err := bus.Join(ctx, access("127.0.0.1", b.Token()), "web1", bus.Watch{}); err == nil ||
+	token := b.Token()
+	if _, err := bus.Join(t.Context(), bus.Access{URL: "127.0.0.1", Token: &token}, "web1", bus.Watch{}); err == nil ||
 		!strings.Contains(err.Error(), "nats://host:port") {
 		t.Errorf("an address without a port: %v", err)
 	}
@@ -127,16 +100,18 @@ func sign(t bus.Token) nats.SignatureHandler {
 
 // TestPlainAndReplayedBytes are strangers that speak no NATS library.
 func TestPlainAndReplayedBytes(t *testing.T) {
-	t.Parallel()
-	b := serve(t, controller.Options{})
-	address := strings.TrimPrefix(b.URL(), "nats://")
-	say := func(bytes []byte) string {
-		c, err := net.Dial("tcp", address)
+	b := parallel(t)
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", strings.TrimPrefix(b.URL(), "nats://"))
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
+		return c
+	}
+	say := func(bytes []byte) string {
+		c := dial()
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(patience))
+		c.SetDeadline(time.Now().Add(natstest.Patience))
 		c.Write(bytes)
 		answer, _ := io.ReadAll(c) // until the server closes: it must
 		return string(answer)
@@ -146,7 +121,7 @@ func TestPlainAndReplayedBytes(t *testing.T) {
 			t.Errorf("%.20q is answered %q", plain, answer)
 		}
 	}
-	b.logged(t, "TLS handshake error", "127.0.0.1:")
+	b.Logged("TLS handshake error", "127.0.0.1:")
 
 	// What a true agent sent, recorded between, and sent once more.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -161,45 +136,37 @@ func TestPlainAndReplayedBytes(t *testing.T) {
 			return
 		}
 		defer in.Close()
-		out, err := net.Dial("tcp", address)
-		if err != nil {
-			return
-		}
+		out := dial()
 		defer out.Close()
-		var all strings.Builder
+		var all bytes.Buffer
 		go io.Copy(in, out)
 		io.Copy(io.MultiWriter(out, &all), in)
-		recorded <- []byte(all.String())
+		recorded <- all.Bytes()
 	}()
-	c, err := bus.Join(within(t), access("nats://"+l.Addr().String(), b.Token()), "web1", bus.Watch{})
+	token := b.Token()
+	c, err := bus.Join(natstest.Within(t), bus.Access{URL: "nats://" + l.Addr().String(), Token: &token}, "web1", bus.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
-	bytes := <-recorded
-	before := strings.Count(b.log.String(), "\n")
-	if answer := say(bytes); strings.Contains(answer, "INFO") {
+	replay, before := <-recorded, b.Log.String()
+	if answer := say(replay); strings.Contains(answer, "INFO") {
 		t.Errorf("a replay is answered %q", answer)
 	}
-	for end := time.Now().Add(patience); strings.Count(b.log.String(), "\n") == before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the replay is not in the log")
-		}
-	}
+	natstest.Await(t, "the replay is in the log", func() bool { return b.Log.String() != before })
 }
 
 // TestAnAgentSeesItsOwnOnly tries everything else, and its own.
 func TestAnAgentSeesItsOwnOnly(t *testing.T) {
 	needs.Processes(t)
-	t.Parallel()
-	b := serve(t, controller.Options{Bed: "lab"})
+	b := parallel(t)
 	violations := make(chan string, 100)
 	nc, err := b.raw(t, as(b.Token()), nats.CustomInboxPrefix("_INBOX.lab."+b.Token().User+".me"),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { violations <- err.Error() }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tryEverything(t, nc, violations, b.Bed(), b.Token().User+".me", b.token(t).User+".me")
+	tryEverything(t, nc, violations, b.Bed(), b.Token().User+".me", b.NewToken(time.Hour).User+".me")
 }
 
 // tryEverything as agent me of a bed, by its ID, beside an agent other and a bed
@@ -247,7 +214,7 @@ func tryEverything(t *testing.T, nc *nats.Conn, violations chan string, bed, me,
 		sub.Unsubscribe()
 	}
 	// The same way must let its own through, or the test shows nothing.
-	if m, err := nc.Request("$KV.agents_"+bed+"."+me, []byte("x"), patience); err != nil || !strings.Contains(string(m.Data), "KV_agents_"+bed) {
+	if m, err := nc.Request("$KV.agents_"+bed+"."+me, []byte("x"), natstest.Patience); err != nil || !strings.Contains(string(m.Data), "KV_agents_"+bed) {
 		t.Errorf("its own offer: %v, %v", m, err)
 	}
 	if _, err := nc.SubscribeSync(own + "agent." + me + ".command"); err != nil {
@@ -256,7 +223,7 @@ func tryEverything(t *testing.T, nc *nats.Conn, violations chan string, bed, me,
 	if err := nc.Publish(own+"report.r1."+me, nil); err != nil {
 		t.Error(err)
 	}
-	if err := nc.FlushTimeout(patience); err != nil {
+	if err := nc.FlushTimeout(natstest.Patience); err != nil {
 		t.Error(err)
 	}
 	select {
@@ -268,7 +235,7 @@ func tryEverything(t *testing.T, nc *nats.Conn, violations chan string, bed, me,
 
 func refused(t *testing.T, nc *nats.Conn, violations chan string, what, subject string) {
 	t.Helper()
-	if err := nc.FlushTimeout(patience); err != nil {
+	if err := nc.FlushTimeout(natstest.Patience); err != nil {
 		t.Fatalf("%s %s: %v", what, subject, err)
 	}
 	select {
@@ -284,39 +251,31 @@ func refused(t *testing.T, nc *nats.Conn, violations chan string, what, subject 
 func TestAFloodOfLogins(t *testing.T) {
 	needs.Processes(t)
 	b := parallel(t)
-	agent(t, b.join(t, "web1"))
-	driver := b.drive(t)
-	ctx := within(t)
+	agent(t, b.Join("web1"))
+	driver := b.Drive()
+	const many = 300
 	var group sync.WaitGroup
-	var tried atomic.Int64
-	stop := make(chan struct{})
+	var tried, asked atomic.Int64
 	for range 4 {
 		group.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for tried.Add(1) <= many || asked.Load() == 0 {
 				if _, err := b.raw(t, nats.UserInfo("web1", "wrong")); err == nil {
 					t.Error("a wrong password is in")
 				}
-				tried.Add(1)
 			}
 		})
 	}
-	for tried.Load() < 300 {
-		if _, err := driver.Ask(ctx, b.id("web1"), nil); err != nil {
+	for tried.Load() < many || asked.Load() == 0 {
+		if _, err := driver.Ask(natstest.Within(t), b.id("web1"), nil); err != nil {
 			t.Errorf("during the flood: %v", err)
-			break
 		}
+		asked.Add(1)
 	}
-	close(stop)
 	group.Wait()
-	if lines := strings.Count(b.log.String(), "\n"); lines == 0 || lines >= int(tried.Load()) {
-		t.Errorf("%d logins made %d lines in the log", tried.Load(), lines)
+	if lines := strings.Count(b.Log.String(), "\n"); lines == 0 || lines >= many {
+		t.Errorf("%d logins made %d lines in the log", many, lines)
 	}
-	b.logged(t, "authentication error")
+	b.Logged("authentication error")
 }
 
 // TestAStalledSocket is an agent that hears and never reads: it is cut off,
@@ -324,14 +283,14 @@ func TestAFloodOfLogins(t *testing.T) {
 func TestAStalledSocket(t *testing.T) {
 	needs.Processes(t)
 	b := parallel(t)
-	agent(t, b.join(t, "web1"))
-	driver := b.drive(t)
+	agent(t, b.Join("web1"))
+	driver := b.Drive()
 	c, err := tls.Dial("tcp", strings.TrimPrefix(b.URL(), "nats://"), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(natstest.Patience))
 	read := bufio.NewReader(c)
 	info, err := read.ReadString('\n')
 	var hello struct{ Nonce string }
@@ -347,7 +306,7 @@ func TestAStalledSocket(t *testing.T) {
 	if pong, err := read.ReadString('\n'); err != nil || pong != "PONG\r\n" {
 		t.Fatalf("%q, %v", pong, err)
 	}
-	ctx := within(t)
+	ctx := natstest.Within(t)
 	big := make([]byte, 4<<20)
 	for range 12 { // 48 MB; the server keeps 32 for it
 		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
@@ -357,7 +316,7 @@ func TestAStalledSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.logged(t, "Slow Consumer", "127.0.0.1:")
+	b.Logged("Slow Consumer", "127.0.0.1:")
 	if n, err := io.Copy(io.Discard, read); err != nil && errors.Is(err, net.ErrClosed) {
 		t.Errorf("%d bytes, %v: not cut off", n, err)
 	}

@@ -34,7 +34,7 @@ func TestAnOrganisationsOwnNATS(t *testing.T) {
 	needs.Processes(t)
 	t.Parallel()
 	port, ca := organisation(t)
-	ctx := within(t)
+	ctx := natstest.Within(t)
 	at := func(user string) bus.Access {
 		return bus.Access{Bed: "lab", URL: fmt.Sprintf("tls://%s@127.0.0.1:%d", user, port), CA: ca}
 	}
@@ -68,9 +68,13 @@ func TestAnOrganisationsOwnNATS(t *testing.T) {
 	if answer, err := driver.Ask(ctx, "me", []byte("x")); err != nil || string(answer) != "did x" {
 		t.Errorf("%q, %v", answer, err)
 	}
-	all := exactly(t, driver, "r1", 1, 10)
-	publish(ctx, t, me, "r1", 10)
-	<-all
+	stop, err := driver.Reports("r1", func(r bus.Report) bool { return r.Agent == "me" && string(r.Body) == "x" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(me.Report(ctx, "r1", 0, []byte("x")), stop()); err != nil {
+		t.Error(err)
+	}
 	soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	if err := me.Furnish(soon, time.Second); err == nil {
@@ -80,7 +84,7 @@ func TestAnOrganisationsOwnNATS(t *testing.T) {
 }
 
 func ownStrangers(t *testing.T, at func(string) bus.Access, ca string, port int) {
-	ctx := within(t)
+	ctx := natstest.Within(t)
 	refuse := func(what string, o bus.Access, want string) {
 		t.Helper()
 		c, err := bus.Join(ctx, o, "me", bus.Watch{})
