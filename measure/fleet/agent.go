@@ -74,21 +74,16 @@ func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
 	if o.find == nil {
 		o.find = lookup
 	}
-	o.About.describe(&o)
+	env, about := record.ReadEnvironment(o.About.Version), &o.About
+	about.Protocol, about.Host, about.Cores, about.MemoryBytes = Protocol, env.Host, cores(&env), env.MemoryBytes
+	about.CPUModel, about.Kernel, about.BootID = env.CPUModel, env.Kernel, env.BootID
+	about.Allow = o.Allow.Texts()
+	if o.Serves.IsValid() {
+		about.Serves = o.Serves.String()
+	}
 	a := &Agent{o: o, conn: conn}
 	a.hosted = hosted{o: &a.o, servers: map[string]*instance{}}
 	return a
-}
-
-// describe adds what the agent knows of its host and its limits.
-func (a *About) describe(o *AgentOptions) {
-	env := record.ReadEnvironment(a.Version)
-	a.Protocol, a.Host, a.Cores, a.MemoryBytes = Protocol, env.Host, cores(&env), env.MemoryBytes
-	a.CPUModel, a.Kernel, a.BootID = env.CPUModel, env.Kernel, env.BootID
-	a.Allow = o.Allow.Texts()
-	if o.Serves.IsValid() {
-		a.Serves = o.Serves.String()
-	}
 }
 
 // Serve makes this machine an agent, over its connection, until the context ends: then it stops its
@@ -133,8 +128,6 @@ func (a *Agent) hear(body []byte, answer func([]byte)) {
 	}
 }
 
-func (a *Agent) now() int64 { return a.o.now() }
-
 // answer obeys a command, unless it could not be read, and logs a refusal, except of what a driver
 // only asks, or tells an agent that it may have lost.
 func (a *Agent) answer(c *command, err error) reply {
@@ -145,20 +138,14 @@ func (a *Agent) answer(c *command, err error) reply {
 	if err != nil && !slices.Contains([]string{verbOffer, verbPing, verbFinish, verbStop, verbKeep, verbDismiss}, c.Verb) {
 		a.o.Log(strings.TrimSpace(fmt.Sprintf("refused %s %s", c.Verb, c.Run)) + ": " + err.Error())
 	}
-	r := a.reply(err)
-	r.Address = address
-	return r
-}
-
-func (a *Agent) reply(err error) reply {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := reply{State: State{Phase: Idle}, NowNs: a.now(), WallNs: time.Now().UnixNano()}
-	if s := a.session; s != nil {
-		r.State = State{Phase: s.phase, Run: s.run, BusyNs: r.NowNs - s.since}
-	}
+	r := reply{State: State{Phase: Idle}, Address: address, NowNs: a.o.now(), WallNs: time.Now().UnixNano()}
 	if err != nil {
 		r.Error = err.Error()
+	}
+	if s := a.session; s != nil {
+		r.State = State{Phase: s.phase, Run: s.run, BusyNs: r.NowNs - s.since}
 	}
 	return r
 }
@@ -177,21 +164,21 @@ func (a *Agent) obey(c *command) (address string, err error) {
 		}
 		return "", err
 	case verbServe:
-		return a.hosted.serve(c, a.now)
+		return a.hosted.serve(c)
 	case verbKeep, verbDismiss:
-		return "", a.hosted.obey(c, a.now())
+		return "", a.hosted.obey(c)
+	case verbPing, verbStart, verbFinish, verbStop:
+		return "", a.told(c)
 	}
-	return "", a.told(c)
+	return "", errors.New("no such verb")
 }
 
 // told does what the driver of its run says.
 func (a *Agent) told(c *command) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s, now := a.session, a.now()
+	s, now := a.session, a.o.now()
 	switch {
-	case !slices.Contains([]string{verbPing, verbStart, verbFinish, verbStop}, c.Verb):
-		return errors.New("no such verb")
 	case c.Verb == verbPing && c.Run == "": // of a driver that looks around
 		return nil
 	case s == nil:
@@ -199,7 +186,12 @@ func (a *Agent) told(c *command) error {
 	case s.run != c.Run:
 		return fmt.Errorf("it is at run %s, not at %s", s.run, c.Run)
 	case c.Verb == verbStart:
-		return a.begin(s, now, c.AtNs)
+		if err := s.start(now, c.AtNs); err != nil {
+			return err
+		}
+		in := time.Duration(c.AtNs - now)
+		s.starts <- time.Now().Add(in) // the only one: life rejects a second
+		a.o.Log(fmt.Sprintf("run %s: begins in %s", s.run, unit.FormatDuration(in.Round(time.Millisecond))))
 	case c.Verb == verbStop:
 		s.halt(now, "the driver said: "+c.Why)
 	case c.Verb == verbFinish:
@@ -261,7 +253,7 @@ func (a *Agent) busy() error {
 	if a.session == nil {
 		return nil
 	}
-	return a.session.busy(a.now())
+	return a.session.busy(a.o.now())
 }
 
 // settleWithin is less than a driver waits for an answer.
@@ -280,9 +272,9 @@ func (a *Agent) prepare(id string, o *order) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.session != nil {
-		return a.session.busy(a.now())
+		return a.session.busy(a.o.now())
 	}
-	s := newSession(newLife(id, a.now(), a.o.Grace, of.ConnectRamp+2*of.Timeout, length), *o)
+	s := newSession(newLife(id, a.o.now(), a.o.Grace, of.ConnectRamp+2*of.Timeout, length), *o)
 	if of.Rate.IsZero() {
 		s.cap = a.o.About.Caps.MaxRate
 	}
@@ -318,10 +310,10 @@ func (a *Agent) work(s *session) {
 	e := s.work(a.o.engine, o, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		s.connected(a.now())
+		s.connected(a.o.now())
 	})
 	a.mu.Lock()
-	s.loaded(a.now())
+	s.loaded(a.o.now())
 	a.mu.Unlock()
 	e = s.end(e)
 	how := "ended"
@@ -363,17 +355,6 @@ func (a *Agent) send(s *session) {
 	}
 }
 
-// begin passes the start time to the engine.
-func (a *Agent) begin(s *session, now, at int64) error {
-	if err := s.start(now, at); err != nil {
-		return err
-	}
-	in := time.Duration(at - now)
-	s.starts <- time.Now().Add(in) // the only one: life rejects a second
-	a.o.Log(fmt.Sprintf("run %s: begins in %s", s.run, unit.FormatDuration(in.Round(time.Millisecond))))
-	return nil
-}
-
 // free makes the agent idle again.
 func (a *Agent) free() {
 	a.session.stop("it was released")
@@ -385,7 +366,7 @@ func (a *Agent) free() {
 func (a *Agent) watch(ctx context.Context) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	for last := a.now(); ; {
+	for last := a.o.now(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -393,7 +374,7 @@ func (a *Agent) watch(ctx context.Context) error {
 			return a.conn.Err()
 		case <-tick.C:
 		}
-		now := a.now()
+		now := a.o.now()
 		a.hosted.expire(now)
 		if err := a.look(now, now-last-int64(watchEvery)); err != nil {
 			return err
@@ -431,7 +412,7 @@ func (a *Agent) leave(why string) error {
 	a.mu.Lock()
 	s := a.session
 	if s != nil {
-		s.halt(a.now(), why)
+		s.halt(a.o.now(), why)
 	}
 	a.mu.Unlock()
 	if s == nil {

@@ -33,11 +33,8 @@ type AllowList []Rule
 // Loopback is the default list of an agent. It has no unix socket: what listens on one may obey
 // every process that can write to it.
 func Loopback() AllowList {
-	list, err := ParseAllow([]string{"127.0.0.0/8", "::1"})
-	if err != nil {
-		panic(err) // a mistake in this line
-	}
-	return list
+	four, six := netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")
+	return AllowList{{text: four.String(), prefix: four}, {text: six.Addr().String(), prefix: six}}
 }
 
 // ParseAllow parses rules: 10.0.0.0/8, 10.0.0.7, 10.0.0.7:8080, [fd00::7]:8080, web.example,
@@ -122,11 +119,8 @@ func isName(text string) bool {
 	if text == "" || len(text) > 253 {
 		return false
 	}
-	for i := range len(text) {
-		c := text[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
-			return false
-		}
+	if strings.ContainsFunc(text, func(r rune) bool { return !nameRune(r) && r != '.' }) {
+		return false
 	}
 	labels := strings.Split(strings.TrimSuffix(text, "."), ".")
 	if slices.Contains(labels, "") {
@@ -134,6 +128,10 @@ func isName(text string) bool {
 	}
 	_, err := strconv.ParseUint(labels[len(labels)-1], 0, 64) // RFC 3696, 2: a top domain is not all digits
 	return err != nil
+}
+
+func nameRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
 
 // Lookup resolves a name.

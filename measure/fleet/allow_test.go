@@ -66,13 +66,23 @@ func TestAllowList(t *testing.T) {
 		{"10.0.0.0/8", "0.0.0.0:80", false, ""},
 		{"::1", "[::]:80", true, ""},
 		{"unix:/run/web.sock", "127.0.0.1:80", false, ""},
+		{"unix:/run/web.sock", "unix:/run/web.sock", true, ""},
+		{"unix:@abstract", "unix:@abstract", true, ""},
+		{"unix:/run/web.sock", "unix:/run/docker.sock", false, "--allow unix:/run/docker.sock"},
+		{"unix:/run/web.sock 10.0.0.0/8", "unix:", false, ""},
+		{"10.0.0.0/8", "unix:/run/web.sock", false, ""},
 	} {
 		list, err := ParseAllow(strings.Fields(c.rules))
 		if err != nil {
 			t.Errorf("%s: %v", c.rules, err)
 			continue
 		}
-		err = list.Permits(t.Context(), netip.MustParseAddrPort(c.to), "", names)
+		unix, is := strings.CutPrefix(c.to, "unix:")
+		var to netip.AddrPort
+		if !is {
+			unix, to = "", netip.MustParseAddrPort(c.to)
+		}
+		err = list.Permits(t.Context(), to, unix, names)
 		if (err == nil) != c.permits || err != nil && !strings.Contains(err.Error(), c.mentions) {
 			t.Errorf("%s, %s: %v", c.rules, c.to, err)
 		}
@@ -81,18 +91,6 @@ func TestAllowList(t *testing.T) {
 		"192.168.0.1:80": false} {
 		if err := Loopback().Permits(t.Context(), netip.MustParseAddrPort(to), "", names); (err == nil) != want {
 			t.Errorf("without a list, %s: %v", to, err)
-		}
-	}
-}
-
-func TestAllowListUnix(t *testing.T) {
-	list, err := ParseAllow([]string{"unix:/run/web.sock", "unix:@abstract"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]bool{"/run/web.sock": true, "@abstract": true, "/run/docker.sock": false, "": false} {
-		if err := list.Permits(t.Context(), netip.AddrPort{}, path, names); (err == nil) != want {
-			t.Errorf("%s: %v", path, err)
 		}
 	}
 	if Loopback().Permits(t.Context(), netip.AddrPort{}, "/run/web.sock", names) == nil {

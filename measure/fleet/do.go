@@ -5,6 +5,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -213,18 +214,15 @@ func (j *job) add(w *run.RunResult, m *member) {
 // differently.
 func (j *job) oneTarget(w *run.RunResult) {
 	var texts []string
-	same := true
+	all := map[string]bool{}
 	for _, m := range j.members {
-		if !m.Load || m.done == nil {
-			continue
+		if m.Load && m.done != nil {
+			w.Target = cmp.Or(w.Target, m.done.Target)
+			all[m.done.Target] = true
+			texts = append(texts, m.Name+": "+m.done.Target)
 		}
-		if w.Target == "" {
-			w.Target = m.done.Target
-		}
-		same = same && m.done.Target == w.Target
-		texts = append(texts, m.Name+": "+m.done.Target)
 	}
-	if !same {
+	if len(all) > 1 {
 		j.sink.NotMeasured(record.NotMeasured{What: "one target", Why: "the agents resolved its name to several addresses (" +
 			strings.Join(texts, ", ") + "); name one address", Part: true})
 	}
@@ -238,12 +236,4 @@ func (j *job) Close() error {
 		return nil
 	}
 	return j.leave()
-}
-
-// abandon ends a run that did not reach its start.
-func (j *job) abandon(why string) {
-	j.stop(why)
-	if err := j.Close(); err != nil {
-		j.w.o.Log(err.Error())
-	}
 }

@@ -194,10 +194,7 @@ func TestKilledInTheRun(t *testing.T) {
 						victim.kill()
 					}
 				}
-				worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = length }), n)
-				if err != nil {
-					t.Fatal(err)
-				}
+				worked := b.run(w, length, n)
 				a1, a2 := worked.Agents[0], worked.Agents[1]
 				if a2.Lost == "" || worked.Fleet.LostShare != 0.5 || worked.Result.Interrupted {
 					t.Errorf("lost %q, share %v, interrupted %v", a2.Lost, worked.Fleet.LostShare, worked.Result.Interrupted)
@@ -260,9 +257,7 @@ func TestDriverGone(t *testing.T) {
 	w := NewWork(conn, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	n := third(func() {
-		conn.Close() // as if it had been killed: nothing is said
-	})
+	n := third(conn.Close) // as if it had been killed: nothing is said
 	worked, err := one(ctx, w, request(nobody, func(s *spec.Spec) { s.Duration = time.Minute / 2 }), n)
 	// The driver, which is still there after all, says what it saw.
 	if worked == nil || worked.Agents[0].Lost == "" {
@@ -347,11 +342,10 @@ func TestTokenRevokedDuringARun(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 10 * time.Second }), n)
-	if err != nil || worked.Agents[0].Lost != "" || worked.Agents[1].Lost == "" {
-		t.Errorf("%+v: %v", worked, err)
+	if worked := b.run(w, 10*time.Second, n); worked.Agents[0].Lost != "" || worked.Agents[1].Lost == "" {
+		t.Errorf("%+v", worked)
 	}
-	err = <-a2.ended
+	err := <-a2.ended
 	a2.ended <- err // for who ends it
 	if !errors.Is(err, bus.ErrTokenOver) || !a2.Has("stopped because token "+token.ID()+" was revoked") {
 		t.Errorf("the agent ended with %v, and said\n%s", err, a2)
@@ -366,10 +360,7 @@ func TestToldToGo(t *testing.T) {
 	b.agent("a1", nil)
 	going := b.agent("a2", nil)
 	w, _ := b.work(lossy(true))
-	n := third(func() {
-		going.leave()
-	})
-	worked := b.run(w, 3*time.Second, n)
+	worked := b.run(w, 3*time.Second, third(going.leave))
 	if lost := worked.Agents[1].Lost; lost != "it stopped: the agent was asked to disconnect" {
 		t.Errorf("lost: %q", lost)
 	}

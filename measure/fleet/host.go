@@ -27,9 +27,6 @@ func WayTo(address string) (from netip.Addr, nic string, bitsPerSecond float64) 
 	return from, nic, float64(sys.LinkMbits(nic)) * 1e6
 }
 
-// capacityBytes is the response size that a capacity refers to.
-const capacityBytes = 1000
-
 // Capacity is what the user's calibration predicts for all cores of this host: requests per second,
 // responses of 1 kB, no pipelining. The error says why there is none.
 func Capacity(getenv func(string) string, env *record.Environment) (float64, error) {
@@ -47,7 +44,7 @@ func Capacity(getenv func(string) string, env *record.Environment) (float64, err
 			return 0, fmt.Errorf("no calibration: %s", why)
 		}
 	}
-	ns, err := c.CoreNsPerRequest(1, capacityBytes)
+	ns, err := c.CoreNsPerRequest(1, 1000)
 	if err != nil {
 		return 0, err
 	}
@@ -67,7 +64,7 @@ func cores(env *record.Environment) float64 {
 func NameOf(host string) string {
 	host, _, _ = strings.Cut(host, ".")
 	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+		if nameRune(r) {
 			return r
 		}
 		return '-'

@@ -36,8 +36,8 @@ type hosted struct {
 }
 
 // serve starts a server, and returns its address.
-func (h *hosted) serve(o *command, now func() int64) (string, error) {
-	if err := h.admit(o, now()); err != nil {
+func (h *hosted) serve(o *command) (string, error) {
+	if err := h.admit(o); err != nil {
 		return "", err
 	}
 	c, address, err := h.o.serve(context.Background(), o.Own, h.o.Serves, o.CPUs)
@@ -45,7 +45,7 @@ func (h *hosted) serve(o *command, now func() int64) (string, error) {
 	i := h.servers[o.Server]
 	wanted := i != nil && !h.over && err == nil
 	if wanted {
-		i.Instance, i.heard = c, now()
+		i.Instance, i.heard = c, h.o.now()
 	} else {
 		delete(h.servers, o.Server)
 	}
@@ -62,7 +62,7 @@ func (h *hosted) serve(o *command, now func() int64) (string, error) {
 }
 
 // admit checks an order, and reserves a place for its server.
-func (h *hosted) admit(o *command, now int64) error {
+func (h *hosted) admit(o *command) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -78,19 +78,19 @@ func (h *hosted) admit(o *command, now int64) error {
 	if err := o.Own.Check(); err != nil {
 		return err
 	}
-	h.servers[o.Server] = &instance{what: strings.Join(append(slices.Clone(o.Own.Env), o.Own.Args...), " "), heard: now}
+	h.servers[o.Server] = &instance{what: strings.Join(append(slices.Clone(o.Own.Env), o.Own.Args...), " "), heard: h.o.now()}
 	return nil
 }
 
 // obey keeps a server, or ends it.
-func (h *hosted) obey(o *command, now int64) error {
+func (h *hosted) obey(o *command) error {
 	h.mu.Lock()
 	i := h.servers[o.Server]
 	if i == nil {
 		h.mu.Unlock()
 		return errors.New("it has ended: its driver was not heard of, or dismissed it")
 	}
-	i.heard = now
+	i.heard = h.o.now()
 	c := i.Instance
 	if o.Verb == verbDismiss {
 		delete(h.servers, o.Server)

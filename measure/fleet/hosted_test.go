@@ -120,7 +120,7 @@ func TestAgentsThatServeNothing(t *testing.T) {
 	}
 	h := hosted{o: &AgentOptions{}, servers: map[string]*instance{}}
 	order := command{Server: "1", Own: &spec.Own{Args: []string{"serve", "fiber"}}}
-	if _, err := h.serve(&order, func() int64 { return 0 }); !errors.Is(err, errServesNone) {
+	if _, err := h.serve(&order); !errors.Is(err, errServesNone) {
 		t.Errorf("%v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +28,6 @@ type job struct {
 	spec    *spec.Spec
 	members []*member
 	loaders int // of the members, the first
-	byID    map[string]*member
 
 	events chan func()     // reports, and what heartbeats say of clocks
 	taken  <-chan struct{} // closed: another driver took the test bed
@@ -45,8 +45,8 @@ type job struct {
 	startAt, windowAt, endedAt int64 // driver's clock
 	stopped                    string
 	interrupted                bool
-	backAt                     int64 // since when the bus is connected again
-	away                       bool
+	away                       bool  // from the bus
+	changedAt                  int64 // when that began, or ended
 }
 
 var _ run.Work = (*Work)(nil)
@@ -56,7 +56,7 @@ func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
 	if err := run.RefuseFar(s); err != nil {
 		return nil, err
 	}
-	j := &job{w: w, id: record.NewID(time.Now()), spec: s, byID: map[string]*member{}, events: make(chan func(), 64)}
+	j := &job{w: w, id: record.NewID(time.Now()), spec: s, events: make(chan func(), 64)}
 	j.alive, j.end = context.WithCancel(context.Background())
 	var err error
 	if j.taken, err = w.hold(ctx, "run "+j.id); err != nil {
@@ -70,7 +70,10 @@ func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
 		return nil, err
 	}
 	if err := j.assemble(ctx); err != nil {
-		j.abandon(err.Error())
+		j.stop(err.Error())
+		if e := j.Close(); e != nil {
+			w.o.Log(e.Error())
+		}
 		return nil, err
 	}
 	return j, nil
@@ -88,9 +91,6 @@ func (j *job) enlist(loads, observes []present) error {
 	}
 	for _, o := range observes {
 		j.members = append(j.members, &member{present: o, order: order{Spec: j.spec, Observe: true}})
-	}
-	for _, m := range j.members {
-		j.byID[m.id] = m
 	}
 	return nil
 }
@@ -203,12 +203,7 @@ func (j *job) all(do func(*member) error) error {
 }
 
 func (j *job) every(holds func(*member) bool) bool {
-	for _, m := range j.members {
-		if !holds(m) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(j.members, func(m *member) bool { return !holds(m) })
 }
 
 // beat sends every agent a heartbeat once a second, and takes the answer as a ping. An agent that does
@@ -253,21 +248,18 @@ func (j *job) pump(ctx context.Context, limit time.Duration, until func() bool) 
 // silence finds the agents that have gone silent. While the driver itself is disconnected it hears
 // none; once it is back their time starts again, if it was not away for longer than their grace.
 func (j *job) silence() {
-	now := j.w.now()
-	if !j.w.conn.Connected() {
-		if !j.away {
-			j.away, j.backAt = true, now
-		}
-		if now-j.backAt > int64(j.w.o.lossAfter) {
+	now, connected := j.w.now(), j.w.conn.Connected()
+	if j.away == connected {
+		j.away, j.changedAt = !connected, now
+	}
+	if !connected {
+		if now-j.changedAt > int64(j.w.o.lossAfter) {
 			j.loseAll(fmt.Sprintf("%s %s", record.LostController, j.w.o.lossAfter))
 		}
 		return
 	}
-	if j.away {
-		j.away, j.backAt = false, now
-	}
 	for _, m := range j.members {
-		if since := now - max(m.heard, j.backAt); since > int64(j.w.o.lossAfter) {
+		if since := now - max(m.heard, j.changedAt); since > int64(j.w.o.lossAfter) {
 			j.lose(m, fmt.Sprintf("nothing was heard of it for %s", time.Duration(since).Round(100*time.Millisecond)))
 		}
 	}
@@ -327,10 +319,11 @@ func (j *job) stop(why string) {
 
 // take reads an agent's message.
 func (j *job) take(s *bus.Report) {
-	m := j.byID[s.Agent]
-	if m == nil {
+	i := slices.IndexFunc(j.members, func(m *member) bool { return m.id == s.Agent })
+	if i < 0 {
 		return // not of this run, whatever it contains
 	}
+	m := j.members[i]
 	m.heard = j.w.now()
 	if m.over() {
 		return

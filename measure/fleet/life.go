@@ -82,7 +82,6 @@ func (l *life) start(now, at int64) error {
 	case at-now > int64(startMost):
 		return fmt.Errorf("the start is %s ahead; at most %s", time.Duration(at-now), startMost)
 	}
-	l.heard = now
 	l.enter(Running, at, l.length+runSlack)
 	return nil
 }

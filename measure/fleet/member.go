@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"ceiling/measure/fleet/clock"
@@ -88,33 +89,31 @@ func clockOf(c *clock.Clock, at, from, to int64) record.AgentClock {
 
 // describeMembers says in one line which agents do what.
 func describeMembers(all []*member) string {
+	equal := !slices.ContainsFunc(all, func(m *member) bool { return m.Load && m.Share.Count != all[0].Share.Count })
 	var loads, observes []string
-	equal := true
 	for _, m := range all {
-		if m.Load {
-			loads = append(loads, fmt.Sprintf("%s %d/%d", m.Name, m.Share.Count, m.Share.Of))
-			equal = equal && m.Share.Count == all[0].Share.Count
-		} else {
+		switch {
+		case !m.Load:
 			observes = append(observes, m.Name)
+		case equal:
+			loads = append(loads, m.Name)
+		default:
+			loads = append(loads, fmt.Sprintf("%s %d/%d", m.Name, m.Share.Count, m.Share.Of))
 		}
 	}
-	if equal {
-		for i := range loads {
-			loads[i], _, _ = strings.Cut(loads[i], " ")
-		}
-	}
-	text := strings.Join(loads, ", ") + " load"
-	if len(loads) == 1 {
-		text += "s"
-	}
+	text := they(loads, "load")
 	if len(loads) > 1 && equal {
 		text += fmt.Sprintf(", 1/%d each", len(loads))
 	}
 	if len(observes) > 0 {
-		text += "; " + strings.Join(observes, ", ") + " observe"
-		if len(observes) == 1 {
-			text += "s"
-		}
+		text += "; " + they(observes, "observe")
 	}
 	return text
+}
+
+func they(names []string, do string) string {
+	if len(names) == 1 {
+		do += "s"
+	}
+	return strings.Join(names, ", ") + " " + do
 }

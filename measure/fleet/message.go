@@ -154,12 +154,11 @@ func (o *order) check() error {
 		return errors.New("malformed: no spec")
 	case !o.Load && !o.Observe:
 		return errors.New("malformed: neither load nor observe")
+	case o.Load && o.Share == (load.Share{}):
+		return errors.New("malformed: no share")
 	}
 	if err := o.Share.Check(); err != nil {
 		return fmt.Errorf("malformed: %w", err)
-	}
-	if o.Load && o.Share == (load.Share{}) {
-		return errors.New("malformed: no share")
 	}
 	return o.Spec.Check()
 }

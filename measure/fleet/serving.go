@@ -59,8 +59,12 @@ func (w *Work) Start(ctx context.Context, o *spec.Own, cpus []int) (run.Instance
 	if err != nil {
 		return nil, "", err
 	}
-	r := &remote{w: w, on: p, id: record.NewID(time.Now())}
-	r.keep()
+	needed, done := context.WithCancel(w.serving)
+	r := &remote{w: w, on: p, id: record.NewID(time.Now()), done: done}
+	w.beats.Go(func() {
+		// What it answers is asked for where it matters, by Died.
+		pause.Every(needed, beatEvery, func() { _ = r.say(needed, verbKeep) })
+	})
 	answer, err := w.say(ctx, p, command{Verb: verbServe, Server: r.id, Own: o, CPUs: cpus})
 	if err != nil {
 		r.Stop()
@@ -75,16 +79,6 @@ type remote struct {
 	on   *present
 	id   string
 	done context.CancelFunc // ends the heartbeats
-}
-
-// keep tells the agent once a second that the server is needed.
-func (r *remote) keep() {
-	ctx, cancel := context.WithCancel(r.w.serving)
-	r.done = cancel
-	r.w.beats.Go(func() {
-		// What it answers is asked for where it matters, by Died.
-		pause.Every(ctx, beatEvery, func() { _ = r.say(ctx, verbKeep) })
-	})
 }
 
 // Died implements run.Instance.

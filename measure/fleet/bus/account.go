@@ -27,18 +27,18 @@ func agentPermissions(bed, id string) jwt.Permissions {
 	}
 }
 
-// Account is the NATS account of the test bed: its public key, and what the server has to know of
-// it. Users that the key of agents signed have an agent's permissions, below a subject of their own.
-func (s *State) Account(tokens []Pass) (public string, claims *jwt.AccountClaims, err error) {
+// Account is what the server has to know of the NATS account of the test bed. Users that the key of
+// agents signed have an agent's permissions, below a subject of their own.
+func (s *State) Account(tokens []Pass) (*jwt.AccountClaims, error) {
 	_, account, err1 := pair(s.AccountSeed)
 	agents := jwt.NewUserScope()
-	_, agents.Key, err = pair(s.AgentsSeed)
-	if err = errors.Join(err1, err); err != nil {
-		return "", nil, err
+	_, key, err2 := pair(s.AgentsSeed)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
 	}
-	agents.Role = "agent"
+	agents.Key, agents.Role = key, "agent"
 	agents.Template.Permissions = agentPermissions(s.Bed, "{{subject()}}.*")
-	claims = jwt.NewAccountClaims(account)
+	claims := jwt.NewAccountClaims(account)
 	claims.Name = s.Bed
 	claims.SigningKeys.AddScopedSigner(agents)
 	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{
@@ -49,7 +49,7 @@ func (s *State) Account(tokens []Pass) (public string, claims *jwt.AccountClaims
 			claims.RevokeAt(t.User, t.Revoked)
 		}
 	}
-	return account, claims, nil
+	return claims, nil
 }
 
 // newToken makes a user that may act as an agent.
@@ -84,8 +84,7 @@ func (s *State) driver() (nats.Option, error) {
 
 // newUser makes a user and its key; signer vouches for it.
 func newUser(signer nkeys.KeyPair, describe func(*jwt.UserClaims)) (claims *jwt.UserClaims, text, seed string, err error) {
-	seed, err = newSeed(nkeys.PrefixByteUser)
-	if err != nil {
+	if seed, err = newSeed(nkeys.PrefixByteUser); err != nil {
 		return nil, "", "", err
 	}
 	_, public, err := pair(seed)

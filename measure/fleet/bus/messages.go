@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -38,15 +39,14 @@ func (c *Conn) Present(offer []byte, command func(body []byte, answer func(body 
 		return nil, fmt.Errorf("present %s: %w", c.name, gone(err))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
 		// Without a connection it fails, which the Watch has been told; the next one may do better.
 		pause.Every(ctx, presentEvery, func() { _ = c.offer(ctx, offer, "") })
-	}()
+	})
 	return func() error {
 		cancel()
-		<-done
+		renewing.Wait()
 		return errors.Join(commands.Unsubscribe(), c.offer(context.Background(), nil, "DEL"))
 	}, nil
 }

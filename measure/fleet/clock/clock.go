@@ -40,12 +40,7 @@ func (p *Ping) band(here int64) (low, high int64) {
 
 func drift(ns int64) int64 { return int64(math.Ceil(float64(ns) * DriftMax)) }
 
-func abs(n int64) int64 {
-	if n < 0 {
-		return -n
-	}
-	return n
-}
+func abs(n int64) int64 { return max(n, -n) }
 
 // pingsMost bounds the exchanges kept: at one a second, the last half hour is complete.
 const pingsMost = 2048

@@ -30,7 +30,7 @@ func (s *Server) trust(o *server.Options) error {
 		return err
 	}
 	o.TrustedKeys, o.SystemAccount = []string{trusted}, account
-	_, bed, err := s.state.Account(tokens)
+	bed, err := s.state.Account(tokens)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (s *Server) revoke() error {
 	if err != nil {
 		return err
 	}
-	public, claims, err := s.state.Account(tokens)
+	claims, err := s.state.Account(tokens)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *Server) revoke() error {
 			s.log.line("token %s was revoked: NATS disconnects its agents", t.ID())
 		}
 	}
-	account, err := s.nats.LookupAccount(public)
+	account, err := s.nats.LookupAccount(claims.Subject)
 	if err != nil {
 		return fmt.Errorf("the test bed's account: %w", err)
 	}

@@ -99,7 +99,7 @@ func (s *Server) start(o Options) error {
 	if s.token, err = bus.OwnToken(o.State, s.state); err != nil {
 		return err
 	}
-	if s.nats, err = s.run(want); err != nil {
+	if err := s.run(want); err != nil {
 		return err
 	}
 	s.state.Port, s.state.Address = port, net.JoinHostPort(reachable(host), strconv.Itoa(port))
@@ -197,26 +197,23 @@ func (s *Server) options(host string, port int) (*server.Options, error) {
 }
 
 // run starts a server and waits until it accepts connections.
-func (s *Server) run(o *server.Options) (*server.Server, error) {
+func (s *Server) run(o *server.Options) (err error) {
 	if err := s.trust(o); err != nil {
-		return nil, err
+		return err
 	}
-	n, err := server.NewServer(o)
-	if err != nil {
-		return nil, err
+	if s.nats, err = server.NewServer(o); err != nil {
+		return err
 	}
-	n.SetLoggerV2(s.log, true, false, false)
-	n.Start()
-	if n.ReadyForConnections(20 * time.Second) {
-		return n, nil
+	s.nats.SetLoggerV2(s.log, true, false, false)
+	s.nats.Start()
+	if s.nats.ReadyForConnections(20 * time.Second) {
+		return nil
 	}
-	n.Shutdown()
-	n.WaitForShutdown()
 	select {
 	case why := <-s.log.fatal:
-		return nil, errors.New(why)
+		return errors.New(why)
 	default:
-		return nil, errors.New("NATS did not get ready within 20 s")
+		return errors.New("NATS did not get ready within 20 s")
 	}
 }
 
