@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,18 +21,6 @@ import (
 	"ceiling/record"
 )
 
-// ownNATS is an organisation's server, with the accounts that the manual shows, and
-// a certificate of another CA.
-func ownNATS(t *testing.T) (at func(user string) string, ca string) {
-	t.Helper()
-	accounts, err := os.ReadFile("../../measure/fleet/bus/testdata/accounts.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, ca := natstest.Start(t, string(accounts))
-	return func(user string) string { return fmt.Sprintf("tls://%s@127.0.0.1:%d", user, port) }, ca
-}
-
 // TestOwnNATS: the verbs over an organisation's own NATS, each a process.
 func TestOwnNATS(t *testing.T) {
 	needs.Root(t)
@@ -41,7 +28,12 @@ func TestOwnNATS(t *testing.T) {
 	var served atomic.Uint64
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 	defer target.Close()
-	at, ca := ownNATS(t)
+	// The accounts are those that the manual shows.
+	accounts, err := os.ReadFile("../../measure/fleet/bus/testdata/accounts.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, ca := natstest.Start(t, string(accounts))
 	env := append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
 	verb := func(args ...string) *exec.Cmd {
 		c := exec.Command(programFile(t), args...)

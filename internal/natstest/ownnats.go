@@ -17,8 +17,8 @@ import (
 
 // Start runs a server on 127.0.0.1 until the test ends, with the accounts given in NATS'
 // configuration language, where $CEILING_DRIVER is "d-secret" and $CEILING_AGENT "a-secret". It
-// returns the port, and the file of its certificate's authority.
-func Start(t testing.TB, accounts string) (port int, ca string) {
+// returns the address for a user and password, and the file of its certificate's authority.
+func Start(t testing.TB, accounts string) (at func(user string) string, ca string) {
 	t.Helper()
 	dir := t.TempDir()
 	certified := httptest.NewTLSServer(nil) // for its certificate of 127.0.0.1
@@ -49,5 +49,5 @@ func Start(t testing.TB, accounts string) (port int, ca string) {
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("NATS is not ready")
 	}
-	return o.Port, ca
+	return func(user string) string { return fmt.Sprintf("tls://%s@127.0.0.1:%d", user, o.Port) }, ca
 }

@@ -49,14 +49,9 @@ type joined struct {
 }
 
 // agent joins one, with the pretended engine unless another is given.
-func (b *bed) agent(name string, change func(*AgentOptions)) *joined {
+func (b *bed) agent(name string, change func(*AgentOptions), tokens ...bus.Token) *joined {
 	b.t.Helper()
-	return b.agentWith(b.Token(), name, change)
-}
-
-func (b *bed) agentWith(token bus.Token, name string, change func(*AgentOptions)) *joined {
-	b.t.Helper()
-	conn, err := b.TryJoin(token, name, bus.Watch{})
+	conn, err := b.TryJoin(append(tokens, b.Token())[0], name, bus.Watch{})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -335,7 +335,7 @@ func TestTokenRevokedDuringARun(t *testing.T) {
 	b := parallel(t)
 	b.agent("a1", nil)
 	token := b.NewToken(time.Hour)
-	a2 := b.agentWith(token, "a2", nil)
+	a2 := b.agent("a2", nil, token)
 	w, _ := b.work(lossy(true))
 	n := third(func() {
 		if _, err := bus.RevokeToken(b.State, token.ID()); err != nil {

@@ -34,10 +34,10 @@ func (p *pretended) Died() error {
 func (p *pretended) Stop() { p.running.Add(-1) }
 
 // host joins an agent that starts pretended servers.
-func (b *bed) hosting(name string, change func(*AgentOptions)) (last *atomic.Pointer[pretended], running *atomic.Int32) {
+func (b *bed) hosting(name string) (last *atomic.Pointer[pretended], running *atomic.Int32) {
 	last, running = &atomic.Pointer[pretended]{}, &atomic.Int32{}
 	b.agent(name, func(o *AgentOptions) {
-		o.About.Loads, o.Serves = false, netip.MustParseAddr("127.0.0.1")
+		o.About.Loads, o.Serves, o.Grace = false, netip.MustParseAddr("127.0.0.1"), 3*time.Second
 		o.serve = func(_ context.Context, own *spec.Own, at netip.Addr, cpus []int) (run.Instance, string, error) {
 			if own.Args[1] == "broken" {
 				return nil, "", errors.New("it ended: it said: no")
@@ -46,9 +46,6 @@ func (b *bed) hosting(name string, change func(*AgentOptions)) (last *atomic.Poi
 			last.Store(p)
 			running.Add(1)
 			return p, strings.Join(own.Args, "+") + "@" + at.String(), nil
-		}
-		if change != nil {
-			change(o)
 		}
 	})
 	return last, running
@@ -59,7 +56,7 @@ func (b *bed) hosting(name string, change func(*AgentOptions)) (last *atomic.Poi
 func TestServersOfAnAgent(t *testing.T) {
 	needs.Engine(t)
 	b := parallel(t)
-	last, running := b.hosting("web1", func(o *AgentOptions) { o.Grace = 3 * time.Second })
+	last, running := b.hosting("web1")
 	w, _ := b.work(WorkOptions{Agents: 1, Observe: []string{"web1"}})
 	if at, err := w.Hosting(t.Context()); err != nil || at.String() != "127.0.0.1" {
 		t.Fatal(at, err)

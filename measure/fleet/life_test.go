@@ -50,19 +50,17 @@ func TestLife(t *testing.T) {
 
 // TestEveryPhaseEnds: whatever an agent waits for, it does not wait for ever.
 func TestEveryPhaseEnds(t *testing.T) {
-	reach := map[Phase]func(*life){
-		Preparing: func(l *life) {},
-		Ready:     func(l *life) { l.connected(0) },
-		Running:   func(l *life) { l.connected(0); _ = l.start(0, sec) },
-		Draining:  func(l *life) { l.loaded(0) },
-	}
-	for phase, most := range map[Phase]time.Duration{
-		Preparing: 5*time.Second + prepareMost, Ready: readyMost,
-		Running:  time.Second + 20*time.Second + runSlack,
-		Draining: drainMost,
+	for phase, c := range map[Phase]struct {
+		reach func(*life)
+		most  time.Duration
+	}{
+		Preparing: {func(*life) {}, 5*time.Second + prepareMost},
+		Ready:     {func(l *life) { l.connected(0) }, readyMost},
+		Running:   {func(l *life) { l.connected(0); _ = l.start(0, sec) }, time.Second + 20*time.Second + runSlack},
+		Draining:  {func(l *life) { l.loaded(0) }, drainMost},
 	} {
-		l := newLife("a", 0, 10*time.Second, 5*time.Second, 20*time.Second)
-		reach[phase](&l)
+		l, most := newLife("a", 0, 10*time.Second, 5*time.Second, 20*time.Second), c.most
+		c.reach(&l)
 		if l.phase != phase {
 			t.Fatalf("%s was not reached but %s", phase, l.phase)
 		}

@@ -173,31 +173,27 @@ func TestAnAgentSeesItsOwnOnly(t *testing.T) {
 // "field" of another's.
 func tryEverything(t *testing.T, nc *nats.Conn, violations chan string, bed, me, other string) {
 	t.Helper()
-	own := "bed." + bed + "."
+	own, lease := "bed."+bed+".", "KV_lease_"+bed
 	publish := []string{
 		own + "agent." + me + ".command", own + "agent." + other + ".command", own + "agent." + other + ".ping",
-		own + "report.r1." + other, own + "report.r1", "bed.field.report.r1." + me, "bed.field.agent." + me + ".command", "_INBOX." + bed + "._driver.x",
-		"_INBOX.x", "$SRV.PING", "$KV.agents_" + bed + "." + other, "$KV.agents_field." + me,
-		"$JS.API.STREAM.INFO.KV_agents_" + bed, "$JS.API.DIRECT.GET.KV_agents_" + bed + ".$KV.agents_" + bed + "." + other,
-		"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.INFO.KV_lease_" + bed,
-		"$JS.API.STREAM.DELETE.KV_lease_" + bed,
-		"$JS.API.STREAM.PURGE.KV_lease_" + bed, "$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.UPDATE.KV_lease_" + bed,
-		"$JS.API.STREAM.MSG.GET.KV_lease_" + bed, "$JS.API.STREAM.MSG.DELETE.KV_lease_" + bed, "$JS.API.DIRECT.GET.KV_lease_" + bed,
-		"$JS.API.DIRECT.GET.KV_lease_" + bed + "." + own + "report.r1." + me, "$JS.API.CONSUMER.CREATE.KV_lease_" + bed,
-		"$JS.API.CONSUMER.CREATE.KV_lease_" + bed + ".x",
-		"$JS.API.CONSUMER.DURABLE.CREATE.KV_lease_" + bed + ".x", "$JS.API.CONSUMER.MSG.NEXT.KV_lease_" + bed + ".x",
-		"$JS.API.STREAM.SNAPSHOT.KV_lease_" + bed,
-		"$JS.API.STREAM.INFO.KV_lease_" + bed, "$JS.API.DIRECT.GET.KV_lease_" + bed, "$JS.API.STREAM.MSG.GET.KV_lease_" + bed,
-		"$JS.API.DIRECT.GET.KV_lease_field.$KV.lease_field.holder", "$KV.lease_" + bed + ".holder",
-		"$JS.API.DIRECT.GET.KV_lease_" + bed + ".$KV.lease_" + bed + ".holder", "$JS.API.STREAM.DELETE.KV_lease_" + bed,
-		"$O.mine.C.x", "$O.mine.M.x", "$JS.API.STREAM.CREATE.OBJ_mine", "$JS.ACK.KV_lease_" + bed + ".x.1.1.1.1.1",
-		"$SYS.REQ.SERVER.PING", "anything",
+		own + "report.r1." + other, own + "report.r1", "bed.field.report.r1." + me, "bed.field.agent." + me + ".command",
+		"_INBOX." + bed + "._driver.x", "_INBOX.x", "$SRV.PING", "$KV.agents_" + bed + "." + other, "$KV.agents_field." + me,
+		"$KV.lease_" + bed + ".holder", "$O.mine.C.x", "$O.mine.M.x", "$JS.ACK." + lease + ".x.1.1.1.1.1", "$SYS.REQ.SERVER.PING", "anything",
+	}
+	for _, api := range []string{
+		"INFO", "STREAM.NAMES", "STREAM.LIST", "STREAM.CREATE.mine", "STREAM.CREATE.OBJ_mine", "STREAM.INFO.KV_agents_" + bed,
+		"DIRECT.GET.KV_agents_" + bed + ".$KV.agents_" + bed + "." + other, "STREAM.INFO." + lease, "STREAM.DELETE." + lease,
+		"STREAM.PURGE." + lease, "STREAM.UPDATE." + lease, "STREAM.SNAPSHOT." + lease, "STREAM.MSG.GET." + lease, "STREAM.MSG.DELETE." + lease,
+		"DIRECT.GET." + lease, "DIRECT.GET." + lease + "." + own + "report.r1." + me, "DIRECT.GET." + lease + ".$KV.lease_" + bed + ".holder",
+		"DIRECT.GET.KV_lease_field.$KV.lease_field.holder", "CONSUMER.CREATE." + lease, "CONSUMER.CREATE." + lease + ".x",
+		"CONSUMER.DURABLE.CREATE." + lease + ".x", "CONSUMER.MSG.NEXT." + lease + ".x",
+	} {
+		publish = append(publish, "$JS.API."+api)
 	}
 	subscribe := []string{
 		">", "*", "bed.>", own + ">", own + "agent.*.command", own + "agent." + other + ".command", own + "agent." + other + ".>", own + "report.>",
-		own + "report.r1." + me, "bed.field.>",
-		"_INBOX.>", "_INBOX." + bed + ".>", "_INBOX." + bed + "." + other + ".>", "_INBOX." + bed + "._driver.>", "$SRV.>",
-		"$JS.>", "$JS.API.>", "$JS.EVENT.>", "$KV.>", "$O.>", "$SYS.>",
+		own + "report.r1." + me, "bed.field.>", "_INBOX.>", "_INBOX." + bed + ".>", "_INBOX." + bed + "." + other + ".>",
+		"_INBOX." + bed + "._driver.>", "$SRV.>", "$JS.>", "$JS.API.>", "$JS.EVENT.>", "$KV.>", "$O.>", "$SYS.>",
 	}
 	for _, subject := range publish {
 		if err := nc.PublishRequest(subject, "_INBOX."+bed+"."+me+".x", []byte("{}")); err != nil {
