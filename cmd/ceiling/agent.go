@@ -169,11 +169,9 @@ func (f *agentFlags) readToken(stdin io.Reader) (string, error) {
 // tokenArgument is the value of a flag that rejects a token as an argument, without repeating it.
 type tokenArgument struct{}
 
-func (tokenArgument) String() string { return "" }
-func (tokenArgument) Type() string   { return "string" }
-func (tokenArgument) Set(string) error {
-	return errTokenArgument
-}
+func (tokenArgument) String() string   { return "" }
+func (tokenArgument) Type() string     { return "string" }
+func (tokenArgument) Set(string) error { return errTokenArgument }
 
 var errTokenArgument = errors.New("--token would show the token to every user of this machine (ps); give --token-file FILE (- is standard input), or set " + testbed.TokenEnv)
 

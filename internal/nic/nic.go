@@ -5,6 +5,9 @@ package nic
 import (
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -213,4 +216,38 @@ func ParseMask(text string) ([]int, error) {
 	}
 	slices.Sort(cpus)
 	return cpus, nil
+}
+
+// With returns the interface that has an address.
+func With(addr netip.Addr) (string, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return "", fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, i := range all {
+		addrs, err := i.Addrs()
+		if err != nil {
+			return "", fmt.Errorf("list addresses of %s: %w", i.Name, err)
+		}
+		for _, a := range addrs {
+			prefix, err := netip.ParsePrefix(a.String())
+			if err != nil {
+				continue // not an address with a mask
+			}
+			if prefix.Addr() == addr || addr.IsLoopback() && prefix.Contains(addr) {
+				return i.Name, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no interface has the address %s", addr)
+}
+
+// Mbits returns the speed of an interface in 10⁶ bit/s; 0 if it has none: the file says -1, or cannot
+// be read (Documentation/ABI/testing/sysfs-class-net).
+func Mbits(name string) int {
+	n, err := strconv.Atoi(sys.FileText(os.DirFS("/sys/class/net"), name+"/speed"))
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
 }

@@ -274,7 +274,7 @@ func (a *Agent) prepare(id string, o *order) error {
 	if a.session != nil {
 		return a.session.busy(a.o.now())
 	}
-	s := newSession(newLife(id, a.o.now(), a.o.Grace, of.ConnectRamp+2*of.Timeout, length), *o)
+	s := newSession(newLife(id, a.o.now(), of.ConnectRamp+2*of.Timeout, length), *o)
 	if of.Rate.IsZero() {
 		s.cap = a.o.About.Caps.MaxRate
 	}
@@ -395,7 +395,7 @@ func (a *Agent) look(now, late int64) error {
 	if s.disobeyed(now) {
 		return fmt.Errorf("run %s: the load engine did not stop within %s", s.run, obeyWithin)
 	}
-	switch why := s.overdue(now); {
+	switch why := s.overdue(now, a.o.Grace); {
 	case why == "":
 	case s.phase != Draining:
 		s.halt(now, why)

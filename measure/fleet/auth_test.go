@@ -188,7 +188,7 @@ func FuzzDriver(f *testing.F) {
 	s := request(nobody, nil)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		w := &Work{o: WorkOptions{Log: func(string) {}, AllowLoss: true}, base: time.Now()}
-		m := &member{present: present{id: "a1", Name: "a1"}, order: order{Load: true, Share: load.Share{Count: 1, Of: 1}}, saidIt: true}
+		m := &member{present: present{id: "a1", Name: "a1"}, load: true, share: load.Share{Count: 1, Of: 1}, saidIt: true}
 		j := &job{w: w, spec: &s, members: []*member{m}, sink: &notes{}}
 		j.merger = load.NewMerger(1, 1, mergeEvery, j.sink)
 		j.take(&bus.Report{Agent: "a1", Body: data})

@@ -39,7 +39,7 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.RunResult, error) {
 	if err := j.unready(0); err != nil { // what arrived since Prepare
 		return nil, err
 	}
-	if j.every(func(m *member) bool { return !m.Load || m.ready == nil || m.ready.Established == 0 }) {
+	if j.every(func(m *member) bool { return !m.load || m.ready == nil || m.ready.Established == 0 }) {
 		j.unstarted()
 		return j.worked()
 	}
@@ -60,7 +60,7 @@ func (j *job) unstarted() {
 		if m.end != nil {
 			_ = j.ended(m) // of numbers that were checked as they came
 		}
-		if !m.Load {
+		if !m.load {
 			j.tell(m, "no agent could connect")
 		}
 	}
@@ -98,7 +98,7 @@ func (j *job) connected(window time.Time) {
 
 // during runs the job until every agent's load is over. It reports whether the window was opened.
 func (j *job) during(ctx context.Context) (opened bool) {
-	loaded := func() bool { return j.every(func(m *member) bool { return !m.Load || m.over() }) }
+	loaded := func() bool { return j.every(func(m *member) bool { return !m.load || m.over() }) }
 	for !loaded() && ctx.Err() == nil {
 		// The pump returns when the window opens, too.
 		window := func() bool { return loaded() || !opened && j.w.now() >= j.windowAt }
@@ -128,7 +128,7 @@ func (j *job) overdue() bool {
 		return false
 	}
 	for _, m := range j.members {
-		if m.Load {
+		if m.load {
 			j.lose(m, "it did not end in time")
 		}
 	}
@@ -142,7 +142,7 @@ func (j *job) afterwards(opened bool) {
 		j.sink.Window(false, time.Now())
 	}
 	for _, m := range j.members {
-		if !m.Load && !m.over() && !m.saidIt {
+		if !m.load && !m.over() && !m.saidIt {
 			_, _ = j.w.say(ctx, &m.present, command{Verb: verbFinish, Run: j.id}) // else it ends at its own time limit
 		}
 	}
@@ -175,22 +175,22 @@ func (j *job) worked() (*run.RunResult, error) {
 // add adds an agent's part.
 func (j *job) add(w *run.RunResult, m *member) {
 	var own *load.Result
-	if m.Load {
+	if m.load {
 		own = j.merger.Agent(m.number)
 	}
 	a := m.account(j, own)
 	w.Agents = append(w.Agents, a)
 	f := w.Fleet
-	if m.Load {
+	if m.load {
 		f.StartSkewNs = max(f.StartSkewNs, a.StartSkewNs)
 		f.ClockErrorNs = max(f.ClockErrorNs, a.Clock.ErrorNs)
 		w.Connections += a.Load.Connections
 		w.Threads += a.Load.Threads
 		if m.lost != "" {
-			if f.LostShare == 0 || m.lostAt < f.LostFromNs {
-				f.LostFromNs = m.lostAt
+			if f.LostShare == 0 || a.LostAtNs < f.LostFromNs {
+				f.LostFromNs = a.LostAtNs
 			}
-			f.LostShare += m.Share.Fraction()
+			f.LostShare += m.share.Fraction()
 		}
 	}
 	if m.done == nil {
@@ -202,7 +202,7 @@ func (j *job) add(w *run.RunResult, m *member) {
 	if w.Stacks == nil && m.done.Stacks != nil { // a server runs on one host
 		w.Stacks, w.Folded, w.FoldedOff, w.Observing = m.done.Stacks, m.done.Folded, m.done.FoldedOff, m.done.Observing
 	}
-	if m.Load && m.done.Headroom > 0 && (w.Headroom == 0 || m.done.Headroom < w.Headroom) {
+	if m.load && m.done.Headroom > 0 && (w.Headroom == 0 || m.done.Headroom < w.Headroom) {
 		w.Headroom, w.HeadroomBy = m.done.Headroom, m.done.HeadroomBy // the weakest agent's counts
 	}
 	if m.done.RestoreErr != "" {
@@ -216,7 +216,7 @@ func (j *job) oneTarget(w *run.RunResult) {
 	var texts []string
 	all := map[string]bool{}
 	for _, m := range j.members {
-		if m.Load && m.done != nil {
+		if m.load && m.done != nil {
 			w.Target = cmp.Or(w.Target, m.done.Target)
 			all[m.done.Target] = true
 			texts = append(texts, m.Name+": "+m.done.Target)

@@ -7,24 +7,25 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/nic"
 	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
 // WayTo returns this host's address on the way to another (a URL, or host:port), its interface, and
 // the interface's speed in bits per second; the zero values if unknown.
-func WayTo(address string) (from netip.Addr, nic string, bitsPerSecond float64) {
+func WayTo(address string) (from netip.Addr, name string, bitsPerSecond float64) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		address = u.Host
 	}
 	from, err := sys.SourceTo(address)
 	if err == nil {
-		nic, err = sys.InterfaceWith(from.WithZone(""))
+		name, err = nic.With(from.WithZone(""))
 	}
 	if err != nil {
 		return from, "", 0
 	}
-	return from, nic, float64(sys.LinkMbits(nic)) * 1e6
+	return from, name, float64(nic.Mbits(name)) * 1e6
 }
 
 // Capacity is what the user's calibration predicts for all cores of this host: requests per second,

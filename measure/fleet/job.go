@@ -87,10 +87,10 @@ func (j *job) enlist(loads, observes []present) error {
 	}
 	j.loaders = len(loads)
 	for i, l := range loads {
-		j.members = append(j.members, &member{present: l, order: order{Spec: j.spec, Load: true, Share: shares[i]}, number: i})
+		j.members = append(j.members, &member{present: l, load: true, share: shares[i], number: i})
 	}
 	for _, o := range observes {
-		j.members = append(j.members, &member{present: o, order: order{Spec: j.spec, Observe: true}})
+		j.members = append(j.members, &member{present: o})
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (j *job) unreached() error {
 	any := false
 	for _, m := range j.members {
 		switch {
-		case !m.Load:
+		case !m.load:
 		case m.ready.Established == 0:
 			not = m
 		default:
@@ -188,7 +188,8 @@ func (j *job) unreached() error {
 // prepare sends every agent its order.
 func (j *job) prepare(ctx context.Context) error {
 	return j.all(func(m *member) error {
-		_, err := j.w.say(ctx, &m.present, command{Verb: verbPrepare, Run: j.id, Order: &m.order})
+		mine := order{Spec: j.spec, Share: m.share, Load: m.load, Observe: !m.load}
+		_, err := j.w.say(ctx, &m.present, command{Verb: verbPrepare, Run: j.id, Order: &mine})
 		m.heard = j.w.now()
 		if isAnswered(err) {
 			return fmt.Errorf("%w: agent %w", exit.ErrRefused, err)
@@ -281,11 +282,8 @@ func (j *job) lose(m *member, why string) {
 // without records that an agent did not stay to the end.
 func (j *job) without(m *member, why string) {
 	m.lost = why
-	if n := len(m.rows); n > 0 {
-		m.lostAt = m.rows[n-1].TNs
-	}
 	j.w.o.Log(fmt.Sprintf("agent %s is lost: %s", m.Name, why))
-	if j.merger != nil && m.Load && m.result == nil {
+	if j.merger != nil && m.load && m.result == nil {
 		j.merger.Lost(m.number)
 	}
 	j.tell(m, "it was counted as lost")
@@ -389,7 +387,7 @@ func (j *job) tellSink(do func(run.Sink)) {
 
 // tally handles one interval of an agent.
 func (j *job) tally(m *member, body []byte) error {
-	if j.merger == nil || !m.Load || len(body) < 1 {
+	if j.merger == nil || !m.load || len(body) < 1 {
 		return errors.New("a tally of who does not load, or before the start")
 	}
 	t := j.merger.Spare()
@@ -405,7 +403,7 @@ func (j *job) tally(m *member, body []byte) error {
 // ended handles an agent's own result. One that ended before it was told to counts as lost from
 // then on.
 func (j *job) ended(m *member) error {
-	if j.merger != nil && m.Load && m.result != nil {
+	if j.merger != nil && m.load && m.result != nil {
 		if err := j.merger.End(m.number, m.result); err != nil {
 			return err
 		}
@@ -416,7 +414,7 @@ func (j *job) ended(m *member) error {
 		why = m.end.Error
 	case m.end.Stopped != "" && !m.saidIt:
 		why = "it stopped: " + m.end.Stopped
-	case m.Load && m.result == nil:
+	case m.load && m.result == nil:
 		why = "it reported no result"
 	}
 	if why != "" && j.merger != nil {

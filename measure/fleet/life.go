@@ -38,19 +38,18 @@ const (
 type life struct {
 	run    string
 	phase  Phase
-	since  int64         // when the run arrived
-	until  int64         // deadline of the phase
-	heard  int64         // when the driver was last heard
-	halted int64         // when the engine was told to stop; 0: not
-	grace  time.Duration // without hearing from the driver
+	since  int64 // when the run arrived
+	until  int64 // deadline of the phase
+	heard  int64 // when the driver was last heard
+	halted int64 // when the engine was told to stop; 0: not
 	// length of a run by its spec, from the start, including the drain; the agent's cap if a number of
 	// requests ends it
 	length time.Duration
 }
 
 // newLife begins a run. Its connections are established within connect.
-func newLife(run string, now int64, grace, connect, length time.Duration) life {
-	l := life{run: run, since: now, heard: now, grace: grace, length: length}
+func newLife(run string, now int64, connect, length time.Duration) life {
+	l := life{run: run, since: now, heard: now, length: length}
 	l.enter(Preparing, now, connect+prepareMost)
 	return l
 }
@@ -89,10 +88,11 @@ func (l *life) start(now, at int64) error {
 // loaded: the work has ended, in success or failure.
 func (l *life) loaded(now int64) { l.enter(Draining, now, drainMost) }
 
-// overdue returns why the run must be given up; "" if it may continue.
-func (l *life) overdue(now int64) string {
+// overdue returns why the run must be given up; "" if it may continue. grace is without hearing from the
+// driver.
+func (l *life) overdue(now int64, grace time.Duration) string {
 	switch {
-	case now-l.heard > int64(l.grace):
+	case now-l.heard > int64(grace):
 		return fmt.Sprintf("no word of the driver for %s", time.Duration(now-l.heard).Round(time.Millisecond))
 	case now <= l.until:
 		return ""

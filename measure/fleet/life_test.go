@@ -12,7 +12,7 @@ const sec = int64(time.Second)
 
 // TestLife walks an agent's run through its phases, one row a step.
 func TestLife(t *testing.T) {
-	l := newLife("a", 2*sec, 10*time.Second, 5*time.Second, 20*time.Second)
+	l := newLife("a", 2*sec, 5*time.Second, 20*time.Second)
 	a := &Agent{o: AgentOptions{Log: func(string) {}, now: func() int64 { return 8 * sec }}, session: newSession(l, order{})}
 	s := a.session
 	told := func(verb, run string) error { return a.told(&command{Verb: verb, Run: run}) }
@@ -59,22 +59,22 @@ func TestEveryPhaseEnds(t *testing.T) {
 		Running:   {func(l *life) { l.connected(0); _ = l.start(0, sec) }, time.Second + 20*time.Second + runSlack},
 		Draining:  {func(l *life) { l.loaded(0) }, drainMost},
 	} {
-		l, most := newLife("a", 0, 10*time.Second, 5*time.Second, 20*time.Second), c.most
+		l, most := newLife("a", 0, 5*time.Second, 20*time.Second), c.most
 		c.reach(&l)
 		if l.phase != phase {
 			t.Fatalf("%s was not reached but %s", phase, l.phase)
 		}
-		if silent := l.overdue(10*sec + 1); !strings.Contains(silent, "no word") {
+		if silent := l.overdue(10*sec+1, 10*time.Second); !strings.Contains(silent, "no word") {
 			t.Errorf("%s: 10 s of silence: %q", phase, silent)
 		}
-		if why := l.overdue(10 * sec); why != "" {
+		if why := l.overdue(10*sec, 10*time.Second); why != "" {
 			t.Errorf("%s: overdue within the grace: %s", phase, why)
 		}
 		l.heard = int64(most)
-		if why := l.overdue(int64(most)); why != "" {
+		if why := l.overdue(int64(most), 10*time.Second); why != "" {
 			t.Errorf("%s: overdue at its end: %s", phase, why)
 		}
-		if why := l.overdue(int64(most) + 1); !strings.Contains(why, string(phase)) {
+		if why := l.overdue(int64(most)+1, 10*time.Second); !strings.Contains(why, string(phase)) {
 			t.Errorf("%s: after %s: %q", phase, most, why)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // job.
 type member struct {
 	present
-	order      // loads, or observes
+	load   bool // else it observes
+	share  load.Share
 	number int // in the Merger, if it loads
 
 	inlet  frameReader
@@ -26,7 +27,6 @@ type member struct {
 	end    *ending
 	rows   []record.LoadRow
 	lost   string // why its reports are no longer taken
-	lostAt int64  // run's clock
 	saidIt bool   // it has been told to stop
 
 	clock clock.Clock
@@ -54,7 +54,7 @@ func (j *job) Agents() []record.Agent {
 
 // named adds to the entry in the record who the agent is, and its part.
 func (m *member) named(a record.Agent) record.Agent {
-	a.Name, a.Loads, a.Observes, a.Share = m.Name, m.Load, m.Observe, record.AgentShare(m.Share)
+	a.Name, a.Loads, a.Observes, a.Share = m.Name, m.load, !m.load, record.AgentShare(m.share)
 	return a
 }
 
@@ -63,16 +63,19 @@ func (m *member) account(j *job, own *load.Result) record.Agent {
 	d := m.done
 	if d == nil { // lost: only what it reported of its host before is known
 		d = &run.ShareResult{
-			Connections: int(m.Share.Part(uint64(j.spec.Connections))),
+			Connections: int(m.share.Part(uint64(j.spec.Connections))),
 			Environment: m.environment(),
 		}
 	}
 	d.Result = own
-	a := m.named(run.AgentOf(j.spec, m.Share, d, m.rows))
-	a.Lost, a.LostAtNs = m.lost, m.lostAt
+	a := m.named(run.AgentOf(j.spec, m.share, d, m.rows))
+	a.Lost = m.lost
 	until := max(j.endedAt, j.startAt)
-	if m.lost != "" { // what its clock did afterwards affects no figure
-		until = max(j.windowAt+m.lostAt, j.startAt)
+	if m.lost != "" {
+		if n := len(m.rows); n > 0 { // the last that was taken
+			a.LostAtNs = m.rows[n-1].TNs
+		}
+		until = max(j.windowAt+a.LostAtNs, j.startAt) // what its clock did afterwards affects no figure
 	}
 	a.Clock = clockOf(&m.clock, j.windowAt, j.startAt, until)
 	return a
@@ -89,16 +92,16 @@ func clockOf(c *clock.Clock, at, from, to int64) record.AgentClock {
 
 // describeMembers says in one line which agents do what.
 func describeMembers(all []*member) string {
-	equal := !slices.ContainsFunc(all, func(m *member) bool { return m.Load && m.Share.Count != all[0].Share.Count })
+	equal := !slices.ContainsFunc(all, func(m *member) bool { return m.load && m.share.Count != all[0].share.Count })
 	var loads, observes []string
 	for _, m := range all {
 		switch {
-		case !m.Load:
+		case !m.load:
 			observes = append(observes, m.Name)
 		case equal:
 			loads = append(loads, m.Name)
 		default:
-			loads = append(loads, fmt.Sprintf("%s %d/%d", m.Name, m.Share.Count, m.Share.Of))
+			loads = append(loads, fmt.Sprintf("%s %d/%d", m.Name, m.share.Count, m.share.Of))
 		}
 	}
 	text := they(loads, "load")

@@ -28,11 +28,11 @@ type session struct {
 	leave  context.CancelFunc
 	engine context.Context // ends when the engine is told to stop
 	cancel context.CancelFunc
-	ended  chan struct{}  // closed when it has, and the reports are sent or given up
-	starts chan time.Time // sent once
-	over   chan struct{}  // closed by finish
-	finish func()         // tells an observer that the load is over
-	cap    float64        // limit on a closed loop's rate, requests/s; 0: none
+	ended  chan struct{}      // closed when it has, and the reports are sent or given up
+	starts chan time.Time     // sent once
+	over   context.Context    // ends by finish
+	finish context.CancelFunc // tells an observer that the load is over
+	cap    float64            // limit on a closed loop's rate, requests/s; 0: none
 
 	mu      sync.Mutex
 	out     outlet
@@ -44,10 +44,10 @@ type session struct {
 }
 
 func newSession(l life, o order) *session {
-	s := &session{life: l, order: o, ended: make(chan struct{}), starts: make(chan time.Time, 1), over: make(chan struct{}), kick: make(chan struct{}, 1)}
+	s := &session{life: l, order: o, ended: make(chan struct{}), starts: make(chan time.Time, 1), kick: make(chan struct{}, 1)}
 	s.here, s.leave = context.WithCancel(context.Background())
 	s.engine, s.cancel = context.WithCancel(s.here)
-	s.finish = sync.OnceFunc(func() { close(s.over) })
+	s.over, s.finish = context.WithCancel(s.here)
 	return s
 }
 
@@ -55,7 +55,7 @@ func newSession(l life, o order) *session {
 // its reports may still be waiting.
 func (s *session) work(engine Engine, o run.ShareOptions, ready func()) ending {
 	o.Share, o.Load, o.Observe = s.order.Share, s.order.Load, s.order.Observe
-	o.Start, o.Over = s.starts, s.over
+	o.Start, o.Over = s.starts, s.over.Done()
 	o.Ready = func(established, asked int) {
 		ready()
 		s.tell(true, func() error { return s.out.object(frameReady, readiness{established, asked}) })

@@ -51,7 +51,7 @@ func (f *Fleet) Text(out io.Writer) error {
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "agent\thost\tcores\tmemory\tNIC\tclock within\tcalibrated\tstate")
 	for i := range f.Agents {
-		fmt.Fprintln(t, strings.Join(f.Agents[i].cells(), "\t"))
+		fmt.Fprintln(t, strings.Join(cells(&f.Agents[i]), "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (f *Fleet) Text(out io.Writer) error {
 	for i, line := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
 		fmt.Fprintln(&text, strings.TrimRight(line, " "))
 		if i > 0 {
-			fmt.Fprintln(&text, "  "+short(f.Agents[i-1].offers(), 98))
+			fmt.Fprintln(&text, "  "+short(offers(&f.Agents[i-1]), 98))
 		}
 	}
 	_, err := io.WriteString(out, text.String())
@@ -68,7 +68,7 @@ func (f *Fleet) Text(out io.Writer) error {
 }
 
 // cells returns the columns that describe it.
-func (p *present) cells() []string {
+func cells(p *present) []string {
 	nic, calibrated, within := "-", "-", "no answer"
 	if p.NIC != "" {
 		nic = short(p.NIC, 12)
@@ -93,7 +93,7 @@ func (p *present) cells() []string {
 }
 
 // offers returns the limits of what it accepts.
-func (p *present) offers() string {
+func offers(p *present) string {
 	var does []string
 	if p.Observes {
 		does = append(does, "observes")

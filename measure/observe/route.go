@@ -11,7 +11,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"ceiling/internal/sys"
+	"ceiling/internal/nic"
 )
 
 var errRoute = errors.New("the kernel's route names no interface")
@@ -50,7 +50,7 @@ func InterfaceTo(target, peer netip.Addr, generatorHere bool) (string, error) {
 			return "", err
 		}
 	} else if r.local && !generatorHere {
-		return sys.InterfaceWith(target)
+		return nic.With(target)
 	}
 	return r.iface()
 }

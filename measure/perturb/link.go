@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 
+	"ceiling/internal/nic"
 	"ceiling/internal/sys"
 	"ceiling/internal/unit"
 )
@@ -131,7 +132,7 @@ func speedOf(name, namespace string, bitsPerS float64) (float64, error) {
 	if _, err := os.Stat(filepath.Join(dir, "device")); err != nil || namespace != "" {
 		return 0, unknown
 	}
-	mbits := sys.LinkMbits(name)
+	mbits := nic.Mbits(name)
 	if mbits == 0 {
 		return 0, unknown
 	}

@@ -301,15 +301,11 @@ func (p *part) wait(ctx context.Context, d time.Duration) bool {
 // AgentOf returns one agent's entry for the record, of its share and its results, without its name,
 // roles, clock and fate. rows are its own.
 func AgentOf(s *spec.Spec, share load.Share, d *ShareResult, rows []record.LoadRow) record.Agent {
-	a := record.Agent{Environment: d.Environment}
+	a := record.Agent{Environment: d.Environment, Share: record.AgentShare(share)}
 	if d.Result == nil {
 		return a
 	}
 	r := figures(s, d.Result, d.Connections, d.Threads)
-	a.Share = record.AgentShare{First: share.First, Count: share.Count, Of: share.Of}
-	if share.Of == 0 {
-		a.Share = record.AgentShare{Count: 1, Of: 1}
-	}
 	a.Load, a.ElapsedS, a.Requests, a.Rate, a.Bytes = r.Load, r.ElapsedS, r.Requests, r.Rate, r.Bytes
 	a.Load.TargetPerS *= share.Fraction()
 	a.Rate.Spread = record.SpreadOf(rows)
