@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
@@ -167,9 +166,6 @@ func (f *Facts) watch(ctx context.Context, c observe.Config, long time.Duration)
 		o.Sample(1+int64(time.Since(start)), seen.take)
 	}
 	after := takeSnapshot(os.DirFS("/"))
-	if seen.err != nil {
-		return seen.err
-	}
 	f.Activity = activityOf(before, after, seen.cpus, os.Getpid(), seen.server)
 	f.Target.Server, f.Target.Listeners = seen.server, seen.listeners
 	if f.Target.Iface = seen.iface; f.Target.URL != "" && f.Target.Err == "" {
@@ -196,23 +192,13 @@ type sight struct {
 	server    []Process
 	listeners int
 	iface     string
-	err       error
 }
 
-// take copies a row, because the observer owns its memory.
+// take keeps what is needed of a row.
 func (s *sight) take(row record.ObservedRow) {
 	switch row := row.(type) {
 	case *record.CPURow:
-		text, err := json.Marshal(row)
-		if err == nil {
-			own := new(record.CPURow)
-			if err = json.Unmarshal(text, own); err == nil {
-				s.cpus = append(s.cpus, own)
-			}
-		}
-		if err != nil {
-			s.err = fmt.Errorf("copy a row of the CPUs: %w", err)
-		}
+		s.cpus = append(s.cpus, row)
 	case *record.SubjectRow:
 		if row.Role == record.RoleSubject && row.Event == record.SubjectFound {
 			s.server = append(s.server, Process{PID: row.PID, Comm: row.Comm})

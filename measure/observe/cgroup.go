@@ -32,7 +32,6 @@ type throttleSampler struct {
 	r      *reader
 	mount  sys.CgroupMount
 	groups []throttleGroup
-	row    record.ThrottleRow
 }
 
 func newThrottleSampler(r *reader, proc string) (*throttleSampler, error) {
@@ -198,15 +197,15 @@ func (g *throttleGroup) sample(s *throttleSampler, at tick, emit Emit) error {
 		g.read = true
 		return nil
 	}
-	s.row = record.ThrottleRow{
+	row := &record.ThrottleRow{
 		ObservedHead: at.head(record.KindThrottle),
 		Cgroup:       g.path, Version: s.mount.Version,
 		Periods: int64(g.cur.Periods - g.prev.Periods), Throttled: int64(g.cur.Throttled - g.prev.Throttled),
 		ThrottledNs: int64(g.cur.ThrottledNs - g.prev.ThrottledNs),
 		QuotaUs:     g.quotaUs, PeriodUs: g.periodUs,
 	}
-	s.row.WidthNs = width
-	emit(&s.row)
+	row.WidthNs = width
+	emit(row)
 	return nil
 }
 

@@ -44,7 +44,7 @@ func newDiskFiles(t *tools, s *subject, missing func(what, why string)) *diskFil
 	}
 }
 
-// usedBy returns the processes that have files open on a device.
+// usedBy returns the processes that have files open on a device; the list only grows behind its end.
 func (d *diskFiles) usedBy(device string) []int { return d.users[device] }
 
 func (d *diskFiles) sample(tick, Emit) error {

@@ -77,15 +77,13 @@ func diskDelta(prev, cur *diskStat, row *record.DiskRow) {
 	row.BusyNs, row.InFlight = ns(prev.busyMs, cur.busyMs), int(min(cur.inNow, 1<<31-1))
 	// The kernel's sum also counts flushes, but the writes that wait for them are in it already.
 	row.QueueNs = int64(cur.queueMs-prev.queueMs-(cur.flushMs-prev.flushMs)) * msNs
-	row.Bad = ""
 	if min(row.Reads, row.ReadBytes, row.Writes, row.WrittenBytes, row.Flushes) < 0 {
 		row.Bad = "a counter went backwards: the device was recreated"
 	}
 }
 
-func diskMoved(row *record.DiskRow) bool {
-	return row.Bad != "" || row.Reads|row.Writes|row.Flushes|row.BusyNs != 0 || row.InFlight != 0
-}
+// idle reports whether nothing moved between two readings, and nothing is under way.
+func idle(prev, cur *diskStat) bool { return *cur == *prev && cur.inNow == 0 }
 
 // maxDisks bounds the rows of one sample; those with the server's files always come first.
 const maxDisks = 16
@@ -99,7 +97,6 @@ type diskSampler struct {
 	known     map[string]bool // by name: whether it is a whole device
 	usedBy    func(device string) []int
 	prev, cur []diskStat
-	row       record.DiskRow
 }
 
 // newDiskSampler takes the function that finds who has files open on a device.
@@ -160,16 +157,12 @@ func (s *diskSampler) emitDelta(at tick, i int, pids []int, emit Emit) bool {
 	if guess >= len(s.prev) || s.prev[guess].name != cur.name {
 		guess = slices.IndexFunc(s.prev, func(d diskStat) bool { return d.name == cur.name })
 	}
-	if guess < 0 {
-		return false // new: nothing to compare with
+	if guess < 0 || len(pids) == 0 && idle(&s.prev[guess], cur) {
+		return false // new: nothing to compare with, or nothing moved
 	}
-	s.row.ObservedHead, s.row.Device = at.head(record.KindDisk), cur.name
-	s.row.PIDs = append(s.row.PIDs[:0], pids...)
-	diskDelta(&s.prev[guess], cur, &s.row)
-	if len(pids) == 0 && !diskMoved(&s.row) {
-		return false
-	}
-	emit(&s.row)
+	row := &record.DiskRow{ObservedHead: at.head(record.KindDisk), Device: cur.name, PIDs: pids}
+	diskDelta(&s.prev[guess], cur, row)
+	emit(row)
 	return true
 }
 

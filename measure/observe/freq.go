@@ -35,7 +35,6 @@ type freqSampler struct {
 	path      path
 	prev, cur []cpuFreq
 	governor  string
-	row       record.FreqRow
 }
 
 func newFreqSampler(r *reader, names *interned, sysfs string) (*freqSampler, error) {
@@ -78,9 +77,9 @@ func (s *freqSampler) sample(at tick, emit Emit) error {
 	if readable == 0 {
 		return fmt.Errorf("scaling_cur_freq of no CPU can be read in %s", s.dir)
 	}
-	s.row = record.FreqRow{ObservedHead: at.head(record.KindFreq), Governor: s.governor}
-	freqSummary(s.prev, s.cur, !at.first(), &s.row)
-	emit(&s.row)
+	row := &record.FreqRow{ObservedHead: at.head(record.KindFreq), Governor: s.governor}
+	freqSummary(s.prev, s.cur, !at.first(), row)
+	emit(row)
 	return nil
 }
 

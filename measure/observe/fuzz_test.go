@@ -27,8 +27,7 @@ func FuzzStat(f *testing.F) {
 		if sys.ParseStat(text, &s) != nil {
 			return
 		}
-		var row record.CPURow
-		statDelta(&s, &s, 0, &row)
+		row := statDelta(&s, &s, 0)
 		if len(row.Cores) != len(s.CPUs) || len(row.Came)+len(row.Went) != 0 {
 			t.Errorf("%d cores of %d CPUs", len(row.Cores), len(s.CPUs))
 		}
@@ -44,7 +43,7 @@ func FuzzSoftirqs(f *testing.F) {
 	seed(f, "vm2/softirqs", "cpus128/softirqs.0")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var s softirqSample
-		if parseSoftirqs(text, &s) == nil && len(softirqDelta(&s, &s, nil)) != 0 {
+		if parseSoftirqs(text, &s) == nil && len(softirqDelta(&s, &s)) != 0 {
 			t.Error("a difference to itself")
 		}
 	})
@@ -53,7 +52,7 @@ func FuzzSoftirqs(f *testing.F) {
 func FuzzSoftnet(f *testing.F) {
 	seed(f, "vm2/softnet_stat")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if lines, err := parseSoftnet(text, nil); err == nil && len(softnetDelta(lines, lines, nil)) > len(lines) {
+		if lines, err := parseSoftnet(text, nil); err == nil && len(softnetDelta(lines, lines)) > len(lines) {
 			t.Error("more differences than lines")
 		}
 	})
@@ -63,7 +62,6 @@ func FuzzInterrupts(f *testing.F) {
 	seed(f, "vm2/interrupts")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var s irqSample
-		var row record.IRQRow
 		all := func(int, []byte) bool { return true }
 		if parseInterrupts(text, newInterned(), all, &s) != nil {
 			return
@@ -71,7 +69,7 @@ func FuzzInterrupts(f *testing.F) {
 		if len(s.counts) != len(s.cpus)*len(s.lines) {
 			t.Fatalf("%d counts, %d CPUs, %d lines", len(s.counts), len(s.cpus), len(s.lines))
 		}
-		irqDelta(&s, &s, &row)
+		irqDelta(&s, &s)
 	})
 }
 

@@ -83,23 +83,16 @@ func irqFields(line []byte) (number int, name, counts []byte, ok bool) {
 	return int(v), line[start:end], line[c.At+1 : end], true
 }
 
-// irqDelta fills lines[:0] with the counts between two readings, for the interrupts and CPUs of
+// irqDelta returns the counts between two readings, for the interrupts and CPUs of
 // both. The counters are 32 bits wide and may have wrapped.
-func irqDelta(prev, cur *irqSample, row *record.IRQRow) {
-	row.Lines = row.Lines[:0]
+func irqDelta(prev, cur *irqSample) []record.IRQLine {
+	lines := make([]record.IRQLine, 0, len(cur.lines))
 	for j, line := range cur.lines {
 		i := irqNamed(prev, line, j)
 		if i < 0 {
 			continue
 		}
-		// Grow by reslicing, so that the CPUs of an earlier sample are reused.
-		if len(row.Lines) < cap(row.Lines) {
-			row.Lines = row.Lines[:len(row.Lines)+1]
-		} else {
-			row.Lines = append(row.Lines, record.IRQLine{})
-		}
-		out := &row.Lines[len(row.Lines)-1]
-		out.IRQ, out.Name, out.CPUs = line.number, line.name, out.CPUs[:0]
+		out := record.IRQLine{IRQ: line.number, Name: line.name, CPUs: []record.IRQCPU{}}
 		k := 0
 		for m, cpu := range cur.cpus {
 			for k < len(prev.cpus) && prev.cpus[k] < cpu {
@@ -112,7 +105,9 @@ func irqDelta(prev, cur *irqSample, row *record.IRQRow) {
 				out.CPUs = append(out.CPUs, record.IRQCPU{CPU: cpu, Count: d})
 			}
 		}
+		lines = append(lines, out)
 	}
+	return lines
 }
 
 func irqNamed(s *irqSample, line irqLine, guess int) int {
@@ -134,7 +129,6 @@ type irqSampler struct {
 	names     *interned
 	wanted    func(number int, name []byte) bool
 	prev, cur irqSample
-	row       record.IRQRow
 }
 
 func newIRQSampler(r *reader, names *interned, proc, sysfs, iface string) (*irqSampler, error) {
@@ -196,9 +190,7 @@ func (s *irqSampler) sample(at tick, emit Emit) error {
 		}
 		return nil
 	}
-	s.row.ObservedHead = at.head(record.KindIRQ)
-	irqDelta(&s.prev, &s.cur, &s.row)
-	emit(&s.row)
+	emit(&record.IRQRow{ObservedHead: at.head(record.KindIRQ), Lines: irqDelta(&s.prev, &s.cur)})
 	return nil
 }
 

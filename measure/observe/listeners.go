@@ -193,7 +193,6 @@ type listenerSampler struct {
 	subject *subject
 	spread  *spreadSampler
 	found   []listener
-	row     record.ListenerRow
 	stop    func()
 }
 
@@ -203,19 +202,17 @@ func (s *listenerSampler) sample(at tick, emit Emit) error {
 		return err
 	}
 	s.subject.noticeListeners(s.found)
-	s.row.ObservedHead = at.head(record.KindListener)
-	s.row.Listeners = s.row.Listeners[:0]
+	row := &record.ListenerRow{ObservedHead: at.head(record.KindListener), Listeners: make([]record.Listener, 0, len(s.found))}
 	for i := range s.found {
 		l := &s.found[i]
-		s.row.Listeners = append(s.row.Listeners, record.Listener{
+		row.Listeners = append(row.Listeners, record.Listener{
 			Inode: l.inode, Addr: s.subject.addrText(l), Queue: l.queue, Max: l.max, PIDs: s.subject.holders(l.inode),
 		})
 	}
-	s.row.Connections, s.row.Unowned = nil, 0
 	if s.spread != nil {
-		s.row.Connections, s.row.Unowned = s.spread.take()
+		row.Connections, row.Unowned = s.spread.take()
 	}
-	emit(&s.row)
+	emit(row)
 	return nil
 }
 

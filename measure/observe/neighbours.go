@@ -32,7 +32,6 @@ type neighbourSampler struct {
 	pids     []int
 	was, now map[int]neighbourUse
 	used     []record.Neighbour
-	row      record.NeighboursRow
 }
 
 func newNeighbourSampler(t *tools, s *subject) *neighbourSampler {
@@ -79,11 +78,12 @@ func (s *neighbourSampler) sample(at tick, emit Emit) error {
 	slices.SortFunc(s.used, func(a, b record.Neighbour) int {
 		return cmp.Or(cmp.Compare(b.CPUNs, a.CPUNs), cmp.Compare(a.PID, b.PID))
 	})
-	s.row = record.NeighboursRow{ObservedHead: at.head(record.KindNeighbours), Neighbours: s.used[:min(len(s.used), neighboursMost)]}
-	for _, one := range s.used[len(s.row.Neighbours):] {
-		s.row.MoreNs += one.CPUNs
+	most := s.used[:min(len(s.used), neighboursMost)]
+	row := &record.NeighboursRow{ObservedHead: at.head(record.KindNeighbours), Neighbours: slices.Clone(most)}
+	for _, one := range s.used[len(most):] {
+		row.MoreNs += one.CPUNs
 	}
-	emit(&s.row)
+	emit(row)
 	return nil
 }
 

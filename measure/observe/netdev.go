@@ -75,15 +75,9 @@ func netDevDelta(prev, cur *netDev, row *record.NetDevRow) {
 	row.TxBytes, row.TxPackets = int64(cur.txBytes-prev.txBytes), int64(cur.txPackets-prev.txPackets)
 	txErrs, txDrop := int64(cur.txErrs-prev.txErrs), int64(cur.txDrop-prev.txDrop)
 	row.TxDrop = txErrs + txDrop
-	row.Bad = ""
 	if min(row.RxBytes, row.RxPackets, row.TxBytes, row.TxPackets, row.RxErrs, row.RxDrop, row.RxFifo, txErrs, txDrop) < 0 {
 		row.Bad = "a counter went backwards: the interface was reset"
 	}
-}
-
-func netDevMoved(row *record.NetDevRow) bool {
-	return row.Bad != "" ||
-		row.RxBytes|row.RxPackets|row.RxErrs|row.RxDrop|row.RxFifo|row.TxBytes|row.TxPackets|row.TxDrop != 0
 }
 
 // maxInterfaces bounds the rows of one sample: a host of containers has hundreds of interfaces. The
@@ -101,7 +95,6 @@ type netDevSampler struct {
 	links     *links      // nil: what shapes the interfaces is unknown
 	lost      func(error) // called when the links are lost
 	prev, cur []netDev
-	row       record.NetDevRow
 }
 
 // newNetDevSampler takes ownership of the links, which may be nil, even if it fails.
@@ -161,19 +154,16 @@ func (s *netDevSampler) emitDeltas(at tick, emit Emit, target bool) {
 			continue
 		}
 		prev := netDevNamed(s.prev, cur.name, i)
-		if prev == nil {
-			continue // new: nothing to compare with
+		if prev == nil || !target && *cur == *prev {
+			continue // new: nothing to compare with, or nothing moved
 		}
-		s.row = record.NetDevRow{ObservedHead: at.head(record.KindNetDev), Iface: cur.name, Side: s.side.name, Target: target}
-		netDevDelta(prev, cur, &s.row)
-		if !target && !netDevMoved(&s.row) {
-			continue
-		}
-		s.row.SpeedMbit = s.speedOf(cur.name)
+		row := &record.NetDevRow{ObservedHead: at.head(record.KindNetDev), Iface: cur.name, Side: s.side.name, Target: target}
+		netDevDelta(prev, cur, row)
+		row.SpeedMbit = s.speedOf(cur.name)
 		if s.links != nil {
-			s.links.fill(cur.name, i, &s.row)
+			s.links.fill(cur.name, i, row)
 		}
-		emit(&s.row)
+		emit(row)
 		sent++
 	}
 }

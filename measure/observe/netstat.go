@@ -139,7 +139,6 @@ type netstatSampler struct {
 	netstat, snmp int
 	ext, tcp      *counterTable
 	prev, cur     [tcpCounters]int64
-	row           record.TCPRow
 }
 
 func newNetstatSampler(r *reader, of *side) (*netstatSampler, error) {
@@ -173,8 +172,7 @@ func (s *netstatSampler) sample(at tick, emit Emit) error {
 	if at.first() {
 		return nil
 	}
-	s.fill(at)
-	emit(&s.row)
+	emit(s.row(at))
 	return nil
 }
 
@@ -186,14 +184,14 @@ func (s *netstatSampler) table(fd int, t *counterTable) error {
 	return err
 }
 
-func (s *netstatSampler) fill(at tick) {
+func (s *netstatSampler) row(at tick) *record.TCPRow {
 	d := func(i int) int64 {
 		if s.prev[i] < 0 || s.cur[i] < 0 {
 			return -1
 		}
 		return s.cur[i] - s.prev[i]
 	}
-	s.row = record.TCPRow{
+	return &record.TCPRow{
 		ObservedHead:    at.head(record.KindTCP),
 		Side:            s.side,
 		ListenOverflows: d(cntListenOverflows), ListenDrops: d(cntListenDrops), SyncookiesSent: d(cntSyncookiesSent),

@@ -23,7 +23,6 @@ type nicSampler struct {
 	text  ethtool.EthtoolGStrings
 	stats ethtool.EthtoolStats
 	prev  map[string]uint64
-	row   record.NICRow
 }
 
 // nicNamesMost bounds the counters of a row: a driver has some per queue.
@@ -82,25 +81,24 @@ func (s *nicSampler) sample(at tick, emit Emit) error {
 	if err != nil {
 		return err
 	}
-	s.row.ObservedHead, s.row.Iface, s.row.Side = at.head(record.KindNIC), s.side.iface, s.side.name
-	nicDelta(s.prev, cur, &s.row)
+	risen := nicDelta(s.prev, cur)
 	s.prev = cur
-	if !at.first() && len(s.row.Counters) > 0 {
-		emit(&s.row)
+	if !at.first() && len(risen) > 0 {
+		emit(&record.NICRow{ObservedHead: at.head(record.KindNIC), Iface: s.side.iface, Side: s.side.name, Counters: risen})
 	}
 	return nil
 }
 
-// nicDelta fills in what rose between two readings. A counter that went backwards belongs to a
+// nicDelta returns what rose between two readings. A counter that went backwards belongs to a
 // reset driver.
-func nicDelta(prev, cur map[string]uint64, row *record.NICRow) {
-	row.Counters = row.Counters[:0]
+func nicDelta(prev, cur map[string]uint64) (risen []record.NICCounter) {
 	for _, name := range slices.Sorted(maps.Keys(cur)) {
 		before, was := prev[name]
-		if was && cur[name] > before && len(row.Counters) < nicNamesMost {
-			row.Counters = append(row.Counters, record.NICCounter{Name: name, Count: int64(cur[name] - before)})
+		if was && cur[name] > before && len(risen) < nicNamesMost {
+			risen = append(risen, record.NICCounter{Name: name, Count: int64(cur[name] - before)})
 		}
 	}
+	return risen
 }
 
 func (s *nicSampler) close() { s.e.Close() }

@@ -99,7 +99,6 @@ type Observer struct {
 	reporting  bool
 	reportCost int64
 	samples    int
-	row        record.ObserverRow
 }
 
 // timetable has the rounds in reading order: which processes exist and what they do precedes what
@@ -476,18 +475,16 @@ func (o *Observer) report(nowNs int64, emit Emit) {
 		return
 	}
 	at := tick{host: o.cfg.Host, tNs: nowNs, widthNs: max(nowNs-o.reported, 1)}
-	o.row.ObservedHead = at.head(record.KindObserver)
-	o.row.CPUNs, o.row.Samples = o.costNs-o.reportCost, o.samples
-	o.row.Sources = o.row.Sources[:0]
+	row := &record.ObserverRow{ObservedHead: at.head(record.KindObserver), CPUNs: o.costNs - o.reportCost, Samples: o.samples}
 	for _, r := range o.rounds() {
 		for _, s := range r.sources {
 			if s.samples > 0 {
-				o.row.Sources = append(o.row.Sources, record.SourceCost{Source: s.name, Samples: s.samples, CPUNs: s.costNs})
+				row.Sources = append(row.Sources, record.SourceCost{Source: s.name, Samples: s.samples, CPUNs: s.costNs})
 			}
 			s.samples, s.costNs = 0, 0
 		}
 	}
-	emit(&o.row)
+	emit(row)
 	o.reported, o.reportAtNs, o.reportCost, o.samples = nowNs, nowNs+secondNs, o.costNs, 0
 }
 

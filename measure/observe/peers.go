@@ -51,11 +51,11 @@ type peerSampler struct {
 	owners     *owners
 	peerList
 	peerOwners
-	index     map[netip.AddrPort]int // in row.Peers
+	index     map[netip.AddrPort]int // in peers
 	pathIndex map[string]int
 	names     map[netip.AddrPort]string
 	peers     []record.Peer
-	row       record.PeersRow
+	cut       bool // not all open files could be inspected for the last list
 }
 
 // peerList has the sockets of the last full list.
@@ -143,9 +143,7 @@ func (p *peerSampler) sample(at tick, emit Emit) error {
 	if err := p.owners.find(at, p.all, p.peerOf); err != nil {
 		return err
 	}
-	p.sum()
-	p.row.ObservedHead = at.head(record.KindPeers)
-	emit(&p.row)
+	emit(p.sum(at))
 	return nil
 }
 
@@ -167,7 +165,7 @@ func (p *peerSampler) list(at tick, files int) (seen bool, err error) {
 	p.keepMine()
 	// A file opened or closed while the list was made may be a socket that it lacks: with the same
 	// number of files the next sample would take it for complete.
-	if seen && !p.row.Cut && len(p.all) <= peersByOne && p.countFiles() == files {
+	if seen && !p.cut && len(p.all) <= peersByOne && p.countFiles() == files {
 		p.files = files
 	}
 	after, err := sys.SamplingThreadNs()
@@ -234,7 +232,7 @@ func (p *peerSampler) findMine() bool {
 			unknown++
 		}
 	}
-	p.row.Cut = false
+	p.cut = false
 	if unknown == 0 {
 		return true
 	}
@@ -250,7 +248,7 @@ func (p *peerSampler) findMine() bool {
 			p.mine[inode] = false
 		}
 	}
-	p.row.Cut = !whole
+	p.cut = !whole
 	return seen
 }
 
@@ -319,7 +317,7 @@ func (p *peerSampler) lookAt(one *process, fds []int) {
 }
 
 // sum groups the subject's sockets by their remote address.
-func (p *peerSampler) sum() {
+func (p *peerSampler) sum(at tick) *record.PeersRow {
 	p.peers = p.peers[:0]
 	clear(p.index)
 	clear(p.pathIndex)
@@ -333,11 +331,12 @@ func (p *peerSampler) sum() {
 	slices.SortStableFunc(p.peers, func(a, b record.Peer) int {
 		return cmp.Or(cmp.Compare(b.Sockets+b.Connecting, a.Sockets+a.Connecting), cmp.Compare(a.Addr, b.Addr))
 	})
-	p.row.More = 0
-	for _, one := range p.peers[min(len(p.peers), peersMost):] {
-		p.row.More += one.Sockets + one.Connecting
+	most := p.peers[:min(len(p.peers), peersMost)]
+	row := &record.PeersRow{ObservedHead: at.head(record.KindPeers), Peers: slices.Clone(most), Cut: p.cut}
+	for _, one := range p.peers[len(most):] {
+		row.More += one.Sockets + one.Connecting
 	}
-	p.row.Peers = p.peers[:min(len(p.peers), peersMost)]
+	return row
 }
 
 // peer returns the group of a socket, valid until the next one is made.

@@ -63,12 +63,11 @@ func parseTitle(text []byte) (t title, ok bool) {
 type titleSampler struct {
 	t       *tools
 	subject *subject
-	row     record.TitlesRow
 }
 
 func (s *titleSampler) sample(at tick, emit Emit) error {
-	s.row = record.TitlesRow{ObservedHead: at.head(record.KindTitles), Commands: s.row.Commands[:0]}
-	s.row.WidthNs = 0 // gauges only
+	row := &record.TitlesRow{ObservedHead: at.head(record.KindTitles)}
+	row.WidthNs = 0 // gauges only
 	left := titlesMost
 	for _, p := range s.subject.processes {
 		if p.gone || p.identity.role == record.RoleGenerator || p.identity.comm != "postgres" ||
@@ -76,7 +75,7 @@ func (s *titleSampler) sample(at tick, emit Emit) error {
 			continue
 		}
 		if left--; left < 0 {
-			s.row.Cut = true
+			row.Cut = true
 			break
 		}
 		text, err := s.t.r.below(p.dir, s.t.path.of("cmdline").end())
@@ -84,22 +83,21 @@ func (s *titleSampler) sample(at tick, emit Emit) error {
 			return err
 		}
 		if t, ok := parseTitle(text); err == nil && ok {
-			s.count(&t)
+			s.count(&t, row)
 		}
 	}
-	if s.row.Sessions == 0 {
+	if row.Sessions == 0 {
 		return nil
 	}
-	slices.SortFunc(s.row.Commands, func(a, b record.TitleCommand) int {
+	slices.SortFunc(row.Commands, func(a, b record.TitleCommand) int {
 		return cmp.Or(cmp.Compare(b.Sessions, a.Sessions), cmp.Compare(a.Command, b.Command))
 	})
-	s.row.Commands = s.row.Commands[:min(len(s.row.Commands), titleCommands)]
-	emit(&s.row)
+	row.Commands = row.Commands[:min(len(row.Commands), titleCommands)]
+	emit(row)
 	return nil
 }
 
-func (s *titleSampler) count(t *title) {
-	r := &s.row
+func (s *titleSampler) count(t *title, r *record.TitlesRow) {
 	r.Sessions++
 	switch {
 	case t.inTransaction:

@@ -61,18 +61,15 @@ func TestTitlesOfProcesses(t *testing.T) {
 	add(5, record.RolePeer, "postgres: app shop [local] idle in transaction\x00")
 	add(6, record.RolePeer, "postgres: app shop [local] COMMIT\x00")
 	add(7, record.RoleGenerator, waits)
-	var rows []record.TitlesRow
+	out := collect{t: t}
 	sampler := titleSampler{t: tools, subject: s}
-	for range 2 { // the second reuses what the first made
-		emit := func(r record.ObservedRow) { rows = append(rows, *record.Clone(r).(*record.TitlesRow)) }
-		if err := sampler.sample(tick{}, emit); err != nil {
-			t.Fatal(err)
-		}
+	if err := sampler.sample(tick{}, out.emit); err != nil {
+		t.Fatal(err)
 	}
 	want := record.TitlesRow{ObservedHead: record.ObservedHead{Kind: record.KindTitles},
 		Sessions: 5, Active: 4, IdleInTransaction: 1, Waiting: 3,
 		Commands: []record.TitleCommand{{Command: "UPDATE", Sessions: 2}, {Command: "DELETE", Sessions: 1}}}
-	if d := cmp.Diff([]record.TitlesRow{want, want}, rows); d != "" {
+	if d := cmp.Diff([]*record.TitlesRow{&want}, rowsOf[record.TitlesRow](&out)); d != "" {
 		t.Error(d)
 	}
 }

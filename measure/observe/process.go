@@ -4,6 +4,7 @@ package observe
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 
 	"ceiling/internal/sys"
@@ -58,7 +59,6 @@ type usage struct {
 	threads      []thread
 	cut          bool                // there are more threads, beyond the limit
 	busiest      [busiestThreads]int // indexes into threads
-	use          [busiestThreads]record.ThreadUse
 }
 
 // looks has what only some samples read: states, switches, files and blocks.
@@ -159,7 +159,6 @@ type processSampler struct {
 	schedstat bool // the kernel keeps run and queue times
 	peers     bool // only those at the other ends
 	tids      []int
-	row       record.ProcessRow
 }
 
 func (s *processSampler) sample(at tick, emit Emit) error {
@@ -203,8 +202,7 @@ func (s *processSampler) one(p *process, at tick, emit Emit) error {
 		p.looks.openFiles = n
 	}
 	if p.usage.read {
-		s.fill(p, at, &st, cpuNs)
-		emit(&s.row)
+		emit(s.fill(p, at, &st, cpuNs))
 	}
 	p.usage.read, p.usage.lastNs = true, at.tNs
 	p.usage.cpuNs, p.usage.utime, p.usage.stime = cpuNs, st.UserTicks, st.SystemTicks
@@ -212,8 +210,8 @@ func (s *processSampler) one(p *process, at tick, emit Emit) error {
 }
 
 // fill builds the row from earlier readings and the current one.
-func (s *processSampler) fill(p *process, at tick, st *sys.PIDStat, cpuNs int64) {
-	s.row = record.ProcessRow{
+func (s *processSampler) fill(p *process, at tick, st *sys.PIDStat, cpuNs int64) *record.ProcessRow {
+	row := &record.ProcessRow{
 		ObservedHead: at.head(record.KindProcess),
 		Role:         p.identity.role, PID: p.identity.pid, StartTicks: p.identity.startTicks, Comm: p.identity.comm,
 		CPUNs: cpuNs - p.usage.cpuNs, UserNs: int64(st.UserTicks-p.usage.utime) * tickNs, SystemNs: int64(st.SystemTicks-p.usage.stime) * tickNs,
@@ -222,25 +220,26 @@ func (s *processSampler) fill(p *process, at tick, st *sys.PIDStat, cpuNs int64)
 		Voluntary: -1, Involuntary: -1,
 		RSSBytes: st.RSSPages * s.t.pageBytes,
 	}
-	s.row.WidthNs = at.tNs - p.usage.lastNs
+	row.WidthNs = at.tNs - p.usage.lastNs
 	if s.schedstat {
-		s.row.RunNs, s.row.QueueNs = 0, 0
+		row.RunNs, row.QueueNs = 0, 0
 		for i := range p.usage.threads {
-			s.row.RunNs += p.usage.threads[i].dRun
-			s.row.QueueNs += p.usage.threads[i].dQueue
+			row.RunNs += p.usage.threads[i].dRun
+			row.QueueNs += p.usage.threads[i].dQueue
 		}
 	}
 	if p.looks.looked {
-		s.row.States, s.row.Waits = p.looks.states, p.looks.waits
+		row.States, row.Waits = p.looks.states, slices.Clone(p.looks.waits)
 	}
-	s.row.Busiest = p.fillBusiest()
-	s.row.OpenFiles = p.looks.openFiles
+	row.Busiest = p.fillBusiest()
+	row.OpenFiles = p.looks.openFiles
 	p.looks.looked, p.looks.openFiles = false, 0
 	if p.looks.switchesNs > 0 {
-		s.row.Voluntary, s.row.Involuntary, s.row.SwitchesNs = p.looks.vol, p.looks.invol, p.looks.switchesNs
-		s.row.ReadBytes, s.row.WrittenBytes = p.looks.readBytes, p.looks.writtenBytes
+		row.Voluntary, row.Involuntary, row.SwitchesNs = p.looks.vol, p.looks.invol, p.looks.switchesNs
+		row.ReadBytes, row.WrittenBytes = p.looks.readBytes, p.looks.writtenBytes
 		p.looks.switchesNs = 0
 	}
+	return row
 }
 
 // fillBusiest picks the threads that ran most, or that waited for a CPU.
@@ -262,14 +261,15 @@ func (p *process) fillBusiest() []record.ThreadUse {
 		}
 		p.usage.busiest[k] = i
 	}
+	use := make([]record.ThreadUse, n)
 	for k, i := range p.usage.busiest[:n] {
 		t := &p.usage.threads[i]
-		p.usage.use[k] = record.ThreadUse{TID: t.tid, Comm: t.comm, RunNs: t.dRun, QueueNs: t.dQueue}
+		use[k] = record.ThreadUse{TID: t.tid, Comm: t.comm, RunNs: t.dRun, QueueNs: t.dQueue}
 		if p.looks.looked {
-			p.usage.use[k].State, p.usage.use[k].Wchan = stateText(t.state), t.wchan
+			use[k].State, use[k].Wchan = stateText(t.state), t.wchan
 		}
 	}
-	return p.usage.use[:n]
+	return use
 }
 
 // stateText returns a state letter as a string, without allocating.

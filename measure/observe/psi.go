@@ -69,7 +69,6 @@ type psiSampler struct {
 	r         *reader
 	fds       [3]int
 	prev, cur [3]psiTotals
-	row       record.PSIRow
 }
 
 func newPSISampler(r *reader, proc string) (*psiSampler, error) {
@@ -113,13 +112,12 @@ func (s *psiSampler) sample(at tick, emit Emit) error {
 	if at.first() {
 		return nil
 	}
-	s.row = record.PSIRow{
+	emit(&record.PSIRow{
 		ObservedHead: at.head(record.KindPSI),
 		CPUSomeNs:    psiDeltaNs(s.prev[0].someUs, s.cur[0].someUs), CPUFullNs: psiDeltaNs(s.prev[0].fullUs, s.cur[0].fullUs),
 		MemorySomeNs: psiDeltaNs(s.prev[1].someUs, s.cur[1].someUs), MemoryFullNs: psiDeltaNs(s.prev[1].fullUs, s.cur[1].fullUs),
 		IOSomeNs: psiDeltaNs(s.prev[2].someUs, s.cur[2].someUs), IOFullNs: psiDeltaNs(s.prev[2].fullUs, s.cur[2].fullUs),
-	}
-	emit(&s.row)
+	})
 	return nil
 }
 

@@ -171,7 +171,6 @@ type socketSampler struct {
 	lookedN  int
 	waiting  bool  // a look since the last list found a connection that is not accepted yet
 	listAtNs int64 // earliest time of the next list
-	row      record.SocketsRow
 }
 
 const (
@@ -255,24 +254,24 @@ func (s *socketSampler) emit(at tick, listed bool, costNs int64, emit Emit) {
 	s.lookedN += c.looked + v.looked
 	s.waiting = s.waiting || v.unaccepted > 0 // only a list shows how many there are
 	looked := c.looked + v.looked
-	s.row = record.SocketsRow{ObservedHead: at.head(record.KindSockets), CostNs: costNs + s.seen.costNs}
+	row := &record.SocketsRow{ObservedHead: at.head(record.KindSockets), CostNs: costNs + s.seen.costNs}
 	switch {
 	case looked > c.gone+v.gone:
-		s.row.Moments, s.row.Looks = s.moments, looked
-		s.row.Client, s.row.Server = c.queues(&s.roster.client), v.queues(&s.roster.server)
-		s.row.ToServer, s.row.ToClient = s.seen.toServer, s.seen.toClient
-		s.row.ToServer.Scale(s.row.Client.Sockets)
-		s.row.ToClient.Scale(s.row.Client.Sockets)
+		row.Moments, row.Looks = s.moments, looked
+		row.Client, row.Server = c.queues(&s.roster.client), v.queues(&s.roster.server)
+		row.ToServer, row.ToClient = s.seen.toServer, s.seen.toClient
+		row.ToServer.Scale(row.Client.Sockets)
+		row.ToClient.Scale(row.Client.Sockets)
 	case listed, len(s.roster.pairs) == 0:
-		s.row.Client, s.row.Server = s.roster.client, s.roster.server
+		row.Client, row.Server = s.roster.client, s.roster.server
 	default:
 		return // no look since the last row, or all connections are gone: the next list shows which
 	}
 	if listed {
-		s.row.Listed = s.roster.listed
+		row.Listed = s.roster.listed
 	}
 	s.seen, s.moments = look{}, 0
-	emit(&s.row)
+	emit(row)
 }
 
 // tcpInfoSampler samples TCP_INFO of some of the connections, the same ones from one roster to the
@@ -282,7 +281,6 @@ type tcpInfoSampler struct {
 	pairs          []connection
 	client, server endInfo
 	info           tcpInfo
-	row            record.TCPInfoRow
 }
 
 // infoPairs is how many connections have their TCP_INFO read once a second: enough for a p90 of the
@@ -314,10 +312,9 @@ func (s *tcpInfoSampler) sample(at tick, emit Emit) error {
 	s.client.finish()
 	s.server.finish()
 	after, err := sys.SamplingThreadNs()
-	s.row = record.TCPInfoRow{
+	emit(&record.TCPInfoRow{
 		ObservedHead: at.head(record.KindTCPInfo), Client: s.client.row, Server: s.server.row, CostNs: after - before,
-	}
-	emit(&s.row)
+	})
 	return err
 }
 

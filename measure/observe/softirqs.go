@@ -104,7 +104,6 @@ type softirqSampler struct {
 	r         *reader
 	fd        int
 	prev, cur softirqSample
-	row       record.SoftirqRow
 }
 
 func newSoftirqSampler(r *reader, proc string) (*softirqSampler, error) {
@@ -127,16 +126,14 @@ func (s *softirqSampler) sample(at tick, emit Emit) error {
 	if at.first() {
 		return nil
 	}
-	s.row.ObservedHead = at.head(record.KindSoftirq)
-	s.row.CPUs = softirqDelta(&s.prev, &s.cur, s.row.CPUs)
-	emit(&s.row)
+	emit(&record.SoftirqRow{ObservedHead: at.head(record.KindSoftirq), CPUs: softirqDelta(&s.prev, &s.cur)})
 	return nil
 }
 
-// softirqDelta returns the CPUs of both readings whose counters moved, in out[:0]. The counters are
-// 32 bits wide and may have wrapped.
-func softirqDelta(prev, cur *softirqSample, out []record.SoftirqCPU) []record.SoftirqCPU {
-	out = out[:0]
+// softirqDelta returns the CPUs of both readings whose counters moved. The counters are 32 bits
+// wide and may have wrapped.
+func softirqDelta(prev, cur *softirqSample) []record.SoftirqCPU {
+	out := make([]record.SoftirqCPU, 0, len(cur.cpus))
 	i := 0
 	for j, cpu := range cur.cpus {
 		for i < len(prev.cpus) && prev.cpus[i] < cpu {

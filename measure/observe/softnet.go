@@ -76,7 +76,6 @@ type softnetSampler struct {
 	fd        int
 	online    func() []sys.CPUTicks // the CPUs of the latest /proc/stat, for kernels that do not number the lines
 	prev, cur []softnetLine
-	row       record.SoftnetRow
 }
 
 func newSoftnetSampler(r *reader, netDir string, online func() []sys.CPUTicks) (*softnetSampler, error) {
@@ -102,9 +101,7 @@ func (s *softnetSampler) sample(at tick, emit Emit) error {
 	if at.first() {
 		return nil
 	}
-	s.row.ObservedHead = at.head(record.KindSoftnet)
-	s.row.CPUs = softnetDelta(s.prev, s.cur, s.row.CPUs)
-	emit(&s.row)
+	emit(&record.SoftnetRow{ObservedHead: at.head(record.KindSoftnet), CPUs: softnetDelta(s.prev, s.cur)})
 	return nil
 }
 
@@ -124,10 +121,10 @@ func numberSoftnet(lines []softnetLine, online []sys.CPUTicks) error {
 	return nil
 }
 
-// softnetDelta returns the CPUs of both readings whose counters moved, in out[:0]. The counters are
-// 32 bits wide and may have wrapped.
-func softnetDelta(prev, cur []softnetLine, out []record.SoftnetCPU) []record.SoftnetCPU {
-	out = out[:0]
+// softnetDelta returns the CPUs of both readings whose counters moved. The counters are 32 bits
+// wide and may have wrapped.
+func softnetDelta(prev, cur []softnetLine) []record.SoftnetCPU {
+	out := make([]record.SoftnetCPU, 0, len(cur))
 	i := 0
 	for _, c := range cur {
 		for i < len(prev) && prev[i].cpu < c.cpu {

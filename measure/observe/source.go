@@ -8,8 +8,7 @@ import (
 	"ceiling/record"
 )
 
-// Emit takes a row. The sampler owns the row, which is valid only until emit returns: write it out
-// or copy it.
+// Emit takes a row, which nobody changes any more: it may be kept, and read from several goroutines.
 type Emit func(record.ObservedRow)
 
 // A sampler reads one kernel source.

@@ -54,13 +54,13 @@ func coreDelta(prev, cur *sys.CPUTicks, widthNs int64) record.CoreTicks {
 	return row
 }
 
-// statDelta fills row with the difference of two readings; it matches CPUs by number, since one may
+// statDelta returns the difference of two readings, without a head; it matches CPUs by number, since one may
 // have gone offline or come back in between.
-func statDelta(prev, cur *sys.Stat, widthNs int64, row *record.CPURow) {
-	row.Cores, row.Came, row.Went = row.Cores[:0], row.Came[:0], row.Went[:0]
-	row.ContextSwitches = cur.ContextSwitches - prev.ContextSwitches
-	row.Forks = cur.Forks - prev.Forks
-	row.Running = int(cur.Running)
+func statDelta(prev, cur *sys.Stat, widthNs int64) *record.CPURow {
+	row := &record.CPURow{
+		Cores: make([]record.CoreTicks, 0, len(cur.CPUs)), ContextSwitches: cur.ContextSwitches - prev.ContextSwitches,
+		Forks: cur.Forks - prev.Forks, Running: int(cur.Running),
+	}
 	i, j := 0, 0
 	for i < len(prev.CPUs) || j < len(cur.CPUs) {
 		switch {
@@ -76,6 +76,7 @@ func statDelta(prev, cur *sys.Stat, widthNs int64, row *record.CPURow) {
 			j++
 		}
 	}
+	return row
 }
 
 // statSampler samples /proc/stat.
@@ -83,7 +84,6 @@ type statSampler struct {
 	r         *reader
 	fd        int
 	prev, cur sys.Stat
-	row       record.CPURow
 }
 
 func newStatSampler(r *reader, proc string) (*statSampler, error) {
@@ -106,9 +106,9 @@ func (s *statSampler) sample(at tick, emit Emit) error {
 	if at.first() {
 		return nil
 	}
-	s.row.ObservedHead = at.head(record.KindCPU)
-	statDelta(&s.prev, &s.cur, at.widthNs, &s.row)
-	emit(&s.row)
+	row := statDelta(&s.prev, &s.cur, at.widthNs)
+	row.ObservedHead = at.head(record.KindCPU)
+	emit(row)
 	return nil
 }
 

@@ -39,7 +39,6 @@ type subject struct {
 	joined  func(*process)
 	missing func(what, why string)
 	said    map[string]bool
-	row     record.SubjectRow
 }
 
 func newSubject(t *tools, target string) *subject {
@@ -70,7 +69,7 @@ func (s *subject) knowsListener(inode uint64) bool {
 	return false
 }
 
-// holders returns the processes that hold a socket, as of the last look.
+// holders returns the processes that hold a socket, as of the last look; the list only grows behind its end.
 func (s *subject) holders(inode uint64) []int { return s.held[inode] }
 
 // addrText formats a listener's address.
@@ -336,13 +335,13 @@ func (s *subject) bury(at tick, emit Emit) {
 }
 
 func (s *subject) emit(p *process, event string, at tick, emit Emit) {
-	s.row = record.SubjectRow{
+	row := &record.SubjectRow{
 		ObservedHead: at.head(record.KindSubject), Event: event, Role: p.identity.role, PID: p.identity.pid, ParentPID: p.identity.ppid,
 		StartTicks: p.identity.startTicks, Comm: p.identity.comm, Exe: p.identity.exe, CPUsAllowed: p.identity.cpus, Cgroup: p.identity.cgroup,
 		Listeners: p.identity.listeners, FilesMax: p.identity.filesMax, How: p.identity.how,
 	}
-	s.row.WidthNs, s.row.Late = 0, false
-	emit(&s.row)
+	row.WidthNs, row.Late = 0, false
+	emit(row)
 }
 
 func (s *subject) close() {
@@ -392,7 +391,7 @@ func newSpreadSampler(t *tools, s *subject, c *connections) *spreadSampler {
 
 func (s *spreadSampler) sample(_ tick, _ Emit) error {
 	clear(s.owner)
-	s.counts, s.unowned, s.fresh = s.counts[:0], 0, false
+	s.counts, s.unowned, s.fresh = nil, 0, false
 	for _, p := range s.subject.processes {
 		if p.gone || p.identity.role != record.RoleSubject {
 			continue

@@ -48,8 +48,6 @@ type timesSampler struct {
 	watch     *events.Watch
 	pipelined bool
 	next      time.Duration
-	row       record.TimesRow
-	places    [events.Places]record.PlaceTime
 	closed    bool
 }
 
@@ -71,22 +69,23 @@ func (s *timesSampler) sample(at tick, emit Emit) error {
 	// The burst's times are on the kernel's clock, the row's on the run's.
 	toNs := at.tNs + (burst.ToNs - startedNs)
 	at = tick{host: at.host, tNs: toNs, widthNs: max(burst.ToNs-burst.FromNs, 1)}
-	s.row = record.TimesRow{
+	places := make([]record.PlaceTime, events.Places)
+	row := &record.TimesRow{
 		ObservedHead: at.head(record.KindTimes), Pipelined: s.pipelined, Followed: burst.Share, Connections: burst.Connections,
-		Requests: burst.Requests, KnownNs: burst.KnownNs, Places: s.places[:], Whole: burst.Whole, Dropped: burst.Dropped,
+		Requests: burst.Requests, KnownNs: burst.KnownNs, Places: places, Whole: burst.Whole, Dropped: burst.Dropped,
 		Events: int64(burst.Events), Lost: int64(burst.Lost), BPFNs: burst.BPFNs, Guessed: !burst.Measured, CostNs: burst.OwnNs,
 	}
 	for p, name := range placeNames() {
-		to, h := &s.places[p], &burst.Hist[p]
-		*to = record.PlaceTime{Place: name, Ns: burst.Ns[p], ByteNs: burst.ByteNs[p], Hist: to.Hist[:0]}
+		to, h := &places[p], &burst.Hist[p]
+		*to = record.PlaceTime{Place: name, Ns: burst.Ns[p], ByteNs: burst.ByteNs[p]}
 		if h.Count() > 0 {
 			to.P50Ns, to.P99Ns = h.Quantile(0.5), h.Quantile(0.99)
-			if to.Hist, err = h.AppendBinary(to.Hist); err != nil {
+			if to.Hist, err = h.AppendBinary(nil); err != nil {
 				return err
 			}
 		}
 	}
-	emit(&s.row)
+	emit(row)
 	return nil
 }
 

@@ -142,7 +142,6 @@ type unixSampler struct {
 	socket  unixSocket
 	all     []unixSocket    // every socket of the last dump that may be a client
 	clients map[uint32]bool // inodes of the server sockets' peers, and whether they wait to be accepted
-	row     record.SocketsRow
 }
 
 func newUnixSampler(target unixTarget) (*unixSampler, error) {
@@ -160,7 +159,7 @@ func (s *unixSampler) sample(at tick, emit Emit) error {
 	if err != nil {
 		return err
 	}
-	s.row = record.SocketsRow{ObservedHead: at.head(record.KindSockets)}
+	row := &record.SocketsRow{ObservedHead: at.head(record.KindSockets)}
 	s.all = s.all[:0]
 	clear(s.clients)
 	err = eachUnix(s.d, s.request, &s.socket, func() { // does not escape
@@ -171,7 +170,7 @@ func (s *unixSampler) sample(at tick, emit Emit) error {
 		case s.socket.state == tcpListen:
 			return
 		case is:
-			addBytes(&s.row.Server, s.socket.rqueue, s.socket.wqueue)
+			addBytes(&row.Server, s.socket.rqueue, s.socket.wqueue)
 			s.clients[s.socket.peer] = false
 			return
 		}
@@ -188,16 +187,16 @@ func (s *unixSampler) sample(at tick, emit Emit) error {
 		if !ok {
 			continue
 		}
-		addBytes(&s.row.Client, one.rqueue, one.wqueue)
+		addBytes(&row.Client, one.rqueue, one.wqueue)
 		if waits { // the server has not read what it sent
-			addBytes(&s.row.Server, one.wqueue, 0)
-			s.row.Server.Unaccepted++
+			addBytes(&row.Server, one.wqueue, 0)
+			row.Server.Unaccepted++
 		}
 	}
-	s.row.Listed = record.Listing{Connections: s.row.Server.Sockets, Unaccepted: int(s.row.Server.Unaccepted)}
+	row.Listed = record.Listing{Connections: row.Server.Sockets, Unaccepted: int(row.Server.Unaccepted)}
 	after, err := sys.SamplingThreadNs()
-	s.row.CostNs = after - before
-	emit(&s.row)
+	row.CostNs = after - before
+	emit(row)
 	return err
 }
 

@@ -241,10 +241,8 @@ func (p *part) observe(on bool) {
 	}
 }
 
-// observed takes a row from the observer, which reuses its memory: it copies it, and the copy must
-// not change.
+// observed takes a row from the observer.
 func (p *part) observed(row record.ObservedRow) {
-	row = record.Clone(row)
 	p.subject.see(row)
 	p.stacks.see(row)
 	p.sink.Observed(row)
