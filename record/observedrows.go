@@ -41,7 +41,7 @@ type list interface {
 	add(ObservedRow) bool // false if it is of another kind
 	len() int
 	at(int) ObservedRow
-	retain(func(ObservedRow) bool)
+	window(fromNs, toNs, zeroNs int64)
 	sort()
 }
 
@@ -131,12 +131,18 @@ func (l rowsOf[R, P]) add(row ObservedRow) bool {
 	return is
 }
 
-func (l rowsOf[R, P]) retain(keep func(ObservedRow) bool) {
-	var kept []P // a new list: others may be reading the old one
+func (l rowsOf[R, P]) window(fromNs, toNs, zeroNs int64) {
+	var kept []P // a new list, of new rows if their times change: others may be reading the old ones
 	for _, row := range *l.rows {
-		if keep(row) {
-			kept = append(kept, row)
+		if at := row.Observed().TNs; at <= fromNs || at > toNs {
+			continue
 		}
+		if zeroNs != 0 {
+			moved := *row
+			row = &moved
+			row.Observed().TNs -= zeroNs
+		}
+		kept = append(kept, row)
 	}
 	*l.rows = kept
 }
@@ -216,10 +222,11 @@ func (o *ObservedRows) All() []ObservedRow {
 	return all
 }
 
-// Retain keeps the selected rows, in new lists: copies of o still have all rows.
-func (o *ObservedRows) Retain(keep func(ObservedRow) bool) {
+// Window keeps the rows that ended within (fromNs, toNs], their times counted from zeroNs. Copies of o
+// still have all rows as they were.
+func (o *ObservedRows) Window(fromNs, toNs, zeroNs int64) {
 	for _, kind := range ObservedKinds() {
-		o.list(kind).retain(keep)
+		o.list(kind).window(fromNs, toNs, zeroNs)
 	}
 }
 

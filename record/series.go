@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 )
 
 // Kinds of rows other than observed ones.
@@ -55,16 +54,6 @@ type Series struct {
 type notMeasuredRow struct {
 	Kind string `json:"kind"`
 	NotMeasured
-}
-
-// Until returns the rows that had ended by a time: what existed of a run then.
-func (s *Series) Until(tNs int64) Series {
-	load := func(rows []LoadRow) []LoadRow {
-		return slices.DeleteFunc(slices.Clone(rows), func(r LoadRow) bool { return r.TNs > tNs })
-	}
-	until := Series{Load: load(s.Load), Agents: load(s.Agents), Observed: s.Observed}
-	until.Observed.Retain(func(r ObservedRow) bool { return r.Observed().TNs <= tNs })
-	return until
 }
 
 // take handles one row.

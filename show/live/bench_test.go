@@ -59,6 +59,6 @@ func BenchmarkObserved(b *testing.B) {
 	rows := s.Observed.All()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		board.Observed(record.Clone(rows[i%len(rows)]))
+		board.Observed(rows[i%len(rows)])
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 	"ceiling/show/chart"
 	"ceiling/verdict"
 )
@@ -29,7 +30,7 @@ func fixture(t testing.TB, untilNs int64) (*record.Run, *record.Series) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := s.Until(untilNs)
+	part := recordtest.Until(&s, untilNs)
 	return r, &part
 }
 
@@ -209,12 +210,13 @@ func repeated(s *record.Series, times int) *record.Series {
 			row.TNs += int64(n) * each
 			out.Load = append(out.Load, row)
 		}
-		for _, row := range s.Observed.All() {
-			if row.Observed().TNs < 0 && n > 0 {
-				continue
-			}
-			out.Observed.Add(shifted(row, -int64(n)*each-1))
+		observed := s.Observed
+		after := int64(math.MinInt64)
+		if n > 0 {
+			after = -1
 		}
+		observed.Window(after, math.MaxInt64, -int64(n)*each-1)
+		out.Observed.Add(observed.All()...)
 	}
 	return &out
 }

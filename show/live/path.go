@@ -182,6 +182,6 @@ func (e *evidence) between(from, to int64) *evidence {
 	r := &cut.rows
 	r.load = slices.DeleteFunc(slices.Clone(r.load), func(l record.LoadRow) bool { return l.TNs < from-slackNs || !before(&l, to) })
 	r.agents = slices.DeleteFunc(slices.Clone(r.agents), func(l record.LoadRow) bool { return l.TNs < from-slackNs })
-	r.observed.Retain(func(o record.ObservedRow) bool { at := o.Observed().TNs; return at > from-slackNs && at <= to })
+	r.observed.Window(from-slackNs, to, 0)
 	return &cut
 }

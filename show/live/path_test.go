@@ -2,9 +2,11 @@ package live
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 // The path over time begins at the window's beginning and has no gap but where nobody
@@ -16,7 +18,7 @@ func TestStretchesComeToTheWhole(t *testing.T) {
 	whole := repeated(s, 6)
 	load, observed := 0, 0
 	for _, until := range []int64{1500e6, 9e9, math.MaxInt64} { // looked at now and then
-		part := whole.Until(until)
+		part := recordtest.Until(whole, until)
 		rows := part.Observed.All()
 		b.Rows(&record.Series{Load: part.Load[load:]})
 		for _, row := range rows[observed:] {
@@ -109,15 +111,10 @@ func TestFewSamples(t *testing.T) {
 		0: nil,
 	} {
 		whole, n := repeated(s, 6), 0
-		whole.Observed.Retain(func(row record.ObservedRow) bool {
-			if row.Observed().Kind == record.KindTimes {
-				return false
-			}
-			if row.Observed().Kind != record.KindSockets {
-				return true
-			}
+		whole.Observed.Times = nil
+		whole.Observed.Sockets = slices.DeleteFunc(whole.Observed.Sockets, func(*record.SocketsRow) bool {
 			n++
-			return keep > 0 && n%keep == 0
+			return keep == 0 || n%keep != 0
 		})
 		b := NewBoard()
 		b.Began(record.Start{ID: r.ID, Spec: r.Spec})

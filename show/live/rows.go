@@ -1,6 +1,7 @@
 package live
 
 import (
+	"math"
 	"slices"
 
 	"ceiling/record"
@@ -73,7 +74,7 @@ func (r *rows) addObserved(row record.ObservedRow) {
 // prune keeps the rows of the last keepNs, and at most rowsMost.
 func (r *rows) prune() {
 	for ns := int64(keepNs); ns > slackNs; ns /= 2 {
-		r.observed.Retain(func(o record.ObservedRow) bool { return o.Observed().TNs > r.latestNs-ns })
+		r.observed.Window(r.latestNs-ns, math.MaxInt64, 0)
 		if r.kept = r.observed.Len(); r.kept <= rowsMost {
 			break
 		}

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -226,27 +227,15 @@ func (e *evidence) series(from int64) record.Series {
 			s.Agents = append(s.Agents, row)
 		}
 	}
-	for _, row := range e.rows.before.All() {
-		s.Observed.Add(shifted(row, from))
-	}
-	for _, row := range e.rows.observed.All() {
-		if row.Observed().TNs > from {
-			s.Observed.Add(shifted(row, from))
-		}
-	}
+	first, observed := e.rows.before, e.rows.observed
+	first.Window(math.MinInt64, math.MaxInt64, from)
+	observed.Window(from, math.MaxInt64, from)
+	s.Observed.Add(first.All()...)
+	s.Observed.Add(observed.All()...)
 	return s
 }
 
 // before reports whether most of a row lies before a time, or before the window.
 func before(row *record.LoadRow, from int64) bool {
 	return row.Warmup || row.TNs-row.WidthNs/2 < from
-}
-
-func shifted(row record.ObservedRow, by int64) record.ObservedRow {
-	if by == 0 {
-		return row
-	}
-	row = record.Clone(row)
-	row.Observed().TNs -= by
-	return row
 }

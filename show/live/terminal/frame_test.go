@@ -26,7 +26,7 @@ func boardAt(t testing.TB, untilNs int64) (*live.Board, *record.Run) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := s.Until(untilNs)
+	part := recordtest.Until(&s, untilNs)
 	b := live.NewBoard()
 	b.Began(record.Start{ID: r.ID, Created: r.Started, Spec: r.Spec})
 	b.Rows(&part)
@@ -42,7 +42,7 @@ func fleetRows(t testing.TB, untilNs int64) *record.Series {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part, out := s.Until(untilNs), &record.Series{}
+	part, out := recordtest.Until(&s, untilNs), &record.Series{}
 	for i, name := range []string{"load1", "a-longer-name"} {
 		for _, row := range part.Load {
 			row.Host, row.Completed, row.TNs = name, row.Completed/2, row.TNs-int64(i)*3500e6
