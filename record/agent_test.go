@@ -50,7 +50,7 @@ func TestAgentsOfAKilledRun(t *testing.T) {
 	}
 	start := testStart()
 	start.Agents = []Agent{{Name: "load1", Loads: true}, {Name: "web", Observes: true}}
-	if err := w.Start(start, Environment{}); err != nil {
+	if err := w.Start(start); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {

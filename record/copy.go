@@ -107,7 +107,7 @@ func copyLines(to io.Writer, src *source, left []Omission, seriesStays bool) err
 			return err
 		}
 		if first && len(left) > 0 {
-			note, err := marshalLine(&leftOutLine{kindLeftOut, left})
+			note, err := marshalLine(kindLeftOut, &leftOutLine{left})
 			if err != nil {
 				return err
 			}

@@ -169,7 +169,7 @@ func recordsIn(dir string) ([]string, error) {
 type runReader struct {
 	*source
 	lines *lines
-	head  runHead
+	head  Start
 	// inPlan: the run is in a plan's file; over: its lines have all been read.
 	inPlan, over bool
 }
@@ -206,7 +206,7 @@ func beginRun(f *File, src *source) (*runReader, error) {
 	case f.Run == "":
 		return nil, errors.New("it is a plan, not a run")
 	}
-	var plan planHead
+	var plan Plan
 	if err := readHead(first.text, PlanSchema, &plan); err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (r *runReader) find(f *File) error {
 		if l.kind != kindRun {
 			continue
 		}
-		r.head = runHead{}
+		r.head = Start{}
 		if err := readHead(l.text, Schema, &r.head); err == nil && r.head.ID == f.Run {
 			r.lines.Read, r.lines.Bad, r.lines.Problems = 0, 0, nil
 			return nil

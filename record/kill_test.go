@@ -49,7 +49,9 @@ func makeRuns(t testing.TB, w *PlanWriter, p *Plan, ids ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := run.Start(testStart(), p.Environment); err != nil {
+		start := testStart()
+		start.Environment = &p.Environment
+		if err := run.Start(start); err != nil {
 			t.Fatal(err)
 		}
 		n := len(p.Runs) + 1
@@ -313,7 +315,7 @@ func TestPlanOnAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lossy.Start(testStart(), Environment{}); err != nil {
+	if err := lossy.Start(testStart()); err != nil {
 		t.Fatal(err)
 	}
 	w.s.out = &stingy{to: w.s.file, room: 50}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"ceiling/experiment/spec"
@@ -23,7 +25,8 @@ const (
 	kindLeftOut    = "left_out"   // what a copy lacks
 )
 
-// Start is what is known about a run before its first request: its head and the environment.
+// Start is what is known about a run before its first request: the first line of its record. In a plan
+// it omits the command line and the environment if they equal the plan's.
 type Start struct {
 	Schema string `json:"schema"`
 	ID     string `json:"id"`
@@ -34,40 +37,49 @@ type Start struct {
 	Spec    spec.Spec `json:"spec"`
 	// Agents of a multi-agent run: names, roles, shares and environments, without figures.
 	Agents []Agent `json:"agents,omitempty"`
+	// Environment of the host that the run is started on.
+	Environment *Environment `json:"environment,omitempty"`
 }
 
-// target returns the URL of the first target.
-func (s *Start) target() string {
-	if len(s.Spec.Targets) == 0 {
-		return ""
+// omit removes from a run what its head says.
+func omit(run *Run, head *Start) {
+	run.Schema, run.ID = "", ""
+	if slices.Equal(run.Command, head.Command) {
+		run.Command = nil
 	}
-	return s.Spec.Targets[0].URL
+	if reflect.DeepEqual(run.Spec, head.Spec) {
+		run.Spec = spec.Spec{}
+	}
+	if head.Environment != nil && reflect.DeepEqual(run.Environment, *head.Environment) {
+		run.Environment = Environment{}
+	}
 }
 
-// runHead is the first line of a run. In a plan it omits the command line and the environment if
-// they equal the plan's.
-type runHead struct {
-	Kind string `json:"kind"`
-	Start
-	Environment *Environment `json:"environment,omitempty"`
-}
-
-// resultLine is a Run without what its head already says: the outer struct's fields hide the
-// inner ones, and are omitted if empty.
-type resultLine struct {
-	Kind string `json:"kind"`
-	*Run
-	Schema      string       `json:"schema,omitempty"`
-	ID          string       `json:"id,omitempty"`
-	Command     []string     `json:"command,omitempty"`
-	Spec        *spec.Spec   `json:"spec,omitempty"`
-	Environment *Environment `json:"environment,omitempty"`
+// finished returns the document of a finished run.
+func finished(head *Start, text []byte) (*Run, error) {
+	run := new(Run)
+	if err := json.Unmarshal(text, run); err != nil {
+		return nil, err
+	}
+	run.Schema, run.ID = head.Schema, head.ID
+	if run.Command == nil {
+		run.Command = head.Command
+	}
+	if reflect.ValueOf(run.Spec).IsZero() {
+		run.Spec = head.Spec
+	}
+	if head.Environment != nil && reflect.ValueOf(run.Environment).IsZero() {
+		run.Environment = *head.Environment
+	}
+	if run.Started.IsZero() { // nothing was sent: no connection was established
+		run.Started = head.Created
+	}
+	return run, nil
 }
 
 type histogramLine struct {
-	Kind string `json:"kind"`
-	Of   string `json:"of"`
-	HDR  string `json:"hdr"` // HdrHistogram V2, compressed, base64
+	Of  string `json:"of"`
+	HDR string `json:"hdr"` // HdrHistogram V2, compressed, base64
 }
 
 // Attachment is a file stored with a run: a profile, stacks.
@@ -86,66 +98,8 @@ func (a *Attachment) Bytes() []byte {
 	return []byte(a.Text)
 }
 
-type attachmentLine struct {
-	Kind string `json:"kind"`
-	Attachment
-}
-
-// planHead is the first line of a plan.
-type planHead struct {
-	Kind string `json:"kind"`
-	*Plan
-	// Runs are separate lines; Exit is not known yet.
-	Runs []Measured `json:"runs,omitempty"`
-	Exit int        `json:"exit,omitempty"`
-}
-
-type measuredLine struct {
-	Kind string `json:"kind"`
-	*Measured
-}
-
-type resumedLine struct {
-	Kind string    `json:"kind"`
-	At   time.Time `json:"at"`
-}
-
-// answerLine is a plan's answer.
-type answerLine struct {
-	Kind string `json:"kind"`
-	// Made is the number of runs it is based on.
-	Made       int         `json:"made"`
-	Ended      string      `json:"ended"`
-	Because    Statement   `json:"because,omitzero"`
-	TookS      float64     `json:"took_s,omitempty"`
-	Exit       int         `json:"exit"`
-	Sweep      *Sweep      `json:"sweep,omitempty"`
-	Search     *Search     `json:"search,omitempty"`
-	Proof      *Proof      `json:"proof,omitempty"`
-	Comparison *Comparison `json:"comparison,omitempty"`
-	Factorial  *Factorial  `json:"factorial,omitempty"`
-}
-
-// answer returns the plan's answer for writing.
-func (p *Plan) answer() answerLine {
-	return answerLine{
-		Kind: kindAnswer, Made: len(p.Runs), Ended: p.Ended, Because: p.Because, TookS: p.TookS, Exit: p.Exit,
-		Sweep: p.Sweep, Search: p.Search, Proof: p.Proof, Comparison: p.Comparison, Factorial: p.Factorial,
-	}
-}
-
-// take sets the plan's answer.
-func (p *Plan) take(a *answerLine) {
-	p.Ended, p.Because, p.TookS, p.Exit = a.Ended, a.Because, a.TookS, a.Exit
-	p.Sweep, p.Search, p.Proof, p.Comparison, p.Factorial = a.Sweep, a.Search, a.Proof, a.Comparison, a.Factorial
-}
-
 // goesOn discards an answer that more lines follow, except for the time taken until then.
-func (p *Plan) goesOn() {
-	if p.Ended != "" {
-		p.take(&answerLine{TookS: p.TookS})
-	}
-}
+func (p *Plan) goesOn() { p.Ending = Ending{TookS: p.TookS} }
 
 // Omission is what a copy of a record lacks.
 type Omission struct {
@@ -156,7 +110,6 @@ type Omission struct {
 }
 
 type leftOutLine struct {
-	Kind    string     `json:"kind"`
 	LeftOut []Omission `json:"left_out"`
 }
 

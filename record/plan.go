@@ -28,8 +28,23 @@ type Plan struct {
 	// CPUs of the two sides, if ceiling chose them.
 	CPUs *CPUSplit `json:"cpus,omitempty"`
 	// Runs made, in order.
-	Runs []Measured `json:"runs"`
+	Runs []Measured `json:"runs,omitzero"`
+	Ending
 
+	// LeftOut is what a copy lacks.
+	LeftOut []Omission `json:"-"`
+
+	// Problems describes what is wrong with the file read, at most ten lines. A plan that was
+	// killed and resumed has such a line.
+	Problems []string `json:"-"`
+
+	// Where its runs are, for a plan read from a file.
+	file   File
+	places map[string]place
+}
+
+// Ending is how a plan ended, and its answer.
+type Ending struct {
 	// Ended is how the plan ended: EndedComplete, EndedConverged, EndedEarly, EndedInterrupted or
 	// EndedFailed; "" while it runs. Because says why.
 	Ended   string    `json:"ended,omitempty"`
@@ -44,17 +59,6 @@ type Plan struct {
 	Proof      *Proof      `json:"proof,omitempty"`
 	Comparison *Comparison `json:"comparison,omitempty"`
 	Factorial  *Factorial  `json:"factorial,omitempty"`
-
-	// LeftOut is what a copy lacks.
-	LeftOut []Omission `json:"-"`
-
-	// Problems describes what is wrong with the file read, at most ten lines. A plan that was
-	// killed and resumed has such a line.
-	Problems []string `json:"-"`
-
-	// Where its runs are, for a plan read from a file.
-	file   File
-	places map[string]place
 }
 
 // CPUSplit is which CPUs generator and server used in all runs of a plan.
@@ -210,7 +214,18 @@ type Measured struct {
 	SLO []SLOTerm `json:"slo,omitempty"`
 	// StoppedEarly says why the run ended early; its figures cover the time until then.
 	StoppedEarly string `json:"stopped_early,omitempty"`
-	MeasuredMore
+	// P99AtLeastNs is a lower bound for the p99 that a run stopped early would have had; 0 if
+	// unknown.
+	P99AtLeastNs int64      `json:"p99_at_least_ns,omitempty"`
+	Perturbed    *Perturbed `json:"perturbed,omitempty"`
+	// Stations are where a request's time goes, as in the run's verdict.
+	Stations []Station `json:"stations,omitempty"`
+	// Tuned is what was changed on the host for the run.
+	Tuned []Tuned `json:"tuned,omitempty"`
+	// Profiles are what a request cost, by function, with --profile.
+	Profiles []RequestProfile `json:"profiles,omitempty"`
+	// Waiting has the requests without a response at the end; nil if that was not measured.
+	Waiting *Waiting `json:"waiting,omitempty"`
 
 	// Histogram of the response time, for merging; read from the run's record.
 	Histogram *hist.Hist `json:"-"`
@@ -225,22 +240,6 @@ func MeanInFlight(m *Measured) float64 {
 		return 0
 	}
 	return n
-}
-
-// MeasuredMore is what only some runs of a plan have.
-type MeasuredMore struct {
-	// P99AtLeastNs is a lower bound for the p99 that a run stopped early would have had; 0 if
-	// unknown.
-	P99AtLeastNs int64      `json:"p99_at_least_ns,omitempty"`
-	Perturbed    *Perturbed `json:"perturbed,omitempty"`
-	// Stations are where a request's time goes, as in the run's verdict.
-	Stations []Station `json:"stations,omitempty"`
-	// Tuned is what was changed on the host for the run.
-	Tuned []Tuned `json:"tuned,omitempty"`
-	// Profiles are what a request cost, by function, with --profile.
-	Profiles []RequestProfile `json:"profiles,omitempty"`
-	// Waiting has the requests without a response at the end; nil if that was not measured.
-	Waiting *Waiting `json:"waiting,omitempty"`
 }
 
 // Tuned is one setting of the host during a run, restored afterwards.

@@ -32,8 +32,10 @@ func CreatePlan(path string, p *Plan) (*PlanWriter, error) {
 		return nil, createFailed("plan", err)
 	}
 	w := &PlanWriter{s: s, compress: compress, head: planStart(p)}
-	head := w.head
-	err = errors.Join(s.document(&planHead{Kind: kindPlan, Plan: &head}), durable.Dir(filepath.Dir(s.path)))
+	err = errors.Join(s.document(kindPlan, struct {
+		*Plan
+		Exit int `json:"exit,omitempty"` // instead of the plan's: it is not known yet
+	}{Plan: &w.head}), durable.Dir(filepath.Dir(s.path)))
 	if err != nil {
 		return nil, createFailed("plan", errors.Join(err, s.close(), os.Remove(s.path)))
 	}
@@ -43,8 +45,7 @@ func CreatePlan(path string, p *Plan) (*PlanWriter, error) {
 // planStart is what is known about a plan before its first run.
 func planStart(p *Plan) Plan {
 	head := *p
-	head.Schema, head.Runs = PlanSchema, nil
-	head.take(&answerLine{})
+	head.Schema, head.Runs, head.Ending = PlanSchema, nil, Ending{}
 	normalHost(&head.Environment)
 	return head
 }
@@ -64,7 +65,9 @@ func ResumePlan(f File, p *Plan) (*PlanWriter, error) {
 	w := &PlanWriter{s: newStream(f.Path, file), compress: filepath.Base(f.Path) == p.ID+plainSuffix, head: planStart(p)}
 	err = w.s.goOn()
 	if err == nil {
-		err = w.s.document(&resumedLine{kindResumed, time.Now()})
+		err = w.s.document(kindResumed, struct {
+			At time.Time `json:"at"`
+		}{time.Now()})
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("resume plan: %w", err), file.Close())
@@ -99,7 +102,7 @@ func (w *PlanWriter) Create(id string) (*Writer, error) {
 func (w *PlanWriter) Append(m *Measured) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	if err := w.s.document(&measuredLine{kindMeasured, m}); err != nil {
+	if err := w.s.document(kindMeasured, m); err != nil {
 		return fmt.Errorf("keep run %d of the plan: %w", m.Number, err)
 	}
 	return nil
@@ -112,8 +115,10 @@ func (w *PlanWriter) Finish(p *Plan) error {
 	if w.s.file == nil {
 		return errors.New("write the answer: the plan is closed")
 	}
-	answer := p.answer()
-	err := w.s.document(&answer)
+	err := w.s.document(kindAnswer, struct {
+		Made int `json:"made"` // runs that it is based on
+		Ending
+	}{len(p.Runs), p.Ending})
 	written := err == nil
 	if err = errors.Join(err, w.s.close()); err == nil && written && w.compress && p.over() {
 		w.s.path, err = compressed(w.s.path)
@@ -174,7 +179,7 @@ func planOf(src *source, histogram func(run, v2 string)) (*Plan, error) {
 		return nil, src.noRecord()
 	}
 	p := new(Plan)
-	if err := readHead(first.text, PlanSchema, &planHead{Plan: p}); err != nil {
+	if err := readHead(first.text, PlanSchema, p); err != nil {
 		return nil, err
 	}
 	if err := p.Experiment.Check(); err != nil {
@@ -225,11 +230,11 @@ func (p *Plan) line(l *line, src *source, run *string, histogram func(run, v2 st
 	case kindResumed:
 		p.goesOn()
 	case kindAnswer:
-		var a answerLine
-		if err := json.Unmarshal(l.text, &a); err != nil {
+		var e Ending
+		if err := json.Unmarshal(l.text, &e); err != nil {
 			return err
 		}
-		p.take(&a)
+		p.Ending = e
 	case kindHistogram:
 		var h histogramLine
 		if histogram == nil {

@@ -74,16 +74,16 @@ func (r *runReader) contents() (*Contents, error) {
 		s.Problems = append(s.Problems, fmt.Sprintf("only the first %d bytes of its rows were read", seriesMax))
 	}
 	if c.Run == nil {
-		c.Run = r.head.unfinished(s)
+		c.Run = unfinished(&r.head, s)
 	}
 	return c, nil
 }
 
 // take handles one line of a run. Of several that should occur once, the last counts.
-func (c *Contents) take(head *runHead, l *line, rowBytes *int) error {
+func (c *Contents) take(head *Start, l *line, rowBytes *int) error {
 	switch l.kind {
 	case kindResult:
-		run, err := head.result(l.text)
+		run, err := finished(head, l.text)
 		if err == nil {
 			c.Run = run
 		}
@@ -98,11 +98,11 @@ func (c *Contents) take(head *runHead, l *line, rowBytes *int) error {
 		}
 		c.Histograms[h.Of] = h.HDR
 	case kindAttachment:
-		var a attachmentLine
+		var a Attachment
 		if err := json.Unmarshal(l.text, &a); err != nil {
 			return err
 		}
-		c.Attachments = append(c.Attachments, a.Attachment)
+		c.Attachments = append(c.Attachments, a)
 	case kindLeftOut:
 		var left leftOutLine
 		if err := json.Unmarshal(l.text, &left); err != nil {
@@ -135,45 +135,21 @@ func (c *Contents) Histogram(name string) (*hist.Hist, error) {
 	return hist.FromHDR(h), nil
 }
 
-// result returns the document of a finished run.
-func (h *runHead) result(text []byte) (*Run, error) {
-	l := resultLine{Run: new(Run)}
-	if err := json.Unmarshal(text, &l); err != nil {
-		return nil, err
-	}
-	run := l.Run
-	run.Schema, run.ID, run.Command, run.Spec = h.Schema, h.ID, h.Command, h.Spec
-	if l.Command != nil {
-		run.Command = l.Command
-	}
-	if l.Spec != nil {
-		run.Spec = *l.Spec
-	}
-	if h.Environment != nil {
-		run.Environment = *h.Environment
-	}
-	if l.Environment != nil {
-		run.Environment = *l.Environment
-	}
-	if run.Started.IsZero() { // nothing was sent: no connection was established
-		run.Started = h.Created
-	}
-	return run, nil
-}
-
 // unfinished assembles a Run from what a killed one left.
-func (start *runHead) unfinished(series *Series) *Run {
+func unfinished(start *Start, series *Series) *Run {
 	run := &Run{
 		Schema:     Schema,
 		ID:         start.ID,
 		Started:    start.Created,
 		Command:    start.Command,
-		Target:     start.target(),
 		Spec:       start.Spec,
 		Unfinished: true,
 		Statuses:   map[string]uint64{},
 		Errors:     []Error{},
 		Exit:       4,
+	}
+	if targets := start.Spec.Targets; len(targets) > 0 {
+		run.Target = targets[0].URL
 	}
 	run.Generator = Generator{RunDelay: -1, Workers: []Worker{}}
 	run.fromRows(series.Load)

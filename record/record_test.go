@@ -40,7 +40,9 @@ func begin(t *testing.T, path string) *Writer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	if err := w.Start(testStart(), Environment{Host: "here", CoresOnline: 2}); err != nil {
+	start := testStart()
+	start.Environment = &Environment{Host: "here", CoresOnline: 2}
+	if err := w.Start(start); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -404,7 +406,7 @@ func TestStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Start(testStart(), Environment{}); err != nil {
+		if err := w.Start(testStart()); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 { // killed
@@ -445,7 +447,7 @@ func TestProgressInAList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Start(testStart(), Environment{}); err != nil {
+	if err := w.Start(testStart()); err != nil {
 		t.Fatal(err)
 	}
 	check := func(want Progress) {

@@ -13,17 +13,18 @@ import (
 // Schema names the version of the Run document.
 const Schema = "ceiling.run/3"
 
-// Run is everything known about one run: the document that --json prints and a record holds.
+// Run is everything known about one run: the document that --json prints. The line of a record has it
+// without what its head says.
 type Run struct {
-	Schema string `json:"schema"`
-	ID     string `json:"id"`
+	Schema string `json:"schema,omitzero"`
+	ID     string `json:"id,omitzero"`
 	// Started is the wall-clock time at which the measured window opened.
 	Started time.Time `json:"started"`
 	// Command is the command line as typed.
 	Command []string `json:"command,omitempty"`
 	// Target is the URL of the first target.
 	Target string    `json:"target"`
-	Spec   spec.Spec `json:"spec"`
+	Spec   spec.Spec `json:"spec,omitzero"`
 
 	Load Load `json:"load"`
 	// WarmupS and ElapsedS are seconds; ElapsedS is the time the counted requests took, which in
@@ -59,7 +60,7 @@ type Run struct {
 
 	// Environment is the host that the run was started on; without agents it is also the
 	// generator's.
-	Environment Environment   `json:"environment"`
+	Environment Environment   `json:"environment,omitzero"`
 	Subject     *Subject      `json:"subject,omitempty"`
 	NotMeasured []NotMeasured `json:"not_measured"`
 	// Quorum is the key-value bucket behind the server, if the server reported one.

@@ -95,7 +95,7 @@ func TestRecordsAreForTheirOwner(t *testing.T) {
 	}
 	for _, w := range append(writers, w) {
 		w.AppendLoad(&LoadRow{})
-		if err := w.Start(Start{}, Environment{}); err != nil {
+		if err := w.Start(Start{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Attach("profile", []byte("x")); err != nil {

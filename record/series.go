@@ -50,12 +50,6 @@ type Series struct {
 	Problems []string
 }
 
-// notMeasuredRow is a NotMeasured in the series.
-type notMeasuredRow struct {
-	Kind string `json:"kind"`
-	NotMeasured
-}
-
 // take handles one row.
 func (s *Series) take(kind string, line []byte) error {
 	switch observed, err := s.Observed.decode(kind, line); {
@@ -78,11 +72,11 @@ func (s *Series) take(kind string, line []byte) error {
 			s.Load = append(s.Load, row)
 		}
 	case kind == KindNotMeasured:
-		var row notMeasuredRow
+		var row NotMeasured
 		if err := json.Unmarshal(line, &row); err != nil {
 			return err
 		}
-		s.NotMeasured = append(s.NotMeasured, row.NotMeasured)
+		s.NotMeasured = append(s.NotMeasured, row)
 	default:
 		return s.unknown(kind, line)
 	}

@@ -358,16 +358,18 @@ func planAnswer(f File) (p *Plan, made int, err error) {
 	first, err := newLines(src).line()
 	if err == nil && first.kind == kindPlan {
 		p = new(Plan)
-		if err := readHead(first.text, PlanSchema, &planHead{Plan: p}); err != nil {
+		if err := readHead(first.text, PlanSchema, p); err != nil {
 			return nil, 0, fmt.Errorf("read %s: %w", f, err)
 		}
 		if err := p.Experiment.Check(); err != nil {
 			return nil, 0, fmt.Errorf("read %s: %w", f, err)
 		}
-		var a answerLine
-		if last, err := lastLine(src, kindAnswer); err == nil && last != nil && json.Unmarshal(last, &a) == nil {
-			p.take(&a)
-			return p, a.Made, nil
+		var of struct {
+			Made int `json:"made"`
+		}
+		if last, err := lastLine(src, kindAnswer); err == nil && last != nil &&
+			json.Unmarshal(last, &of) == nil && json.Unmarshal(last, &p.Ending) == nil {
+			return p, of.Made, nil
 		}
 	}
 	if p, err = OpenPlan(f); err != nil {
@@ -421,7 +423,7 @@ func runAnswer(f File) (*Run, error) {
 	}
 	defer r.Close()
 	if last, err := lastLine(r.source, kindResult); err == nil && last != nil {
-		if run, err := r.head.result(last); err == nil {
+		if run, err := finished(&r.head, last); err == nil {
 			return run, nil
 		}
 	}

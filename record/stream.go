@@ -119,11 +119,11 @@ func (s *stream) forget() {
 }
 
 // document appends one line after the rows and syncs it to disk before returning.
-func (s *stream) document(v any) error {
+func (s *stream) document(kind string, v any) error {
 	if s.file == nil {
 		return errors.New("the record is closed")
 	}
-	line, err := marshalLine(v)
+	line, err := marshalLine(kind, v)
 	if err != nil {
 		return err
 	}
@@ -139,12 +139,16 @@ func (s *stream) document(v any) error {
 	return s.file.Sync()
 }
 
-// marshalLine encodes a document on one line, without HTML escapes of < > &.
-func marshalLine(v any) ([]byte, error) {
-	var line bytes.Buffer
-	enc := json.NewEncoder(&line)
+// marshalLine encodes a struct on one line, its kind before its fields, without HTML escapes of < > &.
+func marshalLine(kind string, v any) ([]byte, error) {
+	begin := `{"kind":"` + kind + `"`
+	line := bytes.NewBufferString(begin)
+	enc := json.NewEncoder(line)
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(v)
+	if err == nil {
+		line.Bytes()[len(begin)] = ',' // instead of {
+	}
 	return line.Bytes(), err
 }
 

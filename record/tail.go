@@ -18,7 +18,7 @@ type Tail struct {
 	rest []byte // an incomplete line
 	// lines read but not returned yet.
 	lines []byte
-	head  runHead
+	head  Start
 	plan  *Plan // nil for a single run
 	// response is the current run's response times, in a plan.
 	response string
@@ -73,9 +73,9 @@ func (t *Tail) first(f *File) error {
 	case f.Run != "":
 		return errors.New("one run of a plan cannot be followed, the plan can")
 	case first.kind == kindRun:
-		err = readHead(first.text, Schema, new(runHead))
+		err = readHead(first.text, Schema, new(Start))
 	case first.kind == kindPlan:
-		err = readHead(first.text, PlanSchema, &planHead{Plan: new(Plan)})
+		err = readHead(first.text, PlanSchema, new(Plan))
 	default:
 		err = errNoRecord
 	}
@@ -176,17 +176,17 @@ func (t *Tail) document(kind string, text []byte) (*Event, error) {
 	var err error
 	switch kind {
 	case kindRun:
-		t.head, t.response = runHead{}, ""
+		t.head, t.response = Start{}, ""
 		if err = readHead(text, Schema, &t.head); err == nil {
 			t.inherit()
-			start := t.head.Start
+			start := t.head
 			e.Start = &start
 		}
 	case kindResult:
-		e.Result, err = t.head.result(text)
+		e.Result, err = finished(&t.head, text)
 	case kindPlan:
 		t.plan = new(Plan)
-		err = readHead(text, PlanSchema, &planHead{Plan: t.plan})
+		err = readHead(text, PlanSchema, t.plan)
 		e.Plan = t.planNow()
 	case kindHistogram:
 		var h histogramLine

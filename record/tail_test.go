@@ -28,7 +28,7 @@ func TestTailFollowsAWriter(t *testing.T) {
 	if _, err := OpenTail(File{Path: path}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a run without its head: %v", err)
 	}
-	if err := w.Start(Start{Created: time.Now(), Command: []string{"ceiling"}}, Environment{Host: "here"}); err != nil {
+	if err := w.Start(Start{Created: time.Now(), Command: []string{"ceiling"}, Environment: &Environment{Host: "here"}}); err != nil {
 		t.Fatal(err)
 	}
 	tail, err := OpenTail(File{Path: path})

@@ -29,7 +29,7 @@ type Writer struct {
 	plan     *PlanWriter
 
 	// Guarded by s.mu.
-	head  runHead
+	head  Start
 	begin int64 // of the head in the file
 	begun bool  // the head is written
 	err   error
@@ -123,13 +123,17 @@ func (w *Writer) keep(err error) error {
 	return err
 }
 
-// Start writes the head. It fills in start's Schema and ID. Call it before the first request.
-func (w *Writer) Start(start Start, env Environment) error {
+// Start writes the head, with its Schema and ID. Call it before the first request.
+func (w *Writer) Start(start Start) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	start.Schema, start.ID = Schema, w.id
+	var env Environment
+	if start.Environment != nil {
+		env = *start.Environment
+	}
 	normalHost(&env)
-	w.head = runHead{Kind: kindRun, Start: start, Environment: &env}
+	start.Schema, start.ID, start.Environment = Schema, w.id, &env
+	w.head = start
 	err := w.writeHead()
 	if err != nil {
 		w.lose(err)
@@ -148,7 +152,7 @@ func (w *Writer) writeHead() error {
 	}
 	var err error
 	if w.begin, err = w.s.end(); err == nil {
-		err = w.s.document(head)
+		err = w.s.document(kindRun, head)
 	}
 	if err == nil && w.plan == nil {
 		err = durable.Dir(filepath.Dir(w.s.path))
@@ -162,17 +166,17 @@ func (w *Writer) writeHead() error {
 
 // document appends one line. A disk that was full when the run began may have room for its
 // result.
-func (w *Writer) document(what string, v any) error {
+func (w *Writer) document(kind string, v any) error {
 	if w.over || w.s.file == nil {
-		return fmt.Errorf("write %s: the run is finished", what)
+		return fmt.Errorf("write %s: the run is finished", kind)
 	}
 	if !w.begun {
 		if err := w.writeHead(); err != nil {
 			return err
 		}
 	}
-	if err := w.s.document(v); err != nil {
-		return fmt.Errorf("write %s: %w", what, err)
+	if err := w.s.document(kind, v); err != nil {
+		return fmt.Errorf("write %s: %w", kind, err)
 	}
 	return nil
 }
@@ -197,7 +201,10 @@ func (w *Writer) AppendObserved(row ObservedRow) { w.append(row) }
 
 // AppendNotMeasured adds what could not be measured, for readers of a run without a result.
 func (w *Writer) AppendNotMeasured(n NotMeasured) {
-	w.append(&notMeasuredRow{Kind: KindNotMeasured, NotMeasured: n})
+	w.append(&struct {
+		Kind string `json:"kind"`
+		NotMeasured
+	}{KindNotMeasured, n})
 }
 
 func (w *Writer) append(row any) {
@@ -235,7 +242,7 @@ func (w *Writer) Histogram(name, v2 string) error {
 	if err := histogramName(name); err != nil {
 		return w.keep(fmt.Errorf("write histogram: %w", err))
 	}
-	return w.keep(w.document("histogram", &histogramLine{Kind: kindHistogram, Of: name, HDR: v2}))
+	return w.keep(w.document(kindHistogram, &histogramLine{Of: name, HDR: v2}))
 }
 
 // Attach stores something else with the run: a profile, stacks. name is a plain file name that
@@ -252,12 +259,11 @@ func (w *Writer) Attach(name string, data []byte) error {
 	} else {
 		a.Data = data
 	}
-	return w.keep(w.document(name, &attachmentLine{kindAttachment, a}))
+	return w.keep(w.document(kindAttachment, &a))
 }
 
-// Finish writes the result, which completes the run, and closes the file. It writes the head's
-// Schema and ID and does not modify run. It returns its own error or, failing that, the first
-// error of the earlier writes.
+// Finish writes the result, which completes the run, and closes the file. It does not modify run. It
+// returns its own error or, failing that, the first error of the earlier writes.
 func (w *Writer) Finish(run *Run) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -276,7 +282,8 @@ func (w *Writer) Finish(run *Run) error {
 	if w.lost != nil {
 		out.NotMeasured = append(out.NotMeasured, NotMeasured{What: "series", Why: w.lost.Error(), Part: true})
 	}
-	err := w.document("result", w.head.line(&out))
+	omit(&out, &w.head)
+	err := w.document(kindResult, &out)
 	return w.keepFirst(errors.Join(err, w.end(err == nil)))
 }
 
@@ -286,21 +293,6 @@ func (w *Writer) keepFirst(err error) error {
 		return w.err
 	}
 	return w.keep(err)
-}
-
-// line returns the run without what its head already says.
-func (h *runHead) line(run *Run) *resultLine {
-	l := &resultLine{Kind: kindResult, Run: run}
-	if !slices.Equal(run.Command, h.Command) {
-		l.Command = run.Command
-	}
-	if !reflect.DeepEqual(run.Spec, h.Spec) {
-		l.Spec = &run.Spec
-	}
-	if h.Environment == nil || !reflect.DeepEqual(run.Environment, *h.Environment) {
-		l.Environment = &run.Environment
-	}
-	return l
 }
 
 // Close ends a run without a result. After Finish it does nothing.

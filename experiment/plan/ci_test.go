@@ -35,14 +35,14 @@ func TestCheckLoad(t *testing.T) {
 		noBase string
 		want   string
 	}{
-		"passed":                  {record.Plan{Comparison: gate(GatePassed)}, "", GatePassed},
-		"failed":                  {record.Plan{Comparison: gate(GateFailed)}, "", GateFailed},
-		"inconclusive":            {record.Plan{Comparison: gate(GateInconclusive)}, "", GateInconclusive},
+		"passed":                  {record.Plan{Ending: record.Ending{Comparison: gate(GatePassed)}}, "", GatePassed},
+		"failed":                  {record.Plan{Ending: record.Ending{Comparison: gate(GateFailed)}}, "", GateFailed},
+		"inconclusive":            {record.Plan{Ending: record.Ending{Comparison: gate(GateInconclusive)}}, "", GateInconclusive},
 		"no base":                 {record.Plan{}, "it does not build", GateInconclusive},
-		"the change dies":         {record.Plan{Ended: record.EndedFailed, Because: ended("change")}, "", GateFailed},
-		"the base dies":           {record.Plan{Ended: record.EndedFailed, Because: ended("base")}, "", GateInconclusive},
-		"too short":               {record.Plan{Ended: record.EndedEarly, Comparison: gate(GatePassed)}, "", GateInconclusive},
-		"interrupted":             {record.Plan{Ended: record.EndedInterrupted}, "", GateInconclusive},
+		"the change dies":         {record.Plan{Ending: record.Ending{Ended: record.EndedFailed, Because: ended("change")}}, "", GateFailed},
+		"the base dies":           {record.Plan{Ending: record.Ending{Ended: record.EndedFailed, Because: ended("base")}}, "", GateInconclusive},
+		"too short":               {record.Plan{Ending: record.Ending{Ended: record.EndedEarly, Comparison: gate(GatePassed)}}, "", GateInconclusive},
+		"interrupted":             {record.Plan{Ending: record.Ending{Ended: record.EndedInterrupted}}, "", GateInconclusive},
 		"3 of 4 meet the SLO":     {record.Plan{Experiment: spec.Experiment{SLO: slo}, Runs: runs(3, 1)}, "", GatePassed},
 		"2 of 3 meet it":          {record.Plan{Experiment: spec.Experiment{SLO: slo}, Runs: runs(2, 1)}, "", GateInconclusive},
 		"1 of 3 meets it":         {record.Plan{Experiment: spec.Experiment{SLO: slo}, Runs: runs(1, 2)}, "", GateFailed},

@@ -110,8 +110,8 @@ func TestProfilesOfAPlan(t *testing.T) {
 		for range 20 {
 			after := someCosts()
 			after["json"] = 650
-			a = append(a, &record.Measured{MeasuredMore: record.MeasuredMore{Profiles: RequestProfiles(simulated(chance, 8, someCosts()))}})
-			b = append(b, &record.Measured{MeasuredMore: record.MeasuredMore{Profiles: RequestProfiles(simulated(chance, 8, after))}})
+			a = append(a, &record.Measured{Profiles: RequestProfiles(simulated(chance, 8, someCosts()))})
+			b = append(b, &record.Measured{Profiles: RequestProfiles(simulated(chance, 8, after))})
 		}
 		list := profileDifferences(profilesOf(a), profilesOf(b), true)
 		if f := list[0].Functions[0]; list[0].BlocksA == 20 && f.Name == "json" && f.Decision == record.Dearer && f.Low < 150 && f.High > 150 {

@@ -386,7 +386,7 @@ func measured(step *record.Step, done *Result) *record.Measured {
 		Response: r.Latency.Response, Service: r.Latency.Service,
 		GeneratorCPUNs: r.Generator.CPUNsPerRequest,
 		Outcome:        r.Verdict.Outcome, Bottleneck: r.Verdict.Bottleneck, Because: r.Verdict.Because,
-		MeasuredMore: record.MeasuredMore{Profiles: plan.RequestProfiles(r.Profiling), Stations: r.Verdict.Stations, Waiting: r.Latency.Waiting},
+		Profiles: plan.RequestProfiles(r.Profiling), Stations: r.Verdict.Stations, Waiting: r.Latency.Waiting,
 		BacklogShare: r.Verdict.BacklogShare, OtherCores: r.Verdict.OtherCores, SLO: r.Verdict.SLO, BadShare: r.BadShare(),
 		StoppedEarly: r.StoppedEarly,
 		Histogram:    &done.Response,

@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ceiling/experiment/spec"
 	"ceiling/record"
 )
 
@@ -130,7 +129,7 @@ func TestRunShowsItsHeadroom(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := finished()
-		if err := w.Start(record.Start{Spec: spec.Spec{}}, r.Environment); err != nil {
+		if err := w.Start(record.Start{Environment: &r.Environment}); err != nil {
 			t.Fatal(err)
 		}
 		var why string

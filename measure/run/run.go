@@ -126,11 +126,11 @@ func doRun(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 // keep does the job, saves its result and has it judged. It has the spec as others may see it.
 func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, asked *behind.Watch, o *Options) (*Result, error) {
 	env := job.Environment()
-	start := record.Start{Schema: record.Schema, ID: w.ID(), Created: time.Now(), Command: o.Command, Spec: *s}
+	start := record.Start{Schema: record.Schema, ID: w.ID(), Created: time.Now(), Command: o.Command, Spec: *s, Environment: &env}
 	if several, are := job.(interface{ Agents() []record.Agent }); are {
 		start.Agents = several.Agents()
 	}
-	keepErr := w.Start(start, env)
+	keepErr := w.Start(start)
 	o.tell(Event{Began: &start})
 	ctx, end := context.WithCancel(ctx)
 	defer end()

@@ -298,7 +298,7 @@ func made(t *testing.T, fill func(*record.Run, *hist.Hist)) *Source {
 	}
 	started := time.Date(2026, 11, 21, 9, 30, 12, 0, time.UTC)
 	sp := spec.Spec{Targets: []spec.Target{{Method: "GET", URL: "http://127.0.0.1:1/", Weight: 1}}, Connections: 1}
-	if err := w.Start(record.Start{Created: started, Spec: sp}, record.Environment{}); err != nil {
+	if err := w.Start(record.Start{Created: started, Spec: sp}); err != nil {
 		t.Fatal(err)
 	}
 	run := record.Run{Started: started, Target: sp.Targets[0].URL, Spec: sp, ElapsedS: 2}

@@ -20,11 +20,11 @@ func factorialPlan() *record.Plan {
 	run := record.Measured{Step: record.Step{Number: 1, Cell: []int{1}, Connections: 4}, Run: "a", CompletedPerS: 12.5, Completed: 25,
 		Response: record.Quantiles{Count: 25, P99Ns: 7}}
 	bad := record.Measured{Step: record.Step{Number: 2, Cell: []int{9}}, Outcome: record.Invalid}
-	return &record.Plan{ID: "p", Experiment: e, Runs: []record.Measured{run, bad}, Factorial: &record.Factorial{
+	return &record.Plan{ID: "p", Experiment: e, Runs: []record.Measured{run, bad}, Ending: record.Ending{Factorial: &record.Factorial{
 		Factors: []record.FactorLevels{{Name: "burn", Levels: []string{"light", "heavy"}}},
 		Effects: []record.Effect{{Metric: "rps", Factor: "burn", Level: 1, Blocks: 9, Relative: record.Estimate{Mid: -.5, Low: -.75, High: -.25},
 			Decision: record.Lower}, {Metric: "p99", Factor: "burn", Level: 1, Decision: record.CannotTell}},
-	}}
+	}}}
 }
 
 func planTable(t *testing.T, p *record.Plan, table string) (head map[string]int, rows [][]string) {

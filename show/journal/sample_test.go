@@ -81,7 +81,7 @@ func keepRun(t *testing.T, file string, r *record.Run, h *hist.Hist) {
 
 func writeRun(t *testing.T, w *record.Writer, r *record.Run, h *hist.Hist) {
 	t.Helper()
-	check(t, w.Start(record.Start{Created: r.Started, Command: r.Command, Spec: r.Spec}, r.Environment))
+	check(t, w.Start(record.Start{Created: r.Started, Command: r.Command, Spec: r.Spec, Environment: &r.Environment}))
 	for i := range int64(20) {
 		w.AppendLoad(&record.LoadRow{Host: "load1", TNs: (i + 1) * 5e8, WidthNs: 5e8, Sent: 6000, Completed: 6000, InFlight: 64, Connected: 64,
 			P50Ns: 5e5, P90Ns: 8e5, P99Ns: 1e6, MaxNs: 2e6, MinNs: 1e5, Busy: .4})
@@ -130,7 +130,7 @@ func samplePlan(id, kind string) *record.Plan {
 	_, h := sampleRun(runID, 1)
 	p := &record.Plan{Schema: record.PlanSchema, ID: id, Created: at(id), Command: []string{"ceiling", "run", "x.yaml"}, Experiment: e,
 		Environment: sampleEnvironment(),
-		Ended:       record.EndedComplete, Because: recordtest.Say("all 2 runs have been made"), TookS: 61}
+		Ending:      record.Ending{Ended: record.EndedComplete, Because: recordtest.Say("all 2 runs have been made"), TookS: 61}}
 	for n := range 2 {
 		p.Runs = append(p.Runs, record.Measured{Step: record.Step{Number: n + 1, Connections: 64, Pipelining: 1, Repeat: n + 1},
 			Run: fmt.Sprintf("%s-run%d", id[:15], n+1), Started: at(id), TookS: 4, ElapsedS: 3,

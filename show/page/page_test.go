@@ -328,7 +328,7 @@ func keep(t *testing.T, run chart.Run) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Start(record.Start{Created: run.Started, Command: run.Command, Spec: run.Spec}, run.Environment); err != nil {
+	if err := w.Start(record.Start{Created: run.Started, Command: run.Command, Spec: run.Spec, Environment: &run.Environment}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range run.Series.Load {

@@ -26,7 +26,7 @@ func around10(v float64) record.Estimate {
 // samplePlan is a plan of a kind with one server, and no answer yet.
 func samplePlan(kind string) *record.Plan {
 	return &record.Plan{ID: "20261121-093012-plan", Created: time.Date(2026, 11, 21, 9, 30, 12, 0, time.UTC),
-		Ended: record.EndedComplete, TookS: 42,
+		Ending:  record.Ending{Ended: record.EndedComplete, TookS: 42},
 		Command: []string{"ceiling", "run", "-c", "1,4,16,64", "http://10.0.0.2:8080/read"},
 		Experiment: spec.Experiment{Kind: kind, Servers: []spec.Server{{URL: "http://10.0.0.2:8080"}},
 			Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/read"}}}}}
@@ -38,8 +38,8 @@ func measuredRun(n int, perS, p99 float64, q float64) record.Measured {
 		CompletedPerS: perS, Outcome: record.Valid, Bottleneck: record.ServerCPU,
 		Response: record.Quantiles{Count: 1000, P50Ns: int64(p99 / 3), P99Ns: int64(p99)},
 		Service:  record.Quantiles{Count: 1000, MeanNs: p99 / 2},
-		MeasuredMore: record.MeasuredMore{Stations: []record.Station{{Name: "generator", Share: .1},
-			{Name: "server receive queue", Share: q}, {Name: "server", Share: .9 - q}}}}
+		Stations: []record.Station{{Name: "generator", Share: .1},
+			{Name: "server receive queue", Share: q}, {Name: "server", Share: .9 - q}}}
 }
 
 func sampleSweep() *record.Plan {

@@ -64,7 +64,7 @@ func TestPlansOnANarrowScreen(t *testing.T) {
 		s.Rates = append(s.Rates, record.TriedRate{PerS: float64(1000 * (i + 1)), Runs: 2, Pass: 2, Bottleneck: record.TargetRate})
 		s.Caveats = append(s.Caveats, recordtest.Say(fmt.Sprintf("caveat %d", i)))
 	}
-	p := &record.Plan{Runs: make([]record.Measured, 1), Search: s, Ended: record.EndedEarly, Because: recordtest.Say("no answer within 3%")}
+	p := &record.Plan{Runs: make([]record.Measured, 1), Ending: record.Ending{Search: s, Ended: record.EndedEarly, Because: recordtest.Say("no answer within 3%")}}
 	got = written(t, func(b *strings.Builder) error { return Plan(b, p, l) })
 	if n := strings.Count(got, "\n"); n > 22 || !strings.Contains(got, "\n20,000 ") || !strings.Contains(got, "24 more caveats and 18 more rates with -v") ||
 		!strings.HasSuffix(strings.TrimSpace(ansi.Strip(got)), "3%.") {

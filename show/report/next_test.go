@@ -15,7 +15,7 @@ import (
 // would lack something of the load.
 func TestNextCommand(t *testing.T) {
 	made := func(change func(p *record.Plan)) *record.Plan {
-		p := &record.Plan{ID: "20261123-000000-abcd", Ended: record.EndedComplete, Experiment: spec.Experiment{
+		p := &record.Plan{ID: "20261123-000000-abcd", Ending: record.Ending{Ended: record.EndedComplete}, Experiment: spec.Experiment{
 			Servers: []spec.Server{{URL: "http://127.0.0.1:8080"}}, Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/read?a=1&b"}}},
 			Load: spec.Load{Connections: []spec.Count{64}},
 		}}
@@ -73,18 +73,18 @@ func TestAgain(t *testing.T) {
 		command string
 		want    string
 	}{
-		"comparison":            {record.Plan{Comparison: unsure}, "ceiling compare a b", "ceiling compare a b --blocks 24"},
-		"comparison, number":    {record.Plan{Comparison: unsure}, "ceiling compare --blocks 12 a b", "ceiling compare a b --blocks 24"},
-		"comparison, few":       {record.Plan{Comparison: few}, "ceiling compare --blocks 3 a b", "ceiling compare a b --blocks 8"},
-		"comparison, joined":    {record.Plan{Comparison: unsure}, "ceiling compare a --blocks=12 b", "ceiling compare a b --blocks 24"},
-		"comparison of a file":  {record.Plan{Comparison: unsure}, "ceiling run f.yaml", ""},
-		"comparison, told":      {record.Plan{Comparison: sure}, "ceiling compare a b", "ceiling compare a b --profile"},
-		"comparison, profiled":  {record.Plan{Comparison: sure}, "ceiling compare a b --profile", ""},
-		"factorial":             {record.Plan{Factorial: effects(record.CannotTell)}, "ceiling run f.yaml", "ceiling run f.yaml --repeats 24"},
-		"factorial, number":     {record.Plan{Factorial: effects(record.CannotTell)}, "ceiling run --repeats 12 f.yaml", "ceiling run f.yaml --repeats 24"},
-		"factorial, conclusive": {record.Plan{Factorial: effects(record.NoChange)}, "ceiling run f.yaml", ""},
-		"factorial, no command": {record.Plan{Factorial: effects(record.CannotTell)}, "", ""},
-		"factorial, hidden":     {record.Plan{Factorial: effects(record.CannotTell), Hidden: true}, "ceiling run f.yaml", ""},
+		"comparison":            {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare a b", "ceiling compare a b --blocks 24"},
+		"comparison, number":    {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare --blocks 12 a b", "ceiling compare a b --blocks 24"},
+		"comparison, few":       {record.Plan{Ending: record.Ending{Comparison: few}}, "ceiling compare --blocks 3 a b", "ceiling compare a b --blocks 8"},
+		"comparison, joined":    {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare a --blocks=12 b", "ceiling compare a b --blocks 24"},
+		"comparison of a file":  {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling run f.yaml", ""},
+		"comparison, told":      {record.Plan{Ending: record.Ending{Comparison: sure}}, "ceiling compare a b", "ceiling compare a b --profile"},
+		"comparison, profiled":  {record.Plan{Ending: record.Ending{Comparison: sure}}, "ceiling compare a b --profile", ""},
+		"factorial":             {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}}, "ceiling run f.yaml", "ceiling run f.yaml --repeats 24"},
+		"factorial, number":     {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}}, "ceiling run --repeats 12 f.yaml", "ceiling run f.yaml --repeats 24"},
+		"factorial, conclusive": {record.Plan{Ending: record.Ending{Factorial: effects(record.NoChange)}}, "ceiling run f.yaml", ""},
+		"factorial, no command": {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}}, "", ""},
+		"factorial, hidden":     {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}, Hidden: true}, "ceiling run f.yaml", ""},
 	} {
 		c.plan.Ended, c.plan.Command = record.EndedComplete, strings.Fields(c.command)
 		var text strings.Builder

@@ -19,11 +19,11 @@ func TestSweepWithoutALoadThatDiffers(t *testing.T) {
 			Points: []record.CurvePoint{{Runs: 3, PerS: record.Estimate{Mid: rate, Low: rate * .9, High: rate * 1.1}, Outcome: record.Valid,
 				Bottleneck: "server CPU"}}}
 	}
-	p := &record.Plan{ID: "x", Ended: record.EndedComplete, Runs: make([]record.Measured, 5), Experiment: spec.Experiment{Question: "Which?"},
+	p := &record.Plan{ID: "x", Ending: record.Ending{Ended: record.EndedComplete,
 		Sweep: &record.Sweep{Curves: []record.Curve{
 			of("one", "/a", 1000, "noise"), of("another", "/a", 500, "noise", "few"), of("one", "/b", 100, "noise"),
 			of("another", "/b", 50, "noise"),
-		}}}
+		}}}, Runs: make([]record.Measured, 5), Experiment: spec.Experiment{Question: "Which?"}}
 	var b bytes.Buffer
 	if err := Plan(&b, p, Layout{}); err != nil {
 		t.Fatal(err)

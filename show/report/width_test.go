@@ -61,13 +61,13 @@ func TestNothingFolds(t *testing.T) {
 	}
 	e := spec.Experiment{Kind: spec.KindFind, Servers: []spec.Server{{URL: "http://127.0.0.1:8080"}},
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/" + strings.Repeat("x", 90)}}}}
-	plan := &record.Plan{Runs: make([]record.Measured, 1), Ended: record.EndedComplete, Experiment: e}
+	plan := &record.Plan{Runs: make([]record.Measured, 1), Ending: record.Ending{Ended: record.EndedComplete}, Experiment: e}
 	sweep, search := *plan, *plan
 	sweep.Sweep = &record.Sweep{Curves: []record.Curve{curve}}
 	search.Search = &record.Search{SLO: "p99<5ms", Says: curve.Says, Rates: []record.TriedRate{{PerS: 1_234_567, Runs: 12, Fail: 12, StoppedEarly: 12,
 		MissedP99Ns: 123_000_000, MissedAtLeast: true, Bottleneck: record.TargetRate}}}
 	early := record.Measured{Step: record.Step{Number: 123, Connections: 12_345}, CompletedPerS: 1_234_567, Outcome: record.Fail,
-		Bottleneck: "single-threaded server", StoppedEarly: long, MeasuredMore: record.MeasuredMore{P99AtLeastNs: 123_000_000}}
+		Bottleneck: "single-threaded server", StoppedEarly: long, P99AtLeastNs: 123_000_000}
 	texts := map[string]func(Layout) string{
 		"run": func(l Layout) string {
 			return written(t, func(b *strings.Builder) error { return Text(b, wordyRun(), l) })

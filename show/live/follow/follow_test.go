@@ -106,7 +106,7 @@ func TestFollowsARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Start(record.Start{Spec: f.run.Spec}, record.Environment{}); err != nil {
+	if err := w.Start(record.Start{Spec: f.run.Spec}); err != nil {
 		t.Fatal(err)
 	}
 	b := live.NewBoard()
@@ -172,7 +172,7 @@ func TestFollowsAPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Start(record.Start{Spec: f.run.Spec}, record.Environment{}); err != nil {
+		if err := w.Start(record.Start{Spec: f.run.Spec}); err != nil {
 			t.Fatal(err)
 		}
 		f.rows(w, -1<<62, 1e9)
@@ -237,7 +237,7 @@ func TestKilledRunIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Start(record.Start{Spec: f.run.Spec}, record.Environment{}); err != nil {
+	if err := w.Start(record.Start{Spec: f.run.Spec}); err != nil {
 		t.Fatal(err)
 	}
 	f.rows(w, -1<<62, 2e9)

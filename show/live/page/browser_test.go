@@ -308,7 +308,7 @@ func TestPlanGrows(t *testing.T) {
 		Above               bool
 		Title, Answer       string
 	}
-	b.PlanEnded(&record.Plan{Ended: record.EndedConverged, Because: recordtest.Say("1,000 req/s it is")})
+	b.PlanEnded(&record.Plan{Ending: record.Ending{Ended: record.EndedConverged, Because: recordtest.Say("1,000 req/s it is")}})
 	p.Wait(`document.querySelector("#plan-answer").textContent != ""`)
 	p.Eval(`({ early: document.querySelectorAll("#plan-charts .mark.early").length,
 		fail: document.querySelectorAll("#plan-charts .mark[data-is=fail]").length, limits: document.querySelectorAll("#plan-charts .limit").length,

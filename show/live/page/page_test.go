@@ -283,7 +283,7 @@ func TestNextRunOfAPlan(t *testing.T) {
 	if !strings.HasPrefix(l.state.Plan, "sweep: step 3 of 3") || l.ended {
 		t.Error(l.state.Plan)
 	}
-	p := &record.Plan{Ended: record.EndedComplete, Because: recordtest.Say("all there")}
+	p := &record.Plan{Ending: record.Ending{Ended: record.EndedComplete, Because: recordtest.Say("all there")}}
 	p.Experiment.Kind = "sweep"
 	b.PlanEnded(p)
 	l.until("the end", func() bool { return l.ended })
