@@ -65,7 +65,7 @@ func makeRuns(t testing.TB, w *PlanWriter, p *Plan, ids ...string) {
 			Requests: Requests{Completed: uint64(n)}}); err != nil {
 			t.Fatal(err)
 		}
-		m := Measured{Step: Step{Number: n, Connections: n}, Run: id, Completed: uint64(n)}
+		m := Measured{Step: Step{Number: n, Condition: spec.Condition{Connections: n}}, Run: id, Completed: uint64(n)}
 		p.Runs = append(p.Runs, m)
 		if err := w.Append(&m); err != nil {
 			t.Fatal(err)

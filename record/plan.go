@@ -6,7 +6,6 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
-	"ceiling/internal/unit"
 )
 
 // PlanSchema names the version of the Plan document.
@@ -96,15 +95,9 @@ const (
 type Step struct {
 	// Number counts from 1 in the order of the plan.
 	Number int `json:"number"`
-	// Server and Mix are indices into the experiment's lists.
+	// Server is an index into the experiment's list.
 	Server int `json:"server"`
-	Mix    int `json:"mix"`
-	// The load of a closed loop or, with a Rate, an open one.
-	Connections int       `json:"connections"`
-	Pipelining  int       `json:"pipelining"` // requests in flight on each connection
-	Rate        unit.Rate `json:"rate,omitzero"`
-	// Threads of the generator, where a sweep varies them.
-	Threads int `json:"threads,omitempty"`
+	spec.Condition
 	// Repeat numbers the runs of one condition, from 1.
 	Repeat int `json:"repeat,omitempty"`
 	// Cell of a factorial experiment: an index into the levels of each factor.
@@ -122,11 +115,6 @@ type Step struct {
 	// the second instance of A): chance effects of one process, such as memory layout and thread
 	// placement, then belong to the block, not to the side.
 	Restart bool `json:"restart,omitempty"`
-}
-
-// ConditionOf returns the load of a step.
-func ConditionOf(s *Step) *spec.Condition {
-	return &spec.Condition{Mix: s.Mix, Connections: s.Connections, Pipelining: s.Pipelining, Threads: s.Threads, Rate: s.Rate}
 }
 
 // Part says in a few words which role a step has in its plan; "" if it is the only one of its

@@ -212,13 +212,13 @@ func effect(t *testing.T, j command.Job) any {
 			t.Fatal(err)
 		}
 		does.repeats = e.Repeats
-		steps = []record.Step{{Connections: 1, Pipelining: int(e.Load.Pipelining[0]), Rate: rate}}
+		steps = []record.Step{{Condition: spec.Condition{Connections: 1, Pipelining: int(e.Load.Pipelining[0]), Rate: rate}}}
 		if len(e.Load.Connections) > 0 {
 			steps[0].Connections = int(e.Load.Connections[0])
 		}
 	}
 	for _, step := range steps {
-		s, err := e.Spec(cmp.Or(e.Servers[step.Server].URL, "https://127.0.0.1:1"), record.ConditionOf(&step))
+		s, err := e.Spec(cmp.Or(e.Servers[step.Server].URL, "https://127.0.0.1:1"), &step.Condition)
 		if err != nil {
 			t.Fatal(err)
 		}

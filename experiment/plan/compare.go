@@ -80,7 +80,7 @@ func spellComparison(e *spec.Experiment) []record.Step {
 
 // comparisonStep returns a run of one side.
 func comparisonStep(e *spec.Experiment, side string, noise bool) record.Step {
-	s := record.Step{Side: side, Noise: noise, Connections: 1, Pipelining: 1}
+	s := record.Step{Side: side, Noise: noise, Condition: spec.Condition{Connections: 1, Pipelining: 1}}
 	if side == SideB && !noise {
 		s.Server = 1
 	}

@@ -80,8 +80,7 @@ func spellFactorial(e *spec.Experiment) []record.Step {
 }
 
 func factorialStep(c *spec.Cell) record.Step {
-	return record.Step{Server: c.Server, Mix: c.Mix, Connections: c.Connections, Pipelining: c.Pipelining, Rate: c.Rate,
-		Cell: c.Levels, Restart: true}
+	return record.Step{Server: c.Server, Condition: c.Condition, Cell: c.Levels, Restart: true}
 }
 
 // contrast is a comparison: a level of a factor with its first, and for an interaction also a

@@ -334,7 +334,8 @@ func TestFindPoolsShortRuns(t *testing.T) {
 	e := searching(t, "p99<5ms", "")
 	at := func(slow uint64) record.Measured {
 		rate, _ := unit.ParseRate("40")
-		m := record.Measured{Step: record.Step{Rate: rate, Connections: 64}, Outcome: record.Valid, Completed: 200, Histogram: &hist.Hist{}}
+		m := record.Measured{Step: record.Step{Condition: spec.Condition{Rate: rate, Connections: 64}},
+			Outcome: record.Valid, Completed: 200, Histogram: &hist.Hist{}}
 		m.Histogram.RecordN(1e6, 200-slow)
 		m.Histogram.RecordN(50e6, slow)
 		return m

@@ -26,8 +26,8 @@ const (
 // settle is the first contact with the server: a closed loop, whose throughput determines where
 // to start.
 func (s *searchState) settle() Decision {
-	step := record.Step{Number: s.runs + 1, Connections: s.asked(s.e.Load.Connections, connectionsLeast),
-		Pipelining: s.asked(s.e.Load.Pipelining, 1), WarmupRun: true}
+	step := record.Step{Number: s.runs + 1, WarmupRun: true}
+	step.Connections, step.Pipelining = s.asked(s.e.Load.Connections, connectionsLeast), s.asked(s.e.Load.Pipelining, 1)
 	return Decision{Next: &step, Left: 1 + s.left()}
 }
 
@@ -53,7 +53,8 @@ func (s *searchState) run(perS float64) Decision {
 	if s.runs >= s.runsMost() {
 		return earlyStop(say("search.too-many-runs", with{"within": s.within, "runs": s.runs}))
 	}
-	step := record.Step{Number: s.runs + 1, Connections: s.connections(perS), Pipelining: s.asked(s.e.Load.Pipelining, 1), Repeat: 1}
+	step := record.Step{Number: s.runs + 1, Repeat: 1}
+	step.Connections, step.Pipelining = s.connections(perS), s.asked(s.e.Load.Pipelining, 1)
 	for i := range s.rates {
 		if t := &s.rates[i]; t.perS == perS {
 			step.Repeat = len(t.runs) + 1

@@ -214,7 +214,7 @@ func TestResumeIsPure(t *testing.T) {
 
 // Little's law holds between the edges of the window; where these weigh too much the number is unknown.
 func TestMeanInFlight(t *testing.T) {
-	m := record.Measured{Step: record.Step{Connections: 8, Pipelining: 2}, CompletedPerS: 1000,
+	m := record.Measured{Step: record.Step{Condition: spec.Condition{Connections: 8, Pipelining: 2}}, CompletedPerS: 1000,
 		Service: record.Quantiles{Count: 1, MeanNs: 15e6}}
 	if n := record.MeanInFlight(&m); math.Abs(n-15) > 1e-9 {
 		t.Errorf("%v, want 15", n)

@@ -298,11 +298,13 @@ func (l *Load) WarmupTime() time.Duration {
 	return time.Duration(*l.Warmup)
 }
 
-// Condition is the load of a run, one value of each list of an experiment.
+// Condition is the load of a run, one value of each list of an experiment; with a Rate an open loop.
 type Condition struct {
-	Mix                              int // index into Requests
-	Connections, Pipelining, Threads int // 0 threads: the experiment's, or the engine chooses
-	Rate                             unit.Rate
+	Mix         int       `json:"mix"` // index into the experiment's requests
+	Connections int       `json:"connections"`
+	Pipelining  int       `json:"pipelining"` // requests in flight on each connection
+	Rate        unit.Rate `json:"rate,omitzero"`
+	Threads     int       `json:"threads,omitempty"` // of the generator, where they vary; 0: the experiment's, or the engine chooses
 }
 
 // timeout is the default for a load: the requests in flight divided by a rate that nearly every

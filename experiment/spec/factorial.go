@@ -64,10 +64,8 @@ type Level struct {
 type Cell struct {
 	// Levels are indices into the levels of each factor.
 	Levels []int
-	// Server and Mix are indices into the experiment's lists.
-	Server, Mix             int
-	Connections, Pipelining int
-	Rate                    unit.Rate
+	Server int // index into the experiment's list
+	Condition
 	// PinServer and PinGenerator are CPU lists; "" leaves them to the experiment.
 	PinServer, PinGenerator string
 	// Args and Env are added to those of the server.
@@ -193,7 +191,7 @@ func (f *Factor) labels() []string {
 
 // Cell returns the settings of a combination of levels.
 func (e *Experiment) Cell(levels []int) Cell {
-	c := Cell{Levels: levels, Connections: 64, Pipelining: 1, Link: e.Link}
+	c := Cell{Levels: levels, Condition: Condition{Connections: 64, Pipelining: 1}, Link: e.Link}
 	if l := &e.Load; len(l.Connections) > 0 {
 		c.Connections = int(l.Connections[0])
 	}
@@ -405,7 +403,7 @@ func (e *Experiment) checkCells() error {
 	cells, open := e.Cells(), 0
 	for i := range cells {
 		c := &cells[i]
-		s, err := e.Spec(placeholder, &Condition{Mix: c.Mix, Connections: c.Connections, Pipelining: c.Pipelining, Rate: c.Rate})
+		s, err := e.Spec(placeholder, &c.Condition)
 		if err == nil {
 			s.PinServer, s.PinGenerator = cmp.Or(c.PinServer, s.PinServer), cmp.Or(c.PinGenerator, s.PinGenerator)
 			err = s.Check()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/needs"
 	"ceiling/internal/sys"
 	"ceiling/measure/cores"
@@ -23,7 +24,8 @@ func wish(t *testing.T) Request {
 }
 
 func step(resource string, share float64, connections int) *record.Step {
-	return &record.Step{Perturb: record.Perturbation{Resource: resource, Share: share}, Connections: connections, Pipelining: 1}
+	return &record.Step{Perturb: record.Perturbation{Resource: resource, Share: share},
+		Condition: spec.Condition{Connections: connections, Pipelining: 1}}
 }
 
 func TestSceneTakesAndGivesBack(t *testing.T) {

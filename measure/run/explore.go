@@ -277,7 +277,7 @@ func (x *explorer) stepOn(ctx context.Context, d *plan.Decision) (*record.Measur
 	if len(x.plan.Runs) > 0 && !pause.For(ctx, time.Duration(e.Rest)) {
 		return nil, ctx.Err()
 	}
-	s, err := e.Spec(base, record.ConditionOf(step))
+	s, err := e.Spec(base, &step.Condition)
 	if err != nil {
 		return nil, err
 	}

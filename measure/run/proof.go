@@ -31,7 +31,7 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 	if err != nil {
 		return err
 	}
-	s, err := e.Spec(base, record.ConditionOf(step))
+	s, err := e.Spec(base, &step.Condition)
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 func factorialPlan() *record.Plan {
 	e := spec.Experiment{Kind: spec.KindFactorial, Servers: []spec.Server{{Name: "=own"}}, Requests: []spec.Mix{{Name: "all"}}}
 	e.Factorial.Factors = []spec.Factor{{Name: "burn", Levels: []spec.Level{{Name: "light"}, {Env: []string{"API_KEY=hunter2"}}}}}
-	run := record.Measured{Step: record.Step{Number: 1, Cell: []int{1}, Connections: 4}, Run: "a", CompletedPerS: 12.5, Completed: 25,
-		Response: record.Quantiles{Count: 25, P99Ns: 7}}
+	run := record.Measured{Step: record.Step{Number: 1, Cell: []int{1}, Condition: spec.Condition{Connections: 4}}, Run: "a",
+		CompletedPerS: 12.5, Completed: 25, Response: record.Quantiles{Count: 25, P99Ns: 7}}
 	bad := record.Measured{Step: record.Step{Number: 2, Cell: []int{9}}, Outcome: record.Invalid}
 	return &record.Plan{ID: "p", Experiment: e, Runs: []record.Measured{run, bad}, Ending: record.Ending{Factorial: &record.Factorial{
 		Factors: []record.FactorLevels{{Name: "burn", Levels: []string{"light", "heavy"}}},

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
 )
 
@@ -13,8 +14,9 @@ func factorialEntry() *Entry {
 	p := samplePlan(sweepID, "sweep")
 	p.Runs = nil
 	add := func(block int, outcome record.Outcome, p50 int64, levels ...int) {
-		p.Runs = append(p.Runs, record.Measured{Step: record.Step{Cell: levels, Block: block, Connections: 64, WarmupRun: block == 0}, Run: "r",
-			CompletedPerS: 100, Outcome: outcome, Response: record.Quantiles{Count: 9, P50Ns: p50}, GeneratorCPUNs: 700})
+		p.Runs = append(p.Runs, record.Measured{Run: "r", CompletedPerS: 100,
+			Step:    record.Step{Cell: levels, Block: block, Condition: spec.Condition{Connections: 64}, WarmupRun: block == 0},
+			Outcome: outcome, Response: record.Quantiles{Count: 9, P50Ns: p50}, GeneratorCPUNs: 700})
 	}
 	add(0, record.Valid, 9e9, 1, 0)
 	add(1, record.Valid, 2e6, 1, 0)

@@ -132,8 +132,9 @@ func samplePlan(id, kind string) *record.Plan {
 		Environment: sampleEnvironment(),
 		Ending:      record.Ending{Ended: record.EndedComplete, Because: recordtest.Say("all 2 runs have been made"), TookS: 61}}
 	for n := range 2 {
-		p.Runs = append(p.Runs, record.Measured{Step: record.Step{Number: n + 1, Connections: 64, Pipelining: 1, Repeat: n + 1},
-			Run: fmt.Sprintf("%s-run%d", id[:15], n+1), Started: at(id), TookS: 4, ElapsedS: 3,
+		p.Runs = append(p.Runs, record.Measured{
+			Step: record.Step{Number: n + 1, Condition: spec.Condition{Connections: 64, Pipelining: 1}, Repeat: n + 1},
+			Run:  fmt.Sprintf("%s-run%d", id[:15], n+1), Started: at(id), TookS: 4, ElapsedS: 3,
 			CompletedPerS: 12_345, Completed: 37_035, Response: record.QuantilesOf(h), Service: record.QuantilesOf(h),
 			ServerCPUNs: 9800, GeneratorCPUNs: 4800,
 			Outcome: record.Valid, Bottleneck: "CPU contention", Because: recordtest.Says("CPU contention")})

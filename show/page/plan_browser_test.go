@@ -34,8 +34,8 @@ func samplePlan(kind string) *record.Plan {
 
 // measuredRun is the n-th run of a plan, with a queue at the server that grows with q.
 func measuredRun(n int, perS, p99 float64, q float64) record.Measured {
-	return record.Measured{Step: record.Step{Number: n + 1, Connections: 16, Pipelining: 1, Repeat: 1}, Run: fmt.Sprintf("run-%d", n),
-		CompletedPerS: perS, Outcome: record.Valid, Bottleneck: record.ServerCPU,
+	return record.Measured{Step: record.Step{Number: n + 1, Condition: spec.Condition{Connections: 16, Pipelining: 1}, Repeat: 1},
+		Run: fmt.Sprintf("run-%d", n), CompletedPerS: perS, Outcome: record.Valid, Bottleneck: record.ServerCPU,
 		Response: record.Quantiles{Count: 1000, P50Ns: int64(p99 / 3), P99Ns: int64(p99)},
 		Service:  record.Quantiles{Count: 1000, MeanNs: p99 / 2},
 		Stations: []record.Station{{Name: "generator", Share: .1},

@@ -66,8 +66,8 @@ func TestNothingFolds(t *testing.T) {
 	sweep.Sweep = &record.Sweep{Curves: []record.Curve{curve}}
 	search.Search = &record.Search{SLO: "p99<5ms", Says: curve.Says, Rates: []record.TriedRate{{PerS: 1_234_567, Runs: 12, Fail: 12, StoppedEarly: 12,
 		MissedP99Ns: 123_000_000, MissedAtLeast: true, Bottleneck: record.TargetRate}}}
-	early := record.Measured{Step: record.Step{Number: 123, Connections: 12_345}, CompletedPerS: 1_234_567, Outcome: record.Fail,
-		Bottleneck: "single-threaded server", StoppedEarly: long, P99AtLeastNs: 123_000_000}
+	early := record.Measured{Step: record.Step{Number: 123, Condition: spec.Condition{Connections: 12_345}}, CompletedPerS: 1_234_567,
+		Outcome: record.Fail, Bottleneck: "single-threaded server", StoppedEarly: long, P99AtLeastNs: 123_000_000}
 	texts := map[string]func(Layout) string{
 		"run": func(l Layout) string {
 			return written(t, func(b *strings.Builder) error { return Text(b, wordyRun(), l) })

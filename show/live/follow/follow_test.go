@@ -180,8 +180,8 @@ func TestFollowsAPlan(t *testing.T) {
 		if err := w.Finish(f.run); err != nil {
 			t.Fatal(err)
 		}
-		m := record.Measured{Step: record.Step{Number: n + 1, Connections: n + 1, Rate: unit.Rate{}}, Run: id, Outcome: record.Valid,
-			Bottleneck: "concurrency"}
+		m := record.Measured{Step: record.Step{Number: n + 1, Condition: spec.Condition{Connections: n + 1, Rate: unit.Rate{}}}, Run: id,
+			Outcome: record.Valid, Bottleneck: "concurrency"}
 		p.Runs = append(p.Runs, m)
 		if err := keep.Append(&m); err != nil {
 			t.Fatal(err)
