@@ -244,7 +244,7 @@ func (r *runReader) find(f *File) error {
 		}
 		r.head = Start{}
 		if err := readHead(l.text, Schema, &r.head); err == nil && r.head.ID == f.Run {
-			r.lines.Read, r.lines.Bad, r.lines.Problems = 0, 0, nil
+			r.lines.Damage = Damage{}
 			return nil
 		} else if err != nil && f.at != nil {
 			return err

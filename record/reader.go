@@ -69,8 +69,8 @@ func (r *runReader) contents() (*Contents, error) {
 	}
 	s := &c.Series
 	s.Observed.sort()
-	s.Bad, s.Truncated, s.Problems = r.lines.Bad, r.lines.Truncated, r.lines.Problems
-	if s.Cut && len(s.Problems) < problemsMax {
+	s.Damage = r.lines.Damage
+	if rowBytes > seriesMax && len(s.Problems) < problemsMax {
 		s.Problems = append(s.Problems, fmt.Sprintf("only the first %d bytes of its rows were read", seriesMax))
 	}
 	if c.Run == nil {
@@ -110,11 +110,9 @@ func (c *Contents) take(head *Start, l *line, rowBytes *int) error {
 		}
 		c.LeftOut = left.LeftOut
 	default:
-		if *rowBytes += len(l.text); *rowBytes > seriesMax {
-			c.Series.Cut = true
-			return nil
+		if *rowBytes += len(l.text); *rowBytes <= seriesMax {
+			return c.Series.take(l.kind, l.text)
 		}
-		return c.Series.take(l.kind, l.text)
 	}
 	return nil
 }

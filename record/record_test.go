@@ -552,14 +552,14 @@ func TestReadSeries(t *testing.T) {
 	check("empty", "", Series{})
 	check("blank lines", "\n\n"+load+"\n\n", Series{Load: one})
 	check("without its newline", load, Series{Load: one})
-	check("cut off", load+"\n"+load[:20], Series{Load: one, Truncated: true})
-	check("damaged within", load[:20]+"\n"+load+"\n", Series{Load: one, Bad: 1})
-	check("wrong type", `{"kind":"load","t_ns":"x"}`+"\n", Series{Bad: 1})
-	check("negative width", `{"kind":"load","width_ns":-1}`+"\n", Series{Bad: 1})
-	check("no kind", `{}`+"\n[]\n1\n", Series{Bad: 3})
-	check("bad observed row", `{"kind":"cpu","cores":1}`+"\n", Series{Bad: 1})
+	check("cut off", load+"\n"+load[:20], Series{Load: one, Damage: Damage{Truncated: true}})
+	check("damaged within", load[:20]+"\n"+load+"\n", Series{Load: one, Damage: Damage{Bad: 1}})
+	check("wrong type", `{"kind":"load","t_ns":"x"}`+"\n", Series{Damage: Damage{Bad: 1}})
+	check("negative width", `{"kind":"load","width_ns":-1}`+"\n", Series{Damage: Damage{Bad: 1}})
+	check("no kind", `{}`+"\n[]\n1\n", Series{Damage: Damage{Bad: 3}})
+	check("bad observed row", `{"kind":"cpu","cores":1}`+"\n", Series{Damage: Damage{Bad: 1}})
 	check("unknown", `{"kind":"gpu","x":1}`+"\n"+`{"kind":"gpu"}`+"\n", Series{Unknown: map[string]int{"gpu": 2}})
-	check("too long", strings.Repeat("x", lineMax+1)+"\n"+load+"\n", Series{Load: one, Bad: 1})
+	check("too long", strings.Repeat("x", lineMax+1)+"\n"+load+"\n", Series{Load: one, Damage: Damage{Bad: 1}})
 	s, err := readSeries(newLines(strings.NewReader(`  {"kind":"gpu","x":1} ` + "\n")))
 	if want := []json.RawMessage{json.RawMessage(`{"kind":"gpu","x":1}`)}; err != nil || !reflect.DeepEqual(s.Raw, want) {
 		t.Errorf("%s, %v; want %s", s.Raw, err, want)
@@ -638,6 +638,6 @@ func readSeries(in *lines) (Series, error) {
 		}
 	}
 	s.Observed.sort()
-	s.Bad, s.Truncated, s.Problems = in.Bad, in.Truncated, in.Problems
+	s.Damage = in.Damage
 	return s, nil
 }

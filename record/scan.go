@@ -26,15 +26,20 @@ type line struct {
 	at   int64 // offset in the content
 }
 
-// lines reads a record line by line, holding one line in memory. It counts and skips invalid
-// lines.
-type lines struct {
-	// Read counts the lines, Bad the invalid ones, except a last line that is Truncated because
-	// the writer was killed.
-	Read, Bad int
+// Damage is what could not be read of a record.
+type Damage struct {
+	// Bad counts the invalid lines, except a last line that is Truncated because the writer was
+	// killed.
+	Bad       int
 	Truncated bool
 	// Problems describes what is wrong, at most ten lines.
 	Problems []string
+}
+
+// lines reads a record line by line, holding one line in memory. It counts and skips invalid
+// lines.
+type lines struct {
+	Damage
 
 	in    *bufio.Reader
 	from  *source // nil in tests
@@ -73,7 +78,6 @@ func (r *lines) line() (line, error) {
 				err = errors.New("cut off")
 			}
 			if err == nil {
-				r.Read++
 				return line{kind: kind, text: text, at: r.at}, nil
 			}
 			r.reject(err)
@@ -143,13 +147,7 @@ func kindOf(text []byte) (string, error) {
 // Rows reads the series of a run row by row, holding one row in memory. It counts and skips lines
 // that are not rows.
 type Rows struct {
-	// Read counts the rows, Bad the invalid lines, except a last line that is Truncated because
-	// the writer was killed.
-	Read, Bad int
-	Truncated bool
-	// Problems describes what is wrong, at most ten lines.
-	Problems []string
-
+	Damage
 	run *runReader
 }
 
@@ -171,7 +169,7 @@ func (r *Rows) Close() error { return r.run.Close() }
 func (r *Rows) Next() (kind string, text []byte, err error) {
 	for {
 		l, err := r.run.next()
-		r.Bad, r.Truncated, r.Problems = r.run.lines.Bad, r.run.lines.Truncated, r.run.lines.Problems
+		r.Damage = r.run.lines.Damage
 		if err != nil {
 			return "", nil, err
 		}
@@ -183,7 +181,6 @@ func (r *Rows) Next() (kind string, text []byte, err error) {
 			r.Reject(errors.New("no JSON"))
 			continue
 		}
-		r.Read++
 		return l.kind, l.text, nil
 	}
 }
@@ -191,5 +188,5 @@ func (r *Rows) Next() (kind string, text []byte, err error) {
 // Reject counts the row last returned by Next as bad: it turned out to be invalid.
 func (r *Rows) Reject(err error) {
 	r.run.lines.Reject(err)
-	r.Bad, r.Problems = r.run.lines.Bad, r.run.lines.Problems
+	r.Damage = r.run.lines.Damage
 }

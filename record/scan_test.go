@@ -39,7 +39,8 @@ func TestRowsNeedTheMemoryOfOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rows.Close()
-	for {
+	read := 0
+	for ; ; read++ {
 		kind, _, err := rows.Next()
 		if err == io.EOF {
 			break
@@ -48,8 +49,8 @@ func TestRowsNeedTheMemoryOfOne(t *testing.T) {
 			t.Fatalf("kind %q, %v", kind, err)
 		}
 	}
-	if rows.Read != n || rows.Bad != 4 || !rows.Truncated || len(rows.Problems) != 5 {
-		t.Errorf("%d rows, %d bad, truncated %v: %v", rows.Read, rows.Bad, rows.Truncated, rows.Problems)
+	if read != n || rows.Bad != 4 || !rows.Truncated || len(rows.Problems) != 5 {
+		t.Errorf("%d rows, %d bad, truncated %v: %v", read, rows.Bad, rows.Truncated, rows.Problems)
 	}
 	if c := cap(rows.run.lines.text); c > 2*lineMax {
 		t.Errorf("the buffer of a row has grown to %d bytes", c)

@@ -41,13 +41,7 @@ type Series struct {
 	Raw      []json.RawMessage
 	rawBytes int
 
-	// Bad counts the lines that are not rows, except a last line that is Truncated because the
-	// writer was killed. Cut: the rows exceed the 1 GiB that are read.
-	Bad       int
-	Truncated bool
-	Cut       bool
-	// Problems describes what is wrong, at most ten lines.
-	Problems []string
+	Damage
 }
 
 // take handles one row.
