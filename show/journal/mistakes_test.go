@@ -174,6 +174,7 @@ func TestReferences(t *testing.T) {
 		{`{{(plan "first").Count}}`, `first is a run: write (run "first")`},
 		{`{{(run "sweep").Rate}}`, `sweep is a plan: write (plan "sweep")`},
 		{`{{(curve "sweep" "fast").Kne}}`, "unknown .Kne; near: Knee"},
+		{`{{(curve "first").Says}}`, `first is a run: write (run "first")`},
 		{`{{(curve "sweep" "fats").Says}}`, `sweep has no curve "fats"; near: fast`},
 		{`{{(curve "sweep" "/read").Says}}`, "2 curves are called so; say which by its server, mix or what was fixed: "},
 		{`{{(curve "sweep" "fast").Rate}}`, "the curve has 3 points; say which by its load, as in (C.At 64).Rate: 16, 64, 256"},

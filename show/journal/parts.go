@@ -92,8 +92,11 @@ func (c condition) runs() (measured, error) {
 // curve finds a curve by words that distinguish it: its server, its mix, or a fixed factor.
 func (e *Entry) curve(name string, words ...string) (figures, error) {
 	s, _, sweep, err := partOf(e, name, "curves", func(p *record.Plan) *record.Sweep { return p.Sweep })
-	if err != nil || s.of.Pending() {
-		return e.curveOf(s, new(record.Curve)), err
+	if err != nil {
+		return figures{}, err
+	}
+	if s.of.Pending() {
+		return e.curveOf(s, new(record.Curve)), nil
 	}
 	var found []*record.Curve
 	var known []string
