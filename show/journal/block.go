@@ -28,7 +28,7 @@ func (e *Entry) blocks(verb string, args []string) (answer, error) {
 		}
 	}
 	if verb == "table" && kind == pointsTable {
-		t, err := e.pointsOf(records[0])
+		t, err := pointsOf(records[0])
 		out.blocks = []page.Block{t}
 		return out, err
 	}
@@ -194,25 +194,25 @@ func each(sections []page.Section, visit func(page.Block)) {
 // pathOf is the path of a request, as the boxes of every other view. Those of a single run
 // lead to the charts of its page.
 func pathOf(of any) (answer, error) {
-	return about(of, func(m measured, to *answer) error {
+	return about(of, func(c condition, to *answer) error {
 		var runs []*record.Run
-		for _, r := range m.runs {
+		for _, r := range c.runs {
 			runs = append(runs, r.Run)
 		}
 		p, ok := page.PathOf(runs)
 		if !ok {
 			return errors.New("where the time goes was not measured")
 		}
-		if m.name != "" {
-			p.Says += " · " + m.name
+		if c.name != "" {
+			p.Says += " · " + c.name
 		}
 		address, d := "", page.Document{}
-		if len(m.runs) == 1 {
+		if len(c.runs) == 1 {
 			var err error
-			if d, err = page.Runs([]chart.Run{*m.runs[0]}); err != nil {
+			if d, err = page.Runs([]chart.Run{*c.runs[0]}); err != nil {
 				return err
 			}
-			address = recordPage(m.runs[0].ID)
+			address = recordPage(c.runs[0].ID)
 		}
 		to.blocks = []page.Block{p.On(address, d.Sections)}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"ceiling/internal/unit"
@@ -15,11 +16,11 @@ import (
 
 // ends returns CPU use of both ends during a point, and what their link carried.
 func ends(of any) (answer, error) {
-	return about(of, func(m measured, to *answer) error {
-		to.blocks = []page.Block{perEnd(m)}
-		if hosts := hostsOf(m); len(hosts) > 0 { // none in records made before it was measured
+	return about(of, func(c condition, to *answer) error {
+		to.blocks = []page.Block{perEnd(c)}
+		if hosts := hostsOf(c); len(hosts) > 0 { // none in records made before it was measured
 			t := page.HostTable(hosts)
-			t.Caption += m.called() + ", mean of " + unit.Plural(len(m.runs), "run", "runs")
+			t.Caption += c.called() + ", mean of " + unit.Plural(len(c.runs), "run", "runs")
 			to.blocks = append(to.blocks, t)
 		}
 		return nil
@@ -27,9 +28,9 @@ func ends(of any) (answer, error) {
 }
 
 // hostsOf returns the CPU time of both ends by category, the mean of the runs.
-func hostsOf(m measured) []record.HostUse {
+func hostsOf(c condition) []record.HostUse {
 	var list []record.HostUse
-	for _, r := range m.runs {
+	for _, r := range c.runs {
 		for _, u := range r.Verdict.Hosts {
 			if endIn(list, &u) == nil {
 				list = append(list, u)
@@ -37,14 +38,17 @@ func hostsOf(m measured) []record.HostUse {
 		}
 	}
 	for i := range list {
-		mean := &list[i]
-		for _, figure := range hostFigures() {
-			*figure(mean) = m.over(func(r *chart.Run) float64 {
-				if u := endIn(r.Verdict.Hosts, mean); u != nil {
-					return *figure(u)
+		mean := reflect.ValueOf(&list[i]).Elem()
+		for k := range mean.NumField() {
+			if mean.Field(k).Kind() != reflect.Float64 {
+				continue
+			}
+			mean.Field(k).SetFloat(c.over(func(r *chart.Run) float64 {
+				if u := endIn(r.Verdict.Hosts, &list[i]); u != nil {
+					return reflect.ValueOf(*u).Field(k).Float()
 				}
 				return math.NaN()
-			}).mean
+			}).mean)
 		}
 	}
 	return list
@@ -59,26 +63,15 @@ func endIn(list []record.HostUse, of *record.HostUse) *record.HostUse {
 	return &list[i]
 }
 
-// hostFigures are the figures of a row that have a mean.
-func hostFigures() []func(*record.HostUse) *float64 {
-	return []func(*record.HostUse) *float64{
-		func(u *record.HostUse) *float64 { return &u.User }, func(u *record.HostUse) *float64 { return &u.System },
-		func(u *record.HostUse) *float64 { return &u.IRQ }, func(u *record.HostUse) *float64 { return &u.SoftIRQ },
-		func(u *record.HostUse) *float64 { return &u.Steal }, func(u *record.HostUse) *float64 { return &u.Idle },
-		func(u *record.HostUse) *float64 { return &u.RxBytesPerS }, func(u *record.HostUse) *float64 { return &u.TxBytesPerS },
-		func(u *record.HostUse) *float64 { return &u.RxPacketsPerS }, func(u *record.HostUse) *float64 { return &u.TxPacketsPerS },
-	}
-}
-
 // perEnd returns the CPU per request of both ends.
-func perEnd(m measured) page.Table {
-	t := page.Table{Caption: "Both ends" + m.called() + ": CPU over " + unit.Plural(len(m.runs), "run", "runs"),
+func perEnd(c condition) page.Table {
+	t := page.Table{Caption: "Both ends" + c.called() + ": CPU over " + unit.Plural(len(c.runs), "run", "runs"),
 		Columns: columns("end", "cores used", "CPU per request", "busiest thread", "runnable, waiting for CPU")}
 	perRequest := func(cores func(*chart.Run) float64) string {
-		return m.over(func(r *chart.Run) float64 { return over(cores(r)*r.ElapsedS*1e9, finished(r)) }).formatted(unit.FormatNsFloat)
+		return c.over(func(r *chart.Run) float64 { return over(cores(r)*r.ElapsedS*1e9, finished(r)) }).formatted(unit.FormatNsFloat)
 	}
 	share := func(of func(*chart.Run) float64) string { // below 0: not measured
-		return m.over(func(r *chart.Run) float64 {
+		return c.over(func(r *chart.Run) float64 {
 			if v := of(r); v >= 0 {
 				return v
 			}
@@ -86,88 +79,88 @@ func perEnd(m measured) page.Table {
 		}).formatted(unit.Percent)
 	}
 	t.Rows = [][]page.Cell{
-		cells("generator", m.over(generatorCores).formatted(twoDigits), perRequest(generatorCores),
+		cells("generator", c.over(generatorCores).formatted(kindTwo.format), perRequest(generatorCores),
 			share(func(r *chart.Run) float64 { return r.Generator.BusiestWorker }),
 			share(func(r *chart.Run) float64 { return r.Generator.RunDelay })),
-		cells("server", m.over(serverCores).formatted(twoDigits), perRequest(serverCores), "–", "–"),
-		cells("other programs, server's host", m.over(func(r *chart.Run) float64 { return r.Verdict.OtherCores }).formatted(twoDigits), "–", "–", "–"),
+		cells("server", c.over(serverCores).formatted(kindTwo.format), perRequest(serverCores), "–", "–"),
+		cells("other programs, server's host", c.over(func(r *chart.Run) float64 { return r.Verdict.OtherCores }).formatted(kindTwo.format), "–", "–", "–"),
 	}
-	if cores := m.runs[0].Environment.CoresAllowed; cores > 0 {
+	if cores := c.runs[0].Environment.CoresAllowed; cores > 0 {
 		t.Caption += fmt.Sprintf("; the generator's machine has %s", unit.Plural(cores, "core", "cores"))
 	}
 	return t
 }
 
 // called is the caption's suffix that names the point.
-func (m *measured) called() string {
-	if m.name == "" {
+func (c *condition) called() string {
+	if c.name == "" {
 		return ""
 	}
-	return " of " + m.name
+	return " of " + c.name
 }
-
-func twoDigits(v float64) string { return fmt.Sprintf("%.2f", v) }
 
 // workers returns how the server's processes and the generator's threads share the work.
 func workers(of any) (answer, error) {
-	return about(of, func(m measured, to *answer) error {
-		t := page.Table{Caption: fmt.Sprintf("Workers%s: the busiest of each run first, over %s%s", m.called(),
-			unit.Plural(len(m.runs), "run", "runs"), sharing(m.runs[0])),
+	return about(of, func(c condition, to *answer) error {
+		t := page.Table{Caption: fmt.Sprintf("Workers%s: the busiest of each run first, over %s%s", c.called(),
+			unit.Plural(len(c.runs), "run", "runs"), sharing(c.runs[0])),
 			Columns: columns("worker", "connections", "cores used", "share of the server's CPU")}
-		for i := 0; ; i++ {
-			var connections, used, shares []float64
-			for _, r := range m.runs {
-				if list, all := workersOf(r); i < len(list) {
-					connections, used = append(connections, list[i].connections), append(used, list[i].cores)
-					shares = append(shares, over(list[i].cores, all))
+		for _, list := range []struct {
+			name string
+			of   func(r *chart.Run) []worker
+		}{{"process", processes}, {"generator's thread", threads}} {
+			for i := 0; ; i++ {
+				of := func(figure func(w worker) float64) spread {
+					return c.over(func(r *chart.Run) float64 {
+						if all := list.of(r); i < len(all) {
+							return figure(all[i])
+						}
+						return math.NaN()
+					})
 				}
-			}
-			if len(used) == 0 {
-				break
-			}
-			t.Rows = append(t.Rows, cells(fmt.Sprintf("process %d", i+1), spreadOf(connections).formatted(rounded), spreadOf(used).formatted(twoDigits),
-				spreadOf(shares).formatted(unit.Percent)))
-		}
-		if len(t.Rows) == 0 {
-			return errors.New("the server's processes were not measured")
-		}
-		for i := range m.runs[0].Generator.Workers {
-			var connections, busy []float64
-			for _, r := range m.runs {
-				if i < len(r.Generator.Workers) {
-					connections = append(connections, float64(r.Generator.Workers[i].Connections))
-					busy = append(busy, r.Generator.Workers[i].Busy)
+				used := of(func(w worker) float64 { return w.cores })
+				if used.n == 0 {
+					break
 				}
+				t.Rows = append(t.Rows, cells(fmt.Sprintf("%s %d", list.name, i+1), of(func(w worker) float64 { return w.connections }).formatted(rounded),
+					used.formatted(kindTwo.format), of(func(w worker) float64 { return w.share }).formatted(unit.Percent)))
 			}
-			t.Rows = append(t.Rows, cells(fmt.Sprintf("generator's thread %d", i+1), spreadOf(connections).formatted(rounded),
-				spreadOf(busy).formatted(twoDigits), "–"))
+			if len(t.Rows) == 0 {
+				return errors.New("the server's processes were not measured")
+			}
 		}
 		to.blocks = []page.Block{t}
 		return nil
 	})
 }
 
-// worker is a process of the server. Connections are NaN if the record's series, or its copy,
-// lacks them.
-type worker struct{ cores, connections float64 }
+// worker is a process of the server, with its share of the server's CPU, or a thread of the
+// generator. NaN is unknown: of connections, if the record's series, or its copy, lacks them.
+type worker struct{ connections, cores, share float64 }
 
-// workersOf returns the server's processes, busiest first, and their total CPU.
-func workersOf(r *chart.Run) (list []worker, all float64) {
+// processes returns the server's processes, busiest first.
+func processes(r *chart.Run) (list []worker) {
 	if r.Subject == nil {
-		return nil, 0
+		return nil
 	}
 	held := chart.ConnectionsOf(r)
 	for _, p := range r.Subject.Processes {
-		w := worker{over(float64(p.CPUNs)/1e9, r.ElapsedS), math.NaN()}
-		if n, there := held[p.PID]; there {
+		w := worker{math.NaN(), over(float64(p.CPUNs)/1e9, r.ElapsedS), 0}
+		if n, there := held[p.PID]; there || len(held) > 0 {
 			w.connections = float64(n)
-		} else if len(held) > 0 {
-			w.connections = 0
 		}
-		list, all = append(list, w), all+w.cores
+		w.share = over(w.cores, serverCores(r))
+		list = append(list, w)
 	}
 	slices.SortStableFunc(list, func(a, b worker) int { return cmp.Compare(b.cores, a.cores) })
-	return list, all
+	return list
+}
+
+func threads(r *chart.Run) (list []worker) {
+	for _, w := range r.Generator.Workers {
+		list = append(list, worker{float64(w.Connections), w.Busy, math.NaN()})
+	}
+	return list
 }
 
 // sharing describes how processes share a port, if the record has their listening sockets:

@@ -21,13 +21,10 @@ var errNotMeasured = errors.New("was not measured")
 // figures are what an entry can ask of a record, or of a part of one. Those of a record that is
 // still to be measured are of an empty one, so that a wrong name is found before.
 type figures struct {
-	source
+	condition // without runs and a point if they are of something else
 	// by has them by the names that entries use: an answer, figures, or a function that returns one
 	// of them.
 	by map[string]any
-	// runs returns the runs that they summarise; nil if they are of something else than runs under
-	// one condition.
-	runs func() (measured, error)
 }
 
 // names returns the names that can be asked for, in alphabetical order.
@@ -49,18 +46,29 @@ func (s source) positive(k kind, v float64) answer { return s.number(k, v, v > 0
 
 // between returns a figure with its interval.
 func (s source) between(k kind, v record.Estimate, known bool) answer {
-	a := answer{text: k.format(v.Mid), short: k.format(v.Mid), kind: k, number: v.Mid, low: v.Low, high: v.High, of: []*Record{s.of}}
+	a := s.answer(k.format(v.Mid))
+	a.kind, a.number, a.low, a.high = k, v.Mid, v.Low, v.High
 	switch {
-	case s.of.Pending():
-		a.pending, a.text, a.short = true, "not measured yet", "not measured yet"
-	case s.wrong != nil:
-		a.wrong = s.wrong
+	case a.pending:
 	case !known:
-		a.wrong = s.unmeasured(k)
+		a.wrong = cmp.Or(a.wrong, s.unmeasured(k))
 	case v.High > v.Low:
 		a.text += " " + interval(k.format(v.Low), k.format(v.High), v.Confidence)
 	}
 	return a
+}
+
+// answer returns a text of the record, or says that there is none yet.
+func (s source) answer(text string) answer {
+	if s.of.Pending() {
+		return pending(s.of)
+	}
+	return answer{text: text, short: text, of: []*Record{s.of}, wrong: s.wrong}
+}
+
+// pending is the answer of records of which one is still to be measured.
+func pending(of ...*Record) answer {
+	return answer{text: "not measured yet", short: "not measured yet", of: of, pending: true}
 }
 
 // unmeasured is the error for a missing figure, with the reason that the run gives, if any.
@@ -82,12 +90,9 @@ func (s source) count(v int) answer { return s.number(kindCount, float64(v), tru
 
 // says returns a text.
 func (s source) says(text string) answer {
-	a := answer{text: page.Shown(text), short: page.Shown(text), of: []*Record{s.of}, wrong: s.wrong}
-	switch {
-	case s.of.Pending():
-		a.pending, a.text, a.short, a.wrong = true, "not measured yet", "not measured yet", nil
-	case text == "" && s.wrong == nil:
-		a.wrong = errors.New("is empty in the record")
+	a := s.answer(page.Shown(text))
+	if text == "" && !a.pending {
+		a.wrong = cmp.Or(a.wrong, errors.New("is empty in the record"))
 	}
 	return a
 }
@@ -126,9 +131,9 @@ func runOf(of *Record) figures {
 	for _, more := range []map[string]any{s.machine(&run.Environment), s.load(run), s.counts(run), s.verdict(&run.Verdict), s.ends(run)} {
 		maps.Copy(by, more)
 	}
-	by["Service"] = figures{source: s, by: s.quantiles(&run.Latency.Service)}
-	by["Lag"] = figures{source: s, by: s.quantiles(&run.Latency.Lag)}
-	return figures{s, by, func() (measured, error) { return measured{of: of, runs: []*chart.Run{of.Run}}, nil }}
+	by["Service"] = figures{condition{source: s}, s.quantiles(&run.Latency.Service)}
+	by["Lag"] = figures{condition{source: s}, s.quantiles(&run.Latency.Lag)}
+	return figures{condition{source: s, runs: []*chart.Run{run}}, by}
 }
 
 // load has the settings of a run, and what identifies it.
@@ -224,7 +229,7 @@ func planOf(of *Record) figures {
 	by["Limit"] = only(p.Search != nil, "limit").says(search.Limit)
 	by["Bottleneck"] = only(p.Search != nil, "bottleneck").says(string(search.Bottleneck))
 	by["Proved"] = only(p.Proof != nil, "proof").says(proof.Proved)
-	return figures{s, by, nil}
+	return figures{condition{source: s}, by}
 }
 
 // answerOf returns the answer of a plan in one sentence, for a sweep with a single curve.

@@ -85,8 +85,6 @@ type Entry struct {
 	// unsound are the chains of entries to the retracted ones that it builds on.
 	unsound [][]*Entry
 
-	opened map[string]*Record // runs of plans that references use, by ID
-
 	body []byte // the whole file with the front matter blanked out, so that offsets are the file's
 }
 

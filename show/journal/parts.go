@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,7 +8,6 @@ import (
 
 	"ceiling/experiment/plan"
 	"ceiling/record"
-	"ceiling/show/page"
 	"ceiling/verdict/prose"
 )
 
@@ -31,17 +29,6 @@ func partOf[T any](e *Entry, name, what string, of func(*record.Plan) *T) (sourc
 	return s, nil, nil, lacks(r.Plan, what)
 }
 
-// condition is one condition of a plan, whose runs are summarised.
-type condition struct {
-	source
-	point *record.CurvePoint
-	open  func(plan *Record, id string) (*Record, error) // opens a run
-	// name distinguishes it from the others of its plan.
-	name string
-	// linkBits is the rate of the experiment's own link, bits per second; 0: none.
-	linkBits float64
-}
-
 // figures returns those of all its runs; Errors is a share, Run has those of its first run.
 func (c condition) figures() figures {
 	p := c.point
@@ -52,7 +39,7 @@ func (c condition) figures() figures {
 		"GeneratorCPU": c.between(kindNs, p.GeneratorCPUNs, p.GeneratorCPUNs.Mid > 0),
 		"Errors":       c.share(p.BadShare), "Outcome": c.says(string(p.Outcome)), "Run": c.firstRun,
 	})
-	return figures{c.source, by, c.runs}
+	return figures{c, by}
 }
 
 func (c condition) firstRun() (figures, error) {
@@ -64,29 +51,11 @@ func (c condition) firstRun() (figures, error) {
 	case len(c.point.RunIDs) == 0:
 		return figures{}, errNoRuns
 	}
-	r, err := c.open(c.of, c.point.RunIDs[0])
+	r, err := c.of.member(c.point.RunIDs[0])
 	if err != nil {
 		return figures{}, err
 	}
 	return runOf(r), nil
-}
-
-var errNoRuns = errors.New("the point names no runs")
-
-// runs returns its counted runs, each with its full record.
-func (c condition) runs() (measured, error) {
-	m := measured{of: c.of, name: page.Shown(c.name), linkBits: c.linkBits}
-	for _, id := range c.point.RunIDs {
-		r, err := c.open(c.of, id)
-		if err != nil {
-			return m, err
-		}
-		m.runs = append(m.runs, r.Run)
-	}
-	if len(m.runs) == 0 {
-		return m, errNoRuns
-	}
-	return m, nil
 }
 
 // curve finds a curve by words that distinguish it: its server, its mix, or a fixed factor.
@@ -96,7 +65,7 @@ func (e *Entry) curve(name string, words ...string) (figures, error) {
 		return figures{}, err
 	}
 	if s.of.Pending() {
-		return e.curveOf(s, new(record.Curve)), nil
+		return curveOf(s, new(record.Curve)), nil
 	}
 	var found []*record.Curve
 	var known []string
@@ -112,7 +81,7 @@ func (e *Entry) curve(name string, words ...string) (figures, error) {
 	known = slices.Compact(known)
 	switch {
 	case len(found) == 1:
-		return e.curveOf(s, found[0]), nil
+		return curveOf(s, found[0]), nil
 	case len(found) > 1:
 		return figures{}, fmt.Errorf("%d curves are called so; say which by its server, mix or what was fixed: %s", len(found), strings.Join(known, ", "))
 	}
@@ -126,7 +95,7 @@ func (e *Entry) curve(name string, words ...string) (figures, error) {
 
 // curveOf returns the figures of a curve, and of its point if it has one. Knee is the load beyond
 // which more load no longer helps, At returns the point of a load.
-func (e *Entry) curveOf(s source, c *record.Curve) figures {
+func curveOf(s source, c *record.Curve) figures {
 	var loads []string
 	for i := range c.Points {
 		loads = append(loads, fmt.Sprint(c.Points[i].X))
@@ -135,7 +104,7 @@ func (e *Entry) curveOf(s source, c *record.Curve) figures {
 	if fixed := prose.Fixed(c); fixed != "" {
 		name += ", " + fixed
 	}
-	own := condition{s, new(record.CurvePoint), e.member, name, 0}
+	own := condition{source: s, point: new(record.CurvePoint), name: name}
 	if len(c.Points) == 1 {
 		own.point = &c.Points[0]
 	} else {
@@ -148,7 +117,7 @@ func (e *Entry) curveOf(s source, c *record.Curve) figures {
 	out.by["Says"], out.by["Bottleneck"] = s.says(prose.Text(c.Says)), s.says(string(c.Bottleneck))
 	out.by["Knee"] = s.positive(kindCount, knee.High)
 	out.by["At"] = func(x float64) (figures, error) {
-		at := condition{s, new(record.CurvePoint), e.member, name + fmt.Sprintf(", %s %v", c.Over, x), 0}
+		at := condition{source: s, point: new(record.CurvePoint), name: name + fmt.Sprintf(", %s %v", c.Over, x)}
 		if i := slices.IndexFunc(c.Points, func(p record.CurvePoint) bool { return p.X == x }); i >= 0 {
 			at.point = &c.Points[i]
 		} else if !s.of.Pending() {
@@ -167,7 +136,7 @@ func (e *Entry) resource(name, resource string) (figures, error) {
 		return figures{}, err
 	}
 	r, err := named(s, proof.Resources, name+" has no", resource, func(r record.Elasticity) string { return r.Resource })
-	return figures{source: s, by: map[string]any{"Elasticity": s.between(kindTwo, r.Elasticity, true), "Left": s.share(r.Left)}}, err
+	return figures{condition{source: s}, map[string]any{"Elasticity": s.between(kindTwo, r.Elasticity, true), "Left": s.share(r.Left)}}, err
 }
 
 // metric returns the figures of one metric of a comparison: its two values, and B relative to A.
@@ -181,7 +150,7 @@ func (e *Entry) metric(name, metric string) (figures, error) {
 	if c.Unit == "ns" {
 		k = kindNs
 	}
-	return figures{source: s, by: map[string]any{"A": s.number(k, c.A, true), "B": s.number(k, c.B, true),
+	return figures{condition{source: s}, map[string]any{"A": s.number(k, c.A, true), "B": s.number(k, c.B, true),
 		"Change": s.between(kindChange, c.Relative, true)}}, err
 }
 
@@ -198,7 +167,7 @@ func (e *Entry) cell(name string, levels ...string) (figures, error) {
 			found = append(found, &f.Cells[i])
 		}
 	}
-	at := condition{s, new(record.CurvePoint), e.member, strings.Join(levels, ", "), 0}
+	at := condition{source: s, point: new(record.CurvePoint), name: strings.Join(levels, ", ")}
 	cell, p50 := new(record.FactorialCell), record.Estimate{}
 	if len(found) == 1 {
 		cell = found[0]
@@ -253,7 +222,7 @@ func (e *Entry) effect(name, factor, level string, given ...string) (figures, er
 		change, known := changes[metric]
 		by[figure] = s.between(kindChange, change, known)
 	}
-	return figures{source: s, by: by}, nil
+	return figures{condition{source: s}, by}, nil
 }
 
 func levelName(f *record.Factorial, factor string, level int) string {

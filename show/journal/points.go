@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -24,13 +25,12 @@ const pointsTable = "points"
 // pointOf is one condition of a sweep.
 type pointOf struct {
 	curve *record.Curve
-	point *record.CurvePoint
-	measured
+	condition
 }
 
 // points returns all conditions of a sweep with their counted runs. A point whose runs have no
 // record has no runs.
-func (e *Entry) points(of *Record) ([]pointOf, error) {
+func points(of *Record) ([]pointOf, error) {
 	if of.Plan == nil || of.Plan.Sweep == nil {
 		return nil, fmt.Errorf("%s is not a sweep: it has no points", of.Name)
 	}
@@ -38,15 +38,11 @@ func (e *Entry) points(of *Record) ([]pointOf, error) {
 	for i := range of.Plan.Sweep.Curves {
 		c := &of.Plan.Sweep.Curves[i]
 		for j := range c.Points {
-			p := pointOf{c, &c.Points[j], measured{of: of}}
-			if len(p.point.RunIDs) > 0 {
-				m, err := condition{source: source{of: of}, point: p.point, open: e.member}.runs()
-				if err != nil {
-					return nil, err
-				}
-				p.measured = m
+			at, err := condition{source: source{of: of}, point: &c.Points[j]}.opened()
+			if err != nil && !errors.Is(err, errNoRuns) {
+				return nil, err
 			}
-			list = append(list, p)
+			list = append(list, pointOf{c, at})
 		}
 	}
 	return list, nil
@@ -113,8 +109,8 @@ func (p *pointOf) rate() spread {
 }
 
 // pointsOf returns the table of a sweep.
-func (e *Entry) pointsOf(of *Record) (page.Table, error) {
-	list, err := e.points(of)
+func pointsOf(of *Record) (page.Table, error) {
+	list, err := points(of)
 	t := page.Table{Caption: "Every point, mean ± standard deviation over its repeats; in flight: connections × pipelining of a closed loop. ≥: Little's law is broken by more than 10%, so the percentiles are lower bounds",
 		Columns: columns("of", "load", "req/s", "P50", "P75", "P90", "P95", "P99", "read", "in flight", "Little's law", "runs")}
 	if err != nil {
@@ -135,7 +131,7 @@ func (e *Entry) pointsOf(of *Record) (page.Table, error) {
 				row = append(row, s.formatted(f.format))
 			}
 		}
-		little := law.only(three)
+		little := law.only(unit.FormatSI)
 		if broken {
 			little = "broken: " + little
 		}
@@ -161,8 +157,8 @@ func (p *pointOf) load() string {
 // pointsCSV writes the points as RFC 4180 CSV with a header. Times are nanoseconds, sizes bytes;
 // a figure that was not measured is empty. Text that a spreadsheet would read as a formula gets a
 // leading apostrophe.
-func (e *Entry) pointsCSV(of *Record) ([]byte, error) {
-	list, err := e.points(of)
+func pointsCSV(of *Record) ([]byte, error) {
+	list, err := points(of)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,8 @@ type Record struct {
 	// LeftOut lists what the journal's copy lacks.
 	LeftOut []record.Omission
 
-	of *Record // for a run of a plan: the plan
+	of     *Record            // for a run of a plan: the plan
+	opened map[string]*Record // for a plan: its runs that references use, by ID
 }
 
 // Pending reports whether the record is still to be measured.
@@ -220,7 +221,7 @@ func (e *Entry) resolve(name string) (*Record, error) {
 	if len(found) != 1 {
 		return nil, fmt.Errorf("%s has %d runs called %q in the journal, of %d", r.Name, len(found), clip(part), len(all))
 	}
-	run, err := e.member(r, found[0])
+	run, err := r.member(found[0])
 	if err != nil {
 		return nil, err
 	}
@@ -229,28 +230,28 @@ func (e *Entry) resolve(name string) (*Record, error) {
 	return &called, nil
 }
 
-// member reads a run of a plan, once for all references of an entry.
-func (e *Entry) member(of *Record, id string) (*Record, error) {
-	if r := e.opened[id]; r != nil {
-		return r, nil
+// member reads a run of a plan, once for all references to it.
+func (r *Record) member(id string) (*Record, error) {
+	if run := r.opened[id]; run != nil {
+		return run, nil
 	}
-	f, there := of.Plan.Record(id)
+	f, there := r.Plan.Record(id)
 	if !there {
 		return nil, fmt.Errorf("the record of run %s is not in the journal", id)
 	}
-	r, err := openRecord(f)
+	run, err := openRecord(f)
 	if err != nil {
 		return nil, err
 	}
-	if r.Run == nil || r.ID != id {
+	if run.Run == nil || run.ID != id {
 		return nil, fmt.Errorf("%s is not the run %s", f, id)
 	}
-	if e.opened == nil {
-		e.opened = map[string]*Record{}
+	if r.opened == nil {
+		r.opened = map[string]*Record{}
 	}
-	r.Name, r.of = of.Name+"/"+id, of
-	e.opened[id] = r
-	return r, nil
+	run.Name, run.of = r.Name+"/"+id, r
+	r.opened[id] = run
+	return run, nil
 }
 
 // same reports whether two records with the same ID have the same content.

@@ -272,16 +272,13 @@ func (e *Entry) planNamed(name string) (*Record, error) {
 // against compares B with A, as a change or as a ratio. The interval, if either has one, spans
 // the extremes: wider than that of a test, and never narrower.
 func against(as kind, a, b answer) (answer, error) {
-	out := answer{of: slices.Concat(a.of, b.of), wrong: cmp.Or(a.wrong, b.wrong)}
-	if out.wrong != nil {
-		return out, nil
-	}
-	if a.pending || b.pending {
-		out.pending, out.text, out.short = true, "not measured yet", "not measured yet"
-		return out, nil
-	}
-	var err error
+	out := answer{of: slices.Concat(a.of, b.of)}
+	err := cmp.Or(a.wrong, b.wrong)
 	switch {
+	case err != nil:
+		return out, err
+	case a.pending || b.pending:
+		return pending(out.of...), nil
 	case a.kind == kindText || b.kind == kindText:
 		return out, errors.New("only numbers can be compared")
 	case a.kind != b.kind:

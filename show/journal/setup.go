@@ -34,7 +34,7 @@ func (e *Entry) Setup() *setup {
 		switch {
 		case r.Pending():
 		case r.Plan != nil:
-			e.planSetup(out, r)
+			out.plan(r)
 		default:
 			out.machines(r.Run.Run, &r.Run.Environment, nil)
 			out.add(command{"generator", r.Name, page.CommandLine(r.Run.Command)})
@@ -48,31 +48,31 @@ func (e *Entry) Setup() *setup {
 	return out
 }
 
-func (e *Entry) planSetup(out *setup, r *Record) {
+func (s *setup) plan(r *Record) {
 	p := r.Plan
 	var first *record.Run
 	for i := range p.Runs {
-		if run, err := e.member(r, p.Runs[i].Run); err == nil {
+		if run, err := r.member(p.Runs[i].Run); err == nil {
 			first = run.Run.Run
 			break
 		}
 	}
-	out.machines(first, &p.Environment, p.CPUs)
+	s.machines(first, &p.Environment, p.CPUs)
 	if link := p.Experiment.LinkSays(); link != "" {
-		for i := range out.Rows {
-			out.Rows[i][4] = link
+		for i := range s.Rows {
+			s.Rows[i][4] = link
 		}
 	}
-	out.database(r.Name, first)
-	out.add(command{"generator", r.Name, page.CommandLine(p.Command)})
+	s.database(r.Name, first)
+	s.add(command{"generator", r.Name, page.CommandLine(p.Command)})
 	servers := page.Servers(p)
 	for i := range servers {
-		s := &servers[i]
-		line := page.Shown(strings.Join(append(slices.Clone(s.Env), s.Serve), " "))
-		if s.Serve == "" {
-			line = "ran already, at " + page.Shown(s.URL) + "; its command is " + notRecorded
+		of := &servers[i]
+		line := page.Shown(strings.Join(append(slices.Clone(of.Env), of.Serve), " "))
+		if of.Serve == "" {
+			line = "ran already, at " + page.Shown(of.URL) + "; its command is " + notRecorded
 		}
-		out.add(command{"server", page.Shown(s.Label()), line})
+		s.add(command{"server", page.Shown(of.Label()), line})
 	}
 }
 

@@ -137,7 +137,7 @@ func (s *Site) record(u *use) error {
 	switch {
 	case u.Plan != nil:
 		if u.CSV() != "" {
-			if s.Files[u.CSV()], err = u.Entries[0].pointsCSV(u.Record); err != nil {
+			if s.Files[u.CSV()], err = pointsCSV(u.Record); err != nil {
 				return err
 			}
 		}
@@ -161,7 +161,7 @@ func (s *Site) planned(u *use) ([]runLink, error) {
 		if _, there := u.Plan.Record(m.Run); !there {
 			continue
 		}
-		opened, err := u.Entries[0].member(u.Record, m.Run)
+		opened, err := u.member(m.Run)
 		if err != nil {
 			return nil, err
 		}

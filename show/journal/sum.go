@@ -29,24 +29,24 @@ type term struct{ Sign, Value, Name string }
 
 // little is Little's law: requests in flight = rate × response time.
 func little(of any) (answer, error) {
-	return sumOf(of, func(m measured) (sum, error) {
-		n, s, w := m.sum(answers), m.sum(seconds), m.sum(waited)
+	return sumOf(of, func(c condition) (sum, error) {
+		n, s, w := c.sum(answers), c.sum(seconds), c.sum(waited)
 		if !(n > 0) || !(s > 0) {
 			return sum{}, errors.New("no response time was measured")
 		}
 		got := w / 1e9 / s
 		out := sum{Law: "Little's law", Terms: []term{{"", unit.FormatRate(n / s), "rate"}, {"×", unit.FormatNsFloat(w / n), "mean response time"},
-			{"=", three(got), "requests in flight"}}, Says: "An open loop has no fixed number of requests to hold this against."}
-		if want := slots(m.runs[0]); !math.IsNaN(want) {
-			if !m.same(slots) {
+			{"=", unit.FormatSI(got), "requests in flight"}}, Says: "An open loop has no fixed number of requests to hold this against."}
+		if want := slots(c.runs[0]); !math.IsNaN(want) {
+			if !c.same(slots) {
 				return sum{}, errors.New("its runs differ in their slots")
 			}
 			off := got/want - 1
 			if math.Abs(off) > record.LittleWithin {
 				return sum{}, fmt.Errorf("rate × response time is %s requests in flight, %+.0f%% off the %s that the loop keeps: the record contradicts itself",
-					three(got), 100*off, unit.FormatCount(int64(want)))
+					unit.FormatSI(got), 100*off, unit.FormatCount(int64(want)))
 			}
-			r := m.runs[0]
+			r := c.runs[0]
 			out.Says = fmt.Sprintf("The loop keeps %s × %d = %s in flight: %.1f%% off.", unit.Plural(r.Load.Connections, "connection", "connections"),
 				max(r.Load.Pipelining, 1), unit.FormatCount(int64(want)), 100*math.Abs(off))
 		}
@@ -60,10 +60,10 @@ func shareOfLink(of any, links ...string) (answer, error) {
 	if len(links) > 1 {
 		return answer{}, errors.New("it takes one link speed")
 	}
-	return sumOf(of, func(m measured) (sum, error) {
-		speed, says := m.runs[0].Spec.LinkBitsPerSecond, "The record gives the link speed."
-		if m.linkBits > 0 {
-			speed, says = m.linkBits, "The experiment gives the link speed."
+	return sumOf(of, func(c condition) (sum, error) {
+		speed, says := c.runs[0].Spec.LinkBitsPerSecond, "The record gives the link speed."
+		if c.linkBits > 0 {
+			speed, says = c.linkBits, "The experiment gives the link speed."
 		}
 		if len(links) == 1 {
 			bits, err := unit.ParseBits(links[0])
@@ -81,7 +81,7 @@ func shareOfLink(of any, links ...string) (answer, error) {
 		if !(speed > 0) {
 			return sum{}, errors.New(`the record has no link speed; assume one, as in {{shareOfLink (run "NAME") "10Gbit/s"}}`)
 		}
-		n, s, b := m.sum(finished), m.sum(seconds), m.sum(bytesIn)
+		n, s, b := c.sum(finished), c.sum(seconds), c.sum(bytesIn)
 		if !(n > 0) || !(s > 0) {
 			return sum{}, errors.New("no requests were completed")
 		}
@@ -97,9 +97,9 @@ func shareOfLink(of any, links ...string) (answer, error) {
 
 // utilization is the utilization law: cores in use = rate × CPU time per request, at either end.
 func utilization(of any) (answer, error) {
-	return sumOf(of, func(m measured) (sum, error) {
-		n, s := m.sum(finished), m.sum(seconds)
-		used := m.sum(func(r *chart.Run) float64 { return serverCores(r) * r.ElapsedS })
+	return sumOf(of, func(c condition) (sum, error) {
+		n, s := c.sum(finished), c.sum(seconds)
+		used := c.sum(func(r *chart.Run) float64 { return serverCores(r) * r.ElapsedS })
 		switch {
 		case !(n > 0) || !(s > 0):
 			return sum{}, errors.New("no requests were completed")
@@ -107,11 +107,11 @@ func utilization(of any) (answer, error) {
 			return sum{}, errors.New("the server's CPU was not measured")
 		}
 		out := sum{Law: "Utilization law", Terms: []term{{"", unit.FormatRate(n / s), "rate"}, {"×", unit.FormatNsFloat(used / n * 1e9), "server CPU per request"},
-			{"=", three(used / s), "cores in use by the server"}}}
-		r := m.runs[0]
+			{"=", unit.FormatSI(used / s), "cores in use by the server"}}}
+		r := c.runs[0]
 		if cores := r.Environment.CoresAllowed; cores > 0 && r.Subject.Host == r.Environment.Host {
 			if used/s > 1.02*float64(cores) {
-				return sum{}, fmt.Errorf("the server used %s of %d cores: the record contradicts itself", three(used/s), cores)
+				return sum{}, fmt.Errorf("the server used %s of %d cores: the record contradicts itself", unit.FormatSI(used/s), cores)
 			}
 			out.Says = fmt.Sprintf("The machine has %s: %s of it.", unit.Plural(cores, "core", "cores"), unit.Percent(used/s/float64(cores)))
 		}
@@ -120,20 +120,17 @@ func utilization(of any) (answer, error) {
 }
 
 // sumOf applies a law to what a reference names.
-func sumOf(of any, law func(measured) (sum, error)) (answer, error) {
-	return about(of, func(m measured, to *answer) error {
-		s, err := law(m)
+func sumOf(of any, law func(condition) (sum, error)) (answer, error) {
+	return about(of, func(c condition, to *answer) error {
+		s, err := law(c)
 		if err != nil {
 			return err
 		}
-		s.Says, s.Of = page.Text(s.Says), m.name
-		if len(m.runs) > 1 {
-			s.Runs = fmt.Sprintf("All %d runs together.", len(m.runs))
+		s.Says, s.Of = page.Text(s.Says), c.name
+		if len(c.runs) > 1 {
+			s.Runs = fmt.Sprintf("All %d runs together.", len(c.runs))
 		}
 		to.html, err = execute("sum", s)
 		return err
 	})
 }
-
-// three formats three significant digits.
-func three(v float64) string { return unit.FormatSI(v) }

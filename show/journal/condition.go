@@ -8,23 +8,50 @@ import (
 	"strconv"
 	"strings"
 
+	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/page"
 )
 
-// measured is the runs of one condition, each with its full record.
-type measured struct {
-	of *Record
-	// name distinguishes it from the others of its record; "" for a single run.
+// condition is one condition under which runs were measured: a single run, or the counted runs of a
+// point or a cell of a plan.
+type condition struct {
+	source
+	// name distinguishes it from the others of its plan; "" for a single run.
 	name string
+	// point summarises its runs in the plan's answer; nil for a single run.
+	point *record.CurvePoint
 	// linkBits is the rate of the experiment's own link, bits per second; 0: none.
 	linkBits float64
-	runs     []*chart.Run
+	// runs have their full records; those of a point are there once it is opened.
+	runs []*chart.Run
 }
 
-// about answers with what show makes of a run, or of all counted runs of a point.
-func about(of any, show func(m measured, to *answer) error) (answer, error) {
+var errNoRuns = errors.New("the point names no runs")
+
+// opened returns the condition with its runs.
+func (c condition) opened() (condition, error) {
+	if c.point == nil {
+		return c, nil
+	}
+	if len(c.point.RunIDs) == 0 {
+		return c, errNoRuns
+	}
+	c.name = page.Shown(c.name)
+	for _, id := range c.point.RunIDs {
+		r, err := c.of.member(id)
+		if err != nil {
+			return c, err
+		}
+		c.runs = append(c.runs, r.Run)
+	}
+	return c, nil
+}
+
+// about answers with what show makes of the runs of a condition.
+func about(of any, show func(c condition, to *answer) error) (answer, error) {
 	f, ok := of.(figures)
-	if !ok || f.runs == nil {
+	if !ok || f.point == nil && f.runs == nil {
 		return answer{}, errors.New("it takes a run, a curve of one point, a point, or a cell")
 	}
 	to := answer{isBlock: true, of: []*Record{f.of}}
@@ -32,9 +59,9 @@ func about(of any, show func(m measured, to *answer) error) (answer, error) {
 		to.pending, to.text = true, "Not measured yet."
 		return to, nil
 	}
-	m, err := f.runs()
+	c, err := f.opened()
 	if err = cmp.Or(f.wrong, err); err == nil {
-		err = show(m, &to)
+		err = show(c, &to)
 	}
 	return to, err
 }
@@ -46,9 +73,9 @@ type spread struct {
 }
 
 // over computes a figure's spread over the runs; it skips runs without the figure (NaN).
-func (m *measured) over(figure func(r *chart.Run) float64) spread {
+func (c *condition) over(figure func(r *chart.Run) float64) spread {
 	var values []float64
-	for _, r := range m.runs {
+	for _, r := range c.runs {
 		values = append(values, figure(r))
 	}
 	return spreadOf(values)
@@ -92,18 +119,18 @@ func (s spread) formatted(format func(float64) string) string {
 }
 
 // sum adds up a figure over the runs.
-func (m *measured) sum(figure func(r *chart.Run) float64) float64 {
+func (c *condition) sum(figure func(r *chart.Run) float64) float64 {
 	total := 0.0
-	for _, r := range m.runs {
+	for _, r := range c.runs {
 		total += figure(r)
 	}
 	return total
 }
 
 // same reports whether a figure is the same in all runs.
-func (m *measured) same(figure func(r *chart.Run) float64) bool {
-	first := figure(m.runs[0])
-	return !slices.ContainsFunc(m.runs, func(r *chart.Run) bool { return figure(r) != first })
+func (c *condition) same(figure func(r *chart.Run) float64) bool {
+	first := figure(c.runs[0])
+	return !slices.ContainsFunc(c.runs, func(r *chart.Run) bool { return figure(r) != first })
 }
 
 // Figures of a run, for the functions above; NaN is unknown.
