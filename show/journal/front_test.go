@@ -92,6 +92,11 @@ type atom struct {
 	} `xml:"http://www.w3.org/2005/Atom entry"`
 }
 
+type atomLink struct {
+	Rel string `xml:"rel,attr"`
+	To  string `xml:"href,attr"`
+}
+
 // The feed has what RFC 4287 asks for, and its IDs stay when a text or the address of
 // the pages changes.
 func TestFeed(t *testing.T) {

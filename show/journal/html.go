@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -14,7 +15,7 @@ import (
 	"ceiling/show/page"
 )
 
-//go:embed page.html journal.css index.js
+//go:embed page.html feed.xml journal.css index.js
 var files embed.FS
 
 // layouts are the page templates: html/template escapes everything from a record or an entry,
@@ -133,8 +134,9 @@ type layout struct {
 	Main   template.HTML
 	Footer string
 
-	// Card is the link preview.
-	Card shareCard
+	// Kind, Says and URL are its Open Graph card, the preview of a link: "website" or "article", a text
+	// (the lead if it is ""), and the page's address if the journal's is known.
+	Kind, Says, URL string
 
 	Policy string
 	Style  template.CSS
@@ -144,21 +146,18 @@ type layout struct {
 	Zoom   bool
 }
 
-// shareCard is a page's Open Graph card.
-type shareCard struct {
-	// Kind is "website" or "article"; URL is "" if the journal's URL is unknown.
-	Kind, Says, URL string
-}
-
 type trail struct{ Name, To string }
 
-// whole renders a page in its layout. The page may load only itself: its styles and its one
-// script, by hash, and images next to it.
-func (l layout) whole() ([]byte, error) {
-	l.Title, l.Heading, l.Lead, l.Footer = page.Text(l.Title), page.Text(l.Heading), page.Text(l.Lead), page.Text(l.Footer)
-	if l.Card.Says == "" {
-		l.Card.Says = l.Lead
+// whole renders a page, by a template and its data, in its layout. The page may load only itself: its
+// styles and its one script, by hash, and images next to it.
+func (l layout) whole(name string, data any) ([]byte, error) {
+	main, err := execute(name, data)
+	if err != nil {
+		return nil, err
 	}
+	l.Main = main
+	l.Title, l.Heading, l.Lead, l.Footer = page.Text(l.Title), page.Text(l.Heading), page.Text(l.Lead), page.Text(l.Footer)
+	l.Says = cmp.Or(l.Says, l.Lead)
 	style, err := page.Style()
 	if err != nil {
 		return nil, err

@@ -65,8 +65,6 @@ type Journal struct {
 	About
 	// Entries are ordered by date, and by number within a day.
 	Entries []*Entry
-	// Warnings are not mistakes but deserve a look.
-	Warnings []Mistake
 }
 
 // Entry is one page of a journal.

@@ -17,6 +17,7 @@ import (
 	"github.com/yuin/goldmark/util"
 
 	"ceiling/show/page"
+	"ceiling/verdict/prose"
 )
 
 // referenceNode is a {{…}} in the syntax tree.
@@ -140,6 +141,7 @@ type anchorLink struct {
 // write renders an entry's Markdown, resolves its references and checks its links.
 func (j *Journal) write(e *Entry) *written {
 	w := &written{Entry: e, journal: j.Entries, anchors: map[string]bool{}, files: map[string][]byte{}}
+	w.warnAboutRecords()
 	md := newMarkdown(e)
 	tree := md.Parser().Parse(text.NewReader(e.body))
 	w.visit(tree)
@@ -290,6 +292,22 @@ func (w *written) warn(line int, format string, args ...any) {
 	m := Mistake{w.File, line, page.Text(fmt.Sprintf(format, args...))}
 	if !slices.Contains(w.warnings, m) {
 		w.warnings = append(w.warnings, m)
+	}
+}
+
+// warnAboutRecords warns about records that a clone of the journal will lack, and about records that
+// should not be built on.
+func (w *written) warnAboutRecords() {
+	for _, r := range w.Records {
+		if !r.Pending() && !r.Here {
+			w.warn(r.Line, "%s is only in this machine's store; put it in with: ceiling journal add %s %s", r.ID, w.Name, r.ID)
+		}
+		if r.Run != nil && r.Run.Unfinished && w.Status == Done {
+			w.warn(r.Line, "%s was cut off before it had a result: its figures cover the time until then", r.ID)
+		}
+		if r.Plan != nil && r.Plan.Ended == "" && w.Status == Done {
+			w.warn(r.Line, "%s was interrupted after %d runs; %s", r.ID, len(r.Plan.Runs), prose.Text(r.Plan.Onward()))
+		}
 	}
 }
 

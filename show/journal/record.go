@@ -30,6 +30,8 @@ type Record struct {
 	Plan *record.Plan
 	// LeftOut lists what the journal's copy lacks.
 	LeftOut []record.Omission
+	// Entries refer to it; of several records with one ID, the first has them all.
+	Entries []*Entry
 
 	of     *Record            // for a run of a plan: the plan
 	opened map[string]*Record // for a plan: its runs that references use, by ID

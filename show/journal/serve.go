@@ -140,12 +140,8 @@ func serveMistakes(w http.ResponseWriter, r *http.Request, err error) {
 			lines = append(lines, m.Error())
 		}
 	}
-	main, failure := execute("failed", lines)
-	var html []byte
-	if failure == nil {
-		html, failure = layout{Title: "Mistakes · journal · ceiling", Heading: "Mistakes", Main: main, Footer: "ceiling journal serve",
-			Trail: []trail{{"Journal", "/"}, {"mistakes", ""}}}.whole()
-	}
+	html, failure := layout{Title: "Mistakes · journal · ceiling", Heading: "Mistakes", Footer: "ceiling journal serve",
+		Trail: []trail{{"Journal", "/"}, {"mistakes", ""}}}.whole("failed", lines)
 	if failure != nil {
 		http.Error(w, errors.Join(err, failure).Error(), http.StatusInternalServerError)
 		return
